@@ -1,0 +1,40 @@
+# `make` lists what there is. PG=15 says which PostgreSQL; T=name picks the tests with that in their name.
+PG ?= 15
+T ?=
+export PG
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-core test-pg test-cluster test-long check install clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## install what builds and tests need (the others do this by themselves)
+	@tools/setup.sh
+
+demo: setup ## see it work: a throw-away cluster with schedules and a worker; KEEP=1 leaves it running
+	@tools/demo.sh
+
+test: setup ## run every test
+	@tools/test.sh
+
+test-core: ## the core's tests: seconds, no PostgreSQL needed; T=name
+	@cargo test -p scheduler-core $(T)
+
+test-pg: setup ## the #[pg_test]s, inside a server; T=name
+	@tools/test-pg.sh $(T)
+
+test-cluster: setup ## the tests that start servers of their own; T=name
+	@tools/test-cluster.sh $(T)
+
+test-long: ## the core's tests that take minutes
+	@cargo test --release -p scheduler-core $(T) -- --ignored
+
+check: setup ## format, lints and house rules
+	@tools/check.sh
+
+install: ## install into your own server: make install PG_CONFIG=/usr/bin/pg_config
+	@tools/setup.sh pgrx && tools/install.sh "$(PG_CONFIG)"
+
+clean: ## stop what still runs and remove all that was built
+	@tools/clean.sh

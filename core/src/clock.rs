@@ -1,0 +1,118 @@
+//! Clocks: when a schedule is due. Parsed once from a text, bound to a zone and an anchor, then asked.
+//!
+//! The exact rules are CLOCKS.md's, and `docs/clocks.md` shows them by example. The parts: `parse_cron` and `item`
+//! read our cron dialect around the `cron` crate, `walk` and `days` walk the calendar, `spans` knows the zone's wall
+//! clock, `every` is the grid of intervals, and `timeline` puts them together.
+
+mod cron;
+mod datetime;
+mod days;
+mod error;
+mod every;
+mod field;
+mod interval;
+mod interval_iso;
+mod interval_words;
+mod item;
+mod note;
+mod parse_cron;
+mod parse_every;
+mod print;
+mod spans;
+mod timeline;
+mod walk;
+mod warning;
+mod years;
+
+use std::fmt;
+
+use crate::instant::Instant;
+use crate::zone::Zone;
+
+pub use cron::Cron;
+pub use datetime::{DateTime, LocalDisplay};
+pub use error::{ClockError, ErrorKind};
+pub use every::{Anchor, Every};
+pub use field::Field;
+pub use interval::Interval;
+pub use note::Note;
+pub use timeline::Timeline;
+pub use warning::{warnings, Warning};
+
+use error::Source;
+
+/// The longest text that is read, in bytes: seven fields with every value listed fit twice.
+pub const LONGEST_TEXT: usize = 4_000;
+
+/// When something is due.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// Fields of the calendar and the wall clock.
+    Cron(Cron),
+    /// A grid of intervals.
+    Every(Every),
+    /// Once.
+    At(DateTime),
+    /// No occurrence.
+    Never,
+}
+
+impl Clock {
+    /// Reads a clock's text; the error says what is wrong, where, and what to write instead.
+    pub fn parse(text: &str) -> Result<Clock, ClockError> {
+        let lower = text.to_ascii_lowercase();
+        let source = Source { text, lower: &lower };
+        if text.len() > LONGEST_TEXT {
+            let hint = format!("Write a clock of at most {LONGEST_TEXT} bytes, such as \"*/5 * * * *\".");
+            return Err(source.error(ErrorKind::Cron, "clock", &lower, "the text is too long", hint));
+        }
+        let trimmed = lower.trim_matches([' ', '\t']);
+        let (word, rest) = match trimmed.find([' ', '\t']) {
+            Some(end) => (&trimmed[..end], trimmed[end..].trim_matches([' ', '\t'])),
+            None => (trimmed, &trimmed[trimmed.len()..]),
+        };
+        match word {
+            "every" => parse_every::parse(&source, rest).map(Clock::Every),
+            "at" => {
+                if rest.is_empty() {
+                    let hint = "Write \"at 2027-01-01 09:00+00\", for example.";
+                    return Err(source.error(ErrorKind::DateTimeSyntax, "clock", trimmed, "no date-time after at", hint));
+                }
+                datetime::parse(&source, rest).map(Clock::At)
+            }
+            "never" if rest.is_empty() => Ok(Clock::Never),
+            "never" => {
+                let hint = "Write \"never\": it takes nothing after it.";
+                Err(source.error(ErrorKind::Cron, "clock", trimmed, "text after never", hint))
+            }
+            _ => parse_cron::parse(&source).map(Clock::Cron),
+        }
+    }
+
+    /// This clock in a zone. `anchor` is where an `every` clock's grid begins unless its text says `from`; the zone
+    /// is also that of an `at` or `from` without an offset.
+    #[must_use]
+    pub fn bind<'a, Z: Zone>(&'a self, zone: &'a Z, anchor: Instant) -> Timeline<'a, Z> {
+        Timeline::new(self, zone, anchor)
+    }
+}
+
+impl fmt::Display for Clock {
+    /// The canonical text, which parses to an equal clock.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Clock::Cron(cron) => write!(f, "{cron}"),
+            Clock::Every(every) => write!(f, "{every}"),
+            Clock::At(at) => write!(f, "at {at}"),
+            Clock::Never => f.write_str("never"),
+        }
+    }
+}
+
+impl std::str::FromStr for Clock {
+    type Err = ClockError;
+
+    fn from_str(text: &str) -> Result<Clock, ClockError> {
+        Clock::parse(text)
+    }
+}

@@ -1,0 +1,17 @@
+//! The pure half of the scheduler: no Postgres, no I/O, no clock of its own. `now`, the zone and the anchor are
+//! always arguments, so every decision can be tested with a table of inputs.
+
+pub mod backoff;
+pub mod catch_up;
+pub mod jitter;
+pub mod lease;
+pub mod overlap;
+pub mod plan;
+pub mod instant;
+pub mod zone;
+pub mod clock;
+pub mod civil;
+pub mod crontab;
+
+pub use clock::{Clock, ClockError};
+pub use instant::Instant;

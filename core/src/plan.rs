@@ -1,0 +1,234 @@
+//! What a due timer calls for: which plan times run, which are passed over, and when the schedule is looked at next.
+//! A pure function of the schedule's policy, its clock, the timer and `now`; the shell only reads and writes rows.
+
+use crate::catch_up::{self, CatchUp};
+use crate::clock::Timeline;
+use crate::instant::Instant;
+use crate::jitter;
+use crate::overlap::Overlap;
+use crate::zone::Zone;
+
+/// A clock bound to its zone and anchor: the plan times of one schedule, in order.
+pub trait PlanTimes {
+    /// The least plan time strictly after `after`; `None` when there is none.
+    fn next_after(&self, after: Instant) -> Option<Instant>;
+    /// The greatest plan time at or before `at`; `None` when there is none.
+    fn previous_at_or_before(&self, at: Instant) -> Option<Instant>;
+}
+
+impl<Z: Zone> PlanTimes for Timeline<'_, Z> {
+    fn next_after(&self, after: Instant) -> Option<Instant> {
+        Timeline::next_after(self, after)
+    }
+
+    fn previous_at_or_before(&self, at: Instant) -> Option<Instant> {
+        Timeline::previous_at_or_before(self, at)
+    }
+}
+
+/// When the next plan is armed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rearm {
+    /// As soon as this plan is dispatched.
+    OnDispatch,
+    /// When the dispatched execution has ended; the next plan is the clock's next after that moment.
+    OnTerminal,
+}
+
+/// Everything about a schedule that decides what runs; all lengths of time in microseconds, none negative.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// What becomes of plans that were missed.
+    pub catch_up: CatchUp,
+    /// A plan older than this does not run.
+    pub window: Option<i64>,
+    /// A plan later than this, counted from plan + delay, does not run under `skip_missed`.
+    pub misfire_grace: i64,
+    /// How many plans one tick may run under `every_plan`.
+    pub max_plans_per_tick: usize,
+    /// When the next plan is armed.
+    pub rearm: Rearm,
+    /// What becomes of a plan while an earlier execution has not ended.
+    pub overlap: Overlap,
+    /// Fixed wait between plan and fire.
+    pub delay: i64,
+    /// Upper bound of the wait that differs from plan to plan.
+    pub jitter: i64,
+    /// Makes the jitter of this schedule its own; any number that stays the same.
+    pub jitter_seed: u64,
+    /// The first instant that may be a plan time.
+    pub starts_at: Option<Instant>,
+    /// The first instant that may no longer be one.
+    pub ends_at: Option<Instant>,
+    /// Only plans after this instant belong to the schedule as it is now.
+    pub baseline: Instant,
+}
+
+/// What the timer remembers between ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Every plan time up to here is decided.
+    pub cursor: Option<Instant>,
+    /// The plan that waits for a running execution to end (`buffer_one`).
+    pub buffered: Option<Instant>,
+    /// `every_plan` with `on_terminal`: missed plans up to here run one at a time.
+    pub backlog_until: Option<Instant>,
+}
+
+/// What the schedule does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Fires `plan` at `fire_at`.
+    Armed {
+        /// The nominal time.
+        plan: Instant,
+        /// When it is to be dispatched: never before `plan`, never after the plan that follows it.
+        fire_at: Instant,
+    },
+    /// Nothing until a running execution ends.
+    Waiting,
+    /// Its clock has no time left.
+    Done,
+}
+
+/// The outcome of one due timer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fired {
+    /// The plan times that become executions, oldest first.
+    pub run: Vec<Instant>,
+    /// What the timer remembers from now on.
+    pub progress: Progress,
+    /// What comes next, given that the plans in `run` were inserted.
+    pub next: Next,
+}
+
+/// What a schedule does next after it was written or a run that it waited for ended at `terminal_at`.
+/// `busy`: an awaited execution of the schedule has not ended.
+pub fn arm(
+    policy: &Policy,
+    clock: &impl PlanTimes,
+    mut progress: Progress,
+    terminal_at: Option<Instant>,
+    busy: bool,
+    now: Instant,
+) -> (Progress, Next) {
+    let wants_buffer = policy.overlap == Overlap::BufferOne;
+    progress.buffered = progress.buffered.filter(|plan| wants_buffer && *plan > policy.baseline);
+    if policy.rearm == Rearm::OnTerminal {
+        if busy {
+            return (progress, Next::Waiting);
+        }
+        if let Some(ended) = terminal_at {
+            let in_backlog = || clock.next_after(progress.cursor?).filter(|next| Some(*next) <= progress.backlog_until);
+            if in_backlog().is_none() {
+                progress.cursor = progress.cursor.max(Some(ended));
+            }
+        }
+    }
+    match progress.buffered {
+        Some(_) if busy => (progress, Next::Waiting),
+        Some(plan) => (progress, Next::Armed { plan, fire_at: now.max(plan) }),
+        None => (progress, next_armed(policy, clock, progress.cursor)),
+    }
+}
+
+/// Decides what the timer armed for `plan` calls for at `now`. The caller has seen that it is due.
+pub fn fire(
+    policy: &Policy,
+    clock: &impl PlanTimes,
+    progress: Progress,
+    plan: Instant,
+    busy: bool,
+    now: Instant,
+) -> Fired {
+    let latest = latest_eligible(policy, clock, plan, now);
+    let buffered = progress.buffered == Some(plan);
+    if busy && (policy.rearm == Rearm::OnTerminal || (buffered && policy.overlap != Overlap::Allow)) {
+        return Fired { run: Vec::new(), progress, next: Next::Waiting };
+    }
+    let mut after = Progress { cursor: progress.cursor.max(Some(latest)), ..progress };
+    if busy && !buffered && policy.overlap != Overlap::Allow {
+        if policy.overlap == Overlap::BufferOne {
+            after.buffered = Some(plan);
+            return Fired { run: Vec::new(), progress: after, next: Next::Waiting };
+        }
+        return Fired { run: Vec::new(), progress: after, next: next_armed(policy, clock, after.cursor) };
+    }
+    let mut run = if buffered {
+        vec![plan]
+    } else {
+        catch_up::plans_to_run(policy, clock, plan, latest, now)
+    };
+    after.buffered = None;
+    if policy.catch_up == CatchUp::EveryPlan && !buffered {
+        if policy.rearm == Rearm::OnTerminal {
+            run.truncate(1);
+            if progress.backlog_until < Some(plan) {
+                after.backlog_until = Some(latest);
+            }
+        } else if policy.overlap != Overlap::Allow {
+            // The first of them runs; the others came while it had not ended.
+            run.truncate(1);
+            let second = run.first().and_then(|first| clock.next_after(*first)).filter(|plan| *plan <= latest);
+            after.buffered = second.filter(|_| policy.overlap == Overlap::BufferOne);
+        }
+        if after.buffered.is_none() && (policy.rearm == Rearm::OnTerminal || policy.overlap == Overlap::Allow) {
+            // The rest of the backlog is still to come.
+            if let Some(last) = run.last() {
+                after.cursor = progress.cursor.max(Some(*last));
+            }
+        }
+    }
+    let next = if after.buffered.is_some() || (policy.rearm == Rearm::OnTerminal && !run.is_empty()) {
+        Next::Waiting
+    } else {
+        next_armed(policy, clock, after.cursor)
+    };
+    Fired { run, progress: after, next }
+}
+
+/// The first plan after the cursor (and the baseline) within the schedule's window, with its fire time.
+fn next_armed(policy: &Policy, clock: &impl PlanTimes, cursor: Option<Instant>) -> Next {
+    let mut from = Some(policy.baseline).max(cursor).unwrap_or(policy.baseline);
+    if let Some(starts_at) = policy.starts_at {
+        // starts_at is inclusive: search from just before it.
+        from = from.max(starts_at.checked_add_micros(-1).unwrap_or(Instant::MIN));
+    }
+    match clock.next_after(from) {
+        Some(plan) if policy.ends_at.is_none_or(|end| plan < end) => {
+            Next::Armed { plan, fire_at: fire_time(policy, clock, plan) }
+        }
+        Some(_) | None => Next::Done,
+    }
+}
+
+/// When `plan` is dispatched: after its delay and jitter, but never later than the plan that follows it.
+fn fire_time(policy: &Policy, clock: &impl PlanTimes, plan: Instant) -> Instant {
+    if policy.delay == 0 && policy.jitter == 0 {
+        return plan;
+    }
+    let wait = policy.delay.saturating_add(jitter::offset(policy.jitter, policy.jitter_seed, plan));
+    let wanted = plan.checked_add_micros(wait).unwrap_or(Instant::MAX);
+    clock.next_after(plan).map_or(wanted, |next| wanted.min(next))
+}
+
+/// The latest plan whose fire time has come; `armed` (which is due) or a later one.
+fn latest_eligible(policy: &Policy, clock: &impl PlanTimes, armed: Instant, now: Instant) -> Instant {
+    let in_window = |plan: Instant| policy.ends_at.is_none_or(|end| plan < end);
+    // On time, which is nearly always: nothing else has come since.
+    match clock.next_after(armed) {
+        Some(next) if next <= now && in_window(next) => {}
+        Some(_) | None => return armed,
+    }
+    let last = match policy.ends_at.and_then(|end| end.checked_add_micros(-1)) {
+        Some(end) => now.min(end),
+        None => now,
+    };
+    let Some(latest) = clock.previous_at_or_before(last) else { return armed };
+    if fire_time(policy, clock, latest) <= now {
+        return latest.max(armed);
+    }
+    // Its predecessor fires at the latest when this one is planned, and that has passed.
+    let before = latest.checked_add_micros(-1).and_then(|t| clock.previous_at_or_before(t));
+    before.map_or(armed, |plan| plan.max(armed))
+}

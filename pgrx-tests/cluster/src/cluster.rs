@@ -1,0 +1,212 @@
+//! One throw-away cluster: a copy of the template, reached through a Unix socket in a private folder, never through TCP.
+
+use crate::environment::{as_server_user, bin, clusters, run};
+use crate::guard::Guard;
+use crate::proc::{self, Signal};
+use crate::template::template;
+use crate::wait::wait_until;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{self, Command};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// How a server is asked to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shutdown {
+    /// Breaks connections, writes a checkpoint.
+    Fast,
+    /// Every process quits at once; the next start recovers.
+    Immediate,
+}
+
+/// Settings of a cluster that is still to be started.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    settings: Vec<(String, String)>,
+}
+
+impl Default for Builder {
+    /// The extension preloaded and nothing synced to disk: the contents survive any process, not the machine.
+    fn default() -> Self {
+        let settings = [
+            ("listen_addresses", ""),
+            ("shared_preload_libraries", "scheduler"),
+            ("shared_buffers", "16MB"),
+            ("max_connections", "50"),
+            ("max_worker_processes", "16"),
+            ("fsync", "off"),
+            ("log_line_prefix", "%m %b[%p] %d "),
+            ("log_min_messages", "info"),
+        ];
+        Self { settings: settings.map(|(name, value)| (name.into(), value.into())).into() }
+    }
+}
+
+impl Builder {
+    /// A line in `postgresql.conf`; a later one wins.
+    #[must_use]
+    pub fn set(mut self, name: &str, value: &str) -> Self {
+        self.settings.push((name.into(), value.into()));
+        self
+    }
+
+    /// Writes are synced as on a real server, for tests about what a crash may lose.
+    #[must_use]
+    pub fn durable(self) -> Self {
+        self.set("fsync", "on")
+    }
+
+    /// A server that does not preload the extension, as before an administrator has done so.
+    #[must_use]
+    pub fn without_preload(self) -> Self {
+        self.set("shared_preload_libraries", "")
+    }
+
+    /// Starts the server and returns when it accepts connections.
+    pub fn start(self) -> Cluster {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        // Short: the socket's path may have 107 bytes.
+        let name = format!("t{}-{}", process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let folder = clusters().join(name);
+        let template = template();
+        let guard = Guard::new(&folder);
+        let mut copy = as_server_user("sh");
+        copy.args(["-c", r#"mkdir -m 700 "$1" && cp -a "$2" "$1/data""#, "sh"]).arg(&folder).arg(template);
+        run(copy);
+
+        let mut lines = format!("unix_socket_directories = '{}'\n", folder.display());
+        for (name, value) in &self.settings {
+            writeln!(lines, "{name} = '{}'", value.replace('\'', "''")).unwrap();
+        }
+        let file = folder.join("data/postgresql.conf");
+        let mut file = fs::OpenOptions::new().append(true).open(&file).expect("the copy has a postgresql.conf");
+        file.write_all(lines.as_bytes()).unwrap();
+
+        let cluster = Cluster { folder, _guard: guard };
+        cluster.start();
+        cluster
+    }
+}
+
+/// A running (or stopped) server of one test.
+#[derive(Debug)]
+pub struct Cluster {
+    folder: PathBuf,
+    _guard: Guard,
+}
+
+impl Cluster {
+    /// A server with the extension preloaded.
+    pub fn new() -> Self {
+        Builder::default().start()
+    }
+
+    /// A cluster with settings of its own.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// The folder of the socket, which is also that of the log.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The data directory.
+    pub fn data(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+
+    /// What the server has logged since it was created.
+    pub fn log(&self) -> String {
+        fs::read(self.folder.join("log")).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+    }
+
+    /// Starts a server that was stopped or crashed.
+    pub fn start(&self) {
+        let mut start = self.pg_ctl("start");
+        start.arg("-l").arg(self.folder.join("log"));
+        // Not through a pipe: the server would inherit it, and reading it would wait for the server to end.
+        let status = start.status().expect("cannot run pg_ctl");
+        assert!(status.success(), "the server does not start; its log:\n{}", self.log());
+    }
+
+    /// Stops the server and returns when it is down.
+    pub fn stop(&self, how: Shutdown) {
+        let mode = match how {
+            Shutdown::Fast => "fast",
+            Shutdown::Immediate => "immediate",
+        };
+        let mut stop = self.pg_ctl("stop");
+        stop.args(["-m", mode]);
+        run(stop);
+    }
+
+    /// Stops and starts.
+    pub fn restart(&self, how: Shutdown) {
+        self.stop(how);
+        self.start();
+    }
+
+    /// Every process dies in the same instant, as when the machine loses power. [`Cluster::start`] recovers.
+    pub fn crash(&self) {
+        let postmaster = self.postmaster();
+        // Stopped first, so that it starts no child while the list is read.
+        proc::kill(postmaster, Signal::STOP);
+        let mut all = proc::children(postmaster);
+        all.push(postmaster);
+        for pid in &all {
+            proc::kill(*pid, Signal::KILL);
+        }
+        wait_until("the killed processes to be gone", Duration::from_secs(10), || {
+            all.iter().all(|pid| !proc::is_alive(*pid)).then_some(())
+        });
+        // Where process 1 collects no orphans (many containers), the dead postmaster's id stays taken, and the next one would believe
+        // that it still runs. After a loss of power it would not be.
+        for file in ["data/postmaster.pid", ".s.PGSQL.5432.lock"] {
+            fs::remove_file(self.folder.join(file)).expect("a crashed postmaster leaves its lock files");
+        }
+    }
+
+    /// Ends recovery on a standby.
+    pub fn promote(&self) {
+        run(self.pg_ctl("promote"));
+    }
+
+    /// Reads the settings again.
+    pub fn reload(&self) {
+        run(self.pg_ctl("reload"));
+    }
+
+    /// The process id of the postmaster of a running server.
+    pub fn postmaster(&self) -> i32 {
+        let file = self.data().join("postmaster.pid");
+        let text = fs::read_to_string(&file).unwrap_or_else(|_| panic!("the server is not running"));
+        text.lines().next().and_then(|line| line.parse().ok()).expect("postmaster.pid starts with a process id")
+    }
+
+    fn pg_ctl(&self, action: &str) -> Command {
+        let mut command = as_server_user(bin().join("pg_ctl"));
+        command.args([action, "-s", "-w", "-t", "60", "-D"]).arg(self.data());
+        command
+    }
+}
+
+impl Default for Cluster {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let log = self.log();
+            let lines: Vec<_> = log.lines().collect();
+            println!("---- the end of the server's log ----\n{}", lines[lines.len().saturating_sub(80)..].join("\n"));
+        }
+    }
+}

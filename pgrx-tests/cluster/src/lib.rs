@@ -1,0 +1,21 @@
+//! What a test needs that no `#[pg_test]` can have: a server of its own, with the extension preloaded and its workers running,
+//! that can be restarted, crashed and killed. Each test starts one (half a second), works on it through ordinary
+//! connections, and drops it; it is stopped and removed then, whether the test passed, failed or was killed.
+//!
+//! A test never sleeps: it says what it waits for and for how long, see [`wait`].
+
+// A harness fails a test by panicking, with a message that says what went wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+pub mod cluster;
+pub mod conn;
+mod environment;
+mod guard;
+pub mod proc;
+mod template;
+pub mod wait;
+
+pub use cluster::{Builder, Cluster, Shutdown};
+pub use environment::{python, repository};
+pub use postgres::Client;
+pub use wait::{wait_for, wait_until};

@@ -1,0 +1,7 @@
+//! Every file here is a module of one test binary; see `pgrx-tests/README.md` for what belongs here.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod examples;
+mod harness;
+mod readme;

@@ -1,0 +1,1 @@
+SELECT 1 FROM sched.schedule_change LIMIT 1

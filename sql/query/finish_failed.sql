@@ -1,0 +1,25 @@
+-- Ends runs as FAILED; with a retry time they wait in sched.retry, or in sched.ready when it has come.
+-- $1 execution_ids, $2 retry times (NULL = terminal), $3 error_code, $4 error_msg, $5 now
+WITH decided AS (
+    SELECT * FROM unnest($1, $2) AS d (execution_id, retry_at)
+), ended AS (
+    DELETE FROM sched.lease l USING decided d WHERE l.execution_id = d.execution_id RETURNING l.*, d.retry_at
+), failed AS (
+    UPDATE sched.ledger e
+       SET status = 'FAILED', attempt = d.attempt, runner_id = d.runner_id, lease_token = d.lease_token,
+           fence = d.fence, started_at = d.started_at, heartbeat_at = d.heartbeat_at, progress = d.progress,
+           finished_at = $5, updated_at = $5, rows_affected = NULL, result = NULL,
+           error_code = $3, error_msg = $4, next_retry_at = d.retry_at
+      FROM ended d
+     WHERE e.id = d.execution_id
+    RETURNING e.id, e.queue, e.priority, e.plan_time, e.owner, e.next_retry_at, e.awaited, e.schedule_id
+), claimable AS (
+    INSERT INTO sched.ready (queue, priority, plan_time, execution_id, owner)
+    SELECT f.queue, f.priority, f.plan_time, f.id, f.owner FROM failed f WHERE f.next_retry_at <= $5
+), postponed AS (
+    INSERT INTO sched.retry (retry_at, execution_id, queue, priority, plan_time, owner)
+    SELECT f.next_retry_at, f.id, f.queue, f.priority, f.plan_time, f.owner FROM failed f WHERE f.next_retry_at > $5
+)
+SELECT f.id, f.schedule_id, f.next_retry_at IS NULL AND f.awaited,
+       CASE WHEN f.next_retry_at <= $5 THEN f.queue END, f.next_retry_at
+  FROM failed f

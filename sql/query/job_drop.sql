@@ -1,0 +1,2 @@
+-- $1 job_name
+DELETE FROM sched.job WHERE job_name = $1

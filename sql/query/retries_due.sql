@@ -1,0 +1,10 @@
+-- Retries whose time has come become claimable; the queues that got some. $1 now, $2 limit
+WITH due AS MATERIALIZED (
+    SELECT r.* FROM sched.retry r WHERE r.retry_at <= $1 ORDER BY r.retry_at LIMIT $2 FOR UPDATE SKIP LOCKED
+), gone AS (
+    DELETE FROM sched.retry r USING due d WHERE r.retry_at = d.retry_at AND r.execution_id = d.execution_id
+), claimable AS (
+    INSERT INTO sched.ready (queue, priority, plan_time, execution_id, owner)
+    SELECT d.queue, d.priority, d.plan_time, d.execution_id, d.owner FROM due d
+)
+SELECT count(*), array_agg(DISTINCT d.queue) FROM due d

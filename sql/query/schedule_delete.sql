@@ -1,0 +1,2 @@
+-- $1 schedule_id
+DELETE FROM sched.schedule WHERE schedule_id = $1

@@ -1,0 +1,5 @@
+-- Schedules that cannot be fired any more until somebody changes them. $1 schedule_ids, $2 reasons
+UPDATE sched.timer t
+   SET next_plan_time = NULL, fire_at = NULL, parked = true, last_error = d.reason, error_count = t.error_count + 1
+  FROM unnest($1, $2) AS d (schedule_id, reason)
+ WHERE t.schedule_id = d.schedule_id

@@ -1,0 +1,19 @@
+-- How work is run, leased and retried. Written by applications only (through define_job).
+CREATE TABLE sched.job (
+    job_name            text        PRIMARY KEY,
+    kind                text        NOT NULL CHECK (kind IN ('pull', 'notify', 'log')),
+    command             text,
+    queue               text        NOT NULL,
+    max_attempts        integer     NOT NULL CHECK (max_attempts >= 1),
+    retry_backoff       interval[]  NOT NULL,
+    run_timeout         interval,
+    stale_timeout       interval,
+    allow_stale_reentry boolean     NOT NULL,
+    priority            integer     NOT NULL,
+    owner               regrole     NOT NULL,
+    created_at          timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    updated_at          timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp()
+);
+COMMENT ON TABLE sched.job IS 'how work is run, leased and retried; written through sched.define_job';
+COMMENT ON COLUMN sched.job.stale_timeout IS 'lease length of a claim that names none; NULL = setting sched.stale_timeout';
+COMMENT ON COLUMN sched.job.owner IS 'the role that defined the job; members of it may change, claim, finish and cancel';

@@ -1,0 +1,84 @@
+-- What an application wrote. The dispatcher only reads this table, so an edit never waits for it.
+CREATE TABLE sched.schedule (
+    schedule_id        bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    schedule_name      text        NOT NULL UNIQUE,
+    clock              text        NOT NULL,
+    time_zone          text        NOT NULL,
+    job_name           text        NOT NULL,
+    payload            jsonb       NOT NULL,
+    scope_kind         text        NOT NULL,
+    scope_id           text        NOT NULL,
+    catch_up           text        NOT NULL CHECK (catch_up IN ('latest_only', 'every_plan', 'skip_missed')),
+    catch_up_window    interval,
+    max_plans_per_tick integer     NOT NULL CHECK (max_plans_per_tick >= 1),
+    rearm              text        NOT NULL CHECK (rearm IN ('on_dispatch', 'on_terminal')),
+    overlap            text        NOT NULL CHECK (overlap IN ('allow', 'skip', 'buffer_one')),
+    delay              interval    NOT NULL,
+    jitter             interval    NOT NULL,
+    starts_at          timestamptz,
+    ends_at            timestamptz,
+    ownership          text        NOT NULL CHECK (ownership IN ('owned', 'external')),
+    enabled            boolean     NOT NULL,
+    version            bigint      NOT NULL DEFAULT 1,
+    created_at         timestamptz NOT NULL,
+    baseline_at        timestamptz NOT NULL,
+    updated_at         timestamptz NOT NULL
+);
+-- drop_job asks whether a schedule still uses the job.
+CREATE INDEX schedule_job_name ON sched.schedule (job_name);
+COMMENT ON TABLE sched.schedule IS 'what applications scheduled; written through sched.create_schedule and its kin';
+COMMENT ON COLUMN sched.schedule.version IS 'rises with every change; a timer made from an older one is no longer valid';
+COMMENT ON COLUMN sched.schedule.baseline_at IS
+    'only plan times after this instant fire: creating, resuming, taking over, a new clock, zone or window never fire by themselves';
+
+-- The queue of changes that no dispatcher has seen yet: work in proportion to changes, whatever the number of schedules.
+CREATE TABLE sched.schedule_change (
+    change_id   bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    schedule_id bigint      NOT NULL,
+    terminal_at timestamptz
+);
+COMMENT ON TABLE sched.schedule_change IS 'schedules to be armed anew: an edit, or (terminal_at) the end of a run that they waited for';
+
+-- The rule of baselines stands in one place, so that no way of editing can forget it.
+CREATE FUNCTION sched.schedule_before_update() RETURNS trigger
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$$
+BEGIN
+    NEW.version := OLD.version + 1;
+    NEW.updated_at := clock_timestamp();
+    IF NEW.clock IS DISTINCT FROM OLD.clock OR NEW.time_zone IS DISTINCT FROM OLD.time_zone
+       OR NEW.starts_at IS DISTINCT FROM OLD.starts_at OR NEW.ends_at IS DISTINCT FROM OLD.ends_at
+       OR (NEW.enabled AND NOT OLD.enabled) OR (NEW.ownership = 'owned' AND OLD.ownership <> 'owned') THEN
+        NEW.baseline_at := NEW.updated_at;
+    END IF;
+    RETURN NEW;
+END
+$$;
+COMMENT ON FUNCTION sched.schedule_before_update() IS 'internal: raises the version and moves the baseline of an edited schedule';
+
+CREATE TRIGGER schedule_before_update BEFORE UPDATE ON sched.schedule
+    FOR EACH ROW EXECUTE FUNCTION sched.schedule_before_update();
+ALTER TABLE sched.schedule ENABLE ALWAYS TRIGGER schedule_before_update;
+
+CREATE FUNCTION sched.schedule_changed() RETURNS trigger
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$$
+BEGIN
+    INSERT INTO sched.schedule_change (schedule_id) SELECT schedule_id FROM changed;
+    IF FOUND THEN
+        PERFORM sched.wake_dispatcher();
+    END IF;
+    RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION sched.schedule_changed() IS 'internal: records a statement''s changed schedules and wakes the dispatcher at commit';
+
+CREATE TRIGGER schedule_inserted AFTER INSERT ON sched.schedule REFERENCING NEW TABLE AS changed
+    FOR EACH STATEMENT EXECUTE FUNCTION sched.schedule_changed();
+CREATE TRIGGER schedule_updated AFTER UPDATE ON sched.schedule REFERENCING NEW TABLE AS changed
+    FOR EACH STATEMENT EXECUTE FUNCTION sched.schedule_changed();
+CREATE TRIGGER schedule_deleted AFTER DELETE ON sched.schedule REFERENCING OLD TABLE AS changed
+    FOR EACH STATEMENT EXECUTE FUNCTION sched.schedule_changed();
+ALTER TABLE sched.schedule ENABLE ALWAYS TRIGGER schedule_inserted;
+ALTER TABLE sched.schedule ENABLE ALWAYS TRIGGER schedule_updated;
+ALTER TABLE sched.schedule ENABLE ALWAYS TRIGGER schedule_deleted;

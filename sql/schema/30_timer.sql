@@ -1,0 +1,24 @@
+-- One row per schedule that a dispatcher has seen; derived from the schedule and its runs, written by dispatchers only.
+CREATE TABLE sched.timer (
+    schedule_id    bigint      PRIMARY KEY,
+    version        bigint      NOT NULL,
+    next_plan_time timestamptz,
+    fire_at        timestamptz,
+    waiting        boolean     NOT NULL DEFAULT false,
+    buffered_plan  timestamptz,
+    cursor_at      timestamptz,
+    backlog_until  timestamptz,
+    last_plan_time timestamptz,
+    last_fired_at  timestamptz,
+    error_count    integer     NOT NULL DEFAULT 0,
+    last_error     text,
+    parked         boolean     NOT NULL DEFAULT false,
+    CHECK ((fire_at IS NULL) = (next_plan_time IS NULL)),
+    CHECK (pg_catalog.isfinite(fire_at) AND pg_catalog.isfinite(next_plan_time))
+) WITH (fillfactor = 70);
+CREATE INDEX timer_fire_at ON sched.timer (fire_at) WHERE fire_at IS NOT NULL;
+COMMENT ON TABLE sched.timer IS 'when each schedule fires next; derived state, written by dispatchers only';
+COMMENT ON COLUMN sched.timer.version IS 'the version of the schedule that this row was made from';
+COMMENT ON COLUMN sched.timer.cursor_at IS 'every plan time up to here is decided: it ran or was skipped';
+COMMENT ON COLUMN sched.timer.waiting IS 'unarmed until a run ends (rearm on_terminal, overlap buffer_one)';
+COMMENT ON COLUMN sched.timer.backlog_until IS 'every_plan with on_terminal: plans up to here were missed and are run one at a time';

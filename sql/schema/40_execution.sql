@@ -1,0 +1,96 @@
+-- The ledger: one row for each (job, scope, plan time). Its unique key is the exactly-once guarantee.
+-- What is claimable and what is leased live in narrow tables of their own, so no index of the ledger covers anything that
+-- changes: a run costs it one insert and one heap-only update, whatever its payload and however many heartbeats.
+-- The key is a hash of (job_name, scope_kind, scope_id): the names may be 1,000 bytes each, a B-tree entry 2,704.
+CREATE SEQUENCE sched.fence;
+COMMENT ON SEQUENCE sched.fence IS 'fencing tokens: one for every lease ever given, rising for each key and over all of them';
+
+CREATE TABLE sched.ledger (
+    id                  uuid        NOT NULL DEFAULT sched.uuid_v7(),
+    key                 uuid        NOT NULL,
+    job_name            text        NOT NULL,
+    scope_kind          text        NOT NULL,
+    scope_id            text        NOT NULL,
+    plan_time           timestamptz NOT NULL,
+    queue               text        NOT NULL,
+    priority            integer     NOT NULL,
+    payload             jsonb       NOT NULL,
+    status              text        NOT NULL DEFAULT 'PENDING' CHECK (status IN ('PENDING', 'SUCCESS', 'FAILED', 'CANCELLED')),
+    attempt             integer     NOT NULL DEFAULT 0,
+    max_attempts        integer     NOT NULL,
+    allow_stale_reentry boolean     NOT NULL,
+    awaited             boolean     NOT NULL DEFAULT false,
+    origin              text        NOT NULL CHECK (origin IN ('schedule', 'manual', 'backfill', 'enqueue', 'claim')),
+    owner               regrole     NOT NULL,
+    schedule_id         bigint,
+    schedule_name       text,
+    created_at          timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    updated_at          timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    started_at          timestamptz,
+    heartbeat_at        timestamptz,
+    finished_at         timestamptz,
+    next_retry_at       timestamptz,
+    fence               bigint,
+    lease_token         uuid,
+    runner_id           text,
+    rows_affected       bigint,
+    error_code          text,
+    error_msg           text,
+    result              jsonb,
+    progress            jsonb,
+    CONSTRAINT ledger_pkey PRIMARY KEY (id),
+    CONSTRAINT ledger_key UNIQUE (key, plan_time)
+) WITH (fillfactor = 80);
+COMMENT ON TABLE sched.ledger IS 'one row for each (job, scope, plan time); read it through the view sched.execution';
+COMMENT ON COLUMN sched.ledger.status IS 'the state when no row of sched.lease exists; with one the execution is RUNNING';
+COMMENT ON COLUMN sched.ledger.awaited IS 'a schedule waits for the end of this run (row in sched.awaited)';
+
+-- Claimable now, in the order of claiming.
+CREATE TABLE sched.ready (
+    queue        text        NOT NULL,
+    priority     integer     NOT NULL,
+    plan_time    timestamptz NOT NULL,
+    execution_id uuid        NOT NULL,
+    owner        regrole     NOT NULL
+);
+CREATE UNIQUE INDEX ready_order ON sched.ready (queue, priority DESC, plan_time, execution_id);
+COMMENT ON TABLE sched.ready IS 'executions that can be claimed now';
+
+-- Failed, and to be tried again later; moved to sched.ready when due.
+CREATE TABLE sched.retry (
+    retry_at     timestamptz NOT NULL,
+    execution_id uuid        NOT NULL,
+    queue        text        NOT NULL,
+    priority     integer     NOT NULL,
+    plan_time    timestamptz NOT NULL,
+    owner        regrole     NOT NULL,
+    PRIMARY KEY (retry_at, execution_id)
+);
+COMMENT ON TABLE sched.retry IS 'failed executions that wait for their next attempt';
+
+-- The lease of a running execution. A heartbeat updates columns that no index covers: sweep_at, which the sweeper searches by,
+-- is a lower bound of stale_after that only the sweeper moves forward.
+CREATE TABLE sched.lease (
+    execution_id  uuid        PRIMARY KEY,
+    lease_token   uuid        NOT NULL,
+    fence         bigint      NOT NULL,
+    attempt       integer     NOT NULL,
+    owner         regrole     NOT NULL,
+    started_at    timestamptz NOT NULL,
+    heartbeat_at  timestamptz NOT NULL,
+    stale_after   timestamptz NOT NULL,
+    sweep_at      timestamptz NOT NULL,
+    stale_timeout interval    NOT NULL,
+    runner_id     text        NOT NULL,
+    progress      jsonb
+) WITH (fillfactor = 50);
+CREATE INDEX lease_sweep_at ON sched.lease (sweep_at);
+COMMENT ON TABLE sched.lease IS 'who runs what, until when; a row here is what RUNNING means';
+
+-- Runs whose end some schedule waits for (rearm on_terminal, overlap skip or buffer_one), so that the others pay nothing.
+CREATE TABLE sched.awaited (
+    schedule_id  bigint NOT NULL,
+    execution_id uuid   NOT NULL,
+    PRIMARY KEY (schedule_id, execution_id)
+);
+COMMENT ON TABLE sched.awaited IS 'unfinished executions of schedules that care whether one is running';

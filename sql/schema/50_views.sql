@@ -1,0 +1,49 @@
+-- A row is visible to members of its owner; superusers are members of everything. A view's conditions run as the reader, so
+-- current_user is the reader's role. security_barrier: no reader's function sees a row before that test.
+CREATE VIEW sched.execution WITH (security_barrier) AS
+SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time, e.queue, e.priority, e.payload,
+       CASE WHEN l.execution_id IS NULL THEN e.status ELSE 'RUNNING' END AS status,
+       CASE WHEN l.execution_id IS NULL THEN e.attempt ELSE l.attempt END AS attempt,
+       e.max_attempts,
+       CASE WHEN l.execution_id IS NULL THEN e.runner_id ELSE l.runner_id END AS runner_id,
+       CASE WHEN l.execution_id IS NULL THEN e.lease_token ELSE l.lease_token END AS lease_token,
+       CASE WHEN l.execution_id IS NULL THEN e.fence ELSE l.fence END AS fence,
+       CASE WHEN l.execution_id IS NULL THEN e.heartbeat_at ELSE l.heartbeat_at END AS heartbeat_at,
+       l.stale_after,
+       CASE WHEN l.execution_id IS NULL THEN e.started_at ELSE l.started_at END AS started_at,
+       CASE WHEN l.execution_id IS NULL THEN e.finished_at END AS finished_at,
+       CASE WHEN l.execution_id IS NULL
+            THEN (EXTRACT(epoch FROM e.finished_at - e.started_at) * 1000)::bigint END AS duration_ms,
+       CASE WHEN l.execution_id IS NULL THEN e.rows_affected END AS rows_affected,
+       CASE WHEN l.execution_id IS NULL THEN e.result END AS result,
+       CASE WHEN l.execution_id IS NULL THEN e.error_code END AS error_code,
+       CASE WHEN l.execution_id IS NULL THEN e.error_msg END AS error_msg,
+       CASE WHEN l.execution_id IS NULL THEN e.next_retry_at END AS next_retry_at,
+       CASE WHEN l.execution_id IS NULL THEN e.progress ELSE l.progress END AS progress,
+       e.allow_stale_reentry, e.origin, e.schedule_name, e.created_at,
+       CASE WHEN l.execution_id IS NULL THEN e.updated_at ELSE l.heartbeat_at END AS updated_at
+  FROM sched.ledger e
+  LEFT JOIN sched.lease l ON l.execution_id = e.id
+ WHERE pg_catalog.pg_has_role(current_user, e.owner, 'USAGE');
+COMMENT ON VIEW sched.execution IS 'the ledger as users read it: one row for each (job_name, scope_kind, scope_id, plan_time)';
+
+CREATE VIEW sched.schedules WITH (security_barrier) AS
+SELECT s.schedule_name, s.job_name, s.clock, s.time_zone, s.enabled, s.ownership, state.state,
+       CASE WHEN state.state IN ('armed', 'failing') THEN t.next_plan_time END AS next_plan_time,
+       CASE WHEN state.state IN ('armed', 'failing') THEN t.fire_at END AS next_fire_at,
+       t.last_plan_time, t.last_fired_at, COALESCE(t.error_count, 0) AS error_count, t.last_error
+  FROM sched.schedule s
+  LEFT JOIN sched.job j ON j.job_name = s.job_name
+  LEFT JOIN sched.timer t ON t.schedule_id = s.schedule_id
+ CROSS JOIN LATERAL (
+       SELECT CASE WHEN t.parked AND t.version = s.version THEN 'parked'
+                   WHEN s.ownership = 'external' THEN 'external'
+                   WHEN NOT s.enabled THEN 'paused'
+                   WHEN t.schedule_id IS NULL OR t.version <> s.version THEN 'arming'
+                   WHEN t.waiting THEN 'waiting'
+                   WHEN t.error_count > 0 AND t.fire_at IS NOT NULL THEN 'failing'
+                   WHEN t.fire_at IS NOT NULL THEN 'armed'
+                   ELSE 'done' END AS state) AS state
+ WHERE pg_catalog.pg_has_role(current_user, j.owner, 'USAGE')
+    OR (j.job_name IS NULL AND pg_catalog.pg_has_role(current_user, (SELECT n.nspowner FROM pg_catalog.pg_namespace n WHERE n.nspname = 'sched'), 'USAGE'));
+COMMENT ON VIEW sched.schedules IS 'each schedule with its state, its next fire and its last one';

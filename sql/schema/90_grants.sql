@@ -1,0 +1,66 @@
+-- What each function does, and who may call it.
+COMMENT ON FUNCTION sched.define_job IS
+'Creates or replaces a job: how its executions are queued, leased and retried. retry_backoff[i] is the wait after failed attempt i, the last entry repeats, empty means at once. Errors: 22023 (a value that may not be), 22004 (NULL), 42501 (another role''s job).';
+COMMENT ON FUNCTION sched.drop_job IS
+'Drops a job; false where there was none. Errors: 2BP01 while schedules use it, 42501 (another role''s job).';
+COMMENT ON FUNCTION sched.create_schedule IS
+'Creates a schedule and returns its number. It fires for the first time at the first plan time after its creation. Errors: 42710 (the name is taken), 42704 (unknown job), 22023, 22007 or 22008 (clock, zone or another argument cannot be used), 22004 (NULL), 42501 (another role''s job).';
+COMMENT ON FUNCTION sched.alter_schedule IS
+'Changes a schedule; NULL leaves an argument as it is, reset names arguments that go back to their default. A new clock, zone or starts_at/ends_at is a new baseline: only later plan times fire. Errors as create_schedule, and 42704 for an unknown schedule.';
+COMMENT ON FUNCTION sched.drop_schedule IS
+'Drops a schedule; false where there was none. Its executions stay; with cancel_pending those that nobody runs are cancelled. Error: 42501 (another role''s).';
+COMMENT ON FUNCTION sched.pause IS 'Stops a schedule from firing until sched.resume. Errors: 42704, 42501.';
+COMMENT ON FUNCTION sched.resume IS
+'Lets a paused schedule fire again, at plan times after this moment. Errors: 42704, 42501.';
+COMMENT ON FUNCTION sched.dispatch_due IS
+'Applies changes and fires at most max_schedules due schedules in the caller''s transaction, as the worker does; returns how many executions it created. Any number of callers at once. Errors: 22023; 40001 under REPEATABLE READ and SERIALIZABLE.';
+COMMENT ON FUNCTION sched.try_claim IS
+'Claims the execution of (job_name, scope_kind, scope_id, plan_time), which need not exist yet: won, stole or conflicted. Never waits for another claimer. Times are intervals without months; the lease ends stale_timeout after the last heartbeat. Errors: 22023, 22004, 22008, 42501.';
+COMMENT ON FUNCTION sched.claim IS
+'Claims at most max_claims executions of a queue, by priority, then plan time, skipping what others are claiming. Errors: 22023, 22004.';
+COMMENT ON FUNCTION sched.heartbeat IS
+'Extends a lease by stale_timeout from now and stores progress; ok, or cancel when the run was asked to stop. Errors: 55000 (lease lost), 42501, 22023.';
+COMMENT ON FUNCTION sched.finish_success IS
+'Ends a run as SUCCESS. In the transaction that writes the results, a runner that lost its lease cannot commit them. Errors: 55000 (lease lost), 54000 (result over 16384 bytes), 42501.';
+COMMENT ON FUNCTION sched.finish_failure IS
+'Ends a run as FAILED: to be tried again at next_retry_at or by the job''s backoff while attempts are left, unless terminal. error_msg is cut to 4000 characters. Errors: 55000 (lease lost), 22023, 42501.';
+COMMENT ON FUNCTION sched.import_crontab IS
+'Makes each line of a user''s (or, with system, a system) crontab a schedule of the pull job and queue crontab, with the payload {command, user, environment, stdin}. A line that cannot be read comes back with its reason in note and stops no other; a schedule that exists stays as it is. Errors: 22023 (unknown zone), 54000 (over 1 MiB), 42501.';
+COMMENT ON FUNCTION sched.uuid_v7() IS 'internal: a new UUID version 7 (RFC 9562)';
+COMMENT ON FUNCTION sched.scope_key IS
+'internal: the first 128 bits of SHA-256 over job name and scope, what the ledger is unique by together with the plan time';
+COMMENT ON FUNCTION sched.wake_dispatcher() IS 'internal: has the dispatcher look for changes once the transaction has committed';
+COMMENT ON FUNCTION sched.request_dispatcher() IS 'internal: has a dispatcher started once the transaction has committed';
+
+CREATE FUNCTION sched.grant_use(role regrole) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$$
+BEGIN
+    EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
+        'GRANT SELECT ON sched.execution, sched.schedules TO %1$s;'
+        'GRANT EXECUTE ON FUNCTION sched.define_job, sched.drop_job, sched.create_schedule, sched.alter_schedule,'
+        '  sched.drop_schedule, sched.pause, sched.resume, sched.dispatch_due, sched.try_claim, sched.claim,'
+        '  sched.heartbeat, sched.finish_success, sched.finish_failure, sched.import_crontab TO %1$s;', role);
+END
+$$;
+COMMENT ON FUNCTION sched.grant_use IS
+'Lets a role define jobs and schedules of its own, claim their executions and read them. For superusers and the extension''s owner; 42501 for others.';
+
+CREATE FUNCTION sched.revoke_all(role regrole) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$$
+BEGIN
+    EXECUTE format('REVOKE ALL ON SCHEMA sched FROM %1$s;'
+        'REVOKE ALL ON ALL TABLES IN SCHEMA sched FROM %1$s;'
+        'REVOKE ALL ON ALL FUNCTIONS IN SCHEMA sched FROM %1$s;', role);
+END
+$$;
+COMMENT ON FUNCTION sched.revoke_all IS
+'Takes back all that sched.grant_use gave to a role. For superusers and the extension''s owner; 42501 for others.';
+
+REVOKE ALL ON SCHEMA sched FROM PUBLIC;
+REVOKE ALL ON ALL TABLES IN SCHEMA sched FROM PUBLIC;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA sched FROM PUBLIC;
+
+-- Once CREATE EXTENSION has committed, the launcher starts a dispatcher here.
+SELECT sched.request_dispatcher();

@@ -1,0 +1,120 @@
+//! `import_crontab`: a crontab's lines as schedules of a pull job.
+
+use pgrx::datum::Interval;
+use pgrx::prelude::*;
+use scheduler_core::crontab::{self, Entry, Style};
+
+use crate::convert::{self, required};
+use crate::error::{or_raise, Failure, Outcome};
+use crate::guc;
+use crate::store::schedule::{self, Imported};
+use crate::store::{job, role, session};
+use crate::zone::ServerZone;
+
+/// The job and the queue of everything that was imported.
+const CRONTAB: &str = "crontab";
+/// A longer text is refused: no crontab is, and a line's environment is stored with each line.
+const MAX_BYTES: usize = 1_048_576;
+
+type ImportedLine = (i32, Option<String>, Option<String>, Option<String>, Option<String>);
+
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+#[allow(clippy::type_complexity)]
+fn import_crontab(
+    crontab: Option<String>,
+    system: default!(Option<bool>, "false"),
+    time_zone: default!(Option<String>, "NULL"),
+) -> TableIterator<
+    'static,
+    (
+        name!(line, i32),
+        name!(schedule_name, Option<String>),
+        name!(clock, Option<String>),
+        name!(command, Option<String>),
+        name!(note, Option<String>),
+    ),
+> {
+    let rows = or_raise((|| {
+        let text = required("crontab", crontab)?;
+        let style = if required("system", system)? { Style::System } else { Style::User };
+        let zone = time_zone.unwrap_or_else(guc::time_zone);
+        ServerZone::find(&zone)?;
+        if text.len() > MAX_BYTES {
+            return Err(Failure::new(
+                PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+                format!("crontab is too large: {} bytes", text.len()),
+                format!("Import at most {MAX_BYTES} bytes at a time."),
+            ));
+        }
+        import(&text, style, &zone)
+    })());
+    TableIterator::new(rows)
+}
+
+fn import(text: &str, style: Style, zone: &str) -> Outcome<Vec<ImportedLine>> {
+    let (mut rows, mut schedules) = (Vec::new(), Vec::new());
+    for line in crontab::read(text, style) {
+        let number = i32::try_from(line.number).unwrap_or(i32::MAX);
+        let read = line
+            .entry
+            .map_err(|error| format!("{error}. {}", error.hint))
+            .and_then(|entry| imported(entry, zone).map_err(|failure| format!("{}. {}", failure.message, failure.hint)));
+        match read {
+            Ok((schedule, command)) => {
+                rows.push((number, Some(schedule.name.clone()), Some(schedule.clock.clone()), Some(command), None));
+                schedules.push(schedule);
+            }
+            Err(reason) => rows.push((number, None, None, None, Some(reason))),
+        }
+    }
+    if schedules.is_empty() {
+        return Ok(rows);
+    }
+    let caller = role::caller();
+    session(|session| {
+        match job::read(session, CRONTAB) {
+            Some(known) if !role::may_act_for(caller, known.owner) => return Err(Failure::not_owner("job", CRONTAB)),
+            Some(_) => {}
+            None => {
+                let written = job::write(session, crontab_job(), caller);
+                if !written {
+                    return Err(Failure::not_owner("job", CRONTAB));
+                }
+            }
+        }
+        schedule::import(session, schedules, CRONTAB, convert::now());
+        Ok(())
+    })?;
+    Ok(rows)
+}
+
+fn crontab_job() -> job::Definition {
+    job::Definition {
+        job_name: CRONTAB.to_owned(),
+        kind: "pull".to_owned(),
+        command: None,
+        queue: CRONTAB.to_owned(),
+        max_attempts: 1,
+        retry_backoff: Vec::<Interval>::new(),
+        run_timeout: None,
+        stale_timeout: None,
+        allow_stale_reentry: true,
+        priority: 0,
+    }
+}
+
+/// One entry as a schedule, and its command.
+fn imported(entry: Entry, zone: &str) -> Outcome<(Imported, String)> {
+    let time_zone = entry.time_zone.unwrap_or_else(|| zone.to_owned());
+    ServerZone::find(&time_zone)?;
+    let mut payload = serde_json::json!({
+        "command": entry.command,
+        "user": entry.user,
+        "environment": *entry.environment,
+    });
+    if let (Some(stdin), Some(object)) = (entry.stdin, payload.as_object_mut()) {
+        object.insert("stdin".to_owned(), stdin.into());
+    }
+    let schedule = Imported { name: entry.name, clock: entry.clock, time_zone, payload: payload.to_string() };
+    Ok((schedule, entry.command))
+}

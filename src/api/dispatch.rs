@@ -1,0 +1,28 @@
+//! `dispatch_due`: what the worker does, in any client's transaction.
+
+use pgrx::prelude::*;
+
+use crate::convert;
+use crate::dispatch;
+use crate::error::{or_raise, Failure};
+use crate::guc;
+use crate::store::session;
+
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+fn dispatch_due(max_schedules: default!(Option<i32>, "NULL")) -> i64 {
+    or_raise((|| {
+        let limit = max_schedules.map_or_else(guc::batch_size, i64::from);
+        if limit < 1 {
+            return Err(Failure::invalid(
+                format!("max_schedules must be at least 1, not {limit}"),
+                "Leave it out for the setting sched.batch_size.",
+            ));
+        }
+        Ok(session(|session| {
+            while dispatch::apply_changes(session, convert::now(), guc::batch_size()) > 0 {
+                pgrx::check_for_interrupts!();
+            }
+            dispatch::fire_due(session, convert::now(), limit).0
+        }))
+    })())
+}

@@ -1,0 +1,362 @@
+//! `try_claim`, `claim`, `heartbeat`, `finish_success`, `finish_failure`.
+
+use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
+use pgrx::prelude::*;
+use pgrx::PgSqlErrorCode;
+use scheduler_core::lease::{self, Claim, Failure as Fate};
+use scheduler_core::Instant;
+
+use crate::jsonb::Jsonb;
+use crate::convert::{self, required, Zero};
+use crate::dispatch::{self, EndedRuns};
+use crate::error::{or_raise, Failure, Outcome};
+use crate::guc;
+use crate::store::execution::{self, Lease, NewExecution, QueueClaim, Terms};
+use crate::store::{job, key_lock, role, session, Session};
+use crate::worker::wake;
+
+use super::internal::scope_key;
+use super::job::at_least_one;
+
+/// The largest `octet_length(result::text)`.
+const MAX_RESULT_BYTES: i64 = 16_384;
+/// Longer error messages are cut.
+const MAX_ERROR_CHARACTERS: usize = 4000;
+
+/// An acknowledged claim or finish survives a crash, whatever `synchronous_commit` the client chose.
+fn acknowledge_durably() {
+    // SAFETY: sets a flag of the current transaction.
+    unsafe { pg_sys::ForceSyncCommit() }
+}
+
+fn runner(runner_id: Option<String>) -> Outcome<String> {
+    match runner_id {
+        Some(runner_id) => convert::name("runner_id", Some(runner_id)),
+        // SAFETY: application_name is a C string that Postgres keeps.
+        None => Ok(unsafe {
+            let application = std::ffi::CStr::from_ptr(pg_sys::application_name).to_string_lossy();
+            let pid = pg_sys::MyProcPid;
+            format!("{application}/{pid}")
+        }),
+    }
+}
+
+/// The dispatcher is up when the lease may have gone stale.
+fn wake_at(time: TimestampWithTimeZone) {
+    if let Ok(time) = convert::instant("stale_after", time) {
+        wake::at_commit(time);
+    }
+}
+
+type ClaimRow = (
+    String,
+    Option<Uuid>,
+    Option<Uuid>,
+    Option<i64>,
+    Option<i32>,
+    Option<i32>,
+    Option<TimestampWithTimeZone>,
+    Option<Jsonb>,
+);
+
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+#[allow(clippy::too_many_arguments, clippy::type_complexity)]
+fn try_claim(
+    job_name: Option<String>,
+    plan_time: Option<TimestampWithTimeZone>,
+    scope_kind: default!(Option<String>, "'global'"),
+    scope_id: default!(Option<String>, "'global'"),
+    runner_id: default!(Option<String>, "NULL"),
+    stale_timeout: default!(Option<Interval>, "NULL"),
+    max_attempts: default!(Option<i32>, "NULL"),
+    allow_stale_reentry: default!(Option<bool>, "NULL"),
+) -> TableIterator<
+    'static,
+    (
+        name!(outcome, String),
+        name!(execution_id, Option<Uuid>),
+        name!(lease_token, Option<Uuid>),
+        name!(fence, Option<i64>),
+        name!(attempt, Option<i32>),
+        name!(max_attempts, Option<i32>),
+        name!(stale_after, Option<TimestampWithTimeZone>),
+        name!(payload, Option<Jsonb>),
+    ),
+> {
+    let row: ClaimRow = or_raise((|| {
+        let names = [
+            convert::name("job_name", job_name)?,
+            convert::name("scope_kind", scope_kind)?,
+            convert::name("scope_id", scope_id)?,
+        ];
+        let plan_time = convert::instant("plan_time", required("plan_time", plan_time)?)?;
+        let stale_timeout = convert::optional_duration("stale_timeout", stale_timeout, Zero::Refused)?;
+        let max_attempts = max_attempts.map(|value| at_least_one("max_attempts", value)).transpose()?;
+        let wish =
+            Wish { caller: role::caller(), runner_id: runner(runner_id)?, stale_timeout, max_attempts, allow_stale_reentry };
+        let claimed = session(|session| claim_key(session, &names, plan_time, wish))?;
+        Ok(match claimed {
+            None => ("conflicted".to_owned(), None, None, None, None, None, None, None),
+            Some((outcome, lease)) => {
+                acknowledge_durably();
+                wake_at(lease.stale_after);
+                (
+                    outcome.to_owned(),
+                    Some(lease.execution_id),
+                    Some(lease.lease_token),
+                    Some(lease.fence),
+                    Some(lease.attempt),
+                    Some(lease.max_attempts),
+                    Some(lease.stale_after),
+                    Some(lease.payload),
+                )
+            }
+        })
+    })());
+    TableIterator::once(row)
+}
+
+/// What a caller of try_claim asked for.
+struct Wish {
+    caller: pg_sys::Oid,
+    runner_id: String,
+    stale_timeout: Option<i64>,
+    max_attempts: Option<i32>,
+    allow_stale_reentry: Option<bool>,
+}
+
+fn claim_key(
+    session: &Session,
+    names: &[String; 3],
+    plan_time: Instant,
+    wish: Wish,
+) -> Outcome<Option<(&'static str, Lease)>> {
+    let [job_name, scope_kind, scope_id] = names;
+    let caller = wish.caller;
+    let job = job::read(session, job_name);
+    if job.as_ref().is_some_and(|job| !role::may_act_for(caller, job.owner)) {
+        return Err(Failure::not_owner("job", job_name));
+    }
+    let key = scope_key(job_name, scope_kind, scope_id);
+    if !key_lock::try_lock(key, plan_time) {
+        return Ok(None);
+    }
+    let now = convert::now();
+    let default_timeout =
+        || job.as_ref().and_then(|job| job.stale_timeout).unwrap_or_else(|| convert::interval(guc::stale_timeout()));
+    let terms = Terms {
+        runner_id: wish.runner_id,
+        stale_timeout: wish.stale_timeout.map_or_else(default_timeout, convert::interval),
+        max_attempts: wish.max_attempts,
+        allow_stale_reentry: wish.allow_stale_reentry,
+    };
+    let plan = convert::timestamp(plan_time);
+    let Some(mut known) = execution::by_key(session, key, plan, now) else {
+        let new = NewExecution {
+            key,
+            job_name,
+            scope_kind,
+            scope_id,
+            plan_time: plan,
+            queue: job.as_ref().map_or("default", |job| job.queue.as_str()),
+            priority: job.as_ref().map_or(0, |job| job.priority),
+            max_attempts: job.as_ref().map_or(1, |job| job.max_attempts),
+            allow_stale_reentry: job.as_ref().is_none_or(|job| job.allow_stale_reentry),
+            owner: job.as_ref().map_or(caller, |job| job.owner),
+        };
+        return Ok(execution::claim_new(session, &new, terms, now).map(|lease| ("won", lease)));
+    };
+    if !role::may_act_for(caller, known.owner) {
+        return Err(Failure::not_owner("an execution of job", job_name));
+    }
+    known.limits.max_attempts = terms.max_attempts.unwrap_or(known.limits.max_attempts);
+    known.limits.allow_stale_reentry = terms.allow_stale_reentry.unwrap_or(known.limits.allow_stale_reentry);
+    Ok(match lease::claim(known.state, known.limits) {
+        Claim::Won => execution::claim_known(session, known, plan, terms, now).map(|lease| ("won", lease)),
+        Claim::Stole if known.is_running() => {
+            execution::claim_stale(session, known, terms, now).map(|lease| ("stole", lease))
+        }
+        Claim::Stole => execution::claim_known(session, known, plan, terms, now).map(|lease| ("stole", lease)),
+        Claim::Conflicted => None,
+    })
+}
+
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+#[allow(clippy::type_complexity)]
+fn claim(
+    queue: default!(Option<String>, "'default'"),
+    max_claims: default!(Option<i32>, "1"),
+    runner_id: default!(Option<String>, "NULL"),
+    stale_timeout: default!(Option<Interval>, "NULL"),
+) -> TableIterator<
+    'static,
+    (
+        name!(execution_id, Uuid),
+        name!(lease_token, Uuid),
+        name!(fence, i64),
+        name!(attempt, i32),
+        name!(job_name, String),
+        name!(scope_kind, String),
+        name!(scope_id, String),
+        name!(plan_time, TimestampWithTimeZone),
+        name!(payload, Jsonb),
+        name!(stale_after, TimestampWithTimeZone),
+    ),
+> {
+    let rows = or_raise((|| {
+        let stale_timeout = convert::optional_duration("stale_timeout", stale_timeout, Zero::Refused)?;
+        let wanted = QueueClaim {
+            queue: convert::queue(queue)?,
+            limit: i64::from(at_least_one("max_claims", required("max_claims", max_claims)?)?),
+            runner_id: runner(runner_id)?,
+            stale_timeout: stale_timeout.map(convert::interval),
+            default_stale_timeout: convert::interval(guc::stale_timeout()),
+            caller: role::caller(),
+        };
+        Ok(session(|session| {
+            dispatch::promote_retries(session, convert::now(), guc::batch_size());
+            let rows = execution::claim(session, wanted, convert::now());
+            let claimed: Vec<_> = rows
+                .iter()
+                .map(|row| {
+                    (
+                        row.must::<Uuid>(1),
+                        row.must::<Uuid>(2),
+                        row.must::<i64>(3),
+                        row.must::<i32>(4),
+                        row.must::<String>(5),
+                        row.must::<String>(6),
+                        row.must::<String>(7),
+                        row.must::<TimestampWithTimeZone>(8),
+                        row.must::<Jsonb>(9),
+                        row.must::<TimestampWithTimeZone>(10),
+                    )
+                })
+                .collect();
+            claimed
+        }))
+    })());
+    if !rows.is_empty() {
+        acknowledge_durably();
+        rows.iter().for_each(|row| wake_at(row.9));
+    }
+    TableIterator::new(rows)
+}
+
+fn lease_lost() -> Failure {
+    Failure::new(
+        PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "lease lost",
+        "Another runner has this execution, or it has ended: stop the work and roll its transaction back.",
+    )
+}
+
+/// The execution and token that every holder names; `22004`.
+fn held(execution_id: Option<Uuid>, lease_token: Option<Uuid>) -> Outcome<(Uuid, Uuid)> {
+    Ok((required("execution_id", execution_id)?, required("lease_token", lease_token)?))
+}
+
+fn check_owner(caller: pg_sys::Oid, owner: pg_sys::Oid, execution_id: Uuid) -> Outcome<()> {
+    if role::may_act_for(caller, owner) {
+        Ok(())
+    } else {
+        Err(Failure::not_owner("execution", &execution_id.to_string()))
+    }
+}
+
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+fn heartbeat(
+    execution_id: Option<Uuid>,
+    lease_token: Option<Uuid>,
+    stale_timeout: default!(Option<Interval>, "NULL"),
+    progress: default!(Option<Jsonb>, "NULL"),
+) -> String {
+    or_raise((|| {
+        let (id, token) = held(execution_id, lease_token)?;
+        let timeout = convert::optional_duration("stale_timeout", stale_timeout, Zero::Refused)?;
+        let (caller, now) = (role::caller(), convert::now());
+        let owner = session(|session| {
+            execution::heartbeat(session, id, token, timeout.map(convert::interval), progress, now)
+        });
+        check_owner(caller, owner.ok_or_else(lease_lost)?, id)?;
+        if let Some(stale_after) = timeout.and_then(|timeout| now.checked_add_micros(timeout)) {
+            wake::at_commit(stale_after);
+        }
+        Ok("ok".to_owned())
+    })())
+}
+
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+fn finish_success(
+    execution_id: Option<Uuid>,
+    lease_token: Option<Uuid>,
+    rows_affected: default!(Option<i64>, "NULL"),
+    result: default!(Option<Jsonb>, "'{}'"),
+) {
+    or_raise((|| {
+        let (id, token) = held(execution_id, lease_token)?;
+        let result = required("result", result)?;
+        let (caller, now) = (role::caller(), convert::now());
+        session(|session| {
+            let size = execution::text_size(session, &result);
+            if size > MAX_RESULT_BYTES {
+                return Err(Failure::new(
+                    PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+                    format!("result is too large: {size} bytes"),
+                    format!("Keep it within {MAX_RESULT_BYTES} bytes, and larger things in a table of your own."),
+                ));
+            }
+            let ended = execution::finish_success(session, id, token, rows_affected, result, now);
+            let ended = ended.ok_or_else(lease_lost)?;
+            check_owner(caller, ended.owner, id)?;
+            if let Some(schedule_id) = ended.awaited_by {
+                execution::run_ended(session, schedule_id, id, now);
+                wake::at_commit(now);
+            }
+            Ok(())
+        })?;
+        acknowledge_durably();
+        Ok(())
+    })());
+}
+
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+fn finish_failure(
+    execution_id: Option<Uuid>,
+    lease_token: Option<Uuid>,
+    error_code: default!(Option<String>, "'handler_error'"),
+    error_msg: default!(Option<String>, "''"),
+    next_retry_at: default!(Option<TimestampWithTimeZone>, "NULL"),
+    terminal: default!(Option<bool>, "false"),
+) {
+    or_raise((|| {
+        let (id, token) = held(execution_id, lease_token)?;
+        let error_code = convert::name("error_code", error_code)?;
+        let message: String = required("error_msg", error_msg)?.chars().take(MAX_ERROR_CHARACTERS).collect();
+        let retry_at = convert::optional_instant("next_retry_at", next_retry_at)?;
+        let terminal = required("terminal", terminal)?;
+        if terminal && retry_at.is_some() {
+            return Err(Failure::invalid(
+                "a terminal failure has no next_retry_at",
+                "Pass terminal => true or next_retry_at, not both.",
+            ));
+        }
+        let (caller, now) = (role::caller(), convert::now());
+        session(|session| {
+            let run = execution::read_lease(session, id, token).ok_or_else(lease_lost)?;
+            check_owner(caller, run.owner, id)?;
+            let retry = match (lease::failed(run.limits, terminal), retry_at) {
+                (Fate::Retry, Some(chosen)) => Some(chosen),
+                (fate, _) => dispatch::retry_time(&run, fate, now),
+            };
+            dispatch::end_runs(
+                session,
+                EndedRuns { runs: vec![(id, retry)], error_code: &error_code, error_msg: &message },
+                now,
+            );
+            Outcome::Ok(())
+        })?;
+        acknowledge_durably();
+        Ok(())
+    })());
+}

@@ -1,0 +1,40 @@
+//! Functions that the extension's own SQL calls. Nobody is granted them.
+
+use pgrx::datum::Uuid;
+use pgrx::prelude::*;
+use sha2::{Digest, Sha256};
+
+use crate::convert;
+use crate::worker::wake;
+
+/// A new id: UUID version 7 (RFC 9562), so that rows of one time lie together in the index.
+#[pg_extern(schema = "sched", volatile, parallel_safe, name = "uuid_v7")]
+fn uuid_v7() -> Uuid {
+    Uuid::from_bytes(*uuid::Uuid::now_v7().as_bytes())
+}
+
+/// The first 128 bits of SHA-256 over (job_name, scope_kind, scope_id), each with its length before it: what the ledger is
+/// unique by, together with the plan time.
+#[pg_extern(schema = "sched", immutable, strict, parallel_safe)]
+pub fn scope_key(job_name: &str, scope_kind: &str, scope_id: &str) -> Uuid {
+    let mut hash = Sha256::new();
+    for part in [job_name, scope_kind, scope_id] {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    let mut key = [0_u8; 16];
+    key.copy_from_slice(&hash.finalize()[..16]);
+    Uuid::from_bytes(key)
+}
+
+/// Has the dispatcher of this database look for changes once the transaction has committed.
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+fn wake_dispatcher() {
+    wake::at_commit(convert::now());
+}
+
+/// Has the launcher start a dispatcher in this database once the transaction has committed.
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+fn request_dispatcher() {
+    wake::dispatcher_at_commit();
+}

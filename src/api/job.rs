@@ -1,0 +1,121 @@
+//! `define_job`, `drop_job`.
+
+use pgrx::datum::Interval;
+use pgrx::prelude::*;
+use pgrx::PgSqlErrorCode;
+
+use crate::convert::{self, duration, optional_duration, required, Zero};
+use crate::error::{or_raise, Failure, Outcome};
+use crate::guc;
+use crate::store::{job, role, session};
+use crate::worker::wake;
+
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+#[allow(clippy::too_many_arguments)]
+fn define_job(
+    job_name: Option<String>,
+    kind: default!(Option<String>, "'pull'"),
+    command: default!(Option<String>, "NULL"),
+    queue: default!(Option<String>, "'default'"),
+    max_attempts: default!(Option<i32>, "1"),
+    retry_backoff: default!(Option<Vec<Option<Interval>>>, "'{}'"),
+    run_timeout: default!(Option<Interval>, "NULL"),
+    stale_timeout: default!(Option<Interval>, "NULL"),
+    allow_stale_reentry: default!(Option<bool>, "true"),
+    priority: default!(Option<i32>, "0"),
+) {
+    or_raise((|| {
+        let definition = job::Definition {
+            job_name: convert::name("job_name", job_name)?,
+            kind: required("kind", kind)?,
+            command,
+            queue: convert::queue(queue)?,
+            max_attempts: required("max_attempts", max_attempts)?,
+            retry_backoff: backoff(required("retry_backoff", retry_backoff)?)?,
+            run_timeout,
+            stale_timeout,
+            allow_stale_reentry: required("allow_stale_reentry", allow_stale_reentry)?,
+            priority: required("priority", priority)?,
+        };
+        check(&definition)?;
+        write(definition)
+    })());
+}
+
+fn backoff(waits: Vec<Option<Interval>>) -> Outcome<Vec<Interval>> {
+    waits
+        .into_iter()
+        .map(|wait| {
+            let wait = required("an element of retry_backoff", wait)?;
+            duration("retry_backoff", wait, Zero::Allowed).map(|_| wait)
+        })
+        .collect()
+}
+
+fn check(job: &job::Definition) -> Outcome<()> {
+    if job.kind != "pull" {
+        return Err(Failure::invalid(
+            format!("unknown kind \"{}\"", job.kind),
+            "Use 'pull': an application claims the executions.",
+        ));
+    }
+    at_least_one("max_attempts", job.max_attempts)?;
+    let run = optional_duration("run_timeout", job.run_timeout, Zero::Refused)?;
+    let stale = optional_duration("stale_timeout", job.stale_timeout, Zero::Refused)?;
+    let stale = stale.unwrap_or_else(guc::stale_timeout);
+    if run.is_some_and(|run| run >= stale) {
+        return Err(Failure::invalid(
+            "run_timeout must be shorter than stale_timeout",
+            "Give the lease more time than the run: raise stale_timeout or lower run_timeout.",
+        ));
+    }
+    Ok(())
+}
+
+/// `22023` below 1.
+pub fn at_least_one(argument: &str, value: i32) -> Outcome<i32> {
+    if value < 1 {
+        return Err(Failure::invalid(
+            format!("{argument} must be at least 1, not {value}"),
+            format!("Pass a {argument} of 1 or more."),
+        ));
+    }
+    Ok(value)
+}
+
+/// Writes a job, if the caller may.
+pub fn write(definition: job::Definition) -> Outcome<()> {
+    let (name, caller) = (definition.job_name.clone(), role::caller());
+    session(|session| {
+        if !job::write(session, definition, caller) {
+            return Err(Failure::not_owner("job", &name));
+        }
+        if job::rearm_parked(session, &name) > 0 {
+            wake::at_commit(convert::now());
+        }
+        Ok(())
+    })
+}
+
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+fn drop_job(job_name: Option<String>) -> bool {
+    or_raise((|| {
+        let name = convert::name("job_name", job_name)?;
+        let caller = role::caller();
+        session(|session| {
+            let Some(known) = job::read(session, &name) else { return Ok(false) };
+            if !role::may_act_for(caller, known.owner) {
+                return Err(Failure::not_owner("job", &name));
+            }
+            if let Some(schedule) = job::user(session, &name) {
+                return Err(Failure::new(
+                    PgSqlErrorCode::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
+                    format!("job \"{name}\" is used by schedule \"{schedule}\""),
+                    "Drop its schedules first, or give them another job.",
+                ));
+            }
+            job::delete(session, &name);
+            Ok(true)
+        })
+    })())
+}

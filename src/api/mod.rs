@@ -1,0 +1,8 @@
+//! The SQL functions, one file per noun: check the arguments, call, return. `COMMENT ON` texts are in `sql/schema/90_grants.sql`.
+
+mod crontab;
+mod dispatch;
+mod execution;
+pub mod internal;
+mod job;
+mod schedule;

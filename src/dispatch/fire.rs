@@ -1,0 +1,130 @@
+//! Due timers → executions, a batch at a time. A batch that fails is halved until the bad one is alone; the healthy ones of the
+//! same batch still fire in the same call.
+
+use pgrx::PgLogLevel;
+use scheduler_core::plan::{self, Next};
+use scheduler_core::{backoff, Instant};
+
+use crate::convert;
+use crate::dispatch::arm::{armed, parked};
+use crate::dispatch::policy::Usable;
+use crate::error::{self, Failure};
+use crate::store::timer::{self, NewTimer, Snapshot};
+use crate::store::Session;
+use crate::subtransaction;
+
+/// Fires up to `limit` due schedules: how many executions were inserted, and how many schedules were due.
+pub fn fire_due(session: &Session, now: Instant, limit: i64) -> (i64, usize) {
+    let due = timer::pick_due(session, now, limit);
+    if due.is_empty() {
+        return (0, 0);
+    }
+    let snapshots = timer::read(session, due.clone());
+    let (mut moves, mut park, mut dropped) = (Vec::new(), Vec::new(), Vec::new());
+    for snapshot in &snapshots {
+        match decide(snapshot, now) {
+            Decision::Move(timer) => moves.push(*timer),
+            Decision::Park(reason) => park.push((snapshot.schedule_id, reason)),
+            Decision::Drop => dropped.push(snapshot.schedule_id),
+        }
+    }
+    if !park.is_empty() {
+        timer::park(session, park);
+    }
+    if !dropped.is_empty() {
+        timer::drop_timers(session, dropped);
+    }
+    let errors: Vec<(i64, i32)> = snapshots
+        .iter()
+        .map(|snapshot| (snapshot.schedule_id, snapshot.timer.as_ref().map_or(0, |timer| timer.error_count)))
+        .collect();
+    let (fired, queues) = fire_batch(session, moves, &errors, now);
+    super::notify(session, queues);
+    (fired, due.len())
+}
+
+enum Decision {
+    Move(Box<NewTimer>),
+    Park(String),
+    Drop,
+}
+
+/// What one due timer calls for.
+fn decide(snapshot: &Snapshot, now: Instant) -> Decision {
+    let (Some(row), Some(timer)) = (&snapshot.schedule, &snapshot.timer) else { return Decision::Drop };
+    let usable = match Usable::of(snapshot.schedule_id, row) {
+        Ok(usable) => usable,
+        Err(reason) => return Decision::Park(parked(snapshot.schedule_id, reason)),
+    };
+    // An edit that nobody has applied yet: it decides, and what it arms may be due as well.
+    let (mut new, plan) = if timer.version == row.version {
+        let unchanged = NewTimer {
+            schedule_id: snapshot.schedule_id,
+            version: row.version,
+            next: None,
+            progress: timer.progress,
+            parked: None,
+            awaited: false,
+            runs: Vec::new(),
+        };
+        (unchanged, timer.next_plan)
+    } else {
+        let edited = armed(snapshot, row, None, now);
+        match edited.next {
+            Some(Next::Armed { plan, fire_at }) if fire_at <= now => (edited, Some(plan)),
+            Some(Next::Armed { .. } | Next::Waiting | Next::Done) | None => return Decision::Move(Box::new(edited)),
+        }
+    };
+    let Some(plan) = plan else { return Decision::Move(Box::new(new)) };
+    let clock = usable.clock.bind(&usable.zone, usable.anchor);
+    let fired = plan::fire(&usable.policy, &clock, new.progress, plan, snapshot.busy, now);
+    new.next = Some(fired.next);
+    new.progress = fired.progress;
+    new.runs = fired.run;
+    new.awaited = usable.awaits_runs();
+    Decision::Move(Box::new(new))
+}
+
+fn fire_batch(
+    session: &Session,
+    mut batch: Vec<NewTimer>,
+    errors: &[(i64, i32)],
+    now: Instant,
+) -> (i64, Vec<String>) {
+    let Some(first) = batch.first().map(|timer| timer.schedule_id) else { return (0, Vec::new()) };
+    let copy: Vec<NewTimer> = batch.clone();
+    match subtransaction::run(|| timer::fire(session, copy, now)) {
+        Ok(fired) => fired,
+        Err(message) if batch.len() == 1 => {
+            failed(session, first, &message, errors, now);
+            (0, Vec::new())
+        }
+        Err(_) => {
+            let rest = batch.split_off(batch.len() / 2);
+            let (mut count, mut queues) = fire_batch(session, batch, errors, now);
+            let (more, others) = fire_batch(session, rest, errors, now);
+            count += more;
+            queues.extend(others);
+            queues.sort_unstable();
+            queues.dedup();
+            (count, queues)
+        }
+    }
+}
+
+fn failed(session: &Session, schedule_id: i64, message: &str, errors: &[(i64, i32)], now: Instant) {
+    let before = errors.iter().find(|(id, _)| *id == schedule_id).map_or(0, |(_, count)| *count);
+    if before == 0 {
+        // Once, not at every retry: the view has the rest.
+        error::report(
+            PgLogLevel::LOG,
+            Failure::invalid(
+                format!("scheduler: schedule {schedule_id} could not be fired and will be tried again: {message}"),
+                "",
+            ),
+        );
+    }
+    let wait = backoff::after_fire_failures(before.saturating_add(1));
+    let retry_at = convert::now().max(now).checked_add_micros(wait).unwrap_or(Instant::MAX);
+    timer::record_failure(session, schedule_id, message, retry_at);
+}

@@ -1,0 +1,22 @@
+//! One tick, in steps that the dispatcher runs in a transaction each and `dispatch_due` in its caller's: apply changes to
+//! timers, end stale leases, make due retries claimable, fire due timers.
+
+mod arm;
+mod fire;
+mod policy;
+mod sweep;
+
+pub use arm::apply_changes;
+pub use fire::fire_due;
+pub use policy::{catch_up_of, overlap_of, rearm_of};
+pub use sweep::{end_runs, promote_retries, retry_time, sweep_stale, EndedRuns};
+
+use crate::guc;
+use crate::store::{timer, Session};
+
+/// Tells the queues that something became claimable, once for each queue and transaction.
+pub fn notify(session: &Session, queues: Vec<String>) {
+    if guc::notify() && !queues.is_empty() {
+        timer::notify(session, queues);
+    }
+}

@@ -1,0 +1,100 @@
+//! A schedule's row → the core's types. Everything that can be wrong with a row is found here, as the reason for parking it:
+//! a superuser may have written anything into it.
+
+use pgrx::datum::Interval;
+use scheduler_core::catch_up::CatchUp;
+use scheduler_core::overlap::Overlap;
+use scheduler_core::plan::{Policy, Rearm};
+use scheduler_core::{Clock, Instant};
+
+use crate::convert;
+use crate::error::{Failure, Outcome};
+use crate::guc;
+use crate::store::role;
+use crate::store::timer::ScheduleRow;
+use crate::zone::ServerZone;
+
+/// A schedule that can be asked what it does next.
+pub struct Usable {
+    /// Its policies.
+    pub policy: Policy,
+    /// Its clock.
+    pub clock: Clock,
+    /// The zone of its clock.
+    pub zone: ServerZone,
+    /// The anchor of its clock.
+    pub anchor: Instant,
+}
+
+impl Usable {
+    /// Reads a row; the error says why the schedule cannot be used.
+    pub fn of(schedule_id: i64, row: &ScheduleRow) -> Outcome<Usable> {
+        match row.job_owner {
+            None => return Err(Failure::unknown("job", &row.job_name, "")),
+            Some(owner) if !role::exists(owner) => {
+                let message = format!("the owner of job \"{}\" was dropped", row.job_name);
+                return Err(Failure::invalid(message, ""));
+            }
+            Some(_) => {}
+        }
+        let wait = |argument, value: Interval| convert::duration(argument, value, convert::Zero::Allowed);
+        Ok(Usable {
+            policy: Policy {
+                catch_up: catch_up_of(&row.catch_up)?,
+                window: convert::optional_duration("catch_up_window", row.catch_up_window, convert::Zero::Refused)?,
+                misfire_grace: guc::misfire_grace(),
+                max_plans_per_tick: usize::try_from(row.max_plans_per_tick).unwrap_or(1),
+                rearm: rearm_of(&row.rearm)?,
+                overlap: overlap_of(&row.overlap)?,
+                delay: wait("delay", row.delay)?,
+                jitter: wait("jitter", row.jitter)?,
+                jitter_seed: schedule_id.cast_unsigned(),
+                starts_at: convert::optional_instant("starts_at", row.starts_at)?,
+                ends_at: convert::optional_instant("ends_at", row.ends_at)?,
+                baseline: row.baseline_at,
+            },
+            clock: Clock::parse(&row.clock)?,
+            zone: ServerZone::find(&row.time_zone)?,
+            anchor: row.created_at,
+        })
+    }
+
+    /// Whether runs of the schedule have to be awaited.
+    pub fn awaits_runs(&self) -> bool {
+        self.policy.rearm == Rearm::OnTerminal || self.policy.overlap != Overlap::Allow
+    }
+}
+
+fn choice<T: Copy>(argument: &str, value: &str, choices: &[(&str, T)]) -> Outcome<T> {
+    choices.iter().find(|(name, _)| *name == value).map(|(_, choice)| *choice).ok_or_else(|| {
+        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+        Failure::invalid(format!("unknown {argument} \"{value}\""), format!("Use one of: {}.", names.join(", ")))
+    })
+}
+
+/// `catch_up` as text → the core's type; `22023`.
+pub fn catch_up_of(value: &str) -> Outcome<CatchUp> {
+    choice(
+        "catch_up",
+        value,
+        &[
+            ("latest_only", CatchUp::LatestOnly),
+            ("every_plan", CatchUp::EveryPlan),
+            ("skip_missed", CatchUp::SkipMissed),
+        ],
+    )
+}
+
+/// `rearm` as text → the core's type; `22023`.
+pub fn rearm_of(value: &str) -> Outcome<Rearm> {
+    choice("rearm", value, &[("on_dispatch", Rearm::OnDispatch), ("on_terminal", Rearm::OnTerminal)])
+}
+
+/// `overlap` as text → the core's type; `22023`.
+pub fn overlap_of(value: &str) -> Outcome<Overlap> {
+    choice(
+        "overlap",
+        value,
+        &[("allow", Overlap::Allow), ("skip", Overlap::Skip), ("buffer_one", Overlap::BufferOne)],
+    )
+}

@@ -1,0 +1,95 @@
+//! Every error that a user can see: a SQLSTATE, one lowercase line with the value quoted, and a hint that is a sentence.
+
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::{PgLogLevel, PgSqlErrorCode};
+use scheduler_core::clock::{ClockError, ErrorKind};
+
+/// An error on its way to the user.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    /// What a program reads.
+    pub code: PgSqlErrorCode,
+    /// What went wrong, with the value.
+    pub message: String,
+    /// How to put it right; empty where there is nothing to say.
+    pub hint: String,
+}
+
+/// What our functions return before they cross into Postgres.
+pub type Outcome<T> = Result<T, Failure>;
+
+impl Failure {
+    /// An error with this SQLSTATE, message and hint.
+    pub fn new(code: PgSqlErrorCode, message: impl Into<String>, hint: impl Into<String>) -> Failure {
+        Failure { code, message: message.into(), hint: hint.into() }
+    }
+
+    /// 22023: an argument has a value that it may not have.
+    pub fn invalid(message: impl Into<String>, hint: impl Into<String>) -> Failure {
+        Failure::new(PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE, message, hint)
+    }
+
+    /// 22004: NULL where a value is needed.
+    pub fn null(argument: &str) -> Failure {
+        Failure::new(
+            PgSqlErrorCode::ERRCODE_NULL_VALUE_NOT_ALLOWED,
+            format!("{argument} must not be NULL"),
+            format!("Pass a value for {argument}, or leave it out where it has a default."),
+        )
+    }
+
+    /// 22008: a time or a length of time out of range.
+    pub fn out_of_range(message: impl Into<String>, hint: impl Into<String>) -> Failure {
+        Failure::new(PgSqlErrorCode::ERRCODE_DATETIME_FIELD_OVERFLOW, message, hint)
+    }
+
+    /// 42704: there is no such thing.
+    pub fn unknown(noun: &str, name: &str, hint: impl Into<String>) -> Failure {
+        Failure::new(PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT, format!("{noun} \"{name}\" does not exist"), hint)
+    }
+
+    /// 42501: it belongs to somebody else.
+    pub fn not_owner(noun: &str, name: &str) -> Failure {
+        Failure::new(
+            PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
+            format!("must be a member of the owner of {noun} \"{name}\""),
+            "Ask its owner, or a superuser, to do it or to make you a member.",
+        )
+    }
+
+    /// XX000: something that cannot happen, did.
+    pub fn internal(message: impl Into<String>) -> Failure {
+        Failure::new(PgSqlErrorCode::ERRCODE_INTERNAL_ERROR, message, "")
+    }
+}
+
+impl From<ClockError> for Failure {
+    fn from(error: ClockError) -> Failure {
+        let code = match error.kind() {
+            ErrorKind::Cron | ErrorKind::IntervalSign => PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
+            ErrorKind::IntervalSyntax | ErrorKind::DateTimeSyntax => PgSqlErrorCode::ERRCODE_INVALID_DATETIME_FORMAT,
+            ErrorKind::IntervalOverflow => PgSqlErrorCode::ERRCODE_INTERVAL_FIELD_OVERFLOW,
+            ErrorKind::FieldOverflow => PgSqlErrorCode::ERRCODE_DATETIME_FIELD_OVERFLOW,
+            ErrorKind::ZoneDisplacement => PgSqlErrorCode::ERRCODE_INVALID_TIME_ZONE_DISPLACEMENT_VALUE,
+        };
+        Failure::new(code, error.to_string(), error.hint())
+    }
+}
+
+/// Reports the failure as Postgres reports errors: the statement ends here.
+pub fn raise(failure: Failure) -> ! {
+    report(PgLogLevel::ERROR, failure);
+    unreachable!("an ERROR does not return")
+}
+
+/// Reports at any level; only ERROR and above do not return.
+pub fn report(level: PgLogLevel, failure: Failure) {
+    let report = ErrorReport::new(failure.code, failure.message, "scheduler");
+    let report = if failure.hint.is_empty() { report } else { report.set_hint(failure.hint) };
+    report.report(level);
+}
+
+/// Turns a refusal into an error of the statement.
+pub fn or_raise<T>(outcome: Outcome<T>) -> T {
+    outcome.unwrap_or_else(|failure| raise(failure))
+}

@@ -1,0 +1,122 @@
+//! The settings `sched.*`, read at SIGHUP.
+
+use std::ffi::{CStr, CString};
+
+use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting};
+
+static ENABLED: GucSetting<bool> = GucSetting::<bool>::new(true);
+static DATABASES: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c"*"));
+static TICK_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(60_000);
+static BATCH_SIZE: GucSetting<i32> = GucSetting::<i32>::new(1000);
+static TIME_ZONE: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c"UTC"));
+static STALE_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(300_000);
+static MISFIRE_GRACE: GucSetting<i32> = GucSetting::<i32>::new(60_000);
+static NOTIFY: GucSetting<bool> = GucSetting::<bool>::new(true);
+
+/// The longest time in milliseconds that a setting may name: 24 days, as the type of Postgres' settings has it.
+const LONGEST: i32 = i32::MAX;
+
+/// Registers the settings and reserves their prefix.
+pub fn register() {
+    let milliseconds = |name, what, more, setting, least| {
+        GucRegistry::define_int_guc(name, what, more, setting, least, LONGEST, GucContext::Sighup, GucFlags::UNIT_MS);
+    };
+    let text = |name, what, more, setting| {
+        GucRegistry::define_string_guc(name, what, more, setting, GucContext::Sighup, GucFlags::default());
+    };
+    let switch = |name, what, more, setting| {
+        GucRegistry::define_bool_guc(name, what, more, setting, GucContext::Sighup, GucFlags::default());
+    };
+    switch(
+        c"sched.enabled",
+        c"Whether the scheduler's workers do anything but wait.",
+        c"Clients can call sched.dispatch_due whatever this says.",
+        &ENABLED,
+    );
+    text(
+        c"sched.databases",
+        c"The databases that get a dispatcher, separated by commas; * means all that have the extension.",
+        c"",
+        &DATABASES,
+    );
+    milliseconds(
+        c"sched.tick_interval",
+        c"The longest sleep of a dispatcher.",
+        c"Fires are on time without it; it is the fallback for what cannot wake a dispatcher.",
+        &TICK_INTERVAL,
+        10,
+    );
+    GucRegistry::define_int_guc(
+        c"sched.batch_size",
+        c"How many due schedules one transaction dispatches at most.",
+        c"",
+        &BATCH_SIZE,
+        1,
+        100_000,
+        GucContext::Sighup,
+        GucFlags::default(),
+    );
+    text(c"sched.time_zone", c"The time zone of schedules that name none.", c"", &TIME_ZONE);
+    milliseconds(
+        c"sched.stale_timeout",
+        c"The lease of an execution whose job and claim name none: without a heartbeat for this long it is stale.",
+        c"",
+        &STALE_TIMEOUT,
+        1,
+    );
+    milliseconds(
+        c"sched.misfire_grace",
+        c"How late a plan of a skip_missed schedule may still run.",
+        c"",
+        &MISFIRE_GRACE,
+        0,
+    );
+    switch(c"sched.notify", c"Whether queues are notified (LISTEN \"sched:<queue>\") of new work.", c"", &NOTIFY);
+    // SAFETY: the prefix is a C string; Postgres copies it.
+    unsafe { pgrx::pg_sys::MarkGUCPrefixReserved(c"sched".as_ptr()) }
+}
+
+/// `sched.enabled`.
+pub fn enabled() -> bool {
+    ENABLED.get()
+}
+
+/// `sched.tick_interval` in microseconds.
+pub fn tick_interval() -> i64 {
+    i64::from(TICK_INTERVAL.get()) * 1000
+}
+
+/// `sched.batch_size`.
+pub fn batch_size() -> i64 {
+    i64::from(BATCH_SIZE.get())
+}
+
+/// `sched.stale_timeout` in microseconds.
+pub fn stale_timeout() -> i64 {
+    i64::from(STALE_TIMEOUT.get()) * 1000
+}
+
+/// `sched.misfire_grace` in microseconds.
+pub fn misfire_grace() -> i64 {
+    i64::from(MISFIRE_GRACE.get()) * 1000
+}
+
+/// `sched.notify`.
+pub fn notify() -> bool {
+    NOTIFY.get()
+}
+
+/// `sched.time_zone`.
+pub fn time_zone() -> String {
+    text_of(&TIME_ZONE, "UTC")
+}
+
+/// Whether `sched.databases` names this database.
+pub fn serves_database(name: &CStr) -> bool {
+    let list = text_of(&DATABASES, "*");
+    list.split(',').map(str::trim).any(|entry| entry == "*" || entry.as_bytes() == name.to_bytes())
+}
+
+fn text_of(setting: &GucSetting<Option<CString>>, default: &str) -> String {
+    setting.get().map_or_else(|| default.to_owned(), |text| text.to_string_lossy().into_owned())
+}

@@ -1,0 +1,85 @@
+//! `jsonb` carried as it is: pgrx' own type goes through text and serde, which costs time and rounds large numbers.
+
+use pgrx::callconv::{Arg, ArgAbi, BoxRet, FcInfo};
+use pgrx::datum::Datum;
+use pgrx::nullable::Nullable;
+use pgrx::pgrx_sql_entity_graph::metadata::{
+    ArgumentError, ReturnsError, ReturnsRef, SqlMappingRef, SqlTranslatable, TypeOrigin,
+};
+use pgrx::{pg_sys, FromDatum, IntoDatum};
+
+/// A detoasted copy of a `jsonb` value.
+#[derive(Clone, Debug)]
+pub struct Jsonb(Vec<u8>);
+
+impl Jsonb {
+    /// The empty object.
+    pub fn empty() -> Jsonb {
+        // jsonb's own bytes: the varlena header, then an object header with no pairs (JB_FOBJECT).
+        let mut bytes = (8_u32 << 2).to_ne_bytes().to_vec();
+        bytes.extend(0x2000_0000_u32.to_ne_bytes());
+        Jsonb(bytes)
+    }
+}
+
+impl FromDatum for Jsonb {
+    unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, _: pg_sys::Oid) -> Option<Jsonb> {
+        if is_null {
+            return None;
+        }
+        let stored = datum.cast_mut_ptr::<pg_sys::varlena>();
+        let plain = pg_sys::pg_detoast_datum(stored);
+        let bytes = std::slice::from_raw_parts(plain.cast::<u8>(), pgrx::varsize_any(plain)).to_vec();
+        if plain != stored {
+            pg_sys::pfree(plain.cast());
+        }
+        Some(Jsonb(bytes))
+    }
+}
+
+impl IntoDatum for Jsonb {
+    fn into_datum(self) -> Option<pg_sys::Datum> {
+        // SAFETY: a palloc'd copy of a whole varlena.
+        unsafe {
+            let copy = pg_sys::palloc(self.0.len()).cast::<u8>();
+            std::ptr::copy_nonoverlapping(self.0.as_ptr(), copy, self.0.len());
+            Some(pg_sys::Datum::from(copy))
+        }
+    }
+
+    fn type_oid() -> pg_sys::Oid {
+        pg_sys::JSONBOID
+    }
+}
+
+// SAFETY: as pgrx' own types that go through FromDatum.
+unsafe impl<'fcx> ArgAbi<'fcx> for Jsonb {
+    unsafe fn unbox_arg_unchecked(arg: Arg<'_, 'fcx>) -> Self {
+        match arg.unbox_arg_using_from_datum() {
+            Some(value) => value,
+            None => Jsonb::empty(),
+        }
+    }
+
+    unsafe fn unbox_nullable_arg(arg: Arg<'_, 'fcx>) -> Nullable<Self> {
+        arg.unbox_arg_using_from_datum().into()
+    }
+}
+
+// SAFETY: as pgrx' own types that go through IntoDatum.
+unsafe impl BoxRet for Jsonb {
+    unsafe fn box_into<'fcx>(self, fcinfo: &mut FcInfo<'fcx>) -> Datum<'fcx> {
+        match self.into_datum() {
+            Some(datum) => fcinfo.return_raw_datum(datum),
+            None => fcinfo.return_null(),
+        }
+    }
+}
+
+// SAFETY: the SQL type is the one that the bytes are of.
+unsafe impl SqlTranslatable for Jsonb {
+    const TYPE_IDENT: &'static str = "scheduler::jsonb::Jsonb";
+    const TYPE_ORIGIN: TypeOrigin = TypeOrigin::External;
+    const ARGUMENT_SQL: Result<SqlMappingRef, ArgumentError> = Ok(SqlMappingRef::literal("jsonb"));
+    const RETURN_SQL: Result<ReturnsRef, ReturnsError> = Ok(ReturnsRef::One(SqlMappingRef::literal("jsonb")));
+}

@@ -1,0 +1,53 @@
+//! The Postgres shell of the scheduler: SQL functions (`api`), statements (`store`), one tick (`dispatch`) and the background
+//! workers (`worker`) around the pure core, which does all the arithmetic.
+#![allow(unsafe_code)]
+
+use pgrx::prelude::*;
+
+mod api;
+mod convert;
+mod dispatch;
+mod error;
+mod guc;
+mod jsonb;
+mod store;
+mod subtransaction;
+mod worker;
+mod zone;
+
+::pgrx::pg_module_magic!(name, version);
+
+/// Tells the generator that the schema exists; 00_schema.sql creates it.
+#[pg_schema]
+mod sched {}
+
+extension_sql_file!("../sql/schema/00_schema.sql", name = "schema", bootstrap);
+extension_sql_file!("../sql/schema/10_job.sql", name = "job");
+extension_sql_file!(
+    "../sql/schema/20_schedule.sql",
+    name = "schedule",
+    requires = ["job", api::internal::wake_dispatcher]
+);
+extension_sql_file!("../sql/schema/30_timer.sql", name = "timer", requires = ["schedule"]);
+extension_sql_file!(
+    "../sql/schema/40_execution.sql",
+    name = "execution",
+    requires = ["timer", api::internal::uuid_v7, api::internal::scope_key]
+);
+extension_sql_file!("../sql/schema/50_views.sql", name = "views", requires = ["execution"]);
+extension_sql_file!("../sql/schema/90_grants.sql", name = "grants", finalize);
+
+/// Called by Postgres when the library is loaded: registers settings always, shared memory and the launcher only while the
+/// server starts.
+#[pg_guard]
+#[allow(non_snake_case)]
+pub extern "C-unwind" fn _PG_init() {
+    guc::register();
+    // SAFETY: reads globals of the process.
+    let (preloading, upgrading) =
+        unsafe { (pg_sys::process_shared_preload_libraries_in_progress, pg_sys::IsBinaryUpgrade) };
+    if preloading && !upgrading {
+        worker::wake::register();
+        worker::launcher::register();
+    }
+}

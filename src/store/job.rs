@@ -1,0 +1,107 @@
+//! `sched.job`.
+
+use pgrx::datum::Interval;
+use pgrx::pg_sys::Oid;
+
+use crate::arguments;
+use crate::statement;
+use crate::store::Session;
+
+/// What a claim needs to know of a job.
+pub struct Job {
+    /// The role that defined it.
+    pub owner: Oid,
+    /// Where its executions wait.
+    pub queue: String,
+    /// Higher goes first.
+    pub priority: i32,
+    /// Attempts an execution may have.
+    pub max_attempts: i32,
+    /// Whether a stale run may be taken over.
+    pub allow_stale_reentry: bool,
+    /// Length of a lease; `None` = the setting.
+    pub stale_timeout: Option<Interval>,
+}
+
+/// A job as define_job writes it.
+pub struct Definition {
+    /// Its name.
+    pub job_name: String,
+    /// How it is run.
+    pub kind: String,
+    /// What is run, where the kind needs it.
+    pub command: Option<String>,
+    /// Where its executions wait.
+    pub queue: String,
+    /// Attempts an execution may have.
+    pub max_attempts: i32,
+    /// Waits after each failed attempt.
+    pub retry_backoff: Vec<Interval>,
+    /// Longest run.
+    pub run_timeout: Option<Interval>,
+    /// Length of a lease; `None` = the setting.
+    pub stale_timeout: Option<Interval>,
+    /// Whether a stale run may be taken over.
+    pub allow_stale_reentry: bool,
+    /// Higher goes first.
+    pub priority: i32,
+}
+
+/// The job of this name.
+pub fn read(session: &Session, job_name: &str) -> Option<Job> {
+    statement!(JOB_READ = "job_read"(TEXTOID));
+    let rows = JOB_READ.run(session, arguments![job_name]);
+    rows.first().map(|row| Job {
+        owner: row.must(1),
+        queue: row.must(2),
+        priority: row.must(3),
+        max_attempts: row.must(4),
+        allow_stale_reentry: row.must(5),
+        stale_timeout: row.get(6),
+    })
+}
+
+/// Creates or replaces; false where the job belongs to a role that `caller` may not act for.
+pub fn write(session: &Session, job: Definition, caller: Oid) -> bool {
+    statement!(
+        JOB_WRITE = "job_write"(
+            TEXTOID, TEXTOID, TEXTOID, TEXTOID, INT4OID, INTERVALARRAYOID, INTERVALOID, INTERVALOID, BOOLOID, INT4OID,
+            REGROLEOID
+        )
+    );
+    let rows = JOB_WRITE.run(
+        session,
+        arguments![
+            job.job_name,
+            job.kind,
+            job.command,
+            job.queue,
+            job.max_attempts,
+            job.retry_backoff,
+            job.run_timeout,
+            job.stale_timeout,
+            job.allow_stale_reentry,
+            job.priority,
+            caller
+        ],
+    );
+    rows.first().is_some()
+}
+
+/// Deletes the job.
+pub fn delete(session: &Session, job_name: &str) {
+    statement!(JOB_DROP = "job_drop"(TEXTOID));
+    JOB_DROP.run(session, arguments![job_name]);
+}
+
+/// One schedule that uses the job.
+pub fn user(session: &Session, job_name: &str) -> Option<String> {
+    statement!(JOB_USERS = "job_users"(TEXTOID));
+    JOB_USERS.run(session, arguments![job_name]).first().map(|row| row.must(1))
+}
+
+/// Has the parked schedules of the job looked at again; how many.
+pub fn rearm_parked(session: &Session, job_name: &str) -> usize {
+    statement!(JOB_REARM = "job_rearm"(TEXTOID));
+    JOB_REARM.run(session, arguments![job_name]).len()
+}

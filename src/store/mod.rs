@@ -1,0 +1,11 @@
+//! The only place that talks SQL. One function = one statement; the texts are in `sql/query/`.
+
+pub mod execution;
+pub mod job;
+pub mod key_lock;
+pub mod role;
+pub mod schedule;
+pub mod session;
+pub mod timer;
+
+pub use session::{session, Session};

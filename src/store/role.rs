@@ -1,0 +1,77 @@
+//! Who asks, and who acts. A function of ours runs as its caller and switches to the extension's owner only around its own
+//! statements (as foreign-key checks do), so `current_user` inside any function is always the true caller.
+
+use pgrx::pg_sys::{self, Oid};
+
+use crate::error::{raise, Failure};
+
+/// The role whose rights count at this moment (`current_user`).
+pub fn caller() -> Oid {
+    // SAFETY: reads a global of the backend.
+    unsafe { pg_sys::GetUserId() }
+}
+
+/// Whether the current role may act for `owner`: it is the role, a member with its rights, or a superuser.
+pub fn may_act_for(role: Oid, owner: Oid) -> bool {
+    // SAFETY: syscache look-ups inside a transaction; unknown oids answer false.
+    unsafe { pg_sys::has_privs_of_role(role, owner) }
+}
+
+/// Whether `role` still exists.
+pub fn exists(role: Oid) -> bool {
+    // SAFETY: a syscache look-up inside a transaction.
+    unsafe { pg_sys::SearchSysCacheExists(pg_sys::SysCacheIdentifier::AUTHOID as i32, role.into(), 0.into(), 0.into(), 0.into()) }
+}
+
+/// The role that owns the schema `sched`, and with it everything that the extension created.
+fn extension_owner() -> Oid {
+    // SAFETY: syscache look-ups inside a transaction; the tuple is released before its owner is used.
+    unsafe {
+        let schema = pg_sys::get_namespace_oid(c"sched".as_ptr(), true);
+        let tuple =
+            pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::NAMESPACEOID as i32, schema.into());
+        if tuple.is_null() {
+            raise(Failure::new(
+                pgrx::PgSqlErrorCode::ERRCODE_INVALID_SCHEMA_NAME,
+                "schema \"sched\" does not exist in this database",
+                "Run CREATE EXTENSION scheduler.",
+            ));
+        }
+        let owner = (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_namespace>()).nspowner;
+        pg_sys::ReleaseSysCache(tuple);
+        owner
+    }
+}
+
+/// Puts the role back when it goes out of scope.
+pub struct ActingAsOwner {
+    role: Oid,
+    context: i32,
+}
+
+/// Acts as the extension's owner until the result is dropped.
+pub fn become_owner() -> ActingAsOwner {
+    let owner = extension_owner();
+    let (mut role, mut context) = (Oid::INVALID, 0);
+    // SAFETY: the pair that was current is put back on drop, or by the abort of the (sub)transaction.
+    unsafe {
+        pg_sys::GetUserIdAndSecContext(&mut role, &mut context);
+        pg_sys::SetUserIdAndSecContext(owner, context | pg_sys::SECURITY_LOCAL_USERID_CHANGE as i32);
+    }
+    ActingAsOwner { role, context }
+}
+
+impl Drop for ActingAsOwner {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // SAFETY: the values that Postgres gave us.
+            unsafe { pg_sys::SetUserIdAndSecContext(self.role, self.context) }
+        }
+    }
+}
+
+/// Whether `role` is a superuser.
+pub fn is_superuser(role: Oid) -> bool {
+    // SAFETY: a syscache look-up inside a transaction.
+    unsafe { pg_sys::superuser_arg(role) }
+}

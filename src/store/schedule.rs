@@ -1,0 +1,216 @@
+//! `sched.schedule` as applications write it.
+
+use pgrx::datum::{Interval, TimestampWithTimeZone};
+use pgrx::pg_sys::Oid;
+use scheduler_core::Instant;
+
+use crate::jsonb::Jsonb;
+use crate::arguments;
+use crate::convert;
+use crate::statement;
+use crate::store::Session;
+
+/// A schedule's own columns, all of them checked.
+pub struct Definition {
+    /// Its name.
+    pub schedule_name: String,
+    /// The clock as written.
+    pub clock: String,
+    /// The zone that the clock is read in.
+    pub time_zone: String,
+    /// The job that its executions run.
+    pub job_name: String,
+    /// What its executions carry.
+    pub payload: Jsonb,
+    /// With `scope_id`: what distinguishes its executions from others of the job.
+    pub scope_kind: String,
+    /// See `scope_kind`.
+    pub scope_id: String,
+    /// What becomes of missed plans.
+    pub catch_up: String,
+    /// A plan older than this does not run.
+    pub catch_up_window: Option<Interval>,
+    /// How many plans one tick may run.
+    pub max_plans_per_tick: i32,
+    /// When the next plan is armed.
+    pub rearm: String,
+    /// What becomes of a plan while an earlier run has not ended.
+    pub overlap: String,
+    /// Wait between plan and fire.
+    pub delay: Interval,
+    /// Upper bound of the wait that differs from plan to plan.
+    pub jitter: Interval,
+    /// First instant that may be a plan time.
+    pub starts_at: Option<TimestampWithTimeZone>,
+    /// First instant that may no longer be one.
+    pub ends_at: Option<TimestampWithTimeZone>,
+    /// Whether it is dispatched here.
+    pub ownership: String,
+    /// Whether it fires at all.
+    pub enabled: bool,
+}
+
+/// A schedule found and locked for an edit.
+pub struct Locked {
+    /// Its number.
+    pub schedule_id: i64,
+    /// Its columns.
+    pub definition: Definition,
+    /// The owner of its job; `None` where the job's row is gone.
+    pub owner: Option<Oid>,
+}
+
+/// Inserts; false where the name is taken.
+pub fn insert(session: &Session, schedule: Definition, now: Instant) -> Option<i64> {
+    statement!(
+        SCHEDULE_INSERT = "schedule_insert"(
+            TEXTOID, TEXTOID, TEXTOID, TEXTOID, JSONBOID, TEXTOID, TEXTOID, TEXTOID, INTERVALOID, INT4OID, TEXTOID,
+            TEXTOID, INTERVALOID, INTERVALOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TEXTOID, BOOLOID, TIMESTAMPTZOID
+        )
+    );
+    let rows = SCHEDULE_INSERT.run(
+        session,
+        arguments![
+            schedule.schedule_name,
+            schedule.clock,
+            schedule.time_zone,
+            schedule.job_name,
+            schedule.payload,
+            schedule.scope_kind,
+            schedule.scope_id,
+            schedule.catch_up,
+            schedule.catch_up_window,
+            schedule.max_plans_per_tick,
+            schedule.rearm,
+            schedule.overlap,
+            schedule.delay,
+            schedule.jitter,
+            schedule.starts_at,
+            schedule.ends_at,
+            schedule.ownership,
+            schedule.enabled,
+            convert::timestamp(now)
+        ],
+    );
+    rows.first().map(|row| row.must(1))
+}
+
+/// Replaces all columns.
+pub fn update(session: &Session, schedule_id: i64, schedule: Definition) {
+    statement!(
+        SCHEDULE_UPDATE = "schedule_update"(
+            INT8OID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, JSONBOID, TEXTOID, TEXTOID, TEXTOID, INTERVALOID, INT4OID,
+            TEXTOID, TEXTOID, INTERVALOID, INTERVALOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TEXTOID, BOOLOID
+        )
+    );
+    SCHEDULE_UPDATE.run(
+        session,
+        arguments![
+            schedule_id,
+            schedule.schedule_name,
+            schedule.clock,
+            schedule.time_zone,
+            schedule.job_name,
+            schedule.payload,
+            schedule.scope_kind,
+            schedule.scope_id,
+            schedule.catch_up,
+            schedule.catch_up_window,
+            schedule.max_plans_per_tick,
+            schedule.rearm,
+            schedule.overlap,
+            schedule.delay,
+            schedule.jitter,
+            schedule.starts_at,
+            schedule.ends_at,
+            schedule.ownership,
+            schedule.enabled
+        ],
+    );
+}
+
+/// The schedule of this name, locked against other edits.
+pub fn lock(session: &Session, schedule_name: &str) -> Option<Locked> {
+    statement!(SCHEDULE_LOCK = "schedule_lock"(TEXTOID));
+    let rows = SCHEDULE_LOCK.run(session, arguments![schedule_name]);
+    rows.first().map(|row| Locked {
+        schedule_id: row.must(1),
+        definition: Definition {
+            schedule_name: schedule_name.to_owned(),
+            clock: row.must(2),
+            time_zone: row.must(3),
+            job_name: row.must(4),
+            payload: row.must(5),
+            scope_kind: row.must(6),
+            scope_id: row.must(7),
+            catch_up: row.must(8),
+            catch_up_window: row.get(9),
+            max_plans_per_tick: row.must(10),
+            rearm: row.must(11),
+            overlap: row.must(12),
+            delay: row.must(13),
+            jitter: row.must(14),
+            starts_at: row.get(15),
+            ends_at: row.get(16),
+            ownership: row.must(17),
+            enabled: row.must(18),
+        },
+        owner: row.get(19),
+    })
+}
+
+/// Whether a schedule of this name exists.
+pub fn exists(session: &Session, schedule_name: &str) -> bool {
+    statement!(SCHEDULE_NAME_TAKEN = "schedule_name_taken"(TEXTOID));
+    SCHEDULE_NAME_TAKEN.run(session, arguments![schedule_name]).first().is_some()
+}
+
+/// Deletes.
+pub fn delete(session: &Session, schedule_id: i64) {
+    statement!(SCHEDULE_DELETE = "schedule_delete"(INT8OID));
+    SCHEDULE_DELETE.run(session, arguments![schedule_id]);
+}
+
+/// Cancels the executions of a schedule that nobody runs.
+pub fn cancel_pending(session: &Session, schedule_id: i64, now: Instant) {
+    statement!(SCHEDULE_CANCEL_PENDING = "schedule_cancel_pending"(INT8OID, TIMESTAMPTZOID));
+    SCHEDULE_CANCEL_PENDING.run(session, arguments![schedule_id, convert::timestamp(now)]);
+}
+
+/// Remembers the unfinished runs of a schedule that cares about them from now on.
+pub fn await_unfinished(session: &Session, schedule_id: i64) {
+    statement!(SCHEDULE_AWAIT_UNFINISHED = "schedule_await_unfinished"(INT8OID));
+    SCHEDULE_AWAIT_UNFINISHED.run(session, arguments![schedule_id]);
+}
+
+/// One line of a crontab as a schedule.
+pub struct Imported {
+    /// The schedule's name.
+    pub name: String,
+    /// Its clock.
+    pub clock: String,
+    /// Its zone.
+    pub time_zone: String,
+    /// Command, user and environment, as JSON text.
+    pub payload: String,
+}
+
+/// Inserts the schedules whose names are free.
+pub fn import(session: &Session, lines: Vec<Imported>, job_name: &str, now: Instant) {
+    statement!(
+        SCHEDULE_IMPORT = "schedule_import"(
+            TEXTARRAYOID, TEXTARRAYOID, TEXTARRAYOID, TEXTARRAYOID, TEXTOID, TIMESTAMPTZOID
+        )
+    );
+    let mut columns = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for line in lines {
+        columns.0.push(line.name);
+        columns.1.push(line.clock);
+        columns.2.push(line.time_zone);
+        columns.3.push(line.payload);
+    }
+    SCHEDULE_IMPORT.run(
+        session,
+        arguments![columns.0, columns.1, columns.2, columns.3, job_name, convert::timestamp(now)],
+    );
+}

@@ -1,0 +1,191 @@
+//! Statements as the extension's owner, prepared once in each backend.
+//!
+//! pgrx' own client assigns a transaction id before every read-write query, so that polling an empty queue would consume
+//! one each time; and its read-only queries use the snapshot of the transaction's start. This thin layer calls SPI as C
+//! code does: read-write mode, a fresh snapshot for each statement, a transaction id only when something is written.
+
+use std::ffi::{c_char, CStr};
+use std::marker::PhantomData;
+use std::ptr::{null_mut, NonNull};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use pgrx::pg_sys::{self, Datum, Oid};
+use pgrx::{FromDatum, IntoDatum, Spi};
+
+use crate::error::{raise, Failure};
+use crate::store::role;
+
+/// Proof that SPI is connected, the role is the extension's owner and the search path is pinned.
+pub struct Session(PhantomData<*const ()>);
+
+/// Runs `body` with SPI connected, as the extension's owner, under a search path that no caller can influence.
+/// An error leaves through Postgres' own abort, which restores role and settings.
+pub fn session<R>(body: impl FnOnce(&Session) -> R) -> R {
+    let _owner = role::become_owner();
+    let _path = PinnedSearchPath::new();
+    Spi::connect(|_| body(&Session(PhantomData)))
+}
+
+/// A statement of `sql/query`, planned on first use and kept for the life of the backend.
+pub struct Statement {
+    sql: &'static CStr,
+    arguments: &'static [Oid],
+    plan: AtomicPtr<pg_sys::_SPI_plan>,
+}
+
+/// Names a file of `sql/query` and the types of its parameters.
+#[macro_export]
+macro_rules! statement {
+    ($name:ident = $file:literal ($($argument:ident),* $(,)?)) => {
+        static $name: $crate::store::session::Statement = $crate::store::session::Statement::new(
+            concat!(include_str!(concat!("../../sql/query/", $file, ".sql")), "\0"),
+            &[$(pgrx::pg_sys::$argument),*],
+        );
+    };
+}
+
+/// Datums for a statement's parameters, in order; `None` is NULL.
+#[macro_export]
+macro_rules! arguments {
+    ($($value:expr),* $(,)?) => { &[$(pgrx::IntoDatum::into_datum($value)),*] };
+}
+
+impl Statement {
+    /// `sql` ends with a NUL; anything else is a mistake in this crate and fails to compile.
+    pub const fn new(sql: &'static str, arguments: &'static [Oid]) -> Statement {
+        match CStr::from_bytes_with_nul(sql.as_bytes()) {
+            Ok(sql) => Statement { sql, arguments, plan: AtomicPtr::new(null_mut()) },
+            Err(_) => panic!("a statement's text has a NUL inside"),
+        }
+    }
+
+    /// Runs the statement and returns its rows, valid until the session ends.
+    pub fn run<'s>(&self, _session: &'s Session, arguments: &[Option<Datum>]) -> Rows<'s> {
+        assert_eq!(arguments.len(), self.arguments.len(), "parameters of {:?}", self.sql);
+        let mut values: Vec<Datum> = arguments.iter().map(|value| value.unwrap_or(Datum::null())).collect();
+        let nulls: Vec<c_char> =
+            arguments.iter().map(|value| if value.is_some() { b' ' } else { b'n' } as c_char).collect();
+        // SAFETY: a Session proves that SPI is connected; values and nulls have as many entries as the plan has
+        // parameters. SPI reports errors through Postgres' own mechanism; a negative code is a misuse.
+        unsafe {
+            let code = pg_sys::SPI_execute_plan(self.plan(), values.as_mut_ptr(), nulls.as_ptr(), false, 0);
+            if code < 0 {
+                raise(Failure::internal(format!("SPI code {code} for {:?}", self.sql)));
+            }
+            Rows { table: NonNull::new(pg_sys::SPI_tuptable), count: pg_sys::SPI_processed as usize, life: PhantomData }
+        }
+    }
+
+    /// SAFETY: SPI has to be connected.
+    unsafe fn plan(&self) -> *mut pg_sys::_SPI_plan {
+        let known = self.plan.load(Ordering::Relaxed);
+        if !known.is_null() {
+            return known;
+        }
+        let mut types = self.arguments.to_vec();
+        let plan = pg_sys::SPI_prepare(self.sql.as_ptr(), types.len() as i32, types.as_mut_ptr());
+        if plan.is_null() || pg_sys::SPI_keepplan(plan) != 0 {
+            raise(Failure::internal(format!("cannot prepare {:?}", self.sql)));
+        }
+        self.plan.store(plan, Ordering::Relaxed);
+        plan
+    }
+}
+
+/// The rows that a statement returned.
+pub struct Rows<'s> {
+    table: Option<NonNull<pg_sys::SPITupleTable>>,
+    count: usize,
+    life: PhantomData<&'s Session>,
+}
+
+impl<'s> Rows<'s> {
+    /// How many rows were returned, or affected by a statement that returns none.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// The first row, for statements that return at most one.
+    pub fn first(&self) -> Option<Row<'s>> {
+        self.iter().next()
+    }
+
+    /// All rows.
+    pub fn iter(&self) -> impl Iterator<Item = Row<'s>> + '_ {
+        let count = if self.table.is_some() { self.count } else { 0 };
+        (0..count).filter_map(move |index| {
+            // SAFETY: the table lives until the session ends and has `count` rows.
+            self.table.map(|table| unsafe {
+                let table = table.as_ref();
+                Row { tuple: *table.vals.add(index), description: table.tupdesc, life: PhantomData }
+            })
+        })
+    }
+}
+
+/// One row of a result.
+pub struct Row<'s> {
+    tuple: pg_sys::HeapTuple,
+    description: pg_sys::TupleDesc,
+    life: PhantomData<&'s Session>,
+}
+
+impl Row<'_> {
+    /// Column `number` (1-based); `None` is NULL.
+    pub fn get<T: FromDatum + IntoDatum>(&self, number: i32) -> Option<T> {
+        let mut is_null = false;
+        // SAFETY: tuple and description belong together and live as long as the session.
+        unsafe {
+            let datum = pg_sys::SPI_getbinval(self.tuple, self.description, number, &mut is_null);
+            T::from_polymorphic_datum(datum, is_null, pg_sys::SPI_gettypeid(self.description, number))
+        }
+    }
+
+    /// Column `number` (1-based), which the schema says is never NULL.
+    pub fn must<T: FromDatum + IntoDatum>(&self, number: i32) -> T {
+        match self.get(number) {
+            Some(value) => value,
+            None => raise(Failure::internal(format!("column {number} of a scheduler table is NULL"))),
+        }
+    }
+}
+
+const SEARCH_PATH: &CStr = c"pg_catalog, pg_temp";
+
+/// search_path, held for a while as what it is inside a function with `SET search_path`.
+struct PinnedSearchPath {
+    nest_level: Option<i32>,
+}
+
+impl PinnedSearchPath {
+    fn new() -> PinnedSearchPath {
+        // SAFETY: plain reads and calls of GUC functions in the backend's only thread.
+        unsafe {
+            if CStr::from_ptr(pg_sys::namespace_search_path) == SEARCH_PATH {
+                return PinnedSearchPath { nest_level: None };
+            }
+            let nest_level = pg_sys::NewGUCNestLevel();
+            pg_sys::set_config_option(
+                c"search_path".as_ptr(),
+                SEARCH_PATH.as_ptr(),
+                pg_sys::GucContext::PGC_USERSET,
+                pg_sys::GucSource::PGC_S_SESSION,
+                pg_sys::GucAction::GUC_ACTION_SAVE,
+                true,
+                0,
+                false,
+            );
+            PinnedSearchPath { nest_level: Some(nest_level) }
+        }
+    }
+}
+
+impl Drop for PinnedSearchPath {
+    fn drop(&mut self) {
+        // On a panic the transaction's abort restores the setting; doing it here as well would be a second time.
+        if let (Some(nest_level), false) = (self.nest_level, std::thread::panicking()) {
+            // SAFETY: the nest level was opened by this value.
+            unsafe { pg_sys::AtEOXact_GUC(true, nest_level) }
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The background workers: one launcher for the server, one dispatcher for each database that has the extension.
+
+pub mod dispatcher;
+pub mod launcher;
+pub mod transaction;
+pub mod wake;
+
+use std::ptr::null;
+
+use pgrx::pg_sys;
+use scheduler_core::Instant;
+
+/// Has SIGTERM end the worker as it ends a backend, inside a statement too. (pgrx' handler only sets a flag.)
+///
+/// # Safety
+/// In a background worker, after its signal handlers were attached.
+unsafe fn install_die_handler() {
+    #[cfg(any(feature = "pg15", feature = "pg16", feature = "pg17"))]
+    pg_sys::pqsignal(pg_sys::SIGTERM as i32, Some(die));
+    #[cfg(feature = "pg18")]
+    pg_sys::pqsignal_be(pg_sys::SIGTERM as i32, Some(die));
+}
+
+unsafe extern "C-unwind" fn die(signal: i32) {
+    pg_sys::die(signal);
+}
+
+/// Reads the configuration again where SIGHUP said so; whether it did.
+fn reload_settings() -> bool {
+    // SAFETY: the flag that the SIGHUP handler set; between transactions.
+    unsafe {
+        if pg_sys::ConfigReloadPending == 0 {
+            return false;
+        }
+        pg_sys::ConfigReloadPending = 0;
+        pg_sys::ProcessConfigFile(pg_sys::GucContext::PGC_SIGHUP);
+        true
+    }
+}
+
+/// Settings that a database or a role may have changed for its sessions and that must not change what a dispatcher does.
+fn pin_settings() {
+    for (name, value) in [
+        (c"default_transaction_isolation", c"read committed"),
+        (c"default_transaction_read_only", c"off"),
+        (c"default_transaction_deferrable", c"off"),
+        (c"lock_timeout", c"0"),
+        (c"jit", c"off"),
+    ] {
+        // SAFETY: C strings that Postgres copies.
+        unsafe {
+            pg_sys::SetConfigOption(
+                name.as_ptr(),
+                value.as_ptr(),
+                pg_sys::GucContext::PGC_SUSET,
+                pg_sys::GucSource::PGC_S_OVERRIDE,
+            );
+        }
+    }
+}
+
+/// What pg_stat_activity shows of a worker that sleeps.
+fn report_idle() {
+    // SAFETY: reports to the process' own slot.
+    unsafe { pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_IDLE, null()) }
+}
+
+/// Sleeps on the latch until `wake`, a set latch or a signal.
+fn sleep_until(wake: Instant, now: Instant) {
+    // Rounded up: a wake-up before the time would find nothing due and come back at once.
+    let micros = wake.as_micros().saturating_sub(now.as_micros()).max(0);
+    let milliseconds = (micros + 999) / 1000;
+    let flags = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
+    // SAFETY: the process' own latch.
+    unsafe {
+        pg_sys::WaitLatch(
+            pg_sys::MyLatch,
+            flags as i32,
+            milliseconds,
+            pg_sys::PG_WAIT_EXTENSION,
+        );
+        pg_sys::ResetLatch(pg_sys::MyLatch);
+    }
+    pgrx::check_for_interrupts!();
+}

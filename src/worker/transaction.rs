@@ -1,0 +1,49 @@
+//! One transaction of a worker: an error ends it, is logged, and harms nothing that comes after.
+//! (pgrx' own helper neither catches nor aborts, and tells the statistics nothing, so that autovacuum would not see our tables.)
+
+use std::panic::{AssertUnwindSafe, UnwindSafe};
+
+use pgrx::pg_sys::panic::{CaughtError, ErrorReport};
+use pgrx::{pg_sys, PgLogLevel, PgSqlErrorCode, PgTryBuilder};
+
+/// Runs `body` in a transaction of its own. An error (or a panic) rolls it back, goes to the server's log as a WARNING
+/// that starts with `what`, and gives `None`.
+pub fn run<R>(what: &str, body: impl FnOnce() -> R + UnwindSafe) -> Option<R> {
+    // SAFETY: called between transactions only; every path leaves by commit or abort.
+    unsafe {
+        pg_sys::SetCurrentStatementStartTimestamp();
+        pg_sys::StartTransactionCommand();
+    }
+    let whole = AssertUnwindSafe(|| unsafe {
+        pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
+        let result = body();
+        pg_sys::PopActiveSnapshot();
+        pg_sys::CommitTransactionCommand();
+        Some(result)
+    });
+    let result = PgTryBuilder::new(whole)
+        .catch_others(|error| {
+            log(what, &error);
+            // SAFETY: the error has been handled; this is what PostgresMain does with a failed transaction.
+            unsafe {
+                pg_sys::AbortCurrentTransaction();
+            }
+            None
+        })
+        .execute();
+    // SAFETY: between transactions.
+    unsafe {
+        pg_sys::pgstat_report_stat(true);
+    }
+    result
+}
+
+fn log(what: &str, error: &CaughtError) {
+    let (_, text) = crate::subtransaction::describe(error);
+    ErrorReport::new(
+        PgSqlErrorCode::ERRCODE_WARNING,
+        format!("scheduler: {what} failed: {text}"),
+        "scheduler",
+    )
+    .report(PgLogLevel::WARNING);
+}

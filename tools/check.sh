@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# What can be said about the sources without running them: format, lints, scripts, house rules.
+set -uo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+cd "$SCHEDULER_ROOT" || exit 1
+
+# The toolchain whose lints this code was written to; another one has others, which are shown but do not fail.
+LINTS_OF="rustc 1.95"
+
+passed=0
+failed=0
+check() {
+    local name=$1
+    shift
+    if "$@"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        printf 'check failed: %s\n' "$name" >&2
+    fi
+}
+
+lints() {
+    local warnings=()
+    case $(rustc --version) in "$LINTS_OF"*) warnings=(-- -D warnings) ;; esac
+    cargo clippy --quiet --workspace --all-targets --no-default-features --features "scheduler/pg$PG,scheduler/pg_test" "${warnings[@]}"
+}
+
+if cargo fmt --version >/dev/null 2>&1; then
+    check "format (cargo fmt mends it)" cargo fmt --all -- --check -l
+else
+    echo "cargo fmt is not installed, skipped: rustup component add rustfmt"
+fi
+if cargo clippy --version >/dev/null 2>&1; then
+    check "clippy" lints
+else
+    echo "cargo clippy is not installed, skipped: rustup component add clippy"
+fi
+if command -v shellcheck >/dev/null; then
+    check "shellcheck" shellcheck -x -P SCRIPTDIR tools/*.sh .ci/run
+fi
+check "house rules" tools/check-rules.sh
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

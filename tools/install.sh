@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Build the extension and install it in the private server of tests and demo; a few seconds when nothing has changed.
+# `tools/install.sh PG_CONFIG` builds the release version and installs it in the server that this pg_config belongs to.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+cd "$SCHEDULER_ROOT"
+
+if [ $# = 0 ]; then
+    say "building the extension for PostgreSQL $PG (the first time about 2 minutes)"
+    quietly install cargo pgrx install --pg-config "$SCHEDULER_PG_CONFIG" --no-default-features --features "pg$PG"
+    exit
+fi
+
+pg_config=$1
+if ! [ -x "$pg_config" ]; then fail "no such program: $pg_config (say make install PG_CONFIG=/path/to/pg_config)"; fi
+version=$("$pg_config" --version | sed -E 's/^PostgreSQL ([0-9]+).*/\1/')
+folder=$("$pg_config" --pkglibdir)
+sudo=
+if [ ! -w "$folder" ]; then sudo=--sudo; fi
+say "building the extension for PostgreSQL $version and installing it in $folder"
+# shellcheck disable=SC2086 # empty or one word
+PGRX_PG_CONFIG_PATH=$pg_config cargo pgrx install --release $sudo --pg-config "$pg_config" \
+    --no-default-features --features "pg$version"
+cat <<END
+
+To start using it, add this to postgresql.conf and restart the server (the extension's worker starts with it):
+
+    shared_preload_libraries = 'scheduler'
+
+then, in the database that is to have a scheduler:  CREATE EXTENSION scheduler;
+END

@@ -1,0 +1,124 @@
+#!/usr/bin/env bash
+# Everything that a build, a test or the demo needs, from a bare Debian 12 with Rust: packages, cargo-pgrx, private copies of the
+# PostgreSQL server, and the drivers of the example workers.  Each step looks first whether it is done, so that running
+# this again costs a second; a step that was interrupted is done again.
+#
+#   tools/setup.sh              all of it
+#   tools/setup.sh packages pgrx    some steps, in that order
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+
+DONE=$CARGO_TARGET_DIR/setup
+mkdir -p "$DONE"
+if [ ! -w "$DONE" ]; then
+    fail "$CARGO_TARGET_DIR belongs to another user: remove it, or use a checkout of your own"
+fi
+exec 9>"$DONE/lock"
+flock 9
+
+# is_done STEP KEY: was this step finished with exactly these inputs?
+is_done() { [ -f "$DONE/$1" ] && [ "$(cat "$DONE/$1")" = "$2" ]; }
+mark_done() { printf '%s\n' "$2" >"$DONE/$1"; }
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+packages() {
+    local wanted="postgresql-$PG postgresql-server-dev-$PG clang libclang-dev gcc libc6-dev pkg-config libssl-dev" missing="" package
+    # pgrx's test runner calls sudo to become `postgres`
+    if [ -n "$SCHEDULER_RUNAS" ]; then wanted="$wanted sudo"; fi
+    if ! python3 -c 'import venv, ensurepip' 2>/dev/null; then wanted="$wanted python3-venv"; fi
+    if ! command -v node >/dev/null; then wanted="$wanted nodejs"; fi
+    if ! command -v npm >/dev/null; then wanted="$wanted npm"; fi
+    for package in $wanted; do
+        if [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" != installed ]; then missing="$missing $package"; fi
+    done
+    if [ -z "$missing" ]; then return; fi
+
+    say "installing Debian packages:$missing (first time only, about a minute)"
+    if [ "$(id -u)" != 0 ] && ! command -v sudo >/dev/null; then
+        fail "these packages are missing and there is no sudo; as root: apt-get update && apt-get install$missing"
+    fi
+    # Without this the package would create and start a server on port 5432. It is taken away again afterwards.
+    local no_cluster=/etc/postgresql-common/createcluster.d/scheduler-setup.conf
+    trap 'as_root rm -f '"$no_cluster" EXIT
+    as_root mkdir -p "$(dirname "$no_cluster")"
+    echo 'create_main_cluster = false' | as_root tee "$no_cluster" >/dev/null
+    quietly apt-update as_root apt-get update
+    # shellcheck disable=SC2086 # a list of words
+    quietly apt-install as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends $missing
+    as_root rm -f "$no_cluster"
+    trap - EXIT
+}
+
+pgrx() {
+    # what counts is that it runs: a half-finished install does not
+    if [ "$(cargo pgrx --version 2>/dev/null)" != "cargo-pgrx $PGRX_VERSION" ]; then
+        say "building cargo-pgrx $PGRX_VERSION (first time only, about 3 minutes)"
+        quietly cargo-pgrx env CARGO_TARGET_DIR="$CARGO_TARGET_DIR/tools/build" \
+            cargo install cargo-pgrx --version "$PGRX_VERSION" --locked --force --root "$CARGO_TARGET_DIR/tools"
+        rm -rf "$CARGO_TARGET_DIR/tools/build"
+    fi
+}
+
+server() {
+    local system=/usr/lib/postgresql/$PG/bin key folder
+    key="$SCHEDULER_SERVERS $("$system/postgres" --version) $(stat -c %Y "$system/postgres" "$system/pg_config" | tr '\n' ' ')"
+    if ! is_done "server-$PG" "$key" || [ ! -x "$SCHEDULER_PG_CONFIG" ]; then
+        say "copying PostgreSQL $PG to $SCHEDULER_SERVERS, where the extension will be installed"
+        mkdir -p "$SCHEDULER_SERVERS"
+        # outside the checkout the name can be guessed, so it must be ours
+        if [ "$(stat -c %u "$SCHEDULER_SERVERS")" != "$(id -u)" ]; then
+            fail "$SCHEDULER_SERVERS belongs to another user: remove it"
+        fi
+        rm -rf "$SCHEDULER_SERVERS/${PG:?}" "$SCHEDULER_SERVERS/${PG:?}-pgrx"
+        # A server finds its files relative to its own path, so the tree keeps the system's shape.
+        for folder in lib/postgresql/$PG share/postgresql/$PG include/postgresql; do
+            mkdir -p "$SCHEDULER_SERVERS/$PG/usr/$folder"
+            cp -a "/usr/$folder/." "$SCHEDULER_SERVERS/$PG/usr/$folder"
+        done
+        rm -rf "$SCHEDULER_SERVERS/$PG/usr/share/postgresql/$PG/man"
+        cp -al "$SCHEDULER_SERVERS/$PG" "$SCHEDULER_SERVERS/$PG-pgrx" # hard links: no space, and a build never writes in place
+        mark_done "server-$PG" "$key"
+    fi
+    if [ -n "$SCHEDULER_RUNAS" ]; then
+        install -d -o "$SCHEDULER_RUNAS" -m 700 "$SCHEDULER_CLUSTERS"
+    else
+        mkdir -p "$SCHEDULER_CLUSTERS"
+    fi
+    # Written here and not by `cargo pgrx init`, which would create a cluster that nobody uses.  Rewritten only when it
+    # changes, because its timestamp makes pgrx generate its bindings anew.
+    local config="[configs]
+pg$PG = \"$SCHEDULER_PGRX_SERVER/pg_config\""
+    if [ "$(cat "$PGRX_HOME/config.toml" 2>/dev/null)" != "$config" ]; then printf '%s\n' "$config" >"$PGRX_HOME/config.toml"; fi
+}
+
+python() {
+    local wanted=$SCHEDULER_ROOT/examples/python/requirements.txt key
+    key="$SCHEDULER_ROOT $(python3 --version) $(sha256sum <"$wanted")"
+    if is_done python "$key" && "$SCHEDULER_PYTHON" -c "" 2>/dev/null; then return; fi
+    say "installing the Python driver of the example worker"
+    quietly python python3 -m venv --clear "$CARGO_TARGET_DIR/python"
+    quietly python "$SCHEDULER_PYTHON" -m pip install --disable-pip-version-check -r "$wanted"
+    mark_done python "$key"
+}
+
+javascript() {
+    local folder=$SCHEDULER_ROOT/examples/javascript key
+    key="$SCHEDULER_ROOT $(node --version) $(cat "$folder/package.json" "$folder/package-lock.json" | sha256sum)"
+    if is_done javascript "$key" && [ -d "$folder/node_modules" ]; then return; fi
+    say "installing the JavaScript driver of the example worker"
+    (cd "$folder" && quietly javascript npm ci --no-audit --no-fund)
+    mark_done javascript "$key"
+}
+
+if ! command -v cargo >/dev/null; then fail "Rust is missing: install it from https://rustup.rs, then run this again"; fi
+if [ $# = 0 ]; then set -- packages pgrx server python javascript; fi
+for step in "$@"; do
+    case $step in
+        packages | pgrx | server | python | javascript) "$step" ;;
+        *) fail "no such step: $step" ;;
+    esac
+done
