@@ -3,7 +3,7 @@
 
 use pgrx::datum::{Interval, TimestampWithTimeZone};
 use pgrx::pg_sys;
-use scheduler_core::Instant;
+use scheduler_core::{Clock, Instant};
 
 use crate::error::{raise, Failure, Outcome};
 
@@ -84,6 +84,18 @@ pub fn optional_duration(argument: &str, value: Option<Interval>, zero: Zero) ->
 /// Microseconds as an interval.
 pub fn interval(micros: i64) -> Interval {
     Interval::from_micros(micros)
+}
+
+/// A clock's text as the core has it; the error points at the fault as psql points at a syntax error.
+pub fn clock(text: &str) -> Outcome<Clock> {
+    const LABEL: usize = "DETAIL:  ".len();
+    const LONGEST_SHOWN: usize = 200;
+    Clock::parse(text).map_err(|error| {
+        let fits = text.len() <= LONGEST_SHOWN && !text.contains(char::is_control);
+        let caret = |position| format!("{text}\n{:>width$}", "^", width = LABEL + position);
+        let detail = error.position().filter(|_| fits).map(caret);
+        Failure { detail, ..Failure::from(error) }
+    })
 }
 
 /// A value that must be given; `22004`.

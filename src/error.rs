@@ -11,6 +11,8 @@ pub struct Failure {
     pub code: PgSqlErrorCode,
     /// What went wrong, with the value.
     pub message: String,
+    /// More about it, where it helps: a clock's text with a caret under the fault.
+    pub detail: Option<String>,
     /// How to put it right; empty where there is nothing to say.
     pub hint: String,
 }
@@ -21,7 +23,14 @@ pub type Outcome<T> = Result<T, Failure>;
 impl Failure {
     /// An error with this SQLSTATE, message and hint.
     pub fn new(code: PgSqlErrorCode, message: impl Into<String>, hint: impl Into<String>) -> Failure {
-        Failure { code, message: message.into(), hint: hint.into() }
+        Failure { code, message: message.into(), detail: None, hint: hint.into() }
+    }
+
+    /// The five characters of its SQLSTATE.
+    pub fn sqlstate(&self) -> String {
+        // Postgres packs five characters of six bits, the first in the lowest bits.
+        let packed = self.code as i32;
+        (0..5).map(|place| char::from((((packed >> (6 * place)) & 0x3F) as u8) + b'0')).collect()
     }
 
     /// 22023: an argument has a value that it may not have.
@@ -85,6 +94,10 @@ pub fn raise(failure: Failure) -> ! {
 /// Reports at any level; only ERROR and above do not return.
 pub fn report(level: PgLogLevel, failure: Failure) {
     let report = ErrorReport::new(failure.code, failure.message, "scheduler");
+    let report = match failure.detail {
+        Some(detail) => report.set_detail(detail),
+        None => report,
+    };
     let report = if failure.hint.is_empty() { report } else { report.set_hint(failure.hint) };
     report.report(level);
 }

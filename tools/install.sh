@@ -6,7 +6,9 @@ set -euo pipefail
 cd "$SCHEDULER_ROOT"
 
 if [ $# = 0 ]; then
-    say "building the extension for PostgreSQL $PG (the first time about 2 minutes)"
+    hint=
+    if [ ! -f "$CARGO_TARGET_DIR/debug/libscheduler.so" ]; then hint=" (first time only: about 2 minutes)"; fi
+    say "building the extension for PostgreSQL $PG$hint"
     quietly install cargo pgrx install --pg-config "$SCHEDULER_PG_CONFIG" --no-default-features --features "pg$PG"
     exit
 fi

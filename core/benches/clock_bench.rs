@@ -1,6 +1,6 @@
 //! How long the next time takes, alone and beside croner on the same work. A plain harness: it prints the median of
 //! many batches in nanoseconds, and fails when a limit of the project is broken (`cargo bench`, release only).
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a bench")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::wildcard_enum_match_arm, reason = "a bench")]
 
 #[path = "../tests/clock_support/mod.rs"]
 mod clock_support;
@@ -72,15 +72,29 @@ fn main() {
         return;
     }
     let common = [
-        "* * * * *", "*/5 * * * *", "0 * * * *", "0 9 * * *", "30 2 * * *", "*/5 9-17 * * mon-fri", "0 0 1 * *",
-        "0 0 * * 0", "0 0 1 1 *", "0 9 L * *", "0 0 13 * 5", "15 10 15W * *",
+        "* * * * *",
+        "*/5 * * * *",
+        "0 * * * *",
+        "0 9 * * *",
+        "30 2 * * *",
+        "*/5 9-17 * * mon-fri",
+        "0 0 1 * *",
+        "0 0 * * 0",
+        "0 0 1 1 *",
+        "0 9 L * *",
+        "0 0 13 * 5",
+        "15 10 15W * *",
     ];
     let inputs = scattered();
-    println!("{:<24} {:>10} {:>10} {:>10} {:>10} {:>8} {:>8}", "clock", "UTC ns", "NY ns", "cold NY", "croner NY", "UTC x", "NY x");
+    println!(
+        "{:<24} {:>10} {:>10} {:>10} {:>10} {:>8} {:>8}",
+        "clock", "UTC ns", "NY ns", "cold NY", "croner NY", "UTC x", "NY x"
+    );
     let mut worst: f64 = f64::INFINITY;
     for text in common {
         let new_york = zone("America/New_York");
-        let (utc, dst, cold) = (ours(&Utc, text, &inputs), ours(new_york, text, &inputs), ours_cold(new_york, text, &inputs));
+        let (utc, dst, cold) =
+            (ours(&Utc, text, &inputs), ours(new_york, text, &inputs), ours_cold(new_york, text, &inputs));
         let (their_utc, their_dst) = (theirs("UTC", text, &inputs), theirs("America/New_York", text, &inputs));
         let (utc_ratio, dst_ratio) = (their_utc / utc, their_dst / dst);
         worst = worst.min(utc_ratio).min(dst_ratio).min(their_dst / cold);
@@ -93,8 +107,19 @@ fn main() {
     println!("\n{:<54} {:>10}", "worst cases", "ns");
     let far = 4_102_444_800; // 2100
     for text in [
-        "0 0 29 2 */7", "0 0 29 2 *", "30 2 31 2 *", "0 0 31 2,4,6,9,11 *", "* * 31 2 *", "0 0 30W 2 *", "* 2 * 3 0#2",
-        "0 0 0 29 2 * 2097-2099", "every 1 second", "every 1 microsecond", "every 1 month", "every 1 day", "every 1 month 3 days 7 hours",
+        "0 0 29 2 */7",
+        "0 0 29 2 *",
+        "30 2 31 2 *",
+        "0 0 31 2,4,6,9,11 *",
+        "* * 31 2 *",
+        "0 0 30W 2 *",
+        "* 2 * 3 0#2",
+        "0 0 0 29 2 * 2097-2099",
+        "every 1 second",
+        "every 1 microsecond",
+        "every 1 month",
+        "every 1 day",
+        "every 1 month 3 days 7 hours",
     ] {
         for (name, took) in [
             ("UTC", ours_cold(&Utc, text, &[far])),
@@ -106,7 +131,13 @@ fn main() {
             assert!(took < 100_000.0, "{text} is too slow");
         }
     }
-    for text in ["*/5 9-17 * * mon-fri", "0 0 9 * * 1-5 2027-2030", "every 1 month from 2026-01-31 09:00+00", "at 2027-01-01 00:00+00", "22-2 * * * *"] {
+    for text in [
+        "*/5 9-17 * * mon-fri",
+        "0 0 9 * * 1-5 2027-2030",
+        "every 1 month from 2026-01-31 09:00+00",
+        "at 2027-01-01 00:00+00",
+        "22-2 * * * *",
+    ] {
         let took = median(&[0; 64], |_| {
             let _ = black_box(Clock::parse(black_box(text)));
         });

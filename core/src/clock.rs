@@ -76,7 +76,13 @@ impl Clock {
             "at" => {
                 if rest.is_empty() {
                     let hint = "Write \"at 2027-01-01 09:00+00\", for example.";
-                    return Err(source.error(ErrorKind::DateTimeSyntax, "clock", trimmed, "no date-time after at", hint));
+                    return Err(source.error(
+                        ErrorKind::DateTimeSyntax,
+                        "clock",
+                        trimmed,
+                        "no date-time after at",
+                        hint,
+                    ));
                 }
                 datetime::parse(&source, rest).map(Clock::At)
             }

@@ -3,15 +3,15 @@
 
 pub mod backoff;
 pub mod catch_up;
+pub mod civil;
+pub mod clock;
+pub mod crontab;
+pub mod instant;
 pub mod jitter;
 pub mod lease;
 pub mod overlap;
 pub mod plan;
-pub mod instant;
 pub mod zone;
-pub mod clock;
-pub mod civil;
-pub mod crontab;
 
 pub use clock::{Clock, ClockError};
 pub use instant::Instant;

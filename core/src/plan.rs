@@ -154,11 +154,7 @@ pub fn fire(
         }
         return Fired { run: Vec::new(), progress: after, next: next_armed(policy, clock, after.cursor) };
     }
-    let mut run = if buffered {
-        vec![plan]
-    } else {
-        catch_up::plans_to_run(policy, clock, plan, latest, now)
-    };
+    let mut run = if buffered { vec![plan] } else { catch_up::plans_to_run(policy, clock, plan, latest, now) };
     after.buffered = None;
     if policy.catch_up == CatchUp::EveryPlan && !buffered {
         if policy.rearm == Rearm::OnTerminal {

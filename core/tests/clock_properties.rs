@@ -1,5 +1,11 @@
 //! What must hold for every clock, zone and instant, on random ones.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::wildcard_enum_match_arm,
+    reason = "test code"
+)]
 
 mod clock_support;
 
@@ -68,7 +74,11 @@ fn day_of_week() -> impl Strategy<Value = String> {
 fn cron() -> impl Strategy<Value = String> {
     let fields = (field(0, 59), field(0, 23), day_of_month(), field(1, 12), day_of_week());
     let five = fields.prop_map(|(m, h, d, mo, w)| format!("{m} {h} {d} {mo} {w}"));
-    (five, prop_oneof![2 => Just(None), 1 => field(0, 59).prop_map(Some)], prop_oneof![4 => Just(None), 1 => field(1970, 2099).prop_map(Some)])
+    (
+        five,
+        prop_oneof![2 => Just(None), 1 => field(0, 59).prop_map(Some)],
+        prop_oneof![4 => Just(None), 1 => field(1970, 2099).prop_map(Some)],
+    )
         .prop_map(|(five, seconds, year)| match (seconds, year) {
             (None, None) => five,
             (Some(seconds), None) => format!("{seconds} {five}"),
@@ -218,7 +228,11 @@ fn judged(text: &str) -> Result<(), TestCaseError> {
         Err(error) => {
             let line = error.to_string();
             prop_assert!(!line.contains('\n') && !line.ends_with('.'), "{}", line);
-            prop_assert!(error.hint().ends_with('.') && error.hint().starts_with(char::is_uppercase), "{}", error.hint());
+            prop_assert!(
+                error.hint().ends_with('.') && error.hint().starts_with(char::is_uppercase),
+                "{}",
+                error.hint()
+            );
             let position = error.position().unwrap();
             prop_assert!(position >= 1 && position <= text.chars().count() + 1, "{} of {:?}", position, text);
         }

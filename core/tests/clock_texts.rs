@@ -1,5 +1,11 @@
 //! Every good and bad text of the lists in `tests/data`, intervals as PostgreSQL 15 reads them, equality, warnings.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::wildcard_enum_match_arm,
+    reason = "test code"
+)]
 
 mod clock_support;
 
@@ -31,7 +37,8 @@ fn bad_texts_are_refused_with_a_hint_that_can_be_followed() {
         assert!(message.starts_with(char::is_lowercase) && !message.ends_with('.'), "{message}");
         assert!(message.contains('"'), "{message}");
         // The hint shows a clock: it must be one, so that following the hint helps.
-        let shown = error.hint().split('"').nth(1).map(str::to_owned).unwrap_or_else(|| panic!("{text}: {}", error.hint()));
+        let shown =
+            error.hint().split('"').nth(1).map(str::to_owned).unwrap_or_else(|| panic!("{text}: {}", error.hint()));
         Clock::parse(&shown).unwrap_or_else(|again| panic!("{text}: the hint's {shown} is refused: {again}"));
         count += 1;
     }
@@ -135,7 +142,17 @@ fn codes(text: &str, name: &str) -> Vec<&'static str> {
 
 #[test]
 fn warnings_name_what_is_probably_not_meant() {
-    for quiet in ["* * * * *", "0 9 * * 1-5", "*/15 * * * *", "0 0 1 * *", "0 0 9 * * 1-5", "@daily", "every 1 day", "never", "0 0 L * *"] {
+    for quiet in [
+        "* * * * *",
+        "0 9 * * 1-5",
+        "*/15 * * * *",
+        "0 0 1 * *",
+        "0 0 9 * * 1-5",
+        "@daily",
+        "every 1 day",
+        "never",
+        "0 0 L * *",
+    ] {
         assert_eq!(codes(quiet, "UTC"), [""; 0], "{quiet}");
     }
     assert_eq!(codes("30 2 31 2 *", "UTC"), ["never_fires"]);

@@ -26,6 +26,12 @@ COMMENT ON FUNCTION sched.finish_failure IS
 'Ends a run as FAILED: to be tried again at next_retry_at or by the job''s backoff while attempts are left, unless terminal. error_msg is cut to 4000 characters. Errors: 55000 (lease lost), 22023, 42501.';
 COMMENT ON FUNCTION sched.import_crontab IS
 'Makes each line of a user''s (or, with system, a system) crontab a schedule of the pull job and queue crontab, with the payload {command, user, environment, stdin}. A line that cannot be read comes back with its reason in note and stops no other; a schedule that exists stays as it is. Errors: 22023 (unknown zone), 54000 (over 1 MiB), 42501.';
+COMMENT ON FUNCTION sched.next_time IS
+'The least plan time of a clock strictly after an instant; NULL when it never fires again. anchor is where an every clock''s grid begins. Errors: 22023, 22007, 22008 or 22015 (clock or zone cannot be used, infinite times).';
+COMMENT ON FUNCTION sched.preview IS
+'The next n (at most 10000) plan times of a clock, each with the zone''s wall clock, its offset from UTC, and a note where a clock change moved it or its reading comes twice. Errors as next_time.';
+COMMENT ON FUNCTION sched.validate IS
+'What is wrong (severity error) or probably not meant (warning) in a clock; no row when there is nothing to say. Error: 22004 (NULL).';
 COMMENT ON FUNCTION sched.uuid_v7() IS 'internal: a new UUID version 7 (RFC 9562)';
 COMMENT ON FUNCTION sched.scope_key IS
 'internal: the first 128 bits of SHA-256 over job name and scope, what the ledger is unique by together with the plan time';
@@ -40,7 +46,8 @@ BEGIN
         'GRANT SELECT ON sched.execution, sched.schedules TO %1$s;'
         'GRANT EXECUTE ON FUNCTION sched.define_job, sched.drop_job, sched.create_schedule, sched.alter_schedule,'
         '  sched.drop_schedule, sched.pause, sched.resume, sched.dispatch_due, sched.try_claim, sched.claim,'
-        '  sched.heartbeat, sched.finish_success, sched.finish_failure, sched.import_crontab TO %1$s;', role);
+        '  sched.heartbeat, sched.finish_success, sched.finish_failure, sched.import_crontab, sched.next_time,'
+        '  sched.preview, sched.validate TO %1$s;', role);
 END
 $$;
 COMMENT ON FUNCTION sched.grant_use IS

@@ -3,7 +3,6 @@
 use pgrx::datum::{Interval, TimestampWithTimeZone};
 use pgrx::prelude::*;
 use pgrx::PgSqlErrorCode;
-use scheduler_core::Clock;
 
 use crate::jsonb::Jsonb;
 use crate::convert::{self, required, Zero};
@@ -75,7 +74,7 @@ fn create(definition: Definition) -> Outcome<i64> {
 /// Everything about a schedule that can be wrong by itself.
 fn check(schedule: &Definition) -> Outcome<()> {
     convert::name("scope_id", Some(schedule.scope_id.clone()))?;
-    Clock::parse(&schedule.clock)?;
+    convert::clock(&schedule.clock)?;
     ServerZone::find(&schedule.time_zone)?;
     catch_up_of(&schedule.catch_up)?;
     rearm_of(&schedule.rearm)?;

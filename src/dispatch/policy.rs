@@ -53,7 +53,7 @@ impl Usable {
                 ends_at: convert::optional_instant("ends_at", row.ends_at)?,
                 baseline: row.baseline_at,
             },
-            clock: Clock::parse(&row.clock)?,
+            clock: convert::clock(&row.clock)?,
             zone: ServerZone::find(&row.time_zone)?,
             anchor: row.created_at,
         })

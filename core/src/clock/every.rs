@@ -167,10 +167,12 @@ impl<Z: Zone> Grid<'_, '_, Z> {
         if n == 0 {
             return Some(self.anchor);
         }
-        let elapsed = n.checked_mul(self.interval.micros)?;
         if self.interval.is_elapsed() {
-            return self.anchor.checked_add_micros(elapsed);
+            // Wider than 64 bits: from the first instant to the last is more than i64 can hold.
+            let micros = i128::from(self.anchor.as_micros()) + i128::from(n) * i128::from(self.interval.micros);
+            return Instant::from_micros(i64::try_from(micros).ok()?);
         }
+        let elapsed = n.checked_mul(self.interval.micros)?;
         let (found, micros) = self.found(n)?;
         let base = match found {
             Found::Exact(second) => second_micros(second)?.checked_add(micros)?,

@@ -24,15 +24,8 @@ const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
 impl Field {
     /// The fields of a seven-field text, in order.
-    pub const ALL: [Field; 7] = [
-        Field::Second,
-        Field::Minute,
-        Field::Hour,
-        Field::DayOfMonth,
-        Field::Month,
-        Field::DayOfWeek,
-        Field::Year,
-    ];
+    pub const ALL: [Field; 7] =
+        [Field::Second, Field::Minute, Field::Hour, Field::DayOfMonth, Field::Month, Field::DayOfWeek, Field::Year];
 
     /// The name used in messages.
     #[must_use]

@@ -32,13 +32,9 @@ impl fmt::Display for Interval {
             (1, "microsecond"),
         ];
         let micros = UNITS.iter().find(|(size, _)| self.micros % size == 0).unwrap_or(&UNITS[4]);
-        let months =
-            if self.months % 12 == 0 { (self.months / 12, "year") } else { (self.months, "month") };
-        let parts = [
-            (i64::from(months.0), months.1),
-            (i64::from(self.days), "day"),
-            (self.micros / micros.0, micros.1),
-        ];
+        let months = if self.months % 12 == 0 { (self.months / 12, "year") } else { (self.months, "month") };
+        let parts =
+            [(i64::from(months.0), months.1), (i64::from(self.days), "day"), (self.micros / micros.0, micros.1)];
         let mut separator = "";
         for (count, unit) in parts {
             if count != 0 {

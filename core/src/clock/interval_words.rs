@@ -50,9 +50,8 @@ fn tokens(lower: &str) -> Result<Vec<Token<'_>>, Fault> {
     let bytes = lower.as_bytes();
     let mut out = Vec::new();
     let mut at = 0;
-    let run = |from: usize, accept: &dyn Fn(u8) -> bool| {
-        from + bytes[from..].iter().take_while(|&&b| accept(b)).count()
-    };
+    let run =
+        |from: usize, accept: &dyn Fn(u8) -> bool| from + bytes[from..].iter().take_while(|&&b| accept(b)).count();
     let digit = |b: u8| b.is_ascii_digit();
     while at < bytes.len() {
         let start = at;

@@ -41,7 +41,13 @@ pub(crate) fn read(source: &Source<'_>, field: Field, item: &str) -> Result<Plai
     }
     if base.is_empty() {
         let with = format!("*{}", source.original(item));
-        return Err(source.repairable(field, item, "a step without a range", &with, ": a step needs a range before it"));
+        return Err(source.repairable(
+            field,
+            item,
+            "a step without a range",
+            &with,
+            ": a step needs a range before it",
+        ));
     }
     if base != "*" && base.starts_with('*') {
         let rest = base.trim_start_matches('*');

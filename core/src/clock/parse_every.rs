@@ -44,7 +44,9 @@ fn read_interval(source: &Source<'_>, piece: &str, rest: &str) -> Result<Interva
     let interval = interval_words::parse(original, piece).map_err(|fault| {
         let repaired = quoted(&source.repaired(piece, &repair(piece)));
         let (kind, reason, hint) = match fault {
-            Fault::NoUnit => (ErrorKind::IntervalSyntax, "a number has no unit", format!("Write {repaired}, for example.")),
+            Fault::NoUnit => {
+                (ErrorKind::IntervalSyntax, "a number has no unit", format!("Write {repaired}, for example."))
+            }
             Fault::BadFormat => (
                 ErrorKind::IntervalSyntax,
                 "not an interval",
@@ -82,7 +84,8 @@ fn repair(piece: &str) -> String {
         let is_word = first.is_alphabetic();
         let end = rest.find(|c: char| c.is_alphabetic() != is_word).unwrap_or(rest.len());
         let (token, after) = rest.split_at(end);
-        let near = |length: usize| token.get(..length).and_then(|start| UNITS.iter().find(|unit| unit.starts_with(start)));
+        let near =
+            |length: usize| token.get(..length).and_then(|start| UNITS.iter().find(|unit| unit.starts_with(start)));
         words.push(if is_word { near(3).or(near(2)).map_or(token, |unit| unit) } else { token.trim_matches(BLANKS) });
         rest = after;
     }

@@ -77,7 +77,8 @@ impl<'a, Z: Zone> Spans<'a, Z> {
         let Span { utc_offset_seconds, until } = self.zone.span_at(second);
         // A zone that names a boundary in the past would stop every search: move on by at least a second.
         let until = until.map_or(i64::MAX, |boundary| boundary.max(second.saturating_add(1)));
-        let answer = Known { from: second, until, offset: i64::from(utc_offset_seconds).clamp(-MAX_OFFSET, MAX_OFFSET) };
+        let answer =
+            Known { from: second, until, offset: i64::from(utc_offset_seconds).clamp(-MAX_OFFSET, MAX_OFFSET) };
         for slot in &self.known {
             let known = slot.get();
             if known.until == until && known.offset == answer.offset && known.from > second {

@@ -16,6 +16,8 @@ use super::Clock;
 
 /// The calendar and the rule that a zone ends with repeat every 400 years, so a wild clock is followed that far.
 const CYCLE_SECONDS: i64 = 146_097 * 86_400;
+/// The hard bound on stretches of constant offset that one search looks at; real zones need 1,700 at most.
+const MOST_STEPS: usize = 20_000;
 /// 1800-01-01: no zone has a transition on record before it.
 const BEFORE_ALL_ZONES: i64 = -5_364_662_400;
 /// 2100-01-01: from here on every zone keeps to its last rule.
@@ -28,13 +30,15 @@ pub struct Timeline<'a, Z: Zone> {
     pub(crate) anchor: Instant,
     /// When an `at` clock fires; `None` when that cannot be stored.
     pub(crate) once: Option<Instant>,
+    /// The `from` of an `every` clock, in this zone, is past the last instant: nothing fires.
+    out_of_range: bool,
     pub(crate) spans: Spans<'a, Z>,
 }
 
 impl<'a, Z: Zone> Timeline<'a, Z> {
     pub(crate) fn new(clock: &'a Clock, zone: &'a Z, anchor: Instant) -> Self {
         let spans = Spans::new(zone);
-        let mut timeline = Timeline { clock, anchor, once: None, spans };
+        let mut timeline = Timeline { clock, anchor, once: None, out_of_range: false, spans };
         match clock {
             Clock::Cron(_) | Clock::Never => {}
             Clock::At(at) => timeline.once = timeline.instant_of(*at),
@@ -42,7 +46,10 @@ impl<'a, Z: Zone> Timeline<'a, Z> {
                 timeline.anchor = match every.anchor {
                     Anchor::Given => anchor,
                     Anchor::Epoch => Instant::UNIX_EPOCH,
-                    Anchor::From(at) => timeline.instant_of(at).unwrap_or(Instant::MAX),
+                    Anchor::From(at) => timeline.instant_of(at).unwrap_or_else(|| {
+                        timeline.out_of_range = true;
+                        Instant::MAX
+                    }),
                 }
             }
         }
@@ -85,6 +92,7 @@ impl<'a, Z: Zone> Timeline<'a, Z> {
                 let reading = cron.reading_at_or_after(shown + 1)?;
                 Instant::from_unix_seconds(self.spans.resolve(reading).second())
             }
+            Clock::Every(_) if self.out_of_range => None,
             Clock::Every(every) => self.grid(every).next_after(after).map(|(_, instant)| instant),
             Clock::At(_) => self.once.filter(|&once| once > after),
             Clock::Never => None,
@@ -101,6 +109,7 @@ impl<'a, Z: Zone> Timeline<'a, Z> {
                 let reading = cron.reading_at_or_before(shown)?;
                 Instant::from_unix_seconds(self.spans.resolve(reading).second())
             }
+            Clock::Every(_) if self.out_of_range => None,
             Clock::Every(every) => self.grid(every).previous_at_or_before(t).map(|(_, instant)| instant),
             Clock::At(_) => self.once.filter(|&once| once <= t),
             Clock::Never => None,
@@ -110,7 +119,10 @@ impl<'a, Z: Zone> Timeline<'a, Z> {
     fn next_wild(&self, cron: &Cron, after: Instant) -> Option<Instant> {
         let mut second = after.unix_seconds() + 1;
         let horizon = second.max(AFTER_ALL_EXCEPTIONS) + CYCLE_SECONDS;
-        while second < horizon {
+        for _ in 0..MOST_STEPS {
+            if second >= horizon {
+                break;
+            }
             let span = self.spans.at(second);
             let reading = cron.reading_at_or_after(second + span.offset)?;
             let candidate = reading - span.offset;
@@ -127,7 +139,8 @@ impl<'a, Z: Zone> Timeline<'a, Z> {
     fn previous_wild(&self, cron: &Cron, t: Instant) -> Option<Instant> {
         let mut end = t.unix_seconds();
         let horizon = end.min(BEFORE_ALL_ZONES) - CYCLE_SECONDS;
-        while end > horizon {
+        let mut steps = 0;
+        while end > horizon && steps < MOST_STEPS {
             let span = self.spans.at(end);
             let reading = cron.reading_at_or_before(end + span.offset)?;
             if reading - span.offset >= span.from {
@@ -138,7 +151,8 @@ impl<'a, Z: Zone> Timeline<'a, Z> {
             let mut second = start;
             let mut last = None;
             let mut greatest = i64::MIN;
-            while second <= end {
+            while second <= end && steps < MOST_STEPS {
+                steps += 1;
                 let span = self.spans.at(second);
                 let shown = (span.until - 1).min(end) + span.offset;
                 greatest = greatest.max(shown);
@@ -166,7 +180,7 @@ impl<'a, Z: Zone> Timeline<'a, Z> {
             return 0;
         }
         if let Clock::Every(every) = self.clock {
-            if every.interval.is_elapsed() {
+            if every.interval.is_elapsed() && !self.out_of_range {
                 return self.grid(every).count_elapsed(from, to).min(limit);
             }
         }

@@ -1,5 +1,12 @@
 //! What the clock tests share: zones out of chrono-tz behind the core's trait, and date-times as text.
-#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::wildcard_enum_match_arm,
+    reason = "test code"
+)]
 
 use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock};

@@ -1,0 +1,114 @@
+//! `next_time`, `preview`, `validate`: a clock's plan times without a schedule.
+
+use pgrx::datum::{Interval, Timestamp, TimestampWithTimeZone};
+use pgrx::prelude::*;
+use scheduler_core::clock::warnings;
+use scheduler_core::Instant;
+
+use crate::convert::{self, required};
+use crate::error::{or_raise, Failure, Outcome};
+use crate::guc;
+use crate::zone::ServerZone;
+
+/// preview answers at most this many rows.
+const MAX_PREVIEW: i32 = 10_000;
+
+fn zone_or_setting(time_zone: Option<String>) -> Outcome<ServerZone> {
+    ServerZone::find(&time_zone.unwrap_or_else(guc::time_zone))
+}
+
+fn anchor_or_epoch(anchor: Option<TimestampWithTimeZone>) -> Outcome<Instant> {
+    Ok(convert::optional_instant("anchor", anchor)?.unwrap_or(Instant::UNIX_EPOCH))
+}
+
+#[pg_extern(schema = "sched", stable, parallel_safe)]
+fn next_time(
+    clock: Option<String>,
+    after: default!(Option<TimestampWithTimeZone>, "clock_timestamp()"),
+    time_zone: default!(Option<String>, "NULL"),
+    anchor: default!(Option<TimestampWithTimeZone>, "'epoch'"),
+) -> Option<TimestampWithTimeZone> {
+    or_raise((|| {
+        let (Some(clock), Some(after)) = (clock, after) else { return Ok(None) };
+        let clock = convert::clock(&clock)?;
+        let after = convert::instant("after", after)?;
+        let zone = zone_or_setting(time_zone)?;
+        let next = clock.bind(&zone, anchor_or_epoch(anchor)?).next_after(after);
+        Ok(next.map(convert::timestamp))
+    })())
+}
+
+#[pg_extern(schema = "sched", stable, parallel_safe)]
+#[allow(clippy::type_complexity)]
+fn preview(
+    clock: Option<String>,
+    time_zone: default!(Option<String>, "NULL"),
+    after: default!(Option<TimestampWithTimeZone>, "clock_timestamp()"),
+    n: default!(Option<i32>, "10"),
+    anchor: default!(Option<TimestampWithTimeZone>, "'epoch'"),
+) -> TableIterator<
+    'static,
+    (
+        name!(plan_time, TimestampWithTimeZone),
+        name!(local_time, Option<Timestamp>),
+        name!(utc_offset, Interval),
+        name!(note, Option<String>),
+    ),
+> {
+    let rows = or_raise((|| {
+        let (Some(clock), Some(after)) = (clock, after) else { return Ok(Vec::new()) };
+        let clock = convert::clock(&clock)?;
+        let after = convert::instant("after", after)?;
+        let zone = zone_or_setting(time_zone)?;
+        let n = required("n", n)?;
+        if !(0..=MAX_PREVIEW).contains(&n) {
+            return Err(Failure::invalid(
+                format!("n must be from 0 to {MAX_PREVIEW}, not {n}"),
+                "Ask for the times after the last one that you have.",
+            ));
+        }
+        let timeline = clock.bind(&zone, anchor_or_epoch(anchor)?);
+        let plans = std::iter::successors(timeline.next_after(after), |plan| timeline.next_after(*plan));
+        let rows: Vec<_> = plans
+            .take(usize::try_from(n).unwrap_or(0))
+            .map(|plan| {
+                let (local, offset) = timeline.local_at(plan);
+                (
+                    convert::timestamp(plan),
+                    Timestamp::try_from(local).ok(),
+                    convert::interval(i64::from(offset) * 1_000_000),
+                    timeline.note(plan).map(|note| note.to_string()),
+                )
+            })
+            .collect();
+        Ok(rows)
+    })());
+    TableIterator::new(rows)
+}
+
+#[pg_extern(schema = "sched", stable, parallel_safe)]
+#[allow(clippy::type_complexity)]
+fn validate(
+    clock: Option<String>,
+    time_zone: default!(Option<String>, "NULL"),
+) -> TableIterator<
+    'static,
+    (name!(severity, String), name!(code, String), name!(message, String), name!(hint, String)),
+> {
+    let text = or_raise(required("clock", clock));
+    let parsed = convert::clock(&text);
+    let zone = zone_or_setting(time_zone);
+    let rows: Vec<_> = match (parsed, zone) {
+        (Ok(clock), Ok(zone)) => warnings(&clock, &text, &zone, convert::now())
+            .into_iter()
+            .map(|warning| ("warning".to_owned(), warning.code.to_owned(), warning.message, warning.hint))
+            .collect(),
+        (parsed, zone) => parsed
+            .err()
+            .into_iter()
+            .chain(zone.err())
+            .map(|failure| ("error".to_owned(), failure.sqlstate(), failure.message, failure.hint))
+            .collect(),
+    };
+    TableIterator::new(rows)
+}
