@@ -4,7 +4,7 @@ T ?=
 export PG
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-core test-pg test-cluster test-long check install clean
+.PHONY: help setup demo demo-stop test test-core test-pg test-cluster test-long check install clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -14,6 +14,9 @@ setup: ## install what builds and tests need (the others do this by themselves)
 
 demo: setup ## see it work: a throw-away cluster with schedules and a worker; KEEP=1 leaves it running
 	@tools/demo.sh
+
+demo-stop: ## stop and remove a demo that was kept
+	@tools/demo.sh stop
 
 test: setup ## run every test
 	@tools/test.sh

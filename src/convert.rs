@@ -26,7 +26,10 @@ pub fn now() -> Instant {
 /// A finite time as the core has it; `22008` for an infinity.
 pub fn instant(argument: &str, value: TimestampWithTimeZone) -> Outcome<Instant> {
     Instant::from_micros(value.into()).ok_or_else(|| {
-        Failure::out_of_range(format!("{argument} must be a finite time"), "Infinity is not a time that a clock can show.")
+        Failure::out_of_range(
+            format!("{argument} must be a finite time"),
+            "Infinity is not a time that a clock can show.",
+        )
     })
 }
 

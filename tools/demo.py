@@ -2,10 +2,12 @@
 
 import csv
 import os
+import shutil
 import signal
 import sys
 import textwrap
 import time
+from datetime import datetime, timezone
 from pathlib import Path
 
 import psycopg
@@ -68,7 +70,7 @@ def import_crontabs(db, folder):
             unread += [f"{file['package']}, line {line.line}: {line.note}" for line in lines if line.schedule_name is None]
     say(f"==> the role \"app\" imported the cron tables of {len(packages)} Debian packages: {schedules} lines became schedules")
     for reason in unread:
-        say(f"    not read: {reason}")
+        paragraph(f"not read: {reason}", initial_indent="    ", subsequent_indent="    ")
 
 
 def define_job(db, name, **options):
@@ -121,44 +123,50 @@ def status(execution):
     return execution.status + (f", attempt {execution.attempt}" if execution.attempt > 1 else "")
 
 
-def totals_line(totals):
+def totals_line(t):
     return (
-        f"fired {totals.fired}, claimed {totals.claimed}, finished {totals.finished}, running {totals.running}, waiting {totals.pending}"
-        f"; late: median {totals.p50:.1f} ms, most {totals.latest:.1f} ms"
+        f"{t.fired} fired, {t.claimed} claimed, {t.finished} finished, {t.running} running, {t.pending} waiting"
+        f"; late {t.p50:.0f} ms, max {t.latest:.0f} ms"
     )
+
+
+def cut(text, width):
+    return f"{text if len(text) <= width else text[: width - 2] + '..':{width}}"
+
+
+def schedule_line(s, width):
+    at = s.next_plan_time
+    soon = at and (at - datetime.now(timezone.utc)).days < 1
+    when = "-" if at is None else f"{at:%H:%M:%S}" if soon else f"{at:%d %b}"
+    return f"{cut(s.schedule_name.removeprefix('crontab:'), width)} {cut(s.clock, 18)} {s.state:7} {when:10} {s.fired:5} {s.succeeded:5}"
+
+
+def execution_line(e, width):
+    name = cut(e.schedule_name.removeprefix("crontab:"), width)
+    return f"{name} {clock_time(e.plan_time):9} {after(e.fired_ms):>8} {after(e.claimed_ms):>8} {after(e.finished_ms):>8}  {status(e)}"
 
 
 def frame(db, seconds, width, height):
     """The lines of the table, at most `height`."""
     totals = db.execute(TOTALS).fetchone()
     schedules = db.execute(SCHEDULES_NOW, {"own": OWN}).fetchall()
-    name_width = max(16, min(40, width - 64))
-
-    def schedule_line(s):
-        at = s.next_plan_time
-        when = "-" if at is None else f"{at:%H:%M:%S}" if s.own else f"{at:%d %b %H:%M:%S}"
-        clock = s.clock if len(s.clock) <= 20 else s.clock[:18] + ".."
-        name = s.schedule_name if len(s.schedule_name) <= name_width else s.schedule_name[: name_width - 2] + ".."
-        return f"{name:{name_width}} {clock:20} {s.state:8} {when:15}  {s.fired:5}  {s.succeeded:5}"
+    wide = max(12, min(width, 110) - 50)  # what is left for a schedule's name
+    narrow = max(12, min(width, 110) - 61)
 
     title = "scheduler demo"
-    head = [f"{title}{f'{min(seconds, SHOW_SECONDS):.0f} of {SHOW_SECONDS} seconds':>{max(1, min(width, 100) - len(title))}}"]
+    lines = [f"{title}{f'{min(seconds, SHOW_SECONDS):.0f} of {SHOW_SECONDS} seconds':>{max(1, min(width, 110) - len(title))}}"]
     if height >= 22:
-        head += textwrap.wrap(EXPLANATION, width=min(width, 100)) + [""]
-    head += [f"{'SCHEDULE':{name_width}} {'CLOCK':20} {'STATE':8} {'NEXT PLAN (UTC)':15}  FIRED  DONE"]
-    head += [schedule_line(s) for s in schedules if s.own]
+        lines += textwrap.wrap(EXPLANATION, width=min(width, 110)) + [""]
+    lines += [f"{'SCHEDULE':{wide}} {'CLOCK':18} {'STATE':7} {'NEXT (UTC)':10} FIRED  DONE"]
+    lines += [schedule_line(s, wide) for s in schedules if s.own]
     others = [s for s in schedules if not s.own]
     if height >= 24:
-        head.append(f"... and {len(others)} from cron tables of Debian packages; the next of them:")
-        head += [schedule_line(s) for s in others[: 2 + max(0, height - 24) // 4]]
-    head += ["", f"{'EXECUTION OF':{name_width}} {'PLAN TIME':10} {'FIRED':>9} {'CLAIMED':>9} {'FINISHED':>9}  STATUS"]
-    body = [
-        f"{e.schedule_name[:name_width]:{name_width}} {clock_time(e.plan_time):10} {after(e.fired_ms):>9} {after(e.claimed_ms):>9}"
-        f" {after(e.finished_ms):>9}  {status(e)}"
-        for e in db.execute(NEWEST, (max(1, height - len(head) - 2),))
-    ]
-    lines = (head + body)[: height - 2]
-    lines += [""] * (height - 2 - len(lines)) + ["", totals_line(totals)]
+        lines.append(f"... and {len(others)} from cron tables of Debian packages; the next of them:")
+        lines += [schedule_line(s, wide) for s in others[: 2 + (height - 24) // 4]]
+    lines += ["", f"{'EXECUTION OF':{narrow}} PLAN TIME {'FIRED':>8} {'CLAIMED':>8} {'FINISHED':>8}  STATUS"]
+    lines += [execution_line(e, narrow) for e in db.execute(NEWEST, (max(1, height - len(lines) - 2),))]
+    lines = lines[: height - 2]
+    lines += [""] * (height - 1 - len(lines)) + [totals_line(totals)]
     return [line[:width] for line in lines]
 
 
@@ -183,7 +191,9 @@ def show_table(db, started):
 
 
 def show_lines(db, started):
-    say("\n" + textwrap.fill(EXPLANATION, width=100) + "\n")
+    say("")
+    paragraph(EXPLANATION)
+    say("")
     for s in db.execute(SCHEDULES_NOW, {"own": OWN}).fetchall()[: len(OWN)]:
         say(f"    schedule {s.schedule_name:10} {s.clock:18} {s.state}, next plan time {clock_time(s.next_plan_time)} UTC")
     say("")
@@ -195,13 +205,18 @@ def show_lines(db, started):
 
 
 def summary(db):
-    """True when the demo has shown what it should."""
-    totals = db.execute(TOTALS).fetchone()
-    say(f"In {SHOW_SECONDS} seconds {totals.fired} executions were fired, {totals.claimed} claimed, {totals.finished} finished")
-    say(f"({totals.succeeded} succeeded, {totals.after_retry} of them at a second attempt; what is left is running or waiting for a worker).")
-    say(f"Fired late (created_at - plan_time): median {totals.p50:.1f} ms, at most {totals.latest:.1f} ms.")
-    say(f"The workers wrote {totals.written} rows of their own, each in the transaction that finished its execution.")
-    return 0 < totals.succeeded == totals.written
+    """Ends the program with an error when the demo has not shown what it should."""
+    t = db.execute(TOTALS).fetchone()
+    paragraph(
+        f"In {SHOW_SECONDS} seconds {t.fired} executions were fired, {t.claimed} claimed and {t.finished} finished: {t.succeeded} succeeded, "
+        f"{t.after_retry} of them at a second attempt; the rest ({t.fired - t.finished}) is running or waiting."
+    )
+    paragraph(f"They were fired {t.p50:.1f} ms after their plan time in the median, {t.latest:.1f} ms at most (created_at - plan_time).")
+    paragraph(f"The workers wrote {t.written} rows of their own, each in the transaction that finished its execution.")
+    if t.succeeded == 0:
+        sys.exit("error: no execution succeeded")
+    if t.written != t.succeeded:
+        sys.exit("error: there should be one row for each execution that succeeded")
 
 
 def show():
@@ -213,12 +228,16 @@ def show():
             time.sleep(0.05)
         on_terminal = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
         (show_table if on_terminal else show_lines)(db, time.monotonic())
-        if not summary(db):
-            sys.exit("error: this is not what the demo should show")
+        summary(db)
 
 
 def say(text):
     print(text, flush=True)
+
+
+def paragraph(text, **indents):
+    """Wrapped to the terminal, or to 100 columns."""
+    say(textwrap.fill(text, width=min(100, shutil.get_terminal_size((100, 24)).columns), break_long_words=False, **indents))
 
 
 def main():

@@ -91,10 +91,8 @@ fn preview(
 fn validate(
     clock: Option<String>,
     time_zone: default!(Option<String>, "NULL"),
-) -> TableIterator<
-    'static,
-    (name!(severity, String), name!(code, String), name!(message, String), name!(hint, String)),
-> {
+) -> TableIterator<'static, (name!(severity, String), name!(code, String), name!(message, String), name!(hint, String))>
+{
     let text = or_raise(required("clock", clock));
     let parsed = convert::clock(&text);
     let zone = zone_or_setting(time_zone);

@@ -55,10 +55,9 @@ fn import(text: &str, style: Style, zone: &str) -> Outcome<Vec<ImportedLine>> {
     let (mut rows, mut schedules) = (Vec::new(), Vec::new());
     for line in crontab::read(text, style) {
         let number = i32::try_from(line.number).unwrap_or(i32::MAX);
-        let read = line
-            .entry
-            .map_err(|error| format!("{error}. {}", error.hint))
-            .and_then(|entry| imported(entry, zone).map_err(|failure| format!("{}. {}", failure.message, failure.hint)));
+        let read = line.entry.map_err(|error| format!("{error}. {}", error.hint)).and_then(|entry| {
+            imported(entry, zone).map_err(|failure| format!("{}. {}", failure.message, failure.hint))
+        });
         match read {
             Ok((schedule, command)) => {
                 rows.push((number, Some(schedule.name.clone()), Some(schedule.clock.clone()), Some(command), None));

@@ -6,11 +6,11 @@ use pgrx::PgSqlErrorCode;
 use scheduler_core::lease::{self, Claim, Failure as Fate};
 use scheduler_core::Instant;
 
-use crate::jsonb::Jsonb;
 use crate::convert::{self, required, Zero};
 use crate::dispatch::{self, EndedRuns};
 use crate::error::{or_raise, Failure, Outcome};
 use crate::guc;
+use crate::jsonb::Jsonb;
 use crate::store::execution::{self, Lease, NewExecution, QueueClaim, Terms};
 use crate::store::{job, key_lock, role, session, Session};
 use crate::worker::wake;
@@ -92,8 +92,13 @@ fn try_claim(
         let plan_time = convert::instant("plan_time", required("plan_time", plan_time)?)?;
         let stale_timeout = convert::optional_duration("stale_timeout", stale_timeout, Zero::Refused)?;
         let max_attempts = max_attempts.map(|value| at_least_one("max_attempts", value)).transpose()?;
-        let wish =
-            Wish { caller: role::caller(), runner_id: runner(runner_id)?, stale_timeout, max_attempts, allow_stale_reentry };
+        let wish = Wish {
+            caller: role::caller(),
+            runner_id: runner(runner_id)?,
+            stale_timeout,
+            max_attempts,
+            allow_stale_reentry,
+        };
         let claimed = session(|session| claim_key(session, &names, plan_time, wish))?;
         Ok(match claimed {
             None => ("conflicted".to_owned(), None, None, None, None, None, None, None),
@@ -275,9 +280,8 @@ fn heartbeat(
         let (id, token) = held(execution_id, lease_token)?;
         let timeout = convert::optional_duration("stale_timeout", stale_timeout, Zero::Refused)?;
         let (caller, now) = (role::caller(), convert::now());
-        let owner = session(|session| {
-            execution::heartbeat(session, id, token, timeout.map(convert::interval), progress, now)
-        });
+        let owner =
+            session(|session| execution::heartbeat(session, id, token, timeout.map(convert::interval), progress, now));
         check_owner(caller, owner.ok_or_else(lease_lost)?, id)?;
         if let Some(stale_after) = timeout.and_then(|timeout| now.checked_add_micros(timeout)) {
             wake::at_commit(stale_after);

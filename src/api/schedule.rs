@@ -4,11 +4,11 @@ use pgrx::datum::{Interval, TimestampWithTimeZone};
 use pgrx::prelude::*;
 use pgrx::PgSqlErrorCode;
 
-use crate::jsonb::Jsonb;
 use crate::convert::{self, required, Zero};
 use crate::dispatch::{catch_up_of, overlap_of, rearm_of};
 use crate::error::{or_raise, Failure, Outcome};
 use crate::guc;
+use crate::jsonb::Jsonb;
 use crate::store::schedule::{self, Definition, Locked};
 use crate::store::{job, role, session, Session};
 use crate::zone::ServerZone;
@@ -122,9 +122,8 @@ fn duplicate(name: &str) -> Failure {
 
 /// The schedule of this name, locked, if the caller may change it; `42704`, `42501`.
 fn lock(session: &Session, name: &str, caller: pg_sys::Oid) -> Outcome<Locked> {
-    let found = schedule::lock(session, name).ok_or_else(|| {
-        Failure::unknown("schedule", name, "Look for its name in the view sched.schedules.")
-    })?;
+    let found = schedule::lock(session, name)
+        .ok_or_else(|| Failure::unknown("schedule", name, "Look for its name in the view sched.schedules."))?;
     // Without its job nobody but a superuser can be known to own it.
     if !found.owner.map_or_else(|| role::is_superuser(caller), |owner| role::may_act_for(caller, owner)) {
         return Err(Failure::not_owner("schedule", name));

@@ -85,12 +85,7 @@ fn decide(snapshot: &Snapshot, now: Instant) -> Decision {
     Decision::Move(Box::new(new))
 }
 
-fn fire_batch(
-    session: &Session,
-    mut batch: Vec<NewTimer>,
-    errors: &[(i64, i32)],
-    now: Instant,
-) -> (i64, Vec<String>) {
+fn fire_batch(session: &Session, mut batch: Vec<NewTimer>, errors: &[(i64, i32)], now: Instant) -> (i64, Vec<String>) {
     let Some(first) = batch.first().map(|timer| timer.schedule_id) else { return (0, Vec::new()) };
     let copy: Vec<NewTimer> = batch.clone();
     match subtransaction::run(|| timer::fire(session, copy, now)) {

@@ -92,9 +92,5 @@ pub fn rearm_of(value: &str) -> Outcome<Rearm> {
 
 /// `overlap` as text → the core's type; `22023`.
 pub fn overlap_of(value: &str) -> Outcome<Overlap> {
-    choice(
-        "overlap",
-        value,
-        &[("allow", Overlap::Allow), ("skip", Overlap::Skip), ("buffer_one", Overlap::BufferOne)],
-    )
+    choice("overlap", value, &[("allow", Overlap::Allow), ("skip", Overlap::Skip), ("buffer_one", Overlap::BufferOne)])
 }

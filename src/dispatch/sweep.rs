@@ -6,7 +6,6 @@ use scheduler_core::lease::{self, Failure as Fate};
 use scheduler_core::{backoff, Instant};
 
 use crate::convert;
-use crate::error::or_raise;
 use crate::store::execution::{self, Failing};
 use crate::store::Session;
 use crate::worker::wake;
@@ -54,7 +53,8 @@ pub fn retry_time(run: &Failing, fate: Fate, now: Instant) -> Option<Instant> {
             let waits: Vec<i64> = run
                 .retry_backoff
                 .iter()
-                .map(|wait| or_raise(convert::duration("retry_backoff", *wait, convert::Zero::Allowed)))
+                // What define_job would have refused counts as no wait: one bad job must not keep the others' runs from ending.
+                .map(|wait| convert::duration("retry_backoff", *wait, convert::Zero::Allowed).unwrap_or(0))
                 .collect();
             Some(now.checked_add_micros(backoff::after_attempt(&waits, run.limits.attempt)).unwrap_or(Instant::MAX))
         }

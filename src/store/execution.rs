@@ -5,9 +5,9 @@ use pgrx::pg_sys::Oid;
 use scheduler_core::lease::{Limits, State};
 use scheduler_core::Instant;
 
-use crate::jsonb::Jsonb;
 use crate::arguments;
 use crate::convert::timestamp;
+use crate::jsonb::Jsonb;
 use crate::statement;
 use crate::store::session::{Row, Rows};
 use crate::store::Session;
@@ -142,8 +142,19 @@ pub fn by_key(session: &Session, key: Uuid, plan_time: TimestampWithTimeZone, no
 pub fn claim_new(session: &Session, new: &NewExecution, terms: Terms, now: Instant) -> Option<Lease> {
     statement!(
         CLAIM_NEW = "claim_new"(
-            UUIDOID, TEXTOID, TEXTOID, TEXTOID, TIMESTAMPTZOID, TEXTOID, INT4OID, INT4OID, BOOLOID, REGROLEOID, TEXTOID,
-            INTERVALOID, TIMESTAMPTZOID
+            UUIDOID,
+            TEXTOID,
+            TEXTOID,
+            TEXTOID,
+            TIMESTAMPTZOID,
+            TEXTOID,
+            INT4OID,
+            INT4OID,
+            BOOLOID,
+            REGROLEOID,
+            TEXTOID,
+            INTERVALOID,
+            TIMESTAMPTZOID
         )
     );
     let rows = CLAIM_NEW.run(
@@ -177,7 +188,15 @@ pub fn claim_known(
 ) -> Option<Lease> {
     statement!(
         CLAIM_KNOWN = "claim_known"(
-            UUIDOID, TEXTOID, INT4OID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT4OID, BOOLOID, TEXTOID, INTERVALOID,
+            UUIDOID,
+            TEXTOID,
+            INT4OID,
+            TIMESTAMPTZOID,
+            TIMESTAMPTZOID,
+            INT4OID,
+            BOOLOID,
+            TEXTOID,
+            INTERVALOID,
             TIMESTAMPTZOID
         )
     );
@@ -201,9 +220,7 @@ pub fn claim_known(
 
 /// Takes over a stale run; `None` where somebody else has it in hand.
 pub fn claim_stale(session: &Session, known: Known, terms: Terms, now: Instant) -> Option<Lease> {
-    statement!(
-        CLAIM_STALE = "claim_stale"(UUIDOID, UUIDOID, INT4OID, BOOLOID, TEXTOID, INTERVALOID, TIMESTAMPTZOID)
-    );
+    statement!(CLAIM_STALE = "claim_stale"(UUIDOID, UUIDOID, INT4OID, BOOLOID, TEXTOID, INTERVALOID, TIMESTAMPTZOID));
     let rows = CLAIM_STALE.run(
         session,
         arguments![
@@ -237,9 +254,7 @@ pub struct QueueClaim {
 
 /// Leases what is claimable in a queue.
 pub fn claim<'s>(session: &'s Session, claim: QueueClaim, now: Instant) -> Rows<'s> {
-    statement!(
-        CLAIM = "claim"(TEXTOID, INT8OID, TEXTOID, INTERVALOID, INTERVALOID, TIMESTAMPTZOID, OIDOID)
-    );
+    statement!(CLAIM = "claim"(TEXTOID, INT8OID, TEXTOID, INTERVALOID, INTERVALOID, TIMESTAMPTZOID, OIDOID));
     CLAIM.run(
         session,
         arguments![
@@ -271,8 +286,7 @@ pub fn heartbeat(
     now: Instant,
 ) -> Option<Oid> {
     statement!(HEARTBEAT = "heartbeat"(UUIDOID, UUIDOID, INTERVALOID, JSONBOID, TIMESTAMPTZOID));
-    let rows =
-        HEARTBEAT.run(session, arguments![execution_id, lease_token, stale_timeout, progress, timestamp(now)]);
+    let rows = HEARTBEAT.run(session, arguments![execution_id, lease_token, stale_timeout, progress, timestamp(now)]);
     rows.first().map(|row| row.must(1))
 }
 
@@ -302,10 +316,7 @@ pub fn finish_success(
     statement!(FINISH_SUCCESS = "finish_success"(UUIDOID, UUIDOID, INT8OID, JSONBOID, TIMESTAMPTZOID));
     let rows =
         FINISH_SUCCESS.run(session, arguments![execution_id, lease_token, rows_affected, result, timestamp(now)]);
-    rows.first().map(|row| Ended {
-        owner: row.must(1),
-        awaited_by: row.get(3).filter(|_| row.must(2)),
-    })
+    rows.first().map(|row| Ended { owner: row.must(1), awaited_by: row.get(3).filter(|_| row.must(2)) })
 }
 
 /// A run that is about to fail: what decides its fate.
@@ -371,9 +382,7 @@ pub fn finish_failed(
     error_msg: &str,
     now: Instant,
 ) -> Vec<Failed> {
-    statement!(
-        FINISH_FAILED = "finish_failed"(UUIDARRAYOID, TIMESTAMPTZARRAYOID, TEXTOID, TEXTOID, TIMESTAMPTZOID)
-    );
+    statement!(FINISH_FAILED = "finish_failed"(UUIDARRAYOID, TIMESTAMPTZARRAYOID, TEXTOID, TEXTOID, TIMESTAMPTZOID));
     let ids: Vec<Uuid> = runs.iter().map(|run| run.0).collect();
     let retries: Vec<Option<TimestampWithTimeZone>> = runs.iter().map(|run| run.1.map(timestamp)).collect();
     let rows = FINISH_FAILED.run(session, arguments![ids, retries, error_code, error_msg, timestamp(now)]);

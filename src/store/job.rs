@@ -65,7 +65,16 @@ pub fn read(session: &Session, job_name: &str) -> Option<Job> {
 pub fn write(session: &Session, job: Definition, caller: Oid) -> bool {
     statement!(
         JOB_WRITE = "job_write"(
-            TEXTOID, TEXTOID, TEXTOID, TEXTOID, INT4OID, INTERVALARRAYOID, INTERVALOID, INTERVALOID, BOOLOID, INT4OID,
+            TEXTOID,
+            TEXTOID,
+            TEXTOID,
+            TEXTOID,
+            INT4OID,
+            INTERVALARRAYOID,
+            INTERVALOID,
+            INTERVALOID,
+            BOOLOID,
+            INT4OID,
             REGROLEOID
         )
     );

@@ -20,7 +20,15 @@ pub fn may_act_for(role: Oid, owner: Oid) -> bool {
 /// Whether `role` still exists.
 pub fn exists(role: Oid) -> bool {
     // SAFETY: a syscache look-up inside a transaction.
-    unsafe { pg_sys::SearchSysCacheExists(pg_sys::SysCacheIdentifier::AUTHOID as i32, role.into(), 0.into(), 0.into(), 0.into()) }
+    unsafe {
+        pg_sys::SearchSysCacheExists(
+            pg_sys::SysCacheIdentifier::AUTHOID as i32,
+            role.into(),
+            0.into(),
+            0.into(),
+            0.into(),
+        )
+    }
 }
 
 /// The role that owns the schema `sched`, and with it everything that the extension created.
@@ -28,8 +36,7 @@ fn extension_owner() -> Oid {
     // SAFETY: syscache look-ups inside a transaction; the tuple is released before its owner is used.
     unsafe {
         let schema = pg_sys::get_namespace_oid(c"sched".as_ptr(), true);
-        let tuple =
-            pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::NAMESPACEOID as i32, schema.into());
+        let tuple = pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::NAMESPACEOID as i32, schema.into());
         if tuple.is_null() {
             raise(Failure::new(
                 pgrx::PgSqlErrorCode::ERRCODE_INVALID_SCHEMA_NAME,

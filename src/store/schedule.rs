@@ -4,9 +4,9 @@ use pgrx::datum::{Interval, TimestampWithTimeZone};
 use pgrx::pg_sys::Oid;
 use scheduler_core::Instant;
 
-use crate::jsonb::Jsonb;
 use crate::arguments;
 use crate::convert;
+use crate::jsonb::Jsonb;
 use crate::statement;
 use crate::store::Session;
 
@@ -64,8 +64,25 @@ pub struct Locked {
 pub fn insert(session: &Session, schedule: Definition, now: Instant) -> Option<i64> {
     statement!(
         SCHEDULE_INSERT = "schedule_insert"(
-            TEXTOID, TEXTOID, TEXTOID, TEXTOID, JSONBOID, TEXTOID, TEXTOID, TEXTOID, INTERVALOID, INT4OID, TEXTOID,
-            TEXTOID, INTERVALOID, INTERVALOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TEXTOID, BOOLOID, TIMESTAMPTZOID
+            TEXTOID,
+            TEXTOID,
+            TEXTOID,
+            TEXTOID,
+            JSONBOID,
+            TEXTOID,
+            TEXTOID,
+            TEXTOID,
+            INTERVALOID,
+            INT4OID,
+            TEXTOID,
+            TEXTOID,
+            INTERVALOID,
+            INTERVALOID,
+            TIMESTAMPTZOID,
+            TIMESTAMPTZOID,
+            TEXTOID,
+            BOOLOID,
+            TIMESTAMPTZOID
         )
     );
     let rows = SCHEDULE_INSERT.run(
@@ -99,8 +116,25 @@ pub fn insert(session: &Session, schedule: Definition, now: Instant) -> Option<i
 pub fn update(session: &Session, schedule_id: i64, schedule: Definition) {
     statement!(
         SCHEDULE_UPDATE = "schedule_update"(
-            INT8OID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, JSONBOID, TEXTOID, TEXTOID, TEXTOID, INTERVALOID, INT4OID,
-            TEXTOID, TEXTOID, INTERVALOID, INTERVALOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TEXTOID, BOOLOID
+            INT8OID,
+            TEXTOID,
+            TEXTOID,
+            TEXTOID,
+            TEXTOID,
+            JSONBOID,
+            TEXTOID,
+            TEXTOID,
+            TEXTOID,
+            INTERVALOID,
+            INT4OID,
+            TEXTOID,
+            TEXTOID,
+            INTERVALOID,
+            INTERVALOID,
+            TIMESTAMPTZOID,
+            TIMESTAMPTZOID,
+            TEXTOID,
+            BOOLOID
         )
     );
     SCHEDULE_UPDATE.run(
@@ -198,9 +232,8 @@ pub struct Imported {
 /// Inserts the schedules whose names are free.
 pub fn import(session: &Session, lines: Vec<Imported>, job_name: &str, now: Instant) {
     statement!(
-        SCHEDULE_IMPORT = "schedule_import"(
-            TEXTARRAYOID, TEXTARRAYOID, TEXTARRAYOID, TEXTARRAYOID, TEXTOID, TIMESTAMPTZOID
-        )
+        SCHEDULE_IMPORT =
+            "schedule_import"(TEXTARRAYOID, TEXTARRAYOID, TEXTARRAYOID, TEXTARRAYOID, TEXTOID, TIMESTAMPTZOID)
     );
     let mut columns = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for line in lines {
@@ -209,8 +242,6 @@ pub fn import(session: &Session, lines: Vec<Imported>, job_name: &str, now: Inst
         columns.2.push(line.time_zone);
         columns.3.push(line.payload);
     }
-    SCHEDULE_IMPORT.run(
-        session,
-        arguments![columns.0, columns.1, columns.2, columns.3, job_name, convert::timestamp(now)],
-    );
+    SCHEDULE_IMPORT
+        .run(session, arguments![columns.0, columns.1, columns.2, columns.3, job_name, convert::timestamp(now)]);
 }

@@ -52,6 +52,7 @@ macro_rules! arguments {
 
 impl Statement {
     /// `sql` ends with a NUL; anything else is a mistake in this crate and fails to compile.
+    #[allow(clippy::panic)]
     pub const fn new(sql: &'static str, arguments: &'static [Oid]) -> Statement {
         match CStr::from_bytes_with_nul(sql.as_bytes()) {
             Ok(sql) => Statement { sql, arguments, plan: AtomicPtr::new(null_mut()) },

@@ -224,8 +224,17 @@ impl Columns {
 pub fn arm(session: &Session, timers: Vec<NewTimer>, dropped: Vec<i64>, change_ids: Vec<i64>) {
     statement!(
         TIMERS_ARM = "timers_arm"(
-            INT8ARRAYOID, INT8ARRAYOID, TIMESTAMPTZARRAYOID, TIMESTAMPTZARRAYOID, BOOLARRAYOID, TIMESTAMPTZARRAYOID,
-            TIMESTAMPTZARRAYOID, TIMESTAMPTZARRAYOID, TEXTARRAYOID, INT8ARRAYOID, INT8ARRAYOID
+            INT8ARRAYOID,
+            INT8ARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            BOOLARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            TEXTARRAYOID,
+            INT8ARRAYOID,
+            INT8ARRAYOID
         )
     );
     let columns = Columns::of(timers);
@@ -251,8 +260,18 @@ pub fn arm(session: &Session, timers: Vec<NewTimer>, dropped: Vec<i64>, change_i
 pub fn fire(session: &Session, timers: Vec<NewTimer>, now: Instant) -> (i64, Vec<String>) {
     statement!(
         TIMERS_FIRE = "timers_fire"(
-            INT8ARRAYOID, INT8ARRAYOID, TIMESTAMPTZARRAYOID, TIMESTAMPTZARRAYOID, BOOLARRAYOID, TIMESTAMPTZARRAYOID,
-            TIMESTAMPTZARRAYOID, TIMESTAMPTZARRAYOID, BOOLARRAYOID, INT8ARRAYOID, TIMESTAMPTZARRAYOID, TIMESTAMPTZOID
+            INT8ARRAYOID,
+            INT8ARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            BOOLARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            BOOLARRAYOID,
+            INT8ARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            TIMESTAMPTZOID
         )
     );
     let columns = Columns::of(timers);

@@ -56,13 +56,14 @@ fn run(database: pg_sys::Oid) {
     let pid = unsafe { pg_sys::MyProcPid };
     let Some(board) = wake::Dispatcher::enter(database.to_u32(), pid) else { return };
     super::pin_settings();
-    let Some(name) = transaction::run("reading the database's name", database_name).flatten() else { return };
+    let Some(name) = transaction::run(c"reading the database's name", database_name).flatten() else { return };
     let shown = name.to_string_lossy();
     let mut serving = false;
     loop {
         board.awake();
         super::reload_settings();
-        let here = guc::serves_database(&name) && transaction::run("looking for the extension", extension_here) == Some(true);
+        let here =
+            guc::serves_database(&name) && transaction::run(c"looking for the extension", extension_here) == Some(true);
         if here != serving {
             board.serves(here);
             let what = if here { "started" } else { "stopped" };
@@ -103,7 +104,7 @@ fn extension_here() -> bool {
 /// Everything that is due now; when to look again.
 fn tick() -> Option<Instant> {
     let batch = guc::batch_size();
-    let step = |what: &str, body: &dyn Fn(&Session) -> usize| {
+    let step = |what: &CStr, body: &dyn Fn(&Session) -> usize| {
         let body = std::panic::AssertUnwindSafe(body);
         transaction::run(what, move || session(|session| body(session)))
     };
@@ -112,21 +113,21 @@ fn tick() -> Option<Instant> {
     loop {
         pgrx::check_for_interrupts!();
         let done = [
-            step("ending stale leases", &|session| {
+            step(c"ending stale leases", &|session| {
                 dispatch::sweep_stale(session, None, convert::now(), batch, role::caller())
             }),
-            step("offering due retries", &|session| {
+            step(c"offering due retries", &|session| {
                 usize::try_from(dispatch::promote_retries(session, convert::now(), batch)).unwrap_or(0)
             }),
-            step("applying changed schedules", &|session| dispatch::apply_changes(session, convert::now(), batch)),
-            step("dispatching due schedules", &|session| dispatch::fire_due(session, convert::now(), batch).1),
+            step(c"applying changed schedules", &|session| dispatch::apply_changes(session, convert::now(), batch)),
+            step(c"dispatching due schedules", &|session| dispatch::fire_due(session, convert::now(), batch).1),
         ];
         failed |= done.contains(&None);
         if failed || done.iter().flatten().all(|count| *count == 0) {
             break;
         }
     }
-    let next = transaction::run("looking for what is next", || session(timer::next_deadline));
+    let next = transaction::run(c"looking for what is next", || session(timer::next_deadline));
     let retry = convert::now().checked_add_micros(AFTER_ERROR);
     match next {
         Some(next) if !failed => next,

@@ -73,7 +73,7 @@ impl Known {
         let now = convert::now();
         let after = |micros| now.checked_add_micros(micros).unwrap_or(Instant::MAX);
         let mut wake = after(guc::tick_interval());
-        let Some(databases) = transaction::run("listing the databases", list_databases) else {
+        let Some(databases) = transaction::run(c"listing the databases", list_databases) else {
             return after(RESTART_AFTER);
         };
         let here: HashSet<u32> = databases.iter().map(|(oid, _)| *oid).collect();
@@ -105,9 +105,7 @@ impl Known {
             } else {
                 self.seen.remove(&oid);
                 if !std::mem::replace(&mut self.warned, true) {
-                    pgrx::warning!(
-                        "scheduler: no worker slot is free for a dispatcher; raise max_worker_processes"
-                    );
+                    pgrx::warning!("scheduler: no worker slot is free for a dispatcher; raise max_worker_processes");
                 }
                 wake = wake.min(after(SLOT_RETRY));
             }

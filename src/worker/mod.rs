@@ -73,12 +73,7 @@ fn sleep_until(wake: Instant, now: Instant) {
     let flags = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
     // SAFETY: the process' own latch.
     unsafe {
-        pg_sys::WaitLatch(
-            pg_sys::MyLatch,
-            flags as i32,
-            milliseconds,
-            pg_sys::PG_WAIT_EXTENSION,
-        );
+        pg_sys::WaitLatch(pg_sys::MyLatch, flags as i32, milliseconds, pg_sys::PG_WAIT_EXTENSION);
         pg_sys::ResetLatch(pg_sys::MyLatch);
     }
     pgrx::check_for_interrupts!();

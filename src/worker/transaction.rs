@@ -1,6 +1,7 @@
 //! One transaction of a worker: an error ends it, is logged, and harms nothing that comes after.
 //! (pgrx' own helper neither catches nor aborts, and tells the statistics nothing, so that autovacuum would not see our tables.)
 
+use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, UnwindSafe};
 
 use pgrx::pg_sys::panic::{CaughtError, ErrorReport};
@@ -8,9 +9,10 @@ use pgrx::{pg_sys, PgLogLevel, PgSqlErrorCode, PgTryBuilder};
 
 /// Runs `body` in a transaction of its own. An error (or a panic) rolls it back, goes to the server's log as a WARNING
 /// that starts with `what`, and gives `None`.
-pub fn run<R>(what: &str, body: impl FnOnce() -> R + UnwindSafe) -> Option<R> {
+pub fn run<R>(what: &CStr, body: impl FnOnce() -> R + UnwindSafe) -> Option<R> {
     // SAFETY: called between transactions only; every path leaves by commit or abort.
     unsafe {
+        pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_RUNNING, what.as_ptr());
         pg_sys::SetCurrentStatementStartTimestamp();
         pg_sys::StartTransactionCommand();
     }
@@ -23,7 +25,7 @@ pub fn run<R>(what: &str, body: impl FnOnce() -> R + UnwindSafe) -> Option<R> {
     });
     let result = PgTryBuilder::new(whole)
         .catch_others(|error| {
-            log(what, &error);
+            log(&what.to_string_lossy(), &error);
             // SAFETY: the error has been handled; this is what PostgresMain does with a failed transaction.
             unsafe {
                 pg_sys::AbortCurrentTransaction();
@@ -40,10 +42,6 @@ pub fn run<R>(what: &str, body: impl FnOnce() -> R + UnwindSafe) -> Option<R> {
 
 fn log(what: &str, error: &CaughtError) {
     let (_, text) = crate::subtransaction::describe(error);
-    ErrorReport::new(
-        PgSqlErrorCode::ERRCODE_WARNING,
-        format!("scheduler: {what} failed: {text}"),
-        "scheduler",
-    )
-    .report(PgLogLevel::WARNING);
+    ErrorReport::new(PgSqlErrorCode::ERRCODE_WARNING, format!("scheduler: {what} failed: {text}"), "scheduler")
+        .report(PgLogLevel::WARNING);
 }

@@ -59,9 +59,7 @@ impl<Z: Zone> Grid<'_, '_, Z> {
             return Some((0, self.anchor));
         }
         if self.interval.is_elapsed() {
-            let passed = i128::from(after.as_micros()) - i128::from(self.anchor.as_micros());
-            let n = i64::try_from(passed / i128::from(self.interval.micros) + 1).ok()?;
-            return Some((n, self.nth(n)?));
+            return self.elapsed_step(self.steps_until(after) + 1);
         }
         let n = self.first_index_after(after);
         Some((n, self.nth(n)?))
@@ -72,26 +70,30 @@ impl<Z: Zone> Grid<'_, '_, Z> {
         if t < self.anchor {
             return None;
         }
-        let n = if self.interval.is_elapsed() {
-            let passed = i128::from(t.as_micros()) - i128::from(self.anchor.as_micros());
-            i64::try_from(passed / i128::from(self.interval.micros)).ok()?
-        } else {
-            self.first_index_after(t) - 1
-        };
+        if self.interval.is_elapsed() {
+            return self.elapsed_step(self.steps_until(t));
+        }
+        let n = self.first_index_after(t) - 1;
         // Only the anchor itself can be later than a time that follows it (an anchor in a second pass).
         Some((n, self.nth(n)?.max(self.anchor)))
     }
 
-    /// How many indexes lie in (from, to].
+    /// How many whole steps of elapsed time lie between the anchor and `t`; negative before it. Wider than 64 bits:
+    /// from the first instant to the last is more microseconds than i64 can hold.
+    fn steps_until(&self, t: Instant) -> i128 {
+        let passed = i128::from(t.as_micros()) - i128::from(self.anchor.as_micros());
+        passed.div_euclid(i128::from(self.interval.micros))
+    }
+
+    fn elapsed_step(&self, n: i128) -> Option<(i64, Instant)> {
+        let micros = i128::from(self.anchor.as_micros()) + n * i128::from(self.interval.micros);
+        let instant = Instant::from_micros(i64::try_from(micros).ok()?)?;
+        Some((i64::try_from(n).unwrap_or(i64::MAX), instant))
+    }
+
+    /// How many times of a grid of elapsed time lie in (from, to].
     pub(crate) fn count_elapsed(&self, from: Instant, to: Instant) -> u64 {
-        let up_to = |t: Instant| {
-            let passed = i128::from(t.as_micros()) - i128::from(self.anchor.as_micros());
-            if passed < 0 {
-                0
-            } else {
-                passed / i128::from(self.interval.micros) + 1
-            }
-        };
+        let up_to = |t: Instant| (self.steps_until(t) + 1).max(0);
         u64::try_from(up_to(to) - up_to(from)).unwrap_or(0)
     }
 
@@ -162,15 +164,10 @@ impl<Z: Zone> Grid<'_, '_, Z> {
         Some((self.spans.resolve(reading), micros))
     }
 
-    /// The n-th time; `None` when it cannot be stored.
+    /// The n-th time of a grid with months or days; `None` when it cannot be stored.
     pub(crate) fn nth(&self, n: i64) -> Option<Instant> {
         if n == 0 {
             return Some(self.anchor);
-        }
-        if self.interval.is_elapsed() {
-            // Wider than 64 bits: from the first instant to the last is more than i64 can hold.
-            let micros = i128::from(self.anchor.as_micros()) + i128::from(n) * i128::from(self.interval.micros);
-            return Instant::from_micros(i64::try_from(micros).ok()?);
         }
         let elapsed = n.checked_mul(self.interval.micros)?;
         let (found, micros) = self.found(n)?;

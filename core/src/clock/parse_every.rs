@@ -89,6 +89,11 @@ fn repair(piece: &str) -> String {
         words.push(if is_word { near(3).or(near(2)).map_or(token, |unit| unit) } else { token.trim_matches(BLANKS) });
         rest = after;
     }
+    // ISO 8601 in lower case, an unknown spelling of a unit, a unit without its number.
+    let upper = piece.to_ascii_uppercase();
+    if interval_words::parse(&upper, piece).is_ok_and(is_positive) {
+        return upper;
+    }
     for candidate in [words.join(" "), format!("1 {}", words.join(" "))] {
         if interval_words::parse(&candidate, &candidate).is_ok_and(is_positive) {
             return candidate;
