@@ -51,3 +51,23 @@ pub extern "C-unwind" fn _PG_init() {
         worker::launcher::register();
     }
 }
+
+#[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/support.rs"]
+mod test_support;
+#[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/clock.rs"]
+mod clock_tests;
+
+/// What pgrx asks of a crate with #[pg_test]s.
+#[cfg(test)]
+pub mod pg_test {
+    /// Called once before the tests; there is nothing to prepare.
+    pub fn setup(_options: Vec<&str>) {}
+
+    /// Settings of the cluster that the tests run in.
+    #[must_use]
+    pub fn postgresql_conf_options() -> Vec<&'static str> {
+        vec!["shared_preload_libraries = 'scheduler'", "timezone = 'UTC'"]
+    }
+}

@@ -11,7 +11,7 @@ mod clock_support;
 
 use std::collections::BTreeSet;
 
-use chrono::{DateTime, Days, LocalResult, Months, TimeDelta, TimeZone};
+use chrono::{DateTime, Days, LocalResult, Months, TimeZone};
 use chrono_tz::Tz;
 use clock_support::{zone, Random, Table};
 use scheduler_core::clock::Clock;

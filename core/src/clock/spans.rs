@@ -81,7 +81,7 @@ impl<'a, Z: Zone> Spans<'a, Z> {
             Known { from: second, until, offset: i64::from(utc_offset_seconds).clamp(-MAX_OFFSET, MAX_OFFSET) };
         for slot in &self.known {
             let known = slot.get();
-            if known.until == until && known.offset == answer.offset && known.from > second {
+            if known.until == until && known.from > second {
                 slot.set(answer);
                 return answer;
             }

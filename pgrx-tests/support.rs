@@ -1,0 +1,136 @@
+//! What the #[pg_test]s share: SQL in, text out.
+//!
+//! A test is one transaction that is rolled back, so only its own rows exist. Tests run side by side: names of schedules and
+//! roles are a test's own, or one would wait for the other.
+#![allow(dead_code, missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
+
+use std::ffi::{CStr, CString};
+
+use pgrx::{pg_sys, Spi};
+
+/// Runs one statement; its rows as psql -At shows them: `|` between columns, a newline between rows, nothing for NULL.
+pub fn sql(statement: &str) -> String {
+    let text = CString::new(statement).unwrap();
+    // SAFETY: SPI is connected; the result is read before it is gone.
+    Spi::connect(|_| unsafe {
+        let code = pg_sys::SPI_execute(text.as_ptr(), false, 0);
+        assert!(code >= 0, "SPI code {code} for {statement}");
+        let table = pg_sys::SPI_tuptable;
+        if table.is_null() {
+            return String::new();
+        }
+        let (count, description) = (pg_sys::SPI_processed as usize, (*table).tupdesc);
+        let columns = (*description).natts;
+        let cell = |row: usize, column: i32| {
+            let value = pg_sys::SPI_getvalue(*(*table).vals.add(row), description, column);
+            if value.is_null() { String::new() } else { CStr::from_ptr(value).to_string_lossy().into_owned() }
+        };
+        let line = |row| (1..=columns).map(|column| cell(row, column)).collect::<Vec<_>>().join("|");
+        (0..count).map(line).collect::<Vec<_>>().join("\n")
+    })
+}
+
+/// Runs a query and compares what it returns.
+#[track_caller]
+pub fn check(statement: &str, expected: &str) {
+    assert_eq!(sql(statement), expected, "{statement}");
+}
+
+/// Runs statements one after the other.
+pub fn run(statements: &[&str]) {
+    for statement in statements {
+        sql(statement);
+    }
+}
+
+/// An error as the user sees it.
+#[derive(Debug)]
+pub struct Refusal {
+    pub sqlstate: String,
+    pub message: String,
+    pub hint: String,
+}
+
+/// Runs a statement in a subtransaction; the error that it ends with, `None` where it ends with none.
+pub fn attempt(statement: &str) -> Option<Refusal> {
+    sql("CREATE OR REPLACE FUNCTION pg_temp.attempt(statement text) RETURNS text LANGUAGE plpgsql AS $$
+         DECLARE code text; said text; advice text;
+         BEGIN
+             EXECUTE statement;
+             RETURN '';
+         EXCEPTION WHEN OTHERS THEN
+             GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, said = MESSAGE_TEXT, advice = PG_EXCEPTION_HINT;
+             RETURN concat_ws(E'\\x1f', code, said, advice);
+         END $$");
+    let answer = sql(&format!("SELECT pg_temp.attempt({})", quote(statement)));
+    let mut parts = answer.split('\u{1f}').map(str::to_owned);
+    let sqlstate = parts.next().filter(|code| !code.is_empty())?;
+    Some(Refusal { sqlstate, message: parts.next().unwrap_or_default(), hint: parts.next().unwrap_or_default() })
+}
+
+/// The statement fails with this SQLSTATE.
+#[track_caller]
+pub fn fails(statement: &str, sqlstate: &str) -> Refusal {
+    let before = everything();
+    let refusal = attempt(statement).unwrap_or_else(|| panic!("no error from {statement}"));
+    assert_eq!(refusal.sqlstate, sqlstate, "{}: {statement}", refusal.message);
+    assert_eq!(everything(), before, "something was written by {statement}");
+    refusal
+}
+
+/// The same, with a message in the house style and a hint that is a sentence.
+#[track_caller]
+pub fn refused(statement: &str, sqlstate: &str) -> Refusal {
+    let refusal = fails(statement, sqlstate);
+    let Refusal { message, hint, .. } = &refusal;
+    assert!(hint.starts_with(char::is_uppercase) && hint.ends_with('.'), "hint {hint:?} of {statement}");
+    assert!(!message.starts_with(char::is_uppercase) && !message.ends_with('.'), "message {message:?} of {statement}");
+    refusal
+}
+
+/// How many rows each table has, as a fingerprint of what this transaction wrote.
+fn everything() -> String {
+    sql("SELECT (SELECT count(*) FROM sched.job), (SELECT count(*) FROM sched.schedule), (SELECT count(*) FROM sched.timer),
+                (SELECT count(*) FROM sched.ledger), (SELECT count(*) FROM sched.ready), (SELECT count(*) FROM sched.retry),
+                (SELECT count(*) FROM sched.lease), (SELECT count(*) FROM sched.awaited),
+                (SELECT count(*) FROM sched.schedule_change), (SELECT md5(string_agg(j::text, '')) FROM sched.job j),
+                (SELECT md5(string_agg(s::text, '')) FROM sched.schedule s),
+                (SELECT md5(string_agg(e::text, '')) FROM sched.ledger e), (SELECT md5(string_agg(l::text, '')) FROM sched.lease l)")
+}
+
+/// A text as an SQL literal.
+pub fn quote(text: &str) -> String {
+    let doubled = text.replace('\'', "''");
+    if doubled.contains('\\') {
+        format!("E'{}'", doubled.replace('\\', "\\\\"))
+    } else {
+        format!("'{doubled}'")
+    }
+}
+
+/// Lets time pass: every time that was stored moves into the past. Schedules with starts_at or ends_at would get a new
+/// baseline from it, so do not mix the two.
+pub fn time_passes(interval: &str) {
+    let by = format!("interval {}", quote(interval));
+    let last = sql("SELECT COALESCE(max(change_id), 0) FROM sched.schedule_change");
+    run(&[
+        &format!("UPDATE sched.schedule SET created_at = created_at - {by}, baseline_at = baseline_at - {by}"),
+        &format!("DELETE FROM sched.schedule_change WHERE change_id > {last}"),
+        &format!("UPDATE sched.schedule_change SET terminal_at = terminal_at - {by}"),
+        &format!(
+            "UPDATE sched.timer SET version = version + 1, next_plan_time = next_plan_time - {by}, fire_at = fire_at - {by},
+                    buffered_plan = buffered_plan - {by}, cursor_at = cursor_at - {by}, backlog_until = backlog_until - {by},
+                    last_plan_time = last_plan_time - {by}, last_fired_at = last_fired_at - {by}"
+        ),
+        &format!(
+            "UPDATE sched.ledger SET plan_time = plan_time - {by}, created_at = created_at - {by}, started_at = started_at - {by},
+                    heartbeat_at = heartbeat_at - {by}, finished_at = finished_at - {by}, next_retry_at = next_retry_at - {by}"
+        ),
+        &format!("UPDATE sched.ready SET plan_time = plan_time - {by}"),
+        &format!("UPDATE sched.retry SET retry_at = retry_at - {by}, plan_time = plan_time - {by}"),
+        &format!(
+            "UPDATE sched.lease SET started_at = started_at - {by}, heartbeat_at = heartbeat_at - {by},
+                    stale_after = stale_after - {by}, sweep_at = sweep_at - {by}"
+        ),
+    ]);
+}
