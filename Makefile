@@ -37,7 +37,7 @@ check: setup ## format, lints and house rules
 	@tools/check.sh
 
 install: ## install into your own server: make install PG_CONFIG=/usr/bin/pg_config
-	@tools/setup.sh pgrx && tools/install.sh "$(PG_CONFIG)"
+	@tools/install.sh "$(PG_CONFIG)"
 
 clean: ## stop what still runs and remove all that was built
 	@tools/clean.sh

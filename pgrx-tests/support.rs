@@ -23,7 +23,11 @@ pub fn sql(statement: &str) -> String {
         let columns = (*description).natts;
         let cell = |row: usize, column: i32| {
             let value = pg_sys::SPI_getvalue(*(*table).vals.add(row), description, column);
-            if value.is_null() { String::new() } else { CStr::from_ptr(value).to_string_lossy().into_owned() }
+            if value.is_null() {
+                String::new()
+            } else {
+                CStr::from_ptr(value).to_string_lossy().into_owned()
+            }
         };
         let line = |row| (1..=columns).map(|column| cell(row, column)).collect::<Vec<_>>().join("|");
         (0..count).map(line).collect::<Vec<_>>().join("\n")

@@ -11,6 +11,7 @@ static BATCH_SIZE: GucSetting<i32> = GucSetting::<i32>::new(1000);
 static TIME_ZONE: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c"UTC"));
 static STALE_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(300_000);
 static MISFIRE_GRACE: GucSetting<i32> = GucSetting::<i32>::new(60_000);
+static HISTORY_RETENTION: GucSetting<i32> = GucSetting::<i32>::new(30 * 86_400);
 static NOTIFY: GucSetting<bool> = GucSetting::<bool>::new(true);
 
 /// The longest time in milliseconds that a setting may name: 24 days, as the type of Postgres' settings has it.
@@ -71,6 +72,16 @@ pub fn register() {
         &MISFIRE_GRACE,
         0,
     );
+    GucRegistry::define_int_guc(
+        c"sched.history_retention",
+        c"How long executions stay in the ledger after they have ended.",
+        c"The newest of each job and scope stays for ever.",
+        &HISTORY_RETENTION,
+        1,
+        LONGEST,
+        GucContext::Sighup,
+        GucFlags::UNIT_S,
+    );
     switch(c"sched.notify", c"Whether queues are notified (LISTEN \"sched:<queue>\") of new work.", c"", &NOTIFY);
     // SAFETY: the prefix is a C string; Postgres copies it.
     unsafe { pgrx::pg_sys::MarkGUCPrefixReserved(c"sched".as_ptr()) }
@@ -99,6 +110,11 @@ pub fn stale_timeout() -> i64 {
 /// `sched.misfire_grace` in microseconds.
 pub fn misfire_grace() -> i64 {
     i64::from(MISFIRE_GRACE.get()) * 1000
+}
+
+/// `sched.history_retention` in microseconds.
+pub fn history_retention() -> i64 {
+    i64::from(HISTORY_RETENTION.get()) * 1_000_000
 }
 
 /// `sched.notify`.

@@ -53,11 +53,11 @@ pub extern "C-unwind" fn _PG_init() {
 }
 
 #[cfg(any(test, feature = "pg_test"))]
-#[path = "../pgrx-tests/support.rs"]
-mod test_support;
-#[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/clock.rs"]
 mod clock_tests;
+#[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/support.rs"]
+mod test_support;
 
 /// What pgrx asks of a crate with #[pg_test]s.
 #[cfg(test)]

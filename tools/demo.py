@@ -1,4 +1,5 @@
-"""The two SQL parts of tools/demo.sh, connected by its PG* variables: `setup CRONTABS` fills the database, `show` shows what happens in it."""
+"""What tools/demo.sh says and does in SQL, connected by its PG* variables: `explain` what one will see, `setup CRONTABS` fills the
+database, `show` shows what happens in it."""
 
 import csv
 import os
@@ -192,8 +193,6 @@ def show_table(db, started):
 
 def show_lines(db, started):
     say("")
-    paragraph(EXPLANATION)
-    say("")
     for s in db.execute(SCHEDULES_NOW, {"own": OWN}).fetchall()[: len(OWN)]:
         say(f"    schedule {s.schedule_name:10} {s.clock:18} {s.state}, next plan time {clock_time(s.next_plan_time)} UTC")
     say("")
@@ -244,9 +243,11 @@ def main():
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: sys.exit(128 + number))
     try:
-        if sys.argv[1] == "setup":
+        if sys.argv[1] == "explain":
+            paragraph(EXPLANATION)
+        elif sys.argv[1] == "setup":
             setup(sys.argv[2])
-        else:
+        elif sys.argv[1] == "show":
             show()
     except BrokenPipeError:  # nobody reads on
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

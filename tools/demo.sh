@@ -68,6 +68,7 @@ if [ -f "$folder/kept" ] && as_server_user "$SCHEDULER_SERVER/pg_ctl" status -D 
     exit 1
 fi
 
+"$SCHEDULER_PYTHON" tools/demo.py explain
 tools/install.sh
 remove_demo # what an interrupted demo may have left
 
@@ -95,6 +96,8 @@ export PGHOST=$folder PGPORT=5432 PGDATABASE=demo
 start_worker default 1
 start_worker default 2
 start_worker crontab 1
+say "Ctrl-C stops and removes all of it. To look into it meanwhile, from another terminal:"
+say_how_to_connect
 "$SCHEDULER_PYTHON" tools/demo.py show 9>&- & # not in the foreground: a signal is to be heard at once
 show=$!
 wait "$show"

@@ -15,6 +15,7 @@ fi
 
 pg_config=$1
 if ! [ -x "$pg_config" ]; then fail "no such program: $pg_config (say make install PG_CONFIG=/path/to/pg_config)"; fi
+tools/setup.sh pgrx
 version=$("$pg_config" --version | sed -E 's/^PostgreSQL ([0-9]+).*/\1/')
 folder=$("$pg_config" --pkglibdir)
 sudo=

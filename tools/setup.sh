@@ -56,9 +56,10 @@ packages() {
 pgrx() {
     # what counts is that it runs: a half-finished install does not
     if [ "$(cargo pgrx --version 2>/dev/null)" != "cargo-pgrx $PGRX_VERSION" ]; then
-        say "building cargo-pgrx $PGRX_VERSION (first time only, about 3 minutes)"
-        quietly cargo-pgrx env CARGO_TARGET_DIR="$CARGO_TARGET_DIR/tools/build" \
-            cargo install cargo-pgrx --version "$PGRX_VERSION" --locked --force --root "$CARGO_TARGET_DIR/tools"
+        say "building cargo-pgrx $PGRX_VERSION (first time only, about 2 minutes)"
+        # unoptimized: it is as fast at what it does here, and built in a third of the time
+        quietly cargo-pgrx env CARGO_TARGET_DIR="$CARGO_TARGET_DIR/tools/build" CARGO_PROFILE_DEV_DEBUG=0 \
+            cargo install cargo-pgrx --debug --version "$PGRX_VERSION" --locked --force --root "$CARGO_TARGET_DIR/tools"
         rm -rf "$CARGO_TARGET_DIR/tools/build"
     fi
 }

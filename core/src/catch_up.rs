@@ -14,6 +14,12 @@ pub enum CatchUp {
     SkipMissed,
 }
 
+/// Whether `now` is later than plan + delay + grace (both in microseconds).
+#[must_use]
+pub fn is_misfire(plan: Instant, delay: i64, grace: i64, now: Instant) -> bool {
+    plan.checked_add_micros(delay.saturating_add(grace)).is_some_and(|deadline| now > deadline)
+}
+
 /// The plan times from `first` to `latest` (both due at `now`) that are to run, oldest first.
 pub fn plans_to_run(
     policy: &Policy,
@@ -22,25 +28,33 @@ pub fn plans_to_run(
     latest: Instant,
     now: Instant,
 ) -> Vec<Instant> {
-    // The oldest plan that may still run; a window that reaches before all time is no limit.
-    let oldest = policy.window.and_then(|window| now.checked_add_micros(-window)).unwrap_or(Instant::MIN);
+    let oldest = oldest_in_window(policy, now);
     match policy.catch_up {
         CatchUp::LatestOnly => Vec::from_iter((latest >= oldest).then_some(latest)),
         CatchUp::SkipMissed => {
-            let limit = policy.delay.saturating_add(policy.misfire_grace);
-            let in_time = latest.checked_add_micros(limit).is_none_or(|deadline| now <= deadline);
-            Vec::from_iter((in_time && latest >= oldest).then_some(latest))
+            let late = is_misfire(latest, policy.delay, policy.misfire_grace, now);
+            Vec::from_iter((!late && latest >= oldest).then_some(latest))
         }
         CatchUp::EveryPlan => {
-            let start = if first >= oldest {
-                Some(first)
-            } else {
-                clock.next_after(oldest.checked_add_micros(-1).unwrap_or(Instant::MIN))
-            };
+            let start = first_in_window(policy, clock, first, now);
             std::iter::successors(start, |plan| clock.next_after(*plan))
                 .take_while(|plan| *plan <= latest)
                 .take(policy.max_plans_per_tick)
                 .collect()
         }
     }
+}
+
+/// The first plan that is not older than the window, from the plan `first` on.
+pub fn first_in_window(policy: &Policy, clock: &impl PlanTimes, first: Instant, now: Instant) -> Option<Instant> {
+    let oldest = oldest_in_window(policy, now);
+    if first >= oldest {
+        return Some(first);
+    }
+    clock.next_after(oldest.checked_add_micros(-1).unwrap_or(Instant::MIN))
+}
+
+/// The oldest instant at which a plan may still run; a window that reaches before all time is no limit.
+fn oldest_in_window(policy: &Policy, now: Instant) -> Instant {
+    policy.window.and_then(|window| now.checked_add_micros(-window)).unwrap_or(Instant::MIN)
 }

@@ -10,7 +10,8 @@
 //!      due (attempt+1)│  ▼  finish_failure, stale: attempts left
 //!                     FAILED (next_retry_at)
 //! ```
-//! A RUNNING execution whose lease is stale can be claimed as well where reentry is allowed (attempt + 1, a new token).
+//! `cancel` ends PENDING and retryable FAILED executions as CANCELLED; a RUNNING one is asked to stop and ends as CANCELLED
+//! where it would have failed. A RUNNING execution whose lease is stale can be claimed as well where reentry is allowed (attempt + 1, a new token).
 
 /// What is known of an execution when somebody wants it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub enum State {
     Running {
         /// Its lease has run out.
         stale: bool,
+        /// It was asked to stop.
+        cancel_requested: bool,
     },
     /// Failed, to be tried again.
     Retryable {
@@ -64,7 +67,11 @@ pub enum Claim {
 pub fn claim(state: State, limits: Limits) -> Claim {
     match state {
         State::Pending => Claim::Won,
-        State::Running { stale: true } if limits.allow_stale_reentry && limits.attempts_left() => Claim::Stole,
+        State::Running { stale: true, cancel_requested: false }
+            if limits.allow_stale_reentry && limits.attempts_left() =>
+        {
+            Claim::Stole
+        }
         State::Retryable { due: true } if limits.attempts_left() => Claim::Stole,
         State::Running { .. } | State::Retryable { .. } | State::Terminal => Claim::Conflicted,
     }
@@ -77,12 +84,16 @@ pub enum Failure {
     Retry,
     /// FAILED for good.
     Terminal,
+    /// CANCELLED: it had been asked to stop.
+    Cancelled,
 }
 
 /// What a run becomes whose holder reports a failure; `terminal`: the holder says that trying again is of no use.
 #[must_use]
-pub fn failed(limits: Limits, terminal: bool) -> Failure {
-    if terminal || !limits.attempts_left() {
+pub fn failed(limits: Limits, terminal: bool, cancel_requested: bool) -> Failure {
+    if cancel_requested {
+        Failure::Cancelled
+    } else if terminal || !limits.attempts_left() {
         Failure::Terminal
     } else {
         Failure::Retry
@@ -91,6 +102,27 @@ pub fn failed(limits: Limits, terminal: bool) -> Failure {
 
 /// What a run becomes whose lease ran out without a word from its holder.
 #[must_use]
-pub fn stale(limits: Limits) -> Failure {
-    failed(limits, !limits.allow_stale_reentry)
+pub fn stale(limits: Limits, cancel_requested: bool) -> Failure {
+    failed(limits, !limits.allow_stale_reentry, cancel_requested)
+}
+
+/// What `cancel` does to an execution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancel {
+    /// It becomes CANCELLED at once.
+    Now,
+    /// Its holder is asked to stop: the next heartbeat says so.
+    Requested,
+    /// It has ended already.
+    TooLate,
+}
+
+/// What `cancel` does to an execution in `state`.
+#[must_use]
+pub fn cancel(state: State) -> Cancel {
+    match state {
+        State::Pending | State::Retryable { .. } => Cancel::Now,
+        State::Running { .. } => Cancel::Requested,
+        State::Terminal => Cancel::TooLate,
+    }
 }

@@ -119,8 +119,7 @@ pub fn arm(
             return (progress, Next::Waiting);
         }
         if let Some(ended) = terminal_at {
-            let in_backlog = || clock.next_after(progress.cursor?).filter(|next| Some(*next) <= progress.backlog_until);
-            if in_backlog().is_none() {
+            if rest_of_backlog(policy, clock, &progress, now).is_none() {
                 progress.cursor = progress.cursor.max(Some(ended));
             }
         }
@@ -148,13 +147,17 @@ pub fn fire(
     }
     let mut after = Progress { cursor: progress.cursor.max(Some(latest)), ..progress };
     if busy && !buffered && policy.overlap != Overlap::Allow {
-        if policy.overlap == Overlap::BufferOne {
-            after.buffered = Some(plan);
+        let first = catch_up::first_in_window(policy, clock, plan, now).filter(|first| *first <= latest);
+        if let (Overlap::BufferOne, Some(first)) = (policy.overlap, first) {
+            after.buffered = Some(first);
             return Fired { run: Vec::new(), progress: after, next: Next::Waiting };
         }
         return Fired { run: Vec::new(), progress: after, next: next_armed(policy, clock, after.cursor) };
     }
-    let mut run = if buffered { vec![plan] } else { catch_up::plans_to_run(policy, clock, plan, latest, now) };
+    // What came while a backlog was run is not part of it.
+    let in_backlog = policy.catch_up == CatchUp::EveryPlan && policy.rearm == Rearm::OnTerminal;
+    let last = progress.backlog_until.filter(|end| in_backlog && plan <= *end).map_or(latest, |end| latest.min(end));
+    let mut run = if buffered { vec![plan] } else { catch_up::plans_to_run(policy, clock, plan, last, now) };
     after.buffered = None;
     if policy.catch_up == CatchUp::EveryPlan && !buffered {
         if policy.rearm == Rearm::OnTerminal {
@@ -181,6 +184,13 @@ pub fn fire(
         next_armed(policy, clock, after.cursor)
     };
     Fired { run, progress: after, next }
+}
+
+/// The next plan of a backlog that is run one at a time, if one is left that is not too old.
+fn rest_of_backlog(policy: &Policy, clock: &impl PlanTimes, progress: &Progress, now: Instant) -> Option<Instant> {
+    let until = progress.backlog_until?;
+    let next = clock.next_after(progress.cursor?)?;
+    catch_up::first_in_window(policy, clock, next, now).filter(|plan| *plan <= until)
 }
 
 /// The first plan after the cursor (and the baseline) within the schedule's window, with its fire time.

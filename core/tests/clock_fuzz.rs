@@ -152,7 +152,7 @@ fn run(cases: u64, seed: u64) -> (u64, Duration) {
         }
         let took = start.elapsed();
         slowest = slowest.max(took);
-        assert!(took < Duration::from_secs(1), "{text:?} took {took:?}");
+        assert!(took < Duration::from_secs(10), "{text:?} took {took:?}");
     }
     (accepted, slowest)
 }

@@ -27,9 +27,14 @@ fn bad_texts_are_refused_with_a_hint_that_can_be_followed() {
     let mut count = 0;
     for line in BAD.lines() {
         let [text, kind, hint] = line.splitn(3, '\t').collect::<Vec<_>>()[..] else { panic!("{line}") };
-        let start = Moment::now();
         let error = Clock::parse(text).expect_err(text);
-        assert!(start.elapsed() < Duration::from_millis(20), "{text} took {:?}", start.elapsed());
+        // The best of a few: the machine may be busy, the parser may not.
+        let quickest = (0..10).map(|_| {
+            let start = Moment::now();
+            let _ = Clock::parse(text);
+            start.elapsed()
+        });
+        assert!(quickest.min().unwrap() < Duration::from_millis(10), "{text} is slow");
         assert_eq!(error.kind().name(), kind, "{text}: {error}");
         assert!(error.kind().sqlstate().starts_with("22"), "{text}");
         assert!(error.hint().contains(hint), "{text}: {}", error.hint());

@@ -1,4 +1,4 @@
--- Claims one execution of a queue, does its work and says how it went; prints nothing when there was nothing to claim.
+-- Claims one execution of a queue, does its work and says how it went; prints nothing when nothing was left to claim.
 -- Replace the part between the two lines of dashes.  `worker.sh` runs this again and again:
 --
 --     psql -X -q -f worker.sql -v queue=default
@@ -51,4 +51,6 @@ COMMIT; -- undoes all of it when something failed
     \echo :job_name failed: :LAST_ERROR_MESSAGE
     -- "lease lost" once more when that was the reason
     SELECT sched.finish_failure(:'execution_id', :'lease_token', :'LAST_ERROR_SQLSTATE', :'LAST_ERROR_MESSAGE') \g /dev/null
+\else
+    \echo :job_name finished
 \endif

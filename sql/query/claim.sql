@@ -13,7 +13,7 @@ WITH fresh AS MATERIALIZED (
       FROM sched.lease l
       JOIN sched.ledger e ON e.id = l.execution_id
      WHERE l.sweep_at <= $6 AND l.stale_after <= $6 AND e.queue = $1 AND e.allow_stale_reentry
-       AND l.attempt < e.max_attempts AND pg_has_role($7, l.owner, 'USAGE')
+       AND l.attempt < e.max_attempts AND NOT l.cancel_requested AND pg_has_role($7, l.owner, 'USAGE')
      ORDER BY e.priority DESC, e.plan_time, e.id
      LIMIT $2
        FOR UPDATE OF l SKIP LOCKED

@@ -82,7 +82,8 @@ CREATE TABLE sched.lease (
     sweep_at      timestamptz NOT NULL,
     stale_timeout interval    NOT NULL,
     runner_id     text        NOT NULL,
-    progress      jsonb
+    progress      jsonb,
+    cancel_requested boolean  NOT NULL DEFAULT false
 ) WITH (fillfactor = 50);
 CREATE INDEX lease_sweep_at ON sched.lease (sweep_at);
 COMMENT ON TABLE sched.lease IS 'who runs what, until when; a row here is what RUNNING means';

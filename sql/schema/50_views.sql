@@ -1,12 +1,17 @@
--- A row is visible to members of its owner; superusers are members of everything. A view's conditions run as the reader, so
--- current_user is the reader's role. security_barrier: no reader's function sees a row before that test.
+-- What users read. A row is visible to members of its owner (superusers are members of everything) and to monitors; to a monitor
+-- what may hold secrets is NULL. A view's conditions run as the reader, so current_user is the reader's role.
+-- security_barrier: no function of the reader sees a row before that test.
+CREATE TABLE sched.monitor ();
+COMMENT ON TABLE sched.monitor IS 'always empty: the right to SELECT from it is what makes a role a monitor (sched.grant_monitor)';
+
 CREATE VIEW sched.execution WITH (security_barrier) AS
-SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time, e.queue, e.priority, e.payload,
+SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time, e.queue, e.priority,
+       CASE WHEN r.owns THEN e.payload END AS payload,
        CASE WHEN l.execution_id IS NULL THEN e.status ELSE 'RUNNING' END AS status,
        CASE WHEN l.execution_id IS NULL THEN e.attempt ELSE l.attempt END AS attempt,
        e.max_attempts,
        CASE WHEN l.execution_id IS NULL THEN e.runner_id ELSE l.runner_id END AS runner_id,
-       CASE WHEN l.execution_id IS NULL THEN e.lease_token ELSE l.lease_token END AS lease_token,
+       CASE WHEN NOT r.owns THEN NULL WHEN l.execution_id IS NULL THEN e.lease_token ELSE l.lease_token END AS lease_token,
        CASE WHEN l.execution_id IS NULL THEN e.fence ELSE l.fence END AS fence,
        CASE WHEN l.execution_id IS NULL THEN e.heartbeat_at ELSE l.heartbeat_at END AS heartbeat_at,
        l.stale_after,
@@ -15,23 +20,60 @@ SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time, e.queue, e.prior
        CASE WHEN l.execution_id IS NULL
             THEN (EXTRACT(epoch FROM e.finished_at - e.started_at) * 1000)::bigint END AS duration_ms,
        CASE WHEN l.execution_id IS NULL THEN e.rows_affected END AS rows_affected,
-       CASE WHEN l.execution_id IS NULL THEN e.result END AS result,
+       CASE WHEN r.owns AND l.execution_id IS NULL THEN e.result END AS result,
        CASE WHEN l.execution_id IS NULL THEN e.error_code END AS error_code,
-       CASE WHEN l.execution_id IS NULL THEN e.error_msg END AS error_msg,
+       CASE WHEN r.owns AND l.execution_id IS NULL THEN e.error_msg END AS error_msg,
        CASE WHEN l.execution_id IS NULL THEN e.next_retry_at END AS next_retry_at,
-       CASE WHEN l.execution_id IS NULL THEN e.progress ELSE l.progress END AS progress,
+       CASE WHEN NOT r.owns THEN NULL WHEN l.execution_id IS NULL THEN e.progress ELSE l.progress END AS progress,
        e.allow_stale_reentry, e.origin, e.schedule_name, e.created_at,
        CASE WHEN l.execution_id IS NULL THEN e.updated_at ELSE l.heartbeat_at END AS updated_at
   FROM sched.ledger e
   LEFT JOIN sched.lease l ON l.execution_id = e.id
- WHERE pg_catalog.pg_has_role(current_user, e.owner, 'USAGE');
+ CROSS JOIN LATERAL (SELECT pg_catalog.pg_has_role(current_user, e.owner, 'USAGE') AS owns) AS r
+ WHERE r.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT'));
 COMMENT ON VIEW sched.execution IS 'the ledger as users read it: one row for each (job_name, scope_kind, scope_id, plan_time)';
+
+CREATE VIEW sched.running WITH (security_barrier) AS
+SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time, e.queue, l.attempt, e.max_attempts, l.runner_id,
+       l.started_at, pg_catalog.clock_timestamp() - l.started_at AS age,
+       l.heartbeat_at, l.stale_after, l.stale_after - pg_catalog.clock_timestamp() AS time_to_stale,
+       l.cancel_requested, CASE WHEN r.owns THEN l.progress END AS progress, e.schedule_name
+  FROM sched.lease l
+  JOIN sched.ledger e ON e.id = l.execution_id
+ CROSS JOIN LATERAL (SELECT pg_catalog.pg_has_role(current_user, e.owner, 'USAGE') AS owns) AS r
+ WHERE r.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT'));
+COMMENT ON VIEW sched.running IS 'executions with a lease: how long they run, and how long the lease still lasts without a heartbeat';
+
+CREATE VIEW sched.failed WITH (security_barrier) AS
+SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time, e.queue, e.attempt, e.max_attempts, e.runner_id,
+       e.finished_at, e.error_code, CASE WHEN r.owns THEN e.error_msg END AS error_msg,
+       e.next_retry_at IS NOT NULL AS retryable, e.next_retry_at, e.schedule_name
+  FROM sched.ledger e
+ CROSS JOIN LATERAL (SELECT pg_catalog.pg_has_role(current_user, e.owner, 'USAGE') AS owns) AS r
+ WHERE e.status = 'FAILED'
+   AND NOT EXISTS (SELECT FROM sched.lease l WHERE l.execution_id = e.id)
+   AND (r.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT')));
+COMMENT ON VIEW sched.failed IS 'failed executions: those that will be retried, with the time, and those that failed for good';
+
+CREATE VIEW sched.history WITH (security_barrier) AS
+SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time, e.queue, e.status, e.attempt, e.max_attempts,
+       e.runner_id, e.started_at, e.finished_at,
+       (EXTRACT(epoch FROM e.finished_at - e.started_at) * 1000)::bigint AS duration_ms, e.rows_affected,
+       CASE WHEN r.owns THEN e.result END AS result, e.error_code, CASE WHEN r.owns THEN e.error_msg END AS error_msg,
+       e.origin, e.schedule_name
+  FROM sched.ledger e
+ CROSS JOIN LATERAL (SELECT pg_catalog.pg_has_role(current_user, e.owner, 'USAGE') AS owns) AS r
+ WHERE (e.status IN ('SUCCESS', 'CANCELLED') OR (e.status = 'FAILED' AND e.next_retry_at IS NULL))
+   AND NOT EXISTS (SELECT FROM sched.lease l WHERE l.execution_id = e.id)
+   AND (r.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT')));
+COMMENT ON VIEW sched.history IS 'executions that have ended for good, and how';
 
 CREATE VIEW sched.schedules WITH (security_barrier) AS
 SELECT s.schedule_name, s.job_name, s.clock, s.time_zone, s.enabled, s.ownership, state.state,
        CASE WHEN state.state IN ('armed', 'failing') THEN t.next_plan_time END AS next_plan_time,
        CASE WHEN state.state IN ('armed', 'failing') THEN t.fire_at END AS next_fire_at,
-       t.last_plan_time, t.last_fired_at, COALESCE(t.error_count, 0) AS error_count, t.last_error
+       t.last_plan_time, t.last_fired_at, COALESCE(t.error_count, 0) AS error_count,
+       CASE WHEN r.owns THEN t.last_error END AS last_error
   FROM sched.schedule s
   LEFT JOIN sched.job j ON j.job_name = s.job_name
   LEFT JOIN sched.timer t ON t.schedule_id = s.schedule_id
@@ -44,6 +86,11 @@ SELECT s.schedule_name, s.job_name, s.clock, s.time_zone, s.enabled, s.ownership
                    WHEN t.error_count > 0 AND t.fire_at IS NOT NULL THEN 'failing'
                    WHEN t.fire_at IS NOT NULL THEN 'armed'
                    ELSE 'done' END AS state) AS state
- WHERE pg_catalog.pg_has_role(current_user, j.owner, 'USAGE')
-    OR (j.job_name IS NULL AND pg_catalog.pg_has_role(current_user, (SELECT n.nspowner FROM pg_catalog.pg_namespace n WHERE n.nspname = 'sched'), 'USAGE'));
+ CROSS JOIN LATERAL (
+       -- Without its job nobody but the extension's owner is known to own a schedule.
+       SELECT pg_catalog.pg_has_role(
+                  current_user,
+                  COALESCE(j.owner, (SELECT n.nspowner FROM pg_catalog.pg_namespace n WHERE n.nspname = 'sched')),
+                  'USAGE') AS owns) AS r
+ WHERE r.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT'));
 COMMENT ON VIEW sched.schedules IS 'each schedule with its state, its next fire and its last one';

@@ -24,6 +24,22 @@ COMMENT ON FUNCTION sched.finish_success IS
 'Ends a run as SUCCESS. In the transaction that writes the results, a runner that lost its lease cannot commit them. Errors: 55000 (lease lost), 54000 (result over 16384 bytes), 42501.';
 COMMENT ON FUNCTION sched.finish_failure IS
 'Ends a run as FAILED: to be tried again at next_retry_at or by the job''s backoff while attempts are left, unless terminal. error_msg is cut to 4000 characters. Errors: 55000 (lease lost), 22023, 42501.';
+COMMENT ON FUNCTION sched.enqueue IS
+'Puts an execution into its job''s queue and returns its id; the same (job, scope, plan time) twice gives the same execution. A job that was never defined means queue default. Errors: 22023, 22004, 22008, 42501.';
+COMMENT ON FUNCTION sched.finish_success_many IS
+'Ends those of these runs as SUCCESS whose lease holds, and returns the ids of those whose lease does not. Ids and tokens pair by position. Errors: 22023 (unequal lengths, NULL elements), 22004.';
+COMMENT ON FUNCTION sched.assert_lease IS
+'Locks an execution to the end of the transaction if the lease holds: what is written in it cannot be overtaken by another runner. Errors: 55000 (lease lost), 42501.';
+COMMENT ON FUNCTION sched.cancel IS
+'Cancels an execution: at once where nobody runs it, else its next heartbeat answers cancel and a failure ends it as CANCELLED. False when it is unknown or has ended. Error: 42501.';
+COMMENT ON FUNCTION sched.mark_stale_as_failed IS
+'Ends runs whose lease ran out, of one job or of all that the caller may act for: FAILED with error_code stale_timeout, to be retried by the job''s policy. Returns how many. The worker does it unasked.';
+COMMENT ON FUNCTION sched.latest_plan IS
+'The newest plan of a scope and whether a claim would take it over now; no row when there is none. Error: 42501.';
+COMMENT ON FUNCTION sched.due_plans IS
+'The plan times of a clock that an application''s own tick should claim now, oldest first, given what the ledger holds. Errors as next_time, and 42501.';
+COMMENT ON FUNCTION sched.attempts_since_success IS
+'Attempts of the plans of a scope after its newest SUCCESS. Error: 42501.';
 COMMENT ON FUNCTION sched.import_crontab IS
 'Makes each line of a user''s (or, with system, a system) crontab a schedule of the pull job and queue crontab, with the payload {command, user, environment, stdin}. A line that cannot be read comes back with its reason in note and stops no other; a schedule that exists stays as it is. Errors: 22023 (unknown zone), 54000 (over 1 MiB), 42501.';
 COMMENT ON FUNCTION sched.next_time IS
@@ -43,15 +59,28 @@ CREATE FUNCTION sched.grant_use(role regrole) RETURNS void
 $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
-        'GRANT SELECT ON sched.execution, sched.schedules TO %1$s;'
+        'GRANT SELECT ON sched.execution, sched.running, sched.failed, sched.history, sched.schedules TO %1$s;'
         'GRANT EXECUTE ON FUNCTION sched.define_job, sched.drop_job, sched.create_schedule, sched.alter_schedule,'
         '  sched.drop_schedule, sched.pause, sched.resume, sched.dispatch_due, sched.try_claim, sched.claim,'
         '  sched.heartbeat, sched.finish_success, sched.finish_failure, sched.import_crontab, sched.next_time,'
-        '  sched.preview, sched.validate TO %1$s;', role);
+        '  sched.preview, sched.validate, sched.enqueue, sched.finish_success_many, sched.assert_lease,'
+        '  sched.cancel, sched.mark_stale_as_failed, sched.latest_plan, sched.due_plans, sched.attempts_since_success TO %1$s;', role);
 END
 $$;
 COMMENT ON FUNCTION sched.grant_use IS
 'Lets a role define jobs and schedules of its own, claim their executions and read them. For superusers and the extension''s owner; 42501 for others.';
+
+CREATE FUNCTION sched.grant_monitor(role regrole) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$$
+BEGIN
+    EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
+        'GRANT SELECT ON sched.monitor, sched.execution, sched.running, sched.failed, sched.history, sched.schedules TO %1$s;',
+        role);
+END
+$$;
+COMMENT ON FUNCTION sched.grant_monitor IS
+'Lets a role read every row of the views, with payload, result, progress, error messages and lease tokens hidden. For superusers and the extension''s owner; 42501 for others.';
 
 CREATE FUNCTION sched.revoke_all(role regrole) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
@@ -63,7 +92,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION sched.revoke_all IS
-'Takes back all that sched.grant_use gave to a role. For superusers and the extension''s owner; 42501 for others.';
+'Takes back all that sched.grant_use and sched.grant_monitor gave to a role. For superusers and the extension''s owner; 42501 for others.';
 
 REVOKE ALL ON SCHEMA sched FROM PUBLIC;
 REVOKE ALL ON ALL TABLES IN SCHEMA sched FROM PUBLIC;

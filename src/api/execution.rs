@@ -1,13 +1,13 @@
-//! `try_claim`, `claim`, `heartbeat`, `finish_success`, `finish_failure`.
+//! `enqueue`, `try_claim`, `claim`.
 
 use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
 use pgrx::prelude::*;
 use pgrx::PgSqlErrorCode;
-use scheduler_core::lease::{self, Claim, Failure as Fate};
+use scheduler_core::lease::{self, Claim};
 use scheduler_core::Instant;
 
 use crate::convert::{self, required, Zero};
-use crate::dispatch::{self, EndedRuns};
+use crate::dispatch;
 use crate::error::{or_raise, Failure, Outcome};
 use crate::guc;
 use crate::jsonb::Jsonb;
@@ -15,16 +15,11 @@ use crate::store::execution::{self, Lease, NewExecution, QueueClaim, Terms};
 use crate::store::{job, key_lock, role, session, Session};
 use crate::worker::wake;
 
-use super::internal::scope_key;
+use super::internal::{scope_key, uuid_v7};
 use super::job::at_least_one;
 
-/// The largest `octet_length(result::text)`.
-const MAX_RESULT_BYTES: i64 = 16_384;
-/// Longer error messages are cut.
-const MAX_ERROR_CHARACTERS: usize = 4000;
-
 /// An acknowledged claim or finish survives a crash, whatever `synchronous_commit` the client chose.
-fn acknowledge_durably() {
+pub fn acknowledge_durably() {
     // SAFETY: sets a flag of the current transaction.
     unsafe { pg_sys::ForceSyncCommit() }
 }
@@ -130,6 +125,80 @@ struct Wish {
     allow_stale_reentry: Option<bool>,
 }
 
+/// An execution as its job would have it; without one the caller owns it.
+fn new_execution<'a>(
+    job: Option<&'a job::Job>,
+    key: Uuid,
+    names: &'a [String; 3],
+    plan_time: TimestampWithTimeZone,
+    caller: pg_sys::Oid,
+) -> NewExecution<'a> {
+    let [job_name, scope_kind, scope_id] = names;
+    NewExecution {
+        key,
+        job_name,
+        scope_kind,
+        scope_id,
+        plan_time,
+        queue: job.map_or("default", |job| job.queue.as_str()),
+        priority: job.map_or(0, |job| job.priority),
+        max_attempts: job.map_or(1, |job| job.max_attempts),
+        allow_stale_reentry: job.is_none_or(|job| job.allow_stale_reentry),
+        owner: job.map_or(caller, |job| job.owner),
+    }
+}
+
+/// The job of this name, if it was defined; `42501` where it is another role's.
+fn usable_job(session: &Session, job_name: &str, caller: pg_sys::Oid) -> Outcome<Option<job::Job>> {
+    let job = job::read(session, job_name);
+    if job.as_ref().is_some_and(|job| !role::may_act_for(caller, job.owner)) {
+        return Err(Failure::not_owner("job", job_name));
+    }
+    Ok(job)
+}
+
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+fn enqueue(
+    job_name: Option<String>,
+    payload: default!(Option<Jsonb>, "'{}'"),
+    plan_time: default!(Option<TimestampWithTimeZone>, "NULL"),
+    scope_kind: default!(Option<String>, "'adhoc'"),
+    scope_id: default!(Option<String>, "NULL"),
+) -> Uuid {
+    or_raise((|| {
+        let names = [
+            convert::name("job_name", job_name)?,
+            convert::name("scope_kind", scope_kind)?,
+            convert::name("scope_id", Some(scope_id.unwrap_or_else(|| uuid_v7().to_string())))?,
+        ];
+        let payload = required("payload", payload)?;
+        let plan_time = convert::optional_instant("plan_time", plan_time)?.unwrap_or_else(convert::now);
+        let caller = role::caller();
+        let [job_name, scope_kind, scope_id] = &names;
+        session(|session| {
+            let job = usable_job(session, job_name, caller)?;
+            let key = scope_key(job_name, scope_kind, scope_id);
+            let plan = convert::timestamp(plan_time);
+            let new = new_execution(job.as_ref(), key, &names, plan, caller);
+            if let Some(id) = execution::enqueue(session, &new, payload) {
+                dispatch::notify(session, vec![new.queue.to_owned()]);
+                return Ok(id);
+            }
+            let Some(known) = execution::by_key(session, key, plan, convert::now()) else {
+                return Err(Failure::new(
+                    PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
+                    "could not serialize access due to concurrent update",
+                    "Another transaction has just enqueued this execution: try the transaction again.",
+                ));
+            };
+            if !role::may_act_for(caller, known.owner) {
+                return Err(Failure::not_owner("an execution of job", job_name));
+            }
+            Ok(known.id)
+        })
+    })())
+}
+
 fn claim_key(
     session: &Session,
     names: &[String; 3],
@@ -138,10 +207,7 @@ fn claim_key(
 ) -> Outcome<Option<(&'static str, Lease)>> {
     let [job_name, scope_kind, scope_id] = names;
     let caller = wish.caller;
-    let job = job::read(session, job_name);
-    if job.as_ref().is_some_and(|job| !role::may_act_for(caller, job.owner)) {
-        return Err(Failure::not_owner("job", job_name));
-    }
+    let job = usable_job(session, job_name, caller)?;
     let key = scope_key(job_name, scope_kind, scope_id);
     if !key_lock::try_lock(key, plan_time) {
         return Ok(None);
@@ -157,18 +223,7 @@ fn claim_key(
     };
     let plan = convert::timestamp(plan_time);
     let Some(mut known) = execution::by_key(session, key, plan, now) else {
-        let new = NewExecution {
-            key,
-            job_name,
-            scope_kind,
-            scope_id,
-            plan_time: plan,
-            queue: job.as_ref().map_or("default", |job| job.queue.as_str()),
-            priority: job.as_ref().map_or(0, |job| job.priority),
-            max_attempts: job.as_ref().map_or(1, |job| job.max_attempts),
-            allow_stale_reentry: job.as_ref().is_none_or(|job| job.allow_stale_reentry),
-            owner: job.as_ref().map_or(caller, |job| job.owner),
-        };
+        let new = new_execution(job.as_ref(), key, names, plan, caller);
         return Ok(execution::claim_new(session, &new, terms, now).map(|lease| ("won", lease)));
     };
     if !role::may_act_for(caller, known.owner) {
@@ -246,121 +301,4 @@ fn claim(
         rows.iter().for_each(|row| wake_at(row.9));
     }
     TableIterator::new(rows)
-}
-
-fn lease_lost() -> Failure {
-    Failure::new(
-        PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-        "lease lost",
-        "Another runner has this execution, or it has ended: stop the work and roll its transaction back.",
-    )
-}
-
-/// The execution and token that every holder names; `22004`.
-fn held(execution_id: Option<Uuid>, lease_token: Option<Uuid>) -> Outcome<(Uuid, Uuid)> {
-    Ok((required("execution_id", execution_id)?, required("lease_token", lease_token)?))
-}
-
-fn check_owner(caller: pg_sys::Oid, owner: pg_sys::Oid, execution_id: Uuid) -> Outcome<()> {
-    if role::may_act_for(caller, owner) {
-        Ok(())
-    } else {
-        Err(Failure::not_owner("execution", &execution_id.to_string()))
-    }
-}
-
-#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
-fn heartbeat(
-    execution_id: Option<Uuid>,
-    lease_token: Option<Uuid>,
-    stale_timeout: default!(Option<Interval>, "NULL"),
-    progress: default!(Option<Jsonb>, "NULL"),
-) -> String {
-    or_raise((|| {
-        let (id, token) = held(execution_id, lease_token)?;
-        let timeout = convert::optional_duration("stale_timeout", stale_timeout, Zero::Refused)?;
-        let (caller, now) = (role::caller(), convert::now());
-        let owner =
-            session(|session| execution::heartbeat(session, id, token, timeout.map(convert::interval), progress, now));
-        check_owner(caller, owner.ok_or_else(lease_lost)?, id)?;
-        if let Some(stale_after) = timeout.and_then(|timeout| now.checked_add_micros(timeout)) {
-            wake::at_commit(stale_after);
-        }
-        Ok("ok".to_owned())
-    })())
-}
-
-#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
-fn finish_success(
-    execution_id: Option<Uuid>,
-    lease_token: Option<Uuid>,
-    rows_affected: default!(Option<i64>, "NULL"),
-    result: default!(Option<Jsonb>, "'{}'"),
-) {
-    or_raise((|| {
-        let (id, token) = held(execution_id, lease_token)?;
-        let result = required("result", result)?;
-        let (caller, now) = (role::caller(), convert::now());
-        session(|session| {
-            let size = execution::text_size(session, &result);
-            if size > MAX_RESULT_BYTES {
-                return Err(Failure::new(
-                    PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
-                    format!("result is too large: {size} bytes"),
-                    format!("Keep it within {MAX_RESULT_BYTES} bytes, and larger things in a table of your own."),
-                ));
-            }
-            let ended = execution::finish_success(session, id, token, rows_affected, result, now);
-            let ended = ended.ok_or_else(lease_lost)?;
-            check_owner(caller, ended.owner, id)?;
-            if let Some(schedule_id) = ended.awaited_by {
-                execution::run_ended(session, schedule_id, id, now);
-                wake::at_commit(now);
-            }
-            Ok(())
-        })?;
-        acknowledge_durably();
-        Ok(())
-    })());
-}
-
-#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
-fn finish_failure(
-    execution_id: Option<Uuid>,
-    lease_token: Option<Uuid>,
-    error_code: default!(Option<String>, "'handler_error'"),
-    error_msg: default!(Option<String>, "''"),
-    next_retry_at: default!(Option<TimestampWithTimeZone>, "NULL"),
-    terminal: default!(Option<bool>, "false"),
-) {
-    or_raise((|| {
-        let (id, token) = held(execution_id, lease_token)?;
-        let error_code = convert::name("error_code", error_code)?;
-        let message: String = required("error_msg", error_msg)?.chars().take(MAX_ERROR_CHARACTERS).collect();
-        let retry_at = convert::optional_instant("next_retry_at", next_retry_at)?;
-        let terminal = required("terminal", terminal)?;
-        if terminal && retry_at.is_some() {
-            return Err(Failure::invalid(
-                "a terminal failure has no next_retry_at",
-                "Pass terminal => true or next_retry_at, not both.",
-            ));
-        }
-        let (caller, now) = (role::caller(), convert::now());
-        session(|session| {
-            let run = execution::read_lease(session, id, token).ok_or_else(lease_lost)?;
-            check_owner(caller, run.owner, id)?;
-            let retry = match (lease::failed(run.limits, terminal), retry_at) {
-                (Fate::Retry, Some(chosen)) => Some(chosen),
-                (fate, _) => dispatch::retry_time(&run, fate, now),
-            };
-            dispatch::end_runs(
-                session,
-                EndedRuns { runs: vec![(id, retry)], error_code: &error_code, error_msg: &message },
-                now,
-            );
-            Outcome::Ok(())
-        })?;
-        acknowledge_durably();
-        Ok(())
-    })());
 }

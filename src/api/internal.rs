@@ -9,7 +9,7 @@ use crate::worker::wake;
 
 /// A new id: UUID version 7 (RFC 9562), so that rows of one time lie together in the index.
 #[pg_extern(schema = "sched", volatile, parallel_safe, name = "uuid_v7")]
-fn uuid_v7() -> Uuid {
+pub fn uuid_v7() -> Uuid {
     Uuid::from_bytes(*uuid::Uuid::now_v7().as_bytes())
 }
 

@@ -4,6 +4,8 @@ mod clock;
 mod crontab;
 mod dispatch;
 mod execution;
+mod history;
 pub mod internal;
 mod job;
+mod lease;
 mod schedule;

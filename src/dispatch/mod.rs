@@ -4,12 +4,14 @@
 mod arm;
 mod fire;
 mod policy;
+mod prune;
 mod sweep;
 
 pub use arm::apply_changes;
 pub use fire::fire_due;
 pub use policy::{catch_up_of, overlap_of, rearm_of};
-pub use sweep::{end_runs, promote_retries, retry_time, sweep_stale, EndedRuns};
+pub use prune::Pruner;
+pub use sweep::{end_of, end_runs, promote_retries, sweep_stale, EndedRuns};
 
 use crate::guc;
 use crate::store::{timer, Session};

@@ -6,14 +6,14 @@ use scheduler_core::lease::{self, Failure as Fate};
 use scheduler_core::{backoff, Instant};
 
 use crate::convert;
-use crate::store::execution::{self, Failing};
+use crate::store::lease::{self as leases, End, Failing};
 use crate::store::Session;
 use crate::worker::wake;
 
 /// Runs to be ended together, with one reason.
 pub struct EndedRuns<'a> {
-    /// Which, and when each is tried again (`None` = never).
-    pub runs: Vec<(Uuid, Option<Instant>)>,
+    /// Which, and how each ends.
+    pub runs: Vec<(Uuid, End)>,
     /// What a program reads.
     pub error_code: &'a str,
     /// What a person reads.
@@ -22,11 +22,11 @@ pub struct EndedRuns<'a> {
 
 /// Ends runs as FAILED, tells who waits for them, and has the dispatcher up for their retries.
 pub fn end_runs(session: &Session, ended: EndedRuns, now: Instant) -> usize {
-    let failed = execution::finish_failed(session, ended.runs, ended.error_code, ended.error_msg, now);
+    let failed = leases::finish_failed(session, &ended.runs, ended.error_code, ended.error_msg, now);
     let mut queues = Vec::new();
     for run in &failed {
         if let Some(schedule_id) = run.awaited_by {
-            execution::run_ended(session, schedule_id, run.execution_id, now);
+            leases::run_ended(session, schedule_id, run.execution_id, now);
             wake::at_commit(now);
         }
         match (&run.claimable_in, run.retry_at) {
@@ -45,37 +45,41 @@ fn wake_for(time: TimestampWithTimeZone) {
     }
 }
 
-/// When a failed run is tried again by its job's backoff; `None` = never.
-pub fn retry_time(run: &Failing, fate: Fate, now: Instant) -> Option<Instant> {
+/// How a run ends that failed: tried again at `chosen`, else by its job's backoff.
+pub fn end_of(run: &Failing, fate: Fate, chosen: Option<Instant>, now: Instant) -> End {
     match fate {
-        Fate::Terminal => None,
-        Fate::Retry => {
+        Fate::Terminal => End::Terminal,
+        Fate::Cancelled => End::Cancelled,
+        Fate::Retry => End::Retry(chosen.unwrap_or_else(|| {
             let waits: Vec<i64> = run
                 .retry_backoff
                 .iter()
                 // What define_job would have refused counts as no wait: one bad job must not keep the others' runs from ending.
                 .map(|wait| convert::duration("retry_backoff", *wait, convert::Zero::Allowed).unwrap_or(0))
                 .collect();
-            Some(now.checked_add_micros(backoff::after_attempt(&waits, run.limits.attempt)).unwrap_or(Instant::MAX))
-        }
+            now.checked_add_micros(backoff::after_attempt(&waits, run.limits.attempt)).unwrap_or(Instant::MAX)
+        })),
     }
 }
 
 /// Ends up to `limit` runs whose lease ran out, of one job or of all; how many.
 pub fn sweep_stale(session: &Session, job_name: Option<&str>, now: Instant, limit: i64, caller: Oid) -> usize {
-    let stale = execution::pick_stale(session, job_name, now, limit, caller);
-    execution::postpone_sweep(session, now);
+    let stale = leases::pick_stale(session, job_name, now, limit, caller);
+    leases::postpone_sweep(session, now);
     if stale.is_empty() {
         return 0;
     }
-    let runs = stale.iter().map(|run| (run.execution_id, retry_time(run, lease::stale(run.limits), now))).collect();
+    let runs = stale
+        .iter()
+        .map(|run| (run.execution_id, end_of(run, lease::stale(run.limits, run.cancel_requested), None, now)))
+        .collect();
     let ended = EndedRuns { runs, error_code: "stale_timeout", error_msg: "lease expired without heartbeat" };
     end_runs(session, ended, now)
 }
 
 /// Makes up to `limit` retries claimable whose time has come; how many.
 pub fn promote_retries(session: &Session, now: Instant, limit: i64) -> i64 {
-    let (count, queues) = execution::promote_retries(session, now, limit);
+    let (count, queues) = leases::promote_retries(session, now, limit);
     if count > 0 {
         super::notify(session, queues);
     }

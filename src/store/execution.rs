@@ -104,23 +104,26 @@ pub struct NewExecution<'a> {
     pub owner: Oid,
 }
 
+/// Columns 2 to 15 of execution_by_key.sql and execution_state.sql as the core sees them.
+fn state_of(row: &Row) -> State {
+    let status: String = row.must(2);
+    if row.must(8) {
+        State::Running { stale: row.must(10), cancel_requested: row.must(15) }
+    } else if status == "PENDING" {
+        State::Pending
+    } else if status == "FAILED" && row.must(6) {
+        State::Retryable { due: row.must(7) }
+    } else {
+        State::Terminal
+    }
+}
+
 /// The execution of this key and plan time.
 pub fn by_key(session: &Session, key: Uuid, plan_time: TimestampWithTimeZone, now: Instant) -> Option<Known> {
     statement!(EXECUTION_BY_KEY = "execution_by_key"(UUIDOID, TIMESTAMPTZOID, TIMESTAMPTZOID));
     let rows = EXECUTION_BY_KEY.run(session, arguments![key, plan_time, timestamp(now)]);
     rows.first().map(|row| {
-        let status: String = row.must(2);
-        let leased: bool = row.must(8);
-        let retryable: bool = row.must(6);
-        let state = if leased {
-            State::Running { stale: row.must(10) }
-        } else if status == "PENDING" {
-            State::Pending
-        } else if status == "FAILED" && retryable {
-            State::Retryable { due: row.must(7) }
-        } else {
-            State::Terminal
-        };
+        let (state, leased): (State, bool) = (state_of(&row), row.must(8));
         Known {
             id: row.must(1),
             state,
@@ -269,135 +272,45 @@ pub fn claim<'s>(session: &'s Session, claim: QueueClaim, now: Instant) -> Rows<
     )
 }
 
-/// Makes retries whose time has come claimable; how many, and in which queues.
-pub fn promote_retries(session: &Session, now: Instant, limit: i64) -> (i64, Vec<String>) {
-    statement!(RETRIES_DUE = "retries_due"(TIMESTAMPTZOID, INT8OID));
-    let rows = RETRIES_DUE.run(session, arguments![timestamp(now), limit]);
-    rows.first().map_or((0, Vec::new()), |row| (row.must(1), row.get(2).unwrap_or_default()))
-}
-
-/// Extends a lease; the execution's owner, or `None` where the lease is lost.
-pub fn heartbeat(
-    session: &Session,
-    execution_id: Uuid,
-    lease_token: Uuid,
-    stale_timeout: Option<Interval>,
-    progress: Option<Jsonb>,
-    now: Instant,
-) -> Option<Oid> {
-    statement!(HEARTBEAT = "heartbeat"(UUIDOID, UUIDOID, INTERVALOID, JSONBOID, TIMESTAMPTZOID));
-    let rows = HEARTBEAT.run(session, arguments![execution_id, lease_token, stale_timeout, progress, timestamp(now)]);
+/// The execution of this key, inserted as PENDING; `None` where it exists.
+pub fn enqueue(session: &Session, new: &NewExecution, payload: Jsonb) -> Option<Uuid> {
+    statement!(
+        ENQUEUE = "enqueue"(
+            UUIDOID,
+            TEXTOID,
+            TEXTOID,
+            TEXTOID,
+            TIMESTAMPTZOID,
+            TEXTOID,
+            INT4OID,
+            JSONBOID,
+            INT4OID,
+            BOOLOID,
+            REGROLEOID
+        )
+    );
+    let rows = ENQUEUE.run(
+        session,
+        arguments![
+            new.key,
+            new.job_name,
+            new.scope_kind,
+            new.scope_id,
+            new.plan_time,
+            new.queue,
+            new.priority,
+            payload,
+            new.max_attempts,
+            new.allow_stale_reentry,
+            new.owner
+        ],
+    );
     rows.first().map(|row| row.must(1))
 }
 
-/// An execution that has just ended.
-pub struct Ended {
-    /// Who owns it.
-    pub owner: Oid,
-    /// The schedule that waits for its end.
-    pub awaited_by: Option<i64>,
-}
-
-/// `octet_length(value::text)`.
-pub fn text_size(session: &Session, value: &Jsonb) -> i64 {
-    statement!(JSON_SIZE = "json_size"(JSONBOID));
-    JSON_SIZE.run(session, arguments![value.clone()]).first().map_or(0, |row| row.must(1))
-}
-
-/// Ends a run as SUCCESS; `None` where the lease is lost.
-pub fn finish_success(
-    session: &Session,
-    execution_id: Uuid,
-    lease_token: Uuid,
-    rows_affected: Option<i64>,
-    result: Jsonb,
-    now: Instant,
-) -> Option<Ended> {
-    statement!(FINISH_SUCCESS = "finish_success"(UUIDOID, UUIDOID, INT8OID, JSONBOID, TIMESTAMPTZOID));
-    let rows =
-        FINISH_SUCCESS.run(session, arguments![execution_id, lease_token, rows_affected, result, timestamp(now)]);
-    rows.first().map(|row| Ended { owner: row.must(1), awaited_by: row.get(3).filter(|_| row.must(2)) })
-}
-
-/// A run that is about to fail: what decides its fate.
-pub struct Failing {
-    /// Which.
-    pub execution_id: Uuid,
-    /// What its attempts allow.
-    pub limits: Limits,
-    /// Who owns it.
-    pub owner: Oid,
-    /// Waits after each failed attempt.
-    pub retry_backoff: Vec<Interval>,
-}
-
-impl Failing {
-    fn of(row: &Row, execution_id: Uuid) -> Failing {
-        Failing {
-            execution_id,
-            limits: Limits { attempt: row.must(1), max_attempts: row.must(2), allow_stale_reentry: row.must(3) },
-            owner: row.must(4),
-            retry_backoff: row.get(5).unwrap_or_default(),
-        }
-    }
-}
-
-/// Locks a lease; `None` where it is lost.
-pub fn read_lease(session: &Session, execution_id: Uuid, lease_token: Uuid) -> Option<Failing> {
-    statement!(LEASE_READ = "lease_read"(UUIDOID, UUIDOID));
-    let rows = LEASE_READ.run(session, arguments![execution_id, lease_token]);
-    rows.first().map(|row| Failing::of(&row, execution_id))
-}
-
-/// Locks up to `limit` leases that ran out, of a job or of all, that `caller` may end.
-pub fn pick_stale(session: &Session, job_name: Option<&str>, now: Instant, limit: i64, caller: Oid) -> Vec<Failing> {
-    statement!(LEASES_STALE = "leases_stale"(TEXTOID, TIMESTAMPTZOID, INT8OID, OIDOID));
-    let rows = LEASES_STALE.run(session, arguments![job_name, timestamp(now), limit, caller]);
-    rows.iter().map(|row| Failing::of(&row, row.must(6))).collect()
-}
-
-/// Moves on leases that heartbeats have kept alive.
-pub fn postpone_sweep(session: &Session, now: Instant) {
-    statement!(LEASES_POSTPONE = "leases_postpone"(TIMESTAMPTZOID));
-    LEASES_POSTPONE.run(session, arguments![timestamp(now)]);
-}
-
-/// A run that has just failed.
-pub struct Failed {
-    /// Which.
-    pub execution_id: Uuid,
-    /// The schedule that waits for its end, where this was the end.
-    pub awaited_by: Option<i64>,
-    /// The queue where it is claimable at once.
-    pub claimable_in: Option<String>,
-    /// When it is tried again.
-    pub retry_at: Option<TimestampWithTimeZone>,
-}
-
-/// Ends runs as FAILED, each with its retry time or for good.
-pub fn finish_failed(
-    session: &Session,
-    runs: Vec<(Uuid, Option<Instant>)>,
-    error_code: &str,
-    error_msg: &str,
-    now: Instant,
-) -> Vec<Failed> {
-    statement!(FINISH_FAILED = "finish_failed"(UUIDARRAYOID, TIMESTAMPTZARRAYOID, TEXTOID, TEXTOID, TIMESTAMPTZOID));
-    let ids: Vec<Uuid> = runs.iter().map(|run| run.0).collect();
-    let retries: Vec<Option<TimestampWithTimeZone>> = runs.iter().map(|run| run.1.map(timestamp)).collect();
-    let rows = FINISH_FAILED.run(session, arguments![ids, retries, error_code, error_msg, timestamp(now)]);
-    rows.iter()
-        .map(|row| Failed {
-            execution_id: row.must(1),
-            awaited_by: row.get(2).filter(|_| row.must(3)),
-            claimable_in: row.get(4),
-            retry_at: row.get(5),
-        })
-        .collect()
-}
-
-/// Tells the dispatcher that a run which `schedule_id` waited for has ended.
-pub fn run_ended(session: &Session, schedule_id: i64, execution_id: Uuid, now: Instant) {
-    statement!(SCHEDULE_RUN_ENDED = "schedule_run_ended"(INT8OID, UUIDOID, TIMESTAMPTZOID));
-    SCHEDULE_RUN_ENDED.run(session, arguments![schedule_id, execution_id, timestamp(now)]);
+/// Where an execution stands, and who owns it.
+pub fn state(session: &Session, execution_id: Uuid, now: Instant) -> Option<(State, Oid)> {
+    statement!(EXECUTION_STATE = "execution_state"(UUIDOID, TIMESTAMPTZOID));
+    let rows = EXECUTION_STATE.run(session, arguments![execution_id, timestamp(now)]);
+    rows.first().map(|row| (state_of(&row), row.must(11)))
 }

@@ -1,8 +1,10 @@
 //! The only place that talks SQL. One function = one statement; the texts are in `sql/query/`.
 
 pub mod execution;
+pub mod history;
 pub mod job;
 pub mod key_lock;
+pub mod lease;
 pub mod role;
 pub mod schedule;
 pub mod session;

@@ -314,10 +314,25 @@ pub fn record_failure(session: &Session, schedule_id: i64, error: &str, retry_at
     TIMER_FAILED.run(session, arguments![schedule_id, error, timestamp(retry_at)]);
 }
 
-/// The first fire, retry or end of a lease that is known.
-pub fn next_deadline(session: &Session) -> Option<Instant> {
-    statement!(NEXT_DEADLINE = "next_deadline"());
-    NEXT_DEADLINE.run(session, arguments![]).first().and_then(|row| instant_of(&row, 1))
+/// What a dispatcher wakes for.
+#[derive(Default)]
+pub struct Deadlines {
+    /// The first timer is due.
+    pub fire: Option<Instant>,
+    /// The first retry is due.
+    pub retry: Option<Instant>,
+    /// The first lease may be stale.
+    pub stale: Option<Instant>,
+}
+
+/// The first fire, retry and end of a lease that are known.
+pub fn next_deadlines(session: &Session) -> Deadlines {
+    statement!(NEXT_DEADLINES = "next_deadlines"());
+    NEXT_DEADLINES.run(session, arguments![]).first().map_or(Deadlines::default(), |row| Deadlines {
+        fire: instant_of(&row, 1),
+        retry: instant_of(&row, 2),
+        stale: instant_of(&row, 3),
+    })
 }
 
 /// Notifies these queues' channels.

@@ -9,13 +9,9 @@ use pgrx::IntoDatum;
 use scheduler_core::Instant;
 
 use crate::convert;
-use crate::dispatch;
 use crate::guc;
-use crate::store::{role, session, timer, Session};
+use crate::worker::tick::Tick;
 use crate::worker::{transaction, wake};
-
-/// How long to wait after a step that failed, in microseconds.
-const AFTER_ERROR: i64 = 1_000_000;
 
 /// Asks the postmaster for a dispatcher in this database; false where no worker slot is free.
 pub fn start(database: pg_sys::Oid) -> bool {
@@ -59,6 +55,7 @@ fn run(database: pg_sys::Oid) {
     let Some(name) = transaction::run(c"reading the database's name", database_name).flatten() else { return };
     let shown = name.to_string_lossy();
     let mut serving = false;
+    let mut tick = Tick::new(convert::now());
     loop {
         board.awake();
         super::reload_settings();
@@ -74,7 +71,7 @@ fn run(database: pg_sys::Oid) {
             board.serves(false);
             return;
         }
-        let wake = if guc::enabled() { tick() } else { None };
+        let wake = if guc::enabled() { tick.run() } else { None };
         let now = convert::now();
         let longest = now.checked_add_micros(guc::tick_interval()).unwrap_or(Instant::MAX);
         let wake = wake.map_or(longest, |wake| wake.min(longest));
@@ -98,40 +95,5 @@ fn extension_here() -> bool {
     unsafe {
         pg_sys::get_namespace_oid(c"sched".as_ptr(), true) != pg_sys::Oid::INVALID
             && pg_sys::get_extension_oid(c"scheduler".as_ptr(), true) != pg_sys::Oid::INVALID
-    }
-}
-
-/// Everything that is due now; when to look again.
-fn tick() -> Option<Instant> {
-    let batch = guc::batch_size();
-    let step = |what: &CStr, body: &dyn Fn(&Session) -> usize| {
-        let body = std::panic::AssertUnwindSafe(body);
-        transaction::run(what, move || session(|session| body(session)))
-    };
-    let mut failed = false;
-    // Every step gets a turn in each round, and no step more than a batch, so that none can starve another.
-    loop {
-        pgrx::check_for_interrupts!();
-        let done = [
-            step(c"ending stale leases", &|session| {
-                dispatch::sweep_stale(session, None, convert::now(), batch, role::caller())
-            }),
-            step(c"offering due retries", &|session| {
-                usize::try_from(dispatch::promote_retries(session, convert::now(), batch)).unwrap_or(0)
-            }),
-            step(c"applying changed schedules", &|session| dispatch::apply_changes(session, convert::now(), batch)),
-            step(c"dispatching due schedules", &|session| dispatch::fire_due(session, convert::now(), batch).1),
-        ];
-        failed |= done.contains(&None);
-        if failed || done.iter().flatten().all(|count| *count == 0) {
-            break;
-        }
-    }
-    let next = transaction::run(c"looking for what is next", || session(timer::next_deadline));
-    let retry = convert::now().checked_add_micros(AFTER_ERROR);
-    match next {
-        Some(next) if !failed => next,
-        Some(next) => next.max(retry),
-        None => retry,
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod dispatcher;
 pub mod launcher;
+mod tick;
 pub mod transaction;
 pub mod wake;
 

@@ -1,0 +1,19 @@
+-- An execution that nobody runs ends as CANCELLED. No row where it is not waiting, or somebody is just claiming it.
+-- $1 execution_id, $2 now
+WITH known AS MATERIALIZED (
+    SELECT e.id, e.queue, e.priority, e.plan_time, e.next_retry_at FROM sched.ledger e WHERE e.id = $1
+), waiting AS (
+    DELETE FROM sched.ready r
+     USING known k
+     WHERE r.queue = k.queue AND r.priority = k.priority AND r.plan_time = k.plan_time AND r.execution_id = k.id
+    RETURNING r.execution_id
+), postponed AS (
+    DELETE FROM sched.retry r
+     USING known k
+     WHERE r.retry_at = k.next_retry_at AND r.execution_id = k.id
+    RETURNING r.execution_id
+)
+UPDATE sched.ledger e
+   SET status = 'CANCELLED', next_retry_at = NULL, finished_at = $2, updated_at = $2
+ WHERE e.id IN (SELECT w.execution_id FROM waiting w UNION ALL SELECT p.execution_id FROM postponed p)
+RETURNING e.awaited, e.schedule_id

@@ -1,0 +1,25 @@
+-- Ends the runs whose lease holds and whose owner the caller may act for; a row for each that was asked for: id, whether it
+-- ended, and who waits for it. $1 execution_ids, $2 lease_tokens, $3 now, $4 caller
+WITH asked AS MATERIALIZED (
+    SELECT a.execution_id, a.lease_token, a.place
+      FROM unnest($1, $2) WITH ORDINALITY AS a (execution_id, lease_token, place)
+), ended AS (
+    DELETE FROM sched.lease l
+     USING asked a
+     WHERE l.execution_id = a.execution_id AND l.lease_token = a.lease_token AND pg_has_role($4, l.owner, 'USAGE')
+    RETURNING l.*
+), finished AS (
+    UPDATE sched.ledger e
+       SET status = 'SUCCESS', attempt = d.attempt, runner_id = d.runner_id, lease_token = d.lease_token,
+           fence = d.fence, started_at = d.started_at, heartbeat_at = d.heartbeat_at, progress = d.progress,
+           finished_at = $3, updated_at = $3, rows_affected = NULL, result = '{}',
+           error_code = NULL, error_msg = NULL, next_retry_at = NULL
+      FROM ended d
+     WHERE e.id = d.execution_id
+    RETURNING e.id, e.schedule_id, e.awaited
+)
+SELECT a.execution_id, f.id IS NOT NULL, CASE WHEN f.awaited THEN f.schedule_id END
+  FROM asked a
+  LEFT JOIN finished f ON f.id = a.execution_id
+ WHERE f.id IS NULL OR f.awaited
+ ORDER BY a.place

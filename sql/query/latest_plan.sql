@@ -1,0 +1,15 @@
+-- The newest plan of a scope. $1 key, $2 now
+SELECT e.plan_time,
+       CASE WHEN l.execution_id IS NULL THEN e.status ELSE 'RUNNING' END,
+       COALESCE(l.attempt, e.attempt),
+       e.max_attempts,
+       CASE WHEN l.execution_id IS NULL THEN e.next_retry_at END,
+       COALESCE(l.attempt, e.attempt) < e.max_attempts
+           AND CASE WHEN l.execution_id IS NULL THEN e.status = 'FAILED' AND e.next_retry_at <= $2
+                    ELSE l.stale_after <= $2 AND e.allow_stale_reentry AND NOT l.cancel_requested END IS TRUE,
+       e.owner::oid
+  FROM sched.ledger e
+  LEFT JOIN sched.lease l ON l.execution_id = e.id
+ WHERE e.key = $1
+ ORDER BY e.plan_time DESC
+ LIMIT 1

@@ -1,5 +1,0 @@
--- What the dispatcher wakes for next: a fire, a retry or a lease that may have gone stale. One index probe each.
-SELECT least(
-    (SELECT min(t.fire_at) FROM sched.timer t WHERE t.fire_at IS NOT NULL),
-    (SELECT min(r.retry_at) FROM sched.retry r),
-    (SELECT min(l.sweep_at) FROM sched.lease l))

@@ -1,0 +1,176 @@
+//! `latest_plan`, `due_plans`, `attempts_since_success`: what an application's own tick asks the ledger.
+
+use pgrx::datum::{Interval, TimestampWithTimeZone};
+use pgrx::prelude::*;
+use scheduler_core::catch_up::{self, CatchUp};
+use scheduler_core::Instant;
+
+use crate::convert::{self, required, Zero};
+use crate::dispatch::catch_up_of;
+use crate::error::{or_raise, Failure, Outcome};
+use crate::guc;
+use crate::store::{history, role, session, Session};
+use crate::zone::ServerZone;
+
+use super::internal::scope_key;
+use super::job::at_least_one;
+
+/// A scope's key, and its newest plan if the caller may see it; `42501` where it is another role's.
+fn scope(
+    session: &Session,
+    names: &[String; 3],
+    caller: pg_sys::Oid,
+) -> Outcome<(pgrx::datum::Uuid, Option<history::LatestPlan>)> {
+    let key = scope_key(&names[0], &names[1], &names[2]);
+    let latest = history::latest_plan(session, key, convert::now());
+    if latest.as_ref().is_some_and(|latest| !role::may_act_for(caller, latest.owner)) {
+        return Err(Failure::not_owner("the executions of job", &names[0]));
+    }
+    Ok((key, latest))
+}
+
+fn names(job_name: Option<String>, scope_kind: Option<String>, scope_id: Option<String>) -> Outcome<[String; 3]> {
+    Ok([
+        convert::name("job_name", job_name)?,
+        convert::name("scope_kind", scope_kind)?,
+        convert::name("scope_id", scope_id)?,
+    ])
+}
+
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+#[allow(clippy::type_complexity)]
+fn latest_plan(
+    job_name: Option<String>,
+    scope_kind: default!(Option<String>, "'global'"),
+    scope_id: default!(Option<String>, "'global'"),
+) -> TableIterator<
+    'static,
+    (
+        name!(plan_time, TimestampWithTimeZone),
+        name!(status, String),
+        name!(attempt, i32),
+        name!(max_attempts, i32),
+        name!(next_retry_at, Option<TimestampWithTimeZone>),
+        name!(retry_eligible, bool),
+    ),
+> {
+    let row = or_raise((|| {
+        let names = names(job_name, scope_kind, scope_id)?;
+        let caller = role::caller();
+        session(|session| scope(session, &names, caller)).map(|(_, latest)| latest)
+    })());
+    TableIterator::new(row.into_iter().map(|latest| {
+        (
+            latest.plan_time,
+            latest.status,
+            latest.attempt,
+            latest.max_attempts,
+            latest.next_retry_at,
+            latest.retry_eligible,
+        )
+    }))
+}
+
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+fn attempts_since_success(
+    job_name: Option<String>,
+    scope_kind: default!(Option<String>, "'global'"),
+    scope_id: default!(Option<String>, "'global'"),
+) -> i64 {
+    or_raise((|| {
+        let names = names(job_name, scope_kind, scope_id)?;
+        let caller = role::caller();
+        session(|session| {
+            let (key, _) = scope(session, &names, caller)?;
+            Ok(history::attempts_since_success(session, key))
+        })
+    })())
+}
+
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+#[allow(clippy::too_many_arguments)]
+fn due_plans(
+    job_name: Option<String>,
+    clock: Option<String>,
+    scope_kind: default!(Option<String>, "'global'"),
+    scope_id: default!(Option<String>, "'global'"),
+    catch_up: default!(Option<String>, "'latest_only'"),
+    catch_up_window: default!(Option<Interval>, "NULL"),
+    max_plans_per_tick: default!(Option<i32>, "100"),
+    delay: default!(Option<Interval>, "'0'"),
+    time_zone: default!(Option<String>, "NULL"),
+) -> SetOfIterator<'static, TimestampWithTimeZone> {
+    let plans = or_raise((|| {
+        let names = names(job_name, scope_kind, scope_id)?;
+        let clock = convert::clock(&required("clock", clock)?)?;
+        let zone = ServerZone::find(&time_zone.unwrap_or_else(guc::time_zone))?;
+        let question = Question {
+            catch_up: catch_up_of(&required("catch_up", catch_up)?)?,
+            window: convert::optional_duration("catch_up_window", catch_up_window, Zero::Refused)?,
+            limit: at_least_one("max_plans_per_tick", required("max_plans_per_tick", max_plans_per_tick)?)?,
+            delay: convert::duration("delay", required("delay", delay)?, Zero::Allowed)?,
+        };
+        let timeline = clock.bind(&zone, Instant::UNIX_EPOCH);
+        let caller = role::caller();
+        session(|session| {
+            let (key, newest) = scope(session, &names, caller)?;
+            let newest = newest.map(|newest| convert::instant("plan_time", newest.plan_time)).transpose()?;
+            Ok(offered(session, key, newest, &timeline, &question))
+        })
+    })());
+    SetOfIterator::new(plans)
+}
+
+struct Question {
+    catch_up: CatchUp,
+    window: Option<i64>,
+    limit: i32,
+    delay: i64,
+}
+
+/// The plans that a tick should claim now, oldest first.
+fn offered(
+    session: &Session,
+    key: pgrx::datum::Uuid,
+    newest: Option<Instant>,
+    timeline: &scheduler_core::clock::Timeline<'_, ServerZone>,
+    question: &Question,
+) -> Vec<TimestampWithTimeZone> {
+    let now = convert::now();
+    let eligible = now.checked_add_micros(-question.delay).unwrap_or(Instant::MIN);
+    let oldest = question.window.and_then(|window| now.checked_add_micros(-window)).unwrap_or(Instant::MIN);
+    let Some(latest) = timeline.previous_at_or_before(eligible) else { return Vec::new() };
+    let known = |from, to, limit| history::claimable_plans(session, key, from, to, now, limit);
+    match question.catch_up {
+        CatchUp::LatestOnly | CatchUp::SkipMissed => {
+            let late = question.catch_up == CatchUp::SkipMissed
+                && catch_up::is_misfire(latest, question.delay, guc::misfire_grace(), now);
+            if latest < oldest || late {
+                Vec::new()
+            } else if history::plan_exists(session, key, latest) {
+                known(latest, latest, 1)
+            } else {
+                vec![convert::timestamp(latest)]
+            }
+        }
+        CatchUp::EveryPlan => {
+            let mut plans = known(oldest, eligible, i64::from(question.limit));
+            let room = usize::try_from(question.limit).unwrap_or(0).saturating_sub(plans.len());
+            let first = match newest {
+                None => Some(latest).filter(|latest| *latest >= oldest),
+                // A newest plan before the window: the walk starts at the window's edge.
+                Some(newest) => {
+                    let edge = oldest.checked_add_micros(-1).unwrap_or(Instant::MIN);
+                    timeline.next_after(newest.max(edge))
+                }
+            };
+            plans.extend(
+                std::iter::successors(first, |plan| timeline.next_after(*plan))
+                    .take_while(|plan| *plan <= latest)
+                    .take(room)
+                    .map(convert::timestamp),
+            );
+            plans
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! `heartbeat`, `finish_success`, `finish_success_many`, `finish_failure`, `assert_lease`, `cancel`, `mark_stale_as_failed`.
+
+use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
+use pgrx::prelude::*;
+use pgrx::PgSqlErrorCode;
+use scheduler_core::lease::{self, Cancel};
+
+use crate::convert::{self, required, Zero};
+use crate::dispatch::{self, EndedRuns};
+use crate::error::{or_raise, Failure, Outcome};
+use crate::guc;
+use crate::jsonb::Jsonb;
+use crate::store::lease as store;
+use crate::store::{execution, role, session};
+use crate::worker::wake;
+
+use super::execution::acknowledge_durably;
+
+/// The largest `octet_length(result::text)`.
+const MAX_RESULT_BYTES: i64 = 16_384;
+/// Longer error messages are cut.
+const MAX_ERROR_CHARACTERS: usize = 4000;
+
+fn lease_lost() -> Failure {
+    Failure::new(
+        PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "lease lost",
+        "Another runner has this execution, or it has ended: stop the work and roll its transaction back.",
+    )
+}
+
+/// The execution and token that every holder names; `22004`.
+fn held(execution_id: Option<Uuid>, lease_token: Option<Uuid>) -> Outcome<(Uuid, Uuid)> {
+    Ok((required("execution_id", execution_id)?, required("lease_token", lease_token)?))
+}
+
+fn check_owner(caller: pg_sys::Oid, owner: pg_sys::Oid, execution_id: Uuid) -> Outcome<()> {
+    if role::may_act_for(caller, owner) {
+        Ok(())
+    } else {
+        Err(Failure::not_owner("execution", &execution_id.to_string()))
+    }
+}
+
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+fn heartbeat(
+    execution_id: Option<Uuid>,
+    lease_token: Option<Uuid>,
+    stale_timeout: default!(Option<Interval>, "NULL"),
+    progress: default!(Option<Jsonb>, "NULL"),
+) -> String {
+    or_raise((|| {
+        let (id, token) = held(execution_id, lease_token)?;
+        let timeout = convert::optional_duration("stale_timeout", stale_timeout, Zero::Refused)?;
+        let (caller, now) = (role::caller(), convert::now());
+        let beaten =
+            session(|session| store::heartbeat(session, id, token, timeout.map(convert::interval), progress, now));
+        let (owner, cancel_requested) = beaten.ok_or_else(lease_lost)?;
+        check_owner(caller, owner, id)?;
+        if let Some(stale_after) = timeout.and_then(|timeout| now.checked_add_micros(timeout)) {
+            wake::at_commit(stale_after);
+        }
+        Ok(if cancel_requested { "cancel" } else { "ok" }.to_owned())
+    })())
+}
+
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+fn finish_success(
+    execution_id: Option<Uuid>,
+    lease_token: Option<Uuid>,
+    rows_affected: default!(Option<i64>, "NULL"),
+    result: default!(Option<Jsonb>, "'{}'"),
+) {
+    or_raise((|| {
+        let (id, token) = held(execution_id, lease_token)?;
+        let result = required("result", result)?;
+        let (caller, now) = (role::caller(), convert::now());
+        session(|session| {
+            let size = store::text_size(session, &result);
+            if size > MAX_RESULT_BYTES {
+                return Err(Failure::new(
+                    PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+                    format!("result is too large: {size} bytes"),
+                    format!("Keep it within {MAX_RESULT_BYTES} bytes, and larger things in a table of your own."),
+                ));
+            }
+            let ended = store::finish_success(session, id, token, rows_affected, result, now);
+            let ended = ended.ok_or_else(lease_lost)?;
+            check_owner(caller, ended.owner, id)?;
+            if let Some(schedule_id) = ended.awaited_by {
+                store::run_ended(session, schedule_id, id, now);
+                wake::at_commit(now);
+            }
+            Ok(())
+        })?;
+        acknowledge_durably();
+        Ok(())
+    })());
+}
+
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+fn finish_failure(
+    execution_id: Option<Uuid>,
+    lease_token: Option<Uuid>,
+    error_code: default!(Option<String>, "'handler_error'"),
+    error_msg: default!(Option<String>, "''"),
+    next_retry_at: default!(Option<TimestampWithTimeZone>, "NULL"),
+    terminal: default!(Option<bool>, "false"),
+) {
+    or_raise((|| {
+        let (id, token) = held(execution_id, lease_token)?;
+        let error_code = convert::name("error_code", error_code)?;
+        let message: String = required("error_msg", error_msg)?.chars().take(MAX_ERROR_CHARACTERS).collect();
+        let retry_at = convert::optional_instant("next_retry_at", next_retry_at)?;
+        let terminal = required("terminal", terminal)?;
+        if terminal && retry_at.is_some() {
+            return Err(Failure::invalid(
+                "a terminal failure has no next_retry_at",
+                "Pass terminal => true or next_retry_at, not both.",
+            ));
+        }
+        let (caller, now) = (role::caller(), convert::now());
+        session(|session| {
+            let run = store::read_lease(session, id, token).ok_or_else(lease_lost)?;
+            check_owner(caller, run.owner, id)?;
+            let fate = lease::failed(run.limits, terminal, run.cancel_requested);
+            let end = dispatch::end_of(&run, fate, retry_at, now);
+            dispatch::end_runs(
+                session,
+                EndedRuns { runs: vec![(id, end)], error_code: &error_code, error_msg: &message },
+                now,
+            );
+            Outcome::Ok(())
+        })?;
+        acknowledge_durably();
+        Ok(())
+    })());
+}
+
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+fn finish_success_many(
+    execution_ids: Option<Vec<Option<Uuid>>>,
+    lease_tokens: Option<Vec<Option<Uuid>>>,
+) -> SetOfIterator<'static, Uuid> {
+    let lost = or_raise((|| {
+        let ids = all_given("execution_ids", required("execution_ids", execution_ids)?)?;
+        let tokens = all_given("lease_tokens", required("lease_tokens", lease_tokens)?)?;
+        if ids.len() != tokens.len() {
+            return Err(Failure::invalid(
+                format!("{} execution_ids but {} lease_tokens", ids.len(), tokens.len()),
+                "Pass one token for each execution, in the same order.",
+            ));
+        }
+        let (caller, now) = (role::caller(), convert::now());
+        let asked = ids.len();
+        let noted = session(|session| {
+            let noted = store::finish_success_many(session, ids, tokens, now, caller);
+            for run in noted.iter().filter(|run| run.ended) {
+                if let Some(schedule_id) = run.awaited_by {
+                    store::run_ended(session, schedule_id, run.execution_id, now);
+                    wake::at_commit(now);
+                }
+            }
+            noted
+        });
+        let lost: Vec<Uuid> = noted.into_iter().filter(|run| !run.ended).map(|run| run.execution_id).collect();
+        if lost.len() < asked {
+            acknowledge_durably();
+        }
+        Ok(lost)
+    })());
+    SetOfIterator::new(lost)
+}
+
+/// An array without NULLs; `22023`.
+fn all_given<T>(argument: &str, values: Vec<Option<T>>) -> Outcome<Vec<T>> {
+    values.into_iter().collect::<Option<Vec<T>>>().ok_or_else(|| {
+        Failure::invalid(format!("{argument} must not contain NULL"), "Leave out executions that you do not have.")
+    })
+}
+
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+fn assert_lease(execution_id: Option<Uuid>, lease_token: Option<Uuid>) {
+    or_raise((|| {
+        let (id, token) = held(execution_id, lease_token)?;
+        let caller = role::caller();
+        let owner = session(|session| store::lock(session, id, token)).ok_or_else(lease_lost)?;
+        check_owner(caller, owner, id)
+    })());
+}
+
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+fn cancel(execution_id: Option<Uuid>) -> bool {
+    or_raise((|| {
+        let id = required("execution_id", execution_id)?;
+        let (caller, now) = (role::caller(), convert::now());
+        session(|session| loop {
+            // Looked at anew each time: between two statements somebody may claim it, or finish.
+            let Some((state, owner)) = execution::state(session, id, now) else { return Ok(false) };
+            check_owner(caller, owner, id)?;
+            let done = match lease::cancel(state) {
+                Cancel::TooLate => return Ok(false),
+                Cancel::Requested => store::cancel_running(session, id),
+                Cancel::Now => match store::cancel_waiting(session, id, now) {
+                    Some(awaited_by) => {
+                        if let Some(schedule_id) = awaited_by {
+                            store::run_ended(session, schedule_id, id, now);
+                            wake::at_commit(now);
+                        }
+                        true
+                    }
+                    None => false,
+                },
+            };
+            if done {
+                return Ok(true);
+            }
+            pgrx::check_for_interrupts!();
+        })
+    })())
+}
+
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+fn mark_stale_as_failed(job_name: default!(Option<String>, "NULL")) -> i64 {
+    or_raise((|| {
+        let job_name = job_name.map(|name| convert::name("job_name", Some(name))).transpose()?;
+        let caller = role::caller();
+        let batch = guc::batch_size();
+        let mut total = 0;
+        loop {
+            let ended =
+                session(|session| dispatch::sweep_stale(session, job_name.as_deref(), convert::now(), batch, caller));
+            total += i64::try_from(ended).unwrap_or(0);
+            if ended == 0 {
+                return Ok(total);
+            }
+            pgrx::check_for_interrupts!();
+        }
+    })())
+}

@@ -1,0 +1,90 @@
+//! What the ledger remembers of a scope, and how it forgets.
+
+use pgrx::datum::{TimestampWithTimeZone, Uuid};
+use pgrx::pg_sys::Oid;
+use scheduler_core::Instant;
+
+use crate::arguments;
+use crate::convert::timestamp;
+use crate::statement;
+use crate::store::Session;
+
+/// The newest plan of a scope.
+pub struct LatestPlan {
+    /// Its plan time.
+    pub plan_time: TimestampWithTimeZone,
+    /// Where it stands.
+    pub status: String,
+    /// Attempts so far.
+    pub attempt: i32,
+    /// Attempts allowed.
+    pub max_attempts: i32,
+    /// When it is tried again.
+    pub next_retry_at: Option<TimestampWithTimeZone>,
+    /// A claim would steal it now.
+    pub retry_eligible: bool,
+    /// Who owns it.
+    pub owner: Oid,
+}
+
+/// The newest plan of a scope.
+pub fn latest_plan(session: &Session, key: Uuid, now: Instant) -> Option<LatestPlan> {
+    statement!(LATEST_PLAN = "latest_plan"(UUIDOID, TIMESTAMPTZOID));
+    LATEST_PLAN.run(session, arguments![key, timestamp(now)]).first().map(|row| LatestPlan {
+        plan_time: row.must(1),
+        status: row.must(2),
+        attempt: row.must(3),
+        max_attempts: row.must(4),
+        next_retry_at: row.get(5),
+        retry_eligible: row.must(6),
+        owner: row.must(7),
+    })
+}
+
+/// The stored plans from `from` to `to` that can be claimed now, oldest first, at most `limit`.
+pub fn claimable_plans(
+    session: &Session,
+    key: Uuid,
+    from: Instant,
+    to: Instant,
+    now: Instant,
+    limit: i64,
+) -> Vec<TimestampWithTimeZone> {
+    statement!(PLANS_CLAIMABLE = "plans_claimable"(UUIDOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID));
+    let rows = PLANS_CLAIMABLE.run(session, arguments![key, timestamp(from), timestamp(to), timestamp(now), limit]);
+    rows.iter().map(|row| row.must(1)).collect()
+}
+
+/// Whether the ledger holds this plan.
+pub fn plan_exists(session: &Session, key: Uuid, plan_time: Instant) -> bool {
+    statement!(PLAN_EXISTS = "plan_exists"(UUIDOID, TIMESTAMPTZOID));
+    PLAN_EXISTS.run(session, arguments![key, timestamp(plan_time)]).first().is_some()
+}
+
+/// Attempts of the plans after the newest SUCCESS.
+pub fn attempts_since_success(session: &Session, key: Uuid) -> i64 {
+    statement!(ATTEMPTS_SINCE_SUCCESS = "attempts_since_success"(UUIDOID));
+    ATTEMPTS_SINCE_SUCCESS.run(session, arguments![key]).first().map_or(0, |row| row.must(1))
+}
+
+/// One step of forgetting.
+pub struct Pruned {
+    /// Where the walk goes on; `None` at the end.
+    pub last: Option<Uuid>,
+    /// How many rows went.
+    pub gone: i64,
+    /// How many were looked at.
+    pub seen: i64,
+}
+
+/// Looks at `rows` rows after `last` that were created before `limit` and deletes those that ended before it, but for the
+/// newest of each scope.
+pub fn prune(session: &Session, last: Uuid, limit_id: Uuid, limit: Instant, rows: i64) -> Pruned {
+    statement!(HISTORY_PRUNE = "history_prune"(UUIDOID, UUIDOID, TIMESTAMPTZOID, INT8OID));
+    let found = HISTORY_PRUNE.run(session, arguments![last, limit_id, timestamp(limit), rows]);
+    found.first().map_or(Pruned { last: None, gone: 0, seen: 0 }, |row| Pruned {
+        last: row.get(1),
+        gone: row.must(2),
+        seen: row.must(3),
+    })
+}

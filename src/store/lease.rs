@@ -1,0 +1,212 @@
+//! `sched.lease`: what holders of a lease do with it, and what becomes of a run without one.
+
+use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
+use pgrx::pg_sys::Oid;
+use scheduler_core::lease::Limits;
+use scheduler_core::Instant;
+
+use crate::arguments;
+use crate::convert::timestamp;
+use crate::jsonb::Jsonb;
+use crate::statement;
+use crate::store::session::Row;
+use crate::store::Session;
+
+/// Makes retries whose time has come claimable; how many, and in which queues.
+pub fn promote_retries(session: &Session, now: Instant, limit: i64) -> (i64, Vec<String>) {
+    statement!(RETRIES_DUE = "retries_due"(TIMESTAMPTZOID, INT8OID));
+    let rows = RETRIES_DUE.run(session, arguments![timestamp(now), limit]);
+    rows.first().map_or((0, Vec::new()), |row| (row.must(1), row.get(2).unwrap_or_default()))
+}
+
+/// Extends a lease; the execution's owner and whether it was asked to stop, or `None` where the lease is lost.
+pub fn heartbeat(
+    session: &Session,
+    execution_id: Uuid,
+    lease_token: Uuid,
+    stale_timeout: Option<Interval>,
+    progress: Option<Jsonb>,
+    now: Instant,
+) -> Option<(Oid, bool)> {
+    statement!(HEARTBEAT = "heartbeat"(UUIDOID, UUIDOID, INTERVALOID, JSONBOID, TIMESTAMPTZOID));
+    let rows = HEARTBEAT.run(session, arguments![execution_id, lease_token, stale_timeout, progress, timestamp(now)]);
+    rows.first().map(|row| (row.must(1), row.must(2)))
+}
+
+/// An execution that has just ended.
+pub struct Ended {
+    /// Who owns it.
+    pub owner: Oid,
+    /// The schedule that waits for its end.
+    pub awaited_by: Option<i64>,
+}
+
+/// `octet_length(value::text)`.
+pub fn text_size(session: &Session, value: &Jsonb) -> i64 {
+    statement!(JSON_SIZE = "json_size"(JSONBOID));
+    JSON_SIZE.run(session, arguments![value.clone()]).first().map_or(0, |row| row.must(1))
+}
+
+/// Ends a run as SUCCESS; `None` where the lease is lost.
+pub fn finish_success(
+    session: &Session,
+    execution_id: Uuid,
+    lease_token: Uuid,
+    rows_affected: Option<i64>,
+    result: Jsonb,
+    now: Instant,
+) -> Option<Ended> {
+    statement!(FINISH_SUCCESS = "finish_success"(UUIDOID, UUIDOID, INT8OID, JSONBOID, TIMESTAMPTZOID));
+    let rows =
+        FINISH_SUCCESS.run(session, arguments![execution_id, lease_token, rows_affected, result, timestamp(now)]);
+    rows.first().map(|row| Ended { owner: row.must(1), awaited_by: row.get(3).filter(|_| row.must(2)) })
+}
+
+/// A run that is about to fail: what decides its fate.
+pub struct Failing {
+    /// Which.
+    pub execution_id: Uuid,
+    /// What its attempts allow.
+    pub limits: Limits,
+    /// Who owns it.
+    pub owner: Oid,
+    /// Waits after each failed attempt.
+    pub retry_backoff: Vec<Interval>,
+    /// It was asked to stop.
+    pub cancel_requested: bool,
+}
+
+impl Failing {
+    fn of(row: &Row, execution_id: Uuid) -> Failing {
+        Failing {
+            execution_id,
+            limits: Limits { attempt: row.must(1), max_attempts: row.must(2), allow_stale_reentry: row.must(3) },
+            owner: row.must(4),
+            retry_backoff: row.get(5).unwrap_or_default(),
+            cancel_requested: row.must(6),
+        }
+    }
+}
+
+/// Locks a lease; `None` where it is lost.
+pub fn read_lease(session: &Session, execution_id: Uuid, lease_token: Uuid) -> Option<Failing> {
+    statement!(LEASE_READ = "lease_read"(UUIDOID, UUIDOID));
+    let rows = LEASE_READ.run(session, arguments![execution_id, lease_token]);
+    rows.first().map(|row| Failing::of(&row, execution_id))
+}
+
+/// Locks up to `limit` leases that ran out, of a job or of all, that `caller` may end.
+pub fn pick_stale(session: &Session, job_name: Option<&str>, now: Instant, limit: i64, caller: Oid) -> Vec<Failing> {
+    statement!(LEASES_STALE = "leases_stale"(TEXTOID, TIMESTAMPTZOID, INT8OID, OIDOID));
+    let rows = LEASES_STALE.run(session, arguments![job_name, timestamp(now), limit, caller]);
+    rows.iter().map(|row| Failing::of(&row, row.must(7))).collect()
+}
+
+/// Moves on leases that heartbeats have kept alive.
+pub fn postpone_sweep(session: &Session, now: Instant) {
+    statement!(LEASES_POSTPONE = "leases_postpone"(TIMESTAMPTZOID));
+    LEASES_POSTPONE.run(session, arguments![timestamp(now)]);
+}
+
+/// A run that has just failed.
+pub struct Failed {
+    /// Which.
+    pub execution_id: Uuid,
+    /// The schedule that waits for its end, where this was the end.
+    pub awaited_by: Option<i64>,
+    /// The queue where it is claimable at once.
+    pub claimable_in: Option<String>,
+    /// When it is tried again.
+    pub retry_at: Option<TimestampWithTimeZone>,
+}
+
+/// How a run ends that does not succeed.
+#[derive(Clone, Copy)]
+pub enum End {
+    /// FAILED, to be tried again.
+    Retry(Instant),
+    /// FAILED for good.
+    Terminal,
+    /// CANCELLED.
+    Cancelled,
+}
+
+/// Ends runs as FAILED or CANCELLED.
+pub fn finish_failed(
+    session: &Session,
+    runs: &[(Uuid, End)],
+    error_code: &str,
+    error_msg: &str,
+    now: Instant,
+) -> Vec<Failed> {
+    statement!(
+        FINISH_FAILED =
+            "finish_failed"(UUIDARRAYOID, TIMESTAMPTZARRAYOID, TEXTOID, TEXTOID, TIMESTAMPTZOID, TEXTARRAYOID)
+    );
+    let ids: Vec<Uuid> = runs.iter().map(|run| run.0).collect();
+    let (retries, statuses): (Vec<Option<TimestampWithTimeZone>>, Vec<&str>) = runs
+        .iter()
+        .map(|(_, end)| match end {
+            End::Retry(at) => (Some(timestamp(*at)), "FAILED"),
+            End::Terminal => (None, "FAILED"),
+            End::Cancelled => (None, "CANCELLED"),
+        })
+        .unzip();
+    let rows = FINISH_FAILED.run(session, arguments![ids, retries, error_code, error_msg, timestamp(now), statuses]);
+    rows.iter()
+        .map(|row| Failed {
+            execution_id: row.must(1),
+            awaited_by: row.get(2).filter(|_| row.must(3)),
+            claimable_in: row.get(4),
+            retry_at: row.get(5),
+        })
+        .collect()
+}
+
+/// Tells the dispatcher that a run which `schedule_id` waited for has ended.
+pub fn run_ended(session: &Session, schedule_id: i64, execution_id: Uuid, now: Instant) {
+    statement!(SCHEDULE_RUN_ENDED = "schedule_run_ended"(INT8OID, UUIDOID, TIMESTAMPTZOID));
+    SCHEDULE_RUN_ENDED.run(session, arguments![schedule_id, execution_id, timestamp(now)]);
+}
+
+/// A run of finish_success_many that needs something: it did not end, or somebody waits for its end.
+pub struct Noted {
+    /// Which.
+    pub execution_id: Uuid,
+    /// Its lease held, and it has ended.
+    pub ended: bool,
+    /// The schedule that waits for its end.
+    pub awaited_by: Option<i64>,
+}
+
+/// Ends runs as SUCCESS; those that did not end and those that are awaited.
+pub fn finish_success_many(
+    session: &Session,
+    execution_ids: Vec<Uuid>,
+    lease_tokens: Vec<Uuid>,
+    now: Instant,
+    caller: Oid,
+) -> Vec<Noted> {
+    statement!(FINISH_SUCCESS_MANY = "finish_success_many"(UUIDARRAYOID, UUIDARRAYOID, TIMESTAMPTZOID, OIDOID));
+    let rows = FINISH_SUCCESS_MANY.run(session, arguments![execution_ids, lease_tokens, timestamp(now), caller]);
+    rows.iter().map(|row| Noted { execution_id: row.must(1), ended: row.must(2), awaited_by: row.get(3) }).collect()
+}
+
+/// Locks a lease to the end of the transaction; the execution's owner, or `None` where the lease is lost.
+pub fn lock(session: &Session, execution_id: Uuid, lease_token: Uuid) -> Option<Oid> {
+    statement!(LEASE_LOCK = "lease_lock"(UUIDOID, UUIDOID));
+    LEASE_LOCK.run(session, arguments![execution_id, lease_token]).first().map(|row| row.must(1))
+}
+
+/// Cancels an execution that nobody runs; the schedule that waits for its end, or `None` where it is not waiting.
+pub fn cancel_waiting(session: &Session, execution_id: Uuid, now: Instant) -> Option<Option<i64>> {
+    statement!(CANCEL_WAITING = "cancel_waiting"(UUIDOID, TIMESTAMPTZOID));
+    let rows = CANCEL_WAITING.run(session, arguments![execution_id, timestamp(now)]);
+    rows.first().map(|row| row.get(2).filter(|_| row.must(1)))
+}
+
+/// Asks a run to stop; false where it does not run.
+pub fn cancel_running(session: &Session, execution_id: Uuid) -> bool {
+    statement!(CANCEL_RUNNING = "cancel_running"(UUIDOID));
+    CANCEL_RUNNING.run(session, arguments![execution_id]).first().is_some()
+}
