@@ -112,6 +112,36 @@ pub fn quote(text: &str) -> String {
     }
 }
 
+/// A schedule with these arguments, after name, clock and job; the job is a pull job of its own.
+pub fn created(name: &str, clock: &str, arguments: &str) {
+    let job = quote(&format!("job of {name}"));
+    let separator = if arguments.is_empty() { "" } else { ", " };
+    run(&[
+        &format!("SELECT sched.define_job({job}) WHERE NOT EXISTS (SELECT FROM sched.job WHERE job_name = {job})"),
+        &format!("SELECT sched.create_schedule({}, {}, {job}{separator}{arguments})", quote(name), quote(clock)),
+    ]);
+}
+
+/// Dispatches what is due, and says how many executions that has to make.
+#[track_caller]
+pub fn dispatch(expected: i64) {
+    assert_eq!(sql("SELECT sched.dispatch_due()"), expected.to_string());
+}
+
+/// The state of a schedule.
+pub fn state(name: &str) -> String {
+    sql(&format!("SELECT state FROM sched.schedules WHERE schedule_name = {}", quote(name)))
+}
+
+/// Whether a schedule is armed for a time that is still to come.
+pub fn armed(name: &str) -> String {
+    sql(&format!(
+        "SELECT state = 'armed' AND next_plan_time > clock_timestamp() AND next_fire_at >= next_plan_time
+           FROM sched.schedules WHERE schedule_name = {}",
+        quote(name)
+    ))
+}
+
 /// Lets time pass: every time that was stored moves into the past. Schedules with starts_at or ends_at would get a new
 /// baseline from it, so do not mix the two.
 pub fn time_passes(interval: &str) {

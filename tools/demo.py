@@ -2,6 +2,7 @@
 database, `show` shows what happens in it."""
 
 import csv
+import logging
 import os
 import shutil
 import signal
@@ -242,6 +243,7 @@ def paragraph(text, **indents):
 def main():
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: sys.exit(128 + number))
+    logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # no word about a query that a signal interrupted
     try:
         if sys.argv[1] == "explain":
             paragraph(EXPLANATION)

@@ -81,6 +81,7 @@ clean_up() {
         kill "$show" 2>/dev/null || true
         wait "$show" || true
     fi
+    if [ "$result" -gt 128 ]; then say "stopping the server and removing its data"; fi
     if [ "$result" = 1 ]; then tail -n 20 "$folder"/log "$folder"/worker-*.log >&2 || true; fi
     if ! $kept; then remove_demo; fi
 }

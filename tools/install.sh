@@ -18,12 +18,16 @@ if ! [ -x "$pg_config" ]; then fail "no such program: $pg_config (say make insta
 tools/setup.sh pgrx
 version=$("$pg_config" --version | sed -E 's/^PostgreSQL ([0-9]+).*/\1/')
 folder=$("$pg_config" --pkglibdir)
-sudo=
-if [ ! -w "$folder" ]; then sudo=--sudo; fi
-say "building the extension for PostgreSQL $version and installing it in $folder"
-# shellcheck disable=SC2086 # empty or one word
-PGRX_PG_CONFIG_PATH=$pg_config cargo pgrx install --release $sudo --pg-config "$pg_config" \
+say "building the extension for PostgreSQL $version (about 4 minutes)"
+built=$CARGO_TARGET_DIR/package
+rm -rf "$built"
+PGRX_PG_CONFIG_PATH=$pg_config quietly install cargo pgrx package --pg-config "$pg_config" --out-dir "$built" \
     --no-default-features --features "pg$version"
+
+say "installing it in $folder"
+# A running server has the old library mapped: it must be replaced, not overwritten.
+copy=(cp -r --no-preserve=all --remove-destination "$built/." /)
+if [ -w "$folder" ]; then "${copy[@]}"; else sudo "${copy[@]}"; fi
 cat <<END
 
 To start using it, add this to postgresql.conf and restart the server (the extension's worker starts with it):

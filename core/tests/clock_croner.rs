@@ -174,6 +174,10 @@ fn listed_differences_are_still_there() {
     differs("0 0 */2 * mon", "0 0 */2 * mon");
     // A range that covers everything is no star: one of the two fields is enough.
     differs("0 0 1-31 * mon,tue", "0 0 * * mon,tue");
+    // The seconds field plays no part in what is wild: at a gap the two differ.
+    let (new_york, spring) = ("America/New_York", 1_772_946_000); // 2026-03-08 00:00 EST
+    assert_eq!(ours("* 30 2 * * *", zone(new_york), spring, 1), [1_772_953_200]);
+    assert_ne!(theirs("* 30 2 * * *", new_york.parse().unwrap(), spring, 1), [1_772_953_200]);
     accepted_there_only("0 0 ? * *");
     accepted_there_only("0 0 1 * +mon");
     accepted_there_only("0 0 * * fri#L");

@@ -112,6 +112,13 @@ fn new_york() {
         "2026-03-07 02:30-05",
         Some("skipped by DST: fires at 03:00 instead of 02:30"),
     );
+    // The end of a gap is a whole second, whatever the fraction of the time that is missing.
+    check(
+        zone,
+        "every 1 day from 2026-03-07 02:30:00.5",
+        "2026-03-07 12:00-05",
+        &["2026-03-08 03:00:00-04", "2026-03-09 02:30:00.5-04"],
+    );
 }
 
 /// Source: EU directive 2000/84/EC (01:00 UTC on the last Sunday of March and October).
