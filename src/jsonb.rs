@@ -22,6 +22,19 @@ impl Jsonb {
     }
 }
 
+impl Jsonb {
+    /// JSON text as jsonb; Postgres raises where it is none.
+    pub fn parse(text: &str) -> Jsonb {
+        let text = std::ffi::CString::new(text).unwrap_or_default();
+        // SAFETY: jsonb_in takes a C string and returns a plain varlena in the current memory context.
+        let parsed = unsafe {
+            pgrx::direct_function_call_as_datum(pg_sys::jsonb_in, &[Some(pg_sys::Datum::from(text.as_ptr()))])
+                .and_then(|datum| Jsonb::from_polymorphic_datum(datum, false, pg_sys::JSONBOID))
+        };
+        parsed.unwrap_or_else(Jsonb::empty)
+    }
+}
+
 impl FromDatum for Jsonb {
     unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, _: pg_sys::Oid) -> Option<Jsonb> {
         if is_null {

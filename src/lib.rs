@@ -42,6 +42,11 @@ extension_sql_file!("../sql/schema/90_grants.sql", name = "grants", finalize);
 #[pg_guard]
 #[allow(non_snake_case)]
 pub extern "C-unwind" fn _PG_init() {
+    // SAFETY: no other thread reads the environment. With a backtrace the details of our errors would show source paths.
+    unsafe {
+        std::env::remove_var("RUST_BACKTRACE");
+        std::env::remove_var("RUST_LIB_BACKTRACE");
+    }
     guc::register();
     // SAFETY: reads globals of the process.
     let (preloading, upgrading) =

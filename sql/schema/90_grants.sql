@@ -5,6 +5,12 @@ COMMENT ON FUNCTION sched.drop_job IS
 'Drops a job; false where there was none. Errors: 2BP01 while schedules use it, 42501 (another role''s job).';
 COMMENT ON FUNCTION sched.create_schedule IS
 'Creates a schedule and returns its number. It fires for the first time at the first plan time after its creation. Errors: 42710 (the name is taken), 42704 (unknown job), 22023, 22007 or 22008 (clock, zone or another argument cannot be used), 22004 (NULL), 42501 (another role''s job).';
+COMMENT ON FUNCTION sched.create_schedules IS
+'Creates all schedules of a JSON array of objects with the arguments of create_schedule as keys, or none; returns how many. An error names the element and the key. Errors as create_schedule.';
+COMMENT ON FUNCTION sched.fire_now IS
+'Creates one extra execution of a schedule with the plan time now, whatever its state, and returns its id; its timer is untouched. Errors: 42704, 42501.';
+COMMENT ON FUNCTION sched.backfill IS
+'Creates the executions for the plan times of a schedule in [from_time, to_time) that the ledger lacks, and returns how many. Errors: 42704, 42501, 22023 (the clock cannot be read, an empty range).';
 COMMENT ON FUNCTION sched.alter_schedule IS
 'Changes a schedule; NULL leaves an argument as it is, reset names arguments that go back to their default. A new clock, zone or starts_at/ends_at is a new baseline: only later plan times fire. Errors as create_schedule, and 42704 for an unknown schedule.';
 COMMENT ON FUNCTION sched.drop_schedule IS
@@ -60,7 +66,8 @@ $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
         'GRANT SELECT ON sched.execution, sched.running, sched.failed, sched.history, sched.schedules TO %1$s;'
-        'GRANT EXECUTE ON FUNCTION sched.define_job, sched.drop_job, sched.create_schedule, sched.alter_schedule,'
+        'GRANT EXECUTE ON FUNCTION sched.define_job, sched.drop_job, sched.create_schedule, sched.create_schedules, sched.alter_schedule,'
+        '  sched.fire_now, sched.backfill,'
         '  sched.drop_schedule, sched.pause, sched.resume, sched.dispatch_due, sched.try_claim, sched.claim,'
         '  sched.heartbeat, sched.finish_success, sched.finish_failure, sched.import_crontab, sched.next_time,'
         '  sched.preview, sched.validate, sched.enqueue, sched.finish_success_many, sched.assert_lease,'

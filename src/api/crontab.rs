@@ -7,9 +7,12 @@ use scheduler_core::crontab::{self, Entry, Style};
 use crate::convert::{self, required};
 use crate::error::{or_raise, Failure, Outcome};
 use crate::guc;
-use crate::store::schedule::{self, Imported};
-use crate::store::{job, role, session};
+use crate::jsonb::Jsonb;
+use crate::store::schedule::Definition;
+use crate::store::{job, role, schedule_bulk, session, Session};
 use crate::zone::ServerZone;
+
+use super::schedule::defaults;
 
 /// The job and the queue of everything that was imported.
 const CRONTAB: &str = "crontab";
@@ -60,7 +63,13 @@ fn import(text: &str, style: Style, zone: &str) -> Outcome<Vec<ImportedLine>> {
         });
         match read {
             Ok((schedule, command)) => {
-                rows.push((number, Some(schedule.name.clone()), Some(schedule.clock.clone()), Some(command), None));
+                rows.push((
+                    number,
+                    Some(schedule.schedule_name.clone()),
+                    Some(schedule.clock.clone()),
+                    Some(command),
+                    None,
+                ));
                 schedules.push(schedule);
             }
             Err(reason) => rows.push((number, None, None, None, Some(reason))),
@@ -71,25 +80,37 @@ fn import(text: &str, style: Style, zone: &str) -> Outcome<Vec<ImportedLine>> {
     }
     let caller = role::caller();
     session(|session| {
-        match job::read(session, CRONTAB) {
-            Some(known) if !role::may_act_for(caller, known.owner) => return Err(Failure::not_owner("job", CRONTAB)),
-            Some(_) => {}
-            None => {
-                let written = job::write(session, crontab_job(), caller);
-                if !written {
-                    return Err(Failure::not_owner("job", CRONTAB));
-                }
-            }
+        let job_name = job_of(session, caller)?;
+        for schedule in &mut schedules {
+            schedule.job_name.clone_from(&job_name);
+            schedule.schedule_name = schedule.schedule_name.replacen(CRONTAB, &job_name, 1);
+            schedule.scope_id.clone_from(&schedule.schedule_name);
         }
-        schedule::import(session, schedules, CRONTAB, convert::now());
-        Ok(())
+        for row in rows.iter_mut() {
+            row.1 = row.1.as_ref().map(|name| name.replacen(CRONTAB, &job_name, 1));
+        }
+        schedule_bulk::insert(session, schedules, convert::now());
+        Outcome::Ok(())
     })?;
     Ok(rows)
 }
 
-fn crontab_job() -> job::Definition {
+/// The job of the caller's crontabs: `crontab`, or `crontab/ROLE` where another role has that name already.
+fn job_of(session: &Session, caller: pg_sys::Oid) -> Outcome<String> {
+    for job_name in [CRONTAB.to_owned(), format!("{CRONTAB}/{}", role::name(caller))] {
+        match job::read(session, &job_name) {
+            Some(known) if role::may_act_for(caller, known.owner) => return Ok(job_name),
+            Some(_) => {}
+            None if job::write(session, crontab_job(&job_name), caller) => return Ok(job_name),
+            None => {}
+        }
+    }
+    Err(Failure::not_owner("job", CRONTAB))
+}
+
+fn crontab_job(job_name: &str) -> job::Definition {
     job::Definition {
-        job_name: CRONTAB.to_owned(),
+        job_name: job_name.to_owned(),
         kind: "pull".to_owned(),
         command: None,
         queue: CRONTAB.to_owned(),
@@ -103,7 +124,7 @@ fn crontab_job() -> job::Definition {
 }
 
 /// One entry as a schedule, and its command.
-fn imported(entry: Entry, zone: &str) -> Outcome<(Imported, String)> {
+fn imported(entry: Entry, zone: &str) -> Outcome<(Definition, String)> {
     let time_zone = entry.time_zone.unwrap_or_else(|| zone.to_owned());
     ServerZone::find(&time_zone)?;
     let mut payload = serde_json::json!({
@@ -114,6 +135,9 @@ fn imported(entry: Entry, zone: &str) -> Outcome<(Imported, String)> {
     if let (Some(stdin), Some(object)) = (entry.stdin, payload.as_object_mut()) {
         object.insert("stdin".to_owned(), stdin.into());
     }
-    let schedule = Imported { name: entry.name, clock: entry.clock, time_zone, payload: payload.to_string() };
+    let schedule = Definition {
+        payload: Jsonb::parse(&payload.to_string()),
+        ..defaults(entry.name, entry.clock, CRONTAB.to_owned(), Some(time_zone), None)
+    };
     Ok((schedule, entry.command))
 }

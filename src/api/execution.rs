@@ -11,7 +11,7 @@ use crate::dispatch;
 use crate::error::{or_raise, Failure, Outcome};
 use crate::guc;
 use crate::jsonb::Jsonb;
-use crate::store::execution::{self, Lease, NewExecution, QueueClaim, Terms};
+use crate::store::execution::{self, Batch, Lease, NewExecution, QueueClaim, Terms};
 use crate::store::{job, key_lock, role, session, Session};
 use crate::worker::wake;
 
@@ -176,13 +176,22 @@ fn enqueue(
         let caller = role::caller();
         let [job_name, scope_kind, scope_id] = &names;
         session(|session| {
-            let job = usable_job(session, job_name, caller)?;
+            usable_job(session, job_name, caller)?;
             let key = scope_key(job_name, scope_kind, scope_id);
             let plan = convert::timestamp(plan_time);
-            let new = new_execution(job.as_ref(), key, &names, plan, caller);
-            if let Some(id) = execution::enqueue(session, &new, payload) {
-                dispatch::notify(session, vec![new.queue.to_owned()]);
-                return Ok(id);
+            let batch = Batch {
+                key,
+                job_name,
+                scope_kind,
+                scope_id,
+                plan_times: vec![plan],
+                payload,
+                origin: "enqueue",
+                caller,
+                schedule: None,
+            };
+            if let Some(id) = dispatch::insert(session, batch, convert::now()).ids.first() {
+                return Ok(*id);
             }
             let Some(known) = execution::by_key(session, key, plan, convert::now()) else {
                 return Err(Failure::new(

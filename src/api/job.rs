@@ -53,12 +53,7 @@ fn backoff(waits: Vec<Option<Interval>>) -> Outcome<Vec<Interval>> {
 }
 
 fn check(job: &job::Definition) -> Outcome<()> {
-    if job.kind != "pull" {
-        return Err(Failure::invalid(
-            format!("unknown kind \"{}\"", job.kind),
-            "Use 'pull': an application claims the executions.",
-        ));
-    }
+    check_kind(job)?;
     at_least_one("max_attempts", job.max_attempts)?;
     let run = optional_duration("run_timeout", job.run_timeout, Zero::Refused)?;
     let stale = optional_duration("stale_timeout", job.stale_timeout, Zero::Refused)?;
@@ -70,6 +65,30 @@ fn check(job: &job::Definition) -> Outcome<()> {
         ));
     }
     Ok(())
+}
+
+/// The longest channel that NOTIFY takes, in bytes.
+const MAX_CHANNEL_BYTES: usize = 63;
+
+fn check_kind(job: &job::Definition) -> Outcome<()> {
+    match job.kind.as_str() {
+        "pull" | "log" => Ok(()),
+        "notify" => match job.command.as_deref() {
+            Some(channel) if !channel.is_empty() && channel.len() <= MAX_CHANNEL_BYTES => Ok(()),
+            Some(channel) => Err(Failure::invalid(
+                format!("command \"{channel}\" is not a channel that NOTIFY takes"),
+                format!("Pass a channel name of 1 to {MAX_CHANNEL_BYTES} bytes as command."),
+            )),
+            None => Err(Failure::invalid(
+                "a job of kind \"notify\" needs a command",
+                "Pass the channel to notify, for example command => 'reports'.",
+            )),
+        },
+        kind => Err(Failure::invalid(
+            format!("unknown kind \"{kind}\""),
+            "Use 'pull' (an application claims the executions), 'notify' (pg_notify(command, payload)) or 'log' (a line in the server's log).",
+        )),
+    }
 }
 
 /// `22023` below 1.

@@ -9,3 +9,5 @@ pub mod internal;
 mod job;
 mod lease;
 mod schedule;
+mod schedule_bulk;
+mod schedule_runs;

@@ -38,28 +38,59 @@ fn create_schedule(
     enabled: default!(Option<bool>, "true"),
 ) -> i64 {
     or_raise((|| {
-        let schedule_name = convert::name("schedule_name", schedule_name)?;
         create(Definition {
-            clock: required("clock", clock)?,
-            time_zone: time_zone.unwrap_or_else(guc::time_zone),
-            job_name: convert::name("job_name", job_name)?,
             payload: required("payload", payload)?,
-            scope_kind: convert::name("scope_kind", scope_kind)?,
-            scope_id: scope_id.unwrap_or_else(|| schedule_name.clone()),
-            schedule_name,
+            scope_kind: required("scope_kind", scope_kind)?,
             catch_up: required("catch_up", catch_up)?,
-            catch_up_window,
             max_plans_per_tick: required("max_plans_per_tick", max_plans_per_tick)?,
             rearm: required("rearm", rearm)?,
             overlap: required("overlap", overlap)?,
             delay: required("delay", delay)?,
             jitter: required("jitter", jitter)?,
-            starts_at,
-            ends_at,
             ownership: required("ownership", ownership)?,
             enabled: required("enabled", enabled)?,
+            catch_up_window,
+            starts_at,
+            ends_at,
+            ..defaults(
+                required("schedule_name", schedule_name)?,
+                required("clock", clock)?,
+                required("job_name", job_name)?,
+                time_zone,
+                scope_id,
+            )
         })
     })())
+}
+
+/// A schedule with the default of every argument that has one.
+pub fn defaults(
+    schedule_name: String,
+    clock: String,
+    job_name: String,
+    time_zone: Option<String>,
+    scope_id: Option<String>,
+) -> Definition {
+    Definition {
+        scope_id: scope_id.unwrap_or_else(|| schedule_name.clone()),
+        schedule_name,
+        clock,
+        job_name,
+        time_zone: time_zone.unwrap_or_else(guc::time_zone),
+        payload: Jsonb::empty(),
+        scope_kind: "schedule".to_owned(),
+        catch_up: "latest_only".to_owned(),
+        catch_up_window: None,
+        max_plans_per_tick: 100,
+        rearm: "on_dispatch".to_owned(),
+        overlap: "allow".to_owned(),
+        delay: convert::interval(0),
+        jitter: convert::interval(0),
+        starts_at: None,
+        ends_at: None,
+        ownership: "owned".to_owned(),
+        enabled: true,
+    }
 }
 
 fn create(definition: Definition) -> Outcome<i64> {
@@ -73,36 +104,55 @@ fn create(definition: Definition) -> Outcome<i64> {
 
 /// Everything about a schedule that can be wrong by itself.
 fn check(schedule: &Definition) -> Outcome<()> {
-    convert::name("scope_id", Some(schedule.scope_id.clone()))?;
-    convert::clock(&schedule.clock)?;
-    ServerZone::find(&schedule.time_zone)?;
-    catch_up_of(&schedule.catch_up)?;
-    rearm_of(&schedule.rearm)?;
-    overlap_of(&schedule.overlap)?;
-    at_least_one("max_plans_per_tick", schedule.max_plans_per_tick)?;
-    convert::optional_duration("catch_up_window", schedule.catch_up_window, Zero::Refused)?;
-    convert::duration("delay", schedule.delay, Zero::Allowed)?;
-    convert::duration("jitter", schedule.jitter, Zero::Allowed)?;
-    let starts_at = convert::optional_instant("starts_at", schedule.starts_at)?;
-    let ends_at = convert::optional_instant("ends_at", schedule.ends_at)?;
-    if let (Some(starts_at), Some(ends_at)) = (starts_at, ends_at) {
-        if starts_at >= ends_at {
+    check_keys(schedule).map_err(|(_, failure)| failure)
+}
+
+/// The same, with the argument that is at fault.
+pub fn check_keys(schedule: &Definition) -> Result<(), (&'static str, Failure)> {
+    let window = || {
+        let starts_at = convert::optional_instant("starts_at", schedule.starts_at)?;
+        let ends_at = convert::optional_instant("ends_at", schedule.ends_at)?;
+        if starts_at.zip(ends_at).is_some_and(|(starts_at, ends_at)| starts_at >= ends_at) {
             return Err(Failure::invalid(
                 "starts_at must be before ends_at",
                 "starts_at is the first instant that may be a plan time, ends_at the first that may no longer be one.",
             ));
         }
-    }
-    if !matches!(schedule.ownership.as_str(), "owned" | "external") {
-        return Err(Failure::invalid(
-            format!("unknown ownership \"{}\"", schedule.ownership),
+        Ok(())
+    };
+    let ownership = || match schedule.ownership.as_str() {
+        "owned" | "external" => Ok(()),
+        other => Err(Failure::invalid(
+            format!("unknown ownership \"{other}\""),
             "Use 'owned' (dispatched here) or 'external' (another scheduler fires it).",
-        ));
-    }
-    Ok(())
+        )),
+    };
+    let wait = |argument, value| convert::duration(argument, value, Zero::Allowed).map(drop);
+    let name = |argument, value: &String| convert::name(argument, Some(value.clone())).map(drop);
+    let results = [
+        ("schedule_name", name("schedule_name", &schedule.schedule_name)),
+        ("clock", convert::clock(&schedule.clock).map(drop)),
+        ("job_name", name("job_name", &schedule.job_name)),
+        ("time_zone", ServerZone::find(&schedule.time_zone).map(drop)),
+        ("scope_kind", name("scope_kind", &schedule.scope_kind)),
+        ("scope_id", name("scope_id", &schedule.scope_id)),
+        ("catch_up", catch_up_of(&schedule.catch_up).map(drop)),
+        (
+            "catch_up_window",
+            convert::optional_duration("catch_up_window", schedule.catch_up_window, Zero::Refused).map(drop),
+        ),
+        ("max_plans_per_tick", at_least_one("max_plans_per_tick", schedule.max_plans_per_tick).map(drop)),
+        ("rearm", rearm_of(&schedule.rearm).map(drop)),
+        ("overlap", overlap_of(&schedule.overlap).map(drop)),
+        ("delay", wait("delay", schedule.delay)),
+        ("jitter", wait("jitter", schedule.jitter)),
+        ("starts_at", window()),
+        ("ownership", ownership()),
+    ];
+    results.into_iter().try_for_each(|(key, result)| result.map_err(|failure| (key, failure)))
 }
 
-fn check_job(session: &Session, job_name: &str, caller: pg_sys::Oid) -> Outcome<()> {
+pub fn check_job(session: &Session, job_name: &str, caller: pg_sys::Oid) -> Outcome<()> {
     let Some(known) = job::read(session, job_name) else {
         return Err(Failure::unknown("job", job_name, "Define it first with sched.define_job."));
     };
@@ -112,7 +162,7 @@ fn check_job(session: &Session, job_name: &str, caller: pg_sys::Oid) -> Outcome<
     Ok(())
 }
 
-fn duplicate(name: &str) -> Failure {
+pub fn duplicate(name: &str) -> Failure {
     Failure::new(
         PgSqlErrorCode::ERRCODE_DUPLICATE_OBJECT,
         format!("schedule \"{name}\" already exists"),
@@ -120,8 +170,8 @@ fn duplicate(name: &str) -> Failure {
     )
 }
 
-/// The schedule of this name, locked, if the caller may change it; `42704`, `42501`.
-fn lock(session: &Session, name: &str, caller: pg_sys::Oid) -> Outcome<Locked> {
+/// The schedule of this name, locked against other edits, if the caller may change it; `42704`, `42501`.
+pub fn find(session: &Session, name: &str, caller: pg_sys::Oid) -> Outcome<Locked> {
     let found = schedule::lock(session, name)
         .ok_or_else(|| Failure::unknown("schedule", name, "Look for its name in the view sched.schedules."))?;
     // Without its job nobody but a superuser can be known to own it.
@@ -192,22 +242,23 @@ fn alter_schedule(
 /// One entry of `reset`: the argument goes back to the default of create_schedule; `22023` where it has none.
 fn reset_argument(mut schedule: Definition, argument: Option<String>) -> Outcome<Definition> {
     let argument = required("an element of reset", argument)?;
+    let new = defaults(schedule.schedule_name.clone(), String::new(), String::new(), None, None);
     match argument.as_str() {
-        "time_zone" => schedule.time_zone = guc::time_zone(),
-        "payload" => schedule.payload = Jsonb::empty(),
-        "scope_kind" => schedule.scope_kind = "schedule".to_owned(),
-        "scope_id" => schedule.scope_id.clone_from(&schedule.schedule_name),
-        "catch_up" => schedule.catch_up = "latest_only".to_owned(),
-        "catch_up_window" => schedule.catch_up_window = None,
-        "max_plans_per_tick" => schedule.max_plans_per_tick = 100,
-        "rearm" => schedule.rearm = "on_dispatch".to_owned(),
-        "overlap" => schedule.overlap = "allow".to_owned(),
-        "delay" => schedule.delay = convert::interval(0),
-        "jitter" => schedule.jitter = convert::interval(0),
-        "starts_at" => schedule.starts_at = None,
-        "ends_at" => schedule.ends_at = None,
-        "ownership" => schedule.ownership = "owned".to_owned(),
-        "enabled" => schedule.enabled = true,
+        "time_zone" => schedule.time_zone = new.time_zone,
+        "payload" => schedule.payload = new.payload,
+        "scope_kind" => schedule.scope_kind = new.scope_kind,
+        "scope_id" => schedule.scope_id = new.scope_id,
+        "catch_up" => schedule.catch_up = new.catch_up,
+        "catch_up_window" => schedule.catch_up_window = new.catch_up_window,
+        "max_plans_per_tick" => schedule.max_plans_per_tick = new.max_plans_per_tick,
+        "rearm" => schedule.rearm = new.rearm,
+        "overlap" => schedule.overlap = new.overlap,
+        "delay" => schedule.delay = new.delay,
+        "jitter" => schedule.jitter = new.jitter,
+        "starts_at" => schedule.starts_at = new.starts_at,
+        "ends_at" => schedule.ends_at = new.ends_at,
+        "ownership" => schedule.ownership = new.ownership,
+        "enabled" => schedule.enabled = new.enabled,
         other => {
             return Err(Failure::invalid(
                 format!("cannot reset \"{other}\""),
@@ -222,7 +273,7 @@ fn reset_argument(mut schedule: Definition, argument: Option<String>) -> Outcome
 fn edit(name: &str, change: impl FnOnce(Definition) -> Outcome<Definition>) -> Outcome<()> {
     let caller = role::caller();
     session(|session| {
-        let Locked { schedule_id, definition, .. } = lock(session, name, caller)?;
+        let Locked { schedule_id, definition, .. } = find(session, name, caller)?;
         let (old_job, old_rearm, old_overlap) =
             (definition.job_name.clone(), definition.rearm.clone(), definition.overlap.clone());
         let new = change(definition)?;
@@ -268,7 +319,7 @@ fn drop_schedule(schedule_name: Option<String>, cancel_pending: default!(Option<
             if !schedule::exists(session, &name) {
                 return Ok(false);
             }
-            let found = lock(session, &name, caller)?;
+            let found = find(session, &name, caller)?;
             if required("cancel_pending", cancel_pending)? {
                 schedule::cancel_pending(session, found.schedule_id, convert::now());
             }

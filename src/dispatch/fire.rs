@@ -9,7 +9,7 @@ use crate::convert;
 use crate::dispatch::arm::{armed, parked};
 use crate::dispatch::policy::Usable;
 use crate::error::{self, Failure};
-use crate::store::timer::{self, NewTimer, Snapshot};
+use crate::store::timer::{self, Fired, NewTimer, Snapshot};
 use crate::store::Session;
 use crate::subtransaction;
 
@@ -38,9 +38,11 @@ pub fn fire_due(session: &Session, now: Instant, limit: i64) -> (i64, usize) {
         .iter()
         .map(|snapshot| (snapshot.schedule_id, snapshot.timer.as_ref().map_or(0, |timer| timer.error_count)))
         .collect();
-    let (fired, queues) = fire_batch(session, moves, &errors, now);
-    super::notify(session, queues);
-    (fired, due.len())
+    let mut fired = fire_batch(session, moves, &errors, now);
+    fired.queues.sort_unstable();
+    fired.queues.dedup();
+    super::announce(session, fired.queues, &fired.log);
+    (fired.count, due.len())
 }
 
 enum Decision {
@@ -85,24 +87,23 @@ fn decide(snapshot: &Snapshot, now: Instant) -> Decision {
     Decision::Move(Box::new(new))
 }
 
-fn fire_batch(session: &Session, mut batch: Vec<NewTimer>, errors: &[(i64, i32)], now: Instant) -> (i64, Vec<String>) {
-    let Some(first) = batch.first().map(|timer| timer.schedule_id) else { return (0, Vec::new()) };
+fn fire_batch(session: &Session, mut batch: Vec<NewTimer>, errors: &[(i64, i32)], now: Instant) -> Fired {
+    let Some(first) = batch.first().map(|timer| timer.schedule_id) else { return Fired::default() };
     let copy: Vec<NewTimer> = batch.clone();
     match subtransaction::run(|| timer::fire(session, copy, now)) {
         Ok(fired) => fired,
         Err(message) if batch.len() == 1 => {
             failed(session, first, &message, errors, now);
-            (0, Vec::new())
+            Fired::default()
         }
         Err(_) => {
             let rest = batch.split_off(batch.len() / 2);
-            let (mut count, mut queues) = fire_batch(session, batch, errors, now);
-            let (more, others) = fire_batch(session, rest, errors, now);
-            count += more;
-            queues.extend(others);
-            queues.sort_unstable();
-            queues.dedup();
-            (count, queues)
+            let mut fired = fire_batch(session, batch, errors, now);
+            let more = fire_batch(session, rest, errors, now);
+            fired.count += more.count;
+            fired.queues.extend(more.queues);
+            fired.log.extend(more.log);
+            fired
         }
     }
 }

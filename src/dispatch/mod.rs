@@ -13,8 +13,26 @@ pub use policy::{catch_up_of, overlap_of, rearm_of};
 pub use prune::Pruner;
 pub use sweep::{end_of, end_runs, promote_retries, sweep_stale, EndedRuns};
 
+use scheduler_core::Instant;
+
 use crate::guc;
+use crate::store::execution::{self, Batch, Inserted};
 use crate::store::{timer, Session};
+
+/// Inserts executions that are not due plans, and does what their kind calls for.
+pub fn insert(session: &Session, batch: Batch, now: Instant) -> Inserted {
+    let inserted = execution::insert(session, batch, now);
+    announce(session, inserted.queues.clone(), &inserted.log);
+    inserted
+}
+
+/// What follows from new executions: the queues hear of them, and jobs of kind log write their lines.
+fn announce(session: &Session, queues: Vec<String>, lines: &[String]) {
+    notify(session, queues);
+    for line in lines {
+        pgrx::log!("scheduler: {line}");
+    }
+}
 
 /// Tells the queues that something became claimable, once for each queue and transaction.
 pub fn notify(session: &Session, queues: Vec<String>) {

@@ -272,40 +272,80 @@ pub fn claim<'s>(session: &'s Session, claim: QueueClaim, now: Instant) -> Rows<
     )
 }
 
-/// The execution of this key, inserted as PENDING; `None` where it exists.
-pub fn enqueue(session: &Session, new: &NewExecution, payload: Jsonb) -> Option<Uuid> {
+/// Executions that are not a schedule's due plans: enqueued, fired by hand, backfilled.
+pub struct Batch<'a> {
+    /// The hash of job and scope.
+    pub key: Uuid,
+    /// The job.
+    pub job_name: &'a str,
+    /// The scope.
+    pub scope_kind: &'a str,
+    /// The scope.
+    pub scope_id: &'a str,
+    /// Their plan times.
+    pub plan_times: Vec<TimestampWithTimeZone>,
+    /// What they carry.
+    pub payload: Jsonb,
+    /// `enqueue`, `manual` or `backfill`.
+    pub origin: &'a str,
+    /// Who owns them where the job was never defined.
+    pub caller: Oid,
+    /// Their schedule.
+    pub schedule: Option<(i64, &'a str)>,
+}
+
+/// What inserting executions calls for.
+#[derive(Default)]
+pub struct Inserted {
+    /// How many there were.
+    pub count: i64,
+    /// Their ids, by plan time.
+    pub ids: Vec<Uuid>,
+    /// Queues in which something became claimable.
+    pub queues: Vec<String>,
+    /// Lines for the server's log (jobs of kind log).
+    pub log: Vec<String>,
+}
+
+/// Inserts those that the ledger does not hold.
+pub fn insert(session: &Session, batch: Batch, now: Instant) -> Inserted {
     statement!(
-        ENQUEUE = "enqueue"(
+        EXECUTIONS_INSERT = "executions_insert"(
             UUIDOID,
             TEXTOID,
             TEXTOID,
             TEXTOID,
-            TIMESTAMPTZOID,
-            TEXTOID,
-            INT4OID,
+            TIMESTAMPTZARRAYOID,
             JSONBOID,
-            INT4OID,
-            BOOLOID,
-            REGROLEOID
+            TEXTOID,
+            REGROLEOID,
+            INT8OID,
+            TEXTOID,
+            TIMESTAMPTZOID
         )
     );
-    let rows = ENQUEUE.run(
+    let rows = EXECUTIONS_INSERT.run(
         session,
         arguments![
-            new.key,
-            new.job_name,
-            new.scope_kind,
-            new.scope_id,
-            new.plan_time,
-            new.queue,
-            new.priority,
-            payload,
-            new.max_attempts,
-            new.allow_stale_reentry,
-            new.owner
+            batch.key,
+            batch.job_name,
+            batch.scope_kind,
+            batch.scope_id,
+            batch.plan_times,
+            batch.payload,
+            batch.origin,
+            batch.caller,
+            batch.schedule.map(|schedule| schedule.0),
+            batch.schedule.map(|schedule| schedule.1),
+            timestamp(now)
         ],
     );
-    rows.first().map(|row| row.must(1))
+    rows.first().map_or(Inserted::default(), |row| Inserted {
+        count: row.must(1),
+        ids: row.get(2).unwrap_or_default(),
+        queues: row.get(3).unwrap_or_default(),
+        log: row.get(5).unwrap_or_default(),
+    })
 }
 
 /// Where an execution stands, and who owns it.

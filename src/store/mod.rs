@@ -7,6 +7,7 @@ pub mod key_lock;
 pub mod lease;
 pub mod role;
 pub mod schedule;
+pub mod schedule_bulk;
 pub mod session;
 pub mod timer;
 

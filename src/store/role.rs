@@ -82,3 +82,16 @@ pub fn is_superuser(role: Oid) -> bool {
     // SAFETY: a syscache look-up inside a transaction.
     unsafe { pg_sys::superuser_arg(role) }
 }
+
+/// The name of `role`, or its number where it was dropped.
+pub fn name(role: Oid) -> String {
+    // SAFETY: returns a palloc'd C string or NULL.
+    unsafe {
+        let name = pg_sys::GetUserNameFromId(role, true);
+        if name.is_null() {
+            role.to_u32().to_string()
+        } else {
+            std::ffi::CStr::from_ptr(name).to_string_lossy().into_owned()
+        }
+    }
+}

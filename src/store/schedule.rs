@@ -58,6 +58,8 @@ pub struct Locked {
     pub definition: Definition,
     /// The owner of its job; `None` where the job's row is gone.
     pub owner: Option<Oid>,
+    /// The anchor of `every`.
+    pub created_at: TimestampWithTimeZone,
 }
 
 /// Inserts; false where the name is taken.
@@ -190,6 +192,7 @@ pub fn lock(session: &Session, schedule_name: &str) -> Option<Locked> {
             enabled: row.must(18),
         },
         owner: row.get(19),
+        created_at: row.must(20),
     })
 }
 
@@ -215,33 +218,4 @@ pub fn cancel_pending(session: &Session, schedule_id: i64, now: Instant) {
 pub fn await_unfinished(session: &Session, schedule_id: i64) {
     statement!(SCHEDULE_AWAIT_UNFINISHED = "schedule_await_unfinished"(INT8OID));
     SCHEDULE_AWAIT_UNFINISHED.run(session, arguments![schedule_id]);
-}
-
-/// One line of a crontab as a schedule.
-pub struct Imported {
-    /// The schedule's name.
-    pub name: String,
-    /// Its clock.
-    pub clock: String,
-    /// Its zone.
-    pub time_zone: String,
-    /// Command, user and environment, as JSON text.
-    pub payload: String,
-}
-
-/// Inserts the schedules whose names are free.
-pub fn import(session: &Session, lines: Vec<Imported>, job_name: &str, now: Instant) {
-    statement!(
-        SCHEDULE_IMPORT =
-            "schedule_import"(TEXTARRAYOID, TEXTARRAYOID, TEXTARRAYOID, TEXTARRAYOID, TEXTOID, TIMESTAMPTZOID)
-    );
-    let mut columns = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for line in lines {
-        columns.0.push(line.name);
-        columns.1.push(line.clock);
-        columns.2.push(line.time_zone);
-        columns.3.push(line.payload);
-    }
-    SCHEDULE_IMPORT
-        .run(session, arguments![columns.0, columns.1, columns.2, columns.3, job_name, convert::timestamp(now)]);
 }

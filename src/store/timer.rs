@@ -256,8 +256,19 @@ pub fn arm(session: &Session, timers: Vec<NewTimer>, dropped: Vec<i64>, change_i
     );
 }
 
-/// Inserts the executions of a batch and moves its timers on: how many were inserted, and their queues.
-pub fn fire(session: &Session, timers: Vec<NewTimer>, now: Instant) -> (i64, Vec<String>) {
+/// What a batch of due timers led to.
+#[derive(Default)]
+pub struct Fired {
+    /// How many executions were inserted.
+    pub count: i64,
+    /// Queues in which something became claimable.
+    pub queues: Vec<String>,
+    /// Lines for the server's log (jobs of kind log).
+    pub log: Vec<String>,
+}
+
+/// Inserts the executions of a batch and moves its timers on.
+pub fn fire(session: &Session, timers: Vec<NewTimer>, now: Instant) -> Fired {
     statement!(
         TIMERS_FIRE = "timers_fire"(
             INT8ARRAYOID,
@@ -292,7 +303,11 @@ pub fn fire(session: &Session, timers: Vec<NewTimer>, now: Instant) -> (i64, Vec
             timestamp(now)
         ],
     );
-    rows.first().map_or((0, Vec::new()), |row| (row.must(1), row.get(2).unwrap_or_default()))
+    rows.first().map_or(Fired::default(), |row| Fired {
+        count: row.must(1),
+        queues: row.get(2).unwrap_or_default(),
+        log: row.get(4).unwrap_or_default(),
+    })
 }
 
 /// Parks these schedules, each with its reason.

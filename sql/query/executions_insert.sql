@@ -1,0 +1,27 @@
+-- Executions of one job and scope; those that the ledger holds already are left alone. A pull job's become claimable; notify
+-- and log jobs are done at once. How many were inserted, their ids, and what is to be logged. Columns as timers_fire.
+-- $1 key, $2 job_name, $3 scope_kind, $4 scope_id, $5 plan_times, $6 payload, $7 origin, $8 owner where no job was defined,
+-- $9 schedule_id, $10 schedule_name, $11 now
+WITH added AS (
+    INSERT INTO sched.ledger (key, job_name, scope_kind, scope_id, plan_time, queue, priority, payload, max_attempts,
+                              allow_stale_reentry, origin, owner, schedule_id, schedule_name,
+                              status, attempt, started_at, finished_at, result)
+    SELECT $1, $2, $3, $4, p.plan_time, COALESCE(j.queue, 'default'), COALESCE(j.priority, 0), $6,
+           COALESCE(j.max_attempts, 1), COALESCE(j.allow_stale_reentry, true), $7, COALESCE(j.owner, $8), $9, $10,
+           CASE WHEN k.done THEN 'SUCCESS' ELSE 'PENDING' END, k.done::integer, CASE WHEN k.done THEN $11 END,
+           CASE WHEN k.done THEN $11 END, CASE WHEN k.done THEN '{}'::jsonb END
+      FROM unnest($5) AS p (plan_time)
+      LEFT JOIN sched.job j ON j.job_name = $2
+     CROSS JOIN LATERAL (SELECT COALESCE(j.kind IN ('notify', 'log'), false) AS done) AS k
+     ORDER BY p.plan_time
+        ON CONFLICT (key, plan_time) DO NOTHING
+    RETURNING id, queue, priority, plan_time, owner, status
+), claimable AS (
+    INSERT INTO sched.ready (queue, priority, plan_time, execution_id, owner)
+    SELECT a.queue, a.priority, a.plan_time, a.id, a.owner FROM added a WHERE a.status = 'PENDING'
+)
+SELECT count(*), array_agg(a.id ORDER BY a.plan_time), array_agg(DISTINCT a.queue) FILTER (WHERE a.status = 'PENDING'),
+       (SELECT count(pg_notify(j.command, $6::text)) FROM added d JOIN sched.job j ON j.job_name = $2 AND j.kind = 'notify'),
+       array_agg(format('%s at %s: %s', $2, a.plan_time, $6)) FILTER (WHERE j.kind = 'log')
+  FROM added a
+  LEFT JOIN sched.job j ON j.job_name = $2

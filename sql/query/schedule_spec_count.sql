@@ -1,0 +1,2 @@
+-- $1 specs
+SELECT jsonb_array_length($1)

@@ -1,0 +1,147 @@
+//! `create_schedules`: all of a JSON array, or nothing of it.
+
+use std::collections::HashSet;
+
+use pgrx::prelude::*;
+
+use crate::convert::{self, required};
+use crate::error::{or_raise, Failure, Outcome};
+use crate::jsonb::Jsonb;
+use crate::store::schedule::Definition;
+use crate::store::schedule_bulk::{self as store, Spec};
+use crate::store::{role, session, Session};
+use crate::subtransaction;
+
+use super::schedule::{check_job, check_keys, defaults, duplicate};
+
+/// The arguments of create_schedule.
+const KEYS: [&str; 18] = [
+    "schedule_name",
+    "clock",
+    "job_name",
+    "time_zone",
+    "payload",
+    "scope_kind",
+    "scope_id",
+    "catch_up",
+    "catch_up_window",
+    "max_plans_per_tick",
+    "rearm",
+    "overlap",
+    "delay",
+    "jitter",
+    "starts_at",
+    "ends_at",
+    "ownership",
+    "enabled",
+];
+/// Those whose JSON text has to be read as another type.
+const TYPED_KEYS: [&str; 7] =
+    ["catch_up_window", "max_plans_per_tick", "delay", "jitter", "starts_at", "ends_at", "enabled"];
+
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+fn create_schedules(specs: Option<Jsonb>) -> i64 {
+    or_raise((|| {
+        let specs = required("specs", specs)?;
+        let caller = role::caller();
+        session(|session| {
+            let schedules = read(session, &specs)?;
+            check_jobs(session, &schedules, caller)?;
+            let names: Vec<String> = schedules.iter().map(|schedule| schedule.schedule_name.clone()).collect();
+            let inserted = store::insert(session, schedules, convert::now());
+            let count = inserted.len();
+            if count < names.len() {
+                return Err(taken(&names, inserted));
+            }
+            Ok(i64::try_from(count).unwrap_or(i64::MAX))
+        })
+    })())
+}
+
+/// The failure as one of element `place` (1-based) and this key.
+fn at(place: usize, key: &str, failure: Failure) -> Failure {
+    Failure { message: format!("element {place}, key \"{key}\": {}", failure.message), ..failure }
+}
+
+fn read(session: &Session, specs: &Jsonb) -> Outcome<Vec<Definition>> {
+    if let Some((place, key)) = store::foreign_key(session, specs, &KEYS) {
+        let message = match key {
+            Some(key) => format!("element {place} has the unknown key \"{key}\""),
+            None => format!("element {place} is not an object"),
+        };
+        return Err(Failure::invalid(message, format!("An element is an object with keys of: {}.", KEYS.join(", "))));
+    }
+    let rows = subtransaction::run(|| store::read_specs(session, specs));
+    let rows = rows.map_err(|message| unreadable(session, specs, &message))?;
+    rows.into_iter()
+        .enumerate()
+        .map(|(index, spec)| {
+            let place = index + 1;
+            let definition = definition(spec).map_err(|(key, failure)| at(place, key, failure))?;
+            check_keys(&definition).map_err(|(key, failure)| at(place, key, failure))?;
+            Ok(definition)
+        })
+        .collect()
+}
+
+/// Which element and key it was that could not be read.
+fn unreadable(session: &Session, specs: &Jsonb, message: &str) -> Failure {
+    let hint = "Write it as create_schedule takes it, for example \"delay\": \"30 seconds\".";
+    for place in 1.. {
+        for key in TYPED_KEYS {
+            if let Err(message) = subtransaction::run(|| store::read_key(session, specs, place, key)) {
+                return at(usize::try_from(place).unwrap_or(0), key, Failure::invalid(message, hint));
+            }
+        }
+        if store::is_past_end(session, specs, place) {
+            break;
+        }
+        pgrx::check_for_interrupts!();
+    }
+    Failure::invalid(message, hint)
+}
+
+fn definition(spec: Spec) -> Result<Definition, (&'static str, Failure)> {
+    let given = |key: &'static str, value: Option<String>| required(key, value).map_err(|failure| (key, failure));
+    let base = defaults(
+        given("schedule_name", spec.schedule_name)?,
+        given("clock", spec.clock)?,
+        given("job_name", spec.job_name)?,
+        spec.time_zone,
+        spec.scope_id,
+    );
+    Ok(Definition {
+        payload: spec.payload.unwrap_or(base.payload),
+        scope_kind: spec.scope_kind.unwrap_or(base.scope_kind),
+        catch_up: spec.catch_up.unwrap_or(base.catch_up),
+        catch_up_window: spec.catch_up_window,
+        max_plans_per_tick: spec.max_plans_per_tick.unwrap_or(base.max_plans_per_tick),
+        rearm: spec.rearm.unwrap_or(base.rearm),
+        overlap: spec.overlap.unwrap_or(base.overlap),
+        delay: spec.delay.unwrap_or(base.delay),
+        jitter: spec.jitter.unwrap_or(base.jitter),
+        starts_at: spec.starts_at,
+        ends_at: spec.ends_at,
+        ownership: spec.ownership.unwrap_or(base.ownership),
+        enabled: spec.enabled.unwrap_or(base.enabled),
+        ..base
+    })
+}
+
+/// Every job that is named exists and is the caller's; each is looked at once.
+fn check_jobs(session: &Session, schedules: &[Definition], caller: pg_sys::Oid) -> Outcome<()> {
+    let mut seen = HashSet::new();
+    for (index, schedule) in schedules.iter().enumerate() {
+        if seen.insert(schedule.job_name.as_str()) {
+            check_job(session, &schedule.job_name, caller).map_err(|failure| at(index + 1, "job_name", failure))?;
+        }
+    }
+    Ok(())
+}
+
+/// The first name that was not free, in the table or in the array itself.
+fn taken(names: &[String], inserted: Vec<String>) -> Failure {
+    let mut free: HashSet<String> = inserted.into_iter().collect();
+    let place = names.iter().position(|name| !free.remove(name)).unwrap_or(0);
+    at(place + 1, "schedule_name", duplicate(names.get(place).map_or("", String::as_str)))
+}

@@ -1,0 +1,116 @@
+//! `fire_now`, `backfill`: executions of a schedule beside its timer.
+
+use pgrx::datum::{TimestampWithTimeZone, Uuid};
+use pgrx::prelude::*;
+use scheduler_core::clock::Timeline;
+use scheduler_core::Instant;
+
+use crate::convert::{self, required};
+use crate::dispatch;
+use crate::error::{or_raise, Failure, Outcome};
+use crate::store::execution::{Batch, Inserted};
+use crate::store::schedule::{Definition, Locked};
+use crate::store::{job, role, session, Session};
+use crate::zone::ServerZone;
+
+use super::internal::scope_key;
+use super::schedule;
+
+/// How many plan times one statement inserts.
+const CHUNK: usize = 10_000;
+
+/// Inserts executions of a schedule at these plan times.
+fn insert(
+    session: &Session,
+    schedule: &Locked,
+    origin: &str,
+    plan_times: Vec<TimestampWithTimeZone>,
+    caller: pg_sys::Oid,
+) -> Outcome<Inserted> {
+    let Definition { schedule_name, job_name, scope_kind, scope_id, payload, .. } = &schedule.definition;
+    if job::read(session, job_name).is_none() {
+        return Err(Failure::unknown("job", job_name, "Define it again with sched.define_job."));
+    }
+    let batch = Batch {
+        key: scope_key(job_name, scope_kind, scope_id),
+        job_name,
+        scope_kind,
+        scope_id,
+        plan_times,
+        payload: payload.clone(),
+        origin,
+        caller,
+        schedule: Some((schedule.schedule_id, schedule_name)),
+    };
+    Ok(dispatch::insert(session, batch, convert::now()))
+}
+
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+fn fire_now(schedule_name: Option<String>) -> Uuid {
+    or_raise((|| {
+        let name = convert::name("schedule_name", schedule_name)?;
+        let caller = role::caller();
+        session(|session| {
+            let schedule = schedule::find(session, &name, caller)?;
+            loop {
+                // The ledger may hold a plan of this very microsecond; the clock moves on.
+                let now = vec![convert::timestamp(convert::now())];
+                if let Some(id) = insert(session, &schedule, "manual", now, caller)?.ids.first() {
+                    return Ok(*id);
+                }
+                pgrx::check_for_interrupts!();
+            }
+        })
+    })())
+}
+
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+fn backfill(
+    schedule_name: Option<String>,
+    from_time: Option<TimestampWithTimeZone>,
+    to_time: Option<TimestampWithTimeZone>,
+) -> i64 {
+    or_raise((|| {
+        let name = convert::name("schedule_name", schedule_name)?;
+        let from = convert::instant("from_time", required("from_time", from_time)?)?;
+        let to = convert::instant("to_time", required("to_time", to_time)?)?;
+        if from >= to {
+            return Err(Failure::invalid(
+                "from_time must be before to_time",
+                "from_time is the first instant of the range, to_time the first after it.",
+            ));
+        }
+        let caller = role::caller();
+        session(|session| {
+            let schedule = schedule::find(session, &name, caller)?;
+            let clock = convert::clock(&schedule.definition.clock)?;
+            let zone = ServerZone::find(&schedule.definition.time_zone)?;
+            let timeline = clock.bind(&zone, convert::instant("created_at", schedule.created_at)?);
+            let (from, to) = within_window(&schedule.definition, from, to)?;
+            let mut plans = plans(&timeline, from, to);
+            let mut count = 0;
+            loop {
+                let chunk: Vec<_> = plans.by_ref().take(CHUNK).map(convert::timestamp).collect();
+                if chunk.is_empty() {
+                    return Ok(count);
+                }
+                count += insert(session, &schedule, "backfill", chunk, caller)?.count;
+                pgrx::check_for_interrupts!();
+            }
+        })
+    })())
+}
+
+/// The range cut to the schedule's starts_at and ends_at.
+fn within_window(schedule: &Definition, from: Instant, to: Instant) -> Outcome<(Instant, Instant)> {
+    let starts_at = convert::optional_instant("starts_at", schedule.starts_at)?;
+    let ends_at = convert::optional_instant("ends_at", schedule.ends_at)?;
+    Ok((starts_at.map_or(from, |start| start.max(from)), ends_at.map_or(to, |end| end.min(to))))
+}
+
+/// The plan times in [from, to), oldest first.
+fn plans<'t>(timeline: &'t Timeline<'t, ServerZone>, from: Instant, to: Instant) -> impl Iterator<Item = Instant> + 't {
+    let before = from.checked_add_micros(-1).unwrap_or(Instant::MIN);
+    std::iter::successors(timeline.next_after(before), |plan| timeline.next_after(*plan))
+        .take_while(move |plan| *plan < to)
+}

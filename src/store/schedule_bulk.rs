@@ -1,0 +1,152 @@
+//! Many schedules in one statement: from a JSON array, or from a crontab.
+
+use pgrx::datum::{Interval, TimestampWithTimeZone};
+use scheduler_core::Instant;
+
+use crate::arguments;
+use crate::convert;
+use crate::jsonb::Jsonb;
+use crate::statement;
+use crate::store::schedule::Definition;
+use crate::store::Session;
+
+/// An element of a JSON array of schedules: what it says, `None` where it says nothing.
+pub struct Spec {
+    /// As create_schedule has it.
+    pub schedule_name: Option<String>,
+    /// As create_schedule has it.
+    pub clock: Option<String>,
+    /// As create_schedule has it.
+    pub job_name: Option<String>,
+    /// As create_schedule has it.
+    pub time_zone: Option<String>,
+    /// As create_schedule has it.
+    pub payload: Option<Jsonb>,
+    /// As create_schedule has it.
+    pub scope_kind: Option<String>,
+    /// As create_schedule has it.
+    pub scope_id: Option<String>,
+    /// As create_schedule has it.
+    pub catch_up: Option<String>,
+    /// As create_schedule has it.
+    pub catch_up_window: Option<Interval>,
+    /// As create_schedule has it.
+    pub max_plans_per_tick: Option<i32>,
+    /// As create_schedule has it.
+    pub rearm: Option<String>,
+    /// As create_schedule has it.
+    pub overlap: Option<String>,
+    /// As create_schedule has it.
+    pub delay: Option<Interval>,
+    /// As create_schedule has it.
+    pub jitter: Option<Interval>,
+    /// As create_schedule has it.
+    pub starts_at: Option<TimestampWithTimeZone>,
+    /// As create_schedule has it.
+    pub ends_at: Option<TimestampWithTimeZone>,
+    /// As create_schedule has it.
+    pub ownership: Option<String>,
+    /// As create_schedule has it.
+    pub enabled: Option<bool>,
+}
+
+/// The elements in order; raises where a value cannot be read as its type.
+pub fn read_specs(session: &Session, specs: &Jsonb) -> Vec<Spec> {
+    statement!(SCHEDULE_SPECS = "schedule_specs"(JSONBOID));
+    let rows = SCHEDULE_SPECS.run(session, arguments![specs.clone()]);
+    rows.iter()
+        .map(|row| Spec {
+            schedule_name: row.get(1),
+            clock: row.get(2),
+            job_name: row.get(3),
+            time_zone: row.get(4),
+            payload: row.get(5),
+            scope_kind: row.get(6),
+            scope_id: row.get(7),
+            catch_up: row.get(8),
+            catch_up_window: row.get(9),
+            max_plans_per_tick: row.get(10),
+            rearm: row.get(11),
+            overlap: row.get(12),
+            delay: row.get(13),
+            jitter: row.get(14),
+            starts_at: row.get(15),
+            ends_at: row.get(16),
+            ownership: row.get(17),
+            enabled: row.get(18),
+        })
+        .collect()
+}
+
+/// The first element that is no object (`None`) or has a key that is not one of `keys`: its place and the key.
+pub fn foreign_key(session: &Session, specs: &Jsonb, keys: &[&str]) -> Option<(i64, Option<String>)> {
+    statement!(SCHEDULE_SPEC_KEYS = "schedule_spec_keys"(JSONBOID, TEXTARRAYOID));
+    let rows = SCHEDULE_SPEC_KEYS.run(session, arguments![specs.clone(), keys.to_vec()]);
+    rows.first().map(|row| (row.must(1), row.get(2)))
+}
+
+/// Raises where this key of element `place` (1-based) cannot be read as its type.
+pub fn read_key(session: &Session, specs: &Jsonb, place: i32, key: &str) {
+    statement!(SCHEDULE_SPEC_BAD = "schedule_spec_bad"(JSONBOID, INT4OID, TEXTOID));
+    SCHEDULE_SPEC_BAD.run(session, arguments![specs.clone(), place, key]);
+}
+
+/// Inserts all whose names are free; the names that were inserted.
+pub fn insert(session: &Session, schedules: Vec<Definition>, now: Instant) -> Vec<String> {
+    statement!(
+        SCHEDULE_INSERT_MANY = "schedule_insert_many"(
+            TEXTARRAYOID,
+            TEXTARRAYOID,
+            TEXTARRAYOID,
+            TEXTARRAYOID,
+            JSONBARRAYOID,
+            TEXTARRAYOID,
+            TEXTARRAYOID,
+            TEXTARRAYOID,
+            INTERVALARRAYOID,
+            INT4ARRAYOID,
+            TEXTARRAYOID,
+            TEXTARRAYOID,
+            INTERVALARRAYOID,
+            INTERVALARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            TEXTARRAYOID,
+            BOOLARRAYOID,
+            TIMESTAMPTZOID
+        )
+    );
+    let column = |text: fn(&Definition) -> &String| -> Vec<String> { schedules.iter().map(text).cloned().collect() };
+    let rows = SCHEDULE_INSERT_MANY.run(
+        session,
+        arguments![
+            column(|schedule| &schedule.schedule_name),
+            column(|schedule| &schedule.clock),
+            column(|schedule| &schedule.time_zone),
+            column(|schedule| &schedule.job_name),
+            schedules.iter().map(|schedule| schedule.payload.clone()).collect::<Vec<_>>(),
+            column(|schedule| &schedule.scope_kind),
+            column(|schedule| &schedule.scope_id),
+            column(|schedule| &schedule.catch_up),
+            schedules.iter().map(|schedule| schedule.catch_up_window).collect::<Vec<_>>(),
+            schedules.iter().map(|schedule| schedule.max_plans_per_tick).collect::<Vec<_>>(),
+            column(|schedule| &schedule.rearm),
+            column(|schedule| &schedule.overlap),
+            schedules.iter().map(|schedule| schedule.delay).collect::<Vec<_>>(),
+            schedules.iter().map(|schedule| schedule.jitter).collect::<Vec<_>>(),
+            schedules.iter().map(|schedule| schedule.starts_at).collect::<Vec<_>>(),
+            schedules.iter().map(|schedule| schedule.ends_at).collect::<Vec<_>>(),
+            column(|schedule| &schedule.ownership),
+            schedules.iter().map(|schedule| schedule.enabled).collect::<Vec<_>>(),
+            convert::timestamp(now)
+        ],
+    );
+    rows.iter().map(|row| row.must(1)).collect()
+}
+
+/// Whether the array ends before element `place` (1-based) and the one after it.
+pub fn is_past_end(session: &Session, specs: &Jsonb, place: i32) -> bool {
+    statement!(SCHEDULE_SPEC_COUNT = "schedule_spec_count"(JSONBOID));
+    let count = SCHEDULE_SPEC_COUNT.run(session, arguments![specs.clone()]).first().map_or(0, |row| row.must(1));
+    place >= count
+}
