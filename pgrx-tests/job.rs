@@ -31,7 +31,7 @@ mod tests {
     }
 
     #[pg_test]
-    fn bad_arguments() {
+    fn job_bad_arguments() {
         run(&["SELECT sched.define_job('job/bad', max_attempts => 2)"]);
         for (arguments, sqlstate) in [
             ("max_attempts => 0", "22023"),

@@ -73,6 +73,8 @@ fn create(definition: Definition) -> Outcome<i64> {
 
 /// Everything about a schedule that can be wrong by itself.
 fn check(schedule: &Definition) -> Outcome<()> {
+    convert::name("job_name", Some(schedule.job_name.clone()))?;
+    convert::name("scope_kind", Some(schedule.scope_kind.clone()))?;
     convert::name("scope_id", Some(schedule.scope_id.clone()))?;
     convert::clock(&schedule.clock)?;
     ServerZone::find(&schedule.time_zone)?;
@@ -89,7 +91,7 @@ fn check(schedule: &Definition) -> Outcome<()> {
         if starts_at >= ends_at {
             return Err(Failure::invalid(
                 "starts_at must be before ends_at",
-                "starts_at is the first instant that may be a plan time, ends_at the first that may no longer be one.",
+                "The first instant that may be a plan time is starts_at, the first that may no longer be one is ends_at.",
             ));
         }
     }
