@@ -47,7 +47,7 @@ mod tests {
     fn preview_shows_both_clocks() {
         check(
             "SELECT * FROM sched.preview('30 2 * * *', 'Europe/Berlin', '2026-03-28 12:00+00', 2)",
-            "2026-03-29 01:00:00+00|2026-03-29 03:00:00|02:00:00|moved from 02:30:00, which a clock change skips\n\
+            "2026-03-29 01:00:00+00|2026-03-29 03:00:00|02:00:00|skipped by DST: fires at 03:00 instead of 02:30\n\
              2026-03-30 00:30:00+00|2026-03-30 02:30:00|02:00:00|",
         );
         check("SELECT count(*) FROM sched.preview('@hourly')", "10");
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[pg_test]
-    fn bad_arguments() {
+    fn clock_bad_arguments() {
         for (arguments, sqlstate) in [
             ("'61 * * * *'", "22023"),
             ("''", "22023"),
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[pg_test]
-    fn the_session_changes_nothing() {
+    fn clocks_take_nothing_from_the_session() {
         let statement = "SELECT extract(epoch FROM sched.next_time('every 1 day from 2026-03-01 02:30', '2026-03-29 00:00+00', 'Europe/Berlin'))";
         let expected = sql(statement);
         for settings in [

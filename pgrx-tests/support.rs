@@ -57,7 +57,8 @@ pub struct Refusal {
 
 /// Runs a statement in a subtransaction; the error that it ends with, `None` where it ends with none.
 pub fn attempt(statement: &str) -> Option<Refusal> {
-    sql("CREATE OR REPLACE FUNCTION pg_temp.attempt(statement text) RETURNS text LANGUAGE plpgsql AS $$
+    if sql("SELECT to_regprocedure('pg_temp.attempt(text)') IS NULL") == "t" {
+        sql("CREATE FUNCTION pg_temp.attempt(statement text) RETURNS text LANGUAGE plpgsql AS $$
          DECLARE code text; said text; advice text;
          BEGIN
              EXECUTE statement;
@@ -66,6 +67,7 @@ pub fn attempt(statement: &str) -> Option<Refusal> {
              GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, said = MESSAGE_TEXT, advice = PG_EXCEPTION_HINT;
              RETURN concat_ws(E'\\x1f', code, said, advice);
          END $$");
+    }
     let answer = sql(&format!("SELECT pg_temp.attempt({})", quote(statement)));
     let mut parts = answer.split('\u{1f}').map(str::to_owned);
     let sqlstate = parts.next().filter(|code| !code.is_empty())?;
@@ -126,6 +128,14 @@ pub fn created(name: &str, clock: &str, arguments: &str) {
 #[track_caller]
 pub fn dispatch(expected: i64) {
     assert_eq!(sql("SELECT sched.dispatch_due()"), expected.to_string());
+}
+
+/// Claims one execution of a queue: its id and the token.
+#[track_caller]
+pub fn claim_one(queue: &str) -> (String, String) {
+    let lease = sql(&format!("SELECT execution_id, lease_token FROM sched.claim({})", quote(queue)));
+    let (id, token) = lease.split_once('|').expect("nothing to claim");
+    (id.to_owned(), token.to_owned())
 }
 
 /// The state of a schedule.

@@ -61,6 +61,33 @@ pub extern "C-unwind" fn _PG_init() {
 #[path = "../pgrx-tests/clock.rs"]
 mod clock_tests;
 #[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/crontab.rs"]
+mod crontab_tests;
+#[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/dispatch.rs"]
+mod dispatch_tests;
+#[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/execution.rs"]
+mod execution_tests;
+#[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/history.rs"]
+mod history_tests;
+#[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/job.rs"]
+mod job_tests;
+#[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/lease.rs"]
+mod lease_tests;
+#[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/overlap.rs"]
+mod overlap_tests;
+#[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/permission.rs"]
+mod permission_tests;
+#[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/schedule.rs"]
+mod schedule_tests;
+#[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/support.rs"]
 mod test_support;
 

@@ -10,7 +10,7 @@ workers=$CARGO_TARGET_DIR/demo-workers # their process ids
 worker=$SCHEDULER_ROOT/examples/python/worker.py
 
 # still_there PID: a process with this id runs, and it is one of our workers
-still_there() { tr '\0' ' ' <"/proc/$1/cmdline" 2>/dev/null | grep -qF "$worker"; }
+still_there() { tr '\0' ' ' 2>/dev/null <"/proc/$1/cmdline" | grep -qF "$worker"; }
 
 remove_demo() {
     local pid
@@ -18,8 +18,9 @@ remove_demo() {
         while read -r pid; do
             if still_there "$pid"; then kill "$pid" 2>/dev/null || true; fi
         done <"$workers"
-        while read -r pid; do
-            timeout 10 tail --pid="$pid" -s 0.1 -f /dev/null || kill -KILL "$pid" 2>/dev/null || true
+        while read -r pid; do # they finish what they are doing
+            if still_there "$pid"; then timeout 10 tail --pid="$pid" -s 0.1 -f /dev/null >/dev/null || true; fi
+            if still_there "$pid"; then kill -KILL "$pid" || true; fi
         done <"$workers"
         rm -f "$workers"
     fi
@@ -76,13 +77,14 @@ kept=false
 show=
 clean_up() {
     local result=$?
-    trap '' HUP INT TERM # once is enough
+    trap '' HUP INT TERM PIPE # once is enough, and nobody need listen
+    set +e
     if [ -n "$show" ]; then
-        kill "$show" 2>/dev/null || true
-        wait "$show" || true
+        kill "$show" 2>/dev/null
+        wait "$show"
     fi
     if [ "$result" -gt 128 ]; then say "stopping the server and removing its data"; fi
-    if [ "$result" = 1 ]; then tail -n 20 "$folder"/log "$folder"/worker-*.log >&2 || true; fi
+    if [ "$result" = 1 ]; then tail -n 20 "$folder"/*log >&2; fi
     if ! $kept; then remove_demo; fi
 }
 trap 'exit 129' HUP

@@ -8,6 +8,7 @@ with an error and its lease runs out: let whatever starts your services start it
 
 import argparse
 import signal
+import sys
 import threading
 import time
 
@@ -156,4 +157,7 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except psycopg.OperationalError as error:  # the server is down, or the connection broke
+        sys.exit(f"worker.py: {error}")

@@ -26,6 +26,8 @@ WITH decided AS MATERIALIZED (
     RETURNING schedule_id
 ), dropped AS (
     DELETE FROM sched.timer t WHERE t.schedule_id = ANY ($10)
+), forgotten AS (
+    DELETE FROM sched.awaited a WHERE a.schedule_id = ANY ($10)
 )
 DELETE FROM sched.schedule_change c
  WHERE c.change_id = ANY ($11)

@@ -22,7 +22,8 @@ CREATE TABLE sched.schedule (
     version            bigint      NOT NULL DEFAULT 1,
     created_at         timestamptz NOT NULL,
     baseline_at        timestamptz NOT NULL,
-    updated_at         timestamptz NOT NULL
+    updated_at         timestamptz NOT NULL,
+    CHECK (pg_catalog.isfinite(created_at) AND pg_catalog.isfinite(baseline_at))
 );
 -- drop_job asks whether a schedule still uses the job.
 CREATE INDEX schedule_job_name ON sched.schedule (job_name);

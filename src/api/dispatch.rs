@@ -7,6 +7,7 @@ use crate::dispatch;
 use crate::error::{or_raise, Failure};
 use crate::guc;
 use crate::store::session;
+use crate::worker::wake;
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn dispatch_due(max_schedules: default!(Option<i32>, "NULL")) -> i64 {
@@ -19,10 +20,20 @@ fn dispatch_due(max_schedules: default!(Option<i32>, "NULL")) -> i64 {
             ));
         }
         Ok(session(|session| {
-            while dispatch::apply_changes(session, convert::now(), guc::batch_size()) > 0 {
+            let mut applied = 0;
+            loop {
+                match dispatch::apply_changes(session, convert::now(), guc::batch_size()) {
+                    0 => break,
+                    some => applied += some,
+                }
                 pgrx::check_for_interrupts!();
             }
-            dispatch::fire_due(session, convert::now(), limit).0
+            let (fired, due) = dispatch::fire_due(session, convert::now(), limit);
+            if applied + due > 0 {
+                // The worker may have found these locked, and does not know when they come next.
+                wake::at_commit(convert::now());
+            }
+            fired
         }))
     })())
 }

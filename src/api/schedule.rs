@@ -115,7 +115,7 @@ pub fn check_keys(schedule: &Definition) -> Result<(), (&'static str, Failure)> 
         if starts_at.zip(ends_at).is_some_and(|(starts_at, ends_at)| starts_at >= ends_at) {
             return Err(Failure::invalid(
                 "starts_at must be before ends_at",
-                "starts_at is the first instant that may be a plan time, ends_at the first that may no longer be one.",
+                "The first instant that may be a plan time is starts_at, the first that may no longer be one is ends_at.",
             ));
         }
         Ok(())

@@ -338,15 +338,18 @@ pub struct Deadlines {
     pub retry: Option<Instant>,
     /// The first lease may be stale.
     pub stale: Option<Instant>,
+    /// A change is waiting to be applied.
+    pub changes: bool,
 }
 
-/// The first fire, retry and end of a lease that are known.
+/// The first fire, retry and end of a lease that are known, and whether changes are left.
 pub fn next_deadlines(session: &Session) -> Deadlines {
     statement!(NEXT_DEADLINES = "next_deadlines"());
     NEXT_DEADLINES.run(session, arguments![]).first().map_or(Deadlines::default(), |row| Deadlines {
         fire: instant_of(&row, 1),
         retry: instant_of(&row, 2),
         stale: instant_of(&row, 3),
+        changes: row.must(4),
     })
 }
 

@@ -25,6 +25,9 @@ const STEPS: [(&CStr, Work); 5] = [
     (c"forgetting old executions", |pruner, session| pruner.step(session)),
 ];
 
+/// How long to wait before looking again at what others have locked, in microseconds. Their commit wakes us earlier.
+const BUSY: i64 = 250_000;
+
 /// Does at most a batch of work; how much it did.
 type Work = fn(&mut Pruner, &Session) -> usize;
 
@@ -50,17 +53,25 @@ impl Tick {
     /// Does everything that is due; when there is something to do again, as far as is known.
     pub fn run(&mut self) -> Option<Instant> {
         // Every step gets a turn in each round and does no more than a batch, so that none can starve another.
-        while self.round() {
+        let last_round = loop {
+            let started = convert::now();
+            if !self.round() {
+                break started;
+            }
             pgrx::check_for_interrupts!();
-        }
+        };
         let now = convert::now();
         let found = transaction::run(c"looking for what is next", || session(timer::next_deadlines));
         let Some(found) = found else { return now.checked_add_micros(backoff::after_fire_failures(1)) };
-        let deadlines = [found.stale, found.retry, None, found.fire, Some(self.pruner.next_step())];
+        let change = found.changes.then_some(last_round);
+        let deadlines = [found.stale, found.retry, change, found.fire, Some(self.pruner.next_step())];
+        // What was due when the last round began and still is, somebody else has in an open transaction.
+        let free =
+            |deadline: Instant| if deadline <= last_round { now.checked_add_micros(BUSY) } else { Some(deadline) };
         deadlines
             .into_iter()
             .zip(self.rests)
-            .filter_map(|(deadline, rest)| match (deadline, rest.until) {
+            .filter_map(|(deadline, rest)| match (deadline.and_then(free), rest.until) {
                 (Some(deadline), Some(until)) => Some(deadline.max(until)),
                 (deadline, until) => deadline.or(until),
             })

@@ -41,6 +41,8 @@ impl Default for Builder {
             ("fsync", "off"),
             ("log_line_prefix", "%m %b[%p] %d "),
             ("log_min_messages", "info"),
+            // Whoever has waited for a lock may be woken once more, for nothing, after this long: less than what `rest` looks at.
+            ("deadlock_timeout", "50ms"),
         ];
         Self { settings: settings.map(|(name, value)| (name.into(), value.into())).into() }
     }

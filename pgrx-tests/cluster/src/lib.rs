@@ -12,10 +12,11 @@ pub mod conn;
 mod environment;
 mod guard;
 pub mod proc;
+pub mod scheduler;
 mod template;
 pub mod wait;
 
 pub use cluster::{Builder, Cluster, Shutdown};
 pub use environment::{python, repository};
 pub use postgres::Client;
-pub use wait::{wait_for, wait_until};
+pub use wait::{stays, wait_for, wait_until};

@@ -2,6 +2,7 @@
 //! longer than it may.
 
 use postgres::Client;
+use std::fmt::Debug;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -25,4 +26,16 @@ pub fn wait_for(client: &mut Client, condition: &str, deadline: Duration) {
         let row = client.query_one(condition, &[]).unwrap_or_else(|error| panic!("{condition}: {error}"));
         row.get::<_, Option<bool>>(0).unwrap_or(false).then_some(())
     });
+}
+
+/// The one way to see that nothing happens: asks for as long as `period` and panics with `what` when the answer changes.
+pub fn stays<T: PartialEq + Debug>(what: &str, period: Duration, mut probe: impl FnMut() -> T) -> T {
+    let started = Instant::now();
+    let first = probe();
+    while started.elapsed() < period {
+        thread::sleep(INTERVAL);
+        let now = probe();
+        assert!(now == first, "{what} changed after {:?}: {first:?} became {now:?}", started.elapsed());
+    }
+    first
 }

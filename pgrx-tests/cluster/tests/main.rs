@@ -2,6 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod concurrency;
+mod crash;
+mod edits;
 mod examples;
+mod firing;
 mod harness;
+mod isolation;
 mod readme;
+mod worker;

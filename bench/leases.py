@@ -1,0 +1,57 @@
+"""try_claim won, lost and stolen, and the cycle claim → heartbeat → finish, against hand-written prepared statements."""
+
+import pathlib
+
+import pgbench
+from board import OURS
+
+HERE = pathlib.Path(__file__).parent
+HAND = "hand-written SQL"
+# With fsync a commit costs the disk's time, which is the same for both: that shows what a service sees. Without it the rest shows.
+DISKS = {"fsync off": "off", "fsync on": "on"}
+EMPTY = {
+    "ours": "TRUNCATE sched.ledger, sched.ready, sched.retry, sched.lease, sched.awaited",
+    "hand": "TRUNCATE hand.execution",
+}
+# name → (script, length of the lease taken, seconds on the same 500 keys a client before it is measured)
+OPERATIONS = {
+    "won": ("won", "5 min"),
+    "lost": ("again", "5 min"),
+    "stolen": ("again", "1 microsecond"),
+    "cycle": ("cycle", "5 min"),
+}
+
+
+def measure(server, board, quick):
+    """Adds the cases of this section to the board."""
+    server.start()
+    server.database("ours", (HERE / "sql/ours.sql").read_text())
+    server.database("hand", (HERE / "sql/hand.sql").read_text())
+    seconds = 1 if quick else 4
+    for disk, fsync in DISKS.items():
+        server.set(fsync=fsync)
+        for name, (script, lease) in OPERATIONS.items():
+            if quick and fsync == "on" and name != "cycle":
+                continue
+            # a run that is stolen at once would otherwise be swept at once; the other side has no sweeper
+            server.set(sched__enabled="off" if name == "stolen" else "on")
+            for clients in (1, 8) if quick else (1, 4, 8, 64) if fsync == "off" else (1, 8, 64):
+                board.compare(
+                    "leases", f"{name}, {clients} client{'s' * (clients > 1)}, {disk}", "per second",
+                    {
+                        OURS: lambda: once(server, "ours", f"ours-{script}", lease, clients, seconds),
+                        HAND: lambda: once(server, "hand", f"hand-{script}", lease, clients, seconds),
+                    },
+                    group=f"{disk}: {name}",
+                )
+    server.set(fsync="off", sched__enabled="on")
+
+
+def once(server, database, script, lease, clients, seconds):
+    """One measurement on empty tables; for `again` each key has been claimed once before."""
+    server.sql(database, EMPTY[database])
+    if script.endswith("again"):
+        pgbench.run(server, database, f"leases/{script}.sql", clients, transactions=500, lease=lease)
+        server.sql(database, "VACUUM ANALYZE")
+    server.settled()
+    return pgbench.run(server, database, f"leases/{script}.sql", clients, seconds=seconds, lease=lease)

@@ -1,0 +1,119 @@
+"""The throw-away cluster of the benchmark: one server, a database for each contestant, settings recorded."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import time
+
+import psycopg
+
+SETTINGS = {
+    "listen_addresses": "''",
+    "max_connections": "100",
+    "max_worker_processes": "16",
+    "shared_buffers": "'1GB'",
+    "max_wal_size": "'8GB'",
+    "checkpoint_timeout": "'30min'",
+    "synchronous_commit": "on",
+    "fsync": "off",
+    "full_page_writes": "on",
+    "wal_compression": "off",
+    "autovacuum": "on",
+    "jit": "off",
+    "log_min_messages": "warning",
+}
+
+
+class Server:
+    """Starts on construction with `preload`; `close` removes it. Its programs lie in `bin`."""
+
+    def __init__(self, folder: pathlib.Path, bin: pathlib.Path, run_as: str):
+        self.folder, self.bin, self.run_as = folder, bin, run_as
+        self.data = folder / "data"
+        self.preload = None
+
+    def _command(self, *words: str) -> None:
+        prefix = ["runuser", "-u", self.run_as, "--"] if self.run_as else []
+        environment = {k: v for k, v in os.environ.items() if k != "RUST_BACKTRACE"} | {"LC_ALL": "C"}
+        done = subprocess.run(
+            prefix + list(words), cwd="/", env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE, text=True,
+        )
+        if done.returncode:
+            raise RuntimeError(f"{words[0]}: {done.stderr.strip()}")
+
+    def create(self) -> None:
+        self.close()
+        self.folder.mkdir(mode=0o700, parents=True)
+        if self.run_as:
+            shutil.chown(self.folder, self.run_as, self.run_as)
+        self._command(
+            str(self.bin / "initdb"), "--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C",
+            "--no-sync", "--pgdata", str(self.data),
+        )
+
+    def start(self, preload: str = "scheduler", **settings: str) -> None:
+        """Starts the server, or starts it anew when it runs with other libraries."""
+        wanted = (preload, tuple(sorted(settings.items())))
+        if self.preload == wanted:
+            return
+        self.stop()
+        lines = SETTINGS | {"shared_preload_libraries": f"'{preload}'", "unix_socket_directories": f"'{self.folder}'"}
+        text = "".join(f"{name} = {value}\n" for name, value in (lines | settings).items())
+        (self.data / "bench.conf").write_text(text)
+        main = self.data / "postgresql.conf"
+        if "bench.conf" not in main.read_text():
+            with main.open("a") as file:
+                file.write("include 'bench.conf'\n")
+        self._command(
+            str(self.bin / "pg_ctl"), "start", "-s", "-w", "-t", "60", "-D", str(self.data), "-l", f"{self.folder}/log"
+        )
+        self.preload = wanted
+
+    def stop(self) -> None:
+        if (self.data / "postmaster.pid").exists():
+            self._command(str(self.bin / "pg_ctl"), "stop", "-s", "-m", "fast", "-D", str(self.data))
+        self.preload = None
+
+    def close(self) -> None:
+        if self.folder.exists():
+            if (self.data / "postmaster.pid").exists():
+                self._command(str(self.bin / "pg_ctl"), "stop", "-s", "-m", "immediate", "-D", str(self.data))
+            shutil.rmtree(self.folder)
+
+    def connect(self, database: str, user: str = "postgres") -> psycopg.Connection:
+        return psycopg.connect(host=str(self.folder), dbname=database, user=user, autocommit=True)
+
+    def sql(self, database: str, text: str, *arguments):
+        """Runs one or more statements as superuser; the rows of the last."""
+        with self.connect(database) as connection:
+            cursor = connection.execute(text, arguments or None)
+            while cursor.nextset():
+                pass
+            return cursor.fetchall() if cursor.description else []
+
+    def database(self, name: str, *scripts: str) -> None:
+        """Creates a database anew, with role `app`, and runs the scripts in it."""
+        if not self.sql("postgres", "SELECT 1 FROM pg_roles WHERE rolname = 'app'"):
+            self.sql("postgres", "CREATE ROLE app LOGIN")
+        self.sql("postgres", f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        self.sql("postgres", f"CREATE DATABASE {name}")
+        self.sql(name, "GRANT CREATE ON SCHEMA public TO app")
+        for script in scripts:
+            self.sql(name, script)
+
+    def set(self, **settings: str) -> None:
+        """Changes settings of the running server."""
+        for name, value in settings.items():
+            self.sql("postgres", f"ALTER SYSTEM SET {name.replace('__', '.')} = {value}")
+        self.sql("postgres", "SELECT pg_reload_conf()")
+        time.sleep(0.2)
+
+    def wal(self) -> int:
+        """Bytes of WAL written since the cluster was made."""
+        return int(self.sql("postgres", "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')")[0][0])
+
+    def settled(self) -> None:
+        """Writes what is dirty, so that no contestant pays for another's."""
+        self.sql("postgres", "CHECKPOINT")

@@ -1,0 +1,2 @@
+\set n :n + 1
+INSERT INTO hand.execution (job_name, scope_kind, scope_id, plan_time, status, attempt, max_attempts, runner_id, lease_token, heartbeat_at, stale_after, started_at) VALUES ('bench', 'client', :client_id::text, to_timestamp(:n), 'RUNNING', 1, 1000000000, 'runner', gen_random_uuid(), clock_timestamp(), clock_timestamp() + interval '5 min', clock_timestamp()) ON CONFLICT (job_name, scope_kind, scope_id, plan_time) DO NOTHING RETURNING id, lease_token, attempt, max_attempts, stale_after;

@@ -1,0 +1,1 @@
+SELECT sched.enqueue('bench', '{"n": 1}');

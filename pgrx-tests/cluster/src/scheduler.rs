@@ -1,0 +1,120 @@
+//! The extension as a test sees it: its workers, and what its ledger must hold.
+
+use crate::cluster::Cluster;
+use crate::wait::{stays, wait_until};
+use postgres::Client;
+use std::time::Duration;
+
+/// For whatever the workers do by themselves. Only to give up: nothing here takes this long unless the machine is busy.
+pub const SOON: Duration = Duration::from_secs(20);
+/// A worker that was killed is back within this.
+pub const BACK: Duration = Duration::from_secs(5);
+
+/// How a test sees that the dispatcher did something: it reports `idle` anew each time it goes to sleep.
+const SLEEPING: &str = "select state_change::text from pg_stat_activity
+     where backend_type = 'scheduler dispatcher' and datname = current_database()
+       and state = 'idle' and wait_event_type = 'Extension'";
+
+impl Cluster {
+    /// A superuser's connection to a database in which the extension was just created and a dispatcher runs.
+    pub fn with_extension(&self, database: &str) -> Client {
+        let mut client = self.connect_as("postgres", database);
+        client.batch_execute("create extension scheduler").unwrap();
+        wait_until("a dispatcher", SOON, || dispatcher(&mut client));
+        client
+    }
+
+    /// Changes a setting for good and has every process read it.
+    pub fn set(&self, name: &str, value: &str) {
+        self.execute(&format!("alter system set {name} = '{value}'"));
+        self.reload();
+    }
+
+    /// The lines of the log that hold `text`.
+    pub fn logged(&self, text: &str) -> Vec<String> {
+        self.log().lines().filter(|line| line.contains(text)).map(str::to_owned).collect()
+    }
+}
+
+/// The dispatcher of the client's database.
+pub fn dispatcher(client: &mut Client) -> Option<i32> {
+    let query = "select pid from pg_stat_activity
+                  where backend_type = 'scheduler dispatcher' and datname = current_database()";
+    client.query_opt(query, &[]).unwrap().map(|row| row.get(0))
+}
+
+/// The launcher of the server.
+pub fn launcher(client: &mut Client) -> Option<i32> {
+    let query = "select pid from pg_stat_activity where backend_type = 'scheduler launcher'";
+    client.query_opt(query, &[]).unwrap().map(|row| row.get(0))
+}
+
+/// The databases that have a dispatcher, in order.
+pub fn served(client: &mut Client) -> Vec<String> {
+    let query = "select datname::text from pg_stat_activity where backend_type = 'scheduler dispatcher' order by 1";
+    client.query(query, &[]).unwrap().iter().map(|row| row.get(0)).collect()
+}
+
+/// When the dispatcher of the client's database last went to sleep; none while it works.
+pub fn asleep_since(client: &mut Client) -> Option<String> {
+    client.query_opt(SLEEPING, &[]).unwrap().map(|row| row.get(0))
+}
+
+/// Waits until the dispatcher has nothing more to do; since when it sleeps.
+pub fn rest(client: &mut Client) -> String {
+    wait_until("the dispatcher to have nothing to do", SOON, || {
+        let changes: i64 = one(client, "select count(*) from sched.schedule_change");
+        let since = asleep_since(client).filter(|_| changes == 0)?;
+        let mut undisturbed = true;
+        stays("this loop", Duration::from_millis(200), || {
+            undisturbed &= asleep_since(client).as_ref() == Some(&since);
+        });
+        undisturbed.then_some(since)
+    })
+}
+
+/// The one value of a query.
+pub fn one<T: for<'a> postgres::types::FromSql<'a>>(client: &mut Client, query: &str) -> T {
+    client.query_one(query, &[]).unwrap_or_else(|error| panic!("{query}: {error}")).get(0)
+}
+
+/// Asserts that the plan times in the ledger are a schedule's whole grid from the first to the last, each once: I1.
+/// Returns how many there are.
+pub fn whole_grid(client: &mut Client, schedule: &str, period: &str) -> i64 {
+    let query = format!(
+        "with plans as (select plan_time from sched.execution where schedule_name = '{schedule}'),
+              grid as (select generate_series(min(plan_time), max(plan_time), interval '{period}') as plan_time from plans)
+         select (select count(*) from plans), (select count(distinct plan_time) from plans),
+                array(select plan_time::text from grid except select plan_time::text from plans),
+                array(select plan_time::text from plans except select plan_time::text from grid)"
+    );
+    let row = client.query_one(&query, &[]).unwrap();
+    let (all, distinct): (i64, i64) = (row.get(0), row.get(1));
+    let (missing, strange): (Vec<String>, Vec<String>) = (row.get(2), row.get(3));
+    assert!(missing.is_empty(), "{schedule}: of {all} plans these are missing: {missing:?}");
+    assert!(strange.is_empty(), "{schedule}: plans that are not on its grid: {strange:?}");
+    assert_eq!(all, distinct, "{schedule}: a plan ran twice");
+    all
+}
+
+/// Makes `count` executions of a pull job claimable, through one schedule whose every plan in the past was missed.
+pub fn backlog(client: &mut Client, job: &str, count: i64) {
+    let name = format!("backlog of {job}");
+    let mut work = client.transaction().unwrap();
+    work.execute(
+        "select sched.create_schedule($1, 'every 1 second from 2000-01-01 00:00+00', $2, catch_up => 'every_plan',
+                                      max_plans_per_tick => 1000000, ends_at => clock_timestamp())",
+        &[&name, &job],
+    )
+    .unwrap();
+    let past = format!(
+        "update sched.schedule set baseline_at = date_trunc('second', ends_at) - interval '{count} seconds'
+          where schedule_name = '{name}'"
+    );
+    work.batch_execute(&past).unwrap();
+    work.commit().unwrap();
+    wait_until("the backlog to be claimable", SOON, || {
+        let there: i64 = one(client, &format!("select count(*) from sched.execution where schedule_name = '{name}'"));
+        (there >= count).then_some(())
+    });
+}

@@ -1,0 +1,161 @@
+//! Many sessions at once: each plan is dispatched once, each execution claimed once, and nobody waits for anybody's open transaction.
+
+use scheduler_cluster_tests::scheduler::{backlog, one, SOON};
+use scheduler_cluster_tests::{wait_for, Client, Cluster};
+use std::collections::HashSet;
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Runs `body` in as many sessions, all at the same moment; what each returned.
+fn sessions<T: Send>(cluster: &Cluster, count: usize, body: impl Fn(&mut Client) -> T + Sync) -> Vec<T> {
+    let start = Barrier::new(count);
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..count)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut client = impatient(cluster);
+                    start.wait();
+                    body(&mut client)
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+/// A session that fails rather than waits for somebody's lock.
+fn impatient(cluster: &Cluster) -> Client {
+    let mut client = cluster.connect();
+    client.batch_execute("set lock_timeout = '1s'; set statement_timeout = '30s'").unwrap();
+    client
+}
+
+#[test]
+fn eight_sessions_and_the_worker_dispatch_each_plan_once() {
+    const SCHEDULES: i64 = 3000;
+    let cluster = Cluster::builder().set("sched.enabled", "off").start();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute("select sched.define_job('job')").unwrap();
+    db.execute(
+        "select sched.create_schedule('s' || i, 'every 1 hour from 2020-01-01 00:00+00', 'job') from generate_series(1, $1::bigint) as i",
+        &[&SCHEDULES],
+    )
+    .unwrap();
+    // Due since a while ago: one missed plan each.
+    db.batch_execute("update sched.schedule set baseline_at = date_trunc('hour', now()) - interval '1 second'")
+        .unwrap();
+    assert_eq!(one::<i64>(&mut db, "select count(*) from sched.ready"), 0, "nobody has dispatched yet");
+    cluster.set("sched.enabled", "on");
+    let dispatched: i64 = sessions(&cluster, 8, |client| {
+        let mut total = 0;
+        loop {
+            let some: i64 = one(client, "select sched.dispatch_due(25)");
+            total += some;
+            if some == 0 && one(client, "select count(*) = 3000 from sched.ready") {
+                return total;
+            }
+        }
+    })
+    .into_iter()
+    .sum();
+    let row = db
+        .query_one(
+            "select count(*), count(distinct schedule_name), count(distinct plan_time),
+                    (select count(*) from sched.timer where next_plan_time <= now() or last_plan_time is null)
+               from sched.execution",
+            &[],
+        )
+        .unwrap();
+    println!("{dispatched} by the sessions, {} by the worker", SCHEDULES - dispatched);
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (SCHEDULES, SCHEDULES));
+    assert_eq!(row.get::<_, i64>(2), 1, "all of the same hour");
+    assert_eq!(row.get::<_, i64>(3), 0, "every timer has moved on");
+    assert!(dispatched <= SCHEDULES, "more was reported than there is: {dispatched}");
+}
+
+#[test]
+fn sixteen_sessions_claim_each_execution_once_and_never_more_than_asked() {
+    const EXECUTIONS: i64 = 2000;
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute("select sched.define_job('job', queue => 'work')").unwrap();
+    backlog(&mut db, "job", EXECUTIONS);
+    let batches: Vec<Vec<(String, i64)>> = sessions(&cluster, 16, |client| {
+        let mut batches = Vec::new();
+        loop {
+            let rows = client
+                .query("select execution_id::text, fence from sched.claim('work', max_claims => 7)", &[])
+                .unwrap();
+            if rows.is_empty() && one(client, "select count(*) = 0 from sched.ready") {
+                return batches;
+            }
+            batches.push(rows.iter().map(|row| (row.get(0), row.get(1))).collect());
+        }
+    })
+    .into_iter()
+    .flatten()
+    .collect();
+    let largest = batches.iter().map(Vec::len).max();
+    assert_eq!(largest, Some(7), "claimed in one call");
+    let all: Vec<_> = batches.into_iter().flatten().collect();
+    let ids: HashSet<_> = all.iter().map(|(id, _)| id).collect();
+    let fences: HashSet<_> = all.iter().map(|(_, fence)| fence).collect();
+    let expected = usize::try_from(EXECUTIONS).unwrap();
+    assert_eq!((all.len(), ids.len(), fences.len()), (expected, expected, expected), "claims, executions, fences");
+    assert_eq!(one::<i64>(&mut db, "select count(*) from sched.execution where status = 'RUNNING'"), EXECUTIONS);
+}
+
+const TRY: &str = "select outcome from sched.try_claim('job', '2026-01-01 00:00+00')";
+
+fn count(outcomes: &[(String, Duration)], wanted: &str) -> usize {
+    outcomes.iter().filter(|(outcome, _)| outcome == wanted).count()
+}
+
+fn timed_try(client: &mut Client) -> (String, Duration) {
+    let started = Instant::now();
+    (one(client, TRY), started.elapsed())
+}
+
+#[test]
+fn of_32_sessions_that_want_one_key_one_wins() {
+    let cluster = Cluster::new();
+    let _db = cluster.with_extension("postgres");
+    let outcomes = sessions(&cluster, 32, timed_try);
+    assert_eq!((count(&outcomes, "won"), count(&outcomes, "conflicted")), (1, 31), "{outcomes:?}");
+}
+
+#[test]
+fn a_claim_never_waits_for_another_claimers_open_transaction() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    let mut holder = impatient(&cluster);
+    let conflicted = |what: &str| {
+        // The holder's transaction is open all the while: whoever waited for it would run into the lock_timeout.
+        let outcomes = sessions(&cluster, 32, timed_try);
+        assert_eq!(count(&outcomes, "conflicted"), 32, "{what}: {outcomes:?}");
+        println!("{what}: slowest answer {:?}", outcomes.iter().map(|(_, took)| *took).max().unwrap_or_default());
+    };
+    // A key that nobody has heard of yet.
+    holder.batch_execute("begin").unwrap();
+    assert_eq!(one::<String>(&mut holder, TRY), "won");
+    conflicted("new key");
+    holder.batch_execute("rollback").unwrap();
+
+    // The holder gave up: the next one wins, and lets it go stale.
+    let stale = TRY.replace("+00'", "+00', max_attempts => 2, stale_timeout => '1 second'");
+    holder.batch_execute("begin").unwrap();
+    assert_eq!(one::<String>(&mut holder, &stale), "won");
+    conflicted("new key, second holder");
+    holder.batch_execute("commit").unwrap();
+    wait_for(&mut db, "select status = 'FAILED' or stale_after < clock_timestamp() from sched.execution", SOON);
+
+    // A run that may be tried again.
+    holder.batch_execute("begin").unwrap();
+    assert_eq!(one::<String>(&mut holder, TRY), "stole");
+    conflicted("known key");
+    // So does the queue's claim, and the rest of the queue is there.
+    assert_eq!(one::<i64>(&mut impatient(&cluster), "select count(*) from sched.claim('default', 10)"), 0);
+    holder.batch_execute("commit").unwrap();
+    conflicted("committed");
+}

@@ -1,0 +1,231 @@
+//! Edits and dispatches never wait for each other, and what is edited while it is dispatched fires once. An `on_terminal` schedule's life.
+
+use scheduler_cluster_tests::scheduler::{asleep_since, one, rest, whole_grid, SOON};
+use scheduler_cluster_tests::{stays, wait_for, Client, Cluster};
+use std::time::Duration;
+
+/// Schedules for every hour on the hour, of which the last hour's plan is due: as if they had been created before.
+fn create(db: &mut Client, names: &[&str]) {
+    for name in names {
+        let mut work = db.transaction().unwrap();
+        work.execute(
+            "select sched.create_schedule($1, 'every 1 hour from 2020-01-01 00:00+00', 'job', payload => '{\"v\": 1}')",
+            &[name],
+        )
+        .unwrap();
+        work.execute(
+            "update sched.schedule set baseline_at = date_trunc('hour', now()) - interval '1 second' where schedule_name = $1",
+            &[name],
+        )
+        .unwrap();
+        work.commit().unwrap();
+    }
+}
+
+/// A server whose worker waits, and a session that fails rather than waits for a lock.
+fn without_dispatch() -> (Cluster, Client) {
+    let cluster = Cluster::builder().set("sched.enabled", "off").start();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute("select sched.define_job('job'); set lock_timeout = '1s'").unwrap();
+    (cluster, db)
+}
+
+fn payloads(db: &mut Client) -> Vec<String> {
+    let query = "select schedule_name || ' ' || (payload ->> 'v') from sched.execution where payload ? 'v' order by 1";
+    db.query(query, &[]).unwrap().iter().map(|row| row.get(0)).collect()
+}
+
+#[test]
+fn edits_never_wait_for_a_dispatcher_nor_it_for_them() {
+    let (cluster, mut db) = without_dispatch();
+    create(&mut db, &["altered", "dropped", "paused", "renamed"]);
+    let mut dispatcher = cluster.connect();
+    dispatcher.batch_execute("set lock_timeout = '1s'; begin").unwrap();
+    assert_eq!(one::<i64>(&mut dispatcher, "select sched.dispatch_due()"), 4);
+    // Its transaction holds the timers, the changes and the new executions, and stays open.
+    db.batch_execute(
+        "select sched.alter_schedule('altered', payload => '{\"v\": 2}', clock => 'every 2 hours');
+         select sched.drop_schedule('dropped', cancel_pending => true);
+         select sched.pause('paused'); select sched.resume('paused');
+         select sched.alter_schedule('renamed', new_name => 'new name');
+         select sched.create_schedule('created', 'every 1 hour', 'job')",
+    )
+    .expect("an edit waits for nobody");
+    dispatcher.batch_execute("commit").unwrap();
+
+    // The other way round: edits that nobody has committed yet.
+    create(&mut db, &["due"]);
+    let mut editor = cluster.connect();
+    editor
+        .batch_execute(
+            "begin; select sched.drop_schedule('due'); select sched.alter_schedule('created', jitter => '1s')",
+        )
+        .unwrap();
+    assert!(one::<i64>(&mut dispatcher, "select sched.dispatch_due()") > 0, "dispatching waits for no edit");
+    assert!(payloads(&mut db).contains(&"due 1".to_owned()), "it fires as it was when committed last");
+    editor.batch_execute("rollback").unwrap();
+    // And the worker gets along with all that was left.
+    cluster.set("sched.enabled", "on");
+    wait_for(&mut db, "select count(*) = 0 from sched.schedules where state <> 'armed'", SOON);
+}
+
+#[test]
+fn an_edit_committed_while_its_timer_is_locked_comes_after_the_fire() {
+    let (cluster, mut db) = without_dispatch();
+    create(&mut db, &["s"]);
+    let mut dispatcher = cluster.connect();
+    for (end, expected) in [("rollback", vec!["s 2"]), ("commit", vec!["s 2"])] {
+        dispatcher.batch_execute("begin").unwrap();
+        let fired: i64 = one(&mut dispatcher, "select sched.dispatch_due()");
+        assert_eq!(fired, i64::from(end == "rollback"), "before the {end}");
+        if end == "rollback" {
+            db.batch_execute("select sched.alter_schedule('s', payload => '{\"v\": 2}')").unwrap();
+            // Meanwhile others find it busy and pass on.
+            assert_eq!(one::<i64>(&mut db, "select sched.dispatch_due()"), 0);
+        }
+        dispatcher.batch_execute(end).unwrap();
+        assert_eq!(one::<i64>(&mut db, "select sched.dispatch_due()"), i64::from(end == "rollback"));
+        assert_eq!(payloads(&mut db), expected, "after the {end}");
+    }
+    // Now one that commits: it fired as it was, the edit is for the next.
+    create(&mut db, &["t"]);
+    dispatcher.batch_execute("begin").unwrap();
+    assert_eq!(one::<i64>(&mut dispatcher, "select sched.dispatch_due()"), 1);
+    db.batch_execute("select sched.alter_schedule('t', payload => '{\"v\": 3}')").unwrap();
+    dispatcher.batch_execute("commit").unwrap();
+    assert_eq!(one::<i64>(&mut db, "select sched.dispatch_due()"), 0);
+    assert!(payloads(&mut db).contains(&"t 1".to_owned()), "{:?}", payloads(&mut db));
+    let applied = "select state = 'armed' and next_plan_time = date_trunc('hour', now()) + interval '1 hour'
+                     from sched.schedules where schedule_name = 't'";
+    assert!(one::<bool>(&mut db, applied), "the edit was applied, and dropped no plan");
+}
+
+#[test]
+fn what_a_client_holds_the_worker_takes_up_when_it_is_free() {
+    for (end, expected) in [("rollback", "held 2"), ("commit", "held 1")] {
+        let (cluster, mut db) = without_dispatch();
+        create(&mut db, &["held"]);
+        let mut client = cluster.connect();
+        client.batch_execute("begin").unwrap();
+        assert_eq!(one::<i64>(&mut client, "select sched.dispatch_due()"), 1);
+        cluster.set("sched.enabled", "on");
+        // The worker sees this edit, but the timer that it is about is just being inserted by the client.
+        db.batch_execute("select sched.alter_schedule('held', payload => '{\"v\": 2}')").unwrap();
+        db.batch_execute("select sched.create_schedule('healthy', 'every 100 milliseconds', 'job')").unwrap();
+        wait_for(&mut db, "select count(*) > 5 from sched.execution", Duration::from_secs(5));
+        db.batch_execute("select sched.drop_schedule('healthy')").unwrap();
+        wait_for(&mut db, "select count(*) = 0 from sched.timer", SOON);
+        let quiet = transactions_within(&mut db, Duration::from_secs(2));
+        println!("{quiet} transactions in 2 s while a client holds what is due");
+        assert!(quiet < 600, "the worker runs hot: {quiet} transactions in 2 s");
+
+        client.batch_execute(end).unwrap();
+        let applied = "select state = 'armed' and next_plan_time > now() from sched.schedules";
+        wait_for(&mut db, applied, Duration::from_secs(3));
+        assert_eq!(payloads(&mut db), [expected], "after the {end}");
+    }
+}
+
+#[test]
+fn a_finish_that_is_not_committed_yet_is_left_alone_by_the_sweeper() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    let mut runner = cluster.connect();
+    let claim = "sched.try_claim('job', date_trunc('hour', now()), stale_timeout => '300 milliseconds')";
+    runner.batch_execute(&format!("create table mine as select * from {claim}")).unwrap();
+    runner.batch_execute("begin; select sched.finish_success(execution_id, lease_token) from mine").unwrap();
+    wait_for(&mut db, "select clock_timestamp() > stale_after from mine", SOON);
+    let quiet = transactions_within(&mut db, Duration::from_secs(2));
+    println!("{quiet} transactions in 2 s while a stale lease is being finished");
+    assert!(quiet < 600, "the worker runs hot: {quiet} transactions in 2 s");
+    assert_eq!(one::<String>(&mut db, "select status from sched.execution"), "RUNNING");
+    runner.batch_execute("commit").unwrap();
+    assert_eq!(one::<String>(&mut db, "select status from sched.execution"), "SUCCESS");
+}
+
+/// What this database commits in a while in which nothing happens, this session's few included.
+fn transactions_within(db: &mut Client, period: Duration) -> i64 {
+    // What sessions have counted reaches the others after a second at most.
+    let count = "select xact_commit from pg_stat_database where datname = current_database()";
+    stays("nothing", Duration::from_secs(1), || ());
+    let before: i64 = one(db, count);
+    stays("nothing", period, || ());
+    one::<i64>(db, count) - before
+}
+
+#[test]
+fn a_plan_that_a_client_is_just_claiming_delays_no_other() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute("select sched.define_job('job')").unwrap();
+    let plan: String = one(&mut db, "select (clock_timestamp() + interval '1 second')::text");
+    // The plan belongs to the schedule's scope; the client's claim of it is not committed yet.
+    let mut client = cluster.connect();
+    client.batch_execute("begin").unwrap();
+    let claim = format!("select outcome from sched.try_claim('job', '{plan}', 'schedule', 'mine')");
+    assert_eq!(one::<String>(&mut client, &claim), "won");
+    db.batch_execute(&format!("select sched.create_schedule('mine', 'every 1 hour from {plan}', 'job')")).unwrap();
+    db.batch_execute("select sched.create_schedule('healthy', 'every 200 milliseconds', 'job')").unwrap();
+    wait_for(
+        &mut db,
+        &format!("select count(*) > 5 from sched.execution where schedule_name = 'healthy' and plan_time > '{plan}'"),
+        Duration::from_secs(6),
+    );
+    let healthy =
+        "select max(created_at - plan_time) < '1 second' from sched.execution where schedule_name = 'healthy'";
+    assert!(one::<bool>(&mut db, healthy), "the healthy schedule was delayed");
+    client.batch_execute("commit").unwrap();
+    // What the ledger already holds counts as fired.
+    wait_for(&mut db, &format!("select state = 'armed' and next_plan_time = timestamptz '{plan}' + interval '1 hour' from sched.schedules where schedule_name = 'mine'"), SOON);
+    assert_eq!(one::<i64>(&mut db, "select count(*) from sched.execution where scope_id = 'mine'"), 1);
+}
+
+#[test]
+fn an_on_terminal_schedule_goes_on_when_its_run_has_ended() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute(
+        "select sched.define_job('job', queue => 'work', max_attempts => 2);
+         select sched.create_schedule('s', 'every 200 milliseconds', 'job', rearm => 'on_terminal')",
+    )
+    .unwrap();
+    let fired =
+        |db: &mut Client, count: i64| wait_for(db, &format!("select count(*) = {count} from sched.execution"), SOON);
+    let waits = |db: &mut Client| {
+        rest(db);
+        stays("an unfinished run's schedule", Duration::from_millis(700), || {
+            let state: String = one(db, "select state from sched.schedules");
+            (state, one::<i64>(db, "select count(*) from sched.execution"), asleep_since(db))
+        })
+    };
+    let ends = [
+        "sched.finish_success(execution_id, lease_token)",
+        "sched.finish_failure(execution_id, lease_token, terminal => true)",
+        "sched.finish_failure(execution_id, lease_token)", // to be tried again: this is not the end
+        "sched.finish_success(execution_id, lease_token)",
+    ];
+    let mut runs = 1;
+    for (step, end) in ends.iter().enumerate() {
+        fired(&mut db, runs);
+        assert_eq!(waits(&mut db).0, "waiting", "step {step}: unclaimed");
+        let mut work = db.transaction().unwrap();
+        work.batch_execute("create temp table mine on commit drop as select * from sched.claim('work')").unwrap();
+        work.batch_execute(&format!("select {end} from mine")).unwrap();
+        work.commit().unwrap();
+        runs += i64::from(step != 2);
+    }
+    fired(&mut db, runs);
+    let after = "select bool_and(plan_time > before) from (select plan_time, lag(finished_at) over (order by plan_time) as before from sched.execution) as e where before is not null";
+    assert!(one::<bool>(&mut db, after), "each plan is the first after the end of the run before");
+    let late = "select max(plan_time - before) <= '200 milliseconds' from (select plan_time, lag(finished_at) over (order by plan_time) as before from sched.execution) as e";
+    assert!(one::<bool>(&mut db, late), "… the first, not a later one");
+    // While it waited it missed plans; they do not come afterwards.
+    db.batch_execute("select sched.alter_schedule('s', rearm => 'on_dispatch', catch_up => 'every_plan')").unwrap();
+    wait_for(&mut db, &format!("select count(*) > {runs} + 3 from sched.execution"), SOON);
+    db.batch_execute(&format!(
+        "delete from sched.ledger where id in (select id from sched.execution order by plan_time limit {})",
+        runs - 1
+    ))
+    .unwrap();
+    whole_grid(&mut db, "s", "200 milliseconds");
+}

@@ -1,0 +1,237 @@
+//! Fires, retries and ends of leases come on time although the dispatcher sleeps, and between them it does nothing.
+//! All of it with the default `sched.tick_interval` of 60 s: nothing here can be seen by a poll.
+
+use postgres::fallible_iterator::FallibleIterator;
+use scheduler_cluster_tests::scheduler::{asleep_since, one, rest, whole_grid, SOON};
+use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster};
+use std::time::Duration;
+
+/// What a LISTENing client hears until it has been quiet for `quiet`.
+fn heard(client: &mut Client, quiet: Duration) -> Vec<String> {
+    let notifications =
+        client.notifications().timeout_iter(quiet).map(|heard| Ok(heard.channel().to_owned())).collect();
+    notifications.unwrap()
+}
+
+#[test]
+fn every_second_of_a_minute_once() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute("select sched.define_job('job'); select sched.create_schedule('s', 'every 1 second', 'job')")
+        .unwrap();
+    let start: String = one(&mut db, "select created_at::text from sched.schedule");
+    let end = format!("timestamptz '{start}' + interval '60 seconds'");
+    wait_for(
+        &mut db,
+        &format!("select clock_timestamp() > {end} + interval '500 milliseconds'"),
+        Duration::from_secs(90),
+    );
+    let row = db
+        .query_one(
+            &format!(
+                "select count(*) filter (where plan_time <= {end}), min(plan_time) = timestamptz '{start}' + interval '1 second',
+                        min(created_at - plan_time) < '0',
+                        format('lateness in ms: average %s, 95%% %s, worst %s',
+                               round(1000 * avg(late)), round(1000 * percentile_cont(0.95) within group (order by late)),
+                               round(1000 * max(late)))
+                   from (select plan_time, created_at, extract(epoch from created_at - plan_time)::numeric as late
+                           from sched.execution) as e"
+            ),
+            &[],
+        )
+        .unwrap();
+    println!("{}", row.get::<_, String>(3));
+    assert_eq!(row.get::<_, i64>(0), 60, "executions in 60 seconds");
+    assert!(row.get::<_, bool>(1), "the first is one second after the creation");
+    assert!(!row.get::<_, bool>(2), "none is early");
+    whole_grid(&mut db, "s", "1 second");
+}
+
+#[test]
+fn a_first_plan_300_ms_away_fires_although_the_worker_sleeps() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute("select sched.define_job('job')").unwrap();
+    let clocks =
+        ["'every 1 hour from ' || at", "'at ' || at", "'every 1 month from ' || at", "'at ' || at", "'at ' || at"];
+    let mut late = Vec::new();
+    for (number, clock) in clocks.iter().enumerate() {
+        rest(&mut db);
+        let create = format!(
+            "select sched.create_schedule('s{number}', {clock}, 'job')
+               from (select (clock_timestamp() + interval '300 milliseconds')::text as at) as soon"
+        );
+        cluster.connect().batch_execute(&create).unwrap();
+        wait_for(&mut db, &format!("select count(*) = {} from sched.execution", number + 1), SOON);
+        late.push(one::<f64>(
+            &mut db,
+            &format!("select extract(epoch from created_at - plan_time)::float8 * 1000 from sched.execution where schedule_name = 's{number}'"),
+        ));
+    }
+    println!("milliseconds late: {late:.1?}");
+    late.sort_by(f64::total_cmp);
+    assert!(late[0] >= 0.0, "fired before its plan: {late:?}");
+    // The median, because one hiccup of a busy machine is no fault of ours; a poll each second would not get there by luck.
+    assert!(late[2] < 100.0, "milliseconds late: {late:?}");
+}
+
+#[test]
+fn a_rollback_leaves_nothing_and_wakes_nobody() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute("create table own (i int); select sched.define_job('job')").unwrap();
+    let mut app = cluster.connect();
+    app.batch_execute("select 1").unwrap();
+    let both = "insert into own values (1); select sched.create_schedule('s', 'every 1 second', 'job')";
+    let asleep = rest(&mut db);
+    app.batch_execute(&format!("begin; {both}; rollback")).unwrap();
+    let failed = app.batch_execute(&format!("begin; {both}; select 1 / 0; commit"));
+    assert!(failed.is_err());
+    app.batch_execute("rollback").unwrap();
+    let since = stays("since when the dispatcher sleeps", Duration::from_secs(2), || asleep_since(&mut db));
+    assert_eq!(since, Some(asleep));
+    let left: i64 = one(
+        &mut db,
+        "select (select count(*) from own) + (select count(*) from sched.schedule) + (select count(*) from sched.timer)
+              + (select count(*) from sched.schedule_change) + (select count(*) from sched.execution)",
+    );
+    assert_eq!(left, 0);
+    // The same, committed, does wake it: what was watched is the right thing.
+    app.batch_execute(&format!("begin; {both}; commit")).unwrap();
+    wait_until("the dispatcher to wake", SOON, || (asleep_since(&mut db) != since).then_some(()));
+    wait_for(&mut db, "select count(*) > 0 from sched.execution", SOON);
+}
+
+#[test]
+fn between_fires_the_worker_runs_no_query() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute(
+        "select sched.define_job('job');
+         select sched.create_schedule('far ' || i, 'every 1 hour', 'job') from generate_series(1, 100) as i;
+         select sched.create_schedule('never', 'at 2001-01-01 00:00+00', 'job');
+         select sched.create_schedule('paused', 'every 1 second', 'job', enabled => false);
+         select sched.create_schedule('external', 'every 1 second', 'job', ownership => 'external')",
+    )
+    .unwrap();
+    let since = rest(&mut db);
+    let now = stays("since when the dispatcher sleeps", Duration::from_secs(4), || asleep_since(&mut db));
+    assert_eq!(now, Some(since));
+}
+
+#[test]
+fn a_retry_becomes_claimable_and_is_announced_without_any_client() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute("select sched.define_job('job', queue => 'work', max_attempts => 3, retry_backoff => '{200ms}')")
+        .unwrap();
+    let mut ear = cluster.connect();
+    ear.batch_execute("listen \"sched:work\"").unwrap();
+    rest(&mut db);
+    let run = db
+        .query_one(
+            "select execution_id::text, lease_token::text from sched.try_claim('job', date_trunc('hour', now()))",
+            &[],
+        )
+        .unwrap();
+    let (id, token): (String, String) = (run.get(0), run.get(1));
+    db.batch_execute(&format!("select sched.finish_failure('{id}', '{token}')")).unwrap();
+    let execution = format!("from sched.execution where id = '{id}'");
+    let waits: String =
+        one(&mut db, &format!("select status || ' ' || (next_retry_at - finished_at)::text {execution}"));
+    assert_eq!(waits, "FAILED 00:00:00.2");
+    // Nobody calls anything: looking into the tables moves nothing.
+    wait_for(&mut db, "select count(*) = 1 from sched.ready where queue = 'work'", SOON);
+    let late: f64 =
+        one(&mut db, &format!("select extract(epoch from clock_timestamp() - next_retry_at)::float8 {execution}"));
+    println!("claimable {:.0} ms after its time", late * 1000.0);
+    assert!((0.0..3.0).contains(&late), "claimable {late} s after its time");
+    assert_eq!(heard(&mut ear, Duration::from_millis(500)), ["sched:work"], "one transaction, one notification");
+    assert_eq!(one::<i32>(&mut db, "select attempt from sched.claim('work')"), 2);
+}
+
+#[test]
+fn a_stale_lease_is_ended_promptly_and_a_kept_one_is_not() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    let claim = |scope: &str, timeout: &str| {
+        format!("select execution_id::text, lease_token::text from sched.try_claim('job', date_trunc('hour', now()), scope_id => '{scope}', stale_timeout => '{timeout}')")
+    };
+    rest(&mut db);
+    // Kept: its first end passes, a heartbeat has moved it on.
+    let kept = db.query_one(&claim("kept", "200 milliseconds"), &[]).unwrap();
+    let (id, token): (String, String) = (kept.get(0), kept.get(1));
+    let beat = format!("select sched.heartbeat('{id}', '{token}', stale_timeout => '1 hour')");
+    assert_eq!(one::<String>(&mut db, &beat), "ok");
+    db.query_one(&claim("left", "300 milliseconds"), &[]).unwrap();
+    wait_for(&mut db, "select status = 'FAILED' from sched.execution where scope_id = 'left'", SOON);
+    let left = db
+        .query_one(
+            "select error_code, next_retry_at is null,
+                    extract(epoch from finished_at - started_at - interval '300 milliseconds')::float8
+               from sched.execution where scope_id = 'left'",
+            &[],
+        )
+        .unwrap();
+    assert_eq!((left.get::<_, &str>(0), left.get::<_, bool>(1)), ("stale_timeout", true));
+    let late: f64 = left.get(2);
+    println!("swept {:.0} ms after its end", late * 1000.0);
+    assert!((0.0..2.0).contains(&late), "swept {late} s after its end");
+    // Once it has looked at the kept lease too, there is nothing left to do for an hour.
+    rest(&mut db);
+    stays("the kept lease", Duration::from_secs(1), || {
+        one::<String>(&mut db, "select status from sched.execution where scope_id = 'kept'")
+    });
+    assert_eq!(one::<String>(&mut db, "select status from sched.execution where scope_id = 'kept'"), "RUNNING");
+    let token_after: String = one(&mut db, "select lease_token::text from sched.execution where scope_id = 'kept'");
+    assert_eq!(token_after, token);
+}
+
+#[test]
+fn a_queue_hears_once_for_each_transaction_that_made_work_claimable() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute(
+        "select sched.define_job('a', queue => 'a', max_attempts => 9);
+         select sched.define_job('b', queue => 'b');
+         select sched.define_job('silent', queue => 'silent')",
+    )
+    .unwrap();
+    let mut ears: Vec<Client> = ["a", "b", "silent"]
+        .iter()
+        .map(|queue| {
+            let mut ear = cluster.connect();
+            ear.batch_execute(&format!("listen \"sched:{queue}\"")).unwrap();
+            ear
+        })
+        .collect();
+    // 20 and 5 plans at one moment, and three later ones.
+    db.batch_execute(
+        "select sched.create_schedule(job || i, 'at ' || (now() + (case when i > 20 then i - 19 else 1 end) * interval '700 milliseconds'), job)
+           from (select 'a' as job, generate_series(1, 23) as i union all select 'b', generate_series(1, 5)) as s",
+    )
+    .unwrap();
+    wait_for(&mut db, "select count(*) = 28 from sched.ready", SOON);
+    for (queue, ear) in ["a", "b", "silent"].iter().zip(&mut ears) {
+        let transactions: i64 =
+            one(&mut db, &format!("select count(distinct xmin::text) from sched.ready where queue = '{queue}'"));
+        let heard = heard(ear, Duration::from_millis(500));
+        println!("queue {queue}: {transactions} transactions, {} notifications", heard.len());
+        assert_eq!(heard.len(), usize::try_from(transactions).unwrap(), "queue {queue}: {heard:?}");
+    }
+    // Three failures that may be tried at once, in one transaction.
+    db.batch_execute(
+        "begin;
+         select sched.finish_failure(execution_id, lease_token) from sched.claim('a', 3);
+         commit",
+    )
+    .unwrap();
+    assert_eq!(heard(&mut ears[0], Duration::from_millis(500)).len(), 1);
+    db.batch_execute(
+        "begin;
+         select sched.finish_failure(execution_id, lease_token) from sched.claim('a', 3);
+         rollback",
+    )
+    .unwrap();
+    assert_eq!(heard(&mut ears[0], Duration::from_millis(500)).len(), 0);
+}

@@ -1,0 +1,130 @@
+//! One bad schedule delays no other (I4): it is found alone, recorded, backed off or parked, and said once.
+
+use scheduler_cluster_tests::scheduler::{one, whole_grid, SOON};
+use scheduler_cluster_tests::{stays, wait_for, Client, Cluster};
+use std::time::Duration;
+
+const HEALTHY: i64 = 50;
+
+/// 50 schedules that run each of their plans, and one to be spoilt, which fires each second.
+fn start() -> (Cluster, Client) {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute("select sched.define_job('job')").unwrap();
+    db.execute(
+        "select sched.create_schedule('healthy ' || i, 'every 500 milliseconds from epoch', 'job', catch_up => 'every_plan')
+           from generate_series(1, $1::bigint) as i",
+        &[&HEALTHY],
+    )
+    .unwrap();
+    db.batch_execute("select sched.create_schedule('bad', 'every 500 milliseconds from epoch', 'job', payload => '{\"poison\": true}')")
+        .unwrap();
+    wait_for(&mut db, "select count(*) > 0 from sched.execution where schedule_name = 'bad'", SOON);
+    (cluster, db)
+}
+
+/// All 50 fired on, each plan of the last seconds once and on time.
+fn healthy(db: &mut Client, since: &str) {
+    for number in 1..=HEALTHY {
+        let name = format!("healthy {number}");
+        whole_grid(db, &name, "500 milliseconds");
+    }
+    let row = db
+        .query_one(
+            &format!(
+                "select count(distinct schedule_name), count(*),
+                        max(extract(epoch from created_at - plan_time))::float8,
+                        extract(epoch from clock_timestamp() - timestamptz '{since}')::float8
+                   from sched.execution where schedule_name like 'healthy%' and plan_time > '{since}'"
+            ),
+            &[],
+        )
+        .unwrap();
+    let (schedules, executions, late, seconds): (i64, i64, f64, f64) = (row.get(0), row.get(1), row.get(2), row.get(3));
+    println!(
+        "{executions} executions of {schedules} healthy schedules in {seconds:.1} s, the latest {:.0} ms late",
+        late * 1000.0
+    );
+    assert_eq!(schedules, HEALTHY);
+    assert!(late < 1.0, "a healthy schedule fired {late} s late");
+}
+
+fn now(db: &mut Client) -> String {
+    one(db, "select clock_timestamp()::text")
+}
+
+#[test]
+fn a_schedule_that_cannot_be_read_is_parked() {
+    let (cluster, mut db) = start();
+    let spoilt = now(&mut db);
+    for (column, value) in [("clock", "garbage"), ("time_zone", "Mars/Olympus"), ("job_name", "nobody's")] {
+        let logged = cluster.logged("is parked").len();
+        let before: String = one(&mut db, &format!("select {column} from sched.schedule where schedule_name = 'bad'"));
+        db.execute(&format!("update sched.schedule set {column} = $1 where schedule_name = 'bad'"), &[&value]).unwrap();
+        wait_for(&mut db, "select state = 'parked' from sched.schedules where schedule_name = 'bad'", SOON);
+        let reason: String = one(&mut db, "select last_error from sched.schedules where schedule_name = 'bad'");
+        assert!(reason.contains(value), "the reason names the fault: {reason}");
+        let fired: i64 = one(&mut db, "select count(*) from sched.execution where schedule_name = 'bad'");
+        let state = stays("the parked schedule", Duration::from_millis(1500), || {
+            let state: String = one(&mut db, "select state from sched.schedules where schedule_name = 'bad'");
+            (state, one::<i64>(&mut db, "select count(*) from sched.execution where schedule_name = 'bad'"))
+        });
+        assert_eq!(state, ("parked".to_owned(), fired));
+        let lines = cluster.logged("is parked");
+        assert_eq!(lines.len(), logged + 1, "one line each: {lines:#?}");
+        // Put right again it goes on.
+        db.execute(&format!("update sched.schedule set {column} = $1 where schedule_name = 'bad'"), &[&before])
+            .unwrap();
+        wait_for(&mut db, &format!("select count(*) > {fired} from sched.execution where schedule_name = 'bad'"), SOON);
+        wait_for(&mut db, "select state = 'armed' and error_count = 0 and last_error is null from sched.schedules where schedule_name = 'bad'", SOON);
+    }
+    healthy(&mut db, &spoilt);
+    assert!(cluster.logged("WARNING").is_empty(), "{:#?}", cluster.logged("WARNING"));
+}
+
+#[test]
+fn a_schedule_that_cannot_be_fired_is_tried_again_with_backoff() {
+    let (cluster, mut db) = start();
+    let spoilt = now(&mut db);
+    db.batch_execute("alter table sched.ledger add constraint no_poison check (not payload ? 'poison') not valid")
+        .unwrap();
+    let bad = "from sched.schedules where schedule_name = 'bad'";
+    for (failures, wait) in [(1, 1.0), (2, 2.0), (3, 4.0)] {
+        wait_for(
+            &mut db,
+            &format!("select error_count = {failures} and state = 'failing' {bad}"),
+            Duration::from_secs(10),
+        );
+        let next: f64 =
+            one(&mut db, &format!("select extract(epoch from next_fire_at - clock_timestamp())::float8 {bad}"));
+        assert!(
+            next <= wait && next > wait - 0.9,
+            "after failure {failures} it is tried again in {next} s, not {wait}"
+        );
+        let reason: String = one(&mut db, &format!("select last_error {bad}"));
+        assert!(reason.contains("no_poison"), "{reason}");
+    }
+    let lines: Vec<_> = cluster.logged("no_poison");
+    assert_eq!(
+        lines.iter().filter(|line| !line.contains("STATEMENT")).count(),
+        1,
+        "one line, not one a try: {lines:#?}"
+    );
+    healthy(&mut db, &spoilt);
+
+    // Put right it goes on with the next try; the missed plans become one execution.
+    db.batch_execute("alter table sched.ledger drop constraint no_poison").unwrap();
+    let fired: i64 = one(&mut db, "select count(*) from sched.execution where schedule_name = 'bad'");
+    wait_for(
+        &mut db,
+        &format!("select state = 'armed' and error_count = 0 and last_error is null {bad}"),
+        Duration::from_secs(10),
+    );
+    wait_for(&mut db, &format!("select count(*) > {fired} + 1 from sched.execution where schedule_name = 'bad'"), SOON);
+    let missed: i64 = one(
+        &mut db,
+        "select count(*) from (select plan_time - lag(plan_time) over (order by plan_time) as step from sched.execution
+                                where schedule_name = 'bad') as e where step > '500 milliseconds'",
+    );
+    assert_eq!(missed, 1, "one gap");
+}
