@@ -66,6 +66,11 @@ impl Failure {
         )
     }
 
+    /// A line for the server's log: 00000.
+    pub fn note(message: impl Into<String>) -> Failure {
+        Failure::new(PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION, message, "")
+    }
+
     /// XX000: something that cannot happen, did.
     pub fn internal(message: impl Into<String>) -> Failure {
         Failure::new(PgSqlErrorCode::ERRCODE_INTERNAL_ERROR, message, "")

@@ -6,9 +6,11 @@ use std::ptr::null;
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::{pg_sys, PgSqlErrorCode, PgTryBuilder};
 
-/// Runs `body` in a subtransaction: an error rolls back what it did and is returned as its message. A cancelled
+use crate::error::{Failure, Outcome};
+
+/// Runs `body` in a subtransaction: an error rolls back what it did and is returned. A cancelled
 /// statement and a shutdown are not the body's fault and go on to the caller.
-pub fn run<R>(body: impl FnOnce() -> R) -> Result<R, String> {
+pub fn run<R>(body: impl FnOnce() -> R) -> Outcome<R> {
     // SAFETY: the pattern of PL/pgSQL's exec_stmt_block: memory context and resource owner are those of before on both ways
     // out, and the subtransaction is released or rolled back on each.
     unsafe {
@@ -32,7 +34,7 @@ pub fn run<R>(body: impl FnOnce() -> R) -> Result<R, String> {
                 {
                     error.rethrow()
                 }
-                Err(message)
+                Err(Failure::new(code, message, ""))
             })
             .execute();
         if result.is_ok() {

@@ -112,8 +112,8 @@ pub fn arm(
     busy: bool,
     now: Instant,
 ) -> (Progress, Next) {
-    let wants_buffer = policy.overlap == Overlap::BufferOne;
-    progress.buffered = progress.buffered.filter(|plan| wants_buffer && *plan > policy.baseline);
+    let dropped = |plan: Instant| plan <= policy.baseline || (busy && policy.overlap == Overlap::Skip);
+    progress.buffered = progress.buffered.filter(|plan| !dropped(*plan));
     if policy.rearm == Rearm::OnTerminal {
         if busy {
             return (progress, Next::Waiting);
@@ -125,7 +125,7 @@ pub fn arm(
         }
     }
     match progress.buffered {
-        Some(_) if busy => (progress, Next::Waiting),
+        Some(_) if busy && policy.overlap != Overlap::Allow => (progress, Next::Waiting),
         Some(plan) => (progress, Next::Armed { plan, fire_at: now.max(plan) }),
         None => (progress, next_armed(policy, clock, progress.cursor)),
     }

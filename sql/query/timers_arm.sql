@@ -12,7 +12,7 @@ WITH decided AS MATERIALIZED (
            buffered_plan = d.buffered_plan, cursor_at = d.cursor_at, backlog_until = d.backlog_until,
            error_count = (d.reason IS NOT NULL)::integer, last_error = d.reason, parked = d.reason IS NOT NULL
       FROM decided d
-     WHERE t.schedule_id = d.schedule_id
+     WHERE t.schedule_id = d.schedule_id AND t.version <= d.version
     RETURNING t.schedule_id
 ), added AS (
     INSERT INTO sched.timer (schedule_id, version, next_plan_time, fire_at, waiting, buffered_plan, cursor_at,

@@ -2,3 +2,14 @@
 -- fail, or its owner could own what we put into it.
 CREATE SCHEMA sched;
 COMMENT ON SCHEMA sched IS 'scheduler: clocks, schedules, leases and the ledger of executions';
+
+-- Names, payloads and messages are read as UTF-8. (SQL_ASCII stores what it is given: there only UTF-8 is taken.)
+DO $$
+BEGIN
+    IF pg_catalog.getdatabaseencoding() NOT IN ('UTF8', 'SQL_ASCII') THEN
+        RAISE feature_not_supported USING
+            MESSAGE = pg_catalog.format('scheduler needs a database in UTF8, not %s', pg_catalog.getdatabaseencoding()),
+            HINT = 'Create a database with ENCODING ''UTF8'' TEMPLATE template0 for it.';
+    END IF;
+END
+$$;

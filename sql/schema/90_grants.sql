@@ -65,6 +65,9 @@ CREATE FUNCTION sched.grant_use(role regrole) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
 $$
 BEGIN
+    IF role IS NULL THEN
+        RAISE null_value_not_allowed USING MESSAGE = 'role must not be NULL', HINT = 'Pass the name of a role.';
+    END IF;
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
         'GRANT SELECT ON sched.execution, sched.running, sched.failed, sched.history, sched.schedules TO %1$s;'
         'GRANT EXECUTE ON FUNCTION sched.define_job, sched.drop_job, sched.create_schedule, sched.create_schedules, sched.alter_schedule,'
@@ -82,6 +85,9 @@ CREATE FUNCTION sched.grant_monitor(role regrole) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
 $$
 BEGIN
+    IF role IS NULL THEN
+        RAISE null_value_not_allowed USING MESSAGE = 'role must not be NULL', HINT = 'Pass the name of a role.';
+    END IF;
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
         'GRANT SELECT ON sched.monitor, sched.execution, sched.running, sched.failed, sched.history, sched.schedules TO %1$s;',
         role);
@@ -94,6 +100,9 @@ CREATE FUNCTION sched.revoke_all(role regrole) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
 $$
 BEGIN
+    IF role IS NULL THEN
+        RAISE null_value_not_allowed USING MESSAGE = 'role must not be NULL', HINT = 'Pass the name of a role.';
+    END IF;
     EXECUTE format('REVOKE ALL ON SCHEMA sched FROM %1$s;'
         'REVOKE ALL ON ALL TABLES IN SCHEMA sched FROM %1$s;'
         'REVOKE ALL ON ALL FUNCTIONS IN SCHEMA sched FROM %1$s;', role);
@@ -102,9 +111,35 @@ $$;
 COMMENT ON FUNCTION sched.revoke_all IS
 'Takes back all that sched.grant_use and sched.grant_monitor gave to a role. For superusers and the extension''s owner; 42501 for others.';
 
+-- Nothing to anybody: not to PUBLIC, and not to those whom ALTER DEFAULT PRIVILEGES would have given something. A right to
+-- create triggers on these tables would be a right to run code as whoever dispatches.
 REVOKE ALL ON SCHEMA sched FROM PUBLIC;
 REVOKE ALL ON ALL TABLES IN SCHEMA sched FROM PUBLIC;
+REVOKE ALL ON ALL SEQUENCES IN SCHEMA sched FROM PUBLIC;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA sched FROM PUBLIC;
+DO $$
+DECLARE
+    grantee oid;
+BEGIN
+    FOR grantee IN
+        SELECT a.grantee
+          FROM (SELECT n.nspowner AS owner, n.nspacl AS acl FROM pg_catalog.pg_namespace n WHERE n.nspname = 'sched'
+                UNION ALL
+                SELECT c.relowner, c.relacl FROM pg_catalog.pg_class c WHERE c.relnamespace = 'sched'::pg_catalog.regnamespace
+                UNION ALL
+                SELECT p.proowner, p.proacl FROM pg_catalog.pg_proc p WHERE p.pronamespace = 'sched'::pg_catalog.regnamespace
+               ) AS o
+         CROSS JOIN LATERAL pg_catalog.aclexplode(o.acl) AS a
+         WHERE a.grantee NOT IN (0, o.owner)
+         GROUP BY a.grantee
+    LOOP
+        EXECUTE pg_catalog.format('REVOKE ALL ON SCHEMA sched FROM %1$s CASCADE;'
+            'REVOKE ALL ON ALL TABLES IN SCHEMA sched FROM %1$s CASCADE;'
+            'REVOKE ALL ON ALL SEQUENCES IN SCHEMA sched FROM %1$s CASCADE;'
+            'REVOKE ALL ON ALL FUNCTIONS IN SCHEMA sched FROM %1$s CASCADE;', grantee::pg_catalog.regrole);
+    END LOOP;
+END
+$$;
 
 -- Once CREATE EXTENSION has committed, the launcher starts a dispatcher here.
 SELECT sched.request_dispatcher();

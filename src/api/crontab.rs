@@ -1,5 +1,7 @@
 //! `import_crontab`: a crontab's lines as schedules of a pull job.
 
+use std::collections::HashSet;
+
 use pgrx::datum::Interval;
 use pgrx::prelude::*;
 use scheduler_core::crontab::{self, Entry, Style};
@@ -86,10 +88,19 @@ fn import(text: &str, style: Style, zone: &str) -> Outcome<Vec<ImportedLine>> {
             schedule.schedule_name = schedule.schedule_name.replacen(CRONTAB, &job_name, 1);
             schedule.scope_id.clone_from(&schedule.schedule_name);
         }
-        for row in rows.iter_mut() {
-            row.1 = row.1.as_ref().map(|name| name.replacen(CRONTAB, &job_name, 1));
-        }
         schedule_bulk::insert(session, schedules, convert::now());
+        let foreign: HashSet<String> = {
+            let names = rows.iter().filter_map(|row| row.1.as_ref().map(|name| name.replacen(CRONTAB, &job_name, 1)));
+            schedule_bulk::names_of_other_jobs(session, names.collect(), &job_name).into_iter().collect()
+        };
+        for row in &mut rows {
+            row.1 = row.1.as_ref().map(|name| name.replacen(CRONTAB, &job_name, 1));
+            if row.1.as_ref().is_some_and(|name| foreign.contains(name)) {
+                row.4 = Some(
+                    "a schedule of another job has this name already: nothing was created for this line".to_owned(),
+                );
+            }
+        }
         Outcome::Ok(())
     })?;
     Ok(rows)
@@ -98,8 +109,9 @@ fn import(text: &str, style: Style, zone: &str) -> Outcome<Vec<ImportedLine>> {
 /// The job of the caller's crontabs: `crontab`, or `crontab/ROLE` where another role has that name already.
 fn job_of(session: &Session, caller: pg_sys::Oid) -> Outcome<String> {
     for job_name in [CRONTAB.to_owned(), format!("{CRONTAB}/{}", role::name(caller))] {
-        match job::read(session, &job_name) {
-            Some(known) if role::may_act_for(caller, known.owner) => return Ok(job_name),
+        match job::read_and_keep(session, &job_name) {
+            // Exactly the caller's: a superuser's crontab must not end up with whoever was first to define this job.
+            Some(known) if known.owner == caller => return Ok(job_name),
             Some(_) => {}
             None if job::write(session, crontab_job(&job_name), caller) => return Ok(job_name),
             None => {}

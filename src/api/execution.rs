@@ -215,15 +215,37 @@ fn claim_key(
     wish: Wish,
 ) -> Outcome<Option<(&'static str, Lease)>> {
     let [job_name, scope_kind, scope_id] = names;
-    let caller = wish.caller;
-    let job = usable_job(session, job_name, caller)?;
+    let job = usable_job(session, job_name, wish.caller)?;
     let key = scope_key(job_name, scope_kind, scope_id);
     if !key_lock::try_lock(key, plan_time) {
         return Ok(None);
     }
+    let claimed = claim_locked(session, &Scope { key, names, plan_time }, job.as_ref(), wish)?;
+    if claimed.is_none() {
+        key_lock::release(key, plan_time);
+    }
+    Ok(claimed)
+}
+
+/// What try_claim names.
+struct Scope<'a> {
+    key: Uuid,
+    names: &'a [String; 3],
+    plan_time: Instant,
+}
+
+/// The claim itself, under the lock of its key.
+fn claim_locked(
+    session: &Session,
+    scope: &Scope,
+    job: Option<&job::Job>,
+    wish: Wish,
+) -> Outcome<Option<(&'static str, Lease)>> {
+    let Scope { key, names, plan_time } = *scope;
+    let caller = wish.caller;
     let now = convert::now();
     let default_timeout =
-        || job.as_ref().and_then(|job| job.stale_timeout).unwrap_or_else(|| convert::interval(guc::stale_timeout()));
+        || job.and_then(|job| job.stale_timeout).unwrap_or_else(|| convert::interval(guc::stale_timeout()));
     let terms = Terms {
         runner_id: wish.runner_id,
         stale_timeout: wish.stale_timeout.map_or_else(default_timeout, convert::interval),
@@ -232,11 +254,11 @@ fn claim_key(
     };
     let plan = convert::timestamp(plan_time);
     let Some(mut known) = execution::by_key(session, key, plan, now) else {
-        let new = new_execution(job.as_ref(), key, names, plan, caller);
+        let new = new_execution(job, key, names, plan, caller);
         return Ok(execution::claim_new(session, &new, terms, now).map(|lease| ("won", lease)));
     };
     if !role::may_act_for(caller, known.owner) {
-        return Err(Failure::not_owner("an execution of job", job_name));
+        return Err(Failure::not_owner("an execution of job", &names[0]));
     }
     known.limits.max_attempts = terms.max_attempts.unwrap_or(known.limits.max_attempts);
     known.limits.allow_stale_reentry = terms.allow_stale_reentry.unwrap_or(known.limits.allow_stale_reentry);
@@ -283,7 +305,7 @@ fn claim(
             caller: role::caller(),
         };
         Ok(session(|session| {
-            dispatch::promote_retries(session, convert::now(), guc::batch_size());
+            dispatch::promote_retries_of(session, convert::now(), &wanted.queue, wanted.limit, wanted.caller);
             let rows = execution::claim(session, wanted, convert::now());
             let claimed: Vec<_> = rows
                 .iter()

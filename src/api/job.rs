@@ -122,8 +122,8 @@ fn drop_job(job_name: Option<String>) -> bool {
         let name = convert::name("job_name", job_name)?;
         let caller = role::caller();
         session(|session| {
-            let Some(known) = job::read(session, &name) else { return Ok(false) };
-            if !role::may_act_for(caller, known.owner) {
+            let Some(owner) = job::lock(session, &name) else { return Ok(false) };
+            if !role::may_act_for(caller, owner) {
                 return Err(Failure::not_owner("job", &name));
             }
             if let Some(schedule) = job::user(session, &name) {

@@ -11,9 +11,13 @@ use crate::guc;
 use crate::jsonb::Jsonb;
 use crate::store::schedule::{self, Definition, Locked};
 use crate::store::{job, role, session, Session};
+use crate::subtransaction;
 use crate::zone::ServerZone;
 
 use super::job::at_least_one;
+
+/// What one schedule may run in one tick.
+const MAX_PLANS_PER_TICK: i32 = 10_000;
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 #[allow(clippy::too_many_arguments)]
@@ -127,6 +131,13 @@ pub fn check_keys(schedule: &Definition) -> Result<(), (&'static str, Failure)> 
             "Use 'owned' (dispatched here) or 'external' (another scheduler fires it).",
         )),
     };
+    let max_plans = || match at_least_one("max_plans_per_tick", schedule.max_plans_per_tick)? {
+        n if n > MAX_PLANS_PER_TICK => Err(Failure::invalid(
+            format!("max_plans_per_tick must be at most {MAX_PLANS_PER_TICK}, not {n}"),
+            "A longer backlog takes several ticks, and other schedules fire between them.",
+        )),
+        _ => Ok(()),
+    };
     let wait = |argument, value| convert::duration(argument, value, Zero::Allowed).map(drop);
     let name = |argument, value: &String| convert::name(argument, Some(value.clone())).map(drop);
     let results = [
@@ -141,7 +152,7 @@ pub fn check_keys(schedule: &Definition) -> Result<(), (&'static str, Failure)> 
             "catch_up_window",
             convert::optional_duration("catch_up_window", schedule.catch_up_window, Zero::Refused).map(drop),
         ),
-        ("max_plans_per_tick", at_least_one("max_plans_per_tick", schedule.max_plans_per_tick).map(drop)),
+        ("max_plans_per_tick", max_plans()),
         ("rearm", rearm_of(&schedule.rearm).map(drop)),
         ("overlap", overlap_of(&schedule.overlap).map(drop)),
         ("delay", wait("delay", schedule.delay)),
@@ -153,7 +164,7 @@ pub fn check_keys(schedule: &Definition) -> Result<(), (&'static str, Failure)> 
 }
 
 pub fn check_job(session: &Session, job_name: &str, caller: pg_sys::Oid) -> Outcome<()> {
-    let Some(known) = job::read(session, job_name) else {
+    let Some(known) = job::read_and_keep(session, job_name) else {
         return Err(Failure::unknown("job", job_name, "Define it first with sched.define_job."));
     };
     if !role::may_act_for(caller, known.owner) {
@@ -172,13 +183,19 @@ pub fn duplicate(name: &str) -> Failure {
 
 /// The schedule of this name, locked against other edits, if the caller may change it; `42704`, `42501`.
 pub fn find(session: &Session, name: &str, caller: pg_sys::Oid) -> Outcome<Locked> {
-    let found = schedule::lock(session, name)
-        .ok_or_else(|| Failure::unknown("schedule", name, "Look for its name in the view sched.schedules."))?;
+    find_if_any(session, name, caller)?
+        .ok_or_else(|| Failure::unknown("schedule", name, "Look for its name in the view sched.schedules."))
+}
+
+/// The same, where a schedule that does not exist is no error.
+fn find_if_any(session: &Session, name: &str, caller: pg_sys::Oid) -> Outcome<Option<Locked>> {
+    let Some(found) = schedule::lock(session, name) else { return Ok(None) };
     // Without its job nobody but a superuser can be known to own it.
-    if !found.owner.map_or_else(|| role::is_superuser(caller), |owner| role::may_act_for(caller, owner)) {
+    let owner = job::read(session, &found.definition.job_name).map(|job| job.owner);
+    if !owner.map_or_else(|| role::is_superuser(caller), |owner| role::may_act_for(caller, owner)) {
         return Err(Failure::not_owner("schedule", name));
     }
-    Ok(found)
+    Ok(Some(found))
 }
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
@@ -208,11 +225,12 @@ fn alter_schedule(
     or_raise((|| {
         let name = convert::name("schedule_name", schedule_name)?;
         edit(&name, |current| {
-            let base = reset.unwrap_or_default().into_iter().try_fold(current, reset_argument)?;
             let schedule_name = match new_name {
                 Some(new_name) => convert::name("new_name", Some(new_name))?,
-                None => base.schedule_name,
+                None => current.schedule_name.clone(),
             };
+            let renamed = Definition { schedule_name: schedule_name.clone(), ..current };
+            let base = reset.unwrap_or_default().into_iter().try_fold(renamed, reset_argument)?;
             let new = Definition {
                 schedule_name,
                 clock: clock.unwrap_or(base.clock),
@@ -274,8 +292,7 @@ fn edit(name: &str, change: impl FnOnce(Definition) -> Outcome<Definition>) -> O
     let caller = role::caller();
     session(|session| {
         let Locked { schedule_id, definition, .. } = find(session, name, caller)?;
-        let (old_job, old_rearm, old_overlap) =
-            (definition.job_name.clone(), definition.rearm.clone(), definition.overlap.clone());
+        let old_job = definition.job_name.clone();
         let new = change(definition)?;
         if new.job_name != old_job {
             check_job(session, &new.job_name, caller)?;
@@ -283,12 +300,15 @@ fn edit(name: &str, change: impl FnOnce(Definition) -> Outcome<Definition>) -> O
         if new.schedule_name != name && schedule::exists(session, &new.schedule_name) {
             return Err(duplicate(&new.schedule_name));
         }
-        let awaited = |rearm: &str, overlap: &str| rearm == "on_terminal" || overlap != "allow";
-        let begins_to_wait = awaited(&new.rearm, &new.overlap) && !awaited(&old_rearm, &old_overlap);
-        schedule::update(session, schedule_id, new);
-        if begins_to_wait {
-            schedule::await_unfinished(session, schedule_id);
-        }
+        let new_name = new.schedule_name.clone();
+        // Somebody may take the name between our look and our write.
+        subtransaction::run(|| schedule::update(session, schedule_id, new)).map_err(|failure| {
+            if failure.code == PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION {
+                duplicate(&new_name)
+            } else {
+                failure
+            }
+        })?;
         Ok(())
     })
 }
@@ -316,10 +336,7 @@ fn drop_schedule(schedule_name: Option<String>, cancel_pending: default!(Option<
         let name = convert::name("schedule_name", schedule_name)?;
         let caller = role::caller();
         session(|session| {
-            if !schedule::exists(session, &name) {
-                return Ok(false);
-            }
-            let found = find(session, &name, caller)?;
+            let Some(found) = find_if_any(session, &name, caller)? else { return Ok(false) };
             if required("cancel_pending", cancel_pending)? {
                 schedule::cancel_pending(session, found.schedule_id, convert::now());
             }

@@ -72,7 +72,7 @@ fn read(session: &Session, specs: &Jsonb) -> Outcome<Vec<Definition>> {
         return Err(Failure::invalid(message, format!("An element is an object with keys of: {}.", KEYS.join(", "))));
     }
     let rows = subtransaction::run(|| store::read_specs(session, specs));
-    let rows = rows.map_err(|message| unreadable(session, specs, &message))?;
+    let rows = rows.map_err(|failure| unreadable(session, specs, &failure.message))?;
     rows.into_iter()
         .enumerate()
         .map(|(index, spec)| {
@@ -89,8 +89,8 @@ fn unreadable(session: &Session, specs: &Jsonb, message: &str) -> Failure {
     let hint = "Write it as create_schedule takes it, for example \"delay\": \"30 seconds\".";
     for place in 1.. {
         for key in TYPED_KEYS {
-            if let Err(message) = subtransaction::run(|| store::read_key(session, specs, place, key)) {
-                return at(usize::try_from(place).unwrap_or(0), key, Failure::invalid(message, hint));
+            if let Err(failure) = subtransaction::run(|| store::read_key(session, specs, place, key)) {
+                return at(usize::try_from(place).unwrap_or(0), key, Failure::invalid(failure.message, hint));
             }
         }
         if store::is_past_end(session, specs, place) {

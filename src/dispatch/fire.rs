@@ -13,6 +13,9 @@ use crate::store::timer::{self, Fired, NewTimer, Snapshot};
 use crate::store::Session;
 use crate::subtransaction;
 
+/// How many executions one batch inserts, unless a single schedule asks for more.
+const MOST_RUNS: usize = 10_000;
+
 /// Fires up to `limit` due schedules: how many executions were inserted, and how many schedules were due.
 pub fn fire_due(session: &Session, now: Instant, limit: i64) -> (i64, usize) {
     let due = timer::pick_due(session, now, limit);
@@ -20,7 +23,7 @@ pub fn fire_due(session: &Session, now: Instant, limit: i64) -> (i64, usize) {
         return (0, 0);
     }
     let snapshots = timer::read(session, due.clone());
-    let (mut moves, mut park, mut dropped) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut moves, mut park, mut dropped) = (Vec::<NewTimer>::new(), Vec::new(), Vec::new());
     for snapshot in &snapshots {
         match decide(snapshot, now) {
             Decision::Move(timer) => moves.push(*timer),
@@ -28,6 +31,7 @@ pub fn fire_due(session: &Session, now: Instant, limit: i64) -> (i64, usize) {
             Decision::Drop => dropped.push(snapshot.schedule_id),
         }
     }
+    bound_runs(&mut moves);
     if !park.is_empty() {
         timer::park(session, park);
     }
@@ -43,6 +47,18 @@ pub fn fire_due(session: &Session, now: Instant, limit: i64) -> (i64, usize) {
     fired.queues.dedup();
     super::announce(session, fired.queues, &fired.log);
     (fired.count, due.len())
+}
+
+/// Keeps the batch to a size that others can wait for: the schedules with the longest backlogs are left for the next one.
+fn bound_runs(moves: &mut Vec<NewTimer>) {
+    moves.sort_by_key(|timer| timer.runs.len());
+    let mut runs = 0;
+    let fits = moves.iter().take_while(|timer| {
+        runs += timer.runs.len();
+        runs <= MOST_RUNS
+    });
+    let count = fits.count().max(1);
+    moves.truncate(count);
 }
 
 enum Decision {
@@ -92,8 +108,8 @@ fn fire_batch(session: &Session, mut batch: Vec<NewTimer>, errors: &[(i64, i32)]
     let copy: Vec<NewTimer> = batch.clone();
     match subtransaction::run(|| timer::fire(session, copy, now)) {
         Ok(fired) => fired,
-        Err(message) if batch.len() == 1 => {
-            failed(session, first, &message, errors, now);
+        Err(failure) if batch.len() == 1 => {
+            failed(session, first, &failure.message, errors, now);
             Fired::default()
         }
         Err(_) => {
@@ -113,11 +129,10 @@ fn failed(session: &Session, schedule_id: i64, message: &str, errors: &[(i64, i3
     if before == 0 {
         // Once, not at every retry: the view has the rest.
         error::report(
-            PgLogLevel::LOG,
-            Failure::invalid(
-                format!("scheduler: schedule {schedule_id} could not be fired and will be tried again: {message}"),
-                "",
-            ),
+            PgLogLevel::LOG_SERVER_ONLY,
+            Failure::note(format!(
+                "scheduler: schedule {schedule_id} could not be fired and will be tried again: {message}"
+            )),
         );
     }
     let wait = backoff::after_fire_failures(before.saturating_add(1));

@@ -11,10 +11,12 @@ pub use arm::apply_changes;
 pub use fire::fire_due;
 pub use policy::{catch_up_of, overlap_of, rearm_of};
 pub use prune::Pruner;
-pub use sweep::{end_of, end_runs, promote_retries, sweep_stale, EndedRuns};
+pub use sweep::{end_of, end_runs, promote_retries, promote_retries_of, sweep_stale, EndedRuns};
 
+use pgrx::PgLogLevel;
 use scheduler_core::Instant;
 
+use crate::error::{self, Failure};
 use crate::guc;
 use crate::store::execution::{self, Batch, Inserted};
 use crate::store::{timer, Session};
@@ -30,7 +32,8 @@ pub fn insert(session: &Session, batch: Batch, now: Instant) -> Inserted {
 fn announce(session: &Session, queues: Vec<String>, lines: &[String]) {
     notify(session, queues);
     for line in lines {
-        pgrx::log!("scheduler: {line}");
+        // Not to the client: dispatch_due runs the jobs of all owners.
+        error::report(PgLogLevel::LOG_SERVER_ONLY, Failure::note(format!("scheduler: {line}")));
     }
 }
 

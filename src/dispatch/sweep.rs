@@ -55,7 +55,10 @@ pub fn end_of(run: &Failing, fate: Fate, chosen: Option<Instant>, now: Instant) 
                 .retry_backoff
                 .iter()
                 // What define_job would have refused counts as no wait: one bad job must not keep the others' runs from ending.
-                .map(|wait| convert::duration("retry_backoff", *wait, convert::Zero::Allowed).unwrap_or(0))
+                .map(|wait| {
+                    wait.and_then(|wait| convert::duration("retry_backoff", wait, convert::Zero::Allowed).ok())
+                        .unwrap_or(0)
+                })
                 .collect();
             now.checked_add_micros(backoff::after_attempt(&waits, run.limits.attempt)).unwrap_or(Instant::MAX)
         })),
@@ -78,10 +81,16 @@ pub fn sweep_stale(session: &Session, job_name: Option<&str>, now: Instant, limi
 }
 
 /// Makes up to `limit` retries claimable whose time has come; how many.
-pub fn promote_retries(session: &Session, now: Instant, limit: i64) -> i64 {
-    let (count, queues) = leases::promote_retries(session, now, limit);
+pub fn promote_retries(session: &Session, now: Instant, limit: i64, caller: Oid) -> i64 {
+    let (count, queues) = leases::promote_retries(session, now, limit, None, caller);
     if count > 0 {
         super::notify(session, queues);
     }
     count
+}
+
+/// The same for a claim of one queue: no more than it can take, and only what its caller may have, for its transaction may
+/// stay open. Nobody needs to be told: it takes them itself.
+pub fn promote_retries_of(session: &Session, now: Instant, queue: &str, limit: i64, caller: Oid) {
+    leases::promote_retries(session, now, limit, Some(queue), caller);
 }

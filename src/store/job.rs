@@ -5,6 +5,7 @@ use pgrx::pg_sys::Oid;
 
 use crate::arguments;
 use crate::statement;
+use crate::store::session::Rows;
 use crate::store::Session;
 
 /// What a claim needs to know of a job.
@@ -50,7 +51,16 @@ pub struct Definition {
 /// The job of this name.
 pub fn read(session: &Session, job_name: &str) -> Option<Job> {
     statement!(JOB_READ = "job_read"(TEXTOID));
-    let rows = JOB_READ.run(session, arguments![job_name]);
+    job_of(&JOB_READ.run(session, arguments![job_name]))
+}
+
+/// The job of this name, which nobody can drop before the transaction ends.
+pub fn read_and_keep(session: &Session, job_name: &str) -> Option<Job> {
+    statement!(JOB_KEEP = "job_keep"(TEXTOID));
+    job_of(&JOB_KEEP.run(session, arguments![job_name]))
+}
+
+fn job_of(rows: &Rows) -> Option<Job> {
     rows.first().map(|row| Job {
         owner: row.must(1),
         queue: row.must(2),
@@ -59,6 +69,12 @@ pub fn read(session: &Session, job_name: &str) -> Option<Job> {
         allow_stale_reentry: row.must(5),
         stale_timeout: row.get(6),
     })
+}
+
+/// The owner of the job of this name, locked so that no schedule can begin to use it.
+pub fn lock(session: &Session, job_name: &str) -> Option<Oid> {
+    statement!(JOB_LOCK = "job_lock"(TEXTOID));
+    JOB_LOCK.run(session, arguments![job_name]).first().map(|row| row.must(1))
 }
 
 /// Creates or replaces; false where the job belongs to a role that `caller` may not act for.

@@ -19,9 +19,14 @@ pub fn is_taken(key: Uuid, plan_time: Instant) -> bool {
     if !try_lock(key, plan_time) {
         return true;
     }
-    // SAFETY: the same tag and mode as a moment ago.
-    unsafe { pg_sys::LockRelease(&tag(key, plan_time), pg_sys::ExclusiveLock as i32, false) };
+    release(key, plan_time);
     false
+}
+
+/// Gives the lock of a key back before the transaction ends: nothing was written under it.
+pub fn release(key: Uuid, plan_time: Instant) {
+    // SAFETY: the tag and mode that it was taken with.
+    unsafe { pg_sys::LockRelease(&tag(key, plan_time), pg_sys::ExclusiveLock as i32, false) };
 }
 
 /// The lock of a key, one of the advisory kind.

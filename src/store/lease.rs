@@ -12,10 +12,16 @@ use crate::statement;
 use crate::store::session::Row;
 use crate::store::Session;
 
-/// Makes retries whose time has come claimable; how many, and in which queues.
-pub fn promote_retries(session: &Session, now: Instant, limit: i64) -> (i64, Vec<String>) {
-    statement!(RETRIES_DUE = "retries_due"(TIMESTAMPTZOID, INT8OID));
-    let rows = RETRIES_DUE.run(session, arguments![timestamp(now), limit]);
+/// Makes retries of a queue or of all claimable whose time has come and that `caller` may act for; how many, and in which queues.
+pub fn promote_retries(
+    session: &Session,
+    now: Instant,
+    limit: i64,
+    queue: Option<&str>,
+    caller: Oid,
+) -> (i64, Vec<String>) {
+    statement!(RETRIES_DUE = "retries_due"(TIMESTAMPTZOID, INT8OID, TEXTOID, OIDOID));
+    let rows = RETRIES_DUE.run(session, arguments![timestamp(now), limit, queue, caller]);
     rows.first().map_or((0, Vec::new()), |row| (row.must(1), row.get(2).unwrap_or_default()))
 }
 
@@ -71,7 +77,7 @@ pub struct Failing {
     /// Who owns it.
     pub owner: Oid,
     /// Waits after each failed attempt.
-    pub retry_backoff: Vec<Interval>,
+    pub retry_backoff: Vec<Option<Interval>>,
     /// It was asked to stop.
     pub cancel_requested: bool,
 }

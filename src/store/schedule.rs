@@ -1,7 +1,6 @@
 //! `sched.schedule` as applications write it.
 
 use pgrx::datum::{Interval, TimestampWithTimeZone};
-use pgrx::pg_sys::Oid;
 use scheduler_core::Instant;
 
 use crate::arguments;
@@ -56,8 +55,6 @@ pub struct Locked {
     pub schedule_id: i64,
     /// Its columns.
     pub definition: Definition,
-    /// The owner of its job; `None` where the job's row is gone.
-    pub owner: Option<Oid>,
     /// The anchor of `every`.
     pub created_at: TimestampWithTimeZone,
 }
@@ -191,8 +188,7 @@ pub fn lock(session: &Session, schedule_name: &str) -> Option<Locked> {
             ownership: row.must(17),
             enabled: row.must(18),
         },
-        owner: row.get(19),
-        created_at: row.must(20),
+        created_at: row.must(19),
     })
 }
 
@@ -212,10 +208,4 @@ pub fn delete(session: &Session, schedule_id: i64) {
 pub fn cancel_pending(session: &Session, schedule_id: i64, now: Instant) {
     statement!(SCHEDULE_CANCEL_PENDING = "schedule_cancel_pending"(INT8OID, TIMESTAMPTZOID));
     SCHEDULE_CANCEL_PENDING.run(session, arguments![schedule_id, convert::timestamp(now)]);
-}
-
-/// Remembers the unfinished runs of a schedule that cares about them from now on.
-pub fn await_unfinished(session: &Session, schedule_id: i64) {
-    statement!(SCHEDULE_AWAIT_UNFINISHED = "schedule_await_unfinished"(INT8OID));
-    SCHEDULE_AWAIT_UNFINISHED.run(session, arguments![schedule_id]);
 }

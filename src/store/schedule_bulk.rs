@@ -150,3 +150,10 @@ pub fn is_past_end(session: &Session, specs: &Jsonb, place: i32) -> bool {
     let count = SCHEDULE_SPEC_COUNT.run(session, arguments![specs.clone()]).first().map_or(0, |row| row.must(1));
     place >= count
 }
+
+/// Those of these schedules that exist with another job.
+pub fn names_of_other_jobs(session: &Session, names: Vec<String>, job_name: &str) -> Vec<String> {
+    statement!(SCHEDULE_NAMES_FOREIGN = "schedule_names_foreign"(TEXTARRAYOID, TEXTOID));
+    let rows = SCHEDULE_NAMES_FOREIGN.run(session, arguments![names, job_name]);
+    rows.iter().map(|row| row.must(1)).collect()
+}

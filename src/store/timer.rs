@@ -20,6 +20,19 @@ pub struct Change {
     pub terminal_at: Option<Instant>,
     /// The rows to forget once it is applied.
     pub change_ids: Vec<i64>,
+    /// Whether it can be applied now.
+    pub standing: Standing,
+}
+
+/// What is known of the timer of a changed schedule.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// It is ours until the transaction ends.
+    Locked,
+    /// There is none yet.
+    New,
+    /// Somebody else has it.
+    Busy,
 }
 
 /// A schedule, its job and its timer as the dispatcher sees them.
@@ -113,12 +126,21 @@ fn must(value: Option<Instant>) -> Instant {
     value.unwrap_or_else(|| raise(Failure::internal("a time of a schedule is NULL")))
 }
 
-/// Locks up to `limit` changes and the timers they are about.
-pub fn pick_changes(session: &Session, limit: i64) -> Vec<Change> {
-    statement!(CHANGES_PICK = "changes_pick"(INT8OID));
-    let rows = CHANGES_PICK.run(session, arguments![limit]);
+/// Locks up to `limit` changes after `after` and the timers they are about.
+pub fn pick_changes(session: &Session, after: i64, limit: i64) -> Vec<Change> {
+    statement!(CHANGES_PICK = "changes_pick"(INT8OID, INT8OID));
+    let rows = CHANGES_PICK.run(session, arguments![after, limit]);
     rows.iter()
-        .map(|row| Change { schedule_id: row.must(1), terminal_at: instant_of(&row, 2), change_ids: row.must(3) })
+        .map(|row| Change {
+            schedule_id: row.must(1),
+            terminal_at: instant_of(&row, 2),
+            change_ids: row.must(3),
+            standing: match row.must::<String>(4).as_str() {
+                "locked" => Standing::Locked,
+                "new" => Standing::New,
+                _ => Standing::Busy,
+            },
+        })
         .collect()
 }
 
@@ -358,4 +380,10 @@ pub fn notify(session: &Session, queues: Vec<String>) {
     statement!(NOTIFY = "notify"(TEXTARRAYOID));
     let channels: Vec<String> = queues.iter().map(|queue| format!("sched:{queue}")).collect();
     NOTIFY.run(session, arguments![channels]);
+}
+
+/// Remembers the unfinished runs of schedules that care about them from now on.
+pub fn await_unfinished(session: &Session, schedule_ids: Vec<i64>) {
+    statement!(SCHEDULE_AWAIT_UNFINISHED = "schedule_await_unfinished"(INT8ARRAYOID));
+    SCHEDULE_AWAIT_UNFINISHED.run(session, arguments![schedule_ids]);
 }

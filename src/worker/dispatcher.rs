@@ -3,7 +3,7 @@
 
 use std::ffi::{c_int, CStr, CString};
 
-use pgrx::bgworkers::{BackgroundWorker, BackgroundWorkerBuilder, SignalWakeFlags};
+use pgrx::bgworkers::BackgroundWorkerBuilder;
 use pgrx::prelude::*;
 use pgrx::IntoDatum;
 use scheduler_core::Instant;
@@ -12,6 +12,9 @@ use crate::convert;
 use crate::guc;
 use crate::worker::tick::Tick;
 use crate::worker::{transaction, wake};
+
+/// How long to wait after a failed look for the extension, in microseconds.
+const LOOK_AGAIN: i64 = 1_000_000;
 
 /// Asks the postmaster for a dispatcher in this database; false where no worker slot is free.
 pub fn start(database: pg_sys::Oid) -> bool {
@@ -30,11 +33,9 @@ pub fn start(database: pg_sys::Oid) -> bool {
 #[pg_guard]
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn scheduler_dispatcher_main(database: pg_sys::Datum) {
-    BackgroundWorker::attach_signal_handlers(SignalWakeFlags::SIGHUP | SignalWakeFlags::SIGTERM);
-    // SAFETY: the argument is the oid that `start` gave; the handler is core's own, so that pg_terminate_backend ends us in
-    // the middle of a statement as it ends a backend.
+    super::attach_signals();
+    // SAFETY: the argument is the oid that `start` gave.
     unsafe {
-        super::install_die_handler();
         pg_sys::before_shmem_exit(Some(on_exit), database);
         let oid = pg_sys::Oid::from_datum(database, false).unwrap_or(pg_sys::Oid::INVALID);
         pg_sys::BackgroundWorkerInitializeConnectionByOid(oid, pg_sys::Oid::INVALID, 0);
@@ -52,26 +53,34 @@ fn run(database: pg_sys::Oid) {
     let pid = unsafe { pg_sys::MyProcPid };
     let Some(board) = wake::Dispatcher::enter(database.to_u32(), pid) else { return };
     super::pin_settings();
-    let Some(name) = transaction::run(c"reading the database's name", database_name).flatten() else { return };
-    let shown = name.to_string_lossy();
-    let mut serving = false;
+    let mut name: Option<CString> = None;
     let mut tick = Tick::new(convert::now());
     loop {
         board.awake();
         super::reload_settings();
-        let here =
-            guc::serves_database(&name) && transaction::run(c"looking for the extension", extension_here) == Some(true);
-        if here != serving {
-            board.serves(here);
-            let what = if here { "started" } else { "stopped" };
-            pgrx::log!("scheduler: dispatcher for database \"{shown}\" {what}");
-            serving = here;
+        let looked = transaction::run(c"looking for the extension", extension_here);
+        match (&looked, &name) {
+            (Some(Some(found)), None) if guc::serves_database(found) => {
+                pgrx::log!("scheduler: dispatcher for database \"{}\" started", found.to_string_lossy());
+                name = Some(found.clone());
+            }
+            (Some(Some(found)), Some(_)) if guc::serves_database(found) => {}
+            (Some(_), known) => {
+                if let Some(known) = known {
+                    pgrx::log!("scheduler: dispatcher for database \"{}\" stopped", known.to_string_lossy());
+                }
+                board.leave();
+                return;
+            }
+            // The look itself failed, which says nothing: look again soon.
+            (None, _) => {}
         }
-        if !here {
-            board.serves(false);
-            return;
-        }
-        let wake = if guc::enabled() { tick.run() } else { None };
+        let now = convert::now();
+        let wake = match looked {
+            Some(_) if guc::enabled() => tick.run(),
+            Some(_) => None,
+            None => now.checked_add_micros(LOOK_AGAIN),
+        };
         let now = convert::now();
         let longest = now.checked_add_micros(guc::tick_interval()).unwrap_or(Instant::MAX);
         let wake = wake.map_or(longest, |wake| wake.min(longest));
@@ -81,19 +90,16 @@ fn run(database: pg_sys::Oid) {
     }
 }
 
-fn database_name() -> Option<CString> {
-    // SAFETY: a catalog look-up inside a transaction; the name is palloc'd.
+/// This database's name, where the extension exists in it: its schema can only go with it.
+fn extension_here() -> Option<CString> {
+    // SAFETY: catalog look-ups inside a transaction, the first from the cache; the name is palloc'd.
     unsafe {
+        if pg_sys::get_namespace_oid(c"sched".as_ptr(), true) == pg_sys::Oid::INVALID
+            || pg_sys::get_extension_oid(c"scheduler".as_ptr(), true) == pg_sys::Oid::INVALID
+        {
+            return None;
+        }
         let name = pg_sys::get_database_name(pg_sys::MyDatabaseId);
         (!name.is_null()).then(|| CStr::from_ptr(name).to_owned())
-    }
-}
-
-/// Whether the extension exists in this database: its schema can only go with it.
-fn extension_here() -> bool {
-    // SAFETY: catalog look-ups inside a transaction; the first answers from the cache.
-    unsafe {
-        pg_sys::get_namespace_oid(c"sched".as_ptr(), true) != pg_sys::Oid::INVALID
-            && pg_sys::get_extension_oid(c"scheduler".as_ptr(), true) != pg_sys::Oid::INVALID
     }
 }

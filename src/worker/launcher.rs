@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, CString};
 use std::ptr::null_mut;
 
-use pgrx::bgworkers::{BackgroundWorker, BackgroundWorkerBuilder, BgWorkerStartTime, SignalWakeFlags};
+use pgrx::bgworkers::{BackgroundWorkerBuilder, BgWorkerStartTime};
 use pgrx::prelude::*;
 use scheduler_core::Instant;
 
@@ -34,10 +34,9 @@ pub fn register() {
 #[pg_guard]
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn scheduler_launcher_main(_argument: pg_sys::Datum) {
-    BackgroundWorker::attach_signal_handlers(SignalWakeFlags::SIGHUP | SignalWakeFlags::SIGTERM);
+    super::attach_signals();
     // SAFETY: no database, no role: only the shared catalogs can be read, and no DROP DATABASE ever waits for us.
     unsafe {
-        super::install_die_handler();
         pg_sys::BackgroundWorkerInitializeConnection(null_mut(), null_mut(), 0);
     }
     // SAFETY: reads a global of the process.
@@ -80,6 +79,7 @@ impl Known {
         board.forget_missing(|oid| here.contains(&oid));
         self.seen.retain(|oid| here.contains(oid));
         self.asked.retain(|oid, _| here.contains(oid));
+        let mut missing = None;
         for (oid, name) in databases {
             if !guc::serves_database(&name) {
                 continue;
@@ -98,18 +98,24 @@ impl Known {
                 wake = wake.min(earliest);
                 continue;
             }
-            if dispatcher::start(pg_sys::Oid::from(oid)) {
-                self.asked.insert(oid, now);
-                self.seen.insert(oid);
-                self.warned = false;
-            } else {
+            self.seen.insert(oid);
+            if !board.expect_dispatcher(oid) {
                 self.seen.remove(&oid);
-                if !std::mem::replace(&mut self.warned, true) {
-                    pgrx::warning!("scheduler: no worker slot is free for a dispatcher; raise max_worker_processes");
-                }
-                wake = wake.min(after(SLOT_RETRY));
+                missing = Some("more databases have the extension than the scheduler can serve at a time");
+            } else if dispatcher::start(pg_sys::Oid::from(oid)) {
+                self.asked.insert(oid, now);
+            } else {
+                missing = Some("no worker slot is free for a dispatcher; raise max_worker_processes");
             }
         }
+        if missing.is_some() {
+            wake = wake.min(after(SLOT_RETRY));
+        }
+        // Once, until all is well again.
+        if let (Some(what), false) = (missing, self.warned) {
+            pgrx::warning!("scheduler: {what}");
+        }
+        self.warned = missing.is_some();
         wake
     }
 }

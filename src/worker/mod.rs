@@ -8,18 +8,21 @@ pub mod wake;
 
 use std::ptr::null;
 
+use pgrx::bgworkers::{BackgroundWorker, SignalWakeFlags};
 use pgrx::pg_sys;
 use scheduler_core::Instant;
 
-/// Has SIGTERM end the worker as it ends a backend, inside a statement too. (pgrx' handler only sets a flag.)
-///
-/// # Safety
-/// In a background worker, after its signal handlers were attached.
-unsafe fn install_die_handler() {
-    #[cfg(any(feature = "pg15", feature = "pg16", feature = "pg17"))]
-    pg_sys::pqsignal(pg_sys::SIGTERM as i32, Some(die));
-    #[cfg(feature = "pg18")]
-    pg_sys::pqsignal_be(pg_sys::SIGTERM as i32, Some(die));
+/// SIGHUP sets the latch; SIGTERM ends the worker as it ends a backend, inside a statement too (pgrx' handler only sets a
+/// flag). Signals are blocked until both handlers stand.
+fn attach_signals() {
+    // SAFETY: in a background worker that has not unblocked its signals.
+    unsafe {
+        #[cfg(any(feature = "pg15", feature = "pg16", feature = "pg17"))]
+        pg_sys::pqsignal(pg_sys::SIGTERM as i32, Some(die));
+        #[cfg(feature = "pg18")]
+        pg_sys::pqsignal_be(pg_sys::SIGTERM as i32, Some(die));
+    }
+    BackgroundWorker::attach_signal_handlers(SignalWakeFlags::SIGHUP);
 }
 
 unsafe extern "C-unwind" fn die(signal: i32) {

@@ -18,7 +18,8 @@ const STEPS: [(&CStr, Work); 5] = [
         dispatch::sweep_stale(session, None, convert::now(), guc::batch_size(), role::caller())
     }),
     (c"offering due retries", |_, session| {
-        usize::try_from(dispatch::promote_retries(session, convert::now(), guc::batch_size())).unwrap_or(0)
+        usize::try_from(dispatch::promote_retries(session, convert::now(), guc::batch_size(), role::caller()))
+            .unwrap_or(0)
     }),
     (c"applying changed schedules", |_, session| dispatch::apply_changes(session, convert::now(), guc::batch_size())),
     (c"dispatching due schedules", |_, session| dispatch::fire_due(session, convert::now(), guc::batch_size()).1),

@@ -27,7 +27,7 @@ struct Slot {
     next_wake: AtomicI64,
     /// Something was committed here that wants a dispatcher (CREATE EXTENSION).
     wanted: AtomicBool,
-    /// A dispatcher found the extension here and did not leave of its own will: where none lives, one is missing.
+    /// A dispatcher was sent here and did not leave of its own will: where none lives, one is missing.
     served: AtomicBool,
 }
 
@@ -144,13 +144,22 @@ unsafe extern "C-unwind" fn transaction_ended(event: pg_sys::XactEvent::Type, _a
                 set_latch(slot.dispatcher_pid.load(SeqCst));
             }
         }
-        if let (true, Some(slot), Some(board)) = (WANT_DISPATCHER.take(), slot_for(database), board()) {
-            slot.wanted.store(true, SeqCst);
-            set_latch(board.launcher_pid.load(SeqCst));
+        if WANT_DISPATCHER.take() {
+            want(database);
         }
     } else if event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE {
         DEADLINE.set(None);
         WANT_DISPATCHER.set(false);
+    }
+}
+
+/// Has the launcher start a dispatcher in this database. Where no slot is free the launcher finds out by itself, later.
+fn want(database: u32) {
+    if let Some(slot) = slot_for(database) {
+        slot.wanted.store(true, SeqCst);
+    }
+    if let Some(board) = board() {
+        set_latch(board.launcher_pid.load(SeqCst));
     }
 }
 
@@ -171,9 +180,16 @@ impl Dispatcher {
         Some(Dispatcher(slot))
     }
 
-    /// To be said when the extension was found (true), and before leaving because there is nothing to serve (false).
-    pub fn serves(&self, yes: bool) {
-        self.0.served.store(yes, SeqCst);
+    /// To be said before leaving because there is nothing to serve: nobody misses us, and the slot is free again.
+    pub fn leave(self) {
+        let database = self.0.database.load(SeqCst);
+        self.0.served.store(false, SeqCst);
+        self.0.dispatcher_pid.store(0, SeqCst);
+        self.0.database.store(0, SeqCst);
+        // CREATE EXTENSION may have committed since we looked.
+        if self.0.wanted.swap(false, SeqCst) {
+            want(database);
+        }
     }
 
     /// To be said before the tables are read.
@@ -222,6 +238,15 @@ impl Launcher {
     /// Whether this database has a living dispatcher.
     pub fn has_dispatcher(&self, database: u32) -> bool {
         slot_of(database).is_some_and(|slot| is_alive(slot.dispatcher_pid.load(SeqCst)))
+    }
+
+    /// To be said before a dispatcher is started; false where all slots are taken.
+    pub fn expect_dispatcher(&self, database: u32) -> bool {
+        let slot = slot_for(database);
+        if let Some(slot) = slot {
+            slot.served.store(true, SeqCst);
+        }
+        slot.is_some()
     }
 
     /// Whether a dispatcher of this database has died on duty.
