@@ -167,11 +167,13 @@ impl Dispatcher {
         }
         slot.dispatcher_pid.compare_exchange(known, pid, SeqCst, SeqCst).ok()?;
         slot.wanted.store(false, SeqCst);
+        // Until it has looked: one that dies before is missed as well.
+        slot.served.store(true, SeqCst);
         slot.next_wake.store(AWAKE, SeqCst);
         Some(Dispatcher(slot))
     }
 
-    /// To be said when the extension was found (true), and before leaving because there is nothing to serve (false).
+    /// Whether one will be missed here: to be said when the extension was found (true), and before leaving because there is nothing to serve (false).
     pub fn serves(&self, yes: bool) {
         self.0.served.store(yes, SeqCst);
     }
