@@ -91,6 +91,9 @@ def lines(entry):
         wal = [sample["wal"] for sample in samples if "wal" in sample]
         if wal:
             text += f"  WAL {statistics.median(wal):,.0f} B"
+        cpu = [sample["cpu"] for sample in samples if "cpu" in sample]
+        if cpu:
+            text += f"  CPU {number(statistics.median(cpu))} µs"
         found = ratios(entry, name) if name != OURS else []
         if found:
             low, middle, high = spread(found)

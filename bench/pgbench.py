@@ -9,9 +9,10 @@ HERE = pathlib.Path(__file__).parent
 
 
 def run(server, database: str, script: str, clients: int, *, seconds=None, transactions=None, scale=1, **variables):
-    """Runs sql/`script`; {"value": operations per second, "wal": bytes of WAL per operation}. `scale`: operations in one run of
+    """Runs sql/`script`; {"value": operations per second, "wal": bytes of WAL per operation, "cpu": microseconds of
+    the server's CPU per operation}. `scale`: operations in one run of
     the script."""
-    before = server.wal()
+    before, cpu = server.wal(), server.cpu()
     words = [
         str(server.bin / "pgbench"), "-h", str(server.folder), "-U", "app", "-n", "-M", "prepared", "-c", str(clients),
         "-j", str(min(clients, os.cpu_count() or 1)), "-f", str(HERE / "sql" / script), database,
@@ -25,4 +26,5 @@ def run(server, database: str, script: str, clients: int, *, seconds=None, trans
     if done.returncode or not speed or not count or int(count[1]) == 0:
         raise RuntimeError(f"{script}: {done.stderr.strip()[-600:]}")
     operations = int(count[1]) * scale
-    return {"value": float(speed[1]) * scale, "wal": (server.wal() - before) / operations, "count": operations}
+    cpu = (server.cpu() - cpu) * 1e6 / operations
+    return {"value": float(speed[1]) * scale, "wal": (server.wal() - before) / operations, "cpu": cpu, "count": operations}

@@ -15,6 +15,7 @@ from server import SETTINGS, Server
 
 HERE = pathlib.Path(__file__).parent
 SECTIONS = ["leases", "queue", "firing", "lateness", "tick"]
+MODULES = {"queue": "queues"}  # `queue` is a module of Python
 
 
 def facts(server, quick):
@@ -58,7 +59,7 @@ def main():
         server.start()
         board.facts = facts(server, options.quick)
         for name in chosen:
-            importlib.import_module(name).measure(server, board, options.quick)
+            importlib.import_module(MODULES.get(name, name)).measure(server, board, options.quick)
         board.facts["load at the end"] = " ".join(f"{value:.1f}" for value in os.getloadavg())
         board.facts["minutes"] = round((time.monotonic() - board.started) / 60, 1)
         board.save()

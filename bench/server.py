@@ -114,6 +114,23 @@ class Server:
         """Bytes of WAL written since the cluster was made."""
         return int(self.sql("postgres", "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')")[0][0])
 
+    def cpu(self) -> float:
+        """Seconds of CPU that the server's processes have used: those that have ended, and the workers that still run."""
+        main = int((self.data / "postmaster.pid").read_text().split()[0])
+        ticks = sum(cpu_ticks(main)[index] for index in range(4))
+        for child in pathlib.Path(f"/proc/{main}/task/{main}/children").read_text().split():
+            try:
+                ticks += sum(cpu_ticks(int(child))[:2])
+            except OSError:  # it has ended since; its parent will have its time at the next look
+                pass
+        return ticks / os.sysconf("SC_CLK_TCK")
+
     def settled(self) -> None:
         """Writes what is dirty, so that no contestant pays for another's."""
         self.sql("postgres", "CHECKPOINT")
+
+
+def cpu_ticks(pid: int):
+    """User and system time of a process, then those of its ended children."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return [int(value) for value in fields[11:15]]

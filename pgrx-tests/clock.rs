@@ -13,7 +13,10 @@ mod tests {
         let next = |arguments: &str| format!("SELECT sched.next_time({arguments})");
         check(&next("'0 9 * * *', '2026-11-20 08:59:59.999999+00', 'UTC'"), "2026-11-20 09:00:00+00");
         check(&next("'0 9 * * *', '2026-11-20 09:00+00', 'UTC'"), "2026-11-21 09:00:00+00");
-        check(&next("'0 9 * * *', after => '2026-11-20 09:00+00', time_zone => 'America/New_York'"), "2026-11-20 14:00:00+00");
+        check(
+            &next("'0 9 * * *', after => '2026-11-20 09:00+00', time_zone => 'America/New_York'"),
+            "2026-11-20 14:00:00+00",
+        );
         check(&next("'0 0 31 2 *', '2026-11-20 09:00+00'"), "");
         check(&next("'never'"), "");
         check(&next("'at 2027-01-01 00:00+00', '2027-01-01 00:00+00'"), "");
@@ -21,7 +24,10 @@ mod tests {
         check(&next("NULL, '2026-11-20 09:00+00'"), "");
         check(&next("'@daily', NULL"), "");
         // The default of after is now, to the microsecond.
-        check("SELECT sched.next_time('every 1 microsecond') > now(), sched.next_time('@yearly') > clock_timestamp()", "t|t");
+        check(
+            "SELECT sched.next_time('every 1 microsecond') > now(), sched.next_time('@yearly') > clock_timestamp()",
+            "t|t",
+        );
     }
 
     #[pg_test]
@@ -81,10 +87,7 @@ mod tests {
     fn the_fault_is_pointed_at() {
         let refusal = refused("SELECT sched.next_time('0 9 * * mno')", "22023");
         assert!(refusal.message.contains("mno"), "{}", refusal.message);
-        check(
-            "SELECT severity, code, hint <> '' FROM sched.validate('0 9 * * mno')",
-            "error|22023|t",
-        );
+        check("SELECT severity, code, hint <> '' FROM sched.validate('0 9 * * mno')", "error|22023|t");
         check("SELECT severity, code FROM sched.validate('@daily', 'Mars/Olympus')", "error|22023");
         check("SELECT severity, code FROM sched.validate('61 * * * *', 'Mars/Olympus')", "error|22023\nerror|22023");
         check("SELECT count(*) FROM sched.validate('@daily', 'Europe/Berlin')", "0");
@@ -97,7 +100,8 @@ mod tests {
     fn validate_and_next_time_agree() {
         for text in include_str!("../core/tests/data/bad_clocks.txt").lines().filter(|line| !line.starts_with('#')) {
             let clock = quote(text.split('\t').next().unwrap_or_default());
-            let raised = attempt(&format!("SELECT sched.next_time({clock}, '2026-11-20', 'UTC')")).map(|refusal| refusal.sqlstate);
+            let raised = attempt(&format!("SELECT sched.next_time({clock}, '2026-11-20', 'UTC')"))
+                .map(|refusal| refusal.sqlstate);
             let said = sql(&format!("SELECT code FROM sched.validate({clock}, 'UTC') WHERE severity = 'error'"));
             assert_eq!(raised.unwrap_or_default(), said, "{text}");
         }

@@ -36,11 +36,13 @@ mod tests {
             let created = refused(&format!("SELECT sched.create_schedule('bad clock', {clock}, 'bad clocks')"), code);
             assert!(created.hint.contains(part), "{text}: {}", created.hint);
             for function in ["next_time", "preview"] {
-                let asked = attempt(&format!("SELECT sched.{function}({clock}, time_zone => 'Europe/Berlin')")).expect(text);
+                let asked =
+                    attempt(&format!("SELECT sched.{function}({clock}, time_zone => 'Europe/Berlin')")).expect(text);
                 assert_eq!((&asked.sqlstate, &asked.hint), (&created.sqlstate, &created.hint), "{text}");
                 assert_eq!(asked.message, created.message, "{text}");
             }
-            let said = sql(&format!("SELECT severity, code, message, hint FROM sched.validate({clock}, 'Europe/Berlin')"));
+            let said =
+                sql(&format!("SELECT severity, code, message, hint FROM sched.validate({clock}, 'Europe/Berlin')"));
             assert_eq!(said, format!("error|{code}|{}|{}", created.message, created.hint), "{text}");
             count += 1;
         }
@@ -68,7 +70,10 @@ mod tests {
                 ),
                 "t|t|t",
             );
-            check(&format!("SELECT count(*) FROM sched.validate({clock}, 'Europe/Berlin') WHERE severity <> 'warning'"), "0");
+            check(
+                &format!("SELECT count(*) FROM sched.validate({clock}, 'Europe/Berlin') WHERE severity <> 'warning'"),
+                "0",
+            );
             let name = quote(&format!("good {count}"));
             run(&[&format!("SELECT sched.create_schedule({name}, {clock}, 'good clocks', 'Europe/Berlin')")]);
             check(&format!("SELECT clock = {clock} FROM sched.schedules WHERE schedule_name = {name}"), "t");
@@ -139,8 +144,14 @@ mod tests {
         for text in &strange {
             let refusal = attempt(&format!("SELECT sched.next_time({})", quote(text))).expect("no error");
             assert!(refusal.sqlstate.starts_with("22"), "{refusal:?}");
-            assert!(!refusal.hint.is_empty() && refusal.hint.len() < 1_000 && refusal.message.len() < 1_000, "{refusal:?}");
-            check(&format!("SELECT severity, code FROM sched.validate({})", quote(text)), &format!("error|{}", refusal.sqlstate));
+            assert!(
+                !refusal.hint.is_empty() && refusal.hint.len() < 1_000 && refusal.message.len() < 1_000,
+                "{refusal:?}"
+            );
+            check(
+                &format!("SELECT severity, code FROM sched.validate({})", quote(text)),
+                &format!("error|{}", refusal.sqlstate),
+            );
         }
         // Long but in order: every minute spelled out.
         let minutes = (0..60).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
@@ -149,7 +160,19 @@ mod tests {
             "2026-11-20 12:01:00+00",
         );
         // A zone's name may be anything, and any length.
-        for zone in ["Mars/Phobos", "", "É", "Europe", "/", "../UTC", "CEST", "DEFAULT", " UTC", &"x".repeat(10_000), "日本/東京"] {
+        for zone in [
+            "Mars/Phobos",
+            "",
+            "É",
+            "Europe",
+            "/",
+            "../UTC",
+            "CEST",
+            "DEFAULT",
+            " UTC",
+            &"x".repeat(10_000),
+            "日本/東京",
+        ] {
             let refusal = refused(&format!("SELECT sched.next_time('@daily', time_zone => {})", quote(zone)), "22023");
             assert!(refusal.message.contains("time zone") && refusal.hint.contains("pg_timezone_names"), "{refusal:?}");
             check(&format!("SELECT code FROM sched.validate('@daily', {})", quote(zone)), "22023");
@@ -158,13 +181,19 @@ mod tests {
 
     #[pg_test]
     fn nulls_infinities_and_limits() {
-        check("SELECT sched.next_time(NULL), sched.next_time('@daily', NULL), sched.next_time(NULL, NULL, NULL, NULL)", "||");
+        check(
+            "SELECT sched.next_time(NULL), sched.next_time('@daily', NULL), sched.next_time(NULL, NULL, NULL, NULL)",
+            "||",
+        );
         check("SELECT count(*) FROM sched.preview('@daily', after => NULL)", "0");
         // NULL leaves the zone to the setting and the anchor to the epoch.
         check("SHOW sched.time_zone", "UTC");
         run(&["SET LOCAL timezone = 'Asia/Tokyo'"]);
         check("SELECT sched.next_time('@daily', '2026-11-20 12:00+00', NULL)", "2026-11-21 09:00:00+09");
-        check("SELECT plan_time FROM sched.preview('@daily', NULL, '2026-11-20 12:00+00', 1)", "2026-11-21 09:00:00+09");
+        check(
+            "SELECT plan_time FROM sched.preview('@daily', NULL, '2026-11-20 12:00+00', 1)",
+            "2026-11-21 09:00:00+09",
+        );
         run(&["SET LOCAL timezone = 'UTC'"]);
         check(
             "SELECT sched.next_time('every 7 days', '2026-11-20 12:00+00', 'UTC', NULL)

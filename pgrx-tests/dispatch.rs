@@ -153,11 +153,18 @@ mod tests {
             "\"text\" 7 [1.10] null true",
         );
         // As large as an application likes.
-        created("d/big", "every 1 hour", "payload => (SELECT jsonb_agg(md5(n::text)) FROM generate_series(1, 30000) n)");
+        created(
+            "d/big",
+            "every 1 hour",
+            "payload => (SELECT jsonb_agg(md5(n::text)) FROM generate_series(1, 30000) n)",
+        );
         dispatch(0);
         time_passes("61 minutes");
         run(&["SELECT sched.dispatch_due()"]);
-        check("SELECT jsonb_array_length(payload) FROM sched.claim(max_claims => 99) WHERE scope_id = 'd/big'", "30000");
+        check(
+            "SELECT jsonb_array_length(payload) FROM sched.claim(max_claims => 99) WHERE scope_id = 'd/big'",
+            "30000",
+        );
     }
 
     #[pg_test]
@@ -181,7 +188,10 @@ mod tests {
         time_passes("1 hour");
         dispatch(3);
         // An earlier schedule of that name: the same.
-        run(&["SELECT sched.drop_schedule('d/held')", "SELECT sched.create_schedule('d/held', 'every 1 hour', 'job of d/held')"]);
+        run(&[
+            "SELECT sched.drop_schedule('d/held')",
+            "SELECT sched.create_schedule('d/held', 'every 1 hour', 'job of d/held')",
+        ]);
         run(&["UPDATE sched.schedule s SET created_at = e.plan_time - interval '1 hour', baseline_at = e.plan_time - interval '1 minute'
                  FROM (SELECT max(plan_time) AS plan_time FROM sched.execution WHERE schedule_name = 'd/held') e WHERE s.schedule_name = 'd/held'"]);
         dispatch(0);

@@ -17,7 +17,8 @@ mod tests {
 
     /// The id and token of a fresh lease by try_claim.
     fn lease(job: &str, more: &str) -> (String, String) {
-        let row = sql(&format!("SELECT outcome, execution_id, lease_token FROM sched.try_claim('{job}', {PLAN}{more})"));
+        let row =
+            sql(&format!("SELECT outcome, execution_id, lease_token FROM sched.try_claim('{job}', {PLAN}{more})"));
         let parts: Vec<&str> = row.split('|').collect();
         assert_ne!(parts[0], "conflicted");
         (parts[1].to_owned(), parts[2].to_owned())
@@ -56,7 +57,10 @@ mod tests {
         run(&["SELECT sched.define_job('x/limits', max_attempts => 3, allow_stale_reentry => false, stale_timeout => '10 s', queue => 'q', priority => 4)"]);
         let row = "SELECT max_attempts, stale_after - clock_timestamp() < '10 s' FROM sched.try_claim('x/limits', ";
         check(&format!("{row}'2026-01-01')"), "3|t");
-        check(&format!("{row}'2026-01-02', max_attempts => 7, allow_stale_reentry => true, stale_timeout => '1 day')"), "7|f");
+        check(
+            &format!("{row}'2026-01-02', max_attempts => 7, allow_stale_reentry => true, stale_timeout => '1 day')"),
+            "7|f",
+        );
         check(
             "SELECT max_attempts, allow_stale_reentry, queue, priority FROM sched.execution ORDER BY plan_time",
             "3|f|q|4\n7|t|q|4",
@@ -75,10 +79,14 @@ mod tests {
         // FAILED, the retry due: a new token, a higher fence, the old end forgotten
         time_passes("61 minutes");
         let at = "(SELECT plan_time FROM sched.execution)";
-        let claim = format!("SELECT outcome, attempt, execution_id, lease_token FROM sched.try_claim('x/states', {at})");
+        let claim =
+            format!("SELECT outcome, attempt, execution_id, lease_token FROM sched.try_claim('x/states', {at})");
         let second = sql(&claim);
         assert!(second.starts_with(&format!("stole|2|{}|", first.0)) && !second.ends_with(&first.1), "{second}");
-        check("SELECT status, attempt, finished_at, error_code, error_msg, next_retry_at FROM sched.execution", "RUNNING|2||||");
+        check(
+            "SELECT status, attempt, finished_at, error_code, error_msg, next_retry_at FROM sched.execution",
+            "RUNNING|2||||",
+        );
         // RUNNING, stale
         time_passes("6 minutes");
         let third = sql(&claim);
@@ -88,12 +96,16 @@ mod tests {
         time_passes("6 minutes");
         assert!(sql(&claim).starts_with("conflicted"));
         // A later explicit argument replaces the stored limit.
-        check(&format!("SELECT outcome, attempt, max_attempts FROM sched.try_claim('x/states', {at}, max_attempts => 4)"), "stole|4|4");
+        check(
+            &format!("SELECT outcome, attempt, max_attempts FROM sched.try_claim('x/states', {at}, max_attempts => 4)"),
+            "stole|4|4",
+        );
         check("SELECT max_attempts FROM sched.execution", "4");
         // SUCCESS
         run(&["SELECT sched.finish_success(id, lease_token) FROM sched.execution"]);
         assert!(sql(&claim).starts_with("conflicted"));
-        assert!(sql(&format!("SELECT outcome FROM sched.try_claim('x/states', {at}, max_attempts => 99)")).starts_with("conflicted"));
+        assert!(sql(&format!("SELECT outcome FROM sched.try_claim('x/states', {at}, max_attempts => 99)"))
+            .starts_with("conflicted"));
     }
 
     #[pg_test]
@@ -263,12 +275,23 @@ mod tests {
         run(&["SELECT sched.define_job('x/at once', max_attempts => 9)"]);
         run(&[&call("finish_failure", &lease("x/at once", ""), "")]);
         run(&[&call("finish_failure", &claim_one("default"), ", next_retry_at => '2001-01-01'")]);
-        run(&[&call("finish_failure", &claim_one("default"), ", next_retry_at => clock_timestamp() + interval '1 hour'")]);
+        run(&[&call(
+            "finish_failure",
+            &claim_one("default"),
+            ", next_retry_at => clock_timestamp() + interval '1 hour'",
+        )]);
         check("SELECT count(*) FROM sched.claim()", "0");
         time_passes("1 hour");
         check("SELECT attempt FROM sched.claim()", "4");
-        for (arguments, sqlstate) in [("'2999-01-01', terminal => true", "22023"), ("'infinity'", "22008"), ("'-infinity'", "22008")] {
-            refused(&format!("SELECT sched.finish_failure(id, lease_token, next_retry_at => {arguments}) FROM sched.execution"), sqlstate);
+        for (arguments, sqlstate) in
+            [("'2999-01-01', terminal => true", "22023"), ("'infinity'", "22008"), ("'-infinity'", "22008")]
+        {
+            refused(
+                &format!(
+                    "SELECT sched.finish_failure(id, lease_token, next_retry_at => {arguments}) FROM sched.execution"
+                ),
+                sqlstate,
+            );
         }
         check("SELECT status FROM sched.execution", "RUNNING");
     }
@@ -292,7 +315,8 @@ mod tests {
     #[pg_test]
     fn a_result_has_its_limit() {
         let held = lease("x/large", "");
-        let result = |bytes: usize| call("finish_success", &held, &format!(", result => to_jsonb(repeat('x', {}))", bytes - 2));
+        let result =
+            |bytes: usize| call("finish_success", &held, &format!(", result => to_jsonb(repeat('x', {}))", bytes - 2));
         refused(&result(16_385), "54000");
         refused(&call("finish_success", &held, ", result => NULL"), "22004");
         run(&[&result(16_384)]);

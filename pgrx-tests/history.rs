@@ -10,9 +10,10 @@ mod tests {
 
     /// Claims the plan this many hours before the present one of an hourly clock; `end` is what becomes of it.
     fn plan(hours_ago: i32, end: &str) {
-        run(&[&format!(
-            "CREATE TEMP TABLE IF NOT EXISTS held AS SELECT * FROM sched.try_claim('h/nothing', '2026-01-01'); TRUNCATE held"
-        )]);
+        run(&[
+            "CREATE TEMP TABLE IF NOT EXISTS held AS SELECT * FROM sched.try_claim('h/nothing', '2026-01-01')",
+            "TRUNCATE held",
+        ]);
         sql(&format!(
             "INSERT INTO held SELECT * FROM sched.try_claim('h/job', date_trunc('hour', now()) - {hours_ago} * interval '1 hour', max_attempts => 3)"
         ));
@@ -52,11 +53,17 @@ mod tests {
         plan(3, "");
         assert_eq!(due(", catch_up => 'every_plan'"), "5 2 1 0");
         assert_eq!(due(", catch_up => 'every_plan', max_plans_per_tick => 2"), "5 2");
-        assert_eq!(due(", catch_up => 'every_plan', catch_up_window => '150 minutes'").split(' ').next(), Some(if minutes() < 30 { "2" } else { "1" }));
+        assert_eq!(
+            due(", catch_up => 'every_plan', catch_up_window => '150 minutes'").split(' ').next(),
+            Some(if minutes() < 30 { "2" } else { "1" })
+        );
         assert_eq!(due(", catch_up => 'every_plan', delay => '2 hours'"), "5 2");
         // Attempts since the newest success: that of the running plan only.
         check("SELECT sched.attempts_since_success('h/job')", "1");
-        check("SELECT sched.attempts_since_success('h/none'), (SELECT count(*) FROM sched.latest_plan('h/none'))", "0|0");
+        check(
+            "SELECT sched.attempts_since_success('h/none'), (SELECT count(*) FROM sched.latest_plan('h/none'))",
+            "0|0",
+        );
     }
 
     fn minutes() -> u32 {

@@ -16,8 +16,10 @@ mod tests {
                     owner = current_user::regrole FROM sched.job WHERE job_name = 'job/a'",
             "pull|default|1|{}|||t|0|t",
         );
-        run(&["SELECT sched.define_job('job/a', queue => 'q', max_attempts => 3, retry_backoff => '{1s,5s,1 day}',
-                      run_timeout => '1 min', stale_timeout => '2 min', allow_stale_reentry => false, priority => -7)"]);
+        run(&[
+            "SELECT sched.define_job('job/a', queue => 'q', max_attempts => 3, retry_backoff => '{1s,5s,1 day}',
+                      run_timeout => '1 min', stale_timeout => '2 min', allow_stale_reentry => false, priority => -7)",
+        ]);
         check(
             "SELECT kind, queue, max_attempts, retry_backoff, run_timeout, stale_timeout, allow_stale_reentry, priority
                FROM sched.job WHERE job_name = 'job/a'",
@@ -68,7 +70,9 @@ mod tests {
         ] {
             refused(&format!("SELECT sched.define_job('job/bad', {arguments})"), sqlstate);
         }
-        for (name, sqlstate) in [("NULL", "22004"), ("''", "22023"), ("repeat('x', 1001)", "22023"), ("repeat('ü', 501)", "22023")] {
+        for (name, sqlstate) in
+            [("NULL", "22004"), ("''", "22023"), ("repeat('x', 1001)", "22023"), ("repeat('ü', 501)", "22023")]
+        {
             refused(&format!("SELECT sched.define_job({name})"), sqlstate);
             refused(&format!("SELECT sched.drop_job({name})"), sqlstate);
         }

@@ -53,7 +53,10 @@ mod tests {
         check("SELECT sched.cancel(gen_random_uuid())", "f");
         refused("SELECT sched.cancel(NULL)", "22004");
         // Waiting for a retry, due or not.
-        run(&["DELETE FROM sched.ledger", "SELECT sched.define_job('l/retry', max_attempts => 2, retry_backoff => '{1 hour}')"]);
+        run(&[
+            "DELETE FROM sched.ledger",
+            "SELECT sched.define_job('l/retry', max_attempts => 2, retry_backoff => '{1 hour}')",
+        ]);
         let id = sql("SELECT sched.enqueue('l/retry')");
         let (id_again, token) = claim_one("default");
         assert_eq!(id, id_again);
@@ -67,10 +70,8 @@ mod tests {
     #[pg_test]
     fn cancelling_what_runs() {
         run(&["SELECT sched.define_job('l/runs', max_attempts => 5)"]);
-        for (finish, expected) in [
-            ("finish_failure", "CANCELLED|1|handler_error|"),
-            ("finish_success", "SUCCESS|1||"),
-        ] {
+        for (finish, expected) in [("finish_failure", "CANCELLED|1|handler_error|"), ("finish_success", "SUCCESS|1||")]
+        {
             run(&["DELETE FROM sched.ledger", "SELECT sched.enqueue('l/runs')"]);
             let (id, token) = claim_one("default");
             check(&format!("SELECT sched.heartbeat('{id}', '{token}')"), "ok");
@@ -116,7 +117,10 @@ mod tests {
 
     #[pg_test]
     fn finishing_many() {
-        run(&["SELECT sched.define_job('l/many', max_attempts => 2)", "SELECT sched.enqueue('l/many') FROM generate_series(1, 5)"]);
+        run(&[
+            "SELECT sched.define_job('l/many', max_attempts => 2)",
+            "SELECT sched.enqueue('l/many') FROM generate_series(1, 5)",
+        ]);
         run(&["CREATE TEMP TABLE held AS SELECT execution_id, lease_token FROM sched.claim(max_claims => 5)"]);
         let finish = "SELECT sched.finish_success_many((SELECT array_agg(execution_id ORDER BY execution_id) FROM held),
                                                        (SELECT array_agg(lease_token ORDER BY execution_id) FROM held))";
@@ -154,7 +158,12 @@ mod tests {
     fn stale_runs_are_ended_by_their_jobs_policy() {
         let plan = "'2026-01-01 00:00+00'";
         run(&["SELECT sched.define_job('l/again', max_attempts => 2, retry_backoff => '{1 hour}')"]);
-        for (job, more) in [("l/again", ""), ("l/last", ""), ("l/once", ", max_attempts => 3, allow_stale_reentry => false"), ("l/alive", ", stale_timeout => '1 day'")] {
+        for (job, more) in [
+            ("l/again", ""),
+            ("l/last", ""),
+            ("l/once", ", max_attempts => 3, allow_stale_reentry => false"),
+            ("l/alive", ", stale_timeout => '1 day'"),
+        ] {
             check(&format!("SELECT outcome FROM sched.try_claim('{job}', {plan}{more})"), "won");
         }
         check("SELECT sched.mark_stale_as_failed()", "0");

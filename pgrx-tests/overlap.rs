@@ -108,7 +108,10 @@ mod tests {
             time_passes("61 minutes");
             dispatch(1);
         }
-        check("SELECT count(*), (SELECT count(*) FROM sched.awaited) FROM sched.execution WHERE status = 'PENDING'", "3|0");
+        check(
+            "SELECT count(*), (SELECT count(*) FROM sched.awaited) FROM sched.execution WHERE status = 'PENDING'",
+            "3|0",
+        );
     }
 
     #[pg_test]

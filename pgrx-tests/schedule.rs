@@ -150,7 +150,12 @@ mod tests {
             run(&[&format!("SELECT sched.alter_schedule('{name}', {change})")]);
             // What was due and not dispatched is dropped by a new baseline, and fires after any other edit.
             dispatch(if kept { 1 } else { 0 });
-            check(&format!("SELECT next_plan_time > clock_timestamp() FROM sched.schedules WHERE schedule_name = '{name}'"), "t");
+            check(
+                &format!(
+                    "SELECT next_plan_time > clock_timestamp() FROM sched.schedules WHERE schedule_name = '{name}'"
+                ),
+                "t",
+            );
             run(&[&format!("SELECT sched.drop_schedule('{name}')")]);
         }
     }
@@ -165,7 +170,10 @@ mod tests {
                       catch_up => 'every_plan', overlap => 'skip', max_plans_per_tick => 7)"]);
         check("SELECT state FROM sched.schedules", "arming");
         dispatch(1);
-        check("SELECT payload, job_name, queue, scope_kind, scope_id, schedule_name FROM sched.execution", "{\"v\": 2}|s/other|s/other|k|new|s/keep");
+        check(
+            "SELECT payload, job_name, queue, scope_kind, scope_id, schedule_name FROM sched.execution",
+            "{\"v\": 2}|s/other|s/other|k|new|s/keep",
+        );
     }
 
     #[pg_test]
@@ -190,7 +198,13 @@ mod tests {
             columns,
             "@daily|UTC|job of s/reset|{}|schedule|s/reset|latest_only||100|on_dispatch|allow|00:00:00|00:00:00|||owned|t",
         );
-        for (reset, sqlstate) in [("{clock}", "22023"), ("{job_name}", "22023"), ("{schedule_name}", "22023"), ("{\"\"}", "22023"), ("{NULL}", "22004")] {
+        for (reset, sqlstate) in [
+            ("{clock}", "22023"),
+            ("{job_name}", "22023"),
+            ("{schedule_name}", "22023"),
+            ("{\"\"}", "22023"),
+            ("{NULL}", "22004"),
+        ] {
             refused(&format!("SELECT sched.alter_schedule('s/reset', reset => '{reset}')"), sqlstate);
         }
     }
@@ -232,7 +246,10 @@ mod tests {
     fn renaming() {
         created("s/old", "every 1 hour", "");
         dispatch(0);
-        run(&["SELECT sched.alter_schedule('s/old', new_name => 's/old')", "SELECT sched.alter_schedule('s/old', new_name => 's/fresh')"]);
+        run(&[
+            "SELECT sched.alter_schedule('s/old', new_name => 's/old')",
+            "SELECT sched.alter_schedule('s/old', new_name => 's/fresh')",
+        ]);
         check("SELECT schedule_name, scope_id FROM sched.schedule", "s/fresh|s/old");
         time_passes("61 minutes");
         dispatch(1);

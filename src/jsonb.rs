@@ -20,6 +20,12 @@ impl Jsonb {
         bytes.extend(0x2000_0000_u32.to_ne_bytes());
         Jsonb(bytes)
     }
+
+    /// Whether it is an array. (A scalar is stored as an array of one, with a flag: JB_FARRAY, JB_FSCALAR.)
+    pub fn is_array(&self) -> bool {
+        let header = self.0.get(4..8).and_then(|bytes| bytes.try_into().ok()).map(u32::from_ne_bytes);
+        header.is_some_and(|header| header & 0x5000_0000 == 0x4000_0000)
+    }
 }
 
 impl Jsonb {

@@ -58,8 +58,23 @@ pub extern "C-unwind" fn _PG_init() {
 }
 
 #[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/clock_docs.rs"]
+mod clock_docs_tests;
+#[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/clock_intervals.rs"]
+mod clock_intervals_tests;
+#[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/clock_postgres.rs"]
+mod clock_postgres_tests;
+#[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/clock.rs"]
 mod clock_tests;
+#[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/clock_texts.rs"]
+mod clock_texts_tests;
+#[cfg(feature = "pg_test")]
+#[path = "../pgrx-tests/clock_zones.rs"]
+mod clock_zones_tests;
 #[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/crontab.rs"]
 mod crontab_tests;
@@ -85,8 +100,17 @@ mod overlap_tests;
 #[path = "../pgrx-tests/permission.rs"]
 mod permission_tests;
 #[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/schedule_bulk.rs"]
+mod schedule_bulk_tests;
+#[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/schedule_runs.rs"]
+mod schedule_runs_tests;
+#[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/schedule.rs"]
 mod schedule_tests;
+#[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/random.rs"]
+mod test_random;
 #[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/support.rs"]
 mod test_support;

@@ -14,7 +14,8 @@ use crate::error::{Failure, Outcome};
 pub struct ServerZone(NonNull<pg_sys::pg_tz>);
 
 impl ServerZone {
-    /// Looks `name` up as Postgres does (the case does not matter); `22023` where it is unknown.
+    /// Looks `name` up as `SET TimeZone` does: the tz database in any case, then POSIX texts; `22023` where it is unknown.
+    /// Abbreviations such as CEST are one offset and no zone. A bare number is a POSIX text here as for `AT TIME ZONE`.
     pub fn find(name: &str) -> Outcome<ServerZone> {
         let unknown = || {
             Failure::new(
@@ -33,6 +34,15 @@ impl ServerZone {
             }
         }
     }
+}
+
+/// Of a zone written as a signed offset, how many seconds east of UTC its clock really is: POSIX counts westwards, so
+/// `UTC+3` is behind UTC. `None` for names, zero, and the unmistakable form with angle brackets.
+pub fn offset_read_backwards(name: &str, zone: ServerZone) -> Option<i32> {
+    let is_signed = name.starts_with(|c: char| c.is_ascii_digit())
+        || name.contains(['+', '-']) && name.contains(|c: char| c.is_ascii_digit());
+    let offset = zone.span_at(0).utc_offset_seconds;
+    (is_signed && !name.contains(['/', '<', ',']) && offset != 0).then_some(offset)
 }
 
 impl Zone for ServerZone {

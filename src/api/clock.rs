@@ -8,7 +8,7 @@ use scheduler_core::Instant;
 use crate::convert::{self, required};
 use crate::error::{or_raise, Failure, Outcome};
 use crate::guc;
-use crate::zone::ServerZone;
+use crate::zone::{offset_read_backwards, ServerZone};
 
 /// preview answers at most this many rows.
 const MAX_PREVIEW: i32 = 10_000;
@@ -86,6 +86,18 @@ fn preview(
     TableIterator::new(rows)
 }
 
+/// The code, message and hint of what is probably not meant by a zone.
+fn zone_warning(name: &str, zone: ServerZone) -> Option<(String, String, String)> {
+    let seconds = offset_read_backwards(name, zone)?;
+    let (hours, minutes) = (seconds.abs() / 3600, seconds.abs() / 60 % 60);
+    let side = if seconds < 0 { "behind" } else { "ahead of" };
+    let message = format!(
+        "time zone \"{name}\" is a POSIX offset, which counts westwards: its clock is {hours}:{minutes:02} {side} UTC"
+    );
+    let hint = "Use a name of the view pg_timezone_names, for example 'Europe/Berlin'.";
+    Some(("posix_offset".to_owned(), message, hint.to_owned()))
+}
+
 #[pg_extern(schema = "sched", stable, parallel_safe)]
 #[allow(clippy::type_complexity)]
 fn validate(
@@ -95,11 +107,14 @@ fn validate(
 {
     let text = or_raise(required("clock", clock));
     let parsed = convert::clock(&text);
-    let zone = zone_or_setting(time_zone);
+    let name = time_zone.unwrap_or_else(guc::time_zone);
+    let zone = ServerZone::find(&name);
     let rows: Vec<_> = match (parsed, zone) {
         (Ok(clock), Ok(zone)) => warnings(&clock, &text, &zone, convert::now())
             .into_iter()
-            .map(|warning| ("warning".to_owned(), warning.code.to_owned(), warning.message, warning.hint))
+            .map(|warning| (warning.code.to_owned(), warning.message, warning.hint))
+            .chain(zone_warning(&name, zone))
+            .map(|(code, message, hint)| ("warning".to_owned(), code, message, hint))
             .collect(),
         (parsed, zone) => parsed
             .err()

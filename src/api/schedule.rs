@@ -157,6 +157,7 @@ pub fn check_keys(schedule: &Definition) -> Result<(), (&'static str, Failure)> 
         ("overlap", overlap_of(&schedule.overlap).map(drop)),
         ("delay", wait("delay", schedule.delay)),
         ("jitter", wait("jitter", schedule.jitter)),
+        ("ends_at", convert::optional_instant("ends_at", schedule.ends_at).map(drop)),
         ("starts_at", window()),
         ("ownership", ownership()),
     ];

@@ -64,6 +64,12 @@ fn at(place: usize, key: &str, failure: Failure) -> Failure {
 }
 
 fn read(session: &Session, specs: &Jsonb) -> Outcome<Vec<Definition>> {
+    if !specs.is_array() {
+        return Err(Failure::invalid(
+            "specs is not an array",
+            "Pass a JSON array of objects, each with the arguments of create_schedule.",
+        ));
+    }
     if let Some((place, key)) = store::foreign_key(session, specs, &KEYS) {
         let message = match key {
             Some(key) => format!("element {place} has the unknown key \"{key}\""),

@@ -77,7 +77,7 @@ fn backfill(
         if from >= to {
             return Err(Failure::invalid(
                 "from_time must be before to_time",
-                "from_time is the first instant of the range, to_time the first after it.",
+                "The range begins at from_time and ends just before to_time.",
             ));
         }
         let caller = role::caller();

@@ -2,12 +2,15 @@
 
 use pgrx::datum::{TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::Oid;
+use pgrx::PgLogLevel;
 use scheduler_core::lease::{self, Failure as Fate};
 use scheduler_core::{backoff, Instant};
 
 use crate::convert;
+use crate::error::{self, Failure};
 use crate::store::lease::{self as leases, End, Failing};
 use crate::store::Session;
+use crate::subtransaction;
 use crate::worker::wake;
 
 /// Runs to be ended together, with one reason.
@@ -76,8 +79,30 @@ pub fn sweep_stale(session: &Session, job_name: Option<&str>, now: Instant, limi
         .iter()
         .map(|run| (run.execution_id, end_of(run, lease::stale(run.limits, run.cancel_requested), None, now)))
         .collect();
-    let ended = EndedRuns { runs, error_code: "stale_timeout", error_msg: "lease expired without heartbeat" };
-    end_runs(session, ended, now)
+    end_stale(session, runs, now)
+}
+
+/// Ends stale runs. One that cannot be ended (somebody put a constraint on the ledger) keeps no other waiting: a batch that
+/// fails is halved until the bad one is alone.
+fn end_stale(session: &Session, mut runs: Vec<(Uuid, End)>, now: Instant) -> usize {
+    let copy = runs.clone();
+    let ended = EndedRuns { runs: copy, error_code: "stale_timeout", error_msg: "lease expired without heartbeat" };
+    match (subtransaction::run(|| end_runs(session, ended, now)), runs.as_slice()) {
+        (Ok(count), _) => count,
+        (Err(failure), [(execution_id, _)]) => {
+            let text = format!(
+                "scheduler: stale execution {execution_id} could not be ended and will be tried again: {}",
+                failure.message
+            );
+            error::report(PgLogLevel::LOG_SERVER_ONLY, Failure::note(text));
+            leases::postpone(session, *execution_id, now);
+            0
+        }
+        (Err(_), _) => {
+            let rest = runs.split_off(runs.len() / 2);
+            end_stale(session, runs, now) + end_stale(session, rest, now)
+        }
+    }
 }
 
 /// Makes up to `limit` retries claimable whose time has come; how many.

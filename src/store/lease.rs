@@ -114,6 +114,12 @@ pub fn postpone_sweep(session: &Session, now: Instant) {
     LEASES_POSTPONE.run(session, arguments![timestamp(now)]);
 }
 
+/// Has a stale run that could not be ended looked at again later.
+pub fn postpone(session: &Session, execution_id: Uuid, now: Instant) {
+    statement!(LEASE_POSTPONE = "lease_postpone"(UUIDOID, TIMESTAMPTZOID));
+    LEASE_POSTPONE.run(session, arguments![execution_id, timestamp(now)]);
+}
+
 /// A run that has just failed.
 pub struct Failed {
     /// Which.

@@ -176,6 +176,8 @@ impl Dispatcher {
         }
         slot.dispatcher_pid.compare_exchange(known, pid, SeqCst, SeqCst).ok()?;
         slot.wanted.store(false, SeqCst);
+        // Until it has looked: one that dies before is missed as well.
+        slot.served.store(true, SeqCst);
         slot.next_wake.store(AWAKE, SeqCst);
         Some(Dispatcher(slot))
     }

@@ -98,7 +98,7 @@ fn both_day_fields(cron: &Cron) -> Option<Warning> {
     } else {
         (
             "day-of-month and day-of-week are both set: a day that matches either of them fires",
-            "Write * in one of the two fields, or */1 before a list in it, if a day must match both.",
+            "Write * in the one that should not count, unless a day should fire when it matches either.",
         )
     };
     Some(Warning::new("both_day_fields", message, hint))

@@ -53,7 +53,6 @@ fn any_policy() -> impl Strategy<Value = Policy> {
             starts_at: starts.map(t),
             ends_at: ends.map(t),
             baseline: t(baseline),
-            ..policy()
         },
     )
 }

@@ -83,6 +83,33 @@ fn a_schedule_that_cannot_be_read_is_parked() {
 }
 
 #[test]
+fn a_stale_run_that_cannot_be_ended_keeps_no_other_waiting() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute(
+        "select sched.define_job('job', max_attempts => 2, retry_backoff => '{1h}');
+         create table claimed as
+             select t.* from generate_series(1, 21) as i,
+                    sched.try_claim('job', date_trunc('hour', now()), scope_id => i::text, stale_timeout => '1 second') as t;
+         alter table sched.ledger add constraint no_end check (scope_id <> '11' or status = 'PENDING')",
+    )
+    .unwrap();
+    wait_for(&mut db, "select count(*) = 20 from sched.execution where status = 'FAILED'", SOON);
+    let late: f64 = one(
+        &mut db,
+        "select extract(epoch from max(e.finished_at - c.stale_after))::float8
+           from sched.execution e join claimed c on c.execution_id = e.id",
+    );
+    assert!(late < 2.0, "a stale run was ended {late} s late");
+    assert_eq!(one::<String>(&mut db, "select status from sched.execution where scope_id = '11'"), "RUNNING");
+    let lines = cluster.logged("no_end").iter().filter(|line| line.contains("WARNING")).count();
+    assert!((1..4).contains(&lines), "{lines} lines about the bad one");
+    // Put right, it ends as well.
+    db.batch_execute("alter table sched.ledger drop constraint no_end").unwrap();
+    wait_for(&mut db, "select count(*) = 21 from sched.execution where status = 'FAILED'", SOON);
+}
+
+#[test]
 fn a_schedule_that_cannot_be_fired_is_tried_again_with_backoff() {
     let (cluster, mut db) = start();
     let spoilt = now(&mut db);
