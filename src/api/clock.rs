@@ -91,8 +91,9 @@ fn zone_warning(name: &str, zone: ServerZone) -> Option<(String, String, String)
     let seconds = offset_read_backwards(name, zone)?;
     let (hours, minutes) = (seconds.abs() / 3600, seconds.abs() / 60 % 60);
     let side = if seconds < 0 { "behind" } else { "ahead of" };
-    let message =
-        format!("time zone \"{name}\" is a POSIX offset, which counts westwards: its clock is {hours}:{minutes:02} {side} UTC");
+    let message = format!(
+        "time zone \"{name}\" is a POSIX offset, which counts westwards: its clock is {hours}:{minutes:02} {side} UTC"
+    );
     let hint = "Use a name of the view pg_timezone_names, for example 'Europe/Berlin'.";
     Some(("posix_offset".to_owned(), message, hint.to_owned()))
 }
