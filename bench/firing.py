@@ -18,7 +18,7 @@ def measure(server, board, quick):
     """Adds the cases of this section to the board."""
     server.start()
     server.database("ours", (HERE / "sql/ours.sql").read_text())
-    server.database("limit", "CREATE EXTENSION scheduler", (HERE / "sql/limit.sql").read_text())
+    server.database("physical", "CREATE EXTENSION scheduler", (HERE / "sql/limit.sql").read_text())
     server.database("rows", (HERE / "sql/rows.sql").read_text())
     for count in (1_000, 10_000) if quick else (1_000, 10_000, 100_000):
         board.compare("firing", f"{count:,} due at once", "fires per second", {
@@ -91,7 +91,7 @@ def ours(server, count):
 
 
 def limit(server, count):
-    with server.connect("limit") as connection:
+    with server.connect("physical") as connection:
         connection.execute("CALL physical.prepare(%s, %s)", [count, BATCH])
         connection.execute("VACUUM ANALYZE physical.timer, physical.decision")
         connection.execute("CHECKPOINT")

@@ -1,5 +1,6 @@
 //! `docs/clocks.md` once more, in SQL: the core's own test runs every row against chrono-tz, this one through the functions that a
 //! user calls and the server's zones.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 use pgrx::prelude::*;
 

@@ -1,4 +1,5 @@
 //! The intervals of `every` clocks against PostgreSQL's own input of `interval`: the list of the core, and random texts.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 use pgrx::prelude::*;
 

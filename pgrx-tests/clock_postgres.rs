@@ -2,6 +2,7 @@
 //!
 //! Nothing of the core is used to say what is right. Where a wall-clock reading exists once, PostgreSQL's answer is the right one;
 //! where it exists twice or not at all, PostgreSQL chooses otherwise than CLOCKS.md rule 8, which is spelled out in SQL here.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 use pgrx::prelude::*;
 

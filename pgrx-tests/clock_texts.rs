@@ -1,5 +1,6 @@
 //! Texts of clocks across the border: every good and bad one of the core's lists through all functions that take a clock, what
 //! a session may set without changing anything, and arguments that are no clock's fault.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 use pgrx::prelude::*;
 

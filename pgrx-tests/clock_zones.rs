@@ -1,5 +1,6 @@
 //! The server's zones: what `preview` shows against what PostgreSQL shows around the changes of every zone, names as PostgreSQL finds
 //! them, and the server's tz database against chrono-tz's.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 use pgrx::prelude::*;
 

@@ -26,9 +26,9 @@ $$;
 
 CREATE PROCEDURE physical.fire() LANGUAGE plpgsql AS $$
 DECLARE
-    last integer := (SELECT max(batch) FROM physical.decision);
+    last_batch integer := (SELECT max(batch) FROM physical.decision);
 BEGIN
-    FOR this IN 0 .. last LOOP
+    FOR this IN 0 .. last_batch LOOP
         WITH fired AS (
             INSERT INTO physical.ledger (key, job_name, scope_kind, scope_id, plan_time, queue, priority, payload, max_attempts,
                                          allow_stale_reentry, awaited, origin, owner, schedule_id, schedule_name)
