@@ -103,7 +103,7 @@ pub fn backlog(client: &mut Client, job: &str, count: i64) {
     let mut work = client.transaction().unwrap();
     work.execute(
         "select sched.create_schedule($1, 'every 1 second from 2000-01-01 00:00+00', $2, catch_up => 'every_plan',
-                                      max_plans_per_tick => 1000000, ends_at => clock_timestamp())",
+                                      max_plans_per_tick => 10000, ends_at => clock_timestamp())",
         &[&name, &job],
     )
     .unwrap();
