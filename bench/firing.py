@@ -49,7 +49,7 @@ def schedules(server, count, clock, *, first, step):
                  FROM generate_series(0, %s - 1) AS i""",
             (clock, first, step, count),
         )
-        wait(connection, "SELECT NOT EXISTS (SELECT FROM sched.schedule_change)", 300)
+        wait(connection, "SELECT NOT EXISTS (SELECT FROM sched.schedule_change)", 90)
         connection.execute("VACUUM ANALYZE sched.timer, sched.schedule")
         connection.execute("CHECKPOINT")
 
