@@ -2,9 +2,10 @@
 PG ?= 15
 T ?=
 export PG
+export QUICK ONLY ROUNDS REPORT
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-stop test test-core test-pg test-cluster test-long check install clean
+.PHONY: help setup demo demo-stop test test-core test-pg test-cluster test-long bench check install clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +33,9 @@ test-cluster: setup ## the tests that start servers of their own; T=name
 
 test-long: ## the core's tests that take minutes
 	@cargo test --release -p scheduler-core $(T) -- --ignored
+
+bench: ## ours and the peers side by side; QUICK=1 takes five minutes, ONLY=leases,queue picks sections
+	@tools/bench.sh
 
 check: setup ## format, lints and house rules
 	@tools/check.sh

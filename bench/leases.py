@@ -27,7 +27,7 @@ def measure(server, board, quick):
     server.start()
     server.database("ours", (HERE / "sql/ours.sql").read_text())
     server.database("hand", (HERE / "sql/hand.sql").read_text())
-    seconds = 1 if quick else 4
+    seconds = 1 if quick else 3
     for disk, fsync in DISKS.items():
         server.set(fsync=fsync)
         for name, (script, lease) in OPERATIONS.items():

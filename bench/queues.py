@@ -45,7 +45,7 @@ def measure(server, board, quick):
 
 
 def enqueue(server, board, quick):
-    seconds = 1 if quick else 4
+    seconds = 1 if quick else 3
     for batch in (1, 100):
         name = "one" if batch == 1 else "100"
 

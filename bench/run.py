@@ -5,6 +5,7 @@ import importlib
 import os
 import pathlib
 import platform
+import signal
 import subprocess
 import sys
 import time
@@ -48,6 +49,8 @@ def main():
     results = pathlib.Path(os.environ["BENCH_RESULTS"])
     if options.report:
         return report.write(results, HERE)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, frame: sys.exit(128 + number))  # so that the server is removed
     server = Server(
         pathlib.Path(os.environ["SCHEDULER_CLUSTERS"]) / "bench",
         pathlib.Path(os.environ["BENCH_SERVER"]),

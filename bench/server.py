@@ -116,6 +116,7 @@ class Server:
 
     def cpu(self) -> float:
         """Seconds of CPU that the server's processes have used: those that have ended, and the workers that still run."""
+        time.sleep(0.1)  # a process that has just ended is nobody's for a moment
         main = int((self.data / "postmaster.pid").read_text().split()[0])
         ticks = sum(cpu_ticks(main)[index] for index in range(4))
         for child in pathlib.Path(f"/proc/{main}/task/{main}/children").read_text().split():

@@ -107,17 +107,17 @@ pub fn required<T>(argument: &str, value: Option<T>) -> Outcome<T> {
 }
 
 /// A name: given, not empty, at most 1,000 bytes.
-pub fn name(argument: &str, value: Option<String>) -> Outcome<String> {
+pub fn name(argument: &str, value: Option<impl Into<String>>) -> Outcome<String> {
     bounded_name(argument, value, MAX_NAME_BYTES)
 }
 
 /// The name of a queue: at most 57 bytes.
-pub fn queue(value: Option<String>) -> Outcome<String> {
+pub fn queue(value: Option<impl Into<String>>) -> Outcome<String> {
     bounded_name("queue", value, MAX_QUEUE_BYTES)
 }
 
-fn bounded_name(argument: &str, value: Option<String>, limit: usize) -> Outcome<String> {
-    let value = required(argument, value)?;
+fn bounded_name(argument: &str, value: Option<impl Into<String>>, limit: usize) -> Outcome<String> {
+    let value: String = required(argument, value)?.into();
     if value.is_empty() {
         return Err(Failure::invalid(format!("{argument} must not be empty"), format!("Pass a non-empty {argument}.")));
     }

@@ -12,6 +12,7 @@ mod guc;
 mod jsonb;
 mod store;
 mod subtransaction;
+mod text;
 mod worker;
 mod zone;
 
@@ -58,6 +59,9 @@ pub extern "C-unwind" fn _PG_init() {
 }
 
 #[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/bad_input.rs"]
+mod bad_input_tests;
+#[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/clock_docs.rs"]
 mod clock_docs_tests;
 #[cfg(any(test, feature = "pg_test"))]
@@ -91,11 +95,17 @@ mod history_tests;
 #[path = "../pgrx-tests/job.rs"]
 mod job_tests;
 #[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/lease_grid.rs"]
+mod lease_grid_tests;
+#[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/lease.rs"]
 mod lease_tests;
 #[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/overlap.rs"]
 mod overlap_tests;
+#[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/permission_grid.rs"]
+mod permission_grid_tests;
 #[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/permission.rs"]
 mod permission_tests;
@@ -108,6 +118,9 @@ mod schedule_runs_tests;
 #[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/schedule.rs"]
 mod schedule_tests;
+#[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/grid.rs"]
+mod test_grid;
 #[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/random.rs"]
 mod test_random;

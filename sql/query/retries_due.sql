@@ -1,7 +1,7 @@
 -- Retries whose time has come become claimable; the queues that got some.
--- $1 now, $2 limit, $3 queue (NULL = all), $4 caller
+-- $1 now, $2 limit, $3 caller
 WITH due AS MATERIALIZED (
-    SELECT r.* FROM sched.retry r WHERE r.retry_at <= $1 AND ($3 IS NULL OR r.queue = $3) AND pg_has_role($4, r.owner, 'USAGE')
+    SELECT r.* FROM sched.retry r WHERE r.retry_at <= $1 AND pg_has_role($3, r.owner, 'USAGE')
      ORDER BY r.retry_at LIMIT $2 FOR UPDATE SKIP LOCKED
 ), gone AS (
     DELETE FROM sched.retry r USING due d WHERE r.retry_at = d.retry_at AND r.execution_id = d.execution_id

@@ -8,13 +8,14 @@ use scheduler_core::Instant;
 use crate::convert::{self, required};
 use crate::error::{or_raise, Failure, Outcome};
 use crate::guc;
+use crate::text::Text;
 use crate::zone::{offset_read_backwards, ServerZone};
 
 /// preview answers at most this many rows.
 const MAX_PREVIEW: i32 = 10_000;
 
-fn zone_or_setting(time_zone: Option<String>) -> Outcome<ServerZone> {
-    ServerZone::find(&time_zone.unwrap_or_else(guc::time_zone))
+fn zone_or_setting(time_zone: Option<Text>) -> Outcome<ServerZone> {
+    ServerZone::find(&time_zone.map_or_else(guc::time_zone, String::from))
 }
 
 fn anchor_or_epoch(anchor: Option<TimestampWithTimeZone>) -> Outcome<Instant> {
@@ -23,9 +24,9 @@ fn anchor_or_epoch(anchor: Option<TimestampWithTimeZone>) -> Outcome<Instant> {
 
 #[pg_extern(schema = "sched", stable, parallel_safe)]
 fn next_time(
-    clock: Option<String>,
+    clock: Option<Text>,
     after: default!(Option<TimestampWithTimeZone>, "clock_timestamp()"),
-    time_zone: default!(Option<String>, "NULL"),
+    time_zone: default!(Option<Text>, "NULL"),
     anchor: default!(Option<TimestampWithTimeZone>, "'epoch'"),
 ) -> Option<TimestampWithTimeZone> {
     or_raise((|| {
@@ -41,8 +42,8 @@ fn next_time(
 #[pg_extern(schema = "sched", stable, parallel_safe)]
 #[allow(clippy::type_complexity)]
 fn preview(
-    clock: Option<String>,
-    time_zone: default!(Option<String>, "NULL"),
+    clock: Option<Text>,
+    time_zone: default!(Option<Text>, "NULL"),
     after: default!(Option<TimestampWithTimeZone>, "clock_timestamp()"),
     n: default!(Option<i32>, "10"),
     anchor: default!(Option<TimestampWithTimeZone>, "'epoch'"),
@@ -101,13 +102,13 @@ fn zone_warning(name: &str, zone: ServerZone) -> Option<(String, String, String)
 #[pg_extern(schema = "sched", stable, parallel_safe)]
 #[allow(clippy::type_complexity)]
 fn validate(
-    clock: Option<String>,
-    time_zone: default!(Option<String>, "NULL"),
+    clock: Option<Text>,
+    time_zone: default!(Option<Text>, "NULL"),
 ) -> TableIterator<'static, (name!(severity, String), name!(code, String), name!(message, String), name!(hint, String))>
 {
     let text = or_raise(required("clock", clock));
     let parsed = convert::clock(&text);
-    let name = time_zone.unwrap_or_else(guc::time_zone);
+    let name = time_zone.map_or_else(guc::time_zone, String::from);
     let zone = ServerZone::find(&name);
     let rows: Vec<_> = match (parsed, zone) {
         (Ok(clock), Ok(zone)) => warnings(&clock, &text, &zone, convert::now())

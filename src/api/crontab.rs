@@ -12,6 +12,7 @@ use crate::guc;
 use crate::jsonb::Jsonb;
 use crate::store::schedule::Definition;
 use crate::store::{job, role, schedule_bulk, session, Session};
+use crate::text::Text;
 use crate::zone::ServerZone;
 
 use super::schedule::defaults;
@@ -26,9 +27,9 @@ type ImportedLine = (i32, Option<String>, Option<String>, Option<String>, Option
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 #[allow(clippy::type_complexity)]
 fn import_crontab(
-    crontab: Option<String>,
+    crontab: Option<Text>,
     system: default!(Option<bool>, "false"),
-    time_zone: default!(Option<String>, "NULL"),
+    time_zone: default!(Option<Text>, "NULL"),
 ) -> TableIterator<
     'static,
     (
@@ -42,7 +43,7 @@ fn import_crontab(
     let rows = or_raise((|| {
         let text = required("crontab", crontab)?;
         let style = if required("system", system)? { Style::System } else { Style::User };
-        let zone = time_zone.unwrap_or_else(guc::time_zone);
+        let zone = time_zone.map_or_else(guc::time_zone, String::from);
         ServerZone::find(&zone)?;
         if text.len() > MAX_BYTES {
             return Err(Failure::new(

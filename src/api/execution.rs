@@ -13,6 +13,7 @@ use crate::guc;
 use crate::jsonb::Jsonb;
 use crate::store::execution::{self, Batch, Lease, NewExecution, QueueClaim, Terms};
 use crate::store::{job, key_lock, role, session, Session};
+use crate::text::Text;
 use crate::worker::wake;
 
 use super::internal::{scope_key, uuid_v7};
@@ -24,7 +25,7 @@ pub fn acknowledge_durably() {
     unsafe { pg_sys::ForceSyncCommit() }
 }
 
-fn runner(runner_id: Option<String>) -> Outcome<String> {
+fn runner(runner_id: Option<Text>) -> Outcome<String> {
     match runner_id {
         Some(runner_id) => convert::name("runner_id", Some(runner_id)),
         // SAFETY: application_name is a C string that Postgres keeps.
@@ -57,11 +58,11 @@ type ClaimRow = (
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 #[allow(clippy::too_many_arguments, clippy::type_complexity)]
 fn try_claim(
-    job_name: Option<String>,
+    job_name: Option<Text>,
     plan_time: Option<TimestampWithTimeZone>,
-    scope_kind: default!(Option<String>, "'global'"),
-    scope_id: default!(Option<String>, "'global'"),
-    runner_id: default!(Option<String>, "NULL"),
+    scope_kind: default!(Option<Text>, "'global'"),
+    scope_id: default!(Option<Text>, "'global'"),
+    runner_id: default!(Option<Text>, "NULL"),
     stale_timeout: default!(Option<Interval>, "NULL"),
     max_attempts: default!(Option<i32>, "NULL"),
     allow_stale_reentry: default!(Option<bool>, "NULL"),
@@ -159,17 +160,17 @@ fn usable_job(session: &Session, job_name: &str, caller: pg_sys::Oid) -> Outcome
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn enqueue(
-    job_name: Option<String>,
+    job_name: Option<Text>,
     payload: default!(Option<Jsonb>, "'{}'"),
     plan_time: default!(Option<TimestampWithTimeZone>, "NULL"),
-    scope_kind: default!(Option<String>, "'adhoc'"),
-    scope_id: default!(Option<String>, "NULL"),
+    scope_kind: default!(Option<Text>, "'adhoc'"),
+    scope_id: default!(Option<Text>, "NULL"),
 ) -> Uuid {
     or_raise((|| {
         let names = [
             convert::name("job_name", job_name)?,
             convert::name("scope_kind", scope_kind)?,
-            convert::name("scope_id", Some(scope_id.unwrap_or_else(|| uuid_v7().to_string())))?,
+            convert::name("scope_id", Some(scope_id.map_or_else(|| uuid_v7().to_string(), String::from)))?,
         ];
         let payload = required("payload", payload)?;
         let plan_time = convert::optional_instant("plan_time", plan_time)?.unwrap_or_else(convert::now);
@@ -215,34 +216,10 @@ fn claim_key(
     wish: Wish,
 ) -> Outcome<Option<(&'static str, Lease)>> {
     let [job_name, scope_kind, scope_id] = names;
-    let job = usable_job(session, job_name, wish.caller)?;
-    let key = scope_key(job_name, scope_kind, scope_id);
-    if !key_lock::try_lock(key, plan_time) {
-        return Ok(None);
-    }
-    let claimed = claim_locked(session, &Scope { key, names, plan_time }, job.as_ref(), wish)?;
-    if claimed.is_none() {
-        key_lock::release(key, plan_time);
-    }
-    Ok(claimed)
-}
-
-/// What try_claim names.
-struct Scope<'a> {
-    key: Uuid,
-    names: &'a [String; 3],
-    plan_time: Instant,
-}
-
-/// The claim itself, under the lock of its key.
-fn claim_locked(
-    session: &Session,
-    scope: &Scope,
-    job: Option<&job::Job>,
-    wish: Wish,
-) -> Outcome<Option<(&'static str, Lease)>> {
-    let Scope { key, names, plan_time } = *scope;
     let caller = wish.caller;
+    let job = usable_job(session, job_name, caller)?;
+    let job = job.as_ref();
+    let key = scope_key(job_name, scope_kind, scope_id);
     let now = convert::now();
     let default_timeout =
         || job.and_then(|job| job.stale_timeout).unwrap_or_else(|| convert::interval(guc::stale_timeout()));
@@ -254,11 +231,12 @@ fn claim_locked(
     };
     let plan = convert::timestamp(plan_time);
     let Some(mut known) = execution::by_key(session, key, plan, now) else {
+        let Some(_lock) = key_lock::KeyLock::try_take(key, plan) else { return Ok(None) };
         let new = new_execution(job, key, names, plan, caller);
         return Ok(execution::claim_new(session, &new, terms, now).map(|lease| ("won", lease)));
     };
     if !role::may_act_for(caller, known.owner) {
-        return Err(Failure::not_owner("an execution of job", &names[0]));
+        return Err(Failure::not_owner("an execution of job", job_name));
     }
     known.limits.max_attempts = terms.max_attempts.unwrap_or(known.limits.max_attempts);
     known.limits.allow_stale_reentry = terms.allow_stale_reentry.unwrap_or(known.limits.allow_stale_reentry);
@@ -275,9 +253,9 @@ fn claim_locked(
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 #[allow(clippy::type_complexity)]
 fn claim(
-    queue: default!(Option<String>, "'default'"),
+    queue: default!(Option<Text>, "'default'"),
     max_claims: default!(Option<i32>, "1"),
-    runner_id: default!(Option<String>, "NULL"),
+    runner_id: default!(Option<Text>, "NULL"),
     stale_timeout: default!(Option<Interval>, "NULL"),
 ) -> TableIterator<
     'static,

@@ -10,6 +10,7 @@ use crate::dispatch::catch_up_of;
 use crate::error::{or_raise, Failure, Outcome};
 use crate::guc;
 use crate::store::{history, role, session, Session};
+use crate::text::Text;
 use crate::zone::ServerZone;
 
 use super::internal::scope_key;
@@ -29,7 +30,7 @@ fn scope(
     Ok((key, latest))
 }
 
-fn names(job_name: Option<String>, scope_kind: Option<String>, scope_id: Option<String>) -> Outcome<[String; 3]> {
+fn names(job_name: Option<Text>, scope_kind: Option<Text>, scope_id: Option<Text>) -> Outcome<[String; 3]> {
     Ok([
         convert::name("job_name", job_name)?,
         convert::name("scope_kind", scope_kind)?,
@@ -40,9 +41,9 @@ fn names(job_name: Option<String>, scope_kind: Option<String>, scope_id: Option<
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 #[allow(clippy::type_complexity)]
 fn latest_plan(
-    job_name: Option<String>,
-    scope_kind: default!(Option<String>, "'global'"),
-    scope_id: default!(Option<String>, "'global'"),
+    job_name: Option<Text>,
+    scope_kind: default!(Option<Text>, "'global'"),
+    scope_id: default!(Option<Text>, "'global'"),
 ) -> TableIterator<
     'static,
     (
@@ -73,9 +74,9 @@ fn latest_plan(
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn attempts_since_success(
-    job_name: Option<String>,
-    scope_kind: default!(Option<String>, "'global'"),
-    scope_id: default!(Option<String>, "'global'"),
+    job_name: Option<Text>,
+    scope_kind: default!(Option<Text>, "'global'"),
+    scope_id: default!(Option<Text>, "'global'"),
 ) -> i64 {
     or_raise((|| {
         let names = names(job_name, scope_kind, scope_id)?;
@@ -90,20 +91,20 @@ fn attempts_since_success(
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 #[allow(clippy::too_many_arguments)]
 fn due_plans(
-    job_name: Option<String>,
-    clock: Option<String>,
-    scope_kind: default!(Option<String>, "'global'"),
-    scope_id: default!(Option<String>, "'global'"),
-    catch_up: default!(Option<String>, "'latest_only'"),
+    job_name: Option<Text>,
+    clock: Option<Text>,
+    scope_kind: default!(Option<Text>, "'global'"),
+    scope_id: default!(Option<Text>, "'global'"),
+    catch_up: default!(Option<Text>, "'latest_only'"),
     catch_up_window: default!(Option<Interval>, "NULL"),
     max_plans_per_tick: default!(Option<i32>, "100"),
     delay: default!(Option<Interval>, "'0'"),
-    time_zone: default!(Option<String>, "NULL"),
+    time_zone: default!(Option<Text>, "NULL"),
 ) -> SetOfIterator<'static, TimestampWithTimeZone> {
     let plans = or_raise((|| {
         let names = names(job_name, scope_kind, scope_id)?;
         let clock = convert::clock(&required("clock", clock)?)?;
-        let zone = ServerZone::find(&time_zone.unwrap_or_else(guc::time_zone))?;
+        let zone = ServerZone::find(&time_zone.map_or_else(guc::time_zone, String::from))?;
         let question = Question {
             catch_up: catch_up_of(&required("catch_up", catch_up)?)?,
             window: convert::optional_duration("catch_up_window", catch_up_window, Zero::Refused)?,

@@ -5,7 +5,6 @@ use pgrx::prelude::*;
 use sha2::{Digest, Sha256};
 
 use crate::convert;
-use crate::error::or_raise;
 use crate::store::key_lock;
 use crate::worker::wake;
 
@@ -32,7 +31,7 @@ pub fn scope_key(job_name: &str, scope_kind: &str, scope_id: &str) -> Uuid {
 /// Whether another transaction is just claiming this key, so that to insert it would wait for that one's end.
 #[pg_extern(schema = "sched", volatile, strict, parallel_unsafe)]
 fn is_being_claimed(key: Uuid, plan_time: TimestampWithTimeZone) -> bool {
-    key_lock::is_taken(key, or_raise(convert::instant("plan_time", plan_time)))
+    key_lock::is_taken(key, plan_time)
 }
 
 /// Has the dispatcher of this database look for changes once the transaction has committed.

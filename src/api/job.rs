@@ -8,15 +8,16 @@ use crate::convert::{self, duration, optional_duration, required, Zero};
 use crate::error::{or_raise, Failure, Outcome};
 use crate::guc;
 use crate::store::{job, role, session};
+use crate::text::Text;
 use crate::worker::wake;
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 #[allow(clippy::too_many_arguments)]
 fn define_job(
-    job_name: Option<String>,
-    kind: default!(Option<String>, "'pull'"),
-    command: default!(Option<String>, "NULL"),
-    queue: default!(Option<String>, "'default'"),
+    job_name: Option<Text>,
+    kind: default!(Option<Text>, "'pull'"),
+    command: default!(Option<Text>, "NULL"),
+    queue: default!(Option<Text>, "'default'"),
     max_attempts: default!(Option<i32>, "1"),
     retry_backoff: default!(Option<Vec<Option<Interval>>>, "'{}'"),
     run_timeout: default!(Option<Interval>, "NULL"),
@@ -27,8 +28,8 @@ fn define_job(
     or_raise((|| {
         let definition = job::Definition {
             job_name: convert::name("job_name", job_name)?,
-            kind: required("kind", kind)?,
-            command,
+            kind: required("kind", kind)?.into(),
+            command: command.map(String::from),
             queue: convert::queue(queue)?,
             max_attempts: required("max_attempts", max_attempts)?,
             retry_backoff: backoff(required("retry_backoff", retry_backoff)?)?,
@@ -117,7 +118,7 @@ pub fn write(definition: job::Definition) -> Outcome<()> {
 }
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
-fn drop_job(job_name: Option<String>) -> bool {
+fn drop_job(job_name: Option<Text>) -> bool {
     or_raise((|| {
         let name = convert::name("job_name", job_name)?;
         let caller = role::caller();

@@ -12,6 +12,7 @@ use crate::guc;
 use crate::jsonb::Jsonb;
 use crate::store::lease as store;
 use crate::store::{execution, role, session};
+use crate::text::Text;
 use crate::worker::wake;
 
 use super::execution::acknowledge_durably;
@@ -102,8 +103,8 @@ fn finish_success(
 fn finish_failure(
     execution_id: Option<Uuid>,
     lease_token: Option<Uuid>,
-    error_code: default!(Option<String>, "'handler_error'"),
-    error_msg: default!(Option<String>, "''"),
+    error_code: default!(Option<Text>, "'handler_error'"),
+    error_msg: default!(Option<Text>, "''"),
     next_retry_at: default!(Option<TimestampWithTimeZone>, "NULL"),
     terminal: default!(Option<bool>, "false"),
 ) {
@@ -221,7 +222,7 @@ fn cancel(execution_id: Option<Uuid>) -> bool {
 }
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
-fn mark_stale_as_failed(job_name: default!(Option<String>, "NULL")) -> i64 {
+fn mark_stale_as_failed(job_name: default!(Option<Text>, "NULL")) -> i64 {
     or_raise((|| {
         let job_name = job_name.map(|name| convert::name("job_name", Some(name))).transpose()?;
         let caller = role::caller();

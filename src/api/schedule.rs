@@ -12,6 +12,7 @@ use crate::jsonb::Jsonb;
 use crate::store::schedule::{self, Definition, Locked};
 use crate::store::{job, role, session, Session};
 use crate::subtransaction;
+use crate::text::Text;
 use crate::zone::ServerZone;
 
 use super::job::at_least_one;
@@ -22,46 +23,46 @@ const MAX_PLANS_PER_TICK: i32 = 10_000;
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 #[allow(clippy::too_many_arguments)]
 fn create_schedule(
-    schedule_name: Option<String>,
-    clock: Option<String>,
-    job_name: Option<String>,
-    time_zone: default!(Option<String>, "NULL"),
+    schedule_name: Option<Text>,
+    clock: Option<Text>,
+    job_name: Option<Text>,
+    time_zone: default!(Option<Text>, "NULL"),
     payload: default!(Option<Jsonb>, "'{}'"),
-    scope_kind: default!(Option<String>, "'schedule'"),
-    scope_id: default!(Option<String>, "NULL"),
-    catch_up: default!(Option<String>, "'latest_only'"),
+    scope_kind: default!(Option<Text>, "'schedule'"),
+    scope_id: default!(Option<Text>, "NULL"),
+    catch_up: default!(Option<Text>, "'latest_only'"),
     catch_up_window: default!(Option<Interval>, "NULL"),
     max_plans_per_tick: default!(Option<i32>, "100"),
-    rearm: default!(Option<String>, "'on_dispatch'"),
-    overlap: default!(Option<String>, "'allow'"),
+    rearm: default!(Option<Text>, "'on_dispatch'"),
+    overlap: default!(Option<Text>, "'allow'"),
     delay: default!(Option<Interval>, "'0'"),
     jitter: default!(Option<Interval>, "'0'"),
     starts_at: default!(Option<TimestampWithTimeZone>, "NULL"),
     ends_at: default!(Option<TimestampWithTimeZone>, "NULL"),
-    ownership: default!(Option<String>, "'owned'"),
+    ownership: default!(Option<Text>, "'owned'"),
     enabled: default!(Option<bool>, "true"),
 ) -> i64 {
     or_raise((|| {
         create(Definition {
             payload: required("payload", payload)?,
-            scope_kind: required("scope_kind", scope_kind)?,
-            catch_up: required("catch_up", catch_up)?,
+            scope_kind: required("scope_kind", scope_kind)?.into(),
+            catch_up: required("catch_up", catch_up)?.into(),
             max_plans_per_tick: required("max_plans_per_tick", max_plans_per_tick)?,
-            rearm: required("rearm", rearm)?,
-            overlap: required("overlap", overlap)?,
+            rearm: required("rearm", rearm)?.into(),
+            overlap: required("overlap", overlap)?.into(),
             delay: required("delay", delay)?,
             jitter: required("jitter", jitter)?,
-            ownership: required("ownership", ownership)?,
+            ownership: required("ownership", ownership)?.into(),
             enabled: required("enabled", enabled)?,
             catch_up_window,
             starts_at,
             ends_at,
             ..defaults(
-                required("schedule_name", schedule_name)?,
-                required("clock", clock)?,
-                required("job_name", job_name)?,
-                time_zone,
-                scope_id,
+                required("schedule_name", schedule_name)?.into(),
+                required("clock", clock)?.into(),
+                required("job_name", job_name)?.into(),
+                time_zone.map(String::from),
+                scope_id.map(String::from),
             )
         })
     })())
@@ -202,25 +203,25 @@ fn find_if_any(session: &Session, name: &str, caller: pg_sys::Oid) -> Outcome<Op
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 #[allow(clippy::too_many_arguments)]
 fn alter_schedule(
-    schedule_name: Option<String>,
-    clock: default!(Option<String>, "NULL"),
-    job_name: default!(Option<String>, "NULL"),
-    time_zone: default!(Option<String>, "NULL"),
+    schedule_name: Option<Text>,
+    clock: default!(Option<Text>, "NULL"),
+    job_name: default!(Option<Text>, "NULL"),
+    time_zone: default!(Option<Text>, "NULL"),
     payload: default!(Option<Jsonb>, "NULL"),
-    scope_kind: default!(Option<String>, "NULL"),
-    scope_id: default!(Option<String>, "NULL"),
-    catch_up: default!(Option<String>, "NULL"),
+    scope_kind: default!(Option<Text>, "NULL"),
+    scope_id: default!(Option<Text>, "NULL"),
+    catch_up: default!(Option<Text>, "NULL"),
     catch_up_window: default!(Option<Interval>, "NULL"),
     max_plans_per_tick: default!(Option<i32>, "NULL"),
-    rearm: default!(Option<String>, "NULL"),
-    overlap: default!(Option<String>, "NULL"),
+    rearm: default!(Option<Text>, "NULL"),
+    overlap: default!(Option<Text>, "NULL"),
     delay: default!(Option<Interval>, "NULL"),
     jitter: default!(Option<Interval>, "NULL"),
     starts_at: default!(Option<TimestampWithTimeZone>, "NULL"),
     ends_at: default!(Option<TimestampWithTimeZone>, "NULL"),
-    ownership: default!(Option<String>, "NULL"),
+    ownership: default!(Option<Text>, "NULL"),
     enabled: default!(Option<bool>, "NULL"),
-    new_name: default!(Option<String>, "NULL"),
+    new_name: default!(Option<Text>, "NULL"),
     reset: default!(Option<Vec<Option<String>>>, "'{}'"),
 ) {
     or_raise((|| {
@@ -234,22 +235,22 @@ fn alter_schedule(
             let base = reset.unwrap_or_default().into_iter().try_fold(renamed, reset_argument)?;
             let new = Definition {
                 schedule_name,
-                clock: clock.unwrap_or(base.clock),
-                time_zone: time_zone.unwrap_or(base.time_zone),
-                job_name: job_name.unwrap_or(base.job_name),
+                clock: clock.map_or(base.clock, String::from),
+                time_zone: time_zone.map_or(base.time_zone, String::from),
+                job_name: job_name.map_or(base.job_name, String::from),
                 payload: payload.unwrap_or(base.payload),
-                scope_kind: scope_kind.unwrap_or(base.scope_kind),
-                scope_id: scope_id.unwrap_or(base.scope_id),
-                catch_up: catch_up.unwrap_or(base.catch_up),
+                scope_kind: scope_kind.map_or(base.scope_kind, String::from),
+                scope_id: scope_id.map_or(base.scope_id, String::from),
+                catch_up: catch_up.map_or(base.catch_up, String::from),
                 catch_up_window: catch_up_window.or(base.catch_up_window),
                 max_plans_per_tick: max_plans_per_tick.unwrap_or(base.max_plans_per_tick),
-                rearm: rearm.unwrap_or(base.rearm),
-                overlap: overlap.unwrap_or(base.overlap),
+                rearm: rearm.map_or(base.rearm, String::from),
+                overlap: overlap.map_or(base.overlap, String::from),
                 delay: delay.unwrap_or(base.delay),
                 jitter: jitter.unwrap_or(base.jitter),
                 starts_at: starts_at.or(base.starts_at),
                 ends_at: ends_at.or(base.ends_at),
-                ownership: ownership.unwrap_or(base.ownership),
+                ownership: ownership.map_or(base.ownership, String::from),
                 enabled: enabled.unwrap_or(base.enabled),
             };
             check(&new)?;
@@ -315,16 +316,16 @@ fn edit(name: &str, change: impl FnOnce(Definition) -> Outcome<Definition>) -> O
 }
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
-fn pause(schedule_name: Option<String>) {
+fn pause(schedule_name: Option<Text>) {
     switch(schedule_name, false);
 }
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
-fn resume(schedule_name: Option<String>) {
+fn resume(schedule_name: Option<Text>) {
     switch(schedule_name, true);
 }
 
-fn switch(schedule_name: Option<String>, enabled: bool) {
+fn switch(schedule_name: Option<Text>, enabled: bool) {
     or_raise((|| {
         let name = convert::name("schedule_name", schedule_name)?;
         edit(&name, |current| Ok(Definition { enabled, ..current }))
@@ -332,7 +333,7 @@ fn switch(schedule_name: Option<String>, enabled: bool) {
 }
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
-fn drop_schedule(schedule_name: Option<String>, cancel_pending: default!(Option<bool>, "false")) -> bool {
+fn drop_schedule(schedule_name: Option<Text>, cancel_pending: default!(Option<bool>, "false")) -> bool {
     or_raise((|| {
         let name = convert::name("schedule_name", schedule_name)?;
         let caller = role::caller();

@@ -11,6 +11,7 @@ use crate::error::{or_raise, Failure, Outcome};
 use crate::store::execution::{Batch, Inserted};
 use crate::store::schedule::{Definition, Locked};
 use crate::store::{job, role, session, Session};
+use crate::text::Text;
 use crate::zone::ServerZone;
 
 use super::internal::scope_key;
@@ -46,7 +47,7 @@ fn insert(
 }
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
-fn fire_now(schedule_name: Option<String>) -> Uuid {
+fn fire_now(schedule_name: Option<Text>) -> Uuid {
     or_raise((|| {
         let name = convert::name("schedule_name", schedule_name)?;
         let caller = role::caller();
@@ -66,7 +67,7 @@ fn fire_now(schedule_name: Option<String>) -> Uuid {
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn backfill(
-    schedule_name: Option<String>,
+    schedule_name: Option<Text>,
     from_time: Option<TimestampWithTimeZone>,
     to_time: Option<TimestampWithTimeZone>,
 ) -> i64 {

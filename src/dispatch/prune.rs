@@ -14,42 +14,47 @@ const LONGEST_REST: i64 = 3_600_000_000;
 /// Where the walk stands.
 pub struct Pruner {
     last: u128,
-    next_step: Instant,
+    /// When the last walk ended; `None` in the middle of one.
+    rests_since: Option<Instant>,
 }
 
 impl Pruner {
     /// The first walk comes after a rest: a server that has just started has better things to do.
     pub fn new(now: Instant) -> Pruner {
-        Pruner { last: 0, next_step: rest(now) }
+        Pruner { last: 0, rests_since: Some(now) }
     }
 
-    /// When there is something to do.
+    /// When there is something to do, by what the setting says now.
     pub fn next_step(&self) -> Instant {
-        self.next_step
+        self.rests_since.map_or(Instant::MIN, rest)
     }
 
     /// One step, if it is time; how many rows went.
     pub fn step(&mut self, session: &Session) -> usize {
         let now = convert::now();
-        if now < self.next_step {
+        if now < self.next_step() {
             return 0;
         }
         let limit = now.checked_add_micros(-guc::history_retention()).unwrap_or(Instant::MIN);
         let uuid = |number: u128| pgrx::datum::Uuid::from_bytes(number.to_be_bytes());
         let step = history::prune(session, uuid(self.last), uuid(first_id_at(limit)), limit, STEP);
         match step.last.filter(|_| step.seen == STEP) {
-            Some(last) => self.last = u128::from_be_bytes(*last.as_bytes()),
+            Some(last) => {
+                self.last = u128::from_be_bytes(*last.as_bytes());
+                self.rests_since = None;
+            }
             None => {
                 self.last = 0;
-                self.next_step = rest(now);
+                self.rests_since = Some(now);
             }
         }
         usize::try_from(step.gone).unwrap_or(0)
     }
 }
 
-fn rest(now: Instant) -> Instant {
-    now.checked_add_micros((guc::history_retention() / 10).clamp(1_000_000, LONGEST_REST)).unwrap_or(Instant::MAX)
+/// The end of a rest that began at `since`.
+fn rest(since: Instant) -> Instant {
+    since.checked_add_micros((guc::history_retention() / 10).clamp(1_000_000, LONGEST_REST)).unwrap_or(Instant::MAX)
 }
 
 /// The least UUID version 7 of an instant: its first 48 bits are Unix milliseconds (RFC 9562).

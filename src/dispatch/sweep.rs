@@ -107,7 +107,7 @@ fn end_stale(session: &Session, mut runs: Vec<(Uuid, End)>, now: Instant) -> usi
 
 /// Makes up to `limit` retries claimable whose time has come; how many.
 pub fn promote_retries(session: &Session, now: Instant, limit: i64, caller: Oid) -> i64 {
-    let (count, queues) = leases::promote_retries(session, now, limit, None, caller);
+    let (count, queues) = leases::promote_retries(session, now, limit, caller);
     if count > 0 {
         super::notify(session, queues);
     }
@@ -117,5 +117,5 @@ pub fn promote_retries(session: &Session, now: Instant, limit: i64, caller: Oid)
 /// The same for a claim of one queue: no more than it can take, and only what its caller may have, for its transaction may
 /// stay open. Nobody needs to be told: it takes them itself.
 pub fn promote_retries_of(session: &Session, now: Instant, queue: &str, limit: i64, caller: Oid) {
-    leases::promote_retries(session, now, limit, Some(queue), caller);
+    leases::promote_retries_of(session, now, queue, limit, caller);
 }

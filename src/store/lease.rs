@@ -12,17 +12,17 @@ use crate::statement;
 use crate::store::session::Row;
 use crate::store::Session;
 
-/// Makes retries of a queue or of all claimable whose time has come and that `caller` may act for; how many, and in which queues.
-pub fn promote_retries(
-    session: &Session,
-    now: Instant,
-    limit: i64,
-    queue: Option<&str>,
-    caller: Oid,
-) -> (i64, Vec<String>) {
-    statement!(RETRIES_DUE = "retries_due"(TIMESTAMPTZOID, INT8OID, TEXTOID, OIDOID));
-    let rows = RETRIES_DUE.run(session, arguments![timestamp(now), limit, queue, caller]);
+/// Makes retries claimable whose time has come and that `caller` may act for; how many, and in which queues.
+pub fn promote_retries(session: &Session, now: Instant, limit: i64, caller: Oid) -> (i64, Vec<String>) {
+    statement!(RETRIES_DUE = "retries_due"(TIMESTAMPTZOID, INT8OID, OIDOID));
+    let rows = RETRIES_DUE.run(session, arguments![timestamp(now), limit, caller]);
     rows.first().map_or((0, Vec::new()), |row| (row.must(1), row.get(2).unwrap_or_default()))
+}
+
+/// The same for those of one queue that a claim of `limit` executions would take first.
+pub fn promote_retries_of(session: &Session, now: Instant, queue: &str, limit: i64, caller: Oid) {
+    statement!(RETRIES_CLAIMABLE = "retries_claimable"(TIMESTAMPTZOID, INT8OID, TEXTOID, OIDOID));
+    RETRIES_CLAIMABLE.run(session, arguments![timestamp(now), limit, queue, caller]);
 }
 
 /// Extends a lease; the execution's owner and whether it was asked to stop, or `None` where the lease is lost.

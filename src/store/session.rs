@@ -14,6 +14,7 @@ use pgrx::{FromDatum, IntoDatum, Spi};
 
 use crate::error::{raise, Failure};
 use crate::store::role;
+use crate::text;
 
 /// Proof that SPI is connected, the role is the extension's owner and the search path is pinned.
 pub struct Session(PhantomData<*const ()>);
@@ -61,6 +62,10 @@ impl Statement {
     }
 
     /// Runs the statement and returns its rows, valid until the session ends.
+    ///
+    /// It sees what is committed now, at any isolation level: a lease is a fact outside of the caller's snapshot. With the
+    /// transaction's own, a REPEATABLE READ transaction that outlived one heartbeat of its lease could never finish, and one
+    /// older than its lease would hear that it was lost. (Foreign-key checks look at the present in the same way.)
     pub fn run<'s>(&self, _session: &'s Session, arguments: &[Option<Datum>]) -> Rows<'s> {
         assert_eq!(arguments.len(), self.arguments.len(), "parameters of {:?}", self.sql);
         let mut values: Vec<Datum> = arguments.iter().map(|value| value.unwrap_or(Datum::null())).collect();
@@ -69,7 +74,13 @@ impl Statement {
         // SAFETY: a Session proves that SPI is connected; values and nulls have as many entries as the plan has
         // parameters. SPI reports errors through Postgres' own mechanism; a negative code is a misuse.
         unsafe {
-            let code = pg_sys::SPI_execute_plan(self.plan(), values.as_mut_ptr(), nulls.as_ptr(), false, 0);
+            let (plan, values, nulls) = (self.plan(), values.as_mut_ptr(), nulls.as_ptr());
+            let code = if pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32 {
+                let (now, no_crosscheck) = (pg_sys::GetLatestSnapshot(), null_mut());
+                pg_sys::SPI_execute_snapshot(plan, values, nulls, now, no_crosscheck, false, true, 0)
+            } else {
+                pg_sys::SPI_execute_plan(plan, values, nulls, false, 0)
+            };
             if code < 0 {
                 raise(Failure::internal(format!("SPI code {code} for {:?}", self.sql)));
             }
@@ -138,7 +149,11 @@ impl Row<'_> {
         // SAFETY: tuple and description belong together and live as long as the session.
         unsafe {
             let datum = pg_sys::SPI_getbinval(self.tuple, self.description, number, &mut is_null);
-            T::from_polymorphic_datum(datum, is_null, pg_sys::SPI_gettypeid(self.description, number))
+            let type_oid = pg_sys::SPI_gettypeid(self.description, number);
+            if type_oid == pg_sys::TEXTOID && !is_null {
+                text::check(datum);
+            }
+            T::from_polymorphic_datum(datum, is_null, type_oid)
         }
     }
 

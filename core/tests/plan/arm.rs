@@ -92,8 +92,9 @@ fn a_buffered_plan_runs_when_the_run_has_ended() {
     arms("buffer_one", "cursor=30 buffered=20", None, true, 34, "cursor=30 buffered=20; waiting");
     arms("buffer_one", "cursor=30 buffered=20", Some(34), false, 34, "cursor=30 buffered=20; armed 20 at 34");
     arms("buffer_one ends=25", "cursor=20 buffered=20", Some(34), false, 34, "cursor=20 buffered=20; armed 20 at 34");
-    // A new baseline drops it, and so does another policy.
+    // A new baseline drops it. Another policy applies to it as to any plan: it runs at once, or is skipped beside a run.
     arms("buffer_one baseline=20", "cursor=30 buffered=20", None, false, 34, "cursor=30; armed 40");
-    arms("skip", "cursor=30 buffered=20", None, false, 34, "cursor=30; armed 40");
-    arms("", "cursor=30 buffered=20", None, true, 34, "cursor=30; armed 40");
+    arms("", "cursor=30 buffered=20", None, true, 34, "cursor=30 buffered=20; armed 20 at 34");
+    arms("skip", "cursor=30 buffered=20", None, false, 34, "cursor=30 buffered=20; armed 20 at 34");
+    arms("skip", "cursor=30 buffered=20", None, true, 34, "cursor=30; armed 40");
 }

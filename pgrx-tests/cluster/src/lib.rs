@@ -17,6 +17,6 @@ mod template;
 pub mod wait;
 
 pub use cluster::{Builder, Cluster, Shutdown};
-pub use environment::{python, repository};
+pub use environment::{bin, python, repository};
 pub use postgres::Client;
 pub use wait::{stays, wait_for, wait_until};

@@ -5,9 +5,16 @@
 mod concurrency;
 mod crash;
 mod edits;
+mod encodings;
 mod examples;
 mod firing;
 mod harness;
+mod install;
+mod interleaving;
 mod isolation;
+mod lease_contention;
+mod lease_crash;
+mod lease_frozen;
+mod lease_tables;
 mod readme;
 mod worker;

@@ -1,0 +1,149 @@
+//! CREATE EXTENSION in a database that somebody has prepared for it, and whose a schedule is when jobs come and go.
+
+use postgres::error::SqlState;
+use scheduler_cluster_tests::scheduler::{dispatcher, one, rest, SOON};
+use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster};
+use std::thread;
+use std::time::Duration;
+
+fn refused(client: &mut Client, statement: &str) -> SqlState {
+    let error = client.batch_execute(statement).expect_err(statement);
+    error.code().cloned().unwrap_or_else(|| panic!("{statement}: {error}"))
+}
+
+#[test]
+fn default_privileges_give_nobody_a_right_on_the_tables() {
+    let cluster = Cluster::new();
+    cluster.execute(
+        "create role app login; create role \"Odd name\" login;
+         alter default privileges grant all on tables to app, \"Odd name\";
+         alter default privileges grant all on sequences to app;
+         alter default privileges grant all on functions to app;
+         alter default privileges grant all on schemas to app",
+    );
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute("select sched.grant_use('app')").unwrap();
+    let mut app = cluster.connect_as("app", "postgres");
+    app.batch_execute("create function pg_temp.own() returns trigger language plpgsql as 'begin return new; end'")
+        .unwrap();
+    for table in ["job", "schedule", "schedule_change", "timer", "ledger", "ready", "retry", "lease", "awaited"] {
+        let trigger =
+            format!("create trigger t before insert on sched.{table} for each row execute function pg_temp.own()");
+        assert_eq!(refused(&mut app, &trigger), SqlState::INSUFFICIENT_PRIVILEGE, "{table}");
+    }
+    assert_eq!(refused(&mut app, "select * from sched.ledger"), SqlState::INSUFFICIENT_PRIVILEGE);
+    assert_eq!(refused(&mut app, "select nextval('sched.fence')"), SqlState::INSUFFICIENT_PRIVILEGE);
+    assert_eq!(refused(&mut app, "select sched.grant_use('app')"), SqlState::INSUFFICIENT_PRIVILEGE);
+    assert_eq!(refused(&mut app, "select sched.uuid_v7()"), SqlState::INSUFFICIENT_PRIVILEGE);
+    app.batch_execute("select sched.define_job('of app')").expect("what grant_use gives is there");
+}
+
+#[test]
+fn a_planted_schema_and_an_encoding_that_cannot_be_read_are_refused() {
+    let cluster = Cluster::new();
+    let mut db = cluster.connect();
+    db.batch_execute("create schema sched").unwrap();
+    assert_eq!(refused(&mut db, "create extension scheduler"), SqlState::DUPLICATE_SCHEMA);
+    db.batch_execute("drop schema sched").unwrap();
+    cluster.execute("create database latin encoding 'LATIN1' locale 'C' template template0");
+    let mut latin = cluster.connect_as("postgres", "latin");
+    assert_eq!(refused(&mut latin, "create extension scheduler"), SqlState::FEATURE_NOT_SUPPORTED);
+    assert!(one::<bool>(&mut latin, "select not exists (select from pg_namespace where nspname = 'sched')"));
+}
+
+#[test]
+fn a_failed_look_for_the_extension_ends_no_dispatcher() {
+    let cluster = Cluster::builder().set("sched.tick_interval", "200ms").start();
+    let mut db = cluster.with_extension("postgres");
+    let pid = wait_until("a dispatcher", SOON, || dispatcher(&mut db));
+    // Its look waits for a lock, is cancelled there, and fails.
+    let mut holder = cluster.connect();
+    holder.batch_execute("begin; lock table pg_extension in access exclusive mode").unwrap();
+    let waits = format!("select exists (select from pg_locks where pid = {pid} and not granted)");
+    wait_for(&mut db, &waits, SOON);
+    db.execute("select pg_cancel_backend($1)", &[&pid]).unwrap();
+    wait_until("the look to fail", SOON, || {
+        (!cluster.logged("looking for the extension failed").is_empty()).then_some(())
+    });
+    holder.batch_execute("rollback").unwrap();
+    db.batch_execute("select sched.define_job('j'); select sched.create_schedule('s', 'every 100 milliseconds', 'j')")
+        .unwrap();
+    wait_for(&mut db, "select count(*) > 2 from sched.execution", SOON);
+    assert_eq!(dispatcher(&mut db), Some(pid));
+}
+
+#[test]
+fn a_job_is_not_dropped_under_a_schedule_that_is_just_being_created() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute("select sched.define_job('j')").unwrap();
+    let mut creator = cluster.connect();
+    creator.batch_execute("begin; select sched.create_schedule('s', 'every 1 hour', 'j')").unwrap();
+    let mut dropper = cluster.connect();
+    let drop = thread::spawn(move || refused(&mut dropper, "select sched.drop_job('j')"));
+    wait_for(&mut db, "select exists (select from pg_stat_activity where query like '%drop_job%' and wait_event_type = 'Lock' and pid <> pg_backend_pid())", SOON);
+    creator.batch_execute("commit").unwrap();
+    assert_eq!(drop.join().unwrap(), SqlState::DEPENDENT_OBJECTS_STILL_EXIST);
+    wait_for(&mut db, "select state = 'armed' from sched.schedules where schedule_name = 's'", SOON);
+}
+
+#[test]
+fn a_superusers_crontab_never_becomes_the_property_of_another_role() {
+    let cluster = Cluster::new();
+    cluster.execute("create role app login");
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute("select sched.grant_use('app')").unwrap();
+    let mut app = cluster.connect_as("app", "postgres");
+    app.batch_execute("select sched.define_job('crontab', queue => 'mine')").unwrap();
+    db.batch_execute("select sched.import_crontab(E'PASSWORD=hunter2\\n* * * * * root secret\\n', system => true)")
+        .unwrap();
+    assert_eq!(one::<i64>(&mut app, "select count(*) from sched.schedules"), 0);
+    assert_eq!(one::<String>(&mut db, "select job_name from sched.schedules"), "crontab/postgres");
+}
+
+#[test]
+fn changes_that_somebody_holds_keep_no_other_schedule_waiting() {
+    let cluster = Cluster::builder().set("sched.batch_size", "10").start();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute("select sched.define_job('j'); select sched.create_schedule('held', 'every 1 hour', 'j')")
+        .unwrap();
+    rest(&mut db);
+    let mut holder = cluster.connect();
+    holder.batch_execute("begin; select from sched.timer for update").unwrap();
+    for _ in 0..50 {
+        db.batch_execute("select sched.pause('held'); select sched.resume('held')").unwrap();
+    }
+    db.batch_execute("select sched.create_schedule('free', 'every 1 hour', 'j')").unwrap();
+    wait_for(&mut db, "select state = 'armed' from sched.schedules where schedule_name = 'free'", SOON);
+    holder.batch_execute("commit").unwrap();
+    wait_for(&mut db, "select state = 'armed' from sched.schedules where schedule_name = 'held'", SOON);
+}
+
+#[test]
+fn a_claim_takes_nobody_elses_retries_into_its_transaction() {
+    let cluster = Cluster::builder().set("sched.enabled", "off").start();
+    cluster.execute("create role app login; create role bob login");
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute("select sched.grant_use('app'), sched.grant_use('bob')").unwrap();
+    let mut bob = cluster.connect_as("bob", "postgres");
+    bob.batch_execute(
+        "select sched.define_job('of bob', queue => 'bobs', max_attempts => 2, retry_backoff => '{50 milliseconds}');
+         select sched.enqueue('of bob');
+         select sched.finish_failure(execution_id, lease_token) from sched.claim('bobs')",
+    )
+    .unwrap();
+    wait_for(&mut db, "select retry_at < clock_timestamp() from sched.retry", SOON);
+    let mut app = cluster.connect_as("app", "postgres");
+    app.batch_execute("begin; select sched.claim('bobs'); select sched.claim('other')").unwrap();
+    assert_eq!(one::<i64>(&mut bob, "select count(*) from sched.claim('bobs')"), 1);
+}
+
+#[test]
+fn a_dropped_extension_leaves_no_error_behind_with_nothing_armed() {
+    let cluster = Cluster::builder().set("sched.tick_interval", "500ms").start();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute("drop extension scheduler").unwrap();
+    wait_until("the dispatcher to leave", SOON, || dispatcher(&mut db).is_none().then_some(()));
+    stays("the number of dispatchers", Duration::from_secs(2), || dispatcher(&mut db));
+    assert!(cluster.logged("failed").is_empty(), "{:#?}", cluster.logged("failed"));
+}

@@ -1,0 +1,187 @@
+//! Many sessions want the same executions: each goes to one of them, and nobody waits for another's open transaction.
+
+use scheduler_cluster_tests::scheduler::one;
+use scheduler_cluster_tests::{Client, Cluster};
+use std::sync::Barrier;
+use std::thread;
+
+const SESSIONS: usize = 64;
+
+/// Room for the sessions, but no more locks than a server has by default.
+fn crowded() -> Cluster {
+    let cluster = Cluster::builder().set("max_connections", "100").start();
+    cluster.execute("create extension scheduler");
+    cluster
+}
+
+/// The same work in as many sessions as there are numbers below `sessions`; what each of them returned.
+fn side_by_side<T: Send>(cluster: &Cluster, sessions: usize, work: impl Fn(&mut Client, usize) -> T + Sync) -> Vec<T> {
+    thread::scope(|scope| {
+        let work = &work;
+        let spawn = |number| {
+            scope.spawn(move || {
+                let mut db = cluster.connect();
+                db.batch_execute("set statement_timeout = '60 s'").unwrap();
+                work(&mut db, number)
+            })
+        };
+        let all: Vec<_> = (0..sessions).map(spawn).collect();
+        all.into_iter().map(|session| session.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn one_of_64_sessions_wins_a_hot_key_and_nobody_waits() {
+    let cluster = crowded();
+    const ROUNDS: usize = 10;
+    let barrier = Barrier::new(SESSIONS);
+    // Nobody commits before everybody has an answer: whoever waited for an open transaction would wait for ever.
+    let answers = side_by_side(&cluster, SESSIONS, |db, _| {
+        (0..ROUNDS)
+            .map(|round| {
+                barrier.wait();
+                let mut work = db.transaction().unwrap();
+                let claim = format!("select outcome from sched.try_claim('hot', '2026-01-01', 'round', '{round}')");
+                // Looked at behind the barrier: who fails before it leaves the others waiting.
+                let answer = work.query_one(&claim, &[]);
+                barrier.wait();
+                let outcome: String = answer.unwrap().get(0);
+                work.commit().unwrap();
+                outcome
+            })
+            .collect::<Vec<_>>()
+    });
+    for round in 0..ROUNDS {
+        let count = |wanted: &str| answers.iter().filter(|outcomes| outcomes[round] == wanted).count();
+        assert_eq!((count("won"), count("conflicted")), (1, SESSIONS - 1), "round {round}");
+    }
+    let mut db = cluster.connect();
+    assert_eq!(one::<i64>(&mut db, "select count(*) from sched.execution where status = 'RUNNING'"), 10);
+}
+
+/// A stale run and a waiting one are taken over by one of many as well.
+#[test]
+fn one_of_many_sessions_takes_over() {
+    let cluster = Cluster::builder().set("max_connections", "100").set("sched.enabled", "off").start();
+    cluster.execute("create extension scheduler");
+    let mut db = cluster.connect();
+    db.batch_execute(
+        "select sched.try_claim('stale', '2026-01-01', 'round', i::text, stale_timeout => '1 microsecond', max_attempts => 2)
+           from generate_series(0, 9) i;
+         select sched.enqueue('waiting', plan_time => '2026-01-01', scope_kind => 'round', scope_id => i::text)
+           from generate_series(0, 9) i",
+    )
+    .unwrap();
+    let barrier = Barrier::new(SESSIONS);
+    let answers = side_by_side(&cluster, SESSIONS, |db, _| {
+        let mut outcomes = Vec::new();
+        for job in ["stale", "waiting"] {
+            barrier.wait();
+            let mut work = db.transaction().unwrap();
+            let claims = format!(
+                "select outcome, i::text from generate_series(0, 9) i, sched.try_claim('{job}', '2026-01-01', 'round', i::text)"
+            );
+            let answers = work.query(&claims, &[]);
+            barrier.wait();
+            for row in answers.unwrap() {
+                outcomes.push((row.get::<_, String>(0), row.get::<_, String>(1)));
+            }
+            work.commit().unwrap();
+        }
+        outcomes
+    });
+    for round in 0..10 {
+        let count = |wanted: &str| {
+            answers.iter().flatten().filter(|(outcome, id)| outcome == wanted && *id == round.to_string()).count()
+        };
+        assert_eq!((count("stole"), count("won"), count("conflicted")), (1, 1, 2 * SESSIONS - 2), "round {round}");
+    }
+}
+
+/// Every session tries an eighth of the keys, in an order of its own; each key is tried by eight. `in_one` puts all that a session
+/// claims into one transaction: a lock for each, held to its end, would not fit into the server's lock table.
+fn twenty_thousand_keys(in_one: bool) {
+    const KEYS: i64 = 20_000;
+    let cluster = crowded();
+    let barrier = Barrier::new(SESSIONS);
+    let won = side_by_side(&cluster, SESSIONS, |db, number| {
+        let share = number % 8;
+        db.batch_execute(&format!(
+            "create temp table mine as select timestamptz '2026-01-01' + i * interval '1 minute' as plan, random() as place
+               from generate_series(1, {KEYS}) i where i % 8 = {share}"
+        ))
+        .unwrap();
+        barrier.wait();
+        let claims = "select count(*) from (select plan from mine order by place) m, sched.try_claim('many', plan) c
+                       where c.outcome = 'won'";
+        if in_one {
+            let mut work = db.transaction().unwrap();
+            let answer = work.query_one(claims, &[]);
+            barrier.wait();
+            let won: i64 = answer.unwrap().get(0);
+            work.commit().unwrap();
+            return won;
+        }
+        db.batch_execute(
+            "do $$ declare plan timestamptz; got text; won int := 0;
+             begin
+                 for plan in select m.plan from mine m order by place loop
+                     select outcome into got from sched.try_claim('many', plan);
+                     won := won + (got = 'won')::int;
+                     commit;
+                 end loop;
+                 perform set_config('test.won', won::text, false);
+             end $$",
+        )
+        .unwrap();
+        one::<String>(db, "select current_setting('test.won')").parse().unwrap()
+    });
+    assert_eq!(won.iter().sum::<i64>(), KEYS);
+    let mut db = cluster.connect();
+    let row = db
+        .query_one(
+            "select count(*), count(distinct plan_time), count(distinct lease_token), count(distinct fence), max(attempt)::bigint
+               from sched.execution where job_name = 'many' and status = 'RUNNING'",
+            &[],
+        )
+        .unwrap();
+    let counts: Vec<i64> = (0..5).map(|column| row.get(column)).collect();
+    assert_eq!(counts, [KEYS, KEYS, KEYS, KEYS, 1]);
+}
+
+#[test]
+fn sessions_share_20_000_keys_in_a_transaction_each() {
+    twenty_thousand_keys(false);
+}
+
+#[test]
+fn sessions_share_20_000_keys_in_one_transaction_per_session() {
+    twenty_thousand_keys(true);
+}
+
+/// A retry that a claimer of another queue, or of more than it may have, could hold in its open transaction is one that nobody gets.
+#[test]
+fn an_open_claim_holds_only_what_it_claimed() {
+    let cluster = Cluster::builder().set("sched.enabled", "off").start();
+    cluster.execute("create extension scheduler");
+    let mut db = cluster.connect();
+    db.batch_execute(
+        "create role stranger login; select sched.grant_use('stranger');
+         select sched.define_job('job', queue => 'q', max_attempts => 3, retry_backoff => '{1 microsecond}');
+         select sched.enqueue('job', scope_id => i::text) from generate_series(1, 10) i;
+         select sched.finish_failure(execution_id, lease_token) from sched.claim('q', 10)",
+    )
+    .unwrap();
+    let claimed = |client: &mut postgres::Transaction, queue: &str, most: i32| {
+        client.query("select attempt from sched.claim($1, $2)", &[&queue, &most]).unwrap().len()
+    };
+    let (mut elsewhere, mut stranger, mut first) =
+        (cluster.connect(), cluster.connect_as("stranger", "postgres"), cluster.connect());
+    let (mut elsewhere, mut stranger, mut first) =
+        (elsewhere.transaction().unwrap(), stranger.transaction().unwrap(), first.transaction().unwrap());
+    assert_eq!(claimed(&mut elsewhere, "default", 9), 0);
+    assert_eq!(claimed(&mut stranger, "q", 9), 0);
+    assert_eq!(claimed(&mut first, "q", 3), 3);
+    let mut work = db.transaction().unwrap();
+    assert_eq!(claimed(&mut work, "q", 20), 7);
+}

@@ -1,0 +1,308 @@
+//! Role × function × row: who may do what with executions, jobs and schedules of whom, for every function and view there is.
+
+use pgrx::prelude::*;
+
+#[pg_schema]
+#[allow(clippy::unwrap_used, reason = "test code")]
+mod tests {
+    use pgrx::prelude::*;
+
+    use crate::test_support::{check, quote, run, sql};
+
+    /// The columns of the grid. `none` is the superuser that runs the test; a member has the owner's rights; another uses the
+    /// scheduler for itself; a monitor only looks; a stranger was granted nothing.
+    const ROLES: [&str; 6] = ["none", "owner", "member", "other", "monitor", "stranger"];
+
+    /// How a row of the grid ends for each of [`ROLES`].
+    #[derive(Clone, Copy)]
+    enum Answer {
+        /// Who may act for the owner gets this; another `42501`.
+        Own(&'static str),
+        /// The same, but another gets something else than an error: nothing to see or to take.
+        Skip(&'static str, &'static str),
+        /// Everybody who was granted use gets this.
+        All(&'static str),
+        /// Superusers and the extension's owner only.
+        Super(&'static str),
+    }
+    use Answer::{All, Own, Skip, Super};
+
+    impl Answer {
+        fn of(self, role: &str) -> &'static str {
+            let denied = "42501";
+            match (self, role) {
+                (Super(answer) | Own(answer) | Skip(answer, _) | All(answer), "none") => answer,
+                (Own(answer) | Skip(answer, _) | All(answer), "owner" | "member") => answer,
+                (Skip(_, answer) | All(answer), "other") => answer,
+                (Super(_) | Own(_) | Skip(..) | All(_), _) => denied,
+            }
+        }
+    }
+
+    /// Function, arguments, answer. A word in braces is an execution's id, or id and token.
+    const FUNCTIONS: [(&str, &str, Answer); 59] = [
+        ("define_job", "'g/new'", All("")),
+        ("define_job", "'g/job'", Own("")),
+        ("drop_job", "'g/idle'", Own("true")),
+        ("drop_job", "'g/unknown'", All("false")),
+        ("create_schedule", "'g/new', 'never', 'g/job'", Own("number")),
+        (
+            "create_schedules",
+            "'[{\"schedule_name\": \"g/new\", \"clock\": \"never\", \"job_name\": \"g/job\"}]'",
+            Own("1"),
+        ),
+        ("alter_schedule", "'g/schedule', payload => '[]'", Own("")),
+        ("alter_schedule", "'g/schedule', job_name => 'g/super'", Super("")),
+        ("drop_schedule", "'g/schedule'", Own("true")),
+        ("drop_schedule", "'g/schedule', cancel_pending => true", Own("true")),
+        ("drop_schedule", "'g/unknown'", All("false")),
+        ("pause", "'g/schedule'", Own("")),
+        ("resume", "'g/schedule'", Own("")),
+        ("fire_now", "'g/schedule'", Own("uuid")),
+        ("backfill", "'g/schedule', '2026-01-01', '2026-01-02'", Own("0")),
+        ("import_crontab", "'@daily true'", All("1")),
+        ("dispatch_due", "", All("number")),
+        // A key of the owner's job, whether or not the ledger has it; of a job that nobody defined; of one that the owner made so.
+        ("try_claim", "'g/job', '2026-01-01', 'g', 'new'", Own("won")),
+        ("try_claim", "'g/job', '2026-01-01', 'g', 'pending'", Own("won")),
+        ("try_claim", "'g/job', '2026-01-01', 'g', 'running'", Own("conflicted")),
+        ("try_claim", "'g/undefined', '2026-01-01'", All("won")),
+        ("try_claim", "'g/undefined', '2026-01-01', 'g', 'pending'", Own("won")),
+        ("claim", "'g', 9", Skip("uuid", "empty")),
+        ("claim", "'g/undefined', 9", All("empty")),
+        ("enqueue", "'g/job', '{}', '2026-01-01', 'g', 'new'", Own("uuid")),
+        ("enqueue", "'g/job', '{}', '2026-01-01', 'g', 'pending'", Own("uuid")),
+        ("enqueue", "'g/undefined', '{}', '2026-01-01', 'g', 'new'", All("uuid")),
+        ("enqueue", "'g/undefined', '{}', '2026-01-01', 'g', 'pending'", Own("uuid")),
+        ("heartbeat", "{running}", Own("ok")),
+        ("heartbeat", "{super}", Super("ok")),
+        ("heartbeat", "{lost}", All("55000")),
+        ("assert_lease", "{running}", Own("")),
+        ("assert_lease", "{super}", Super("")),
+        ("finish_success", "{running}", Own("")),
+        ("finish_success", "{super}", Super("")),
+        ("finish_failure", "{running}", Own("")),
+        ("finish_failure", "{super}", Super("")),
+        ("finish_success_many", "{arrays}", Skip("empty", "uuid")),
+        ("cancel", "{pending}", Own("true")),
+        ("cancel", "{retry}", Own("true")),
+        ("cancel", "{running id}", Own("true")),
+        ("cancel", "{done}", Own("false")),
+        ("cancel", "gen_random_uuid()", All("false")),
+        ("mark_stale_as_failed", "'g/job'", Skip("1", "0")),
+        ("mark_stale_as_failed", "", Skip("1", "0")),
+        ("latest_plan", "'g/job', 'g', 'pending'", Own("time")),
+        ("latest_plan", "'g/job', 'g', 'new'", All("empty")),
+        ("due_plans", "'g/job', '@daily', 'g', 'pending'", Own("time")),
+        ("attempts_since_success", "'g/job', 'g', 'retry'", Own("1")),
+        ("next_time", "'@daily'", All("time")),
+        ("preview", "'@daily', n => 1", All("time")),
+        ("validate", "'@daily'", All("empty")),
+        ("grant_use", "'g_nobody'", Super("")),
+        ("grant_monitor", "'g_nobody'", Super("")),
+        ("revoke_all", "'g_nobody'", Super("")),
+        ("uuid_v7", "", Super("uuid")),
+        ("scope_key", "'a', 'b', 'c'", Super("uuid")),
+        ("is_being_claimed", "gen_random_uuid(), '2026-01-01'", Super("false")),
+        ("wake_dispatcher", "", Super("")),
+    ];
+
+    /// Called by the server only, or at CREATE EXTENSION: not even a superuser gets an answer.
+    const OTHERS: [&str; 3] = ["request_dispatcher", "schedule_before_update", "schedule_changed"];
+
+    /// Roles with a prefix, as tests run side by side, and what belongs to the owner. All but one execution are its own.
+    fn world(prefix: &str) {
+        for role in ROLES.iter().skip(1).chain(&["nobody"]) {
+            run(&[&format!("CREATE ROLE {prefix}_{role}")]);
+        }
+        run(&[
+            &format!("GRANT {prefix}_owner TO {prefix}_member"),
+            &format!("SELECT sched.grant_use('{prefix}_owner'), sched.grant_use('{prefix}_member'), sched.grant_use('{prefix}_other')"),
+            &format!("SELECT sched.grant_monitor('{prefix}_monitor')"),
+            &format!("SET LOCAL ROLE {prefix}_owner"),
+            "SELECT sched.define_job('g/job', queue => 'g', max_attempts => 3, retry_backoff => '{1 hour}'), sched.define_job('g/idle')",
+            "SELECT sched.create_schedule('g/schedule', 'at 2027-01-01', 'g/job')",
+            "SELECT sched.enqueue('g/job', '{\"secret\": 1}', '2026-01-01', 'g', 'pending')",
+            "SELECT sched.enqueue('g/undefined', '{}', '2026-01-01', 'g', 'pending')",
+            "SELECT sched.try_claim('g/job', '2026-01-01', 'g', 'running')",
+            "SELECT sched.heartbeat(id, lease_token, progress => '{\"secret\": 2}') FROM sched.execution WHERE scope_id = 'running'",
+            "SELECT sched.try_claim('g/job', '2026-01-01', 'g', 'stale', stale_timeout => '1 microsecond')",
+            "SELECT sched.finish_failure(execution_id, lease_token, 'code', 'secret') FROM sched.try_claim('g/job', '2026-01-01', 'g', 'retry')",
+            "SELECT sched.finish_success(execution_id, lease_token, 1, '{\"secret\": 3}') FROM sched.try_claim('g/job', '2026-01-01', 'g', 'done')",
+            "RESET ROLE",
+            "SELECT sched.define_job('g/super'), sched.try_claim('g/super', '2026-01-01', 'g', 'super')",
+            // What an attempt says, with everything that it did undone.
+            &format!(
+                "CREATE FUNCTION pg_temp.{prefix}_as(who text, statement text) RETURNS text LANGUAGE plpgsql AS $$
+                 DECLARE answer text; many bigint;
+                 BEGIN
+                     PERFORM set_config('role', who, true);
+                     EXECUTE statement INTO answer;
+                     GET DIAGNOSTICS many = ROW_COUNT;
+                     RAISE EXCEPTION USING ERRCODE = 'ZZ000', MESSAGE = CASE WHEN many = 0 THEN 'empty' ELSE COALESCE(answer, '') END;
+                 EXCEPTION WHEN OTHERS THEN
+                     RETURN CASE SQLSTATE WHEN 'ZZ000' THEN SQLERRM ELSE SQLSTATE END;
+                 END $$"
+            ),
+        ]);
+    }
+
+    fn as_role(prefix: &str, role: &str, statement: &str) -> String {
+        let who = if role == "none" { role.to_owned() } else { format!("{prefix}_{role}") };
+        sql(&format!("SELECT pg_temp.{prefix}_as('{who}', {})", quote(statement)))
+    }
+
+    /// An answer that differs from run to run, by what it looks like.
+    fn kind(answer: &str, wanted: &str) -> String {
+        let fits = match wanted {
+            "number" => answer.parse::<i64>().is_ok() && answer != "42501",
+            "uuid" => answer.len() == 36,
+            "time" => answer.starts_with("20"),
+            _ => answer == wanted,
+        };
+        if fits {
+            wanted.to_owned()
+        } else {
+            answer.to_owned()
+        }
+    }
+
+    #[pg_test]
+    fn permission_grid_of_functions() {
+        world("gf");
+        let one = |query: &str| sql(query);
+        let held = |scope: &str| {
+            one(&format!("SELECT quote_literal(id) || ', ' || quote_literal(lease_token) FROM sched.execution WHERE scope_id = '{scope}'"))
+        };
+        let id = |scope: &str| {
+            one(&format!(
+                "SELECT quote_literal(id) FROM sched.execution WHERE scope_id = '{scope}' AND job_name = 'g/job'"
+            ))
+        };
+        let running = held("running");
+        let (first, second) = running.split_once(", ").unwrap();
+        for (function, arguments, answer) in FUNCTIONS {
+            let arguments = arguments
+                .replace("{running}", &running)
+                .replace("{super}", &held("super"))
+                .replace("{lost}", &format!("{first}, gen_random_uuid()"))
+                .replace("{arrays}", &format!("ARRAY[{first}]::uuid[], ARRAY[{second}]::uuid[]"))
+                .replace("{pending}", &id("pending"))
+                .replace("{retry}", &id("retry"))
+                .replace("{running id}", first)
+                .replace("{done}", &id("done"))
+                .replace("g_nobody", "gf_nobody");
+            let statement = format!("SELECT * FROM sched.{function}({arguments})");
+            for role in ROLES {
+                let wanted = answer.of(role);
+                let found = as_role("gf", role, &statement);
+                assert_eq!(kind(&found, wanted), wanted, "{role}: {statement}");
+            }
+        }
+        for function in OTHERS {
+            for role in &ROLES[1..] {
+                assert_eq!(as_role("gf", role, &format!("SELECT sched.{function}()")), "42501", "{role}: {function}");
+            }
+        }
+        let mut known: Vec<_> = FUNCTIONS.iter().map(|(function, ..)| *function).chain(OTHERS).collect();
+        known.sort_unstable();
+        known.dedup();
+        let all = sql("SELECT DISTINCT proname::text COLLATE \"C\" FROM pg_proc WHERE pronamespace = 'sched'::regnamespace ORDER BY 1");
+        assert_eq!(all.lines().collect::<Vec<_>>(), known, "a function has no row in this grid, or a row no function");
+    }
+
+    /// View, columns that a monitor may not see, and how many rows the owner has in it.
+    const VIEWS: [(&str, &[&str], i64); 5] = [
+        ("execution", &["payload", "result", "progress", "error_msg", "lease_token"], 6),
+        ("running", &["progress"], 2),
+        ("failed", &["error_msg"], 1),
+        ("history", &["result", "error_msg"], 1),
+        ("schedules", &["last_error"], 1),
+    ];
+
+    #[pg_test]
+    fn permission_grid_of_views() {
+        world("gv");
+        run(&["SELECT sched.dispatch_due()", "UPDATE sched.timer SET last_error = 'secret', error_count = 1"]);
+        for (view, secrets, rows) in VIEWS {
+            let of_super = if matches!(view, "execution" | "running") { 1 } else { 0 };
+            for role in ROLES {
+                let count = as_role("gv", role, &format!("SELECT count(*) FROM sched.{view}"));
+                let wanted = match role {
+                    "owner" | "member" => rows.to_string(),
+                    "other" => "0".to_owned(),
+                    "stranger" => "42501".to_owned(),
+                    _ => (rows + of_super).to_string(),
+                };
+                assert_eq!(count, wanted, "{role}: {view}");
+            }
+            for secret in secrets {
+                for role in ["none", "owner", "member", "monitor"] {
+                    let shown = as_role("gv", role, &format!("SELECT bool_or({secret} IS NOT NULL) FROM sched.{view}"));
+                    // What has ended for good has no message here: the one failure will be retried.
+                    let wanted = role != "monitor" && (view, *secret) != ("history", "error_msg");
+                    assert_eq!(shown, if wanted { "true" } else { "false" }, "{role}: {view}.{secret}");
+                }
+            }
+            // Each column that may hold what users wrote is a secret or named here.
+            let plain = "id job_name scope_kind scope_id plan_time queue priority status attempt max_attempts runner_id fence heartbeat_at \
+                stale_after started_at finished_at duration_ms rows_affected error_code next_retry_at allow_stale_reentry origin \
+                schedule_name created_at updated_at age time_to_stale cancel_requested retryable clock time_zone enabled ownership state \
+                next_plan_time next_fire_at last_plan_time last_fired_at error_count";
+            check(
+                &format!(
+                    "SELECT attname FROM pg_attribute WHERE attrelid = 'sched.{view}'::regclass AND attnum > 0
+                        AND attname <> ALL (string_to_array('{plain} {}', ' ')) AND attname <> ''",
+                    secrets.join(" ")
+                ),
+                "",
+            );
+        }
+        check(
+            "SELECT count(*) FROM pg_class WHERE relnamespace = 'sched'::regnamespace AND relkind IN ('v', 'm')",
+            "5",
+        );
+    }
+
+    /// Nobody has a right on what lies behind the views; no row of it can be locked, either.
+    #[pg_test]
+    fn permission_grid_of_tables() {
+        world("gt");
+        let tables = sql("SELECT relname FROM pg_class WHERE relnamespace = 'sched'::regnamespace AND relkind = 'r' AND relname <> 'monitor'");
+        assert!(tables.lines().count() >= 9);
+        for table in tables.lines() {
+            for role in &ROLES[1..] {
+                for statement in [
+                    format!("SELECT * FROM sched.{table} FOR UPDATE"),
+                    format!("SELECT * FROM sched.{table}"),
+                    format!("DELETE FROM sched.{table}"),
+                    format!("INSERT INTO sched.{table} DEFAULT VALUES"),
+                    format!("TRUNCATE sched.{table}"),
+                    format!("LOCK TABLE sched.{table} IN ACCESS SHARE MODE"),
+                    format!("CREATE TRIGGER t AFTER INSERT ON sched.{table} EXECUTE FUNCTION suppress_redundant_updates_trigger()"),
+                    format!("ALTER TABLE sched.{table} ADD COLUMN c int"),
+                ] {
+                    assert_eq!(as_role("gt", role, &statement), "42501", "{role}: {statement}");
+                }
+            }
+        }
+        for view in ["execution", "running", "failed", "history", "schedules"] {
+            for role in &ROLES[1..] {
+                for statement in [format!("DELETE FROM sched.{view}"), format!("SELECT * FROM sched.{view} FOR UPDATE")]
+                {
+                    let found = as_role("gt", role, &statement);
+                    assert!(found == "42501" || found == "55000", "{role}: {statement}: {found}");
+                }
+            }
+        }
+        for role in &ROLES[1..] {
+            for statement in [
+                "SELECT nextval('sched.fence')",
+                "SELECT setval('sched.fence', 1)",
+                "SELECT last_value FROM sched.fence",
+            ] {
+                assert_eq!(as_role("gt", role, statement), "42501", "{role}: {statement}");
+            }
+        }
+    }
+}

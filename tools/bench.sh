@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# What `make bench` runs: a release build in a private server of its own, the peers from their registries, then bench/run.py.
+#
+#   QUICK=1           fewer cases, within five minutes
+#   ONLY=leases,queue some sections (leases, queue, firing, lateness, tick)
+#   ROUNDS=3          rounds of each case
+#   REPORT=1          only write bench/RESULTS.md and the charts anew, from the JSON of the last run
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+cd "$SCHEDULER_ROOT"
+
+server=$SCHEDULER_SERVERS/$PG-bench
+bin=$server/usr/lib/postgresql/$PG/bin
+python=$CARGO_TARGET_DIR/bench-python
+export BENCH_SERVER=$bin BENCH_RESULTS=$CARGO_TARGET_DIR/bench-results.json PYTHONDONTWRITEBYTECODE=1
+
+# A copy of the server, so that the release build and the peers' extensions meet no test.
+own_server() {
+    local folder
+    if [ -x "$bin/postgres" ]; then return; fi
+    for folder in lib/postgresql/$PG share/postgresql/$PG include/postgresql; do
+        mkdir -p "$server/usr/$folder"
+        cp -a "/usr/$folder/." "$server/usr/$folder"
+    done
+}
+
+release_build() {
+    local key
+    key=$(find src core/src sql Cargo.toml Cargo.lock core/Cargo.toml scheduler.control -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum)
+    if [ "$(cat "$server/built" 2>/dev/null)" = "$key" ]; then return; fi
+    say "building the release version of the extension (4 minutes)"
+    quietly bench-build cargo pgrx install --release --pg-config "$bin/pg_config" --no-default-features --features "pg$PG"
+    printf '%s\n' "$key" >"$server/built"
+}
+
+# pg_cron's package is unpacked into that copy and never installed. Without it its line in the table says so.
+pg_cron() {
+    local folder=$CARGO_TARGET_DIR/bench-pg_cron
+    if [ -f "$bin/../lib/pg_cron.so" ] || [ -d "$folder" ]; then return; fi
+    mkdir -p "$folder"
+    if (cd "$folder" && apt-get download "postgresql-$PG-cron" && dpkg -x ./*.deb .) >/dev/null 2>&1; then
+        cp -a "$folder/usr/lib/postgresql/$PG/lib/pg_cron.so" "$bin/../lib/"
+        cp -a "$folder/usr/share/postgresql/$PG/extension/." "$server/usr/share/postgresql/$PG/extension/"
+    fi
+}
+
+packages() {
+    local key
+    key=$(cat bench/requirements.txt bench/package.json bench/package-lock.json | sha256sum)
+    if [ "$(cat "$python/done" 2>/dev/null)" = "$key" ] && [ -d bench/node_modules ]; then return; fi
+    say "installing the peers (npm) and the drawing library (pip)"
+    quietly bench-venv python3 -m venv "$python"
+    quietly bench-pip "$python/bin/pip" install --disable-pip-version-check -r bench/requirements.txt
+    # a peer that cannot be installed says so in the table
+    (cd bench && quietly bench-npm npm ci --no-audit --no-fund) || say "npm failed: the Node peers will not run"
+    printf '%s\n' "$key" >"$python/done"
+}
+
+tools/setup.sh packages pgrx server
+own_server
+packages
+if [ -z "${REPORT:-}" ]; then
+    pg_cron
+    release_build
+fi
+
+arguments=(--rounds "${ROUNDS:-$([ -n "${QUICK:-}" ] && echo 2 || echo 3)}" --only "${ONLY:-}")
+if [ -n "${QUICK:-}" ]; then arguments+=(--quick); fi
+if [ -n "${REPORT:-}" ]; then arguments+=(--report); fi
+exec "$python/bin/python" bench/run.py "${arguments[@]}"
