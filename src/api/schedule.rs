@@ -10,7 +10,7 @@ use crate::error::{or_raise, Failure, Outcome};
 use crate::guc;
 use crate::jsonb::Jsonb;
 use crate::store::schedule::{self, Definition, Locked};
-use crate::store::{job, role, session, Session};
+use crate::store::{job, role, schedule_bulk, session, Session};
 use crate::subtransaction;
 use crate::text::Text;
 use crate::zone::ServerZone;
@@ -103,7 +103,8 @@ fn create(definition: Definition) -> Outcome<i64> {
     let (name, caller) = (definition.schedule_name.clone(), role::caller());
     session(|session| {
         check_job(session, &definition.job_name, caller)?;
-        schedule::insert(session, definition, convert::now()).ok_or_else(|| duplicate(&name))
+        let inserted = schedule_bulk::insert(session, vec![definition], convert::now());
+        inserted.first().map(|(_, schedule_id)| *schedule_id).ok_or_else(|| duplicate(&name))
     })
 }
 

@@ -146,8 +146,8 @@ fn check_jobs(session: &Session, schedules: &[Definition], caller: pg_sys::Oid) 
 }
 
 /// The first name that was not free, in the table or in the array itself.
-fn taken(names: &[String], inserted: Vec<String>) -> Failure {
-    let mut free: HashSet<String> = inserted.into_iter().collect();
+fn taken(names: &[String], inserted: Vec<(String, i64)>) -> Failure {
+    let mut free: HashSet<String> = inserted.into_iter().map(|(name, _)| name).collect();
     let place = names.iter().position(|name| !free.remove(name)).unwrap_or(0);
     at(place + 1, "schedule_name", duplicate(names.get(place).map_or("", String::as_str)))
 }

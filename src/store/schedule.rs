@@ -59,58 +59,6 @@ pub struct Locked {
     pub created_at: TimestampWithTimeZone,
 }
 
-/// Inserts; false where the name is taken.
-pub fn insert(session: &Session, schedule: Definition, now: Instant) -> Option<i64> {
-    statement!(
-        SCHEDULE_INSERT = "schedule_insert"(
-            TEXTOID,
-            TEXTOID,
-            TEXTOID,
-            TEXTOID,
-            JSONBOID,
-            TEXTOID,
-            TEXTOID,
-            TEXTOID,
-            INTERVALOID,
-            INT4OID,
-            TEXTOID,
-            TEXTOID,
-            INTERVALOID,
-            INTERVALOID,
-            TIMESTAMPTZOID,
-            TIMESTAMPTZOID,
-            TEXTOID,
-            BOOLOID,
-            TIMESTAMPTZOID
-        )
-    );
-    let rows = SCHEDULE_INSERT.run(
-        session,
-        arguments![
-            schedule.schedule_name,
-            schedule.clock,
-            schedule.time_zone,
-            schedule.job_name,
-            schedule.payload,
-            schedule.scope_kind,
-            schedule.scope_id,
-            schedule.catch_up,
-            schedule.catch_up_window,
-            schedule.max_plans_per_tick,
-            schedule.rearm,
-            schedule.overlap,
-            schedule.delay,
-            schedule.jitter,
-            schedule.starts_at,
-            schedule.ends_at,
-            schedule.ownership,
-            schedule.enabled,
-            convert::timestamp(now)
-        ],
-    );
-    rows.first().map(|row| row.must(1))
-}
-
 /// Replaces all columns.
 pub fn update(session: &Session, schedule_id: i64, schedule: Definition) {
     statement!(

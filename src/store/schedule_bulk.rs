@@ -91,10 +91,10 @@ pub fn read_key(session: &Session, specs: &Jsonb, place: i32, key: &str) {
     SCHEDULE_SPEC_BAD.run(session, arguments![specs.clone(), place, key]);
 }
 
-/// Inserts all whose names are free; the names that were inserted.
-pub fn insert(session: &Session, schedules: Vec<Definition>, now: Instant) -> Vec<String> {
+/// Inserts all whose names are free; the names that were inserted, and their numbers.
+pub fn insert(session: &Session, schedules: Vec<Definition>, now: Instant) -> Vec<(String, i64)> {
     statement!(
-        SCHEDULE_INSERT_MANY = "schedule_insert_many"(
+        SCHEDULES_INSERT = "schedules_insert"(
             TEXTARRAYOID,
             TEXTARRAYOID,
             TEXTARRAYOID,
@@ -117,7 +117,7 @@ pub fn insert(session: &Session, schedules: Vec<Definition>, now: Instant) -> Ve
         )
     );
     let column = |text: fn(&Definition) -> &String| -> Vec<String> { schedules.iter().map(text).cloned().collect() };
-    let rows = SCHEDULE_INSERT_MANY.run(
+    let rows = SCHEDULES_INSERT.run(
         session,
         arguments![
             column(|schedule| &schedule.schedule_name),
@@ -141,7 +141,7 @@ pub fn insert(session: &Session, schedules: Vec<Definition>, now: Instant) -> Ve
             convert::timestamp(now)
         ],
     );
-    rows.iter().map(|row| row.must(1)).collect()
+    rows.iter().map(|row| (row.must(1), row.must(2))).collect()
 }
 
 /// Whether the array ends before element `place` (1-based) and the one after it.
