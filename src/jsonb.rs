@@ -41,6 +41,16 @@ impl Jsonb {
     }
 }
 
+impl Jsonb {
+    /// `octet_length(value::text)`.
+    pub fn text_size(&self) -> usize {
+        // SAFETY: jsonb_out takes a whole varlena and returns a C string.
+        let text: Option<&std::ffi::CStr> =
+            unsafe { pgrx::direct_function_call(pg_sys::jsonb_out, &[self.clone().into_datum()]) };
+        text.map_or(0, |text| text.to_bytes().len())
+    }
+}
+
 impl FromDatum for Jsonb {
     unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, _: pg_sys::Oid) -> Option<Jsonb> {
         if is_null {

@@ -2,14 +2,14 @@
 -- MATERIALIZED parts, so that no join can run them twice and lock more than was asked for.
 -- $1 queue, $2 limit, $3 runner_id, $4 stale_timeout (NULL = the job's), $5 setting sched.stale_timeout, $6 now, $7 caller
 WITH fresh AS MATERIALIZED (
-    SELECT r.execution_id, r.priority, r.plan_time
+    SELECT r.execution_id, r.priority, r.plan_time, 0 AS attempt
       FROM sched.ready r
      WHERE r.queue = $1 AND pg_has_role($7, r.owner, 'USAGE')
      ORDER BY r.priority DESC, r.plan_time, r.execution_id
      LIMIT $2
        FOR UPDATE SKIP LOCKED
 ), abandoned AS MATERIALIZED (
-    SELECT l.execution_id, e.priority, e.plan_time
+    SELECT l.execution_id, e.priority, e.plan_time, l.attempt
       FROM sched.lease l
       JOIN sched.ledger e ON e.id = l.execution_id
      WHERE l.sweep_at <= $6 AND l.stale_after <= $6 AND e.queue = $1 AND e.allow_stale_reentry
@@ -29,8 +29,8 @@ WITH fresh AS MATERIALIZED (
      WHERE NOT p.was_leased AND r.queue = $1 AND r.priority = p.priority AND r.plan_time = p.plan_time
        AND r.execution_id = p.execution_id
 ), granted AS MATERIALIZED (
-    SELECT p.execution_id, p.was_leased, e.attempt + 1 AS attempt, e.owner, e.job_name, e.scope_kind, e.scope_id,
-           e.plan_time, e.priority, e.payload, gen_random_uuid() AS lease_token, nextval('sched.fence') AS fence,
+    SELECT p.execution_id, p.was_leased, CASE WHEN p.was_leased THEN p.attempt ELSE e.attempt END + 1 AS attempt,
+           e.owner, e.job_name, e.scope_kind, e.scope_id, e.plan_time, e.priority, e.payload, gen_random_uuid() AS lease_token, nextval('sched.fence') AS fence,
            COALESCE($4, j.stale_timeout, $5) AS stale_timeout
       FROM picked p
       JOIN sched.ledger e ON e.id = p.execution_id
@@ -43,18 +43,15 @@ WITH fresh AS MATERIALIZED (
            $6 + g.stale_timeout, g.stale_timeout, $3
       FROM granted g
      WHERE NOT g.was_leased
-    RETURNING execution_id, attempt
 ), stolen AS (
     UPDATE sched.lease l
-       SET lease_token = g.lease_token, fence = g.fence, attempt = l.attempt + 1, started_at = $6, heartbeat_at = $6,
+       SET lease_token = g.lease_token, fence = g.fence, attempt = g.attempt, started_at = $6, heartbeat_at = $6,
            stale_after = $6 + g.stale_timeout, sweep_at = $6 + g.stale_timeout, stale_timeout = g.stale_timeout,
            runner_id = $3, progress = NULL
       FROM granted g
      WHERE g.was_leased AND l.execution_id = g.execution_id
-    RETURNING l.execution_id, l.attempt
 )
-SELECT g.execution_id, g.lease_token, g.fence, h.attempt, g.job_name, g.scope_kind, g.scope_id, g.plan_time, g.payload,
+SELECT g.execution_id, g.lease_token, g.fence, g.attempt, g.job_name, g.scope_kind, g.scope_id, g.plan_time, g.payload,
        $6 + g.stale_timeout
   FROM granted g
-  JOIN (SELECT * FROM leased UNION ALL SELECT * FROM stolen) AS h ON h.execution_id = g.execution_id
  ORDER BY g.priority DESC, g.plan_time, g.execution_id

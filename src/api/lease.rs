@@ -18,7 +18,7 @@ use crate::worker::wake;
 use super::execution::acknowledge_durably;
 
 /// The largest `octet_length(result::text)`.
-const MAX_RESULT_BYTES: i64 = 16_384;
+const MAX_RESULT_BYTES: usize = 16_384;
 /// Longer error messages are cut.
 const MAX_ERROR_CHARACTERS: usize = 4000;
 
@@ -77,7 +77,7 @@ fn finish_success(
         let result = required("result", result)?;
         let (caller, now) = (role::caller(), convert::now());
         session(|session| {
-            let size = store::text_size(session, &result);
+            let size = result.text_size();
             if size > MAX_RESULT_BYTES {
                 return Err(Failure::new(
                     PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED,

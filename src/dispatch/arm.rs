@@ -79,6 +79,7 @@ pub fn armed(snapshot: &Snapshot, row: &ScheduleRow, terminal_at: Option<Instant
         progress: known,
         parked: None,
         awaited: false,
+        done_when_fired: row.done_when_fired,
         runs: Vec::new(),
     };
     match Usable::of(snapshot.schedule_id, row) {

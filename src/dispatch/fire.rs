@@ -83,6 +83,7 @@ fn decide(snapshot: &Snapshot, now: Instant) -> Decision {
             progress: timer.progress,
             parked: None,
             awaited: false,
+            done_when_fired: row.done_when_fired,
             runs: Vec::new(),
         };
         (unchanged, timer.next_plan)

@@ -47,12 +47,6 @@ pub struct Ended {
     pub awaited_by: Option<i64>,
 }
 
-/// `octet_length(value::text)`.
-pub fn text_size(session: &Session, value: &Jsonb) -> i64 {
-    statement!(JSON_SIZE = "json_size"(JSONBOID));
-    JSON_SIZE.run(session, arguments![value.clone()]).first().map_or(0, |row| row.must(1))
-}
-
 /// Ends a run as SUCCESS; `None` where the lease is lost.
 pub fn finish_success(
     session: &Session,

@@ -29,6 +29,7 @@ pub fn session<R>(body: impl FnOnce(&Session) -> R) -> R {
 
 /// A statement of `sql/query`, planned on first use and kept for the life of the backend.
 pub struct Statement {
+    name: &'static str,
     sql: &'static CStr,
     arguments: &'static [Oid],
     plan: AtomicPtr<pg_sys::_SPI_plan>,
@@ -39,6 +40,7 @@ pub struct Statement {
 macro_rules! statement {
     ($name:ident = $file:literal ($($argument:ident),* $(,)?)) => {
         static $name: $crate::store::session::Statement = $crate::store::session::Statement::new(
+            $file,
             concat!(include_str!(concat!("../../sql/query/", $file, ".sql")), "\0"),
             &[$(pgrx::pg_sys::$argument),*],
         );
@@ -54,9 +56,9 @@ macro_rules! arguments {
 impl Statement {
     /// `sql` ends with a NUL; anything else is a mistake in this crate and fails to compile.
     #[allow(clippy::panic)]
-    pub const fn new(sql: &'static str, arguments: &'static [Oid]) -> Statement {
+    pub const fn new(name: &'static str, sql: &'static str, arguments: &'static [Oid]) -> Statement {
         match CStr::from_bytes_with_nul(sql.as_bytes()) {
-            Ok(sql) => Statement { sql, arguments, plan: AtomicPtr::new(null_mut()) },
+            Ok(sql) => Statement { name, sql, arguments, plan: AtomicPtr::new(null_mut()) },
             Err(_) => panic!("a statement's text has a NUL inside"),
         }
     }
@@ -67,13 +69,14 @@ impl Statement {
     /// transaction's own, a REPEATABLE READ transaction that outlived one heartbeat of its lease could never finish, and one
     /// older than its lease would hear that it was lost. (Foreign-key checks look at the present in the same way.)
     pub fn run<'s>(&self, _session: &'s Session, arguments: &[Option<Datum>]) -> Rows<'s> {
-        assert_eq!(arguments.len(), self.arguments.len(), "parameters of {:?}", self.sql);
+        assert_eq!(arguments.len(), self.arguments.len(), "parameters of {}", self.name);
         let mut values: Vec<Datum> = arguments.iter().map(|value| value.unwrap_or(Datum::null())).collect();
         let nulls: Vec<c_char> =
             arguments.iter().map(|value| if value.is_some() { b' ' } else { b'n' } as c_char).collect();
         // SAFETY: a Session proves that SPI is connected; values and nulls have as many entries as the plan has
         // parameters. SPI reports errors through Postgres' own mechanism; a negative code is a misuse.
         unsafe {
+            let _indexes = IndexesOnly::begin();
             let (plan, values, nulls) = (self.plan(), values.as_mut_ptr(), nulls.as_ptr());
             let code = if pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32 {
                 let (now, no_crosscheck) = (pg_sys::GetLatestSnapshot(), null_mut());
@@ -82,7 +85,7 @@ impl Statement {
                 pg_sys::SPI_execute_plan(plan, values, nulls, false, 0)
             };
             if code < 0 {
-                raise(Failure::internal(format!("SPI code {code} for {:?}", self.sql)));
+                raise(Failure::internal(format!("SPI code {code} for {}", self.name)));
             }
             Rows { table: NonNull::new(pg_sys::SPI_tuptable), count: pg_sys::SPI_processed as usize, life: PhantomData }
         }
@@ -95,9 +98,15 @@ impl Statement {
             return known;
         }
         let mut types = self.arguments.to_vec();
-        let plan = pg_sys::SPI_prepare(self.sql.as_ptr(), types.len() as i32, types.as_mut_ptr());
+        // A generic plan: what these statements look for is always found by an index, and to plan anew costs more than to run.
+        let plan = pg_sys::SPI_prepare_cursor(
+            self.sql.as_ptr(),
+            types.len() as i32,
+            types.as_mut_ptr(),
+            pg_sys::CURSOR_OPT_GENERIC_PLAN as i32,
+        );
         if plan.is_null() || pg_sys::SPI_keepplan(plan) != 0 {
-            raise(Failure::internal(format!("cannot prepare {:?}", self.sql)));
+            raise(Failure::internal(format!("cannot prepare {}", self.name)));
         }
         self.plan.store(plan, Ordering::Relaxed);
         plan
@@ -163,6 +172,31 @@ impl Row<'_> {
             Some(value) => value,
             None => raise(Failure::internal(format!("column {number} of a scheduler table is NULL"))),
         }
+    }
+}
+
+/// While it lives, plans are made of index scans. A plan that was made while a queue happened to be empty would otherwise read
+/// all of it once it is long, until somebody analyses the table. (The variable behind `enable_seqscan` is set without the
+/// ceremony of a setting: only our own statements are planned meanwhile.)
+struct IndexesOnly {
+    before: bool,
+}
+
+impl IndexesOnly {
+    fn begin() -> IndexesOnly {
+        // SAFETY: the backend's only thread.
+        unsafe {
+            let before = pg_sys::enable_seqscan;
+            pg_sys::enable_seqscan = false;
+            IndexesOnly { before }
+        }
+    }
+}
+
+impl Drop for IndexesOnly {
+    fn drop(&mut self) {
+        // SAFETY: as above; also when an error unwinds.
+        unsafe { pg_sys::enable_seqscan = self.before }
     }
 }
 

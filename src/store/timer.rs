@@ -85,6 +85,8 @@ pub struct ScheduleRow {
     pub job_name: String,
     /// That job's owner; `None` where the job does not exist.
     pub job_owner: Option<Oid>,
+    /// Its runs are done by whoever dispatches them (jobs of kind notify and log).
+    pub done_when_fired: bool,
 }
 
 /// The columns of a timer.
@@ -114,6 +116,8 @@ pub struct NewTimer {
     pub parked: Option<String>,
     /// Whether its runs are awaited.
     pub awaited: bool,
+    /// Whether its runs are done when they are dispatched.
+    pub done_when_fired: bool,
     /// The plan times that become executions.
     pub runs: Vec<Instant>,
 }
@@ -182,18 +186,19 @@ pub fn read(session: &Session, schedule_ids: Vec<i64>) -> Vec<Snapshot> {
                 baseline_at: must(instant_of(&row, 17)),
                 job_name: row.must(18),
                 job_owner: row.get(19),
+                done_when_fired: row.get(20).unwrap_or(false),
             }),
-            timer: row.get::<i64>(20).map(|version| TimerRow {
+            timer: row.get::<i64>(21).map(|version| TimerRow {
                 version,
-                next_plan: instant_of(&row, 21),
+                next_plan: instant_of(&row, 22),
                 progress: Progress {
-                    cursor: instant_of(&row, 22),
-                    buffered: instant_of(&row, 23),
-                    backlog_until: instant_of(&row, 24),
+                    cursor: instant_of(&row, 23),
+                    buffered: instant_of(&row, 24),
+                    backlog_until: instant_of(&row, 25),
                 },
-                error_count: row.must(25),
+                error_count: row.must(26),
             }),
-            busy: row.must(26),
+            busy: row.must(27),
         })
         .collect()
 }
@@ -210,9 +215,12 @@ struct Columns {
     cursor: Vec<Option<TimestampWithTimeZone>>,
     backlog_until: Vec<Option<TimestampWithTimeZone>>,
     reason: Vec<Option<String>>,
-    awaited: Vec<bool>,
+    last_run: Vec<Option<TimestampWithTimeZone>>,
     run_schedule_id: Vec<i64>,
+    run_version: Vec<i64>,
     run_plan: Vec<TimestampWithTimeZone>,
+    run_awaited: Vec<bool>,
+    any_done_when_fired: bool,
 }
 
 impl Columns {
@@ -232,10 +240,13 @@ impl Columns {
             columns.cursor.push(timer.progress.cursor.map(timestamp));
             columns.backlog_until.push(timer.progress.backlog_until.map(timestamp));
             columns.reason.push(timer.parked);
-            columns.awaited.push(timer.awaited);
+            columns.last_run.push(timer.runs.last().copied().map(timestamp));
+            columns.any_done_when_fired |= timer.done_when_fired;
             for run in timer.runs {
                 columns.run_schedule_id.push(timer.schedule_id);
+                columns.run_version.push(timer.version);
                 columns.run_plan.push(timestamp(run));
+                columns.run_awaited.push(timer.awaited);
             }
         }
         columns
@@ -301,10 +312,13 @@ pub fn fire(session: &Session, timers: Vec<NewTimer>, now: Instant) -> Fired {
             TIMESTAMPTZARRAYOID,
             TIMESTAMPTZARRAYOID,
             TIMESTAMPTZARRAYOID,
-            BOOLARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            INT8ARRAYOID,
             INT8ARRAYOID,
             TIMESTAMPTZARRAYOID,
-            TIMESTAMPTZOID
+            BOOLARRAYOID,
+            TIMESTAMPTZOID,
+            BOOLOID
         )
     );
     let columns = Columns::of(timers);
@@ -319,10 +333,13 @@ pub fn fire(session: &Session, timers: Vec<NewTimer>, now: Instant) -> Fired {
             columns.buffered,
             columns.cursor,
             columns.backlog_until,
-            columns.awaited,
+            columns.last_run,
             columns.run_schedule_id,
+            columns.run_version,
             columns.run_plan,
-            timestamp(now)
+            columns.run_awaited,
+            timestamp(now),
+            columns.any_done_when_fired
         ],
     );
     rows.first().map_or(Fired::default(), |row| Fired {

@@ -1,2 +1,0 @@
--- $1 value
-SELECT octet_length($1::text)::bigint
