@@ -166,8 +166,10 @@ pub fn time_passes(interval: &str) {
                     buffered_plan = buffered_plan - {by}, cursor_at = cursor_at - {by}, backlog_until = backlog_until - {by},
                     last_plan_time = last_plan_time - {by}, last_fired_at = last_fired_at - {by}"
         ),
+        // Plan times are unique at every moment: by way of where no other row is.
+        "UPDATE sched.ledger SET plan_time = plan_time - interval '36525 days'",
         &format!(
-            "UPDATE sched.ledger SET plan_time = plan_time - {by}, created_at = created_at - {by}, started_at = started_at - {by},
+            "UPDATE sched.ledger SET plan_time = plan_time + interval '36525 days' - {by}, created_at = created_at - {by}, started_at = started_at - {by},
                     heartbeat_at = heartbeat_at - {by}, finished_at = finished_at - {by}, next_retry_at = next_retry_at - {by}"
         ),
         &format!("UPDATE sched.ready SET plan_time = plan_time - {by}"),

@@ -142,6 +142,7 @@ fn a_claim_takes_nobody_elses_retries_into_its_transaction() {
 fn a_dropped_extension_leaves_no_error_behind_with_nothing_armed() {
     let cluster = Cluster::builder().set("sched.tick_interval", "500ms").start();
     let mut db = cluster.with_extension("postgres");
+    rest(&mut db);
     db.batch_execute("drop extension scheduler").unwrap();
     wait_until("the dispatcher to leave", SOON, || dispatcher(&mut db).is_none().then_some(()));
     stays("the number of dispatchers", Duration::from_secs(2), || dispatcher(&mut db));
