@@ -72,16 +72,7 @@ fn begins_to_wait(snapshot: &Snapshot) -> bool {
 /// The timer that a changed schedule gets.
 pub fn armed(snapshot: &Snapshot, row: &ScheduleRow, terminal_at: Option<Instant>, now: Instant) -> NewTimer {
     let known = snapshot.timer.as_ref().map_or(Progress::default(), |timer| timer.progress);
-    let mut timer = NewTimer {
-        schedule_id: snapshot.schedule_id,
-        version: row.version,
-        next: None,
-        progress: known,
-        parked: None,
-        awaited: false,
-        done_when_fired: row.done_when_fired,
-        runs: Vec::new(),
-    };
+    let mut timer = NewTimer::idle(snapshot.schedule_id, row, known);
     match Usable::of(snapshot.schedule_id, row) {
         Err(reason) => {
             timer.parked = Some(parked(snapshot.schedule_id, reason));

@@ -76,17 +76,7 @@ fn decide(snapshot: &Snapshot, now: Instant) -> Decision {
     };
     // An edit that nobody has applied yet: it decides, and what it arms may be due as well.
     let (mut new, plan) = if timer.version == row.version {
-        let unchanged = NewTimer {
-            schedule_id: snapshot.schedule_id,
-            version: row.version,
-            next: None,
-            progress: timer.progress,
-            parked: None,
-            awaited: false,
-            done_when_fired: row.done_when_fired,
-            runs: Vec::new(),
-        };
-        (unchanged, timer.next_plan)
+        (NewTimer::idle(snapshot.schedule_id, row, timer.progress), timer.next_plan)
     } else {
         let edited = armed(snapshot, row, None, now);
         match edited.next {

@@ -122,6 +122,22 @@ pub struct NewTimer {
     pub runs: Vec<Instant>,
 }
 
+impl NewTimer {
+    /// A timer of the schedule as it is now, which has nothing to do yet.
+    pub fn idle(schedule_id: i64, row: &ScheduleRow, progress: Progress) -> NewTimer {
+        NewTimer {
+            schedule_id,
+            version: row.version,
+            next: None,
+            progress,
+            parked: None,
+            awaited: false,
+            done_when_fired: row.done_when_fired,
+            runs: Vec::new(),
+        }
+    }
+}
+
 fn instant_of(row: &Row, column: i32) -> Option<Instant> {
     row.get::<TimestampWithTimeZone>(column).map(|value| or_raise(convert::instant("a stored time", value)))
 }
