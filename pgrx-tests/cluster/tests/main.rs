@@ -4,6 +4,7 @@
 
 mod concurrency;
 mod crash;
+mod crash_load;
 mod edits;
 mod encodings;
 mod examples;
@@ -16,5 +17,6 @@ mod lease_contention;
 mod lease_crash;
 mod lease_frozen;
 mod lease_tables;
+mod poison;
 mod readme;
 mod worker;
