@@ -5,26 +5,26 @@
 -- Every join goes to a table by its key, and once: one list of the batch joined to another would cost the square of the batch.
 -- $1 schedule_ids, $2 versions, $3 next plans, $4 fire times, $5 waiting, $6 buffered plans, $7 cursors, $8 backlog ends,
 -- $9 last runs (NULL = none), $10 whether the row moves the timer (each schedule has one such row; the others are more runs of
--- it), $11 the run to insert (NULL = none), $12 whether it is awaited, $13 now, $14 whether any is of kind notify or log
+-- it), $11 the run to insert (NULL = none), $12 its id, $13 whether it is awaited, $14 now, $15 whether any is of kind notify
+-- or log
 WITH due AS MATERIALIZED (
     SELECT d.*, s.schedule_name, s.job_name, s.scope_kind, s.scope_id, s.payload, s.key, j.queue, j.priority,
            j.max_attempts, j.allow_stale_reentry, j.owner, j.kind, j.command, j.kind IN ('notify', 'log') AS done
-      FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+      FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
         AS d (schedule_id, version, next_plan_time, fire_at, waiting, buffered_plan, cursor_at, backlog_until, last_run,
-              moves, plan_time, awaited)
+              moves, plan_time, id, awaited)
       JOIN sched.schedule s ON s.schedule_id = d.schedule_id AND s.version = d.version
       JOIN sched.job j ON j.job_name = s.job_name
 ), fired AS (
-    INSERT INTO sched.ledger (key, job_name, scope_kind, scope_id, plan_time, queue, priority, payload, max_attempts,
-                              allow_stale_reentry, awaited, origin, owner, schedule_id, schedule_name,
+    INSERT INTO sched.ledger (id, key, job_name, scope_kind, scope_id, plan_time, queue, priority, payload,
+                              max_attempts, allow_stale_reentry, awaited, origin, owner, schedule_id, schedule_name,
                               status, attempt, started_at, finished_at, result)
-    SELECT d.key, d.job_name, d.scope_kind, d.scope_id, d.plan_time, d.queue, d.priority, d.payload, d.max_attempts,
+    SELECT d.id, d.key, d.job_name, d.scope_kind, d.scope_id, d.plan_time, d.queue, d.priority, d.payload, d.max_attempts,
            d.allow_stale_reentry, d.awaited AND NOT d.done, 'schedule', d.owner, d.schedule_id, d.schedule_name,
-           CASE WHEN d.done THEN 'SUCCESS' ELSE 'PENDING' END, d.done::integer, CASE WHEN d.done THEN $13 END,
-           CASE WHEN d.done THEN $13 END, CASE WHEN d.done THEN '{}'::jsonb END
+           CASE WHEN d.done THEN 'SUCCESS' ELSE 'PENDING' END, d.done::integer, CASE WHEN d.done THEN $14 END,
+           CASE WHEN d.done THEN $14 END, CASE WHEN d.done THEN '{}'::jsonb END
       FROM due d
      WHERE d.plan_time IS NOT NULL
-     ORDER BY d.plan_time
     RETURNING id, queue, priority, plan_time, owner, schedule_id, awaited, status
 ), claimable AS (
     INSERT INTO sched.ready (queue, priority, plan_time, execution_id, owner)
@@ -36,7 +36,7 @@ WITH due AS MATERIALIZED (
     -- No run of this batch will report its end, because somebody else held the plan or because it is done already: the
     -- schedule goes on at once.
     INSERT INTO sched.schedule_change (schedule_id, terminal_at)
-    SELECT d.schedule_id, $13
+    SELECT d.schedule_id, $14
       FROM due d
      WHERE d.moves AND d.waiting AND d.last_run IS NOT NULL
        AND d.schedule_id NOT IN (SELECT f.schedule_id FROM fired f WHERE f.awaited)
@@ -45,16 +45,16 @@ WITH due AS MATERIALIZED (
        SET version = d.version, next_plan_time = d.next_plan_time, fire_at = d.fire_at, waiting = d.waiting,
            buffered_plan = d.buffered_plan, cursor_at = d.cursor_at, backlog_until = d.backlog_until,
            last_plan_time = COALESCE(d.last_run, t.last_plan_time),
-           last_fired_at = CASE WHEN d.last_run IS NULL THEN t.last_fired_at ELSE $13 END,
+           last_fired_at = CASE WHEN d.last_run IS NULL THEN t.last_fired_at ELSE $14 END,
            error_count = 0, last_error = NULL, parked = false
       FROM due d
      WHERE t.schedule_id = d.schedule_id AND d.moves
 )
 SELECT count(*), array_agg(DISTINCT f.queue) FILTER (WHERE f.status = 'PENDING'),
-       CASE WHEN $14 THEN (SELECT count(pg_notify(d.command, d.payload::text))
+       CASE WHEN $15 THEN (SELECT count(pg_notify(d.command, d.payload::text))
                              FROM fired n
                              JOIN due d ON d.schedule_id = n.schedule_id AND d.plan_time = n.plan_time AND d.kind = 'notify') END,
-       CASE WHEN $14 THEN (SELECT array_agg(format('%s at %s: %s', d.schedule_name, n.plan_time, d.payload) ORDER BY n.plan_time)
+       CASE WHEN $15 THEN (SELECT array_agg(format('%s at %s: %s', d.schedule_name, n.plan_time, d.payload) ORDER BY n.plan_time)
                              FROM fired n
                              JOIN due d ON d.schedule_id = n.schedule_id AND d.plan_time = n.plan_time AND d.kind = 'log') END
   FROM fired f

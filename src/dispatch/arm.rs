@@ -80,7 +80,8 @@ impl Batch {
         if by_id.is_empty() {
             return Batch { decided: Vec::new(), more_after };
         }
-        let mut snapshots = timer::read(session, by_id.keys().copied().collect());
+        let read = |ids: Vec<i64>| timer::read(session, ids.clone(), timer::timers(session, ids));
+        let mut snapshots = read(by_id.keys().copied().collect());
         // A timer that came up between the two looks is somebody else's, who may be at work with it: its change stays.
         snapshots.retain(|snapshot| {
             snapshot.timer.is_none() || by_id.get(&snapshot.schedule_id).is_some_and(|c| c.standing == Standing::Locked)
@@ -89,7 +90,7 @@ impl Batch {
         if !cares_anew.is_empty() {
             // Nobody can be firing these: their timers are locked. So what is unfinished now is all there is.
             timer::await_unfinished(session, cares_anew.clone());
-            let looked_again = timer::read(session, cares_anew);
+            let looked_again = read(cares_anew);
             snapshots.retain(|snapshot| !looked_again.iter().any(|new| new.schedule_id == snapshot.schedule_id));
             snapshots.extend(looked_again);
         }

@@ -83,7 +83,7 @@ impl Batch {
         if due.is_empty() {
             return batch;
         }
-        for snapshot in timer::read(session, due) {
+        for snapshot in timer::read(session, due.keys().copied().collect(), due) {
             match decide(&snapshot, now) {
                 Decision::Move(timer) => batch.moves.push(*timer),
                 Decision::Park(reason) => batch.park.push((snapshot.schedule_id, reason)),

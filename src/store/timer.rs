@@ -1,6 +1,6 @@
 //! `sched.timer` and `sched.schedule_change`: what dispatchers read and write.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::Oid;
@@ -11,6 +11,7 @@ use crate::arguments;
 use crate::convert::{self, timestamp};
 use crate::error::{or_raise, raise, Failure};
 use crate::statement;
+use crate::store::id;
 use crate::store::key_lock::{KeyState, Keys};
 use crate::store::session::{List, Row};
 use crate::store::Session;
@@ -187,11 +188,11 @@ pub fn change_failed(session: &Session, change_ids: Vec<i64>, retry_at: Instant)
 }
 
 /// Locks up to `limit` timers that are due after `after` and at `now` at the latest.
-pub fn pick_due(session: &Session, after: Instant, now: Instant, limit: i64) -> Vec<i64> {
+pub fn pick_due(session: &Session, after: Instant, now: Instant, limit: i64) -> BTreeMap<i64, TimerRow> {
     statement!(TIMERS_DUE = "timers_due"(TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID, INT8OID));
     let latest = limit / 2;
     let rows = TIMERS_DUE.run(session, arguments![timestamp(after), timestamp(now), latest, limit - latest]);
-    rows.iter().map(|row| row.must(1)).collect()
+    rows.iter().map(|row| timer_of(&row)).collect()
 }
 
 /// Whether a change is waiting.
@@ -200,8 +201,28 @@ pub fn has_changes(session: &Session) -> bool {
     CHANGE_EXISTS.run(session, arguments![]).first().is_some()
 }
 
-/// The state of these schedules, after their timers were locked.
-pub fn read(session: &Session, schedule_ids: Vec<i64>) -> Vec<Snapshot> {
+fn timer_of(row: &Row) -> (i64, TimerRow) {
+    let timer = TimerRow {
+        version: row.must(2),
+        next_plan: instant_of(row, 3),
+        progress: Progress {
+            cursor: instant_of(row, 4),
+            buffered: instant_of(row, 5),
+            backlog_until: instant_of(row, 6),
+        },
+        error_count: row.must(7),
+    };
+    (row.must(1), timer)
+}
+
+/// The timers of these schedules.
+pub fn timers(session: &Session, schedule_ids: Vec<i64>) -> BTreeMap<i64, TimerRow> {
+    statement!(TIMERS_READ = "timers_read"(INT8ARRAYOID));
+    TIMERS_READ.run(session, arguments![List(schedule_ids)]).iter().map(|row| timer_of(&row)).collect()
+}
+
+/// The state of these schedules, after their timers were locked and read.
+pub fn read(session: &Session, schedule_ids: Vec<i64>, mut timers: BTreeMap<i64, TimerRow>) -> Vec<Snapshot> {
     statement!(SCHEDULES_READ = "schedules_read"(INT8ARRAYOID));
     let rows = SCHEDULES_READ.run(session, arguments![List(schedule_ids)]);
     rows.iter()
@@ -229,17 +250,8 @@ pub fn read(session: &Session, schedule_ids: Vec<i64>) -> Vec<Snapshot> {
                 done_when_fired: row.get(20).unwrap_or(false),
                 key: row.must(21),
             }),
-            timer: row.get::<i64>(22).map(|version| TimerRow {
-                version,
-                next_plan: instant_of(&row, 23),
-                progress: Progress {
-                    cursor: instant_of(&row, 24),
-                    buffered: instant_of(&row, 25),
-                    backlog_until: instant_of(&row, 26),
-                },
-                error_count: row.must(27),
-            }),
-            busy: row.must(28),
+            timer: timers.remove(&row.must::<i64>(1)),
+            busy: row.must(22),
         })
         .collect()
 }
@@ -259,6 +271,7 @@ struct Columns {
     last_run: Vec<Option<TimestampWithTimeZone>>,
     moves: Vec<bool>,
     run: Vec<Option<TimestampWithTimeZone>>,
+    run_id: Vec<Option<Uuid>>,
     awaited: Vec<bool>,
     any_done_when_fired: bool,
 }
@@ -358,12 +371,13 @@ pub fn fire(session: &Session, timers: &[NewTimer], now: Instant, postponed_unti
             TIMESTAMPTZARRAYOID,
             BOOLARRAYOID,
             TIMESTAMPTZARRAYOID,
+            UUIDARRAYOID,
             BOOLARRAYOID,
             TIMESTAMPTZOID,
             BOOLOID
         )
     );
-    let Split { columns, postponed, shared } = split(timers);
+    let Split { mut columns, postponed, shared } = split(timers);
     if !postponed.is_empty() {
         postpone(session, postponed, postponed_until);
     }
@@ -371,6 +385,8 @@ pub fn fire(session: &Session, timers: &[NewTimer], now: Instant, postponed_unti
         return Fired::default();
     }
     let runs = columns.run.iter().flatten().count();
+    let mut ids = id::many(runs, now).into_iter();
+    columns.run_id = columns.run.iter().map(|run| run.and_then(|_| ids.next())).collect();
     let rows = TIMERS_FIRE.run(
         session,
         arguments![
@@ -385,6 +401,7 @@ pub fn fire(session: &Session, timers: &[NewTimer], now: Instant, postponed_unti
             List(columns.last_run),
             List(columns.moves),
             List(columns.run),
+            List(columns.run_id),
             List(columns.awaited),
             timestamp(now),
             columns.any_done_when_fired
