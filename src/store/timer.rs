@@ -489,7 +489,7 @@ pub struct Deadlines {
     pub retry: Option<Instant>,
     /// The first lease may be stale.
     pub stale: Option<Instant>,
-    /// A change can be applied.
+    /// A change can be applied; the beginning of time where one is waiting.
     pub change: Option<Instant>,
     /// A timer is due that was passed over.
     pub left_behind: bool,
@@ -502,7 +502,6 @@ pub fn next_deadlines(
     looked_from: Instant,
     looked_until: Instant,
     changes_after: i64,
-    now: Instant,
 ) -> Deadlines {
     statement!(NEXT_DEADLINES = "next_deadlines"(TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID));
     let arguments = arguments![timestamp(looked_from), timestamp(looked_until), changes_after];
@@ -510,7 +509,7 @@ pub fn next_deadlines(
         fire: instant_of(&row, 1),
         retry: instant_of(&row, 2),
         stale: instant_of(&row, 3),
-        change: if row.must(4) { Some(now) } else { instant_of(&row, 5) },
+        change: if row.must(4) { Some(Instant::MIN) } else { instant_of(&row, 5) },
         left_behind: row.must(6),
     })
 }

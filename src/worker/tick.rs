@@ -144,7 +144,7 @@ impl Tick {
         let (looked_until, changes_after) = (self.looked_until, self.changes_after);
         let now = convert::now();
         let found = transaction::run(c"looking for what is next", move || {
-            session(|session| timer::next_deadlines(session, looked_from, looked_until, changes_after, now))
+            session(|session| timer::next_deadlines(session, looked_from, looked_until, changes_after))
         });
         let Some(found) = found else { return false };
         if found.change.is_none() && changes_after > 0 {
