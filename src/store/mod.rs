@@ -2,6 +2,7 @@
 
 pub mod execution;
 pub mod history;
+pub mod id;
 pub mod job;
 pub mod key_lock;
 pub mod lease;

@@ -55,6 +55,7 @@ fn run(database: pg_sys::Oid) {
     super::pin_settings();
     let mut name: Option<CString> = None;
     let mut tick = Tick::new(convert::now());
+    let mut woken = true;
     loop {
         board.awake();
         super::reload_settings();
@@ -77,7 +78,7 @@ fn run(database: pg_sys::Oid) {
         }
         let now = convert::now();
         let wake = match looked {
-            Some(_) if guc::enabled() => tick.run(),
+            Some(_) if guc::enabled() => tick.run(std::mem::take(&mut woken)),
             Some(_) => None,
             None => now.checked_add_micros(LOOK_AGAIN),
         };
@@ -86,7 +87,7 @@ fn run(database: pg_sys::Oid) {
         let wake = wake.map_or(longest, |wake| wake.min(longest));
         board.sleeping_until(wake);
         super::report_idle();
-        super::sleep_until(wake, now);
+        woken |= super::sleep_until(wake, now) || wake == longest;
     }
 }
 
