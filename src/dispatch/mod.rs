@@ -11,7 +11,7 @@ pub use arm::apply_changes;
 pub use fire::fire_due;
 pub use policy::{catch_up_of, overlap_of, rearm_of};
 pub use prune::Pruner;
-pub use sweep::{end_of, end_runs, promote_retries, promote_retries_of, sweep_stale, EndedRuns};
+pub use sweep::{end_of, end_runs, promote_retries, sweep_stale, EndedRuns};
 
 use pgrx::PgLogLevel;
 use scheduler_core::Instant;

@@ -6,9 +6,9 @@
 //! given back at once: held to the end of the transaction, a lock for each key would fill the server's lock table.
 
 use pgrx::datum::{TimestampWithTimeZone, Uuid};
-use pgrx::{pg_sys, IntoDatum};
+use pgrx::pg_sys;
 
-use crate::error::{raise, Failure};
+use crate::store::table::{is_in_hand, Condition, Table};
 
 /// Tells our locks from the advisory locks of applications (which have 1 or 2 here), also in pg_locks.objsubid.
 const KEY_LOCK_CLASS: u16 = 0x5C4D;
@@ -62,42 +62,6 @@ fn tag(key: Uuid, plan_time: TimestampWithTimeZone) -> pg_sys::LOCKTAG {
 
 /// Whether the ledger has a row of this key whose writer's transaction is still open.
 fn is_being_written(key: Uuid, plan_time: TimestampWithTimeZone) -> bool {
-    let (Some(key), Some(plan_time)) = (key.into_datum(), plan_time.into_datum()) else { return false };
-    // SAFETY: an index scan as the executor does it; the datums outlive it, and whatever it opened is closed again, after an
-    // error by the end of the transaction.
-    unsafe {
-        let schema = pg_sys::get_namespace_oid(c"sched".as_ptr(), false);
-        let (table, index) = (
-            pg_sys::get_relname_relid(c"ledger".as_ptr(), schema),
-            pg_sys::get_relname_relid(c"ledger_key".as_ptr(), schema),
-        );
-        if table == pg_sys::Oid::INVALID || index == pg_sys::Oid::INVALID {
-            raise(Failure::internal("the ledger or its key is missing"));
-        }
-        let mode = pg_sys::AccessShareLock as i32;
-        let table = pg_sys::table_open(table, mode);
-        let index = pg_sys::index_open(index, mode);
-        let mut conditions = [pg_sys::ScanKeyData::default(); 2];
-        let equal = pg_sys::BTEqualStrategyNumber as u16;
-        pg_sys::ScanKeyInit(&mut conditions[0], 1, equal, pg_sys::F_UUID_EQ.into(), key);
-        pg_sys::ScanKeyInit(&mut conditions[1], 2, equal, pg_sys::F_TIMESTAMPTZ_EQ.into(), plan_time);
-        // What InitDirtySnapshot does; the scan notes in xmin and xmax whose transaction is open.
-        let mut dirty =
-            pg_sys::SnapshotData { snapshot_type: pg_sys::SnapshotType::SNAPSHOT_DIRTY, ..Default::default() };
-        let slot = pg_sys::table_slot_create(table, std::ptr::null_mut());
-        #[cfg(not(feature = "pg18"))]
-        let scan = pg_sys::index_beginscan(table, index, &mut dirty, 2, 0);
-        #[cfg(feature = "pg18")]
-        let scan = pg_sys::index_beginscan(table, index, &mut dirty, std::ptr::null_mut(), 2, 0);
-        pg_sys::index_rescan(scan, conditions.as_mut_ptr(), 2, std::ptr::null_mut(), 0);
-        let mut open = false;
-        while !open && pg_sys::index_getnext_slot(scan, pg_sys::ScanDirection::ForwardScanDirection, slot) {
-            open = dirty.xmin != pg_sys::InvalidTransactionId || dirty.xmax != pg_sys::InvalidTransactionId;
-        }
-        pg_sys::index_endscan(scan);
-        pg_sys::ExecDropSingleTupleTableSlot(slot);
-        pg_sys::index_close(index, mode);
-        pg_sys::table_close(table, mode);
-        open
-    }
+    let key = [Condition::equal(pg_sys::F_UUID_EQ, key), Condition::equal(pg_sys::F_TIMESTAMPTZ_EQ, plan_time)];
+    is_in_hand(&Table::open_any(c"ledger"), c"ledger_key", &key)
 }
