@@ -11,7 +11,7 @@ use crate::dispatch;
 use crate::error::{or_raise, Failure, Outcome};
 use crate::guc;
 use crate::jsonb::Jsonb;
-use crate::store::execution::{self, Batch, Lease, NewExecution, QueueClaim, Terms};
+use crate::store::execution::{self, Batch, Found, Lease, NewExecution, QueueClaim, Terms};
 use crate::store::{as_owner, job, role, session, Ledger};
 use crate::text::Text;
 use crate::worker::wake;
@@ -229,9 +229,13 @@ fn claim_key(
         allow_stale_reentry: wish.allow_stale_reentry,
     };
     let plan = convert::timestamp(plan_time);
-    let Some(mut known) = ledger.by_key(key, plan, now) else {
-        let new = new_execution(job, key, names, plan, caller);
-        return Ok(ledger.claim_new(&new, terms, now).map(|lease| ("won", lease)));
+    let mut known = match ledger.by_key(key, plan, now) {
+        Found::Known(known) => known,
+        Found::InHand => return Ok(None),
+        Found::Free => {
+            let new = new_execution(job, key, names, plan, caller);
+            return Ok(ledger.claim_new(&new, terms, now).map(|lease| ("won", lease)));
+        }
     };
     if !role::may_act_for(caller, known.owner) {
         return Err(Failure::not_owner("an execution of job", job_name));

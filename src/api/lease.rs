@@ -11,7 +11,7 @@ use crate::error::{or_raise, Failure, Outcome};
 use crate::guc;
 use crate::jsonb::Jsonb;
 use crate::store::lease as store;
-use crate::store::{as_owner, execution, role, session, Ledger};
+use crate::store::{as_owner, execution, ledger, role, session, Ledger};
 use crate::text::Text;
 use crate::worker::wake;
 
@@ -55,7 +55,7 @@ fn heartbeat(
         let timeout = convert::optional_duration("stale_timeout", stale_timeout, Zero::Refused)?;
         let (caller, now) = (role::caller(), convert::now());
         let beaten = as_owner(|owner| {
-            Ledger::open(owner).heartbeat(id, token, timeout.map(convert::interval), progress, now)
+            ledger::heartbeat(owner, id, token, timeout.map(convert::interval), progress, now)
         });
         let (owner, cancel_requested) = beaten.ok_or_else(lease_lost)?;
         check_owner(caller, owner, id)?;

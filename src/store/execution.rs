@@ -29,6 +29,16 @@ pub struct Known {
     pub(super) lease_token: Option<Uuid>,
 }
 
+/// What there is of a key.
+pub enum Found {
+    /// Nothing.
+    Free,
+    /// Something that a transaction has not committed yet.
+    InHand,
+    /// An execution.
+    Known(Known),
+}
+
 impl Known {
     /// Whether somebody has a lease on it.
     pub fn is_running(&self) -> bool {

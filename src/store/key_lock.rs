@@ -63,5 +63,7 @@ fn tag(key: Uuid, plan_time: TimestampWithTimeZone) -> pg_sys::LOCKTAG {
 /// Whether the ledger has a row of this key whose writer's transaction is still open.
 fn is_being_written(key: Uuid, plan_time: TimestampWithTimeZone) -> bool {
     let key = [Condition::equal(pg_sys::F_UUID_EQ, key), Condition::equal(pg_sys::F_TIMESTAMPTZ_EQ, plan_time)];
-    is_in_hand(&Table::open_any(c"ledger"), c"ledger_key", &key)
+    // SAFETY: a syscache look-up inside a transaction.
+    let schema = unsafe { pg_sys::get_namespace_oid(c"sched".as_ptr(), false) };
+    is_in_hand(&Table::open_any(schema, c"ledger"), c"ledger_key", &key)
 }

@@ -6,11 +6,11 @@ use pgrx::pg_sys::Oid;
 use scheduler_core::Instant;
 
 use crate::jsonb::Jsonb;
-use crate::store::execution::{self, Claimed, Known, Lease, NewExecution, QueueClaim, Terms};
+use crate::store::execution::{self, Claimed, Found, Known, Lease, NewExecution, QueueClaim, Terms};
 use crate::store::job::{self, Job};
 use crate::store::key_lock::KeyLock;
 use crate::store::lease::{self, Ended, Noted};
-use crate::store::rows::Rows;
+use crate::store::rows::{Leases, Rows};
 use crate::store::session::Owner;
 
 /// The ledger, as one call of a function sees it.
@@ -22,7 +22,7 @@ pub struct Ledger<'o> {
 impl<'o> Ledger<'o> {
     /// Opens it for what is committed now.
     pub fn open(owner: &'o Owner) -> Ledger<'o> {
-        Ledger { rows: Rows::open(), owner }
+        Ledger { rows: Rows::open(owner.schema), owner }
     }
 
     /// The job of this name.
@@ -34,10 +34,10 @@ impl<'o> Ledger<'o> {
     }
 
     /// The execution of this key and plan time.
-    pub fn by_key(&self, key: Uuid, plan_time: TimestampWithTimeZone, now: Instant) -> Option<Known> {
+    pub fn by_key(&self, key: Uuid, plan_time: TimestampWithTimeZone, now: Instant) -> Found {
         match &self.rows {
             Some(rows) => rows.by_key(key, plan_time, now),
-            None => execution::by_key(self.owner.session(), key, plan_time, now),
+            None => execution::by_key(self.owner.session(), key, plan_time, now).map_or(Found::Free, Found::Known),
         }
     }
 
@@ -80,21 +80,6 @@ impl<'o> Ledger<'o> {
         })
     }
 
-    /// Extends a lease; the execution's owner and whether it was asked to stop, or `None` where the lease is lost.
-    pub fn heartbeat(
-        &self,
-        execution_id: Uuid,
-        lease_token: Uuid,
-        stale_timeout: Option<Interval>,
-        progress: Option<Jsonb>,
-        now: Instant,
-    ) -> Option<(Oid, bool)> {
-        match &self.rows {
-            Some(rows) => rows.heartbeat(execution_id, lease_token, stale_timeout, progress, now),
-            None => lease::heartbeat(self.owner.session(), execution_id, lease_token, stale_timeout, progress, now),
-        }
-    }
-
     /// Ends a run as SUCCESS; `None` where the lease is lost.
     pub fn finish_success(
         &self,
@@ -118,5 +103,20 @@ impl<'o> Ledger<'o> {
             Some(rows) => rows.finish_success_many(runs, now, caller),
             None => lease::finish_success_many(self.owner.session(), runs, now, caller),
         }
+    }
+}
+
+/// Extends a lease; the execution's owner and whether it was asked to stop, or `None` where the lease is lost.
+pub fn heartbeat(
+    owner: &Owner,
+    execution_id: Uuid,
+    lease_token: Uuid,
+    stale_timeout: Option<Interval>,
+    progress: Option<Jsonb>,
+    now: Instant,
+) -> Option<(Oid, bool)> {
+    match Leases::open(owner.schema) {
+        Some(leases) => leases.heartbeat(execution_id, lease_token, stale_timeout, progress, now),
+        None => lease::heartbeat(owner.session(), execution_id, lease_token, stale_timeout, progress, now),
     }
 }

@@ -2,6 +2,9 @@
 //! finish_success_many.sql say, done by `store/table.rs`. Where a table is not as expected there are no `Rows`, and `store/ledger.rs`
 //! runs the statements.
 
+use std::ffi::CStr;
+use std::rc::Rc;
+
 use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::{self, Datum, Oid};
 use pgrx::IntoDatum;
@@ -11,156 +14,39 @@ use scheduler_core::Instant;
 use crate::convert::timestamp;
 use crate::error::{raise, Failure};
 use crate::jsonb::Jsonb;
-use crate::store::execution::{Claimed, Known, Lease, NewExecution, QueueClaim, Terms};
+use crate::store::execution::{Claimed, Found, Known, Lease, NewExecution, QueueClaim, Terms};
 use crate::store::job::Job;
 use crate::store::lease::{Ended, Noted};
-use crate::store::table::{is_in_hand, next_of_sequence, Condition, Fate, Index, Layout, Present, Table, Wait};
+use crate::store::table::{next_of_sequence, Condition, Fate, Index, Layout, Present, Table, Wait, Workspace};
 use crate::store::{ids, role};
 
 mod column;
 use column::{job, ledger, lease, ready};
 
-/// The tables of leases, opened, and what is committed in them now.
-pub struct Rows {
+/// The table of leases, opened, and what is committed now.
+pub struct Leases {
+    schema: Oid,
+    workspace: Rc<Workspace>,
     present: Present,
-    ledger: Table,
     lease: Table,
 }
 
-impl Rows {
-    /// `None` where a table is not as this file expects it.
-    pub fn open() -> Option<Rows> {
-        let ledger = Table::open_to_write(&column::LEDGER)?;
-        let lease = Table::open_to_write(&column::LEASE)?;
-        Some(Rows { present: Present::look(), ledger, lease })
+/// The ledger beside it.
+pub struct Rows {
+    leases: Leases,
+    ledger: Table,
+}
+
+impl Leases {
+    /// `None` where the table is not as this file expects it.
+    pub fn open(schema: Oid) -> Option<Leases> {
+        let workspace = Rc::default();
+        let lease = Table::open_to_write(schema, &column::LEASE, &workspace)?;
+        Some(Leases { schema, workspace, present: Present::look(), lease })
     }
 
-    fn scan<'t>(&'t self, table: &'t Table, index: &std::ffi::CStr) -> Index<'t> {
+    fn scan<'t>(&'t self, table: &'t Table, index: &CStr) -> Index<'t> {
         Index::open(table, index, &self.present)
-    }
-
-    /// The job of this name; the outer `None` where its table is not as expected.
-    pub fn job(&self, name: &str) -> Option<Option<Job>> {
-        let table = Table::open(&column::JOB)?;
-        let found = self.scan(&table, c"job_pkey").find(&[Condition::equal(pg_sys::F_TEXTEQ, name)]);
-        Some(found.then(|| Job {
-            owner: table.must(job::OWNER),
-            queue: table.must(job::QUEUE),
-            priority: table.must(job::PRIORITY),
-            max_attempts: table.must(job::MAX_ATTEMPTS),
-            allow_stale_reentry: table.must(job::ALLOW_STALE_REENTRY),
-            stale_timeout: table.get(job::STALE_TIMEOUT),
-        }))
-    }
-
-    /// The execution of this key and plan time.
-    pub fn by_key(&self, key: Uuid, plan_time: TimestampWithTimeZone, now: Instant) -> Option<Known> {
-        let (entry, lease) = (&self.ledger, &self.lease);
-        if !self.scan(entry, c"ledger_key").find(&key_of(key, plan_time)) {
-            return None;
-        }
-        let id: Uuid = entry.must(ledger::ID);
-        let leased = self.scan(lease, c"lease_pkey").find(&[Condition::equal(pg_sys::F_UUID_EQ, id)]);
-        let next_retry_at: Option<TimestampWithTimeZone> = entry.get(ledger::NEXT_RETRY_AT);
-        let state = if leased {
-            State::Running {
-                stale: is_due(lease.must(lease::STALE_AFTER), now),
-                cancel_requested: lease.must(lease::CANCEL_REQUESTED),
-            }
-        } else {
-            match (entry.must::<String>(ledger::STATUS).as_str(), next_retry_at) {
-                ("PENDING", _) => State::Pending,
-                ("FAILED", Some(retry_at)) => State::Retryable { due: is_due(retry_at, now) },
-                (_, _) => State::Terminal,
-            }
-        };
-        Some(Known {
-            id,
-            state,
-            limits: Limits {
-                attempt: if leased { lease.must(lease::ATTEMPT) } else { entry.must(ledger::ATTEMPT) },
-                max_attempts: entry.must(ledger::MAX_ATTEMPTS),
-                allow_stale_reentry: entry.must(ledger::ALLOW_STALE_REENTRY),
-            },
-            owner: entry.must(ledger::OWNER),
-            queue: entry.must(ledger::QUEUE),
-            priority: entry.must(ledger::PRIORITY),
-            next_retry_at,
-            lease_token: if leased { lease.get(lease::LEASE_TOKEN) } else { None },
-        })
-    }
-
-    /// Inserts an execution together with its first lease; `None` where somebody else was first, without waiting for him.
-    pub fn claim_new(&self, new: &NewExecution, terms: &Terms, now: Instant) -> Option<Lease> {
-        if is_in_hand(&self.ledger, c"ledger_key", &key_of(new.key, new.plan_time)) {
-            return None;
-        }
-        let (id, at) = (ids::execution_id(), timestamp(now));
-        let max_attempts = terms.max_attempts.unwrap_or(new.max_attempts);
-        let payload = Jsonb::empty();
-        let mut row = [None; column::LEDGER.columns.len()];
-        for (number, value) in [
-            (ledger::ID, id.into_datum()),
-            (ledger::KEY, new.key.into_datum()),
-            (ledger::JOB_NAME, new.job_name.into_datum()),
-            (ledger::SCOPE_KIND, new.scope_kind.into_datum()),
-            (ledger::SCOPE_ID, new.scope_id.into_datum()),
-            (ledger::PLAN_TIME, new.plan_time.into_datum()),
-            (ledger::QUEUE, new.queue.into_datum()),
-            (ledger::PRIORITY, new.priority.into_datum()),
-            (ledger::PAYLOAD, payload.clone().into_datum()),
-            (ledger::STATUS, "PENDING".into_datum()),
-            (ledger::ATTEMPT, 0.into_datum()),
-            (ledger::MAX_ATTEMPTS, max_attempts.into_datum()),
-            (ledger::ALLOW_STALE_REENTRY, terms.allow_stale_reentry.unwrap_or(new.allow_stale_reentry).into_datum()),
-            (ledger::AWAITED, false.into_datum()),
-            (ledger::ORIGIN, "claim".into_datum()),
-            (ledger::OWNER, new.owner.into_datum()),
-            (ledger::CREATED_AT, at.into_datum()),
-            (ledger::UPDATED_AT, at.into_datum()),
-        ] {
-            row[number - 1] = value;
-        }
-        if !self.ledger.insert_unless_taken(&row, c"ledger_key") {
-            return None;
-        }
-        let grant = Grant::new(id, 1, new.owner, terms.stale_timeout, now);
-        self.lease.insert(&grant.row(&terms.runner_id, now));
-        Some(grant.lease(max_attempts, payload))
-    }
-
-    /// Takes over the stale run that `by_key` has just found; `None` where somebody else has it in hand.
-    pub fn claim_stale(&self, known: &Known, terms: &Terms, now: Instant) -> Option<Lease> {
-        let (entry, lease) = (&self.ledger, &self.lease);
-        let attempt = known.limits.attempt.saturating_add(1);
-        let grant = Grant::new(known.id, attempt, known.owner, terms.stale_timeout, now);
-        let at = timestamp(now).into_datum();
-        let changes = [
-            (lease::LEASE_TOKEN, grant.lease_token.into_datum()),
-            (lease::FENCE, grant.fence.into_datum()),
-            (lease::ATTEMPT, attempt.into_datum()),
-            (lease::STARTED_AT, at),
-            (lease::HEARTBEAT_AT, at),
-            (lease::STALE_AFTER, grant.stale_after.into_datum()),
-            (lease::SWEEP_AT, grant.stale_after.into_datum()),
-            (lease::STALE_TIMEOUT, grant.stale_timeout.into_datum()),
-            (lease::RUNNER_ID, terms.runner_id.as_str().into_datum()),
-            (lease::PROGRESS, None),
-        ];
-        if lease.update(&changes, Wait::Skip) != Fate::Done {
-            return None;
-        }
-        loop {
-            let stored = (entry.must::<i32>(ledger::MAX_ATTEMPTS), entry.must::<bool>(ledger::ALLOW_STALE_REENTRY));
-            let wanted = (terms.max_attempts.unwrap_or(stored.0), terms.allow_stale_reentry.unwrap_or(stored.1));
-            let changes = [
-                (ledger::MAX_ATTEMPTS, wanted.0.into_datum()),
-                (ledger::ALLOW_STALE_REENTRY, wanted.1.into_datum()),
-            ];
-            if stored == wanted || entry.update(&changes, Wait::Block) != Fate::Changed {
-                return Some(grant.lease(wanted.0, entry.must(ledger::PAYLOAD)));
-            }
-        }
     }
 
     /// Extends a lease; the execution's owner and whether it was asked to stop, or `None` where the lease is lost.
@@ -196,6 +82,145 @@ impl Rows {
         }
         None
     }
+}
+
+impl Rows {
+    /// `None` where a table is not as this file expects it.
+    pub fn open(schema: Oid) -> Option<Rows> {
+        let leases = Leases::open(schema)?;
+        let ledger = Table::open_to_write(schema, &column::LEDGER, &leases.workspace)?;
+        Some(Rows { leases, ledger })
+    }
+
+    fn scan<'t>(&'t self, table: &'t Table, index: &CStr) -> Index<'t> {
+        self.leases.scan(table, index)
+    }
+
+    /// The job of this name; the outer `None` where its table is not as expected.
+    pub fn job(&self, name: &str) -> Option<Option<Job>> {
+        let table = Table::open(self.leases.schema, &column::JOB)?;
+        let found = self.scan(&table, c"job_pkey").find(&[Condition::equal(pg_sys::F_TEXTEQ, name)]);
+        Some(found.then(|| Job {
+            owner: table.must(job::OWNER),
+            queue: table.must(job::QUEUE),
+            priority: table.must(job::PRIORITY),
+            max_attempts: table.must(job::MAX_ATTEMPTS),
+            allow_stale_reentry: table.must(job::ALLOW_STALE_REENTRY),
+            stale_timeout: table.get(job::STALE_TIMEOUT),
+        }))
+    }
+
+    /// The execution of this key and plan time.
+    pub fn by_key(&self, key: Uuid, plan_time: TimestampWithTimeZone, now: Instant) -> Found {
+        let (entry, lease) = (&self.ledger, &self.leases.lease);
+        let key = [Condition::equal(pg_sys::F_UUID_EQ, key), Condition::equal(pg_sys::F_TIMESTAMPTZ_EQ, plan_time)];
+        let mut entries = self.scan(entry, c"ledger_key");
+        if !entries.is_taken(&key) {
+            return Found::Free;
+        }
+        if !entries.find(&key) {
+            return Found::InHand;
+        }
+        let id: Uuid = entry.must(ledger::ID);
+        let leased = self.scan(lease, c"lease_pkey").find(&[Condition::equal(pg_sys::F_UUID_EQ, id)]);
+        let next_retry_at: Option<TimestampWithTimeZone> = entry.get(ledger::NEXT_RETRY_AT);
+        let state = if leased {
+            State::Running {
+                stale: is_due(lease.must(lease::STALE_AFTER), now),
+                cancel_requested: lease.must(lease::CANCEL_REQUESTED),
+            }
+        } else {
+            match (entry.must::<String>(ledger::STATUS).as_str(), next_retry_at) {
+                ("PENDING", _) => State::Pending,
+                ("FAILED", Some(retry_at)) => State::Retryable { due: is_due(retry_at, now) },
+                (_, _) => State::Terminal,
+            }
+        };
+        Found::Known(Known {
+            id,
+            state,
+            limits: Limits {
+                attempt: if leased { lease.must(lease::ATTEMPT) } else { entry.must(ledger::ATTEMPT) },
+                max_attempts: entry.must(ledger::MAX_ATTEMPTS),
+                allow_stale_reentry: entry.must(ledger::ALLOW_STALE_REENTRY),
+            },
+            owner: entry.must(ledger::OWNER),
+            queue: entry.must(ledger::QUEUE),
+            priority: entry.must(ledger::PRIORITY),
+            next_retry_at,
+            lease_token: if leased { lease.get(lease::LEASE_TOKEN) } else { None },
+        })
+    }
+
+    /// Inserts an execution together with its first lease; `None` where somebody else was first, without waiting for him.
+    pub fn claim_new(&self, new: &NewExecution, terms: &Terms, now: Instant) -> Option<Lease> {
+        let (id, at) = (ids::execution_id(), timestamp(now));
+        let max_attempts = terms.max_attempts.unwrap_or(new.max_attempts);
+        let payload = Jsonb::empty();
+        let mut row = [None; column::LEDGER.columns.len()];
+        for (number, value) in [
+            (ledger::ID, id.into_datum()),
+            (ledger::KEY, new.key.into_datum()),
+            (ledger::JOB_NAME, new.job_name.into_datum()),
+            (ledger::SCOPE_KIND, new.scope_kind.into_datum()),
+            (ledger::SCOPE_ID, new.scope_id.into_datum()),
+            (ledger::PLAN_TIME, new.plan_time.into_datum()),
+            (ledger::QUEUE, new.queue.into_datum()),
+            (ledger::PRIORITY, new.priority.into_datum()),
+            (ledger::PAYLOAD, payload.clone().into_datum()),
+            (ledger::STATUS, "PENDING".into_datum()),
+            (ledger::ATTEMPT, 0.into_datum()),
+            (ledger::MAX_ATTEMPTS, max_attempts.into_datum()),
+            (ledger::ALLOW_STALE_REENTRY, terms.allow_stale_reentry.unwrap_or(new.allow_stale_reentry).into_datum()),
+            (ledger::AWAITED, false.into_datum()),
+            (ledger::ORIGIN, "claim".into_datum()),
+            (ledger::OWNER, new.owner.into_datum()),
+            (ledger::CREATED_AT, at.into_datum()),
+            (ledger::UPDATED_AT, at.into_datum()),
+        ] {
+            row[number - 1] = value;
+        }
+        if !self.ledger.insert_unless_taken(&row, c"ledger_key") {
+            return None;
+        }
+        let grant = Grant::new(self.leases.schema, id, 1, new.owner, terms.stale_timeout, now);
+        self.leases.lease.insert(&grant.row(&terms.runner_id, now));
+        Some(grant.lease(max_attempts, payload))
+    }
+
+    /// Takes over the stale run that `by_key` has just found; `None` where somebody else has it in hand.
+    pub fn claim_stale(&self, known: &Known, terms: &Terms, now: Instant) -> Option<Lease> {
+        let (entry, lease) = (&self.ledger, &self.leases.lease);
+        let attempt = known.limits.attempt.saturating_add(1);
+        let grant = Grant::new(self.leases.schema, known.id, attempt, known.owner, terms.stale_timeout, now);
+        let at = timestamp(now).into_datum();
+        let changes = [
+            (lease::LEASE_TOKEN, grant.lease_token.into_datum()),
+            (lease::FENCE, grant.fence.into_datum()),
+            (lease::ATTEMPT, attempt.into_datum()),
+            (lease::STARTED_AT, at),
+            (lease::HEARTBEAT_AT, at),
+            (lease::STALE_AFTER, grant.stale_after.into_datum()),
+            (lease::SWEEP_AT, grant.stale_after.into_datum()),
+            (lease::STALE_TIMEOUT, grant.stale_timeout.into_datum()),
+            (lease::RUNNER_ID, terms.runner_id.as_str().into_datum()),
+            (lease::PROGRESS, None),
+        ];
+        if lease.update(&changes, Wait::Skip) != Fate::Done {
+            return None;
+        }
+        loop {
+            let stored = (entry.must::<i32>(ledger::MAX_ATTEMPTS), entry.must::<bool>(ledger::ALLOW_STALE_REENTRY));
+            let wanted = (terms.max_attempts.unwrap_or(stored.0), terms.allow_stale_reentry.unwrap_or(stored.1));
+            let changes = [
+                (ledger::MAX_ATTEMPTS, wanted.0.into_datum()),
+                (ledger::ALLOW_STALE_REENTRY, wanted.1.into_datum()),
+            ];
+            if stored == wanted || entry.update(&changes, Wait::Block) != Fate::Changed {
+                return Some(grant.lease(wanted.0, entry.must(ledger::PAYLOAD)));
+            }
+        }
+    }
 
     /// Ends a run as SUCCESS; `None` where the lease is lost.
     pub fn finish_success(
@@ -206,7 +231,7 @@ impl Rows {
         result: Jsonb,
         now: Instant,
     ) -> Option<Ended> {
-        let mut leases = self.scan(&self.lease, c"lease_pkey");
+        let mut leases = self.scan(&self.leases.lease, c"lease_pkey");
         let mut entries = self.scan(&self.ledger, c"ledger_pkey");
         let result = [(ledger::ROWS_AFFECTED, rows_affected.into_datum()), (ledger::RESULT, result.into_datum())];
         self.end(&mut leases, &mut entries, (execution_id, lease_token), result, now, None)
@@ -216,7 +241,7 @@ impl Rows {
     ///
     /// In the order of their ids, so that two sessions that end overlapping sets never wait for each other in a circle.
     pub fn finish_success_many(&self, runs: &[(Uuid, Uuid)], now: Instant, caller: Oid) -> Vec<Noted> {
-        let mut leases = self.scan(&self.lease, c"lease_pkey");
+        let mut leases = self.scan(&self.leases.lease, c"lease_pkey");
         let mut entries = self.scan(&self.ledger, c"ledger_pkey");
         let result = Jsonb::empty().into_datum();
         let mut ordered = runs.to_vec();
@@ -249,7 +274,7 @@ impl Rows {
         now: Instant,
         caller: Option<Oid>,
     ) -> Option<Ended> {
-        let (entry, lease) = (&self.ledger, &self.lease);
+        let (entry, lease) = (&self.ledger, &self.leases.lease);
         let id = Condition::equal(pg_sys::F_UUID_EQ, execution_id);
         if !leases.find(&[id]) {
             return None;
@@ -308,7 +333,7 @@ impl Rows {
         if self.has_stale_run(now) || self.has_due_retry(now)? {
             return None;
         }
-        let jobs = Table::open(&column::JOB)?;
+        let jobs = Table::open(self.leases.schema, &column::JOB)?;
         let taken = self.take_ready(wanted)?;
         let mut job_by_name = self.scan(&jobs, c"job_pkey");
         let mut entries = self.scan(&self.ledger, c"ledger_pkey");
@@ -332,7 +357,7 @@ impl Rows {
                 }
             };
             let attempt = entry.must::<i32>(ledger::ATTEMPT).saturating_add(1);
-            let grant = Grant::new(id, attempt, entry.must(ledger::OWNER), timeout, now);
+            let grant = Grant::new(self.leases.schema, id, attempt, entry.must(ledger::OWNER), timeout, now);
             rows.push(grant.row(&wanted.runner_id, now).to_vec());
             claimed.push(Claimed {
                 execution_id: id,
@@ -347,16 +372,16 @@ impl Rows {
                 stale_after: grant.stale_after,
             });
         }
-        self.lease.insert_all(&rows);
+        self.leases.lease.insert_all(&rows);
         Some(claimed)
     }
 
     /// Whether there is a lease that ran out. (`sweep_at` is a lower bound of `stale_after`.)
     fn has_stale_run(&self, now: Instant) -> bool {
-        let mut leases = self.scan(&self.lease, c"lease_sweep_at");
+        let mut leases = self.scan(&self.leases.lease, c"lease_sweep_at");
         leases.seek(&[Condition::at_most(pg_sys::F_TIMESTAMPTZ_LE, timestamp(now))]);
         while leases.next() {
-            if is_due(self.lease.must(lease::STALE_AFTER), now) {
+            if is_due(self.leases.lease.must(lease::STALE_AFTER), now) {
                 return true;
             }
         }
@@ -365,7 +390,7 @@ impl Rows {
 
     /// Whether there is a retry whose time has come; `None` where its table is not as expected.
     fn has_due_retry(&self, now: Instant) -> Option<bool> {
-        let retries = Table::open(&column::RETRY)?;
+        let retries = Table::open(self.leases.schema, &column::RETRY)?;
         let due = Condition::at_most(pg_sys::F_TIMESTAMPTZ_LE, timestamp(now));
         let found = self.scan(&retries, c"retry_pkey").find(&[due]);
         Some(found)
@@ -373,7 +398,7 @@ impl Rows {
 
     /// Takes executions out of `ready`, in the order of claiming, and skips those that others have in hand; their ids.
     fn take_ready(&self, wanted: &QueueClaim) -> Option<Vec<Uuid>> {
-        let waiting = Table::open_to_write(&column::READY)?;
+        let waiting = Table::open_to_write(self.leases.schema, &column::READY, &self.leases.workspace)?;
         let mut order = self.scan(&waiting, c"ready_order");
         order.seek(&[Condition::equal(pg_sys::F_TEXTEQ, wanted.queue.as_str())]);
         let limit = usize::try_from(wanted.limit).unwrap_or(usize::MAX);
@@ -404,11 +429,11 @@ struct Grant {
 }
 
 impl Grant {
-    fn new(execution_id: Uuid, attempt: i32, owner: Oid, stale_timeout: Interval, now: Instant) -> Grant {
+    fn new(schema: Oid, id: Uuid, attempt: i32, owner: Oid, stale_timeout: Interval, now: Instant) -> Grant {
         Grant {
-            execution_id,
+            execution_id: id,
             lease_token: ids::lease_token(),
-            fence: next_of_sequence(c"fence"),
+            fence: next_of_sequence(schema, c"fence"),
             attempt,
             owner,
             stale_timeout,
@@ -449,10 +474,6 @@ impl Grant {
             payload,
         }
     }
-}
-
-fn key_of(key: Uuid, plan_time: TimestampWithTimeZone) -> [Condition; 2] {
-    [Condition::equal(pg_sys::F_UUID_EQ, key), Condition::equal(pg_sys::F_TIMESTAMPTZ_EQ, plan_time)]
 }
 
 fn is_due(time: TimestampWithTimeZone, now: Instant) -> bool {

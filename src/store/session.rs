@@ -28,13 +28,15 @@ pub fn session<R>(body: impl FnOnce(&Session) -> R) -> R {
 
 /// Proof that the role is the extension's owner. What goes without a statement goes without what a statement needs.
 pub struct Owner {
+    /// The schema `sched`.
+    pub schema: Oid,
     connected: OnceCell<Connected>,
 }
 
 /// Runs `body` as the extension's owner.
 pub fn as_owner<R>(body: impl FnOnce(&Owner) -> R) -> R {
-    let _owner = role::become_owner();
-    body(&Owner { connected: OnceCell::new() })
+    let acting = role::become_owner();
+    body(&Owner { schema: acting.schema, connected: OnceCell::new() })
 }
 
 impl Owner {

@@ -10,6 +10,7 @@
 use std::cell::{Cell, OnceCell};
 use std::ffi::CStr;
 use std::ptr::null_mut;
+use std::rc::Rc;
 
 use pgrx::pg_sys::{self, Datum, Oid};
 use pgrx::{FromDatum, IntoDatum, PgSqlErrorCode};
@@ -101,13 +102,35 @@ impl Condition {
     }
 }
 
+/// What the executor's functions work with, made when it is first needed, for all tables of a call.
+#[derive(Default)]
+pub struct Workspace(OnceCell<*mut pg_sys::EState>);
+
+impl Workspace {
+    fn estate(&self) -> *mut pg_sys::EState {
+        // SAFETY: a new memory context, child of the current one.
+        *self.0.get_or_init(|| unsafe { pg_sys::CreateExecutorState() })
+    }
+}
+
+impl Drop for Workspace {
+    fn drop(&mut self) {
+        if let (Some(estate), false) = (self.0.get(), std::thread::panicking()) {
+            // SAFETY: made by this value; after an error it goes with the memory context above it.
+            unsafe { pg_sys::FreeExecutorState(*estate) }
+        }
+    }
+}
+
 /// One of our tables, opened; and its current row.
 ///
 /// What it opened is closed when it goes out of scope, after an error by the end of the (sub)transaction. Locks stay until then.
 pub struct Table {
+    schema: Oid,
     relation: pg_sys::Relation,
     /// The row that was found last.
     current: *mut pg_sys::TupleTableSlot,
+    workspace: Option<Rc<Workspace>>,
     writer: OnceCell<Writer>,
 }
 
@@ -116,47 +139,42 @@ struct Writer {
     /// The row that is being written.
     row: *mut pg_sys::TupleTableSlot,
     info: *mut pg_sys::ResultRelInfo,
-    estate: *mut pg_sys::EState,
+    workspace: Rc<Workspace>,
     indexes_open: Cell<bool>,
 }
 
 impl Table {
-    /// Opens a table to be read; `None` where it is not as this file expects it.
-    pub fn open(layout: &Layout) -> Option<Table> {
-        // SAFETY: called inside a transaction.
-        unsafe { Table::locked(layout, pg_sys::AccessShareLock, |_| false) }
+    /// Opens a table of the schema `sched` to be read; `None` where it is not as this file expects it.
+    pub fn open(schema: Oid, layout: &Layout) -> Option<Table> {
+        let table = Table::locked(schema, layout.name, pg_sys::AccessShareLock);
+        // SAFETY: the relation is open.
+        unsafe { is_as_expected(table.relation, layout) }.then_some(table)
     }
 
     /// Opens a table to be read and written; `None` also in a transaction that may not write.
-    pub fn open_to_write(layout: &Layout) -> Option<Table> {
-        // SAFETY: called inside a transaction.
-        unsafe {
-            if pg_sys::XactReadOnly {
-                return None;
-            }
-            Table::locked(layout, pg_sys::RowExclusiveLock, |relation| has_surprises(relation))
+    pub fn open_to_write(schema: Oid, layout: &Layout, workspace: &Rc<Workspace>) -> Option<Table> {
+        // SAFETY: reads a setting of the transaction.
+        if unsafe { pg_sys::XactReadOnly } {
+            return None;
         }
+        let mut table = Table::locked(schema, layout.name, pg_sys::RowExclusiveLock);
+        table.workspace = Some(Rc::clone(workspace));
+        // SAFETY: the relation is open.
+        unsafe { is_as_expected(table.relation, layout) && !has_surprises(table.relation) }.then_some(table)
     }
 
     /// Opens a table of any shape, for those who only ask its indexes.
-    pub fn open_any(name: &CStr) -> Table {
-        // SAFETY: called inside a transaction.
-        unsafe {
-            let relation = pg_sys::table_open(relation_oid(name), pg_sys::AccessShareLock as i32);
-            let current = pg_sys::table_slot_create(relation, null_mut());
-            Table { relation, current, writer: OnceCell::new() }
-        }
+    pub fn open_any(schema: Oid, name: &CStr) -> Table {
+        Table::locked(schema, name, pg_sys::AccessShareLock)
     }
 
-    /// SAFETY: called inside a transaction.
-    unsafe fn locked(layout: &Layout, lock: u32, refused: impl Fn(pg_sys::Relation) -> bool) -> Option<Table> {
-        let relation = pg_sys::table_open(relation_oid(layout.name), lock as i32);
-        if !is_as_expected(relation, layout) || refused(relation) {
-            pg_sys::table_close(relation, pg_sys::NoLock as i32);
-            return None;
+    fn locked(schema: Oid, name: &CStr, lock: u32) -> Table {
+        // SAFETY: called inside a transaction.
+        unsafe {
+            let relation = pg_sys::table_open(relation_oid(schema, name), lock as i32);
+            let current = pg_sys::table_slot_create(relation, null_mut());
+            Table { schema, relation, current, workspace: None, writer: OnceCell::new() }
         }
-        let current = pg_sys::table_slot_create(relation, null_mut());
-        Some(Table { relation, current, writer: OnceCell::new() })
     }
 
     /// Column `number` (1-based) of the current row; `None` is NULL.
@@ -205,7 +223,7 @@ impl Table {
     /// Inserts a row unless its key in this unique index is taken, by a committed row or by a transaction that is still open: it
     /// never waits for one. Whether it was inserted.
     pub fn insert_unless_taken(&self, values: &[Option<Datum>], index: &CStr) -> bool {
-        let inserted = self.insert_with(values, relation_oid(index));
+        let inserted = self.insert_with(values, relation_oid(self.schema, index));
         if !inserted {
             // What stands in the table is taken back, by a later command than the one that put it there.
             let writer = self.writer();
@@ -366,12 +384,13 @@ impl Table {
     }
 
     fn writer(&self) -> &Writer {
+        let Some(workspace) = &self.workspace else { raise(Failure::internal("a table was opened to be read only")) };
         // SAFETY: as the executor prepares a table that it writes to; no range table stands behind it.
         self.writer.get_or_init(|| unsafe {
             let row = new_row(self.relation);
             let info = pg_sys::palloc0(size_of::<pg_sys::ResultRelInfo>()).cast::<pg_sys::ResultRelInfo>();
             pg_sys::InitResultRelInfo(info, self.relation, 0, null_mut(), 0);
-            Writer { row, info, estate: pg_sys::CreateExecutorState(), indexes_open: Cell::new(false) }
+            Writer { row, info, workspace: Rc::clone(workspace), indexes_open: Cell::new(false) }
         })
     }
 }
@@ -388,7 +407,6 @@ impl Drop for Table {
                     pg_sys::ExecCloseIndices(writer.info);
                 }
                 pg_sys::ExecDropSingleTupleTableSlot(writer.row);
-                pg_sys::FreeExecutorState(writer.estate);
             }
             pg_sys::ExecDropSingleTupleTableSlot(self.current);
             pg_sys::table_close(self.relation, pg_sys::NoLock as i32);
@@ -441,7 +459,7 @@ impl Writer {
         }
         // What a CHECK calls must not find what the caller put into its search path: it runs as the extension's owner.
         let _path = ((*constraints).num_check > 0).then(PinnedSearchPath::new);
-        pg_sys::ExecConstraints(self.info, slot, self.estate);
+        pg_sys::ExecConstraints(self.info, slot, self.workspace.estate());
     }
 
     /// Makes the index entries of the row that was just written; false where its key in `arbiter` was taken.
@@ -462,16 +480,16 @@ impl Writer {
         let infos = std::slice::from_raw_parts((*self.info).ri_IndexRelationInfo, (*self.info).ri_NumIndices as usize);
         let computes = infos.iter().any(|info| !(**info).ii_Expressions.is_null() || !(**info).ii_Predicate.is_null());
         let _path = computes.then(PinnedSearchPath::new);
-        let asks = arbiter != Oid::INVALID;
+        let (estate, asks) = (self.workspace.estate(), arbiter != Oid::INVALID);
         let arbiters = if asks { pg_sys::lappend_oid(null_mut(), arbiter) } else { null_mut() };
         let mut taken = false;
         (*slot).tts_tableOid = (*relation).rd_id;
         #[cfg(feature = "pg15")]
-        pg_sys::ExecInsertIndexTuples(self.info, slot, self.estate, update, asks, &mut taken, arbiters);
+        pg_sys::ExecInsertIndexTuples(self.info, slot, estate, update, asks, &mut taken, arbiters);
         #[cfg(not(feature = "pg15"))]
-        pg_sys::ExecInsertIndexTuples(self.info, slot, self.estate, update, asks, &mut taken, arbiters, false);
+        pg_sys::ExecInsertIndexTuples(self.info, slot, estate, update, asks, &mut taken, arbiters, false);
         // Expressions were computed in a memory context of their own, which nobody else empties.
-        pg_sys::MemoryContextReset((*(*self.estate).es_per_tuple_exprcontext).ecxt_per_tuple_memory);
+        pg_sys::MemoryContextReset((*(*estate).es_per_tuple_exprcontext).ecxt_per_tuple_memory);
         !taken
     }
 }
@@ -492,7 +510,7 @@ impl<'t> Index<'t> {
 
     /// SAFETY: the snapshot outlives the scan.
     unsafe fn with(table: &'t Table, name: &CStr, snapshot: pg_sys::Snapshot) -> Index<'t> {
-        let relation = pg_sys::index_open(relation_oid(name), pg_sys::AccessShareLock as i32);
+        let relation = pg_sys::index_open(relation_oid(table.schema, name), pg_sys::AccessShareLock as i32);
         let columns = i32::from((*(*relation).rd_index).indnkeyatts);
         #[cfg(not(feature = "pg18"))]
         let scan = pg_sys::index_beginscan(table.relation, relation, snapshot, columns, 0);
@@ -532,6 +550,20 @@ impl<'t> Index<'t> {
         unsafe { pg_sys::index_getnext_slot(self.scan, forward, self.table.current) }
     }
 
+    /// Whether anything stands in the table for these values, that of transactions which are still open included. No snapshot of
+    /// what is committed can show that; a scan with a dirty one can. There is no current row after it.
+    pub fn is_taken(&mut self, conditions: &[Condition]) -> bool {
+        let mut dirty = dirty_snapshot();
+        // SAFETY: the dirty snapshot outlives its use: the next search begins with the scan's own again.
+        unsafe {
+            let own = std::mem::replace(&mut (*self.scan).xs_snapshot, &mut dirty);
+            let taken = self.find(conditions);
+            pg_sys::ExecClearTuple(self.table.current);
+            (*self.scan).xs_snapshot = own;
+            taken
+        }
+    }
+
     /// Finds one row.
     pub fn find(&mut self, conditions: &[Condition]) -> bool {
         self.seek(conditions);
@@ -551,11 +583,11 @@ impl Drop for Index<'_> {
     }
 }
 
-/// Whether the table has a row of this key that a transaction which is still open has written or is changing. No snapshot can show
-/// that; a scan with a dirty one notes it.
+/// Whether the table has a row of this key that a transaction which is still open has written or is changing: a scan with a dirty
+/// snapshot notes it.
 pub fn is_in_hand(table: &Table, index: &CStr, conditions: &[Condition]) -> bool {
-    let mut dirty = pg_sys::SnapshotData { snapshot_type: pg_sys::SnapshotType::SNAPSHOT_DIRTY, ..Default::default() };
-    // SAFETY: what InitDirtySnapshot does; the snapshot outlives the scan, which is dropped first.
+    let mut dirty = dirty_snapshot();
+    // SAFETY: the snapshot outlives the scan, which is dropped first.
     unsafe {
         let mut scan = Index::with(table, index, &mut dirty);
         scan.seek(conditions);
@@ -569,18 +601,22 @@ pub fn is_in_hand(table: &Table, index: &CStr, conditions: &[Condition]) -> bool
     false
 }
 
+/// What InitDirtySnapshot does.
+fn dirty_snapshot() -> pg_sys::SnapshotData {
+    pg_sys::SnapshotData { snapshot_type: pg_sys::SnapshotType::SNAPSHOT_DIRTY, ..Default::default() }
+}
+
 /// The next number of a sequence of ours.
-pub fn next_of_sequence(name: &CStr) -> i64 {
+pub fn next_of_sequence(schema: Oid, name: &CStr) -> i64 {
     // SAFETY: the argument is the oid of a relation; nextval checks that it is a sequence.
-    let value = unsafe { pgrx::direct_function_call(pg_sys::nextval_oid, &[relation_oid(name).into_datum()]) };
+    let value = unsafe { pgrx::direct_function_call(pg_sys::nextval_oid, &[relation_oid(schema, name).into_datum()]) };
     value.unwrap_or_else(|| raise(Failure::internal("a sequence gave no number")))
 }
 
 /// A relation of the schema `sched`; an internal error where it is missing.
-pub fn relation_oid(name: &CStr) -> Oid {
-    // SAFETY: syscache look-ups inside a transaction.
-    let oid =
-        unsafe { pg_sys::get_relname_relid(name.as_ptr(), pg_sys::get_namespace_oid(c"sched".as_ptr(), false)) };
+fn relation_oid(schema: Oid, name: &CStr) -> Oid {
+    // SAFETY: a syscache look-up inside a transaction.
+    let oid = unsafe { pg_sys::get_relname_relid(name.as_ptr(), schema) };
     if oid == Oid::INVALID {
         raise(Failure::internal(format!("sched.{} is missing", name.to_string_lossy())));
     }
