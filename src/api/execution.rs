@@ -1,22 +1,20 @@
-//! `enqueue`, `try_claim`, `claim`.
+//! `try_claim`, `claim`.
 
 use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
 use pgrx::prelude::*;
-use pgrx::PgSqlErrorCode;
 use scheduler_core::lease::{self, Claim};
 use scheduler_core::Instant;
 
 use crate::convert::{self, required, Zero};
-use crate::dispatch;
 use crate::error::{or_raise, Failure, Outcome};
 use crate::guc;
 use crate::jsonb::Jsonb;
-use crate::store::execution::{self, Batch, Found, Lease, NewExecution, QueueClaim, Terms};
-use crate::store::{as_owner, job, role, session, Ledger};
+use crate::store::execution::{Found, Lease, NewExecution, QueueClaim, Terms};
+use crate::store::{as_owner, job, role, Ledger};
 use crate::text::Text;
 use crate::worker::wake;
 
-use super::internal::{scope_key, uuid_v7};
+use super::internal::scope_key;
 use super::job::at_least_one;
 
 /// An acknowledged claim or finish survives a crash, whatever `synchronous_commit` the client chose.
@@ -127,14 +125,13 @@ struct Wish {
 }
 
 /// An execution as its job would have it; without one the caller owns it.
-fn new_execution<'a>(
+pub fn new_execution<'a>(
     job: Option<&'a job::Job>,
     key: Uuid,
-    names: &'a [String; 3],
+    [job_name, scope_kind, scope_id]: [&'a str; 3],
     plan_time: TimestampWithTimeZone,
     caller: pg_sys::Oid,
 ) -> NewExecution<'a> {
-    let [job_name, scope_kind, scope_id] = names;
     NewExecution {
         key,
         job_name,
@@ -150,62 +147,11 @@ fn new_execution<'a>(
 }
 
 /// The job of this name, if it was defined; `42501` where it is another role's.
-fn usable(job: Option<job::Job>, job_name: &str, caller: pg_sys::Oid) -> Outcome<Option<job::Job>> {
+pub fn usable(job: Option<job::Job>, job_name: &str, caller: pg_sys::Oid) -> Outcome<Option<job::Job>> {
     if job.as_ref().is_some_and(|job| !role::may_act_for(caller, job.owner)) {
         return Err(Failure::not_owner("job", job_name));
     }
     Ok(job)
-}
-
-#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
-fn enqueue(
-    job_name: Option<Text>,
-    payload: default!(Option<Jsonb>, "'{}'"),
-    plan_time: default!(Option<TimestampWithTimeZone>, "NULL"),
-    scope_kind: default!(Option<Text>, "'adhoc'"),
-    scope_id: default!(Option<Text>, "NULL"),
-) -> Uuid {
-    or_raise((|| {
-        let names = [
-            convert::name("job_name", job_name)?,
-            convert::name("scope_kind", scope_kind)?,
-            convert::name("scope_id", Some(scope_id.map_or_else(|| uuid_v7().to_string(), String::from)))?,
-        ];
-        let payload = required("payload", payload)?;
-        let plan_time = convert::optional_instant("plan_time", plan_time)?.unwrap_or_else(convert::now);
-        let caller = role::caller();
-        let [job_name, scope_kind, scope_id] = &names;
-        session(|session| {
-            usable(job::read(session, job_name), job_name, caller)?;
-            let key = scope_key(job_name, scope_kind, scope_id);
-            let plan = convert::timestamp(plan_time);
-            let batch = Batch {
-                key,
-                job_name,
-                scope_kind,
-                scope_id,
-                plan_times: vec![plan],
-                payload,
-                origin: "enqueue",
-                caller,
-                schedule: None,
-            };
-            if let Some(id) = dispatch::insert(session, batch, convert::now()).ids.first() {
-                return Ok(*id);
-            }
-            let Some(known) = execution::by_key(session, key, plan, convert::now()) else {
-                return Err(Failure::new(
-                    PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
-                    "could not serialize access due to concurrent update",
-                    "Another transaction has just enqueued this execution: try the transaction again.",
-                ));
-            };
-            if !role::may_act_for(caller, known.owner) {
-                return Err(Failure::not_owner("an execution of job", job_name));
-            }
-            Ok(known.id)
-        })
-    })())
 }
 
 fn claim_key(
@@ -233,7 +179,7 @@ fn claim_key(
         Found::Known(known) => known,
         Found::InHand => return Ok(None),
         Found::Free => {
-            let new = new_execution(job, key, names, plan, caller);
+            let new = new_execution(job, key, [job_name, scope_kind, scope_id], plan, caller);
             return Ok(ledger.claim_new(&new, terms, now).map(|lease| ("won", lease)));
         }
     };

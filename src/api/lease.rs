@@ -175,7 +175,7 @@ fn finish_success_many(
 }
 
 /// An array without NULLs; `22023`.
-fn all_given<T>(argument: &str, values: Vec<Option<T>>) -> Outcome<Vec<T>> {
+pub fn all_given<T>(argument: &str, values: Vec<Option<T>>) -> Outcome<Vec<T>> {
     values.into_iter().collect::<Option<Vec<T>>>().ok_or_else(|| {
         Failure::invalid(format!("{argument} must not contain NULL"), "Leave out executions that you do not have.")
     })

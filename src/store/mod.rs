@@ -1,6 +1,7 @@
 //! The only place that talks SQL and touches tables. One function = one statement, whose text is in `sql/query/`; what leases do all day
 //! goes row by row as well (`ledger`, `rows`, `table`).
 
+pub mod enqueue;
 pub mod execution;
 pub mod history;
 pub mod ids;
@@ -8,8 +9,9 @@ pub mod job;
 pub mod key_lock;
 pub mod lease;
 pub mod ledger;
+pub mod notify;
 pub mod role;
-mod rows;
+pub mod rows;
 pub mod schedule;
 pub mod schedule_bulk;
 pub mod session;
@@ -17,4 +19,4 @@ mod table;
 pub mod timer;
 
 pub use ledger::Ledger;
-pub use session::{as_owner, session, Session};
+pub use session::{as_owner, session, Owner, Session};

@@ -14,14 +14,16 @@ use scheduler_core::Instant;
 use crate::convert::timestamp;
 use crate::error::{raise, Failure};
 use crate::jsonb::Jsonb;
-use crate::store::execution::{Claimed, Found, Known, Lease, NewExecution, QueueClaim, Terms};
+use crate::store::execution::{Found, Known, Lease, NewExecution, Terms};
 use crate::store::job::Job;
 use crate::store::lease::{Ended, Noted};
 use crate::store::table::{next_of_sequence, Condition, Fate, Index, Layout, Present, Table, Wait, Workspace};
 use crate::store::{ids, role};
 
-mod column;
-use column::{job, ledger, lease, ready};
+pub mod column;
+mod queue;
+
+use column::{job, ledger, lease};
 
 /// The table of leases, opened, and what is committed now.
 pub struct Leases {
@@ -36,6 +38,9 @@ pub struct Rows {
     leases: Leases,
     ledger: Table,
 }
+
+type LedgerRow = [Option<Datum>; column::LEDGER.columns.len()];
+type LeaseRow = [Option<Datum>; column::LEASE.columns.len()];
 
 impl Leases {
     /// `None` where the table is not as this file expects it.
@@ -154,31 +159,13 @@ impl Rows {
 
     /// Inserts an execution together with its first lease; `None` where somebody else was first, without waiting for him.
     pub fn claim_new(&self, new: &NewExecution, terms: &Terms, now: Instant) -> Option<Lease> {
-        let (id, at) = (ids::execution_id(), timestamp(now));
+        let id = ids::execution_id();
         let max_attempts = terms.max_attempts.unwrap_or(new.max_attempts);
         let payload = Jsonb::empty();
-        let mut row = [None; column::LEDGER.columns.len()];
-        for (number, value) in [
-            (ledger::ID, id.into_datum()),
-            (ledger::KEY, new.key.into_datum()),
-            (ledger::JOB_NAME, new.job_name.into_datum()),
-            (ledger::SCOPE_KIND, new.scope_kind.into_datum()),
-            (ledger::SCOPE_ID, new.scope_id.into_datum()),
-            (ledger::PLAN_TIME, new.plan_time.into_datum()),
-            (ledger::QUEUE, new.queue.into_datum()),
-            (ledger::PRIORITY, new.priority.into_datum()),
-            (ledger::PAYLOAD, payload.clone().into_datum()),
-            (ledger::STATUS, "PENDING".into_datum()),
-            (ledger::ATTEMPT, 0.into_datum()),
-            (ledger::MAX_ATTEMPTS, max_attempts.into_datum()),
-            (ledger::ALLOW_STALE_REENTRY, terms.allow_stale_reentry.unwrap_or(new.allow_stale_reentry).into_datum()),
-            (ledger::AWAITED, false.into_datum()),
-            (ledger::ORIGIN, "claim".into_datum()),
-            (ledger::OWNER, new.owner.into_datum()),
-            (ledger::CREATED_AT, at.into_datum()),
-            (ledger::UPDATED_AT, at.into_datum()),
-        ] {
-            row[number - 1] = value;
+        let mut row = new_row(id, new, "claim", payload.clone(), now);
+        row[ledger::MAX_ATTEMPTS - 1] = max_attempts.into_datum();
+        if let Some(allowed) = terms.allow_stale_reentry {
+            row[ledger::ALLOW_STALE_REENTRY - 1] = allowed.into_datum();
         }
         if !self.ledger.insert_unless_taken(&row, c"ledger_key") {
             return None;
@@ -326,95 +313,6 @@ impl Rows {
             awaited_by: entry.get(ledger::SCHEDULE_ID).filter(|_| awaited),
         })
     }
-
-    /// Leases what is claimable in a queue; `None` where there is more to a claim than to take what is ready: a stale run, a retry
-    /// that is due.
-    pub fn claim(&self, wanted: &QueueClaim, now: Instant) -> Option<Vec<Claimed>> {
-        if self.has_stale_run(now) || self.has_due_retry(now)? {
-            return None;
-        }
-        let jobs = Table::open(self.leases.schema, &column::JOB)?;
-        let taken = self.take_ready(wanted)?;
-        let mut job_by_name = self.scan(&jobs, c"job_pkey");
-        let mut entries = self.scan(&self.ledger, c"ledger_pkey");
-        let entry = &self.ledger;
-        let mut timeouts: Vec<(String, Interval)> = Vec::new();
-        let (mut rows, mut claimed) = (Vec::with_capacity(taken.len()), Vec::with_capacity(taken.len()));
-        for id in taken {
-            if !entries.find(&[Condition::equal(pg_sys::F_UUID_EQ, id)]) {
-                raise(Failure::internal("an execution is claimable that does not exist"));
-            }
-            let job_name: String = entry.must(ledger::JOB_NAME);
-            let known = timeouts.iter().find(|known| known.0 == job_name).map(|known| known.1);
-            let timeout = match wanted.stale_timeout.or(known) {
-                Some(timeout) => timeout,
-                None => {
-                    let defined = job_by_name.find(&[Condition::equal(pg_sys::F_TEXTEQ, job_name.as_str())]);
-                    let timeout = if defined { jobs.get(job::STALE_TIMEOUT) } else { None };
-                    let timeout = timeout.unwrap_or(wanted.default_stale_timeout);
-                    timeouts.push((job_name.clone(), timeout));
-                    timeout
-                }
-            };
-            let attempt = entry.must::<i32>(ledger::ATTEMPT).saturating_add(1);
-            let grant = Grant::new(self.leases.schema, id, attempt, entry.must(ledger::OWNER), timeout, now);
-            rows.push(grant.row(&wanted.runner_id, now).to_vec());
-            claimed.push(Claimed {
-                execution_id: id,
-                lease_token: grant.lease_token,
-                fence: grant.fence,
-                attempt,
-                job_name,
-                scope_kind: entry.must(ledger::SCOPE_KIND),
-                scope_id: entry.must(ledger::SCOPE_ID),
-                plan_time: entry.must(ledger::PLAN_TIME),
-                payload: entry.must(ledger::PAYLOAD),
-                stale_after: grant.stale_after,
-            });
-        }
-        self.leases.lease.insert_all(&rows);
-        Some(claimed)
-    }
-
-    /// Whether there is a lease that ran out. (`sweep_at` is a lower bound of `stale_after`.)
-    fn has_stale_run(&self, now: Instant) -> bool {
-        let mut leases = self.scan(&self.leases.lease, c"lease_sweep_at");
-        leases.seek(&[Condition::at_most(pg_sys::F_TIMESTAMPTZ_LE, timestamp(now))]);
-        while leases.next() {
-            if is_due(self.leases.lease.must(lease::STALE_AFTER), now) {
-                return true;
-            }
-        }
-        false
-    }
-
-    /// Whether there is a retry whose time has come; `None` where its table is not as expected.
-    fn has_due_retry(&self, now: Instant) -> Option<bool> {
-        let retries = Table::open(self.leases.schema, &column::RETRY)?;
-        let due = Condition::at_most(pg_sys::F_TIMESTAMPTZ_LE, timestamp(now));
-        let found = self.scan(&retries, c"retry_pkey").find(&[due]);
-        Some(found)
-    }
-
-    /// Takes executions out of `ready`, in the order of claiming, and skips those that others have in hand; their ids.
-    fn take_ready(&self, wanted: &QueueClaim) -> Option<Vec<Uuid>> {
-        let waiting = Table::open_to_write(self.leases.schema, &column::READY, &self.leases.workspace)?;
-        let mut order = self.scan(&waiting, c"ready_order");
-        order.seek(&[Condition::equal(pg_sys::F_TEXTEQ, wanted.queue.as_str())]);
-        let limit = usize::try_from(wanted.limit).unwrap_or(usize::MAX);
-        let (mut taken, mut asked) = (Vec::new(), None);
-        while taken.len() < limit && order.next() {
-            pgrx::check_for_interrupts!();
-            let owner: Oid = waiting.must(ready::OWNER);
-            if asked.is_none_or(|(known, _)| known != owner) {
-                asked = Some((owner, role::may_act_for(wanted.caller, owner)));
-            }
-            if asked.is_some_and(|(_, may)| may) && waiting.delete(Wait::Skip) == Fate::Done {
-                taken.push(waiting.must(ready::EXECUTION_ID));
-            }
-        }
-        Some(taken)
-    }
 }
 
 /// A lease that is being given.
@@ -441,7 +339,7 @@ impl Grant {
         }
     }
 
-    fn row(&self, runner_id: &str, now: Instant) -> [Option<Datum>; column::LEASE.columns.len()] {
+    fn row(&self, runner_id: &str, now: Instant) -> LeaseRow {
         let (at, stale_after) = (timestamp(now).into_datum(), self.stale_after.into_datum());
         let mut row = [None; column::LEASE.columns.len()];
         for (number, value) in [
@@ -474,6 +372,35 @@ impl Grant {
             payload,
         }
     }
+}
+
+/// A row of the ledger that nobody has claimed yet.
+fn new_row(id: Uuid, new: &NewExecution, origin: &str, payload: Jsonb, now: Instant) -> LedgerRow {
+    let at = timestamp(now).into_datum();
+    let mut row = [None; column::LEDGER.columns.len()];
+    for (number, value) in [
+        (ledger::ID, id.into_datum()),
+        (ledger::KEY, new.key.into_datum()),
+        (ledger::JOB_NAME, new.job_name.into_datum()),
+        (ledger::SCOPE_KIND, new.scope_kind.into_datum()),
+        (ledger::SCOPE_ID, new.scope_id.into_datum()),
+        (ledger::PLAN_TIME, new.plan_time.into_datum()),
+        (ledger::QUEUE, new.queue.into_datum()),
+        (ledger::PRIORITY, new.priority.into_datum()),
+        (ledger::PAYLOAD, payload.into_datum()),
+        (ledger::STATUS, "PENDING".into_datum()),
+        (ledger::ATTEMPT, 0.into_datum()),
+        (ledger::MAX_ATTEMPTS, new.max_attempts.into_datum()),
+        (ledger::ALLOW_STALE_REENTRY, new.allow_stale_reentry.into_datum()),
+        (ledger::AWAITED, false.into_datum()),
+        (ledger::ORIGIN, origin.into_datum()),
+        (ledger::OWNER, new.owner.into_datum()),
+        (ledger::CREATED_AT, at),
+        (ledger::UPDATED_AT, at),
+    ] {
+        row[number - 1] = value;
+    }
+    row
 }
 
 fn is_due(time: TimestampWithTimeZone, now: Instant) -> bool {

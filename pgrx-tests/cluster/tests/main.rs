@@ -15,6 +15,7 @@ mod isolation;
 mod lease_contention;
 mod lease_crash;
 mod lease_frozen;
+mod lease_rows;
 mod lease_tables;
 mod readme;
 mod worker;

@@ -10,7 +10,7 @@ use super::Layout;
 macro_rules! layout {
     ($table:ident, $name:ident = $text:literal { $($column:ident: $type:ident,)* }) => {
         /// The table.
-        pub const $table: Layout = Layout { name: $text, columns: &[$($type),*] };
+        pub const $table: Layout = Layout { name: $text, columns: &[$($type),*], names: &[$(stringify!($column)),*] };
         /// Its columns.
         pub mod $name {
             #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
