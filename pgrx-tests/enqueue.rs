@@ -3,10 +3,11 @@
 use pgrx::prelude::*;
 
 #[pg_schema]
+#[allow(clippy::unwrap_used, reason = "test code")]
 mod tests {
     use pgrx::prelude::*;
 
-    use crate::test_support::{check, refused, run, sql};
+    use crate::test_support::{attempt, check, refused, run, sql};
 
     const STORED: &str = "SELECT string_agg(payload::text, ' ' ORDER BY payload::text), count(DISTINCT scope_id), min(queue), min(priority),
                min(max_attempts), min(status), min(origin), bool_and(plan_time = '2026-01-01') FROM sched.execution";
@@ -29,7 +30,12 @@ mod tests {
                 &format!("SELECT (s).* FROM ({STORED} WHERE payload IN ('1', '250')) AS s (a, b, c, d, e, f, g, h)"),
                 "1 250|2|e|2|4|PENDING|enqueue|t",
             );
-            check("SELECT count(*), count(DISTINCT fence), bool_and(attempt = 1) FROM sched.claim('e', 300)", "250|250|t");
+            // Claimed in the order in which they were given, as their plan times are equal.
+            check(
+                "SELECT count(*), count(DISTINCT fence), bool_and(attempt = 1), bool_and(payload = to_jsonb(n))
+                   FROM sched.claim('e', 300) WITH ORDINALITY AS c (id, token, fence, attempt, a, b, d, f, payload, g, n)",
+                "250|250|t|t",
+            );
             run(&["DROP TABLE enqueued"]);
         }
         check("SELECT count(*) FROM sched.enqueue_many('e/job', '{}')", "0");
@@ -38,7 +44,7 @@ mod tests {
     #[pg_test]
     fn what_enqueue_does_it_does_for_each() {
         // Without a job: queue default, owned by the caller.
-        run(&["SELECT sched.enqueue_many('e/undefined', '{1,1}'), sched.enqueue('e/undefined', '1')"]);
+        run(&["SELECT sched.enqueue_many('e/undefined', '{1,1}')", "SELECT sched.enqueue('e/undefined', '1')"]);
         check(
             "SELECT scope_kind, queue, max_attempts, allow_stale_reentry, payload, count(DISTINCT scope_id),
                     bool_and(abs(extract(epoch FROM clock_timestamp() - plan_time)) < 60) FROM sched.execution GROUP BY 1, 2, 3, 4, 5",
@@ -56,9 +62,14 @@ mod tests {
         run(&["SELECT sched.define_job('e/told', 'notify', 'e_channel')", "SELECT sched.enqueue_many('e/told', '{1,2}')"]);
         check("SELECT status, attempt, count(*) FROM sched.execution WHERE job_name = 'e/told' GROUP BY 1, 2", "SUCCESS|1|2");
         // Whoever enqueues for another role's job writes nothing.
-        run(&["CREATE ROLE e_stranger", "SELECT sched.grant_use('e_stranger')", "SET LOCAL ROLE e_stranger"]);
-        refused("SELECT sched.enqueue_many('e/told', '{1}')", "42501");
-        refused("SELECT sched.enqueue_many('e/same', '{1}', '{2026-01-01}', 'k', '{i}')", "42501");
+        run(&["CREATE ROLE e_stranger", "SELECT sched.grant_use('e_stranger')"]);
+        attempt("SELECT 1");
+        run(&["SET LOCAL ROLE e_stranger"]);
+        let of_anothers_job = attempt("SELECT sched.enqueue_many('e/told', '{1}')");
+        let anothers = attempt("SELECT sched.enqueue_many('e/same', '{1,2}', '{2026-01-03,2026-01-01}', 'k', '{i,i}')");
+        run(&["RESET ROLE"]);
+        assert_eq!([of_anothers_job, anothers].map(|refusal| refusal.unwrap().sqlstate), ["42501", "42501"]);
+        check("SELECT count(*) FROM sched.execution WHERE plan_time = '2026-01-03' OR payload = '1' AND job_name = 'e/told'", "1");
     }
 
     #[pg_test]

@@ -8,7 +8,7 @@ use crate::arguments;
 use crate::convert::timestamp;
 use crate::jsonb::Jsonb;
 use crate::statement;
-use crate::store::Session;
+use crate::store::{ids, Session};
 
 /// Executions of one job and kind of scope.
 pub struct Many<'a> {
@@ -48,7 +48,8 @@ pub fn insert(session: &Session, many: &Many, now: Instant) -> News {
             TIMESTAMPTZARRAYOID,
             JSONBARRAYOID,
             REGROLEOID,
-            TIMESTAMPTZOID
+            TIMESTAMPTZOID,
+            UUIDARRAYOID
         )
     );
     let rows = EXECUTIONS_ENQUEUE.run(
@@ -61,7 +62,8 @@ pub fn insert(session: &Session, many: &Many, now: Instant) -> News {
             many.plan_times.clone(),
             many.payloads.clone(),
             many.caller,
-            timestamp(now)
+            timestamp(now),
+            many.keys.iter().map(|_| ids::execution_id()).collect::<Vec<_>>()
         ],
     );
     rows.first().map_or(News::default(), |row| News {

@@ -209,5 +209,5 @@ unsafe fn has_surprises(relation: pg_sys::Relation) -> bool {
     #[cfg(feature = "pg18")]
     let generated =
         !constraints.is_null() && ((*constraints).has_generated_stored || (*constraints).has_generated_virtual);
-    generated || !(*relation).trigdesc.is_null() || (*(*relation).rd_rel).relhasrules
+    generated || !(*relation).trigdesc.is_null() || !(*relation).rd_rules.is_null()
 }
