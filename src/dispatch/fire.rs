@@ -49,7 +49,8 @@ pub fn fire_due(session: &Session, after: Instant, now: Instant, limit: i64) -> 
             let batch = Batch::pick(session, after, now, limit);
             batch.settle(session);
             let mut work = |timers: &[NewTimer]| fire(session, timers, now);
-            let fired = halved(&batch.moves, &mut work, &mut |timer, failure| failed(session, &batch, timer, &failure, now));
+            let fired =
+                halved(&batch.moves, &mut work, &mut |timer, failure| failed(session, &batch, timer, &failure, now));
             (batch, fired)
         }
     };

@@ -81,7 +81,11 @@ pub fn sweep_stale(session: &Session, job_name: Option<&str>, now: Instant, limi
         .collect();
     let mut end = |runs: &[(Uuid, End)]| {
         let runs = runs.to_vec();
-        end_runs(session, EndedRuns { runs, error_code: "stale_timeout", error_msg: "lease expired without heartbeat" }, now)
+        end_runs(
+            session,
+            EndedRuns { runs, error_code: "stale_timeout", error_msg: "lease expired without heartbeat" },
+            now,
+        )
     };
     // One that cannot be ended (somebody put a constraint on the ledger) keeps no other waiting.
     let mut failed = |(execution_id, _): &(Uuid, End), failure: Failure| {
@@ -102,10 +106,4 @@ pub fn promote_retries(session: &Session, now: Instant, limit: i64, caller: Oid)
         super::notify(session, queues);
     }
     count
-}
-
-/// The same for a claim of one queue: no more than it can take, and only what its caller may have, for its transaction may
-/// stay open. Nobody needs to be told: it takes them itself.
-pub fn promote_retries_of(session: &Session, now: Instant, queue: &str, limit: i64, caller: Oid) {
-    leases::promote_retries_of(session, now, queue, limit, caller);
 }

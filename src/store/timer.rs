@@ -11,9 +11,10 @@ use crate::arguments;
 use crate::convert::{self, timestamp};
 use crate::error::{or_raise, raise, Failure};
 use crate::statement;
-use crate::store::id;
-use crate::store::key_lock::{KeyState, Keys};
+use crate::store::ids;
+use crate::store::key_lock::{self, LedgerKeys};
 use crate::store::session::{List, Row};
+use crate::store::table::KeyState;
 use crate::store::Session;
 
 /// The changes of one schedule that nobody has applied yet.
@@ -385,7 +386,7 @@ pub fn fire(session: &Session, timers: &[NewTimer], now: Instant, postponed_unti
         return Fired::default();
     }
     let runs = columns.run.iter().flatten().count();
-    let mut ids = id::many(runs, now).into_iter();
+    let mut ids = ids::execution_ids(runs, now).into_iter();
     columns.run_id = columns.run.iter().map(|run| run.and_then(|_| ids.next())).collect();
     let rows = TIMERS_FIRE.run(
         session,
@@ -429,7 +430,8 @@ struct Split {
 }
 
 fn split(timers: &[NewTimer]) -> Split {
-    let mut keys = Keys::open();
+    let ledger = key_lock::ledger();
+    let mut keys = LedgerKeys::open(&ledger);
     let (mut columns, mut postponed, mut shared) = (Columns::default(), Vec::new(), false);
     let mut free = Vec::new();
     let mut listed = HashSet::new();
@@ -464,7 +466,8 @@ fn postpone(session: &Session, schedule_ids: Vec<i64>, until: Instant) {
 /// Parks these schedules, each with its reason.
 pub fn park(session: &Session, parked: &[(i64, Failure)]) {
     statement!(TIMERS_PARK = "timers_park"(INT8ARRAYOID, TEXTARRAYOID));
-    let (schedule_ids, reasons): (Vec<i64>, Vec<&str>) = parked.iter().map(|(id, why)| (*id, why.message.as_str())).unzip();
+    let (schedule_ids, reasons): (Vec<i64>, Vec<&str>) =
+        parked.iter().map(|(id, why)| (*id, why.message.as_str())).unzip();
     TIMERS_PARK.run(session, arguments![schedule_ids, reasons]);
 }
 
@@ -497,12 +500,7 @@ pub struct Deadlines {
 
 /// When each step has something to do next, as far as is known: fires after `looked_until`, changes after `changes_after`; and
 /// whether a timer is still due that was so when those between `looked_from` and `looked_until` were picked.
-pub fn next_deadlines(
-    session: &Session,
-    looked_from: Instant,
-    looked_until: Instant,
-    changes_after: i64,
-) -> Deadlines {
+pub fn next_deadlines(session: &Session, looked_from: Instant, looked_until: Instant, changes_after: i64) -> Deadlines {
     statement!(NEXT_DEADLINES = "next_deadlines"(TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID));
     let arguments = arguments![timestamp(looked_from), timestamp(looked_until), changes_after];
     NEXT_DEADLINES.run(session, arguments).first().map_or(Deadlines::default(), |row| Deadlines {

@@ -21,9 +21,7 @@ const STEPS: [(&CStr, fn(&Tick) -> Option<Instant>, Work); 4] = [
     (
         c"applying changed schedules",
         |tick| tick.deadlines.change,
-        |tick, session| {
-            dispatch::apply_changes(session, convert::now(), guc::batch_size(), &mut tick.changes_after)
-        },
+        |tick, session| dispatch::apply_changes(session, convert::now(), guc::batch_size(), &mut tick.changes_after),
     ),
     (
         c"ending stale leases",
@@ -38,11 +36,7 @@ const STEPS: [(&CStr, fn(&Tick) -> Option<Instant>, Work); 4] = [
             usize::try_from(count).unwrap_or(0)
         },
     ),
-    (
-        c"forgetting old executions",
-        |tick| Some(tick.pruner.next_step()),
-        |tick, session| tick.pruner.step(session),
-    ),
+    (c"forgetting old executions", |tick| Some(tick.pruner.next_step()), |tick, session| tick.pruner.step(session)),
 ];
 
 type Work = fn(&mut Tick, &Session) -> usize;

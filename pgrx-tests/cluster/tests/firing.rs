@@ -196,8 +196,10 @@ fn a_backlog_delays_nothing_that_is_due_now() {
         &[&MISSED],
     )
     .unwrap();
-    db.batch_execute("select sched.dispatch_due(1); select sched.create_schedule('now', 'every 100 milliseconds', 'job')")
-        .unwrap();
+    db.batch_execute(
+        "select sched.dispatch_due(1); select sched.create_schedule('now', 'every 100 milliseconds', 'job')",
+    )
+    .unwrap();
     wait_for(
         &mut db,
         "select count(*) = 20000 from sched.timer where fire_at < clock_timestamp() - interval '1 second'",
