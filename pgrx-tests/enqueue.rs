@@ -25,7 +25,10 @@ mod tests {
                         ARRAY(SELECT timestamptz '2026-01-01' FROM generate_series(1, 250)), scope_ids => {scope_ids}) AS id"
                 ),
             ]);
-            check("SELECT count(*) FROM enqueued q JOIN sched.execution e USING (id) WHERE e.payload = to_jsonb(q.n)", "250");
+            check(
+                "SELECT count(*) FROM enqueued q JOIN sched.execution e USING (id) WHERE e.payload = to_jsonb(q.n)",
+                "250",
+            );
             check(
                 &format!("SELECT (s).* FROM ({STORED} WHERE payload IN ('1', '250')) AS s (a, b, c, d, e, f, g, h)"),
                 "1 250|2|e|2|4|PENDING|enqueue|t",
@@ -51,16 +54,29 @@ mod tests {
             "adhoc|default|1|t|1|3|t",
         );
         // The same key twice, within one call and across calls, is the same execution; the first payload stays.
-        let ids = sql("SELECT sched.enqueue_many('e/same', '{1,2,3}', '{2026-01-01,2026-01-01,2026-01-02}', 'k', '{i,i,i}')");
+        let ids =
+            sql("SELECT sched.enqueue_many('e/same', '{1,2,3}', '{2026-01-01,2026-01-01,2026-01-02}', 'k', '{i,i,i}')");
         let ids: Vec<&str> = ids.lines().collect();
         assert_eq!((ids.len(), ids[0] == ids[1], ids[1] == ids[2]), (3, true, false), "{ids:?}");
-        check("SELECT sched.enqueue_many('e/same', '{4,5}', '{2026-01-02,2026-01-01}', 'k', '{i,i}')", &format!("{}\n{}", ids[2], ids[0]));
+        check(
+            "SELECT sched.enqueue_many('e/same', '{4,5}', '{2026-01-02,2026-01-01}', 'k', '{i,i}')",
+            &format!("{}\n{}", ids[2], ids[0]),
+        );
         check("SELECT sched.enqueue('e/same', '6', '2026-01-01', 'k', 'i')", ids[0]);
-        check("SELECT string_agg(payload::text, ' ' ORDER BY plan_time) FROM sched.execution WHERE job_name = 'e/same'", "1 3");
+        check(
+            "SELECT string_agg(payload::text, ' ' ORDER BY plan_time) FROM sched.execution WHERE job_name = 'e/same'",
+            "1 3",
+        );
         check("SELECT count(*) FROM sched.ready r JOIN sched.ledger e ON e.id = r.execution_id WHERE e.job_name = 'e/same'", "2");
         // A job that nobody claims is done at once.
-        run(&["SELECT sched.define_job('e/told', 'notify', 'e_channel')", "SELECT sched.enqueue_many('e/told', '{1,2}')"]);
-        check("SELECT status, attempt, count(*) FROM sched.execution WHERE job_name = 'e/told' GROUP BY 1, 2", "SUCCESS|1|2");
+        run(&[
+            "SELECT sched.define_job('e/told', 'notify', 'e_channel')",
+            "SELECT sched.enqueue_many('e/told', '{1,2}')",
+        ]);
+        check(
+            "SELECT status, attempt, count(*) FROM sched.execution WHERE job_name = 'e/told' GROUP BY 1, 2",
+            "SUCCESS|1|2",
+        );
         // Whoever enqueues for another role's job writes nothing.
         run(&["CREATE ROLE e_stranger", "SELECT sched.grant_use('e_stranger')"]);
         attempt("SELECT 1");

@@ -20,7 +20,8 @@ mod tests {
     fn the_layouts_are_those_of_the_catalog() {
         for layout in [column::LEDGER, column::LEASE, column::READY, column::RETRY, column::JOB] {
             let columns = layout.names.iter().zip(layout.columns);
-            let known: Vec<String> = columns.map(|(name, oid)| format!("{}|{}", name.to_lowercase(), oid.to_u32())).collect();
+            let known: Vec<String> =
+                columns.map(|(name, oid)| format!("{}|{}", name.to_lowercase(), oid.to_u32())).collect();
             let table = layout.name.to_str().unwrap();
             check(
                 &format!("SELECT attname, atttypid::bigint FROM pg_attribute WHERE attrelid = 'sched.{table}'::regclass AND attnum > 0 ORDER BY attnum"),
@@ -32,7 +33,10 @@ mod tests {
 
     /// What a life of leases leaves behind, and what its functions answered; ids and times left out.
     fn life() -> String {
-        run(&["DROP TABLE IF EXISTS held, taken", "TRUNCATE sched.ledger, sched.ready, sched.retry, sched.lease, sched.awaited"]);
+        run(&[
+            "DROP TABLE IF EXISTS held, taken",
+            "TRUNCATE sched.ledger, sched.ready, sched.retry, sched.lease, sched.awaited",
+        ]);
         let mut said = vec![
             sql("SELECT outcome, attempt, max_attempts, payload FROM sched.try_claim('r/job', '2026-01-01', max_attempts => 3)"),
             sql("SELECT outcome, attempt FROM sched.try_claim('r/job', '2026-01-01')"),
@@ -76,7 +80,9 @@ mod tests {
             run(&[&format!("DROP TRIGGER r_note ON sched.{table}")]);
         }
         // The statement says the same by an insert and a delete for each row of ready; its trigger alone is no matter of the ledger.
-        run(&["CREATE TRIGGER r_note AFTER INSERT OR DELETE ON sched.ready FOR EACH ROW EXECUTE FUNCTION public.r_note()"]);
+        run(&[
+            "CREATE TRIGGER r_note AFTER INSERT OR DELETE ON sched.ready FOR EACH ROW EXECUTE FUNCTION public.r_note()",
+        ]);
         assert_eq!(life(), expected, "with a trigger on ready");
         run(&["DROP TRIGGER r_note ON sched.ready"]);
         check(
@@ -137,7 +143,11 @@ mod tests {
         // Another index that is unique is no matter of who was first: the error is that of an insert.
         fails("SELECT sched.try_claim('r/index', '2026-01-02', scope_id => '1')", "23505");
         run(&["SELECT sched.finish_success(execution_id, lease_token) FROM sched.lease"]);
-        run(&["SET LOCAL enable_seqscan = off", "SET LOCAL enable_bitmapscan = off", "SET LOCAL search_path = pg_catalog, pg_temp"]);
+        run(&[
+            "SET LOCAL enable_seqscan = off",
+            "SET LOCAL enable_bitmapscan = off",
+            "SET LOCAL search_path = pg_catalog, pg_temp",
+        ]);
         check("SELECT count(*) FROM sched.ledger WHERE status = 'SUCCESS'", "50");
         check("SELECT count(*) FROM sched.ledger WHERE status = 'PENDING'", "0");
         check("SELECT scope_id FROM sched.ledger WHERE public.r_path(scope_id) = '7 pg_catalog, pg_temp' AND origin = 'claim'", "7");

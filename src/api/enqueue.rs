@@ -75,12 +75,7 @@ fn enqueue(
 }
 
 /// Puts executions into their job's queue whose keys are new for certain, and says so; `None` where a statement has to do it.
-fn enqueue_new(
-    owner: &Owner,
-    ledger: &Ledger,
-    job_name: &str,
-    new: Vec<(NewExecution, Jsonb)>,
-) -> Option<Vec<Uuid>> {
+fn enqueue_new(owner: &Owner, ledger: &Ledger, job_name: &str, new: Vec<(NewExecution, Jsonb)>) -> Option<Vec<Uuid>> {
     let queue = new.first().map(|(new, _)| new.queue.to_owned());
     let ids = ledger.enqueue(job_name, new, convert::now())?;
     if let Some(queue) = queue {

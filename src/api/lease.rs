@@ -54,9 +54,8 @@ fn heartbeat(
         let (id, token) = held(execution_id, lease_token)?;
         let timeout = convert::optional_duration("stale_timeout", stale_timeout, Zero::Refused)?;
         let (caller, now) = (role::caller(), convert::now());
-        let beaten = as_owner(|owner| {
-            ledger::heartbeat(owner, id, token, timeout.map(convert::interval), progress, now)
-        });
+        let beaten =
+            as_owner(|owner| ledger::heartbeat(owner, id, token, timeout.map(convert::interval), progress, now));
         let (owner, cancel_requested) = beaten.ok_or_else(lease_lost)?;
         check_owner(caller, owner, id)?;
         if let Some(stale_after) = timeout.and_then(|timeout| now.checked_add_micros(timeout)) {

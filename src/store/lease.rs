@@ -186,12 +186,7 @@ pub struct Noted {
 }
 
 /// Ends runs as SUCCESS; those that did not end and those that are awaited.
-pub fn finish_success_many(
-    session: &Session,
-    runs: &[(Uuid, Uuid)],
-    now: Instant,
-    caller: Oid,
-) -> Vec<Noted> {
+pub fn finish_success_many(session: &Session, runs: &[(Uuid, Uuid)], now: Instant, caller: Oid) -> Vec<Noted> {
     statement!(FINISH_SUCCESS_MANY = "finish_success_many"(UUIDARRAYOID, UUIDARRAYOID, TIMESTAMPTZOID, OIDOID));
     let (execution_ids, lease_tokens): (Vec<Uuid>, Vec<Uuid>) = runs.iter().copied().unzip();
     let rows = FINISH_SUCCESS_MANY.run(session, arguments![execution_ids, lease_tokens, timestamp(now), caller]);

@@ -96,9 +96,7 @@ impl<'o> Ledger<'o> {
     ) -> Option<Ended> {
         match &self.rows {
             Some(rows) => rows.finish_success(execution_id, lease_token, rows_affected, result, now),
-            None => {
-                lease::finish_success(self.owner.session(), execution_id, lease_token, rows_affected, result, now)
-            }
+            None => lease::finish_success(self.owner.session(), execution_id, lease_token, rows_affected, result, now),
         }
     }
 

@@ -23,7 +23,7 @@ use crate::store::{ids, role};
 pub mod column;
 mod queue;
 
-use column::{job, ledger, lease};
+use column::{job, lease, ledger};
 
 /// The table of leases, opened, and what is committed now.
 pub struct Leases {
@@ -199,10 +199,8 @@ impl Rows {
         loop {
             let stored = (entry.must::<i32>(ledger::MAX_ATTEMPTS), entry.must::<bool>(ledger::ALLOW_STALE_REENTRY));
             let wanted = (terms.max_attempts.unwrap_or(stored.0), terms.allow_stale_reentry.unwrap_or(stored.1));
-            let changes = [
-                (ledger::MAX_ATTEMPTS, wanted.0.into_datum()),
-                (ledger::ALLOW_STALE_REENTRY, wanted.1.into_datum()),
-            ];
+            let changes =
+                [(ledger::MAX_ATTEMPTS, wanted.0.into_datum()), (ledger::ALLOW_STALE_REENTRY, wanted.1.into_datum())];
             if stored == wanted || entry.update(&changes, Wait::Block) != Fate::Changed {
                 return Some(grant.lease(wanted.0, entry.must(ledger::PAYLOAD)));
             }
@@ -308,10 +306,7 @@ impl Rows {
             }
         }
         let awaited: bool = entry.must(ledger::AWAITED);
-        Some(Ended {
-            owner: entry.must(ledger::OWNER),
-            awaited_by: entry.get(ledger::SCHEDULE_ID).filter(|_| awaited),
-        })
+        Some(Ended { owner: entry.must(ledger::OWNER), awaited_by: entry.get(ledger::SCHEDULE_ID).filter(|_| awaited) })
     }
 }
 

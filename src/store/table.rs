@@ -145,7 +145,6 @@ impl Table {
         };
         (datum, is_null)
     }
-
 }
 
 impl Drop for Table {

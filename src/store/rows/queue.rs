@@ -6,7 +6,7 @@ use pgrx::pg_sys::{self, Oid};
 use pgrx::IntoDatum;
 use scheduler_core::Instant;
 
-use super::column::{self, job, ledger, lease, ready};
+use super::column::{self, job, lease, ledger, ready};
 use super::{is_due, new_row, Grant, Rows};
 use crate::convert::timestamp;
 use crate::error::{raise, Failure};

@@ -133,8 +133,7 @@ impl Table {
         #[cfg(feature = "pg15")]
         let (mut reindex, unchanged) = (false, false);
         #[cfg(not(feature = "pg15"))]
-        let (mut reindex, unchanged) =
-            (pg_sys::TU_UpdateIndexes::TU_None, pg_sys::TU_UpdateIndexes::TU_None);
+        let (mut reindex, unchanged) = (pg_sys::TU_UpdateIndexes::TU_None, pg_sys::TU_UpdateIndexes::TU_None);
         let writer = self.writer();
         // SAFETY: as ExecUpdate does it; the current row is one that was found in this table.
         let result = unsafe {
