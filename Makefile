@@ -2,7 +2,7 @@
 PG ?= 15
 T ?=
 export PG
-export QUICK ONLY ROUNDS REPORT
+export QUICK ONLY ROUNDS REPORT RESUME
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-stop test test-core test-pg test-cluster test-long bench check install clean

@@ -6,6 +6,7 @@ import sys
 import time
 
 OURS = "scheduler"
+SPENT = "this part's minutes were used up (slower machine than it was planned for)"
 
 
 class Unable(Exception):
@@ -17,20 +18,51 @@ class Board:
 
     def __init__(self, rounds: int, path):
         self.rounds, self.path = rounds, path
-        self.cases, self.facts = [], {}
+        self.cases, self.facts, self.parts = [], {}, []
+        self.part, self.deadline, self.last_line = "", None, 0.0
         self.started = time.monotonic()
 
-    def compare(self, section, case, unit, contestants, *, rounds=None, more_is_better=True, show=None, group=None):
-        """Runs each contestant (name → function that returns {"value": …} or a number) once a round, in turn."""
+    def resume(self, facts: dict) -> None:
+        """Takes over the cases of an interrupted run, which must have been of the same sources and of the same length."""
+        run = json.loads(self.path.read_text())
+        for name in ("scheduler", "quick", "machine"):
+            if run["facts"].get(name) != facts[name]:
+                raise SystemExit(f"cannot resume: {name} was {run['facts'].get(name)!r} and is {facts[name]!r}")
+        self.parts = run["parts"]
+        self.cases = [case for case in run["cases"] if case["part"] in self.parts]
+        self.rounds = run["rounds"]
+
+    def begin(self, part: str, minutes: float) -> None:
+        """Starts a part, which may take half as long again as planned."""
+        self.part, self.deadline = part, time.monotonic() + minutes * 60 * 1.5
+
+    def spent(self) -> bool:
+        """Whether the part has used up its minutes."""
+        return self.deadline is not None and time.monotonic() > self.deadline
+
+    def end(self) -> None:
+        """The part is whole: a resumed run need not repeat it."""
+        self.parts.append(self.part)
+        self.save()
+
+    def compare(
+        self, section, case, unit, contestants, *, rounds=None, more_is_better=True, group=None, note=None, unable=None,
+    ):
+        """Runs each contestant (name → function that returns {"value": …} or a number) once a round, in turn. `unable`:
+        name → why it is not even tried."""
         entry = {
-            "section": section, "case": case, "unit": unit, "more_is_better": more_is_better, "group": group,
-            "samples": {}, "unable": {},
+            "part": self.part, "section": section, "case": case, "unit": unit, "more_is_better": more_is_better, "group": group,
+            "note": note, "samples": {}, "unable": dict(unable or {}),
         }
         rounds = rounds or self.rounds
         names = list(contestants)
         for turn in range(rounds):
             for name in names[turn % len(names):] + names[:turn % len(names)]:
                 if name in entry["unable"]:
+                    continue
+                if self.spent():
+                    if not entry["samples"].get(name):
+                        entry["unable"][name] = SPENT
                     continue
                 self.progress(f"{section}: {case} · round {turn + 1}/{rounds} · {name}")
                 try:
@@ -42,20 +74,56 @@ class Board:
                     entry["unable"][name] = f"failed: {str(error)[:300]}"
                     continue
                 entry["samples"].setdefault(name, []).append(got if isinstance(got, dict) else {"value": got})
+        self.add(entry)
+
+    def add(self, entry) -> None:
         self.cases.append(entry)
         self.save()
         self.print_case(entry)
 
+    def several(self, section, name, contestants, measures, *, rounds=None, more_is_better=False, group=None, unable=None):
+        """As `compare`, for contestants whose one run gives more than one figure: measures is label → (unit, key of the run)."""
+        runs = {}
+
+        def kept(contestant, key):
+            turns = iter(range(10**6))
+
+            def value():
+                turn, found = next(turns), runs.setdefault(contestant, [])
+                if turn == len(found):
+                    try:
+                        found.append(contestants[contestant]())
+                    except Exception as error:  # noqa: BLE001 - its other figures say the same, without a second run
+                        found.append(error)
+                if isinstance(found[turn], Exception):
+                    raise found[turn]
+                return found[turn][key]
+            return value
+
+        for label, (unit, key) in measures.items():
+            self.compare(
+                section, f"{name}: {label}", unit, {contestant: kept(contestant, key) for contestant in contestants},
+                rounds=rounds, more_is_better=more_is_better, group=group or name, unable=unable,
+            )
+
     def progress(self, text: str) -> None:
-        seconds = int(time.monotonic() - self.started)
+        """A line that is written over on a terminal; elsewhere one now and then, so that a log shows life."""
+        now = time.monotonic()
+        seconds = int(now - self.started)
         text = f"{seconds // 60}:{seconds % 60:02} {text}"
         if sys.stderr.isatty():
             sys.stderr.write(f"\r\x1b[K{text[:150]}")
             sys.stderr.flush()
+        elif now - self.last_line > 30:
+            self.last_line = now
+            print(text, file=sys.stderr, flush=True)
 
     def save(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.path.write_text(json.dumps({"facts": self.facts, "rounds": self.rounds, "cases": self.cases}, indent=1))
+        text = json.dumps({"facts": self.facts, "rounds": self.rounds, "parts": self.parts, "cases": self.cases}, indent=1)
+        written = self.path.with_suffix(".new")
+        written.write_text(text + "\n")
+        written.replace(self.path)
 
     def print_case(self, entry) -> None:
         if sys.stderr.isatty():
@@ -88,12 +156,10 @@ def lines(entry):
     for name, samples in entry["samples"].items():
         low, middle, high = spread([sample["value"] for sample in samples])
         text = f"    {name:<34}{number(middle):>10}  ({number(low)} … {number(high)})"
-        wal = [sample["wal"] for sample in samples if "wal" in sample]
-        if wal:
-            text += f"  WAL {statistics.median(wal):,.0f} B"
-        cpu = [sample["cpu"] for sample in samples if "cpu" in sample]
-        if cpu:
-            text += f"  CPU {number(statistics.median(cpu))} µs"
+        for label, key, unit in (("WAL", "wal", "B"), ("CPU", "cpu", "µs")):
+            values = [sample[key] for sample in samples if key in sample]
+            if values:
+                text += f"  {label} {number(statistics.median(values))} {unit}"
         found = ratios(entry, name) if name != OURS else []
         if found:
             low, middle, high = spread(found)

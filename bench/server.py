@@ -8,6 +8,8 @@ import time
 
 import psycopg
 
+from board import Unable
+
 SETTINGS = {
     "listen_addresses": "''",
     "max_connections": "100",
@@ -22,6 +24,7 @@ SETTINGS = {
     "autovacuum": "on",
     "jit": "off",
     "log_min_messages": "warning",
+    "pg_stat_statements.track": "none",
 }
 
 
@@ -32,6 +35,7 @@ class Server:
         self.folder, self.bin, self.run_as = folder, bin, run_as
         self.data = folder / "data"
         self.preload = None
+        self.prepared = {}  # database of a contestant → why it cannot be set up, or None
 
     def _command(self, *words: str) -> None:
         prefix = ["runuser", "-u", self.run_as, "--"] if self.run_as else []
@@ -45,6 +49,7 @@ class Server:
 
     def create(self) -> None:
         self.close()
+        self.prepared = {}
         self.folder.mkdir(mode=0o700, parents=True)
         if self.run_as:
             shutil.chown(self.folder, self.run_as, self.run_as)
@@ -110,9 +115,26 @@ class Server:
         self.sql("postgres", "SELECT pg_reload_conf()")
         time.sleep(0.2)
 
+    def wait(self, connection, question: str, seconds: float) -> None:
+        """Until the question is answered with true."""
+        end = time.monotonic() + seconds
+        while not connection.execute(question).fetchone()[0]:
+            if time.monotonic() > end:
+                raise Unable(f"not after {seconds:.0f} s: {question}")
+            time.sleep(0.004)
+
     def wal(self) -> int:
         """Bytes of WAL written since the cluster was made."""
         return int(self.sql("postgres", "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')")[0][0])
+
+    def memory(self, kind: str) -> int:
+        """Private bytes of the process that pg_stat_activity calls so: what it has that no other process shares."""
+        pid = self.sql("postgres", "SELECT pid FROM pg_stat_activity WHERE backend_type = %s"
+                       " AND coalesce(datname, 'ours') = 'ours'", kind)
+        if not pid:
+            raise Unable(f"no {kind} is to be seen in pg_stat_activity")
+        lines = pathlib.Path(f"/proc/{pid[0][0]}/smaps_rollup").read_text().splitlines()
+        return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith("Private_"))
 
     def cpu(self) -> float:
         """Seconds of CPU that the server's processes have used: those that have ended, and the workers that still run."""
