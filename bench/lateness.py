@@ -9,7 +9,7 @@ import contestants as them
 import firing
 from board import OURS, Unable
 
-MEASURES = {"p50": ("milliseconds", 0.5), "p99": ("milliseconds", 0.99), "worst": ("milliseconds", 1.0)}
+MEASURES = {"p50": ("milliseconds", 0.5, False), "p99": ("milliseconds", 0.99, False), "worst": ("milliseconds", 1.0, False)}
 
 
 def measure(server, board, quick):
@@ -38,7 +38,7 @@ def measure(server, board, quick):
 
 def percentiles(late):
     """share → milliseconds, of sorted seconds."""
-    return {share: max(1e-6, late[min(len(late) - 1, int(len(late) * share))]) * 1000 for _, share in MEASURES.values()}
+    return {share: max(1e-6, late[min(len(late) - 1, int(len(late) * share))]) * 1000 for _, share, _ in MEASURES.values()}
 
 
 def spread_out(server, jobs, seconds):

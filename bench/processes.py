@@ -21,11 +21,13 @@ def run(words, *, timeout=None, cwd=None, environment=None) -> subprocess.Comple
     )
     try:
         output, errors = process.communicate(timeout=timeout)
-    except BaseException:
+    except BaseException as error:
         try:
             os.killpg(process.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
         process.wait()
+        if isinstance(error, subprocess.TimeoutExpired):
+            raise TimeoutError(f"not done after {timeout:.0f} s") from None
         raise
     return subprocess.CompletedProcess(words, process.returncode, output, errors)

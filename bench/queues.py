@@ -4,7 +4,7 @@ statements.
 Each is measured by the client that is fair to it: SQL by pgbench, libraries from their language, and ours by all three."""
 
 import contestants as them
-from board import SPENT, Unable
+from board import SPENT, Unable, why
 
 SMALL, LARGE = 1_000, 1_000_000
 SQL, NODE, PYTHON = "from SQL", "from Node", "from Python"
@@ -51,7 +51,7 @@ def prepare(server, board, contestant, jobs):
             return SPENT
         contestant.fill(server, jobs)
     except Exception as error:  # noqa: BLE001 - whatever keeps it from being filled is the reason
-        return str(error)[:300]
+        return why(error)
     return None
 
 

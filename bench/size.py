@@ -11,15 +11,13 @@ from board import OURS
 TABLES = ("timer", "ledger", "ready", "lease")
 DISPATCHED, FINISHED = "dispatch", "claim 100 + finish"
 MEASURES = {
-    f"WAL of {DISPATCHED}": ("bytes for each execution", "wal dispatch"),
-    f"WAL of {FINISHED}": ("bytes for each execution", "wal finish"),
-    "ledger, table": ("bytes for each execution", "ledger table"),
-    "ledger, indexes": ("bytes for each execution", "ledger index"),
-    "ready and lease, at the end": ("bytes for each execution", "side"),
-}
-HEAP_ONLY = {
-    "heap-only updates of ledger": ("percent", "hot ledger"),
-    "heap-only updates of timer": ("percent", "hot timer"),
+    f"WAL of {DISPATCHED}": ("bytes for each execution", "wal dispatch", False),
+    f"WAL of {FINISHED}": ("bytes for each execution", "wal finish", False),
+    "ledger, table": ("bytes for each execution", "ledger table", False),
+    "ledger, indexes": ("bytes for each execution", "ledger index", False),
+    "ready and lease, at the end": ("bytes for each execution", "side", False),
+    "heap-only updates of ledger": ("percent", "hot ledger", True),
+    "heap-only updates of timer": ("percent", "hot timer", True),
 }
 
 
@@ -27,18 +25,7 @@ def measure(server, board, quick):
     """Adds the cases of this section to the board; million.py adds what a million leave."""
     server.start()
     count = 10_000 if quick else 50_000
-    runs = {}
-
-    def once(turn):
-        if turn not in runs:
-            runs[turn] = executions(server, count)
-        return runs[turn]
-
-    turns = {"less": iter(range(99)), "more": iter(range(99))}
-    rounds = 1 if quick else None
-    board.several("size", f"{count:,} executions", {OURS: lambda: once(next(turns["less"]))}, MEASURES, rounds=rounds)
-    board.several("size", f"{count:,} executions", {OURS: lambda: once(next(turns["more"]))}, HEAP_ONLY, rounds=rounds,
-                  more_is_better=True)
+    board.several("size", f"{count:,} executions", {OURS: lambda: executions(server, count)}, MEASURES, rounds=1 if quick else None)
 
 
 def executions(server, count):

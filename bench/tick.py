@@ -11,7 +11,8 @@ from server import cpu_ticks
 DUE, TICKS = 100, 10
 STATISTICS = ("scheduler,pg_stat_statements",)  # which counts nothing until `idle` lets it
 IDLE = {
-    "CPU": ("milliseconds a minute", "cpu"), "transactions": ("a minute", "transactions"), "queries": ("a minute", "queries"),
+    "CPU": ("milliseconds a minute", "cpu", False), "transactions": ("a minute", "transactions", False),
+    "queries": ("a minute", "queries", False),
 }
 
 

@@ -41,7 +41,7 @@ def fires(asked: Asked) -> dict:
     app.conf.update(
         beat_dburi=asked.dsn("postgresql+psycopg"), timezone="UTC", enable_utc=True, result_expires=None, task_ignore_result=True,
     )
-    app.task(name="bench")(lambda at: None)
+    app.task(name="bench")(_nothing)
     late, last = [], threading.Event()
 
     @after_task_publish.connect(weak=False)
@@ -55,6 +55,10 @@ def fires(asked: Asked) -> dict:
     threading.Thread(target=service.start, daemon=True).start()
     last.wait(asked.timeout)
     return {"late": late}
+
+
+def _nothing(at):
+    pass
 
 
 def _session(asked):
