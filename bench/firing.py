@@ -56,7 +56,7 @@ def measure(server, board, quick):
             OURS: lambda: ours(server, few), **{
                 peer.name: peer_fires(server, peer, few) for peer in PEERS if peer not in (them.PG_CRON, them.GRAPHILE)
             },
-        }, rounds=1, group="due at once", unable={
+        }, group="due at once", unable={
             peer.name: "fires at full minutes only, for which a quick run does not wait" for peer in (them.PG_CRON, them.GRAPHILE)
         })
     # what each row's own commit costs on this machine's disk

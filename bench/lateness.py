@@ -15,8 +15,8 @@ MEASURES = {"p50": ("milliseconds", 0.5, False), "p99": ("milliseconds", 0.99, F
 def measure(server, board, quick):
     """Adds the cases of this section to the board: p50, p99 and worst of the same runs."""
     server.start()
-    spread = 8 if quick else 30
-    jobs = 250 if quick else 1_000
+    spread = 4 if quick else 30
+    jobs = 120 if quick else 1_000
 
     def theirs(peer, task="fires"):
         return lambda: percentiles(peer.fires(server, jobs, 2, spread=spread, task=task, timeout=spread + 45))
@@ -29,11 +29,11 @@ def measure(server, board, quick):
         "pgqueuer (schedules)": theirs(them.PGQUEUER),
         them.APSCHEDULER.name: theirs(them.APSCHEDULER),
         them.CELERY_BEAT.name: theirs(them.CELERY_BEAT),
-    }, MEASURES, rounds=1 if quick else None, unable={them.PG_CRON.name: "fires at full minutes only"})
-    seconds = 5 if quick else 20
+    }, MEASURES, unable={them.PG_CRON.name: "fires at full minutes only"})
+    seconds = 3 if quick else 20
     board.several("lateness", f"1,000 fires a second for {seconds} s", {
         OURS: lambda: steady(server, 1_000, seconds),
-    }, MEASURES, rounds=1 if quick else None)
+    }, MEASURES)
 
 
 def percentiles(late):

@@ -35,7 +35,7 @@ def measure(server, board, quick):
     memory(server, board, "at the start")
     schedules_on_time(server)
 
-    period, lead = (20, 45) if quick else (120, 200)
+    period, lead = (24, 42) if quick else (90, 130)
     due = server.sql("postgres", "SELECT date_trunc('second', clock_timestamp()) + %s * interval '1 second'", lead)[0][0]
     clock = f"every {period} seconds from {due.isoformat()}"
     board.several("loading", f"{count:,} schedules through create_schedules, {CHUNK:,} in a call, while {ON_TIME} fire each second", {
@@ -77,7 +77,7 @@ def within(server, due, seconds, work):
 def ticks(server, board, count, clock, due, when):
     """A tick among all of them; the hundred that it is about are put back afterwards."""
     board.compare("tick", f"{tick.DUE} due among {count:,}{when}", "milliseconds", {
-        OURS: within(server, due, tick.TICKS + 15, lambda: tick.tick(server, count)),
+        OURS: within(server, due, tick.TICKS + 9, lambda: tick.tick(server, count)),
     }, rounds=1, more_is_better=False, group="tick")
     server.sql("ours", "UPDATE sched.schedule SET clock = %s WHERE clock <> %s", clock, clock)
     with server.connect("ours") as connection:

@@ -69,8 +69,7 @@ def enqueue(server, board, quick):
                     continue
                 board.compare(
                     "queue", f"enqueue {name}, {words(clients, 'client')}, {language}", "jobs per second",
-                    {one.name.removesuffix(", archive"): (lambda one=one: one.enqueue(server, clients, batch, seconds)) for one in group},
-                    rounds=1 if quick else None, group=f"enqueue {name}",
+                    {one.name.removesuffix(", archive"): (lambda one=one: one.enqueue(server, clients, batch, seconds)) for one in group}, group=f"enqueue {name}",
                 )
 
 
@@ -90,7 +89,7 @@ def drain(server, board, backlog, quick, *, refill, filled=None):
                         contestants[one.name] = drained(server, one, backlog, batch, workers, refill)
                 board.compare(
                     "queue", f"claim {name} + finish, {words(workers, 'worker')}, backlog {backlog:,}, {language}",
-                    "jobs per second", contestants, rounds=1 if quick else None, group=f"claim {name} + finish", unable=unable,
+                    "jobs per second", contestants, group=f"claim {name} + finish", unable=unable,
                 )
 
 

@@ -111,7 +111,7 @@ class Server:
     def set(self, **settings: str) -> None:
         """Changes settings of the running server."""
         for name, value in settings.items():
-            self.sql("postgres", f"ALTER SYSTEM SET {name.replace('__', '.')} = {value}")
+            self.sql("postgres", f"ALTER SYSTEM SET {name.replace('__', '.')} = '{value}'")
         self.sql("postgres", "SELECT pg_reload_conf()")
         time.sleep(0.2)
 

@@ -25,16 +25,14 @@ def measure(server, board, quick):
             far(server, count)
             return tick(server, count)
 
-        board.compare("tick", f"{DUE} due among {count:,}", "milliseconds", {OURS: once}, more_is_better=False, group="tick",
-                      rounds=1 if quick else None)
+        board.compare("tick", f"{DUE} due among {count:,}", "milliseconds", {OURS: once}, more_is_better=False, group="tick")
     seconds = 5 if quick else 20
 
     def resting():
         far(server, 10_000)
         return idle(server, seconds)
 
-    board.several("tick", f"idle, 10,000 schedules, {seconds} s", {OURS: resting}, IDLE, group="idle",
-                  rounds=1 if quick else None)
+    board.several("tick", f"idle, 10,000 schedules, {seconds} s", {OURS: resting}, IDLE, group="idle")
 
 
 def far(server, count):
@@ -71,7 +69,7 @@ def idle(server, seconds):
     """{"cpu", "transactions", "queries"} a minute of the dispatcher, with nothing due for `seconds`.
 
     Queries are what pg_stat_statements counts in that database, with those that functions run."""
-    server.set(**{"pg_stat_statements.track": "all"})
+    server.set(pg_stat_statements__track="all")
     server.sql("postgres", "CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
     with server.connect("postgres") as connection:
         def ask(text):
@@ -93,7 +91,7 @@ def idle(server, seconds):
         before = counters()
         time.sleep(seconds)
         after = counters()
-    server.set(**{"pg_stat_statements.track": "none"})
+    server.set(pg_stat_statements__track="none")
     return {
         name: float(late - early) * 60 / seconds for name, early, late in zip(("cpu", "transactions", "queries"), before, after)
     }

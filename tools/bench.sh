@@ -66,7 +66,7 @@ if [ -z "${REPORT:-}" ]; then
     release_build
 fi
 
-arguments=(--rounds "${ROUNDS:-$([ -n "${QUICK:-}" ] && echo 2 || echo 3)}" --only "${ONLY:-}")
+arguments=(--rounds "${ROUNDS:-$([ -n "${QUICK:-}" ] && echo 1 || echo 3)}" --only "${ONLY:-}")
 if [ -n "${QUICK:-}" ]; then arguments+=(--quick); fi
 if [ -n "${RESUME:-}" ]; then arguments+=(--resume); fi
 if [ -n "${REPORT:-}" ]; then arguments+=(--report); fi
