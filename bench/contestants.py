@@ -174,7 +174,8 @@ def rate(result):
 
 def has_enqueue_many(server) -> bool:
     """Whether this version of ours has the set-based function; without it a loop is measured."""
-    return server.sql("ours", "SELECT EXISTS (SELECT FROM pg_proc WHERE pronamespace = 'sched'::regnamespace AND proname = 'enqueue_many')")[0][0]
+    return server.sql("ours", "SELECT EXISTS (SELECT FROM pg_proc WHERE pronamespace = 'sched'::regnamespace"
+                      " AND proname = 'enqueue_many')")[0][0]
 
 
 def filling(server) -> str:
@@ -201,8 +202,8 @@ def _pgmq(how):
 def _graphile(name, kind=Library, **more):
     return kind(
         name=name, database="graphile", empty_sql="TRUNCATE graphile_worker._private_jobs", chunk=100_000,
-        fill_sql="SELECT count(*) FROM graphile_worker.add_jobs(ARRAY(SELECT ROW('bench', '{{\"n\": 1}}'::json, NULL, NULL, NULL, NULL,"
-        " NULL, NULL)::graphile_worker.job_spec FROM generate_series(1, {0})))", **more,
+        fill_sql="SELECT count(*) FROM graphile_worker.add_jobs(ARRAY(SELECT ROW('bench', '{{\"n\": 1}}'::json, NULL, NULL,"
+        " NULL, NULL, NULL, NULL)::graphile_worker.job_spec FROM generate_series(1, {0})))", **more,
     )
 
 

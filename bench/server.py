@@ -91,9 +91,16 @@ class Server:
         return psycopg.connect(host=str(self.folder), dbname=database, user=user, autocommit=True)
 
     def sql(self, database: str, text: str, *arguments):
-        """Runs one or more statements as superuser; the rows of the last."""
+        """Runs one or more statements as superuser; the rows of the last. Emptying tables that a worker has in its hands
+        may meet it crosswise, and is tried again."""
         with self.connect(database) as connection:
-            cursor = connection.execute(text, arguments or None)
+            for last_try in (False, False, True):
+                try:
+                    cursor = connection.execute(text, arguments or None)
+                    break
+                except psycopg.errors.DeadlockDetected:
+                    if last_try:
+                        raise
             while cursor.nextset():
                 pass
             return cursor.fetchall() if cursor.description else []
