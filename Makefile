@@ -34,7 +34,7 @@ test-cluster: setup ## the tests that start servers of their own; T=name
 test-long: ## the core's tests that take minutes
 	@cargo test --release -p scheduler-core $(T) -- --ignored
 
-bench: ## ours and the peers side by side; QUICK=1 takes five minutes, ONLY=leases,queue picks sections
+bench: ## ours and the peers side by side (an hour); QUICK=1 five minutes, ONLY=leases,queue, RESUME=1
 	@tools/bench.sh
 
 check: setup ## format, lints and house rules

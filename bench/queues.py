@@ -69,7 +69,11 @@ def enqueue(server, board, quick):
                     continue
                 board.compare(
                     "queue", f"enqueue {name}, {words(clients, 'client')}, {language}", "jobs per second",
-                    {one.name.removesuffix(", archive"): (lambda one=one: one.enqueue(server, clients, batch, seconds)) for one in group}, group=f"enqueue {name}",
+                    {
+                        one.name.removesuffix(", archive"): (lambda one=one: one.enqueue(server, clients, batch, seconds))
+                        for one in group
+                    },
+                    group=f"enqueue {name}",
                 )
 
 

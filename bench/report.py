@@ -45,10 +45,10 @@ def write(results: pathlib.Path, folder: pathlib.Path) -> None:
 def head(run):
     yield "# Results"
     yield ""
-    yield f"Written by `make bench`; do not edit. {run['rounds']} rounds where a case says nothing else, contestants in turn: minimum,"
-    yield "median and maximum of each, and the ratio in each round (ours over theirs, or theirs over ours where less is better: over 1"
-    yield "is better for ours). Absolute figures say little about another machine; ratios do, within their spread. WAL and CPU (of the"
-    yield "server's processes) are medians for each operation."
+    yield f"Written by `make bench`; do not edit. {run['rounds']} rounds where a case says nothing else, contestants in turn:"
+    yield "minimum, median and maximum of each, and the ratio in each round (ours over theirs, or theirs over ours where less is"
+    yield "better: over 1 is better for ours). Absolute figures say little about another machine; ratios do, within their spread."
+    yield "WAL and CPU (of the server's processes) are medians for each operation."
     yield ""
     yield "| | |"
     yield "| --- | --- |"
@@ -70,7 +70,8 @@ def steadiness(run):
                 if max(high / middle, middle / low) > STEADY:
                     moved.append(f"{case['section']}: {case['case']}: {name}, {middle:.2f} ({low:.2f} … {high:.2f})")
     yield ""
-    yield f"{measured - len(moved)} of {measured} ratios stayed within 20 % of their median in all rounds; `bench/compare.py` compares two runs."
+    yield f"{measured - len(moved)} of {measured} ratios stayed within 20 % of their median in all rounds."
+    yield "`bench/compare.py` compares two runs."
     if moved:
         yield "These did not:"
         yield ""
@@ -115,8 +116,9 @@ def draw(title, cases, path):
     palette = [f"C{index}" for index in range(10) if index != 0] + ["#444444", "#c49c94", "#98df8a", "#ffbb78", "#f7b6d2"]
     others = [name for name in names if name != OURS]
     colors = {OURS: "#1f6feb"} | {name: palette[index % len(palette)] for index, name in enumerate(others)}
-    units = [unit for unit in dict.fromkeys(case["unit"] for case in cases) if any(case["samples"] for case in cases if case["unit"] == unit)]
-    panels = [[case for case in cases if case["unit"] == unit and case["samples"]] for unit in units]
+    measured = [case for case in cases if case["samples"]]
+    units = list(dict.fromkeys(case["unit"] for case in measured))
+    panels = [[case for case in measured if case["unit"] == unit] for unit in units]
     heights = [sum(len(case["samples"]) + 1 for case in panel) + 2 for panel in panels]
     figure, all_axes = pyplot.subplots(
         len(panels), figsize=(10, 1 + 0.2 * sum(heights)), height_ratios=heights, squeeze=False, layout="constrained",

@@ -49,9 +49,8 @@ def executions(server, count):
 
 
 def finish(server, count, workers=4):
-    """Claims by 100 and finishes all of them."""
-    return pgbench.run(
-        server, "ours", "queue/ours-100.sql", workers, transactions=-(-count // 100 // workers), scale=100)
+    """Claims by 100 and finishes them, but for what is left over when each of the workers has had as many."""
+    return pgbench.run(server, "ours", "queue/ours-100.sql", workers, transactions=count // 100 // workers, scale=100)
 
 
 def sizes(server):
