@@ -45,8 +45,8 @@ def write(results: pathlib.Path, folder: pathlib.Path) -> None:
 def head(run):
     yield "# Results"
     yield ""
-    yield f"Written by `make bench`; do not edit. {run['rounds']} rounds where a case says nothing else, contestants in turn:"
-    yield "minimum, median and maximum of each, and the ratio in each round (ours over theirs, or theirs over ours where less is"
+    yield "Written by `make bench`; do not edit. Contestants take turns in each round (the table says how many rounds): minimum,"
+    yield "median and maximum of each, and the ratio in each round (ours over theirs, or theirs over ours where less is"
     yield "better: over 1 is better for ours). Absolute figures say little about another machine; ratios do, within their spread."
     yield "WAL and CPU (of the server's processes) are medians for each operation."
     yield ""
@@ -69,6 +69,8 @@ def steadiness(run):
                 low, middle, high = spread(found)
                 if max(high / middle, middle / low) > STEADY:
                     moved.append(f"{case['section']}: {case['case']}: {name}, {middle:.2f} ({low:.2f} … {high:.2f})")
+    if not measured:
+        return
     yield ""
     yield f"{measured - len(moved)} of {measured} ratios stayed within 20 % of their median in all rounds."
     yield "`bench/compare.py` compares two runs."

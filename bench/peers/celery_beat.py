@@ -1,6 +1,5 @@
-"""celery beat with sqlalchemy-celery-beat, the maintained one of the schedulers with a database. The broker is kombu's in memory:
-sending costs beat nothing and is not durable, which is in its favour. (celery-sqlalchemy-scheduler's last release is of 2020 and
-asks for an older SQLAlchemy.)"""
+"""celery beat with sqlalchemy-celery-beat, which keeps its schedules in a database. The broker is kombu's in memory: sending costs
+beat nothing and is not durable, which is in its favour."""
 
 import threading
 import time
