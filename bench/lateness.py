@@ -30,7 +30,7 @@ def measure(server, board, quick):
         them.APSCHEDULER.name: theirs(them.APSCHEDULER),
         them.CELERY_BEAT.name: theirs(them.CELERY_BEAT),
     }, MEASURES, unable={them.PG_CRON.name: "fires at full minutes only"})
-    seconds = 3 if quick else 20
+    seconds = 3 if quick else 10
     board.several("lateness", f"1,000 fires a second for {seconds} s", {
         OURS: lambda: steady(server, 1_000, seconds),
     }, MEASURES)

@@ -8,7 +8,7 @@ import firing
 from board import OURS, Unable
 from server import cpu_ticks
 
-DUE, TICKS = 100, 10
+DUE, TICKS = 100, 7
 STATISTICS = ("scheduler,pg_stat_statements",)  # which counts nothing until `idle` lets it
 IDLE = {
     "CPU": ("milliseconds a minute", "cpu", False), "transactions": ("a minute", "transactions", False),
@@ -26,7 +26,7 @@ def measure(server, board, quick):
             return tick(server, count)
 
         board.compare("tick", f"{DUE} due among {count:,}", "milliseconds", {OURS: once}, more_is_better=False, group="tick")
-    seconds = 5 if quick else 20
+    seconds = 5 if quick else 10
 
     def resting():
         far(server, 10_000)
