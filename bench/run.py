@@ -107,6 +107,7 @@ def main():
         if options.resume and results.exists():
             board.resume(found)
         board.facts = found
+        print("; ".join(f"{name} {value}" for name, value in found.items() if name not in ("settings", "quick")))
         for name, minutes in plan([name for name in chosen if name not in board.parts], options.quick).items():
             board.begin(name, minutes)
             try:

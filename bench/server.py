@@ -135,13 +135,22 @@ class Server:
         return int(self.sql("postgres", "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')")[0][0])
 
     def memory(self, kind: str) -> int:
-        """Private bytes of the process that pg_stat_activity calls so: what it has that no other process shares."""
+        """Private bytes of the process that pg_stat_activity calls so.
+
+        Not from smaps_rollup, which also counts shared buffers as private while no other process happens to have them mapped:
+        most of what a worker showed there was that."""
         pid = self.sql("postgres", "SELECT pid FROM pg_stat_activity WHERE backend_type = %s"
                        " AND coalesce(datname, 'ours') = 'ours'", kind)
         if not pid:
             raise Unable(f"no {kind} is to be seen in pg_stat_activity")
-        lines = pathlib.Path(f"/proc/{pid[0][0]}/smaps_rollup").read_text().splitlines()
-        return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith("Private_"))
+        found, private = 0, False
+        for line in pathlib.Path(f"/proc/{pid[0][0]}/smaps").read_text().splitlines():
+            first, second = line.split()[:2]
+            if not first.endswith(":"):
+                private = second.endswith("p")  # a mapping: its addresses, then rwxp or rwxs
+            elif private and first.startswith("Private_"):
+                found += int(second)
+        return found * 1024
 
     def cpu(self) -> float:
         """Seconds of CPU that the server's processes have used: those that have ended, and the workers that still run."""
