@@ -122,7 +122,7 @@ def until_fired(server, count, due):
         cursor = connection.execute("SELECT greatest(0, EXTRACT(epoch FROM %s - clock_timestamp()))::float8 - 0.05", [due])
         time.sleep(max(0, cursor.fetchone()[0]))
         connection.prepare_threshold = 0
-        # one index probe, every 4 ms: it sees what is committed
+        # one index probe, every 4 ms while it is cheap: it sees what is committed, and a little late rather than early
         server.wait(connection, f"SELECT NOT EXISTS (SELECT FROM sched.timer WHERE fire_at <= '{due}')", 600)
         took, fired = connection.execute(
             "SELECT EXTRACT(epoch FROM clock_timestamp() - %s)::float8,"

@@ -123,12 +123,18 @@ class Server:
         time.sleep(0.2)
 
     def wait(self, connection, question: str, seconds: float) -> None:
-        """Until the question is answered with true."""
+        """Until the question is answered with true.
+
+        It is asked for a tenth of the time at most: among the dead rows of 1,000,000 fires one probe takes a tenth of a second,
+        and asked all the time it would take one of two cores from what it measures."""
         end = time.monotonic() + seconds
-        while not connection.execute(question).fetchone()[0]:
-            if time.monotonic() > end:
+        while True:
+            asked = time.monotonic()
+            if connection.execute(question).fetchone()[0]:
+                return
+            if asked > end:
                 raise Unable(f"not after {seconds:.0f} s: {question}")
-            time.sleep(0.004)
+            time.sleep(max(0.004, 9 * (time.monotonic() - asked)))
 
     def wal(self) -> int:
         """Bytes of WAL written since the cluster was made."""
