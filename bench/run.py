@@ -91,7 +91,7 @@ def main():
     results = pathlib.Path(os.environ["BENCH_RESULTS"])
     if options.report:
         return report.write(results, HERE)
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, frame: sys.exit(128 + number))  # so that the server is removed
     server = Server(
         pathlib.Path(os.environ["SCHEDULER_CLUSTERS"]) / "bench",
@@ -120,8 +120,6 @@ def main():
         board.facts["load at the end"] = load()
         board.facts["minutes"] = round(board.facts.get("minutes", 0) + (time.monotonic() - board.started) / 60, 1)
         board.save()
-    except KeyboardInterrupt:
-        sys.exit(130)
     finally:
         server.close()
     if set(board.parts) == set(PARTS) and not options.quick:

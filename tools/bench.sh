@@ -58,6 +58,9 @@ packages() {
     printf '%s\n' "$key" >"$python/done"
 }
 
+mkdir -p "$CARGO_TARGET_DIR"
+exec 8>"$CARGO_TARGET_DIR/bench.lock"
+flock -n 8 || fail "another make bench runs in this checkout: both would measure the other, and use one cluster"
 tools/setup.sh packages pgrx server
 own_server
 packages
