@@ -2,7 +2,6 @@
 //! extension and keeps a dispatcher running in each.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::{CStr, CString};
 use std::ptr::null_mut;
 
 use pgrx::bgworkers::{BackgroundWorkerBuilder, BgWorkerStartTime};
@@ -11,12 +10,18 @@ use scheduler_core::Instant;
 
 use crate::convert;
 use crate::guc;
-use crate::worker::{dispatcher, transaction, wake};
+use crate::worker::database::Database;
+use crate::worker::{dispatcher, hold, transaction, wake};
 
-/// A dispatcher that left is started again no sooner than this, in microseconds.
+/// A dispatcher that left is started again no sooner than this, in microseconds; one that could not even connect after twice
+/// as long each time,
 const RESTART_AFTER: i64 = 1_000_000;
-/// How long to wait for a free worker slot, in microseconds.
-const SLOT_RETRY: i64 = 5_000_000;
+/// but no later than this. The same goes for looking whether a worker slot has become free.
+const RESTART_AT_MOST: i64 = 32_000_000;
+/// A dispatcher that has not come so long after it was asked for never will, in microseconds.
+const COMING_AT_MOST: i64 = 5_000_000;
+/// How many databases are looked into at the same time: a server may have many more of them than worker slots.
+const LOOKS_AT_A_TIME: usize = 3;
 
 /// Registers the launcher; only while shared_preload_libraries are loaded.
 pub fn register() {
@@ -50,8 +55,14 @@ pub extern "C-unwind" fn scheduler_launcher_main(_argument: pg_sys::Datum) {
             known.seen.clear();
         }
         let wake = known.look(&board);
-        super::report_idle();
+        super::report_idle(c"waiting for databases that lack a dispatcher");
         super::sleep_until(wake, convert::now());
+        if super::must_end() {
+            pgrx::log!("scheduler: launcher stopped");
+            // With 0 the postmaster would never start another.
+            // SAFETY: ends the process as a worker's return from its main function does.
+            unsafe { pg_sys::proc_exit(1) };
+        }
     }
 }
 
@@ -60,28 +71,51 @@ pub extern "C-unwind" fn scheduler_launcher_main(_argument: pg_sys::Datum) {
 struct Known {
     /// Databases in which a dispatcher was started at least once.
     seen: HashSet<u32>,
-    /// When a dispatcher was last asked for.
-    asked: HashMap<u32, Instant>,
-    /// The warning about missing worker slots was given.
-    warned: bool,
+    /// The dispatchers that were last asked for.
+    asked: HashMap<u32, Asked>,
+    /// How often in a row something was missing, and when to try again.
+    shortages: u32,
+    try_again_at: Option<Instant>,
+}
+
+/// A dispatcher that was asked for.
+#[derive(Clone, Copy)]
+struct Asked {
+    at: Instant,
+    /// How many before it never came as far as connecting.
+    failures: u32,
+}
+
+/// What becomes of a database that lacks a dispatcher.
+enum Start {
+    Started,
+    /// Not before this instant.
+    NotBefore(Instant),
+    /// Something else ends first, and wakes the launcher.
+    Later,
+    /// There is no room for it.
+    Missing(&'static str),
 }
 
 impl Known {
     /// Starts what is missing; when to look again.
     fn look(&mut self, board: &wake::Launcher) -> Instant {
         let now = convert::now();
-        let after = |micros| now.checked_add_micros(micros).unwrap_or(Instant::MAX);
-        let mut wake = after(guc::tick_interval());
+        let mut wake = after(now, guc::tick_interval());
         let Some(databases) = transaction::run(c"listing the databases", list_databases) else {
-            return after(RESTART_AFTER);
+            return after(now, RESTART_AFTER);
         };
-        let here: HashSet<u32> = databases.iter().map(|(oid, _)| *oid).collect();
+        let here: HashSet<u32> = databases.iter().map(|database| database.oid).collect();
         board.forget_missing(|oid| here.contains(&oid));
         self.seen.retain(|oid| here.contains(oid));
         self.asked.retain(|oid, _| here.contains(oid));
+        if board.take_overlooked() {
+            self.seen.clear();
+        }
         let mut missing = None;
-        for (oid, name) in databases {
-            if !guc::serves_database(&name) {
+        for database in databases {
+            let oid = database.oid;
+            if !guc::serves_database(&database.name) {
                 continue;
             }
             if board.has_dispatcher(oid) {
@@ -93,35 +127,97 @@ impl Known {
             if self.seen.contains(&oid) && !wanted && !board.misses_dispatcher(oid) {
                 continue;
             }
-            let earliest = self.asked.get(&oid).and_then(|asked| asked.checked_add_micros(RESTART_AFTER));
-            if let Some(earliest) = earliest.filter(|earliest| !wanted && *earliest > now) {
-                wake = wake.min(earliest);
-                continue;
+            match self.start(board, oid, wanted, now) {
+                Start::Started => {
+                    self.seen.insert(oid);
+                }
+                // As if it were new: what asked for it is not forgotten.
+                Start::NotBefore(earliest) => {
+                    self.seen.remove(&oid);
+                    wake = wake.min(earliest);
+                }
+                Start::Later => {
+                    self.seen.remove(&oid);
+                }
+                Start::Missing(what) => {
+                    self.seen.remove(&oid);
+                    missing = Some(what);
+                }
             }
-            self.seen.insert(oid);
-            if !board.expect_dispatcher(oid) {
-                self.seen.remove(&oid);
-                missing = Some("more databases have the extension than the scheduler can serve at a time");
-            } else if dispatcher::start(pg_sys::Oid::from(oid)) {
-                self.asked.insert(oid, now);
-            } else {
-                missing = Some("no worker slot is free for a dispatcher; raise max_worker_processes");
+        }
+        self.settle(missing, now).map_or(wake, |again| wake.min(again))
+    }
+
+    fn start(&mut self, board: &wake::Launcher, database: u32, wanted: bool, now: Instant) -> Start {
+        // When the hold ends its holder wakes us.
+        if hold::is_held(database) {
+            return Start::Later;
+        }
+        let before = self.asked.get(&database).copied();
+        if let (Some(asked), wake::Presence::Coming) = (before, wake::presence(database)) {
+            let latest = after(asked.at, COMING_AT_MOST);
+            if now < latest {
+                return Start::NotBefore(latest);
             }
+            // The postmaster could not fork it.
+            board.expect_no_more(database);
         }
-        if missing.is_some() {
-            wake = wake.min(after(SLOT_RETRY));
+        let failures = match before {
+            Some(asked) if board.was_not_reached(database) => asked.failures.saturating_add(1),
+            Some(_) | None => 0,
+        };
+        // Each time twice as long, for a database that nobody can connect to; the first second is for one that just ended.
+        let pause = RESTART_AFTER.saturating_mul(1 << failures.saturating_sub(1).min(5));
+        let earliest = before.map(|asked| after(asked.at, pause));
+        if let Some(earliest) = earliest.filter(|earliest| *earliest > now && (!wanted || failures > 0)) {
+            return Start::NotBefore(earliest);
         }
-        // Once, until all is well again.
-        if let (Some(what), false) = (missing, self.warned) {
-            pgrx::warning!("scheduler: {what}");
+        if let Some(again) = self.try_again_at.filter(|again| *again > now) {
+            return Start::NotBefore(again);
         }
-        self.warned = missing.is_some();
-        wake
+        if board.looking() >= LOOKS_AT_A_TIME {
+            return Start::Later;
+        }
+        if !board.expect_dispatcher(database) {
+            return Start::Missing("more databases have the extension than the scheduler can serve at a time");
+        }
+        // A hold that came up since finds the expectation, or we find the hold.
+        if hold::is_held(database) {
+            board.expect_no_more(database);
+            return Start::Later;
+        }
+        if !dispatcher::start(pg_sys::Oid::from(database)) {
+            board.expect_no_more(database);
+            return Start::Missing("no worker slot is free for a dispatcher; raise max_worker_processes");
+        }
+        self.asked.insert(database, Asked { at: now, failures });
+        Start::Started
+    }
+
+    /// Says once that something is missing, and once that it is no longer; when to try again.
+    fn settle(&mut self, missing: Option<&str>, now: Instant) -> Option<Instant> {
+        if let Some(what) = missing {
+            if self.shortages == 0 {
+                pgrx::warning!("scheduler: {what}");
+            }
+            let pause = RESTART_AFTER.saturating_mul(1 << self.shortages.min(5)).min(RESTART_AT_MOST);
+            self.shortages = self.shortages.saturating_add(1);
+            self.try_again_at = Some(after(now, pause));
+        } else if self.try_again_at.is_some_and(|again| again <= now) {
+            pgrx::log!("scheduler: there is room for every dispatcher again");
+            self.shortages = 0;
+            self.try_again_at = None;
+        }
+        self.try_again_at
     }
 }
 
-/// The databases that accept connections: oid and name.
-fn list_databases() -> Vec<(u32, CString)> {
+fn after(now: Instant, micros: i64) -> Instant {
+    now.checked_add_micros(micros).unwrap_or(Instant::MAX)
+}
+
+/// The databases in which a dispatcher may be.
+fn list_databases() -> Vec<Database> {
     let mut databases = Vec::new();
     // SAFETY: a sequential scan of a shared catalog with the transaction's snapshot, as autovacuum's launcher does it.
     unsafe {
@@ -132,14 +228,11 @@ fn list_databases() -> Vec<(u32, CString)> {
             if tuple.is_null() {
                 break;
             }
-            let row = &*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_database>();
-            // -2 is how Postgres marks a database whose DROP was interrupted.
-            if row.datallowconn && !row.datistemplate && row.datconnlimit != -2 {
-                databases.push((row.oid.to_u32(), CStr::from_ptr(row.datname.data.as_ptr()).to_owned()));
-            }
+            databases.push(Database::read(tuple));
         }
         pg_sys::systable_endscan(scan);
         pg_sys::table_close(relation, pg_sys::AccessShareLock as i32);
     }
+    databases.retain(Database::can_be_served);
     databases
 }

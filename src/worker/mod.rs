@@ -1,12 +1,14 @@
 //! The background workers: one launcher for the server, one dispatcher for each database that has the extension.
 
+pub mod database;
 pub mod dispatcher;
+pub mod hold;
 pub mod launcher;
 mod tick;
 pub mod transaction;
 pub mod wake;
 
-use std::ptr::null;
+use std::ffi::CStr;
 
 use pgrx::bgworkers::{BackgroundWorker, SignalWakeFlags};
 use pgrx::pg_sys;
@@ -64,9 +66,21 @@ fn pin_settings() {
 }
 
 /// What pg_stat_activity shows of a worker that sleeps.
-fn report_idle() {
-    // SAFETY: reports to the process' own slot.
-    unsafe { pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_IDLE, null()) }
+fn report_idle(what: &CStr) {
+    // SAFETY: reports to the process' own slot, which copies the text.
+    unsafe { pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_IDLE, what.as_ptr()) }
+}
+
+/// Whether SIGTERM has come: the server stops, or somebody has ended this process.
+fn must_end() -> bool {
+    // SAFETY: the flag that the SIGTERM handler set.
+    unsafe { pg_sys::ProcDiePending != 0 }
+}
+
+/// Whether SIGHUP has come since the settings were last read.
+fn must_reload() -> bool {
+    // SAFETY: the flag that the SIGHUP handler set.
+    unsafe { pg_sys::ConfigReloadPending != 0 }
 }
 
 /// Sleeps on the latch until `wake`, a set latch or a signal.
@@ -79,6 +93,10 @@ fn sleep_until(wake: Instant, now: Instant) {
     unsafe {
         pg_sys::WaitLatch(pg_sys::MyLatch, flags as i32, milliseconds, pg_sys::PG_WAIT_EXTENSION);
         pg_sys::ResetLatch(pg_sys::MyLatch);
+        // Like any idle session: there is no statement to be cancelled.
+        pg_sys::QueryCancelPending = 0;
     }
-    pgrx::check_for_interrupts!();
+    if !must_end() {
+        pgrx::check_for_interrupts!();
+    }
 }
