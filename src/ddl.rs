@@ -11,7 +11,6 @@ use pgrx::pg_sys::{self, NodeTag, Oid};
 use pgrx::prelude::*;
 use pgrx::PgList;
 
-use crate::convert;
 use crate::store::role;
 use crate::worker::{database, hold, wake};
 
@@ -228,6 +227,6 @@ unsafe extern "C-unwind" fn object_access(
 #[pg_guard]
 unsafe extern "C-unwind" fn extension_goes(extension: Oid) {
     if is_ours(pg_sys::get_extension_name(extension)) {
-        wake::at_commit(convert::now());
+        hold::extension_is_dropped();
     }
 }

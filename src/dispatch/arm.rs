@@ -72,14 +72,21 @@ fn begins_to_wait(snapshot: &Snapshot) -> bool {
 /// The timer that a changed schedule gets.
 pub fn armed(snapshot: &Snapshot, row: &ScheduleRow, terminal_at: Option<Instant>, now: Instant) -> NewTimer {
     let known = snapshot.timer.as_ref().map_or(Progress::default(), |timer| timer.progress);
+    let parked_for = snapshot.timer.as_ref().and_then(|timer| timer.parked.as_deref());
     let mut timer = NewTimer::idle(snapshot.schedule_id, row, known);
     match Usable::of(snapshot.schedule_id, row) {
         Err(reason) => {
-            timer.parked = Some(parked(snapshot.schedule_id, reason));
+            timer.parked = match parked_for {
+                Some(known) if known == reason.message => Some(reason.message),
+                Some(_) | None => Some(parked(snapshot.schedule_id, reason)),
+            };
             // Plans that passed while a run went on stay passed, also once it can be used again.
             timer.progress.cursor = known.cursor.max(terminal_at);
         }
         Ok(usable) => {
+            if parked_for.is_some() {
+                unparked(snapshot.schedule_id);
+            }
             let clock = usable.clock.bind(&usable.zone, usable.anchor);
             let (progress, next) = plan::arm(&usable.policy, &clock, known, terminal_at, snapshot.busy, now);
             timer.progress = progress;
@@ -87,6 +94,12 @@ pub fn armed(snapshot: &Snapshot, row: &ScheduleRow, terminal_at: Option<Instant
         }
     }
     timer
+}
+
+/// Says in the log that what kept a schedule parked was put right.
+fn unparked(schedule_id: i64) {
+    let text = format!("scheduler: schedule {schedule_id} is no longer parked");
+    error::report(PgLogLevel::LOG_SERVER_ONLY, Failure::note(text));
 }
 
 /// Says once, in the log, that a schedule is parked; returns the reason as the view shows it.

@@ -99,6 +99,8 @@ pub struct TimerRow {
     pub progress: Progress,
     /// Failed fires in a row.
     pub error_count: i32,
+    /// Why it is parked, where it is.
+    pub parked: Option<String>,
 }
 
 /// A timer to be written.
@@ -213,6 +215,7 @@ pub fn read(session: &Session, schedule_ids: Vec<i64>) -> Vec<Snapshot> {
                     backlog_until: instant_of(&row, 25),
                 },
                 error_count: row.must(26),
+                parked: row.get(28),
             }),
             busy: row.must(27),
         })

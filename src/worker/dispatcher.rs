@@ -18,14 +18,18 @@ use crate::worker::{hold, transaction, wake};
 const LOOK_AGAIN: i64 = 1_000_000;
 const LOOKING: &CStr = c"looking for the extension";
 
-/// Asks the postmaster for a dispatcher in this database; false where no worker slot is free.
+/// Asks the postmaster for a dispatcher in this database; false where no worker slot is free. The caller's latch is set when
+/// it has come and when its slot is free again.
 pub fn start(database: pg_sys::Oid) -> bool {
+    // SAFETY: reads a global of the process.
+    let caller = unsafe { pg_sys::MyProcPid };
     BackgroundWorkerBuilder::new("scheduler dispatcher")
         .set_type("scheduler dispatcher")
         .set_library("scheduler")
         .set_function("scheduler_dispatcher_main")
         .set_argument(database.into_datum())
         .set_restart_time(None)
+        .set_notify_pid(caller)
         .enable_spi_access()
         .load_dynamic()
         .is_ok()
@@ -72,6 +76,7 @@ unsafe extern "C-unwind" fn on_exit(_code: c_int, database: pg_sys::Datum) {
 }
 
 fn run(board: &wake::Dispatcher, database: u32) {
+    super::set_application_name(c"scheduler dispatcher");
     super::pin_settings();
     let mut name: Option<String> = None;
     let mut tick = Tick::new(convert::now());

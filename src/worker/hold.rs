@@ -88,6 +88,8 @@ struct Mine {
 
 thread_local! {
     static MINE: RefCell<Vec<Mine>> = const { RefCell::new(Vec::new()) };
+    /// The subtransactions that dropped this database's extension and were not rolled back.
+    static DROPS: RefCell<Vec<pg_sys::SubTransactionId>> = const { RefCell::new(Vec::new()) };
     static REGISTERED: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -108,6 +110,15 @@ pub fn take(database: u32) {
         entry.database.store(database, SeqCst);
     }
     wait_for_departure(database);
+}
+
+/// Says that this transaction drops the extension of its database: once it is committed, nobody is missed there, and a
+/// dispatcher that was not asked to leave beforehand has to look.
+pub fn extension_is_dropped() {
+    register_callbacks();
+    // SAFETY: in a transaction.
+    let dropped_in = unsafe { pg_sys::GetCurrentSubTransactionId() };
+    DROPS.with_borrow_mut(|drops| drops.push(dropped_in));
 }
 
 fn wait_for_departure(database: u32) {
@@ -179,6 +190,10 @@ fn register_callbacks() {
 unsafe extern "C-unwind" fn transaction_ended(event: pg_sys::XactEvent::Type, _argument: *mut c_void) {
     use pg_sys::XactEvent::{XACT_EVENT_ABORT, XACT_EVENT_COMMIT, XACT_EVENT_PREPARE};
     if event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE {
+        let dropped = !DROPS.take().is_empty();
+        if dropped && event == XACT_EVENT_COMMIT {
+            wake::not_needed(pg_sys::MyDatabaseId.to_u32());
+        }
         release(|_| true);
     }
 }
@@ -193,12 +208,14 @@ unsafe extern "C-unwind" fn subtransaction_ended(
     use pg_sys::SubXactEvent::{SUBXACT_EVENT_ABORT_SUB, SUBXACT_EVENT_COMMIT_SUB};
     if event == SUBXACT_EVENT_ABORT_SUB {
         release(|hold| hold.taken_in == mine);
+        DROPS.with_borrow_mut(|drops| drops.retain(|dropped_in| *dropped_in != mine));
     } else if event == SUBXACT_EVENT_COMMIT_SUB {
         MINE.with_borrow_mut(|holds| {
             for hold in holds.iter_mut().filter(|hold| hold.taken_in == mine) {
                 hold.taken_in = parent;
             }
         });
+        DROPS.with_borrow_mut(|drops| drops.iter_mut().filter(|drop| **drop == mine).for_each(|drop| *drop = parent));
     }
 }
 

@@ -20,6 +20,8 @@ const RESTART_AFTER: i64 = 1_000_000;
 const RESTART_AT_MOST: i64 = 32_000_000;
 /// A dispatcher that has not come so long after it was asked for never will, in microseconds.
 const COMING_AT_MOST: i64 = 5_000_000;
+/// A worker slot is free only some moments after its worker has ended: to find none for so long is a reason to warn.
+const SHORTAGE_TO_WARN: i64 = 1_000_000;
 /// How many databases are looked into at the same time: a server may have many more of them than worker slots.
 const LOOKS_AT_A_TIME: usize = 3;
 
@@ -47,6 +49,7 @@ pub extern "C-unwind" fn scheduler_launcher_main(_argument: pg_sys::Datum) {
     // SAFETY: reads a global of the process.
     let pid = unsafe { pg_sys::MyProcPid };
     let Some(board) = wake::Launcher::enter(pid) else { return };
+    super::set_application_name(c"scheduler launcher");
     pgrx::log!("scheduler: launcher started");
     let mut known = Known::default();
     loop {
@@ -73,9 +76,9 @@ struct Known {
     seen: HashSet<u32>,
     /// The dispatchers that were last asked for.
     asked: HashMap<u32, Asked>,
-    /// How often in a row something was missing, and when to try again.
-    shortages: u32,
-    try_again_at: Option<Instant>,
+    /// Since when there is no room for a dispatcher, and whether that was said.
+    short_since: Option<Instant>,
+    warned: bool,
 }
 
 /// A dispatcher that was asked for.
@@ -89,6 +92,8 @@ struct Asked {
 /// What becomes of a database that lacks a dispatcher.
 enum Start {
     Started,
+    /// One was started and has to come before this instant.
+    Coming(Instant),
     /// Not before this instant.
     NotBefore(Instant),
     /// Something else ends first, and wakes the launcher.
@@ -112,7 +117,7 @@ impl Known {
         if board.take_overlooked() {
             self.seen.clear();
         }
-        let mut missing = None;
+        let (mut missing, mut all_served) = (None, true);
         for database in databases {
             let oid = database.oid;
             if !guc::serves_database(&database.name) {
@@ -122,42 +127,66 @@ impl Known {
                 self.seen.insert(oid);
                 continue;
             }
+            // What is known of it stays as it is until the hold ends, whose holder then wakes us.
+            if hold::is_held(oid) {
+                continue;
+            }
             // One look into each new database; afterwards only where something asked for us, or where a dispatcher died.
             let wanted = board.take_wanted(oid);
             if self.seen.contains(&oid) && !wanted && !board.misses_dispatcher(oid) {
                 continue;
             }
-            match self.start(board, oid, wanted, now) {
+            let start = self.start(board, oid, wanted, now);
+            match start {
                 Start::Started => {
                     self.seen.insert(oid);
                 }
-                // As if it were new: what asked for it is not forgotten.
-                Start::NotBefore(earliest) => {
+                Start::Coming(latest) => wake = wake.min(latest),
+                Start::NotBefore(_) | Start::Later | Start::Missing(_) => {
+                    // As if it were new: what asked for it is not forgotten.
                     self.seen.remove(&oid);
-                    wake = wake.min(earliest);
-                }
-                Start::Later => {
-                    self.seen.remove(&oid);
-                }
-                Start::Missing(what) => {
-                    self.seen.remove(&oid);
-                    missing = Some(what);
+                    all_served = false;
                 }
             }
+            match start {
+                Start::NotBefore(earliest) => wake = wake.min(earliest),
+                Start::Missing(what) => missing = Some(what),
+                Start::Started | Start::Coming(_) | Start::Later => {}
+            }
         }
-        self.settle(missing, now).map_or(wake, |again| wake.min(again))
+        self.say(missing, all_served, now).map_or(wake, |again| wake.min(again))
+    }
+
+    /// Says once that there is no room, unless it is for a moment only, and once that there is again; when to try again.
+    fn say(&mut self, missing: Option<&str>, all_served: bool, now: Instant) -> Option<Instant> {
+        match missing {
+            Some(what) => {
+                let since = *self.short_since.get_or_insert(now);
+                let lasts = now.as_micros().saturating_sub(since.as_micros());
+                if lasts >= SHORTAGE_TO_WARN && !self.warned {
+                    self.warned = true;
+                    pgrx::warning!("scheduler: {what}");
+                }
+                // A slot that was ours sets our latch. For others, each pause is as long as all before.
+                Some(after(now, lasts.clamp(RESTART_AFTER, RESTART_AT_MOST)))
+            }
+            None if all_served => {
+                if std::mem::take(&mut self.warned) {
+                    pgrx::log!("scheduler: there is room for every dispatcher again");
+                }
+                self.short_since = None;
+                None
+            }
+            None => None,
+        }
     }
 
     fn start(&mut self, board: &wake::Launcher, database: u32, wanted: bool, now: Instant) -> Start {
-        // When the hold ends its holder wakes us.
-        if hold::is_held(database) {
-            return Start::Later;
-        }
         let before = self.asked.get(&database).copied();
         if let (Some(asked), wake::Presence::Coming) = (before, wake::presence(database)) {
             let latest = after(asked.at, COMING_AT_MOST);
             if now < latest {
-                return Start::NotBefore(latest);
+                return Start::Coming(latest);
             }
             // The postmaster could not fork it.
             board.expect_no_more(database);
@@ -171,9 +200,6 @@ impl Known {
         let earliest = before.map(|asked| after(asked.at, pause));
         if let Some(earliest) = earliest.filter(|earliest| *earliest > now && (!wanted || failures > 0)) {
             return Start::NotBefore(earliest);
-        }
-        if let Some(again) = self.try_again_at.filter(|again| *again > now) {
-            return Start::NotBefore(again);
         }
         if board.looking() >= LOOKS_AT_A_TIME {
             return Start::Later;
@@ -192,23 +218,6 @@ impl Known {
         }
         self.asked.insert(database, Asked { at: now, failures });
         Start::Started
-    }
-
-    /// Says once that something is missing, and once that it is no longer; when to try again.
-    fn settle(&mut self, missing: Option<&str>, now: Instant) -> Option<Instant> {
-        if let Some(what) = missing {
-            if self.shortages == 0 {
-                pgrx::warning!("scheduler: {what}");
-            }
-            let pause = RESTART_AFTER.saturating_mul(1 << self.shortages.min(5)).min(RESTART_AT_MOST);
-            self.shortages = self.shortages.saturating_add(1);
-            self.try_again_at = Some(after(now, pause));
-        } else if self.try_again_at.is_some_and(|again| again <= now) {
-            pgrx::log!("scheduler: there is room for every dispatcher again");
-            self.shortages = 0;
-            self.try_again_at = None;
-        }
-        self.try_again_at
     }
 }
 

@@ -9,6 +9,7 @@ pub mod transaction;
 pub mod wake;
 
 use std::ffi::CStr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use pgrx::bgworkers::{BackgroundWorker, SignalWakeFlags};
 use pgrx::pg_sys;
@@ -44,6 +45,13 @@ fn reload_settings() -> bool {
     }
 }
 
+/// The name under which pg_stat_activity and log_line_prefix's %a know this process.
+fn set_application_name(name: &CStr) {
+    use pg_sys::{GucContext::PGC_USERSET, GucSource::PGC_S_SESSION};
+    // SAFETY: C strings that Postgres copies.
+    unsafe { pg_sys::SetConfigOption(c"application_name".as_ptr(), name.as_ptr(), PGC_USERSET, PGC_S_SESSION) }
+}
+
 /// Settings that a database or a role may have changed for its sessions and that must not change what a dispatcher does.
 fn pin_settings() {
     for (name, value) in [
@@ -71,10 +79,18 @@ fn report_idle(what: &CStr) {
     unsafe { pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_IDLE, what.as_ptr()) }
 }
 
-/// Whether SIGTERM has come: the server stops, or somebody has ended this process.
+/// Whether SIGTERM has come: the server stops, or somebody has ended this process. It is then up to the caller to leave:
+/// Postgres forgets the signal, or it would end the process with a FATAL line at the next opportunity, be it a line of ours.
 fn must_end() -> bool {
+    static ENDS: AtomicBool = AtomicBool::new(false);
     // SAFETY: the flag that the SIGTERM handler set.
-    unsafe { pg_sys::ProcDiePending != 0 }
+    unsafe {
+        if pg_sys::ProcDiePending != 0 {
+            pg_sys::ProcDiePending = 0;
+            ENDS.store(true, Relaxed);
+        }
+    }
+    ENDS.load(Relaxed)
 }
 
 /// Whether SIGHUP has come since the settings were last read.

@@ -222,6 +222,23 @@ fn want(database: u32) {
     wake_launcher();
 }
 
+/// To be said when this database has lost its extension: a dispatcher that is there looks for itself, and one that has made
+/// way is not missed, unless somebody wants one since.
+pub fn not_needed(database: u32) {
+    let Some(board) = board() else { return };
+    let pid = board.with_slots(|| {
+        let slot = board.slot_of(database)?;
+        let pid = slot.dispatcher_pid.load(SeqCst);
+        if pid == 0 && slot.wanted.load(SeqCst) {
+            slot.served.store(false, SeqCst);
+        } else if pid == 0 {
+            slot.clear();
+        }
+        Some(pid)
+    });
+    set_latch(pid.unwrap_or(0));
+}
+
 /// Has the launcher look which databases lack a dispatcher.
 pub fn wake_launcher() {
     if let Some(board) = board() {

@@ -4,9 +4,11 @@
 
 mod concurrency;
 mod crash;
+mod databases;
 mod edits;
 mod encodings;
 mod examples;
+mod extension;
 mod firing;
 mod harness;
 mod install;
@@ -16,5 +18,9 @@ mod lease_contention;
 mod lease_crash;
 mod lease_frozen;
 mod lease_tables;
+mod logs;
+mod processes;
 mod readme;
+mod roles;
+mod settings;
 mod worker;
