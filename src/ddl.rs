@@ -71,6 +71,7 @@ unsafe extern "C-unwind" fn process_utility(
         | NodeTag::T_RenameStmt
         | NodeTag::T_DropStmt
         | NodeTag::T_DropOwnedStmt
+        | NodeTag::T_ReassignOwnedStmt
         | NodeTag::T_AlterExtensionStmt => make_way(node, context),
         _ => {}
     }
@@ -87,12 +88,13 @@ unsafe extern "C-unwind" fn make_way(node: *mut pg_sys::Node, context: pg_sys::P
     match (*node).type_ {
         NodeTag::T_DropdbStmt if alone() => {
             let command = &*node.cast::<pg_sys::DropdbStmt>();
-            hold_database(own_database(command.dbname));
+            hold_other_database(own_database(command.dbname));
         }
         NodeTag::T_CreatedbStmt if alone() => {
             let command = &*node.cast::<pg_sys::CreatedbStmt>();
             if may_create_databases() {
                 let template = option(command.options, c"template").flatten().unwrap_or(c"template1");
+                // The session's own can be copied, too.
                 hold_database(copied_database(template));
             }
             // The new one may have the extension, from its template.
@@ -104,13 +106,13 @@ unsafe extern "C-unwind" fn make_way(node: *mut pg_sys::Node, context: pg_sys::P
                 // It may become a template or closed to connections, or cease to be.
                 wake::launcher_at_commit();
             } else if alone() {
-                hold_database(own_database(command.dbname));
+                hold_other_database(own_database(command.dbname));
             }
         }
         NodeTag::T_RenameStmt => {
             let command = &*node.cast::<pg_sys::RenameStmt>();
             if command.renameType == pg_sys::ObjectType::OBJECT_DATABASE && may_create_databases() {
-                hold_database(own_database(command.subname));
+                hold_other_database(own_database(command.subname));
             }
         }
         NodeTag::T_DropStmt => {
@@ -126,25 +128,33 @@ unsafe extern "C-unwind" fn make_way(node: *mut pg_sys::Node, context: pg_sys::P
                 hold_own_extension();
             }
         }
-        NodeTag::T_DropOwnedStmt => {
-            let command = &*node.cast::<pg_sys::DropOwnedStmt>();
-            let (user, owner) = (pg_sys::GetUserId(), role::schema_owner());
-            let takes_it = |role: *mut pg_sys::RoleSpec| {
-                let role = pg_sys::get_rolespec_oid(role, true);
-                Some(role) == owner && pg_sys::has_privs_of_role(user, role)
-            };
-            if PgList::<pg_sys::RoleSpec>::from_pg(command.roles).iter_ptr().any(takes_it) {
-                hold::take(pg_sys::MyDatabaseId.to_u32());
-            }
-        }
+        NodeTag::T_DropOwnedStmt => hold_extension_of((*node.cast::<pg_sys::DropOwnedStmt>()).roles),
+        NodeTag::T_ReassignOwnedStmt => hold_extension_of((*node.cast::<pg_sys::ReassignOwnedStmt>()).roles),
         _ => {}
     }
 }
 
-/// Keeps dispatchers out of a database; not out of the session's own, for nobody can do such things to that.
+/// Keeps dispatchers out of a database.
 unsafe fn hold_database(database: Option<Oid>) {
-    if let Some(database) = database.filter(|database| *database != pg_sys::MyDatabaseId) {
+    if let Some(database) = database {
         hold::take(database.to_u32());
+    }
+}
+
+/// The same for what nobody can do to the session's own database.
+unsafe fn hold_other_database(database: Option<Oid>) {
+    hold_database(database.filter(|database| *database != pg_sys::MyDatabaseId));
+}
+
+/// Keeps the dispatcher away while what these roles own is dropped or changes hands, if the extension is among it.
+unsafe fn hold_extension_of(roles: *mut pg_sys::List) {
+    let (user, owner) = (pg_sys::GetUserId(), role::schema_owner());
+    let has_it = |role: *mut pg_sys::RoleSpec| {
+        let role = pg_sys::get_rolespec_oid(role, true);
+        Some(role) == owner && pg_sys::has_privs_of_role(user, role)
+    };
+    if PgList::<pg_sys::RoleSpec>::from_pg(roles).iter_ptr().any(has_it) {
+        hold_database(Some(pg_sys::MyDatabaseId));
     }
 }
 

@@ -113,6 +113,10 @@ fn commands_on_a_database_never_wait_for_its_dispatcher() {
         // The copy has the extension too.
         back("copy");
         back("app");
+        // A session can copy the database that it is in.
+        prompt(&mut cluster.connect_as("postgres", "app"), "create database second template app");
+        back("app");
+        prompt(&mut db, "drop database second with (force)");
         prompt(&mut db, "alter database app rename to renamed");
         back("renamed");
         prompt(&mut db, "alter database renamed rename to app");

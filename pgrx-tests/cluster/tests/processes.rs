@@ -2,7 +2,8 @@
 
 use scheduler_cluster_tests::proc::{self, backends, Signal};
 use scheduler_cluster_tests::scheduler::{
-    begin_endless_statement, dispatcher, launcher, one, rest, served, whole_grid, BACK, SOON,
+    asleep_since, begin_endless_statement, dispatcher, in_endless_statement, launcher, one, rest, served, whole_grid,
+    BACK, SOON,
 };
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster, Shutdown};
 use std::fs;
@@ -37,6 +38,28 @@ fn each_worker_is_back_within_5_s_however_often_it_is_terminated() {
 }
 
 #[test]
+fn a_cancelled_dispatcher_loses_its_statement_and_nothing_else() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    rest(&mut db);
+    let pid = dispatcher(&mut db).unwrap();
+    // Like any idle session it does not care.
+    for worker in ["scheduler dispatcher", "scheduler launcher"] {
+        db.execute("select pg_cancel_backend(pid) from pg_stat_activity where backend_type = $1", &[&worker]).unwrap();
+    }
+    db.batch_execute(FIRING).unwrap();
+    fires_on(&mut db);
+    begin_endless_statement(&mut db);
+    db.execute("select pg_cancel_backend($1)", &[&pid]).unwrap();
+    let line = "dispatching due schedules failed: canceling statement due to user request";
+    wait_until("the step to fail", SOON, || (cluster.logged(line).len() == 1).then_some(()));
+    // It tries again.
+    wait_until("the dispatcher to be in the statement", SOON, || in_endless_statement(&mut db).then_some(()));
+    assert_eq!(dispatcher(&mut db), Some(pid));
+    assert_eq!(cluster.logged("WARNING").len(), 1, "{:#?}", cluster.logged("WARNING"));
+}
+
+#[test]
 fn a_fast_shutdown_does_not_wait_for_a_tick() {
     let cluster = Cluster::new();
     let mut db = cluster.with_extension("postgres");
@@ -51,10 +74,11 @@ fn a_fast_shutdown_does_not_wait_for_a_tick() {
     // At rest the workers end as quietly as the server's own.
     cluster.start();
     let mut db = cluster.connect();
-    wait_until("a dispatcher", SOON, || dispatcher(&mut db));
-    db.batch_execute("select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'PgSleep'; alter table sched.ledger drop constraint endless; select sched.drop_schedule('endless')").unwrap();
-    wait_until("a dispatcher", SOON, || dispatcher(&mut db));
-    rest(&mut db);
+    wait_until("the dispatcher to be in the statement", SOON, || in_endless_statement(&mut db).then_some(()));
+    cluster.set("sched.enabled", "off");
+    db.execute("select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'PgSleep'", &[]).unwrap();
+    wait_until("another dispatcher", SOON, || dispatcher(&mut db).filter(|_| !in_endless_statement(&mut db)));
+    wait_until("it to sleep", SOON, || asleep_since(&mut db));
     drop(db);
     let before = cluster.logged("FATAL").len();
     cluster.stop(Shutdown::Fast);
@@ -71,12 +95,17 @@ fn a_crash_of_any_backend_brings_everything_back() {
     let mut db = cluster.with_extension("postgres");
     db.batch_execute(FIRING).unwrap();
     for victim in ["scheduler launcher", "scheduler dispatcher", "client backend", "checkpointer"] {
-        let pid = backends(&mut db, victim)[0];
+        let (pid, old) = (backends(&mut db, victim)[0], dispatcher(&mut db));
         let started = Instant::now();
         proc::kill(pid, Signal::KILL);
-        wait_until("the connection to break", SOON, || db.is_valid(Duration::from_secs(1)).err());
-        db = wait_until("the server", SOON, || cluster.try_connect_as("postgres", "postgres").ok());
-        wait_until("a dispatcher", BACK, || dispatcher(&mut db));
+        // A connection that was made just before the server noticed breaks as well.
+        db = wait_until("another dispatcher", SOON, || {
+            let mut db = cluster.try_connect_as("postgres", "postgres").ok()?;
+            let query = "select pid from pg_stat_activity where backend_type = 'scheduler dispatcher'";
+            let pid: i32 = db.query_opt(query, &[]).ok()??.get(0);
+            (Some(pid) != old).then_some(db)
+        });
+        assert!(started.elapsed() < BACK + BACK, "{:?}", started.elapsed());
         println!("{victim} killed: dispatcher back after {:?}", started.elapsed());
         fires_on(&mut db);
     }
@@ -127,8 +156,12 @@ fn many_databases_are_looked_into_a_few_at_a_time() {
     wait_until("the one dispatcher", SOON, || (served(&mut db) == ["d7"]).then_some(()));
     cluster.restart(Shutdown::Fast);
     let mut db = cluster.connect();
-    wait_until("the one dispatcher", SOON, || (served(&mut db) == ["d7"]).then_some(()));
-    stays("who has a dispatcher", Duration::from_secs(1), || served(&mut db) == ["d7"]);
+    wait_until("the looks to be over", SOON, || {
+        let mut others = false;
+        stays("this loop", Duration::from_millis(500), || others |= served(&mut db) != ["d7"]);
+        (!others).then_some(())
+    });
+    stays("who has a dispatcher", Duration::from_secs(2), || served(&mut db));
     assert!(cluster.logged("WARNING").is_empty(), "{:#?}", cluster.logged("WARNING"));
 }
 
@@ -167,11 +200,11 @@ fn templates_and_databases_without_connections_are_left_alone() {
     assert!(noise.is_empty(), "{noise:#?}");
 }
 
-/// What a process has for itself, in kB.
+/// The memory that a process has for itself, in kB: not what it has mapped of shared buffers, which grows with what it reads.
 fn private_memory(pid: i32) -> i64 {
-    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).expect("a dispatcher runs");
-    let private = text.lines().filter(|line| line.starts_with("Private_"));
-    private.filter_map(|line| line.split_whitespace().nth(1)?.parse::<i64>().ok()).sum()
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).expect("a dispatcher runs");
+    let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("Linux says RssAnon");
+    line.split_whitespace().next().and_then(|kilobytes| kilobytes.parse().ok()).expect("a number")
 }
 
 fn open_files(pid: i32) -> usize {
@@ -185,40 +218,30 @@ fn nothing_leaks_over_ten_thousand_ticks() {
     db.batch_execute("select sched.define_job('job'); select sched.create_schedule('s', 'every 1 hour', 'job')")
         .unwrap();
     let pid = dispatcher(&mut db).unwrap();
-    // Each wakes the dispatcher for an edit to apply, an execution to insert and one to move; it has seen them when they are gone.
+    // Each edit wakes the dispatcher, which has seen it when the change is gone.
     let mut ticks = |count: usize| {
-        let mut last = 0;
         for i in 0..count {
-            let at = i % 2 == 0;
-            let edit = if at {
-                "select sched.alter_schedule('s', clock => 'at 2100-01-01 00:00+00')"
-            } else {
-                "select sched.alter_schedule('s', clock => 'every 1 hour')"
-            };
-            db.batch_execute(edit).unwrap();
-            let seen = "select not exists (select from sched.schedule_change)";
-            while !one::<bool>(&mut db, seen) {
-                last += 1;
-            }
+            let clock = if i % 2 == 0 { "at 2100-01-01 00:00+00" } else { "every 1 hour" };
+            db.batch_execute(&format!("select sched.alter_schedule('s', clock => '{clock}')")).unwrap();
+            while one::<bool>(&mut db, "select exists (select from sched.schedule_change)") {}
         }
-        let _ = last;
         rest(&mut db);
         (private_memory(pid), open_files(pid))
     };
-    let started = Instant::now();
-    let (memory_before, files_before) = ticks(1000);
-    let (memory, files) = ticks(10_000);
-    println!(
-        "10,000 ticks in {:?}: {memory_before} kB and {files_before} files before, {memory} kB and {files} after",
-        started.elapsed()
-    );
+    ticks(1000);
+    let seen: Vec<_> = (0..3).map(|_| ticks(5000)).collect();
+    println!("private kB and open files after 5,000 ticks each: {seen:?}");
     let lines = cluster.logged("scheduler: tick in database").len();
-    assert!(lines >= 10_000, "{lines} ticks");
+    assert!(lines >= 16_000, "{lines} ticks");
     assert_eq!(dispatcher(&mut db), Some(pid));
-    assert!((memory - memory_before).abs() <= 256, "{memory_before} kB became {memory} kB");
-    assert!(files <= files_before + 2, "{files_before} open files became {files}");
+    // A leak grows all the time; caches grow now and then.
+    let flat = seen.windows(2).any(|two| (two[1].0 - two[0].0).abs() <= 16 && two[1].1 <= two[0].1);
+    assert!(flat, "private kB and open files grew over 10,000 ticks: {seen:?}");
     let locks: i64 = one(&mut db, &format!("select count(*) from pg_locks where pid = {pid}"));
     assert_eq!(locks, 0);
+    let shared: i64 =
+        one(&mut db, "select sum(allocated_size)::bigint from pg_shmem_allocations where name like 'scheduler%'");
+    assert!(shared > 0 && shared < 16 * 1024, "{shared} bytes of shared memory");
 }
 
 #[test]
