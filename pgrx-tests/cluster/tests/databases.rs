@@ -4,6 +4,7 @@ use postgres::error::SqlState;
 use scheduler_cluster_tests::proc::backends;
 use scheduler_cluster_tests::scheduler::{begin_endless_statement, dispatcher, one, served, whole_grid, BACK, SOON};
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster};
+use std::thread;
 use std::time::{Duration, Instant};
 
 const FIRING: &str = "select sched.define_job('job');
@@ -51,7 +52,7 @@ fn prompt(db: &mut Client, command: &str) {
 }
 
 fn no_noise(cluster: &Cluster) {
-    for word in ["WARNING", "FATAL", "PANIC"] {
+    for word in ["WARNING", "FATAL", "PANIC", "canceling"] {
         let lines = cluster.logged(word);
         assert!(lines.is_empty(), "{lines:#?}");
     }
@@ -214,6 +215,27 @@ fn a_command_that_fails_or_is_rolled_back_brings_the_dispatcher_back() {
     assert!(error.as_db_error().unwrap().position().is_some(), "{error:?}");
     whole_grid(&mut cluster.connect_as("postgres", "app"), "s", "200 milliseconds");
     assert!(cluster.logged("WARNING").is_empty(), "{:#?}", cluster.logged("WARNING"));
+}
+
+#[test]
+fn a_dispatcher_that_waits_to_connect_makes_way_as_well() {
+    let cluster = Cluster::builder().set("max_prepared_transactions", "2").start();
+    cluster.execute("create database app");
+    cluster.with_extension("app").batch_execute(FIRING).unwrap();
+    let mut db = cluster.connect();
+    // The hold ends with the session's part; the lock on the database stays, and whoever connects waits for it.
+    db.batch_execute("begin; alter database app rename to renamed; prepare transaction 'rename'").unwrap();
+    let waiting = "select count(*) from pg_locks where not granted and classid = 'pg_database'::regclass";
+    wait_for(&mut db, &format!("select ({waiting}) = 1"), SOON);
+    let mut other = cluster.connect();
+    let drop = thread::spawn(move || other.batch_execute("drop database app"));
+    // First both wait, then only DROP does.
+    wait_for(&mut db, "select exists (select from pg_locks where not granted and mode = 'AccessExclusiveLock')", SOON);
+    wait_for(&mut db, &format!("select ({waiting}) = 1"), SOON);
+    db.batch_execute("rollback prepared 'rename'").unwrap();
+    drop.join().unwrap().unwrap();
+    served_exactly(&mut db, &[]);
+    no_noise(&cluster);
 }
 
 #[test]

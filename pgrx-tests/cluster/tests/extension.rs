@@ -69,6 +69,9 @@ fn a_drop_that_is_rolled_back_keeps_it_dispatching() {
     // The transaction is still open.
     fires_on(&mut cluster.connect());
     db.batch_execute("commit").unwrap();
+    // What a savepoint took back counts for nothing when the transaction commits.
+    db.batch_execute("begin; savepoint s; drop extension scheduler; rollback to s; commit").unwrap();
+    fires_on(&mut db);
     // A session that ends in the middle of it.
     let mut other = cluster.connect();
     other.batch_execute("begin; drop extension scheduler").unwrap();
