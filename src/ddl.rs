@@ -52,7 +52,8 @@ mod unguarded {
     }
 }
 
-#[allow(clippy::too_many_arguments)]
+// The enum is Postgres', with some hundred members.
+#[allow(clippy::too_many_arguments, clippy::wildcard_enum_match_arm)]
 unsafe extern "C-unwind" fn process_utility(
     statement: *mut pg_sys::PlannedStmt,
     text: *const c_char,
@@ -81,6 +82,7 @@ unsafe extern "C-unwind" fn process_utility(
 
 /// Sees to it that nobody of ours is in the way of this command, if the user may run it.
 #[pg_guard]
+#[allow(clippy::wildcard_enum_match_arm)]
 unsafe extern "C-unwind" fn make_way(node: *mut pg_sys::Node, context: pg_sys::ProcessUtilityContext::Type) {
     let top_level = context == pg_sys::ProcessUtilityContext::PROCESS_UTILITY_TOPLEVEL;
     // What Postgres refuses in a transaction block.
@@ -123,10 +125,8 @@ unsafe extern "C-unwind" fn make_way(node: *mut pg_sys::Node, context: pg_sys::P
                 hold_own_extension();
             }
         }
-        NodeTag::T_AlterExtensionStmt => {
-            if is_ours((*node.cast::<pg_sys::AlterExtensionStmt>()).extname) {
-                hold_own_extension();
-            }
+        NodeTag::T_AlterExtensionStmt if is_ours((*node.cast::<pg_sys::AlterExtensionStmt>()).extname) => {
+            hold_own_extension();
         }
         NodeTag::T_DropOwnedStmt => hold_extension_of((*node.cast::<pg_sys::DropOwnedStmt>()).roles),
         NodeTag::T_ReassignOwnedStmt => hold_extension_of((*node.cast::<pg_sys::ReassignOwnedStmt>()).roles),
