@@ -108,6 +108,8 @@ pub struct TimerRow {
     pub progress: Progress,
     /// Failed fires in a row.
     pub error_count: i32,
+    /// Why it is parked, where it is.
+    pub parked: Option<String>,
 }
 
 /// A timer to be written.
@@ -212,6 +214,7 @@ fn timer_of(row: &Row) -> (i64, TimerRow) {
             backlog_until: instant_of(row, 6),
         },
         error_count: row.must(7),
+        parked: row.get(8),
     };
     (row.must(1), timer)
 }

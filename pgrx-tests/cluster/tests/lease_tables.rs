@@ -103,6 +103,12 @@ fn history_leaves_in_batches() {
     .unwrap();
     let count = "select count(*) from sched.execution where job_name = 'old'";
     assert_eq!(number(&mut db, count), 4000);
+    // All of them are to go at once, or the steps are cut elsewhere.
+    wait_for(
+        &mut db,
+        "select max(finished_at) < clock_timestamp() - interval '2 seconds' from sched.execution where job_name = 'old'",
+        SOON,
+    );
     // A row that cannot be deleted yet stops the walk in its third step: the first two have been committed by then.
     let mut blocker = cluster.connect();
     let mut block = blocker.transaction().unwrap();
