@@ -148,7 +148,7 @@ unsafe fn hold_other_database(database: Option<Oid>) {
 
 /// Keeps the dispatcher away while what these roles own is dropped or changes hands, if the extension is among it.
 unsafe fn hold_extension_of(roles: *mut pg_sys::List) {
-    let (user, owner) = (pg_sys::GetUserId(), role::schema_owner());
+    let (user, owner) = (pg_sys::GetUserId(), role::extension_owner());
     let has_it = |role: *mut pg_sys::RoleSpec| {
         let role = pg_sys::get_rolespec_oid(role, true);
         Some(role) == owner && pg_sys::has_privs_of_role(user, role)

@@ -28,14 +28,10 @@ extension_sql_file!("../sql/schema/10_job.sql", name = "job");
 extension_sql_file!(
     "../sql/schema/20_schedule.sql",
     name = "schedule",
-    requires = ["job", api::internal::wake_dispatcher]
+    requires = ["job", api::internal::wake_dispatcher, api::internal::scope_key]
 );
 extension_sql_file!("../sql/schema/30_timer.sql", name = "timer", requires = ["schedule"]);
-extension_sql_file!(
-    "../sql/schema/40_execution.sql",
-    name = "execution",
-    requires = ["timer", api::internal::uuid_v7, api::internal::scope_key]
-);
+extension_sql_file!("../sql/schema/40_execution.sql", name = "execution", requires = ["timer", api::internal::uuid_v7]);
 extension_sql_file!("../sql/schema/50_views.sql", name = "views", requires = ["execution"]);
 extension_sql_file!("../sql/schema/90_grants.sql", name = "grants", finalize);
 
@@ -89,6 +85,9 @@ mod crontab_tests;
 #[path = "../pgrx-tests/dispatch.rs"]
 mod dispatch_tests;
 #[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/enqueue.rs"]
+mod enqueue_tests;
+#[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/execution.rs"]
 mod execution_tests;
 #[cfg(any(test, feature = "pg_test"))]
@@ -112,6 +111,9 @@ mod permission_grid_tests;
 #[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/permission.rs"]
 mod permission_tests;
+#[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/rows.rs"]
+mod rows_tests;
 #[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/schedule_bulk.rs"]
 mod schedule_bulk_tests;

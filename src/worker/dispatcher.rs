@@ -79,7 +79,8 @@ fn run(board: &wake::Dispatcher, database: u32) {
     super::set_application_name(c"scheduler dispatcher");
     super::pin_settings();
     let mut name: Option<String> = None;
-    let mut tick = Tick::new(convert::now());
+    let mut tick = Tick::new(database, convert::now());
+    let mut woken = true;
     let stopped = |name: &Option<String>, why: &str| {
         if let Some(name) = name {
             pgrx::log!("scheduler: dispatcher for database \"{name}\" stopped{why}");
@@ -105,9 +106,12 @@ fn run(board: &wake::Dispatcher, database: u32) {
                     name
                 });
                 if guc::enabled() {
-                    match tick.run(database, name) {
+                    match tick.run(std::mem::take(&mut woken), name) {
                         Ended::Done(wake) => wake,
-                        Ended::Interrupted => continue,
+                        Ended::Interrupted => {
+                            woken = true;
+                            continue;
+                        }
                     }
                 } else {
                     None
@@ -128,12 +132,12 @@ fn run(board: &wake::Dispatcher, database: u32) {
         let longest = now.checked_add_micros(guc::tick_interval()).unwrap_or(Instant::MAX);
         let wake = wake.map_or(longest, |wake| wake.min(longest));
         board.sleeping_until(wake);
-        if guc::enabled() {
-            super::report_idle(&asleep_until(wake));
-        } else {
+        if !guc::enabled() {
             super::report_idle(c"switched off by sched.enabled");
+        } else if wake > now {
+            super::report_idle(&asleep_until(wake));
         }
-        super::sleep_until(wake, now);
+        woken |= super::sleep_until(wake, now) || wake == longest;
     }
 }
 

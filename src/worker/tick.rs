@@ -1,75 +1,96 @@
-//! One tick: steps in transactions of their own. A step that fails rests for a while, with growing pauses, and takes nothing
-//! from the others: an error in ending leases never delays a fire, nor the other way round.
+//! One tick: what is due fires, and one other step that has something to do gets its turn, each in a transaction of its own and
+//! with no more than a batch. So none can starve another, and what is on time waits for one batch at most. A step that fails
+//! rests for a while, with growing pauses, and takes nothing from the others: an error in ending leases never delays a fire, nor
+//! the other way round.
 
 use std::ffi::CStr;
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, UnwindSafe};
 
 use scheduler_core::{backoff, Instant};
 
 use crate::convert;
-use crate::dispatch::{self, Pruner};
+use crate::dispatch::{self, Done, Pruner};
 use crate::guc;
+use crate::store::timer::Deadlines;
 use crate::store::{role, session, timer, Session};
 use crate::worker::{dispatcher, hold, transaction};
 
-/// The steps in the order in which they run: what is overdue ends before anything new begins.
-const STEPS: [Step; 5] = [
-    Step {
-        what: c"ending stale leases",
-        done: "stale leases ended",
-        work: |_, session| dispatch::sweep_stale(session, None, convert::now(), guc::batch_size(), role::caller()),
-    },
-    Step {
-        what: c"offering due retries",
-        done: "retries offered",
-        work: |_, session| {
-            usize::try_from(dispatch::promote_retries(session, convert::now(), guc::batch_size(), role::caller()))
-                .unwrap_or(0)
-        },
-    },
-    Step {
-        what: c"applying changed schedules",
-        done: "changed schedules applied",
-        work: |_, session| dispatch::apply_changes(session, convert::now(), guc::batch_size()),
-    },
-    Step {
-        what: c"dispatching due schedules",
-        done: "due schedules dispatched",
-        work: |_, session| dispatch::fire_due(session, convert::now(), guc::batch_size()).1,
-    },
-    Step {
-        what: c"forgetting old executions",
-        done: "old executions forgotten",
-        work: |pruner, session| pruner.step(session),
-    },
-];
-
-/// How long to wait before looking again at what others have locked, in microseconds. Their commit wakes us earlier.
-const BUSY: i64 = 250_000;
-
-/// One step of a tick.
+/// A step beside firing.
 struct Step {
     /// What pg_stat_activity and a failure say.
     what: &'static CStr,
     /// What `sched.log_ticks` says of a number of them.
     done: &'static str,
-    /// Does at most a batch of work; how much it did.
-    work: fn(&mut Pruner, &Session) -> usize,
+    /// When it has something to do.
+    deadline: fn(&Tick) -> Option<Instant>,
+    /// Does at most a batch of it; how much it did.
+    work: fn(&mut Tick, &Session) -> usize,
 }
+
+const STEPS: [Step; 4] = [
+    Step {
+        what: c"applying changed schedules",
+        done: "changed schedules applied",
+        deadline: |tick| tick.deadlines.change,
+        work: |tick, session| {
+            dispatch::apply_changes(session, convert::now(), guc::batch_size(), &mut tick.changes_after)
+        },
+    },
+    Step {
+        what: c"ending stale leases",
+        done: "stale leases ended",
+        deadline: |tick| tick.deadlines.stale,
+        work: |_, session| dispatch::sweep_stale(session, None, convert::now(), guc::batch_size(), role::caller()),
+    },
+    Step {
+        what: c"offering due retries",
+        done: "retries offered",
+        deadline: |tick| tick.deadlines.retry,
+        work: |_, session| {
+            let count = dispatch::promote_retries(session, convert::now(), guc::batch_size(), role::caller());
+            usize::try_from(count).unwrap_or(0)
+        },
+    },
+    Step {
+        what: c"forgetting old executions",
+        done: "old executions forgotten",
+        deadline: |tick| Some(tick.pruner.next_step()),
+        work: |tick, session| tick.pruner.step(session),
+    },
+];
 
 /// How a tick ended.
 pub enum Ended {
-    /// Everything that is due is done; when there is something to do again, as far as is known.
+    /// It did some of what is due; when to come again, as far as is known.
     Done(Option<Instant>),
     /// Something else comes first: new settings, a command that wants the database to itself, the end of the process or
     /// of the extension.
     Interrupted,
 }
 
-/// What a dispatcher remembers from tick to tick.
+/// How long to wait before looking again at what others have locked, in microseconds. Their commit wakes us earlier.
+const BUSY: i64 = 250_000;
+
+/// What a dispatcher remembers from tick to tick: some numbers, whatever there is to do.
 pub struct Tick {
+    database: u32,
+    /// Something else came first since the tick began.
+    interrupted: bool,
+    /// What the tick has done so far, for the log.
+    report: Vec<String>,
     pruner: Pruner,
+    deadlines: Deadlines,
+    /// Where applying changes goes on.
+    changes_after: i64,
+    /// Up to here everything that was due has been looked at. The index of timers has an entry for each fire of the last minutes,
+    /// until it is vacuumed: to go through them each time would cost more than what is due.
+    looked_until: Instant,
+    /// When to look at what is due from the first on, because something may have been left, or come up, before that.
+    look_back: Option<Instant>,
+    firing: Rest,
     rests: [Rest; STEPS.len()],
+    /// Whose turn it is.
+    turn: usize,
 }
 
 /// How a step is doing.
@@ -79,96 +100,214 @@ struct Rest {
     until: Option<Instant>,
 }
 
-impl Tick {
-    /// A dispatcher that starts at `now`.
-    pub fn new(now: Instant) -> Tick {
-        Tick { pruner: Pruner::new(now), rests: [Rest::default(); STEPS.len()] }
+impl Rest {
+    fn is_over(&self, now: Instant) -> bool {
+        self.until.is_none_or(|until| until <= now)
     }
 
-    /// Does everything that is due in this database.
-    pub fn run(&mut self, database: u32, name: &str) -> Ended {
-        // Every step gets a turn in each round and does no more than a batch, so that none can starve another.
-        let last_round = loop {
-            let started = convert::now();
-            match self.round(database, name) {
-                None => return Ended::Interrupted,
-                Some(false) => break started,
-                Some(true) => {
-                    pgrx::check_for_interrupts!();
-                }
-            }
-        };
-        let now = convert::now();
-        let what = c"looking for what is next";
-        let found = match transaction::attempt(what, || session(timer::next_deadlines)) {
-            Ok(found) => found,
-            Err(_) if interrupted(database) || extension_is_gone() => return Ended::Interrupted,
-            Err(message) => {
-                transaction::log(what, &message);
-                return Ended::Done(now.checked_add_micros(backoff::after_fire_failures(1)));
-            }
-        };
-        let change = found.changes.then_some(last_round);
-        let deadlines = [found.stale, found.retry, change, found.fire, Some(self.pruner.next_step())];
-        // What was due when the last round began and still is, somebody else has in an open transaction.
-        let free =
-            |deadline: Instant| if deadline <= last_round { now.checked_add_micros(BUSY) } else { Some(deadline) };
-        let next = deadlines
-            .into_iter()
-            .zip(self.rests)
-            .filter_map(|(deadline, rest)| match (deadline.and_then(free), rest.until) {
-                (Some(deadline), Some(until)) => Some(deadline.max(until)),
-                (deadline, until) => deadline.or(until),
-            })
-            .min();
-        Ended::Done(next)
+    /// When a step whose work is due at `deadline` has its next turn.
+    fn then(&self, deadline: Option<Instant>) -> Option<Instant> {
+        deadline.map(|deadline| deadline.max(self.until.unwrap_or(deadline)))
     }
 
-    /// One turn for each step that is not resting: whether any found work, or `None` where something else comes first.
-    fn round(&mut self, database: u32, name: &str) -> Option<bool> {
-        let began = std::time::Instant::now();
-        let mut report: Vec<String> = Vec::new();
-        let mut busy = false;
-        for (step, rest) in STEPS.into_iter().zip(&mut self.rests) {
-            if interrupted(database) {
-                return None;
-            }
-            let now = convert::now();
-            if rest.until.is_some_and(|until| now < until) {
-                continue;
-            }
-            let pruner = AssertUnwindSafe(&mut self.pruner);
-            let done = transaction::attempt(step.what, move || {
-                let pruner = pruner;
-                session(|session| (step.work)(pruner.0, session))
-            });
-            match done {
-                Ok(count) => {
-                    *rest = Rest::default();
-                    busy |= count > 0;
-                    if count > 0 && guc::log_ticks() {
-                        report.push(format!("{count} {}", step.done));
-                    }
-                }
-                Err(_) if interrupted(database) || extension_is_gone() => return None,
-                Err(message) => {
-                    transaction::log(step.what, &message);
-                    rest.failures = rest.failures.saturating_add(1);
-                    rest.until = now.checked_add_micros(backoff::after_fire_failures(rest.failures));
-                }
-            }
-        }
-        if !report.is_empty() {
-            let (what, took) = (report.join(", "), began.elapsed().as_secs_f64() * 1000.0);
-            pgrx::log!("scheduler: tick in database \"{name}\": {what} in {took:.1} ms");
-        }
-        Some(busy)
+    /// A step failed.
+    fn after_failure(self, now: Instant) -> Rest {
+        let failures = self.failures.saturating_add(1);
+        Rest { failures, until: now.checked_add_micros(backoff::after_fire_failures(failures)) }
+    }
+
+    /// A step that began at `began` found nothing to do. What was due then and still is, others have in hand.
+    fn after_nothing(deadline: Option<Instant>, began: Instant, now: Instant) -> Rest {
+        let others = deadline.is_some_and(|deadline| deadline <= began);
+        Rest { failures: 0, until: now.checked_add_micros(BUSY).filter(|_| others) }
     }
 }
 
-/// Whether something else comes before the next step. Reads memory only.
-fn interrupted(database: u32) -> bool {
-    super::must_end() || super::must_reload() || hold::is_held(database)
+impl Tick {
+    /// A dispatcher of this database that starts at `now`.
+    pub fn new(database: u32, now: Instant) -> Tick {
+        Tick {
+            database,
+            interrupted: false,
+            report: Vec::new(),
+            pruner: Pruner::new(now),
+            deadlines: Deadlines::default(),
+            changes_after: 0,
+            looked_until: Instant::MIN,
+            look_back: None,
+            firing: Rest::default(),
+            rests: [Rest::default(); STEPS.len()],
+            turn: 0,
+        }
+    }
+
+    /// Does some of what is due. `woken` by a commit, it knows nothing.
+    pub fn run(&mut self, woken: bool, database_name: &str) -> Ended {
+        let began = std::time::Instant::now();
+        self.interrupted = false;
+        self.report.clear();
+        let next = self.work(woken);
+        if !self.report.is_empty() {
+            let (what, took) = (self.report.join(", "), began.elapsed().as_secs_f64() * 1000.0);
+            pgrx::log!("scheduler: tick in database \"{database_name}\": {what} in {took:.1} ms");
+        }
+        if self.interrupted {
+            Ended::Interrupted
+        } else {
+            Ended::Done(next)
+        }
+    }
+
+    fn work(&mut self, woken: bool) -> Option<Instant> {
+        let again = |now: Instant| now.checked_add_micros(backoff::after_fire_failures(1));
+        if woken {
+            // What others had in hand they may have given back.
+            for rest in self.rests.iter_mut().filter(|rest| rest.failures == 0) {
+                rest.until = None;
+            }
+            self.look_back = Some(convert::now());
+            if !self.look(Instant::MAX) {
+                return again(convert::now());
+            }
+        }
+        let looked_from = self.fire();
+        let worked = self.one_step();
+        if !self.look(looked_from) {
+            return again(convert::now());
+        }
+        if let Some((step, began, 0)) = worked {
+            self.rests[step] = Rest::after_nothing((STEPS[step].deadline)(self), began, convert::now());
+        }
+        let others = STEPS.iter().zip(&self.rests).map(|(step, rest)| rest.then((step.deadline)(self)));
+        let fires = [self.deadlines.fire, self.look_back].map(|deadline| self.firing.then(deadline));
+        others.chain(fires).flatten().min()
+    }
+
+    /// Finds out what is due when; false where that failed. What is still due after `looked_from` was passed over by the look
+    /// that has just been, because others have it in hand.
+    fn look(&mut self, looked_from: Instant) -> bool {
+        let (looked_until, changes_after) = (self.looked_until, self.changes_after);
+        let now = convert::now();
+        let found = self.step(c"looking for what is next", move || {
+            session(|session| timer::next_deadlines(session, looked_from, looked_until, changes_after))
+        });
+        let Some(found) = found else { return false };
+        if found.change.is_none() && changes_after > 0 {
+            // The end of the queue: what others had in hand may be left before it.
+            self.changes_after = 0;
+            return self.look(looked_from);
+        }
+        self.deadlines = found;
+        if found.left_behind {
+            self.look_back = self.look_back.or(now.checked_add_micros(BUSY));
+        }
+        true
+    }
+
+    /// Fires a batch, if some are due; after which time it looked for them, the end of all times where it did not.
+    fn fire(&mut self) -> Instant {
+        let now = convert::now();
+        let is_due = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= now);
+        let looks_back = is_due(self.look_back);
+        if !(looks_back || is_due(self.deadlines.fire)) || !self.firing.is_over(now) {
+            return Instant::MAX;
+        }
+        let after = if looks_back { Instant::MIN } else { self.looked_until };
+        let done = self.step(c"dispatching due schedules", move || {
+            session(|session| dispatch::fire_due(session, after, now, guc::batch_size()))
+        });
+        let Some(Done { more, schedules, .. }) = done else {
+            if !self.interrupted {
+                self.firing = self.firing.after_failure(now);
+            }
+            return Instant::MAX;
+        };
+        self.count(schedules, "due schedules dispatched");
+        self.firing = Rest::default();
+        self.looked_until = now;
+        if more {
+            self.look_back = Some(now);
+            return Instant::MAX;
+        }
+        self.look_back = self.look_back.filter(|_| !looks_back);
+        after
+    }
+
+    /// Gives the next step that has something to do its turn; which it was, when it began, and how much it did.
+    fn one_step(&mut self) -> Option<(usize, Instant, usize)> {
+        let now = convert::now();
+        let is_due = |step: &usize| {
+            let deadline = (STEPS[*step].deadline)(self);
+            deadline.is_some_and(|deadline| deadline <= now) && self.rests[*step].is_over(now)
+        };
+        let step = (self.turn..self.turn + STEPS.len()).map(|turn| turn % STEPS.len()).find(is_due)?;
+        self.turn = step + 1;
+        let Step { what, done: word, work, .. } = STEPS[step];
+        let done = self.step_of_tick(what, work);
+        match done {
+            Some(count) => {
+                self.rests[step] = Rest::default();
+                if count > 0 {
+                    // A schedule that changed may be due at once.
+                    self.look_back = Some(now);
+                }
+                self.count(count, word);
+                Some((step, now, count))
+            }
+            None if self.interrupted => None,
+            None => {
+                self.rests[step] = self.rests[step].after_failure(now);
+                None
+            }
+        }
+    }
+
+    /// Remembers for `sched.log_ticks` what was done.
+    fn count(&mut self, count: usize, what: &str) {
+        if count > 0 && guc::log_ticks() {
+            self.report.push(format!("{count} {what}"));
+        }
+    }
+
+    fn step_of_tick(&mut self, what: &CStr, work: fn(&mut Tick, &Session) -> usize) -> Option<usize> {
+        if self.must_stop() {
+            return None;
+        }
+        let tick = AssertUnwindSafe(&mut *self);
+        let result = transaction::attempt(what, move || {
+            let tick = tick;
+            session(|session| work(tick.0, session))
+        });
+        self.settle(what, result)
+    }
+
+    /// Runs a part of the tick in a transaction of its own; `None` where it failed, or something else comes first.
+    fn step<R>(&mut self, what: &CStr, body: impl FnOnce() -> R + UnwindSafe) -> Option<R> {
+        if self.must_stop() {
+            return None;
+        }
+        let result = transaction::attempt(what, body);
+        self.settle(what, result)
+    }
+
+    /// A failure goes to the log, unless what it failed on is gone, or somebody wanted it out of the way.
+    fn settle<R>(&mut self, what: &CStr, result: Result<R, String>) -> Option<R> {
+        result
+            .map_err(|message| {
+                if self.must_stop() || extension_is_gone() {
+                    self.interrupted = true;
+                } else {
+                    transaction::log(what, &message);
+                }
+            })
+            .ok()
+    }
+
+    /// Whether something else comes before the next step. Reads memory only.
+    fn must_stop(&mut self) -> bool {
+        self.interrupted |= super::must_end() || super::must_reload() || hold::is_held(self.database);
+        self.interrupted
+    }
 }
 
 /// Whether a step failed because there is nothing left to work on.

@@ -4,6 +4,7 @@
 
 mod concurrency;
 mod crash;
+mod crash_load;
 mod databases;
 mod edits;
 mod encodings;
@@ -17,8 +18,10 @@ mod isolation;
 mod lease_contention;
 mod lease_crash;
 mod lease_frozen;
+mod lease_rows;
 mod lease_tables;
 mod logs;
+mod poison;
 mod processes;
 mod readme;
 mod roles;
