@@ -108,7 +108,7 @@ pub struct TimerRow {
     pub progress: Progress,
     /// Failed fires in a row.
     pub error_count: i32,
-    /// Why it is parked, where it is.
+    /// Why it is parked, where it is; one that is due is not.
     pub parked: Option<String>,
 }
 
@@ -125,6 +125,8 @@ pub struct NewTimer {
     pub progress: Progress,
     /// Why it cannot be used, where it cannot.
     pub parked: Option<Failure>,
+    /// Why it could not be used before, where that was so.
+    pub was_parked: Option<String>,
     /// Whether its runs are awaited.
     pub awaited: bool,
     /// Whether its runs are done when they are dispatched.
@@ -144,6 +146,7 @@ impl NewTimer {
             next: None,
             progress,
             parked: None,
+            was_parked: None,
             awaited: false,
             done_when_fired: row.done_when_fired,
             runs: Vec::new(),
@@ -222,7 +225,13 @@ fn timer_of(row: &Row) -> (i64, TimerRow) {
 /// The timers of these schedules.
 pub fn timers(session: &Session, schedule_ids: Vec<i64>) -> BTreeMap<i64, TimerRow> {
     statement!(TIMERS_READ = "timers_read"(INT8ARRAYOID));
-    TIMERS_READ.run(session, arguments![List(schedule_ids)]).iter().map(|row| timer_of(&row)).collect()
+    let rows = TIMERS_READ.run(session, arguments![List(schedule_ids)]);
+    rows.iter()
+        .map(|row| {
+            let (schedule_id, timer) = timer_of(&row);
+            (schedule_id, TimerRow { parked: row.get(8), ..timer })
+        })
+        .collect()
 }
 
 /// The state of these schedules, after their timers were locked and read.

@@ -136,6 +136,8 @@ fn run(board: &wake::Dispatcher, database: u32) {
             super::report_idle(&asleep_until(wake));
         } else {
             super::report_idle(c"switched off by sched.enabled");
+        } else if wake > now {
+            super::report_idle(&asleep_until(wake));
         }
         woken |= super::sleep_until(wake, now) || wake == longest;
     }

@@ -4,7 +4,7 @@
 //! the other way round.
 
 use std::ffi::CStr;
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, UnwindSafe};
 
 use scheduler_core::{backoff, Instant};
 
@@ -72,6 +72,11 @@ const BUSY: i64 = 250_000;
 
 /// What a dispatcher remembers from tick to tick: some numbers, whatever there is to do.
 pub struct Tick {
+    database: u32,
+    /// Something else came first since the tick began.
+    interrupted: bool,
+    /// What the tick has done so far, for the log.
+    report: Vec<String>,
     pruner: Pruner,
     deadlines: Deadlines,
     /// Where applying changes goes on.
@@ -118,9 +123,12 @@ impl Rest {
 }
 
 impl Tick {
-    /// A dispatcher that starts at `now`.
-    pub fn new(now: Instant) -> Tick {
+    /// A dispatcher of this database that starts at `now`.
+    pub fn new(database: u32, now: Instant) -> Tick {
         Tick {
+            database,
+            interrupted: false,
+            report: Vec::new(),
             pruner: Pruner::new(now),
             deadlines: Deadlines::default(),
             changes_after: 0,
@@ -270,11 +278,6 @@ fn attempt<R>(
             Ok(None)
         }
     }
-}
-
-/// Whether something else comes before the next step. Reads memory only.
-fn interrupted(database: u32) -> bool {
-    super::must_end() || super::must_reload() || hold::is_held(database)
 }
 
 /// Whether a step failed because there is nothing left to work on.
