@@ -153,7 +153,6 @@ fn begins_to_wait(snapshot: &Snapshot) -> bool {
 pub fn armed(snapshot: &Snapshot, row: &ScheduleRow, terminal_at: Option<Instant>, now: Instant) -> NewTimer {
     let known = snapshot.timer.as_ref().map_or(Progress::default(), |timer| timer.progress);
     let mut timer = NewTimer::idle(snapshot.schedule_id, row, known);
-    timer.was_parked = snapshot.timer.as_ref().and_then(|timer| timer.parked.clone());
     match Usable::of(snapshot.schedule_id, row) {
         Err(reason) => {
             timer.parked = Some(reason);

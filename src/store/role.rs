@@ -56,11 +56,6 @@ fn extension() -> (Oid, Oid) {
     })
 }
 
-/// The extension's owner; `None` where it is not.
-pub fn extension_owner() -> Option<Oid> {
-    extension_here().map(|(_, owner)| owner)
-}
-
 /// Puts the role back when it goes out of scope.
 pub struct ActingAsOwner {
     /// The schema `sched`.

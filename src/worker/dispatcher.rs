@@ -132,9 +132,7 @@ fn run(board: &wake::Dispatcher, database: u32) {
         let longest = now.checked_add_micros(guc::tick_interval()).unwrap_or(Instant::MAX);
         let wake = wake.map_or(longest, |wake| wake.min(longest));
         board.sleeping_until(wake);
-        if guc::enabled() {
-            super::report_idle(&asleep_until(wake));
-        } else {
+        if !guc::enabled() {
             super::report_idle(c"switched off by sched.enabled");
         } else if wake > now {
             super::report_idle(&asleep_until(wake));

@@ -4,14 +4,14 @@
 //! the other way round.
 
 use std::ffi::CStr;
-use std::panic::{AssertUnwindSafe, UnwindSafe};
+use std::panic::AssertUnwindSafe;
 
 use scheduler_core::{backoff, Instant};
 
 use crate::convert;
 use crate::dispatch::{self, Done, Pruner};
 use crate::guc;
-use crate::store::timer::Deadlines;
+use crate::store::timer::{Deadlines, Share};
 use crate::store::{role, session, timer, Session};
 use crate::worker::{dispatcher, hold, transaction};
 
@@ -72,11 +72,6 @@ const BUSY: i64 = 250_000;
 
 /// What a dispatcher remembers from tick to tick: some numbers, whatever there is to do.
 pub struct Tick {
-    database: u32,
-    /// Something else came first since the tick began.
-    interrupted: bool,
-    /// What the tick has done so far, for the log.
-    report: Vec<String>,
     pruner: Pruner,
     deadlines: Deadlines,
     /// Where applying changes goes on.
@@ -123,12 +118,9 @@ impl Rest {
 }
 
 impl Tick {
-    /// A dispatcher of this database that starts at `now`.
-    pub fn new(database: u32, now: Instant) -> Tick {
+    /// A dispatcher that starts at `now`.
+    pub fn new(now: Instant) -> Tick {
         Tick {
-            database,
-            interrupted: false,
-            report: Vec::new(),
             pruner: Pruner::new(now),
             deadlines: Deadlines::default(),
             changes_after: 0,
@@ -203,7 +195,7 @@ impl Tick {
         }
         let after = if looks_back { Instant::MIN } else { self.looked_until };
         let done = attempt(database, c"dispatching due schedules", move || {
-            session(|session| dispatch::fire_due(session, after, now, guc::batch_size()))
+            session(|session| dispatch::fire_due(session, after, now, Share::fair(guc::batch_size())))
         })?;
         let Some(Done { more, schedules, .. }) = done else {
             self.firing = self.firing.after_failure(now);
@@ -278,6 +270,11 @@ fn attempt<R>(
             Ok(None)
         }
     }
+}
+
+/// Whether something else comes before the next step. Reads memory only.
+fn interrupted(database: u32) -> bool {
+    super::must_end() || super::must_reload() || hold::is_held(database)
 }
 
 /// Whether a step failed because there is nothing left to work on.
