@@ -102,7 +102,10 @@ fn ends_in_opposite_orders_are_no_deadlock() {
     let mut blocker = cluster.connect();
     let mut open = blocker.transaction().unwrap();
     // Both have one end of the list, or wait for it, when they come to the middle.
-    open.batch_execute("select sched.assert_lease(id, token) from (select * from held order by id offset 1 limit 1) as middle").unwrap();
+    open.batch_execute(
+        "select sched.assert_lease(id, token) from (select * from held order by id offset 1 limit 1) as middle",
+    )
+    .unwrap();
     let finish = |order: &'static str| {
         let mut db = cluster.connect();
         thread::spawn(move || {
