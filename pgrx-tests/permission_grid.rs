@@ -40,7 +40,7 @@ mod tests {
     }
 
     /// Function, arguments, answer. A word in braces is an execution's id, or id and token.
-    const FUNCTIONS: [(&str, &str, Answer); 59] = [
+    const FUNCTIONS: [(&str, &str, Answer); 62] = [
         ("define_job", "'g/new'", All("")),
         ("define_job", "'g/job'", Own("")),
         ("drop_job", "'g/idle'", Own("true")),
@@ -101,6 +101,9 @@ mod tests {
         ("grant_use", "'g_nobody'", Super("")),
         ("grant_monitor", "'g_nobody'", Super("")),
         ("revoke_all", "'g_nobody'", Super("")),
+        ("adopt", "", Super("number")),
+        ("is_home", "", All("true")),
+        ("grant_again", "", Super("")),
         ("uuid_v7", "", Super("uuid")),
         ("scope_key", "'a', 'b', 'c'", Super("uuid")),
         ("is_being_claimed", "gen_random_uuid(), '2026-01-01'", Super("false")),

@@ -3,6 +3,7 @@
 # every old version.
 #
 #   tools/release-sql.sh           while the version is a released one: is the generated script still the kept one?
+#   tools/release-sql.sh diff      what is new since the last release: what the update's script has to bring
 #   tools/release-sql.sh freeze    keep the generated script as that of the version in Cargo.toml
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/env.sh"
@@ -32,6 +33,10 @@ case ${1:-check} in
         fi
         diff -u --label "$kept" --label "generated" <(normal_form "$kept") <(normal_form "$generated") ||
             fail "the generated script of $version is no longer the one that was released: give the version in Cargo.toml a new number, and write sql/scheduler--$version--NEW.sql"
+        ;;
+    diff)
+        last=$(find sql/release -name '*.sql' ! -path "$kept" | sort -V | tail -n 1)
+        diff -u --label "$last" --label "generated" <(normal_form "$last") <(normal_form "$generated") || true
         ;;
     *) fail "no such command: $1" ;;
 esac

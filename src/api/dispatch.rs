@@ -6,6 +6,7 @@ use crate::convert;
 use crate::dispatch;
 use crate::error::{or_raise, Failure};
 use crate::guc;
+use crate::store::home::{self, Home};
 use crate::store::session;
 use crate::worker::wake;
 
@@ -19,7 +20,10 @@ fn dispatch_due(max_schedules: default!(Option<i32>, "NULL")) -> i64 {
                 "Leave it out for the setting sched.batch_size.",
             ));
         }
-        Ok(session(|session| {
+        session(|session| {
+            if home::require(session)? == Home::Nowhere {
+                return Ok(0);
+            }
             let mut applied = 0;
             loop {
                 match dispatch::apply_changes(session, convert::now(), guc::batch_size()) {
@@ -33,7 +37,7 @@ fn dispatch_due(max_schedules: default!(Option<i32>, "NULL")) -> i64 {
                 // The worker may have found these locked, and does not know when they come next.
                 wake::at_commit(convert::now());
             }
-            fired
-        }))
+            Ok(fired)
+        })
     })())
 }

@@ -12,6 +12,7 @@ use crate::error::{or_raise, Failure, Outcome};
 use crate::guc;
 use crate::jsonb::Jsonb;
 use crate::store::execution::{self, Batch, Lease, NewExecution, QueueClaim, Terms};
+use crate::store::home::{self, Home};
 use crate::store::{job, key_lock, role, session, Session};
 use crate::text::Text;
 use crate::worker::wake;
@@ -95,7 +96,9 @@ fn try_claim(
             max_attempts,
             allow_stale_reentry,
         };
-        let claimed = session(|session| claim_key(session, &names, plan_time, wish))?;
+        let claimed = session(|session| {
+            at_home(session, |session| claim_key(session, &names, plan_time, wish), Option::is_some)
+        })?;
         Ok(match claimed {
             None => ("conflicted".to_owned(), None, None, None, None, None, None, None),
             Some((outcome, lease)) => {
@@ -115,6 +118,20 @@ fn try_claim(
         })
     })());
     TableIterator::once(row)
+}
+
+/// Hands out leases where this database may: `55000` in a copy. The first leases of a new extension make it the home.
+fn at_home<R>(
+    session: &Session,
+    claim: impl FnOnce(&Session) -> Outcome<R>,
+    any: impl FnOnce(&R) -> bool,
+) -> Outcome<R> {
+    let home = home::require(session)?;
+    let claimed = claim(session)?;
+    if home == Home::Nowhere && any(&claimed) {
+        home::settle(session);
+    }
+    Ok(claimed)
 }
 
 /// What a caller of try_claim asked for.
@@ -282,7 +299,7 @@ fn claim(
             default_stale_timeout: convert::interval(guc::stale_timeout()),
             caller: role::caller(),
         };
-        Ok(session(|session| {
+        let claim = |session: &Session| {
             dispatch::promote_retries_of(session, convert::now(), &wanted.queue, wanted.limit, wanted.caller);
             let rows = execution::claim(session, wanted, convert::now());
             let claimed: Vec<_> = rows
@@ -302,8 +319,9 @@ fn claim(
                     )
                 })
                 .collect();
-            claimed
-        }))
+            Ok(claimed)
+        };
+        session(|session| at_home(session, claim, |claimed| !claimed.is_empty()))
     })());
     if !rows.is_empty() {
         acknowledge_durably();

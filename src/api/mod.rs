@@ -5,6 +5,7 @@ mod crontab;
 mod dispatch;
 mod execution;
 mod history;
+pub mod home;
 pub mod internal;
 mod job;
 mod lease;

@@ -1,6 +1,7 @@
 //! The background workers: one launcher for the server, one dispatcher for each database that has the extension.
 
 pub mod dispatcher;
+mod duty;
 pub mod launcher;
 mod tick;
 pub mod transaction;

@@ -129,7 +129,13 @@ impl Cluster {
 
     /// Starts a server that was stopped or crashed.
     pub fn start(&self) {
+        self.start_with("");
+    }
+
+    /// The same with options for `postgres`, until the next start.
+    pub fn start_with(&self, options: &str) {
         let mut start = self.pg_ctl("start");
+        start.args(["-o", options]);
         start.arg("-l").arg(self.folder.join("log"));
         // Not through a pipe: the server would inherit it, and reading it would wait for the server to end.
         let status = start.status().expect("cannot run pg_ctl");

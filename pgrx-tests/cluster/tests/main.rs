@@ -17,4 +17,5 @@ mod lease_crash;
 mod lease_frozen;
 mod lease_tables;
 mod readme;
+mod upgrade;
 mod worker;
