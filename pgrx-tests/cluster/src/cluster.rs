@@ -70,25 +70,38 @@ impl Builder {
 
     /// Starts the server and returns when it accepts connections.
     pub fn start(self) -> Cluster {
+        let mut copy = as_server_user("cp");
+        copy.arg("-a").arg(template());
+        self.start_from(copy)
+    }
+
+    /// Starts a streaming standby of a running server and returns when it answers questions.
+    pub fn start_standby_of(self, primary: &Cluster) -> Cluster {
+        let mut backup = as_server_user(bin().join("pg_basebackup"));
+        backup.args(["--write-recovery-conf", "--checkpoint=fast", "--no-sync", "--username=postgres", "--host"]);
+        backup.arg(primary.folder()).arg("--pgdata");
+        self.start_from(backup)
+    }
+
+    /// `make` creates the data directory that it is given as its last argument.
+    fn start_from(self, mut make: Command) -> Cluster {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         // Short: the socket's path may have 107 bytes.
         let name = format!("t{}-{}", process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let folder = clusters().join(name);
-        let template = template();
         let guard = Guard::new(&folder);
-        let mut copy = as_server_user("sh");
-        copy.args(["-c", r#"mkdir -m 700 "$1" && cp -a "$2" "$1/data""#, "sh"]).arg(&folder).arg(template);
-        run(copy);
+        let mut mkdir = as_server_user("mkdir");
+        mkdir.args(["-m", "700"]).arg(&folder);
+        run(mkdir);
+        make.arg(folder.join("data"));
+        run(make);
 
         let mut lines = format!("unix_socket_directories = '{}'\n", folder.display());
         for (name, value) in &self.settings {
             writeln!(lines, "{name} = '{}'", value.replace('\'', "''")).unwrap();
         }
-        let file = folder.join("data/postgresql.conf");
-        let mut file = fs::OpenOptions::new().append(true).open(&file).expect("the copy has a postgresql.conf");
-        file.write_all(lines.as_bytes()).unwrap();
-
-        let cluster = Cluster { folder, _guard: guard };
+        let cluster = Cluster { folder, lines, _guard: guard };
+        cluster.configure();
         cluster.start();
         cluster
     }
@@ -98,6 +111,8 @@ impl Builder {
 #[derive(Debug)]
 pub struct Cluster {
     folder: PathBuf,
+    /// Its own lines of postgresql.conf.
+    lines: String,
     _guard: Guard,
 }
 
@@ -177,6 +192,26 @@ impl Cluster {
         for file in ["data/postmaster.pid", ".s.PGSQL.5432.lock"] {
             fs::remove_file(self.folder.join(file)).expect("a crashed postmaster leaves its lock files");
         }
+    }
+
+    /// Has the settings of this cluster win over those in the file that its data came with.
+    fn configure(&self) {
+        let file = self.data().join("postgresql.conf");
+        let mut file = fs::OpenOptions::new().append(true).open(&file).expect("the copy has a postgresql.conf");
+        file.write_all(self.lines.as_bytes()).unwrap();
+    }
+
+    /// Makes a stopped server a standby of another one, which was its standby before: what it wrote beyond the other's history is taken
+    /// back (pg_rewind, which needs wal_log_hints).
+    pub fn rejoin(&self, primary: &Cluster) {
+        let mut rewind = as_server_user(bin().join("pg_rewind"));
+        rewind.args(["--write-recovery-conf", "--no-sync", "--source-server"]);
+        rewind.arg(format!("host={} user=postgres dbname=postgres", primary.folder().display()));
+        rewind.arg("--target-pgdata").arg(self.data());
+        run(rewind);
+        // It brings the other's settings along.
+        self.configure();
+        self.start();
     }
 
     /// Ends recovery on a standby.

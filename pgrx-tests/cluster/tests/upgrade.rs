@@ -271,9 +271,7 @@ fn without_preloading_the_functions_work_and_create_extension_says_what_does_not
     db.batch_execute("select sched.define_job('j'); select sched.create_schedule('s', 'every 50 milliseconds', 'j')")
         .unwrap();
     // By hand it fires, and a claim finds it.
-    wait_until("dispatch_due to fire", SOON, || {
-        (one::<i64>(&mut db, "select sched.dispatch_due()") > 0).then_some(())
-    });
+    wait_until("dispatch_due to fire", SOON, || (one::<i64>(&mut db, "select sched.dispatch_due()") > 0).then_some(()));
     assert_eq!(one::<i64>(&mut db, "select count(*) from sched.claim()"), 1);
     db.batch_execute("select sched.finish_success(id, lease_token) from sched.execution where status = 'RUNNING'")
         .unwrap();
