@@ -204,6 +204,8 @@ impl Cluster {
     /// Makes a stopped server a standby of another one, which was its standby before: what it wrote beyond the other's history is taken
     /// back (pg_rewind, which needs wal_log_hints).
     pub fn rejoin(&self, primary: &Cluster) {
+        // Until its first checkpoint a promoted server's control file names the old timeline, which pg_rewind goes by.
+        primary.execute("checkpoint");
         let mut rewind = as_server_user(bin().join("pg_rewind"));
         rewind.args(["--write-recovery-conf", "--no-sync", "--source-server"]);
         rewind.arg(format!("host={} user=postgres dbname=postgres", primary.folder().display()));

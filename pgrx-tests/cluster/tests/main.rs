@@ -18,5 +18,6 @@ mod lease_crash;
 mod lease_frozen;
 mod lease_tables;
 mod readme;
+mod standby;
 mod upgrade;
 mod worker;
