@@ -7,7 +7,7 @@ use pgrx::PgSqlErrorCode;
 use crate::convert::{self, duration, optional_duration, required, Zero};
 use crate::error::{or_raise, Failure, Outcome};
 use crate::guc;
-use crate::store::{home, job, role, session};
+use crate::store::{job, role, session};
 use crate::text::Text;
 use crate::worker::wake;
 
@@ -110,7 +110,6 @@ pub fn write(definition: job::Definition) -> Outcome<()> {
         if !job::write(session, definition, caller) {
             return Err(Failure::not_owner("job", &name));
         }
-        home::settle(session);
         if job::rearm_parked(session, &name) > 0 {
             wake::at_commit(convert::now());
         }
