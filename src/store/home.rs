@@ -5,10 +5,12 @@
 //! to name this database. It is empty until the first job is defined or execution claimed. So a restore that loads
 //! schedules before homes does not look like a database of its own meanwhile.
 
+use std::ffi::c_void;
+use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pgrx::pg_sys::{self, Oid};
-use pgrx::PgSqlErrorCode;
+use pgrx::{pg_guard, PgSqlErrorCode};
 use scheduler_core::Instant;
 
 use crate::arguments;
@@ -28,8 +30,11 @@ pub enum Home {
     Elsewhere,
 }
 
-/// This backend has seen that the database is at home. It stays so: a restore does not go through a session that claims.
+/// This backend has seen that the database is at home. It stays so, for a restore does not go through a session that claims; unless the
+/// transaction that wrote it down, ours perhaps, is rolled back.
 static AT_HOME: AtomicBool = AtomicBool::new(false);
+/// Rollbacks forget it.
+static WATCHING: AtomicBool = AtomicBool::new(false);
 
 /// What tells this database from every other: its server's identifier, which a promoted standby keeps, and its own.
 fn here() -> (i64, Oid) {
@@ -68,12 +73,39 @@ pub fn require(session: &Session) -> Outcome<Home> {
         Home::Elsewhere => Err(copy()),
         Home::Nowhere => Ok(home),
         Home::Here => {
-            // Not what an open transaction, which may be rolled back, says.
-            // SAFETY: reads the state of the current transaction.
-            let certain = unsafe { pg_sys::GetCurrentTransactionIdIfAny() } == pg_sys::InvalidTransactionId;
-            AT_HOME.store(certain, Ordering::Relaxed);
+            remember();
             Ok(home)
         }
+    }
+}
+
+fn remember() {
+    if !WATCHING.swap(true, Ordering::Relaxed) {
+        // SAFETY: the callbacks live as long as the library, which is never unloaded.
+        unsafe {
+            pg_sys::RegisterXactCallback(Some(transaction_ended), null_mut());
+            pg_sys::RegisterSubXactCallback(Some(subtransaction_ended), null_mut());
+        }
+    }
+    AT_HOME.store(true, Ordering::Relaxed);
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn transaction_ended(event: pg_sys::XactEvent::Type, _argument: *mut c_void) {
+    if event == pg_sys::XactEvent::XACT_EVENT_ABORT || event == pg_sys::XactEvent::XACT_EVENT_PREPARE {
+        forget();
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn subtransaction_ended(
+    event: pg_sys::SubXactEvent::Type,
+    _own: pg_sys::SubTransactionId,
+    _parent: pg_sys::SubTransactionId,
+    _argument: *mut c_void,
+) {
+    if event == pg_sys::SubXactEvent::SUBXACT_EVENT_ABORT_SUB {
+        forget();
     }
 }
 

@@ -256,3 +256,19 @@ fn a_dump_taken_under_load_is_consistent() {
     }
     drop(load);
 }
+
+/// The first lease writes the home down. Without that the dispatcher would never look at it.
+#[test]
+fn a_rolled_back_first_claim_leaves_it_to_the_next() {
+    let cluster = Cluster::builder().set("sched.tick_interval", "100ms").start();
+    let mut db = cluster.with_extension("postgres");
+    let claim = "select sched.try_claim('job', '2026-01-01', stale_timeout => '1 millisecond')";
+    for round in ["a new extension", "another in the same session"] {
+        db.batch_execute(&format!("begin; {claim}; {claim}; rollback")).unwrap();
+        assert_eq!(one::<i64>(&mut db, "select count(*) from sched.home"), 0, "{round}");
+        db.batch_execute(&format!("begin; savepoint s; {claim}; rollback to s; {claim}; commit")).unwrap();
+        assert_eq!(one::<i64>(&mut db, "select count(*) from sched.home"), 1, "{round}");
+        wait_for(&mut db, "select status = 'FAILED' from sched.execution", SOON);
+        db.batch_execute("drop extension scheduler; create extension scheduler").unwrap();
+    }
+}
