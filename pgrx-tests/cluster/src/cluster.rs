@@ -3,7 +3,7 @@
 use crate::environment::{as_server_user, bin, clusters, run};
 use crate::guard::Guard;
 use crate::proc::{self, Signal};
-use crate::template::template;
+use crate::template::{initdb, template};
 use crate::wait::wait_until;
 use std::fmt::Write as _;
 use std::fs;
@@ -73,6 +73,11 @@ impl Builder {
         let mut copy = as_server_user("cp");
         copy.arg("-a").arg(template());
         self.start_from(copy)
+    }
+
+    /// The same with an `initdb` of its own: the copies of the template all have one system identifier, which real servers never share.
+    pub fn start_other(self) -> Cluster {
+        self.start_from(initdb())
     }
 
     /// Starts a streaming standby of a running server and returns when it answers questions.
@@ -214,6 +219,16 @@ impl Cluster {
         // It brings the other's settings along.
         self.configure();
         self.start();
+    }
+
+    /// Brings the contents of another stopped server into this one, which is stopped and new, with pg_upgrade.
+    pub fn upgrade_from(&self, old: &Cluster) {
+        // It leaves its logs and scripts in the folder that it runs in.
+        let mut upgrade = as_server_user(bin().join("pg_upgrade"));
+        upgrade.current_dir(self.folder()).args(["--username=postgres", "--socketdir"]).arg(self.folder());
+        upgrade.arg("--old-bindir").arg(bin()).arg("--new-bindir").arg(bin());
+        upgrade.arg("--old-datadir").arg(old.data()).arg("--new-datadir").arg(self.data());
+        run(upgrade);
     }
 
     /// Ends recovery on a standby.

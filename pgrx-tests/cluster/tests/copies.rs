@@ -4,7 +4,7 @@
 use postgres::error::SqlState;
 use scheduler_cluster_tests::proc::Program;
 use scheduler_cluster_tests::scheduler::{dispatcher, one, SOON};
-use scheduler_cluster_tests::{bin, stays, wait_for, wait_until, Client, Cluster};
+use scheduler_cluster_tests::{bin, stays, wait_for, wait_until, Client, Cluster, Shutdown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -44,7 +44,6 @@ fn dump(cluster: &Cluster, database: &str, arguments: &[&str]) -> PathBuf {
 
 /// Restores a plain dump without a single error.
 fn restore(cluster: &Cluster, database: &str, file: &Path) {
-    cluster.execute(&format!("create database {database}"));
     let mut psql = cluster.psql("postgres", database);
     let output = psql.args(["-q", "-v", "ON_ERROR_STOP=1", "-o", "/dev/null", "-f"]).arg(file).output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
@@ -165,16 +164,33 @@ fn a_restored_dump_is_complete_and_fires_nothing_until_adopted() {
     let (cluster, mut db) = original();
     let file = dump(&cluster, "postgres", &[]);
     let original = seen(&mut db);
-    let other = Cluster::builder().set("sched.tick_interval", "100ms").start();
+    let other = Cluster::builder().set("sched.tick_interval", "100ms").start_other();
     other.execute("create role app login; create role ops login");
-    restore(&other, "restored", &file);
-    let mut copy = other.connect_as("postgres", "restored");
+    // Into the database of the same name and number: only the server is another one.
+    restore(&other, "postgres", &file);
+    let mut copy = other.connect();
     // created_at and baseline_at too: the triggers that see the rows arrive change none of them.
     assert_eq!(seen(&mut copy), original);
-    stays_still_until_adopted(&other, "restored");
     drop(copy);
+    stays_still_until_adopted(&other, "postgres");
     // The original has not noticed anything.
     wait_for(&mut db, "select max(plan_time) > clock_timestamp() - interval '1 second' from sched.execution where schedule_name = 'pulse'", SOON);
+}
+
+/// The new cluster has another identifier, so that it is a copy like others. Timers come along, too: they fire nothing either.
+#[test]
+fn a_cluster_after_pg_upgrade_fires_nothing_until_adopted() {
+    let (old, mut db) = original();
+    let new = Cluster::builder().set("sched.tick_interval", "100ms").start_other();
+    new.stop(Shutdown::Fast);
+    db.batch_execute("select sched.pause('pulse'); select sched.resume('pulse')").unwrap();
+    let before = seen(&mut db);
+    drop(db);
+    old.stop(Shutdown::Fast);
+    new.upgrade_from(&old);
+    new.start();
+    assert_eq!(seen(&mut new.connect()), before);
+    stays_still_until_adopted(&new, "postgres");
 }
 
 /// Many jobs load the tables in any order, so that schedules may be there before the home that says whose they are.
@@ -236,6 +252,7 @@ fn a_dump_taken_under_load_is_consistent() {
     for round in 1..=3 {
         let file = dump(&cluster, "postgres", &[]);
         let database = format!("round_{round}");
+        cluster.execute(&format!("create database {database}"));
         restore(&cluster, &database, &file);
         let mut copy = cluster.connect_as("postgres", &database);
         // An unfinished execution is in exactly one of the three places, a finished one in none; nobody waits for one that has ended.
