@@ -1,7 +1,7 @@
 //! The dispatcher of one database. It sleeps until something is due or a commit wakes it, and then works in short
 //! transactions, each step on its own, so that an error in one never starves the others.
 
-use std::ffi::{c_int, CString};
+use std::ffi::{c_int, CStr, CString};
 
 use pgrx::bgworkers::BackgroundWorkerBuilder;
 use pgrx::prelude::*;
@@ -10,7 +10,7 @@ use scheduler_core::Instant;
 
 use crate::convert;
 use crate::guc;
-use crate::worker::duty::{self, Duty, Spoken};
+use crate::worker::duty::Duty;
 use crate::worker::tick::Tick;
 use crate::worker::{transaction, wake};
 
@@ -56,12 +56,12 @@ fn run(database: pg_sys::Oid) {
     super::pin_settings();
     let mut name: Option<CString> = None;
     let mut tick = Tick::new(convert::now());
-    let mut spoken = Spoken::default();
+    let mut duty = Duty::default();
     loop {
         board.awake();
         super::reload_settings();
-        let looked = transaction::run(c"looking for the extension", duty::look);
-        match (looked.as_ref().map(|here| here.as_ref().map(|here| &here.database)), &name) {
+        let looked = transaction::run(c"looking for the extension", extension_here);
+        match (&looked, &name) {
             (Some(Some(found)), None) if guc::serves_database(found) => {
                 pgrx::log!("scheduler: dispatcher for database \"{}\" started", found.to_string_lossy());
                 name = Some(found.clone());
@@ -78,19 +78,14 @@ fn run(database: pg_sys::Oid) {
             (None, _) => {}
         }
         let now = convert::now();
-        let wake = match looked {
-            Some(Some(here)) => match here.duty {
-                Duty::Work if guc::enabled() => {
-                    spoken.goes_on(&here.database);
-                    tick.run()
-                }
-                Duty::Work | Duty::Nothing => None,
-                Duty::Wait(why) => {
-                    spoken.once(&here.database, why);
-                    None
-                }
+        let wake = match looked.map(|_| guc::enabled()) {
+            Some(true) => match duty.look() {
+                Some(true) => tick.run(),
+                Some(false) => None,
+                None => now.checked_add_micros(LOOK_AGAIN),
             },
-            Some(None) | None => now.checked_add_micros(LOOK_AGAIN),
+            Some(false) => None,
+            None => now.checked_add_micros(LOOK_AGAIN),
         };
         let now = convert::now();
         let longest = now.checked_add_micros(guc::tick_interval()).unwrap_or(Instant::MAX);
@@ -98,5 +93,19 @@ fn run(database: pg_sys::Oid) {
         board.sleeping_until(wake);
         super::report_idle();
         super::sleep_until(wake, now);
+    }
+}
+
+/// This database's name, where the extension exists in it: its schema can only go with it.
+fn extension_here() -> Option<CString> {
+    // SAFETY: catalog look-ups inside a transaction, the first from the cache; the name is palloc'd.
+    unsafe {
+        if pg_sys::get_namespace_oid(c"sched".as_ptr(), true) == pg_sys::Oid::INVALID
+            || pg_sys::get_extension_oid(c"scheduler".as_ptr(), true) == pg_sys::Oid::INVALID
+        {
+            return None;
+        }
+        let name = pg_sys::get_database_name(pg_sys::MyDatabaseId);
+        (!name.is_null()).then(|| CStr::from_ptr(name).to_owned())
     }
 }

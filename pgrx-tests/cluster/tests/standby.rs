@@ -175,7 +175,7 @@ fn run(folder: &Mutex<std::path::PathBuf>, stop: &AtomicBool, done: &AtomicUsize
                 let work = format!(
                     "begin; insert into effect values ('{id}'); select sched.finish_success('{id}', '{token}'); commit"
                 );
-                if turn % 10 != 0 && db.batch_execute(&work).is_ok() {
+                if !turn.is_multiple_of(10) && db.batch_execute(&work).is_ok() {
                     done.fetch_add(1, Ordering::SeqCst);
                 }
             }
