@@ -3,7 +3,7 @@
 
 use postgres::error::SqlState;
 use scheduler_cluster_tests::proc::Program;
-use scheduler_cluster_tests::scheduler::{dispatcher, one, SOON};
+use scheduler_cluster_tests::scheduler::{dispatcher, one, whole_grid, SOON};
 use scheduler_cluster_tests::{bin, stays, wait_for, wait_until, Client, Cluster, Shutdown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -288,4 +288,52 @@ fn a_rolled_back_first_claim_leaves_it_to_the_next() {
         wait_for(&mut db, "select status = 'FAILED' from sched.execution", SOON);
         db.batch_execute("drop extension scheduler; create extension scheduler").unwrap();
     }
+}
+
+#[test]
+fn a_dump_without_the_ledger_brings_the_schedules() {
+    let (cluster, _db) = original();
+    let tables = ["ledger", "ready", "retry", "lease", "awaited"];
+    let without: Vec<String> = tables.iter().map(|table| format!("--exclude-table-data=sched.{table}")).collect();
+    let file = dump(&cluster, "postgres", &without.iter().map(String::as_str).collect::<Vec<_>>());
+    cluster.execute("create database copied");
+    restore(&cluster, "copied", &file);
+    let mut copy = cluster.connect_as("postgres", "copied");
+    for table in tables {
+        assert_eq!(one::<i64>(&mut copy, &format!("select count(*) from sched.{table}")), 0, "{table}");
+    }
+    assert_eq!(states(&mut copy), "chained copied, paused paused, pulse copied");
+    copy.batch_execute("select sched.adopt()").unwrap();
+    wait_for(&mut copy, "select count(distinct schedule_name) = 2 from sched.execution", SOON);
+}
+
+#[test]
+fn a_dump_restored_where_it_came_from_is_at_home() {
+    let (cluster, mut db) = original();
+    let file = dump(&cluster, "postgres", &[]);
+    db.batch_execute("drop extension scheduler").unwrap();
+    restore(&cluster, "postgres", &file);
+    let restored: String = one(&mut db, "select clock_timestamp()::text");
+    assert!(one::<bool>(&mut db, "select sched.is_home()"));
+    // Nobody adopts it: it goes on, with what was missed (the schedule wants every plan).
+    wait_for(&mut db, &format!("select count(*) > 3 from sched.execution where plan_time > '{restored}'"), SOON);
+    println!("{} plans", whole_grid(&mut db, "pulse", "200 milliseconds"));
+}
+
+/// What the owner of a clone does whose identity is that of its original: a base backup, a recovery to a point in time.
+#[test]
+fn adopting_at_home_is_a_new_baseline() {
+    let cluster = Cluster::builder().set("sched.enabled", "off").start();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute(
+        "select sched.define_job('job');
+         select sched.create_schedule('s', 'every 100 milliseconds', 'job', catch_up => 'every_plan')",
+    )
+    .unwrap();
+    wait_for(&mut db, "select clock_timestamp() - created_at > interval '1 second' from sched.schedule", SOON);
+    let adopted: String = one(&mut db, "select clock_timestamp()::text");
+    db.batch_execute("select sched.adopt()").unwrap();
+    cluster.set("sched.enabled", "on");
+    wait_for(&mut db, "select count(*) > 3 from sched.execution", SOON);
+    assert_eq!(one::<i64>(&mut db, &format!("select count(*) from sched.execution where plan_time <= '{adopted}'")), 0);
 }
