@@ -31,9 +31,9 @@ test-pg: setup ## the #[pg_test]s, inside a server; T=name
 test-cluster: setup ## the tests that start servers of their own; T=name
 	@tools/test-cluster.sh $(T)
 
-test-long: setup ## the tests that take minutes
+test-long: setup ## the tests that take minutes; T=name
 	@cargo test --release -p scheduler-core $(T) -- --ignored
-	@tools/test-cluster.sh promotions --ignored
+	@tools/test-cluster.sh --ignored $(T)
 
 bench: ## ours and the peers side by side; QUICK=1 takes five minutes, ONLY=leases,queue picks sections
 	@tools/bench.sh

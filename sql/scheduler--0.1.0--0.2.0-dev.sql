@@ -16,6 +16,13 @@ SELECT c.system_identifier, d.oid
   FROM pg_catalog.pg_control_system() AS c, pg_catalog.pg_database AS d
  WHERE d.datname = pg_catalog.current_database();
 
+-- What the ledger has a schedule's executions by; and changes that could not be applied.
+ALTER TABLE sched.schedule ADD COLUMN key uuid NOT NULL GENERATED ALWAYS AS (sched.scope_key(job_name, scope_kind, scope_id)) STORED;
+COMMENT ON COLUMN sched.schedule.key IS 'what the ledger has its executions by, with the plan time; computed once for each edit, not for each fire';
+ALTER TABLE sched.schedule_change ADD COLUMN failures integer NOT NULL DEFAULT 0, ADD COLUMN retry_at timestamptz;
+CREATE INDEX schedule_change_retry_at ON sched.schedule_change (retry_at) WHERE retry_at IS NOT NULL;
+DROP FUNCTION sched.is_being_claimed;
+
 CREATE FUNCTION sched.adopt() RETURNS bigint
 STRICT VOLATILE PARALLEL UNSAFE
 LANGUAGE c

@@ -28,14 +28,10 @@ extension_sql_file!("../sql/schema/10_job.sql", name = "job");
 extension_sql_file!(
     "../sql/schema/20_schedule.sql",
     name = "schedule",
-    requires = ["job", api::internal::wake_dispatcher]
+    requires = ["job", api::internal::wake_dispatcher, api::internal::scope_key]
 );
 extension_sql_file!("../sql/schema/30_timer.sql", name = "timer", requires = ["schedule"]);
-extension_sql_file!(
-    "../sql/schema/40_execution.sql",
-    name = "execution",
-    requires = ["timer", api::internal::uuid_v7, api::internal::scope_key]
-);
+extension_sql_file!("../sql/schema/40_execution.sql", name = "execution", requires = ["timer", api::internal::uuid_v7]);
 extension_sql_file!("../sql/schema/50_views.sql", name = "views", requires = ["execution", api::home::is_home]);
 extension_sql_file!("../sql/schema/60_dump.sql", name = "dump", requires = ["home", "execution"]);
 extension_sql_file!("../sql/schema/90_grants.sql", name = "grants", finalize);

@@ -4,7 +4,7 @@ CREATE TABLE physical.ledger (LIKE sched.ledger INCLUDING ALL);
 CREATE TABLE physical.ready (LIKE sched.ready INCLUDING ALL);
 CREATE TABLE physical.timer (LIKE sched.timer INCLUDING ALL);
 ALTER TABLE physical.timer SET (fillfactor = 70);
-ALTER TABLE physical.ledger SET (fillfactor = 80);
+ALTER TABLE physical.ledger SET (fillfactor = 50);
 CREATE TABLE physical.decision (
     batch          integer     NOT NULL,
     schedule_id    bigint      NOT NULL,

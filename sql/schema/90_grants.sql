@@ -62,7 +62,6 @@ COMMENT ON FUNCTION sched.grant_again() IS 'internal: at the end of an update, g
 COMMENT ON FUNCTION sched.uuid_v7() IS 'internal: a new UUID version 7 (RFC 9562)';
 COMMENT ON FUNCTION sched.scope_key IS
 'internal: the first 128 bits of SHA-256 over job name and scope, what the ledger is unique by together with the plan time';
-COMMENT ON FUNCTION sched.is_being_claimed IS 'internal: whether another transaction is just claiming this key';
 COMMENT ON FUNCTION sched.wake_dispatcher() IS 'internal: has the dispatcher look for changes once the transaction has committed';
 COMMENT ON FUNCTION sched.request_dispatcher() IS 'internal: has a dispatcher started once the transaction has committed';
 

@@ -1,6 +1,7 @@
 //! `dispatch_due`: what the worker does, in any client's transaction.
 
 use pgrx::prelude::*;
+use scheduler_core::Instant;
 
 use crate::convert;
 use crate::dispatch;
@@ -24,20 +25,20 @@ fn dispatch_due(max_schedules: default!(Option<i32>, "NULL")) -> i64 {
             if home::require(session)? == Home::Nowhere {
                 return Ok(0);
             }
-            let mut applied = 0;
+            let (mut applied, mut after) = (0, 0);
             loop {
-                match dispatch::apply_changes(session, convert::now(), guc::batch_size()) {
+                match dispatch::apply_changes(session, convert::now(), guc::batch_size(), &mut after) {
                     0 => break,
                     some => applied += some,
                 }
                 pgrx::check_for_interrupts!();
             }
-            let (fired, due) = dispatch::fire_due(session, convert::now(), limit);
-            if applied + due > 0 {
+            let fired = dispatch::fire_due(session, Instant::MIN, convert::now(), limit);
+            if applied + fired.schedules > 0 {
                 // The worker may have found these locked, and does not know when they come next.
                 wake::at_commit(convert::now());
             }
-            Ok(fired)
+            Ok(fired.executions)
         })
     })())
 }

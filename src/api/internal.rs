@@ -1,13 +1,13 @@
 //! Functions that the extension's own SQL calls. Nobody is granted them.
 
-use pgrx::datum::{TimestampWithTimeZone, Uuid};
+use pgrx::datum::Uuid;
 use pgrx::prelude::*;
 use pgrx::{PgLogLevel, PgSqlErrorCode};
 use sha2::{Digest, Sha256};
 
 use crate::convert;
 use crate::error::{self, Failure};
-use crate::store::{grant, key_lock, session};
+use crate::store::{grant, session};
 use crate::worker::wake;
 
 /// A new id: UUID version 7 (RFC 9562), so that rows of one time lie together in the index.
@@ -28,12 +28,6 @@ pub fn scope_key(job_name: &str, scope_kind: &str, scope_id: &str) -> Uuid {
     let mut key = [0_u8; 16];
     key.copy_from_slice(&hash.finalize()[..16]);
     Uuid::from_bytes(key)
-}
-
-/// Whether another transaction is just claiming this key, so that to insert it would wait for that one's end.
-#[pg_extern(schema = "sched", volatile, strict, parallel_unsafe)]
-fn is_being_claimed(key: Uuid, plan_time: TimestampWithTimeZone) -> bool {
-    key_lock::is_taken(key, plan_time)
 }
 
 /// Has the dispatcher of this database look for changes once the transaction has committed.

@@ -4,6 +4,7 @@ mod clock;
 mod crontab;
 mod dispatch;
 mod execution;
+mod former;
 mod history;
 pub mod home;
 pub mod internal;

@@ -4,59 +4,127 @@ use std::collections::HashMap;
 
 use pgrx::PgLogLevel;
 use scheduler_core::plan::{self, Progress};
-use scheduler_core::Instant;
+use scheduler_core::{backoff, Instant};
 
+use crate::convert;
+use crate::dispatch::halve::halved;
 use crate::dispatch::policy::Usable;
 use crate::error::{self, Failure};
 use crate::store::timer::{self, Change, NewTimer, ScheduleRow, Snapshot, Standing};
 use crate::store::Session;
+use crate::subtransaction;
 
-/// Applies up to `limit` changes; how many schedules were looked at.
-pub fn apply_changes(session: &Session, now: Instant, limit: i64) -> usize {
+/// Applies up to `limit` changes; how many schedules were looked at. `after` is where the next call goes on, at first 0: what is
+/// behind it is looked at again when the end was reached.
+pub fn apply_changes(session: &Session, now: Instant, limit: i64, after: &mut i64) -> usize {
     // Most calls find none; a plain look costs no lock and no transaction id.
     if !timer::has_changes(session) {
+        *after = 0;
         return 0;
     }
-    let mut after = 0;
+    let (mut from, mut from_the_first) = (*after, *after == 0);
     loop {
-        let changes = timer::pick_changes(session, after, limit);
-        let Some(last) = changes.iter().flat_map(|change| &change.change_ids).max() else { return 0 };
-        after = *last;
+        // Locked and written in one subtransaction, as fires are.
+        let whole = subtransaction::run(|| {
+            let batch = Batch::pick(session, from, now, limit);
+            write(session, &batch.decided.iter().collect::<Vec<_>>());
+            batch
+        });
+        let batch = whole.unwrap_or_else(|_| {
+            let batch = Batch::pick(session, from, now, limit);
+            let decided: Vec<&Decided> = batch.decided.iter().collect();
+            halved(&decided, &mut |part| write(session, part), &mut |one, failure| failed(session, one, &failure, now));
+            batch
+        });
+        for timer in batch.decided.iter().filter_map(|decided| decided.timer.as_ref()) {
+            if let Some(reason) = &timer.parked {
+                report_parked(timer.schedule_id, reason);
+            }
+        }
+        *after = batch.more_after.unwrap_or(0);
+        if !batch.decided.is_empty() {
+            return batch.decided.len();
+        }
         // What others have in hand must not keep us from what comes behind it.
-        let free: Vec<Change> = changes.into_iter().filter(|change| change.standing != Standing::Busy).collect();
-        if !free.is_empty() {
-            return apply(session, &free, now);
+        match batch.more_after {
+            Some(last) => from = last,
+            None if from_the_first => return 0,
+            None => (from, from_the_first) = (0, true),
         }
         pgrx::check_for_interrupts!();
     }
 }
 
-fn apply(session: &Session, changes: &[Change], now: Instant) -> usize {
-    let by_id: HashMap<i64, &Change> = changes.iter().map(|change| (change.schedule_id, change)).collect();
-    let mut snapshots = timer::read(session, by_id.keys().copied().collect());
-    // A timer that came up between the two looks is somebody else's, who may be at work with it: its change stays.
-    snapshots.retain(|snapshot| {
-        snapshot.timer.is_none() || by_id.get(&snapshot.schedule_id).is_some_and(|c| c.standing == Standing::Locked)
-    });
-    let cares_anew: Vec<i64> = snapshots.iter().filter(|s| begins_to_wait(s)).map(|s| s.schedule_id).collect();
-    if !cares_anew.is_empty() {
-        // Nobody can be firing these: their timers are locked. So what is unfinished now is all there is.
-        timer::await_unfinished(session, cares_anew.clone());
-        let looked_again = timer::read(session, cares_anew);
-        snapshots.retain(|snapshot| !looked_again.iter().any(|new| new.schedule_id == snapshot.schedule_id));
-        snapshots.extend(looked_again);
-    }
-    let (mut timers, mut dropped, mut change_ids) = (Vec::new(), Vec::new(), Vec::new());
-    for snapshot in &snapshots {
-        let Some(change) = by_id.get(&snapshot.schedule_id) else { continue };
-        change_ids.extend_from_slice(&change.change_ids);
-        match &snapshot.schedule {
-            Some(schedule) => timers.push(armed(snapshot, schedule, change.terminal_at, now)),
-            None => dropped.push(snapshot.schedule_id),
+/// Changes, and what each leads to.
+#[derive(Default)]
+struct Batch {
+    decided: Vec<Decided>,
+    /// The last change that was looked at; `None` where it was the last of all.
+    more_after: Option<i64>,
+}
+
+/// What a change leads to: a timer, or the end of it where the schedule was dropped.
+struct Decided {
+    change: Change,
+    timer: Option<NewTimer>,
+}
+
+impl Batch {
+    fn pick(session: &Session, after: i64, now: Instant, limit: i64) -> Batch {
+        let changes = timer::pick_changes(session, after, now, limit);
+        let mut change_ids: Vec<i64> = changes.iter().flat_map(|change| change.change_ids.iter().copied()).collect();
+        change_ids.sort_unstable();
+        let more_after = change_ids.last().copied().filter(|_| i64::try_from(change_ids.len()) == Ok(limit));
+        let free = changes.into_iter().filter(|change| change.standing != Standing::Busy);
+        let mut by_id: HashMap<i64, Change> = free.map(|change| (change.schedule_id, change)).collect();
+        if by_id.is_empty() {
+            return Batch { decided: Vec::new(), more_after };
         }
+        let read = |ids: Vec<i64>| timer::read(session, ids.clone(), timer::timers(session, ids));
+        let mut snapshots = read(by_id.keys().copied().collect());
+        // A timer that came up between the two looks is somebody else's, who may be at work with it: its change stays.
+        snapshots.retain(|snapshot| {
+            snapshot.timer.is_none() || by_id.get(&snapshot.schedule_id).is_some_and(|c| c.standing == Standing::Locked)
+        });
+        let cares_anew: Vec<i64> = snapshots.iter().filter(|s| begins_to_wait(s)).map(|s| s.schedule_id).collect();
+        if !cares_anew.is_empty() {
+            // Nobody can be firing these: their timers are locked. So what is unfinished now is all there is.
+            timer::await_unfinished(session, cares_anew.clone());
+            let looked_again = read(cares_anew);
+            snapshots.retain(|snapshot| !looked_again.iter().any(|new| new.schedule_id == snapshot.schedule_id));
+            snapshots.extend(looked_again);
+        }
+        let decided = snapshots.iter().filter_map(|snapshot| {
+            let change = by_id.remove(&snapshot.schedule_id)?;
+            let timer = snapshot.schedule.as_ref().map(|row| armed(snapshot, row, change.terminal_at, now));
+            Some(Decided { change, timer })
+        });
+        Batch { decided: decided.collect(), more_after }
     }
-    timer::arm(session, timers, dropped, change_ids);
-    changes.len()
+}
+
+fn write(session: &Session, decided: &[&Decided]) {
+    let timers: Vec<&NewTimer> = decided.iter().filter_map(|one| one.timer.as_ref()).collect();
+    let dropped = decided.iter().filter(|one| one.timer.is_none()).map(|one| one.change.schedule_id).collect();
+    let change_ids: Vec<i64> = decided.iter().flat_map(|one| one.change.change_ids.iter().copied()).collect();
+    if !change_ids.is_empty() {
+        timer::arm(session, &timers, dropped, change_ids);
+    }
+}
+
+fn failed(session: &Session, decided: &Decided, failure: &Failure, now: Instant) {
+    let Change { schedule_id, failures, change_ids, .. } = &decided.change;
+    if *failures == 0 {
+        // Once, not at every retry.
+        let text = format!(
+            "scheduler: schedule {schedule_id} could not be armed and will be tried again: {}",
+            failure.message
+        );
+        error::report(PgLogLevel::LOG_SERVER_ONLY, Failure::note(text));
+    }
+    let wait = backoff::after_fire_failures(failures.saturating_add(1));
+    let retry_at = convert::now().max(now).checked_add_micros(wait).unwrap_or(Instant::MAX);
+    timer::change_failed(session, change_ids.clone(), retry_at);
 }
 
 /// Whether the schedule cares about runs since this edit, and may have some that it did not have to care about.
@@ -75,7 +143,7 @@ pub fn armed(snapshot: &Snapshot, row: &ScheduleRow, terminal_at: Option<Instant
     let mut timer = NewTimer::idle(snapshot.schedule_id, row, known);
     match Usable::of(snapshot.schedule_id, row) {
         Err(reason) => {
-            timer.parked = Some(parked(snapshot.schedule_id, reason));
+            timer.parked = Some(reason);
             // Plans that passed while a run went on stay passed, also once it can be used again.
             timer.progress.cursor = known.cursor.max(terminal_at);
         }
@@ -89,16 +157,14 @@ pub fn armed(snapshot: &Snapshot, row: &ScheduleRow, terminal_at: Option<Instant
     timer
 }
 
-/// Says once, in the log, that a schedule is parked; returns the reason as the view shows it.
-pub fn parked(schedule_id: i64, reason: Failure) -> String {
-    let message = reason.message.clone();
+/// Says once, in the log, that a schedule is parked.
+pub fn report_parked(schedule_id: i64, reason: &Failure) {
     error::report(
         PgLogLevel::LOG_SERVER_ONLY,
         Failure {
-            message: format!("scheduler: schedule {schedule_id} is parked: {message}"),
+            message: format!("scheduler: schedule {schedule_id} is parked: {}", reason.message),
             hint: "It fires again after sched.alter_schedule or sched.define_job has put this right.".to_owned(),
-            ..reason
+            ..reason.clone()
         },
     );
-    message
 }

@@ -3,12 +3,13 @@
 
 mod arm;
 mod fire;
+mod halve;
 mod policy;
 mod prune;
 mod sweep;
 
 pub use arm::apply_changes;
-pub use fire::fire_due;
+pub use fire::{fire_due, Done};
 pub use policy::{catch_up_of, overlap_of, rearm_of};
 pub use prune::Pruner;
 pub use sweep::{end_of, end_runs, promote_retries, promote_retries_of, sweep_stale, EndedRuns};

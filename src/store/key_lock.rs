@@ -6,7 +6,7 @@
 //! given back at once: held to the end of the transaction, a lock for each key would fill the server's lock table.
 
 use pgrx::datum::{TimestampWithTimeZone, Uuid};
-use pgrx::{pg_sys, IntoDatum};
+use pgrx::pg_sys;
 
 use crate::error::{raise, Failure};
 
@@ -26,7 +26,7 @@ impl KeyLock {
             return None;
         }
         let lock = KeyLock(tag);
-        (!is_being_written(key, plan_time)).then_some(lock)
+        (Keys::open().state(key, plan_time) != KeyState::Open).then_some(lock)
     }
 }
 
@@ -37,11 +37,6 @@ impl Drop for KeyLock {
             unsafe { pg_sys::LockRelease(&self.0, pg_sys::ExclusiveLock as i32, false) };
         }
     }
-}
-
-/// Whether to insert this key would wait for another transaction.
-pub fn is_taken(key: Uuid, plan_time: TimestampWithTimeZone) -> bool {
-    KeyLock::try_take(key, plan_time).is_none()
 }
 
 /// The lock of a key, one of the advisory kind.
@@ -60,44 +55,92 @@ fn tag(key: Uuid, plan_time: TimestampWithTimeZone) -> pg_sys::LOCKTAG {
     }
 }
 
-/// Whether the ledger has a row of this key whose writer's transaction is still open.
-fn is_being_written(key: Uuid, plan_time: TimestampWithTimeZone) -> bool {
-    let (Some(key), Some(plan_time)) = (key.into_datum(), plan_time.into_datum()) else { return false };
-    // SAFETY: an index scan as the executor does it; the datums outlive it, and whatever it opened is closed again, after an
-    // error by the end of the transaction.
-    unsafe {
-        let schema = pg_sys::get_namespace_oid(c"sched".as_ptr(), false);
-        let (table, index) = (
-            pg_sys::get_relname_relid(c"ledger".as_ptr(), schema),
-            pg_sys::get_relname_relid(c"ledger_key".as_ptr(), schema),
-        );
-        if table == pg_sys::Oid::INVALID || index == pg_sys::Oid::INVALID {
-            raise(Failure::internal("the ledger or its key is missing"));
+/// How a key stands in the ledger, whatever a snapshot shows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum KeyState {
+    /// It is not there.
+    Free,
+    /// It is.
+    Taken,
+    /// Another transaction, still open, is just writing it: to insert it would wait for that one's end.
+    Open,
+}
+
+/// The unique index of the ledger, open for looks at many keys.
+pub struct Keys {
+    table: pg_sys::Relation,
+    index: pg_sys::Relation,
+    slot: *mut pg_sys::TupleTableSlot,
+    scan: pg_sys::IndexScanDesc,
+    conditions: [pg_sys::ScanKeyData; 2],
+    /// What the scan looks with; it notes here whose transaction is open.
+    dirty: Box<pg_sys::SnapshotData>,
+}
+
+const SCAN_LOCK: i32 = pg_sys::AccessShareLock as i32;
+
+impl Keys {
+    /// Opens the index.
+    pub fn open() -> Keys {
+        // SAFETY: an index scan as the executor does it; `drop` closes what this opens, and after an error the end of the
+        // transaction. The snapshot is what InitDirtySnapshot makes, and lives as long as the scan.
+        unsafe {
+            let schema = pg_sys::get_namespace_oid(c"sched".as_ptr(), false);
+            let (table, index) = (
+                pg_sys::get_relname_relid(c"ledger".as_ptr(), schema),
+                pg_sys::get_relname_relid(c"ledger_key".as_ptr(), schema),
+            );
+            if table == pg_sys::Oid::INVALID || index == pg_sys::Oid::INVALID {
+                raise(Failure::internal("the ledger or its key is missing"));
+            }
+            let table = pg_sys::table_open(table, SCAN_LOCK);
+            let index = pg_sys::index_open(index, SCAN_LOCK);
+            let mut dirty = Box::new(pg_sys::SnapshotData {
+                snapshot_type: pg_sys::SnapshotType::SNAPSHOT_DIRTY,
+                ..Default::default()
+            });
+            let slot = pg_sys::table_slot_create(table, std::ptr::null_mut());
+            #[cfg(not(feature = "pg18"))]
+            let scan = pg_sys::index_beginscan(table, index, &mut *dirty, 2, 0);
+            #[cfg(feature = "pg18")]
+            let scan = pg_sys::index_beginscan(table, index, &mut *dirty, std::ptr::null_mut(), 2, 0);
+            let mut conditions = [pg_sys::ScanKeyData::default(); 2];
+            let (equal, none) = (pg_sys::BTEqualStrategyNumber as u16, pg_sys::Datum::null());
+            pg_sys::ScanKeyInit(&mut conditions[0], 1, equal, pg_sys::F_UUID_EQ.into(), none);
+            pg_sys::ScanKeyInit(&mut conditions[1], 2, equal, pg_sys::F_TIMESTAMPTZ_EQ.into(), none);
+            Keys { table, index, slot, scan, conditions, dirty }
         }
-        let mode = pg_sys::AccessShareLock as i32;
-        let table = pg_sys::table_open(table, mode);
-        let index = pg_sys::index_open(index, mode);
-        let mut conditions = [pg_sys::ScanKeyData::default(); 2];
-        let equal = pg_sys::BTEqualStrategyNumber as u16;
-        pg_sys::ScanKeyInit(&mut conditions[0], 1, equal, pg_sys::F_UUID_EQ.into(), key);
-        pg_sys::ScanKeyInit(&mut conditions[1], 2, equal, pg_sys::F_TIMESTAMPTZ_EQ.into(), plan_time);
-        // What InitDirtySnapshot does; the scan notes in xmin and xmax whose transaction is open.
-        let mut dirty =
-            pg_sys::SnapshotData { snapshot_type: pg_sys::SnapshotType::SNAPSHOT_DIRTY, ..Default::default() };
-        let slot = pg_sys::table_slot_create(table, std::ptr::null_mut());
-        #[cfg(not(feature = "pg18"))]
-        let scan = pg_sys::index_beginscan(table, index, &mut dirty, 2, 0);
-        #[cfg(feature = "pg18")]
-        let scan = pg_sys::index_beginscan(table, index, &mut dirty, std::ptr::null_mut(), 2, 0);
-        pg_sys::index_rescan(scan, conditions.as_mut_ptr(), 2, std::ptr::null_mut(), 0);
-        let mut open = false;
-        while !open && pg_sys::index_getnext_slot(scan, pg_sys::ScanDirection::ForwardScanDirection, slot) {
-            open = dirty.xmin != pg_sys::InvalidTransactionId || dirty.xmax != pg_sys::InvalidTransactionId;
+    }
+
+    /// How a key stands now.
+    pub fn state(&mut self, key: Uuid, plan_time: TimestampWithTimeZone) -> KeyState {
+        let mut state = KeyState::Free;
+        self.conditions[0].sk_argument = key.as_bytes().as_ptr().into();
+        self.conditions[1].sk_argument = i64::from(plan_time).into();
+        // SAFETY: the scan is open; the key lives as long as this look.
+        unsafe {
+            pg_sys::index_rescan(self.scan, self.conditions.as_mut_ptr(), 2, std::ptr::null_mut(), 0);
+            let forward = pg_sys::ScanDirection::ForwardScanDirection;
+            while state != KeyState::Open && pg_sys::index_getnext_slot(self.scan, forward, self.slot) {
+                let open =
+                    self.dirty.xmin != pg_sys::InvalidTransactionId || self.dirty.xmax != pg_sys::InvalidTransactionId;
+                state = if open { KeyState::Open } else { KeyState::Taken };
+            }
         }
-        pg_sys::index_endscan(scan);
-        pg_sys::ExecDropSingleTupleTableSlot(slot);
-        pg_sys::index_close(index, mode);
-        pg_sys::table_close(table, mode);
-        open
+        state
+    }
+}
+
+impl Drop for Keys {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // SAFETY: closes what `open` opened, in the reverse order.
+            unsafe {
+                pg_sys::index_endscan(self.scan);
+                pg_sys::ExecDropSingleTupleTableSlot(self.slot);
+                pg_sys::index_close(self.index, SCAN_LOCK);
+                pg_sys::table_close(self.table, SCAN_LOCK);
+            }
+        }
     }
 }

@@ -4,6 +4,7 @@ pub mod execution;
 pub mod grant;
 pub mod history;
 pub mod home;
+pub mod id;
 pub mod job;
 pub mod key_lock;
 pub mod lease;

@@ -7,6 +7,7 @@
 use std::ffi::{c_char, CStr};
 use std::marker::PhantomData;
 use std::ptr::{null_mut, NonNull};
+use std::rc::Rc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use pgrx::pg_sys::{self, Datum, Oid};
@@ -121,6 +122,48 @@ impl Statement {
     }
 }
 
+/// A list as a parameter. Postgres is called once for it (a plain `Vec` would call it once for each element).
+pub struct List<T>(pub Vec<T>);
+
+impl<T: IntoDatum> IntoDatum for List<T> {
+    fn into_datum(self) -> Option<Datum> {
+        let (mut length, mut by_value, mut align) = (0, false, 0);
+        let mut count = i32::try_from(self.0.len()).ok()?;
+        let mut values = Vec::with_capacity(self.0.len());
+        let mut nulls = Vec::with_capacity(self.0.len());
+        for value in self.0 {
+            let datum = value.into_datum();
+            nulls.push(datum.is_none());
+            values.push(datum.unwrap_or(Datum::null()));
+        }
+        // SAFETY: values and nulls have `count` entries of the type whose properties Postgres names.
+        unsafe {
+            let element = T::type_oid();
+            if count == 0 {
+                return Some(pg_sys::construct_empty_array(element).into());
+            }
+            pg_sys::get_typlenbyvalalign(element, &mut length, &mut by_value, &mut align);
+            let (values, nulls) = (values.as_mut_ptr(), nulls.as_mut_ptr());
+            let array = pg_sys::construct_md_array(
+                values,
+                nulls,
+                1,
+                &mut count,
+                &mut 1,
+                element,
+                length.into(),
+                by_value,
+                align,
+            );
+            Some(array.into())
+        }
+    }
+
+    fn type_oid() -> Oid {
+        <Vec<T> as IntoDatum>::type_oid()
+    }
+}
+
 /// The rows that a statement returned.
 pub struct Rows<'s> {
     table: Option<NonNull<pg_sys::SPITupleTable>>,
@@ -142,31 +185,47 @@ impl<'s> Rows<'s> {
     /// All rows.
     pub fn iter(&self) -> impl Iterator<Item = Row<'s>> + '_ {
         let count = if self.table.is_some() { self.count } else { 0 };
+        let mut types = None;
         (0..count).filter_map(move |index| {
             // SAFETY: the table lives until the session ends and has `count` rows.
             self.table.map(|table| unsafe {
                 let table = table.as_ref();
-                Row { tuple: *table.vals.add(index), description: table.tupdesc, life: PhantomData }
+                let types = types.get_or_insert_with(|| types_of(table.tupdesc));
+                Row::new(*table.vals.add(index), table.tupdesc, types)
             })
         })
     }
 }
 
-/// One row of a result.
+/// The types of a result's columns.
+///
+/// SAFETY: the description has to be valid.
+unsafe fn types_of(description: pg_sys::TupleDesc) -> Rc<[Oid]> {
+    (1..=(*description).natts).map(|number| pg_sys::SPI_gettypeid(description, number)).collect()
+}
+
+/// One row of a result, taken apart: Postgres is called once for each row, not for each column.
 pub struct Row<'s> {
-    tuple: pg_sys::HeapTuple,
-    description: pg_sys::TupleDesc,
+    values: Vec<Datum>,
+    nulls: Vec<bool>,
+    types: Rc<[Oid]>,
     life: PhantomData<&'s Session>,
 }
 
 impl Row<'_> {
+    /// SAFETY: tuple and description belong together and live as long as the session.
+    unsafe fn new<'s>(tuple: pg_sys::HeapTuple, description: pg_sys::TupleDesc, types: &Rc<[Oid]>) -> Row<'s> {
+        let (mut values, mut nulls) = (vec![Datum::null(); types.len()], vec![true; types.len()]);
+        pg_sys::heap_deform_tuple(tuple, description, values.as_mut_ptr(), nulls.as_mut_ptr());
+        Row { values, nulls, types: Rc::clone(types), life: PhantomData }
+    }
+
     /// Column `number` (1-based); `None` is NULL.
-    pub fn get<T: FromDatum + IntoDatum>(&self, number: i32) -> Option<T> {
-        let mut is_null = false;
-        // SAFETY: tuple and description belong together and live as long as the session.
+    pub fn get<T: FromDatum + IntoDatum>(&self, number: usize) -> Option<T> {
+        let index = number - 1;
+        let (datum, is_null, type_oid) = (self.values[index], self.nulls[index], self.types[index]);
+        // SAFETY: datum and type are those of one column; what it points to lives as long as the session.
         unsafe {
-            let datum = pg_sys::SPI_getbinval(self.tuple, self.description, number, &mut is_null);
-            let type_oid = pg_sys::SPI_gettypeid(self.description, number);
             if type_oid == pg_sys::TEXTOID && !is_null {
                 text::check(datum);
             }
@@ -175,7 +234,7 @@ impl Row<'_> {
     }
 
     /// Column `number` (1-based), which the schema says is never NULL.
-    pub fn must<T: FromDatum + IntoDatum>(&self, number: i32) -> T {
+    pub fn must<T: FromDatum + IntoDatum>(&self, number: usize) -> T {
         match self.get(number) {
             Some(value) => value,
             None => raise(Failure::internal(format!("column {number} of a scheduler table is NULL"))),

@@ -57,6 +57,7 @@ fn run(database: pg_sys::Oid) {
     let mut name: Option<CString> = None;
     let mut tick = Tick::new(convert::now());
     let mut duty = Duty::default();
+    let mut woken = true;
     loop {
         board.awake();
         super::reload_settings();
@@ -80,7 +81,7 @@ fn run(database: pg_sys::Oid) {
         let now = convert::now();
         let wake = match looked.map(|_| guc::enabled()) {
             Some(true) => match duty.look() {
-                Some(true) => tick.run(),
+                Some(true) => tick.run(std::mem::take(&mut woken)),
                 Some(false) => None,
                 None => now.checked_add_micros(LOOK_AGAIN),
             },
@@ -92,7 +93,7 @@ fn run(database: pg_sys::Oid) {
         let wake = wake.map_or(longest, |wake| wake.min(longest));
         board.sleeping_until(wake);
         super::report_idle();
-        super::sleep_until(wake, now);
+        woken |= super::sleep_until(wake, now) || wake == longest;
     }
 }
 

@@ -13,6 +13,8 @@ use pgrx::bgworkers::{BackgroundWorker, SignalWakeFlags};
 use pgrx::pg_sys;
 use scheduler_core::Instant;
 
+use crate::convert;
+
 /// SIGHUP sets the latch; SIGTERM ends the worker as it ends a backend, inside a statement too (pgrx' handler only sets a
 /// flag). Signals are blocked until both handlers stand.
 fn attach_signals() {
@@ -70,16 +72,25 @@ fn report_idle() {
     unsafe { pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_IDLE, null()) }
 }
 
-/// Sleeps on the latch until `wake`, a set latch or a signal.
-fn sleep_until(wake: Instant, now: Instant) {
-    // Rounded up: a wake-up before the time would find nothing due and come back at once.
+/// Sleeps on the latch until `wake`, a set latch or a signal; whether it was not the time that ended it.
+fn sleep_until(wake: Instant, now: Instant) -> bool {
     let micros = wake.as_micros().saturating_sub(now.as_micros()).max(0);
-    let milliseconds = (micros + 999) / 1000;
     let flags = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
     // SAFETY: the process' own latch.
-    unsafe {
-        pg_sys::WaitLatch(pg_sys::MyLatch, flags as i32, milliseconds, pg_sys::PG_WAIT_EXTENSION);
+    let events = unsafe {
+        let events = pg_sys::WaitLatch(pg_sys::MyLatch, flags as i32, micros / 1000, pg_sys::PG_WAIT_EXTENSION);
         pg_sys::ResetLatch(pg_sys::MyLatch);
-    }
+        events
+    };
     pgrx::check_for_interrupts!();
+    let woken = events as u32 & pg_sys::WL_LATCH_SET != 0;
+    if !woken && micros > 0 {
+        // A latch counts in milliseconds; what is left of one is slept without it.
+        let left = wake.as_micros().saturating_sub(convert::now().as_micros());
+        if left > 0 {
+            // SAFETY: sleeps for less than a millisecond, or until a signal.
+            unsafe { pg_sys::pg_usleep(left.min(1_000)) }
+        }
+    }
+    woken
 }

@@ -5,6 +5,7 @@
 mod concurrency;
 mod copies;
 mod crash;
+mod crash_load;
 mod edits;
 mod encodings;
 mod examples;
@@ -17,6 +18,7 @@ mod lease_contention;
 mod lease_crash;
 mod lease_frozen;
 mod lease_tables;
+mod poison;
 mod readme;
 mod standby;
 mod upgrade;

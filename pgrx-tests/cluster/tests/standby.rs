@@ -66,14 +66,8 @@ const WRITES: [&str; 31] = [
 ];
 
 /// Called by the extension's own statements only.
-const INTERNAL: [&str; 6] = [
-    "is_being_claimed",
-    "request_dispatcher",
-    "schedule_before_update",
-    "schedule_changed",
-    "uuid_v7",
-    "wake_dispatcher",
-];
+const INTERNAL: [&str; 5] =
+    ["request_dispatcher", "schedule_before_update", "schedule_changed", "uuid_v7", "wake_dispatcher"];
 
 #[test]
 fn a_standby_answers_questions_and_writes_nothing() {
