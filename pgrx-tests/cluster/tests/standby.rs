@@ -287,7 +287,7 @@ fn a_promoted_standby_goes_on_where_the_primary_stopped() {
 
 #[test]
 #[ignore = "minutes"]
-fn twenty_promotions_in_a_row() {
+fn long_twenty_promotions_in_a_row() {
     promotions(20);
 }
 
