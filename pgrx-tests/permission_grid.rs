@@ -43,7 +43,7 @@ mod tests {
     }
 
     /// Function, arguments, answer. A word in braces is an execution's id, or id and token.
-    const FUNCTIONS: [(&str, &str, Answer); 61] = [
+    const FUNCTIONS: &[(&str, &str, Answer)] = &[
         ("define_job", "'g/new'", All("")),
         ("define_job", "'g/job'", Own("")),
         ("drop_job", "'g/idle'", Own("true")),
@@ -77,6 +77,10 @@ mod tests {
         ("enqueue", "'g/job', '{}', '2026-01-01', 'g', 'pending'", Own("uuid")),
         ("enqueue", "'g/undefined', '{}', '2026-01-01', 'g', 'new'", All("uuid")),
         ("enqueue", "'g/undefined', '{}', '2026-01-01', 'g', 'pending'", Own("uuid")),
+        ("enqueue_many", "'g/job', '{1}'", Own("uuid")),
+        ("enqueue_many", "'g/job', '{1}', '{2026-01-01}', 'g', ARRAY['pending']", Own("uuid")),
+        ("enqueue_many", "'g/undefined', '{1}'", All("uuid")),
+        ("enqueue_many", "'g/undefined', '{1}', '{2026-01-01}', 'g', ARRAY['pending']", Own("uuid")),
         ("heartbeat", "{running}", Own("ok")),
         ("heartbeat", "{super}", Super("ok")),
         ("heartbeat", "{lost}", All("55000")),

@@ -41,6 +41,19 @@ COMMENT ON FUNCTION sched.is_home() IS
 'False in a copy that nobody has adopted: dispatch_due, claim and try_claim raise 55000 there and the worker waits.';
 COMMENT ON FUNCTION sched.grant_again() IS 'internal: at the end of an update, gives users and monitors the rights on what it has added';
 
+CREATE FUNCTION sched.enqueue_many(
+	job_name text,
+	payloads jsonb[],
+	plan_times timestamp with time zone[] DEFAULT NULL,
+	scope_kind text DEFAULT 'adhoc',
+	scope_ids text[] DEFAULT NULL
+) RETURNS SETOF uuid
+VOLATILE PARALLEL UNSAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'enqueue_many_wrapper';
+COMMENT ON FUNCTION sched.enqueue_many IS
+'Puts one execution for each payload into the job''s queue and returns their ids in that order. plan_times and scope_ids, where given, pair with payloads by position; the same (job, scope, plan time) twice gives the same execution. Errors: 22023 (unequal lengths, NULL elements, a name), 22004, 22008, 42501, 40001 while another transaction enqueues the same.';
+
 CREATE OR REPLACE VIEW sched.schedules WITH (security_barrier) AS
 SELECT s.schedule_name, s.job_name, s.clock, s.time_zone, s.enabled, s.ownership, state.state,
        CASE WHEN state.state IN ('armed', 'failing') THEN t.next_plan_time END AS next_plan_time,
@@ -94,7 +107,7 @@ BEGIN
         '  sched.fire_now, sched.backfill,'
         '  sched.drop_schedule, sched.pause, sched.resume, sched.dispatch_due, sched.try_claim, sched.claim,'
         '  sched.heartbeat, sched.finish_success, sched.finish_failure, sched.import_crontab, sched.next_time,'
-        '  sched.preview, sched.validate, sched.enqueue, sched.finish_success_many, sched.assert_lease,'
+        '  sched.preview, sched.validate, sched.enqueue, sched.enqueue_many, sched.finish_success_many, sched.assert_lease,'
         '  sched.cancel, sched.mark_stale_as_failed, sched.latest_plan, sched.due_plans, sched.attempts_since_success,'
         '  sched.is_home TO %1$s;', role);
 END
@@ -124,7 +137,8 @@ BEGIN
         'TABLE sched.home',
         'FUNCTION sched.adopt()',
         'FUNCTION sched.is_home()',
-        'FUNCTION sched.grant_again()'
+        'FUNCTION sched.grant_again()',
+        'FUNCTION sched.enqueue_many'
     ] LOOP
         EXECUTE pg_catalog.format('REVOKE ALL ON %s FROM PUBLIC', object);
         FOR grantee IN

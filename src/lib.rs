@@ -84,6 +84,9 @@ mod crontab_tests;
 #[path = "../pgrx-tests/dispatch.rs"]
 mod dispatch_tests;
 #[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/enqueue.rs"]
+mod enqueue_tests;
+#[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/execution.rs"]
 mod execution_tests;
 #[cfg(any(test, feature = "pg_test"))]
@@ -107,6 +110,9 @@ mod permission_grid_tests;
 #[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/permission.rs"]
 mod permission_tests;
+#[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/rows.rs"]
+mod rows_tests;
 #[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/schedule_bulk.rs"]
 mod schedule_bulk_tests;

@@ -40,6 +40,8 @@ if command -v shellcheck >/dev/null; then
     check "shellcheck" shellcheck -x -P SCRIPTDIR tools/*.sh .ci/run
 fi
 check "house rules" tools/check-rules.sh
+check "the measurements' arithmetic" env PYTHONDONTWRITEBYTECODE=1 python3 -m unittest -q --buffer bench/tests/test_figures.py
+check "measured numbers (bench/measured.py says how to mark them)" env PYTHONDONTWRITEBYTECODE=1 python3 bench/measured.py README.md
 
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -32,6 +32,8 @@ COMMENT ON FUNCTION sched.finish_failure IS
 'Ends a run as FAILED: to be tried again at next_retry_at or by the job''s backoff while attempts are left, unless terminal. error_msg is cut to 4000 characters. Errors: 55000 (lease lost), 22023, 42501.';
 COMMENT ON FUNCTION sched.enqueue IS
 'Puts an execution into its job''s queue and returns its id; the same (job, scope, plan time) twice gives the same execution. A job that was never defined means queue default. Errors: 22023, 22004, 22008, 42501.';
+COMMENT ON FUNCTION sched.enqueue_many IS
+'Puts one execution for each payload into the job''s queue and returns their ids in that order. plan_times and scope_ids, where given, pair with payloads by position; the same (job, scope, plan time) twice gives the same execution. Errors: 22023 (unequal lengths, NULL elements, a name), 22004, 22008, 42501, 40001 while another transaction enqueues the same.';
 COMMENT ON FUNCTION sched.finish_success_many IS
 'Ends those of these runs as SUCCESS whose lease holds, and returns the ids of those whose lease does not. Ids and tokens pair by position. Errors: 22023 (unequal lengths, NULL elements), 22004.';
 COMMENT ON FUNCTION sched.assert_lease IS
@@ -78,7 +80,7 @@ BEGIN
         '  sched.fire_now, sched.backfill,'
         '  sched.drop_schedule, sched.pause, sched.resume, sched.dispatch_due, sched.try_claim, sched.claim,'
         '  sched.heartbeat, sched.finish_success, sched.finish_failure, sched.import_crontab, sched.next_time,'
-        '  sched.preview, sched.validate, sched.enqueue, sched.finish_success_many, sched.assert_lease,'
+        '  sched.preview, sched.validate, sched.enqueue, sched.enqueue_many, sched.finish_success_many, sched.assert_lease,'
         '  sched.cancel, sched.mark_stale_as_failed, sched.latest_plan, sched.due_plans, sched.attempts_since_success,'
         '  sched.is_home TO %1$s;', role);
 END

@@ -22,7 +22,7 @@ fn dispatch_due(max_schedules: default!(Option<i32>, "NULL")) -> i64 {
             ));
         }
         session(|session| {
-            if home::require(session)? == Home::Nowhere {
+            if home::require(|| session)? == Home::Nowhere {
                 return Ok(0);
             }
             let (mut applied, mut after) = (0, 0);

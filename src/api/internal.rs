@@ -7,13 +7,13 @@ use sha2::{Digest, Sha256};
 
 use crate::convert;
 use crate::error::{self, Failure};
-use crate::store::{grant, session};
+use crate::store::{grant, ids, session};
 use crate::worker::wake;
 
 /// A new id: UUID version 7 (RFC 9562), so that rows of one time lie together in the index.
 #[pg_extern(schema = "sched", volatile, parallel_safe, name = "uuid_v7")]
 pub fn uuid_v7() -> Uuid {
-    Uuid::from_bytes(*uuid::Uuid::now_v7().as_bytes())
+    ids::execution_id()
 }
 
 /// The first 128 bits of SHA-256 over (job_name, scope_kind, scope_id), each with its length before it: what the ledger is

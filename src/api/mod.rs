@@ -3,6 +3,7 @@
 mod clock;
 mod crontab;
 mod dispatch;
+mod enqueue;
 mod execution;
 mod former;
 mod history;

@@ -107,9 +107,3 @@ pub fn promote_retries(session: &Session, now: Instant, limit: i64, caller: Oid)
     }
     count
 }
-
-/// The same for a claim of one queue: no more than it can take, and only what its caller may have, for its transaction may
-/// stay open. Nobody needs to be told: it takes them itself.
-pub fn promote_retries_of(session: &Session, now: Instant, queue: &str, limit: i64, caller: Oid) {
-    leases::promote_retries_of(session, now, queue, limit, caller);
-}

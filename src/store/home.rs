@@ -64,11 +64,11 @@ pub fn look(session: &Session) -> Home {
 }
 
 /// To be asked before anything is fired or handed out: `55000` in a copy.
-pub fn require(session: &Session) -> Outcome<Home> {
+pub fn require<'s>(session: impl FnOnce() -> &'s Session) -> Outcome<Home> {
     if AT_HOME.load(Ordering::Relaxed) || !has_table() {
         return Ok(Home::Here);
     }
-    let home = look(session);
+    let home = look(session());
     match home {
         Home::Elsewhere => Err(copy()),
         Home::Nowhere => Ok(home),

@@ -8,7 +8,7 @@
 use pgrx::datum::{TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys;
 
-use crate::error::{raise, Failure};
+use crate::store::table::{Condition, KeyState, Keys, Table};
 
 /// Tells our locks from the advisory locks of applications (which have 1 or 2 here), also in pg_locks.objsubid.
 const KEY_LOCK_CLASS: u16 = 0x5C4D;
@@ -26,7 +26,7 @@ impl KeyLock {
             return None;
         }
         let lock = KeyLock(tag);
-        (Keys::open().state(key, plan_time) != KeyState::Open).then_some(lock)
+        (LedgerKeys::open(&ledger()).state(key, plan_time) != KeyState::Open).then_some(lock)
     }
 }
 
@@ -55,92 +55,25 @@ fn tag(key: Uuid, plan_time: TimestampWithTimeZone) -> pg_sys::LOCKTAG {
     }
 }
 
-/// How a key stands in the ledger, whatever a snapshot shows.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum KeyState {
-    /// It is not there.
-    Free,
-    /// It is.
-    Taken,
-    /// Another transaction, still open, is just writing it: to insert it would wait for that one's end.
-    Open,
+/// The ledger, to look at its keys.
+pub fn ledger() -> Table {
+    // SAFETY: a syscache look-up inside a transaction.
+    let schema = unsafe { pg_sys::get_namespace_oid(c"sched".as_ptr(), false) };
+    Table::open_any(schema, c"ledger")
 }
 
-/// The unique index of the ledger, open for looks at many keys.
-pub struct Keys {
-    table: pg_sys::Relation,
-    index: pg_sys::Relation,
-    slot: *mut pg_sys::TupleTableSlot,
-    scan: pg_sys::IndexScanDesc,
-    conditions: [pg_sys::ScanKeyData; 2],
-    /// What the scan looks with; it notes here whose transaction is open.
-    dirty: Box<pg_sys::SnapshotData>,
-}
+/// The keys of the ledger, that of transactions which are still open included.
+pub struct LedgerKeys<'t>(Keys<'t>);
 
-const SCAN_LOCK: i32 = pg_sys::AccessShareLock as i32;
-
-impl Keys {
-    /// Opens the index.
-    pub fn open() -> Keys {
-        // SAFETY: an index scan as the executor does it; `drop` closes what this opens, and after an error the end of the
-        // transaction. The snapshot is what InitDirtySnapshot makes, and lives as long as the scan.
-        unsafe {
-            let schema = pg_sys::get_namespace_oid(c"sched".as_ptr(), false);
-            let (table, index) = (
-                pg_sys::get_relname_relid(c"ledger".as_ptr(), schema),
-                pg_sys::get_relname_relid(c"ledger_key".as_ptr(), schema),
-            );
-            if table == pg_sys::Oid::INVALID || index == pg_sys::Oid::INVALID {
-                raise(Failure::internal("the ledger or its key is missing"));
-            }
-            let table = pg_sys::table_open(table, SCAN_LOCK);
-            let index = pg_sys::index_open(index, SCAN_LOCK);
-            let mut dirty = Box::new(pg_sys::SnapshotData {
-                snapshot_type: pg_sys::SnapshotType::SNAPSHOT_DIRTY,
-                ..Default::default()
-            });
-            let slot = pg_sys::table_slot_create(table, std::ptr::null_mut());
-            #[cfg(not(feature = "pg18"))]
-            let scan = pg_sys::index_beginscan(table, index, &mut *dirty, 2, 0);
-            #[cfg(feature = "pg18")]
-            let scan = pg_sys::index_beginscan(table, index, &mut *dirty, std::ptr::null_mut(), 2, 0);
-            let mut conditions = [pg_sys::ScanKeyData::default(); 2];
-            let (equal, none) = (pg_sys::BTEqualStrategyNumber as u16, pg_sys::Datum::null());
-            pg_sys::ScanKeyInit(&mut conditions[0], 1, equal, pg_sys::F_UUID_EQ.into(), none);
-            pg_sys::ScanKeyInit(&mut conditions[1], 2, equal, pg_sys::F_TIMESTAMPTZ_EQ.into(), none);
-            Keys { table, index, slot, scan, conditions, dirty }
-        }
+impl<'t> LedgerKeys<'t> {
+    /// Opens them.
+    pub fn open(ledger: &'t Table) -> LedgerKeys<'t> {
+        LedgerKeys(Keys::open(ledger, c"ledger_key"))
     }
 
     /// How a key stands now.
     pub fn state(&mut self, key: Uuid, plan_time: TimestampWithTimeZone) -> KeyState {
-        let mut state = KeyState::Free;
-        self.conditions[0].sk_argument = key.as_bytes().as_ptr().into();
-        self.conditions[1].sk_argument = i64::from(plan_time).into();
-        // SAFETY: the scan is open; the key lives as long as this look.
-        unsafe {
-            pg_sys::index_rescan(self.scan, self.conditions.as_mut_ptr(), 2, std::ptr::null_mut(), 0);
-            let forward = pg_sys::ScanDirection::ForwardScanDirection;
-            while state != KeyState::Open && pg_sys::index_getnext_slot(self.scan, forward, self.slot) {
-                let open =
-                    self.dirty.xmin != pg_sys::InvalidTransactionId || self.dirty.xmax != pg_sys::InvalidTransactionId;
-                state = if open { KeyState::Open } else { KeyState::Taken };
-            }
-        }
-        state
-    }
-}
-
-impl Drop for Keys {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            // SAFETY: closes what `open` opened, in the reverse order.
-            unsafe {
-                pg_sys::index_endscan(self.scan);
-                pg_sys::ExecDropSingleTupleTableSlot(self.slot);
-                pg_sys::index_close(self.index, SCAN_LOCK);
-                pg_sys::table_close(self.table, SCAN_LOCK);
-            }
-        }
+        let key = Condition::equal(pg_sys::F_UUID_EQ, key);
+        self.0.state(&[key, Condition::equal(pg_sys::F_TIMESTAMPTZ_EQ, plan_time)])
     }
 }

@@ -31,8 +31,8 @@ pub fn exists(role: Oid) -> bool {
     }
 }
 
-/// The role that owns the schema `sched`, and with it everything that the extension created.
-fn extension_owner() -> Oid {
+/// The schema `sched`, and the role that owns it, and with it everything that the extension created.
+fn extension() -> (Oid, Oid) {
     // SAFETY: syscache look-ups inside a transaction; the tuple is released before its owner is used.
     unsafe {
         let schema = pg_sys::get_namespace_oid(c"sched".as_ptr(), true);
@@ -46,26 +46,28 @@ fn extension_owner() -> Oid {
         }
         let owner = (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_namespace>()).nspowner;
         pg_sys::ReleaseSysCache(tuple);
-        owner
+        (schema, owner)
     }
 }
 
 /// Puts the role back when it goes out of scope.
 pub struct ActingAsOwner {
+    /// The schema `sched`.
+    pub schema: Oid,
     role: Oid,
     context: i32,
 }
 
 /// Acts as the extension's owner until the result is dropped.
 pub fn become_owner() -> ActingAsOwner {
-    let owner = extension_owner();
+    let (schema, owner) = extension();
     let (mut role, mut context) = (Oid::INVALID, 0);
     // SAFETY: the pair that was current is put back on drop, or by the abort of the (sub)transaction.
     unsafe {
         pg_sys::GetUserIdAndSecContext(&mut role, &mut context);
         pg_sys::SetUserIdAndSecContext(owner, context | pg_sys::SECURITY_LOCAL_USERID_CHANGE as i32);
     }
-    ActingAsOwner { role, context }
+    ActingAsOwner { schema, role, context }
 }
 
 impl Drop for ActingAsOwner {

@@ -4,6 +4,7 @@
 //! one each time; and its read-only queries use the snapshot of the transaction's start. This thin layer calls SPI as C
 //! code does: read-write mode, a fresh snapshot for each statement, a transaction id only when something is written.
 
+use std::cell::OnceCell;
 use std::ffi::{c_char, CStr};
 use std::marker::PhantomData;
 use std::ptr::{null_mut, NonNull};
@@ -11,7 +12,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use pgrx::pg_sys::{self, Datum, Oid};
-use pgrx::{FromDatum, IntoDatum, Spi};
+use pgrx::{FromDatum, IntoDatum};
 
 use crate::error::{raise, Failure};
 use crate::store::{role, version};
@@ -23,9 +24,64 @@ pub struct Session(PhantomData<*const ()>);
 /// Runs `body` with SPI connected, as the extension's owner, under a search path that no caller can influence.
 /// An error leaves through Postgres' own abort, which restores role and settings.
 pub fn session<R>(body: impl FnOnce(&Session) -> R) -> R {
-    let _owner = role::become_owner();
-    let _path = PinnedSearchPath::new();
-    Spi::connect(|_| body(&Session(PhantomData)))
+    as_owner(|owner| body(owner.session()))
+}
+
+/// Proof that the role is the extension's owner. What goes without a statement goes without what a statement needs.
+pub struct Owner {
+    /// The schema `sched`.
+    pub schema: Oid,
+    connected: OnceCell<Connected>,
+}
+
+/// Runs `body` as the extension's owner.
+pub fn as_owner<R>(body: impl FnOnce(&Owner) -> R) -> R {
+    let acting = role::become_owner();
+    body(&Owner { schema: acting.schema, connected: OnceCell::new() })
+}
+
+impl Owner {
+    /// A session, opened when it is first asked for, which must be in the (sub)transaction that ends it.
+    pub fn session(&self) -> &Session {
+        &self.connected.get_or_init(Connected::new).session
+    }
+}
+
+/// What a session opens and closes: SPI first, then the search path is put back.
+struct Connected {
+    session: Session,
+    _spi: Spi,
+    _path: PinnedSearchPath,
+}
+
+impl Connected {
+    fn new() -> Connected {
+        let _path = PinnedSearchPath::new();
+        Connected { session: Session(PhantomData), _spi: Spi::connect(), _path }
+    }
+}
+
+/// SPI, connected until it goes out of scope; after an error Postgres disconnects.
+struct Spi;
+
+impl Spi {
+    fn connect() -> Spi {
+        // SAFETY: called inside a transaction.
+        let code = unsafe { pg_sys::SPI_connect() };
+        if code != pg_sys::SPI_OK_CONNECT as i32 {
+            raise(Failure::internal(format!("SPI code {code}")));
+        }
+        Spi
+    }
+}
+
+impl Drop for Spi {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // SAFETY: the connection that `connect` made.
+            unsafe { pg_sys::SPI_finish() };
+        }
+    }
 }
 
 /// A statement of `sql/query`, planned on first use and kept for the life of the backend.
@@ -270,12 +326,13 @@ impl Drop for IndexesOnly {
 const SEARCH_PATH: &CStr = c"pg_catalog, pg_temp";
 
 /// search_path, held for a while as what it is inside a function with `SET search_path`.
-struct PinnedSearchPath {
+pub struct PinnedSearchPath {
     nest_level: Option<i32>,
 }
 
 impl PinnedSearchPath {
-    fn new() -> PinnedSearchPath {
+    /// Pins it.
+    pub fn new() -> PinnedSearchPath {
         // SAFETY: plain reads and calls of GUC functions in the backend's only thread.
         unsafe {
             if CStr::from_ptr(pg_sys::namespace_search_path) == SEARCH_PATH {

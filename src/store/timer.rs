@@ -11,9 +11,10 @@ use crate::arguments;
 use crate::convert::{self, timestamp};
 use crate::error::{or_raise, raise, Failure};
 use crate::statement;
-use crate::store::id;
-use crate::store::key_lock::{KeyState, Keys};
+use crate::store::ids;
+use crate::store::key_lock::{self, LedgerKeys};
 use crate::store::session::{List, Row};
+use crate::store::table::KeyState;
 use crate::store::Session;
 
 /// The changes of one schedule that nobody has applied yet.
@@ -385,7 +386,7 @@ pub fn fire(session: &Session, timers: &[NewTimer], now: Instant, postponed_unti
         return Fired::default();
     }
     let runs = columns.run.iter().flatten().count();
-    let mut ids = id::many(runs, now).into_iter();
+    let mut ids = ids::execution_ids(runs, now).into_iter();
     columns.run_id = columns.run.iter().map(|run| run.and_then(|_| ids.next())).collect();
     let rows = TIMERS_FIRE.run(
         session,
@@ -429,7 +430,8 @@ struct Split {
 }
 
 fn split(timers: &[NewTimer]) -> Split {
-    let mut keys = Keys::open();
+    let ledger = key_lock::ledger();
+    let mut keys = LedgerKeys::open(&ledger);
     let (mut columns, mut postponed, mut shared) = (Columns::default(), Vec::new(), false);
     let mut free = Vec::new();
     let mut listed = HashSet::new();

@@ -76,14 +76,16 @@ fn report_idle() {
 fn sleep_until(wake: Instant, now: Instant) -> bool {
     let micros = wake.as_micros().saturating_sub(now.as_micros()).max(0);
     let flags = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
-    // SAFETY: the process' own latch.
-    let events = unsafe {
+    // SAFETY: the process' own latch. One that is set after the wait stays so: the next sleep is to see it.
+    let woken = unsafe {
         let events = pg_sys::WaitLatch(pg_sys::MyLatch, flags as i32, micros / 1000, pg_sys::PG_WAIT_EXTENSION);
-        pg_sys::ResetLatch(pg_sys::MyLatch);
-        events
+        let woken = events as u32 & pg_sys::WL_LATCH_SET != 0;
+        if woken {
+            pg_sys::ResetLatch(pg_sys::MyLatch);
+        }
+        woken
     };
     pgrx::check_for_interrupts!();
-    let woken = events as u32 & pg_sys::WL_LATCH_SET != 0;
     if !woken && micros > 0 {
         // A latch counts in milliseconds; what is left of one is slept without it.
         let left = wake.as_micros().saturating_sub(convert::now().as_micros());

@@ -21,18 +21,18 @@ const STEPS: [(&CStr, fn(&Tick) -> Option<Instant>, Work); 4] = [
     (
         c"applying changed schedules",
         |tick| tick.deadlines.change,
-        |tick, session| dispatch::apply_changes(session, convert::now(), guc::batch_size(), &mut tick.changes_after),
+        |tick, session| dispatch::apply_changes(session, convert::now(), turn(), &mut tick.changes_after),
     ),
     (
         c"ending stale leases",
         |tick| tick.deadlines.stale,
-        |_, session| dispatch::sweep_stale(session, None, convert::now(), guc::batch_size(), role::caller()),
+        |_, session| dispatch::sweep_stale(session, None, convert::now(), turn(), role::caller()),
     ),
     (
         c"offering due retries",
         |tick| tick.deadlines.retry,
         |_, session| {
-            let count = dispatch::promote_retries(session, convert::now(), guc::batch_size(), role::caller());
+            let count = dispatch::promote_retries(session, convert::now(), turn(), role::caller());
             usize::try_from(count).unwrap_or(0)
         },
     ),
@@ -40,6 +40,11 @@ const STEPS: [(&CStr, fn(&Tick) -> Option<Instant>, Work); 4] = [
 ];
 
 type Work = fn(&mut Tick, &Session) -> usize;
+
+/// How much a step does in one turn, while fires wait: some milliseconds' work.
+fn turn() -> i64 {
+    guc::batch_size().min(250)
+}
 
 /// How long to wait before looking again at what others have locked, in microseconds. Their commit wakes us earlier.
 const BUSY: i64 = 250_000;

@@ -17,6 +17,7 @@ mod isolation;
 mod lease_contention;
 mod lease_crash;
 mod lease_frozen;
+mod lease_rows;
 mod lease_tables;
 mod poison;
 mod readme;

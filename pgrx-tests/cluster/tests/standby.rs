@@ -31,7 +31,7 @@ const READS: [&str; 8] = [
 ];
 
 /// Functions that write: so that there is something to write. A word in braces is an id and a token.
-const WRITES: [&str; 31] = [
+const WRITES: [&str; 32] = [
     "define_job('new')",
     "drop_job('idle')",
     "create_schedule('new', '@daily', 'job')",
@@ -50,6 +50,7 @@ const WRITES: [&str; 31] = [
     "claim('q')",
     "claim('nothing in it')",
     "enqueue('job')",
+    "enqueue_many('job', '{1, 2}')",
     "heartbeat({running})",
     "finish_success({running})",
     "finish_failure({running})",
