@@ -9,7 +9,9 @@ mod tests {
     use crate::test_support::{armed, attempt, check, created, dispatch, run, sql, state, time_passes};
 
     /// What nobody is granted: called by the extension's own SQL, or for superusers and the extension's owner.
-    const INTERNAL: [&str; 9] = [
+    const INTERNAL: [&str; 11] = [
+        "adopt",
+        "grant_again",
         "grant_monitor",
         "grant_use",
         "request_dispatcher",

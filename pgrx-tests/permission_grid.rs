@@ -22,19 +22,22 @@ mod tests {
         Skip(&'static str, &'static str),
         /// Everybody who was granted use gets this.
         All(&'static str),
+        /// Monitors get it as well.
+        Any(&'static str),
         /// Superusers and the extension's owner only.
         Super(&'static str),
     }
-    use Answer::{All, Own, Skip, Super};
+    use Answer::{All, Any, Own, Skip, Super};
 
     impl Answer {
         fn of(self, role: &str) -> &'static str {
             let denied = "42501";
             match (self, role) {
+                (Any(answer), "none" | "owner" | "member" | "other" | "monitor") => answer,
                 (Super(answer) | Own(answer) | Skip(answer, _) | All(answer), "none") => answer,
                 (Own(answer) | Skip(answer, _) | All(answer), "owner" | "member") => answer,
                 (Skip(_, answer) | All(answer), "other") => answer,
-                (Super(_) | Own(_) | Skip(..) | All(_), _) => denied,
+                (Super(_) | Own(_) | Skip(..) | All(_) | Any(_), _) => denied,
             }
         }
     }
@@ -105,6 +108,9 @@ mod tests {
         ("grant_use", "'g_nobody'", Super("")),
         ("grant_monitor", "'g_nobody'", Super("")),
         ("revoke_all", "'g_nobody'", Super("")),
+        ("adopt", "", Super("number")),
+        ("is_home", "", Any("true")),
+        ("grant_again", "", Super("")),
         ("uuid_v7", "", Super("uuid")),
         ("scope_key", "'a', 'b', 'c'", Super("uuid")),
         ("wake_dispatcher", "", Super("")),

@@ -24,6 +24,7 @@ mod zone;
 mod sched {}
 
 extension_sql_file!("../sql/schema/00_schema.sql", name = "schema", bootstrap);
+extension_sql_file!("../sql/schema/05_home.sql", name = "home");
 extension_sql_file!("../sql/schema/10_job.sql", name = "job");
 extension_sql_file!(
     "../sql/schema/20_schedule.sql",
@@ -32,7 +33,8 @@ extension_sql_file!(
 );
 extension_sql_file!("../sql/schema/30_timer.sql", name = "timer", requires = ["schedule"]);
 extension_sql_file!("../sql/schema/40_execution.sql", name = "execution", requires = ["timer", api::internal::uuid_v7]);
-extension_sql_file!("../sql/schema/50_views.sql", name = "views", requires = ["execution"]);
+extension_sql_file!("../sql/schema/50_views.sql", name = "views", requires = ["execution", api::home::is_home]);
+extension_sql_file!("../sql/schema/60_dump.sql", name = "dump", requires = ["home", "execution"]);
 extension_sql_file!("../sql/schema/90_grants.sql", name = "grants", finalize);
 
 /// Called by Postgres when the library is loaded: registers settings always, shared memory and the launcher only while the

@@ -8,7 +8,6 @@ CREATE TABLE sched.schedule (
     payload            jsonb       NOT NULL,
     scope_kind         text        NOT NULL,
     scope_id           text        NOT NULL,
-    key                uuid        NOT NULL GENERATED ALWAYS AS (sched.scope_key(job_name, scope_kind, scope_id)) STORED,
     catch_up           text        NOT NULL CHECK (catch_up IN ('latest_only', 'every_plan', 'skip_missed')),
     catch_up_window    interval,
     max_plans_per_tick integer     NOT NULL CHECK (max_plans_per_tick >= 1),
@@ -24,6 +23,7 @@ CREATE TABLE sched.schedule (
     created_at         timestamptz NOT NULL,
     baseline_at        timestamptz NOT NULL,
     updated_at         timestamptz NOT NULL,
+    key                uuid        NOT NULL GENERATED ALWAYS AS (sched.scope_key(job_name, scope_kind, scope_id)) STORED,
     CHECK (pg_catalog.isfinite(created_at) AND pg_catalog.isfinite(baseline_at))
 );
 -- drop_job asks whether a schedule still uses the job.

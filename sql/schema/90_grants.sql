@@ -56,6 +56,11 @@ COMMENT ON FUNCTION sched.preview IS
 'The next n (at most 10000) plan times of a clock, each with the zone''s wall clock, its offset from UTC, and a note where a clock change moved it or its reading comes twice. Errors as next_time.';
 COMMENT ON FUNCTION sched.validate IS
 'What is wrong (severity error) or probably not meant (warning) in a clock; no row when there is nothing to say. Error: 22004 (NULL).';
+COMMENT ON FUNCTION sched.adopt() IS
+'Lets a copy (a restored dump, a database made from a template, a cluster after pg_upgrade) fire and hand out what is in it; returns how many schedules begin anew. Only plan times after this moment fire. For superusers and the extension''s owner; 42501 for others.';
+COMMENT ON FUNCTION sched.is_home() IS
+'False in a copy that nobody has adopted: dispatch_due, claim and try_claim raise 55000 there and the worker waits.';
+COMMENT ON FUNCTION sched.grant_again() IS 'internal: at the end of an update, gives users and monitors the rights on what it has added';
 COMMENT ON FUNCTION sched.uuid_v7() IS 'internal: a new UUID version 7 (RFC 9562)';
 COMMENT ON FUNCTION sched.scope_key IS
 'internal: the first 128 bits of SHA-256 over job name and scope, what the ledger is unique by together with the plan time';
@@ -76,7 +81,8 @@ BEGIN
         '  sched.drop_schedule, sched.pause, sched.resume, sched.dispatch_due, sched.try_claim, sched.claim,'
         '  sched.heartbeat, sched.finish_success, sched.finish_failure, sched.import_crontab, sched.next_time,'
         '  sched.preview, sched.validate, sched.enqueue, sched.enqueue_many, sched.finish_success_many, sched.assert_lease,'
-        '  sched.cancel, sched.mark_stale_as_failed, sched.latest_plan, sched.due_plans, sched.attempts_since_success TO %1$s;', role);
+        '  sched.cancel, sched.mark_stale_as_failed, sched.latest_plan, sched.due_plans, sched.attempts_since_success,'
+        '  sched.is_home TO %1$s;', role);
 END
 $$;
 COMMENT ON FUNCTION sched.grant_use IS
@@ -90,8 +96,8 @@ BEGIN
         RAISE null_value_not_allowed USING MESSAGE = 'role must not be NULL', HINT = 'Pass the name of a role.';
     END IF;
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
-        'GRANT SELECT ON sched.monitor, sched.execution, sched.running, sched.failed, sched.history, sched.schedules TO %1$s;',
-        role);
+        'GRANT SELECT ON sched.monitor, sched.execution, sched.running, sched.failed, sched.history, sched.schedules TO %1$s;'
+        'GRANT EXECUTE ON FUNCTION sched.is_home TO %1$s;', role);
 END
 $$;
 COMMENT ON FUNCTION sched.grant_monitor IS

@@ -7,6 +7,7 @@ use crate::convert;
 use crate::dispatch;
 use crate::error::{or_raise, Failure};
 use crate::guc;
+use crate::store::home::{self, Home};
 use crate::store::session;
 use crate::store::timer::Share;
 use crate::worker::wake;
@@ -21,7 +22,10 @@ fn dispatch_due(max_schedules: default!(Option<i32>, "NULL")) -> i64 {
                 "Leave it out for the setting sched.batch_size.",
             ));
         }
-        Ok(session(|session| {
+        session(|session| {
+            if home::require(|| session)? == Home::Nowhere {
+                return Ok(0);
+            }
             let (mut applied, mut after) = (0, 0);
             loop {
                 match dispatch::apply_changes(session, convert::now(), guc::batch_size(), &mut after) {
@@ -35,7 +39,7 @@ fn dispatch_due(max_schedules: default!(Option<i32>, "NULL")) -> i64 {
                 // The worker may have found these locked, and does not know when they come next.
                 wake::at_commit(convert::now());
             }
-            fired.executions
-        }))
+            Ok(fired.executions)
+        })
     })())
 }

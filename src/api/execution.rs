@@ -10,7 +10,8 @@ use crate::error::{or_raise, Failure, Outcome};
 use crate::guc;
 use crate::jsonb::Jsonb;
 use crate::store::execution::{Found, Lease, NewExecution, QueueClaim, Terms};
-use crate::store::{as_owner, job, role, Ledger};
+use crate::store::home::{self, Home};
+use crate::store::{as_owner, job, role, Ledger, Owner};
 use crate::text::Text;
 use crate::worker::wake;
 
@@ -93,7 +94,8 @@ fn try_claim(
             max_attempts,
             allow_stale_reentry,
         };
-        let claimed = as_owner(|owner| claim_key(&Ledger::open(owner), &names, plan_time, wish))?;
+        let claim = |owner: &Owner| claim_key(&Ledger::open(owner), &names, plan_time, wish);
+        let claimed = as_owner(|owner| at_home(owner, claim, Option::is_some))?;
         Ok(match claimed {
             None => ("conflicted".to_owned(), None, None, None, None, None, None, None),
             Some((outcome, lease)) => {
@@ -113,6 +115,16 @@ fn try_claim(
         })
     })());
     TableIterator::once(row)
+}
+
+/// Hands out leases where this database may: `55000` in a copy. The first leases of a new extension make it the home.
+fn at_home<R>(owner: &Owner, claim: impl FnOnce(&Owner) -> Outcome<R>, any: impl FnOnce(&R) -> bool) -> Outcome<R> {
+    let home = home::require(|| owner.session())?;
+    let claimed = claim(owner)?;
+    if home == Home::Nowhere && any(&claimed) {
+        home::settle(owner.session());
+    }
+    Ok(claimed)
 }
 
 /// What a caller of try_claim asked for.
@@ -228,7 +240,8 @@ fn claim(
             default_stale_timeout: convert::interval(guc::stale_timeout()),
             caller: role::caller(),
         };
-        Ok(as_owner(|owner| Ledger::open(owner).claim(&wanted, convert::now)))
+        let claim = |owner: &Owner| Ok(Ledger::open(owner).claim(&wanted, convert::now));
+        as_owner(|owner| at_home(owner, claim, |claimed: &Vec<_>| !claimed.is_empty()))
     })());
     if !rows.is_empty() {
         acknowledge_durably();

@@ -2,10 +2,12 @@
 
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
+use pgrx::{PgLogLevel, PgSqlErrorCode};
 use sha2::{Digest, Sha256};
 
 use crate::convert;
-use crate::store::ids;
+use crate::error::{self, Failure};
+use crate::store::{grant, ids, session};
 use crate::worker::wake;
 
 /// A new id: UUID version 7 (RFC 9562), so that rows of one time lie together in the index.
@@ -37,5 +39,18 @@ fn wake_dispatcher() {
 /// Has the launcher start a dispatcher in this database once the transaction has committed.
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn request_dispatcher() {
+    if !wake::preloaded() {
+        let warning = Failure {
+            hint: "Add scheduler to shared_preload_libraries and restart the server, or call sched.dispatch_due() yourself.".to_owned(),
+            ..Failure::new(PgSqlErrorCode::ERRCODE_WARNING, "scheduler is not preloaded: its functions work, but nothing fires by itself", "")
+        };
+        error::report(PgLogLevel::WARNING, warning);
+    }
     wake::dispatcher_at_commit();
+}
+
+/// The end of an update's script: users and monitors get the rights on what it has added.
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+fn grant_again() {
+    session(grant::again);
 }

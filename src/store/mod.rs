@@ -3,7 +3,9 @@
 
 pub mod enqueue;
 pub mod execution;
+pub mod grant;
 pub mod history;
+pub mod home;
 pub mod ids;
 pub mod job;
 pub mod key_lock;
@@ -17,6 +19,7 @@ pub mod schedule_bulk;
 pub mod session;
 mod table;
 pub mod timer;
+pub mod version;
 
 pub use ledger::Ledger;
 pub use session::{as_owner, session, Owner, Session};

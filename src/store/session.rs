@@ -15,7 +15,7 @@ use pgrx::pg_sys::{self, Datum, Oid};
 use pgrx::{FromDatum, IntoDatum};
 
 use crate::error::{raise, Failure};
-use crate::store::role;
+use crate::store::{role, version};
 use crate::text;
 
 /// Proof that SPI is connected, the role is the extension's owner and the search path is pinned.
@@ -125,7 +125,15 @@ impl Statement {
     /// It sees what is committed now, at any isolation level: a lease is a fact outside of the caller's snapshot. With the
     /// transaction's own, a REPEATABLE READ transaction that outlived one heartbeat of its lease could never finish, and one
     /// older than its lease would hear that it was lost. (Foreign-key checks look at the present in the same way.)
-    pub fn run<'s>(&self, _session: &'s Session, arguments: &[Option<Datum>]) -> Rows<'s> {
+    pub fn run<'s>(&self, session: &'s Session, arguments: &[Option<Datum>]) -> Rows<'s> {
+        if version::differs(session) {
+            return version::explain(|| self.run_plainly(session, arguments));
+        }
+        self.run_plainly(session, arguments)
+    }
+
+    /// The same, for the statement that asks for the objects' version.
+    pub fn run_plainly<'s>(&self, _session: &'s Session, arguments: &[Option<Datum>]) -> Rows<'s> {
         assert_eq!(arguments.len(), self.arguments.len(), "parameters of {}", self.name);
         let mut values: Vec<Datum> = arguments.iter().map(|value| value.unwrap_or(Datum::null())).collect();
         let nulls: Vec<c_char> =

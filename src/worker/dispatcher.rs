@@ -11,6 +11,7 @@ use scheduler_core::Instant;
 use crate::convert;
 use crate::guc;
 use crate::worker::database::{self, Database};
+use crate::worker::duty::{self, Duty};
 use crate::worker::tick::{Interrupted, Tick};
 use crate::worker::{hold, transaction, wake};
 
@@ -80,6 +81,7 @@ fn run(board: &wake::Dispatcher, database: u32) {
     super::pin_settings();
     let mut name: Option<String> = None;
     let mut tick = Tick::new(convert::now());
+    let mut duty = Duty::default();
     let mut woken = true;
     let stopped = |name: &Option<String>, why: &str| {
         if let Some(name) = name {
@@ -105,16 +107,21 @@ fn run(board: &wake::Dispatcher, database: u32) {
                     board.settled();
                     name
                 });
-                if guc::enabled() {
-                    match tick.run(database, name, std::mem::take(&mut woken)) {
+                let on_duty = if guc::enabled() { duty.look() } else { Ok(false) };
+                match on_duty {
+                    Ok(true) => match tick.run(database, name, std::mem::take(&mut woken)) {
                         Ok(wake) => wake,
                         Err(Interrupted) => {
                             woken = true;
                             continue;
                         }
+                    },
+                    Ok(false) => None,
+                    Err(_) if super::must_end() || hold::is_held(database) => continue,
+                    Err(message) => {
+                        transaction::log(duty::LOOKING, &message);
+                        now.checked_add_micros(LOOK_AGAIN)
                     }
-                } else {
-                    None
                 }
             }
             Ok(_) => {

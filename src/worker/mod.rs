@@ -2,6 +2,7 @@
 
 pub mod database;
 pub mod dispatcher;
+mod duty;
 pub mod hold;
 pub mod launcher;
 mod tick;

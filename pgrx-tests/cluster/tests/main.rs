@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod concurrency;
+mod copies;
 mod crash;
 mod crash_load;
 mod databases;
@@ -26,4 +27,6 @@ mod processes;
 mod readme;
 mod roles;
 mod settings;
+mod standby;
+mod upgrade;
 mod worker;
