@@ -9,9 +9,10 @@ mod tests {
     use crate::test_support::{armed, attempt, check, created, dispatch, run, sql, state, time_passes};
 
     /// What nobody is granted: called by the extension's own SQL, or for superusers and the extension's owner.
-    const INTERNAL: [&str; 10] = [
+    const INTERNAL: [&str; 11] = [
         "grant_monitor",
         "grant_use",
+        "grant_worker",
         "is_being_claimed",
         "request_dispatcher",
         "revoke_all",

@@ -5,6 +5,7 @@
 use pgrx::prelude::*;
 
 mod api;
+mod compat;
 mod convert;
 mod dispatch;
 mod error;
@@ -48,10 +49,10 @@ pub extern "C-unwind" fn _PG_init() {
         std::env::remove_var("RUST_BACKTRACE");
         std::env::remove_var("RUST_LIB_BACKTRACE");
     }
-    guc::register();
     // SAFETY: reads globals of the process.
     let (preloading, upgrading) =
         unsafe { (pg_sys::process_shared_preload_libraries_in_progress, pg_sys::IsBinaryUpgrade) };
+    guc::register(preloading);
     if preloading && !upgrading {
         worker::wake::register();
         worker::launcher::register();
@@ -100,6 +101,9 @@ mod lease_grid_tests;
 #[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/lease.rs"]
 mod lease_tests;
+#[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/leak.rs"]
+mod leak_tests;
 #[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/overlap.rs"]
 mod overlap_tests;

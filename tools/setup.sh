@@ -97,12 +97,12 @@ pg$PG = \"$SCHEDULER_PGRX_SERVER/pg_config\""
 }
 
 python() {
-    local wanted=$SCHEDULER_ROOT/examples/python/requirements.txt key
-    key="$SCHEDULER_ROOT $(python3 --version) $(sha256sum <"$wanted")"
+    local driver=$SCHEDULER_ROOT/examples/python/requirements.txt checks=$SCHEDULER_ROOT/tools/requirements.txt key
+    key="$SCHEDULER_ROOT $(python3 --version) $(cat "$driver" "$checks" | sha256sum)"
     if is_done python "$key" && "$SCHEDULER_PYTHON" -c "" 2>/dev/null; then return; fi
-    say "installing the Python driver of the example worker"
+    say "installing the Python driver of the example worker, and what checks use"
     quietly python python3 -m venv --clear "$CARGO_TARGET_DIR/python"
-    quietly python "$SCHEDULER_PYTHON" -m pip install --disable-pip-version-check -r "$wanted"
+    quietly python "$SCHEDULER_PYTHON" -m pip install --disable-pip-version-check -r "$driver" -r "$checks"
     mark_done python "$key"
 }
 

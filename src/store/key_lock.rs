@@ -8,6 +8,7 @@
 use pgrx::datum::{TimestampWithTimeZone, Uuid};
 use pgrx::{pg_sys, IntoDatum};
 
+use crate::compat;
 use crate::error::{raise, Failure};
 
 /// Tells our locks from the advisory locks of applications (which have 1 or 2 here), also in pg_locks.objsubid.
@@ -85,10 +86,7 @@ fn is_being_written(key: Uuid, plan_time: TimestampWithTimeZone) -> bool {
         let mut dirty =
             pg_sys::SnapshotData { snapshot_type: pg_sys::SnapshotType::SNAPSHOT_DIRTY, ..Default::default() };
         let slot = pg_sys::table_slot_create(table, std::ptr::null_mut());
-        #[cfg(not(feature = "pg18"))]
-        let scan = pg_sys::index_beginscan(table, index, &mut dirty, 2, 0);
-        #[cfg(feature = "pg18")]
-        let scan = pg_sys::index_beginscan(table, index, &mut dirty, std::ptr::null_mut(), 2, 0);
+        let scan = compat::begin_index_scan(table, index, &mut dirty, 2);
         pg_sys::index_rescan(scan, conditions.as_mut_ptr(), 2, std::ptr::null_mut(), 0);
         let mut open = false;
         while !open && pg_sys::index_getnext_slot(scan, pg_sys::ScanDirection::ForwardScanDirection, slot) {

@@ -5,24 +5,33 @@ use std::ffi::{c_int, CStr, CString};
 
 use pgrx::bgworkers::BackgroundWorkerBuilder;
 use pgrx::prelude::*;
-use pgrx::IntoDatum;
+use pgrx::PgLogLevel;
 use scheduler_core::Instant;
 
+use crate::compat;
 use crate::convert;
+use crate::error::{self, Failure};
 use crate::guc;
+use crate::store::role;
 use crate::worker::tick::Tick;
 use crate::worker::{transaction, wake};
 
 /// How long to wait after a failed look for the extension, in microseconds.
 const LOOK_AGAIN: i64 = 1_000_000;
 
-/// Asks the postmaster for a dispatcher in this database; false where no worker slot is free.
-pub fn start(database: pg_sys::Oid) -> bool {
+/// Database and role in what the postmaster hands over: one number.
+fn argument(database: pg_sys::Oid, role: pg_sys::Oid) -> pg_sys::Datum {
+    pg_sys::Datum::from(u64::from(role.to_u32()) << 32 | u64::from(database.to_u32()))
+}
+
+/// Asks the postmaster for a dispatcher in this database that works as `role` (0: as a superuser); false where no worker slot
+/// is free.
+pub fn start(database: pg_sys::Oid, role: pg_sys::Oid) -> bool {
     BackgroundWorkerBuilder::new("scheduler dispatcher")
         .set_type("scheduler dispatcher")
         .set_library("scheduler")
         .set_function("scheduler_dispatcher_main")
-        .set_argument(database.into_datum())
+        .set_argument(Some(argument(database, role)))
         .set_restart_time(None)
         .enable_spi_access()
         .load_dynamic()
@@ -32,15 +41,19 @@ pub fn start(database: pg_sys::Oid) -> bool {
 /// Entry point; the postmaster calls it in a new process.
 #[pg_guard]
 #[unsafe(no_mangle)]
-pub extern "C-unwind" fn scheduler_dispatcher_main(database: pg_sys::Datum) {
+pub extern "C-unwind" fn scheduler_dispatcher_main(argument: pg_sys::Datum) {
     super::attach_signals();
-    // SAFETY: the argument is the oid that `start` gave.
+    let both = argument.value() as u64;
+    let (database, role) = (pg_sys::Oid::from(both as u32), pg_sys::Oid::from((both >> 32) as u32));
+    // SAFETY: the arguments are the oids that `start` gave.
     unsafe {
-        pg_sys::before_shmem_exit(Some(on_exit), database);
-        let oid = pg_sys::Oid::from_datum(database, false).unwrap_or(pg_sys::Oid::INVALID);
-        pg_sys::BackgroundWorkerInitializeConnectionByOid(oid, pg_sys::Oid::INVALID, 0);
-        run(oid);
+        pg_sys::before_shmem_exit(Some(on_exit), pg_sys::Datum::from(database));
+        compat::connect(database, role);
     }
+    if role != pg_sys::Oid::INVALID {
+        role::keep_own();
+    }
+    run(database);
 }
 
 #[pg_guard]
@@ -55,11 +68,16 @@ fn run(database: pg_sys::Oid) {
     super::pin_settings();
     let mut name: Option<CString> = None;
     let mut tick = Tick::new(convert::now());
+    let mut refused = false;
     loop {
         board.awake();
         super::reload_settings();
         let looked = transaction::run(c"looking for the extension", extension_here);
-        match (&looked, &name) {
+        if looked.as_ref().is_some_and(|found| found.as_ref().is_some_and(|here| !here.role_exists)) {
+            // As if we had died: the launcher misses us, and looks for the role that the setting names now.
+            return;
+        }
+        match (looked.as_ref().map(|found| found.as_ref().map(|here| &here.name)), &name) {
             (Some(Some(found)), None) if guc::serves_database(found) => {
                 pgrx::log!("scheduler: dispatcher for database \"{}\" started", found.to_string_lossy());
                 name = Some(found.clone());
@@ -77,7 +95,16 @@ fn run(database: pg_sys::Oid) {
         }
         let now = convert::now();
         let wake = match looked {
-            Some(_) if guc::enabled() => tick.run(),
+            Some(Some(here)) if !here.may_dispatch => {
+                if !std::mem::replace(&mut refused, true) {
+                    say_refused(&here.name);
+                }
+                None
+            }
+            Some(_) if guc::enabled() => {
+                refused = false;
+                tick.run()
+            }
             Some(_) => None,
             None => now.checked_add_micros(LOOK_AGAIN),
         };
@@ -90,8 +117,32 @@ fn run(database: pg_sys::Oid) {
     }
 }
 
+/// What a dispatcher finds in its database.
+struct Here {
+    name: CString,
+    /// Its role has the rights that it needs.
+    may_dispatch: bool,
+    /// Its role was not dropped.
+    role_exists: bool,
+}
+
+/// Once, until all is well: a commit of `grant_worker` wakes us, and we look again.
+fn say_refused(database: &CStr) {
+    let role = guc::worker_role().unwrap_or_default();
+    let failure = Failure::new(
+        PgSqlErrorCode::ERRCODE_WARNING,
+        format!(
+            "scheduler: role \"{}\" of sched.worker_role may not dispatch in database \"{}\"",
+            role.to_string_lossy(),
+            database.to_string_lossy()
+        ),
+        "Call sched.grant_worker for it there, as a superuser; the scheduler goes on at once.",
+    );
+    error::report(PgLogLevel::WARNING, failure);
+}
+
 /// This database's name, where the extension exists in it: its schema can only go with it.
-fn extension_here() -> Option<CString> {
+fn extension_here() -> Option<Here> {
     // SAFETY: catalog look-ups inside a transaction, the first from the cache; the name is palloc'd.
     unsafe {
         if pg_sys::get_namespace_oid(c"sched".as_ptr(), true) == pg_sys::Oid::INVALID
@@ -100,6 +151,10 @@ fn extension_here() -> Option<CString> {
             return None;
         }
         let name = pg_sys::get_database_name(pg_sys::MyDatabaseId);
-        (!name.is_null()).then(|| CStr::from_ptr(name).to_owned())
+        (!name.is_null()).then(|| Here {
+            name: CStr::from_ptr(name).to_owned(),
+            may_dispatch: role::may_dispatch(),
+            role_exists: role::exists(role::caller()),
+        })
     }
 }

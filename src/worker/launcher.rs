@@ -7,11 +7,13 @@ use std::ptr::null_mut;
 
 use pgrx::bgworkers::{BackgroundWorkerBuilder, BgWorkerStartTime};
 use pgrx::prelude::*;
+use pgrx::PgLogLevel;
 use scheduler_core::Instant;
 
 use crate::convert;
+use crate::error::{self, Failure};
 use crate::guc;
-use crate::worker::{dispatcher, transaction, wake};
+use crate::worker::{dispatcher, identity, transaction, wake};
 
 /// A dispatcher that left is started again no sooner than this, in microseconds.
 const RESTART_AFTER: i64 = 1_000_000;
@@ -62,8 +64,8 @@ struct Known {
     seen: HashSet<u32>,
     /// When a dispatcher was last asked for.
     asked: HashMap<u32, Instant>,
-    /// The warning about missing worker slots was given.
-    warned: bool,
+    /// What was last complained about; nothing while all is well.
+    warned: Option<String>,
 }
 
 impl Known {
@@ -72,13 +74,23 @@ impl Known {
         let now = convert::now();
         let after = |micros| now.checked_add_micros(micros).unwrap_or(Instant::MAX);
         let mut wake = after(guc::tick_interval());
-        let Some(databases) = transaction::run(c"listing the databases", list_databases) else {
-            return after(RESTART_AFTER);
-        };
+        let looked_up = transaction::run(c"listing the databases", || {
+            let (role, databases) = (identity::of_setting(), list_databases());
+            let barred = identity::barred(&role, databases.iter().map(|(oid, _)| *oid));
+            (role, databases, barred)
+        });
+        let Some((role, databases, barred)) = looked_up else { return after(RESTART_AFTER) };
         let here: HashSet<u32> = databases.iter().map(|(oid, _)| *oid).collect();
         board.forget_missing(|oid| here.contains(&oid));
         self.seen.retain(|oid| here.contains(oid));
         self.asked.retain(|oid, _| here.contains(oid));
+        let role = match role {
+            Ok(role) => role,
+            Err(failure) => {
+                self.warn(Some(failure));
+                return wake.min(after(SLOT_RETRY));
+            }
+        };
         let mut missing = None;
         for (oid, name) in databases {
             if !guc::serves_database(&name) {
@@ -86,6 +98,10 @@ impl Known {
             }
             if board.has_dispatcher(oid) {
                 self.seen.insert(oid);
+                continue;
+            }
+            if barred.contains(&oid) {
+                missing = Some(identity::may_not_connect(&name));
                 continue;
             }
             // One look into each new database; afterwards only where something asked for us, or where a dispatcher died.
@@ -101,22 +117,28 @@ impl Known {
             self.seen.insert(oid);
             if !board.expect_dispatcher(oid) {
                 self.seen.remove(&oid);
-                missing = Some("more databases have the extension than the scheduler can serve at a time");
-            } else if dispatcher::start(pg_sys::Oid::from(oid)) {
+                missing = Some(Failure::warning("more databases have the extension than the scheduler can serve at a time"));
+            } else if dispatcher::start(pg_sys::Oid::from(oid), role) {
                 self.asked.insert(oid, now);
             } else {
-                missing = Some("no worker slot is free for a dispatcher; raise max_worker_processes");
+                missing = Some(Failure::warning("no worker slot is free for a dispatcher; raise max_worker_processes"));
             }
         }
         if missing.is_some() {
             wake = wake.min(after(SLOT_RETRY));
         }
-        // Once, until all is well again.
-        if let (Some(what), false) = (missing, self.warned) {
-            pgrx::warning!("scheduler: {what}");
-        }
-        self.warned = missing.is_some();
+        self.warn(missing);
         wake
+    }
+
+    /// Says what keeps dispatchers from running: once, until it is something else or all is well again.
+    fn warn(&mut self, missing: Option<Failure>) {
+        let message = missing.as_ref().map(|failure| failure.message.clone());
+        if let (Some(failure), true) = (missing, self.warned != message) {
+            let message = format!("scheduler: {}", failure.message);
+            error::report(PgLogLevel::WARNING, Failure { message, ..failure });
+        }
+        self.warned = message;
     }
 }
 

@@ -1,26 +1,27 @@
 //! The background workers: one launcher for the server, one dispatcher for each database that has the extension.
 
 pub mod dispatcher;
+mod identity;
 pub mod launcher;
 mod tick;
 pub mod transaction;
 pub mod wake;
 
+use std::ffi::CStr;
 use std::ptr::null;
 
 use pgrx::bgworkers::{BackgroundWorker, SignalWakeFlags};
 use pgrx::pg_sys;
 use scheduler_core::Instant;
 
+use crate::compat;
+
 /// SIGHUP sets the latch; SIGTERM ends the worker as it ends a backend, inside a statement too (pgrx' handler only sets a
 /// flag). Signals are blocked until both handlers stand.
 fn attach_signals() {
     // SAFETY: in a background worker that has not unblocked its signals.
     unsafe {
-        #[cfg(any(feature = "pg15", feature = "pg16", feature = "pg17"))]
-        pg_sys::pqsignal(pg_sys::SIGTERM as i32, Some(die));
-        #[cfg(feature = "pg18")]
-        pg_sys::pqsignal_be(pg_sys::SIGTERM as i32, Some(die));
+        compat::handle_signal(pg_sys::SIGTERM, die);
     }
     BackgroundWorker::attach_signal_handlers(SignalWakeFlags::SIGHUP);
 }
@@ -43,14 +44,18 @@ fn reload_settings() -> bool {
 }
 
 /// Settings that a database or a role may have changed for its sessions and that must not change what a dispatcher does.
+/// The owner of a database may set them: with `role` he would have the dispatcher ask as himself.
 fn pin_settings() {
-    for (name, value) in [
+    let everywhere: [(&CStr, &CStr); 7] = [
+        (c"role", c"none"),
+        (c"search_path", c"pg_catalog, pg_temp"),
         (c"default_transaction_isolation", c"read committed"),
         (c"default_transaction_read_only", c"off"),
         (c"default_transaction_deferrable", c"off"),
         (c"lock_timeout", c"0"),
         (c"jit", c"off"),
-    ] {
+    ];
+    for (name, value) in everywhere.iter().chain(compat::PINNED_SETTINGS) {
         // SAFETY: C strings that Postgres copies.
         unsafe {
             pg_sys::SetConfigOption(

@@ -15,10 +15,10 @@ use crate::worker::transaction;
 /// The steps in the order in which they run: what is overdue ends before anything new begins.
 const STEPS: [(&CStr, Work); 5] = [
     (c"ending stale leases", |_, session| {
-        dispatch::sweep_stale(session, None, convert::now(), guc::batch_size(), role::caller())
+        dispatch::sweep_stale(session, None, convert::now(), guc::batch_size(), role::DISPATCHER)
     }),
     (c"offering due retries", |_, session| {
-        usize::try_from(dispatch::promote_retries(session, convert::now(), guc::batch_size(), role::caller()))
+        usize::try_from(dispatch::promote_retries(session, convert::now(), guc::batch_size(), role::DISPATCHER))
             .unwrap_or(0)
     }),
     (c"applying changed schedules", |_, session| dispatch::apply_changes(session, convert::now(), guc::batch_size())),
