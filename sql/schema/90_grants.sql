@@ -113,8 +113,6 @@ BEGIN
         'GRANT SELECT, UPDATE, DELETE ON sched.lease TO %1$s;'
         'GRANT SELECT, INSERT, DELETE ON sched.awaited TO %1$s;'
         'GRANT EXECUTE ON FUNCTION sched.uuid_v7, sched.scope_key, sched.is_being_claimed TO %1$s;', role);
-    -- A dispatcher that waits for these rights looks again.
-    PERFORM sched.wake_dispatcher();
 END
 $$;
 COMMENT ON FUNCTION sched.grant_worker IS

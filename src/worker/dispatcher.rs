@@ -16,7 +16,7 @@ use crate::store::role;
 use crate::worker::tick::Tick;
 use crate::worker::{transaction, wake};
 
-/// How long to wait after a failed look for the extension, in microseconds.
+/// How long to wait after a failed look for the extension, or for rights that are missing, in microseconds.
 const LOOK_AGAIN: i64 = 1_000_000;
 
 /// Database and role in what the postmaster hands over: one number.
@@ -99,7 +99,7 @@ fn run(database: pg_sys::Oid) {
                 if !std::mem::replace(&mut refused, true) {
                     say_refused(&here.name);
                 }
-                None
+                now.checked_add_micros(LOOK_AGAIN)
             }
             Some(_) if guc::enabled() => {
                 refused = false;
@@ -126,7 +126,7 @@ struct Here {
     role_exists: bool,
 }
 
-/// Once, until all is well: a commit of `grant_worker` wakes us, and we look again.
+/// Once, until all is well.
 fn say_refused(database: &CStr) {
     let role = guc::worker_role().unwrap_or_default();
     let failure = Failure::new(
@@ -136,7 +136,7 @@ fn say_refused(database: &CStr) {
             role.to_string_lossy(),
             database.to_string_lossy()
         ),
-        "Call sched.grant_worker for it there, as a superuser; the scheduler goes on at once.",
+        "Call sched.grant_worker for it there, as a superuser; the scheduler goes on by itself.",
     );
     error::report(PgLogLevel::WARNING, failure);
 }
