@@ -29,7 +29,11 @@ mod tests {
         )]);
         run(&[&format!("SET LOCAL ROLE {prefix}_victim")]);
         run(&secrets);
-        run(&["RESET ROLE", "SELECT sched.dispatch_due()", "UPDATE sched.timer SET last_error = 'secret', error_count = 1"]);
+        run(&[
+            "RESET ROLE",
+            "SELECT sched.dispatch_due()",
+            "UPDATE sched.timer SET last_error = 'secret', error_count = 1",
+        ]);
     }
 
     fn as_role(role: &str, statement: &str) -> String {
@@ -40,7 +44,8 @@ mod tests {
     }
 
     fn columns(view: &str) -> Vec<String> {
-        let names = sql(&format!("SELECT attname FROM pg_attribute WHERE attrelid = 'sched.{view}'::regclass AND attnum > 0"));
+        let names =
+            sql(&format!("SELECT attname FROM pg_attribute WHERE attrelid = 'sched.{view}'::regclass AND attnum > 0"));
         names.lines().map(str::to_owned).collect()
     }
 
@@ -73,7 +78,10 @@ mod tests {
     fn the_planners_statistics_tell_nobody_what_they_were_made_of() {
         world("ls");
         run(&["ANALYZE sched.ledger, sched.lease, sched.schedule, sched.job, sched.timer"]);
-        check("SELECT string_agg(most_common_vals::text, '') LIKE '%secret%' FROM pg_stats WHERE schemaname = 'sched'", "t");
+        check(
+            "SELECT string_agg(most_common_vals::text, '') LIKE '%secret%' FROM pg_stats WHERE schemaname = 'sched'",
+            "t",
+        );
         for role in ["ls_spy", "ls_monitor", "ls_victim"] {
             assert_eq!(as_role(role, "SELECT count(*) FROM pg_stats WHERE schemaname = 'sched'"), "0", "{role}");
             assert_eq!(as_role(role, "SELECT count(*) FROM pg_stats_ext WHERE schemaname = 'sched'"), "0", "{role}");
@@ -128,7 +136,11 @@ mod tests {
     #[pg_test]
     fn errors_name_only_what_the_caller_named() {
         world("lm");
-        run(&["SET LOCAL ROLE lm_spy", "SELECT sched.define_job('l/mine')", "SELECT sched.create_schedule('l/mine', 'never', 'l/mine')"]);
+        run(&[
+            "SET LOCAL ROLE lm_spy",
+            "SELECT sched.define_job('l/mine')",
+            "SELECT sched.create_schedule('l/mine', 'never', 'l/mine')",
+        ]);
         for statement in [
             "SELECT sched.create_schedule('l/schedule', 'never', 'l/mine')",
             "SELECT sched.alter_schedule('l/mine', new_name => 'l/schedule')",

@@ -96,14 +96,14 @@ mod history_tests;
 #[path = "../pgrx-tests/job.rs"]
 mod job_tests;
 #[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/leak.rs"]
+mod leak_tests;
+#[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/lease_grid.rs"]
 mod lease_grid_tests;
 #[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/lease.rs"]
 mod lease_tests;
-#[cfg(any(test, feature = "pg_test"))]
-#[path = "../pgrx-tests/leak.rs"]
-mod leak_tests;
 #[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/overlap.rs"]
 mod overlap_tests;

@@ -13,6 +13,7 @@ work=$CARGO_TARGET_DIR/build-$PG
 rm -rf "$work" "$into"
 mkdir -p "$work/lists/partial" "$work/source"
 
+# shellcheck disable=SC2016 # apt reads it, not the shell
 mirror() { apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Label: Debian' | head -n 1; }
 uri=$(mirror)
 if [ -z "$uri" ]; then fail "apt knows no Debian mirror: run apt-get update"; fi

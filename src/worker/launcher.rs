@@ -117,7 +117,8 @@ impl Known {
             self.seen.insert(oid);
             if !board.expect_dispatcher(oid) {
                 self.seen.remove(&oid);
-                missing = Some(Failure::warning("more databases have the extension than the scheduler can serve at a time"));
+                missing =
+                    Some(Failure::warning("more databases have the extension than the scheduler can serve at a time"));
             } else if dispatcher::start(pg_sys::Oid::from(oid), role) {
                 self.asked.insert(oid, now);
             } else {

@@ -116,17 +116,22 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
         called.insert(function.to_owned());
         let statement = format!("select * from sched.{function}({arguments})");
         let rows = evil.simple_query(&statement).unwrap_or_else(|error| panic!("{statement}: {error:?}"));
-        rows.iter().find_map(|message| match message {
-            postgres::SimpleQueryMessage::Row(row) if row.len() > 1 => Some(format!("'{}', '{}'", row.get(0)?, row.get(1)?)),
-            postgres::SimpleQueryMessage::Row(row) => row.get(0).map(|value| format!("'{value}'")),
-            _ => None,
+        rows.iter().find_map(|message| {
+            let postgres::SimpleQueryMessage::Row(row) = message else { return None };
+            match row.len() {
+                1 => row.get(0).map(|value| format!("'{value}'")),
+                _ => Some(format!("'{}', '{}'", row.get(0)?, row.get(1)?)),
+            }
         })
     };
     call("define_job", "'j', max_attempts => 9, retry_backoff => '{1 hour}', queue => 'q'");
     call("define_job", "'logs', 'log'");
     call("define_job", "'tells', 'notify', 'channel'");
     call("create_schedule", "'s', 'every 1 hour', 'j', overlap => 'buffer_one'");
-    call("create_schedules", r#"'[{"schedule_name": "t", "clock": "every 1 second", "job_name": "logs", "delay": "0 s"}]'"#);
+    call(
+        "create_schedules",
+        r#"'[{"schedule_name": "t", "clock": "every 1 second", "job_name": "logs", "delay": "0 s"}]'"#,
+    );
     call("create_schedule", "'u', 'every 1 second', 'tells', rearm => 'on_terminal'");
     call("dispatch_due", "");
     call("alter_schedule", "'s', payload => '{\"n\": 1}', new_name => 's2', overlap => 'skip'");
@@ -197,11 +202,18 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
     root.execute("select pg_terminate_backend($1)", &[&old]).unwrap();
     wait_until("another dispatcher", SOON, || dispatcher(&mut root).filter(|pid| *pid != old));
     // It fires, ends stale runs and offers retries, of every role.
-    root.batch_execute("select sched.try_claim('stale', '2026-01-01', stale_timeout => '1 microsecond', max_attempts => 2)").unwrap();
+    root.batch_execute(
+        "select sched.try_claim('stale', '2026-01-01', stale_timeout => '1 microsecond', max_attempts => 2)",
+    )
+    .unwrap();
     wait_for(&mut root, "select max(created_at) > (select backend_start from pg_stat_activity where backend_type = 'scheduler dispatcher') from sched.execution where schedule_name = 'of root'", SOON);
     wait_for(&mut root, "select error_code = 'stale_timeout' from sched.execution where job_name = 'stale'", SOON);
     wait_for(&mut root, "select exists (select from sched.ready r join sched.ledger e on e.id = r.execution_id where e.job_name = 'stale')", SOON);
-    assert!(cluster.logged("trapped").iter().all(|line| line.contains("trapped by clock_timestamp")), "{:#?}", cluster.logged("trapped"));
+    assert!(
+        cluster.logged("trapped").iter().all(|line| line.contains("trapped by clock_timestamp")),
+        "{:#?}",
+        cluster.logged("trapped")
+    );
     assert!(cluster.logged("WARNING").is_empty(), "{:#?}", cluster.logged("WARNING"));
 }
 
@@ -216,7 +228,8 @@ fn the_owner_of_a_database_can_attach_nothing_to_the_tables() {
          create function e() returns event_trigger language plpgsql as 'begin end'",
     )
     .unwrap();
-    let tables = "select array_agg(relname::text) from pg_class where relnamespace = 'sched'::regnamespace and relkind = 'r'";
+    let tables =
+        "select array_agg(relname::text) from pg_class where relnamespace = 'sched'::regnamespace and relkind = 'r'";
     for table in one::<Vec<String>>(&mut root, tables) {
         for statement in [
             "create trigger t before insert or update or delete on TABLE for each row execute function f()",
@@ -311,7 +324,10 @@ const WITNESS: &str = "
 #[test]
 fn a_users_triggers_run_as_the_user_whatever_was_called_around_them() {
     let (cluster, mut root) = prey();
-    root.batch_execute("create extension scheduler; select sched.grant_use('victim'); grant create on schema public to victim").unwrap();
+    root.batch_execute(
+        "create extension scheduler; select sched.grant_use('victim'); grant create on schema public to victim",
+    )
+    .unwrap();
     let mut user = cluster.connect_as("victim", "prey");
     user.batch_execute(WITNESS).unwrap();
     user.batch_execute("select sched.define_job('j', queue => 'q', max_attempts => 3)").unwrap();
@@ -321,10 +337,14 @@ fn a_users_triggers_run_as_the_user_whatever_was_called_around_them() {
         ("sched.finish_success(execution_id, lease_token, result => to_jsonb(repeat('x', 20000)))", Some("54000")),
     ] {
         let mut all = user.transaction().unwrap();
-        all.batch_execute("insert into work values (1); select sched.define_job('j', queue => 'q', max_attempts => 3)").unwrap();
+        all.batch_execute("insert into work values (1); select sched.define_job('j', queue => 'q', max_attempts => 3)")
+            .unwrap();
         all.batch_execute("select sched.enqueue('j') from generate_series(1, 3); select sched.dispatch_due()").unwrap();
         // Between the rows of one of our functions, in its arguments, and after it has raised.
-        all.batch_execute("select execution_id, witness('rows') from sched.claim('q', 1) where witness('where') is not null").unwrap();
+        all.batch_execute(
+            "select execution_id, witness('rows') from sched.claim('q', 1) where witness('where') is not null",
+        )
+        .unwrap();
         let mut part = all.transaction().unwrap();
         let ended = part.batch_execute(&format!("select {finish} from sched.claim('q', 1)"));
         match error {
@@ -341,7 +361,10 @@ fn a_users_triggers_run_as_the_user_whatever_was_called_around_them() {
         all.commit().unwrap();
     }
     // The dispatcher fires, sweeps and commits meanwhile; no trigger of a user's is in its transactions.
-    user.batch_execute("begin; insert into work values (3); select sched.create_schedule('s', 'every 100 milliseconds', 'j'); commit").unwrap();
+    user.batch_execute(
+        "begin; insert into work values (3); select sched.create_schedule('s', 'every 100 milliseconds', 'j'); commit",
+    )
+    .unwrap();
     wait_for(&mut root, "select count(*) > 2 from sched.execution where schedule_name = 's'", SOON);
     let row = root
         .query_one(

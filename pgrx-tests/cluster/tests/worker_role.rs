@@ -49,11 +49,13 @@ fn said(cluster: &Cluster, text: &str) {
 
 #[test]
 fn a_role_without_superuser_does_all_that_a_dispatcher_does() {
-    let cluster = Cluster::builder().set("sched.worker_role", "Odd 'worker'").set("sched.history_retention", "1s").start();
+    let cluster =
+        Cluster::builder().set("sched.worker_role", "Odd 'worker'").set("sched.history_retention", "1s").start();
     let mut db = cluster.connect();
     // What is missing is said once, and mended without a restart.
     said(&cluster, "role \"Odd 'worker'\" of sched.worker_role does not exist");
-    db.batch_execute("create role \"Odd 'worker'\" nologin; create role app login; create extension scheduler").unwrap();
+    db.batch_execute("create role \"Odd 'worker'\" nologin; create role app login; create extension scheduler")
+        .unwrap();
     if one::<bool>(&mut db, "select current_setting('server_version_num')::int < 170000") {
         said(&cluster, "role \"Odd 'worker'\" of sched.worker_role may not log in");
         db.batch_execute("alter role \"Odd 'worker'\" login").unwrap();
@@ -77,7 +79,11 @@ fn a_role_without_superuser_does_all_that_a_dispatcher_does() {
     wait_for(&mut db, "select error_code = 'stale_timeout' from sched.execution where scope_kind = 'stale'", SOON);
     wait_for(&mut db, "select exists (select from sched.ready r join sched.ledger e on e.id = r.execution_id where scope_kind = 'stale')", SOON);
     app.batch_execute("select sched.finish_failure(execution_id, lease_token) from sched.claim('q', 3)").unwrap();
-    wait_for(&mut db, "select count(*) > 1 from sched.ready r join sched.ledger e on e.id = r.execution_id where e.attempt = 1", SOON);
+    wait_for(
+        &mut db,
+        "select count(*) > 1 from sched.ready r join sched.ledger e on e.id = r.execution_id where e.attempt = 1",
+        SOON,
+    );
     wait_until("on_terminal and buffer_one to go on", SOON, || {
         app.batch_execute("select sched.finish_success(execution_id, lease_token) from sched.claim('q', 100)").unwrap();
         let both = "select count(*) = 2 from (select schedule_name from sched.ledger where schedule_name in ('one at a time', 'after the end')
@@ -87,7 +93,10 @@ fn a_role_without_superuser_does_all_that_a_dispatcher_does() {
     // A heartbeat moves the end of a lease, and the sweeper looks at it later.
     app.batch_execute("select sched.try_claim('alive', '2026-01-01', stale_timeout => '1 second')").unwrap();
     wait_until("a lease that lives to be looked at again", SOON, || {
-        app.batch_execute("select sched.heartbeat(id, lease_token, '1 second') from sched.execution where job_name = 'alive'").unwrap();
+        app.batch_execute(
+            "select sched.heartbeat(id, lease_token, '1 second') from sched.execution where job_name = 'alive'",
+        )
+        .unwrap();
         one::<bool>(&mut db, "select l.sweep_at > l.started_at + interval '1 second' from sched.lease l join sched.ledger e on e.id = l.execution_id where job_name = 'alive'").then_some(())
     });
     wait_for(&mut db, "select exists (select from sched.awaited a join sched.schedule s using (schedule_id) where schedule_name = 'dropped')", SOON);
@@ -98,7 +107,8 @@ fn a_role_without_superuser_does_all_that_a_dispatcher_does() {
     wait_for(&mut db, "select exists (select from public.seen where place = 'ledger DELETE')", SOON);
 
     let pid = dispatcher(&mut db).unwrap();
-    let user: String = one(&mut db, "select usename::text from pg_stat_activity where backend_type = 'scheduler dispatcher'");
+    let user: String =
+        one(&mut db, "select usename::text from pg_stat_activity where backend_type = 'scheduler dispatcher'");
     assert_eq!(user, "Odd 'worker'");
     let row = db
         .query_one(
@@ -110,13 +120,28 @@ fn a_role_without_superuser_does_all_that_a_dispatcher_does() {
         .unwrap();
     let (wrong, places): (i64, Vec<String>) = (row.get(0), row.get(1));
     assert_eq!(wrong, 0, "as another role");
-    for place in ["awaited DELETE", "awaited INSERT", "ledger DELETE", "ledger INSERT", "ledger UPDATE", "lease DELETE", "lease UPDATE",
-        "ready INSERT", "retry DELETE", "retry INSERT", "schedule_change DELETE", "schedule_change INSERT", "timer DELETE", "timer INSERT",
-        "timer UPDATE"] {
+    for place in [
+        "awaited DELETE",
+        "awaited INSERT",
+        "ledger DELETE",
+        "ledger INSERT",
+        "ledger UPDATE",
+        "lease DELETE",
+        "lease UPDATE",
+        "ready INSERT",
+        "retry DELETE",
+        "retry INSERT",
+        "schedule_change DELETE",
+        "schedule_change INSERT",
+        "timer DELETE",
+        "timer INSERT",
+        "timer UPDATE",
+    ] {
         assert!(places.iter().any(|seen| seen == place), "{place} was not seen: {places:?}");
     }
     // What clients call goes on as the extension's owner.
-    let others: Vec<String> = one(&mut db, &format!("select array_agg(distinct role::text) from public.seen where pid <> {pid}"));
+    let others: Vec<String> =
+        one(&mut db, &format!("select array_agg(distinct role::text) from public.seen where pid <> {pid}"));
     assert_eq!(others, ["postgres"]);
     let warnings = cluster.logged("WARNING");
     assert!(warnings.iter().all(|line| line.contains("of sched.worker_role")), "{warnings:#?}");
@@ -128,11 +153,13 @@ fn a_right_that_is_missing_is_said_and_everything_else_goes_on() {
     cluster.execute("create role w login");
     let mut db = cluster.connect();
     db.batch_execute("create extension scheduler; select sched.grant_worker('w')").unwrap();
-    db.batch_execute("select sched.define_job('j'); select sched.create_schedule('s', 'every 200 milliseconds', 'j')").unwrap();
+    db.batch_execute("select sched.define_job('j'); select sched.create_schedule('s', 'every 200 milliseconds', 'j')")
+        .unwrap();
     fired(&mut db, "s");
     db.batch_execute("revoke update on sched.timer from w").unwrap();
     wait_until("a warning", SOON, || {
-        (!cluster.logged("dispatching due schedules failed: permission denied for table timer").is_empty()).then_some(())
+        (!cluster.logged("dispatching due schedules failed: permission denied for table timer").is_empty())
+            .then_some(())
     });
     db.batch_execute("select sched.try_claim('stale', '2026-01-01', stale_timeout => '1 microsecond')").unwrap();
     wait_for(&mut db, "select error_code = 'stale_timeout' from sched.execution where job_name = 'stale'", SOON);
@@ -160,7 +187,8 @@ fn without_a_worker_role_dispatchers_act_as_the_owner_of_the_extension() {
     let cluster = Cluster::new();
     let mut db = cluster.with_extension("postgres");
     db.batch_execute(CANARY).unwrap();
-    db.batch_execute("select sched.define_job('j'); select sched.create_schedule('s', 'every 200 milliseconds', 'j')").unwrap();
+    db.batch_execute("select sched.define_job('j'); select sched.create_schedule('s', 'every 200 milliseconds', 'j')")
+        .unwrap();
     fired(&mut db, "s");
     assert_eq!(one::<Vec<String>>(&mut db, "select array_agg(distinct role::text) from public.seen"), ["postgres"]);
 }
