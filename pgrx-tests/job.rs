@@ -71,6 +71,13 @@ mod tests {
         ] {
             refused(&format!("SELECT sched.define_job('job/bad', {arguments})"), sqlstate);
         }
+        if cfg!(any(feature = "pg17", feature = "pg18")) {
+            for infinite in
+                ["stale_timeout => 'infinity'", "run_timeout => '-infinity'", "retry_backoff => '{infinity}'"]
+            {
+                refused(&format!("SELECT sched.define_job('job/bad', {infinite})"), "22023");
+            }
+        }
         for (name, sqlstate) in
             [("NULL", "22004"), ("''", "22023"), ("repeat('x', 1001)", "22023"), ("repeat('ü', 501)", "22023")]
         {

@@ -8,6 +8,7 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 
 into=$1
+unset MAKELEVEL MAKEFLAGS MFLAGS # PostgreSQL makes its generated headers only where it is the outermost make
 keys=/usr/share/keyrings/debian-archive-keyring.gpg
 work=$CARGO_TARGET_DIR/build-$PG
 rm -rf "$work" "$into"

@@ -418,3 +418,48 @@ fn a_listener_without_any_right_hears_names_of_queues_and_what_notify_jobs_say()
     assert_eq!(heard, expected.into_iter().collect());
     assert_eq!(one::<i64>(&mut root, "select count(*) from sched.ledger"), 3);
 }
+
+/// `dispatch_due` runs everybody's jobs in its caller's transaction: whatever the caller's session is told to show, none of it.
+#[test]
+fn who_dispatches_for_others_is_shown_nothing_of_theirs() {
+    let cluster = Cluster::builder().set("sched.enabled", "off").start();
+    cluster.execute("create role evil login; create role victim login");
+    let mut root = cluster.connect();
+    root.batch_execute(
+        "create extension scheduler; select sched.grant_use('victim'), sched.grant_use('evil');
+         alter table sched.ledger add constraint bad check (scope_id <> 'secret')",
+    )
+    .unwrap();
+    let mut user = cluster.connect_as("victim", "postgres");
+    user.batch_execute(
+        "select sched.define_job('logs', 'log'), sched.define_job('tells', 'notify', 'channel'), sched.define_job('pulls');
+         select sched.create_schedule('log the secret', 'every 1 second', 'logs', payload => '\"secret\"'),
+                sched.create_schedule('tell the secret', 'every 1 second', 'tells', payload => '\"secret\"'),
+                sched.create_schedule('secret that fails', 'every 1 second', 'pulls', scope_id => 'secret', payload => '\"secret\"'),
+                sched.create_schedule('secret to be parked', 'every 1 second', 'pulls', payload => '\"secret\"')",
+    )
+    .unwrap();
+    root.batch_execute("update sched.schedule set clock = 'secret' where schedule_name = 'secret to be parked'")
+        .unwrap();
+    root.batch_execute("select sched.dispatch_due()").unwrap();
+    wait_for(&mut root, "select count(*) = 3 from sched.timer where fire_at < clock_timestamp()", SOON);
+    let mut psql = cluster.psql("evil", "postgres");
+    for setting in [
+        "client_min_messages = debug5",
+        "debug_print_parse = on",
+        "debug_print_rewritten = on",
+        "debug_print_plan = on",
+        "log_parameter_max_length_on_error = -1",
+    ] {
+        psql.args(["-c", &format!("set {setting}")]);
+    }
+    psql.args(["-c", "\\set VERBOSITY verbose", "-c", "select sched.dispatch_due() as made"]);
+    let output = psql.output().unwrap();
+    let shown = scheduler_cluster_tests::conn::text(&output);
+    assert!(output.status.success() && shown.contains("made") && shown.contains("DEBUG"), "{shown}");
+    assert!(!shown.contains("secret"), "{shown}");
+    // The attack is one: all of it did happen.
+    assert_eq!(one::<i64>(&mut root, "select count(*) from sched.execution where job_name in ('logs', 'tells')"), 2);
+    assert!(one::<bool>(&mut root, "select last_error like '%violates check constraint%' from sched.schedules where schedule_name = 'secret that fails'"));
+    assert!(cluster.log().contains("log the secret"));
+}
