@@ -50,7 +50,11 @@ pub extern "C-unwind" fn scheduler_dispatcher_main(argument: pg_sys::Datum) {
         pg_sys::before_shmem_exit(Some(on_exit), pg_sys::Datum::from(database));
         compat::connect(database, role);
     }
-    if role != pg_sys::Oid::INVALID {
+    if role == pg_sys::Oid::INVALID {
+        // session_authorization is a setting as well, which may be another's here only because we are a superuser.
+        // SAFETY: puts back whom we connected as.
+        unsafe { pg_sys::SetSessionAuthorization(pg_sys::GetAuthenticatedUserId(), true) }
+    } else {
         role::keep_own();
     }
     run(database);

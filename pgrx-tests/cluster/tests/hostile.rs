@@ -181,6 +181,7 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
     .unwrap();
     let mut settings = vec![
         "role = evil",
+        "session_authorization = evil",
         "default_transaction_read_only = on",
         "default_transaction_isolation = serializable",
         "lock_timeout = 1",
@@ -198,6 +199,13 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
     for setting in settings {
         evil.batch_execute(&format!("alter database prey set {setting}")).unwrap();
     }
+    root.batch_execute(
+        "create schema watch; grant usage on schema watch to public; create table watch.seen (who text); grant insert on watch.seen to public;
+         create function watch.who() returns trigger language plpgsql set search_path = pg_catalog as
+             $$ begin insert into watch.seen values (session_user || ' ' || current_user || ' ' || current_setting('role')); return null; end $$;
+         create trigger who after insert on sched.ledger for each row execute function watch.who()",
+    )
+    .unwrap();
     let old = wait_until("a dispatcher", SOON, || dispatcher(&mut root));
     root.execute("select pg_terminate_backend($1)", &[&old]).unwrap();
     wait_until("another dispatcher", SOON, || dispatcher(&mut root).filter(|pid| *pid != old));
@@ -209,6 +217,8 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
     wait_for(&mut root, "select max(created_at) > (select backend_start from pg_stat_activity where backend_type = 'scheduler dispatcher') from sched.execution where schedule_name = 'of root'", SOON);
     wait_for(&mut root, "select error_code = 'stale_timeout' from sched.execution where job_name = 'stale'", SOON);
     wait_for(&mut root, "select exists (select from sched.ready r join sched.ledger e on e.id = r.execution_id where e.job_name = 'stale')", SOON);
+    let who: Vec<String> = one(&mut root, "select array_agg(distinct who) from watch.seen");
+    assert_eq!(who, ["postgres postgres none"]);
     assert!(
         cluster.logged("trapped").iter().all(|line| line.contains("trapped by clock_timestamp")),
         "{:#?}",

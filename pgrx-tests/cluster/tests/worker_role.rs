@@ -65,6 +65,12 @@ fn a_role_without_superuser_does_all_that_a_dispatcher_does() {
     db.batch_execute("select sched.grant_use('app')").unwrap();
     let mut app = cluster.connect_as("app", "postgres");
     app.batch_execute("listen news").unwrap();
+    // Nor does it become another role that it could, for a setting of its database.
+    db.batch_execute("create role other; grant other to \"Odd 'worker'\"; alter database postgres set role = other")
+        .unwrap();
+    let old = wait_until("a dispatcher", SOON, || dispatcher(&mut db));
+    db.execute("select pg_terminate_backend($1)", &[&old]).unwrap();
+    wait_until("another dispatcher", SOON, || dispatcher(&mut db).filter(|pid| *pid != old));
     app.batch_execute(WORK).unwrap();
     stays("the ledger while the role has no rights", Duration::from_secs(1), || {
         one::<i64>(&mut db, "select count(*) from sched.execution")
