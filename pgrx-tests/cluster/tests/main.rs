@@ -10,6 +10,7 @@ mod examples;
 mod firing;
 mod harness;
 mod hostile;
+mod hostile_users;
 mod install;
 mod interleaving;
 mod isolation;

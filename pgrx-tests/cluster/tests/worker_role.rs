@@ -1,6 +1,6 @@
 //! A dispatcher that is no superuser (`sched.worker_role`): it does everything, as that role and as no other, and says what it lacks.
 
-use scheduler_cluster_tests::scheduler::{dispatcher, one, SOON};
+use scheduler_cluster_tests::scheduler::{dispatcher, one, rest, SOON};
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster};
 use std::time::Duration;
 
@@ -192,6 +192,8 @@ fn a_right_that_is_missing_is_said_and_everything_else_goes_on() {
 fn without_a_worker_role_dispatchers_act_as_the_owner_of_the_extension() {
     let cluster = Cluster::new();
     let mut db = cluster.with_extension("postgres");
+    // It locks one table after the other, and so would a dispatcher at work.
+    rest(&mut db);
     db.batch_execute(CANARY).unwrap();
     db.batch_execute("select sched.define_job('j'); select sched.create_schedule('s', 'every 200 milliseconds', 'j')")
         .unwrap();
