@@ -1,4 +1,4 @@
-# `make` lists what there is. PG=15 says which PostgreSQL; T=name picks the tests with that in their name.
+# `make` lists what there is. PG=15 (or 17, 18) says which PostgreSQL; T=name picks the tests with that in their name.
 PG ?= 15
 T ?=
 export PG

@@ -5,6 +5,7 @@
 use pgrx::prelude::*;
 
 mod api;
+mod compat;
 mod convert;
 mod ddl;
 mod dispatch;
@@ -47,10 +48,10 @@ pub extern "C-unwind" fn _PG_init() {
         std::env::remove_var("RUST_BACKTRACE");
         std::env::remove_var("RUST_LIB_BACKTRACE");
     }
-    guc::register();
     // SAFETY: reads globals of the process.
     let (preloading, upgrading) =
         unsafe { (pg_sys::process_shared_preload_libraries_in_progress, pg_sys::IsBinaryUpgrade) };
+    guc::register(preloading);
     if preloading && !upgrading {
         worker::wake::register();
         worker::hold::register();
@@ -98,6 +99,9 @@ mod history_tests;
 #[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/job.rs"]
 mod job_tests;
+#[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/leak.rs"]
+mod leak_tests;
 #[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/lease_grid.rs"]
 mod lease_grid_tests;

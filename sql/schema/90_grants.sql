@@ -103,6 +103,28 @@ $$;
 COMMENT ON FUNCTION sched.grant_monitor IS
 'Lets a role read every row of the views, with payload, result, progress, error messages and lease tokens hidden. For superusers and the extension''s owner; 42501 for others.';
 
+-- What a dispatcher's statements need when it is no superuser (sched.worker_role): it reads what applications said, and writes what
+-- follows from it. FOR UPDATE takes the right to update. Whoever can log in as this role reads every payload and can make
+-- executions up, but runs no code as another role: TRIGGER and REFERENCES are nobody's.
+CREATE FUNCTION sched.grant_worker(role regrole) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$$
+BEGIN
+    IF role IS NULL THEN
+        RAISE null_value_not_allowed USING MESSAGE = 'role must not be NULL', HINT = 'Pass the name of a role.';
+    END IF;
+    EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
+        'GRANT SELECT ON sched.job, sched.schedule TO %1$s;'
+        'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.schedule_change, sched.timer, sched.ledger, sched.retry TO %1$s;'
+        'GRANT SELECT, INSERT ON sched.ready TO %1$s;'
+        'GRANT SELECT, UPDATE, DELETE ON sched.lease TO %1$s;'
+        'GRANT SELECT, INSERT, DELETE ON sched.awaited TO %1$s;'
+        'GRANT EXECUTE ON FUNCTION sched.uuid_v7, sched.scope_key, sched.is_being_claimed TO %1$s;', role);
+END
+$$;
+COMMENT ON FUNCTION sched.grant_worker IS
+'Gives a role the rights that dispatchers need to work as it (setting sched.worker_role), and no others. For superusers and the extension''s owner; 42501 for others.';
+
 CREATE FUNCTION sched.revoke_all(role regrole) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
 $$
@@ -116,7 +138,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION sched.revoke_all IS
-'Takes back all that sched.grant_use and sched.grant_monitor gave to a role. For superusers and the extension''s owner; 42501 for others.';
+'Takes back all that sched.grant_use, sched.grant_monitor and sched.grant_worker gave to a role. For superusers and the extension''s owner; 42501 for others.';
 
 -- Nothing to anybody: not to PUBLIC, and not to those whom ALTER DEFAULT PRIVILEGES would have given something. A right to
 -- create triggers on these tables would be a right to run code as whoever dispatches.

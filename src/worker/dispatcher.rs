@@ -5,30 +5,38 @@ use std::ffi::{c_int, CStr, CString};
 
 use pgrx::bgworkers::BackgroundWorkerBuilder;
 use pgrx::prelude::*;
-use pgrx::IntoDatum;
+use pgrx::PgLogLevel;
 use scheduler_core::Instant;
 
+use crate::compat;
 use crate::convert;
+use crate::error::{self, Failure};
 use crate::guc;
+use crate::store::role;
 use crate::worker::database::{self, Database};
 use crate::worker::duty::{self, Duty};
 use crate::worker::tick::{Interrupted, Tick};
 use crate::worker::{hold, transaction, wake};
 
-/// How long to wait after a failed look for the extension, in microseconds.
+/// How long to wait after a failed look for the extension, or for rights that are missing, in microseconds.
 const LOOK_AGAIN: i64 = 1_000_000;
 const LOOKING: &CStr = c"looking for the extension";
 
-/// Asks the postmaster for a dispatcher in this database; false where no worker slot is free. The caller's latch is set when
-/// it has come and when its slot is free again.
-pub fn start(database: pg_sys::Oid) -> bool {
+/// Database and role in what the postmaster hands over: one number.
+fn argument(database: pg_sys::Oid, role: pg_sys::Oid) -> pg_sys::Datum {
+    pg_sys::Datum::from(u64::from(role.to_u32()) << 32 | u64::from(database.to_u32()))
+}
+
+/// Asks the postmaster for a dispatcher in this database that works as `role` (0: as a superuser); false where no worker slot
+/// is free. The caller's latch is set when it has come and when its slot is free again.
+pub fn start(database: pg_sys::Oid, role: pg_sys::Oid) -> bool {
     // SAFETY: reads a global of the process.
     let caller = unsafe { pg_sys::MyProcPid };
     BackgroundWorkerBuilder::new("scheduler dispatcher")
         .set_type("scheduler dispatcher")
         .set_library("scheduler")
         .set_function("scheduler_dispatcher_main")
-        .set_argument(database.into_datum())
+        .set_argument(Some(argument(database, role)))
         .set_restart_time(None)
         .set_notify_pid(caller)
         .enable_spi_access()
@@ -39,36 +47,47 @@ pub fn start(database: pg_sys::Oid) -> bool {
 /// Entry point; the postmaster calls it in a new process.
 #[pg_guard]
 #[unsafe(no_mangle)]
-pub extern "C-unwind" fn scheduler_dispatcher_main(database: pg_sys::Datum) {
+pub extern "C-unwind" fn scheduler_dispatcher_main(argument: pg_sys::Datum) {
     super::attach_signals();
-    // SAFETY: the argument is the oid that `start` gave.
-    let (oid, pid) = unsafe {
-        pg_sys::before_shmem_exit(Some(on_exit), database);
-        (pg_sys::Oid::from_datum(database, false).unwrap_or(pg_sys::Oid::INVALID), pg_sys::MyProcPid)
+    let both = argument.value() as u64;
+    let (database, role) = (both as u32, pg_sys::Oid::from((both >> 32) as u32));
+    // SAFETY: registers a callback of this process, whose argument is a number.
+    let pid = unsafe {
+        pg_sys::before_shmem_exit(Some(on_exit), pg_sys::Datum::from(database));
+        pg_sys::MyProcPid
     };
-    let Some(board) = wake::Dispatcher::enter(oid.to_u32(), pid) else { return };
+    let Some(board) = wake::Dispatcher::enter(database, pid) else { return };
     // One that makes way is missed: the launcher sends another when the hold is over.
-    let connected = !hold::is_held(oid.to_u32()) && connect(oid);
+    let connected = !hold::is_held(database) && connect(database, role);
     board.reached();
     if connected {
-        run(&board, oid.to_u32());
+        run(&board, database);
     }
 }
 
-/// Connects as the first superuser; false where that was cancelled, by somebody who wants the database to himself.
-fn connect(database: pg_sys::Oid) -> bool {
+/// Connects as `role`, or as the first superuser where that is 0; false where that was cancelled, by somebody who wants the
+/// database to himself.
+fn connect(database: u32, role: pg_sys::Oid) -> bool {
     // SAFETY: once in the life of the process. After an error there is nothing to do but exit, which ends the transaction.
-    PgTryBuilder::new(|| unsafe {
-        pg_sys::BackgroundWorkerInitializeConnectionByOid(database, pg_sys::Oid::INVALID, 0);
+    let connected = PgTryBuilder::new(|| unsafe {
+        compat::connect(pg_sys::Oid::from(database), role);
         true
     })
     .catch_others(|error| {
-        if hold::is_held(database.to_u32()) {
+        if hold::is_held(database) {
             return false;
         }
         error.rethrow()
     })
-    .execute()
+    .execute();
+    if role != pg_sys::Oid::INVALID {
+        role::keep_own();
+    } else if connected {
+        // session_authorization is a setting as well, which may be another's here only because we are a superuser.
+        // SAFETY: puts back whom we connected as.
+        unsafe { pg_sys::SetSessionAuthorization(pg_sys::GetAuthenticatedUserId(), true) }
+    }
+    connected
 }
 
 #[pg_guard]
@@ -83,6 +102,7 @@ fn run(board: &wake::Dispatcher, database: u32) {
     let mut tick = Tick::new(convert::now());
     let mut duty = Duty::default();
     let mut woken = true;
+    let mut refused = false;
     let stopped = |name: &Option<String>, why: &str| {
         if let Some(name) = name {
             pgrx::log!("scheduler: dispatcher for database \"{name}\" stopped{why}");
@@ -100,28 +120,37 @@ fn run(board: &wake::Dispatcher, database: u32) {
         let looked = transaction::attempt(LOOKING, extension_here);
         let now = convert::now();
         let wake = match &looked {
-            Ok(Some(found)) if guc::serves_database(found) => {
+            // As if we had died: the launcher misses us, and looks for the role that the setting names now.
+            Ok(Some(here)) if !here.role_exists => return stopped(&name, ": its role was dropped"),
+            Ok(Some(here)) if guc::serves_database(&here.name) => {
                 let name = name.get_or_insert_with(|| {
-                    let name = found.to_string_lossy().into_owned();
+                    let name = here.name.to_string_lossy().into_owned();
                     pgrx::log!("scheduler: dispatcher for database \"{name}\" started");
                     board.settled();
                     name
                 });
-                let on_duty = if guc::enabled() { duty.look() } else { Ok(false) };
-                match on_duty {
-                    Ok(true) => match tick.run(database, name, std::mem::take(&mut woken)) {
-                        Ok(wake) => wake,
-                        Err(Interrupted) => {
-                            woken = true;
-                            continue;
+                if here.may_dispatch {
+                    refused = false;
+                    match if guc::enabled() { duty.look() } else { Ok(false) } {
+                        Ok(true) => match tick.run(database, name, std::mem::take(&mut woken)) {
+                            Ok(wake) => wake,
+                            Err(Interrupted) => {
+                                woken = true;
+                                continue;
+                            }
+                        },
+                        Ok(false) => None,
+                        Err(_) if super::must_end() || hold::is_held(database) => continue,
+                        Err(message) => {
+                            transaction::log(duty::LOOKING, &message);
+                            now.checked_add_micros(LOOK_AGAIN)
                         }
-                    },
-                    Ok(false) => None,
-                    Err(_) if super::must_end() || hold::is_held(database) => continue,
-                    Err(message) => {
-                        transaction::log(duty::LOOKING, &message);
-                        now.checked_add_micros(LOOK_AGAIN)
                     }
+                } else {
+                    if !std::mem::replace(&mut refused, true) {
+                        say_refused(name);
+                    }
+                    now.checked_add_micros(LOOK_AGAIN)
                 }
             }
             Ok(_) => {
@@ -155,15 +184,43 @@ fn asleep_until(wake: Instant) -> CString {
     CString::new([b"asleep until ", time.to_bytes()].concat()).unwrap_or_default()
 }
 
-/// This database's name, where the extension exists in it (its schema can only go with it) and a dispatcher may be there.
-pub fn extension_here() -> Option<CString> {
+/// What a dispatcher finds in its database.
+pub struct Here {
+    name: CString,
+    /// Its role has the rights that it needs.
+    may_dispatch: bool,
+    /// Its role was not dropped.
+    role_exists: bool,
+}
+
+/// Once, until all is well.
+fn say_refused(database: &str) {
+    let role = guc::worker_role().unwrap_or_default();
+    let failure = Failure::new(
+        PgSqlErrorCode::ERRCODE_WARNING,
+        format!(
+            "scheduler: role \"{}\" of sched.worker_role may not dispatch in database \"{database}\"",
+            role.to_string_lossy()
+        ),
+        "Call sched.grant_worker for it there, as a superuser; the scheduler goes on by itself.",
+    );
+    error::report(PgLogLevel::WARNING, failure);
+}
+
+/// This database, where the extension exists in it (its schema can only go with it) and a dispatcher may be there.
+pub fn extension_here() -> Option<Here> {
     // SAFETY: catalog look-ups inside a transaction, the first from the cache.
-    unsafe {
+    let database = unsafe {
         if pg_sys::get_namespace_oid(c"sched".as_ptr(), true) == pg_sys::Oid::INVALID
             || pg_sys::get_extension_oid(c"scheduler".as_ptr(), true) == pg_sys::Oid::INVALID
         {
             return None;
         }
-        database::of(pg_sys::MyDatabaseId).filter(Database::can_be_served).map(|database| database.name)
-    }
+        database::of(pg_sys::MyDatabaseId)
+    };
+    database.filter(Database::can_be_served).map(|database| Here {
+        name: database.name,
+        may_dispatch: role::may_dispatch(),
+        role_exists: role::exists(role::caller()),
+    })
 }

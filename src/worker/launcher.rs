@@ -9,9 +9,10 @@ use pgrx::prelude::*;
 use scheduler_core::Instant;
 
 use crate::convert;
+use crate::error::{self, Failure};
 use crate::guc;
 use crate::worker::database::Database;
-use crate::worker::{dispatcher, hold, transaction, wake};
+use crate::worker::{dispatcher, hold, identity, transaction, wake};
 
 /// A dispatcher that left is started again no sooner than this, in microseconds; one that could not even connect after twice
 /// as long each time,
@@ -76,9 +77,9 @@ struct Known {
     seen: HashSet<u32>,
     /// The dispatchers that were last asked for.
     asked: HashMap<u32, Asked>,
-    /// Since when there is no room for a dispatcher, and whether that was said.
+    /// Since when something keeps dispatchers from running, and what was said of it.
     short_since: Option<Instant>,
-    warned: bool,
+    warned: Option<String>,
 }
 
 /// A dispatcher that was asked for.
@@ -99,7 +100,7 @@ enum Start {
     /// Something else ends first, and wakes the launcher.
     Later,
     /// There is no room for it.
-    Missing(&'static str),
+    Missing(Failure),
 }
 
 impl Known {
@@ -107,9 +108,12 @@ impl Known {
     fn look(&mut self, board: &wake::Launcher) -> Instant {
         let now = convert::now();
         let mut wake = after(now, guc::tick_interval());
-        let Some(databases) = transaction::run(c"listing the databases", list_databases) else {
-            return after(now, RESTART_AFTER);
-        };
+        let looked_up = transaction::run(c"listing the databases", || {
+            let (role, databases) = (identity::of_setting(), list_databases());
+            let barred = identity::barred(&role, databases.iter().map(|database| database.oid));
+            (role, databases, barred)
+        });
+        let Some((role, databases, barred)) = looked_up else { return after(now, RESTART_AFTER) };
         let here: HashSet<u32> = databases.iter().map(|database| database.oid).collect();
         board.forget_missing(|oid| here.contains(&oid));
         self.seen.retain(|oid| here.contains(oid));
@@ -117,6 +121,10 @@ impl Known {
         if board.take_overlooked() {
             self.seen.clear();
         }
+        let role = match role {
+            Ok(role) => role,
+            Err(failure) => return self.say(Some(failure), false, now).map_or(wake, |again| wake.min(again)),
+        };
         let (mut missing, mut all_served) = (None, true);
         for database in databases {
             let oid = database.oid;
@@ -131,48 +139,55 @@ impl Known {
             if hold::is_held(oid) {
                 continue;
             }
+            if barred.contains(&oid) {
+                missing = Some(identity::may_not_connect(&database.name));
+                all_served = false;
+                continue;
+            }
             // One look into each new database; afterwards only where something asked for us, or where a dispatcher died.
             let wanted = board.take_wanted(oid);
             if self.seen.contains(&oid) && !wanted && !board.misses_dispatcher(oid) {
                 continue;
             }
-            let start = self.start(board, oid, wanted, now);
+            let start = self.start(board, oid, role, wanted, now);
             match start {
                 Start::Started => {
                     self.seen.insert(oid);
+                    continue;
                 }
-                Start::Coming(latest) => wake = wake.min(latest),
-                Start::NotBefore(_) | Start::Later | Start::Missing(_) => {
-                    // As if it were new: what asked for it is not forgotten.
-                    self.seen.remove(&oid);
-                    all_served = false;
+                Start::Coming(latest) => {
+                    wake = wake.min(latest);
+                    continue;
                 }
-            }
-            match start {
                 Start::NotBefore(earliest) => wake = wake.min(earliest),
-                Start::Missing(what) => missing = Some(what),
-                Start::Started | Start::Coming(_) | Start::Later => {}
+                Start::Missing(failure) => missing = Some(failure),
+                Start::Later => {}
             }
+            // As if it were new: what asked for it is not forgotten.
+            self.seen.remove(&oid);
+            all_served = false;
         }
         self.say(missing, all_served, now).map_or(wake, |again| wake.min(again))
     }
 
-    /// Says once that there is no room, unless it is for a moment only, and once that there is again; when to try again.
-    fn say(&mut self, missing: Option<&str>, all_served: bool, now: Instant) -> Option<Instant> {
+    /// Says once what keeps dispatchers from running, unless it is for a moment only or until it is something else, and once that nothing
+    /// does any more; when to try again.
+    fn say(&mut self, missing: Option<Failure>, all_served: bool, now: Instant) -> Option<Instant> {
         match missing {
-            Some(what) => {
+            Some(failure) => {
                 let since = *self.short_since.get_or_insert(now);
                 let lasts = now.as_micros().saturating_sub(since.as_micros());
-                if lasts >= SHORTAGE_TO_WARN && !self.warned {
-                    self.warned = true;
-                    pgrx::warning!("scheduler: {what}");
+                if lasts >= SHORTAGE_TO_WARN && self.warned.as_ref() != Some(&failure.message) {
+                    self.warned = Some(failure.message.clone());
+                    let message = format!("scheduler: {}", failure.message);
+                    error::report(PgLogLevel::WARNING, Failure { message, ..failure });
                 }
                 // A slot that was ours sets our latch. For others, each pause is as long as all before.
                 Some(after(now, lasts.clamp(RESTART_AFTER, RESTART_AT_MOST)))
             }
             None if all_served => {
-                if std::mem::take(&mut self.warned) {
-                    pgrx::log!("scheduler: there is room for every dispatcher again");
+                if self.warned.take().is_some() {
+                    pgrx::log!("scheduler: every database has its dispatcher again");
                 }
                 self.short_since = None;
                 None
@@ -181,7 +196,7 @@ impl Known {
         }
     }
 
-    fn start(&mut self, board: &wake::Launcher, database: u32, wanted: bool, now: Instant) -> Start {
+    fn start(&mut self, board: &wake::Launcher, database: u32, role: pg_sys::Oid, wanted: bool, now: Instant) -> Start {
         let before = self.asked.get(&database).copied();
         if let (Some(asked), wake::Presence::Coming) = (before, wake::presence(database)) {
             let latest = after(asked.at, COMING_AT_MOST);
@@ -205,16 +220,18 @@ impl Known {
             return Start::Later;
         }
         if !board.expect_dispatcher(database) {
-            return Start::Missing("more databases have the extension than the scheduler can serve at a time");
+            let message = "more databases have the extension than the scheduler can serve at a time";
+            return Start::Missing(Failure::warning(message));
         }
         // A hold that came up since finds the expectation, or we find the hold.
         if hold::is_held(database) {
             board.expect_no_more(database);
             return Start::Later;
         }
-        if !dispatcher::start(pg_sys::Oid::from(database)) {
+        if !dispatcher::start(pg_sys::Oid::from(database), role) {
             board.expect_no_more(database);
-            return Start::Missing("no worker slot is free for a dispatcher; raise max_worker_processes");
+            let message = "no worker slot is free for a dispatcher; raise max_worker_processes";
+            return Start::Missing(Failure::warning(message));
         }
         self.asked.insert(database, Asked { at: now, failures });
         Start::Started

@@ -4,6 +4,7 @@ pub mod database;
 pub mod dispatcher;
 mod duty;
 pub mod hold;
+mod identity;
 pub mod launcher;
 mod tick;
 pub mod transaction;
@@ -16,6 +17,7 @@ use pgrx::bgworkers::{BackgroundWorker, SignalWakeFlags};
 use pgrx::pg_sys;
 use scheduler_core::Instant;
 
+use crate::compat;
 use crate::convert;
 
 /// SIGHUP sets the latch; SIGTERM ends the worker as it ends a backend, inside a statement too (pgrx' handler only sets a
@@ -23,10 +25,7 @@ use crate::convert;
 fn attach_signals() {
     // SAFETY: in a background worker that has not unblocked its signals.
     unsafe {
-        #[cfg(any(feature = "pg15", feature = "pg16", feature = "pg17"))]
-        pg_sys::pqsignal(pg_sys::SIGTERM as i32, Some(die));
-        #[cfg(feature = "pg18")]
-        pg_sys::pqsignal_be(pg_sys::SIGTERM as i32, Some(die));
+        compat::handle_signal(pg_sys::SIGTERM, die);
     }
     BackgroundWorker::attach_signal_handlers(SignalWakeFlags::SIGHUP);
 }
@@ -56,14 +55,18 @@ fn set_application_name(name: &CStr) {
 }
 
 /// Settings that a database or a role may have changed for its sessions and that must not change what a dispatcher does.
+/// The owner of a database may set them: with `role` he would have the dispatcher ask as himself.
 fn pin_settings() {
-    for (name, value) in [
+    let everywhere: [(&CStr, &CStr); 7] = [
+        (c"role", c"none"),
+        (c"search_path", c"pg_catalog, pg_temp"),
         (c"default_transaction_isolation", c"read committed"),
         (c"default_transaction_read_only", c"off"),
         (c"default_transaction_deferrable", c"off"),
         (c"lock_timeout", c"0"),
         (c"jit", c"off"),
-    ] {
+    ];
+    for (name, value) in everywhere.iter().chain(compat::PINNED_SETTINGS) {
         // SAFETY: C strings that Postgres copies.
         unsafe {
             pg_sys::SetConfigOption(

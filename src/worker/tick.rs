@@ -27,14 +27,14 @@ const STEPS: [Step; 4] = [
         what: c"ending stale leases",
         done: "stale leases ended",
         deadline: |tick| tick.deadlines.stale,
-        work: |_, session| dispatch::sweep_stale(session, None, convert::now(), turn(), role::caller()),
+        work: |_, session| dispatch::sweep_stale(session, None, convert::now(), turn(), role::DISPATCHER),
     },
     Step {
         what: c"offering due retries",
         done: "retries offered",
         deadline: |tick| tick.deadlines.retry,
         work: |_, session| {
-            let count = dispatch::promote_retries(session, convert::now(), turn(), role::caller());
+            let count = dispatch::promote_retries(session, convert::now(), turn(), role::DISPATCHER);
             usize::try_from(count).unwrap_or(0)
         },
     },

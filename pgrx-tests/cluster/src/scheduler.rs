@@ -51,7 +51,9 @@ pub fn launcher(client: &mut Client) -> Option<i32> {
 
 /// The databases that have a dispatcher, in order.
 pub fn served(client: &mut Client) -> Vec<String> {
-    let query = "select datname::text from pg_stat_activity where backend_type = 'scheduler dispatcher' order by 1";
+    // While it starts it has no database yet.
+    let query = "select datname::text from pg_stat_activity
+                  where backend_type = 'scheduler dispatcher' and datname is not null order by 1";
     client.query(query, &[]).unwrap().iter().map(|row| row.get(0)).collect()
 }
 

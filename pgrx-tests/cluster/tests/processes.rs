@@ -136,7 +136,7 @@ fn missing_worker_slots_are_said_once_and_the_lack_heals_by_itself() {
         });
     }
     wait_until("the end of the lack in the log", Duration::from_secs(40), || {
-        (!cluster.logged("there is room for every dispatcher again").is_empty()).then_some(())
+        (!cluster.logged("every database has its dispatcher again").is_empty()).then_some(())
     });
     let lines = cluster.logged("no worker slot is free");
     assert_eq!(lines.len(), 1, "{lines:#?}");

@@ -7,6 +7,7 @@ use pgrx::pg_sys::{self, Datum, Oid};
 use pgrx::IntoDatum;
 
 use super::{relation_oid, Present, Table};
+use crate::compat;
 use crate::error::{raise, Failure};
 
 /// A condition on a column of an index: the column's value equals (or compares as the strategy says with) a value.
@@ -57,10 +58,7 @@ impl<'t> Index<'t> {
         let lock = if table.workspace.is_some() { pg_sys::RowExclusiveLock } else { pg_sys::AccessShareLock };
         let relation = pg_sys::index_open(relation_oid(table.schema, name), lock as i32);
         let columns = i32::from((*(*relation).rd_index).indnkeyatts);
-        #[cfg(not(feature = "pg18"))]
-        let scan = pg_sys::index_beginscan(table.relation, relation, snapshot, columns, 0);
-        #[cfg(feature = "pg18")]
-        let scan = pg_sys::index_beginscan(table.relation, relation, snapshot, null_mut(), columns, 0);
+        let scan = compat::begin_index_scan(table.relation, relation, snapshot, columns);
         Index { table, relation, scan }
     }
 
