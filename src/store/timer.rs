@@ -195,10 +195,10 @@ pub fn pick_due(session: &Session, after: Instant, now: Instant, limit: i64) -> 
     rows.iter().map(|row| timer_of(&row)).collect()
 }
 
-/// Whether a change is waiting.
-pub fn has_changes(session: &Session) -> bool {
-    statement!(CHANGE_EXISTS = "change_exists"());
-    CHANGE_EXISTS.run(session, arguments![]).first().is_some()
+/// Whether a change is waiting after `after`.
+pub fn has_changes(session: &Session, after: i64) -> bool {
+    statement!(CHANGE_EXISTS = "change_exists"(INT8OID));
+    CHANGE_EXISTS.run(session, arguments![after]).first().is_some()
 }
 
 fn timer_of(row: &Row) -> (i64, TimerRow) {

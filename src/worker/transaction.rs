@@ -4,7 +4,7 @@
 use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, UnwindSafe};
 
-use pgrx::pg_sys::panic::{CaughtError, ErrorReport};
+use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::{pg_sys, PgLogLevel, PgSqlErrorCode, PgTryBuilder};
 
 /// Runs `body` in a transaction of its own. An error (or a panic) rolls it back, goes to the server's log as a WARNING
@@ -25,10 +25,14 @@ pub fn run<R>(what: &CStr, body: impl FnOnce() -> R + UnwindSafe) -> Option<R> {
     });
     let result = PgTryBuilder::new(whole)
         .catch_others(|error| {
-            log(&what.to_string_lossy(), &error);
+            let (code, text) = crate::subtransaction::describe(&error);
             // SAFETY: the error has been handled; this is what PostgresMain does with a failed transaction.
             unsafe {
                 pg_sys::AbortCurrentTransaction();
+            }
+            // DROP EXTENSION may have waited for us, or we for it; the dispatcher finds out by itself.
+            if code != PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE || extension_exists() {
+                log(&what.to_string_lossy(), &text);
             }
             None
         })
@@ -40,8 +44,18 @@ pub fn run<R>(what: &CStr, body: impl FnOnce() -> R + UnwindSafe) -> Option<R> {
     result
 }
 
-fn log(what: &str, error: &CaughtError) {
-    let (_, text) = crate::subtransaction::describe(error);
+fn log(what: &str, text: &str) {
     ErrorReport::new(PgSqlErrorCode::ERRCODE_WARNING, format!("scheduler: {what} failed: {text}"), "scheduler")
         .report(PgLogLevel::WARNING);
+}
+
+/// Whether the extension is in this database, in a transaction of its own.
+fn extension_exists() -> bool {
+    // SAFETY: called between transactions; catalog look-ups, which raise nothing.
+    unsafe {
+        pg_sys::StartTransactionCommand();
+        let exists = pg_sys::get_extension_oid(c"scheduler".as_ptr(), true) != pg_sys::Oid::INVALID;
+        pg_sys::CommitTransactionCommand();
+        exists
+    }
 }
