@@ -30,11 +30,7 @@ extension_sql_file!(
     requires = ["job", api::internal::wake_dispatcher, api::internal::scope_key]
 );
 extension_sql_file!("../sql/schema/30_timer.sql", name = "timer", requires = ["schedule"]);
-extension_sql_file!(
-    "../sql/schema/40_execution.sql",
-    name = "execution",
-    requires = ["timer", api::internal::uuid_v7]
-);
+extension_sql_file!("../sql/schema/40_execution.sql", name = "execution", requires = ["timer", api::internal::uuid_v7]);
 extension_sql_file!("../sql/schema/50_views.sql", name = "views", requires = ["execution"]);
 extension_sql_file!("../sql/schema/90_grants.sql", name = "grants", finalize);
 

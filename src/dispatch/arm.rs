@@ -115,7 +115,10 @@ fn failed(session: &Session, decided: &Decided, failure: &Failure, now: Instant)
     let Change { schedule_id, failures, change_ids, .. } = &decided.change;
     if *failures == 0 {
         // Once, not at every retry.
-        let text = format!("scheduler: schedule {schedule_id} could not be armed and will be tried again: {}", failure.message);
+        let text = format!(
+            "scheduler: schedule {schedule_id} could not be armed and will be tried again: {}",
+            failure.message
+        );
         error::report(PgLogLevel::LOG_SERVER_ONLY, Failure::note(text));
     }
     let wait = backoff::after_fire_failures(failures.saturating_add(1));

@@ -81,7 +81,11 @@ pub fn sweep_stale(session: &Session, job_name: Option<&str>, now: Instant, limi
         .collect();
     let mut end = |runs: &[(Uuid, End)]| {
         let runs = runs.to_vec();
-        end_runs(session, EndedRuns { runs, error_code: "stale_timeout", error_msg: "lease expired without heartbeat" }, now)
+        end_runs(
+            session,
+            EndedRuns { runs, error_code: "stale_timeout", error_msg: "lease expired without heartbeat" },
+            now,
+        )
     };
     // One that cannot be ended (somebody put a constraint on the ledger) keeps no other waiting.
     let mut failed = |(execution_id, _): &(Uuid, End), failure: Failure| {

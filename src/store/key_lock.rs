@@ -122,8 +122,8 @@ impl Keys {
             pg_sys::index_rescan(self.scan, self.conditions.as_mut_ptr(), 2, std::ptr::null_mut(), 0);
             let forward = pg_sys::ScanDirection::ForwardScanDirection;
             while state != KeyState::Open && pg_sys::index_getnext_slot(self.scan, forward, self.slot) {
-                let open = self.dirty.xmin != pg_sys::InvalidTransactionId
-                    || self.dirty.xmax != pg_sys::InvalidTransactionId;
+                let open =
+                    self.dirty.xmin != pg_sys::InvalidTransactionId || self.dirty.xmax != pg_sys::InvalidTransactionId;
                 state = if open { KeyState::Open } else { KeyState::Taken };
             }
         }

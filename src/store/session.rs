@@ -137,7 +137,15 @@ impl<T: IntoDatum> IntoDatum for List<T> {
             pg_sys::get_typlenbyvalalign(element, &mut length, &mut by_value, &mut align);
             let (values, nulls) = (values.as_mut_ptr(), nulls.as_mut_ptr());
             let array = pg_sys::construct_md_array(
-                values, nulls, 1, &mut count, &mut 1, element, length.into(), by_value, align,
+                values,
+                nulls,
+                1,
+                &mut count,
+                &mut 1,
+                element,
+                length.into(),
+                by_value,
+                align,
             );
             Some(array.into())
         }

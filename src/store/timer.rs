@@ -187,12 +187,22 @@ pub fn change_failed(session: &Session, change_ids: Vec<i64>, retry_at: Instant)
     CHANGE_FAILED.run(session, arguments![change_ids, timestamp(retry_at)]);
 }
 
-/// Locks up to `limit` timers that are due after `after` and at `now` at the latest.
-pub fn pick_due(session: &Session, after: Instant, now: Instant, limit: i64) -> BTreeMap<i64, TimerRow> {
+/// Which of the timers that are due a batch takes.
+#[derive(Clone, Copy)]
+pub struct Reach {
+    /// Only those due after this.
+    pub after: Instant,
+    /// How many of the latest,
+    pub latest: i64,
+    /// and, where there are more, of the earliest.
+    pub earliest: i64,
+}
+
+/// Locks the timers that are due at `now` at the latest and within reach.
+pub fn pick_due(session: &Session, reach: Reach, now: Instant) -> BTreeMap<i64, TimerRow> {
     statement!(TIMERS_DUE = "timers_due"(TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID, INT8OID));
-    let latest = limit / 2;
-    let rows = TIMERS_DUE.run(session, arguments![timestamp(after), timestamp(now), latest, limit - latest]);
-    rows.iter().map(|row| timer_of(&row)).collect()
+    let arguments = arguments![timestamp(reach.after), timestamp(now), reach.latest, reach.earliest];
+    TIMERS_DUE.run(session, arguments).iter().map(|row| timer_of(&row)).collect()
 }
 
 /// Whether a change is waiting after `after`.
@@ -464,7 +474,8 @@ fn postpone(session: &Session, schedule_ids: Vec<i64>, until: Instant) {
 /// Parks these schedules, each with its reason.
 pub fn park(session: &Session, parked: &[(i64, Failure)]) {
     statement!(TIMERS_PARK = "timers_park"(INT8ARRAYOID, TEXTARRAYOID));
-    let (schedule_ids, reasons): (Vec<i64>, Vec<&str>) = parked.iter().map(|(id, why)| (*id, why.message.as_str())).unzip();
+    let (schedule_ids, reasons): (Vec<i64>, Vec<&str>) =
+        parked.iter().map(|(id, why)| (*id, why.message.as_str())).unzip();
     TIMERS_PARK.run(session, arguments![schedule_ids, reasons]);
 }
 
@@ -497,12 +508,7 @@ pub struct Deadlines {
 
 /// When each step has something to do next, as far as is known: fires after `looked_until`, changes after `changes_after`; and
 /// whether a timer is still due that was so when those between `looked_from` and `looked_until` were picked.
-pub fn next_deadlines(
-    session: &Session,
-    looked_from: Instant,
-    looked_until: Instant,
-    changes_after: i64,
-) -> Deadlines {
+pub fn next_deadlines(session: &Session, looked_from: Instant, looked_until: Instant, changes_after: i64) -> Deadlines {
     statement!(NEXT_DEADLINES = "next_deadlines"(TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID));
     let arguments = arguments![timestamp(looked_from), timestamp(looked_until), changes_after];
     NEXT_DEADLINES.run(session, arguments).first().map_or(Deadlines::default(), |row| Deadlines {

@@ -11,7 +11,7 @@ use scheduler_core::{backoff, Instant};
 use crate::convert;
 use crate::dispatch::{self, Done, Pruner};
 use crate::guc;
-use crate::store::timer::Deadlines;
+use crate::store::timer::{Deadlines, Reach};
 use crate::store::{role, session, timer, Session};
 use crate::worker::transaction;
 
@@ -21,9 +21,7 @@ const STEPS: [(&CStr, fn(&Tick) -> Option<Instant>, Work); 4] = [
     (
         c"applying changed schedules",
         |tick| tick.deadlines.change,
-        |tick, session| {
-            dispatch::apply_changes(session, convert::now(), turn(), &mut tick.changes_after)
-        },
+        |tick, session| dispatch::apply_changes(session, convert::now(), turn(), &mut tick.changes_after),
     ),
     (
         c"ending stale leases",
@@ -38,11 +36,7 @@ const STEPS: [(&CStr, fn(&Tick) -> Option<Instant>, Work); 4] = [
             usize::try_from(count).unwrap_or(0)
         },
     ),
-    (
-        c"forgetting old executions",
-        |tick| Some(tick.pruner.next_step()),
-        |tick, session| tick.pruner.step(session),
-    ),
+    (c"forgetting old executions", |tick| Some(tick.pruner.next_step()), |tick, session| tick.pruner.step(session)),
 ];
 
 type Work = fn(&mut Tick, &Session) -> usize;
@@ -174,7 +168,10 @@ impl Tick {
         }
         let after = if looks_back { Instant::MIN } else { self.looked_until };
         let done = transaction::run(c"dispatching due schedules", move || {
-            session(|session| dispatch::fire_due(session, after, now, guc::batch_size()))
+            // Of a backlog both ends: those that may still be on time, and those that have waited longest.
+            let latest = guc::batch_size() / 2;
+            let reach = Reach { after, latest, earliest: guc::batch_size() - latest };
+            session(|session| dispatch::fire_due(session, reach, now))
         });
         let Some(Done { more, .. }) = done else {
             self.firing = self.firing.after_failure(now);

@@ -160,7 +160,8 @@ fn a_schedule_that_cannot_be_fired_is_tried_again_with_backoff() {
 fn a_change_that_cannot_be_applied_keeps_no_other_waiting() {
     let cluster = Cluster::new();
     let mut db = cluster.with_extension("postgres");
-    db.batch_execute("select sched.define_job('job'); select sched.create_schedule('bad', 'every 1 day', 'job')").unwrap();
+    db.batch_execute("select sched.define_job('job'); select sched.create_schedule('bad', 'every 1 day', 'job')")
+        .unwrap();
     wait_for(&mut db, "select state = 'armed' from sched.schedules", SOON);
     let id: i64 = one(&mut db, "select schedule_id from sched.schedule");
     db.batch_execute(&format!(
@@ -176,7 +177,11 @@ fn a_change_that_cannot_be_applied_keeps_no_other_waiting() {
          commit",
     )
     .unwrap();
-    wait_for(&mut db, "select count(*) = 40 from sched.schedules where state = 'armed' and schedule_name <> 'bad'", SOON);
+    wait_for(
+        &mut db,
+        "select count(*) = 40 from sched.schedules where state = 'armed' and schedule_name <> 'bad'",
+        SOON,
+    );
     wait_for(&mut db, "select failures >= 2 from sched.schedule_change", SOON);
     assert_eq!(one::<String>(&mut db, "select state from sched.schedules where schedule_name = 'bad'"), "arming");
     let lines = cluster.logged("no_arm").iter().filter(|line| line.contains("could not be armed")).count();
