@@ -1,5 +1,6 @@
 -- The next changes that nobody else is working on, with the lock on their timers. What is to be done with each schedule: locked
 -- (its timer is ours), new (it has none yet), or busy (somebody else has its timer, or is just inserting it): later.
+-- Timers are found through arrays: written as joins or EXISTS these looks became a scan of all timers.
 -- $1 change_id to go on after, $2 now, $3 limit
 WITH picked AS MATERIALIZED (
     SELECT c.change_id, c.schedule_id, c.terminal_at, c.failures
@@ -11,13 +12,16 @@ WITH picked AS MATERIALIZED (
 ), locked AS MATERIALIZED (
     SELECT t.schedule_id
       FROM sched.timer t
-     WHERE t.schedule_id IN (SELECT p.schedule_id FROM picked p)
-     ORDER BY t.schedule_id
+     WHERE t.schedule_id = ANY (ARRAY(SELECT p.schedule_id FROM picked p))
        FOR UPDATE SKIP LOCKED
+), known AS MATERIALIZED (
+    SELECT t.schedule_id
+      FROM sched.timer t
+     WHERE t.schedule_id = ANY (ARRAY(SELECT p.schedule_id FROM picked p))
 )
 SELECT p.schedule_id, max(p.terminal_at), array_agg(p.change_id),
        CASE WHEN p.schedule_id IN (SELECT l.schedule_id FROM locked l) THEN 'locked'
-            WHEN EXISTS (SELECT FROM sched.timer t WHERE t.schedule_id = p.schedule_id) THEN 'busy'
+            WHEN p.schedule_id IN (SELECT k.schedule_id FROM known k) THEN 'busy'
             -- An earlier change of a schedule without a timer that is not ours: somebody is just inserting the timer.
             WHEN p.schedule_id IN (SELECT o.schedule_id
                                      FROM sched.schedule_change o

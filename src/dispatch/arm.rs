@@ -18,8 +18,7 @@ use crate::subtransaction;
 /// behind it is looked at again when the end was reached.
 pub fn apply_changes(session: &Session, now: Instant, limit: i64, after: &mut i64) -> usize {
     // Most calls find none; a plain look costs no lock and no transaction id.
-    if !timer::has_changes(session) {
-        *after = 0;
+    if *after == 0 && !timer::has_changes(session, 0) {
         return 0;
     }
     let (mut from, mut from_the_first) = (*after, *after == 0);

@@ -190,39 +190,28 @@ pub fn change_failed(session: &Session, change_ids: Vec<i64>, retry_at: Instant)
     CHANGE_FAILED.run(session, arguments![change_ids, timestamp(retry_at)]);
 }
 
-/// How many timers to take from each end of what is due.
+/// Which of the timers that are due a batch takes.
 #[derive(Clone, Copy)]
-pub struct Share {
-    /// The latest due, which may still be on time.
+pub struct Reach {
+    /// Only those due after this.
+    pub after: Instant,
+    /// How many of the latest,
     pub latest: i64,
-    /// The earliest due, where that many latest are not all.
+    /// and, where there are more, of the earliest.
     pub earliest: i64,
 }
 
-impl Share {
-    /// In the order in which they were due.
-    pub fn in_order(limit: i64) -> Share {
-        Share { latest: 0, earliest: limit }
-    }
-
-    /// Half for what may still be on time, so that a backlog, however long, delays none that is due now.
-    pub fn fair(limit: i64) -> Share {
-        let latest = limit / 2;
-        Share { latest, earliest: limit - latest }
-    }
-}
-
-/// Locks timers that are due after `after` and at `now` at the latest.
-pub fn pick_due(session: &Session, after: Instant, now: Instant, share: Share) -> BTreeMap<i64, TimerRow> {
+/// Locks the timers that are due at `now` at the latest and within reach.
+pub fn pick_due(session: &Session, reach: Reach, now: Instant) -> BTreeMap<i64, TimerRow> {
     statement!(TIMERS_DUE = "timers_due"(TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID, INT8OID));
-    let rows = TIMERS_DUE.run(session, arguments![timestamp(after), timestamp(now), share.latest, share.earliest]);
-    rows.iter().map(|row| timer_of(&row)).collect()
+    let arguments = arguments![timestamp(reach.after), timestamp(now), reach.latest, reach.earliest];
+    TIMERS_DUE.run(session, arguments).iter().map(|row| timer_of(&row)).collect()
 }
 
-/// Whether a change is waiting.
-pub fn has_changes(session: &Session) -> bool {
-    statement!(CHANGE_EXISTS = "change_exists"());
-    CHANGE_EXISTS.run(session, arguments![]).first().is_some()
+/// Whether a change is waiting after `after`.
+pub fn has_changes(session: &Session, after: i64) -> bool {
+    statement!(CHANGE_EXISTS = "change_exists"(INT8OID));
+    CHANGE_EXISTS.run(session, arguments![after]).first().is_some()
 }
 
 fn timer_of(row: &Row) -> (i64, TimerRow) {

@@ -11,7 +11,7 @@ use scheduler_core::{backoff, Instant};
 use crate::convert;
 use crate::dispatch::{self, Done, Pruner};
 use crate::guc;
-use crate::store::timer::{Deadlines, Share};
+use crate::store::timer::{Deadlines, Reach};
 use crate::store::{role, session, timer, Session};
 use crate::worker::{dispatcher, hold, transaction};
 
@@ -195,7 +195,10 @@ impl Tick {
         }
         let after = if looks_back { Instant::MIN } else { self.looked_until };
         let done = attempt(database, c"dispatching due schedules", move || {
-            session(|session| dispatch::fire_due(session, after, now, Share::fair(guc::batch_size())))
+            // Of a backlog both ends: those that may still be on time, and those that have waited longest.
+            let latest = guc::batch_size() / 2;
+            let reach = Reach { after, latest, earliest: guc::batch_size() - latest };
+            session(|session| dispatch::fire_due(session, reach, now))
         })?;
         let Some(Done { more, schedules, .. }) = done else {
             self.firing = self.firing.after_failure(now);
