@@ -26,7 +26,7 @@ mod tests {
 
     #[pg_test]
     fn creating_never_fires() {
-        created("s/new", "every 1 second from epoch", "");
+        created("s/new", "every 1 hour from epoch", "");
         check("SELECT sched.dispatch_due()", "0");
         check("SELECT next_plan_time > created_at FROM sched.schedules JOIN sched.schedule USING (schedule_name)", "t");
         assert_eq!(state("s/new"), "armed");

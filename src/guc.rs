@@ -13,6 +13,7 @@ static STALE_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(300_000);
 static MISFIRE_GRACE: GucSetting<i32> = GucSetting::<i32>::new(60_000);
 static HISTORY_RETENTION: GucSetting<i32> = GucSetting::<i32>::new(30 * 86_400);
 static NOTIFY: GucSetting<bool> = GucSetting::<bool>::new(true);
+static LOG_TICKS: GucSetting<bool> = GucSetting::<bool>::new(false);
 
 /// The longest time in milliseconds that a setting may name: 24 days, as the type of Postgres' settings has it.
 const LONGEST: i32 = i32::MAX;
@@ -83,6 +84,12 @@ pub fn register() {
         GucFlags::UNIT_S,
     );
     switch(c"sched.notify", c"Whether queues are notified (LISTEN \"sched:<queue>\") of new work.", c"", &NOTIFY);
+    switch(
+        c"sched.log_ticks",
+        c"Whether each tick that did something writes a line to the server's log: what it did and how long it took.",
+        c"",
+        &LOG_TICKS,
+    );
     // SAFETY: the prefix is a C string; Postgres copies it.
     unsafe { pgrx::pg_sys::MarkGUCPrefixReserved(c"sched".as_ptr()) }
 }
@@ -120,6 +127,11 @@ pub fn history_retention() -> i64 {
 /// `sched.notify`.
 pub fn notify() -> bool {
     NOTIFY.get()
+}
+
+/// `sched.log_ticks`.
+pub fn log_ticks() -> bool {
+    LOG_TICKS.get()
 }
 
 /// `sched.time_zone`.

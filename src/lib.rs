@@ -6,6 +6,7 @@ use pgrx::prelude::*;
 
 mod api;
 mod convert;
+mod ddl;
 mod dispatch;
 mod error;
 mod guc;
@@ -52,6 +53,8 @@ pub extern "C-unwind" fn _PG_init() {
         unsafe { (pg_sys::process_shared_preload_libraries_in_progress, pg_sys::IsBinaryUpgrade) };
     if preloading && !upgrading {
         worker::wake::register();
+        worker::hold::register();
+        ddl::register();
         worker::launcher::register();
     }
 }

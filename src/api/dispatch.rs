@@ -9,6 +9,7 @@ use crate::error::{or_raise, Failure};
 use crate::guc;
 use crate::store::home::{self, Home};
 use crate::store::session;
+use crate::store::timer::Share;
 use crate::worker::wake;
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
@@ -33,7 +34,7 @@ fn dispatch_due(max_schedules: default!(Option<i32>, "NULL")) -> i64 {
                 }
                 pgrx::check_for_interrupts!();
             }
-            let fired = dispatch::fire_due(session, Instant::MIN, convert::now(), limit);
+            let fired = dispatch::fire_due(session, Instant::MIN, convert::now(), Share::in_order(limit));
             if applied + fired.schedules > 0 {
                 // The worker may have found these locked, and does not know when they come next.
                 wake::at_commit(convert::now());

@@ -36,11 +36,7 @@ pub fn apply_changes(session: &Session, now: Instant, limit: i64, after: &mut i6
             halved(&decided, &mut |part| write(session, part), &mut |one, failure| failed(session, one, &failure, now));
             batch
         });
-        for timer in batch.decided.iter().filter_map(|decided| decided.timer.as_ref()) {
-            if let Some(reason) = &timer.parked {
-                report_parked(timer.schedule_id, reason);
-            }
-        }
+        batch.decided.iter().for_each(Decided::report);
         *after = batch.more_after.unwrap_or(0);
         if !batch.decided.is_empty() {
             return batch.decided.len();
@@ -67,6 +63,21 @@ struct Batch {
 struct Decided {
     change: Change,
     timer: Option<NewTimer>,
+    /// Why it was parked, where it was.
+    parked_for: Option<String>,
+}
+
+impl Decided {
+    /// One line where it is parked anew, for another reason, or no longer.
+    fn report(&self) {
+        let Some(timer) = &self.timer else { return };
+        match (&timer.parked, &self.parked_for) {
+            (Some(reason), Some(known)) if reason.message == *known => {}
+            (Some(reason), Some(_) | None) => report_parked(timer.schedule_id, reason),
+            (None, Some(_)) => report_unparked(timer.schedule_id),
+            (None, None) => {}
+        }
+    }
 }
 
 impl Batch {
@@ -97,7 +108,8 @@ impl Batch {
         let decided = snapshots.iter().filter_map(|snapshot| {
             let change = by_id.remove(&snapshot.schedule_id)?;
             let timer = snapshot.schedule.as_ref().map(|row| armed(snapshot, row, change.terminal_at, now));
-            Some(Decided { change, timer })
+            let parked_for = snapshot.timer.as_ref().and_then(|timer| timer.parked.clone());
+            Some(Decided { change, timer, parked_for })
         });
         Batch { decided: decided.collect(), more_after }
     }
@@ -155,6 +167,12 @@ pub fn armed(snapshot: &Snapshot, row: &ScheduleRow, terminal_at: Option<Instant
         }
     }
     timer
+}
+
+/// Says in the log that what kept a schedule parked was put right.
+fn report_unparked(schedule_id: i64) {
+    let text = format!("scheduler: schedule {schedule_id} is no longer parked");
+    error::report(PgLogLevel::LOG_SERVER_ONLY, Failure::note(text));
 }
 
 /// Says once, in the log, that a schedule is parked.

@@ -10,7 +10,7 @@ use crate::dispatch::arm::{armed, report_parked};
 use crate::dispatch::halve::halved;
 use crate::dispatch::policy::Usable;
 use crate::error::{self, Failure};
-use crate::store::timer::{self, Fired, NewTimer, Snapshot};
+use crate::store::timer::{self, Fired, NewTimer, Share, Snapshot};
 use crate::store::Session;
 use crate::subtransaction;
 
@@ -34,19 +34,19 @@ pub struct Done {
     pub more: bool,
 }
 
-/// Fires up to `limit` schedules that are due after `after`, the latest and the earliest of them.
-pub fn fire_due(session: &Session, after: Instant, now: Instant, limit: i64) -> Done {
+/// Fires up to `share` of the schedules that are due after `after`.
+pub fn fire_due(session: &Session, after: Instant, now: Instant, share: Share) -> Done {
     // Locked and written in one subtransaction: an update of a row that the transaction around it had locked would leave a
     // list of both behind, in each timer.
     let whole = subtransaction::run(|| {
-        let batch = Batch::pick(session, after, now, limit);
+        let batch = Batch::pick(session, after, now, share);
         let fired = batch.settle(session).then(|| fire(session, &batch.moves, now));
         (batch, fired)
     });
     let (mut batch, fired) = match whole {
         Ok((batch, fired)) => (batch, Vec::from_iter(fired)),
         Err(_) => {
-            let batch = Batch::pick(session, after, now, limit);
+            let batch = Batch::pick(session, after, now, share);
             batch.settle(session);
             let mut work = |timers: &[NewTimer]| fire(session, timers, now);
             let fired =
@@ -54,7 +54,7 @@ pub fn fire_due(session: &Session, after: Instant, now: Instant, limit: i64) -> 
             (batch, fired)
         }
     };
-    batch.more |= i64::try_from(batch.due) == Ok(limit);
+    batch.more |= i64::try_from(batch.due) == Ok(share.latest + share.earliest);
     batch.report_parked();
     let mut queues: Vec<String> = fired.iter().flat_map(|fired| fired.queues.iter().cloned()).collect();
     queues.sort_unstable();
@@ -78,8 +78,8 @@ struct Batch {
 }
 
 impl Batch {
-    fn pick(session: &Session, after: Instant, now: Instant, limit: i64) -> Batch {
-        let due = timer::pick_due(session, after, now, limit);
+    fn pick(session: &Session, after: Instant, now: Instant, share: Share) -> Batch {
+        let due = timer::pick_due(session, after, now, share);
         let mut batch = Batch { due: due.len(), ..Batch::default() };
         if due.is_empty() {
             return batch;

@@ -31,23 +31,29 @@ pub fn exists(role: Oid) -> bool {
     }
 }
 
-/// The schema `sched`, and the role that owns it, and with it everything that the extension created.
-fn extension() -> (Oid, Oid) {
+/// The schema `sched`, and the role that owns it, and with it everything that the extension created; `None` where there is none.
+pub fn schema() -> Option<(Oid, Oid)> {
     // SAFETY: syscache look-ups inside a transaction; the tuple is released before its owner is used.
     unsafe {
         let schema = pg_sys::get_namespace_oid(c"sched".as_ptr(), true);
         let tuple = pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::NAMESPACEOID as i32, schema.into());
         if tuple.is_null() {
-            raise(Failure::new(
-                pgrx::PgSqlErrorCode::ERRCODE_INVALID_SCHEMA_NAME,
-                "schema \"sched\" does not exist in this database",
-                "Run CREATE EXTENSION scheduler.",
-            ));
+            return None;
         }
         let owner = (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_namespace>()).nspowner;
         pg_sys::ReleaseSysCache(tuple);
-        (schema, owner)
+        Some((schema, owner))
     }
+}
+
+fn extension() -> (Oid, Oid) {
+    schema().unwrap_or_else(|| {
+        raise(Failure::new(
+            pgrx::PgSqlErrorCode::ERRCODE_INVALID_SCHEMA_NAME,
+            "schema \"sched\" does not exist in this database",
+            "Run CREATE EXTENSION scheduler.",
+        ))
+    })
 }
 
 /// Puts the role back when it goes out of scope.

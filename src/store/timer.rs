@@ -108,6 +108,8 @@ pub struct TimerRow {
     pub progress: Progress,
     /// Failed fires in a row.
     pub error_count: i32,
+    /// Why it is parked, where it is.
+    pub parked: Option<String>,
 }
 
 /// A timer to be written.
@@ -188,11 +190,32 @@ pub fn change_failed(session: &Session, change_ids: Vec<i64>, retry_at: Instant)
     CHANGE_FAILED.run(session, arguments![change_ids, timestamp(retry_at)]);
 }
 
-/// Locks up to `limit` timers that are due after `after` and at `now` at the latest.
-pub fn pick_due(session: &Session, after: Instant, now: Instant, limit: i64) -> BTreeMap<i64, TimerRow> {
+/// How many timers to take from each end of what is due.
+#[derive(Clone, Copy)]
+pub struct Share {
+    /// The latest due, which may still be on time.
+    pub latest: i64,
+    /// The earliest due, where that many latest are not all.
+    pub earliest: i64,
+}
+
+impl Share {
+    /// In the order in which they were due.
+    pub fn in_order(limit: i64) -> Share {
+        Share { latest: 0, earliest: limit }
+    }
+
+    /// Half for what may still be on time, so that a backlog, however long, delays none that is due now.
+    pub fn fair(limit: i64) -> Share {
+        let latest = limit / 2;
+        Share { latest, earliest: limit - latest }
+    }
+}
+
+/// Locks timers that are due after `after` and at `now` at the latest.
+pub fn pick_due(session: &Session, after: Instant, now: Instant, share: Share) -> BTreeMap<i64, TimerRow> {
     statement!(TIMERS_DUE = "timers_due"(TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID, INT8OID));
-    let latest = limit / 2;
-    let rows = TIMERS_DUE.run(session, arguments![timestamp(after), timestamp(now), latest, limit - latest]);
+    let rows = TIMERS_DUE.run(session, arguments![timestamp(after), timestamp(now), share.latest, share.earliest]);
     rows.iter().map(|row| timer_of(&row)).collect()
 }
 
@@ -212,6 +235,7 @@ fn timer_of(row: &Row) -> (i64, TimerRow) {
             backlog_until: instant_of(row, 6),
         },
         error_count: row.must(7),
+        parked: row.get(8),
     };
     (row.must(1), timer)
 }

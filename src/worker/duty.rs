@@ -1,11 +1,16 @@
 //! Whether a dispatcher may do anything in its database: not where library and objects are of different versions, nor in a copy.
 
+use std::ffi::CStr;
+
 use pgrx::PgLogLevel;
 
 use crate::error::{self, Failure};
 use crate::store::home::{self, Home};
 use crate::store::{session, version};
 use crate::worker::transaction;
+
+/// What a dispatcher does meanwhile.
+pub const LOOKING: &CStr = c"looking whether to work";
 
 /// What a dispatcher found when it last looked.
 #[derive(Default)]
@@ -24,9 +29,9 @@ enum Found {
 }
 
 impl Duty {
-    /// Whether there is anything to do, in a transaction of its own; `None` where that failed. Says once what is in the way.
-    pub fn look(&mut self) -> Option<bool> {
-        let (database, found) = transaction::run(c"looking whether to work", || (home::database_name(), look()))?;
+    /// Whether there is anything to do, in a transaction of its own; where that failed, why. Says once what is in the way.
+    pub fn look(&mut self) -> Result<bool, String> {
+        let (database, found) = transaction::attempt(LOOKING, || (home::database_name(), look()))?;
         let (works, obstacle) = match found {
             Found::Work => (true, None),
             Found::Nothing => (false, None),
@@ -45,7 +50,7 @@ impl Duty {
             }
             Some(_) | None => {}
         }
-        Some(works)
+        Ok(works)
     }
 }
 

@@ -2,7 +2,6 @@
 //! extension and keeps a dispatcher running in each.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::{CStr, CString};
 use std::ptr::null_mut;
 
 use pgrx::bgworkers::{BackgroundWorkerBuilder, BgWorkerStartTime};
@@ -11,12 +10,20 @@ use scheduler_core::Instant;
 
 use crate::convert;
 use crate::guc;
-use crate::worker::{dispatcher, transaction, wake};
+use crate::worker::database::Database;
+use crate::worker::{dispatcher, hold, transaction, wake};
 
-/// A dispatcher that left is started again no sooner than this, in microseconds.
+/// A dispatcher that left is started again no sooner than this, in microseconds; one that could not even connect after twice
+/// as long each time,
 const RESTART_AFTER: i64 = 1_000_000;
-/// How long to wait for a free worker slot, in microseconds.
-const SLOT_RETRY: i64 = 5_000_000;
+/// but no later than this. The same goes for looking whether a worker slot has become free.
+const RESTART_AT_MOST: i64 = 32_000_000;
+/// A dispatcher that has not come so long after it was asked for never will, in microseconds.
+const COMING_AT_MOST: i64 = 5_000_000;
+/// A worker slot is free only some moments after its worker has ended: to find none for so long is a reason to warn.
+const SHORTAGE_TO_WARN: i64 = 1_000_000;
+/// How many databases are looked into at the same time: a server may have many more of them than worker slots.
+const LOOKS_AT_A_TIME: usize = 3;
 
 /// Registers the launcher; only while shared_preload_libraries are loaded.
 pub fn register() {
@@ -42,6 +49,7 @@ pub extern "C-unwind" fn scheduler_launcher_main(_argument: pg_sys::Datum) {
     // SAFETY: reads a global of the process.
     let pid = unsafe { pg_sys::MyProcPid };
     let Some(board) = wake::Launcher::enter(pid) else { return };
+    super::set_application_name(c"scheduler launcher");
     pgrx::log!("scheduler: launcher started");
     let mut known = Known::default();
     loop {
@@ -50,8 +58,14 @@ pub extern "C-unwind" fn scheduler_launcher_main(_argument: pg_sys::Datum) {
             known.seen.clear();
         }
         let wake = known.look(&board);
-        super::report_idle();
+        super::report_idle(c"waiting for databases that lack a dispatcher");
         super::sleep_until(wake, convert::now());
+        if super::must_end() {
+            pgrx::log!("scheduler: launcher stopped");
+            // With 0 the postmaster would never start another.
+            // SAFETY: ends the process as a worker's return from its main function does.
+            unsafe { pg_sys::proc_exit(1) };
+        }
     }
 }
 
@@ -60,32 +74,61 @@ pub extern "C-unwind" fn scheduler_launcher_main(_argument: pg_sys::Datum) {
 struct Known {
     /// Databases in which a dispatcher was started at least once.
     seen: HashSet<u32>,
-    /// When a dispatcher was last asked for.
-    asked: HashMap<u32, Instant>,
-    /// The warning about missing worker slots was given.
+    /// The dispatchers that were last asked for.
+    asked: HashMap<u32, Asked>,
+    /// Since when there is no room for a dispatcher, and whether that was said.
+    short_since: Option<Instant>,
     warned: bool,
+}
+
+/// A dispatcher that was asked for.
+#[derive(Clone, Copy)]
+struct Asked {
+    at: Instant,
+    /// How many before it never came as far as connecting.
+    failures: u32,
+}
+
+/// What becomes of a database that lacks a dispatcher.
+enum Start {
+    Started,
+    /// One was started and has to come before this instant.
+    Coming(Instant),
+    /// Not before this instant.
+    NotBefore(Instant),
+    /// Something else ends first, and wakes the launcher.
+    Later,
+    /// There is no room for it.
+    Missing(&'static str),
 }
 
 impl Known {
     /// Starts what is missing; when to look again.
     fn look(&mut self, board: &wake::Launcher) -> Instant {
         let now = convert::now();
-        let after = |micros| now.checked_add_micros(micros).unwrap_or(Instant::MAX);
-        let mut wake = after(guc::tick_interval());
+        let mut wake = after(now, guc::tick_interval());
         let Some(databases) = transaction::run(c"listing the databases", list_databases) else {
-            return after(RESTART_AFTER);
+            return after(now, RESTART_AFTER);
         };
-        let here: HashSet<u32> = databases.iter().map(|(oid, _)| *oid).collect();
+        let here: HashSet<u32> = databases.iter().map(|database| database.oid).collect();
         board.forget_missing(|oid| here.contains(&oid));
         self.seen.retain(|oid| here.contains(oid));
         self.asked.retain(|oid, _| here.contains(oid));
-        let mut missing = None;
-        for (oid, name) in databases {
-            if !guc::serves_database(&name) {
+        if board.take_overlooked() {
+            self.seen.clear();
+        }
+        let (mut missing, mut all_served) = (None, true);
+        for database in databases {
+            let oid = database.oid;
+            if !guc::serves_database(&database.name) {
                 continue;
             }
             if board.has_dispatcher(oid) {
                 self.seen.insert(oid);
+                continue;
+            }
+            // What is known of it stays as it is until the hold ends, whose holder then wakes us.
+            if hold::is_held(oid) {
                 continue;
             }
             // One look into each new database; afterwards only where something asked for us, or where a dispatcher died.
@@ -93,35 +136,97 @@ impl Known {
             if self.seen.contains(&oid) && !wanted && !board.misses_dispatcher(oid) {
                 continue;
             }
-            let earliest = self.asked.get(&oid).and_then(|asked| asked.checked_add_micros(RESTART_AFTER));
-            if let Some(earliest) = earliest.filter(|earliest| !wanted && *earliest > now) {
-                wake = wake.min(earliest);
-                continue;
+            let start = self.start(board, oid, wanted, now);
+            match start {
+                Start::Started => {
+                    self.seen.insert(oid);
+                }
+                Start::Coming(latest) => wake = wake.min(latest),
+                Start::NotBefore(_) | Start::Later | Start::Missing(_) => {
+                    // As if it were new: what asked for it is not forgotten.
+                    self.seen.remove(&oid);
+                    all_served = false;
+                }
             }
-            self.seen.insert(oid);
-            if !board.expect_dispatcher(oid) {
-                self.seen.remove(&oid);
-                missing = Some("more databases have the extension than the scheduler can serve at a time");
-            } else if dispatcher::start(pg_sys::Oid::from(oid)) {
-                self.asked.insert(oid, now);
-            } else {
-                missing = Some("no worker slot is free for a dispatcher; raise max_worker_processes");
+            match start {
+                Start::NotBefore(earliest) => wake = wake.min(earliest),
+                Start::Missing(what) => missing = Some(what),
+                Start::Started | Start::Coming(_) | Start::Later => {}
             }
         }
-        if missing.is_some() {
-            wake = wake.min(after(SLOT_RETRY));
+        self.say(missing, all_served, now).map_or(wake, |again| wake.min(again))
+    }
+
+    /// Says once that there is no room, unless it is for a moment only, and once that there is again; when to try again.
+    fn say(&mut self, missing: Option<&str>, all_served: bool, now: Instant) -> Option<Instant> {
+        match missing {
+            Some(what) => {
+                let since = *self.short_since.get_or_insert(now);
+                let lasts = now.as_micros().saturating_sub(since.as_micros());
+                if lasts >= SHORTAGE_TO_WARN && !self.warned {
+                    self.warned = true;
+                    pgrx::warning!("scheduler: {what}");
+                }
+                // A slot that was ours sets our latch. For others, each pause is as long as all before.
+                Some(after(now, lasts.clamp(RESTART_AFTER, RESTART_AT_MOST)))
+            }
+            None if all_served => {
+                if std::mem::take(&mut self.warned) {
+                    pgrx::log!("scheduler: there is room for every dispatcher again");
+                }
+                self.short_since = None;
+                None
+            }
+            None => None,
         }
-        // Once, until all is well again.
-        if let (Some(what), false) = (missing, self.warned) {
-            pgrx::warning!("scheduler: {what}");
+    }
+
+    fn start(&mut self, board: &wake::Launcher, database: u32, wanted: bool, now: Instant) -> Start {
+        let before = self.asked.get(&database).copied();
+        if let (Some(asked), wake::Presence::Coming) = (before, wake::presence(database)) {
+            let latest = after(asked.at, COMING_AT_MOST);
+            if now < latest {
+                return Start::Coming(latest);
+            }
+            // The postmaster could not fork it.
+            board.expect_no_more(database);
         }
-        self.warned = missing.is_some();
-        wake
+        let failures = match before {
+            Some(asked) if board.was_not_reached(database) => asked.failures.saturating_add(1),
+            Some(_) | None => 0,
+        };
+        // Each time twice as long, for a database that nobody can connect to; the first second is for one that just ended.
+        let pause = RESTART_AFTER.saturating_mul(1 << failures.saturating_sub(1).min(5));
+        let earliest = before.map(|asked| after(asked.at, pause));
+        if let Some(earliest) = earliest.filter(|earliest| *earliest > now && (!wanted || failures > 0)) {
+            return Start::NotBefore(earliest);
+        }
+        if board.looking() >= LOOKS_AT_A_TIME {
+            return Start::Later;
+        }
+        if !board.expect_dispatcher(database) {
+            return Start::Missing("more databases have the extension than the scheduler can serve at a time");
+        }
+        // A hold that came up since finds the expectation, or we find the hold.
+        if hold::is_held(database) {
+            board.expect_no_more(database);
+            return Start::Later;
+        }
+        if !dispatcher::start(pg_sys::Oid::from(database)) {
+            board.expect_no_more(database);
+            return Start::Missing("no worker slot is free for a dispatcher; raise max_worker_processes");
+        }
+        self.asked.insert(database, Asked { at: now, failures });
+        Start::Started
     }
 }
 
-/// The databases that accept connections: oid and name.
-fn list_databases() -> Vec<(u32, CString)> {
+fn after(now: Instant, micros: i64) -> Instant {
+    now.checked_add_micros(micros).unwrap_or(Instant::MAX)
+}
+
+/// The databases in which a dispatcher may be.
+fn list_databases() -> Vec<Database> {
     let mut databases = Vec::new();
     // SAFETY: a sequential scan of a shared catalog with the transaction's snapshot, as autovacuum's launcher does it.
     unsafe {
@@ -132,14 +237,11 @@ fn list_databases() -> Vec<(u32, CString)> {
             if tuple.is_null() {
                 break;
             }
-            let row = &*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_database>();
-            // -2 is how Postgres marks a database whose DROP was interrupted.
-            if row.datallowconn && !row.datistemplate && row.datconnlimit != -2 {
-                databases.push((row.oid.to_u32(), CStr::from_ptr(row.datname.data.as_ptr()).to_owned()));
-            }
+            databases.push(Database::read(tuple));
         }
         pg_sys::systable_endscan(scan);
         pg_sys::table_close(relation, pg_sys::AccessShareLock as i32);
     }
+    databases.retain(Database::can_be_served);
     databases
 }

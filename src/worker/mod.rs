@@ -1,13 +1,16 @@
 //! The background workers: one launcher for the server, one dispatcher for each database that has the extension.
 
+pub mod database;
 pub mod dispatcher;
 mod duty;
+pub mod hold;
 pub mod launcher;
 mod tick;
 pub mod transaction;
 pub mod wake;
 
-use std::ptr::null;
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use pgrx::bgworkers::{BackgroundWorker, SignalWakeFlags};
 use pgrx::pg_sys;
@@ -45,6 +48,13 @@ fn reload_settings() -> bool {
     }
 }
 
+/// The name under which pg_stat_activity and log_line_prefix's %a know this process.
+fn set_application_name(name: &CStr) {
+    use pg_sys::{GucContext::PGC_USERSET, GucSource::PGC_S_SESSION};
+    // SAFETY: C strings that Postgres copies.
+    unsafe { pg_sys::SetConfigOption(c"application_name".as_ptr(), name.as_ptr(), PGC_USERSET, PGC_S_SESSION) }
+}
+
 /// Settings that a database or a role may have changed for its sessions and that must not change what a dispatcher does.
 fn pin_settings() {
     for (name, value) in [
@@ -67,9 +77,29 @@ fn pin_settings() {
 }
 
 /// What pg_stat_activity shows of a worker that sleeps.
-fn report_idle() {
-    // SAFETY: reports to the process' own slot.
-    unsafe { pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_IDLE, null()) }
+fn report_idle(what: &CStr) {
+    // SAFETY: reports to the process' own slot, which copies the text.
+    unsafe { pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_IDLE, what.as_ptr()) }
+}
+
+/// Whether SIGTERM has come: the server stops, or somebody has ended this process. It is then up to the caller to leave:
+/// Postgres forgets the signal, or it would end the process with a FATAL line at the next opportunity, be it a line of ours.
+fn must_end() -> bool {
+    static ENDS: AtomicBool = AtomicBool::new(false);
+    // SAFETY: the flag that the SIGTERM handler set.
+    unsafe {
+        if pg_sys::ProcDiePending != 0 {
+            pg_sys::ProcDiePending = 0;
+            ENDS.store(true, Relaxed);
+        }
+    }
+    ENDS.load(Relaxed)
+}
+
+/// Whether SIGHUP has come since the settings were last read.
+fn must_reload() -> bool {
+    // SAFETY: the flag that the SIGHUP handler set.
+    unsafe { pg_sys::ConfigReloadPending != 0 }
 }
 
 /// Sleeps on the latch until `wake`, a set latch or a signal; whether it was not the time that ended it.
@@ -83,8 +113,13 @@ fn sleep_until(wake: Instant, now: Instant) -> bool {
         if woken {
             pg_sys::ResetLatch(pg_sys::MyLatch);
         }
+        // Like any idle session: there is no statement to be cancelled.
+        pg_sys::QueryCancelPending = 0;
         woken
     };
+    if must_end() {
+        return woken;
+    }
     pgrx::check_for_interrupts!();
     if !woken && micros > 0 {
         // A latch counts in milliseconds; what is left of one is slept without it.

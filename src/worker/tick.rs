@@ -11,35 +11,56 @@ use scheduler_core::{backoff, Instant};
 use crate::convert;
 use crate::dispatch::{self, Done, Pruner};
 use crate::guc;
-use crate::store::timer::Deadlines;
+use crate::store::timer::{Deadlines, Share};
 use crate::store::{role, session, timer, Session};
-use crate::worker::transaction;
+use crate::worker::{dispatcher, hold, transaction};
 
-/// The steps beside firing: what each is called, when it has something to do, and how it does at most a batch of it (how much it
-/// did).
-const STEPS: [(&CStr, fn(&Tick) -> Option<Instant>, Work); 4] = [
-    (
-        c"applying changed schedules",
-        |tick| tick.deadlines.change,
-        |tick, session| dispatch::apply_changes(session, convert::now(), turn(), &mut tick.changes_after),
-    ),
-    (
-        c"ending stale leases",
-        |tick| tick.deadlines.stale,
-        |_, session| dispatch::sweep_stale(session, None, convert::now(), turn(), role::caller()),
-    ),
-    (
-        c"offering due retries",
-        |tick| tick.deadlines.retry,
-        |_, session| {
+/// The steps beside firing.
+const STEPS: [Step; 4] = [
+    Step {
+        what: c"applying changed schedules",
+        done: "changed schedules applied",
+        deadline: |tick| tick.deadlines.change,
+        work: |tick, session| dispatch::apply_changes(session, convert::now(), turn(), &mut tick.changes_after),
+    },
+    Step {
+        what: c"ending stale leases",
+        done: "stale leases ended",
+        deadline: |tick| tick.deadlines.stale,
+        work: |_, session| dispatch::sweep_stale(session, None, convert::now(), turn(), role::caller()),
+    },
+    Step {
+        what: c"offering due retries",
+        done: "retries offered",
+        deadline: |tick| tick.deadlines.retry,
+        work: |_, session| {
             let count = dispatch::promote_retries(session, convert::now(), turn(), role::caller());
             usize::try_from(count).unwrap_or(0)
         },
-    ),
-    (c"forgetting old executions", |tick| Some(tick.pruner.next_step()), |tick, session| tick.pruner.step(session)),
+    },
+    Step {
+        what: c"forgetting old executions",
+        done: "old executions forgotten",
+        deadline: |tick| Some(tick.pruner.next_step()),
+        work: |tick, session| tick.pruner.step(session),
+    },
 ];
 
-type Work = fn(&mut Tick, &Session) -> usize;
+/// One step of a tick.
+struct Step {
+    /// What pg_stat_activity and a failure say.
+    what: &'static CStr,
+    /// What `sched.log_ticks` says of a number of them.
+    done: &'static str,
+    /// When it has something to do.
+    deadline: fn(&Tick) -> Option<Instant>,
+    /// Does at most a batch of work; how much it did.
+    work: fn(&mut Tick, &Session) -> usize,
+}
+
+/// Something else comes first: new settings, a command that wants the database to itself, the end of the process or of the
+/// extension.
+pub struct Interrupted;
 
 /// How much a step does in one turn, while fires wait: some milliseconds' work.
 fn turn() -> i64 {
@@ -111,107 +132,152 @@ impl Tick {
         }
     }
 
-    /// Does some of what is due; when to come again, as far as is known. `woken` by a commit, it knows nothing.
-    pub fn run(&mut self, woken: bool) -> Option<Instant> {
-        let again = |now: Instant| now.checked_add_micros(backoff::after_fire_failures(1));
+    /// Does some of what is due in this database; when to come again, as far as is known. `woken` by a commit, it knows nothing.
+    pub fn run(&mut self, database: u32, name: &str, woken: bool) -> Result<Option<Instant>, Interrupted> {
+        let began = std::time::Instant::now();
+        let again = |now: Instant| Ok(now.checked_add_micros(backoff::after_fire_failures(1)));
         if woken {
             // What others had in hand they may have given back.
             for rest in self.rests.iter_mut().filter(|rest| rest.failures == 0) {
                 rest.until = None;
             }
             self.look_back = Some(convert::now());
-            if !self.look(Instant::MAX) {
+            if !self.look(database, Instant::MAX)? {
                 return again(convert::now());
             }
         }
-        let looked_from = self.fire();
-        let worked = self.one_step();
-        if !self.look(looked_from) {
+        let mut report = Vec::new();
+        let looked_from = self.fire(database, &mut report)?;
+        let worked = self.one_step(database, &mut report)?;
+        if !report.is_empty() {
+            let (what, took) = (report.join(", "), began.elapsed().as_secs_f64() * 1000.0);
+            pgrx::log!("scheduler: tick in database \"{name}\": {what} in {took:.1} ms");
+        }
+        if !self.look(database, looked_from)? {
             return again(convert::now());
         }
         if let Some((step, began, 0)) = worked {
-            self.rests[step] = Rest::after_nothing(STEPS[step].1(self), began, convert::now());
+            self.rests[step] = Rest::after_nothing((STEPS[step].deadline)(self), began, convert::now());
         }
-        let others = STEPS.iter().zip(&self.rests).map(|((_, deadline, _), rest)| rest.then(deadline(self)));
+        let others = STEPS.iter().zip(&self.rests).map(|(step, rest)| rest.then((step.deadline)(self)));
         let fires = [self.deadlines.fire, self.look_back].map(|deadline| self.firing.then(deadline));
-        others.chain(fires).flatten().min()
+        Ok(others.chain(fires).flatten().min())
     }
 
     /// Finds out what is due when; false where that failed. What is still due after `looked_from` was passed over by the look
     /// that has just been, because others have it in hand.
-    fn look(&mut self, looked_from: Instant) -> bool {
+    fn look(&mut self, database: u32, looked_from: Instant) -> Result<bool, Interrupted> {
         let (looked_until, changes_after) = (self.looked_until, self.changes_after);
         let now = convert::now();
-        let found = transaction::run(c"looking for what is next", move || {
+        let found = attempt(database, c"looking for what is next", move || {
             session(|session| timer::next_deadlines(session, looked_from, looked_until, changes_after))
-        });
-        let Some(found) = found else { return false };
+        })?;
+        let Some(found) = found else { return Ok(false) };
         if found.change.is_none() && changes_after > 0 {
             // The end of the queue: what others had in hand may be left before it.
             self.changes_after = 0;
-            return self.look(looked_from);
+            return self.look(database, looked_from);
         }
         self.deadlines = found;
         if found.left_behind {
             self.look_back = self.look_back.or(now.checked_add_micros(BUSY));
         }
-        true
+        Ok(true)
     }
 
     /// Fires a batch, if some are due; after which time it looked for them, the end of all times where it did not.
-    fn fire(&mut self) -> Instant {
+    fn fire(&mut self, database: u32, report: &mut Vec<String>) -> Result<Instant, Interrupted> {
         let now = convert::now();
         let is_due = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= now);
         let looks_back = is_due(self.look_back);
         if !(looks_back || is_due(self.deadlines.fire)) || !self.firing.is_over(now) {
-            return Instant::MAX;
+            return Ok(Instant::MAX);
         }
         let after = if looks_back { Instant::MIN } else { self.looked_until };
-        let done = transaction::run(c"dispatching due schedules", move || {
-            session(|session| dispatch::fire_due(session, after, now, guc::batch_size()))
-        });
-        let Some(Done { more, .. }) = done else {
+        let done = attempt(database, c"dispatching due schedules", move || {
+            session(|session| dispatch::fire_due(session, after, now, Share::fair(guc::batch_size())))
+        })?;
+        let Some(Done { more, schedules, .. }) = done else {
             self.firing = self.firing.after_failure(now);
-            return Instant::MAX;
+            return Ok(Instant::MAX);
         };
+        note(report, schedules, "due schedules dispatched");
         self.firing = Rest::default();
         self.looked_until = now;
         if more {
             self.look_back = Some(now);
-            return Instant::MAX;
+            return Ok(Instant::MAX);
         }
         self.look_back = self.look_back.filter(|_| !looks_back);
-        after
+        Ok(after)
     }
 
     /// Gives the next step that has something to do its turn; which it was, when it began, and how much it did.
-    fn one_step(&mut self) -> Option<(usize, Instant, usize)> {
+    fn one_step(
+        &mut self,
+        database: u32,
+        report: &mut Vec<String>,
+    ) -> Result<Option<(usize, Instant, usize)>, Interrupted> {
         let now = convert::now();
-        let is_due = |step: &usize| {
-            let deadline = STEPS[*step].1(self);
-            deadline.is_some_and(|deadline| deadline <= now) && self.rests[*step].is_over(now)
+        let is_due = |number: &usize| {
+            let deadline = (STEPS[*number].deadline)(self);
+            deadline.is_some_and(|deadline| deadline <= now) && self.rests[*number].is_over(now)
         };
-        let step = (self.turn..self.turn + STEPS.len()).map(|turn| turn % STEPS.len()).find(is_due)?;
-        self.turn = step + 1;
-        let (what, _, work) = STEPS[step];
+        let turns = self.turn..self.turn + STEPS.len();
+        let Some(number) = turns.map(|turn| turn % STEPS.len()).find(is_due) else { return Ok(None) };
+        self.turn = number + 1;
+        let step = &STEPS[number];
         let tick = AssertUnwindSafe(&mut *self);
-        let done = transaction::run(what, move || {
+        let done = attempt(database, step.what, move || {
             let tick = tick;
-            session(|session| work(tick.0, session))
-        });
-        match done {
-            Some(count) => {
-                self.rests[step] = Rest::default();
-                if count > 0 {
-                    // A schedule that changed may be due at once.
-                    self.look_back = Some(now);
-                }
-                Some((step, now, count))
-            }
-            None => {
-                self.rests[step] = self.rests[step].after_failure(now);
-                None
-            }
+            session(|session| (step.work)(tick.0, session))
+        })?;
+        let Some(count) = done else {
+            self.rests[number] = self.rests[number].after_failure(now);
+            return Ok(None);
+        };
+        note(report, count, step.done);
+        self.rests[number] = Rest::default();
+        if count > 0 {
+            // A schedule that changed may be due at once.
+            self.look_back = Some(now);
+        }
+        Ok(Some((number, now, count)))
+    }
+}
+
+/// Remembers what was done, for those who want to read it.
+fn note(report: &mut Vec<String>, count: usize, what: &str) {
+    if count > 0 && guc::log_ticks() {
+        report.push(format!("{count} {what}"));
+    }
+}
+
+/// Runs one transaction, unless something else comes first; `None` where it failed, which the log then says.
+fn attempt<R>(
+    database: u32,
+    what: &CStr,
+    work: impl FnOnce() -> R + std::panic::UnwindSafe,
+) -> Result<Option<R>, Interrupted> {
+    if interrupted(database) {
+        return Err(Interrupted);
+    }
+    match transaction::attempt(what, work) {
+        Ok(done) => Ok(Some(done)),
+        Err(_) if interrupted(database) || extension_is_gone() => Err(Interrupted),
+        Err(message) => {
+            transaction::log(what, &message);
+            Ok(None)
         }
     }
+}
+
+/// Whether something else comes before the next step. Reads memory only.
+fn interrupted(database: u32) -> bool {
+    super::must_end() || super::must_reload() || hold::is_held(database)
+}
+
+/// Whether a step failed because there is nothing left to work on.
+fn extension_is_gone() -> bool {
+    matches!(transaction::attempt(c"looking for the extension", dispatcher::extension_here), Ok(None))
 }

@@ -53,7 +53,9 @@ impl<'t> Index<'t> {
 
     /// SAFETY: the snapshot outlives the scan.
     unsafe fn with(table: &'t Table, name: &CStr, snapshot: pg_sys::Snapshot) -> Index<'t> {
-        let relation = pg_sys::index_open(relation_oid(table.schema, name), pg_sys::AccessShareLock as i32);
+        // As the table is: to write to it takes this lock anyway.
+        let lock = if table.workspace.is_some() { pg_sys::RowExclusiveLock } else { pg_sys::AccessShareLock };
+        let relation = pg_sys::index_open(relation_oid(table.schema, name), lock as i32);
         let columns = i32::from((*(*relation).rd_index).indnkeyatts);
         #[cfg(not(feature = "pg18"))]
         let scan = pg_sys::index_beginscan(table.relation, relation, snapshot, columns, 0);

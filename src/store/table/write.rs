@@ -34,6 +34,27 @@ pub enum Wait {
     Skip,
 }
 
+/// The index entries that a changed row needs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Entries {
+    /// None: it is heap-only.
+    None,
+    /// Those of indexes that summarize pages (BRIN): it is heap-only otherwise. PostgreSQL 15 knows no such thing.
+    #[cfg_attr(feature = "pg15", allow(dead_code))]
+    Summarizing,
+    /// One in each index.
+    All,
+}
+
+/// How a row came to stand in the table.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Written {
+    /// It was inserted.
+    First,
+    /// It is a new version of a row.
+    Anew(Entries),
+}
+
 /// What the executor's functions work with, made when it is first needed, for all tables of a call.
 #[derive(Default)]
 pub struct Workspace(OnceCell<*mut pg_sys::EState>);
@@ -95,7 +116,7 @@ impl Table {
             store(writer.row, values);
             writer.check_constraints(relation, writer.row);
             pg_sys::simple_table_tuple_insert(relation, writer.row);
-            writer.index(relation, writer.row, false, arbiter)
+            writer.index(relation, writer.row, Written::First, arbiter)
         }
     }
 
@@ -104,6 +125,7 @@ impl Table {
         const AT_ONCE: usize = 100;
         let writer = self.writer();
         for rows in rows.chunks(AT_ONCE) {
+            pgrx::check_for_interrupts!();
             // SAFETY: as COPY does it; each row has a slot of its own, which is dropped when its index entries are made.
             unsafe {
                 let mut slots: Vec<*mut pg_sys::TupleTableSlot> = rows
@@ -118,7 +140,7 @@ impl Table {
                 let (count, command) = (slots.len() as i32, pg_sys::GetCurrentCommandId(true));
                 pg_sys::table_multi_insert(self.relation, slots.as_mut_ptr(), count, command, 0, null_mut());
                 for slot in slots {
-                    writer.index(self.relation, slot, false, Oid::INVALID);
+                    writer.index(self.relation, slot, Written::First, Oid::INVALID);
                     pg_sys::ExecDropSingleTupleTableSlot(slot);
                 }
             }
@@ -131,9 +153,9 @@ impl Table {
         let mut failure = pg_sys::TM_FailureData::default();
         let mut lock_mode = pg_sys::LockTupleMode::LockTupleExclusive;
         #[cfg(feature = "pg15")]
-        let (mut reindex, unchanged) = (false, false);
+        let mut reindex = false;
         #[cfg(not(feature = "pg15"))]
-        let (mut reindex, unchanged) = (pg_sys::TU_UpdateIndexes::TU_None, pg_sys::TU_UpdateIndexes::TU_None);
+        let mut reindex = pg_sys::TU_UpdateIndexes::TU_None;
         let writer = self.writer();
         // SAFETY: as ExecUpdate does it; the current row is one that was found in this table.
         let result = unsafe {
@@ -154,10 +176,17 @@ impl Table {
                 &mut reindex,
             )
         };
-        if result == pg_sys::TM_Result::TM_Ok && reindex != unchanged {
-            // A row that moved is in all indexes but those that summarize pages, of which the ledger has none.
+        #[cfg(feature = "pg15")]
+        let entries = if reindex { Entries::All } else { Entries::None };
+        #[cfg(not(feature = "pg15"))]
+        let entries = match reindex {
+            pg_sys::TU_UpdateIndexes::TU_None => Entries::None,
+            pg_sys::TU_UpdateIndexes::TU_Summarizing => Entries::Summarizing,
+            _ => Entries::All,
+        };
+        if result == pg_sys::TM_Result::TM_Ok && entries != Entries::None {
             // SAFETY: as above.
-            unsafe { writer.index(relation, writer.row, true, Oid::INVALID) };
+            unsafe { writer.index(relation, writer.row, Written::Anew(entries), Oid::INVALID) };
         }
         self.settle(result, lock_mode, wait)
     }
@@ -297,7 +326,7 @@ impl Writer {
         &self,
         relation: pg_sys::Relation,
         slot: *mut pg_sys::TupleTableSlot,
-        update: bool,
+        written: Written,
         arbiter: Oid,
     ) -> bool {
         if !self.indexes_open.replace(true) {
@@ -313,10 +342,20 @@ impl Writer {
         let arbiters = if asks { pg_sys::lappend_oid(null_mut(), arbiter) } else { null_mut() };
         let mut taken = false;
         (*slot).tts_tableOid = (*relation).rd_id;
+        let update = written != Written::First;
         #[cfg(feature = "pg15")]
         pg_sys::ExecInsertIndexTuples(self.info, slot, estate, update, asks, &mut taken, arbiters);
         #[cfg(not(feature = "pg15"))]
-        pg_sys::ExecInsertIndexTuples(self.info, slot, estate, update, asks, &mut taken, arbiters, false);
+        pg_sys::ExecInsertIndexTuples(
+            self.info,
+            slot,
+            estate,
+            update,
+            asks,
+            &mut taken,
+            arbiters,
+            written == Written::Anew(Entries::Summarizing),
+        );
         // Expressions were computed in a memory context of their own, which nobody else empties.
         pg_sys::MemoryContextReset((*(*estate).es_per_tuple_exprcontext).ecxt_per_tuple_memory);
         !taken
