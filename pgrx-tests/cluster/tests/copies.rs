@@ -337,3 +337,19 @@ fn adopting_at_home_is_a_new_baseline() {
     wait_for(&mut db, "select count(*) > 3 from sched.execution", SOON);
     assert_eq!(one::<i64>(&mut db, &format!("select count(*) from sched.execution where plan_time <= '{adopted}'")), 0);
 }
+
+/// Nothing belongs to a database in which nothing was ever defined.
+#[test]
+fn databases_made_from_a_template_with_nothing_in_it_are_homes() {
+    let cluster = Cluster::builder().set("sched.tick_interval", "200ms").start();
+    cluster.connect_as("postgres", "template1").batch_execute("create extension scheduler").unwrap();
+    for database in ["one", "two"] {
+        cluster.execute(&format!("create database {database}"));
+        let mut db = cluster.connect_as("postgres", database);
+        db.batch_execute(
+            "select sched.define_job('j'); select sched.create_schedule('s', 'every 100 milliseconds', 'j')",
+        )
+        .unwrap();
+        wait_for(&mut db, "select count(*) > 2 from sched.execution", SOON);
+    }
+}
