@@ -1,5 +1,7 @@
 //! The only place that talks SQL. One function = one statement; the texts are in `sql/query/`.
 
+pub mod change;
+pub mod deadline;
 pub mod execution;
 pub mod history;
 pub mod id;

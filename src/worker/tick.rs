@@ -11,13 +11,14 @@ use scheduler_core::{backoff, Instant};
 use crate::convert;
 use crate::dispatch::{self, Done, Pruner};
 use crate::guc;
-use crate::store::timer::{Deadlines, Reach};
-use crate::store::{role, session, timer, Session};
+use crate::store::deadline::{self, Deadlines};
+use crate::store::timer::Reach;
+use crate::store::{role, session, Session};
 use crate::worker::transaction;
 
 /// The steps beside firing: what each is called, when it has something to do, and how it does at most a batch of it (how much it
 /// did).
-const STEPS: [(&CStr, fn(&Tick) -> Option<Instant>, Work); 4] = [
+const STEPS: [(&CStr, Due, Work); 4] = [
     (
         c"applying changed schedules",
         |tick| tick.deadlines.change,
@@ -39,6 +40,7 @@ const STEPS: [(&CStr, fn(&Tick) -> Option<Instant>, Work); 4] = [
     (c"forgetting old executions", |tick| Some(tick.pruner.next_step()), |tick, session| tick.pruner.step(session)),
 ];
 
+type Due = fn(&Tick) -> Option<Instant>;
 type Work = fn(&mut Tick, &Session) -> usize;
 
 /// How much a step does in one turn, while fires wait: some milliseconds' work.
@@ -143,7 +145,7 @@ impl Tick {
         let (looked_until, changes_after) = (self.looked_until, self.changes_after);
         let now = convert::now();
         let found = transaction::run(c"looking for what is next", move || {
-            session(|session| timer::next_deadlines(session, looked_from, looked_until, changes_after))
+            session(|session| deadline::next(session, looked_from, looked_until, changes_after))
         });
         let Some(found) = found else { return false };
         if found.change.is_none() && changes_after > 0 {
