@@ -9,10 +9,11 @@ mod tests {
     use crate::test_support::{armed, attempt, check, created, dispatch, run, sql, state, time_passes};
 
     /// What nobody is granted: called by the extension's own SQL, or for superusers and the extension's owner.
-    const INTERNAL: [&str; 10] = [
+    const INTERNAL: [&str; 11] = [
         "grant_monitor",
         "grant_use",
         "is_being_claimed",
+        "rebuild",
         "request_dispatcher",
         "revoke_all",
         "schedule_before_update",
@@ -120,7 +121,7 @@ mod tests {
             "3|1|0|0|0|0|0"
         );
         assert_eq!(as_role("p_monitor", "SELECT count(*) FROM sched.schedules"), "1");
-        for view in ["execution", "running", "failed", "history", "schedules"] {
+        for view in ["execution", "running", "failed", "history", "schedules", "skipped"] {
             let rows = as_role("p_monitor", &format!("SELECT * FROM sched.{view}"));
             assert!(!rows.contains("secret"), "{view}: {rows}");
         }

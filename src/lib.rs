@@ -35,7 +35,12 @@ extension_sql_file!(
     name = "execution",
     requires = ["timer", api::internal::uuid_v7, api::internal::scope_key]
 );
-extension_sql_file!("../sql/schema/50_views.sql", name = "views", requires = ["execution"]);
+extension_sql_file!("../sql/schema/35_skip.sql", name = "skip", requires = ["timer"]);
+extension_sql_file!(
+    "../sql/schema/50_views.sql",
+    name = "views",
+    requires = ["execution", "skip", api::skip::skipped_so_far]
+);
 extension_sql_file!("../sql/schema/90_grants.sql", name = "grants", finalize);
 
 /// Called by Postgres when the library is loaded: registers settings always, shared memory and the launcher only while the

@@ -1,4 +1,4 @@
-//! `dispatch_due`: what the worker does, in any client's transaction.
+//! `dispatch_due`: what the worker does, in any client's transaction. `rebuild`: its timers made anew.
 
 use pgrx::prelude::*;
 
@@ -36,4 +36,11 @@ fn dispatch_due(max_schedules: default!(Option<i32>, "NULL")) -> i64 {
             fired
         }))
     })())
+}
+
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+fn rebuild() -> i64 {
+    let count = session(|session| dispatch::rebuild(session, convert::now()));
+    wake::at_commit(convert::now());
+    count
 }

@@ -3,11 +3,13 @@
 use std::collections::HashMap;
 
 use pgrx::PgLogLevel;
-use scheduler_core::plan::{self, Progress};
+use scheduler_core::plan::{self, News, Progress};
 use scheduler_core::Instant;
 
-use crate::dispatch::policy::Usable;
+use crate::dispatch::past;
+use crate::dispatch::policy::{waits_for_runs, Usable};
 use crate::error::{self, Failure};
+use crate::store::skip::{self, Past};
 use crate::store::timer::{self, Change, NewTimer, ScheduleRow, Snapshot, Standing};
 use crate::store::Session;
 
@@ -38,6 +40,17 @@ fn apply(session: &Session, changes: &[Change], now: Instant) -> usize {
     snapshots.retain(|snapshot| {
         snapshot.timer.is_none() || by_id.get(&snapshot.schedule_id).is_some_and(|c| c.standing == Standing::Locked)
     });
+    write(session, snapshots, &by_id, now);
+    changes.len()
+}
+
+/// Arms schedules whose timers are locked and were made before an edit that nobody has applied yet. The edit's change stays, and
+/// finds nothing to do.
+pub fn rearm(session: &Session, edited: Vec<Snapshot>, now: Instant) {
+    write(session, edited, &HashMap::new(), now);
+}
+
+fn write(session: &Session, mut snapshots: Vec<Snapshot>, changes: &HashMap<i64, &Change>, now: Instant) {
     let cares_anew: Vec<i64> = snapshots.iter().filter(|s| begins_to_wait(s)).map(|s| s.schedule_id).collect();
     if !cares_anew.is_empty() {
         // Nobody can be firing these: their timers are locked. So what is unfinished now is all there is.
@@ -46,47 +59,96 @@ fn apply(session: &Session, changes: &[Change], now: Instant) -> usize {
         snapshots.retain(|snapshot| !looked_again.iter().any(|new| new.schedule_id == snapshot.schedule_id));
         snapshots.extend(looked_again);
     }
+    // Only an edit ends a definition.
+    let edited: Vec<i64> = snapshots.iter().filter(|s| is_edited(s)).map(|s| s.schedule_id).collect();
+    let mut past: HashMap<i64, Vec<Past>> = HashMap::new();
+    if !edited.is_empty() {
+        for ended in skip::unsettled(session, edited) {
+            past.entry(ended.schedule_id).or_default().push(ended);
+        }
+    }
     let (mut timers, mut dropped, mut change_ids) = (Vec::new(), Vec::new(), Vec::new());
     for snapshot in &snapshots {
-        let Some(change) = by_id.get(&snapshot.schedule_id) else { continue };
-        change_ids.extend_from_slice(&change.change_ids);
+        let change = changes.get(&snapshot.schedule_id);
+        change_ids.extend(change.iter().flat_map(|change| change.change_ids.iter().copied()));
+        let terminal_at = change.and_then(|change| change.terminal_at);
         match &snapshot.schedule {
-            Some(schedule) => timers.push(armed(snapshot, schedule, change.terminal_at, now)),
+            Some(schedule) => {
+                let ended = past.get(&snapshot.schedule_id).map_or(&[][..], Vec::as_slice);
+                let mut armed = armed(snapshot, schedule, ended, terminal_at, now);
+                armed.timer.parked = armed.reason.map(|reason| parked(snapshot.schedule_id, reason));
+                timers.push(armed.timer);
+            }
             None => dropped.push(snapshot.schedule_id),
         }
     }
-    timer::arm(session, timers, dropped, change_ids);
-    changes.len()
+    skip::forget(session, dropped.clone());
+    timer::arm(session, timers.clone(), dropped, change_ids);
+    skip::record(session, &timers);
+}
+
+/// Whether the timer was made before the last edit of the schedule.
+pub fn is_edited(snapshot: &Snapshot) -> bool {
+    match (&snapshot.schedule, &snapshot.timer) {
+        (Some(row), Some(timer)) => row.version != timer.version,
+        (Some(_), None) => true,
+        (None, _) => false,
+    }
 }
 
 /// Whether the schedule cares about runs since this edit, and may have some that it did not have to care about.
 fn begins_to_wait(snapshot: &Snapshot) -> bool {
     match (&snapshot.schedule, &snapshot.timer) {
         (Some(row), Some(timer)) => {
-            row.version != timer.version && (row.rearm != "on_dispatch" || row.overlap != "allow")
+            row.version != timer.version && waits_for_runs(row)
         }
         (Some(_) | None, None) | (None, Some(_)) => false,
     }
 }
 
-/// The timer that a changed schedule gets.
-pub fn armed(snapshot: &Snapshot, row: &ScheduleRow, terminal_at: Option<Instant>, now: Instant) -> NewTimer {
+/// A timer as a changed schedule gets it.
+pub struct ArmedTimer {
+    /// The timer, not parked yet.
+    pub timer: NewTimer,
+    /// Why it is to be parked, where it is.
+    pub reason: Option<Failure>,
+}
+
+/// The timer that a changed schedule gets; `ended` are its definitions that are over and not settled, in order.
+pub fn armed(
+    snapshot: &Snapshot,
+    row: &ScheduleRow,
+    ended: &[Past],
+    terminal_at: Option<Instant>,
+    now: Instant,
+) -> ArmedTimer {
     let known = snapshot.timer.as_ref().map_or(Progress::default(), |timer| timer.progress);
+    // One that ended after we read the schedule belongs to a change that is still to come.
+    let ended: Vec<&Past> = ended.iter().filter(|past| past.since_at < row.since_at).collect();
+    let settled = past::settle(row, &ended, known);
     let mut timer = NewTimer::idle(snapshot.schedule_id, row, known);
-    match Usable::of(snapshot.schedule_id, row) {
-        Err(reason) => {
-            timer.parked = Some(parked(snapshot.schedule_id, reason));
-            // Plans that passed while a run went on stay passed, also once it can be used again.
-            timer.progress.cursor = known.cursor.max(terminal_at);
-        }
-        Ok(usable) => {
+    timer.settled = ended.iter().map(|past| past.past_id).collect();
+    (timer.progress, timer.skipped) = (settled.progress, settled.skipped);
+    let (usable, reason) = match (Usable::read(snapshot.schedule_id, row), Usable::job_of(row)) {
+        (Ok(usable), Ok(())) => (Some(usable), None),
+        (Ok(usable), Err(reason)) => (Some(usable), Some(reason)),
+        (Err(reason), _) => (None, Some(reason)),
+    };
+    match usable {
+        // Plans that passed while a run went on stay passed, also once it can be used again.
+        None => timer.progress.cursor = timer.progress.cursor.max(terminal_at),
+        Some(usable) if row.owned && row.enabled => {
+            let unparked = reason.is_none() && snapshot.timer.as_ref().is_some_and(|timer| timer.parked);
+            let news = News { terminal_at, busy: snapshot.busy, unparked };
             let clock = usable.clock.bind(&usable.zone, usable.anchor);
-            let (progress, next) = plan::arm(&usable.policy, &clock, known, terminal_at, snapshot.busy, now);
-            timer.progress = progress;
-            timer.next = (row.owned && row.enabled).then_some(next);
+            let armed = plan::arm(&usable.policy, &clock, timer.progress, news, now);
+            timer.progress = armed.progress;
+            timer.skipped.extend(armed.skipped.into_iter().map(|skip| (row.since_at, skip)));
+            timer.next = reason.is_none().then_some(armed.next);
         }
+        Some(_) => {}
     }
-    timer
+    ArmedTimer { timer, reason }
 }
 
 /// Says once, in the log, that a schedule is parked; returns the reason as the view shows it.

@@ -2,13 +2,14 @@
 //! same batch still fire in the same call.
 
 use pgrx::PgLogLevel;
-use scheduler_core::plan::{self, Next};
+use scheduler_core::plan;
 use scheduler_core::{backoff, Instant};
 
 use crate::convert;
-use crate::dispatch::arm::{armed, parked};
+use crate::dispatch::arm::{is_edited, parked, rearm};
 use crate::dispatch::policy::Usable;
 use crate::error::{self, Failure};
+use crate::store::skip;
 use crate::store::timer::{self, Fired, NewTimer, Snapshot};
 use crate::store::Session;
 use crate::subtransaction;
@@ -22,7 +23,11 @@ pub fn fire_due(session: &Session, now: Instant, limit: i64) -> (i64, usize) {
     if due.is_empty() {
         return (0, 0);
     }
-    let snapshots = timer::read(session, due.clone());
+    // An edit that nobody has applied yet comes first; what it arms may be due in the next round.
+    let (edited, snapshots): (Vec<_>, Vec<_>) = timer::read(session, due.clone()).into_iter().partition(is_edited);
+    if !edited.is_empty() {
+        rearm(session, edited, now);
+    }
     let (mut moves, mut park, mut dropped) = (Vec::<NewTimer>::new(), Vec::new(), Vec::new());
     for snapshot in &snapshots {
         match decide(snapshot, now) {
@@ -36,6 +41,7 @@ pub fn fire_due(session: &Session, now: Instant, limit: i64) -> (i64, usize) {
         timer::park(session, park);
     }
     if !dropped.is_empty() {
+        skip::forget(session, dropped.clone());
         timer::drop_timers(session, dropped);
     }
     let errors: Vec<(i64, i32)> = snapshots
@@ -74,22 +80,14 @@ fn decide(snapshot: &Snapshot, now: Instant) -> Decision {
         Ok(usable) => usable,
         Err(reason) => return Decision::Park(parked(snapshot.schedule_id, reason)),
     };
-    // An edit that nobody has applied yet: it decides, and what it arms may be due as well.
-    let (mut new, plan) = if timer.version == row.version {
-        (NewTimer::idle(snapshot.schedule_id, row, timer.progress), timer.next_plan)
-    } else {
-        let edited = armed(snapshot, row, None, now);
-        match edited.next {
-            Some(Next::Armed { plan, fire_at }) if fire_at <= now => (edited, Some(plan)),
-            Some(Next::Armed { .. } | Next::Waiting | Next::Done) | None => return Decision::Move(Box::new(edited)),
-        }
-    };
-    let Some(plan) = plan else { return Decision::Move(Box::new(new)) };
+    let mut new = NewTimer::idle(snapshot.schedule_id, row, timer.progress);
+    let Some(plan) = timer.next_plan else { return Decision::Move(Box::new(new)) };
     let clock = usable.clock.bind(&usable.zone, usable.anchor);
     let fired = plan::fire(&usable.policy, &clock, new.progress, plan, snapshot.busy, now);
     new.next = Some(fired.next);
     new.progress = fired.progress;
     new.runs = fired.run;
+    new.skipped = fired.skipped.into_iter().map(|skip| (row.since_at, skip)).collect();
     new.awaited = usable.awaits_runs();
     Decision::Move(Box::new(new))
 }
@@ -97,7 +95,12 @@ fn decide(snapshot: &Snapshot, now: Instant) -> Decision {
 fn fire_batch(session: &Session, mut batch: Vec<NewTimer>, errors: &[(i64, i32)], now: Instant) -> Fired {
     let Some(first) = batch.first().map(|timer| timer.schedule_id) else { return Fired::default() };
     let copy: Vec<NewTimer> = batch.clone();
-    match subtransaction::run(|| timer::fire(session, copy, now)) {
+    let fire = || {
+        let fired = timer::fire(session, copy, now);
+        skip::record(session, &batch);
+        fired
+    };
+    match subtransaction::run(fire) {
         Ok(fired) => fired,
         Err(failure) if batch.len() == 1 => {
             failed(session, first, &failure.message, errors, now);

@@ -5,10 +5,12 @@ pub mod history;
 pub mod job;
 pub mod key_lock;
 pub mod lease;
+pub mod rebuild;
 pub mod role;
 pub mod schedule;
 pub mod schedule_bulk;
 pub mod session;
+pub mod skip;
 pub mod timer;
 
 pub use session::{session, Session};

@@ -3,6 +3,7 @@
 use pgrx::datum::{Interval, TimestampWithTimeZone};
 use pgrx::pg_sys::Oid;
 use scheduler_core::plan::{Next, Progress};
+use scheduler_core::skip::Skip;
 use scheduler_core::Instant;
 
 use crate::arguments;
@@ -81,6 +82,8 @@ pub struct ScheduleRow {
     pub created_at: Instant,
     /// Only later plans fire.
     pub baseline_at: Instant,
+    /// Since when the clock, the zone, the window, the pause and the ownership are as they are.
+    pub since_at: Instant,
     /// The job that it names.
     pub job_name: String,
     /// That job's owner; `None` where the job does not exist.
@@ -99,6 +102,10 @@ pub struct TimerRow {
     pub progress: Progress,
     /// Failed fires in a row.
     pub error_count: i32,
+    /// Unarmed until a run ends.
+    pub waiting: bool,
+    /// The schedule could not be used.
+    pub parked: bool,
 }
 
 /// A timer to be written.
@@ -120,6 +127,12 @@ pub struct NewTimer {
     pub done_when_fired: bool,
     /// The plan times that become executions.
     pub runs: Vec<Instant>,
+    /// The plan times that are passed over, with the definition (its `since_at`) whose plan times they are.
+    pub skipped: Vec<(Instant, Skip)>,
+    /// The definitions of the past (past_ids) that are settled with them.
+    pub settled: Vec<i64>,
+    /// What the timer remembered before.
+    pub before: Progress,
 }
 
 impl NewTimer {
@@ -134,15 +147,20 @@ impl NewTimer {
             awaited: false,
             done_when_fired: row.done_when_fired,
             runs: Vec::new(),
+            skipped: Vec::new(),
+            settled: Vec::new(),
+            before: progress,
         }
     }
 }
 
-fn instant_of(row: &Row, column: i32) -> Option<Instant> {
+/// A column of time.
+pub fn instant_of(row: &Row, column: i32) -> Option<Instant> {
     row.get::<TimestampWithTimeZone>(column).map(|value| or_raise(convert::instant("a stored time", value)))
 }
 
-fn must(value: Option<Instant>) -> Instant {
+/// A time that the schema says is never NULL.
+pub fn must(value: Option<Instant>) -> Instant {
     value.unwrap_or_else(|| raise(Failure::internal("a time of a schedule is NULL")))
 }
 
@@ -200,6 +218,7 @@ pub fn read(session: &Session, schedule_ids: Vec<i64>) -> Vec<Snapshot> {
                 enabled: row.must(15),
                 created_at: must(instant_of(&row, 16)),
                 baseline_at: must(instant_of(&row, 17)),
+                since_at: must(instant_of(&row, 28)),
                 job_name: row.must(18),
                 job_owner: row.get(19),
                 done_when_fired: row.get(20).unwrap_or(false),
@@ -213,6 +232,8 @@ pub fn read(session: &Session, schedule_ids: Vec<i64>) -> Vec<Snapshot> {
                     backlog_until: instant_of(&row, 25),
                 },
                 error_count: row.must(26),
+                waiting: row.must(29),
+                parked: row.must(30),
             }),
             busy: row.must(27),
         })
