@@ -172,7 +172,7 @@ pub fn time_passes(interval: &str) {
             "UPDATE sched.skip SET since_at = since_at + interval '36525 days' - {by}, plan_from = plan_from + interval '36525 days' - {by},
                     plan_to = plan_to - {by}"
         ),
-        &format!("UPDATE sched.timer_memory SET buffered_plan = buffered_plan - {by}, backlog_until = backlog_until - {by}"),
+        &format!("UPDATE sched.timer_memory SET buffered_plan = buffered_plan - {by}, backlog_until = backlog_until - {by}, held_until = held_until - {by}"),
         &format!("DELETE FROM sched.schedule_change WHERE change_id > {last}"),
         &format!("UPDATE sched.schedule_change SET terminal_at = terminal_at - {by}"),
         &format!(

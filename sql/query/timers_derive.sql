@@ -1,8 +1,9 @@
--- What timers are made of besides their schedules. Plan times are decided up to the last that ran or was skipped, under the first
+-- What timers are made of besides their schedules. Plan times are decided up to the last that ran, was skipped, is buffered or was somebody else's, under the first
 -- definition that is not settled yet, else the present one. $1 schedule_ids
 SELECT s.schedule_id,
-       greatest(CASE WHEN fired.plan_time > d.since_at THEN fired.plan_time END, skipped.plan_to),
-       m.buffered_plan, m.backlog_until, ended.terminal_at, fired.plan_time, fired.created_at
+       greatest(CASE WHEN fired.plan_time > d.since_at THEN fired.plan_time END, skipped.plan_to,
+                m.buffered_plan, m.held_until),
+       m.buffered_plan, m.backlog_until, COALESCE(m.parked, false), ended.terminal_at, fired.plan_time, fired.created_at
   FROM unnest($1) AS i (schedule_id)
   JOIN sched.schedule s ON s.schedule_id = i.schedule_id
  CROSS JOIN LATERAL (

@@ -16,7 +16,11 @@ COMMENT ON COLUMN sched.skip.since_at IS 'the definition whose plan times these 
 CREATE TABLE sched.timer_memory (
     schedule_id   bigint      PRIMARY KEY,
     buffered_plan timestamptz,
-    backlog_until timestamptz
+    backlog_until timestamptz,
+    parked        boolean     NOT NULL DEFAULT false,
+    held_until    timestamptz
 );
 COMMENT ON TABLE sched.timer_memory IS
-    'schedules of which a plan waits for a run to end: the one that was buffered, or the last of a backlog that is run one at a time';
+    'schedules of which a plan waits for a run to end (one that was buffered, or up to the last of a backlog that is run one at a time), or that are parked';
+COMMENT ON COLUMN sched.timer_memory.held_until IS
+    'up to here plan times are decided, the last of them because somebody else had put it into the ledger';

@@ -84,7 +84,7 @@ fn write(session: &Session, mut snapshots: Vec<Snapshot>, changes: &HashMap<i64,
     }
     skip::forget(session, dropped.clone());
     timer::arm(session, timers.clone(), dropped, change_ids);
-    skip::record(session, &timers);
+    skip::record(session, &timers, false);
 }
 
 /// Whether the timer was made before the last edit of the schedule.
@@ -123,10 +123,12 @@ pub fn armed(
     now: Instant,
 ) -> ArmedTimer {
     let known = snapshot.timer.as_ref().map_or(Progress::default(), |timer| timer.progress);
+    let was_parked = snapshot.timer.as_ref().is_some_and(|timer| timer.parked);
     // One that ended after we read the schedule belongs to a change that is still to come.
     let ended: Vec<&Past> = ended.iter().filter(|past| past.since_at < row.since_at).collect();
     let settled = past::settle(row, &ended, known);
     let mut timer = NewTimer::idle(snapshot.schedule_id, row, known);
+    timer.was_parked = was_parked;
     timer.settled = ended.iter().map(|past| past.past_id).collect();
     (timer.progress, timer.skipped) = (settled.progress, settled.skipped);
     let (usable, reason) = match (Usable::read(snapshot.schedule_id, row), Usable::job_of(row)) {
@@ -138,7 +140,7 @@ pub fn armed(
         // Plans that passed while a run went on stay passed, also once it can be used again.
         None => timer.progress.cursor = timer.progress.cursor.max(terminal_at),
         Some(usable) if row.owned && row.enabled => {
-            let unparked = reason.is_none() && snapshot.timer.as_ref().is_some_and(|timer| timer.parked);
+            let unparked = was_parked && reason.is_none();
             let news = News { terminal_at, busy: snapshot.busy, unparked };
             let clock = usable.clock.bind(&usable.zone, usable.anchor);
             let armed = plan::arm(&usable.policy, &clock, timer.progress, news, now);

@@ -45,14 +45,13 @@ fn chunk(session: &Session, ids: Vec<i64>, now: Instant) -> i64 {
     let mut timers: Vec<NewTimer> = Vec::new();
     for mut snapshot in snapshots {
         let (Some(row), Some(found)) = (snapshot.schedule.take(), found.get(&snapshot.schedule_id)) else { continue };
-        let was_parked = snapshot.timer.as_ref().is_some_and(|timer| timer.parked);
         snapshot.timer = Some(TimerRow {
             version: row.version,
             next_plan: None,
             progress: found.progress,
             error_count: 0,
             waiting: false,
-            parked: was_parked,
+            parked: found.parked,
         });
         let ended = past.get(&snapshot.schedule_id).map_or(&[][..], Vec::as_slice);
         let mut armed = armed(&snapshot, &row, ended, found.terminal_at, now);
@@ -61,7 +60,7 @@ fn chunk(session: &Session, ids: Vec<i64>, now: Instant) -> i64 {
     }
     let count = timers.iter().filter(|timer| matches!(timer.next, Some(Next::Armed { .. }))).count();
     timer::arm(session, timers.clone(), Vec::new(), Vec::new());
-    skip::record(session, &timers);
+    skip::record(session, &timers, false);
     rebuild::remember_fires(session, found.into_values().collect());
     i64::try_from(count).unwrap_or(i64::MAX)
 }

@@ -15,6 +15,8 @@ pub struct Found {
     pub schedule_id: i64,
     /// Up to where its plan times are decided, and what waits for a run.
     pub progress: Progress,
+    /// It could not be used when a dispatcher last looked.
+    pub parked: bool,
     /// When a run that it waited for ended, where no dispatcher has applied that yet.
     pub terminal_at: Option<Instant>,
     last_plan: Option<TimestampWithTimeZone>,
@@ -51,9 +53,10 @@ pub fn find(session: &Session, schedule_ids: Vec<i64>) -> Vec<Found> {
                 buffered: instant_of(&row, 3),
                 backlog_until: instant_of(&row, 4),
             },
-            terminal_at: instant_of(&row, 5),
-            last_plan: row.get(6),
-            last_fired: row.get(7),
+            parked: row.must(5),
+            terminal_at: instant_of(&row, 6),
+            last_plan: row.get(7),
+            last_fired: row.get(8),
         })
         .collect()
 }

@@ -87,10 +87,14 @@ fn memory(progress: Progress) -> (Option<Instant>, Option<Instant>) {
     (progress.buffered, progress.backlog_until.filter(|end| Some(*end) > progress.cursor))
 }
 
-/// Records what these timers passed over and remember, if they were moved as they say; costs nothing where there is nothing.
-pub fn record(session: &Session, timers: &[NewTimer]) {
-    let changes = |timer: &NewTimer| memory(timer.before) != memory(timer.progress);
-    let speaking = |timer: &&NewTimer| changes(timer) || !timer.skipped.is_empty() || !timer.settled.is_empty();
+/// Records what these timers passed over and remember, if they were moved as they say; costs nothing where there is nothing. `held`:
+/// some plan of theirs was in the ledger already.
+pub fn record(session: &Session, timers: &[NewTimer], held: bool) {
+    let held = |timer: &NewTimer| held && !timer.runs.is_empty();
+    let changes = |timer: &NewTimer| {
+        memory(timer.before) != memory(timer.progress) || timer.was_parked != timer.parked.is_some()
+    };
+    let speaking = |timer: &&NewTimer| changes(timer) || held(timer) || !timer.skipped.is_empty() || !timer.settled.is_empty();
     let timers: Vec<&NewTimer> = timers.iter().filter(speaking).collect();
     if timers.is_empty() {
         return;
@@ -110,7 +114,9 @@ pub fn record(session: &Session, timers: &[NewTimer]) {
             INT8ARRAYOID,
             TEXTARRAYOID,
             TIMESTAMPTZARRAYOID,
-            INT8ARRAYOID
+            INT8ARRAYOID,
+            BOOLARRAYOID,
+            BOOLARRAYOID
         )
     );
     let time = |of: fn(&Progress) -> Option<Instant>| -> Vec<Option<TimestampWithTimeZone>> {
@@ -137,7 +143,9 @@ pub fn record(session: &Session, timers: &[NewTimer]) {
             skips.iter().map(|(.., skip)| count(skip.count)).collect::<Vec<i64>>(),
             skips.iter().map(|(.., skip)| name_of(skip.reason).to_owned()).collect::<Vec<String>>(),
             skips.iter().map(|(.., skip)| skip.previous.map(timestamp)).collect::<Vec<_>>(),
-            timers.iter().flat_map(|timer| timer.settled.iter().copied()).collect::<Vec<i64>>()
+            timers.iter().flat_map(|timer| timer.settled.iter().copied()).collect::<Vec<i64>>(),
+            timers.iter().map(|timer| timer.parked.is_some()).collect::<Vec<bool>>(),
+            timers.iter().map(|timer| held(timer)).collect::<Vec<bool>>()
         ],
     );
 }

@@ -133,6 +133,8 @@ pub struct NewTimer {
     pub settled: Vec<i64>,
     /// What the timer remembered before.
     pub before: Progress,
+    /// Whether it was parked before.
+    pub was_parked: bool,
 }
 
 impl NewTimer {
@@ -150,6 +152,7 @@ impl NewTimer {
             skipped: Vec::new(),
             settled: Vec::new(),
             before: progress,
+            was_parked: false,
         }
     }
 }

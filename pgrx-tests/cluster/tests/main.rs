@@ -16,5 +16,6 @@ mod lease_contention;
 mod lease_crash;
 mod lease_frozen;
 mod lease_tables;
+mod programmes;
 mod readme;
 mod worker;

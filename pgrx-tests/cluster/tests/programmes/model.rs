@@ -184,6 +184,11 @@ impl Schedule {
         self.unparked |= self.parked;
     }
 
+    /// Its timer is made anew: whether it can be used shows at once, not only when it is due.
+    pub fn rebuild(&mut self) {
+        self.parked |= self.job_is_gone;
+    }
+
     /// Plans that run of those that are due, if nothing is running.
     fn made_up(&self, due: &[i64], now: i64) -> Vec<i64> {
         let young: Vec<i64> = due.iter().copied().filter(|plan| self.young(*plan, now)).collect();
