@@ -35,8 +35,12 @@ mod tests {
         fn of(self, role: &str) -> &'static str {
             let denied = "42501";
             match (self, role) {
-                (Super(answer) | Own(answer) | Skip(answer, _) | All(answer) | Read(answer) | Look(answer), "none") => answer,
-                (Own(answer) | Skip(answer, _) | All(answer) | Read(answer) | Look(answer), "owner" | "member") => answer,
+                (Super(answer) | Own(answer) | Skip(answer, _) | All(answer) | Read(answer) | Look(answer), "none") => {
+                    answer
+                }
+                (Own(answer) | Skip(answer, _) | All(answer) | Read(answer) | Look(answer), "owner" | "member") => {
+                    answer
+                }
                 (Skip(_, answer) | All(answer) | Look(answer), "other") => answer,
                 (Read(answer) | Look(answer), "monitor") => answer,
                 (Super(_) | Own(_) | Skip(..) | All(_) | Read(_) | Look(_), _) => denied,

@@ -118,11 +118,17 @@ mod permission_tests;
 #[path = "../pgrx-tests/schedule_bulk.rs"]
 mod schedule_bulk_tests;
 #[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/schedule_docs.rs"]
+mod schedule_docs_tests;
+#[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/schedule_runs.rs"]
 mod schedule_runs_tests;
 #[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/schedule.rs"]
 mod schedule_tests;
+#[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/skip.rs"]
+mod skip_tests;
 #[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/grid.rs"]
 mod test_grid;

@@ -3,12 +3,12 @@
 -- not moved (edited meanwhile, or postponed) record nothing: theirs is decided again. A run of skips that goes on stays one row.
 -- $1 to $6 timers: schedule_ids, versions, cursors, buffered plans, backlog ends, whether their memory changes; $7 to $13 skips:
 -- schedule_ids, definitions, first and last plans, counts, reasons, plans before the first; $14 definitions that are settled;
--- $15 whether each of the timers is parked, $16 whether it ran a plan that the ledger may have held already
+-- $15 whether each of the timers is parked, $16 the last plan it ran, where the ledger may have held it already
 WITH moved AS MATERIALIZED (
-    SELECT t.schedule_id, d.buffered_plan, d.remembers, d.parked, CASE WHEN d.held THEN d.cursor_at END AS held_until,
+    SELECT t.schedule_id, d.buffered_plan, d.remembers, d.parked, d.held_until,
            CASE WHEN d.backlog_until > COALESCE(d.cursor_at, '-infinity') THEN d.backlog_until END AS backlog_until
       FROM unnest($1, $2, $3, $4, $5, $6, $15, $16)
-        AS d (schedule_id, version, cursor_at, buffered_plan, backlog_until, remembers, parked, held)
+        AS d (schedule_id, version, cursor_at, buffered_plan, backlog_until, remembers, parked, held_until)
       JOIN sched.timer t ON t.schedule_id = d.schedule_id
      WHERE t.version = d.version AND t.cursor_at IS NOT DISTINCT FROM d.cursor_at
        AND t.buffered_plan IS NOT DISTINCT FROM d.buffered_plan AND t.backlog_until IS NOT DISTINCT FROM d.backlog_until

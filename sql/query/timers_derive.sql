@@ -3,7 +3,8 @@
 SELECT s.schedule_id,
        greatest(CASE WHEN fired.plan_time > d.since_at THEN fired.plan_time END, skipped.plan_to,
                 m.buffered_plan, m.held_until),
-       m.buffered_plan, m.backlog_until, COALESCE(m.parked, false), ended.terminal_at, fired.plan_time, fired.created_at
+       m.buffered_plan, m.backlog_until, COALESCE(m.parked, false), ended.terminal_at,
+       greatest(fired.plan_time, m.held_until), fired.created_at
   FROM unnest($1) AS i (schedule_id)
   JOIN sched.schedule s ON s.schedule_id = i.schedule_id
  CROSS JOIN LATERAL (

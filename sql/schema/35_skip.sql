@@ -23,4 +23,4 @@ CREATE TABLE sched.timer_memory (
 COMMENT ON TABLE sched.timer_memory IS
     'schedules of which a plan waits for a run to end (one that was buffered, or up to the last of a backlog that is run one at a time), or that are parked';
 COMMENT ON COLUMN sched.timer_memory.held_until IS
-    'up to here plan times are decided, the last of them because somebody else had put it into the ledger';
+    'a plan time that counts as fired because somebody else may have put it into the ledger';

@@ -41,9 +41,11 @@ fn explain(
             Some((schedule_id, true)) => dispatch::explain(session, schedule_id, from, to, convert::now()),
         })
     })());
-    TableIterator::new(verdicts.into_iter().map(|verdict| {
-        (convert::timestamp(verdict.plan), verdict.verdict, verdict.execution_id, verdict.reason)
-    }))
+    TableIterator::new(
+        verdicts
+            .into_iter()
+            .map(|verdict| (convert::timestamp(verdict.plan), verdict.verdict, verdict.execution_id, verdict.reason)),
+    )
 }
 
 /// What paused and parked schedules that the caller may read about have passed over so far; sched.skipped reads it.

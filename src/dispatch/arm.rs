@@ -99,9 +99,7 @@ pub fn is_edited(snapshot: &Snapshot) -> bool {
 /// Whether the schedule cares about runs since this edit, and may have some that it did not have to care about.
 fn begins_to_wait(snapshot: &Snapshot) -> bool {
     match (&snapshot.schedule, &snapshot.timer) {
-        (Some(row), Some(timer)) => {
-            row.version != timer.version && waits_for_runs(row)
-        }
+        (Some(row), Some(timer)) => row.version != timer.version && waits_for_runs(row),
         (Some(_) | None, None) | (None, Some(_)) => false,
     }
 }

@@ -39,13 +39,7 @@ struct Stretch {
 }
 
 /// What became of each plan time of a schedule in [from, to); `54000` where there are more than [`MOST_PLANS`].
-pub fn explain(
-    session: &Session,
-    schedule_id: i64,
-    from: Instant,
-    to: Instant,
-    now: Instant,
-) -> Outcome<Vec<Verdict>> {
+pub fn explain(session: &Session, schedule_id: i64, from: Instant, to: Instant, now: Instant) -> Outcome<Vec<Verdict>> {
     let snapshots = timer::read(session, vec![schedule_id]);
     let Some((snapshot, row)) = snapshots.first().and_then(|s| s.schedule.as_ref().map(|row| (s, row))) else {
         return Ok(Vec::new());

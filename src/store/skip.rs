@@ -90,11 +90,12 @@ fn memory(progress: Progress) -> (Option<Instant>, Option<Instant>) {
 /// Records what these timers passed over and remember, if they were moved as they say; costs nothing where there is nothing. `held`:
 /// some plan of theirs was in the ledger already.
 pub fn record(session: &Session, timers: &[NewTimer], held: bool) {
-    let held = |timer: &NewTimer| held && !timer.runs.is_empty();
-    let changes = |timer: &NewTimer| {
-        memory(timer.before) != memory(timer.progress) || timer.was_parked != timer.parked.is_some()
+    let held = |timer: &NewTimer| timer.runs.last().copied().filter(|_| held);
+    let changes =
+        |timer: &NewTimer| memory(timer.before) != memory(timer.progress) || timer.was_parked != timer.parked.is_some();
+    let speaking = |timer: &&NewTimer| {
+        changes(timer) || held(timer).is_some() || !timer.skipped.is_empty() || !timer.settled.is_empty()
     };
-    let speaking = |timer: &&NewTimer| changes(timer) || held(timer) || !timer.skipped.is_empty() || !timer.settled.is_empty();
     let timers: Vec<&NewTimer> = timers.iter().filter(speaking).collect();
     if timers.is_empty() {
         return;
@@ -116,7 +117,7 @@ pub fn record(session: &Session, timers: &[NewTimer], held: bool) {
             TIMESTAMPTZARRAYOID,
             INT8ARRAYOID,
             BOOLARRAYOID,
-            BOOLARRAYOID
+            TIMESTAMPTZARRAYOID
         )
     );
     let time = |of: fn(&Progress) -> Option<Instant>| -> Vec<Option<TimestampWithTimeZone>> {
@@ -145,7 +146,7 @@ pub fn record(session: &Session, timers: &[NewTimer], held: bool) {
             skips.iter().map(|(.., skip)| skip.previous.map(timestamp)).collect::<Vec<_>>(),
             timers.iter().flat_map(|timer| timer.settled.iter().copied()).collect::<Vec<i64>>(),
             timers.iter().map(|timer| timer.parked.is_some()).collect::<Vec<bool>>(),
-            timers.iter().map(|timer| held(timer)).collect::<Vec<bool>>()
+            timers.iter().map(|timer| held(timer).map(timestamp)).collect::<Vec<_>>()
         ],
     );
 }
@@ -219,7 +220,7 @@ pub fn prune(session: &Session, place: Place, limit: Instant, rows: i64) -> Opti
     statement!(SKIPS_PRUNE = "skips_prune"(INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID));
     PAST_PRUNE.run(session, arguments![timestamp(limit), rows]);
     let Place(schedule_id, since_at, from) = place;
-    let found = SKIPS_PRUNE
-        .run(session, arguments![schedule_id, timestamp(since_at), timestamp(from), timestamp(limit), rows]);
+    let found =
+        SKIPS_PRUNE.run(session, arguments![schedule_id, timestamp(since_at), timestamp(from), timestamp(limit), rows]);
     found.first().map(|row| Place(row.must(1), must(instant_of(&row, 2)), must(instant_of(&row, 3))))
 }

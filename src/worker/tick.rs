@@ -29,6 +29,10 @@ const STEPS: [(&CStr, Work); 5] = [
 /// How long to wait before looking again at what others have locked, in microseconds. Their commit wakes us earlier.
 const BUSY: i64 = 250_000;
 
+/// How long a tick may last, in microseconds: a schedule that is always due must not keep the dispatcher from reading settings, or
+/// from seeing that the extension is gone.
+const LONGEST_TICK: i64 = 1_000_000;
+
 /// Does at most a batch of work; how much it did.
 type Work = fn(&mut Pruner, &Session) -> usize;
 
@@ -54,10 +58,14 @@ impl Tick {
     /// Does everything that is due; when there is something to do again, as far as is known.
     pub fn run(&mut self) -> Option<Instant> {
         // Every step gets a turn in each round and does no more than a batch, so that none can starve another.
+        let began = convert::now();
         let last_round = loop {
             let started = convert::now();
             if !self.round() {
                 break started;
+            }
+            if began.checked_add_micros(LONGEST_TICK).is_none_or(|end| started >= end) {
+                return Some(started);
             }
             pgrx::check_for_interrupts!();
         };

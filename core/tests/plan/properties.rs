@@ -138,14 +138,18 @@ impl<C: PlanTimes> Dispatcher<'_, C> {
 
     /// Every plan up to the cursor ran, was passed over or is buffered, and only one of them.
     fn everything_is_decided(&self) -> Result<(), TestCaseError> {
-        let starts = self.policy.starts_at.map_or(self.policy.baseline, |starts| {
-            self.policy.baseline.max(starts.checked_add_micros(-1).unwrap())
-        });
+        let starts = self
+            .policy
+            .starts_at
+            .map_or(self.policy.baseline, |starts| self.policy.baseline.max(starts.checked_add_micros(-1).unwrap()));
         let mut called_for: Vec<Instant> =
             std::iter::successors(self.clock.next_after(starts), |plan| self.clock.next_after(*plan))
-                .take_while(|plan| Some(*plan) <= self.progress.cursor && self.policy.ends_at.is_none_or(|end| *plan < end))
+                .take_while(|plan| {
+                    Some(*plan) <= self.progress.cursor && self.policy.ends_at.is_none_or(|end| *plan < end)
+                })
                 .collect();
-        let mut decided: Vec<Instant> = self.ran.iter().chain(&self.skipped).copied().chain(self.progress.buffered).collect();
+        let mut decided: Vec<Instant> =
+            self.ran.iter().chain(&self.skipped).copied().chain(self.progress.buffered).collect();
         decided.sort_unstable();
         called_for.sort_unstable();
         prop_assert_eq!(decided, called_for);

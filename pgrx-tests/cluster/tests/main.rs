@@ -18,4 +18,5 @@ mod lease_frozen;
 mod lease_tables;
 mod programmes;
 mod readme;
+mod skips;
 mod worker;

@@ -62,6 +62,8 @@ pub struct Schedule {
     backlog_until: Option<i64>,
     pub runs: Vec<Run>,
     ended: Option<i64>,
+    /// The end of a run that a rebuild has heard of.
+    heard: Option<i64>,
     edited: bool,
     /// Plan times that somebody else put into the ledger, by scope.
     held: BTreeSet<(usize, i64)>,
@@ -96,6 +98,7 @@ impl Schedule {
             backlog_until: None,
             runs: Vec::new(),
             ended: None,
+            heard: None,
             edited: true,
             held: BTreeSet::new(),
             scope: 0,
@@ -184,8 +187,14 @@ impl Schedule {
         self.unparked |= self.parked;
     }
 
-    /// Its timer is made anew: whether it can be used shows at once, not only when it is due.
-    pub fn rebuild(&mut self) {
+    /// Its timer is made anew: edits and ends of runs show at once, and whether it can be used not only when it is due. The next
+    /// dispatch hears of the ends once more.
+    pub fn rebuild(&mut self, now: i64) {
+        let ended = self.ended;
+        if self.edited || self.ended.is_some() || self.unparked {
+            self.arm(now);
+        }
+        (self.ended, self.heard) = (ended, ended);
         self.parked |= self.job_is_gone;
     }
 
@@ -209,6 +218,7 @@ impl Schedule {
         let unparked = self.parked && !self.job_is_gone;
         self.parked = self.job_is_gone;
         let ended = self.ended.take();
+        self.heard = None;
         (self.edited, self.unparked) = (false, false);
         if !self.definition.owned || !self.definition.enabled {
             return;
@@ -409,6 +419,6 @@ impl Schedule {
 
     /// It waits for a run, or for the next dispatch to hear that there is none.
     fn will_wait(&self) -> bool {
-        self.is_waiting() || self.ended.is_some()
+        self.is_waiting() || self.ended != self.heard
     }
 }
