@@ -3,12 +3,12 @@
 use scheduler_cluster_tests::scheduler::{one, rest, whole_grid, SOON};
 use scheduler_cluster_tests::{wait_for, wait_until, Client, Cluster, Shutdown};
 
-/// How many plan times of a schedule up to a second ago have which verdict; each has exactly one.
+/// How many plan times of a schedule up to a second ago were fired, and how many were skipped or wait for a run; each is one of them.
 fn verdicts(db: &mut Client, schedule: &str, period: &str) -> (i64, i64) {
     // Plan times that have just come may be waiting for a dispatcher.
     let query = format!(
         "select count(*), count(distinct e.plan_time), count(*) filter (where e.verdict = 'fired' and e.execution_id is not null),
-                count(*) filter (where e.verdict = 'skipped' and e.reason is not null),
+                count(*) filter (where e.verdict in ('skipped', 'waiting') and e.reason is not null),
                 (select count(*) from generate_series(s.created_at + interval '{period}', s.until, interval '{period}'))
            from (select *, clock_timestamp() - interval '1 second' as until from sched.schedule where schedule_name = '{schedule}') s,
                 sched.explain(s.schedule_name, s.created_at, s.until) e
