@@ -109,6 +109,8 @@ fn history_leaves_in_batches() {
     let stop = "select from sched.ledger
                  where id = (select id from sched.ledger where job_name = 'old' order by id offset 2500 limit 1) for update";
     block.batch_execute(stop).unwrap();
+    // All of them are old when the walk begins, however long it took to make them.
+    wait_for(&mut db, "select max(finished_at) < clock_timestamp() - interval '2 seconds' from sched.ledger", SOON);
     cluster.set("sched.enabled", "on");
     wait_for(&mut db, "select count(*) < 2010 from sched.execution where job_name = 'old'", SOON);
     wait_for(
