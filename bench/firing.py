@@ -44,16 +44,16 @@ def measure(server, board, quick):
 def schedules(server, count, clock, *, first, step):
     """Replaces all schedules by `count` new ones; clock is a text with {} for the instant, `step` apart from `first` on."""
     server.sql("ours", "TRUNCATE sched.schedule, sched.schedule_change, sched.timer, sched.ledger, sched.ready, sched.retry,"
-               " sched.lease, sched.awaited")
+               " sched.lease, sched.awaited, sched.skip, sched.schedule_past, sched.timer_memory")
     with server.connect("ours", "postgres") as connection:
         # what create_schedule writes, for all at once
         connection.execute(
             """INSERT INTO sched.schedule (schedule_name, clock, time_zone, job_name, payload, scope_kind, scope_id, catch_up,
                                            max_plans_per_tick, rearm, overlap, delay, jitter, ownership, enabled,
-                                           created_at, baseline_at, updated_at)
+                                           created_at, baseline_at, updated_at, since_at)
                SELECT 's' || i, replace(%s, '{}', (%s::timestamptz + i * %s::interval)::text), 'UTC', 'bench', '{"n": 1}',
                       'schedule', 's' || i, 'latest_only', 100, 'on_dispatch', 'allow', '0', '0', 'owned', true,
-                      clock_timestamp(), clock_timestamp(), clock_timestamp()
+                      clock_timestamp(), clock_timestamp(), clock_timestamp(), clock_timestamp()
                  FROM generate_series(0, %s - 1) AS i""",
             (clock, first, step, count),
         )

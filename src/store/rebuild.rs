@@ -29,7 +29,7 @@ pub fn lock_timers(session: &Session) {
     TIMERS_LOCK.run(session, arguments![]);
 }
 
-/// Deletes timers whose schedule is gone.
+/// Deletes timers that no schedule calls for.
 pub fn drop_orphans(session: &Session) {
     statement!(TIMERS_ORPHANED = "timers_orphaned"());
     TIMERS_ORPHANED.run(session, arguments![]);

@@ -68,6 +68,70 @@ fn no_crash_leaves_a_plan_time_without_a_verdict() {
     whole_grid(&mut db, "each", "50 milliseconds");
 }
 
+/// While an edit's transaction stays open, the old clock goes on; once it is committed the new one holds since the edit.
+#[test]
+fn an_edit_that_is_committed_late_leaves_no_plan_time_without_a_verdict() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute(
+        "select sched.define_job('job');
+         select sched.create_schedule(name, 'every 200 milliseconds', 'job', catch_up => catch_up)
+           from (values ('latest', 'latest_only'), ('each', 'every_plan')) v (name, catch_up)",
+    )
+    .unwrap();
+    let mut editor = cluster.connect();
+    for (round, period) in [70, 110, 130, 200].into_iter().enumerate() {
+        editor
+            .batch_execute(&format!(
+                "begin; select sched.alter_schedule(name, 'every {period} milliseconds') from unnest('{{latest,each}}'::text[]) name"
+            ))
+            .unwrap();
+        let before: i64 = one(&mut db, "select count(*) from sched.execution");
+        wait_for(&mut db, &format!("select count(*) > {before} + 8 from sched.execution"), SOON);
+        editor.batch_execute("commit").unwrap();
+        let after: i64 = one(&mut db, "select count(*) from sched.execution");
+        wait_for(&mut db, &format!("select count(*) > {after} + 8 from sched.execution"), SOON);
+        let open: i64 = one(&mut db, "select count(*) from sched.schedule_past where not settled");
+        assert_eq!(open, 0, "round {round}");
+        for schedule in ["latest", "each"] {
+            let query = format!(
+                "select coalesce(string_agg(e.plan_time || ' ' || e.verdict || ' ' || coalesce(e.reason, ''), ', '), '')
+                   from sched.schedule s, sched.explain(schedule_name, created_at, clock_timestamp() - interval '1 second') e
+                  where schedule_name = '{schedule}'
+                    and not (e.verdict = 'fired' or (e.verdict = 'skipped' and (e.reason = 'replaced' or catch_up = 'latest_only')))"
+            );
+            let strange: String = one(&mut db, &query);
+            assert_eq!(strange, "", "{schedule}, round {round}");
+        }
+    }
+}
+
+#[test]
+fn old_skips_and_definitions_are_forgotten_but_for_the_newest_skip() {
+    let cluster = Cluster::builder().set("sched.history_retention", "2s").start();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute(
+        "select sched.define_job('job'); select sched.create_schedule('s', 'never', 'job'), sched.create_schedule('t', 'never', 'job');
+         insert into sched.skip
+         select schedule_id, since_at, '2026-01-01'::timestamptz + n * interval '1 minute', '2026-01-01'::timestamptz + n * interval '1 minute', 1, 'missed'
+           from sched.schedule, generate_series(1, 1500) n;
+         insert into sched.schedule_past (schedule_id, since_at, until_at, clock, time_zone, enabled, ownership, settled)
+         select schedule_id, '2026-01-01'::timestamptz + n * interval '1 minute', '2026-01-01'::timestamptz + (n + 1) * interval '1 minute',
+                'never', 'UTC', true, 'owned', true from sched.schedule, generate_series(1, 10) n;",
+    )
+    .unwrap();
+    wait_for(
+        &mut db,
+        "select (select count(*) from sched.skip) = 2 and (select count(*) from sched.schedule_past) = 0",
+        SOON,
+    );
+    let newest: i64 = one(
+        &mut db,
+        "select count(*) from sched.skip where plan_to = '2026-01-01'::timestamptz + interval '1500 minutes'",
+    );
+    assert_eq!(newest, 2);
+}
+
 #[test]
 fn timers_are_made_anew_beside_dispatchers_and_edits() {
     let cluster = Cluster::new();

@@ -8,6 +8,7 @@
 
 mod edit;
 mod model;
+mod page;
 
 use edit::{any_policy, arguments, define_job, edit, EVERY};
 use model::{Definition, Schedule};
