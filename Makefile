@@ -1,8 +1,8 @@
-# `make` lists what there is. PG=15 says which PostgreSQL; T=name picks the tests with that in their name.
+# `make` lists what there is. PG=15 (or 17, 18) says which PostgreSQL; T=name picks the tests with that in their name.
 PG ?= 15
 T ?=
 export PG
-export QUICK ONLY ROUNDS REPORT
+export QUICK ONLY ROUNDS REPORT RESUME
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-stop test test-core test-pg test-cluster test-long bench check install clean
@@ -31,10 +31,11 @@ test-pg: setup ## the #[pg_test]s, inside a server; T=name
 test-cluster: setup ## the tests that start servers of their own; T=name
 	@tools/test-cluster.sh $(T)
 
-test-long: ## the core's tests that take minutes
+test-long: setup ## the tests that take minutes; T=name
 	@cargo test --release -p scheduler-core $(T) -- --ignored
+	@tools/test-cluster.sh --ignored $(T)
 
-bench: ## ours and the peers side by side; QUICK=1 takes five minutes, ONLY=leases,queue picks sections
+bench: ## ours and the peers side by side (an hour); QUICK=1 five minutes, ONLY=leases,queue, RESUME=1
 	@tools/bench.sh
 
 check: setup ## format, lints and house rules

@@ -1,15 +1,23 @@
 """What was measured: contestants take turns, so that a ratio holds when the machine's speed drifts."""
 
 import json
+import re
 import statistics
 import sys
 import time
 
 OURS = "scheduler"
+SPENT = "this part's minutes were used up (slower machine than it was planned for)"
 
 
 class Unable(Exception):
     """A contestant that cannot run here; the text says why."""
+
+
+def why(error: Exception) -> str:
+    """What kept a contestant from being measured, without the names of this machine's folders."""
+    text = re.sub(r"(/[\w.+-]+){2,}", "…", " ".join(str(error).split()))[:300]
+    return text if isinstance(error, Unable) else f"failed: {text}"
 
 
 class Board:
@@ -17,45 +25,95 @@ class Board:
 
     def __init__(self, rounds: int, path):
         self.rounds, self.path = rounds, path
-        self.cases, self.facts = [], {}
+        self.cases, self.facts, self.parts = [], {}, []
+        self.part, self.deadline, self.last_line = "", None, 0.0
         self.started = time.monotonic()
 
-    def compare(self, section, case, unit, contestants, *, rounds=None, more_is_better=True, show=None, group=None):
-        """Runs each contestant (name → function that returns {"value": …} or a number) once a round, in turn."""
-        entry = {
-            "section": section, "case": case, "unit": unit, "more_is_better": more_is_better, "group": group,
-            "samples": {}, "unable": {},
-        }
-        rounds = rounds or self.rounds
-        names = list(contestants)
+    def resume(self, facts: dict) -> None:
+        """Takes over the cases of an interrupted run, which must have been of the same sources and of the same length."""
+        run = json.loads(self.path.read_text())
+        for name in ("scheduler", "quick", "machine"):
+            if run["facts"].get(name) != facts[name]:
+                raise SystemExit(f"cannot resume: {name} was {run['facts'].get(name)!r} and is {facts[name]!r}")
+        self.parts = run["parts"]
+        self.cases = [case for case in run["cases"] if case["part"] in self.parts]
+        self.rounds = run["rounds"]
+
+    def begin(self, part: str, minutes: float) -> None:
+        """Starts a part, which may take half as long again as planned."""
+        self.part, self.deadline = part, time.monotonic() + minutes * 60 * 1.5
+
+    def spent(self) -> bool:
+        """Whether the part has used up its minutes."""
+        return self.deadline is not None and time.monotonic() > self.deadline
+
+    def end(self) -> None:
+        """The part is whole: a resumed run need not repeat it."""
+        self.parts.append(self.part)
+        self.save()
+
+    def compare(
+        self, section, case, unit, contestants, *, rounds=None, more_is_better=True, group=None, note=None, unable=None,
+    ):
+        """Runs each contestant (name → function that returns {"value": …} or a number) once a round, in turn. `unable`:
+        name → why it is not even tried."""
+        samples, reasons = self.take(f"{section}: {case}", contestants, rounds or self.rounds, unable)
+        self.add(section, case, unit, samples, reasons, more_is_better, group, note)
+
+    def several(self, section, case, contestants, measures, *, rounds=None, group=None, note=None, unable=None):
+        """As `compare`, for contestants whose one run gives several figures. measures: label → (unit, key, more is better)."""
+        runs, reasons = self.take(f"{section}: {case}", contestants, rounds or self.rounds, unable)
+        for label, (unit, key, more_is_better) in measures.items():
+            samples = {name: [{"value": run[key]} for run in found] for name, found in runs.items()}
+            self.add(section, f"{case}: {label}", unit, samples, reasons, more_is_better, group or case, note)
+
+    def take(self, title, contestants, rounds, unable):
+        """(name → what each round returned, name → why there is nothing), with the order turned by one in each round."""
+        samples, reasons, names = {}, dict(unable or {}), list(contestants)
         for turn in range(rounds):
             for name in names[turn % len(names):] + names[:turn % len(names)]:
-                if name in entry["unable"]:
+                if name in reasons:
                     continue
-                self.progress(f"{section}: {case} · round {turn + 1}/{rounds} · {name}")
+                if self.spent():
+                    if name not in samples:
+                        reasons[name] = SPENT
+                    continue
+                self.progress(f"{title} · round {turn + 1}/{rounds} · {name}")
                 try:
                     got = contestants[name]()
-                except Unable as reason:
-                    entry["unable"][name] = str(reason)
-                    continue
                 except Exception as error:  # noqa: BLE001 - one contestant's failure must not end the run
-                    entry["unable"][name] = f"failed: {str(error)[:300]}"
+                    reasons[name] = why(error)
                     continue
-                entry["samples"].setdefault(name, []).append(got if isinstance(got, dict) else {"value": got})
+                samples.setdefault(name, []).append(got if isinstance(got, dict) else {"value": got})
+        return {name: samples[name] for name in names if name in samples}, reasons
+
+    def add(self, section, case, unit, samples, unable, more_is_better, group, note) -> None:
+        entry = {
+            "part": self.part, "section": section, "case": case, "unit": unit, "more_is_better": more_is_better, "group": group,
+            "note": note, "samples": samples, "unable": unable,
+        }
         self.cases.append(entry)
         self.save()
         self.print_case(entry)
 
     def progress(self, text: str) -> None:
-        seconds = int(time.monotonic() - self.started)
+        """A line that is written over on a terminal; elsewhere one now and then, so that a log shows life."""
+        now = time.monotonic()
+        seconds = int(now - self.started)
         text = f"{seconds // 60}:{seconds % 60:02} {text}"
         if sys.stderr.isatty():
             sys.stderr.write(f"\r\x1b[K{text[:150]}")
             sys.stderr.flush()
+        elif now - self.last_line > 30:
+            self.last_line = now
+            print(text, file=sys.stderr, flush=True)
 
     def save(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.path.write_text(json.dumps({"facts": self.facts, "rounds": self.rounds, "cases": self.cases}, indent=1))
+        text = json.dumps({"facts": self.facts, "rounds": self.rounds, "parts": self.parts, "cases": self.cases}, indent=1)
+        written = self.path.with_suffix(".new")
+        written.write_text(text + "\n")
+        written.replace(self.path)
 
     def print_case(self, entry) -> None:
         if sys.stderr.isatty():
@@ -87,17 +145,15 @@ def lines(entry):
     yield f"{entry['section']}: {entry['case']} ({entry['unit']})"
     for name, samples in entry["samples"].items():
         low, middle, high = spread([sample["value"] for sample in samples])
-        text = f"    {name:<34}{number(middle):>10}  ({number(low)} … {number(high)})"
-        wal = [sample["wal"] for sample in samples if "wal" in sample]
-        if wal:
-            text += f"  WAL {statistics.median(wal):,.0f} B"
-        cpu = [sample["cpu"] for sample in samples if "cpu" in sample]
-        if cpu:
-            text += f"  CPU {number(statistics.median(cpu))} µs"
+        text = f"    {name:<42}{number(middle):>10}  ({number(low)} … {number(high)})"
+        for label, key, unit in (("WAL", "wal", "B"), ("CPU", "cpu", "µs")):
+            values = [sample[key] for sample in samples if key in sample]
+            if values:
+                text += f"  {label} {number(statistics.median(values))} {unit}"
         found = ratios(entry, name) if name != OURS else []
         if found:
             low, middle, high = spread(found)
             text += f"  ours × {middle:.2f} ({low:.2f} … {high:.2f})"
         yield text
     for name, reason in entry["unable"].items():
-        yield f"    {name:<34}not run: {reason}"
+        yield f"    {name:<42} not run: {reason}"

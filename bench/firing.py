@@ -1,50 +1,90 @@
 """Schedules that are due at once: from the due instant until the last execution can be seen, against the physical limit (the
-same rows written by set-based SQL that is given every decision), the row-by-row dispatcher in Python, and pg_cron."""
+same rows written by set-based SQL that is given every decision), a row-by-row dispatcher in Python, and every peer that has
+schedules. What enqueues inside its own process (APScheduler, pgqueuer's schedules, celery beat) is asked for no enqueuing."""
 
 import datetime
 import pathlib
 import time
 
+import contestants as them
 from board import OURS, Unable
 
 HERE = pathlib.Path(__file__).parent
-LIMIT, ROWS, CRON = "physical limit (set-based SQL)", "row-by-row dispatcher (Python)", "pg_cron"
+LIMIT, ROWS = "physical limit (set-based SQL)", "row-by-row dispatcher (Python)"
 BATCH = 1000  # the default of sched.batch_size
 LONGEST_ROW_BY_ROW = 5_000  # its rate does not depend on how many more there are
-CRON_JOBS = 1_000
+EMPTY = ("TRUNCATE sched.schedule, sched.schedule_change, sched.timer, sched.ledger, sched.ready, sched.retry, sched.lease,"
+         " sched.awaited")
+# contestant → (how many at once, schedules a second that it can be given while they are made, why no other number)
+SECONDS_TO_MAKE = 2
+PEERS = {
+    them.PG_CRON: ((1_000,), 10_000, "32 at once at most, and its launcher reads all of them each minute"),
+    them.GRAPHILE: ((1_000, 10_000), 5_000, "one statement enqueues all of them, and takes longer than this run has for it"),
+    them.BOSS: ((1_000,), 300, "it forwards 50 each second, by its own queue"),
+    them.PROCRASTINATE: ((1_000, 10_000), 3_000, "it enqueues one after the other"),
+    them.PGQUEUER: ((1_000,), 300, "it works out every crontab again at each look"),
+    them.APSCHEDULER: ((1_000,), 400, "it writes each to its store in turn"),
+    them.CELERY_BEAT: ((1_000,), 300, "it compares all of its schedules at each fire"),
+}
 
 
 def measure(server, board, quick):
     """Adds the cases of this section to the board."""
     server.start()
-    server.database("ours", (HERE / "sql/ours.sql").read_text())
+    them.OURS_SQL.ready(server)
     server.database("physical", "CREATE EXTENSION scheduler", (HERE / "sql/limit.sql").read_text())
     server.database("rows", (HERE / "sql/rows.sql").read_text())
     for count in (1_000, 10_000) if quick else (1_000, 10_000, 100_000):
-        board.compare("firing", f"{count:,} due at once", "fires per second", {
+        contestants = {
             OURS: lambda: ours(server, count),
             LIMIT: lambda: limit(server, count),
             ROWS: lambda: rows(server, min(count, 1_000 if quick else LONGEST_ROW_BY_ROW)),
-        }, group="due at once")
+        }
+        unable = {}
+        if not quick:
+            contestants |= {peer.name: peer_fires(server, peer, count) for peer, (counts, *_) in PEERS.items() if count in counts}
+            unable = {
+                peer.name: f"not tried with this many: {why}" for peer, (counts, _, why) in PEERS.items() if count not in counts
+            }
+        board.compare(
+            "firing", f"{count:,} due at once", "fires per second", contestants, group="due at once", unable=unable,
+            note=f"the row-by-row dispatcher has {LONGEST_ROW_BY_ROW:,}" if count > LONGEST_ROW_BY_ROW else None,
+        )
+    if quick:
+        few = 200
+        board.compare("firing", f"{few} due at once", "fires per second", {
+            OURS: lambda: ours(server, few), **{
+                peer.name: peer_fires(server, peer, few) for peer in PEERS if peer not in (them.PG_CRON, them.GRAPHILE)
+            },
+        }, group="due at once", unable={
+            peer.name: "fires at full minutes only, for which a quick run does not wait" for peer in (them.PG_CRON, them.GRAPHILE)
+        })
     # what each row's own commit costs on this machine's disk
     server.set(fsync="on")
     board.compare("firing", "10,000 due at once, fsync on", "fires per second", {
         OURS: lambda: ours(server, 10_000),
         LIMIT: lambda: limit(server, 10_000),
-        ROWS: lambda: rows(server, 500),
+        ROWS: lambda: rows(server, 200 if quick else 500),
     }, group="fsync on")
     server.set(fsync="off")
-    if not quick:
-        board.compare("firing", f"pg_cron: {CRON_JOBS:,} due at once", "fires per second", {
-            CRON: lambda: cron(server, CRON_JOBS),
-        }, rounds=1, group="pg_cron")
+
+
+def peer_fires(server, peer, count):
+    """From the due instant to the last, for one peer."""
+    made_a_second = PEERS[peer][1]
+
+    def once():
         server.start()
+        lead = SECONDS_TO_MAKE + count / made_a_second
+        late = peer.fires(server, count, lead, timeout=10 * lead + 150)
+        return {"value": len(late) / late[-1], "count": len(late)}
+    return once
 
 
 def schedules(server, count, clock, *, first, step):
     """Replaces all schedules by `count` new ones; clock is a text with {} for the instant, `step` apart from `first` on."""
-    server.sql("ours", "TRUNCATE sched.schedule, sched.schedule_change, sched.timer, sched.ledger, sched.ready, sched.retry,"
-               " sched.lease, sched.awaited, sched.skip, sched.schedule_past, sched.timer_memory")
+    them.OURS_SQL.ready(server)
+    server.sql("ours", EMPTY)
     with server.connect("ours", "postgres") as connection:
         # what create_schedule writes, for all at once
         connection.execute(
@@ -57,18 +97,9 @@ def schedules(server, count, clock, *, first, step):
                  FROM generate_series(0, %s - 1) AS i""",
             (clock, first, step, count),
         )
-        wait(connection, "SELECT NOT EXISTS (SELECT FROM sched.schedule_change)", 90)
+        server.wait(connection, "SELECT NOT EXISTS (SELECT FROM sched.schedule_change)", 90)
         connection.execute("VACUUM ANALYZE sched.timer, sched.schedule")
         connection.execute("CHECKPOINT")
-
-
-def wait(connection, question, seconds):
-    """Until the question is answered with true."""
-    end = time.monotonic() + seconds
-    while not connection.execute(question).fetchone()[0]:
-        if time.monotonic() > end:
-            raise Unable(f"not after {seconds} s: {question}")
-        time.sleep(0.004)
 
 
 def instant(server, seconds):
@@ -81,15 +112,21 @@ def ours(server, count):
     schedules(server, count, "every 1 day from {}", first=due, step="0")
     if instant(server, 0) > due:
         raise Unable("arming took longer than planned for")
+    return until_fired(server, count, due)
+
+
+def until_fired(server, count, due):
+    """Waits for the schedules that are due at that instant; they are armed, and the ledger is empty."""
     before = server.cpu(), server.wal()
     with server.connect("ours") as connection:
         cursor = connection.execute("SELECT greatest(0, EXTRACT(epoch FROM %s - clock_timestamp()))::float8 - 0.05", [due])
         time.sleep(max(0, cursor.fetchone()[0]))
         connection.prepare_threshold = 0
-        # one index probe, every 4 ms: it sees what is committed
-        wait(connection, f"SELECT NOT EXISTS (SELECT FROM sched.timer WHERE fire_at <= '{due}')", 600)
+        # one index probe, every 4 ms while it is cheap: it sees what is committed, and a little late rather than early
+        server.wait(connection, f"SELECT NOT EXISTS (SELECT FROM sched.timer WHERE fire_at <= '{due}')", 600)
         took, fired = connection.execute(
-            "SELECT EXTRACT(epoch FROM clock_timestamp() - %s)::float8, (SELECT count(*) FROM sched.ledger)", [due]
+            "SELECT EXTRACT(epoch FROM clock_timestamp() - %s)::float8,"
+            "       (SELECT count(*) FROM sched.ledger WHERE plan_time = %s)", [due, due]
         ).fetchone()
     if fired != count:
         raise RuntimeError(f"{fired} of {count} fired")
@@ -135,26 +172,3 @@ def rows(server, count):
                                    [plan, following, name])
         took = time.monotonic() - started
     return {"value": count / took, "wal": (server.wal() - before[1]) / count, "cpu": (server.cpu() - before[0]) * 1e6 / count}
-
-
-def cron(server, jobs):
-    """pg_cron with background workers (its documentation: no connection set-up, as many jobs at once as there are workers). It
-    fires at full minutes only, so that a round waits for one."""
-    try:
-        server.start("pg_cron", **{"cron.database_name": "'cron'", "cron.use_background_workers": "on",
-                                   "cron.max_running_jobs": "32", "max_worker_processes": "48"})
-        server.database("cron", "CREATE EXTENSION pg_cron")
-    except Exception as error:  # noqa: BLE001 - whatever keeps it from starting is the reason
-        raise Unable(f"does not start here: {error}") from None
-    with server.connect("cron") as connection:
-        second = connection.execute("SELECT EXTRACT(second FROM clock_timestamp())::float8").fetchone()[0]
-        if second > 45:
-            time.sleep(61 - second)
-        connection.execute(f"SELECT count(cron.schedule('s' || i, '* * * * *', 'SELECT 1')) FROM generate_series(1, {jobs}) AS i")
-        wait(connection, "SELECT EXISTS (SELECT FROM cron.job_run_details)", 80)
-        wait(connection, f"SELECT count(DISTINCT jobid) >= {jobs} FROM cron.job_run_details WHERE status = 'succeeded'", 120)
-        took = connection.execute(
-            "SELECT EXTRACT(epoch FROM max(first_end) - date_trunc('minute', min(first_end)))::float8"
-            " FROM (SELECT min(end_time) AS first_end FROM cron.job_run_details GROUP BY jobid) AS runs"
-        ).fetchone()[0]
-    return {"value": jobs / took}

@@ -2,6 +2,7 @@
 
 import pathlib
 
+import contestants as them
 import pgbench
 from board import OURS
 
@@ -10,7 +11,7 @@ HAND = "hand-written SQL"
 # With fsync a commit costs the disk's time, which is the same for both: that shows what a service sees. Without it the rest shows.
 DISKS = {"fsync off": "off", "fsync on": "on"}
 EMPTY = {
-    "ours": "TRUNCATE sched.ledger, sched.ready, sched.retry, sched.lease, sched.awaited",
+    "ours": them.OURS_SQL.empty_sql,
     "hand": "TRUNCATE hand.execution",
 }
 # name → (script, length of the lease taken, seconds on the same 500 keys a client before it is measured)
@@ -25,17 +26,17 @@ OPERATIONS = {
 def measure(server, board, quick):
     """Adds the cases of this section to the board."""
     server.start()
-    server.database("ours", (HERE / "sql/ours.sql").read_text())
+    them.OURS_SQL.ready(server)
     server.database("hand", (HERE / "sql/hand.sql").read_text())
-    seconds = 1 if quick else 3
+    seconds = 1 if quick else 2
     for disk, fsync in DISKS.items():
         server.set(fsync=fsync)
         for name, (script, lease) in OPERATIONS.items():
-            if quick and fsync == "on" and name != "cycle":
+            if fsync == "on" and name != "cycle":
                 continue
             # a run that is stolen at once would otherwise be swept at once; the other side has no sweeper
             server.set(sched__enabled="off" if name == "stolen" else "on")
-            for clients in (1, 8) if quick else (1, 4, 8, 64) if fsync == "off" else (1, 8, 64):
+            for clients in ((8,) if fsync == "on" else (1, 8)) if quick else (1, 4, 8, 64) if fsync == "off" else (1, 8, 64):
                 board.compare(
                     "leases", f"{name}, {clients} client{'s' * (clients > 1)}, {disk}", "per second",
                     {

@@ -3,7 +3,8 @@
 import os
 import pathlib
 import re
-import subprocess
+
+import processes
 
 HERE = pathlib.Path(__file__).parent
 
@@ -20,7 +21,7 @@ def run(server, database: str, script: str, clients: int, *, seconds=None, trans
     words += ["-T", str(seconds)] if seconds else ["-t", str(transactions)]
     for name, value in ({"n": 0} | variables).items():
         words += ["-D", f"{name}={value}"]
-    done = subprocess.run(words, capture_output=True, text=True)
+    done = processes.run(words)
     speed = re.search(r"tps = ([\d.]+) \(without", done.stdout)
     count = re.search(r"actually processed: (\d+)", done.stdout)
     if done.returncode or not speed or not count or int(count[1]) == 0:

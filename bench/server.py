@@ -8,6 +8,8 @@ import time
 
 import psycopg
 
+from board import Unable
+
 SETTINGS = {
     "listen_addresses": "''",
     "max_connections": "100",
@@ -22,6 +24,7 @@ SETTINGS = {
     "autovacuum": "on",
     "jit": "off",
     "log_min_messages": "warning",
+    "pg_stat_statements.track": "none",
 }
 
 
@@ -32,6 +35,7 @@ class Server:
         self.folder, self.bin, self.run_as = folder, bin, run_as
         self.data = folder / "data"
         self.preload = None
+        self.prepared = {}  # database of a contestant → why it cannot be set up, or None
 
     def _command(self, *words: str) -> None:
         prefix = ["runuser", "-u", self.run_as, "--"] if self.run_as else []
@@ -45,6 +49,7 @@ class Server:
 
     def create(self) -> None:
         self.close()
+        self.prepared = {}
         self.folder.mkdir(mode=0o700, parents=True)
         if self.run_as:
             shutil.chown(self.folder, self.run_as, self.run_as)
@@ -86,9 +91,16 @@ class Server:
         return psycopg.connect(host=str(self.folder), dbname=database, user=user, autocommit=True)
 
     def sql(self, database: str, text: str, *arguments):
-        """Runs one or more statements as superuser; the rows of the last."""
+        """Runs one or more statements as superuser; the rows of the last. Emptying tables that a worker has in its hands
+        may meet it crosswise, and is tried again."""
         with self.connect(database) as connection:
-            cursor = connection.execute(text, arguments or None)
+            for last_try in (False, False, True):
+                try:
+                    cursor = connection.execute(text, arguments or None)
+                    break
+                except psycopg.errors.DeadlockDetected:
+                    if last_try:
+                        raise
             while cursor.nextset():
                 pass
             return cursor.fetchall() if cursor.description else []
@@ -106,13 +118,45 @@ class Server:
     def set(self, **settings: str) -> None:
         """Changes settings of the running server."""
         for name, value in settings.items():
-            self.sql("postgres", f"ALTER SYSTEM SET {name.replace('__', '.')} = {value}")
+            self.sql("postgres", f"ALTER SYSTEM SET {name.replace('__', '.')} = '{value}'")
         self.sql("postgres", "SELECT pg_reload_conf()")
         time.sleep(0.2)
+
+    def wait(self, connection, question: str, seconds: float) -> None:
+        """Until the question is answered with true.
+
+        It is asked for a tenth of the time at most: among the dead rows of 1,000,000 fires one probe takes a tenth of a second,
+        and asked all the time it would take one of two cores from what it measures."""
+        end = time.monotonic() + seconds
+        while True:
+            asked = time.monotonic()
+            if connection.execute(question).fetchone()[0]:
+                return
+            if asked > end:
+                raise Unable(f"not after {seconds:.0f} s: {question}")
+            time.sleep(max(0.004, 9 * (time.monotonic() - asked)))
 
     def wal(self) -> int:
         """Bytes of WAL written since the cluster was made."""
         return int(self.sql("postgres", "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')")[0][0])
+
+    def memory(self, kind: str) -> int:
+        """Private bytes of the process that pg_stat_activity calls so.
+
+        Not from smaps_rollup, which also counts shared buffers as private while no other process happens to have them mapped:
+        most of what a worker showed there was that."""
+        pid = self.sql("postgres", "SELECT pid FROM pg_stat_activity WHERE backend_type = %s"
+                       " AND coalesce(datname, 'ours') = 'ours'", kind)
+        if not pid:
+            raise Unable(f"no {kind} is to be seen in pg_stat_activity")
+        found, private = 0, False
+        for line in pathlib.Path(f"/proc/{pid[0][0]}/smaps").read_text().splitlines():
+            first, second = line.split()[:2]
+            if not first.endswith(":"):
+                private = second.endswith("p")  # a mapping: its addresses, then rwxp or rwxs
+            elif private and first.startswith("Private_"):
+                found += int(second)
+        return found * 1024
 
     def cpu(self) -> float:
         """Seconds of CPU that the server's processes have used: those that have ended, and the workers that still run."""

@@ -3,72 +3,95 @@
 import os
 import time
 
+import contestants as them
 import firing
 from board import OURS, Unable
 from server import cpu_ticks
 
-DUE, TICKS = 100, 10
+DUE, TICKS = 100, 7
+STATISTICS = ("scheduler,pg_stat_statements",)  # which counts nothing until `idle` lets it
+IDLE = {
+    "CPU": ("milliseconds a minute", "cpu", False), "transactions": ("a minute", "transactions", False),
+    "queries": ("a minute", "queries", False),
+}
 
 
 def measure(server, board, quick):
-    """Adds the cases of this section to the board."""
-    server.start()
-    server.database("ours", (firing.HERE / "sql/ours.sql").read_text())
+    """Adds the cases of this section to the board; million.py adds those with 1,000,000."""
+    server.start(*STATISTICS)
+    them.OURS_SQL.ready(server)
     for count in (1_000, 10_000) if quick else (1_000, 10_000, 100_000):
-        board.compare("tick", f"{DUE} due among {count:,}", "milliseconds", {OURS: lambda: tick(server, count)},
-                      more_is_better=False, rounds=2 if quick else None, group="tick")
-    server.set(sched__enabled="on")
-    idle_seconds = 5 if quick else 30
-    transactions = None
+        def once():
+            far(server, count)
+            return tick(server, count)
 
-    def cpu():
-        nonlocal transactions
-        milliseconds, transactions = idle(server, 10_000, idle_seconds)
-        return milliseconds
+        board.compare("tick", f"{DUE} due among {count:,}", "milliseconds", {OURS: once}, more_is_better=False, group="tick")
+    seconds = 5 if quick else 10
 
-    board.compare("tick", f"idle, 10,000 schedules, {idle_seconds} s", "ms of CPU a minute",
-                  {OURS: cpu}, rounds=1, more_is_better=False, group="idle")
-    if transactions is not None:
-        board.compare("tick", f"idle, 10,000 schedules, {idle_seconds} s", "transactions a minute",
-                      {OURS: lambda: transactions}, rounds=1, more_is_better=False, group="idle")
+    def resting():
+        far(server, 10_000)
+        return idle(server, seconds)
+
+    board.several("tick", f"idle, 10,000 schedules, {seconds} s", {OURS: resting}, IDLE, group="idle")
+
+
+def far(server, count):
+    """`count` schedules that are due in most of a day."""
+    firing.schedules(server, count, "every 1 day from {}", first=firing.instant(server, 80_000), step="0")
 
 
 def tick(server, count):
-    """The median of some calls of dispatch_due in a session that has its plans, each with the same 100 due."""
-    server.set(sched__enabled="on")
-    due = firing.instant(server, 1)
-    firing.schedules(server, count, "every 1 day from {}", first=due.replace(year=due.year + 1), step="0")
+    """The median in milliseconds of some calls of dispatch_due in a session that has its plans, each with the same 100 due."""
     server.set(sched__enabled="off")
-    with server.connect("ours", "postgres") as connection:
-        connection.execute(
-            "UPDATE sched.schedule SET clock = 'every 1 second from ' || date_trunc('second', clock_timestamp())"
-            " WHERE schedule_id %% %s = 0", [count // DUE])
-        connection.execute("SELECT sched.dispatch_due(100000)")
-        connection.execute("VACUUM ANALYZE sched.timer, sched.schedule")
-        took = []
-        while len(took) < TICKS + 3:
-            # all of them are due again once the next second has begun
-            time.sleep(1.02 - time.time() % 1)
-            started = time.perf_counter()
-            fired = connection.execute("SELECT sched.dispatch_due()").fetchone()[0]
-            if fired == DUE:
-                took.append(time.perf_counter() - started)
-            elif fired > DUE or len(took) > 50:
-                raise Unable(f"{fired} fired instead of {DUE}")
-    server.set(sched__enabled="on")
+    try:
+        with server.connect("ours", "postgres") as connection:
+            connection.execute(
+                "UPDATE sched.schedule SET clock = 'every 1 second from ' || date_trunc('second', clock_timestamp())"
+                " WHERE schedule_id IN (SELECT schedule_id FROM sched.schedule ORDER BY schedule_id LIMIT %s)", [DUE])
+            connection.execute("SELECT sched.dispatch_due(100000)")
+            connection.execute("VACUUM ANALYZE sched.timer, sched.schedule")
+            took = []
+            while len(took) < TICKS + 3:
+                # all of them are due again once the next second has begun
+                time.sleep(1.02 - time.time() % 1)
+                started = time.perf_counter()
+                fired = connection.execute("SELECT sched.dispatch_due()").fetchone()[0]
+                if fired == DUE:
+                    took.append(time.perf_counter() - started)
+                elif fired > DUE or len(took) > 50:
+                    raise Unable(f"{fired} fired instead of {DUE}, among {count:,}")
+    finally:
+        server.set(sched__enabled="on")
     return sorted(took[3:])[TICKS // 2] * 1000
 
 
-def idle(server, count, seconds):
-    due = firing.instant(server, 86_400)
-    firing.schedules(server, count, "every 1 day from {}", first=due, step="0")
-    time.sleep(2)
-    worker = server.sql("ours", "SELECT pid FROM pg_stat_activity WHERE datname = 'ours' AND backend_type = 'scheduler dispatcher'")
-    if not worker:
-        raise Unable("no dispatcher is to be seen in pg_stat_activity")
-    question = "SELECT pg_stat_clear_snapshot(), sum(xact_commit + xact_rollback) FROM pg_stat_database WHERE datname = 'ours'"
-    before = server.sql("postgres", question)[0][1], sum(cpu_ticks(worker[0][0])[:2])
-    time.sleep(seconds)
-    after = server.sql("postgres", question)[0][1], sum(cpu_ticks(worker[0][0])[:2])
-    ticks = os.sysconf("SC_CLK_TCK")
-    return (after[1] - before[1]) * 1000 / ticks * 60 / seconds, float(after[0] - before[0]) * 60 / seconds
+def idle(server, seconds):
+    """{"cpu", "transactions", "queries"} a minute of the dispatcher, with nothing due for `seconds`.
+
+    Queries are what pg_stat_statements counts in that database, with those that functions run."""
+    server.set(pg_stat_statements__track="all")
+    server.sql("postgres", "CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
+    with server.connect("postgres") as connection:
+        def ask(text):
+            return connection.execute(text).fetchone()
+
+        worker = ask("SELECT pid FROM pg_stat_activity WHERE datname = 'ours' AND backend_type = 'scheduler dispatcher'")
+        if not worker:
+            raise Unable("no dispatcher is to be seen in pg_stat_activity")
+
+        def counters():
+            return (
+                sum(cpu_ticks(worker[0])[:2]) * 1000 / os.sysconf("SC_CLK_TCK"),
+                ask("SELECT pg_stat_clear_snapshot(), xact_commit + xact_rollback FROM pg_stat_database WHERE datname = 'ours'")[1],
+                ask("SELECT coalesce(sum(calls), 0) FROM pg_stat_statements"
+                    " WHERE dbid = (SELECT oid FROM pg_database WHERE datname = 'ours')")[0],
+            )
+
+        time.sleep(2)  # what made the schedules, and the change of the setting, have ended
+        before = counters()
+        time.sleep(seconds)
+        after = counters()
+    server.set(pg_stat_statements__track="none")
+    return {
+        name: float(late - early) * 60 / seconds for name, early, late in zip(("cpu", "transactions", "queries"), before, after)
+    }

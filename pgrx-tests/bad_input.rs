@@ -45,6 +45,8 @@ mod tests {
                 "try_claim('b/x', '2026-01-01', 'k', $)",
                 "enqueue($)",
                 "enqueue('b/x', scope_kind => $)",
+                "enqueue_many($, '{1}')",
+                "enqueue_many('b/x', '{1}', scope_kind => $)",
                 "claim($)",
                 "latest_plan($)",
                 "latest_plan('b/x', $)",

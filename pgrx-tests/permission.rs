@@ -9,10 +9,12 @@ mod tests {
     use crate::test_support::{armed, attempt, check, created, dispatch, run, sql, state, time_passes};
 
     /// What nobody is granted: called by the extension's own SQL, or for superusers and the extension's owner.
-    const INTERNAL: [&str; 11] = [
+    const INTERNAL: &[&str] = &[
+        "adopt",
+        "grant_again",
         "grant_monitor",
         "grant_use",
-        "is_being_claimed",
+        "grant_worker",
         "rebuild",
         "request_dispatcher",
         "revoke_all",
@@ -130,6 +132,48 @@ mod tests {
             denied("p_monitor", statement, "42501");
         }
         run(&["SELECT sched.revoke_all('p_monitor')", "DROP ROLE p_monitor"]);
+    }
+
+    /// What a dispatcher needs and no more: nothing that runs code, nothing on what applications said but to read it.
+    #[pg_test]
+    fn grant_worker_gives_rows_and_two_functions() {
+        run(&["CREATE ROLE p_worker", "SELECT sched.grant_worker('p_worker')"]);
+        check(
+            "SELECT c.relname, string_agg(p.privilege, ' ' ORDER BY p.place)
+               FROM pg_class c,
+                    unnest('{SELECT,INSERT,UPDATE,DELETE,TRUNCATE,REFERENCES,TRIGGER}'::text[]) WITH ORDINALITY AS p (privilege, place)
+              WHERE c.relnamespace = 'sched'::regnamespace AND c.relkind IN ('r', 'v') AND has_table_privilege('p_worker', c.oid, p.privilege)
+              GROUP BY 1 ORDER BY 1",
+            "awaited|SELECT INSERT DELETE
+job|SELECT
+lease|SELECT UPDATE DELETE
+ledger|SELECT INSERT UPDATE DELETE
+ready|SELECT INSERT
+retry|SELECT INSERT UPDATE DELETE
+schedule|SELECT
+schedule_change|SELECT INSERT UPDATE DELETE
+schedule_past|SELECT UPDATE DELETE
+skip|SELECT INSERT UPDATE DELETE
+timer|SELECT INSERT UPDATE DELETE
+timer_memory|SELECT INSERT UPDATE DELETE",
+        );
+        check(
+            "SELECT string_agg(proname, ' ' ORDER BY proname) FROM pg_proc p
+              WHERE pronamespace = 'sched'::regnamespace AND has_function_privilege('p_worker', p.oid, 'EXECUTE')",
+            "scope_key uuid_v7",
+        );
+        check("SELECT has_schema_privilege('p_worker', 'sched', 'CREATE'), has_sequence_privilege('p_worker', 'sched.fence', 'USAGE')", "f|f");
+        for statement in [
+            "UPDATE sched.job SET command = 'x'",
+            "UPDATE sched.schedule SET clock = 'never'",
+            "CREATE TRIGGER t BEFORE INSERT ON sched.ledger EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+            "SELECT sched.claim()",
+            "SELECT sched.dispatch_due()",
+            "SELECT sched.grant_worker('p_worker')",
+        ] {
+            denied("p_worker", statement, "42501");
+        }
+        run(&["SELECT sched.revoke_all('p_worker')", "DROP ROLE p_worker"]);
     }
 
     #[pg_test]

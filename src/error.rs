@@ -71,6 +71,11 @@ impl Failure {
         Failure::new(PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION, message, "")
     }
 
+    /// A warning for the server's log that has no hint: 01000.
+    pub fn warning(message: impl Into<String>) -> Failure {
+        Failure::new(PgSqlErrorCode::ERRCODE_WARNING, message, "")
+    }
+
     /// XX000: something that cannot happen, did.
     pub fn internal(message: impl Into<String>) -> Failure {
         Failure::new(PgSqlErrorCode::ERRCODE_INTERNAL_ERROR, message, "")

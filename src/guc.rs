@@ -13,12 +13,15 @@ static STALE_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(300_000);
 static MISFIRE_GRACE: GucSetting<i32> = GucSetting::<i32>::new(60_000);
 static HISTORY_RETENTION: GucSetting<i32> = GucSetting::<i32>::new(30 * 86_400);
 static NOTIFY: GucSetting<bool> = GucSetting::<bool>::new(true);
+static LOG_TICKS: GucSetting<bool> = GucSetting::<bool>::new(false);
+static WORKER_ROLE: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c""));
 
 /// The longest time in milliseconds that a setting may name: 24 days, as the type of Postgres' settings has it.
 const LONGEST: i32 = i32::MAX;
 
-/// Registers the settings and reserves their prefix.
-pub fn register() {
+/// Registers the settings and reserves their prefix; one that only a restart changes cannot be registered after the start, and
+/// says nothing where no worker was started.
+pub fn register(starting: bool) {
     let milliseconds = |name, what, more, setting, least| {
         GucRegistry::define_int_guc(name, what, more, setting, least, LONGEST, GucContext::Sighup, GucFlags::UNIT_MS);
     };
@@ -82,7 +85,23 @@ pub fn register() {
         GucContext::Sighup,
         GucFlags::UNIT_S,
     );
+    if starting {
+        GucRegistry::define_string_guc(
+            c"sched.worker_role",
+            c"The role that dispatchers connect and work as; empty means as a superuser.",
+            c"It needs what sched.grant_worker gives, in each database that has the extension.",
+            &WORKER_ROLE,
+            GucContext::Postmaster,
+            GucFlags::default(),
+        );
+    }
     switch(c"sched.notify", c"Whether queues are notified (LISTEN \"sched:<queue>\") of new work.", c"", &NOTIFY);
+    switch(
+        c"sched.log_ticks",
+        c"Whether each tick that did something writes a line to the server's log: what it did and how long it took.",
+        c"",
+        &LOG_TICKS,
+    );
     // SAFETY: the prefix is a C string; Postgres copies it.
     unsafe { pgrx::pg_sys::MarkGUCPrefixReserved(c"sched".as_ptr()) }
 }
@@ -120,6 +139,16 @@ pub fn history_retention() -> i64 {
 /// `sched.notify`.
 pub fn notify() -> bool {
     NOTIFY.get()
+}
+
+/// `sched.log_ticks`.
+pub fn log_ticks() -> bool {
+    LOG_TICKS.get()
+}
+
+/// `sched.worker_role`; `None` where it names no role.
+pub fn worker_role() -> Option<CString> {
+    WORKER_ROLE.get().filter(|name| !name.is_empty())
 }
 
 /// `sched.time_zone`.

@@ -1,7 +1,7 @@
 //! `jsonb` carried as it is: pgrx' own type goes through text and serde, which costs time and rounds large numbers.
 
 use pgrx::callconv::{Arg, ArgAbi, BoxRet, FcInfo};
-use pgrx::datum::Datum;
+use pgrx::datum::{Datum, UnboxDatum};
 use pgrx::nullable::Nullable;
 use pgrx::pgrx_sql_entity_graph::metadata::{
     ArgumentError, ReturnsError, ReturnsRef, SqlMappingRef, SqlTranslatable, TypeOrigin,
@@ -63,6 +63,19 @@ impl FromDatum for Jsonb {
             pg_sys::pfree(plain.cast());
         }
         Some(Jsonb(bytes))
+    }
+}
+
+// SAFETY: what goes through FromDatum; an element of an array that is not NULL.
+unsafe impl UnboxDatum for Jsonb {
+    type As<'src> = Jsonb;
+
+    unsafe fn unbox<'src>(datum: Datum<'src>) -> Jsonb
+    where
+        Self: 'src,
+    {
+        let datum = std::mem::transmute::<Datum<'src>, pg_sys::Datum>(datum);
+        Jsonb::from_polymorphic_datum(datum, false, pg_sys::JSONBOID).unwrap_or_else(Jsonb::empty)
     }
 }
 

@@ -5,7 +5,9 @@
 use pgrx::prelude::*;
 
 mod api;
+mod compat;
 mod convert;
+mod ddl;
 mod dispatch;
 mod error;
 mod guc;
@@ -23,24 +25,22 @@ mod zone;
 mod sched {}
 
 extension_sql_file!("../sql/schema/00_schema.sql", name = "schema", bootstrap);
+extension_sql_file!("../sql/schema/05_home.sql", name = "home");
 extension_sql_file!("../sql/schema/10_job.sql", name = "job");
 extension_sql_file!(
     "../sql/schema/20_schedule.sql",
     name = "schedule",
-    requires = ["job", api::internal::wake_dispatcher]
+    requires = ["job", api::internal::wake_dispatcher, api::internal::scope_key]
 );
 extension_sql_file!("../sql/schema/30_timer.sql", name = "timer", requires = ["schedule"]);
-extension_sql_file!(
-    "../sql/schema/40_execution.sql",
-    name = "execution",
-    requires = ["timer", api::internal::uuid_v7, api::internal::scope_key]
-);
+extension_sql_file!("../sql/schema/40_execution.sql", name = "execution", requires = ["timer", api::internal::uuid_v7]);
 extension_sql_file!("../sql/schema/35_skip.sql", name = "skip", requires = ["timer"]);
 extension_sql_file!(
     "../sql/schema/50_views.sql",
     name = "views",
-    requires = ["execution", "skip", api::skip::skipped_so_far]
+    requires = ["execution", "skip", api::home::is_home, api::skip::skipped_so_far]
 );
+extension_sql_file!("../sql/schema/60_dump.sql", name = "dump", requires = ["home", "execution", "skip"]);
 extension_sql_file!("../sql/schema/90_grants.sql", name = "grants", finalize);
 
 /// Called by Postgres when the library is loaded: registers settings always, shared memory and the launcher only while the
@@ -53,12 +53,14 @@ pub extern "C-unwind" fn _PG_init() {
         std::env::remove_var("RUST_BACKTRACE");
         std::env::remove_var("RUST_LIB_BACKTRACE");
     }
-    guc::register();
     // SAFETY: reads globals of the process.
     let (preloading, upgrading) =
         unsafe { (pg_sys::process_shared_preload_libraries_in_progress, pg_sys::IsBinaryUpgrade) };
+    guc::register(preloading);
     if preloading && !upgrading {
         worker::wake::register();
+        worker::hold::register();
+        ddl::register();
         worker::launcher::register();
     }
 }
@@ -91,6 +93,9 @@ mod crontab_tests;
 #[path = "../pgrx-tests/dispatch.rs"]
 mod dispatch_tests;
 #[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/enqueue.rs"]
+mod enqueue_tests;
+#[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/execution.rs"]
 mod execution_tests;
 #[cfg(any(test, feature = "pg_test"))]
@@ -99,6 +104,9 @@ mod history_tests;
 #[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/job.rs"]
 mod job_tests;
+#[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/leak.rs"]
+mod leak_tests;
 #[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/lease_grid.rs"]
 mod lease_grid_tests;
@@ -114,6 +122,9 @@ mod permission_grid_tests;
 #[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/permission.rs"]
 mod permission_tests;
+#[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/rows.rs"]
+mod rows_tests;
 #[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/schedule_bulk.rs"]
 mod schedule_bulk_tests;

@@ -4,6 +4,7 @@
 use std::ops::Deref;
 
 use pgrx::callconv::{Arg, ArgAbi};
+use pgrx::datum::{Datum, UnboxDatum};
 use pgrx::nullable::Nullable;
 use pgrx::pgrx_sql_entity_graph::metadata::{
     ArgumentError, ReturnsError, ReturnsRef, SqlMappingRef, SqlTranslatable, TypeOrigin,
@@ -76,6 +77,19 @@ impl FromDatum for Text {
             return None;
         }
         Some(with_bytes(datum, |bytes| Text(checked(bytes).to_owned())))
+    }
+}
+
+// SAFETY: what goes through FromDatum; an element of an array that is not NULL.
+unsafe impl UnboxDatum for Text {
+    type As<'src> = Text;
+
+    unsafe fn unbox<'src>(datum: Datum<'src>) -> Text
+    where
+        Self: 'src,
+    {
+        let datum = std::mem::transmute::<Datum<'src>, pg_sys::Datum>(datum);
+        with_bytes(datum, |bytes| Text(checked(bytes).to_owned()))
     }
 }
 

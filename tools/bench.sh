@@ -2,8 +2,9 @@
 # What `make bench` runs: a release build in a private server of its own, the peers from their registries, then bench/run.py.
 #
 #   QUICK=1           fewer cases, within five minutes
-#   ONLY=leases,queue some sections (leases, queue, firing, lateness, tick)
+#   ONLY=leases,queue some parts (leases, queue, firing, lateness, tick, size, million)
 #   ROUNDS=3          rounds of each case
+#   RESUME=1          only the parts that an interrupted run of the same sources has not ended
 #   REPORT=1          only write bench/RESULTS.md and the charts anew, from the JSON of the last run
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/env.sh"
@@ -47,15 +48,19 @@ pg_cron() {
 packages() {
     local key
     key=$(cat bench/requirements.txt bench/package.json bench/package-lock.json | sha256sum)
+    key="$python $key" # a copied environment still names the folder that it was made in
     if [ "$(cat "$python/done" 2>/dev/null)" = "$key" ] && [ -d bench/node_modules ]; then return; fi
-    say "installing the peers (npm) and the drawing library (pip)"
-    quietly bench-venv python3 -m venv "$python"
-    quietly bench-pip "$python/bin/pip" install --disable-pip-version-check -r bench/requirements.txt
+    say "installing the peers (npm, pip) and the drawing library (pip)"
+    quietly bench-venv python3 -m venv --clear "$python"
+    quietly bench-pip "$python/bin/python" -m pip install --disable-pip-version-check -r bench/requirements.txt
     # a peer that cannot be installed says so in the table
     (cd bench && quietly bench-npm npm ci --no-audit --no-fund) || say "npm failed: the Node peers will not run"
     printf '%s\n' "$key" >"$python/done"
 }
 
+mkdir -p "$CARGO_TARGET_DIR"
+exec 8>"$CARGO_TARGET_DIR/bench.lock"
+flock -n 8 || fail "another make bench runs in this checkout: both would measure the other, and use one cluster"
 tools/setup.sh packages pgrx server
 own_server
 packages
@@ -64,7 +69,8 @@ if [ -z "${REPORT:-}" ]; then
     release_build
 fi
 
-arguments=(--rounds "${ROUNDS:-$([ -n "${QUICK:-}" ] && echo 2 || echo 3)}" --only "${ONLY:-}")
+arguments=(--rounds "${ROUNDS:-$([ -n "${QUICK:-}" ] && echo 1 || echo 3)}" --only "${ONLY:-}")
 if [ -n "${QUICK:-}" ]; then arguments+=(--quick); fi
+if [ -n "${RESUME:-}" ]; then arguments+=(--resume); fi
 if [ -n "${REPORT:-}" ]; then arguments+=(--report); fi
 exec "$python/bin/python" bench/run.py "${arguments[@]}"

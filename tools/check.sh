@@ -26,6 +26,22 @@ lints() {
     cargo clippy --quiet --workspace --all-targets --no-default-features --features "scheduler/pg$PG,scheduler/pg_test" "${warnings[@]}"
 }
 
+# What the script that CREATE EXTENSION runs, and those of upgrades, would find through a search path that is not theirs.
+search_paths() {
+    local scripts=(sql/scheduler--*.sql)
+    if [ ! -e "${scripts[0]}" ]; then scripts=(); fi
+    tools/install.sh >/dev/null || return
+    scripts+=("$("$SCHEDULER_PG_CONFIG" --sharedir)"/extension/scheduler--"$(cargo pkgid -p scheduler | sed 's/.*[#@]//')".sql)
+    local script broken=0
+    for script in "${scripts[@]}"; do
+        if ! "$CARGO_TARGET_DIR/python/bin/pgspot" "$script"; then
+            echo "in $script: name the schema, or begin the script with SET LOCAL search_path = pg_catalog, pg_temp" >&2
+            broken=1
+        fi
+    done
+    return "$broken"
+}
+
 if cargo fmt --version >/dev/null 2>&1; then
     check "format (cargo fmt mends it)" cargo fmt --all -- --check -l
 else
@@ -40,6 +56,9 @@ if command -v shellcheck >/dev/null; then
     check "shellcheck" shellcheck -x -P SCRIPTDIR tools/*.sh .ci/run
 fi
 check "house rules" tools/check-rules.sh
+check "the measurements' arithmetic" env PYTHONDONTWRITEBYTECODE=1 python3 -m unittest -q --buffer bench/tests/test_figures.py
+check "measured numbers (bench/measured.py says how to mark them)" env PYTHONDONTWRITEBYTECODE=1 python3 bench/measured.py README.md
+check "search paths (pgspot)" search_paths
 
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

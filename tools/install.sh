@@ -10,6 +10,8 @@ if [ $# = 0 ]; then
     if [ ! -f "$CARGO_TARGET_DIR/debug/libscheduler.so" ]; then hint=" (first time only: about 2 minutes)"; fi
     say "building the extension for PostgreSQL $PG$hint"
     quietly install cargo pgrx install --pg-config "$SCHEDULER_PG_CONFIG" --no-default-features --features "pg$PG"
+    # The tests upgrade from every release; a user's server gets the upgrade scripts only.
+    cp --no-preserve=all sql/release/*.sql "$("$SCHEDULER_PG_CONFIG" --sharedir)/extension/"
     exit
 fi
 

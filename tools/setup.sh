@@ -15,6 +15,7 @@ if [ ! -w "$DONE" ]; then
 fi
 exec 9>"$DONE/lock"
 flock 9
+cd "$SCHEDULER_ROOT"
 
 # is_done STEP KEY: was this step finished with exactly these inputs?
 is_done() { [ -f "$DONE/$1" ] && [ "$(cat "$DONE/$1")" = "$2" ]; }
@@ -24,8 +25,21 @@ as_root() {
     if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
 }
 
+BUILT=$CARGO_TARGET_DIR/postgresql-$PG # where a server comes from that this machine's suite does not have
+
+# is_packaged: is PostgreSQL $PG here, or can apt install it?
+is_packaged() {
+    [ -x "/usr/lib/postgresql/$PG/bin/postgres" ] || apt-cache show "postgresql-server-dev-$PG" >/dev/null 2>&1
+}
+
 packages() {
-    local wanted="postgresql-$PG postgresql-server-dev-$PG clang libclang-dev gcc libc6-dev pkg-config libssl-dev" missing="" package
+    if ! is_packaged && [ ! -e "$BUILT" ]; then quietly apt-update as_root apt-get update; fi
+    local wanted="clang libclang-dev gcc libc6-dev pkg-config libssl-dev" missing="" package
+    if is_packaged; then
+        wanted="$wanted postgresql-$PG postgresql-server-dev-$PG"
+    else
+        wanted="$wanted bison bzip2 debian-archive-keyring dpkg-dev flex make perl tzdata"
+    fi
     # pgrx's test runner calls sudo to become `postgres`
     if [ -n "$SCHEDULER_RUNAS" ]; then wanted="$wanted sudo"; fi
     if ! python3 -c 'import venv, ensurepip' 2>/dev/null; then wanted="$wanted python3-venv"; fi
@@ -66,6 +80,14 @@ pgrx() {
 
 server() {
     local system=/usr/lib/postgresql/$PG/bin key folder
+    if ! is_packaged; then
+        if ! is_done "built-$PG" "$(sha256sum <tools/build-server.sh)" || [ ! -e "$BUILT" ]; then
+            say "building PostgreSQL $PG from Debian's source package (first time only, about 5 minutes)"
+            quietly "build-server-$PG" tools/build-server.sh "$BUILT"
+            mark_done "built-$PG" "$(sha256sum <tools/build-server.sh)"
+        fi
+        system=$BUILT$system
+    fi
     key="$SCHEDULER_SERVERS $("$system/postgres" --version) $(stat -c %Y "$system/postgres" "$system/pg_config" | tr '\n' ' ')"
     if ! is_done "server-$PG" "$key" || [ ! -x "$SCHEDULER_PG_CONFIG" ]; then
         say "copying PostgreSQL $PG to $SCHEDULER_SERVERS, where the extension will be installed"
@@ -76,10 +98,14 @@ server() {
         fi
         rm -rf "$SCHEDULER_SERVERS/${PG:?}" "$SCHEDULER_SERVERS/${PG:?}-pgrx"
         # A server finds its files relative to its own path, so the tree keeps the system's shape.
-        for folder in lib/postgresql/$PG share/postgresql/$PG include/postgresql; do
-            mkdir -p "$SCHEDULER_SERVERS/$PG/usr/$folder"
-            cp -a "/usr/$folder/." "$SCHEDULER_SERVERS/$PG/usr/$folder"
-        done
+        if is_packaged; then
+            for folder in lib/postgresql/$PG share/postgresql/$PG include/postgresql; do
+                mkdir -p "$SCHEDULER_SERVERS/$PG/usr/$folder"
+                cp -a "/usr/$folder/." "$SCHEDULER_SERVERS/$PG/usr/$folder"
+            done
+        else
+            cp -a "$BUILT" "$SCHEDULER_SERVERS/$PG"
+        fi
         rm -rf "$SCHEDULER_SERVERS/$PG/usr/share/postgresql/$PG/man"
         cp -al "$SCHEDULER_SERVERS/$PG" "$SCHEDULER_SERVERS/$PG-pgrx" # hard links: no space, and a build never writes in place
         mark_done "server-$PG" "$key"
@@ -97,12 +123,12 @@ pg$PG = \"$SCHEDULER_PGRX_SERVER/pg_config\""
 }
 
 python() {
-    local wanted=$SCHEDULER_ROOT/examples/python/requirements.txt key
-    key="$SCHEDULER_ROOT $(python3 --version) $(sha256sum <"$wanted")"
+    local driver=$SCHEDULER_ROOT/examples/python/requirements.txt checks=$SCHEDULER_ROOT/tools/requirements.txt key
+    key="$SCHEDULER_ROOT $(python3 --version) $(cat "$driver" "$checks" | sha256sum)"
     if is_done python "$key" && "$SCHEDULER_PYTHON" -c "" 2>/dev/null; then return; fi
-    say "installing the Python driver of the example worker"
+    say "installing the Python driver of the example worker, and what checks use"
     quietly python python3 -m venv --clear "$CARGO_TARGET_DIR/python"
-    quietly python "$SCHEDULER_PYTHON" -m pip install --disable-pip-version-check -r "$wanted"
+    quietly python "$SCHEDULER_PYTHON" -m pip install --disable-pip-version-check -r "$driver" -r "$checks"
     mark_done python "$key"
 }
 

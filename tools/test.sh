@@ -22,6 +22,7 @@ suite "checks" tools/check.sh
 suite "core tests" cargo test -p scheduler-core
 suite "tests in the server" tools/test-pg.sh
 suite "cluster tests" tools/test-cluster.sh
+suite "released schema" tools/release-sql.sh
 
 say "what ran"
 printf '%s' "$report"

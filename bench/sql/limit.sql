@@ -3,8 +3,20 @@ CREATE SCHEMA physical;
 CREATE TABLE physical.ledger (LIKE sched.ledger INCLUDING ALL);
 CREATE TABLE physical.ready (LIKE sched.ready INCLUDING ALL);
 CREATE TABLE physical.timer (LIKE sched.timer INCLUDING ALL);
-ALTER TABLE physical.timer SET (fillfactor = 70);
-ALTER TABLE physical.ledger SET (fillfactor = 80);
+-- LIKE leaves the storage parameters out
+DO $$
+DECLARE
+    name    text;
+    options text;
+BEGIN
+    FOR name, options IN
+        SELECT relname, array_to_string(reloptions, ', ') FROM pg_class
+         WHERE relnamespace = 'sched'::regnamespace AND relname IN ('ledger', 'ready', 'timer') AND reloptions IS NOT NULL
+    LOOP
+        EXECUTE format('ALTER TABLE physical.%I SET (%s)', name, options);
+    END LOOP;
+END
+$$;
 CREATE TABLE physical.decision (
     batch          integer     NOT NULL,
     schedule_id    bigint      NOT NULL,

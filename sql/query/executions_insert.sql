@@ -1,6 +1,8 @@
 -- Executions of one job and scope; those that the ledger holds already are left alone. A pull job's become claimable; notify
 -- and log jobs are done at once. How many were inserted, their ids, and what is to be logged. Columns as timers_fire.
--- $1 key, $2 job_name, $3 scope_kind, $4 scope_id, $5 plan_times, $6 payload, $7 origin, $8 owner where no job was defined,
+-- The job is asked for its owner here once more: since its caller looked, another role may have defined one of this name, and must
+-- not be given work that it did not ask for.
+-- $1 key, $2 job_name, $3 scope_kind, $4 scope_id, $5 plan_times, $6 payload, $7 origin, $8 caller, owner where no job was defined,
 -- $9 schedule_id, $10 schedule_name, $11 now
 WITH added AS (
     INSERT INTO sched.ledger (key, job_name, scope_kind, scope_id, plan_time, queue, priority, payload, max_attempts,
@@ -13,6 +15,7 @@ WITH added AS (
       FROM unnest($5) AS p (plan_time)
       LEFT JOIN sched.job j ON j.job_name = $2
      CROSS JOIN LATERAL (SELECT COALESCE(j.kind IN ('notify', 'log'), false) AS done) AS k
+     WHERE j.job_name IS NULL OR pg_has_role($8, j.owner, 'USAGE')
      ORDER BY p.plan_time
         ON CONFLICT (key, plan_time) DO NOTHING
     RETURNING id, queue, priority, plan_time, owner, status

@@ -1,7 +1,7 @@
 -- Ends the runs whose lease holds and whose owner the caller may act for; a row for each that did not end, and for each
--- that somebody waits for. $1 execution_ids, $2 lease_tokens, $3 now, $4 caller
+-- that somebody waits for. In the order of their ids, so that two sessions never wait for each other in a circle. $1 execution_ids, $2 lease_tokens, $3 now, $4 caller
 WITH asked AS MATERIALIZED (
-    SELECT a.execution_id, a.lease_token FROM unnest($1, $2) AS a (execution_id, lease_token)
+    SELECT a.execution_id, a.lease_token FROM unnest($1, $2) AS a (execution_id, lease_token) ORDER BY 1, 2
 ), ended AS (
     DELETE FROM sched.lease l
      USING asked a

@@ -3,11 +3,10 @@
 SELECT i.schedule_id,
        s.version, s.clock, s.time_zone, s.catch_up, s.catch_up_window, s.max_plans_per_tick, s.rearm, s.overlap, s.delay,
        s.jitter, s.starts_at, s.ends_at, s.ownership = 'owned', s.enabled, s.created_at, s.baseline_at, s.job_name,
-       j.owner::oid, j.kind IN ('notify', 'log'),
-       t.version, t.next_plan_time, t.cursor_at, t.buffered_plan, t.backlog_until, t.error_count,
-       EXISTS (SELECT FROM sched.awaited a WHERE a.schedule_id = i.schedule_id),
-       s.since_at, t.waiting, t.parked
+       j.owner::oid, j.kind IN ('notify', 'log'), s.key,
+       COALESCE(s.rearm <> 'on_dispatch' OR s.overlap <> 'allow', false)
+       AND EXISTS (SELECT FROM sched.awaited a WHERE a.schedule_id = i.schedule_id),
+       s.since_at
   FROM unnest($1) AS i (schedule_id)
   LEFT JOIN sched.schedule s ON s.schedule_id = i.schedule_id
   LEFT JOIN sched.job j ON j.job_name = s.job_name
-  LEFT JOIN sched.timer t ON t.schedule_id = i.schedule_id

@@ -2,7 +2,7 @@
 -- $1 schedule_id, $2 plan times
 SELECT DISTINCT ON (e.plan_time) e.plan_time, e.id
   FROM sched.schedule s
- CROSS JOIN LATERAL unnest(s.former_keys || sched.scope_key(s.job_name, s.scope_kind, s.scope_id)) AS k (key)
+ CROSS JOIN LATERAL unnest(s.former_keys || s.key) AS k (key)
  CROSS JOIN unnest($2) AS p (plan_time)
   JOIN sched.ledger e ON e.key = k.key AND e.plan_time = p.plan_time
  WHERE s.schedule_id = $1

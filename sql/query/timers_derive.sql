@@ -15,7 +15,7 @@ SELECT s.schedule_id,
                          LIMIT 1), s.since_at) AS since_at) AS d
   LEFT JOIN LATERAL (
        SELECT last.plan_time, last.created_at
-         FROM unnest(s.former_keys || sched.scope_key(s.job_name, s.scope_kind, s.scope_id)) AS k (key)
+         FROM unnest(s.former_keys || s.key) AS k (key)
         CROSS JOIN LATERAL (SELECT e.plan_time, e.created_at
                               FROM sched.ledger e
                              WHERE e.key = k.key AND e.schedule_id = s.schedule_id AND e.origin = 'schedule'

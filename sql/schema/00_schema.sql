@@ -1,3 +1,7 @@
+-- CREATE EXTENSION has set the same (the control file's schema). Said again, so that whoever reads or checks the script need not know:
+-- nothing that somebody put into another schema is ever found by a name without one.
+SET LOCAL search_path = pg_catalog, pg_temp;
+
 -- A plain CREATE SCHEMA on purpose: a schema of this name that somebody planted before us must make CREATE EXTENSION
 -- fail, or its owner could own what we put into it.
 CREATE SCHEMA sched;

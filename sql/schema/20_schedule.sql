@@ -25,11 +25,13 @@ CREATE TABLE sched.schedule (
     updated_at         timestamptz NOT NULL,
     since_at           timestamptz NOT NULL,
     former_keys        uuid[]      NOT NULL DEFAULT '{}',
+    key                uuid        NOT NULL GENERATED ALWAYS AS (sched.scope_key(job_name, scope_kind, scope_id)) STORED,
     CHECK (pg_catalog.isfinite(created_at) AND pg_catalog.isfinite(baseline_at) AND pg_catalog.isfinite(since_at))
 );
 -- drop_job asks whether a schedule still uses the job.
 CREATE INDEX schedule_job_name ON sched.schedule (job_name);
 COMMENT ON TABLE sched.schedule IS 'what applications scheduled; written through sched.create_schedule and its kin';
+COMMENT ON COLUMN sched.schedule.key IS 'what the ledger has its executions by, with the plan time; computed once for each edit, not for each fire';
 COMMENT ON COLUMN sched.schedule.version IS 'rises with every change; a timer made from an older one is no longer valid';
 COMMENT ON COLUMN sched.schedule.baseline_at IS
     'only plan times after this instant fire: creating, resuming, taking over, a new clock, zone or window never fire by themselves';
@@ -62,8 +64,12 @@ COMMENT ON COLUMN sched.schedule_past.settled IS 'a dispatcher has recorded in s
 CREATE TABLE sched.schedule_change (
     change_id   bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     schedule_id bigint      NOT NULL,
-    terminal_at timestamptz
+    terminal_at timestamptz,
+    failures    integer     NOT NULL DEFAULT 0,
+    retry_at    timestamptz
 );
+-- What could not be applied, which is hardly ever anything: when it is tried again.
+CREATE INDEX schedule_change_retry_at ON sched.schedule_change (retry_at) WHERE retry_at IS NOT NULL;
 COMMENT ON TABLE sched.schedule_change IS 'schedules to be armed anew: an edit, or (terminal_at) the end of a run that they waited for';
 
 -- The rule of baselines stands in one place, so that no way of editing can forget it.
@@ -79,7 +85,9 @@ BEGIN
                            || sched.scope_key(OLD.job_name, OLD.scope_kind, OLD.scope_id);
     END IF;
     IF (NEW.clock, NEW.time_zone, NEW.starts_at, NEW.ends_at, NEW.enabled, NEW.ownership)
-       IS DISTINCT FROM (OLD.clock, OLD.time_zone, OLD.starts_at, OLD.ends_at, OLD.enabled, OLD.ownership) THEN
+       IS DISTINCT FROM (OLD.clock, OLD.time_zone, OLD.starts_at, OLD.ends_at, OLD.enabled, OLD.ownership)
+       -- or the same once more, from a later moment on (sched.adopt)
+       OR NEW.baseline_at > OLD.baseline_at THEN
         INSERT INTO sched.schedule_past (schedule_id, since_at, until_at, clock, time_zone, starts_at, ends_at, enabled, ownership)
         VALUES (OLD.schedule_id, OLD.since_at, NEW.updated_at, OLD.clock, OLD.time_zone, OLD.starts_at, OLD.ends_at,
                 OLD.enabled, OLD.ownership);

@@ -81,6 +81,7 @@ SELECT s.schedule_name, s.job_name, s.clock, s.time_zone, s.enabled, s.ownership
        SELECT CASE WHEN t.parked AND t.version = s.version THEN 'parked'
                    WHEN s.ownership = 'external' THEN 'external'
                    WHEN NOT s.enabled THEN 'paused'
+                   WHEN NOT (SELECT sched.is_home()) THEN 'copied'
                    WHEN t.schedule_id IS NULL OR t.version <> s.version THEN 'arming'
                    WHEN t.waiting THEN 'waiting'
                    WHEN t.error_count > 0 AND t.fire_at IS NOT NULL THEN 'failing'

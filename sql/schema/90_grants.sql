@@ -38,6 +38,8 @@ COMMENT ON FUNCTION sched.finish_failure IS
 'Ends a run as FAILED: to be tried again at next_retry_at or by the job''s backoff while attempts are left, unless terminal. error_msg is cut to 4000 characters. Errors: 55000 (lease lost), 22023, 42501.';
 COMMENT ON FUNCTION sched.enqueue IS
 'Puts an execution into its job''s queue and returns its id; the same (job, scope, plan time) twice gives the same execution. A job that was never defined means queue default. Errors: 22023, 22004, 22008, 42501.';
+COMMENT ON FUNCTION sched.enqueue_many IS
+'Puts one execution for each payload into the job''s queue and returns their ids in that order. plan_times and scope_ids, where given, pair with payloads by position; the same (job, scope, plan time) twice gives the same execution. Errors: 22023 (unequal lengths, NULL elements, a name), 22004, 22008, 42501, 40001 while another transaction enqueues the same.';
 COMMENT ON FUNCTION sched.finish_success_many IS
 'Ends those of these runs as SUCCESS whose lease holds, and returns the ids of those whose lease does not. Ids and tokens pair by position. Errors: 22023 (unequal lengths, NULL elements), 22004.';
 COMMENT ON FUNCTION sched.assert_lease IS
@@ -60,10 +62,14 @@ COMMENT ON FUNCTION sched.preview IS
 'The next n (at most 10000) plan times of a clock, each with the zone''s wall clock, its offset from UTC, and a note where a clock change moved it or its reading comes twice. Errors as next_time.';
 COMMENT ON FUNCTION sched.validate IS
 'What is wrong (severity error) or probably not meant (warning) in a clock; no row when there is nothing to say. Error: 22004 (NULL).';
+COMMENT ON FUNCTION sched.adopt() IS
+'Lets a copy (a restored dump, a database made from a template, a cluster after pg_upgrade) fire and hand out what is in it; returns how many schedules begin anew. Only plan times after this moment fire. For superusers and the extension''s owner; 42501 for others.';
+COMMENT ON FUNCTION sched.is_home() IS
+'False in a copy that nobody has adopted: dispatch_due, claim and try_claim raise 55000 there and the worker waits.';
+COMMENT ON FUNCTION sched.grant_again() IS 'internal: at the end of an update, gives users and monitors the rights on what it has added';
 COMMENT ON FUNCTION sched.uuid_v7() IS 'internal: a new UUID version 7 (RFC 9562)';
 COMMENT ON FUNCTION sched.scope_key IS
 'internal: the first 128 bits of SHA-256 over job name and scope, what the ledger is unique by together with the plan time';
-COMMENT ON FUNCTION sched.is_being_claimed IS 'internal: whether another transaction is just claiming this key';
 COMMENT ON FUNCTION sched.wake_dispatcher() IS 'internal: has the dispatcher look for changes once the transaction has committed';
 COMMENT ON FUNCTION sched.request_dispatcher() IS 'internal: has a dispatcher started once the transaction has committed';
 
@@ -80,8 +86,9 @@ BEGIN
         '  sched.fire_now, sched.backfill, sched.explain, sched.skipped_so_far,'
         '  sched.drop_schedule, sched.pause, sched.resume, sched.dispatch_due, sched.try_claim, sched.claim,'
         '  sched.heartbeat, sched.finish_success, sched.finish_failure, sched.import_crontab, sched.next_time,'
-        '  sched.preview, sched.validate, sched.enqueue, sched.finish_success_many, sched.assert_lease,'
-        '  sched.cancel, sched.mark_stale_as_failed, sched.latest_plan, sched.due_plans, sched.attempts_since_success TO %1$s;', role);
+        '  sched.preview, sched.validate, sched.enqueue, sched.enqueue_many, sched.finish_success_many, sched.assert_lease,'
+        '  sched.cancel, sched.mark_stale_as_failed, sched.latest_plan, sched.due_plans, sched.attempts_since_success,'
+        '  sched.is_home TO %1$s;', role);
 END
 $$;
 COMMENT ON FUNCTION sched.grant_use IS
@@ -96,12 +103,35 @@ BEGIN
     END IF;
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
         'GRANT SELECT ON sched.monitor, sched.execution, sched.running, sched.failed, sched.history, sched.schedules, sched.skipped TO %1$s;'
-        'GRANT EXECUTE ON FUNCTION sched.explain, sched.skipped_so_far TO %1$s;',
-        role);
+        'GRANT EXECUTE ON FUNCTION sched.is_home, sched.explain, sched.skipped_so_far TO %1$s;', role);
 END
 $$;
 COMMENT ON FUNCTION sched.grant_monitor IS
 'Lets a role read every row of the views, with payload, result, progress, error messages and lease tokens hidden. For superusers and the extension''s owner; 42501 for others.';
+
+-- What a dispatcher's statements need when it is no superuser (sched.worker_role): it reads what applications said, and writes what
+-- follows from it. FOR UPDATE takes the right to update. Whoever can log in as this role reads every payload and can make
+-- executions up, but runs no code as another role: TRIGGER and REFERENCES are nobody's.
+CREATE FUNCTION sched.grant_worker(role regrole) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$$
+BEGIN
+    IF role IS NULL THEN
+        RAISE null_value_not_allowed USING MESSAGE = 'role must not be NULL', HINT = 'Pass the name of a role.';
+    END IF;
+    EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
+        'GRANT SELECT ON sched.job, sched.schedule TO %1$s;'
+        'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.schedule_change, sched.timer, sched.ledger, sched.retry TO %1$s;'
+        'GRANT SELECT, INSERT ON sched.ready TO %1$s;'
+        'GRANT SELECT, UPDATE, DELETE ON sched.lease TO %1$s;'
+        'GRANT SELECT, INSERT, DELETE ON sched.awaited TO %1$s;'
+        'GRANT SELECT, UPDATE, DELETE ON sched.schedule_past TO %1$s;'
+        'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.skip, sched.timer_memory TO %1$s;'
+        'GRANT EXECUTE ON FUNCTION sched.uuid_v7, sched.scope_key TO %1$s;', role);
+END
+$$;
+COMMENT ON FUNCTION sched.grant_worker IS
+'Gives a role the rights that dispatchers need to work as it (setting sched.worker_role), and no others. For superusers and the extension''s owner; 42501 for others.';
 
 CREATE FUNCTION sched.revoke_all(role regrole) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
@@ -116,7 +146,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION sched.revoke_all IS
-'Takes back all that sched.grant_use and sched.grant_monitor gave to a role. For superusers and the extension''s owner; 42501 for others.';
+'Takes back all that sched.grant_use, sched.grant_monitor and sched.grant_worker gave to a role. For superusers and the extension''s owner; 42501 for others.';
 
 -- Nothing to anybody: not to PUBLIC, and not to those whom ALTER DEFAULT PRIVILEGES would have given something. A right to
 -- create triggers on these tables would be a right to run code as whoever dispatches.

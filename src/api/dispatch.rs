@@ -1,12 +1,15 @@
 //! `dispatch_due`: what the worker does, in any client's transaction. `rebuild`: its timers made anew.
 
 use pgrx::prelude::*;
+use scheduler_core::Instant;
 
 use crate::convert;
 use crate::dispatch;
 use crate::error::{or_raise, Failure};
 use crate::guc;
+use crate::store::home::{self, Home};
 use crate::store::session;
+use crate::store::timer::Reach;
 use crate::worker::wake;
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
@@ -19,22 +22,26 @@ fn dispatch_due(max_schedules: default!(Option<i32>, "NULL")) -> i64 {
                 "Leave it out for the setting sched.batch_size.",
             ));
         }
-        Ok(session(|session| {
-            let mut applied = 0;
+        session(|session| {
+            if home::require(|| session)? == Home::Nowhere {
+                return Ok(0);
+            }
+            let (mut applied, mut after) = (0, 0);
             loop {
-                match dispatch::apply_changes(session, convert::now(), guc::batch_size()) {
+                match dispatch::apply_changes(session, convert::now(), guc::batch_size(), &mut after) {
                     0 => break,
                     some => applied += some,
                 }
                 pgrx::check_for_interrupts!();
             }
-            let (fired, due) = dispatch::fire_due(session, convert::now(), limit);
-            if applied + due > 0 {
+            let soonest_first = Reach { after: Instant::MIN, latest: 0, earliest: limit };
+            let fired = dispatch::fire_due(session, soonest_first, convert::now());
+            if applied + fired.schedules > 0 {
                 // The worker may have found these locked, and does not know when they come next.
                 wake::at_commit(convert::now());
             }
-            fired
-        }))
+            Ok(fired.executions)
+        })
     })())
 }
 

@@ -1,22 +1,21 @@
-//! `enqueue`, `try_claim`, `claim`.
+//! `try_claim`, `claim`.
 
 use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
 use pgrx::prelude::*;
-use pgrx::PgSqlErrorCode;
 use scheduler_core::lease::{self, Claim};
 use scheduler_core::Instant;
 
 use crate::convert::{self, required, Zero};
-use crate::dispatch;
 use crate::error::{or_raise, Failure, Outcome};
 use crate::guc;
 use crate::jsonb::Jsonb;
-use crate::store::execution::{self, Batch, Lease, NewExecution, QueueClaim, Terms};
-use crate::store::{job, key_lock, role, session, Session};
+use crate::store::execution::{Found, Lease, NewExecution, QueueClaim, Terms};
+use crate::store::home::{self, Home};
+use crate::store::{as_owner, job, role, Ledger, Owner};
 use crate::text::Text;
 use crate::worker::wake;
 
-use super::internal::{scope_key, uuid_v7};
+use super::internal::scope_key;
 use super::job::at_least_one;
 
 /// An acknowledged claim or finish survives a crash, whatever `synchronous_commit` the client chose.
@@ -95,7 +94,8 @@ fn try_claim(
             max_attempts,
             allow_stale_reentry,
         };
-        let claimed = session(|session| claim_key(session, &names, plan_time, wish))?;
+        let claim = |owner: &Owner| claim_key(&Ledger::open(owner), &names, plan_time, wish);
+        let claimed = as_owner(|owner| at_home(owner, claim, Option::is_some))?;
         Ok(match claimed {
             None => ("conflicted".to_owned(), None, None, None, None, None, None, None),
             Some((outcome, lease)) => {
@@ -117,6 +117,16 @@ fn try_claim(
     TableIterator::once(row)
 }
 
+/// Hands out leases where this database may: `55000` in a copy. The first leases of a new extension make it the home.
+fn at_home<R>(owner: &Owner, claim: impl FnOnce(&Owner) -> Outcome<R>, any: impl FnOnce(&R) -> bool) -> Outcome<R> {
+    let home = home::require(|| owner.session())?;
+    let claimed = claim(owner)?;
+    if home == Home::Nowhere && any(&claimed) {
+        home::settle(owner.session());
+    }
+    Ok(claimed)
+}
+
 /// What a caller of try_claim asked for.
 struct Wish {
     caller: pg_sys::Oid,
@@ -127,14 +137,13 @@ struct Wish {
 }
 
 /// An execution as its job would have it; without one the caller owns it.
-fn new_execution<'a>(
+pub fn new_execution<'a>(
     job: Option<&'a job::Job>,
     key: Uuid,
-    names: &'a [String; 3],
+    [job_name, scope_kind, scope_id]: [&'a str; 3],
     plan_time: TimestampWithTimeZone,
     caller: pg_sys::Oid,
 ) -> NewExecution<'a> {
-    let [job_name, scope_kind, scope_id] = names;
     NewExecution {
         key,
         job_name,
@@ -150,74 +159,22 @@ fn new_execution<'a>(
 }
 
 /// The job of this name, if it was defined; `42501` where it is another role's.
-fn usable_job(session: &Session, job_name: &str, caller: pg_sys::Oid) -> Outcome<Option<job::Job>> {
-    let job = job::read(session, job_name);
+pub fn usable(job: Option<job::Job>, job_name: &str, caller: pg_sys::Oid) -> Outcome<Option<job::Job>> {
     if job.as_ref().is_some_and(|job| !role::may_act_for(caller, job.owner)) {
         return Err(Failure::not_owner("job", job_name));
     }
     Ok(job)
 }
 
-#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
-fn enqueue(
-    job_name: Option<Text>,
-    payload: default!(Option<Jsonb>, "'{}'"),
-    plan_time: default!(Option<TimestampWithTimeZone>, "NULL"),
-    scope_kind: default!(Option<Text>, "'adhoc'"),
-    scope_id: default!(Option<Text>, "NULL"),
-) -> Uuid {
-    or_raise((|| {
-        let names = [
-            convert::name("job_name", job_name)?,
-            convert::name("scope_kind", scope_kind)?,
-            convert::name("scope_id", Some(scope_id.map_or_else(|| uuid_v7().to_string(), String::from)))?,
-        ];
-        let payload = required("payload", payload)?;
-        let plan_time = convert::optional_instant("plan_time", plan_time)?.unwrap_or_else(convert::now);
-        let caller = role::caller();
-        let [job_name, scope_kind, scope_id] = &names;
-        session(|session| {
-            usable_job(session, job_name, caller)?;
-            let key = scope_key(job_name, scope_kind, scope_id);
-            let plan = convert::timestamp(plan_time);
-            let batch = Batch {
-                key,
-                job_name,
-                scope_kind,
-                scope_id,
-                plan_times: vec![plan],
-                payload,
-                origin: "enqueue",
-                caller,
-                schedule: None,
-            };
-            if let Some(id) = dispatch::insert(session, batch, convert::now()).ids.first() {
-                return Ok(*id);
-            }
-            let Some(known) = execution::by_key(session, key, plan, convert::now()) else {
-                return Err(Failure::new(
-                    PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
-                    "could not serialize access due to concurrent update",
-                    "Another transaction has just enqueued this execution: try the transaction again.",
-                ));
-            };
-            if !role::may_act_for(caller, known.owner) {
-                return Err(Failure::not_owner("an execution of job", job_name));
-            }
-            Ok(known.id)
-        })
-    })())
-}
-
 fn claim_key(
-    session: &Session,
+    ledger: &Ledger,
     names: &[String; 3],
     plan_time: Instant,
     wish: Wish,
 ) -> Outcome<Option<(&'static str, Lease)>> {
     let [job_name, scope_kind, scope_id] = names;
     let caller = wish.caller;
-    let job = usable_job(session, job_name, caller)?;
+    let job = usable(ledger.job(job_name), job_name, caller)?;
     let job = job.as_ref();
     let key = scope_key(job_name, scope_kind, scope_id);
     let now = convert::now();
@@ -230,10 +187,13 @@ fn claim_key(
         allow_stale_reentry: wish.allow_stale_reentry,
     };
     let plan = convert::timestamp(plan_time);
-    let Some(mut known) = execution::by_key(session, key, plan, now) else {
-        let Some(_lock) = key_lock::KeyLock::try_take(key, plan) else { return Ok(None) };
-        let new = new_execution(job, key, names, plan, caller);
-        return Ok(execution::claim_new(session, &new, terms, now).map(|lease| ("won", lease)));
+    let mut known = match ledger.by_key(key, plan, now) {
+        Found::Known(known) => known,
+        Found::InHand => return Ok(None),
+        Found::Free => {
+            let new = new_execution(job, key, [job_name, scope_kind, scope_id], plan, caller);
+            return Ok(ledger.claim_new(&new, terms, now).map(|lease| ("won", lease)));
+        }
     };
     if !role::may_act_for(caller, known.owner) {
         return Err(Failure::not_owner("an execution of job", job_name));
@@ -241,11 +201,9 @@ fn claim_key(
     known.limits.max_attempts = terms.max_attempts.unwrap_or(known.limits.max_attempts);
     known.limits.allow_stale_reentry = terms.allow_stale_reentry.unwrap_or(known.limits.allow_stale_reentry);
     Ok(match lease::claim(known.state, known.limits) {
-        Claim::Won => execution::claim_known(session, known, plan, terms, now).map(|lease| ("won", lease)),
-        Claim::Stole if known.is_running() => {
-            execution::claim_stale(session, known, terms, now).map(|lease| ("stole", lease))
-        }
-        Claim::Stole => execution::claim_known(session, known, plan, terms, now).map(|lease| ("stole", lease)),
+        Claim::Won => ledger.claim_known(known, plan, terms, now).map(|lease| ("won", lease)),
+        Claim::Stole if known.is_running() => ledger.claim_stale(known, terms, now).map(|lease| ("stole", lease)),
+        Claim::Stole => ledger.claim_known(known, plan, terms, now).map(|lease| ("stole", lease)),
         Claim::Conflicted => None,
     })
 }
@@ -282,32 +240,25 @@ fn claim(
             default_stale_timeout: convert::interval(guc::stale_timeout()),
             caller: role::caller(),
         };
-        Ok(session(|session| {
-            dispatch::promote_retries_of(session, convert::now(), &wanted.queue, wanted.limit, wanted.caller);
-            let rows = execution::claim(session, wanted, convert::now());
-            let claimed: Vec<_> = rows
-                .iter()
-                .map(|row| {
-                    (
-                        row.must::<Uuid>(1),
-                        row.must::<Uuid>(2),
-                        row.must::<i64>(3),
-                        row.must::<i32>(4),
-                        row.must::<String>(5),
-                        row.must::<String>(6),
-                        row.must::<String>(7),
-                        row.must::<TimestampWithTimeZone>(8),
-                        row.must::<Jsonb>(9),
-                        row.must::<TimestampWithTimeZone>(10),
-                    )
-                })
-                .collect();
-            claimed
-        }))
+        let claim = |owner: &Owner| Ok(Ledger::open(owner).claim(&wanted, convert::now));
+        as_owner(|owner| at_home(owner, claim, |claimed: &Vec<_>| !claimed.is_empty()))
     })());
     if !rows.is_empty() {
         acknowledge_durably();
-        rows.iter().for_each(|row| wake_at(row.9));
+        rows.iter().for_each(|row| wake_at(row.stale_after));
     }
-    TableIterator::new(rows)
+    TableIterator::new(rows.into_iter().map(|row| {
+        (
+            row.execution_id,
+            row.lease_token,
+            row.fence,
+            row.attempt,
+            row.job_name,
+            row.scope_kind,
+            row.scope_id,
+            row.plan_time,
+            row.payload,
+            row.stale_after,
+        )
+    }))
 }

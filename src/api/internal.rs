@@ -1,17 +1,19 @@
 //! Functions that the extension's own SQL calls. Nobody is granted them.
 
-use pgrx::datum::{TimestampWithTimeZone, Uuid};
+use pgrx::datum::Uuid;
 use pgrx::prelude::*;
+use pgrx::{PgLogLevel, PgSqlErrorCode};
 use sha2::{Digest, Sha256};
 
 use crate::convert;
-use crate::store::key_lock;
+use crate::error::{self, Failure};
+use crate::store::{grant, ids, session};
 use crate::worker::wake;
 
 /// A new id: UUID version 7 (RFC 9562), so that rows of one time lie together in the index.
 #[pg_extern(schema = "sched", volatile, parallel_safe, name = "uuid_v7")]
 pub fn uuid_v7() -> Uuid {
-    Uuid::from_bytes(*uuid::Uuid::now_v7().as_bytes())
+    ids::execution_id()
 }
 
 /// The first 128 bits of SHA-256 over (job_name, scope_kind, scope_id), each with its length before it: what the ledger is
@@ -28,12 +30,6 @@ pub fn scope_key(job_name: &str, scope_kind: &str, scope_id: &str) -> Uuid {
     Uuid::from_bytes(key)
 }
 
-/// Whether another transaction is just claiming this key, so that to insert it would wait for that one's end.
-#[pg_extern(schema = "sched", volatile, strict, parallel_unsafe)]
-fn is_being_claimed(key: Uuid, plan_time: TimestampWithTimeZone) -> bool {
-    key_lock::is_taken(key, plan_time)
-}
-
 /// Has the dispatcher of this database look for changes once the transaction has committed.
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn wake_dispatcher() {
@@ -43,5 +39,18 @@ fn wake_dispatcher() {
 /// Has the launcher start a dispatcher in this database once the transaction has committed.
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn request_dispatcher() {
+    if !wake::preloaded() {
+        let warning = Failure {
+            hint: "Add scheduler to shared_preload_libraries and restart the server, or call sched.dispatch_due() yourself.".to_owned(),
+            ..Failure::new(PgSqlErrorCode::ERRCODE_WARNING, "scheduler is not preloaded: its functions work, but nothing fires by itself", "")
+        };
+        error::report(PgLogLevel::WARNING, warning);
+    }
     wake::dispatcher_at_commit();
+}
+
+/// The end of an update's script: users and monitors get the rights on what it has added.
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+fn grant_again() {
+    session(grant::again);
 }

@@ -11,7 +11,7 @@ use crate::error::{or_raise, Failure, Outcome};
 use crate::guc;
 use crate::jsonb::Jsonb;
 use crate::store::lease as store;
-use crate::store::{execution, role, session};
+use crate::store::{as_owner, execution, ledger, role, session, Ledger};
 use crate::text::Text;
 use crate::worker::wake;
 
@@ -55,7 +55,7 @@ fn heartbeat(
         let timeout = convert::optional_duration("stale_timeout", stale_timeout, Zero::Refused)?;
         let (caller, now) = (role::caller(), convert::now());
         let beaten =
-            session(|session| store::heartbeat(session, id, token, timeout.map(convert::interval), progress, now));
+            as_owner(|owner| ledger::heartbeat(owner, id, token, timeout.map(convert::interval), progress, now));
         let (owner, cancel_requested) = beaten.ok_or_else(lease_lost)?;
         check_owner(caller, owner, id)?;
         if let Some(stale_after) = timeout.and_then(|timeout| now.checked_add_micros(timeout)) {
@@ -76,7 +76,7 @@ fn finish_success(
         let (id, token) = held(execution_id, lease_token)?;
         let result = required("result", result)?;
         let (caller, now) = (role::caller(), convert::now());
-        session(|session| {
+        as_owner(|owner| {
             let size = result.text_size();
             if size > MAX_RESULT_BYTES {
                 return Err(Failure::new(
@@ -85,11 +85,11 @@ fn finish_success(
                     format!("Keep it within {MAX_RESULT_BYTES} bytes, and larger things in a table of your own."),
                 ));
             }
-            let ended = store::finish_success(session, id, token, rows_affected, result, now);
+            let ended = Ledger::open(owner).finish_success(id, token, rows_affected, result, now);
             let ended = ended.ok_or_else(lease_lost)?;
             check_owner(caller, ended.owner, id)?;
             if let Some(schedule_id) = ended.awaited_by {
-                store::run_ended(session, schedule_id, id, now);
+                store::run_ended(owner.session(), schedule_id, id, now);
                 wake::at_commit(now);
             }
             Ok(())
@@ -153,19 +153,19 @@ fn finish_success_many(
             ));
         }
         let (caller, now) = (role::caller(), convert::now());
-        let asked = ids.len();
-        let noted = session(|session| {
-            let noted = store::finish_success_many(session, ids, tokens, now, caller);
+        let runs: Vec<(Uuid, Uuid)> = ids.into_iter().zip(tokens).collect();
+        let noted = as_owner(|owner| {
+            let noted = Ledger::open(owner).finish_success_many(&runs, now, caller);
             for run in noted.iter().filter(|run| run.ended) {
                 if let Some(schedule_id) = run.awaited_by {
-                    store::run_ended(session, schedule_id, run.execution_id, now);
+                    store::run_ended(owner.session(), schedule_id, run.execution_id, now);
                     wake::at_commit(now);
                 }
             }
             noted
         });
         let lost: Vec<Uuid> = noted.into_iter().filter(|run| !run.ended).map(|run| run.execution_id).collect();
-        if lost.len() < asked {
+        if lost.len() < runs.len() {
             acknowledge_durably();
         }
         Ok(lost)
@@ -174,7 +174,7 @@ fn finish_success_many(
 }
 
 /// An array without NULLs; `22023`.
-fn all_given<T>(argument: &str, values: Vec<Option<T>>) -> Outcome<Vec<T>> {
+pub fn all_given<T>(argument: &str, values: Vec<Option<T>>) -> Outcome<Vec<T>> {
     values.into_iter().collect::<Option<Vec<T>>>().ok_or_else(|| {
         Failure::invalid(format!("{argument} must not contain NULL"), "Leave out executions that you do not have.")
     })

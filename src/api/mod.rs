@@ -3,8 +3,11 @@
 mod clock;
 mod crontab;
 mod dispatch;
+mod enqueue;
 mod execution;
+mod former;
 mod history;
+pub mod home;
 pub mod internal;
 mod job;
 mod lease;

@@ -29,8 +29,11 @@ fn insert(
     caller: pg_sys::Oid,
 ) -> Outcome<Inserted> {
     let Definition { schedule_name, job_name, scope_kind, scope_id, payload, .. } = &schedule.definition;
-    if job::read(session, job_name).is_none() {
+    let Some(job) = job::read(session, job_name) else {
         return Err(Failure::unknown("job", job_name, "Define it again with sched.define_job."));
+    };
+    if !role::may_act_for(caller, job.owner) {
+        return Err(Failure::not_owner("job", job_name));
     }
     let batch = Batch {
         key: scope_key(job_name, scope_kind, scope_id),

@@ -64,7 +64,8 @@ pub fn skipped_so_far() -> TableIterator<
     let caller = role::caller();
     let rows: Vec<_> = session(|session| {
         let stopped = skip::stopped(session, caller);
-        let snapshots = timer::read(session, stopped.iter().map(|(id, _)| *id).collect());
+        let ids: Vec<i64> = stopped.iter().map(|(id, _)| *id).collect();
+        let snapshots = timer::read(session, ids.clone(), timer::timers(session, ids));
         let now = convert::now();
         let so_far = |(id, name): (i64, String)| {
             let snapshot = snapshots.iter().find(|snapshot| snapshot.schedule_id == id)?;

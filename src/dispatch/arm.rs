@@ -4,87 +4,186 @@ use std::collections::HashMap;
 
 use pgrx::PgLogLevel;
 use scheduler_core::plan::{self, News, Progress};
-use scheduler_core::Instant;
+use scheduler_core::{backoff, Instant};
 
+use crate::convert;
+use crate::dispatch::halve::halved;
 use crate::dispatch::past;
 use crate::dispatch::policy::{waits_for_runs, Usable};
 use crate::error::{self, Failure};
 use crate::store::skip::{self, Past};
 use crate::store::timer::{self, Change, NewTimer, ScheduleRow, Snapshot, Standing};
-use crate::store::Session;
+use crate::store::{rebuild, Session};
+use crate::subtransaction;
 
-/// Applies up to `limit` changes; how many schedules were looked at.
-pub fn apply_changes(session: &Session, now: Instant, limit: i64) -> usize {
+/// Applies up to `limit` changes; how many schedules were looked at. `after` is where the next call goes on, at first 0: what is
+/// behind it is looked at again when the end was reached.
+pub fn apply_changes(session: &Session, now: Instant, limit: i64, after: &mut i64) -> usize {
     // Most calls find none; a plain look costs no lock and no transaction id.
-    if !timer::has_changes(session) {
+    if *after == 0 && !timer::has_changes(session, 0) {
         return 0;
     }
-    let mut after = 0;
+    let (mut from, mut from_the_first) = (*after, *after == 0);
     loop {
-        let changes = timer::pick_changes(session, after, limit);
-        let Some(last) = changes.iter().flat_map(|change| &change.change_ids).max() else { return 0 };
-        after = *last;
+        // Locked and written in one subtransaction, as fires are.
+        let whole = subtransaction::run(|| {
+            let batch = Batch::pick(session, from, now, limit);
+            write(session, &batch.decided.iter().collect::<Vec<_>>());
+            batch
+        });
+        let batch = whole.unwrap_or_else(|_| {
+            let batch = Batch::pick(session, from, now, limit);
+            let decided: Vec<&Decided> = batch.decided.iter().collect();
+            halved(&decided, &mut |part| write(session, part), &mut |one, failure| failed(session, one, &failure, now));
+            batch
+        });
+        batch.decided.iter().for_each(Decided::report);
+        *after = batch.more_after.unwrap_or(0);
+        if !batch.decided.is_empty() {
+            return batch.decided.len();
+        }
         // What others have in hand must not keep us from what comes behind it.
-        let free: Vec<Change> = changes.into_iter().filter(|change| change.standing != Standing::Busy).collect();
-        if !free.is_empty() {
-            return apply(session, &free, now);
+        match batch.more_after {
+            Some(last) => from = last,
+            None if from_the_first => return 0,
+            None => (from, from_the_first) = (0, true),
         }
         pgrx::check_for_interrupts!();
     }
 }
 
-fn apply(session: &Session, changes: &[Change], now: Instant) -> usize {
-    let by_id: HashMap<i64, &Change> = changes.iter().map(|change| (change.schedule_id, change)).collect();
-    let mut snapshots = timer::read(session, by_id.keys().copied().collect());
-    // A timer that came up between the two looks is somebody else's, who may be at work with it: its change stays.
-    snapshots.retain(|snapshot| {
-        snapshot.timer.is_none() || by_id.get(&snapshot.schedule_id).is_some_and(|c| c.standing == Standing::Locked)
-    });
-    write(session, snapshots, &by_id, now);
-    changes.len()
+/// Changes, and what each leads to.
+#[derive(Default)]
+struct Batch {
+    decided: Vec<Decided>,
+    /// The last change that was looked at; `None` where it was the last of all.
+    more_after: Option<i64>,
+}
+
+/// What a change leads to: a timer, or the end of it where the schedule was dropped.
+struct Decided {
+    change: Change,
+    timer: Option<NewTimer>,
+    /// Why it was parked, where it was.
+    parked_for: Option<String>,
+}
+
+impl Decided {
+    /// One line where it is parked anew, for another reason, or no longer.
+    fn report(&self) {
+        let Some(timer) = &self.timer else { return };
+        match (&timer.parked, &self.parked_for) {
+            (Some(reason), Some(known)) if reason.message == *known => {}
+            (Some(reason), Some(_) | None) => report_parked(timer.schedule_id, reason),
+            (None, Some(_)) => report_unparked(timer.schedule_id),
+            (None, None) => {}
+        }
+    }
+}
+
+impl Batch {
+    fn pick(session: &Session, after: i64, now: Instant, limit: i64) -> Batch {
+        let changes = timer::pick_changes(session, after, now, limit);
+        let mut change_ids: Vec<i64> = changes.iter().flat_map(|change| change.change_ids.iter().copied()).collect();
+        change_ids.sort_unstable();
+        let more_after = change_ids.last().copied().filter(|_| i64::try_from(change_ids.len()) == Ok(limit));
+        let free = changes.into_iter().filter(|change| change.standing != Standing::Busy);
+        let mut by_id: HashMap<i64, Change> = free.map(|change| (change.schedule_id, change)).collect();
+        if by_id.is_empty() {
+            return Batch { decided: Vec::new(), more_after };
+        }
+        let read = |ids: Vec<i64>| timer::read(session, ids.clone(), timer::timers(session, ids));
+        let mut snapshots = read(by_id.keys().copied().collect());
+        // A timer that came up between the two looks is somebody else's, who may be at work with it: its change stays.
+        snapshots.retain(|snapshot| {
+            snapshot.timer.is_none() || by_id.get(&snapshot.schedule_id).is_some_and(|c| c.standing == Standing::Locked)
+        });
+        let cares_anew: Vec<i64> = snapshots.iter().filter(|s| begins_to_wait(s)).map(|s| s.schedule_id).collect();
+        if !cares_anew.is_empty() {
+            // Nobody can be firing these: their timers are locked. So what is unfinished now is all there is.
+            timer::await_unfinished(session, cares_anew.clone());
+            let looked_again = read(cares_anew);
+            snapshots.retain(|snapshot| !looked_again.iter().any(|new| new.schedule_id == snapshot.schedule_id));
+            snapshots.extend(looked_again);
+        }
+        derive_new(session, &mut snapshots);
+        let past = past_of(session, &snapshots);
+        let decided = snapshots.iter().filter_map(|snapshot| {
+            let change = by_id.remove(&snapshot.schedule_id)?;
+            let timer = snapshot
+                .schedule
+                .as_ref()
+                .map(|row| armed(snapshot, row, of(&past, snapshot), change.terminal_at, now));
+            let parked_for = snapshot.timer.as_ref().and_then(|timer| timer.parked.clone());
+            Some(Decided { change, timer, parked_for })
+        });
+        Batch { decided: decided.collect(), more_after }
+    }
+}
+
+fn write(session: &Session, decided: &[&Decided]) {
+    let timers: Vec<&NewTimer> = decided.iter().filter_map(|one| one.timer.as_ref()).collect();
+    let dropped: Vec<i64> =
+        decided.iter().filter(|one| one.timer.is_none()).map(|one| one.change.schedule_id).collect();
+    let change_ids: Vec<i64> = decided.iter().flat_map(|one| one.change.change_ids.iter().copied()).collect();
+    if !change_ids.is_empty() {
+        skip::forget(session, &dropped);
+        timer::arm(session, &timers, dropped, change_ids);
+        skip::record(session, &timers, false);
+    }
 }
 
 /// Arms schedules whose timers are locked and were made before an edit that nobody has applied yet. The edit's change stays, and
 /// finds nothing to do.
-pub fn rearm(session: &Session, edited: Vec<Snapshot>, now: Instant) {
-    write(session, edited, &HashMap::new(), now);
+pub fn rearm(session: &Session, edited: &[Snapshot], now: Instant) {
+    let cares_anew: Vec<i64> = edited.iter().filter(|s| begins_to_wait(s)).map(|s| s.schedule_id).collect();
+    if !cares_anew.is_empty() {
+        timer::await_unfinished(session, cares_anew);
+    }
+    let ids: Vec<i64> = edited.iter().map(|snapshot| snapshot.schedule_id).collect();
+    let snapshots = timer::read(session, ids.clone(), timer::timers(session, ids));
+    let past = past_of(session, &snapshots);
+    let timers: Vec<NewTimer> = snapshots
+        .iter()
+        .filter_map(|snapshot| Some(armed(snapshot, snapshot.schedule.as_ref()?, of(&past, snapshot), None, now)))
+        .collect();
+    let timers: Vec<&NewTimer> = timers.iter().collect();
+    timer::arm(session, &timers, Vec::new(), Vec::new());
+    skip::record(session, &timers, false);
 }
 
-fn write(session: &Session, mut snapshots: Vec<Snapshot>, changes: &HashMap<i64, &Change>, now: Instant) {
-    let cares_anew: Vec<i64> = snapshots.iter().filter(|s| begins_to_wait(s)).map(|s| s.schedule_id).collect();
-    if !cares_anew.is_empty() {
-        // Nobody can be firing these: their timers are locked. So what is unfinished now is all there is.
-        timer::await_unfinished(session, cares_anew.clone());
-        let looked_again = timer::read(session, cares_anew);
-        snapshots.retain(|snapshot| !looked_again.iter().any(|new| new.schedule_id == snapshot.schedule_id));
-        snapshots.extend(looked_again);
+/// Schedules without a timer that are not new (a restored database, say) know from the ledger and the skips what is decided.
+fn derive_new(session: &Session, snapshots: &mut [Snapshot]) {
+    let not_new = |snapshot: &&Snapshot| {
+        snapshot.timer.is_none() && snapshot.schedule.as_ref().is_some_and(|row| row.version > 1)
+    };
+    let ids: Vec<i64> = snapshots.iter().filter(not_new).map(|snapshot| snapshot.schedule_id).collect();
+    if ids.is_empty() {
+        return;
     }
-    // Only an edit ends a definition.
-    let edited: Vec<i64> = snapshots.iter().filter(|s| is_edited(s)).map(|s| s.schedule_id).collect();
+    for found in rebuild::find(session, ids) {
+        let snapshot = snapshots.iter_mut().find(|snapshot| snapshot.schedule_id == found.schedule_id);
+        if let Some(snapshot) = snapshot {
+            snapshot.timer = Some(found.timer());
+        }
+    }
+}
+
+/// The definitions that have ended and are not settled, of schedules that were edited: only an edit ends one.
+pub fn past_of(session: &Session, snapshots: &[Snapshot]) -> HashMap<i64, Vec<Past>> {
+    let ids: Vec<i64> = snapshots.iter().filter(|s| is_edited(s)).map(|snapshot| snapshot.schedule_id).collect();
     let mut past: HashMap<i64, Vec<Past>> = HashMap::new();
-    if !edited.is_empty() {
-        for ended in skip::unsettled(session, edited) {
+    if !ids.is_empty() {
+        for ended in skip::unsettled(session, ids) {
             past.entry(ended.schedule_id).or_default().push(ended);
         }
     }
-    let (mut timers, mut dropped, mut change_ids) = (Vec::new(), Vec::new(), Vec::new());
-    for snapshot in &snapshots {
-        let change = changes.get(&snapshot.schedule_id);
-        change_ids.extend(change.iter().flat_map(|change| change.change_ids.iter().copied()));
-        let terminal_at = change.and_then(|change| change.terminal_at);
-        match &snapshot.schedule {
-            Some(schedule) => {
-                let ended = past.get(&snapshot.schedule_id).map_or(&[][..], Vec::as_slice);
-                let mut armed = armed(snapshot, schedule, ended, terminal_at, now);
-                armed.timer.parked = armed.reason.map(|reason| parked(snapshot.schedule_id, reason));
-                timers.push(armed.timer);
-            }
-            None => dropped.push(snapshot.schedule_id),
-        }
-    }
-    skip::forget(session, dropped.clone());
-    timer::arm(session, timers.clone(), dropped, change_ids);
-    skip::record(session, &timers, false);
+    past
+}
+
+/// Those of one schedule.
+pub fn of<'p>(past: &'p HashMap<i64, Vec<Past>>, snapshot: &Snapshot) -> &'p [Past] {
+    past.get(&snapshot.schedule_id).map_or(&[], Vec::as_slice)
 }
 
 /// Whether the timer was made before the last edit of the schedule.
@@ -96,20 +195,27 @@ pub fn is_edited(snapshot: &Snapshot) -> bool {
     }
 }
 
+fn failed(session: &Session, decided: &Decided, failure: &Failure, now: Instant) {
+    let Change { schedule_id, failures, change_ids, .. } = &decided.change;
+    if *failures == 0 {
+        // Once, not at every retry.
+        let text = format!(
+            "scheduler: schedule {schedule_id} could not be armed and will be tried again: {}",
+            failure.message
+        );
+        error::report(PgLogLevel::LOG_SERVER_ONLY, Failure::note(text));
+    }
+    let wait = backoff::after_fire_failures(failures.saturating_add(1));
+    let retry_at = convert::now().max(now).checked_add_micros(wait).unwrap_or(Instant::MAX);
+    timer::change_failed(session, change_ids.clone(), retry_at);
+}
+
 /// Whether the schedule cares about runs since this edit, and may have some that it did not have to care about.
 fn begins_to_wait(snapshot: &Snapshot) -> bool {
     match (&snapshot.schedule, &snapshot.timer) {
         (Some(row), Some(timer)) => row.version != timer.version && waits_for_runs(row),
         (Some(_) | None, None) | (None, Some(_)) => false,
     }
-}
-
-/// A timer as a changed schedule gets it.
-pub struct ArmedTimer {
-    /// The timer, not parked yet.
-    pub timer: NewTimer,
-    /// Why it is to be parked, where it is.
-    pub reason: Option<Failure>,
 }
 
 /// The timer that a changed schedule gets; `ended` are its definitions that are over and not settled, in order.
@@ -119,48 +225,56 @@ pub fn armed(
     ended: &[Past],
     terminal_at: Option<Instant>,
     now: Instant,
-) -> ArmedTimer {
+) -> NewTimer {
     let known = snapshot.timer.as_ref().map_or(Progress::default(), |timer| timer.progress);
-    let was_parked = snapshot.timer.as_ref().is_some_and(|timer| timer.parked);
     // One that ended after we read the schedule belongs to a change that is still to come.
     let ended: Vec<&Past> = ended.iter().filter(|past| past.since_at < row.since_at).collect();
     let settled = past::settle(row, &ended, known);
     let mut timer = NewTimer::idle(snapshot.schedule_id, row, known);
-    timer.was_parked = was_parked;
+    timer.was_parked = snapshot.timer.as_ref().is_some_and(|timer| timer.parked.is_some());
     timer.settled = ended.iter().map(|past| past.past_id).collect();
     (timer.progress, timer.skipped) = (settled.progress, settled.skipped);
-    let (usable, reason) = match (Usable::read(snapshot.schedule_id, row), Usable::job_of(row)) {
-        (Ok(usable), Ok(())) => (Some(usable), None),
-        (Ok(usable), Err(reason)) => (Some(usable), Some(reason)),
-        (Err(reason), _) => (None, Some(reason)),
+    let usable = match Usable::read(snapshot.schedule_id, row) {
+        Ok(usable) => {
+            timer.parked = Usable::job_of(row).err();
+            Some(usable)
+        }
+        Err(reason) => {
+            timer.parked = Some(reason);
+            None
+        }
     };
     match usable {
         // Plans that passed while a run went on stay passed, also once it can be used again.
         None => timer.progress.cursor = timer.progress.cursor.max(terminal_at),
         Some(usable) if row.owned && row.enabled => {
-            let unparked = was_parked && reason.is_none();
+            let unparked = timer.was_parked && timer.parked.is_none();
             let news = News { terminal_at, busy: snapshot.busy, unparked };
             let clock = usable.clock.bind(&usable.zone, usable.anchor);
             let armed = plan::arm(&usable.policy, &clock, timer.progress, news, now);
             timer.progress = armed.progress;
             timer.skipped.extend(armed.skipped.into_iter().map(|skip| (row.since_at, skip)));
-            timer.next = reason.is_none().then_some(armed.next);
+            timer.next = timer.parked.is_none().then_some(armed.next);
         }
         Some(_) => {}
     }
-    ArmedTimer { timer, reason }
+    timer
 }
 
-/// Says once, in the log, that a schedule is parked; returns the reason as the view shows it.
-pub fn parked(schedule_id: i64, reason: Failure) -> String {
-    let message = reason.message.clone();
+/// Says in the log that what kept a schedule parked was put right.
+fn report_unparked(schedule_id: i64) {
+    let text = format!("scheduler: schedule {schedule_id} is no longer parked");
+    error::report(PgLogLevel::LOG_SERVER_ONLY, Failure::note(text));
+}
+
+/// Says once, in the log, that a schedule is parked.
+pub fn report_parked(schedule_id: i64, reason: &Failure) {
     error::report(
         PgLogLevel::LOG_SERVER_ONLY,
         Failure {
-            message: format!("scheduler: schedule {schedule_id} is parked: {message}"),
+            message: format!("scheduler: schedule {schedule_id} is parked: {}", reason.message),
             hint: "It fires again after sched.alter_schedule or sched.define_job has put this right.".to_owned(),
-            ..reason
+            ..reason.clone()
         },
     );
-    message
 }

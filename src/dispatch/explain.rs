@@ -40,7 +40,7 @@ struct Stretch {
 
 /// What became of each plan time of a schedule in [from, to); `54000` where there are more than [`MOST_PLANS`].
 pub fn explain(session: &Session, schedule_id: i64, from: Instant, to: Instant, now: Instant) -> Outcome<Vec<Verdict>> {
-    let snapshots = timer::read(session, vec![schedule_id]);
+    let snapshots = timer::read(session, vec![schedule_id], timer::timers(session, vec![schedule_id]));
     let Some((snapshot, row)) = snapshots.first().and_then(|s| s.schedule.as_ref().map(|row| (s, row))) else {
         return Ok(Vec::new());
     };
@@ -138,7 +138,7 @@ impl<'a> Open<'a> {
                 usable,
                 progress: timer.progress,
                 waiting: timer.waiting,
-                parked: timer.parked,
+                parked: timer.parked.is_some(),
                 failing: timer.error_count > 0,
                 skipped: Vec::new(),
             },
@@ -148,11 +148,11 @@ impl<'a> Open<'a> {
                 Open {
                     row,
                     usable,
-                    progress: new.timer.progress,
-                    waiting: new.timer.next == Some(Next::Waiting),
-                    parked: new.reason.is_some(),
+                    progress: new.progress,
+                    waiting: new.next == Some(Next::Waiting),
+                    parked: new.parked.is_some(),
                     failing: false,
-                    skipped: new.timer.skipped,
+                    skipped: new.skipped,
                 }
             }
         }

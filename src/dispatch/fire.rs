@@ -2,57 +2,146 @@
 //! same batch still fire in the same call.
 
 use pgrx::PgLogLevel;
-use scheduler_core::plan;
+use scheduler_core::plan::{self, Next};
 use scheduler_core::{backoff, Instant};
 
 use crate::convert;
-use crate::dispatch::arm::{is_edited, parked, rearm};
+use crate::dispatch::arm::{is_edited, rearm, report_parked};
+use crate::dispatch::halve::halved;
 use crate::dispatch::policy::Usable;
 use crate::error::{self, Failure};
 use crate::store::skip;
-use crate::store::timer::{self, Fired, NewTimer, Snapshot};
+use crate::store::timer::{self, Fired, NewTimer, Reach, Snapshot};
 use crate::store::Session;
 use crate::subtransaction;
 
 /// How many executions one batch inserts, unless a single schedule asks for more.
 const MOST_RUNS: usize = 10_000;
+/// How long a schedule is left alone whose plan somebody is just claiming, in microseconds.
+const POSTPONED: i64 = 100_000;
 
-/// Fires up to `limit` due schedules: how many executions were inserted, and how many schedules were due.
-pub fn fire_due(session: &Session, now: Instant, limit: i64) -> (i64, usize) {
-    let due = timer::pick_due(session, now, limit);
-    if due.is_empty() {
-        return (0, 0);
+/// A plan that is still to come is not fired sooner than this after the one before, in microseconds: a clock that ticks faster
+/// fires what its policy makes of the plans in between, and leaves time for others.
+const CLOSEST: i64 = 1_000;
+
+/// What one call did.
+#[derive(Default)]
+pub struct Done {
+    /// How many executions were inserted.
+    pub executions: i64,
+    /// How many schedules were due.
+    pub schedules: usize,
+    /// More is due, or was when this call began.
+    pub more: bool,
+}
+
+/// Fires a batch of the schedules that are due.
+pub fn fire_due(session: &Session, reach: Reach, now: Instant) -> Done {
+    // Locked and written in one subtransaction: an update of a row that the transaction around it had locked would leave a
+    // list of both behind, in each timer.
+    let whole = subtransaction::run(|| {
+        let batch = Batch::pick(session, reach, now);
+        let fired = batch.settle(session, now).then(|| fire(session, &batch.moves, now));
+        (batch, fired)
+    });
+    let (mut batch, fired) = match whole {
+        Ok((batch, fired)) => (batch, Vec::from_iter(fired)),
+        Err(_) => {
+            let batch = Batch::pick(session, reach, now);
+            batch.settle(session, now);
+            let mut work = |timers: &[NewTimer]| fire(session, timers, now);
+            let fired =
+                halved(&batch.moves, &mut work, &mut |timer, failure| failed(session, &batch, timer, &failure, now));
+            (batch, fired)
+        }
+    };
+    batch.more |= i64::try_from(batch.due) == Ok(reach.latest + reach.earliest);
+    batch.report_parked();
+    let mut queues: Vec<String> = fired.iter().flat_map(|fired| fired.queues.iter().cloned()).collect();
+    queues.sort_unstable();
+    queues.dedup();
+    let log: Vec<String> = fired.iter().flat_map(|fired| fired.log.iter().cloned()).collect();
+    super::announce(session, queues, &log);
+    Done { executions: fired.iter().map(|fired| fired.count).sum(), schedules: batch.due, more: batch.more }
+}
+
+/// What is due and ours, and what is to become of it.
+#[derive(Default)]
+struct Batch {
+    due: usize,
+    /// Some of them are due again, or were left out.
+    more: bool,
+    moves: Vec<NewTimer>,
+    park: Vec<(i64, Failure)>,
+    dropped: Vec<i64>,
+    /// Made before an edit that nobody has applied yet: it comes first, and what it arms may be due in the next round.
+    edited: Vec<Snapshot>,
+    /// Failed fires in a row, of those that have some.
+    errors: Vec<(i64, i32)>,
+}
+
+impl Batch {
+    fn pick(session: &Session, reach: Reach, now: Instant) -> Batch {
+        let due = timer::pick_due(session, reach, now);
+        let mut batch = Batch { due: due.len(), ..Batch::default() };
+        if due.is_empty() {
+            return batch;
+        }
+        for snapshot in timer::read(session, due.keys().copied().collect(), due) {
+            if is_edited(&snapshot) {
+                batch.edited.push(snapshot);
+                continue;
+            }
+            match decide(&snapshot, now) {
+                Decision::Move(timer) => batch.moves.push(*timer),
+                Decision::Park(reason) => batch.park.push((snapshot.schedule_id, reason)),
+                Decision::Drop => batch.dropped.push(snapshot.schedule_id),
+            }
+            let errors = snapshot.timer.map_or(0, |timer| timer.error_count);
+            if errors > 0 {
+                batch.errors.push((snapshot.schedule_id, errors));
+            }
+        }
+        let decided = batch.moves.len();
+        bound_runs(&mut batch.moves);
+        batch.more = batch.moves.len() < decided
+            || !batch.edited.is_empty()
+            || batch.moves.iter().any(|timer| timer.is_due(now));
+        batch
     }
-    // An edit that nobody has applied yet comes first; what it arms may be due in the next round.
-    let (edited, snapshots): (Vec<_>, Vec<_>) = timer::read(session, due.clone()).into_iter().partition(is_edited);
-    if !edited.is_empty() {
-        rearm(session, edited, now);
+
+    /// Writes what needs no execution; whether there is more to write.
+    fn settle(&self, session: &Session, now: Instant) -> bool {
+        if !self.edited.is_empty() {
+            rearm(session, &self.edited, now);
+        }
+        if !self.park.is_empty() {
+            timer::park(session, &self.park);
+        }
+        if !self.dropped.is_empty() {
+            skip::forget(session, &self.dropped);
+            timer::drop_timers(session, self.dropped.clone());
+        }
+        !self.moves.is_empty()
     }
-    let (mut moves, mut park, mut dropped) = (Vec::<NewTimer>::new(), Vec::new(), Vec::new());
-    for snapshot in &snapshots {
-        match decide(snapshot, now) {
-            Decision::Move(timer) => moves.push(*timer),
-            Decision::Park(reason) => park.push((snapshot.schedule_id, reason)),
-            Decision::Drop => dropped.push(snapshot.schedule_id),
+
+    fn report_parked(&self) {
+        for (schedule_id, reason) in &self.park {
+            report_parked(*schedule_id, reason);
+        }
+        for timer in &self.moves {
+            if let Some(reason) = &timer.parked {
+                report_parked(timer.schedule_id, reason);
+            }
         }
     }
-    bound_runs(&mut moves);
-    if !park.is_empty() {
-        timer::park(session, park);
-    }
-    if !dropped.is_empty() {
-        skip::forget(session, dropped.clone());
-        timer::drop_timers(session, dropped);
-    }
-    let errors: Vec<(i64, i32)> = snapshots
-        .iter()
-        .map(|snapshot| (snapshot.schedule_id, snapshot.timer.as_ref().map_or(0, |timer| timer.error_count)))
-        .collect();
-    let mut fired = fire_batch(session, moves, &errors, now);
-    fired.queues.sort_unstable();
-    fired.queues.dedup();
-    super::announce(session, fired.queues, &fired.log);
-    (fired.count, due.len())
+}
+
+fn fire(session: &Session, timers: &[NewTimer], now: Instant) -> Fired {
+    let fired = timer::fire(session, timers, now, now.checked_add_micros(POSTPONED).unwrap_or(Instant::MAX));
+    let runs: usize = timers.iter().map(|timer| timer.runs.len()).sum();
+    skip::record(session, &timers.iter().collect::<Vec<_>>(), fired.count.unsigned_abs() != runs as u64);
+    fired
 }
 
 /// Keeps the batch to a size that others can wait for: the schedules with the longest backlogs are left for the next one.
@@ -69,7 +158,7 @@ fn bound_runs(moves: &mut Vec<NewTimer>) {
 
 enum Decision {
     Move(Box<NewTimer>),
-    Park(String),
+    Park(Failure),
     Drop,
 }
 
@@ -78,13 +167,18 @@ fn decide(snapshot: &Snapshot, now: Instant) -> Decision {
     let (Some(row), Some(timer)) = (&snapshot.schedule, &snapshot.timer) else { return Decision::Drop };
     let usable = match Usable::of(snapshot.schedule_id, row) {
         Ok(usable) => usable,
-        Err(reason) => return Decision::Park(parked(snapshot.schedule_id, reason)),
+        Err(reason) => return Decision::Park(reason),
     };
     let mut new = NewTimer::idle(snapshot.schedule_id, row, timer.progress);
     let Some(plan) = timer.next_plan else { return Decision::Move(Box::new(new)) };
     let clock = usable.clock.bind(&usable.zone, usable.anchor);
     let fired = plan::fire(&usable.policy, &clock, new.progress, plan, snapshot.busy, now);
-    new.next = Some(fired.next);
+    new.next = Some(match fired.next {
+        Next::Armed { plan, fire_at } if plan > now => {
+            Next::Armed { plan, fire_at: fire_at.max(now.checked_add_micros(CLOSEST).unwrap_or(fire_at)) }
+        }
+        next @ (Next::Armed { .. } | Next::Waiting | Next::Done) => next,
+    });
     new.progress = fired.progress;
     new.runs = fired.run;
     new.skipped = fired.skipped.into_iter().map(|skip| (row.since_at, skip)).collect();
@@ -92,45 +186,20 @@ fn decide(snapshot: &Snapshot, now: Instant) -> Decision {
     Decision::Move(Box::new(new))
 }
 
-fn fire_batch(session: &Session, mut batch: Vec<NewTimer>, errors: &[(i64, i32)], now: Instant) -> Fired {
-    let Some(first) = batch.first().map(|timer| timer.schedule_id) else { return Fired::default() };
-    let copy: Vec<NewTimer> = batch.clone();
-    let fire = || {
-        let fired = timer::fire(session, copy, now);
-        let runs: usize = batch.iter().map(|timer| timer.runs.len()).sum();
-        skip::record(session, &batch, fired.count.unsigned_abs() != runs as u64);
-        fired
-    };
-    match subtransaction::run(fire) {
-        Ok(fired) => fired,
-        Err(failure) if batch.len() == 1 => {
-            failed(session, first, &failure.message, errors, now);
-            Fired::default()
-        }
-        Err(_) => {
-            let rest = batch.split_off(batch.len() / 2);
-            let mut fired = fire_batch(session, batch, errors, now);
-            let more = fire_batch(session, rest, errors, now);
-            fired.count += more.count;
-            fired.queues.extend(more.queues);
-            fired.log.extend(more.log);
-            fired
-        }
-    }
-}
-
-fn failed(session: &Session, schedule_id: i64, message: &str, errors: &[(i64, i32)], now: Instant) {
-    let before = errors.iter().find(|(id, _)| *id == schedule_id).map_or(0, |(_, count)| *count);
+fn failed(session: &Session, batch: &Batch, timer: &NewTimer, failure: &Failure, now: Instant) {
+    let schedule_id = timer.schedule_id;
+    let before = batch.errors.iter().find(|(id, _)| *id == schedule_id).map_or(0, |(_, count)| *count);
     if before == 0 {
         // Once, not at every retry: the view has the rest.
         error::report(
             PgLogLevel::LOG_SERVER_ONLY,
             Failure::note(format!(
-                "scheduler: schedule {schedule_id} could not be fired and will be tried again: {message}"
+                "scheduler: schedule {schedule_id} could not be fired and will be tried again: {}",
+                failure.message
             )),
         );
     }
     let wait = backoff::after_fire_failures(before.saturating_add(1));
     let retry_at = convert::now().max(now).checked_add_micros(wait).unwrap_or(Instant::MAX);
-    timer::record_failure(session, schedule_id, message, retry_at);
+    timer::record_failure(session, schedule_id, &failure.message, retry_at);
 }

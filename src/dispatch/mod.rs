@@ -4,6 +4,7 @@
 mod arm;
 mod explain;
 mod fire;
+mod halve;
 mod past;
 mod policy;
 mod prune;
@@ -12,11 +13,11 @@ mod sweep;
 
 pub use arm::apply_changes;
 pub use explain::{explain, so_far};
-pub use fire::fire_due;
+pub use fire::{fire_due, Done};
 pub use policy::{catch_up_of, overlap_of, rearm_of};
 pub use prune::Pruner;
 pub use rebuild::rebuild;
-pub use sweep::{end_of, end_runs, promote_retries, promote_retries_of, sweep_stale, EndedRuns};
+pub use sweep::{end_of, end_runs, promote_retries, sweep_stale, EndedRuns};
 
 use pgrx::PgLogLevel;
 use scheduler_core::Instant;
@@ -24,7 +25,7 @@ use scheduler_core::Instant;
 use crate::error::{self, Failure};
 use crate::guc;
 use crate::store::execution::{self, Batch, Inserted};
-use crate::store::{timer, Session};
+use crate::store::{self, timer, Owner, Session};
 
 /// Inserts executions that are not due plans, and does what their kind calls for.
 pub fn insert(session: &Session, batch: Batch, now: Instant) -> Inserted {
@@ -34,7 +35,7 @@ pub fn insert(session: &Session, batch: Batch, now: Instant) -> Inserted {
 }
 
 /// What follows from new executions: the queues hear of them, and jobs of kind log write their lines.
-fn announce(session: &Session, queues: Vec<String>, lines: &[String]) {
+pub fn announce(session: &Session, queues: Vec<String>, lines: &[String]) {
     notify(session, queues);
     for line in lines {
         // Not to the client: dispatch_due runs the jobs of all owners.
@@ -46,5 +47,12 @@ fn announce(session: &Session, queues: Vec<String>, lines: &[String]) {
 pub fn notify(session: &Session, queues: Vec<String>) {
     if guc::notify() && !queues.is_empty() {
         timer::notify(session, queues);
+    }
+}
+
+/// The same for one queue, where nothing else calls for a statement.
+pub fn notify_queue(owner: &Owner, queue: &str) {
+    if guc::notify() {
+        store::notify::queue(owner, queue);
     }
 }

@@ -1,6 +1,10 @@
 //! A schedule's row → the core's types. Everything that can be wrong with a row is found here, as the reason for parking it:
 //! a superuser may have written anything into it.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
 use pgrx::datum::Interval;
 use scheduler_core::catch_up::CatchUp;
 use scheduler_core::overlap::Overlap;
@@ -19,7 +23,7 @@ pub struct Usable {
     /// Its policies.
     pub policy: Policy,
     /// Its clock.
-    pub clock: Clock,
+    pub clock: Rc<Clock>,
     /// The zone of its clock.
     pub zone: ServerZone,
     /// The anchor of its clock.
@@ -63,7 +67,7 @@ impl Usable {
                 ends_at: convert::optional_instant("ends_at", row.ends_at)?,
                 baseline: row.baseline_at,
             },
-            clock: convert::clock(&row.clock)?,
+            clock: parsed(&row.clock)?,
             zone: ServerZone::find(&row.time_zone)?,
             anchor: row.created_at,
         })
@@ -78,6 +82,32 @@ impl Usable {
 /// The same by the row alone, which may hold anything.
 pub fn waits_for_runs(row: &ScheduleRow) -> bool {
     row.rearm != "on_dispatch" || row.overlap != "allow"
+}
+
+/// How many clocks are kept, and how long their texts are at most.
+const KEPT: (usize, usize) = (256, 200);
+
+thread_local! {
+    /// Clocks by their text: most schedules share a few.
+    static CLOCKS: RefCell<HashMap<String, Rc<Clock>>> = RefCell::default();
+}
+
+/// A clock's text as the core has it.
+fn parsed(text: &str) -> Outcome<Rc<Clock>> {
+    if let Some(known) = CLOCKS.with_borrow(|clocks| clocks.get(text).cloned()) {
+        return Ok(known);
+    }
+    let clock = Rc::new(convert::clock(text)?);
+    let (count, length) = KEPT;
+    if text.len() <= length {
+        CLOCKS.with_borrow_mut(|clocks| {
+            if clocks.len() >= count {
+                clocks.clear();
+            }
+            clocks.insert(text.to_owned(), Rc::clone(&clock));
+        });
+    }
+    Ok(clock)
 }
 
 fn choice<T: Copy>(argument: &str, value: &str, choices: &[(&str, T)]) -> Outcome<T> {

@@ -7,10 +7,10 @@ use scheduler_core::lease::{self, Failure as Fate};
 use scheduler_core::{backoff, Instant};
 
 use crate::convert;
+use crate::dispatch::halve::halved;
 use crate::error::{self, Failure};
 use crate::store::lease::{self as leases, End, Failing};
 use crate::store::Session;
-use crate::subtransaction;
 use crate::worker::wake;
 
 /// Runs to be ended together, with one reason.
@@ -75,34 +75,28 @@ pub fn sweep_stale(session: &Session, job_name: Option<&str>, now: Instant, limi
     if stale.is_empty() {
         return 0;
     }
-    let runs = stale
+    let runs: Vec<(Uuid, End)> = stale
         .iter()
         .map(|run| (run.execution_id, end_of(run, lease::stale(run.limits, run.cancel_requested), None, now)))
         .collect();
-    end_stale(session, runs, now)
-}
-
-/// Ends stale runs. One that cannot be ended (somebody put a constraint on the ledger) keeps no other waiting: a batch that
-/// fails is halved until the bad one is alone.
-fn end_stale(session: &Session, mut runs: Vec<(Uuid, End)>, now: Instant) -> usize {
-    let copy = runs.clone();
-    let ended = EndedRuns { runs: copy, error_code: "stale_timeout", error_msg: "lease expired without heartbeat" };
-    match (subtransaction::run(|| end_runs(session, ended, now)), runs.as_slice()) {
-        (Ok(count), _) => count,
-        (Err(failure), [(execution_id, _)]) => {
-            let text = format!(
-                "scheduler: stale execution {execution_id} could not be ended and will be tried again: {}",
-                failure.message
-            );
-            error::report(PgLogLevel::LOG_SERVER_ONLY, Failure::note(text));
-            leases::postpone(session, *execution_id, now);
-            0
-        }
-        (Err(_), _) => {
-            let rest = runs.split_off(runs.len() / 2);
-            end_stale(session, runs, now) + end_stale(session, rest, now)
-        }
-    }
+    let mut end = |runs: &[(Uuid, End)]| {
+        let runs = runs.to_vec();
+        end_runs(
+            session,
+            EndedRuns { runs, error_code: "stale_timeout", error_msg: "lease expired without heartbeat" },
+            now,
+        )
+    };
+    // One that cannot be ended (somebody put a constraint on the ledger) keeps no other waiting.
+    let mut failed = |(execution_id, _): &(Uuid, End), failure: Failure| {
+        let text = format!(
+            "scheduler: stale execution {execution_id} could not be ended and will be tried again: {}",
+            failure.message
+        );
+        error::report(PgLogLevel::LOG_SERVER_ONLY, Failure::note(text));
+        leases::postpone(session, *execution_id, now);
+    };
+    halved(&runs, &mut end, &mut failed).into_iter().sum()
 }
 
 /// Makes up to `limit` retries claimable whose time has come; how many.
@@ -112,10 +106,4 @@ pub fn promote_retries(session: &Session, now: Instant, limit: i64, caller: Oid)
         super::notify(session, queues);
     }
     count
-}
-
-/// The same for a claim of one queue: no more than it can take, and only what its caller may have, for its transaction may
-/// stay open. Nobody needs to be told: it takes them itself.
-pub fn promote_retries_of(session: &Session, now: Instant, queue: &str, limit: i64, caller: Oid) {
-    leases::promote_retries_of(session, now, queue, limit, caller);
 }

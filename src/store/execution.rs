@@ -9,7 +9,7 @@ use crate::arguments;
 use crate::convert::timestamp;
 use crate::jsonb::Jsonb;
 use crate::statement;
-use crate::store::session::{Row, Rows};
+use crate::store::session::Row;
 use crate::store::Session;
 
 /// An execution as a claim finds it.
@@ -23,10 +23,20 @@ pub struct Known {
     /// Who owns it.
     pub owner: Oid,
     /// Where it waits.
-    queue: String,
-    priority: i32,
-    next_retry_at: Option<TimestampWithTimeZone>,
-    lease_token: Option<Uuid>,
+    pub(super) queue: String,
+    pub(super) priority: i32,
+    pub(super) next_retry_at: Option<TimestampWithTimeZone>,
+    pub(super) lease_token: Option<Uuid>,
+}
+
+/// What there is of a key.
+pub enum Found {
+    /// Nothing.
+    Free,
+    /// Something that a transaction has not committed yet.
+    InHand,
+    /// An execution.
+    Known(Known),
 }
 
 impl Known {
@@ -255,21 +265,58 @@ pub struct QueueClaim {
     pub caller: Oid,
 }
 
+/// An execution that claim() leased.
+pub struct Claimed {
+    /// Which.
+    pub execution_id: Uuid,
+    /// Proves the lease.
+    pub lease_token: Uuid,
+    /// Rises with every lease.
+    pub fence: i64,
+    /// 1 for the first.
+    pub attempt: i32,
+    /// Its job.
+    pub job_name: String,
+    /// Its scope.
+    pub scope_kind: String,
+    /// Its scope.
+    pub scope_id: String,
+    /// Its plan time.
+    pub plan_time: TimestampWithTimeZone,
+    /// What it carries.
+    pub payload: Jsonb,
+    /// The end of the lease without a heartbeat.
+    pub stale_after: TimestampWithTimeZone,
+}
+
 /// Leases what is claimable in a queue.
-pub fn claim<'s>(session: &'s Session, claim: QueueClaim, now: Instant) -> Rows<'s> {
+pub fn claim(session: &Session, claim: &QueueClaim, now: Instant) -> Vec<Claimed> {
     statement!(CLAIM = "claim"(TEXTOID, INT8OID, TEXTOID, INTERVALOID, INTERVALOID, TIMESTAMPTZOID, OIDOID));
-    CLAIM.run(
+    let rows = CLAIM.run(
         session,
         arguments![
-            claim.queue,
+            claim.queue.as_str(),
             claim.limit,
-            claim.runner_id,
+            claim.runner_id.as_str(),
             claim.stale_timeout,
             claim.default_stale_timeout,
             timestamp(now),
             claim.caller
         ],
-    )
+    );
+    let claimed = rows.iter().map(|row| Claimed {
+        execution_id: row.must(1),
+        lease_token: row.must(2),
+        fence: row.must(3),
+        attempt: row.must(4),
+        job_name: row.must(5),
+        scope_kind: row.must(6),
+        scope_id: row.must(7),
+        plan_time: row.must(8),
+        payload: row.must(9),
+        stale_after: row.must(10),
+    });
+    claimed.collect()
 }
 
 /// Executions that are not a schedule's due plans: enqueued, fired by hand, backfilled.

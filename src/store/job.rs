@@ -6,7 +6,7 @@ use pgrx::pg_sys::Oid;
 use crate::arguments;
 use crate::statement;
 use crate::store::session::Rows;
-use crate::store::Session;
+use crate::store::{home, Session};
 
 /// What a claim needs to know of a job.
 pub struct Job {
@@ -77,7 +77,7 @@ pub fn lock(session: &Session, job_name: &str) -> Option<Oid> {
     JOB_LOCK.run(session, arguments![job_name]).first().map(|row| row.must(1))
 }
 
-/// Creates or replaces; false where the job belongs to a role that `caller` may not act for.
+/// Creates or replaces; false where the job belongs to a role that `caller` may not act for. With its first job a database is a home.
 pub fn write(session: &Session, job: Definition, caller: Oid) -> bool {
     statement!(
         JOB_WRITE = "job_write"(
@@ -110,7 +110,11 @@ pub fn write(session: &Session, job: Definition, caller: Oid) -> bool {
             caller
         ],
     );
-    rows.first().is_some()
+    let written = rows.first().is_some();
+    if written {
+        home::settle(session);
+    }
+    written
 }
 
 /// Deletes the job.

@@ -6,9 +6,9 @@
 //! given back at once: held to the end of the transaction, a lock for each key would fill the server's lock table.
 
 use pgrx::datum::{TimestampWithTimeZone, Uuid};
-use pgrx::{pg_sys, IntoDatum};
+use pgrx::pg_sys;
 
-use crate::error::{raise, Failure};
+use crate::store::table::{Condition, KeyState, Keys, Table};
 
 /// Tells our locks from the advisory locks of applications (which have 1 or 2 here), also in pg_locks.objsubid.
 const KEY_LOCK_CLASS: u16 = 0x5C4D;
@@ -26,7 +26,7 @@ impl KeyLock {
             return None;
         }
         let lock = KeyLock(tag);
-        (!is_being_written(key, plan_time)).then_some(lock)
+        (LedgerKeys::open(&ledger()).state(key, plan_time) != KeyState::Open).then_some(lock)
     }
 }
 
@@ -37,11 +37,6 @@ impl Drop for KeyLock {
             unsafe { pg_sys::LockRelease(&self.0, pg_sys::ExclusiveLock as i32, false) };
         }
     }
-}
-
-/// Whether to insert this key would wait for another transaction.
-pub fn is_taken(key: Uuid, plan_time: TimestampWithTimeZone) -> bool {
-    KeyLock::try_take(key, plan_time).is_none()
 }
 
 /// The lock of a key, one of the advisory kind.
@@ -60,44 +55,25 @@ fn tag(key: Uuid, plan_time: TimestampWithTimeZone) -> pg_sys::LOCKTAG {
     }
 }
 
-/// Whether the ledger has a row of this key whose writer's transaction is still open.
-fn is_being_written(key: Uuid, plan_time: TimestampWithTimeZone) -> bool {
-    let (Some(key), Some(plan_time)) = (key.into_datum(), plan_time.into_datum()) else { return false };
-    // SAFETY: an index scan as the executor does it; the datums outlive it, and whatever it opened is closed again, after an
-    // error by the end of the transaction.
-    unsafe {
-        let schema = pg_sys::get_namespace_oid(c"sched".as_ptr(), false);
-        let (table, index) = (
-            pg_sys::get_relname_relid(c"ledger".as_ptr(), schema),
-            pg_sys::get_relname_relid(c"ledger_key".as_ptr(), schema),
-        );
-        if table == pg_sys::Oid::INVALID || index == pg_sys::Oid::INVALID {
-            raise(Failure::internal("the ledger or its key is missing"));
-        }
-        let mode = pg_sys::AccessShareLock as i32;
-        let table = pg_sys::table_open(table, mode);
-        let index = pg_sys::index_open(index, mode);
-        let mut conditions = [pg_sys::ScanKeyData::default(); 2];
-        let equal = pg_sys::BTEqualStrategyNumber as u16;
-        pg_sys::ScanKeyInit(&mut conditions[0], 1, equal, pg_sys::F_UUID_EQ.into(), key);
-        pg_sys::ScanKeyInit(&mut conditions[1], 2, equal, pg_sys::F_TIMESTAMPTZ_EQ.into(), plan_time);
-        // What InitDirtySnapshot does; the scan notes in xmin and xmax whose transaction is open.
-        let mut dirty =
-            pg_sys::SnapshotData { snapshot_type: pg_sys::SnapshotType::SNAPSHOT_DIRTY, ..Default::default() };
-        let slot = pg_sys::table_slot_create(table, std::ptr::null_mut());
-        #[cfg(not(feature = "pg18"))]
-        let scan = pg_sys::index_beginscan(table, index, &mut dirty, 2, 0);
-        #[cfg(feature = "pg18")]
-        let scan = pg_sys::index_beginscan(table, index, &mut dirty, std::ptr::null_mut(), 2, 0);
-        pg_sys::index_rescan(scan, conditions.as_mut_ptr(), 2, std::ptr::null_mut(), 0);
-        let mut open = false;
-        while !open && pg_sys::index_getnext_slot(scan, pg_sys::ScanDirection::ForwardScanDirection, slot) {
-            open = dirty.xmin != pg_sys::InvalidTransactionId || dirty.xmax != pg_sys::InvalidTransactionId;
-        }
-        pg_sys::index_endscan(scan);
-        pg_sys::ExecDropSingleTupleTableSlot(slot);
-        pg_sys::index_close(index, mode);
-        pg_sys::table_close(table, mode);
-        open
+/// The ledger, to look at its keys.
+pub fn ledger() -> Table {
+    // SAFETY: a syscache look-up inside a transaction.
+    let schema = unsafe { pg_sys::get_namespace_oid(c"sched".as_ptr(), false) };
+    Table::open_any(schema, c"ledger")
+}
+
+/// The keys of the ledger, that of transactions which are still open included.
+pub struct LedgerKeys<'t>(Keys<'t>);
+
+impl<'t> LedgerKeys<'t> {
+    /// Opens them.
+    pub fn open(ledger: &'t Table) -> LedgerKeys<'t> {
+        LedgerKeys(Keys::open(ledger, c"ledger_key"))
+    }
+
+    /// How a key stands now.
+    pub fn state(&mut self, key: Uuid, plan_time: TimestampWithTimeZone) -> KeyState {
+        let key = Condition::equal(pg_sys::F_UUID_EQ, key);
+        self.0.state(&[key, Condition::equal(pg_sys::F_TIMESTAMPTZ_EQ, plan_time)])
     }
 }

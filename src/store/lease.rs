@@ -186,14 +186,9 @@ pub struct Noted {
 }
 
 /// Ends runs as SUCCESS; those that did not end and those that are awaited.
-pub fn finish_success_many(
-    session: &Session,
-    execution_ids: Vec<Uuid>,
-    lease_tokens: Vec<Uuid>,
-    now: Instant,
-    caller: Oid,
-) -> Vec<Noted> {
+pub fn finish_success_many(session: &Session, runs: &[(Uuid, Uuid)], now: Instant, caller: Oid) -> Vec<Noted> {
     statement!(FINISH_SUCCESS_MANY = "finish_success_many"(UUIDARRAYOID, UUIDARRAYOID, TIMESTAMPTZOID, OIDOID));
+    let (execution_ids, lease_tokens): (Vec<Uuid>, Vec<Uuid>) = runs.iter().copied().unzip();
     let rows = FINISH_SUCCESS_MANY.run(session, arguments![execution_ids, lease_tokens, timestamp(now), caller]);
     rows.iter().map(|row| Noted { execution_id: row.must(1), ended: row.must(2), awaited_by: row.get(3) }).collect()
 }

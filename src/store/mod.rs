@@ -1,16 +1,27 @@
-//! The only place that talks SQL. One function = one statement; the texts are in `sql/query/`.
+//! The only place that talks SQL and touches tables. One function = one statement, whose text is in `sql/query/`; what leases do all day
+//! goes row by row as well (`ledger`, `rows`, `table`).
 
+pub mod enqueue;
 pub mod execution;
+pub mod grant;
 pub mod history;
+pub mod home;
+pub mod ids;
 pub mod job;
 pub mod key_lock;
 pub mod lease;
+pub mod ledger;
+pub mod notify;
 pub mod rebuild;
 pub mod role;
+pub mod rows;
 pub mod schedule;
 pub mod schedule_bulk;
 pub mod session;
 pub mod skip;
+mod table;
 pub mod timer;
+pub mod version;
 
-pub use session::{session, Session};
+pub use ledger::Ledger;
+pub use session::{as_owner, session, Owner, Session};

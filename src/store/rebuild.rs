@@ -6,7 +6,8 @@ use scheduler_core::Instant;
 
 use crate::arguments;
 use crate::statement;
-use crate::store::timer::instant_of;
+use crate::store::session::List;
+use crate::store::timer::{instant_of, TimerRow};
 use crate::store::Session;
 
 /// What is known of a schedule's past.
@@ -21,6 +22,20 @@ pub struct Found {
     pub terminal_at: Option<Instant>,
     last_plan: Option<TimestampWithTimeZone>,
     last_fired: Option<TimestampWithTimeZone>,
+}
+
+impl Found {
+    /// A timer that knows this, older than any edit of its schedule.
+    pub fn timer(&self) -> TimerRow {
+        TimerRow {
+            version: 0,
+            next_plan: None,
+            progress: self.progress,
+            error_count: 0,
+            parked: self.parked.then(String::new),
+            waiting: false,
+        }
+    }
 }
 
 /// Keeps dispatchers away from the timers until the transaction ends.
@@ -44,7 +59,7 @@ pub fn next_schedules(session: &Session, after: i64, limit: i64) -> Vec<i64> {
 /// What the ledger, the skips and the changes say about these schedules.
 pub fn find(session: &Session, schedule_ids: Vec<i64>) -> Vec<Found> {
     statement!(TIMERS_DERIVE = "timers_derive"(INT8ARRAYOID));
-    let rows = TIMERS_DERIVE.run(session, arguments![schedule_ids]);
+    let rows = TIMERS_DERIVE.run(session, arguments![List(schedule_ids)]);
     rows.iter()
         .map(|row| Found {
             schedule_id: row.must(1),
@@ -66,5 +81,5 @@ pub fn remember_fires(session: &Session, found: Vec<Found>) {
     statement!(TIMERS_REMEMBER = "timers_remember"(INT8ARRAYOID, TIMESTAMPTZARRAYOID, TIMESTAMPTZARRAYOID));
     let ids: Vec<i64> = found.iter().map(|found| found.schedule_id).collect();
     let (plans, fires): (Vec<_>, Vec<_>) = found.into_iter().map(|found| (found.last_plan, found.last_fired)).unzip();
-    TIMERS_REMEMBER.run(session, arguments![ids, plans, fires]);
+    TIMERS_REMEMBER.run(session, arguments![List(ids), List(plans), List(fires)]);
 }

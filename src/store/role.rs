@@ -1,6 +1,8 @@
 //! Who asks, and who acts. A function of ours runs as its caller and switches to the extension's owner only around its own
 //! statements (as foreign-key checks do), so `current_user` inside any function is always the true caller.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use pgrx::pg_sys::{self, Oid};
 
 use crate::error::{raise, Failure};
@@ -31,41 +33,77 @@ pub fn exists(role: Oid) -> bool {
     }
 }
 
-/// The role that owns the schema `sched`, and with it everything that the extension created.
-fn extension_owner() -> Oid {
+/// The schema `sched`, and the role that owns it, and with it everything that the extension created; `None` where there is none.
+pub fn schema() -> Option<(Oid, Oid)> {
     // SAFETY: syscache look-ups inside a transaction; the tuple is released before its owner is used.
     unsafe {
         let schema = pg_sys::get_namespace_oid(c"sched".as_ptr(), true);
         let tuple = pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::NAMESPACEOID as i32, schema.into());
         if tuple.is_null() {
-            raise(Failure::new(
-                pgrx::PgSqlErrorCode::ERRCODE_INVALID_SCHEMA_NAME,
-                "schema \"sched\" does not exist in this database",
-                "Run CREATE EXTENSION scheduler.",
-            ));
+            return None;
         }
         let owner = (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_namespace>()).nspowner;
         pg_sys::ReleaseSysCache(tuple);
-        owner
+        Some((schema, owner))
+    }
+}
+
+fn extension() -> (Oid, Oid) {
+    schema().unwrap_or_else(|| {
+        raise(Failure::new(
+            pgrx::PgSqlErrorCode::ERRCODE_INVALID_SCHEMA_NAME,
+            "schema \"sched\" does not exist in this database",
+            "Run CREATE EXTENSION scheduler.",
+        ))
+    })
+}
+
+/// Who asks when a dispatcher does something by itself: it may act for everybody, whatever role it works as.
+pub const DISPATCHER: Oid = Oid::from_u32(pg_sys::BOOTSTRAP_SUPERUSERID);
+
+/// This process is a dispatcher with a role of its own (`sched.worker_role`): it never becomes another one.
+static KEEPS_ITS_ROLE: AtomicBool = AtomicBool::new(false);
+
+/// Has this process work as the role that it connected as, to its end.
+pub fn keep_own() {
+    KEEPS_ITS_ROLE.store(true, Ordering::Relaxed);
+}
+
+/// Whether the role that statements run as may write executions, as only the extension's owner and a role with
+/// `sched.grant_worker` may.
+pub fn may_dispatch() -> bool {
+    if !KEEPS_ITS_ROLE.load(Ordering::Relaxed) {
+        return true;
+    }
+    // SAFETY: syscache look-ups inside a transaction; without the schema or the table their oid is 0, and the answer an error code.
+    unsafe {
+        let schema = pg_sys::get_namespace_oid(c"sched".as_ptr(), true);
+        let ledger = pg_sys::get_relname_relid(c"ledger".as_ptr(), schema);
+        ledger != Oid::INVALID
+            && pg_sys::pg_class_aclcheck(ledger, caller(), pg_sys::ACL_INSERT as pg_sys::AclMode)
+                == pg_sys::AclResult::ACLCHECK_OK
     }
 }
 
 /// Puts the role back when it goes out of scope.
 pub struct ActingAsOwner {
+    /// The schema `sched`.
+    pub schema: Oid,
     role: Oid,
     context: i32,
 }
 
-/// Acts as the extension's owner until the result is dropped.
+/// Acts as the extension's owner until the result is dropped; a dispatcher with a role of its own stays what it is.
 pub fn become_owner() -> ActingAsOwner {
-    let owner = extension_owner();
+    let (schema, owner) = extension();
+    let owner = if KEEPS_ITS_ROLE.load(Ordering::Relaxed) { caller() } else { owner };
     let (mut role, mut context) = (Oid::INVALID, 0);
     // SAFETY: the pair that was current is put back on drop, or by the abort of the (sub)transaction.
     unsafe {
         pg_sys::GetUserIdAndSecContext(&mut role, &mut context);
         pg_sys::SetUserIdAndSecContext(owner, context | pg_sys::SECURITY_LOCAL_USERID_CHANGE as i32);
     }
-    ActingAsOwner { role, context }
+    ActingAsOwner { schema, role, context }
 }
 
 impl Drop for ActingAsOwner {

@@ -4,16 +4,18 @@
 //! one each time; and its read-only queries use the snapshot of the transaction's start. This thin layer calls SPI as C
 //! code does: read-write mode, a fresh snapshot for each statement, a transaction id only when something is written.
 
+use std::cell::OnceCell;
 use std::ffi::{c_char, CStr};
 use std::marker::PhantomData;
 use std::ptr::{null_mut, NonNull};
+use std::rc::Rc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use pgrx::pg_sys::{self, Datum, Oid};
-use pgrx::{FromDatum, IntoDatum, Spi};
+use pgrx::{FromDatum, IntoDatum};
 
 use crate::error::{raise, Failure};
-use crate::store::role;
+use crate::store::{role, version};
 use crate::text;
 
 /// Proof that SPI is connected, the role is the extension's owner and the search path is pinned.
@@ -22,9 +24,64 @@ pub struct Session(PhantomData<*const ()>);
 /// Runs `body` with SPI connected, as the extension's owner, under a search path that no caller can influence.
 /// An error leaves through Postgres' own abort, which restores role and settings.
 pub fn session<R>(body: impl FnOnce(&Session) -> R) -> R {
-    let _owner = role::become_owner();
-    let _path = PinnedSearchPath::new();
-    Spi::connect(|_| body(&Session(PhantomData)))
+    as_owner(|owner| body(owner.session()))
+}
+
+/// Proof that the role is the extension's owner. What goes without a statement goes without what a statement needs.
+pub struct Owner {
+    /// The schema `sched`.
+    pub schema: Oid,
+    connected: OnceCell<Connected>,
+}
+
+/// Runs `body` as the extension's owner.
+pub fn as_owner<R>(body: impl FnOnce(&Owner) -> R) -> R {
+    let acting = role::become_owner();
+    body(&Owner { schema: acting.schema, connected: OnceCell::new() })
+}
+
+impl Owner {
+    /// A session, opened when it is first asked for, which must be in the (sub)transaction that ends it.
+    pub fn session(&self) -> &Session {
+        &self.connected.get_or_init(Connected::new).session
+    }
+}
+
+/// What a session opens and closes: SPI first, then the search path is put back.
+struct Connected {
+    session: Session,
+    _spi: Spi,
+    _path: PinnedSearchPath,
+}
+
+impl Connected {
+    fn new() -> Connected {
+        let _path = PinnedSearchPath::new();
+        Connected { session: Session(PhantomData), _spi: Spi::connect(), _path }
+    }
+}
+
+/// SPI, connected until it goes out of scope; after an error Postgres disconnects.
+struct Spi;
+
+impl Spi {
+    fn connect() -> Spi {
+        // SAFETY: called inside a transaction.
+        let code = unsafe { pg_sys::SPI_connect() };
+        if code != pg_sys::SPI_OK_CONNECT as i32 {
+            raise(Failure::internal(format!("SPI code {code}")));
+        }
+        Spi
+    }
+}
+
+impl Drop for Spi {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // SAFETY: the connection that `connect` made.
+            unsafe { pg_sys::SPI_finish() };
+        }
+    }
 }
 
 /// A statement of `sql/query`, planned on first use and kept for the life of the backend.
@@ -68,7 +125,15 @@ impl Statement {
     /// It sees what is committed now, at any isolation level: a lease is a fact outside of the caller's snapshot. With the
     /// transaction's own, a REPEATABLE READ transaction that outlived one heartbeat of its lease could never finish, and one
     /// older than its lease would hear that it was lost. (Foreign-key checks look at the present in the same way.)
-    pub fn run<'s>(&self, _session: &'s Session, arguments: &[Option<Datum>]) -> Rows<'s> {
+    pub fn run<'s>(&self, session: &'s Session, arguments: &[Option<Datum>]) -> Rows<'s> {
+        if version::differs(session) {
+            return version::explain(|| self.run_plainly(session, arguments));
+        }
+        self.run_plainly(session, arguments)
+    }
+
+    /// The same, for the statement that asks for the objects' version.
+    pub fn run_plainly<'s>(&self, _session: &'s Session, arguments: &[Option<Datum>]) -> Rows<'s> {
         assert_eq!(arguments.len(), self.arguments.len(), "parameters of {}", self.name);
         let mut values: Vec<Datum> = arguments.iter().map(|value| value.unwrap_or(Datum::null())).collect();
         let nulls: Vec<c_char> =
@@ -113,6 +178,48 @@ impl Statement {
     }
 }
 
+/// A list as a parameter. Postgres is called once for it (a plain `Vec` would call it once for each element).
+pub struct List<T>(pub Vec<T>);
+
+impl<T: IntoDatum> IntoDatum for List<T> {
+    fn into_datum(self) -> Option<Datum> {
+        let (mut length, mut by_value, mut align) = (0, false, 0);
+        let mut count = i32::try_from(self.0.len()).ok()?;
+        let mut values = Vec::with_capacity(self.0.len());
+        let mut nulls = Vec::with_capacity(self.0.len());
+        for value in self.0 {
+            let datum = value.into_datum();
+            nulls.push(datum.is_none());
+            values.push(datum.unwrap_or(Datum::null()));
+        }
+        // SAFETY: values and nulls have `count` entries of the type whose properties Postgres names.
+        unsafe {
+            let element = T::type_oid();
+            if count == 0 {
+                return Some(pg_sys::construct_empty_array(element).into());
+            }
+            pg_sys::get_typlenbyvalalign(element, &mut length, &mut by_value, &mut align);
+            let (values, nulls) = (values.as_mut_ptr(), nulls.as_mut_ptr());
+            let array = pg_sys::construct_md_array(
+                values,
+                nulls,
+                1,
+                &mut count,
+                &mut 1,
+                element,
+                length.into(),
+                by_value,
+                align,
+            );
+            Some(array.into())
+        }
+    }
+
+    fn type_oid() -> Oid {
+        <Vec<T> as IntoDatum>::type_oid()
+    }
+}
+
 /// The rows that a statement returned.
 pub struct Rows<'s> {
     table: Option<NonNull<pg_sys::SPITupleTable>>,
@@ -134,31 +241,47 @@ impl<'s> Rows<'s> {
     /// All rows.
     pub fn iter(&self) -> impl Iterator<Item = Row<'s>> + '_ {
         let count = if self.table.is_some() { self.count } else { 0 };
+        let mut types = None;
         (0..count).filter_map(move |index| {
             // SAFETY: the table lives until the session ends and has `count` rows.
             self.table.map(|table| unsafe {
                 let table = table.as_ref();
-                Row { tuple: *table.vals.add(index), description: table.tupdesc, life: PhantomData }
+                let types = types.get_or_insert_with(|| types_of(table.tupdesc));
+                Row::new(*table.vals.add(index), table.tupdesc, types)
             })
         })
     }
 }
 
-/// One row of a result.
+/// The types of a result's columns.
+///
+/// SAFETY: the description has to be valid.
+unsafe fn types_of(description: pg_sys::TupleDesc) -> Rc<[Oid]> {
+    (1..=(*description).natts).map(|number| pg_sys::SPI_gettypeid(description, number)).collect()
+}
+
+/// One row of a result, taken apart: Postgres is called once for each row, not for each column.
 pub struct Row<'s> {
-    tuple: pg_sys::HeapTuple,
-    description: pg_sys::TupleDesc,
+    values: Vec<Datum>,
+    nulls: Vec<bool>,
+    types: Rc<[Oid]>,
     life: PhantomData<&'s Session>,
 }
 
 impl Row<'_> {
+    /// SAFETY: tuple and description belong together and live as long as the session.
+    unsafe fn new<'s>(tuple: pg_sys::HeapTuple, description: pg_sys::TupleDesc, types: &Rc<[Oid]>) -> Row<'s> {
+        let (mut values, mut nulls) = (vec![Datum::null(); types.len()], vec![true; types.len()]);
+        pg_sys::heap_deform_tuple(tuple, description, values.as_mut_ptr(), nulls.as_mut_ptr());
+        Row { values, nulls, types: Rc::clone(types), life: PhantomData }
+    }
+
     /// Column `number` (1-based); `None` is NULL.
-    pub fn get<T: FromDatum + IntoDatum>(&self, number: i32) -> Option<T> {
-        let mut is_null = false;
-        // SAFETY: tuple and description belong together and live as long as the session.
+    pub fn get<T: FromDatum + IntoDatum>(&self, number: usize) -> Option<T> {
+        let index = number - 1;
+        let (datum, is_null, type_oid) = (self.values[index], self.nulls[index], self.types[index]);
+        // SAFETY: datum and type are those of one column; what it points to lives as long as the session.
         unsafe {
-            let datum = pg_sys::SPI_getbinval(self.tuple, self.description, number, &mut is_null);
-            let type_oid = pg_sys::SPI_gettypeid(self.description, number);
             if type_oid == pg_sys::TEXTOID && !is_null {
                 text::check(datum);
             }
@@ -167,7 +290,7 @@ impl Row<'_> {
     }
 
     /// Column `number` (1-based), which the schema says is never NULL.
-    pub fn must<T: FromDatum + IntoDatum>(&self, number: i32) -> T {
+    pub fn must<T: FromDatum + IntoDatum>(&self, number: usize) -> T {
         match self.get(number) {
             Some(value) => value,
             None => raise(Failure::internal(format!("column {number} of a scheduler table is NULL"))),
@@ -203,12 +326,13 @@ impl Drop for IndexesOnly {
 const SEARCH_PATH: &CStr = c"pg_catalog, pg_temp";
 
 /// search_path, held for a while as what it is inside a function with `SET search_path`.
-struct PinnedSearchPath {
+pub struct PinnedSearchPath {
     nest_level: Option<i32>,
 }
 
 impl PinnedSearchPath {
-    fn new() -> PinnedSearchPath {
+    /// Pins it.
+    pub fn new() -> PinnedSearchPath {
         // SAFETY: plain reads and calls of GUC functions in the backend's only thread.
         unsafe {
             if CStr::from_ptr(pg_sys::namespace_search_path) == SEARCH_PATH {

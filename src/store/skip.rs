@@ -9,7 +9,7 @@ use scheduler_core::Instant;
 use crate::arguments;
 use crate::convert::timestamp;
 use crate::statement;
-use crate::store::session::Rows;
+use crate::store::session::{List, Rows};
 use crate::store::timer::{instant_of, must, NewTimer};
 use crate::store::Session;
 
@@ -73,7 +73,7 @@ fn pasts(rows: &Rows) -> Vec<Past> {
 /// The definitions of these schedules that have ended and are not settled, in order.
 pub fn unsettled(session: &Session, schedule_ids: Vec<i64>) -> Vec<Past> {
     statement!(PAST_UNSETTLED = "past_unsettled"(INT8ARRAYOID));
-    pasts(&PAST_UNSETTLED.run(session, arguments![schedule_ids]))
+    pasts(&PAST_UNSETTLED.run(session, arguments![List(schedule_ids)]))
 }
 
 /// The definitions that a schedule had in [from, to), and all that are not settled, in order.
@@ -89,14 +89,14 @@ fn memory(progress: Progress) -> (Option<Instant>, Option<Instant>) {
 
 /// Records what these timers passed over and remember, if they were moved as they say; costs nothing where there is nothing. `held`:
 /// some plan of theirs was in the ledger already.
-pub fn record(session: &Session, timers: &[NewTimer], held: bool) {
+pub fn record(session: &Session, timers: &[&NewTimer], held: bool) {
     let held = |timer: &NewTimer| timer.runs.last().copied().filter(|_| held);
     let changes =
         |timer: &NewTimer| memory(timer.before) != memory(timer.progress) || timer.was_parked != timer.parked.is_some();
     let speaking = |timer: &&NewTimer| {
         changes(timer) || held(timer).is_some() || !timer.skipped.is_empty() || !timer.settled.is_empty()
     };
-    let timers: Vec<&NewTimer> = timers.iter().filter(speaking).collect();
+    let timers: Vec<&NewTimer> = timers.iter().copied().filter(speaking).collect();
     if timers.is_empty() {
         return;
     }
@@ -131,31 +131,31 @@ pub fn record(session: &Session, timers: &[NewTimer], held: bool) {
     SKIPS_RECORD.run(
         session,
         arguments![
-            timers.iter().map(|timer| timer.schedule_id).collect::<Vec<i64>>(),
-            timers.iter().map(|timer| timer.version).collect::<Vec<i64>>(),
-            time(|progress| progress.cursor),
-            time(|progress| progress.buffered),
-            time(|progress| progress.backlog_until),
-            timers.iter().map(|timer| changes(timer)).collect::<Vec<bool>>(),
-            skips.iter().map(|(id, ..)| *id).collect::<Vec<i64>>(),
-            skips.iter().map(|(_, since_at, _)| timestamp(*since_at)).collect::<Vec<_>>(),
-            skips.iter().map(|(.., skip)| timestamp(skip.from)).collect::<Vec<_>>(),
-            skips.iter().map(|(.., skip)| timestamp(skip.to)).collect::<Vec<_>>(),
-            skips.iter().map(|(.., skip)| count(skip.count)).collect::<Vec<i64>>(),
-            skips.iter().map(|(.., skip)| name_of(skip.reason).to_owned()).collect::<Vec<String>>(),
-            skips.iter().map(|(.., skip)| skip.previous.map(timestamp)).collect::<Vec<_>>(),
-            timers.iter().flat_map(|timer| timer.settled.iter().copied()).collect::<Vec<i64>>(),
-            timers.iter().map(|timer| timer.parked.is_some()).collect::<Vec<bool>>(),
-            timers.iter().map(|timer| held(timer).map(timestamp)).collect::<Vec<_>>()
+            List(timers.iter().map(|timer| timer.schedule_id).collect::<Vec<i64>>()),
+            List(timers.iter().map(|timer| timer.version).collect::<Vec<i64>>()),
+            List(time(|progress| progress.cursor)),
+            List(time(|progress| progress.buffered)),
+            List(time(|progress| progress.backlog_until)),
+            List(timers.iter().map(|timer| changes(timer)).collect::<Vec<bool>>()),
+            List(skips.iter().map(|(id, ..)| *id).collect::<Vec<i64>>()),
+            List(skips.iter().map(|(_, since_at, _)| timestamp(*since_at)).collect::<Vec<_>>()),
+            List(skips.iter().map(|(.., skip)| timestamp(skip.from)).collect::<Vec<_>>()),
+            List(skips.iter().map(|(.., skip)| timestamp(skip.to)).collect::<Vec<_>>()),
+            List(skips.iter().map(|(.., skip)| count(skip.count)).collect::<Vec<i64>>()),
+            List(skips.iter().map(|(.., skip)| name_of(skip.reason).to_owned()).collect::<Vec<String>>()),
+            List(skips.iter().map(|(.., skip)| skip.previous.map(timestamp)).collect::<Vec<_>>()),
+            List(timers.iter().flat_map(|timer| timer.settled.iter().copied()).collect::<Vec<i64>>()),
+            List(timers.iter().map(|timer| timer.parked.is_some()).collect::<Vec<bool>>()),
+            List(timers.iter().map(|timer| held(timer).map(timestamp)).collect::<Vec<_>>())
         ],
     );
 }
 
 /// Forgets schedules that were dropped.
-pub fn forget(session: &Session, schedule_ids: Vec<i64>) {
+pub fn forget(session: &Session, schedule_ids: &[i64]) {
     if !schedule_ids.is_empty() {
         statement!(SKIPS_DROP = "skips_drop"(INT8ARRAYOID));
-        SKIPS_DROP.run(session, arguments![schedule_ids]);
+        SKIPS_DROP.run(session, arguments![List(schedule_ids.to_vec())]);
     }
 }
 
@@ -188,7 +188,7 @@ pub fn between(session: &Session, schedule_id: i64, from: Instant, to: Instant) 
 /// Which of these plan times the ledger holds in the schedule's scope, and the execution of each.
 pub fn fired(session: &Session, schedule_id: i64, plans: Vec<TimestampWithTimeZone>) -> Vec<(Instant, Uuid)> {
     statement!(SKIPS_FIRED = "skips_fired"(INT8OID, TIMESTAMPTZARRAYOID));
-    let rows = SKIPS_FIRED.run(session, arguments![schedule_id, plans]);
+    let rows = SKIPS_FIRED.run(session, arguments![schedule_id, List(plans)]);
     rows.iter().map(|row| (must(instant_of(&row, 1)), row.must(2))).collect()
 }
 

@@ -1,6 +1,8 @@
 //! `sched.timer` and `sched.schedule_change`: what dispatchers read and write.
 
-use pgrx::datum::{Interval, TimestampWithTimeZone};
+use std::collections::{BTreeMap, HashSet};
+
+use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::Oid;
 use scheduler_core::plan::{Next, Progress};
 use scheduler_core::skip::Skip;
@@ -10,7 +12,10 @@ use crate::arguments;
 use crate::convert::{self, timestamp};
 use crate::error::{or_raise, raise, Failure};
 use crate::statement;
-use crate::store::session::Row;
+use crate::store::ids;
+use crate::store::key_lock::{self, LedgerKeys};
+use crate::store::session::{List, Row};
+use crate::store::table::KeyState;
 use crate::store::Session;
 
 /// The changes of one schedule that nobody has applied yet.
@@ -21,6 +26,8 @@ pub struct Change {
     pub terminal_at: Option<Instant>,
     /// The rows to forget once it is applied.
     pub change_ids: Vec<i64>,
+    /// How often that failed.
+    pub failures: i32,
     /// Whether it can be applied now.
     pub standing: Standing,
 }
@@ -90,6 +97,8 @@ pub struct ScheduleRow {
     pub job_owner: Option<Oid>,
     /// Its runs are done by whoever dispatches them (jobs of kind notify and log).
     pub done_when_fired: bool,
+    /// What the ledger has its executions by, with the plan time.
+    pub key: Uuid,
 }
 
 /// The columns of a timer.
@@ -102,10 +111,10 @@ pub struct TimerRow {
     pub progress: Progress,
     /// Failed fires in a row.
     pub error_count: i32,
+    /// Why it is parked, where it is.
+    pub parked: Option<String>,
     /// Unarmed until a run ends.
     pub waiting: bool,
-    /// The schedule could not be used.
-    pub parked: bool,
 }
 
 /// A timer to be written.
@@ -120,13 +129,15 @@ pub struct NewTimer {
     /// What it remembers.
     pub progress: Progress,
     /// Why it cannot be used, where it cannot.
-    pub parked: Option<String>,
+    pub parked: Option<Failure>,
     /// Whether its runs are awaited.
     pub awaited: bool,
     /// Whether its runs are done when they are dispatched.
     pub done_when_fired: bool,
     /// The plan times that become executions.
     pub runs: Vec<Instant>,
+    /// What the ledger has them by, with the plan time.
+    pub key: Uuid,
     /// The plan times that are passed over, with the definition (its `since_at`) whose plan times they are.
     pub skipped: Vec<(Instant, Skip)>,
     /// The definitions of the past (past_ids) that are settled with them.
@@ -149,16 +160,22 @@ impl NewTimer {
             awaited: false,
             done_when_fired: row.done_when_fired,
             runs: Vec::new(),
+            key: row.key,
             skipped: Vec::new(),
             settled: Vec::new(),
             before: progress,
             was_parked: false,
         }
     }
+
+    /// Whether it is armed for a time that has come.
+    pub fn is_due(&self, now: Instant) -> bool {
+        matches!(self.next, Some(Next::Armed { fire_at, .. }) if fire_at <= now)
+    }
 }
 
 /// A column of time.
-pub fn instant_of(row: &Row, column: i32) -> Option<Instant> {
+pub fn instant_of(row: &Row, column: usize) -> Option<Instant> {
     row.get::<TimestampWithTimeZone>(column).map(|value| or_raise(convert::instant("a stored time", value)))
 }
 
@@ -167,15 +184,16 @@ pub fn must(value: Option<Instant>) -> Instant {
     value.unwrap_or_else(|| raise(Failure::internal("a time of a schedule is NULL")))
 }
 
-/// Locks up to `limit` changes after `after` and the timers they are about.
-pub fn pick_changes(session: &Session, after: i64, limit: i64) -> Vec<Change> {
-    statement!(CHANGES_PICK = "changes_pick"(INT8OID, INT8OID));
-    let rows = CHANGES_PICK.run(session, arguments![after, limit]);
+/// Locks up to `limit` changes after `after` that can be applied at `now`, and the timers they are about.
+pub fn pick_changes(session: &Session, after: i64, now: Instant, limit: i64) -> Vec<Change> {
+    statement!(CHANGES_PICK = "changes_pick"(INT8OID, TIMESTAMPTZOID, INT8OID));
+    let rows = CHANGES_PICK.run(session, arguments![after, timestamp(now), limit]);
     rows.iter()
         .map(|row| Change {
             schedule_id: row.must(1),
             terminal_at: instant_of(&row, 2),
             change_ids: row.must(3),
+            failures: row.must(5),
             standing: match row.must::<String>(4).as_str() {
                 "locked" => Standing::Locked,
                 "new" => Standing::New,
@@ -185,22 +203,62 @@ pub fn pick_changes(session: &Session, after: i64, limit: i64) -> Vec<Change> {
         .collect()
 }
 
-/// Locks up to `limit` timers that are due at `now`.
-pub fn pick_due(session: &Session, now: Instant, limit: i64) -> Vec<i64> {
-    statement!(TIMERS_DUE = "timers_due"(TIMESTAMPTZOID, INT8OID));
-    TIMERS_DUE.run(session, arguments![timestamp(now), limit]).iter().map(|row| row.must(1)).collect()
+/// Has changes that could not be applied tried again at `retry_at`.
+pub fn change_failed(session: &Session, change_ids: Vec<i64>, retry_at: Instant) {
+    statement!(CHANGE_FAILED = "change_failed"(INT8ARRAYOID, TIMESTAMPTZOID));
+    CHANGE_FAILED.run(session, arguments![change_ids, timestamp(retry_at)]);
 }
 
-/// Whether a change is waiting.
-pub fn has_changes(session: &Session) -> bool {
-    statement!(CHANGE_EXISTS = "change_exists"());
-    CHANGE_EXISTS.run(session, arguments![]).first().is_some()
+/// Which of the timers that are due a batch takes.
+#[derive(Clone, Copy)]
+pub struct Reach {
+    /// Only those due after this.
+    pub after: Instant,
+    /// How many of the latest,
+    pub latest: i64,
+    /// and, where there are more, of the earliest.
+    pub earliest: i64,
 }
 
-/// The state of these schedules, after their timers were locked.
-pub fn read(session: &Session, schedule_ids: Vec<i64>) -> Vec<Snapshot> {
+/// Locks the timers that are due at `now` at the latest and within reach.
+pub fn pick_due(session: &Session, reach: Reach, now: Instant) -> BTreeMap<i64, TimerRow> {
+    statement!(TIMERS_DUE = "timers_due"(TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID, INT8OID));
+    let arguments = arguments![timestamp(reach.after), timestamp(now), reach.latest, reach.earliest];
+    TIMERS_DUE.run(session, arguments).iter().map(|row| timer_of(&row)).collect()
+}
+
+/// Whether a change is waiting after `after`.
+pub fn has_changes(session: &Session, after: i64) -> bool {
+    statement!(CHANGE_EXISTS = "change_exists"(INT8OID));
+    CHANGE_EXISTS.run(session, arguments![after]).first().is_some()
+}
+
+fn timer_of(row: &Row) -> (i64, TimerRow) {
+    let timer = TimerRow {
+        version: row.must(2),
+        next_plan: instant_of(row, 3),
+        progress: Progress {
+            cursor: instant_of(row, 4),
+            buffered: instant_of(row, 5),
+            backlog_until: instant_of(row, 6),
+        },
+        error_count: row.must(7),
+        parked: row.get(8),
+        waiting: row.must(9),
+    };
+    (row.must(1), timer)
+}
+
+/// The timers of these schedules.
+pub fn timers(session: &Session, schedule_ids: Vec<i64>) -> BTreeMap<i64, TimerRow> {
+    statement!(TIMERS_READ = "timers_read"(INT8ARRAYOID));
+    TIMERS_READ.run(session, arguments![List(schedule_ids)]).iter().map(|row| timer_of(&row)).collect()
+}
+
+/// The state of these schedules, after their timers were locked and read.
+pub fn read(session: &Session, schedule_ids: Vec<i64>, mut timers: BTreeMap<i64, TimerRow>) -> Vec<Snapshot> {
     statement!(SCHEDULES_READ = "schedules_read"(INT8ARRAYOID));
-    let rows = SCHEDULES_READ.run(session, arguments![schedule_ids]);
+    let rows = SCHEDULES_READ.run(session, arguments![List(schedule_ids)]);
     rows.iter()
         .map(|row| Snapshot {
             schedule_id: row.must(1),
@@ -221,29 +279,19 @@ pub fn read(session: &Session, schedule_ids: Vec<i64>) -> Vec<Snapshot> {
                 enabled: row.must(15),
                 created_at: must(instant_of(&row, 16)),
                 baseline_at: must(instant_of(&row, 17)),
-                since_at: must(instant_of(&row, 28)),
+                since_at: must(instant_of(&row, 23)),
                 job_name: row.must(18),
                 job_owner: row.get(19),
                 done_when_fired: row.get(20).unwrap_or(false),
+                key: row.must(21),
             }),
-            timer: row.get::<i64>(21).map(|version| TimerRow {
-                version,
-                next_plan: instant_of(&row, 22),
-                progress: Progress {
-                    cursor: instant_of(&row, 23),
-                    buffered: instant_of(&row, 24),
-                    backlog_until: instant_of(&row, 25),
-                },
-                error_count: row.must(26),
-                waiting: row.must(29),
-                parked: row.must(30),
-            }),
-            busy: row.must(27),
+            timer: timers.remove(&row.must::<i64>(1)),
+            busy: row.must(22),
         })
         .collect()
 }
 
-/// Timers as the arrays that the statements take.
+/// Timers as the lists that the statements take. With runs a timer has one row for each of them, of which the first moves it on.
 #[derive(Default)]
 struct Columns {
     schedule_id: Vec<i64>,
@@ -256,45 +304,46 @@ struct Columns {
     backlog_until: Vec<Option<TimestampWithTimeZone>>,
     reason: Vec<Option<String>>,
     last_run: Vec<Option<TimestampWithTimeZone>>,
-    run_schedule_id: Vec<i64>,
-    run_version: Vec<i64>,
-    run_plan: Vec<TimestampWithTimeZone>,
-    run_awaited: Vec<bool>,
+    moves: Vec<bool>,
+    run: Vec<Option<TimestampWithTimeZone>>,
+    run_id: Vec<Option<Uuid>>,
+    awaited: Vec<bool>,
     any_done_when_fired: bool,
 }
 
 impl Columns {
-    fn of(timers: Vec<NewTimer>) -> Columns {
+    fn of(timers: &[&NewTimer]) -> Columns {
         let mut columns = Columns::default();
         for timer in timers {
-            let (plan, fire_at) = match timer.next {
-                Some(Next::Armed { plan, fire_at }) => (Some(timestamp(plan)), Some(timestamp(fire_at))),
-                Some(Next::Waiting | Next::Done) | None => (None, None),
-            };
-            columns.schedule_id.push(timer.schedule_id);
-            columns.version.push(timer.version);
-            columns.next_plan.push(plan);
-            columns.fire_at.push(fire_at);
-            columns.waiting.push(timer.next == Some(Next::Waiting));
-            columns.buffered.push(timer.progress.buffered.map(timestamp));
-            columns.cursor.push(timer.progress.cursor.map(timestamp));
-            columns.backlog_until.push(timer.progress.backlog_until.map(timestamp));
-            columns.reason.push(timer.parked);
-            columns.last_run.push(timer.runs.last().copied().map(timestamp));
-            columns.any_done_when_fired |= timer.done_when_fired;
-            for run in timer.runs {
-                columns.run_schedule_id.push(timer.schedule_id);
-                columns.run_version.push(timer.version);
-                columns.run_plan.push(timestamp(run));
-                columns.run_awaited.push(timer.awaited);
-            }
+            columns.push(timer, true, None);
         }
         columns
+    }
+
+    fn push(&mut self, timer: &NewTimer, moves: bool, run: Option<Instant>) {
+        let (plan, fire_at) = match timer.next {
+            Some(Next::Armed { plan, fire_at }) => (Some(timestamp(plan)), Some(timestamp(fire_at))),
+            Some(Next::Waiting | Next::Done) | None => (None, None),
+        };
+        self.schedule_id.push(timer.schedule_id);
+        self.version.push(timer.version);
+        self.next_plan.push(plan);
+        self.fire_at.push(fire_at);
+        self.waiting.push(timer.next == Some(Next::Waiting));
+        self.buffered.push(timer.progress.buffered.map(timestamp));
+        self.cursor.push(timer.progress.cursor.map(timestamp));
+        self.backlog_until.push(timer.progress.backlog_until.map(timestamp));
+        self.reason.push(timer.parked.as_ref().map(|reason| reason.message.clone()));
+        self.last_run.push(timer.runs.last().copied().map(timestamp));
+        self.moves.push(moves);
+        self.run.push(run.map(timestamp));
+        self.awaited.push(timer.awaited);
+        self.any_done_when_fired |= timer.done_when_fired;
     }
 }
 
 /// Writes the timers of changed schedules, deletes those of dropped ones, and forgets the changes.
-pub fn arm(session: &Session, timers: Vec<NewTimer>, dropped: Vec<i64>, change_ids: Vec<i64>) {
+pub fn arm(session: &Session, timers: &[&NewTimer], dropped: Vec<i64>, change_ids: Vec<i64>) {
     statement!(
         TIMERS_ARM = "timers_arm"(
             INT8ARRAYOID,
@@ -314,17 +363,17 @@ pub fn arm(session: &Session, timers: Vec<NewTimer>, dropped: Vec<i64>, change_i
     TIMERS_ARM.run(
         session,
         arguments![
-            columns.schedule_id,
-            columns.version,
-            columns.next_plan,
-            columns.fire_at,
-            columns.waiting,
-            columns.buffered,
-            columns.cursor,
-            columns.backlog_until,
-            columns.reason,
-            dropped,
-            change_ids
+            List(columns.schedule_id),
+            List(columns.version),
+            List(columns.next_plan),
+            List(columns.fire_at),
+            List(columns.waiting),
+            List(columns.buffered),
+            List(columns.cursor),
+            List(columns.backlog_until),
+            List(columns.reason),
+            List(dropped),
+            List(change_ids)
         ],
     );
 }
@@ -340,8 +389,10 @@ pub struct Fired {
     pub log: Vec<String>,
 }
 
-/// Inserts the executions of a batch and moves its timers on.
-pub fn fire(session: &Session, timers: Vec<NewTimer>, now: Instant) -> Fired {
+/// Inserts the executions of a batch and moves its timers on. A plan time that the ledger already holds counts as fired. One
+/// that somebody is just claiming, in a transaction that may stay open, is not waited for: its schedule comes again
+/// `postponed_until`.
+pub fn fire(session: &Session, timers: &[NewTimer], now: Instant, postponed_until: Instant) -> Fired {
     statement!(
         TIMERS_FIRE = "timers_fire"(
             INT8ARRAYOID,
@@ -353,46 +404,104 @@ pub fn fire(session: &Session, timers: Vec<NewTimer>, now: Instant) -> Fired {
             TIMESTAMPTZARRAYOID,
             TIMESTAMPTZARRAYOID,
             TIMESTAMPTZARRAYOID,
-            INT8ARRAYOID,
-            INT8ARRAYOID,
+            BOOLARRAYOID,
             TIMESTAMPTZARRAYOID,
+            UUIDARRAYOID,
             BOOLARRAYOID,
             TIMESTAMPTZOID,
             BOOLOID
         )
     );
-    let columns = Columns::of(timers);
+    let Split { mut columns, postponed, shared } = split(timers);
+    if !postponed.is_empty() {
+        postpone(session, postponed, postponed_until);
+    }
+    if columns.schedule_id.is_empty() {
+        return Fired::default();
+    }
+    let runs = columns.run.iter().flatten().count();
+    let mut ids = ids::execution_ids(runs, now).into_iter();
+    columns.run_id = columns.run.iter().map(|run| run.and_then(|_| ids.next())).collect();
     let rows = TIMERS_FIRE.run(
         session,
         arguments![
-            columns.schedule_id,
-            columns.version,
-            columns.next_plan,
-            columns.fire_at,
-            columns.waiting,
-            columns.buffered,
-            columns.cursor,
-            columns.backlog_until,
-            columns.last_run,
-            columns.run_schedule_id,
-            columns.run_version,
-            columns.run_plan,
-            columns.run_awaited,
+            List(columns.schedule_id),
+            List(columns.version),
+            List(columns.next_plan),
+            List(columns.fire_at),
+            List(columns.waiting),
+            List(columns.buffered),
+            List(columns.cursor),
+            List(columns.backlog_until),
+            List(columns.last_run),
+            List(columns.moves),
+            List(columns.run),
+            List(columns.run_id),
+            List(columns.awaited),
             timestamp(now),
             columns.any_done_when_fired
         ],
     );
-    rows.first().map_or(Fired::default(), |row| Fired {
+    let fired = rows.first().map_or(Fired::default(), |row| Fired {
         count: row.must(1),
         queues: row.get(2).unwrap_or_default(),
         log: row.get(4).unwrap_or_default(),
-    })
+    });
+    if shared && usize::try_from(fired.count) != Ok(runs) {
+        raise(Failure::internal("a schedule was edited whose run another one of the batch counts on"));
+    }
+    fired
+}
+
+/// What `fire` does with its timers.
+struct Split {
+    /// To be written: the runs are those that the ledger lacks.
+    columns: Columns,
+    /// Somebody is just claiming a run of these schedules.
+    postponed: Vec<i64>,
+    /// A run is that of two schedules at once, and listed for the first of them.
+    shared: bool,
+}
+
+fn split(timers: &[NewTimer]) -> Split {
+    let ledger = key_lock::ledger();
+    let mut keys = LedgerKeys::open(&ledger);
+    let (mut columns, mut postponed, mut shared) = (Columns::default(), Vec::new(), false);
+    let mut free = Vec::new();
+    let mut listed = HashSet::new();
+    for timer in timers {
+        free.clear();
+        let mut open = false;
+        for run in &timer.runs {
+            match keys.state(timer.key, timestamp(*run)) {
+                KeyState::Free if listed.insert((*timer.key.as_bytes(), *run)) => free.push(*run),
+                KeyState::Free => shared = true,
+                KeyState::Taken => {}
+                KeyState::Open => open = true,
+            }
+        }
+        if open {
+            postponed.push(timer.schedule_id);
+            continue;
+        }
+        columns.push(timer, true, free.first().copied());
+        for run in free.iter().skip(1) {
+            columns.push(timer, false, Some(*run));
+        }
+    }
+    Split { columns, postponed, shared }
+}
+
+fn postpone(session: &Session, schedule_ids: Vec<i64>, until: Instant) {
+    statement!(TIMERS_POSTPONE = "timers_postpone"(INT8ARRAYOID, TIMESTAMPTZOID));
+    TIMERS_POSTPONE.run(session, arguments![schedule_ids, timestamp(until)]);
 }
 
 /// Parks these schedules, each with its reason.
-pub fn park(session: &Session, parked: Vec<(i64, String)>) {
+pub fn park(session: &Session, parked: &[(i64, Failure)]) {
     statement!(TIMERS_PARK = "timers_park"(INT8ARRAYOID, TEXTARRAYOID));
-    let (schedule_ids, reasons): (Vec<i64>, Vec<String>) = parked.into_iter().unzip();
+    let (schedule_ids, reasons): (Vec<i64>, Vec<&str>) =
+        parked.iter().map(|(id, why)| (*id, why.message.as_str())).unzip();
     TIMERS_PARK.run(session, arguments![schedule_ids, reasons]);
 }
 
@@ -409,7 +518,7 @@ pub fn record_failure(session: &Session, schedule_id: i64, error: &str, retry_at
 }
 
 /// What a dispatcher wakes for.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 pub struct Deadlines {
     /// The first timer is due.
     pub fire: Option<Instant>,
@@ -417,18 +526,23 @@ pub struct Deadlines {
     pub retry: Option<Instant>,
     /// The first lease may be stale.
     pub stale: Option<Instant>,
-    /// A change is waiting to be applied.
-    pub changes: bool,
+    /// A change can be applied; the beginning of time where one is waiting.
+    pub change: Option<Instant>,
+    /// A timer is due that was passed over.
+    pub left_behind: bool,
 }
 
-/// The first fire, retry and end of a lease that are known, and whether changes are left.
-pub fn next_deadlines(session: &Session) -> Deadlines {
-    statement!(NEXT_DEADLINES = "next_deadlines"());
-    NEXT_DEADLINES.run(session, arguments![]).first().map_or(Deadlines::default(), |row| Deadlines {
+/// When each step has something to do next, as far as is known: fires after `looked_until`, changes after `changes_after`; and
+/// whether a timer is still due that was so when those between `looked_from` and `looked_until` were picked.
+pub fn next_deadlines(session: &Session, looked_from: Instant, looked_until: Instant, changes_after: i64) -> Deadlines {
+    statement!(NEXT_DEADLINES = "next_deadlines"(TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID));
+    let arguments = arguments![timestamp(looked_from), timestamp(looked_until), changes_after];
+    NEXT_DEADLINES.run(session, arguments).first().map_or(Deadlines::default(), |row| Deadlines {
         fire: instant_of(&row, 1),
         retry: instant_of(&row, 2),
         stale: instant_of(&row, 3),
-        changes: row.must(4),
+        change: if row.must(4) { Some(Instant::MIN) } else { instant_of(&row, 5) },
+        left_behind: row.must(6),
     })
 }
 

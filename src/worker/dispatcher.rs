@@ -5,25 +5,40 @@ use std::ffi::{c_int, CStr, CString};
 
 use pgrx::bgworkers::BackgroundWorkerBuilder;
 use pgrx::prelude::*;
-use pgrx::IntoDatum;
+use pgrx::PgLogLevel;
 use scheduler_core::Instant;
 
+use crate::compat;
 use crate::convert;
+use crate::error::{self, Failure};
 use crate::guc;
-use crate::worker::tick::Tick;
-use crate::worker::{transaction, wake};
+use crate::store::role;
+use crate::worker::database::{self, Database};
+use crate::worker::duty::{self, Duty};
+use crate::worker::tick::{Interrupted, Tick};
+use crate::worker::{hold, transaction, wake};
 
-/// How long to wait after a failed look for the extension, in microseconds.
+/// How long to wait after a failed look for the extension, or for rights that are missing, in microseconds.
 const LOOK_AGAIN: i64 = 1_000_000;
+const LOOKING: &CStr = c"looking for the extension";
 
-/// Asks the postmaster for a dispatcher in this database; false where no worker slot is free.
-pub fn start(database: pg_sys::Oid) -> bool {
+/// Database and role in what the postmaster hands over: one number.
+fn argument(database: pg_sys::Oid, role: pg_sys::Oid) -> pg_sys::Datum {
+    pg_sys::Datum::from(u64::from(role.to_u32()) << 32 | u64::from(database.to_u32()))
+}
+
+/// Asks the postmaster for a dispatcher in this database that works as `role` (0: as a superuser); false where no worker slot
+/// is free. The caller's latch is set when it has come and when its slot is free again.
+pub fn start(database: pg_sys::Oid, role: pg_sys::Oid) -> bool {
+    // SAFETY: reads a global of the process.
+    let caller = unsafe { pg_sys::MyProcPid };
     BackgroundWorkerBuilder::new("scheduler dispatcher")
         .set_type("scheduler dispatcher")
         .set_library("scheduler")
         .set_function("scheduler_dispatcher_main")
-        .set_argument(database.into_datum())
+        .set_argument(Some(argument(database, role)))
         .set_restart_time(None)
+        .set_notify_pid(caller)
         .enable_spi_access()
         .load_dynamic()
         .is_ok()
@@ -32,15 +47,47 @@ pub fn start(database: pg_sys::Oid) -> bool {
 /// Entry point; the postmaster calls it in a new process.
 #[pg_guard]
 #[unsafe(no_mangle)]
-pub extern "C-unwind" fn scheduler_dispatcher_main(database: pg_sys::Datum) {
+pub extern "C-unwind" fn scheduler_dispatcher_main(argument: pg_sys::Datum) {
     super::attach_signals();
-    // SAFETY: the argument is the oid that `start` gave.
-    unsafe {
-        pg_sys::before_shmem_exit(Some(on_exit), database);
-        let oid = pg_sys::Oid::from_datum(database, false).unwrap_or(pg_sys::Oid::INVALID);
-        pg_sys::BackgroundWorkerInitializeConnectionByOid(oid, pg_sys::Oid::INVALID, 0);
-        run(oid);
+    let both = argument.value() as u64;
+    let (database, role) = (both as u32, pg_sys::Oid::from((both >> 32) as u32));
+    // SAFETY: registers a callback of this process, whose argument is a number.
+    let pid = unsafe {
+        pg_sys::before_shmem_exit(Some(on_exit), pg_sys::Datum::from(database));
+        pg_sys::MyProcPid
+    };
+    let Some(board) = wake::Dispatcher::enter(database, pid) else { return };
+    // One that makes way is missed: the launcher sends another when the hold is over.
+    let connected = !hold::is_held(database) && connect(database, role);
+    board.reached();
+    if connected {
+        run(&board, database);
     }
+}
+
+/// Connects as `role`, or as the first superuser where that is 0; false where that was cancelled, by somebody who wants the
+/// database to himself.
+fn connect(database: u32, role: pg_sys::Oid) -> bool {
+    // SAFETY: once in the life of the process. After an error there is nothing to do but exit, which ends the transaction.
+    let connected = PgTryBuilder::new(|| unsafe {
+        compat::connect(pg_sys::Oid::from(database), role);
+        true
+    })
+    .catch_others(|error| {
+        if hold::is_held(database) {
+            return false;
+        }
+        error.rethrow()
+    })
+    .execute();
+    if role != pg_sys::Oid::INVALID {
+        role::keep_own();
+    } else if connected {
+        // session_authorization is a setting as well, which may be another's here only because we are a superuser.
+        // SAFETY: puts back whom we connected as.
+        unsafe { pg_sys::SetSessionAuthorization(pg_sys::GetAuthenticatedUserId(), true) }
+    }
+    connected
 }
 
 #[pg_guard]
@@ -48,58 +95,132 @@ unsafe extern "C-unwind" fn on_exit(_code: c_int, database: pg_sys::Datum) {
     wake::dispatcher_left(database.value() as u32, pg_sys::MyProcPid);
 }
 
-fn run(database: pg_sys::Oid) {
-    // SAFETY: reads a global of the process.
-    let pid = unsafe { pg_sys::MyProcPid };
-    let Some(board) = wake::Dispatcher::enter(database.to_u32(), pid) else { return };
+fn run(board: &wake::Dispatcher, database: u32) {
+    super::set_application_name(c"scheduler dispatcher");
     super::pin_settings();
-    let mut name: Option<CString> = None;
+    let mut name: Option<String> = None;
     let mut tick = Tick::new(convert::now());
+    let mut duty = Duty::default();
+    let mut woken = true;
+    let mut refused = false;
+    let stopped = |name: &Option<String>, why: &str| {
+        if let Some(name) = name {
+            pgrx::log!("scheduler: dispatcher for database \"{name}\" stopped{why}");
+        }
+    };
     loop {
         board.awake();
         super::reload_settings();
-        let looked = transaction::run(c"looking for the extension", extension_here);
-        match (&looked, &name) {
-            (Some(Some(found)), None) if guc::serves_database(found) => {
-                pgrx::log!("scheduler: dispatcher for database \"{}\" started", found.to_string_lossy());
-                name = Some(found.clone());
-            }
-            (Some(Some(found)), Some(_)) if guc::serves_database(found) => {}
-            (Some(_), known) => {
-                if let Some(known) = known {
-                    pgrx::log!("scheduler: dispatcher for database \"{}\" stopped", known.to_string_lossy());
-                }
-                board.leave();
-                return;
-            }
-            // The look itself failed, which says nothing: look again soon.
-            (None, _) => {}
+        if super::must_end() {
+            return stopped(&name, "");
         }
+        if hold::is_held(database) {
+            return stopped(&name, ": it makes way for a command");
+        }
+        let looked = transaction::attempt(LOOKING, extension_here);
         let now = convert::now();
-        let wake = match looked {
-            Some(_) if guc::enabled() => tick.run(),
-            Some(_) => None,
-            None => now.checked_add_micros(LOOK_AGAIN),
+        let wake = match &looked {
+            // As if we had died: the launcher misses us, and looks for the role that the setting names now.
+            Ok(Some(here)) if !here.role_exists => return stopped(&name, ": its role was dropped"),
+            Ok(Some(here)) if guc::serves_database(&here.name) => {
+                let name = name.get_or_insert_with(|| {
+                    let name = here.name.to_string_lossy().into_owned();
+                    pgrx::log!("scheduler: dispatcher for database \"{name}\" started");
+                    board.settled();
+                    name
+                });
+                if here.may_dispatch {
+                    refused = false;
+                    match if guc::enabled() { duty.look() } else { Ok(false) } {
+                        Ok(true) => match tick.run(database, name, std::mem::take(&mut woken)) {
+                            Ok(wake) => wake,
+                            Err(Interrupted) => {
+                                woken = true;
+                                continue;
+                            }
+                        },
+                        Ok(false) => None,
+                        Err(_) if super::must_end() || hold::is_held(database) => continue,
+                        Err(message) => {
+                            transaction::log(duty::LOOKING, &message);
+                            now.checked_add_micros(LOOK_AGAIN)
+                        }
+                    }
+                } else {
+                    if !std::mem::replace(&mut refused, true) {
+                        say_refused(name);
+                    }
+                    now.checked_add_micros(LOOK_AGAIN)
+                }
+            }
+            Ok(_) => {
+                stopped(&name, "");
+                return board.leave();
+            }
+            Err(_) if super::must_end() || hold::is_held(database) => continue,
+            // The look itself failed, which says nothing: look again soon.
+            Err(message) => {
+                transaction::log(LOOKING, message);
+                now.checked_add_micros(LOOK_AGAIN)
+            }
         };
         let now = convert::now();
         let longest = now.checked_add_micros(guc::tick_interval()).unwrap_or(Instant::MAX);
         let wake = wake.map_or(longest, |wake| wake.min(longest));
         board.sleeping_until(wake);
-        super::report_idle();
-        super::sleep_until(wake, now);
+        if !guc::enabled() {
+            super::report_idle(c"switched off by sched.enabled");
+        } else if wake > now {
+            super::report_idle(&asleep_until(wake));
+        }
+        woken |= super::sleep_until(wake, now) || wake == longest;
     }
 }
 
-/// This database's name, where the extension exists in it: its schema can only go with it.
-fn extension_here() -> Option<CString> {
-    // SAFETY: catalog look-ups inside a transaction, the first from the cache; the name is palloc'd.
-    unsafe {
+/// What pg_stat_activity shows meanwhile.
+fn asleep_until(wake: Instant) -> CString {
+    // SAFETY: a static buffer of Postgres, copied at once.
+    let time = unsafe { CStr::from_ptr(pg_sys::timestamptz_to_str(wake.as_micros())) };
+    CString::new([b"asleep until ", time.to_bytes()].concat()).unwrap_or_default()
+}
+
+/// What a dispatcher finds in its database.
+pub struct Here {
+    name: CString,
+    /// Its role has the rights that it needs.
+    may_dispatch: bool,
+    /// Its role was not dropped.
+    role_exists: bool,
+}
+
+/// Once, until all is well.
+fn say_refused(database: &str) {
+    let role = guc::worker_role().unwrap_or_default();
+    let failure = Failure::new(
+        PgSqlErrorCode::ERRCODE_WARNING,
+        format!(
+            "scheduler: role \"{}\" of sched.worker_role may not dispatch in database \"{database}\"",
+            role.to_string_lossy()
+        ),
+        "Call sched.grant_worker for it there, as a superuser; the scheduler goes on by itself.",
+    );
+    error::report(PgLogLevel::WARNING, failure);
+}
+
+/// This database, where the extension exists in it (its schema can only go with it) and a dispatcher may be there.
+pub fn extension_here() -> Option<Here> {
+    // SAFETY: catalog look-ups inside a transaction, the first from the cache.
+    let database = unsafe {
         if pg_sys::get_namespace_oid(c"sched".as_ptr(), true) == pg_sys::Oid::INVALID
             || pg_sys::get_extension_oid(c"scheduler".as_ptr(), true) == pg_sys::Oid::INVALID
         {
             return None;
         }
-        let name = pg_sys::get_database_name(pg_sys::MyDatabaseId);
-        (!name.is_null()).then(|| CStr::from_ptr(name).to_owned())
-    }
+        database::of(pg_sys::MyDatabaseId)
+    };
+    database.filter(Database::can_be_served).map(|database| Here {
+        name: database.name,
+        may_dispatch: role::may_dispatch(),
+        role_exists: role::exists(role::caller()),
+    })
 }

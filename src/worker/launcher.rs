@@ -2,7 +2,6 @@
 //! extension and keeps a dispatcher running in each.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::{CStr, CString};
 use std::ptr::null_mut;
 
 use pgrx::bgworkers::{BackgroundWorkerBuilder, BgWorkerStartTime};
@@ -10,13 +9,22 @@ use pgrx::prelude::*;
 use scheduler_core::Instant;
 
 use crate::convert;
+use crate::error::{self, Failure};
 use crate::guc;
-use crate::worker::{dispatcher, transaction, wake};
+use crate::worker::database::Database;
+use crate::worker::{dispatcher, hold, identity, transaction, wake};
 
-/// A dispatcher that left is started again no sooner than this, in microseconds.
+/// A dispatcher that left is started again no sooner than this, in microseconds; one that could not even connect after twice
+/// as long each time,
 const RESTART_AFTER: i64 = 1_000_000;
-/// How long to wait for a free worker slot, in microseconds.
-const SLOT_RETRY: i64 = 5_000_000;
+/// but no later than this. The same goes for looking whether a worker slot has become free.
+const RESTART_AT_MOST: i64 = 32_000_000;
+/// A dispatcher that has not come so long after it was asked for never will, in microseconds.
+const COMING_AT_MOST: i64 = 5_000_000;
+/// A worker slot is free only some moments after its worker has ended: to find none for so long is a reason to warn.
+const SHORTAGE_TO_WARN: i64 = 1_000_000;
+/// How many databases are looked into at the same time: a server may have many more of them than worker slots.
+const LOOKS_AT_A_TIME: usize = 3;
 
 /// Registers the launcher; only while shared_preload_libraries are loaded.
 pub fn register() {
@@ -42,6 +50,7 @@ pub extern "C-unwind" fn scheduler_launcher_main(_argument: pg_sys::Datum) {
     // SAFETY: reads a global of the process.
     let pid = unsafe { pg_sys::MyProcPid };
     let Some(board) = wake::Launcher::enter(pid) else { return };
+    super::set_application_name(c"scheduler launcher");
     pgrx::log!("scheduler: launcher started");
     let mut known = Known::default();
     loop {
@@ -50,8 +59,14 @@ pub extern "C-unwind" fn scheduler_launcher_main(_argument: pg_sys::Datum) {
             known.seen.clear();
         }
         let wake = known.look(&board);
-        super::report_idle();
+        super::report_idle(c"waiting for databases that lack a dispatcher");
         super::sleep_until(wake, convert::now());
+        if super::must_end() {
+            pgrx::log!("scheduler: launcher stopped");
+            // With 0 the postmaster would never start another.
+            // SAFETY: ends the process as a worker's return from its main function does.
+            unsafe { pg_sys::proc_exit(1) };
+        }
     }
 }
 
@@ -60,32 +75,73 @@ pub extern "C-unwind" fn scheduler_launcher_main(_argument: pg_sys::Datum) {
 struct Known {
     /// Databases in which a dispatcher was started at least once.
     seen: HashSet<u32>,
-    /// When a dispatcher was last asked for.
-    asked: HashMap<u32, Instant>,
-    /// The warning about missing worker slots was given.
-    warned: bool,
+    /// The dispatchers that were last asked for.
+    asked: HashMap<u32, Asked>,
+    /// Since when something keeps dispatchers from running, and what was said of it.
+    short_since: Option<Instant>,
+    warned: Option<String>,
+}
+
+/// A dispatcher that was asked for.
+#[derive(Clone, Copy)]
+struct Asked {
+    at: Instant,
+    /// How many before it never came as far as connecting.
+    failures: u32,
+}
+
+/// What becomes of a database that lacks a dispatcher.
+enum Start {
+    Started,
+    /// One was started and has to come before this instant.
+    Coming(Instant),
+    /// Not before this instant.
+    NotBefore(Instant),
+    /// Something else ends first, and wakes the launcher.
+    Later,
+    /// There is no room for it.
+    Missing(Failure),
 }
 
 impl Known {
     /// Starts what is missing; when to look again.
     fn look(&mut self, board: &wake::Launcher) -> Instant {
         let now = convert::now();
-        let after = |micros| now.checked_add_micros(micros).unwrap_or(Instant::MAX);
-        let mut wake = after(guc::tick_interval());
-        let Some(databases) = transaction::run(c"listing the databases", list_databases) else {
-            return after(RESTART_AFTER);
-        };
-        let here: HashSet<u32> = databases.iter().map(|(oid, _)| *oid).collect();
+        let mut wake = after(now, guc::tick_interval());
+        let looked_up = transaction::run(c"listing the databases", || {
+            let (role, databases) = (identity::of_setting(), list_databases());
+            let barred = identity::barred(&role, databases.iter().map(|database| database.oid));
+            (role, databases, barred)
+        });
+        let Some((role, databases, barred)) = looked_up else { return after(now, RESTART_AFTER) };
+        let here: HashSet<u32> = databases.iter().map(|database| database.oid).collect();
         board.forget_missing(|oid| here.contains(&oid));
         self.seen.retain(|oid| here.contains(oid));
         self.asked.retain(|oid, _| here.contains(oid));
-        let mut missing = None;
-        for (oid, name) in databases {
-            if !guc::serves_database(&name) {
+        if board.take_overlooked() {
+            self.seen.clear();
+        }
+        let role = match role {
+            Ok(role) => role,
+            Err(failure) => return self.say(Some(failure), false, now).map_or(wake, |again| wake.min(again)),
+        };
+        let (mut missing, mut all_served) = (None, true);
+        for database in databases {
+            let oid = database.oid;
+            if !guc::serves_database(&database.name) {
                 continue;
             }
             if board.has_dispatcher(oid) {
                 self.seen.insert(oid);
+                continue;
+            }
+            // What is known of it stays as it is until the hold ends, whose holder then wakes us.
+            if hold::is_held(oid) {
+                continue;
+            }
+            if barred.contains(&oid) {
+                missing = Some(identity::may_not_connect(&database.name));
+                all_served = false;
                 continue;
             }
             // One look into each new database; afterwards only where something asked for us, or where a dispatcher died.
@@ -93,35 +149,101 @@ impl Known {
             if self.seen.contains(&oid) && !wanted && !board.misses_dispatcher(oid) {
                 continue;
             }
-            let earliest = self.asked.get(&oid).and_then(|asked| asked.checked_add_micros(RESTART_AFTER));
-            if let Some(earliest) = earliest.filter(|earliest| !wanted && *earliest > now) {
-                wake = wake.min(earliest);
-                continue;
+            let start = self.start(board, oid, role, wanted, now);
+            match start {
+                Start::Started => {
+                    self.seen.insert(oid);
+                    continue;
+                }
+                Start::Coming(latest) => {
+                    wake = wake.min(latest);
+                    continue;
+                }
+                Start::NotBefore(earliest) => wake = wake.min(earliest),
+                Start::Missing(failure) => missing = Some(failure),
+                Start::Later => {}
             }
-            self.seen.insert(oid);
-            if !board.expect_dispatcher(oid) {
-                self.seen.remove(&oid);
-                missing = Some("more databases have the extension than the scheduler can serve at a time");
-            } else if dispatcher::start(pg_sys::Oid::from(oid)) {
-                self.asked.insert(oid, now);
-            } else {
-                missing = Some("no worker slot is free for a dispatcher; raise max_worker_processes");
+            // As if it were new: what asked for it is not forgotten.
+            self.seen.remove(&oid);
+            all_served = false;
+        }
+        self.say(missing, all_served, now).map_or(wake, |again| wake.min(again))
+    }
+
+    /// Says once what keeps dispatchers from running, unless it is for a moment only or until it is something else, and once that nothing
+    /// does any more; when to try again.
+    fn say(&mut self, missing: Option<Failure>, all_served: bool, now: Instant) -> Option<Instant> {
+        match missing {
+            Some(failure) => {
+                let since = *self.short_since.get_or_insert(now);
+                let lasts = now.as_micros().saturating_sub(since.as_micros());
+                if lasts >= SHORTAGE_TO_WARN && self.warned.as_ref() != Some(&failure.message) {
+                    self.warned = Some(failure.message.clone());
+                    let message = format!("scheduler: {}", failure.message);
+                    error::report(PgLogLevel::WARNING, Failure { message, ..failure });
+                }
+                // A slot that was ours sets our latch. For others, each pause is as long as all before.
+                Some(after(now, lasts.clamp(RESTART_AFTER, RESTART_AT_MOST)))
             }
+            None if all_served => {
+                if self.warned.take().is_some() {
+                    pgrx::log!("scheduler: every database has its dispatcher again");
+                }
+                self.short_since = None;
+                None
+            }
+            None => None,
         }
-        if missing.is_some() {
-            wake = wake.min(after(SLOT_RETRY));
+    }
+
+    fn start(&mut self, board: &wake::Launcher, database: u32, role: pg_sys::Oid, wanted: bool, now: Instant) -> Start {
+        let before = self.asked.get(&database).copied();
+        if let (Some(asked), wake::Presence::Coming) = (before, wake::presence(database)) {
+            let latest = after(asked.at, COMING_AT_MOST);
+            if now < latest {
+                return Start::Coming(latest);
+            }
+            // The postmaster could not fork it.
+            board.expect_no_more(database);
         }
-        // Once, until all is well again.
-        if let (Some(what), false) = (missing, self.warned) {
-            pgrx::warning!("scheduler: {what}");
+        let failures = match before {
+            Some(asked) if board.was_not_reached(database) => asked.failures.saturating_add(1),
+            Some(_) | None => 0,
+        };
+        // Each time twice as long, for a database that nobody can connect to; the first second is for one that just ended.
+        let pause = RESTART_AFTER.saturating_mul(1 << failures.saturating_sub(1).min(5));
+        let earliest = before.map(|asked| after(asked.at, pause));
+        if let Some(earliest) = earliest.filter(|earliest| *earliest > now && (!wanted || failures > 0)) {
+            return Start::NotBefore(earliest);
         }
-        self.warned = missing.is_some();
-        wake
+        if board.looking() >= LOOKS_AT_A_TIME {
+            return Start::Later;
+        }
+        if !board.expect_dispatcher(database) {
+            let message = "more databases have the extension than the scheduler can serve at a time";
+            return Start::Missing(Failure::warning(message));
+        }
+        // A hold that came up since finds the expectation, or we find the hold.
+        if hold::is_held(database) {
+            board.expect_no_more(database);
+            return Start::Later;
+        }
+        if !dispatcher::start(pg_sys::Oid::from(database), role) {
+            board.expect_no_more(database);
+            let message = "no worker slot is free for a dispatcher; raise max_worker_processes";
+            return Start::Missing(Failure::warning(message));
+        }
+        self.asked.insert(database, Asked { at: now, failures });
+        Start::Started
     }
 }
 
-/// The databases that accept connections: oid and name.
-fn list_databases() -> Vec<(u32, CString)> {
+fn after(now: Instant, micros: i64) -> Instant {
+    now.checked_add_micros(micros).unwrap_or(Instant::MAX)
+}
+
+/// The databases in which a dispatcher may be.
+fn list_databases() -> Vec<Database> {
     let mut databases = Vec::new();
     // SAFETY: a sequential scan of a shared catalog with the transaction's snapshot, as autovacuum's launcher does it.
     unsafe {
@@ -132,14 +254,11 @@ fn list_databases() -> Vec<(u32, CString)> {
             if tuple.is_null() {
                 break;
             }
-            let row = &*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_database>();
-            // -2 is how Postgres marks a database whose DROP was interrupted.
-            if row.datallowconn && !row.datistemplate && row.datconnlimit != -2 {
-                databases.push((row.oid.to_u32(), CStr::from_ptr(row.datname.data.as_ptr()).to_owned()));
-            }
+            databases.push(Database::read(tuple));
         }
         pg_sys::systable_endscan(scan);
         pg_sys::table_close(relation, pg_sys::AccessShareLock as i32);
     }
+    databases.retain(Database::can_be_served);
     databases
 }

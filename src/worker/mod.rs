@@ -1,26 +1,31 @@
 //! The background workers: one launcher for the server, one dispatcher for each database that has the extension.
 
+pub mod database;
 pub mod dispatcher;
+mod duty;
+pub mod hold;
+mod identity;
 pub mod launcher;
 mod tick;
 pub mod transaction;
 pub mod wake;
 
-use std::ptr::null;
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use pgrx::bgworkers::{BackgroundWorker, SignalWakeFlags};
 use pgrx::pg_sys;
 use scheduler_core::Instant;
+
+use crate::compat;
+use crate::convert;
 
 /// SIGHUP sets the latch; SIGTERM ends the worker as it ends a backend, inside a statement too (pgrx' handler only sets a
 /// flag). Signals are blocked until both handlers stand.
 fn attach_signals() {
     // SAFETY: in a background worker that has not unblocked its signals.
     unsafe {
-        #[cfg(any(feature = "pg15", feature = "pg16", feature = "pg17"))]
-        pg_sys::pqsignal(pg_sys::SIGTERM as i32, Some(die));
-        #[cfg(feature = "pg18")]
-        pg_sys::pqsignal_be(pg_sys::SIGTERM as i32, Some(die));
+        compat::handle_signal(pg_sys::SIGTERM, die);
     }
     BackgroundWorker::attach_signal_handlers(SignalWakeFlags::SIGHUP);
 }
@@ -42,15 +47,26 @@ fn reload_settings() -> bool {
     }
 }
 
+/// The name under which pg_stat_activity and log_line_prefix's %a know this process.
+fn set_application_name(name: &CStr) {
+    use pg_sys::{GucContext::PGC_USERSET, GucSource::PGC_S_SESSION};
+    // SAFETY: C strings that Postgres copies.
+    unsafe { pg_sys::SetConfigOption(c"application_name".as_ptr(), name.as_ptr(), PGC_USERSET, PGC_S_SESSION) }
+}
+
 /// Settings that a database or a role may have changed for its sessions and that must not change what a dispatcher does.
+/// The owner of a database may set them: with `role` he would have the dispatcher ask as himself.
 fn pin_settings() {
-    for (name, value) in [
+    let everywhere: [(&CStr, &CStr); 7] = [
+        (c"role", c"none"),
+        (c"search_path", c"pg_catalog, pg_temp"),
         (c"default_transaction_isolation", c"read committed"),
         (c"default_transaction_read_only", c"off"),
         (c"default_transaction_deferrable", c"off"),
         (c"lock_timeout", c"0"),
         (c"jit", c"off"),
-    ] {
+    ];
+    for (name, value) in everywhere.iter().chain(compat::PINNED_SETTINGS) {
         // SAFETY: C strings that Postgres copies.
         unsafe {
             pg_sys::SetConfigOption(
@@ -64,21 +80,57 @@ fn pin_settings() {
 }
 
 /// What pg_stat_activity shows of a worker that sleeps.
-fn report_idle() {
-    // SAFETY: reports to the process' own slot.
-    unsafe { pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_IDLE, null()) }
+fn report_idle(what: &CStr) {
+    // SAFETY: reports to the process' own slot, which copies the text.
+    unsafe { pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_IDLE, what.as_ptr()) }
 }
 
-/// Sleeps on the latch until `wake`, a set latch or a signal.
-fn sleep_until(wake: Instant, now: Instant) {
-    // Rounded up: a wake-up before the time would find nothing due and come back at once.
-    let micros = wake.as_micros().saturating_sub(now.as_micros()).max(0);
-    let milliseconds = (micros + 999) / 1000;
-    let flags = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
-    // SAFETY: the process' own latch.
+/// Whether SIGTERM has come: the server stops, or somebody has ended this process. It is then up to the caller to leave:
+/// Postgres forgets the signal, or it would end the process with a FATAL line at the next opportunity, be it a line of ours.
+fn must_end() -> bool {
+    static ENDS: AtomicBool = AtomicBool::new(false);
+    // SAFETY: the flag that the SIGTERM handler set.
     unsafe {
-        pg_sys::WaitLatch(pg_sys::MyLatch, flags as i32, milliseconds, pg_sys::PG_WAIT_EXTENSION);
-        pg_sys::ResetLatch(pg_sys::MyLatch);
+        if pg_sys::ProcDiePending != 0 {
+            pg_sys::ProcDiePending = 0;
+            ENDS.store(true, Relaxed);
+        }
+    }
+    ENDS.load(Relaxed)
+}
+
+/// Whether SIGHUP has come since the settings were last read.
+fn must_reload() -> bool {
+    // SAFETY: the flag that the SIGHUP handler set.
+    unsafe { pg_sys::ConfigReloadPending != 0 }
+}
+
+/// Sleeps on the latch until `wake`, a set latch or a signal; whether it was not the time that ended it.
+fn sleep_until(wake: Instant, now: Instant) -> bool {
+    let micros = wake.as_micros().saturating_sub(now.as_micros()).max(0);
+    let flags = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
+    // SAFETY: the process' own latch. One that is set after the wait stays so: the next sleep is to see it.
+    let woken = unsafe {
+        let events = pg_sys::WaitLatch(pg_sys::MyLatch, flags as i32, micros / 1000, pg_sys::PG_WAIT_EXTENSION);
+        let woken = events as u32 & pg_sys::WL_LATCH_SET != 0;
+        if woken {
+            pg_sys::ResetLatch(pg_sys::MyLatch);
+        }
+        // Like any idle session: there is no statement to be cancelled.
+        pg_sys::QueryCancelPending = 0;
+        woken
+    };
+    if must_end() {
+        return woken;
     }
     pgrx::check_for_interrupts!();
+    if !woken && micros > 0 {
+        // A latch counts in milliseconds; what is left of one is slept without it.
+        let left = wake.as_micros().saturating_sub(convert::now().as_micros());
+        if left > 0 {
+            // SAFETY: sleeps for less than a millisecond, or until a signal.
+            unsafe { pg_sys::pg_usleep(left.min(1_000)) }
+        }
+    }
+    woken
 }

@@ -1,5 +1,7 @@
-//! One tick: steps in transactions of their own. A step that fails rests for a while, with growing pauses, and takes nothing
-//! from the others: an error in ending leases never delays a fire, nor the other way round.
+//! One tick: what is due fires, and one other step that has something to do gets its turn, each in a transaction of its own and
+//! with no more than a batch. So none can starve another, and what is on time waits for one batch at most. A step that fails
+//! rests for a while, with growing pauses, and takes nothing from the others: an error in ending leases never delays a fire, nor
+//! the other way round.
 
 use std::ffi::CStr;
 use std::panic::AssertUnwindSafe;
@@ -7,39 +9,82 @@ use std::panic::AssertUnwindSafe;
 use scheduler_core::{backoff, Instant};
 
 use crate::convert;
-use crate::dispatch::{self, Pruner};
+use crate::dispatch::{self, Done, Pruner};
 use crate::guc;
+use crate::store::timer::{Deadlines, Reach};
 use crate::store::{role, session, timer, Session};
-use crate::worker::transaction;
+use crate::worker::{dispatcher, hold, transaction};
 
-/// The steps in the order in which they run: what is overdue ends before anything new begins.
-const STEPS: [(&CStr, Work); 5] = [
-    (c"ending stale leases", |_, session| {
-        dispatch::sweep_stale(session, None, convert::now(), guc::batch_size(), role::caller())
-    }),
-    (c"offering due retries", |_, session| {
-        usize::try_from(dispatch::promote_retries(session, convert::now(), guc::batch_size(), role::caller()))
-            .unwrap_or(0)
-    }),
-    (c"applying changed schedules", |_, session| dispatch::apply_changes(session, convert::now(), guc::batch_size())),
-    (c"dispatching due schedules", |_, session| dispatch::fire_due(session, convert::now(), guc::batch_size()).1),
-    (c"forgetting old executions", |pruner, session| pruner.step(session)),
+/// The steps beside firing.
+const STEPS: [Step; 4] = [
+    Step {
+        what: c"applying changed schedules",
+        done: "changed schedules applied",
+        deadline: |tick| tick.deadlines.change,
+        work: |tick, session| dispatch::apply_changes(session, convert::now(), turn(), &mut tick.changes_after),
+    },
+    Step {
+        what: c"ending stale leases",
+        done: "stale leases ended",
+        deadline: |tick| tick.deadlines.stale,
+        work: |_, session| dispatch::sweep_stale(session, None, convert::now(), turn(), role::DISPATCHER),
+    },
+    Step {
+        what: c"offering due retries",
+        done: "retries offered",
+        deadline: |tick| tick.deadlines.retry,
+        work: |_, session| {
+            let count = dispatch::promote_retries(session, convert::now(), turn(), role::DISPATCHER);
+            usize::try_from(count).unwrap_or(0)
+        },
+    },
+    Step {
+        what: c"forgetting old executions",
+        done: "old executions forgotten",
+        deadline: |tick| Some(tick.pruner.next_step()),
+        work: |tick, session| tick.pruner.step(session),
+    },
 ];
+
+/// One step of a tick.
+struct Step {
+    /// What pg_stat_activity and a failure say.
+    what: &'static CStr,
+    /// What `sched.log_ticks` says of a number of them.
+    done: &'static str,
+    /// When it has something to do.
+    deadline: fn(&Tick) -> Option<Instant>,
+    /// Does at most a batch of work; how much it did.
+    work: fn(&mut Tick, &Session) -> usize,
+}
+
+/// Something else comes first: new settings, a command that wants the database to itself, the end of the process or of the
+/// extension.
+pub struct Interrupted;
+
+/// How much a step does in one turn, while fires wait: some milliseconds' work.
+fn turn() -> i64 {
+    guc::batch_size().min(250)
+}
 
 /// How long to wait before looking again at what others have locked, in microseconds. Their commit wakes us earlier.
 const BUSY: i64 = 250_000;
 
-/// How long a tick may last, in microseconds: a schedule that is always due must not keep the dispatcher from reading settings, or
-/// from seeing that the extension is gone.
-const LONGEST_TICK: i64 = 1_000_000;
-
-/// Does at most a batch of work; how much it did.
-type Work = fn(&mut Pruner, &Session) -> usize;
-
-/// What a dispatcher remembers from tick to tick.
+/// What a dispatcher remembers from tick to tick: some numbers, whatever there is to do.
 pub struct Tick {
     pruner: Pruner,
+    deadlines: Deadlines,
+    /// Where applying changes goes on.
+    changes_after: i64,
+    /// Up to here everything that was due has been looked at. The index of timers has an entry for each fire of the last minutes,
+    /// until it is vacuumed: to go through them each time would cost more than what is due.
+    looked_until: Instant,
+    /// When to look at what is due from the first on, because something may have been left, or come up, before that.
+    look_back: Option<Instant>,
+    firing: Rest,
     rests: [Rest; STEPS.len()],
+    /// Whose turn it is.
+    turn: usize,
 }
 
 /// How a step is doing.
@@ -49,68 +94,193 @@ struct Rest {
     until: Option<Instant>,
 }
 
+impl Rest {
+    fn is_over(&self, now: Instant) -> bool {
+        self.until.is_none_or(|until| until <= now)
+    }
+
+    /// When a step whose work is due at `deadline` has its next turn.
+    fn then(&self, deadline: Option<Instant>) -> Option<Instant> {
+        deadline.map(|deadline| deadline.max(self.until.unwrap_or(deadline)))
+    }
+
+    /// A step failed.
+    fn after_failure(self, now: Instant) -> Rest {
+        let failures = self.failures.saturating_add(1);
+        Rest { failures, until: now.checked_add_micros(backoff::after_fire_failures(failures)) }
+    }
+
+    /// A step that began at `began` found nothing to do. What was due then and still is, others have in hand.
+    fn after_nothing(deadline: Option<Instant>, began: Instant, now: Instant) -> Rest {
+        let others = deadline.is_some_and(|deadline| deadline <= began);
+        Rest { failures: 0, until: now.checked_add_micros(BUSY).filter(|_| others) }
+    }
+}
+
 impl Tick {
     /// A dispatcher that starts at `now`.
     pub fn new(now: Instant) -> Tick {
-        Tick { pruner: Pruner::new(now), rests: [Rest::default(); STEPS.len()] }
+        Tick {
+            pruner: Pruner::new(now),
+            deadlines: Deadlines::default(),
+            changes_after: 0,
+            looked_until: Instant::MIN,
+            look_back: None,
+            firing: Rest::default(),
+            rests: [Rest::default(); STEPS.len()],
+            turn: 0,
+        }
     }
 
-    /// Does everything that is due; when there is something to do again, as far as is known.
-    pub fn run(&mut self) -> Option<Instant> {
-        // Every step gets a turn in each round and does no more than a batch, so that none can starve another.
-        let began = convert::now();
-        let last_round = loop {
-            let started = convert::now();
-            if !self.round() {
-                break started;
+    /// Does some of what is due in this database; when to come again, as far as is known. `woken` by a commit, it knows nothing.
+    pub fn run(&mut self, database: u32, name: &str, woken: bool) -> Result<Option<Instant>, Interrupted> {
+        let began = std::time::Instant::now();
+        let again = |now: Instant| Ok(now.checked_add_micros(backoff::after_fire_failures(1)));
+        if woken {
+            // What others had in hand they may have given back.
+            for rest in self.rests.iter_mut().filter(|rest| rest.failures == 0) {
+                rest.until = None;
             }
-            if began.checked_add_micros(LONGEST_TICK).is_none_or(|end| started >= end) {
-                return Some(started);
-            }
-            pgrx::check_for_interrupts!();
-        };
-        let now = convert::now();
-        let found = transaction::run(c"looking for what is next", || session(timer::next_deadlines));
-        let Some(found) = found else { return now.checked_add_micros(backoff::after_fire_failures(1)) };
-        let change = found.changes.then_some(last_round);
-        let deadlines = [found.stale, found.retry, change, found.fire, Some(self.pruner.next_step())];
-        // What was due when the last round began and still is, somebody else has in an open transaction.
-        let free =
-            |deadline: Instant| if deadline <= last_round { now.checked_add_micros(BUSY) } else { Some(deadline) };
-        deadlines
-            .into_iter()
-            .zip(self.rests)
-            .filter_map(|(deadline, rest)| match (deadline.and_then(free), rest.until) {
-                (Some(deadline), Some(until)) => Some(deadline.max(until)),
-                (deadline, until) => deadline.or(until),
-            })
-            .min()
-    }
-
-    /// One turn for each step that is not resting; whether any found work.
-    fn round(&mut self) -> bool {
-        let mut busy = false;
-        for ((what, work), rest) in STEPS.into_iter().zip(&mut self.rests) {
-            let now = convert::now();
-            if rest.until.is_some_and(|until| now < until) {
-                continue;
-            }
-            let pruner = AssertUnwindSafe(&mut self.pruner);
-            let done = transaction::run(what, move || {
-                let pruner = pruner;
-                session(|session| work(pruner.0, session))
-            });
-            match done {
-                Some(count) => {
-                    *rest = Rest::default();
-                    busy |= count > 0;
-                }
-                None => {
-                    rest.failures = rest.failures.saturating_add(1);
-                    rest.until = now.checked_add_micros(backoff::after_fire_failures(rest.failures));
-                }
+            self.look_back = Some(convert::now());
+            if !self.look(database, Instant::MAX)? {
+                return again(convert::now());
             }
         }
-        busy
+        let mut report = Vec::new();
+        let looked_from = self.fire(database, &mut report)?;
+        let worked = self.one_step(database, &mut report)?;
+        if !report.is_empty() {
+            let (what, took) = (report.join(", "), began.elapsed().as_secs_f64() * 1000.0);
+            pgrx::log!("scheduler: tick in database \"{name}\": {what} in {took:.1} ms");
+        }
+        if !self.look(database, looked_from)? {
+            return again(convert::now());
+        }
+        if let Some((step, began, 0)) = worked {
+            self.rests[step] = Rest::after_nothing((STEPS[step].deadline)(self), began, convert::now());
+        }
+        let others = STEPS.iter().zip(&self.rests).map(|(step, rest)| rest.then((step.deadline)(self)));
+        let fires = [self.deadlines.fire, self.look_back].map(|deadline| self.firing.then(deadline));
+        Ok(others.chain(fires).flatten().min())
     }
+
+    /// Finds out what is due when; false where that failed. What is still due after `looked_from` was passed over by the look
+    /// that has just been, because others have it in hand.
+    fn look(&mut self, database: u32, looked_from: Instant) -> Result<bool, Interrupted> {
+        let (looked_until, changes_after) = (self.looked_until, self.changes_after);
+        let now = convert::now();
+        let found = attempt(database, c"looking for what is next", move || {
+            session(|session| timer::next_deadlines(session, looked_from, looked_until, changes_after))
+        })?;
+        let Some(found) = found else { return Ok(false) };
+        if found.change.is_none() && changes_after > 0 {
+            // The end of the queue: what others had in hand may be left before it.
+            self.changes_after = 0;
+            return self.look(database, looked_from);
+        }
+        self.deadlines = found;
+        if found.left_behind {
+            self.look_back = self.look_back.or(now.checked_add_micros(BUSY));
+        }
+        Ok(true)
+    }
+
+    /// Fires a batch, if some are due; after which time it looked for them, the end of all times where it did not.
+    fn fire(&mut self, database: u32, report: &mut Vec<String>) -> Result<Instant, Interrupted> {
+        let now = convert::now();
+        let is_due = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= now);
+        let looks_back = is_due(self.look_back);
+        if !(looks_back || is_due(self.deadlines.fire)) || !self.firing.is_over(now) {
+            return Ok(Instant::MAX);
+        }
+        let after = if looks_back { Instant::MIN } else { self.looked_until };
+        let done = attempt(database, c"dispatching due schedules", move || {
+            // Of a backlog both ends: those that may still be on time, and those that have waited longest.
+            let latest = guc::batch_size() / 2;
+            let reach = Reach { after, latest, earliest: guc::batch_size() - latest };
+            session(|session| dispatch::fire_due(session, reach, now))
+        })?;
+        let Some(Done { more, schedules, .. }) = done else {
+            self.firing = self.firing.after_failure(now);
+            return Ok(Instant::MAX);
+        };
+        note(report, schedules, "due schedules dispatched");
+        self.firing = Rest::default();
+        self.looked_until = now;
+        if more {
+            self.look_back = Some(now);
+            return Ok(Instant::MAX);
+        }
+        self.look_back = self.look_back.filter(|_| !looks_back);
+        Ok(after)
+    }
+
+    /// Gives the next step that has something to do its turn; which it was, when it began, and how much it did.
+    fn one_step(
+        &mut self,
+        database: u32,
+        report: &mut Vec<String>,
+    ) -> Result<Option<(usize, Instant, usize)>, Interrupted> {
+        let now = convert::now();
+        let is_due = |number: &usize| {
+            let deadline = (STEPS[*number].deadline)(self);
+            deadline.is_some_and(|deadline| deadline <= now) && self.rests[*number].is_over(now)
+        };
+        let turns = self.turn..self.turn + STEPS.len();
+        let Some(number) = turns.map(|turn| turn % STEPS.len()).find(is_due) else { return Ok(None) };
+        self.turn = number + 1;
+        let step = &STEPS[number];
+        let tick = AssertUnwindSafe(&mut *self);
+        let done = attempt(database, step.what, move || {
+            let tick = tick;
+            session(|session| (step.work)(tick.0, session))
+        })?;
+        let Some(count) = done else {
+            self.rests[number] = self.rests[number].after_failure(now);
+            return Ok(None);
+        };
+        note(report, count, step.done);
+        self.rests[number] = Rest::default();
+        if count > 0 {
+            // A schedule that changed may be due at once.
+            self.look_back = Some(now);
+        }
+        Ok(Some((number, now, count)))
+    }
+}
+
+/// Remembers what was done, for those who want to read it.
+fn note(report: &mut Vec<String>, count: usize, what: &str) {
+    if count > 0 && guc::log_ticks() {
+        report.push(format!("{count} {what}"));
+    }
+}
+
+/// Runs one transaction, unless something else comes first; `None` where it failed, which the log then says.
+fn attempt<R>(
+    database: u32,
+    what: &CStr,
+    work: impl FnOnce() -> R + std::panic::UnwindSafe,
+) -> Result<Option<R>, Interrupted> {
+    if interrupted(database) {
+        return Err(Interrupted);
+    }
+    match transaction::attempt(what, work) {
+        Ok(done) => Ok(Some(done)),
+        Err(_) if interrupted(database) || extension_is_gone() => Err(Interrupted),
+        Err(message) => {
+            transaction::log(what, &message);
+            Ok(None)
+        }
+    }
+}
+
+/// Whether something else comes before the next step. Reads memory only.
+fn interrupted(database: u32) -> bool {
+    super::must_end() || super::must_reload() || hold::is_held(database)
+}
+
+/// Whether a step failed because there is nothing left to work on.
+fn extension_is_gone() -> bool {
+    matches!(transaction::attempt(c"looking for the extension", dispatcher::extension_here), Ok(None))
 }

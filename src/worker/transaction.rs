@@ -4,14 +4,21 @@
 use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, UnwindSafe};
 
-use pgrx::pg_sys::panic::{CaughtError, ErrorReport};
+use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::{pg_sys, PgLogLevel, PgSqlErrorCode, PgTryBuilder};
 
 /// Runs `body` in a transaction of its own. An error (or a panic) rolls it back, goes to the server's log as a WARNING
 /// that starts with `what`, and gives `None`.
 pub fn run<R>(what: &CStr, body: impl FnOnce() -> R + UnwindSafe) -> Option<R> {
+    attempt(what, body).map_err(|message| log(what, &message)).ok()
+}
+
+/// Runs `body` in a transaction of its own. An error (or a panic) rolls it back; its message is returned.
+pub fn attempt<R>(what: &CStr, body: impl FnOnce() -> R + UnwindSafe) -> Result<R, String> {
     // SAFETY: called between transactions only; every path leaves by commit or abort.
     unsafe {
+        // Who cancels a statement means one that runs: like any idle session we forget what came in between.
+        pg_sys::QueryCancelPending = 0;
         pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_RUNNING, what.as_ptr());
         pg_sys::SetCurrentStatementStartTimestamp();
         pg_sys::StartTransactionCommand();
@@ -21,16 +28,16 @@ pub fn run<R>(what: &CStr, body: impl FnOnce() -> R + UnwindSafe) -> Option<R> {
         let result = body();
         pg_sys::PopActiveSnapshot();
         pg_sys::CommitTransactionCommand();
-        Some(result)
+        Ok(result)
     });
     let result = PgTryBuilder::new(whole)
         .catch_others(|error| {
-            log(&what.to_string_lossy(), &error);
+            let (_, message) = crate::subtransaction::describe(&error);
             // SAFETY: the error has been handled; this is what PostgresMain does with a failed transaction.
             unsafe {
                 pg_sys::AbortCurrentTransaction();
             }
-            None
+            Err(message)
         })
         .execute();
     // SAFETY: between transactions.
@@ -40,8 +47,8 @@ pub fn run<R>(what: &CStr, body: impl FnOnce() -> R + UnwindSafe) -> Option<R> {
     result
 }
 
-fn log(what: &str, error: &CaughtError) {
-    let (_, text) = crate::subtransaction::describe(error);
-    ErrorReport::new(PgSqlErrorCode::ERRCODE_WARNING, format!("scheduler: {what} failed: {text}"), "scheduler")
-        .report(PgLogLevel::WARNING);
+/// Says in the server's log that something failed.
+pub fn log(what: &CStr, message: &str) {
+    let text = format!("scheduler: {} failed: {message}", what.to_string_lossy());
+    ErrorReport::new(PgSqlErrorCode::ERRCODE_WARNING, text, "scheduler").report(PgLogLevel::WARNING);
 }

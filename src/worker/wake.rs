@@ -20,20 +20,30 @@ pub const MAX_DATABASES: usize = 256;
 /// Published while a dispatcher is working: every deadline is earlier.
 const AWAKE: i64 = i64::MAX;
 
-/// One database. A slot is given to a database once and stays its own until the server restarts.
+/// One database that has, may have or wants a dispatcher. Slots are given and taken back under `Board::slots_lock`.
 struct Slot {
     database: AtomicU32,
+    /// From before it connects until it exits. Always true: every exit but a crash takes it back, and a crash forgets all.
     dispatcher_pid: AtomicI32,
     next_wake: AtomicI64,
     /// Something was committed here that wants a dispatcher (CREATE EXTENSION).
     wanted: AtomicBool,
     /// A dispatcher was sent here and did not leave of its own will: where none lives, one is missing.
     served: AtomicBool,
+    /// The postmaster was asked for a dispatcher that has not come yet.
+    starting: AtomicBool,
+    /// A dispatcher came as far as it was to: it connected, or made way.
+    reached: AtomicBool,
+    /// The dispatcher has found the extension.
+    settled: AtomicBool,
 }
 
 /// What all processes share.
 pub struct Board {
     launcher_pid: AtomicI32,
+    /// Somebody wanted a dispatcher when no slot was free.
+    overlooked: AtomicBool,
+    slots_lock: AtomicBool,
     slots: [Slot; MAX_DATABASES],
 }
 
@@ -44,14 +54,58 @@ impl Default for Board {
     fn default() -> Board {
         Board {
             launcher_pid: AtomicI32::new(0),
+            overlooked: AtomicBool::new(false),
+            slots_lock: AtomicBool::new(false),
             slots: std::array::from_fn(|_| Slot {
                 database: AtomicU32::new(0),
                 dispatcher_pid: AtomicI32::new(0),
                 next_wake: AtomicI64::new(AWAKE),
                 wanted: AtomicBool::new(false),
                 served: AtomicBool::new(false),
+                starting: AtomicBool::new(false),
+                reached: AtomicBool::new(false),
+                settled: AtomicBool::new(false),
             }),
         }
+    }
+}
+
+impl Board {
+    /// Nobody else gives or takes slots while `body` runs. For a few hundred loads and stores at most: nothing in it may fail,
+    /// and no signal ends a process there but one that makes all shared memory anew.
+    fn with_slots<R>(&self, body: impl FnOnce() -> R) -> R {
+        while self.slots_lock.compare_exchange_weak(false, true, SeqCst, SeqCst).is_err() {
+            std::thread::yield_now();
+        }
+        let result = body();
+        self.slots_lock.store(false, SeqCst);
+        result
+    }
+
+    fn slot_of(&self, database: u32) -> Option<&Slot> {
+        self.slots.iter().find(|slot| slot.database.load(SeqCst) == database)
+    }
+
+    /// The slot of a database, taken for it where it has none; `None` where all are taken. Under the lock only.
+    fn slot_for(&self, database: u32) -> Option<&Slot> {
+        self.slot_of(database).or_else(|| {
+            let slot = self.slot_of(0)?;
+            slot.clear();
+            slot.database.store(database, SeqCst);
+            Some(slot)
+        })
+    }
+}
+
+impl Slot {
+    /// Gives it back.
+    fn clear(&self) {
+        for flag in [&self.wanted, &self.served, &self.starting, &self.reached, &self.settled] {
+            flag.store(false, SeqCst);
+        }
+        self.next_wake.store(AWAKE, SeqCst);
+        self.dispatcher_pid.store(0, SeqCst);
+        self.database.store(0, SeqCst);
     }
 }
 
@@ -76,15 +130,7 @@ fn board() -> Option<&'static Board> {
 }
 
 fn slot_of(database: u32) -> Option<&'static Slot> {
-    board()?.slots.iter().find(|slot| slot.database.load(SeqCst) == database)
-}
-
-/// The slot of a database, taken for it where it has none; `None` where all are taken.
-fn slot_for(database: u32) -> Option<&'static Slot> {
-    slot_of(database).or_else(|| {
-        let take = |slot: &&Slot| slot.database.compare_exchange(0, database, SeqCst, SeqCst).is_ok();
-        board()?.slots.iter().find(take)
-    })
+    board()?.slot_of(database)
 }
 
 /// Sets the latch of a process, if it still lives. Never raises.
@@ -108,6 +154,7 @@ thread_local! {
     /// The earliest time at which the dispatcher has something to do because of this transaction.
     static DEADLINE: Cell<Option<i64>> = const { Cell::new(None) };
     static WANT_DISPATCHER: Cell<bool> = const { Cell::new(false) };
+    static WAKE_LAUNCHER: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Asks that this database's dispatcher be awake at `deadline` at the latest, if this transaction commits.
@@ -116,6 +163,14 @@ pub fn at_commit(deadline: Instant) {
         register_callback();
         let micros = deadline.as_micros();
         DEADLINE.set(Some(DEADLINE.get().map_or(micros, |known| known.min(micros))));
+    }
+}
+
+/// Has the launcher look at all databases, if this transaction commits.
+pub fn launcher_at_commit() {
+    if preloaded() {
+        register_callback();
+        WAKE_LAUNCHER.set(true);
     }
 }
 
@@ -147,51 +202,121 @@ unsafe extern "C-unwind" fn transaction_ended(event: pg_sys::XactEvent::Type, _a
         if WANT_DISPATCHER.take() {
             want(database);
         }
+        if WAKE_LAUNCHER.take() {
+            wake_launcher();
+        }
     } else if event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE {
         DEADLINE.set(None);
         WANT_DISPATCHER.set(false);
+        WAKE_LAUNCHER.set(false);
     }
 }
 
-/// Has the launcher start a dispatcher in this database. Where no slot is free the launcher finds out by itself, later.
+/// Has the launcher start a dispatcher in this database.
 fn want(database: u32) {
-    if let Some(slot) = slot_for(database) {
-        slot.wanted.store(true, SeqCst);
-    }
+    let Some(board) = board() else { return };
+    board.with_slots(|| match board.slot_for(database) {
+        Some(slot) => slot.wanted.store(true, SeqCst),
+        None => board.overlooked.store(true, SeqCst),
+    });
+    wake_launcher();
+}
+
+/// To be said when this database has lost its extension: a dispatcher that is there looks for itself, and one that has made
+/// way is not missed, unless somebody wants one since.
+pub fn not_needed(database: u32) {
+    let Some(board) = board() else { return };
+    let pid = board.with_slots(|| {
+        let slot = board.slot_of(database)?;
+        let pid = slot.dispatcher_pid.load(SeqCst);
+        if pid == 0 && slot.wanted.load(SeqCst) {
+            slot.served.store(false, SeqCst);
+        } else if pid == 0 {
+            slot.clear();
+        }
+        Some(pid)
+    });
+    set_latch(pid.unwrap_or(0));
+}
+
+/// Has the launcher look which databases lack a dispatcher.
+pub fn wake_launcher() {
     if let Some(board) = board() {
         set_latch(board.launcher_pid.load(SeqCst));
     }
+}
+
+/// Who serves a database, or is about to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// Nobody.
+    Absent,
+    /// The postmaster was asked for a dispatcher.
+    Coming,
+    /// This process.
+    Here(i32),
+}
+
+/// Who serves this database now.
+pub fn presence(database: u32) -> Presence {
+    let Some(slot) = slot_of(database) else { return Presence::Absent };
+    match (slot.dispatcher_pid.load(SeqCst), slot.starting.load(SeqCst)) {
+        (0, false) => Presence::Absent,
+        (0, true) => Presence::Coming,
+        (pid, _) => Presence::Here(pid),
+    }
+}
+
+/// Has the dispatcher with this process id look around.
+pub fn nudge(pid: i32) {
+    set_latch(pid);
 }
 
 /// The dispatcher's side of the board.
 pub struct Dispatcher(&'static Slot);
 
 impl Dispatcher {
-    /// Takes the place of this database's dispatcher; `None` where a living one has it.
+    /// Takes the place of this database's dispatcher; `None` where another has it. To be said before connecting, so that who
+    /// wants the database to itself knows of us in time.
     pub fn enter(database: u32, pid: i32) -> Option<Dispatcher> {
-        let slot = slot_for(database)?;
-        let known = slot.dispatcher_pid.load(SeqCst);
-        if known != pid && is_alive(known) {
-            return None;
-        }
-        slot.dispatcher_pid.compare_exchange(known, pid, SeqCst, SeqCst).ok()?;
-        slot.wanted.store(false, SeqCst);
-        // Until it has looked: one that dies before is missed as well.
-        slot.served.store(true, SeqCst);
-        slot.next_wake.store(AWAKE, SeqCst);
-        Some(Dispatcher(slot))
+        let board = board()?;
+        board.with_slots(|| {
+            let slot = board.slot_for(database)?;
+            slot.dispatcher_pid.compare_exchange(0, pid, SeqCst, SeqCst).ok()?;
+            slot.starting.store(false, SeqCst);
+            slot.wanted.store(false, SeqCst);
+            // Until it has looked: one that dies before is missed as well.
+            slot.served.store(true, SeqCst);
+            slot.reached.store(false, SeqCst);
+            slot.settled.store(false, SeqCst);
+            slot.next_wake.store(AWAKE, SeqCst);
+            Some(Dispatcher(slot))
+        })
+    }
+
+    /// To be said once connected, and by one that makes way: the database is no hopeless case.
+    pub fn reached(&self) {
+        self.0.reached.store(true, SeqCst);
+    }
+
+    /// To be said once the extension was found. The launcher looks into a few unknown databases at a time: one less now.
+    pub fn settled(&self) {
+        self.0.settled.store(true, SeqCst);
+        wake_launcher();
     }
 
     /// To be said before leaving because there is nothing to serve: nobody misses us, and the slot is free again.
-    pub fn leave(self) {
-        let database = self.0.database.load(SeqCst);
-        self.0.served.store(false, SeqCst);
-        self.0.dispatcher_pid.store(0, SeqCst);
-        self.0.database.store(0, SeqCst);
-        // CREATE EXTENSION may have committed since we looked.
-        if self.0.wanted.swap(false, SeqCst) {
-            want(database);
-        }
+    pub fn leave(&self) {
+        let Some(board) = board() else { return };
+        board.with_slots(|| {
+            // CREATE EXTENSION may have committed since we looked: the slot is kept then, for the launcher to see.
+            let (database, wanted) = (self.0.database.load(SeqCst), self.0.wanted.load(SeqCst));
+            self.0.clear();
+            if wanted {
+                self.0.wanted.store(true, SeqCst);
+                self.0.database.store(database, SeqCst);
+            }
+        });
     }
 
     /// To be said before the tables are read.
@@ -208,17 +333,11 @@ impl Dispatcher {
 /// To be said when a dispatcher exits, however it does: the launcher looks whether to start another.
 pub fn dispatcher_left(database: u32, pid: i32) {
     if let Some(slot) = slot_of(database) {
-        let _ = slot.dispatcher_pid.compare_exchange(pid, 0, SeqCst, SeqCst);
-        slot.next_wake.store(AWAKE, SeqCst);
+        if slot.dispatcher_pid.compare_exchange(pid, 0, SeqCst, SeqCst).is_ok() {
+            slot.next_wake.store(AWAKE, SeqCst);
+        }
     }
-    if let Some(board) = board() {
-        set_latch(board.launcher_pid.load(SeqCst));
-    }
-}
-
-fn is_alive(pid: i32) -> bool {
-    // SAFETY: looks through the process array under its lock.
-    pid != 0 && unsafe { !pg_sys::BackendPidGetProc(pid).is_null() }
+    wake_launcher();
 }
 
 /// The launcher's side of the board.
@@ -237,18 +356,36 @@ impl Launcher {
         slot_of(database).is_some_and(|slot| slot.wanted.swap(false, SeqCst))
     }
 
-    /// Whether this database has a living dispatcher.
+    /// Whether somebody asked for a dispatcher and found no free slot; forgets it.
+    pub fn take_overlooked(&self) -> bool {
+        self.0.overlooked.swap(false, SeqCst)
+    }
+
+    /// Whether this database has a dispatcher.
     pub fn has_dispatcher(&self, database: u32) -> bool {
-        slot_of(database).is_some_and(|slot| is_alive(slot.dispatcher_pid.load(SeqCst)))
+        slot_of(database).is_some_and(|slot| slot.dispatcher_pid.load(SeqCst) != 0)
     }
 
     /// To be said before a dispatcher is started; false where all slots are taken.
     pub fn expect_dispatcher(&self, database: u32) -> bool {
-        let slot = slot_for(database);
-        if let Some(slot) = slot {
-            slot.served.store(true, SeqCst);
+        self.0.with_slots(|| {
+            let slot = self.0.slot_for(database);
+            if let Some(slot) = slot {
+                slot.reached.store(false, SeqCst);
+                slot.settled.store(false, SeqCst);
+                slot.served.store(true, SeqCst);
+                slot.starting.store(true, SeqCst);
+            }
+            slot.is_some()
+        })
+    }
+
+    /// To be said when none was started after all.
+    pub fn expect_no_more(&self, database: u32) {
+        if let Some(slot) = slot_of(database) {
+            slot.reached.store(true, SeqCst);
+            slot.starting.store(false, SeqCst);
         }
-        slot.is_some()
     }
 
     /// Whether a dispatcher of this database has died on duty.
@@ -256,16 +393,34 @@ impl Launcher {
         slot_of(database).is_some_and(|slot| slot.served.load(SeqCst))
     }
 
-    /// Gives back the slots of databases that are no more.
+    /// Whether the last one that was sent could not even connect.
+    pub fn was_not_reached(&self, database: u32) -> bool {
+        slot_of(database).is_some_and(|slot| slot.served.load(SeqCst) && !slot.reached.load(SeqCst))
+    }
+
+    /// How many databases are being looked into: their dispatcher was sent and has not found the extension yet.
+    pub fn looking(&self) -> usize {
+        let looking = |slot: &&Slot| {
+            let here = slot.starting.load(SeqCst) || slot.dispatcher_pid.load(SeqCst) != 0;
+            slot.database.load(SeqCst) != 0 && here && !slot.settled.load(SeqCst)
+        };
+        self.0.slots.iter().filter(looking).count()
+    }
+
+    /// Gives back the slots of databases that are no more or may not be served any longer. A dispatcher that is still there
+    /// is told to look, and its slot stays its own until it has left.
     pub fn forget_missing(&self, exists: impl Fn(u32) -> bool) {
         for slot in &self.0.slots {
             let database = slot.database.load(SeqCst);
-            if database != 0 && !exists(database) {
-                slot.dispatcher_pid.store(0, SeqCst);
-                slot.wanted.store(false, SeqCst);
-                slot.served.store(false, SeqCst);
-                slot.database.store(0, SeqCst);
+            if database == 0 || exists(database) {
+                continue;
             }
+            set_latch(slot.dispatcher_pid.load(SeqCst));
+            self.0.with_slots(|| {
+                if slot.database.load(SeqCst) == database && slot.dispatcher_pid.load(SeqCst) == 0 {
+                    slot.clear();
+                }
+            });
         }
     }
 }

@@ -1,1 +1,1 @@
-SELECT count(sched.enqueue('bench', '{"n": 1}')) FROM generate_series(1, 100);
+SELECT count(*) FROM sched.enqueue_many('bench', array_fill('{"n": 1}'::jsonb, ARRAY[100]));

@@ -3,7 +3,7 @@
 use crate::environment::{as_server_user, bin, clusters, run};
 use crate::guard::Guard;
 use crate::proc::{self, Signal};
-use crate::template::template;
+use crate::template::{initdb, template};
 use crate::wait::wait_until;
 use std::fmt::Write as _;
 use std::fs;
@@ -70,25 +70,43 @@ impl Builder {
 
     /// Starts the server and returns when it accepts connections.
     pub fn start(self) -> Cluster {
+        let mut copy = as_server_user("cp");
+        copy.arg("-a").arg(template());
+        self.start_from(copy)
+    }
+
+    /// The same with an `initdb` of its own: the copies of the template all have one system identifier, which real servers never share.
+    pub fn start_other(self) -> Cluster {
+        self.start_from(initdb())
+    }
+
+    /// Starts a streaming standby of a running server and returns when it answers questions.
+    pub fn start_standby_of(self, primary: &Cluster) -> Cluster {
+        let mut backup = as_server_user(bin().join("pg_basebackup"));
+        backup.args(["--write-recovery-conf", "--checkpoint=fast", "--no-sync", "--username=postgres", "--host"]);
+        backup.arg(primary.folder()).arg("--pgdata");
+        self.start_from(backup)
+    }
+
+    /// `make` creates the data directory that it is given as its last argument.
+    fn start_from(self, mut make: Command) -> Cluster {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         // Short: the socket's path may have 107 bytes.
         let name = format!("t{}-{}", process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let folder = clusters().join(name);
-        let template = template();
         let guard = Guard::new(&folder);
-        let mut copy = as_server_user("sh");
-        copy.args(["-c", r#"mkdir -m 700 "$1" && cp -a "$2" "$1/data""#, "sh"]).arg(&folder).arg(template);
-        run(copy);
+        let mut mkdir = as_server_user("mkdir");
+        mkdir.args(["-m", "700"]).arg(&folder);
+        run(mkdir);
+        make.arg(folder.join("data"));
+        run(make);
 
         let mut lines = format!("unix_socket_directories = '{}'\n", folder.display());
         for (name, value) in &self.settings {
             writeln!(lines, "{name} = '{}'", value.replace('\'', "''")).unwrap();
         }
-        let file = folder.join("data/postgresql.conf");
-        let mut file = fs::OpenOptions::new().append(true).open(&file).expect("the copy has a postgresql.conf");
-        file.write_all(lines.as_bytes()).unwrap();
-
-        let cluster = Cluster { folder, _guard: guard };
+        let cluster = Cluster { folder, lines, _guard: guard };
+        cluster.configure();
         cluster.start();
         cluster
     }
@@ -98,6 +116,8 @@ impl Builder {
 #[derive(Debug)]
 pub struct Cluster {
     folder: PathBuf,
+    /// Its own lines of postgresql.conf.
+    lines: String,
     _guard: Guard,
 }
 
@@ -129,7 +149,13 @@ impl Cluster {
 
     /// Starts a server that was stopped or crashed.
     pub fn start(&self) {
+        self.start_with("");
+    }
+
+    /// The same with options for `postgres`, until the next start.
+    pub fn start_with(&self, options: &str) {
         let mut start = self.pg_ctl("start");
+        start.args(["-o", options]);
         start.arg("-l").arg(self.folder.join("log"));
         // Not through a pipe: the server would inherit it, and reading it would wait for the server to end.
         let status = start.status().expect("cannot run pg_ctl");
@@ -171,6 +197,38 @@ impl Cluster {
         for file in ["data/postmaster.pid", ".s.PGSQL.5432.lock"] {
             fs::remove_file(self.folder.join(file)).expect("a crashed postmaster leaves its lock files");
         }
+    }
+
+    /// Has the settings of this cluster win over those in the file that its data came with.
+    fn configure(&self) {
+        let file = self.data().join("postgresql.conf");
+        let mut file = fs::OpenOptions::new().append(true).open(&file).expect("the copy has a postgresql.conf");
+        file.write_all(self.lines.as_bytes()).unwrap();
+    }
+
+    /// Makes a stopped server a standby of another one, which was its standby before: what it wrote beyond the other's history is taken
+    /// back (pg_rewind, which needs wal_log_hints).
+    pub fn rejoin(&self, primary: &Cluster) {
+        // Until its first checkpoint a promoted server's control file names the old timeline, which pg_rewind goes by.
+        primary.execute("checkpoint");
+        let mut rewind = as_server_user(bin().join("pg_rewind"));
+        rewind.args(["--write-recovery-conf", "--no-sync", "--source-server"]);
+        rewind.arg(format!("host={} user=postgres dbname=postgres", primary.folder().display()));
+        rewind.arg("--target-pgdata").arg(self.data());
+        run(rewind);
+        // It brings the other's settings along.
+        self.configure();
+        self.start();
+    }
+
+    /// Brings the contents of another stopped server into this one, which is stopped and new, with pg_upgrade.
+    pub fn upgrade_from(&self, old: &Cluster) {
+        // It leaves its logs and scripts in the folder that it runs in.
+        let mut upgrade = as_server_user(bin().join("pg_upgrade"));
+        upgrade.current_dir(self.folder()).args(["--username=postgres", "--socketdir"]).arg(self.folder());
+        upgrade.arg("--old-bindir").arg(bin()).arg("--new-bindir").arg(bin());
+        upgrade.arg("--old-datadir").arg(old.data()).arg("--new-datadir").arg(self.data());
+        run(upgrade);
     }
 
     /// Ends recovery on a standby.

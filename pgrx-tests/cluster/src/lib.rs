@@ -7,6 +7,7 @@
 // A harness fails a test by panicking, with a message that says what went wrong.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+pub mod catalog;
 pub mod cluster;
 pub mod conn;
 mod environment;

@@ -51,7 +51,9 @@ pub fn launcher(client: &mut Client) -> Option<i32> {
 
 /// The databases that have a dispatcher, in order.
 pub fn served(client: &mut Client) -> Vec<String> {
-    let query = "select datname::text from pg_stat_activity where backend_type = 'scheduler dispatcher' order by 1";
+    // While it starts it has no database yet.
+    let query = "select datname::text from pg_stat_activity
+                  where backend_type = 'scheduler dispatcher' and datname is not null order by 1";
     client.query(query, &[]).unwrap().iter().map(|row| row.get(0)).collect()
 }
 
@@ -71,6 +73,26 @@ pub fn rest(client: &mut Client) -> String {
         });
         undisturbed.then_some(since)
     })
+}
+
+/// Has the dispatcher of the client's database begin a statement that takes an hour, and returns when it is in it.
+pub fn begin_endless_statement(client: &mut Client) {
+    client
+        .batch_execute(
+            "create or replace function public.endless() returns boolean language plpgsql
+                 as 'begin perform pg_sleep(3600); return true; end';
+             alter table sched.ledger add constraint endless check (public.endless()) not valid;
+             select sched.define_job('endless'); select sched.create_schedule('endless', 'every 100 milliseconds', 'endless')",
+        )
+        .unwrap();
+    wait_until("the dispatcher to be in the statement", SOON, || in_endless_statement(client).then_some(()));
+}
+
+/// Whether the dispatcher of the client's database is in that statement.
+pub fn in_endless_statement(client: &mut Client) -> bool {
+    let query = "select exists (select from pg_stat_activity where backend_type = 'scheduler dispatcher'
+                   and datname = current_database() and wait_event = 'PgSleep')";
+    one(client, query)
 }
 
 /// The one value of a query.

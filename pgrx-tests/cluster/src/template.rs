@@ -13,9 +13,8 @@ pub fn template() -> &'static PathBuf {
         let finished = clusters().join(format!("template-{}", version.trim_matches('-')));
         if !finished.exists() {
             let mine = finished.with_extension(process::id().to_string());
-            let mut initdb = as_server_user(bin().join("initdb"));
-            initdb.args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]);
-            initdb.arg("--pgdata").arg(&mine);
+            let mut initdb = initdb();
+            initdb.arg(&mine);
             run(initdb);
             // Another test process may have been faster: then its copy is as good.
             let mut rename = as_server_user("mv");
@@ -29,6 +28,13 @@ pub fn template() -> &'static PathBuf {
         }
         finished
     })
+}
+
+/// An `initdb` as every cluster had it; its data directory is still to be named.
+pub fn initdb() -> process::Command {
+    let mut initdb = as_server_user(bin().join("initdb"));
+    initdb.args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]);
+    initdb
 }
 
 fn version_command() -> process::Command {

@@ -2,7 +2,7 @@
 //! All of it with the default `sched.tick_interval` of 60 s: nothing here can be seen by a poll.
 
 use postgres::fallible_iterator::FallibleIterator;
-use scheduler_cluster_tests::scheduler::{asleep_since, one, rest, whole_grid, SOON};
+use scheduler_cluster_tests::scheduler::{asleep_since, dispatcher, one, rest, whole_grid, SOON};
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster};
 use std::time::Duration;
 
@@ -117,6 +117,114 @@ fn between_fires_the_worker_runs_no_query() {
     let since = rest(&mut db);
     let now = stays("since when the dispatcher sleeps", Duration::from_secs(4), || asleep_since(&mut db));
     assert_eq!(now, Some(since));
+}
+
+#[test]
+fn an_idle_worker_costs_next_to_nothing() {
+    // Its fallback comes all the time here, and finds nothing.
+    let cluster = Cluster::builder().set("sched.tick_interval", "500ms").start();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute(
+        "select sched.define_job('job');
+         select count(sched.create_schedule('far ' || i, 'every 1 day', 'job')) from generate_series(1, 5000) as i",
+    )
+    .unwrap();
+    wait_for(&mut db, "select count(*) = 5000 from sched.schedules where state = 'armed'", Duration::from_secs(60));
+    for statement in ["vacuum analyze", "checkpoint"] {
+        db.batch_execute(statement).unwrap();
+    }
+    let pid = dispatcher(&mut db).unwrap();
+    // Statistics arrive within a second, and autovacuum of what was just written is no work of ours.
+    stays("this loop", Duration::from_secs(2), || ());
+    let look = |db: &mut Client| {
+        let xid: i64 = one(db, "select pg_snapshot_xmax(pg_current_snapshot())::text::bigint");
+        let written: i64 = one(db, "select (pg_current_wal_insert_lsn() - '0/0')::bigint");
+        (xid, written)
+    };
+    let (before, cpu) = (look(&mut db), cpu_ticks(pid));
+    stays("this loop", Duration::from_secs(5), || ());
+    let (after, cpu) = (look(&mut db), cpu_ticks(pid) - cpu);
+    assert_eq!(before.0, after.0, "a transaction id was assigned");
+    assert!(cpu <= 10, "{cpu} hundredths of a second of CPU in 5 s and 10 looks");
+}
+
+/// The CPU time of a process so far, in hundredths of a second.
+fn cpu_ticks(pid: i32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}
+
+#[test]
+fn a_clock_that_is_faster_than_any_dispatcher_leaves_time_for_others() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute(
+        "select sched.define_job('job');
+         select sched.create_schedule('hog', 'every 1 microsecond', 'job');
+         select sched.create_schedule('other', 'every 200 milliseconds', 'job', catch_up => 'every_plan')",
+    )
+    .unwrap();
+    wait_for(&mut db, "select count(*) >= 20 from sched.execution where schedule_name = 'other'", SOON);
+    whole_grid(&mut db, "other", "200 milliseconds");
+    let late = "select percentile_cont(0.5) within group (order by created_at - plan_time) < '100 milliseconds'
+                  from sched.execution where schedule_name = 'other'";
+    assert!(one::<bool>(&mut db, late), "the other one is late");
+    let hog = "select extract(epoch from max(created_at) - min(created_at))::float8 / count(*) * 1000
+                 from sched.execution where schedule_name = 'hog'";
+    let apart: f64 = one(&mut db, hog);
+    assert!(apart > 0.9, "fires {apart} ms apart: nobody rests between them");
+    // It still listens.
+    cluster.set("sched.enabled", "off");
+    let count = "select count(*) from sched.execution";
+    wait_until("the hog to stop", SOON, || {
+        let before: i64 = one(&mut db, count);
+        stays("this loop", Duration::from_millis(300), || ());
+        (one::<i64>(&mut db, count) == before).then_some(())
+    });
+}
+
+#[test]
+fn a_backlog_delays_nothing_that_is_due_now() {
+    const MISSED: i64 = 10_000;
+    let cluster = Cluster::builder().set("sched.batch_size", "250").start();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute("select sched.define_job('job')").unwrap();
+    db.execute(
+        "select sched.create_schedules(jsonb_agg(jsonb_build_object('schedule_name', 'missed ' || i, 'clock', 'every 1 hour',
+                                                                    'job_name', 'job')))
+           from generate_series(1, $1::bigint) as i",
+        &[&MISSED],
+    )
+    .unwrap();
+    let armed = format!("select count(*) = {MISSED} from sched.schedules where state = 'armed'");
+    wait_for(&mut db, &armed, Duration::from_secs(60));
+    cluster.set("sched.enabled", "off");
+    // As if it had been off for half an hour. A call of dispatch_due applies all changes and fires one schedule.
+    db.batch_execute(
+        "update sched.schedule set created_at = created_at - interval '90 minutes', baseline_at = baseline_at - interval '90 minutes';
+         select sched.dispatch_due(1);
+         select sched.create_schedule('now', 'every 100 milliseconds', 'job')",
+    )
+    .unwrap();
+    cluster.set("sched.enabled", "on");
+    let missed = "from sched.execution where schedule_name like 'missed%'";
+    wait_for(&mut db, &format!("select count(*) = {MISSED} {missed}"), Duration::from_secs(120));
+    let row = db
+        .query_one(
+            &format!(
+                "select count(*), coalesce(max(extract(epoch from created_at - plan_time)), 0)::float8
+                   from sched.execution
+                  where schedule_name = 'now' and created_at between (select min(created_at) + interval '500 milliseconds' {missed})
+                                                                 and (select max(created_at) {missed})"
+            ),
+            &[],
+        )
+        .unwrap();
+    let (fires, late): (i64, f64) = (row.get(0), row.get(1));
+    println!("{fires} fires among the backlog, the latest {:.0} ms late", late * 1000.0);
+    assert!(fires >= 3, "only {fires} fires while the backlog went down");
+    assert!(late < 0.5, "{late} s late, behind the backlog");
 }
 
 #[test]

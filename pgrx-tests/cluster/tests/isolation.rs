@@ -155,3 +155,42 @@ fn a_schedule_that_cannot_be_fired_is_tried_again_with_backoff() {
     );
     assert_eq!(missed, 1, "one gap");
 }
+
+#[test]
+fn a_change_that_cannot_be_applied_keeps_no_other_waiting() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute("select sched.define_job('job'); select sched.create_schedule('bad', 'every 1 day', 'job')")
+        .unwrap();
+    wait_for(&mut db, "select state = 'armed' from sched.schedules", SOON);
+    let id: i64 = one(&mut db, "select schedule_id from sched.schedule");
+    db.batch_execute(&format!(
+        "alter table sched.timer add constraint no_arm check (schedule_id <> {id} or version = 1) not valid"
+    ))
+    .unwrap();
+    // One commit, so one batch: the bad one in the middle.
+    db.batch_execute(
+        "begin;
+         select sched.create_schedule('before ' || i, 'every 1 hour', 'job') from generate_series(1, 20) as i;
+         select sched.alter_schedule('bad', clock => 'every 2 days');
+         select sched.create_schedule('after ' || i, 'every 1 hour', 'job') from generate_series(1, 20) as i;
+         commit",
+    )
+    .unwrap();
+    wait_for(
+        &mut db,
+        "select count(*) = 40 from sched.schedules where state = 'armed' and schedule_name <> 'bad'",
+        SOON,
+    );
+    wait_for(&mut db, "select failures >= 2 from sched.schedule_change", SOON);
+    assert_eq!(one::<String>(&mut db, "select state from sched.schedules where schedule_name = 'bad'"), "arming");
+    let lines = cluster.logged("no_arm").iter().filter(|line| line.contains("could not be armed")).count();
+    assert_eq!(lines, 1, "one line, not one a try");
+    // While it waits for its next try the others' changes are applied at once.
+    db.batch_execute("select sched.create_schedule('later', 'every 1 hour', 'job')").unwrap();
+    wait_for(&mut db, "select state = 'armed' from sched.schedules where schedule_name = 'later'", SOON);
+    // Put right, it is armed with its next try.
+    db.batch_execute("alter table sched.timer drop constraint no_arm").unwrap();
+    wait_for(&mut db, "select state = 'armed' from sched.schedules where schedule_name = 'bad'", SOON);
+    assert_eq!(one::<i64>(&mut db, "select count(*) from sched.schedule_change"), 0);
+}

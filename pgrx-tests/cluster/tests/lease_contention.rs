@@ -57,6 +57,8 @@ fn one_of_64_sessions_wins_a_hot_key_and_nobody_waits() {
     }
     let mut db = cluster.connect();
     assert_eq!(one::<i64>(&mut db, "select count(*) from sched.execution where status = 'RUNNING'"), 10);
+    // Nor is anything left of those who came to write their row.
+    assert_eq!(one::<i64>(&mut db, "select count(*) from sched.ledger"), 10);
 }
 
 /// A stale run and a waiting one are taken over by one of many as well.
@@ -147,6 +149,7 @@ fn twenty_thousand_keys(in_one: bool) {
         .unwrap();
     let counts: Vec<i64> = (0..5).map(|column| row.get(column)).collect();
     assert_eq!(counts, [KEYS, KEYS, KEYS, KEYS, 1]);
+    assert_eq!(one::<i64>(&mut db, "select count(*) from sched.ledger"), KEYS);
 }
 
 #[test]

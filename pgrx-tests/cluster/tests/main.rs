@@ -3,20 +3,35 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod concurrency;
+mod copies;
 mod crash;
+mod crash_load;
+mod databases;
 mod edits;
 mod encodings;
 mod examples;
+mod extension;
 mod firing;
 mod harness;
+mod hostile;
+mod hostile_users;
 mod install;
 mod interleaving;
 mod isolation;
 mod lease_contention;
 mod lease_crash;
 mod lease_frozen;
+mod lease_rows;
 mod lease_tables;
+mod logs;
+mod poison;
+mod processes;
 mod programmes;
 mod readme;
+mod roles;
+mod settings;
 mod skips;
+mod standby;
+mod upgrade;
 mod worker;
+mod worker_role;

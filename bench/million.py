@@ -1,0 +1,176 @@
+"""1,000,000 schedules, one long story with several sections' figures in it: the worker's memory at the start, loading through
+create_schedules while others fire on time, idling, a tick, all due at once in each round, memory after that, and the end of all
+those executions."""
+
+import datetime
+import time
+
+import contestants as them
+import firing
+import size
+import tick
+from board import OURS, Unable
+
+CHUNK = 10_000
+ON_TIME = 100  # schedules that fire once a second while the others are loaded
+WORKERS = ("scheduler launcher", "scheduler dispatcher")
+LOAD = """
+SELECT sched.create_schedules((SELECT jsonb_agg(jsonb_build_object(
+           'schedule_name', 'm' || i, 'clock', %s::text, 'job_name', 'bench', 'payload', '{"n": 1}'::jsonb))
+         FROM generate_series(%s::bigint, %s::bigint) AS i))"""
+
+
+def measure(server, board, quick):
+    """Adds its cases to the board."""
+    count = 50_000 if quick else 1_000_000
+    rounds = 2 if quick else 3
+    server.start(*tick.STATISTICS)
+    server.sql("postgres", "DROP DATABASE IF EXISTS ours WITH (FORCE)")
+    server.prepared.pop("ours", None)
+    server.stop()  # so that the memory at the start is that of new processes
+    server.start(*tick.STATISTICS)
+    them.OURS_SQL.ready(server)
+    with server.connect("postgres") as connection:
+        server.wait(connection, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'scheduler dispatcher')", 30)
+    memory(server, board, "at the start")
+    schedules_on_time(server)
+
+    # due tomorrow, so that what follows has all the time that it needs on a slow machine
+    tomorrow = firing.instant(server, 80_000).isoformat()
+    loading = f"{count:,} schedules through create_schedules, {CHUNK:,} in a call, while {ON_TIME} fire each second"
+    took = {}
+    board.several("loading", loading, {OURS: lambda: load(server, board, count, f"every 1 day from {tomorrow}", took)}, {
+        "until created": ("seconds", "created", False), "until armed": ("seconds", "armed", False),
+        "p50 of those on time": ("milliseconds", "p50", False), "p99 of those on time": ("milliseconds", "p99", False),
+        "worst of those on time": ("milliseconds", "worst", False),
+    }, rounds=1, group="loading")
+    if not took:
+        return  # the cases above say why
+    server.sql("ours", "DELETE FROM sched.schedule WHERE schedule_name LIKE 'on time %'")
+    server.sql("ours", "VACUUM ANALYZE sched.timer, sched.schedule")
+    memory(server, board, f"{count:,} schedules armed")
+
+    seconds = 5 if quick else 20
+    board.several("tick", f"idle, {count:,} schedules, {seconds} s", {OURS: lambda: tick.idle(server, seconds)}, tick.IDLE,
+                  rounds=1, group="idle")
+    board.compare("tick", f"{tick.DUE} due among {count:,}", "milliseconds", {OURS: lambda: tick.tick(server, count)},
+                  rounds=1, more_is_better=False, group="tick")
+
+    # an edit of all of them costs about as much as making them, a round of fires less
+    due = firing.instant(server, 10 + 1.5 * took["armed"])
+    period = datetime.timedelta(seconds=int(max(24, 2.5 * took["armed"])))
+    board.progress(f"firing: {count:,} are given another clock")
+    server.sql("ours", "UPDATE sched.schedule SET clock = %s",
+               f"every {period.seconds} seconds from {due.isoformat()}")
+    with server.connect("ours") as connection:
+        server.wait(connection, "SELECT NOT EXISTS (SELECT FROM sched.schedule_change)", 600)
+        connection.execute("VACUUM ANALYZE sched.timer, sched.schedule")
+    before = size.sizes(server), size.updates(server)
+    last = fire(server, board, count, due, period, rounds)
+    when = f"after {rounds} rounds of {count:,} fires"
+    memory(server, board, when)
+    board.compare("tick", f"{tick.DUE} due among {count:,}, {when}", "milliseconds", {
+        OURS: within(server, last, tick.TICKS + 9, lambda: tick.tick(server, count)),
+    }, rounds=1, more_is_better=False, group="tick")
+    executions(server, board, count, rounds, before)
+
+
+def within(server, due, seconds, work):
+    """The same work, but only when it has that many seconds until all schedules are due."""
+    def checked():
+        left = (due - firing.instant(server, 0)).total_seconds()
+        if left < seconds:
+            raise Unable(f"the schedules were due {left:.0f} s later, which was too soon")
+        return work()
+    return checked
+
+
+def fire(server, board, count, due, period, rounds):
+    """All of them at once in each round, at an instant of the grid that `due` and `period` make; when they are due next."""
+    def following():
+        now = firing.instant(server, 2)
+        return due + period * max(0, -((due - now) // period))
+
+    def once():
+        with server.connect("ours") as connection:  # an instant that came while they were made ready may still be at work
+            server.wait(connection, "SELECT NOT EXISTS (SELECT FROM sched.timer WHERE fire_at <= clock_timestamp())", 300)
+        server.sql("ours", "TRUNCATE sched.ledger, sched.ready")
+        server.settled()
+        return firing.until_fired(server, count, following())
+
+    board.compare("firing", f"{count:,} due at once", "fires per second", {OURS: once}, rounds=rounds, group="due at once")
+    return following()
+
+
+def executions(server, board, count, rounds, before):
+    """The last round's executions are claimed and finished, with autovacuum on: what is left."""
+    server.set(sched__enabled="off")  # or all would be due once more meanwhile
+    waiting = server.sql("ours", "SELECT count(*) FROM sched.ready")[0][0]
+
+    def once():
+        done = size.finish(server, waiting)
+        after = size.sizes(server), size.updates(server)
+        rows = server.sql("ours", "SELECT count(*) FROM sched.ledger")[0][0]
+        return {
+            "rate": done["value"],
+            "timer": after[0]["timer table"] / before[0]["timer table"],
+            "timer index": after[0]["timer index"] / before[0]["timer index"],
+            "ledger": after[0]["ledger table"] / rows, "ledger index": after[0]["ledger index"] / rows,
+            "hot timer": size.share(before[1], after[1], "timer"), "hot ledger": size.share(before[1], after[1], "ledger"),
+        }
+
+    board.several("size", f"{rounds} rounds of {count:,} fires, the last one's executions finished, autovacuum on", {OURS: once}, {
+        "claim 100 + finish": ("executions per second", "rate", True),
+        "timer table now, over before": ("times", "timer", False),
+        "timer indexes now, over before": ("times", "timer index", False),
+        "ledger, table": ("bytes for each execution", "ledger", False),
+        "ledger, indexes": ("bytes for each execution", "ledger index", False),
+        "heap-only updates of timer": ("percent", "hot timer", True),
+        "heap-only updates of ledger": ("percent", "hot ledger", True),
+    }, rounds=1, group="a million")
+    server.sql("ours", firing.EMPTY)
+    server.set(sched__enabled="on")
+
+
+def schedules_on_time(server):
+    server.sql("ours", firing.EMPTY)
+    with server.connect("ours", "app") as connection:
+        connection.execute(
+            "SELECT sched.create_schedule('on time ' || i, 'every 1 second from epoch', 'bench',"
+            "                             delay => (i * interval '1 second' / %s)) FROM generate_series(0, %s - 1) AS i",
+            [ON_TIME, ON_TIME])
+
+
+def memory(server, board, when):
+    """One case for each of our processes: a single sample, as there is one story."""
+    for kind in WORKERS:
+        board.compare("memory", f"{kind}, {when}", "MB, private", {
+            OURS: lambda: server.memory(kind) / 1024 / 1024,
+        }, rounds=1, more_is_better=False, group=kind)
+
+
+def load(server, board, count, clock, took):
+    """{"created", "armed"} in seconds, and how late those that were due meanwhile were."""
+    started = time.monotonic()
+    with server.connect("ours", "app") as connection:
+        for done in range(0, count, CHUNK):
+            connection.execute(LOAD, [clock, done + 1, min(done + CHUNK, count)])
+            board.progress(f"loading: {done + CHUNK:,} of {count:,}")
+    created = time.monotonic() - started
+    with server.connect("ours") as connection:
+        server.wait(connection, "SELECT NOT EXISTS (SELECT FROM sched.schedule_change)", 300)
+        armed = time.monotonic() - started
+        # a plan time is a full second, and each schedule has a delay of its own
+        late = [value for (value,) in connection.execute(
+            "SELECT EXTRACT(epoch FROM l.created_at - l.plan_time - s.delay)::float8"
+            "  FROM sched.ledger l JOIN sched.schedule s USING (schedule_id)"
+            " WHERE s.schedule_name LIKE 'on time %%' AND l.created_at > clock_timestamp() - %s * interval '1 second'"
+            " ORDER BY 1", [armed]
+        ).fetchall()]
+    if len(late) < ON_TIME:
+        raise Unable(f"only {len(late)} fires were due on time meanwhile")
+    took["armed"] = armed
+    return {"created": created, "armed": armed} | {
+        name: max(1e-6, late[min(len(late) - 1, int(len(late) * part))]) * 1000
+        for name, part in (("p50", 0.5), ("p99", 0.99), ("worst", 1))
+    }

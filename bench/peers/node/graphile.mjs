@@ -1,0 +1,79 @@
+// graphile-worker. `default`: as the documentation starts it.  `tuned`: the configuration of its page on performance.
+import { parseCronItems, run, runMigrations } from "graphile-worker";
+import { asked, connectionString, inTime, instants, now, pool, seconds, sleep } from "./common.mjs";
+
+const presets = {
+  default: (workers) => ({ concurrentJobs: workers, maxPoolSize: Math.max(10, workers + 2) }),
+  tuned: (workers) => ({
+    concurrentJobs: workers, maxPoolSize: workers + 2,
+    localQueue: { size: 500 }, completeJobBatchDelay: 0, failJobBatchDelay: 0,
+  }),
+};
+
+function start(worker, taskList, more = {}) {
+  return run({ preset: { worker: { connectionString, ...worker } }, taskList, noHandleSignals: true, ...more });
+}
+
+export async function setup() {
+  await runMigrations({ connectionString, logger: undefined });
+}
+
+export async function drain() {
+  let done = 0;
+  let finished;
+  const all = new Promise((resolve) => (finished = resolve));
+  let started; // with the first task: neither its start-up nor its first fetch counts, as ours has connected before
+  let took;
+  const runner = await start(presets[asked.preset](asked.workers), { bench: () => void (started ??= now()) });
+  runner.events.on("job:complete", () => {
+    if (++done === asked.jobs) {
+      took = seconds(started);
+      finished();
+    }
+  });
+  await all;
+  await runner.stop(); // gives back what it has fetched
+  return { seconds: took, jobs: asked.jobs };
+}
+
+// Jobs with a run_at each, until their task runs.
+export async function later() {
+  const late = [];
+  let finished;
+  const all = new Promise((resolve) => (finished = resolve));
+  await start({ ...presets.default(8), pollInterval: 100 }, {
+    bench: ({ at }) => {
+      late.push((Date.now() - at) / 1000);
+      if (late.length === asked.jobs) finished();
+    },
+  });
+  const [client] = await pool(1);
+  await client.query(
+    `SELECT graphile_worker.add_job('bench', json_build_object('at', at), run_at => to_timestamp(at / 1000.0))
+       FROM unnest($1::float8[]) AS at`,
+    [instants()],
+  );
+  await all;
+  return { late };
+}
+
+// Its crontab, which knows full minutes only. Nobody runs the task, so that enqueuing is all that is measured.
+export async function fires() {
+  const times = instants(60_000);
+  const due = new Date(times[0]);
+  const match = `${due.getUTCMinutes()} ${due.getUTCHours()} * * *`;
+  const parsedCronItems = parseCronItems(times.map((_, index) => ({ task: "bench", match, identifier: `i${index}` })));
+  const [client] = await pool(1);
+  await client.query("DELETE FROM graphile_worker._private_known_crontabs");
+  await start(presets.default(1), { other: () => {} }, { parsedCronItems });
+  inTime(times);
+  const end = times[0] + asked.timeout * 1000;
+  await sleep(times[0] - Date.now());
+  const count = async (text) => Number((await client.query(text)).rows[0].n);
+  // one statement enqueues all of them, so a look at one is enough until then
+  const any = "SELECT count(*) AS n FROM (SELECT FROM graphile_worker._private_jobs LIMIT 1) AS one";
+  while ((await count(any)) === 0 && Date.now() < end) await sleep(5);
+  const late = (Date.now() - times[0]) / 1000;
+  const found = await count("SELECT count(*) AS n FROM graphile_worker._private_jobs");
+  return { late: Array(found).fill(late) };
+}

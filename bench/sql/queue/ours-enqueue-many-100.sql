@@ -1,0 +1,1 @@
+SELECT sched.enqueue_many('bench', array_fill('{"n": 1}'::jsonb, ARRAY[100]));

@@ -1,0 +1,305 @@
+//! I7 as attacks by the owner of a database, who is no superuser: he prepares it before the extension comes, sets what sessions begin
+//! with, and tries to put something of his on the tables.
+
+use postgres::error::SqlState;
+use scheduler_cluster_tests::scheduler::{dispatcher, one, SOON};
+use scheduler_cluster_tests::{wait_for, wait_until, Client, Cluster};
+use std::collections::BTreeSet;
+
+/// In schema public: every function and every operator of pg_catalog again, raising; and some that fit better than those there.
+const SHADOWS: &str = r#"
+    do $plant$
+    declare one record; many integer := 0;
+    begin
+        for one in
+            select p.proname, pg_catalog.oidvectortypes(p.proargtypes) as arguments,
+                   pg_catalog.format_type(p.prorettype, null) as result
+              from pg_catalog.pg_proc p where p.pronamespace = 'pg_catalog'::regnamespace
+        loop
+            begin
+                execute pg_catalog.format(
+                    'create function public.%I(%s) returns %s language plpgsql as %L', one.proname, one.arguments, one.result,
+                    pg_catalog.format('begin raise exception %L; end', 'trapped by ' || one.proname));
+                many := many + 1;
+            exception when others then null; -- internal, cstring and the like are for superusers
+            end;
+        end loop;
+        if many < 1500 then raise 'only % functions', many; end if;
+        many := 0;
+        for one in
+            select o.oid, o.oprname, o.oprleft::regtype as lefttype, o.oprright::regtype as righttype, o.oprresult::regtype as result
+              from pg_catalog.pg_operator o where o.oprnamespace = 'pg_catalog'::regnamespace and o.oprleft <> 0
+        loop
+            begin
+                execute pg_catalog.format(
+                    'create function public.trap_%s(%s, %s) returns %s language plpgsql as %L', one.oid, one.lefttype, one.righttype,
+                    one.result, pg_catalog.format('begin raise exception %L; end', 'trapped by operator ' || one.oprname));
+                execute pg_catalog.format(
+                    'create operator public.%s (function = public.trap_%s, leftarg = %s, rightarg = %s)', one.oprname, one.oid,
+                    one.lefttype, one.righttype);
+                many := many + 1;
+            exception when others then null;
+            end;
+        end loop;
+        if many < 600 then raise 'only % operators', many; end if;
+    end $plant$;
+    create function public.format(text, text) returns text language plpgsql as 'begin raise exception ''trapped''; end';
+    create function public.format(text, regrole) returns text language plpgsql as 'begin raise exception ''trapped''; end';
+    create function public.pg_has_role(name, regrole, unknown_ text default '') returns boolean language plpgsql as 'begin raise exception ''trapped''; end';
+    create function public.pg_has_role(oid, regrole, text) returns boolean language plpgsql as 'begin raise exception ''trapped''; end';
+    create function public.count(text) returns bigint language plpgsql as 'begin raise exception ''trapped''; end';
+    create function public.trap(regrole, regrole) returns boolean language plpgsql as 'begin raise exception ''trapped''; end';
+    create operator public.= (function = public.trap, leftarg = regrole, rightarg = regrole);
+"#;
+
+/// For this session only: relations and types with the names of ours and of the catalogs'.
+const TEMPORARY: &str = r#"
+    do $plant$
+    declare name text;
+    begin
+        foreach name in array '{job,schedule,schedule_change,timer,ledger,ready,retry,lease,awaited,monitor,fence,execution,
+                                pg_class,pg_namespace,pg_roles,pg_proc,pg_extension,pg_authid}'::text[] loop
+            execute pg_catalog.format('create temp table %I ()', name);
+        end loop;
+        foreach name in array '{text,uuid,interval,timestamptz,jsonb,json,bigint,int8,int4,boolean,bool,oid,regrole,regclass,name}'::text[] loop
+            begin
+                execute pg_catalog.format('create domain pg_temp.%I as pg_catalog.int2 check (false)', name);
+            exception when duplicate_object then null;
+            end;
+        end loop;
+    end $plant$;
+"#;
+
+fn refused(client: &mut Client, statement: &str) -> SqlState {
+    let error = client.batch_execute(statement).expect_err(statement);
+    error.code().cloned().unwrap_or_else(|| panic!("{statement}: {error:?}"))
+}
+
+/// A database that belongs to `evil`; a superuser in it whose session began before its owner could change anything.
+pub fn prey() -> (Cluster, Client) {
+    let cluster = Cluster::builder().set("sched.tick_interval", "1s").start();
+    cluster.execute("create role evil login; create role victim login");
+    cluster.execute("create database prey owner evil");
+    let root = cluster.connect_as("postgres", "prey");
+    (cluster, root)
+}
+
+#[test]
+fn what_the_owner_of_a_database_planted_is_never_called() {
+    let (cluster, mut root) = prey();
+    let mut evil = cluster.connect_as("evil", "prey");
+    // A schema of our name makes CREATE EXTENSION fail, rather than own what is put into it.
+    evil.batch_execute("create schema sched").unwrap();
+    assert_eq!(refused(&mut root, "create extension scheduler"), SqlState::DUPLICATE_SCHEMA);
+    evil.batch_execute("drop schema sched").unwrap();
+
+    evil.batch_execute(SHADOWS).unwrap();
+    evil.batch_execute("alter database prey set search_path = public, pg_temp, pg_catalog").unwrap();
+    // Creating the extension and granting, under that path.
+    let mut admin = cluster.connect_as("postgres", "prey");
+    admin.batch_execute("create extension scheduler").unwrap();
+    for call in ["grant_use('evil')", "grant_monitor('evil')", "grant_worker('evil')", "revoke_all('evil')"] {
+        admin.batch_execute(&format!("select sched.{call}")).unwrap_or_else(|error| panic!("{call}: {error:?}"));
+    }
+    admin.batch_execute("select sched.grant_use('evil'), sched.grant_use('victim')").unwrap();
+    let trapped = admin.batch_execute("select clock_timestamp()").expect_err("the trap is armed");
+    assert_eq!(trapped.as_db_error().map(|error| error.message()), Some("trapped by clock_timestamp"));
+
+    // Every function that a user has, as a user, with all of it in the way.
+    let mut evil = cluster.connect_as("evil", "prey");
+    evil.batch_execute(TEMPORARY).unwrap();
+    evil.batch_execute("set search_path = pg_temp, public, pg_catalog").unwrap();
+    let mut called = BTreeSet::new();
+    let mut call = |function: &str, arguments: &str| -> Option<String> {
+        called.insert(function.to_owned());
+        let statement = format!("select * from sched.{function}({arguments})");
+        let rows = evil.simple_query(&statement).unwrap_or_else(|error| panic!("{statement}: {error:?}"));
+        rows.iter().find_map(|message| {
+            let postgres::SimpleQueryMessage::Row(row) = message else { return None };
+            match row.len() {
+                1 => row.get(0).map(|value| format!("'{value}'")),
+                _ => Some(format!("'{}', '{}'", row.get(0)?, row.get(1)?)),
+            }
+        })
+    };
+    call("define_job", "'j', max_attempts => 9, retry_backoff => '{1 hour}', queue => 'q'");
+    call("define_job", "'logs', 'log'");
+    call("define_job", "'tells', 'notify', 'channel'");
+    call("create_schedule", "'s', 'every 1 hour', 'j', overlap => 'buffer_one'");
+    call(
+        "create_schedules",
+        r#"'[{"schedule_name": "t", "clock": "every 1 second", "job_name": "logs", "delay": "0 s"}]'"#,
+    );
+    call("create_schedule", "'u', 'every 1 second', 'tells', rearm => 'on_terminal'");
+    call("dispatch_due", "");
+    call("alter_schedule", "'s', payload => '{\"n\": 1}', new_name => 's2', overlap => 'skip'");
+    call("pause", "'s2'");
+    call("resume", "'s2'");
+    for _ in 0..3 {
+        call("fire_now", "'s2'");
+    }
+    call("backfill", "'s2', '2026-01-01 00:00+00', '2026-01-01 05:00+00'");
+    let lease = call("claim", "'q'").expect("something to claim");
+    call("heartbeat", &format!("{lease}, '1 minute', '1'"));
+    call("assert_lease", &lease);
+    call("finish_failure", &format!("{lease}, 'code', 'message'"));
+    let lease = call("claim", "'q'").expect("something to claim");
+    call("finish_success", &lease);
+    let lease = call("claim", "'q'").expect("something to claim");
+    let (id, token) = lease.split_once(", ").unwrap();
+    call("finish_success_many", &format!("array[{id}]::pg_catalog.uuid[], array[{token}]::pg_catalog.uuid[]"));
+    let id = call("enqueue", "'j', '{}', '2026-01-01 00:00+00'").expect("an id");
+    call("cancel", &id);
+    call("try_claim", "'k', '2026-01-01 00:00+00', stale_timeout => '1 microsecond'");
+    call("mark_stale_as_failed", "'k'");
+    call("try_claim", "'k', '2026-01-01 00:00+00', max_attempts => 5");
+    call("latest_plan", "'k'");
+    call("due_plans", "'k', '@hourly', catch_up => 'every_plan'");
+    call("attempts_since_success", "'k'");
+    call("import_crontab", "'@daily a'");
+    call("next_time", "'0 9 * * mon', time_zone => 'Europe/Berlin'");
+    call("preview", "'every 1 month'");
+    call("validate", "'0 9 31 2 *'");
+    call("drop_schedule", "'s2', true");
+    call("define_job", "'gone'");
+    call("drop_job", "'gone'");
+    for view in ["execution", "running", "failed", "history", "schedules"] {
+        evil.simple_query(&format!("select * from sched.{view}")).unwrap_or_else(|error| panic!("{view}: {error:?}"));
+    }
+    let granted = "select array_agg(distinct proname::text order by proname::text) from pg_proc p
+                    where pronamespace = 'sched'::regnamespace and has_function_privilege('evil', p.oid, 'execute')";
+    let granted: Vec<String> = one(&mut root, granted);
+    assert_eq!(called.into_iter().collect::<Vec<_>>(), granted, "a function was not attacked");
+
+    // And the dispatcher, which starts under everything that the owner of a database can set for its sessions.
+    root.batch_execute(
+        "select sched.define_job('of root', max_attempts => 2, retry_backoff => '{50 milliseconds}', queue => 'root');
+         select sched.create_schedule('of root', 'every 300 milliseconds', 'of root')",
+    )
+    .unwrap();
+    let mut settings = vec![
+        "role = evil",
+        "session_authorization = evil",
+        "default_transaction_read_only = on",
+        "default_transaction_isolation = serializable",
+        "lock_timeout = 1",
+        "statement_timeout = 1",
+        "idle_in_transaction_session_timeout = 1",
+        "idle_session_timeout = 1",
+        "datestyle = german",
+        "timezone = 'Asia/Kathmandu'",
+        "transform_null_equals = on",
+        "row_security = off",
+    ];
+    if one::<bool>(&mut root, "select current_setting('server_version_num')::int >= 170000") {
+        settings.push("transaction_timeout = 1");
+    }
+    for setting in settings {
+        evil.batch_execute(&format!("alter database prey set {setting}")).unwrap();
+    }
+    root.batch_execute(
+        "create schema watch; grant usage on schema watch to public; create table watch.seen (who text); grant insert on watch.seen to public;
+         create function watch.who() returns trigger language plpgsql set search_path = pg_catalog as
+             $$ begin insert into watch.seen values (session_user || ' ' || current_user || ' ' || current_setting('role')); return null; end $$;
+         create trigger who after insert on sched.ledger for each row execute function watch.who()",
+    )
+    .unwrap();
+    let old = wait_until("a dispatcher", SOON, || dispatcher(&mut root));
+    root.execute("select pg_terminate_backend($1)", &[&old]).unwrap();
+    wait_until("another dispatcher", SOON, || dispatcher(&mut root).filter(|pid| *pid != old));
+    // It fires, ends stale runs and offers retries, of every role.
+    root.batch_execute(
+        "select sched.try_claim('stale', '2026-01-01', stale_timeout => '1 microsecond', max_attempts => 2)",
+    )
+    .unwrap();
+    wait_for(&mut root, "select max(created_at) > (select backend_start from pg_stat_activity where backend_type = 'scheduler dispatcher') from sched.execution where schedule_name = 'of root'", SOON);
+    wait_for(&mut root, "select error_code = 'stale_timeout' from sched.execution where job_name = 'stale'", SOON);
+    wait_for(&mut root, "select exists (select from sched.ready r join sched.ledger e on e.id = r.execution_id where e.job_name = 'stale')", SOON);
+    let who: Vec<String> = one(&mut root, "select array_agg(distinct who) from watch.seen");
+    assert_eq!(who, ["postgres postgres none"]);
+    assert!(
+        cluster.logged("trapped").iter().all(|line| line.contains("trapped by clock_timestamp")),
+        "{:#?}",
+        cluster.logged("trapped")
+    );
+    assert!(cluster.logged("WARNING").is_empty(), "{:#?}", cluster.logged("WARNING"));
+}
+
+#[test]
+fn the_owner_of_a_database_can_attach_nothing_to_the_tables() {
+    let (cluster, mut root) = prey();
+    root.batch_execute("create extension scheduler; select sched.grant_use('evil')").unwrap();
+    let mut evil = cluster.connect_as("evil", "prey");
+    evil.batch_execute(
+        "create table bait (id uuid primary key);
+         create function f() returns trigger language plpgsql as 'begin return new; end';
+         create function e() returns event_trigger language plpgsql as 'begin end'",
+    )
+    .unwrap();
+    let tables =
+        "select array_agg(relname::text) from pg_class where relnamespace = 'sched'::regnamespace and relkind = 'r'";
+    for table in one::<Vec<String>>(&mut root, tables) {
+        for statement in [
+            "create trigger t before insert or update or delete on TABLE for each row execute function f()",
+            "create constraint trigger t after insert on TABLE deferrable initially deferred for each row execute function f()",
+            "create rule r as on insert to TABLE do also select f()",
+            "create policy p on TABLE using (true)",
+            "alter table TABLE enable row level security",
+            "alter table TABLE add column c text default current_user",
+            "alter table TABLE add check (f() is null)",
+            "alter table TABLE owner to evil",
+            "alter table TABLE set schema public",
+            "alter table TABLE disable trigger all",
+            "create index on TABLE ((1))",
+            "create statistics s on ctid, xmin from TABLE",
+            "create publication p for table TABLE",
+            "create table child () inherits (TABLE)",
+            "create table same (like TABLE)",
+            "create view v as select * from TABLE; select * from v",
+            "copy TABLE to stdout",
+            "grant all on TABLE to evil",
+            "comment on table TABLE is ''",
+            "drop table TABLE cascade",
+        ] {
+            let statement = statement.replace("TABLE", &format!("sched.{table}"));
+            let code = refused(&mut evil, &statement);
+            assert_eq!(code, SqlState::INSUFFICIENT_PRIVILEGE, "{statement}");
+        }
+    }
+    for statement in [
+        "create table referrer (id uuid references sched.ledger (id))",
+        "create table referrer (id uuid references sched.lease)",
+        "create event trigger t on ddl_command_end execute function e()",
+        "create function sched.f() returns int language sql as 'select 1'",
+        "create or replace function sched.uuid_v7() returns uuid language sql as 'select null::uuid'",
+        "create table sched.t ()",
+        "alter schema sched rename to mine",
+        "alter schema sched owner to evil",
+        "drop schema sched cascade",
+        "drop extension scheduler",
+        "alter extension scheduler update",
+        "alter extension scheduler add table bait",
+        "alter function sched.claim owner to evil",
+        "alter function sched.grant_use set search_path = public",
+        "alter view sched.execution set (security_barrier = off)",
+        "create rule r as on insert to sched.execution do instead nothing",
+        "create trigger t instead of insert on sched.execution for each row execute function f()",
+        "create or replace view sched.monitors as select 1",
+        "alter sequence sched.fence restart",
+        "reassign owned by postgres to evil",
+        "drop owned by postgres",
+        "alter default privileges for role postgres grant all on tables to evil",
+        "select sched.grant_use('evil')",
+        "select sched.grant_worker('evil')",
+        "create trigger t before update on bait for each row execute function sched.schedule_before_update()",
+        "create cast (text as uuid) with inout as implicit",
+        "create cast (regrole as name) with inout as implicit",
+        "alter system set sched.worker_role = 'evil'",
+        "alter database prey set sched.enabled = off",
+        "set session_replication_role = replica",
+    ] {
+        let code = refused(&mut evil, statement);
+        let allowed = [SqlState::INSUFFICIENT_PRIVILEGE, SqlState::CANT_CHANGE_RUNTIME_PARAM];
+        assert!(allowed.contains(&code), "{statement}: {code:?}");
+    }
+}

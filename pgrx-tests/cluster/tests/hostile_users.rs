@@ -1,0 +1,182 @@
+//! I7 as attacks by users: triggers and functions around ours, strangers who listen, callers who dispatch for others. Nothing of
+//! theirs runs as anybody but themselves, and nothing is shown to them.
+
+use postgres::error::SqlState;
+use postgres::fallible_iterator::FallibleIterator as _;
+use scheduler_cluster_tests::scheduler::{one, SOON};
+use scheduler_cluster_tests::{wait_for, wait_until, Cluster};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::hostile::prey;
+
+/// What a user's functions and triggers see of themselves while they run, and whether they are more than that user.
+const WITNESS: &str = "
+    create table seen (place text, role name, session name, super text, path text);
+    create table work (id int);
+    create function witness(place text) returns text language plpgsql as $$
+    begin
+        insert into seen values (place, current_user, session_user, current_setting('is_superuser'), current_setting('search_path'));
+        begin
+            alter role victim superuser;
+            raise warning 'escaped at %', place;
+        exception when insufficient_privilege then null;
+        end;
+        return place;
+    end $$;
+    create function on_work() returns trigger language plpgsql as $$ begin perform witness(tg_argv[0]); return new; end $$;
+    create constraint trigger late after insert on work deferrable initially deferred for each row execute function on_work('deferred');
+    create trigger early after insert on work for each row execute function on_work('immediate');
+    create function scheduling() returns trigger language plpgsql as $$
+    begin
+        perform sched.enqueue('j');
+        perform witness('after enqueue');
+        perform sched.finish_success(execution_id, lease_token) from sched.claim('q');
+        perform witness('after finish_success');
+        return new;
+    end $$;
+    create constraint trigger later after insert on work deferrable initially deferred for each row execute function scheduling();
+";
+
+#[test]
+fn a_users_triggers_run_as_the_user_whatever_was_called_around_them() {
+    let (cluster, mut root) = prey();
+    root.batch_execute(
+        "create extension scheduler; select sched.grant_use('victim'); grant create on schema public to victim",
+    )
+    .unwrap();
+    let mut user = cluster.connect_as("victim", "prey");
+    user.batch_execute(WITNESS).unwrap();
+    user.batch_execute("select sched.define_job('j', queue => 'q', max_attempts => 3)").unwrap();
+    for (finish, error) in [
+        ("sched.finish_success(execution_id, lease_token)", None),
+        ("sched.finish_failure(execution_id, lease_token, error_msg => witness('argument'))", None),
+        ("sched.finish_success(execution_id, lease_token, result => to_jsonb(repeat('x', 20000)))", Some("54000")),
+    ] {
+        let mut all = user.transaction().unwrap();
+        all.batch_execute("insert into work values (1); select sched.define_job('j', queue => 'q', max_attempts => 3)")
+            .unwrap();
+        all.batch_execute("select sched.enqueue('j') from generate_series(1, 3); select sched.dispatch_due()").unwrap();
+        // Between the rows of one of our functions, in its arguments, and after it has raised.
+        all.batch_execute(
+            "select execution_id, witness('rows') from sched.claim('q', 1) where witness('where') is not null",
+        )
+        .unwrap();
+        let mut part = all.transaction().unwrap();
+        let ended = part.batch_execute(&format!("select {finish} from sched.claim('q', 1)"));
+        match error {
+            None => {
+                ended.unwrap();
+                part.commit().unwrap();
+            }
+            Some(code) => {
+                assert_eq!(ended.expect_err(finish).code().map(SqlState::code), Some(code));
+                part.rollback().unwrap();
+            }
+        }
+        all.batch_execute("select witness('after'); insert into work values (2)").unwrap();
+        all.commit().unwrap();
+    }
+    // The dispatcher fires, sweeps and commits meanwhile; no trigger of a user's is in its transactions.
+    user.batch_execute(
+        "begin; insert into work values (3); select sched.create_schedule('s', 'every 100 milliseconds', 'j'); commit",
+    )
+    .unwrap();
+    wait_for(&mut root, "select count(*) > 2 from sched.execution where schedule_name = 's'", SOON);
+    let row = root
+        .query_one(
+            "select count(*), count(*) filter (where role <> 'victim' or session <> 'victim' or super <> 'off' or path like '%pg_temp'),
+                    array_agg(distinct place order by place)
+               from public.seen",
+            &[],
+        )
+        .unwrap();
+    let (all, wrong, places): (i64, i64, Vec<String>) = (row.get(0), row.get(1), row.get(2));
+    assert_eq!(wrong, 0, "of {all}");
+    assert_eq!(
+        places,
+        ["after", "after enqueue", "after finish_success", "argument", "deferred", "immediate", "rows", "where"],
+        "every place was reached"
+    );
+    assert!(!one::<bool>(&mut root, "select rolsuper from pg_roles where rolname = 'victim'"));
+    assert!(cluster.logged("escaped").is_empty());
+}
+
+#[test]
+fn a_listener_without_any_right_hears_names_of_queues_and_what_notify_jobs_say() {
+    let (cluster, mut root) = prey();
+    root.batch_execute("create extension scheduler; select sched.grant_use('victim')").unwrap();
+    let hostile = r#"x"; drop table sched.ledger; -- '"#;
+    let mut stranger = cluster.connect_as("evil", "prey");
+    for channel in ["sched:q", "news", "x", hostile] {
+        stranger.batch_execute(&format!("listen \"{}\"", channel.replace('"', "\"\""))).unwrap();
+    }
+    let mut user = cluster.connect_as("victim", "prey");
+    user.execute("select sched.define_job('pulls', queue => 'q')", &[]).unwrap();
+    user.execute("select sched.define_job('tells', 'notify', 'news')", &[]).unwrap();
+    user.execute("select sched.define_job('breaks', 'notify', $1)", &[&hostile]).unwrap();
+    for job in ["pulls", "tells", "breaks"] {
+        user.execute("select sched.enqueue($1, '{\"quote\": \"''); drop table sched.ledger; --\"}')", &[&job]).unwrap();
+    }
+    let mut heard = BTreeSet::new();
+    wait_until("three notifications", SOON, || {
+        stranger.batch_execute("select").unwrap();
+        let mut news = stranger.notifications();
+        let mut iter = news.timeout_iter(Duration::from_millis(50));
+        while let Some(notification) = iter.next().unwrap() {
+            heard.insert((notification.channel().to_owned(), notification.payload().to_owned()));
+        }
+        (heard.len() >= 3).then_some(())
+    });
+    // A queue's is empty: what is in an execution stays with those who may read it. A notify job's payload is for everybody who listens.
+    let said = r#"{"quote": "'); drop table sched.ledger; --"}"#.to_owned();
+    let expected =
+        [("news".to_owned(), said.clone()), ("sched:q".to_owned(), String::new()), (hostile.to_owned(), said)];
+    assert_eq!(heard, expected.into_iter().collect());
+    assert_eq!(one::<i64>(&mut root, "select count(*) from sched.ledger"), 3);
+}
+
+/// `dispatch_due` runs everybody's jobs in its caller's transaction: whatever the caller's session is told to show, none of it.
+#[test]
+fn who_dispatches_for_others_is_shown_nothing_of_theirs() {
+    let cluster = Cluster::builder().set("sched.enabled", "off").start();
+    cluster.execute("create role evil login; create role victim login");
+    let mut root = cluster.connect();
+    root.batch_execute(
+        "create extension scheduler; select sched.grant_use('victim'), sched.grant_use('evil');
+         alter table sched.ledger add constraint bad check (scope_id <> 'secret')",
+    )
+    .unwrap();
+    let mut user = cluster.connect_as("victim", "postgres");
+    user.batch_execute(
+        "select sched.define_job('logs', 'log'), sched.define_job('tells', 'notify', 'channel'), sched.define_job('pulls');
+         select sched.create_schedule('log the secret', 'every 1 second', 'logs', payload => '\"secret\"'),
+                sched.create_schedule('tell the secret', 'every 1 second', 'tells', payload => '\"secret\"'),
+                sched.create_schedule('secret that fails', 'every 1 second', 'pulls', scope_id => 'secret', payload => '\"secret\"'),
+                sched.create_schedule('secret to be parked', 'every 1 second', 'pulls', payload => '\"secret\"')",
+    )
+    .unwrap();
+    root.batch_execute("update sched.schedule set clock = 'secret' where schedule_name = 'secret to be parked'")
+        .unwrap();
+    root.batch_execute("select sched.dispatch_due()").unwrap();
+    wait_for(&mut root, "select count(*) = 3 from sched.timer where fire_at < clock_timestamp()", SOON);
+    let mut psql = cluster.psql("evil", "postgres");
+    for setting in [
+        "client_min_messages = debug5",
+        "debug_print_parse = on",
+        "debug_print_rewritten = on",
+        "debug_print_plan = on",
+        "log_parameter_max_length_on_error = -1",
+    ] {
+        psql.args(["-c", &format!("set {setting}")]);
+    }
+    psql.args(["-c", "\\set VERBOSITY verbose", "-c", "select sched.dispatch_due() as made"]);
+    let output = psql.output().unwrap();
+    let shown = scheduler_cluster_tests::conn::text(&output);
+    assert!(output.status.success() && shown.contains("made") && shown.contains("DEBUG"), "{shown}");
+    assert!(!shown.contains("secret"), "{shown}");
+    // The attack is one: all of it did happen.
+    assert_eq!(one::<i64>(&mut root, "select count(*) from sched.execution where job_name in ('logs', 'tells')"), 2);
+    assert!(one::<bool>(&mut root, "select last_error like '%violates check constraint%' from sched.schedules where schedule_name = 'secret that fails'"));
+    assert!(cluster.log().contains("log the secret"));
+}

@@ -1,0 +1,214 @@
+//! Claims and ends go to the rows without a plan: what happens to the tables, and between sessions, must not be noticed.
+
+use scheduler_cluster_tests::scheduler::one;
+use scheduler_cluster_tests::{wait_for, Client, Cluster};
+use std::collections::HashSet;
+use std::thread;
+use std::time::Duration;
+
+const SOON: Duration = Duration::from_secs(15);
+
+/// No worker that would end stale runs first.
+fn quiet() -> Cluster {
+    let cluster = Cluster::builder().set("sched.enabled", "off").start();
+    cluster.execute("create extension scheduler");
+    cluster
+}
+
+/// Everything that goes row by row, once; all that is left are three runs that have ended.
+fn life(db: &mut Client) {
+    db.batch_execute(
+        "truncate sched.ledger, sched.ready, sched.retry, sched.lease, sched.awaited;
+         create temp table if not exists held (execution_id uuid, lease_token uuid); truncate held;
+         insert into held select execution_id, lease_token from sched.try_claim('life', '2026-01-01', stale_timeout => '1 microsecond');
+         select outcome from sched.try_claim('life', '2026-01-01', max_attempts => 3);
+         select sched.enqueue_many('life', '{1,2}');
+         truncate held; insert into held select execution_id, lease_token from sched.lease;
+         insert into held select execution_id, lease_token from sched.claim(max_claims => 2);
+         select sched.heartbeat(execution_id, lease_token, progress => '1') from held",
+    )
+    .unwrap();
+}
+
+fn end_of_life(db: &mut Client) {
+    let lost = "select count(*) from sched.finish_success_many(
+                    (select array_agg(execution_id order by ctid) from held where ctid > '(0,1)'),
+                    (select array_agg(lease_token order by ctid) from held where ctid > '(0,1)'))";
+    assert_eq!(one::<i64>(db, lost), 0);
+    db.batch_execute("select sched.finish_success(execution_id, lease_token) from held where ctid = '(0,1)'").unwrap();
+    let ended = "select count(*) from sched.execution where status = 'SUCCESS' and progress = '1'";
+    assert_eq!(one::<i64>(db, ended), 3);
+}
+
+/// A backend that has used the tables goes on when they are written anew, and when the extension is another one.
+#[test]
+fn tables_may_be_rewritten_between_two_calls() {
+    let cluster = quiet();
+    let (mut db, mut admin) = (cluster.connect(), cluster.connect());
+    life(&mut db);
+    end_of_life(&mut db);
+    for rewrite in [
+        "vacuum full sched.ledger; vacuum full sched.lease; vacuum full sched.ready; vacuum full sched.job",
+        "cluster sched.ledger using ledger_key; cluster sched.lease using lease_sweep_at; cluster sched.ready using ready_order",
+        "reindex table concurrently sched.ledger; reindex table concurrently sched.lease; reindex table concurrently sched.ready",
+        "alter table sched.ledger set (fillfactor = 90); alter table sched.lease alter runner_id set storage external",
+        "create index on sched.ledger (status); create index on sched.lease (heartbeat_at)",
+        "drop extension scheduler; create extension scheduler",
+    ] {
+        life(&mut db);
+        // Each in a transaction of its own, as VACUUM wants it.
+        for statement in rewrite.split("; ") {
+            if statement.starts_with("drop") {
+                end_of_life(&mut db);
+            }
+            admin.batch_execute(statement).unwrap();
+        }
+        if rewrite.starts_with("drop") {
+            life(&mut db);
+        }
+        end_of_life(&mut db);
+    }
+    assert!(cluster.logged("leak").is_empty(), "{:#?}", cluster.logged("leak"));
+}
+
+/// What a lease had stored beside its row goes with the lease; the ledger has a copy.
+#[test]
+fn a_large_progress_outlives_its_lease() {
+    let cluster = quiet();
+    let mut db = cluster.connect();
+    db.batch_execute(
+        "create table held as select execution_id, lease_token from sched.try_claim('large', '2026-01-01');
+         create table noise as select to_jsonb(string_agg(md5(random()::text), '')) as value from generate_series(1, 3200);
+         select sched.heartbeat(execution_id, lease_token, progress => value) from held, noise;
+         select sched.heartbeat(execution_id, lease_token) from held;
+         select sched.finish_success(execution_id, lease_token) from held",
+    )
+    .unwrap();
+    db.batch_execute("vacuum full sched.lease").unwrap();
+    let kept = "select progress = value and length(value::text) > 100000 from sched.execution, noise";
+    assert!(one::<bool>(&mut db, kept));
+}
+
+/// Of two sessions that end the same runs in opposite orders, one ends them and one hears that it lost them.
+#[test]
+fn ends_in_opposite_orders_are_no_deadlock() {
+    let cluster = quiet();
+    let mut db = cluster.connect();
+    db.batch_execute(
+        "select sched.enqueue('circle') from generate_series(1, 3);
+         create table held as select execution_id as id, lease_token as token from sched.claim(max_claims => 3)",
+    )
+    .unwrap();
+    let mut blocker = cluster.connect();
+    let mut open = blocker.transaction().unwrap();
+    // Both have one end of the list, or wait for it, when they come to the middle.
+    open.batch_execute(
+        "select sched.assert_lease(id, token) from (select * from held order by id offset 1 limit 1) as middle",
+    )
+    .unwrap();
+    let finish = |order: &'static str| {
+        let mut db = cluster.connect();
+        thread::spawn(move || {
+            let query = format!(
+                "select count(*) from sched.finish_success_many((select array_agg(id order by id {order}) from held),
+                                                                (select array_agg(token order by id {order}) from held))"
+            );
+            db.query_one(&query, &[]).map(|row| row.get::<_, i64>(0)).map_err(|error| error.to_string())
+        })
+    };
+    let (up, down) = (finish("asc"), finish("desc"));
+    wait_for(&mut db, "select count(*) = 2 from pg_locks where not granted", SOON);
+    open.rollback().unwrap();
+    let mut lost = [up.join().unwrap(), down.join().unwrap()];
+    lost.sort();
+    assert_eq!(lost, [Ok(0), Ok(3)]);
+}
+
+/// Whoever is first without having committed yet is not waited for, whichever function it used.
+#[test]
+fn a_claim_does_not_wait_for_an_enqueue() {
+    let cluster = quiet();
+    let (mut db, mut other) = (cluster.connect(), cluster.connect());
+    let mut open = other.transaction().unwrap();
+    open.batch_execute("select sched.enqueue_many('k', '{1}', '{2026-01-01}', 'global', '{global}')").unwrap();
+    db.batch_execute("set statement_timeout = '10 s'").unwrap();
+    assert_eq!(one::<String>(&mut db, "select outcome from sched.try_claim('k', '2026-01-01')"), "conflicted");
+    open.rollback().unwrap();
+    assert_eq!(one::<String>(&mut db, "select outcome from sched.try_claim('k', '2026-01-01')"), "won");
+}
+
+/// A claim that fails half-way, again and again in one transaction, leaves nothing open and nothing behind.
+#[test]
+fn failures_inside_a_transaction_leave_nothing_open() {
+    let cluster = quiet();
+    let mut db = cluster.connect();
+    db.batch_execute(
+        "alter table sched.lease add constraint odd check (attempt > 0 and runner_id <> 'even');
+         select sched.enqueue_many('fail', array_fill('1'::jsonb, '{10}'));
+         do $$ begin
+             for i in 1..200 loop
+                 begin
+                     if i % 3 = 0 then
+                         perform sched.claim(max_claims => 4, runner_id => case when i % 2 = 0 then 'even' else 'odd' end);
+                     else
+                         perform sched.try_claim('fail', '2026-01-01', 'i', (i / 2)::text, case when i % 2 = 0 then 'even' else 'odd' end);
+                     end if;
+                 exception when check_violation then null;
+                 end;
+             end loop;
+         end $$",
+    )
+    .unwrap();
+    let row = db
+        .query_one(
+            "select (select count(*) from sched.ledger e where scope_kind = 'i'
+                        and not exists (select from sched.lease l where l.execution_id = e.id)),
+                    (select count(*) from sched.lease where runner_id = 'even'),
+                    (select count(*) from sched.ready), (select count(*) from sched.lease l join sched.ledger e on e.id = l.execution_id
+                        where scope_kind = 'adhoc')",
+            &[],
+        )
+        .unwrap();
+    let counts: Vec<i64> = (0..4).map(|column| row.get(column)).collect();
+    assert_eq!(counts, [0, 0, 0, 10], "ledger without lease, refused, still ready, claimed from the queue");
+    assert!(cluster.logged("leak").is_empty(), "{:#?}", cluster.logged("leak"));
+}
+
+/// Eight sessions empty a queue, each at its own isolation level: every execution goes to one of them.
+#[test]
+fn sessions_of_all_levels_share_a_queue() {
+    let cluster = quiet();
+    let mut db = cluster.connect();
+    db.batch_execute("select sched.enqueue_many('shared', array_fill('1'::jsonb, '{5000}'))").unwrap();
+    let all: Vec<Vec<String>> = thread::scope(|scope| {
+        let sessions: Vec<_> = (0..8)
+            .map(|number| {
+                let mut db = cluster.connect();
+                scope.spawn(move || {
+                    let level = ["read committed", "repeatable read", "serializable"][number % 3];
+                    db.batch_execute(&format!("set default_transaction_isolation = '{level}'")).unwrap();
+                    let mut mine = Vec::new();
+                    let query = "with c as (select execution_id, lease_token from sched.claim(max_claims => 20))
+                                 select array_agg(execution_id::text), (select count(*) from sched.finish_success_many(
+                                     (select array_agg(execution_id) from c), (select array_agg(lease_token) from c)))
+                                   from c having count(*) > 0";
+                    loop {
+                        match db.query_opt(query, &[]) {
+                            Ok(Some(row)) => {
+                                assert_eq!(row.get::<_, i64>(1), 0);
+                                mine.extend(row.get::<_, Vec<String>>(0));
+                            }
+                            Ok(None) => return mine,
+                            Err(error) => assert_eq!(error.code().map(|code| code.code()), Some("40001"), "{error}"),
+                        }
+                    }
+                })
+            })
+            .collect();
+        sessions.into_iter().map(|session| session.join().unwrap()).collect()
+    });
+    let distinct: HashSet<&String> = all.iter().flatten().collect();
+    assert_eq!((all.iter().map(Vec::len).sum::<usize>(), distinct.len()), (5000, 5000));
+    let ended = "select count(*) from sched.execution where status = 'SUCCESS' and attempt = 1";
+    assert_eq!(one::<i64>(&mut db, ended), 5000);
+}

@@ -1,0 +1,273 @@
+//! The processes of the scheduler beside the server's own: ended, starved of slots, stopped, and run for long.
+
+use scheduler_cluster_tests::proc::{self, backends, Signal};
+use scheduler_cluster_tests::scheduler::{
+    asleep_since, begin_endless_statement, dispatcher, in_endless_statement, launcher, one, rest, served, whole_grid,
+    BACK, SOON,
+};
+use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster, Shutdown};
+use std::fs;
+use std::time::{Duration, Instant};
+
+const FIRING: &str = "select sched.define_job('job');
+    select sched.create_schedule('s', 'every 200 milliseconds', 'job', catch_up => 'every_plan')";
+
+fn fires_on(db: &mut Client) {
+    let now: String = one(db, "select clock_timestamp()::text");
+    wait_for(db, &format!("select count(*) > 2 from sched.execution where plan_time > '{now}'"), SOON);
+}
+
+#[test]
+fn each_worker_is_back_within_5_s_however_often_it_is_terminated() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute(FIRING).unwrap();
+    for (name, find) in [("dispatcher", dispatcher as fn(&mut Client) -> Option<i32>), ("launcher", launcher)] {
+        let mut slowest = Duration::ZERO;
+        for _ in 0..20 {
+            let old = find(&mut db).unwrap();
+            let started = Instant::now();
+            db.execute("select pg_terminate_backend($1)", &[&old]).unwrap();
+            wait_until(name, BACK, || find(&mut db).filter(|pid| *pid != old));
+            slowest = slowest.max(started.elapsed());
+        }
+        println!("{name} terminated 20 times: back after {slowest:?} at the latest");
+    }
+    fires_on(&mut db);
+    whole_grid(&mut db, "s", "200 milliseconds");
+}
+
+#[test]
+fn a_cancelled_dispatcher_loses_its_statement_and_nothing_else() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    rest(&mut db);
+    let pid = dispatcher(&mut db).unwrap();
+    // Like any idle session it does not care.
+    for worker in ["scheduler dispatcher", "scheduler launcher"] {
+        db.execute("select pg_cancel_backend(pid) from pg_stat_activity where backend_type = $1", &[&worker]).unwrap();
+    }
+    db.batch_execute(FIRING).unwrap();
+    fires_on(&mut db);
+    begin_endless_statement(&mut db);
+    db.execute("select pg_cancel_backend($1)", &[&pid]).unwrap();
+    let line = "dispatching due schedules failed: canceling statement due to user request";
+    wait_until("the step to fail", SOON, || (cluster.logged(line).len() == 1).then_some(()));
+    // It tries again.
+    wait_until("the dispatcher to be in the statement", SOON, || in_endless_statement(&mut db).then_some(()));
+    assert_eq!(dispatcher(&mut db), Some(pid));
+    assert_eq!(cluster.logged("WARNING").len(), 1, "{:#?}", cluster.logged("WARNING"));
+}
+
+#[test]
+fn a_fast_shutdown_does_not_wait_for_a_tick() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    begin_endless_statement(&mut db);
+    drop(db);
+    let started = Instant::now();
+    cluster.stop(Shutdown::Fast);
+    let took = started.elapsed();
+    println!("fast shutdown in a long statement: {took:?}");
+    assert!(took < Duration::from_secs(5), "{took:?}");
+
+    // At rest the workers end as quietly as the server's own.
+    cluster.start();
+    let mut db = cluster.connect();
+    wait_until("the dispatcher to be in the statement", SOON, || in_endless_statement(&mut db).then_some(()));
+    cluster.set("sched.enabled", "off");
+    db.execute("select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'PgSleep'", &[]).unwrap();
+    wait_until("another dispatcher", SOON, || dispatcher(&mut db).filter(|_| !in_endless_statement(&mut db)));
+    wait_until("it to sleep", SOON, || asleep_since(&mut db));
+    drop(db);
+    let before = cluster.logged("FATAL").len();
+    cluster.stop(Shutdown::Fast);
+    let fatal: Vec<_> = cluster.logged("FATAL").split_off(before);
+    assert!(fatal.iter().all(|line| !line.contains("scheduler")), "{fatal:#?}");
+    for worker in ["launcher stopped", "dispatcher for database \"postgres\" stopped"] {
+        assert!(!cluster.logged(worker).is_empty(), "{worker}");
+    }
+}
+
+#[test]
+fn a_crash_of_any_backend_brings_everything_back() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute(FIRING).unwrap();
+    for victim in ["scheduler launcher", "scheduler dispatcher", "client backend", "checkpointer"] {
+        let (pid, old) = (backends(&mut db, victim)[0], dispatcher(&mut db));
+        let started = Instant::now();
+        proc::kill(pid, Signal::KILL);
+        // A connection that was made just before the server noticed breaks as well.
+        db = wait_until("another dispatcher", SOON, || {
+            let mut db = cluster.try_connect_as("postgres", "postgres").ok()?;
+            let query = "select pid from pg_stat_activity where backend_type = 'scheduler dispatcher'";
+            let pid: i32 = db.query_opt(query, &[]).ok()??.get(0);
+            (Some(pid) != old).then_some(db)
+        });
+        assert!(started.elapsed() < BACK + BACK, "{:?}", started.elapsed());
+        println!("{victim} killed: dispatcher back after {:?}", started.elapsed());
+        fires_on(&mut db);
+    }
+    whole_grid(&mut db, "s", "200 milliseconds");
+}
+
+#[test]
+fn missing_worker_slots_are_said_once_and_the_lack_heals_by_itself() {
+    // The server's own launcher of logical replication has one, ours has one: one is left.
+    let cluster = Cluster::builder().set("max_worker_processes", "3").start();
+    let names = ["one", "two", "three"];
+    for name in names {
+        cluster.execute(&format!("create database {name}"));
+        cluster.connect_as("postgres", name).batch_execute("create extension scheduler").unwrap();
+    }
+    let mut db = cluster.connect();
+    wait_until("the warning", SOON, || (!cluster.logged("no worker slot is free").is_empty()).then_some(()));
+    let mut turn = Vec::new();
+    // Whoever has the slot gives it up: each time another database has its turn, without anybody's help.
+    for left in [2, 1] {
+        let first = wait_until("a dispatcher", SOON, || served(&mut db).first().cloned());
+        assert!(!turn.contains(&first), "{first} has no extension any more");
+        stays("who has a dispatcher", Duration::from_secs(1), || served(&mut db));
+        cluster.connect_as("postgres", &first).batch_execute("drop extension scheduler").unwrap();
+        turn.push(first);
+        wait_until(&format!("one of {left} more"), SOON, || {
+            served(&mut db).first().filter(|name| !turn.contains(name)).cloned()
+        });
+    }
+    wait_until("the end of the lack in the log", Duration::from_secs(40), || {
+        (!cluster.logged("every database has its dispatcher again").is_empty()).then_some(())
+    });
+    let lines = cluster.logged("no worker slot is free");
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+    assert_eq!(cluster.logged("FATAL").len(), 0, "{:#?}", cluster.logged("FATAL"));
+}
+
+/// How many dispatchers there were at the same time at most, by what the postmaster says of its children at level debug1.
+fn most_at_a_time(cluster: &Cluster) -> i32 {
+    let (mut now, mut most) = (0, 0);
+    for line in cluster.logged("registering background worker \"scheduler dispatcher\"") {
+        now += if line.contains("unregistering") { -1 } else { 1 };
+        most = most.max(now);
+    }
+    most
+}
+
+#[test]
+fn many_databases_are_looked_into_a_few_at_a_time() {
+    let cluster = Cluster::builder().set("sched.databases", "none").set("log_min_messages", "debug1").start();
+    for i in 0..12 {
+        cluster.execute(&format!("create database d{i}"));
+    }
+    cluster.connect_as("postgres", "d7").batch_execute("create extension scheduler").unwrap();
+    assert_eq!(most_at_a_time(&cluster), 0);
+    cluster.set("sched.databases", "*");
+    let mut db = cluster.connect();
+    wait_until("the looks to be over", SOON, || {
+        let mut others = false;
+        stays("this loop", Duration::from_millis(500), || others |= served(&mut db) != ["d7"]);
+        (!others).then_some(())
+    });
+    stays("who has a dispatcher", Duration::from_secs(2), || served(&mut db));
+    // Three looks and the one that stays; the postmaster hears of an end a moment later.
+    let most = most_at_a_time(&cluster);
+    assert!((1..=8).contains(&most), "{most} dispatchers at a time");
+    assert!(cluster.logged("WARNING").is_empty(), "{:#?}", cluster.logged("WARNING"));
+}
+
+#[test]
+fn templates_and_databases_without_connections_are_left_alone() {
+    let cluster = Cluster::new();
+    let mut db = cluster.connect();
+    let names = ["closed", "invalid", "template"];
+    for name in names {
+        db.batch_execute(&format!("create database {name}")).unwrap();
+        cluster.with_extension(name).batch_execute(FIRING).unwrap();
+    }
+    db.batch_execute("alter database template is_template true").unwrap();
+    db.batch_execute("alter database closed allow_connections false").unwrap();
+    wait_until("the dispatchers to leave", BACK, || (served(&mut db) == ["invalid"]).then_some(()));
+    // What a DROP DATABASE leaves that was interrupted.
+    db.batch_execute("update pg_database set datconnlimit = -2 where datname = 'invalid'").unwrap();
+    cluster.reload();
+    wait_until("the dispatchers to leave", BACK, || served(&mut db).is_empty().then_some(()));
+    let lines = cluster.log().lines().count();
+    stays("who has a dispatcher", Duration::from_secs(3), || served(&mut db));
+    cluster.restart(Shutdown::Fast);
+    let mut db = cluster.connect();
+    stays("who has a dispatcher", Duration::from_secs(3), || served(&mut db));
+    let log = cluster.log();
+    assert!(log.lines().skip(lines).all(|line| !line.contains("dispatcher")), "{log}");
+
+    db.batch_execute("create database copy template template").unwrap();
+    db.batch_execute("alter database template is_template false").unwrap();
+    db.batch_execute("alter database closed allow_connections true").unwrap();
+    db.batch_execute("drop database invalid").unwrap();
+    wait_until("the dispatchers to be back", BACK, || {
+        (served(&mut db) == ["closed", "copy", "template"]).then_some(())
+    });
+    let noise: Vec<_> = cluster.logged("scheduler").into_iter().filter(|line| !line.contains("LOG:")).collect();
+    assert!(noise.is_empty(), "{noise:#?}");
+}
+
+/// The memory that a process has for itself, in kB: not what it has mapped of shared buffers, which grows with what it reads.
+fn private_memory(pid: i32) -> i64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).expect("a dispatcher runs");
+    let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("Linux says RssAnon");
+    line.split_whitespace().next().and_then(|kilobytes| kilobytes.parse().ok()).expect("a number")
+}
+
+fn open_files(pid: i32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/fd")).expect("a dispatcher runs").count()
+}
+
+#[test]
+fn nothing_leaks_over_ten_thousand_ticks() {
+    let cluster = Cluster::builder().set("sched.log_ticks", "on").set("max_wal_size", "4GB").start();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute("select sched.define_job('job'); select sched.create_schedule('s', 'every 1 hour', 'job')")
+        .unwrap();
+    let pid = dispatcher(&mut db).unwrap();
+    // Each edit wakes the dispatcher, which has seen it when the change is gone.
+    let mut ticks = |count: usize| {
+        for i in 0..count {
+            let clock = if i % 2 == 0 { "at 2100-01-01 00:00+00" } else { "every 1 hour" };
+            db.batch_execute(&format!("select sched.alter_schedule('s', clock => '{clock}')")).unwrap();
+            while one::<bool>(&mut db, "select exists (select from sched.schedule_change)") {}
+        }
+        rest(&mut db);
+        (private_memory(pid), open_files(pid))
+    };
+    ticks(1000);
+    let seen: Vec<_> = (0..3).map(|_| ticks(5000)).collect();
+    println!("private kB and open files after 5,000 ticks each: {seen:?}");
+    let lines = cluster.logged("scheduler: tick in database").len();
+    assert!(lines >= 16_000, "{lines} ticks");
+    assert_eq!(dispatcher(&mut db), Some(pid));
+    // A leak grows all the time; caches grow now and then.
+    assert!(seen.iter().all(|(memory, _)| *memory < 10_000), "{seen:?}");
+    let flat = seen.windows(2).any(|two| (two[1].0 - two[0].0).abs() <= 16 && two[1].1 <= two[0].1);
+    assert!(flat, "private kB and open files grew over 10,000 ticks: {seen:?}");
+    let locks: i64 = one(&mut db, &format!("select count(*) from pg_locks where pid = {pid}"));
+    assert_eq!(locks, 0);
+    let shared: i64 =
+        one(&mut db, "select sum(allocated_size)::bigint from pg_shmem_allocations where name like 'scheduler%'");
+    assert!(shared > 0 && shared < 16 * 1024, "{shared} bytes of shared memory");
+}
+
+#[test]
+fn slots_of_databases_that_are_gone_are_used_again() {
+    // More databases than there are slots in shared memory, one after the other.
+    let cluster = Cluster::new();
+    let mut db = cluster.connect();
+    db.batch_execute("create database kept").unwrap();
+    cluster.with_extension("kept").batch_execute(FIRING).unwrap();
+    for _ in 0..300 {
+        db.batch_execute("create database brief strategy file_copy").unwrap();
+        db.batch_execute("drop database brief").unwrap();
+    }
+    db.batch_execute("create database last").unwrap();
+    cluster.with_extension("last").batch_execute(FIRING).unwrap();
+    fires_on(&mut cluster.connect_as("postgres", "last"));
+    assert!(cluster.logged("WARNING").is_empty(), "{:#?}", cluster.logged("WARNING"));
+}

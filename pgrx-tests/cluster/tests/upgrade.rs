@@ -1,0 +1,301 @@
+//! Updates from released versions, and what library and objects do while they are of different versions.
+
+use postgres::error::SqlState;
+use scheduler_cluster_tests::catalog::{difference, facts};
+use scheduler_cluster_tests::scheduler::{dispatcher, one, SOON};
+use scheduler_cluster_tests::{repository, stays, wait_for, wait_until, Client, Cluster};
+use std::fs;
+use std::time::Duration;
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The versions whose install scripts are kept in sql/release, but for this one.
+fn released() -> Vec<String> {
+    let files = fs::read_dir(repository().join("sql/release")).unwrap();
+    let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    let mut versions: Vec<String> = names
+        .map(|name| name.strip_prefix("scheduler--").and_then(|name| name.strip_suffix(".sql")).unwrap().to_owned())
+        .filter(|version| version != VERSION)
+        .collect();
+    versions.sort();
+    assert!(!versions.is_empty());
+    versions
+}
+
+/// A database with rights that an update must neither forget nor hand on: a user, a monitor, and default privileges.
+fn prepared(cluster: &Cluster, database: &str) -> Client {
+    cluster.execute(&format!("create database {database}"));
+    let mut db = cluster.connect_as("postgres", database);
+    db.batch_execute(
+        "alter default privileges grant all on functions to nosy;
+         alter default privileges grant all on tables to nosy;
+         alter default privileges grant all on sequences to nosy;
+         alter default privileges grant all on schemas to nosy",
+    )
+    .unwrap();
+    db
+}
+
+const ROLES: &str = "create role app login; create role ops login; create role nosy login";
+const GRANTS: &str = "select sched.grant_use('app'), sched.grant_monitor('ops')";
+
+#[test]
+fn an_updated_extension_is_what_a_new_one_is() {
+    let cluster = Cluster::builder().set("sched.enabled", "off").start();
+    cluster.execute(ROLES);
+    let mut new = prepared(&cluster, "new");
+    new.batch_execute("create extension scheduler").unwrap();
+    new.batch_execute(GRANTS).unwrap();
+    let fresh = facts(&mut new);
+    assert!(fresh.len() > 300, "the catalogs hold more than {} facts", fresh.len());
+    for version in released() {
+        let database = format!("from_{}", version.replace('.', "_"));
+        let mut old = prepared(&cluster, &database);
+        old.batch_execute(&format!("create extension scheduler version '{version}'")).unwrap();
+        old.batch_execute(GRANTS).unwrap();
+        let before = facts(&mut old);
+        assert!(!difference(["old", "new"], &before, &fresh).is_empty(), "{version} is not another version");
+        old.batch_execute("alter extension scheduler update").unwrap();
+        let updated = facts(&mut old);
+        let names = [&*format!("after the update from {version}"), "in a new extension"];
+        let different = difference(names, &updated, &fresh);
+        assert!(
+            different.is_empty(),
+            "sql/scheduler--{version}--{VERSION}.sql does not bring all that is new:\n{different}"
+        );
+    }
+}
+
+/// The comparison sees what an update can forget.
+#[test]
+fn each_kind_of_difference_is_seen() {
+    let cluster = Cluster::builder().set("sched.enabled", "off").start();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute("create role somebody").unwrap();
+    let before = facts(&mut db);
+    for (change, seen) in [
+        ("alter table sched.job add column x int", "column sched.job.x"),
+        ("alter table sched.job alter column priority set default 0", "column sched.job.priority"),
+        ("alter table sched.job alter column queue drop not null", "column sched.job.queue"),
+        ("alter table sched.job alter column priority type bigint", "type | bigint"),
+        ("alter table sched.job drop constraint job_kind_check", "constraint sched.job job_kind_check"),
+        ("alter table sched.job alter column queue set (n_distinct = 5)", "n_distinct"),
+        ("drop index sched.timer_fire_at", "index sched.timer_fire_at"),
+        ("alter table sched.lease set (fillfactor = 90)", "relation sched.lease"),
+        ("alter table sched.schedule disable trigger schedule_updated", "trigger sched.schedule schedule_updated"),
+        ("alter function sched.claim stable", "function sched.claim"),
+        ("alter function sched.scope_key called on null input", "function sched.scope_key"),
+        ("alter function sched.claim parallel safe", "function sched.claim"),
+        ("grant execute on function sched.claim to somebody", "somebody=X"),
+        ("grant select on sched.schedules to somebody", "somebody=r"),
+        ("comment on function sched.claim is 'x'", "function sched.claim"),
+        ("create or replace view sched.running as select * from sched.running where false", "relation sched.running"),
+        ("alter extension scheduler drop view sched.running", "member view sched.running"),
+        ("alter sequence sched.fence cache 9", "sequence sched.fence"),
+        ("update pg_extension set extconfig = extconfig[2:], extcondition = extcondition[2:] where extname = 'scheduler'", "dumped"),
+    ] {
+        // A view of itself cannot be replaced by a query of itself; its definition is looked up instead.
+        let change = if change.contains("replace view") {
+            let definition: String = one(&mut db, "select pg_get_viewdef('sched.running'::regclass)");
+            format!("create or replace view sched.running as {} and false", definition.trim_end_matches(';'))
+        } else {
+            change.to_owned()
+        };
+        db.batch_execute("begin").unwrap();
+        db.batch_execute(&change).unwrap_or_else(|error| panic!("{change}: {error}"));
+        let different = difference(["before", "after"], &before, &facts(&mut db));
+        assert!(different.contains(seen), "after \"{change}\" the comparison shows only: {different}");
+        db.batch_execute("rollback").unwrap();
+    }
+    assert_eq!(difference(["before", "after"], &before, &facts(&mut db)), "");
+}
+
+/// Whatever is not derived from the rest is in a dump: a new table has to be on one of the two lists.
+#[test]
+fn every_table_and_sequence_is_dumped_or_derived() {
+    let cluster = Cluster::builder().set("sched.enabled", "off").start();
+    let mut db = cluster.with_extension("postgres");
+    let derived = "sched.monitor sched.schedule_change sched.schedule_change_change_id_seq sched.timer";
+    let rest: String = one(
+        &mut db,
+        "select coalesce(string_agg(c.oid::regclass::text, ' ' order by c.relname), '') from pg_class c, pg_extension e
+          where c.relnamespace = 'sched'::regnamespace and c.relkind in ('r', 'S') and e.extname = 'scheduler'
+            and c.oid <> all (e.extconfig)",
+    );
+    assert_eq!(rest, derived, "sql/schema/60_dump.sql says what pg_dump takes along");
+}
+
+const KEPT: [(&str, &str); 8] = [
+    ("job", "job_name"),
+    ("schedule", "schedule_id"),
+    ("schedule_change", "change_id"),
+    ("timer", "schedule_id"),
+    ("ledger", "id"),
+    ("ready", "execution_id"),
+    ("retry", "execution_id"),
+    ("lease", "execution_id"),
+];
+
+/// The rows of every table as JSON, by their key.
+fn rows(db: &mut Client) -> Vec<(String, Vec<String>)> {
+    let of = |(table, key): (&str, &str)| {
+        let query = format!("select to_jsonb(t)::text from sched.{table} t order by {key}");
+        (table.to_owned(), db.query(&query, &[]).unwrap().iter().map(|row| row.get(0)).collect())
+    };
+    KEPT.map(of).into()
+}
+
+#[test]
+fn an_update_under_a_running_dispatcher_keeps_every_row_and_goes_on() {
+    let cluster = Cluster::builder().set("sched.tick_interval", "200ms").start();
+    cluster.execute(ROLES);
+    for version in released() {
+        let database = format!("from_{}", version.replace('.', "_"));
+        let mut db = prepared(&cluster, &database);
+        db.batch_execute(&format!("create extension scheduler version '{version}'")).unwrap();
+        db.batch_execute(GRANTS).unwrap();
+        let data = repository().join(format!("pgrx-tests/data/releases/{version}.sql"));
+        db.batch_execute(&fs::read_to_string(data).unwrap()).unwrap();
+        wait_until("a dispatcher", SOON, || dispatcher(&mut db));
+        // The library is newer than these objects: it waits, and says so once.
+        let says = format!("dispatcher for database \"{database}\" waits: the scheduler's library is of version \"{VERSION}\", its objects in this database are of version \"{version}\"");
+        wait_until("the dispatcher to say why it waits", SOON, || (!cluster.logged(&says).is_empty()).then_some(()));
+        stays("the rows", Duration::from_secs(1), || rows(&mut db));
+        assert_eq!(cluster.logged(&says).len(), 1);
+        assert!(!cluster.logged("Run ALTER EXTENSION scheduler UPDATE in this database.").is_empty());
+
+        let before = rows(&mut db);
+        assert!(
+            before.iter().all(|(_, rows)| !rows.is_empty()),
+            "data/releases/{version}.sql has no row for some table"
+        );
+        // In one transaction, so that nobody works on them before they are compared.
+        db.batch_execute("begin; alter extension scheduler update").unwrap();
+        let after = rows(&mut db);
+        for ((table, before), (_, after)) in before.iter().zip(&after) {
+            assert_eq!(before.len(), after.len(), "{table}");
+            for (before, after) in before.iter().zip(after) {
+                let kept = db.query_one("select $1::text::jsonb @> $2::text::jsonb", &[after, before]).unwrap();
+                assert!(kept.get::<_, bool>(0), "{table}: {before} became {after}");
+            }
+        }
+        let dispatcher_before = dispatcher(&mut db);
+        db.batch_execute("commit").unwrap();
+
+        // The same dispatcher goes on: one execution for what was missed, then on time.
+        let fired = "select count(*) >= 3 from sched.execution where schedule_name = 'pulse' and created_at > now() - interval '10 minutes'
+                        and plan_time > clock_timestamp() - interval '1 minute'";
+        wait_for(&mut db, fired, SOON);
+        assert_eq!(dispatcher(&mut db), dispatcher_before);
+        wait_for(&mut db, "select count(*) = 0 from sched.schedule_change", SOON);
+        let mut app = cluster.connect_as("app", &database);
+        let states: String = one(
+            &mut app,
+            "select string_agg(schedule_name || ' ' || state, ', ' order by schedule_name) from sched.schedules",
+        );
+        assert_eq!(states, "chained waiting, paused paused, pulse armed, theirs external, yearly armed");
+        // The lease that was given before holds, and its end arms the schedule that waits for it.
+        let lease = "from sched.execution where status = 'RUNNING'";
+        assert_eq!(one::<String>(&mut app, &format!("select sched.heartbeat(id, lease_token) {lease}")), "ok");
+        app.batch_execute(&format!("select sched.finish_success(id, lease_token) {lease}")).unwrap();
+        wait_for(
+            &mut app,
+            "select count(*) >= 1 from sched.execution where schedule_name = 'chained' and status = 'PENDING'",
+            SOON,
+        );
+        // What was claimable is.
+        let oldest: String = one(&mut app, "select to_char(clock_timestamp() - plan_time, 'MI') from sched.claim('q')");
+        assert_eq!(oldest, "27");
+        assert!(one::<bool>(&mut app, "select sched.is_home()"));
+        assert!(cluster.logged("ERROR").is_empty(), "{:#?}", cluster.logged("ERROR"));
+    }
+}
+
+/// As an update by hand leaves it whose library was not loaded yet.
+#[test]
+fn objects_newer_than_the_library_make_the_dispatcher_wait_for_a_restart() {
+    let cluster = Cluster::builder().set("sched.tick_interval", "100ms").start();
+    let mut db = cluster.with_extension("postgres");
+    let set = |version: &str| format!("update pg_extension set extversion = '{version}' where extname = 'scheduler'");
+    db.batch_execute(&set("99.1")).unwrap();
+    let says = format!("waits: the scheduler's library is of version \"{VERSION}\", its objects in this database are of version \"99.1\"");
+    wait_until("the dispatcher to say why it waits", SOON, || (!cluster.logged(&says).is_empty()).then_some(()));
+    db.batch_execute("select sched.define_job('j'); select sched.create_schedule('s', 'every 100 milliseconds', 'j')")
+        .unwrap();
+    stays("the ledger", Duration::from_secs(1), || one::<i64>(&mut db, "select count(*) from sched.execution"));
+    assert_eq!(cluster.logged(&says).len(), 1, "it says so once");
+    assert_eq!(cluster.logged("HINT:  Restart the server, so that it loads the library of version 99.1.").len(), 1);
+    db.batch_execute(&set(VERSION)).unwrap();
+    wait_for(&mut db, "select count(*) > 2 from sched.execution", SOON);
+    assert_eq!(cluster.logged("dispatcher for database \"postgres\" goes on").len(), 1);
+}
+
+#[test]
+fn a_function_that_does_not_fit_says_so_and_the_others_work() {
+    let cluster = Cluster::builder().set("sched.enabled", "off").start();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute("select sched.define_job('j'); select sched.enqueue('j')").unwrap();
+    let rename = "alter table sched.lease rename cancel_requested to other";
+    let question = "select sched.latest_plan('j')";
+    let of = |version: &str| format!("update pg_extension set extversion = '{version}' where extname = 'scheduler'");
+    for (version, hint) in [("0.0.1", "Run ALTER EXTENSION"), ("99.1", "Restart the server")] {
+        db.batch_execute(&format!("{}; {rename}", of(version))).unwrap();
+        let mut user = cluster.connect();
+        let refused = user.batch_execute(question).unwrap_err();
+        let error = refused.as_db_error().unwrap();
+        assert_eq!(error.code(), &SqlState::FEATURE_NOT_SUPPORTED, "{error}");
+        assert!(error.message().contains(version) && error.message().contains(VERSION), "{error}");
+        assert!(error.hint().unwrap().starts_with(hint), "{error:?}");
+        // Other errors stay what they are, and what fits works.
+        let refused = user.batch_execute("select sched.pause('nothing')").unwrap_err();
+        assert_eq!(refused.code(), Some(&SqlState::UNDEFINED_OBJECT));
+        user.batch_execute("select sched.enqueue('j'), sched.next_time('@daily')").unwrap();
+        db.batch_execute("alter table sched.lease rename other to cancel_requested").unwrap();
+        user.batch_execute(question).unwrap();
+    }
+    // Without a difference of versions it is the server's error.
+    db.batch_execute(&format!("{}; {rename}", of(VERSION))).unwrap();
+    let error = cluster.connect().batch_execute(question).unwrap_err();
+    assert_eq!(error.code(), Some(&SqlState::UNDEFINED_COLUMN));
+}
+
+#[test]
+fn without_preloading_the_functions_work_and_create_extension_says_what_does_not() {
+    let cluster = Cluster::builder().without_preload().start();
+    let mut psql = cluster.psql("postgres", "postgres");
+    let output = psql.args(["-c", "create extension scheduler"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(said.matches("WARNING").count(), 1, "{said}");
+    assert!(said.contains("scheduler is not preloaded") && said.contains("shared_preload_libraries"), "{said}");
+    let mut db = cluster.connect();
+    db.batch_execute("select sched.define_job('j'); select sched.create_schedule('s', 'every 50 milliseconds', 'j')")
+        .unwrap();
+    // By hand it fires, and a claim finds it.
+    wait_until("dispatch_due to fire", SOON, || (one::<i64>(&mut db, "select sched.dispatch_due()") > 0).then_some(()));
+    assert_eq!(one::<i64>(&mut db, "select count(*) from sched.claim()"), 1);
+    db.batch_execute("select sched.finish_success(id, lease_token) from sched.execution where status = 'RUNNING'")
+        .unwrap();
+    assert_eq!(cluster.logged("WARNING").len(), 1, "{:#?}", cluster.logged("WARNING"));
+    assert!(cluster.logged("ERROR").is_empty());
+}
+
+/// What pg_upgrade starts.
+#[test]
+fn a_server_for_pg_upgrade_has_the_settings_but_no_worker() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute("select sched.define_job('j'); select sched.create_schedule('s', 'every 100 milliseconds', 'j')")
+        .unwrap();
+    wait_for(&mut db, "select count(*) > 2 from sched.execution", SOON);
+    cluster.stop(scheduler_cluster_tests::Shutdown::Fast);
+    cluster.start_with("-b");
+    let mut db = cluster.connect();
+    assert_eq!(one::<String>(&mut db, "select current_setting('sched.tick_interval')"), "1min");
+    let workers = "select string_agg(backend_type, ' ') from pg_stat_activity where backend_type like 'scheduler%'";
+    stays("the workers", Duration::from_secs(2), || one::<Option<String>>(&mut db, workers));
+    assert_eq!(one::<Option<String>>(&mut db, workers), None);
+    drop(db);
+    cluster.restart(scheduler_cluster_tests::Shutdown::Fast);
+    let mut db = cluster.connect();
+    wait_for(&mut db, "select max(created_at) > pg_postmaster_start_time() from sched.execution", SOON);
+}

@@ -1,0 +1,112 @@
+//! enqueue_many: as many calls of enqueue, in one.
+
+use pgrx::prelude::*;
+
+#[pg_schema]
+#[allow(clippy::unwrap_used, reason = "test code")]
+mod tests {
+    use pgrx::prelude::*;
+
+    use crate::test_support::{attempt, check, refused, run, sql};
+
+    const STORED: &str = "SELECT string_agg(payload::text, ' ' ORDER BY payload::text), count(DISTINCT scope_id), min(queue), min(priority),
+               min(max_attempts), min(status), min(origin), bool_and(plan_time = '2026-01-01') FROM sched.execution";
+
+    #[pg_test]
+    fn an_execution_for_each_payload_in_their_order() {
+        run(&["SELECT sched.define_job('e/job', queue => 'e', priority => 2, max_attempts => 4)"]);
+        // Scopes of their own, and scopes that are given: two ways through the store.
+        for scope_ids in ["NULL", "ARRAY(SELECT 's' || i FROM generate_series(1, 250) i)"] {
+            run(&[
+                "TRUNCATE sched.ledger, sched.ready",
+                &format!(
+                    "CREATE TEMP TABLE enqueued AS SELECT id, row_number() OVER () AS n FROM sched.enqueue_many('e/job',
+                        ARRAY(SELECT to_jsonb(i) FROM generate_series(1, 250) i),
+                        ARRAY(SELECT timestamptz '2026-01-01' FROM generate_series(1, 250)), scope_ids => {scope_ids}) AS id"
+                ),
+            ]);
+            check(
+                "SELECT count(*) FROM enqueued q JOIN sched.execution e USING (id) WHERE e.payload = to_jsonb(q.n)",
+                "250",
+            );
+            check(
+                &format!("SELECT (s).* FROM ({STORED} WHERE payload IN ('1', '250')) AS s (a, b, c, d, e, f, g, h)"),
+                "1 250|2|e|2|4|PENDING|enqueue|t",
+            );
+            // Claimed in the order in which they were given, as their plan times are equal.
+            check(
+                "SELECT count(*), count(DISTINCT fence), bool_and(attempt = 1), bool_and(payload = to_jsonb(n))
+                   FROM sched.claim('e', 300) WITH ORDINALITY AS c (id, token, fence, attempt, a, b, d, f, payload, g, n)",
+                "250|250|t|t",
+            );
+            run(&["DROP TABLE enqueued"]);
+        }
+        check("SELECT count(*) FROM sched.enqueue_many('e/job', '{}')", "0");
+    }
+
+    #[pg_test]
+    fn what_enqueue_does_it_does_for_each() {
+        // Without a job: queue default, owned by the caller.
+        run(&["SELECT sched.enqueue_many('e/undefined', '{1,1}')", "SELECT sched.enqueue('e/undefined', '1')"]);
+        check(
+            "SELECT scope_kind, queue, max_attempts, allow_stale_reentry, payload, count(DISTINCT scope_id),
+                    bool_and(abs(extract(epoch FROM clock_timestamp() - plan_time)) < 60) FROM sched.execution GROUP BY 1, 2, 3, 4, 5",
+            "adhoc|default|1|t|1|3|t",
+        );
+        // The same key twice, within one call and across calls, is the same execution; the first payload stays.
+        let ids =
+            sql("SELECT sched.enqueue_many('e/same', '{1,2,3}', '{2026-01-01,2026-01-01,2026-01-02}', 'k', '{i,i,i}')");
+        let ids: Vec<&str> = ids.lines().collect();
+        assert_eq!((ids.len(), ids[0] == ids[1], ids[1] == ids[2]), (3, true, false), "{ids:?}");
+        check(
+            "SELECT sched.enqueue_many('e/same', '{4,5}', '{2026-01-02,2026-01-01}', 'k', '{i,i}')",
+            &format!("{}\n{}", ids[2], ids[0]),
+        );
+        check("SELECT sched.enqueue('e/same', '6', '2026-01-01', 'k', 'i')", ids[0]);
+        check(
+            "SELECT string_agg(payload::text, ' ' ORDER BY plan_time) FROM sched.execution WHERE job_name = 'e/same'",
+            "1 3",
+        );
+        check("SELECT count(*) FROM sched.ready r JOIN sched.ledger e ON e.id = r.execution_id WHERE e.job_name = 'e/same'", "2");
+        // A job that nobody claims is done at once.
+        run(&[
+            "SELECT sched.define_job('e/told', 'notify', 'e_channel')",
+            "SELECT sched.enqueue_many('e/told', '{1,2}')",
+        ]);
+        check(
+            "SELECT status, attempt, count(*) FROM sched.execution WHERE job_name = 'e/told' GROUP BY 1, 2",
+            "SUCCESS|1|2",
+        );
+        // Whoever enqueues for another role's job writes nothing.
+        run(&["CREATE ROLE e_stranger", "SELECT sched.grant_use('e_stranger')"]);
+        attempt("SELECT 1");
+        run(&["SET LOCAL ROLE e_stranger"]);
+        let of_anothers_job = attempt("SELECT sched.enqueue_many('e/told', '{1}')");
+        let anothers = attempt("SELECT sched.enqueue_many('e/same', '{1,2}', '{2026-01-03,2026-01-01}', 'k', '{i,i}')");
+        run(&["RESET ROLE"]);
+        assert_eq!([of_anothers_job, anothers].map(|refusal| refusal.unwrap().sqlstate), ["42501", "42501"]);
+        check("SELECT count(*) FROM sched.execution WHERE plan_time = '2026-01-03' OR payload = '1' AND job_name = 'e/told'", "1");
+    }
+
+    #[pg_test]
+    fn what_cannot_be_enqueued_leaves_nothing() {
+        for (arguments, sqlstate) in [
+            ("NULL, '{1}'", "22004"),
+            ("'', '{1}'", "22023"),
+            ("'e/bad', NULL", "22004"),
+            ("'e/bad', '{1,NULL}'", "22023"),
+            ("'e/bad', '{1,2}', '{2026-01-01}'", "22023"),
+            ("'e/bad', '{1,2}', '{2026-01-01,NULL}'", "22023"),
+            ("'e/bad', '{1,2}', '{2026-01-01,infinity}'", "22008"),
+            ("'e/bad', '{1,2}', '{}'", "22023"),
+            ("'e/bad', '{1}', scope_kind => ''", "22023"),
+            ("'e/bad', '{1}', scope_kind => NULL", "22004"),
+            ("'e/bad', '{1}', scope_ids => '{a,b}'", "22023"),
+            ("'e/bad', '{1,2}', scope_ids => '{a,NULL}'", "22023"),
+            ("'e/bad', '{1,2}', scope_ids => '{a,\"\"}'", "22023"),
+            ("'e/bad', '{1,2}', scope_ids => ARRAY['a', repeat('x', 1001)]", "22023"),
+        ] {
+            refused(&format!("SELECT sched.enqueue_many({arguments})"), sqlstate);
+        }
+    }
+}

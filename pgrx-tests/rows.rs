@@ -1,0 +1,172 @@
+//! Rows of our own tables, read and written without a plan (src/store/table.rs): everything that the executor would have seen to.
+
+use pgrx::prelude::*;
+
+#[pg_schema]
+#[allow(clippy::unwrap_used, reason = "test code")]
+mod tests {
+    use pgrx::prelude::*;
+
+    use crate::store::rows::{column, Rows};
+    use crate::test_support::{attempt, check, fails, run, sql};
+
+    /// Whether claims and ends go row by row just now.
+    fn row_by_row() -> bool {
+        let schema = unsafe { pg_sys::get_namespace_oid(c"sched".as_ptr(), false) };
+        Rows::open(schema).is_some()
+    }
+
+    #[pg_test]
+    fn the_layouts_are_those_of_the_catalog() {
+        for layout in [column::LEDGER, column::LEASE, column::READY, column::RETRY, column::JOB] {
+            let columns = layout.names.iter().zip(layout.columns);
+            let known: Vec<String> =
+                columns.map(|(name, oid)| format!("{}|{}", name.to_lowercase(), oid.to_u32())).collect();
+            let table = layout.name.to_str().unwrap();
+            check(
+                &format!("SELECT attname, atttypid::bigint FROM pg_attribute WHERE attrelid = 'sched.{table}'::regclass AND attnum > 0 ORDER BY attnum"),
+                &known.join("\n"),
+            );
+        }
+        assert!(row_by_row(), "as they are made, nothing stands in the way");
+    }
+
+    /// What a life of leases leaves behind, and what its functions answered; ids and times left out.
+    fn life() -> String {
+        run(&[
+            "DROP TABLE IF EXISTS held, taken",
+            "TRUNCATE sched.ledger, sched.ready, sched.retry, sched.lease, sched.awaited",
+        ]);
+        let mut said = vec![
+            sql("SELECT outcome, attempt, max_attempts, payload FROM sched.try_claim('r/job', '2026-01-01', max_attempts => 3)"),
+            sql("SELECT outcome, attempt FROM sched.try_claim('r/job', '2026-01-01')"),
+            sql("SELECT sched.heartbeat(execution_id, lease_token, '2 hours', '{\"at\": 1}') FROM sched.lease"),
+            sql("SELECT heartbeat_at - started_at >= '0', stale_after - heartbeat_at, sweep_at < stale_after, progress FROM sched.lease"),
+            sql("SELECT sched.heartbeat(execution_id, lease_token, '1 microsecond') FROM sched.lease"),
+            sql("SELECT sweep_at = stale_after, progress FROM sched.lease"),
+            sql("SELECT outcome, attempt, max_attempts FROM sched.try_claim('r/job', '2026-01-01', max_attempts => 9, allow_stale_reentry => true)"),
+            sql("SELECT count(*) FROM (SELECT sched.enqueue_many('r/job', '{1,2,3}')) AS e"),
+            sql("SELECT sched.enqueue('r/job', '4') IS NOT NULL"),
+        ];
+        run(&["CREATE TEMP TABLE held AS SELECT * FROM sched.claim(max_claims => 3)"]);
+        said.push(sql("SELECT attempt, job_name, scope_kind, payload FROM held"));
+        run(&["CREATE TEMP TABLE taken AS SELECT execution_id AS id, lease_token AS token FROM held ORDER BY payload DESC LIMIT 2"]);
+        said.extend([
+            sql("SELECT count(*) FROM sched.finish_success_many(ARRAY(SELECT id FROM taken) || gen_random_uuid(), ARRAY(SELECT token FROM taken) || gen_random_uuid())"),
+            sql("SELECT count(*) FROM sched.finish_success_many(ARRAY(SELECT id FROM taken), ARRAY(SELECT token FROM taken))"),
+            sql("SELECT sched.finish_success(execution_id, lease_token, 7, '{\"r\": 1}') FROM sched.lease WHERE attempt = 2"),
+            sql("SELECT job_name, queue, e.payload, status, attempt, max_attempts, allow_stale_reentry, origin, rows_affected, result, progress,
+                        e.finished_at IS NULL, e.fence IS NULL, e.runner_id IS NULL, e.lease_token IS NULL, e.started_at IS NULL
+                   FROM sched.execution e ORDER BY origin, payload::text"),
+            sql("SELECT (SELECT count(*) FROM sched.ready), (SELECT count(*) FROM sched.lease), (SELECT count(DISTINCT fence) FROM sched.execution)"),
+        ]);
+        said.join("\n")
+    }
+
+    #[pg_test]
+    fn where_there_is_more_to_do_the_statements_do_it() {
+        run(&["SELECT sched.define_job('r/job', max_attempts => 5)"]);
+        let expected = life();
+        assert!(expected.contains("won|1|3|{}") && expected.contains("stole|2|9"), "{expected}");
+        run(&[
+            "CREATE TABLE public.r_fired (what text)",
+            "CREATE FUNCTION public.r_note() RETURNS trigger LANGUAGE plpgsql AS
+             $$BEGIN INSERT INTO public.r_fired VALUES (TG_TABLE_NAME || ' ' || TG_OP); RETURN NULL; END$$",
+        ]);
+        for table in ["ledger", "lease"] {
+            run(&[&format!("CREATE TRIGGER r_note AFTER INSERT OR UPDATE OR DELETE ON sched.{table} FOR EACH ROW EXECUTE FUNCTION public.r_note()")]);
+            assert!(!row_by_row());
+            assert_eq!(life(), expected, "with a trigger on {table}");
+            run(&[&format!("DROP TRIGGER r_note ON sched.{table}")]);
+        }
+        // The statement says the same by an insert and a delete for each row of ready; its trigger alone is no matter of the ledger.
+        run(&[
+            "CREATE TRIGGER r_note AFTER INSERT OR DELETE ON sched.ready FOR EACH ROW EXECUTE FUNCTION public.r_note()",
+        ]);
+        assert_eq!(life(), expected, "with a trigger on ready");
+        run(&["DROP TRIGGER r_note ON sched.ready"]);
+        check(
+            "SELECT what, count(*) > 0 FROM public.r_fired GROUP BY 1 ORDER BY 1",
+            "lease DELETE|t\nlease INSERT|t\nlease UPDATE|t\nledger INSERT|t\nledger UPDATE|t\nready DELETE|t\nready INSERT|t",
+        );
+        run(&["CREATE RULE r_rule AS ON DELETE TO sched.lease DO ALSO SELECT 1"]);
+        assert!(!row_by_row());
+        run(&["DROP RULE r_rule ON sched.lease", "ALTER TABLE sched.lease ENABLE ROW LEVEL SECURITY"]);
+        assert!(!row_by_row());
+        run(&["ALTER TABLE sched.lease DISABLE ROW LEVEL SECURITY"]);
+        assert!(row_by_row());
+        // A column of somebody else's gets its default.
+        run(&["ALTER TABLE sched.ledger ADD COLUMN r_note text NOT NULL DEFAULT 'kept'"]);
+        assert!(!row_by_row());
+        assert_eq!(life(), expected, "with a column");
+        check("SELECT DISTINCT r_note FROM sched.ledger", "kept");
+    }
+
+    #[pg_test]
+    fn constraints_hold_and_see_no_search_path_of_the_caller() {
+        run(&[
+            "SELECT sched.define_job('r/checked')",
+            "SELECT sched.enqueue('r/checked', '1', scope_id => 'bad')",
+            "ALTER TABLE sched.ledger ADD CONSTRAINT r_path CHECK (current_setting('search_path') = 'pg_catalog, pg_temp') NOT VALID,
+                ADD CONSTRAINT r_scope CHECK (scope_id <> 'bad') NOT VALID",
+            "ALTER TABLE sched.lease ADD CONSTRAINT r_runner CHECK (runner_id <> 'bad') NOT VALID",
+            "SET LOCAL search_path = public",
+        ]);
+        assert!(row_by_row());
+        fails("SELECT sched.try_claim('r/checked', '2026-01-01', scope_id => 'bad')", "23514");
+        fails("SELECT sched.try_claim('r/checked', '2026-01-01', runner_id => 'bad')", "23514");
+        fails("SELECT * FROM sched.claim(runner_id => 'bad')", "23514");
+        run(&["ALTER TABLE sched.lease ALTER progress SET NOT NULL"]);
+        assert!(row_by_row());
+        fails("SELECT sched.try_claim('r/checked', '2026-01-01')", "23502");
+        run(&["ALTER TABLE sched.lease ALTER progress DROP NOT NULL"]);
+        check("SELECT outcome FROM sched.try_claim('r/checked', '2026-01-01')", "won");
+        check("SELECT sched.finish_success(execution_id, lease_token) FROM sched.lease", "");
+        run(&["CREATE TEMP TABLE held AS SELECT * FROM sched.claim()"]);
+        fails("SELECT sched.finish_success(execution_id, lease_token) FROM held", "23514");
+        check("SELECT sched.heartbeat(execution_id, lease_token) FROM held", "ok");
+        check("SELECT current_setting('search_path')", "public");
+    }
+
+    #[pg_test]
+    fn every_index_is_kept() {
+        run(&[
+            "CREATE FUNCTION public.r_path(name text) RETURNS text IMMUTABLE LANGUAGE plpgsql AS
+             $$BEGIN RETURN name || ' ' || current_setting('search_path'); END$$",
+            "CREATE INDEX r_expression ON sched.ledger (public.r_path(scope_id)) WHERE origin = 'claim'",
+            "CREATE UNIQUE INDEX r_unique ON sched.ledger (job_name, scope_id)",
+            "CREATE INDEX r_status ON sched.ledger (status)",
+            "SET LOCAL search_path = public",
+            "SELECT sched.try_claim('r/index', '2026-01-01', scope_id => i::text) FROM generate_series(1, 50) i",
+        ]);
+        assert!(row_by_row());
+        // Another index that is unique is no matter of who was first: the error is that of an insert.
+        fails("SELECT sched.try_claim('r/index', '2026-01-02', scope_id => '1')", "23505");
+        run(&["SELECT sched.finish_success(execution_id, lease_token) FROM sched.lease"]);
+        run(&[
+            "SET LOCAL enable_seqscan = off",
+            "SET LOCAL enable_bitmapscan = off",
+            "SET LOCAL search_path = pg_catalog, pg_temp",
+        ]);
+        check("SELECT count(*) FROM sched.ledger WHERE status = 'SUCCESS'", "50");
+        check("SELECT count(*) FROM sched.ledger WHERE status = 'PENDING'", "0");
+        check("SELECT scope_id FROM sched.ledger WHERE public.r_path(scope_id) = '7 pg_catalog, pg_temp' AND origin = 'claim'", "7");
+        check("SELECT count(*) FROM sched.ledger WHERE job_name = 'r/index' AND scope_id = '7'", "1");
+    }
+
+    #[pg_test]
+    fn a_read_only_transaction_reads_and_writes_nothing() {
+        run(&["SELECT sched.try_claim('r/only', '2026-01-01', stale_timeout => '1 hour')"]);
+        attempt("SELECT 1");
+        run(&["SET TRANSACTION READ ONLY"]);
+        check("SELECT outcome FROM sched.try_claim('r/only', '2026-01-01')", "conflicted");
+        for statement in [
+            "SELECT sched.try_claim('r/only', '2026-01-02')",
+            "SELECT sched.heartbeat(execution_id, lease_token) FROM sched.lease",
+            "SELECT sched.finish_success(execution_id, lease_token) FROM sched.lease",
+            "SELECT sched.enqueue_many('r/only', '{1}')",
+        ] {
+            fails(statement, "25006");
+        }
+    }
+}

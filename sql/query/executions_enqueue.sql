@@ -1,0 +1,30 @@
+-- Executions of one job, each with a key, payload and plan time of its own; those that the ledger holds already are left alone, and of
+-- two with one key the first is taken. Inserted in the order of their keys, so that two sessions never wait for each other in a circle.
+-- In which queues something became claimable, and what is to be logged; notify jobs are told at once.
+-- Their ids rise in the order in which they were given, which is the order of claiming where plan times are equal.
+-- $1 job_name, $2 scope_kind, $3 keys, $4 scope_ids, $5 plan_times, $6 payloads, $7 owner where no job was defined, $8 now, $9 ids
+WITH asked AS MATERIALIZED (
+    SELECT a.key, a.scope_id, a.plan_time, a.payload, a.id
+      FROM unnest($3, $4, $5, $6, $9) AS a (key, scope_id, plan_time, payload, id)
+), added AS (
+    INSERT INTO sched.ledger (id, key, job_name, scope_kind, scope_id, plan_time, queue, priority, payload, max_attempts,
+                              allow_stale_reentry, origin, owner, status, attempt, started_at, finished_at, result)
+    SELECT a.id, a.key, $1, $2, a.scope_id, a.plan_time, COALESCE(j.queue, 'default'), COALESCE(j.priority, 0), a.payload,
+           COALESCE(j.max_attempts, 1), COALESCE(j.allow_stale_reentry, true), 'enqueue', COALESCE(j.owner, $7),
+           CASE WHEN k.done THEN 'SUCCESS' ELSE 'PENDING' END, k.done::integer, CASE WHEN k.done THEN $8 END,
+           CASE WHEN k.done THEN $8 END, CASE WHEN k.done THEN '{}'::jsonb END
+      FROM asked a
+      LEFT JOIN sched.job j ON j.job_name = $1
+     CROSS JOIN LATERAL (SELECT COALESCE(j.kind IN ('notify', 'log'), false) AS done) AS k
+     ORDER BY a.key, a.plan_time, a.id
+        ON CONFLICT (key, plan_time) DO NOTHING
+    RETURNING id, queue, priority, plan_time, owner, status, payload
+), claimable AS (
+    INSERT INTO sched.ready (queue, priority, plan_time, execution_id, owner)
+    SELECT a.queue, a.priority, a.plan_time, a.id, a.owner FROM added a WHERE a.status = 'PENDING'
+)
+SELECT array_agg(DISTINCT a.queue) FILTER (WHERE a.status = 'PENDING'),
+       array_agg(format('%s at %s: %s', $1, a.plan_time, a.payload) ORDER BY a.id) FILTER (WHERE j.kind = 'log'),
+       count(pg_notify(j.command, a.payload::text)) FILTER (WHERE j.kind = 'notify')
+  FROM added a
+  LEFT JOIN sched.job j ON j.job_name = $1

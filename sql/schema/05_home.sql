@@ -1,0 +1,8 @@
+-- Whose rows the tables hold: every row has to name this database, or nothing fires here. A copy carries its original's row.
+-- Empty until the first job is defined or execution claimed. No key: a restore must be able to add the same row again.
+CREATE TABLE sched.home (
+    system_identifier bigint      NOT NULL,
+    database          oid         NOT NULL,
+    since             timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp()
+);
+COMMENT ON TABLE sched.home IS 'the database that these tables belong to; where a row names another one, this is a copy (sched.adopt)';

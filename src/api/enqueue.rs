@@ -1,0 +1,163 @@
+//! `enqueue`, `enqueue_many`.
+
+use pgrx::datum::{TimestampWithTimeZone, Uuid};
+use pgrx::prelude::*;
+use pgrx::PgSqlErrorCode;
+
+use crate::convert::{self, required};
+use crate::dispatch;
+use crate::error::{or_raise, Failure, Outcome};
+use crate::jsonb::Jsonb;
+use crate::store::enqueue::{self as store, Many};
+use crate::store::execution::{self, Batch, NewExecution};
+use crate::store::{as_owner, role, Ledger, Owner};
+use crate::text::Text;
+
+use super::execution::{new_execution, usable};
+use super::internal::{scope_key, uuid_v7};
+use super::lease::all_given;
+
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+fn enqueue(
+    job_name: Option<Text>,
+    payload: default!(Option<Jsonb>, "'{}'"),
+    plan_time: default!(Option<TimestampWithTimeZone>, "NULL"),
+    scope_kind: default!(Option<Text>, "'adhoc'"),
+    scope_id: default!(Option<Text>, "NULL"),
+) -> Uuid {
+    or_raise((|| {
+        // Nobody else can come upon a scope that is made here.
+        let is_new = scope_id.is_none();
+        let names = [
+            convert::name("job_name", job_name)?,
+            convert::name("scope_kind", scope_kind)?,
+            convert::name("scope_id", Some(scope_id.map_or_else(|| uuid_v7().to_string(), String::from)))?,
+        ];
+        let payload = required("payload", payload)?;
+        let plan_time = convert::optional_instant("plan_time", plan_time)?.unwrap_or_else(convert::now);
+        let caller = role::caller();
+        let [job_name, scope_kind, scope_id] = &names;
+        as_owner(|owner| {
+            let plan = convert::timestamp(plan_time);
+            let key = scope_key(job_name, scope_kind, scope_id);
+            let ledger = Ledger::open(owner);
+            let job = usable(ledger.job(job_name), job_name, caller)?;
+            if is_new {
+                let new = new_execution(job.as_ref(), key, [job_name, scope_kind, scope_id], plan, caller);
+                if let Some(ids) = enqueue_new(owner, &ledger, job_name, vec![(new, payload.clone())]) {
+                    return ids.first().copied().ok_or_else(being_enqueued);
+                }
+            }
+            let session = owner.session();
+            let batch = Batch {
+                key,
+                job_name,
+                scope_kind,
+                scope_id,
+                plan_times: vec![plan],
+                payload,
+                origin: "enqueue",
+                caller,
+                schedule: None,
+            };
+            if let Some(id) = dispatch::insert(session, batch, convert::now()).ids.first() {
+                return Ok(*id);
+            }
+            let Some(known) = execution::by_key(session, key, plan, convert::now()) else {
+                return Err(being_enqueued());
+            };
+            if !role::may_act_for(caller, known.owner) {
+                return Err(Failure::not_owner("an execution of job", job_name));
+            }
+            Ok(known.id)
+        })
+    })())
+}
+
+/// Puts executions into their job's queue whose keys are new for certain, and says so; `None` where a statement has to do it.
+fn enqueue_new(owner: &Owner, ledger: &Ledger, job_name: &str, new: Vec<(NewExecution, Jsonb)>) -> Option<Vec<Uuid>> {
+    let queue = new.first().map(|(new, _)| new.queue.to_owned());
+    let ids = ledger.enqueue(job_name, new, convert::now())?;
+    if let Some(queue) = queue {
+        dispatch::notify_queue(owner, &queue);
+    }
+    Some(ids)
+}
+
+fn being_enqueued() -> Failure {
+    Failure::new(
+        PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
+        "could not serialize access due to concurrent update",
+        "Another transaction has just enqueued this execution: try the transaction again.",
+    )
+}
+
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+fn enqueue_many(
+    job_name: Option<Text>,
+    payloads: Option<Vec<Option<Jsonb>>>,
+    plan_times: default!(Option<Vec<Option<TimestampWithTimeZone>>>, "NULL"),
+    scope_kind: default!(Option<Text>, "'adhoc'"),
+    scope_ids: default!(Option<Vec<Option<Text>>>, "NULL"),
+) -> SetOfIterator<'static, Uuid> {
+    let ids = or_raise((|| {
+        let (job_name, scope_kind) = (convert::name("job_name", job_name)?, convert::name("scope_kind", scope_kind)?);
+        let payloads = all_given("payloads", required("payloads", payloads)?)?;
+        let plan_times = match plan_times {
+            None => vec![convert::timestamp(convert::now()); payloads.len()],
+            Some(times) => same_length("plan_times", times, payloads.len())?
+                .into_iter()
+                .map(|time| convert::instant("plan_times", time).map(convert::timestamp))
+                .collect::<Outcome<Vec<_>>>()?,
+        };
+        // Nobody else can come upon a scope that is made here.
+        let is_new = scope_ids.is_none();
+        let scope_ids: Vec<String> = match scope_ids {
+            None => payloads.iter().map(|_| uuid_v7().to_string()).collect(),
+            Some(ids) => same_length("scope_ids", ids, payloads.len())?
+                .into_iter()
+                .map(|id| convert::name("scope_ids", Some(id)))
+                .collect::<Outcome<Vec<_>>>()?,
+        };
+        let caller = role::caller();
+        let keys = scope_ids.iter().map(|id| scope_key(&job_name, &scope_kind, id)).collect();
+        let many = Many { job_name: &job_name, scope_kind: &scope_kind, caller, keys, scope_ids, plan_times, payloads };
+        as_owner(|owner| {
+            let ledger = Ledger::open(owner);
+            let job = usable(ledger.job(&job_name), &job_name, caller)?;
+            if is_new {
+                let new = many.keys.iter().zip(&many.scope_ids).zip(&many.plan_times).zip(&many.payloads);
+                let new = new.map(|(((key, scope_id), plan_time), payload)| {
+                    let names = [job_name.as_str(), scope_kind.as_str(), scope_id.as_str()];
+                    (new_execution(job.as_ref(), *key, names, *plan_time, caller), payload.clone())
+                });
+                if let Some(ids) = enqueue_new(owner, &ledger, &job_name, new.collect()) {
+                    return Ok(ids);
+                }
+            }
+            let session = owner.session();
+            let news = store::insert(session, &many, convert::now());
+            dispatch::announce(session, news.queues, &news.log);
+            let found = store::find(session, &many);
+            if found.len() < many.keys.len() {
+                return Err(being_enqueued());
+            }
+            if found.iter().any(|(_, owner)| !role::may_act_for(caller, *owner)) {
+                return Err(Failure::not_owner("an execution of job", &job_name));
+            }
+            Ok(found.into_iter().map(|(id, _)| id).collect())
+        })
+    })());
+    SetOfIterator::new(ids)
+}
+
+/// An array without NULLs and with an element for each payload; `22023`.
+fn same_length<T>(argument: &str, values: Vec<Option<T>>, payloads: usize) -> Outcome<Vec<T>> {
+    if values.len() != payloads {
+        return Err(Failure::invalid(
+            format!("{payloads} payloads but {} {argument}", values.len()),
+            "Pass one for each payload, in the same order, or leave the argument out.",
+        ));
+    }
+    all_given(argument, values)
+}

@@ -1,0 +1,30 @@
+//! `adopt`, `is_home`: whether this database may fire what is in it.
+
+use pgrx::prelude::*;
+use pgrx::PgLogLevel;
+
+use crate::convert;
+use crate::error::{self, Failure};
+use crate::store::home::{self, Home};
+use crate::store::{role, session};
+use crate::worker::wake;
+
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+fn adopt() -> i64 {
+    let caller = role::caller();
+    let now = convert::now();
+    let schedules = session(|session| home::adopt(session, now));
+    wake::at_commit(now);
+    let text = format!(
+        "scheduler: database \"{}\" is adopted by \"{}\", {schedules} schedules begin anew",
+        home::database_name(),
+        role::name(caller)
+    );
+    error::report(PgLogLevel::LOG_SERVER_ONLY, Failure::note(text));
+    schedules
+}
+
+#[pg_extern(schema = "sched", stable, parallel_unsafe)]
+pub fn is_home() -> bool {
+    session(home::look) != Home::Elsewhere
+}

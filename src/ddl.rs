@@ -1,0 +1,242 @@
+//! Commands that need a database, or the extension in it, to themselves: the dispatcher makes way for them, and is back when
+//! they are over. They are seen through hooks of the server, which come only with shared_preload_libraries.
+//!
+//! Whoever may not run the command makes nobody leave: the rights that Postgres is about to check are checked here first.
+//! The hooks raise nothing of their own, and what is none of our business costs one comparison. They are plain frames
+//! without destructors, so that an error of the command passes through them untouched, with all its fields.
+
+use std::ffi::{c_char, c_int, c_void, CStr};
+
+use pgrx::pg_sys::{self, NodeTag, Oid};
+use pgrx::prelude::*;
+use pgrx::PgList;
+
+use crate::store::role;
+use crate::worker::{database, hold, wake};
+
+/// Ours, as pg_extension names it.
+const EXTENSION: &CStr = c"scheduler";
+
+static mut NEXT_UTILITY: pg_sys::ProcessUtility_hook_type = None;
+static mut NEXT_ACCESS: pg_sys::object_access_hook_type = None;
+
+/// Puts the hooks in front of those that are there; only while shared_preload_libraries are loaded.
+pub fn register() {
+    // SAFETY: the postmaster's only thread, before any other process exists.
+    unsafe {
+        NEXT_UTILITY = pg_sys::ProcessUtility_hook;
+        pg_sys::ProcessUtility_hook = Some(process_utility);
+        NEXT_ACCESS = pg_sys::object_access_hook;
+        pg_sys::object_access_hook = Some(object_access);
+    }
+}
+
+mod unguarded {
+    use pgrx::pg_sys::{
+        DestReceiver, ParamListInfo, PlannedStmt, ProcessUtilityContext, QueryCompletion, QueryEnvironment,
+    };
+    use std::ffi::c_char;
+
+    unsafe extern "C-unwind" {
+        /// pgrx' own declaration turns errors into panics, which lose what pgrx does not know (positions, constraint names).
+        pub fn standard_ProcessUtility(
+            statement: *mut PlannedStmt,
+            text: *const c_char,
+            read_only_tree: bool,
+            context: ProcessUtilityContext::Type,
+            parameters: ParamListInfo,
+            environment: *mut QueryEnvironment,
+            destination: *mut DestReceiver,
+            completion: *mut QueryCompletion,
+        );
+    }
+}
+
+// The enum is Postgres', with some hundred members.
+#[allow(clippy::too_many_arguments, clippy::wildcard_enum_match_arm)]
+unsafe extern "C-unwind" fn process_utility(
+    statement: *mut pg_sys::PlannedStmt,
+    text: *const c_char,
+    read_only_tree: bool,
+    context: pg_sys::ProcessUtilityContext::Type,
+    parameters: pg_sys::ParamListInfo,
+    environment: *mut pg_sys::QueryEnvironment,
+    destination: *mut pg_sys::DestReceiver,
+    completion: *mut pg_sys::QueryCompletion,
+) {
+    let node = (*statement).utilityStmt;
+    match (*node).type_ {
+        NodeTag::T_DropdbStmt
+        | NodeTag::T_CreatedbStmt
+        | NodeTag::T_AlterDatabaseStmt
+        | NodeTag::T_RenameStmt
+        | NodeTag::T_DropStmt
+        | NodeTag::T_DropOwnedStmt
+        | NodeTag::T_ReassignOwnedStmt
+        | NodeTag::T_AlterExtensionStmt => make_way(node, context),
+        _ => {}
+    }
+    let next = NEXT_UTILITY.unwrap_or(unguarded::standard_ProcessUtility);
+    next(statement, text, read_only_tree, context, parameters, environment, destination, completion);
+}
+
+/// Sees to it that nobody of ours is in the way of this command, if the user may run it.
+#[pg_guard]
+#[allow(clippy::wildcard_enum_match_arm)]
+unsafe extern "C-unwind" fn make_way(node: *mut pg_sys::Node, context: pg_sys::ProcessUtilityContext::Type) {
+    let top_level = context == pg_sys::ProcessUtilityContext::PROCESS_UTILITY_TOPLEVEL;
+    // What Postgres refuses in a transaction block.
+    let alone = || top_level && !pg_sys::IsInTransactionBlock(top_level);
+    match (*node).type_ {
+        NodeTag::T_DropdbStmt if alone() => {
+            let command = &*node.cast::<pg_sys::DropdbStmt>();
+            hold_other_database(own_database(command.dbname));
+        }
+        NodeTag::T_CreatedbStmt if alone() => {
+            let command = &*node.cast::<pg_sys::CreatedbStmt>();
+            if may_create_databases() {
+                let template = option(command.options, c"template").flatten().unwrap_or(c"template1");
+                // The session's own can be copied, too.
+                hold_database(copied_database(template));
+            }
+            // The new one may have the extension, from its template.
+            wake::launcher_at_commit();
+        }
+        NodeTag::T_AlterDatabaseStmt => {
+            let command = &*node.cast::<pg_sys::AlterDatabaseStmt>();
+            if option(command.options, c"tablespace").is_none() {
+                // It may become a template or closed to connections, or cease to be.
+                wake::launcher_at_commit();
+            } else if alone() {
+                hold_other_database(own_database(command.dbname));
+            }
+        }
+        NodeTag::T_RenameStmt => {
+            let command = &*node.cast::<pg_sys::RenameStmt>();
+            if command.renameType == pg_sys::ObjectType::OBJECT_DATABASE && may_create_databases() {
+                hold_other_database(own_database(command.subname));
+            }
+        }
+        NodeTag::T_DropStmt => {
+            let command = &*node.cast::<pg_sys::DropStmt>();
+            if command.removeType == pg_sys::ObjectType::OBJECT_EXTENSION
+                && PgList::<pg_sys::String>::from_pg(command.objects).iter_ptr().any(|name| is_ours((*name).sval))
+            {
+                hold_own_extension();
+            }
+        }
+        NodeTag::T_AlterExtensionStmt if is_ours((*node.cast::<pg_sys::AlterExtensionStmt>()).extname) => {
+            hold_own_extension();
+        }
+        NodeTag::T_DropOwnedStmt => hold_extension_of((*node.cast::<pg_sys::DropOwnedStmt>()).roles),
+        NodeTag::T_ReassignOwnedStmt => hold_extension_of((*node.cast::<pg_sys::ReassignOwnedStmt>()).roles),
+        _ => {}
+    }
+}
+
+/// Keeps dispatchers out of a database.
+unsafe fn hold_database(database: Option<Oid>) {
+    if let Some(database) = database {
+        hold::take(database.to_u32());
+    }
+}
+
+/// The same for what nobody can do to the session's own database.
+unsafe fn hold_other_database(database: Option<Oid>) {
+    hold_database(database.filter(|database| *database != pg_sys::MyDatabaseId));
+}
+
+/// Keeps the dispatcher away while what these roles own is dropped or changes hands, if the extension is among it.
+unsafe fn hold_extension_of(roles: *mut pg_sys::List) {
+    let (user, owner) = (pg_sys::GetUserId(), role::schema().map(|(_, owner)| owner));
+    let has_it = |role: *mut pg_sys::RoleSpec| {
+        let role = pg_sys::get_rolespec_oid(role, true);
+        Some(role) == owner && pg_sys::has_privs_of_role(user, role)
+    };
+    if PgList::<pg_sys::RoleSpec>::from_pg(roles).iter_ptr().any(has_it) {
+        hold_database(Some(pg_sys::MyDatabaseId));
+    }
+}
+
+/// Keeps the dispatcher away while the extension of this database is dropped or altered by its owner.
+unsafe fn hold_own_extension() {
+    let extension = pg_sys::get_extension_oid(EXTENSION.as_ptr(), true);
+    if extension != Oid::INVALID && owns(pg_sys::ExtensionRelationId, extension) {
+        hold::take(pg_sys::MyDatabaseId.to_u32());
+    }
+}
+
+/// The database of this name, where the user owns it.
+unsafe fn own_database(name: *const c_char) -> Option<Oid> {
+    let database = pg_sys::get_database_oid(name, true);
+    (database != Oid::INVALID && owns(pg_sys::DatabaseRelationId, database)).then_some(database)
+}
+
+/// The database of this name, where the user may copy it: it is the user's, or a template.
+unsafe fn copied_database(name: &CStr) -> Option<Oid> {
+    let database = pg_sys::get_database_oid(name.as_ptr(), true);
+    let is_template = || database::of(database).is_some_and(|row| row.is_template);
+    own_database(name.as_ptr()).or_else(|| (database != Oid::INVALID && is_template()).then_some(database))
+}
+
+/// Whether the user owns this object, directly, as a member of its owner or as a superuser.
+unsafe fn owns(class: Oid, object: Oid) -> bool {
+    let user = pg_sys::GetUserId();
+    #[cfg(feature = "pg15")]
+    return if class == pg_sys::DatabaseRelationId {
+        pg_sys::pg_database_ownercheck(object, user)
+    } else {
+        pg_sys::pg_extension_ownercheck(object, user)
+    };
+    #[cfg(not(feature = "pg15"))]
+    return pg_sys::object_ownercheck(class, object, user);
+}
+
+/// What CREATE DATABASE and the renaming of one ask for.
+unsafe fn may_create_databases() -> bool {
+    let user = pg_sys::GetUserId();
+    if pg_sys::superuser_arg(user) {
+        return true;
+    }
+    let tuple = pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::AUTHOID as i32, user.into());
+    if tuple.is_null() {
+        return false;
+    }
+    let may = (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_authid>()).rolcreatedb;
+    pg_sys::ReleaseSysCache(tuple);
+    may
+}
+
+/// The value of an option of a command: `None` where it is not there, `Some(None)` where it says DEFAULT.
+unsafe fn option<'a>(options: *mut pg_sys::List, name: &CStr) -> Option<Option<&'a CStr>> {
+    let named = |option: &*mut pg_sys::DefElem| CStr::from_ptr((**option).defname) == name;
+    let option = PgList::<pg_sys::DefElem>::from_pg(options).iter_ptr().find(named)?;
+    Some((!(*option).arg.is_null()).then(|| CStr::from_ptr(pg_sys::defGetString(option))))
+}
+
+unsafe fn is_ours(name: *const c_char) -> bool {
+    !name.is_null() && CStr::from_ptr(name) == EXTENSION
+}
+
+/// However the extension goes (with its language, its owner or by name): once that is committed, its dispatcher is to see it.
+unsafe extern "C-unwind" fn object_access(
+    access: pg_sys::ObjectAccessType::Type,
+    class: Oid,
+    object: Oid,
+    part: c_int,
+    argument: *mut c_void,
+) {
+    if let Some(next) = NEXT_ACCESS {
+        next(access, class, object, part, argument);
+    }
+    if access == pg_sys::ObjectAccessType::OAT_DROP && class == pg_sys::ExtensionRelationId {
+        extension_goes(object);
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn extension_goes(extension: Oid) {
+    if is_ours(pg_sys::get_extension_name(extension)) {
+        hold::extension_is_dropped();
+    }
+}

@@ -1,0 +1,80 @@
+//! Executions without a schedule, many at a time.
+
+use pgrx::datum::{TimestampWithTimeZone, Uuid};
+use pgrx::pg_sys::Oid;
+use scheduler_core::Instant;
+
+use crate::arguments;
+use crate::convert::timestamp;
+use crate::jsonb::Jsonb;
+use crate::statement;
+use crate::store::{ids, Session};
+
+/// Executions of one job and kind of scope.
+pub struct Many<'a> {
+    /// The job.
+    pub job_name: &'a str,
+    /// The kind of scope of all.
+    pub scope_kind: &'a str,
+    /// Who owns them where the job was never defined.
+    pub caller: Oid,
+    /// The hash of job and scope, of each.
+    pub keys: Vec<Uuid>,
+    /// The scope of each.
+    pub scope_ids: Vec<String>,
+    /// The plan time of each.
+    pub plan_times: Vec<TimestampWithTimeZone>,
+    /// What each carries.
+    pub payloads: Vec<Jsonb>,
+}
+
+/// What new executions call for.
+#[derive(Default)]
+pub struct News {
+    /// Queues in which something became claimable.
+    pub queues: Vec<String>,
+    /// Lines for the server's log (jobs of kind log).
+    pub log: Vec<String>,
+}
+
+/// Inserts those that the ledger does not hold.
+pub fn insert(session: &Session, many: &Many, now: Instant) -> News {
+    statement!(
+        EXECUTIONS_ENQUEUE = "executions_enqueue"(
+            TEXTOID,
+            TEXTOID,
+            UUIDARRAYOID,
+            TEXTARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            JSONBARRAYOID,
+            REGROLEOID,
+            TIMESTAMPTZOID,
+            UUIDARRAYOID
+        )
+    );
+    let rows = EXECUTIONS_ENQUEUE.run(
+        session,
+        arguments![
+            many.job_name,
+            many.scope_kind,
+            many.keys.clone(),
+            many.scope_ids.clone(),
+            many.plan_times.clone(),
+            many.payloads.clone(),
+            many.caller,
+            timestamp(now),
+            many.keys.iter().map(|_| ids::execution_id()).collect::<Vec<_>>()
+        ],
+    );
+    rows.first().map_or(News::default(), |row| News {
+        queues: row.get(1).unwrap_or_default(),
+        log: row.get(2).unwrap_or_default(),
+    })
+}
+
+/// The executions of these keys, in their order, each with its owner. Those that no snapshot shows yet are left out.
+pub fn find(session: &Session, many: &Many) -> Vec<(Uuid, Oid)> {
+    statement!(EXECUTIONS_BY_KEYS = "executions_by_keys"(UUIDARRAYOID, TIMESTAMPTZARRAYOID));
+    let rows = EXECUTIONS_BY_KEYS.run(session, arguments![many.keys.clone(), many.plan_times.clone()]);
+    rows.iter().map(|row| (row.must(1), row.must(2))).collect()
+}

@@ -1,0 +1,156 @@
+//! Which database the rows belong to. A restored dump, a CREATE DATABASE … TEMPLATE and a cluster after pg_upgrade hold the rows of another
+//! one: they fire nothing until somebody says that they may (`sched.adopt`), or a copy would send its original's mail.
+//!
+//! `sched.home` is dumped with the rest, so a copy carries the home of its original, beside its own if it has one: every row of it has
+//! to name this database. It is empty until the first job is defined or execution claimed. So a restore that loads
+//! schedules before homes does not look like a database of its own meanwhile.
+
+use std::ffi::c_void;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pgrx::pg_sys::{self, Oid};
+use pgrx::{pg_guard, PgSqlErrorCode};
+use scheduler_core::Instant;
+
+use crate::arguments;
+use crate::convert::timestamp;
+use crate::error::{Failure, Outcome};
+use crate::statement;
+use crate::store::Session;
+
+/// Whose rows these are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Home {
+    /// This database's.
+    Here,
+    /// Nobody's: nothing was ever defined or claimed here.
+    Nowhere,
+    /// Another database's.
+    Elsewhere,
+}
+
+/// This backend has seen that the database is at home. It stays so, for a restore does not go through a session that claims; unless the
+/// transaction that wrote it down, ours perhaps, is rolled back.
+static AT_HOME: AtomicBool = AtomicBool::new(false);
+/// Rollbacks forget it.
+static WATCHING: AtomicBool = AtomicBool::new(false);
+
+/// What tells this database from every other: its server's identifier, which a promoted standby keeps, and its own.
+fn here() -> (i64, Oid) {
+    // SAFETY: reads shared memory and a global of the backend.
+    unsafe { (pg_sys::GetSystemIdentifier().cast_signed(), pg_sys::MyDatabaseId) }
+}
+
+/// The objects of 0.1.0 know no homes; the update writes this database down.
+fn has_table() -> bool {
+    // SAFETY: look-ups in the catalog's cache inside a transaction.
+    unsafe {
+        let schema = pg_sys::get_namespace_oid(c"sched".as_ptr(), true);
+        pg_sys::get_relname_relid(c"home".as_ptr(), schema) != Oid::INVALID
+    }
+}
+
+/// Whose rows these are, read anew.
+pub fn look(session: &Session) -> Home {
+    statement!(HOME_STATE = "home_state"(INT8OID, OIDOID));
+    let (server, database) = here();
+    let rows = HOME_STATE.run(session, arguments![server, database]);
+    match rows.first().map_or((false, false), |row| (row.must(1), row.must(2))) {
+        (_, true) => Home::Elsewhere,
+        (true, false) => Home::Here,
+        (false, false) => Home::Nowhere,
+    }
+}
+
+/// To be asked before anything is fired or handed out: `55000` in a copy.
+pub fn require<'s>(session: impl FnOnce() -> &'s Session) -> Outcome<Home> {
+    if AT_HOME.load(Ordering::Relaxed) || !has_table() {
+        return Ok(Home::Here);
+    }
+    let home = look(session());
+    match home {
+        Home::Elsewhere => Err(copy()),
+        Home::Nowhere => Ok(home),
+        Home::Here => {
+            remember();
+            Ok(home)
+        }
+    }
+}
+
+fn remember() {
+    if !WATCHING.swap(true, Ordering::Relaxed) {
+        // SAFETY: the callbacks live as long as the library, which is never unloaded.
+        unsafe {
+            pg_sys::RegisterXactCallback(Some(transaction_ended), null_mut());
+            pg_sys::RegisterSubXactCallback(Some(subtransaction_ended), null_mut());
+        }
+    }
+    AT_HOME.store(true, Ordering::Relaxed);
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn transaction_ended(event: pg_sys::XactEvent::Type, _argument: *mut c_void) {
+    if event == pg_sys::XactEvent::XACT_EVENT_ABORT || event == pg_sys::XactEvent::XACT_EVENT_PREPARE {
+        forget();
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn subtransaction_ended(
+    event: pg_sys::SubXactEvent::Type,
+    _own: pg_sys::SubTransactionId,
+    _parent: pg_sys::SubTransactionId,
+    _argument: *mut c_void,
+) {
+    if event == pg_sys::SubXactEvent::SUBXACT_EVENT_ABORT_SUB {
+        forget();
+    }
+}
+
+/// Has the next one that asks look again.
+pub fn forget() {
+    AT_HOME.store(false, Ordering::Relaxed);
+}
+
+/// Writes this database down as the home, where there is none yet.
+pub fn settle(session: &Session) {
+    if AT_HOME.load(Ordering::Relaxed) || !has_table() {
+        return;
+    }
+    statement!(HOME_SETTLE = "home_settle"(INT8OID, OIDOID));
+    let (server, database) = here();
+    HOME_SETTLE.run(session, arguments![server, database]);
+}
+
+/// Takes this database as the home; how many schedules begin anew at `now`.
+pub fn adopt(session: &Session, now: Instant) -> i64 {
+    statement!(HOME_ADOPT = "home_adopt"(INT8OID, OIDOID));
+    statement!(SCHEDULES_REBASELINE = "schedules_rebaseline"(TIMESTAMPTZOID));
+    let (server, database) = here();
+    HOME_ADOPT.run(session, arguments![server, database]);
+    let schedules = SCHEDULES_REBASELINE.run(session, arguments![timestamp(now)]).len();
+    i64::try_from(schedules).unwrap_or(i64::MAX)
+}
+
+/// Why nothing is fired or handed out.
+pub fn copy() -> Failure {
+    Failure::new(
+        PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        format!("database \"{}\" is a copy that nobody has adopted", database_name()),
+        "Call sched.adopt() in it, as a superuser or the extension's owner, if its schedules are to fire and its work is to be claimed here.",
+    )
+}
+
+/// The name of this database.
+pub fn database_name() -> String {
+    // SAFETY: returns a palloc'd C string, or NULL where the database has just been dropped.
+    unsafe {
+        let name = pg_sys::get_database_name(pg_sys::MyDatabaseId);
+        if name.is_null() {
+            return String::new();
+        }
+        std::ffi::CStr::from_ptr(name).to_string_lossy().into_owned()
+    }
+}

@@ -1,0 +1,125 @@
+//! The ledger and its leases as the functions of `api/` use them: row by row (`rows.rs`) where the tables are as they were made, by
+//! statements where a superuser gave them more to do (a trigger, a column).
+
+use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
+use pgrx::pg_sys::Oid;
+use scheduler_core::Instant;
+
+use crate::jsonb::Jsonb;
+use crate::store::execution::{self, Claimed, Found, Known, Lease, NewExecution, QueueClaim, Terms};
+use crate::store::job::{self, Job};
+use crate::store::key_lock::KeyLock;
+use crate::store::lease::{self, Ended, Noted};
+use crate::store::rows::{Leases, Rows};
+use crate::store::session::Owner;
+
+/// The ledger, as one call of a function sees it.
+pub struct Ledger<'o> {
+    rows: Option<Rows>,
+    owner: &'o Owner,
+}
+
+impl<'o> Ledger<'o> {
+    /// Opens it for what is committed now.
+    pub fn open(owner: &'o Owner) -> Ledger<'o> {
+        Ledger { rows: Rows::open(owner.schema), owner }
+    }
+
+    /// The job of this name.
+    pub fn job(&self, name: &str) -> Option<Job> {
+        match self.rows.as_ref().and_then(|rows| rows.job(name)) {
+            Some(job) => job,
+            None => job::read(self.owner.session(), name),
+        }
+    }
+
+    /// The execution of this key and plan time.
+    pub fn by_key(&self, key: Uuid, plan_time: TimestampWithTimeZone, now: Instant) -> Found {
+        match &self.rows {
+            Some(rows) => rows.by_key(key, plan_time, now),
+            None => execution::by_key(self.owner.session(), key, plan_time, now).map_or(Found::Free, Found::Known),
+        }
+    }
+
+    /// Inserts an execution together with its first lease; `None` where somebody else was first, without waiting for him.
+    pub fn claim_new(&self, new: &NewExecution, terms: Terms, now: Instant) -> Option<Lease> {
+        match &self.rows {
+            Some(rows) => rows.claim_new(new, &terms, now),
+            None => {
+                let _lock = KeyLock::try_take(new.key, new.plan_time)?;
+                execution::claim_new(self.owner.session(), new, terms, now)
+            }
+        }
+    }
+
+    /// Leases an execution that waits; `None` where somebody else has it in hand.
+    pub fn claim_known(
+        &self,
+        known: Known,
+        plan_time: TimestampWithTimeZone,
+        terms: Terms,
+        now: Instant,
+    ) -> Option<Lease> {
+        execution::claim_known(self.owner.session(), known, plan_time, terms, now)
+    }
+
+    /// Takes over the stale run that `by_key` has just found; `None` where somebody else has it in hand.
+    pub fn claim_stale(&self, known: Known, terms: Terms, now: Instant) -> Option<Lease> {
+        match &self.rows {
+            Some(rows) => rows.claim_stale(&known, &terms, now),
+            None => execution::claim_stale(self.owner.session(), known, terms, now),
+        }
+    }
+
+    /// Leases what is claimable in a queue, retries that are due included.
+    pub fn claim(&self, wanted: &QueueClaim, now: impl Fn() -> Instant) -> Vec<Claimed> {
+        self.rows.as_ref().and_then(|rows| rows.claim(wanted, now())).unwrap_or_else(|| {
+            let session = self.owner.session();
+            lease::promote_retries_of(session, now(), &wanted.queue, wanted.limit, wanted.caller);
+            execution::claim(session, wanted, now())
+        })
+    }
+
+    /// Puts executions into the queue of their job whose keys are new for certain; their ids, or `None` where a statement has to do it.
+    pub fn enqueue(&self, job_name: &str, new: Vec<(NewExecution, Jsonb)>, now: Instant) -> Option<Vec<Uuid>> {
+        self.rows.as_ref().and_then(|rows| rows.enqueue(job_name, new, now))
+    }
+
+    /// Ends a run as SUCCESS; `None` where the lease is lost.
+    pub fn finish_success(
+        &self,
+        execution_id: Uuid,
+        lease_token: Uuid,
+        rows_affected: Option<i64>,
+        result: Jsonb,
+        now: Instant,
+    ) -> Option<Ended> {
+        match &self.rows {
+            Some(rows) => rows.finish_success(execution_id, lease_token, rows_affected, result, now),
+            None => lease::finish_success(self.owner.session(), execution_id, lease_token, rows_affected, result, now),
+        }
+    }
+
+    /// Ends runs as SUCCESS; those that did not end and those that are awaited.
+    pub fn finish_success_many(&self, runs: &[(Uuid, Uuid)], now: Instant, caller: Oid) -> Vec<Noted> {
+        match &self.rows {
+            Some(rows) => rows.finish_success_many(runs, now, caller),
+            None => lease::finish_success_many(self.owner.session(), runs, now, caller),
+        }
+    }
+}
+
+/// Extends a lease; the execution's owner and whether it was asked to stop, or `None` where the lease is lost.
+pub fn heartbeat(
+    owner: &Owner,
+    execution_id: Uuid,
+    lease_token: Uuid,
+    stale_timeout: Option<Interval>,
+    progress: Option<Jsonb>,
+    now: Instant,
+) -> Option<(Oid, bool)> {
+    match Leases::open(owner.schema) {
+        Some(leases) => leases.heartbeat(execution_id, lease_token, stale_timeout, progress, now),
+        None => lease::heartbeat(owner.session(), execution_id, lease_token, stale_timeout, progress, now),
+    }
+}

@@ -1,0 +1,411 @@
+//! Leases row by row: what claim.sql, claim_new.sql, claim_stale.sql, execution_by_key.sql, heartbeat.sql, finish_success.sql and
+//! finish_success_many.sql say, done by `store/table.rs`. Where a table is not as expected there are no `Rows`, and `store/ledger.rs`
+//! runs the statements.
+
+use std::ffi::CStr;
+use std::rc::Rc;
+
+use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
+use pgrx::pg_sys::{self, Datum, Oid};
+use pgrx::IntoDatum;
+use scheduler_core::lease::{Limits, State};
+use scheduler_core::Instant;
+
+use crate::convert::timestamp;
+use crate::error::{raise, Failure};
+use crate::jsonb::Jsonb;
+use crate::store::execution::{Found, Known, Lease, NewExecution, Terms};
+use crate::store::job::Job;
+use crate::store::lease::{Ended, Noted};
+use crate::store::table::{next_of_sequence, Condition, Fate, Index, Layout, Present, Table, Wait, Workspace};
+use crate::store::{ids, role};
+
+pub mod column;
+mod queue;
+
+use column::{job, lease, ledger};
+
+/// The table of leases, opened, and what is committed now.
+pub struct Leases {
+    schema: Oid,
+    workspace: Rc<Workspace>,
+    present: Present,
+    lease: Table,
+}
+
+/// The ledger beside it.
+pub struct Rows {
+    leases: Leases,
+    ledger: Table,
+}
+
+type LedgerRow = [Option<Datum>; column::LEDGER.columns.len()];
+type LeaseRow = [Option<Datum>; column::LEASE.columns.len()];
+
+impl Leases {
+    /// `None` where the table is not as this file expects it.
+    pub fn open(schema: Oid) -> Option<Leases> {
+        let workspace = Rc::default();
+        let lease = Table::open_to_write(schema, &column::LEASE, &workspace)?;
+        Some(Leases { schema, workspace, present: Present::look(), lease })
+    }
+
+    fn scan<'t>(&'t self, table: &'t Table, index: &CStr) -> Index<'t> {
+        Index::open(table, index, &self.present)
+    }
+
+    /// Extends a lease; the execution's owner and whether it was asked to stop, or `None` where the lease is lost.
+    pub fn heartbeat(
+        &self,
+        execution_id: Uuid,
+        lease_token: Uuid,
+        stale_timeout: Option<Interval>,
+        progress: Option<Jsonb>,
+        now: Instant,
+    ) -> Option<(Oid, bool)> {
+        let lease = &self.lease;
+        if !self.scan(lease, c"lease_pkey").find(&[Condition::equal(pg_sys::F_UUID_EQ, execution_id)]) {
+            return None;
+        }
+        while lease.must::<Uuid>(lease::LEASE_TOKEN) == lease_token {
+            let stale_after = later(now, stale_timeout.unwrap_or_else(|| lease.must(lease::STALE_TIMEOUT)));
+            let sweep_at: TimestampWithTimeZone = lease.must(lease::SWEEP_AT);
+            let sweep_at = if i64::from(sweep_at) < i64::from(stale_after) { sweep_at } else { stale_after };
+            let changes = [
+                (lease::HEARTBEAT_AT, timestamp(now).into_datum()),
+                (lease::STALE_AFTER, stale_after.into_datum()),
+                (lease::SWEEP_AT, sweep_at.into_datum()),
+                // Last, for it is left out where nothing is said.
+                (lease::PROGRESS, progress.clone().and_then(IntoDatum::into_datum)),
+            ];
+            let given = changes.len() - usize::from(progress.is_none());
+            match lease.update(&changes[..given], Wait::Block) {
+                Fate::Done => return Some((lease.must(lease::OWNER), lease.must(lease::CANCEL_REQUESTED))),
+                Fate::Changed => {}
+                Fate::Gone | Fate::Busy => return None,
+            }
+        }
+        None
+    }
+}
+
+impl Rows {
+    /// `None` where a table is not as this file expects it.
+    pub fn open(schema: Oid) -> Option<Rows> {
+        let leases = Leases::open(schema)?;
+        let ledger = Table::open_to_write(schema, &column::LEDGER, &leases.workspace)?;
+        Some(Rows { leases, ledger })
+    }
+
+    fn scan<'t>(&'t self, table: &'t Table, index: &CStr) -> Index<'t> {
+        self.leases.scan(table, index)
+    }
+
+    /// The job of this name; the outer `None` where its table is not as expected.
+    pub fn job(&self, name: &str) -> Option<Option<Job>> {
+        let table = Table::open(self.leases.schema, &column::JOB)?;
+        let found = self.scan(&table, c"job_pkey").find(&[Condition::equal(pg_sys::F_TEXTEQ, name)]);
+        Some(found.then(|| Job {
+            owner: table.must(job::OWNER),
+            queue: table.must(job::QUEUE),
+            priority: table.must(job::PRIORITY),
+            max_attempts: table.must(job::MAX_ATTEMPTS),
+            allow_stale_reentry: table.must(job::ALLOW_STALE_REENTRY),
+            stale_timeout: table.get(job::STALE_TIMEOUT),
+        }))
+    }
+
+    /// The execution of this key and plan time.
+    pub fn by_key(&self, key: Uuid, plan_time: TimestampWithTimeZone, now: Instant) -> Found {
+        let (entry, lease) = (&self.ledger, &self.leases.lease);
+        let key = [Condition::equal(pg_sys::F_UUID_EQ, key), Condition::equal(pg_sys::F_TIMESTAMPTZ_EQ, plan_time)];
+        let mut entries = self.scan(entry, c"ledger_key");
+        if !entries.is_taken(&key) {
+            return Found::Free;
+        }
+        if !entries.find(&key) {
+            return Found::InHand;
+        }
+        let id: Uuid = entry.must(ledger::ID);
+        let leased = self.scan(lease, c"lease_pkey").find(&[Condition::equal(pg_sys::F_UUID_EQ, id)]);
+        let next_retry_at: Option<TimestampWithTimeZone> = entry.get(ledger::NEXT_RETRY_AT);
+        let state = if leased {
+            State::Running {
+                stale: is_due(lease.must(lease::STALE_AFTER), now),
+                cancel_requested: lease.must(lease::CANCEL_REQUESTED),
+            }
+        } else {
+            match (entry.must::<String>(ledger::STATUS).as_str(), next_retry_at) {
+                ("PENDING", _) => State::Pending,
+                ("FAILED", Some(retry_at)) => State::Retryable { due: is_due(retry_at, now) },
+                (_, _) => State::Terminal,
+            }
+        };
+        Found::Known(Known {
+            id,
+            state,
+            limits: Limits {
+                attempt: if leased { lease.must(lease::ATTEMPT) } else { entry.must(ledger::ATTEMPT) },
+                max_attempts: entry.must(ledger::MAX_ATTEMPTS),
+                allow_stale_reentry: entry.must(ledger::ALLOW_STALE_REENTRY),
+            },
+            owner: entry.must(ledger::OWNER),
+            queue: entry.must(ledger::QUEUE),
+            priority: entry.must(ledger::PRIORITY),
+            next_retry_at,
+            lease_token: if leased { lease.get(lease::LEASE_TOKEN) } else { None },
+        })
+    }
+
+    /// Inserts an execution together with its first lease; `None` where somebody else was first, without waiting for him.
+    pub fn claim_new(&self, new: &NewExecution, terms: &Terms, now: Instant) -> Option<Lease> {
+        let id = ids::execution_id();
+        let max_attempts = terms.max_attempts.unwrap_or(new.max_attempts);
+        let payload = Jsonb::empty();
+        let mut row = new_row(id, new, "claim", payload.clone(), now);
+        row[ledger::MAX_ATTEMPTS - 1] = max_attempts.into_datum();
+        if let Some(allowed) = terms.allow_stale_reentry {
+            row[ledger::ALLOW_STALE_REENTRY - 1] = allowed.into_datum();
+        }
+        if !self.ledger.insert_unless_taken(&row, c"ledger_key") {
+            return None;
+        }
+        let grant = Grant::new(self.leases.schema, id, 1, new.owner, terms.stale_timeout, now);
+        self.leases.lease.insert(&grant.row(&terms.runner_id, now));
+        Some(grant.lease(max_attempts, payload))
+    }
+
+    /// Takes over the stale run that `by_key` has just found; `None` where somebody else has it in hand.
+    pub fn claim_stale(&self, known: &Known, terms: &Terms, now: Instant) -> Option<Lease> {
+        let (entry, lease) = (&self.ledger, &self.leases.lease);
+        let attempt = known.limits.attempt.saturating_add(1);
+        let grant = Grant::new(self.leases.schema, known.id, attempt, known.owner, terms.stale_timeout, now);
+        let at = timestamp(now).into_datum();
+        let changes = [
+            (lease::LEASE_TOKEN, grant.lease_token.into_datum()),
+            (lease::FENCE, grant.fence.into_datum()),
+            (lease::ATTEMPT, attempt.into_datum()),
+            (lease::STARTED_AT, at),
+            (lease::HEARTBEAT_AT, at),
+            (lease::STALE_AFTER, grant.stale_after.into_datum()),
+            (lease::SWEEP_AT, grant.stale_after.into_datum()),
+            (lease::STALE_TIMEOUT, grant.stale_timeout.into_datum()),
+            (lease::RUNNER_ID, terms.runner_id.as_str().into_datum()),
+            (lease::PROGRESS, None),
+        ];
+        if lease.update(&changes, Wait::Skip) != Fate::Done {
+            return None;
+        }
+        loop {
+            let stored = (entry.must::<i32>(ledger::MAX_ATTEMPTS), entry.must::<bool>(ledger::ALLOW_STALE_REENTRY));
+            let wanted = (terms.max_attempts.unwrap_or(stored.0), terms.allow_stale_reentry.unwrap_or(stored.1));
+            let changes =
+                [(ledger::MAX_ATTEMPTS, wanted.0.into_datum()), (ledger::ALLOW_STALE_REENTRY, wanted.1.into_datum())];
+            if stored == wanted || entry.update(&changes, Wait::Block) != Fate::Changed {
+                return Some(grant.lease(wanted.0, entry.must(ledger::PAYLOAD)));
+            }
+        }
+    }
+
+    /// Ends a run as SUCCESS; `None` where the lease is lost.
+    pub fn finish_success(
+        &self,
+        execution_id: Uuid,
+        lease_token: Uuid,
+        rows_affected: Option<i64>,
+        result: Jsonb,
+        now: Instant,
+    ) -> Option<Ended> {
+        let mut leases = self.scan(&self.leases.lease, c"lease_pkey");
+        let mut entries = self.scan(&self.ledger, c"ledger_pkey");
+        let result = [(ledger::ROWS_AFFECTED, rows_affected.into_datum()), (ledger::RESULT, result.into_datum())];
+        self.end(&mut leases, &mut entries, (execution_id, lease_token), result, now, None)
+    }
+
+    /// Ends runs as SUCCESS whose owner `caller` may act for; those that did not end and those that are awaited.
+    ///
+    /// In the order of their ids, so that two sessions that end overlapping sets never wait for each other in a circle.
+    pub fn finish_success_many(&self, runs: &[(Uuid, Uuid)], now: Instant, caller: Oid) -> Vec<Noted> {
+        let mut leases = self.scan(&self.leases.lease, c"lease_pkey");
+        let mut entries = self.scan(&self.ledger, c"ledger_pkey");
+        let result = Jsonb::empty().into_datum();
+        let mut ordered = runs.to_vec();
+        ordered.sort_unstable_by_key(|run| (*run.0.as_bytes(), *run.1.as_bytes()));
+        let (mut ended, mut noted) = (Vec::<Uuid>::with_capacity(runs.len()), Vec::new());
+        for run in ordered {
+            pgrx::check_for_interrupts!();
+            if ended.last() == Some(&run.0) {
+                continue;
+            }
+            let result = [(ledger::ROWS_AFFECTED, None), (ledger::RESULT, result)];
+            let Some(end) = self.end(&mut leases, &mut entries, run, result, now, Some(caller)) else { continue };
+            ended.push(run.0);
+            if end.awaited_by.is_some() {
+                noted.push(Noted { execution_id: run.0, ended: true, awaited_by: end.awaited_by });
+            }
+        }
+        let lost = runs.iter().filter(|run| ended.binary_search_by_key(run.0.as_bytes(), |id| *id.as_bytes()).is_err());
+        noted.extend(lost.map(|run| Noted { execution_id: run.0, ended: false, awaited_by: None }));
+        noted
+    }
+
+    /// Deletes the lease and writes how its run ended; `None` where the lease is lost, or `caller` may not act for its owner.
+    fn end(
+        &self,
+        leases: &mut Index,
+        entries: &mut Index,
+        (execution_id, lease_token): (Uuid, Uuid),
+        [rows_affected, result]: [(usize, Option<Datum>); 2],
+        now: Instant,
+        caller: Option<Oid>,
+    ) -> Option<Ended> {
+        let (entry, lease) = (&self.ledger, &self.leases.lease);
+        let id = Condition::equal(pg_sys::F_UUID_EQ, execution_id);
+        if !leases.find(&[id]) {
+            return None;
+        }
+        let progress = loop {
+            let foreign = caller.is_some_and(|caller| !role::may_act_for(caller, lease.must(lease::OWNER)));
+            if foreign || lease.must::<Uuid>(lease::LEASE_TOKEN) != lease_token {
+                return None;
+            }
+            // A copy: what was stored beside the row goes with it.
+            let progress = lease.get::<Jsonb>(lease::PROGRESS);
+            match lease.delete(Wait::Block) {
+                Fate::Done => break progress,
+                Fate::Changed => {}
+                Fate::Gone | Fate::Busy => return None,
+            }
+        };
+        if !entries.find(&[id]) {
+            raise(Failure::internal("a lease without an execution"));
+        }
+        let at = timestamp(now).into_datum();
+        let changes = [
+            (ledger::STATUS, "SUCCESS".into_datum()),
+            (ledger::ATTEMPT, lease.datum(lease::ATTEMPT)),
+            (ledger::RUNNER_ID, lease.datum(lease::RUNNER_ID)),
+            (ledger::LEASE_TOKEN, lease.datum(lease::LEASE_TOKEN)),
+            (ledger::FENCE, lease.datum(lease::FENCE)),
+            (ledger::STARTED_AT, lease.datum(lease::STARTED_AT)),
+            (ledger::HEARTBEAT_AT, lease.datum(lease::HEARTBEAT_AT)),
+            (ledger::PROGRESS, progress.and_then(IntoDatum::into_datum)),
+            (ledger::FINISHED_AT, at),
+            (ledger::UPDATED_AT, at),
+            rows_affected,
+            result,
+            (ledger::ERROR_CODE, None),
+            (ledger::ERROR_MSG, None),
+            (ledger::NEXT_RETRY_AT, None),
+        ];
+        loop {
+            match entry.update(&changes, Wait::Block) {
+                Fate::Done => break,
+                Fate::Changed => {}
+                Fate::Gone | Fate::Busy => raise(Failure::internal("an execution went while it was running")),
+            }
+        }
+        let awaited: bool = entry.must(ledger::AWAITED);
+        Some(Ended { owner: entry.must(ledger::OWNER), awaited_by: entry.get(ledger::SCHEDULE_ID).filter(|_| awaited) })
+    }
+}
+
+/// A lease that is being given.
+struct Grant {
+    execution_id: Uuid,
+    lease_token: Uuid,
+    fence: i64,
+    attempt: i32,
+    owner: Oid,
+    stale_timeout: Interval,
+    stale_after: TimestampWithTimeZone,
+}
+
+impl Grant {
+    fn new(schema: Oid, id: Uuid, attempt: i32, owner: Oid, stale_timeout: Interval, now: Instant) -> Grant {
+        Grant {
+            execution_id: id,
+            lease_token: ids::lease_token(),
+            fence: next_of_sequence(schema, c"fence"),
+            attempt,
+            owner,
+            stale_timeout,
+            stale_after: later(now, stale_timeout),
+        }
+    }
+
+    fn row(&self, runner_id: &str, now: Instant) -> LeaseRow {
+        let (at, stale_after) = (timestamp(now).into_datum(), self.stale_after.into_datum());
+        let mut row = [None; column::LEASE.columns.len()];
+        for (number, value) in [
+            (lease::EXECUTION_ID, self.execution_id.into_datum()),
+            (lease::LEASE_TOKEN, self.lease_token.into_datum()),
+            (lease::FENCE, self.fence.into_datum()),
+            (lease::ATTEMPT, self.attempt.into_datum()),
+            (lease::OWNER, self.owner.into_datum()),
+            (lease::STARTED_AT, at),
+            (lease::HEARTBEAT_AT, at),
+            (lease::STALE_AFTER, stale_after),
+            (lease::SWEEP_AT, stale_after),
+            (lease::STALE_TIMEOUT, self.stale_timeout.into_datum()),
+            (lease::RUNNER_ID, runner_id.into_datum()),
+            (lease::CANCEL_REQUESTED, false.into_datum()),
+        ] {
+            row[number - 1] = value;
+        }
+        row
+    }
+
+    fn lease(&self, max_attempts: i32, payload: Jsonb) -> Lease {
+        Lease {
+            execution_id: self.execution_id,
+            lease_token: self.lease_token,
+            fence: self.fence,
+            attempt: self.attempt,
+            max_attempts,
+            stale_after: self.stale_after,
+            payload,
+        }
+    }
+}
+
+/// A row of the ledger that nobody has claimed yet.
+fn new_row(id: Uuid, new: &NewExecution, origin: &str, payload: Jsonb, now: Instant) -> LedgerRow {
+    let at = timestamp(now).into_datum();
+    let mut row = [None; column::LEDGER.columns.len()];
+    for (number, value) in [
+        (ledger::ID, id.into_datum()),
+        (ledger::KEY, new.key.into_datum()),
+        (ledger::JOB_NAME, new.job_name.into_datum()),
+        (ledger::SCOPE_KIND, new.scope_kind.into_datum()),
+        (ledger::SCOPE_ID, new.scope_id.into_datum()),
+        (ledger::PLAN_TIME, new.plan_time.into_datum()),
+        (ledger::QUEUE, new.queue.into_datum()),
+        (ledger::PRIORITY, new.priority.into_datum()),
+        (ledger::PAYLOAD, payload.into_datum()),
+        (ledger::STATUS, "PENDING".into_datum()),
+        (ledger::ATTEMPT, 0.into_datum()),
+        (ledger::MAX_ATTEMPTS, new.max_attempts.into_datum()),
+        (ledger::ALLOW_STALE_REENTRY, new.allow_stale_reentry.into_datum()),
+        (ledger::AWAITED, false.into_datum()),
+        (ledger::ORIGIN, origin.into_datum()),
+        (ledger::OWNER, new.owner.into_datum()),
+        (ledger::CREATED_AT, at),
+        (ledger::UPDATED_AT, at),
+    ] {
+        row[number - 1] = value;
+    }
+    row
+}
+
+fn is_due(time: TimestampWithTimeZone, now: Instant) -> bool {
+    i64::from(time) <= now.as_micros()
+}
+
+/// `now + length` as SQL has it.
+fn later(now: Instant, length: Interval) -> TimestampWithTimeZone {
+    let arguments = [timestamp(now).into_datum(), length.into_datum()];
+    // SAFETY: the types that this function of Postgres takes, and none is NULL.
+    let sum = unsafe { pgrx::direct_function_call(pg_sys::timestamptz_pl_interval, &arguments) };
+    sum.unwrap_or_else(|| raise(Failure::internal("a time has no sum with a length of time")))
+}

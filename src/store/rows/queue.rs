@@ -1,0 +1,141 @@
+//! Queues row by row: what claim.sql says where neither a stale run nor a due retry is to be had, and executions_enqueue.sql where no key
+//! can be taken.
+
+use pgrx::datum::{Interval, Uuid};
+use pgrx::pg_sys::{self, Oid};
+use pgrx::IntoDatum;
+use scheduler_core::Instant;
+
+use super::column::{self, job, lease, ledger, ready};
+use super::{is_due, new_row, Grant, Rows};
+use crate::convert::timestamp;
+use crate::error::{raise, Failure};
+use crate::jsonb::Jsonb;
+use crate::store::execution::{Claimed, NewExecution, QueueClaim};
+use crate::store::table::{Condition, Fate, Table, Wait};
+use crate::store::{ids, role};
+
+impl Rows {
+    /// Leases what is claimable in a queue; `None` where there is more to a claim than to take what is ready: a stale run, a retry
+    /// that is due.
+    pub fn claim(&self, wanted: &QueueClaim, now: Instant) -> Option<Vec<Claimed>> {
+        if self.has_stale_run(now) || self.has_due_retry(now)? {
+            return None;
+        }
+        let jobs = Table::open(self.leases.schema, &column::JOB)?;
+        let taken = self.take_ready(wanted)?;
+        let mut job_by_name = self.scan(&jobs, c"job_pkey");
+        let mut entries = self.scan(&self.ledger, c"ledger_pkey");
+        let entry = &self.ledger;
+        let mut timeouts: Vec<(String, Interval)> = Vec::new();
+        let (mut rows, mut claimed) = (Vec::with_capacity(taken.len()), Vec::with_capacity(taken.len()));
+        for id in taken {
+            if !entries.find(&[Condition::equal(pg_sys::F_UUID_EQ, id)]) {
+                raise(Failure::internal("an execution is claimable that does not exist"));
+            }
+            let job_name: String = entry.must(ledger::JOB_NAME);
+            let known = timeouts.iter().find(|known| known.0 == job_name).map(|known| known.1);
+            let timeout = match wanted.stale_timeout.or(known) {
+                Some(timeout) => timeout,
+                None => {
+                    let defined = job_by_name.find(&[Condition::equal(pg_sys::F_TEXTEQ, job_name.as_str())]);
+                    let timeout = if defined { jobs.get(job::STALE_TIMEOUT) } else { None };
+                    let timeout = timeout.unwrap_or(wanted.default_stale_timeout);
+                    timeouts.push((job_name.clone(), timeout));
+                    timeout
+                }
+            };
+            let attempt = entry.must::<i32>(ledger::ATTEMPT).saturating_add(1);
+            let grant = Grant::new(self.leases.schema, id, attempt, entry.must(ledger::OWNER), timeout, now);
+            rows.push(grant.row(&wanted.runner_id, now));
+            claimed.push(Claimed {
+                execution_id: id,
+                lease_token: grant.lease_token,
+                fence: grant.fence,
+                attempt,
+                job_name,
+                scope_kind: entry.must(ledger::SCOPE_KIND),
+                scope_id: entry.must(ledger::SCOPE_ID),
+                plan_time: entry.must(ledger::PLAN_TIME),
+                payload: entry.must(ledger::PAYLOAD),
+                stale_after: grant.stale_after,
+            });
+        }
+        self.leases.lease.insert_all(&rows);
+        Some(claimed)
+    }
+
+    /// Whether there is a lease that ran out. (`sweep_at` is a lower bound of `stale_after`.)
+    fn has_stale_run(&self, now: Instant) -> bool {
+        let mut leases = self.scan(&self.leases.lease, c"lease_sweep_at");
+        leases.seek(&[Condition::at_most(pg_sys::F_TIMESTAMPTZ_LE, timestamp(now))]);
+        while leases.next() {
+            if is_due(self.leases.lease.must(lease::STALE_AFTER), now) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether there is a retry whose time has come; `None` where its table is not as expected.
+    fn has_due_retry(&self, now: Instant) -> Option<bool> {
+        let retries = Table::open(self.leases.schema, &column::RETRY)?;
+        let due = Condition::at_most(pg_sys::F_TIMESTAMPTZ_LE, timestamp(now));
+        let found = self.scan(&retries, c"retry_pkey").find(&[due]);
+        Some(found)
+    }
+
+    /// Takes executions out of `ready`, in the order of claiming, and skips those that others have in hand; their ids.
+    fn take_ready(&self, wanted: &QueueClaim) -> Option<Vec<Uuid>> {
+        let waiting = Table::open_to_write(self.leases.schema, &column::READY, &self.leases.workspace)?;
+        let mut order = self.scan(&waiting, c"ready_order");
+        order.seek(&[Condition::equal(pg_sys::F_TEXTEQ, wanted.queue.as_str())]);
+        let limit = usize::try_from(wanted.limit).unwrap_or(usize::MAX);
+        let (mut taken, mut asked) = (Vec::new(), None);
+        while taken.len() < limit && order.next() {
+            pgrx::check_for_interrupts!();
+            let owner: Oid = waiting.must(ready::OWNER);
+            if asked.is_none_or(|(known, _)| known != owner) {
+                asked = Some((owner, role::may_act_for(wanted.caller, owner)));
+            }
+            if asked.is_some_and(|(_, may)| may) && waiting.delete(Wait::Skip) == Fate::Done {
+                taken.push(waiting.must(ready::EXECUTION_ID));
+            }
+        }
+        Some(taken)
+    }
+
+    /// Puts executions into the queue of their job, whose keys are new for certain; their ids. `None` where the job is done at once, or
+    /// a table is not as expected.
+    pub fn enqueue(&self, job_name: &str, new: Vec<(NewExecution, Jsonb)>, now: Instant) -> Option<Vec<Uuid>> {
+        let schema = self.leases.schema;
+        let jobs = Table::open(schema, &column::JOB)?;
+        let defined = self.scan(&jobs, c"job_pkey").find(&[Condition::equal(pg_sys::F_TEXTEQ, job_name)]);
+        if defined && jobs.must::<String>(job::KIND) != "pull" {
+            return None;
+        }
+        let waiting = Table::open_to_write(schema, &column::READY, &self.leases.workspace)?;
+        let (mut entries, mut places) = (Vec::with_capacity(new.len()), Vec::with_capacity(new.len()));
+        let mut enqueued = Vec::with_capacity(new.len());
+        for (new, payload) in new {
+            let id = ids::execution_id();
+            let entry = new_row(id, &new, "enqueue", payload, now);
+            let mut place = [None; column::READY.columns.len()];
+            for (number, value) in [
+                (ready::QUEUE, entry[ledger::QUEUE - 1]),
+                (ready::PRIORITY, entry[ledger::PRIORITY - 1]),
+                (ready::PLAN_TIME, entry[ledger::PLAN_TIME - 1]),
+                (ready::EXECUTION_ID, id.into_datum()),
+                (ready::OWNER, entry[ledger::OWNER - 1]),
+            ] {
+                place[number - 1] = value;
+            }
+            entries.push(entry);
+            places.push(place);
+            enqueued.push(id);
+        }
+        self.ledger.insert_all(&entries);
+        waiting.insert_all(&places);
+        Some(enqueued)
+    }
+}

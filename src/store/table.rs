@@ -1,0 +1,212 @@
+//! Rows of our own tables without the executor: found by an index, inserted, updated and deleted through the table's access method,
+//! as Postgres treats its catalogs.
+//!
+//! To start and end a plan costs more than what these statements do, and a lease is taken, kept and given back at a rate at which
+//! that shows. What the executor does beside the row itself is done here as well: NOT NULL and CHECK (under a pinned search path),
+//! every index, replica identity, read-only transactions, and what becomes of a row that somebody has changed meanwhile. What is not
+//! done here makes `Table::open` answer `None`, and its caller runs the SQL statement instead: triggers, rules, row security,
+//! inheritance, generated columns, columns that this file does not know.
+
+use std::cell::OnceCell;
+use std::ffi::CStr;
+use std::ptr::null_mut;
+use std::rc::Rc;
+
+use pgrx::pg_sys::{self, Datum, Oid};
+use pgrx::{FromDatum, IntoDatum};
+
+use crate::error::{raise, Failure};
+use crate::text;
+
+mod index;
+mod write;
+
+pub use index::{Condition, Index, KeyState, Keys};
+pub use write::{Fate, Wait, Workspace};
+
+use write::Writer;
+
+/// A table of ours: its name and the types of its columns, in order.
+pub struct Layout {
+    /// Its name in the schema `sched`.
+    pub name: &'static CStr,
+    /// One type for each column.
+    pub columns: &'static [Oid],
+    /// And its name, for the test that compares this with the catalog.
+    #[allow(dead_code)]
+    pub names: &'static [&'static str],
+}
+
+/// What is committed at this moment, and what this transaction has done before it. See `Statement::run` for why not the
+/// transaction's own snapshot.
+pub struct Present(pg_sys::Snapshot);
+
+impl Present {
+    /// Looks now. The caller is inside a transaction.
+    pub fn look() -> Present {
+        // SAFETY: what SPI does before a statement; the snapshot on the stack is a copy, which lives until it is popped.
+        unsafe {
+            pg_sys::CommandCounterIncrement();
+            pg_sys::PushActiveSnapshot(pg_sys::GetLatestSnapshot());
+            Present(pg_sys::GetActiveSnapshot())
+        }
+    }
+}
+
+impl Drop for Present {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // SAFETY: the snapshot that `look` pushed; after an error the abort of the (sub)transaction pops it.
+            unsafe { pg_sys::PopActiveSnapshot() }
+        }
+    }
+}
+
+/// One of our tables, opened; and its current row.
+///
+/// What it opened is closed when it goes out of scope, after an error by the end of the (sub)transaction. Locks stay until then.
+pub struct Table {
+    schema: Oid,
+    relation: pg_sys::Relation,
+    /// The row that was found last.
+    current: *mut pg_sys::TupleTableSlot,
+    workspace: Option<Rc<Workspace>>,
+    writer: OnceCell<Writer>,
+}
+
+impl Table {
+    /// Opens a table of the schema `sched` to be read; `None` where it is not as this file expects it.
+    pub fn open(schema: Oid, layout: &Layout) -> Option<Table> {
+        let table = Table::locked(schema, layout.name, pg_sys::AccessShareLock);
+        // SAFETY: the relation is open.
+        unsafe { is_as_expected(table.relation, layout) }.then_some(table)
+    }
+
+    /// Opens a table to be read and written; `None` also in a transaction that may not write.
+    pub fn open_to_write(schema: Oid, layout: &Layout, workspace: &Rc<Workspace>) -> Option<Table> {
+        // SAFETY: reads a setting of the transaction.
+        if unsafe { pg_sys::XactReadOnly } {
+            return None;
+        }
+        let mut table = Table::locked(schema, layout.name, pg_sys::RowExclusiveLock);
+        table.workspace = Some(Rc::clone(workspace));
+        // SAFETY: the relation is open.
+        unsafe { is_as_expected(table.relation, layout) && !has_surprises(table.relation) }.then_some(table)
+    }
+
+    /// Opens a table of any shape, for those who only ask its indexes.
+    pub fn open_any(schema: Oid, name: &CStr) -> Table {
+        Table::locked(schema, name, pg_sys::AccessShareLock)
+    }
+
+    fn locked(schema: Oid, name: &CStr, lock: u32) -> Table {
+        // SAFETY: called inside a transaction.
+        unsafe {
+            let relation = pg_sys::table_open(relation_oid(schema, name), lock as i32);
+            let current = pg_sys::table_slot_create(relation, null_mut());
+            Table { schema, relation, current, workspace: None, writer: OnceCell::new() }
+        }
+    }
+
+    /// Column `number` (1-based) of the current row; `None` is NULL.
+    pub fn get<T: FromDatum>(&self, number: usize) -> Option<T> {
+        let (datum, is_null) = self.raw(number);
+        // SAFETY: the value is of the type that the column has, and is copied out of the row.
+        unsafe {
+            let type_oid = (*attribute((*self.relation).rd_att, number - 1)).atttypid;
+            if type_oid == pg_sys::TEXTOID && !is_null {
+                text::check(datum);
+            }
+            T::from_polymorphic_datum(datum, is_null, type_oid)
+        }
+    }
+
+    /// Column `number` (1-based) of the current row, which the schema says is never NULL.
+    pub fn must<T: FromDatum>(&self, number: usize) -> T {
+        match self.get(number) {
+            Some(value) => value,
+            None => raise(Failure::internal(format!("column {number} of a scheduler table is NULL"))),
+        }
+    }
+
+    /// Column `number` (1-based) of the current row as it lies there: valid until another row is found.
+    pub fn datum(&self, number: usize) -> Option<Datum> {
+        let (datum, is_null) = self.raw(number);
+        (!is_null).then_some(datum)
+    }
+
+    fn raw(&self, number: usize) -> (Datum, bool) {
+        let mut is_null = false;
+        // SAFETY: the slot is this table's, and has a row and this column.
+        let datum = unsafe {
+            assert!(u32::from((*self.current).tts_flags) & pg_sys::TTS_FLAG_EMPTY == 0, "a row was found");
+            assert!((1..=(*(*self.relation).rd_att).natts as usize).contains(&number), "a column of the table");
+            pg_sys::slot_getattr(self.current, number as i32, &mut is_null)
+        };
+        (datum, is_null)
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        drop(self.writer.take());
+        // SAFETY: each was opened by this value and is closed once.
+        unsafe {
+            pg_sys::ExecDropSingleTupleTableSlot(self.current);
+            pg_sys::table_close(self.relation, pg_sys::NoLock as i32);
+        }
+    }
+}
+
+/// The next number of a sequence of ours.
+pub fn next_of_sequence(schema: Oid, name: &CStr) -> i64 {
+    // SAFETY: the argument is the oid of a relation; nextval checks that it is a sequence.
+    let value = unsafe { pgrx::direct_function_call(pg_sys::nextval_oid, &[relation_oid(schema, name).into_datum()]) };
+    value.unwrap_or_else(|| raise(Failure::internal("a sequence gave no number")))
+}
+
+/// A relation of the schema `sched`; an internal error where it is missing.
+fn relation_oid(schema: Oid, name: &CStr) -> Oid {
+    // SAFETY: a syscache look-up inside a transaction.
+    let oid = unsafe { pg_sys::get_relname_relid(name.as_ptr(), schema) };
+    if oid == Oid::INVALID {
+        raise(Failure::internal(format!("sched.{} is missing", name.to_string_lossy())));
+    }
+    oid
+}
+
+/// SAFETY: a tuple description with more than `index` columns.
+unsafe fn attribute(description: pg_sys::TupleDesc, index: usize) -> *const pg_sys::FormData_pg_attribute {
+    #[cfg(not(feature = "pg18"))]
+    return (*description).attrs.as_ptr().add(index);
+    #[cfg(feature = "pg18")]
+    return pg_sys::TupleDescAttr(description, index as i32);
+}
+
+/// A plain table with these columns, all of whose rows its owner sees. SAFETY: an open relation.
+unsafe fn is_as_expected(relation: pg_sys::Relation, layout: &Layout) -> bool {
+    let (class, description) = ((*relation).rd_rel, (*relation).rd_att);
+    (*class).relkind == pg_sys::RELKIND_RELATION as std::ffi::c_char
+        && !(*class).relhassubclass
+        && !(*class).relispartition
+        && !(*class).relrowsecurity
+        && (*description).natts as usize == layout.columns.len()
+        && layout.columns.iter().enumerate().all(|(index, type_oid)| {
+            let column = attribute(description, index);
+            (*column).atttypid == *type_oid && !(*column).attisdropped
+        })
+}
+
+/// Whether to write to the table may call for more than this file does. SAFETY: an open relation.
+unsafe fn has_surprises(relation: pg_sys::Relation) -> bool {
+    let constraints = (*(*relation).rd_att).constr;
+    #[cfg(not(feature = "pg18"))]
+    let generated = !constraints.is_null() && (*constraints).has_generated_stored;
+    #[cfg(feature = "pg18")]
+    let generated =
+        !constraints.is_null() && ((*constraints).has_generated_stored || (*constraints).has_generated_virtual);
+    generated || !(*relation).trigdesc.is_null() || !(*relation).rd_rules.is_null()
+}

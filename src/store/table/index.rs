@@ -1,0 +1,176 @@
+//! Rows found by an index.
+
+use std::ffi::CStr;
+use std::ptr::null_mut;
+
+use pgrx::pg_sys::{self, Datum, Oid};
+use pgrx::IntoDatum;
+
+use super::{relation_oid, Present, Table};
+use crate::compat;
+use crate::error::{raise, Failure};
+
+/// A condition on a column of an index: the column's value equals (or compares as the strategy says with) a value.
+#[derive(Clone, Copy)]
+pub struct Condition {
+    /// A strategy number of btree.
+    pub strategy: u32,
+    /// The function of the operator.
+    pub function: u32,
+    /// The right side.
+    pub value: Datum,
+}
+
+impl Condition {
+    /// The column's value is this one.
+    pub fn equal(function: u32, value: impl IntoDatum) -> Condition {
+        Condition::new(pg_sys::BTEqualStrategyNumber, function, value)
+    }
+
+    /// The column's value is this one or less.
+    pub fn at_most(function: u32, value: impl IntoDatum) -> Condition {
+        Condition::new(pg_sys::BTLessEqualStrategyNumber, function, value)
+    }
+
+    fn new(strategy: u32, function: u32, value: impl IntoDatum) -> Condition {
+        let Some(value) = value.into_datum() else { raise(Failure::internal("a condition on NULL")) };
+        Condition { strategy, function, value }
+    }
+}
+
+/// A scan of an index of a table: what it finds becomes the table's current row.
+pub struct Index<'t> {
+    table: &'t Table,
+    relation: pg_sys::Relation,
+    scan: pg_sys::IndexScanDesc,
+}
+
+impl<'t> Index<'t> {
+    /// Opens an index to look at what is committed now.
+    pub fn open(table: &'t Table, name: &CStr, present: &'t Present) -> Index<'t> {
+        // SAFETY: the snapshot is borrowed for as long as the scan.
+        unsafe { Index::with(table, name, present.0) }
+    }
+
+    /// SAFETY: the snapshot outlives the scan.
+    unsafe fn with(table: &'t Table, name: &CStr, snapshot: pg_sys::Snapshot) -> Index<'t> {
+        // As the table is: to write to it takes this lock anyway.
+        let lock = if table.workspace.is_some() { pg_sys::RowExclusiveLock } else { pg_sys::AccessShareLock };
+        let relation = pg_sys::index_open(relation_oid(table.schema, name), lock as i32);
+        let columns = i32::from((*(*relation).rd_index).indnkeyatts);
+        let scan = compat::begin_index_scan(table.relation, relation, snapshot, columns);
+        Index { table, relation, scan }
+    }
+
+    /// Begins to look for rows with these values in the first columns of the index.
+    pub fn seek(&mut self, conditions: &[Condition]) {
+        let mut keys = [pg_sys::ScanKeyData::default(); 4];
+        // SAFETY: the scan copies its keys; by-reference values live in the caller's memory context.
+        unsafe {
+            let columns = (*(*self.relation).rd_index).indnkeyatts as usize;
+            assert!(conditions.len() <= keys.len().min(columns), "a column of the index for each condition");
+            for (number, (key, condition)) in keys.iter_mut().zip(conditions).enumerate() {
+                pg_sys::ScanKeyEntryInitialize(
+                    key,
+                    0,
+                    number as i16 + 1,
+                    condition.strategy as u16,
+                    Oid::INVALID,
+                    *(*self.relation).rd_indcollation.add(number),
+                    condition.function.into(),
+                    condition.value,
+                );
+            }
+            (*self.scan).numberOfKeys = conditions.len() as i32;
+            pg_sys::index_rescan(self.scan, keys.as_mut_ptr(), conditions.len() as i32, null_mut(), 0);
+        }
+    }
+
+    /// Makes the next row that was found the table's current one; false at the end.
+    pub fn next(&mut self) -> bool {
+        let forward = pg_sys::ScanDirection::ForwardScanDirection;
+        // SAFETY: the table that the scan was opened for, and its slot.
+        unsafe { pg_sys::index_getnext_slot(self.scan, forward, self.table.current) }
+    }
+
+    /// Whether anything stands in the table for these values, that of transactions which are still open included. No snapshot of
+    /// what is committed can show that; a scan with a dirty one can. There is no current row after it.
+    pub fn is_taken(&mut self, conditions: &[Condition]) -> bool {
+        let mut dirty = dirty_snapshot();
+        // SAFETY: the dirty snapshot outlives its use: the next search begins with the scan's own again.
+        unsafe {
+            let own = std::mem::replace(&mut (*self.scan).xs_snapshot, &mut dirty);
+            let taken = self.find(conditions);
+            pg_sys::ExecClearTuple(self.table.current);
+            (*self.scan).xs_snapshot = own;
+            taken
+        }
+    }
+
+    /// Finds one row.
+    pub fn find(&mut self, conditions: &[Condition]) -> bool {
+        self.seek(conditions);
+        self.next()
+    }
+}
+
+impl Drop for Index<'_> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // SAFETY: each was opened by this value and is closed once.
+            unsafe {
+                pg_sys::index_endscan(self.scan);
+                pg_sys::index_close(self.relation, pg_sys::NoLock as i32);
+            }
+        }
+    }
+}
+
+/// How a key stands in a unique index, whatever a snapshot shows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum KeyState {
+    /// It is not there.
+    Free,
+    /// It is.
+    Taken,
+    /// Another transaction, still open, is just writing or changing it: to insert it would wait for that one's end.
+    Open,
+}
+
+/// A unique index, open for looks at many keys with a dirty snapshot: the scan notes there whose transaction is open.
+pub struct Keys<'t> {
+    index: Index<'t>,
+    /// What the scan looks with: it lives as long as this, and is only reached through the scan.
+    _dirty: Box<pg_sys::SnapshotData>,
+}
+
+impl<'t> Keys<'t> {
+    /// Opens an index of the table.
+    pub fn open(table: &'t Table, name: &CStr) -> Keys<'t> {
+        let mut dirty = Box::new(dirty_snapshot());
+        // SAFETY: the snapshot is dropped after the scan.
+        let index = unsafe { Index::with(table, name, &mut *dirty) };
+        Keys { index, _dirty: dirty }
+    }
+
+    /// How the key with these values stands now.
+    pub fn state(&mut self, key: &[Condition]) -> KeyState {
+        let mut state = KeyState::Free;
+        self.index.seek(key);
+        while state != KeyState::Open && self.index.next() {
+            // SAFETY: the scan's snapshot is the one that this value owns.
+            let (inserter, changer) = unsafe {
+                let dirty = (*self.index.scan).xs_snapshot;
+                ((*dirty).xmin, (*dirty).xmax)
+            };
+            let none = pg_sys::InvalidTransactionId;
+            state = if inserter == none && changer == none { KeyState::Taken } else { KeyState::Open };
+        }
+        state
+    }
+}
+
+/// What InitDirtySnapshot does.
+fn dirty_snapshot() -> pg_sys::SnapshotData {
+    pg_sys::SnapshotData { snapshot_type: pg_sys::SnapshotType::SNAPSHOT_DIRTY, ..Default::default() }
+}

@@ -1,0 +1,377 @@
+//! Rows inserted, updated and deleted, with all that the executor sees to beside the row itself.
+
+use std::cell::{Cell, OnceCell};
+use std::ffi::CStr;
+use std::ptr::null_mut;
+use std::rc::Rc;
+
+use pgrx::pg_sys::{self, Datum, Oid};
+use pgrx::PgSqlErrorCode;
+
+use super::{relation_oid, Table};
+use crate::error::{raise, Failure};
+use crate::store::session::PinnedSearchPath;
+
+/// What came of a change to the row that was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is done.
+    Done,
+    /// Somebody else had changed the row; its newest version is the current row now, and locked: decide again.
+    Changed,
+    /// Somebody else had deleted the row.
+    Gone,
+    /// Somebody else has the row in hand, and the caller did not want to wait.
+    Busy,
+}
+
+/// Whether a change waits for the transaction that has the row in hand.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// Until its end.
+    Block,
+    /// Not at all.
+    Skip,
+}
+
+/// The index entries that a changed row needs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Entries {
+    /// None: it is heap-only.
+    None,
+    /// Those of indexes that summarize pages (BRIN): it is heap-only otherwise. PostgreSQL 15 knows no such thing.
+    #[cfg_attr(feature = "pg15", allow(dead_code))]
+    Summarizing,
+    /// One in each index.
+    All,
+}
+
+/// How a row came to stand in the table.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Written {
+    /// It was inserted.
+    First,
+    /// It is a new version of a row.
+    Anew(Entries),
+}
+
+/// What the executor's functions work with, made when it is first needed, for all tables of a call.
+#[derive(Default)]
+pub struct Workspace(OnceCell<*mut pg_sys::EState>);
+
+impl Workspace {
+    fn estate(&self) -> *mut pg_sys::EState {
+        // SAFETY: a new memory context, child of the current one.
+        *self.0.get_or_init(|| unsafe { pg_sys::CreateExecutorState() })
+    }
+}
+
+impl Drop for Workspace {
+    fn drop(&mut self) {
+        if let (Some(estate), false) = (self.0.get(), std::thread::panicking()) {
+            // SAFETY: made by this value; after an error it goes with the memory context above it.
+            unsafe { pg_sys::FreeExecutorState(*estate) }
+        }
+    }
+}
+
+/// What a table needs to be written.
+pub struct Writer {
+    /// The row that is being written.
+    row: *mut pg_sys::TupleTableSlot,
+    info: *mut pg_sys::ResultRelInfo,
+    workspace: Rc<Workspace>,
+    indexes_open: Cell<bool>,
+}
+
+impl Table {
+    /// Inserts a row with a value for each column; `None` is NULL.
+    pub fn insert(&self, values: &[Option<Datum>]) {
+        self.insert_with(values, Oid::INVALID);
+    }
+
+    /// Inserts a row unless its key in this unique index is taken, by a committed row or by a transaction that is still open: it
+    /// never waits for one. Whether it was inserted.
+    pub fn insert_unless_taken(&self, values: &[Option<Datum>], index: &CStr) -> bool {
+        let inserted = self.insert_with(values, relation_oid(self.schema, index));
+        if !inserted {
+            // What stands in the table is taken back, by a later command than the one that put it there.
+            let writer = self.writer();
+            // SAFETY: the row's place is the one that the insert noted.
+            unsafe {
+                pg_sys::CommandCounterIncrement();
+                let snapshot = pg_sys::GetActiveSnapshot();
+                pg_sys::simple_table_tuple_delete(self.relation, &raw mut (*writer.row).tts_tid, snapshot);
+            }
+        }
+        inserted
+    }
+
+    /// Inserts; false where the key in the unique index `arbiter` was taken, and then the row stands there all the same.
+    fn insert_with(&self, values: &[Option<Datum>], arbiter: Oid) -> bool {
+        let relation = self.relation;
+        let writer = self.writer();
+        // SAFETY: as ExecInsert does it; the row has a value for each column (checked in `store`).
+        unsafe {
+            store(writer.row, values);
+            writer.check_constraints(relation, writer.row);
+            pg_sys::simple_table_tuple_insert(relation, writer.row);
+            writer.index(relation, writer.row, Written::First, arbiter)
+        }
+    }
+
+    /// Inserts many rows at once: a page that is filled is logged once.
+    pub fn insert_all<const COLUMNS: usize>(&self, rows: &[[Option<Datum>; COLUMNS]]) {
+        const AT_ONCE: usize = 100;
+        let writer = self.writer();
+        for rows in rows.chunks(AT_ONCE) {
+            pgrx::check_for_interrupts!();
+            // SAFETY: as COPY does it; each row has a slot of its own, which is dropped when its index entries are made.
+            unsafe {
+                let mut slots: Vec<*mut pg_sys::TupleTableSlot> = rows
+                    .iter()
+                    .map(|values| {
+                        let slot = new_row(self.relation);
+                        store(slot, values);
+                        writer.check_constraints(self.relation, slot);
+                        slot
+                    })
+                    .collect();
+                let (count, command) = (slots.len() as i32, pg_sys::GetCurrentCommandId(true));
+                pg_sys::table_multi_insert(self.relation, slots.as_mut_ptr(), count, command, 0, null_mut());
+                for slot in slots {
+                    writer.index(self.relation, slot, Written::First, Oid::INVALID);
+                    pg_sys::ExecDropSingleTupleTableSlot(slot);
+                }
+            }
+        }
+    }
+
+    /// Changes columns (1-based) of the current row.
+    pub fn update(&self, changes: &[(usize, Option<Datum>)], wait: Wait) -> Fate {
+        let (relation, current) = (self.relation, self.current);
+        let mut failure = pg_sys::TM_FailureData::default();
+        let mut lock_mode = pg_sys::LockTupleMode::LockTupleExclusive;
+        #[cfg(feature = "pg15")]
+        let mut reindex = false;
+        #[cfg(not(feature = "pg15"))]
+        let mut reindex = pg_sys::TU_UpdateIndexes::TU_None;
+        let writer = self.writer();
+        // SAFETY: as ExecUpdate does it; the current row is one that was found in this table.
+        let result = unsafe {
+            pg_sys::CheckCmdReplicaIdentity(relation, pg_sys::CmdType::CMD_UPDATE);
+            store_changed(writer.row, current, changes);
+            writer.check_constraints(relation, writer.row);
+            let command = pg_sys::GetCurrentCommandId(true);
+            pg_sys::table_tuple_update(
+                relation,
+                &raw mut (*current).tts_tid,
+                writer.row,
+                command,
+                pg_sys::GetActiveSnapshot(),
+                null_mut(),
+                wait == Wait::Block,
+                &mut failure,
+                &mut lock_mode,
+                &mut reindex,
+            )
+        };
+        #[cfg(feature = "pg15")]
+        let entries = if reindex { Entries::All } else { Entries::None };
+        #[cfg(not(feature = "pg15"))]
+        let entries = match reindex {
+            pg_sys::TU_UpdateIndexes::TU_None => Entries::None,
+            pg_sys::TU_UpdateIndexes::TU_Summarizing => Entries::Summarizing,
+            _ => Entries::All,
+        };
+        if result == pg_sys::TM_Result::TM_Ok && entries != Entries::None {
+            // SAFETY: as above.
+            unsafe { writer.index(relation, writer.row, Written::Anew(entries), Oid::INVALID) };
+        }
+        self.settle(result, lock_mode, wait)
+    }
+
+    /// Deletes the current row.
+    pub fn delete(&self, wait: Wait) -> Fate {
+        let mut failure = pg_sys::TM_FailureData::default();
+        // SAFETY: as ExecDelete does it; the current row is one that was found in this table.
+        let result = unsafe {
+            pg_sys::CheckCmdReplicaIdentity(self.relation, pg_sys::CmdType::CMD_DELETE);
+            pg_sys::table_tuple_delete(
+                self.relation,
+                &raw mut (*self.current).tts_tid,
+                pg_sys::GetCurrentCommandId(true),
+                pg_sys::GetActiveSnapshot(),
+                null_mut(),
+                wait == Wait::Block,
+                &mut failure,
+                false,
+            )
+        };
+        self.settle(result, pg_sys::LockTupleMode::LockTupleExclusive, wait)
+    }
+
+    /// What the executor makes of the answer to a change: under READ COMMITTED the newest version is locked and looked at again,
+    /// under the stricter levels the transaction cannot go on (40001). Who does not want to wait takes any change for a no.
+    fn settle(&self, result: pg_sys::TM_Result::Type, lock_mode: pg_sys::LockTupleMode::Type, wait: Wait) -> Fate {
+        use pg_sys::TM_Result;
+        if result == TM_Result::TM_Ok {
+            return Fate::Done;
+        }
+        if wait == Wait::Skip {
+            return Fate::Busy;
+        }
+        let what = if result == TM_Result::TM_Deleted { "delete" } else { "update" };
+        // SAFETY: reads a setting of the transaction.
+        let strict = unsafe { pg_sys::XactIsoLevel } >= pg_sys::XACT_REPEATABLE_READ as i32;
+        match result {
+            TM_Result::TM_Updated | TM_Result::TM_Deleted if strict => raise(Failure::new(
+                PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
+                format!("could not serialize access due to concurrent {what}"),
+                "",
+            )),
+            TM_Result::TM_Deleted => Fate::Gone,
+            TM_Result::TM_Updated => self.lock_newest(lock_mode),
+            other => raise(Failure::internal(format!("a row of the scheduler could not be changed ({other})"))),
+        }
+    }
+
+    fn lock_newest(&self, lock_mode: pg_sys::LockTupleMode::Type) -> Fate {
+        let mut failure = pg_sys::TM_FailureData::default();
+        // SAFETY: as EvalPlanQual's callers do it.
+        let result = unsafe {
+            let mut place = (*self.current).tts_tid;
+            pg_sys::table_tuple_lock(
+                self.relation,
+                &mut place,
+                pg_sys::GetActiveSnapshot(),
+                self.current,
+                pg_sys::GetCurrentCommandId(false),
+                lock_mode,
+                pg_sys::LockWaitPolicy::LockWaitBlock,
+                pg_sys::TUPLE_LOCK_FLAG_FIND_LAST_VERSION as u8,
+                &mut failure,
+            )
+        };
+        match result {
+            pg_sys::TM_Result::TM_Ok => Fate::Changed,
+            pg_sys::TM_Result::TM_Deleted => Fate::Gone,
+            other => raise(Failure::internal(format!("a row of the scheduler could not be locked ({other})"))),
+        }
+    }
+
+    fn writer(&self) -> &Writer {
+        let Some(workspace) = &self.workspace else { raise(Failure::internal("a table was opened to be read only")) };
+        // SAFETY: as the executor prepares a table that it writes to; no range table stands behind it.
+        self.writer.get_or_init(|| unsafe {
+            let row = new_row(self.relation);
+            let info = pg_sys::palloc0(size_of::<pg_sys::ResultRelInfo>()).cast::<pg_sys::ResultRelInfo>();
+            pg_sys::InitResultRelInfo(info, self.relation, 0, null_mut(), 0);
+            Writer { row, info, workspace: Rc::clone(workspace), indexes_open: Cell::new(false) }
+        })
+    }
+}
+
+/// A slot for a row that is yet to be written. SAFETY: an open relation, which outlives the slot.
+unsafe fn new_row(relation: pg_sys::Relation) -> *mut pg_sys::TupleTableSlot {
+    pg_sys::MakeSingleTupleTableSlot((*relation).rd_att, &raw const pg_sys::TTSOpsVirtual)
+}
+
+/// SAFETY: a slot of `new_row`.
+unsafe fn store(slot: *mut pg_sys::TupleTableSlot, values: &[Option<Datum>]) {
+    assert_eq!(values.len(), (*(*slot).tts_tupleDescriptor).natts as usize, "a value for each column");
+    pg_sys::ExecClearTuple(slot);
+    for (index, value) in values.iter().enumerate() {
+        *(*slot).tts_values.add(index) = value.unwrap_or(Datum::null());
+        *(*slot).tts_isnull.add(index) = value.is_none();
+    }
+    pg_sys::ExecStoreVirtualTuple(slot);
+}
+
+/// SAFETY: as `store`; `current` holds a row of the same table, and keeps it until this one is written.
+unsafe fn store_changed(
+    slot: *mut pg_sys::TupleTableSlot,
+    current: *mut pg_sys::TupleTableSlot,
+    changes: &[(usize, Option<Datum>)],
+) {
+    let count = (*(*slot).tts_tupleDescriptor).natts as usize;
+    pg_sys::ExecClearTuple(slot);
+    pg_sys::slot_getallattrs(current);
+    std::ptr::copy_nonoverlapping((*current).tts_values, (*slot).tts_values, count);
+    std::ptr::copy_nonoverlapping((*current).tts_isnull, (*slot).tts_isnull, count);
+    for (number, value) in changes {
+        assert!((1..=count).contains(number), "a column of the table");
+        *(*slot).tts_values.add(number - 1) = value.unwrap_or(Datum::null());
+        *(*slot).tts_isnull.add(number - 1) = value.is_none();
+    }
+    pg_sys::ExecStoreVirtualTuple(slot);
+}
+
+impl Writer {
+    /// NOT NULL and CHECK; 23502, 23514. SAFETY: the relation is the one that this writer is of, and the slot holds a
+    /// row of it.
+    unsafe fn check_constraints(&self, relation: pg_sys::Relation, slot: *mut pg_sys::TupleTableSlot) {
+        let constraints = (*(*relation).rd_att).constr;
+        if constraints.is_null() {
+            return;
+        }
+        // What a CHECK calls must not find what the caller put into its search path: it runs as the extension's owner.
+        let _path = ((*constraints).num_check > 0).then(PinnedSearchPath::new);
+        pg_sys::ExecConstraints(self.info, slot, self.workspace.estate());
+    }
+
+    /// Makes the index entries of the row that was just written; false where its key in `arbiter` was taken.
+    /// SAFETY: as `check_constraints`, and the slot notes the place of the row in the table.
+    unsafe fn index(
+        &self,
+        relation: pg_sys::Relation,
+        slot: *mut pg_sys::TupleTableSlot,
+        written: Written,
+        arbiter: Oid,
+    ) -> bool {
+        if !self.indexes_open.replace(true) {
+            pg_sys::ExecOpenIndices(self.info, false);
+        }
+        if (*self.info).ri_NumIndices == 0 {
+            return true;
+        }
+        let infos = std::slice::from_raw_parts((*self.info).ri_IndexRelationInfo, (*self.info).ri_NumIndices as usize);
+        let computes = infos.iter().any(|info| !(**info).ii_Expressions.is_null() || !(**info).ii_Predicate.is_null());
+        let _path = computes.then(PinnedSearchPath::new);
+        let (estate, asks) = (self.workspace.estate(), arbiter != Oid::INVALID);
+        let arbiters = if asks { pg_sys::lappend_oid(null_mut(), arbiter) } else { null_mut() };
+        let mut taken = false;
+        (*slot).tts_tableOid = (*relation).rd_id;
+        let update = written != Written::First;
+        #[cfg(feature = "pg15")]
+        pg_sys::ExecInsertIndexTuples(self.info, slot, estate, update, asks, &mut taken, arbiters);
+        #[cfg(not(feature = "pg15"))]
+        pg_sys::ExecInsertIndexTuples(
+            self.info,
+            slot,
+            estate,
+            update,
+            asks,
+            &mut taken,
+            arbiters,
+            written == Written::Anew(Entries::Summarizing),
+        );
+        // Expressions were computed in a memory context of their own, which nobody else empties.
+        pg_sys::MemoryContextReset((*(*estate).es_per_tuple_exprcontext).ecxt_per_tuple_memory);
+        !taken
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // SAFETY: each was opened by this value and is closed once.
+            unsafe {
+                if self.indexes_open.get() {
+                    pg_sys::ExecCloseIndices(self.info);
+                }
+                pg_sys::ExecDropSingleTupleTableSlot(self.row);
+            }
+        }
+    }
+}

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Builds PostgreSQL $PG from Debian's source package, for a major version that this machine's suite does not have: the package is
+# fetched and verified by apt, from the mirror that apt already uses, out of a newer suite, without a change of the system's own
+# lists. The result is a tree in the shape of Debian's packages that works wherever it is moved to.
+#
+#   PG=18 tools/build-server.sh FOLDER      leaves FOLDER/usr/lib/postgresql/18; about 5 minutes on two idle cores
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+
+into=$1
+unset MAKELEVEL MAKEFLAGS MFLAGS # PostgreSQL makes its generated headers only where it is the outermost make
+keys=/usr/share/keyrings/debian-archive-keyring.gpg
+work=$CARGO_TARGET_DIR/build-$PG
+rm -rf "$work" "$into"
+mkdir -p "$work/lists/partial" "$work/source"
+
+# shellcheck disable=SC2016 # apt reads it, not the shell
+mirror() { apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Label: Debian' | head -n 1; }
+uri=$(mirror)
+if [ -z "$uri" ]; then fail "apt knows no Debian mirror: run apt-get update"; fi
+
+# Newest last: of several suites that have the version, apt takes the highest.
+for suite in trixie sid; do
+    echo "deb-src [signed-by=$keys] $uri $suite main"
+done >"$work/sources.list"
+private=(-o "Dir::Etc::sourcelist=$work/sources.list" -o Dir::Etc::sourceparts=/dev/null -o "Dir::State::lists=$work/lists"
+    -o Dir::Cache::srcpkgcache= -o Dir::Cache::pkgcache= -o "APT::Sandbox::User=$(id -un)")
+apt-get "${private[@]}" update
+cd "$work/source"
+apt-get "${private[@]}" source --download-only "postgresql-$PG"
+tar -xf postgresql-"$PG"_*.orig.tar.* --strip-components=1
+
+# Only what the tests use. $ORIGIN: programs and libraries find their libpq beside them, those of lib/pgxs/src/test/isolation too.
+# -O1: a third less to wait for the compiler, and the tests are not a benchmark.
+prefix=/usr/lib/postgresql/$PG
+run_path="-Wl,-rpath,'\$\$ORIGIN/../lib:\$\$ORIGIN/../../../..'"
+./configure --prefix="$prefix" --disable-rpath --with-system-tzdata=/usr/share/zoneinfo --without-readline --without-icu \
+    --without-zlib CFLAGS=-O1
+make -s -j "$(nproc)" LDFLAGS_EX="$run_path" LDFLAGS_SL="$run_path" all
+make -s DESTDIR="$into" LDFLAGS_EX="$run_path" LDFLAGS_SL="$run_path" install
+make -s -C src/test/isolation DESTDIR="$into" LDFLAGS_EX="$run_path" LDFLAGS_SL="$run_path" install
+rm -rf "$work"
