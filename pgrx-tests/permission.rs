@@ -15,6 +15,7 @@ mod tests {
         "grant_monitor",
         "grant_use",
         "grant_worker",
+        "rebuild",
         "request_dispatcher",
         "revoke_all",
         "schedule_before_update",
@@ -122,7 +123,7 @@ mod tests {
             "3|1|0|0|0|0|0"
         );
         assert_eq!(as_role("p_monitor", "SELECT count(*) FROM sched.schedules"), "1");
-        for view in ["execution", "running", "failed", "history", "schedules"] {
+        for view in ["execution", "running", "failed", "history", "schedules", "skipped"] {
             let rows = as_role("p_monitor", &format!("SELECT * FROM sched.{view}"));
             assert!(!rows.contains("secret"), "{view}: {rows}");
         }
@@ -152,7 +153,10 @@ ready|SELECT INSERT
 retry|SELECT INSERT UPDATE DELETE
 schedule|SELECT
 schedule_change|SELECT INSERT UPDATE DELETE
-timer|SELECT INSERT UPDATE DELETE",
+schedule_past|SELECT UPDATE DELETE
+skip|SELECT INSERT UPDATE DELETE
+timer|SELECT INSERT UPDATE DELETE
+timer_memory|SELECT INSERT UPDATE DELETE",
         );
         check(
             "SELECT string_agg(proname, ' ' ORDER BY proname) FROM pg_proc p

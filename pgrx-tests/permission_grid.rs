@@ -26,18 +26,21 @@ mod tests {
         Any(&'static str),
         /// Superusers and the extension's owner only.
         Super(&'static str),
+        /// Who may act for the owner and monitors get this; another `42501`.
+        Read(&'static str),
     }
-    use Answer::{All, Any, Own, Skip, Super};
+    use Answer::{All, Any, Own, Read, Skip, Super};
 
     impl Answer {
         fn of(self, role: &str) -> &'static str {
             let denied = "42501";
             match (self, role) {
                 (Any(answer), "none" | "owner" | "member" | "other" | "monitor") => answer,
-                (Super(answer) | Own(answer) | Skip(answer, _) | All(answer), "none") => answer,
-                (Own(answer) | Skip(answer, _) | All(answer), "owner" | "member") => answer,
+                (Super(answer) | Own(answer) | Skip(answer, _) | All(answer) | Read(answer), "none") => answer,
+                (Own(answer) | Skip(answer, _) | All(answer) | Read(answer), "owner" | "member") => answer,
                 (Skip(_, answer) | All(answer), "other") => answer,
-                (Super(_) | Own(_) | Skip(..) | All(_) | Any(_), _) => denied,
+                (Read(answer), "monitor") => answer,
+                (Super(_) | Own(_) | Skip(..) | All(_) | Any(_) | Read(_), _) => denied,
             }
         }
     }
@@ -63,6 +66,10 @@ mod tests {
         ("resume", "'g/schedule'", Own("")),
         ("fire_now", "'g/schedule'", Own("uuid")),
         ("backfill", "'g/schedule', '2026-01-01', '2026-01-02'", Own("0")),
+        ("explain", "'g/schedule', '2026-12-31', '2027-01-02'", Read("time")),
+        ("explain", "'g/unknown', '2026-12-31', '2027-01-02'", Any("42704")),
+        ("skipped_so_far", "", Any("empty")),
+        ("rebuild", "", Super("number")),
         ("import_crontab", "'@daily true'", All("1")),
         ("dispatch_due", "", All("number")),
         // A key of the owner's job, whether or not the ledger has it; of a job that nobody defined; of one that the owner made so.
@@ -243,18 +250,20 @@ mod tests {
     }
 
     /// View, columns that a monitor may not see, and how many rows the owner has in it.
-    const VIEWS: [(&str, &[&str], i64); 5] = [
+    const VIEWS: [(&str, &[&str], i64); 6] = [
         ("execution", &["payload", "result", "progress", "error_msg", "lease_token"], 6),
         ("running", &["progress"], 2),
         ("failed", &["error_msg"], 1),
         ("history", &["result", "error_msg"], 1),
         ("schedules", &["last_error"], 1),
+        ("skipped", &[], 1),
     ];
 
     #[pg_test]
     fn permission_grid_of_views() {
         world("gv");
         run(&["SELECT sched.dispatch_due()", "UPDATE sched.timer SET last_error = 'secret', error_count = 1"]);
+        run(&["INSERT INTO sched.skip SELECT schedule_id, since_at, '2026-01-01', '2026-01-02', 2, 'missed' FROM sched.schedule"]);
         for (view, secrets, rows) in VIEWS {
             let of_super = if matches!(view, "execution" | "running") { 1 } else { 0 };
             for role in ROLES {
@@ -279,7 +288,8 @@ mod tests {
             let plain = "id job_name scope_kind scope_id plan_time queue priority status attempt max_attempts runner_id fence heartbeat_at \
                 stale_after started_at finished_at duration_ms rows_affected error_code next_retry_at allow_stale_reentry origin \
                 schedule_name created_at updated_at age time_to_stale cancel_requested retryable clock time_zone enabled ownership state \
-                next_plan_time next_fire_at last_plan_time last_fired_at error_count";
+                next_plan_time next_fire_at last_plan_time last_fired_at error_count \
+                plan_from plan_to count reason";
             check(
                 &format!(
                     "SELECT attname FROM pg_attribute WHERE attrelid = 'sched.{view}'::regclass AND attnum > 0
@@ -291,7 +301,7 @@ mod tests {
         }
         check(
             "SELECT count(*) FROM pg_class WHERE relnamespace = 'sched'::regnamespace AND relkind IN ('v', 'm')",
-            "5",
+            "6",
         );
     }
 
@@ -317,7 +327,7 @@ mod tests {
                 }
             }
         }
-        for view in ["execution", "running", "failed", "history", "schedules"] {
+        for view in ["execution", "running", "failed", "history", "schedules", "skipped"] {
             for role in &ROLES[1..] {
                 for statement in [format!("DELETE FROM sched.{view}"), format!("SELECT * FROM sched.{view} FOR UPDATE")]
                 {

@@ -99,7 +99,7 @@ fn everything() -> String {
     sql("SELECT (SELECT count(*) FROM sched.job), (SELECT count(*) FROM sched.schedule), (SELECT count(*) FROM sched.timer),
                 (SELECT count(*) FROM sched.ledger), (SELECT count(*) FROM sched.ready), (SELECT count(*) FROM sched.retry),
                 (SELECT count(*) FROM sched.lease), (SELECT count(*) FROM sched.awaited),
-                (SELECT count(*) FROM sched.schedule_change), (SELECT md5(string_agg(j::text, '')) FROM sched.job j),
+                (SELECT count(*) FROM sched.schedule_change), (SELECT count(*) FROM sched.skip), (SELECT md5(string_agg(j::text, '')) FROM sched.job j),
                 (SELECT md5(string_agg(s::text, '')) FROM sched.schedule s),
                 (SELECT md5(string_agg(e::text, '')) FROM sched.ledger e), (SELECT md5(string_agg(l::text, '')) FROM sched.lease l)")
 }
@@ -158,7 +158,21 @@ pub fn time_passes(interval: &str) {
     let by = format!("interval {}", quote(interval));
     let last = sql("SELECT COALESCE(max(change_id), 0) FROM sched.schedule_change");
     run(&[
-        &format!("UPDATE sched.schedule SET created_at = created_at - {by}, baseline_at = baseline_at - {by}"),
+        &format!(
+            "UPDATE sched.schedule SET created_at = created_at - {by}, baseline_at = baseline_at - {by}, since_at = since_at - {by}"
+        ),
+        // Keys of time, too, by way of where no other row is.
+        "UPDATE sched.schedule_past SET since_at = since_at - interval '36525 days', until_at = until_at - interval '36525 days'",
+        &format!(
+            "UPDATE sched.schedule_past SET since_at = since_at + interval '36525 days' - {by}, until_at = until_at + interval '36525 days' - {by},
+                    starts_at = starts_at - {by}, ends_at = ends_at - {by}"
+        ),
+        "UPDATE sched.skip SET since_at = since_at - interval '36525 days', plan_from = plan_from - interval '36525 days'",
+        &format!(
+            "UPDATE sched.skip SET since_at = since_at + interval '36525 days' - {by}, plan_from = plan_from + interval '36525 days' - {by},
+                    plan_to = plan_to - {by}"
+        ),
+        &format!("UPDATE sched.timer_memory SET buffered_plan = buffered_plan - {by}, backlog_until = backlog_until - {by}, held_until = held_until - {by}"),
         &format!("DELETE FROM sched.schedule_change WHERE change_id > {last}"),
         &format!("UPDATE sched.schedule_change SET terminal_at = terminal_at - {by}"),
         &format!(

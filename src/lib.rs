@@ -34,8 +34,13 @@ extension_sql_file!(
 );
 extension_sql_file!("../sql/schema/30_timer.sql", name = "timer", requires = ["schedule"]);
 extension_sql_file!("../sql/schema/40_execution.sql", name = "execution", requires = ["timer", api::internal::uuid_v7]);
-extension_sql_file!("../sql/schema/50_views.sql", name = "views", requires = ["execution", api::home::is_home]);
-extension_sql_file!("../sql/schema/60_dump.sql", name = "dump", requires = ["home", "execution"]);
+extension_sql_file!("../sql/schema/35_skip.sql", name = "skip", requires = ["timer"]);
+extension_sql_file!(
+    "../sql/schema/50_views.sql",
+    name = "views",
+    requires = ["execution", "skip", api::home::is_home, api::skip::skipped_so_far]
+);
+extension_sql_file!("../sql/schema/60_dump.sql", name = "dump", requires = ["home", "execution", "skip"]);
 extension_sql_file!("../sql/schema/90_grants.sql", name = "grants", finalize);
 
 /// Called by Postgres when the library is loaded: registers settings always, shared memory and the launcher only while the
@@ -124,11 +129,17 @@ mod rows_tests;
 #[path = "../pgrx-tests/schedule_bulk.rs"]
 mod schedule_bulk_tests;
 #[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/schedule_docs.rs"]
+mod schedule_docs_tests;
+#[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/schedule_runs.rs"]
 mod schedule_runs_tests;
 #[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/schedule.rs"]
 mod schedule_tests;
+#[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/skip.rs"]
+mod skip_tests;
 #[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/grid.rs"]
 mod test_grid;

@@ -55,6 +55,6 @@ pub fn first_in_window(policy: &Policy, clock: &impl PlanTimes, first: Instant, 
 }
 
 /// The oldest instant at which a plan may still run; a window that reaches before all time is no limit.
-fn oldest_in_window(policy: &Policy, now: Instant) -> Instant {
+pub(crate) fn oldest_in_window(policy: &Policy, now: Instant) -> Instant {
     policy.window.and_then(|window| now.checked_add_micros(-window)).unwrap_or(Instant::MIN)
 }

@@ -4,6 +4,7 @@
 //! read our cron dialect around the `cron` crate, `walk` and `days` walk the calendar, `spans` knows the zone's wall
 //! clock, `every` is the grid of intervals, and `timeline` puts them together.
 
+mod count;
 mod cron;
 mod datetime;
 mod days;

@@ -6,6 +6,7 @@ use crate::clock::Timeline;
 use crate::instant::Instant;
 use crate::jitter;
 use crate::overlap::Overlap;
+use crate::skip::{self, before, Reason, Skip};
 use crate::zone::Zone;
 
 /// A clock bound to its zone and anchor: the plan times of one schedule, in order.
@@ -14,6 +15,11 @@ pub trait PlanTimes {
     fn next_after(&self, after: Instant) -> Option<Instant>;
     /// The greatest plan time at or before `at`; `None` when there is none.
     fn previous_at_or_before(&self, at: Instant) -> Option<Instant>;
+    /// How many plan times lie in (after, to].
+    fn count_between(&self, after: Instant, to: Instant) -> u64 {
+        let plans = std::iter::successors(self.next_after(after), |plan| self.next_after(*plan));
+        plans.take_while(|plan| *plan <= to).fold(0, |count, _| count + 1)
+    }
 }
 
 impl<Z: Zone> PlanTimes for Timeline<'_, Z> {
@@ -23,6 +29,10 @@ impl<Z: Zone> PlanTimes for Timeline<'_, Z> {
 
     fn previous_at_or_before(&self, at: Instant) -> Option<Instant> {
         Timeline::previous_at_or_before(self, at)
+    }
+
+    fn count_between(&self, after: Instant, to: Instant) -> u64 {
+        Timeline::count_between(self, after, to, u64::MAX)
     }
 }
 
@@ -96,39 +106,89 @@ pub enum Next {
 pub struct Fired {
     /// The plan times that become executions, oldest first.
     pub run: Vec<Instant>,
+    /// The plan times that are passed over for good.
+    pub skipped: Vec<Skip>,
     /// What the timer remembers from now on.
     pub progress: Progress,
     /// What comes next, given that the plans in `run` were inserted.
     pub next: Next,
 }
 
-/// What a schedule does next after it was written or a run that it waited for ended at `terminal_at`.
-/// `busy`: an awaited execution of the schedule has not ended.
-pub fn arm(
-    policy: &Policy,
-    clock: &impl PlanTimes,
-    mut progress: Progress,
-    terminal_at: Option<Instant>,
-    busy: bool,
-    now: Instant,
-) -> (Progress, Next) {
-    let dropped = |plan: Instant| plan <= policy.baseline || (busy && policy.overlap == Overlap::Skip);
-    progress.buffered = progress.buffered.filter(|plan| !dropped(*plan));
+/// What there is to know when a schedule is armed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct News {
+    /// When a run that it waited for ended, if one did.
+    pub terminal_at: Option<Instant>,
+    /// An awaited execution of the schedule has not ended.
+    pub busy: bool,
+    /// It could not be used until now.
+    pub unparked: bool,
+}
+
+/// The outcome of arming.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Armed {
+    /// What the timer remembers from now on.
+    pub progress: Progress,
+    /// What comes next.
+    pub next: Next,
+    /// The plan times that are passed over for good.
+    pub skipped: Vec<Skip>,
+}
+
+/// What a schedule does next after it was written, a run that it waited for ended, or it can be used again.
+pub fn arm(policy: &Policy, clock: &impl PlanTimes, mut progress: Progress, news: News, now: Instant) -> Armed {
+    let mut skipped = Vec::new();
+    let busy = news.busy;
+    if let Some(plan) = progress.buffered {
+        let replaced = plan <= policy.baseline;
+        if replaced || (busy && policy.overlap == Overlap::Skip) {
+            skipped.push(skip::one(clock, plan, if replaced { Reason::Replaced } else { Reason::Overlap }));
+            progress.buffered = None;
+        }
+    }
     if policy.rearm == Rearm::OnTerminal {
         if busy {
-            return (progress, Next::Waiting);
+            return Armed { progress, next: Next::Waiting, skipped };
         }
-        if let Some(ended) = terminal_at {
+        if let Some(ended) = news.terminal_at {
             if rest_of_backlog(policy, clock, &progress, now).is_none() {
+                let from = undecided_after(policy, progress.cursor);
+                // What is left of a backlog is too old; the others came while it ran.
+                let backlog = progress.backlog_until.map_or(from, |until| until.clamp(from, ended.max(from)));
+                let until = policy.ends_at.map_or(ended, |end| ended.min(before(end)));
+                skipped.extend(skip::between(clock, from, backlog.min(until), Reason::Window));
+                skipped.extend(skip::between(clock, backlog, until, Reason::Overlap));
                 progress.cursor = progress.cursor.max(Some(ended));
             }
         }
     }
-    match progress.buffered {
-        Some(_) if busy && policy.overlap != Overlap::Allow => (progress, Next::Waiting),
-        Some(plan) => (progress, Next::Armed { plan, fire_at: now.max(plan) }),
-        None => (progress, next_armed(policy, clock, progress.cursor)),
+    let next = match progress.buffered {
+        Some(_) if busy && policy.overlap != Overlap::Allow => Next::Waiting,
+        Some(plan) => Next::Armed { plan, fire_at: now.max(plan) },
+        None => {
+            let free = !busy || policy.overlap == Overlap::Allow;
+            if news.unparked && free {
+                if let Some(passed) = passed_while_parked(policy, clock, &progress, now) {
+                    progress.cursor = Some(passed.to);
+                    skipped.push(passed);
+                }
+            }
+            next_armed(policy, clock, progress.cursor)
+        }
+    };
+    Armed { progress, next, skipped }
+}
+
+/// Of the plans that came while the schedule was parked, those that are not made up: all before the first that is.
+fn passed_while_parked(policy: &Policy, clock: &impl PlanTimes, progress: &Progress, now: Instant) -> Option<Skip> {
+    let Next::Armed { plan, fire_at } = next_armed(policy, clock, progress.cursor) else { return None };
+    if fire_at > now || progress.backlog_until >= Some(plan) {
+        return None;
     }
+    let latest = latest_eligible(policy, clock, plan, now);
+    let run = catch_up::plans_to_run(policy, clock, plan, latest, now);
+    skip::between(clock, before(plan), run.first().map_or(latest, |first| before(*first)), Reason::Parked)
 }
 
 /// Decides what the timer armed for `plan` calls for at `now`. The caller has seen that it is due.
@@ -143,16 +203,20 @@ pub fn fire(
     let latest = latest_eligible(policy, clock, plan, now);
     let buffered = progress.buffered == Some(plan);
     if busy && (policy.rearm == Rearm::OnTerminal || (buffered && policy.overlap != Overlap::Allow)) {
-        return Fired { run: Vec::new(), progress, next: Next::Waiting };
+        return Fired { run: Vec::new(), skipped: Vec::new(), progress, next: Next::Waiting };
     }
     let mut after = Progress { cursor: progress.cursor.max(Some(latest)), ..progress };
+    let due = Due { policy, clock, first: plan, now };
     if busy && !buffered && policy.overlap != Overlap::Allow {
         let first = catch_up::first_in_window(policy, clock, plan, now).filter(|first| *first <= latest);
         if let (Overlap::BufferOne, Some(first)) = (policy.overlap, first) {
             after.buffered = Some(first);
-            return Fired { run: Vec::new(), progress: after, next: Next::Waiting };
+            let skipped = due.all_but(Some((first, first)), latest, Reason::Overlap);
+            return Fired { run: Vec::new(), skipped, progress: after, next: Next::Waiting };
         }
-        return Fired { run: Vec::new(), progress: after, next: next_armed(policy, clock, after.cursor) };
+        let reason = if policy.overlap == Overlap::BufferOne { Reason::Window } else { Reason::Overlap };
+        let skipped = Vec::from_iter(skip::between(clock, before(plan), latest, reason));
+        return Fired { run: Vec::new(), skipped, progress: after, next: next_armed(policy, clock, after.cursor) };
     }
     // What came while a backlog was run is not part of it.
     let in_backlog = policy.catch_up == CatchUp::EveryPlan && policy.rearm == Rearm::OnTerminal;
@@ -178,12 +242,54 @@ pub fn fire(
             }
         }
     }
+    let decided = after.cursor.unwrap_or(latest);
+    let skipped = if buffered {
+        // What came while it waited.
+        let from = undecided_after(policy, progress.cursor);
+        Vec::from_iter(skip::between(clock, from, decided, Reason::Overlap))
+    } else {
+        let kept = run.first().zip(after.buffered.or(run.last().copied())).map(|(first, last)| (*first, last));
+        let reason = if policy.catch_up == CatchUp::EveryPlan { Reason::Overlap } else { Reason::Missed };
+        due.all_but(kept, decided, reason)
+    };
     let next = if after.buffered.is_some() || (policy.rearm == Rearm::OnTerminal && !run.is_empty()) {
         Next::Waiting
     } else {
         next_armed(policy, clock, after.cursor)
     };
-    Fired { run, progress: after, next }
+    Fired { run, skipped, progress: after, next }
+}
+
+/// The plans from `first` on that a due timer decides.
+struct Due<'a, C> {
+    policy: &'a Policy,
+    clock: &'a C,
+    first: Instant,
+    now: Instant,
+}
+
+impl<C: PlanTimes> Due<'_, C> {
+    /// The plans up to `last` but those that are kept (from one to the other): what is older than the window is passed over for
+    /// that, the others for `reason`.
+    fn all_but(&self, kept: Option<(Instant, Instant)>, last: Instant, reason: Reason) -> Vec<Skip> {
+        // On time, which is nearly always: there are no others.
+        if kept == Some((self.first, last)) {
+            return Vec::new();
+        }
+        let oldest = before(catch_up::oldest_in_window(self.policy, self.now));
+        let start = before(self.first);
+        let parts = match kept {
+            Some((from, to)) => [(start, before(from)), (to, last)],
+            None => [(start, last), (last, last)],
+        };
+        let mut skipped = Vec::new();
+        for (from, to) in parts {
+            let edge = oldest.clamp(from, to.max(from));
+            skipped.extend(skip::between(self.clock, from, edge, Reason::Window));
+            skipped.extend(skip::between(self.clock, edge, to, reason));
+        }
+        skipped
+    }
 }
 
 /// The next plan of a backlog that is run one at a time, if one is left that is not too old.
@@ -195,12 +301,7 @@ fn rest_of_backlog(policy: &Policy, clock: &impl PlanTimes, progress: &Progress,
 
 /// The first plan after the cursor (and the baseline) within the schedule's window, with its fire time.
 fn next_armed(policy: &Policy, clock: &impl PlanTimes, cursor: Option<Instant>) -> Next {
-    let mut from = Some(policy.baseline).max(cursor).unwrap_or(policy.baseline);
-    if let Some(starts_at) = policy.starts_at {
-        // starts_at is inclusive: search from just before it.
-        from = from.max(starts_at.checked_add_micros(-1).unwrap_or(Instant::MIN));
-    }
-    match clock.next_after(from) {
+    match clock.next_after(undecided_after(policy, cursor)) {
         Some(plan) if policy.ends_at.is_none_or(|end| plan < end) => {
             Next::Armed { plan, fire_at: fire_time(policy, clock, plan) }
         }
@@ -208,8 +309,15 @@ fn next_armed(policy: &Policy, clock: &impl PlanTimes, cursor: Option<Instant>) 
     }
 }
 
+/// The instant after which no plan is decided: the cursor, but no plan belongs to the schedule before its baseline and its window.
+fn undecided_after(policy: &Policy, cursor: Option<Instant>) -> Instant {
+    let from = cursor.map_or(policy.baseline, |cursor| cursor.max(policy.baseline));
+    // starts_at is inclusive: from just before it.
+    policy.starts_at.map_or(from, |starts_at| from.max(before(starts_at)))
+}
+
 /// When `plan` is dispatched: after its delay and jitter, but never later than the plan that follows it.
-fn fire_time(policy: &Policy, clock: &impl PlanTimes, plan: Instant) -> Instant {
+pub fn fire_time(policy: &Policy, clock: &impl PlanTimes, plan: Instant) -> Instant {
     if policy.delay == 0 && policy.jitter == 0 {
         return plan;
     }

@@ -161,12 +161,37 @@ fn laws(text: &str, zone: &impl Zone, t: Instant) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// Counting from t to one of the next `far` plan times gives as many as walking there.
+fn counts(text: &str, zone: &impl Zone, t: Instant, far: u64) -> Result<(), TestCaseError> {
+    let clock = Clock::parse(text).unwrap();
+    let timeline = clock.bind(zone, Instant::from_unix_seconds(1_700_000_000).unwrap());
+    let (mut at, mut walked) = (t, 0);
+    // Far enough for several clock changes, near enough to walk.
+    let horizon = Instant::from_unix_seconds(t.unix_seconds() + 2 * 366 * 86_400).unwrap();
+    while let Some(next) = timeline.next_after(at).filter(|next| walked < far && *next < horizon) {
+        (at, walked) = (next, walked + 1);
+        if walked % 97 == 1 || walked == far {
+            let just_before = at.checked_add_micros(-1).unwrap();
+            prop_assert_eq!(timeline.count_between(t, at, u64::MAX), walked, "up to {:?}", at);
+            prop_assert_eq!(timeline.count_between(t, just_before, u64::MAX), walked - 1, "before {:?}", at);
+        }
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1_500, rng_seed: prop::test_runner::RngSeed::Fixed(20_261_120), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn next_and_previous_are_inverse((text, index, t) in case()) {
         laws(&text, zone(ZONES[index]), t)?;
+    }
+
+    #[test]
+    fn counting_is_walking((text, index, t) in case(), far in 1u64..400) {
+        counts(&text, zone(ZONES[index]), t, far)?;
+        // Also across boundaries at which nothing changes; Postgres reports some.
+        counts(&text, &Noisy(zone(ZONES[index]), 40_000), t, far)?;
     }
 
     #[test]

@@ -1,5 +1,6 @@
 -- One step through the ledger in the order of its ids, which is that of creation: of the next rows, those that ended before the
--- retention's limit go, but never the newest of its scope. Where the walk goes on, and how many went.
+-- retention's limit go, but never the newest of its scope, nor the newest that a schedule dispatched, from which its timer could be
+-- made anew. Where the walk goes on, and how many went.
 -- $1 last id of the step before, $2 id of the limit, $3 limit, $4 rows to look at
 WITH seen AS MATERIALIZED (
     SELECT e.id, e.key, e.plan_time, e.status, e.finished_at, e.next_retry_at
@@ -14,6 +15,12 @@ WITH seen AS MATERIALIZED (
        AND (e.status IN ('SUCCESS', 'CANCELLED') OR (e.status = 'FAILED' AND e.next_retry_at IS NULL))
        AND NOT EXISTS (SELECT FROM sched.lease l WHERE l.execution_id = e.id)
        AND EXISTS (SELECT FROM sched.ledger n WHERE n.key = e.key AND n.plan_time > e.plan_time)
+       AND (e.origin <> 'schedule'
+            OR NOT EXISTS (SELECT FROM sched.schedule k WHERE k.schedule_id = e.schedule_id)
+            OR EXISTS (SELECT
+                         FROM sched.ledger n
+                        WHERE n.key = e.key AND n.plan_time > e.plan_time AND n.schedule_id = e.schedule_id
+                          AND n.origin = 'schedule'))
     RETURNING e.id
 )
 SELECT (SELECT s.id FROM seen s ORDER BY s.id DESC LIMIT 1), (SELECT count(*) FROM gone), (SELECT count(*) FROM seen)

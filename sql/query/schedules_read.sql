@@ -5,7 +5,8 @@ SELECT i.schedule_id,
        s.jitter, s.starts_at, s.ends_at, s.ownership = 'owned', s.enabled, s.created_at, s.baseline_at, s.job_name,
        j.owner::oid, j.kind IN ('notify', 'log'), s.key,
        COALESCE(s.rearm <> 'on_dispatch' OR s.overlap <> 'allow', false)
-       AND EXISTS (SELECT FROM sched.awaited a WHERE a.schedule_id = i.schedule_id)
+       AND EXISTS (SELECT FROM sched.awaited a WHERE a.schedule_id = i.schedule_id),
+       s.since_at
   FROM unnest($1) AS i (schedule_id)
   LEFT JOIN sched.schedule s ON s.schedule_id = i.schedule_id
   LEFT JOIN sched.job j ON j.job_name = s.job_name

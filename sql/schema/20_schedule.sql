@@ -23,8 +23,10 @@ CREATE TABLE sched.schedule (
     created_at         timestamptz NOT NULL,
     baseline_at        timestamptz NOT NULL,
     updated_at         timestamptz NOT NULL,
+    since_at           timestamptz NOT NULL,
+    former_keys        uuid[]      NOT NULL DEFAULT '{}',
     key                uuid        NOT NULL GENERATED ALWAYS AS (sched.scope_key(job_name, scope_kind, scope_id)) STORED,
-    CHECK (pg_catalog.isfinite(created_at) AND pg_catalog.isfinite(baseline_at))
+    CHECK (pg_catalog.isfinite(created_at) AND pg_catalog.isfinite(baseline_at) AND pg_catalog.isfinite(since_at))
 );
 -- drop_job asks whether a schedule still uses the job.
 CREATE INDEX schedule_job_name ON sched.schedule (job_name);
@@ -33,6 +35,30 @@ COMMENT ON COLUMN sched.schedule.key IS 'what the ledger has its executions by, 
 COMMENT ON COLUMN sched.schedule.version IS 'rises with every change; a timer made from an older one is no longer valid';
 COMMENT ON COLUMN sched.schedule.baseline_at IS
     'only plan times after this instant fire: creating, resuming, taking over, a new clock, zone or window never fire by themselves';
+COMMENT ON COLUMN sched.schedule.since_at IS
+    'plan times after this instant are those of the row as it is; earlier ones those of sched.schedule_past';
+COMMENT ON COLUMN sched.schedule.former_keys IS 'the scopes (sched.scope_key) that its executions had before an edit';
+
+-- What said which plan times there were before an edit: without it nobody could say of a past plan time what became of it.
+-- Each row is over when the next one begins, and with it every plan time of it that nobody had dispatched.
+CREATE TABLE sched.schedule_past (
+    past_id     bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    schedule_id bigint      NOT NULL,
+    since_at    timestamptz NOT NULL,
+    until_at    timestamptz NOT NULL,
+    clock       text        NOT NULL,
+    time_zone   text        NOT NULL,
+    starts_at   timestamptz,
+    ends_at     timestamptz,
+    enabled     boolean     NOT NULL,
+    ownership   text        NOT NULL,
+    settled     boolean     NOT NULL DEFAULT false
+);
+CREATE UNIQUE INDEX schedule_past_order ON sched.schedule_past (schedule_id, since_at);
+CREATE INDEX schedule_past_until_at ON sched.schedule_past (until_at);
+COMMENT ON TABLE sched.schedule_past IS
+    'what a schedule was from since_at (exclusive) to until_at: the clock, zone, window, pause and ownership of past plan times';
+COMMENT ON COLUMN sched.schedule_past.settled IS 'a dispatcher has recorded in sched.skip what was not dispatched before it ended';
 
 -- The queue of changes that no dispatcher has seen yet: work in proportion to changes, whatever the number of schedules.
 CREATE TABLE sched.schedule_change (
@@ -52,7 +78,21 @@ CREATE FUNCTION sched.schedule_before_update() RETURNS trigger
 $$
 BEGIN
     NEW.version := OLD.version + 1;
-    NEW.updated_at := clock_timestamp();
+    -- Definitions follow each other, whatever the server's clock does.
+    NEW.updated_at := greatest(clock_timestamp(), OLD.since_at + interval '1 microsecond');
+    IF (NEW.job_name, NEW.scope_kind, NEW.scope_id) IS DISTINCT FROM (OLD.job_name, OLD.scope_kind, OLD.scope_id) THEN
+        NEW.former_keys := array_remove(OLD.former_keys, sched.scope_key(OLD.job_name, OLD.scope_kind, OLD.scope_id))
+                           || sched.scope_key(OLD.job_name, OLD.scope_kind, OLD.scope_id);
+    END IF;
+    IF (NEW.clock, NEW.time_zone, NEW.starts_at, NEW.ends_at, NEW.enabled, NEW.ownership)
+       IS DISTINCT FROM (OLD.clock, OLD.time_zone, OLD.starts_at, OLD.ends_at, OLD.enabled, OLD.ownership)
+       -- or the same once more, from a later moment on (sched.adopt)
+       OR NEW.baseline_at > OLD.baseline_at THEN
+        INSERT INTO sched.schedule_past (schedule_id, since_at, until_at, clock, time_zone, starts_at, ends_at, enabled, ownership)
+        VALUES (OLD.schedule_id, OLD.since_at, NEW.updated_at, OLD.clock, OLD.time_zone, OLD.starts_at, OLD.ends_at,
+                OLD.enabled, OLD.ownership);
+        NEW.since_at := NEW.updated_at;
+    END IF;
     IF NEW.clock IS DISTINCT FROM OLD.clock OR NEW.time_zone IS DISTINCT FROM OLD.time_zone
        OR NEW.starts_at IS DISTINCT FROM OLD.starts_at OR NEW.ends_at IS DISTINCT FROM OLD.ends_at
        OR (NEW.enabled AND NOT OLD.enabled) OR (NEW.ownership = 'owned' AND OLD.ownership <> 'owned') THEN
@@ -61,7 +101,7 @@ BEGIN
     RETURN NEW;
 END
 $$;
-COMMENT ON FUNCTION sched.schedule_before_update() IS 'internal: raises the version and moves the baseline of an edited schedule';
+COMMENT ON FUNCTION sched.schedule_before_update() IS 'internal: raises the version, moves the baseline and keeps the past of an edited schedule';
 
 CREATE TRIGGER schedule_before_update BEFORE UPDATE ON sched.schedule
     FOR EACH ROW EXECUTE FUNCTION sched.schedule_before_update();

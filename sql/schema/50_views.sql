@@ -95,3 +95,20 @@ SELECT s.schedule_name, s.job_name, s.clock, s.time_zone, s.enabled, s.ownership
                   'USAGE') AS owns) AS r
  WHERE r.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT'));
 COMMENT ON VIEW sched.schedules IS 'each schedule with its state, its next fire and its last one';
+
+CREATE VIEW sched.skipped WITH (security_barrier) AS
+SELECT s.schedule_name, k.plan_from, k.plan_to, k.count, k.reason
+  FROM sched.skip k
+  JOIN sched.schedule s ON s.schedule_id = k.schedule_id
+  LEFT JOIN sched.job j ON j.job_name = s.job_name
+ CROSS JOIN LATERAL (
+       SELECT pg_catalog.pg_has_role(
+                  current_user,
+                  COALESCE(j.owner, (SELECT n.nspowner FROM pg_catalog.pg_namespace n WHERE n.nspname = 'sched')),
+                  'USAGE') AS owns) AS r
+ WHERE r.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT'))
+UNION ALL
+SELECT o.schedule_name, o.plan_from, o.plan_to, o.count, o.reason
+  FROM sched.skipped_so_far() AS o;
+COMMENT ON VIEW sched.skipped IS
+    'plan times that did not run, and why: neighbours with one reason in one row, what is going on (paused, parked) included';

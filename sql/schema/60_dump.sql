@@ -10,3 +10,7 @@ SELECT pg_catalog.pg_extension_config_dump('sched.ready', '');
 SELECT pg_catalog.pg_extension_config_dump('sched.retry', '');
 SELECT pg_catalog.pg_extension_config_dump('sched.lease', '');
 SELECT pg_catalog.pg_extension_config_dump('sched.awaited', '');
+SELECT pg_catalog.pg_extension_config_dump('sched.schedule_past', '');
+SELECT pg_catalog.pg_extension_config_dump('sched.schedule_past_past_id_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('sched.skip', '');
+SELECT pg_catalog.pg_extension_config_dump('sched.timer_memory', '');

@@ -20,6 +20,12 @@ COMMENT ON FUNCTION sched.resume IS
 'Lets a paused schedule fire again, at plan times after this moment. Errors: 42704, 42501.';
 COMMENT ON FUNCTION sched.dispatch_due IS
 'Applies changes and fires at most max_schedules due schedules in the caller''s transaction, as the worker does; returns how many executions it created. Any number of callers at once. Errors: 22023; 40001 under REPEATABLE READ and SERIALIZABLE.';
+COMMENT ON FUNCTION sched.rebuild() IS
+'Makes every timer anew from the schedules, the ledger and the skips, and returns how many are armed; fires nothing by itself. Dispatchers wait until the transaction ends. For superusers and the extension''s owner; 42501 for others.';
+COMMENT ON FUNCTION sched.explain IS
+'What became of each plan time of a schedule in [from_time, to_time), under the definition that held then: fired, skipped, waiting, due, planned, external or forgotten, with the execution and the reason. Errors: 42704, 42501, 22023 (an empty range), 22008 (infinite times), 54000 (over 100000 plan times).';
+COMMENT ON FUNCTION sched.skipped_so_far() IS
+'What paused and parked schedules have passed over, or keep waiting, up to now; read it through sched.skipped.';
 COMMENT ON FUNCTION sched.try_claim IS
 'Claims the execution of (job_name, scope_kind, scope_id, plan_time), which need not exist yet: won, stole or conflicted. Never waits for another claimer. Times are intervals without months; the lease ends stale_timeout after the last heartbeat. Errors: 22023, 22004, 22008, 42501.';
 COMMENT ON FUNCTION sched.claim IS
@@ -75,9 +81,9 @@ BEGIN
         RAISE null_value_not_allowed USING MESSAGE = 'role must not be NULL', HINT = 'Pass the name of a role.';
     END IF;
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
-        'GRANT SELECT ON sched.execution, sched.running, sched.failed, sched.history, sched.schedules TO %1$s;'
+        'GRANT SELECT ON sched.execution, sched.running, sched.failed, sched.history, sched.schedules, sched.skipped TO %1$s;'
         'GRANT EXECUTE ON FUNCTION sched.define_job, sched.drop_job, sched.create_schedule, sched.create_schedules, sched.alter_schedule,'
-        '  sched.fire_now, sched.backfill,'
+        '  sched.fire_now, sched.backfill, sched.explain, sched.skipped_so_far,'
         '  sched.drop_schedule, sched.pause, sched.resume, sched.dispatch_due, sched.try_claim, sched.claim,'
         '  sched.heartbeat, sched.finish_success, sched.finish_failure, sched.import_crontab, sched.next_time,'
         '  sched.preview, sched.validate, sched.enqueue, sched.enqueue_many, sched.finish_success_many, sched.assert_lease,'
@@ -96,8 +102,8 @@ BEGIN
         RAISE null_value_not_allowed USING MESSAGE = 'role must not be NULL', HINT = 'Pass the name of a role.';
     END IF;
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
-        'GRANT SELECT ON sched.monitor, sched.execution, sched.running, sched.failed, sched.history, sched.schedules TO %1$s;'
-        'GRANT EXECUTE ON FUNCTION sched.is_home TO %1$s;', role);
+        'GRANT SELECT ON sched.monitor, sched.execution, sched.running, sched.failed, sched.history, sched.schedules, sched.skipped TO %1$s;'
+        'GRANT EXECUTE ON FUNCTION sched.is_home, sched.explain, sched.skipped_so_far TO %1$s;', role);
 END
 $$;
 COMMENT ON FUNCTION sched.grant_monitor IS
@@ -118,7 +124,9 @@ BEGIN
         'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.schedule_change, sched.timer, sched.ledger, sched.retry TO %1$s;'
         'GRANT SELECT, INSERT ON sched.ready TO %1$s;'
         'GRANT SELECT, UPDATE, DELETE ON sched.lease TO %1$s;'
-        'GRANT SELECT, INSERT, DELETE ON sched.awaited TO %1$s;', role);
+        'GRANT SELECT, INSERT, DELETE ON sched.awaited TO %1$s;'
+        'GRANT SELECT, UPDATE, DELETE ON sched.schedule_past TO %1$s;'
+        'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.skip, sched.timer_memory TO %1$s;', role);
 END
 $$;
 COMMENT ON FUNCTION sched.grant_worker IS

@@ -1,4 +1,4 @@
-//! `dispatch_due`: what the worker does, in any client's transaction.
+//! `dispatch_due`: what the worker does, in any client's transaction. `rebuild`: its timers made anew.
 
 use pgrx::prelude::*;
 use scheduler_core::Instant;
@@ -43,4 +43,11 @@ fn dispatch_due(max_schedules: default!(Option<i32>, "NULL")) -> i64 {
             Ok(fired.executions)
         })
     })())
+}
+
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+fn rebuild() -> i64 {
+    let count = session(|session| dispatch::rebuild(session, convert::now()));
+    wake::at_commit(convert::now());
+    count
 }

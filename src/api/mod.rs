@@ -14,3 +14,4 @@ mod lease;
 mod schedule;
 mod schedule_bulk;
 mod schedule_runs;
+pub mod skip;

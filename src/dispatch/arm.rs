@@ -3,16 +3,18 @@
 use std::collections::HashMap;
 
 use pgrx::PgLogLevel;
-use scheduler_core::plan::{self, Progress};
+use scheduler_core::plan::{self, News, Progress};
 use scheduler_core::{backoff, Instant};
 
 use crate::convert;
 use crate::dispatch::halve::halved;
-use crate::dispatch::policy::Usable;
+use crate::dispatch::past;
+use crate::dispatch::policy::{waits_for_runs, Usable};
 use crate::error::{self, Failure};
 use crate::store::change::{self, Change, Standing};
+use crate::store::skip::{self, Past};
 use crate::store::timer::{self, NewTimer, ScheduleRow, Snapshot};
-use crate::store::Session;
+use crate::store::{rebuild, Session};
 use crate::subtransaction;
 
 /// Applies up to `limit` changes; how many schedules were looked at. `after` is where the next call goes on, at first 0: what is
@@ -105,9 +107,14 @@ impl Batch {
             snapshots.retain(|snapshot| !looked_again.iter().any(|new| new.schedule_id == snapshot.schedule_id));
             snapshots.extend(looked_again);
         }
+        derive_new(session, &mut snapshots);
+        let past = past_of(session, &snapshots);
         let decided = snapshots.iter().filter_map(|snapshot| {
             let change = by_id.remove(&snapshot.schedule_id)?;
-            let timer = snapshot.schedule.as_ref().map(|row| armed(snapshot, row, change.terminal_at, now));
+            let timer = snapshot
+                .schedule
+                .as_ref()
+                .map(|row| armed(snapshot, row, of(&past, snapshot), change.terminal_at, now));
             let parked_for = snapshot.timer.as_ref().and_then(|timer| timer.parked.clone());
             Some(Decided { change, timer, parked_for })
         });
@@ -117,10 +124,75 @@ impl Batch {
 
 fn write(session: &Session, decided: &[&Decided]) {
     let timers: Vec<&NewTimer> = decided.iter().filter_map(|one| one.timer.as_ref()).collect();
-    let dropped = decided.iter().filter(|one| one.timer.is_none()).map(|one| one.change.schedule_id).collect();
+    let dropped: Vec<i64> =
+        decided.iter().filter(|one| one.timer.is_none()).map(|one| one.change.schedule_id).collect();
     let change_ids: Vec<i64> = decided.iter().flat_map(|one| one.change.change_ids.iter().copied()).collect();
     if !change_ids.is_empty() {
+        skip::forget(session, &dropped);
         timer::arm(session, &timers, dropped, change_ids);
+        skip::record(session, &timers, false);
+    }
+}
+
+/// Arms schedules whose timers are locked and were made before an edit that nobody has applied yet. The edit's change stays, and
+/// finds nothing to do.
+pub fn rearm(session: &Session, edited: &[Snapshot], now: Instant) {
+    let cares_anew: Vec<i64> = edited.iter().filter(|s| begins_to_wait(s)).map(|s| s.schedule_id).collect();
+    if !cares_anew.is_empty() {
+        timer::await_unfinished(session, cares_anew);
+    }
+    let ids: Vec<i64> = edited.iter().map(|snapshot| snapshot.schedule_id).collect();
+    let snapshots = timer::read(session, ids.clone(), timer::timers(session, ids));
+    let past = past_of(session, &snapshots);
+    let timers: Vec<NewTimer> = snapshots
+        .iter()
+        .filter_map(|snapshot| Some(armed(snapshot, snapshot.schedule.as_ref()?, of(&past, snapshot), None, now)))
+        .collect();
+    let timers: Vec<&NewTimer> = timers.iter().collect();
+    timer::arm(session, &timers, Vec::new(), Vec::new());
+    skip::record(session, &timers, false);
+}
+
+/// Schedules without a timer that are not new (a restored database, say) know from the ledger and the skips what is decided.
+fn derive_new(session: &Session, snapshots: &mut [Snapshot]) {
+    let not_new = |snapshot: &&Snapshot| {
+        snapshot.timer.is_none() && snapshot.schedule.as_ref().is_some_and(|row| row.version > 1)
+    };
+    let ids: Vec<i64> = snapshots.iter().filter(not_new).map(|snapshot| snapshot.schedule_id).collect();
+    if ids.is_empty() {
+        return;
+    }
+    for found in rebuild::find(session, ids) {
+        let snapshot = snapshots.iter_mut().find(|snapshot| snapshot.schedule_id == found.schedule_id);
+        if let Some(snapshot) = snapshot {
+            snapshot.timer = Some(found.timer());
+        }
+    }
+}
+
+/// The definitions that have ended and are not settled, of schedules that were edited: only an edit ends one.
+pub fn past_of(session: &Session, snapshots: &[Snapshot]) -> HashMap<i64, Vec<Past>> {
+    let ids: Vec<i64> = snapshots.iter().filter(|s| is_edited(s)).map(|snapshot| snapshot.schedule_id).collect();
+    let mut past: HashMap<i64, Vec<Past>> = HashMap::new();
+    if !ids.is_empty() {
+        for ended in skip::unsettled(session, ids) {
+            past.entry(ended.schedule_id).or_default().push(ended);
+        }
+    }
+    past
+}
+
+/// Those of one schedule.
+pub fn of<'p>(past: &'p HashMap<i64, Vec<Past>>, snapshot: &Snapshot) -> &'p [Past] {
+    past.get(&snapshot.schedule_id).map_or(&[], Vec::as_slice)
+}
+
+/// Whether the timer was made before the last edit of the schedule.
+pub fn is_edited(snapshot: &Snapshot) -> bool {
+    match (&snapshot.schedule, &snapshot.timer) {
+        (Some(row), Some(timer)) => row.version != timer.version,
+        (Some(_), None) => true,
+        (None, _) => false,
     }
 }
 
@@ -142,29 +214,50 @@ fn failed(session: &Session, decided: &Decided, failure: &Failure, now: Instant)
 /// Whether the schedule cares about runs since this edit, and may have some that it did not have to care about.
 fn begins_to_wait(snapshot: &Snapshot) -> bool {
     match (&snapshot.schedule, &snapshot.timer) {
-        (Some(row), Some(timer)) => {
-            row.version != timer.version && (row.rearm != "on_dispatch" || row.overlap != "allow")
-        }
+        (Some(row), Some(timer)) => row.version != timer.version && waits_for_runs(row),
         (Some(_) | None, None) | (None, Some(_)) => false,
     }
 }
 
-/// The timer that a changed schedule gets.
-pub fn armed(snapshot: &Snapshot, row: &ScheduleRow, terminal_at: Option<Instant>, now: Instant) -> NewTimer {
+/// The timer that a changed schedule gets; `ended` are its definitions that are over and not settled, in order.
+pub fn armed(
+    snapshot: &Snapshot,
+    row: &ScheduleRow,
+    ended: &[Past],
+    terminal_at: Option<Instant>,
+    now: Instant,
+) -> NewTimer {
     let known = snapshot.timer.as_ref().map_or(Progress::default(), |timer| timer.progress);
+    // One that ended after we read the schedule belongs to a change that is still to come.
+    let ended: Vec<&Past> = ended.iter().filter(|past| past.since_at < row.since_at).collect();
+    let settled = past::settle(row, &ended, known);
     let mut timer = NewTimer::idle(snapshot.schedule_id, row, known);
-    match Usable::of(snapshot.schedule_id, row) {
+    timer.was_parked = snapshot.timer.as_ref().is_some_and(|timer| timer.parked.is_some());
+    timer.settled = ended.iter().map(|past| past.past_id).collect();
+    (timer.progress, timer.skipped) = (settled.progress, settled.skipped);
+    let usable = match Usable::read(snapshot.schedule_id, row) {
+        Ok(usable) => {
+            timer.parked = Usable::job_of(row).err();
+            Some(usable)
+        }
         Err(reason) => {
             timer.parked = Some(reason);
-            // Plans that passed while a run went on stay passed, also once it can be used again.
-            timer.progress.cursor = known.cursor.max(terminal_at);
+            None
         }
-        Ok(usable) => {
+    };
+    match usable {
+        // Plans that passed while a run went on stay passed, also once it can be used again.
+        None => timer.progress.cursor = timer.progress.cursor.max(terminal_at),
+        Some(usable) if row.owned && row.enabled => {
+            let unparked = timer.was_parked && timer.parked.is_none();
+            let news = News { terminal_at, busy: snapshot.busy, unparked };
             let clock = usable.clock.bind(&usable.zone, usable.anchor);
-            let (progress, next) = plan::arm(&usable.policy, &clock, known, terminal_at, snapshot.busy, now);
-            timer.progress = progress;
-            timer.next = (row.owned && row.enabled).then_some(next);
+            let armed = plan::arm(&usable.policy, &clock, timer.progress, news, now);
+            timer.progress = armed.progress;
+            timer.skipped.extend(armed.skipped.into_iter().map(|skip| (row.since_at, skip)));
+            timer.next = timer.parked.is_none().then_some(armed.next);
         }
+        Some(_) => {}
     }
     timer
 }

@@ -6,10 +6,11 @@ use scheduler_core::plan::{self, Next};
 use scheduler_core::{backoff, Instant};
 
 use crate::convert;
-use crate::dispatch::arm::{armed, report_parked};
+use crate::dispatch::arm::{is_edited, rearm, report_parked};
 use crate::dispatch::halve::halved;
 use crate::dispatch::policy::Usable;
 use crate::error::{self, Failure};
+use crate::store::skip;
 use crate::store::timer::{self, Fired, NewTimer, Reach, Snapshot};
 use crate::store::Session;
 use crate::subtransaction;
@@ -40,14 +41,14 @@ pub fn fire_due(session: &Session, reach: Reach, now: Instant) -> Done {
     // list of both behind, in each timer.
     let whole = subtransaction::run(|| {
         let batch = Batch::pick(session, reach, now);
-        let fired = batch.settle(session).then(|| fire(session, &batch.moves, now));
+        let fired = batch.settle(session, now).then(|| fire(session, &batch.moves, now));
         (batch, fired)
     });
     let (mut batch, fired) = match whole {
         Ok((batch, fired)) => (batch, Vec::from_iter(fired)),
         Err(_) => {
             let batch = Batch::pick(session, reach, now);
-            batch.settle(session);
+            batch.settle(session, now);
             let mut work = |timers: &[NewTimer]| fire(session, timers, now);
             let fired =
                 halved(&batch.moves, &mut work, &mut |timer, failure| failed(session, &batch, timer, &failure, now));
@@ -73,6 +74,8 @@ struct Batch {
     moves: Vec<NewTimer>,
     park: Vec<(i64, Failure)>,
     dropped: Vec<i64>,
+    /// Made before an edit that nobody has applied yet: it comes first, and what it arms may be due in the next round.
+    edited: Vec<Snapshot>,
     /// Failed fires in a row, of those that have some.
     errors: Vec<(i64, i32)>,
 }
@@ -85,6 +88,10 @@ impl Batch {
             return batch;
         }
         for snapshot in timer::read(session, due.keys().copied().collect(), due) {
+            if is_edited(&snapshot) {
+                batch.edited.push(snapshot);
+                continue;
+            }
             match decide(&snapshot, now) {
                 Decision::Move(timer) => batch.moves.push(*timer),
                 Decision::Park(reason) => batch.park.push((snapshot.schedule_id, reason)),
@@ -97,16 +104,22 @@ impl Batch {
         }
         let decided = batch.moves.len();
         bound_runs(&mut batch.moves);
-        batch.more = batch.moves.len() < decided || batch.moves.iter().any(|timer| timer.is_due(now));
+        batch.more = batch.moves.len() < decided
+            || !batch.edited.is_empty()
+            || batch.moves.iter().any(|timer| timer.is_due(now));
         batch
     }
 
     /// Writes what needs no execution; whether there is more to write.
-    fn settle(&self, session: &Session) -> bool {
+    fn settle(&self, session: &Session, now: Instant) -> bool {
+        if !self.edited.is_empty() {
+            rearm(session, &self.edited, now);
+        }
         if !self.park.is_empty() {
             timer::park(session, &self.park);
         }
         if !self.dropped.is_empty() {
+            skip::forget(session, &self.dropped);
             timer::drop_timers(session, self.dropped.clone());
         }
         !self.moves.is_empty()
@@ -125,7 +138,10 @@ impl Batch {
 }
 
 fn fire(session: &Session, timers: &[NewTimer], now: Instant) -> Fired {
-    timer::fire(session, timers, now, now.checked_add_micros(POSTPONED).unwrap_or(Instant::MAX))
+    let fired = timer::fire(session, timers, now, now.checked_add_micros(POSTPONED).unwrap_or(Instant::MAX));
+    let runs: usize = timers.iter().map(|timer| timer.runs.len()).sum();
+    skip::record(session, &timers.iter().collect::<Vec<_>>(), fired.count.unsigned_abs() != runs as u64);
+    fired
 }
 
 /// Keeps the batch to a size that others can wait for: the schedules with the longest backlogs are left for the next one.
@@ -153,17 +169,8 @@ fn decide(snapshot: &Snapshot, now: Instant) -> Decision {
         Ok(usable) => usable,
         Err(reason) => return Decision::Park(reason),
     };
-    // An edit that nobody has applied yet: it decides, and what it arms may be due as well.
-    let (mut new, plan) = if timer.version == row.version {
-        (NewTimer::idle(snapshot.schedule_id, row, timer.progress), timer.next_plan)
-    } else {
-        let edited = armed(snapshot, row, None, now);
-        match edited.next {
-            Some(Next::Armed { plan, fire_at }) if fire_at <= now => (edited, Some(plan)),
-            Some(Next::Armed { .. } | Next::Waiting | Next::Done) | None => return Decision::Move(Box::new(edited)),
-        }
-    };
-    let Some(plan) = plan else { return Decision::Move(Box::new(new)) };
+    let mut new = NewTimer::idle(snapshot.schedule_id, row, timer.progress);
+    let Some(plan) = timer.next_plan else { return Decision::Move(Box::new(new)) };
     let clock = usable.clock.bind(&usable.zone, usable.anchor);
     let fired = plan::fire(&usable.policy, &clock, new.progress, plan, snapshot.busy, now);
     new.next = Some(match fired.next {
@@ -174,6 +181,7 @@ fn decide(snapshot: &Snapshot, now: Instant) -> Decision {
     });
     new.progress = fired.progress;
     new.runs = fired.run;
+    new.skipped = fired.skipped.into_iter().map(|skip| (row.since_at, skip)).collect();
     new.awaited = usable.awaits_runs();
     Decision::Move(Box::new(new))
 }

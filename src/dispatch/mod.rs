@@ -2,16 +2,21 @@
 //! timers, end stale leases, make due retries claimable, fire due timers.
 
 mod arm;
+mod explain;
 mod fire;
 mod halve;
+mod past;
 mod policy;
 mod prune;
+mod rebuild;
 mod sweep;
 
 pub use arm::apply_changes;
+pub use explain::{explain, so_far};
 pub use fire::{fire_due, Done};
 pub use policy::{catch_up_of, overlap_of, rearm_of};
 pub use prune::Pruner;
+pub use rebuild::rebuild;
 pub use sweep::{end_of, end_runs, promote_retries, sweep_stale, EndedRuns};
 
 use pgrx::PgLogLevel;

@@ -33,14 +33,24 @@ pub struct Usable {
 impl Usable {
     /// Reads a row; the error says why the schedule cannot be used.
     pub fn of(schedule_id: i64, row: &ScheduleRow) -> Outcome<Usable> {
+        Usable::job_of(row)?;
+        Usable::read(schedule_id, row)
+    }
+
+    /// Whether its job can be run; the error says why not.
+    pub fn job_of(row: &ScheduleRow) -> Outcome<()> {
         match row.job_owner {
-            None => return Err(Failure::unknown("job", &row.job_name, "")),
+            None => Err(Failure::unknown("job", &row.job_name, "")),
             Some(owner) if !role::exists(owner) => {
                 let message = format!("the owner of job \"{}\" was dropped", row.job_name);
-                return Err(Failure::invalid(message, ""));
+                Err(Failure::invalid(message, ""))
             }
-            Some(_) => {}
+            Some(_) => Ok(()),
         }
+    }
+
+    /// Reads what the schedule itself says, whatever became of its job.
+    pub fn read(schedule_id: i64, row: &ScheduleRow) -> Outcome<Usable> {
         let wait = |argument, value: Interval| convert::duration(argument, value, convert::Zero::Allowed);
         Ok(Usable {
             policy: Policy {
@@ -67,6 +77,11 @@ impl Usable {
     pub fn awaits_runs(&self) -> bool {
         self.policy.rearm == Rearm::OnTerminal || self.policy.overlap != Overlap::Allow
     }
+}
+
+/// The same by the row alone, which may hold anything.
+pub fn waits_for_runs(row: &ScheduleRow) -> bool {
+    row.rearm != "on_dispatch" || row.overlap != "allow"
 }
 
 /// How many clocks are kept, and how long their texts are at most.

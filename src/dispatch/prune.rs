@@ -1,9 +1,10 @@
-//! History leaves the ledger in small steps: one walk over it in the order of creation, then a rest.
+//! History leaves the ledger and the skips in small steps: one walk over each, then a rest.
 
 use scheduler_core::Instant;
 
 use crate::convert;
 use crate::guc;
+use crate::store::skip::{self, Place};
 use crate::store::{history, Session};
 
 /// How many rows one step looks at.
@@ -14,6 +15,7 @@ const LONGEST_REST: i64 = 3_600_000_000;
 /// Where the walk stands.
 pub struct Pruner {
     last: u128,
+    skips: Option<Place>,
     /// When the last walk ended; `None` in the middle of one.
     rests_since: Option<Instant>,
 }
@@ -21,7 +23,7 @@ pub struct Pruner {
 impl Pruner {
     /// The first walk comes after a rest: a server that has just started has better things to do.
     pub fn new(now: Instant) -> Pruner {
-        Pruner { last: 0, rests_since: Some(now) }
+        Pruner { last: 0, skips: Some(Place::START), rests_since: Some(now) }
     }
 
     /// When there is something to do, by what the setting says now.
@@ -37,15 +39,18 @@ impl Pruner {
         }
         let limit = now.checked_add_micros(-guc::history_retention()).unwrap_or(Instant::MIN);
         let uuid = |number: u128| pgrx::datum::Uuid::from_bytes(number.to_be_bytes());
+        if let Some(place) = self.skips {
+            self.skips = skip::prune(session, place, limit, STEP);
+        }
         let step = history::prune(session, uuid(self.last), uuid(first_id_at(limit)), limit, STEP);
         match step.last.filter(|_| step.seen == STEP) {
             Some(last) => {
                 self.last = u128::from_be_bytes(*last.as_bytes());
                 self.rests_since = None;
             }
+            None if self.skips.is_some() => self.rests_since = None,
             None => {
-                self.last = 0;
-                self.rests_since = Some(now);
+                *self = Pruner::new(now);
             }
         }
         usize::try_from(step.gone).unwrap_or(0)

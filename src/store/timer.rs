@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::Oid;
 use scheduler_core::plan::{Next, Progress};
+use scheduler_core::skip::Skip;
 use scheduler_core::Instant;
 
 use crate::arguments;
@@ -63,6 +64,8 @@ pub struct ScheduleRow {
     pub created_at: Instant,
     /// Only later plans fire.
     pub baseline_at: Instant,
+    /// Since when the clock, the zone, the window, the pause and the ownership are as they are.
+    pub since_at: Instant,
     /// The job that it names.
     pub job_name: String,
     /// That job's owner; `None` where the job does not exist.
@@ -85,6 +88,8 @@ pub struct TimerRow {
     pub error_count: i32,
     /// Why it is parked, where it is.
     pub parked: Option<String>,
+    /// Unarmed until a run ends.
+    pub waiting: bool,
 }
 
 /// A timer to be written.
@@ -108,6 +113,14 @@ pub struct NewTimer {
     pub runs: Vec<Instant>,
     /// What the ledger has them by, with the plan time.
     pub key: Uuid,
+    /// The plan times that are passed over, with the definition (its `since_at`) whose plan times they are.
+    pub skipped: Vec<(Instant, Skip)>,
+    /// The definitions of the past (past_ids) that are settled with them.
+    pub settled: Vec<i64>,
+    /// What the timer remembered before.
+    pub before: Progress,
+    /// Whether it was parked before.
+    pub was_parked: bool,
 }
 
 impl NewTimer {
@@ -123,6 +136,10 @@ impl NewTimer {
             done_when_fired: row.done_when_fired,
             runs: Vec::new(),
             key: row.key,
+            skipped: Vec::new(),
+            settled: Vec::new(),
+            before: progress,
+            was_parked: false,
         }
     }
 
@@ -137,7 +154,8 @@ pub fn instant_of(row: &Row, column: usize) -> Option<Instant> {
     row.get::<TimestampWithTimeZone>(column).map(|value| or_raise(convert::instant("a stored time", value)))
 }
 
-fn must(value: Option<Instant>) -> Instant {
+/// A time that the schema says is never NULL.
+pub fn must(value: Option<Instant>) -> Instant {
     value.unwrap_or_else(|| raise(Failure::internal("a time of a schedule is NULL")))
 }
 
@@ -170,6 +188,7 @@ fn timer_of(row: &Row) -> (i64, TimerRow) {
         },
         error_count: row.must(7),
         parked: row.get(8),
+        waiting: row.must(9),
     };
     (row.must(1), timer)
 }
@@ -204,6 +223,7 @@ pub fn read(session: &Session, schedule_ids: Vec<i64>, mut timers: BTreeMap<i64,
                 enabled: row.must(15),
                 created_at: must(instant_of(&row, 16)),
                 baseline_at: must(instant_of(&row, 17)),
+                since_at: must(instant_of(&row, 23)),
                 job_name: row.must(18),
                 job_owner: row.get(19),
                 done_when_fired: row.get(20).unwrap_or(false),

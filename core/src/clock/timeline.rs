@@ -173,7 +173,8 @@ impl<'a, Z: Zone> Timeline<'a, Z> {
         None
     }
 
-    /// How many plan times lie in (from, to], but no more than `limit`; at once for elapsed `every` grids.
+    /// How many plan times lie in (from, to], but no more than `limit`; all but `every` with months or days, which come once a day
+    /// at most, are counted without walking.
     #[must_use]
     pub fn count_between(&self, from: Instant, to: Instant, limit: u64) -> u64 {
         if to <= from {
@@ -183,6 +184,9 @@ impl<'a, Z: Zone> Timeline<'a, Z> {
             if every.interval.is_elapsed() && !self.out_of_range {
                 return self.grid(every).count_elapsed(from, to).min(limit);
             }
+        }
+        if let Clock::Cron(cron) = self.clock {
+            return self.count_cron(cron, from.unix_seconds(), to.unix_seconds()).min(limit);
         }
         let mut count = 0;
         let mut at = from;

@@ -40,7 +40,8 @@ fn life<Z: Zone>(
     let timeline = parsed.bind(zone, at(created));
     let mut policy = read_policy(policy);
     policy.baseline = at(created);
-    let (mut progress, mut next) = plan::arm(&policy, &timeline, Progress::default(), None, false, at(created));
+    let plan::Armed { mut progress, mut next, .. } =
+        plan::arm(&policy, &timeline, Progress::default(), plan::News::default(), at(created));
     for (now, expected) in ticks {
         let mut run = Vec::new();
         if let Next::Armed { plan, fire_at } = next {
@@ -144,7 +145,8 @@ fn the_last_instants_of_time_are_no_trap() {
             let mut policy = read_policy(policy);
             (policy.baseline, policy.starts_at, policy.ends_at) = (baseline, Some(Instant::MIN), Some(Instant::MAX));
             policy.delay = i64::MAX;
-            let (progress, next) = plan::arm(&policy, &timeline, Progress::default(), None, false, now);
+            let plan::Armed { progress, next, .. } =
+                plan::arm(&policy, &timeline, Progress::default(), plan::News::default(), now);
             if let Next::Armed { plan, fire_at } = next {
                 assert!(fire_at >= plan && plan > baseline);
                 let _ = plan::fire(&policy, &timeline, progress, plan, false, now);

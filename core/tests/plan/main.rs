@@ -13,4 +13,5 @@ mod clocks;
 mod fire;
 mod model;
 mod properties;
+mod skips;
 mod support;

@@ -5,7 +5,8 @@ use scheduler_core::catch_up::CatchUp;
 use scheduler_core::clock::Clock;
 use scheduler_core::instant::Instant;
 use scheduler_core::overlap::Overlap;
-use scheduler_core::plan::{self, Next, PlanTimes, Policy, Progress, Rearm};
+use scheduler_core::plan::{self, News, Next, PlanTimes, Policy, Progress, Rearm};
+use scheduler_core::skip::Skip;
 use scheduler_core::zone::Utc;
 
 use crate::model::Model;
@@ -76,6 +77,8 @@ struct Dispatcher<'a, C> {
     next: Next,
     newest: Option<Instant>,
     running: Vec<Instant>,
+    ran: Vec<Instant>,
+    skipped: Vec<Instant>,
 }
 
 impl<C: PlanTimes> Dispatcher<'_, C> {
@@ -89,7 +92,10 @@ impl<C: PlanTimes> Dispatcher<'_, C> {
 
     fn arm(&mut self, ended: Option<Instant>, now: Instant) -> Result<(), TestCaseError> {
         let before = self.next;
-        (self.progress, self.next) = plan::arm(self.policy, self.clock, self.progress, ended, self.busy(), now);
+        let news = News { terminal_at: ended, busy: self.busy(), unparked: false };
+        let armed = plan::arm(self.policy, self.clock, self.progress, news, now);
+        (self.progress, self.next) = (armed.progress, armed.next);
+        self.skip(&armed.skipped)?;
         if ended.is_none() && self.progress.buffered.is_none() {
             prop_assert_eq!(self.next, before, "an edit of another kind moved the timer");
         }
@@ -109,8 +115,45 @@ impl<C: PlanTimes> Dispatcher<'_, C> {
             self.newest = Some(*plan);
         }
         (self.progress, self.next) = (fired.progress, fired.next);
+        self.ran.extend(&fired.run);
+        self.skip(&fired.skipped)?;
         self.armed_soundly()?;
         Ok(fired.run)
+    }
+
+    /// Remembers what was passed over, each plan by itself.
+    fn skip(&mut self, skips: &[Skip]) -> Result<(), TestCaseError> {
+        for skip in skips {
+            let first = skip.from.checked_add_micros(-1).unwrap();
+            prop_assert_eq!(skip.previous, self.clock.previous_at_or_before(first));
+            let plans: Vec<Instant> = std::iter::successors(Some(skip.from), |plan| self.clock.next_after(*plan))
+                .take_while(|plan| *plan <= skip.to)
+                .collect();
+            prop_assert_eq!(plans.len() as u64, skip.count);
+            prop_assert_eq!(plans.last(), Some(&skip.to));
+            self.skipped.extend(plans);
+        }
+        Ok(())
+    }
+
+    /// Every plan up to the cursor ran, was passed over or is buffered, and only one of them.
+    fn everything_is_decided(&self) -> Result<(), TestCaseError> {
+        let starts = self
+            .policy
+            .starts_at
+            .map_or(self.policy.baseline, |starts| self.policy.baseline.max(starts.checked_add_micros(-1).unwrap()));
+        let mut called_for: Vec<Instant> =
+            std::iter::successors(self.clock.next_after(starts), |plan| self.clock.next_after(*plan))
+                .take_while(|plan| {
+                    Some(*plan) <= self.progress.cursor && self.policy.ends_at.is_none_or(|end| *plan < end)
+                })
+                .collect();
+        let mut decided: Vec<Instant> =
+            self.ran.iter().chain(&self.skipped).copied().chain(self.progress.buffered).collect();
+        decided.sort_unstable();
+        called_for.sort_unstable();
+        prop_assert_eq!(decided, called_for);
+        Ok(())
     }
 
     fn armed_soundly(&self) -> Result<(), TestCaseError> {
@@ -134,8 +177,10 @@ fn live<C: PlanTimes>(life: &Life, clock: &C) -> Result<(), TestCaseError> {
         .chain([t(1_000_000)])
         .collect();
     let mut model = Model::new(policy, &all);
-    let (progress, next) = plan::arm(policy, clock, Progress::default(), None, false, policy.baseline);
-    let mut dispatcher = Dispatcher { policy, clock, progress, next, newest: None, running: Vec::new() };
+    let plan::Armed { progress, next, .. } =
+        plan::arm(policy, clock, Progress::default(), News::default(), policy.baseline);
+    let (running, ran, skipped) = (Vec::new(), Vec::new(), Vec::new());
+    let mut dispatcher = Dispatcher { policy, clock, progress, next, newest: None, running, ran, skipped };
     dispatcher.armed_soundly()?;
     // Ends of runs, in the order in which they come.
     let mut ends: Vec<(Instant, Instant)> = Vec::new();
@@ -159,6 +204,7 @@ fn live<C: PlanTimes>(life: &Life, clock: &C) -> Result<(), TestCaseError> {
         let busy = dispatcher.busy();
         let run = dispatcher.fire(now)?;
         prop_assert_eq!(&run, &model.tick(now, busy, told), "at {:?}", now);
+        dispatcher.everything_is_decided()?;
         if dispatcher.waits_for_runs() && policy.overlap != Overlap::Allow || policy.rearm == Rearm::OnTerminal {
             prop_assert!(run.len() + dispatcher.running.len() <= 1, "two at once");
         }
@@ -189,7 +235,8 @@ proptest! {
         let clock = Clock::parse("every 7 seconds").unwrap();
         let timeline = clock.bind(&Utc, t(3));
         let policy = Policy { catch_up: CatchUp::EveryPlan, max_plans_per_tick: max, baseline: t(3), ..policy() };
-        let (mut progress, mut next) = plan::arm(&policy, &timeline, Progress::default(), None, false, t(3));
+        let plan::Armed { mut progress, mut next, .. } =
+            plan::arm(&policy, &timeline, Progress::default(), News::default(), t(3));
         let (mut now, mut ran) = (t(3), Vec::new());
         for wait in ticks {
             now = now.checked_add_micros(seconds(wait)).unwrap();

@@ -3,7 +3,8 @@
 use scheduler_core::catch_up::CatchUp;
 use scheduler_core::instant::Instant;
 use scheduler_core::overlap::Overlap;
-use scheduler_core::plan::{self, Fired, Next, PlanTimes, Policy, Progress, Rearm};
+use scheduler_core::plan::{self, Fired, News, Next, PlanTimes, Policy, Progress, Rearm};
+use scheduler_core::skip::Skip;
 
 const SECOND: i64 = 1_000_000;
 
@@ -150,7 +151,25 @@ pub fn fires_busy(policy: &str, progress: &str, armed: i64, now: i64, expected: 
 /// What is armed at `now`, after an edit or (`ended`) the end of a run.
 #[track_caller]
 pub fn arms(policy: &str, progress: &str, ended: Option<i64>, busy: bool, now: i64, expected: &str) {
-    let (progress, next) =
-        plan::arm(&read_policy(policy), &Grid(10), read_progress(progress), ended.map(t), busy, t(now));
-    assert_eq!(format!("{}; {}", show_progress(progress), show_next(next)), expected, "{policy}: now {now}");
+    let news = News { terminal_at: ended.map(t), busy, unparked: false };
+    let armed = plan::arm(&read_policy(policy), &Grid(10), read_progress(progress), news, t(now));
+    assert_eq!(
+        format!("{}; {}", show_progress(armed.progress), show_next(armed.next)),
+        expected,
+        "{policy}: now {now}"
+    );
+}
+
+/// `10-30 (3) missed after 0, 40 window`: runs of skips; what comes before one where it is asked for.
+pub fn show_skips(skips: &[Skip]) -> String {
+    let shown = skips.iter().map(|skip| {
+        let reason = format!("{:?}", skip.reason).to_lowercase();
+        if skip.from == skip.to {
+            assert_eq!(skip.count, 1);
+            format!("{} {reason}", number(skip.from))
+        } else {
+            format!("{}-{} ({}) {reason}", number(skip.from), number(skip.to), skip.count)
+        }
+    });
+    shown.collect::<Vec<_>>().join(", ")
 }

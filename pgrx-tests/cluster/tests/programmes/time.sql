@@ -1,0 +1,68 @@
+-- Time walks: every time that is stored moves into the past. `world.shifted` says how far it has.
+CREATE TABLE world (began timestamptz NOT NULL, shifted interval NOT NULL);
+INSERT INTO world VALUES (clock_timestamp(), '0');
+
+-- Seconds of the world's own time.
+CREATE FUNCTION world_time() RETURNS double precision LANGUAGE sql AS
+$$ SELECT extract(epoch FROM clock_timestamp() - began + shifted) FROM world $$;
+
+CREATE PROCEDURE walk_to(second double precision) LANGUAGE plpgsql AS
+$$
+DECLARE
+    leap interval := make_interval(secs => second - world_time());
+    aside constant interval := '36525 days';
+    last_change bigint;
+    last_past bigint;
+BEGIN
+    ASSERT leap > '0', format('the world is already at %s, not before %s', world_time(), second);
+    SELECT COALESCE(max(change_id), 0) INTO last_change FROM sched.schedule_change;
+    SELECT COALESCE(max(past_id), 0) INTO last_past FROM sched.schedule_past;
+    CREATE TEMP TABLE kept ON COMMIT DROP AS
+        SELECT schedule_id, created_at - leap AS created_at, baseline_at - leap AS baseline_at, since_at - leap AS since_at FROM sched.schedule;
+    UPDATE sched.schedule SET starts_at = starts_at - leap, ends_at = ends_at - leap;
+    UPDATE sched.schedule s SET created_at = k.created_at, baseline_at = k.baseline_at, since_at = k.since_at
+      FROM kept k WHERE k.schedule_id = s.schedule_id;
+    DELETE FROM sched.schedule_past WHERE past_id > last_past;
+    DELETE FROM sched.schedule_change WHERE change_id > last_change;
+    UPDATE sched.schedule_change SET terminal_at = terminal_at - leap;
+    UPDATE sched.timer SET version = version + 2, next_plan_time = next_plan_time - leap, fire_at = fire_at - leap, buffered_plan = buffered_plan - leap,
+           cursor_at = cursor_at - leap, backlog_until = backlog_until - leap, last_plan_time = last_plan_time - leap, last_fired_at = last_fired_at - leap;
+    UPDATE sched.timer_memory SET buffered_plan = buffered_plan - leap, backlog_until = backlog_until - leap, held_until = held_until - leap;
+    -- Keys of time by way of where no other row is.
+    UPDATE sched.schedule_past SET since_at = since_at - aside, until_at = until_at - aside;
+    UPDATE sched.schedule_past SET since_at = since_at + aside - leap, until_at = until_at + aside - leap, starts_at = starts_at - leap, ends_at = ends_at - leap;
+    UPDATE sched.skip SET since_at = since_at - aside, plan_from = plan_from - aside;
+    UPDATE sched.skip SET since_at = since_at + aside - leap, plan_from = plan_from + aside - leap, plan_to = plan_to - leap;
+    UPDATE sched.ledger SET plan_time = plan_time - aside;
+    UPDATE sched.ledger SET plan_time = plan_time + aside - leap, created_at = created_at - leap, started_at = started_at - leap,
+           heartbeat_at = heartbeat_at - leap, finished_at = finished_at - leap, next_retry_at = next_retry_at - leap;
+    UPDATE sched.ready SET plan_time = plan_time - leap;
+    UPDATE sched.retry SET retry_at = retry_at - leap, plan_time = plan_time - leap;
+    UPDATE sched.lease SET started_at = started_at - leap, heartbeat_at = heartbeat_at - leap, stale_after = stale_after - leap, sweep_at = sweep_at - leap;
+    UPDATE world SET shifted = shifted + leap;
+END
+$$;
+
+-- Ends a schedule's run of a plan time, which is given in seconds after the creation, in one of the ways in which a run ends.
+CREATE FUNCTION end_run(name text, plan double precision, how text) RETURNS void LANGUAGE plpgsql AS
+$$
+DECLARE
+    run record;
+    lease record;
+BEGIN
+    SELECT e.* INTO STRICT run
+      FROM sched.execution e JOIN sched.schedule s USING (schedule_name)
+     WHERE s.schedule_name = name AND e.origin = 'schedule' AND e.plan_time = s.created_at + make_interval(secs => plan);
+    IF how = 'cancel' THEN
+        ASSERT sched.cancel(run.id);
+        RETURN;
+    END IF;
+    SELECT * INTO lease FROM sched.try_claim(run.job_name, run.plan_time, run.scope_kind, run.scope_id);
+    ASSERT lease.outcome IN ('won', 'stole'), lease.outcome;
+    IF how = 'success' THEN
+        PERFORM sched.finish_success(lease.execution_id, lease.lease_token);
+    ELSE
+        PERFORM sched.finish_failure(lease.execution_id, lease.lease_token, terminal => how = 'failure');
+    END IF;
+END
+$$;

@@ -1,0 +1,223 @@
+//! Verdicts and timers on a live server: through crashes, beside dispatchers at work, and with schedules that are always due.
+
+use scheduler_cluster_tests::scheduler::{one, rest, whole_grid, SOON};
+use scheduler_cluster_tests::{wait_for, wait_until, Client, Cluster, Shutdown};
+
+/// How many plan times of a schedule up to a second ago were fired, and how many were skipped or wait for a run; each is one of them.
+fn verdicts(db: &mut Client, schedule: &str, period: &str) -> (i64, i64) {
+    // Plan times that have just come may be waiting for a dispatcher.
+    let query = format!(
+        "select count(*), count(distinct e.plan_time), count(*) filter (where e.verdict = 'fired' and e.execution_id is not null),
+                count(*) filter (where e.verdict in ('skipped', 'waiting') and e.reason is not null),
+                (select count(*) from generate_series(s.created_at + interval '{period}', s.until, interval '{period}'))
+           from (select *, clock_timestamp() - interval '1 second' as until from sched.schedule where schedule_name = '{schedule}') s,
+                sched.explain(s.schedule_name, s.created_at, s.until) e
+          group by s.created_at, s.until"
+    );
+    let row = db.query_one(&query, &[]).unwrap();
+    let (all, distinct, fired, skipped, plans): (i64, i64, i64, i64, i64) =
+        (row.get(0), row.get(1), row.get(2), row.get(3), row.get(4));
+    assert_eq!((all, all, all), (distinct, fired + skipped, plans), "{schedule}: {fired} fired, {skipped} skipped");
+    (fired, skipped)
+}
+
+#[test]
+fn no_crash_leaves_a_plan_time_without_a_verdict() {
+    let cluster = Cluster::builder().durable().start();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute(
+        "select sched.define_job('job');
+         select sched.create_schedule('latest', 'every 50 milliseconds', 'job');
+         select sched.create_schedule('each', 'every 50 milliseconds', 'job', catch_up => 'every_plan', max_plans_per_tick => 3);
+         select sched.create_schedule('skip', 'every 50 milliseconds', 'job', overlap => 'skip');
+         select sched.create_schedule('buffer', 'every 50 milliseconds', 'job', overlap => 'buffer_one');
+         select sched.create_schedule('window', 'every 50 milliseconds', 'job', catch_up_window => '20 milliseconds');",
+    )
+    .unwrap();
+    for round in 0..5 {
+        wait_for(
+            &mut db,
+            &format!("select count(*) > {} from sched.execution where schedule_name = 'latest'", 5 * round),
+            SOON,
+        );
+        // Runs end, so that skips of both kinds begin and end.
+        db.batch_execute("select sched.cancel(id) from sched.execution where schedule_name in ('skip', 'buffer')")
+            .unwrap();
+        match round % 3 {
+            0 => {
+                cluster.crash();
+                cluster.start();
+            }
+            1 => cluster.restart(Shutdown::Immediate),
+            _ => cluster.restart(Shutdown::Fast),
+        }
+        db = cluster.connect();
+    }
+    let marked: String = one(&mut db, "select (clock_timestamp() + interval '1500 milliseconds')::text");
+    wait_for(&mut db, &format!("select clock_timestamp() > '{marked}'"), SOON);
+    wait_for(
+        &mut db,
+        "select count(*) = 0 from sched.timer where fire_at < clock_timestamp() - interval '500 milliseconds'",
+        SOON,
+    );
+    for schedule in ["latest", "each", "skip", "buffer", "window"] {
+        let (fired, skipped) = verdicts(&mut db, schedule, "50 milliseconds");
+        println!("{schedule}: {fired} fired, {skipped} skipped");
+        assert!(fired > 0 && (skipped > 0) == (schedule != "each"), "{schedule}: {fired} fired, {skipped} skipped");
+    }
+    whole_grid(&mut db, "each", "50 milliseconds");
+}
+
+/// While an edit's transaction stays open, the old clock goes on; once it is committed the new one holds since the edit.
+#[test]
+fn an_edit_that_is_committed_late_leaves_no_plan_time_without_a_verdict() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute(
+        "select sched.define_job('job');
+         select sched.create_schedule(name, 'every 200 milliseconds', 'job', catch_up => catch_up)
+           from (values ('latest', 'latest_only'), ('each', 'every_plan')) v (name, catch_up)",
+    )
+    .unwrap();
+    let mut editor = cluster.connect();
+    for (round, period) in [70, 110, 130, 200].into_iter().enumerate() {
+        editor
+            .batch_execute(&format!(
+                "begin; select sched.alter_schedule(name, 'every {period} milliseconds') from unnest('{{latest,each}}'::text[]) name"
+            ))
+            .unwrap();
+        let before: i64 = one(&mut db, "select count(*) from sched.execution");
+        wait_for(&mut db, &format!("select count(*) > {before} + 8 from sched.execution"), SOON);
+        editor.batch_execute("commit").unwrap();
+        let after: i64 = one(&mut db, "select count(*) from sched.execution");
+        wait_for(&mut db, &format!("select count(*) > {after} + 8 from sched.execution"), SOON);
+        let open: i64 = one(&mut db, "select count(*) from sched.schedule_past where not settled");
+        assert_eq!(open, 0, "round {round}");
+        for schedule in ["latest", "each"] {
+            let query = format!(
+                "select coalesce(string_agg(e.plan_time || ' ' || e.verdict || ' ' || coalesce(e.reason, ''), ', '), '')
+                   from sched.schedule s, sched.explain(schedule_name, created_at, clock_timestamp() - interval '1 second') e
+                  where schedule_name = '{schedule}'
+                    and not (e.verdict = 'fired' or (e.verdict = 'skipped' and (e.reason = 'replaced' or catch_up = 'latest_only')))"
+            );
+            let strange: String = one(&mut db, &query);
+            assert_eq!(strange, "", "{schedule}, round {round}");
+        }
+    }
+}
+
+#[test]
+fn old_skips_and_definitions_are_forgotten_but_for_the_newest_skip() {
+    let cluster = Cluster::builder().set("sched.history_retention", "2s").start();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute(
+        "select sched.define_job('job'); select sched.create_schedule('s', 'never', 'job'), sched.create_schedule('t', 'never', 'job');
+         insert into sched.skip
+         select schedule_id, since_at, '2026-01-01'::timestamptz + n * interval '1 minute', '2026-01-01'::timestamptz + n * interval '1 minute', 1, 'missed'
+           from sched.schedule, generate_series(1, 1500) n;
+         insert into sched.schedule_past (schedule_id, since_at, until_at, clock, time_zone, enabled, ownership, settled)
+         select schedule_id, '2026-01-01'::timestamptz + n * interval '1 minute', '2026-01-01'::timestamptz + (n + 1) * interval '1 minute',
+                'never', 'UTC', true, 'owned', true from sched.schedule, generate_series(1, 10) n;",
+    )
+    .unwrap();
+    wait_for(
+        &mut db,
+        "select (select count(*) from sched.skip) = 2 and (select count(*) from sched.schedule_past) = 0",
+        SOON,
+    );
+    let newest: i64 = one(
+        &mut db,
+        "select count(*) from sched.skip where plan_to = '2026-01-01'::timestamptz + interval '1500 minutes'",
+    );
+    assert_eq!(newest, 2);
+}
+
+#[test]
+fn timers_are_made_anew_beside_dispatchers_and_edits() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute(
+        "select sched.define_job('job');
+         select sched.create_schedule('s' || n, 'every 100 milliseconds', 'job', catch_up => 'every_plan') from generate_series(1, 20) n",
+    )
+    .unwrap();
+    let mut editor = cluster.connect();
+    for round in 0..40 {
+        if round % 4 == 0 {
+            db.batch_execute("begin; truncate sched.timer; select sched.rebuild(); commit").unwrap();
+        } else {
+            let armed: i64 = one(&mut db, "select sched.rebuild()");
+            assert_eq!(armed, 20);
+        }
+        editor
+            .batch_execute(
+                "select sched.alter_schedule('s1', payload => '[1]'), sched.alter_schedule('s2', delay => '10 ms')",
+            )
+            .unwrap();
+        editor.batch_execute("select sched.dispatch_due()").unwrap();
+    }
+    for n in 1..=20 {
+        let name = format!("s{n}");
+        wait_for(&mut db, &format!("select count(*) > 5 from sched.execution where schedule_name = '{name}'"), SOON);
+        whole_grid(&mut db, &name, "100 milliseconds");
+    }
+}
+
+#[test]
+fn a_rebuild_waits_for_dispatchers_and_they_for_it() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute("select sched.define_job('job'); select sched.create_schedule('s', 'every 1 hour', 'job')")
+        .unwrap();
+    rest(&mut db);
+    db.batch_execute("begin; select sched.rebuild()").unwrap();
+    // An edit does not wait; who dispatches it does.
+    let mut other = cluster.connect();
+    other.batch_execute("select sched.alter_schedule('s', clock => 'every 2 hours')").unwrap();
+    wait_for(
+        &mut other,
+        "select count(*) > 0 from pg_locks where not granted and relation = 'sched.timer'::regclass",
+        SOON,
+    );
+    db.batch_execute("commit").unwrap();
+    wait_for(
+        &mut other,
+        "select state = 'armed' and next_plan_time > now() + interval '90 minutes' from sched.schedules",
+        SOON,
+    );
+    let refused = other
+        .batch_execute("create role r; select sched.grant_use('r'); set role r; select sched.rebuild()")
+        .unwrap_err();
+    assert_eq!(refused.code().unwrap().code(), "42501");
+}
+
+#[test]
+fn a_schedule_that_is_always_due_stalls_nobody() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute(
+        "select sched.define_job('job'), sched.define_job('hog', 'notify', 'nobody');
+         select sched.create_schedule('hog', 'every 1 microsecond', 'hog');
+         select sched.create_schedule('s', 'every 200 milliseconds', 'job', catch_up => 'every_plan')",
+    )
+    .unwrap();
+    wait_for(&mut db, "select count(*) >= 10 from sched.execution where schedule_name = 's'", SOON);
+    whole_grid(&mut db, "s", "200 milliseconds");
+    // Settings are heard of, although there is always something to do.
+    cluster.set("sched.enabled", "off");
+    let mut last: i64 = -1;
+    wait_until("the hog to stop", SOON, || {
+        let now: i64 =
+            one(&mut db, "select count(*) from sched.execution where created_at > now() - interval '1 second'");
+        let stopped = now == 0 && last == 0;
+        last = now;
+        stopped.then_some(())
+    });
+    let skips: i64 = one(
+        &mut db,
+        "select count(*) from sched.skip k join sched.schedule s using (schedule_id) where schedule_name = 'hog'",
+    );
+    let counted: i64 = one(&mut db, "select sum(count)::bigint from sched.skipped where schedule_name = 'hog'");
+    println!("{counted} plans in {skips} rows");
+    assert!(counted > 1_000_000);
+}

@@ -1,0 +1,173 @@
+//! What did not run, and why: sched.skipped and sched.explain.
+
+use pgrx::prelude::*;
+
+#[pg_schema]
+mod tests {
+    use pgrx::prelude::*;
+
+    use crate::test_support::{check, created, dispatch, fails, refused, run, sql, time_passes};
+
+    /// The skips of a schedule: minutes before now of the first and the last plan, how many, why.
+    fn skipped(name: &str) -> String {
+        sql(&format!(
+            "SELECT round(extract(epoch FROM clock_timestamp() - plan_from) / 60), round(extract(epoch FROM clock_timestamp() - plan_to) / 60), count, reason
+               FROM sched.skipped WHERE schedule_name = '{name}' ORDER BY plan_from"
+        ))
+    }
+
+    /// The verdicts on the plan times of a schedule from its creation to an hour from now.
+    fn explained(name: &str) -> String {
+        sql(&format!(
+            "SELECT string_agg(concat_ws('/', e.verdict, e.reason), ' ' ORDER BY e.plan_time)
+               FROM sched.schedule s, sched.explain(s.schedule_name, s.created_at, clock_timestamp() + interval '1 hour') e
+              WHERE s.schedule_name = '{name}'"
+        ))
+    }
+
+    #[pg_test]
+    fn what_fires_on_time_leaves_no_trace() {
+        created("k/fine", "every 1 hour", "");
+        dispatch(0);
+        for _ in 0..3 {
+            time_passes("1 hour");
+            dispatch(1);
+        }
+        check("SELECT (SELECT count(*) FROM sched.skip), (SELECT count(*) FROM sched.timer_memory), (SELECT count(*) FROM sched.skipped)", "0|0|0");
+        assert_eq!(explained("k/fine"), "fired fired fired planned");
+        check(
+            "SELECT count(*) FROM sched.explain('k/fine', now() - interval '1 day', clock_timestamp()) x JOIN sched.execution e ON e.id = x.execution_id AND e.plan_time = x.plan_time",
+            "3",
+        );
+    }
+
+    /// Two outages and what was too old: a run of skips with one reason is one row, and grows.
+    #[pg_test]
+    fn runs_of_skips_are_one_row() {
+        created("k/run", "every 1 hour", "overlap => 'skip'");
+        created("k/old", "every 1 hour", "catch_up => 'every_plan', catch_up_window => '90 minutes'");
+        dispatch(0);
+        time_passes("61 minutes");
+        dispatch(2);
+        for _ in 0..5 {
+            time_passes("1 hour");
+            run(&["SELECT sched.dispatch_due()"]);
+        }
+        assert_eq!(skipped("k/run"), "241|1|5|overlap");
+        check("SELECT count(*) FROM sched.skip", "1");
+        run(&["SELECT sched.cancel(id) FROM sched.execution"]);
+        time_passes("4 hours");
+        dispatch(3);
+        assert_eq!(skipped("k/run"), "481|241|5|overlap\n181|61|3|missed");
+        assert_eq!(skipped("k/old"), "181|121|2|window");
+        assert_eq!(
+            explained("k/run"),
+            "fired skipped/overlap skipped/overlap skipped/overlap skipped/overlap skipped/overlap skipped/missed skipped/missed skipped/missed fired planned"
+        );
+    }
+
+    /// 86,400,000,000 plans are counted, not walked; nor is a year of a cron clock that fires each second.
+    #[pg_test]
+    fn a_hog_is_counted_at_once() {
+        created("k/hog", "every 1 microsecond", "");
+        created("k/second", "* * * * * *", "");
+        run(&["SELECT sched.dispatch_due()"]);
+        time_passes("365 days");
+        dispatch(2);
+        check("SELECT sum(count) BETWEEN 31536000000000 - 9 AND 31536000000000 + 600000000 FROM sched.skipped WHERE schedule_name = 'k/hog'", "t");
+        check("SELECT sum(count) BETWEEN 31536000 - 3 AND 31536000 + 600 FROM sched.skipped WHERE schedule_name = 'k/second'", "t");
+        run(&["SELECT sched.pause('k/hog'), sched.pause('k/second')"]);
+        time_passes("365 days");
+        check("SELECT count(*) FROM sched.skipped WHERE reason = 'paused' AND count >= 31535999", "2");
+        refused("SELECT sched.explain('k/hog', clock_timestamp() - interval '1 second', clock_timestamp())", "54000");
+        check("SELECT count(*), min(verdict) FROM sched.explain('k/hog', now() - interval '1 hour', now() - interval '1 hour' + interval '100 milliseconds')", "100000|skipped");
+    }
+
+    #[pg_test]
+    fn a_pause_is_shown_while_it_goes_on_and_after() {
+        created("k/pause", "every 1 hour", "");
+        dispatch(0);
+        run(&["SELECT sched.pause('k/pause')"]);
+        assert_eq!(skipped("k/pause"), "");
+        time_passes("150 minutes");
+        // Whether or not a dispatcher has seen it.
+        assert_eq!(skipped("k/pause"), "90|30|2|paused");
+        assert_eq!(explained("k/pause"), "skipped/paused skipped/paused planned/paused");
+        dispatch(0);
+        assert_eq!(skipped("k/pause"), "90|30|2|paused");
+        run(&["SELECT sched.resume('k/pause')"]);
+        assert_eq!(explained("k/pause"), "skipped/paused skipped/paused planned");
+        dispatch(0);
+        assert_eq!(skipped("k/pause"), "90|30|2|paused");
+        assert_eq!(explained("k/pause"), "skipped/paused skipped/paused planned");
+    }
+
+    #[pg_test]
+    fn what_a_parked_schedule_is_not_made_up_for() {
+        for (name, catch_up) in [("k/park1", "latest_only"), ("k/park2", "every_plan")] {
+            created(name, "every 1 hour", &format!("catch_up => '{catch_up}'"));
+        }
+        dispatch(0);
+        run(&["DELETE FROM sched.job WHERE job_name ^@ 'job of k/park'"]);
+        time_passes("61 minutes");
+        dispatch(0);
+        time_passes("2 hours");
+        assert_eq!(skipped("k/park1"), "121|1|3|parked");
+        assert_eq!(explained("k/park1"), "waiting/parked waiting/parked waiting/parked planned/parked");
+        run(&["SELECT sched.define_job('job of k/park1'), sched.define_job('job of k/park2')"]);
+        dispatch(4);
+        assert_eq!(skipped("k/park1"), "121|61|2|parked");
+        assert_eq!(explained("k/park1"), "skipped/parked skipped/parked fired planned");
+        assert_eq!((skipped("k/park2"), explained("k/park2")), (String::new(), "fired fired fired planned".to_owned()));
+    }
+
+    /// Another scope, another clock: each plan time is looked for where it was.
+    #[pg_test]
+    fn the_past_is_read_as_it_was() {
+        created("k/past", "every 1 hour", "");
+        dispatch(0);
+        time_passes("61 minutes");
+        dispatch(1);
+        run(&["SELECT sched.alter_schedule('k/past', scope_id => 'k/elsewhere')"]);
+        time_passes("1 hour");
+        dispatch(1);
+        run(&["SELECT sched.alter_schedule('k/past', clock => 'every 30 minutes', new_name => 'k/new')"]);
+        time_passes("1 hour");
+        assert_eq!(explained("k/new"), "fired fired due due planned planned");
+        dispatch(1);
+        assert_eq!(explained("k/new"), "fired fired skipped/missed fired planned planned");
+        run(&["SELECT sched.alter_schedule('k/new', clock => 'never')"]);
+        assert_eq!(explained("k/new"), "fired fired skipped/missed fired");
+        run(&["SELECT sched.drop_schedule('k/new')"]);
+        dispatch(0);
+        check("SELECT (SELECT count(*) FROM sched.skip), (SELECT count(*) FROM sched.schedule_past), (SELECT count(*) FROM sched.timer_memory)", "0|0|0");
+    }
+
+    /// A record that was pruned is told as such, and never taken for a plan that was lost.
+    #[pg_test]
+    fn what_is_no_longer_kept_is_forgotten() {
+        created("k/gone", "every 1 hour", "");
+        dispatch(0);
+        time_passes("61 minutes");
+        dispatch(1);
+        time_passes("3 hours");
+        dispatch(1);
+        run(&["DELETE FROM sched.ledger WHERE plan_time < now() - interval '3 hours'", "DELETE FROM sched.skip"]);
+        assert_eq!(explained("k/gone"), "forgotten forgotten forgotten fired planned");
+    }
+
+    #[pg_test]
+    fn bad_questions() {
+        created("k/bad", "every 1 hour", "");
+        refused("SELECT sched.explain('k/none', now(), now() + interval '1 day')", "42704");
+        refused("SELECT sched.explain('k/bad', now(), now())", "22023");
+        refused("SELECT sched.explain('k/bad', now(), 'infinity')", "22008");
+        refused("SELECT sched.explain('k/bad', NULL, now())", "22004");
+        refused("SELECT sched.explain(NULL, now(), now())", "22004");
+        refused("SELECT sched.explain('', now(), now())", "22023");
+        fails("INSERT INTO sched.skip VALUES (1, now(), now(), now(), 1, 'bored')", "23514");
+        // A clock that cannot be read has no plan times.
+        run(&["UPDATE sched.schedule SET clock = 'nonsense' WHERE schedule_name = 'k/bad'"]);
+        check("SELECT count(*) FROM sched.explain('k/bad', now() - interval '1 day', now() + interval '1 day')", "0");
+    }
+}

@@ -1,0 +1,21 @@
+-- One step through the skips in the order of schedules: of the next rows those that ended before the retention's limit go, but never
+-- the newest of a schedule, from which its timer could be made anew. Where the walk goes on.
+-- $1 to $3 key of the last row of the step before, $4 limit, $5 rows to look at
+WITH seen AS MATERIALIZED (
+    SELECT k.schedule_id, k.since_at, k.plan_from, k.plan_to
+      FROM sched.skip k
+     WHERE (k.schedule_id, k.since_at, k.plan_from) > ($1, $2, $3)
+     ORDER BY k.schedule_id, k.since_at, k.plan_from
+     LIMIT $5
+), gone AS (
+    DELETE FROM sched.skip k
+     USING seen s
+     WHERE k.schedule_id = s.schedule_id AND k.since_at = s.since_at AND k.plan_from = s.plan_from AND s.plan_to < $4
+       AND EXISTS (SELECT
+                     FROM sched.skip n
+                    WHERE n.schedule_id = s.schedule_id AND (n.since_at, n.plan_from) > (s.since_at, s.plan_from))
+)
+SELECT s.schedule_id, s.since_at, s.plan_from
+  FROM seen s
+ ORDER BY s.schedule_id DESC, s.since_at DESC, s.plan_from DESC
+ LIMIT 1

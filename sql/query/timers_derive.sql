@@ -1,0 +1,34 @@
+-- What timers are made of besides their schedules. Plan times are decided up to the last that ran, was skipped, is buffered or was somebody else's, under the first
+-- definition that is not settled yet, else the present one. $1 schedule_ids
+SELECT s.schedule_id,
+       greatest(CASE WHEN fired.plan_time > d.since_at THEN fired.plan_time END, skipped.plan_to,
+                m.buffered_plan, m.held_until),
+       m.buffered_plan, m.backlog_until, COALESCE(m.parked, false), ended.terminal_at,
+       greatest(fired.plan_time, m.held_until), fired.created_at
+  FROM unnest($1) AS i (schedule_id)
+  JOIN sched.schedule s ON s.schedule_id = i.schedule_id
+ CROSS JOIN LATERAL (
+       SELECT COALESCE((SELECT p.since_at
+                          FROM sched.schedule_past p
+                         WHERE p.schedule_id = s.schedule_id AND NOT p.settled
+                         ORDER BY p.since_at
+                         LIMIT 1), s.since_at) AS since_at) AS d
+  LEFT JOIN LATERAL (
+       SELECT last.plan_time, last.created_at
+         FROM unnest(s.former_keys || s.key) AS k (key)
+        CROSS JOIN LATERAL (SELECT e.plan_time, e.created_at
+                              FROM sched.ledger e
+                             WHERE e.key = k.key AND e.schedule_id = s.schedule_id AND e.origin = 'schedule'
+                             ORDER BY e.plan_time DESC
+                             LIMIT 1) AS last
+        ORDER BY last.plan_time DESC
+        LIMIT 1) AS fired ON true
+  LEFT JOIN LATERAL (
+       SELECT max(k.plan_to) AS plan_to
+         FROM sched.skip k
+        WHERE k.schedule_id = s.schedule_id AND k.since_at = d.since_at) AS skipped ON true
+  LEFT JOIN sched.timer_memory m ON m.schedule_id = s.schedule_id
+  LEFT JOIN (SELECT c.schedule_id, max(c.terminal_at) AS terminal_at
+               FROM sched.schedule_change c
+              WHERE c.schedule_id = ANY ($1)
+              GROUP BY c.schedule_id) AS ended ON ended.schedule_id = s.schedule_id

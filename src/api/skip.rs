@@ -1,0 +1,80 @@
+//! `explain`, and the part of the view `sched.skipped` that is still going on.
+
+use pgrx::datum::{TimestampWithTimeZone, Uuid};
+use pgrx::prelude::*;
+
+use crate::convert::{self, required};
+use crate::dispatch;
+use crate::error::{or_raise, Failure};
+use crate::store::{role, session, skip, timer};
+use crate::text::Text;
+
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+#[allow(clippy::type_complexity)]
+fn explain(
+    schedule_name: Option<Text>,
+    from_time: Option<TimestampWithTimeZone>,
+    to_time: Option<TimestampWithTimeZone>,
+) -> TableIterator<
+    'static,
+    (
+        name!(plan_time, TimestampWithTimeZone),
+        name!(verdict, &'static str),
+        name!(execution_id, Option<Uuid>),
+        name!(reason, Option<String>),
+    ),
+> {
+    let verdicts = or_raise((|| {
+        let name = convert::name("schedule_name", schedule_name)?;
+        let from = convert::instant("from_time", required("from_time", from_time)?)?;
+        let to = convert::instant("to_time", required("to_time", to_time)?)?;
+        if from >= to {
+            return Err(Failure::invalid(
+                "from_time must be before to_time",
+                "The range begins at from_time and ends just before to_time.",
+            ));
+        }
+        let caller = role::caller();
+        session(|session| match skip::seen_by(session, &name, caller) {
+            None => Err(Failure::unknown("schedule", &name, "Look for its name in the view sched.schedules.")),
+            Some((_, false)) => Err(Failure::not_owner("schedule", &name)),
+            Some((schedule_id, true)) => dispatch::explain(session, schedule_id, from, to, convert::now()),
+        })
+    })());
+    TableIterator::new(
+        verdicts
+            .into_iter()
+            .map(|verdict| (convert::timestamp(verdict.plan), verdict.verdict, verdict.execution_id, verdict.reason)),
+    )
+}
+
+/// What paused and parked schedules that the caller may read about have passed over so far; sched.skipped reads it.
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+#[allow(clippy::type_complexity)]
+pub fn skipped_so_far() -> TableIterator<
+    'static,
+    (
+        name!(schedule_name, String),
+        name!(plan_from, TimestampWithTimeZone),
+        name!(plan_to, TimestampWithTimeZone),
+        name!(count, i64),
+        name!(reason, &'static str),
+    ),
+> {
+    let caller = role::caller();
+    let rows: Vec<_> = session(|session| {
+        let stopped = skip::stopped(session, caller);
+        let ids: Vec<i64> = stopped.iter().map(|(id, _)| *id).collect();
+        let snapshots = timer::read(session, ids.clone(), timer::timers(session, ids));
+        let now = convert::now();
+        let so_far = |(id, name): (i64, String)| {
+            let snapshot = snapshots.iter().find(|snapshot| snapshot.schedule_id == id)?;
+            dispatch::so_far(snapshot, now).map(|skip| (name, skip))
+        };
+        stopped.into_iter().filter_map(so_far).collect()
+    });
+    TableIterator::new(rows.into_iter().map(|(name, found)| {
+        let count = i64::try_from(found.count).unwrap_or(i64::MAX);
+        (name, convert::timestamp(found.from), convert::timestamp(found.to), count, skip::name_of(found.reason))
+    }))
+}

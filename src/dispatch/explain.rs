@@ -1,0 +1,211 @@
+//! What became of each plan time: the ledger and the skips say what was decided, the definition and the timer what is still open.
+//! What is decided is read after what is open, so that a dispatcher at work meanwhile leaves no plan time without a verdict.
+
+use pgrx::datum::Uuid;
+use pgrx::PgSqlErrorCode;
+use scheduler_core::plan::{self, Next, Progress};
+use scheduler_core::Instant;
+
+use crate::convert;
+use crate::dispatch::arm::{armed, is_edited};
+use crate::dispatch::past::Bounded;
+use crate::dispatch::policy::Usable;
+use crate::error::{Failure, Outcome};
+use crate::store::skip::{self, Past, Recorded};
+use crate::store::timer::{self, ScheduleRow, Snapshot};
+use crate::store::Session;
+
+/// How many plan times are explained at once.
+pub const MOST_PLANS: u64 = 100_000;
+
+/// What became of one plan time.
+pub struct Verdict {
+    /// Which.
+    pub plan: Instant,
+    /// One of the words that docs/schedules.md explains.
+    pub verdict: &'static str,
+    /// Its execution, where it has one.
+    pub execution_id: Option<Uuid>,
+    /// Why, where there is something to say.
+    pub reason: Option<String>,
+}
+
+/// Some of the plan times of a schedule: those of one definition.
+struct Stretch {
+    since_at: Instant,
+    plans: Vec<Instant>,
+    /// `None` = the definition that holds now.
+    past: Option<Past>,
+}
+
+/// What became of each plan time of a schedule in [from, to); `54000` where there are more than [`MOST_PLANS`].
+pub fn explain(session: &Session, schedule_id: i64, from: Instant, to: Instant, now: Instant) -> Outcome<Vec<Verdict>> {
+    let snapshots = timer::read(session, vec![schedule_id], timer::timers(session, vec![schedule_id]));
+    let Some((snapshot, row)) = snapshots.first().and_then(|s| s.schedule.as_ref().map(|row| (s, row))) else {
+        return Ok(Vec::new());
+    };
+    let past = skip::past_between(session, schedule_id, from, to);
+    let open = Open::of(snapshot, row, &past, now);
+    let stretches = stretches(row, past, from, to)?;
+    let mut skips = skip::between(session, schedule_id, from, to);
+    skips.extend(open.skipped.iter().map(|(since_at, skip)| Recorded {
+        since_at: *since_at,
+        from: skip.from,
+        to: skip.to,
+        reason: skip::name_of(skip.reason).to_owned(),
+    }));
+    skips.sort_by_key(|skip| (skip.since_at, skip.from));
+    let all = stretches.iter().flat_map(|stretch| stretch.plans.iter().copied().map(convert::timestamp)).collect();
+    let fired = skip::fired(session, schedule_id, all);
+    let mut verdicts = Vec::new();
+    for stretch in &stretches {
+        for plan in &stretch.plans {
+            let execution = fired.binary_search_by_key(plan, |(plan, _)| *plan).ok().and_then(|found| fired.get(found));
+            let (verdict, reason) = if execution.is_some() {
+                ("fired", None)
+            } else if let Some(skip) = skip_of(&skips, stretch.since_at, *plan) {
+                ("skipped", Some(skip.reason.clone()))
+            } else if let Some(past) = &stretch.past {
+                (if past.owned { "forgotten" } else { "external" }, None)
+            } else {
+                let (verdict, reason) = open.verdict(*plan, now);
+                (verdict, reason.map(str::to_owned))
+            };
+            verdicts.push(Verdict { plan: *plan, verdict, execution_id: execution.map(|(_, id)| *id), reason });
+        }
+    }
+    Ok(verdicts)
+}
+
+/// The plan times in [from, to), definition by definition, in order.
+fn stretches(row: &ScheduleRow, past: Vec<Past>, from: Instant, to: Instant) -> Outcome<Vec<Stretch>> {
+    let (after, last) = (before(from), before(to));
+    let mut bounds: Vec<(Instant, Instant, Outcome<Bounded>, Option<Past>)> = Vec::new();
+    // One that ended after we read the schedule is what we have read.
+    for past in past.into_iter().filter(|past| past.since_at < row.since_at) {
+        bounds.push((past.since_at, past.until_at, Bounded::of_past(&past, row.created_at), Some(past)));
+    }
+    bounds.push((row.since_at, Instant::MAX, Bounded::of_row(row), None));
+    let mut room = MOST_PLANS;
+    let mut stretches = Vec::new();
+    for (since_at, until_at, bounded, past) in bounds {
+        // A clock that cannot be read has no plan times.
+        let Ok(bounded) = bounded else { continue };
+        let (after, last) = (after.max(since_at), last.min(until_at));
+        let count = bounded.count(after, last, room + 1);
+        if count > room {
+            return Err(Failure::new(
+                PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+                format!("there are more than {MOST_PLANS} plan times between from_time and to_time"),
+                "Ask for a shorter range; sched.skipped has one row for many plan times that did not run.",
+            ));
+        }
+        room -= count;
+        stretches.push(Stretch { since_at, plans: bounded.plans(after, last), past });
+    }
+    Ok(stretches)
+}
+
+/// The skip that a plan of this definition is part of.
+fn skip_of(skips: &[Recorded], since_at: Instant, plan: Instant) -> Option<&Recorded> {
+    let behind = skips.partition_point(|skip| (skip.since_at, skip.from) <= (since_at, plan));
+    let found = behind.checked_sub(1).and_then(|index| skips.get(index));
+    found.filter(|skip| skip.since_at == since_at && plan <= skip.to)
+}
+
+fn before(at: Instant) -> Instant {
+    at.checked_add_micros(-1).unwrap_or(Instant::MIN)
+}
+
+/// What is not decided yet, as the next dispatcher will find it.
+struct Open<'a> {
+    row: &'a ScheduleRow,
+    usable: Option<Usable>,
+    progress: Progress,
+    waiting: bool,
+    parked: bool,
+    failing: bool,
+    /// What an edit that no dispatcher has seen yet passes over.
+    skipped: Vec<(Instant, scheduler_core::skip::Skip)>,
+}
+
+impl<'a> Open<'a> {
+    fn of(snapshot: &Snapshot, row: &'a ScheduleRow, past: &[Past], now: Instant) -> Open<'a> {
+        let usable = Usable::read(snapshot.schedule_id, row).ok();
+        match snapshot.timer.as_ref().filter(|_| !is_edited(snapshot)) {
+            Some(timer) => Open {
+                row,
+                usable,
+                progress: timer.progress,
+                waiting: timer.waiting,
+                parked: timer.parked.is_some(),
+                failing: timer.error_count > 0,
+                skipped: Vec::new(),
+            },
+            None => {
+                let ended: Vec<Past> = past.iter().filter(|past| !past.settled).map(Past::clone).collect();
+                let new = armed(snapshot, row, &ended, None, now);
+                Open {
+                    row,
+                    usable,
+                    progress: new.progress,
+                    waiting: new.next == Some(Next::Waiting),
+                    parked: new.parked.is_some(),
+                    failing: false,
+                    skipped: new.skipped,
+                }
+            }
+        }
+    }
+
+    /// What is to be said of a plan time of the present definition that was neither fired nor skipped.
+    fn verdict(&self, plan: Instant, now: Instant) -> (&'static str, Option<&'static str>) {
+        let Progress { cursor, buffered, backlog_until } = self.progress;
+        let decided = Some(plan) <= cursor && buffered != Some(plan);
+        let come = plan <= now;
+        let waits = |reason| if come { ("waiting", Some(reason)) } else { ("planned", None) };
+        let stopped = |verdict, reason| if come { (verdict, Some(reason)) } else { ("planned", Some(reason)) };
+        if !self.row.owned {
+            return if come { ("external", None) } else { ("planned", Some("external")) };
+        }
+        if decided {
+            return ("forgotten", None);
+        }
+        if !self.row.enabled {
+            return stopped("skipped", "paused");
+        }
+        let Some(usable) = self.usable.as_ref().filter(|_| !self.parked) else {
+            return stopped("waiting", "parked");
+        };
+        let due = || ("due", self.failing.then_some("failing"));
+        match buffered {
+            Some(buffered) if buffered != plan || self.waiting => return waits("overlap"),
+            Some(_) => return due(),
+            None => {}
+        }
+        if Some(plan) <= backlog_until {
+            return if self.waiting { waits("backlog") } else { due() };
+        }
+        if self.waiting {
+            return waits("overlap");
+        }
+        let clock = usable.clock.bind(&usable.zone, usable.anchor);
+        if plan::fire_time(&usable.policy, &clock, plan) <= now {
+            due()
+        } else {
+            waits("delay")
+        }
+    }
+}
+
+/// What a schedule that is paused or parked has passed over, or keeps waiting, so far: the plan times and the reason.
+pub fn so_far(snapshot: &Snapshot, now: Instant) -> Option<scheduler_core::skip::Skip> {
+    use scheduler_core::skip::Reason;
+    let row = snapshot.schedule.as_ref()?;
+    let bounded = Bounded::of_row(row).ok()?;
+    if !row.enabled {
+        return bounded.skipped(row.since_at, now, Reason::Paused);
+    }
+    let cursor = snapshot.timer.as_ref().and_then(|timer| timer.progress.cursor);
+    bounded.skipped(row.since_at.max(cursor.unwrap_or(row.since_at)), now, Reason::Parked)
+}

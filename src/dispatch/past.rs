@@ -1,0 +1,105 @@
+//! Definitions that have ended: a plan time of one that nobody had dispatched when it ended never will be, and this says so.
+
+use scheduler_core::plan::Progress;
+use scheduler_core::skip::{self, Reason, Skip};
+use scheduler_core::{Clock, Instant};
+
+use crate::convert;
+use crate::error::Outcome;
+use crate::store::skip::Past;
+use crate::store::timer::ScheduleRow;
+use crate::zone::ServerZone;
+
+/// A clock in its zone with the instants between which its plan times count.
+pub struct Bounded {
+    clock: Clock,
+    zone: ServerZone,
+    anchor: Instant,
+    starts_at: Option<Instant>,
+    ends_at: Option<Instant>,
+}
+
+impl Bounded {
+    /// What a definition of the past said; the error where it cannot be read.
+    pub fn of_past(past: &Past, anchor: Instant) -> Outcome<Bounded> {
+        Ok(Bounded {
+            clock: convert::clock(&past.clock)?,
+            zone: ServerZone::find(&past.time_zone)?,
+            anchor,
+            starts_at: convert::optional_instant("starts_at", past.starts_at)?,
+            ends_at: convert::optional_instant("ends_at", past.ends_at)?,
+        })
+    }
+
+    /// What a schedule says now; the error where it cannot be read.
+    pub fn of_row(row: &ScheduleRow) -> Outcome<Bounded> {
+        Ok(Bounded {
+            clock: convert::clock(&row.clock)?,
+            zone: ServerZone::find(&row.time_zone)?,
+            anchor: row.created_at,
+            starts_at: convert::optional_instant("starts_at", row.starts_at)?,
+            ends_at: convert::optional_instant("ends_at", row.ends_at)?,
+        })
+    }
+
+    /// The part of (after, to] that lies between starts_at and ends_at.
+    fn within(&self, after: Instant, to: Instant) -> (Instant, Instant) {
+        let before = |at: Instant| at.checked_add_micros(-1).unwrap_or(Instant::MIN);
+        (self.starts_at.map_or(after, |at| after.max(before(at))), self.ends_at.map_or(to, |at| to.min(before(at))))
+    }
+
+    /// The plan times in (after, to] as one run.
+    pub fn skipped(&self, after: Instant, to: Instant, reason: Reason) -> Option<Skip> {
+        let (after, to) = self.within(after, to);
+        skip::between(&self.clock.bind(&self.zone, self.anchor), after, to, reason)
+    }
+
+    /// How many plan times lie in (after, to], at most `limit`.
+    pub fn count(&self, after: Instant, to: Instant, limit: u64) -> u64 {
+        let (after, to) = self.within(after, to);
+        self.clock.bind(&self.zone, self.anchor).count_between(after, to, limit)
+    }
+
+    /// The plan times in (after, to], oldest first.
+    pub fn plans(&self, after: Instant, to: Instant) -> Vec<Instant> {
+        let (after, to) = self.within(after, to);
+        let timeline = self.clock.bind(&self.zone, self.anchor);
+        std::iter::successors(timeline.next_after(after), |plan| timeline.next_after(*plan))
+            .take_while(|plan| *plan <= to)
+            .collect()
+    }
+}
+
+/// What becomes of a timer when definitions have ended since it was made.
+pub struct Settled {
+    /// What it remembers under the definition that holds now.
+    pub progress: Progress,
+    /// What was passed over, with the definition whose plan times they are.
+    pub skipped: Vec<(Instant, Skip)>,
+}
+
+/// Settles the definitions of a schedule that have ended since its timer was made, given in order.
+pub fn settle(row: &ScheduleRow, ended: &[&Past], known: Progress) -> Settled {
+    let mut settled = Settled { progress: known, skipped: Vec::new() };
+    let what_followed = ended.iter().skip(1).map(|next| (next.enabled, next.owned)).chain([(row.enabled, row.owned)]);
+    for (past, (enabled, owned)) in ended.iter().zip(what_followed) {
+        // What another scheduler had to fire is not ours to account for.
+        if past.owned {
+            let reason = if !past.enabled || (owned && !enabled) { Reason::Paused } else { Reason::Replaced };
+            let progress = settled.progress;
+            if let Ok(bounded) = Bounded::of_past(past, row.created_at) {
+                let ours = |at: &Instant| *at > past.since_at && *at <= past.until_at;
+                if let Some(plan) = progress.buffered.filter(ours) {
+                    let one = bounded.skipped(plan.checked_add_micros(-1).unwrap_or(plan), plan, reason);
+                    settled.skipped.extend(one.map(|skip| (past.since_at, skip)));
+                }
+                let after = progress.cursor.map_or(past.since_at, |cursor| cursor.max(past.since_at));
+                let rest = bounded.skipped(after, past.until_at, reason);
+                settled.skipped.extend(rest.map(|skip| (past.since_at, skip)));
+            }
+        }
+        // Each definition has plan times of its own: what was decided under an older one says nothing about them.
+        settled.progress = Progress { cursor: Some(past.until_at), buffered: None, backlog_until: None };
+    }
+    settled
+}

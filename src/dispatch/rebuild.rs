@@ -1,0 +1,55 @@
+//! Timers are derived state: this makes all of them anew from the schedules, the ledger, the skips and what waits for a run.
+
+use std::collections::{BTreeMap, HashMap};
+
+use scheduler_core::plan::Next;
+use scheduler_core::Instant;
+
+use crate::dispatch::arm::{armed, of, past_of};
+use crate::dispatch::policy::waits_for_runs;
+use crate::store::rebuild::{self, Found};
+use crate::store::skip;
+use crate::store::timer::{self, NewTimer, Snapshot};
+use crate::store::Session;
+
+/// How many schedules are looked at in one go.
+const CHUNK: i64 = 1000;
+
+/// Makes every timer anew; how many are armed. Dispatchers wait until the transaction ends, edits do not.
+pub fn rebuild(session: &Session, now: Instant) -> i64 {
+    rebuild::lock_timers(session);
+    rebuild::drop_orphans(session);
+    let (mut last, mut count) = (0, 0);
+    loop {
+        let ids = rebuild::next_schedules(session, last, CHUNK);
+        let Some(greatest) = ids.last().copied() else { return count };
+        last = greatest;
+        count += chunk(session, ids, now);
+        pgrx::check_for_interrupts!();
+    }
+}
+
+fn chunk(session: &Session, ids: Vec<i64>, now: Instant) -> i64 {
+    let read = |ids: Vec<i64>| timer::read(session, ids, BTreeMap::new());
+    // Also an edit that nobody has applied yet may have made a schedule care about its runs.
+    let waits = |snapshot: &&Snapshot| snapshot.schedule.as_ref().is_some_and(waits_for_runs);
+    let waiting = read(ids.clone()).iter().filter(waits).map(|snapshot| snapshot.schedule_id).collect();
+    timer::await_unfinished(session, waiting);
+    // Whether a run has ended before what is known of the ends: one that ends between the two queues a change.
+    let mut snapshots = read(ids.clone());
+    let found: HashMap<i64, Found> =
+        rebuild::find(session, ids).into_iter().map(|found| (found.schedule_id, found)).collect();
+    let past = past_of(session, &snapshots);
+    let mut timers: Vec<NewTimer> = Vec::new();
+    for snapshot in &mut snapshots {
+        let (Some(row), Some(found)) = (snapshot.schedule.take(), found.get(&snapshot.schedule_id)) else { continue };
+        snapshot.timer = Some(found.timer());
+        timers.push(armed(snapshot, &row, of(&past, snapshot), found.terminal_at, now));
+    }
+    let count = timers.iter().filter(|timer| matches!(timer.next, Some(Next::Armed { .. }))).count();
+    let written: Vec<&NewTimer> = timers.iter().collect();
+    timer::arm(session, &written, Vec::new(), Vec::new());
+    skip::record(session, &written, false);
+    rebuild::remember_fires(session, found.into_values().collect());
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

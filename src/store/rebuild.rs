@@ -1,0 +1,85 @@
+//! What timers are made anew from.
+
+use pgrx::datum::TimestampWithTimeZone;
+use scheduler_core::plan::Progress;
+use scheduler_core::Instant;
+
+use crate::arguments;
+use crate::statement;
+use crate::store::session::List;
+use crate::store::timer::{instant_of, TimerRow};
+use crate::store::Session;
+
+/// What is known of a schedule's past.
+pub struct Found {
+    /// Which schedule.
+    pub schedule_id: i64,
+    /// Up to where its plan times are decided, and what waits for a run.
+    pub progress: Progress,
+    /// It could not be used when a dispatcher last looked.
+    pub parked: bool,
+    /// When a run that it waited for ended, where no dispatcher has applied that yet.
+    pub terminal_at: Option<Instant>,
+    last_plan: Option<TimestampWithTimeZone>,
+    last_fired: Option<TimestampWithTimeZone>,
+}
+
+impl Found {
+    /// A timer that knows this, older than any edit of its schedule.
+    pub fn timer(&self) -> TimerRow {
+        TimerRow {
+            version: 0,
+            next_plan: None,
+            progress: self.progress,
+            error_count: 0,
+            parked: self.parked.then(String::new),
+            waiting: false,
+        }
+    }
+}
+
+/// Keeps dispatchers away from the timers until the transaction ends.
+pub fn lock_timers(session: &Session) {
+    statement!(TIMERS_LOCK = "timers_lock"());
+    TIMERS_LOCK.run(session, arguments![]);
+}
+
+/// Deletes timers that no schedule calls for.
+pub fn drop_orphans(session: &Session) {
+    statement!(TIMERS_ORPHANED = "timers_orphaned"());
+    TIMERS_ORPHANED.run(session, arguments![]);
+}
+
+/// The next schedules after this one, in order.
+pub fn next_schedules(session: &Session, after: i64, limit: i64) -> Vec<i64> {
+    statement!(SCHEDULES_NEXT = "schedules_next"(INT8OID, INT8OID));
+    SCHEDULES_NEXT.run(session, arguments![after, limit]).iter().map(|row| row.must(1)).collect()
+}
+
+/// What the ledger, the skips and the changes say about these schedules.
+pub fn find(session: &Session, schedule_ids: Vec<i64>) -> Vec<Found> {
+    statement!(TIMERS_DERIVE = "timers_derive"(INT8ARRAYOID));
+    let rows = TIMERS_DERIVE.run(session, arguments![List(schedule_ids)]);
+    rows.iter()
+        .map(|row| Found {
+            schedule_id: row.must(1),
+            progress: Progress {
+                cursor: instant_of(&row, 2),
+                buffered: instant_of(&row, 3),
+                backlog_until: instant_of(&row, 4),
+            },
+            parked: row.must(5),
+            terminal_at: instant_of(&row, 6),
+            last_plan: row.get(7),
+            last_fired: row.get(8),
+        })
+        .collect()
+}
+
+/// Writes the last fires into timers that know of none.
+pub fn remember_fires(session: &Session, found: Vec<Found>) {
+    statement!(TIMERS_REMEMBER = "timers_remember"(INT8ARRAYOID, TIMESTAMPTZARRAYOID, TIMESTAMPTZARRAYOID));
+    let ids: Vec<i64> = found.iter().map(|found| found.schedule_id).collect();
+    let (plans, fires): (Vec<_>, Vec<_>) = found.into_iter().map(|found| (found.last_plan, found.last_fired)).unzip();
+    TIMERS_REMEMBER.run(session, arguments![List(ids), List(plans), List(fires)]);
+}
