@@ -118,8 +118,7 @@ BEGIN
         'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.schedule_change, sched.timer, sched.ledger, sched.retry TO %1$s;'
         'GRANT SELECT, INSERT ON sched.ready TO %1$s;'
         'GRANT SELECT, UPDATE, DELETE ON sched.lease TO %1$s;'
-        'GRANT SELECT, INSERT, DELETE ON sched.awaited TO %1$s;'
-        'GRANT EXECUTE ON FUNCTION sched.uuid_v7, sched.scope_key TO %1$s;', role);
+        'GRANT SELECT, INSERT, DELETE ON sched.awaited TO %1$s;', role);
 END
 $$;
 COMMENT ON FUNCTION sched.grant_worker IS

@@ -11,8 +11,9 @@ use scheduler_core::{backoff, Instant};
 use crate::convert;
 use crate::dispatch::{self, Done, Pruner};
 use crate::guc;
-use crate::store::timer::{Deadlines, Reach};
-use crate::store::{role, session, timer, Session};
+use crate::store::deadline::{self, Deadlines};
+use crate::store::timer::Reach;
+use crate::store::{role, session, Session};
 use crate::worker::{dispatcher, hold, transaction};
 
 /// The steps beside firing.
@@ -170,7 +171,7 @@ impl Tick {
         let (looked_until, changes_after) = (self.looked_until, self.changes_after);
         let now = convert::now();
         let found = attempt(database, c"looking for what is next", move || {
-            session(|session| timer::next_deadlines(session, looked_from, looked_until, changes_after))
+            session(|session| deadline::next(session, looked_from, looked_until, changes_after))
         })?;
         let Some(found) = found else { return Ok(false) };
         if found.change.is_none() && changes_after > 0 {
