@@ -2,6 +2,9 @@
 -- compares the result with a new extension. ARCHITECTURE.md, "Updates", says how to add to it.
 \echo Use "ALTER EXTENSION scheduler UPDATE" to load this file. \quit
 
+-- To the end of the transaction. What is named without a schema is Postgres' own.
+SET LOCAL search_path = pg_catalog, pg_temp;
+
 -- Whose rows the tables hold: every row has to name this database, or nothing fires here. A copy carries its original's row.
 -- Empty until the first job is defined or execution claimed. No key: a restore must be able to add the same row again.
 CREATE TABLE sched.home (
