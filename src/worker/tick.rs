@@ -268,7 +268,7 @@ fn attempt<R>(
     }
     match transaction::attempt(what, work) {
         Ok(done) => Ok(Some(done)),
-        Err(_) if interrupted(database) || extension_is_gone() => Err(Interrupted),
+        Err(_) if was_interrupted(database) => Err(Interrupted),
         Err(message) => {
             transaction::log(what, &message);
             Ok(None)
@@ -281,7 +281,10 @@ fn interrupted(database: u32) -> bool {
     super::must_end() || super::must_reload() || hold::is_held(database)
 }
 
-/// Whether a step failed because there is nothing left to work on.
-fn extension_is_gone() -> bool {
+/// Whether what failed did so because something else comes before it, or nothing is left to work on.
+pub fn was_interrupted(database: u32) -> bool {
+    if interrupted(database) {
+        return true;
+    }
     matches!(transaction::attempt(c"looking for the extension", dispatcher::extension_here), Ok(None))
 }
