@@ -23,11 +23,9 @@ SELECT p.schedule_id, max(p.terminal_at), array_agg(p.change_id),
        CASE WHEN p.schedule_id IN (SELECT l.schedule_id FROM locked l) THEN 'locked'
             WHEN p.schedule_id IN (SELECT k.schedule_id FROM known k) THEN 'busy'
             -- An earlier change of a schedule without a timer that is not ours: somebody is just inserting the timer.
-            WHEN p.schedule_id IN (SELECT o.schedule_id
-                                     FROM sched.schedule_change o
-                                    WHERE o.change_id > $1 AND o.change_id < (SELECT max(n.change_id) FROM picked n)
-                                      AND o.retry_at IS NULL
-                                      AND o.change_id NOT IN (SELECT n.change_id FROM picked n)) THEN 'busy'
+            WHEN EXISTS (SELECT FROM sched.schedule_change o
+                          WHERE o.schedule_id = p.schedule_id AND o.change_id < max(p.change_id) AND o.retry_at IS NULL
+                            AND o.change_id <> ALL (array_agg(p.change_id))) THEN 'busy'
             ELSE 'new' END,
        max(p.failures)
   FROM picked p
