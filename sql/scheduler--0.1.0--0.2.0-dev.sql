@@ -2,6 +2,9 @@
 -- compares the result with a new extension. ARCHITECTURE.md, "Updates", says how to add to it.
 \echo Use "ALTER EXTENSION scheduler UPDATE" to load this file. \quit
 
+-- To the end of the transaction. What is named without a schema is Postgres' own.
+SET LOCAL search_path = pg_catalog, pg_temp;
+
 -- Whose rows the tables hold: every row has to name this database, or nothing fires here. A copy carries its original's row.
 -- Empty until the first job is defined or execution claimed. No key: a restore must be able to add the same row again.
 CREATE TABLE sched.home (
@@ -272,6 +275,28 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION sched.grant_worker(role regrole) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$$
+BEGIN
+    IF role IS NULL THEN
+        RAISE null_value_not_allowed USING MESSAGE = 'role must not be NULL', HINT = 'Pass the name of a role.';
+    END IF;
+    EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
+        'GRANT SELECT ON sched.home, sched.job, sched.schedule TO %1$s;'
+        'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.schedule_change, sched.timer, sched.ledger, sched.retry TO %1$s;'
+        'GRANT SELECT, INSERT ON sched.ready TO %1$s;'
+        'GRANT SELECT, UPDATE, DELETE ON sched.lease TO %1$s;'
+        'GRANT SELECT, INSERT, DELETE ON sched.awaited TO %1$s;'
+        'GRANT SELECT, UPDATE, DELETE ON sched.schedule_past TO %1$s;'
+        'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.skip, sched.timer_memory TO %1$s;', role);
+END
+$$;
+COMMENT ON FUNCTION sched.grant_worker IS
+'Gives a role the rights that dispatchers need to work as it (setting sched.worker_role), and no others. For superusers and the extension''s owner; 42501 for others.';
+COMMENT ON FUNCTION sched.revoke_all IS
+'Takes back all that sched.grant_use, sched.grant_monitor and sched.grant_worker gave to a role. For superusers and the extension''s owner; 42501 for others.';
+
 -- New objects belong to nobody but the extension's owner: not to PUBLIC, and not to those whom ALTER DEFAULT PRIVILEGES has given
 -- something. Each of them is named here, by its kind and name.
 DO $$
@@ -292,7 +317,8 @@ BEGIN
         'TABLE sched.skipped',
         'FUNCTION sched.explain',
         'FUNCTION sched.rebuild()',
-        'FUNCTION sched.skipped_so_far()'
+        'FUNCTION sched.skipped_so_far()',
+        'FUNCTION sched.grant_worker'
     ] LOOP
         EXECUTE pg_catalog.format('REVOKE ALL ON %s FROM PUBLIC', object);
         FOR grantee IN

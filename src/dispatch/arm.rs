@@ -11,8 +11,9 @@ use crate::dispatch::halve::halved;
 use crate::dispatch::past;
 use crate::dispatch::policy::{waits_for_runs, Usable};
 use crate::error::{self, Failure};
+use crate::store::change::{self, Change, Standing};
 use crate::store::skip::{self, Past};
-use crate::store::timer::{self, Change, NewTimer, ScheduleRow, Snapshot, Standing};
+use crate::store::timer::{self, NewTimer, ScheduleRow, Snapshot};
 use crate::store::{rebuild, Session};
 use crate::subtransaction;
 
@@ -20,7 +21,7 @@ use crate::subtransaction;
 /// behind it is looked at again when the end was reached.
 pub fn apply_changes(session: &Session, now: Instant, limit: i64, after: &mut i64) -> usize {
     // Most calls find none; a plain look costs no lock and no transaction id.
-    if *after == 0 && !timer::has_changes(session, 0) {
+    if *after == 0 && !change::exist(session, 0) {
         return 0;
     }
     let (mut from, mut from_the_first) = (*after, *after == 0);
@@ -83,7 +84,7 @@ impl Decided {
 
 impl Batch {
     fn pick(session: &Session, after: i64, now: Instant, limit: i64) -> Batch {
-        let changes = timer::pick_changes(session, after, now, limit);
+        let changes = change::pick(session, after, now, limit);
         let mut change_ids: Vec<i64> = changes.iter().flat_map(|change| change.change_ids.iter().copied()).collect();
         change_ids.sort_unstable();
         let more_after = change_ids.last().copied().filter(|_| i64::try_from(change_ids.len()) == Ok(limit));
@@ -207,7 +208,7 @@ fn failed(session: &Session, decided: &Decided, failure: &Failure, now: Instant)
     }
     let wait = backoff::after_fire_failures(failures.saturating_add(1));
     let retry_at = convert::now().max(now).checked_add_micros(wait).unwrap_or(Instant::MAX);
-    timer::change_failed(session, change_ids.clone(), retry_at);
+    change::failed(session, change_ids.clone(), retry_at);
 }
 
 /// Whether the schedule cares about runs since this edit, and may have some that it did not have to care about.

@@ -1,4 +1,4 @@
-//! `sched.timer` and `sched.schedule_change`: what dispatchers read and write.
+//! `sched.timer`: what dispatchers read and write.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -17,31 +17,6 @@ use crate::store::key_lock::{self, LedgerKeys};
 use crate::store::session::{List, Row};
 use crate::store::table::KeyState;
 use crate::store::Session;
-
-/// The changes of one schedule that nobody has applied yet.
-pub struct Change {
-    /// Which schedule.
-    pub schedule_id: i64,
-    /// When a run that it waited for ended, if one did.
-    pub terminal_at: Option<Instant>,
-    /// The rows to forget once it is applied.
-    pub change_ids: Vec<i64>,
-    /// How often that failed.
-    pub failures: i32,
-    /// Whether it can be applied now.
-    pub standing: Standing,
-}
-
-/// What is known of the timer of a changed schedule.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
-    /// It is ours until the transaction ends.
-    Locked,
-    /// There is none yet.
-    New,
-    /// Somebody else has it.
-    Busy,
-}
 
 /// A schedule, its job and its timer as the dispatcher sees them.
 pub struct Snapshot {
@@ -174,7 +149,7 @@ impl NewTimer {
     }
 }
 
-/// A column of time.
+/// A time of a row.
 pub fn instant_of(row: &Row, column: usize) -> Option<Instant> {
     row.get::<TimestampWithTimeZone>(column).map(|value| or_raise(convert::instant("a stored time", value)))
 }
@@ -182,31 +157,6 @@ pub fn instant_of(row: &Row, column: usize) -> Option<Instant> {
 /// A time that the schema says is never NULL.
 pub fn must(value: Option<Instant>) -> Instant {
     value.unwrap_or_else(|| raise(Failure::internal("a time of a schedule is NULL")))
-}
-
-/// Locks up to `limit` changes after `after` that can be applied at `now`, and the timers they are about.
-pub fn pick_changes(session: &Session, after: i64, now: Instant, limit: i64) -> Vec<Change> {
-    statement!(CHANGES_PICK = "changes_pick"(INT8OID, TIMESTAMPTZOID, INT8OID));
-    let rows = CHANGES_PICK.run(session, arguments![after, timestamp(now), limit]);
-    rows.iter()
-        .map(|row| Change {
-            schedule_id: row.must(1),
-            terminal_at: instant_of(&row, 2),
-            change_ids: row.must(3),
-            failures: row.must(5),
-            standing: match row.must::<String>(4).as_str() {
-                "locked" => Standing::Locked,
-                "new" => Standing::New,
-                _ => Standing::Busy,
-            },
-        })
-        .collect()
-}
-
-/// Has changes that could not be applied tried again at `retry_at`.
-pub fn change_failed(session: &Session, change_ids: Vec<i64>, retry_at: Instant) {
-    statement!(CHANGE_FAILED = "change_failed"(INT8ARRAYOID, TIMESTAMPTZOID));
-    CHANGE_FAILED.run(session, arguments![change_ids, timestamp(retry_at)]);
 }
 
 /// Which of the timers that are due a batch takes.
@@ -225,12 +175,6 @@ pub fn pick_due(session: &Session, reach: Reach, now: Instant) -> BTreeMap<i64, 
     statement!(TIMERS_DUE = "timers_due"(TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID, INT8OID));
     let arguments = arguments![timestamp(reach.after), timestamp(now), reach.latest, reach.earliest];
     TIMERS_DUE.run(session, arguments).iter().map(|row| timer_of(&row)).collect()
-}
-
-/// Whether a change is waiting after `after`.
-pub fn has_changes(session: &Session, after: i64) -> bool {
-    statement!(CHANGE_EXISTS = "change_exists"(INT8OID));
-    CHANGE_EXISTS.run(session, arguments![after]).first().is_some()
 }
 
 fn timer_of(row: &Row) -> (i64, TimerRow) {
@@ -515,35 +459,6 @@ pub fn drop_timers(session: &Session, schedule_ids: Vec<i64>) {
 pub fn record_failure(session: &Session, schedule_id: i64, error: &str, retry_at: Instant) {
     statement!(TIMER_FAILED = "timer_failed"(INT8OID, TEXTOID, TIMESTAMPTZOID));
     TIMER_FAILED.run(session, arguments![schedule_id, error, timestamp(retry_at)]);
-}
-
-/// What a dispatcher wakes for.
-#[derive(Clone, Copy, Default)]
-pub struct Deadlines {
-    /// The first timer is due.
-    pub fire: Option<Instant>,
-    /// The first retry is due.
-    pub retry: Option<Instant>,
-    /// The first lease may be stale.
-    pub stale: Option<Instant>,
-    /// A change can be applied; the beginning of time where one is waiting.
-    pub change: Option<Instant>,
-    /// A timer is due that was passed over.
-    pub left_behind: bool,
-}
-
-/// When each step has something to do next, as far as is known: fires after `looked_until`, changes after `changes_after`; and
-/// whether a timer is still due that was so when those between `looked_from` and `looked_until` were picked.
-pub fn next_deadlines(session: &Session, looked_from: Instant, looked_until: Instant, changes_after: i64) -> Deadlines {
-    statement!(NEXT_DEADLINES = "next_deadlines"(TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID));
-    let arguments = arguments![timestamp(looked_from), timestamp(looked_until), changes_after];
-    NEXT_DEADLINES.run(session, arguments).first().map_or(Deadlines::default(), |row| Deadlines {
-        fire: instant_of(&row, 1),
-        retry: instant_of(&row, 2),
-        stale: instant_of(&row, 3),
-        change: if row.must(4) { Some(Instant::MIN) } else { instant_of(&row, 5) },
-        left_behind: row.must(6),
-    })
 }
 
 /// Notifies these queues' channels.

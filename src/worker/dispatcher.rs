@@ -15,7 +15,7 @@ use crate::guc;
 use crate::store::role;
 use crate::worker::database::{self, Database};
 use crate::worker::duty::{self, Duty};
-use crate::worker::tick::{Interrupted, Tick};
+use crate::worker::tick::{self, Interrupted, Tick};
 use crate::worker::{hold, transaction, wake};
 
 /// How long to wait after a failed look for the extension, or for rights that are missing, in microseconds.
@@ -140,7 +140,7 @@ fn run(board: &wake::Dispatcher, database: u32) {
                             }
                         },
                         Ok(false) => None,
-                        Err(_) if super::must_end() || hold::is_held(database) => continue,
+                        Err(_) if tick::was_interrupted(database) => continue,
                         Err(message) => {
                             transaction::log(duty::LOOKING, &message);
                             now.checked_add_micros(LOOK_AGAIN)

@@ -11,8 +11,9 @@ use scheduler_core::{backoff, Instant};
 use crate::convert;
 use crate::dispatch::{self, Done, Pruner};
 use crate::guc;
-use crate::store::timer::{Deadlines, Reach};
-use crate::store::{role, session, timer, Session};
+use crate::store::deadline::{self, Deadlines};
+use crate::store::timer::Reach;
+use crate::store::{role, session, Session};
 use crate::worker::{dispatcher, hold, transaction};
 
 /// The steps beside firing.
@@ -170,7 +171,7 @@ impl Tick {
         let (looked_until, changes_after) = (self.looked_until, self.changes_after);
         let now = convert::now();
         let found = attempt(database, c"looking for what is next", move || {
-            session(|session| timer::next_deadlines(session, looked_from, looked_until, changes_after))
+            session(|session| deadline::next(session, looked_from, looked_until, changes_after))
         })?;
         let Some(found) = found else { return Ok(false) };
         if found.change.is_none() && changes_after > 0 {
@@ -267,7 +268,7 @@ fn attempt<R>(
     }
     match transaction::attempt(what, work) {
         Ok(done) => Ok(Some(done)),
-        Err(_) if interrupted(database) || extension_is_gone() => Err(Interrupted),
+        Err(_) if was_interrupted(database) => Err(Interrupted),
         Err(message) => {
             transaction::log(what, &message);
             Ok(None)
@@ -280,7 +281,10 @@ fn interrupted(database: u32) -> bool {
     super::must_end() || super::must_reload() || hold::is_held(database)
 }
 
-/// Whether a step failed because there is nothing left to work on.
-fn extension_is_gone() -> bool {
+/// Whether what failed did so because something else comes before it, or nothing is left to work on.
+pub fn was_interrupted(database: u32) -> bool {
+    if interrupted(database) {
+        return true;
+    }
     matches!(transaction::attempt(c"looking for the extension", dispatcher::extension_here), Ok(None))
 }

@@ -57,6 +57,15 @@ pub fn served(client: &mut Client) -> Vec<String> {
     client.query(query, &[]).unwrap().iter().map(|row| row.get(0)).collect()
 }
 
+/// Waits until exactly these databases have a dispatcher and the launcher looks into no other.
+pub fn serves_exactly(client: &mut Client, databases: &[&str]) {
+    wait_until(&format!("dispatchers in exactly {databases:?}"), SOON, || {
+        let mut others = false;
+        stays("this loop", Duration::from_millis(300), || others |= served(client) != databases);
+        (!others).then_some(())
+    });
+}
+
 /// When the dispatcher of the client's database last went to sleep; none while it works.
 pub fn asleep_since(client: &mut Client) -> Option<String> {
     client.query_opt(SLEEPING, &[]).unwrap().map(|row| row.get(0))

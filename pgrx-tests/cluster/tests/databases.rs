@@ -111,7 +111,9 @@ fn commands_on_a_database_never_wait_for_its_dispatcher() {
             }
         };
         prompt(&mut db, "create database copy template app");
-        // The copy has the extension too.
+        // The copy has the extension too, and gets a dispatcher of its own, which works once it is adopted.
+        wait_until("a dispatcher in the copy", BACK, || dispatcher_of(&mut db, "copy"));
+        cluster.connect_as("postgres", "copy").batch_execute("select sched.adopt()").unwrap();
         back("copy");
         back("app");
         // A session can copy the database that it is in.

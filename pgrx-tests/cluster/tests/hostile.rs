@@ -98,7 +98,8 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
     // Creating the extension and granting, under that path.
     let mut admin = cluster.connect_as("postgres", "prey");
     admin.batch_execute("create extension scheduler").unwrap();
-    for call in ["grant_use('evil')", "grant_monitor('evil')", "grant_worker('evil')", "revoke_all('evil')"] {
+    for call in ["grant_use('evil')", "grant_monitor('evil')", "grant_worker('evil')", "revoke_all('evil')", "adopt()"]
+    {
         admin.batch_execute(&format!("select sched.{call}")).unwrap_or_else(|error| panic!("{call}: {error:?}"));
     }
     admin.batch_execute("select sched.grant_use('evil'), sched.grant_use('victim')").unwrap();
@@ -150,6 +151,8 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
     call("finish_success_many", &format!("array[{id}]::pg_catalog.uuid[], array[{token}]::pg_catalog.uuid[]"));
     let id = call("enqueue", "'j', '{}', '2026-01-01 00:00+00'").expect("an id");
     call("cancel", &id);
+    call("enqueue_many", "'j', '{1, 2}'");
+    call("is_home", "");
     call("try_claim", "'k', '2026-01-01 00:00+00', stale_timeout => '1 microsecond'");
     call("mark_stale_as_failed", "'k'");
     call("try_claim", "'k', '2026-01-01 00:00+00', max_attempts => 5");

@@ -2,8 +2,8 @@
 
 use scheduler_cluster_tests::proc::{self, backends, Signal};
 use scheduler_cluster_tests::scheduler::{
-    asleep_since, begin_endless_statement, dispatcher, in_endless_statement, launcher, one, rest, served, whole_grid,
-    BACK, SOON,
+    asleep_since, begin_endless_statement, dispatcher, in_endless_statement, launcher, one, rest, served,
+    serves_exactly, whole_grid, BACK, SOON,
 };
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster, Shutdown};
 use std::fs;
@@ -163,11 +163,7 @@ fn many_databases_are_looked_into_a_few_at_a_time() {
     assert_eq!(most_at_a_time(&cluster), 0);
     cluster.set("sched.databases", "*");
     let mut db = cluster.connect();
-    wait_until("the looks to be over", SOON, || {
-        let mut others = false;
-        stays("this loop", Duration::from_millis(500), || others |= served(&mut db) != ["d7"]);
-        (!others).then_some(())
-    });
+    serves_exactly(&mut db, &["d7"]);
     stays("who has a dispatcher", Duration::from_secs(2), || served(&mut db));
     // Three looks and the one that stays; the postmaster hears of an end a moment later.
     let most = most_at_a_time(&cluster);
@@ -195,7 +191,8 @@ fn templates_and_databases_without_connections_are_left_alone() {
     stays("who has a dispatcher", Duration::from_secs(3), || served(&mut db));
     cluster.restart(Shutdown::Fast);
     let mut db = cluster.connect();
-    stays("who has a dispatcher", Duration::from_secs(3), || served(&mut db));
+    serves_exactly(&mut db, &[]);
+    stays("who has a dispatcher", Duration::from_secs(2), || served(&mut db));
     let log = cluster.log();
     assert!(log.lines().skip(lines).all(|line| !line.contains("dispatcher")), "{log}");
 

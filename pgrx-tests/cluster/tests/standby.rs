@@ -31,7 +31,7 @@ const READS: [&str; 8] = [
 ];
 
 /// Functions that write: so that there is something to write. A word in braces is an id and a token.
-const WRITES: [&str; 32] = [
+const WRITES: [&str; 33] = [
     "define_job('new')",
     "drop_job('idle')",
     "create_schedule('new', '@daily', 'job')",
@@ -63,6 +63,7 @@ const WRITES: [&str; 32] = [
     "grant_again()",
     "grant_use('app')",
     "grant_monitor('app')",
+    "grant_worker('app')",
     "revoke_all('app')",
 ];
 

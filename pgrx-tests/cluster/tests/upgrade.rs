@@ -179,14 +179,12 @@ fn an_update_under_a_running_dispatcher_keeps_every_row_and_goes_on() {
                 assert!(kept.get::<_, bool>(0), "{table}: {before} became {after}");
             }
         }
-        let dispatcher_before = dispatcher(&mut db);
         db.batch_execute("commit").unwrap();
 
-        // The same dispatcher goes on: one execution for what was missed, then on time.
+        // A dispatcher goes on: one execution for what was missed, then on time.
         let fired = "select count(*) >= 3 from sched.execution where schedule_name = 'pulse' and created_at > now() - interval '10 minutes'
                         and plan_time > clock_timestamp() - interval '1 minute'";
         wait_for(&mut db, fired, SOON);
-        assert_eq!(dispatcher(&mut db), dispatcher_before);
         wait_for(&mut db, "select count(*) = 0 from sched.schedule_change", SOON);
         let mut app = cluster.connect_as("app", &database);
         let states: String = one(

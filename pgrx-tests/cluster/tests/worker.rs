@@ -1,6 +1,6 @@
 //! Who gets a dispatcher, and when it works: CREATE and DROP EXTENSION, restarts, several databases, `sched.databases`, `sched.enabled`.
 
-use scheduler_cluster_tests::scheduler::{dispatcher, launcher, one, rest, served, SOON};
+use scheduler_cluster_tests::scheduler::{dispatcher, launcher, one, rest, served, serves_exactly, SOON};
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster, Shutdown};
 use std::time::{Duration, Instant};
 
@@ -52,7 +52,7 @@ fn each_database_with_the_extension_has_its_own() {
     // The launcher looks into every database once after its start.
     cluster.restart(Shutdown::Fast);
     let mut db = cluster.connect();
-    wait_for_dispatchers(&mut db, &["one", "two"]);
+    serves_exactly(&mut db, &["one", "two"]);
     stays("who has a dispatcher", Duration::from_secs(2), || served(&mut db));
     for database in ["one", "two"] {
         let mut db = cluster.connect_as("postgres", database);

@@ -1,0 +1,38 @@
+//! What a dispatcher wakes for.
+
+use scheduler_core::Instant;
+
+use crate::arguments;
+use crate::convert::timestamp;
+use crate::statement;
+use crate::store::timer::instant_of;
+use crate::store::Session;
+
+/// When there is something to do.
+#[derive(Clone, Copy, Default)]
+pub struct Deadlines {
+    /// The first timer is due.
+    pub fire: Option<Instant>,
+    /// The first retry is due.
+    pub retry: Option<Instant>,
+    /// The first lease may be stale.
+    pub stale: Option<Instant>,
+    /// A change can be applied; the beginning of time where one is waiting.
+    pub change: Option<Instant>,
+    /// A timer is due that was passed over.
+    pub left_behind: bool,
+}
+
+/// When each step has something to do next, as far as is known: fires after `looked_until`, changes after `changes_after`; and
+/// whether a timer is still due that was so when those between `looked_from` and `looked_until` were picked.
+pub fn next(session: &Session, looked_from: Instant, looked_until: Instant, changes_after: i64) -> Deadlines {
+    statement!(NEXT_DEADLINES = "next_deadlines"(TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID));
+    let arguments = arguments![timestamp(looked_from), timestamp(looked_until), changes_after];
+    NEXT_DEADLINES.run(session, arguments).first().map_or(Deadlines::default(), |row| Deadlines {
+        fire: instant_of(&row, 1),
+        retry: instant_of(&row, 2),
+        stale: instant_of(&row, 3),
+        change: if row.must(4) { Some(Instant::MIN) } else { instant_of(&row, 5) },
+        left_behind: row.must(6),
+    })
+}
