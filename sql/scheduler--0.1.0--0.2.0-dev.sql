@@ -85,6 +85,148 @@ SELECT s.schedule_name, s.job_name, s.clock, s.time_zone, s.enabled, s.ownership
                   'USAGE') AS owns) AS r
  WHERE r.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT'));
 
+-- What did not run, and what timers remember: from here on.
+ALTER TABLE sched.schedule ADD COLUMN since_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp() CHECK (pg_catalog.isfinite(since_at)),
+    ADD COLUMN former_keys uuid[] NOT NULL DEFAULT '{}';
+ALTER TABLE sched.schedule ALTER COLUMN since_at TYPE timestamptz USING baseline_at;
+COMMENT ON COLUMN sched.schedule.since_at IS
+    'plan times after this instant are those of the row as it is; earlier ones those of sched.schedule_past';
+COMMENT ON COLUMN sched.schedule.former_keys IS 'the scopes (sched.scope_key) that its executions had before an edit';
+
+-- What said which plan times there were before an edit: without it nobody could say of a past plan time what became of it.
+-- Each row is over when the next one begins, and with it every plan time of it that nobody had dispatched.
+CREATE TABLE sched.schedule_past (
+    past_id     bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    schedule_id bigint      NOT NULL,
+    since_at    timestamptz NOT NULL,
+    until_at    timestamptz NOT NULL,
+    clock       text        NOT NULL,
+    time_zone   text        NOT NULL,
+    starts_at   timestamptz,
+    ends_at     timestamptz,
+    enabled     boolean     NOT NULL,
+    ownership   text        NOT NULL,
+    settled     boolean     NOT NULL DEFAULT false
+);
+CREATE UNIQUE INDEX schedule_past_order ON sched.schedule_past (schedule_id, since_at);
+CREATE INDEX schedule_past_until_at ON sched.schedule_past (until_at);
+COMMENT ON TABLE sched.schedule_past IS
+    'what a schedule was from since_at (exclusive) to until_at: the clock, zone, window, pause and ownership of past plan times';
+COMMENT ON COLUMN sched.schedule_past.settled IS 'a dispatcher has recorded in sched.skip what was not dispatched before it ended';
+
+CREATE OR REPLACE FUNCTION sched.schedule_before_update() RETURNS trigger
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$$
+BEGIN
+    NEW.version := OLD.version + 1;
+    -- Definitions follow each other, whatever the server's clock does.
+    NEW.updated_at := greatest(clock_timestamp(), OLD.since_at + interval '1 microsecond');
+    IF (NEW.job_name, NEW.scope_kind, NEW.scope_id) IS DISTINCT FROM (OLD.job_name, OLD.scope_kind, OLD.scope_id) THEN
+        NEW.former_keys := array_remove(OLD.former_keys, sched.scope_key(OLD.job_name, OLD.scope_kind, OLD.scope_id))
+                           || sched.scope_key(OLD.job_name, OLD.scope_kind, OLD.scope_id);
+    END IF;
+    IF (NEW.clock, NEW.time_zone, NEW.starts_at, NEW.ends_at, NEW.enabled, NEW.ownership)
+       IS DISTINCT FROM (OLD.clock, OLD.time_zone, OLD.starts_at, OLD.ends_at, OLD.enabled, OLD.ownership)
+       -- or the same once more, from a later moment on (sched.adopt)
+       OR NEW.baseline_at > OLD.baseline_at THEN
+        INSERT INTO sched.schedule_past (schedule_id, since_at, until_at, clock, time_zone, starts_at, ends_at, enabled, ownership)
+        VALUES (OLD.schedule_id, OLD.since_at, NEW.updated_at, OLD.clock, OLD.time_zone, OLD.starts_at, OLD.ends_at,
+                OLD.enabled, OLD.ownership);
+        NEW.since_at := NEW.updated_at;
+    END IF;
+    IF NEW.clock IS DISTINCT FROM OLD.clock OR NEW.time_zone IS DISTINCT FROM OLD.time_zone
+       OR NEW.starts_at IS DISTINCT FROM OLD.starts_at OR NEW.ends_at IS DISTINCT FROM OLD.ends_at
+       OR (NEW.enabled AND NOT OLD.enabled) OR (NEW.ownership = 'owned' AND OLD.ownership <> 'owned') THEN
+        NEW.baseline_at := NEW.updated_at;
+    END IF;
+    RETURN NEW;
+END
+$$;
+COMMENT ON FUNCTION sched.schedule_before_update() IS 'internal: raises the version, moves the baseline and keeps the past of an edited schedule';
+
+-- What did not run, and why. Written in the transaction that moves the timer on, so that a crash loses neither or both; a
+-- schedule that fires on time writes nothing here. Runs of skips are one row, which grows; no index covers what changes.
+CREATE TABLE sched.skip (
+    schedule_id bigint      NOT NULL,
+    since_at    timestamptz NOT NULL,
+    plan_from   timestamptz NOT NULL,
+    plan_to     timestamptz NOT NULL,
+    count       bigint      NOT NULL,
+    reason      text        NOT NULL CHECK (reason IN ('missed', 'overlap', 'window', 'paused', 'parked', 'replaced')),
+    PRIMARY KEY (schedule_id, since_at, plan_from)
+) WITH (fillfactor = 70);
+COMMENT ON TABLE sched.skip IS 'plan times that were passed over for good, neighbours with one reason in one row; read it through sched.skipped';
+COMMENT ON COLUMN sched.skip.since_at IS 'the definition whose plan times these are: since_at of sched.schedule or sched.schedule_past';
+
+-- What a timer remembers that neither the ledger nor the skips tell. So timers can be made anew (sched.rebuild).
+CREATE TABLE sched.timer_memory (
+    schedule_id   bigint      PRIMARY KEY,
+    buffered_plan timestamptz,
+    backlog_until timestamptz,
+    parked        boolean     NOT NULL DEFAULT false,
+    held_until    timestamptz
+);
+COMMENT ON TABLE sched.timer_memory IS
+    'schedules of which a plan waits for a run to end (one that was buffered, or up to the last of a backlog that is run one at a time), or that are parked';
+COMMENT ON COLUMN sched.timer_memory.held_until IS
+    'a plan time that counts as fired because somebody else may have put it into the ledger';
+
+INSERT INTO sched.timer_memory (schedule_id, buffered_plan, backlog_until, parked)
+SELECT t.schedule_id, t.buffered_plan, CASE WHEN t.backlog_until > t.cursor_at THEN t.backlog_until END, t.parked
+  FROM sched.timer t
+ WHERE t.buffered_plan IS NOT NULL OR t.backlog_until > t.cursor_at OR t.parked;
+
+CREATE FUNCTION sched.explain(
+	"schedule_name" text,
+	"from_time" timestamp with time zone,
+	"to_time" timestamp with time zone
+) RETURNS TABLE (
+	"plan_time" timestamp with time zone, 
+	"verdict" TEXT, 
+	"execution_id" uuid, 
+	"reason" TEXT 
+)
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'explain_wrapper';
+CREATE FUNCTION sched.rebuild() RETURNS bigint
+STRICT VOLATILE PARALLEL UNSAFE 
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'rebuild_wrapper';
+CREATE FUNCTION sched.skipped_so_far() RETURNS TABLE (
+	"schedule_name" TEXT, 
+	"plan_from" timestamp with time zone, 
+	"plan_to" timestamp with time zone, 
+	"count" bigint, 
+	"reason" TEXT 
+)
+STRICT VOLATILE PARALLEL UNSAFE 
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'skipped_so_far_wrapper';
+COMMENT ON FUNCTION sched.rebuild() IS
+'Makes every timer anew from the schedules, the ledger and the skips, and returns how many are armed; fires nothing by itself. Dispatchers wait until the transaction ends. For superusers and the extension''s owner; 42501 for others.';
+COMMENT ON FUNCTION sched.explain IS
+'What became of each plan time of a schedule in [from_time, to_time), under the definition that held then: fired, skipped, waiting, due, planned, external or forgotten, with the execution and the reason. Errors: 42704, 42501, 22023 (an empty range), 22008 (infinite times), 54000 (over 100000 plan times).';
+COMMENT ON FUNCTION sched.skipped_so_far() IS
+'What paused and parked schedules have passed over, or keep waiting, up to now; read it through sched.skipped.';
+
+CREATE VIEW sched.skipped WITH (security_barrier) AS
+SELECT s.schedule_name, k.plan_from, k.plan_to, k.count, k.reason
+  FROM sched.skip k
+  JOIN sched.schedule s ON s.schedule_id = k.schedule_id
+  LEFT JOIN sched.job j ON j.job_name = s.job_name
+ CROSS JOIN LATERAL (
+       SELECT pg_catalog.pg_has_role(
+                  current_user,
+                  COALESCE(j.owner, (SELECT n.nspowner FROM pg_catalog.pg_namespace n WHERE n.nspname = 'sched')),
+                  'USAGE') AS owns) AS r
+ WHERE r.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT'))
+UNION ALL
+SELECT o.schedule_name, o.plan_from, o.plan_to, o.count, o.reason
+  FROM sched.skipped_so_far() AS o;
+COMMENT ON VIEW sched.skipped IS
+    'plan times that did not run, and why: neighbours with one reason in one row, what is going on (paused, parked) included';
+
 -- What pg_dump takes along: all that was said and all that became of it, so that a restored copy neither loses work nor runs again what
 -- ran. Not timers and changes: they are made anew from the schedules, whose restored rows queue changes by themselves.
 SELECT pg_catalog.pg_extension_config_dump('sched.home', '');
@@ -97,6 +239,10 @@ SELECT pg_catalog.pg_extension_config_dump('sched.ready', '');
 SELECT pg_catalog.pg_extension_config_dump('sched.retry', '');
 SELECT pg_catalog.pg_extension_config_dump('sched.lease', '');
 SELECT pg_catalog.pg_extension_config_dump('sched.awaited', '');
+SELECT pg_catalog.pg_extension_config_dump('sched.schedule_past', '');
+SELECT pg_catalog.pg_extension_config_dump('sched.schedule_past_past_id_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('sched.skip', '');
+SELECT pg_catalog.pg_extension_config_dump('sched.timer_memory', '');
 
 CREATE OR REPLACE FUNCTION sched.grant_use(role regrole) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
@@ -106,9 +252,9 @@ BEGIN
         RAISE null_value_not_allowed USING MESSAGE = 'role must not be NULL', HINT = 'Pass the name of a role.';
     END IF;
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
-        'GRANT SELECT ON sched.execution, sched.running, sched.failed, sched.history, sched.schedules TO %1$s;'
+        'GRANT SELECT ON sched.execution, sched.running, sched.failed, sched.history, sched.schedules, sched.skipped TO %1$s;'
         'GRANT EXECUTE ON FUNCTION sched.define_job, sched.drop_job, sched.create_schedule, sched.create_schedules, sched.alter_schedule,'
-        '  sched.fire_now, sched.backfill,'
+        '  sched.fire_now, sched.backfill, sched.explain, sched.skipped_so_far,'
         '  sched.drop_schedule, sched.pause, sched.resume, sched.dispatch_due, sched.try_claim, sched.claim,'
         '  sched.heartbeat, sched.finish_success, sched.finish_failure, sched.import_crontab, sched.next_time,'
         '  sched.preview, sched.validate, sched.enqueue, sched.enqueue_many, sched.finish_success_many, sched.assert_lease,'
@@ -125,8 +271,8 @@ BEGIN
         RAISE null_value_not_allowed USING MESSAGE = 'role must not be NULL', HINT = 'Pass the name of a role.';
     END IF;
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
-        'GRANT SELECT ON sched.monitor, sched.execution, sched.running, sched.failed, sched.history, sched.schedules TO %1$s;'
-        'GRANT EXECUTE ON FUNCTION sched.is_home TO %1$s;', role);
+        'GRANT SELECT ON sched.monitor, sched.execution, sched.running, sched.failed, sched.history, sched.schedules, sched.skipped TO %1$s;'
+        'GRANT EXECUTE ON FUNCTION sched.is_home, sched.explain, sched.skipped_so_far TO %1$s;', role);
 END
 $$;
 
@@ -142,7 +288,9 @@ BEGIN
         'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.schedule_change, sched.timer, sched.ledger, sched.retry TO %1$s;'
         'GRANT SELECT, INSERT ON sched.ready TO %1$s;'
         'GRANT SELECT, UPDATE, DELETE ON sched.lease TO %1$s;'
-        'GRANT SELECT, INSERT, DELETE ON sched.awaited TO %1$s;', role);
+        'GRANT SELECT, INSERT, DELETE ON sched.awaited TO %1$s;'
+        'GRANT SELECT, UPDATE, DELETE ON sched.schedule_past TO %1$s;'
+        'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.skip, sched.timer_memory TO %1$s;', role);
 END
 $$;
 COMMENT ON FUNCTION sched.grant_worker IS
@@ -163,6 +311,14 @@ BEGIN
         'FUNCTION sched.is_home()',
         'FUNCTION sched.grant_again()',
         'FUNCTION sched.enqueue_many',
+        'TABLE sched.schedule_past',
+        'SEQUENCE sched.schedule_past_past_id_seq',
+        'TABLE sched.skip',
+        'TABLE sched.timer_memory',
+        'TABLE sched.skipped',
+        'FUNCTION sched.explain',
+        'FUNCTION sched.rebuild()',
+        'FUNCTION sched.skipped_so_far()',
         'FUNCTION sched.grant_worker'
     ] LOOP
         EXECUTE pg_catalog.format('REVOKE ALL ON %s FROM PUBLIC', object);

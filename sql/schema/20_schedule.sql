@@ -23,10 +23,10 @@ CREATE TABLE sched.schedule (
     created_at         timestamptz NOT NULL,
     baseline_at        timestamptz NOT NULL,
     updated_at         timestamptz NOT NULL,
-    since_at           timestamptz NOT NULL,
-    former_keys        uuid[]      NOT NULL DEFAULT '{}',
     key                uuid        NOT NULL GENERATED ALWAYS AS (sched.scope_key(job_name, scope_kind, scope_id)) STORED,
-    CHECK (pg_catalog.isfinite(created_at) AND pg_catalog.isfinite(baseline_at) AND pg_catalog.isfinite(since_at))
+    since_at           timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp() CHECK (pg_catalog.isfinite(since_at)),
+    former_keys        uuid[]      NOT NULL DEFAULT '{}',
+    CHECK (pg_catalog.isfinite(created_at) AND pg_catalog.isfinite(baseline_at))
 );
 -- drop_job asks whether a schedule still uses the job.
 CREATE INDEX schedule_job_name ON sched.schedule (job_name);
