@@ -34,7 +34,11 @@ fn every_setting_that_there_is_has_a_test_here_or_there() {
             "sched.time_zone",
         ]
     );
-    assert_eq!(one::<i64>(&mut db, "select count(*) from pg_settings where name like 'sched.%'"), 10);
+    assert_eq!(
+        one::<i64>(&mut db, "select count(*) from pg_settings where name like 'sched.%'"),
+        11,
+        "with sched.worker_role, which needs a restart: worker_role.rs"
+    );
 }
 
 #[test]
