@@ -21,6 +21,7 @@ pub mod schedule;
 pub mod schedule_bulk;
 pub mod session;
 pub mod skip;
+pub mod snapshot;
 mod table;
 pub mod timer;
 pub mod version;

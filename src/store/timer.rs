@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
-use pgrx::pg_sys::Oid;
+use pgrx::datum::{TimestampWithTimeZone, Uuid};
 use scheduler_core::plan::{Next, Progress};
 use scheduler_core::skip::Skip;
 use scheduler_core::Instant;
@@ -18,79 +17,7 @@ use crate::store::session::{List, Row};
 use crate::store::table::KeyState;
 use crate::store::Session;
 
-/// A schedule, its job and its timer as the dispatcher sees them.
-pub struct Snapshot {
-    /// Which schedule.
-    pub schedule_id: i64,
-    /// `None` where it was dropped.
-    pub schedule: Option<ScheduleRow>,
-    /// `None` where no dispatcher has seen it yet.
-    pub timer: Option<TimerRow>,
-    /// An awaited run of it has not ended.
-    pub busy: bool,
-}
-
-/// The columns of a schedule that decide what it does.
-pub struct ScheduleRow {
-    /// Rises with every change.
-    pub version: i64,
-    /// As written.
-    pub clock: String,
-    /// As written.
-    pub time_zone: String,
-    /// As written.
-    pub catch_up: String,
-    /// As written.
-    pub catch_up_window: Option<Interval>,
-    /// As written.
-    pub max_plans_per_tick: i32,
-    /// As written.
-    pub rearm: String,
-    /// As written.
-    pub overlap: String,
-    /// As written.
-    pub delay: Interval,
-    /// As written.
-    pub jitter: Interval,
-    /// As written.
-    pub starts_at: Option<TimestampWithTimeZone>,
-    /// As written.
-    pub ends_at: Option<TimestampWithTimeZone>,
-    /// Dispatched here.
-    pub owned: bool,
-    /// Not paused.
-    pub enabled: bool,
-    /// The anchor of `every`.
-    pub created_at: Instant,
-    /// Only later plans fire.
-    pub baseline_at: Instant,
-    /// Since when the clock, the zone, the window, the pause and the ownership are as they are.
-    pub since_at: Instant,
-    /// The job that it names.
-    pub job_name: String,
-    /// That job's owner; `None` where the job does not exist.
-    pub job_owner: Option<Oid>,
-    /// Its runs are done by whoever dispatches them (jobs of kind notify and log).
-    pub done_when_fired: bool,
-    /// What the ledger has its executions by, with the plan time.
-    pub key: Uuid,
-}
-
-/// The columns of a timer.
-pub struct TimerRow {
-    /// The version of the schedule that it was made from.
-    pub version: i64,
-    /// The plan that it is armed for.
-    pub next_plan: Option<Instant>,
-    /// What it remembers.
-    pub progress: Progress,
-    /// Failed fires in a row.
-    pub error_count: i32,
-    /// Why it is parked, where it is.
-    pub parked: Option<String>,
-    /// Unarmed until a run ends.
-    pub waiting: bool,
-}
+pub use crate::store::snapshot::{ScheduleRow, Snapshot, TimerRow};
 
 /// A timer to be written.
 #[derive(Clone)]
