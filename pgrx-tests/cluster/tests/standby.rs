@@ -19,7 +19,7 @@ fn caught_up(primary: &mut Client, standby: &mut Client) {
 }
 
 /// Functions that only read: with what to call them on a standby.
-const READS: [&str; 8] = [
+const READS: [&str; 10] = [
     "next_time('@daily')",
     "preview('@daily', n => 2)",
     "validate('5/15 * * * *')",
@@ -27,11 +27,13 @@ const READS: [&str; 8] = [
     "due_plans('job', '@daily', catch_up => 'every_plan')",
     "attempts_since_success('job', 'adhoc', 'retry')",
     "is_home()",
+    "explain('s', now() - interval '1 day', now() + interval '2 days')",
+    "skipped_so_far()",
     "scope_key('a', 'b', 'c')",
 ];
 
 /// Functions that write: so that there is something to write. A word in braces is an id and a token.
-const WRITES: [&str; 33] = [
+const WRITES: [&str; 34] = [
     "define_job('new')",
     "drop_job('idle')",
     "create_schedule('new', '@daily', 'job')",
@@ -60,6 +62,7 @@ const WRITES: [&str; 33] = [
     "cancel({id})",
     "mark_stale_as_failed()",
     "adopt()",
+    "rebuild()",
     "grant_again()",
     "grant_use('app')",
     "grant_monitor('app')",
