@@ -30,6 +30,123 @@ pub unsafe fn begin_index_scan(
     return pg_sys::index_beginscan(table, index, snapshot, std::ptr::null_mut(), keys, 0);
 }
 
+/// A column of a row type. Version 18 keeps most of it apart.
+///
+/// # Safety
+/// A tuple description with more than `index` columns.
+pub unsafe fn attribute(description: pg_sys::TupleDesc, index: usize) -> *const pg_sys::FormData_pg_attribute {
+    #[cfg(not(feature = "pg18"))]
+    return (*description).attrs.as_ptr().add(index);
+    #[cfg(feature = "pg18")]
+    return pg_sys::TupleDescAttr(description, index as i32);
+}
+
+/// Whether a column is computed from others. Version 18 has virtual ones.
+///
+/// # Safety
+/// A table's tuple description.
+pub unsafe fn has_generated_columns(description: pg_sys::TupleDesc) -> bool {
+    let constraints = (*description).constr;
+    #[cfg(not(feature = "pg18"))]
+    return !constraints.is_null() && (*constraints).has_generated_stored;
+    #[cfg(feature = "pg18")]
+    return !constraints.is_null() && ((*constraints).has_generated_stored || (*constraints).has_generated_virtual);
+}
+
+/// What an update says of the indexes. Version 16 knows those that summarize pages.
+#[cfg(feature = "pg15")]
+pub const NO_INDEXES: bool = false;
+/// What an update says of the indexes. Version 16 knows those that summarize pages.
+#[cfg(not(feature = "pg15"))]
+pub const NO_INDEXES: pg_sys::TU_UpdateIndexes::Type = pg_sys::TU_UpdateIndexes::TU_None;
+
+/// Which index entries a changed row needs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Entries {
+    /// None: no index covers what changed.
+    None,
+    /// Those of indexes that summarize pages.
+    #[cfg_attr(feature = "pg15", allow(dead_code))]
+    Summarizing,
+    /// Each index's.
+    All,
+}
+
+impl Entries {
+    /// What an update said.
+    #[cfg(feature = "pg15")]
+    pub fn of(indexes: bool) -> Entries {
+        if indexes {
+            Entries::All
+        } else {
+            Entries::None
+        }
+    }
+
+    /// What an update said.
+    #[cfg(not(feature = "pg15"))]
+    pub fn of(indexes: pg_sys::TU_UpdateIndexes::Type) -> Entries {
+        match indexes {
+            pg_sys::TU_UpdateIndexes::TU_None => Entries::None,
+            pg_sys::TU_UpdateIndexes::TU_Summarizing => Entries::Summarizing,
+            _ => Entries::All,
+        }
+    }
+}
+
+/// Makes the index entries of a row.
+///
+/// # Safety
+/// As for `ExecInsertIndexTuples`.
+#[allow(clippy::too_many_arguments)]
+pub unsafe fn insert_index_tuples(
+    info: *mut pg_sys::ResultRelInfo,
+    slot: *mut pg_sys::TupleTableSlot,
+    estate: *mut pg_sys::EState,
+    update: bool,
+    without_waiting: bool,
+    conflict: &mut bool,
+    arbiters: *mut pg_sys::List,
+    entries: Entries,
+) {
+    #[cfg(feature = "pg15")]
+    {
+        let _ = entries;
+        pg_sys::ExecInsertIndexTuples(info, slot, estate, update, without_waiting, conflict, arbiters);
+    }
+    #[cfg(not(feature = "pg15"))]
+    {
+        let only_summarizing = entries == Entries::Summarizing;
+        pg_sys::ExecInsertIndexTuples(
+            info,
+            slot,
+            estate,
+            update,
+            without_waiting,
+            conflict,
+            arbiters,
+            only_summarizing,
+        );
+    }
+}
+
+/// Whether the user owns this database or extension, directly, as a member of its owner or as a superuser. Version 16 has one
+/// function for most objects.
+///
+/// # Safety
+/// Inside a transaction.
+pub unsafe fn owns(class: Oid, object: Oid) -> bool {
+    let user = pg_sys::GetUserId();
+    #[cfg(feature = "pg15")]
+    return if class == pg_sys::DatabaseRelationId {
+        pg_sys::pg_database_ownercheck(object, user)
+    } else {
+        pg_sys::pg_extension_ownercheck(object, user)
+    };
+    #[cfg(not(feature = "pg15"))]
+    return pg_sys::object_ownercheck(class, object, user);
+}
+
 /// Whether a background worker can connect as a role that may not log in: since version 17.
 pub const WORKERS_NEED_LOGIN: bool = cfg!(any(feature = "pg15", feature = "pg16"));
 

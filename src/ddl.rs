@@ -11,6 +11,7 @@ use pgrx::pg_sys::{self, NodeTag, Oid};
 use pgrx::prelude::*;
 use pgrx::PgList;
 
+use crate::compat;
 use crate::store::role;
 use crate::worker::{database, hold, wake};
 
@@ -161,7 +162,7 @@ unsafe fn hold_extension_of(roles: *mut pg_sys::List) {
 /// Keeps the dispatcher away while the extension of this database is dropped or altered by its owner.
 unsafe fn hold_own_extension() {
     let extension = pg_sys::get_extension_oid(EXTENSION.as_ptr(), true);
-    if extension != Oid::INVALID && owns(pg_sys::ExtensionRelationId, extension) {
+    if extension != Oid::INVALID && compat::owns(pg_sys::ExtensionRelationId, extension) {
         hold::take(pg_sys::MyDatabaseId.to_u32());
     }
 }
@@ -169,7 +170,7 @@ unsafe fn hold_own_extension() {
 /// The database of this name, where the user owns it.
 unsafe fn own_database(name: *const c_char) -> Option<Oid> {
     let database = pg_sys::get_database_oid(name, true);
-    (database != Oid::INVALID && owns(pg_sys::DatabaseRelationId, database)).then_some(database)
+    (database != Oid::INVALID && compat::owns(pg_sys::DatabaseRelationId, database)).then_some(database)
 }
 
 /// The database of this name, where the user may copy it: it is the user's, or a template.
@@ -177,19 +178,6 @@ unsafe fn copied_database(name: &CStr) -> Option<Oid> {
     let database = pg_sys::get_database_oid(name.as_ptr(), true);
     let is_template = || database::of(database).is_some_and(|row| row.is_template);
     own_database(name.as_ptr()).or_else(|| (database != Oid::INVALID && is_template()).then_some(database))
-}
-
-/// Whether the user owns this object, directly, as a member of its owner or as a superuser.
-unsafe fn owns(class: Oid, object: Oid) -> bool {
-    let user = pg_sys::GetUserId();
-    #[cfg(feature = "pg15")]
-    return if class == pg_sys::DatabaseRelationId {
-        pg_sys::pg_database_ownercheck(object, user)
-    } else {
-        pg_sys::pg_extension_ownercheck(object, user)
-    };
-    #[cfg(not(feature = "pg15"))]
-    return pg_sys::object_ownercheck(class, object, user);
 }
 
 /// What CREATE DATABASE and the renaming of one ask for.

@@ -15,6 +15,7 @@ use std::rc::Rc;
 use pgrx::pg_sys::{self, Datum, Oid};
 use pgrx::{FromDatum, IntoDatum};
 
+use crate::compat;
 use crate::error::{raise, Failure};
 use crate::text;
 
@@ -113,7 +114,7 @@ impl Table {
         let (datum, is_null) = self.raw(number);
         // SAFETY: the value is of the type that the column has, and is copied out of the row.
         unsafe {
-            let type_oid = (*attribute((*self.relation).rd_att, number - 1)).atttypid;
+            let type_oid = (*compat::attribute((*self.relation).rd_att, number - 1)).atttypid;
             if type_oid == pg_sys::TEXTOID && !is_null {
                 text::check(datum);
             }
@@ -178,14 +179,6 @@ fn relation_oid(schema: Oid, name: &CStr) -> Oid {
     oid
 }
 
-/// SAFETY: a tuple description with more than `index` columns.
-unsafe fn attribute(description: pg_sys::TupleDesc, index: usize) -> *const pg_sys::FormData_pg_attribute {
-    #[cfg(not(feature = "pg18"))]
-    return (*description).attrs.as_ptr().add(index);
-    #[cfg(feature = "pg18")]
-    return pg_sys::TupleDescAttr(description, index as i32);
-}
-
 /// A plain table with these columns, all of whose rows its owner sees. SAFETY: an open relation.
 unsafe fn is_as_expected(relation: pg_sys::Relation, layout: &Layout) -> bool {
     let (class, description) = ((*relation).rd_rel, (*relation).rd_att);
@@ -195,18 +188,14 @@ unsafe fn is_as_expected(relation: pg_sys::Relation, layout: &Layout) -> bool {
         && !(*class).relrowsecurity
         && (*description).natts as usize == layout.columns.len()
         && layout.columns.iter().enumerate().all(|(index, type_oid)| {
-            let column = attribute(description, index);
+            let column = compat::attribute(description, index);
             (*column).atttypid == *type_oid && !(*column).attisdropped
         })
 }
 
 /// Whether to write to the table may call for more than this file does. SAFETY: an open relation.
 unsafe fn has_surprises(relation: pg_sys::Relation) -> bool {
-    let constraints = (*(*relation).rd_att).constr;
-    #[cfg(not(feature = "pg18"))]
-    let generated = !constraints.is_null() && (*constraints).has_generated_stored;
-    #[cfg(feature = "pg18")]
-    let generated =
-        !constraints.is_null() && ((*constraints).has_generated_stored || (*constraints).has_generated_virtual);
-    generated || !(*relation).trigdesc.is_null() || !(*relation).rd_rules.is_null()
+    compat::has_generated_columns((*relation).rd_att)
+        || !(*relation).trigdesc.is_null()
+        || !(*relation).rd_rules.is_null()
 }

@@ -9,6 +9,7 @@ use pgrx::pg_sys::{self, Datum, Oid};
 use pgrx::PgSqlErrorCode;
 
 use super::{relation_oid, Table};
+use crate::compat::{self, Entries};
 use crate::error::{raise, Failure};
 use crate::store::session::PinnedSearchPath;
 
@@ -32,18 +33,6 @@ pub enum Wait {
     Block,
     /// Not at all.
     Skip,
-}
-
-/// The index entries that a changed row needs.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Entries {
-    /// None: it is heap-only.
-    None,
-    /// Those of indexes that summarize pages (BRIN): it is heap-only otherwise. PostgreSQL 15 knows no such thing.
-    #[cfg_attr(feature = "pg15", allow(dead_code))]
-    Summarizing,
-    /// One in each index.
-    All,
 }
 
 /// How a row came to stand in the table.
@@ -152,10 +141,7 @@ impl Table {
         let (relation, current) = (self.relation, self.current);
         let mut failure = pg_sys::TM_FailureData::default();
         let mut lock_mode = pg_sys::LockTupleMode::LockTupleExclusive;
-        #[cfg(feature = "pg15")]
-        let mut reindex = false;
-        #[cfg(not(feature = "pg15"))]
-        let mut reindex = pg_sys::TU_UpdateIndexes::TU_None;
+        let mut reindex = compat::NO_INDEXES;
         let writer = self.writer();
         // SAFETY: as ExecUpdate does it; the current row is one that was found in this table.
         let result = unsafe {
@@ -176,14 +162,7 @@ impl Table {
                 &mut reindex,
             )
         };
-        #[cfg(feature = "pg15")]
-        let entries = if reindex { Entries::All } else { Entries::None };
-        #[cfg(not(feature = "pg15"))]
-        let entries = match reindex {
-            pg_sys::TU_UpdateIndexes::TU_None => Entries::None,
-            pg_sys::TU_UpdateIndexes::TU_Summarizing => Entries::Summarizing,
-            _ => Entries::All,
-        };
+        let entries = Entries::of(reindex);
         if result == pg_sys::TM_Result::TM_Ok && entries != Entries::None {
             // SAFETY: as above.
             unsafe { writer.index(relation, writer.row, Written::Anew(entries), Oid::INVALID) };
@@ -342,20 +321,9 @@ impl Writer {
         let arbiters = if asks { pg_sys::lappend_oid(null_mut(), arbiter) } else { null_mut() };
         let mut taken = false;
         (*slot).tts_tableOid = (*relation).rd_id;
+        let entries = if let Written::Anew(entries) = written { entries } else { Entries::All };
         let update = written != Written::First;
-        #[cfg(feature = "pg15")]
-        pg_sys::ExecInsertIndexTuples(self.info, slot, estate, update, asks, &mut taken, arbiters);
-        #[cfg(not(feature = "pg15"))]
-        pg_sys::ExecInsertIndexTuples(
-            self.info,
-            slot,
-            estate,
-            update,
-            asks,
-            &mut taken,
-            arbiters,
-            written == Written::Anew(Entries::Summarizing),
-        );
+        compat::insert_index_tuples(self.info, slot, estate, update, asks, &mut taken, arbiters, entries);
         // Expressions were computed in a memory context of their own, which nobody else empties.
         pg_sys::MemoryContextReset((*(*estate).es_per_tuple_exprcontext).ecxt_per_tuple_memory);
         !taken
