@@ -26,8 +26,11 @@ WITH decided AS MATERIALIZED (
     RETURNING schedule_id
 ), dropped AS (
     DELETE FROM sched.timer t WHERE t.schedule_id = ANY ($10)
+), gone AS MATERIALIZED (
+    -- One that a runner's open transaction is just ending is left to it.
+    SELECT a.schedule_id, a.execution_id FROM sched.awaited a WHERE a.schedule_id = ANY ($10) FOR UPDATE SKIP LOCKED
 ), forgotten AS (
-    DELETE FROM sched.awaited a WHERE a.schedule_id = ANY ($10)
+    DELETE FROM sched.awaited a USING gone g WHERE a.schedule_id = g.schedule_id AND a.execution_id = g.execution_id
 )
 DELETE FROM sched.schedule_change c
  WHERE c.change_id = ANY ($11)

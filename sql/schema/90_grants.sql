@@ -124,7 +124,7 @@ BEGIN
         'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.schedule_change, sched.timer, sched.ledger, sched.retry TO %1$s;'
         'GRANT SELECT, INSERT ON sched.ready TO %1$s;'
         'GRANT SELECT, UPDATE, DELETE ON sched.lease TO %1$s;'
-        'GRANT SELECT, INSERT, DELETE ON sched.awaited TO %1$s;'
+        'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.awaited TO %1$s;'
         'GRANT SELECT, UPDATE, DELETE ON sched.schedule_past TO %1$s;'
         'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.skip, sched.timer_memory TO %1$s;', role);
 END

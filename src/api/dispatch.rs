@@ -22,18 +22,20 @@ fn dispatch_due(max_schedules: default!(Option<i32>, "NULL")) -> i64 {
                 "Leave it out for the setting sched.batch_size.",
             ));
         }
+        if session(|session| home::require(|| session))? == Home::Nowhere {
+            return Ok(0);
+        }
+        let (mut applied, mut after) = (0, 0);
+        loop {
+            // A session for each batch: what it read goes with it.
+            let batch = guc::batch_size();
+            match session(|session| dispatch::apply_changes(session, convert::now(), batch, &mut after)) {
+                0 => break,
+                some => applied += some,
+            }
+            pgrx::check_for_interrupts!();
+        }
         session(|session| {
-            if home::require(|| session)? == Home::Nowhere {
-                return Ok(0);
-            }
-            let (mut applied, mut after) = (0, 0);
-            loop {
-                match dispatch::apply_changes(session, convert::now(), guc::batch_size(), &mut after) {
-                    0 => break,
-                    some => applied += some,
-                }
-                pgrx::check_for_interrupts!();
-            }
             let soonest_first = Reach { after: Instant::MIN, latest: 0, earliest: limit };
             let fired = dispatch::fire_due(session, soonest_first, convert::now());
             if applied + fired.schedules > 0 {
@@ -47,7 +49,7 @@ fn dispatch_due(max_schedules: default!(Option<i32>, "NULL")) -> i64 {
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn rebuild() -> i64 {
-    let count = session(|session| dispatch::rebuild(session, convert::now()));
+    let count = dispatch::rebuild(convert::now());
     wake::at_commit(convert::now());
     count
 }

@@ -1,5 +1,7 @@
 //! `explain`, and the part of the view `sched.skipped` that is still going on.
 
+use std::collections::HashMap;
+
 use pgrx::datum::{TimestampWithTimeZone, Uuid};
 use pgrx::prelude::*;
 
@@ -66,10 +68,11 @@ pub fn skipped_so_far() -> TableIterator<
         let stopped = skip::stopped(session, caller);
         let ids: Vec<i64> = stopped.iter().map(|(id, _)| *id).collect();
         let snapshots = timer::read(session, ids.clone(), timer::timers(session, ids));
+        let by_id: HashMap<i64, _> = snapshots.iter().map(|snapshot| (snapshot.schedule_id, snapshot)).collect();
         let now = convert::now();
         let so_far = |(id, name): (i64, String)| {
-            let snapshot = snapshots.iter().find(|snapshot| snapshot.schedule_id == id)?;
-            dispatch::so_far(snapshot, now).map(|skip| (name, skip))
+            pgrx::check_for_interrupts!();
+            dispatch::so_far(by_id.get(&id)?, now).map(|skip| (name, skip))
         };
         stopped.into_iter().filter_map(so_far).collect()
     });

@@ -7,6 +7,7 @@ use scheduler_core::plan::{self, News, Progress};
 use scheduler_core::{backoff, Instant};
 
 use crate::convert;
+use crate::dispatch::fire::POSTPONED;
 use crate::dispatch::halve::halved;
 use crate::dispatch::past;
 use crate::dispatch::policy::{waits_for_runs, Usable};
@@ -99,13 +100,14 @@ impl Batch {
         snapshots.retain(|snapshot| {
             snapshot.timer.is_none() || by_id.get(&snapshot.schedule_id).is_some_and(|c| c.standing == Standing::Locked)
         });
+        forget_newer(session, &mut snapshots);
         let cares_anew: Vec<i64> = snapshots.iter().filter(|s| begins_to_wait(s)).map(|s| s.schedule_id).collect();
         if !cares_anew.is_empty() {
             // Nobody can be firing these: their timers are locked. So what is unfinished now is all there is.
-            timer::await_unfinished(session, cares_anew.clone());
-            let looked_again = read(cares_anew);
-            snapshots.retain(|snapshot| !looked_again.iter().any(|new| new.schedule_id == snapshot.schedule_id));
-            snapshots.extend(looked_again);
+            let busy = timer::await_unfinished(session, cares_anew.clone());
+            snapshots.retain(|snapshot| !cares_anew.contains(&snapshot.schedule_id));
+            // Somebody is just ending a run of these: their changes stay.
+            snapshots.extend(read(cares_anew.into_iter().filter(|id| !busy.contains(id)).collect()));
         }
         derive_new(session, &mut snapshots);
         let past = past_of(session, &snapshots);
@@ -138,11 +140,18 @@ fn write(session: &Session, decided: &[&Decided]) {
 /// finds nothing to do.
 pub fn rearm(session: &Session, edited: &[Snapshot], now: Instant) {
     let cares_anew: Vec<i64> = edited.iter().filter(|s| begins_to_wait(s)).map(|s| s.schedule_id).collect();
+    let mut busy = Vec::new();
     if !cares_anew.is_empty() {
-        timer::await_unfinished(session, cares_anew);
+        busy = timer::await_unfinished(session, cares_anew);
     }
-    let ids: Vec<i64> = edited.iter().map(|snapshot| snapshot.schedule_id).collect();
-    let snapshots = timer::read(session, ids.clone(), timer::timers(session, ids));
+    if !busy.is_empty() {
+        // Somebody is just ending a run of these.
+        timer::postpone(session, busy.clone(), now.checked_add_micros(POSTPONED).unwrap_or(Instant::MAX));
+    }
+    let ids = edited.iter().map(|snapshot| snapshot.schedule_id).filter(|id| !busy.contains(id)).collect::<Vec<i64>>();
+    let mut snapshots = timer::read(session, ids.clone(), timer::timers(session, ids));
+    forget_newer(session, &mut snapshots);
+    derive_new(session, &mut snapshots);
     let past = past_of(session, &snapshots);
     let timers: Vec<NewTimer> = snapshots
         .iter()
@@ -209,6 +218,22 @@ fn failed(session: &Session, decided: &Decided, failure: &Failure, now: Instant)
     let wait = backoff::after_fire_failures(failures.saturating_add(1));
     let retry_at = convert::now().max(now).checked_add_micros(wait).unwrap_or(Instant::MAX);
     change::failed(session, change_ids.clone(), retry_at);
+}
+
+/// Forgets timers that are newer than their schedules, which a superuser has put back from an older copy: all of it begins anew.
+fn forget_newer(session: &Session, snapshots: &mut [Snapshot]) {
+    let is_newer = |snapshot: &&mut Snapshot| match (&snapshot.schedule, &snapshot.timer) {
+        (Some(row), Some(timer)) => timer.version > row.version,
+        (Some(_) | None, None) | (None, Some(_)) => false,
+    };
+    let mut newer = Vec::new();
+    for snapshot in snapshots.iter_mut().filter(is_newer) {
+        snapshot.timer = None;
+        newer.push(snapshot.schedule_id);
+    }
+    if !newer.is_empty() {
+        timer::drop_timers(session, newer);
+    }
 }
 
 /// Whether the schedule cares about runs since this edit, and may have some that it did not have to care about.

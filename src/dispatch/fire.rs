@@ -17,8 +17,8 @@ use crate::subtransaction;
 
 /// How many executions one batch inserts, unless a single schedule asks for more.
 const MOST_RUNS: usize = 10_000;
-/// How long a schedule is left alone whose plan somebody is just claiming, in microseconds.
-const POSTPONED: i64 = 100_000;
+/// How long a schedule is left alone whose plan somebody is just claiming, or whose run somebody is just ending, in microseconds.
+pub const POSTPONED: i64 = 100_000;
 
 /// A plan that is still to come is not fired sooner than this after the one before, in microseconds: a clock that ticks faster
 /// fires what its policy makes of the plans in between, and leaves time for others.
@@ -48,10 +48,13 @@ pub fn fire_due(session: &Session, reach: Reach, now: Instant) -> Done {
         Ok((batch, fired)) => (batch, Vec::from_iter(fired)),
         Err(_) => {
             let batch = Batch::pick(session, reach, now);
-            batch.settle(session, now);
+            batch.settle_apart(session, now);
             let mut work = |timers: &[NewTimer]| fire(session, timers, now);
-            let fired =
-                halved(&batch.moves, &mut work, &mut |timer, failure| failed(session, &batch, timer, &failure, now));
+            let fired = halved(&batch.moves, &mut work, &mut |timer, failure| {
+                let errors =
+                    batch.errors.iter().find(|(id, _)| *id == timer.schedule_id).map_or(0, |(_, count)| *count);
+                failed(session, timer.schedule_id, errors, &failure, now);
+            });
             (batch, fired)
         }
     };
@@ -125,6 +128,22 @@ impl Batch {
         !self.moves.is_empty()
     }
 
+    /// The same, for a batch of which something is bad: that is found and put off, and the rest written.
+    fn settle_apart(&self, session: &Session, now: Instant) {
+        halved(&self.edited, &mut |part| rearm(session, part, now), &mut |snapshot, failure| {
+            let errors = snapshot.timer.as_ref().map_or(0, |timer| timer.error_count);
+            failed(session, snapshot.schedule_id, errors, &failure, now);
+        });
+        halved(&self.park, &mut |part| timer::park(session, part), &mut |(schedule_id, _), failure| {
+            failed(session, *schedule_id, 0, &failure, now);
+        });
+        let mut forget = |part: &[i64]| {
+            skip::forget(session, part);
+            timer::drop_timers(session, part.to_vec());
+        };
+        halved(&self.dropped, &mut forget, &mut |schedule_id, failure| failed(session, *schedule_id, 0, &failure, now));
+    }
+
     fn report_parked(&self) {
         for (schedule_id, reason) in &self.park {
             report_parked(*schedule_id, reason);
@@ -186,9 +205,8 @@ fn decide(snapshot: &Snapshot, now: Instant) -> Decision {
     Decision::Move(Box::new(new))
 }
 
-fn failed(session: &Session, batch: &Batch, timer: &NewTimer, failure: &Failure, now: Instant) {
-    let schedule_id = timer.schedule_id;
-    let before = batch.errors.iter().find(|(id, _)| *id == schedule_id).map_or(0, |(_, count)| *count);
+/// Puts off a schedule that failed `before` times in a row and now again.
+fn failed(session: &Session, schedule_id: i64, before: i32, failure: &Failure, now: Instant) {
     if before == 0 {
         // Once, not at every retry: the view has the rest.
         error::report(

@@ -45,14 +45,14 @@ pub fn announce(session: &Session, queues: Vec<String>, lines: &[String]) {
 
 /// Tells the queues that something became claimable, once for each queue and transaction.
 pub fn notify(session: &Session, queues: Vec<String>) {
-    if guc::notify() && !queues.is_empty() {
+    if guc::notify() && !queues.is_empty() && store::notify::has_room() {
         timer::notify(session, queues);
     }
 }
 
 /// The same for one queue, where nothing else calls for a statement.
 pub fn notify_queue(owner: &Owner, queue: &str) {
-    if guc::notify() {
+    if guc::notify() && store::notify::has_room() {
         store::notify::queue(owner, queue);
     }
 }

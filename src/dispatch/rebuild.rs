@@ -2,29 +2,38 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use pgrx::PgSqlErrorCode;
 use scheduler_core::plan::Next;
 use scheduler_core::Instant;
 
 use crate::dispatch::arm::{armed, of, past_of};
 use crate::dispatch::policy::waits_for_runs;
+use crate::error::{raise, Failure};
 use crate::store::rebuild::{self, Found};
 use crate::store::skip;
 use crate::store::timer::{self, NewTimer, Snapshot};
-use crate::store::Session;
+use crate::store::{session, Session};
 
 /// How many schedules are looked at in one go.
 const CHUNK: i64 = 1000;
 
 /// Makes every timer anew; how many are armed. Dispatchers wait until the transaction ends, edits do not.
-pub fn rebuild(session: &Session, now: Instant) -> i64 {
-    rebuild::lock_timers(session);
-    rebuild::drop_orphans(session);
+pub fn rebuild(now: Instant) -> i64 {
+    session(|session| {
+        rebuild::lock_timers(session);
+        rebuild::drop_orphans(session);
+    });
     let (mut last, mut count) = (0, 0);
     loop {
-        let ids = rebuild::next_schedules(session, last, CHUNK);
-        let Some(greatest) = ids.last().copied() else { return count };
+        // A session for each chunk: what it read goes with it, so that memory does not grow with the number of schedules.
+        let done = session(|session| {
+            let ids = rebuild::next_schedules(session, last, CHUNK);
+            let greatest = ids.last().copied()?;
+            Some((greatest, chunk(session, ids, now)))
+        });
+        let Some((greatest, armed)) = done else { return count };
         last = greatest;
-        count += chunk(session, ids, now);
+        count += armed;
         pgrx::check_for_interrupts!();
     }
 }
@@ -34,7 +43,13 @@ fn chunk(session: &Session, ids: Vec<i64>, now: Instant) -> i64 {
     // Also an edit that nobody has applied yet may have made a schedule care about its runs.
     let waits = |snapshot: &&Snapshot| snapshot.schedule.as_ref().is_some_and(waits_for_runs);
     let waiting = read(ids.clone()).iter().filter(waits).map(|snapshot| snapshot.schedule_id).collect();
-    timer::await_unfinished(session, waiting);
+    if let Some(busy) = timer::await_unfinished(session, waiting).first() {
+        raise(Failure::new(
+            PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE,
+            format!("a run of schedule {busy} is just being ended in a transaction that is still open"),
+            "Call sched.rebuild() again when that has ended.",
+        ));
+    }
     // Whether a run has ended before what is known of the ends: one that ends between the two queues a change.
     let mut snapshots = read(ids.clone());
     let found: HashMap<i64, Found> =

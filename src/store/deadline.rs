@@ -19,6 +19,8 @@ pub struct Deadlines {
     pub stale: Option<Instant>,
     /// A change can be applied; the beginning of time where one is waiting.
     pub change: Option<Instant>,
+    /// A change is waiting behind those that were looked at.
+    pub more_changes: bool,
     /// A timer is due that was passed over.
     pub left_behind: bool,
 }
@@ -33,6 +35,7 @@ pub fn next(session: &Session, looked_from: Instant, looked_until: Instant, chan
         retry: instant_of(&row, 2),
         stale: instant_of(&row, 3),
         change: if row.must(4) { Some(Instant::MIN) } else { instant_of(&row, 5) },
+        more_changes: row.must(4),
         left_behind: row.must(6),
     })
 }

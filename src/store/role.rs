@@ -101,7 +101,12 @@ pub fn become_owner() -> ActingAsOwner {
     // SAFETY: the pair that was current is put back on drop, or by the abort of the (sub)transaction.
     unsafe {
         pg_sys::GetUserIdAndSecContext(&mut role, &mut context);
-        pg_sys::SetUserIdAndSecContext(owner, context | pg_sys::SECURITY_LOCAL_USERID_CHANGE as i32);
+        let mut flags = context | pg_sys::SECURITY_LOCAL_USERID_CHANGE as i32;
+        if !is_superuser(owner) {
+            // What an owner's triggers put off to the end of the transaction would run as whoever called us, a superuser perhaps.
+            flags |= pg_sys::SECURITY_RESTRICTED_OPERATION as i32;
+        }
+        pg_sys::SetUserIdAndSecContext(owner, flags);
     }
     ActingAsOwner { schema, role, context }
 }

@@ -363,7 +363,8 @@ fn split(timers: &[NewTimer]) -> Split {
     Split { columns, postponed, shared }
 }
 
-fn postpone(session: &Session, schedule_ids: Vec<i64>, until: Instant) {
+/// Leaves these timers alone until then.
+pub fn postpone(session: &Session, schedule_ids: Vec<i64>, until: Instant) {
     statement!(TIMERS_POSTPONE = "timers_postpone"(INT8ARRAYOID, TIMESTAMPTZOID));
     TIMERS_POSTPONE.run(session, arguments![schedule_ids, timestamp(until)]);
 }
@@ -395,8 +396,9 @@ pub fn notify(session: &Session, queues: Vec<String>) {
     NOTIFY.run(session, arguments![channels]);
 }
 
-/// Remembers the unfinished runs of schedules that care about them from now on.
-pub fn await_unfinished(session: &Session, schedule_ids: Vec<i64>) {
+/// Remembers the unfinished runs of schedules that care about them from now on; returns the schedules of which somebody has a run in
+/// hand, so that they have to come again later.
+pub fn await_unfinished(session: &Session, schedule_ids: Vec<i64>) -> Vec<i64> {
     statement!(SCHEDULE_AWAIT_UNFINISHED = "schedule_await_unfinished"(INT8ARRAYOID));
-    SCHEDULE_AWAIT_UNFINISHED.run(session, arguments![schedule_ids]);
+    SCHEDULE_AWAIT_UNFINISHED.run(session, arguments![schedule_ids]).iter().map(|row| row.must(1)).collect()
 }

@@ -58,36 +58,51 @@ pub extern "C-unwind" fn scheduler_dispatcher_main(argument: pg_sys::Datum) {
     };
     let Some(board) = wake::Dispatcher::enter(database, pid) else { return };
     // One that makes way is missed: the launcher sends another when the hold is over.
-    let connected = !hold::is_held(database) && connect(database, role);
+    let entry = if hold::is_held(database) { Entry::Held } else { connect(database, role) };
+    // As one that could not connect: the launcher tries again after growing pauses.
+    if entry == Entry::Locked {
+        return;
+    }
     board.reached();
-    if connected {
+    if entry == Entry::Connected {
         run(&board, database);
     }
 }
 
-/// Connects as `role`, or as the first superuser where that is 0; false where that was cancelled, by somebody who wants the
-/// database to himself.
-fn connect(database: u32, role: pg_sys::Oid) -> bool {
+/// What came of connecting.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Entry {
+    Connected,
+    /// Somebody wants the database to himself.
+    Held,
+    /// Somebody has a lock on it, for long.
+    Locked,
+}
+
+/// Connects as `role`, or as the first superuser where that is 0.
+fn connect(database: u32, role: pg_sys::Oid) -> Entry {
+    super::pin_settings_to_connect();
     // SAFETY: once in the life of the process. After an error there is nothing to do but exit, which ends the transaction.
-    let connected = PgTryBuilder::new(|| unsafe {
+    let entry = PgTryBuilder::new(|| unsafe {
         compat::connect(pg_sys::Oid::from(database), role);
-        true
+        Entry::Connected
     })
+    .catch_when(PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE, |_| Entry::Locked)
     .catch_others(|error| {
         if hold::is_held(database) {
-            return false;
+            return Entry::Held;
         }
         error.rethrow()
     })
     .execute();
     if role != pg_sys::Oid::INVALID {
         role::keep_own();
-    } else if connected {
+    } else if entry == Entry::Connected {
         // session_authorization is a setting as well, which may be another's here only because we are a superuser.
         // SAFETY: puts back whom we connected as.
         unsafe { pg_sys::SetSessionAuthorization(pg_sys::GetAuthenticatedUserId(), true) }
     }
-    connected
+    entry
 }
 
 #[pg_guard]

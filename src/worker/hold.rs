@@ -22,6 +22,9 @@ use crate::worker::wake::{self, Presence};
 /// as if we were any other session.
 const MAX_HOLDS: usize = 64;
 
+/// How many holds on one database those who are no superusers can have.
+const MOST_FOR_A_DATABASE: usize = 4;
+
 /// A dispatcher has this long to end its step by itself,
 const GRACE: Duration = Duration::from_millis(100);
 /// then its statement is cancelled, again and again at this distance,
@@ -100,8 +103,17 @@ pub fn take(database: u32) {
     let me = unsafe { pg_sys::MyProcPid };
     let mine = |entry: &&Entry| entry.holder_pid.load(SeqCst) == me && entry.database.load(SeqCst) == database;
     if !entries().iter().any(|entry| mine(&entry)) {
+        // Sessions of one owner that wait for each other must not use up what everybody needs: the first holders of a database
+        // keep it free for those behind them, and half of the entries are for superusers.
+        // SAFETY: in a transaction.
+        let is_superuser = unsafe { pg_sys::superuser() };
+        let held = |entry: &&Entry| entry.holder_pid.load(SeqCst) != 0 && entry.database.load(SeqCst) == database;
+        if !is_superuser && entries().iter().filter(held).count() >= MOST_FOR_A_DATABASE {
+            return wait_for_departure(database);
+        }
+        let entries = if is_superuser { entries() } else { &entries()[..entries().len() / 2] };
         let free = |entry: &&Entry| entry.holder_pid.compare_exchange(0, me, SeqCst, SeqCst).is_ok();
-        let Some(entry) = entries().iter().find(free) else { return };
+        let Some(entry) = entries.iter().find(free) else { return };
         // Registered before the hold counts for anything.
         register_callbacks();
         // SAFETY: in a transaction.
@@ -140,7 +152,7 @@ fn wait_for_departure(database: u32) {
         }
         if let Some(pid) = known {
             let cancel_now = cancelled.map_or(waited > GRACE, |last| last.elapsed() > CANCEL_EVERY);
-            if waited > TERMINATE_AFTER && !terminated {
+            if waited > TERMINATE_AFTER && !terminated && wake::presence(database) == Presence::Here(pid) {
                 signal(pid, pg_sys::SIGTERM as i32);
                 terminated = true;
             } else if cancel_now && wake::presence(database) == Presence::Here(pid) {

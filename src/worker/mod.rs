@@ -57,7 +57,9 @@ fn set_application_name(name: &CStr) {
 /// Settings that a database or a role may have changed for its sessions and that must not change what a dispatcher does.
 /// The owner of a database may set them: with `role` he would have the dispatcher ask as himself.
 fn pin_settings() {
-    let everywhere: [(&CStr, &CStr); 7] = [
+    let everywhere: [(&CStr, &CStr); 8] = [
+        // Or an error in one schedule would end the process, before anybody could set that schedule apart.
+        (c"exit_on_error", c"off"),
         (c"role", c"none"),
         (c"search_path", c"pg_catalog, pg_temp"),
         (c"default_transaction_isolation", c"read committed"),
@@ -67,16 +69,22 @@ fn pin_settings() {
         (c"jit", c"off"),
     ];
     for (name, value) in everywhere.iter().chain(compat::PINNED_SETTINGS) {
-        // SAFETY: C strings that Postgres copies.
-        unsafe {
-            pg_sys::SetConfigOption(
-                name.as_ptr(),
-                value.as_ptr(),
-                pg_sys::GucContext::PGC_SUSET,
-                pg_sys::GucSource::PGC_S_OVERRIDE,
-            );
-        }
+        pin(name, value);
     }
+}
+
+/// The same while it connects, which may have to wait for a lock on the database: it takes a worker slot and one of the launcher's
+/// few looks meanwhile.
+fn pin_settings_to_connect() {
+    pin(c"exit_on_error", c"off");
+    pin(c"lock_timeout", c"2s");
+}
+
+/// Sets a setting that a database or a role cannot change.
+fn pin(name: &CStr, value: &CStr) {
+    let (context, source) = (pg_sys::GucContext::PGC_SUSET, pg_sys::GucSource::PGC_S_OVERRIDE);
+    // SAFETY: C strings that Postgres copies.
+    unsafe { pg_sys::SetConfigOption(name.as_ptr(), value.as_ptr(), context, source) }
 }
 
 /// What pg_stat_activity shows of a worker that sleeps.

@@ -174,7 +174,7 @@ impl Tick {
             session(|session| deadline::next(session, looked_from, looked_until, changes_after))
         })?;
         let Some(found) = found else { return Ok(false) };
-        if found.change.is_none() && changes_after > 0 {
+        if !found.more_changes && changes_after > 0 {
             // The end of the queue: what others had in hand may be left before it.
             self.changes_after = 0;
             return self.look(database, looked_from);

@@ -229,3 +229,67 @@ fn an_on_terminal_schedule_goes_on_when_its_run_has_ended() {
     .unwrap();
     whole_grid(&mut db, "s", "200 milliseconds");
 }
+
+#[test]
+fn a_runner_that_keeps_its_end_open_holds_up_no_edit() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute(
+        "select sched.define_job('job');
+         select sched.create_schedule('dropped', 'every 100 milliseconds', 'job', overlap => 'skip');
+         select sched.create_schedule('cares', 'every 100 milliseconds', 'job')",
+    )
+    .unwrap();
+    wait_for(&mut db, "select count(distinct schedule_name) = 2 from sched.execution", SOON);
+    let mut runner = cluster.connect();
+    runner
+        .batch_execute(
+            "begin; select sched.finish_success(execution_id, lease_token) from sched.claim('default', max_claims => 1000)",
+        )
+        .unwrap();
+    // One is no longer there to wait for its run, the other one cares about its runs from now on: of both the runner has some in hand.
+    db.batch_execute(
+        "select sched.drop_schedule('dropped'); select sched.alter_schedule('cares', overlap => 'skip');
+         select sched.create_schedule('other', 'every 100 milliseconds', 'job')",
+    )
+    .unwrap();
+    wait_for(&mut db, "select count(*) > 5 from sched.execution where schedule_name = 'other'", SOON);
+    runner.batch_execute("commit").unwrap();
+    wait_for(&mut db, "select count(*) = 0 from sched.schedule_change", SOON);
+    wait_for(&mut db, "select state in ('armed', 'waiting') from sched.schedules where schedule_name = 'cares'", SOON);
+    wait_for(
+        &mut db,
+        "select count(*) = 0 from sched.timer where schedule_id not in (select schedule_id from sched.schedule)",
+        SOON,
+    );
+}
+
+/// A superuser may put a schedule back as it was: with an older version than its timer has.
+#[test]
+fn a_schedule_that_was_put_back_begins_anew() {
+    let (_cluster, mut db) = without_dispatch();
+    db.batch_execute(
+        "set statement_timeout = '20s';
+         select sched.create_schedule('s', 'every 1 hour', 'job');
+         create temp table copy as select * from sched.schedule;
+         select sched.alter_schedule('s', payload => '1'); select sched.dispatch_due();
+",
+    )
+    .unwrap();
+    let columns: String = one(
+        &mut db,
+        "select string_agg(quote_ident(attname), ', ') from pg_attribute
+          where attrelid = 'sched.schedule'::regclass and attnum > 0 and attgenerated = '' and not attisdropped",
+    );
+    db.batch_execute(&format!(
+        "begin; delete from sched.schedule;
+         insert into sched.schedule ({columns}) overriding system value select {columns} from copy; commit;
+         select sched.dispatch_due()"
+    ))
+    .unwrap();
+    assert_eq!(one::<String>(&mut db, "select state from sched.schedules"), "armed");
+    assert!(one::<bool>(
+        &mut db,
+        "select t.version = s.version from sched.timer t join sched.schedule s using (schedule_id)"
+    ));
+}

@@ -194,6 +194,7 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
         "datestyle = german",
         "timezone = 'Asia/Kathmandu'",
         "transform_null_equals = on",
+        "exit_on_error = on",
         "row_security = off",
     ];
     if one::<bool>(&mut root, "select current_setting('server_version_num')::int >= 170000") {
@@ -207,6 +208,12 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
          create function watch.who() returns trigger language plpgsql set search_path = pg_catalog as
              $$ begin insert into watch.seen values (session_user || ' ' || current_user || ' ' || current_setting('role')); return null; end $$;
          create trigger who after insert on sched.ledger for each row execute function watch.who()",
+    )
+    .unwrap();
+    // And a schedule whose every fire is an error: too much for a notification.
+    root.batch_execute(
+        "select sched.define_job('too long', 'notify', 'channel');
+         select sched.create_schedule('too long', 'every 300 milliseconds', 'too long', payload => to_jsonb(repeat('x', 9000)))",
     )
     .unwrap();
     let old = wait_until("a dispatcher", SOON, || dispatcher(&mut root));
@@ -228,6 +235,44 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
         cluster.logged("trapped")
     );
     assert!(cluster.logged("WARNING").is_empty(), "{:#?}", cluster.logged("WARNING"));
+}
+
+/// The owner of the tables can put triggers on them. What these do at once they do as him; what they put off to the end of the
+/// transaction would run as whoever called us.
+#[test]
+fn an_owner_of_the_extension_who_is_no_superuser_does_not_become_one() {
+    let cluster = Cluster::new();
+    cluster.execute("create role dba superuser login; create role keeper login");
+    let mut root = cluster.connect();
+    cluster.connect_as("dba", "postgres").batch_execute("create extension scheduler").unwrap();
+    root.batch_execute(
+        "reassign owned by dba to keeper; select sched.define_job('job');
+         select sched.create_schedule('s', 'every 100 milliseconds', 'job')",
+    )
+    .unwrap();
+    wait_for(&mut root, "select count(*) > 2 from sched.execution", SOON);
+    let mut keeper = cluster.connect_as("keeper", "postgres");
+    keeper
+        .batch_execute(
+            "create function sched.evil() returns boolean language plpgsql as
+                 $$ begin execute 'alter role keeper superuser'; return true; end $$;
+             create function sched.deferred() returns trigger language plpgsql as
+                 $$ begin perform sched.evil(); return null; end $$;
+             create function sched.held() returns trigger language plpgsql as
+                 $$ begin execute 'declare c cursor with hold for select sched.evil()'; return null; end $$",
+        )
+        .unwrap();
+    for trigger in [
+        "create constraint trigger evil after insert on sched.ledger deferrable initially deferred for each row execute function sched.deferred()",
+        "create trigger evil after insert on sched.ledger for each row execute function sched.held()",
+    ] {
+        keeper.batch_execute(trigger).unwrap();
+        wait_for(&mut root, "select state = 'failing' from sched.schedules", SOON);
+        refused(&mut root, "select sched.enqueue('job')");
+        keeper.batch_execute("drop trigger evil on sched.ledger").unwrap();
+        wait_for(&mut root, "select state = 'armed' from sched.schedules", SOON);
+    }
+    assert!(!one::<bool>(&mut root, "select rolsuper from pg_roles where rolname = 'keeper'"));
 }
 
 #[test]
