@@ -45,9 +45,16 @@ type LeaseRow = [Option<Datum>; column::LEASE.columns.len()];
 impl Leases {
     /// `None` where the table is not as this file expects it.
     pub fn open(schema: Oid) -> Option<Leases> {
+        Leases::open_with(schema, |_| Some(())).map(|(leases, ())| leases)
+    }
+
+    /// Opens what `others` opens as well before it looks at what is there: after the wait for a lock on a table that was just
+    /// written anew, an older look would find that table empty.
+    fn open_with<T>(schema: Oid, others: impl FnOnce(&Rc<Workspace>) -> Option<T>) -> Option<(Leases, T)> {
         let workspace = Rc::default();
         let lease = Table::open_to_write(schema, &column::LEASE, &workspace)?;
-        Some(Leases { schema, workspace, present: Present::look(), lease })
+        let others = others(&workspace)?;
+        Some((Leases { schema, workspace, present: Present::look(), lease }, others))
     }
 
     fn scan<'t>(&'t self, table: &'t Table, index: &CStr) -> Index<'t> {
@@ -92,8 +99,8 @@ impl Leases {
 impl Rows {
     /// `None` where a table is not as this file expects it.
     pub fn open(schema: Oid) -> Option<Rows> {
-        let leases = Leases::open(schema)?;
-        let ledger = Table::open_to_write(schema, &column::LEDGER, &leases.workspace)?;
+        let ledger = |workspace: &Rc<Workspace>| Table::open_to_write(schema, &column::LEDGER, workspace);
+        let (leases, ledger) = Leases::open_with(schema, ledger)?;
         Some(Rows { leases, ledger })
     }
 

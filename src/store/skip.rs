@@ -218,9 +218,11 @@ impl Place {
 pub fn prune(session: &Session, place: Place, limit: Instant, rows: i64) -> Option<Place> {
     statement!(PAST_PRUNE = "past_prune"(TIMESTAMPTZOID, INT8OID));
     statement!(SKIPS_PRUNE = "skips_prune"(INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID));
-    PAST_PRUNE.run(session, arguments![timestamp(limit), rows]);
+    let definitions = PAST_PRUNE.run(session, arguments![timestamp(limit), rows]).len();
     let Place(schedule_id, since_at, from) = place;
     let found =
         SKIPS_PRUNE.run(session, arguments![schedule_id, timestamp(since_at), timestamp(from), timestamp(limit), rows]);
-    found.first().map(|row| Place(row.must(1), must(instant_of(&row, 2)), must(instant_of(&row, 3))))
+    // With as many definitions as fit into a step there may be more, also where no skips are left.
+    let more = (i64::try_from(definitions) == Ok(rows)).then_some(place);
+    found.first().map(|row| Place(row.must(1), must(instant_of(&row, 2)), must(instant_of(&row, 3)))).or(more)
 }

@@ -42,22 +42,25 @@ unsafe extern "C-unwind" fn functions_changed(_argument: pg_sys::Datum, _cache: 
 /// Looks again at the objects' version; `None` where it is the library's, else why the two do not fit.
 pub fn look(session: &Session) -> Option<Failure> {
     statement!(EXTENSION_VERSION = "extension_version"());
+    let watching = KNOWN.with_borrow_mut(|known| {
+        // Before the look: a change that comes up during it makes the next one look again.
+        known.looked = true;
+        std::mem::replace(&mut known.watching, true)
+    });
+    if !watching {
+        // SAFETY: the callback lives as long as the library, which is never unloaded.
+        unsafe {
+            pg_sys::CacheRegisterSyscacheCallback(
+                pg_sys::SysCacheIdentifier::PROCOID as i32,
+                Some(functions_changed),
+                pg_sys::Datum::from(0),
+            );
+        }
+    }
     let installed: Option<String> = EXTENSION_VERSION.run_plainly(session, arguments![]).first().map(|row| row.must(1));
     // While CREATE EXTENSION is at work there may be no row yet that we can see.
     let other = installed.filter(|installed| installed != LIBRARY);
-    KNOWN.with_borrow_mut(|known| {
-        if !known.watching {
-            // SAFETY: the callback lives as long as the library, which is never unloaded.
-            unsafe {
-                pg_sys::CacheRegisterSyscacheCallback(
-                    pg_sys::SysCacheIdentifier::PROCOID as i32,
-                    Some(functions_changed),
-                    pg_sys::Datum::from(0),
-                );
-            }
-        }
-        *known = Known { watching: true, looked: true, other: other.clone() };
-    });
+    KNOWN.with_borrow_mut(|known| known.other.clone_from(&other));
     other.as_deref().map(mismatch)
 }
 

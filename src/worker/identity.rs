@@ -9,6 +9,7 @@ use pgrx::PgSqlErrorCode;
 use crate::compat;
 use crate::error::{Failure, Outcome};
 use crate::guc;
+use crate::worker::database;
 
 /// The role to connect as, 0 for the superuser that owns the system catalogs; or why nothing can be dispatched.
 /// To be called in a transaction of the launcher, which can read the shared catalogs only.
@@ -38,7 +39,9 @@ pub fn of_setting() -> Outcome<Oid> {
 pub fn barred(role: &Outcome<Oid>, databases: impl Iterator<Item = u32>) -> HashSet<u32> {
     match role {
         Ok(role) if *role != Oid::INVALID => {
-            databases.filter(|database| !compat::may_connect(*role, Oid::from(*database))).collect()
+            // One that was just dropped has no rights to ask for.
+            let is_there = |database: &u32| database::of(Oid::from(*database)).is_some();
+            databases.filter(is_there).filter(|database| !compat::may_connect(*role, Oid::from(*database))).collect()
         }
         Ok(_) | Err(_) => HashSet::new(),
     }
