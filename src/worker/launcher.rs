@@ -12,6 +12,7 @@ use crate::convert;
 use crate::error::{self, Failure};
 use crate::guc;
 use crate::worker::database::Database;
+use crate::worker::wake::Expected;
 use crate::worker::{dispatcher, hold, identity, transaction, wake};
 
 /// A dispatcher that left is started again no sooner than this, in microseconds; one that could not even connect after twice
@@ -92,6 +93,7 @@ struct Asked {
 
 /// What becomes of a database that lacks a dispatcher.
 enum Start {
+    /// It has one, or one was asked for.
     Started,
     /// One was started and has to come before this instant.
     Coming(Instant),
@@ -219,9 +221,13 @@ impl Known {
         if board.looking() >= LOOKS_AT_A_TIME {
             return Start::Later;
         }
-        if !board.expect_dispatcher(database) {
-            let message = "more databases have the extension than the scheduler can serve at a time";
-            return Start::Missing(Failure::warning(message));
+        match board.expect_dispatcher(database) {
+            Expected::Coming => {}
+            Expected::Here => return Start::Started,
+            Expected::NoSlot => {
+                let message = "more databases have the extension than the scheduler can serve at a time";
+                return Start::Missing(Failure::warning(message));
+            }
         }
         // A hold that came up since finds the expectation, or we find the hold.
         if hold::is_held(database) {

@@ -14,6 +14,10 @@ use pgrx::prelude::*;
 use pgrx::{pg_shmem_init, pg_sys, PGRXSharedMemory, PgAtomic};
 use scheduler_core::Instant;
 
+mod launcher;
+
+pub use launcher::{Expected, Launcher};
+
 /// How many databases can have a dispatcher at the same time.
 pub const MAX_DATABASES: usize = 256;
 
@@ -279,7 +283,10 @@ impl Dispatcher {
     /// Takes the place of this database's dispatcher; `None` where another has it. To be said before connecting, so that who
     /// wants the database to itself knows of us in time.
     pub fn enter(database: u32, pid: i32) -> Option<Dispatcher> {
-        let board = board()?;
+        Dispatcher::enter_on(board()?, database, pid)
+    }
+
+    fn enter_on(board: &'static Board, database: u32, pid: i32) -> Option<Dispatcher> {
         board.with_slots(|| {
             let slot = board.slot_for(database)?;
             slot.dispatcher_pid.compare_exchange(0, pid, SeqCst, SeqCst).ok()?;
@@ -338,89 +345,4 @@ pub fn dispatcher_left(database: u32, pid: i32) {
         }
     }
     wake_launcher();
-}
-
-/// The launcher's side of the board.
-pub struct Launcher(&'static Board);
-
-impl Launcher {
-    /// Takes the launcher's place; `None` where the library was not preloaded.
-    pub fn enter(pid: i32) -> Option<Launcher> {
-        let board = board()?;
-        board.launcher_pid.store(pid, SeqCst);
-        Some(Launcher(board))
-    }
-
-    /// Whether something in this database asked for a dispatcher since the last time; forgets it.
-    pub fn take_wanted(&self, database: u32) -> bool {
-        slot_of(database).is_some_and(|slot| slot.wanted.swap(false, SeqCst))
-    }
-
-    /// Whether somebody asked for a dispatcher and found no free slot; forgets it.
-    pub fn take_overlooked(&self) -> bool {
-        self.0.overlooked.swap(false, SeqCst)
-    }
-
-    /// Whether this database has a dispatcher.
-    pub fn has_dispatcher(&self, database: u32) -> bool {
-        slot_of(database).is_some_and(|slot| slot.dispatcher_pid.load(SeqCst) != 0)
-    }
-
-    /// To be said before a dispatcher is started; false where all slots are taken.
-    pub fn expect_dispatcher(&self, database: u32) -> bool {
-        self.0.with_slots(|| {
-            let slot = self.0.slot_for(database);
-            if let Some(slot) = slot {
-                slot.reached.store(false, SeqCst);
-                slot.settled.store(false, SeqCst);
-                slot.served.store(true, SeqCst);
-                slot.starting.store(true, SeqCst);
-            }
-            slot.is_some()
-        })
-    }
-
-    /// To be said when none was started after all.
-    pub fn expect_no_more(&self, database: u32) {
-        if let Some(slot) = slot_of(database) {
-            slot.reached.store(true, SeqCst);
-            slot.starting.store(false, SeqCst);
-        }
-    }
-
-    /// Whether a dispatcher of this database has died on duty.
-    pub fn misses_dispatcher(&self, database: u32) -> bool {
-        slot_of(database).is_some_and(|slot| slot.served.load(SeqCst))
-    }
-
-    /// Whether the last one that was sent could not even connect.
-    pub fn was_not_reached(&self, database: u32) -> bool {
-        slot_of(database).is_some_and(|slot| slot.served.load(SeqCst) && !slot.reached.load(SeqCst))
-    }
-
-    /// How many databases are being looked into: their dispatcher was sent and has not found the extension yet.
-    pub fn looking(&self) -> usize {
-        let looking = |slot: &&Slot| {
-            let here = slot.starting.load(SeqCst) || slot.dispatcher_pid.load(SeqCst) != 0;
-            slot.database.load(SeqCst) != 0 && here && !slot.settled.load(SeqCst)
-        };
-        self.0.slots.iter().filter(looking).count()
-    }
-
-    /// Gives back the slots of databases that are no more or may not be served any longer. A dispatcher that is still there
-    /// is told to look, and its slot stays its own until it has left.
-    pub fn forget_missing(&self, exists: impl Fn(u32) -> bool) {
-        for slot in &self.0.slots {
-            let database = slot.database.load(SeqCst);
-            if database == 0 || exists(database) {
-                continue;
-            }
-            set_latch(slot.dispatcher_pid.load(SeqCst));
-            self.0.with_slots(|| {
-                if slot.database.load(SeqCst) == database && slot.dispatcher_pid.load(SeqCst) == 0 {
-                    slot.clear();
-                }
-            });
-        }
-    }
 }
