@@ -14,7 +14,7 @@ use crate::error::{self, Failure};
 use crate::guc;
 use crate::store::role;
 use crate::worker::database::{self, Database};
-use crate::worker::duty::{self, Duty};
+use crate::worker::duty::{self, Found, Told};
 use crate::worker::tick::{self, Interrupted, Tick};
 use crate::worker::{hold, transaction, wake};
 
@@ -115,7 +115,7 @@ fn run(board: &wake::Dispatcher, database: u32) {
     super::pin_settings();
     let mut name: Option<String> = None;
     let mut tick = Tick::new(convert::now());
-    let mut duty = Duty::default();
+    let mut told = Told::default();
     let mut woken = true;
     let mut refused = false;
     let stopped = |name: &Option<String>, why: &str| {
@@ -138,23 +138,33 @@ fn run(board: &wake::Dispatcher, database: u32) {
             // As if we had died: the launcher misses us, and looks for the role that the setting names now.
             Ok(Some(here)) if !here.role_exists => return stopped(&name, ": its role was dropped"),
             Ok(Some(here)) if guc::serves_database(&here.name) => {
+                let looks = here.may_dispatch && guc::enabled();
+                let found = if looks { duty::look() } else { Ok(Found::Nothing) };
+                // One that was sent to a copy leaves with a single line.
+                if let Ok(Found::Copy(why)) = &found {
+                    duty::log(&here.name.to_string_lossy(), "stopped", why);
+                    return board.leave();
+                }
                 let name = name.get_or_insert_with(|| {
                     let name = here.name.to_string_lossy().into_owned();
                     pgrx::log!("scheduler: dispatcher for database \"{name}\" started");
                     board.settled();
                     name
                 });
+                if let (true, Ok(found)) = (looks, &found) {
+                    told.tell(name, found);
+                }
                 if here.may_dispatch {
                     refused = false;
-                    match if guc::enabled() { duty.look() } else { Ok(false) } {
-                        Ok(true) => match tick.run(database, name, std::mem::take(&mut woken)) {
+                    match found {
+                        Ok(Found::Work) => match tick.run(database, name, std::mem::take(&mut woken)) {
                             Ok(wake) => wake,
                             Err(Interrupted) => {
                                 woken = true;
                                 continue;
                             }
                         },
-                        Ok(false) => None,
+                        Ok(Found::Nothing | Found::Obstacle(_) | Found::Copy(_)) => None,
                         Err(_) if tick::was_interrupted(database) => continue,
                         Err(message) => {
                             transaction::log(duty::LOOKING, &message);

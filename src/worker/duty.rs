@@ -12,55 +12,57 @@ use crate::worker::transaction;
 /// What a dispatcher does meanwhile.
 pub const LOOKING: &CStr = c"looking whether to work";
 
-/// What a dispatcher found when it last looked.
-#[derive(Default)]
-pub struct Duty {
-    /// What the log was told, so that it is told once.
-    told: Option<String>,
-}
-
-enum Found {
+/// What a dispatcher found when it looked.
+pub enum Found {
     /// All is well.
     Work,
     /// Nothing was ever defined here, or a restore has not come to that yet.
     Nothing,
-    /// Nothing may be done until somebody has changed this.
+    /// Nothing may be done until somebody has changed this, which is only a matter of time.
     Obstacle(Failure),
+    /// Nothing may be done until somebody adopts the database, perhaps never: not worth a worker slot. `sched.adopt` asks for one.
+    Copy(Failure),
 }
 
-impl Duty {
-    /// Whether there is anything to do, in a transaction of its own; where that failed, why. Says once what is in the way.
-    pub fn look(&mut self) -> Result<bool, String> {
-        let (database, found) = transaction::attempt(LOOKING, || (home::database_name(), look()))?;
-        let (works, obstacle) = match found {
-            Found::Work => (true, None),
-            Found::Nothing => (false, None),
-            Found::Obstacle(why) => (false, Some(why)),
+/// Looks whether there is anything to do, in a transaction of its own; where that failed, why.
+pub fn look() -> Result<Found, String> {
+    transaction::attempt(LOOKING, || {
+        session(|session| match version::look(session) {
+            Some(mismatch) => Found::Obstacle(mismatch),
+            None => match home::look(session) {
+                Home::Here => Found::Work,
+                Home::Nowhere => Found::Nothing,
+                Home::Elsewhere => Found::Copy(home::copy()),
+            },
+        })
+    })
+}
+
+/// What the log was told, so that it is told once.
+#[derive(Default)]
+pub struct Told(Option<String>);
+
+impl Told {
+    /// Says once what is in the way in this database, and once that nothing is any more.
+    pub fn tell(&mut self, database: &str, found: &Found) {
+        let obstacle = match found {
+            Found::Obstacle(why) => Some(why),
+            Found::Work | Found::Nothing | Found::Copy(_) => None,
         };
-        let before = self.told.take();
-        self.told = obstacle.as_ref().map(|why| why.message.clone());
+        let before = std::mem::replace(&mut self.0, obstacle.map(|why| why.message.clone()));
         match obstacle {
-            Some(why) if before.as_ref() != Some(&why.message) => {
-                let message = format!("scheduler: dispatcher for database \"{database}\" waits: {}", why.message);
-                error::report(PgLogLevel::LOG, Failure { message, ..why });
-            }
+            Some(why) if before.as_ref() != Some(&why.message) => log(database, "waits", why),
             None if before.is_some() => {
                 let message = format!("scheduler: dispatcher for database \"{database}\" goes on");
                 error::report(PgLogLevel::LOG, Failure::note(message));
             }
             Some(_) | None => {}
         }
-        Ok(works)
     }
 }
 
-fn look() -> Found {
-    session(|session| match version::look(session) {
-        Some(mismatch) => Found::Obstacle(mismatch),
-        None => match home::look(session) {
-            Home::Here => Found::Work,
-            Home::Nowhere => Found::Nothing,
-            Home::Elsewhere => Found::Obstacle(home::copy()),
-        },
-    })
+/// Says what a dispatcher does, and why.
+pub fn log(database: &str, does: &str, why: &Failure) {
+    let message = format!("scheduler: dispatcher for database \"{database}\" {does}: {}", why.message);
+    error::report(PgLogLevel::LOG, Failure { message, ..why.clone() });
 }
