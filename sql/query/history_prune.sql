@@ -3,15 +3,17 @@
 -- made anew. Where the walk goes on, and how many went.
 -- $1 last id of the step before, $2 id of the limit, $3 limit, $4 rows to look at
 WITH seen AS MATERIALIZED (
-    SELECT e.id, e.key, e.plan_time, e.status, e.finished_at, e.next_retry_at
+    SELECT e.id
       FROM sched.ledger e
      WHERE e.id > $1 AND e.id < $2
      ORDER BY e.id
      LIMIT $4
-), gone AS (
-    DELETE FROM sched.ledger e
-     USING seen s
-     WHERE e.id = s.id AND e.finished_at < $3
+), ended AS MATERIALIZED (
+    -- What somebody's open transaction has in hand is left to the next walk: nobody can have a dispatcher wait.
+    SELECT e.id
+      FROM seen s
+      JOIN sched.ledger e ON e.id = s.id
+     WHERE e.finished_at < $3
        AND (e.status IN ('SUCCESS', 'CANCELLED') OR (e.status = 'FAILED' AND e.next_retry_at IS NULL))
        AND NOT EXISTS (SELECT FROM sched.lease l WHERE l.execution_id = e.id)
        AND EXISTS (SELECT FROM sched.ledger n WHERE n.key = e.key AND n.plan_time > e.plan_time)
@@ -21,6 +23,9 @@ WITH seen AS MATERIALIZED (
                          FROM sched.ledger n
                         WHERE n.key = e.key AND n.plan_time > e.plan_time AND n.schedule_id = e.schedule_id
                           AND n.origin = 'schedule'))
+       FOR UPDATE OF e SKIP LOCKED
+), gone AS (
+    DELETE FROM sched.ledger e USING ended d WHERE e.id = d.id
     RETURNING e.id
 )
 SELECT (SELECT s.id FROM seen s ORDER BY s.id DESC LIMIT 1), (SELECT count(*) FROM gone), (SELECT count(*) FROM seen)

@@ -131,6 +131,55 @@ fn old_skips_and_definitions_are_forgotten_but_for_the_newest_skip() {
     assert_eq!(newest, 2);
 }
 
+/// A user's transaction that dispatched and stays open has in hand what the dispatcher is about to forget.
+#[test]
+fn nobody_keeps_a_dispatcher_waiting_with_what_it_forgets() {
+    let cluster = Cluster::builder().set("sched.history_retention", "2s").set("sched.enabled", "off").start();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute("create role app login; select sched.grant_use('app')").unwrap();
+    let mut app = cluster.connect_as("app", "postgres");
+    app.batch_execute(
+        "select sched.define_job('job'); select sched.create_schedule('mine', 'never', 'job'), sched.create_schedule('other', 'never', 'job'),
+                sched.create_schedule('pulse', 'every 200 milliseconds', 'job');
+         select sched.dispatch_due(); select sched.finish_success(execution_id, lease_token) from sched.try_claim('job', '2026-01-01');
+         select sched.finish_success(execution_id, lease_token) from sched.try_claim('job', '2026-01-02')",
+    )
+    .unwrap();
+    db.batch_execute(
+        "insert into sched.skip
+         select schedule_id, since_at, '2026-01-01'::timestamptz + n * interval '1 day', '2026-01-01'::timestamptz + n * interval '1 day', 1, 'missed'
+           from sched.schedule, generate_series(1, 10) n where schedule_name <> 'pulse';
+         insert into sched.schedule_past (schedule_id, since_at, until_at, clock, time_zone, enabled, ownership, settled)
+         select schedule_id, '2026-01-01'::timestamptz + n * interval '1 day', '2026-01-01'::timestamptz + (n + 1) * interval '1 day',
+                'never', 'UTC', true, 'owned', true from sched.schedule, generate_series(1, 10) n where schedule_name <> 'pulse'",
+    )
+    .unwrap();
+    // An execution is nothing that a user can lock: that is a superuser's hand.
+    let mut hand = cluster.connect();
+    hand.batch_execute("begin; select from sched.ledger where plan_time = '2026-01-01' for update").unwrap();
+    app.batch_execute("begin; select sched.drop_schedule('mine'); select sched.dispatch_due()").unwrap();
+    cluster.set("sched.enabled", "on");
+    let left = "with s as (select schedule_id from sched.schedule where schedule_name = 'other')
+        select (select count(*) from sched.skip join s using (schedule_id)) = 1
+           and (select count(*) from sched.schedule_past join s using (schedule_id)) = 0";
+    wait_for(&mut db, left, SOON);
+    for _ in 0..2 {
+        let now: String = one(&mut db, "select clock_timestamp()::text");
+        let fires = "select count(*) > 5 from sched.execution where schedule_name = 'pulse'";
+        wait_for(&mut db, &format!("{fires} and plan_time > '{now}'"), SOON);
+    }
+    assert_eq!(one::<i64>(&mut db, "select count(*) from sched.ledger where plan_time = '2026-01-01'"), 1);
+    // Given back, it goes with the next walk.
+    app.batch_execute("rollback").unwrap();
+    hand.batch_execute("commit").unwrap();
+    wait_for(
+        &mut db,
+        "select (select count(*) from sched.skip) = 2 and (select count(*) from sched.schedule_past) = 0
+            and not exists (select from sched.ledger where plan_time = '2026-01-01')",
+        SOON,
+    );
+}
+
 #[test]
 fn timers_are_made_anew_beside_dispatchers_and_edits() {
     let cluster = Cluster::new();
