@@ -3,7 +3,7 @@
 use postgres::error::SqlState;
 use scheduler_cluster_tests::proc::backends;
 use scheduler_cluster_tests::scheduler::{begin_endless_statement, dispatcher, one, served, whole_grid, BACK, SOON};
-use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster};
+use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster, Shutdown};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -40,6 +40,10 @@ fn fires_in(cluster: &Cluster, database: &str) {
     let now: String = one(&mut db, "select clock_timestamp()::text");
     wait_until(&format!("a dispatcher in {database}"), BACK, || dispatcher(&mut db));
     wait_for(&mut db, &format!("select count(*) > 0 from sched.execution where plan_time > '{now}'"), SOON);
+}
+
+fn adopt(cluster: &Cluster) {
+    cluster.connect_as("postgres", "copy").batch_execute("select sched.adopt()").unwrap();
 }
 
 /// Runs a command, which has to succeed in time; how long it took.
@@ -111,9 +115,8 @@ fn commands_on_a_database_never_wait_for_its_dispatcher() {
             }
         };
         prompt(&mut db, "create database copy template app");
-        // The copy has the extension too, and gets a dispatcher of its own, which works once it is adopted.
-        wait_until("a dispatcher in the copy", BACK, || dispatcher_of(&mut db, "copy"));
-        cluster.connect_as("postgres", "copy").batch_execute("select sched.adopt()").unwrap();
+        // The copy has the extension too, and gets a dispatcher of its own once it is adopted.
+        adopt(&cluster);
         back("copy");
         back("app");
         // A session can copy the database that it is in.
@@ -131,11 +134,42 @@ fn commands_on_a_database_never_wait_for_its_dispatcher() {
         prompt(&mut db, "drop database copy");
     }
     prompt(&mut db, "create database copy template app");
+    adopt(&cluster);
     wait_until("a dispatcher in the copy", BACK, || dispatcher_of(&mut db, "copy"));
     prompt(&mut db, "drop database copy with (force)");
     prompt(&mut db, "drop database app");
     served_exactly(&mut db, &[]);
     no_noise(&cluster);
+}
+
+/// Of two databases with the extension one is a copy, and there is a worker slot for one of them (the launcher and the server's own take two).
+#[test]
+fn a_copy_that_nobody_adopts_leaves_the_worker_slot_to_others() {
+    let cluster = Cluster::builder().set("max_worker_processes", "3").start();
+    cluster.execute("create database app");
+    cluster.with_extension("app").batch_execute(FIRING).unwrap();
+    fires_in(&cluster, "app");
+    let says = "dispatcher for database \"copy\" stopped: database \"copy\" is a copy that nobody has adopted";
+    let said = |times: usize| {
+        wait_until("the copy's dispatcher to leave", SOON, || (cluster.logged(says).len() == times).then_some(()));
+    };
+    let mut db = cluster.connect();
+    prompt(&mut db, "create database copy template app");
+    said(1);
+    fires_in(&cluster, "app");
+    // A restart and a reload look once more each.
+    drop(db);
+    cluster.restart(Shutdown::Fast);
+    said(2);
+    fires_in(&cluster, "app");
+    cluster.reload();
+    said(3);
+    let mut db = cluster.connect();
+    served_exactly(&mut db, &["app"]);
+    prompt(&mut db, "drop database app");
+    adopt(&cluster);
+    served_exactly(&mut db, &["copy"]);
+    fires_in(&cluster, "copy");
 }
 
 #[test]
