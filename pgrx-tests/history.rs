@@ -6,7 +6,7 @@ use pgrx::prelude::*;
 mod tests {
     use pgrx::prelude::*;
 
-    use crate::test_support::{check, refused, run, sql};
+    use crate::test_support::{attempt, check, refused, run, sql};
 
     /// Claims the plan this many hours before the present one of an hourly clock; `end` is what becomes of it.
     fn plan(hours_ago: i32, end: &str) {
@@ -64,6 +64,55 @@ mod tests {
             "SELECT sched.attempts_since_success('h/none'), (SELECT count(*) FROM sched.latest_plan('h/none'))",
             "0|0",
         );
+    }
+
+    /// Before a job is defined anybody may have put plans under its name. Each is told of his own only, wherever the others' lie.
+    #[pg_test]
+    fn plans_of_others_in_a_scope_are_neither_told_nor_in_the_way() {
+        let as_role = |role: &str, statement: &str| {
+            run(&[&format!("SET LOCAL ROLE {role}")]);
+            let result = sql(statement);
+            run(&["RESET ROLE"]);
+            result
+        };
+        for role in ["h_one", "h_two", "h_none"] {
+            run(&[&format!("CREATE ROLE {role}"), &format!("SELECT sched.grant_use('{role}')")]);
+        }
+        let hour = "date_trunc('hour', now()) - interval '1 hour' *";
+        let claim = |ago: i32| format!("sched.try_claim('h/job', {hour} {ago}, max_attempts => 3)");
+        for ago in [6, 3] {
+            let failed = "sched.finish_failure(execution_id, lease_token, next_retry_at => '2001-01-01')";
+            as_role("h_one", &format!("SELECT {failed} FROM {}", claim(ago)));
+        }
+        let finished = "sched.finish_success(execution_id, lease_token)";
+        as_role("h_two", &format!("SELECT {finished} FROM {}", claim(5)));
+        as_role("h_two", &format!("SELECT 1 FROM {}", claim(1)));
+        // Neither the number of another's attempts, nor (by counting one's own) when another last succeeded.
+        assert_eq!(as_role("h_one", "SELECT sched.attempts_since_success('h/job')"), "2");
+        assert_eq!(as_role("h_two", "SELECT sched.attempts_since_success('h/job')"), "1");
+        let due = |role: &str| {
+            let query = "SELECT string_agg((extract(epoch FROM date_trunc('hour', now()) - p) / 3600)::integer::text, ' ')
+                           FROM sched.due_plans('h/job', '0 * * * *', catch_up => 'every_plan') p";
+            as_role(role, query)
+        };
+        assert_eq!(due("h_one"), "6 3 2 0");
+        assert_eq!(due("h_two"), "0");
+        let latest = format!("SELECT status, plan_time = {hour} 3 FROM sched.latest_plan('h/job')");
+        assert_eq!(as_role("h_one", &latest), "FAILED|t");
+        run(&["GRANT h_one TO h_two"]);
+        assert_eq!(as_role("h_two", "SELECT sched.attempts_since_success('h/job')"), "2");
+        assert_eq!(due("h_two"), "6 3 0");
+        for statement in [
+            "SELECT sched.attempts_since_success('h/job')",
+            "SELECT * FROM sched.latest_plan('h/job')",
+            "SELECT * FROM sched.due_plans('h/job', '0 * * * *')",
+        ] {
+            attempt("SELECT 1");
+            run(&["SET LOCAL ROLE h_none"]);
+            let refusal = attempt(statement);
+            run(&["RESET ROLE"]);
+            assert_eq!(refusal.map(|refusal| refusal.sqlstate).as_deref(), Some("42501"), "{statement}");
+        }
     }
 
     fn minutes() -> u32 {

@@ -1,4 +1,4 @@
--- The newest plan of a scope. $1 key, $2 now
+-- The newest plan of a scope that the caller may see. $1 key, $2 now, $3 caller
 SELECT e.plan_time,
        CASE WHEN l.execution_id IS NULL THEN e.status ELSE 'RUNNING' END,
        COALESCE(l.attempt, e.attempt),
@@ -6,10 +6,9 @@ SELECT e.plan_time,
        CASE WHEN l.execution_id IS NULL THEN e.next_retry_at END,
        COALESCE(l.attempt, e.attempt) < e.max_attempts
            AND CASE WHEN l.execution_id IS NULL THEN e.status = 'FAILED' AND e.next_retry_at <= $2
-                    ELSE l.stale_after <= $2 AND e.allow_stale_reentry AND NOT l.cancel_requested END IS TRUE,
-       e.owner::oid
+                    ELSE l.stale_after <= $2 AND e.allow_stale_reentry AND NOT l.cancel_requested END IS TRUE
   FROM sched.ledger e
   LEFT JOIN sched.lease l ON l.execution_id = e.id
- WHERE e.key = $1
+ WHERE e.key = $1 AND pg_has_role($3, e.owner, 'USAGE')
  ORDER BY e.plan_time DESC
  LIMIT 1

@@ -16,15 +16,16 @@ use crate::zone::ServerZone;
 use super::internal::scope_key;
 use super::job::at_least_one;
 
-/// A scope's key, and its newest plan if the caller may see it; `42501` where it is another role's.
+/// A scope's key, and the newest plan of it that the caller may see; `42501` where all are other roles'. Somebody may have put some there
+/// before the job was defined: those are neither counted nor offered, and keep nobody from his own.
 fn scope(
     session: &Session,
     names: &[String; 3],
     caller: pg_sys::Oid,
 ) -> Outcome<(pgrx::datum::Uuid, Option<history::LatestPlan>)> {
     let key = scope_key(&names[0], &names[1], &names[2]);
-    let latest = history::latest_plan(session, key, convert::now());
-    if latest.as_ref().is_some_and(|latest| !role::may_act_for(caller, latest.owner)) {
+    let latest = history::latest_plan(session, key, convert::now(), caller);
+    if latest.is_none() && history::scope_taken(session, key) {
         return Err(Failure::not_owner("the executions of job", &names[0]));
     }
     Ok((key, latest))
@@ -83,7 +84,7 @@ fn attempts_since_success(
         let caller = role::caller();
         session(|session| {
             let (key, _) = scope(session, &names, caller)?;
-            Ok(history::attempts_since_success(session, key))
+            Ok(history::attempts_since_success(session, key, caller))
         })
     })())
 }
@@ -116,7 +117,7 @@ fn due_plans(
         session(|session| {
             let (key, newest) = scope(session, &names, caller)?;
             let newest = newest.map(|newest| convert::instant("plan_time", newest.plan_time)).transpose()?;
-            Ok(offered(session, key, newest, &timeline, &question))
+            Ok(offered(session, (key, caller), newest, &timeline, &question))
         })
     })());
     SetOfIterator::new(plans)
@@ -129,10 +130,10 @@ struct Question {
     delay: i64,
 }
 
-/// The plans that a tick should claim now, oldest first.
+/// The plans that a tick should claim now, oldest first: of those in the ledger the caller's own, and new ones.
 fn offered(
     session: &Session,
-    key: pgrx::datum::Uuid,
+    (key, caller): (pgrx::datum::Uuid, pg_sys::Oid),
     newest: Option<Instant>,
     timeline: &scheduler_core::clock::Timeline<'_, ServerZone>,
     question: &Question,
@@ -141,7 +142,7 @@ fn offered(
     let eligible = now.checked_add_micros(-question.delay).unwrap_or(Instant::MIN);
     let oldest = question.window.and_then(|window| now.checked_add_micros(-window)).unwrap_or(Instant::MIN);
     let Some(latest) = timeline.previous_at_or_before(eligible) else { return Vec::new() };
-    let known = |from, to, limit| history::claimable_plans(session, key, from, to, now, limit);
+    let known = |from, to, limit| history::claimable_plans(session, (key, caller), from, to, now, limit);
     match question.catch_up {
         CatchUp::LatestOnly | CatchUp::SkipMissed => {
             let late = question.catch_up == CatchUp::SkipMissed
@@ -168,6 +169,7 @@ fn offered(
             plans.extend(
                 std::iter::successors(first, |plan| timeline.next_after(*plan))
                     .take_while(|plan| *plan <= latest)
+                    .filter(|plan| !history::plan_exists(session, key, *plan))
                     .take(room)
                     .map(convert::timestamp),
             );

@@ -23,35 +23,42 @@ pub struct LatestPlan {
     pub next_retry_at: Option<TimestampWithTimeZone>,
     /// A claim would steal it now.
     pub retry_eligible: bool,
-    /// Who owns it.
-    pub owner: Oid,
 }
 
-/// The newest plan of a scope.
-pub fn latest_plan(session: &Session, key: Uuid, now: Instant) -> Option<LatestPlan> {
-    statement!(LATEST_PLAN = "latest_plan"(UUIDOID, TIMESTAMPTZOID));
-    LATEST_PLAN.run(session, arguments![key, timestamp(now)]).first().map(|row| LatestPlan {
+/// The newest plan of a scope that `caller` may see.
+pub fn latest_plan(session: &Session, key: Uuid, now: Instant, caller: Oid) -> Option<LatestPlan> {
+    statement!(LATEST_PLAN = "latest_plan"(UUIDOID, TIMESTAMPTZOID, OIDOID));
+    LATEST_PLAN.run(session, arguments![key, timestamp(now), caller]).first().map(|row| LatestPlan {
         plan_time: row.must(1),
         status: row.must(2),
         attempt: row.must(3),
         max_attempts: row.must(4),
         next_retry_at: row.get(5),
         retry_eligible: row.must(6),
-        owner: row.must(7),
     })
 }
 
-/// The stored plans from `from` to `to` that can be claimed now, oldest first, at most `limit`.
+/// Whether the ledger holds any plan of a scope.
+pub fn scope_taken(session: &Session, key: Uuid) -> bool {
+    statement!(SCOPE_TAKEN = "scope_taken"(UUIDOID));
+    SCOPE_TAKEN.run(session, arguments![key]).first().is_some()
+}
+
+/// The stored plans from `from` to `to` that `caller` can claim now, oldest first, at most `limit`.
 pub fn claimable_plans(
     session: &Session,
-    key: Uuid,
+    (key, caller): (Uuid, Oid),
     from: Instant,
     to: Instant,
     now: Instant,
     limit: i64,
 ) -> Vec<TimestampWithTimeZone> {
-    statement!(PLANS_CLAIMABLE = "plans_claimable"(UUIDOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID));
-    let rows = PLANS_CLAIMABLE.run(session, arguments![key, timestamp(from), timestamp(to), timestamp(now), limit]);
+    statement!(
+        PLANS_CLAIMABLE =
+            "plans_claimable"(UUIDOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID, OIDOID)
+    );
+    let arguments = arguments![key, timestamp(from), timestamp(to), timestamp(now), limit, caller];
+    let rows = PLANS_CLAIMABLE.run(session, arguments);
     rows.iter().map(|row| row.must(1)).collect()
 }
 
@@ -61,10 +68,10 @@ pub fn plan_exists(session: &Session, key: Uuid, plan_time: Instant) -> bool {
     PLAN_EXISTS.run(session, arguments![key, timestamp(plan_time)]).first().is_some()
 }
 
-/// Attempts of the plans after the newest SUCCESS.
-pub fn attempts_since_success(session: &Session, key: Uuid) -> i64 {
-    statement!(ATTEMPTS_SINCE_SUCCESS = "attempts_since_success"(UUIDOID));
-    ATTEMPTS_SINCE_SUCCESS.run(session, arguments![key]).first().map_or(0, |row| row.must(1))
+/// Attempts of the plans after the newest SUCCESS, as far as `caller` may see them.
+pub fn attempts_since_success(session: &Session, key: Uuid, caller: Oid) -> i64 {
+    statement!(ATTEMPTS_SINCE_SUCCESS = "attempts_since_success"(UUIDOID, OIDOID));
+    ATTEMPTS_SINCE_SUCCESS.run(session, arguments![key, caller]).first().map_or(0, |row| row.must(1))
 }
 
 /// One step of forgetting.
