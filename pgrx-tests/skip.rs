@@ -156,6 +156,38 @@ mod tests {
         assert_eq!(explained("k/gone"), "forgotten forgotten forgotten fired planned");
     }
 
+    /// Scopes that a schedule has left are known as long as they tell something: it may get a new one each day.
+    #[pg_test]
+    fn former_scopes_are_forgotten_with_what_they_tell() {
+        let moves_to = |scope: &str| {
+            run(&[&format!("SELECT sched.alter_schedule('k/moves', scope_id => '{scope}')")]);
+            dispatch(0);
+            sql("SELECT string_agg(coalesce(e.scope_id, '-'), ' ' ORDER BY k.place)
+                   FROM sched.schedule s, unnest(s.former_keys) WITH ORDINALITY AS k (key, place)
+                   LEFT JOIN (SELECT DISTINCT key, scope_id FROM sched.ledger) e USING (key)
+                  WHERE s.schedule_name = 'k/moves'")
+        };
+        created("k/moves", "every 1 hour", "scope_id => 'a'");
+        dispatch(0);
+        time_passes("61 minutes");
+        dispatch(1);
+        assert_eq!(moves_to("b"), "a");
+        assert_eq!(moves_to("c"), "a -");
+        // Nothing ever ran in b.
+        assert_eq!(moves_to("d"), "a -");
+        let verdicts = explained("k/moves");
+        assert_eq!(verdicts, "fired planned");
+        run(&["SELECT sched.cancel(id) FROM sched.execution"]);
+        sql("UPDATE sched.ledger SET finished_at = finished_at - interval '31 days' RETURNING 1");
+        // The newest run is there still: what was fired is known when timers are made anew.
+        assert_eq!(moves_to("e"), "a -");
+        time_passes("1 hour");
+        dispatch(1);
+        run(&["TRUNCATE sched.timer", "SELECT sched.rebuild()"]);
+        dispatch(0);
+        assert_eq!(moves_to("f"), "e");
+    }
+
     #[pg_test]
     fn bad_questions() {
         created("k/bad", "every 1 hour", "");

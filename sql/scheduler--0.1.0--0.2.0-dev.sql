@@ -42,7 +42,7 @@ AS 'MODULE_PATHNAME', 'grant_again_wrapper';
 COMMENT ON FUNCTION sched.adopt() IS
 'Lets a copy (a restored dump, a database made from a template, a cluster after pg_upgrade) fire and hand out what is in it; returns how many schedules begin anew. Only plan times after this moment fire. For superusers and the extension''s owner; 42501 for others.';
 COMMENT ON FUNCTION sched.is_home() IS
-'False in a copy that nobody has adopted: dispatch_due, claim and try_claim raise 55000 there and the worker waits.';
+'False in a copy that nobody has adopted: dispatch_due, claim and try_claim raise 55000 there and no worker serves it.';
 COMMENT ON FUNCTION sched.grant_again() IS 'internal: at the end of an update, gives users and monitors the rights on what it has added';
 
 CREATE FUNCTION sched.enqueue_many(
@@ -91,7 +91,7 @@ ALTER TABLE sched.schedule ADD COLUMN since_at timestamptz NOT NULL DEFAULT pg_c
 ALTER TABLE sched.schedule ALTER COLUMN since_at TYPE timestamptz USING baseline_at;
 COMMENT ON COLUMN sched.schedule.since_at IS
     'plan times after this instant are those of the row as it is; earlier ones those of sched.schedule_past';
-COMMENT ON COLUMN sched.schedule.former_keys IS 'the scopes (sched.scope_key) that its executions had before an edit';
+COMMENT ON COLUMN sched.schedule.former_keys IS 'the scopes (sched.scope_key) that its executions had before an edit, as long as the ledger has something to tell of them';
 
 -- What said which plan times there were before an edit: without it nobody could say of a past plan time what became of it.
 -- Each row is over when the next one begins, and with it every plan time of it that nobody had dispatched.
@@ -122,8 +122,27 @@ BEGIN
     -- Definitions follow each other, whatever the server's clock does.
     NEW.updated_at := greatest(clock_timestamp(), OLD.since_at + interval '1 microsecond');
     IF (NEW.job_name, NEW.scope_kind, NEW.scope_id) IS DISTINCT FROM (OLD.job_name, OLD.scope_kind, OLD.scope_id) THEN
-        NEW.former_keys := array_remove(OLD.former_keys, sched.scope_key(OLD.job_name, OLD.scope_kind, OLD.scope_id))
-                           || sched.scope_key(OLD.job_name, OLD.scope_kind, OLD.scope_id);
+        -- The scope that it leaves; and of those before, where retention leaves something to tell, and that of its newest run, from
+        -- which its timer could be made anew. So a new scope each day does not make the list longer for ever.
+        NEW.former_keys := ARRAY(
+            SELECT k.key
+              FROM unnest(OLD.former_keys) AS k (key)
+             WHERE k.key <> OLD.key
+               AND (EXISTS (SELECT
+                              FROM sched.ledger e
+                             WHERE e.key = k.key
+                               AND (e.next_retry_at IS NOT NULL
+                                    OR (e.finished_at >= clock_timestamp() - current_setting('sched.history_retention', true)::interval)
+                                       IS NOT FALSE))
+                    OR k.key = (SELECT o.key
+                                  FROM unnest(OLD.former_keys || OLD.key) AS o (key)
+                                 CROSS JOIN LATERAL (SELECT e.plan_time
+                                                       FROM sched.ledger e
+                                                      WHERE e.key = o.key AND e.schedule_id = OLD.schedule_id AND e.origin = 'schedule'
+                                                      ORDER BY e.plan_time DESC
+                                                      LIMIT 1) AS newest
+                                 ORDER BY newest.plan_time DESC
+                                 LIMIT 1))) || OLD.key;
     END IF;
     IF (NEW.clock, NEW.time_zone, NEW.starts_at, NEW.ends_at, NEW.enabled, NEW.ownership)
        IS DISTINCT FROM (OLD.clock, OLD.time_zone, OLD.starts_at, OLD.ends_at, OLD.enabled, OLD.ownership)

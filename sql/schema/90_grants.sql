@@ -65,7 +65,7 @@ COMMENT ON FUNCTION sched.validate IS
 COMMENT ON FUNCTION sched.adopt() IS
 'Lets a copy (a restored dump, a database made from a template, a cluster after pg_upgrade) fire and hand out what is in it; returns how many schedules begin anew. Only plan times after this moment fire. For superusers and the extension''s owner; 42501 for others.';
 COMMENT ON FUNCTION sched.is_home() IS
-'False in a copy that nobody has adopted: dispatch_due, claim and try_claim raise 55000 there and the worker waits.';
+'False in a copy that nobody has adopted: dispatch_due, claim and try_claim raise 55000 there and no worker serves it.';
 COMMENT ON FUNCTION sched.grant_again() IS 'internal: at the end of an update, gives users and monitors the rights on what it has added';
 COMMENT ON FUNCTION sched.uuid_v7() IS 'internal: a new UUID version 7 (RFC 9562)';
 COMMENT ON FUNCTION sched.scope_key IS
