@@ -12,11 +12,9 @@ use pgrx::prelude::*;
 use pgrx::PgList;
 
 use crate::compat;
+use crate::store::catalog::{self, EXTENSION};
 use crate::store::role;
-use crate::worker::{database, hold, wake};
-
-/// Ours, as pg_extension names it.
-const EXTENSION: &CStr = c"scheduler";
+use crate::worker::{hold, wake};
 
 static mut NEXT_UTILITY: pg_sys::ProcessUtility_hook_type = None;
 static mut NEXT_ACCESS: pg_sys::object_access_hook_type = None;
@@ -161,8 +159,7 @@ unsafe fn hold_extension_of(roles: *mut pg_sys::List) {
 
 /// Keeps the dispatcher away while the extension of this database is dropped or altered by its owner.
 unsafe fn hold_own_extension() {
-    let extension = pg_sys::get_extension_oid(EXTENSION.as_ptr(), true);
-    if extension != Oid::INVALID && compat::owns(pg_sys::ExtensionRelationId, extension) {
+    if catalog::extension().is_some_and(|extension| compat::owns(pg_sys::ExtensionRelationId, extension)) {
         hold::take(pg_sys::MyDatabaseId.to_u32());
     }
 }
@@ -176,23 +173,14 @@ unsafe fn own_database(name: *const c_char) -> Option<Oid> {
 /// The database of this name, where the user may copy it: it is the user's, or a template.
 unsafe fn copied_database(name: &CStr) -> Option<Oid> {
     let database = pg_sys::get_database_oid(name.as_ptr(), true);
-    let is_template = || database::of(database).is_some_and(|row| row.is_template);
+    let is_template = || catalog::database(database).is_some_and(|row| row.is_template);
     own_database(name.as_ptr()).or_else(|| (database != Oid::INVALID && is_template()).then_some(database))
 }
 
 /// What CREATE DATABASE and the renaming of one ask for.
-unsafe fn may_create_databases() -> bool {
-    let user = pg_sys::GetUserId();
-    if pg_sys::superuser_arg(user) {
-        return true;
-    }
-    let tuple = pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::AUTHOID as i32, user.into());
-    if tuple.is_null() {
-        return false;
-    }
-    let may = (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_authid>()).rolcreatedb;
-    pg_sys::ReleaseSysCache(tuple);
-    may
+fn may_create_databases() -> bool {
+    let user = role::caller();
+    role::is_superuser(user) || catalog::attributes(user).is_some_and(|user| user.may_create_databases)
 }
 
 /// The value of an option of a command: `None` where it is not there, `Some(None)` where it says DEFAULT.

@@ -6,7 +6,7 @@ use pgrx::PgLogLevel;
 use crate::convert;
 use crate::error::{self, Failure};
 use crate::store::home::{self, Home};
-use crate::store::{role, session};
+use crate::store::{catalog, role, session};
 use crate::worker::wake;
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
@@ -19,7 +19,7 @@ fn adopt() -> i64 {
     wake::at_commit(now);
     let text = format!(
         "scheduler: database \"{}\" is adopted by \"{}\", {schedules} schedules begin anew",
-        home::database_name(),
+        catalog::database_name(),
         role::name(caller)
     );
     error::report(PgLogLevel::LOG_SERVER_ONLY, Failure::note(text));

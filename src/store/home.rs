@@ -17,7 +17,7 @@ use crate::arguments;
 use crate::convert::timestamp;
 use crate::error::{Failure, Outcome};
 use crate::statement;
-use crate::store::Session;
+use crate::store::{catalog, Session};
 
 /// Whose rows these are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,11 +44,7 @@ fn here() -> (i64, Oid) {
 
 /// The objects of 0.1.0 know no homes; the update writes this database down.
 fn has_table() -> bool {
-    // SAFETY: look-ups in the catalog's cache inside a transaction.
-    unsafe {
-        let schema = pg_sys::get_namespace_oid(c"sched".as_ptr(), true);
-        pg_sys::get_relname_relid(c"home".as_ptr(), schema) != Oid::INVALID
-    }
+    catalog::relation(c"home").is_some()
 }
 
 /// Whose rows these are, read anew.
@@ -138,19 +134,7 @@ pub fn adopt(session: &Session, now: Instant) -> i64 {
 pub fn copy() -> Failure {
     Failure::new(
         PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-        format!("database \"{}\" is a copy that nobody has adopted", database_name()),
+        format!("database \"{}\" is a copy that nobody has adopted", catalog::database_name()),
         "Call sched.adopt() in it, as a superuser or the extension's owner, if its schedules are to fire and its work is to be claimed here.",
     )
-}
-
-/// The name of this database.
-pub fn database_name() -> String {
-    // SAFETY: returns a palloc'd C string, or NULL where the database has just been dropped.
-    unsafe {
-        let name = pg_sys::get_database_name(pg_sys::MyDatabaseId);
-        if name.is_null() {
-            return String::new();
-        }
-        std::ffi::CStr::from_ptr(name).to_string_lossy().into_owned()
-    }
 }

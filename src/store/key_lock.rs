@@ -8,6 +8,7 @@
 use pgrx::datum::{TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys;
 
+use crate::store::role;
 use crate::store::table::{Condition, KeyState, Keys, Table};
 
 /// Tells our locks from the advisory locks of applications (which have 1 or 2 here), also in pg_locks.objsubid.
@@ -57,9 +58,7 @@ fn tag(key: Uuid, plan_time: TimestampWithTimeZone) -> pg_sys::LOCKTAG {
 
 /// The ledger, to look at its keys.
 pub fn ledger() -> Table {
-    // SAFETY: a syscache look-up inside a transaction.
-    let schema = unsafe { pg_sys::get_namespace_oid(c"sched".as_ptr(), false) };
-    Table::open_any(schema, c"ledger")
+    Table::open_any(role::extension().0, c"ledger")
 }
 
 /// The keys of the ledger, that of transactions which are still open included.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pgrx::pg_sys::{self, Oid};
 
 use crate::error::{raise, Failure};
+use crate::store::catalog;
 
 /// The role whose rights count at this moment (`current_user`).
 pub fn caller() -> Oid {
@@ -21,34 +22,17 @@ pub fn may_act_for(role: Oid, owner: Oid) -> bool {
 
 /// Whether `role` still exists.
 pub fn exists(role: Oid) -> bool {
-    // SAFETY: a syscache look-up inside a transaction.
-    unsafe {
-        pg_sys::SearchSysCacheExists(
-            pg_sys::SysCacheIdentifier::AUTHOID as i32,
-            role.into(),
-            0.into(),
-            0.into(),
-            0.into(),
-        )
-    }
+    catalog::attributes(role).is_some()
 }
 
 /// The schema `sched`, and the role that owns it, and with it everything that the extension created; `None` where there is none.
 pub fn schema() -> Option<(Oid, Oid)> {
-    // SAFETY: syscache look-ups inside a transaction; the tuple is released before its owner is used.
-    unsafe {
-        let schema = pg_sys::get_namespace_oid(c"sched".as_ptr(), true);
-        let tuple = pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::NAMESPACEOID as i32, schema.into());
-        if tuple.is_null() {
-            return None;
-        }
-        let owner = (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_namespace>()).nspowner;
-        pg_sys::ReleaseSysCache(tuple);
-        Some((schema, owner))
-    }
+    let schema = catalog::schema()?;
+    Some((schema, catalog::owner_of_schema(schema)?))
 }
 
-fn extension() -> (Oid, Oid) {
+/// The same; an error that says what to do where there is none.
+pub fn extension() -> (Oid, Oid) {
     schema().unwrap_or_else(|| {
         raise(Failure::new(
             pgrx::PgSqlErrorCode::ERRCODE_INVALID_SCHEMA_NAME,
@@ -75,14 +59,11 @@ pub fn may_dispatch() -> bool {
     if !KEEPS_ITS_ROLE.load(Ordering::Relaxed) {
         return true;
     }
-    // SAFETY: syscache look-ups inside a transaction; without the schema or the table their oid is 0, and the answer an error code.
-    unsafe {
-        let schema = pg_sys::get_namespace_oid(c"sched".as_ptr(), true);
-        let ledger = pg_sys::get_relname_relid(c"ledger".as_ptr(), schema);
-        ledger != Oid::INVALID
-            && pg_sys::pg_class_aclcheck(ledger, caller(), pg_sys::ACL_INSERT as pg_sys::AclMode)
-                == pg_sys::AclResult::ACLCHECK_OK
-    }
+    let mode = pg_sys::ACL_INSERT as pg_sys::AclMode;
+    catalog::relation(c"ledger").is_some_and(|ledger| {
+        // SAFETY: a look-up inside a transaction; a table that has just gone answers an error code.
+        unsafe { pg_sys::pg_class_aclcheck(ledger, caller(), mode) == pg_sys::AclResult::ACLCHECK_OK }
+    })
 }
 
 /// Puts the role back when it goes out of scope.

@@ -17,6 +17,7 @@ use pgrx::{FromDatum, IntoDatum};
 
 use crate::compat;
 use crate::error::{raise, Failure};
+use crate::store::catalog;
 use crate::text;
 
 mod index;
@@ -171,12 +172,8 @@ pub fn next_of_sequence(schema: Oid, name: &CStr) -> i64 {
 
 /// A relation of the schema `sched`; an internal error where it is missing.
 fn relation_oid(schema: Oid, name: &CStr) -> Oid {
-    // SAFETY: a syscache look-up inside a transaction.
-    let oid = unsafe { pg_sys::get_relname_relid(name.as_ptr(), schema) };
-    if oid == Oid::INVALID {
-        raise(Failure::internal(format!("sched.{} is missing", name.to_string_lossy())));
-    }
-    oid
+    catalog::relation_in(schema, name)
+        .unwrap_or_else(|| raise(Failure::internal(format!("sched.{} is missing", name.to_string_lossy()))))
 }
 
 /// A plain table with these columns, all of whose rows its owner sees. SAFETY: an open relation.

@@ -12,8 +12,8 @@ use crate::compat;
 use crate::convert;
 use crate::error::{self, Failure};
 use crate::guc;
+use crate::store::catalog::{self, Database};
 use crate::store::role;
-use crate::worker::database::{self, Database};
 use crate::worker::duty::{self, Found, Told};
 use crate::worker::tick::{self, Interrupted, Tick};
 use crate::worker::{hold, transaction, wake};
@@ -234,16 +234,9 @@ fn say_refused(database: &str) {
 
 /// This database, where the extension exists in it (its schema can only go with it) and a dispatcher may be there.
 pub fn extension_here() -> Option<Here> {
-    // SAFETY: catalog look-ups inside a transaction, the first from the cache.
-    let database = unsafe {
-        if pg_sys::get_namespace_oid(c"sched".as_ptr(), true) == pg_sys::Oid::INVALID
-            || pg_sys::get_extension_oid(c"scheduler".as_ptr(), true) == pg_sys::Oid::INVALID
-        {
-            return None;
-        }
-        database::of(pg_sys::MyDatabaseId)
-    };
-    database.filter(Database::can_be_served).map(|database| Here {
+    // The first from the cache.
+    catalog::schema().and_then(|_| catalog::extension())?;
+    catalog::this_database().filter(Database::can_be_served).map(|database| Here {
         name: database.name,
         may_dispatch: role::may_dispatch(),
         role_exists: role::exists(role::caller()),

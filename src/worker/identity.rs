@@ -9,7 +9,7 @@ use pgrx::PgSqlErrorCode;
 use crate::compat;
 use crate::error::{Failure, Outcome};
 use crate::guc;
-use crate::worker::database;
+use crate::store::catalog;
 
 /// The role to connect as, 0 for the superuser that owns the system catalogs; or why nothing can be dispatched.
 /// To be called in a transaction of the launcher, which can read the shared catalogs only.
@@ -25,7 +25,7 @@ pub fn of_setting() -> Outcome<Oid> {
             "Create it and give it its rights with sched.grant_worker; the scheduler goes on by itself.",
         ));
     }
-    if compat::WORKERS_NEED_LOGIN && !may_log_in(&name) {
+    if compat::WORKERS_NEED_LOGIN && !catalog::attributes(role).is_some_and(|role| role.may_log_in) {
         return Err(Failure::new(
             PgSqlErrorCode::ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION,
             format!("nothing is dispatched: role \"{shown}\" of sched.worker_role may not log in"),
@@ -40,7 +40,7 @@ pub fn barred(role: &Outcome<Oid>, databases: impl Iterator<Item = u32>) -> Hash
     match role {
         Ok(role) if *role != Oid::INVALID => {
             // One that was just dropped has no rights to ask for.
-            let is_there = |database: &u32| database::of(Oid::from(*database)).is_some();
+            let is_there = |database: &u32| catalog::database(Oid::from(*database)).is_some();
             databases.filter(is_there).filter(|database| !compat::may_connect(*role, Oid::from(*database))).collect()
         }
         Ok(_) | Err(_) => HashSet::new(),
@@ -54,18 +54,4 @@ pub fn may_not_connect(database: &CStr) -> Failure {
         format!("database \"{}\" is not served: the role of sched.worker_role may not connect to it", database.to_string_lossy()),
         "GRANT CONNECT ON DATABASE to it, or leave the database out of sched.databases; the scheduler goes on by itself.",
     )
-}
-
-fn may_log_in(name: &CStr) -> bool {
-    // SAFETY: a syscache look-up inside a transaction; the tuple is released after its one column was read.
-    unsafe {
-        let key = pg_sys::Datum::from(name.as_ptr());
-        let tuple = pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::AUTHNAME as i32, key);
-        if tuple.is_null() {
-            return false;
-        }
-        let may = (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_authid>()).rolcanlogin;
-        pg_sys::ReleaseSysCache(tuple);
-        may
-    }
 }

@@ -11,7 +11,7 @@ use scheduler_core::Instant;
 use crate::convert;
 use crate::error::{self, Failure};
 use crate::guc;
-use crate::worker::database::Database;
+use crate::store::catalog::Database;
 use crate::worker::wake::Expected;
 use crate::worker::{dispatcher, hold, identity, transaction, wake};
 
@@ -260,7 +260,7 @@ fn list_databases() -> Vec<Database> {
             if tuple.is_null() {
                 break;
             }
-            databases.push(Database::read(tuple));
+            databases.push(Database::read(&*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_database>()));
         }
         pg_sys::systable_endscan(scan);
         pg_sys::table_close(relation, pg_sys::AccessShareLock as i32);

@@ -1,6 +1,5 @@
 //! The background workers: one launcher for the server, one dispatcher for each database that has the extension.
 
-pub mod database;
 pub mod dispatcher;
 mod duty;
 pub mod hold;

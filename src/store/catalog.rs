@@ -1,0 +1,122 @@
+//! What the catalogs say of the extension, of databases and of roles: look-ups in Postgres' caches, inside a transaction.
+
+use std::ffi::{CStr, CString};
+
+use pgrx::pg_sys::{self, Oid, SysCacheIdentifier};
+
+fn known(oid: Oid) -> Option<Oid> {
+    (oid != Oid::INVALID).then_some(oid)
+}
+
+/// The schema `sched`.
+pub fn schema() -> Option<Oid> {
+    // SAFETY: a look-up by name; unknown names answer 0.
+    known(unsafe { pg_sys::get_namespace_oid(c"sched".as_ptr(), true) })
+}
+
+/// A table, view or sequence of this name in the schema `sched`.
+pub fn relation(name: &CStr) -> Option<Oid> {
+    relation_in(schema()?, name)
+}
+
+/// The same where the schema is known.
+pub fn relation_in(schema: Oid, name: &CStr) -> Option<Oid> {
+    // SAFETY: as above.
+    known(unsafe { pg_sys::get_relname_relid(name.as_ptr(), schema) })
+}
+
+/// The extension, as pg_extension names it.
+pub const EXTENSION: &CStr = c"scheduler";
+
+/// The extension in this database.
+pub fn extension() -> Option<Oid> {
+    // SAFETY: as above.
+    known(unsafe { pg_sys::get_extension_oid(EXTENSION.as_ptr(), true) })
+}
+
+/// What `read` finds in the row of this oid, `None` where there is none.
+///
+/// SAFETY: the cache has to be one by oid, of a catalog whose rows begin with a `Row`.
+unsafe fn row<Row, R>(cache: SysCacheIdentifier::Type, oid: Oid, read: impl FnOnce(&Row) -> R) -> Option<R> {
+    let tuple = pg_sys::SearchSysCache1(cache as i32, oid.into());
+    if tuple.is_null() {
+        return None;
+    }
+    let found = read(&*pg_sys::GETSTRUCT(tuple).cast::<Row>());
+    pg_sys::ReleaseSysCache(tuple);
+    Some(found)
+}
+
+/// Who owns a schema.
+pub fn owner_of_schema(schema: Oid) -> Option<Oid> {
+    // SAFETY: the cache and the rows of one catalog.
+    unsafe { row(SysCacheIdentifier::NAMESPACEOID, schema, |row: &pg_sys::FormData_pg_namespace| row.nspowner) }
+}
+
+/// What a role may do besides what it was granted.
+#[derive(Clone, Copy)]
+pub struct Attributes {
+    /// LOGIN.
+    pub may_log_in: bool,
+    /// CREATEDB; superusers may without.
+    pub may_create_databases: bool,
+}
+
+/// The attributes of a role; `None` where it was dropped.
+pub fn attributes(role: Oid) -> Option<Attributes> {
+    let read = |row: &pg_sys::FormData_pg_authid| Attributes {
+        may_log_in: row.rolcanlogin,
+        may_create_databases: row.rolcreatedb,
+    };
+    // SAFETY: the cache and the rows of one catalog.
+    unsafe { row(SysCacheIdentifier::AUTHOID, role, read) }
+}
+
+/// How Postgres marks a database whose DROP was interrupted, in datconnlimit.
+const INVALID: i32 = -2;
+
+/// A row of pg_database: the name of a database, and whether it can have a dispatcher at all.
+pub struct Database {
+    /// Its oid.
+    pub oid: u32,
+    /// Its name.
+    pub name: CString,
+    /// CREATE DATABASE of anybody may copy it.
+    pub is_template: bool,
+    accepts_connections: bool,
+}
+
+impl Database {
+    /// Reads one.
+    pub fn read(row: &pg_sys::FormData_pg_database) -> Database {
+        Database {
+            oid: row.oid.to_u32(),
+            // SAFETY: Postgres ends a name with a NUL.
+            name: unsafe { CStr::from_ptr(row.datname.data.as_ptr()) }.to_owned(),
+            is_template: row.datistemplate,
+            accepts_connections: row.datallowconn && row.datconnlimit != INVALID,
+        }
+    }
+
+    /// Whether a dispatcher may be there: not in templates, which others copy, nor where nobody can connect.
+    pub fn can_be_served(&self) -> bool {
+        self.accepts_connections && !self.is_template
+    }
+}
+
+/// The database with this oid.
+pub fn database(database: Oid) -> Option<Database> {
+    // SAFETY: the cache and the rows of one catalog.
+    unsafe { row(SysCacheIdentifier::DATABASEOID, database, Database::read) }
+}
+
+/// The database of this process; `None` where it has just been dropped.
+pub fn this_database() -> Option<Database> {
+    // SAFETY: reads a global of the process.
+    database(unsafe { pg_sys::MyDatabaseId })
+}
+
+/// The name of this database, for messages.
+pub fn database_name() -> String {
+    this_database().map_or_else(String::new, |database| database.name.to_string_lossy().into_owned())
+}
