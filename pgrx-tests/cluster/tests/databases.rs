@@ -3,7 +3,7 @@
 use postgres::error::SqlState;
 use scheduler_cluster_tests::proc::backends;
 use scheduler_cluster_tests::scheduler::{begin_endless_statement, dispatcher, one, served, whole_grid, BACK, SOON};
-use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster, Shutdown};
+use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -149,23 +149,17 @@ fn a_copy_that_nobody_adopts_leaves_the_worker_slot_to_others() {
     cluster.execute("create database app");
     cluster.with_extension("app").batch_execute(FIRING).unwrap();
     fires_in(&cluster, "app");
-    let says = "dispatcher for database \"copy\" stopped: database \"copy\" is a copy that nobody has adopted";
-    let said = |times: usize| {
-        wait_until("the copy's dispatcher to leave", SOON, || (cluster.logged(says).len() == times).then_some(()));
-    };
     let mut db = cluster.connect();
     prompt(&mut db, "create database copy template app");
-    said(1);
-    fires_in(&cluster, "app");
-    // A restart and a reload look once more each.
-    drop(db);
-    cluster.restart(Shutdown::Fast);
-    said(2);
-    fires_in(&cluster, "app");
-    cluster.reload();
-    said(3);
-    let mut db = cluster.connect();
+    // The copy has the slot to itself.
+    let says = "dispatcher for database \"copy\" stopped: database \"copy\" is a copy that nobody has adopted";
+    let before = cluster.logged(says).len();
+    cluster.set("sched.databases", "copy");
+    wait_until("the copy's dispatcher to leave", SOON, || (cluster.logged(says).len() > before).then_some(()));
+    served_exactly(&mut db, &[]);
+    cluster.set("sched.databases", "app, copy");
     served_exactly(&mut db, &["app"]);
+    fires_in(&cluster, "app");
     prompt(&mut db, "drop database app");
     adopt(&cluster);
     served_exactly(&mut db, &["copy"]);

@@ -180,3 +180,66 @@ fn who_dispatches_for_others_is_shown_nothing_of_theirs() {
     assert!(one::<bool>(&mut root, "select last_error like '%violates check constraint%' from sched.schedules where schedule_name = 'secret that fails'"));
     assert!(cluster.log().contains("log the secret"));
 }
+
+/// Who knows the id of another's execution, and all that can be known of it, still needs its token; and that is not to be guessed.
+#[test]
+fn a_lease_is_nobodys_who_has_not_its_token_and_its_rows_are_nobodys_who_is_not_its_owner() {
+    let (cluster, mut root) = prey();
+    root.batch_execute("create extension scheduler; select sched.grant_use('victim'), sched.grant_use('evil')").unwrap();
+    let mut user = cluster.connect_as("victim", "prey");
+    user.batch_execute(
+        "select sched.define_job('theirs', queue => 'q', max_attempts => 3);
+         select sched.create_schedule('theirs', 'every 1 hour', 'theirs', payload => '\"secret\"', enabled => false);
+         select sched.enqueue('theirs', '\"secret\"', '2026-01-01', 'adhoc', 'pending');
+         select sched.heartbeat(execution_id, lease_token, '1 hour', '\"secret\"')
+           from sched.try_claim('theirs', '2026-01-01', 'adhoc', 'running');
+         select sched.finish_failure(execution_id, lease_token, 'secret', 'secret', '2999-01-01')
+           from sched.try_claim('theirs', '2026-01-01', 'adhoc', 'failed');
+         select sched.finish_success(execution_id, lease_token, 1, '\"secret\"')
+           from sched.try_claim('theirs', '2026-01-01', 'adhoc', 'done')",
+    )
+    .unwrap();
+    let mut evil = cluster.connect_as("evil", "prey");
+    // A lease of his own, whose token may fit; and each id, which he may have from a log.
+    evil.batch_execute("create temp table mine as select * from sched.try_claim('mine', '2026-01-01')").unwrap();
+    let ids: Vec<String> = one(&mut root, "select array_agg(id::text) from sched.ledger where job_name = 'theirs'");
+    assert_eq!(ids.len(), 4);
+    let all = "select md5(string_agg(x, '' order by x)) from (select to_jsonb(l)::text from sched.ledger l
+                 union all select to_jsonb(l)::text from sched.lease l union all select to_jsonb(s)::text from sched.schedule s
+                 union all select to_jsonb(r)::text from sched.ready r union all select to_jsonb(r)::text from sched.retry r) t (x)";
+    let before: String = one(&mut root, all);
+    let own: String = one(&mut evil, "select lease_token::text from mine");
+    let guessed: Vec<String> = one(&mut evil, "select array_agg(gen_random_uuid()::text) from generate_series(1, 100)");
+    let nil = "00000000-0000-0000-0000-000000000000".to_owned();
+    let tokens = |id: &str| [&[id.to_owned(), own.clone(), nil.clone()], guessed.as_slice()].concat();
+    for id in &ids {
+        for token in tokens(id) {
+            for call in ["heartbeat", "assert_lease", "finish_success", "finish_failure"] {
+                let statement = format!("select sched.{call}('{id}', '{token}')");
+                let error = evil.batch_execute(&statement).expect_err(&statement);
+                let code = error.code().map(SqlState::code);
+                assert!(matches!(code, Some("55000" | "42501")), "{statement}: {error:?}");
+            }
+            let many = format!("select array_agg(l::text) from sched.finish_success_many('{{{id}}}', '{{{token}}}') l");
+            assert_eq!(one::<Vec<String>>(&mut evil, &many), [id.as_str()], "it has ended nothing");
+        }
+        let cancel = format!("select sched.cancel('{id}')");
+        let error = evil.batch_execute(&cancel).expect_err(&cancel);
+        assert_eq!(error.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE), "{error:?}");
+    }
+    for taking in ["claim('q')", "claim()", "mark_stale_as_failed() x where x > 0", "import_crontab('')"] {
+        let rows = evil.query(&format!("select * from sched.{taking}"), &[]).unwrap();
+        assert!(rows.is_empty(), "{taking}");
+    }
+    let views = "select relname::text from pg_class where relnamespace = 'sched'::regnamespace and relkind = 'v'";
+    let views: Vec<String> = root.query(views, &[]).unwrap().iter().map(|row| row.get(0)).collect();
+    assert!(views.len() >= 6, "{views:?}");
+    for view in views {
+        let seen = format!("select coalesce(string_agg(to_jsonb(v)::text, ' '), '') from sched.{view} v");
+        let seen: String = one(&mut evil, &seen);
+        assert!(!seen.contains("secret") && !seen.contains("theirs"), "{view}: {seen}");
+    }
+    root.batch_execute("analyze sched.ledger, sched.lease, sched.schedule").unwrap();
+    assert_eq!(one::<i64>(&mut evil, "select count(*) from pg_stats where schemaname = 'sched'"), 0);
+    assert_eq!(one::<String>(&mut root, all), before, "something of it was changed");
+}
