@@ -91,7 +91,8 @@ mod tests {
         assert_eq!(as_role("h_one", "SELECT sched.attempts_since_success('h/job')"), "2");
         assert_eq!(as_role("h_two", "SELECT sched.attempts_since_success('h/job')"), "1");
         let due = |role: &str| {
-            let query = "SELECT string_agg((extract(epoch FROM date_trunc('hour', now()) - p) / 3600)::integer::text, ' ')
+            let query =
+                "SELECT string_agg((extract(epoch FROM date_trunc('hour', now()) - p) / 3600)::integer::text, ' ')
                            FROM sched.due_plans('h/job', '0 * * * *', catch_up => 'every_plan') p";
             as_role(role, query)
         };

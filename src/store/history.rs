@@ -54,8 +54,7 @@ pub fn claimable_plans(
     limit: i64,
 ) -> Vec<TimestampWithTimeZone> {
     statement!(
-        PLANS_CLAIMABLE =
-            "plans_claimable"(UUIDOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID, OIDOID)
+        PLANS_CLAIMABLE = "plans_claimable"(UUIDOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID, OIDOID)
     );
     let arguments = arguments![key, timestamp(from), timestamp(to), timestamp(now), limit, caller];
     let rows = PLANS_CLAIMABLE.run(session, arguments);

@@ -185,7 +185,8 @@ fn who_dispatches_for_others_is_shown_nothing_of_theirs() {
 #[test]
 fn a_lease_is_nobodys_who_has_not_its_token_and_its_rows_are_nobodys_who_is_not_its_owner() {
     let (cluster, mut root) = prey();
-    root.batch_execute("create extension scheduler; select sched.grant_use('victim'), sched.grant_use('evil')").unwrap();
+    root.batch_execute("create extension scheduler; select sched.grant_use('victim'), sched.grant_use('evil')")
+        .unwrap();
     let mut user = cluster.connect_as("victim", "prey");
     user.batch_execute(
         "select sched.define_job('theirs', queue => 'q', max_attempts => 3);
