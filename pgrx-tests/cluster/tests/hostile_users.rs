@@ -196,9 +196,9 @@ fn a_job_that_is_defined_meanwhile_is_given_nothing_by_others() {
         let job = format!("'planted {number}'");
         let mut held = root.transaction().unwrap();
         held.batch_execute("lock table sched.ready in share mode").unwrap();
+        let statement = format!("select sched.{}", call.replace('%', &job));
         let error = thread::scope(|scope| {
-            let call = format!("select sched.{}", call.replace('%', &job));
-            let enqueues = scope.spawn(|| cluster.connect_as("evil", "postgres").batch_execute(&call));
+            let enqueues = scope.spawn(|| cluster.connect_as("evil", "postgres").batch_execute(&statement));
             let waits = "select exists (select from pg_locks where not granted and relation = 'sched.ready'::regclass)";
             wait_for(&mut cluster.connect(), waits, SOON);
             user.batch_execute(&format!("select sched.define_job({job}, 'log')")).unwrap();
