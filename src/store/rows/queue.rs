@@ -46,7 +46,8 @@ impl Rows {
             let known = lengths.iter().position(|length| length.job_name == job_name);
             let length = known.unwrap_or_else(|| {
                 let mut defined = || job_by_name.find(&[Condition::equal(pg_sys::F_TEXTEQ, job_name.as_str())]);
-                let timeout = wanted.stale_timeout.or_else(|| if defined() { jobs.get(job::STALE_TIMEOUT) } else { None });
+                let timeout =
+                    wanted.stale_timeout.or_else(|| if defined() { jobs.get(job::STALE_TIMEOUT) } else { None });
                 let timeout = timeout.unwrap_or(wanted.default_stale_timeout);
                 lengths.push(Length { job_name: job_name.clone(), timeout, stale_after: later(now, timeout) });
                 lengths.len() - 1
