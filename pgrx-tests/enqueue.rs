@@ -44,6 +44,24 @@ mod tests {
         check("SELECT count(*) FROM sched.enqueue_many('e/job', '{}')", "0");
     }
 
+    /// Version 7 of RFC 9562, rising also within a millisecond and from one call to the next; tokens are version 4.
+    #[pg_test]
+    fn ids_rise_and_are_of_their_versions() {
+        run(&["CREATE TEMP TABLE made (n bigint GENERATED ALWAYS AS IDENTITY, id uuid)"]);
+        for _ in 0..3 {
+            run(&[
+                "INSERT INTO made (id) SELECT sched.enqueue('e/ids', plan_time => '2026-01-01') FROM generate_series(1, 100)",
+                "INSERT INTO made (id) SELECT sched.enqueue_many('e/ids', array_fill('1'::jsonb, ARRAY[100]), array_fill(timestamptz '2026-01-01', ARRAY[100]))",
+            ]);
+        }
+        check("SELECT count(*), bool_and(id > before) FROM (SELECT id, lag(id) OVER (ORDER BY n) AS before FROM made) AS ids", "600|t");
+        check("SELECT bool_and(made.id = claimed.execution_id) FROM made JOIN (SELECT *, row_number() OVER () AS n FROM sched.claim(max_claims => 600)) AS claimed USING (n)", "t");
+        let version = |id: &str| format!("get_byte(uuid_send({id}), 6) / 16, get_byte(uuid_send({id}), 8) / 64");
+        check(&format!("SELECT DISTINCT {}, {}, abs(extract(epoch FROM clock_timestamp()) * 1000 - ('x0000' || left(replace(id::text, '-', ''), 12))::bit(64)::bigint) < 600000
+                          FROM made JOIN sched.lease ON execution_id = id", version("id"), version("lease_token")), "7|2|4|2|t");
+        check("SELECT count(DISTINCT lease_token), count(DISTINCT right(id::text, 16)) FROM made JOIN sched.lease ON execution_id = id", "600|600");
+    }
+
     #[pg_test]
     fn what_enqueue_does_it_does_for_each() {
         // Without a job: queue default, owned by the caller.

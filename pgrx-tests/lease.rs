@@ -143,6 +143,32 @@ mod tests {
         }
     }
 
+    /// The statement that README recommends for batches: the end of one and the claim of the next.
+    #[pg_test]
+    fn a_batch_is_ended_in_the_statement_that_claims_the_next() {
+        run(&[
+            "SELECT sched.enqueue_many('l/turns', '{1,2,3,4,5}')",
+            "CREATE TEMP TABLE held (lost uuid[], execution_id uuid, lease_token uuid)",
+        ]);
+        let turn = "CREATE TEMP TABLE next AS
+            SELECT ended.lost, next.execution_id, next.lease_token
+              FROM (SELECT array_agg(id) AS lost
+                      FROM sched.finish_success_many((SELECT coalesce(array_agg(execution_id ORDER BY execution_id), '{}') FROM held),
+                                                     (SELECT coalesce(array_agg(lease_token ORDER BY execution_id), '{}') FROM held)) AS id) AS ended
+              LEFT JOIN sched.claim(max_claims => 2) AS next ON true";
+        let states = "SELECT (SELECT count(*) FROM sched.ready), (SELECT count(*) FROM sched.running),
+                             (SELECT count(*) FROM sched.execution WHERE status = 'SUCCESS'), (SELECT count(lost) FROM next)";
+        // The last turn finds nothing to claim, and ends its batch all the same.
+        for expected in ["3|2|0|0", "1|2|2|0", "0|1|4|0", "0|0|5|0"] {
+            run(&[turn]);
+            check(states, expected);
+            run(&["DROP TABLE held", "DELETE FROM next WHERE execution_id IS NULL", "ALTER TABLE next RENAME TO held"]);
+        }
+        // Who had lost its lease hears of it beside what it is given.
+        run(&["INSERT INTO held SELECT NULL, id, lease_token FROM sched.ledger LIMIT 1", turn]);
+        check(states, "0|0|5|1");
+    }
+
     #[pg_test]
     fn asserting_a_lease() {
         run(&["SELECT sched.enqueue('l/assert')"]);

@@ -26,6 +26,8 @@ ALTER TABLE sched.schedule_change ADD COLUMN failures integer NOT NULL DEFAULT 0
 CREATE INDEX schedule_change_schedule_id ON sched.schedule_change (schedule_id);
 CREATE INDEX schedule_change_retry_at ON sched.schedule_change (retry_at) WHERE retry_at IS NOT NULL;
 DROP FUNCTION sched.is_being_claimed;
+-- Room for the ends of all runs of a page, on pages that are written from now on.
+ALTER TABLE sched.ledger SET (fillfactor = 40);
 
 CREATE FUNCTION sched.adopt() RETURNS bigint
 STRICT VOLATILE PARALLEL UNSAFE

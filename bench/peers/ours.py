@@ -8,6 +8,10 @@ import uvloop
 
 from peers import Asked, loops
 
+FINISH = "SELECT array_agg(id) AS lost FROM sched.finish_success_many($1, $2) AS id"
+NEXT = f"""SELECT ended.lost, next.execution_id, next.lease_token, next.payload
+  FROM ({FINISH}) AS ended LEFT JOIN sched.claim('default', $3) AS next ON true"""
+
 
 def enqueue(asked: Asked) -> dict:
     return uvloop.run(_enqueue(asked))
@@ -38,17 +42,32 @@ async def _drain(asked):
     left = asked.jobs
     started = time.perf_counter()
 
-    async def loop(connection):
-        nonlocal left
-        claim = await connection.prepare("SELECT execution_id, lease_token, payload FROM sched.claim('default', $1)")
-        one = await connection.prepare("SELECT sched.finish_success($1, $2)")
-        many = await connection.prepare("SELECT sched.finish_success_many($1, $2)")
-        while left > 0 and (rows := await claim.fetch(asked.batch)):
-            left -= len(rows)
-            if asked.batch == 1:
-                await one.fetch(rows[0][0], rows[0][1])
-            else:
-                await many.fetch([row[0] for row in rows], [row[1] for row in rows])
+    done = 0
 
+    async def one(connection):
+        nonlocal left, done
+        claim = await connection.prepare("SELECT execution_id, lease_token, payload FROM sched.claim('default', 1)")
+        finish = await connection.prepare("SELECT sched.finish_success($1, $2)")
+        while left > 0 and (rows := await claim.fetch()):
+            left -= 1
+            await finish.fetch(rows[0][0], rows[0][1])
+            done += 1
+
+    # As the README recommends: a batch is ended in the statement that claims the next.
+    async def batches(connection):
+        nonlocal left, done
+        finish = await connection.prepare(FINISH)
+        following = await connection.prepare(NEXT)
+        held = []
+        while True:
+            ended = [row[1] for row in held], [row[2] for row in held]
+            rows = await (following.fetch(*ended, asked.batch) if left > 0 else finish.fetch(*ended))
+            done += len(held) - len(rows[0][0] or ())
+            held = [row for row in rows if len(row) > 1 and row[1]]
+            left -= len(held)
+            if not held:
+                return
+
+    loop = one if asked.batch == 1 else batches
     await asyncio.gather(*(loop(connection) for connection in connections))
-    return {"jobs": asked.jobs - left, "seconds": time.perf_counter() - started}
+    return {"jobs": done, "seconds": time.perf_counter() - started}

@@ -1,8 +1,10 @@
 -- Executions of one job, each with a key, payload and plan time of its own; those that the ledger holds already are left alone, and of
 -- two with one key the first is taken. Inserted in the order of their keys, so that two sessions never wait for each other in a circle.
+-- The job is asked for its owner here once more: since its caller looked, another role may have defined one of this name, and must
+-- not be given work that it did not ask for.
 -- In which queues something became claimable, and what is to be logged; notify jobs are told at once.
 -- Their ids rise in the order in which they were given, which is the order of claiming where plan times are equal.
--- $1 job_name, $2 scope_kind, $3 keys, $4 scope_ids, $5 plan_times, $6 payloads, $7 owner where no job was defined, $8 now, $9 ids
+-- $1 job_name, $2 scope_kind, $3 keys, $4 scope_ids, $5 plan_times, $6 payloads, $7 caller, owner where no job was defined, $8 now, $9 ids
 WITH asked AS MATERIALIZED (
     SELECT a.key, a.scope_id, a.plan_time, a.payload, a.id
       FROM unnest($3, $4, $5, $6, $9) AS a (key, scope_id, plan_time, payload, id)
@@ -16,6 +18,7 @@ WITH asked AS MATERIALIZED (
       FROM asked a
       LEFT JOIN sched.job j ON j.job_name = $1
      CROSS JOIN LATERAL (SELECT COALESCE(j.kind IN ('notify', 'log'), false) AS done) AS k
+     WHERE j.job_name IS NULL OR pg_has_role($7, j.owner, 'USAGE')
      ORDER BY a.key, a.plan_time, a.id
         ON CONFLICT (key, plan_time) DO NOTHING
     RETURNING id, queue, priority, plan_time, owner, status, payload

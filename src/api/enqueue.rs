@@ -9,8 +9,8 @@ use crate::dispatch;
 use crate::error::{or_raise, Failure, Outcome};
 use crate::jsonb::Jsonb;
 use crate::store::enqueue::{self as store, Many};
-use crate::store::execution::{self, Batch, NewExecution};
-use crate::store::{as_owner, role, Ledger, Owner};
+use crate::store::execution::NewExecution;
+use crate::store::{as_owner, ids, job, role, Ledger, Owner};
 use crate::text::Text;
 
 use super::execution::{new_execution, usable};
@@ -35,49 +35,55 @@ fn enqueue(
         ];
         let payload = required("payload", payload)?;
         let plan_time = convert::optional_instant("plan_time", plan_time)?.unwrap_or_else(convert::now);
-        let caller = role::caller();
-        let [job_name, scope_kind, scope_id] = &names;
-        as_owner(|owner| {
-            let plan = convert::timestamp(plan_time);
-            let key = scope_key(job_name, scope_kind, scope_id);
-            let ledger = Ledger::open(owner);
-            let job = usable(ledger.job(job_name), job_name, caller)?;
-            if is_new {
-                let new = new_execution(job.as_ref(), key, [job_name, scope_kind, scope_id], plan, caller);
-                if let Some(ids) = enqueue_new(owner, &ledger, job_name, vec![(new, payload.clone())]) {
-                    return ids.first().copied().ok_or_else(being_enqueued);
-                }
-            }
-            let session = owner.session();
-            let batch = Batch {
-                key,
-                job_name,
-                scope_kind,
-                scope_id,
-                plan_times: vec![plan],
-                payload,
-                origin: "enqueue",
-                caller,
-                schedule: None,
-            };
-            if let Some(id) = dispatch::insert(session, batch, convert::now()).ids.first() {
-                return Ok(*id);
-            }
-            let Some(known) = execution::by_key(session, key, plan, convert::now()) else {
-                return Err(being_enqueued());
-            };
-            if !role::may_act_for(caller, known.owner) {
-                return Err(Failure::not_owner("an execution of job", job_name));
-            }
-            Ok(known.id)
-        })
+        let [job_name, scope_kind, scope_id] = names;
+        let many = Many {
+            job_name: &job_name,
+            scope_kind: &scope_kind,
+            caller: role::caller(),
+            keys: vec![scope_key(&job_name, &scope_kind, &scope_id)],
+            scope_ids: vec![scope_id],
+            plan_times: vec![convert::timestamp(plan_time)],
+            payloads: vec![payload],
+        };
+        as_owner(|owner| put(owner, many, is_new))?.first().copied().ok_or_else(being_enqueued)
     })())
 }
 
+/// Puts executions into the ledger, and into their job's queue; the ids of all, in their order, those that had been there before
+/// included. `is_new`: nobody else can come upon their scopes.
+fn put(owner: &Owner, many: Many, is_new: bool) -> Outcome<Vec<Uuid>> {
+    let (job_name, caller) = (many.job_name, many.caller);
+    let ledger = Ledger::open(owner);
+    let job = usable(ledger.job(job_name), job_name, caller)?;
+    if is_new {
+        let new = many.keys.iter().zip(&many.scope_ids).zip(&many.plan_times).zip(&many.payloads);
+        let new = new.map(|(((key, scope_id), plan_time), payload)| {
+            let names = [job_name, many.scope_kind, scope_id.as_str()];
+            (new_execution(job.as_ref(), *key, names, *plan_time, caller), payload)
+        });
+        if let Some(ids) = put_new(owner, &ledger, job_name, new.collect()) {
+            return Ok(ids);
+        }
+    }
+    let session = owner.session();
+    let news = store::insert(session, &many, convert::now());
+    dispatch::announce(session, news.queues, &news.log);
+    let found = store::find(session, &many);
+    if found.len() < many.keys.len() {
+        // Not inserted and not there: its transaction is open, or somebody has just defined a job of this name.
+        usable(job::read(session, job_name), job_name, caller)?;
+        return Err(being_enqueued());
+    }
+    if found.iter().any(|(_, owner)| !role::may_act_for(caller, *owner)) {
+        return Err(Failure::not_owner("an execution of job", job_name));
+    }
+    Ok(found.into_iter().map(|(id, _)| id).collect())
+}
+
 /// Puts executions into their job's queue whose keys are new for certain, and says so; `None` where a statement has to do it.
-fn enqueue_new(owner: &Owner, ledger: &Ledger, job_name: &str, new: Vec<(NewExecution, Jsonb)>) -> Option<Vec<Uuid>> {
+fn put_new(owner: &Owner, ledger: &Ledger, job_name: &str, new: Vec<(NewExecution, &Jsonb)>) -> Option<Vec<Uuid>> {
     let queue = new.first().map(|(new, _)| new.queue.to_owned());
-    let ids = ledger.enqueue(job_name, new, convert::now())?;
+    let ids = ledger.enqueue(job_name, &new, convert::now())?;
     if let Some(queue) = queue {
         dispatch::notify_queue(owner, &queue);
     }
@@ -113,7 +119,7 @@ fn enqueue_many(
         // Nobody else can come upon a scope that is made here.
         let is_new = scope_ids.is_none();
         let scope_ids: Vec<String> = match scope_ids {
-            None => payloads.iter().map(|_| uuid_v7().to_string()).collect(),
+            None => ids::execution_ids(payloads.len(), convert::now()).iter().map(Uuid::to_string).collect(),
             Some(ids) => same_length("scope_ids", ids, payloads.len())?
                 .into_iter()
                 .map(|id| convert::name("scope_ids", Some(id)))
@@ -122,31 +128,7 @@ fn enqueue_many(
         let caller = role::caller();
         let keys = scope_ids.iter().map(|id| scope_key(&job_name, &scope_kind, id)).collect();
         let many = Many { job_name: &job_name, scope_kind: &scope_kind, caller, keys, scope_ids, plan_times, payloads };
-        as_owner(|owner| {
-            let ledger = Ledger::open(owner);
-            let job = usable(ledger.job(&job_name), &job_name, caller)?;
-            if is_new {
-                let new = many.keys.iter().zip(&many.scope_ids).zip(&many.plan_times).zip(&many.payloads);
-                let new = new.map(|(((key, scope_id), plan_time), payload)| {
-                    let names = [job_name.as_str(), scope_kind.as_str(), scope_id.as_str()];
-                    (new_execution(job.as_ref(), *key, names, *plan_time, caller), payload.clone())
-                });
-                if let Some(ids) = enqueue_new(owner, &ledger, &job_name, new.collect()) {
-                    return Ok(ids);
-                }
-            }
-            let session = owner.session();
-            let news = store::insert(session, &many, convert::now());
-            dispatch::announce(session, news.queues, &news.log);
-            let found = store::find(session, &many);
-            if found.len() < many.keys.len() {
-                return Err(being_enqueued());
-            }
-            if found.iter().any(|(_, owner)| !role::may_act_for(caller, *owner)) {
-                return Err(Failure::not_owner("an execution of job", &job_name));
-            }
-            Ok(found.into_iter().map(|(id, _)| id).collect())
-        })
+        as_owner(|owner| put(owner, many, is_new))
     })());
     SetOfIterator::new(ids)
 }

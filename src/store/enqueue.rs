@@ -63,7 +63,7 @@ pub fn insert(session: &Session, many: &Many, now: Instant) -> News {
             many.payloads.clone(),
             many.caller,
             timestamp(now),
-            many.keys.iter().map(|_| ids::execution_id()).collect::<Vec<_>>()
+            ids::execution_ids(many.keys.len(), now)
         ],
     );
     rows.first().map_or(News::default(), |row| News {

@@ -319,7 +319,7 @@ pub fn claim(session: &Session, claim: &QueueClaim, now: Instant) -> Vec<Claimed
     claimed.collect()
 }
 
-/// Executions that are not a schedule's due plans: enqueued, fired by hand, backfilled.
+/// Executions of a schedule that are not its due plans: fired by hand, backfilled.
 pub struct Batch<'a> {
     /// The hash of job and scope.
     pub key: Uuid,
@@ -333,7 +333,7 @@ pub struct Batch<'a> {
     pub plan_times: Vec<TimestampWithTimeZone>,
     /// What they carry.
     pub payload: Jsonb,
-    /// `enqueue`, `manual` or `backfill`.
+    /// `manual` or `backfill`.
     pub origin: &'a str,
     /// Who owns them where the job was never defined.
     pub caller: Oid,

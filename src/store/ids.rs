@@ -1,37 +1,72 @@
 //! Ids and tokens, made where the row is made.
 
+use std::cell::{Cell, RefCell};
+
 use pgrx::datum::Uuid;
 use pgrx::pg_sys;
 use scheduler_core::Instant;
 
+use crate::convert;
 use crate::error::{raise, Failure};
 
 /// A new id: UUID version 7 (RFC 9562), so that rows of one time lie together in the index.
 pub fn execution_id() -> Uuid {
-    Uuid::from_bytes(*uuid::Uuid::now_v7().as_bytes())
+    Uuid::from_bytes(version_7(later_moment(convert::now()), random()))
+}
+
+/// This many ids of executions that begin at the instant `now`, in order, which is after every other id of this process.
+pub fn execution_ids(count: usize, now: Instant) -> Vec<Uuid> {
+    let moment = later_moment(now);
+    let mut ids: Vec<[u8; 16]> = (0..count).map(|_| version_7(moment, random())).collect();
+    ids.sort_unstable();
+    ids.into_iter().map(Uuid::from_bytes).collect()
 }
 
 /// A new lease token: UUID version 4, which nobody can guess.
 pub fn lease_token() -> Uuid {
-    Uuid::from_bytes(*uuid::Uuid::new_v4().as_bytes())
+    Uuid::from_bytes(*uuid::Builder::from_random_bytes(random()).as_uuid().as_bytes())
 }
 
-/// How many bytes of an id are random, apart from the six bits of version and variant.
-const RANDOM: usize = 10;
-
-/// This many ids of executions that begin at the instant `now`, in order: the random bits of all in one call of the kernel, not in one for each.
-pub fn execution_ids(count: usize, now: Instant) -> Vec<Uuid> {
-    let mut random = vec![0_u8; count * RANDOM];
-    // SAFETY: the buffer has that many bytes.
-    if count > 0 && !unsafe { pg_sys::pg_strong_random(random.as_mut_ptr().cast(), random.len()) } {
-        raise(Failure::internal("the server has no random bytes"));
+/// A moment as version 7 has it, milliseconds and a fraction of 12 bits (RFC 9562, 6.2, method 3), later than the last one of this process:
+/// so ids rise, also within a millisecond and while the clock stands or goes back.
+fn later_moment(now: Instant) -> u64 {
+    thread_local! {
+        static LAST: Cell<u64> = const { Cell::new(0) };
     }
-    let milliseconds = (now.as_micros() - Instant::UNIX_EPOCH.as_micros()).max(0).unsigned_abs() / 1000;
-    let mut ids: Vec<[u8; 16]> = random
-        .chunks_exact(RANDOM)
-        .filter_map(|random| random.try_into().ok())
-        .map(|random| *uuid::Builder::from_unix_timestamp_millis(milliseconds, random).as_uuid().as_bytes())
-        .collect();
-    ids.sort_unstable();
-    ids.into_iter().map(Uuid::from_bytes).collect()
+    let micros = (now.as_micros() - Instant::UNIX_EPOCH.as_micros()).max(0).unsigned_abs();
+    let moment = ((micros / 1000) << 12) | (micros % 1000 * 4096 / 1000);
+    LAST.set(moment.max(LAST.get() + 1));
+    LAST.get()
+}
+
+fn version_7(moment: u64, random: [u8; 8]) -> [u8; 16] {
+    let (time, noise) = (moment >> 12 << 16 | 0x7000 | (moment & 0xfff), u64::from_be_bytes(random));
+    (u128::from(time) << 64 | u128::from(noise >> 2 | 1 << 63)).to_be_bytes()
+}
+
+/// How many random bytes are asked for at once: one call costs about as much as the rest of a lease's bookkeeping.
+const STOCK: usize = 1024;
+
+/// Random bytes from the server's source, which nobody can guess and nobody gets twice. Each process has its own stock: it is empty
+/// where a process begins, for the one that it comes from makes no ids.
+fn random<const COUNT: usize>() -> [u8; COUNT] {
+    thread_local! {
+        static BYTES: RefCell<([u8; STOCK], usize)> = const { RefCell::new(([0; STOCK], STOCK)) };
+    }
+    BYTES.with_borrow_mut(|(stock, used)| {
+        if *used + COUNT > STOCK {
+            // SAFETY: the buffer has that many bytes.
+            if !unsafe { pg_sys::pg_strong_random(stock.as_mut_ptr().cast(), STOCK) } {
+                raise(Failure::internal("the server has no random bytes"));
+            }
+            *used = 0;
+        }
+        let mut bytes = [0; COUNT];
+        let given = &mut stock[*used..*used + COUNT];
+        bytes.copy_from_slice(given);
+        // What is given away is kept nowhere else.
+        given.fill(0);
+        *used += COUNT;
+        bytes
+    })
 }

@@ -81,7 +81,7 @@ impl<'o> Ledger<'o> {
     }
 
     /// Puts executions into the queue of their job whose keys are new for certain; their ids, or `None` where a statement has to do it.
-    pub fn enqueue(&self, job_name: &str, new: Vec<(NewExecution, Jsonb)>, now: Instant) -> Option<Vec<Uuid>> {
+    pub fn enqueue(&self, job_name: &str, new: &[(NewExecution, &Jsonb)], now: Instant) -> Option<Vec<Uuid>> {
         self.rows.as_ref().and_then(|rows| rows.enqueue(job_name, new, now))
     }
 

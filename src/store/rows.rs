@@ -17,7 +17,7 @@ use crate::jsonb::Jsonb;
 use crate::store::execution::{Found, Known, Lease, NewExecution, Terms};
 use crate::store::job::Job;
 use crate::store::lease::{Ended, Noted};
-use crate::store::table::{next_of_sequence, Condition, Fate, Index, Layout, Present, Table, Wait, Workspace};
+use crate::store::table::{Condition, Fate, Index, Layout, Present, Sequence, Table, Wait, Workspace};
 use crate::store::{ids, role};
 
 pub mod column;
@@ -169,7 +169,7 @@ impl Rows {
         let id = ids::execution_id();
         let max_attempts = terms.max_attempts.unwrap_or(new.max_attempts);
         let payload = Jsonb::empty();
-        let mut row = new_row(id, new, "claim", payload.clone(), now);
+        let mut row = new_row(id, new, "claim", &payload, now);
         row[ledger::MAX_ATTEMPTS - 1] = max_attempts.into_datum();
         if let Some(allowed) = terms.allow_stale_reentry {
             row[ledger::ALLOW_STALE_REENTRY - 1] = allowed.into_datum();
@@ -178,7 +178,7 @@ impl Rows {
             return None;
         }
         let grant = Grant::new(self.leases.schema, id, 1, new.owner, terms.stale_timeout, now);
-        self.leases.lease.insert(&grant.row(&terms.runner_id, now));
+        self.leases.lease.insert(&grant.row(terms.runner_id.as_str().into_datum(), now));
         Some(grant.lease(max_attempts, payload))
     }
 
@@ -333,7 +333,7 @@ impl Grant {
         Grant {
             execution_id: id,
             lease_token: ids::lease_token(),
-            fence: next_of_sequence(schema, c"fence"),
+            fence: Sequence::open(schema, c"fence").next(),
             attempt,
             owner,
             stale_timeout,
@@ -341,7 +341,7 @@ impl Grant {
         }
     }
 
-    fn row(&self, runner_id: &str, now: Instant) -> LeaseRow {
+    fn row(&self, runner_id: Option<Datum>, now: Instant) -> LeaseRow {
         let (at, stale_after) = (timestamp(now).into_datum(), self.stale_after.into_datum());
         let mut row = [None; column::LEASE.columns.len()];
         for (number, value) in [
@@ -355,7 +355,7 @@ impl Grant {
             (lease::STALE_AFTER, stale_after),
             (lease::SWEEP_AT, stale_after),
             (lease::STALE_TIMEOUT, self.stale_timeout.into_datum()),
-            (lease::RUNNER_ID, runner_id.into_datum()),
+            (lease::RUNNER_ID, runner_id),
             (lease::CANCEL_REQUESTED, false.into_datum()),
         ] {
             row[number - 1] = value;
@@ -377,7 +377,7 @@ impl Grant {
 }
 
 /// A row of the ledger that nobody has claimed yet.
-fn new_row(id: Uuid, new: &NewExecution, origin: &str, payload: Jsonb, now: Instant) -> LedgerRow {
+fn new_row(id: Uuid, new: &NewExecution, origin: &str, payload: &Jsonb, now: Instant) -> LedgerRow {
     let at = timestamp(now).into_datum();
     let mut row = [None; column::LEDGER.columns.len()];
     for (number, value) in [
@@ -389,7 +389,7 @@ fn new_row(id: Uuid, new: &NewExecution, origin: &str, payload: Jsonb, now: Inst
         (ledger::PLAN_TIME, new.plan_time.into_datum()),
         (ledger::QUEUE, new.queue.into_datum()),
         (ledger::PRIORITY, new.priority.into_datum()),
-        (ledger::PAYLOAD, payload.into_datum()),
+        (ledger::PAYLOAD, payload.clone().into_datum()),
         (ledger::STATUS, "PENDING".into_datum()),
         (ledger::ATTEMPT, 0.into_datum()),
         (ledger::MAX_ATTEMPTS, new.max_attempts.into_datum()),

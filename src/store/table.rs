@@ -163,11 +163,21 @@ impl Drop for Table {
     }
 }
 
-/// The next number of a sequence of ours.
-pub fn next_of_sequence(schema: Oid, name: &CStr) -> i64 {
-    // SAFETY: the argument is the oid of a relation; nextval checks that it is a sequence.
-    let value = unsafe { pgrx::direct_function_call(pg_sys::nextval_oid, &[relation_oid(schema, name).into_datum()]) };
-    value.unwrap_or_else(|| raise(Failure::internal("a sequence gave no number")))
+/// A sequence of ours.
+pub struct Sequence(Oid);
+
+impl Sequence {
+    /// Finds it.
+    pub fn open(schema: Oid, name: &CStr) -> Sequence {
+        Sequence(relation_oid(schema, name))
+    }
+
+    /// Its next number.
+    pub fn next(&mut self) -> i64 {
+        // SAFETY: the argument is the oid of a relation; nextval checks that it is a sequence.
+        let value = unsafe { pgrx::direct_function_call(pg_sys::nextval_oid, &[self.0.into_datum()]) };
+        value.unwrap_or_else(|| raise(Failure::internal("a sequence gave no number")))
+    }
 }
 
 /// A relation of the schema `sched`; an internal error where it is missing.

@@ -6,6 +6,7 @@ use postgres::fallible_iterator::FallibleIterator as _;
 use scheduler_cluster_tests::scheduler::{one, SOON};
 use scheduler_cluster_tests::{wait_for, wait_until, Cluster};
 use std::collections::BTreeSet;
+use std::thread;
 use std::time::Duration;
 
 use crate::hostile::prey;
@@ -243,4 +244,34 @@ fn a_lease_is_nobodys_who_has_not_its_token_and_its_rows_are_nobodys_who_is_not_
     root.batch_execute("analyze sched.ledger, sched.lease, sched.schedule").unwrap();
     assert_eq!(one::<i64>(&mut evil, "select count(*) from pg_stats where schemaname = 'sched'"), 0);
     assert_eq!(one::<String>(&mut root, all), before, "something of it was changed");
+}
+
+/// Between the look at a job's owner and the statement that inserts, another role may define a job of that name.
+#[test]
+fn a_job_that_is_defined_meanwhile_is_given_nothing_by_others() {
+    let cluster = Cluster::builder().set("sched.enabled", "off").start();
+    cluster.execute("create role evil login; create role victim login");
+    let mut root = cluster.connect();
+    root.batch_execute("create extension scheduler; select sched.grant_use('victim'), sched.grant_use('evil')")
+        .unwrap();
+    let mut user = cluster.connect_as("victim", "postgres");
+    let calls = ["enqueue(%, scope_id => 'a')", "enqueue_many(%, '{1,2}', scope_ids => '{a,b}')"];
+    for (number, call) in calls.iter().enumerate() {
+        let job = format!("'planted {number}'");
+        let mut held = root.transaction().unwrap();
+        held.batch_execute("lock table sched.ready in share mode").unwrap();
+        let statement = format!("select sched.{}", call.replace('%', &job));
+        let error = thread::scope(|scope| {
+            let enqueues = scope.spawn(|| cluster.connect_as("evil", "postgres").batch_execute(&statement));
+            let waits = "select exists (select from pg_locks where not granted and relation = 'sched.ready'::regclass)";
+            wait_for(&mut cluster.connect(), waits, SOON);
+            user.batch_execute(&format!("select sched.define_job({job}, 'log')")).unwrap();
+            held.commit().unwrap();
+            enqueues.join().unwrap().expect_err("another's job")
+        });
+        assert_eq!(error.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE), "{call}: {error:?}");
+    }
+    // A job of kind log writes its line at once, whatever becomes of the transaction.
+    assert_eq!(cluster.logged("scheduler: planted"), Vec::<String>::new());
+    assert_eq!(one::<i64>(&mut root, "select count(*) from sched.ledger"), 0);
 }

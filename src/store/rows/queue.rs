@@ -1,19 +1,26 @@
 //! Queues row by row: what claim.sql says where neither a stale run nor a due retry is to be had, and executions_enqueue.sql where no key
 //! can be taken.
 
-use pgrx::datum::{Interval, Uuid};
+use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::{self, Oid};
 use pgrx::IntoDatum;
 use scheduler_core::Instant;
 
 use super::column::{self, job, lease, ledger, ready};
-use super::{is_due, new_row, Grant, Rows};
+use super::{is_due, later, new_row, Grant, Rows};
 use crate::convert::timestamp;
 use crate::error::{raise, Failure};
 use crate::jsonb::Jsonb;
 use crate::store::execution::{Claimed, NewExecution, QueueClaim};
-use crate::store::table::{Condition, Fate, Table, Wait};
+use crate::store::table::{Condition, Fate, Sequence, Table, Wait};
 use crate::store::{ids, role};
+
+/// How long leases of a job last in one claim.
+struct Length {
+    job_name: String,
+    timeout: Interval,
+    stale_after: TimestampWithTimeZone,
+}
 
 impl Rows {
     /// Leases what is claimable in a queue; `None` where there is more to a claim than to take what is ready: a stale run, a retry
@@ -27,27 +34,35 @@ impl Rows {
         let mut job_by_name = self.scan(&jobs, c"job_pkey");
         let mut entries = self.scan(&self.ledger, c"ledger_pkey");
         let entry = &self.ledger;
-        let mut timeouts: Vec<(String, Interval)> = Vec::new();
+        let runner_id = wanted.runner_id.as_str().into_datum();
+        let mut fences = Sequence::open(self.leases.schema, c"fence");
+        let mut lengths: Vec<Length> = Vec::new();
         let (mut rows, mut claimed) = (Vec::with_capacity(taken.len()), Vec::with_capacity(taken.len()));
         for id in taken {
             if !entries.find(&[Condition::equal(pg_sys::F_UUID_EQ, id)]) {
                 raise(Failure::internal("an execution is claimable that does not exist"));
             }
             let job_name: String = entry.must(ledger::JOB_NAME);
-            let known = timeouts.iter().find(|known| known.0 == job_name).map(|known| known.1);
-            let timeout = match wanted.stale_timeout.or(known) {
-                Some(timeout) => timeout,
-                None => {
-                    let defined = job_by_name.find(&[Condition::equal(pg_sys::F_TEXTEQ, job_name.as_str())]);
-                    let timeout = if defined { jobs.get(job::STALE_TIMEOUT) } else { None };
-                    let timeout = timeout.unwrap_or(wanted.default_stale_timeout);
-                    timeouts.push((job_name.clone(), timeout));
-                    timeout
-                }
-            };
+            let known = lengths.iter().position(|length| length.job_name == job_name);
+            let length = known.unwrap_or_else(|| {
+                let mut defined = || job_by_name.find(&[Condition::equal(pg_sys::F_TEXTEQ, job_name.as_str())]);
+                let timeout =
+                    wanted.stale_timeout.or_else(|| if defined() { jobs.get(job::STALE_TIMEOUT) } else { None });
+                let timeout = timeout.unwrap_or(wanted.default_stale_timeout);
+                lengths.push(Length { job_name: job_name.clone(), timeout, stale_after: later(now, timeout) });
+                lengths.len() - 1
+            });
             let attempt = entry.must::<i32>(ledger::ATTEMPT).saturating_add(1);
-            let grant = Grant::new(self.leases.schema, id, attempt, entry.must(ledger::OWNER), timeout, now);
-            rows.push(grant.row(&wanted.runner_id, now));
+            let grant = Grant {
+                execution_id: id,
+                lease_token: ids::lease_token(),
+                fence: fences.next(),
+                attempt,
+                owner: entry.must(ledger::OWNER),
+                stale_timeout: lengths[length].timeout,
+                stale_after: lengths[length].stale_after,
+            };
+            rows.push(grant.row(runner_id, now));
             claimed.push(Claimed {
                 execution_id: id,
                 lease_token: grant.lease_token,
@@ -107,7 +122,7 @@ impl Rows {
 
     /// Puts executions into the queue of their job, whose keys are new for certain; their ids. `None` where the job is done at once, or
     /// a table is not as expected.
-    pub fn enqueue(&self, job_name: &str, new: Vec<(NewExecution, Jsonb)>, now: Instant) -> Option<Vec<Uuid>> {
+    pub fn enqueue(&self, job_name: &str, new: &[(NewExecution, &Jsonb)], now: Instant) -> Option<Vec<Uuid>> {
         let schema = self.leases.schema;
         let jobs = Table::open(schema, &column::JOB)?;
         let defined = self.scan(&jobs, c"job_pkey").find(&[Condition::equal(pg_sys::F_TEXTEQ, job_name)]);
@@ -115,11 +130,10 @@ impl Rows {
             return None;
         }
         let waiting = Table::open_to_write(schema, &column::READY, &self.leases.workspace)?;
+        let enqueued = ids::execution_ids(new.len(), now);
         let (mut entries, mut places) = (Vec::with_capacity(new.len()), Vec::with_capacity(new.len()));
-        let mut enqueued = Vec::with_capacity(new.len());
-        for (new, payload) in new {
-            let id = ids::execution_id();
-            let entry = new_row(id, &new, "enqueue", payload, now);
+        for ((new, payload), id) in new.iter().zip(&enqueued) {
+            let entry = new_row(*id, new, "enqueue", payload, now);
             let mut place = [None; column::READY.columns.len()];
             for (number, value) in [
                 (ready::QUEUE, entry[ledger::QUEUE - 1]),
@@ -132,7 +146,6 @@ impl Rows {
             }
             entries.push(entry);
             places.push(place);
-            enqueued.push(id);
         }
         self.ledger.insert_all(&entries);
         waiting.insert_all(&places);
