@@ -74,7 +74,8 @@ fn fifty_kills_at_random_moments_under_a_firing_load_lose_no_plan_and_double_non
             let victim = usize::try_from(random.below(3)).unwrap();
             kills[victim] += 1;
             let pid = match victim {
-                0 => dispatcher(&mut db),
+                // Also one that has just come.
+                0 => proc::backends(&mut db, "scheduler dispatcher").first().copied(),
                 1 => Some(wait_until("a caller", SOON, || *callers[round % callers.len()].lock().unwrap())),
                 _ => None,
             };

@@ -1,7 +1,7 @@
 //! Fires, retries and ends of leases come on time although the dispatcher sleeps, and between them it does nothing.
 //! All of it with the default `sched.tick_interval` of 60 s: nothing here can be seen by a poll.
 
-use scheduler_cluster_tests::scheduler::{asleep_since, dispatcher, heard, one, rest, whole_grid, SOON};
+use scheduler_cluster_tests::scheduler::{asleep_since, dispatcher, heard, one, rest, switch_off, whole_grid, SOON};
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster};
 use std::time::Duration;
 
@@ -126,7 +126,7 @@ fn an_idle_worker_costs_next_to_nothing() {
          select count(sched.create_schedule('far ' || i, 'every 1 day', 'job')) from generate_series(1, 5000) as i",
     )
     .unwrap();
-    wait_for(&mut db, "select count(*) = 5000 from sched.schedules where state = 'armed'", Duration::from_secs(60));
+    wait_for(&mut db, "select count(*) = 5000 from sched.schedules where state = 'armed'", Duration::from_secs(120));
     for statement in ["vacuum analyze", "checkpoint"] {
         db.batch_execute(statement).unwrap();
     }
@@ -200,8 +200,8 @@ fn a_backlog_delays_nothing_that_is_due_now() {
     )
     .unwrap();
     let armed = format!("select count(*) = {MISSED} from sched.schedules where state = 'armed'");
-    wait_for(&mut db, &armed, Duration::from_secs(60));
-    cluster.set("sched.enabled", "off");
+    wait_for(&mut db, &armed, Duration::from_secs(120));
+    switch_off(&cluster, &mut db);
     // As if it had been off for half an hour. A call of dispatch_due applies all changes and fires one schedule.
     db.batch_execute(
         "update sched.schedule set created_at = created_at - interval '90 minutes', baseline_at = baseline_at - interval '90 minutes';
@@ -211,7 +211,7 @@ fn a_backlog_delays_nothing_that_is_due_now() {
     .unwrap();
     cluster.set("sched.enabled", "on");
     let missed = "from sched.execution where schedule_name like 'missed%'";
-    wait_for(&mut db, &format!("select count(*) = {MISSED} {missed}"), Duration::from_secs(120));
+    wait_for(&mut db, &format!("select count(*) = {MISSED} {missed}"), Duration::from_secs(240));
     let row = db
         .query_one(
             &format!(
