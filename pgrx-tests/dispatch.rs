@@ -272,19 +272,25 @@ mod tests {
         dispatch(0);
         time_passes("61 minutes");
         run(&["UPDATE sched.job SET queue = (SELECT string_agg(md5(n::text), '') FROM generate_series(1, 200) n) WHERE job_name = 'job of d/fail'"]);
-        dispatch(2);
-        let shown = "SELECT state, error_count, last_error <> '', next_plan_time < now(), 
-                            next_fire_at - clock_timestamp() BETWEEN make_interval(secs => (1 << error_count) / 2 - 1) AND make_interval(secs => (1 << error_count) / 2)
-                       FROM sched.schedules WHERE schedule_name = 'd/fail'";
-        check(shown, "failing|1|t|t|t");
+        let fails = |dispatched: i64, failures: u32| {
+            let (before, wait) = (sql("SELECT clock_timestamp()"), 1 << (failures - 1));
+            dispatch(dispatched);
+            let shown = format!(
+                "SELECT state, error_count, last_error <> '', next_plan_time < now(),
+                        next_fire_at - interval '{wait} seconds' BETWEEN '{before}' AND clock_timestamp()
+                   FROM sched.schedules WHERE schedule_name = 'd/fail'"
+            );
+            check(&shown, &format!("failing|{failures}|t|t|t"));
+        };
+        fails(2, 1);
+        // Not before that, however long it takes to look.
+        time_passes("-10 minutes");
         dispatch(0);
-        check(shown, "failing|1|t|t|t");
-        time_passes("1 second");
-        dispatch(0);
-        check(shown, "failing|2|t|t|t");
+        check("SELECT state, error_count FROM sched.schedules WHERE schedule_name = 'd/fail'", "failing|1");
+        time_passes("10 minutes 1 second");
+        fails(0, 2);
         time_passes("2 seconds");
-        dispatch(0);
-        check(shown, "failing|3|t|t|t");
+        fails(0, 3);
         run(&["UPDATE sched.job SET queue = 'default' WHERE job_name = 'job of d/fail'"]);
         time_passes("4 seconds");
         dispatch(1);

@@ -14,6 +14,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
+/// For what the system or a server does at once, on a machine that is not busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// How a server is asked to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shutdown {
@@ -36,7 +39,7 @@ impl Default for Builder {
             ("listen_addresses", ""),
             ("shared_preload_libraries", "scheduler"),
             ("shared_buffers", "16MB"),
-            ("max_connections", "50"),
+            ("max_connections", "100"),
             ("max_worker_processes", "16"),
             ("fsync", "off"),
             ("log_line_prefix", "%m %b[%p] %d "),
@@ -182,14 +185,15 @@ impl Cluster {
     /// Every process dies in the same instant, as when the machine loses power. [`Cluster::start`] recovers.
     pub fn crash(&self) {
         let postmaster = self.postmaster();
-        // Stopped first, so that it starts no child while the list is read.
+        // Stopped first, so that it starts no child while the list is read: one that is left would keep the next server from starting.
         proc::kill(postmaster, Signal::STOP);
+        wait_until("the postmaster to stop", PATIENCE, || proc::is_stopped(postmaster).then_some(()));
         let mut all = proc::children(postmaster);
         all.push(postmaster);
         for pid in &all {
             proc::kill(*pid, Signal::KILL);
         }
-        wait_until("the killed processes to be gone", Duration::from_secs(10), || {
+        wait_until("the killed processes to be gone", PATIENCE, || {
             all.iter().all(|pid| !proc::is_alive(*pid)).then_some(())
         });
         // Where process 1 collects no orphans (many containers), the dead postmaster's id stays taken, and the next one would believe
@@ -236,9 +240,16 @@ impl Cluster {
         run(self.pg_ctl("promote"));
     }
 
-    /// Reads the settings again.
+    /// Has the settings read again, and returns when every process has been told.
     pub fn reload(&self) {
+        // A new session says when the postmaster, whose child it is, read them last. It tells the others before it takes the next one in.
+        let read = || -> Option<String> {
+            let mut session = self.try_connect_as("postgres", "postgres").ok()?;
+            Some(session.query_one("select pg_conf_load_time()::text", &[]).ok()?.get(0))
+        };
+        let before = wait_until("a session", PATIENCE, read);
         run(self.pg_ctl("reload"));
+        wait_until("the settings to be read", PATIENCE, || read().filter(|now| *now != before));
     }
 
     /// The process id of the postmaster of a running server.
@@ -250,7 +261,7 @@ impl Cluster {
 
     fn pg_ctl(&self, action: &str) -> Command {
         let mut command = as_server_user(bin().join("pg_ctl"));
-        command.args([action, "-s", "-w", "-t", "60", "-D"]).arg(self.data());
+        command.args([action, "-s", "-w", "-t", "120", "-D"]).arg(self.data());
         command
     }
 }

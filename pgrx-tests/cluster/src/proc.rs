@@ -30,6 +30,16 @@ pub fn is_alive(pid: i32) -> bool {
     stat(pid).is_some_and(|(state, _)| state != "Z" && state != "X")
 }
 
+/// Whether it waits for something: nobody has woken it who has not been heard yet, and it does not just wait for its turn on a busy machine.
+pub fn sleeps(pid: i32) -> bool {
+    stat(pid).is_some_and(|(state, _)| state == "S")
+}
+
+/// Whether a SIGSTOP has reached it.
+pub fn is_stopped(pid: i32) -> bool {
+    stat(pid).is_some_and(|(state, _)| state == "T")
+}
+
 /// The processes that this one has started.
 pub fn children(parent: i32) -> Vec<i32> {
     let entries = fs::read_dir("/proc").expect("cannot read /proc");

@@ -1,19 +1,26 @@
 //! The extension as a test sees it: its workers, and what its ledger must hold.
 
 use crate::cluster::Cluster;
-use crate::wait::{stays, wait_until};
+use crate::proc;
+use crate::wait::{stays, wait_for, wait_until};
+use postgres::fallible_iterator::FallibleIterator as _;
 use postgres::Client;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
-/// For whatever the workers do by themselves. Only to give up: nothing here takes this long unless the machine is busy.
-pub const SOON: Duration = Duration::from_secs(20);
+/// For whatever the workers do by themselves. Only to give up: nothing here takes this long unless the machine is busy. Less than
+/// `sched.tick_interval`, so that a wake-up that is lost is not made up for by the next look.
+pub const SOON: Duration = Duration::from_secs(40);
 /// A worker that was killed is back within this.
 pub const BACK: Duration = Duration::from_secs(5);
 
 /// How a test sees that the dispatcher did something: it reports `idle` anew each time it goes to sleep.
-const SLEEPING: &str = "select state_change::text from pg_stat_activity
+const SLEEPING: &str = "select state_change::text, pid from pg_stat_activity
      where backend_type = 'scheduler dispatcher' and datname = current_database()
-       and state = 'idle' and wait_event_type = 'Extension'";
+       and state = 'idle' and wait_event_type = 'Extension'
+     order by backend_start desc limit 1";
 
 impl Cluster {
     /// A superuser's connection to a database in which the extension was just created and a dispatcher runs.
@@ -36,34 +43,64 @@ impl Cluster {
     }
 }
 
+/// The dispatchers that work, the youngest first, with their databases. The launcher looks into each database by starting one that
+/// leaves again where the extension is missing: it is one when it has said so in the log.
+fn dispatchers(client: &mut Client) -> Vec<(i32, String)> {
+    let query = "select pid, datname::text from pg_stat_activity
+                  where backend_type = 'scheduler dispatcher' and datname is not null order by backend_start desc";
+    let all: Vec<(i32, String)> =
+        client.query(query, &[]).unwrap().iter().map(|row| (row.get(0), row.get(1))).collect();
+    if all.is_empty() {
+        return all;
+    }
+    let data: String = one(client, "select current_setting('data_directory')");
+    let log = fs::read(Path::new(&data).with_file_name("log")).unwrap();
+    let log = String::from_utf8_lossy(&log);
+    let started: Vec<&str> = log.lines().filter(|line| line.contains("scheduler: dispatcher for database")).collect();
+    let works = |(pid, database): &(i32, String)| {
+        let (process, says) = (format!("[{pid}]"), format!("dispatcher for database \"{database}\" started"));
+        started.iter().any(|line| line.contains(&process) && line.ends_with(&says))
+    };
+    all.into_iter().filter(works).collect()
+}
+
+/// The dispatcher of a database.
+pub fn dispatcher_of(client: &mut Client, database: &str) -> Option<i32> {
+    dispatchers(client).into_iter().find(|(_, its)| its == database).map(|(pid, _)| pid)
+}
+
 /// The dispatcher of the client's database.
 pub fn dispatcher(client: &mut Client) -> Option<i32> {
-    let query = "select pid from pg_stat_activity
-                  where backend_type = 'scheduler dispatcher' and datname = current_database()";
-    client.query_opt(query, &[]).unwrap().map(|row| row.get(0))
+    let database: String = one(client, "select current_database()::text");
+    dispatcher_of(client, &database)
 }
 
 /// The launcher of the server.
 pub fn launcher(client: &mut Client) -> Option<i32> {
-    let query = "select pid from pg_stat_activity where backend_type = 'scheduler launcher'";
+    // One that has just ended may still be shown.
+    let query =
+        "select pid from pg_stat_activity where backend_type = 'scheduler launcher' order by backend_start desc limit 1";
     client.query_opt(query, &[]).unwrap().map(|row| row.get(0))
 }
 
 /// The databases that have a dispatcher, in order.
 pub fn served(client: &mut Client) -> Vec<String> {
-    // While it starts it has no database yet.
-    let query = "select datname::text from pg_stat_activity
-                  where backend_type = 'scheduler dispatcher' and datname is not null order by 1";
-    client.query(query, &[]).unwrap().iter().map(|row| row.get(0)).collect()
+    let databases: BTreeSet<String> = dispatchers(client).into_iter().map(|(_, database)| database).collect();
+    databases.into_iter().collect()
 }
 
-/// Waits until exactly these databases have a dispatcher and the launcher looks into no other.
+/// Waits until exactly these databases have a dispatcher.
 pub fn serves_exactly(client: &mut Client, databases: &[&str]) {
-    wait_until(&format!("dispatchers in exactly {databases:?}"), SOON, || {
-        let mut others = false;
-        stays("this loop", Duration::from_millis(300), || others |= served(client) != databases);
-        (!others).then_some(())
-    });
+    wait_until(&format!("dispatchers in exactly {databases:?}"), SOON, || (served(client) == databases).then_some(()));
+}
+
+/// Switches dispatching off, and returns when the dispatcher of the client's database does nothing any more.
+pub fn switch_off(cluster: &Cluster, client: &mut Client) {
+    cluster.set("sched.enabled", "off");
+    let off = "select count(*) > 0 from pg_stat_activity
+                where backend_type = 'scheduler dispatcher' and datname = current_database()
+                  and state = 'idle' and query = 'switched off by sched.enabled'";
+    wait_for(client, off, SOON);
 }
 
 /// When the dispatcher of the client's database last went to sleep; none while it works.
@@ -71,14 +108,20 @@ pub fn asleep_since(client: &mut Client) -> Option<String> {
     client.query_opt(SLEEPING, &[]).unwrap().map(|row| row.get(0))
 }
 
+/// The same for one that nobody has woken since.
+fn sound_asleep_since(client: &mut Client) -> Option<String> {
+    let row = client.query_opt(SLEEPING, &[]).unwrap()?;
+    proc::sleeps(row.get(1)).then(|| row.get(0))
+}
+
 /// Waits until the dispatcher has nothing more to do; since when it sleeps.
 pub fn rest(client: &mut Client) -> String {
     wait_until("the dispatcher to have nothing to do", SOON, || {
         let changes: i64 = one(client, "select count(*) from sched.schedule_change");
-        let since = asleep_since(client).filter(|_| changes == 0)?;
+        let since = sound_asleep_since(client).filter(|_| changes == 0)?;
         let mut undisturbed = true;
         stays("this loop", Duration::from_millis(200), || {
-            undisturbed &= asleep_since(client).as_ref() == Some(&since);
+            undisturbed &= sound_asleep_since(client).as_ref() == Some(&since);
         });
         undisturbed.then_some(since)
     })
@@ -102,6 +145,23 @@ pub fn in_endless_statement(client: &mut Client) -> bool {
     let query = "select exists (select from pg_stat_activity where backend_type = 'scheduler dispatcher'
                    and datname = current_database() and wait_event = 'PgSleep')";
     one(client, query)
+}
+
+/// How many notifications a client that LISTENs to this channel has got, of all that was committed before now: they come in that order,
+/// so all of them are here when one of ours is.
+pub fn heard(client: &mut Client, db: &mut Client, channel: &str) -> usize {
+    db.batch_execute(&format!("notify \"{channel}\", 'the last one'")).unwrap();
+    let mut count = 0;
+    let mut notifications = client.notifications();
+    let mut all = notifications.timeout_iter(SOON);
+    loop {
+        let next = all.next().unwrap().expect("the last notification comes");
+        assert_eq!(next.channel(), channel);
+        if next.payload() == "the last one" {
+            return count;
+        }
+        count += 1;
+    }
 }
 
 /// The one value of a query.

@@ -12,10 +12,12 @@ const INTERVAL: Duration = Duration::from_millis(10);
 pub fn wait_until<T>(what: &str, deadline: Duration, mut probe: impl FnMut() -> Option<T>) -> T {
     let started = Instant::now();
     loop {
+        // Before the last look, not after it: on a busy machine that may be over before somebody looks a second time.
+        let over = started.elapsed() >= deadline;
         if let Some(answer) = probe() {
             return answer;
         }
-        assert!(started.elapsed() < deadline, "waited {deadline:?} in vain for {what}");
+        assert!(!over, "waited {deadline:?} in vain for {what}");
         thread::sleep(INTERVAL);
     }
 }
@@ -32,8 +34,8 @@ pub fn wait_for(client: &mut Client, condition: &str, deadline: Duration) {
 pub fn stays<T: PartialEq + Debug>(what: &str, period: Duration, mut probe: impl FnMut() -> T) -> T {
     let started = Instant::now();
     let first = probe();
-    while started.elapsed() < period {
-        thread::sleep(INTERVAL);
+    while let Some(left) = period.checked_sub(started.elapsed()).filter(|left| !left.is_zero()) {
+        thread::sleep(left.min(INTERVAL));
         let now = probe();
         assert!(now == first, "{what} changed after {:?}: {first:?} became {now:?}", started.elapsed());
     }

@@ -10,11 +10,14 @@ use std::time::{Duration, Instant};
 /// Runs `body` in as many sessions, all at the same moment; what each returned.
 fn sessions<T: Send>(cluster: &Cluster, count: usize, body: impl Fn(&mut Client) -> T + Sync) -> Vec<T> {
     let start = Barrier::new(count);
+    // Connected before that: who failed to would leave the others waiting.
+    let clients: Vec<Client> = (0..count).map(|_| impatient(cluster)).collect();
+    let (start, body) = (&start, &body);
     thread::scope(|scope| {
-        let threads: Vec<_> = (0..count)
-            .map(|_| {
-                scope.spawn(|| {
-                    let mut client = impatient(cluster);
+        let threads: Vec<_> = clients
+            .into_iter()
+            .map(|mut client| {
+                scope.spawn(move || {
                     start.wait();
                     body(&mut client)
                 })
@@ -24,10 +27,10 @@ fn sessions<T: Send>(cluster: &Cluster, count: usize, body: impl Fn(&mut Client)
     })
 }
 
-/// A session that fails rather than waits for somebody's lock.
+/// A session that fails rather than waits for the end of somebody's transaction, whatever it is that keeps a busy machine.
 fn impatient(cluster: &Cluster) -> Client {
     let mut client = cluster.connect();
-    client.batch_execute("set lock_timeout = '1s'; set statement_timeout = '120s'").unwrap();
+    client.batch_execute("set lock_timeout = '20s'; set statement_timeout = '600s'").unwrap();
     client
 }
 
@@ -141,7 +144,8 @@ fn of_32_sessions_that_want_one_key_one_wins() {
 
 #[test]
 fn a_claim_never_waits_for_another_claimers_open_transaction() {
-    let cluster = Cluster::new();
+    // Room for sessions that have not noticed yet that they are over.
+    let cluster = Cluster::builder().set("max_connections", "200").start();
     let mut db = cluster.with_extension("postgres");
     let mut holder = impatient(&cluster);
     let conflicted = |what: &str| {

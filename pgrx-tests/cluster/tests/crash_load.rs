@@ -2,7 +2,7 @@
 
 use scheduler_cluster_tests::proc::{self, Signal};
 use scheduler_cluster_tests::scheduler::{dispatcher, one, BACK, SOON};
-use scheduler_cluster_tests::{wait_for, wait_until, Client, Cluster};
+use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 use std::thread;
@@ -24,13 +24,14 @@ impl Random {
     }
 }
 
-/// Dispatches until told to stop, through every crash; every other transaction is rolled back.
+/// Dispatches until told to stop, through every crash; every other transaction is rolled back. `pid` is its backend, where it has one.
 fn dispatch(cluster: &Cluster, stop: &AtomicBool, pid: &Mutex<Option<i32>>) {
     while !stop.load(Ordering::Relaxed) {
-        let Ok(mut db) = cluster.try_connect_as("postgres", "postgres") else {
-            thread::yield_now();
-            continue;
-        };
+        let connected = wait_until("the server to accept a caller", SOON * 2, || {
+            let db = cluster.try_connect_as("postgres", "postgres").ok();
+            (db.is_some() || stop.load(Ordering::Relaxed)).then_some(db)
+        });
+        let Some(mut db) = connected else { return };
         let Ok(row) = db.query_one("select pg_backend_pid()", &[]) else { continue };
         *pid.lock().unwrap() = Some(row.get(0));
         let work = |db: &mut Client| -> Result<(), postgres::Error> {
@@ -38,6 +39,7 @@ fn dispatch(cluster: &Cluster, stop: &AtomicBool, pid: &Mutex<Option<i32>>) {
             db.batch_execute("begin; select sched.dispatch_due(5); rollback; select pg_sleep(0.005)")
         };
         while !stop.load(Ordering::Relaxed) && work(&mut db).is_ok() {}
+        *pid.lock().unwrap() = None;
     }
 }
 
@@ -68,18 +70,17 @@ fn fifty_kills_at_random_moments_under_a_firing_load_lose_no_plan_and_double_non
             // The load is on, and then any moment of it.
             let plans: i64 = one(&mut db, "select count(*) from sched.execution");
             wait_for(&mut db, &format!("select count(*) > {plans} from sched.execution"), SOON);
-            let moment = Instant::now() + Duration::from_micros(random.below(150_000));
-            while Instant::now() < moment {
-                thread::yield_now();
-            }
+            stays("the load", Duration::from_micros(random.below(150_000)), || ());
             let victim = usize::try_from(random.below(3)).unwrap();
             kills[victim] += 1;
             let pid = match victim {
-                0 => dispatcher(&mut db),
-                1 => *callers[round % callers.len()].lock().unwrap(),
+                // Also one that has just come.
+                0 => proc::backends(&mut db, "scheduler dispatcher").first().copied(),
+                1 => Some(wait_until("a caller", SOON, || *callers[round % callers.len()].lock().unwrap())),
                 _ => None,
             };
-            match pid {
+            // A caller may have lost its backend in the last crash, and not have heard of it.
+            match pid.filter(|pid| proc::is_alive(*pid)) {
                 Some(pid) => {
                     proc::kill(pid, Signal::KILL);
                     wait_until("the connection to break", SOON, || db.is_valid(Duration::from_secs(1)).err());

@@ -72,5 +72,5 @@ fn runs_three(worker: Command) {
     let mut worker = Program::start(cluster.client(worker, "app", "app"), &cluster.folder().join("worker.log"));
     let ended = wait_until("the worker to end by itself", PATIENCE, || worker.ended());
     assert!(ended.success(), "the worker failed ({ended}):\n{}", worker.printed());
-    wait_for(&mut cluster.connect_as("postgres", "app"), DONE, Duration::from_secs(1));
+    wait_for(&mut cluster.connect_as("postgres", "app"), DONE, PATIENCE);
 }

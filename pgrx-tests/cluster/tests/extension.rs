@@ -28,9 +28,9 @@ fn drops(db: &mut Client, command: &str) {
     let started = Instant::now();
     db.batch_execute(command).unwrap_or_else(|error| panic!("{command}: {error:?}"));
     let took = started.elapsed();
-    wait_until("the dispatcher to leave", Duration::from_secs(2), || dispatcher(db).is_none().then_some(()));
+    wait_until("the dispatcher to leave", BACK, || dispatcher(db).is_none().then_some(()));
     println!("{command}: {took:?}, without a dispatcher after {:?}", started.elapsed());
-    assert!(took < Duration::from_secs(2), "{command} took {took:?}");
+    assert!(took < BACK, "{command} took {took:?}");
 }
 
 fn no_noise(cluster: &Cluster) {
@@ -131,6 +131,6 @@ fn a_prepared_drop_leaves_no_noise_either() {
     db.batch_execute("begin; drop extension scheduler; prepare transaction 'drop'").unwrap();
     wait_for(&mut db, "select exists (select from pg_locks l join pg_stat_activity a using (pid) where a.backend_type = 'scheduler dispatcher' and not l.granted)", SOON);
     db.batch_execute("commit prepared 'drop'").unwrap();
-    wait_until("the dispatcher to leave", Duration::from_secs(2), || dispatcher(&mut db).is_none().then_some(()));
+    wait_until("the dispatcher to leave", BACK, || dispatcher(&mut db).is_none().then_some(()));
     no_noise(&cluster);
 }

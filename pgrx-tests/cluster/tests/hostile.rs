@@ -224,7 +224,7 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
         "select sched.try_claim('stale', '2026-01-01', stale_timeout => '1 microsecond', max_attempts => 2)",
     )
     .unwrap();
-    wait_for(&mut root, "select max(created_at) > (select backend_start from pg_stat_activity where backend_type = 'scheduler dispatcher') from sched.execution where schedule_name = 'of root'", SOON);
+    wait_for(&mut root, "select max(created_at) > (select max(backend_start) from pg_stat_activity where backend_type = 'scheduler dispatcher' and datname = 'prey') from sched.execution where schedule_name = 'of root'", SOON);
     wait_for(&mut root, "select error_code = 'stale_timeout' from sched.execution where job_name = 'stale'", SOON);
     wait_for(&mut root, "select exists (select from sched.ready r join sched.ledger e on e.id = r.execution_id where e.job_name = 'stale')", SOON);
     let who: Vec<String> = one(&mut root, "select array_agg(distinct who) from watch.seen");

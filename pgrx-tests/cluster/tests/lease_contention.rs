@@ -16,16 +16,18 @@ fn crowded() -> Cluster {
 
 /// The same work in as many sessions as there are numbers below `sessions`; what each of them returned.
 fn side_by_side<T: Send>(cluster: &Cluster, sessions: usize, work: impl Fn(&mut Client, usize) -> T + Sync) -> Vec<T> {
+    // Connected before anybody begins: who failed to would leave the others waiting. The timeout is for those who wait for each other.
+    let clients: Vec<Client> = (0..sessions)
+        .map(|_| {
+            let mut db = cluster.connect();
+            db.batch_execute("set statement_timeout = '600 s'").unwrap();
+            db
+        })
+        .collect();
     thread::scope(|scope| {
         let work = &work;
-        let spawn = |number| {
-            scope.spawn(move || {
-                let mut db = cluster.connect();
-                db.batch_execute("set statement_timeout = '60 s'").unwrap();
-                work(&mut db, number)
-            })
-        };
-        let all: Vec<_> = (0..sessions).map(spawn).collect();
+        let spawn = |(number, mut db): (usize, Client)| scope.spawn(move || work(&mut db, number));
+        let all: Vec<_> = clients.into_iter().enumerate().map(spawn).collect();
         all.into_iter().map(|session| session.join().unwrap()).collect()
     })
 }

@@ -1,14 +1,12 @@
 //! A holder that was frozen for longer than its lease, and stolen from, cannot commit what it did once it thaws.
 
 use scheduler_cluster_tests::proc::{self, Signal};
-use scheduler_cluster_tests::scheduler::one;
+use scheduler_cluster_tests::scheduler::{one, SOON};
 use scheduler_cluster_tests::{wait_for, Client, Cluster};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, Stdio};
 use std::thread;
-use std::time::Duration;
 
-const SOON: Duration = Duration::from_secs(30);
 const STALE: &str = "300 milliseconds";
 
 /// A psql that claims one plan and then stops in the middle of its work.

@@ -1,12 +1,9 @@
 //! Claims and ends go to the rows without a plan: what happens to the tables, and between sessions, must not be noticed.
 
-use scheduler_cluster_tests::scheduler::one;
+use scheduler_cluster_tests::scheduler::{one, SOON};
 use scheduler_cluster_tests::{wait_for, Client, Cluster};
 use std::collections::HashSet;
 use std::thread;
-use std::time::Duration;
-
-const SOON: Duration = Duration::from_secs(15);
 
 /// No worker that would end stale runs first.
 fn quiet() -> Cluster {
@@ -131,7 +128,7 @@ fn a_claim_does_not_wait_for_an_enqueue() {
     let (mut db, mut other) = (cluster.connect(), cluster.connect());
     let mut open = other.transaction().unwrap();
     open.batch_execute("select sched.enqueue_many('k', '{1}', '{2026-01-01}', 'global', '{global}')").unwrap();
-    db.batch_execute("set statement_timeout = '10 s'").unwrap();
+    db.batch_execute("set statement_timeout = '30 s'").unwrap();
     assert_eq!(one::<String>(&mut db, "select outcome from sched.try_claim('k', '2026-01-01')"), "conflicted");
     open.rollback().unwrap();
     assert_eq!(one::<String>(&mut db, "select outcome from sched.try_claim('k', '2026-01-01')"), "won");

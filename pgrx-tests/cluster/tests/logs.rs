@@ -89,7 +89,7 @@ fn log_ticks_says_what_each_tick_did_and_how_long_it_took() {
 
 /// What pg_stat_activity says of a kind of worker: state and text.
 fn activity(db: &mut Client, kind: &str) -> Option<(String, String)> {
-    let query = "select state, query from pg_stat_activity where backend_type = $1";
+    let query = "select state, query from pg_stat_activity where backend_type = $1 order by backend_start desc limit 1";
     let row = db.query_opt(query, &[&kind]).unwrap()?;
     Some((row.get::<_, Option<String>>(0)?, row.get(1)))
 }

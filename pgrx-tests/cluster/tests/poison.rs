@@ -80,7 +80,7 @@ fn of_a_thousand_due_schedules_a_poisoned_one_delays_none() {
         db.batch_execute(&poison.statement.replace("%s", &bad)).unwrap();
         all_fire_on(&mut db, &prefix, 4);
 
-        // The healthy ones: each plan of the grid once, none later than the plan after it.
+        // The healthy ones: each plan of the grid once, and on time.
         let row = db
             .query_one(
                 &format!(
@@ -90,21 +90,32 @@ fn of_a_thousand_due_schedules_a_poisoned_one_delays_none() {
                                           extract(epoch from max(plan_time) - min(plan_time))::bigint + 1 as called_for
                                      from plans group by 1)
                      select count(*), count(*) filter (where plans = called_for and distinct_plans = plans),
-                            (select extract(epoch from max(late) filter (where plan_time > '{poisoned_at}'))::float8 from plans)
+                            (select extract(epoch from max(late))::float8 from plans where plan_time > '{poisoned_at}'),
+                            (select (percentile_cont(0.5) within group (order by extract(epoch from late)))::float8
+                               from plans where plan_time > '{poisoned_at}')
                        from each"
                 ),
                 &[],
             )
             .unwrap();
-        let (healthy, whole, worst): (i64, i64, f64) = (row.get(0), row.get(1), row.get(2));
+        let (healthy, whole): (i64, i64) = (row.get(0), row.get(1));
+        let (worst, late): (f64, f64) = (row.get(2), row.get(3));
         assert_eq!(
             (healthy, whole),
             (SCHEDULES - 1, SCHEDULES - 1),
             "{}: schedules, and those with each plan once",
             poison.name
         );
-        println!("{}: the healthy ones at most {:.0} ms late", poison.name, worst * 1000.0);
-        assert!(worst < 1.0, "{}: a healthy one was {worst} s late", poison.name);
+        println!(
+            "{}: half of the healthy ones at most {:.0} ms late, the latest {:.0} ms",
+            poison.name,
+            late * 1000.0,
+            worst * 1000.0
+        );
+        // Whoever shares the bad one's fate waits for as long as that is put off, longer each time. What a busy machine keeps waiting for
+        // a moment does not.
+        assert!(late < 1.0, "{}: half of the healthy ones were {late} s late", poison.name);
+        assert!(worst < 5.0, "{}: a healthy one was {worst} s late", poison.name);
 
         // The bad one: visible with its reason, and one line in the log.
         let seen = db

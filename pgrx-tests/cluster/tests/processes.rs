@@ -47,6 +47,8 @@ fn a_cancelled_dispatcher_loses_its_statement_and_nothing_else() {
     for worker in ["scheduler dispatcher", "scheduler launcher"] {
         db.execute("select pg_cancel_backend(pid) from pg_stat_activity where backend_type = $1", &[&worker]).unwrap();
     }
+    // It has heard of it before it has something to do.
+    rest(&mut db);
     db.batch_execute(FIRING).unwrap();
     fires_on(&mut db);
     begin_endless_statement(&mut db);
@@ -135,7 +137,7 @@ fn missing_worker_slots_are_said_once_and_the_lack_heals_by_itself() {
             served(&mut db).first().filter(|name| !turn.contains(name)).cloned()
         });
     }
-    wait_until("the end of the lack in the log", Duration::from_secs(40), || {
+    wait_until("the end of the lack in the log", Duration::from_secs(90), || {
         (!cluster.logged("every database has its dispatcher again").is_empty()).then_some(())
     });
     let lines = cluster.logged("no worker slot is free");

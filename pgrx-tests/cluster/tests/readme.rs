@@ -5,7 +5,7 @@
 //! - A block fenced ` ```text ` right after it (blank lines between do not count) is what psql must print, notices and errors included.
 //!   Without one the statements need only succeed.
 //! - `…` in the output stands for any text within a line: times, ids, process numbers. The width of columns does not count.
-//! - ` ```sql wait ` is asked again, for at most 15 seconds, until the output is as shown: for what the worker does by itself.
+//! - ` ```sql wait ` is asked again, for at most 40 seconds, until the output is as shown: for what the worker does by itself.
 //! - Blocks with another language, ` ```sh ` say, are not run.
 
 use scheduler_cluster_tests::{repository, wait_until, Cluster};
@@ -14,7 +14,7 @@ use std::io::Write as _;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-const PATIENCE: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_secs(40);
 
 #[derive(Debug)]
 struct Step {

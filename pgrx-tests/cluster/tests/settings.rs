@@ -1,10 +1,9 @@
 //! Every setting takes effect on SIGHUP, in a server that runs. (`sched.databases` and `sched.enabled` in full: `worker.rs`;
 //! `sched.log_ticks`: `logs.rs`.)
 
-use postgres::fallible_iterator::FallibleIterator;
-use scheduler_cluster_tests::scheduler::{asleep_since, one, rest, served, SOON};
-use scheduler_cluster_tests::{stays, wait_for, wait_until, Cluster};
-use std::time::Duration;
+use scheduler_cluster_tests::scheduler::{asleep_since, heard, one, rest, served, switch_off, BACK, SOON};
+use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster};
+use std::time::{Duration, Instant};
 
 const FIRING: &str =
     "select sched.define_job('job'); select sched.create_schedule('s', 'every 100 milliseconds', 'job')";
@@ -52,19 +51,17 @@ fn enabled_stops_a_dispatcher_that_never_comes_to_rest_within_a_tick() {
     )
     .unwrap();
     wait_for(&mut db, "select count(distinct schedule_name) = 200 from sched.execution", SOON);
-    cluster.set("sched.enabled", "off");
-    wait_for(
-        &mut db,
-        "select max(created_at) < clock_timestamp() - interval '1 second' from sched.execution",
-        Duration::from_secs(5),
-    );
+    let switching = Instant::now();
+    switch_off(&cluster, &mut db);
+    let took = switching.elapsed();
+    assert!(took < BACK, "switched off after {took:?}");
     stays("the ledger", Duration::from_secs(1), || one::<i64>(&mut db, "select count(*) from sched.execution"));
     cluster.set("sched.enabled", "on");
     let before: i64 = one(&mut db, "select count(*) from sched.execution");
     wait_for(&mut db, &format!("select count(*) > {before} from sched.execution"), SOON);
     // So does a database that is no longer to be served.
     cluster.set("sched.databases", "none");
-    wait_until("the dispatcher to leave", Duration::from_secs(5), || served(&mut db).is_empty().then_some(()));
+    wait_until("the dispatcher to leave", BACK, || served(&mut db).is_empty().then_some(()));
 }
 
 #[test]
@@ -80,6 +77,14 @@ fn tick_interval_is_the_longest_sleep_from_now_on() {
         wait_until("it to wake by itself", SOON, || asleep_since(&mut db).filter(|now| *now != since));
     }
     cluster.set("sched.tick_interval", "60s");
+    // What it does now may still go by the old setting.
+    wait_for(
+        &mut db,
+        "select case when query like 'asleep until %'
+                     then substr(query, length('asleep until '))::timestamptz > clock_timestamp() + interval '30 seconds' end
+           from pg_stat_activity where backend_type = 'scheduler dispatcher'",
+        SOON,
+    );
     rest(&mut db);
     stays("the dispatcher's sleep", Duration::from_secs(1), || asleep_since(&mut db));
 }
@@ -93,17 +98,29 @@ fn batch_size_is_how_many_one_transaction_dispatches() {
         cluster.set("sched.batch_size", &size.to_string());
         wait_for(&mut db, &format!("select current_setting('sched.batch_size') = '{size}'"), SOON);
         rest(&mut db);
-        db.batch_execute(&format!(
-            "select sched.create_schedule('{size} ' || i, 'at ' || (clock_timestamp() + interval '2 seconds')::text, 'job')
-               from generate_series(1, 70) as i"
-        ))
-        .unwrap();
-        let name = format!("'{size} %'");
-        // Due together by the same plan time, so that only the setting divides them.
-        db.batch_execute(&format!(
-            "update sched.schedule set clock = (select max(clock) from sched.schedule where schedule_name like {name}) where schedule_name like {name}"
-        ))
-        .unwrap();
+        // Due together by the same plan time, so that only the setting divides them; and all of them armed before that.
+        let mut attempt = 0;
+        let name = loop {
+            attempt += 1;
+            let name = format!("'{size} {attempt} %'");
+            let at: String = one(&mut db, &format!("select (clock_timestamp() + interval '{attempt} seconds')::text"));
+            db.batch_execute(&format!(
+                "select sched.create_schedule('{size} {attempt} ' || i, 'at {at}', 'job') from generate_series(1, 70) as i"
+            ))
+            .unwrap();
+            let armed = format!(
+                "select count(*) = 70, clock_timestamp() > '{at}' from sched.schedules
+                  where schedule_name like {name} and state = 'armed' and next_plan_time = '{at}'"
+            );
+            let in_time = wait_until("all to be armed, or it to be too late", SOON, || {
+                let row = db.query_one(&armed, &[]).unwrap();
+                let (all, over): (bool, bool) = (row.get(0), row.get(1));
+                (all || over).then_some(all && !over)
+            });
+            if in_time {
+                break name;
+            }
+        };
         wait_for(&mut db, &format!("select count(*) = 70 from sched.execution where schedule_name like {name}"), SOON);
         let seen: i64 = one(
             &mut db,
@@ -154,18 +171,28 @@ fn misfire_grace_is_how_late_a_skip_missed_plan_may_run() {
     for (setting, runs) in [("0", false), ("60s", true)] {
         cluster.set("sched.misfire_grace", setting);
         rest(&mut db);
-        let name = format!("s {setting}");
-        let create = format!(
-            "select sched.create_schedule('{name}', 'at ' || (clock_timestamp() + interval '1 second')::text, 'job', catch_up => 'skip_missed')"
-        );
-        db.batch_execute(&create).unwrap();
-        let state = |what: &str| format!("select state = '{what}' from sched.schedules where schedule_name = '{name}'");
-        wait_for(&mut db, &state("armed"), SOON);
         let mut holder = cluster.connect();
-        holder.batch_execute("begin; lock table sched.timer in access exclusive mode").unwrap();
-        wait_for(&mut db, &format!("select clock_timestamp() > created_at + interval '2500 milliseconds' from sched.schedule where schedule_name = '{name}'"), SOON);
+        // Held before its time, or it is another one's turn.
+        let mut attempt = 0;
+        let (name, at) = loop {
+            attempt += 1;
+            let name = format!("s {setting} {attempt}");
+            let at: String = one(&mut db, &format!("select (clock_timestamp() + interval '{attempt} seconds')::text"));
+            db.batch_execute(&format!(
+                "select sched.create_schedule('{name}', 'at {at}', 'job', catch_up => 'skip_missed')"
+            ))
+            .unwrap();
+            wait_for(&mut db, "select not exists (select from sched.schedule_change)", SOON);
+            holder.batch_execute("begin; lock table sched.timer in access exclusive mode").unwrap();
+            if one(&mut holder, &format!("select clock_timestamp() < '{at}'")) {
+                break (name, at);
+            }
+            holder.batch_execute("rollback").unwrap();
+        };
+        let passed = format!("select clock_timestamp() > timestamptz '{at}' + interval '1500 milliseconds'");
+        wait_for(&mut db, &passed, SOON);
         holder.batch_execute("commit").unwrap();
-        wait_for(&mut db, &state("done"), SOON);
+        wait_for(&mut db, &format!("select state = 'done' from sched.schedules where schedule_name = '{name}'"), SOON);
         let count: i64 = one(&mut db, &format!("select count(*) from sched.execution where schedule_name = '{name}'"));
         assert_eq!(count == 1, runs, "with sched.misfire_grace = {setting}");
     }
@@ -195,15 +222,19 @@ fn notify_is_whether_queues_hear_of_new_work() {
     db.batch_execute(FIRING).unwrap();
     let mut listener = cluster.connect();
     listener.batch_execute("listen \"sched:default\"").unwrap();
-    let mut hears = |count: usize| {
-        let heard = listener.notifications().timeout_iter(Duration::from_millis(500)).take(count).count();
-        heard.unwrap() == count
+    // Dispatched since, three times: whoever did this has read the settings.
+    let dispatched = |db: &mut Client| {
+        let now: String = one(db, "select clock_timestamp()::text");
+        wait_for(db, &format!("select count(*) >= 3 from sched.execution where plan_time > '{now}'"), SOON);
     };
-    wait_until("notifications", SOON, || hears(3).then_some(()));
+    dispatched(&mut db);
+    assert!(heard(&mut listener, &mut db, "sched:default") >= 3);
     cluster.set("sched.notify", "off");
-    wait_until("the notifications to end", SOON, || (!hears(1)).then_some(()));
-    wait_for(&mut db, "select max(created_at) > clock_timestamp() - interval '1 second' from sched.execution", SOON);
-    assert!(!hears(1));
+    dispatched(&mut db);
+    heard(&mut listener, &mut db, "sched:default");
+    dispatched(&mut db);
+    assert_eq!(heard(&mut listener, &mut db, "sched:default"), 0);
     cluster.set("sched.notify", "on");
-    wait_until("notifications", SOON, || hears(3).then_some(()));
+    dispatched(&mut db);
+    assert!(heard(&mut listener, &mut db, "sched:default") >= 3);
 }

@@ -161,7 +161,8 @@ fn run(folder: &Mutex<std::path::PathBuf>, stop: &AtomicBool, done: &AtomicUsize
     while !stop.load(Ordering::SeqCst) {
         let socket = folder.lock().unwrap().clone();
         let Ok(mut db) = config.clone().host_path(socket).connect(postgres::NoTls) else {
-            thread::yield_now();
+            // Until its server is another one, or there again.
+            stays("this loop", Duration::from_millis(10), || ());
             continue;
         };
         let claim =
@@ -232,8 +233,8 @@ fn promotions(rounds: usize) {
         let shipped: String = one(&mut db, history);
         let effects: i64 = one(&mut db, "select count(*) from effect");
 
-        let started = Instant::now();
         standby.promote();
+        let started = Instant::now();
         let promoted: String = one(&mut db, "select clock_timestamp()::text");
         wait_for(
             &mut db,

@@ -3,8 +3,8 @@
 //! time is missing, none runs twice, none is without a verdict.
 //!
 //! Many programmes share one server and walk through time together: every time that is stored is moved into the past. Plan times
-//! are whole tens of minutes after a schedule's creation, edits come five minutes past, dispatches half a minute or six minutes past:
-//! far enough apart that it does not matter how long the test takes.
+//! are whole hours after a schedule's creation, edits come half an hour past, dispatches three or 36 minutes past: far enough apart
+//! that it does not matter how long a step of the test takes, of which the first creates all of them.
 
 mod edit;
 mod model;
@@ -17,10 +17,16 @@ use scheduler_cluster_tests::{Cluster, Shutdown};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Ten minutes: plan times are multiples of it.
-const STEP: i64 = 600;
+/// An hour: plan times are multiples of it.
+const STEP: i64 = 3600;
+/// How long after a plan time dispatches come that are on time.
+const SOON: i64 = 180;
+/// How long after a plan time edits come.
+const EDIT: i64 = 1800;
+/// How long after a plan time dispatches come that are late.
+const LATE: i64 = 2160;
 /// `sched.misfire_grace`: between the two lateness that dispatches have.
-const GRACE: i64 = 120;
+const GRACE: i64 = 720;
 const PROGRAMMES: usize = 260;
 const STEPS: i64 = 18;
 
@@ -263,30 +269,30 @@ fn live(seed: u64) {
     let mut world = World::new(seed);
     let mut now = 0;
     for step in 0..STEPS {
-        // Mostly the next ten minutes; sometimes nothing dispatches for hours.
+        // Mostly the next hour; sometimes nothing dispatches for half a day.
         let wait = world.random.pick(&[1, 1, 1, 2, 3, 15]);
         now += wait * STEP;
         if world.random.one_in(2) {
-            // Half a minute after the plan times.
-            world.walk_to(now + 30);
-            world.dispatch(now + 30);
+            world.walk_to(now + SOON);
+            world.dispatch(now + SOON);
             if step % 4 == 3 {
-                world.compare(now + 30, true);
+                world.compare(now + SOON, true);
             }
         }
-        world.walk_to(now + 300);
-        world.edit_some(now + 300);
+        world.walk_to(now + EDIT);
+        world.edit_some(now + EDIT);
         if step % 6 == 2 {
-            world.compare(now + 300, false);
+            world.compare(now + EDIT, false);
         }
         if world.random.one_in(2) {
-            world.walk_to(now + 360);
-            world.dispatch(now + 360);
+            world.walk_to(now + LATE);
+            world.dispatch(now + LATE);
         }
     }
-    world.walk_to(now + 30 + STEP);
-    world.dispatch(now + 30 + STEP);
-    world.compare(now + 30 + STEP, true);
+    now += STEP + SOON;
+    world.walk_to(now);
+    world.dispatch(now);
+    world.compare(now, true);
 }
 
 #[test]
