@@ -1,13 +1,33 @@
 """What was measured: contestants take turns, so that a ratio holds when the machine's speed drifts."""
 
 import json
+import os
 import re
 import statistics
 import sys
 import time
 
+from parts import PARTS
+
 OURS = "scheduler"
 SPENT = "this part's minutes were used up (slower machine than it was planned for)"
+
+
+SAME = ("quick", "machine", "PostgreSQL", "settings", "scheduler")  # what two runs must have in common to make one
+
+
+class Different(Exception):
+    """Two runs that cannot be made one; the text says why."""
+
+
+def differs(one: dict, other: dict) -> str | None:
+    """What keeps two runs with these facts from being parts of one."""
+    return next((f"{name} was {one.get(name)!r} and is {other.get(name)!r}" for name in SAME if one.get(name) != other.get(name)), None)
+
+
+def load() -> str:
+    """How many processes wanted to run in the last minute, five and fifteen."""
+    return " ".join(f"{value:.1f}" for value in os.getloadavg())
 
 
 class Unable(Exception):
@@ -25,31 +45,41 @@ class Board:
 
     def __init__(self, rounds: int, path):
         self.rounds, self.path = rounds, path
-        self.cases, self.facts, self.parts = [], {}, []
+        # part → when it was measured, for how many minutes, what else ran, of which sources; why it failed, if it did
+        self.cases, self.facts, self.parts = [], {}, {}
         self.part, self.deadline, self.last_line = "", None, 0.0
-        self.started = time.monotonic()
+        self.started = self.part_started = time.monotonic()
 
-    def resume(self, facts: dict) -> None:
-        """Takes over the cases of an interrupted run, which must have been of the same sources and of the same length."""
+    def take_over(self, facts: dict, *, but=()) -> None:
+        """Keeps the parts of the last run that were measured whole, but for those. It must have been of the same sources, on the
+        same machine, and as long."""
         run = json.loads(self.path.read_text())
-        for name in ("scheduler", "quick", "machine"):
-            if run["facts"].get(name) != facts[name]:
-                raise SystemExit(f"cannot resume: {name} was {run['facts'].get(name)!r} and is {facts[name]!r}")
-        self.parts = run["parts"]
+        if different := differs(run["facts"], facts):
+            raise Different(different)
+        self.parts = {name: part for name, part in run["parts"].items() if "failed" not in part and name not in but}
         self.cases = [case for case in run["cases"] if case["part"] in self.parts]
-        self.rounds = run["rounds"]
 
     def begin(self, part: str, minutes: float) -> None:
-        """Starts a part, which may take half as long again as planned."""
-        self.part, self.deadline = part, time.monotonic() + minutes * 60 * 1.5
+        """Starts a part, which may take that many minutes."""
+        self.part, self.part_started = part, time.monotonic()
+        self.deadline = self.part_started + minutes * 60
+        self.parts[part] = {
+            "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), "load": load(), "rounds": self.rounds,
+            "scheduler": self.facts.get("scheduler"), "failed": "interrupted",
+        }
 
     def spent(self) -> bool:
         """Whether the part has used up its minutes."""
         return self.deadline is not None and time.monotonic() > self.deadline
 
-    def end(self) -> None:
-        """The part is whole: a resumed run need not repeat it."""
-        self.parts.append(self.part)
+    def end(self, failed: str | None = None) -> None:
+        """The part is whole, and a resumed run need not repeat it; or says why it is not."""
+        part = self.parts[self.part]
+        part["minutes"] = round((time.monotonic() - self.part_started) / 60, 1)
+        if failed:
+            part["failed"] = failed
+        else:
+            del part["failed"]
         self.save()
 
     def compare(
@@ -100,7 +130,7 @@ class Board:
         """A line that is written over on a terminal; elsewhere one now and then, so that a log shows life."""
         now = time.monotonic()
         seconds = int(now - self.started)
-        text = f"{seconds // 60}:{seconds % 60:02} {text}"
+        text = f"{seconds // 60}:{seconds % 60:02}  {text}"
         if sys.stderr.isatty():
             sys.stderr.write(f"\r\x1b[K{text[:150]}")
             sys.stderr.flush()
@@ -109,17 +139,24 @@ class Board:
             print(text, file=sys.stderr, flush=True)
 
     def save(self) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({"facts": self.facts, "rounds": self.rounds, "parts": self.parts, "cases": self.cases}, indent=1)
-        written = self.path.with_suffix(".new")
-        written.write_text(text + "\n")
-        written.replace(self.path)
+        write({"facts": self.facts, "rounds": self.rounds, "parts": self.parts, "cases": self.cases}, self.path)
 
     def print_case(self, entry) -> None:
         if sys.stderr.isatty():
             sys.stderr.write("\r\x1b[K")
         for line in lines(entry):
             print(line, flush=True)
+
+
+def write(run: dict, path) -> None:
+    """The JSON of a run, parts and their cases in the order in which they are reported; whoever reads it finds it whole."""
+    order = {name: index for index, name in enumerate(PARTS)}
+    parts = dict(sorted(run["parts"].items(), key=lambda item: order.get(item[0], len(order))))
+    cases = sorted(run["cases"], key=lambda case: order.get(case["part"], len(order)))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    written = path.with_suffix(".new")
+    written.write_text(json.dumps(run | {"parts": parts, "cases": cases}, indent=1) + "\n")
+    written.replace(path)
 
 
 def spread(values):

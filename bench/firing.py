@@ -8,9 +8,9 @@ import time
 
 import contestants as them
 from board import OURS, Unable
+from goals import LIMIT, ROWS
 
 HERE = pathlib.Path(__file__).parent
-LIMIT, ROWS = "physical limit (set-based SQL)", "row-by-row dispatcher (Python)"
 BATCH = 1000  # the default of sched.batch_size
 LONGEST_ROW_BY_ROW = 5_000  # its rate does not depend on how many more there are
 EMPTY = ("TRUNCATE sched.schedule, sched.schedule_change, sched.timer, sched.ledger, sched.ready, sched.retry, sched.lease,"
@@ -32,7 +32,7 @@ def measure(server, board, quick):
     """Adds the cases of this section to the board."""
     server.start()
     them.OURS_SQL.ready(server)
-    server.database("physical", "CREATE EXTENSION scheduler", (HERE / "sql/limit.sql").read_text())
+    physical(server)
     server.database("rows", (HERE / "sql/rows.sql").read_text())
     for count in (1_000, 10_000) if quick else (1_000, 10_000, 100_000):
         contestants = {
@@ -133,6 +133,11 @@ def until_fired(server, count, due):
     return {
         "value": count / took, "cpu": (server.cpu() - before[0]) * 1e6 / count, "wal": (server.wal() - before[1]) / count,
     }
+
+
+def physical(server):
+    """The database of the physical limit: its tables are made like ours. The extension's dispatcher there has nothing to do."""
+    server.database("physical", "CREATE EXTENSION scheduler", (HERE / "sql/limit.sql").read_text())
 
 
 def limit(server, count):

@@ -26,6 +26,7 @@ SETTINGS = {
     "log_min_messages": "warning",
     "pg_stat_statements.track": "none",
 }
+CROSSWISE = 60  # seconds for which a statement that met a worker crosswise is tried again
 
 
 class Server:
@@ -86,20 +87,22 @@ class Server:
             if (self.data / "postmaster.pid").exists():
                 self._command(str(self.bin / "pg_ctl"), "stop", "-s", "-m", "immediate", "-D", str(self.data))
             shutil.rmtree(self.folder)
+        self.preload = None
 
     def connect(self, database: str, user: str = "postgres") -> psycopg.Connection:
         return psycopg.connect(host=str(self.folder), dbname=database, user=user, autocommit=True)
 
     def sql(self, database: str, text: str, *arguments):
         """Runs one or more statements as superuser; the rows of the last. Emptying tables that a worker has in its hands
-        may meet it crosswise, and is tried again."""
+        may meet it crosswise, as often as it has work, and is tried again."""
+        end = time.monotonic() + CROSSWISE
         with self.connect(database) as connection:
-            for last_try in (False, False, True):
+            while True:
                 try:
                     cursor = connection.execute(text, arguments or None)
                     break
                 except psycopg.errors.DeadlockDetected:
-                    if last_try:
+                    if time.monotonic() > end:
                         raise
             while cursor.nextset():
                 pass
