@@ -98,21 +98,24 @@ class Board:
             self.add(section, f"{case}: {label}", unit, samples, reasons, more_is_better, group or case, note)
 
     def take(self, title, contestants, rounds, unable):
-        """(name → what each round returned, name → why there is nothing), with the order turned by one in each round."""
-        samples, reasons, names = {}, dict(unable or {}), list(contestants)
+        """(name → what each round returned, name → why there is less), with the order turned by one in each round. Who fails once
+        may try again in the next round; who is unable, or fails twice, is asked no more."""
+        samples, reasons, names, given_up = {}, dict(unable or {}), list(contestants), set(unable or {})
         for turn in range(rounds):
             for name in names[turn % len(names):] + names[:turn % len(names)]:
-                if name in reasons:
+                if name in given_up:
                     continue
                 if self.spent():
-                    if name not in samples:
-                        reasons[name] = SPENT
+                    reasons.setdefault(name, SPENT)
                     continue
                 self.progress(f"{title} · round {turn + 1}/{rounds} · {name}")
                 try:
                     got = contestants[name]()
                 except Exception as error:  # noqa: BLE001 - one contestant's failure must not end the run
+                    if name in reasons or isinstance(error, (Unable, TimeoutError)):
+                        given_up.add(name)
                     reasons[name] = why(error)
+                    print(f"{title}: {name}: {reasons[name]}", flush=True)
                     continue
                 samples.setdefault(name, []).append(got if isinstance(got, dict) else {"value": got})
         return {name: samples[name] for name in names if name in samples}, reasons
@@ -177,6 +180,12 @@ def number(value: float) -> str:
     return f"{value:.3g}"
 
 
+def lacking(entry, name) -> str:
+    """What the reason is a reason for."""
+    rounds = len(entry["samples"].get(name, ()))
+    return f"only {rounds} round{'s' * (rounds > 1)}" if rounds else "not run"
+
+
 def lines(entry):
     """A case as text: a line for each contestant."""
     yield f"{entry['section']}: {entry['case']} ({entry['unit']})"
@@ -193,4 +202,4 @@ def lines(entry):
             text += f"  ours × {middle:.2f} ({low:.2f} … {high:.2f})"
         yield text
     for name, reason in entry["unable"].items():
-        yield f"    {name:<42} not run: {reason}"
+        yield f"    {name:<42} {lacking(entry, name)}: {reason}"

@@ -112,7 +112,7 @@ def lateness(cases):
         axes.set_xscale("log")
         axes.grid(axis="y", visible=False)
     low, high = all_axes[-1, 0].get_xlim()
-    all_axes[-1, 0].set_xlim(low, high * 12)  # room for the figures
+    all_axes[-1, 0].set_xlim(low, high * 20)  # room for the figures
     plain(all_axes[-1, 0].xaxis)
     all_axes[-1, 0].set_xlabel("milliseconds after the plan time")
     figure.legend(*all_axes[0, 0].get_legend_handles_labels(), loc="outside upper right", ncols=3, frameon=False, fontsize=8)
@@ -165,7 +165,7 @@ def leases(cases):
         }, FIXED)
         axes.set_xticks(range(len(found)), [str(_clients(case)) for case in found])
         axes.set_xlim(-0.4, len(found) - 0.6)
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(bottom=0, top=axes.get_ylim()[1] * 1.05)
         axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value / 1000:g} k"))
         disk, operation = group.split(": ")
         axes.set_title(f"{operation}, {disk}")
@@ -200,7 +200,7 @@ def queue(cases):
             place += 0.6
         axes.set_yticks([at for at, _ in labels], [text for _, text in labels], fontsize=7)
         axes.set_ylim(place - 0.9, -0.7)
-        axes.set_xlim(0, longest * 1.15)
+        axes.set_xlim(0, longest * 1.18)
         axes.xaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value / 1000:g} k"))
         axes.xaxis.set_major_locator(ticker.MaxNLocator(6))
         axes.set_title(panel)

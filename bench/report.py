@@ -6,10 +6,9 @@ import shutil
 import statistics
 import sys
 
-import drawing
 import goals
 import measured
-from board import OURS, number, ratios, spread
+from board import OURS, lacking, number, ratios, spread
 from parts import PARTS
 
 TITLES = {
@@ -38,6 +37,8 @@ def publish(results: pathlib.Path, folder: pathlib.Path) -> None:
 
 def write(results: pathlib.Path, folder: pathlib.Path) -> None:
     """Writes `folder`/RESULTS.md, `folder`/charts/*.svg, and keeps the JSON as `folder`/results.json."""
+    import drawing  # not needed by those who only check
+
     run = json.loads(results.read_text())
     charts = folder / "charts"
     charts.mkdir(exist_ok=True)
@@ -137,4 +138,4 @@ def table(cases):
             yield (f"| {title} | {cell(name)} | {case['unit']} | {len(samples)} | {low} | {middle} | {high} | {ratio}"
                    f" | {extra[0]} | {extra[1]} |")
         for name, reason in case["unable"].items():
-            yield f"| {title} | {cell(name)} | | | | | | not run: {cell(reason)} | | |"
+            yield f"| {title} | {cell(name)} | | | | | | {lacking(case, name)}: {cell(reason)} | | |"
