@@ -43,6 +43,10 @@ def count(text: str) -> int:
     return int(re.search(r"\d[\d,]*", text)[0].replace(",", ""))
 
 
+def thousands(value, _) -> str:
+    return f"{value / 1000:g} k" if value else "0"
+
+
 def plain(axis) -> None:
     """1,000 and not 10³; a few marks between the powers of ten where there are few of those."""
     low, high = sorted(axis.get_view_interval())
@@ -166,7 +170,7 @@ def leases(cases):
         axes.set_xticks(range(len(found)), [str(_clients(case)) for case in found])
         axes.set_xlim(-0.4, len(found) - 0.6)
         axes.set_ylim(bottom=0, top=axes.get_ylim()[1] * 1.05)
-        axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value / 1000:g} k"))
+        axes.yaxis.set_major_formatter(ticker.FuncFormatter(thousands))
         disk, operation = group.split(": ")
         axes.set_title(f"{operation}, {disk}")
         axes.set_xlabel("clients")
@@ -201,7 +205,7 @@ def queue(cases):
         axes.set_yticks([at for at, _ in labels], [text for _, text in labels], fontsize=7)
         axes.set_ylim(place - 0.9, -0.7)
         axes.set_xlim(0, longest * 1.18)
-        axes.xaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value / 1000:g} k"))
+        axes.xaxis.set_major_formatter(ticker.FuncFormatter(thousands))
         axes.xaxis.set_major_locator(ticker.MaxNLocator(6))
         axes.set_title(panel)
         axes.set_xlabel(f"jobs per second, {most} clients", fontsize=8)
