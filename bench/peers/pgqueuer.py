@@ -31,35 +31,24 @@ def enqueue(asked: Asked) -> dict:
 
 
 def drain(asked: Asked) -> dict:
-    """Until the last is logged as done: it collects those that have run, and writes them down a batch at a time. What waits there
-    at the end it writes when it is told to stop, which it is as soon as all have run."""
-    countdown, ran = Countdown(asked.jobs), 0
+    """Until the last has run. Its end is written a batch at a time, so that up to one of each worker is not durable by then."""
+    countdown = Countdown(asked.jobs)
 
     async def work(queries):
-        managers = [QueueManager(one) for one in queries]
-
         async def bench(job):
-            nonlocal ran
             countdown.start()
-            ran += 1
-            if ran == asked.jobs:
-                for manager in managers:
-                    manager.shutdown.set()
+            countdown.tick()
 
-        def noted(log):
-            async def log_jobs(done):
-                await log(done)
-                countdown.tick(len(done))
-            return log_jobs
-
-        for one, manager in zip(queries, managers):
-            one.log_jobs = noted(one.log_jobs)
+        managers = [QueueManager(one) for one in queries]
+        for manager in managers:
             manager.entrypoint("bench")(bench)
         running = [
             asyncio.create_task(manager.run(batch_size=asked.batch, log_aggregation_interval=datetime.timedelta(0)))
             for manager in managers
         ]
-        await asyncio.wait_for(countdown.finished.wait(), asked.timeout)
+        await countdown.finished.wait()
+        for manager in managers:
+            manager.shutdown.set()
         await asyncio.wait(running, timeout=10)
         return countdown.result()
     return _run(asked, work)
