@@ -34,7 +34,7 @@ export async function drain() {
         done += rowCount;
         if (done >= asked.jobs && took === undefined) {
           took = seconds(started);
-          finished();
+          finished(done);
         }
       }, () => {});
     } else if (/locked_by = \$1/.test(text)) {
@@ -42,10 +42,9 @@ export async function drain() {
     }
   });
   const runner = await start(presets[asked.preset](asked.workers), { bench: () => {} });
-  await all;
-  const counted = done;
+  const jobs = await all;
   await runner.stop(); // gives back what it has fetched
-  return { seconds: took, jobs: counted };
+  return { seconds: took, jobs };
 }
 
 // Shows each statement, and the promise of its result.
