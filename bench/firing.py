@@ -21,7 +21,7 @@ PEERS = {
     them.PG_CRON: ((1_000,), 10_000, "32 at once at most, and its launcher reads all of them each minute"),
     them.GRAPHILE: ((1_000, 10_000), 5_000, "one statement enqueues all of them, and takes longer than this run has for it"),
     them.BOSS: ((1_000,), 300, "it forwards 50 each second, by its own queue"),
-    them.PROCRASTINATE: ((1_000, 10_000), 3_000, "it enqueues one after the other"),
+    them.PROCRASTINATE: ((1_000,), 3_000, "it enqueues one after the other"),
     them.PGQUEUER: ((1_000,), 300, "it works out every crontab again at each look"),
     them.APSCHEDULER: ((1_000,), 400, "it writes each to its store in turn"),
     them.CELERY_BEAT: ((1_000,), 300, "it compares all of its schedules at each fire"),

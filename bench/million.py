@@ -57,9 +57,9 @@ def measure(server, board, quick):
     board.compare("tick", f"{tick.DUE} due among {count:,}", "milliseconds", {OURS: lambda: tick.tick(server, count)},
                   more_is_better=False, group="tick")
 
-    # an edit of all of them costs about as much as making them, a round of fires less
+    # an edit of all of them costs about as much as making them, a round of fires less than half of that
     due = firing.instant(server, 10 + 1.5 * took["armed"])
-    period = datetime.timedelta(seconds=int(max(24, 2.5 * took["armed"])))
+    period = datetime.timedelta(seconds=int(max(40, 1.2 * took["armed"])))
     board.progress(f"firing: {count:,} are given another clock")
     server.sql("ours", "UPDATE sched.schedule SET clock = %s",
                f"every {period.seconds} seconds from {due.isoformat()}")
