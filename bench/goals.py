@@ -10,6 +10,8 @@ HAND = "hand-written SQL"
 # Their fires call a function in their own process, or reach a broker in memory: nothing is durable that was not before.
 IN_PROCESS = ("APScheduler", "celery beat", "pgqueuer")
 
+SHOWN = 4  # of what is missed, the worst
+
 
 @dataclasses.dataclass
 class Verdict:
@@ -176,8 +178,8 @@ def _all_of(goal, found, wanted):
     low, middle, high = spread(list(found.values()))
     text = f"× {low:.2f} … {high:.2f}, half of them over {middle:.2f}; {len(found) - len(missed)} of {len(found)} reached"
     if missed:
-        text += ". Missed: " + "; ".join(f"{value:.2f} {title}" for value, title in missed[:6])
-        text += f"; and {len(missed) - 6} more" if len(missed) > 6 else ""
+        text += ". Missed: " + "; ".join(f"{value:.2f} {title}" for value, title in missed[:SHOWN])
+        text += f"; and {len(missed) - SHOWN} more" if len(missed) > SHOWN else ""
     return Verdict(goal, text, not missed, _by(low, wanted) + " at the worst")
 
 

@@ -23,7 +23,7 @@ SELECT sched.create_schedules((SELECT jsonb_agg(jsonb_build_object(
 def measure(server, board, quick):
     """Adds its cases to the board."""
     count = 50_000 if quick else 1_000_000
-    rounds = 2 if quick else 3
+    rounds = board.rounds
     server.start(*tick.STATISTICS)
     server.sql("postgres", "DROP DATABASE IF EXISTS ours WITH (FORCE)")
     server.prepared.pop("ours", None)
@@ -68,7 +68,7 @@ def measure(server, board, quick):
         connection.execute("VACUUM ANALYZE sched.timer, sched.schedule")
     before = size.sizes(server), size.updates(server)
     following = fire(server, board, count, due, period, rounds)
-    when = f"after {rounds} rounds of {count:,} fires"
+    when = f"after {rounds} round{'s' * (rounds > 1)} of {count:,} fires"
     memory(server, board, when)
     board.compare("tick", f"{tick.DUE} due among {count:,}, {when}", "milliseconds", {
         OURS: within(server, following, tick.TICKS + 9, lambda: tick.tick(server, count)),
@@ -140,7 +140,7 @@ def executions(server, board, count, rounds, before):
             "hot timer": size.share(before[1], after[1], "timer"), "hot ledger": size.share(before[1], after[1], "ledger"),
         }
 
-    board.several("size", f"{rounds} rounds of {count:,} fires, the last one's executions finished, autovacuum on", {OURS: once}, {
+    board.several("size", f"{rounds} round{'s' * (rounds > 1)} of {count:,} fires, the last one's executions finished, autovacuum on", {OURS: once}, {
         "claim 100 + finish": ("executions per second", "rate", True),
         "timer table now, over before": ("times", "timer", False),
         "timer indexes now, over before": ("times", "timer index", False),

@@ -32,7 +32,7 @@ def section(run) -> str:
 def _lines(run):
     facts = run["facts"]
     rounds = sorted({part["rounds"] for part in run["parts"].values() if "rounds" in part})
-    yield (f"{facts['machine']}; PostgreSQL {facts['PostgreSQL']}; {facts['date']}; medians of {' or '.join(map(str, rounds))} rounds,"
+    yield (f"{facts['machine']}; PostgreSQL {facts['PostgreSQL']}; {facts['date']}; medians of {' or '.join(map(str, rounds))} round{'s' * (rounds != [1])},"
            " contestants in turn. [All cases](bench/RESULTS.md), [how they")
     yield ("are measured](bench/README.md), and [what was tried where we lose](bench/NOTES.md). Figures are those of that machine;"
            " ratios carry over.")
@@ -54,8 +54,8 @@ def _median(case, name):
 
 
 def _other(case) -> str:
-    """The best of the others, and its figure."""
-    others = {name: _median(case, name) for name in case["samples"] if name != OURS}
+    """The best of the others, and its figure. The physical limit is nobody whom one could use; the goals have it."""
+    others = {name: _median(case, name) for name in case["samples"] if name not in (OURS, goals.LIMIT)}
     if not others:
         return ""
     name, value = (max if case["more_is_better"] else min)(others.items(), key=lambda item: item[1])
