@@ -72,6 +72,10 @@ class Board:
         """Whether the part has used up its minutes."""
         return self.deadline is not None and time.monotonic() > self.deadline
 
+    def at_least(self, minutes: float) -> None:
+        """What follows is short and worth it: that many minutes are left in any case."""
+        self.deadline = max(self.deadline, time.monotonic() + minutes * 60)
+
     def end(self, failed: str | None = None) -> None:
         """The part is whole, and a resumed run need not repeat it; or says why it is not."""
         part = self.parts[self.part]

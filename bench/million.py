@@ -59,7 +59,7 @@ def measure(server, board, quick):
 
     # an edit of all of them costs about as much as making them, a round of fires less than half of that
     due = firing.instant(server, 10 + 1.5 * took["armed"])
-    period = datetime.timedelta(seconds=int(max(24 if quick else 40, 1.2 * took["armed"])))
+    period = datetime.timedelta(seconds=int(max(24 if quick else 60, 1.5 * took["armed"])))
     board.progress(f"firing: {count:,} are given another clock")
     server.sql("ours", "UPDATE sched.schedule SET clock = %s",
                f"every {period.seconds} seconds from {due.isoformat()}")
@@ -68,6 +68,7 @@ def measure(server, board, quick):
         connection.execute("VACUUM ANALYZE sched.timer, sched.schedule")
     before = size.sizes(server), size.updates(server)
     following = fire(server, board, count, due, period, rounds)
+    board.at_least(0.5 if quick else 2)
     when = f"after {rounds} round{'s' * (rounds > 1)} of {count:,} fires"
     memory(server, board, when)
     board.compare("tick", f"{tick.DUE} due among {count:,}, {when}", "milliseconds", {
