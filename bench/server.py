@@ -8,7 +8,7 @@ import time
 
 import psycopg
 
-from board import Unable
+from board import Unable, why
 
 SETTINGS = {
     "listen_addresses": "''",
@@ -83,10 +83,19 @@ class Server:
         self.preload = None
 
     def close(self) -> None:
-        if self.folder.exists():
-            if (self.data / "postmaster.pid").exists():
+        """Ends the server and removes all of it, in whatever state it is."""
+        if (self.data / "postmaster.pid").exists():
+            try:
                 self._command(str(self.bin / "pg_ctl"), "stop", "-s", "-m", "immediate", "-D", str(self.data))
-            shutil.rmtree(self.folder)
+            except RuntimeError as error:
+                print(f"the server was not there to be stopped: {why(error)}", flush=True)
+        for last_try in (False, False, False, True):
+            if self.folder.exists():
+                # its processes end when they find it dead, and may write until then
+                shutil.rmtree(self.folder, ignore_errors=not last_try)
+            if not self.folder.exists():
+                break
+            time.sleep(1)
         self.preload = None
 
     def connect(self, database: str, user: str = "postgres") -> psycopg.Connection:
