@@ -116,7 +116,7 @@ def lateness(cases):
         axes.set_xscale("log")
         axes.grid(axis="y", visible=False)
     low, high = all_axes[-1, 0].get_xlim()
-    all_axes[-1, 0].set_xlim(low, high * 20)  # room for the figures
+    all_axes[-1, 0].set_xlim(low, high * 40)  # room for the figures
     plain(all_axes[-1, 0].xaxis)
     all_axes[-1, 0].set_xlabel("milliseconds after the plan time")
     figure.legend(*all_axes[0, 0].get_legend_handles_labels(), loc="outside upper right", ncols=3, frameon=False, fontsize=8)
