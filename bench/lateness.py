@@ -19,7 +19,7 @@ def measure(server, board, quick):
     jobs = 120 if quick else 1_000
 
     def theirs(peer, task="fires"):
-        return lambda: percentiles(peer.fires(server, jobs, 2, spread=spread, task=task, timeout=spread + 45))
+        return lambda: percentiles(peer.fires(server, jobs, 2, spread=spread, task=task, timeout=spread + 75))
 
     board.several("lateness", f"{jobs:,} spread over {spread} s", {
         OURS: lambda: spread_out(server, jobs, spread),
