@@ -35,7 +35,7 @@ test-long: setup ## the tests that take minutes; T=name
 	@cargo test --release -p scheduler-core $(T) -- --ignored
 	@tools/test-cluster.sh --ignored $(T)
 
-bench: ## ours and the peers side by side (an hour); QUICK=1 five minutes, ONLY=leases,queue, RESUME=1
+bench: ## ours and the peers side by side (an hour); QUICK=1 five minutes, ONLY=leases,queue, RESUME=1, REPORT=1
 	@tools/bench.sh
 
 check: setup ## format, lints and house rules

@@ -42,7 +42,11 @@ def call(server, runtime: str, peer: str, task: str, database: str, *, timeout=1
     if done.returncode or not done.stdout.strip():
         said = re.findall(r"^(?:\w+\.)*\w*Error: .*", done.stderr, re.MULTILINE) or [" ".join(done.stderr.split())[-300:]]
         raise (TooSoon if TOO_SOON in said[-1] else RuntimeError)(f"{peer} {task}: {said[-1]}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    said = done.stdout.strip().splitlines()[-1]
+    try:
+        return json.loads(said)
+    except ValueError:
+        raise RuntimeError(f"{peer} {task}: its answer of {len(said):,} characters is no JSON: …{said[-60:]}") from None
 
 
 def versions(server) -> dict:

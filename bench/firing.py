@@ -8,9 +8,9 @@ import time
 
 import contestants as them
 from board import OURS, Unable
+from goals import LIMIT, ROWS
 
 HERE = pathlib.Path(__file__).parent
-LIMIT, ROWS = "physical limit (set-based SQL)", "row-by-row dispatcher (Python)"
 BATCH = 1000  # the default of sched.batch_size
 LONGEST_ROW_BY_ROW = 5_000  # its rate does not depend on how many more there are
 EMPTY = ("TRUNCATE sched.schedule, sched.schedule_change, sched.timer, sched.ledger, sched.ready, sched.retry, sched.lease,"
@@ -21,7 +21,7 @@ PEERS = {
     them.PG_CRON: ((1_000,), 10_000, "32 at once at most, and its launcher reads all of them each minute"),
     them.GRAPHILE: ((1_000, 10_000), 5_000, "one statement enqueues all of them, and takes longer than this run has for it"),
     them.BOSS: ((1_000,), 300, "it forwards 50 each second, by its own queue"),
-    them.PROCRASTINATE: ((1_000, 10_000), 3_000, "it enqueues one after the other"),
+    them.PROCRASTINATE: ((1_000,), 3_000, "it enqueues one after the other"),
     them.PGQUEUER: ((1_000,), 300, "it works out every crontab again at each look"),
     them.APSCHEDULER: ((1_000,), 400, "it writes each to its store in turn"),
     them.CELERY_BEAT: ((1_000,), 300, "it compares all of its schedules at each fire"),
@@ -32,7 +32,7 @@ def measure(server, board, quick):
     """Adds the cases of this section to the board."""
     server.start()
     them.OURS_SQL.ready(server)
-    server.database("physical", "CREATE EXTENSION scheduler", (HERE / "sql/limit.sql").read_text())
+    physical(server)
     server.database("rows", (HERE / "sql/rows.sql").read_text())
     for count in (1_000, 10_000) if quick else (1_000, 10_000, 100_000):
         contestants = {
@@ -107,12 +107,17 @@ def instant(server, seconds):
 
 
 def ours(server, count):
-    # long enough to be armed before it comes
-    due = instant(server, 4 + count / 4_000)
-    schedules(server, count, "every 1 day from {}", first=due, step="0")
-    if instant(server, 0) > due:
-        raise Unable("arming took longer than planned for")
-    return until_fired(server, count, due)
+    return until_fired(server, count, armed(server, count))
+
+
+def armed(server, count, *, spare=1, clock="every 1 day from {}", step="0"):
+    """`count` schedules that are armed `spare` seconds before the first is due, or earlier; that instant."""
+    for longer in (1, 3, 9):  # for a machine that is slow at the moment
+        due = instant(server, 3 + spare + longer * count / 10_000)
+        schedules(server, count, clock, first=due, step=step)
+        if instant(server, spare) < due:
+            return due
+    raise Unable("arming took longer than planned for")
 
 
 def until_fired(server, count, due):
@@ -133,6 +138,11 @@ def until_fired(server, count, due):
     return {
         "value": count / took, "cpu": (server.cpu() - before[0]) * 1e6 / count, "wal": (server.wal() - before[1]) / count,
     }
+
+
+def physical(server):
+    """The database of the physical limit: its tables are made like ours. The extension's dispatcher there has nothing to do."""
+    server.database("physical", "CREATE EXTENSION scheduler", (HERE / "sql/limit.sql").read_text())
 
 
 def limit(server, count):

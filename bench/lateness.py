@@ -19,7 +19,7 @@ def measure(server, board, quick):
     jobs = 120 if quick else 1_000
 
     def theirs(peer, task="fires"):
-        return lambda: percentiles(peer.fires(server, jobs, 2, spread=spread, task=task, timeout=spread + 45))
+        return lambda: percentiles(peer.fires(server, jobs, 2, spread=spread, task=task, timeout=spread + 75))
 
     board.several("lateness", f"{jobs:,} spread over {spread} s", {
         OURS: lambda: spread_out(server, jobs, spread),
@@ -42,14 +42,12 @@ def percentiles(late):
 
 
 def spread_out(server, jobs, seconds):
-    due = firing.instant(server, 4)
-    firing.schedules(server, jobs, "every 1 day from {}", first=due, step=f"{seconds / jobs} seconds")
+    due = firing.armed(server, jobs, step=f"{seconds / jobs} seconds")
     return percentiles(lateness(server, due, seconds, jobs))
 
 
 def steady(server, rate, seconds):
-    due = firing.instant(server, 4)
-    firing.schedules(server, rate, "every 1 second from {}", first=due, step=f"{1 / rate} seconds")
+    due = firing.armed(server, rate, clock="every 1 second from {}", step=f"{1 / rate} seconds")
     return percentiles(lateness(server, due, seconds, rate * seconds))
 
 

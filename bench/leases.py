@@ -5,9 +5,9 @@ import pathlib
 import contestants as them
 import pgbench
 from board import OURS
+from goals import HAND
 
 HERE = pathlib.Path(__file__).parent
-HAND = "hand-written SQL"
 # With fsync a commit costs the disk's time, which is the same for both: that shows what a service sees. Without it the rest shows.
 DISKS = {"fsync off": "off", "fsync on": "on"}
 EMPTY = {

@@ -1,6 +1,6 @@
-"""Every measured number in a document comes from bench/results.json.  measured.py FILE…
+"""Every measured number in a document comes from bench/results.json.  measured.py [--write] FILE…
 
-Write it with the key of its sample behind it, in a comment that nobody sees:
+What stands between BEGIN and END is made of that file as a whole; --write does it. Elsewhere, write a number with the key of its sample behind it, in a comment that nobody sees:
 
     15,300<!-- bench: firing | 100,000 due at once | scheduler | median --> fires a second
 
@@ -14,9 +14,11 @@ import re
 import statistics
 import sys
 
+import summary
 from board import ratios, spread
 
 RESULTS = pathlib.Path(__file__).parent / "results.json"
+BEGIN, END = "<!-- bench: begin; `make bench` writes what follows -->", "<!-- bench: end -->"
 MARKED = re.compile(r"([\d][\d,]*(?:\.\d+)?)<!-- bench: (.*?) -->")
 MEASURED = re.compile(
     r"\d[\d,.]*\s*(?:k\s*)?(?:fires|jobs|executions|claims|leases|schedules)?\s*(?:/s\b|per second\b|a second\b)"
@@ -56,10 +58,34 @@ def agrees(text: str, measured: float) -> bool:
     return round(measured / unit) * unit == int(whole)
 
 
+def made(text: str) -> tuple:
+    """(what stands before the section that is made of the results, that section or None, what stands after it)."""
+    before, begin, rest = text.partition(BEGIN + "\n")
+    section, end, after = rest.partition(END)
+    return (before + begin, section, end + after) if begin and end else (text, None, "")
+
+
+def fill(path: pathlib.Path) -> None:
+    """Writes that section of a document."""
+    before, section, after = made(path.read_text())
+    if section is None:
+        sys.exit(f"{path.name} has no {BEGIN} … {END}")
+    path.write_text(before + summary.section(load()) + after)
+
+
+def load():
+    """The results, or None when there are none yet."""
+    return json.loads(RESULTS.read_text()) if RESULTS.exists() else None
+
+
 def faults(text: str, run):
     """(line, what is wrong) of a document; run is None when there are no results yet."""
+    before, section, after = made(text)
+    if section is not None and section != summary.section(run):
+        yield before.count("\n"), "this section is not what bench/results.json says: bench/measured.py --write README.md"
+    blank = "\n" * (section or "").count("\n")
     code = False
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate((before + blank + after).splitlines(), 1):
         code ^= line.startswith("```")
         if code:
             continue
@@ -79,11 +105,14 @@ def faults(text: str, run):
             yield number, f"{found[0]!r} looks measured and names no sample (<!-- bench: … -->)"
 
 
-def main(paths) -> int:
-    run = json.loads(RESULTS.read_text()) if RESULTS.exists() else None
-    wrong = 0
+def main(arguments) -> int:
+    paths = [pathlib.Path(path) for path in arguments if path != "--write"]
+    if "--write" in arguments:
+        for path in paths:
+            fill(path)
+    run, wrong = load(), 0
     for path in paths:
-        for number, fault in faults(pathlib.Path(path).read_text(), run):
+        for number, fault in faults(path.read_text(), run):
             print(f"{path}:{number}: {fault}", file=sys.stderr)
             wrong += 1
     return 1 if wrong else 0

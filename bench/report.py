@@ -1,11 +1,15 @@
-"""bench/RESULTS.md, the charts and results.json beside it, from the JSON of a run."""
+"""bench/RESULTS.md, the charts and results.json beside it, and the numbers of README.md, from the JSON of a run."""
 
 import json
 import pathlib
 import shutil
 import statistics
+import sys
 
-from board import OURS, number, ratios, spread
+import goals
+import measured
+from board import OURS, lacking, number, ratios, spread
+from parts import PARTS
 
 TITLES = {
     "firing": "Firing: schedules that are due at once",
@@ -17,29 +21,40 @@ TITLES = {
     "memory": "Memory of the workers",
     "loading": "Loading through create_schedules",
 }
+# one chart each
 CHARTS = ("firing", "lateness", "tick", "leases", "queue")
 STEADY = 1.2  # the ratios of one run lie within this factor of their median, or the report says that they do not
 
 
+def publish(results: pathlib.Path, folder: pathlib.Path) -> None:
+    """Writes all that tells of a run, in `folder` and in README.md beside it."""
+    if json.loads(results.read_text())["facts"]["quick"]:
+        sys.exit("that was a quick run, whose figures nobody should quote: make bench measures the whole")
+    write(results, folder)
+    measured.fill(folder.parent / "README.md")
+    print("written: bench/RESULTS.md, bench/results.json, bench/charts, the section on speed of README.md")
+
+
 def write(results: pathlib.Path, folder: pathlib.Path) -> None:
     """Writes `folder`/RESULTS.md, `folder`/charts/*.svg, and keeps the JSON as `folder`/results.json."""
+    import drawing  # not needed by those who only check
+
     run = json.loads(results.read_text())
     charts = folder / "charts"
     charts.mkdir(exist_ok=True)
-    text = list(head(run)) + list(steadiness(run))
+    text = list(head(run)) + list(judged(run)) + list(steadiness(run))
     for section, title in TITLES.items():
         cases = [case for case in run["cases"] if case["section"] == section]
         if not cases:
             continue
         text += ["", f"## {title}", ""]
         if section in CHARTS:
-            draw(title, cases, charts / f"{section}.svg")
+            drawing.draw(title, section, cases, charts / f"{section}.svg")
             text += [f"![{title}](charts/{section}.svg)", ""]
         text += table(cases)
     (folder / "RESULTS.md").write_text("\n".join(text) + "\n")
     if results.resolve() != (folder / "results.json").resolve():
         shutil.copyfile(results, folder / "results.json")
-    print("written: bench/RESULTS.md, bench/results.json, bench/charts")
 
 
 def head(run):
@@ -55,7 +70,25 @@ def head(run):
     for name, value in run["facts"].items():
         if name == "settings":
             value = ", ".join(f"`{key} = {setting}`" for key, setting in value.items())
+        elif name == "quick":
+            name, value = "length", "quick: fewer and smaller cases" if value else "whole"
         yield f"| {name} | {cell(value)} |"
+    yield ""
+    yield "| part | measured | rounds | minutes | load (1, 5, 15 minutes) before | |"
+    yield "| --- | --- | ---: | ---: | --- | --- |"
+    for name in PARTS:
+        part = run["parts"].get(name, {"failed": "not measured"})
+        yield (f"| {name} | {part.get('date', '')} | {part.get('rounds', '')} | {part.get('minutes', '')} | {part.get('load', '')}"
+               f" | {cell(part.get('failed', ''))} |")
+
+
+def judged(run):
+    yield ""
+    yield "## Goals"
+    yield ""
+    yield from goals.table(run)
+    yield ""
+    yield "[NOTES.md](NOTES.md) says of each goal that is missed what was tried, and what the profile shows."
 
 
 def steadiness(run):
@@ -71,6 +104,8 @@ def steadiness(run):
                     moved.append(f"{case['section']}: {case['case']}: {name}, {middle:.2f} ({low:.2f} … {high:.2f})")
     if not measured:
         return
+    yield ""
+    yield "## Steadiness"
     yield ""
     yield f"{measured - len(moved)} of {measured} ratios stayed within 20 % of their median in all rounds."
     yield "`bench/compare.py` compares two runs."
@@ -103,45 +138,4 @@ def table(cases):
             yield (f"| {title} | {cell(name)} | {case['unit']} | {len(samples)} | {low} | {middle} | {high} | {ratio}"
                    f" | {extra[0]} | {extra[1]} |")
         for name, reason in case["unable"].items():
-            yield f"| {title} | {cell(name)} | | | | | | not run: {cell(reason)} | | |"
-
-
-def draw(title, cases, path):
-    """A bar for each contestant of each case, with its minimum and maximum; a panel for each unit."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "scheduler"
-    from matplotlib import pyplot
-
-    names = list(dict.fromkeys(name for case in cases for name in case["samples"]))
-    palette = [f"C{index}" for index in range(10) if index != 0] + ["#444444", "#c49c94", "#98df8a", "#ffbb78", "#f7b6d2"]
-    others = [name for name in names if name != OURS]
-    colors = {OURS: "#1f6feb"} | {name: palette[index % len(palette)] for index, name in enumerate(others)}
-    measured = [case for case in cases if case["samples"]]
-    units = list(dict.fromkeys(case["unit"] for case in measured))
-    panels = [[case for case in measured if case["unit"] == unit] for unit in units]
-    heights = [sum(len(case["samples"]) + 1 for case in panel) + 2 for panel in panels]
-    figure, all_axes = pyplot.subplots(
-        len(panels), figsize=(10, 1 + 0.2 * sum(heights)), height_ratios=heights, squeeze=False, layout="constrained",
-    )
-    for axes, unit, panel in zip(all_axes[:, 0], units, panels):
-        place, labels = 0, []
-        for case in panel:
-            labels.append((place, case["case"]))
-            for name, samples in case["samples"].items():
-                low, middle, high = spread([sample["value"] for sample in samples])
-                axes.barh(place, middle, color=colors[name], xerr=[[middle - low], [high - middle]], ecolor="#555", height=0.8)
-                axes.text(high, place, f" {number(middle)}", va="center", fontsize=6)
-                place += 1
-            place += 1
-        if any(sample["value"] > 0 for case in panel for samples in case["samples"].values() for sample in samples):
-            axes.set_xscale("log")
-        axes.set_yticks([at for at, _ in labels], [label for _, label in labels], fontsize=7)
-        axes.set_ylim(place - 1, -1)
-        axes.set_xlabel(unit, fontsize=8)
-    figure.suptitle(title)
-    handles = [pyplot.Rectangle((0, 0), 1, 1, color=colors[name]) for name in names]
-    figure.legend(handles, names, fontsize=7, loc="outside lower center", ncols=3)
-    figure.savefig(path, metadata={"Date": None})
-    pyplot.close(figure)
+            yield f"| {title} | {cell(name)} | | | | | | {lacking(case, name)}: {cell(reason)} | | |"

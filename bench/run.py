@@ -10,43 +10,42 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 
 import contestants
 import report
-from board import Board, why
+from board import Board, Different, load, why
+from parts import LONGEST, LONGEST_QUICK, PARTS, allowed, planned
 from server import SETTINGS, Server
 
 HERE = pathlib.Path(__file__).parent
-# part → (module, minutes planned for the whole, for a quick run)
-PARTS = {
-    "leases": ("leases", 5, 0.4),
-    "queue": ("queues", 14, 0.8),
-    "firing": ("firing", 14, 1.0),
-    "lateness": ("lateness", 13, 0.9),
-    "tick": ("tick", 3, 0.5),
-    "size": ("size", 2, 0.2),
-    "million": ("million", 9, 1.1),
-}
+SOURCES = ("src", "core/src", "sql", "Cargo.toml", "Cargo.lock", "core/Cargo.toml", "scheduler.control")
+# All of them now: whoever edits one while the run is under way changes nothing of it.
+MODULES = {name: importlib.import_module(module) for name, (module, *_) in PARTS.items()}
+
+
+def git(*words) -> str:
+    return subprocess.run(["git", "-C", str(HERE.parent), *words], capture_output=True, text=True).stdout.strip()
+
+
+def revision() -> str:
+    """The last commit that changed what is measured: neither the results nor these measurements are part of that."""
+    return git("log", "-1", "--format=%h", "--", *SOURCES) + ("-dirty" if git("status", "--porcelain", "--", *SOURCES) else "")
 
 
 def facts(server, quick):
     """What a reader has to know about this run; no names of hosts or folders."""
     cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "unknown")
     memory = int(next(line.split()[1] for line in open("/proc/meminfo") if line.startswith("MemTotal"))) // 1024 // 1024
-    revision = subprocess.run(["git", "-C", str(HERE), "describe", "--always", "--dirty"], capture_output=True, text=True)
     return {
         "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), "quick": quick,
         "machine": f"{os.cpu_count()} × {cpu}, {memory} GB, {platform.system()} {platform.release()}",
         "disk": disk(server.folder.parent),
         "load at the start": load(),
-        "scheduler": revision.stdout.strip() + ", release build",
+        "scheduler": revision() + ", release build",
         "PostgreSQL": server.sql("postgres", "SHOW server_version")[0][0],
         "Python": platform.python_version(),
     } | contestants.versions(server) | {"settings": SETTINGS}
-
-
-def load():
-    return " ".join(f"{value:.1f}" for value in os.getloadavg())
 
 
 def disk(folder):
@@ -69,28 +68,21 @@ def disk(folder):
     return f"{kind}, {shutil.disk_usage(folder).total >> 30} GB, fdatasync of 8 kB {sorted(took)[10] * 1000:.2g} ms"
 
 
-def plan(chosen, quick):
-    """Says what will be done and how long that should take."""
-    minutes = {name: PARTS[name][2 if quick else 1] for name in chosen}
-    print("minutes: " + ", ".join(f"{name} {value:g}" for name, value in minutes.items()) + f"; {sum(minutes.values()):g} in all")
-    return minutes
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", default="", help="these parts, in place of what the last run of the same sources has of them")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--resume", action="store_true", help="the parts that an interrupted run has not ended")
     parser.add_argument("--report", action="store_true", help="only draw and write from the JSON of the last run")
     options = parser.parse_args()
-    chosen = [name for name in options.only.split(",") if name] or list(PARTS)
+    chosen = [name for name in options.only.split(",") if name]
     if unknown := set(chosen) - set(PARTS):
         sys.exit(f"no such part: {', '.join(sorted(unknown))} (there are {', '.join(PARTS)})")
 
     results = pathlib.Path(os.environ["BENCH_RESULTS"])
     if options.report:
-        return report.write(results, HERE)
+        return report.publish(results, HERE)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, frame: sys.exit(128 + number))  # so that the server is removed
     server = Server(
@@ -99,34 +91,63 @@ def main():
         os.environ.get("SCHEDULER_RUNAS", ""),
     )
     board = Board(options.rounds, results)
-    failed = []
     try:
         server.create()
         server.start()
         found = facts(server, options.quick)
-        if options.resume and results.exists():
-            board.resume(found)
+        keep(board, found, chosen, options.resume)
         board.facts = found
         print("; ".join(f"{name} {value}" for name, value in found.items() if name not in ("settings", "quick")))
-        for name, minutes in plan([name for name in chosen if name not in board.parts], options.quick).items():
-            board.begin(name, minutes)
-            try:
-                importlib.import_module(PARTS[name][0]).measure(server, board, options.quick)
-                board.end()
-            except Exception as error:  # noqa: BLE001 - the other parts are measured all the same
-                failed.append(f"{name} {why(error)}")
-                print(f"{failed[-1]}", flush=True)
-                server.stop()  # whatever state it is in, the next part starts its own
+        measure(server, board, [name for name in chosen or PARTS if chosen or name not in board.parts], options.quick)
         board.facts["load at the end"] = load()
-        board.facts["minutes"] = round(board.facts.get("minutes", 0) + (time.monotonic() - board.started) / 60, 1)
+        board.facts["minutes"] = round(sum(part.get("minutes", 0) for part in board.parts.values()), 1)
         board.save()
     finally:
         server.close()
-    if set(board.parts) == set(PARTS) and not options.quick:
-        report.write(results, HERE)
     print(f"JSON: {results.name}")
-    if failed:
-        sys.exit("not whole (RESUME=1 measures these parts again): " + "; ".join(failed))
+    if set(board.parts) == set(PARTS) and not options.quick:
+        report.publish(results, HERE)
+    if failed := {name: part["failed"] for name, part in board.parts.items() if "failed" in part}:
+        sys.exit("not whole (RESUME=1 measures these parts again): " + "; ".join(f"{name} {text}" for name, text in failed.items()))
+
+
+def keep(board, found, chosen, resume) -> None:
+    """What of the last run becomes part of this one. Its JSON is kept beside in any case."""
+    if not board.path.exists():
+        return
+    shutil.copyfile(board.path, board.path.with_suffix(".before.json"))
+    if not (resume or chosen):
+        return
+    try:
+        board.take_over(found, but=chosen)
+    except (Different, KeyError, ValueError) as error:
+        if resume:
+            sys.exit(f"cannot resume: {error}")
+        print(f"the last run cannot be completed, this one stands alone: {error}")
+
+
+def measure(server, board, chosen, quick) -> None:
+    """One part after the other; each is saved case by case, and one that fails takes nothing from the others."""
+    plan, began = planned(chosen, quick), time.monotonic()
+    longest = LONGEST_QUICK if quick else LONGEST
+    print("minutes planned: " + ", ".join(f"{name} {value:g}" for name, value in plan.items()) + f"; {sum(plan.values()):g} in all")
+    for name in chosen:
+        board.begin(name, allowed(plan, name, (time.monotonic() - began) / 60, longest))
+        try:
+            MODULES[name].measure(server, board, quick)
+            board.end()
+        except Exception as error:  # noqa: BLE001 - the other parts are measured all the same
+            board.end(failed=why(error))
+            print(f"{name}: {why(error)}", flush=True)
+            traceback.print_exc()
+            anew(server)
+        print(f"part {name}: {board.parts[name]['minutes']} minutes (planned {plan[name]:g})", flush=True)
+
+
+def anew(server) -> None:
+    """A fresh cluster: in whatever state that one is, no part is measured in it."""
+    server.close()
+    server.create()
 
 
 if __name__ == "__main__":

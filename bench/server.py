@@ -8,7 +8,7 @@ import time
 
 import psycopg
 
-from board import Unable
+from board import Unable, why
 
 SETTINGS = {
     "listen_addresses": "''",
@@ -26,6 +26,7 @@ SETTINGS = {
     "log_min_messages": "warning",
     "pg_stat_statements.track": "none",
 }
+CROSSWISE = 60  # seconds for which a statement that met a worker crosswise is tried again
 
 
 class Server:
@@ -82,24 +83,35 @@ class Server:
         self.preload = None
 
     def close(self) -> None:
-        if self.folder.exists():
-            if (self.data / "postmaster.pid").exists():
+        """Ends the server and removes all of it, in whatever state it is."""
+        if (self.data / "postmaster.pid").exists():
+            try:
                 self._command(str(self.bin / "pg_ctl"), "stop", "-s", "-m", "immediate", "-D", str(self.data))
-            shutil.rmtree(self.folder)
+            except RuntimeError as error:
+                print(f"the server was not there to be stopped: {why(error)}", flush=True)
+        for last_try in (False, False, False, True):
+            if self.folder.exists():
+                # its processes end when they find it dead, and may write until then
+                shutil.rmtree(self.folder, ignore_errors=not last_try)
+            if not self.folder.exists():
+                break
+            time.sleep(1)
+        self.preload = None
 
     def connect(self, database: str, user: str = "postgres") -> psycopg.Connection:
         return psycopg.connect(host=str(self.folder), dbname=database, user=user, autocommit=True)
 
     def sql(self, database: str, text: str, *arguments):
         """Runs one or more statements as superuser; the rows of the last. Emptying tables that a worker has in its hands
-        may meet it crosswise, and is tried again."""
+        may meet it crosswise, as often as it has work, and is tried again."""
+        end = time.monotonic() + CROSSWISE
         with self.connect(database) as connection:
-            for last_try in (False, False, True):
+            while True:
                 try:
                     cursor = connection.execute(text, arguments or None)
                     break
                 except psycopg.errors.DeadlockDetected:
-                    if last_try:
+                    if time.monotonic() > end:
                         raise
             while cursor.nextset():
                 pass

@@ -68,13 +68,23 @@ def tick(server, count):
 def idle(server, seconds):
     """{"cpu", "transactions", "queries"} a minute of the dispatcher, with nothing due for `seconds`.
 
-    Queries are what pg_stat_statements counts in that database, with those that functions run."""
-    server.set(pg_stat_statements__track="all")
+    Queries are what pg_stat_statements counts in that database, with those that functions run. Autovacuum has its rest meanwhile:
+    its transactions are counted for the database that it works in."""
+    server.set(pg_stat_statements__track="all", autovacuum="off")
+    try:
+        return _idle(server, seconds)
+    finally:
+        server.set(pg_stat_statements__track="none", autovacuum="on")
+
+
+def _idle(server, seconds):
     server.sql("postgres", "CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
     with server.connect("postgres") as connection:
         def ask(text):
             return connection.execute(text).fetchone()
 
+        server.wait(
+            connection, "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type LIKE 'autovacuum%')", 60)
         worker = ask("SELECT pid FROM pg_stat_activity WHERE datname = 'ours' AND backend_type = 'scheduler dispatcher'")
         if not worker:
             raise Unable("no dispatcher is to be seen in pg_stat_activity")
@@ -91,7 +101,6 @@ def idle(server, seconds):
         before = counters()
         time.sleep(seconds)
         after = counters()
-    server.set(pg_stat_statements__track="none")
     return {
         name: float(late - early) * 60 / seconds for name, early, late in zip(("cpu", "transactions", "queries"), before, after)
     }

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # What `make bench` runs: a release build in a private server of its own, the peers from their registries, then bench/run.py.
 #
-#   QUICK=1           fewer cases, within five minutes
-#   ONLY=leases,queue some parts (leases, queue, firing, lateness, tick, size, million)
+#   QUICK=1           fewer cases, within five minutes (and four for the first build); its results stand in a file of their own
+#   ONLY=leases,queue some parts (leases, queue, firing, lateness, tick, size, million), in place of what the last run of the same
+#                     sources has of them: the others stay
 #   ROUNDS=3          rounds of each case
 #   RESUME=1          only the parts that an interrupted run of the same sources has not ended
-#   REPORT=1          only write bench/RESULTS.md and the charts anew, from the JSON of the last run
+#   REPORT=1          only write bench/RESULTS.md, the charts and the numbers of README.md anew, from the JSON of the last run
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 cd "$SCHEDULER_ROOT"
@@ -13,7 +14,7 @@ cd "$SCHEDULER_ROOT"
 server=$SCHEDULER_SERVERS/$PG-bench
 bin=$server/usr/lib/postgresql/$PG/bin
 python=$CARGO_TARGET_DIR/bench-python
-export BENCH_SERVER=$bin BENCH_RESULTS=$CARGO_TARGET_DIR/bench-results.json PYTHONDONTWRITEBYTECODE=1
+export BENCH_SERVER=$bin BENCH_RESULTS=$CARGO_TARGET_DIR/bench-${QUICK:+quick-}results.json PYTHONDONTWRITEBYTECODE=1
 
 # A copy of the server, so that the release build and the peers' extensions meet no test.
 own_server() {

@@ -45,7 +45,8 @@ class Countdown:
             self.finished.set()
 
     def result(self) -> dict:
-        return {"jobs": self.done, "seconds": (self.ended or time.perf_counter()) - self.started}
+        # what came after the last of them is not counted: the clock had stopped
+        return {"jobs": min(self.done, self.jobs), "seconds": (self.ended or time.perf_counter()) - self.started}
 
 
 def in_time(instants: list[float]) -> None:

@@ -31,6 +31,7 @@ def enqueue(asked: Asked) -> dict:
 
 
 def drain(asked: Asked) -> dict:
+    """Until the last has run. Its end is written a batch at a time, so that up to one of each worker is not durable by then."""
     countdown = Countdown(asked.jobs)
 
     async def work(queries):

@@ -1,16 +1,22 @@
 """The arithmetic that the tables, the comparison of two runs and the check of documents rest on."""
 
+import json
 import pathlib
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
 import board  # noqa: E402
 import compare  # noqa: E402
+import goals  # noqa: E402
 import measured  # noqa: E402
+import merge  # noqa: E402
+import parts  # noqa: E402
 import report  # noqa: E402
+import summary  # noqa: E402
 
 
 def case(ours, theirs, **more):
@@ -21,7 +27,7 @@ def case(ours, theirs, **more):
     } | more
 
 
-RUN = {"facts": {}, "rounds": 3, "parts": [], "cases": [case([15_312, 16_000, 14_000], [1_000, 1_000, 2_000])]}
+RUN = {"facts": {}, "rounds": 3, "parts": {}, "cases": [case([15_312, 16_000, 14_000], [1_000, 1_000, 2_000])]}
 KEY = "queue | enqueue one | scheduler |"
 
 
@@ -58,6 +64,24 @@ class Contestants(unittest.TestCase):
         self.board().take("", {name: lambda name=name: order.append(name) or 1 for name in "ab"}, 2, None)
         self.assertEqual("".join(order), "abba")
 
+    def test_who_fails_once_is_asked_again_and_who_is_unable_is_not(self):
+        asked = {"once": 0, "unable": 0, "always": 0}
+
+        def ask(name, error):
+            asked[name] += 1
+            if asked[name] == 1 or name == "always":
+                raise error
+            return 1
+        made = self.board()
+        samples, reasons = made.take("", {
+            "once": lambda: ask("once", RuntimeError("a")), "unable": lambda: ask("unable", board.Unable("b")),
+            "always": lambda: ask("always", RuntimeError("c")),
+        }, 4, None)
+        self.assertEqual(asked, {"once": 4, "unable": 1, "always": 2})
+        self.assertEqual((len(samples["once"]), list(reasons)), (3, ["once", "unable", "always"]))
+        self.assertEqual(board.lacking({"samples": samples}, "once"), "only 3 rounds")
+        self.assertEqual(board.lacking({"samples": samples}, "unable"), "not run")
+
     def test_who_fails_says_why_once_and_names_no_folder(self):
         def fail():
             raise RuntimeError("no such file: /home/me/bin/x")
@@ -65,20 +89,107 @@ class Contestants(unittest.TestCase):
         self.assertEqual(samples, {"b": [{"value": 1}, {"value": 1}]})
         self.assertEqual(unable, {"c": "too slow", "a": "failed: no such file: …"})
 
-    def test_a_resumed_run_keeps_whole_parts_only(self):
-        facts = {"scheduler": "1", "quick": False, "machine": "m"}
-        first = self.board()
-        first.facts = facts
-        first.begin("whole", 1)
-        first.compare("s", "kept", "u", {"a": lambda: 1})
-        first.end()
-        first.begin("broken", 1)
-        first.compare("s", "lost", "u", {"a": lambda: 1})
+    def run_of(self, facts, failed=None):
+        made = self.board()
+        made.facts = facts
+        for part in ("leases", "queue"):
+            made.begin(part, 1)
+            made.compare("s", part, "u", {"a": lambda: 1})
+            made.end(failed=failed if part == "queue" else None)
+        return made
+
+    FACTS = {"scheduler": "1", "quick": False, "machine": "m"}
+
+    def test_a_run_goes_on_with_the_whole_parts_of_the_last_one(self):
+        first = self.run_of(self.FACTS, failed="it broke")
         second = board.Board(9, first.path)
-        second.resume(facts)
-        self.assertEqual(([entry["case"] for entry in second.cases], second.parts, second.rounds), (["kept"], ["whole"], 2))
-        with self.assertRaises(SystemExit):
-            board.Board(9, first.path).resume(facts | {"scheduler": "2"})
+        second.take_over(self.FACTS)
+        self.assertEqual(([entry["case"] for entry in second.cases], list(second.parts)), (["leases"], ["leases"]))
+        with self.assertRaises(board.Different):
+            second.take_over(self.FACTS | {"scheduler": "2"})
+
+    def test_a_part_that_is_measured_anew_takes_the_place_of_the_last(self):
+        first = self.run_of(self.FACTS)
+        second = board.Board(9, first.path)
+        second.take_over(self.FACTS, but=["leases"])
+        self.assertEqual([entry["case"] for entry in second.cases], ["queue"])
+        second.begin("leases", 1)
+        second.compare("s", "newer", "u", {"a": lambda: 1}, rounds=1)
+        second.end()
+        self.assertEqual([entry["case"] for entry in json.loads(first.path.read_text())["cases"]], ["newer", "queue"])
+
+    def test_files_are_merged_part_by_part_and_the_last_whole_one_counts(self):
+        runs = [json.loads(self.run_of(self.FACTS, failed).path.read_text()) for failed in (None, "it broke")]
+        for number, run in enumerate(runs):
+            for case in run["cases"]:
+                case["note"] = number
+        whole = merge.merged(runs)
+        self.assertEqual([(case["case"], case["note"]) for case in whole["cases"]], [("queue", 0), ("leases", 1)])
+        self.assertNotIn("failed", whole["parts"]["queue"])
+        with self.assertRaises(board.Different):
+            merge.merged([runs[0], runs[1] | {"facts": self.FACTS | {"machine": "n"}}])
+
+    def test_a_part_takes_its_reserve_and_nothing_from_those_that_follow(self):
+        plan = {"a": 10, "b": 10, "c": 10}
+        self.assertEqual(parts.allowed(plan, "a", 0, 60), 15)
+        self.assertEqual(parts.allowed(plan, "a", 0, 32), 12)
+        self.assertEqual(parts.allowed(plan, "c", 25, 32), 7)
+        self.assertEqual(parts.allowed(plan, "c", 31, 32), 5)
+
+    def test_a_whole_run_is_planned_for_less_than_an_hour(self):
+        self.assertLessEqual(sum(parts.planned(parts.PARTS, False).values()), 57)
+        self.assertLessEqual(sum(parts.planned(parts.PARTS, True).values()), 4.9)
+
+
+class Goals(unittest.TestCase):
+    def run_with(self, *cases):
+        return {"facts": {}, "cases": list(cases)}
+
+    def verdict(self, judge, *cases):
+        return judge(list(cases))
+
+    def fired(self, count, group="due at once", **samples):
+        return case([1], [1]) | {
+            "section": "firing", "case": f"{count:,} due at once", "group": group,
+            "samples": {name: [{"value": value}] * 3 for name, value in ({board.OURS: 1_000} | samples).items()},
+        }
+
+    def test_the_fastest_peer_is_found_wherever_it_was_measured(self):
+        found = self.verdict(goals.peers, self.fired(1_000, slow=10, fast=90), self.fired(10_000, slow=20))
+        self.assertEqual((found.reached, "fast, of 1,000" in found.measured), (True, True))
+        found = self.verdict(goals.peers, self.fired(1_000, slow=10, fast=200), self.fired(10_000, slow=20))
+        self.assertEqual((found.reached, found.missed), (False, "by 50 %"))
+
+    def test_one_count_below_the_limit_misses_the_goal(self):
+        good, bad = (self.fired(count, **{goals.LIMIT: value}) for count, value in ((1_000, 1_250), (10_000, 2_000)))
+        self.assertTrue(self.verdict(goals.limit, good).reached)
+        self.assertFalse(self.verdict(goals.limit, good, bad).reached)
+
+    def test_what_was_not_measured_is_neither_reached_nor_missed(self):
+        for verdict in goals.verdicts(self.run_with()):
+            self.assertEqual(verdict.text(), "not measured", verdict.goal)
+
+    def test_idle_is_idle_when_nothing_at_all_is_asked(self):
+        def idle(what, value):
+            return case([value], []) | {
+                "section": "tick", "case": f"idle, 10,000 schedules, 5 s: {what}", "group": "idle",
+                "samples": {board.OURS: [{"value": value}]},
+            }
+        self.assertTrue(self.verdict(goals.idle, idle("CPU", 3), idle("transactions", 0), idle("queries", 0)).reached)
+        self.assertFalse(self.verdict(goals.idle, idle("transactions", 2), idle("queries", 0)).reached)
+
+    def test_a_tick_may_cost_a_third_more(self):
+        def ticked(among, value):
+            return case([value], []) | {"section": "tick", "case": f"100 due among {among}", "group": "tick"}
+        self.assertTrue(self.verdict(goals.tick, ticked("1,000", 1), ticked("1,000,000", 1.3)).reached)
+        self.assertFalse(self.verdict(goals.tick, ticked("1,000", 1), ticked("1,000,000", 1.4)).reached)
+
+    def test_the_worst_case_decides(self):
+        found = [
+            case([1_000], [theirs]) | {"group": "claim 100 + finish", "case": f"claim 100 + finish, {theirs}"} for theirs in (900, 1_100)
+        ]
+        self.assertTrue(self.verdict(goals.batches, found[0]).reached)
+        self.assertFalse(self.verdict(goals.batches, *found).reached)
 
 
 class Documents(unittest.TestCase):
@@ -101,6 +212,22 @@ class Documents(unittest.TestCase):
         for key in ("queue | enqueue two | scheduler | median", "queue", f"{KEY} cpu"):
             self.assertEqual(len(self.faults(f"15,312<!-- bench: {key} -->")), 1, key)
         self.assertEqual(len(self.faults(f"15,312<!-- bench: {KEY} median -->", run=None)), 1)
+
+    def test_the_section_that_is_made_of_the_results_stands_as_it_was_made(self):
+        run = RUN | {"facts": {"machine": "m", "PostgreSQL": "15", "date": "d"}, "parts": {"queue": {"rounds": 3}}}
+        for made, other in ((run, None), (None, run)):
+            text = f"a\n{measured.BEGIN}\n{summary.section(made)}{measured.END}\nb"
+            self.assertEqual(self.faults(text, made), [])
+            self.assertEqual(len(self.faults(text, other)), 1)
+            self.assertEqual(len(self.faults(text + "\nit fires 20,000 a second", made)), 1)
+
+    def test_filling_a_document_leaves_the_rest_of_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "README.md"
+            path.write_text(f"a\n{measured.BEGIN}\nold\n{measured.END}\nb\n")
+            with unittest.mock.patch.object(measured, "load", lambda: None):
+                measured.fill(path)
+            self.assertEqual(path.read_text(), f"a\n{measured.BEGIN}\n{summary.NOTHING}{measured.END}\nb\n")
 
     def test_a_measured_number_has_a_key(self):
         for text in ("it fires 20,000 a second", "in 3 ms", "5 µs", "9 times faster", "2k/s"):

@@ -3,7 +3,7 @@ import pg from "pg";
 
 // {task, peer, host, database, workers, jobs, batch, seconds, preset, lead, spread, enqueueMany}
 export const asked = JSON.parse(process.argv[2]);
-export const connection = { host: asked.host, user: asked.user ?? "app", database: asked.database };
+const connection = { host: asked.host, user: asked.user ?? "app", database: asked.database };
 export const connectionString =
   `postgres://${connection.user}@localhost/${asked.database}?host=${encodeURIComponent(asked.host)}`;
 export const now = () => process.hrtime.bigint();

@@ -1,0 +1,191 @@
+"""What is to be reached, whether it was, and by how much it was missed: from the JSON of a run alone."""
+
+import dataclasses
+import statistics
+
+from board import OURS, number, ratios, spread
+
+LIMIT, ROWS = "physical limit (set-based SQL)", "row-by-row dispatcher (Python)"
+HAND = "hand-written SQL"
+# Their fires call a function in their own process, or reach a broker in memory: nothing is durable that was not before.
+IN_PROCESS = ("APScheduler", "celery beat", "pgqueuer")
+
+SHOWN = 4  # of what is missed, the worst
+
+
+@dataclasses.dataclass
+class Verdict:
+    """A goal, what was measured, and whether that reaches it; `missed` says by how much not. None: it was not measured."""
+
+    goal: str
+    measured: str
+    reached: bool | None
+    missed: str = ""
+
+    def text(self) -> str:
+        return "not measured" if self.reached is None else "reached" if self.reached else f"**missed** {self.missed}".strip()
+
+
+def verdicts(run) -> list:
+    """Of all goals, in the order in which a reader would ask."""
+    cases = run["cases"]
+    return [judge(cases) for judge in (peers, rows, limit, late, tick, idle, leases, batches)]
+
+
+def _median(case, name=OURS):
+    return statistics.median(sample["value"] for sample in case["samples"][name])
+
+
+def _ratio(case, name):
+    """The median of the rounds' ratios, or None."""
+    found = ratios(case, name)
+    return spread(found)[1] if found else None
+
+
+def _by(measured, wanted):
+    return f"by {100 * (1 - measured / wanted):.0f} %"
+
+
+def _at_once(cases, group="due at once"):
+    """How many were due at once → the case."""
+    return {
+        int(case["case"].split(" ")[0].replace(",", "")): case
+        for case in cases if case["section"] == "firing" and case["group"] == group and OURS in case["samples"]
+    }
+
+
+def peers(cases):
+    goal = "10,000 schedules due at once: 10 × as fast as the fastest peer"
+    found = _at_once(cases)
+    if 10_000 not in found:
+        return Verdict(goal, "", None)
+    ours, best = found[10_000], {}
+    for count, case in sorted(found.items()):
+        if count > 10_000:
+            continue
+        for name in case["samples"].keys() - {OURS, LIMIT, ROWS}:
+            # one that takes fewer at most is compared by its rate at that
+            best[name] = count, (_ratio(case, name) if case is ours else _median(ours) / _median(case, name))
+    if not best:
+        return Verdict(goal, "", None)
+    name, (count, times) = min(best.items(), key=lambda item: item[1][1])
+    text = f"{number(_median(ours))} a second, × {number(times)} ({name}" + (f", of {count:,})" if count != 10_000 else ")")
+    durable = {other: value for other, value in best.items() if not other.startswith(IN_PROCESS)}
+    if name not in durable and durable:
+        other, (count, further) = min(durable.items(), key=lambda item: item[1][1])
+        text += f"; of those that enqueue in a database × {number(further)} ({other}" + (f", of {count:,})" if count != 10_000 else ")")
+    return Verdict(goal, text, times >= 10, _by(times, 10))
+
+
+def rows(cases):
+    goal = "10,000 schedules due at once: 30 × as fast as a row-by-row dispatcher"
+    found = {
+        disk: _ratio(case, ROWS) for disk, group in (("fsync off", "due at once"), ("fsync on", "fsync on"))
+        if (case := _at_once(cases, group).get(10_000)) and ROWS in case["samples"]
+    }
+    if not found:
+        return Verdict(goal, "", None)
+    worst = min(found.values())
+    return Verdict(goal, ", ".join(f"× {number(value)} with {disk}" for disk, value in found.items()), worst >= 30, _by(worst, 30))
+
+
+def limit(cases):
+    goal = "Firing: 0.7 of the physical limit, from 1,000 to 1,000,000"
+    found = {count: _ratio(case, LIMIT) for count, case in sorted(_at_once(cases).items()) if LIMIT in case["samples"]}
+    if not found:
+        return Verdict(goal, "", None)
+    worst = min(found.values())
+    return Verdict(goal, ", ".join(f"{value:.2f} ({count:,})" for count, value in found.items()), worst >= 0.7, _by(worst, 0.7))
+
+
+def late(cases):
+    goal = "Lateness: p99 below the p50 of every peer"
+    found = {
+        part: next((case for case in cases if case["section"] == "lateness" and " spread over " in case["case"]
+                    and case["case"].endswith(part)), None)
+        for part in ("p50", "p99")
+    }
+    if not all(case and OURS in case["samples"] for case in found.values()):
+        return Verdict(goal, "", None)
+    ours = _median(found["p99"])
+    theirs = {name: _median(found["p50"], name) for name in found["p50"]["samples"] if name != OURS}
+    if not theirs:
+        return Verdict(goal, "", None)
+    name, least = min(theirs.items(), key=lambda item: item[1])
+    text = f"p99 {number(ours)} ms; least p50 of a peer {number(least)} ms ({name})"
+    durable = {other: value for other, value in theirs.items() if not other.startswith(IN_PROCESS)}
+    if name not in durable and durable:
+        other, value = min(durable.items(), key=lambda item: item[1])
+        text += f", of those that enqueue in a database {number(value)} ms ({other})"
+    return Verdict(goal, text, ours < least, f"by × {number(ours / least)}")
+
+
+def tick(cases):
+    goal = "A tick with 100 due: at most 1.3 × the time from 1,000 to 1,000,000 schedules"
+    found = {
+        case["case"].split(" among ")[1]: _median(case)
+        for case in cases if case["section"] == "tick" and case["group"] == "tick" and ", after" not in case["case"]
+        and OURS in case["samples"]
+    }
+    if len(found) < 2:
+        return Verdict(goal, "", None)
+    times = max(found.values()) / min(found.values())
+    text = f"× {times:.2f}: " + ", ".join(f"{number(value)} ms ({count})" for count, value in found.items())
+    return Verdict(goal, text, times <= 1.3, f"by × {times / 1.3:.2f}")
+
+
+def idle(cases):
+    goal = "Idle: no queries"
+    found = {
+        (case["case"].split(": ")[0].removeprefix("idle, ").rsplit(", ", 1)[0], case["case"].split(": ")[1]): _median(case)
+        for case in cases if case["section"] == "tick" and case["group"] == "idle" and OURS in case["samples"]
+    }
+    asked = {key: value for key, value in found.items() if key[1] in ("queries", "transactions")}
+    if not asked:
+        return Verdict(goal, "", None)
+    text = "; ".join(
+        f"{how_many}: " + ", ".join(
+            f"{number(value)} {what}" + (" ms" if what == "CPU" else "") for (other, what), value in found.items() if other == how_many
+        ) for how_many in dict.fromkeys(key[0] for key in found)
+    )
+    return Verdict(goal, f"a minute, with {text}", not any(asked.values()), f"by {number(max(asked.values()))} a minute")
+
+
+def leases(cases):
+    goal = "Leases: 1.0 × hand-written prepared statements"
+    found = {case["case"]: value for case in cases if case["section"] == "leases" and HAND in case["samples"]
+             and (value := _ratio(case, HAND))}
+    return _all_of(goal, found, 1.0)
+
+
+def batches(cases):
+    goal = "Claim 100 + finish: as fast as the fastest of the peers"
+    found = {}
+    for case in cases:
+        if case["section"] == "queue" and case["group"] == "claim 100 + finish":
+            theirs = {name: value for name in case["samples"] if name != OURS and (value := _ratio(case, name))}
+            if theirs:
+                name, value = min(theirs.items(), key=lambda item: item[1])
+                found[f"{case['case'].removeprefix('claim 100 + finish, ')}, {name}"] = value
+    return _all_of(goal, found, 1.0)
+
+
+def _all_of(goal, found, wanted):
+    """A goal that each of these ratios has to reach."""
+    if not found:
+        return Verdict(goal, "", None)
+    missed = sorted((value, title) for title, value in found.items() if value < wanted)
+    low, middle, high = spread(list(found.values()))
+    text = f"× {low:.2f} … {high:.2f}, half of them over {middle:.2f}; {len(found) - len(missed)} of {len(found)} reached"
+    if missed:
+        text += ". Missed: " + "; ".join(f"{value:.2f} {title}" for value, title in missed[:SHOWN])
+        text += f"; and {len(missed) - SHOWN} more" if len(missed) > SHOWN else ""
+    return Verdict(goal, text, not missed, _by(low, wanted) + " at the worst")
+
+
+def table(run):
+    """Lines of Markdown."""
+    yield "| goal | measured (medians) | reached? |"
+    yield "| --- | --- | --- |"
+    for verdict in verdicts(run):
+        yield f"| {verdict.goal} | {verdict.measured.replace('|', '/')} | {verdict.text()} |"
