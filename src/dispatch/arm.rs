@@ -39,7 +39,7 @@ pub fn apply_changes(session: &Session, now: Instant, limit: i64, after: &mut i6
             halved(&decided, &mut |part| write(session, part), &mut |one, failure| failed(session, one, &failure, now));
             batch
         });
-        batch.decided.iter().for_each(Decided::report);
+        batch.decided.iter().filter_map(|decided| decided.timer.as_ref()).for_each(report_standing);
         *after = batch.more_after.unwrap_or(0);
         if !batch.decided.is_empty() {
             return batch.decided.len();
@@ -66,21 +66,6 @@ struct Batch {
 struct Decided {
     change: Change,
     timer: Option<NewTimer>,
-    /// Why it was parked, where it was.
-    parked_for: Option<String>,
-}
-
-impl Decided {
-    /// One line where it is parked anew, for another reason, or no longer.
-    fn report(&self) {
-        let Some(timer) = &self.timer else { return };
-        match (&timer.parked, &self.parked_for) {
-            (Some(reason), Some(known)) if reason.message == *known => {}
-            (Some(reason), Some(_) | None) => report_parked(timer.schedule_id, reason),
-            (None, Some(_)) => report_unparked(timer.schedule_id),
-            (None, None) => {}
-        }
-    }
 }
 
 impl Batch {
@@ -117,8 +102,7 @@ impl Batch {
                 .schedule
                 .as_ref()
                 .map(|row| armed(snapshot, row, of(&past, snapshot), change.terminal_at, now));
-            let parked_for = snapshot.timer.as_ref().and_then(|timer| timer.parked.clone());
-            Some(Decided { change, timer, parked_for })
+            Some(Decided { change, timer })
         });
         Batch { decided: decided.collect(), more_after }
     }
@@ -137,8 +121,8 @@ fn write(session: &Session, decided: &[&Decided]) {
 }
 
 /// Arms schedules whose timers are locked and were made before an edit that nobody has applied yet. The edit's change stays, and
-/// finds nothing to do.
-pub fn rearm(session: &Session, edited: &[Snapshot], now: Instant) {
+/// finds nothing to do, nor to say: what became of them is returned for [`report_standing`].
+pub fn rearm(session: &Session, edited: &[Snapshot], now: Instant) -> Vec<NewTimer> {
     let cares_anew: Vec<i64> = edited.iter().filter(|s| begins_to_wait(s)).map(|s| s.schedule_id).collect();
     let mut busy = Vec::new();
     if !cares_anew.is_empty() {
@@ -157,9 +141,10 @@ pub fn rearm(session: &Session, edited: &[Snapshot], now: Instant) {
         .iter()
         .filter_map(|snapshot| Some(armed(snapshot, snapshot.schedule.as_ref()?, of(&past, snapshot), None, now)))
         .collect();
-    let timers: Vec<&NewTimer> = timers.iter().collect();
-    timer::arm(session, &timers, Vec::new(), Vec::new());
-    skip::record(session, &timers, false);
+    let written: Vec<&NewTimer> = timers.iter().collect();
+    timer::arm(session, &written, Vec::new(), Vec::new());
+    skip::record(session, &written, false);
+    timers
 }
 
 /// Schedules without a timer that are not new (a restored database, say) know from the ledger and the skips what is decided.
@@ -257,7 +242,7 @@ pub fn armed(
     let ended: Vec<&Past> = ended.iter().filter(|past| past.since_at < row.since_at).collect();
     let settled = past::settle(row, &ended, known);
     let mut timer = NewTimer::idle(snapshot.schedule_id, row, known);
-    timer.was_parked = snapshot.timer.as_ref().is_some_and(|timer| timer.parked.is_some());
+    timer.was_parked = snapshot.timer.as_ref().and_then(|timer| timer.parked.clone());
     timer.settled = ended.iter().map(|past| past.past_id).collect();
     (timer.progress, timer.skipped) = (settled.progress, settled.skipped);
     let usable = match Usable::read(snapshot.schedule_id, row) {
@@ -274,7 +259,7 @@ pub fn armed(
         // Plans that passed while a run went on stay passed, also once it can be used again.
         None => timer.progress.cursor = timer.progress.cursor.max(terminal_at),
         Some(usable) if row.owned && row.enabled => {
-            let unparked = timer.was_parked && timer.parked.is_none();
+            let unparked = timer.was_parked.is_some() && timer.parked.is_none();
             let news = News { terminal_at, busy: snapshot.busy, unparked };
             let clock = usable.clock.bind(&usable.zone, usable.anchor);
             let armed = plan::arm(&usable.policy, &clock, timer.progress, news, now);
@@ -287,10 +272,17 @@ pub fn armed(
     timer
 }
 
-/// Says in the log that what kept a schedule parked was put right.
-fn report_unparked(schedule_id: i64) {
-    let text = format!("scheduler: schedule {schedule_id} is no longer parked");
-    error::report(PgLogLevel::LOG_SERVER_ONLY, Failure::note(text));
+/// One line in the log where a schedule is parked anew, for another reason, or no longer.
+pub fn report_standing(timer: &NewTimer) {
+    match (&timer.parked, &timer.was_parked) {
+        (Some(reason), Some(known)) if reason.message == *known => {}
+        (Some(reason), Some(_) | None) => report_parked(timer.schedule_id, reason),
+        (None, Some(_)) => {
+            let text = format!("scheduler: schedule {} is no longer parked", timer.schedule_id);
+            error::report(PgLogLevel::LOG_SERVER_ONLY, Failure::note(text));
+        }
+        (None, None) => {}
+    }
 }
 
 /// Says once, in the log, that a schedule is parked.

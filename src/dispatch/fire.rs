@@ -6,7 +6,7 @@ use scheduler_core::plan::{self, Next};
 use scheduler_core::{backoff, Instant};
 
 use crate::convert;
-use crate::dispatch::arm::{is_edited, rearm, report_parked};
+use crate::dispatch::arm::{is_edited, rearm, report_parked, report_standing};
 use crate::dispatch::halve::halved;
 use crate::dispatch::policy::Usable;
 use crate::error::{self, Failure};
@@ -41,25 +41,27 @@ pub fn fire_due(session: &Session, reach: Reach, now: Instant) -> Done {
     // list of both behind, in each timer.
     let whole = subtransaction::run(|| {
         let batch = Batch::pick(session, reach, now);
-        let fired = batch.settle(session, now).then(|| fire(session, &batch.moves, now));
-        (batch, fired)
+        let rearmed = batch.settle(session, now);
+        let fired = (!batch.moves.is_empty()).then(|| fire(session, &batch.moves, now));
+        (batch, rearmed, fired)
     });
-    let (mut batch, fired) = match whole {
-        Ok((batch, fired)) => (batch, Vec::from_iter(fired)),
+    let (mut batch, rearmed, fired) = match whole {
+        Ok((batch, rearmed, fired)) => (batch, rearmed, Vec::from_iter(fired)),
         Err(_) => {
             let batch = Batch::pick(session, reach, now);
-            batch.settle_apart(session, now);
+            let rearmed = batch.settle_apart(session, now);
             let mut work = |timers: &[NewTimer]| fire(session, timers, now);
             let fired = halved(&batch.moves, &mut work, &mut |timer, failure| {
                 let errors =
                     batch.errors.iter().find(|(id, _)| *id == timer.schedule_id).map_or(0, |(_, count)| *count);
                 failed(session, timer.schedule_id, errors, &failure, now);
             });
-            (batch, fired)
+            (batch, rearmed, fired)
         }
     };
     batch.more |= i64::try_from(batch.due) == Ok(reach.latest + reach.earliest);
-    batch.report_parked();
+    batch.park.iter().for_each(|(schedule_id, reason)| report_parked(*schedule_id, reason));
+    rearmed.iter().for_each(report_standing);
     let mut queues: Vec<String> = fired.iter().flat_map(|fired| fired.queues.iter().cloned()).collect();
     queues.sort_unstable();
     queues.dedup();
@@ -113,11 +115,9 @@ impl Batch {
         batch
     }
 
-    /// Writes what needs no execution; whether there is more to write.
-    fn settle(&self, session: &Session, now: Instant) -> bool {
-        if !self.edited.is_empty() {
-            rearm(session, &self.edited, now);
-        }
+    /// Writes what needs no execution; the timers that were made anew.
+    fn settle(&self, session: &Session, now: Instant) -> Vec<NewTimer> {
+        let rearmed = if self.edited.is_empty() { Vec::new() } else { rearm(session, &self.edited, now) };
         if !self.park.is_empty() {
             timer::park(session, &self.park);
         }
@@ -125,15 +125,16 @@ impl Batch {
             skip::forget(session, &self.dropped);
             timer::drop_timers(session, self.dropped.clone());
         }
-        !self.moves.is_empty()
+        rearmed
     }
 
     /// The same, for a batch of which something is bad: that is found and put off, and the rest written.
-    fn settle_apart(&self, session: &Session, now: Instant) {
-        halved(&self.edited, &mut |part| rearm(session, part, now), &mut |snapshot, failure| {
+    fn settle_apart(&self, session: &Session, now: Instant) -> Vec<NewTimer> {
+        let mut put_off = |snapshot: &Snapshot, failure| {
             let errors = snapshot.timer.as_ref().map_or(0, |timer| timer.error_count);
             failed(session, snapshot.schedule_id, errors, &failure, now);
-        });
+        };
+        let rearmed = halved(&self.edited, &mut |part| rearm(session, part, now), &mut put_off);
         halved(&self.park, &mut |part| timer::park(session, part), &mut |(schedule_id, _), failure| {
             failed(session, *schedule_id, 0, &failure, now);
         });
@@ -142,17 +143,7 @@ impl Batch {
             timer::drop_timers(session, part.to_vec());
         };
         halved(&self.dropped, &mut forget, &mut |schedule_id, failure| failed(session, *schedule_id, 0, &failure, now));
-    }
-
-    fn report_parked(&self) {
-        for (schedule_id, reason) in &self.park {
-            report_parked(*schedule_id, reason);
-        }
-        for timer in &self.moves {
-            if let Some(reason) = &timer.parked {
-                report_parked(timer.schedule_id, reason);
-            }
-        }
+        rearmed.into_iter().flatten().collect()
     }
 }
 

@@ -91,8 +91,9 @@ fn memory(progress: Progress) -> (Option<Instant>, Option<Instant>) {
 /// some plan of theirs was in the ledger already.
 pub fn record(session: &Session, timers: &[&NewTimer], held: bool) {
     let held = |timer: &NewTimer| timer.runs.last().copied().filter(|_| held);
-    let changes =
-        |timer: &NewTimer| memory(timer.before) != memory(timer.progress) || timer.was_parked != timer.parked.is_some();
+    let changes = |timer: &NewTimer| {
+        memory(timer.before) != memory(timer.progress) || timer.was_parked.is_some() != timer.parked.is_some()
+    };
     let speaking = |timer: &&NewTimer| {
         changes(timer) || held(timer).is_some() || !timer.skipped.is_empty() || !timer.settled.is_empty()
     };

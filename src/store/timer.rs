@@ -46,8 +46,8 @@ pub struct NewTimer {
     pub settled: Vec<i64>,
     /// What the timer remembered before.
     pub before: Progress,
-    /// Whether it was parked before.
-    pub was_parked: bool,
+    /// Why it was parked before, where it was.
+    pub was_parked: Option<String>,
 }
 
 impl NewTimer {
@@ -66,7 +66,7 @@ impl NewTimer {
             skipped: Vec::new(),
             settled: Vec::new(),
             before: progress,
-            was_parked: false,
+            was_parked: None,
         }
     }
 
