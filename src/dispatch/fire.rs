@@ -1,6 +1,8 @@
 //! Due timers → executions, a batch at a time. A batch that fails is halved until the bad one is alone; the healthy ones of the
 //! same batch still fire in the same call.
 
+use std::collections::HashSet;
+
 use pgrx::PgLogLevel;
 use scheduler_core::plan::{self, Next};
 use scheduler_core::{backoff, Instant};
@@ -92,7 +94,11 @@ impl Batch {
         if due.is_empty() {
             return batch;
         }
+        let mut moved_scope = HashSet::new();
         for snapshot in timer::read(session, due.keys().copied().collect(), due) {
+            if snapshot.schedule.as_ref().is_some_and(|row| row.had_other_scopes) {
+                moved_scope.insert(snapshot.schedule_id);
+            }
             if is_edited(&snapshot) {
                 batch.edited.push(snapshot);
                 continue;
@@ -109,6 +115,7 @@ impl Batch {
         }
         let decided = batch.moves.len();
         bound_runs(&mut batch.moves);
+        note_fired_before(session, &mut batch.moves, &moved_scope);
         batch.more = batch.moves.len() < decided
             || !batch.edited.is_empty()
             || batch.moves.iter().any(|timer| timer.is_due(now));
@@ -164,6 +171,23 @@ fn bound_runs(moves: &mut Vec<NewTimer>) {
     });
     let count = fits.count().max(1);
     moves.truncate(count);
+}
+
+/// Notes which runs need no other one because the schedule fired them in the scope that it had: an edit of clock and scope whose
+/// transaction stayed open was overtaken by fires, and the new clock begins anew at the edit.
+fn note_fired_before(session: &Session, moves: &mut [NewTimer], moved_scope: &HashSet<i64>) {
+    let concerns = |timer: &&NewTimer| moved_scope.contains(&timer.schedule_id);
+    let runs_of = |timer: &NewTimer| timer.runs.iter().map(|run| (timer.schedule_id, *run)).collect::<Vec<_>>();
+    let runs: Vec<(i64, Instant)> = moves.iter().filter(concerns).flat_map(runs_of).collect();
+    if runs.is_empty() {
+        return;
+    }
+    for (schedule_id, run) in timer::fired_before(session, &runs) {
+        moves
+            .iter_mut()
+            .filter(|timer| timer.schedule_id == schedule_id)
+            .for_each(|timer| timer.fired_before.push(run));
+    }
 }
 
 enum Decision {

@@ -61,6 +61,8 @@ pub struct ScheduleRow {
     pub done_when_fired: bool,
     /// What the ledger has its executions by, with the plan time.
     pub key: Uuid,
+    /// Some of its executions may have another key, because it had another job or scope before an edit.
+    pub had_other_scopes: bool,
 }
 
 /// The columns of a timer.

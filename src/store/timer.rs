@@ -40,6 +40,8 @@ pub struct NewTimer {
     pub runs: Vec<Instant>,
     /// What the ledger has them by, with the plan time.
     pub key: Uuid,
+    /// Those of them that the schedule fired already when it had another scope.
+    pub fired_before: Vec<Instant>,
     /// The plan times that are passed over, with the definition (its `since_at`) whose plan times they are.
     pub skipped: Vec<(Instant, Skip)>,
     /// The definitions of the past (past_ids) that are settled with them.
@@ -63,6 +65,7 @@ impl NewTimer {
             done_when_fired: row.done_when_fired,
             runs: Vec::new(),
             key: row.key,
+            fired_before: Vec::new(),
             skipped: Vec::new(),
             settled: Vec::new(),
             before: progress,
@@ -155,6 +158,7 @@ pub fn read(session: &Session, schedule_ids: Vec<i64>, mut timers: BTreeMap<i64,
                 job_owner: row.get(19),
                 done_when_fired: row.get(20).unwrap_or(false),
                 key: row.must(21),
+                had_other_scopes: row.must(24),
             }),
             timer: timers.remove(&row.must::<i64>(1)),
             busy: row.must(22),
@@ -343,7 +347,7 @@ fn split(timers: &[NewTimer]) -> Split {
     for timer in timers {
         free.clear();
         let mut open = false;
-        for run in &timer.runs {
+        for run in timer.runs.iter().filter(|run| !timer.fired_before.contains(run)) {
             match keys.state(timer.key, timestamp(*run)) {
                 KeyState::Free if listed.insert((*timer.key.as_bytes(), *run)) => free.push(*run),
                 KeyState::Free => shared = true,
@@ -361,6 +365,14 @@ fn split(timers: &[NewTimer]) -> Split {
         }
     }
     Split { columns, postponed, shared }
+}
+
+/// Which of these runs their schedules fired already in a scope that they had before an edit.
+pub fn fired_before(session: &Session, runs: &[(i64, Instant)]) -> Vec<(i64, Instant)> {
+    statement!(RUNS_FIRED_BEFORE = "runs_fired_before"(INT8ARRAYOID, TIMESTAMPTZARRAYOID));
+    let (ids, plans): (Vec<i64>, Vec<_>) = runs.iter().map(|(id, plan)| (*id, timestamp(*plan))).unzip();
+    let rows = RUNS_FIRED_BEFORE.run(session, arguments![List(ids), List(plans)]);
+    rows.iter().map(|row| (row.must(1), must(instant_of(&row, 2)))).collect()
 }
 
 /// Leaves these timers alone until then.
