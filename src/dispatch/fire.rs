@@ -12,9 +12,9 @@ use crate::dispatch::arm::{is_edited, rearm, report_parked, report_standing};
 use crate::dispatch::halve::halved;
 use crate::dispatch::policy::Usable;
 use crate::error::{self, Failure};
-use crate::store::skip;
 use crate::store::timer::{self, Fired, NewTimer, Reach, Snapshot};
 use crate::store::Session;
+use crate::store::{patience, skip};
 use crate::subtransaction;
 
 /// How many executions one batch inserts, unless a single schedule asks for more.
@@ -155,7 +155,10 @@ impl Batch {
 }
 
 fn fire(session: &Session, timers: &[NewTimer], now: Instant) -> Fired {
-    let fired = timer::fire(session, timers, now, now.checked_add_micros(POSTPONED).unwrap_or(Instant::MAX));
+    let postponed_until = now.checked_add_micros(POSTPONED).unwrap_or(Instant::MAX);
+    // A run that a client puts into the ledger between our look and our insert is waited for, as long as the client's transaction
+    // stays open. After a short while the batch fails instead, looks again, and finds it.
+    let fired = patience::bounded(|| timer::fire(session, timers, now, postponed_until));
     let runs: usize = timers.iter().map(|timer| timer.runs.len()).sum();
     skip::record(session, &timers.iter().collect::<Vec<_>>(), fired.count.unsigned_abs() != runs as u64);
     fired

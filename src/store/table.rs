@@ -169,6 +169,17 @@ pub fn next_of_sequence(schema: Oid, name: &CStr) -> i64 {
     value.unwrap_or_else(|| raise(Failure::internal("a sequence gave no number")))
 }
 
+/// Takes the locks that a statement which writes to these tables takes.
+pub fn lock_to_write(names: &[&CStr]) {
+    // SAFETY: called inside a transaction, on oids of relations.
+    unsafe {
+        let schema = pg_sys::get_namespace_oid(c"sched".as_ptr(), false);
+        for name in names {
+            pg_sys::LockRelationOid(relation_oid(schema, name), pg_sys::RowExclusiveLock as i32);
+        }
+    }
+}
+
 /// A relation of the schema `sched`; an internal error where it is missing.
 fn relation_oid(schema: Oid, name: &CStr) -> Oid {
     // SAFETY: a syscache look-up inside a transaction.

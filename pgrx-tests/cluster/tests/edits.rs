@@ -1,7 +1,7 @@
 //! Edits and dispatches never wait for each other, and what is edited while it is dispatched fires once. An `on_terminal` schedule's life.
 
-use scheduler_cluster_tests::scheduler::{asleep_since, one, rest, whole_grid, SOON};
-use scheduler_cluster_tests::{stays, wait_for, Client, Cluster};
+use scheduler_cluster_tests::scheduler::{asleep_since, in_endless_statement, one, rest, whole_grid, SOON};
+use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster};
 use std::time::Duration;
 
 /// Schedules for every hour on the hour, of which the last hour's plan is due: as if they had been created before.
@@ -178,6 +178,47 @@ fn a_plan_that_a_client_is_just_claiming_delays_no_other() {
     // What the ledger already holds counts as fired.
     wait_for(&mut db, &format!("select state = 'armed' and next_plan_time = timestamptz '{plan}' + interval '1 hour' from sched.schedules where schedule_name = 'mine'"), SOON);
     assert_eq!(one::<i64>(&mut db, "select count(*) from sched.execution where scope_id = 'mine'"), 1);
+}
+
+/// The same, where the client comes between the dispatcher's look into the ledger and its insert: the one moment at which the dispatcher
+/// has to wait for a client. A trigger holds it there.
+#[test]
+fn a_plan_that_a_client_claims_in_the_middle_of_a_fire_delays_no_other() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    let plan: String = one(&mut db, "select (clock_timestamp() + interval '1 second')::text");
+    db.batch_execute(&format!(
+        "create table public.gate ();
+         create function public.wait_at_gate() returns trigger language plpgsql as $$
+             begin
+                 while not exists (select from public.gate) loop perform pg_catalog.pg_sleep(0.01); end loop;
+                 return new;
+             end $$;
+         create trigger gate before insert on sched.ledger
+             for each row when (new.origin = 'schedule') execute function public.wait_at_gate();
+         select sched.define_job('job');
+         select sched.create_schedule(name, 'every 1 hour from {plan}', 'job') from unnest('{{first,mine,last}}'::text[]) as name"
+    ))
+    .unwrap();
+    wait_until("the dispatcher to be in its insert", SOON, || in_endless_statement(&mut db).then_some(()));
+    let mut client = cluster.connect();
+    client.batch_execute("begin").unwrap();
+    let claim = format!("select outcome from sched.try_claim('job', '{plan}', 'schedule', 'mine')");
+    assert_eq!(one::<String>(&mut client, &claim), "won");
+    let opened: String = one(&mut db, "select clock_timestamp()::text");
+    db.batch_execute("insert into public.gate default values").unwrap();
+    wait_for(&mut db, &format!("select count(*) = 2 from sched.execution where plan_time = '{plan}'"), SOON);
+    let took: f64 = one(
+        &mut db,
+        &format!("select extract(epoch from max(created_at) - timestamptz '{opened}')::float8 from sched.execution"),
+    );
+    println!("the others fired {:.0} ms after the client had claimed", took * 1000.0);
+    assert!(took < 2.0, "the others fired after {took} s");
+    client.batch_execute("commit").unwrap();
+    // What the ledger already holds counts as fired; the client was no fault of the schedule.
+    wait_for(&mut db, &format!("select state = 'armed' and next_plan_time = timestamptz '{plan}' + interval '1 hour' from sched.schedules where schedule_name = 'mine'"), SOON);
+    assert_eq!(one::<i64>(&mut db, "select count(*) from sched.execution where scope_id = 'mine'"), 1);
+    assert!(cluster.logged("could not be fired").is_empty(), "{}", cluster.log());
 }
 
 #[test]
