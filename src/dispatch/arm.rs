@@ -4,11 +4,10 @@ use std::collections::HashMap;
 
 use pgrx::PgLogLevel;
 use scheduler_core::plan::{self, News, Progress};
-use scheduler_core::{backoff, Instant};
+use scheduler_core::Instant;
 
-use crate::convert;
 use crate::dispatch::fire::POSTPONED;
-use crate::dispatch::halve::halved;
+use crate::dispatch::halve::{halved, try_again_at};
 use crate::dispatch::past;
 use crate::dispatch::policy::{waits_for_runs, Usable};
 use crate::error::{self, Failure};
@@ -192,17 +191,7 @@ pub fn is_edited(snapshot: &Snapshot) -> bool {
 
 fn failed(session: &Session, decided: &Decided, failure: &Failure, now: Instant) {
     let Change { schedule_id, failures, change_ids, .. } = &decided.change;
-    if *failures == 0 {
-        // Once, not at every retry.
-        let text = format!(
-            "scheduler: schedule {schedule_id} could not be armed and will be tried again: {}",
-            failure.message
-        );
-        error::report(PgLogLevel::LOG_SERVER_ONLY, Failure::note(text));
-    }
-    let wait = backoff::after_fire_failures(failures.saturating_add(1));
-    let retry_at = convert::now().max(now).checked_add_micros(wait).unwrap_or(Instant::MAX);
-    change::failed(session, change_ids.clone(), retry_at);
+    change::failed(session, change_ids.clone(), try_again_at(*schedule_id, "armed", *failures, failure, now));
 }
 
 /// Forgets timers that are newer than their schedules, which a superuser has put back from an older copy: all of it begins anew.

@@ -3,15 +3,13 @@
 
 use std::collections::HashSet;
 
-use pgrx::PgLogLevel;
 use scheduler_core::plan::{self, Next};
-use scheduler_core::{backoff, Instant};
+use scheduler_core::Instant;
 
-use crate::convert;
 use crate::dispatch::arm::{is_edited, rearm, report_parked, report_standing};
-use crate::dispatch::halve::halved;
+use crate::dispatch::halve::{halved, try_again_at};
 use crate::dispatch::policy::Usable;
-use crate::error::{self, Failure};
+use crate::error::Failure;
 use crate::store::timer::{self, Fired, NewTimer, Reach, Snapshot};
 use crate::store::Session;
 use crate::store::{patience, skip};
@@ -223,19 +221,8 @@ fn decide(snapshot: &Snapshot, now: Instant) -> Decision {
     Decision::Move(Box::new(new))
 }
 
-/// Puts off a schedule that failed `before` times in a row and now again.
+/// Puts off a schedule that failed `before` times in a row and now again; the view says why.
 fn failed(session: &Session, schedule_id: i64, before: i32, failure: &Failure, now: Instant) {
-    if before == 0 {
-        // Once, not at every retry: the view has the rest.
-        error::report(
-            PgLogLevel::LOG_SERVER_ONLY,
-            Failure::note(format!(
-                "scheduler: schedule {schedule_id} could not be fired and will be tried again: {}",
-                failure.message
-            )),
-        );
-    }
-    let wait = backoff::after_fire_failures(before.saturating_add(1));
-    let retry_at = convert::now().max(now).checked_add_micros(wait).unwrap_or(Instant::MAX);
+    let retry_at = try_again_at(schedule_id, "fired", before, failure, now);
     timer::record_failure(session, schedule_id, &failure.message, retry_at);
 }
