@@ -1,6 +1,6 @@
 //! Changes → timers. Work is in proportion to what changed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use pgrx::PgLogLevel;
 use scheduler_core::plan::{self, News, Progress};
@@ -78,22 +78,13 @@ impl Batch {
         if by_id.is_empty() {
             return Batch { decided: Vec::new(), more_after };
         }
-        let read = |ids: Vec<i64>| timer::read(session, ids.clone(), timer::timers(session, ids));
-        let mut snapshots = read(by_id.keys().copied().collect());
+        let mut snapshots = read(session, by_id.keys().copied().collect());
         // A timer that came up between the two looks is somebody else's, who may be at work with it: its change stays.
         snapshots.retain(|snapshot| {
             snapshot.timer.is_none() || by_id.get(&snapshot.schedule_id).is_some_and(|c| c.standing == Standing::Locked)
         });
-        forget_newer(session, &mut snapshots);
-        let cares_anew: Vec<i64> = snapshots.iter().filter(|s| begins_to_wait(s)).map(|s| s.schedule_id).collect();
-        if !cares_anew.is_empty() {
-            // Nobody can be firing these: their timers are locked. So what is unfinished now is all there is.
-            let busy = timer::await_unfinished(session, cares_anew.clone());
-            snapshots.retain(|snapshot| !cares_anew.contains(&snapshot.schedule_id));
-            // Somebody is just ending a run of these: their changes stay.
-            snapshots.extend(read(cares_anew.into_iter().filter(|id| !busy.contains(id)).collect()));
-        }
-        derive_new(session, &mut snapshots);
+        // Where somebody is just ending a run, the change stays.
+        let (snapshots, _busy) = prepared(session, snapshots);
         let past = past_of(session, &snapshots);
         let decided = snapshots.iter().filter_map(|snapshot| {
             let change = by_id.remove(&snapshot.schedule_id)?;
@@ -105,6 +96,29 @@ impl Batch {
         });
         Batch { decided: decided.collect(), more_after }
     }
+}
+
+/// Schedules with their timers as they are now.
+fn read(session: &Session, schedule_ids: Vec<i64>) -> Vec<Snapshot> {
+    timer::read(session, schedule_ids.clone(), timer::timers(session, schedule_ids))
+}
+
+/// Schedules whose timers are locked, made ready to be armed: what is unfinished is remembered for those that care about it from now on,
+/// and timers that can be no base are replaced. Those of which somebody is just ending a run are left out, and returned by themselves.
+fn prepared(session: &Session, mut snapshots: Vec<Snapshot>) -> (Vec<Snapshot>, Vec<i64>) {
+    forget_newer(session, &mut snapshots);
+    let mut cares_anew: HashSet<i64> =
+        snapshots.iter().filter(|s| begins_to_wait(s)).map(|snapshot| snapshot.schedule_id).collect();
+    let mut busy = Vec::new();
+    if !cares_anew.is_empty() {
+        // Nobody can be firing these: their timers are locked. So what is unfinished now is all there is.
+        busy = timer::await_unfinished(session, cares_anew.iter().copied().collect());
+        snapshots.retain(|snapshot| !cares_anew.contains(&snapshot.schedule_id));
+        cares_anew.retain(|schedule_id| !busy.contains(schedule_id));
+        snapshots.extend(read(session, cares_anew.into_iter().collect()));
+    }
+    derive_new(session, &mut snapshots);
+    (snapshots, busy)
 }
 
 fn write(session: &Session, decided: &[&Decided]) {
@@ -121,20 +135,11 @@ fn write(session: &Session, decided: &[&Decided]) {
 
 /// Arms schedules whose timers are locked and were made before an edit that nobody has applied yet. The edit's change stays, and
 /// finds nothing to do, nor to say: what became of them is returned for [`report_standing`].
-pub fn rearm(session: &Session, edited: &[Snapshot], now: Instant) -> Vec<NewTimer> {
-    let cares_anew: Vec<i64> = edited.iter().filter(|s| begins_to_wait(s)).map(|s| s.schedule_id).collect();
-    let mut busy = Vec::new();
-    if !cares_anew.is_empty() {
-        busy = timer::await_unfinished(session, cares_anew);
-    }
+pub fn rearm(session: &Session, edited: &[i64], now: Instant) -> Vec<NewTimer> {
+    let (snapshots, busy) = prepared(session, read(session, edited.to_vec()));
     if !busy.is_empty() {
-        // Somebody is just ending a run of these.
-        timer::postpone(session, busy.clone(), now.checked_add_micros(POSTPONED).unwrap_or(Instant::MAX));
+        timer::postpone(session, busy, now.checked_add_micros(POSTPONED).unwrap_or(Instant::MAX));
     }
-    let ids = edited.iter().map(|snapshot| snapshot.schedule_id).filter(|id| !busy.contains(id)).collect::<Vec<i64>>();
-    let mut snapshots = timer::read(session, ids.clone(), timer::timers(session, ids));
-    forget_newer(session, &mut snapshots);
-    derive_new(session, &mut snapshots);
     let past = past_of(session, &snapshots);
     let timers: Vec<NewTimer> = snapshots
         .iter()

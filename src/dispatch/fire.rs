@@ -1,7 +1,7 @@
 //! Due timers → executions, a batch at a time. A batch that fails is halved until the bad one is alone; the healthy ones of the
 //! same batch still fire in the same call.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use scheduler_core::plan::{self, Next};
 use scheduler_core::Instant;
@@ -51,11 +51,8 @@ pub fn fire_due(session: &Session, reach: Reach, now: Instant) -> Done {
             let batch = Batch::pick(session, reach, now);
             let rearmed = batch.settle_apart(session, now);
             let mut work = |timers: &[NewTimer]| fire(session, timers, now);
-            let fired = halved(&batch.moves, &mut work, &mut |timer, failure| {
-                let errors =
-                    batch.errors.iter().find(|(id, _)| *id == timer.schedule_id).map_or(0, |(_, count)| *count);
-                failed(session, timer.schedule_id, errors, &failure, now);
-            });
+            let mut put_off = |timer: &NewTimer, failure| batch.put_off(session, timer.schedule_id, &failure, now);
+            let fired = halved(&batch.moves, &mut work, &mut put_off);
             (batch, rearmed, fired)
         }
     };
@@ -80,9 +77,9 @@ struct Batch {
     park: Vec<(i64, Failure)>,
     dropped: Vec<i64>,
     /// Made before an edit that nobody has applied yet: it comes first, and what it arms may be due in the next round.
-    edited: Vec<Snapshot>,
+    edited: Vec<i64>,
     /// Failed fires in a row, of those that have some.
-    errors: Vec<(i64, i32)>,
+    errors: HashMap<i64, i32>,
 }
 
 impl Batch {
@@ -97,18 +94,18 @@ impl Batch {
             if snapshot.schedule.as_ref().is_some_and(|row| row.had_other_scopes) {
                 moved_scope.insert(snapshot.schedule_id);
             }
+            let errors = snapshot.timer.as_ref().map_or(0, |timer| timer.error_count);
+            if errors > 0 {
+                batch.errors.insert(snapshot.schedule_id, errors);
+            }
             if is_edited(&snapshot) {
-                batch.edited.push(snapshot);
+                batch.edited.push(snapshot.schedule_id);
                 continue;
             }
             match decide(&snapshot, now) {
                 Decision::Move(timer) => batch.moves.push(*timer),
                 Decision::Park(reason) => batch.park.push((snapshot.schedule_id, reason)),
                 Decision::Drop => batch.dropped.push(snapshot.schedule_id),
-            }
-            let errors = snapshot.timer.map_or(0, |timer| timer.error_count);
-            if errors > 0 {
-                batch.errors.push((snapshot.schedule_id, errors));
             }
         }
         let decided = batch.moves.len();
@@ -127,29 +124,34 @@ impl Batch {
             timer::park(session, &self.park);
         }
         if !self.dropped.is_empty() {
-            skip::forget(session, &self.dropped);
-            timer::drop_timers(session, self.dropped.clone());
+            forget_dropped(session, &self.dropped);
         }
         rearmed
     }
 
     /// The same, for a batch of which something is bad: that is found and put off, and the rest written.
     fn settle_apart(&self, session: &Session, now: Instant) -> Vec<NewTimer> {
-        let mut put_off = |snapshot: &Snapshot, failure| {
-            let errors = snapshot.timer.as_ref().map_or(0, |timer| timer.error_count);
-            failed(session, snapshot.schedule_id, errors, &failure, now);
-        };
+        let mut put_off = |schedule_id: &i64, failure| self.put_off(session, *schedule_id, &failure, now);
         let rearmed = halved(&self.edited, &mut |part| rearm(session, part, now), &mut put_off);
+        halved(&self.dropped, &mut |part| forget_dropped(session, part), &mut put_off);
         halved(&self.park, &mut |part| timer::park(session, part), &mut |(schedule_id, _), failure| {
-            failed(session, *schedule_id, 0, &failure, now);
+            self.put_off(session, *schedule_id, &failure, now);
         });
-        let mut forget = |part: &[i64]| {
-            skip::forget(session, part);
-            timer::drop_timers(session, part.to_vec());
-        };
-        halved(&self.dropped, &mut forget, &mut |schedule_id, failure| failed(session, *schedule_id, 0, &failure, now));
         rearmed.into_iter().flatten().collect()
     }
+
+    /// Leaves a schedule that could not be fired for later; the view says why.
+    fn put_off(&self, session: &Session, schedule_id: i64, failure: &Failure, now: Instant) {
+        let before = self.errors.get(&schedule_id).copied().unwrap_or(0);
+        let retry_at = try_again_at(schedule_id, "fired", before, failure, now);
+        timer::record_failure(session, schedule_id, &failure.message, retry_at);
+    }
+}
+
+/// What dispatchers know of schedules that were dropped goes.
+fn forget_dropped(session: &Session, schedule_ids: &[i64]) {
+    skip::forget(session, schedule_ids);
+    timer::drop_timers(session, schedule_ids.to_vec());
 }
 
 fn fire(session: &Session, timers: &[NewTimer], now: Instant) -> Fired {
@@ -219,10 +221,4 @@ fn decide(snapshot: &Snapshot, now: Instant) -> Decision {
     new.skipped = fired.skipped.into_iter().map(|skip| (row.since_at, skip)).collect();
     new.awaited = usable.awaits_runs();
     Decision::Move(Box::new(new))
-}
-
-/// Puts off a schedule that failed `before` times in a row and now again; the view says why.
-fn failed(session: &Session, schedule_id: i64, before: i32, failure: &Failure, now: Instant) {
-    let retry_at = try_again_at(schedule_id, "fired", before, failure, now);
-    timer::record_failure(session, schedule_id, &failure.message, retry_at);
 }
