@@ -351,7 +351,7 @@ fn split(timers: &[NewTimer]) -> Split {
             match keys.state(timer.key, timestamp(*run)) {
                 KeyState::Free if listed.insert((*timer.key.as_bytes(), *run)) => free.push(*run),
                 KeyState::Free => shared = true,
-                KeyState::Taken => {}
+                KeyState::Taken | KeyState::Changing => {}
                 KeyState::Open => open = true,
             }
         }

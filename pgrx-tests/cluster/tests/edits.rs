@@ -180,6 +180,39 @@ fn a_plan_that_a_client_is_just_claiming_delays_no_other() {
     assert_eq!(one::<i64>(&mut db, "select count(*) from sched.execution where scope_id = 'mine'"), 1);
 }
 
+/// A plan that is in the ledger is fired, whether or not somebody is just ending its run.
+#[test]
+fn a_plan_whose_run_a_client_is_just_ending_is_fired() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    let plan: String = one(&mut db, "select (clock_timestamp() + interval '1 second')::text");
+    let mut runner = cluster.connect();
+    db.batch_execute(&format!(
+        "select sched.define_job('job');
+         create table mine as select * from sched.try_claim('job', '{plan}', 'schedule', 'mine')"
+    ))
+    .unwrap();
+    runner.batch_execute("begin; select sched.finish_success(execution_id, lease_token) from mine").unwrap();
+    db.batch_execute(&format!("select sched.create_schedule('mine', 'every 1 hour from {plan}', 'job')")).unwrap();
+    let fired = format!(
+        "select state = 'armed' and next_plan_time = timestamptz '{plan}' + interval '1 hour' from sched.schedules"
+    );
+    wait_for(&mut db, &fired, SOON);
+    // The key of a row that somebody is deleting may become free: that is waited for.
+    runner.batch_execute("commit").unwrap();
+    let again: String = one(&mut db, "select (clock_timestamp() + interval '1 second')::text");
+    db.batch_execute(&format!("select sched.try_claim('job', '{again}', 'schedule', 'other')")).unwrap();
+    runner.batch_execute("begin; delete from sched.ledger where scope_id = 'other'").unwrap();
+    db.batch_execute(&format!("select sched.create_schedule('other', 'every 1 hour from {again}', 'job')")).unwrap();
+    let waits = format!(
+        "select clock_timestamp() > timestamptz '{again}' + interval '300 milliseconds' and next_plan_time = '{again}'
+                           from sched.schedules where schedule_name = 'other'"
+    );
+    wait_for(&mut db, &waits, SOON);
+    runner.batch_execute("commit").unwrap();
+    wait_for(&mut db, "select count(*) = 1 from sched.execution where schedule_name = 'other'", SOON);
+}
+
 /// The same, where the client comes between the dispatcher's look into the ledger and its insert: the one moment at which the dispatcher
 /// has to wait for a client. A trigger holds it there.
 #[test]
