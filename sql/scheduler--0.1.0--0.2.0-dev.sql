@@ -22,6 +22,8 @@ SELECT c.system_identifier, d.oid
 -- What the ledger has a schedule's executions by; and changes that could not be applied.
 ALTER TABLE sched.schedule ADD COLUMN key uuid NOT NULL GENERATED ALWAYS AS (sched.scope_key(job_name, scope_kind, scope_id)) STORED;
 COMMENT ON COLUMN sched.schedule.key IS 'what the ledger has its executions by, with the plan time; computed once for each edit, not for each fire';
+ALTER TABLE sched.timer ADD COLUMN awaits boolean NOT NULL DEFAULT false;
+COMMENT ON COLUMN sched.timer.awaits IS 'every unfinished run of the schedule is in sched.awaited';
 ALTER TABLE sched.schedule_change ADD COLUMN failures integer NOT NULL DEFAULT 0, ADD COLUMN retry_at timestamptz;
 CREATE INDEX schedule_change_schedule_id ON sched.schedule_change (schedule_id);
 CREATE INDEX schedule_change_retry_at ON sched.schedule_change (retry_at) WHERE retry_at IS NOT NULL;

@@ -215,10 +215,11 @@ fn forget_newer(session: &Session, snapshots: &mut [Snapshot]) {
     }
 }
 
-/// Whether the schedule cares about runs since this edit, and may have some that it did not have to care about.
+/// Whether the schedule cares about runs since this edit, and may have some that it did not have to care about. (To look for them costs
+/// as much as there are unfinished runs of anybody.)
 fn begins_to_wait(snapshot: &Snapshot) -> bool {
     match (&snapshot.schedule, &snapshot.timer) {
-        (Some(row), Some(timer)) => row.version != timer.version && waits_for_runs(row),
+        (Some(row), Some(timer)) => row.version != timer.version && waits_for_runs(row) && !timer.awaits,
         (Some(_) | None, None) | (None, Some(_)) => false,
     }
 }
@@ -237,6 +238,7 @@ pub fn armed(
     let settled = past::settle(row, &ended, known);
     let mut timer = NewTimer::idle(snapshot.schedule_id, row, known);
     timer.was_parked = snapshot.timer.as_ref().and_then(|timer| timer.parked.clone());
+    timer.awaited = waits_for_runs(row);
     timer.settled = ended.iter().map(|past| past.past_id).collect();
     (timer.progress, timer.skipped) = (settled.progress, settled.skipped);
     let usable = match Usable::read(snapshot.schedule_id, row) {

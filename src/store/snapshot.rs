@@ -79,4 +79,6 @@ pub struct TimerRow {
     pub parked: Option<String>,
     /// Unarmed until a run ends.
     pub waiting: bool,
+    /// Every unfinished run of the schedule is remembered as awaited, as far as is known.
+    pub awaits: bool,
 }

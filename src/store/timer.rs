@@ -119,6 +119,7 @@ fn timer_of(row: &Row) -> (i64, TimerRow) {
         error_count: row.must(7),
         parked: row.get(8),
         waiting: row.must(9),
+        awaits: false,
     };
     (row.must(1), timer)
 }
@@ -126,7 +127,13 @@ fn timer_of(row: &Row) -> (i64, TimerRow) {
 /// The timers of these schedules.
 pub fn timers(session: &Session, schedule_ids: Vec<i64>) -> BTreeMap<i64, TimerRow> {
     statement!(TIMERS_READ = "timers_read"(INT8ARRAYOID));
-    TIMERS_READ.run(session, arguments![List(schedule_ids)]).iter().map(|row| timer_of(&row)).collect()
+    let rows = TIMERS_READ.run(session, arguments![List(schedule_ids)]);
+    rows.iter()
+        .map(|row| {
+            let (schedule_id, timer) = timer_of(&row);
+            (schedule_id, TimerRow { awaits: row.must(10), ..timer })
+        })
+        .collect()
 }
 
 /// The state of these schedules, after their timers were locked and read.
@@ -231,7 +238,8 @@ pub fn arm(session: &Session, timers: &[&NewTimer], dropped: Vec<i64>, change_id
             TIMESTAMPTZARRAYOID,
             TEXTARRAYOID,
             INT8ARRAYOID,
-            INT8ARRAYOID
+            INT8ARRAYOID,
+            BOOLARRAYOID
         )
     );
     let columns = Columns::of(timers);
@@ -248,7 +256,8 @@ pub fn arm(session: &Session, timers: &[&NewTimer], dropped: Vec<i64>, change_id
             List(columns.backlog_until),
             List(columns.reason),
             List(dropped),
-            List(change_ids)
+            List(change_ids),
+            List(columns.awaited)
         ],
     );
 }
