@@ -162,6 +162,50 @@ fn an_edit_of_clock_and_scope_that_is_committed_late_fires_no_plan_twice() {
     assert!(one::<bool>(&mut db, &by_others), "each fires the same plan times in its scope");
 }
 
+/// A timer that is made anew knows where it stood, also when the definition before it has fired later plans.
+#[test]
+fn a_rebuild_after_an_edit_that_was_committed_late_loses_no_plan() {
+    let cluster = Cluster::builder().set("sched.enabled", "off").start();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute(
+        "select sched.define_job('job');
+         select sched.create_schedule('s', 'every 200 milliseconds', 'job', catch_up => 'every_plan', max_plans_per_tick => 1);
+         select sched.dispatch_due()",
+    )
+    .unwrap();
+    let mut editor = cluster.connect();
+    editor.batch_execute("begin; select sched.alter_schedule('s', clock => 'every 100 milliseconds')").unwrap();
+    let since: String = one(&mut editor, "select since_at::text from sched.schedule");
+    // The old clock goes on, and gets well ahead of the edit.
+    wait_until("fires of the old clock", SOON, || {
+        let ahead = format!("select sched.dispatch_due() > -1 and max(plan_time) > timestamptz '{since}' + interval '1 second' from sched.execution");
+        one::<Option<bool>>(&mut db, &ahead)?.then_some(())
+    });
+    editor.batch_execute("commit").unwrap();
+    let marked: String = one(&mut db, "select clock_timestamp()::text");
+    let timer = "select concat_ws(' ', cursor_at, next_plan_time, buffered_plan, waiting) from sched.timer";
+    let rebuilt = |db: &mut Client, when: &str| {
+        let before: String = one(db, timer);
+        db.batch_execute("begin; truncate sched.timer; select sched.rebuild(); commit").unwrap();
+        assert_eq!(one::<String>(db, timer), before, "{when}");
+    };
+    // Settled, and one plan of the new clock fired; then some more; then beyond all that the old one has fired.
+    for fires in 1..4 {
+        db.batch_execute("select sched.dispatch_due()").unwrap();
+        rebuilt(&mut db, &format!("after {fires} fires"));
+    }
+    wait_until("fires of the new clock", SOON, || {
+        let caught_up = format!(
+            "select sched.dispatch_due() > -1 and max(plan_time) > timestamptz '{marked}' from sched.execution"
+        );
+        one::<Option<bool>>(&mut db, &caught_up)?.then_some(())
+    });
+    rebuilt(&mut db, "at last");
+    let lost =
+        format!("select count(*) filter (where verdict <> 'fired') from sched.explain('s', '{since}', '{marked}')");
+    assert_eq!(one::<i64>(&mut db, &lost), 0);
+}
+
 #[test]
 fn old_skips_and_definitions_are_forgotten_but_for_the_newest_skip() {
     let cluster = Cluster::builder().set("sched.history_retention", "2s").start();
