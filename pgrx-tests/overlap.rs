@@ -169,10 +169,7 @@ mod tests {
     }
 
     /// How many rows of the ledger this transaction's statements have fetched by an index.
-    fn fetched() -> i64 {
-        let query = "SELECT pg_stat_get_xact_tuples_fetched('sched.ledger'::regclass)";
-        Spi::get_one::<i64>(query).unwrap().unwrap()
-    }
+    const FETCHED: &str = "pg_stat_get_xact_tuples_fetched('sched.ledger'::regclass)";
 
     #[pg_test]
     fn an_edit_of_a_schedule_that_waits_already_looks_at_no_run_of_others() {
@@ -184,15 +181,14 @@ mod tests {
         dispatch(0);
         time_passes("61 minutes");
         dispatch(1);
-        let before = fetched();
+        let before = sql(&format!("SELECT {FETCHED}"));
         for edit in
             ["payload => '[1]'", "overlap => 'buffer_one'", "rearm => 'on_terminal'", "clock => 'every 2 hours'"]
         {
             run(&[&format!("SELECT sched.alter_schedule('waits', {edit})")]);
             dispatch(0);
         }
-        let waiting = fetched() - before;
-        assert!(waiting < 100, "{waiting} rows of the ledger for 4 edits");
+        check(&format!("SELECT {FETCHED} - {before} < 100"), "t");
         // What begins to wait has to look for what it did not wait for until now.
         run(&["SELECT sched.alter_schedule('waits', rearm => 'on_dispatch', overlap => 'allow')"]);
         dispatch(0);
