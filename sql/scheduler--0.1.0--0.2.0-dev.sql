@@ -22,6 +22,8 @@ SELECT c.system_identifier, d.oid
 -- What the ledger has a schedule's executions by; and changes that could not be applied.
 ALTER TABLE sched.schedule ADD COLUMN key uuid NOT NULL GENERATED ALWAYS AS (sched.scope_key(job_name, scope_kind, scope_id)) STORED;
 COMMENT ON COLUMN sched.schedule.key IS 'what the ledger has its executions by, with the plan time; computed once for each edit, not for each fire';
+ALTER TABLE sched.timer ADD COLUMN awaits boolean NOT NULL DEFAULT false;
+COMMENT ON COLUMN sched.timer.awaits IS 'every unfinished run of the schedule is in sched.awaited';
 ALTER TABLE sched.schedule_change ADD COLUMN failures integer NOT NULL DEFAULT 0, ADD COLUMN retry_at timestamptz;
 CREATE INDEX schedule_change_schedule_id ON sched.schedule_change (schedule_id);
 CREATE INDEX schedule_change_retry_at ON sched.schedule_change (retry_at) WHERE retry_at IS NOT NULL;
@@ -130,12 +132,14 @@ BEGIN
             SELECT k.key
               FROM unnest(OLD.former_keys) AS k (key)
              WHERE k.key <> OLD.key
-               AND (EXISTS (SELECT
-                              FROM sched.ledger e
-                             WHERE e.key = k.key
-                               AND (e.next_retry_at IS NOT NULL
-                                    OR (e.finished_at >= clock_timestamp() - current_setting('sched.history_retention', true)::interval)
-                                       IS NOT FALSE))
+               -- what this transaction left before may fire there until it ends
+               AND (OLD.updated_at >= transaction_timestamp()
+                    OR EXISTS (SELECT
+                                 FROM sched.ledger e
+                                WHERE e.key = k.key
+                                  AND (e.next_retry_at IS NOT NULL
+                                       OR (e.finished_at >= clock_timestamp() - current_setting('sched.history_retention', true)::interval)
+                                          IS NOT FALSE))
                     OR k.key = (SELECT o.key
                                   FROM unnest(OLD.former_keys || OLD.key) AS o (key)
                                  CROSS JOIN LATERAL (SELECT e.plan_time
@@ -185,12 +189,15 @@ CREATE TABLE sched.timer_memory (
     buffered_plan timestamptz,
     backlog_until timestamptz,
     parked        boolean     NOT NULL DEFAULT false,
-    held_until    timestamptz
+    held_until    timestamptz,
+    anew_at       timestamptz
 );
 COMMENT ON TABLE sched.timer_memory IS
     'schedules of which a plan waits for a run to end (one that was buffered, or up to the last of a backlog that is run one at a time), or that are parked';
 COMMENT ON COLUMN sched.timer_memory.held_until IS
     'a plan time that counts as fired because somebody else may have put it into the ledger';
+COMMENT ON COLUMN sched.timer_memory.anew_at IS
+    'what was fired before this moment, an earlier definition fired while the edit that ended it was not committed: it says nothing of the present one''s plan times';
 
 INSERT INTO sched.timer_memory (schedule_id, buffered_plan, backlog_until, parked)
 SELECT t.schedule_id, t.buffered_plan, CASE WHEN t.backlog_until > t.cursor_at THEN t.backlog_until END, t.parked

@@ -51,7 +51,7 @@ pub fn first_in_window(policy: &Policy, clock: &impl PlanTimes, first: Instant, 
     if first >= oldest {
         return Some(first);
     }
-    clock.next_after(oldest.checked_add_micros(-1).unwrap_or(Instant::MIN))
+    clock.next_after(oldest.just_before())
 }
 
 /// The oldest instant at which a plan may still run; a window that reaches before all time is no limit.

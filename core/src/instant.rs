@@ -44,6 +44,15 @@ impl Instant {
         }
     }
 
+    /// The last instant before this one; the first of all has none, and is itself.
+    #[must_use]
+    pub const fn just_before(self) -> Instant {
+        match self.checked_add_micros(-1) {
+            Some(before) => before,
+            None => self,
+        }
+    }
+
     /// The instant at a whole Unix second; `None` outside of the range.
     #[must_use]
     pub const fn from_unix_seconds(seconds: i64) -> Option<Instant> {
@@ -66,5 +75,16 @@ impl Instant {
     #[must_use]
     pub const fn subsecond_micros(self) -> i64 {
         self.0.rem_euclid(MICROS_PER_SECOND)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Instant;
+
+    #[test]
+    fn nothing_is_before_the_first_instant() {
+        assert_eq!(Instant::MIN.just_before(), Instant::MIN);
+        assert_eq!(Instant::MAX.just_before().checked_add_micros(1), Some(Instant::MAX));
     }
 }

@@ -6,7 +6,7 @@ use crate::clock::Timeline;
 use crate::instant::Instant;
 use crate::jitter;
 use crate::overlap::Overlap;
-use crate::skip::{self, before, Reason, Skip};
+use crate::skip::{self, Reason, Skip};
 use crate::zone::Zone;
 
 /// A clock bound to its zone and anchor: the plan times of one schedule, in order.
@@ -156,7 +156,7 @@ pub fn arm(policy: &Policy, clock: &impl PlanTimes, mut progress: Progress, news
                 let from = undecided_after(policy, progress.cursor);
                 // What is left of a backlog is too old; the others came while it ran.
                 let backlog = progress.backlog_until.map_or(from, |until| until.clamp(from, ended.max(from)));
-                let until = policy.ends_at.map_or(ended, |end| ended.min(before(end)));
+                let until = policy.ends_at.map_or(ended, |end| ended.min(end.just_before()));
                 skipped.extend(skip::between(clock, from, backlog.min(until), Reason::Window));
                 skipped.extend(skip::between(clock, backlog, until, Reason::Overlap));
                 progress.cursor = progress.cursor.max(Some(ended));
@@ -188,7 +188,7 @@ fn passed_while_parked(policy: &Policy, clock: &impl PlanTimes, progress: &Progr
     }
     let latest = latest_eligible(policy, clock, plan, now);
     let run = catch_up::plans_to_run(policy, clock, plan, latest, now);
-    skip::between(clock, before(plan), run.first().map_or(latest, |first| before(*first)), Reason::Parked)
+    skip::between(clock, plan.just_before(), run.first().map_or(latest, |first| first.just_before()), Reason::Parked)
 }
 
 /// Decides what the timer armed for `plan` calls for at `now`. The caller has seen that it is due.
@@ -215,7 +215,7 @@ pub fn fire(
             return Fired { run: Vec::new(), skipped, progress: after, next: Next::Waiting };
         }
         let reason = if policy.overlap == Overlap::BufferOne { Reason::Window } else { Reason::Overlap };
-        let skipped = Vec::from_iter(skip::between(clock, before(plan), latest, reason));
+        let skipped = Vec::from_iter(skip::between(clock, plan.just_before(), latest, reason));
         return Fired { run: Vec::new(), skipped, progress: after, next: next_armed(policy, clock, after.cursor) };
     }
     // What came while a backlog was run is not part of it.
@@ -276,10 +276,10 @@ impl<C: PlanTimes> Due<'_, C> {
         if kept == Some((self.first, last)) {
             return Vec::new();
         }
-        let oldest = before(catch_up::oldest_in_window(self.policy, self.now));
-        let start = before(self.first);
+        let oldest = catch_up::oldest_in_window(self.policy, self.now).just_before();
+        let start = self.first.just_before();
         let parts = match kept {
-            Some((from, to)) => [(start, before(from)), (to, last)],
+            Some((from, to)) => [(start, from.just_before()), (to, last)],
             None => [(start, last), (last, last)],
         };
         let mut skipped = Vec::new();
@@ -313,7 +313,7 @@ fn next_armed(policy: &Policy, clock: &impl PlanTimes, cursor: Option<Instant>) 
 fn undecided_after(policy: &Policy, cursor: Option<Instant>) -> Instant {
     let from = cursor.map_or(policy.baseline, |cursor| cursor.max(policy.baseline));
     // starts_at is inclusive: from just before it.
-    policy.starts_at.map_or(from, |starts_at| from.max(before(starts_at)))
+    policy.starts_at.map_or(from, |starts_at| from.max(starts_at.just_before()))
 }
 
 /// When `plan` is dispatched: after its delay and jitter, but never later than the plan that follows it.
@@ -334,8 +334,8 @@ fn latest_eligible(policy: &Policy, clock: &impl PlanTimes, armed: Instant, now:
         Some(next) if next <= now && in_window(next) => {}
         Some(_) | None => return armed,
     }
-    let last = match policy.ends_at.and_then(|end| end.checked_add_micros(-1)) {
-        Some(end) => now.min(end),
+    let last = match policy.ends_at {
+        Some(end) => now.min(end.just_before()),
         None => now,
     };
     let Some(latest) = clock.previous_at_or_before(last) else { return armed };
@@ -343,6 +343,6 @@ fn latest_eligible(policy: &Policy, clock: &impl PlanTimes, armed: Instant, now:
         return latest.max(armed);
     }
     // Its predecessor fires at the latest when this one is planned, and that has passed.
-    let before = latest.checked_add_micros(-1).and_then(|t| clock.previous_at_or_before(t));
+    let before = clock.previous_at_or_before(latest.just_before());
     before.map_or(armed, |plan| plan.max(armed))
 }

@@ -39,17 +39,12 @@ pub struct Skip {
 pub fn between(clock: &impl PlanTimes, after: Instant, to: Instant, reason: Reason) -> Option<Skip> {
     let from = clock.next_after(after).filter(|from| *from <= to)?;
     let last = clock.previous_at_or_before(to)?.max(from);
-    let before = before(from);
+    let before = from.just_before();
     let count = if last == from { 1 } else { clock.count_between(before, last) };
     Some(Skip { from, to: last, count, reason, previous: clock.previous_at_or_before(before) })
 }
 
 /// One plan.
 pub fn one(clock: &impl PlanTimes, plan: Instant, reason: Reason) -> Skip {
-    Skip { from: plan, to: plan, count: 1, reason, previous: clock.previous_at_or_before(before(plan)) }
-}
-
-/// The last instant before this one.
-pub(crate) fn before(at: Instant) -> Instant {
-    at.checked_add_micros(-1).unwrap_or(Instant::MIN)
+    Skip { from: plan, to: plan, count: 1, reason, previous: clock.previous_at_or_before(plan.just_before()) }
 }

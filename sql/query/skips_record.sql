@@ -3,12 +3,13 @@
 -- not moved (edited meanwhile, or postponed) record nothing: theirs is decided again. A run of skips that goes on stays one row.
 -- $1 to $6 timers: schedule_ids, versions, cursors, buffered plans, backlog ends, whether their memory changes; $7 to $13 skips:
 -- schedule_ids, definitions, first and last plans, counts, reasons, plans before the first; $14 definitions that are settled;
--- $15 whether each of the timers is parked, $16 the last plan it ran, where the ledger may have held it already
+-- $15 whether each of the timers is parked, $16 the last plan it ran, where the ledger may have held it already, $17 whether it begins
+-- before plans that it has fired
 WITH moved AS MATERIALIZED (
-    SELECT t.schedule_id, d.buffered_plan, d.remembers, d.parked, d.held_until,
+    SELECT t.schedule_id, d.buffered_plan, d.remembers, d.parked, d.held_until, d.anew,
            CASE WHEN d.backlog_until > COALESCE(d.cursor_at, '-infinity') THEN d.backlog_until END AS backlog_until
-      FROM unnest($1, $2, $3, $4, $5, $6, $15, $16)
-        AS d (schedule_id, version, cursor_at, buffered_plan, backlog_until, remembers, parked, held_until)
+      FROM unnest($1, $2, $3, $4, $5, $6, $15, $16, $17)
+        AS d (schedule_id, version, cursor_at, buffered_plan, backlog_until, remembers, parked, held_until, anew)
       JOIN sched.timer t ON t.schedule_id = d.schedule_id
      WHERE t.version = d.version AND t.cursor_at IS NOT DISTINCT FROM d.cursor_at
        AND t.buffered_plan IS NOT DISTINCT FROM d.buffered_plan AND t.backlog_until IS NOT DISTINCT FROM d.backlog_until
@@ -17,25 +18,26 @@ WITH moved AS MATERIALIZED (
        SET settled = true
      WHERE p.past_id = ANY ($14) AND p.schedule_id IN (SELECT m.schedule_id FROM moved m)
 ), remembered AS (
-    INSERT INTO sched.timer_memory (schedule_id, buffered_plan, backlog_until, parked, held_until)
-    SELECT m.schedule_id, m.buffered_plan, m.backlog_until, m.parked, m.held_until
+    INSERT INTO sched.timer_memory (schedule_id, buffered_plan, backlog_until, parked, held_until, anew_at)
+    SELECT m.schedule_id, m.buffered_plan, m.backlog_until, m.parked, m.held_until, CASE WHEN m.anew THEN clock_timestamp() END
       FROM moved m
-     WHERE m.held_until IS NOT NULL
+     WHERE m.held_until IS NOT NULL OR m.anew
         OR (m.remembers AND (m.parked OR COALESCE(m.buffered_plan, m.backlog_until) IS NOT NULL))
         ON CONFLICT (schedule_id) DO UPDATE
        SET buffered_plan = excluded.buffered_plan, backlog_until = excluded.backlog_until, parked = excluded.parked,
-           held_until = COALESCE(excluded.held_until, timer_memory.held_until)
+           held_until = COALESCE(excluded.held_until, CASE WHEN excluded.anew_at IS NULL THEN timer_memory.held_until END),
+           anew_at = COALESCE(excluded.anew_at, timer_memory.anew_at)
 ), forgotten AS MATERIALIZED (
     SELECT m.schedule_id
       FROM moved m
-     WHERE m.remembers AND m.held_until IS NULL AND NOT m.parked AND COALESCE(m.buffered_plan, m.backlog_until) IS NULL
+     WHERE m.remembers AND m.held_until IS NULL AND NOT m.anew AND NOT m.parked AND COALESCE(m.buffered_plan, m.backlog_until) IS NULL
 ), deleted AS (
     DELETE FROM sched.timer_memory t
-     WHERE t.held_until IS NULL AND t.schedule_id IN (SELECT f.schedule_id FROM forgotten f)
+     WHERE t.held_until IS NULL AND t.anew_at IS NULL AND t.schedule_id IN (SELECT f.schedule_id FROM forgotten f)
 ), emptied AS (
     UPDATE sched.timer_memory t
        SET buffered_plan = NULL, backlog_until = NULL, parked = false
-     WHERE t.held_until IS NOT NULL AND t.schedule_id IN (SELECT f.schedule_id FROM forgotten f)
+     WHERE (t.held_until IS NOT NULL OR t.anew_at IS NOT NULL) AND t.schedule_id IN (SELECT f.schedule_id FROM forgotten f)
 )
 INSERT INTO sched.skip (schedule_id, since_at, plan_from, plan_to, count, reason)
 SELECT k.schedule_id, k.since_at, COALESCE(n.plan_from, k.plan_from), k.plan_to, k.count, k.reason

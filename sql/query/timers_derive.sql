@@ -1,7 +1,14 @@
 -- What timers are made of besides their schedules. Plan times are decided up to the last that ran, was skipped, is buffered or was somebody else's, under the first
--- definition that is not settled yet, else the present one. $1 schedule_ids
+-- definition that is not settled yet, else the present one. An edit whose transaction stayed open may have been overtaken by fires, which
+-- are none of the definition that begins with it: only what was fired after it was seen tells of that one. $1 schedule_ids
 SELECT s.schedule_id,
-       greatest(CASE WHEN fired.plan_time > d.since_at THEN fired.plan_time END, skipped.plan_to,
+       greatest(CASE WHEN m.anew_at IS NULL AND fired.plan_time > d.since_at THEN fired.plan_time
+                     WHEN m.anew_at IS NOT NULL
+                     THEN (SELECT max(e.plan_time)
+                             FROM unnest(s.former_keys || s.key) AS k (key)
+                             JOIN sched.ledger e ON e.key = k.key AND e.plan_time > d.since_at
+                            WHERE e.schedule_id = s.schedule_id AND e.origin = 'schedule' AND e.created_at > m.anew_at) END,
+                skipped.plan_to,
                 m.buffered_plan, m.held_until),
        m.buffered_plan, m.backlog_until, COALESCE(m.parked, false), ended.terminal_at,
        greatest(fired.plan_time, m.held_until), fired.created_at

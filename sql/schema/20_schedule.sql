@@ -89,12 +89,14 @@ BEGIN
             SELECT k.key
               FROM unnest(OLD.former_keys) AS k (key)
              WHERE k.key <> OLD.key
-               AND (EXISTS (SELECT
-                              FROM sched.ledger e
-                             WHERE e.key = k.key
-                               AND (e.next_retry_at IS NOT NULL
-                                    OR (e.finished_at >= clock_timestamp() - current_setting('sched.history_retention', true)::interval)
-                                       IS NOT FALSE))
+               -- what this transaction left before may fire there until it ends
+               AND (OLD.updated_at >= transaction_timestamp()
+                    OR EXISTS (SELECT
+                                 FROM sched.ledger e
+                                WHERE e.key = k.key
+                                  AND (e.next_retry_at IS NOT NULL
+                                       OR (e.finished_at >= clock_timestamp() - current_setting('sched.history_retention', true)::interval)
+                                          IS NOT FALSE))
                     OR k.key = (SELECT o.key
                                   FROM unnest(OLD.former_keys || OLD.key) AS o (key)
                                  CROSS JOIN LATERAL (SELECT e.plan_time

@@ -18,9 +18,12 @@ CREATE TABLE sched.timer_memory (
     buffered_plan timestamptz,
     backlog_until timestamptz,
     parked        boolean     NOT NULL DEFAULT false,
-    held_until    timestamptz
+    held_until    timestamptz,
+    anew_at       timestamptz
 );
 COMMENT ON TABLE sched.timer_memory IS
     'schedules of which a plan waits for a run to end (one that was buffered, or up to the last of a backlog that is run one at a time), or that are parked';
 COMMENT ON COLUMN sched.timer_memory.held_until IS
     'a plan time that counts as fired because somebody else may have put it into the ledger';
+COMMENT ON COLUMN sched.timer_memory.anew_at IS
+    'what was fired before this moment, an earlier definition fired while the edit that ended it was not committed: it says nothing of the present one''s plan times';

@@ -162,7 +162,7 @@ fn offered(
                 None => Some(latest).filter(|latest| *latest >= oldest),
                 // A newest plan before the window: the walk starts at the window's edge.
                 Some(newest) => {
-                    let edge = oldest.checked_add_micros(-1).unwrap_or(Instant::MIN);
+                    let edge = oldest.just_before();
                     timeline.next_after(newest.max(edge))
                 }
             };

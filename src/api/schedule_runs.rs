@@ -114,7 +114,7 @@ fn within_window(schedule: &Definition, from: Instant, to: Instant) -> Outcome<(
 
 /// The plan times in [from, to), oldest first.
 fn plans<'t>(timeline: &'t Timeline<'t, ServerZone>, from: Instant, to: Instant) -> impl Iterator<Item = Instant> + 't {
-    let before = from.checked_add_micros(-1).unwrap_or(Instant::MIN);
+    let before = from.just_before();
     std::iter::successors(timeline.next_after(before), |plan| timeline.next_after(*plan))
         .take_while(move |plan| *plan < to)
 }

@@ -1,14 +1,13 @@
 //! Changes → timers. Work is in proportion to what changed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use pgrx::PgLogLevel;
 use scheduler_core::plan::{self, News, Progress};
-use scheduler_core::{backoff, Instant};
+use scheduler_core::Instant;
 
-use crate::convert;
 use crate::dispatch::fire::POSTPONED;
-use crate::dispatch::halve::halved;
+use crate::dispatch::halve::{halved, try_again_at};
 use crate::dispatch::past;
 use crate::dispatch::policy::{waits_for_runs, Usable};
 use crate::error::{self, Failure};
@@ -39,7 +38,7 @@ pub fn apply_changes(session: &Session, now: Instant, limit: i64, after: &mut i6
             halved(&decided, &mut |part| write(session, part), &mut |one, failure| failed(session, one, &failure, now));
             batch
         });
-        batch.decided.iter().for_each(Decided::report);
+        batch.decided.iter().filter_map(|decided| decided.timer.as_ref()).for_each(report_standing);
         *after = batch.more_after.unwrap_or(0);
         if !batch.decided.is_empty() {
             return batch.decided.len();
@@ -66,21 +65,6 @@ struct Batch {
 struct Decided {
     change: Change,
     timer: Option<NewTimer>,
-    /// Why it was parked, where it was.
-    parked_for: Option<String>,
-}
-
-impl Decided {
-    /// One line where it is parked anew, for another reason, or no longer.
-    fn report(&self) {
-        let Some(timer) = &self.timer else { return };
-        match (&timer.parked, &self.parked_for) {
-            (Some(reason), Some(known)) if reason.message == *known => {}
-            (Some(reason), Some(_) | None) => report_parked(timer.schedule_id, reason),
-            (None, Some(_)) => report_unparked(timer.schedule_id),
-            (None, None) => {}
-        }
-    }
 }
 
 impl Batch {
@@ -94,22 +78,13 @@ impl Batch {
         if by_id.is_empty() {
             return Batch { decided: Vec::new(), more_after };
         }
-        let read = |ids: Vec<i64>| timer::read(session, ids.clone(), timer::timers(session, ids));
-        let mut snapshots = read(by_id.keys().copied().collect());
+        let mut snapshots = read(session, by_id.keys().copied().collect());
         // A timer that came up between the two looks is somebody else's, who may be at work with it: its change stays.
         snapshots.retain(|snapshot| {
             snapshot.timer.is_none() || by_id.get(&snapshot.schedule_id).is_some_and(|c| c.standing == Standing::Locked)
         });
-        forget_newer(session, &mut snapshots);
-        let cares_anew: Vec<i64> = snapshots.iter().filter(|s| begins_to_wait(s)).map(|s| s.schedule_id).collect();
-        if !cares_anew.is_empty() {
-            // Nobody can be firing these: their timers are locked. So what is unfinished now is all there is.
-            let busy = timer::await_unfinished(session, cares_anew.clone());
-            snapshots.retain(|snapshot| !cares_anew.contains(&snapshot.schedule_id));
-            // Somebody is just ending a run of these: their changes stay.
-            snapshots.extend(read(cares_anew.into_iter().filter(|id| !busy.contains(id)).collect()));
-        }
-        derive_new(session, &mut snapshots);
+        // Where somebody is just ending a run, the change stays.
+        let (snapshots, _busy) = prepared(session, snapshots);
         let past = past_of(session, &snapshots);
         let decided = snapshots.iter().filter_map(|snapshot| {
             let change = by_id.remove(&snapshot.schedule_id)?;
@@ -117,11 +92,33 @@ impl Batch {
                 .schedule
                 .as_ref()
                 .map(|row| armed(snapshot, row, of(&past, snapshot), change.terminal_at, now));
-            let parked_for = snapshot.timer.as_ref().and_then(|timer| timer.parked.clone());
-            Some(Decided { change, timer, parked_for })
+            Some(Decided { change, timer })
         });
         Batch { decided: decided.collect(), more_after }
     }
+}
+
+/// Schedules with their timers as they are now.
+fn read(session: &Session, schedule_ids: Vec<i64>) -> Vec<Snapshot> {
+    timer::read(session, schedule_ids.clone(), timer::timers(session, schedule_ids))
+}
+
+/// Schedules whose timers are locked, made ready to be armed: what is unfinished is remembered for those that care about it from now on,
+/// and timers that can be no base are replaced. Those of which somebody is just ending a run are left out, and returned by themselves.
+fn prepared(session: &Session, mut snapshots: Vec<Snapshot>) -> (Vec<Snapshot>, Vec<i64>) {
+    forget_newer(session, &mut snapshots);
+    let mut cares_anew: HashSet<i64> =
+        snapshots.iter().filter(|s| begins_to_wait(s)).map(|snapshot| snapshot.schedule_id).collect();
+    let mut busy = Vec::new();
+    if !cares_anew.is_empty() {
+        // Nobody can be firing these: their timers are locked. So what is unfinished now is all there is.
+        busy = timer::await_unfinished(session, cares_anew.iter().copied().collect());
+        snapshots.retain(|snapshot| !cares_anew.contains(&snapshot.schedule_id));
+        cares_anew.retain(|schedule_id| !busy.contains(schedule_id));
+        snapshots.extend(read(session, cares_anew.into_iter().collect()));
+    }
+    derive_new(session, &mut snapshots);
+    (snapshots, busy)
 }
 
 fn write(session: &Session, decided: &[&Decided]) {
@@ -137,29 +134,21 @@ fn write(session: &Session, decided: &[&Decided]) {
 }
 
 /// Arms schedules whose timers are locked and were made before an edit that nobody has applied yet. The edit's change stays, and
-/// finds nothing to do.
-pub fn rearm(session: &Session, edited: &[Snapshot], now: Instant) {
-    let cares_anew: Vec<i64> = edited.iter().filter(|s| begins_to_wait(s)).map(|s| s.schedule_id).collect();
-    let mut busy = Vec::new();
-    if !cares_anew.is_empty() {
-        busy = timer::await_unfinished(session, cares_anew);
-    }
+/// finds nothing to do, nor to say: what became of them is returned for [`report_standing`].
+pub fn rearm(session: &Session, edited: &[i64], now: Instant) -> Vec<NewTimer> {
+    let (snapshots, busy) = prepared(session, read(session, edited.to_vec()));
     if !busy.is_empty() {
-        // Somebody is just ending a run of these.
-        timer::postpone(session, busy.clone(), now.checked_add_micros(POSTPONED).unwrap_or(Instant::MAX));
+        timer::postpone(session, busy, now.checked_add_micros(POSTPONED).unwrap_or(Instant::MAX));
     }
-    let ids = edited.iter().map(|snapshot| snapshot.schedule_id).filter(|id| !busy.contains(id)).collect::<Vec<i64>>();
-    let mut snapshots = timer::read(session, ids.clone(), timer::timers(session, ids));
-    forget_newer(session, &mut snapshots);
-    derive_new(session, &mut snapshots);
     let past = past_of(session, &snapshots);
     let timers: Vec<NewTimer> = snapshots
         .iter()
         .filter_map(|snapshot| Some(armed(snapshot, snapshot.schedule.as_ref()?, of(&past, snapshot), None, now)))
         .collect();
-    let timers: Vec<&NewTimer> = timers.iter().collect();
-    timer::arm(session, &timers, Vec::new(), Vec::new());
-    skip::record(session, &timers, false);
+    let written: Vec<&NewTimer> = timers.iter().collect();
+    timer::arm(session, &written, Vec::new(), Vec::new());
+    skip::record(session, &written, false);
+    timers
 }
 
 /// Schedules without a timer that are not new (a restored database, say) know from the ledger and the skips what is decided.
@@ -207,17 +196,7 @@ pub fn is_edited(snapshot: &Snapshot) -> bool {
 
 fn failed(session: &Session, decided: &Decided, failure: &Failure, now: Instant) {
     let Change { schedule_id, failures, change_ids, .. } = &decided.change;
-    if *failures == 0 {
-        // Once, not at every retry.
-        let text = format!(
-            "scheduler: schedule {schedule_id} could not be armed and will be tried again: {}",
-            failure.message
-        );
-        error::report(PgLogLevel::LOG_SERVER_ONLY, Failure::note(text));
-    }
-    let wait = backoff::after_fire_failures(failures.saturating_add(1));
-    let retry_at = convert::now().max(now).checked_add_micros(wait).unwrap_or(Instant::MAX);
-    change::failed(session, change_ids.clone(), retry_at);
+    change::failed(session, change_ids.clone(), try_again_at(*schedule_id, "armed", *failures, failure, now));
 }
 
 /// Forgets timers that are newer than their schedules, which a superuser has put back from an older copy: all of it begins anew.
@@ -236,10 +215,11 @@ fn forget_newer(session: &Session, snapshots: &mut [Snapshot]) {
     }
 }
 
-/// Whether the schedule cares about runs since this edit, and may have some that it did not have to care about.
+/// Whether the schedule cares about runs since this edit, and may have some that it did not have to care about. (To look for them costs
+/// as much as there are unfinished runs of anybody.)
 fn begins_to_wait(snapshot: &Snapshot) -> bool {
     match (&snapshot.schedule, &snapshot.timer) {
-        (Some(row), Some(timer)) => row.version != timer.version && waits_for_runs(row),
+        (Some(row), Some(timer)) => row.version != timer.version && waits_for_runs(row) && !timer.awaits,
         (Some(_) | None, None) | (None, Some(_)) => false,
     }
 }
@@ -257,7 +237,8 @@ pub fn armed(
     let ended: Vec<&Past> = ended.iter().filter(|past| past.since_at < row.since_at).collect();
     let settled = past::settle(row, &ended, known);
     let mut timer = NewTimer::idle(snapshot.schedule_id, row, known);
-    timer.was_parked = snapshot.timer.as_ref().is_some_and(|timer| timer.parked.is_some());
+    timer.was_parked = snapshot.timer.as_ref().and_then(|timer| timer.parked.clone());
+    timer.awaited = waits_for_runs(row);
     timer.settled = ended.iter().map(|past| past.past_id).collect();
     (timer.progress, timer.skipped) = (settled.progress, settled.skipped);
     let usable = match Usable::read(snapshot.schedule_id, row) {
@@ -274,7 +255,7 @@ pub fn armed(
         // Plans that passed while a run went on stay passed, also once it can be used again.
         None => timer.progress.cursor = timer.progress.cursor.max(terminal_at),
         Some(usable) if row.owned && row.enabled => {
-            let unparked = timer.was_parked && timer.parked.is_none();
+            let unparked = timer.was_parked.is_some() && timer.parked.is_none();
             let news = News { terminal_at, busy: snapshot.busy, unparked };
             let clock = usable.clock.bind(&usable.zone, usable.anchor);
             let armed = plan::arm(&usable.policy, &clock, timer.progress, news, now);
@@ -287,10 +268,17 @@ pub fn armed(
     timer
 }
 
-/// Says in the log that what kept a schedule parked was put right.
-fn report_unparked(schedule_id: i64) {
-    let text = format!("scheduler: schedule {schedule_id} is no longer parked");
-    error::report(PgLogLevel::LOG_SERVER_ONLY, Failure::note(text));
+/// One line in the log where a schedule is parked anew, for another reason, or no longer.
+pub fn report_standing(timer: &NewTimer) {
+    match (&timer.parked, &timer.was_parked) {
+        (Some(reason), Some(known)) if reason.message == *known => {}
+        (Some(reason), Some(_) | None) => report_parked(timer.schedule_id, reason),
+        (None, Some(_)) => {
+            let text = format!("scheduler: schedule {} is no longer parked", timer.schedule_id);
+            error::report(PgLogLevel::LOG_SERVER_ONLY, Failure::note(text));
+        }
+        (None, None) => {}
+    }
 }
 
 /// Says once, in the log, that a schedule is parked.

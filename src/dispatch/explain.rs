@@ -79,7 +79,7 @@ pub fn explain(session: &Session, schedule_id: i64, from: Instant, to: Instant, 
 
 /// The plan times in [from, to), definition by definition, in order.
 fn stretches(row: &ScheduleRow, past: Vec<Past>, from: Instant, to: Instant) -> Outcome<Vec<Stretch>> {
-    let (after, last) = (before(from), before(to));
+    let (after, last) = (from.just_before(), to.just_before());
     let mut bounds: Vec<(Instant, Instant, Outcome<Bounded>, Option<Past>)> = Vec::new();
     // One that ended after we read the schedule is what we have read.
     for past in past.into_iter().filter(|past| past.since_at < row.since_at) {
@@ -111,10 +111,6 @@ fn skip_of(skips: &[Recorded], since_at: Instant, plan: Instant) -> Option<&Reco
     let behind = skips.partition_point(|skip| (skip.since_at, skip.from) <= (since_at, plan));
     let found = behind.checked_sub(1).and_then(|index| skips.get(index));
     found.filter(|skip| skip.since_at == since_at && plan <= skip.to)
-}
-
-fn before(at: Instant) -> Instant {
-    at.checked_add_micros(-1).unwrap_or(Instant::MIN)
 }
 
 /// What is not decided yet, as the next dispatcher will find it.

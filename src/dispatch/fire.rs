@@ -1,18 +1,18 @@
 //! Due timers → executions, a batch at a time. A batch that fails is halved until the bad one is alone; the healthy ones of the
 //! same batch still fire in the same call.
 
-use pgrx::PgLogLevel;
-use scheduler_core::plan::{self, Next};
-use scheduler_core::{backoff, Instant};
+use std::collections::{HashMap, HashSet};
 
-use crate::convert;
-use crate::dispatch::arm::{is_edited, rearm, report_parked};
-use crate::dispatch::halve::halved;
+use scheduler_core::plan::{self, Next};
+use scheduler_core::Instant;
+
+use crate::dispatch::arm::{is_edited, rearm, report_parked, report_standing};
+use crate::dispatch::halve::{halved, try_again_at};
 use crate::dispatch::policy::Usable;
-use crate::error::{self, Failure};
-use crate::store::skip;
+use crate::error::Failure;
 use crate::store::timer::{self, Fired, NewTimer, Reach, Snapshot};
 use crate::store::Session;
+use crate::store::{patience, skip};
 use crate::subtransaction;
 
 /// How many executions one batch inserts, unless a single schedule asks for more.
@@ -41,25 +41,24 @@ pub fn fire_due(session: &Session, reach: Reach, now: Instant) -> Done {
     // list of both behind, in each timer.
     let whole = subtransaction::run(|| {
         let batch = Batch::pick(session, reach, now);
-        let fired = batch.settle(session, now).then(|| fire(session, &batch.moves, now));
-        (batch, fired)
+        let rearmed = batch.settle(session, now);
+        let fired = (!batch.moves.is_empty()).then(|| fire(session, &batch.moves, now));
+        (batch, rearmed, fired)
     });
-    let (mut batch, fired) = match whole {
-        Ok((batch, fired)) => (batch, Vec::from_iter(fired)),
+    let (mut batch, rearmed, fired) = match whole {
+        Ok((batch, rearmed, fired)) => (batch, rearmed, Vec::from_iter(fired)),
         Err(_) => {
             let batch = Batch::pick(session, reach, now);
-            batch.settle_apart(session, now);
+            let rearmed = batch.settle_apart(session, now);
             let mut work = |timers: &[NewTimer]| fire(session, timers, now);
-            let fired = halved(&batch.moves, &mut work, &mut |timer, failure| {
-                let errors =
-                    batch.errors.iter().find(|(id, _)| *id == timer.schedule_id).map_or(0, |(_, count)| *count);
-                failed(session, timer.schedule_id, errors, &failure, now);
-            });
-            (batch, fired)
+            let mut put_off = |timer: &NewTimer, failure| batch.put_off(session, timer.schedule_id, &failure, now);
+            let fired = halved(&batch.moves, &mut work, &mut put_off);
+            (batch, rearmed, fired)
         }
     };
     batch.more |= i64::try_from(batch.due) == Ok(reach.latest + reach.earliest);
-    batch.report_parked();
+    batch.park.iter().for_each(|(schedule_id, reason)| report_parked(*schedule_id, reason));
+    rearmed.iter().for_each(report_standing);
     let mut queues: Vec<String> = fired.iter().flat_map(|fired| fired.queues.iter().cloned()).collect();
     queues.sort_unstable();
     queues.dedup();
@@ -78,9 +77,9 @@ struct Batch {
     park: Vec<(i64, Failure)>,
     dropped: Vec<i64>,
     /// Made before an edit that nobody has applied yet: it comes first, and what it arms may be due in the next round.
-    edited: Vec<Snapshot>,
+    edited: Vec<i64>,
     /// Failed fires in a row, of those that have some.
-    errors: Vec<(i64, i32)>,
+    errors: HashMap<i64, i32>,
 }
 
 impl Batch {
@@ -90,9 +89,17 @@ impl Batch {
         if due.is_empty() {
             return batch;
         }
+        let mut moved_scope = HashSet::new();
         for snapshot in timer::read(session, due.keys().copied().collect(), due) {
+            if snapshot.schedule.as_ref().is_some_and(|row| row.had_other_scopes) {
+                moved_scope.insert(snapshot.schedule_id);
+            }
+            let errors = snapshot.timer.as_ref().map_or(0, |timer| timer.error_count);
+            if errors > 0 {
+                batch.errors.insert(snapshot.schedule_id, errors);
+            }
             if is_edited(&snapshot) {
-                batch.edited.push(snapshot);
+                batch.edited.push(snapshot.schedule_id);
                 continue;
             }
             match decide(&snapshot, now) {
@@ -100,64 +107,58 @@ impl Batch {
                 Decision::Park(reason) => batch.park.push((snapshot.schedule_id, reason)),
                 Decision::Drop => batch.dropped.push(snapshot.schedule_id),
             }
-            let errors = snapshot.timer.map_or(0, |timer| timer.error_count);
-            if errors > 0 {
-                batch.errors.push((snapshot.schedule_id, errors));
-            }
         }
         let decided = batch.moves.len();
         bound_runs(&mut batch.moves);
+        note_fired_before(session, &mut batch.moves, &moved_scope);
         batch.more = batch.moves.len() < decided
             || !batch.edited.is_empty()
             || batch.moves.iter().any(|timer| timer.is_due(now));
         batch
     }
 
-    /// Writes what needs no execution; whether there is more to write.
-    fn settle(&self, session: &Session, now: Instant) -> bool {
-        if !self.edited.is_empty() {
-            rearm(session, &self.edited, now);
-        }
+    /// Writes what needs no execution; the timers that were made anew.
+    fn settle(&self, session: &Session, now: Instant) -> Vec<NewTimer> {
+        let rearmed = if self.edited.is_empty() { Vec::new() } else { rearm(session, &self.edited, now) };
         if !self.park.is_empty() {
             timer::park(session, &self.park);
         }
         if !self.dropped.is_empty() {
-            skip::forget(session, &self.dropped);
-            timer::drop_timers(session, self.dropped.clone());
+            forget_dropped(session, &self.dropped);
         }
-        !self.moves.is_empty()
+        rearmed
     }
 
     /// The same, for a batch of which something is bad: that is found and put off, and the rest written.
-    fn settle_apart(&self, session: &Session, now: Instant) {
-        halved(&self.edited, &mut |part| rearm(session, part, now), &mut |snapshot, failure| {
-            let errors = snapshot.timer.as_ref().map_or(0, |timer| timer.error_count);
-            failed(session, snapshot.schedule_id, errors, &failure, now);
-        });
+    fn settle_apart(&self, session: &Session, now: Instant) -> Vec<NewTimer> {
+        let mut put_off = |schedule_id: &i64, failure| self.put_off(session, *schedule_id, &failure, now);
+        let rearmed = halved(&self.edited, &mut |part| rearm(session, part, now), &mut put_off);
+        halved(&self.dropped, &mut |part| forget_dropped(session, part), &mut put_off);
         halved(&self.park, &mut |part| timer::park(session, part), &mut |(schedule_id, _), failure| {
-            failed(session, *schedule_id, 0, &failure, now);
+            self.put_off(session, *schedule_id, &failure, now);
         });
-        let mut forget = |part: &[i64]| {
-            skip::forget(session, part);
-            timer::drop_timers(session, part.to_vec());
-        };
-        halved(&self.dropped, &mut forget, &mut |schedule_id, failure| failed(session, *schedule_id, 0, &failure, now));
+        rearmed.into_iter().flatten().collect()
     }
 
-    fn report_parked(&self) {
-        for (schedule_id, reason) in &self.park {
-            report_parked(*schedule_id, reason);
-        }
-        for timer in &self.moves {
-            if let Some(reason) = &timer.parked {
-                report_parked(timer.schedule_id, reason);
-            }
-        }
+    /// Leaves a schedule that could not be fired for later; the view says why.
+    fn put_off(&self, session: &Session, schedule_id: i64, failure: &Failure, now: Instant) {
+        let before = self.errors.get(&schedule_id).copied().unwrap_or(0);
+        let retry_at = try_again_at(schedule_id, "fired", before, failure, now);
+        timer::record_failure(session, schedule_id, &failure.message, retry_at);
     }
 }
 
+/// What dispatchers know of schedules that were dropped goes.
+fn forget_dropped(session: &Session, schedule_ids: &[i64]) {
+    skip::forget(session, schedule_ids);
+    timer::drop_timers(session, schedule_ids.to_vec());
+}
+
 fn fire(session: &Session, timers: &[NewTimer], now: Instant) -> Fired {
-    let fired = timer::fire(session, timers, now, now.checked_add_micros(POSTPONED).unwrap_or(Instant::MAX));
+    let postponed_until = now.checked_add_micros(POSTPONED).unwrap_or(Instant::MAX);
+    // A run that a client puts into the ledger between our look and our insert is waited for, as long as the client's transaction
+    // stays open. After a short while the batch fails instead, looks again, and finds it.
+    let fired = patience::bounded(|| timer::fire(session, timers, now, postponed_until));
     let runs: usize = timers.iter().map(|timer| timer.runs.len()).sum();
     skip::record(session, &timers.iter().collect::<Vec<_>>(), fired.count.unsigned_abs() != runs as u64);
     fired
@@ -173,6 +174,23 @@ fn bound_runs(moves: &mut Vec<NewTimer>) {
     });
     let count = fits.count().max(1);
     moves.truncate(count);
+}
+
+/// Notes which runs need no other one because the schedule fired them in the scope that it had: an edit of clock and scope whose
+/// transaction stayed open was overtaken by fires, and the new clock begins anew at the edit.
+fn note_fired_before(session: &Session, moves: &mut [NewTimer], moved_scope: &HashSet<i64>) {
+    let concerns = |timer: &&NewTimer| moved_scope.contains(&timer.schedule_id);
+    let runs_of = |timer: &NewTimer| timer.runs.iter().map(|run| (timer.schedule_id, *run)).collect::<Vec<_>>();
+    let runs: Vec<(i64, Instant)> = moves.iter().filter(concerns).flat_map(runs_of).collect();
+    if runs.is_empty() {
+        return;
+    }
+    for (schedule_id, run) in timer::fired_before(session, &runs) {
+        moves
+            .iter_mut()
+            .filter(|timer| timer.schedule_id == schedule_id)
+            .for_each(|timer| timer.fired_before.push(run));
+    }
 }
 
 enum Decision {
@@ -203,21 +221,4 @@ fn decide(snapshot: &Snapshot, now: Instant) -> Decision {
     new.skipped = fired.skipped.into_iter().map(|skip| (row.since_at, skip)).collect();
     new.awaited = usable.awaits_runs();
     Decision::Move(Box::new(new))
-}
-
-/// Puts off a schedule that failed `before` times in a row and now again.
-fn failed(session: &Session, schedule_id: i64, before: i32, failure: &Failure, now: Instant) {
-    if before == 0 {
-        // Once, not at every retry: the view has the rest.
-        error::report(
-            PgLogLevel::LOG_SERVER_ONLY,
-            Failure::note(format!(
-                "scheduler: schedule {schedule_id} could not be fired and will be tried again: {}",
-                failure.message
-            )),
-        );
-    }
-    let wait = backoff::after_fire_failures(before.saturating_add(1));
-    let retry_at = convert::now().max(now).checked_add_micros(wait).unwrap_or(Instant::MAX);
-    timer::record_failure(session, schedule_id, &failure.message, retry_at);
 }

@@ -1,10 +1,14 @@
 //! Definitions that have ended: a plan time of one that nobody had dispatched when it ended never will be, and this says so.
 
+use std::rc::Rc;
+
+use pgrx::datum::TimestampWithTimeZone;
 use scheduler_core::plan::Progress;
 use scheduler_core::skip::{self, Reason, Skip};
 use scheduler_core::{Clock, Instant};
 
 use crate::convert;
+use crate::dispatch::policy;
 use crate::error::Outcome;
 use crate::store::skip::Past;
 use crate::store::timer::ScheduleRow;
@@ -12,7 +16,7 @@ use crate::zone::ServerZone;
 
 /// A clock in its zone with the instants between which its plan times count.
 pub struct Bounded {
-    clock: Clock,
+    clock: Rc<Clock>,
     zone: ServerZone,
     anchor: Instant,
     starts_at: Option<Instant>,
@@ -22,30 +26,33 @@ pub struct Bounded {
 impl Bounded {
     /// What a definition of the past said; the error where it cannot be read.
     pub fn of_past(past: &Past, anchor: Instant) -> Outcome<Bounded> {
-        Ok(Bounded {
-            clock: convert::clock(&past.clock)?,
-            zone: ServerZone::find(&past.time_zone)?,
-            anchor,
-            starts_at: convert::optional_instant("starts_at", past.starts_at)?,
-            ends_at: convert::optional_instant("ends_at", past.ends_at)?,
-        })
+        Bounded::read(&past.clock, &past.time_zone, anchor, (past.starts_at, past.ends_at))
     }
 
     /// What a schedule says now; the error where it cannot be read.
     pub fn of_row(row: &ScheduleRow) -> Outcome<Bounded> {
+        Bounded::read(&row.clock, &row.time_zone, row.created_at, (row.starts_at, row.ends_at))
+    }
+
+    fn read(
+        clock: &str,
+        time_zone: &str,
+        anchor: Instant,
+        (starts_at, ends_at): (Option<TimestampWithTimeZone>, Option<TimestampWithTimeZone>),
+    ) -> Outcome<Bounded> {
         Ok(Bounded {
-            clock: convert::clock(&row.clock)?,
-            zone: ServerZone::find(&row.time_zone)?,
-            anchor: row.created_at,
-            starts_at: convert::optional_instant("starts_at", row.starts_at)?,
-            ends_at: convert::optional_instant("ends_at", row.ends_at)?,
+            clock: policy::parsed(clock)?,
+            zone: ServerZone::find(time_zone)?,
+            anchor,
+            starts_at: convert::optional_instant("starts_at", starts_at)?,
+            ends_at: convert::optional_instant("ends_at", ends_at)?,
         })
     }
 
     /// The part of (after, to] that lies between starts_at and ends_at.
     fn within(&self, after: Instant, to: Instant) -> (Instant, Instant) {
-        let before = |at: Instant| at.checked_add_micros(-1).unwrap_or(Instant::MIN);
-        (self.starts_at.map_or(after, |at| after.max(before(at))), self.ends_at.map_or(to, |at| to.min(before(at))))
+        let from = self.starts_at.map_or(after, |at| after.max(at.just_before()));
+        (from, self.ends_at.map_or(to, |at| to.min(at.just_before())))
     }
 
     /// The plan times in (after, to] as one run.
@@ -90,7 +97,7 @@ pub fn settle(row: &ScheduleRow, ended: &[&Past], known: Progress) -> Settled {
             if let Ok(bounded) = Bounded::of_past(past, row.created_at) {
                 let ours = |at: &Instant| *at > past.since_at && *at <= past.until_at;
                 if let Some(plan) = progress.buffered.filter(ours) {
-                    let one = bounded.skipped(plan.checked_add_micros(-1).unwrap_or(plan), plan, reason);
+                    let one = bounded.skipped(plan.just_before(), plan, reason);
                     settled.skipped.extend(one.map(|skip| (past.since_at, skip)));
                 }
                 let after = progress.cursor.map_or(past.since_at, |cursor| cursor.max(past.since_at));

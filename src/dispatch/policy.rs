@@ -93,7 +93,7 @@ thread_local! {
 }
 
 /// A clock's text as the core has it.
-fn parsed(text: &str) -> Outcome<Rc<Clock>> {
+pub fn parsed(text: &str) -> Outcome<Rc<Clock>> {
     if let Some(known) = CLOCKS.with_borrow(|clocks| clocks.get(text).cloned()) {
         return Ok(known);
     }

@@ -18,7 +18,7 @@ const KEY_LOCK_CLASS: u16 = 0x5C4D;
 pub struct KeyLock(pg_sys::LOCKTAG);
 
 impl KeyLock {
-    /// `None` at once where somebody else has the lock, or has inserted the key in a transaction that is still open.
+    /// `None` at once where somebody else has the lock, or has the key in hand in a transaction that is still open.
     pub fn try_take(key: Uuid, plan_time: TimestampWithTimeZone) -> Option<KeyLock> {
         let tag = tag(key, plan_time);
         // SAFETY: a complete lock tag; should an error get past `drop`, the lock goes with the transaction.
@@ -27,7 +27,10 @@ impl KeyLock {
             return None;
         }
         let lock = KeyLock(tag);
-        (LedgerKeys::open(&ledger()).state(key, plan_time) != KeyState::Open).then_some(lock)
+        match LedgerKeys::open(&ledger()).state(key, plan_time) {
+            KeyState::Free | KeyState::Taken => Some(lock),
+            KeyState::Changing | KeyState::Open => None,
+        }
     }
 }
 

@@ -15,6 +15,7 @@ pub mod key_lock;
 pub mod lease;
 pub mod ledger;
 pub mod notify;
+pub mod patience;
 pub mod rebuild;
 pub mod role;
 pub mod rows;

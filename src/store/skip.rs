@@ -91,8 +91,9 @@ fn memory(progress: Progress) -> (Option<Instant>, Option<Instant>) {
 /// some plan of theirs was in the ledger already.
 pub fn record(session: &Session, timers: &[&NewTimer], held: bool) {
     let held = |timer: &NewTimer| timer.runs.last().copied().filter(|_| held);
-    let changes =
-        |timer: &NewTimer| memory(timer.before) != memory(timer.progress) || timer.was_parked != timer.parked.is_some();
+    let changes = |timer: &NewTimer| {
+        memory(timer.before) != memory(timer.progress) || timer.was_parked.is_some() != timer.parked.is_some()
+    };
     let speaking = |timer: &&NewTimer| {
         changes(timer) || held(timer).is_some() || !timer.skipped.is_empty() || !timer.settled.is_empty()
     };
@@ -100,6 +101,8 @@ pub fn record(session: &Session, timers: &[&NewTimer], held: bool) {
     if timers.is_empty() {
         return;
     }
+    // An edit that was committed late: the definition before it has fired plans that are later than where this one begins.
+    let begins_anew = |timer: &NewTimer| !timer.settled.is_empty() && timer.progress.cursor < timer.before.cursor;
     statement!(
         SKIPS_RECORD = "skips_record"(
             INT8ARRAYOID,
@@ -117,7 +120,8 @@ pub fn record(session: &Session, timers: &[&NewTimer], held: bool) {
             TIMESTAMPTZARRAYOID,
             INT8ARRAYOID,
             BOOLARRAYOID,
-            TIMESTAMPTZARRAYOID
+            TIMESTAMPTZARRAYOID,
+            BOOLARRAYOID
         )
     );
     let time = |of: fn(&Progress) -> Option<Instant>| -> Vec<Option<TimestampWithTimeZone>> {
@@ -146,7 +150,8 @@ pub fn record(session: &Session, timers: &[&NewTimer], held: bool) {
             List(skips.iter().map(|(.., skip)| skip.previous.map(timestamp)).collect::<Vec<_>>()),
             List(timers.iter().flat_map(|timer| timer.settled.iter().copied()).collect::<Vec<i64>>()),
             List(timers.iter().map(|timer| timer.parked.is_some()).collect::<Vec<bool>>()),
-            List(timers.iter().map(|timer| held(timer).map(timestamp)).collect::<Vec<_>>())
+            List(timers.iter().map(|timer| held(timer).map(timestamp)).collect::<Vec<_>>()),
+            List(timers.iter().map(|timer| begins_anew(timer)).collect::<Vec<bool>>())
         ],
     );
 }

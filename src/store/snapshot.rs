@@ -61,6 +61,8 @@ pub struct ScheduleRow {
     pub done_when_fired: bool,
     /// What the ledger has its executions by, with the plan time.
     pub key: Uuid,
+    /// Some of its executions may have another key, because it had another job or scope before an edit.
+    pub had_other_scopes: bool,
 }
 
 /// The columns of a timer.
@@ -77,4 +79,6 @@ pub struct TimerRow {
     pub parked: Option<String>,
     /// Unarmed until a run ends.
     pub waiting: bool,
+    /// Every unfinished run of the schedule is remembered as awaited, as far as is known.
+    pub awaits: bool,
 }

@@ -180,6 +180,17 @@ impl Sequence {
     }
 }
 
+/// Takes the locks that a statement which writes to these tables takes.
+pub fn lock_to_write(names: &[&CStr]) {
+    // SAFETY: called inside a transaction, on oids of relations.
+    unsafe {
+        let schema = pg_sys::get_namespace_oid(c"sched".as_ptr(), false);
+        for name in names {
+            pg_sys::LockRelationOid(relation_oid(schema, name), pg_sys::RowExclusiveLock as i32);
+        }
+    }
+}
+
 /// A relation of the schema `sched`; an internal error where it is missing.
 fn relation_oid(schema: Oid, name: &CStr) -> Oid {
     catalog::relation_in(schema, name)

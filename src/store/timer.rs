@@ -40,14 +40,16 @@ pub struct NewTimer {
     pub runs: Vec<Instant>,
     /// What the ledger has them by, with the plan time.
     pub key: Uuid,
+    /// Those of them that the schedule fired already when it had another scope.
+    pub fired_before: Vec<Instant>,
     /// The plan times that are passed over, with the definition (its `since_at`) whose plan times they are.
     pub skipped: Vec<(Instant, Skip)>,
     /// The definitions of the past (past_ids) that are settled with them.
     pub settled: Vec<i64>,
     /// What the timer remembered before.
     pub before: Progress,
-    /// Whether it was parked before.
-    pub was_parked: bool,
+    /// Why it was parked before, where it was.
+    pub was_parked: Option<String>,
 }
 
 impl NewTimer {
@@ -63,10 +65,11 @@ impl NewTimer {
             done_when_fired: row.done_when_fired,
             runs: Vec::new(),
             key: row.key,
+            fired_before: Vec::new(),
             skipped: Vec::new(),
             settled: Vec::new(),
             before: progress,
-            was_parked: false,
+            was_parked: None,
         }
     }
 
@@ -116,6 +119,7 @@ fn timer_of(row: &Row) -> (i64, TimerRow) {
         error_count: row.must(7),
         parked: row.get(8),
         waiting: row.must(9),
+        awaits: false,
     };
     (row.must(1), timer)
 }
@@ -123,7 +127,13 @@ fn timer_of(row: &Row) -> (i64, TimerRow) {
 /// The timers of these schedules.
 pub fn timers(session: &Session, schedule_ids: Vec<i64>) -> BTreeMap<i64, TimerRow> {
     statement!(TIMERS_READ = "timers_read"(INT8ARRAYOID));
-    TIMERS_READ.run(session, arguments![List(schedule_ids)]).iter().map(|row| timer_of(&row)).collect()
+    let rows = TIMERS_READ.run(session, arguments![List(schedule_ids)]);
+    rows.iter()
+        .map(|row| {
+            let (schedule_id, timer) = timer_of(&row);
+            (schedule_id, TimerRow { awaits: row.must(10), ..timer })
+        })
+        .collect()
 }
 
 /// The state of these schedules, after their timers were locked and read.
@@ -155,6 +165,7 @@ pub fn read(session: &Session, schedule_ids: Vec<i64>, mut timers: BTreeMap<i64,
                 job_owner: row.get(19),
                 done_when_fired: row.get(20).unwrap_or(false),
                 key: row.must(21),
+                had_other_scopes: row.must(24),
             }),
             timer: timers.remove(&row.must::<i64>(1)),
             busy: row.must(22),
@@ -227,7 +238,8 @@ pub fn arm(session: &Session, timers: &[&NewTimer], dropped: Vec<i64>, change_id
             TIMESTAMPTZARRAYOID,
             TEXTARRAYOID,
             INT8ARRAYOID,
-            INT8ARRAYOID
+            INT8ARRAYOID,
+            BOOLARRAYOID
         )
     );
     let columns = Columns::of(timers);
@@ -244,7 +256,8 @@ pub fn arm(session: &Session, timers: &[&NewTimer], dropped: Vec<i64>, change_id
             List(columns.backlog_until),
             List(columns.reason),
             List(dropped),
-            List(change_ids)
+            List(change_ids),
+            List(columns.awaited)
         ],
     );
 }
@@ -343,11 +356,11 @@ fn split(timers: &[NewTimer]) -> Split {
     for timer in timers {
         free.clear();
         let mut open = false;
-        for run in &timer.runs {
+        for run in timer.runs.iter().filter(|run| !timer.fired_before.contains(run)) {
             match keys.state(timer.key, timestamp(*run)) {
                 KeyState::Free if listed.insert((*timer.key.as_bytes(), *run)) => free.push(*run),
                 KeyState::Free => shared = true,
-                KeyState::Taken => {}
+                KeyState::Taken | KeyState::Changing => {}
                 KeyState::Open => open = true,
             }
         }
@@ -361,6 +374,14 @@ fn split(timers: &[NewTimer]) -> Split {
         }
     }
     Split { columns, postponed, shared }
+}
+
+/// Which of these runs their schedules fired already in a scope that they had before an edit.
+pub fn fired_before(session: &Session, runs: &[(i64, Instant)]) -> Vec<(i64, Instant)> {
+    statement!(RUNS_FIRED_BEFORE = "runs_fired_before"(INT8ARRAYOID, TIMESTAMPTZARRAYOID));
+    let (ids, plans): (Vec<i64>, Vec<_>) = runs.iter().map(|(id, plan)| (*id, timestamp(*plan))).unzip();
+    let rows = RUNS_FIRED_BEFORE.run(session, arguments![List(ids), List(plans)]);
+    rows.iter().map(|row| (row.must(1), must(instant_of(&row, 2)))).collect()
 }
 
 /// Leaves these timers alone until then.

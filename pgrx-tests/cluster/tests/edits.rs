@@ -1,7 +1,7 @@
 //! Edits and dispatches never wait for each other, and what is edited while it is dispatched fires once. An `on_terminal` schedule's life.
 
-use scheduler_cluster_tests::scheduler::{asleep_since, one, rest, whole_grid, SOON};
-use scheduler_cluster_tests::{stays, wait_for, Client, Cluster};
+use scheduler_cluster_tests::scheduler::{asleep_since, in_endless_statement, one, rest, whole_grid, SOON};
+use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster};
 use std::time::Duration;
 
 /// The plan time that is due of those that are created here. A clock of hours would be at its next now and then, in the middle of a test.
@@ -185,6 +185,80 @@ fn a_plan_that_a_client_is_just_claiming_delays_no_other() {
     // What the ledger already holds counts as fired.
     wait_for(&mut db, &format!("select state = 'armed' and next_plan_time = timestamptz '{plan}' + interval '1 hour' from sched.schedules where schedule_name = 'mine'"), SOON);
     assert_eq!(one::<i64>(&mut db, "select count(*) from sched.execution where scope_id = 'mine'"), 1);
+}
+
+/// A plan that is in the ledger is fired, whether or not somebody is just ending its run.
+#[test]
+fn a_plan_whose_run_a_client_is_just_ending_is_fired() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    let plan: String = one(&mut db, "select (clock_timestamp() + interval '1 second')::text");
+    let mut runner = cluster.connect();
+    db.batch_execute(&format!(
+        "select sched.define_job('job');
+         create table mine as select * from sched.try_claim('job', '{plan}', 'schedule', 'mine')"
+    ))
+    .unwrap();
+    runner.batch_execute("begin; select sched.finish_success(execution_id, lease_token) from mine").unwrap();
+    db.batch_execute(&format!("select sched.create_schedule('mine', 'every 1 hour from {plan}', 'job')")).unwrap();
+    let fired = format!(
+        "select state = 'armed' and next_plan_time = timestamptz '{plan}' + interval '1 hour' from sched.schedules"
+    );
+    wait_for(&mut db, &fired, SOON);
+    // The key of a row that somebody is deleting may become free: that is waited for.
+    runner.batch_execute("commit").unwrap();
+    let again: String = one(&mut db, "select (clock_timestamp() + interval '1 second')::text");
+    db.batch_execute(&format!("select sched.try_claim('job', '{again}', 'schedule', 'other')")).unwrap();
+    runner.batch_execute("begin; delete from sched.ledger where scope_id = 'other'").unwrap();
+    db.batch_execute(&format!("select sched.create_schedule('other', 'every 1 hour from {again}', 'job')")).unwrap();
+    let waits = format!(
+        "select clock_timestamp() > timestamptz '{again}' + interval '300 milliseconds' and next_plan_time = '{again}'
+                           from sched.schedules where schedule_name = 'other'"
+    );
+    wait_for(&mut db, &waits, SOON);
+    runner.batch_execute("commit").unwrap();
+    wait_for(&mut db, "select count(*) = 1 from sched.execution where schedule_name = 'other'", SOON);
+}
+
+/// The same, where the client comes between the dispatcher's look into the ledger and its insert: the one moment at which the dispatcher
+/// has to wait for a client. A trigger holds it there.
+#[test]
+fn a_plan_that_a_client_claims_in_the_middle_of_a_fire_delays_no_other() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    let plan: String = one(&mut db, "select (clock_timestamp() + interval '1 second')::text");
+    db.batch_execute(&format!(
+        "create table public.gate ();
+         create function public.wait_at_gate() returns trigger language plpgsql as $$
+             begin
+                 while not exists (select from public.gate) loop perform pg_catalog.pg_sleep(0.01); end loop;
+                 return new;
+             end $$;
+         create trigger gate before insert on sched.ledger
+             for each row when (new.origin = 'schedule') execute function public.wait_at_gate();
+         select sched.define_job('job');
+         select sched.create_schedule(name, 'every 1 hour from {plan}', 'job') from unnest('{{first,mine,last}}'::text[]) as name"
+    ))
+    .unwrap();
+    wait_until("the dispatcher to be in its insert", SOON, || in_endless_statement(&mut db).then_some(()));
+    let mut client = cluster.connect();
+    client.batch_execute("begin").unwrap();
+    let claim = format!("select outcome from sched.try_claim('job', '{plan}', 'schedule', 'mine')");
+    assert_eq!(one::<String>(&mut client, &claim), "won");
+    let opened: String = one(&mut db, "select clock_timestamp()::text");
+    db.batch_execute("insert into public.gate default values").unwrap();
+    wait_for(&mut db, &format!("select count(*) = 2 from sched.execution where plan_time = '{plan}'"), SOON);
+    let took: f64 = one(
+        &mut db,
+        &format!("select extract(epoch from max(created_at) - timestamptz '{opened}')::float8 from sched.execution"),
+    );
+    println!("the others fired {:.0} ms after the client had claimed", took * 1000.0);
+    assert!(took < 2.0, "the others fired after {took} s");
+    client.batch_execute("commit").unwrap();
+    // What the ledger already holds counts as fired; the client was no fault of the schedule.
+    wait_for(&mut db, &format!("select state = 'armed' and next_plan_time = timestamptz '{plan}' + interval '1 hour' from sched.schedules where schedule_name = 'mine'"), SOON);
+    assert_eq!(one::<i64>(&mut db, "select count(*) from sched.execution where scope_id = 'mine'"), 1);
+    assert!(cluster.logged("could not be fired").is_empty(), "{}", cluster.log());
 }
 
 #[test]

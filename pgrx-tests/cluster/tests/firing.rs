@@ -72,6 +72,26 @@ fn a_first_plan_a_second_away_fires_although_the_worker_sleeps() {
     assert!(late[2] < 250.0, "milliseconds late: {late:?}");
 }
 
+/// 50 ms are less than any poll that this could be found by, and the commit comes while the dispatcher sleeps for a minute.
+#[test]
+fn a_schedule_that_another_session_commits_50_ms_before_its_plan_is_on_time() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute("select sched.define_job('job')").unwrap();
+    let mut app = cluster.connect();
+    let mut late = Vec::new();
+    for number in 0..20 {
+        rest(&mut db);
+        let plan = "to_char((clock_timestamp() + interval '50 milliseconds') at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.US+00')";
+        app.batch_execute(&format!("select sched.create_schedule('s{number}', 'at ' || {plan}, 'job')")).unwrap();
+        let fired = format!("select extract(epoch from created_at - plan_time)::float8 * 1000 from sched.execution where schedule_name = 's{number}'");
+        late.push(wait_until("the fire", SOON, || db.query_opt(&fired, &[]).unwrap().map(|row| row.get::<_, f64>(0))));
+    }
+    println!("milliseconds late: {late:.1?}");
+    let on_time = late.iter().filter(|late| **late < 50.0).count();
+    assert!(on_time > 10, "{on_time} of 20 on time; milliseconds late: {late:.1?}");
+}
+
 #[test]
 fn a_rollback_leaves_nothing_and_wakes_nobody() {
     let cluster = Cluster::new();

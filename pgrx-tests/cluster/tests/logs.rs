@@ -53,6 +53,27 @@ fn one_line_each_at_start_stop_park_and_unpark_and_none_for_a_tick() {
     );
 }
 
+/// A schedule that is due when its edit is committed is armed anew by the step that fires, before the edit's turn comes.
+#[test]
+fn a_due_schedule_that_an_edit_parks_has_its_line_too() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute(
+        "select sched.define_job('job'); select sched.create_schedule('s', 'every 100 milliseconds', 'job')",
+    )
+    .unwrap();
+    wait_for(&mut db, "select count(*) > 0 from sched.execution", SOON);
+    cluster.set("sched.enabled", "off");
+    let off = "select query = 'switched off by sched.enabled' from pg_stat_activity where backend_type = 'scheduler dispatcher'";
+    wait_for(&mut db, off, SOON);
+    db.batch_execute("update sched.schedule set time_zone = 'Mars/Olympus'").unwrap();
+    wait_for(&mut db, "select fire_at < clock_timestamp() from sched.timer", SOON);
+    cluster.set("sched.enabled", "on");
+    wait_for(&mut db, "select state = 'parked' from sched.schedules", SOON);
+    rest(&mut db);
+    assert_eq!(cluster.logged("is parked: time zone \"Mars/Olympus\"").len(), 1, "{}", cluster.log());
+}
+
 #[test]
 fn log_ticks_says_what_each_tick_did_and_how_long_it_took() {
     let cluster = Cluster::new();

@@ -109,6 +109,107 @@ fn an_edit_that_is_committed_late_leaves_no_plan_time_without_a_verdict() {
     }
 }
 
+/// The same, with an edit that moves the schedule to another scope as well: what the old clock fired meanwhile is in the ledger by the old
+/// scope's key, and is not fired again in the new one. What somebody else put into the old scope is no concern of the schedule's.
+#[test]
+fn an_edit_of_clock_and_scope_that_is_committed_late_fires_no_plan_twice() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute(
+        "select sched.define_job('job');
+         select sched.create_schedule(name, 'every 200 milliseconds', 'job', catch_up => 'every_plan', scope_kind => 'k', scope_id => name)
+           from unnest('{s,other}'::text[]) name",
+    )
+    .unwrap();
+    wait_for(&mut db, "select count(*) > 4 from sched.execution", SOON);
+    let mut editor = cluster.connect();
+    editor
+        .batch_execute(
+            "begin; select sched.alter_schedule('s', clock => 'every 100 milliseconds'); update sched.schedule set scope_id = 'new' where schedule_name = 's'",
+        )
+        .unwrap();
+    let since: String = one(&mut editor, "select since_at::text from sched.schedule where schedule_name = 's'");
+    let fired = format!("select count(*) > 3 from sched.execution where schedule_name = 's' and plan_time > '{since}'");
+    wait_for(&mut db, &fired, SOON);
+    // Another schedule has the scope now: its plans there are not those of the first.
+    editor
+        .batch_execute(
+            "update sched.schedule set scope_id = 's', clock = 'every 100 milliseconds from ' || to_char(
+                        (select created_at from sched.schedule where schedule_name = 's') at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.US+00')
+              where schedule_name = 'other'; commit",
+        )
+        .unwrap();
+    let marked: String = one(&mut db, "select (clock_timestamp() + interval '1 second')::text");
+    for name in ["s", "other"] {
+        let caught_up = format!(
+            "select count(*) > 0 from sched.execution where schedule_name = '{name}' and plan_time > '{marked}'"
+        );
+        wait_for(&mut db, &caught_up, SOON);
+        let (all, distinct): (i64, i64) = {
+            let row = db
+                .query_one(
+                    "select count(*), count(distinct plan_time) from sched.execution where schedule_name = $1",
+                    &[&name],
+                )
+                .unwrap();
+            (row.get(0), row.get(1))
+        };
+        assert_eq!(all, distinct, "{name}: a plan time was fired twice");
+    }
+    let lost =
+        format!("select count(*) filter (where verdict <> 'fired') from sched.explain('s', '{since}', '{marked}')");
+    assert_eq!(one::<i64>(&mut db, &lost), 0, "plan times of the new clock");
+    let by_others = format!(
+        "select count(*) > 3 from sched.execution a join sched.execution b using (plan_time)
+          where a.schedule_name = 's' and a.scope_id = 'new' and b.schedule_name = 'other' and b.scope_id = 's' and plan_time > '{since}'"
+    );
+    assert!(one::<bool>(&mut db, &by_others), "each fires the same plan times in its scope");
+}
+
+/// A timer that is made anew knows where it stood, also when the definition before it has fired later plans.
+#[test]
+fn a_rebuild_after_an_edit_that_was_committed_late_loses_no_plan() {
+    let cluster = Cluster::builder().set("sched.enabled", "off").start();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute(
+        "select sched.define_job('job');
+         select sched.create_schedule('s', 'every 200 milliseconds', 'job', catch_up => 'every_plan', max_plans_per_tick => 1);
+         select sched.dispatch_due()",
+    )
+    .unwrap();
+    let mut editor = cluster.connect();
+    editor.batch_execute("begin; select sched.alter_schedule('s', clock => 'every 100 milliseconds')").unwrap();
+    let since: String = one(&mut editor, "select since_at::text from sched.schedule");
+    // The old clock goes on, and gets well ahead of the edit.
+    wait_until("fires of the old clock", SOON, || {
+        let ahead = format!("select sched.dispatch_due() > -1 and max(plan_time) > timestamptz '{since}' + interval '1 second' from sched.execution");
+        one::<Option<bool>>(&mut db, &ahead)?.then_some(())
+    });
+    editor.batch_execute("commit").unwrap();
+    let marked: String = one(&mut db, "select clock_timestamp()::text");
+    let timer = "select concat_ws(' ', cursor_at, next_plan_time, buffered_plan, waiting) from sched.timer";
+    let rebuilt = |db: &mut Client, when: &str| {
+        let before: String = one(db, timer);
+        db.batch_execute("begin; truncate sched.timer; select sched.rebuild(); commit").unwrap();
+        assert_eq!(one::<String>(db, timer), before, "{when}");
+    };
+    // Settled, and one plan of the new clock fired; then some more; then beyond all that the old one has fired.
+    for fires in 1..4 {
+        db.batch_execute("select sched.dispatch_due()").unwrap();
+        rebuilt(&mut db, &format!("after {fires} fires"));
+    }
+    wait_until("fires of the new clock", SOON, || {
+        let caught_up = format!(
+            "select sched.dispatch_due() > -1 and max(plan_time) > timestamptz '{marked}' from sched.execution"
+        );
+        one::<Option<bool>>(&mut db, &caught_up)?.then_some(())
+    });
+    rebuilt(&mut db, "at last");
+    let lost =
+        format!("select count(*) filter (where verdict <> 'fired') from sched.explain('s', '{since}', '{marked}')");
+    assert_eq!(one::<i64>(&mut db, &lost), 0);
+}
+
 #[test]
 fn old_skips_and_definitions_are_forgotten_but_for_the_newest_skip() {
     let cluster = Cluster::builder().set("sched.history_retention", "2s").start();

@@ -133,7 +133,9 @@ pub enum KeyState {
     Free,
     /// It is.
     Taken,
-    /// Another transaction, still open, is just writing or changing it: to insert it would wait for that one's end.
+    /// It is, and another transaction, still open, is just changing other columns of the row: to insert it would wait for that one's end.
+    Changing,
+    /// Another transaction, still open, is just inserting or deleting it: to insert it would wait for that one's end.
     Open,
 }
 
@@ -157,16 +159,36 @@ impl<'t> Keys<'t> {
     pub fn state(&mut self, key: &[Condition]) -> KeyState {
         let mut state = KeyState::Free;
         self.index.seek(key);
-        while state != KeyState::Open && self.index.next() {
+        while self.index.next() {
             // SAFETY: the scan's snapshot is the one that this value owns.
             let (inserter, changer) = unsafe {
                 let dirty = (*self.index.scan).xs_snapshot;
                 ((*dirty).xmin, (*dirty).xmax)
             };
             let none = pg_sys::InvalidTransactionId;
-            state = if inserter == none && changer == none { KeyState::Taken } else { KeyState::Open };
+            state = match (inserter == none, changer == none) {
+                (true, true) => return KeyState::Taken,
+                // The row is committed, and so is its key, whatever becomes of the change. (A new version of it may have been found.)
+                (true, false) if self.is_replaced() => return KeyState::Changing,
+                (true, false) | (false, _) => KeyState::Open,
+            };
         }
         state
+    }
+
+    /// Whether the row that was just found has a newer version, committed or not. One that somebody is deleting has none.
+    fn is_replaced(&self) -> bool {
+        // SAFETY: the slot holds a row of the table's pages, pinned until the next search.
+        unsafe {
+            let mut copied = false;
+            let row = pg_sys::ExecFetchSlotHeapTuple(self.index.table.current, false, &mut copied);
+            let (its, newer) = ((*row).t_self, (*(*row).t_data).t_ctid);
+            if copied {
+                pg_sys::heap_freetuple(row);
+            }
+            (its.ip_blkid.bi_hi, its.ip_blkid.bi_lo, its.ip_posid)
+                != (newer.ip_blkid.bi_hi, newer.ip_blkid.bi_lo, newer.ip_posid)
+        }
     }
 }
 
