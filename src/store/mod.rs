@@ -3,8 +3,10 @@
 
 pub mod change;
 pub mod deadline;
+pub mod due;
 pub mod enqueue;
 pub mod execution;
+pub mod fire;
 pub mod grant;
 pub mod history;
 pub mod home;

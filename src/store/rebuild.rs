@@ -34,6 +34,7 @@ impl Found {
             error_count: 0,
             parked: self.parked.then(String::new),
             waiting: false,
+            held: None,
         }
     }
 }

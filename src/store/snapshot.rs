@@ -5,6 +5,8 @@ use pgrx::pg_sys::Oid;
 use scheduler_core::plan::Progress;
 use scheduler_core::Instant;
 
+use crate::store::table::Place;
+
 /// A schedule, its job and its timer as the dispatcher sees them.
 pub struct Snapshot {
     /// Which schedule.
@@ -61,6 +63,15 @@ pub struct ScheduleRow {
     pub done_when_fired: bool,
     /// What the ledger has its executions by, with the plan time.
     pub key: Uuid,
+    /// Where it stands, where it was read without a statement.
+    pub place: Option<Place>,
+}
+
+impl ScheduleRow {
+    /// Whether runs of it may be awaited, by the row alone, which may hold anything.
+    pub fn waits_for_runs(&self) -> bool {
+        self.rearm != "on_dispatch" || self.overlap != "allow"
+    }
 }
 
 /// The columns of a timer.
@@ -77,4 +88,17 @@ pub struct TimerRow {
     pub parked: Option<String>,
     /// Unarmed until a run ends.
     pub waiting: bool,
+    /// What it takes to write it without a statement, where it was locked without one.
+    pub held: Option<Held>,
+}
+
+/// A timer that this transaction has locked.
+#[derive(Clone, Copy)]
+pub struct Held {
+    /// Where it stands.
+    pub place: Place,
+    /// What it says of its last fire.
+    pub last_plan_time: Option<TimestampWithTimeZone>,
+    /// The same.
+    pub last_fired_at: Option<TimestampWithTimeZone>,
 }
