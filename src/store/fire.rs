@@ -176,7 +176,7 @@ fn by_statement(
 const AT_ONCE: usize = 100;
 
 /// The tables that a fire writes and reads, opened, and what is committed now.
-struct Tables {
+pub struct Tables {
     present: Present,
     timers: Table,
     ledger: Table,
@@ -214,7 +214,7 @@ struct Chunk {
 
 impl Tables {
     /// `None` where a table is not as expected, or a statement would not be allowed to do what is done here.
-    fn open(schema: Oid) -> Option<Tables> {
+    pub fn open(schema: Oid) -> Option<Tables> {
         let workspace = Rc::<Workspace>::default();
         let insert = |layout: &Layout| {
             let table = Table::open_to_write(schema, layout, &workspace)?;
