@@ -18,7 +18,16 @@ mod tests {
 
     #[pg_test]
     fn the_layouts_are_those_of_the_catalog() {
-        for layout in [column::LEDGER, column::LEASE, column::READY, column::RETRY, column::JOB] {
+        for layout in [
+            column::LEDGER,
+            column::LEASE,
+            column::READY,
+            column::RETRY,
+            column::JOB,
+            column::SCHEDULE,
+            column::TIMER,
+            column::AWAITED,
+        ] {
             let columns = layout.names.iter().zip(layout.columns);
             let known: Vec<String> =
                 columns.map(|(name, oid)| format!("{}|{}", name.to_lowercase(), oid.to_u32())).collect();

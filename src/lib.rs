@@ -99,6 +99,9 @@ mod enqueue_tests;
 #[path = "../pgrx-tests/execution.rs"]
 mod execution_tests;
 #[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/fire_rows.rs"]
+mod fire_rows_tests;
+#[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/history.rs"]
 mod history_tests;
 #[cfg(any(test, feature = "pg_test"))]

@@ -207,6 +207,7 @@ fn decide(snapshot: &Snapshot, now: Instant) -> Decision {
         Err(reason) => return Decision::Park(reason),
     };
     let mut new = NewTimer::idle(snapshot.schedule_id, row, timer.progress);
+    new.held = timer.held;
     let Some(plan) = timer.next_plan else { return Decision::Move(Box::new(new)) };
     let clock = usable.clock.bind(&usable.zone, usable.anchor);
     let fired = plan::fire(&usable.policy, &clock, new.progress, plan, snapshot.busy, now);

@@ -81,7 +81,7 @@ impl Usable {
 
 /// The same by the row alone, which may hold anything.
 pub fn waits_for_runs(row: &ScheduleRow) -> bool {
-    row.rearm != "on_dispatch" || row.overlap != "allow"
+    row.waits_for_runs()
 }
 
 /// How many clocks are kept, and how long their texts are at most.

@@ -4,8 +4,10 @@
 pub mod catalog;
 pub mod change;
 pub mod deadline;
+pub mod due;
 pub mod enqueue;
 pub mod execution;
+pub mod fire;
 pub mod grant;
 pub mod history;
 pub mod home;

@@ -35,6 +35,7 @@ impl Found {
             parked: self.parked.then(String::new),
             waiting: false,
             awaits: false,
+            held: None,
         }
     }
 }

@@ -21,6 +21,17 @@ use crate::text;
 /// Proof that SPI is connected, the role is the extension's owner and the search path is pinned.
 pub struct Session(PhantomData<*const ()>);
 
+impl Session {
+    /// The schema `sched`, for what goes without a statement; `None` where its objects are of another version than the library, and
+    /// statements say what they lack.
+    pub fn rows(&self) -> Option<Oid> {
+        if version::differs(self) {
+            return None;
+        }
+        role::schema().map(|(schema, _)| schema)
+    }
+}
+
 /// Runs `body` with SPI connected, as the extension's owner, under a search path that no caller can influence.
 /// An error leaves through Postgres' own abort, which restores role and settings.
 pub fn session<R>(body: impl FnOnce(&Session) -> R) -> R {

@@ -5,6 +5,8 @@ use pgrx::pg_sys::Oid;
 use scheduler_core::plan::Progress;
 use scheduler_core::Instant;
 
+use crate::store::table::Place;
+
 /// A schedule, its job and its timer as the dispatcher sees them.
 pub struct Snapshot {
     /// Which schedule.
@@ -63,6 +65,15 @@ pub struct ScheduleRow {
     pub key: Uuid,
     /// Some of its executions may have another key, because it had another job or scope before an edit.
     pub had_other_scopes: bool,
+    /// Where it stands, where it was read without a statement.
+    pub place: Option<Place>,
+}
+
+impl ScheduleRow {
+    /// Whether runs of it may be awaited, by the row alone, which may hold anything.
+    pub fn waits_for_runs(&self) -> bool {
+        self.rearm != "on_dispatch" || self.overlap != "allow"
+    }
 }
 
 /// The columns of a timer.
@@ -80,5 +91,20 @@ pub struct TimerRow {
     /// Unarmed until a run ends.
     pub waiting: bool,
     /// Every unfinished run of the schedule is remembered as awaited, as far as is known.
+    pub awaits: bool,
+    /// What it takes to write it without a statement, where it was locked without one.
+    pub held: Option<Held>,
+}
+
+/// A timer that this transaction has locked.
+#[derive(Clone, Copy)]
+pub struct Held {
+    /// Where it stands.
+    pub place: Place,
+    /// What it says of its last fire.
+    pub last_plan_time: Option<TimestampWithTimeZone>,
+    /// The same.
+    pub last_fired_at: Option<TimestampWithTimeZone>,
+    /// The same of the runs that are awaited.
     pub awaits: bool,
 }

@@ -20,9 +20,11 @@ use crate::error::{raise, Failure};
 use crate::store::catalog;
 use crate::text;
 
+mod batch;
 mod index;
 mod write;
 
+pub use batch::Place;
 pub use index::{Condition, Index, KeyState, Keys};
 pub use write::{Fate, Wait, Workspace};
 

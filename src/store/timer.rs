@@ -1,6 +1,6 @@
 //! `sched.timer`: what dispatchers read and write.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use pgrx::datum::{TimestampWithTimeZone, Uuid};
 use scheduler_core::plan::{Next, Progress};
@@ -11,13 +11,12 @@ use crate::arguments;
 use crate::convert::{self, timestamp};
 use crate::error::{or_raise, raise, Failure};
 use crate::statement;
-use crate::store::ids;
-use crate::store::key_lock::{self, LedgerKeys};
 use crate::store::session::{List, Row};
-use crate::store::table::KeyState;
-use crate::store::Session;
+use crate::store::table::Place;
+use crate::store::{due, Session};
 
-pub use crate::store::snapshot::{ScheduleRow, Snapshot, TimerRow};
+pub use crate::store::fire::{fire, Fired};
+pub use crate::store::snapshot::{Held, ScheduleRow, Snapshot, TimerRow};
 
 /// A timer to be written.
 #[derive(Clone)]
@@ -50,6 +49,10 @@ pub struct NewTimer {
     pub before: Progress,
     /// Why it was parked before, where it was.
     pub was_parked: Option<String>,
+    /// The timer as it was locked, and where its schedule stands, where both were read without a statement.
+    pub held: Option<Held>,
+    /// The same.
+    pub schedule_place: Option<Place>,
 }
 
 impl NewTimer {
@@ -70,6 +73,8 @@ impl NewTimer {
             settled: Vec::new(),
             before: progress,
             was_parked: None,
+            held: None,
+            schedule_place: row.place,
         }
     }
 
@@ -102,6 +107,9 @@ pub struct Reach {
 
 /// Locks the timers that are due at `now` at the latest and within reach.
 pub fn pick_due(session: &Session, reach: Reach, now: Instant) -> BTreeMap<i64, TimerRow> {
+    if let Some(picked) = session.rows().and_then(|schema| due::pick(schema, reach, now)) {
+        return picked;
+    }
     statement!(TIMERS_DUE = "timers_due"(TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID, INT8OID));
     let arguments = arguments![timestamp(reach.after), timestamp(now), reach.latest, reach.earliest];
     TIMERS_DUE.run(session, arguments).iter().map(|row| timer_of(&row)).collect()
@@ -120,6 +128,7 @@ fn timer_of(row: &Row) -> (i64, TimerRow) {
         parked: row.get(8),
         waiting: row.must(9),
         awaits: false,
+        held: None,
     };
     (row.must(1), timer)
 }
@@ -138,6 +147,9 @@ pub fn timers(session: &Session, schedule_ids: Vec<i64>) -> BTreeMap<i64, TimerR
 
 /// The state of these schedules, after their timers were locked and read.
 pub fn read(session: &Session, schedule_ids: Vec<i64>, mut timers: BTreeMap<i64, TimerRow>) -> Vec<Snapshot> {
+    if let Some(read) = session.rows().and_then(|schema| due::read(schema, &schedule_ids, &mut timers)) {
+        return read;
+    }
     statement!(SCHEDULES_READ = "schedules_read"(INT8ARRAYOID));
     let rows = SCHEDULES_READ.run(session, arguments![List(schedule_ids)]);
     rows.iter()
@@ -166,6 +178,7 @@ pub fn read(session: &Session, schedule_ids: Vec<i64>, mut timers: BTreeMap<i64,
                 done_when_fired: row.get(20).unwrap_or(false),
                 key: row.must(21),
                 had_other_scopes: row.must(24),
+                place: None,
             }),
             timer: timers.remove(&row.must::<i64>(1)),
             busy: row.must(22),
@@ -175,22 +188,22 @@ pub fn read(session: &Session, schedule_ids: Vec<i64>, mut timers: BTreeMap<i64,
 
 /// Timers as the lists that the statements take. With runs a timer has one row for each of them, of which the first moves it on.
 #[derive(Default)]
-struct Columns {
-    schedule_id: Vec<i64>,
-    version: Vec<i64>,
-    next_plan: Vec<Option<TimestampWithTimeZone>>,
-    fire_at: Vec<Option<TimestampWithTimeZone>>,
-    waiting: Vec<bool>,
-    buffered: Vec<Option<TimestampWithTimeZone>>,
-    cursor: Vec<Option<TimestampWithTimeZone>>,
-    backlog_until: Vec<Option<TimestampWithTimeZone>>,
-    reason: Vec<Option<String>>,
-    last_run: Vec<Option<TimestampWithTimeZone>>,
-    moves: Vec<bool>,
-    run: Vec<Option<TimestampWithTimeZone>>,
-    run_id: Vec<Option<Uuid>>,
-    awaited: Vec<bool>,
-    any_done_when_fired: bool,
+pub struct Columns {
+    pub(super) schedule_id: Vec<i64>,
+    pub(super) version: Vec<i64>,
+    pub(super) next_plan: Vec<Option<TimestampWithTimeZone>>,
+    pub(super) fire_at: Vec<Option<TimestampWithTimeZone>>,
+    pub(super) waiting: Vec<bool>,
+    pub(super) buffered: Vec<Option<TimestampWithTimeZone>>,
+    pub(super) cursor: Vec<Option<TimestampWithTimeZone>>,
+    pub(super) backlog_until: Vec<Option<TimestampWithTimeZone>>,
+    pub(super) reason: Vec<Option<String>>,
+    pub(super) last_run: Vec<Option<TimestampWithTimeZone>>,
+    pub(super) moves: Vec<bool>,
+    pub(super) run: Vec<Option<TimestampWithTimeZone>>,
+    pub(super) run_id: Vec<Option<Uuid>>,
+    pub(super) awaited: Vec<bool>,
+    pub(super) any_done_when_fired: bool,
 }
 
 impl Columns {
@@ -202,7 +215,8 @@ impl Columns {
         columns
     }
 
-    fn push(&mut self, timer: &NewTimer, moves: bool, run: Option<Instant>) {
+    /// Adds a row.
+    pub fn push(&mut self, timer: &NewTimer, moves: bool, run: Option<Instant>) {
         let (plan, fire_at) = match timer.next {
             Some(Next::Armed { plan, fire_at }) => (Some(timestamp(plan)), Some(timestamp(fire_at))),
             Some(Next::Waiting | Next::Done) | None => (None, None),
@@ -260,120 +274,6 @@ pub fn arm(session: &Session, timers: &[&NewTimer], dropped: Vec<i64>, change_id
             List(columns.awaited)
         ],
     );
-}
-
-/// What a batch of due timers led to.
-#[derive(Default)]
-pub struct Fired {
-    /// How many executions were inserted.
-    pub count: i64,
-    /// Queues in which something became claimable.
-    pub queues: Vec<String>,
-    /// Lines for the server's log (jobs of kind log).
-    pub log: Vec<String>,
-}
-
-/// Inserts the executions of a batch and moves its timers on. A plan time that the ledger already holds counts as fired. One
-/// that somebody is just claiming, in a transaction that may stay open, is not waited for: its schedule comes again
-/// `postponed_until`.
-pub fn fire(session: &Session, timers: &[NewTimer], now: Instant, postponed_until: Instant) -> Fired {
-    statement!(
-        TIMERS_FIRE = "timers_fire"(
-            INT8ARRAYOID,
-            INT8ARRAYOID,
-            TIMESTAMPTZARRAYOID,
-            TIMESTAMPTZARRAYOID,
-            BOOLARRAYOID,
-            TIMESTAMPTZARRAYOID,
-            TIMESTAMPTZARRAYOID,
-            TIMESTAMPTZARRAYOID,
-            TIMESTAMPTZARRAYOID,
-            BOOLARRAYOID,
-            TIMESTAMPTZARRAYOID,
-            UUIDARRAYOID,
-            BOOLARRAYOID,
-            TIMESTAMPTZOID,
-            BOOLOID
-        )
-    );
-    let Split { mut columns, postponed, shared } = split(timers);
-    if !postponed.is_empty() {
-        postpone(session, postponed, postponed_until);
-    }
-    if columns.schedule_id.is_empty() {
-        return Fired::default();
-    }
-    let runs = columns.run.iter().flatten().count();
-    let mut ids = ids::execution_ids(runs, now).into_iter();
-    columns.run_id = columns.run.iter().map(|run| run.and_then(|_| ids.next())).collect();
-    let rows = TIMERS_FIRE.run(
-        session,
-        arguments![
-            List(columns.schedule_id),
-            List(columns.version),
-            List(columns.next_plan),
-            List(columns.fire_at),
-            List(columns.waiting),
-            List(columns.buffered),
-            List(columns.cursor),
-            List(columns.backlog_until),
-            List(columns.last_run),
-            List(columns.moves),
-            List(columns.run),
-            List(columns.run_id),
-            List(columns.awaited),
-            timestamp(now),
-            columns.any_done_when_fired
-        ],
-    );
-    let fired = rows.first().map_or(Fired::default(), |row| Fired {
-        count: row.must(1),
-        queues: row.get(2).unwrap_or_default(),
-        log: row.get(4).unwrap_or_default(),
-    });
-    if shared && usize::try_from(fired.count) != Ok(runs) {
-        raise(Failure::internal("a schedule was edited whose run another one of the batch counts on"));
-    }
-    fired
-}
-
-/// What `fire` does with its timers.
-struct Split {
-    /// To be written: the runs are those that the ledger lacks.
-    columns: Columns,
-    /// Somebody is just claiming a run of these schedules.
-    postponed: Vec<i64>,
-    /// A run is that of two schedules at once, and listed for the first of them.
-    shared: bool,
-}
-
-fn split(timers: &[NewTimer]) -> Split {
-    let ledger = key_lock::ledger();
-    let mut keys = LedgerKeys::open(&ledger);
-    let (mut columns, mut postponed, mut shared) = (Columns::default(), Vec::new(), false);
-    let mut free = Vec::new();
-    let mut listed = HashSet::new();
-    for timer in timers {
-        free.clear();
-        let mut open = false;
-        for run in timer.runs.iter().filter(|run| !timer.fired_before.contains(run)) {
-            match keys.state(timer.key, timestamp(*run)) {
-                KeyState::Free if listed.insert((*timer.key.as_bytes(), *run)) => free.push(*run),
-                KeyState::Free => shared = true,
-                KeyState::Taken | KeyState::Changing => {}
-                KeyState::Open => open = true,
-            }
-        }
-        if open {
-            postponed.push(timer.schedule_id);
-            continue;
-        }
-        columns.push(timer, true, free.first().copied());
-        for run in free.iter().skip(1) {
-            columns.push(timer, false, Some(*run));
-        }
-    }
-    Split { columns, postponed, shared }
 }
 
 /// Which of these runs their schedules fired already in a scope that they had before an edit.

@@ -32,6 +32,11 @@ impl Condition {
         Condition::new(pg_sys::BTLessEqualStrategyNumber, function, value)
     }
 
+    /// The column's value is more than this one.
+    pub fn more_than(function: u32, value: impl IntoDatum) -> Condition {
+        Condition::new(pg_sys::BTGreaterStrategyNumber, function, value)
+    }
+
     fn new(strategy: u32, function: u32, value: impl IntoDatum) -> Condition {
         let Some(value) = value.into_datum() else { raise(Failure::internal("a condition on NULL")) };
         Condition { strategy, function, value }
@@ -58,18 +63,30 @@ impl<'t> Index<'t> {
         let lock = if table.workspace.is_some() { pg_sys::RowExclusiveLock } else { pg_sys::AccessShareLock };
         let relation = pg_sys::index_open(relation_oid(table.schema, name), lock as i32);
         let columns = i32::from((*(*relation).rd_index).indnkeyatts);
-        let scan = compat::begin_index_scan(table.relation, relation, snapshot, columns);
+        // One key more: a column may have two bounds.
+        let scan = compat::begin_index_scan(table.relation, relation, snapshot, columns + 1);
         Index { table, relation, scan }
     }
 
     /// Begins to look for rows with these values in the first columns of the index.
     pub fn seek(&mut self, conditions: &[Condition]) {
+        self.seek_by(conditions.iter().enumerate().map(|(number, condition)| (number, *condition)));
+    }
+
+    /// Begins to look for rows whose value in the first column lies between two bounds.
+    pub fn seek_between(&mut self, lower: Condition, upper: Condition) {
+        self.seek_by([(0, lower), (0, upper)].into_iter());
+    }
+
+    fn seek_by(&mut self, conditions: impl ExactSizeIterator<Item = (usize, Condition)>) {
         let mut keys = [pg_sys::ScanKeyData::default(); 4];
+        let count = conditions.len();
         // SAFETY: the scan copies its keys; by-reference values live in the caller's memory context.
         unsafe {
             let columns = (*(*self.relation).rd_index).indnkeyatts as usize;
-            assert!(conditions.len() <= keys.len().min(columns), "a column of the index for each condition");
-            for (number, (key, condition)) in keys.iter_mut().zip(conditions).enumerate() {
+            assert!(count <= keys.len().min(columns + 1), "as many keys as the scan was begun with");
+            for (key, (number, condition)) in keys.iter_mut().zip(conditions) {
+                assert!(number < columns, "a column of the index");
                 pg_sys::ScanKeyEntryInitialize(
                     key,
                     0,
@@ -81,16 +98,24 @@ impl<'t> Index<'t> {
                     condition.value,
                 );
             }
-            (*self.scan).numberOfKeys = conditions.len() as i32;
-            pg_sys::index_rescan(self.scan, keys.as_mut_ptr(), conditions.len() as i32, null_mut(), 0);
+            (*self.scan).numberOfKeys = count as i32;
+            pg_sys::index_rescan(self.scan, keys.as_mut_ptr(), count as i32, null_mut(), 0);
         }
     }
 
     /// Makes the next row that was found the table's current one; false at the end.
     pub fn next(&mut self) -> bool {
-        let forward = pg_sys::ScanDirection::ForwardScanDirection;
+        self.step(pg_sys::ScanDirection::ForwardScanDirection)
+    }
+
+    /// The same from the other end.
+    pub fn previous(&mut self) -> bool {
+        self.step(pg_sys::ScanDirection::BackwardScanDirection)
+    }
+
+    fn step(&mut self, direction: pg_sys::ScanDirection::Type) -> bool {
         // SAFETY: the table that the scan was opened for, and its slot.
-        unsafe { pg_sys::index_getnext_slot(self.scan, forward, self.table.current) }
+        unsafe { pg_sys::index_getnext_slot(self.scan, direction, self.table.current) }
     }
 
     /// Whether anything stands in the table for these values, that of transactions which are still open included. No snapshot of

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use pgrx::pg_sys::{self, Datum, Oid};
 use pgrx::PgSqlErrorCode;
 
-use super::{relation_oid, Table};
+use super::{relation_oid, Place, Table};
 use crate::compat::{self, Entries};
 use crate::error::{raise, Failure};
 use crate::store::session::PinnedSearchPath;
@@ -138,36 +138,55 @@ impl Table {
 
     /// Changes columns (1-based) of the current row.
     pub fn update(&self, changes: &[(usize, Option<Datum>)], wait: Wait) -> Fate {
-        let (relation, current) = (self.relation, self.current);
+        // SAFETY: the current row is one that was found in this table, and stays until the new one is written.
+        unsafe { store_changed(self.writer().row, self.current, changes) };
+        // SAFETY: as above.
+        let (result, lock_mode) = unsafe { self.replace(&raw mut (*self.current).tts_tid, wait) };
+        self.settle(result, lock_mode, wait)
+    }
+
+    /// Writes a row with these values instead of one that this transaction has locked; false where it is not there any more.
+    pub fn update_at(&self, place: Place, values: &[Option<Datum>]) -> bool {
+        let mut place = place.0;
+        // SAFETY: the place is that of a row of this table; the new row has a value for each column (checked in `store`).
+        unsafe {
+            store(self.writer().row, values);
+            // Who does not want to wait is told that his own lock is in the way.
+            self.replace(&raw mut place, Wait::Block).0 == pg_sys::TM_Result::TM_Ok
+        }
+    }
+
+    /// Puts the row that was stored in the place of another, with its index entries. SAFETY: the place is that of a row that was
+    /// found in this table.
+    unsafe fn replace(
+        &self,
+        place: pg_sys::ItemPointer,
+        wait: Wait,
+    ) -> (pg_sys::TM_Result::Type, pg_sys::LockTupleMode::Type) {
+        let (relation, writer) = (self.relation, self.writer());
         let mut failure = pg_sys::TM_FailureData::default();
         let mut lock_mode = pg_sys::LockTupleMode::LockTupleExclusive;
         let mut reindex = compat::NO_INDEXES;
-        let writer = self.writer();
-        // SAFETY: as ExecUpdate does it; the current row is one that was found in this table.
-        let result = unsafe {
-            pg_sys::CheckCmdReplicaIdentity(relation, pg_sys::CmdType::CMD_UPDATE);
-            store_changed(writer.row, current, changes);
-            writer.check_constraints(relation, writer.row);
-            let command = pg_sys::GetCurrentCommandId(true);
-            pg_sys::table_tuple_update(
-                relation,
-                &raw mut (*current).tts_tid,
-                writer.row,
-                command,
-                pg_sys::GetActiveSnapshot(),
-                null_mut(),
-                wait == Wait::Block,
-                &mut failure,
-                &mut lock_mode,
-                &mut reindex,
-            )
-        };
+        // As ExecUpdate does it.
+        pg_sys::CheckCmdReplicaIdentity(relation, pg_sys::CmdType::CMD_UPDATE);
+        writer.check_constraints(relation, writer.row);
+        let result = pg_sys::table_tuple_update(
+            relation,
+            place,
+            writer.row,
+            pg_sys::GetCurrentCommandId(true),
+            pg_sys::GetActiveSnapshot(),
+            null_mut(),
+            wait == Wait::Block,
+            &mut failure,
+            &mut lock_mode,
+            &mut reindex,
+        );
         let entries = Entries::of(reindex);
         if result == pg_sys::TM_Result::TM_Ok && entries != Entries::None {
-            // SAFETY: as above.
-            unsafe { writer.index(relation, writer.row, Written::Anew(entries), Oid::INVALID) };
+            writer.index(relation, writer.row, Written::Anew(entries), Oid::INVALID);
         }
-        self.settle(result, lock_mode, wait)
+        (result, lock_mode)
     }
 
     /// Deletes the current row.

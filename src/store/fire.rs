@@ -1,0 +1,391 @@
+//! A batch of due timers fires: the executions and the timers that move on, together. Row by row where the tables are as they were
+//! made, by the statement (timers_fire.sql, which says the same) where a superuser gave them more to do, or a run calls for more
+//! than rows.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+use std::rc::Rc;
+
+use pgrx::datum::Uuid;
+use pgrx::pg_sys::{self, Datum, Oid};
+use pgrx::IntoDatum;
+use scheduler_core::plan::Next;
+use scheduler_core::Instant;
+
+use crate::arguments;
+use crate::convert::{self, timestamp};
+use crate::error::{raise, Failure};
+use crate::statement;
+use crate::store::due::{is_done_when_fired, readable};
+use crate::store::ids;
+use crate::store::key_lock::{self, LedgerKeys};
+use crate::store::rows::column::{self, awaited, job, ledger, ready, schedule, timer};
+use crate::store::session::List;
+use crate::store::table::{Condition, Index, KeyState, Layout, Present, Table, Workspace};
+use crate::store::timer::{postpone, Columns, Held, NewTimer};
+use crate::store::Session;
+
+/// What a batch of due timers led to.
+#[derive(Default)]
+pub struct Fired {
+    /// How many executions were inserted.
+    pub count: i64,
+    /// Queues in which something became claimable.
+    pub queues: Vec<String>,
+    /// Lines for the server's log (jobs of kind log).
+    pub log: Vec<String>,
+}
+
+/// Inserts the executions of a batch and moves its timers on. A plan time that the ledger already holds counts as fired. One
+/// that somebody is just claiming, in a transaction that may stay open, is not waited for: its schedule comes again
+/// `postponed_until`.
+pub fn fire(session: &Session, timers: &[NewTimer], now: Instant, postponed_until: Instant) -> Fired {
+    let Split { moves, runs, postponed, shared } = split(timers);
+    if !postponed.is_empty() {
+        postpone(session, postponed, postponed_until);
+    }
+    let mut ids = ids::execution_ids(runs.len(), now).into_iter();
+    let tables = session.rows().filter(|_| !shared).and_then(Tables::open);
+    let (mut fired, left) = match &tables {
+        Some(tables) => tables.fire(&moves, &runs, &mut ids, now),
+        None => (Fired::default(), moves),
+    };
+    drop(tables);
+    if !left.is_empty() {
+        let more = by_statement(session, &left, &runs, &mut ids, now);
+        fired.count += more.count;
+        fired.queues.extend(more.queues);
+        fired.log = more.log;
+    }
+    if shared && usize::try_from(fired.count) != Ok(runs.len()) {
+        raise(Failure::internal("a schedule was edited whose run another one of the batch counts on"));
+    }
+    fired
+}
+
+/// A timer that moves on.
+struct Move<'t> {
+    timer: &'t NewTimer,
+    /// Which of the batch's runs are its own.
+    runs: Range<usize>,
+}
+
+/// What `fire` does with its timers.
+struct Split<'t> {
+    /// To be written.
+    moves: Vec<Move<'t>>,
+    /// The runs that the ledger lacks.
+    runs: Vec<Instant>,
+    /// Somebody is just claiming a run of these schedules.
+    postponed: Vec<i64>,
+    /// A run is that of two schedules at once, and listed for the first of them.
+    shared: bool,
+}
+
+fn split(timers: &[NewTimer]) -> Split<'_> {
+    let ledger = key_lock::ledger();
+    let mut keys = LedgerKeys::open(&ledger);
+    let (mut moves, mut runs) = (Vec::with_capacity(timers.len()), Vec::with_capacity(timers.len()));
+    let (mut postponed, mut shared) = (Vec::new(), false);
+    let mut listed = HashSet::with_capacity(timers.len());
+    for timer in timers {
+        let first = runs.len();
+        let mut open = false;
+        for run in timer.runs.iter().filter(|run| !timer.fired_before.contains(run)) {
+            match keys.state(timer.key, timestamp(*run)) {
+                KeyState::Free if listed.insert((*timer.key.as_bytes(), *run)) => runs.push(*run),
+                KeyState::Free => shared = true,
+                KeyState::Taken | KeyState::Changing => {}
+                KeyState::Open => open = true,
+            }
+        }
+        if open {
+            runs.truncate(first);
+            postponed.push(timer.schedule_id);
+        } else {
+            moves.push(Move { timer, runs: first..runs.len() });
+        }
+    }
+    Split { moves, runs, postponed, shared }
+}
+
+/// All of it in one statement.
+fn by_statement(
+    session: &Session,
+    moves: &[Move],
+    runs: &[Instant],
+    ids: &mut impl Iterator<Item = Uuid>,
+    now: Instant,
+) -> Fired {
+    statement!(
+        TIMERS_FIRE = "timers_fire"(
+            INT8ARRAYOID,
+            INT8ARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            BOOLARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            BOOLARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            UUIDARRAYOID,
+            BOOLARRAYOID,
+            TIMESTAMPTZOID,
+            BOOLOID
+        )
+    );
+    let mut columns = Columns::default();
+    for Move { timer, runs: own } in moves {
+        let own = &runs[own.clone()];
+        columns.push(timer, true, own.first().copied());
+        for run in own.iter().skip(1) {
+            columns.push(timer, false, Some(*run));
+        }
+    }
+    columns.run_id = columns.run.iter().map(|run| run.and_then(|_| ids.next())).collect();
+    let rows = TIMERS_FIRE.run(
+        session,
+        arguments![
+            List(columns.schedule_id),
+            List(columns.version),
+            List(columns.next_plan),
+            List(columns.fire_at),
+            List(columns.waiting),
+            List(columns.buffered),
+            List(columns.cursor),
+            List(columns.backlog_until),
+            List(columns.last_run),
+            List(columns.moves),
+            List(columns.run),
+            List(columns.run_id),
+            List(columns.awaited),
+            timestamp(now),
+            columns.any_done_when_fired
+        ],
+    );
+    rows.first().map_or(Fired::default(), |row| Fired {
+        count: row.must(1),
+        queues: row.get(2).unwrap_or_default(),
+        log: row.get(4).unwrap_or_default(),
+    })
+}
+
+/// How many timers are written at once.
+const AT_ONCE: usize = 100;
+
+/// The tables that a fire writes and reads, opened, and what is committed now.
+pub struct Tables {
+    present: Present,
+    timers: Table,
+    ledger: Table,
+    ready: Table,
+    awaited: Table,
+    schedules: Table,
+    jobs: Table,
+}
+
+/// What a job gives its executions.
+struct Terms {
+    job_name: Option<Datum>,
+    queue: Option<Datum>,
+    priority: Option<Datum>,
+    max_attempts: Option<Datum>,
+    allow_stale_reentry: Option<Datum>,
+    owner: Option<Datum>,
+    /// Its runs are done when they are dispatched: there is more to do than to insert them.
+    done_when_fired: bool,
+    /// The name of its queue,
+    queue_name: String,
+    /// and whether something became claimable in it.
+    fired: bool,
+}
+
+type Row<const COLUMNS: usize> = [Option<Datum>; COLUMNS];
+
+/// Rows to be inserted together.
+#[derive(Default)]
+struct Chunk {
+    ledger: Vec<Row<{ column::LEDGER.columns.len() }>>,
+    ready: Vec<Row<{ column::READY.columns.len() }>>,
+    awaited: Vec<Row<{ column::AWAITED.columns.len() }>>,
+}
+
+impl Tables {
+    /// `None` where a table is not as expected, or a statement would not be allowed to do what is done here.
+    pub fn open(schema: Oid) -> Option<Tables> {
+        let workspace = Rc::<Workspace>::default();
+        let insert = |layout: &Layout| {
+            let table = Table::open_to_write(schema, layout, &workspace)?;
+            table.permits(pg_sys::ACL_INSERT).then_some(table)
+        };
+        let timers = Table::open_to_write(schema, &column::TIMER, &workspace)
+            .filter(|table| table.permits(pg_sys::ACL_SELECT | pg_sys::ACL_UPDATE))?;
+        let (ledger, ready, awaited) = (insert(&column::LEDGER)?, insert(&column::READY)?, insert(&column::AWAITED)?);
+        let (schedules, jobs) = (readable(schema, &column::SCHEDULE)?, readable(schema, &column::JOB)?);
+        // After the waits for the tables' locks: an older look would find a table empty that was just written anew.
+        Some(Tables { present: Present::look(), timers, ledger, ready, awaited, schedules, jobs })
+    }
+
+    /// Fires what is as usual; and the moves that are left to the statement.
+    fn fire<'t>(
+        &self,
+        moves: &[Move<'t>],
+        runs: &[Instant],
+        ids: &mut impl Iterator<Item = Uuid>,
+        now: Instant,
+    ) -> (Fired, Vec<Move<'t>>) {
+        let mut job_by_name = Index::open(&self.jobs, c"job_pkey", &self.present);
+        let mut known: HashMap<String, Option<Terms>> = HashMap::new();
+        let (pending, origin) = ("PENDING".into_datum(), "schedule".into_datum());
+        let (mut count, mut left) = (0, Vec::new());
+        let mut chunk = Chunk::default();
+        for moves in moves.chunks(AT_ONCE) {
+            pgrx::check_for_interrupts!();
+            let at = timestamp(convert::now()).into_datum();
+            let mut moved = Vec::with_capacity(moves.len());
+            for this in moves {
+                let (timer, own) = (this.timer, &runs[this.runs.clone()]);
+                // Nobody will report the end of a run that is not this batch's: the statement has the schedule go on.
+                let goes_on = timer.next == Some(Next::Waiting) && !timer.runs.is_empty() && own.is_empty();
+                let (Some(held), Some(place)) = (timer.held, timer.schedule_place) else {
+                    left.push(Move { timer, runs: this.runs.clone() });
+                    continue;
+                };
+                let found = self.schedules.fetch(place, &self.present)
+                    && self.schedules.must::<i64>(schedule::SCHEDULE_ID) == timer.schedule_id
+                    && self.schedules.must::<i64>(schedule::VERSION) == timer.version;
+                if !found {
+                    // It was edited: its change comes first.
+                    continue;
+                }
+                let job_name: String = self.schedules.must(schedule::JOB_NAME);
+                if !known.contains_key(&job_name) {
+                    let terms = self.terms(&mut job_by_name, &job_name);
+                    known.insert(job_name.clone(), terms);
+                }
+                let Some(Some(terms)) = known.get_mut(&job_name) else { continue };
+                if goes_on || terms.done_when_fired {
+                    left.push(Move { timer, runs: this.runs.clone() });
+                    continue;
+                }
+                moved.push((timer, held));
+                if own.is_empty() {
+                    continue;
+                }
+                terms.fired = true;
+                let [scope_kind, scope_id, payload, schedule_name] =
+                    [schedule::SCOPE_KIND, schedule::SCOPE_ID, schedule::PAYLOAD, schedule::SCHEDULE_NAME]
+                        .map(|column| self.schedules.copy(column));
+                let (key, schedule_id) = (timer.key.into_datum(), timer.schedule_id.into_datum());
+                for (run, id) in own.iter().zip(&mut *ids) {
+                    let (id, plan_time) = (id.into_datum(), timestamp(*run).into_datum());
+                    let mut row = [None; column::LEDGER.columns.len()];
+                    for (number, value) in [
+                        (ledger::ID, id),
+                        (ledger::KEY, key),
+                        (ledger::JOB_NAME, terms.job_name),
+                        (ledger::SCOPE_KIND, scope_kind),
+                        (ledger::SCOPE_ID, scope_id),
+                        (ledger::PLAN_TIME, plan_time),
+                        (ledger::QUEUE, terms.queue),
+                        (ledger::PRIORITY, terms.priority),
+                        (ledger::PAYLOAD, payload),
+                        (ledger::STATUS, pending),
+                        (ledger::ATTEMPT, 0.into_datum()),
+                        (ledger::MAX_ATTEMPTS, terms.max_attempts),
+                        (ledger::ALLOW_STALE_REENTRY, terms.allow_stale_reentry),
+                        (ledger::AWAITED, timer.awaited.into_datum()),
+                        (ledger::ORIGIN, origin),
+                        (ledger::OWNER, terms.owner),
+                        (ledger::SCHEDULE_ID, schedule_id),
+                        (ledger::SCHEDULE_NAME, schedule_name),
+                        (ledger::CREATED_AT, at),
+                        (ledger::UPDATED_AT, at),
+                    ] {
+                        row[number - 1] = value;
+                    }
+                    chunk.ledger.push(row);
+                    let mut row = [None; column::READY.columns.len()];
+                    for (number, value) in [
+                        (ready::QUEUE, terms.queue),
+                        (ready::PRIORITY, terms.priority),
+                        (ready::PLAN_TIME, plan_time),
+                        (ready::EXECUTION_ID, id),
+                        (ready::OWNER, terms.owner),
+                    ] {
+                        row[number - 1] = value;
+                    }
+                    chunk.ready.push(row);
+                    if timer.awaited {
+                        let mut row = [None; column::AWAITED.columns.len()];
+                        row[awaited::SCHEDULE_ID - 1] = schedule_id;
+                        row[awaited::EXECUTION_ID - 1] = id;
+                        chunk.awaited.push(row);
+                    }
+                }
+            }
+            count += chunk.ledger.len();
+            self.ledger.insert_all(&chunk.ledger);
+            self.ready.insert_all(&chunk.ready);
+            self.awaited.insert_all(&chunk.awaited);
+            chunk.ledger.clear();
+            chunk.ready.clear();
+            chunk.awaited.clear();
+            for (timer, held) in moved {
+                if !self.timers.update_at(held.place, &row_of(timer, held, now)) {
+                    raise(Failure::internal("a timer changed that was locked"));
+                }
+            }
+        }
+        let queues = known.into_values().flatten().filter(|terms| terms.fired).map(|terms| terms.queue_name).collect();
+        (Fired { count: i64::try_from(count).unwrap_or(i64::MAX), queues, log: Vec::new() }, left)
+    }
+
+    /// What a job gives its executions; `None` where it does not exist.
+    fn terms(&self, job_by_name: &mut Index, job_name: &str) -> Option<Terms> {
+        let jobs = &self.jobs;
+        job_by_name.find(&[Condition::equal(pg_sys::F_TEXTEQ, job_name)]).then(|| Terms {
+            job_name: jobs.copy(job::JOB_NAME),
+            queue: jobs.copy(job::QUEUE),
+            priority: jobs.copy(job::PRIORITY),
+            max_attempts: jobs.copy(job::MAX_ATTEMPTS),
+            allow_stale_reentry: jobs.copy(job::ALLOW_STALE_REENTRY),
+            owner: jobs.copy(job::OWNER),
+            done_when_fired: is_done_when_fired(&jobs.must::<String>(job::KIND)),
+            queue_name: jobs.must(job::QUEUE),
+            fired: false,
+        })
+    }
+}
+
+/// The row of a timer that moves on.
+fn row_of(this: &NewTimer, held: Held, now: Instant) -> Row<{ column::TIMER.columns.len() }> {
+    let time = |time: Option<Instant>| time.map(timestamp).into_datum();
+    let (plan, fire_at) = match this.next {
+        Some(Next::Armed { plan, fire_at }) => (Some(plan), Some(fire_at)),
+        Some(Next::Waiting | Next::Done) | None => (None, None),
+    };
+    let last_run = this.runs.last().copied();
+    let mut row = [None; column::TIMER.columns.len()];
+    for (number, value) in [
+        (timer::SCHEDULE_ID, this.schedule_id.into_datum()),
+        (timer::VERSION, this.version.into_datum()),
+        (timer::NEXT_PLAN_TIME, time(plan)),
+        (timer::FIRE_AT, time(fire_at)),
+        (timer::WAITING, (this.next == Some(Next::Waiting)).into_datum()),
+        (timer::BUFFERED_PLAN, time(this.progress.buffered)),
+        (timer::CURSOR_AT, time(this.progress.cursor)),
+        (timer::BACKLOG_UNTIL, time(this.progress.backlog_until)),
+        (timer::LAST_PLAN_TIME, last_run.map(timestamp).or(held.last_plan_time).into_datum()),
+        (timer::LAST_FIRED_AT, last_run.map(|_| timestamp(now)).or(held.last_fired_at).into_datum()),
+        (timer::ERROR_COUNT, 0.into_datum()),
+        (timer::LAST_ERROR, None),
+        (timer::PARKED, false.into_datum()),
+        (timer::AWAITS, held.awaits.into_datum()),
+    ] {
+        row[number - 1] = value;
+    }
+    row
+}
