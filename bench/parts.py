@@ -11,7 +11,7 @@ PARTS = {
     "million": ("million", 9, 1.1),
 }
 # a run of all parts ends within these, however slow the machine is: parts leave out what does not fit
-LONGEST, LONGEST_QUICK = 58, 4.9
+LONGEST, LONGEST_QUICK = 59, 4.9
 SLACK = 1.5  # a part may take that many times what was planned, as far as it takes nothing from those that follow
 
 
