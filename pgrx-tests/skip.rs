@@ -160,7 +160,13 @@ mod tests {
     #[pg_test]
     fn former_scopes_are_forgotten_with_what_they_tell() {
         let moves_to = |scope: &str| {
-            run(&[&format!("SELECT sched.alter_schedule('k/moves', scope_id => '{scope}')")]);
+            run(&[
+                // The edit before was another transaction's, long ago.
+                "ALTER TABLE sched.schedule DISABLE TRIGGER schedule_before_update",
+                "UPDATE sched.schedule SET updated_at = updated_at - interval '1 day'",
+                "ALTER TABLE sched.schedule ENABLE ALWAYS TRIGGER schedule_before_update",
+                &format!("SELECT sched.alter_schedule('k/moves', scope_id => '{scope}')"),
+            ]);
             dispatch(0);
             sql("SELECT string_agg(coalesce(e.scope_id, '-'), ' ' ORDER BY k.place)
                    FROM sched.schedule s, unnest(s.former_keys) WITH ORDINALITY AS k (key, place)
@@ -186,6 +192,14 @@ mod tests {
         run(&["TRUNCATE sched.timer", "SELECT sched.rebuild()"]);
         dispatch(0);
         assert_eq!(moves_to("f"), "e");
+        // Until the transaction ends that leaves a scope, the schedule fires there.
+        run(&["SELECT sched.alter_schedule('k/moves', scope_id => x) FROM unnest('{g,h,i}'::text[]) x"]);
+        assert_eq!(
+            sql("SELECT string_agg((left_key = any (former_keys))::text, ' ' ORDER BY x)
+                   FROM sched.schedule, unnest('{f,g,h,i}'::text[]) x, sched.scope_key('job of k/moves', 'schedule', x) AS left_key
+                  WHERE schedule_name = 'k/moves'"),
+            "true true true false"
+        );
     }
 
     #[pg_test]

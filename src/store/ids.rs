@@ -40,8 +40,10 @@ fn later_moment(now: Instant) -> u64 {
 }
 
 fn version_7(moment: u64, random: [u8; 8]) -> [u8; 16] {
-    let (time, noise) = (moment >> 12 << 16 | 0x7000 | (moment & 0xfff), u64::from_be_bytes(random));
-    (u128::from(time) << 64 | u128::from(noise >> 2 | 1 << 63)).to_be_bytes()
+    let mut rest = [0; 10];
+    rest[..2].copy_from_slice(&((moment & 0xfff) as u16).to_be_bytes());
+    rest[2..].copy_from_slice(&random);
+    *uuid::Builder::from_unix_timestamp_millis(moment >> 12, &rest).as_uuid().as_bytes()
 }
 
 /// How many random bytes are asked for at once: one call costs about as much as the rest of a lease's bookkeeping.
