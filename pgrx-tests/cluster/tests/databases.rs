@@ -148,13 +148,13 @@ fn a_copy_that_nobody_adopts_leaves_the_worker_slot_to_others() {
     let before = cluster.logged(says).len();
     cluster.set("sched.databases", "copy");
     wait_until("the copy's dispatcher to leave", SOON, || (cluster.logged(says).len() > before).then_some(()));
-    served_exactly(&mut db, &[]);
+    serves_exactly(&mut db, &[]);
     cluster.set("sched.databases", "app, copy");
-    served_exactly(&mut db, &["app"]);
+    serves_exactly(&mut db, &["app"]);
     fires_in(&cluster, "app");
     prompt(&mut db, "drop database app");
     adopt(&cluster);
-    served_exactly(&mut db, &["copy"]);
+    serves_exactly(&mut db, &["copy"]);
     fires_in(&cluster, "copy");
 }
 
