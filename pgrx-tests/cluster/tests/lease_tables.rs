@@ -106,12 +106,17 @@ fn history_leaves_in_batches() {
         "select max(finished_at) < clock_timestamp() - interval '2 seconds' from sched.execution where job_name = 'old'",
         SOON,
     );
-    // A row that cannot be deleted yet stops the walk in its third step: the first two have been committed by then.
+    // A row whose deletion takes its time stops the walk in its third step: the first two have been committed by then.
+    let stop: String = one(&mut db, "select id::text from sched.ledger where job_name = 'old' order by id offset 2500 limit 1");
+    db.batch_execute(&format!(
+        "create function stop() returns trigger language plpgsql as $$ begin perform pg_advisory_xact_lock(1); return old; end $$;
+         create trigger stop before delete on sched.ledger for each row when (old.id = '{stop}') execute function stop();
+         alter table sched.ledger enable always trigger stop"
+    ))
+    .unwrap();
     let mut blocker = cluster.connect();
     let mut block = blocker.transaction().unwrap();
-    let stop = "select from sched.ledger
-                 where id = (select id from sched.ledger where job_name = 'old' order by id offset 2500 limit 1) for update";
-    block.batch_execute(stop).unwrap();
+    block.batch_execute("select pg_advisory_xact_lock(1)").unwrap();
     // All of them are old: a walk that ended between them would begin its next one at another place.
     wait_for(&mut db, "select max(created_at) < clock_timestamp() - interval '2.5 seconds' from sched.execution", SOON);
     cluster.set("sched.enabled", "on");
