@@ -134,8 +134,8 @@ class Server:
         self.sql("postgres", "SELECT pg_reload_conf()")
         time.sleep(0.2)
 
-    def wait(self, connection, question: str, seconds: float) -> None:
-        """Until the question is answered with true.
+    def wait(self, connection, question: str, seconds: float, *, notified: bool = False) -> None:
+        """Until the question is answered with true; asked also when a connection that listens is `notified`.
 
         It is asked for a tenth of the time at most: among the dead rows of 1,000,000 fires one probe takes a tenth of a second,
         and asked all the time it would take one of two cores from what it measures."""
@@ -146,7 +146,12 @@ class Server:
                 return
             if asked > end:
                 raise Unable(f"not after {seconds:.0f} s: {question}")
-            time.sleep(max(0.004, 9 * (time.monotonic() - asked)))
+            pause = max(0.004, 9 * (time.monotonic() - asked))
+            if notified and pause < 0.01:
+                for _ in connection.notifies(timeout=pause, stop_after=1):
+                    pass
+            else:
+                time.sleep(pause)
 
     def wal(self) -> int:
         """Bytes of WAL written since the cluster was made."""
