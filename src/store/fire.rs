@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use pgrx::datum::Uuid;
 use pgrx::pg_sys::{self, Datum, Oid};
-use pgrx::IntoDatum;
+use pgrx::{IntoDatum, PgMemoryContexts};
 use scheduler_core::plan::Next;
 use scheduler_core::Instant;
 
@@ -218,7 +218,7 @@ impl Tables {
         let workspace = Rc::<Workspace>::default();
         let insert = |layout: &Layout| {
             let table = Table::open_to_write(schema, layout, &workspace)?;
-            table.permits(pg_sys::ACL_INSERT).then_some(table)
+            table.permits(pg_sys::ACL_SELECT | pg_sys::ACL_INSERT).then_some(table)
         };
         let timers = Table::open_to_write(schema, &column::TIMER, &workspace)
             .filter(|table| table.permits(pg_sys::ACL_SELECT | pg_sys::ACL_UPDATE))?;
@@ -241,8 +241,11 @@ impl Tables {
         let (pending, origin) = ("PENDING".into_datum(), "schedule".into_datum());
         let (mut count, mut left) = (0, Vec::new());
         let mut chunk = Chunk::default();
-        for moves in moves.chunks(AT_ONCE) {
-            pgrx::check_for_interrupts!();
+        for table in [&self.timers, &self.ledger, &self.ready, &self.awaited] {
+            table.prepare();
+        }
+        let mut lasting = PgMemoryContexts::For(PgMemoryContexts::CurrentMemoryContext.value());
+        let mut fire_some = |moves: &[Move<'t>]| {
             let at = timestamp(convert::now()).into_datum();
             let mut moved = Vec::with_capacity(moves.len());
             for this in moves {
@@ -262,7 +265,8 @@ impl Tables {
                 }
                 let job_name: String = self.schedules.must(schedule::JOB_NAME);
                 if !known.contains_key(&job_name) {
-                    let terms = self.terms(&mut job_by_name, &job_name);
+                    // SAFETY: the context that this call began in.
+                    let terms = unsafe { lasting.switch_to(|_| self.terms(&mut job_by_name, &job_name)) };
                     known.insert(job_name.clone(), terms);
                 }
                 let Some(Some(terms)) = known.get_mut(&job_name) else { continue };
@@ -337,6 +341,15 @@ impl Tables {
                 if !self.timers.update_at(held.place, &row_of(timer, held, now)) {
                     raise(Failure::internal("a timer changed that was locked"));
                 }
+            }
+        };
+        let mut memory = PgMemoryContexts::new("scheduler fires");
+        for moves in moves.chunks(AT_ONCE) {
+            pgrx::check_for_interrupts!();
+            // SAFETY: what these moves leave behind is in Rust's memory, in `lasting` or was prepared before.
+            unsafe {
+                memory.switch_to(|_| fire_some(moves));
+                memory.reset();
             }
         }
         let queues = known.into_values().flatten().filter(|terms| terms.fired).map(|terms| terms.queue_name).collect();

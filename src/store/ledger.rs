@@ -27,8 +27,8 @@ impl<'o> Ledger<'o> {
 
     /// The job of this name.
     pub fn job(&self, name: &str) -> Option<Job> {
-        match self.rows.as_ref().and_then(|rows| rows.job(name)) {
-            Some(job) => job,
+        match &self.rows {
+            Some(rows) => rows.job(name),
             None => job::read(self.owner.session(), name),
         }
     }

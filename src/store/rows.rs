@@ -33,10 +33,11 @@ pub struct Leases {
     lease: Table,
 }
 
-/// The ledger beside it.
+/// The ledger beside it, and the jobs.
 pub struct Rows {
     leases: Leases,
     ledger: Table,
+    jobs: Table,
 }
 
 type LedgerRow = [Option<Datum>; column::LEDGER.columns.len()];
@@ -99,27 +100,29 @@ impl Leases {
 impl Rows {
     /// `None` where a table is not as this file expects it.
     pub fn open(schema: Oid) -> Option<Rows> {
-        let ledger = |workspace: &Rc<Workspace>| Table::open_to_write(schema, &column::LEDGER, workspace);
-        let (leases, ledger) = Leases::open_with(schema, ledger)?;
-        Some(Rows { leases, ledger })
+        let others = |workspace: &Rc<Workspace>| {
+            Some((Table::open_to_write(schema, &column::LEDGER, workspace)?, Table::open(schema, &column::JOB)?))
+        };
+        let (leases, (ledger, jobs)) = Leases::open_with(schema, others)?;
+        Some(Rows { leases, ledger, jobs })
     }
 
     fn scan<'t>(&'t self, table: &'t Table, index: &CStr) -> Index<'t> {
         self.leases.scan(table, index)
     }
 
-    /// The job of this name; the outer `None` where its table is not as expected.
-    pub fn job(&self, name: &str) -> Option<Option<Job>> {
-        let table = Table::open(self.leases.schema, &column::JOB)?;
-        let found = self.scan(&table, c"job_pkey").find(&[Condition::equal(pg_sys::F_TEXTEQ, name)]);
-        Some(found.then(|| Job {
+    /// The job of this name.
+    pub fn job(&self, name: &str) -> Option<Job> {
+        let table = &self.jobs;
+        let found = self.scan(table, c"job_pkey").find(&[Condition::equal(pg_sys::F_TEXTEQ, name)]);
+        found.then(|| Job {
             owner: table.must(job::OWNER),
             queue: table.must(job::QUEUE),
             priority: table.must(job::PRIORITY),
             max_attempts: table.must(job::MAX_ATTEMPTS),
             allow_stale_reentry: table.must(job::ALLOW_STALE_REENTRY),
             stale_timeout: table.get(job::STALE_TIMEOUT),
-        }))
+        })
     }
 
     /// The execution of this key and plan time.
@@ -174,7 +177,7 @@ impl Rows {
         if let Some(allowed) = terms.allow_stale_reentry {
             row[ledger::ALLOW_STALE_REENTRY - 1] = allowed.into_datum();
         }
-        if !self.ledger.insert_unless_taken(&row, c"ledger_key") {
+        if !self.ledger.insert_unless_taken(&row) {
             return None;
         }
         let grant = Grant::new(self.leases.schema, id, 1, new.owner, terms.stale_timeout, now);

@@ -1,7 +1,7 @@
 //! Many sessions want the same executions: each goes to one of them, and nobody waits for another's open transaction.
 
-use scheduler_cluster_tests::scheduler::one;
-use scheduler_cluster_tests::{Client, Cluster};
+use scheduler_cluster_tests::scheduler::{one, SOON};
+use scheduler_cluster_tests::{wait_for, Client, Cluster};
 use std::sync::Barrier;
 use std::thread;
 
@@ -9,7 +9,10 @@ const SESSIONS: usize = 64;
 
 /// Room for the sessions, but no more locks than a server has by default.
 fn crowded() -> Cluster {
-    let cluster = Cluster::builder().set("max_connections", "100").start();
+    // Should anybody ever wait for another's transaction, the log says who, and for what.
+    let waits = [("log_lock_waits", "on"), ("deadlock_timeout", "10s")];
+    let room = Cluster::builder().set("max_connections", "100");
+    let cluster = waits.into_iter().fold(room, |builder, (name, value)| builder.set(name, value)).start();
     cluster.execute("create extension scheduler");
     cluster
 }
@@ -162,6 +165,42 @@ fn sessions_share_20_000_keys_in_a_transaction_each() {
 #[test]
 fn sessions_share_20_000_keys_in_one_transaction_per_session() {
     twenty_thousand_keys(true);
+}
+
+/// Who loses a race for a key leaves nothing of it behind, however long his transaction stays open: when the winner rolls back, the
+/// key is free. A CHECK that takes its time makes the race: it is computed between the look at the key and the insert.
+#[test]
+fn a_race_that_is_lost_keeps_the_key_from_nobody() {
+    let cluster = Cluster::builder().set("sched.enabled", "off").start();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute(
+        "create function in_time() returns boolean language plpgsql as $$
+         begin
+             if current_setting('test.slow', true) = 'on' then perform pg_advisory_lock(1); end if;
+             return true;
+         end $$;
+         alter table sched.ledger add check (public.in_time())",
+    )
+    .unwrap();
+    let claim = "select outcome from sched.try_claim('job', '2026-01-01')";
+    let mut gate = cluster.connect();
+    gate.batch_execute("select pg_advisory_lock(1)").unwrap();
+    let (mut winner, mut loser) = (cluster.connect(), cluster.connect());
+    winner.batch_execute("begin").unwrap();
+    loser.batch_execute("set test.slow = on; begin").unwrap();
+    thread::scope(|scope| {
+        let loses = scope.spawn(|| one::<String>(&mut loser, claim));
+        wait_for(&mut db, "select exists (select from pg_locks where locktype = 'advisory' and not granted)", SOON);
+        assert_eq!(one::<String>(&mut winner, claim), "won");
+        gate.batch_execute("select pg_advisory_unlock(1)").unwrap();
+        assert_eq!(loses.join().unwrap(), "conflicted");
+    });
+    assert_eq!(one::<String>(&mut db, claim), "conflicted", "the winner may still commit");
+    winner.batch_execute("rollback").unwrap();
+    assert_eq!(one::<String>(&mut db, claim), "won");
+    assert_eq!(one::<String>(&mut loser, claim), "conflicted");
+    loser.batch_execute("commit").unwrap();
+    assert_eq!(one::<i64>(&mut db, "select count(*) from sched.ledger"), 1);
 }
 
 /// A retry that a claimer of another queue, or of more than it may have, could hold in its open transaction is one that nobody gets.

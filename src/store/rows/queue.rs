@@ -29,9 +29,9 @@ impl Rows {
         if self.has_stale_run(now) || self.has_due_retry(now)? {
             return None;
         }
-        let jobs = Table::open(self.leases.schema, &column::JOB)?;
         let taken = self.take_ready(wanted)?;
-        let mut job_by_name = self.scan(&jobs, c"job_pkey");
+        let jobs = &self.jobs;
+        let mut job_by_name = self.scan(jobs, c"job_pkey");
         let mut entries = self.scan(&self.ledger, c"ledger_pkey");
         let entry = &self.ledger;
         let runner_id = wanted.runner_id.as_str().into_datum();
@@ -124,8 +124,8 @@ impl Rows {
     /// a table is not as expected.
     pub fn enqueue(&self, job_name: &str, new: &[(NewExecution, &Jsonb)], now: Instant) -> Option<Vec<Uuid>> {
         let schema = self.leases.schema;
-        let jobs = Table::open(schema, &column::JOB)?;
-        let defined = self.scan(&jobs, c"job_pkey").find(&[Condition::equal(pg_sys::F_TEXTEQ, job_name)]);
+        let jobs = &self.jobs;
+        let defined = self.scan(jobs, c"job_pkey").find(&[Condition::equal(pg_sys::F_TEXTEQ, job_name)]);
         if defined && jobs.must::<String>(job::KIND) != "pull" {
             return None;
         }

@@ -1,14 +1,13 @@
 //! Rows inserted, updated and deleted, with all that the executor sees to beside the row itself.
 
 use std::cell::{Cell, OnceCell};
-use std::ffi::CStr;
 use std::ptr::null_mut;
 use std::rc::Rc;
 
-use pgrx::pg_sys::{self, Datum, Oid};
-use pgrx::PgSqlErrorCode;
+use pgrx::pg_sys::{self, Datum};
+use pgrx::{PgMemoryContexts, PgSqlErrorCode};
 
-use super::{relation_oid, Place, Table};
+use super::{Place, Table};
 use crate::compat::{self, Entries};
 use crate::error::{raise, Failure};
 use crate::store::session::PinnedSearchPath;
@@ -44,6 +43,15 @@ enum Written {
     Anew(Entries),
 }
 
+/// What becomes of a row one of whose unique keys is taken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Taken {
+    /// An error, after a wait for the transaction that has taken it, if that is still open.
+    Raises,
+    /// It is said, at once.
+    IsSaid,
+}
+
 /// What the executor's functions work with, made when it is first needed, for all tables of a call.
 #[derive(Default)]
 pub struct Workspace(OnceCell<*mut pg_sys::EState>);
@@ -76,45 +84,46 @@ pub struct Writer {
 impl Table {
     /// Inserts a row with a value for each column; `None` is NULL.
     pub fn insert(&self, values: &[Option<Datum>]) {
-        self.insert_with(values, Oid::INVALID);
-    }
-
-    /// Inserts a row unless its key in this unique index is taken, by a committed row or by a transaction that is still open: it
-    /// never waits for one. Whether it was inserted.
-    pub fn insert_unless_taken(&self, values: &[Option<Datum>], index: &CStr) -> bool {
-        let inserted = self.insert_with(values, relation_oid(self.schema, index));
-        if !inserted {
-            // What stands in the table is taken back, by a later command than the one that put it there.
-            let writer = self.writer();
-            // SAFETY: the row's place is the one that the insert noted.
-            unsafe {
-                pg_sys::CommandCounterIncrement();
-                let snapshot = pg_sys::GetActiveSnapshot();
-                pg_sys::simple_table_tuple_delete(self.relation, &raw mut (*writer.row).tts_tid, snapshot);
-            }
-        }
-        inserted
-    }
-
-    /// Inserts; false where the key in the unique index `arbiter` was taken, and then the row stands there all the same.
-    fn insert_with(&self, values: &[Option<Datum>], arbiter: Oid) -> bool {
-        let relation = self.relation;
-        let writer = self.writer();
+        let (relation, writer) = (self.relation, self.writer());
         // SAFETY: as ExecInsert does it; the row has a value for each column (checked in `store`).
         unsafe {
             store(writer.row, values);
             writer.check_constraints(relation, writer.row);
             pg_sys::simple_table_tuple_insert(relation, writer.row);
-            writer.index(relation, writer.row, Written::First, arbiter)
+            writer.index(relation, writer.row, Written::First, Taken::Raises);
+        }
+    }
+
+    /// Inserts a row unless one of its unique keys is taken, by a committed row or by a transaction that is still open: it never
+    /// waits for one. Whether it was inserted.
+    ///
+    /// As INSERT … ON CONFLICT DO NOTHING does it, speculatively: who loses a race leaves nothing that anybody would see, neither
+    /// another claimer while the loser's transaction goes on, nor logical decoding.
+    pub fn insert_unless_taken(&self, values: &[Option<Datum>]) -> bool {
+        let (relation, writer) = (self.relation, self.writer());
+        // SAFETY: as ExecInsert does it; the row has a value for each column (checked in `store`). After an error the abort of the
+        // (sub)transaction gives the lock back and makes the row invisible.
+        unsafe {
+            store(writer.row, values);
+            writer.check_constraints(relation, writer.row);
+            let transaction = pg_sys::GetCurrentTransactionId();
+            let token = pg_sys::SpeculativeInsertionLockAcquire(transaction);
+            let command = pg_sys::GetCurrentCommandId(true);
+            pg_sys::table_tuple_insert_speculative(relation, writer.row, command, 0, null_mut(), token);
+            let free = writer.index(relation, writer.row, Written::First, Taken::IsSaid);
+            pg_sys::table_tuple_complete_speculative(relation, writer.row, token, free);
+            pg_sys::SpeculativeInsertionLockRelease(transaction);
+            free
         }
     }
 
     /// Inserts many rows at once: a page that is filled is logged once.
     pub fn insert_all<const COLUMNS: usize>(&self, rows: &[[Option<Datum>; COLUMNS]]) {
         const AT_ONCE: usize = 100;
-        let writer = self.writer();
-        for rows in rows.chunks(AT_ONCE) {
-            pgrx::check_for_interrupts!();
+        let writer = self.prepared();
+        // The table's access method keeps a copy of each row, which nobody frees.
+        let mut memory = PgMemoryContexts::new("scheduler rows");
+        let insert = |rows: &[[Option<Datum>; COLUMNS]]| {
             // SAFETY: as COPY does it; each row has a slot of its own, which is dropped when its index entries are made.
             unsafe {
                 let mut slots: Vec<*mut pg_sys::TupleTableSlot> = rows
@@ -129,11 +138,32 @@ impl Table {
                 let (count, command) = (slots.len() as i32, pg_sys::GetCurrentCommandId(true));
                 pg_sys::table_multi_insert(self.relation, slots.as_mut_ptr(), count, command, 0, null_mut());
                 for slot in slots {
-                    writer.index(self.relation, slot, Written::First, Oid::INVALID);
+                    writer.index(self.relation, slot, Written::First, Taken::Raises);
                     pg_sys::ExecDropSingleTupleTableSlot(slot);
                 }
             }
+        };
+        for rows in rows.chunks(AT_ONCE) {
+            pgrx::check_for_interrupts!();
+            // SAFETY: what lasts longer was made before (`prepared`).
+            unsafe {
+                memory.switch_to(|_| insert(rows));
+                memory.reset();
+            }
         }
+    }
+
+    /// Makes what it takes to write to the table, in the current memory context: for those who then write in one of their own.
+    pub fn prepare(&self) {
+        self.prepared();
+    }
+
+    fn prepared(&self) -> &Writer {
+        let writer = self.writer();
+        writer.workspace.estate();
+        // SAFETY: the relation is open for writing.
+        unsafe { writer.open_indexes() };
+        writer
     }
 
     /// Changes columns (1-based) of the current row.
@@ -184,7 +214,7 @@ impl Table {
         );
         let entries = Entries::of(reindex);
         if result == pg_sys::TM_Result::TM_Ok && entries != Entries::None {
-            writer.index(relation, writer.row, Written::Anew(entries), Oid::INVALID);
+            writer.index(relation, writer.row, Written::Anew(entries), Taken::Raises);
         }
         (result, lock_mode)
     }
@@ -318,31 +348,35 @@ impl Writer {
         pg_sys::ExecConstraints(self.info, slot, self.workspace.estate());
     }
 
-    /// Makes the index entries of the row that was just written; false where its key in `arbiter` was taken.
+    /// SAFETY: the relation of this writer is open.
+    unsafe fn open_indexes(&self) {
+        if !self.indexes_open.replace(true) {
+            pg_sys::ExecOpenIndices(self.info, false);
+        }
+    }
+
+    /// Makes the index entries of the row that was just written; false where a unique key was taken.
     /// SAFETY: as `check_constraints`, and the slot notes the place of the row in the table.
     unsafe fn index(
         &self,
         relation: pg_sys::Relation,
         slot: *mut pg_sys::TupleTableSlot,
         written: Written,
-        arbiter: Oid,
+        if_taken: Taken,
     ) -> bool {
-        if !self.indexes_open.replace(true) {
-            pg_sys::ExecOpenIndices(self.info, false);
-        }
+        self.open_indexes();
         if (*self.info).ri_NumIndices == 0 {
             return true;
         }
         let infos = std::slice::from_raw_parts((*self.info).ri_IndexRelationInfo, (*self.info).ri_NumIndices as usize);
         let computes = infos.iter().any(|info| !(**info).ii_Expressions.is_null() || !(**info).ii_Predicate.is_null());
         let _path = computes.then(PinnedSearchPath::new);
-        let (estate, asks) = (self.workspace.estate(), arbiter != Oid::INVALID);
-        let arbiters = if asks { pg_sys::lappend_oid(null_mut(), arbiter) } else { null_mut() };
+        let (estate, asks) = (self.workspace.estate(), if_taken == Taken::IsSaid);
         let mut taken = false;
         (*slot).tts_tableOid = (*relation).rd_id;
         let entries = if let Written::Anew(entries) = written { entries } else { Entries::All };
         let update = written != Written::First;
-        compat::insert_index_tuples(self.info, slot, estate, update, asks, &mut taken, arbiters, entries);
+        compat::insert_index_tuples(self.info, slot, estate, update, asks, &mut taken, entries);
         // Expressions were computed in a memory context of their own, which nobody else empties.
         pg_sys::MemoryContextReset((*(*estate).es_per_tuple_exprcontext).ecxt_per_tuple_memory);
         !taken
