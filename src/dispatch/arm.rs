@@ -106,17 +106,23 @@ fn read(session: &Session, schedule_ids: Vec<i64>) -> Vec<Snapshot> {
 /// Schedules whose timers are locked, made ready to be armed: what is unfinished is remembered for those that care about it from now on,
 /// and timers that can be no base are replaced. Those of which somebody is just ending a run are left out, and returned by themselves.
 fn prepared(session: &Session, mut snapshots: Vec<Snapshot>) -> (Vec<Snapshot>, Vec<i64>) {
-    forget_newer(session, &mut snapshots);
     let mut cares_anew: HashSet<i64> =
         snapshots.iter().filter(|s| begins_to_wait(s)).map(|snapshot| snapshot.schedule_id).collect();
     let mut busy = Vec::new();
     if !cares_anew.is_empty() {
-        // Nobody can be firing these: their timers are locked. So what is unfinished now is all there is.
+        // Nobody can be firing these: their timers are locked, or not there. So what is unfinished now is all there is.
         busy = timer::await_unfinished(session, cares_anew.iter().copied().collect());
+        let without_timer: HashSet<i64> =
+            snapshots.iter().filter(|s| s.timer.is_none()).map(|snapshot| snapshot.schedule_id).collect();
         snapshots.retain(|snapshot| !cares_anew.contains(&snapshot.schedule_id));
         cares_anew.retain(|schedule_id| !busy.contains(schedule_id));
-        snapshots.extend(read(session, cares_anew.into_iter().collect()));
+        let mut again = read(session, cares_anew.into_iter().collect());
+        // As in `Batch::pick`: a timer that came up meanwhile is somebody else's.
+        again.retain(|snapshot| snapshot.timer.is_none() || !without_timer.contains(&snapshot.schedule_id));
+        snapshots.extend(again);
     }
+    // Not of those that are busy: they come again with the timer that they have.
+    forget_newer(session, &mut snapshots);
     derive_new(session, &mut snapshots);
     (snapshots, busy)
 }
@@ -199,7 +205,8 @@ fn failed(session: &Session, decided: &Decided, failure: &Failure, now: Instant)
     change::failed(session, change_ids.clone(), try_again_at(*schedule_id, "armed", *failures, failure, now));
 }
 
-/// Forgets timers that are newer than their schedules, which a superuser has put back from an older copy: all of it begins anew.
+/// Forgets timers that are newer than their schedules, which a superuser has put back from an older copy: all of it begins anew. Which
+/// runs are awaited stays true: the end of one that goes on is reported.
 fn forget_newer(session: &Session, snapshots: &mut [Snapshot]) {
     let is_newer = |snapshot: &&mut Snapshot| match (&snapshot.schedule, &snapshot.timer) {
         (Some(row), Some(timer)) => timer.version > row.version,
@@ -211,7 +218,7 @@ fn forget_newer(session: &Session, snapshots: &mut [Snapshot]) {
         newer.push(snapshot.schedule_id);
     }
     if !newer.is_empty() {
-        timer::drop_timers(session, newer);
+        timer::forget(session, newer);
     }
 }
 
@@ -220,7 +227,9 @@ fn forget_newer(session: &Session, snapshots: &mut [Snapshot]) {
 fn begins_to_wait(snapshot: &Snapshot) -> bool {
     match (&snapshot.schedule, &snapshot.timer) {
         (Some(row), Some(timer)) => row.version != timer.version && waits_for_runs(row) && !timer.awaits,
-        (Some(_) | None, None) | (None, Some(_)) => false,
+        // One that is not new may have runs from before it lost its timer, or from before it was restored.
+        (Some(row), None) => row.version > 1 && waits_for_runs(row),
+        (None, _) => false,
     }
 }
 
