@@ -6,7 +6,7 @@ use pgrx::PgLogLevel;
 use scheduler_core::plan::{self, News, Progress};
 use scheduler_core::Instant;
 
-use crate::dispatch::fire::POSTPONED;
+use crate::dispatch::fire::postponed;
 use crate::dispatch::halve::{halved, try_again_at};
 use crate::dispatch::past;
 use crate::dispatch::policy::{waits_for_runs, Usable};
@@ -144,7 +144,7 @@ fn write(session: &Session, decided: &[&Decided]) {
 pub fn rearm(session: &Session, edited: &[i64], now: Instant) -> Vec<NewTimer> {
     let (snapshots, busy) = prepared(session, read(session, edited.to_vec()));
     if !busy.is_empty() {
-        timer::postpone(session, busy, now.checked_add_micros(POSTPONED).unwrap_or(Instant::MAX));
+        timer::postpone(session, busy, postponed(now));
     }
     let past = past_of(session, &snapshots);
     let timers: Vec<NewTimer> = snapshots

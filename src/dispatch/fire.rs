@@ -6,19 +6,21 @@ use std::collections::{HashMap, HashSet};
 use scheduler_core::plan::{self, Next};
 use scheduler_core::Instant;
 
+use crate::convert;
 use crate::dispatch::arm::{is_edited, rearm, report_parked, report_standing};
-use crate::dispatch::halve::{halved, try_again_at};
+use crate::dispatch::halve::{halved, halved_unless, try_again_at};
 use crate::dispatch::policy::Usable;
 use crate::error::Failure;
+use crate::store::patience::{self, Patience};
+use crate::store::skip;
 use crate::store::timer::{self, Fired, NewTimer, Reach, Snapshot};
 use crate::store::Session;
-use crate::store::{patience, skip};
 use crate::subtransaction;
 
 /// How many executions one batch inserts, unless a single schedule asks for more.
 const MOST_RUNS: usize = 10_000;
 /// How long a schedule is left alone whose plan somebody is just claiming, or whose run somebody is just ending, in microseconds.
-pub const POSTPONED: i64 = 100_000;
+const POSTPONED: i64 = 100_000;
 
 /// A plan that is still to come is not fired sooner than this after the one before, in microseconds: a clock that ticks faster
 /// fires what its policy makes of the plans in between, and leaves time for others.
@@ -52,7 +54,16 @@ pub fn fire_due(session: &Session, reach: Reach, now: Instant) -> Done {
             let rearmed = batch.settle_apart(session, now);
             let mut work = |timers: &[NewTimer]| fire(session, timers, now);
             let mut put_off = |timer: &NewTimer, failure| batch.put_off(session, timer.schedule_id, &failure, now);
-            let fired = halved(&batch.moves, &mut work, &mut put_off);
+            let patience = Patience::begin();
+            let mut left_out = |part: &[NewTimer], failure: &Failure| {
+                let ends = patience.ends(failure, part.len());
+                if ends {
+                    let schedule_ids = part.iter().map(|timer| timer.schedule_id).collect();
+                    timer::postpone(session, schedule_ids, postponed(convert::now().max(now)));
+                }
+                ends
+            };
+            let fired = halved_unless(&batch.moves, &mut work, &mut left_out, &mut put_off);
             (batch, rearmed, fired)
         }
     };
@@ -154,11 +165,15 @@ fn forget_dropped(session: &Session, schedule_ids: &[i64]) {
     timer::drop_timers(session, schedule_ids.to_vec());
 }
 
+/// When a schedule comes again that somebody else has in hand.
+pub fn postponed(now: Instant) -> Instant {
+    now.checked_add_micros(POSTPONED).unwrap_or(Instant::MAX)
+}
+
 fn fire(session: &Session, timers: &[NewTimer], now: Instant) -> Fired {
-    let postponed_until = now.checked_add_micros(POSTPONED).unwrap_or(Instant::MAX);
     // A run that a client puts into the ledger between our look and our insert is waited for, as long as the client's transaction
     // stays open. After a short while the batch fails instead, looks again, and finds it.
-    let fired = patience::bounded(|| timer::fire(session, timers, now, postponed_until));
+    let fired = patience::bounded(|| timer::fire(session, timers, now, postponed(now)));
     let runs: usize = timers.iter().map(|timer| timer.runs.len()).sum();
     skip::record(session, &timers.iter().collect::<Vec<_>>(), fired.count.unsigned_abs() != runs as u64);
     fired

@@ -292,6 +292,35 @@ fn a_plan_that_a_client_claims_in_the_middle_of_a_fire_delays_no_other() {
     assert!(cluster.logged("could not be fired").is_empty(), "{}", cluster.log());
 }
 
+/// A lock that stands in the way of all (here a trigger's, else one that a table grows under) is no fault of a schedule, and a batch
+/// waits for it for a moment only, not once for each of its schedules.
+#[test]
+fn a_batch_that_runs_into_a_lock_waits_for_a_moment_and_blames_no_schedule() {
+    let (cluster, mut db) = without_dispatch();
+    let names: Vec<String> = (0..200).map(|number| format!("s{number}")).collect();
+    create(&mut db, &names.iter().map(String::as_str).collect::<Vec<_>>());
+    db.batch_execute(
+        "create function public.take_lock() returns trigger language plpgsql as $$
+             begin perform pg_catalog.pg_advisory_xact_lock(7); return new; end $$;
+         create trigger takes_lock before insert on sched.ledger for each row execute function public.take_lock()",
+    )
+    .unwrap();
+    let mut holder = cluster.connect();
+    holder.batch_execute("select pg_advisory_lock(7)").unwrap();
+    let began = std::time::Instant::now();
+    assert_eq!(one::<i64>(&mut db, "select sched.dispatch_due()"), 0);
+    println!("it gave up after {:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(15), "it waited for {:?}", began.elapsed());
+    assert_eq!(one::<i64>(&mut db, "select count(*) from sched.timer where error_count = 0"), 200);
+    holder.batch_execute("select pg_advisory_unlock(7)").unwrap();
+    let mut fired = 0;
+    wait_until("all to fire", SOON, || {
+        fired += one::<i64>(&mut db, "select sched.dispatch_due()");
+        (fired == 200).then_some(())
+    });
+    assert!(cluster.logged("could not be fired").is_empty(), "{}", cluster.log());
+}
+
 #[test]
 fn an_on_terminal_schedule_goes_on_when_its_run_has_ended() {
     let cluster = Cluster::new();
