@@ -220,6 +220,23 @@ mod tests {
         assert_eq!(moves_to("d", ""), "false false true false");
     }
 
+    /// A plan that somebody else put into the ledger is remembered, and nothing of the schedules that fire beside it.
+    #[pg_test]
+    fn only_what_somebody_else_dispatched_is_remembered() {
+        created("k/own", "every 1 hour", "");
+        created("k/held", "every 1 hour", "");
+        dispatch(0);
+        time_passes("61 minutes");
+        sql("SELECT sched.try_claim(s.job_name, t.next_plan_time, s.scope_kind, s.scope_id)
+               FROM sched.schedule s JOIN sched.timer t USING (schedule_id) WHERE s.schedule_name = 'k/held'");
+        dispatch(1);
+        check(
+            "SELECT s.schedule_name, m.held_until = t.last_plan_time
+               FROM sched.timer_memory m JOIN sched.timer t USING (schedule_id) JOIN sched.schedule s USING (schedule_id)",
+            "k/held|t",
+        );
+    }
+
     #[pg_test]
     fn bad_questions() {
         created("k/bad", "every 1 hour", "");

@@ -135,7 +135,7 @@ fn write(session: &Session, decided: &[&Decided]) {
     if !change_ids.is_empty() {
         skip::forget(session, &dropped);
         timer::arm(session, &timers, dropped, change_ids);
-        skip::record(session, &timers, false);
+        skip::record(session, &timers, &HashSet::new());
     }
 }
 
@@ -153,7 +153,7 @@ pub fn rearm(session: &Session, edited: &[i64], now: Instant) -> Vec<NewTimer> {
         .collect();
     let written: Vec<&NewTimer> = timers.iter().collect();
     timer::arm(session, &written, Vec::new(), Vec::new());
-    skip::record(session, &written, false);
+    skip::record(session, &written, &HashSet::new());
     timers
 }
 

@@ -173,9 +173,8 @@ pub fn postponed(now: Instant) -> Instant {
 fn fire(session: &Session, timers: &[NewTimer], now: Instant) -> Fired {
     // A run that a client puts into the ledger between our look and our insert is waited for, as long as the client's transaction
     // stays open. After a short while the batch fails instead, looks again, and finds it.
-    let fired = patience::bounded(|| timer::fire(session, timers, now, postponed(now)));
-    let runs: usize = timers.iter().map(|timer| timer.runs.len()).sum();
-    skip::record(session, &timers.iter().collect::<Vec<_>>(), fired.count.unsigned_abs() != runs as u64);
+    let (fired, held) = patience::bounded(|| timer::fire(session, timers, now, postponed(now)));
+    skip::record(session, &timers.iter().collect::<Vec<_>>(), &held);
     fired
 }
 
