@@ -32,13 +32,20 @@ pub fn apply_changes(session: &Session, now: Instant, limit: i64, after: &mut i6
             write(session, &batch.decided.iter().collect::<Vec<_>>());
             batch
         });
-        let batch = whole.unwrap_or_else(|_| {
-            let batch = Batch::pick(session, from, now, limit);
-            let decided: Vec<&Decided> = batch.decided.iter().collect();
-            halved(&decided, &mut |part| write(session, part), &mut |one, failure| failed(session, one, &failure, now));
-            batch
-        });
-        batch.decided.iter().filter_map(|decided| decided.timer.as_ref()).for_each(report_standing);
+        let batch = match whole {
+            Ok(batch) => {
+                batch.decided.iter().for_each(Decided::report);
+                batch
+            }
+            Err(_) => {
+                let batch = Batch::pick(session, from, now, limit);
+                let decided: Vec<&Decided> = batch.decided.iter().collect();
+                let mut put_off = |one: &&Decided, failure| failed(session, one, &failure, now);
+                let written = halved(&decided, &mut |part| write(session, part), &mut put_off);
+                written.iter().flatten().for_each(|one| one.report());
+                batch
+            }
+        };
         *after = batch.more_after.unwrap_or(0);
         if !batch.decided.is_empty() {
             return batch.decided.len();
@@ -65,6 +72,13 @@ struct Batch {
 struct Decided {
     change: Change,
     timer: Option<NewTimer>,
+}
+
+impl Decided {
+    /// Says in the log what is new, once it is written.
+    fn report(&self) {
+        self.timer.iter().for_each(report_standing);
+    }
 }
 
 impl Batch {
@@ -127,7 +141,8 @@ fn prepared(session: &Session, mut snapshots: Vec<Snapshot>) -> (Vec<Snapshot>, 
     (snapshots, busy)
 }
 
-fn write(session: &Session, decided: &[&Decided]) {
+/// Writes what these changes lead to; returns them.
+fn write<'d>(session: &Session, decided: &[&'d Decided]) -> Vec<&'d Decided> {
     let timers: Vec<&NewTimer> = decided.iter().filter_map(|one| one.timer.as_ref()).collect();
     let dropped: Vec<i64> =
         decided.iter().filter(|one| one.timer.is_none()).map(|one| one.change.schedule_id).collect();
@@ -137,6 +152,7 @@ fn write(session: &Session, decided: &[&Decided]) {
         timer::arm(session, &timers, dropped, change_ids);
         skip::record(session, &timers, &HashSet::new());
     }
+    decided.to_vec()
 }
 
 /// Arms schedules whose timers are locked and were made before an edit that nobody has applied yet. The edit's change stays, and

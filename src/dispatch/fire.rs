@@ -43,15 +43,15 @@ pub fn fire_due(session: &Session, reach: Reach, now: Instant) -> Done {
     // list of both behind, in each timer.
     let whole = subtransaction::run(|| {
         let batch = Batch::pick(session, reach, now);
-        let rearmed = batch.settle(session, now);
+        let settled = batch.settle(session, now);
         let fired = (!batch.moves.is_empty()).then(|| fire(session, &batch.moves, now));
-        (batch, rearmed, fired)
+        (batch, settled, fired)
     });
-    let (mut batch, rearmed, fired) = match whole {
-        Ok((batch, rearmed, fired)) => (batch, rearmed, Vec::from_iter(fired)),
+    let (mut batch, settled, fired) = match whole {
+        Ok((batch, settled, fired)) => (batch, settled, Vec::from_iter(fired)),
         Err(_) => {
             let batch = Batch::pick(session, reach, now);
-            let rearmed = batch.settle_apart(session, now);
+            let settled = batch.settle_apart(session, now);
             let mut work = |timers: &[NewTimer]| fire(session, timers, now);
             let mut put_off = |timer: &NewTimer, failure| batch.put_off(session, timer.schedule_id, &failure, now);
             let patience = Patience::begin();
@@ -64,18 +64,26 @@ pub fn fire_due(session: &Session, reach: Reach, now: Instant) -> Done {
                 ends
             };
             let fired = halved_unless(&batch.moves, &mut work, &mut left_out, &mut put_off);
-            (batch, rearmed, fired)
+            (batch, settled, fired)
         }
     };
     batch.more |= i64::try_from(batch.due) == Ok(reach.latest + reach.earliest);
-    batch.park.iter().for_each(|(schedule_id, reason)| report_parked(*schedule_id, reason));
-    rearmed.iter().for_each(report_standing);
+    settled.parked.iter().for_each(|(schedule_id, reason)| report_parked(*schedule_id, reason));
+    settled.rearmed.iter().for_each(report_standing);
     let mut queues: Vec<String> = fired.iter().flat_map(|fired| fired.queues.iter().cloned()).collect();
     queues.sort_unstable();
     queues.dedup();
     let log: Vec<String> = fired.iter().flat_map(|fired| fired.log.iter().cloned()).collect();
     super::announce(session, queues, &log);
     Done { executions: fired.iter().map(|fired| fired.count).sum(), schedules: batch.due, more: batch.more }
+}
+
+/// What was written of a batch besides fires.
+struct Settled {
+    /// Timers that were made anew.
+    rearmed: Vec<NewTimer>,
+    /// Schedules that were parked, each with its reason.
+    parked: Vec<(i64, Failure)>,
 }
 
 /// What is due and ours, and what is to become of it.
@@ -128,8 +136,8 @@ impl Batch {
         batch
     }
 
-    /// Writes what needs no execution; the timers that were made anew.
-    fn settle(&self, session: &Session, now: Instant) -> Vec<NewTimer> {
+    /// Writes what needs no execution.
+    fn settle(&self, session: &Session, now: Instant) -> Settled {
         let rearmed = if self.edited.is_empty() { Vec::new() } else { rearm(session, &self.edited, now) };
         if !self.park.is_empty() {
             timer::park(session, &self.park);
@@ -137,18 +145,22 @@ impl Batch {
         if !self.dropped.is_empty() {
             forget_dropped(session, &self.dropped);
         }
-        rearmed
+        Settled { rearmed, parked: self.park.clone() }
     }
 
     /// The same, for a batch of which something is bad: that is found and put off, and the rest written.
-    fn settle_apart(&self, session: &Session, now: Instant) -> Vec<NewTimer> {
+    fn settle_apart(&self, session: &Session, now: Instant) -> Settled {
         let mut put_off = |schedule_id: &i64, failure| self.put_off(session, *schedule_id, &failure, now);
         let rearmed = halved(&self.edited, &mut |part| rearm(session, part, now), &mut put_off);
         halved(&self.dropped, &mut |part| forget_dropped(session, part), &mut put_off);
-        halved(&self.park, &mut |part| timer::park(session, part), &mut |(schedule_id, _), failure| {
+        let mut park = |part: &[(i64, Failure)]| {
+            timer::park(session, part);
+            part.to_vec()
+        };
+        let parked = halved(&self.park, &mut park, &mut |(schedule_id, _), failure| {
             self.put_off(session, *schedule_id, &failure, now);
         });
-        rearmed.into_iter().flatten().collect()
+        Settled { rearmed: rearmed.into_iter().flatten().collect(), parked: parked.into_iter().flatten().collect() }
     }
 
     /// Leaves a schedule that could not be fired for later; the view says why.
