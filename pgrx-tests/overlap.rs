@@ -187,4 +187,47 @@ mod tests {
         dispatch(0);
         check("SELECT t.awaits, (SELECT count(*) FROM sched.awaited) FROM sched.timer t", "t|2");
     }
+
+    /// A superuser may put a schedule back as it was, with an older version than its timer has.
+    #[pg_test]
+    fn a_schedule_that_was_put_back_waits_for_its_run() {
+        created("o/back", "every 1 hour", "rearm => 'on_terminal'");
+        dispatch(0);
+        time_passes("61 minutes");
+        dispatch(1);
+        let lease = claim_one("default");
+        run(&[
+            "CREATE TEMP TABLE kept AS SELECT * FROM sched.schedule",
+            "SELECT sched.alter_schedule('o/back', payload => '[1]')",
+        ]);
+        dispatch(0);
+        let columns = sql("SELECT string_agg(quote_ident(attname), ', ') FROM pg_attribute
+                            WHERE attrelid = 'sched.schedule'::regclass AND attnum > 0 AND attgenerated = '' AND NOT attisdropped");
+        run(&[
+            "DELETE FROM sched.schedule",
+            &format!("INSERT INTO sched.schedule ({columns}) OVERRIDING SYSTEM VALUE SELECT {columns} FROM kept"),
+        ]);
+        dispatch(0);
+        assert_eq!(state("o/back"), "waiting");
+        finish(&lease);
+        dispatch(0);
+        assert_eq!(armed("o/back"), "t");
+        check("SELECT count(*) FROM sched.awaited", "0");
+    }
+
+    #[pg_test]
+    fn a_schedule_without_a_timer_knows_of_what_it_did_not_wait_for() {
+        created("o/lost", "every 1 hour", "");
+        dispatch(0);
+        time_passes("61 minutes");
+        dispatch(1);
+        run(&["DELETE FROM sched.timer", "SELECT sched.alter_schedule('o/lost', overlap => 'skip')"]);
+        dispatch(0);
+        check("SELECT t.awaits, (SELECT count(*) FROM sched.awaited) FROM sched.timer t", "t|1");
+        time_passes("1 hour");
+        dispatch(0);
+        finish(&claim_one("default"));
+        time_passes("1 hour");
+        dispatch(1);
+    }
 }

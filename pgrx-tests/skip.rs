@@ -200,6 +200,41 @@ mod tests {
                   WHERE schedule_name = 'k/moves'"),
             "true true true false"
         );
+        // Nor is any forgotten while an edit is not settled: what was fired before it may not be committed yet.
+        let moves_to = |scope: &str, more: &str| {
+            run(&[
+                "ALTER TABLE sched.schedule DISABLE TRIGGER schedule_before_update",
+                "UPDATE sched.schedule SET updated_at = updated_at - interval '1 day'",
+                "ALTER TABLE sched.schedule ENABLE ALWAYS TRIGGER schedule_before_update",
+                &format!("SELECT sched.alter_schedule('k/flight', scope_id => '{scope}'{more})"),
+            ]);
+            sql("SELECT string_agg((left_key = any (former_keys))::text, ' ' ORDER BY x)
+                   FROM sched.schedule, unnest('{a,b,c,d}'::text[]) x, sched.scope_key('job of k/flight', 'schedule', x) AS left_key
+                  WHERE schedule_name = 'k/flight'")
+        };
+        created("k/flight", "every 1 hour", "scope_id => 'a'");
+        dispatch(0);
+        assert_eq!(moves_to("b", ", clock => 'every 2 hours'"), "true false false false");
+        assert_eq!(moves_to("c", ""), "true true false false");
+        dispatch(0);
+        assert_eq!(moves_to("d", ""), "false false true false");
+    }
+
+    /// A plan that somebody else put into the ledger is remembered, and nothing of the schedules that fire beside it.
+    #[pg_test]
+    fn only_what_somebody_else_dispatched_is_remembered() {
+        created("k/own", "every 1 hour", "");
+        created("k/held", "every 1 hour", "");
+        dispatch(0);
+        time_passes("61 minutes");
+        sql("SELECT sched.try_claim(s.job_name, t.next_plan_time, s.scope_kind, s.scope_id)
+               FROM sched.schedule s JOIN sched.timer t USING (schedule_id) WHERE s.schedule_name = 'k/held'");
+        dispatch(1);
+        check(
+            "SELECT s.schedule_name, m.held_until = t.last_plan_time
+               FROM sched.timer_memory m JOIN sched.timer t USING (schedule_id) JOIN sched.schedule s USING (schedule_id)",
+            "k/held|t",
+        );
     }
 
     #[pg_test]

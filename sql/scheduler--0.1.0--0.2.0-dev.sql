@@ -134,6 +134,8 @@ BEGIN
              WHERE k.key <> OLD.key
                -- what this transaction left before may fire there until it ends
                AND (OLD.updated_at >= transaction_timestamp()
+                    -- and a fire that nobody can see yet may have overtaken an edit that nobody has settled
+                    OR EXISTS (SELECT FROM sched.schedule_past p WHERE p.schedule_id = OLD.schedule_id AND NOT p.settled)
                     OR EXISTS (SELECT
                                  FROM sched.ledger e
                                 WHERE e.key = k.key

@@ -18,14 +18,21 @@ WITH picked AS MATERIALIZED (
     SELECT t.schedule_id
       FROM sched.timer t
      WHERE t.schedule_id = ANY (ARRAY(SELECT p.schedule_id FROM picked p))
+), put_off AS MATERIALIZED (
+    -- Those that are to be tried again later and that nobody works on: that we get their lock says so.
+    SELECT o.change_id
+      FROM sched.schedule_change o
+     WHERE o.retry_at > $2 AND o.schedule_id = ANY (ARRAY(SELECT p.schedule_id FROM picked p))
+       FOR UPDATE SKIP LOCKED
 )
 SELECT p.schedule_id, max(p.terminal_at), array_agg(p.change_id),
        CASE WHEN p.schedule_id IN (SELECT l.schedule_id FROM locked l) THEN 'locked'
             WHEN p.schedule_id IN (SELECT k.schedule_id FROM known k) THEN 'busy'
             -- An earlier change of a schedule without a timer that is not ours: somebody is just inserting the timer.
             WHEN EXISTS (SELECT FROM sched.schedule_change o
-                          WHERE o.schedule_id = p.schedule_id AND o.change_id < max(p.change_id) AND o.retry_at IS NULL
-                            AND o.change_id <> ALL (array_agg(p.change_id))) THEN 'busy'
+                          WHERE o.schedule_id = p.schedule_id AND o.change_id < max(p.change_id)
+                            AND o.change_id <> ALL (array_agg(p.change_id))
+                            AND o.change_id NOT IN (SELECT f.change_id FROM put_off f)) THEN 'busy'
             ELSE 'new' END,
        max(p.failures)
   FROM picked p

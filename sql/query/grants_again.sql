@@ -1,5 +1,7 @@
--- What an update added goes to those who had the rest, and to nobody else: users, monitors and workers are those who hold all that the
--- first release with grant_use, grant_monitor and grant_worker gave them. (A right that somebody was given by hand makes no user.)
+-- What an update added goes to users, monitors and workers, and to nobody else. They are known by some of the rights (`marks`) that the
+-- first release with grant_use, grant_monitor and grant_worker gave them, as an administrator may have taken others back; a worker needs all
+-- of them. (A single right that somebody was given by hand makes no user.) How many were given rights, and the statements that take back
+-- what they did not have before.
 WITH held AS MATERIALIZED (
     SELECT a.grantee, n.nspname::text AS name, a.privilege_type
       FROM pg_namespace n
@@ -16,34 +18,44 @@ WITH held AS MATERIALIZED (
      CROSS JOIN LATERAL aclexplode(p.proacl) AS a
      WHERE p.pronamespace = 'sched'::regnamespace AND a.grantee NOT IN (0, p.proowner)
 ), needed AS MATERIALIZED (
-    SELECT w.what, 'sched' AS name, 'USAGE' AS privilege_type FROM unnest('{use,monitor,worker}'::text[]) AS w (what)
+    SELECT w.what, 'sched' AS name, 'USAGE' AS privilege_type, true AS marks FROM unnest('{use,monitor,worker}'::text[]) AS w (what)
      UNION ALL
-    SELECT 'use', f.name, 'EXECUTE'
+    SELECT 'use', f.name, 'EXECUTE', f.name IN ('define_job', 'create_schedule', 'claim')
       FROM unnest('{define_job,drop_job,create_schedule,create_schedules,alter_schedule,fire_now,backfill,drop_schedule,pause,resume,
                     dispatch_due,try_claim,claim,heartbeat,finish_success,finish_failure,import_crontab,next_time,preview,validate,
                     enqueue,finish_success_many,assert_lease,cancel,mark_stale_as_failed,latest_plan,due_plans,
                     attempts_since_success}'::text[]) AS f (name)
      UNION ALL
-    SELECT w.what, v.name, 'SELECT'
+    SELECT w.what, v.name, 'SELECT', w.what = 'monitor' AND v.name IN ('execution', 'schedules')
       FROM unnest('{use,monitor}'::text[]) AS w (what)
      CROSS JOIN unnest('{execution,running,failed,history,schedules}'::text[]) AS v (name)
      UNION ALL
-    SELECT 'monitor', 'monitor', 'SELECT'
+    SELECT 'monitor', 'monitor', 'SELECT', true
      UNION ALL
-    SELECT 'worker', t.name, 'SELECT' FROM unnest('{home,job,schedule}'::text[]) AS t (name)
+    SELECT 'worker', t.name, 'SELECT', true FROM unnest('{home,job,schedule}'::text[]) AS t (name)
      UNION ALL
-    SELECT 'worker', t.name, r.privilege_type
+    SELECT 'worker', t.name, r.privilege_type, true
       FROM unnest('{schedule_change,timer,ledger,retry,awaited,skip,timer_memory}'::text[]) AS t (name)
      CROSS JOIN unnest('{SELECT,INSERT,UPDATE,DELETE}'::text[]) AS r (privilege_type)
-), whole AS MATERIALIZED (
+), known AS MATERIALIZED (
     SELECT n.what, h.grantee
       FROM held h
       JOIN needed n ON n.name = h.name AND n.privilege_type = h.privilege_type
+     WHERE n.marks
      GROUP BY n.what, h.grantee
-    HAVING count(*) = (SELECT count(*) FROM needed o WHERE o.what = n.what)
+    HAVING count(*) = (SELECT count(*) FROM needed o WHERE o.what = n.what AND o.marks)
+), granted AS MATERIALIZED (
+    SELECT sched.grant_use(k.grantee) AS done FROM known k WHERE k.what = 'use'
+    UNION ALL
+    SELECT sched.grant_monitor(k.grantee) FROM known k WHERE k.what = 'monitor'
+    UNION ALL
+    SELECT sched.grant_worker(k.grantee) FROM known k WHERE k.what = 'worker'
 )
-SELECT sched.grant_use(w.grantee) FROM whole w WHERE w.what = 'use'
-UNION ALL
-SELECT sched.grant_monitor(w.grantee) FROM whole w WHERE w.what = 'monitor'
-UNION ALL
-SELECT sched.grant_worker(w.grantee) FROM whole w WHERE w.what = 'worker'
+SELECT (SELECT count(g.done) FROM granted g),
+       ARRAY(SELECT format(CASE n.privilege_type WHEN 'EXECUTE' THEN 'REVOKE EXECUTE ON FUNCTION sched.%I FROM %s'
+                                                 ELSE 'REVOKE SELECT ON sched.%I FROM %s' END, n.name, k.grantee::regrole)
+               FROM known k
+               JOIN needed n ON n.what = k.what
+              WHERE NOT EXISTS (SELECT
+                                  FROM held h
+                                 WHERE h.grantee = k.grantee AND h.name = n.name AND h.privilege_type = n.privilege_type))

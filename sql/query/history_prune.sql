@@ -22,7 +22,11 @@ WITH seen AS MATERIALIZED (
             OR EXISTS (SELECT
                          FROM sched.ledger n
                         WHERE n.key = e.key AND n.plan_time > e.plan_time AND n.schedule_id = e.schedule_id
-                          AND n.origin = 'schedule'))
+                          AND n.origin = 'schedule'
+                          -- after an edit that fires overtook, only what was fired since tells where the timer stands
+                          AND NOT EXISTS (SELECT
+                                            FROM sched.timer_memory m
+                                           WHERE m.schedule_id = e.schedule_id AND e.created_at > m.anew_at AND n.created_at <= m.anew_at)))
        FOR UPDATE OF e SKIP LOCKED
 ), gone AS (
     DELETE FROM sched.ledger e USING ended d WHERE e.id = d.id

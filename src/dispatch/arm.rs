@@ -6,7 +6,7 @@ use pgrx::PgLogLevel;
 use scheduler_core::plan::{self, News, Progress};
 use scheduler_core::Instant;
 
-use crate::dispatch::fire::POSTPONED;
+use crate::dispatch::fire::postponed;
 use crate::dispatch::halve::{halved, try_again_at};
 use crate::dispatch::past;
 use crate::dispatch::policy::{waits_for_runs, Usable};
@@ -32,13 +32,20 @@ pub fn apply_changes(session: &Session, now: Instant, limit: i64, after: &mut i6
             write(session, &batch.decided.iter().collect::<Vec<_>>());
             batch
         });
-        let batch = whole.unwrap_or_else(|_| {
-            let batch = Batch::pick(session, from, now, limit);
-            let decided: Vec<&Decided> = batch.decided.iter().collect();
-            halved(&decided, &mut |part| write(session, part), &mut |one, failure| failed(session, one, &failure, now));
-            batch
-        });
-        batch.decided.iter().filter_map(|decided| decided.timer.as_ref()).for_each(report_standing);
+        let batch = match whole {
+            Ok(batch) => {
+                batch.decided.iter().for_each(Decided::report);
+                batch
+            }
+            Err(_) => {
+                let batch = Batch::pick(session, from, now, limit);
+                let decided: Vec<&Decided> = batch.decided.iter().collect();
+                let mut put_off = |one: &&Decided, failure| failed(session, one, &failure, now);
+                let written = halved(&decided, &mut |part| write(session, part), &mut put_off);
+                written.iter().flatten().for_each(|one| one.report());
+                batch
+            }
+        };
         *after = batch.more_after.unwrap_or(0);
         if !batch.decided.is_empty() {
             return batch.decided.len();
@@ -65,6 +72,13 @@ struct Batch {
 struct Decided {
     change: Change,
     timer: Option<NewTimer>,
+}
+
+impl Decided {
+    /// Says in the log what is new, once it is written.
+    fn report(&self) {
+        self.timer.iter().for_each(report_standing);
+    }
 }
 
 impl Batch {
@@ -106,22 +120,29 @@ fn read(session: &Session, schedule_ids: Vec<i64>) -> Vec<Snapshot> {
 /// Schedules whose timers are locked, made ready to be armed: what is unfinished is remembered for those that care about it from now on,
 /// and timers that can be no base are replaced. Those of which somebody is just ending a run are left out, and returned by themselves.
 fn prepared(session: &Session, mut snapshots: Vec<Snapshot>) -> (Vec<Snapshot>, Vec<i64>) {
-    forget_newer(session, &mut snapshots);
     let mut cares_anew: HashSet<i64> =
         snapshots.iter().filter(|s| begins_to_wait(s)).map(|snapshot| snapshot.schedule_id).collect();
     let mut busy = Vec::new();
     if !cares_anew.is_empty() {
-        // Nobody can be firing these: their timers are locked. So what is unfinished now is all there is.
+        // Nobody can be firing these: their timers are locked, or not there. So what is unfinished now is all there is.
         busy = timer::await_unfinished(session, cares_anew.iter().copied().collect());
+        let without_timer: HashSet<i64> =
+            snapshots.iter().filter(|s| s.timer.is_none()).map(|snapshot| snapshot.schedule_id).collect();
         snapshots.retain(|snapshot| !cares_anew.contains(&snapshot.schedule_id));
         cares_anew.retain(|schedule_id| !busy.contains(schedule_id));
-        snapshots.extend(read(session, cares_anew.into_iter().collect()));
+        let mut again = read(session, cares_anew.into_iter().collect());
+        // As in `Batch::pick`: a timer that came up meanwhile is somebody else's.
+        again.retain(|snapshot| snapshot.timer.is_none() || !without_timer.contains(&snapshot.schedule_id));
+        snapshots.extend(again);
     }
+    // Not of those that are busy: they come again with the timer that they have.
+    forget_newer(session, &mut snapshots);
     derive_new(session, &mut snapshots);
     (snapshots, busy)
 }
 
-fn write(session: &Session, decided: &[&Decided]) {
+/// Writes what these changes lead to; returns them.
+fn write<'d>(session: &Session, decided: &[&'d Decided]) -> Vec<&'d Decided> {
     let timers: Vec<&NewTimer> = decided.iter().filter_map(|one| one.timer.as_ref()).collect();
     let dropped: Vec<i64> =
         decided.iter().filter(|one| one.timer.is_none()).map(|one| one.change.schedule_id).collect();
@@ -129,8 +150,9 @@ fn write(session: &Session, decided: &[&Decided]) {
     if !change_ids.is_empty() {
         skip::forget(session, &dropped);
         timer::arm(session, &timers, dropped, change_ids);
-        skip::record(session, &timers, false);
+        skip::record(session, &timers, &HashSet::new());
     }
+    decided.to_vec()
 }
 
 /// Arms schedules whose timers are locked and were made before an edit that nobody has applied yet. The edit's change stays, and
@@ -138,7 +160,7 @@ fn write(session: &Session, decided: &[&Decided]) {
 pub fn rearm(session: &Session, edited: &[i64], now: Instant) -> Vec<NewTimer> {
     let (snapshots, busy) = prepared(session, read(session, edited.to_vec()));
     if !busy.is_empty() {
-        timer::postpone(session, busy, now.checked_add_micros(POSTPONED).unwrap_or(Instant::MAX));
+        timer::postpone(session, busy, postponed(now));
     }
     let past = past_of(session, &snapshots);
     let timers: Vec<NewTimer> = snapshots
@@ -147,7 +169,7 @@ pub fn rearm(session: &Session, edited: &[i64], now: Instant) -> Vec<NewTimer> {
         .collect();
     let written: Vec<&NewTimer> = timers.iter().collect();
     timer::arm(session, &written, Vec::new(), Vec::new());
-    skip::record(session, &written, false);
+    skip::record(session, &written, &HashSet::new());
     timers
 }
 
@@ -199,7 +221,8 @@ fn failed(session: &Session, decided: &Decided, failure: &Failure, now: Instant)
     change::failed(session, change_ids.clone(), try_again_at(*schedule_id, "armed", *failures, failure, now));
 }
 
-/// Forgets timers that are newer than their schedules, which a superuser has put back from an older copy: all of it begins anew.
+/// Forgets timers that are newer than their schedules, which a superuser has put back from an older copy: all of it begins anew. Which
+/// runs are awaited stays true: the end of one that goes on is reported.
 fn forget_newer(session: &Session, snapshots: &mut [Snapshot]) {
     let is_newer = |snapshot: &&mut Snapshot| match (&snapshot.schedule, &snapshot.timer) {
         (Some(row), Some(timer)) => timer.version > row.version,
@@ -211,7 +234,7 @@ fn forget_newer(session: &Session, snapshots: &mut [Snapshot]) {
         newer.push(snapshot.schedule_id);
     }
     if !newer.is_empty() {
-        timer::drop_timers(session, newer);
+        timer::forget(session, newer);
     }
 }
 
@@ -220,7 +243,9 @@ fn forget_newer(session: &Session, snapshots: &mut [Snapshot]) {
 fn begins_to_wait(snapshot: &Snapshot) -> bool {
     match (&snapshot.schedule, &snapshot.timer) {
         (Some(row), Some(timer)) => row.version != timer.version && waits_for_runs(row) && !timer.awaits,
-        (Some(_) | None, None) | (None, Some(_)) => false,
+        // One that is not new may have runs from before it lost its timer, or from before it was restored.
+        (Some(row), None) => row.version > 1 && waits_for_runs(row),
+        (None, _) => false,
     }
 }
 

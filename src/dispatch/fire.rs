@@ -6,19 +6,21 @@ use std::collections::{HashMap, HashSet};
 use scheduler_core::plan::{self, Next};
 use scheduler_core::Instant;
 
+use crate::convert;
 use crate::dispatch::arm::{is_edited, rearm, report_parked, report_standing};
-use crate::dispatch::halve::{halved, try_again_at};
+use crate::dispatch::halve::{halved, halved_unless, try_again_at};
 use crate::dispatch::policy::Usable;
 use crate::error::Failure;
+use crate::store::patience::{self, Patience};
+use crate::store::skip;
 use crate::store::timer::{self, Fired, NewTimer, Reach, Snapshot};
 use crate::store::Session;
-use crate::store::{patience, skip};
 use crate::subtransaction;
 
 /// How many executions one batch inserts, unless a single schedule asks for more.
 const MOST_RUNS: usize = 10_000;
 /// How long a schedule is left alone whose plan somebody is just claiming, or whose run somebody is just ending, in microseconds.
-pub const POSTPONED: i64 = 100_000;
+const POSTPONED: i64 = 100_000;
 
 /// A plan that is still to come is not fired sooner than this after the one before, in microseconds: a clock that ticks faster
 /// fires what its policy makes of the plans in between, and leaves time for others.
@@ -41,30 +43,47 @@ pub fn fire_due(session: &Session, reach: Reach, now: Instant) -> Done {
     // list of both behind, in each timer.
     let whole = subtransaction::run(|| {
         let batch = Batch::pick(session, reach, now);
-        let rearmed = batch.settle(session, now);
+        let settled = batch.settle(session, now);
         let fired = (!batch.moves.is_empty()).then(|| fire(session, &batch.moves, now));
-        (batch, rearmed, fired)
+        (batch, settled, fired)
     });
-    let (mut batch, rearmed, fired) = match whole {
-        Ok((batch, rearmed, fired)) => (batch, rearmed, Vec::from_iter(fired)),
+    let (mut batch, settled, fired) = match whole {
+        Ok((batch, settled, fired)) => (batch, settled, Vec::from_iter(fired)),
         Err(_) => {
             let batch = Batch::pick(session, reach, now);
-            let rearmed = batch.settle_apart(session, now);
+            let settled = batch.settle_apart(session, now);
             let mut work = |timers: &[NewTimer]| fire(session, timers, now);
             let mut put_off = |timer: &NewTimer, failure| batch.put_off(session, timer.schedule_id, &failure, now);
-            let fired = halved(&batch.moves, &mut work, &mut put_off);
-            (batch, rearmed, fired)
+            let patience = Patience::begin();
+            let mut left_out = |part: &[NewTimer], failure: &Failure| {
+                let ends = patience.ends(failure, part.len());
+                if ends {
+                    let schedule_ids = part.iter().map(|timer| timer.schedule_id).collect();
+                    timer::postpone(session, schedule_ids, postponed(convert::now().max(now)));
+                }
+                ends
+            };
+            let fired = halved_unless(&batch.moves, &mut work, &mut left_out, &mut put_off);
+            (batch, settled, fired)
         }
     };
     batch.more |= i64::try_from(batch.due) == Ok(reach.latest + reach.earliest);
-    batch.park.iter().for_each(|(schedule_id, reason)| report_parked(*schedule_id, reason));
-    rearmed.iter().for_each(report_standing);
+    settled.parked.iter().for_each(|(schedule_id, reason)| report_parked(*schedule_id, reason));
+    settled.rearmed.iter().for_each(report_standing);
     let mut queues: Vec<String> = fired.iter().flat_map(|fired| fired.queues.iter().cloned()).collect();
     queues.sort_unstable();
     queues.dedup();
     let log: Vec<String> = fired.iter().flat_map(|fired| fired.log.iter().cloned()).collect();
     super::announce(session, queues, &log);
     Done { executions: fired.iter().map(|fired| fired.count).sum(), schedules: batch.due, more: batch.more }
+}
+
+/// What was written of a batch besides fires.
+struct Settled {
+    /// Timers that were made anew.
+    rearmed: Vec<NewTimer>,
+    /// Schedules that were parked, each with its reason.
+    parked: Vec<(i64, Failure)>,
 }
 
 /// What is due and ours, and what is to become of it.
@@ -117,8 +136,8 @@ impl Batch {
         batch
     }
 
-    /// Writes what needs no execution; the timers that were made anew.
-    fn settle(&self, session: &Session, now: Instant) -> Vec<NewTimer> {
+    /// Writes what needs no execution.
+    fn settle(&self, session: &Session, now: Instant) -> Settled {
         let rearmed = if self.edited.is_empty() { Vec::new() } else { rearm(session, &self.edited, now) };
         if !self.park.is_empty() {
             timer::park(session, &self.park);
@@ -126,18 +145,22 @@ impl Batch {
         if !self.dropped.is_empty() {
             forget_dropped(session, &self.dropped);
         }
-        rearmed
+        Settled { rearmed, parked: self.park.clone() }
     }
 
     /// The same, for a batch of which something is bad: that is found and put off, and the rest written.
-    fn settle_apart(&self, session: &Session, now: Instant) -> Vec<NewTimer> {
+    fn settle_apart(&self, session: &Session, now: Instant) -> Settled {
         let mut put_off = |schedule_id: &i64, failure| self.put_off(session, *schedule_id, &failure, now);
         let rearmed = halved(&self.edited, &mut |part| rearm(session, part, now), &mut put_off);
         halved(&self.dropped, &mut |part| forget_dropped(session, part), &mut put_off);
-        halved(&self.park, &mut |part| timer::park(session, part), &mut |(schedule_id, _), failure| {
+        let mut park = |part: &[(i64, Failure)]| {
+            timer::park(session, part);
+            part.to_vec()
+        };
+        let parked = halved(&self.park, &mut park, &mut |(schedule_id, _), failure| {
             self.put_off(session, *schedule_id, &failure, now);
         });
-        rearmed.into_iter().flatten().collect()
+        Settled { rearmed: rearmed.into_iter().flatten().collect(), parked: parked.into_iter().flatten().collect() }
     }
 
     /// Leaves a schedule that could not be fired for later; the view says why.
@@ -154,13 +177,16 @@ fn forget_dropped(session: &Session, schedule_ids: &[i64]) {
     timer::drop_timers(session, schedule_ids.to_vec());
 }
 
+/// When a schedule comes again that somebody else has in hand.
+pub fn postponed(now: Instant) -> Instant {
+    now.checked_add_micros(POSTPONED).unwrap_or(Instant::MAX)
+}
+
 fn fire(session: &Session, timers: &[NewTimer], now: Instant) -> Fired {
-    let postponed_until = now.checked_add_micros(POSTPONED).unwrap_or(Instant::MAX);
     // A run that a client puts into the ledger between our look and our insert is waited for, as long as the client's transaction
     // stays open. After a short while the batch fails instead, looks again, and finds it.
-    let fired = patience::bounded(|| timer::fire(session, timers, now, postponed_until));
-    let runs: usize = timers.iter().map(|timer| timer.runs.len()).sum();
-    skip::record(session, &timers.iter().collect::<Vec<_>>(), fired.count.unsigned_abs() != runs as u64);
+    let (fired, held) = patience::bounded(|| timer::fire(session, timers, now, postponed(now)));
+    skip::record(session, &timers.iter().collect::<Vec<_>>(), &held);
     fired
 }
 

@@ -1,6 +1,6 @@
 //! Timers are derived state: this makes all of them anew from the schedules, the ledger, the skips and what waits for a run.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use pgrx::PgSqlErrorCode;
 use scheduler_core::plan::Next;
@@ -40,18 +40,27 @@ pub fn rebuild(now: Instant) -> i64 {
 
 fn chunk(session: &Session, ids: Vec<i64>, now: Instant) -> i64 {
     let read = |ids: Vec<i64>| timer::read(session, ids, BTreeMap::new());
-    // Also an edit that nobody has applied yet may have made a schedule care about its runs.
-    let waits = |snapshot: &&Snapshot| snapshot.schedule.as_ref().is_some_and(waits_for_runs);
-    let waiting = read(ids.clone()).iter().filter(waits).map(|snapshot| snapshot.schedule_id).collect();
-    if let Some(busy) = timer::await_unfinished(session, waiting).first() {
-        raise(Failure::new(
-            PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE,
-            format!("a run of schedule {busy} is just being ended in a transaction that is still open"),
-            "Call sched.rebuild() again when that has ended.",
-        ));
-    }
-    // Whether a run has ended before what is known of the ends: one that ends between the two queues a change.
-    let mut snapshots = read(ids.clone());
+    // Also an edit that nobody has applied yet may have made a schedule care about its runs, or one that is committed between two looks:
+    // what is armed is what the last look saw, and all of that which waits has its runs remembered before.
+    let mut awaited: HashSet<i64> = HashSet::new();
+    let mut snapshots = loop {
+        // Whether a run has ended before what is known of the ends: one that ends between the two queues a change.
+        let snapshots = read(ids.clone());
+        let waits = |snapshot: &&Snapshot| snapshot.schedule.as_ref().is_some_and(waits_for_runs);
+        let waiting = snapshots.iter().filter(waits).map(|snapshot| snapshot.schedule_id);
+        let anew: Vec<i64> = waiting.filter(|schedule_id| !awaited.contains(schedule_id)).collect();
+        if anew.is_empty() {
+            break snapshots;
+        }
+        if let Some(busy) = timer::await_unfinished(session, anew.clone()).first() {
+            raise(Failure::new(
+                PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE,
+                format!("a run of schedule {busy} is just being ended in a transaction that is still open"),
+                "Call sched.rebuild() again when that has ended.",
+            ));
+        }
+        awaited.extend(anew);
+    };
     let found: HashMap<i64, Found> =
         rebuild::find(session, ids).into_iter().map(|found| (found.schedule_id, found)).collect();
     let past = past_of(session, &snapshots);
@@ -64,7 +73,7 @@ fn chunk(session: &Session, ids: Vec<i64>, now: Instant) -> i64 {
     let count = timers.iter().filter(|timer| matches!(timer.next, Some(Next::Armed { .. }))).count();
     let written: Vec<&NewTimer> = timers.iter().collect();
     timer::arm(session, &written, Vec::new(), Vec::new());
-    skip::record(session, &written, false);
+    skip::record(session, &written, &HashSet::new());
     rebuild::remember_fires(session, found.into_values().collect());
     i64::try_from(count).unwrap_or(i64::MAX)
 }

@@ -38,9 +38,9 @@ pub struct Fired {
 
 /// Inserts the executions of a batch and moves its timers on. A plan time that the ledger already holds counts as fired. One
 /// that somebody is just claiming, in a transaction that may stay open, is not waited for: its schedule comes again
-/// `postponed_until`.
-pub fn fire(session: &Session, timers: &[NewTimer], now: Instant, postponed_until: Instant) -> Fired {
-    let Split { moves, runs, postponed, shared } = split(timers);
+/// `postponed_until`. Besides what it led to: which schedules move on with a run that is not this batch's own.
+pub fn fire(session: &Session, timers: &[NewTimer], now: Instant, postponed_until: Instant) -> (Fired, HashSet<i64>) {
+    let Split { moves, runs, postponed, shared, held } = split(timers);
     if !postponed.is_empty() {
         postpone(session, postponed, postponed_until);
     }
@@ -60,7 +60,7 @@ pub fn fire(session: &Session, timers: &[NewTimer], now: Instant, postponed_unti
     if shared && usize::try_from(fired.count) != Ok(runs.len()) {
         raise(Failure::internal("a schedule was edited whose run another one of the batch counts on"));
     }
-    fired
+    (fired, held)
 }
 
 /// A timer that moves on.
@@ -80,13 +80,15 @@ struct Split<'t> {
     postponed: Vec<i64>,
     /// A run is that of two schedules at once, and listed for the first of them.
     shared: bool,
+    /// Schedules that move on with a run which the ledger has, or gets, by somebody else.
+    held: HashSet<i64>,
 }
 
 fn split(timers: &[NewTimer]) -> Split<'_> {
     let ledger = key_lock::ledger();
     let mut keys = LedgerKeys::open(&ledger);
     let (mut moves, mut runs) = (Vec::with_capacity(timers.len()), Vec::with_capacity(timers.len()));
-    let (mut postponed, mut shared) = (Vec::new(), false);
+    let (mut postponed, mut shared, mut held) = (Vec::new(), false, HashSet::new());
     let mut listed = HashSet::with_capacity(timers.len());
     for timer in timers {
         let first = runs.len();
@@ -103,10 +105,13 @@ fn split(timers: &[NewTimer]) -> Split<'_> {
             runs.truncate(first);
             postponed.push(timer.schedule_id);
         } else {
+            if runs.len() - first < timer.runs.len() {
+                held.insert(timer.schedule_id);
+            }
             moves.push(Move { timer, runs: first..runs.len() });
         }
     }
-    Split { moves, runs, postponed, shared }
+    Split { moves, runs, postponed, shared, held }
 }
 
 /// All of it in one statement.

@@ -1,16 +1,22 @@
 //! Rights of users across an update.
 
-use pgrx::pg_sys;
+use pgrx::{pg_sys, Spi};
 
 use crate::arguments;
+use crate::error::{raise, Failure};
 use crate::statement;
 use crate::store::Session;
 
-/// Gives users and monitors the rights on what an update has added.
+/// Gives users, monitors and workers the rights on what an update has added. What somebody took back from one of them before stays taken.
 pub fn again(session: &Session) {
     statement!(GRANTS_AGAIN = "grants_again"());
     let _theirs = UsersGrants::begin();
-    GRANTS_AGAIN.run(session, arguments![]);
+    let taken: Vec<String> = GRANTS_AGAIN.run(session, arguments![]).first().map_or(Vec::new(), |row| row.must(2));
+    for revoke in taken {
+        if let Err(error) = Spi::run(&revoke) {
+            raise(Failure::internal(format!("{revoke}: {error}")));
+        }
+    }
 }
 
 /// While it lives, a GRANT is a user's, although an extension's script is at work. One of the script's own would count as given

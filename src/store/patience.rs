@@ -1,12 +1,18 @@
 //! Waits for others' open transactions, kept short where many wait behind us.
 
-use pgrx::pg_sys;
+use std::time::{Duration, Instant};
 
+use pgrx::{pg_sys, PgSqlErrorCode};
+
+use crate::error::Failure;
 use crate::store::table;
 
-/// How long a batch of fires waits for somebody else's transaction, in milliseconds. Only a run that came up in the ledger after the
-/// batch has looked for it is waited for at all.
+/// How long a batch of fires waits for somebody else, in milliseconds: for the transaction of a run that came up in the ledger after
+/// the batch has looked for it, or, where the disks stall, for a lock that a table grows under.
 const LONGEST_WAIT: i32 = 100;
+
+/// How long the parts of a batch that failed go on being halved because of such waits.
+const LONGEST_WAITS: Duration = Duration::from_millis(300);
 
 /// The tables that a batch of fires writes.
 const WRITTEN: [&std::ffi::CStr; 5] = [c"ledger", c"ready", c"awaited", c"schedule_change", c"timer"];
@@ -17,6 +23,25 @@ pub fn bounded<R>(fire: impl FnOnce() -> R) -> R {
     table::lock_to_write(&WRITTEN);
     let _short = ShortWaits::begin();
     fire()
+}
+
+/// What is left of it for the parts of a batch that failed.
+pub struct Patience {
+    began: Instant,
+}
+
+impl Patience {
+    /// A new one for each batch.
+    pub fn begin() -> Patience {
+        Patience { began: Instant::now() }
+    }
+
+    /// Whether a part of so many timers that failed is left alone for a moment, because it ran into somebody else's lock: nothing is wrong
+    /// with its schedules. At first it is halved, since each part looks again which of its runs are in somebody's hands.
+    pub fn ends(&self, failure: &Failure, timers: usize) -> bool {
+        failure.code == PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE
+            && (timers == 1 || self.began.elapsed() >= LONGEST_WAITS)
+    }
 }
 
 /// While it lives, a wait for a lock ends after [`LONGEST_WAIT`] or what the session has chosen, if that is less. (The variable behind

@@ -1,5 +1,7 @@
 //! `sched.skip`, `sched.schedule_past` and `sched.timer_memory`: what did not run, under which definition, and what waits.
 
+use std::collections::HashSet;
+
 use pgrx::datum::{TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::Oid;
 use scheduler_core::plan::Progress;
@@ -88,9 +90,9 @@ fn memory(progress: Progress) -> (Option<Instant>, Option<Instant>) {
 }
 
 /// Records what these timers passed over and remember, if they were moved as they say; costs nothing where there is nothing. `held`:
-/// some plan of theirs was in the ledger already.
-pub fn record(session: &Session, timers: &[&NewTimer], held: bool) {
-    let held = |timer: &NewTimer| timer.runs.last().copied().filter(|_| held);
+/// the schedules of which the ledger has a run by somebody else.
+pub fn record(session: &Session, timers: &[&NewTimer], held: &HashSet<i64>) {
+    let held = |timer: &NewTimer| timer.runs.last().copied().filter(|_| held.contains(&timer.schedule_id));
     let changes = |timer: &NewTimer| {
         memory(timer.before) != memory(timer.progress) || timer.was_parked.is_some() != timer.parked.is_some()
     };

@@ -298,7 +298,13 @@ pub fn park(session: &Session, parked: &[(i64, Failure)]) {
     TIMERS_PARK.run(session, arguments![schedule_ids, reasons]);
 }
 
-/// Deletes the timers of dropped schedules.
+/// Forgets timers of schedules that go on: their runs stay awaited.
+pub fn forget(session: &Session, schedule_ids: Vec<i64>) {
+    statement!(TIMERS_FORGET = "timers_forget"(INT8ARRAYOID));
+    TIMERS_FORGET.run(session, arguments![List(schedule_ids)]);
+}
+
+/// Deletes the timers of dropped schedules, and which of their runs are awaited.
 pub fn drop_timers(session: &Session, schedule_ids: Vec<i64>) {
     statement!(TIMERS_DROP = "timers_drop"(INT8ARRAYOID));
     TIMERS_DROP.run(session, arguments![schedule_ids]);

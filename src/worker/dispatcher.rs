@@ -118,6 +118,7 @@ fn run(board: &wake::Dispatcher, database: u32) {
     let mut told = Told::default();
     let mut woken = true;
     let mut refused = false;
+    let mut settled = false;
     let stopped = |name: &Option<String>, why: &str| {
         if let Some(name) = name {
             pgrx::log!("scheduler: dispatcher for database \"{name}\" stopped{why}");
@@ -138,6 +139,10 @@ fn run(board: &wake::Dispatcher, database: u32) {
             // As if we had died: the launcher misses us, and looks for the role that the setting names now.
             Ok(Some(here)) if !here.role_exists => return stopped(&name, ": its role was dropped"),
             Ok(Some(here)) if guc::serves_database(&here.name) => {
+                // Before anything is waited for here: who locks our tables keeps no other database from being looked into.
+                if !std::mem::replace(&mut settled, true) {
+                    board.settled();
+                }
                 let looks = here.may_dispatch && guc::enabled();
                 let found = if looks { duty::look() } else { Ok(Found::Nothing) };
                 // One that was sent to a copy leaves with a single line.
@@ -148,7 +153,6 @@ fn run(board: &wake::Dispatcher, database: u32) {
                 let name = name.get_or_insert_with(|| {
                     let name = here.name.to_string_lossy().into_owned();
                     pgrx::log!("scheduler: dispatcher for database \"{name}\" started");
-                    board.settled();
                     name
                 });
                 if let (true, Ok(found)) = (looks, &found) {

@@ -158,6 +158,30 @@ fn a_copy_that_nobody_adopts_leaves_the_worker_slot_to_others() {
     fires_in(&cluster, "copy");
 }
 
+/// The launcher looks into a few databases at a time. One whose extension was found is none of these, whatever its dispatcher then waits for.
+#[test]
+fn locked_tables_in_some_databases_keep_no_other_waiting() {
+    let cluster = Cluster::new();
+    let mut db = cluster.connect();
+    let mut owners = Vec::new();
+    for database in ["locked_1", "locked_2", "locked_3"] {
+        cluster.execute(&format!("create database {database}"));
+        let mut owner = cluster.with_extension(database);
+        let before = wait_until("a dispatcher", SOON, || dispatcher_of(&mut db, database));
+        owner.batch_execute("begin; lock table sched.home in access exclusive mode").unwrap();
+        db.query_one("select pg_terminate_backend($1)", &[&before]).unwrap();
+        let is_new = |pid: &i32| *pid != before;
+        wait_until("another dispatcher", SOON, || dispatcher_of(&mut db, database).filter(is_new));
+        owners.push(owner);
+    }
+    cluster.execute("create database app");
+    cluster.with_extension("app").batch_execute(FIRING).unwrap();
+    fires_in(&cluster, "app");
+    for owner in &mut owners {
+        owner.batch_execute("rollback").unwrap();
+    }
+}
+
 #[test]
 fn databases_that_are_created_and_dropped_in_haste_leave_no_line_behind() {
     let cluster = Cluster::new();

@@ -105,6 +105,37 @@ fn an_edit_committed_while_its_timer_is_locked_comes_after_the_fire() {
     assert!(one::<bool>(&mut db, &applied), "the edit was applied, and dropped no plan");
 }
 
+/// The same, where the change that the client has in hand could not be applied at first; what is still to be tried again is in nobody's
+/// hands, and keeps no edit from being applied.
+#[test]
+fn an_edit_waits_for_no_change_that_is_tried_again() {
+    let (cluster, mut db) = without_dispatch();
+    db.batch_execute("set lock_timeout = '1s'").unwrap();
+    for (name, retry) in [("later", "+ interval '1 hour'"), ("now", "- interval '1 second'")] {
+        create(&mut db, &[name]);
+        db.batch_execute(&format!(
+            "update sched.schedule_change set failures = 1, retry_at = clock_timestamp() {retry}
+              where schedule_id = (select schedule_id from sched.schedule where schedule_name = '{name}')"
+        ))
+        .unwrap();
+    }
+    db.batch_execute("select sched.alter_schedule('later', payload => '{\"v\": 2}')").unwrap();
+    let mut client = cluster.connect();
+    client.batch_execute("begin").unwrap();
+    assert_eq!(one::<i64>(&mut client, "select sched.dispatch_due()"), 2);
+    // The timer of `now` is just being inserted by the client.
+    db.batch_execute("select sched.alter_schedule('now', payload => '{\"v\": 2}')").unwrap();
+    assert_eq!(one::<i64>(&mut db, "select sched.dispatch_due()"), 0);
+    let last = "select failures = 0 from sched.schedule_change order by change_id desc limit 1";
+    assert!(one::<bool>(&mut db, last), "the edit's change ran into the lock_timeout");
+    client.batch_execute("commit").unwrap();
+    assert_eq!(one::<i64>(&mut db, "select sched.dispatch_due()"), 0);
+    let versions =
+        "select bool_and(t.version = s.version) from sched.schedule s join sched.timer t using (schedule_id)";
+    assert!(one::<bool>(&mut db, versions), "the edit was applied");
+    assert_eq!(payloads(&mut db), ["later 2", "now 1"]);
+}
+
 #[test]
 fn what_a_client_holds_the_worker_takes_up_when_it_is_free() {
     for (end, expected) in [("rollback", "held 2"), ("commit", "held 1")] {
@@ -258,6 +289,35 @@ fn a_plan_that_a_client_claims_in_the_middle_of_a_fire_delays_no_other() {
     // What the ledger already holds counts as fired; the client was no fault of the schedule.
     wait_for(&mut db, &format!("select state = 'armed' and next_plan_time = timestamptz '{plan}' + interval '1 hour' from sched.schedules where schedule_name = 'mine'"), SOON);
     assert_eq!(one::<i64>(&mut db, "select count(*) from sched.execution where scope_id = 'mine'"), 1);
+    assert!(cluster.logged("could not be fired").is_empty(), "{}", cluster.log());
+}
+
+/// A lock that stands in the way of all (here a trigger's, else one that a table grows under) is no fault of a schedule, and a batch
+/// waits for it for a moment only, not once for each of its schedules.
+#[test]
+fn a_batch_that_runs_into_a_lock_waits_for_a_moment_and_blames_no_schedule() {
+    let (cluster, mut db) = without_dispatch();
+    let names: Vec<String> = (0..200).map(|number| format!("s{number}")).collect();
+    create(&mut db, &names.iter().map(String::as_str).collect::<Vec<_>>());
+    db.batch_execute(
+        "create function public.take_lock() returns trigger language plpgsql as $$
+             begin perform pg_catalog.pg_advisory_xact_lock(7); return new; end $$;
+         create trigger takes_lock before insert on sched.ledger for each row execute function public.take_lock()",
+    )
+    .unwrap();
+    let mut holder = cluster.connect();
+    holder.batch_execute("select pg_advisory_lock(7)").unwrap();
+    let began = std::time::Instant::now();
+    assert_eq!(one::<i64>(&mut db, "select sched.dispatch_due()"), 0);
+    println!("it gave up after {:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(15), "it waited for {:?}", began.elapsed());
+    assert_eq!(one::<i64>(&mut db, "select count(*) from sched.timer where error_count = 0"), 200);
+    holder.batch_execute("select pg_advisory_unlock(7)").unwrap();
+    let mut fired = 0;
+    wait_until("all to fire", SOON, || {
+        fired += one::<i64>(&mut db, "select sched.dispatch_due()");
+        (fired == 200).then_some(())
+    });
     assert!(cluster.logged("could not be fired").is_empty(), "{}", cluster.log());
 }
 

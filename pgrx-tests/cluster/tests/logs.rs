@@ -74,6 +74,24 @@ fn a_due_schedule_that_an_edit_parks_has_its_line_too() {
     assert_eq!(cluster.logged("is parked: time zone \"Mars/Olympus\"").len(), 1, "{}", cluster.log());
 }
 
+/// What could not be written has not happened yet.
+#[test]
+fn a_schedule_is_said_to_be_parked_when_it_is() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute("select sched.define_job('job'); select sched.create_schedule('s', 'every 1 hour', 'job')")
+        .unwrap();
+    wait_for(&mut db, "select state = 'armed' from sched.schedules", SOON);
+    db.batch_execute("alter table sched.timer add constraint never check (not parked)").unwrap();
+    db.batch_execute("update sched.schedule set time_zone = 'Mars/Olympus'").unwrap();
+    wait_for(&mut db, "select count(*) > 0 from sched.schedule_change where failures > 0", SOON);
+    assert!(cluster.logged("is parked").is_empty(), "{}", cluster.log());
+    db.batch_execute("alter table sched.timer drop constraint never").unwrap();
+    wait_for(&mut db, "select state = 'parked' from sched.schedules", SOON);
+    rest(&mut db);
+    assert_eq!(cluster.logged("is parked: time zone \"Mars/Olympus\"").len(), 1, "{}", cluster.log());
+}
+
 #[test]
 fn log_ticks_says_what_each_tick_did_and_how_long_it_took() {
     let cluster = Cluster::new();

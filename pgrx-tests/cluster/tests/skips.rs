@@ -236,6 +236,47 @@ fn old_skips_and_definitions_are_forgotten_but_for_the_newest_skip() {
     assert_eq!(newest, 2);
 }
 
+/// Also the plan that a late edit's clock fired is remembered, though what the old clock fired meanwhile is newer.
+#[test]
+fn what_tells_where_a_timer_stands_after_a_late_edit_is_not_forgotten() {
+    let cluster = Cluster::builder().set("sched.history_retention", "2s").set("sched.enabled", "off").start();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute(
+        "select sched.define_job('job'); select sched.create_schedule('s', 'every 100 milliseconds', 'job'); select sched.dispatch_due()",
+    )
+    .unwrap();
+    let plan: String = one(&mut db, "select (clock_timestamp() + interval '2 seconds')::text");
+    let mut editor = cluster.connect();
+    editor.batch_execute(&format!("begin; select sched.alter_schedule('s', clock => 'at {plan}')")).unwrap();
+    let since = "select timestamptz '{plan}' > since_at from sched.schedule".replace("{plan}", &plan);
+    assert!(one::<bool>(&mut editor, &since), "the machine is too busy for this test");
+    wait_until("fires of the old clock", SOON, || {
+        let ahead = format!(
+            "select sched.dispatch_due() > -1 and max(plan_time) > timestamptz '{plan}' + interval '1 second' from sched.execution"
+        );
+        one::<Option<bool>>(&mut db, &ahead)?.then_some(())
+    });
+    editor.batch_execute("commit").unwrap();
+    let fired = format!("select count(*) = 1 from sched.execution where plan_time = '{plan}'");
+    wait_until("the new clock's plan", SOON, || {
+        db.batch_execute("select sched.dispatch_due()").unwrap();
+        one::<bool>(&mut db, &fired).then_some(())
+    });
+    db.batch_execute("select sched.cancel(id) from sched.execution").unwrap();
+    let all = "select count(*) from sched.ledger";
+    assert!(one::<i64>(&mut db, all) > 2);
+    // The walk finds all of them old enough.
+    wait_for(&mut db, "select max(finished_at) < clock_timestamp() - interval '3 seconds' from sched.ledger", SOON);
+    cluster.set("sched.enabled", "on");
+    wait_for(&mut db, "select count(*) < 3 from sched.ledger", SOON);
+    assert_eq!(one::<i64>(&mut db, all), 2, "the newest of the scope, and the newest of the new clock");
+    assert!(one::<bool>(&mut db, &fired));
+    let timer = "select concat_ws(' ', cursor_at, next_plan_time, buffered_plan, waiting) from sched.timer";
+    let before: String = one(&mut db, timer);
+    db.batch_execute("begin; truncate sched.timer; select sched.rebuild(); commit").unwrap();
+    assert_eq!(one::<String>(&mut db, timer), before);
+}
+
 /// A user's transaction that dispatched and stays open has in hand what the dispatcher is about to forget.
 #[test]
 fn nobody_keeps_a_dispatcher_waiting_with_what_it_forgets() {

@@ -71,6 +71,41 @@ fn an_updated_extension_is_what_a_new_one_is() {
     }
 }
 
+/// A user from whom some rights were taken is one all the same: he gets what is new, and nothing back.
+#[test]
+fn what_was_taken_from_a_user_stays_taken() {
+    let cluster = Cluster::builder().set("sched.enabled", "off").start();
+    cluster.execute("create role trimmed; create role partly");
+    for version in released() {
+        let database = format!("from_{}", version.replace('.', "_"));
+        cluster.execute(&format!("create database {database}"));
+        let mut db = cluster.connect_as("postgres", &database);
+        db.batch_execute(&format!("create extension scheduler version '{version}'")).unwrap();
+        db.batch_execute(
+            "select sched.grant_use('trimmed'), sched.grant_monitor('trimmed');
+             revoke execute on function sched.dispatch_due from trimmed; revoke select on sched.failed from trimmed",
+        )
+        .unwrap();
+        db.batch_execute(PARTS).unwrap();
+        db.batch_execute("alter extension scheduler update").unwrap();
+        let rights = |role: &str| {
+            format!(
+                "select concat_ws(' ',
+                    (select string_agg(p.proname, ' ' order by p.proname) from pg_proc p
+                      where p.pronamespace = 'sched'::regnamespace and p.proname in ('claim', 'dispatch_due', 'define_job', 'enqueue_many', 'explain')
+                        and has_function_privilege('{role}', p.oid, 'execute')),
+                    (select string_agg(c.relname, ' ' order by c.relname) from pg_class c
+                      where c.relnamespace = 'sched'::regnamespace and c.relname in ('failed', 'history', 'skipped')
+                        and has_table_privilege('{role}', c.oid, 'select')))"
+            )
+        };
+        let has: String = one(&mut db, &rights("trimmed"));
+        assert_eq!(has, "claim define_job enqueue_many explain history skipped", "after the update from {version}");
+        let has: String = one(&mut db, &rights("partly"));
+        assert_eq!(has, "define_job", "after the update from {version}");
+    }
+}
+
 /// The comparison sees what an update can forget.
 #[test]
 fn each_kind_of_difference_is_seen() {
