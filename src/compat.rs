@@ -106,14 +106,13 @@ pub unsafe fn insert_index_tuples(
     update: bool,
     without_waiting: bool,
     conflict: &mut bool,
+    arbiters: *mut pg_sys::List,
     entries: Entries,
 ) {
-    // None in particular: no unique index has its inserter wait.
-    let no_arbiters = std::ptr::null_mut();
     #[cfg(feature = "pg15")]
     {
         let _ = entries;
-        pg_sys::ExecInsertIndexTuples(info, slot, estate, update, without_waiting, conflict, no_arbiters);
+        pg_sys::ExecInsertIndexTuples(info, slot, estate, update, without_waiting, conflict, arbiters);
     }
     #[cfg(not(feature = "pg15"))]
     {
@@ -125,7 +124,7 @@ pub unsafe fn insert_index_tuples(
             update,
             without_waiting,
             conflict,
-            no_arbiters,
+            arbiters,
             only_summarizing,
         );
     }

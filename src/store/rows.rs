@@ -177,7 +177,7 @@ impl Rows {
         if let Some(allowed) = terms.allow_stale_reentry {
             row[ledger::ALLOW_STALE_REENTRY - 1] = allowed.into_datum();
         }
-        if !self.ledger.insert_unless_taken(&row) {
+        if !self.ledger.insert_unless_taken(&row, c"ledger_key") {
             return None;
         }
         let grant = Grant::new(self.leases.schema, id, 1, new.owner, terms.stale_timeout, now);

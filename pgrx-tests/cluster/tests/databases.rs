@@ -170,8 +170,11 @@ fn locked_tables_in_some_databases_keep_no_other_waiting() {
         let before = wait_until("a dispatcher", SOON, || dispatcher_of(&mut db, database));
         owner.batch_execute("begin; lock table sched.home in access exclusive mode").unwrap();
         db.query_one("select pg_terminate_backend($1)", &[&before]).unwrap();
-        let is_new = |pid: &i32| *pid != before;
-        wait_until("another dispatcher", SOON, || dispatcher_of(&mut db, database).filter(is_new));
+        let waits = format!(
+            "select exists (select from pg_stat_activity where datname = '{database}' and pid <> {before}
+                               and backend_type = 'scheduler dispatcher' and wait_event_type = 'Lock')"
+        );
+        wait_for(&mut db, &waits, SOON);
         owners.push(owner);
     }
     cluster.execute("create database app");

@@ -107,7 +107,8 @@ fn history_leaves_in_batches() {
         SOON,
     );
     // A row whose deletion takes its time stops the walk in its third step: the first two have been committed by then.
-    let stop: String = one(&mut db, "select id::text from sched.ledger where job_name = 'old' order by id offset 2500 limit 1");
+    let stop: String =
+        one(&mut db, "select id::text from sched.ledger where job_name = 'old' order by id offset 2500 limit 1");
     db.batch_execute(&format!(
         "create function stop() returns trigger language plpgsql as $$ begin perform pg_advisory_xact_lock(1); return old; end $$;
          create trigger stop before delete on sched.ledger for each row when (old.id = '{stop}') execute function stop();

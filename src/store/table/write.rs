@@ -1,13 +1,14 @@
 //! Rows inserted, updated and deleted, with all that the executor sees to beside the row itself.
 
 use std::cell::{Cell, OnceCell};
+use std::ffi::CStr;
 use std::ptr::null_mut;
 use std::rc::Rc;
 
-use pgrx::pg_sys::{self, Datum};
+use pgrx::pg_sys::{self, Datum, Oid};
 use pgrx::{PgMemoryContexts, PgSqlErrorCode};
 
-use super::{Place, Table};
+use super::{relation_oid, Place, Table};
 use crate::compat::{self, Entries};
 use crate::error::{raise, Failure};
 use crate::store::session::PinnedSearchPath;
@@ -43,13 +44,13 @@ enum Written {
     Anew(Entries),
 }
 
-/// What becomes of a row one of whose unique keys is taken.
+/// What becomes of a row whose key is taken.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Taken {
     /// An error, after a wait for the transaction that has taken it, if that is still open.
     Raises,
-    /// It is said, at once.
-    IsSaid,
+    /// It is said, at once, of the key of this index. Others raise.
+    IsSaid(Oid),
 }
 
 /// What the executor's functions work with, made when it is first needed, for all tables of a call.
@@ -94,12 +95,12 @@ impl Table {
         }
     }
 
-    /// Inserts a row unless one of its unique keys is taken, by a committed row or by a transaction that is still open: it never
-    /// waits for one. Whether it was inserted.
+    /// Inserts a row unless its key in this unique index is taken, by a committed row or by a transaction that is still open: it
+    /// never waits for one. Whether it was inserted.
     ///
     /// As INSERT … ON CONFLICT DO NOTHING does it, speculatively: who loses a race leaves nothing that anybody would see, neither
     /// another claimer while the loser's transaction goes on, nor logical decoding.
-    pub fn insert_unless_taken(&self, values: &[Option<Datum>]) -> bool {
+    pub fn insert_unless_taken(&self, values: &[Option<Datum>], index: &CStr) -> bool {
         let (relation, writer) = (self.relation, self.writer());
         // SAFETY: as ExecInsert does it; the row has a value for each column (checked in `store`). After an error the abort of the
         // (sub)transaction gives the lock back and makes the row invisible.
@@ -110,7 +111,8 @@ impl Table {
             let token = pg_sys::SpeculativeInsertionLockAcquire(transaction);
             let command = pg_sys::GetCurrentCommandId(true);
             pg_sys::table_tuple_insert_speculative(relation, writer.row, command, 0, null_mut(), token);
-            let free = writer.index(relation, writer.row, Written::First, Taken::IsSaid);
+            let key = relation_oid(self.schema, index);
+            let free = writer.index(relation, writer.row, Written::First, Taken::IsSaid(key));
             pg_sys::table_tuple_complete_speculative(relation, writer.row, token, free);
             pg_sys::SpeculativeInsertionLockRelease(transaction);
             free
@@ -355,7 +357,25 @@ impl Writer {
         }
     }
 
-    /// Makes the index entries of the row that was just written; false where a unique key was taken.
+    /// The indexes that are unique by the columns of this one: while it is built anew (REINDEX CONCURRENTLY) there are two, and ON CONFLICT
+    /// takes both as well. SAFETY: the indexes are open.
+    unsafe fn same_keys(&self, index: Oid) -> *mut pg_sys::List {
+        let count = (*self.info).ri_NumIndices as usize;
+        let infos = std::slice::from_raw_parts((*self.info).ri_IndexRelationInfo, count);
+        let relations = std::slice::from_raw_parts((*self.info).ri_IndexRelationDescs, count);
+        let columns = |info: *mut pg_sys::IndexInfo| {
+            let plain = (*info).ii_Unique && (*info).ii_Predicate.is_null() && (*info).ii_Expressions.is_null();
+            let (mut columns, count) = ((*info).ii_IndexAttrNumbers, (*info).ii_NumIndexKeyAttrs as usize);
+            columns[count..].fill(0);
+            plain.then_some(columns)
+        };
+        let wanted =
+            relations.iter().position(|relation| (**relation).rd_id == index).and_then(|at| columns(infos[at]));
+        let same = relations.iter().zip(infos).filter(|(_, info)| wanted.is_some() && columns(**info) == wanted);
+        same.fold(null_mut(), |list, (relation, _)| pg_sys::lappend_oid(list, (**relation).rd_id))
+    }
+
+    /// Makes the index entries of the row that was just written; false where it is said that its key was taken.
     /// SAFETY: as `check_constraints`, and the slot notes the place of the row in the table.
     unsafe fn index(
         &self,
@@ -371,12 +391,16 @@ impl Writer {
         let infos = std::slice::from_raw_parts((*self.info).ri_IndexRelationInfo, (*self.info).ri_NumIndices as usize);
         let computes = infos.iter().any(|info| !(**info).ii_Expressions.is_null() || !(**info).ii_Predicate.is_null());
         let _path = computes.then(PinnedSearchPath::new);
-        let (estate, asks) = (self.workspace.estate(), if_taken == Taken::IsSaid);
+        let estate = self.workspace.estate();
+        let (asks, arbiters) = match if_taken {
+            Taken::Raises => (false, null_mut()),
+            Taken::IsSaid(key) => (true, self.same_keys(key)),
+        };
         let mut taken = false;
         (*slot).tts_tableOid = (*relation).rd_id;
         let entries = if let Written::Anew(entries) = written { entries } else { Entries::All };
         let update = written != Written::First;
-        compat::insert_index_tuples(self.info, slot, estate, update, asks, &mut taken, entries);
+        compat::insert_index_tuples(self.info, slot, estate, update, asks, &mut taken, arbiters, entries);
         // Expressions were computed in a memory context of their own, which nobody else empties.
         pg_sys::MemoryContextReset((*(*estate).es_per_tuple_exprcontext).ecxt_per_tuple_memory);
         !taken
