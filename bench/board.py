@@ -20,9 +20,11 @@ class Different(Exception):
     """Two runs that cannot be made one; the text says why."""
 
 
-def differs(one: dict, other: dict) -> str | None:
+def differs(one: dict, other: dict, *, but=()) -> str | None:
     """What keeps two runs with these facts from being parts of one."""
-    return next((f"{name} was {one.get(name)!r} and is {other.get(name)!r}" for name in SAME if one.get(name) != other.get(name)), None)
+    return next((
+        f"{name} was {one.get(name)!r} and is {other.get(name)!r}" for name in SAME if name not in but and one.get(name) != other.get(name)
+    ), None)
 
 
 def load() -> str:

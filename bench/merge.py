@@ -1,6 +1,7 @@
 """Makes one run of several.  merge.py INTO.json ONE.json OTHER.json …
 
-Each part is taken from the last of the files that has it whole. All must be of the same sources on the same machine, and as long."""
+Each part is taken from the last of the files that has it whole. All must be of the same machine, and as long. The sources may have
+changed in between: the report says of each part which it was measured of."""
 
 import json
 import pathlib
@@ -13,7 +14,7 @@ def merged(runs: list) -> dict:
     """The parts of all; board.Different says what keeps two from being one."""
     whole = {"facts": dict(runs[0]["facts"]), "rounds": runs[0]["rounds"], "parts": {}, "cases": []}
     for run in runs:
-        if different := board.differs(whole["facts"], run["facts"]):
+        if different := board.differs(whole["facts"], run["facts"], but=("scheduler",)):
             raise board.Different(different)
         for name, part in run["parts"].items():
             if "failed" in part and "failed" not in whole["parts"].get(name, part):
@@ -21,6 +22,8 @@ def merged(runs: list) -> dict:
             whole["parts"][name] = part
             whole["cases"] = [case for case in whole["cases"] if case["part"] != name]
             whole["cases"] += [case for case in run["cases"] if case["part"] == name]
+    sources = {part.get("scheduler"): None for part in whole["parts"].values()}
+    whole["facts"]["scheduler"] = "; ".join(filter(None, sources)) or whole["facts"].get("scheduler")
     whole["facts"]["minutes"] = round(sum(part.get("minutes", 0) for part in whole["parts"].values()), 1)
     return whole
 

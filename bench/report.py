@@ -74,12 +74,12 @@ def head(run):
             name, value = "length", "quick: fewer and smaller cases" if value else "whole"
         yield f"| {name} | {cell(value)} |"
     yield ""
-    yield "| part | measured | rounds | minutes | load (1, 5, 15 minutes) before | |"
-    yield "| --- | --- | ---: | ---: | --- | --- |"
+    yield "| part | measured | of | rounds | minutes | load (1, 5, 15 minutes) before | |"
+    yield "| --- | --- | --- | ---: | ---: | --- | --- |"
     for name in PARTS:
         part = run["parts"].get(name, {"failed": "not measured"})
-        yield (f"| {name} | {part.get('date', '')} | {part.get('rounds', '')} | {part.get('minutes', '')} | {part.get('load', '')}"
-               f" | {cell(part.get('failed', ''))} |")
+        values = [part.get(key, "") for key in ("date", "scheduler", "rounds", "minutes", "load", "failed")]
+        yield f"| {name} | {' | '.join(cell(str(value)) for value in values)} |"
 
 
 def judged(run):

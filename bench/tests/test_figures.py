@@ -128,6 +128,11 @@ class Contestants(unittest.TestCase):
         self.assertNotIn("failed", whole["parts"]["queue"])
         with self.assertRaises(board.Different):
             merge.merged([runs[0], runs[1] | {"facts": self.FACTS | {"machine": "n"}}])
+        later = json.loads(self.run_of(self.FACTS | {"scheduler": "2"}).path.read_text())
+        del later["parts"]["queue"]
+        whole = merge.merged([runs[0], later])
+        self.assertEqual({name: part["scheduler"] for name, part in whole["parts"].items()}, {"leases": "2", "queue": "1"})
+        self.assertEqual(set(whole["facts"]["scheduler"].split("; ")), {"1", "2"})
 
     def test_a_part_takes_its_reserve_and_nothing_from_those_that_follow(self):
         plan = {"a": 10, "b": 10, "c": 10}
