@@ -7,13 +7,14 @@ use pgrx::prelude::*;
 mod tests {
     use pgrx::prelude::*;
 
-    use crate::test_support::{attempt, check, refused, run, sql};
+    use crate::test_support::{alone, attempt, check, refused, run, sql};
 
     const STORED: &str = "SELECT string_agg(payload::text, ' ' ORDER BY payload::text), count(DISTINCT scope_id), min(queue), min(priority),
                min(max_attempts), min(status), min(origin), bool_and(plan_time = '2026-01-01') FROM sched.execution";
 
     #[pg_test]
     fn an_execution_for_each_payload_in_their_order() {
+        alone();
         run(&["SELECT sched.define_job('e/job', queue => 'e', priority => 2, max_attempts => 4)"]);
         // Scopes of their own, and scopes that are given: two ways through the store.
         for scope_ids in ["NULL", "ARRAY(SELECT 's' || i FROM generate_series(1, 250) i)"] {

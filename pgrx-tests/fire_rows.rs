@@ -8,27 +8,12 @@ mod tests {
     use pgrx::prelude::*;
 
     use crate::store::fire::Tables;
-    use crate::test_support::{attempt, check, created, run, sql, time_passes};
+    use crate::test_support::{alone, check, created, run, sql, time_passes};
 
     /// Whether a batch would be written row by row just now.
     fn row_by_row() -> bool {
         let schema = unsafe { pg_sys::get_namespace_oid(c"sched".as_ptr(), false) };
         Tables::open(schema).is_some()
-    }
-
-    /// Takes all tables for itself, all at once and holding nothing meanwhile: the tests beside this one would meet its commands
-    /// crosswise.
-    fn alone() {
-        const TABLES: &str = "sched.schedule, sched.job, sched.schedule_change, sched.schedule_past, sched.timer, sched.timer_memory, sched.skip,
-            sched.ledger, sched.ready, sched.retry, sched.lease, sched.awaited";
-        let take = format!(
-            "DO $do$BEGIN LOCK TABLE {TABLES} IN ACCESS EXCLUSIVE MODE NOWAIT;
-             PERFORM FROM pg_class WHERE relnamespace = 'sched'::regnamespace AND relkind = 'r' FOR UPDATE NOWAIT; END$do$"
-        );
-        while let Some(refusal) = attempt(&take) {
-            assert_eq!(refusal.sqlstate, "55P03", "{}", refusal.message);
-            run(&["SELECT pg_sleep(0.01)"]);
-        }
     }
 
     /// What is in the tables that a batch writes; times as minutes ago, ids left out.

@@ -6,7 +6,7 @@ use pgrx::prelude::*;
 mod tests {
     use pgrx::prelude::*;
 
-    use crate::test_support::{armed, attempt, check, created, dispatch, run, sql, state, time_passes};
+    use crate::test_support::{alone, armed, attempt, check, created, dispatch, run, sql, state, time_passes};
 
     /// What nobody is granted: called by the extension's own SQL, or for superusers and the extension's owner.
     const INTERNAL: &[&str] = &[
@@ -74,6 +74,7 @@ mod tests {
 
     #[pg_test]
     fn grant_use_gives_the_functions_and_the_views_only() {
+        alone();
         user("p_use");
         check(
             "SELECT string_agg(DISTINCT proname, ' ' ORDER BY proname) FROM pg_proc p
@@ -137,6 +138,7 @@ mod tests {
     /// What a dispatcher needs and no more: nothing that runs code, nothing on what applications said but to read it.
     #[pg_test]
     fn grant_worker_gives_rows_and_no_function() {
+        alone();
         run(&["CREATE ROLE p_worker", "SELECT sched.grant_worker('p_worker')"]);
         check(
             "SELECT c.relname, string_agg(p.privilege, ' ' ORDER BY p.place)

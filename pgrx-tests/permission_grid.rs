@@ -7,7 +7,7 @@ use pgrx::prelude::*;
 mod tests {
     use pgrx::prelude::*;
 
-    use crate::test_support::{check, quote, run, sql};
+    use crate::test_support::{alone, check, quote, run, sql};
 
     /// The columns of the grid. `none` is the superuser that runs the test; a member has the owner's rights; another uses the
     /// scheduler for itself; a monitor only looks; a stranger was granted nothing.
@@ -308,6 +308,7 @@ mod tests {
     /// Nobody has a right on what lies behind the views; no row of it can be locked, either.
     #[pg_test]
     fn permission_grid_of_tables() {
+        alone();
         world("gt");
         let tables = sql("SELECT relname FROM pg_class WHERE relnamespace = 'sched'::regnamespace AND relkind = 'r' AND relname <> 'monitor'");
         assert!(tables.lines().count() >= 9);

@@ -8,7 +8,7 @@ mod tests {
     use pgrx::prelude::*;
 
     use crate::store::rows::{column, Rows};
-    use crate::test_support::{attempt, check, fails, run, sql};
+    use crate::test_support::{alone, attempt, check, fails, run, sql};
 
     /// Whether claims and ends go row by row just now.
     fn row_by_row() -> bool {
@@ -74,6 +74,7 @@ mod tests {
 
     #[pg_test]
     fn where_there_is_more_to_do_the_statements_do_it() {
+        alone();
         run(&["SELECT sched.define_job('r/job', max_attempts => 5)"]);
         let expected = life();
         assert!(expected.contains("won|1|3|{}") && expected.contains("stole|2|9"), "{expected}");
@@ -113,6 +114,7 @@ mod tests {
 
     #[pg_test]
     fn constraints_hold_and_see_no_search_path_of_the_caller() {
+        alone();
         run(&[
             "SELECT sched.define_job('r/checked')",
             "SELECT sched.enqueue('r/checked', '1', scope_id => 'bad')",
@@ -139,6 +141,7 @@ mod tests {
 
     #[pg_test]
     fn every_index_is_kept() {
+        alone();
         run(&[
             "CREATE FUNCTION public.r_path(name text) RETURNS text IMMUTABLE LANGUAGE plpgsql AS
              $$BEGIN RETURN name || ' ' || current_setting('search_path'); END$$",

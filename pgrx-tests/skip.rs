@@ -6,7 +6,7 @@ use pgrx::prelude::*;
 mod tests {
     use pgrx::prelude::*;
 
-    use crate::test_support::{check, created, dispatch, fails, refused, run, sql, time_passes};
+    use crate::test_support::{alone, check, created, dispatch, fails, refused, run, sql, time_passes};
 
     /// The skips of a schedule: minutes before now of the first and the last plan, how many, why.
     fn skipped(name: &str) -> String {
@@ -159,6 +159,7 @@ mod tests {
     /// Scopes that a schedule has left are known as long as they tell something: it may get a new one each day.
     #[pg_test]
     fn former_scopes_are_forgotten_with_what_they_tell() {
+        alone();
         let moves_to = |scope: &str| {
             run(&[
                 // The edit before was another transaction's, long ago.
