@@ -11,6 +11,7 @@ use scheduler_core::Instant;
 
 use crate::convert::{self, timestamp};
 use crate::error::or_raise;
+use crate::store::job::is_done_when_fired;
 use crate::store::rows::column::{self, job, schedule, timer};
 use crate::store::snapshot::{Held, ScheduleRow, Snapshot, TimerRow};
 use crate::store::table::{Condition, Index, Layout, Present, Table, Workspace};
@@ -21,15 +22,14 @@ pub fn readable(schema: Oid, layout: &Layout) -> Option<Table> {
     Table::open(schema, layout).filter(|table| table.permits(pg_sys::ACL_SELECT))
 }
 
-/// Whether runs of a job of this kind are done by whoever dispatches them.
-pub fn is_done_when_fired(kind: &str) -> bool {
-    matches!(kind, "notify" | "log")
+/// A table to be read and written, where a statement of the current role that needs these rights would be allowed to.
+pub fn writable(schema: Oid, layout: &Layout, workspace: &Rc<Workspace>, rights: u32) -> Option<Table> {
+    Table::open_to_write(schema, layout, workspace).filter(|table| table.permits(pg_sys::ACL_SELECT | rights))
 }
 
 /// Locks the timers that are due at `now` at the latest and within reach.
 pub fn pick(schema: Oid, reach: Reach, now: Instant) -> Option<BTreeMap<i64, TimerRow>> {
-    let timers = Table::open_to_write(schema, &column::TIMER, &Rc::<Workspace>::default())
-        .filter(|table| table.permits(pg_sys::ACL_SELECT | pg_sys::ACL_UPDATE))?;
+    let timers = writable(schema, &column::TIMER, &Rc::<Workspace>::default(), pg_sys::ACL_UPDATE)?;
     let present = Present::look();
     let mut order = Index::open(&timers, c"timer_fire_at", &present);
     let bounds = (

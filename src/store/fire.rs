@@ -16,8 +16,9 @@ use crate::arguments;
 use crate::convert::{self, timestamp};
 use crate::error::{raise, Failure};
 use crate::statement;
-use crate::store::due::{is_done_when_fired, readable};
+use crate::store::due::{readable, writable};
 use crate::store::ids;
+use crate::store::job::is_done_when_fired;
 use crate::store::key_lock::{self, LedgerKeys};
 use crate::store::rows::column::{self, awaited, job, ledger, ready, schedule, timer};
 use crate::store::session::List;
@@ -221,12 +222,8 @@ impl Tables {
     /// `None` where a table is not as expected, or a statement would not be allowed to do what is done here.
     pub fn open(schema: Oid) -> Option<Tables> {
         let workspace = Rc::<Workspace>::default();
-        let insert = |layout: &Layout| {
-            let table = Table::open_to_write(schema, layout, &workspace)?;
-            table.permits(pg_sys::ACL_SELECT | pg_sys::ACL_INSERT).then_some(table)
-        };
-        let timers = Table::open_to_write(schema, &column::TIMER, &workspace)
-            .filter(|table| table.permits(pg_sys::ACL_SELECT | pg_sys::ACL_UPDATE))?;
+        let insert = |layout: &Layout| writable(schema, layout, &workspace, pg_sys::ACL_INSERT);
+        let timers = writable(schema, &column::TIMER, &workspace, pg_sys::ACL_UPDATE)?;
         let (ledger, ready, awaited) = (insert(&column::LEDGER)?, insert(&column::READY)?, insert(&column::AWAITED)?);
         let (schedules, jobs) = (readable(schema, &column::SCHEDULE)?, readable(schema, &column::JOB)?);
         // After the waits for the tables' locks: an older look would find a table empty that was just written anew.

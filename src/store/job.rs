@@ -8,6 +8,11 @@ use crate::statement;
 use crate::store::session::Rows;
 use crate::store::{home, Session};
 
+/// Whether runs of a job of this kind are done by whoever dispatches them.
+pub fn is_done_when_fired(kind: &str) -> bool {
+    matches!(kind, "notify" | "log")
+}
+
 /// What a claim needs to know of a job.
 pub struct Job {
     /// The role that defined it.

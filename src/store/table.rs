@@ -17,7 +17,7 @@ use pgrx::{FromDatum, IntoDatum};
 
 use crate::compat;
 use crate::error::{raise, Failure};
-use crate::store::catalog;
+use crate::store::{catalog, role};
 use crate::text;
 
 mod batch;
@@ -184,12 +184,10 @@ impl Sequence {
 
 /// Takes the locks that a statement which writes to these tables takes.
 pub fn lock_to_write(names: &[&CStr]) {
-    // SAFETY: called inside a transaction, on oids of relations.
-    unsafe {
-        let schema = pg_sys::get_namespace_oid(c"sched".as_ptr(), false);
-        for name in names {
-            pg_sys::LockRelationOid(relation_oid(schema, name), pg_sys::RowExclusiveLock as i32);
-        }
+    let (schema, _) = role::extension();
+    for name in names {
+        // SAFETY: called inside a transaction, on the oid of a relation.
+        unsafe { pg_sys::LockRelationOid(relation_oid(schema, name), pg_sys::RowExclusiveLock as i32) };
     }
 }
 

@@ -12,6 +12,7 @@ use crate::convert::timestamp;
 use crate::error::{raise, Failure};
 use crate::jsonb::Jsonb;
 use crate::store::execution::{Claimed, NewExecution, QueueClaim};
+use crate::store::job::is_done_when_fired;
 use crate::store::table::{Condition, Fate, Sequence, Table, Wait};
 use crate::store::{ids, role};
 
@@ -126,7 +127,7 @@ impl Rows {
         let schema = self.leases.schema;
         let jobs = &self.jobs;
         let defined = self.scan(jobs, c"job_pkey").find(&[Condition::equal(pg_sys::F_TEXTEQ, job_name)]);
-        if defined && jobs.must::<String>(job::KIND) != "pull" {
+        if defined && is_done_when_fired(&jobs.must::<String>(job::KIND)) {
             return None;
         }
         let waiting = Table::open_to_write(schema, &column::READY, &self.leases.workspace)?;
