@@ -112,13 +112,41 @@ fn must_reload() -> bool {
     unsafe { pg_sys::ConfigReloadPending != 0 }
 }
 
+/// Linux ends a wait with a timeout late by up to a thousandth of it (a two-hundredth for a process of low priority), and by a tenth of a
+/// second at most. So the first part of a sleep ends early by more than that; the rest is short enough to be slept exactly.
+const EARLY_BY: i64 = 128;
+const EARLY_AT_MOST: i64 = 150_000;
+
 /// Sleeps on the latch until `wake`, a set latch or a signal; whether it was not the time that ended it.
 fn sleep_until(wake: Instant, now: Instant) -> bool {
-    let micros = wake.as_micros().saturating_sub(now.as_micros()).max(0);
+    let mut left = wake.as_micros().saturating_sub(now.as_micros()).max(0);
+    loop {
+        let millis = (left - (left / EARLY_BY).min(EARLY_AT_MOST)) / 1000;
+        let woken = wait_for_latch(millis);
+        if must_end() {
+            return woken;
+        }
+        pgrx::check_for_interrupts!();
+        // A clock that was set back makes no sleep longer.
+        left = wake.as_micros().saturating_sub(convert::now().as_micros()).min(left - millis * 1000);
+        if woken || left <= 0 {
+            return woken;
+        }
+        if left < 1000 {
+            // A latch counts in milliseconds; what is left of one is slept without it.
+            // SAFETY: sleeps for less than a millisecond, or until a signal.
+            unsafe { pg_sys::pg_usleep(left) }
+            return false;
+        }
+    }
+}
+
+/// Waits for this long at most; whether the latch was set.
+fn wait_for_latch(millis: i64) -> bool {
     let flags = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
     // SAFETY: the process' own latch. One that is set after the wait stays so: the next sleep is to see it.
-    let woken = unsafe {
-        let events = pg_sys::WaitLatch(pg_sys::MyLatch, flags as i32, micros / 1000, pg_sys::PG_WAIT_EXTENSION);
+    unsafe {
+        let events = pg_sys::WaitLatch(pg_sys::MyLatch, flags as i32, millis, pg_sys::PG_WAIT_EXTENSION);
         let woken = events as u32 & pg_sys::WL_LATCH_SET != 0;
         if woken {
             pg_sys::ResetLatch(pg_sys::MyLatch);
@@ -126,18 +154,5 @@ fn sleep_until(wake: Instant, now: Instant) -> bool {
         // Like any idle session: there is no statement to be cancelled.
         pg_sys::QueryCancelPending = 0;
         woken
-    };
-    if must_end() {
-        return woken;
     }
-    pgrx::check_for_interrupts!();
-    if !woken && micros > 0 {
-        // A latch counts in milliseconds; what is left of one is slept without it.
-        let left = wake.as_micros().saturating_sub(convert::now().as_micros());
-        if left > 0 {
-            // SAFETY: sleeps for less than a millisecond, or until a signal.
-            unsafe { pg_sys::pg_usleep(left.min(1_000)) }
-        }
-    }
-    woken
 }
