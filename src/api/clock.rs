@@ -11,6 +11,8 @@ use crate::guc;
 use crate::text::Text;
 use crate::zone::{offset_read_backwards, ServerZone};
 
+use super::result::TableIterator;
+
 /// preview answers at most this many rows.
 const MAX_PREVIEW: i32 = 10_000;
 

@@ -15,6 +15,7 @@ use crate::store::{job, role, schedule_bulk, session, Session};
 use crate::text::Text;
 use crate::zone::ServerZone;
 
+use super::result::TableIterator;
 use super::schedule::defaults;
 
 /// The job and the queue of everything that was imported.

@@ -17,6 +17,7 @@ use crate::worker::wake;
 
 use super::internal::scope_key;
 use super::job::at_least_one;
+use super::result::TableIterator;
 
 /// An acknowledged claim or finish survives a crash, whatever `synchronous_commit` the client chose.
 pub fn acknowledge_durably() {

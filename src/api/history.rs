@@ -15,6 +15,7 @@ use crate::zone::ServerZone;
 
 use super::internal::scope_key;
 use super::job::at_least_one;
+use super::result::TableIterator;
 
 /// A scope's key, and the newest plan of it that the caller may see; `42501` where all are other roles'. Somebody may have put some there
 /// before the job was defined: those are neither counted nor offered, and keep nobody from his own.

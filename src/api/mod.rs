@@ -11,6 +11,7 @@ pub mod home;
 pub mod internal;
 mod job;
 mod lease;
+mod result;
 mod schedule;
 mod schedule_bulk;
 mod schedule_runs;

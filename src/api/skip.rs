@@ -11,6 +11,8 @@ use crate::error::{or_raise, Failure};
 use crate::store::{role, session, skip, timer};
 use crate::text::Text;
 
+use super::result::TableIterator;
+
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 #[allow(clippy::type_complexity)]
 fn explain(

@@ -140,14 +140,15 @@ impl Table {
     }
 
     fn raw(&self, number: usize) -> (Datum, bool) {
-        let mut is_null = false;
         // SAFETY: the slot is this table's, and has a row and this column.
-        let datum = unsafe {
+        unsafe {
             assert!(u32::from((*self.current).tts_flags) & pg_sys::TTS_FLAG_EMPTY == 0, "a row was found");
             assert!((1..=(*(*self.relation).rd_att).natts as usize).contains(&number), "a column of the table");
-            pg_sys::slot_getattr(self.current, number as i32, &mut is_null)
-        };
-        (datum, is_null)
+            if number > (*self.current).tts_nvalid as usize {
+                pg_sys::slot_getsomeattrs_int(self.current, number as i32);
+            }
+            (*(*self.current).tts_values.add(number - 1), *(*self.current).tts_isnull.add(number - 1))
+        }
     }
 }
 

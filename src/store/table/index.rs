@@ -48,6 +48,8 @@ pub struct Index<'t> {
     table: &'t Table,
     relation: pg_sys::Relation,
     scan: pg_sys::IndexScanDesc,
+    /// The conditions of the last search: the next one mostly has other values only.
+    keys: [pg_sys::ScanKeyData; 4],
 }
 
 impl<'t> Index<'t> {
@@ -65,7 +67,7 @@ impl<'t> Index<'t> {
         let columns = i32::from((*(*relation).rd_index).indnkeyatts);
         // One key more: a column may have two bounds.
         let scan = compat::begin_index_scan(table.relation, relation, snapshot, columns + 1);
-        Index { table, relation, scan }
+        Index { table, relation, scan, keys: Default::default() }
     }
 
     /// Begins to look for rows with these values in the first columns of the index.
@@ -79,27 +81,31 @@ impl<'t> Index<'t> {
     }
 
     fn seek_by(&mut self, conditions: impl ExactSizeIterator<Item = (usize, Condition)>) {
-        let mut keys = [pg_sys::ScanKeyData::default(); 4];
         let count = conditions.len();
         // SAFETY: the scan copies its keys; by-reference values live in the caller's memory context.
         unsafe {
             let columns = (*(*self.relation).rd_index).indnkeyatts as usize;
-            assert!(count <= keys.len().min(columns + 1), "as many keys as the scan was begun with");
-            for (key, (number, condition)) in keys.iter_mut().zip(conditions) {
+            assert!(count <= self.keys.len().min(columns + 1), "as many keys as the scan was begun with");
+            for (key, (number, condition)) in self.keys.iter_mut().zip(conditions) {
                 assert!(number < columns, "a column of the index");
+                let asks = (number as i16 + 1, condition.strategy as u16, Oid::from(condition.function));
+                if (key.sk_attno, key.sk_strategy, key.sk_func.fn_oid) == asks {
+                    key.sk_argument = condition.value;
+                    continue;
+                }
                 pg_sys::ScanKeyEntryInitialize(
                     key,
                     0,
-                    number as i16 + 1,
-                    condition.strategy as u16,
+                    asks.0,
+                    asks.1,
                     Oid::INVALID,
                     *(*self.relation).rd_indcollation.add(number),
-                    condition.function.into(),
+                    asks.2,
                     condition.value,
                 );
             }
             (*self.scan).numberOfKeys = count as i32;
-            pg_sys::index_rescan(self.scan, keys.as_mut_ptr(), count as i32, null_mut(), 0);
+            pg_sys::index_rescan(self.scan, self.keys.as_mut_ptr(), count as i32, null_mut(), 0);
         }
     }
 

@@ -125,23 +125,19 @@ impl Table {
         let writer = self.prepared();
         // The table's access method keeps a copy of each row, which nobody frees.
         let mut memory = PgMemoryContexts::new("scheduler rows");
-        let insert = |rows: &[[Option<Datum>; COLUMNS]]| {
-            // SAFETY: as COPY does it; each row has a slot of its own, which is dropped when its index entries are made.
+        // SAFETY: the relation is open for writing.
+        let mut slots: Vec<_> = rows.iter().take(AT_ONCE).map(|_| unsafe { new_row(self.relation) }).collect();
+        let mut insert = |rows: &[[Option<Datum>; COLUMNS]]| {
+            // SAFETY: as COPY does it; each row has a slot of its own until its index entries are made.
             unsafe {
-                let mut slots: Vec<*mut pg_sys::TupleTableSlot> = rows
-                    .iter()
-                    .map(|values| {
-                        let slot = new_row(self.relation);
-                        store(slot, values);
-                        writer.check_constraints(self.relation, slot);
-                        slot
-                    })
-                    .collect();
-                let (count, command) = (slots.len() as i32, pg_sys::GetCurrentCommandId(true));
+                for (slot, values) in slots.iter().zip(rows) {
+                    store(*slot, values);
+                    writer.check_constraints(self.relation, *slot);
+                }
+                let (count, command) = (rows.len() as i32, pg_sys::GetCurrentCommandId(true));
                 pg_sys::table_multi_insert(self.relation, slots.as_mut_ptr(), count, command, 0, null_mut());
-                for slot in slots {
-                    writer.index(self.relation, slot, Written::First, Taken::Raises);
-                    pg_sys::ExecDropSingleTupleTableSlot(slot);
+                for slot in slots.iter().take(rows.len()) {
+                    writer.index(self.relation, *slot, Written::First, Taken::Raises);
                 }
             }
         };
@@ -152,6 +148,10 @@ impl Table {
                 memory.switch_to(|_| insert(rows));
                 memory.reset();
             }
+        }
+        for slot in slots {
+            // SAFETY: made above, dropped once; after an error it goes with its memory context.
+            unsafe { pg_sys::ExecDropSingleTupleTableSlot(slot) }
         }
     }
 
