@@ -6,7 +6,7 @@ use pgrx::prelude::*;
 mod tests {
     use pgrx::prelude::*;
 
-    use crate::test_support::{armed, check, created, dispatch, refused, run, sql, state, time_passes};
+    use crate::test_support::{armed, attempt, check, created, dispatch, refused, run, sql, state, time_passes};
 
     /// How many minutes ago the plans of all executions were.
     const AGES: &str = "SELECT string_agg(round(extract(epoch FROM clock_timestamp() - plan_time) / 60)::text, ' ' ORDER BY plan_time) FROM sched.execution";
@@ -296,6 +296,36 @@ mod tests {
         dispatch(1);
         check("SELECT state, error_count, last_error FROM sched.schedules WHERE schedule_name = 'd/fail'", "armed|0|");
         check("SELECT count(*) FROM sched.execution WHERE schedule_name = 'd/fail'", "1");
+    }
+
+    /// A schedule is not to blame for what the session has used up around the call.
+    #[pg_test]
+    fn a_session_without_stack_left_fails_itself() {
+        created("d/deep", "every 1 hour", "");
+        dispatch(0);
+        time_passes("61 minutes");
+        run(&[
+            "SET LOCAL max_stack_depth = '100kB'",
+            "CREATE FUNCTION pg_temp.deep(levels int) RETURNS void LANGUAGE plpgsql AS $$
+             BEGIN
+                 IF levels > 0 THEN
+                     PERFORM pg_temp.deep(levels - 1);
+                 ELSE
+                     PERFORM sched.dispatch_due();
+                     IF EXISTS (SELECT FROM sched.timer WHERE error_count > 0) THEN
+                         RAISE SQLSTATE 'BLAME';
+                     END IF;
+                     RAISE SQLSTATE 'FIRED';
+                 END IF;
+             END $$",
+        ]);
+        let states: Vec<String> =
+            (0..40).map(|levels| attempt(&format!("SELECT pg_temp.deep({levels})")).unwrap().sqlstate).collect();
+        assert!(
+            states.iter().any(|state| state == "FIRED") && states.iter().any(|state| state == "54001"),
+            "{states:?}"
+        );
+        assert!(!states.iter().any(|state| state == "BLAME"), "{states:?}");
     }
 
     #[pg_test]

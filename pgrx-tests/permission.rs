@@ -15,6 +15,8 @@ mod tests {
         "grant_monitor",
         "grant_use",
         "grant_worker",
+        "home_changed",
+        "home_is_new",
         "rebuild",
         "request_dispatcher",
         "revoke_all",

@@ -104,13 +104,15 @@ fn everything() -> String {
                 (SELECT md5(string_agg(e::text, '')) FROM sched.ledger e), (SELECT md5(string_agg(l::text, '')) FROM sched.lease l)")
 }
 
-/// Takes all tables for itself, all at once and holding nothing meanwhile: for a test that changes tables or empties them. The tests
-/// beside it would meet its locks crosswise, so a test calls this before anything else.
+/// Takes all tables for itself, and what GRANT writes to, all at once and holding nothing meanwhile: for a test that changes tables or
+/// empties them. The tests beside it would meet its locks crosswise, so a test calls this before anything else.
 pub fn alone() {
     let tables = sql("SELECT string_agg('sched.' || relname, ', ') FROM pg_class WHERE relnamespace = 'sched'::regnamespace AND relkind = 'r'");
     let take = format!(
         "DO $do$BEGIN LOCK TABLE {tables} IN ACCESS EXCLUSIVE MODE NOWAIT;
-         PERFORM FROM pg_class WHERE relnamespace = 'sched'::regnamespace AND relkind = 'r' FOR UPDATE NOWAIT; END$do$"
+         PERFORM FROM pg_namespace WHERE nspname = 'sched' FOR UPDATE NOWAIT;
+         PERFORM FROM pg_class WHERE relnamespace = 'sched'::regnamespace FOR UPDATE NOWAIT;
+         PERFORM FROM pg_proc WHERE pronamespace = 'sched'::regnamespace FOR UPDATE NOWAIT; END$do$"
     );
     while let Some(refusal) = attempt(&take) {
         assert_eq!(refusal.sqlstate, "55P03", "{}", refusal.message);

@@ -18,6 +18,24 @@ INSERT INTO sched.home (system_identifier, database)
 SELECT c.system_identifier, d.oid
   FROM pg_catalog.pg_control_system() AS c, pg_catalog.pg_database AS d
  WHERE d.datname = pg_catalog.current_database();
+CREATE FUNCTION sched.home_is_new() RETURNS void
+STRICT VOLATILE PARALLEL UNSAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'home_is_new_wrapper';
+COMMENT ON FUNCTION sched.home_is_new() IS 'internal: has every session look again at whose rows these are';
+CREATE FUNCTION sched.home_changed() RETURNS trigger
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$$
+BEGIN
+    PERFORM sched.home_is_new();
+    RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION sched.home_changed() IS 'internal: sessions that know where they are at home look again';
+
+CREATE TRIGGER home_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON sched.home
+    FOR EACH STATEMENT EXECUTE FUNCTION sched.home_changed();
+ALTER TABLE sched.home ENABLE ALWAYS TRIGGER home_changed;
 
 -- What the ledger has a schedule's executions by; and changes that could not be applied.
 ALTER TABLE sched.schedule ADD COLUMN key uuid NOT NULL GENERATED ALWAYS AS (sched.scope_key(job_name, scope_kind, scope_id)) STORED;
@@ -340,6 +358,8 @@ BEGIN
         'FUNCTION sched.adopt()',
         'FUNCTION sched.is_home()',
         'FUNCTION sched.grant_again()',
+        'FUNCTION sched.home_is_new()',
+        'FUNCTION sched.home_changed()',
         'FUNCTION sched.enqueue_many',
         'TABLE sched.schedule_past',
         'SEQUENCE sched.schedule_past_past_id_seq',

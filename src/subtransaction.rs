@@ -22,16 +22,18 @@ pub fn run<R>(body: impl FnOnce() -> R) -> Outcome<R> {
             pg_sys::MemoryContextSwitchTo(context);
             pg_sys::CurrentResourceOwner = owner;
         };
-        let result = PgTryBuilder::new(AssertUnwindSafe(|| Ok(body())))
+        let whole = || {
+            let result = body();
+            check_deferred();
+            Ok(result)
+        };
+        let result = PgTryBuilder::new(AssertUnwindSafe(whole))
             .catch_others(|error| {
                 pg_sys::MemoryContextSwitchTo(context);
                 pg_sys::RollbackAndReleaseCurrentSubTransaction();
                 restore();
                 let (code, message) = describe(&error);
-                if code == PgSqlErrorCode::ERRCODE_QUERY_CANCELED
-                    || code == PgSqlErrorCode::ERRCODE_ADMIN_SHUTDOWN
-                    || code == PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE
-                {
+                if is_the_sessions(code) {
                     error.rethrow()
                 }
                 Err(Failure::new(code, message, ""))
@@ -42,6 +44,37 @@ pub fn run<R>(body: impl FnOnce() -> R) -> Outcome<R> {
             restore();
         }
         result
+    }
+}
+
+/// Has triggers that a superuser put off to the end of the transaction run now, where the part that they fail can be told from the others.
+/// Not in a client's session: its own are for its COMMIT.
+fn check_deferred() {
+    if is_client() {
+        return;
+    }
+    // SAFETY: what SET CONSTRAINTS ALL IMMEDIATE does, inside a transaction.
+    unsafe {
+        let statement = pg_sys::palloc0(size_of::<pg_sys::ConstraintsSetStmt>()).cast::<pg_sys::ConstraintsSetStmt>();
+        (*statement).type_ = pg_sys::NodeTag::T_ConstraintsSetStmt;
+        pg_sys::AfterTriggerSetState(statement);
+    }
+}
+
+fn is_client() -> bool {
+    // SAFETY: a global of the process; NULL in all but background workers.
+    unsafe { pg_sys::MyBgworkerEntry.is_null() }
+}
+
+/// Whether an error is the session's and not what it just worked on: a cancelled statement, what its isolation level demands. A client's
+/// session may also have used up its stack, or be in a deadlock by what it did before.
+fn is_the_sessions(code: PgSqlErrorCode) -> bool {
+    match code {
+        PgSqlErrorCode::ERRCODE_QUERY_CANCELED
+        | PgSqlErrorCode::ERRCODE_ADMIN_SHUTDOWN
+        | PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE => true,
+        PgSqlErrorCode::ERRCODE_STATEMENT_TOO_COMPLEX | PgSqlErrorCode::ERRCODE_T_R_DEADLOCK_DETECTED => is_client(),
+        _ => false,
     }
 }
 

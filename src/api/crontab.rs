@@ -111,10 +111,13 @@ fn import(text: &str, style: Style, zone: &str) -> Outcome<Vec<ImportedLine>> {
 /// The job of the caller's crontabs: `crontab`, or `crontab/ROLE` where another role has that name already.
 fn job_of(session: &Session, caller: pg_sys::Oid) -> Outcome<String> {
     for job_name in [CRONTAB.to_owned(), format!("{CRONTAB}/{}", role::name(caller))] {
-        match job::read_and_keep(session, &job_name) {
-            // Exactly the caller's: a superuser's crontab must not end up with whoever was first to define this job.
-            Some(known) if known.owner == caller => return Ok(job_name),
-            Some(_) => {}
+        // Exactly the caller's: a superuser's crontab must not end up with whoever was first to define this job. Another's is not
+        // locked, either.
+        let is_ours = |known: Option<job::Job>| known.map(|known| known.owner == caller);
+        let known = is_ours(job::read(session, &job_name));
+        match if known == Some(true) { is_ours(job::read_and_keep(session, &job_name)) } else { known } {
+            Some(true) => return Ok(job_name),
+            Some(false) => {}
             None if job::write(session, crontab_job(&job_name), caller) => return Ok(job_name),
             None => {}
         }

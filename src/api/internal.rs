@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use crate::convert;
 use crate::error::{self, Failure};
-use crate::store::{grant, ids, session};
+use crate::store::{grant, home, ids, session};
 use crate::worker::wake;
 
 /// A new id: UUID version 7 (RFC 9562), so that rows of one time lie together in the index.
@@ -53,4 +53,10 @@ fn request_dispatcher() {
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn grant_again() {
     session(grant::again);
+}
+
+/// Has every session look again at whose rows these are.
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+fn home_is_new() {
+    home::changed();
 }

@@ -7,7 +7,7 @@
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use pgrx::pg_sys::{self, Oid};
 use pgrx::{pg_guard, PgSqlErrorCode};
@@ -30,11 +30,15 @@ pub enum Home {
     Elsewhere,
 }
 
-/// This backend has seen that the database is at home. It stays so, for a restore does not go through a session that claims; unless the
-/// transaction that wrote it down, ours perhaps, is rolled back.
+/// This backend has seen that the database is at home. It stays so until the table changes (a trigger of it says so to all sessions), or
+/// the transaction that wrote it down, ours perhaps, is rolled back.
 static AT_HOME: AtomicBool = AtomicBool::new(false);
-/// Rollbacks forget it.
+/// Both forget it.
 static WATCHING: AtomicBool = AtomicBool::new(false);
+/// How often that was.
+static FORGOTTEN: AtomicU64 = AtomicU64::new(0);
+/// The table that is watched.
+static TABLE: AtomicU32 = AtomicU32::new(0);
 
 /// What tells this database from every other: its server's identifier, which a promoted standby keeps, and its own.
 fn here() -> (i64, Oid) {
@@ -64,26 +68,45 @@ pub fn require<'s>(session: impl FnOnce() -> &'s Session) -> Outcome<Home> {
     if AT_HOME.load(Ordering::Relaxed) || !has_table() {
         return Ok(Home::Here);
     }
+    // Before the look: of a change that comes up during it we may hear at once.
+    watch();
+    let before = FORGOTTEN.load(Ordering::Relaxed);
     let home = look(session());
     match home {
         Home::Elsewhere => Err(copy()),
         Home::Nowhere => Ok(home),
         Home::Here => {
-            remember();
+            AT_HOME.store(FORGOTTEN.load(Ordering::Relaxed) == before, Ordering::Relaxed);
             Ok(home)
         }
     }
 }
 
-fn remember() {
+fn watch() {
+    TABLE.store(catalog::relation(c"home").map_or(0, Oid::to_u32), Ordering::Relaxed);
     if !WATCHING.swap(true, Ordering::Relaxed) {
         // SAFETY: the callbacks live as long as the library, which is never unloaded.
         unsafe {
             pg_sys::RegisterXactCallback(Some(transaction_ended), null_mut());
             pg_sys::RegisterSubXactCallback(Some(subtransaction_ended), null_mut());
+            pg_sys::CacheRegisterRelcacheCallback(Some(relation_changed), pg_sys::Datum::null());
         }
     }
-    AT_HOME.store(true, Ordering::Relaxed);
+}
+
+/// To be said when the table has changed: all sessions look again, once that is committed. (As DDL is told to them.)
+pub fn changed() {
+    if let Some(table) = catalog::relation(c"home") {
+        // SAFETY: inside a transaction; a table that has just gone is told to all by its end.
+        unsafe { pg_sys::CacheInvalidateRelcacheByRelid(table) }
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn relation_changed(_argument: pg_sys::Datum, relation: Oid) {
+    if relation == Oid::INVALID || relation.to_u32() == TABLE.load(Ordering::Relaxed) {
+        forget();
+    }
 }
 
 #[pg_guard]
@@ -107,6 +130,7 @@ unsafe extern "C-unwind" fn subtransaction_ended(
 
 /// Has the next one that asks look again.
 pub fn forget() {
+    FORGOTTEN.fetch_add(1, Ordering::Relaxed);
     AT_HOME.store(false, Ordering::Relaxed);
 }
 

@@ -45,7 +45,7 @@ pub fn extension() -> (Oid, Oid) {
 /// Who asks when a dispatcher does something by itself: it may act for everybody, whatever role it works as.
 pub const DISPATCHER: Oid = Oid::from_u32(pg_sys::BOOTSTRAP_SUPERUSERID);
 
-/// This process is a dispatcher with a role of its own (`sched.worker_role`): it never becomes another one.
+/// This process is a dispatcher with a role of its own (`sched.worker_role`): it becomes no other, but for an owner who is no superuser.
 static KEEPS_ITS_ROLE: AtomicBool = AtomicBool::new(false);
 
 /// Has this process work as the role that it connected as, to its end.
@@ -72,31 +72,41 @@ pub struct ActingAsOwner {
     pub schema: Oid,
     role: Oid,
     context: i32,
+    settings: Option<i32>,
 }
 
-/// Acts as the extension's owner until the result is dropped; a dispatcher with a role of its own stays what it is.
+/// Acts as the extension's owner until the result is dropped. A dispatcher with a role of its own stays what it is, unless the owner is no
+/// superuser: what such an owner attached to the tables must not run as anybody else.
 pub fn become_owner() -> ActingAsOwner {
     let (schema, owner) = extension();
-    let owner = if KEEPS_ITS_ROLE.load(Ordering::Relaxed) { caller() } else { owner };
-    let (mut role, mut context) = (Oid::INVALID, 0);
+    let owner_is_superuser = is_superuser(owner);
+    let owner = if KEEPS_ITS_ROLE.load(Ordering::Relaxed) && owner_is_superuser { caller() } else { owner };
+    let (mut role, mut context, mut settings) = (Oid::INVALID, 0, None);
     // SAFETY: the pair that was current is put back on drop, or by the abort of the (sub)transaction.
     unsafe {
         pg_sys::GetUserIdAndSecContext(&mut role, &mut context);
         let mut flags = context | pg_sys::SECURITY_LOCAL_USERID_CHANGE as i32;
-        if !is_superuser(owner) {
+        if !owner_is_superuser {
             // What an owner's triggers put off to the end of the transaction would run as whoever called us, a superuser perhaps.
             flags |= pg_sys::SECURITY_RESTRICTED_OPERATION as i32;
+            // And what they set would be a setting of whoever called us: search_path, for example.
+            settings = Some(pg_sys::NewGUCNestLevel());
         }
         pg_sys::SetUserIdAndSecContext(owner, flags);
     }
-    ActingAsOwner { schema, role, context }
+    ActingAsOwner { schema, role, context, settings }
 }
 
 impl Drop for ActingAsOwner {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            // SAFETY: the values that Postgres gave us.
-            unsafe { pg_sys::SetUserIdAndSecContext(self.role, self.context) }
+            // SAFETY: the values that Postgres gave us, and the level that was opened with them. After an error the abort does both.
+            unsafe {
+                if let Some(level) = self.settings {
+                    pg_sys::AtEOXact_GUC(false, level);
+                }
+                pg_sys::SetUserIdAndSecContext(self.role, self.context);
+            }
         }
     }
 }

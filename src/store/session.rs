@@ -310,18 +310,19 @@ impl Row<'_> {
 }
 
 /// While it lives, plans are made of index scans. A plan that was made while a queue happened to be empty would otherwise read
-/// all of it once it is long, until somebody analyses the table. (The variable behind `enable_seqscan` is set without the
-/// ceremony of a setting: only our own statements are planned meanwhile.)
+/// all of it once it is long, until somebody analyses the table. Nor is anything compiled: what has no index (sched.home, a row) is
+/// planned at a cost that would have it compiled each time, for a thousand times what it takes. (The variables behind `enable_seqscan` and
+/// `jit` are set without the ceremony of a setting: only our own statements are planned meanwhile.)
 struct IndexesOnly {
-    before: bool,
+    before: (bool, bool),
 }
 
 impl IndexesOnly {
     fn begin() -> IndexesOnly {
         // SAFETY: the backend's only thread.
         unsafe {
-            let before = pg_sys::enable_seqscan;
-            pg_sys::enable_seqscan = false;
+            let before = (pg_sys::enable_seqscan, pg_sys::jit_enabled);
+            (pg_sys::enable_seqscan, pg_sys::jit_enabled) = (false, false);
             IndexesOnly { before }
         }
     }
@@ -330,7 +331,7 @@ impl IndexesOnly {
 impl Drop for IndexesOnly {
     fn drop(&mut self) {
         // SAFETY: as above; also when an error unwinds.
-        unsafe { pg_sys::enable_seqscan = self.before }
+        unsafe { (pg_sys::enable_seqscan, pg_sys::jit_enabled) = self.before }
     }
 }
 
@@ -369,8 +370,9 @@ impl Drop for PinnedSearchPath {
     fn drop(&mut self) {
         // On a panic the transaction's abort restores the setting; doing it here as well would be a second time.
         if let (Some(nest_level), false) = (self.nest_level, std::thread::panicking()) {
-            // SAFETY: the nest level was opened by this value.
-            unsafe { pg_sys::AtEOXact_GUC(true, nest_level) }
+            // SAFETY: the nest level was opened by this value. Whatever was set meanwhile goes with it, as after VACUUM: a trigger's
+            // setting is not the caller's.
+            unsafe { pg_sys::AtEOXact_GUC(false, nest_level) }
         }
     }
 }

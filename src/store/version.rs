@@ -25,29 +25,30 @@ pub const LIBRARY: &str = env!("CARGO_PKG_VERSION");
 struct Known {
     watching: bool,
     looked: bool,
+    /// How often something changed.
+    changes: u64,
     /// The objects' version where it is not the library's.
     other: Option<String>,
 }
 
 thread_local! {
-    static KNOWN: RefCell<Known> = const { RefCell::new(Known { watching: false, looked: false, other: None }) };
+    static KNOWN: RefCell<Known> = const { RefCell::new(Known { watching: false, looked: false, changes: 0, other: None }) };
 }
 
 #[pg_guard]
 unsafe extern "C-unwind" fn functions_changed(_argument: pg_sys::Datum, _cache: i32, _hash: u32) {
-    KNOWN.with_borrow_mut(|known| known.looked = false);
+    KNOWN.with_borrow_mut(|known| {
+        known.looked = false;
+        known.changes += 1;
+    });
     home::forget();
 }
 
 /// Looks again at the objects' version; `None` where it is the library's, else why the two do not fit.
 pub fn look(session: &Session) -> Option<Failure> {
     statement!(EXTENSION_VERSION = "extension_version"());
-    let watching = KNOWN.with_borrow_mut(|known| {
-        // Before the look: a change that comes up during it makes the next one look again.
-        known.looked = true;
-        std::mem::replace(&mut known.watching, true)
-    });
-    if !watching {
+    let before = KNOWN.with_borrow(|known| known.changes);
+    if !KNOWN.with_borrow_mut(|known| std::mem::replace(&mut known.watching, true)) {
         // SAFETY: the callback lives as long as the library, which is never unloaded.
         unsafe {
             pg_sys::CacheRegisterSyscacheCallback(
@@ -60,7 +61,11 @@ pub fn look(session: &Session) -> Option<Failure> {
     let installed: Option<String> = EXTENSION_VERSION.run_plainly(session, arguments![]).first().map(|row| row.must(1));
     // While CREATE EXTENSION is at work there may be no row yet that we can see.
     let other = installed.filter(|installed| installed != LIBRARY);
-    KNOWN.with_borrow_mut(|known| known.other.clone_from(&other));
+    KNOWN.with_borrow_mut(|known| {
+        known.other.clone_from(&other);
+        // A change that came up during the look makes the next one look again.
+        known.looked = known.changes == before;
+    });
     other.as_deref().map(mismatch)
 }
 

@@ -6,7 +6,7 @@ use std::ffi::{c_int, CStr, CString};
 use pgrx::bgworkers::BackgroundWorkerBuilder;
 use pgrx::prelude::*;
 use pgrx::PgLogLevel;
-use scheduler_core::Instant;
+use scheduler_core::{backoff, Instant};
 
 use crate::compat;
 use crate::convert;
@@ -18,7 +18,7 @@ use crate::worker::duty::{self, Found, Told};
 use crate::worker::tick::{self, Interrupted, Tick};
 use crate::worker::{hold, transaction, wake};
 
-/// How long to wait after a failed look for the extension, or for rights that are missing, in microseconds.
+/// How long to wait for rights that are missing, in microseconds.
 const LOOK_AGAIN: i64 = 1_000_000;
 const LOOKING: &CStr = c"looking for the extension";
 
@@ -119,6 +119,7 @@ fn run(board: &wake::Dispatcher, database: u32) {
     let mut woken = true;
     let mut refused = false;
     let mut settled = false;
+    let mut failed_looks = 0;
     let stopped = |name: &Option<String>, why: &str| {
         if let Some(name) = name {
             pgrx::log!("scheduler: dispatcher for database \"{name}\" stopped{why}");
@@ -155,8 +156,11 @@ fn run(board: &wake::Dispatcher, database: u32) {
                     pgrx::log!("scheduler: dispatcher for database \"{name}\" started");
                     name
                 });
-                if let (true, Ok(found)) = (looks, &found) {
-                    told.tell(name, found);
+                if let Ok(found) = &found {
+                    failed_looks = 0;
+                    if looks {
+                        told.tell(name, found);
+                    }
                 }
                 if here.may_dispatch {
                     refused = false;
@@ -172,7 +176,7 @@ fn run(board: &wake::Dispatcher, database: u32) {
                         Err(_) if tick::was_interrupted(database) => continue,
                         Err(message) => {
                             transaction::log(duty::LOOKING, &message);
-                            now.checked_add_micros(LOOK_AGAIN)
+                            after_failure(&mut failed_looks, now)
                         }
                     }
                 } else {
@@ -190,7 +194,7 @@ fn run(board: &wake::Dispatcher, database: u32) {
             // The look itself failed, which says nothing: look again soon.
             Err(message) => {
                 transaction::log(LOOKING, message);
-                now.checked_add_micros(LOOK_AGAIN)
+                after_failure(&mut failed_looks, now)
             }
         };
         let now = convert::now();
@@ -203,7 +207,17 @@ fn run(board: &wake::Dispatcher, database: u32) {
             super::report_idle(&asleep_until(wake));
         }
         woken |= super::sleep_until(wake, now) || wake == longest;
+        // Whatever is committed meanwhile: each failed look is a line in the log.
+        while failed_looks > 0 && convert::now() < wake && !tick::interrupted(database) {
+            super::sleep_until(wake, convert::now());
+        }
     }
+}
+
+/// When to look again after one more look that failed: after growing pauses, as long as a tick at most.
+fn after_failure(failed_looks: &mut i32, now: Instant) -> Option<Instant> {
+    *failed_looks = failed_looks.saturating_add(1);
+    now.checked_add_micros(backoff::after_fire_failures(*failed_looks))
 }
 
 /// What pg_stat_activity shows meanwhile.

@@ -82,6 +82,7 @@ pub struct Tick {
     looked_until: Instant,
     /// When to look at what is due from the first on, because something may have been left, or come up, before that.
     look_back: Option<Instant>,
+    looking: Rest,
     firing: Rest,
     rests: [Rest; STEPS.len()],
     /// Whose turn it is.
@@ -127,6 +128,7 @@ impl Tick {
             changes_after: 0,
             looked_until: Instant::MIN,
             look_back: None,
+            looking: Rest::default(),
             firing: Rest::default(),
             rests: [Rest::default(); STEPS.len()],
             turn: 0,
@@ -136,16 +138,13 @@ impl Tick {
     /// Does some of what is due in this database; when to come again, as far as is known. `woken` by a commit, it knows nothing.
     pub fn run(&mut self, database: u32, name: &str, woken: bool) -> Result<Option<Instant>, Interrupted> {
         let began = std::time::Instant::now();
-        let again = |now: Instant| Ok(now.checked_add_micros(backoff::after_fire_failures(1)));
         if woken {
             // What others had in hand they may have given back.
             for rest in self.rests.iter_mut().filter(|rest| rest.failures == 0) {
                 rest.until = None;
             }
             self.look_back = Some(convert::now());
-            if !self.look(database, Instant::MAX)? {
-                return again(convert::now());
-            }
+            self.look(database, Instant::MAX)?;
         }
         let mut report = Vec::new();
         let looked_from = self.fire(database, &mut report)?;
@@ -155,7 +154,10 @@ impl Tick {
             pgrx::log!("scheduler: tick in database \"{name}\": {what} in {took:.1} ms");
         }
         if !self.look(database, looked_from)? {
-            return again(convert::now());
+            // What is due fires nevertheless.
+            let now = convert::now();
+            self.look_back = Some(now);
+            return Ok(now.checked_add_micros(backoff::after_fire_failures(1)));
         }
         if let Some((step, began, 0)) = worked {
             self.rests[step] = Rest::after_nothing((STEPS[step].deadline)(self), began, convert::now());
@@ -170,10 +172,18 @@ impl Tick {
     fn look(&mut self, database: u32, looked_from: Instant) -> Result<bool, Interrupted> {
         let (looked_until, changes_after) = (self.looked_until, self.changes_after);
         let now = convert::now();
+        // Whatever is committed meanwhile: each failure is a line in the log.
+        if !self.looking.is_over(now) {
+            return Ok(false);
+        }
         let found = attempt(database, c"looking for what is next", move || {
             session(|session| deadline::next(session, looked_from, looked_until, changes_after))
         })?;
-        let Some(found) = found else { return Ok(false) };
+        let Some(found) = found else {
+            self.looking = self.looking.after_failure(now);
+            return Ok(false);
+        };
+        self.looking = Rest::default();
         if !found.more_changes && changes_after > 0 {
             // The end of the queue: what others had in hand may be left before it.
             self.changes_after = 0;
@@ -277,7 +287,7 @@ fn attempt<R>(
 }
 
 /// Whether something else comes before the next step. Reads memory only.
-fn interrupted(database: u32) -> bool {
+pub fn interrupted(database: u32) -> bool {
     super::must_end() || super::must_reload() || hold::is_held(database)
 }
 

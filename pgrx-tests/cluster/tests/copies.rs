@@ -292,6 +292,28 @@ fn a_rolled_back_first_claim_leaves_it_to_the_next() {
     }
 }
 
+/// A pooled session lives long, and knows from before that it is at home.
+#[test]
+fn a_session_that_has_claimed_hands_nothing_out_once_this_is_a_copy() {
+    let cluster = Cluster::builder().set("sched.enabled", "off").start();
+    let mut db = cluster.with_extension("postgres");
+    let mut runner = cluster.connect();
+    runner.batch_execute("select sched.enqueue('job'), sched.enqueue('job'); select sched.claim()").unwrap();
+    runner.batch_execute("prepare next as select sched.claim()").unwrap();
+    for (change, state) in [
+        ("insert into sched.home select system_identifier + 1, database from sched.home", "55000"),
+        ("select sched.adopt()", "none"),
+        ("copy sched.home (system_identifier, database) from program 'echo 1,1' csv", "55000"),
+        ("truncate sched.home", "none"),
+    ] {
+        db.batch_execute(change).unwrap();
+        for statement in ["execute next", "select sched.try_claim('job', '2026-01-01')"] {
+            let refused = runner.batch_execute(statement).err().map(|error| error.code().unwrap().code().to_owned());
+            assert_eq!(refused.as_deref().unwrap_or("none"), state, "{statement} after {change}");
+        }
+    }
+}
+
 #[test]
 fn a_dump_without_the_ledger_brings_the_schedules() {
     let (cluster, _db) = original();

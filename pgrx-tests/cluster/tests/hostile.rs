@@ -275,6 +275,46 @@ fn an_owner_of_the_extension_who_is_no_superuser_does_not_become_one() {
     assert!(!one::<bool>(&mut root, "select rolsuper from pg_roles where rolname = 'keeper'"));
 }
 
+/// What a trigger of such an owner sets would otherwise stay a setting of whoever called us, and of the dispatcher.
+#[test]
+fn an_owners_trigger_sets_nothing_for_others() {
+    let cluster = Cluster::new();
+    cluster.execute("create role dba superuser login; create role keeper login");
+    let mut root = cluster.connect();
+    cluster.connect_as("dba", "postgres").batch_execute("create extension scheduler").unwrap();
+    root.batch_execute(
+        "reassign owned by dba to keeper; select sched.define_job('job');
+         select sched.create_schedule('s', 'every 100 milliseconds', 'job')",
+    )
+    .unwrap();
+    cluster
+        .connect_as("keeper", "postgres")
+        .batch_execute(
+            "create function sched.sets() returns trigger language plpgsql as
+                 $$ begin
+                      perform set_config('search_path', 'sched, pg_catalog', false), set_config('row_security', 'off', false),
+                              set_config('default_transaction_read_only', 'on', false);
+                      return null;
+                    end $$;
+             create trigger sets after insert on sched.ledger for each row execute function sched.sets();
+             create trigger sets after update on sched.schedule for each row execute function sched.sets()",
+        )
+        .unwrap();
+    let fired: i64 = one(&mut root, "select count(*) from sched.execution");
+    wait_for(&mut root, &format!("select count(*) > {fired} + 5 from sched.execution"), SOON);
+    for path in ["public", "pg_catalog, pg_temp"] {
+        root.batch_execute(&format!(
+            "set search_path = {path}; select sched.enqueue('job'); select sched.try_claim('job', '2026-01-01');
+             select sched.pause('s'); select sched.resume('s'); begin; select sched.enqueue('job'); commit"
+        ))
+        .unwrap();
+        let settings = "select concat_ws(';', current_setting('search_path'), current_setting('row_security'),
+                                         current_setting('default_transaction_read_only'))";
+        assert_eq!(one::<String>(&mut root, settings), format!("{path};on;off"));
+        root.batch_execute("select sched.finish_success(id, lease_token) from sched.running; delete from sched.ledger where job_name = 'job' and plan_time = '2026-01-01'").ok();
+    }
+}
+
 #[test]
 fn the_owner_of_a_database_can_attach_nothing_to_the_tables() {
     let (cluster, mut root) = prey();

@@ -86,6 +86,20 @@ fn a_failed_look_for_the_extension_ends_no_dispatcher() {
 }
 
 #[test]
+fn an_open_import_of_a_crontab_holds_nobody_elses_job() {
+    let cluster = Cluster::builder().set("sched.enabled", "off").start();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute("create role a login; create role b login; select sched.grant_use('a'), sched.grant_use('b')")
+        .unwrap();
+    let (mut a, mut b) = (cluster.connect_as("a", "postgres"), cluster.connect_as("b", "postgres"));
+    a.batch_execute("select sched.define_job('crontab')").unwrap();
+    b.batch_execute("begin; select sched.import_crontab('* * * * * true')").unwrap();
+    a.batch_execute("set lock_timeout = '10s'; select sched.drop_job('crontab')").unwrap();
+    b.batch_execute("commit").unwrap();
+    assert_eq!(one::<String>(&mut db, "select string_agg(job_name, ' ') from sched.job"), "crontab/b");
+}
+
+#[test]
 fn a_job_is_not_dropped_under_a_schedule_that_is_just_being_created() {
     let cluster = Cluster::new();
     let mut db = cluster.with_extension("postgres");

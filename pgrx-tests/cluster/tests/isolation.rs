@@ -1,7 +1,7 @@
 //! One bad schedule delays no other (I4): it is found alone, recorded, backed off or parked, and said once.
 
 use scheduler_cluster_tests::scheduler::{one, whole_grid, SOON};
-use scheduler_cluster_tests::{stays, wait_for, Client, Cluster};
+use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster};
 use std::time::Duration;
 
 const HEALTHY: i64 = 50;
@@ -158,6 +158,48 @@ fn a_schedule_that_cannot_be_fired_is_tried_again_with_backoff() {
     wait_for(&mut db, &format!("select count(*) > 1 {fired}"), SOON);
     let missed: i64 = one(&mut db, &format!("select count(*) {fired} and plan_time <= '{mended}'"));
     assert!(missed <= 1, "{missed} executions for what was missed");
+}
+
+/// What a superuser's trigger refuses only at the end of the transaction is found alone all the same.
+#[test]
+fn a_schedule_whose_commit_fails_keeps_no_other_waiting() {
+    let (cluster, mut db) = start();
+    db.batch_execute(
+        "create function poisoned() returns trigger language plpgsql as $$ begin raise exception 'poisoned at the end'; end $$;
+         create constraint trigger poisoned after insert on sched.ledger deferrable initially deferred
+             for each row when (new.payload ? 'poison') execute function poisoned()",
+    )
+    .unwrap();
+    wait_for(
+        &mut db,
+        "select last_error like '%poisoned at the end%' from sched.schedules where schedule_name = 'bad'",
+        SOON,
+    );
+    let since = now(&mut db);
+    wait_for(&mut db, &format!("select count(*) > 200 from sched.execution where plan_time > '{since}'"), SOON);
+    healthy(&mut db, &since);
+    assert_eq!(cluster.logged("poisoned at the end").len(), 1, "{:#?}", cluster.logged("poisoned"));
+    db.batch_execute("drop trigger poisoned on sched.ledger").unwrap();
+    wait_for(&mut db, "select state = 'armed' from sched.schedules where schedule_name = 'bad'", SOON);
+}
+
+/// A look at what comes next that fails says so with growing pauses, whatever is committed meanwhile; what is due fires.
+#[test]
+fn a_look_that_fails_is_no_flood_and_stops_no_fire() {
+    let (cluster, mut db) = start();
+    db.batch_execute("alter table sched.lease rename column sweep_at to sweep").unwrap();
+    wait_until("the look to fail", SOON, || {
+        (!cluster.logged("looking for what is next failed").is_empty()).then_some(())
+    });
+    let since = now(&mut db);
+    for _ in 0..200 {
+        db.batch_execute("select sched.alter_schedule('bad', payload => '{}')").unwrap();
+    }
+    wait_for(&mut db, &format!("select count(*) > 200 from sched.execution where plan_time > '{since}'"), SOON);
+    let said = cluster.logged("looking for what is next failed").len();
+    assert!(said < 10, "{said} lines");
+    db.batch_execute("alter table sched.lease rename column sweep to sweep_at").unwrap();
+    wait_for(&mut db, "select count(*) = 0 from sched.schedule_change", SOON);
 }
 
 #[test]

@@ -71,8 +71,15 @@ const WRITES: [&str; 34] = [
 ];
 
 /// Called by the extension's own statements only.
-const INTERNAL: [&str; 5] =
-    ["request_dispatcher", "schedule_before_update", "schedule_changed", "uuid_v7", "wake_dispatcher"];
+const INTERNAL: [&str; 7] = [
+    "home_changed",
+    "home_is_new",
+    "request_dispatcher",
+    "schedule_before_update",
+    "schedule_changed",
+    "uuid_v7",
+    "wake_dispatcher",
+];
 
 #[test]
 fn a_standby_answers_questions_and_writes_nothing() {

@@ -206,3 +206,28 @@ fn without_a_worker_role_dispatchers_act_as_the_owner_of_the_extension() {
     fired(&mut db, "s");
     assert_eq!(one::<Vec<String>>(&mut db, "select array_agg(distinct role::text) from public.seen"), ["postgres"]);
 }
+
+/// The owner of the tables can put triggers on them: they run as him, not as the role that serves everybody's databases.
+#[test]
+fn an_owner_who_is_no_superuser_does_not_become_the_worker_role() {
+    let cluster = Cluster::builder().set("sched.worker_role", "worker").start();
+    let mut db = cluster.connect();
+    db.batch_execute("create role worker superuser login; create role dba superuser login; create role keeper login")
+        .unwrap();
+    cluster.connect_as("dba", "postgres").batch_execute("create extension scheduler").unwrap();
+    db.batch_execute("select sched.grant_worker('worker'); reassign owned by dba to keeper; create table seen (who name); grant insert on seen to public")
+        .unwrap();
+    cluster
+        .connect_as("keeper", "postgres")
+        .batch_execute(
+            "create function sched.seen() returns trigger language plpgsql as $$ begin insert into public.seen values (current_user); return new; end $$;
+             create trigger seen before insert on sched.ledger for each row execute function sched.seen()",
+        )
+        .unwrap();
+    db.batch_execute(
+        "select sched.define_job('job'); select sched.create_schedule('s', 'every 100 milliseconds', 'job')",
+    )
+    .unwrap();
+    wait_for(&mut db, "select count(*) > 2 from sched.execution", SOON);
+    assert_eq!(one::<String>(&mut db, "select string_agg(distinct who, ' ') from seen"), "keeper");
+}
