@@ -115,7 +115,7 @@ fn job_of(session: &Session, caller: pg_sys::Oid) -> Outcome<String> {
             // Exactly the caller's: a superuser's crontab must not end up with whoever was first to define this job.
             Some(known) if known.owner == caller => return Ok(job_name),
             Some(_) => {}
-            None if job::write(session, crontab_job(&job_name), caller) => return Ok(job_name),
+            None if job::write(session, crontab_job(&job_name), caller).is_some() => return Ok(job_name),
             None => {}
         }
     }
