@@ -8,7 +8,7 @@ mod tests {
     use pgrx::prelude::*;
 
     use crate::store::rows::{column, Rows};
-    use crate::test_support::{alone, attempt, check, fails, run, sql};
+    use crate::test_support::{alone, attempt, check, fails, run, sql, time_passes};
 
     /// Whether claims and ends go row by row just now.
     fn row_by_row() -> bool {
@@ -180,5 +180,30 @@ mod tests {
         ] {
             fails(statement, "25006");
         }
+    }
+    #[pg_test]
+    fn what_this_transaction_has_only_locked_is_still_to_be_had() {
+        assert!(row_by_row());
+        // claim.sql locks as many ready executions and as many stale runs as it might take, and takes the best of both.
+        run(&[
+            "SELECT sched.define_job('r/high', queue => 'q3', priority => 9, max_attempts => 5),
+                    sched.define_job('r/low', queue => 'q3')",
+            "SELECT sched.enqueue('r/high', plan_time => '2026-01-01', scope_kind => 'k', scope_id => 'i')",
+            "SELECT sched.claim('q3', 1, stale_timeout => '1 second')",
+            "SELECT sched.enqueue_many('r/low', '{1,2}')",
+        ]);
+        time_passes("1 minute");
+        for expected in ["r/high", "r/low", "r/low", ""] {
+            check(
+                "SELECT coalesce(string_agg(job_name, ','), '') FROM sched.claim('q3', 1, stale_timeout => '1 hour')",
+                expected,
+            );
+        }
+        // The other way round: a stale run that was locked and not taken.
+        run(&["SELECT sched.define_job('r/highest', queue => 'q3', priority => 10), sched.enqueue('r/highest')"]);
+        time_passes("2 hours");
+        check("SELECT job_name FROM sched.claim('q3', 1, stale_timeout => '10 hours')", "r/highest");
+        let plan_time = sql("SELECT plan_time FROM sched.execution WHERE job_name = 'r/high'");
+        check(&format!("SELECT outcome FROM sched.try_claim('r/high', '{plan_time}', 'k', 'i')"), "stole");
     }
 }

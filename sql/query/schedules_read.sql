@@ -3,7 +3,7 @@
 SELECT i.schedule_id,
        s.version, s.clock, s.time_zone, s.catch_up, s.catch_up_window, s.max_plans_per_tick, s.rearm, s.overlap, s.delay,
        s.jitter, s.starts_at, s.ends_at, s.ownership = 'owned', s.enabled, s.created_at, s.baseline_at, s.job_name,
-       j.owner::oid, j.kind IN ('notify', 'log'), s.key,
+       j.owner::oid, s.key,
        COALESCE(s.rearm <> 'on_dispatch' OR s.overlap <> 'allow', false)
        AND EXISTS (SELECT FROM sched.awaited a WHERE a.schedule_id = i.schedule_id),
        s.since_at, s.former_keys <> '{}'

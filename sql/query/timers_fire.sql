@@ -5,8 +5,7 @@
 -- Every join goes to a table by its key, and once: one list of the batch joined to another would cost the square of the batch.
 -- $1 schedule_ids, $2 versions, $3 next plans, $4 fire times, $5 waiting, $6 buffered plans, $7 cursors, $8 backlog ends,
 -- $9 last runs (NULL = none), $10 whether the row moves the timer (each schedule has one such row; the others are more runs of
--- it), $11 the run to insert (NULL = none), $12 its id, $13 whether it is awaited, $14 now, $15 whether any is of kind notify
--- or log
+-- it), $11 the run to insert (NULL = none), $12 its id, $13 whether it is awaited, $14 now
 WITH due AS MATERIALIZED (
     SELECT d.*, s.schedule_name, s.job_name, s.scope_kind, s.scope_id, s.payload, s.key, j.queue, j.priority,
            j.max_attempts, j.allow_stale_reentry, j.owner, j.kind, j.command, j.kind IN ('notify', 'log') AS done
@@ -51,10 +50,10 @@ WITH due AS MATERIALIZED (
      WHERE t.schedule_id = d.schedule_id AND d.moves
 )
 SELECT count(*), array_agg(DISTINCT f.queue) FILTER (WHERE f.status = 'PENDING'),
-       CASE WHEN $15 THEN (SELECT count(pg_notify(d.command, d.payload::text))
+       CASE WHEN (SELECT bool_or(d.done) FROM due d) THEN (SELECT count(pg_notify(d.command, d.payload::text))
                              FROM fired n
                              JOIN due d ON d.schedule_id = n.schedule_id AND d.plan_time = n.plan_time AND d.kind = 'notify') END,
-       CASE WHEN $15 THEN (SELECT array_agg(format('%s at %s: %s', d.schedule_name, n.plan_time, d.payload) ORDER BY n.plan_time)
+       CASE WHEN (SELECT bool_or(d.done) FROM due d) THEN (SELECT array_agg(format('%s at %s: %s', d.schedule_name, n.plan_time, d.payload) ORDER BY n.plan_time)
                              FROM fired n
                              JOIN due d ON d.schedule_id = n.schedule_id AND d.plan_time = n.plan_time AND d.kind = 'log') END
   FROM fired f

@@ -118,7 +118,7 @@ fn job_of(session: &Session, caller: pg_sys::Oid) -> Outcome<String> {
         match if known == Some(true) { is_ours(job::read_and_keep(session, &job_name)) } else { known } {
             Some(true) => return Ok(job_name),
             Some(false) => {}
-            None if job::write(session, crontab_job(&job_name), caller) => return Ok(job_name),
+            None if job::write(session, crontab_job(&job_name), caller).is_some() => return Ok(job_name),
             None => {}
         }
     }

@@ -107,10 +107,8 @@ pub fn at_least_one(argument: &str, value: i32) -> Outcome<i32> {
 pub fn write(definition: job::Definition) -> Outcome<()> {
     let (name, caller) = (definition.job_name.clone(), role::caller());
     session(|session| {
-        if !job::write(session, definition, caller) {
-            return Err(Failure::not_owner("job", &name));
-        }
-        if job::rearm_parked(session, &name) > 0 {
+        let rearmed = job::write(session, definition, caller).ok_or_else(|| Failure::not_owner("job", &name))?;
+        if rearmed > 0 {
             wake::at_commit(convert::now());
         }
         Ok(())

@@ -229,10 +229,10 @@ fn mark_stale_as_failed(job_name: default!(Option<Text>, "NULL")) -> i64 {
         let batch = guc::batch_size();
         let mut total = 0;
         loop {
-            let ended =
+            let swept =
                 session(|session| dispatch::sweep_stale(session, job_name.as_deref(), convert::now(), batch, caller));
-            total += i64::try_from(ended).unwrap_or(0);
-            if ended == 0 {
+            total += i64::try_from(swept.ended).unwrap_or(0);
+            if swept.seen == 0 {
                 return Ok(total);
             }
             pgrx::check_for_interrupts!();

@@ -67,16 +67,12 @@ pub fn skipped_so_far() -> TableIterator<
 > {
     let caller = role::caller();
     let rows: Vec<_> = session(|session| {
-        let stopped = skip::stopped(session, caller);
-        let ids: Vec<i64> = stopped.iter().map(|(id, _)| *id).collect();
+        let names: HashMap<i64, String> = skip::stopped(session, caller).into_iter().collect();
+        let mut ids: Vec<i64> = names.keys().copied().collect();
+        ids.sort_unstable();
         let snapshots = timer::read(session, ids.clone(), timer::timers(session, ids));
-        let by_id: HashMap<i64, _> = snapshots.iter().map(|snapshot| (snapshot.schedule_id, snapshot)).collect();
-        let now = convert::now();
-        let so_far = |(id, name): (i64, String)| {
-            pgrx::check_for_interrupts!();
-            dispatch::so_far(by_id.get(&id)?, now).map(|skip| (name, skip))
-        };
-        stopped.into_iter().filter_map(so_far).collect()
+        let so_far = dispatch::so_far(session, &snapshots, convert::now());
+        so_far.into_iter().filter_map(|(id, skip)| Some((names.get(&id)?.clone(), skip))).collect()
     });
     TableIterator::new(rows.into_iter().map(|(name, found)| {
         let count = i64::try_from(found.count).unwrap_or(i64::MAX);

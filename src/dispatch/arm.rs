@@ -8,11 +8,11 @@ use scheduler_core::Instant;
 
 use crate::dispatch::fire::postponed;
 use crate::dispatch::halve::{halved, try_again_at};
-use crate::dispatch::past;
+use crate::dispatch::past::{self, Ended, Settled};
 use crate::dispatch::policy::{waits_for_runs, Usable};
 use crate::error::{self, Failure};
 use crate::store::change::{self, Change, Standing};
-use crate::store::skip::{self, Past};
+use crate::store::skip;
 use crate::store::timer::{self, NewTimer, ScheduleRow, Snapshot};
 use crate::store::{rebuild, Session};
 use crate::subtransaction;
@@ -102,10 +102,8 @@ impl Batch {
         let past = past_of(session, &snapshots);
         let decided = snapshots.iter().filter_map(|snapshot| {
             let change = by_id.remove(&snapshot.schedule_id)?;
-            let timer = snapshot
-                .schedule
-                .as_ref()
-                .map(|row| armed(snapshot, row, of(&past, snapshot), change.terminal_at, now));
+            let ended = past.get(&snapshot.schedule_id);
+            let timer = snapshot.schedule.as_ref().map(|row| armed(snapshot, row, ended, change.terminal_at, now));
             Some(Decided { change, timer })
         });
         Batch { decided: decided.collect(), more_after }
@@ -165,7 +163,10 @@ pub fn rearm(session: &Session, edited: &[i64], now: Instant) -> Vec<NewTimer> {
     let past = past_of(session, &snapshots);
     let timers: Vec<NewTimer> = snapshots
         .iter()
-        .filter_map(|snapshot| Some(armed(snapshot, snapshot.schedule.as_ref()?, of(&past, snapshot), None, now)))
+        .filter_map(|snapshot| {
+            let ended = past.get(&snapshot.schedule_id);
+            Some(armed(snapshot, snapshot.schedule.as_ref()?, ended, None, now))
+        })
         .collect();
     let written: Vec<&NewTimer> = timers.iter().collect();
     timer::arm(session, &written, Vec::new(), Vec::new());
@@ -191,20 +192,24 @@ fn derive_new(session: &Session, snapshots: &mut [Snapshot]) {
 }
 
 /// The definitions that have ended and are not settled, of schedules that were edited: only an edit ends one.
-pub fn past_of(session: &Session, snapshots: &[Snapshot]) -> HashMap<i64, Vec<Past>> {
+pub fn past_of(session: &Session, snapshots: &[Snapshot]) -> HashMap<i64, Ended> {
     let ids: Vec<i64> = snapshots.iter().filter(|s| is_edited(s)).map(|snapshot| snapshot.schedule_id).collect();
-    let mut past: HashMap<i64, Vec<Past>> = HashMap::new();
-    if !ids.is_empty() {
-        for ended in skip::unsettled(session, ids) {
-            past.entry(ended.schedule_id).or_default().push(ended);
-        }
+    let mut past: HashMap<i64, Ended> = HashMap::new();
+    if ids.is_empty() {
+        return past;
+    }
+    for ended in skip::unsettled(session, ids) {
+        past.entry(ended.schedule_id).or_default().definitions.push(ended);
+    }
+    let open = snapshots.iter().filter_map(|snapshot| {
+        let known = snapshot.timer.as_ref().map_or(Progress::default(), |timer| timer.progress);
+        let (after, until) = past.get(&snapshot.schedule_id)?.open(snapshot.schedule.as_ref()?, known)?;
+        Some((snapshot.schedule_id, after, until))
+    });
+    for (schedule_id, fired) in skip::fired_between(session, &open.collect::<Vec<_>>()) {
+        past.entry(schedule_id).or_default().fired = fired;
     }
     past
-}
-
-/// Those of one schedule.
-pub fn of<'p>(past: &'p HashMap<i64, Vec<Past>>, snapshot: &Snapshot) -> &'p [Past] {
-    past.get(&snapshot.schedule_id).map_or(&[], Vec::as_slice)
 }
 
 /// Whether the timer was made before the last edit of the schedule.
@@ -249,23 +254,20 @@ fn begins_to_wait(snapshot: &Snapshot) -> bool {
     }
 }
 
-/// The timer that a changed schedule gets; `ended` are its definitions that are over and not settled, in order.
+/// The timer that a changed schedule gets; `ended` is what is known of its definitions that are over and not settled.
 pub fn armed(
     snapshot: &Snapshot,
     row: &ScheduleRow,
-    ended: &[Past],
+    ended: Option<&Ended>,
     terminal_at: Option<Instant>,
     now: Instant,
 ) -> NewTimer {
     let known = snapshot.timer.as_ref().map_or(Progress::default(), |timer| timer.progress);
-    // One that ended after we read the schedule belongs to a change that is still to come.
-    let ended: Vec<&Past> = ended.iter().filter(|past| past.since_at < row.since_at).collect();
-    let settled = past::settle(row, &ended, known);
+    let settled = ended.map_or_else(|| Settled::nothing(known), |ended| past::settle(row, ended, known));
     let mut timer = NewTimer::idle(snapshot.schedule_id, row, known);
     timer.was_parked = snapshot.timer.as_ref().and_then(|timer| timer.parked.clone());
     timer.awaited = waits_for_runs(row);
-    timer.settled = ended.iter().map(|past| past.past_id).collect();
-    (timer.progress, timer.skipped) = (settled.progress, settled.skipped);
+    (timer.progress, timer.skipped, timer.settled) = (settled.progress, settled.skipped, settled.past_ids);
     let usable = match Usable::read(snapshot.schedule_id, row) {
         Ok(usable) => {
             timer.parked = Usable::job_of(row).err();

@@ -8,7 +8,7 @@ use scheduler_core::Instant;
 
 use crate::convert;
 use crate::dispatch::arm::{armed, is_edited};
-use crate::dispatch::past::Bounded;
+use crate::dispatch::past::{Bounded, Ended};
 use crate::dispatch::policy::Usable;
 use crate::error::{Failure, Outcome};
 use crate::store::skip::{self, Past, Recorded};
@@ -139,8 +139,9 @@ impl<'a> Open<'a> {
                 skipped: Vec::new(),
             },
             None => {
-                let ended: Vec<Past> = past.iter().filter(|past| !past.settled).map(Past::clone).collect();
-                let new = armed(snapshot, row, &ended, None, now);
+                // Which of them were fired is looked at before all else.
+                let definitions = past.iter().filter(|past| !past.settled).map(Past::clone).collect();
+                let new = armed(snapshot, row, Some(&Ended { definitions, fired: Vec::new() }), None, now);
                 Open {
                     row,
                     usable,
@@ -194,14 +195,24 @@ impl<'a> Open<'a> {
     }
 }
 
-/// What a schedule that is paused or parked has passed over, or keeps waiting, so far: the plan times and the reason.
-pub fn so_far(snapshot: &Snapshot, now: Instant) -> Option<scheduler_core::skip::Skip> {
+/// What schedules that are paused or parked have passed over, or keep waiting, so far: the plan times and the reason.
+pub fn so_far(session: &Session, snapshots: &[Snapshot], now: Instant) -> Vec<(i64, scheduler_core::skip::Skip)> {
     use scheduler_core::skip::Reason;
-    let row = snapshot.schedule.as_ref()?;
-    let bounded = Bounded::of_row(row).ok()?;
-    if !row.enabled {
-        return bounded.skipped(row.since_at, now, Reason::Paused);
+    let after = |snapshot: &Snapshot, row: &ScheduleRow| {
+        let cursor = snapshot.timer.as_ref().and_then(|timer| timer.progress.cursor).filter(|_| row.enabled);
+        row.since_at.max(cursor.unwrap_or(row.since_at))
+    };
+    let stretches = snapshots.iter().filter_map(|s| Some((s.schedule_id, after(s, s.schedule.as_ref()?), now)));
+    let fired = skip::fired_between(session, &stretches.collect::<Vec<_>>());
+    let mut all = Vec::new();
+    for snapshot in snapshots {
+        pgrx::check_for_interrupts!();
+        let Some(row) = &snapshot.schedule else { continue };
+        let Ok(bounded) = Bounded::of_row(row) else { continue };
+        let reason = if row.enabled { Reason::Parked } else { Reason::Paused };
+        let fired = fired.get(&snapshot.schedule_id).map_or(&[][..], Vec::as_slice);
+        let skips = bounded.skipped_but(after(snapshot, row), now, reason, fired);
+        all.extend(skips.into_iter().map(|skip| (snapshot.schedule_id, skip)));
     }
-    let cursor = snapshot.timer.as_ref().and_then(|timer| timer.progress.cursor);
-    bounded.skipped(row.since_at.max(cursor.unwrap_or(row.since_at)), now, Reason::Parked)
+    all
 }

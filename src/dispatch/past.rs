@@ -61,6 +61,20 @@ impl Bounded {
         skip::between(&self.clock.bind(&self.zone, self.anchor), after, to, reason)
     }
 
+    /// The plan times in (after, to] but for those that were `fired` (in order), as runs.
+    pub fn skipped_but(&self, after: Instant, to: Instant, reason: Reason, fired: &[Instant]) -> Vec<Skip> {
+        let (mut skips, mut after) = (Vec::new(), after);
+        for plan in fired.iter().copied().filter(|plan| *plan <= to) {
+            // Under another clock it may have been none.
+            if plan > after && self.count(plan.just_before(), plan, 1) == 1 {
+                skips.extend(self.skipped(after, plan.just_before(), reason));
+                after = plan;
+            }
+        }
+        skips.extend(self.skipped(after, to, reason));
+        skips
+    }
+
     /// How many plan times lie in (after, to], at most `limit`.
     pub fn count(&self, after: Instant, to: Instant, limit: u64) -> u64 {
         let (after, to) = self.within(after, to);
@@ -83,11 +97,46 @@ pub struct Settled {
     pub progress: Progress,
     /// What was passed over, with the definition whose plan times they are.
     pub skipped: Vec<(Instant, Skip)>,
+    /// Which definitions are settled with it.
+    pub past_ids: Vec<i64>,
 }
 
-/// Settles the definitions of a schedule that have ended since its timer was made, given in order.
-pub fn settle(row: &ScheduleRow, ended: &[&Past], known: Progress) -> Settled {
-    let mut settled = Settled { progress: known, skipped: Vec::new() };
+impl Settled {
+    /// Where none has ended.
+    pub fn nothing(progress: Progress) -> Settled {
+        Settled { progress, skipped: Vec::new(), past_ids: Vec::new() }
+    }
+}
+
+/// What is known of a schedule's definitions that have ended and are not settled.
+#[derive(Default)]
+pub struct Ended {
+    /// They, in order.
+    pub definitions: Vec<Past>,
+    /// Which of the plan times that nobody seems to have dispatched the ledger has, in order: an edit that was committed late was overtaken
+    /// by fires of the definition before it.
+    pub fired: Vec<Instant>,
+}
+
+impl Ended {
+    /// Those that ended before this row was read: another one belongs to a change that is still to come.
+    fn before(&self, row: &ScheduleRow) -> Vec<&Past> {
+        self.definitions.iter().filter(|past| past.since_at < row.since_at).collect()
+    }
+
+    /// Between which instants nobody seems to have dispatched anything.
+    pub fn open(&self, row: &ScheduleRow, known: Progress) -> Option<(Instant, Instant)> {
+        let skipped = settle(row, self, known).skipped;
+        let first = skipped.iter().map(|(_, skip)| skip.from).min()?;
+        Some((first.just_before(), skipped.iter().map(|(_, skip)| skip.to).max()?))
+    }
+}
+
+/// Settles the definitions of a schedule that have ended since its timer was made.
+pub fn settle(row: &ScheduleRow, all: &Ended, known: Progress) -> Settled {
+    let ended = all.before(row);
+    let past_ids = ended.iter().map(|past| past.past_id).collect();
+    let mut settled = Settled { progress: known, skipped: Vec::new(), past_ids };
     let what_followed = ended.iter().skip(1).map(|next| (next.enabled, next.owned)).chain([(row.enabled, row.owned)]);
     for (past, (enabled, owned)) in ended.iter().zip(what_followed) {
         // What another scheduler had to fire is not ours to account for.
@@ -101,8 +150,8 @@ pub fn settle(row: &ScheduleRow, ended: &[&Past], known: Progress) -> Settled {
                     settled.skipped.extend(one.map(|skip| (past.since_at, skip)));
                 }
                 let after = progress.cursor.map_or(past.since_at, |cursor| cursor.max(past.since_at));
-                let rest = bounded.skipped(after, past.until_at, reason);
-                settled.skipped.extend(rest.map(|skip| (past.since_at, skip)));
+                let rest = bounded.skipped_but(after, past.until_at, reason, &all.fired);
+                settled.skipped.extend(rest.into_iter().map(|skip| (past.since_at, skip)));
             }
         }
         // Each definition has plan times of its own: what was decided under an older one says nothing about them.

@@ -6,7 +6,7 @@ use pgrx::PgSqlErrorCode;
 use scheduler_core::plan::Next;
 use scheduler_core::Instant;
 
-use crate::dispatch::arm::{armed, of, past_of};
+use crate::dispatch::arm::{armed, past_of};
 use crate::dispatch::policy::waits_for_runs;
 use crate::error::{raise, Failure};
 use crate::store::rebuild::{self, Found};
@@ -63,13 +63,15 @@ fn chunk(session: &Session, ids: Vec<i64>, now: Instant) -> i64 {
     };
     let found: HashMap<i64, Found> =
         rebuild::find(session, ids).into_iter().map(|found| (found.schedule_id, found)).collect();
-    let past = past_of(session, &snapshots);
-    let mut timers: Vec<NewTimer> = Vec::new();
     for snapshot in &mut snapshots {
-        let (Some(row), Some(found)) = (snapshot.schedule.take(), found.get(&snapshot.schedule_id)) else { continue };
-        snapshot.timer = Some(found.timer());
-        timers.push(armed(snapshot, &row, of(&past, snapshot), found.terminal_at, now));
+        snapshot.timer = found.get(&snapshot.schedule_id).map(Found::timer);
     }
+    let past = past_of(session, &snapshots);
+    let made = snapshots.iter().filter_map(|snapshot| {
+        let (row, found) = (snapshot.schedule.as_ref()?, found.get(&snapshot.schedule_id)?);
+        Some(armed(snapshot, row, past.get(&snapshot.schedule_id), found.terminal_at, now))
+    });
+    let timers: Vec<NewTimer> = made.collect();
     let count = timers.iter().filter(|timer| matches!(timer.next, Some(Next::Armed { .. }))).count();
     let written: Vec<&NewTimer> = timers.iter().collect();
     timer::arm(session, &written, Vec::new(), Vec::new());

@@ -68,14 +68,20 @@ pub fn end_of(run: &Failing, fate: Fate, chosen: Option<Instant>, now: Instant) 
     }
 }
 
-/// Ends up to `limit` runs whose lease ran out, of one job or of all; how many.
-pub fn sweep_stale(session: &Session, job_name: Option<&str>, now: Instant, limit: i64, caller: Oid) -> usize {
+/// What one sweep did.
+pub struct Swept {
+    /// How many runs it ended.
+    pub ended: usize,
+    /// How many had run out: also those that could not be ended now.
+    pub seen: usize,
+}
+
+/// Ends up to `limit` runs whose lease ran out, of one job or of all.
+pub fn sweep_stale(session: &Session, job_name: Option<&str>, now: Instant, limit: i64, caller: Oid) -> Swept {
     let stale = leases::pick_stale(session, job_name, now, limit, caller);
     leases::postpone_sweep(session, now);
-    if stale.is_empty() {
-        return 0;
-    }
     let runs: Vec<(Uuid, End)> = stale
+        .free
         .iter()
         .map(|run| (run.execution_id, end_of(run, lease::stale(run.limits, run.cancel_requested), None, now)))
         .collect();
@@ -96,7 +102,7 @@ pub fn sweep_stale(session: &Session, job_name: Option<&str>, now: Instant, limi
         error::report(PgLogLevel::LOG_SERVER_ONLY, Failure::note(text));
         leases::postpone(session, *execution_id, now);
     };
-    halved(&runs, &mut end, &mut failed).into_iter().sum()
+    Swept { ended: halved(&runs, &mut end, &mut failed).into_iter().sum(), seen: stale.seen }
 }
 
 /// Makes up to `limit` retries claimable whose time has come; how many.

@@ -11,7 +11,6 @@ use scheduler_core::Instant;
 
 use crate::convert::{self, timestamp};
 use crate::error::or_raise;
-use crate::store::job::is_done_when_fired;
 use crate::store::rows::column::{self, job, schedule, timer};
 use crate::store::snapshot::{Held, ScheduleRow, Snapshot, TimerRow};
 use crate::store::table::{Condition, Index, Layout, Present, Table, Workspace};
@@ -89,20 +88,18 @@ pub fn read(schema: Oid, schedule_ids: &[i64], timers: &mut BTreeMap<i64, TimerR
     let mut schedule_by_id = Index::open(&schedules, c"schedule_pkey", &present);
     let mut job_by_name = Index::open(&jobs, c"job_pkey", &present);
     let mut awaited_by_id = Index::open(&awaited, c"awaited_pkey", &present);
-    let mut known: HashMap<String, Option<(Oid, bool)>> = HashMap::new();
+    let mut known: HashMap<String, Option<Oid>> = HashMap::new();
     let mut snapshots = Vec::with_capacity(schedule_ids.len());
     for schedule_id in schedule_ids {
         pgrx::check_for_interrupts!();
         let id = Condition::equal(pg_sys::F_INT8EQ, *schedule_id);
         let schedule = schedule_by_id.find(&[id]).then(|| schedule_of(&schedules)).map(|mut row| {
-            let job = known.get(&row.job_name).copied().unwrap_or_else(|| {
+            row.job_owner = known.get(&row.job_name).copied().unwrap_or_else(|| {
                 let found = job_by_name.find(&[Condition::equal(pg_sys::F_TEXTEQ, row.job_name.as_str())]);
-                let job = found.then(|| (jobs.must(job::OWNER), is_done_when_fired(&jobs.must::<String>(job::KIND))));
-                known.insert(row.job_name.clone(), job);
-                job
+                let owner = found.then(|| jobs.must(job::OWNER));
+                known.insert(row.job_name.clone(), owner);
+                owner
             });
-            row.job_owner = job.map(|(owner, _)| owner);
-            row.done_when_fired = job.is_some_and(|(_, done)| done);
             row
         });
         let awaits = schedule.as_ref().is_some_and(ScheduleRow::waits_for_runs);
@@ -138,7 +135,6 @@ fn schedule_of(table: &Table) -> ScheduleRow {
         since_at: must(instant_of(table, schedule::SINCE_AT)),
         job_name: table.must(schedule::JOB_NAME),
         job_owner: None,
-        done_when_fired: false,
         key: table.must(schedule::KEY),
         had_other_scopes: !table.must::<Vec<Uuid>>(schedule::FORMER_KEYS).is_empty(),
         place: Some(table.place()),

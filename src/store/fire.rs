@@ -138,8 +138,7 @@ fn by_statement(
             TIMESTAMPTZARRAYOID,
             UUIDARRAYOID,
             BOOLARRAYOID,
-            TIMESTAMPTZOID,
-            BOOLOID
+            TIMESTAMPTZOID
         )
     );
     let mut columns = Columns::default();
@@ -167,8 +166,7 @@ fn by_statement(
             List(columns.run),
             List(columns.run_id),
             List(columns.awaited),
-            timestamp(now),
-            columns.any_done_when_fired
+            timestamp(now)
         ],
     );
     rows.first().map_or(Fired::default(), |row| Fired {

@@ -82,8 +82,9 @@ pub fn lock(session: &Session, job_name: &str) -> Option<Oid> {
     JOB_LOCK.run(session, arguments![job_name]).first().map(|row| row.must(1))
 }
 
-/// Creates or replaces; false where the job belongs to a role that `caller` may not act for. With its first job a database is a home.
-pub fn write(session: &Session, job: Definition, caller: Oid) -> bool {
+/// Creates or replaces; how many schedules are looked at again because of it, or `None` where the job belongs to a role that `caller`
+/// may not act for. With its first job a database is a home.
+pub fn write(session: &Session, job: Definition, caller: Oid) -> Option<usize> {
     statement!(
         JOB_WRITE = "job_write"(
             TEXTOID,
@@ -102,7 +103,7 @@ pub fn write(session: &Session, job: Definition, caller: Oid) -> bool {
     let rows = JOB_WRITE.run(
         session,
         arguments![
-            job.job_name,
+            job.job_name.as_str(),
             job.kind,
             job.command,
             job.queue,
@@ -115,11 +116,10 @@ pub fn write(session: &Session, job: Definition, caller: Oid) -> bool {
             caller
         ],
     );
-    let written = rows.first().is_some();
-    if written {
-        home::settle(session);
-    }
-    written
+    let was_unusable: bool = rows.first()?.must(1);
+    home::settle(session);
+    statement!(JOB_REARM = "job_rearm"(TEXTOID, BOOLOID));
+    Some(JOB_REARM.run(session, arguments![job.job_name, was_unusable]).len())
 }
 
 /// Deletes the job.
@@ -132,10 +132,4 @@ pub fn delete(session: &Session, job_name: &str) {
 pub fn user(session: &Session, job_name: &str) -> Option<String> {
     statement!(JOB_USERS = "job_users"(TEXTOID));
     JOB_USERS.run(session, arguments![job_name]).first().map(|row| row.must(1))
-}
-
-/// Has the parked schedules of the job looked at again; how many.
-pub fn rearm_parked(session: &Session, job_name: &str) -> usize {
-    statement!(JOB_REARM = "job_rearm"(TEXTOID));
-    JOB_REARM.run(session, arguments![job_name]).len()
 }

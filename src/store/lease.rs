@@ -95,11 +95,20 @@ pub fn read_lease(session: &Session, execution_id: Uuid, lease_token: Uuid) -> O
     rows.first().map(|row| Failing::of(&row, execution_id))
 }
 
+/// Leases that ran out.
+pub struct Stale {
+    /// Those that can be ended, locked.
+    pub free: Vec<Failing>,
+    /// How many were looked at: also those that somebody has in hand.
+    pub seen: usize,
+}
+
 /// Locks up to `limit` leases that ran out, of a job or of all, that `caller` may end.
-pub fn pick_stale(session: &Session, job_name: Option<&str>, now: Instant, limit: i64, caller: Oid) -> Vec<Failing> {
+pub fn pick_stale(session: &Session, job_name: Option<&str>, now: Instant, limit: i64, caller: Oid) -> Stale {
     statement!(LEASES_STALE = "leases_stale"(TEXTOID, TIMESTAMPTZOID, INT8OID, OIDOID));
     let rows = LEASES_STALE.run(session, arguments![job_name, timestamp(now), limit, caller]);
-    rows.iter().map(|row| Failing::of(&row, row.must(7))).collect()
+    let free = rows.iter().filter(|row| row.must(8)).map(|row| Failing::of(&row, row.must(7))).collect();
+    Stale { free, seen: rows.len() }
 }
 
 /// Moves on leases that heartbeats have kept alive.

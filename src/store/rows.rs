@@ -97,6 +97,9 @@ impl Leases {
     }
 }
 
+/// How often a claim inserts a key that it finds free, and free again after somebody else was in the way.
+const MOST_TRIES: usize = 10;
+
 impl Rows {
     /// `None` where a table is not as this file expects it.
     pub fn open(schema: Oid) -> Option<Rows> {
@@ -177,8 +180,18 @@ impl Rows {
         if let Some(allowed) = terms.allow_stale_reentry {
             row[ledger::ALLOW_STALE_REENTRY - 1] = allowed.into_datum();
         }
-        if !self.ledger.insert_unless_taken(&row, c"ledger_key") {
-            return None;
+        // While the index is built anew (REINDEX CONCURRENTLY) there are two of it, and of two claimers each may meet the other's row, not
+        // withdrawn yet, in one of them. The last to withdraw his finds the key free.
+        let mut tries = 1;
+        while !self.ledger.insert_unless_taken(&row, c"ledger_key") {
+            let key = [
+                Condition::equal(pg_sys::F_UUID_EQ, new.key),
+                Condition::equal(pg_sys::F_TIMESTAMPTZ_EQ, new.plan_time),
+            ];
+            if tries == MOST_TRIES || self.scan(&self.ledger, c"ledger_key").is_taken(&key) {
+                return None;
+            }
+            tries += 1;
         }
         let grant = Grant::new(self.leases.schema, id, 1, new.owner, terms.stale_timeout, now);
         self.leases.lease.insert(&grant.row(terms.runner_id.as_str().into_datum(), now));

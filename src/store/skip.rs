@@ -1,6 +1,6 @@
 //! `sched.skip`, `sched.schedule_past` and `sched.timer_memory`: what did not run, under which definition, and what waits.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use pgrx::datum::{TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::Oid;
@@ -197,6 +197,22 @@ pub fn fired(session: &Session, schedule_id: i64, plans: Vec<TimestampWithTimeZo
     statement!(SKIPS_FIRED = "skips_fired"(INT8OID, TIMESTAMPTZARRAYOID));
     let rows = SKIPS_FIRED.run(session, arguments![schedule_id, List(plans)]);
     rows.iter().map(|row| (must(instant_of(&row, 1)), row.must(2))).collect()
+}
+
+/// Which plan times after the first instant and up to the second these schedules fired, in order.
+pub fn fired_between(session: &Session, stretches: &[(i64, Instant, Instant)]) -> HashMap<i64, Vec<Instant>> {
+    let mut fired: HashMap<i64, Vec<Instant>> = HashMap::new();
+    if stretches.is_empty() {
+        return fired;
+    }
+    statement!(PLANS_FIRED = "plans_fired"(INT8ARRAYOID, TIMESTAMPTZARRAYOID, TIMESTAMPTZARRAYOID));
+    let ids: Vec<i64> = stretches.iter().map(|(id, ..)| *id).collect();
+    let (after, until): (Vec<_>, Vec<_>) =
+        stretches.iter().map(|(_, after, until)| (timestamp(*after), timestamp(*until))).unzip();
+    for row in PLANS_FIRED.run(session, arguments![List(ids), List(after), List(until)]).iter() {
+        fired.entry(row.must(1)).or_default().push(must(instant_of(&row, 2)));
+    }
+    fired
 }
 
 /// A schedule of this name, and whether `role` may read about it.

@@ -59,8 +59,6 @@ pub struct ScheduleRow {
     pub job_name: String,
     /// That job's owner; `None` where the job does not exist.
     pub job_owner: Option<Oid>,
-    /// Its runs are done by whoever dispatches them (jobs of kind notify and log).
-    pub done_when_fired: bool,
     /// What the ledger has its executions by, with the plan time.
     pub key: Uuid,
     /// Some of its executions may have another key, because it had another job or scope before an edit.

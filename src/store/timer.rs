@@ -33,8 +33,6 @@ pub struct NewTimer {
     pub parked: Option<Failure>,
     /// Whether its runs are awaited.
     pub awaited: bool,
-    /// Whether its runs are done when they are dispatched.
-    pub done_when_fired: bool,
     /// The plan times that become executions.
     pub runs: Vec<Instant>,
     /// What the ledger has them by, with the plan time.
@@ -65,7 +63,6 @@ impl NewTimer {
             progress,
             parked: None,
             awaited: false,
-            done_when_fired: row.done_when_fired,
             runs: Vec::new(),
             key: row.key,
             fired_before: Vec::new(),
@@ -172,16 +169,15 @@ pub fn read(session: &Session, schedule_ids: Vec<i64>, mut timers: BTreeMap<i64,
                 enabled: row.must(15),
                 created_at: must(instant_of(&row, 16)),
                 baseline_at: must(instant_of(&row, 17)),
-                since_at: must(instant_of(&row, 23)),
+                since_at: must(instant_of(&row, 22)),
                 job_name: row.must(18),
                 job_owner: row.get(19),
-                done_when_fired: row.get(20).unwrap_or(false),
-                key: row.must(21),
-                had_other_scopes: row.must(24),
+                key: row.must(20),
+                had_other_scopes: row.must(23),
                 place: None,
             }),
             timer: timers.remove(&row.must::<i64>(1)),
-            busy: row.must(22),
+            busy: row.must(21),
         })
         .collect()
 }
@@ -203,7 +199,6 @@ pub struct Columns {
     pub(super) run: Vec<Option<TimestampWithTimeZone>>,
     pub(super) run_id: Vec<Option<Uuid>>,
     pub(super) awaited: Vec<bool>,
-    pub(super) any_done_when_fired: bool,
 }
 
 impl Columns {
@@ -234,7 +229,6 @@ impl Columns {
         self.moves.push(moves);
         self.run.push(run.map(timestamp));
         self.awaited.push(timer.awaited);
-        self.any_done_when_fired |= timer.done_when_fired;
     }
 }
 

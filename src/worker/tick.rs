@@ -28,7 +28,7 @@ const STEPS: [Step; 4] = [
         what: c"ending stale leases",
         done: "stale leases ended",
         deadline: |tick| tick.deadlines.stale,
-        work: |_, session| dispatch::sweep_stale(session, None, convert::now(), turn(), role::DISPATCHER),
+        work: |_, session| dispatch::sweep_stale(session, None, convert::now(), turn(), role::DISPATCHER).ended,
     },
     Step {
         what: c"offering due retries",

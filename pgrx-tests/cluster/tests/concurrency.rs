@@ -1,7 +1,7 @@
 //! Many sessions at once: each plan is dispatched once, each execution claimed once, and nobody waits for anybody's open transaction.
 
 use scheduler_cluster_tests::scheduler::{backlog, one, SOON};
-use scheduler_cluster_tests::{wait_for, Client, Cluster};
+use scheduler_cluster_tests::{wait_for, wait_until, Client, Cluster, Shutdown};
 use std::collections::HashSet;
 use std::sync::Barrier;
 use std::thread;
@@ -176,4 +176,67 @@ fn a_claim_never_waits_for_another_claimers_open_transaction() {
     assert_eq!(one::<i64>(&mut impatient(&cluster), "select count(*) from sched.claim('default', 10)"), 0);
     holder.batch_execute("commit").unwrap();
     conflicted("committed");
+}
+
+#[test]
+fn a_run_that_an_open_transaction_awaits_keeps_no_dispatcher_waiting() {
+    let cluster = Cluster::builder().set("max_prepared_transactions", "2").start();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute(
+        "create role app; select sched.grant_use('app'); select sched.define_job('job');
+         select sched.create_schedule('others', 'every 100 milliseconds', 'job')",
+    )
+    .unwrap();
+    for (name, prepared) in [("open", false), ("prepared", true)] {
+        let mut app = impatient(&cluster);
+        app.batch_execute(&format!(
+            "set role app; select sched.define_job('{name}', queue => '{name}');
+             select sched.create_schedule('{name}', 'every 1 second', '{name}')"
+        ))
+        .unwrap();
+        wait_for(&mut db, &format!("select count(*) > 0 from sched.ready where queue = '{name}'"), SOON);
+        let claimed = app.query_one(
+            "select execution_id::text, lease_token::text from sched.claim($1, 1, stale_timeout => '1 hour')",
+            &[&name],
+        );
+        let (id, token): (String, String) = claimed.map(|row| (row.get(0), row.get(1))).unwrap();
+        // The schedule cares about its runs from now on: the row of this one in the ledger is locked, and not its lease.
+        wait_until("the run to be awaited", SOON, || {
+            app.batch_execute(&format!(
+                "begin; set local role app; select sched.alter_schedule('{name}', overlap => 'skip'), sched.dispatch_due()"
+            ))
+            .unwrap();
+            app.batch_execute("reset role").unwrap();
+            let awaited: bool = one(&mut app, &format!("select awaited from sched.ledger where id = '{id}'"));
+            if !awaited {
+                app.batch_execute("rollback").unwrap();
+            }
+            awaited.then_some(())
+        });
+        if prepared {
+            app.batch_execute("prepare transaction 'awaits'").unwrap();
+        }
+        // It goes stale, and the sweep looks at it and passes on.
+        one::<String>(&mut db, &format!("select sched.heartbeat('{id}', '{token}', stale_timeout => '1 millisecond')"));
+        let passed = format!("select sweep_at > stale_after from sched.lease where execution_id = '{id}'");
+        wait_for(&mut db, &passed, SOON);
+        db.batch_execute("set lock_timeout = '20s'").unwrap();
+        assert_eq!(one::<i64>(&mut db, "select sched.mark_stale_as_failed()"), 0);
+        if prepared {
+            cluster.restart(Shutdown::Fast);
+            db = cluster.connect();
+            app = cluster.connect();
+        }
+        let since: String = one(&mut db, "select clock_timestamp()::text");
+        let others = format!(
+            "select count(*) > 20 from sched.execution where schedule_name = 'others' and created_at > '{since}'"
+        );
+        wait_for(&mut db, &others, SOON);
+        assert_eq!(one::<String>(&mut db, &format!("select status from sched.execution where id = '{id}'")), "RUNNING");
+        // It ends when the transaction does.
+        app.batch_execute(if prepared { "commit prepared 'awaits'" } else { "commit" }).unwrap();
+        wait_for(&mut db, &format!("select status = 'FAILED' from sched.execution where id = '{id}'"), SOON);
+        wait_for(&mut db, &format!("select not exists (select from sched.awaited where execution_id = '{id}')"), SOON);
+    }
+    assert!(cluster.logged("WARNING").is_empty(), "{:#?}", cluster.logged("WARNING"));
 }

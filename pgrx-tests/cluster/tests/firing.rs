@@ -389,3 +389,45 @@ fn a_queue_hears_once_for_each_transaction_that_made_work_claimable() {
     .unwrap();
     assert_eq!(heard(&mut ears[0], &mut db, "sched:a"), 0);
 }
+
+#[test]
+fn a_job_that_is_told_of_its_runs_from_now_on_hears_of_each() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    let mut ear = cluster.connect();
+    // Row by row, and by the statement, for which a superuser gave a table more to do.
+    let by_statement = "create function public.nothing() returns trigger language plpgsql as 'begin return new; end';
+         create trigger nothing before insert on sched.awaited for each row execute function public.nothing()";
+    for (name, first) in [("rows", ""), ("statement", by_statement)] {
+        db.batch_execute(&format!(
+            "{first}; select sched.define_job('{name}'), sched.create_schedule('{name}', 'every 1 second', '{name}')"
+        ))
+        .unwrap();
+        ear.batch_execute(&format!("listen \"{name}\"")).unwrap();
+        wait_for(&mut db, &format!("select count(*) > 0 from sched.execution where job_name = '{name}'"), SOON);
+        // The dispatcher has read what the job is, and not yet written a run of it.
+        let mut held = cluster.connect();
+        held.batch_execute("begin; lock table sched.ready in share mode").unwrap();
+        let waits = "select exists (select from pg_locks where not granted and relation = 'sched.ready'::regclass)";
+        wait_for(&mut db, waits, SOON);
+        db.batch_execute(&format!("select sched.define_job('{name}', 'notify', '{name}')")).unwrap();
+        held.batch_execute("commit").unwrap();
+        wait_for(
+            &mut db,
+            &format!("select count(*) > 0 from sched.execution where job_name = '{name}' and status = 'SUCCESS'"),
+            SOON,
+        );
+        db.batch_execute(&format!("select sched.pause('{name}')")).unwrap();
+        wait_for(
+            &mut db,
+            &format!("select state = 'paused' from sched.schedules where schedule_name = '{name}'"),
+            SOON,
+        );
+        let done: i64 = one(
+            &mut db,
+            &format!("select count(*) from sched.execution where job_name = '{name}' and status = 'SUCCESS'"),
+        );
+        assert_eq!(heard(&mut ear, &mut db, name), usize::try_from(done).unwrap(), "{name}");
+        ear.batch_execute("unlisten *").unwrap();
+    }
+}

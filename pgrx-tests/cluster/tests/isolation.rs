@@ -1,6 +1,6 @@
 //! One bad schedule delays no other (I4): it is found alone, recorded, backed off or parked, and said once.
 
-use scheduler_cluster_tests::scheduler::{one, whole_grid, SOON};
+use scheduler_cluster_tests::scheduler::{one, switch_off, whole_grid, SOON};
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster};
 use std::time::Duration;
 
@@ -249,4 +249,39 @@ fn a_change_that_cannot_be_applied_keeps_no_other_waiting() {
     wait_for(&mut db, "select state = 'armed' from sched.schedules where schedule_name = 'bad'", SOON);
     // The step that fires may have armed it, before the turn of the change has come.
     wait_for(&mut db, "select count(*) = 0 from sched.schedule_change", SOON);
+}
+
+#[test]
+fn a_schedule_that_is_parked_while_its_job_is_put_right_goes_on() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    for (name, spoil) in
+        [("dropped", "drop role dropped"), ("deleted", "delete from sched.job where job_name = 'deleted'")]
+    {
+        db.batch_execute(&format!(
+            "create role {name}; select sched.grant_use('{name}'); set role {name}; select sched.define_job('{name}');
+             select sched.create_schedule('{name}', 'every 300 milliseconds', '{name}'); reset role;
+             select sched.revoke_all('{name}')"
+        ))
+        .unwrap();
+        wait_for(&mut db, &format!("select state = 'armed' from sched.schedules where schedule_name = '{name}'"), SOON);
+        switch_off(&cluster, &mut db);
+        wait_for(&mut db, &format!("select fire_at < now() from sched.timer join sched.schedule using (schedule_id) where schedule_name = '{name}'"), SOON);
+        db.batch_execute(spoil).unwrap();
+        let mut late = cluster.connect();
+        late.batch_execute(&format!("begin; select sched.define_job('{name}')")).unwrap();
+        cluster.set("sched.enabled", "on");
+        wait_for(
+            &mut db,
+            &format!("select state = 'parked' from sched.schedules where schedule_name = '{name}'"),
+            SOON,
+        );
+        late.batch_execute("commit").unwrap();
+        wait_for(&mut db, &format!("select state = 'armed' from sched.schedules where schedule_name = '{name}'"), SOON);
+        let since: String = one(&mut db, "select clock_timestamp()::text");
+        let fires = format!(
+            "select count(*) > 0 from sched.execution where schedule_name = '{name}' and plan_time > '{since}'"
+        );
+        wait_for(&mut db, &fires, SOON);
+    }
 }

@@ -416,3 +416,24 @@ fn a_schedule_that_is_always_due_stalls_nobody() {
     println!("{counted} plans in {skips} rows");
     assert!(counted > 1_000_000);
 }
+
+#[test]
+fn what_a_late_pause_was_overtaken_by_does_not_count_as_paused() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute("select sched.define_job('job'); select sched.create_schedule('s', 'every 300 milliseconds', 'job', catch_up => 'every_plan')").unwrap();
+    let mut editor = cluster.connect();
+    editor.batch_execute("begin; select sched.pause('s')").unwrap();
+    let since: String = one(&mut db, "select clock_timestamp()::text");
+    wait_for(&mut db, &format!("select count(*) > 2 from sched.execution where plan_time > '{since}'"), SOON);
+    editor.batch_execute("commit").unwrap();
+    wait_for(&mut db, "select state = 'paused' from sched.schedules", SOON);
+    wait_for(&mut db, "select sum(count) > 2 from sched.skipped", SOON);
+    let both = "select count(*) from sched.skipped join sched.execution on plan_time between plan_from and plan_to";
+    assert_eq!(one::<i64>(&mut db, both), 0, "while it is paused");
+    db.batch_execute("select sched.resume('s')").unwrap();
+    let until = decided(&mut db);
+    assert_eq!(one::<i64>(&mut db, both), 0, "afterwards");
+    let (_, skipped) = verdicts(&mut db, "s", "300 milliseconds", &until);
+    assert_eq!(one::<i64>(&mut db, "select sum(count)::bigint from sched.skipped"), skipped);
+}

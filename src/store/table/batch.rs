@@ -28,23 +28,34 @@ impl Table {
 
     /// Locks the current row as SELECT … FOR UPDATE SKIP LOCKED does; false where somebody else has it in hand, or has just had.
     pub fn lock(&self, present: &Present) -> bool {
+        // SAFETY: the snapshot lives as long as `present`.
+        unsafe { self.lock_by(present.0) }
+    }
+
+    /// Locks the current row once more; false where the transaction `xmax`, which has it in hand, is another one. (Who wants to change a
+    /// row and not to wait is told the same of a lock of his own.) The row is read anew.
+    pub(super) fn lock_again(&self, xmax: pg_sys::TransactionId) -> bool {
+        // SAFETY: inside a transaction. A list of lockers may have our number by chance: then somebody else's lock says no.
+        unsafe { pg_sys::TransactionIdIsCurrentTransactionId(xmax) && self.lock_by(pg_sys::GetActiveSnapshot()) }
+    }
+
+    /// SAFETY: a snapshot that is valid now.
+    unsafe fn lock_by(&self, snapshot: pg_sys::Snapshot) -> bool {
         let mut failure = pg_sys::TM_FailureData::default();
-        // SAFETY: as the executor does it; the current row is one that was found in this table.
-        unsafe {
-            let mut place = (*self.current).tts_tid;
-            let result = pg_sys::table_tuple_lock(
-                self.relation,
-                addr_of_mut!(place),
-                present.0,
-                self.current,
-                pg_sys::GetCurrentCommandId(true),
-                pg_sys::LockTupleMode::LockTupleExclusive,
-                pg_sys::LockWaitPolicy::LockWaitSkip,
-                0,
-                &mut failure,
-            );
-            result == pg_sys::TM_Result::TM_Ok
-        }
+        let mut place = (*self.current).tts_tid;
+        // As the executor does it; the current row is one that was found in this table.
+        let result = pg_sys::table_tuple_lock(
+            self.relation,
+            addr_of_mut!(place),
+            snapshot,
+            self.current,
+            pg_sys::GetCurrentCommandId(true),
+            pg_sys::LockTupleMode::LockTupleExclusive,
+            pg_sys::LockWaitPolicy::LockWaitSkip,
+            0,
+            &mut failure,
+        );
+        result == pg_sys::TM_Result::TM_Ok
     }
 
     /// Whether the current role may do this to the table, as a statement would ask.

@@ -35,6 +35,14 @@ pub enum Wait {
     Skip,
 }
 
+/// What a change to a row met.
+struct Failed {
+    /// How the row is locked for such a change,
+    lock_mode: pg_sys::LockTupleMode::Type,
+    /// and by whom it is, where that was in the way.
+    xmax: pg_sys::TransactionId,
+}
+
 /// How a row came to stand in the table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Written {
@@ -99,7 +107,7 @@ impl Table {
     /// never waits for one. Whether it was inserted.
     ///
     /// As INSERT … ON CONFLICT DO NOTHING does it, speculatively: who loses a race leaves nothing that anybody would see, neither
-    /// another claimer while the loser's transaction goes on, nor logical decoding.
+    /// another claimer while the loser's transaction goes on, nor logical decoding. (Where the index has a twin, two may lose to each other.)
     pub fn insert_unless_taken(&self, values: &[Option<Datum>], index: &CStr) -> bool {
         let (relation, writer) = (self.relation, self.writer());
         // SAFETY: as ExecInsert does it; the row has a value for each column (checked in `store`). After an error the abort of the
@@ -170,11 +178,18 @@ impl Table {
 
     /// Changes columns (1-based) of the current row.
     pub fn update(&self, changes: &[(usize, Option<Datum>)], wait: Wait) -> Fate {
-        // SAFETY: the current row is one that was found in this table, and stays until the new one is written.
-        unsafe { store_changed(self.writer().row, self.current, changes) };
-        // SAFETY: as above.
-        let (result, lock_mode) = unsafe { self.replace(&raw mut (*self.current).tts_tid, wait) };
-        self.settle(result, lock_mode, wait)
+        let change = |wait| {
+            // SAFETY: the current row is one that was found in this table, and stays until the new one is written.
+            unsafe {
+                store_changed(self.writer().row, self.current, changes);
+                self.replace(&raw mut (*self.current).tts_tid, wait)
+            }
+        };
+        let (mut result, mut failure) = change(wait);
+        if self.is_our_own(result, &failure, wait) {
+            (result, failure) = change(Wait::Block);
+        }
+        self.settle(result, failure.lock_mode, wait)
     }
 
     /// Writes a row with these values instead of one that this transaction has locked; false where it is not there any more.
@@ -190,11 +205,7 @@ impl Table {
 
     /// Puts the row that was stored in the place of another, with its index entries. SAFETY: the place is that of a row that was
     /// found in this table.
-    unsafe fn replace(
-        &self,
-        place: pg_sys::ItemPointer,
-        wait: Wait,
-    ) -> (pg_sys::TM_Result::Type, pg_sys::LockTupleMode::Type) {
+    unsafe fn replace(&self, place: pg_sys::ItemPointer, wait: Wait) -> (pg_sys::TM_Result::Type, Failed) {
         let (relation, writer) = (self.relation, self.writer());
         let mut failure = pg_sys::TM_FailureData::default();
         let mut lock_mode = pg_sys::LockTupleMode::LockTupleExclusive;
@@ -218,27 +229,39 @@ impl Table {
         if result == pg_sys::TM_Result::TM_Ok && entries != Entries::None {
             writer.index(relation, writer.row, Written::Anew(entries), Taken::Raises);
         }
-        (result, lock_mode)
+        (result, Failed { lock_mode, xmax: failure.xmax })
     }
 
     /// Deletes the current row.
     pub fn delete(&self, wait: Wait) -> Fate {
-        let mut failure = pg_sys::TM_FailureData::default();
-        // SAFETY: as ExecDelete does it; the current row is one that was found in this table.
-        let result = unsafe {
-            pg_sys::CheckCmdReplicaIdentity(self.relation, pg_sys::CmdType::CMD_DELETE);
-            pg_sys::table_tuple_delete(
-                self.relation,
-                &raw mut (*self.current).tts_tid,
-                pg_sys::GetCurrentCommandId(true),
-                pg_sys::GetActiveSnapshot(),
-                null_mut(),
-                wait == Wait::Block,
-                &mut failure,
-                false,
-            )
+        let remove = |wait| {
+            let mut failure = pg_sys::TM_FailureData::default();
+            // SAFETY: as ExecDelete does it; the current row is one that was found in this table.
+            let result = unsafe {
+                pg_sys::CheckCmdReplicaIdentity(self.relation, pg_sys::CmdType::CMD_DELETE);
+                pg_sys::table_tuple_delete(
+                    self.relation,
+                    &raw mut (*self.current).tts_tid,
+                    pg_sys::GetCurrentCommandId(true),
+                    pg_sys::GetActiveSnapshot(),
+                    null_mut(),
+                    wait == Wait::Block,
+                    &mut failure,
+                    false,
+                )
+            };
+            (result, Failed { lock_mode: pg_sys::LockTupleMode::LockTupleExclusive, xmax: failure.xmax })
         };
-        self.settle(result, pg_sys::LockTupleMode::LockTupleExclusive, wait)
+        let (mut result, mut failure) = remove(wait);
+        if self.is_our_own(result, &failure, wait) {
+            (result, failure) = remove(Wait::Block);
+        }
+        self.settle(result, failure.lock_mode, wait)
+    }
+
+    /// Whether nothing was in the way of a change but a lock that this transaction has on the row: claim.sql locks more than it takes.
+    fn is_our_own(&self, result: pg_sys::TM_Result::Type, failure: &Failed, wait: Wait) -> bool {
+        wait == Wait::Skip && result == pg_sys::TM_Result::TM_BeingModified && self.lock_again(failure.xmax)
     }
 
     /// What the executor makes of the answer to a change: under READ COMMITTED the newest version is locked and looked at again,
