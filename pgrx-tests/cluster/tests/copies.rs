@@ -34,7 +34,7 @@ fn original() -> (Cluster, Client) {
 }
 
 /// Runs pg_dump of a database into a file or folder.
-fn dump(cluster: &Cluster, database: &str, arguments: &[&str]) -> PathBuf {
+pub fn dump(cluster: &Cluster, database: &str, arguments: &[&str]) -> PathBuf {
     let file = cluster.folder().join("dump");
     let mut dump = cluster.client(Command::new(bin().join("pg_dump")), "postgres", database);
     let output = dump.args(arguments).arg("--file").arg(&file).output().unwrap();
@@ -43,7 +43,7 @@ fn dump(cluster: &Cluster, database: &str, arguments: &[&str]) -> PathBuf {
 }
 
 /// Restores a plain dump without a single error.
-fn restore(cluster: &Cluster, database: &str, file: &Path) {
+pub fn restore(cluster: &Cluster, database: &str, file: &Path) {
     let mut psql = cluster.psql("postgres", database);
     let output = psql.args(["-q", "-v", "ON_ERROR_STOP=1", "-o", "/dev/null", "-f"]).arg(file).output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");

@@ -7,6 +7,7 @@ mod copies;
 mod crash;
 mod crash_load;
 mod databases;
+mod dumps;
 mod edits;
 mod encodings;
 mod examples;
