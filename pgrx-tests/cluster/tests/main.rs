@@ -34,5 +34,6 @@ mod settings;
 mod skips;
 mod standby;
 mod upgrade;
+mod upgrade_rights;
 mod worker;
 mod worker_role;
