@@ -148,6 +148,23 @@ fn what_a_dropped_role_left_is_in_no_dump_unless_somebody_took_it_over() {
         let sees = "select (select count(*) from sched.execution) + (select count(*) from sched.schedules)";
         assert_eq!(one::<i64>(&mut newcomer, sees), 0, "{database}");
     }
+
+    // A role that goes while the dump runs is in its snapshot, and a number all the same.
+    let mut snapshot = cluster.connect();
+    snapshot.batch_execute("begin isolation level repeatable read").unwrap();
+    let role = "select count(*) from pg_roles where rolname = 'stays'";
+    assert_eq!(one::<i64>(&mut snapshot, role), 1);
+    db.batch_execute("drop role stays").unwrap();
+    assert_eq!(one::<i64>(&mut snapshot, role), 1);
+    // Of the three only the one is left whose work was taken over.
+    for (table, rows) in left(&mut db, "leaver") {
+        let condition: String = one(
+            &mut snapshot,
+            &format!("select extcondition[array_position(extconfig, 'sched.{table}'::regclass)] from pg_extension where extname = 'scheduler'"),
+        );
+        let dumped: i64 = one(&mut snapshot, &format!("select count(*) from sched.{table} {condition}"));
+        assert_eq!(dumped, rows, "{table}");
+    }
 }
 
 fn dumped(cluster: &Cluster, role: &str, arguments: &[&str]) -> Output {
