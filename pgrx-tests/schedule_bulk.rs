@@ -100,4 +100,56 @@ mod tests {
         refused("SELECT sched.create_schedules('7')", "22023");
         check("SELECT count(*) FROM sched.schedule", "1");
     }
+
+    #[pg_test]
+    fn create_schedules_takes_no_value_of_another_json_type() {
+        run(&["SELECT sched.define_job('J')"]);
+        let of = |key: &str, value: &str| {
+            let mut spec = vec![("schedule_name", "\"b/x\""), ("clock", "\"never\""), ("job_name", "\"J\"")];
+            spec.retain(|(name, _)| *name != key);
+            spec.push((key, value));
+            let spec: Vec<_> = spec.iter().map(|(key, value)| format!("\"{key}\": {value}")).collect();
+            format!("SELECT sched.create_schedules('[{{{}}}]')", spec.join(", "))
+        };
+        let texts = "schedule_name clock job_name time_zone scope_kind scope_id catch_up rearm overlap ownership";
+        let others = "catch_up_window delay jitter starts_at ends_at";
+        for key in texts.split(' ').chain(others.split(' ')) {
+            for (value, json_type) in
+                [("[\"1 s\"]", "array"), ("{\"a\": 1}", "object"), ("7", "number"), ("true", "boolean")]
+            {
+                let refusal = refused(&of(key, value), "22023");
+                let says = format!("element 1, key \"{key}\": {value} is of the JSON type {json_type}, not string");
+                assert_eq!(refusal.message, says);
+            }
+        }
+        for (key, values, wanted) in [
+            ("max_plans_per_tick", ["[3]", "{\"a\": 3}", "true"], "number"),
+            ("enabled", ["[true]", "{\"a\": true}", "1"], "boolean"),
+        ] {
+            for value in values {
+                let refusal = refused(&of(key, value), "22023");
+                let says = format!("element 1, key \"{key}\": {value} is of the JSON type ");
+                assert!(refusal.message.starts_with(&says) && refusal.message.ends_with(wanted), "{}", refusal.message);
+            }
+        }
+        // A long one is not repeated to its end.
+        let long = format!("[\"{}\"]", "x".repeat(10_000));
+        assert!(refused(&of("clock", &long), "22023").message.len() < 300);
+        check("SELECT count(*) FROM sched.schedule", "0");
+        // A payload is whatever JSON there is; null is what is left out; a string says a number or a boolean, too.
+        for (place, (key, value)) in [
+            ("payload", "[7]"),
+            ("payload", "7"),
+            ("payload", "\"x\""),
+            ("delay", "null"),
+            ("enabled", "null"),
+            ("max_plans_per_tick", "\"3\""),
+            ("enabled", "\"off\""),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            check(&of(key, value).replace("b/x", &format!("b/{place}")), "1");
+        }
+    }
 }

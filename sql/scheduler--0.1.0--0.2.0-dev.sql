@@ -5,6 +5,33 @@
 -- To the end of the transaction. What is named without a schema is Postgres' own.
 SET LOCAL search_path = pg_catalog, pg_temp;
 
+-- Whoever owns the schema or something in it can have put code of his there, which what follows would run as the superuser who updates.
+-- So this comes before all else, and looks at nothing but catalogs.
+DO $$
+DECLARE
+    other record;
+BEGIN
+    SELECT pg_catalog.pg_describe_object(o.classid, o.objid, 0) AS object, o.owner::pg_catalog.regrole AS owner
+      INTO other
+      FROM (SELECT n.tableoid, n.oid, n.nspowner FROM pg_catalog.pg_namespace n WHERE n.nspname = 'sched'
+            UNION ALL
+            SELECT e.tableoid, e.oid, e.extowner FROM pg_catalog.pg_extension e WHERE e.extname = 'scheduler'
+            UNION ALL
+            SELECT c.tableoid, c.oid, c.relowner FROM pg_catalog.pg_class c WHERE c.relnamespace = 'sched'::pg_catalog.regnamespace
+            UNION ALL
+            SELECT p.tableoid, p.oid, p.proowner FROM pg_catalog.pg_proc p WHERE p.pronamespace = 'sched'::pg_catalog.regnamespace
+           ) AS o (classid, objid, owner)
+     WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE r.oid = o.owner AND r.rolsuper)
+     ORDER BY o.classid = 'pg_catalog.pg_namespace'::pg_catalog.regclass DESC, o.classid = 'pg_catalog.pg_extension'::pg_catalog.regclass DESC
+     LIMIT 1;
+    IF FOUND THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = pg_catalog.format('%s belongs to %s, who is no superuser: the update would run what he may have put there', other.object, other.owner),
+            HINT = pg_catalog.format('If %s is trusted with that, make a superuser its owner first (ALTER ... OWNER TO, or REASSIGN OWNED BY %s TO ...), then update again.', other.owner, other.owner);
+    END IF;
+END
+$$;
+
 -- Whose rows the tables hold: every row has to name this database, or nothing fires here. A copy carries its original's row.
 -- Empty until the first job is defined or execution claimed. No key: a restore must be able to add the same row again.
 CREATE TABLE sched.home (
@@ -65,7 +92,7 @@ COMMENT ON FUNCTION sched.adopt() IS
 'Lets a copy (a restored dump, a database made from a template, a cluster after pg_upgrade) fire and hand out what is in it; returns how many schedules begin anew. Only plan times after this moment fire. For superusers and the extension''s owner; 42501 for others.';
 COMMENT ON FUNCTION sched.is_home() IS
 'False in a copy that nobody has adopted: dispatch_due, claim and try_claim raise 55000 there and no worker serves it.';
-COMMENT ON FUNCTION sched.grant_again() IS 'internal: at the end of an update, gives users and monitors the rights on what it has added';
+COMMENT ON FUNCTION sched.grant_again() IS 'internal: at the end of an update, gives users and monitors the rights on what it has added; takes the types of our rows from PUBLIC';
 
 CREATE FUNCTION sched.enqueue_many(
 	job_name text,
@@ -277,20 +304,29 @@ COMMENT ON VIEW sched.skipped IS
 
 -- What pg_dump takes along: all that was said and all that became of it, so that a restored copy neither loses work nor runs again what
 -- ran. Not timers and changes: they are made anew from the schedules, whose restored rows queue changes by themselves.
+-- An owner whose role was dropped is a bare number, which in a copy may be the number of a stranger's role. So what such an owner left
+-- stays behind, with all that hangs on it. The conditions look at the text that would be dumped (a name that begins with a digit is quoted):
+-- the dump's snapshot may still have a role that is dropped while it runs.
 SELECT pg_catalog.pg_extension_config_dump('sched.home', '');
-SELECT pg_catalog.pg_extension_config_dump('sched.job', '');
-SELECT pg_catalog.pg_extension_config_dump('sched.schedule', '');
+SELECT pg_catalog.pg_extension_config_dump('sched.job', 'WHERE owner::text !~ ''^[0-9]''');
+SELECT pg_catalog.pg_extension_config_dump('sched.schedule',
+    'WHERE NOT EXISTS (SELECT FROM sched.job j WHERE j.job_name = schedule.job_name AND j.owner::text ~ ''^[0-9]'')');
 SELECT pg_catalog.pg_extension_config_dump('sched.schedule_schedule_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('sched.fence', '');
-SELECT pg_catalog.pg_extension_config_dump('sched.ledger', '');
-SELECT pg_catalog.pg_extension_config_dump('sched.ready', '');
-SELECT pg_catalog.pg_extension_config_dump('sched.retry', '');
-SELECT pg_catalog.pg_extension_config_dump('sched.lease', '');
-SELECT pg_catalog.pg_extension_config_dump('sched.awaited', '');
-SELECT pg_catalog.pg_extension_config_dump('sched.schedule_past', '');
+SELECT pg_catalog.pg_extension_config_dump('sched.ledger', 'WHERE owner::text !~ ''^[0-9]''');
+SELECT pg_catalog.pg_extension_config_dump('sched.ready', 'WHERE owner::text !~ ''^[0-9]''');
+SELECT pg_catalog.pg_extension_config_dump('sched.retry', 'WHERE owner::text !~ ''^[0-9]''');
+SELECT pg_catalog.pg_extension_config_dump('sched.lease', 'WHERE owner::text !~ ''^[0-9]''');
+SELECT pg_catalog.pg_extension_config_dump('sched.awaited',
+    'WHERE NOT EXISTS (SELECT FROM sched.ledger e WHERE e.id = awaited.execution_id AND e.owner::text ~ ''^[0-9]'')
+        AND NOT EXISTS (SELECT FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = awaited.schedule_id AND j.owner::text ~ ''^[0-9]'')');
+SELECT pg_catalog.pg_extension_config_dump('sched.schedule_past',
+    'WHERE NOT EXISTS (SELECT FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = schedule_past.schedule_id AND j.owner::text ~ ''^[0-9]'')');
 SELECT pg_catalog.pg_extension_config_dump('sched.schedule_past_past_id_seq', '');
-SELECT pg_catalog.pg_extension_config_dump('sched.skip', '');
-SELECT pg_catalog.pg_extension_config_dump('sched.timer_memory', '');
+SELECT pg_catalog.pg_extension_config_dump('sched.skip',
+    'WHERE NOT EXISTS (SELECT FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = skip.schedule_id AND j.owner::text ~ ''^[0-9]'')');
+SELECT pg_catalog.pg_extension_config_dump('sched.timer_memory',
+    'WHERE NOT EXISTS (SELECT FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = timer_memory.schedule_id AND j.owner::text ~ ''^[0-9]'')');
 
 CREATE OR REPLACE FUNCTION sched.grant_use(role regrole) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
@@ -346,6 +382,35 @@ COMMENT ON FUNCTION sched.grant_worker IS
 COMMENT ON FUNCTION sched.revoke_all IS
 'Takes back all that sched.grant_use, sched.grant_monitor and sched.grant_worker gave to a role. For superusers and the extension''s owner; 42501 for others.';
 
+-- What is new belongs to whoever runs the update, and all else to the schema's owner, whom the library takes for the owner of everything.
+-- (What belongs to a column or table, as an identity's sequence does, follows it.) It comes before the rights, which name the owner.
+DO $$
+DECLARE
+    keeper pg_catalog.regrole;
+    object text;
+BEGIN
+    SELECT n.nspowner INTO STRICT keeper FROM pg_catalog.pg_namespace n WHERE n.nspname = 'sched';
+    FOR object IN
+        SELECT o.name
+          FROM pg_catalog.pg_depend d
+          JOIN pg_catalog.pg_extension e ON e.oid = d.refobjid AND e.extname = 'scheduler'
+          JOIN (SELECT c.tableoid, c.oid, c.relowner,
+                       CASE c.relkind WHEN 'S' THEN 'SEQUENCE ' WHEN 'v' THEN 'VIEW ' ELSE 'TABLE ' END || c.oid::pg_catalog.regclass
+                  FROM pg_catalog.pg_class c
+                 WHERE c.relkind <> 'S'
+                    OR NOT EXISTS (SELECT FROM pg_catalog.pg_depend i WHERE i.classid = c.tableoid AND i.objid = c.oid AND i.deptype IN ('a', 'i'))
+                UNION ALL
+                SELECT p.tableoid, p.oid, p.proowner, 'FUNCTION ' || p.oid::pg_catalog.regprocedure FROM pg_catalog.pg_proc p
+                UNION ALL
+                SELECT t.tableoid, t.oid, t.typowner, 'TYPE ' || t.oid::pg_catalog.regtype FROM pg_catalog.pg_type t
+               ) AS o (classid, objid, owner, name) ON o.classid = d.classid AND o.objid = d.objid
+         WHERE d.refclassid = e.tableoid AND d.deptype = 'e' AND o.owner <> keeper
+    LOOP
+        EXECUTE pg_catalog.format('ALTER %s OWNER TO %s', object, keeper);
+    END LOOP;
+END
+$$;
+
 -- New objects belong to nobody but the extension's owner: not to PUBLIC, and not to those whom ALTER DEFAULT PRIVILEGES has given
 -- something. Each of them is named here, by its kind and name.
 DO $$
@@ -382,7 +447,7 @@ BEGIN
     END LOOP;
 END
 $$;
--- Users and monitors get the rights on what is new.
+-- Users and monitors get the rights on what is new, and nobody the types of rows.
 SELECT sched.grant_again();
 -- The dispatcher has waited for this.
 SELECT sched.wake_dispatcher();

@@ -1,16 +1,25 @@
 -- What pg_dump takes along: all that was said and all that became of it, so that a restored copy neither loses work nor runs again what
 -- ran. Not timers and changes: they are made anew from the schedules, whose restored rows queue changes by themselves.
+-- An owner whose role was dropped is a bare number, which in a copy may be the number of a stranger's role. So what such an owner left
+-- stays behind, with all that hangs on it. The conditions look at the text that would be dumped (a name that begins with a digit is quoted):
+-- the dump's snapshot may still have a role that is dropped while it runs.
 SELECT pg_catalog.pg_extension_config_dump('sched.home', '');
-SELECT pg_catalog.pg_extension_config_dump('sched.job', '');
-SELECT pg_catalog.pg_extension_config_dump('sched.schedule', '');
+SELECT pg_catalog.pg_extension_config_dump('sched.job', 'WHERE owner::text !~ ''^[0-9]''');
+SELECT pg_catalog.pg_extension_config_dump('sched.schedule',
+    'WHERE NOT EXISTS (SELECT FROM sched.job j WHERE j.job_name = schedule.job_name AND j.owner::text ~ ''^[0-9]'')');
 SELECT pg_catalog.pg_extension_config_dump('sched.schedule_schedule_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('sched.fence', '');
-SELECT pg_catalog.pg_extension_config_dump('sched.ledger', '');
-SELECT pg_catalog.pg_extension_config_dump('sched.ready', '');
-SELECT pg_catalog.pg_extension_config_dump('sched.retry', '');
-SELECT pg_catalog.pg_extension_config_dump('sched.lease', '');
-SELECT pg_catalog.pg_extension_config_dump('sched.awaited', '');
-SELECT pg_catalog.pg_extension_config_dump('sched.schedule_past', '');
+SELECT pg_catalog.pg_extension_config_dump('sched.ledger', 'WHERE owner::text !~ ''^[0-9]''');
+SELECT pg_catalog.pg_extension_config_dump('sched.ready', 'WHERE owner::text !~ ''^[0-9]''');
+SELECT pg_catalog.pg_extension_config_dump('sched.retry', 'WHERE owner::text !~ ''^[0-9]''');
+SELECT pg_catalog.pg_extension_config_dump('sched.lease', 'WHERE owner::text !~ ''^[0-9]''');
+SELECT pg_catalog.pg_extension_config_dump('sched.awaited',
+    'WHERE NOT EXISTS (SELECT FROM sched.ledger e WHERE e.id = awaited.execution_id AND e.owner::text ~ ''^[0-9]'')
+        AND NOT EXISTS (SELECT FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = awaited.schedule_id AND j.owner::text ~ ''^[0-9]'')');
+SELECT pg_catalog.pg_extension_config_dump('sched.schedule_past',
+    'WHERE NOT EXISTS (SELECT FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = schedule_past.schedule_id AND j.owner::text ~ ''^[0-9]'')');
 SELECT pg_catalog.pg_extension_config_dump('sched.schedule_past_past_id_seq', '');
-SELECT pg_catalog.pg_extension_config_dump('sched.skip', '');
-SELECT pg_catalog.pg_extension_config_dump('sched.timer_memory', '');
+SELECT pg_catalog.pg_extension_config_dump('sched.skip',
+    'WHERE NOT EXISTS (SELECT FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = skip.schedule_id AND j.owner::text ~ ''^[0-9]'')');
+SELECT pg_catalog.pg_extension_config_dump('sched.timer_memory',
+    'WHERE NOT EXISTS (SELECT FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = timer_memory.schedule_id AND j.owner::text ~ ''^[0-9]'')');

@@ -66,7 +66,7 @@ COMMENT ON FUNCTION sched.adopt() IS
 'Lets a copy (a restored dump, a database made from a template, a cluster after pg_upgrade) fire and hand out what is in it; returns how many schedules begin anew. Only plan times after this moment fire. For superusers and the extension''s owner; 42501 for others.';
 COMMENT ON FUNCTION sched.is_home() IS
 'False in a copy that nobody has adopted: dispatch_due, claim and try_claim raise 55000 there and no worker serves it.';
-COMMENT ON FUNCTION sched.grant_again() IS 'internal: at the end of an update, gives users and monitors the rights on what it has added';
+COMMENT ON FUNCTION sched.grant_again() IS 'internal: at the end of an update, gives users and monitors the rights on what it has added; takes the types of our rows from PUBLIC';
 COMMENT ON FUNCTION sched.home_is_new() IS 'internal: has every session look again at whose rows these are';
 COMMENT ON FUNCTION sched.uuid_v7() IS 'internal: a new UUID version 7 (RFC 9562)';
 COMMENT ON FUNCTION sched.scope_key IS
@@ -177,6 +177,8 @@ BEGIN
     END LOOP;
 END
 $$;
+-- And the types of their rows; not by REVOKE here, which pg_dump would not know what to do with.
+SELECT sched.grant_again();
 
 -- Once CREATE EXTENSION has committed, the launcher starts a dispatcher here.
 SELECT sched.request_dispatcher();

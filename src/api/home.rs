@@ -6,14 +6,17 @@ use pgrx::PgLogLevel;
 use crate::convert;
 use crate::error::{self, Failure};
 use crate::store::home::{self, Home};
-use crate::store::{catalog, role, session};
+use crate::store::{catalog, grant, role, session};
 use crate::worker::wake;
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn adopt() -> i64 {
     let caller = role::caller();
     let now = convert::now();
-    let schedules = session(|session| home::adopt(session, now));
+    let schedules = session(|session| {
+        grant::types(session);
+        home::adopt(session, now)
+    });
     // In a copy there is none; one that is there looks again.
     wake::dispatcher_at_commit();
     wake::at_commit(now);

@@ -49,7 +49,7 @@ fn request_dispatcher() {
     wake::dispatcher_at_commit();
 }
 
-/// The end of an update's script: users and monitors get the rights on what it has added.
+/// The end of a script: users and monitors get the rights on what an update has added, and nobody has the types of rows.
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn grant_again() {
     session(grant::again);

@@ -8,7 +8,7 @@ use crate::convert::{self, required};
 use crate::error::{or_raise, Failure, Outcome};
 use crate::jsonb::Jsonb;
 use crate::store::schedule::Definition;
-use crate::store::schedule_bulk::{self as store, Spec};
+use crate::store::schedule_bulk::{self as store, Malformed, Spec};
 use crate::store::{role, session, Session};
 use crate::subtransaction;
 
@@ -38,6 +38,8 @@ const KEYS: [&str; 18] = [
 /// Those whose JSON text has to be read as another type.
 const TYPED_KEYS: [&str; 7] =
     ["catch_up_window", "max_plans_per_tick", "delay", "jitter", "starts_at", "ends_at", "enabled"];
+
+const AS_AN_ARGUMENT: &str = "Write it as create_schedule takes it, for example \"delay\": \"30 seconds\".";
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn create_schedules(specs: Option<Jsonb>) -> i64 {
@@ -70,12 +72,8 @@ fn read(session: &Session, specs: &Jsonb) -> Outcome<Vec<Definition>> {
             "Pass a JSON array of objects, each with the arguments of create_schedule.",
         ));
     }
-    if let Some((place, key)) = store::foreign_key(session, specs, &KEYS) {
-        let message = match key {
-            Some(key) => format!("element {place} has the unknown key \"{key}\""),
-            None => format!("element {place} is not an object"),
-        };
-        return Err(Failure::invalid(message, format!("An element is an object with keys of: {}.", KEYS.join(", "))));
+    if let Some((place, malformed)) = store::malformed(session, specs, &KEYS) {
+        return Err(refusal(place, malformed));
     }
     let rows = subtransaction::run(|| store::read_specs(session, specs));
     let rows = rows.map_err(|failure| unreadable(session, specs, &failure.message))?;
@@ -90,13 +88,29 @@ fn read(session: &Session, specs: &Jsonb) -> Outcome<Vec<Definition>> {
         .collect()
 }
 
+fn refusal(place: usize, malformed: Malformed) -> Failure {
+    let keys = || format!("An element is an object with keys of: {}.", KEYS.join(", "));
+    match malformed {
+        Malformed::NotAnObject => Failure::invalid(format!("element {place} is not an object"), keys()),
+        Malformed::Key(key) => Failure::invalid(format!("element {place} has the unknown key \"{key}\""), keys()),
+        Malformed::Value { key, json_type, text } => {
+            let wanted = match key.as_str() {
+                "max_plans_per_tick" => "number",
+                "enabled" => "boolean",
+                _ => "string",
+            };
+            let message = format!("{text} is of the JSON type {json_type}, not {wanted}");
+            at(place, &key, Failure::invalid(message, AS_AN_ARGUMENT))
+        }
+    }
+}
+
 /// Which element and key it was that could not be read.
 fn unreadable(session: &Session, specs: &Jsonb, message: &str) -> Failure {
-    let hint = "Write it as create_schedule takes it, for example \"delay\": \"30 seconds\".";
     for place in 1.. {
         for key in TYPED_KEYS {
             if let Err(failure) = subtransaction::run(|| store::read_key(session, specs, place, key)) {
-                return at(usize::try_from(place).unwrap_or(0), key, Failure::invalid(failure.message, hint));
+                return at(usize::try_from(place).unwrap_or(0), key, Failure::invalid(failure.message, AS_AN_ARGUMENT));
             }
         }
         if store::is_past_end(session, specs, place) {
@@ -104,7 +118,7 @@ fn unreadable(session: &Session, specs: &Jsonb, message: &str) -> Failure {
         }
         pgrx::check_for_interrupts!();
     }
-    Failure::invalid(message, hint)
+    Failure::invalid(message, AS_AN_ARGUMENT)
 }
 
 fn definition(spec: Spec) -> Result<Definition, (&'static str, Failure)> {

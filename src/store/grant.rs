@@ -1,4 +1,4 @@
-//! Rights of users across an update.
+//! Rights of users across an update, and of nobody on the types of our rows.
 
 use pgrx::{pg_sys, Spi};
 
@@ -7,14 +7,26 @@ use crate::error::{raise, Failure};
 use crate::statement;
 use crate::store::Session;
 
-/// Gives users, monitors and workers the rights on what an update has added. What somebody took back from one of them before stays taken.
+/// Gives users, monitors and workers the rights on what an update has added, and PUBLIC none on the types of rows. What somebody took back from one of them before stays taken.
 pub fn again(session: &Session) {
     statement!(GRANTS_AGAIN = "grants_again"());
     let _theirs = UsersGrants::begin();
-    let taken: Vec<String> = GRANTS_AGAIN.run(session, arguments![]).first().map_or(Vec::new(), |row| row.must(2));
-    for revoke in taken {
-        if let Err(error) = Spi::run(&revoke) {
-            raise(Failure::internal(format!("{revoke}: {error}")));
+    revoke(GRANTS_AGAIN.run(session, arguments![]).first().map_or(Vec::new(), |row| row.must(2)));
+    types(session);
+}
+
+/// Takes the types of our rows from PUBLIC, if it has them: as in a new extension, and after pg_upgrade, which knows nothing of their rights.
+/// pg_dump warns of such rights where a script has given or taken them.
+pub fn types(session: &Session) {
+    statement!(GRANTS_TYPES = "grants_types"());
+    let _theirs = UsersGrants::begin();
+    revoke(GRANTS_TYPES.run(session, arguments![]).iter().map(|row| row.must(1)).collect());
+}
+
+fn revoke(statements: Vec<String>) {
+    for statement in statements {
+        if let Err(error) = Spi::run(&statement) {
+            raise(Failure::internal(format!("{statement}: {error}")));
         }
     }
 }

@@ -78,11 +78,35 @@ pub fn read_specs(session: &Session, specs: &Jsonb) -> Vec<Spec> {
         .collect()
 }
 
-/// The first element that is no object (`None`) or has a key that is not one of `keys`: its place and the key.
-pub fn foreign_key(session: &Session, specs: &Jsonb, keys: &[&str]) -> Option<(i64, Option<String>)> {
+/// What is wrong with an element before its values are read.
+pub enum Malformed {
+    /// It is no object.
+    NotAnObject,
+    /// A key that create_schedule has no argument for.
+    Key(String),
+    /// A value of a JSON type that its key does not take.
+    Value {
+        /// The key.
+        key: String,
+        /// The JSON type.
+        json_type: String,
+        /// The value, or its beginning.
+        text: String,
+    },
+}
+
+/// The first element with something wrong, by its place (1-based): `keys` are those that it may have.
+pub fn malformed(session: &Session, specs: &Jsonb, keys: &[&str]) -> Option<(usize, Malformed)> {
     statement!(SCHEDULE_SPEC_KEYS = "schedule_spec_keys"(JSONBOID, TEXTARRAYOID));
     let rows = SCHEDULE_SPEC_KEYS.run(session, arguments![specs.clone(), keys.to_vec()]);
-    rows.first().map(|row| (row.must(1), row.get(2)))
+    rows.first().map(|row| {
+        let malformed = match (row.get(2), row.get(3)) {
+            (None, _) => Malformed::NotAnObject,
+            (Some(key), None) => Malformed::Key(key),
+            (Some(key), Some(json_type)) => Malformed::Value { key, json_type, text: row.must(4) },
+        };
+        (usize::try_from(row.must::<i64>(1)).unwrap_or(0), malformed)
+    })
 }
 
 /// Raises where this key of element `place` (1-based) cannot be read as its type.

@@ -6,12 +6,11 @@ WITH relation AS (
     SELECT p.*, p.oid::regprocedure::text AS name FROM pg_proc p WHERE p.pronamespace = 'sched'::regnamespace
 ), fact (kind, name, parts) AS (
     SELECT 'schema', n.nspname::text,
-           ARRAY['acl', n.nspacl::text, 'comment', obj_description(n.oid, 'pg_namespace')]
+           ARRAY['owner', n.nspowner::regrole::text, 'acl', n.nspacl::text, 'comment', obj_description(n.oid, 'pg_namespace')]
       FROM pg_namespace n WHERE n.nspname = 'sched'
     UNION ALL
     SELECT 'relation', r.name,
-           ARRAY['kind', r.relkind::text, 'persistence', r.relpersistence::text, 'options', r.reloptions::text, 'owner is caller',
-                 (r.relowner = current_user::regrole)::text, 'row security', r.relrowsecurity::text, 'replica identity', r.relreplident::text,
+           ARRAY['kind', r.relkind::text, 'persistence', r.relpersistence::text, 'options', r.reloptions::text, 'owner', r.relowner::regrole::text, 'row security', r.relrowsecurity::text, 'replica identity', r.relreplident::text,
                  'acl', r.relacl::text, 'comment', obj_description(r.oid, 'pg_class'),
                  'view', CASE WHEN r.relkind IN ('v', 'm') THEN pg_get_viewdef(r.oid) END]
       FROM relation r WHERE r.relkind <> 'i'
@@ -61,8 +60,13 @@ WITH relation AS (
                  'language', (SELECT l.lanname FROM pg_language l WHERE l.oid = f.prolang)::text, 'volatile', f.provolatile::text,
                  'strict', f.proisstrict::text, 'parallel', f.proparallel::text, 'security definer', f.prosecdef::text,
                  'leakproof', f.proleakproof::text, 'cost', f.procost::text, 'rows', f.prorows::text, 'settings', f.proconfig::text,
-                 'library', f.probin, 'source', f.prosrc, 'acl', f.proacl::text, 'comment', obj_description(f.oid, 'pg_proc')]
+                 'library', f.probin, 'source', f.prosrc, 'owner', f.proowner::regrole::text, 'acl', f.proacl::text, 'comment', obj_description(f.oid, 'pg_proc')]
       FROM function f
+    UNION ALL
+    -- The types of rows, and whatever types there are of their own.
+    SELECT 'type', format_type(t.oid, NULL),
+           ARRAY['kind', t.typtype::text, 'of', t.typrelid::regclass::text, 'owner', t.typowner::regrole::text, 'acl', t.typacl::text]
+      FROM pg_type t WHERE t.typnamespace = 'sched'::regnamespace AND t.typelem = 0
     UNION ALL
     -- Whatever else there is: types, casts, operators …
     SELECT 'member', pg_describe_object(d.classid, d.objid, 0), ARRAY['schema', 'sched']
@@ -80,7 +84,7 @@ WITH relation AS (
       FROM pg_extension e, unnest(e.extconfig, e.extcondition) AS c (relation, condition) WHERE e.extname = 'scheduler'
     UNION ALL
     SELECT 'extension', e.extname::text,
-           ARRAY['version', e.extversion, 'schema', e.extnamespace::regnamespace::text, 'relocatable', e.extrelocatable::text]
+           ARRAY['owner', e.extowner::regrole::text, 'version', e.extversion, 'schema', e.extnamespace::regnamespace::text, 'relocatable', e.extrelocatable::text]
       FROM pg_extension e WHERE e.extname = 'scheduler'
 )
 SELECT f.kind || ' ' || f.name || ': ' || array_to_string(f.parts, ' | ', '-') FROM fact f

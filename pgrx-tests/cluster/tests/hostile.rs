@@ -240,7 +240,7 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
 /// The owner of the tables can put triggers on them. What these do at once they do as him; what they put off to the end of the
 /// transaction would run as whoever called us.
 #[test]
-fn an_owner_of_the_extension_who_is_no_superuser_does_not_become_one() {
+fn what_an_owner_who_is_no_superuser_puts_off_does_not_run_as_whoever_called_us() {
     let cluster = Cluster::new();
     cluster.execute("create role dba superuser login; create role keeper login");
     let mut root = cluster.connect();

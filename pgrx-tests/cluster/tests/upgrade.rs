@@ -10,7 +10,7 @@ use std::time::Duration;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The versions whose install scripts are kept in sql/release, but for this one.
-fn released() -> Vec<String> {
+pub fn released() -> Vec<String> {
     let files = fs::read_dir(repository().join("sql/release")).unwrap();
     let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
     let mut versions: Vec<String> = names
@@ -22,40 +22,47 @@ fn released() -> Vec<String> {
     versions
 }
 
-/// A database with rights that an update must neither forget nor hand on: a user, a monitor, and default privileges.
-fn prepared(cluster: &Cluster, database: &str) -> Client {
+/// A database with rights that an update must neither forget nor hand on: a user, a monitor, and default privileges. The extension is
+/// created by one superuser; the connection is another's, who updates it.
+pub fn prepared(cluster: &Cluster, database: &str, version: &str) -> Client {
     cluster.execute(&format!("create database {database}"));
+    let mut dba = cluster.connect_as("dba", database);
     let mut db = cluster.connect_as("postgres", database);
-    db.batch_execute(
-        "alter default privileges grant all on functions to nosy;
-         alter default privileges grant all on tables to nosy;
-         alter default privileges grant all on sequences to nosy;
-         alter default privileges grant all on schemas to nosy",
-    )
-    .unwrap();
+    for superuser in [&mut dba, &mut db] {
+        superuser
+            .batch_execute(
+                "alter default privileges grant all on functions to nosy;
+                 alter default privileges grant all on tables to nosy;
+                 alter default privileges grant all on sequences to nosy;
+                 alter default privileges grant all on types to nosy;
+                 alter default privileges grant all on schemas to nosy",
+            )
+            .unwrap();
+    }
+    dba.batch_execute(&format!("create extension scheduler version '{version}'")).unwrap();
     db
 }
 
-const ROLES: &str = "create role app login; create role ops login; create role nosy login; create role partly";
-const GRANTS: &str = "select sched.grant_use('app'), sched.grant_monitor('ops')";
+pub const ROLES: &str =
+    "create role dba superuser login; create role app login; create role ops login; create role nosy login;
+                         create role partly login";
+pub const GRANTS: &str = "select sched.grant_use('app'), sched.grant_monitor('ops')";
 /// Single rights that somebody was given by hand: an update makes no user, monitor or worker of him.
-const PARTS: &str = "grant usage on schema sched to partly; grant execute on function sched.define_job to partly;
+pub const PARTS: &str = "grant usage on schema sched to partly; grant execute on function sched.define_job to partly;
                      grant select on sched.monitor to partly; grant insert on sched.ledger to partly";
 
 #[test]
 fn an_updated_extension_is_what_a_new_one_is() {
     let cluster = Cluster::builder().set("sched.enabled", "off").start();
     cluster.execute(ROLES);
-    let mut new = prepared(&cluster, "new");
-    new.batch_execute("create extension scheduler").unwrap();
+    let mut new = prepared(&cluster, "new", VERSION);
     new.batch_execute(GRANTS).unwrap();
     new.batch_execute(PARTS).unwrap();
     let fresh = facts(&mut new);
     assert!(fresh.len() > 300, "the catalogs hold more than {} facts", fresh.len());
     for version in released() {
         let database = format!("from_{}", version.replace('.', "_"));
-        let mut old = prepared(&cluster, &database);
-        old.batch_execute(&format!("create extension scheduler version '{version}'")).unwrap();
+        let mut old = prepared(&cluster, &database, &version);
         old.batch_execute(GRANTS).unwrap();
         old.batch_execute(PARTS).unwrap();
         let before = facts(&mut old);
@@ -132,6 +139,11 @@ fn each_kind_of_difference_is_seen() {
         ("create or replace view sched.running as select * from sched.running where false", "relation sched.running"),
         ("alter extension scheduler drop view sched.running", "member view sched.running"),
         ("alter sequence sched.fence cache 9", "sequence sched.fence"),
+        ("alter table sched.home owner to somebody", "relation sched.home"),
+        ("alter view sched.running owner to somebody", "relation sched.running"),
+        ("alter function sched.adopt owner to somebody", "function sched.adopt"),
+        ("alter schema sched owner to somebody", "schema sched"),
+        ("grant usage on type sched.schedule to somebody", "type sched.schedule"),
         ("update pg_extension set extconfig = extconfig[2:], extcondition = extcondition[2:] where extname = 'scheduler'", "dumped"),
     ] {
         // A view of itself cannot be replaced by a query of itself; its definition is looked up instead.
@@ -191,8 +203,7 @@ fn an_update_under_a_running_dispatcher_keeps_every_row_and_goes_on() {
     cluster.execute(ROLES);
     for version in released() {
         let database = format!("from_{}", version.replace('.', "_"));
-        let mut db = prepared(&cluster, &database);
-        db.batch_execute(&format!("create extension scheduler version '{version}'")).unwrap();
+        let mut db = prepared(&cluster, &database, &version);
         db.batch_execute(GRANTS).unwrap();
         let data = repository().join(format!("pgrx-tests/data/releases/{version}.sql"));
         db.batch_execute(&fs::read_to_string(data).unwrap()).unwrap();
