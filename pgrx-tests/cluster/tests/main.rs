@@ -23,6 +23,7 @@ mod lease_crash;
 mod lease_frozen;
 mod lease_rows;
 mod lease_tables;
+mod log_jobs;
 mod logs;
 mod poison;
 mod processes;
