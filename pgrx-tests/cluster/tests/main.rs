@@ -25,6 +25,7 @@ mod lease_rows;
 mod lease_tables;
 mod log_jobs;
 mod logs;
+mod notify_jobs;
 mod poison;
 mod processes;
 mod programmes;
