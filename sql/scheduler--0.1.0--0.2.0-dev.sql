@@ -105,7 +105,13 @@ VOLATILE PARALLEL UNSAFE
 LANGUAGE c
 AS 'MODULE_PATHNAME', 'enqueue_many_wrapper';
 COMMENT ON FUNCTION sched.enqueue_many IS
-'Puts one execution for each payload into the job''s queue and returns their ids in that order. plan_times and scope_ids, where given, pair with payloads by position; the same (job, scope, plan time) twice gives the same execution. Errors: 22023 (unequal lengths, NULL elements, a name), 22004, 22008, 42501, 40001 while another transaction enqueues the same.';
+'Puts one execution for each payload into the job''s queue and returns their ids in that order. plan_times and scope_ids, where given, pair with payloads by position; the same (job, scope, plan time) twice gives the same execution. Errors: 22023 (unequal lengths, NULL elements, a name), 22004, 22008, 42501, 40001 while another transaction enqueues the same, 53400 (a notify job, while the server''s queue of notifications is full).';
+COMMENT ON FUNCTION sched.fire_now IS
+'Creates one extra execution of a schedule with the plan time now, whatever its state, and returns its id; its timer is untouched. Errors: 42704, 42501, 53400 (a notify job, while the server''s queue of notifications is full).';
+COMMENT ON FUNCTION sched.backfill IS
+'Creates the executions for the plan times of a schedule in [from_time, to_time) that the ledger lacks, and returns how many. Errors: 42704, 42501, 22023 (the clock cannot be read, an empty range), 53400 (a notify job, while the server''s queue of notifications is full).';
+COMMENT ON FUNCTION sched.enqueue IS
+'Puts an execution into its job''s queue and returns its id; the same (job, scope, plan time) twice gives the same execution. A job that was never defined means queue default. Errors: 22023, 22004, 22008, 42501, 53400 (a notify job, while the server''s queue of notifications is full).';
 
 CREATE OR REPLACE VIEW sched.schedules WITH (security_barrier) AS
 SELECT s.schedule_name, s.job_name, s.clock, s.time_zone, s.enabled, s.ownership, state.state,

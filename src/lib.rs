@@ -93,6 +93,9 @@ mod crontab_tests;
 #[path = "../pgrx-tests/dispatch.rs"]
 mod dispatch_tests;
 #[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/done.rs"]
+mod done_tests;
+#[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/enqueue.rs"]
 mod enqueue_tests;
 #[cfg(any(test, feature = "pg_test"))]

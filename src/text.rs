@@ -29,6 +29,14 @@ pub unsafe fn check(datum: pg_sys::Datum) {
     }
 }
 
+/// A `text` to be read by people only.
+///
+/// # Safety
+/// The datum has to be a `text`.
+pub unsafe fn lossy(datum: pg_sys::Datum) -> String {
+    with_bytes(datum, |bytes| String::from_utf8_lossy(bytes).into_owned())
+}
+
 unsafe fn with_bytes<R>(datum: pg_sys::Datum, read: impl FnOnce(&[u8]) -> R) -> R {
     let stored = datum.cast_mut_ptr::<pg_sys::varlena>();
     let plain = pg_sys::pg_detoast_datum_packed(stored);

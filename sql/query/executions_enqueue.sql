@@ -2,9 +2,11 @@
 -- two with one key the first is taken. Inserted in the order of their keys, so that two sessions never wait for each other in a circle.
 -- The job is asked for its owner here once more: since its caller looked, another role may have defined one of this name, and must
 -- not be given work that it did not ask for.
--- In which queues something became claimable, and what is to be logged; notify jobs are told at once.
+-- The first row is about all of them: in which queues something became claimable, and how much was notified. The others are what is to
+-- be logged. (8,000 characters are more than a notification takes.)
 -- Their ids rise in the order in which they were given, which is the order of claiming where plan times are equal.
--- $1 job_name, $2 scope_kind, $3 keys, $4 scope_ids, $5 plan_times, $6 payloads, $7 caller, owner where no job was defined, $8 now, $9 ids
+-- $1 job_name, $2 scope_kind, $3 keys, $4 scope_ids, $5 plan_times, $6 payloads, $7 caller, owner where no job was defined, $8 now, $9 ids,
+-- $10 how many characters of a payload a log takes
 WITH asked AS MATERIALIZED (
     SELECT a.key, a.scope_id, a.plan_time, a.payload, a.id
       FROM unnest($3, $4, $5, $6, $9) AS a (key, scope_id, plan_time, payload, id)
@@ -21,13 +23,22 @@ WITH asked AS MATERIALIZED (
      WHERE j.job_name IS NULL OR pg_has_role($7, j.owner, 'USAGE')
      ORDER BY a.key, a.plan_time, a.id
         ON CONFLICT (key, plan_time) DO NOTHING
-    RETURNING id, queue, priority, plan_time, owner, status, payload
+    RETURNING id, queue, priority, plan_time, owner, status,
+              CASE WHEN status = 'SUCCESS' THEN left(payload::text, greatest($10, 8000)) END AS said
 ), claimable AS (
     INSERT INTO sched.ready (queue, priority, plan_time, execution_id, owner)
     SELECT a.queue, a.priority, a.plan_time, a.id, a.owner FROM added a WHERE a.status = 'PENDING'
 )
 SELECT array_agg(DISTINCT a.queue) FILTER (WHERE a.status = 'PENDING'),
-       array_agg(format('%s at %s: %s', $1, a.plan_time, a.payload) ORDER BY a.id) FILTER (WHERE j.kind = 'log'),
-       count(pg_notify(j.command, a.payload::text)) FILTER (WHERE j.kind = 'notify')
+       (SELECT CASE WHEN count(pg_notify(j.command, n.said)) > 0 THEN sum(32 + octet_length(j.command) + octet_length(n.said)) END
+          FROM sched.job j
+          JOIN added n ON n.status = 'SUCCESS'
+         WHERE j.job_name = $1 AND j.kind = 'notify'),
+       NULL, NULL, NULL
   FROM added a
-  LEFT JOIN sched.job j ON j.job_name = $1
+UNION ALL
+(SELECT NULL, NULL, $1, left(a.said, $10), ARRAY[a.plan_time]
+   FROM sched.job j
+   JOIN added a ON a.status = 'SUCCESS'
+  WHERE j.job_name = $1 AND j.kind = 'log'
+  ORDER BY a.id)

@@ -1,9 +1,11 @@
 -- Executions of one job and scope; those that the ledger holds already are left alone. A pull job's become claimable; notify
--- and log jobs are done at once. How many were inserted, their ids, and what is to be logged. Columns as timers_fire.
+-- and log jobs are done at once. How many were inserted, their ids, in which queues something became claimable, how much was notified
+-- (of equal notifications a transaction sends one), and what is to be logged.
 -- The job is asked for its owner here once more: since its caller looked, another role may have defined one of this name, and must
 -- not be given work that it did not ask for.
 -- $1 key, $2 job_name, $3 scope_kind, $4 scope_id, $5 plan_times, $6 payload, $7 origin, $8 caller, owner where no job was defined,
--- $9 schedule_id, $10 schedule_name, $11 now
+-- $9 schedule_id, $10 schedule_name, $11 now, $12 how many characters of a payload
+-- a log takes
 WITH added AS (
     INSERT INTO sched.ledger (key, job_name, scope_kind, scope_id, plan_time, queue, priority, payload, max_attempts,
                               allow_stale_reentry, origin, owner, schedule_id, schedule_name,
@@ -24,7 +26,10 @@ WITH added AS (
     SELECT a.queue, a.priority, a.plan_time, a.id, a.owner FROM added a WHERE a.status = 'PENDING'
 )
 SELECT count(*), array_agg(a.id ORDER BY a.plan_time), array_agg(DISTINCT a.queue) FILTER (WHERE a.status = 'PENDING'),
-       (SELECT count(pg_notify(j.command, $6::text)) FROM added d JOIN sched.job j ON j.job_name = $2 AND j.kind = 'notify'),
-       array_agg(format('%s at %s: %s', $2, a.plan_time, $6)) FILTER (WHERE j.kind = 'log')
+       (SELECT CASE WHEN count(pg_notify(n.command, $6::text)) > 0 THEN sum(32 + octet_length(n.command) + octet_length($6::text)) END
+          FROM sched.job n
+         WHERE n.job_name = $2 AND n.kind = 'notify' AND EXISTS (SELECT FROM added d WHERE d.status = 'SUCCESS')),
+       CASE WHEN bool_or(j.kind = 'log') THEN $2 END, CASE WHEN bool_or(j.kind = 'log') THEN left($6::text, $12) END,
+       array_agg(a.plan_time) FILTER (WHERE j.kind = 'log')
   FROM added a
   LEFT JOIN sched.job j ON j.job_name = $2

@@ -5,10 +5,12 @@
 -- Every join goes to a table by its key, and once: one list of the batch joined to another would cost the square of the batch.
 -- $1 schedule_ids, $2 versions, $3 next plans, $4 fire times, $5 waiting, $6 buffered plans, $7 cursors, $8 backlog ends,
 -- $9 last runs (NULL = none), $10 whether the row moves the timer (each schedule has one such row; the others are more runs of
--- it), $11 the run to insert (NULL = none), $12 its id, $13 whether it is awaited, $14 now
+-- it), $11 the run to insert (NULL = none), $12 its id, $13 whether it is awaited, $14 now, $15 how many characters of a payload a log takes
+-- The first row is about all of them: how many were inserted, the queues in which something became claimable, how much was notified.
+-- The others are what is to be logged, a row for each schedule.
 WITH due AS MATERIALIZED (
     SELECT d.*, s.schedule_name, s.job_name, s.scope_kind, s.scope_id, s.payload, s.key, j.queue, j.priority,
-           j.max_attempts, j.allow_stale_reentry, j.owner, j.kind, j.command, j.kind IN ('notify', 'log') AS done
+           j.max_attempts, j.allow_stale_reentry, j.owner, j.kind IN ('notify', 'log') AS done
       FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
         AS d (schedule_id, version, next_plan_time, fire_at, waiting, buffered_plan, cursor_at, backlog_until, last_run,
               moves, plan_time, id, awaited)
@@ -48,12 +50,22 @@ WITH due AS MATERIALIZED (
            error_count = 0, last_error = NULL, parked = false
       FROM due d
      WHERE t.schedule_id = d.schedule_id AND d.moves
+), told AS (
+    -- All runs of a schedule say the same: its payload is read once, however many there are, and of equal notifications a transaction
+    -- sends one.
+    SELECT s.schedule_name, s.payload, j.kind, j.command, f.plan_times
+      FROM (SELECT n.schedule_id, array_agg(n.plan_time) AS plan_times FROM fired n WHERE n.status = 'SUCCESS' GROUP BY n.schedule_id) AS f
+      JOIN sched.schedule s ON s.schedule_id = f.schedule_id
+      JOIN sched.job j ON j.job_name = s.job_name
+     WHERE (SELECT bool_or(d.done) FROM due d)
 )
 SELECT count(*), array_agg(DISTINCT f.queue) FILTER (WHERE f.status = 'PENDING'),
-       CASE WHEN (SELECT bool_or(d.done) FROM due d) THEN (SELECT count(pg_notify(d.command, d.payload::text))
-                             FROM fired n
-                             JOIN due d ON d.schedule_id = n.schedule_id AND d.plan_time = n.plan_time AND d.kind = 'notify') END,
-       CASE WHEN (SELECT bool_or(d.done) FROM due d) THEN (SELECT array_agg(format('%s at %s: %s', d.schedule_name, n.plan_time, d.payload) ORDER BY n.plan_time)
-                             FROM fired n
-                             JOIN due d ON d.schedule_id = n.schedule_id AND d.plan_time = n.plan_time AND d.kind = 'log') END
+       (SELECT CASE WHEN count(pg_notify(t.command, t.payload::text)) > 0
+                    THEN sum(32 + octet_length(t.command) + octet_length(t.payload::text)) END
+          FROM told t WHERE t.kind = 'notify'),
+       NULL, NULL, NULL
   FROM fired f
+UNION ALL
+SELECT NULL, NULL, NULL, t.schedule_name, left(t.payload::text, $15), t.plan_times
+  FROM told t
+ WHERE t.kind = 'log'

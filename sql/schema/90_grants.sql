@@ -8,9 +8,9 @@ COMMENT ON FUNCTION sched.create_schedule IS
 COMMENT ON FUNCTION sched.create_schedules IS
 'Creates all schedules of a JSON array of objects with the arguments of create_schedule as keys, or none; returns how many. An error names the element and the key. Errors as create_schedule.';
 COMMENT ON FUNCTION sched.fire_now IS
-'Creates one extra execution of a schedule with the plan time now, whatever its state, and returns its id; its timer is untouched. Errors: 42704, 42501.';
+'Creates one extra execution of a schedule with the plan time now, whatever its state, and returns its id; its timer is untouched. Errors: 42704, 42501, 53400 (a notify job, while the server''s queue of notifications is full).';
 COMMENT ON FUNCTION sched.backfill IS
-'Creates the executions for the plan times of a schedule in [from_time, to_time) that the ledger lacks, and returns how many. Errors: 42704, 42501, 22023 (the clock cannot be read, an empty range).';
+'Creates the executions for the plan times of a schedule in [from_time, to_time) that the ledger lacks, and returns how many. Errors: 42704, 42501, 22023 (the clock cannot be read, an empty range), 53400 (a notify job, while the server''s queue of notifications is full).';
 COMMENT ON FUNCTION sched.alter_schedule IS
 'Changes a schedule; NULL leaves an argument as it is, reset names arguments that go back to their default. A new clock, zone or starts_at/ends_at is a new baseline: only later plan times fire. Errors as create_schedule, and 42704 for an unknown schedule.';
 COMMENT ON FUNCTION sched.drop_schedule IS
@@ -37,9 +37,9 @@ COMMENT ON FUNCTION sched.finish_success IS
 COMMENT ON FUNCTION sched.finish_failure IS
 'Ends a run as FAILED: to be tried again at next_retry_at or by the job''s backoff while attempts are left, unless terminal. error_msg is cut to 4000 characters. Errors: 55000 (lease lost), 22023, 42501.';
 COMMENT ON FUNCTION sched.enqueue IS
-'Puts an execution into its job''s queue and returns its id; the same (job, scope, plan time) twice gives the same execution. A job that was never defined means queue default. Errors: 22023, 22004, 22008, 42501.';
+'Puts an execution into its job''s queue and returns its id; the same (job, scope, plan time) twice gives the same execution. A job that was never defined means queue default. Errors: 22023, 22004, 22008, 42501, 53400 (a notify job, while the server''s queue of notifications is full).';
 COMMENT ON FUNCTION sched.enqueue_many IS
-'Puts one execution for each payload into the job''s queue and returns their ids in that order. plan_times and scope_ids, where given, pair with payloads by position; the same (job, scope, plan time) twice gives the same execution. Errors: 22023 (unequal lengths, NULL elements, a name), 22004, 22008, 42501, 40001 while another transaction enqueues the same.';
+'Puts one execution for each payload into the job''s queue and returns their ids in that order. plan_times and scope_ids, where given, pair with payloads by position; the same (job, scope, plan time) twice gives the same execution. Errors: 22023 (unequal lengths, NULL elements, a name), 22004, 22008, 42501, 40001 while another transaction enqueues the same, 53400 (a notify job, while the server''s queue of notifications is full).';
 COMMENT ON FUNCTION sched.finish_success_many IS
 'Ends those of these runs as SUCCESS whose lease holds, and returns the ids of those whose lease does not. Ids and tokens pair by position. Errors: 22023 (unequal lengths, NULL elements), 22004.';
 COMMENT ON FUNCTION sched.assert_lease IS

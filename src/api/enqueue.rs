@@ -66,8 +66,7 @@ fn put(owner: &Owner, many: Many, is_new: bool) -> Outcome<Vec<Uuid>> {
         }
     }
     let session = owner.session();
-    let news = store::insert(session, &many, convert::now());
-    dispatch::announce(session, news.queues, &news.log);
+    dispatch::notify(session, store::insert(session, &many, convert::now()));
     let found = store::find(session, &many);
     if found.len() < many.keys.len() {
         // Not inserted and not there: its transaction is open, or somebody has just defined a job of this name.

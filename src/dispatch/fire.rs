@@ -73,8 +73,7 @@ pub fn fire_due(session: &Session, reach: Reach, now: Instant) -> Done {
     let mut queues: Vec<String> = fired.iter().flat_map(|fired| fired.queues.iter().cloned()).collect();
     queues.sort_unstable();
     queues.dedup();
-    let log: Vec<String> = fired.iter().flat_map(|fired| fired.log.iter().cloned()).collect();
-    super::announce(session, queues, &log);
+    super::notify(session, queues);
     Done { executions: fired.iter().map(|fired| fired.count).sum(), schedules: batch.due, more: batch.more }
 }
 

@@ -19,28 +19,17 @@ pub use prune::Pruner;
 pub use rebuild::rebuild;
 pub use sweep::{end_of, end_runs, promote_retries, sweep_stale, EndedRuns};
 
-use pgrx::PgLogLevel;
 use scheduler_core::Instant;
 
-use crate::error::{self, Failure};
 use crate::guc;
 use crate::store::execution::{self, Batch, Inserted};
 use crate::store::{self, timer, Owner, Session};
 
-/// Inserts executions that are not due plans, and does what their kind calls for.
+/// Inserts executions that are not due plans; the queues hear of them.
 pub fn insert(session: &Session, batch: Batch, now: Instant) -> Inserted {
     let inserted = execution::insert(session, batch, now);
-    announce(session, inserted.queues.clone(), &inserted.log);
+    notify(session, inserted.queues.clone());
     inserted
-}
-
-/// What follows from new executions: the queues hear of them, and jobs of kind log write their lines.
-pub fn announce(session: &Session, queues: Vec<String>, lines: &[String]) {
-    notify(session, queues);
-    for line in lines {
-        // Not to the client: dispatch_due runs the jobs of all owners.
-        error::report(PgLogLevel::LOG_SERVER_ONLY, Failure::note(format!("scheduler: {line}")));
-    }
 }
 
 /// Tells the queues that something became claimable, once for each queue and transaction.

@@ -8,6 +8,7 @@ use crate::arguments;
 use crate::convert::timestamp;
 use crate::jsonb::Jsonb;
 use crate::statement;
+use crate::store::done::{self, Said};
 use crate::store::{ids, Session};
 
 /// Executions of one job and kind of scope.
@@ -28,17 +29,8 @@ pub struct Many<'a> {
     pub payloads: Vec<Jsonb>,
 }
 
-/// What new executions call for.
-#[derive(Default)]
-pub struct News {
-    /// Queues in which something became claimable.
-    pub queues: Vec<String>,
-    /// Lines for the server's log (jobs of kind log).
-    pub log: Vec<String>,
-}
-
-/// Inserts those that the ledger does not hold.
-pub fn insert(session: &Session, many: &Many, now: Instant) -> News {
+/// Inserts those that the ledger does not hold; queues in which something became claimable.
+pub fn insert(session: &Session, many: &Many, now: Instant) -> Vec<String> {
     statement!(
         EXECUTIONS_ENQUEUE = "executions_enqueue"(
             TEXTOID,
@@ -49,7 +41,8 @@ pub fn insert(session: &Session, many: &Many, now: Instant) -> News {
             JSONBARRAYOID,
             REGROLEOID,
             TIMESTAMPTZOID,
-            UUIDARRAYOID
+            UUIDARRAYOID,
+            INT4OID
         )
     );
     let rows = EXECUTIONS_ENQUEUE.run(
@@ -63,13 +56,15 @@ pub fn insert(session: &Session, many: &Many, now: Instant) -> News {
             many.payloads.clone(),
             many.caller,
             timestamp(now),
-            ids::execution_ids(many.keys.len(), now)
+            ids::execution_ids(many.keys.len(), now),
+            done::TAKEN
         ],
     );
-    rows.first().map_or(News::default(), |row| News {
-        queues: row.get(1).unwrap_or_default(),
-        log: row.get(2).unwrap_or_default(),
-    })
+    let queues = rows.first().and_then(|row| {
+        done::finish(row.get(2), rows.iter().filter_map(|row| Said::of(&row, 3)).collect());
+        row.get(1)
+    });
+    queues.unwrap_or_default()
 }
 
 /// The executions of these keys, in their order, each with its owner. Those that no snapshot shows yet are left out.

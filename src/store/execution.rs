@@ -9,6 +9,7 @@ use crate::arguments;
 use crate::convert::timestamp;
 use crate::jsonb::Jsonb;
 use crate::statement;
+use crate::store::done::{self, Said};
 use crate::store::session::Row;
 use crate::store::Session;
 
@@ -350,8 +351,6 @@ pub struct Inserted {
     pub ids: Vec<Uuid>,
     /// Queues in which something became claimable.
     pub queues: Vec<String>,
-    /// Lines for the server's log (jobs of kind log).
-    pub log: Vec<String>,
 }
 
 /// Inserts those that the ledger does not hold.
@@ -368,7 +367,8 @@ pub fn insert(session: &Session, batch: Batch, now: Instant) -> Inserted {
             REGROLEOID,
             INT8OID,
             TEXTOID,
-            TIMESTAMPTZOID
+            TIMESTAMPTZOID,
+            INT4OID
         )
     );
     let rows = EXECUTIONS_INSERT.run(
@@ -384,14 +384,13 @@ pub fn insert(session: &Session, batch: Batch, now: Instant) -> Inserted {
             batch.caller,
             batch.schedule.map(|schedule| schedule.0),
             batch.schedule.map(|schedule| schedule.1),
-            timestamp(now)
+            timestamp(now),
+            done::TAKEN
         ],
     );
-    rows.first().map_or(Inserted::default(), |row| Inserted {
-        count: row.must(1),
-        ids: row.get(2).unwrap_or_default(),
-        queues: row.get(3).unwrap_or_default(),
-        log: row.get(5).unwrap_or_default(),
+    rows.first().map_or(Inserted::default(), |row| {
+        done::finish(row.get(4), Said::of(&row, 5).into_iter().collect());
+        Inserted { count: row.must(1), ids: row.get(2).unwrap_or_default(), queues: row.get(3).unwrap_or_default() }
     })
 }
 

@@ -16,6 +16,7 @@ use crate::arguments;
 use crate::convert::{self, timestamp};
 use crate::error::{raise, Failure};
 use crate::statement;
+use crate::store::done::{self, Said};
 use crate::store::due::{readable, writable};
 use crate::store::ids;
 use crate::store::job::is_done_when_fired;
@@ -33,8 +34,6 @@ pub struct Fired {
     pub count: i64,
     /// Queues in which something became claimable.
     pub queues: Vec<String>,
-    /// Lines for the server's log (jobs of kind log).
-    pub log: Vec<String>,
 }
 
 /// Inserts the executions of a batch and moves its timers on. A plan time that the ledger already holds counts as fired. One
@@ -56,7 +55,6 @@ pub fn fire(session: &Session, timers: &[NewTimer], now: Instant, postponed_unti
         let more = by_statement(session, &left, &runs, &mut ids, now);
         fired.count += more.count;
         fired.queues.extend(more.queues);
-        fired.log = more.log;
     }
     if shared && usize::try_from(fired.count) != Ok(runs.len()) {
         raise(Failure::internal("a schedule was edited whose run another one of the batch counts on"));
@@ -138,7 +136,8 @@ fn by_statement(
             TIMESTAMPTZARRAYOID,
             UUIDARRAYOID,
             BOOLARRAYOID,
-            TIMESTAMPTZOID
+            TIMESTAMPTZOID,
+            INT4OID
         )
     );
     let mut columns = Columns::default();
@@ -166,14 +165,15 @@ fn by_statement(
             List(columns.run),
             List(columns.run_id),
             List(columns.awaited),
-            timestamp(now)
+            timestamp(now),
+            done::TAKEN
         ],
     );
-    rows.first().map_or(Fired::default(), |row| Fired {
-        count: row.must(1),
-        queues: row.get(2).unwrap_or_default(),
-        log: row.get(4).unwrap_or_default(),
-    })
+    let fired = rows.first().map(|row| {
+        done::finish(row.get(3), rows.iter().filter_map(|row| Said::of(&row, 4)).collect());
+        Fired { count: row.must(1), queues: row.get(2).unwrap_or_default() }
+    });
+    fired.unwrap_or_default()
 }
 
 /// How many timers are written at once.
@@ -353,7 +353,7 @@ impl Tables {
             }
         }
         let queues = known.into_values().flatten().filter(|terms| terms.fired).map(|terms| terms.queue_name).collect();
-        (Fired { count: i64::try_from(count).unwrap_or(i64::MAX), queues, log: Vec::new() }, left)
+        (Fired { count: i64::try_from(count).unwrap_or(i64::MAX), queues }, left)
     }
 
     /// What a job gives its executions; `None` where it does not exist.

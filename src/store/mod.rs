@@ -4,6 +4,7 @@
 pub mod catalog;
 pub mod change;
 pub mod deadline;
+pub mod done;
 pub mod due;
 pub mod enqueue;
 pub mod execution;

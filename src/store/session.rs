@@ -300,6 +300,13 @@ impl Row<'_> {
         }
     }
 
+    /// Column `number` (1-based), a text of which a part may have been cut off within a character, or that was never one.
+    pub fn lossy(&self, number: usize) -> Option<String> {
+        let (datum, is_null) = (self.values[number - 1], self.nulls[number - 1]);
+        // SAFETY: as above; its callers name a text.
+        (!is_null).then(|| unsafe { text::lossy(datum) })
+    }
+
     /// Column `number` (1-based), which the schema says is never NULL.
     pub fn must<T: FromDatum + IntoDatum>(&self, number: usize) -> T {
         match self.get(number) {

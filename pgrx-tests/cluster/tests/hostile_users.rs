@@ -274,7 +274,7 @@ fn a_job_that_is_defined_meanwhile_is_given_nothing_by_others() {
         });
         assert_eq!(error.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE), "{call}: {error:?}");
     }
-    // A job of kind log writes its line at once, whatever becomes of the transaction.
+    // Nothing was done for it, nor is anything left.
     assert_eq!(cluster.logged("scheduler: planted"), Vec::<String>::new());
     assert_eq!(one::<i64>(&mut root, "select count(*) from sched.ledger"), 0);
 }
