@@ -18,6 +18,7 @@ use crate::convert::timestamp;
 use crate::error::{Failure, Outcome};
 use crate::statement;
 use crate::store::{catalog, Session};
+use crate::worker::wake;
 
 /// Whose rows these are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,6 +85,9 @@ fn remember() {
         }
     }
     AT_HOME.store(true, Ordering::Relaxed);
+    if wake::is_unknown() {
+        wake::dispatcher_at_commit();
+    }
 }
 
 #[pg_guard]

@@ -4,7 +4,9 @@
 //! No wake-up is lost: a dispatcher publishes AWAKE before it reads the tables and its next wake time after, and the callback
 //! runs when the rows are visible already. Either the dispatcher reads them, or the callback finds AWAKE (or a later
 //! time) and sets the latch, and a set latch ends the next sleep at once.
-//! PREPARE TRANSACTION runs no commit callback, and a crash forgets everything: `sched.tick_interval` bounds both.
+//! PREPARE TRANSACTION runs no commit callback, and a crash forgets everything: `sched.tick_interval` bounds both where there is a
+//! dispatcher. Where none was asked for (a prepared CREATE EXTENSION or `adopt`), the next session that claims asks, and the next edit of a
+//! schedule: both know then whether the database is a copy, which is to have none.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -195,6 +197,13 @@ fn register_callback() {
 
 #[pg_guard]
 unsafe extern "C-unwind" fn transaction_ended(event: pg_sys::XactEvent::Type, _argument: *mut c_void) {
+/// Whether the board knows nothing of this database: it is a copy, it has no extension, or nobody was told that it has one.
+pub fn is_unknown() -> bool {
+    // SAFETY: reads a global of the process.
+    let database = unsafe { pg_sys::MyDatabaseId.to_u32() };
+    board().is_some_and(|board| board.slot_of(database).is_none())
+}
+
     use pg_sys::XactEvent::{XACT_EVENT_ABORT, XACT_EVENT_COMMIT, XACT_EVENT_PREPARE};
     if event == XACT_EVENT_COMMIT {
         let database = pg_sys::MyDatabaseId.to_u32();
