@@ -55,6 +55,7 @@ pub extern "C-unwind" fn scheduler_launcher_main(_argument: pg_sys::Datum) {
     pgrx::log!("scheduler: launcher started");
     let mut known = Known::default();
     loop {
+    super::hold_cancels(true);
         if super::reload_settings() {
             // sched.databases may name databases that were passed over.
             known.seen.clear();

@@ -111,6 +111,16 @@ fn must_reload() -> bool {
     // SAFETY: the flag that the SIGHUP handler set.
     unsafe { pg_sys::ConfigReloadPending != 0 }
 }
+/// Like any idle session, a worker has no statement to be cancelled between its transactions: a cancel that comes then waits for the next
+/// one, which forgets it. (Any error ends what this says, so each transaction says it anew.)
+fn hold_cancels(hold: bool) {
+    // SAFETY: the counter that says in which parts of its code a process takes no cancel; here it is in none of Postgres'.
+    unsafe {
+        pg_sys::QueryCancelPending = 0;
+        pg_sys::QueryCancelHoldoffCount = u32::from(hold);
+    }
+}
+
 
 /// Linux ends a wait with a timeout late by up to a thousandth of it (a two-hundredth for a process of low priority), and by a tenth of a
 /// second at most. So the first part of a sleep ends early by more than that; the rest is short enough to be slept exactly.
@@ -151,8 +161,6 @@ fn wait_for_latch(millis: i64) -> bool {
         if woken {
             pg_sys::ResetLatch(pg_sys::MyLatch);
         }
-        // Like any idle session: there is no statement to be cancelled.
-        pg_sys::QueryCancelPending = 0;
         woken
     }
 }
