@@ -5,6 +5,7 @@ mod duty;
 pub mod hold;
 mod identity;
 pub mod launcher;
+mod shortage;
 mod tick;
 pub mod transaction;
 pub mod wake;
@@ -56,7 +57,7 @@ fn set_application_name(name: &CStr) {
 /// Settings that a database or a role may have changed for its sessions and that must not change what a dispatcher does.
 /// The owner of a database may set them: with `role` he would have the dispatcher ask as himself.
 fn pin_settings() {
-    let everywhere: [(&CStr, &CStr); 8] = [
+    let everywhere: [(&CStr, &CStr); 7] = [
         // Or an error in one schedule would end the process, before anybody could set that schedule apart.
         (c"exit_on_error", c"off"),
         (c"role", c"none"),
@@ -64,7 +65,6 @@ fn pin_settings() {
         (c"default_transaction_isolation", c"read committed"),
         (c"default_transaction_read_only", c"off"),
         (c"default_transaction_deferrable", c"off"),
-        (c"lock_timeout", c"0"),
         (c"jit", c"off"),
     ];
     for (name, value) in everywhere.iter().chain(compat::PINNED_SETTINGS) {
@@ -72,11 +72,16 @@ fn pin_settings() {
     }
 }
 
-/// The same while it connects, which may have to wait for a lock on the database: it takes a worker slot and one of the launcher's
-/// few looks meanwhile.
+/// The same while it connects and looks for the extension, which may have to wait for a lock on the database or on a catalog in it: it
+/// takes a worker slot and one of the launcher's few looks meanwhile, and what it waits for may be for ever.
 fn pin_settings_to_connect() {
     pin(c"exit_on_error", c"off");
     pin(c"lock_timeout", c"2s");
+}
+
+/// The same once the extension was found: who locks something of ours is waited for.
+fn pin_settings_to_serve() {
+    pin(c"lock_timeout", c"0");
 }
 
 /// Sets a setting that a database or a role cannot change.
@@ -106,11 +111,6 @@ fn must_end() -> bool {
     ENDS.load(Relaxed)
 }
 
-/// Whether SIGHUP has come since the settings were last read.
-fn must_reload() -> bool {
-    // SAFETY: the flag that the SIGHUP handler set.
-    unsafe { pg_sys::ConfigReloadPending != 0 }
-}
 /// Like any idle session, a worker has no statement to be cancelled between its transactions: a cancel that comes then waits for the next
 /// one, which forgets it. (Any error ends what this says, so each transaction says it anew.)
 fn hold_cancels(hold: bool) {
@@ -121,6 +121,11 @@ fn hold_cancels(hold: bool) {
     }
 }
 
+/// Whether SIGHUP has come since the settings were last read.
+fn must_reload() -> bool {
+    // SAFETY: the flag that the SIGHUP handler set.
+    unsafe { pg_sys::ConfigReloadPending != 0 }
+}
 
 /// Linux ends a wait with a timeout late by up to a thousandth of it (a two-hundredth for a process of low priority), and by a tenth of a
 /// second at most. So the first part of a sleep ends early by more than that; the rest is short enough to be slept exactly.

@@ -24,6 +24,7 @@ mod lease_frozen;
 mod lease_rows;
 mod lease_tables;
 mod logs;
+mod obstruction;
 mod poison;
 mod processes;
 mod programmes;
