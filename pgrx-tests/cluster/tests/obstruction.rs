@@ -1,5 +1,6 @@
 //! The owner of some databases locks what is his, as he may: it keeps no dispatcher from anybody else's database.
 
+use scheduler_cluster_tests::proc::{kill, Signal};
 use scheduler_cluster_tests::scheduler::{dispatcher_of, serves_exactly, BACK, SOON};
 use scheduler_cluster_tests::{wait_for, wait_until, Client, Cluster};
 use std::thread;
@@ -68,6 +69,33 @@ fn locked_catalogs_in_some_databases_keep_no_other_waiting() {
     drop(holders);
     db.batch_execute("drop database app").unwrap();
     serves_exactly(&mut db, &["renamed"]);
+}
+
+/// Whatever else a look may wait for: it takes its place for some seconds only.
+#[test]
+fn looks_that_hang_keep_no_other_waiting() {
+    let (cluster, mut mallory) = cluster_with_mallory();
+    cluster.execute("create database app");
+    cluster.with_extension("app").batch_execute(FIRING).unwrap();
+    wait_for(&mut cluster.connect_as("postgres", "app"), "select count(*) > 1 from sched.execution", SOON);
+    let mut db = cluster.connect();
+    let mut holders = Vec::new();
+    let mut hung = Vec::new();
+    for name in ["m0", "m1", "m2"] {
+        mallory.batch_execute(&format!("create database {name} is_template true")).unwrap();
+        holders.push(lock_the_catalogs(&cluster, name));
+        mallory.batch_execute(&format!("alter database {name} is_template false")).unwrap();
+        let looks = "select pid from pg_stat_activity
+                      where backend_type = 'scheduler dispatcher' and datname = $1 and wait_event_type = 'Lock'";
+        let pid: i32 = wait_until("a look", SOON, || db.query_opt(looks, &[&name]).unwrap().map(|row| row.get(0)));
+        kill(pid, Signal::STOP);
+        hung.push(pid);
+    }
+    db.batch_execute("create database copied template app").unwrap();
+    wait_until("a look into the copy", SOON, || {
+        (!cluster.logged("dispatcher for database \"copied\" stopped").is_empty()).then_some(())
+    });
+    hung.into_iter().for_each(|pid| kill(pid, Signal::CONT));
 }
 
 #[test]
