@@ -34,6 +34,10 @@ pub fn scope_key(job_name: &str, scope_kind: &str, scope_id: &str) -> Uuid {
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn wake_dispatcher() {
     wake::at_commit(convert::now());
+    if wake::is_unknown() {
+        // Asks for one, at home; a copy is to have none.
+        let _ = session(|session| home::require(|| session));
+    }
 }
 
 /// Has the launcher start a dispatcher in this database once the transaction has committed.

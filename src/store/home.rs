@@ -18,6 +18,7 @@ use crate::convert::timestamp;
 use crate::error::{Failure, Outcome};
 use crate::statement;
 use crate::store::{catalog, Session};
+use crate::worker::wake;
 
 /// Whose rows these are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,6 +78,9 @@ pub fn require<'s>(session: impl FnOnce() -> &'s Session) -> Outcome<Home> {
         Home::Nowhere => Ok(home),
         Home::Here => {
             AT_HOME.store(FORGOTTEN.load(Ordering::Relaxed) == before, Ordering::Relaxed);
+            if wake::is_unknown() {
+                wake::dispatcher_at_commit();
+            }
             Ok(home)
         }
     }

@@ -2,6 +2,7 @@
 //! transactions, each step on its own, so that an error in one never starves the others.
 
 use std::ffi::{c_int, CStr, CString};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use pgrx::bgworkers::BackgroundWorkerBuilder;
 use pgrx::prelude::*;
@@ -61,7 +62,7 @@ pub extern "C-unwind" fn scheduler_dispatcher_main(argument: pg_sys::Datum) {
     let entry = if hold::is_held(database) { Entry::Held } else { connect(database, role) };
     // As one that could not connect: the launcher tries again after growing pauses.
     if entry == Entry::Locked {
-        return;
+        return board.kept_out();
     }
     board.reached();
     if entry == Entry::Connected {
@@ -118,8 +119,8 @@ fn run(board: &wake::Dispatcher, database: u32) {
     let mut told = Told::default();
     let mut woken = true;
     let mut refused = false;
-    let mut settled = false;
     let mut failed_looks = 0;
+    let (mut settled, locked) = (false, AtomicBool::new(false));
     let stopped = |name: &Option<String>, why: &str| {
         if let Some(name) = name {
             pgrx::log!("scheduler: dispatcher for database \"{name}\" stopped{why}");
@@ -134,7 +135,7 @@ fn run(board: &wake::Dispatcher, database: u32) {
         if hold::is_held(database) {
             return stopped(&name, ": it makes way for a command");
         }
-        let looked = transaction::attempt(LOOKING, extension_here);
+        let looked = transaction::attempt(LOOKING, || look(&locked));
         let now = convert::now();
         let wake = match &looked {
             // As if we had died: the launcher misses us, and looks for the role that the setting names now.
@@ -143,6 +144,7 @@ fn run(board: &wake::Dispatcher, database: u32) {
                 // Before anything is waited for here: who locks our tables keeps no other database from being looked into.
                 if !std::mem::replace(&mut settled, true) {
                     board.settled();
+                    super::pin_settings_to_serve();
                 }
                 let looks = here.may_dispatch && guc::enabled();
                 let found = if looks { duty::look() } else { Ok(Found::Nothing) };
@@ -191,6 +193,8 @@ fn run(board: &wake::Dispatcher, database: u32) {
                 return board.leave();
             }
             Err(_) if super::must_end() || hold::is_held(database) => continue,
+            // Who has locked the catalogs need not even have the extension: as one that could not connect.
+            Err(_) if !settled && locked.load(Relaxed) => return board.kept_out(),
             // The look itself failed, which says nothing: look again soon.
             Err(message) => {
                 transaction::log(LOOKING, message);
@@ -259,4 +263,14 @@ pub fn extension_here() -> Option<Here> {
         may_dispatch: role::may_dispatch(),
         role_exists: role::exists(role::caller()),
     })
+}
+
+/// The same, saying where it failed for a lock.
+fn look(locked: &AtomicBool) -> Option<Here> {
+    PgTryBuilder::new(extension_here)
+        .catch_when(PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE, |error| {
+            locked.store(true, Relaxed);
+            error.rethrow()
+        })
+        .execute()
 }

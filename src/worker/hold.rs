@@ -18,12 +18,14 @@ use pgrx::{pg_shmem_init, pg_sys, PGRXSharedMemory, PgAtomic};
 
 use crate::worker::wake::{self, Presence};
 
-/// How many holds there can be at the same time, in all databases. A statement that finds none free is treated by Postgres
-/// as if we were any other session.
+/// How many holds there can be at the same time, in all databases. For a statement that finds none free the dispatcher leaves as well, but it
+/// may be back before the statement has ended.
 const MAX_HOLDS: usize = 64;
 
-/// How many holds on one database those who are no superusers can have.
+/// How many holds on one database those who are no superusers can have,
 const MOST_FOR_A_DATABASE: usize = 4;
+/// and how many each of them can have, in whatever sessions and on whatever databases.
+const MOST_OF_A_ROLE: usize = 4;
 
 /// A dispatcher has this long to end its step by itself,
 const GRACE: Duration = Duration::from_millis(100);
@@ -42,6 +44,17 @@ const LOOK_EVERY: i64 = 5;
 struct Entry {
     holder_pid: AtomicI32,
     database: AtomicU32,
+    /// As whom the holder logged in, who cannot change that.
+    role: AtomicU32,
+}
+
+impl Entry {
+    /// Gives it back.
+    fn free(&self) {
+        self.database.store(0, SeqCst);
+        self.role.store(0, SeqCst);
+        self.holder_pid.store(0, SeqCst);
+    }
 }
 
 /// What all processes share.
@@ -113,7 +126,16 @@ pub fn take(database: u32) {
         }
         let entries = if is_superuser { entries() } else { &entries()[..entries().len() / 2] };
         let free = |entry: &&Entry| entry.holder_pid.compare_exchange(0, me, SeqCst, SeqCst).is_ok();
-        let Some(entry) = entries.iter().find(free) else { return };
+        let Some(entry) = entries.iter().find(free) else { return wait_for_departure(database) };
+        // Counted once it is ours: of two sessions that come at once, one may give way for nothing, but both never stay.
+        // SAFETY: reads a global of the process.
+        let role = unsafe { pg_sys::GetAuthenticatedUserId().to_u32() };
+        entry.role.store(role, SeqCst);
+        let of_role = |entry: &&Entry| entry.holder_pid.load(SeqCst) != 0 && entry.role.load(SeqCst) == role;
+        if !is_superuser && entries.iter().filter(of_role).count() > MOST_OF_A_ROLE {
+            entry.free();
+            return wait_for_departure(database);
+        }
         // Registered before the hold counts for anything.
         register_callbacks();
         // SAFETY: in a transaction.
@@ -243,8 +265,7 @@ fn release(which: impl Fn(&Mine) -> bool) {
         holds.retain(|hold| {
             let goes = which(hold);
             if goes {
-                hold.entry.database.store(0, SeqCst);
-                hold.entry.holder_pid.store(0, SeqCst);
+                hold.entry.free();
             }
             !goes
         });

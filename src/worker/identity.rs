@@ -52,6 +52,6 @@ pub fn may_not_connect(database: &CStr) -> Failure {
     Failure::new(
         PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
         format!("database \"{}\" is not served: the role of sched.worker_role may not connect to it", database.to_string_lossy()),
-        "GRANT CONNECT ON DATABASE to it, or leave the database out of sched.databases; the scheduler goes on by itself.",
+        "GRANT CONNECT ON DATABASE to it if the extension is there, or leave the database out of sched.databases; the scheduler goes on by itself.",
     )
 }

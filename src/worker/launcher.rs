@@ -9,23 +9,26 @@ use pgrx::prelude::*;
 use scheduler_core::Instant;
 
 use crate::convert;
-use crate::error::{self, Failure};
+use crate::error::Failure;
 use crate::guc;
 use crate::store::catalog::Database;
-use crate::worker::wake::Expected;
+use crate::worker::shortage::{Ends, Shortages, RETRY_AFTER, RETRY_AT_MOST};
+use crate::worker::wake::{Expected, Outcome};
 use crate::worker::{dispatcher, hold, identity, transaction, wake};
 
-/// A dispatcher that left is started again no sooner than this, in microseconds; one that could not even connect after twice
-/// as long each time,
-const RESTART_AFTER: i64 = 1_000_000;
-/// but no later than this. The same goes for looking whether a worker slot has become free.
-const RESTART_AT_MOST: i64 = 32_000_000;
+/// A dispatcher that left is started again no sooner than this, in microseconds. One that could not even connect is after twice as long
+/// each time, but no later than whatever is tried again,
+const RESTART_AFTER: i64 = RETRY_AFTER;
+/// nor than this where it was for a lock: nobody tells us when that ends, and to try costs nobody anything.
+const LOCKED_AT_MOST: i64 = 4_000_000;
 /// A dispatcher that has not come so long after it was asked for never will, in microseconds.
 const COMING_AT_MOST: i64 = 5_000_000;
-/// A worker slot is free only some moments after its worker has ended: to find none for so long is a reason to warn.
-const SHORTAGE_TO_WARN: i64 = 1_000_000;
 /// How many databases are looked into at the same time: a server may have many more of them than worker slots.
 const LOOKS_AT_A_TIME: usize = 3;
+/// How many of these may be such as could not be looked into before: their owners may lock them for ever, and have any number of them.
+const LOOKS_AGAIN_AT_A_TIME: usize = 1;
+/// A look that has lasted longer takes no place from others, whatever it waits for, in microseconds.
+const LOOK_AT_MOST: i64 = 5_000_000;
 
 /// Registers the launcher; only while shared_preload_libraries are loaded.
 pub fn register() {
@@ -52,6 +55,7 @@ pub extern "C-unwind" fn scheduler_launcher_main(_argument: pg_sys::Datum) {
     let pid = unsafe { pg_sys::MyProcPid };
     let Some(board) = wake::Launcher::enter(pid) else { return };
     super::set_application_name(c"scheduler launcher");
+    super::hold_cancels(true);
     pgrx::log!("scheduler: launcher started");
     let mut known = Known::default();
     loop {
@@ -76,19 +80,24 @@ pub extern "C-unwind" fn scheduler_launcher_main(_argument: pg_sys::Datum) {
 struct Known {
     /// Databases in which a dispatcher was started at least once.
     seen: HashSet<u32>,
+    /// Those that have the extension: somebody has just created it, or a dispatcher has found it. These wait for no place among the looks.
+    proven: HashSet<u32>,
     /// The dispatchers that were last asked for.
     asked: HashMap<u32, Asked>,
-    /// Since when something keeps dispatchers from running, and what was said of it.
-    short_since: Option<Instant>,
-    warned: Option<String>,
+    /// What keeps dispatchers from running.
+    shortages: Shortages,
 }
 
 /// A dispatcher that was asked for.
 #[derive(Clone, Copy)]
 struct Asked {
     at: Instant,
-    /// How many before it never came as far as connecting.
+    /// How many, up to the last that has left, never came as far as looking,
     failures: u32,
+    /// and whether it was for a lock.
+    locked: bool,
+    /// What became of this one is known.
+    over: bool,
 }
 
 /// What becomes of a database that lacks a dispatcher.
@@ -115,19 +124,22 @@ impl Known {
             let barred = identity::barred(&role, databases.iter().map(|database| database.oid));
             (role, databases, barred)
         });
-        let Some((role, databases, barred)) = looked_up else { return after(now, RESTART_AFTER) };
+        let Some((role, mut databases, barred)) = looked_up else { return after(now, RESTART_AFTER) };
         let here: HashSet<u32> = databases.iter().map(|database| database.oid).collect();
         board.forget_missing(|oid| here.contains(&oid));
         self.seen.retain(|oid| here.contains(oid));
+        self.proven.retain(|oid| here.contains(oid));
         self.asked.retain(|oid, _| here.contains(oid));
         if board.take_overlooked() {
             self.seen.clear();
         }
+        self.shortages.begin();
         let role = match role {
             Ok(role) => role,
-            Err(failure) => return self.say(Some(failure), false, now).map_or(wake, |again| wake.min(again)),
+            Err(failure) => return wake.min(self.shortages.note(failure, Ends::Unseen, now)),
         };
-        let (mut missing, mut all_served) = (None, true);
+        databases.sort_by_key(|database| self.turn(database.oid));
+        let mut all_served = true;
         for database in databases {
             let oid = database.oid;
             if !guc::serves_database(&database.name) {
@@ -135,19 +147,26 @@ impl Known {
             }
             if board.has_dispatcher(oid) {
                 self.seen.insert(oid);
+                if board.has_settled(oid) {
+                    self.proven.insert(oid);
+                }
                 continue;
             }
             // What is known of it stays as it is until the hold ends, whose holder then wakes us.
             if hold::is_held(oid) {
                 continue;
             }
+            self.hear(board, oid);
             if barred.contains(&oid) {
-                missing = Some(identity::may_not_connect(&database.name));
-                all_served = false;
+                // Perhaps there is nothing to serve in it: others are, and that is to be said.
+                wake = wake.min(self.shortages.note(identity::may_not_connect(&database.name), Ends::Unseen, now));
                 continue;
             }
             // One look into each new database; afterwards only where something asked for us, or where a dispatcher died.
             let wanted = board.take_wanted(oid);
+            if wanted {
+                self.proven.insert(oid);
+            }
             if self.seen.contains(&oid) && !wanted && !board.misses_dispatcher(oid) {
                 continue;
             }
@@ -162,39 +181,46 @@ impl Known {
                     continue;
                 }
                 Start::NotBefore(earliest) => wake = wake.min(earliest),
-                Start::Missing(failure) => missing = Some(failure),
+                Start::Missing(failure) => wake = wake.min(self.shortages.note(failure, Ends::AllServed, now)),
                 Start::Later => {}
             }
             // As if it were new: what asked for it is not forgotten.
             self.seen.remove(&oid);
-            all_served = false;
+            // One that its owner has locked is no lack of ours.
+            all_served &= !self.proven.contains(&oid) && self.failures(oid) > 0;
         }
-        self.say(missing, all_served, now).map_or(wake, |again| wake.min(again))
+        self.shortages.end(all_served);
+        wake
     }
 
-    /// Says once what keeps dispatchers from running, unless it is for a moment only or until it is something else, and once that nothing
-    /// does any more; when to try again.
-    fn say(&mut self, missing: Option<Failure>, all_served: bool, now: Instant) -> Option<Instant> {
-        match missing {
-            Some(failure) => {
-                let since = *self.short_since.get_or_insert(now);
-                let lasts = now.as_micros().saturating_sub(since.as_micros());
-                if lasts >= SHORTAGE_TO_WARN && self.warned.as_ref() != Some(&failure.message) {
-                    self.warned = Some(failure.message.clone());
-                    let message = format!("scheduler: {}", failure.message);
-                    error::report(PgLogLevel::WARNING, Failure { message, ..failure });
+    /// In which order databases have their turn: those that are no hopeless cases first, of these those that have the extension, and of each
+    /// the one that has waited longest.
+    fn turn(&self, oid: u32) -> (bool, bool, Option<Instant>) {
+        (self.failures(oid) > 0, !self.proven.contains(&oid), self.asked.get(&oid).map(|asked| asked.at))
+    }
+
+    fn failures(&self, oid: u32) -> u32 {
+        self.asked.get(&oid).map_or(0, |asked| asked.failures)
+    }
+
+    /// Learns once what became of the dispatcher that was last asked for.
+    fn hear(&mut self, board: &wake::Launcher, oid: u32) {
+        let Some(asked) = self.asked.get_mut(&oid).filter(|asked| !asked.over) else { return };
+        let outcome = board.outcome(oid, self.proven.contains(&oid));
+        asked.over = outcome != Outcome::Open;
+        match outcome {
+            Outcome::Open => {}
+            Outcome::Over => {
+                asked.failures = 0;
+                if !board.misses_dispatcher(oid) {
+                    self.proven.remove(&oid);
                 }
-                // A slot that was ours sets our latch. For others, each pause is as long as all before.
-                Some(after(now, lasts.clamp(RESTART_AFTER, RESTART_AT_MOST)))
             }
-            None if all_served => {
-                if self.warned.take().is_some() {
-                    pgrx::log!("scheduler: every database has its dispatcher again");
-                }
-                self.short_since = None;
-                None
+            Outcome::Locked | Outcome::Failed => {
+                asked.failures = asked.failures.saturating_add(1);
+                asked.locked = outcome == Outcome::Locked;
+                self.seen.remove(&oid);
             }
-            None => None,
         }
     }
 
@@ -208,18 +234,18 @@ impl Known {
             // The postmaster could not fork it.
             board.expect_no_more(database);
         }
-        let failures = match before {
-            Some(asked) if board.was_not_reached(database) => asked.failures.saturating_add(1),
-            Some(_) | None => 0,
-        };
+        let failures = before.map_or(0, |asked| asked.failures);
         // Each time twice as long, for a database that nobody can connect to; the first second is for one that just ended.
-        let pause = RESTART_AFTER.saturating_mul(1 << failures.saturating_sub(1).min(5));
+        let longest = if before.is_some_and(|asked| asked.locked) { LOCKED_AT_MOST } else { RETRY_AT_MOST };
+        let pause = RESTART_AFTER.saturating_mul(1 << failures.saturating_sub(1).min(5)).min(longest);
         let earliest = before.map(|asked| after(asked.at, pause));
         if let Some(earliest) = earliest.filter(|earliest| *earliest > now && (!wanted || failures > 0)) {
             return Start::NotBefore(earliest);
         }
-        if board.looking() >= LOOKS_AT_A_TIME {
-            return Start::Later;
+        if !self.proven.contains(&database) {
+            if let Some(earliest) = self.place_among_looks(board, failures > 0, now) {
+                return Start::NotBefore(earliest);
+            }
         }
         match board.expect_dispatcher(database) {
             Expected::Coming => {}
@@ -239,8 +265,22 @@ impl Known {
             let message = "no worker slot is free for a dispatcher; raise max_worker_processes";
             return Start::Missing(Failure::warning(message));
         }
-        self.asked.insert(database, Asked { at: now, failures });
+        self.asked.insert(database, Asked { at: now, failures, locked: false, over: false });
         Start::Started
+    }
+
+    /// `None` where there is room for a look into another database that may not have the extension; otherwise when there will be at the latest.
+    /// (One that ends wakes us.)
+    fn place_among_looks(&self, board: &wake::Launcher, again: bool, now: Instant) -> Option<Instant> {
+        let looks: Vec<(bool, Instant)> = board
+            .looking()
+            .filter(|oid| !self.proven.contains(oid))
+            .filter_map(|oid| self.asked.get(&oid).map(|asked| (asked.failures > 0, after(asked.at, LOOK_AT_MOST))))
+            .filter(|(_, ends)| *ends > now)
+            .collect();
+        let full = looks.len() >= LOOKS_AT_A_TIME
+            || again && looks.iter().filter(|(again, _)| *again).count() >= LOOKS_AGAIN_AT_A_TIME;
+        looks.iter().map(|(_, ends)| *ends).min().filter(|_| full)
     }
 }
 

@@ -5,6 +5,7 @@ mod duty;
 pub mod hold;
 mod identity;
 pub mod launcher;
+mod shortage;
 mod tick;
 pub mod transaction;
 pub mod wake;
@@ -56,7 +57,7 @@ fn set_application_name(name: &CStr) {
 /// Settings that a database or a role may have changed for its sessions and that must not change what a dispatcher does.
 /// The owner of a database may set them: with `role` he would have the dispatcher ask as himself.
 fn pin_settings() {
-    let everywhere: [(&CStr, &CStr); 8] = [
+    let everywhere: [(&CStr, &CStr); 7] = [
         // Or an error in one schedule would end the process, before anybody could set that schedule apart.
         (c"exit_on_error", c"off"),
         (c"role", c"none"),
@@ -64,7 +65,6 @@ fn pin_settings() {
         (c"default_transaction_isolation", c"read committed"),
         (c"default_transaction_read_only", c"off"),
         (c"default_transaction_deferrable", c"off"),
-        (c"lock_timeout", c"0"),
         (c"jit", c"off"),
     ];
     for (name, value) in everywhere.iter().chain(compat::PINNED_SETTINGS) {
@@ -72,11 +72,16 @@ fn pin_settings() {
     }
 }
 
-/// The same while it connects, which may have to wait for a lock on the database: it takes a worker slot and one of the launcher's
-/// few looks meanwhile.
+/// The same while it connects and looks for the extension, which may have to wait for a lock on the database or on a catalog in it: it
+/// takes a worker slot and one of the launcher's few looks meanwhile, and what it waits for may be for ever.
 fn pin_settings_to_connect() {
     pin(c"exit_on_error", c"off");
     pin(c"lock_timeout", c"2s");
+}
+
+/// The same once the extension was found: who locks something of ours is waited for.
+fn pin_settings_to_serve() {
+    pin(c"lock_timeout", c"0");
 }
 
 /// Sets a setting that a database or a role cannot change.
@@ -104,6 +109,16 @@ fn must_end() -> bool {
         }
     }
     ENDS.load(Relaxed)
+}
+
+/// Like any idle session, a worker has no statement to be cancelled between its transactions: a cancel that comes then waits for the next
+/// one, which forgets it. (Any error ends what this says, so each transaction says it anew.)
+fn hold_cancels(hold: bool) {
+    // SAFETY: the counter that says in which parts of its code a process takes no cancel; here it is in none of Postgres'.
+    unsafe {
+        pg_sys::QueryCancelPending = 0;
+        pg_sys::QueryCancelHoldoffCount = u32::from(hold);
+    }
 }
 
 /// Whether SIGHUP has come since the settings were last read.
@@ -151,8 +166,6 @@ fn wait_for_latch(millis: i64) -> bool {
         if woken {
             pg_sys::ResetLatch(pg_sys::MyLatch);
         }
-        // Like any idle session: there is no statement to be cancelled.
-        pg_sys::QueryCancelPending = 0;
         woken
     }
 }

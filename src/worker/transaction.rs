@@ -18,7 +18,7 @@ pub fn attempt<R>(what: &CStr, body: impl FnOnce() -> R + UnwindSafe) -> Result<
     // SAFETY: called between transactions only; every path leaves by commit or abort.
     unsafe {
         // Who cancels a statement means one that runs: like any idle session we forget what came in between.
-        pg_sys::QueryCancelPending = 0;
+        super::hold_cancels(false);
         pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_RUNNING, what.as_ptr());
         pg_sys::SetCurrentStatementStartTimestamp();
         pg_sys::StartTransactionCommand();
@@ -40,6 +40,7 @@ pub fn attempt<R>(what: &CStr, body: impl FnOnce() -> R + UnwindSafe) -> Result<
             Err(message)
         })
         .execute();
+    super::hold_cancels(true);
     // SAFETY: between transactions.
     unsafe {
         pg_sys::pgstat_report_stat(true);

@@ -4,7 +4,9 @@
 //! No wake-up is lost: a dispatcher publishes AWAKE before it reads the tables and its next wake time after, and the callback
 //! runs when the rows are visible already. Either the dispatcher reads them, or the callback finds AWAKE (or a later
 //! time) and sets the latch, and a set latch ends the next sleep at once.
-//! PREPARE TRANSACTION runs no commit callback, and a crash forgets everything: `sched.tick_interval` bounds both.
+//! PREPARE TRANSACTION runs no commit callback, and a crash forgets everything: `sched.tick_interval` bounds both where there is a
+//! dispatcher. Where none was asked for (a prepared CREATE EXTENSION or `adopt`), the next session that claims asks, and the next edit of a
+//! schedule: both know then whether the database is a copy, which is to have none.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -16,7 +18,7 @@ use scheduler_core::Instant;
 
 mod launcher;
 
-pub use launcher::{Expected, Launcher};
+pub use launcher::{Expected, Launcher, Outcome};
 
 /// How many databases can have a dispatcher at the same time.
 pub const MAX_DATABASES: usize = 256;
@@ -40,6 +42,8 @@ struct Slot {
     reached: AtomicBool,
     /// The dispatcher has found the extension.
     settled: AtomicBool,
+    /// It left before it could, because somebody had locked what it has to read.
+    locked: AtomicBool,
 }
 
 /// What all processes share.
@@ -69,6 +73,7 @@ impl Default for Board {
                 starting: AtomicBool::new(false),
                 reached: AtomicBool::new(false),
                 settled: AtomicBool::new(false),
+                locked: AtomicBool::new(false),
             }),
         }
     }
@@ -102,9 +107,15 @@ impl Board {
 }
 
 impl Slot {
+    /// Its dispatcher was sent and has not found the extension yet.
+    fn is_looking(&self) -> bool {
+        let here = self.starting.load(SeqCst) || self.dispatcher_pid.load(SeqCst) != 0;
+        self.database.load(SeqCst) != 0 && here && !self.settled.load(SeqCst)
+    }
+
     /// Gives it back.
     fn clear(&self) {
-        for flag in [&self.wanted, &self.served, &self.starting, &self.reached, &self.settled] {
+        for flag in [&self.wanted, &self.served, &self.starting, &self.reached, &self.settled, &self.locked] {
             flag.store(false, SeqCst);
         }
         self.next_wake.store(AWAKE, SeqCst);
@@ -184,6 +195,13 @@ pub fn dispatcher_at_commit() {
         register_callback();
         WANT_DISPATCHER.set(true);
     }
+}
+
+/// Whether the board knows nothing of this database: it is a copy, it has no extension, or nobody was told that it has one.
+pub fn is_unknown() -> bool {
+    // SAFETY: reads a global of the process.
+    let database = unsafe { pg_sys::MyDatabaseId.to_u32() };
+    board().is_some_and(|board| board.slot_of(database).is_none())
 }
 
 fn register_callback() {
@@ -296,6 +314,7 @@ impl Dispatcher {
             slot.served.store(true, SeqCst);
             slot.reached.store(false, SeqCst);
             slot.settled.store(false, SeqCst);
+            slot.locked.store(false, SeqCst);
             slot.next_wake.store(AWAKE, SeqCst);
             Some(Dispatcher(slot))
         })
@@ -304,6 +323,12 @@ impl Dispatcher {
     /// To be said once connected, and by one that makes way: the database is no hopeless case.
     pub fn reached(&self) {
         self.0.reached.store(true, SeqCst);
+    }
+
+    /// To be said before leaving because a lock kept us from connecting or from looking for the extension.
+    pub fn kept_out(&self) {
+        self.0.locked.store(true, SeqCst);
+        self.0.reached.store(false, SeqCst);
     }
 
     /// To be said once the extension was found. The launcher looks into a few unknown databases at a time: one less now.

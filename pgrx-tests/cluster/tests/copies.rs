@@ -380,3 +380,31 @@ fn databases_made_from_a_template_with_nothing_in_it_are_homes() {
         wait_for(&mut db, "select count(*) > 2 from sched.execution", SOON);
     }
 }
+
+/// No callback sees the end of a prepared transaction: whoever next wants work, or gives some, asks for the dispatcher. In a copy nobody does.
+#[test]
+fn a_prepared_adoption_gets_its_dispatcher_with_the_next_claim() {
+    let cluster = Cluster::builder().set("max_prepared_transactions", "2").start();
+    cluster.execute("create database app");
+    cluster
+        .with_extension("app")
+        .batch_execute(
+            "select sched.define_job('job'); select sched.create_schedule('s', 'every 200 milliseconds', 'job')",
+        )
+        .unwrap();
+    wait_for(&mut cluster.connect_as("postgres", "app"), "select count(*) > 1 from sched.execution", SOON);
+    cluster.execute("create database copy template app");
+    let says = "dispatcher for database \"copy\" stopped";
+    wait_until("the copy's dispatcher to leave", SOON, || (!cluster.logged(says).is_empty()).then_some(()));
+    let mut db = cluster.connect_as("postgres", "copy");
+    for clock in ["every 1 hour", "every 200 milliseconds"] {
+        db.batch_execute(&format!("select sched.alter_schedule('s', clock => '{clock}')")).unwrap();
+        refused(&mut db, "select * from sched.claim()");
+    }
+    stays("what the log says of the copy", Duration::from_secs(2), || cluster.logged(says).len());
+    assert_eq!(cluster.logged(says).len(), 1, "{:#?}", cluster.logged(says));
+    db.batch_execute("begin; select sched.adopt(); prepare transaction 'adopt'").unwrap();
+    db.batch_execute("commit prepared 'adopt'").unwrap();
+    db.batch_execute("select * from sched.claim()").unwrap();
+    wait_for(&mut db, "select count(*) > 1 from sched.execution where created_at > (select max(backend_start) from pg_stat_activity where pid = pg_backend_pid())", SOON);
+}

@@ -134,3 +134,18 @@ fn a_prepared_drop_leaves_no_noise_either() {
     wait_until("the dispatcher to leave", BACK, || dispatcher(&mut db).is_none().then_some(()));
     no_noise(&cluster);
 }
+
+/// No callback sees the end of a prepared transaction, so nobody asked for a dispatcher: whoever gives it work does.
+#[test]
+fn a_prepared_creation_gets_its_dispatcher_with_the_first_schedule() {
+    let cluster = Cluster::builder().set("max_prepared_transactions", "2").start();
+    let mut db = cluster.connect();
+    db.batch_execute("begin; create extension scheduler; prepare transaction 'create'").unwrap();
+    cluster.connect().batch_execute("commit prepared 'create'").unwrap();
+    let mut db = cluster.connect();
+    db.batch_execute(
+        "select sched.define_job('job'); select sched.create_schedule('s', 'every 200 milliseconds', 'job')",
+    )
+    .unwrap();
+    wait_for(&mut db, "select count(*) > 1 from sched.execution", SOON);
+}

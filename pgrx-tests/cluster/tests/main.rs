@@ -27,6 +27,7 @@ mod lease_tables;
 mod log_jobs;
 mod logs;
 mod notify_jobs;
+mod obstruction;
 mod poison;
 mod processes;
 mod programmes;

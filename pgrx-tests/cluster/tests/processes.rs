@@ -61,6 +61,26 @@ fn a_cancelled_dispatcher_loses_its_statement_and_nothing_else() {
     assert_eq!(cluster.logged("WARNING").len(), 1, "{:#?}", cluster.logged("WARNING"));
 }
 
+/// Nothing of a worker's is cancelled but a statement.
+#[test]
+fn a_cancel_ends_no_worker_whenever_it_comes() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute(FIRING).unwrap();
+    let workers = (launcher(&mut db).unwrap(), dispatcher(&mut db).unwrap());
+    for _ in 0..20 {
+        for _ in 0..2000 {
+            proc::kill(workers.0, Signal::INT);
+            proc::kill(workers.1, Signal::INT);
+        }
+        db.batch_execute("create database brief strategy file_copy").unwrap();
+        db.batch_execute("drop database brief").unwrap();
+    }
+    fires_on(&mut db);
+    assert_eq!((launcher(&mut db), dispatcher(&mut db)), (Some(workers.0), Some(workers.1)));
+    assert!(cluster.logged("exited with exit code").is_empty(), "{:#?}", cluster.logged("exited with exit code"));
+}
+
 #[test]
 fn a_fast_shutdown_does_not_wait_for_a_tick() {
     let cluster = Cluster::new();

@@ -2,7 +2,7 @@
 
 use scheduler_cluster_tests::scheduler::{dispatcher, one, rest, SOON};
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A trigger on each of our tables that notes as whom it runs. Only a superuser can put one there.
 const CANARY: &str = "
@@ -192,6 +192,39 @@ fn a_right_that_is_missing_is_said_and_everything_else_goes_on() {
     db.batch_execute("grant connect on database postgres to public; create role w login; select sched.grant_worker('w'); delete from sched.ledger")
         .unwrap();
     fired(&mut db, "s");
+}
+
+/// Reasons that keep dispatchers away are told each, and the end of one does not wait for the end of another.
+#[test]
+fn a_database_that_is_closed_to_the_role_hides_nothing() {
+    let cluster = Cluster::builder().set("sched.worker_role", "w").set("max_worker_processes", "3").start();
+    cluster.execute("create role w login");
+    cluster.execute("create database zz");
+    cluster.execute("revoke connect on database zz from public");
+    let mut db = cluster.connect();
+    db.batch_execute("create extension scheduler; select sched.grant_worker('w')").unwrap();
+    db.batch_execute("select sched.define_job('j'); select sched.create_schedule('s', 'every 200 milliseconds', 'j')")
+        .unwrap();
+    fired(&mut db, "s");
+    said(&cluster, "database \"zz\" is not served");
+    // Of two with the extension one has the only slot.
+    cluster.execute("create database app");
+    let mut app = cluster.connect_as("postgres", "app");
+    app.batch_execute("create extension scheduler; select sched.grant_worker('w')").unwrap();
+    said(&cluster, "no worker slot is free");
+    db.batch_execute("drop extension scheduler").unwrap();
+    wait_until("a dispatcher in app", SOON, || dispatcher(&mut app));
+    said(&cluster, "every database has its dispatcher again");
+    assert_eq!(cluster.logged("database \"zz\" is not served").len(), 1);
+    // The pauses of what has lasted for long are not those of what is new.
+    let started = Instant::now();
+    app.batch_execute("alter role w rename to v").unwrap();
+    let pid = dispatcher(&mut app).unwrap();
+    app.execute("select pg_terminate_backend($1)", &[&pid]).unwrap();
+    said(&cluster, "role \"w\" of sched.worker_role does not exist");
+    app.batch_execute("alter role v rename to w").unwrap();
+    let new = wait_until("another dispatcher", SOON, || dispatcher(&mut app));
+    assert!(new != pid && started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::SeqCst;
 
-use super::{board, set_latch, slot_of, Board, Slot};
+use super::{board, set_latch, slot_of, Board};
 
 /// What a launcher may expect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -13,6 +13,19 @@ pub enum Expected {
     Here,
     /// None: all slots are taken.
     NoSlot,
+}
+
+/// What became of a dispatcher that was sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is coming, or there.
+    Open,
+    /// It has left, or died, after it had looked.
+    Over,
+    /// Locks have kept it out.
+    Locked,
+    /// It could not connect for another reason.
+    Failed,
 }
 
 /// Proof that this process is the launcher.
@@ -50,6 +63,7 @@ impl Launcher {
             Some(slot) => {
                 slot.reached.store(false, SeqCst);
                 slot.settled.store(false, SeqCst);
+                slot.locked.store(false, SeqCst);
                 slot.served.store(true, SeqCst);
                 slot.starting.store(true, SeqCst);
                 Expected::Coming
@@ -70,18 +84,31 @@ impl Launcher {
         slot_of(database).is_some_and(|slot| slot.served.load(SeqCst))
     }
 
-    /// Whether the last one that was sent could not even connect.
-    pub fn was_not_reached(&self, database: u32) -> bool {
-        slot_of(database).is_some_and(|slot| slot.served.load(SeqCst) && !slot.reached.load(SeqCst))
+    /// Whether the dispatcher of this database has found the extension.
+    pub fn has_settled(&self, database: u32) -> bool {
+        slot_of(database).is_some_and(|slot| slot.settled.load(SeqCst))
     }
 
-    /// How many databases are being looked into: their dispatcher was sent and has not found the extension yet.
-    pub fn looking(&self) -> usize {
-        let looking = |slot: &&Slot| {
-            let here = slot.starting.load(SeqCst) || slot.dispatcher_pid.load(SeqCst) != 0;
-            slot.database.load(SeqCst) != 0 && here && !slot.settled.load(SeqCst)
-        };
-        self.0.slots.iter().filter(looking).count()
+    /// What became of the last one that was sent. A slot is given back where it was kept out of a database in which nobody is known to have
+    /// the extension (`keep` says otherwise): a user can lock many databases, and slots are few.
+    pub fn outcome(&self, database: u32, keep: bool) -> Outcome {
+        self.0.with_slots(|| match self.0.slot_of(database) {
+            None => Outcome::Over,
+            Some(slot) if slot.is_looking() || slot.dispatcher_pid.load(SeqCst) != 0 => Outcome::Open,
+            Some(slot) if slot.served.load(SeqCst) && !slot.reached.load(SeqCst) => {
+                let outcome = if slot.locked.load(SeqCst) { Outcome::Locked } else { Outcome::Failed };
+                if !keep && !slot.wanted.load(SeqCst) {
+                    slot.clear();
+                }
+                outcome
+            }
+            Some(_) => Outcome::Over,
+        })
+    }
+
+    /// The databases that are being looked into: their dispatcher was sent and has not found the extension yet.
+    pub fn looking(&self) -> impl Iterator<Item = u32> {
+        self.0.slots.iter().filter(|slot| slot.is_looking()).map(|slot| slot.database.load(SeqCst))
     }
 
     /// Gives back the slots of databases that are no more or may not be served any longer. A dispatcher that is still there
@@ -104,7 +131,7 @@ impl Launcher {
 
 #[cfg(test)]
 mod tests {
-    use super::{Board, Expected, Launcher, SeqCst};
+    use super::{Board, Expected, Launcher, Outcome, SeqCst};
     use crate::worker::wake::Dispatcher;
 
     #[test]
@@ -117,6 +144,23 @@ mod tests {
         assert!(late.is_some(), "the slot is free");
         assert_eq!(launcher.expect_dispatcher(7), Expected::Here);
         assert!(Dispatcher::enter_on(board, 7, 43).is_none());
-        assert_eq!(launcher.looking(), 0);
+        assert_eq!(launcher.looking().count(), 0);
+    }
+
+    #[test]
+    fn who_locks_many_databases_takes_no_slots_with_them() {
+        let board: &'static Board = Box::leak(Box::default());
+        let launcher = Launcher(board);
+        for has_the_extension in [false, true] {
+            assert_eq!(launcher.expect_dispatcher(7), Expected::Coming);
+            assert!(launcher.outcome(7, has_the_extension) == Outcome::Open);
+            if let Some(came) = Dispatcher::enter_on(board, 7, 42) {
+                came.kept_out();
+                assert!(launcher.outcome(7, has_the_extension) == Outcome::Open);
+                came.0.dispatcher_pid.store(0, SeqCst);
+            }
+            assert!(launcher.outcome(7, has_the_extension) == Outcome::Locked);
+            assert_eq!(board.slot_of(7).is_some(), has_the_extension);
+        }
     }
 }
