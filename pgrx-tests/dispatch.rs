@@ -3,6 +3,7 @@
 use pgrx::prelude::*;
 
 #[pg_schema]
+#[allow(clippy::unwrap_used, reason = "test code")]
 mod tests {
     use pgrx::prelude::*;
 

@@ -425,21 +425,11 @@ DECLARE
     grantee text;
 BEGIN
     FOREACH object IN ARRAY ARRAY[
-        'TABLE sched.home',
-        'FUNCTION sched.adopt()',
-        'FUNCTION sched.is_home()',
-        'FUNCTION sched.grant_again()',
-        'FUNCTION sched.home_is_new()',
-        'FUNCTION sched.home_changed()',
-        'FUNCTION sched.enqueue_many',
-        'TABLE sched.schedule_past',
-        'SEQUENCE sched.schedule_past_past_id_seq',
-        'TABLE sched.skip',
-        'TABLE sched.timer_memory',
-        'TABLE sched.skipped',
-        'FUNCTION sched.explain',
-        'FUNCTION sched.rebuild()',
-        'FUNCTION sched.skipped_so_far()',
+        'TABLE sched.home', 'FUNCTION sched.adopt()', 'FUNCTION sched.is_home()',
+        'FUNCTION sched.grant_again()', 'FUNCTION sched.home_is_new()', 'FUNCTION sched.home_changed()',
+        'FUNCTION sched.enqueue_many', 'TABLE sched.schedule_past', 'SEQUENCE sched.schedule_past_past_id_seq',
+        'TABLE sched.skip', 'TABLE sched.timer_memory', 'TABLE sched.skipped',
+        'FUNCTION sched.explain', 'FUNCTION sched.rebuild()', 'FUNCTION sched.skipped_so_far()',
         'FUNCTION sched.grant_worker'
     ] LOOP
         EXECUTE pg_catalog.format('REVOKE ALL ON %s FROM PUBLIC', object);

@@ -69,13 +69,10 @@ fn is_client() -> bool {
 /// Whether an error is the session's and not what it just worked on: a cancelled statement, what its isolation level demands. A client's
 /// session may also have used up its stack, or be in a deadlock by what it did before.
 fn is_the_sessions(code: PgSqlErrorCode) -> bool {
-    match code {
-        PgSqlErrorCode::ERRCODE_QUERY_CANCELED
-        | PgSqlErrorCode::ERRCODE_ADMIN_SHUTDOWN
-        | PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE => true,
-        PgSqlErrorCode::ERRCODE_STATEMENT_TOO_COMPLEX | PgSqlErrorCode::ERRCODE_T_R_DEADLOCK_DETECTED => is_client(),
-        _ => false,
-    }
+    use PgSqlErrorCode as Code;
+    let always = [Code::ERRCODE_QUERY_CANCELED, Code::ERRCODE_ADMIN_SHUTDOWN, Code::ERRCODE_T_R_SERIALIZATION_FAILURE];
+    let of_a_client = [Code::ERRCODE_STATEMENT_TOO_COMPLEX, Code::ERRCODE_T_R_DEADLOCK_DETECTED];
+    always.contains(&code) || (of_a_client.contains(&code) && is_client())
 }
 
 /// SQLSTATE and message of an error, whichever language it came from.
