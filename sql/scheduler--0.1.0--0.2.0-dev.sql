@@ -409,6 +409,7 @@ BEGIN
                 SELECT p.tableoid, p.oid, p.proowner, 'FUNCTION ' || p.oid::pg_catalog.regprocedure FROM pg_catalog.pg_proc p
                 UNION ALL
                 SELECT t.tableoid, t.oid, t.typowner, 'TYPE ' || t.oid::pg_catalog.regtype FROM pg_catalog.pg_type t
+                 WHERE t.typrelid = 0 AND t.typcategory <> 'A' -- those of rows and arrays go with what they are of
                ) AS o (classid, objid, owner, name) ON o.classid = d.classid AND o.objid = d.objid
          WHERE d.refclassid = e.tableoid AND d.deptype = 'e' AND o.owner <> keeper
     LOOP

@@ -183,14 +183,11 @@ fn the_owner_of_a_database_dumps_it_without_our_schema_or_as_a_reader_of_all() {
     cluster.connect_as("keeper", "prey").batch_execute("create table his (n int); insert into his values (7)").unwrap();
     for grants in ["", "select sched.grant_use('keeper'), sched.grant_monitor('keeper')"] {
         db.batch_execute(grants).unwrap();
-        for arguments in [&[][..], &["--schema-only"]] {
-            let refused = dumped(&cluster, "keeper", arguments);
-            assert!(
-                !refused.status.success() && text(&refused).contains("permission denied for "),
-                "{}",
-                text(&refused)
-            );
-        }
+        let refused = dumped(&cluster, "keeper", &[]);
+        let said = text(&refused);
+        // Since version 18 it asks a function for sequences.
+        let denied = said.contains("permission denied for ") || said.contains("user may lack SELECT privilege");
+        assert!(!refused.status.success() && denied, "{said}");
         let output = dumped(&cluster, "keeper", &["--exclude-schema=sched"]);
         let said = text(&output);
         assert!(output.status.success() && output.stderr.is_empty(), "{said}");
