@@ -7,7 +7,7 @@ use pgrx::prelude::*;
 mod tests {
     use pgrx::prelude::*;
 
-    use crate::test_support::{alone, attempt, check, refused, run, sql};
+    use crate::test_support::{alone, attempt, check, granting, refused, run, sql};
 
     const STORED: &str = "SELECT string_agg(payload::text, ' ' ORDER BY payload::text), count(DISTINCT scope_id), min(queue), min(priority),
                min(max_attempts), min(status), min(origin), bool_and(plan_time = '2026-01-01') FROM sched.execution";
@@ -65,6 +65,7 @@ mod tests {
 
     #[pg_test]
     fn what_enqueue_does_it_does_for_each() {
+        granting();
         // Without a job: queue default, owned by the caller.
         run(&["SELECT sched.enqueue_many('e/undefined', '{1,1}')", "SELECT sched.enqueue('e/undefined', '1')"]);
         check(

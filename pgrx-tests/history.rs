@@ -6,7 +6,7 @@ use pgrx::prelude::*;
 mod tests {
     use pgrx::prelude::*;
 
-    use crate::test_support::{attempt, check, refused, run, sql};
+    use crate::test_support::{attempt, check, granting, refused, run, sql};
 
     /// Claims the plan this many hours before the present one of an hourly clock; `end` is what becomes of it.
     fn plan(hours_ago: i32, end: &str) {
@@ -69,6 +69,7 @@ mod tests {
     /// Before a job is defined anybody may have put plans under its name. Each is told of his own only, wherever the others' lie.
     #[pg_test]
     fn plans_of_others_in_a_scope_are_neither_told_nor_in_the_way() {
+        granting();
         let as_role = |role: &str, statement: &str| {
             run(&[&format!("SET LOCAL ROLE {role}")]);
             let result = sql(statement);

@@ -6,7 +6,7 @@ use pgrx::prelude::*;
 mod tests {
     use pgrx::prelude::*;
 
-    use crate::test_support::{attempt, check, run, sql};
+    use crate::test_support::{attempt, check, granting, run, sql};
 
     const VIEWS: [&str; 5] = ["execution", "running", "failed", "history", "schedules"];
 
@@ -58,6 +58,7 @@ mod tests {
 
     #[pg_test]
     fn a_leaky_function_in_a_condition_sees_no_row_that_its_caller_does_not() {
+        granting();
         world("lf");
         run(&["CREATE FUNCTION pg_temp.overhear(value text) RETURNS boolean LANGUAGE plpgsql COST 0.000001 AS $$
                BEGIN PERFORM set_config('leak.heard', current_setting('leak.heard') || ' ' || COALESCE(value, ''), true); RETURN true; END $$"]);
@@ -76,6 +77,7 @@ mod tests {
 
     #[pg_test]
     fn the_planners_statistics_tell_nobody_what_they_were_made_of() {
+        granting();
         world("ls");
         run(&["ANALYZE sched.ledger, sched.lease, sched.schedule, sched.job, sched.timer"]);
         check(
@@ -95,6 +97,7 @@ mod tests {
     /// A plan shows what its reader wrote, and how many rows there are; nothing of what is in them.
     #[pg_test]
     fn explain_shows_no_value() {
+        granting();
         world("le");
         run(&["ANALYZE sched.ledger, sched.lease, sched.schedule, sched.job, sched.timer"]);
         for role in ["le_spy", "le_monitor"] {
@@ -113,6 +116,7 @@ mod tests {
     /// How many rows a condition is thought to find is no way to guess what is in a payload, a result or a message.
     #[pg_test]
     fn estimates_do_not_depend_on_what_is_hidden() {
+        granting();
         world("lg");
         run(&["ANALYZE sched.ledger, sched.lease, sched.schedule, sched.job, sched.timer"]);
         let rows = |role: &str, condition: &str| {
@@ -135,6 +139,7 @@ mod tests {
     /// An error says what its reader wrote, or names of his own.
     #[pg_test]
     fn errors_name_only_what_the_caller_named() {
+        granting();
         world("lm");
         run(&[
             "SET LOCAL ROLE lm_spy",

@@ -6,7 +6,9 @@ use pgrx::prelude::*;
 mod tests {
     use pgrx::prelude::*;
 
-    use crate::test_support::{alone, armed, attempt, check, created, dispatch, run, sql, state, time_passes};
+    use crate::test_support::{
+        alone, armed, attempt, check, created, dispatch, granting, run, sql, state, time_passes,
+    };
 
     /// What nobody is granted: called by the extension's own SQL, or for superusers and the extension's owner.
     const INTERNAL: &[&str] = &[
@@ -26,6 +28,9 @@ mod tests {
         "uuid_v7",
         "wake_dispatcher",
     ];
+
+    const TRIGGER: &str =
+        "CREATE TRIGGER t BEFORE INSERT ON sched.ledger EXECUTE FUNCTION suppress_redundant_updates_trigger()";
 
     fn user(role: &str) {
         run(&[&format!("CREATE ROLE {role}"), &format!("SELECT sched.grant_use('{role}')")]);
@@ -76,6 +81,7 @@ mod tests {
 
     #[pg_test]
     fn grant_use_gives_the_functions_and_the_views_only() {
+        granting();
         alone();
         user("p_use");
         check(
@@ -90,11 +96,7 @@ mod tests {
         denied("p_use", "SELECT * FROM sched.ledger", "42501");
         denied("p_use", "SELECT sched.grant_use('p_use')", "42501");
         denied("p_use", "SELECT sched.uuid_v7()", "42501");
-        denied(
-            "p_use",
-            "CREATE TRIGGER t BEFORE INSERT ON sched.ledger EXECUTE FUNCTION suppress_redundant_updates_trigger()",
-            "42501",
-        );
+        denied("p_use", TRIGGER, "42501");
         run(&["SELECT sched.revoke_all('p_use')"]);
         check("SELECT count(*) FROM pg_proc p WHERE pronamespace = 'sched'::regnamespace AND has_function_privilege('p_use', p.oid, 'EXECUTE')", "0");
         denied("p_use", "SELECT sched.next_time('@daily')", "42501");
@@ -103,6 +105,7 @@ mod tests {
 
     #[pg_test]
     fn a_monitor_sees_every_row_and_no_secret() {
+        granting();
         user("p_seen");
         run(&["CREATE ROLE p_monitor", "SELECT sched.grant_monitor('p_monitor')"]);
         as_role("p_seen", "SELECT sched.define_job('p/seen', max_attempts => 2)");
@@ -140,6 +143,7 @@ mod tests {
     /// What a dispatcher needs and no more: nothing that runs code, nothing on what applications said but to read it.
     #[pg_test]
     fn grant_worker_gives_rows_and_no_function() {
+        granting();
         alone();
         run(&["CREATE ROLE p_worker", "SELECT sched.grant_worker('p_worker')"]);
         check(
@@ -171,7 +175,7 @@ timer_memory|SELECT INSERT UPDATE DELETE",
         for statement in [
             "UPDATE sched.job SET command = 'x'",
             "UPDATE sched.schedule SET clock = 'never'",
-            "CREATE TRIGGER t BEFORE INSERT ON sched.ledger EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+            TRIGGER,
             "SELECT sched.claim()",
             "SELECT sched.dispatch_due()",
             "SELECT sched.grant_worker('p_worker')",
@@ -183,6 +187,7 @@ timer_memory|SELECT INSERT UPDATE DELETE",
 
     #[pg_test]
     fn a_role_with_a_strange_name() {
+        granting();
         run(&["CREATE ROLE \"p; DROP \"\"x\"\" '\"", "SELECT sched.grant_use('\"p; DROP \"\"x\"\" ''\"')"]);
         check("SELECT has_schema_privilege('p; DROP \"x\" ''', 'sched', 'USAGE')", "t");
     }
@@ -190,6 +195,7 @@ timer_memory|SELECT INSERT UPDATE DELETE",
     /// A pull job's whole life by an ordinary role.
     #[pg_test]
     fn a_user_does_its_own_things() {
+        granting();
         user("p_alice");
         for statement in [
             "SELECT sched.define_job('p/alice', max_attempts => 2, queue => 'p/alice')",
@@ -222,6 +228,7 @@ timer_memory|SELECT INSERT UPDATE DELETE",
 
     #[pg_test]
     fn another_role_gets_an_error_or_no_row() {
+        granting();
         user("p_owner");
         user("p_other");
         as_role("p_owner", "SELECT sched.define_job('p/theirs', max_attempts => 3)");
@@ -285,6 +292,7 @@ timer_memory|SELECT INSERT UPDATE DELETE",
 
     #[pg_test]
     fn a_dropped_owner_parks_and_a_new_role_of_that_name_inherits_nothing() {
+        granting();
         user("p_gone");
         as_role("p_gone", "SELECT sched.define_job('p/gone')");
         as_role("p_gone", "SELECT sched.create_schedule('p/gone', 'every 1 hour', 'p/gone')");
@@ -311,6 +319,7 @@ timer_memory|SELECT INSERT UPDATE DELETE",
     /// Everything that a caller could put before pg_catalog raises; so whatever works did not use it.
     #[pg_test]
     fn a_hostile_search_path_changes_nothing() {
+        granting();
         user("p_evil");
         run(&[
             "CREATE SCHEMA p_evil AUTHORIZATION p_evil",

@@ -7,7 +7,7 @@ use pgrx::prelude::*;
 mod tests {
     use pgrx::prelude::*;
 
-    use crate::test_support::{alone, check, quote, run, sql};
+    use crate::test_support::{alone, check, granting, quote, run, sql};
 
     /// The columns of the grid. `none` is the superuser that runs the test; a member has the owner's rights; another uses the
     /// scheduler for itself; a monitor only looks; a stranger was granted nothing.
@@ -206,6 +206,7 @@ mod tests {
 
     #[pg_test]
     fn permission_grid_of_functions() {
+        granting();
         world("gf");
         let one = |query: &str| sql(query);
         let held = |scope: &str| {
@@ -262,6 +263,7 @@ mod tests {
 
     #[pg_test]
     fn permission_grid_of_views() {
+        granting();
         world("gv");
         run(&["SELECT sched.dispatch_due()", "UPDATE sched.timer SET last_error = 'secret', error_count = 1"]);
         run(&["INSERT INTO sched.skip SELECT schedule_id, since_at, '2026-01-01', '2026-01-02', 2, 'missed' FROM sched.schedule"]);
@@ -309,6 +311,7 @@ mod tests {
     /// Nobody has a right on what lies behind the views; no row of it can be locked, either.
     #[pg_test]
     fn permission_grid_of_tables() {
+        granting();
         alone();
         world("gt");
         let tables = sql("SELECT relname FROM pg_class WHERE relnamespace = 'sched'::regnamespace AND relkind = 'r' AND relname <> 'monitor'");

@@ -120,6 +120,11 @@ pub fn alone() {
     }
 }
 
+/// To be said first by a test that grants: two GRANTs meet each other crosswise in the catalogs.
+pub fn granting() {
+    run(&["SELECT pg_advisory_xact_lock(hashtext('granting'))"]);
+}
+
 /// A text as an SQL literal.
 pub fn quote(text: &str) -> String {
     let doubled = text.replace('\'', "''");

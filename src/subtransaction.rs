@@ -2,6 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::ptr::null;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::{pg_sys, PgSqlErrorCode, PgTryBuilder};
@@ -61,9 +62,17 @@ fn check_deferred() {
     }
 }
 
+/// Other extensions' background workers run users' statements: to us they are clients.
 fn is_client() -> bool {
-    // SAFETY: a global of the process; NULL in all but background workers.
-    unsafe { pg_sys::MyBgworkerEntry.is_null() }
+    !DISPATCHES.load(Ordering::Relaxed)
+}
+
+/// This process is a dispatcher of ours: whatever is put off in its transactions, it was put off by what we write.
+static DISPATCHES: AtomicBool = AtomicBool::new(false);
+
+/// To be said by a dispatcher when it begins.
+pub fn in_a_dispatcher() {
+    DISPATCHES.store(true, Ordering::Relaxed);
 }
 
 /// Whether an error is the session's and not what it just worked on: a cancelled statement, what its isolation level demands. A client's

@@ -32,7 +32,7 @@ WITH asked AS MATERIALIZED (
 SELECT array_agg(DISTINCT a.queue) FILTER (WHERE a.status = 'PENDING'),
        (SELECT CASE WHEN count(pg_notify(j.command, n.said)) > 0 THEN sum(32 + octet_length(j.command) + octet_length(n.said)) END
           FROM sched.job j
-          JOIN added n ON n.status = 'SUCCESS'
+          JOIN (SELECT DISTINCT a.said FROM added a WHERE a.status = 'SUCCESS') AS n ON true
          WHERE j.job_name = $1 AND j.kind = 'notify'),
        NULL, NULL, NULL
   FROM added a

@@ -118,8 +118,13 @@ fn job_of(session: &Session, caller: pg_sys::Oid) -> Outcome<String> {
         match if known == Some(true) { is_ours(job::read_and_keep(session, &job_name)) } else { known } {
             Some(true) => return Ok(job_name),
             Some(false) => {}
-            None if job::write(session, crontab_job(&job_name), caller).is_some() => return Ok(job_name),
-            None => {}
+            // Somebody else may just have defined it, who acts for the caller or the caller for him.
+            None => {
+                job::write(session, crontab_job(&job_name), caller);
+                if is_ours(job::read_and_keep(session, &job_name)) == Some(true) {
+                    return Ok(job_name);
+                }
+            }
         }
     }
     Err(Failure::not_owner("job", CRONTAB))

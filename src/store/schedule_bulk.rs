@@ -103,7 +103,7 @@ pub fn malformed(session: &Session, specs: &Jsonb, keys: &[&str]) -> Option<(usi
         let malformed = match (row.get(2), row.get(3)) {
             (None, _) => Malformed::NotAnObject,
             (Some(key), None) => Malformed::Key(key),
-            (Some(key), Some(json_type)) => Malformed::Value { key, json_type, text: row.must(4) },
+            (Some(key), Some(json_type)) => Malformed::Value { key, json_type, text: row.lossy(4).unwrap_or_default() },
         };
         (usize::try_from(row.must::<i64>(1)).unwrap_or(0), malformed)
     })

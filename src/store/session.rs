@@ -48,7 +48,9 @@ pub struct Owner {
 /// Runs `body` as the extension's owner.
 pub fn as_owner<R>(body: impl FnOnce(&Owner) -> R) -> R {
     let acting = role::become_owner();
-    body(&Owner { schema: acting.schema, connected: OnceCell::new() })
+    // A variable, which goes before `acting`: what a session opens under the role it closes under the role.
+    let owner = Owner { schema: acting.schema, connected: OnceCell::new() };
+    body(&owner)
 }
 
 impl Owner {

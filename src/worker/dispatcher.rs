@@ -3,6 +3,7 @@
 
 use std::ffi::{c_int, CStr, CString};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 use pgrx::bgworkers::BackgroundWorkerBuilder;
 use pgrx::prelude::*;
@@ -15,6 +16,7 @@ use crate::error::{self, Failure};
 use crate::guc;
 use crate::store::catalog::{self, Database};
 use crate::store::role;
+use crate::subtransaction;
 use crate::worker::duty::{self, Found, Told};
 use crate::worker::tick::{self, Interrupted, Tick};
 use crate::worker::{hold, transaction, wake};
@@ -50,6 +52,7 @@ pub fn start(database: pg_sys::Oid, role: pg_sys::Oid) -> bool {
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn scheduler_dispatcher_main(argument: pg_sys::Datum) {
     super::attach_signals();
+    subtransaction::in_a_dispatcher();
     let both = argument.value() as u64;
     let (database, role) = (both as u32, pg_sys::Oid::from((both >> 32) as u32));
     // SAFETY: registers a callback of this process, whose argument is a number.
@@ -210,9 +213,11 @@ fn run(board: &wake::Dispatcher, database: u32) {
         } else if wake > now {
             super::report_idle(&asleep_until(wake));
         }
+        let slept = std::time::Instant::now();
         woken |= super::sleep_until(wake, now) || wake == longest;
         // Whatever is committed meanwhile: each failed look is a line in the log.
-        while failed_looks > 0 && convert::now() < wake && !tick::interrupted(database) {
+        let pause = Duration::from_micros(wake.as_micros().saturating_sub(now.as_micros()).max(0).unsigned_abs());
+        while failed_looks > 0 && slept.elapsed() < pause && !tick::interrupted(database) {
             super::sleep_until(wake, convert::now());
         }
     }

@@ -24,7 +24,7 @@ const MAX_HOLDS: usize = 64;
 
 /// How many holds on one database those who are no superusers can have,
 const MOST_FOR_A_DATABASE: usize = 4;
-/// and how many each of them can have, in whatever sessions and on whatever databases.
+/// and how many each of them can have, in whatever sessions and on whatever databases, once half of theirs are taken.
 const MOST_OF_A_ROLE: usize = 4;
 
 /// A dispatcher has this long to end its step by itself,
@@ -132,7 +132,8 @@ pub fn take(database: u32) {
         let role = unsafe { pg_sys::GetAuthenticatedUserId().to_u32() };
         entry.role.store(role, SeqCst);
         let of_role = |entry: &&Entry| entry.holder_pid.load(SeqCst) != 0 && entry.role.load(SeqCst) == role;
-        if !is_superuser && entries.iter().filter(of_role).count() > MOST_OF_A_ROLE {
+        let taken = entries.iter().filter(|entry| entry.holder_pid.load(SeqCst) != 0).count();
+        if !is_superuser && taken > entries.len() / 2 && entries.iter().filter(of_role).count() > MOST_OF_A_ROLE {
             entry.free();
             return wait_for_departure(database);
         }

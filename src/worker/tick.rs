@@ -181,6 +181,8 @@ impl Tick {
         })?;
         let Some(found) = found else {
             self.looking = self.looking.after_failure(now);
+            // No longer than anything else that nobody told us of.
+            self.looking.until = self.looking.until.min(now.checked_add_micros(guc::tick_interval()));
             return Ok(false);
         };
         self.looking = Rest::default();

@@ -188,6 +188,9 @@ fn a_run_that_an_open_transaction_awaits_keeps_no_dispatcher_waiting() {
     )
     .unwrap();
     for (name, prepared) in [("open", false), ("prepared", true)] {
+        // It rests while the other transaction comes to stand, which would otherwise fire it now and then, and keep it.
+        db.batch_execute("select sched.pause('others')").unwrap();
+        wait_for(&mut db, "select not exists (select from sched.schedule_change)", SOON);
         let mut app = impatient(&cluster);
         app.batch_execute(&format!(
             "set role app; select sched.define_job('{name}', queue => '{name}');
@@ -227,6 +230,7 @@ fn a_run_that_an_open_transaction_awaits_keeps_no_dispatcher_waiting() {
             db = cluster.connect();
             app = cluster.connect();
         }
+        db.batch_execute("select sched.resume('others')").unwrap();
         let since: String = one(&mut db, "select clock_timestamp()::text");
         let others = format!(
             "select count(*) > 20 from sched.execution where schedule_name = 'others' and created_at > '{since}'"
