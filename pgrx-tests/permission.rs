@@ -31,7 +31,6 @@ mod tests {
 
     const TRIGGER: &str =
         "CREATE TRIGGER t BEFORE INSERT ON sched.ledger EXECUTE FUNCTION suppress_redundant_updates_trigger()";
-
     fn user(role: &str) {
         run(&[&format!("CREATE ROLE {role}"), &format!("SELECT sched.grant_use('{role}')")]);
     }
