@@ -7,11 +7,12 @@ use pgrx::prelude::*;
 use scheduler_core::crontab::{self, Entry, Style};
 
 use crate::convert::{self, required};
-use crate::error::{or_raise, Failure, Outcome};
+use crate::error::{or_raise, raise, Failure, Outcome};
 use crate::guc;
 use crate::jsonb::Jsonb;
 use crate::store::schedule::Definition;
 use crate::store::{job, role, schedule_bulk, session, Session};
+use crate::subtransaction;
 use crate::text::Text;
 use crate::zone::ServerZone;
 
@@ -118,11 +119,18 @@ fn job_of(session: &Session, caller: pg_sys::Oid) -> Outcome<String> {
         match if known == Some(true) { is_ours(job::read_and_keep(session, &job_name)) } else { known } {
             Some(true) => return Ok(job_name),
             Some(false) => {}
-            // Somebody else may just have defined it, who acts for the caller or the caller for him.
+            // Somebody else may just be defining it, for whom the caller may act. Then nothing of this stays, nor a lock.
             None => {
-                job::write(session, crontab_job(&job_name), caller);
-                if is_ours(job::read_and_keep(session, &job_name)) == Some(true) {
-                    return Ok(job_name);
+                let written = subtransaction::run(|| {
+                    job::write(session, crontab_job(&job_name), caller);
+                    if is_ours(job::read_and_keep(session, &job_name)) != Some(true) {
+                        raise(Failure::not_owner("job", &job_name));
+                    }
+                });
+                match written {
+                    Ok(()) => return Ok(job_name),
+                    Err(failure) if failure.code == PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE => {}
+                    Err(failure) => return Err(failure),
                 }
             }
         }

@@ -173,7 +173,9 @@ impl Tick {
         let (looked_until, changes_after) = (self.looked_until, self.changes_after);
         let now = convert::now();
         // Whatever is committed meanwhile: each failure is a line in the log.
-        if !self.looking.is_over(now) {
+        // (A rest that is longer than it can be is one that a clock made so which was set back.)
+        let longest = now.checked_add_micros(guc::tick_interval());
+        if !self.looking.is_over(now) && self.looking.until <= longest {
             return Ok(false);
         }
         let found = attempt(database, c"looking for what is next", move || {
@@ -182,7 +184,7 @@ impl Tick {
         let Some(found) = found else {
             self.looking = self.looking.after_failure(now);
             // No longer than anything else that nobody told us of.
-            self.looking.until = self.looking.until.min(now.checked_add_micros(guc::tick_interval()));
+            self.looking.until = self.looking.until.min(longest);
             return Ok(false);
         };
         self.looking = Rest::default();

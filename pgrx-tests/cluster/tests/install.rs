@@ -99,6 +99,32 @@ fn an_open_import_of_a_crontab_holds_nobody_elses_job() {
     assert_eq!(one::<String>(&mut db, "select string_agg(job_name, ' ') from sched.job"), "crontab/b");
 }
 
+/// Not even one that is committed while a superuser's import waits for it.
+#[test]
+fn an_import_of_a_crontab_changes_no_job_that_somebody_is_defining() {
+    let cluster = Cluster::builder().set("sched.enabled", "off").start();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute("create role a login; select sched.grant_use('a')").unwrap();
+    let (mut a, mut importer) = (cluster.connect_as("a", "postgres"), cluster.connect());
+    a.batch_execute("begin; select sched.define_job('crontab', 'notify', 'news', max_attempts => 5)").unwrap();
+    let import = thread::spawn(move || {
+        importer.batch_execute("begin; select sched.import_crontab('* * * * * true')").unwrap();
+        importer
+    });
+    wait_for(&mut db, "select exists (select from pg_stat_activity where wait_event = 'transactionid')", SOON);
+    a.batch_execute("commit").unwrap();
+    let mut importer = import.join().unwrap();
+    a.batch_execute(
+        "set lock_timeout = '10s'; select sched.define_job('crontab', 'notify', 'news', max_attempts => 6)",
+    )
+    .unwrap();
+    importer.batch_execute("commit").unwrap();
+    let jobs =
+        "select string_agg(concat_ws(' ', job_name, kind, max_attempts, owner), '; ' order by job_name) from sched.job";
+    assert_eq!(one::<String>(&mut db, jobs), "crontab notify 6 a; crontab/postgres pull 1 postgres");
+    assert_eq!(one::<String>(&mut db, "select job_name from sched.schedule"), "crontab/postgres");
+}
+
 #[test]
 fn a_job_is_not_dropped_under_a_schedule_that_is_just_being_created() {
     let cluster = Cluster::new();
