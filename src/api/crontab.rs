@@ -112,27 +112,24 @@ fn import(text: &str, style: Style, zone: &str) -> Outcome<Vec<ImportedLine>> {
 /// The job of the caller's crontabs: `crontab`, or `crontab/ROLE` where another role has that name already.
 fn job_of(session: &Session, caller: pg_sys::Oid) -> Outcome<String> {
     for job_name in [CRONTAB.to_owned(), format!("{CRONTAB}/{}", role::name(caller))] {
-        // Exactly the caller's: a superuser's crontab must not end up with whoever was first to define this job. Another's is not
-        // locked, either.
-        let is_ours = |known: Option<job::Job>| known.map(|known| known.owner == caller);
-        let known = is_ours(job::read(session, &job_name));
-        match if known == Some(true) { is_ours(job::read_and_keep(session, &job_name)) } else { known } {
-            Some(true) => return Ok(job_name),
-            Some(false) => {}
-            // Somebody else may just be defining it, for whom the caller may act. Then nothing of this stays, nor a lock.
-            None => {
-                let written = subtransaction::run(|| {
-                    job::write(session, crontab_job(&job_name), caller);
-                    if is_ours(job::read_and_keep(session, &job_name)) != Some(true) {
-                        raise(Failure::not_owner("job", &job_name));
-                    }
-                });
-                match written {
-                    Ok(()) => return Ok(job_name),
-                    Err(failure) if failure.code == PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE => {}
-                    Err(failure) => return Err(failure),
+        // Exactly the caller's: a superuser's crontab must not end up with whoever was first to define this job.
+        if job::read(session, &job_name).is_some_and(|known| known.owner != caller) {
+            continue;
+        }
+        let keep = || job::read_and_keep(session, &job_name).is_some_and(|known| known.owner == caller);
+        // Somebody else may just be defining it, for whom the caller may act: then nothing of this stays, nor a lock.
+        let kept = subtransaction::run(|| {
+            if !keep() {
+                job::write(session, crontab_job(&job_name), caller);
+                if !keep() {
+                    raise(Failure::not_owner("job", &job_name));
                 }
             }
+        });
+        match kept {
+            Ok(()) => return Ok(job_name),
+            Err(failure) if failure.code == PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE => {}
+            Err(failure) => return Err(failure),
         }
     }
     Err(Failure::not_owner("job", CRONTAB))

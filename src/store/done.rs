@@ -17,7 +17,7 @@ use scheduler_core::Instant;
 use crate::convert;
 use crate::error::{self, Failure};
 use crate::store::notify;
-use crate::store::session::Row;
+use crate::store::session::{Row, Rows};
 
 /// How many lines a transaction writes, beside one that says how many there would have been.
 const MOST_LINES: usize = 1000;
@@ -27,7 +27,7 @@ const MOST_CHARACTERS: usize = 1000;
 pub const TAKEN: i32 = MOST_CHARACTERS as i32 + 1;
 
 /// What the runs of one payload say.
-pub struct Said {
+struct Said {
     name: String,
     payload: String,
     plan_times: Vec<Instant>,
@@ -36,7 +36,7 @@ pub struct Said {
 impl Said {
     /// Columns `first` to `first` + 2 of a statement: name, the beginning of the payload's text, plan times; `None` where the name is
     /// NULL.
-    pub fn of(row: &Row, first: usize) -> Option<Said> {
+    fn of(row: &Row, first: usize) -> Option<Said> {
         let name = row.get(first)?;
         let mut payload = row.lossy(first + 1).unwrap_or_default();
         if let Some((end, _)) = payload.char_indices().nth(MOST_CHARACTERS) {
@@ -49,9 +49,11 @@ impl Said {
     }
 }
 
-/// Does what is left to do after a statement that has notified `notified` bytes, and has runs that say something.
-pub fn finish(notified: Option<i64>, said: Vec<Said>) {
-    if let Some(bytes) = notified {
+/// Does what is left to do after a statement: column `notified` of its first row says how many bytes it has notified, and the three after that
+/// in all of its rows what is to be logged.
+pub fn finish(rows: &Rows, notified: usize) {
+    let said: Vec<Said> = rows.iter().filter_map(|row| Said::of(&row, notified + 1)).collect();
+    if let Some(bytes) = rows.first().and_then(|row| row.get::<i64>(notified)) {
         let before: i64 = PENDING.with_borrow(|all| all.iter().map(|pending| pending.notified).sum());
         notify::must_fit(before.saturating_add(bytes));
         note(|pending, _| pending.notified += bytes);

@@ -8,8 +8,7 @@ use crate::arguments;
 use crate::convert::timestamp;
 use crate::jsonb::Jsonb;
 use crate::statement;
-use crate::store::done::{self, Said};
-use crate::store::{ids, Session};
+use crate::store::{done, ids, Session};
 
 /// Executions of one job and kind of scope.
 pub struct Many<'a> {
@@ -60,11 +59,8 @@ pub fn insert(session: &Session, many: &Many, now: Instant) -> Vec<String> {
             done::TAKEN
         ],
     );
-    let queues = rows.first().and_then(|row| {
-        done::finish(row.get(2), rows.iter().filter_map(|row| Said::of(&row, 3)).collect());
-        row.get(1)
-    });
-    queues.unwrap_or_default()
+    done::finish(&rows, 2);
+    rows.first().and_then(|row| row.get(1)).unwrap_or_default()
 }
 
 /// The executions of these keys, in their order, each with its owner. Those that no snapshot shows yet are left out.

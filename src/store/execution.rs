@@ -9,7 +9,7 @@ use crate::arguments;
 use crate::convert::timestamp;
 use crate::jsonb::Jsonb;
 use crate::statement;
-use crate::store::done::{self, Said};
+use crate::store::done;
 use crate::store::session::Row;
 use crate::store::Session;
 
@@ -388,9 +388,11 @@ pub fn insert(session: &Session, batch: Batch, now: Instant) -> Inserted {
             done::TAKEN
         ],
     );
-    rows.first().map_or(Inserted::default(), |row| {
-        done::finish(row.get(4), Said::of(&row, 5).into_iter().collect());
-        Inserted { count: row.must(1), ids: row.get(2).unwrap_or_default(), queues: row.get(3).unwrap_or_default() }
+    done::finish(&rows, 4);
+    rows.first().map_or(Inserted::default(), |row| Inserted {
+        count: row.must(1),
+        ids: row.get(2).unwrap_or_default(),
+        queues: row.get(3).unwrap_or_default(),
     })
 }
 

@@ -16,7 +16,7 @@ use crate::arguments;
 use crate::convert::{self, timestamp};
 use crate::error::{raise, Failure};
 use crate::statement;
-use crate::store::done::{self, Said};
+use crate::store::done;
 use crate::store::due::{readable, writable};
 use crate::store::ids;
 use crate::store::job::is_done_when_fired;
@@ -169,11 +169,8 @@ fn by_statement(
             done::TAKEN
         ],
     );
-    let fired = rows.first().map(|row| {
-        done::finish(row.get(3), rows.iter().filter_map(|row| Said::of(&row, 4)).collect());
-        Fired { count: row.must(1), queues: row.get(2).unwrap_or_default() }
-    });
-    fired.unwrap_or_default()
+    done::finish(&rows, 3);
+    rows.first().map_or(Fired::default(), |row| Fired { count: row.must(1), queues: row.get(2).unwrap_or_default() })
 }
 
 /// How many timers are written at once.

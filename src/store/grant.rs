@@ -7,7 +7,8 @@ use crate::error::{raise, Failure};
 use crate::statement;
 use crate::store::Session;
 
-/// Gives users, monitors and workers the rights on what an update has added, and PUBLIC none on the types of rows. What somebody took back from one of them before stays taken.
+/// Gives users, monitors and workers the rights on what an update has added, and PUBLIC none on the types of rows. What somebody took back
+/// from one of them before stays taken.
 pub fn again(session: &Session) {
     statement!(GRANTS_AGAIN = "grants_again"());
     let _theirs = UsersGrants::begin();

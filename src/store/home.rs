@@ -48,8 +48,8 @@ fn here() -> (i64, Oid) {
 }
 
 /// The objects of 0.1.0 know no homes; the update writes this database down.
-fn has_table() -> bool {
-    catalog::relation(c"home").is_some()
+fn table() -> Option<Oid> {
+    catalog::relation(c"home")
 }
 
 /// Whose rows these are, read anew.
@@ -66,11 +66,12 @@ pub fn look(session: &Session) -> Home {
 
 /// To be asked before anything is fired or handed out: `55000` in a copy.
 pub fn require<'s>(session: impl FnOnce() -> &'s Session) -> Outcome<Home> {
-    if AT_HOME.load(Ordering::Relaxed) || !has_table() {
+    if AT_HOME.load(Ordering::Relaxed) {
         return Ok(Home::Here);
     }
+    let Some(table) = table() else { return Ok(Home::Here) };
     // Before the look: of a change that comes up during it we may hear at once.
-    watch();
+    watch(table);
     let before = FORGOTTEN.load(Ordering::Relaxed);
     let home = look(session());
     match home {
@@ -86,8 +87,8 @@ pub fn require<'s>(session: impl FnOnce() -> &'s Session) -> Outcome<Home> {
     }
 }
 
-fn watch() {
-    TABLE.store(catalog::relation(c"home").map_or(0, Oid::to_u32), Ordering::Relaxed);
+fn watch(table: Oid) {
+    TABLE.store(table.to_u32(), Ordering::Relaxed);
     if !WATCHING.swap(true, Ordering::Relaxed) {
         // SAFETY: the callbacks live as long as the library, which is never unloaded.
         unsafe {
@@ -100,7 +101,7 @@ fn watch() {
 
 /// To be said when the table has changed: all sessions look again, once that is committed. (As DDL is told to them.)
 pub fn changed() {
-    if let Some(table) = catalog::relation(c"home") {
+    if let Some(table) = table() {
         // SAFETY: inside a transaction; a table that has just gone is told to all by its end.
         unsafe { pg_sys::CacheInvalidateRelcacheByRelid(table) }
     }
@@ -140,7 +141,7 @@ pub fn forget() {
 
 /// Writes this database down as the home, where there is none yet.
 pub fn settle(session: &Session) {
-    if AT_HOME.load(Ordering::Relaxed) || !has_table() {
+    if AT_HOME.load(Ordering::Relaxed) || table().is_none() {
         return;
     }
     statement!(HOME_SETTLE = "home_settle"(INT8OID, OIDOID));

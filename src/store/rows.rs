@@ -131,7 +131,7 @@ impl Rows {
     /// The execution of this key and plan time.
     pub fn by_key(&self, key: Uuid, plan_time: TimestampWithTimeZone, now: Instant) -> Found {
         let (entry, lease) = (&self.ledger, &self.leases.lease);
-        let key = [Condition::equal(pg_sys::F_UUID_EQ, key), Condition::equal(pg_sys::F_TIMESTAMPTZ_EQ, plan_time)];
+        let key = ledger_key(key, plan_time);
         let mut entries = self.scan(entry, c"ledger_key");
         if !entries.is_taken(&key) {
             return Found::Free;
@@ -184,10 +184,7 @@ impl Rows {
         // withdrawn yet, in one of them. The last to withdraw his finds the key free.
         let mut tries = 1;
         while !self.ledger.insert_unless_taken(&row, c"ledger_key") {
-            let key = [
-                Condition::equal(pg_sys::F_UUID_EQ, new.key),
-                Condition::equal(pg_sys::F_TIMESTAMPTZ_EQ, new.plan_time),
-            ];
+            let key = ledger_key(new.key, new.plan_time);
             if tries == MOST_TRIES || self.scan(&self.ledger, c"ledger_key").is_taken(&key) {
                 return None;
             }
@@ -331,6 +328,11 @@ impl Rows {
         let awaited: bool = entry.must(ledger::AWAITED);
         Some(Ended { owner: entry.must(ledger::OWNER), awaited_by: entry.get(ledger::SCHEDULE_ID).filter(|_| awaited) })
     }
+}
+
+/// What a row of the index `ledger_key` is found by.
+fn ledger_key(key: Uuid, plan_time: TimestampWithTimeZone) -> [Condition; 2] {
+    [Condition::equal(pg_sys::F_UUID_EQ, key), Condition::equal(pg_sys::F_TIMESTAMPTZ_EQ, plan_time)]
 }
 
 /// A lease that is being given.

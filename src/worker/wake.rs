@@ -107,10 +107,22 @@ impl Board {
 }
 
 impl Slot {
+    /// A dispatcher is here, or was asked for.
+    fn is_attended(&self) -> bool {
+        self.starting.load(SeqCst) || self.dispatcher_pid.load(SeqCst) != 0
+    }
+
     /// Its dispatcher was sent and has not found the extension yet.
     fn is_looking(&self) -> bool {
-        let here = self.starting.load(SeqCst) || self.dispatcher_pid.load(SeqCst) != 0;
-        self.database.load(SeqCst) != 0 && here && !self.settled.load(SeqCst)
+        self.database.load(SeqCst) != 0 && self.is_attended() && !self.settled.load(SeqCst)
+    }
+
+    /// Another dispatcher begins: until it has looked, one that dies is missed.
+    fn begin(&self) {
+        self.served.store(true, SeqCst);
+        for flag in [&self.reached, &self.settled, &self.locked] {
+            flag.store(false, SeqCst);
+        }
     }
 
     /// Gives it back.
@@ -310,11 +322,7 @@ impl Dispatcher {
             slot.dispatcher_pid.compare_exchange(0, pid, SeqCst, SeqCst).ok()?;
             slot.starting.store(false, SeqCst);
             slot.wanted.store(false, SeqCst);
-            // Until it has looked: one that dies before is missed as well.
-            slot.served.store(true, SeqCst);
-            slot.reached.store(false, SeqCst);
-            slot.settled.store(false, SeqCst);
-            slot.locked.store(false, SeqCst);
+            slot.begin();
             slot.next_wake.store(AWAKE, SeqCst);
             Some(Dispatcher(slot))
         })

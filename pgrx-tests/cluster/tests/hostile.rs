@@ -237,10 +237,8 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
     assert!(cluster.logged("WARNING").is_empty(), "{:#?}", cluster.logged("WARNING"));
 }
 
-/// The owner of the tables can put triggers on them. What these do at once they do as him; what they put off to the end of the
-/// transaction would run as whoever called us.
-#[test]
-fn what_an_owner_who_is_no_superuser_puts_off_does_not_run_as_whoever_called_us() {
+/// The extension in the hands of an owner who is no superuser, with a schedule that fires; a superuser, and that owner.
+fn kept() -> (Cluster, Client, Client) {
     let cluster = Cluster::new();
     cluster.execute("create role dba superuser login; create role keeper login");
     let mut root = cluster.connect();
@@ -250,8 +248,16 @@ fn what_an_owner_who_is_no_superuser_puts_off_does_not_run_as_whoever_called_us(
          select sched.create_schedule('s', 'every 100 milliseconds', 'job')",
     )
     .unwrap();
+    let keeper = cluster.connect_as("keeper", "postgres");
+    (cluster, root, keeper)
+}
+
+/// The owner of the tables can put triggers on them. What these do at once they do as him; what they put off to the end of the
+/// transaction would run as whoever called us.
+#[test]
+fn what_an_owner_who_is_no_superuser_puts_off_does_not_run_as_whoever_called_us() {
+    let (_cluster, mut root, mut keeper) = kept();
     wait_for(&mut root, "select count(*) > 2 from sched.execution", SOON);
-    let mut keeper = cluster.connect_as("keeper", "postgres");
     keeper
         .batch_execute(
             "create function sched.evil() returns boolean language plpgsql as
@@ -278,17 +284,8 @@ fn what_an_owner_who_is_no_superuser_puts_off_does_not_run_as_whoever_called_us(
 /// What a trigger of such an owner sets would otherwise stay a setting of whoever called us, and of the dispatcher.
 #[test]
 fn an_owners_trigger_sets_nothing_for_others() {
-    let cluster = Cluster::new();
-    cluster.execute("create role dba superuser login; create role keeper login");
-    let mut root = cluster.connect();
-    cluster.connect_as("dba", "postgres").batch_execute("create extension scheduler").unwrap();
-    root.batch_execute(
-        "reassign owned by dba to keeper; select sched.define_job('job');
-         select sched.create_schedule('s', 'every 100 milliseconds', 'job')",
-    )
-    .unwrap();
-    cluster
-        .connect_as("keeper", "postgres")
+    let (_cluster, mut root, mut keeper) = kept();
+    keeper
         .batch_execute(
             "create function sched.sets() returns trigger language plpgsql as
                  $$ begin

@@ -185,11 +185,7 @@ impl Table {
                 self.replace(&raw mut (*self.current).tts_tid, wait)
             }
         };
-        let (mut result, mut failure) = change(wait);
-        if self.is_our_own(result, &failure, wait) {
-            (result, failure) = change(Wait::Block);
-        }
-        self.settle(result, failure.lock_mode, wait)
+        self.carry_out(change, wait)
     }
 
     /// Writes a row with these values instead of one that this transaction has locked; false where it is not there any more.
@@ -252,16 +248,17 @@ impl Table {
             };
             (result, Failed { lock_mode: pg_sys::LockTupleMode::LockTupleExclusive, xmax: failure.xmax })
         };
-        let (mut result, mut failure) = remove(wait);
-        if self.is_our_own(result, &failure, wait) {
-            (result, failure) = remove(Wait::Block);
-        }
-        self.settle(result, failure.lock_mode, wait)
+        self.carry_out(remove, wait)
     }
 
-    /// Whether nothing was in the way of a change but a lock that this transaction has on the row: claim.sql locks more than it takes.
-    fn is_our_own(&self, result: pg_sys::TM_Result::Type, failure: &Failed, wait: Wait) -> bool {
-        wait == Wait::Skip && result == pg_sys::TM_Result::TM_BeingModified && self.lock_again(failure.xmax)
+    /// Makes a change; once more where nothing was in its way but a lock that this transaction has on the row: claim.sql locks more than
+    /// it takes.
+    fn carry_out(&self, change: impl Fn(Wait) -> (pg_sys::TM_Result::Type, Failed), wait: Wait) -> Fate {
+        let (mut result, mut failure) = change(wait);
+        if wait == Wait::Skip && result == pg_sys::TM_Result::TM_BeingModified && self.lock_again(failure.xmax) {
+            (result, failure) = change(Wait::Block);
+        }
+        self.settle(result, failure.lock_mode, wait)
     }
 
     /// What the executor makes of the answer to a change: under READ COMMITTED the newest version is locked and looked at again,

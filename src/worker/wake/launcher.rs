@@ -61,10 +61,7 @@ impl Launcher {
             // One that nobody expected any more has come. A second could not enter, and what is expected of it would stay for ever.
             Some(slot) if slot.dispatcher_pid.load(SeqCst) != 0 => Expected::Here,
             Some(slot) => {
-                slot.reached.store(false, SeqCst);
-                slot.settled.store(false, SeqCst);
-                slot.locked.store(false, SeqCst);
-                slot.served.store(true, SeqCst);
+                slot.begin();
                 slot.starting.store(true, SeqCst);
                 Expected::Coming
             }
@@ -94,7 +91,7 @@ impl Launcher {
     pub fn outcome(&self, database: u32, keep: bool) -> Outcome {
         self.0.with_slots(|| match self.0.slot_of(database) {
             None => Outcome::Over,
-            Some(slot) if slot.is_looking() || slot.dispatcher_pid.load(SeqCst) != 0 => Outcome::Open,
+            Some(slot) if slot.is_attended() => Outcome::Open,
             Some(slot) if slot.served.load(SeqCst) && !slot.reached.load(SeqCst) => {
                 let outcome = if slot.locked.load(SeqCst) { Outcome::Locked } else { Outcome::Failed };
                 if !keep && !slot.wanted.load(SeqCst) {
