@@ -17,12 +17,22 @@ use crate::error::{raise, Failure};
 #[derive(Clone, Debug)]
 pub struct Text(String);
 
+fn encoding() -> u32 {
+    // SAFETY: reads a global of the backend.
+    unsafe { pg_sys::GetDatabaseEncoding() as u32 }
+}
+
+/// Whether a character is a byte for SQL here, whatever the bytes mean.
+pub fn counts_bytes() -> bool {
+    encoding() == pg_sys::pg_enc::PG_SQL_ASCII
+}
+
 /// `22021` where a `text` is not what Rust takes for one. In a database whose encoding is UTF8, Postgres has seen to that.
 ///
 /// # Safety
 /// The datum has to be a `text`.
 pub unsafe fn check(datum: pg_sys::Datum) {
-    if pg_sys::GetDatabaseEncoding() as u32 != pg_sys::pg_enc::PG_UTF8 {
+    if encoding() != pg_sys::pg_enc::PG_UTF8 {
         with_bytes(datum, |bytes| {
             checked(bytes);
         });
@@ -49,8 +59,7 @@ unsafe fn with_bytes<R>(datum: pg_sys::Datum, read: impl FnOnce(&[u8]) -> R) -> 
 }
 
 fn checked(bytes: &[u8]) -> &str {
-    // SAFETY: reads a global of the backend.
-    let encoding = unsafe { pg_sys::GetDatabaseEncoding() } as u32;
+    let encoding = encoding();
     let readable = encoding == pg_sys::pg_enc::PG_UTF8 || encoding == pg_sys::pg_enc::PG_SQL_ASCII || bytes.is_ascii();
     match std::str::from_utf8(bytes) {
         Ok(text) if readable => text,

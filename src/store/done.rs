@@ -18,13 +18,18 @@ use crate::convert;
 use crate::error::{self, Failure};
 use crate::store::notify;
 use crate::store::session::{Row, Rows};
+use crate::text;
 
 /// How many lines a transaction writes, beside one that says how many there would have been.
 const MOST_LINES: usize = 1000;
 /// How many characters of a payload a line has.
 const MOST_CHARACTERS: usize = 1000;
-/// How many characters of a payload the statements are to hand over: one more, which tells that it was cut.
-pub const TAKEN: i32 = MOST_CHARACTERS as i32 + 1;
+/// How much of a payload's text the statements are to hand over, as SQL's `left` counts it: one character more, which tells that it was
+/// cut. In SQL_ASCII that counts bytes, of which a character has four at most.
+pub fn taken() -> i32 {
+    let longest = if text::counts_bytes() { 4 } else { 1 };
+    (MOST_CHARACTERS * longest) as i32 + 1
+}
 
 /// What the runs of one payload say.
 struct Said {

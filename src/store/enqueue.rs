@@ -56,7 +56,7 @@ pub fn insert(session: &Session, many: &Many, now: Instant) -> Vec<String> {
             many.caller,
             timestamp(now),
             ids::execution_ids(many.keys.len(), now),
-            done::TAKEN
+            done::taken()
         ],
     );
     done::finish(&rows, 2);

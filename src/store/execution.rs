@@ -385,7 +385,7 @@ pub fn insert(session: &Session, batch: Batch, now: Instant) -> Inserted {
             batch.schedule.map(|schedule| schedule.0),
             batch.schedule.map(|schedule| schedule.1),
             timestamp(now),
-            done::TAKEN
+            done::taken()
         ],
     );
     done::finish(&rows, 4);

@@ -166,7 +166,7 @@ fn by_statement(
             List(columns.run_id),
             List(columns.awaited),
             timestamp(now),
-            done::TAKEN
+            done::taken()
         ],
     );
     done::finish(&rows, 3);

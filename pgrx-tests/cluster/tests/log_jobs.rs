@@ -88,18 +88,18 @@ fn who_enqueues_writes_the_lines_of_what_he_commits() {
 #[test]
 fn lines_are_cut_and_a_transaction_writes_a_thousand() {
     let cluster = without_dispatcher();
+    cluster.execute("create database bytes template template0 encoding 'SQL_ASCII' lc_collate 'C' lc_ctype 'C'");
+    let mut bytes = cluster.connect_as("postgres", "bytes");
+    bytes.batch_execute("create extension scheduler; select sched.define_job('says', 'log')").unwrap();
     let mut db = cluster.connect();
-    // The quotation mark and 999 characters of two bytes each.
-    db.batch_execute("select sched.enqueue('says', to_jsonb(repeat('é', 5000)), '2026-01-01')").unwrap();
-    db.batch_execute("select sched.enqueue('says', to_jsonb(repeat('é', 998)), '2026-01-02')").unwrap();
-    let short = |end: &str, count: usize| format!("\"{}{end}", "é".repeat(count));
-    assert_eq!(
-        lines(&cluster),
-        [
-            format!("says at 2026-01-01 00:00:00+00: {}", short("... (cut)", 999)),
-            format!("says at 2026-01-02 00:00:00+00: {}", short("\"", 998)),
-        ]
-    );
+    // A quotation mark and 999 characters of two bytes each, cut; one of them less and both quotation marks, whole.
+    for db in [&mut db, &mut bytes] {
+        db.batch_execute("select sched.enqueue('says', to_jsonb(repeat('é', 5000)), '2026-01-01')").unwrap();
+        db.batch_execute("select sched.enqueue('says', to_jsonb(repeat('é', 998)), '2026-01-02')").unwrap();
+    }
+    let said = [(1, "... (cut)", 999), (2, "\"", 998)]
+        .map(|(day, end, count)| format!("says at 2026-01-0{day} 00:00:00+00: \"{}{end}", "é".repeat(count)));
+    assert_eq!(lines(&cluster), [said.clone(), said].concat());
     db.batch_execute(
         "begin; select sched.enqueue_many('says', array_fill('7'::jsonb, array[600]));
          savepoint a; select sched.enqueue_many('says', array_fill('8'::jsonb, array[600])); release a;
