@@ -11,13 +11,13 @@ matplotlib.use("svg")
 from matplotlib import pyplot, ticker  # noqa: E402 - after the choice of what draws
 
 from board import OURS, number, spread  # noqa: E402
-from goals import HAND, LIMIT, ROWS  # noqa: E402
+from goals import HAND, LIMIT, ROWS, ROWS_GIVEN  # noqa: E402
 
 matplotlib.rcParams |= {
     "svg.hashsalt": "scheduler", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 10,
     "axes.titlelocation": "left", "axes.grid": True, "axes.axisbelow": True, "grid.color": "#e4e4e4", "grid.linewidth": 0.6,
 }
-FIXED = {OURS: "#1f6feb", LIMIT: "#111111", HAND: "#8a8a8a", ROWS: "#8a8a8a"}
+FIXED = {OURS: "#1f6feb", LIMIT: "#111111", HAND: "#8a8a8a", ROWS: "#8a8a8a", ROWS_GIVEN: "#b4b4b4"}
 OTHERS = ("#d1495b", "#2e8b57", "#edae49", "#7a5195", "#00798c", "#b5651d", "#c06c9b", "#6b8e23", "#5f6caf", "#a05a2c")
 
 
@@ -67,7 +67,7 @@ def lines(axes, names, points, paint) -> None:
         ours = name == OURS
         axes.errorbar(
             x, middle, yerr=reach, label=name, color=paint[name], marker="o", markersize=5 if ours else 4,
-            linewidth=2.4 if ours else 1.3, linestyle="--" if name in (LIMIT, ROWS) else "-", elinewidth=0.8, capsize=2,
+            linewidth=2.4 if ours else 1.3, linestyle="--" if name in (LIMIT, ROWS, ROWS_GIVEN) else "-", elinewidth=0.8, capsize=2,
             zorder=3 if ours else 2,
         )
 

@@ -5,10 +5,12 @@ schedules. What enqueues inside its own process (APScheduler, pgqueuer's schedul
 import datetime
 import pathlib
 import time
+import zoneinfo
 
 import contestants as them
 from board import OURS, Unable
-from goals import LIMIT, ROWS
+from croniter import croniter
+from goals import LIMIT, ROWS, ROWS_GIVEN
 
 HERE = pathlib.Path(__file__).parent
 BATCH = 1000  # the default of sched.batch_size
@@ -36,10 +38,12 @@ def measure(server, board, quick):
     physical(server)
     server.database("rows", (HERE / "sql/rows.sql").read_text())
     for count in (1_000, 10_000) if quick else (1_000, 10_000, 100_000):
+        few = min(count, 1_000 if quick else LONGEST_ROW_BY_ROW)
         contestants = {
             OURS: lambda: ours(server, count),
             LIMIT: lambda: limit(server, count),
-            ROWS: lambda: rows(server, min(count, 1_000 if quick else LONGEST_ROW_BY_ROW)),
+            ROWS: lambda: rows(server, few, by_cron),
+            ROWS_GIVEN: lambda: rows(server, few, given),
         }
         unable = {}
         if not quick:
@@ -49,7 +53,7 @@ def measure(server, board, quick):
             }
         board.compare(
             "firing", f"{count:,} due at once", "fires per second", contestants, group="due at once", unable=unable,
-            note=f"the row-by-row dispatcher has {LONGEST_ROW_BY_ROW:,}" if count > LONGEST_ROW_BY_ROW else None,
+            note=f"row-by-row dispatchers have {LONGEST_ROW_BY_ROW:,}" if count > LONGEST_ROW_BY_ROW else None,
         )
     if quick:
         few = 200
@@ -65,7 +69,8 @@ def measure(server, board, quick):
     board.compare("firing", "10,000 due at once, fsync on", "fires per second", {
         OURS: lambda: ours(server, 10_000),
         LIMIT: lambda: limit(server, 10_000),
-        ROWS: lambda: rows(server, 200 if quick else 500),
+        ROWS: lambda: rows(server, 200 if quick else 500, by_cron),
+        ROWS_GIVEN: lambda: rows(server, 200 if quick else 500, given),
     }, group="fsync on")
     server.set(fsync="off")
 
@@ -162,7 +167,17 @@ def limit(server, count):
     }
 
 
-def rows(server, count):
+def by_cron(cron, zone, _plan):
+    """The next time as the dispatcher of a periodic-schedule table works it out: the crontab's next after now, in the schedule's zone."""
+    return croniter(cron, datetime.datetime.now(zoneinfo.ZoneInfo(zone))).get_next(datetime.datetime)
+
+
+def given(_cron, _zone, plan):
+    """What is left of such a dispatcher where somebody tells it the next time."""
+    return plan + datetime.timedelta(minutes=1)
+
+
+def rows(server, count, following):
     """Scan, then for each row one transaction with the insert and the advance: what a periodic-schedule table is driven by."""
     server.sql("rows", "TRUNCATE periodic, message")
     server.sql("rows", "INSERT INTO periodic SELECT 's' || i, true, 'UTC', '* * * * *', '{\"n\": 1}', clock_timestamp()"
@@ -174,14 +189,14 @@ def rows(server, count):
         before = server.cpu(), server.wal()
         started = time.monotonic()
         due = connection.execute(
-            "SELECT name, payload, next_run_at FROM periodic WHERE owned AND next_run_at <= clock_timestamp() ORDER BY next_run_at"
+            "SELECT name, time_zone, cron, payload, next_run_at FROM periodic WHERE owned AND next_run_at <= clock_timestamp() ORDER BY next_run_at"
         ).fetchall()
-        for name, payload, plan in due:
-            following = plan + datetime.timedelta(minutes=1)  # a cron library would take some more time
+        for name, zone, cron, payload, plan in due:
+            next_run_at = following(cron, zone, plan)
             with connection.transaction():
                 connection.execute("INSERT INTO message (queue, name, payload, plan_time, priority)"
                                    " VALUES ('scheduler', %s, %s::jsonb, %s, 5)", [name, '{"n": 1}', plan])
                 connection.execute("UPDATE periodic SET last_run_at = %s, next_run_at = %s WHERE name = %s",
-                                   [plan, following, name])
+                                   [plan, next_run_at, name])
         took = time.monotonic() - started
     return {"value": count / took, "wal": (server.wal() - before[1]) / count, "cpu": (server.cpu() - before[0]) * 1e6 / count}
