@@ -97,6 +97,13 @@ mod tests {
             "localtime",
         ] {
             let zone = quote(name);
+            // A server with time zones of its own lacks these two, which the system's have.
+            if ["posix/Europe/Berlin", "localtime"].contains(&name)
+                && attempt(&format!("SET LOCAL timezone = {zone}")).is_some()
+            {
+                assert!(attempt(&format!("SELECT sched.next_time('@daily', time_zone => {zone})")).is_some(), "{name}");
+                continue;
+            }
             check(
                 &format!(
                     "SELECT count(*), count(*) FILTER (WHERE local_time <> plan_time AT TIME ZONE {zone}) FROM sched.preview('17 * * * *', {zone}, '2026-01-01', 9000)"

@@ -337,7 +337,8 @@ mod tests {
                 for statement in [format!("DELETE FROM sched.{view}"), format!("SELECT * FROM sched.{view} FOR UPDATE")]
                 {
                     let found = as_role("gt", role, &statement);
-                    assert!(found == "42501" || found == "55000", "{role}: {statement}: {found}");
+                    // 16 finds that a row of an outer join cannot be locked before it asks for the right.
+                    assert!(["42501", "55000", "0A000"].contains(&found.as_str()), "{role}: {statement}: {found}");
                 }
             }
         }
