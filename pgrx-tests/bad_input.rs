@@ -200,6 +200,18 @@ mod tests {
     }
 
     #[pg_test]
+    fn bad_roles() {
+        let owner = sql("SELECT nspowner::regrole FROM pg_namespace WHERE nspname = 'sched'");
+        for function in ["grant_use", "grant_monitor", "grant_worker", "revoke_all"] {
+            for role in ["'-'", "0", "424242::oid"] {
+                refused(&format!("SELECT sched.{function}({role}::regrole)"), "42704");
+            }
+            refused(&format!("SELECT sched.{function}(NULL)"), "22004");
+        }
+        refused(&format!("SELECT sched.revoke_all('{owner}')"), "2BP01");
+    }
+
+    #[pg_test]
     fn bad_ids() {
         let (id, token) = world("b/ids");
         let other = sql("SELECT quote_literal(lease_token) FROM sched.try_claim('b/ids', '2026-01-02')");

@@ -8,7 +8,7 @@ mod tests {
 
     use crate::test_support::{attempt, check, granting, run, sql};
 
-    const VIEWS: [&str; 5] = ["execution", "running", "failed", "history", "schedules"];
+    const VIEWS: [&str; 6] = ["execution", "running", "failed", "history", "schedules", "skipped"];
 
     /// A victim with "secret" in every column of its own that can hold it; a spy that may use the scheduler, and one that watches it.
     fn world(prefix: &str) {
@@ -33,6 +33,7 @@ mod tests {
             "RESET ROLE",
             "SELECT sched.dispatch_due()",
             "UPDATE sched.timer SET last_error = 'secret', error_count = 1",
+            "INSERT INTO sched.skip SELECT schedule_id, since_at, '2026-01-01', '2026-01-02', 2, 'missed' FROM sched.schedule",
         ]);
     }
 
@@ -70,6 +71,7 @@ mod tests {
             }
         }
         assert!(overheard("lf_victim", "execution", "payload").contains("secret"));
+        assert!(overheard("lf_victim", "skipped", "reason").contains("missed"));
         // Without the barrier it would.
         run(&["ALTER VIEW sched.history RESET (security_barrier)"]);
         assert!(overheard("lf_spy", "history", "job_name").contains("l/job"), "the attack is one");

@@ -17,6 +17,7 @@ mod tests {
         "grant_monitor",
         "grant_use",
         "grant_worker",
+        "grantee",
         "home_changed",
         "home_is_new",
         "rebuild",
@@ -412,7 +413,7 @@ timer_memory|SELECT INSERT UPDATE DELETE",
     fn the_sessions_settings_change_nothing() {
         let tables = "SELECT extract(epoch FROM plan_time)::bigint % 3600, queue, payload, status FROM sched.execution ORDER BY plan_time";
         let mut seen: Vec<String> = Vec::new();
-        for (n, settings) in [
+        let all = [
             "SELECT 1",
             "SET LOCAL timezone = 'Asia/Kathmandu'",
             "SET LOCAL datestyle = 'German'",
@@ -423,10 +424,8 @@ timer_memory|SELECT INSERT UPDATE DELETE",
             "SET LOCAL enable_indexscan = off",
             "SET LOCAL row_security = off",
             "SET LOCAL transform_null_equals = on",
-        ]
-        .into_iter()
-        .enumerate()
-        {
+        ];
+        for (n, settings) in all.into_iter().enumerate() {
             run(&[settings]);
             let name = format!("p/set/{n}");
             created(

@@ -138,6 +138,7 @@ mod tests {
         ("adopt", "", Super("number")),
         ("is_home", "", Any("true")),
         ("grant_again", "", Super("")),
+        ("grantee", "'g_nobody'::regrole", Super("gf_nobody")),
         ("home_is_new", "", Super("")),
         ("uuid_v7", "", Super("uuid")),
         ("scope_key", "'a', 'b', 'c'", Super("uuid")),

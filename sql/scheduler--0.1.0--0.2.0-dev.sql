@@ -63,6 +63,8 @@ COMMENT ON FUNCTION sched.home_changed() IS 'internal: sessions that know where 
 CREATE TRIGGER home_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON sched.home
     FOR EACH STATEMENT EXECUTE FUNCTION sched.home_changed();
 ALTER TABLE sched.home ENABLE ALWAYS TRIGGER home_changed;
+ALTER TABLE sched.home REPLICA IDENTITY FULL;
+ALTER TABLE sched.ready REPLICA IDENTITY USING INDEX ready_order;
 
 -- What the ledger has a schedule's executions by; and changes that could not be applied.
 ALTER TABLE sched.schedule ADD COLUMN key uuid NOT NULL GENERATED ALWAYS AS (sched.scope_key(job_name, scope_kind, scope_id)) STORED;
@@ -88,10 +90,8 @@ CREATE FUNCTION sched.grant_again() RETURNS void
 STRICT VOLATILE PARALLEL UNSAFE
 LANGUAGE c
 AS 'MODULE_PATHNAME', 'grant_again_wrapper';
-COMMENT ON FUNCTION sched.adopt() IS
-'Lets a copy (a restored dump, a database made from a template, a cluster after pg_upgrade) fire and hand out what is in it; returns how many schedules begin anew. Only plan times after this moment fire. For superusers and the extension''s owner; 42501 for others.';
-COMMENT ON FUNCTION sched.is_home() IS
-'False in a copy that nobody has adopted: dispatch_due, claim and try_claim raise 55000 there and no worker serves it.';
+COMMENT ON FUNCTION sched.adopt() IS 'Lets a copy (a restored dump, a database made from a template, a cluster after pg_upgrade) fire and hand out what is in it; returns how many schedules begin anew. Only plan times after this moment fire. For superusers and the extension''s owner; 42501 for others.';
+COMMENT ON FUNCTION sched.is_home() IS 'False in a copy that nobody has adopted: dispatch_due, claim and try_claim raise 55000 there and no worker serves it.';
 COMMENT ON FUNCTION sched.grant_again() IS 'internal: at the end of an update, gives users and monitors the rights on what it has added; takes the types of our rows from PUBLIC';
 
 CREATE FUNCTION sched.enqueue_many(
@@ -104,14 +104,10 @@ CREATE FUNCTION sched.enqueue_many(
 VOLATILE PARALLEL UNSAFE
 LANGUAGE c
 AS 'MODULE_PATHNAME', 'enqueue_many_wrapper';
-COMMENT ON FUNCTION sched.enqueue_many IS
-'Puts one execution for each payload into the job''s queue and returns their ids in that order. plan_times and scope_ids, where given, pair with payloads by position; the same (job, scope, plan time) twice gives the same execution. Errors: 22023 (unequal lengths, NULL elements, a name), 22004, 22008, 42501, 40001 while another transaction enqueues the same, 53400 (a notify job, while the server''s queue of notifications is full).';
-COMMENT ON FUNCTION sched.fire_now IS
-'Creates one extra execution of a schedule with the plan time now, whatever its state, and returns its id; its timer is untouched. Errors: 42704, 42501, 53400 (a notify job, while the server''s queue of notifications is full).';
-COMMENT ON FUNCTION sched.backfill IS
-'Creates the executions for the plan times of a schedule in [from_time, to_time) that the ledger lacks, and returns how many. Errors: 42704, 42501, 22023 (the clock cannot be read, an empty range), 53400 (a notify job, while the server''s queue of notifications is full).';
-COMMENT ON FUNCTION sched.enqueue IS
-'Puts an execution into its job''s queue and returns its id; the same (job, scope, plan time) twice gives the same execution. A job that was never defined means queue default. Errors: 22023, 22004, 22008, 42501, 53400 (a notify job, while the server''s queue of notifications is full).';
+COMMENT ON FUNCTION sched.enqueue_many IS 'Puts one execution for each payload into the job''s queue and returns their ids in that order. plan_times and scope_ids, where given, pair with payloads by position; the same (job, scope, plan time) twice gives the same execution. Errors: 22023 (unequal lengths, NULL elements, a name), 22004, 22008, 42501, 40001 while another transaction enqueues the same, 53400 (a notify job, while the server''s queue of notifications is full).';
+COMMENT ON FUNCTION sched.fire_now IS 'Creates one extra execution of a schedule with the plan time now, whatever its state, and returns its id; its timer is untouched. Errors: 42704, 42501, 53400 (a notify job, while the server''s queue of notifications is full).';
+COMMENT ON FUNCTION sched.backfill IS 'Creates the executions for the plan times of a schedule in [from_time, to_time) that the ledger lacks, and returns how many. Errors: 42704, 42501, 22023 (the clock cannot be read, an empty range), 53400 (a notify job, while the server''s queue of notifications is full).';
+COMMENT ON FUNCTION sched.enqueue IS 'Puts an execution into its job''s queue and returns its id; the same (job, scope, plan time) twice gives the same execution. A job that was never defined means queue default. Errors: 22023, 22004, 22008, 42501, 53400 (a notify job, while the server''s queue of notifications is full).';
 
 CREATE OR REPLACE VIEW sched.schedules WITH (security_barrier) AS
 SELECT s.schedule_name, s.job_name, s.clock, s.time_zone, s.enabled, s.ownership, state.state,
@@ -144,8 +140,7 @@ SELECT s.schedule_name, s.job_name, s.clock, s.time_zone, s.enabled, s.ownership
 ALTER TABLE sched.schedule ADD COLUMN since_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp() CHECK (pg_catalog.isfinite(since_at)),
     ADD COLUMN former_keys uuid[] NOT NULL DEFAULT '{}';
 ALTER TABLE sched.schedule ALTER COLUMN since_at TYPE timestamptz USING baseline_at;
-COMMENT ON COLUMN sched.schedule.since_at IS
-    'plan times after this instant are those of the row as it is; earlier ones those of sched.schedule_past';
+COMMENT ON COLUMN sched.schedule.since_at IS 'plan times after this instant are those of the row as it is; earlier ones those of sched.schedule_past';
 COMMENT ON COLUMN sched.schedule.former_keys IS 'the scopes (sched.scope_key) that its executions had before an edit, as long as the ledger has something to tell of them';
 
 -- What said which plan times there were before an edit: without it nobody could say of a past plan time what became of it.
@@ -165,8 +160,7 @@ CREATE TABLE sched.schedule_past (
 );
 CREATE UNIQUE INDEX schedule_past_order ON sched.schedule_past (schedule_id, since_at);
 CREATE INDEX schedule_past_until_at ON sched.schedule_past (until_at);
-COMMENT ON TABLE sched.schedule_past IS
-    'what a schedule was from since_at (exclusive) to until_at: the clock, zone, window, pause and ownership of past plan times';
+COMMENT ON TABLE sched.schedule_past IS 'what a schedule was from since_at (exclusive) to until_at: the clock, zone, window, pause and ownership of past plan times';
 COMMENT ON COLUMN sched.schedule_past.settled IS 'a dispatcher has recorded in sched.skip what was not dispatched before it ended';
 
 CREATE OR REPLACE FUNCTION sched.schedule_before_update() RETURNS trigger
@@ -245,12 +239,9 @@ CREATE TABLE sched.timer_memory (
     held_until    timestamptz,
     anew_at       timestamptz
 );
-COMMENT ON TABLE sched.timer_memory IS
-    'schedules of which a plan waits for a run to end (one that was buffered, or up to the last of a backlog that is run one at a time), or that are parked';
-COMMENT ON COLUMN sched.timer_memory.held_until IS
-    'a plan time that counts as fired because somebody else may have put it into the ledger';
-COMMENT ON COLUMN sched.timer_memory.anew_at IS
-    'what was fired before this moment, an earlier definition fired while the edit that ended it was not committed: it says nothing of the present one''s plan times';
+COMMENT ON TABLE sched.timer_memory IS 'schedules of which a plan waits for a run to end (one that was buffered, or up to the last of a backlog that is run one at a time), or that are parked';
+COMMENT ON COLUMN sched.timer_memory.held_until IS 'a plan time that counts as fired because somebody else may have put it into the ledger';
+COMMENT ON COLUMN sched.timer_memory.anew_at IS 'what was fired before this moment, an earlier definition fired while the edit that ended it was not committed: it says nothing of the present one''s plan times';
 
 INSERT INTO sched.timer_memory (schedule_id, buffered_plan, backlog_until, parked)
 SELECT t.schedule_id, t.buffered_plan, CASE WHEN t.backlog_until > t.cursor_at THEN t.backlog_until END, t.parked
@@ -284,29 +275,25 @@ CREATE FUNCTION sched.skipped_so_far() RETURNS TABLE (
 STRICT VOLATILE PARALLEL UNSAFE 
 LANGUAGE c
 AS 'MODULE_PATHNAME', 'skipped_so_far_wrapper';
-COMMENT ON FUNCTION sched.rebuild() IS
-'Makes every timer anew from the schedules, the ledger and the skips, and returns how many are armed; fires nothing by itself. Dispatchers wait until the transaction ends. For superusers and the extension''s owner; 42501 for others.';
-COMMENT ON FUNCTION sched.explain IS
-'What became of each plan time of a schedule in [from_time, to_time), under the definition that held then: fired, skipped, waiting, due, planned, external or forgotten, with the execution and the reason. Errors: 42704, 42501, 22023 (an empty range), 22008 (infinite times), 54000 (over 100000 plan times).';
-COMMENT ON FUNCTION sched.skipped_so_far() IS
-'What paused and parked schedules have passed over, or keep waiting, up to now; read it through sched.skipped.';
+COMMENT ON FUNCTION sched.rebuild() IS 'Makes every timer anew from the schedules, the ledger and the skips, and returns how many are armed; fires nothing by itself. Dispatchers wait until the transaction ends. For superusers and the extension''s owner; 42501 for others.';
+COMMENT ON FUNCTION sched.explain IS 'What became of each plan time of a schedule in [from_time, to_time), under the definition that held then: fired, skipped, waiting, due, planned, external or forgotten, with the execution and the reason. Errors: 42704, 42501, 22023 (an empty range), 22008 (infinite times), 54000 (over 100000 plan times).';
+COMMENT ON FUNCTION sched.skipped_so_far() IS 'What paused and parked schedules have passed over, or keep waiting, up to now; read it through sched.skipped.';
 
 CREATE VIEW sched.skipped WITH (security_barrier) AS
-SELECT s.schedule_name, k.plan_from, k.plan_to, k.count, k.reason
-  FROM sched.skip k
-  JOIN sched.schedule s ON s.schedule_id = k.schedule_id
-  LEFT JOIN sched.job j ON j.job_name = s.job_name
- CROSS JOIN LATERAL (
-       SELECT pg_catalog.pg_has_role(
-                  current_user,
-                  COALESCE(j.owner, (SELECT n.nspowner FROM pg_catalog.pg_namespace n WHERE n.nspname = 'sched')),
-                  'USAGE') AS owns) AS r
- WHERE r.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT'))
-UNION ALL
-SELECT o.schedule_name, o.plan_from, o.plan_to, o.count, o.reason
-  FROM sched.skipped_so_far() AS o;
-COMMENT ON VIEW sched.skipped IS
-    'plan times that did not run, and why: neighbours with one reason in one row, what is going on (paused, parked) included';
+SELECT a.schedule_name, a.plan_from, a.plan_to, a.count, a.reason
+  FROM (SELECT s.schedule_name, k.plan_from, k.plan_to, k.count, k.reason,
+               pg_catalog.pg_has_role(
+                   current_user,
+                   COALESCE(j.owner, (SELECT n.nspowner FROM pg_catalog.pg_namespace n WHERE n.nspname = 'sched')),
+                   'USAGE')
+          FROM sched.skip k
+          JOIN sched.schedule s ON s.schedule_id = k.schedule_id
+          LEFT JOIN sched.job j ON j.job_name = s.job_name
+        UNION ALL
+        SELECT o.schedule_name, o.plan_from, o.plan_to, o.count, o.reason, true
+          FROM sched.skipped_so_far() AS o) AS a (schedule_name, plan_from, plan_to, count, reason, owns)
+ WHERE a.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT'));
+COMMENT ON VIEW sched.skipped IS 'plan times that did not run, and why: neighbours with one reason in one row, what is going on (paused, parked) included';
 
 -- What pg_dump takes along: all that was said and all that became of it, so that a restored copy neither loses work nor runs again what
 -- ran. Not timers and changes: they are made anew from the schedules, whose restored rows queue changes by themselves.
@@ -334,13 +321,15 @@ SELECT pg_catalog.pg_extension_config_dump('sched.skip',
 SELECT pg_catalog.pg_extension_config_dump('sched.timer_memory',
     'WHERE NOT EXISTS (SELECT FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = timer_memory.schedule_id AND j.owner::text ~ ''^[0-9]'')');
 
+CREATE FUNCTION sched.grantee(role oid, loses bool DEFAULT false) RETURNS text
+STABLE PARALLEL UNSAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'grantee_wrapper';
+COMMENT ON FUNCTION sched.grantee IS 'internal: the name of a role that gets rights or loses them';
 CREATE OR REPLACE FUNCTION sched.grant_use(role regrole) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
 $$
 BEGIN
-    IF role IS NULL THEN
-        RAISE null_value_not_allowed USING MESSAGE = 'role must not be NULL', HINT = 'Pass the name of a role.';
-    END IF;
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
         'GRANT SELECT ON sched.execution, sched.running, sched.failed, sched.history, sched.schedules, sched.skipped TO %1$s;'
         'GRANT EXECUTE ON FUNCTION sched.define_job, sched.drop_job, sched.create_schedule, sched.create_schedules, sched.alter_schedule,'
@@ -349,7 +338,7 @@ BEGIN
         '  sched.heartbeat, sched.finish_success, sched.finish_failure, sched.import_crontab, sched.next_time,'
         '  sched.preview, sched.validate, sched.enqueue, sched.enqueue_many, sched.finish_success_many, sched.assert_lease,'
         '  sched.cancel, sched.mark_stale_as_failed, sched.latest_plan, sched.due_plans, sched.attempts_since_success,'
-        '  sched.is_home TO %1$s;', role);
+        '  sched.is_home TO %1$s;', sched.grantee(role));
 END
 $$;
 
@@ -357,12 +346,9 @@ CREATE OR REPLACE FUNCTION sched.grant_monitor(role regrole) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
 $$
 BEGIN
-    IF role IS NULL THEN
-        RAISE null_value_not_allowed USING MESSAGE = 'role must not be NULL', HINT = 'Pass the name of a role.';
-    END IF;
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
         'GRANT SELECT ON sched.monitor, sched.execution, sched.running, sched.failed, sched.history, sched.schedules, sched.skipped TO %1$s;'
-        'GRANT EXECUTE ON FUNCTION sched.is_home, sched.explain, sched.skipped_so_far TO %1$s;', role);
+        'GRANT EXECUTE ON FUNCTION sched.is_home, sched.explain, sched.skipped_so_far TO %1$s;', sched.grantee(role));
 END
 $$;
 
@@ -370,9 +356,6 @@ CREATE FUNCTION sched.grant_worker(role regrole) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
 $$
 BEGIN
-    IF role IS NULL THEN
-        RAISE null_value_not_allowed USING MESSAGE = 'role must not be NULL', HINT = 'Pass the name of a role.';
-    END IF;
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
         'GRANT SELECT ON sched.home, sched.job, sched.schedule TO %1$s;'
         'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.schedule_change, sched.timer, sched.ledger, sched.retry TO %1$s;'
@@ -380,13 +363,20 @@ BEGIN
         'GRANT SELECT, UPDATE, DELETE ON sched.lease TO %1$s;'
         'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.awaited TO %1$s;'
         'GRANT SELECT, UPDATE, DELETE ON sched.schedule_past TO %1$s;'
-        'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.skip, sched.timer_memory TO %1$s;', role);
+        'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.skip, sched.timer_memory TO %1$s;', sched.grantee(role));
 END
 $$;
-COMMENT ON FUNCTION sched.grant_worker IS
-'Gives a role the rights that dispatchers need to work as it (setting sched.worker_role), and no others. For superusers and the extension''s owner; 42501 for others.';
-COMMENT ON FUNCTION sched.revoke_all IS
-'Takes back all that sched.grant_use, sched.grant_monitor and sched.grant_worker gave to a role. For superusers and the extension''s owner; 42501 for others.';
+COMMENT ON FUNCTION sched.grant_worker IS 'Gives a role the rights that dispatchers need to work as it (setting sched.worker_role), and no others. For superusers and the extension''s owner; 42501 for others.';
+CREATE OR REPLACE FUNCTION sched.revoke_all(role regrole) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$$
+BEGIN
+    EXECUTE format('REVOKE ALL ON SCHEMA sched FROM %1$s;'
+        'REVOKE ALL ON ALL TABLES IN SCHEMA sched FROM %1$s;'
+        'REVOKE ALL ON ALL FUNCTIONS IN SCHEMA sched FROM %1$s;', sched.grantee(role, true));
+END
+$$;
+COMMENT ON FUNCTION sched.revoke_all IS 'Takes back all that sched.grant_use, sched.grant_monitor and sched.grant_worker gave to a role. For superusers and the extension''s owner; 42501 for others.';
 
 -- What is new belongs to whoever runs the update, and all else to the schema's owner, whom the library takes for the owner of everything.
 -- (What belongs to a column or table, as an identity's sequence does, follows it.) It comes before the rights, which name the owner.
@@ -431,13 +421,13 @@ BEGIN
         'FUNCTION sched.enqueue_many', 'TABLE sched.schedule_past', 'SEQUENCE sched.schedule_past_past_id_seq',
         'TABLE sched.skip', 'TABLE sched.timer_memory', 'TABLE sched.skipped',
         'FUNCTION sched.explain', 'FUNCTION sched.rebuild()', 'FUNCTION sched.skipped_so_far()',
-        'FUNCTION sched.grant_worker'
+        'FUNCTION sched.grant_worker', 'FUNCTION sched.grantee'
     ] LOOP
         EXECUTE pg_catalog.format('REVOKE ALL ON %s FROM PUBLIC', object);
         FOR grantee IN
             SELECT DISTINCT a.grantee::pg_catalog.regrole::text
               FROM pg_catalog.pg_default_acl AS d, pg_catalog.aclexplode(d.defaclacl) AS a
-             WHERE a.grantee NOT IN (0, d.defaclrole)
+             WHERE a.grantee NOT IN (0, d.defaclrole, (SELECT n.nspowner FROM pg_catalog.pg_namespace n WHERE n.nspname = 'sched'))
         LOOP
             EXECUTE pg_catalog.format('REVOKE ALL ON %s FROM %s CASCADE', object, grantee);
         END LOOP;

@@ -20,3 +20,5 @@ COMMENT ON FUNCTION sched.home_changed() IS 'internal: sessions that know where 
 CREATE TRIGGER home_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON sched.home
     FOR EACH STATEMENT EXECUTE FUNCTION sched.home_changed();
 ALTER TABLE sched.home ENABLE ALWAYS TRIGGER home_changed;
+-- Where a publication takes all tables along, a row has to be known by something, or nothing could change it.
+ALTER TABLE sched.home REPLICA IDENTITY FULL;

@@ -58,6 +58,7 @@ CREATE TABLE sched.ready (
     owner        regrole     NOT NULL
 );
 CREATE UNIQUE INDEX ready_order ON sched.ready (queue, priority DESC, plan_time, execution_id);
+ALTER TABLE sched.ready REPLICA IDENTITY USING INDEX ready_order;
 COMMENT ON TABLE sched.ready IS 'executions that can be claimed now';
 
 -- Failed, and to be tried again later; moved to sched.ready when due.

@@ -68,6 +68,7 @@ COMMENT ON FUNCTION sched.is_home() IS
 'False in a copy that nobody has adopted: dispatch_due, claim and try_claim raise 55000 there and no worker serves it.';
 COMMENT ON FUNCTION sched.grant_again() IS 'internal: at the end of an update, gives users and monitors the rights on what it has added; takes the types of our rows from PUBLIC';
 COMMENT ON FUNCTION sched.home_is_new() IS 'internal: has every session look again at whose rows these are';
+COMMENT ON FUNCTION sched.grantee IS 'internal: the name of a role that gets rights or loses them';
 COMMENT ON FUNCTION sched.uuid_v7() IS 'internal: a new UUID version 7 (RFC 9562)';
 COMMENT ON FUNCTION sched.scope_key IS
 'internal: the first 128 bits of SHA-256 over job name and scope, what the ledger is unique by together with the plan time';
@@ -78,9 +79,6 @@ CREATE FUNCTION sched.grant_use(role regrole) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
 $$
 BEGIN
-    IF role IS NULL THEN
-        RAISE null_value_not_allowed USING MESSAGE = 'role must not be NULL', HINT = 'Pass the name of a role.';
-    END IF;
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
         'GRANT SELECT ON sched.execution, sched.running, sched.failed, sched.history, sched.schedules, sched.skipped TO %1$s;'
         'GRANT EXECUTE ON FUNCTION sched.define_job, sched.drop_job, sched.create_schedule, sched.create_schedules, sched.alter_schedule,'
@@ -89,7 +87,7 @@ BEGIN
         '  sched.heartbeat, sched.finish_success, sched.finish_failure, sched.import_crontab, sched.next_time,'
         '  sched.preview, sched.validate, sched.enqueue, sched.enqueue_many, sched.finish_success_many, sched.assert_lease,'
         '  sched.cancel, sched.mark_stale_as_failed, sched.latest_plan, sched.due_plans, sched.attempts_since_success,'
-        '  sched.is_home TO %1$s;', role);
+        '  sched.is_home TO %1$s;', sched.grantee(role));
 END
 $$;
 COMMENT ON FUNCTION sched.grant_use IS
@@ -99,12 +97,9 @@ CREATE FUNCTION sched.grant_monitor(role regrole) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
 $$
 BEGIN
-    IF role IS NULL THEN
-        RAISE null_value_not_allowed USING MESSAGE = 'role must not be NULL', HINT = 'Pass the name of a role.';
-    END IF;
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
         'GRANT SELECT ON sched.monitor, sched.execution, sched.running, sched.failed, sched.history, sched.schedules, sched.skipped TO %1$s;'
-        'GRANT EXECUTE ON FUNCTION sched.is_home, sched.explain, sched.skipped_so_far TO %1$s;', role);
+        'GRANT EXECUTE ON FUNCTION sched.is_home, sched.explain, sched.skipped_so_far TO %1$s;', sched.grantee(role));
 END
 $$;
 COMMENT ON FUNCTION sched.grant_monitor IS
@@ -117,9 +112,6 @@ CREATE FUNCTION sched.grant_worker(role regrole) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
 $$
 BEGIN
-    IF role IS NULL THEN
-        RAISE null_value_not_allowed USING MESSAGE = 'role must not be NULL', HINT = 'Pass the name of a role.';
-    END IF;
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
         'GRANT SELECT ON sched.home, sched.job, sched.schedule TO %1$s;'
         'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.schedule_change, sched.timer, sched.ledger, sched.retry TO %1$s;'
@@ -127,7 +119,7 @@ BEGIN
         'GRANT SELECT, UPDATE, DELETE ON sched.lease TO %1$s;'
         'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.awaited TO %1$s;'
         'GRANT SELECT, UPDATE, DELETE ON sched.schedule_past TO %1$s;'
-        'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.skip, sched.timer_memory TO %1$s;', role);
+        'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.skip, sched.timer_memory TO %1$s;', sched.grantee(role));
 END
 $$;
 COMMENT ON FUNCTION sched.grant_worker IS
@@ -137,12 +129,9 @@ CREATE FUNCTION sched.revoke_all(role regrole) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
 $$
 BEGIN
-    IF role IS NULL THEN
-        RAISE null_value_not_allowed USING MESSAGE = 'role must not be NULL', HINT = 'Pass the name of a role.';
-    END IF;
     EXECUTE format('REVOKE ALL ON SCHEMA sched FROM %1$s;'
         'REVOKE ALL ON ALL TABLES IN SCHEMA sched FROM %1$s;'
-        'REVOKE ALL ON ALL FUNCTIONS IN SCHEMA sched FROM %1$s;', role);
+        'REVOKE ALL ON ALL FUNCTIONS IN SCHEMA sched FROM %1$s;', sched.grantee(role, true));
 END
 $$;
 COMMENT ON FUNCTION sched.revoke_all IS

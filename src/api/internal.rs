@@ -6,8 +6,8 @@ use pgrx::{PgLogLevel, PgSqlErrorCode};
 use sha2::{Digest, Sha256};
 
 use crate::convert;
-use crate::error::{self, Failure};
-use crate::store::{grant, home, ids, session};
+use crate::error::{self, or_raise, Failure};
+use crate::store::{grant, home, ids, role, session};
 use crate::worker::wake;
 
 /// A new id: UUID version 7 (RFC 9562), so that rows of one time lie together in the index.
@@ -51,6 +51,25 @@ fn request_dispatcher() {
         error::report(PgLogLevel::WARNING, warning);
     }
     wake::dispatcher_at_commit();
+}
+
+/// A role that gets rights or loses them, as SQL names it. `22004` for NULL, `42704` for one that there is not, `2BP01` where the
+/// extension's owner would lose what everything rests on.
+#[pg_extern(schema = "sched", stable, parallel_unsafe)]
+fn grantee(role: Option<pg_sys::Oid>, loses: default!(bool, "false")) -> String {
+    or_raise((|| {
+        let role = convert::required("role", role)?;
+        if !role::exists(role) {
+            return Err(Failure::unknown("role", &role.to_u32().to_string(), "Pass the name of a role."));
+        }
+        let name = role::quoted(role);
+        if loses && role == role::extension().1 {
+            let hint = "Make another role its owner first: REASSIGN OWNED BY, or ALTER ... OWNER TO.";
+            let message = format!("role {name} owns the scheduler");
+            return Err(Failure::new(PgSqlErrorCode::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST, message, hint));
+        }
+        Ok(name)
+    })())
 }
 
 /// The end of a script: users and monitors get the rights on what an update has added, and nobody has the types of rows.

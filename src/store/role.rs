@@ -117,6 +117,15 @@ pub fn is_superuser(role: Oid) -> bool {
     unsafe { pg_sys::superuser_arg(role) }
 }
 
+/// The name of `role` as SQL has it.
+pub fn quoted(role: Oid) -> String {
+    // SAFETY: a palloc'd C string, which quote_identifier returns as it is or copies.
+    unsafe {
+        let name = pg_sys::GetUserNameFromId(role, false);
+        std::ffi::CStr::from_ptr(pg_sys::quote_identifier(name)).to_string_lossy().into_owned()
+    }
+}
+
 /// The name of `role`, or its number where it was dropped.
 pub fn name(role: Oid) -> String {
     // SAFETY: returns a palloc'd C string or NULL.

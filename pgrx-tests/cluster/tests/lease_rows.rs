@@ -171,6 +171,27 @@ fn failures_inside_a_transaction_leave_nothing_open() {
     assert!(cluster.logged("leak").is_empty(), "{:#?}", cluster.logged("leak"));
 }
 
+/// Postgres refuses to change a row that a publication has and that nothing tells from others: a publication has every row.
+#[test]
+fn a_publication_of_all_tables_stops_nothing() {
+    let cluster = quiet();
+    let mut db = cluster.connect();
+    db.batch_execute("create publication everything for all tables").unwrap();
+    let unknown = "select count(*) from pg_class c
+                    where relnamespace = 'sched'::regnamespace and relkind = 'r' and relname <> 'monitor' and relreplident = 'd'
+                      and not exists (select from pg_index where indrelid = c.oid and indisprimary)";
+    assert_eq!(one::<i64>(&mut db, unknown), 0);
+    life(&mut db);
+    end_of_life(&mut db);
+    db.batch_execute(
+        "select sched.cancel(sched.enqueue('life')); select sched.define_job('life');
+         select sched.create_schedule('s', 'every 1 hour', 'life', overlap => 'skip'); select sched.fire_now('s');
+         select sched.dispatch_due(), sched.pause('s'), sched.dispatch_due(), sched.rebuild(); select sched.drop_schedule('s', true);
+         select sched.dispatch_due(), sched.drop_job('life'); update sched.home set database = 1; select sched.adopt()",
+    )
+    .unwrap();
+}
+
 /// Eight sessions empty a queue, each at its own isolation level: every execution goes to one of them.
 #[test]
 fn sessions_of_all_levels_share_a_queue() {

@@ -19,7 +19,7 @@ fn caught_up(primary: &mut Client, standby: &mut Client) {
 }
 
 /// Functions that only read: with what to call them on a standby.
-const READS: [&str; 10] = [
+const READS: [&str; 11] = [
     "next_time('@daily')",
     "preview('@daily', n => 2)",
     "validate('5/15 * * * *')",
@@ -30,6 +30,7 @@ const READS: [&str; 10] = [
     "explain('s', now() - interval '1 day', now() + interval '2 days')",
     "skipped_so_far()",
     "scope_key('a', 'b', 'c')",
+    "grantee('app'::regrole)",
 ];
 
 /// Functions that write: so that there is something to write. A word in braces is an id and a token.
