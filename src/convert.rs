@@ -1,8 +1,11 @@
 //! Postgres values ↔ core values, with the checks that belong to the crossing: no infinity, no NULL, no empty or endless
 //! name, no length of time that is zero, negative or too long.
 
+use std::borrow::Cow;
+
 use pgrx::datum::{Interval, TimestampWithTimeZone};
 use pgrx::pg_sys;
+use scheduler_core::clock::DateTime;
 use scheduler_core::{Clock, Instant};
 
 use crate::error::{raise, Failure, Outcome};
@@ -38,6 +41,28 @@ pub fn optional_instant(argument: &str, value: Option<TimestampWithTimeZone>) ->
     value.map(|value| instant(argument, value)).transpose()
 }
 
+/// Two times of which the first has to come before the second; `22023`.
+pub fn in_order(names: [&str; 2], times: [Instant; 2], hint: &str) -> Outcome<()> {
+    if times[0] < times[1] {
+        return Ok(());
+    }
+    let [first, second] = times.map(DateTime::Fixed);
+    let message = format!("{} must be before {}: {first} is not before {second}", names[0], names[1]);
+    Err(Failure::invalid(message, hint))
+}
+
+/// The range of plan times from `from_time` to just before `to_time`; `22004`, `22008`, `22023`.
+pub fn range(
+    from_time: Option<TimestampWithTimeZone>,
+    to_time: Option<TimestampWithTimeZone>,
+) -> Outcome<(Instant, Instant)> {
+    let from = instant("from_time", required("from_time", from_time)?)?;
+    let to = instant("to_time", required("to_time", to_time)?)?;
+    let hint = "The range begins at from_time and ends just before to_time.";
+    in_order(["from_time", "to_time"], [from, to], hint)?;
+    Ok((from, to))
+}
+
 /// A time of the core as Postgres has it.
 pub fn timestamp(value: Instant) -> TimestampWithTimeZone {
     TimestampWithTimeZone::try_from(value.as_micros())
@@ -58,7 +83,7 @@ pub enum Zero {
 pub fn duration(argument: &str, value: Interval, zero: Zero) -> Outcome<i64> {
     if value.months() != 0 {
         return Err(Failure::invalid(
-            format!("{argument} must not contain months or years"),
+            format!("{argument} must not contain months or years, but has {} months", value.months()),
             "A month has no fixed length; say it in days, for example '30 days'.",
         ));
     }
@@ -116,15 +141,23 @@ pub fn queue(value: Option<impl Into<String>>) -> Outcome<String> {
     bounded_name("queue", value, MAX_QUEUE_BYTES)
 }
 
+/// A value as a message shows it: the beginning of a long one.
+pub fn shown(value: &str) -> Cow<'_, str> {
+    const LONGEST: usize = 40;
+    match value.char_indices().nth(LONGEST) {
+        None => Cow::Borrowed(value),
+        Some((end, _)) => Cow::Owned(format!("{}…", &value[..end])),
+    }
+}
+
 fn bounded_name(argument: &str, value: Option<impl Into<String>>, limit: usize) -> Outcome<String> {
     let value: String = required(argument, value)?.into();
     if value.is_empty() {
         return Err(Failure::invalid(format!("{argument} must not be empty"), format!("Pass a non-empty {argument}.")));
     }
     if value.len() > limit {
-        let shown: String = value.chars().take(40).collect();
         return Err(Failure::invalid(
-            format!("{argument} \"{shown}…\" is too long: {} bytes", value.len()),
+            format!("{argument} \"{}\" is too long: {} bytes", shown(&value), value.len()),
             format!("Use at most {limit} bytes."),
         ));
     }

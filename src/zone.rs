@@ -7,7 +7,9 @@ use std::ptr::NonNull;
 use pgrx::{pg_sys, PgSqlErrorCode};
 use scheduler_core::zone::{Span, Zone};
 
+use crate::convert;
 use crate::error::{Failure, Outcome};
+use crate::guc;
 
 /// A zone of the server's tz database. Postgres keeps it for the life of the process.
 #[derive(Clone, Copy)]
@@ -20,8 +22,11 @@ impl ServerZone {
         let unknown = || {
             Failure::new(
                 PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
-                format!("time zone \"{name}\" is not known to the server"),
-                "Use a name of the view pg_timezone_names, for example 'Europe/Berlin' or 'UTC'.",
+                format!("time zone \"{}\" is not known to the server", convert::shown(name)),
+                format!(
+                    "{}Use a name of the view pg_timezone_names, for example 'Europe/Berlin' or 'UTC'.",
+                    if name == guc::time_zone() { "That is what sched.time_zone says. " } else { "" }
+                ),
             )
         };
         let text = CString::new(name).map_err(|_| unknown())?;

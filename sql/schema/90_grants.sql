@@ -1,6 +1,6 @@
 -- What each function does, and who may call it.
 COMMENT ON FUNCTION sched.define_job IS
-'Creates or replaces a job: how its executions are queued, leased and retried. retry_backoff[i] is the wait after failed attempt i, the last entry repeats, empty means at once. Errors: 22023 (a value that may not be), 22004 (NULL), 42501 (another role''s job).';
+'Creates or replaces a job: how its executions are queued, leased and retried. retry_backoff[i] is the wait after failed attempt i, the last entry repeats, empty means at once. Lengths of time have no months and are at most 1000 years; run_timeout, shorter than stale_timeout, is for runners to keep to: only a lease that runs out ends a run. Errors: 22023 (a value that may not be), 22008, 22004 (NULL), 42501 (another role''s job).';
 COMMENT ON FUNCTION sched.drop_job IS
 'Drops a job; false where there was none. Errors: 2BP01 while schedules use it, 42501 (another role''s job).';
 COMMENT ON FUNCTION sched.create_schedule IS
@@ -39,7 +39,7 @@ COMMENT ON FUNCTION sched.finish_failure IS
 COMMENT ON FUNCTION sched.enqueue IS
 'Puts an execution into its job''s queue and returns its id; the same (job, scope, plan time) twice gives the same execution. A job that was never defined means queue default. Errors: 22023, 22004, 22008, 42501, 53400 (a notify job, while the server''s queue of notifications is full).';
 COMMENT ON FUNCTION sched.enqueue_many IS
-'Puts one execution for each payload into the job''s queue and returns their ids in that order. plan_times and scope_ids, where given, pair with payloads by position; the same (job, scope, plan time) twice gives the same execution. Errors: 22023 (unequal lengths, NULL elements, a name), 22004, 22008, 42501, 40001 while another transaction enqueues the same, 53400 (a notify job, while the server''s queue of notifications is full).';
+'Puts one execution for each payload into the job''s queue and returns their ids in that order. plan_times and scope_ids, where given, pair with payloads by position; the same (job, scope, plan time) twice gives the same execution. Errors: 22023 (unequal lengths, NULL elements, a name), 22004, 22008, 42501, 40001 under REPEATABLE READ and SERIALIZABLE where another transaction has just enqueued the same, 53400 (a notify job, while the server''s queue of notifications is full).';
 COMMENT ON FUNCTION sched.finish_success_many IS
 'Ends those of these runs as SUCCESS whose lease holds, and returns the ids of those whose lease does not. Ids and tokens pair by position. Errors: 22023 (unequal lengths, NULL elements), 22004.';
 COMMENT ON FUNCTION sched.assert_lease IS
@@ -49,11 +49,11 @@ COMMENT ON FUNCTION sched.cancel IS
 COMMENT ON FUNCTION sched.mark_stale_as_failed IS
 'Ends runs whose lease ran out, of one job or of all that the caller may act for: FAILED with error_code stale_timeout, to be retried by the job''s policy. Returns how many. The worker does it unasked.';
 COMMENT ON FUNCTION sched.latest_plan IS
-'The newest plan of a scope and whether a claim would take it over now; no row when there is none. Error: 42501.';
+'The newest plan of a scope, of what the caller may act for, and whether a claim would take it over now; no row when there is none.';
 COMMENT ON FUNCTION sched.due_plans IS
-'The plan times of a clock that an application''s own tick should claim now, oldest first, given what the ledger holds. Errors as next_time, and 42501.';
+'The plan times of a clock that an application''s own tick should claim now, oldest first, given what the ledger holds of what the caller may act for. Errors as next_time.';
 COMMENT ON FUNCTION sched.attempts_since_success IS
-'Attempts of the plans of a scope after its newest SUCCESS. Error: 42501.';
+'Attempts of the plans of a scope after its newest SUCCESS, of what the caller may act for.';
 COMMENT ON FUNCTION sched.import_crontab IS
 'Makes each line of a user''s (or, with system, a system) crontab a schedule of the pull job and queue crontab, with the payload {command, user, environment, stdin}. A line that cannot be read comes back with its reason in note and stops no other; a schedule that exists stays as it is. Errors: 22023 (unknown zone), 54000 (over 1 MiB), 42501.';
 COMMENT ON FUNCTION sched.next_time IS

@@ -59,9 +59,10 @@ fn check(job: &job::Definition) -> Outcome<()> {
     let run = optional_duration("run_timeout", job.run_timeout, Zero::Refused)?;
     let stale = optional_duration("stale_timeout", job.stale_timeout, Zero::Refused)?;
     let stale = stale.unwrap_or_else(guc::stale_timeout);
-    if run.is_some_and(|run| run >= stale) {
+    if let Some(run) = run.filter(|run| *run >= stale) {
+        let [run, stale] = [run, stale].map(|micros| micros as f64 / 1e6);
         return Err(Failure::invalid(
-            "run_timeout must be shorter than stale_timeout",
+            format!("run_timeout ({run} seconds) must be shorter than stale_timeout ({stale} seconds)"),
             "Give the lease more time than the run: raise stale_timeout or lower run_timeout.",
         ));
     }
@@ -86,7 +87,7 @@ fn check_kind(job: &job::Definition) -> Outcome<()> {
             )),
         },
         kind => Err(Failure::invalid(
-            format!("unknown kind \"{kind}\""),
+            format!("unknown kind \"{}\"", convert::shown(kind)),
             "Use 'pull' (an application claims the executions), 'notify' (pg_notify(command, payload)) or 'log' (a line in the server's log).",
         )),
     }

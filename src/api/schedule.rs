@@ -118,13 +118,12 @@ pub fn check_keys(schedule: &Definition) -> Result<(), (&'static str, Failure)> 
     let window = || {
         let starts_at = convert::optional_instant("starts_at", schedule.starts_at)?;
         let ends_at = convert::optional_instant("ends_at", schedule.ends_at)?;
-        if starts_at.zip(ends_at).is_some_and(|(starts_at, ends_at)| starts_at >= ends_at) {
-            return Err(Failure::invalid(
-                "starts_at must be before ends_at",
-                "The first instant that may be a plan time is starts_at, the first that may no longer be one is ends_at.",
-            ));
-        }
-        Ok(())
+        let hint =
+            "The first instant that may be a plan time is starts_at, the first that may no longer be one is ends_at.";
+        let both = starts_at.zip(ends_at);
+        both.map_or(Ok(()), |(starts_at, ends_at)| {
+            convert::in_order(["starts_at", "ends_at"], [starts_at, ends_at], hint)
+        })
     };
     let ownership = || match schedule.ownership.as_str() {
         "owned" | "external" => Ok(()),

@@ -5,7 +5,7 @@ use pgrx::prelude::*;
 use scheduler_core::clock::Timeline;
 use scheduler_core::Instant;
 
-use crate::convert::{self, required};
+use crate::convert;
 use crate::dispatch;
 use crate::error::{or_raise, Failure, Outcome};
 use crate::store::execution::{Batch, Inserted};
@@ -76,14 +76,7 @@ fn backfill(
 ) -> i64 {
     or_raise((|| {
         let name = convert::name("schedule_name", schedule_name)?;
-        let from = convert::instant("from_time", required("from_time", from_time)?)?;
-        let to = convert::instant("to_time", required("to_time", to_time)?)?;
-        if from >= to {
-            return Err(Failure::invalid(
-                "from_time must be before to_time",
-                "The range begins at from_time and ends just before to_time.",
-            ));
-        }
+        let (from, to) = convert::range(from_time, to_time)?;
         let caller = role::caller();
         session(|session| {
             let schedule = schedule::find(session, &name, caller)?;

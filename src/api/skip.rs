@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use pgrx::datum::{TimestampWithTimeZone, Uuid};
 use pgrx::prelude::*;
 
-use crate::convert::{self, required};
+use crate::convert;
 use crate::dispatch;
 use crate::error::{or_raise, Failure};
 use crate::store::{role, session, skip, timer};
@@ -30,14 +30,7 @@ fn explain(
 > {
     let verdicts = or_raise((|| {
         let name = convert::name("schedule_name", schedule_name)?;
-        let from = convert::instant("from_time", required("from_time", from_time)?)?;
-        let to = convert::instant("to_time", required("to_time", to_time)?)?;
-        if from >= to {
-            return Err(Failure::invalid(
-                "from_time must be before to_time",
-                "The range begins at from_time and ends just before to_time.",
-            ));
-        }
+        let (from, to) = convert::range(from_time, to_time)?;
         let caller = role::caller();
         session(|session| match skip::seen_by(session, &name, caller) {
             None => Err(Failure::unknown("schedule", &name, "Look for its name in the view sched.schedules.")),

@@ -12,6 +12,7 @@ use crate::dispatch::past::{self, Ended, Settled};
 use crate::dispatch::policy::{waits_for_runs, Usable};
 use crate::error::{self, Failure};
 use crate::store::change::{self, Change, Standing};
+use crate::store::schedule;
 use crate::store::skip;
 use crate::store::timer::{self, NewTimer, ScheduleRow, Snapshot};
 use crate::store::{rebuild, Session};
@@ -34,7 +35,7 @@ pub fn apply_changes(session: &Session, now: Instant, limit: i64, after: &mut i6
         });
         let batch = match whole {
             Ok(batch) => {
-                batch.decided.iter().for_each(Decided::report);
+                batch.decided.iter().for_each(|one| one.report(session));
                 batch
             }
             Err(_) => {
@@ -42,7 +43,7 @@ pub fn apply_changes(session: &Session, now: Instant, limit: i64, after: &mut i6
                 let decided: Vec<&Decided> = batch.decided.iter().collect();
                 let mut put_off = |one: &&Decided, failure| failed(session, one, &failure, now);
                 let written = halved(&decided, &mut |part| write(session, part), &mut put_off);
-                written.iter().flatten().for_each(|one| one.report());
+                written.iter().flatten().for_each(|one| one.report(session));
                 batch
             }
         };
@@ -76,8 +77,8 @@ struct Decided {
 
 impl Decided {
     /// Says in the log what is new, once it is written.
-    fn report(&self) {
-        self.timer.iter().for_each(report_standing);
+    fn report(&self, session: &Session) {
+        self.timer.iter().for_each(|timer| report_standing(session, timer));
     }
 }
 
@@ -223,7 +224,7 @@ pub fn is_edited(snapshot: &Snapshot) -> bool {
 
 fn failed(session: &Session, decided: &Decided, failure: &Failure, now: Instant) {
     let Change { schedule_id, failures, change_ids, .. } = &decided.change;
-    change::failed(session, change_ids.clone(), try_again_at(*schedule_id, "armed", *failures, failure, now));
+    change::failed(session, change_ids.clone(), try_again_at(session, *schedule_id, "armed", *failures, failure, now));
 }
 
 /// Forgets timers that are newer than their schedules, which a superuser has put back from an older copy: all of it begins anew. Which
@@ -296,12 +297,12 @@ pub fn armed(
 }
 
 /// One line in the log where a schedule is parked anew, for another reason, or no longer.
-pub fn report_standing(timer: &NewTimer) {
+pub fn report_standing(session: &Session, timer: &NewTimer) {
     match (&timer.parked, &timer.was_parked) {
         (Some(reason), Some(known)) if reason.message == *known => {}
-        (Some(reason), Some(_) | None) => report_parked(timer.schedule_id, reason),
+        (Some(reason), Some(_) | None) => report_parked(session, timer.schedule_id, reason),
         (None, Some(_)) => {
-            let text = format!("scheduler: schedule {} is no longer parked", timer.schedule_id);
+            let text = format!("scheduler: {} is no longer parked", schedule::called(session, timer.schedule_id));
             error::report(PgLogLevel::LOG_SERVER_ONLY, Failure::note(text));
         }
         (None, None) => {}
@@ -309,11 +310,11 @@ pub fn report_standing(timer: &NewTimer) {
 }
 
 /// Says once, in the log, that a schedule is parked.
-pub fn report_parked(schedule_id: i64, reason: &Failure) {
+pub fn report_parked(session: &Session, schedule_id: i64, reason: &Failure) {
     error::report(
         PgLogLevel::LOG_SERVER_ONLY,
         Failure {
-            message: format!("scheduler: schedule {schedule_id} is parked: {}", reason.message),
+            message: format!("scheduler: {} is parked: {}", schedule::called(session, schedule_id), reason.message),
             hint: "It fires again after sched.alter_schedule or sched.define_job has put this right.".to_owned(),
             ..reason.clone()
         },

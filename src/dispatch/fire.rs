@@ -68,8 +68,8 @@ pub fn fire_due(session: &Session, reach: Reach, now: Instant) -> Done {
         }
     };
     batch.more |= i64::try_from(batch.due) == Ok(reach.latest + reach.earliest);
-    settled.parked.iter().for_each(|(schedule_id, reason)| report_parked(*schedule_id, reason));
-    settled.rearmed.iter().for_each(report_standing);
+    settled.parked.iter().for_each(|(schedule_id, reason)| report_parked(session, *schedule_id, reason));
+    settled.rearmed.iter().for_each(|timer| report_standing(session, timer));
     let mut queues: Vec<String> = fired.iter().flat_map(|fired| fired.queues.iter().cloned()).collect();
     queues.sort_unstable();
     queues.dedup();
@@ -165,7 +165,7 @@ impl Batch {
     /// Leaves a schedule that could not be fired for later; the view says why.
     fn put_off(&self, session: &Session, schedule_id: i64, failure: &Failure, now: Instant) {
         let before = self.errors.get(&schedule_id).copied().unwrap_or(0);
-        let retry_at = try_again_at(schedule_id, "fired", before, failure, now);
+        let retry_at = try_again_at(session, schedule_id, "fired", before, failure, now);
         timer::record_failure(session, schedule_id, &failure.message, retry_at);
     }
 }

@@ -6,6 +6,7 @@ use scheduler_core::{backoff, Instant};
 
 use crate::convert;
 use crate::error::{self, Failure};
+use crate::store::{schedule, Session};
 use crate::subtransaction;
 
 /// Does `work` to `items` in as few subtransactions as succeed and collects what it returns. `failed` has each item that `work`
@@ -39,11 +40,19 @@ pub fn halved_unless<T, R>(
 
 /// When to try again what failed with a schedule `before` times in a row and now once more; the log hears of the first time. `what` could
 /// not be done is "armed" or "fired".
-pub fn try_again_at(schedule_id: i64, what: &str, before: i32, failure: &Failure, now: Instant) -> Instant {
+pub fn try_again_at(
+    session: &Session,
+    schedule_id: i64,
+    what: &str,
+    before: i32,
+    failure: &Failure,
+    now: Instant,
+) -> Instant {
     if before == 0 {
         // Once, not at every retry.
         let text = format!(
-            "scheduler: schedule {schedule_id} could not be {what} and will be tried again: {}",
+            "scheduler: {} could not be {what} and will be tried again: {}",
+            schedule::called(session, schedule_id),
             failure.message
         );
         error::report(PgLogLevel::LOG_SERVER_ONLY, Failure::note(text));

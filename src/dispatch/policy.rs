@@ -113,7 +113,10 @@ pub fn parsed(text: &str) -> Outcome<Rc<Clock>> {
 fn choice<T: Copy>(argument: &str, value: &str, choices: &[(&str, T)]) -> Outcome<T> {
     choices.iter().find(|(name, _)| *name == value).map(|(_, choice)| *choice).ok_or_else(|| {
         let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
-        Failure::invalid(format!("unknown {argument} \"{value}\""), format!("Use one of: {}.", names.join(", ")))
+        Failure::invalid(
+            format!("unknown {argument} \"{}\"", convert::shown(value)),
+            format!("Use one of: {}.", names.join(", ")),
+        )
     })
 }
 

@@ -7,7 +7,7 @@ use crate::arguments;
 use crate::convert;
 use crate::jsonb::Jsonb;
 use crate::statement;
-use crate::store::Session;
+use crate::store::{catalog, Session};
 
 /// A schedule's own columns, all of them checked.
 pub struct Definition {
@@ -156,4 +156,12 @@ pub fn delete(session: &Session, schedule_id: i64) {
 pub fn cancel_pending(session: &Session, schedule_id: i64, now: Instant) {
     statement!(SCHEDULE_CANCEL_PENDING = "schedule_cancel_pending"(INT8OID, TIMESTAMPTZOID));
     SCHEDULE_CANCEL_PENDING.run(session, arguments![schedule_id, convert::timestamp(now)]);
+}
+
+/// A schedule as the log names it, where several databases may have one of that name; by its number where it has just gone.
+pub fn called(session: &Session, schedule_id: i64) -> String {
+    statement!(SCHEDULE_NAME = "schedule_name"(INT8OID));
+    let found = SCHEDULE_NAME.run(session, arguments![schedule_id]);
+    let name = found.first().map_or_else(|| schedule_id.to_string(), |row| row.lossy(1).unwrap_or_default());
+    format!("schedule \"{name}\" of database \"{}\"", catalog::database_name())
 }
