@@ -136,7 +136,7 @@ fn enqueue_many(
 fn same_length<T>(argument: &str, values: Vec<Option<T>>, payloads: usize) -> Outcome<Vec<T>> {
     if values.len() != payloads {
         return Err(Failure::invalid(
-            format!("{payloads} payloads but {} {argument}", values.len()),
+            format!("payloads has {payloads} elements, but {argument} has {}", values.len()),
             "Pass one for each payload, in the same order, or leave the argument out.",
         ));
     }

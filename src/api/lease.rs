@@ -26,7 +26,7 @@ fn lease_lost() -> Failure {
     Failure::new(
         PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
         "lease lost",
-        "Another runner has this execution, or it has ended: stop the work and roll its transaction back.",
+        "Another runner has this execution, it has ended, or there is none of this id: stop the work and roll its transaction back.",
     )
 }
 
@@ -148,7 +148,7 @@ fn finish_success_many(
         let tokens = all_given("lease_tokens", required("lease_tokens", lease_tokens)?)?;
         if ids.len() != tokens.len() {
             return Err(Failure::invalid(
-                format!("{} execution_ids but {} lease_tokens", ids.len(), tokens.len()),
+                format!("execution_ids has {} elements, but lease_tokens has {}", ids.len(), tokens.len()),
                 "Pass one token for each execution, in the same order.",
             ));
         }
