@@ -183,17 +183,16 @@ fn value(source: &Source<'_>, field: Field, text: &str, place: Place) -> Result<
     Err(source.field_error(field, text, "not a number or a name of this field", rule))
 }
 
-/// The 60th minute is the next hour's first, and a range up to it ends with the hour; nothing else is plain.
+/// The 60th minute is the next hour's first, and a 13th month the next year's; what is further off was meant to be as far as it goes.
 fn out_of_range(source: &Source<'_>, field: Field, text: &str, n: u32, place: Place) -> ClockError {
     let (min, max) = field.range();
-    let rule = format!("the {} is from {min} to {max}", field.name());
-    let comes_round = matches!(field, Field::Second | Field::Minute | Field::Hour) && n == max + 1;
-    let with = match place {
-        Place::Alone if comes_round => min,
-        Place::RangeEnd if comes_round => max,
-        Place::Alone | Place::RangeStart | Place::RangeEnd => {
-            return source.field_error(field, text, "out of range", rule)
-        }
+    let comes_round = n == max + 1 && place == Place::Alone && !matches!(field, Field::DayOfMonth | Field::Year);
+    let with = match field {
+        Field::DayOfWeek | Field::Month if comes_round => 1,
+        Field::Second | Field::Minute | Field::Hour if comes_round => min,
+        _ if n < min => min,
+        _ => max,
     };
+    let rule = format!("the {} is from {min} to {max}", field.name());
     source.repairable(field, text, "out of range", &with.to_string(), rule)
 }

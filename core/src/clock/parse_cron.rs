@@ -68,8 +68,9 @@ pub(crate) fn parse(source: &Source<'_>) -> Result<Cron, ClockError> {
     if let [_, _, _, day, _, week, ..] = fields[..] {
         // The dialect that writes ? beside seconds or years counts Sunday as 1, so its numbers are not ours.
         if [day, week].contains(&"?") && week.contains(|c: char| c.is_ascii_digit()) {
+            let (field, mark) = if day == "?" { (Field::DayOfMonth, day) } else { (Field::DayOfWeek, week) };
             let rule = "a star means every value, and Sunday is 0 or 7";
-            return Err(source.field_error(Field::DayOfMonth, day, "? is not used here", rule));
+            return Err(source.repairable(field, mark, "? is not used here", "*", rule));
         }
     }
     let mut read: [Read; 7] = Default::default();
@@ -108,8 +109,11 @@ fn parse_macro(source: &Source<'_>, name: &str, rest: &[&str]) -> Result<Cron, C
             ("macro", name, "not supported", hint)
         }
         (None, _) => {
-            let cut = |known: &&(&str, &str)| name.len() > 3 && known.0.starts_with(name) && rest.is_empty();
-            let proposal = MACROS.iter().find(cut).map(|(known, _)| (*known).to_owned());
+            let alike = |known: &&(&str, &str)| known.0.chars().nth(1) == name.chars().nth(1);
+            let close = |known: &&(&str, &str)| name.len() > 3 && known.0.starts_with(name);
+            let nearest =
+                MACROS.iter().find(close).or_else(|| MACROS.iter().find(alike)).map_or("@daily", |(known, _)| known);
+            let proposal = rest.is_empty().then(|| nearest.to_owned());
             let rule = "macros are @yearly, @annually, @monthly, @weekly, @daily, @midnight and @hourly";
             ("macro", name, "not known", Hint::new(proposal, rule, "@daily"))
         }
@@ -144,11 +148,18 @@ fn followed(source: &Source<'_>, fields: &[&str]) -> Option<ClockError> {
 }
 
 fn wrong_count(source: &Source<'_>, fields: &[&str]) -> ClockError {
-    // Of four fields the last is missing if the fourth is a star too.
-    let proposal = match fields {
-        [_, _, _, "*"] => Some(format!("{} *", source.text.trim_matches(BLANKS))),
-        _ => None,
+    // Of four fields the last is missing; of eight, one or three are too many, whichever leaves a clock.
+    let resized = |length: usize| {
+        let mut kept: Vec<&str> = fields.iter().map(|field| source.original(field)).collect();
+        kept.resize(length, "*");
+        kept.join(" ")
     };
+    let lengths: &[usize] = match fields.len() {
+        4 => &[5],
+        8.. => &[7, 5],
+        _ => &[],
+    };
+    let proposal = lengths.iter().map(|&length| resized(length)).find(|text| Clock::read(text).is_ok());
     let reason = match fields.len() {
         0 => "the clock is empty".to_owned(),
         1 => "one field where five, six or seven are needed".to_owned(),
