@@ -5,7 +5,7 @@ use std::ffi::CString;
 use std::ptr::NonNull;
 
 use pgrx::{pg_sys, PgSqlErrorCode};
-use scheduler_core::zone::{Span, Zone};
+use scheduler_core::zone::{is_posix, Span, Zone};
 
 use crate::convert;
 use crate::error::{Failure, Outcome};
@@ -41,13 +41,11 @@ impl ServerZone {
     }
 }
 
-/// Of a zone written as a signed offset, how many seconds east of UTC its clock really is: POSIX counts westwards, so
-/// `UTC+3` is behind UTC. `None` for names, zero, and the unmistakable form with angle brackets.
+/// Of a zone written as a POSIX text, how many seconds east of UTC its clock really is: POSIX counts westwards, so
+/// `UTC+3` is behind UTC. `None` for names and zero.
 pub fn offset_read_backwards(name: &str, zone: ServerZone) -> Option<i32> {
-    let is_signed = name.starts_with(|c: char| c.is_ascii_digit())
-        || name.contains(['+', '-']) && name.contains(|c: char| c.is_ascii_digit());
     let offset = zone.span_at(0).utc_offset_seconds;
-    (is_signed && !name.contains(['/', '<', ',']) && offset != 0).then_some(offset)
+    (is_posix(name) && offset != 0).then_some(offset)
 }
 
 impl Zone for ServerZone {

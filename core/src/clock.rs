@@ -15,6 +15,7 @@ mod interval;
 mod interval_iso;
 mod interval_words;
 mod item;
+mod meant;
 mod note;
 mod parse_cron;
 mod parse_every;
@@ -40,10 +41,13 @@ pub use note::Note;
 pub use timeline::Timeline;
 pub use warning::{warnings, Warning};
 
-use error::Source;
+use error::{Hint, Source};
 
 /// The longest text that is read, in bytes: seven fields with every value listed fit twice.
 pub const LONGEST_TEXT: usize = 4_000;
+
+/// What separates the words of a text.
+const BLANKS: [char; 2] = [' ', '\t'];
 
 /// When something is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,39 +65,37 @@ pub enum Clock {
 impl Clock {
     /// Reads a clock's text; the error says what is wrong, where, and what to write instead.
     pub fn parse(text: &str) -> Result<Clock, ClockError> {
+        Clock::read(text).map_err(ClockError::settled)
+    }
+
+    /// The same; what an error's hint shows may have faults of its own.
+    fn read(text: &str) -> Result<Clock, ClockError> {
         let lower = text.to_ascii_lowercase();
         let source = Source { text, lower: &lower };
         if text.len() > LONGEST_TEXT {
-            let hint = format!("Write a clock of at most {LONGEST_TEXT} bytes, such as \"*/5 * * * *\".");
+            let hint = Hint::new(None, format!("a clock has at most {LONGEST_TEXT} bytes"), "*/5 * * * *");
             return Err(source.error(ErrorKind::Cron, "clock", &lower, "the text is too long", hint));
         }
-        let trimmed = lower.trim_matches([' ', '\t']);
-        let (word, rest) = match trimmed.find([' ', '\t']) {
-            Some(end) => (&trimmed[..end], trimmed[end..].trim_matches([' ', '\t'])),
+        let trimmed = lower.trim_matches(BLANKS);
+        let (word, rest) = match trimmed.find(BLANKS) {
+            Some(end) => (&trimmed[..end], trimmed[end..].trim_matches(BLANKS)),
             None => (trimmed, &trimmed[trimmed.len()..]),
         };
-        match word {
+        let clock = match word {
             "every" => parse_every::parse(&source, rest).map(Clock::Every),
-            "at" => {
-                if rest.is_empty() {
-                    let hint = "Write \"at 2027-01-01 09:00+00\", for example.";
-                    return Err(source.error(
-                        ErrorKind::DateTimeSyntax,
-                        "clock",
-                        trimmed,
-                        "no date-time after at",
-                        hint,
-                    ));
-                }
-                datetime::parse(&source, rest).map(Clock::At)
+            "at" if rest.is_empty() => {
+                let hint = Hint::new(None, "a date-time follows at", "at 2027-01-01 09:00+00");
+                Err(source.error(ErrorKind::DateTimeSyntax, "clock", trimmed, "no date-time after at", hint))
             }
+            "at" => datetime::parse(&source, rest).map(Clock::At),
             "never" if rest.is_empty() => Ok(Clock::Never),
             "never" => {
-                let hint = "Write \"never\": it takes nothing after it.";
+                let hint = Hint::new(Some("never".to_owned()), "it takes nothing after it", "never");
                 Err(source.error(ErrorKind::Cron, "clock", trimmed, "text after never", hint))
             }
             _ => parse_cron::parse(&source).map(Clock::Cron),
-        }
+        };
+        clock.map_err(|error| source.odd_blank(error.kind()).unwrap_or(error))
     }
 
     /// This clock in a zone. `anchor` is where an `every` clock's grid begins unless its text says `from`; the zone

@@ -79,3 +79,56 @@ impl Local {
         }
     }
 }
+
+/// True when a zone's name that PostgreSQL accepts is no name of the tz database but a POSIX text, whose offset counts
+/// westwards (`UTC+3`, `EST5`, `Berlin1`, `<+03>-3`): no such text lacks a number, and few names have one.
+#[must_use]
+pub fn is_posix(name: &str) -> bool {
+    const NUMBERED: [&str; 4] = ["est5edt", "cst6cdt", "mst7mdt", "pst8pdt"];
+    let lower = name.to_ascii_lowercase();
+    let lower = lower.strip_prefix("posix/").unwrap_or(&lower);
+    // Etc/GMT+12 to Etc/GMT-14, and GMT0 in four spellings.
+    let is_hour = |hour: &str, most: u32| !hour.starts_with('0') && hour.parse().is_ok_and(|n: u32| n <= most);
+    let is_etc = |offset: &str| match offset.split_at_checked(1) {
+        Some(("+", hour)) => hour == "0" || is_hour(hour, 12),
+        Some(("-", hour)) => hour == "0" || is_hour(hour, 14),
+        Some(_) | None => offset == "0",
+    };
+    let is_name = NUMBERED.contains(&lower)
+        || matches!(lower, "gmt0" | "gmt+0" | "gmt-0")
+        || lower.strip_prefix("etc/gmt").is_some_and(is_etc);
+    lower.contains(|c: char| c.is_ascii_digit()) && !is_name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn posix_texts_are_told_from_names() {
+        for text in [
+            "UTC3",
+            "UTC+3",
+            "GMT3",
+            "GMT-5",
+            "EST5",
+            "EST5EDT4",
+            "EST5EDT,M3.2.0,M11.1.0",
+            "Berlin1",
+            "foo/bar12",
+            "Europe/Berlin+1",
+            "<+03>-3",
+            "+03",
+            "3",
+            "Etc/GMT+13",
+            "Etc/GMT-15",
+            "Etc/GMT+05",
+            "Etc/UTC+1",
+        ] {
+            assert!(is_posix(text), "{text}");
+        }
+        for name in chrono_tz::TZ_VARIANTS.map(|zone| zone.name()).iter().chain(&["posix/EST5EDT", "est5edt"]) {
+            assert!(!is_posix(name), "{name}");
+        }
+    }
+}

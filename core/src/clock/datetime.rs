@@ -5,7 +5,7 @@ use std::fmt;
 use crate::civil::{civil_from_days, days_from_civil, days_in_month, SECONDS_PER_DAY};
 use crate::instant::{Instant, MICROS_PER_SECOND, UNIX_TO_POSTGRES_SECONDS};
 
-use super::error::{quoted, ClockError, ErrorKind, Source};
+use super::error::{ClockError, ErrorKind, Hint, Source};
 
 /// A date-time of a clock's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,26 +57,25 @@ enum Fault {
 
 /// Reads one date-time; `piece` is a slice of the source without blanks around it.
 pub(crate) fn parse(source: &Source<'_>, piece: &str) -> Result<DateTime, ClockError> {
-    let example = || quoted(&source.repaired(piece, "2027-01-01 09:00+00"));
-    read(piece).map_err(|fault| match fault {
-        Fault::Syntax(reason) => {
-            let hint = match repaired(piece) {
-                Some(text) => format!("Write {}.", quoted(&source.repaired(piece, &text))),
-                None => format!(
-                    "Write {}, for example: an ISO 8601 date-time, with an offset or in the schedule's own zone.",
-                    example()
-                ),
-            };
-            source.error(ErrorKind::DateTimeSyntax, "date-time", piece, reason, hint)
-        }
-        Fault::Field(reason) => {
-            let hint = format!("Write a date-time that exists, such as {}: years are 0001 to 294276.", example());
-            source.error(ErrorKind::FieldOverflow, "date-time", piece, reason, hint)
-        }
-        Fault::Offset => {
-            let hint = format!("Write an offset between -15:59 and +15:59, as in {}.", example());
-            source.error(ErrorKind::ZoneDisplacement, "date-time", piece, "the offset from UTC is out of range", hint)
-        }
+    read(piece).map_err(|fault| {
+        let (kind, reason, rule) = match fault {
+            Fault::Syntax(reason) => (
+                ErrorKind::DateTimeSyntax,
+                reason,
+                "a date-time is ISO 8601, with an offset or in the schedule's own zone",
+            ),
+            Fault::Field(reason) => {
+                (ErrorKind::FieldOverflow, reason, "a date-time is one that exists, in the years 0001 to 294276")
+            }
+            Fault::Offset => (
+                ErrorKind::ZoneDisplacement,
+                "the offset from UTC is out of range",
+                "an offset is between -15:59 and +15:59",
+            ),
+        };
+        let proposal = repaired(piece).map(|text| source.repaired(piece, &text));
+        let hint = Hint::new(proposal, rule, source.repaired(piece, "2027-01-01 09:00+00"));
+        source.error(kind, "date-time", piece, reason, hint)
     })
 }
 

@@ -1,10 +1,15 @@
 //! Why a clock's text was refused: data first, then one line and a hint made of it.
 //!
-//! The hint shows the text as it should have been written wherever that can be known (CLOCKS.md rule 15).
+//! The hint shows the text as it should have been written wherever that is plain (CLOCKS.md rule 15), and otherwise the
+//! rule with an example. What it shows can be read: a proposal that has faults of its own is mended further.
 
 use std::fmt;
 
 use super::field::Field;
+use super::{Clock, BLANKS};
+
+/// How much of a text is shown, in characters.
+const LONGEST_SHOWN: usize = 120;
 
 /// The family of a fault, and with it the SQLSTATE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -61,8 +66,51 @@ pub struct ClockError {
     subject: &'static str,
     text: String,
     reason: String,
-    hint: String,
+    hint: Box<Hint>,
     position: Option<usize>,
+}
+
+/// What to write instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Hint {
+    /// The whole clock that was plainly meant, if one was.
+    proposal: Option<String>,
+    /// What holds for the place at fault, as a clause.
+    rule: String,
+    /// A clock that keeps the rule, for texts that mean nothing plain.
+    example: String,
+}
+
+impl Hint {
+    pub(crate) fn new(proposal: Option<String>, rule: impl Into<String>, example: impl Into<String>) -> Hint {
+        Hint { proposal, rule: rule.into(), example: example.into() }
+    }
+}
+
+impl fmt::Display for Hint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(proposal) = &self.proposal {
+            return write!(f, "Write {}: {}.", quoted(proposal), self.rule);
+        }
+        let mut rule = self.rule.chars();
+        let first = rule.next().map_or(' ', |first| first.to_ascii_uppercase());
+        write!(f, "{first}{}, for example {}.", rule.as_str(), quoted(&self.example))
+    }
+}
+
+/// The clock that a text with faults plainly stands for: each fault is mended in turn. `None` where one cannot be, and
+/// where the clock is too long to be shown.
+pub(crate) fn mended(text: &str) -> Option<String> {
+    const MOST_FAULTS: usize = 16;
+    let mut text = text.to_owned();
+    for _ in 0..MOST_FAULTS {
+        text = text.split(BLANKS).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+        match Clock::read(&text) {
+            Ok(_) => return (text.chars().count() <= LONGEST_SHOWN && !text.contains('"')).then_some(text),
+            Err(error) => text = error.hint.proposal?,
+        }
+    }
+    None
 }
 
 impl ClockError {
@@ -93,7 +141,27 @@ impl ClockError {
     /// What to write instead, as a sentence.
     #[must_use]
     pub fn hint(&self) -> String {
-        self.hint.clone()
+        self.hint.to_string()
+    }
+
+    /// The clock that was plainly meant, if one was: the hint says to write it.
+    #[must_use]
+    pub fn proposal(&self) -> Option<&str> {
+        self.hint.proposal.as_deref()
+    }
+
+    /// The same error with another example of the rule.
+    pub(crate) fn with_example(mut self, example: &str) -> ClockError {
+        example.clone_into(&mut self.hint.example);
+        self
+    }
+
+    /// The same error with a hint that shows only what can be read.
+    pub(crate) fn settled(self) -> ClockError {
+        let Hint { proposal, rule, example } = *self.hint;
+        let proposal = proposal.and_then(|text| mended(&text));
+        let example = mended(&example).unwrap_or_else(|| Field::DayOfWeek.example().to_owned());
+        ClockError { hint: Box::new(Hint { proposal, rule, example }), ..self }
     }
 
     /// The 1-based character of the clock's text at which the fault begins.
@@ -116,10 +184,9 @@ impl std::error::Error for ClockError {}
 
 /// The text in quotes, on one line and not longer than is useful.
 pub(crate) fn quoted(text: &str) -> String {
-    const LONGEST: usize = 120;
     let mut out = String::from("\"");
     for (count, c) in text.chars().enumerate() {
-        if count == LONGEST {
+        if count == LONGEST_SHOWN {
             out.push('…');
             break;
         }
@@ -175,7 +242,7 @@ impl<'a> Source<'a> {
         subject: &'static str,
         piece: &str,
         reason: impl Into<String>,
-        hint: impl Into<String>,
+        hint: Hint,
     ) -> ClockError {
         let position = self.offset(piece).and_then(|at| self.text.get(..at)).map(|before| before.chars().count() + 1);
         ClockError {
@@ -184,32 +251,43 @@ impl<'a> Source<'a> {
             subject,
             text: self.original(piece).to_owned(),
             reason: reason.into(),
-            hint: hint.into(),
+            hint: Box::new(hint),
             position,
         }
     }
 
-    /// An error about a piece of a cron field.
+    /// An error about the first blank that separates nothing, such as a no-break space, which looks like one that does.
+    pub(crate) fn odd_blank(&self, kind: ErrorKind) -> Option<ClockError> {
+        let (at, blank) = self.text.char_indices().find(|(_, c)| c.is_whitespace() && !c.is_ascii())?;
+        let reason = format!("U+{:04X} is not a space or tab", u32::from(blank));
+        let piece = &self.text[at..at + blank.len_utf8()];
+        let hint = Hint::new(Some(self.text.replace(blank, " ")), "blanks are spaces and tabs", "0 9 * * *");
+        Some(self.error(kind, "blank", piece, reason, hint))
+    }
+
+    /// An error about a piece of a cron field; the hint says the rule.
     pub(crate) fn field_error(
         &self,
         field: Field,
         piece: &str,
         reason: impl Into<String>,
-        hint: impl Into<String>,
+        rule: impl Into<String>,
     ) -> ClockError {
+        let hint = Hint::new(None, rule, field.example());
         ClockError { field: Some(field), ..self.error(ErrorKind::Cron, "clock", piece, reason, hint) }
     }
 
-    /// An error about a cron field whose hint shows the whole text with the piece replaced.
+    /// An error about a piece of a cron field that was plainly meant to be another one.
     pub(crate) fn repairable(
         &self,
         field: Field,
         piece: &str,
         reason: impl Into<String>,
         with: &str,
-        because: &str,
+        rule: impl Into<String>,
     ) -> ClockError {
-        let hint = format!("Write {}{because}.", quoted(&self.repaired(piece, with)));
-        self.field_error(field, piece, reason, hint)
+        let mut error = self.field_error(field, piece, reason, rule);
+        error.hint.proposal = Some(self.repaired(piece, with));
+        error
     }
 }

@@ -19,8 +19,21 @@ pub enum Field {
     Year,
 }
 
-const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
-const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
+const MONTHS: [&str; 12] = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+];
+const DAYS: [&str; 7] = ["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"];
 
 impl Field {
     /// The fields of a seven-field text, in order.
@@ -54,12 +67,37 @@ impl Field {
         }
     }
 
-    /// The names that may stand for numbers, and the number of the first.
-    pub(crate) const fn names(self) -> (&'static [&'static str], u32) {
+    /// The number that a name of three letters stands for.
+    pub(crate) fn number_of(self, name: &str) -> Option<u32> {
+        let (names, first) = self.names();
+        names.iter().zip(first..).find(|(full, _)| &full[..3] == name).map(|(_, number)| number)
+    }
+
+    /// The three letters of a name that was written longer: `monday`, `tues`.
+    pub(crate) fn shortened(self, name: &str) -> Option<&'static str> {
+        let full = self.names().0.iter().find(|full| name.len() > 3 && full.starts_with(name))?;
+        Some(&full[..3])
+    }
+
+    /// The names, whole, whose first three letters may stand for numbers, and the number of the first.
+    const fn names(self) -> (&'static [&'static str], u32) {
         match self {
             Field::Month => (&MONTHS, 1),
             Field::DayOfWeek => (&DAYS, 0),
             Field::Second | Field::Minute | Field::Hour | Field::DayOfMonth | Field::Year => (&[], 0),
+        }
+    }
+
+    /// A clock that shows how this field is written.
+    pub(crate) const fn example(self) -> &'static str {
+        match self {
+            Field::Second => "30 * * * * *",
+            Field::Minute => "*/15 * * * *",
+            Field::Hour => "0 9-17 * * *",
+            Field::DayOfMonth => "0 9 1,15 * *",
+            Field::Month => "0 9 1 jan,jul *",
+            Field::DayOfWeek => "0 9 * * mon-fri",
+            Field::Year => "0 0 9 * * * 2027-2030",
         }
     }
 }

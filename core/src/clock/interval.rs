@@ -19,6 +19,12 @@ impl Interval {
     pub const fn is_elapsed(&self) -> bool {
         self.months == 0 && self.days == 0
     }
+
+    /// True when no part is negative and one is not zero.
+    pub(crate) fn is_positive(&self) -> bool {
+        let Interval { months, days, micros } = *self;
+        months >= 0 && days >= 0 && micros >= 0 && (months > 0 || days > 0 || micros > 0)
+    }
 }
 
 impl fmt::Display for Interval {

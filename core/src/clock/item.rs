@@ -37,30 +37,34 @@ pub(crate) fn read(source: &Source<'_>, field: Field, item: &str) -> Result<Plai
         Some(text) => step(source, field, item, base, text)?,
     };
     if base.contains('?') {
-        return Err(source.repairable(field, base, "? is not used here", "*", ": a star means every value"));
+        let (reason, rule) = ("? is not used here", "a star means every value");
+        return Err(match base {
+            "?" => source.repairable(field, base, reason, "*", rule),
+            _ => source.field_error(field, base, reason, rule),
+        });
     }
     if base.is_empty() {
         let with = format!("*{}", source.original(item));
-        return Err(source.repairable(
-            field,
-            item,
-            "a step without a range",
-            &with,
-            ": a step needs a range before it",
-        ));
+        let rule = "a step needs a range before it";
+        return Err(source.repairable(field, item, "a step without a range", &with, rule));
     }
     if base != "*" && base.starts_with('*') {
+        let (reason, rule) = ("characters after the star", "a star stands alone or before a step");
         let rest = base.trim_start_matches('*');
         let with = match rest.parse::<u32>() {
-            Ok(n) if n > 0 => format!("*/{n}"),
-            Ok(_) | Err(_) => "*".to_owned(),
+            Ok(n) if n > 0 && step_text.is_none() && rest.len() + 1 == base.len() => Some(format!("*/{n}")),
+            Err(_) if rest.is_empty() && step_text.is_none() => Some("*".to_owned()),
+            Ok(_) | Err(_) => None,
         };
-        return Err(source.repairable(field, item, "characters after the star", &with, " if that is what you mean"));
+        return Err(match with {
+            Some(with) => source.repairable(field, item, reason, &with, rule),
+            None => source.field_error(field, item, reason, rule),
+        });
     }
     let (first, last, is_range) = if base == "*" {
         (min, max, true)
     } else if let Some((from, to)) = base.split_once('-') {
-        let (first, last) = range(source, field, item, from, to, step_text)?;
+        let (first, last) = range(source, field, item, (from, to), step)?;
         (first, last, true)
     } else {
         let n = value(source, field, base, Place::Alone)?;
@@ -69,8 +73,8 @@ pub(crate) fn read(source: &Source<'_>, field: Field, item: &str) -> Result<Plai
     if let (Some(text), false) = (step_text, is_range) {
         let upper = if field == Field::DayOfWeek && first < 7 { 6.max(first) } else { max };
         let with = format!("{}-{upper}/{text}", source.original(base));
-        let because = ": a step counts over a range, and a lone number has none";
-        return Err(source.repairable(field, item, "a step needs a range", &with, because));
+        let rule = "a step counts over a range, and a lone number has none";
+        return Err(source.repairable(field, item, "a step needs a range", &with, rule));
     }
     Ok(Plain { first, last, step })
 }
@@ -81,6 +85,10 @@ fn step(source: &Source<'_>, field: Field, item: &str, base: &str, text: &str) -
         // A step longer than any field leaves the first value, however long.
         return Ok(text.parse().unwrap_or(u32::MAX));
     }
+    let rule = "a step is a whole number from 1";
+    if is_number && !base.is_empty() && read(source, field, base).is_ok() {
+        return Err(source.repairable(field, item, "the step is 0", source.original(base), rule));
+    }
     let reason = if is_number {
         "the step is 0"
     } else if text.is_empty() {
@@ -88,9 +96,7 @@ fn step(source: &Source<'_>, field: Field, item: &str, base: &str, text: &str) -
     } else {
         "the step is not a number"
     };
-    let readable = !base.is_empty() && read(source, field, base).is_ok();
-    let with = if readable { source.original(base) } else { "*" };
-    Err(source.repairable(field, item, reason, with, ": a step is a whole number from 1"))
+    Err(source.field_error(field, item, reason, rule).with_example(Field::Minute.example()))
 }
 
 /// Where a value stands, which decides what an out-of-range one was meant to be.
@@ -105,15 +111,12 @@ fn range(
     source: &Source<'_>,
     field: Field,
     item: &str,
-    from: &str,
-    to: &str,
-    step_text: Option<&str>,
+    (from, to): (&str, &str),
+    step: u32,
 ) -> Result<(u32, u32), ClockError> {
     let (_, max) = field.range();
     if from.is_empty() || to.is_empty() {
-        let end = if from.is_empty() { to } else { from };
-        let with = if end.is_empty() || end.contains('-') { "*" } else { source.original(end) };
-        return Err(source.repairable(field, item, "a range without both ends", with, ": a range has two ends"));
+        return Err(source.field_error(field, item, "a range without both ends", "a range has two ends"));
     }
     let first = value(source, field, from, Place::RangeStart)?;
     let mut last = value(source, field, to, Place::RangeEnd)?;
@@ -122,35 +125,34 @@ fn range(
         last = 7;
     }
     if first > last {
-        let step = step_text.and_then(|text| text.parse::<u32>().ok()).filter(|&n| n > 0);
-        let with = wrapped(field, first, last, step.unwrap_or(1));
-        let because = format!(
-            ": a range runs from the smaller to the greater value, at most to {}",
-            if field == Field::DayOfWeek { 7 } else { max }
-        );
-        return Err(source.repairable(field, item, "the range runs backwards", &with, &because));
+        let reason = "the range runs backwards";
+        let rule = format!("a range runs from the smaller to the greater value, at most to {max}");
+        return Err(match wrapped(field, first, last, step) {
+            Some(with) => source.repairable(field, item, reason, &with, rule),
+            None => source.field_error(field, item, reason, rule),
+        });
     }
     Ok((first, last))
 }
 
-/// The list that a backwards range was meant to be.
-fn wrapped(field: Field, first: u32, last: u32, step: u32) -> String {
+/// The list that a backwards range was meant to be. Years do not come round, so a step over them has no beginning.
+fn wrapped(field: Field, first: u32, last: u32, step: u32) -> Option<String> {
     let (min, max) = if field == Field::DayOfWeek { (0, 6) } else { field.range() };
     let first = if field == Field::DayOfWeek { first % 7 } else { first };
     let run = |a: u32, b: u32| if a == b { a.to_string() } else { format!("{a}-{b}") };
-    if first <= last {
-        return if step == 1 { run(first, last) } else { format!("{}/{step}", run(first, last)) };
-    }
     if field == Field::Year {
-        return run(last, first);
+        return (step == 1).then(|| run(last, first));
+    }
+    if first <= last {
+        return Some(if step == 1 { run(first, last) } else { format!("{}/{step}", run(first, last)) });
     }
     if step == 1 {
-        return format!("{},{}", run(first, max), run(min, last));
+        return Some(format!("{},{}", run(first, max), run(min, last)));
     }
     let size = max - min + 1;
     let values = (first..=last + size).step_by(step as usize);
     let values: Vec<String> = values.map(|n| if n > max { n - size } else { n }.to_string()).collect();
-    values.join(",")
+    Some(values.join(","))
 }
 
 fn value(source: &Source<'_>, field: Field, text: &str, place: Place) -> Result<u32, ClockError> {
@@ -162,17 +164,15 @@ fn value(source: &Source<'_>, field: Field, text: &str, place: Place) -> Result<
             Err(_) => Err(out_of_range(source, field, text, u32::MAX, place)),
         };
     }
-    let (names, base) = field.names();
-    if let Some(index) = names.iter().position(|&name| name == text) {
-        return Ok(base + index as u32);
+    if let Some(number) = field.number_of(text) {
+        return Ok(number);
     }
-    if let Some(name) = names.iter().find(|&&name| text.len() > 3 && text.starts_with(name)) {
-        let because = ": names are the first three English letters";
-        return Err(source.repairable(field, text, "not a name of three letters", name, because));
+    if let Some(name) = field.shortened(text) {
+        let rule = "names are the first three English letters";
+        return Err(source.repairable(field, text, "not a name of three letters", name, rule));
     }
-    let hint = format!(
-        "Write {}, which is valid: this field takes *, numbers from {min} to {max}{}, ranges a-b, steps a-b/n and lists of them.",
-        super::error::quoted(&source.repaired(text, &stand_in(field, place))),
+    let rule = format!(
+        "this field takes *, numbers from {min} to {max}{}, ranges a-b, steps a-b/n and lists of them",
         match field {
             Field::Month => " or jan to dec",
             Field::DayOfWeek => " or sun to sat, dL and d#k",
@@ -180,31 +180,19 @@ fn value(source: &Source<'_>, field: Field, text: &str, place: Place) -> Result<
             Field::Second | Field::Minute | Field::Hour | Field::Year => "",
         }
     );
-    Err(source.field_error(field, text, "not a number or a name of this field", hint))
+    Err(source.field_error(field, text, "not a number or a name of this field", rule))
 }
 
-/// A value that can stand where an unreadable one stood.
-fn stand_in(field: Field, place: Place) -> String {
-    let (min, max) = field.range();
-    match place {
-        Place::Alone => "*".to_owned(),
-        Place::RangeStart => min.to_string(),
-        Place::RangeEnd => max.to_string(),
-    }
-}
-
+/// The 60th minute is the next hour's first, and a 13th month the next year's; what is further off was meant to be as far as it goes.
 fn out_of_range(source: &Source<'_>, field: Field, text: &str, n: u32, place: Place) -> ClockError {
     let (min, max) = field.range();
-    let next_after_last = n == max + 1 && place == Place::Alone && field != Field::DayOfMonth && field != Field::Year;
-    let with = if next_after_last && matches!(field, Field::DayOfWeek | Field::Month) {
-        "1"
-    } else if next_after_last {
-        "0"
-    } else if n < min {
-        &min.to_string()
-    } else {
-        &max.to_string()
+    let comes_round = n == max + 1 && place == Place::Alone && !matches!(field, Field::DayOfMonth | Field::Year);
+    let with = match field {
+        Field::DayOfWeek | Field::Month if comes_round => 1,
+        Field::Second | Field::Minute | Field::Hour if comes_round => min,
+        _ if n < min => min,
+        _ => max,
     };
-    let because = format!(": the {} is from {min} to {max}", field.name());
-    source.repairable(field, text, "out of range", with, &because)
+    let rule = format!("the {} is from {min} to {max}", field.name());
+    source.repairable(field, text, "out of range", &with.to_string(), rule)
 }

@@ -10,10 +10,17 @@ use cron::{Schedule, TimeUnitSpec};
 
 use super::cron::{Cron, Sets};
 use super::days::Days;
-use super::error::{quoted, ClockError, ErrorKind, Source};
+use super::error::{mended, ClockError, ErrorKind, Hint, Source};
 use super::field::Field;
 use super::item;
+use super::meant::{foreign, ZONE};
 use super::years::Years;
+use super::{Clock, BLANKS};
+
+const EXAMPLE: &str = "0 9 * * 1-5";
+const COUNTS: &str =
+    "a clock is minute, hour, day of month, month and day of week (seconds may come first, then the year \
+    last), or every, at, never or a macro such as @daily";
 
 /// The macros and what they stand for.
 pub(crate) const MACROS: [(&str, &str); 7] = [
@@ -40,20 +47,32 @@ struct Read {
 
 /// Reads five, six or seven fields, or a macro.
 pub(crate) fn parse(source: &Source<'_>) -> Result<Cron, ClockError> {
-    let fields: Vec<&str> = source.lower.split([' ', '\t']).filter(|field| !field.is_empty()).collect();
-    if let Some(first) = fields.first().filter(|first| first.starts_with('@')) {
-        return parse_macro(source, first, fields.len());
+    let fields: Vec<&str> = source.lower.split(BLANKS).filter(|field| !field.is_empty()).collect();
+    let Some(&first) = fields.first() else { return Err(wrong_count(source, &fields)) };
+    if first.starts_with('@') {
+        return parse_macro(source, first, &fields[1..]);
     }
-    if let Some(first) = fields.first().filter(|first| first.starts_with("tz=") || first.starts_with("cron_tz=")) {
-        let hint = format!("Write {} and give the zone as time_zone.", quoted(&source.repaired(first, "")));
-        return Err(source.error(ErrorKind::Cron, "clock", first, "the zone is not part of a clock", hint));
+    if first.starts_with("tz=") || first.starts_with("cron_tz=") {
+        let hint = Hint::new(Some(source.repaired(first, "")), ZONE.rule, EXAMPLE);
+        return Err(source.error(ErrorKind::Cron, "clock", first, ZONE.reason, hint));
+    }
+    if let Some(error) = in_parentheses(source).or_else(|| followed(source, &fields)) {
+        return Err(error);
     }
     let names: &[Field] = match fields.len() {
         5 => &Field::ALL[1..6],
         6 => &Field::ALL[..6],
         7 => &Field::ALL,
-        count => return Err(wrong_count(source, &fields, count)),
+        _ => return Err(wrong_count(source, &fields)),
     };
+    if let [_, _, _, day, _, week, ..] = fields[..] {
+        // The dialect that writes ? beside seconds or years counts Sunday as 1, so its numbers are not ours.
+        if [day, week].contains(&"?") && week.contains(|c: char| c.is_ascii_digit()) {
+            let (field, mark) = if day == "?" { (Field::DayOfMonth, day) } else { (Field::DayOfWeek, week) };
+            let rule = "a star means every value, and Sunday is 0 or 7";
+            return Err(source.repairable(field, mark, "? is not used here", "*", rule));
+        }
+    }
     let mut read: [Read; 7] = Default::default();
     for (&field, text) in names.iter().zip(&fields) {
         let slot = &mut read[field as usize];
@@ -64,74 +83,102 @@ pub(crate) fn parse(source: &Source<'_>) -> Result<Cron, ClockError> {
     }
     let has_year = fields.len() == 7 && !read[Field::Year as usize].only_star;
     compile(&read, has_year).ok_or_else(|| {
-        let hint = "Write \"0 9 * * *\", for example: minute, hour, day of month, month, day of week.";
+        let hint = Hint::new(None, COUNTS, EXAMPLE);
         source.error(ErrorKind::Cron, "clock", source.text, "the fields cannot be read", hint)
     })
 }
 
-fn parse_macro(source: &Source<'_>, name: &str, words: usize) -> Result<Cron, ClockError> {
+fn parse_macro(source: &Source<'_>, name: &str, rest: &[&str]) -> Result<Cron, ClockError> {
     let known = MACROS.iter().find(|(known, _)| *known == name);
-    match known {
-        Some((_, fields)) if words == 1 => parse(&Source { text: fields, lower: fields }),
-        Some((_, _)) => {
-            let hint = format!("Write {}: a macro stands alone.", quoted(name));
-            Err(source.error(ErrorKind::Cron, "clock", source.text.trim(), "text after a macro", hint))
+    let (subject, piece, reason, hint) = match (known, rest) {
+        (Some((_, fields)), []) => return parse(&Source { text: fields, lower: fields }),
+        (Some(_), [first, ..]) => {
+            let foreign = foreign(source.original(first)).filter(|_| *first != "at");
+            let proposal = foreign.is_some().then(|| name.to_owned());
+            let rule = foreign.map_or("a macro stands alone", |foreign| foreign.rule);
+            ("clock", source.text.trim(), "text after a macro", Hint::new(proposal, rule, EXAMPLE))
         }
-        None if name == "@reboot" => {
-            let hint = "Write \"never\" and call fire_now, or \"@hourly\": a database has no boot to wait for.";
-            Err(source.error(ErrorKind::Cron, "macro", name, "not supported", hint))
+        (None, _) if name == "@reboot" => {
+            let hint =
+                Hint::new(Some("never".to_owned()), "a database has no boot to wait for; call fire_now", "never");
+            ("macro", name, "not supported", hint)
         }
-        None if name == "@every" => {
-            let hint = "Write \"every 5 minutes\", with the interval as PostgreSQL reads it.";
-            Err(source.error(ErrorKind::Cron, "macro", name, "not supported", hint))
+        (None, _) if name == "@every" => {
+            let every = Clock::read(&format!("every {}", rest.join(" "))).ok().map(|clock| clock.to_string());
+            let hint = Hint::new(every, "every takes PostgreSQL's intervals", "every 5 minutes");
+            ("macro", name, "not supported", hint)
         }
-        None => {
-            let closest = MACROS.iter().find(|(known, _)| known.chars().nth(1) == name.chars().nth(1));
-            let closest = closest.map_or("@daily", |(known, _)| known);
-            let hint = format!(
-                "Write \"{closest}\" or another of @yearly, @annually, @monthly, @weekly, @daily, @midnight and @hourly."
-            );
-            Err(source.error(ErrorKind::Cron, "macro", name, "not known", hint))
+        (None, _) => {
+            let alike = |known: &&(&str, &str)| known.0.chars().nth(1) == name.chars().nth(1);
+            let close = |known: &&(&str, &str)| name.len() > 3 && known.0.starts_with(name);
+            let nearest =
+                MACROS.iter().find(close).or_else(|| MACROS.iter().find(alike)).map_or("@daily", |(known, _)| known);
+            let proposal = rest.is_empty().then(|| nearest.to_owned());
+            let rule = "macros are @yearly, @annually, @monthly, @weekly, @daily, @midnight and @hourly";
+            ("macro", name, "not known", Hint::new(proposal, rule, "@daily"))
         }
-    }
+    };
+    Err(source.error(ErrorKind::Cron, subject, piece, reason, hint))
 }
 
-fn wrong_count(source: &Source<'_>, fields: &[&str], count: usize) -> ClockError {
-    // The text made to fit: padded to five fields or cut to seven or five, whichever is a clock.
+/// `cron(0 9 * * *)` and `rate(5 minutes)`. Six fields in parentheses end with the year and count Sunday as 1.
+fn in_parentheses(source: &Source<'_>) -> Option<ClockError> {
+    let whole = source.lower.trim_matches(BLANKS);
+    let (word, inside) = whole.strip_suffix(')')?.split_once('(')?;
+    let (proposal, rule) = match word {
+        "cron" => {
+            let is_plain = inside.split_ascii_whitespace().count() == 5;
+            let rule = "seconds are the first of six fields, the year is the last of seven, and Sunday is 0 or 7";
+            (is_plain.then(|| source.original(inside).to_owned()), rule)
+        }
+        "rate" => (Some(format!("every {inside}")), "an interval follows every"),
+        _ => return None,
+    };
+    let hint = Hint::new(proposal, rule, EXAMPLE);
+    Some(source.error(ErrorKind::Cron, "clock", whole, "a clock stands without parentheses", hint))
+}
+
+/// A clock with a zone or a command behind it.
+fn followed(source: &Source<'_>, fields: &[&str]) -> Option<ClockError> {
+    let (at, foreign) = (5..=7).find_map(|at| Some((at, foreign(source.original(fields.get(at)?))?)))?;
+    let kept: Vec<&str> = fields[..at].iter().map(|field| source.original(field)).collect();
+    let clock = mended(&kept.join(" "))?;
+    let hint = Hint::new(Some(clock), foreign.rule, EXAMPLE);
+    Some(source.error(ErrorKind::Cron, "clock", fields[at], foreign.reason, hint))
+}
+
+fn wrong_count(source: &Source<'_>, fields: &[&str]) -> ClockError {
+    // Of four fields the last is missing; of eight, one or three are too many, whichever leaves a clock.
     let resized = |length: usize| {
         let mut kept: Vec<&str> = fields.iter().map(|field| source.original(field)).collect();
         kept.resize(length, "*");
         kept.join(" ")
     };
-    let is_clock = |text: &String| parse(&Source { text, lower: &text.to_ascii_lowercase() }).is_ok();
-    let candidates: &[usize] = match count {
-        0 => &[],
-        1..=4 => &[5],
-        _ => &[7, 5],
+    let lengths: &[usize] = match fields.len() {
+        4 => &[5],
+        8.. => &[7, 5],
+        _ => &[],
     };
-    let suggestion =
-        candidates.iter().map(|&length| resized(length)).find(is_clock).unwrap_or_else(|| "0 9 * * 1-5".to_owned());
-    let reason = match count {
+    let proposal = lengths.iter().map(|&length| resized(length)).find(|text| Clock::read(text).is_ok());
+    let reason = match fields.len() {
         0 => "the clock is empty".to_owned(),
         1 => "one field where five, six or seven are needed".to_owned(),
         count => format!("{count} fields where five, six or seven are needed"),
     };
-    let hint = format!(
-        "Write {}, with minute, hour, day of month, month and day of week (seconds may come first, then the year last), \
-         or \"every …\", \"at …\", \"never\" or a macro such as \"@daily\".",
-        quoted(&suggestion)
-    );
-    source.error(ErrorKind::Cron, "clock", source.text.trim(), reason, hint)
+    source.error(ErrorKind::Cron, "clock", source.text.trim(), reason, Hint::new(proposal, COUNTS, EXAMPLE))
 }
 
 fn read_field(source: &Source<'_>, field: Field, text: &str) -> Result<Read, ClockError> {
     let mut read = Read { star: text.starts_with('*'), only_star: text == "*" || text == "*/1", ..Read::default() };
     for part in text.split(',') {
         if part.is_empty() {
+            let (reason, rule) = ("an empty item in the list", "a list has no empty items");
             let kept: Vec<&str> =
                 text.split(',').filter(|part| !part.is_empty()).map(|part| source.original(part)).collect();
-            let with = if kept.is_empty() { "*".to_owned() } else { kept.join(",") };
-            return Err(source.repairable(field, text, "an empty item in the list", &with, ""));
+            return Err(match kept.as_slice() {
+                [] => source.field_error(field, text, reason, rule),
+                kept => source.repairable(field, text, reason, &kept.join(","), rule),
+            });
         }
         let special = match field {
             Field::DayOfMonth => special_day(source, part, &mut read.days)?,
@@ -151,24 +198,28 @@ fn special_day(source: &Source<'_>, part: &str, days: &mut Days) -> Result<bool,
     match part {
         "l" => days.last = true,
         "lw" => days.last_weekday = true,
-        "wl" => return Err(source.repairable(field, part, "the letters are the wrong way round", "LW", "")),
+        "wl" => {
+            return Err(source.repairable(field, part, "the letters are the wrong way round", "LW", "L comes first"))
+        }
         _ => match part.strip_suffix('w') {
             Some(number) if number.bytes().all(|b| b.is_ascii_digit()) && !number.is_empty() => {
                 match number.parse::<u32>() {
                     Ok(day) if (1..=31).contains(&day) => days.nearest |= 1 << day,
                     Ok(_) | Err(_) => {
-                        let because = ": the day before the W is from 1 to 31";
-                        return Err(source.repairable(field, part, "out of range", "31W", because));
+                        let rule = "the day before the W is from 1 to 31";
+                        return Err(source.field_error(field, part, "out of range", rule).with_example("0 9 15W * *"));
                     }
                 }
             }
             Some(_) => {
-                let because = ": W follows one day, as in 15W, or L";
-                return Err(source.repairable(field, part, "W without a single day before it", "15W", because));
+                let rule = "W follows one day or L";
+                return Err(source
+                    .field_error(field, part, "W without a single day before it", rule)
+                    .with_example("0 9 15W * *"));
             }
             None if part.starts_with('l') => {
-                let because = ": L stands alone, for the last day of the month";
-                return Err(source.repairable(field, part, "characters after L", "L", because));
+                let rule = "L stands alone, for the last day of the month";
+                return Err(source.field_error(field, part, "characters after L", rule).with_example("0 9 L * *"));
             }
             None => return Ok(false),
         },
@@ -181,21 +232,26 @@ fn special_weekday(source: &Source<'_>, part: &str, days: &mut Days) -> Result<b
     let field = Field::DayOfWeek;
     if let Some((day, nth)) = part.split_once('#') {
         let Some(weekday) = weekday(day) else {
-            let because = ": one day of the week, 0 to 7 or sun to sat, stands before the #";
-            let with = format!("5#{}", if matches!(nth, "1" | "2" | "3" | "4" | "5") { nth } else { "1" });
-            return Err(source.repairable(field, part, "no single day of the week before #", &with, because));
+            let rule = "one day of the week, 0 to 7 or sun to sat, stands before the #";
+            return Err(source
+                .field_error(field, part, "no single day of the week before #", rule)
+                .with_example("0 9 * * 5#2"));
         };
         let Some(index) = ["1", "2", "3", "4", "5"].iter().position(|&k| k == nth) else {
-            let with = format!("{}#1", source.original(day));
-            return Err(source.repairable(field, part, "no number from 1 to 5 after #", &with, ": k is from 1 to 5"));
+            let rule = "the number after the # is from 1 to 5";
+            return Err(source
+                .field_error(field, part, "no number from 1 to 5 after #", rule)
+                .with_example("0 9 * * 5#2"));
         };
         days.week_nth[index] |= 1 << weekday;
         return Ok(true);
     }
     if let Some(day) = part.strip_suffix('l') {
         let Some(weekday) = weekday(day) else {
-            let because = ": one day of the week stands before the L, as in 5L or friL for the last Friday";
-            return Err(source.repairable(field, part, "L without a single day of the week before it", "6L", because));
+            let rule = "one day of the week stands before the L";
+            return Err(source
+                .field_error(field, part, "L without a single day of the week before it", rule)
+                .with_example("0 9 * * 5L"));
         };
         days.week_last |= 1 << weekday;
         return Ok(true);
@@ -205,9 +261,8 @@ fn special_weekday(source: &Source<'_>, part: &str, days: &mut Days) -> Result<b
 
 /// A single day of the week, Sunday = 0.
 fn weekday(text: &str) -> Option<u32> {
-    let (names, _) = Field::DayOfWeek.names();
-    if let Some(index) = names.iter().position(|&name| name == text) {
-        return Some(index as u32);
+    if let Some(day) = Field::DayOfWeek.number_of(text) {
+        return Some(day);
     }
     match text.as_bytes() {
         [digit @ b'0'..=b'7'] => Some(u32::from(digit - b'0') % 7),

@@ -1,12 +1,14 @@
 //! The text of an `every` clock: an interval, and perhaps `from` a date-time.
 
 use super::datetime;
-use super::error::{quoted, ClockError, ErrorKind, Source};
+use super::error::{ClockError, ErrorKind, Hint, Source};
 use super::every::{Anchor, Every};
 use super::interval::{Fault, Interval};
 use super::interval_words;
+use super::meant;
+use super::BLANKS;
 
-const BLANKS: [char; 2] = [' ', '\t'];
+const EXAMPLE: &str = "every 5 minutes";
 
 /// Reads what follows `every`; `rest` is a slice of the source without blanks around it.
 pub(crate) fn parse(source: &Source<'_>, rest: &str) -> Result<Every, ClockError> {
@@ -15,7 +17,7 @@ pub(crate) fn parse(source: &Source<'_>, rest: &str) -> Result<Every, ClockError
     let anchor = match from {
         None => Anchor::Given,
         Some("") => {
-            let hint = "Write \"every 1 day from 2027-01-01 09:00+00\", for example, or leave the from away.";
+            let hint = Hint::new(None, "a date-time follows from", "every 1 day from 2027-01-01 09:00+00");
             return Err(source.error(ErrorKind::DateTimeSyntax, "clock", rest, "no date-time after from", hint));
         }
         Some("epoch") => Anchor::Epoch,
@@ -37,26 +39,25 @@ fn split(rest: &str) -> (&str, Option<&str>) {
 
 fn read_interval(source: &Source<'_>, piece: &str, rest: &str) -> Result<Interval, ClockError> {
     if piece.is_empty() {
-        let hint = "Write \"every 5 minutes\", for example.";
+        let hint = Hint::new(None, "an interval follows every", EXAMPLE);
         return Err(source.error(ErrorKind::IntervalSyntax, "clock", rest, "no interval after every", hint));
     }
-    let original = source.original(piece);
-    let interval = interval_words::parse(original, piece).map_err(|fault| {
-        let repaired = quoted(&source.repaired(piece, &repair(piece)));
-        let (kind, reason, hint) = match fault {
-            Fault::NoUnit => {
-                (ErrorKind::IntervalSyntax, "a number has no unit", format!("Write {repaired}, for example."))
-            }
+    let read = |text: &str| interval_words::parse(text, &text.to_ascii_lowercase());
+    let interval = read(source.original(piece)).map_err(|fault| {
+        let (kind, reason, rule) = match fault {
+            Fault::NoUnit => (ErrorKind::IntervalSyntax, "a number has no unit", "each number has a unit"),
             Fault::BadFormat => (
                 ErrorKind::IntervalSyntax,
                 "not an interval",
-                format!("Write {repaired}, for example: numbers with units, hh:mm:ss, or ISO 8601 such as PT5M."),
+                "an interval is numbers with units, hh:mm:ss, or ISO 8601 such as PT5M",
             ),
-            Fault::Overflow => (
-                ErrorKind::IntervalOverflow,
-                "the interval is out of range",
-                format!("Write a smaller number, as in {}.", quoted(&source.repaired(piece, "1 day"))),
-            ),
+            Fault::Overflow => {
+                (ErrorKind::IntervalOverflow, "the interval is out of range", "the numbers of an interval are smaller")
+            }
+        };
+        let hint = match meant::every(source, piece, rest).filter(|_| fault != Fault::Overflow) {
+            Some((text, rule)) => Hint::new(Some(text), rule, EXAMPLE),
+            None => Hint::new(None, rule, with_unit(piece)),
         };
         source.error(kind, "interval", piece, reason, hint)
     })?;
@@ -69,55 +70,23 @@ fn read_interval(source: &Source<'_>, piece: &str, rest: &str) -> Result<Interva
         (false, true) => "the interval is negative",
         (false, false) => "the interval is zero",
     };
-    let repaired = quoted(&source.repaired(piece, &positive_form(piece)));
-    let hint = format!("Write {repaired}, for example: a clock only runs forwards.");
+    let unsigned = piece.replace(['-', '+'], "").replace("ago", "");
+    let turned = read(&unsigned).ok().filter(Interval::is_positive);
+    let turned = turned.map(|interval| source.repaired(piece, &interval.to_string()));
+    let rule = "a clock only runs forwards";
+    let hint = match turned {
+        // Of parts of different signs either may be the slip.
+        Some(text) if positive => Hint::new(None, rule, text),
+        turned => Hint::new(turned, rule, EXAMPLE),
+    };
     Err(source.error(ErrorKind::IntervalSign, "interval", piece, reason, hint))
 }
 
-/// The interval that an unreadable one was probably meant to be.
-fn repair(piece: &str) -> String {
-    const UNITS: [&str; 9] =
-        ["seconds", "minutes", "hours", "days", "weeks", "months", "years", "milliseconds", "microseconds"];
-    let mut words = Vec::new();
-    let mut rest = piece;
-    while let Some(first) = rest.chars().next() {
-        let is_word = first.is_alphabetic();
-        let end = rest.find(|c: char| c.is_alphabetic() != is_word).unwrap_or(rest.len());
-        let (token, after) = rest.split_at(end);
-        let near =
-            |length: usize| token.get(..length).and_then(|start| UNITS.iter().find(|unit| unit.starts_with(start)));
-        words.push(if is_word { near(3).or(near(2)).map_or(token, |unit| unit) } else { token.trim_matches(BLANKS) });
-        rest = after;
+/// An example with the number that the text is about, where it is about one.
+fn with_unit(piece: &str) -> String {
+    let number = piece.split(BLANKS).next().unwrap_or_default();
+    match number.parse::<u32>() {
+        Ok(n) if n > 1 && !piece.contains(char::is_alphabetic) => format!("every {n} minutes"),
+        Ok(_) | Err(_) => EXAMPLE.to_owned(),
     }
-    // ISO 8601 in lower case, an unknown spelling of a unit, a unit without its number.
-    let upper = piece.to_ascii_uppercase();
-    if interval_words::parse(&upper, piece).is_ok_and(is_positive) {
-        return upper;
-    }
-    for candidate in [words.join(" "), format!("1 {}", words.join(" "))] {
-        if interval_words::parse(&candidate, &candidate).is_ok_and(is_positive) {
-            return candidate;
-        }
-    }
-    let digits: String = piece.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
-    match digits.parse::<i32>() {
-        Ok(n) if n > 0 => format!("{n} minute{}", if n == 1 { "" } else { "s" }),
-        Ok(_) | Err(_) => "5 minutes".to_owned(),
-    }
-}
-
-/// The same interval without its signs, where that makes it positive.
-fn positive_form(piece: &str) -> String {
-    let candidate = piece.replace(['-', '+'], "").replace("ago", "");
-    let candidate = candidate.trim_matches(BLANKS);
-    if interval_words::parse(candidate, candidate).is_ok_and(is_positive) {
-        candidate.to_owned()
-    } else {
-        "5 minutes".to_owned()
-    }
-}
-
-fn is_positive(interval: Interval) -> bool {
-    let Interval { months, days, micros } = interval;
-    months >= 0 && days >= 0 && micros >= 0 && (months > 0 || days > 0 || micros > 0)
 }
