@@ -187,11 +187,14 @@ fn value(source: &Source<'_>, field: Field, text: &str, place: Place) -> Result<
 fn out_of_range(source: &Source<'_>, field: Field, text: &str, n: u32, place: Place) -> ClockError {
     let (min, max) = field.range();
     let comes_round = n == max + 1 && place == Place::Alone && !matches!(field, Field::DayOfMonth | Field::Year);
-    let with = match field {
-        Field::DayOfWeek | Field::Month if comes_round => 1,
-        Field::Second | Field::Minute | Field::Hour if comes_round => min,
-        _ if n < min => min,
-        _ => max,
+    let with = if comes_round {
+        if matches!(field, Field::DayOfWeek | Field::Month) {
+            1
+        } else {
+            min
+        }
+    } else {
+        n.clamp(min, max)
     };
     let rule = format!("the {} is from {min} to {max}", field.name());
     source.repairable(field, text, "out of range", &with.to_string(), rule)
