@@ -142,9 +142,6 @@ impl Known {
         let mut all_served = true;
         for database in databases {
             let oid = database.oid;
-            if !guc::serves_database(&database.name) {
-                continue;
-            }
             if board.has_dispatcher(oid) {
                 self.seen.insert(oid);
                 if board.has_settled(oid) {
@@ -305,6 +302,11 @@ fn list_databases() -> Vec<Database> {
         pg_sys::systable_endscan(scan);
         pg_sys::table_close(relation, pg_sys::AccessShareLock as i32);
     }
-    databases.retain(Database::can_be_served);
+    databases.retain(serves);
     databases
+}
+
+/// Whether a dispatcher may be in this database.
+pub fn serves(database: &Database) -> bool {
+    database.can_be_served() && guc::serves_database(&database.name)
 }

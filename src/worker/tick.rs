@@ -300,5 +300,6 @@ pub fn was_interrupted(database: u32) -> bool {
     if interrupted(database) {
         return true;
     }
-    matches!(transaction::attempt(c"looking for the extension", dispatcher::extension_here), Ok(None))
+    let here = transaction::attempt(c"looking for the extension", dispatcher::extension_here);
+    here.is_ok_and(|here| !here.is_some_and(|here| here.is_served))
 }
