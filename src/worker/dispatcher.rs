@@ -220,9 +220,7 @@ fn run(board: &wake::Dispatcher, database: u32) {
         // Whatever is committed meanwhile: each failed look is a line in the log.
         let pause = Duration::from_micros(wake.as_micros().saturating_sub(now.as_micros()).max(0).unsigned_abs());
         while failed_looks > 0 && slept.elapsed() < pause && !tick::interrupted(database) {
-            let left = i64::try_from(pause.saturating_sub(slept.elapsed()).as_micros()).unwrap_or(0);
-            let now = convert::now();
-            super::sleep_until(now.checked_add_micros(left).unwrap_or(now), now);
+            super::sleep_for(pause.saturating_sub(slept.elapsed()));
         }
     }
 }

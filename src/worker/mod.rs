@@ -12,6 +12,7 @@ pub mod wake;
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 use pgrx::bgworkers::{BackgroundWorker, SignalWakeFlags};
 use pgrx::pg_sys;
@@ -154,6 +155,13 @@ fn sleep_until(wake: Instant, now: Instant) -> bool {
             return false;
         }
     }
+}
+
+/// Sleeps for so long, or until the latch is set or a signal comes.
+fn sleep_for(pause: Duration) {
+    let now = convert::now();
+    let micros = i64::try_from(pause.as_micros()).unwrap_or(i64::MAX);
+    sleep_until(now.checked_add_micros(micros).unwrap_or(Instant::MAX), now);
 }
 
 /// Waits for this long at most; whether the latch was set.
