@@ -58,7 +58,7 @@ fn set_application_name(name: &CStr) {
 /// Settings that a database or a role may have changed for its sessions and that must not change what a dispatcher does.
 /// The owner of a database may set them: with `role` he would have the dispatcher ask as himself.
 fn pin_settings() {
-    let everywhere: [(&CStr, &CStr); 7] = [
+    let everywhere: [(&CStr, &CStr); 12] = [
         // Or an error in one schedule would end the process, before anybody could set that schedule apart.
         (c"exit_on_error", c"off"),
         (c"role", c"none"),
@@ -67,6 +67,12 @@ fn pin_settings() {
         (c"default_transaction_read_only", c"off"),
         (c"default_transaction_deferrable", c"off"),
         (c"jit", c"off"),
+        // Or the log would have pages about each statement, the last of these in each tick.
+        (c"debug_print_parse", c"off"),
+        (c"debug_print_rewritten", c"off"),
+        (c"debug_print_plan", c"off"),
+        (c"trace_sort", c"off"),
+        (c"plan_cache_mode", c"auto"),
     ];
     for (name, value) in everywhere.iter().chain(compat::PINNED_SETTINGS) {
         pin(name, value);
