@@ -72,6 +72,7 @@ fn in_micros(micros: i64, now: Now) -> Option<Moment> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "test code")]
 mod tests {
     use super::{Now, Rest};
     use crate::Instant;
