@@ -179,6 +179,23 @@ pub fn may_connect(role: Oid, database: Oid) -> bool {
     result == pg_sys::AclResult::ACLCHECK_OK
 }
 
+/// Whether a role may use a schema. Version 16 has one function for most objects.
+pub fn may_use_schema(role: Oid, schema: Oid) -> bool {
+    let usage = pg_sys::ACL_USAGE as pg_sys::AclMode;
+    // SAFETY: syscache look-ups inside a transaction.
+    let result = unsafe {
+        #[cfg(feature = "pg15")]
+        {
+            pg_sys::pg_namespace_aclcheck(schema, role, usage)
+        }
+        #[cfg(not(feature = "pg15"))]
+        {
+            pg_sys::object_aclcheck(pg_sys::NamespaceRelationId, schema, role, usage)
+        }
+    };
+    result == pg_sys::AclResult::ACLCHECK_OK
+}
+
 /// Settings that only some versions have, to be pinned as `worker::pin_settings` does the others.
 pub const PINNED_SETTINGS: &[(&std::ffi::CStr, &std::ffi::CStr)] = &[
     #[cfg(any(feature = "pg17", feature = "pg18"))]

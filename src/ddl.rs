@@ -118,14 +118,18 @@ unsafe extern "C-unwind" fn make_way(node: *mut pg_sys::Node, context: pg_sys::P
         }
         NodeTag::T_DropStmt => {
             let command = &*node.cast::<pg_sys::DropStmt>();
-            if command.removeType == pg_sys::ObjectType::OBJECT_EXTENSION
-                && PgList::<pg_sys::String>::from_pg(command.objects).iter_ptr().any(|name| is_ours((*name).sval))
-            {
-                hold_own_extension();
+            if command.removeType == pg_sys::ObjectType::OBJECT_EXTENSION {
+                let takes_ours_along = command.behavior == pg_sys::DropBehavior::DROP_CASCADE;
+                for name in PgList::<pg_sys::String>::from_pg(command.objects).iter_ptr() {
+                    let name = CStr::from_ptr((*name).sval);
+                    if name == EXTENSION || takes_ours_along && name == catalog::LANGUAGE {
+                        hold_extension(name);
+                    }
+                }
             }
         }
         NodeTag::T_AlterExtensionStmt if is_ours((*node.cast::<pg_sys::AlterExtensionStmt>()).extname) => {
-            hold_own_extension();
+            hold_extension(EXTENSION);
         }
         NodeTag::T_DropOwnedStmt => hold_extension_of((*node.cast::<pg_sys::DropOwnedStmt>()).roles),
         NodeTag::T_ReassignOwnedStmt => hold_extension_of((*node.cast::<pg_sys::ReassignOwnedStmt>()).roles),
@@ -157,9 +161,10 @@ unsafe fn hold_extension_of(roles: *mut pg_sys::List) {
     }
 }
 
-/// Keeps the dispatcher away while the extension of this database is dropped or altered by its owner.
-unsafe fn hold_own_extension() {
-    if catalog::extension().is_some_and(|extension| compat::owns(pg_sys::ExtensionRelationId, extension)) {
+/// Keeps the dispatcher away while our extension, or the one that it needs, is dropped or altered by its owner.
+unsafe fn hold_extension(name: &CStr) {
+    let may = |extension: Oid| compat::owns(pg_sys::ExtensionRelationId, extension);
+    if catalog::extension().is_some() && catalog::extension_of_name(name).is_some_and(may) {
         hold::take(pg_sys::MyDatabaseId.to_u32());
     }
 }

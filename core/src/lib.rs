@@ -11,6 +11,7 @@ pub mod jitter;
 pub mod lease;
 pub mod overlap;
 pub mod plan;
+pub mod rest;
 pub mod skip;
 pub mod zone;
 

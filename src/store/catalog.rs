@@ -28,10 +28,18 @@ pub fn relation_in(schema: Oid, name: &CStr) -> Option<Oid> {
 /// The extension, as pg_extension names it.
 pub const EXTENSION: &CStr = c"scheduler";
 
+/// The extension with the language that some of our functions are written in: dropped with CASCADE, it takes ours along.
+pub const LANGUAGE: &CStr = c"plpgsql";
+
 /// The extension in this database.
 pub fn extension() -> Option<Oid> {
+    extension_of_name(EXTENSION)
+}
+
+/// An extension of this database.
+pub fn extension_of_name(name: &CStr) -> Option<Oid> {
     // SAFETY: as above.
-    known(unsafe { pg_sys::get_extension_oid(EXTENSION.as_ptr(), true) })
+    known(unsafe { pg_sys::get_extension_oid(name.as_ptr(), true) })
 }
 
 /// What `read` finds in the row of this oid, `None` where there is none.

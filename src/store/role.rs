@@ -1,10 +1,12 @@
 //! Who asks, and who acts. A function of ours runs as its caller and switches to the extension's owner only around its own
 //! statements (as foreign-key checks do), so `current_user` inside any function is always the true caller.
 
+use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pgrx::pg_sys::{self, Oid};
 
+use crate::compat;
 use crate::error::{raise, Failure};
 use crate::store::catalog;
 
@@ -53,16 +55,45 @@ pub fn keep_own() {
     KEEPS_ITS_ROLE.store(true, Ordering::Relaxed);
 }
 
-/// Whether the role that statements run as may write executions, as only the extension's owner and a role with
-/// `sched.grant_worker` may.
+const SELECT: pg_sys::AclMode = pg_sys::ACL_SELECT as pg_sys::AclMode;
+const INSERT: pg_sys::AclMode = pg_sys::ACL_INSERT as pg_sys::AclMode;
+const UPDATE: pg_sys::AclMode = pg_sys::ACL_UPDATE as pg_sys::AclMode;
+const DELETE: pg_sys::AclMode = pg_sys::ACL_DELETE as pg_sys::AclMode;
+const ALL: pg_sys::AclMode = SELECT | INSERT | UPDATE | DELETE;
+
+/// What `sched.grant_worker` gives: on which tables to do what.
+const OF_WORKERS: [(&CStr, pg_sys::AclMode); 13] = [
+    (c"ledger", ALL),
+    (c"home", SELECT),
+    (c"job", SELECT),
+    (c"schedule", SELECT),
+    (c"schedule_change", ALL),
+    (c"timer", ALL),
+    (c"retry", ALL),
+    (c"ready", SELECT | INSERT),
+    (c"lease", SELECT | UPDATE | DELETE),
+    (c"awaited", ALL),
+    (c"schedule_past", SELECT | UPDATE | DELETE),
+    (c"skip", ALL),
+    (c"timer_memory", ALL),
+];
+
+/// Whether this process may dispatch, as only the extension's owner and a role with `sched.grant_worker` may.
 pub fn may_dispatch() -> bool {
-    if !KEEPS_ITS_ROLE.load(Ordering::Relaxed) {
-        return true;
-    }
-    let mode = pg_sys::ACL_INSERT as pg_sys::AclMode;
-    catalog::relation(c"ledger").is_some_and(|ledger| {
-        // SAFETY: a look-up inside a transaction; a table that has just gone answers an error code.
-        unsafe { pg_sys::pg_class_aclcheck(ledger, caller(), mode) == pg_sys::AclResult::ACLCHECK_OK }
+    !KEEPS_ITS_ROLE.load(Ordering::Relaxed) || has_workers_rights(caller())
+}
+
+/// Whether `role` has all the rights that `sched.grant_worker` gives. (A table that objects of another version lack is none that anybody
+/// could have rights on: what to do about that is said elsewhere.)
+pub fn has_workers_rights(role: Oid) -> bool {
+    let all = pg_sys::AclMaskHow::ACLMASK_ALL;
+    catalog::schema().is_some_and(|schema| {
+        compat::may_use_schema(role, schema)
+            && OF_WORKERS.iter().all(|(table, mode)| {
+                let table = catalog::relation_in(schema, table);
+                // SAFETY: a look-up inside a transaction.
+                table.is_none_or(|table| unsafe { pg_sys::pg_class_aclmask(table, role, *mode, all) == *mode })
+            })
     })
 }
 
@@ -134,7 +165,7 @@ pub fn name(role: Oid) -> String {
         if name.is_null() {
             role.to_u32().to_string()
         } else {
-            std::ffi::CStr::from_ptr(name).to_string_lossy().into_owned()
+            CStr::from_ptr(name).to_string_lossy().into_owned()
         }
     }
 }

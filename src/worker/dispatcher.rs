@@ -14,12 +14,12 @@ use crate::compat;
 use crate::convert;
 use crate::error::{self, Failure};
 use crate::guc;
-use crate::store::catalog::{self, Database};
+use crate::store::catalog;
 use crate::store::role;
 use crate::subtransaction;
 use crate::worker::duty::{self, Found, Told};
 use crate::worker::tick::{self, Interrupted, Tick};
-use crate::worker::{hold, transaction, wake};
+use crate::worker::{hold, launcher, transaction, wake};
 
 /// How long to wait for rights that are missing, in microseconds.
 const LOOK_AGAIN: i64 = 1_000_000;
@@ -143,7 +143,9 @@ fn run(board: &wake::Dispatcher, database: u32) {
         let wake = match &looked {
             // As if we had died: the launcher misses us, and looks for the role that the setting names now.
             Ok(Some(here)) if !here.role_exists => return stopped(&name, ": its role was dropped"),
-            Ok(Some(here)) if guc::serves_database(&here.name) => {
+            // Likewise, since that may be over by now: it is up to the launcher, which takes the slot back where nobody is to come.
+            Ok(Some(here)) if !here.is_served => return stopped(&name, ""),
+            Ok(Some(here)) => {
                 // Before anything is waited for here: who locks our tables keeps no other database from being looked into.
                 if !std::mem::replace(&mut settled, true) {
                     board.settled();
@@ -191,7 +193,7 @@ fn run(board: &wake::Dispatcher, database: u32) {
                     now.checked_add_micros(LOOK_AGAIN)
                 }
             }
-            Ok(_) => {
+            Ok(None) => {
                 stopped(&name, "");
                 return board.leave();
             }
@@ -218,9 +220,7 @@ fn run(board: &wake::Dispatcher, database: u32) {
         // Whatever is committed meanwhile: each failed look is a line in the log.
         let pause = Duration::from_micros(wake.as_micros().saturating_sub(now.as_micros()).max(0).unsigned_abs());
         while failed_looks > 0 && slept.elapsed() < pause && !tick::interrupted(database) {
-            let left = i64::try_from(pause.saturating_sub(slept.elapsed()).as_micros()).unwrap_or(0);
-            let now = convert::now();
-            super::sleep_until(now.checked_add_micros(left).unwrap_or(now), now);
+            super::sleep_for(pause.saturating_sub(slept.elapsed()));
         }
     }
 }
@@ -241,6 +241,8 @@ fn asleep_until(wake: Instant) -> CString {
 /// What a dispatcher finds in its database.
 pub struct Here {
     name: CString,
+    /// A dispatcher may be there.
+    pub is_served: bool,
     /// Its role has the rights that it needs.
     may_dispatch: bool,
     /// Its role was not dropped.
@@ -261,11 +263,12 @@ fn say_refused(database: &str) {
     error::report(PgLogLevel::WARNING, failure);
 }
 
-/// This database, where the extension exists in it (its schema can only go with it) and a dispatcher may be there.
+/// This database, where the extension exists in it (its schema can only go with it).
 pub fn extension_here() -> Option<Here> {
     // The first from the cache.
     catalog::schema().and_then(|_| catalog::extension())?;
-    catalog::this_database().filter(Database::can_be_served).map(|database| Here {
+    catalog::this_database().map(|database| Here {
+        is_served: launcher::serves(&database),
         name: database.name,
         may_dispatch: role::may_dispatch(),
         role_exists: role::exists(role::caller()),

@@ -3,12 +3,11 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ptr::null_mut;
+use std::time::{Duration, Instant};
 
 use pgrx::bgworkers::{BackgroundWorkerBuilder, BgWorkerStartTime};
 use pgrx::prelude::*;
-use scheduler_core::Instant;
 
-use crate::convert;
 use crate::error::Failure;
 use crate::guc;
 use crate::store::catalog::Database;
@@ -16,19 +15,20 @@ use crate::worker::shortage::{Ends, Shortages, RETRY_AFTER, RETRY_AT_MOST};
 use crate::worker::wake::{Expected, Outcome};
 use crate::worker::{dispatcher, hold, identity, transaction, wake};
 
-/// A dispatcher that left is started again no sooner than this, in microseconds. One that could not even connect is after twice as long
+// All of these are measured by a clock that nobody sets: what somebody does to the other makes no pause longer.
+/// A dispatcher that left is started again no sooner than this. One that could not even connect is after twice as long
 /// each time, but no later than whatever is tried again,
-const RESTART_AFTER: i64 = RETRY_AFTER;
+const RESTART_AFTER: Duration = RETRY_AFTER;
 /// nor than this where it was for a lock: nobody tells us when that ends, and to try costs nobody anything.
-const LOCKED_AT_MOST: i64 = 4_000_000;
-/// A dispatcher that has not come so long after it was asked for never will, in microseconds.
-const COMING_AT_MOST: i64 = 5_000_000;
+const LOCKED_AT_MOST: Duration = Duration::from_secs(4);
+/// A dispatcher that has not come so long after it was asked for never will.
+const COMING_AT_MOST: Duration = Duration::from_secs(5);
 /// How many databases are looked into at the same time: a server may have many more of them than worker slots.
 const LOOKS_AT_A_TIME: usize = 3;
 /// How many of these may be such as could not be looked into before: their owners may lock them for ever, and have any number of them.
 const LOOKS_AGAIN_AT_A_TIME: usize = 1;
-/// A look that has lasted longer takes no place from others, whatever it waits for, in microseconds.
-const LOOK_AT_MOST: i64 = 5_000_000;
+/// A look that has lasted longer takes no place from others, whatever it waits for.
+const LOOK_AT_MOST: Duration = Duration::from_secs(5);
 
 /// Registers the launcher; only while shared_preload_libraries are loaded.
 pub fn register() {
@@ -37,7 +37,7 @@ pub fn register() {
         .set_library("scheduler")
         .set_function("scheduler_launcher_main")
         .set_start_time(BgWorkerStartTime::RecoveryFinished)
-        .set_restart_time(Some(std::time::Duration::from_secs(1)))
+        .set_restart_time(Some(Duration::from_secs(1)))
         .enable_spi_access()
         .load();
 }
@@ -65,7 +65,7 @@ pub extern "C-unwind" fn scheduler_launcher_main(_argument: pg_sys::Datum) {
         }
         let wake = known.look(&board);
         super::report_idle(c"waiting for databases that lack a dispatcher");
-        super::sleep_until(wake, convert::now());
+        super::sleep_for(wake.saturating_duration_since(Instant::now()));
         if super::must_end() {
             pgrx::log!("scheduler: launcher stopped");
             // With 0 the postmaster would never start another.
@@ -117,14 +117,14 @@ enum Start {
 impl Known {
     /// Starts what is missing; when to look again.
     fn look(&mut self, board: &wake::Launcher) -> Instant {
-        let now = convert::now();
-        let mut wake = after(now, guc::tick_interval());
+        let now = Instant::now();
+        let mut wake = now + Duration::from_micros(guc::tick_interval().unsigned_abs());
         let looked_up = transaction::run(c"listing the databases", || {
             let (role, databases) = (identity::of_setting(), list_databases());
             let barred = identity::barred(&role, databases.iter().map(|database| database.oid));
             (role, databases, barred)
         });
-        let Some((role, mut databases, barred)) = looked_up else { return after(now, RESTART_AFTER) };
+        let Some((role, mut databases, barred)) = looked_up else { return now + RESTART_AFTER };
         let here: HashSet<u32> = databases.iter().map(|database| database.oid).collect();
         board.forget_missing(|oid| here.contains(&oid));
         self.seen.retain(|oid| here.contains(oid));
@@ -142,9 +142,6 @@ impl Known {
         let mut all_served = true;
         for database in databases {
             let oid = database.oid;
-            if !guc::serves_database(&database.name) {
-                continue;
-            }
             if board.has_dispatcher(oid) {
                 self.seen.insert(oid);
                 if board.has_settled(oid) {
@@ -227,7 +224,7 @@ impl Known {
     fn start(&mut self, board: &wake::Launcher, database: u32, role: pg_sys::Oid, wanted: bool, now: Instant) -> Start {
         let before = self.asked.get(&database).copied();
         if let (Some(asked), wake::Presence::Coming) = (before, wake::presence(database)) {
-            let latest = after(asked.at, COMING_AT_MOST);
+            let latest = asked.at + COMING_AT_MOST;
             if now < latest {
                 return Start::Coming(latest);
             }
@@ -237,8 +234,8 @@ impl Known {
         let failures = before.map_or(0, |asked| asked.failures);
         // Each time twice as long, for a database that nobody can connect to; the first second is for one that just ended.
         let longest = if before.is_some_and(|asked| asked.locked) { LOCKED_AT_MOST } else { RETRY_AT_MOST };
-        let pause = RESTART_AFTER.saturating_mul(1 << failures.saturating_sub(1).min(5)).min(longest);
-        let earliest = before.map(|asked| after(asked.at, pause));
+        let pause = (RESTART_AFTER * (1 << failures.saturating_sub(1).min(5))).min(longest);
+        let earliest = before.map(|asked| asked.at + pause);
         if let Some(earliest) = earliest.filter(|earliest| *earliest > now && (!wanted || failures > 0)) {
             return Start::NotBefore(earliest);
         }
@@ -275,17 +272,13 @@ impl Known {
         let looks: Vec<(bool, Instant)> = board
             .looking()
             .filter(|oid| !self.proven.contains(oid))
-            .filter_map(|oid| self.asked.get(&oid).map(|asked| (asked.failures > 0, after(asked.at, LOOK_AT_MOST))))
+            .filter_map(|oid| self.asked.get(&oid).map(|asked| (asked.failures > 0, asked.at + LOOK_AT_MOST)))
             .filter(|(_, ends)| *ends > now)
             .collect();
         let full = looks.len() >= LOOKS_AT_A_TIME
             || again && looks.iter().filter(|(again, _)| *again).count() >= LOOKS_AGAIN_AT_A_TIME;
         looks.iter().map(|(_, ends)| *ends).min().filter(|_| full)
     }
-}
-
-fn after(now: Instant, micros: i64) -> Instant {
-    now.checked_add_micros(micros).unwrap_or(Instant::MAX)
 }
 
 /// The databases in which a dispatcher may be.
@@ -305,6 +298,11 @@ fn list_databases() -> Vec<Database> {
         pg_sys::systable_endscan(scan);
         pg_sys::table_close(relation, pg_sys::AccessShareLock as i32);
     }
-    databases.retain(Database::can_be_served);
+    databases.retain(serves);
     databases
+}
+
+/// Whether a dispatcher may be in this database.
+pub fn serves(database: &Database) -> bool {
+    database.can_be_served() && guc::serves_database(&database.name)
 }

@@ -12,6 +12,7 @@ pub mod wake;
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 use pgrx::bgworkers::{BackgroundWorker, SignalWakeFlags};
 use pgrx::pg_sys;
@@ -57,7 +58,7 @@ fn set_application_name(name: &CStr) {
 /// Settings that a database or a role may have changed for its sessions and that must not change what a dispatcher does.
 /// The owner of a database may set them: with `role` he would have the dispatcher ask as himself.
 fn pin_settings() {
-    let everywhere: [(&CStr, &CStr); 7] = [
+    let everywhere: [(&CStr, &CStr); 12] = [
         // Or an error in one schedule would end the process, before anybody could set that schedule apart.
         (c"exit_on_error", c"off"),
         (c"role", c"none"),
@@ -66,6 +67,12 @@ fn pin_settings() {
         (c"default_transaction_read_only", c"off"),
         (c"default_transaction_deferrable", c"off"),
         (c"jit", c"off"),
+        // Or the log would have pages about each statement, the last of these in each tick.
+        (c"debug_print_parse", c"off"),
+        (c"debug_print_rewritten", c"off"),
+        (c"debug_print_plan", c"off"),
+        (c"trace_sort", c"off"),
+        (c"plan_cache_mode", c"auto"),
     ];
     for (name, value) in everywhere.iter().chain(compat::PINNED_SETTINGS) {
         pin(name, value);
@@ -154,6 +161,13 @@ fn sleep_until(wake: Instant, now: Instant) -> bool {
             return false;
         }
     }
+}
+
+/// Sleeps for so long, or until the latch is set or a signal comes.
+fn sleep_for(pause: Duration) {
+    let now = convert::now();
+    let micros = i64::try_from(pause.as_micros()).unwrap_or(i64::MAX);
+    sleep_until(now.checked_add_micros(micros).unwrap_or(Instant::MAX), now);
 }
 
 /// Waits for this long at most; whether the latch was set.

@@ -1,18 +1,18 @@
 //! What keeps the launcher from giving databases their dispatchers: each reason is said once, and tried again in its own time.
 
 use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
 use pgrx::PgLogLevel;
-use scheduler_core::Instant;
 
 use crate::error::{self, Failure};
 
-/// The first try comes after this long, in microseconds; each pause is as long as all before,
-pub const RETRY_AFTER: i64 = 1_000_000;
+/// The first try comes after this long; each pause is as long as all before,
+pub const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// but no longer than this.
-pub const RETRY_AT_MOST: i64 = 32_000_000;
+pub const RETRY_AT_MOST: Duration = Duration::from_secs(32);
 /// A worker slot is free only some moments after its worker has ended: to find none for so long is a reason to warn.
-const TO_WARN: i64 = 1_000_000;
+const TO_WARN: Duration = Duration::from_secs(1);
 
 /// When a reason is over.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -54,13 +54,13 @@ impl Shortages {
             found: true,
         });
         reason.found = true;
-        let lasts = now.as_micros().saturating_sub(reason.since.as_micros());
+        let lasts = now.saturating_duration_since(reason.since);
         if lasts >= TO_WARN && !std::mem::replace(&mut reason.warned, true) {
             let message = format!("scheduler: {}", failure.message);
             error::report(PgLogLevel::WARNING, Failure { message, ..failure });
         }
         // A slot that was ours sets our latch.
-        now.checked_add_micros(lasts.clamp(RETRY_AFTER, RETRY_AT_MOST)).unwrap_or(Instant::MAX)
+        now + lasts.clamp(RETRY_AFTER, RETRY_AT_MOST)
     }
 
     /// The look ends: `all_served` where every database that can have a dispatcher has it. Says once that nothing is in the way any more.

@@ -6,6 +6,7 @@
 use std::ffi::CStr;
 use std::panic::AssertUnwindSafe;
 
+use scheduler_core::rest::{Now, Rest, BUSY};
 use scheduler_core::{backoff, Instant};
 
 use crate::convert;
@@ -68,9 +69,6 @@ fn turn() -> i64 {
     guc::batch_size().min(250)
 }
 
-/// How long to wait before looking again at what others have locked, in microseconds. Their commit wakes us earlier.
-const BUSY: i64 = 250_000;
-
 /// What a dispatcher remembers from tick to tick: some numbers, whatever there is to do.
 pub struct Tick {
     pruner: Pruner,
@@ -89,34 +87,9 @@ pub struct Tick {
     turn: usize,
 }
 
-/// How a step is doing.
-#[derive(Clone, Copy, Default)]
-struct Rest {
-    failures: i32,
-    until: Option<Instant>,
-}
-
-impl Rest {
-    fn is_over(&self, now: Instant) -> bool {
-        self.until.is_none_or(|until| until <= now)
-    }
-
-    /// When a step whose work is due at `deadline` has its next turn.
-    fn then(&self, deadline: Option<Instant>) -> Option<Instant> {
-        deadline.map(|deadline| deadline.max(self.until.unwrap_or(deadline)))
-    }
-
-    /// A step failed.
-    fn after_failure(self, now: Instant) -> Rest {
-        let failures = self.failures.saturating_add(1);
-        Rest { failures, until: now.checked_add_micros(backoff::after_fire_failures(failures)) }
-    }
-
-    /// A step that began at `began` found nothing to do. What was due then and still is, others have in hand.
-    fn after_nothing(deadline: Option<Instant>, began: Instant, now: Instant) -> Rest {
-        let others = deadline.is_some_and(|deadline| deadline <= began);
-        Rest { failures: 0, until: now.checked_add_micros(BUSY).filter(|_| others) }
-    }
+/// This moment by both clocks.
+fn now() -> Now {
+    Now { wall: convert::now(), moment: std::time::Instant::now() }
 }
 
 impl Tick {
@@ -139,10 +112,7 @@ impl Tick {
     pub fn run(&mut self, database: u32, name: &str, woken: bool) -> Result<Option<Instant>, Interrupted> {
         let began = std::time::Instant::now();
         if woken {
-            // What others had in hand they may have given back.
-            for rest in self.rests.iter_mut().filter(|rest| rest.failures == 0) {
-                rest.until = None;
-            }
+            self.rests.iter_mut().for_each(Rest::hear_of_a_commit);
             self.look_back = Some(convert::now());
             self.look(database, Instant::MAX)?;
         }
@@ -160,10 +130,11 @@ impl Tick {
             return Ok(now.checked_add_micros(backoff::after_fire_failures(1)));
         }
         if let Some((step, began, 0)) = worked {
-            self.rests[step] = Rest::after_nothing((STEPS[step].deadline)(self), began, convert::now());
+            self.rests[step] = Rest::after_nothing((STEPS[step].deadline)(self), began, now());
         }
-        let others = STEPS.iter().zip(&self.rests).map(|(step, rest)| rest.then((step.deadline)(self)));
-        let fires = [self.deadlines.fire, self.look_back].map(|deadline| self.firing.then(deadline));
+        let now = now();
+        let others = STEPS.iter().zip(&self.rests).map(|(step, rest)| rest.then((step.deadline)(self), now));
+        let fires = [self.deadlines.fire, self.look_back].map(|deadline| self.firing.then(deadline, now));
         Ok(others.chain(fires).flatten().min())
     }
 
@@ -171,20 +142,17 @@ impl Tick {
     /// that has just been, because others have it in hand.
     fn look(&mut self, database: u32, looked_from: Instant) -> Result<bool, Interrupted> {
         let (looked_until, changes_after) = (self.looked_until, self.changes_after);
-        let now = convert::now();
+        let now = now();
         // Whatever is committed meanwhile: each failure is a line in the log.
-        // (A rest that is longer than it can be is one that a clock made so which was set back.)
-        let longest = now.checked_add_micros(guc::tick_interval());
-        if !self.looking.is_over(now) && self.looking.until <= longest {
+        if !self.looking.is_over(now) {
             return Ok(false);
         }
         let found = attempt(database, c"looking for what is next", move || {
             session(|session| deadline::next(session, looked_from, looked_until, changes_after))
         })?;
         let Some(found) = found else {
-            self.looking = self.looking.after_failure(now);
             // No longer than anything else that nobody told us of.
-            self.looking.until = self.looking.until.min(longest);
+            self.looking = self.looking.after_failure(now).no_longer_than(guc::tick_interval(), now);
             return Ok(false);
         };
         self.looking = Rest::default();
@@ -195,17 +163,18 @@ impl Tick {
         }
         self.deadlines = found;
         if found.left_behind {
-            self.look_back = self.look_back.or(now.checked_add_micros(BUSY));
+            self.look_back = self.look_back.or(now.wall.checked_add_micros(BUSY));
         }
         Ok(true)
     }
 
     /// Fires a batch, if some are due; after which time it looked for them, the end of all times where it did not.
     fn fire(&mut self, database: u32, report: &mut Vec<String>) -> Result<Instant, Interrupted> {
-        let now = convert::now();
+        let both = now();
+        let now = both.wall;
         let is_due = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= now);
         let looks_back = is_due(self.look_back);
-        if !(looks_back || is_due(self.deadlines.fire)) || !self.firing.is_over(now) {
+        if !(looks_back || is_due(self.deadlines.fire)) || !self.firing.is_over(both) {
             return Ok(Instant::MAX);
         }
         let after = if looks_back { Instant::MIN } else { self.looked_until };
@@ -216,7 +185,7 @@ impl Tick {
             session(|session| dispatch::fire_due(session, reach, now))
         })?;
         let Some(Done { more, schedules, .. }) = done else {
-            self.firing = self.firing.after_failure(now);
+            self.firing = self.firing.after_failure(both);
             return Ok(Instant::MAX);
         };
         note(report, schedules, "due schedules dispatched");
@@ -236,10 +205,10 @@ impl Tick {
         database: u32,
         report: &mut Vec<String>,
     ) -> Result<Option<(usize, Instant, usize)>, Interrupted> {
-        let now = convert::now();
+        let now = now();
         let is_due = |number: &usize| {
             let deadline = (STEPS[*number].deadline)(self);
-            deadline.is_some_and(|deadline| deadline <= now) && self.rests[*number].is_over(now)
+            deadline.is_some_and(|deadline| deadline <= now.wall) && self.rests[*number].is_over(now)
         };
         let turns = self.turn..self.turn + STEPS.len();
         let Some(number) = turns.map(|turn| turn % STEPS.len()).find(is_due) else { return Ok(None) };
@@ -258,9 +227,9 @@ impl Tick {
         self.rests[number] = Rest::default();
         if count > 0 {
             // A schedule that changed may be due at once.
-            self.look_back = Some(now);
+            self.look_back = Some(now.wall);
         }
-        Ok(Some((number, now, count)))
+        Ok(Some((number, now.wall, count)))
     }
 }
 
@@ -300,5 +269,6 @@ pub fn was_interrupted(database: u32) -> bool {
     if interrupted(database) {
         return true;
     }
-    matches!(transaction::attempt(c"looking for the extension", dispatcher::extension_here), Ok(None))
+    let here = transaction::attempt(c"looking for the extension", dispatcher::extension_here);
+    here.is_ok_and(|here| !here.is_some_and(|here| here.is_served))
 }

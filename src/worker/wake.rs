@@ -34,7 +34,7 @@ struct Slot {
     next_wake: AtomicI64,
     /// Something was committed here that wants a dispatcher (CREATE EXTENSION).
     wanted: AtomicBool,
-    /// A dispatcher was sent here and did not leave of its own will: where none lives, one is missing.
+    /// A dispatcher was sent here and did not leave because there is nothing to serve: where none lives, one is missing.
     served: AtomicBool,
     /// The postmaster was asked for a dispatcher that has not come yet.
     starting: AtomicBool,

@@ -196,6 +196,11 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
         "transform_null_equals = on",
         "exit_on_error = on",
         "row_security = off",
+        "debug_print_parse = on",
+        "debug_print_rewritten = on",
+        "debug_print_plan = on",
+        "trace_sort = on",
+        "plan_cache_mode = force_custom_plan",
     ];
     if one::<bool>(&mut root, "select current_setting('server_version_num')::int >= 170000") {
         settings.push("transaction_timeout = 1");
@@ -235,6 +240,9 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
         cluster.logged("trapped")
     );
     assert!(cluster.logged("WARNING").is_empty(), "{:#?}", cluster.logged("WARNING"));
+    // What it says is about itself.
+    let mut lines = cluster.logged("scheduler dispatcher[").into_iter().filter(|line| line.contains("LOG:"));
+    assert!(lines.all(|line| line.contains("LOG:  scheduler: ")), "{:#?}", cluster.logged("scheduler dispatcher["));
 }
 
 /// The extension in the hands of an owner who is no superuser, with a schedule that fires; a superuser, and that owner.

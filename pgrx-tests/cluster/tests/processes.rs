@@ -271,10 +271,12 @@ fn nothing_leaks_over_ten_thousand_ticks() {
     let lines = cluster.logged("scheduler: tick in database").len();
     assert!(lines >= 16_000, "{lines} ticks");
     assert_eq!(dispatcher(&mut db), Some(pid));
-    // A leak grows all the time; caches grow now and then.
+    // A leak grows all the time; caches grow, and files are opened, now and then, each in its own time. The smallest piece of memory,
+    // left in each of 5,000 ticks, makes 80 kB: what grows by 32 kB at most between two looks is no leak.
     assert!(seen.iter().all(|(memory, _)| *memory < 10_000), "{seen:?}");
-    let flat = seen.windows(2).any(|two| (two[1].0 - two[0].0).abs() <= 16 && two[1].1 <= two[0].1);
-    assert!(flat, "private kB and open files grew over 10,000 ticks: {seen:?}");
+    let flat = |grows: fn(&[(i64, usize)]) -> bool| seen.windows(2).any(|two| !grows(two));
+    assert!(flat(|two| (two[1].0 - two[0].0).abs() > 32), "private kB grew over 10,000 ticks: {seen:?}");
+    assert!(flat(|two| two[1].1 > two[0].1), "open files grew over 10,000 ticks: {seen:?}");
     let locks: i64 = one(&mut db, &format!("select count(*) from pg_locks where pid = {pid}"));
     assert_eq!(locks, 0);
     let shared: i64 =

@@ -3,7 +3,7 @@
 use scheduler_cluster_tests::scheduler::{
     dispatcher, launcher, one, rest, served, serves_exactly, switch_off, BACK, SOON,
 };
-use scheduler_cluster_tests::{stays, wait_for, Cluster, Shutdown};
+use scheduler_cluster_tests::{stays, wait_for, wait_until, Cluster, Shutdown};
 use std::time::{Duration, Instant};
 
 const FIRING: &str = "select sched.define_job('job');
@@ -143,4 +143,30 @@ fn dropped_and_created_in_one_go_it_keeps_firing() {
     db.batch_execute(FIRING).unwrap();
     wait_for(&mut db, FIRED, SOON);
     assert!(launcher(&mut db).is_some());
+}
+
+/// A dispatcher decides to leave, and before it has left the launcher sees that the database is to be served again, and by whom.
+#[test]
+fn a_dispatcher_that_is_wanted_again_while_it_leaves_is_replaced() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    rest(&mut db);
+    let leaving = dispatcher(&mut db);
+    // Where the server keeps in mind what extensions there are, it is to look anew.
+    db.batch_execute("update pg_extension set extversion = extversion").unwrap();
+    let mut lock = db.transaction().unwrap();
+    lock.batch_execute("lock table pg_extension").unwrap();
+    // It knows the setting, and waits for the lock.
+    cluster.set("sched.databases", "none");
+    let mut other = cluster.connect();
+    wait_for(&mut other, "select exists (select from pg_locks join pg_stat_activity using (pid) where backend_type = 'scheduler dispatcher' and not granted)", SOON);
+    let now: String = one(&mut other, "select clock_timestamp()::text");
+    cluster.set("sched.databases", "*");
+    let looked = format!(
+        "select state = 'idle' and state_change > '{now}' from pg_stat_activity where backend_type = 'scheduler launcher'"
+    );
+    wait_for(&mut other, &looked, SOON);
+    lock.commit().unwrap();
+    wait_until("another dispatcher", SOON, || dispatcher(&mut other).filter(|pid| Some(*pid) != leaving));
+    assert_eq!(cluster.logged("dispatcher for database \"postgres\" stopped").len(), 1, "it has left");
 }
