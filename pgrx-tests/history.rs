@@ -42,7 +42,26 @@ mod tests {
         check("SELECT status, next_retry_at IS NULL, retry_eligible FROM sched.latest_plan('h/job')", "FAILED|f|t");
         assert_eq!(due(""), "0");
         assert_eq!(due(", delay => '1 hour'"), "1");
-        assert_eq!(due(", delay => '1 hour', catch_up_window => '1 hour'"), "");
+        // The window counts from plan + delay, as that of a schedule does.
+        assert_eq!(due(", delay => '1 hour', catch_up_window => '1 hour'"), "1");
+        assert_eq!(due(", catch_up_window => '1 microsecond'"), "");
+    }
+
+    /// What retention may have deleted is not offered again.
+    #[pg_test]
+    fn a_plan_older_than_retention_and_than_the_newest_counts_as_done() {
+        let centuries = "SELECT count(*) FROM sched.due_plans('h/job', 'every 36500 days from 2000-01-01 00:00+00', catch_up => 'latest_only')";
+        check(centuries, "1");
+        // The newest stays, whatever its age.
+        let finish = "SELECT sched.finish_success(execution_id, lease_token) FROM sched.try_claim('h/job', ";
+        run(&[&format!("{finish}'1999-07-01')")]);
+        check(centuries, "1");
+        run(&[&format!("{finish}date_trunc('hour', now()) + interval '1 microsecond')")]);
+        check(centuries, "0");
+        // What retention has not reached is not done, whatever is newer.
+        assert_eq!(due(""), "0");
+        run(&[&format!("{finish}'2000-01-01 00:00+00')")]);
+        check(centuries, "0");
     }
 
     #[pg_test]
@@ -132,6 +151,7 @@ mod tests {
             ("'h/job', '@daily', catch_up => 'some'", "22023"),
             ("'h/job', '@daily', catch_up_window => '0'", "22023"),
             ("'h/job', '@daily', max_plans_per_tick => 0", "22023"),
+            ("'h/job', '@daily', max_plans_per_tick => 10001", "22023"),
             ("'h/job', '@daily', delay => '-1 s'", "22023"),
             ("'h/job', '@daily', delay => '1 month'", "22023"),
         ] {

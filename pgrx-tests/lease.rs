@@ -52,6 +52,10 @@ mod tests {
         check("SELECT count(*) FROM sched.claim()", "0");
         check("SELECT sched.cancel(gen_random_uuid())", "f");
         refused("SELECT sched.cancel(NULL)", "22004");
+        // One that has lost its place (a partial restore) is not waited for.
+        let id = sql("SELECT sched.enqueue('l/lost')");
+        run(&["DELETE FROM sched.ready"]);
+        check(&format!("SELECT sched.cancel('{id}'), sched.cancel('{id}')"), "t|f");
         // Waiting for a retry, due or not.
         run(&[
             "DELETE FROM sched.ledger",

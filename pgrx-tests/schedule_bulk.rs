@@ -101,6 +101,25 @@ mod tests {
         check("SELECT count(*) FROM sched.schedule", "1");
     }
 
+    /// It is looked for by halves: not with each element alone, which would read the whole array each time.
+    #[pg_test]
+    fn an_element_that_cannot_be_read_is_found_in_a_long_array() {
+        run(&["SELECT sched.define_job('J')"]);
+        let of = |bad: &str| {
+            format!(
+                r#"SELECT sched.create_schedules((SELECT jsonb_agg(jsonb_build_object('schedule_name', n::text, 'clock', 'never', 'job_name', 'J',
+                          'delay', '1 s', 'jitter', CASE WHEN n IN ({bad}) THEN 'soon' END) ORDER BY n) FROM generate_series(1, 6000) n))"#
+            )
+        };
+        let began = std::time::Instant::now();
+        for (bad, first) in [("6000", 6000), ("1", 1), ("2999, 3000, 5000", 2999)] {
+            let refusal = refused(&of(bad), "22023");
+            assert!(refusal.message.starts_with(&format!("element {first}, key \"jitter\": ")), "{}", refusal.message);
+        }
+        assert!(began.elapsed().as_secs() < 20);
+        check(&of("0"), "6000");
+    }
+
     #[pg_test]
     fn create_schedules_takes_no_value_of_another_json_type() {
         run(&["SELECT sched.define_job('J')"]);

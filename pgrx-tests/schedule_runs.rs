@@ -69,6 +69,7 @@ mod tests {
             ("'r/back', '2026-01-01', NULL", "22004"),
             ("'r/back', '-infinity', '2026-01-02'", "22008"),
             ("'r/back', '2026-01-01', 'infinity'", "22008"),
+            ("'r/back', '1700-01-01', '2026-01-01'", "54000"),
         ] {
             refused(&format!("SELECT sched.backfill({arguments})"), sqlstate);
         }

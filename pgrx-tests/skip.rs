@@ -41,6 +41,19 @@ mod tests {
         );
     }
 
+    /// The window begins when the plan may be dispatched: a delay that is longer than the window makes nothing late.
+    #[pg_test]
+    fn the_window_counts_from_the_end_of_the_delay() {
+        created("k/late", "every 1 hour", "delay => '10 minutes', catch_up_window => '5 minutes'");
+        dispatch(0);
+        time_passes("74 minutes");
+        dispatch(1);
+        time_passes("62 minutes");
+        dispatch(0);
+        check("SELECT reason, count FROM sched.skip", "window|1");
+        assert_eq!(explained("k/late"), "fired skipped/window planned");
+    }
+
     /// Two outages and what was too old: a run of skips with one reason is one row, and grows.
     #[pg_test]
     fn runs_of_skips_are_one_row() {

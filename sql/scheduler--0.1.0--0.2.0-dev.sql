@@ -71,7 +71,8 @@ ALTER TABLE sched.schedule ADD COLUMN key uuid NOT NULL GENERATED ALWAYS AS (sch
 COMMENT ON COLUMN sched.schedule.key IS 'what the ledger has its executions by, with the plan time; computed once for each edit, not for each fire';
 ALTER TABLE sched.timer ADD COLUMN awaits boolean NOT NULL DEFAULT false;
 COMMENT ON COLUMN sched.timer.awaits IS 'every unfinished run of the schedule is in sched.awaited';
-ALTER TABLE sched.schedule_change ADD COLUMN failures integer NOT NULL DEFAULT 0, ADD COLUMN retry_at timestamptz;
+ALTER TABLE sched.schedule_change ADD COLUMN failures integer NOT NULL DEFAULT 0, ADD COLUMN retry_at timestamptz, ADD COLUMN cancel_keys uuid[];
+COMMENT ON COLUMN sched.schedule_change.cancel_keys IS 'of a dropped schedule: the scopes in which what nobody runs of it is to be cancelled';
 CREATE INDEX schedule_change_schedule_id ON sched.schedule_change (schedule_id);
 CREATE INDEX schedule_change_retry_at ON sched.schedule_change (retry_at) WHERE retry_at IS NOT NULL;
 DROP FUNCTION sched.is_being_claimed;
@@ -106,7 +107,7 @@ LANGUAGE c
 AS 'MODULE_PATHNAME', 'enqueue_many_wrapper';
 COMMENT ON FUNCTION sched.enqueue_many IS 'Puts one execution for each payload into the job''s queue and returns their ids in that order. plan_times and scope_ids, where given, pair with payloads by position; the same (job, scope, plan time) twice gives the same execution. Errors: 22023 (unequal lengths, NULL elements, a name), 22004, 22008, 42501, 40001 under REPEATABLE READ and SERIALIZABLE where another transaction has just enqueued the same, 53400 (a notify job, while the server''s queue of notifications is full).';
 COMMENT ON FUNCTION sched.fire_now IS 'Creates one extra execution of a schedule with the plan time now, whatever its state, and returns its id; its timer is untouched. Errors: 42704, 42501, 53400 (a notify job, while the server''s queue of notifications is full).';
-COMMENT ON FUNCTION sched.backfill IS 'Creates the executions for the plan times of a schedule in [from_time, to_time) that the ledger lacks, and returns how many. Errors: 42704, 42501, 22023 (the clock cannot be read, an empty range), 53400 (a notify job, while the server''s queue of notifications is full).';
+COMMENT ON FUNCTION sched.backfill IS 'Creates the executions for the plan times of a schedule in [from_time, to_time) that the ledger lacks, and returns how many. Errors: 42704, 42501, 22023 (the clock cannot be read, an empty range), 54000 (over 100000 plan times), 53400 (a notify job, while the server''s queue of notifications is full).';
 COMMENT ON FUNCTION sched.enqueue IS 'Puts an execution into its job''s queue and returns its id; the same (job, scope, plan time) twice gives the same execution. A job that was never defined means queue default. Errors: 22023, 22004, 22008, 42501, 53400 (a notify job, while the server''s queue of notifications is full).';
 
 CREATE OR REPLACE VIEW sched.schedules WITH (security_barrier) AS
@@ -358,8 +359,7 @@ $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
         'GRANT SELECT ON sched.home, sched.job, sched.schedule TO %1$s;'
-        'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.schedule_change, sched.timer, sched.ledger, sched.retry TO %1$s;'
-        'GRANT SELECT, INSERT ON sched.ready TO %1$s;'
+        'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.schedule_change, sched.timer, sched.ledger, sched.ready, sched.retry TO %1$s;'
         'GRANT SELECT, UPDATE, DELETE ON sched.lease TO %1$s;'
         'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.awaited TO %1$s;'
         'GRANT SELECT, UPDATE, DELETE ON sched.schedule_past TO %1$s;'
@@ -377,7 +377,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION sched.latest_plan IS 'The newest plan of a scope, of what the caller may act for, and whether a claim would take it over now; no row when there is none.';
-COMMENT ON FUNCTION sched.due_plans IS 'The plan times of a clock that an application''s own tick should claim now, oldest first, given what the ledger holds of what the caller may act for. Errors as next_time.';
+COMMENT ON FUNCTION sched.due_plans IS 'The plan times of a clock that an application''s own tick should claim now, oldest first, given what the ledger holds of what the caller may act for; at most max_plans_per_tick (up to 10000). Errors as next_time.';
 COMMENT ON FUNCTION sched.attempts_since_success IS 'Attempts of the plans of a scope after its newest SUCCESS, of what the caller may act for.';
 COMMENT ON FUNCTION sched.define_job IS 'Creates or replaces a job: how its executions are queued, leased and retried. retry_backoff[i] is the wait after failed attempt i, the last entry repeats, empty means at once. Lengths of time have no months and are at most 1000 years; run_timeout, shorter than stale_timeout, is for runners to keep to: only a lease that runs out ends a run. Errors: 22023 (a value that may not be), 22008, 22004 (NULL), 42501 (another role''s job).';
 COMMENT ON FUNCTION sched.revoke_all IS 'Takes back all that sched.grant_use, sched.grant_monitor and sched.grant_worker gave to a role. For superusers and the extension''s owner; 42501 for others.';

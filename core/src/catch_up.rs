@@ -1,7 +1,7 @@
 //! Missed plans → the plans to run. A plan is missed when its successor is due as well.
 
 use crate::instant::Instant;
-use crate::plan::{PlanTimes, Policy};
+use crate::plan::{fire_time, PlanTimes, Policy};
 
 /// What becomes of plans that were missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,12 +28,11 @@ pub fn plans_to_run(
     latest: Instant,
     now: Instant,
 ) -> Vec<Instant> {
-    let oldest = oldest_in_window(policy, now);
     match policy.catch_up {
-        CatchUp::LatestOnly => Vec::from_iter((latest >= oldest).then_some(latest)),
+        CatchUp::LatestOnly => Vec::from_iter(is_in_window(policy, clock, latest, now).then_some(latest)),
         CatchUp::SkipMissed => {
             let late = is_misfire(latest, policy.delay, policy.misfire_grace, now);
-            Vec::from_iter((!late && latest >= oldest).then_some(latest))
+            Vec::from_iter((!late && is_in_window(policy, clock, latest, now)).then_some(latest))
         }
         CatchUp::EveryPlan => {
             let start = first_in_window(policy, clock, first, now);
@@ -47,14 +46,22 @@ pub fn plans_to_run(
 
 /// The first plan that is not older than the window, from the plan `first` on.
 pub fn first_in_window(policy: &Policy, clock: &impl PlanTimes, first: Instant, now: Instant) -> Option<Instant> {
-    let oldest = oldest_in_window(policy, now);
-    if first >= oldest {
+    if is_in_window(policy, clock, first, now) {
         return Some(first);
     }
-    clock.next_after(oldest.just_before())
+    // No plan is dispatched after the next one is planned: of those before the window's edge at most the last one waited into it.
+    let before = edge_of_window(policy, now).just_before();
+    let waited = clock.previous_at_or_before(before).filter(|plan| is_in_window(policy, clock, *plan, now));
+    waited.or_else(|| clock.next_after(before))
 }
 
-/// The oldest instant at which a plan may still run; a window that reaches before all time is no limit.
-pub(crate) fn oldest_in_window(policy: &Policy, now: Instant) -> Instant {
+/// Whether a plan could still be dispatched within the window: it begins when the plan may be dispatched, after its delay and jitter.
+fn is_in_window(policy: &Policy, clock: &impl PlanTimes, plan: Instant, now: Instant) -> bool {
+    let edge = edge_of_window(policy, now);
+    plan >= edge || fire_time(policy, clock, plan) >= edge
+}
+
+/// What could be dispatched before this instant is too old to run; a window that reaches before all time is no limit.
+fn edge_of_window(policy: &Policy, now: Instant) -> Instant {
     policy.window.and_then(|window| now.checked_add_micros(-window)).unwrap_or(Instant::MIN)
 }

@@ -50,7 +50,7 @@ pub enum Rearm {
 pub struct Policy {
     /// What becomes of plans that were missed.
     pub catch_up: CatchUp,
-    /// A plan older than this does not run.
+    /// A plan that could be dispatched longer ago than this does not run.
     pub window: Option<i64>,
     /// A plan later than this, counted from plan + delay, does not run under `skip_missed`.
     pub misfire_grace: i64,
@@ -276,7 +276,8 @@ impl<C: PlanTimes> Due<'_, C> {
         if kept == Some((self.first, last)) {
             return Vec::new();
         }
-        let oldest = catch_up::oldest_in_window(self.policy, self.now).just_before();
+        let young = catch_up::first_in_window(self.policy, self.clock, self.first, self.now);
+        let oldest = young.map_or(Instant::MAX, |plan| plan.just_before());
         let start = self.first.just_before();
         let parts = match kept {
             Some((from, to)) => [(start, from.just_before()), (to, last)],

@@ -1,6 +1,6 @@
 -- One step through the ledger in the order of its ids, which is that of creation: of the next rows, those that ended before the
--- retention's limit go, but never the newest of its scope, nor the newest that a schedule dispatched, from which its timer could be
--- made anew. Where the walk goes on, and how many went.
+-- retention's limit go, but never the newest that an owner has in its scope (due_plans takes older ones for done), nor the newest that a
+-- schedule dispatched, from which its timer could be made anew. Where the walk goes on, and how many went.
 -- $1 last id of the step before, $2 id of the limit, $3 limit, $4 rows to look at
 WITH seen AS MATERIALIZED (
     SELECT e.id
@@ -16,7 +16,7 @@ WITH seen AS MATERIALIZED (
      WHERE e.finished_at < $3
        AND (e.status IN ('SUCCESS', 'CANCELLED') OR (e.status = 'FAILED' AND e.next_retry_at IS NULL))
        AND NOT EXISTS (SELECT FROM sched.lease l WHERE l.execution_id = e.id)
-       AND EXISTS (SELECT FROM sched.ledger n WHERE n.key = e.key AND n.plan_time > e.plan_time)
+       AND EXISTS (SELECT FROM sched.ledger n WHERE n.key = e.key AND n.plan_time > e.plan_time AND n.owner = e.owner)
        AND (e.origin <> 'schedule'
             OR NOT EXISTS (SELECT FROM sched.schedule k WHERE k.schedule_id = e.schedule_id)
             OR EXISTS (SELECT

@@ -1,17 +1,24 @@
--- Executions of the schedule that nobody runs are cancelled; those that somebody is just claiming are left alone.
--- $1 schedule_id, $2 now
-WITH waiting AS MATERIALIZED (
+-- Executions of schedules that nobody runs are cancelled; those that somebody has in hand are left alone. They are found by what
+-- the ledger has them by, and where they wait by all that they are there by: what has ended costs a look, and what else waits nothing.
+-- $1 schedule_ids, $2 keys (one for each schedule and scope), $3 now
+WITH open AS MATERIALIZED (
+    SELECT e.id, e.queue, e.priority, e.plan_time, e.next_retry_at
+      FROM unnest($1, $2) AS k (schedule_id, key)
+      JOIN sched.ledger e ON e.key = k.key
+     WHERE e.schedule_id = k.schedule_id
+       AND (e.status = 'PENDING' OR (e.status = 'FAILED' AND e.next_retry_at IS NOT NULL))
+), waiting AS MATERIALIZED (
     SELECT r.queue, r.priority, r.plan_time, r.execution_id
-      FROM sched.ready r
-      JOIN sched.ledger e ON e.id = r.execution_id
-     WHERE e.schedule_id = $1
-       FOR UPDATE OF r SKIP LOCKED
+      FROM open o
+      JOIN sched.ready r ON r.queue = o.queue AND r.priority = o.priority AND r.plan_time = o.plan_time AND r.execution_id = o.id
+      JOIN sched.ledger e ON e.id = o.id
+       FOR UPDATE OF r, e SKIP LOCKED
 ), postponed AS MATERIALIZED (
     SELECT r.retry_at, r.execution_id
-      FROM sched.retry r
-      JOIN sched.ledger e ON e.id = r.execution_id
-     WHERE e.schedule_id = $1
-       FOR UPDATE OF r SKIP LOCKED
+      FROM open o
+      JOIN sched.retry r ON r.retry_at = o.next_retry_at AND r.execution_id = o.id
+      JOIN sched.ledger e ON e.id = o.id
+       FOR UPDATE OF r, e SKIP LOCKED
 ), taken AS (
     DELETE FROM sched.ready r
      USING waiting w
@@ -23,5 +30,5 @@ WITH waiting AS MATERIALIZED (
      WHERE r.retry_at = p.retry_at AND r.execution_id = p.execution_id
 )
 UPDATE sched.ledger e
-   SET status = 'CANCELLED', next_retry_at = NULL, finished_at = $2, updated_at = $2
- WHERE e.id IN (SELECT w.execution_id FROM waiting w UNION ALL SELECT p.execution_id FROM postponed p)
+   SET status = 'CANCELLED', next_retry_at = NULL, finished_at = $3, updated_at = $3
+ WHERE e.id = ANY (ARRAY(SELECT w.execution_id FROM waiting w UNION ALL SELECT p.execution_id FROM postponed p))

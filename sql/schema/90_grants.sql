@@ -10,7 +10,7 @@ COMMENT ON FUNCTION sched.create_schedules IS
 COMMENT ON FUNCTION sched.fire_now IS
 'Creates one extra execution of a schedule with the plan time now, whatever its state, and returns its id; its timer is untouched. Errors: 42704, 42501, 53400 (a notify job, while the server''s queue of notifications is full).';
 COMMENT ON FUNCTION sched.backfill IS
-'Creates the executions for the plan times of a schedule in [from_time, to_time) that the ledger lacks, and returns how many. Errors: 42704, 42501, 22023 (the clock cannot be read, an empty range), 53400 (a notify job, while the server''s queue of notifications is full).';
+'Creates the executions for the plan times of a schedule in [from_time, to_time) that the ledger lacks, and returns how many. Errors: 42704, 42501, 22023 (the clock cannot be read, an empty range), 54000 (over 100000 plan times), 53400 (a notify job, while the server''s queue of notifications is full).';
 COMMENT ON FUNCTION sched.alter_schedule IS
 'Changes a schedule; NULL leaves an argument as it is, reset names arguments that go back to their default. A new clock, zone or starts_at/ends_at is a new baseline: only later plan times fire. Errors as create_schedule, and 42704 for an unknown schedule.';
 COMMENT ON FUNCTION sched.drop_schedule IS
@@ -51,7 +51,7 @@ COMMENT ON FUNCTION sched.mark_stale_as_failed IS
 COMMENT ON FUNCTION sched.latest_plan IS
 'The newest plan of a scope, of what the caller may act for, and whether a claim would take it over now; no row when there is none.';
 COMMENT ON FUNCTION sched.due_plans IS
-'The plan times of a clock that an application''s own tick should claim now, oldest first, given what the ledger holds of what the caller may act for. Errors as next_time.';
+'The plan times of a clock that an application''s own tick should claim now, oldest first, given what the ledger holds of what the caller may act for; at most max_plans_per_tick (up to 10000). Errors as next_time.';
 COMMENT ON FUNCTION sched.attempts_since_success IS
 'Attempts of the plans of a scope after its newest SUCCESS, of what the caller may act for.';
 COMMENT ON FUNCTION sched.import_crontab IS
@@ -114,8 +114,7 @@ $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
         'GRANT SELECT ON sched.home, sched.job, sched.schedule TO %1$s;'
-        'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.schedule_change, sched.timer, sched.ledger, sched.retry TO %1$s;'
-        'GRANT SELECT, INSERT ON sched.ready TO %1$s;'
+        'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.schedule_change, sched.timer, sched.ledger, sched.ready, sched.retry TO %1$s;'
         'GRANT SELECT, UPDATE, DELETE ON sched.lease TO %1$s;'
         'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.awaited TO %1$s;'
         'GRANT SELECT, UPDATE, DELETE ON sched.schedule_past TO %1$s;'

@@ -14,8 +14,8 @@ use crate::text::Text;
 use crate::zone::ServerZone;
 
 use super::internal::scope_key;
-use super::job::at_least_one;
 use super::result::TableIterator;
+use super::schedule::max_plans;
 
 /// A scope's key, and the newest plan of it that the caller may see; `42501` where all are other roles'. Somebody may have put some there
 /// before the job was defined: those are neither counted nor offered, and keep nobody from his own.
@@ -110,7 +110,7 @@ fn due_plans(
         let question = Question {
             catch_up: catch_up_of(&required("catch_up", catch_up)?)?,
             window: convert::optional_duration("catch_up_window", catch_up_window, Zero::Refused)?,
-            limit: at_least_one("max_plans_per_tick", required("max_plans_per_tick", max_plans_per_tick)?)?,
+            limit: max_plans(required("max_plans_per_tick", max_plans_per_tick)?)?,
             delay: convert::duration("delay", required("delay", delay)?, Zero::Allowed)?,
         };
         let timeline = clock.bind(&zone, Instant::UNIX_EPOCH);
@@ -141,8 +141,12 @@ fn offered(
 ) -> Vec<TimestampWithTimeZone> {
     let now = convert::now();
     let eligible = now.checked_add_micros(-question.delay).unwrap_or(Instant::MIN);
-    let oldest = question.window.and_then(|window| now.checked_add_micros(-window)).unwrap_or(Instant::MIN);
+    let oldest = question.window.and_then(|window| eligible.checked_add_micros(-window)).unwrap_or(Instant::MIN);
     let Some(latest) = timeline.previous_at_or_before(eligible) else { return Vec::new() };
+    // What retention deletes is older than it, and never the newest: such a plan counts as done. A newer one, which may be off the
+    // clock's grid, says nothing of plans that retention has not reached.
+    let reach = now.checked_add_micros(-guc::history_retention()).unwrap_or(Instant::MIN);
+    let is_forgotten = |plan: Instant| plan < reach && newest.is_some_and(|newest| plan < newest);
     let known = |from, to, limit| history::claimable_plans(session, (key, caller), from, to, now, limit);
     match question.catch_up {
         CatchUp::LatestOnly | CatchUp::SkipMissed => {
@@ -150,7 +154,7 @@ fn offered(
                 && catch_up::is_misfire(latest, question.delay, guc::misfire_grace(), now);
             if latest < oldest || late {
                 Vec::new()
-            } else if history::plan_exists(session, key, latest) {
+            } else if history::plan_exists(session, key, latest) || is_forgotten(latest) {
                 known(latest, latest, 1)
             } else {
                 vec![convert::timestamp(latest)]

@@ -132,13 +132,6 @@ pub fn check_keys(schedule: &Definition) -> Result<(), (&'static str, Failure)> 
             "Use 'owned' (dispatched here) or 'external' (another scheduler fires it).",
         )),
     };
-    let max_plans = || match at_least_one("max_plans_per_tick", schedule.max_plans_per_tick)? {
-        n if n > MAX_PLANS_PER_TICK => Err(Failure::invalid(
-            format!("max_plans_per_tick must be at most {MAX_PLANS_PER_TICK}, not {n}"),
-            "A longer backlog takes several ticks, and other schedules fire between them.",
-        )),
-        _ => Ok(()),
-    };
     let wait = |argument, value| convert::duration(argument, value, Zero::Allowed).map(drop);
     let name = |argument, value: &String| convert::name(argument, Some(value.clone())).map(drop);
     let results = [
@@ -153,7 +146,7 @@ pub fn check_keys(schedule: &Definition) -> Result<(), (&'static str, Failure)> 
             "catch_up_window",
             convert::optional_duration("catch_up_window", schedule.catch_up_window, Zero::Refused).map(drop),
         ),
-        ("max_plans_per_tick", max_plans()),
+        ("max_plans_per_tick", max_plans(schedule.max_plans_per_tick).map(drop)),
         ("rearm", rearm_of(&schedule.rearm).map(drop)),
         ("overlap", overlap_of(&schedule.overlap).map(drop)),
         ("delay", wait("delay", schedule.delay)),
@@ -163,6 +156,17 @@ pub fn check_keys(schedule: &Definition) -> Result<(), (&'static str, Failure)> 
         ("ownership", ownership()),
     ];
     results.into_iter().try_for_each(|(key, result)| result.map_err(|failure| (key, failure)))
+}
+
+/// How many plans one tick may run.
+pub fn max_plans(given: i32) -> Outcome<i32> {
+    match at_least_one("max_plans_per_tick", given)? {
+        n if n > MAX_PLANS_PER_TICK => Err(Failure::invalid(
+            format!("max_plans_per_tick must be at most {MAX_PLANS_PER_TICK}, not {n}"),
+            "A longer backlog takes several ticks, and other schedules fire between them.",
+        )),
+        n => Ok(n),
+    }
 }
 
 pub fn check_job(session: &Session, job_name: &str, caller: pg_sys::Oid) -> Outcome<()> {
@@ -339,10 +343,12 @@ fn drop_schedule(schedule_name: Option<Text>, cancel_pending: default!(Option<bo
         let caller = role::caller();
         session(|session| {
             let Some(found) = find_if_any(session, &name, caller)? else { return Ok(false) };
-            if required("cancel_pending", cancel_pending)? {
-                schedule::cancel_pending(session, found.schedule_id, convert::now());
+            let cancel = required("cancel_pending", cancel_pending)?;
+            let keys = schedule::delete(session, found.schedule_id, cancel);
+            if cancel {
+                let scopes = keys.into_iter().map(|key| (found.schedule_id, key)).collect();
+                schedule::cancel_pending(session, scopes, convert::now());
             }
-            schedule::delete(session, found.schedule_id);
             Ok(true)
         })
     })())

@@ -75,8 +75,9 @@ fn read(session: &Session, specs: &Jsonb) -> Outcome<Vec<Definition>> {
     if let Some((place, malformed)) = store::malformed(session, specs, &KEYS) {
         return Err(refusal(place, malformed));
     }
-    let rows = subtransaction::run(|| store::read_specs(session, specs));
-    let rows = rows.map_err(|failure| unreadable(session, specs, &failure.message))?;
+    let count = store::count(session, specs);
+    let rows = subtransaction::run(|| store::read_specs(session, specs, 1..=count));
+    let rows = rows.map_err(|failure| unreadable(session, specs, count, &failure.message))?;
     rows.into_iter()
         .enumerate()
         .map(|(index, spec)| {
@@ -105,18 +106,22 @@ fn refusal(place: usize, malformed: Malformed) -> Failure {
     }
 }
 
-/// Which element and key it was that could not be read.
-fn unreadable(session: &Session, specs: &Jsonb, message: &str) -> Failure {
-    for place in 1.. {
-        for key in TYPED_KEYS {
-            if let Err(failure) = subtransaction::run(|| store::read_key(session, specs, place, key)) {
-                return at(usize::try_from(place).unwrap_or(0), key, Failure::invalid(failure.message, AS_AN_ARGUMENT));
-            }
-        }
-        if store::is_past_end(session, specs, place) {
-            break;
+/// Which element and key it was that could not be read: the first, of which the half is looked for that it is in, so that the tries
+/// are few, and all of them together read each element about once more.
+fn unreadable(session: &Session, specs: &Jsonb, count: i32, message: &str) -> Failure {
+    let (mut first, mut last) = (1, count);
+    while first < last {
+        let middle = first + (last - first) / 2;
+        match subtransaction::run(|| drop(store::read_specs(session, specs, first..=middle))) {
+            Err(_) => last = middle,
+            Ok(()) => first = middle + 1,
         }
         pgrx::check_for_interrupts!();
+    }
+    for key in TYPED_KEYS {
+        if let Err(failure) = subtransaction::run(|| store::read_key(session, specs, first, key)) {
+            return at(usize::try_from(first).unwrap_or(0), key, Failure::invalid(failure.message, AS_AN_ARGUMENT));
+        }
     }
     Failure::invalid(message, AS_AN_ARGUMENT)
 }

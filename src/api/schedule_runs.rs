@@ -84,6 +84,10 @@ fn backfill(
             let zone = ServerZone::find(&schedule.definition.time_zone)?;
             let timeline = clock.bind(&zone, convert::instant("created_at", schedule.created_at)?);
             let (from, to) = within_window(&schedule.definition, from, to)?;
+            let count = timeline.count_between(from.just_before(), to.just_before(), dispatch::MOST_PLANS + 1);
+            if count > dispatch::MOST_PLANS {
+                return Err(dispatch::too_many("Backfill a shorter range, and then the next one."));
+            }
             let mut plans = plans(&timeline, from, to);
             let mut count = 0;
             loop {

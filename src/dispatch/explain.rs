@@ -15,7 +15,7 @@ use crate::store::skip::{self, Past, Recorded};
 use crate::store::timer::{self, ScheduleRow, Snapshot};
 use crate::store::Session;
 
-/// How many plan times are explained at once.
+/// How many plan times are explained, or backfilled, at once.
 pub const MOST_PLANS: u64 = 100_000;
 
 /// What became of one plan time.
@@ -77,6 +77,15 @@ pub fn explain(session: &Session, schedule_id: i64, from: Instant, to: Instant, 
     Ok(verdicts)
 }
 
+/// The refusal of a range with more plan times than [`MOST_PLANS`].
+pub fn too_many(hint: &str) -> Failure {
+    Failure::new(
+        PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+        format!("there are more than {MOST_PLANS} plan times between from_time and to_time"),
+        hint,
+    )
+}
+
 /// The plan times in [from, to), definition by definition, in order.
 fn stretches(row: &ScheduleRow, past: Vec<Past>, from: Instant, to: Instant) -> Outcome<Vec<Stretch>> {
     let (after, last) = (from.just_before(), to.just_before());
@@ -94,9 +103,7 @@ fn stretches(row: &ScheduleRow, past: Vec<Past>, from: Instant, to: Instant) -> 
         let (after, last) = (after.max(since_at), last.min(until_at));
         let count = bounded.count(after, last, room + 1);
         if count > room {
-            return Err(Failure::new(
-                PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
-                format!("there are more than {MOST_PLANS} plan times between from_time and to_time"),
+            return Err(too_many(
                 "Ask for a shorter range; sched.skipped has one row for many plan times that did not run.",
             ));
         }

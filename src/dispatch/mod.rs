@@ -12,7 +12,7 @@ mod rebuild;
 mod sweep;
 
 pub use arm::apply_changes;
-pub use explain::{explain, so_far};
+pub use explain::{explain, so_far, too_many, MOST_PLANS};
 pub use fire::{fire_due, Done};
 pub use policy::{catch_up_of, overlap_of, rearm_of};
 pub use prune::Pruner;

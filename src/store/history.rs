@@ -84,7 +84,7 @@ pub struct Pruned {
 }
 
 /// Looks at `rows` rows after `last` that were created before `limit` and deletes those that ended before it, but for the
-/// newest of each scope.
+/// newest of each owner in each scope.
 pub fn prune(session: &Session, last: Uuid, limit_id: Uuid, limit: Instant, rows: i64) -> Pruned {
     statement!(HISTORY_PRUNE = "history_prune"(UUIDOID, UUIDOID, TIMESTAMPTZOID, INT8OID));
     let found = HISTORY_PRUNE.run(session, arguments![last, limit_id, timestamp(limit), rows]);

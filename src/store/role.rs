@@ -70,7 +70,7 @@ const OF_WORKERS: [(&CStr, pg_sys::AclMode); 13] = [
     (c"schedule_change", ALL),
     (c"timer", ALL),
     (c"retry", ALL),
-    (c"ready", SELECT | INSERT),
+    (c"ready", ALL),
     (c"lease", SELECT | UPDATE | DELETE),
     (c"awaited", ALL),
     (c"schedule_past", SELECT | UPDATE | DELETE),
@@ -153,7 +153,7 @@ pub fn quoted(role: Oid) -> String {
     // SAFETY: a palloc'd C string, which quote_identifier returns as it is or copies.
     unsafe {
         let name = pg_sys::GetUserNameFromId(role, false);
-        std::ffi::CStr::from_ptr(pg_sys::quote_identifier(name)).to_string_lossy().into_owned()
+        CStr::from_ptr(pg_sys::quote_identifier(name)).to_string_lossy().into_owned()
     }
 }
 

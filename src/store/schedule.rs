@@ -1,12 +1,13 @@
 //! `sched.schedule` as applications write it.
 
-use pgrx::datum::{Interval, TimestampWithTimeZone};
+use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
 use scheduler_core::Instant;
 
 use crate::arguments;
 use crate::convert;
 use crate::jsonb::Jsonb;
 use crate::statement;
+use crate::store::session::List;
 use crate::store::{catalog, Session};
 
 /// A schedule's own columns, all of them checked.
@@ -146,16 +147,17 @@ pub fn exists(session: &Session, schedule_name: &str) -> bool {
     SCHEDULE_NAME_TAKEN.run(session, arguments![schedule_name]).first().is_some()
 }
 
-/// Deletes.
-pub fn delete(session: &Session, schedule_id: i64) {
-    statement!(SCHEDULE_DELETE = "schedule_delete"(INT8OID));
-    SCHEDULE_DELETE.run(session, arguments![schedule_id]);
+/// Deletes; returns what the ledger has its executions by. With `cancel`, whoever applies the change cancels those that nobody runs.
+pub fn delete(session: &Session, schedule_id: i64, cancel: bool) -> Vec<Uuid> {
+    statement!(SCHEDULE_DELETE = "schedule_delete"(INT8OID, BOOLOID));
+    SCHEDULE_DELETE.run(session, arguments![schedule_id, cancel]).first().map_or_else(Vec::new, |row| row.must(1))
 }
 
-/// Cancels the executions of a schedule that nobody runs.
-pub fn cancel_pending(session: &Session, schedule_id: i64, now: Instant) {
-    statement!(SCHEDULE_CANCEL_PENDING = "schedule_cancel_pending"(INT8OID, TIMESTAMPTZOID));
-    SCHEDULE_CANCEL_PENDING.run(session, arguments![schedule_id, convert::timestamp(now)]);
+/// Cancels the executions of schedules that nobody runs: each schedule with what the ledger has them by.
+pub fn cancel_pending(session: &Session, scopes: Vec<(i64, Uuid)>, now: Instant) {
+    statement!(SCHEDULE_CANCEL_PENDING = "schedule_cancel_pending"(INT8ARRAYOID, UUIDARRAYOID, TIMESTAMPTZOID));
+    let (schedule_ids, keys): (Vec<i64>, Vec<Uuid>) = scopes.into_iter().unzip();
+    SCHEDULE_CANCEL_PENDING.run(session, arguments![List(schedule_ids), List(keys), convert::timestamp(now)]);
 }
 
 /// A schedule as the log names it, where several databases may have one of that name; by its number where it has just gone.

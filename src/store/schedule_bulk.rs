@@ -1,5 +1,7 @@
 //! Many schedules in one statement: from a JSON array, or from a crontab.
 
+use std::ops::RangeInclusive;
+
 use pgrx::datum::{Interval, TimestampWithTimeZone};
 use scheduler_core::Instant;
 
@@ -50,10 +52,10 @@ pub struct Spec {
     pub enabled: Option<bool>,
 }
 
-/// The elements in order; raises where a value cannot be read as its type.
-pub fn read_specs(session: &Session, specs: &Jsonb) -> Vec<Spec> {
-    statement!(SCHEDULE_SPECS = "schedule_specs"(JSONBOID));
-    let rows = SCHEDULE_SPECS.run(session, arguments![specs.clone()]);
+/// The elements at these places (1-based) in order; raises where a value cannot be read as its type.
+pub fn read_specs(session: &Session, specs: &Jsonb, places: RangeInclusive<i32>) -> Vec<Spec> {
+    statement!(SCHEDULE_SPECS = "schedule_specs"(JSONBOID, INT4OID, INT4OID));
+    let rows = SCHEDULE_SPECS.run(session, arguments![specs.clone(), *places.start(), *places.end()]);
     rows.iter()
         .map(|row| Spec {
             schedule_name: row.get(1),
@@ -168,11 +170,10 @@ pub fn insert(session: &Session, schedules: Vec<Definition>, now: Instant) -> Ve
     rows.iter().map(|row| (row.must(1), row.must(2))).collect()
 }
 
-/// Whether the array ends before element `place` (1-based) and the one after it.
-pub fn is_past_end(session: &Session, specs: &Jsonb, place: i32) -> bool {
+/// How many elements the array has.
+pub fn count(session: &Session, specs: &Jsonb) -> i32 {
     statement!(SCHEDULE_SPEC_COUNT = "schedule_spec_count"(JSONBOID));
-    let count = SCHEDULE_SPEC_COUNT.run(session, arguments![specs.clone()]).first().map_or(0, |row| row.must(1));
-    place >= count
+    SCHEDULE_SPEC_COUNT.run(session, arguments![specs.clone()]).first().map_or(0, |row| row.must(1))
 }
 
 /// Those of these schedules that exist with another job.

@@ -73,8 +73,13 @@ fn delay_moves_the_fire_and_never_past_the_next_plan() {
     // The grace counts from plan + delay.
     fires("skip_missed delay=3", "", 10, 18, "10; cursor=10; armed 20 at 23");
     fires("skip_missed delay=3", "", 10, 19, "nothing; cursor=10; armed 20 at 23");
-    // The window counts from the plan.
-    fires("latest_only delay=3 window=2", "", 10, 13, "nothing; cursor=10; armed 20 at 23");
+    // So does the window, and of a plan whose delay goes past the next one from there.
+    fires("latest_only delay=3 window=2", "", 10, 15, "10; cursor=10; armed 20 at 23");
+    fires("latest_only delay=3 window=2", "", 10, 16, "nothing; cursor=10; armed 20 at 23");
+    fires("every_plan delay=3 window=12", "", 10, 44, "30 40; cursor=40; armed 50 at 53");
+    fires("every_plan delay=3 window=12", "", 10, 46, "40; cursor=40; armed 50 at 53");
+    fires("latest_only delay=25 window=2", "", 10, 22, "10; cursor=10; armed 20 at 30");
+    fires("latest_only delay=25 window=2", "", 10, 23, "nothing; cursor=10; armed 20 at 30");
 }
 
 #[test]

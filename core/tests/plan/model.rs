@@ -42,8 +42,10 @@ impl<'a> Model<'a> {
         self.plans.iter_mut().filter(|plan| plan.at <= up_to).for_each(|plan| plan.decided = true);
     }
 
+    /// Whether it could be dispatched no longer ago than the window.
     fn young(&self, plan: Instant, now: Instant) -> bool {
-        self.policy.window.is_none_or(|window| plan.checked_add_micros(window).unwrap() >= now)
+        let fire_at = self.plans.iter().find(|known| known.at == plan).unwrap().fire_at;
+        self.policy.window.is_none_or(|window| fire_at.checked_add_micros(window).unwrap() >= now)
     }
 
     /// Which plans become executions at `now`. `busy`: one that was dispatched has not ended; `ended`: when the last
@@ -54,8 +56,8 @@ impl<'a> Model<'a> {
             if busy {
                 return Vec::new();
             }
-            self.backlog
-                .retain(|plan| self.policy.window.is_none_or(|window| plan.checked_add_micros(window).unwrap() >= now));
+            let backlog = std::mem::take(&mut self.backlog);
+            self.backlog = backlog.into_iter().filter(|plan| self.young(*plan, now)).collect();
             if !self.backlog.is_empty() {
                 let first = self.backlog.remove(0);
                 self.decide(first);

@@ -34,6 +34,8 @@ fn what_catch_up_passes_over() {
     skips("skip_missed", "", 10, false, 46, "10-40 (4) missed");
     skips("latest_only window=15", "", 10, false, 45, "10-20 (2) window, 30 missed");
     skips("latest_only window=4", "", 10, false, 45, "10-40 (4) window");
+    skips("latest_only delay=3 window=17", "", 10, false, 48, "10-20 (2) window, 30 missed");
+    skips("latest_only delay=3 window=15", "", 10, false, 49, "10-30 (3) window");
     skips("every_plan window=15", "", 10, false, 45, "10-20 (2) window");
     skips("skip_missed window=15", "", 10, false, 48, "10-30 (3) window, 40 missed");
     skips("latest_only ends=30", "", 10, false, 95, "10 missed");

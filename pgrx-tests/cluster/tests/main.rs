@@ -7,6 +7,7 @@ mod copies;
 mod crash;
 mod crash_load;
 mod databases;
+mod drops;
 mod dumps;
 mod edits;
 mod encodings;

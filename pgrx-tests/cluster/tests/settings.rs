@@ -213,6 +213,26 @@ fn history_retention_is_how_long_ended_executions_stay() {
     cluster.set("sched.history_retention", "1s");
     // All but the newest of the job and scope.
     wait_for(&mut db, "select count(*) = 1 from sched.execution", SOON);
+
+    // What has gone is not offered again by due_plans; and nobody else's newer plan takes somebody's newest away.
+    let finish = "select sched.finish_success(execution_id, lease_token) from sched.try_claim";
+    db.batch_execute(&format!(
+        "create role one; create role two; select sched.grant_use('one'), sched.grant_use('two');
+         set role one; {finish}('tick', '2000-01-01 00:00+00'); {finish}('tick', '2000-03-01'); {finish}('tick', '2000-01-01 00:00+00', 'shared');
+         set role two; {finish}('tick', '2000-04-01', 'shared'); reset role"
+    ))
+    .unwrap();
+    wait_for(&mut db, "select count(*) = 3 from sched.ledger where job_name = 'tick'", SOON);
+    // The next walk has been here, too.
+    db.batch_execute(&format!("{finish}('tick', '2001-01-01', 'later'); {finish}('tick', '2001-01-02', 'later')"))
+        .unwrap();
+    wait_for(&mut db, "select count(*) = 1 from sched.ledger where scope_kind = 'later'", SOON);
+    let offered = |scope| {
+        format!("select count(*) from sched.due_plans('tick', 'every 36500 days from 2000-01-01 00:00+00', '{scope}')")
+    };
+    db.batch_execute("set role one").unwrap();
+    assert_eq!(one::<i64>(&mut db, &offered("global")), 0);
+    assert_eq!(one::<i64>(&mut db, &offered("shared")), 0);
 }
 
 #[test]

@@ -132,12 +132,16 @@ impl Schedule {
     /// Those whose time to be dispatched has come. The delay never goes past the clock's next time.
     fn due(&self, now: i64) -> Vec<i64> {
         let mut due = self.open(now);
-        due.retain(|plan| plan + self.policy.delay.min(self.definition.every) <= now);
+        due.retain(|plan| self.dispatched_from(*plan) <= now);
         due
     }
 
+    fn dispatched_from(&self, plan: i64) -> i64 {
+        plan + self.policy.delay.min(self.definition.every)
+    }
+
     fn young(&self, plan: i64, now: i64) -> bool {
-        self.policy.window.is_none_or(|window| plan >= now - window)
+        self.policy.window.is_none_or(|window| self.dispatched_from(plan) >= now - window)
     }
 
     /// An edit of policies, payload or scope.
