@@ -39,7 +39,8 @@ const KEYS: [&str; 18] = [
 const TYPED_KEYS: [&str; 7] =
     ["catch_up_window", "max_plans_per_tick", "delay", "jitter", "starts_at", "ends_at", "enabled"];
 
-const AS_AN_ARGUMENT: &str = "Write it as create_schedule takes it, for example \"delay\": \"30 seconds\".";
+const AS_AN_ARGUMENT: &str =
+    "Write texts, times and lengths of time as JSON strings, max_plans_per_tick as a number, and enabled as true or false.";
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn create_schedules(specs: Option<Jsonb>) -> i64 {
