@@ -156,6 +156,12 @@ impl ClockError {
         self
     }
 
+    /// The same error with the clock that was plainly meant.
+    pub(crate) fn proposing(mut self, text: String) -> ClockError {
+        self.hint.proposal = Some(text);
+        self
+    }
+
     /// The same error with a hint that shows only what can be read.
     pub(crate) fn settled(self) -> ClockError {
         let Hint { proposal, rule, example } = *self.hint;

@@ -183,19 +183,31 @@ fn value(source: &Source<'_>, field: Field, text: &str, place: Place) -> Result<
     Err(source.field_error(field, text, "not a number or a name of this field", rule))
 }
 
-/// The 60th minute is the next hour's first, and a 13th month the next year's; what is further off was meant to be as far as it goes.
+/// The 60th minute is the next hour's first, and a 13th month the next year's; what is further off was meant to be as far as it goes, but
+/// for a year that stands where the days of the week do, and months that are counted from 0.
 fn out_of_range(source: &Source<'_>, field: Field, text: &str, n: u32, place: Place) -> ClockError {
     let (min, max) = field.range();
-    let comes_round = n == max + 1 && place == Place::Alone && !matches!(field, Field::DayOfMonth | Field::Year);
-    let with = if comes_round {
-        if matches!(field, Field::DayOfWeek | Field::Month) {
-            1
-        } else {
-            min
-        }
-    } else {
-        n.clamp(min, max)
-    };
+    let reason = "out of range";
+    if field == Field::DayOfWeek && (1970..=2099).contains(&n) {
+        let rule = "the year is the last of seven fields, of which the first is the seconds";
+        return source.field_error(field, text, reason, rule).with_example("0 0 9 * * * 2027");
+    }
     let rule = format!("the {} is from {min} to {max}", field.name());
-    source.repairable(field, text, "out of range", &with.to_string(), rule)
+    if field == Field::Month && place == Place::RangeStart {
+        return source.field_error(field, text, reason, rule);
+    }
+    let comes_round = n == max + 1 && place == Place::Alone && !matches!(field, Field::DayOfMonth | Field::Year);
+    let with = match field {
+        Field::Month | Field::DayOfWeek if comes_round => 1,
+        Field::Second | Field::Minute | Field::Hour if comes_round => min,
+        Field::Year if n < 100 => 2000 + n,
+        Field::Second
+        | Field::Minute
+        | Field::Hour
+        | Field::DayOfMonth
+        | Field::Month
+        | Field::DayOfWeek
+        | Field::Year => n.clamp(min, max),
+    };
+    source.repairable(field, text, reason, &with.to_string(), rule)
 }

@@ -19,28 +19,27 @@ pub(crate) const ZONE: Foreign =
 pub(crate) const COMMAND: Foreign =
     Foreign { reason: "a command is not part of a clock", rule: "what is run belongs to the job" };
 
-/// What a word behind a clock is, if it cannot be a field, not even a mistyped one.
-pub(crate) fn foreign(word: &str) -> Option<Foreign> {
-    let lower = word.to_ascii_lowercase();
-    let letters = lower.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(lower.len());
-    let (name, rest) = lower.split_at(letters);
+/// Zones that go by letters.
+const ZONES: [&str; 26] = [
+    "z", "zulu", "utc", "uct", "gmt", "wet", "west", "bst", "cet", "cest", "eet", "eest", "msk", "est", "edt", "cst",
+    "cdt", "mst", "mdt", "pst", "pdt", "hst", "jst", "aest", "nzst", "nzdt",
+];
+
+/// What the words behind a clock begin with, if they are no fields: a zone, or a command, which a user's name may stand before. A word
+/// alone may be a day of the week in somebody's spelling.
+pub(crate) fn foreign(words: &[&str]) -> Option<Foreign> {
     let is_path = |text: &str| text.starts_with('/') && text[1..].starts_with(|c: char| c.is_ascii_alphabetic());
-    // `UTC`, `CET`, `EST5EDT`, `GMT+2`.
-    let is_zone = matches!(name, "z" | "zulu" | "utc" | "uct" | "gmt" | "cet")
-        || (3..=5).contains(&letters) && word[..letters].ends_with('T') && word == word.to_ascii_uppercase();
+    let word = words.first()?.to_ascii_lowercase();
+    let letters = word.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(word.len());
+    let (name, rest) = word.split_at(letters);
+    // `UTC`, `EST5EDT`, `GMT+2`.
     let has_offset = rest.is_empty() || rest.starts_with(|c: char| "+-".contains(c) || c.is_ascii_digit());
-    if Field::DayOfWeek.number_of(name).is_some() || !word.is_ascii() {
-        None
-    } else if (is_zone && has_offset) || (letters > 1 && is_path(rest) && !word.contains('.')) {
+    if (ZONES.contains(&name) && has_offset) || (letters > 1 && is_path(rest) && !word.contains('.')) {
         Some(ZONE)
     } else {
-        // `mno-fri` is a slip, `www-data` is not.
-        let like_a_day = (letters == 3 && word.len() <= 7)
-            || lower.contains("day")
-            || lower.contains("week")
-            || name.get(..3).is_some_and(|start| Field::DayOfWeek.number_of(start).is_some());
-        let like_a_field = like_a_day || letters < 2 || matches!(name, "lw" | "wl");
-        (is_path(&lower) || !like_a_field).then_some(COMMAND)
+        let is_day = name.get(..3).is_some_and(|start| Field::DayOfWeek.number_of(start).is_some());
+        let is_user = letters > 1 && !is_day && words.get(1).is_some_and(|command| is_path(command));
+        (is_path(&word) || is_user).then_some(COMMAND)
     }
 }
 
@@ -89,7 +88,8 @@ fn crontab(piece: &str) -> Option<String> {
     };
     let (hour, minute) = match time {
         [] if singular != "day" => (0, 0),
-        ["at", time @ ..] => time_of_day(&time.concat())?,
+        ["at", time] => time_of_day(time)?,
+        ["at", time, half @ ("am" | "pm")] => time_of_day(&format!("{time}{half}"))?,
         _ => return None,
     };
     Some(format!("{minute} {hour} * * {days}"))
@@ -157,11 +157,17 @@ fn unit(word: &str) -> Option<&str> {
     if interval_words::parse("", &format!("1 {word}")).is_ok() && !word.is_empty() {
         return Some(word);
     }
-    let near = |unit: &&&str| {
+    let near = |unit: &&'static str| {
         let slips = slips(word, unit).min(slips(word, &unit[..unit.len() - 1]));
-        word.get(..1) == unit.get(..1) && slips <= 2.min(word.len() / 3)
+        (word.get(..1) == unit.get(..1) && slips <= 2.min(word.len() / 3)).then_some((slips, *unit))
     };
-    UNITS.iter().find(near).copied()
+    let mut found: Vec<_> = UNITS.iter().filter_map(near).collect();
+    found.sort_unstable();
+    match found[..] {
+        [(_, unit)] => Some(unit),
+        [(nearest, unit), (second, _), ..] if nearest < second => Some(unit),
+        _ => None,
+    }
 }
 
 /// How many letters have to be put in, left out or exchanged to make one word of the other (Levenshtein).

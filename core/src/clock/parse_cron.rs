@@ -67,10 +67,14 @@ pub(crate) fn parse(source: &Source<'_>) -> Result<Cron, ClockError> {
     };
     if let [_, _, _, day, _, week, ..] = fields[..] {
         // The dialect that writes ? beside seconds or years counts Sunday as 1, so its numbers are not ours.
-        if [day, week].contains(&"?") && week.contains(|c: char| c.is_ascii_digit()) {
-            let (field, mark) = if day == "?" { (Field::DayOfMonth, day) } else { (Field::DayOfWeek, week) };
+        if day == "?" && week.contains(|c: char| c.is_ascii_digit()) {
             let rule = "a star means every value, and Sunday is 0 or 7";
-            return Err(source.repairable(field, mark, "? is not used here", "*", rule));
+            let mut kept: Vec<&str> = fields.iter().map(|field| source.original(field)).collect();
+            let ours = days_from_zero(week);
+            (kept[3], kept[5]) = ("*", ours.as_deref().unwrap_or("?"));
+            return Err(source
+                .field_error(Field::DayOfMonth, day, "? is not used here", rule)
+                .proposing(kept.join(" ")));
         }
     }
     let mut read: [Read; 7] = Default::default();
@@ -92,8 +96,8 @@ fn parse_macro(source: &Source<'_>, name: &str, rest: &[&str]) -> Result<Cron, C
     let known = MACROS.iter().find(|(known, _)| *known == name);
     let (subject, piece, reason, hint) = match (known, rest) {
         (Some((_, fields)), []) => return parse(&Source { text: fields, lower: fields }),
-        (Some(_), [first, ..]) => {
-            let foreign = foreign(source.original(first)).filter(|_| *first != "at");
+        (Some(_), [_, ..]) => {
+            let foreign = foreign(rest);
             let proposal = foreign.is_some().then(|| name.to_owned());
             let rule = foreign.map_or("a macro stands alone", |foreign| foreign.rule);
             ("clock", source.text.trim(), "text after a macro", Hint::new(proposal, rule, EXAMPLE))
@@ -109,11 +113,8 @@ fn parse_macro(source: &Source<'_>, name: &str, rest: &[&str]) -> Result<Cron, C
             ("macro", name, "not supported", hint)
         }
         (None, _) => {
-            let alike = |known: &&(&str, &str)| known.0.chars().nth(1) == name.chars().nth(1);
-            let close = |known: &&(&str, &str)| name.len() > 3 && known.0.starts_with(name);
-            let nearest =
-                MACROS.iter().find(close).or_else(|| MACROS.iter().find(alike)).map_or("@daily", |(known, _)| known);
-            let proposal = rest.is_empty().then(|| nearest.to_owned());
+            let cut = |known: &&(&str, &str)| name.len() > 3 && known.0.starts_with(name) && rest.is_empty();
+            let proposal = MACROS.iter().find(cut).map(|(known, _)| (*known).to_owned());
             let rule = "macros are @yearly, @annually, @monthly, @weekly, @daily, @midnight and @hourly";
             ("macro", name, "not known", Hint::new(proposal, rule, "@daily"))
         }
@@ -140,26 +141,54 @@ fn in_parentheses(source: &Source<'_>) -> Option<ClockError> {
 
 /// A clock with a zone or a command behind it.
 fn followed(source: &Source<'_>, fields: &[&str]) -> Option<ClockError> {
-    let (at, foreign) = (5..=7).find_map(|at| Some((at, foreign(source.original(fields.get(at)?))?)))?;
+    let (at, foreign) = (5..=7).find_map(|at| Some((at, foreign(fields.get(at..)?)?)))?;
     let kept: Vec<&str> = fields[..at].iter().map(|field| source.original(field)).collect();
     let clock = mended(&kept.join(" "))?;
     let hint = Hint::new(Some(clock), foreign.rule, EXAMPLE);
     Some(source.error(ErrorKind::Cron, "clock", fields[at], foreign.reason, hint))
 }
 
+/// Days of the week that were counted from 1 for Sunday, counted from 0; `None` where a number is something else.
+fn days_from_zero(week: &str) -> Option<String> {
+    let (days, nth) = week.split_once('#').map_or((week, None), |(days, nth)| (days, Some(nth)));
+    let ours = |c: char| match c {
+        '1'..='7' => char::from_digit(c.to_digit(10)? - 1, 10),
+        '-' | ',' | 'l' => Some(c),
+        _ => None,
+    };
+    let days: String = days.chars().map(ours).collect::<Option<_>>()?;
+    Some(nth.map_or_else(|| days.to_uppercase(), |nth| format!("{days}#{nth}")))
+}
+
+/// The text without blanks around the marks of lists and ranges, if it has as many fields as a clock then.
+fn joined(source: &Source<'_>) -> Option<String> {
+    let words: Vec<&str> = source.text.split(BLANKS).filter(|word| !word.is_empty()).collect();
+    let mut text = words.join(" ");
+    for mark in ["-", ","] {
+        for apart in [format!(" {mark} "), format!("{mark} "), format!(" {mark}")] {
+            text = text.replace(&apart, mark);
+        }
+    }
+    (5..=7).contains(&text.split(' ').count()).then_some(text)
+}
+
 fn wrong_count(source: &Source<'_>, fields: &[&str]) -> ClockError {
-    // Of four fields the last is missing; of eight, one or three are too many, whichever leaves a clock.
+    let is_clock = |text: &String| Clock::read(text).is_ok();
     let resized = |length: usize| {
         let mut kept: Vec<&str> = fields.iter().map(|field| source.original(field)).collect();
         kept.resize(length, "*");
-        kept.join(" ")
+        Some(kept.join(" ")).filter(is_clock)
     };
-    let lengths: &[usize] = match fields.len() {
-        4 => &[5],
-        8.. => &[7, 5],
-        _ => &[],
+    // Of four fields the last is missing. Of eight, one or three are too many, whichever leaves a clock; but what six of them already are
+    // begins with seconds, and words are days or months that belong to a list.
+    let proposal = match fields.len() {
+        4 => resized(5),
+        8.. => joined(source).filter(is_clock).or_else(|| {
+            let has_words = fields[5..].iter().any(|word| word.contains(|c: char| c.is_ascii_alphabetic()));
+            resized(7).or_else(|| resized(5).filter(|_| !has_words && resized(6).is_none()))
+        }),
+        _ => None,
     };
-    let proposal = lengths.iter().map(|&length| resized(length)).find(|text| Clock::read(text).is_ok());
     let reason = match fields.len() {
         0 => "the clock is empty".to_owned(),
         1 => "one field where five, six or seven are needed".to_owned(),
