@@ -71,8 +71,7 @@ ALTER TABLE sched.schedule ADD COLUMN key uuid NOT NULL GENERATED ALWAYS AS (sch
 COMMENT ON COLUMN sched.schedule.key IS 'what the ledger has its executions by, with the plan time; computed once for each edit, not for each fire';
 ALTER TABLE sched.timer ADD COLUMN awaits boolean NOT NULL DEFAULT false;
 COMMENT ON COLUMN sched.timer.awaits IS 'every unfinished run of the schedule is in sched.awaited';
-ALTER TABLE sched.schedule_change ADD COLUMN failures integer NOT NULL DEFAULT 0, ADD COLUMN retry_at timestamptz, ADD COLUMN cancel_keys uuid[];
-COMMENT ON COLUMN sched.schedule_change.cancel_keys IS 'of a dropped schedule: the scopes in which what nobody runs of it is to be cancelled';
+ALTER TABLE sched.schedule_change ADD COLUMN failures integer NOT NULL DEFAULT 0, ADD COLUMN retry_at timestamptz;
 CREATE INDEX schedule_change_schedule_id ON sched.schedule_change (schedule_id);
 CREATE INDEX schedule_change_retry_at ON sched.schedule_change (retry_at) WHERE retry_at IS NOT NULL;
 DROP FUNCTION sched.is_being_claimed;
@@ -359,7 +358,8 @@ $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
         'GRANT SELECT ON sched.home, sched.job, sched.schedule TO %1$s;'
-        'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.schedule_change, sched.timer, sched.ledger, sched.ready, sched.retry TO %1$s;'
+        'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.schedule_change, sched.timer, sched.ledger, sched.retry TO %1$s;'
+        'GRANT SELECT, INSERT ON sched.ready TO %1$s;'
         'GRANT SELECT, UPDATE, DELETE ON sched.lease TO %1$s;'
         'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.awaited TO %1$s;'
         'GRANT SELECT, UPDATE, DELETE ON sched.schedule_past TO %1$s;'

@@ -3,7 +3,7 @@
 -- Timers are found through arrays: written as joins or EXISTS these looks became a scan of all timers.
 -- $1 change_id to go on after, $2 now, $3 limit
 WITH picked AS MATERIALIZED (
-    SELECT c.change_id, c.schedule_id, c.terminal_at, c.failures, c.cancel_keys
+    SELECT c.change_id, c.schedule_id, c.terminal_at, c.failures
       FROM sched.schedule_change c
      WHERE c.change_id > $1 AND (c.retry_at IS NULL OR c.retry_at <= $2)
      ORDER BY c.change_id
@@ -34,7 +34,7 @@ SELECT p.schedule_id, max(p.terminal_at), array_agg(p.change_id),
                             AND o.change_id <> ALL (array_agg(p.change_id))
                             AND o.change_id NOT IN (SELECT f.change_id FROM put_off f)) THEN 'busy'
             ELSE 'new' END,
-       max(p.failures), max(p.cancel_keys)
+       max(p.failures)
   FROM picked p
  GROUP BY p.schedule_id
  ORDER BY p.schedule_id

@@ -1,11 +1,11 @@
--- Executions of schedules that nobody runs are cancelled; those that somebody has in hand are left alone. They are found by what
+-- Executions of a schedule that nobody runs are cancelled; those that somebody has in hand are left alone. They are found by what
 -- the ledger has them by, and where they wait by all that they are there by: what has ended costs a look, and what else waits nothing.
--- $1 schedule_ids, $2 keys (one for each schedule and scope), $3 now
+-- (As a list and not a join: of that the planner made a scan of all keys.) $1 schedule_id, $2 its scopes, $3 now
 WITH open AS MATERIALIZED (
     SELECT e.id, e.queue, e.priority, e.plan_time, e.next_retry_at
-      FROM unnest($1, $2) AS k (schedule_id, key)
-      JOIN sched.ledger e ON e.key = k.key
-     WHERE e.schedule_id = k.schedule_id
+      FROM sched.ledger e
+     WHERE e.key = ANY ($2)
+       AND e.schedule_id = $1
        AND (e.status = 'PENDING' OR (e.status = 'FAILED' AND e.next_retry_at IS NOT NULL))
 ), waiting AS MATERIALIZED (
     SELECT r.queue, r.priority, r.plan_time, r.execution_id

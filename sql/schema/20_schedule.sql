@@ -66,15 +66,13 @@ CREATE TABLE sched.schedule_change (
     schedule_id bigint      NOT NULL,
     terminal_at timestamptz,
     failures    integer     NOT NULL DEFAULT 0,
-    retry_at    timestamptz,
-    cancel_keys uuid[]
+    retry_at    timestamptz
 );
 -- Whether somebody else has an earlier change of the same schedule in hand.
 CREATE INDEX schedule_change_schedule_id ON sched.schedule_change (schedule_id);
 -- What could not be applied, which is hardly ever anything: when it is tried again.
 CREATE INDEX schedule_change_retry_at ON sched.schedule_change (retry_at) WHERE retry_at IS NOT NULL;
 COMMENT ON TABLE sched.schedule_change IS 'schedules to be armed anew: an edit, or (terminal_at) the end of a run that they waited for';
-COMMENT ON COLUMN sched.schedule_change.cancel_keys IS 'of a dropped schedule: the scopes in which what nobody runs of it is to be cancelled';
 
 -- The rule of baselines stands in one place, so that no way of editing can forget it.
 CREATE FUNCTION sched.schedule_before_update() RETURNS trigger

@@ -344,10 +344,9 @@ fn drop_schedule(schedule_name: Option<Text>, cancel_pending: default!(Option<bo
         session(|session| {
             let Some(found) = find_if_any(session, &name, caller)? else { return Ok(false) };
             let cancel = required("cancel_pending", cancel_pending)?;
-            let keys = schedule::delete(session, found.schedule_id, cancel);
+            let keys = schedule::delete(session, found.schedule_id);
             if cancel {
-                let scopes = keys.into_iter().map(|key| (found.schedule_id, key)).collect();
-                schedule::cancel_pending(session, scopes, convert::now());
+                schedule::cancel_pending(session, found.schedule_id, keys, convert::now());
             }
             Ok(true)
         })

@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-use pgrx::datum::Uuid;
 use pgrx::PgLogLevel;
 use scheduler_core::plan::{self, News, Progress};
 use scheduler_core::Instant;
@@ -30,7 +29,7 @@ pub fn apply_changes(session: &Session, now: Instant, limit: i64, after: &mut i6
         // Locked and written in one subtransaction, as fires are.
         let whole = subtransaction::run(|| {
             let batch = Batch::pick(session, from, now, limit);
-            write(session, &batch.decided.iter().collect::<Vec<_>>(), now);
+            write(session, &batch.decided.iter().collect::<Vec<_>>());
             batch
         });
         let batch = match whole {
@@ -42,7 +41,7 @@ pub fn apply_changes(session: &Session, now: Instant, limit: i64, after: &mut i6
                 let batch = Batch::pick(session, from, now, limit);
                 let decided: Vec<&Decided> = batch.decided.iter().collect();
                 let mut put_off = |one: &&Decided, failure| failed(session, one, &failure, now);
-                let written = halved(&decided, &mut |part| write(session, part, now), &mut put_off);
+                let written = halved(&decided, &mut |part| write(session, part), &mut put_off);
                 written.iter().flatten().for_each(|one| one.report(session));
                 batch
             }
@@ -141,21 +140,12 @@ fn prepared(session: &Session, mut snapshots: Vec<Snapshot>) -> (Vec<Snapshot>, 
 }
 
 /// Writes what these changes lead to; returns them.
-fn write<'d>(session: &Session, decided: &[&'d Decided], now: Instant) -> Vec<&'d Decided> {
+fn write<'d>(session: &Session, decided: &[&'d Decided]) -> Vec<&'d Decided> {
     let timers: Vec<&NewTimer> = decided.iter().filter_map(|one| one.timer.as_ref()).collect();
-    let gone: Vec<&Change> = decided.iter().filter(|one| one.timer.is_none()).map(|one| &one.change).collect();
-    let dropped: Vec<i64> = gone.iter().map(|change| change.schedule_id).collect();
+    let dropped: Vec<i64> =
+        decided.iter().filter(|one| one.timer.is_none()).map(|one| one.change.schedule_id).collect();
     let change_ids: Vec<i64> = decided.iter().flat_map(|one| one.change.change_ids.iter().copied()).collect();
     if !change_ids.is_empty() {
-        // Their timers are ours or not there: whatever fired them before is committed, and nothing will any more.
-        let scopes = |change: &&Change| {
-            let schedule_id = change.schedule_id;
-            change.cancel_keys.iter().map(move |key| (schedule_id, *key)).collect::<Vec<_>>()
-        };
-        let cancelled: Vec<(i64, Uuid)> = gone.iter().flat_map(scopes).collect();
-        if !cancelled.is_empty() {
-            schedule::cancel_pending(session, cancelled, now);
-        }
         skip::forget(session, &dropped);
         timer::arm(session, &timers, dropped, change_ids);
         skip::record(session, &timers, &HashSet::new());

@@ -1,6 +1,5 @@
 //! `sched.schedule_change`: what dispatchers have to look at again.
 
-use pgrx::datum::Uuid;
 use scheduler_core::Instant;
 
 use crate::arguments;
@@ -20,8 +19,6 @@ pub struct Change {
     pub change_ids: Vec<i64>,
     /// How often that failed.
     pub failures: i32,
-    /// Of a schedule that was dropped: the scopes in which its executions that nobody runs are to be cancelled.
-    pub cancel_keys: Vec<Uuid>,
     /// Whether it can be applied now.
     pub standing: Standing,
 }
@@ -47,7 +44,6 @@ pub fn pick(session: &Session, after: i64, now: Instant, limit: i64) -> Vec<Chan
             terminal_at: instant_of(&row, 2),
             change_ids: row.must(3),
             failures: row.must(5),
-            cancel_keys: row.get(6).unwrap_or_default(),
             standing: match row.must::<String>(4).as_str() {
                 "locked" => Standing::Locked,
                 "new" => Standing::New,

@@ -70,7 +70,7 @@ const OF_WORKERS: [(&CStr, pg_sys::AclMode); 13] = [
     (c"schedule_change", ALL),
     (c"timer", ALL),
     (c"retry", ALL),
-    (c"ready", ALL),
+    (c"ready", SELECT | INSERT),
     (c"lease", SELECT | UPDATE | DELETE),
     (c"awaited", ALL),
     (c"schedule_past", SELECT | UPDATE | DELETE),

@@ -147,17 +147,19 @@ pub fn exists(session: &Session, schedule_name: &str) -> bool {
     SCHEDULE_NAME_TAKEN.run(session, arguments![schedule_name]).first().is_some()
 }
 
-/// Deletes; returns what the ledger has its executions by. With `cancel`, whoever applies the change cancels those that nobody runs.
-pub fn delete(session: &Session, schedule_id: i64, cancel: bool) -> Vec<Uuid> {
-    statement!(SCHEDULE_DELETE = "schedule_delete"(INT8OID, BOOLOID));
-    SCHEDULE_DELETE.run(session, arguments![schedule_id, cancel]).first().map_or_else(Vec::new, |row| row.must(1))
+/// Deletes; returns what the ledger has its executions by.
+pub fn delete(session: &Session, schedule_id: i64) -> Vec<Uuid> {
+    statement!(SCHEDULE_DELETE = "schedule_delete"(INT8OID));
+    SCHEDULE_DELETE.run(session, arguments![schedule_id]).first().map_or_else(Vec::new, |row| row.must(1))
 }
 
-/// Cancels the executions of schedules that nobody runs: each schedule with what the ledger has them by.
-pub fn cancel_pending(session: &Session, scopes: Vec<(i64, Uuid)>, now: Instant) {
-    statement!(SCHEDULE_CANCEL_PENDING = "schedule_cancel_pending"(INT8ARRAYOID, UUIDARRAYOID, TIMESTAMPTZOID));
-    let (schedule_ids, keys): (Vec<i64>, Vec<Uuid>) = scopes.into_iter().unzip();
-    SCHEDULE_CANCEL_PENDING.run(session, arguments![List(schedule_ids), List(keys), convert::timestamp(now)]);
+/// Cancels the executions of a schedule that nobody runs, by what the ledger has them by, and keeps dispatchers from firing more of them
+/// while the transaction is open. What one is firing at this moment it does not see.
+pub fn cancel_pending(session: &Session, schedule_id: i64, keys: Vec<Uuid>, now: Instant) {
+    statement!(TIMER_HOLD = "timer_hold"(INT8OID));
+    statement!(SCHEDULE_CANCEL_PENDING = "schedule_cancel_pending"(INT8OID, UUIDARRAYOID, TIMESTAMPTZOID));
+    TIMER_HOLD.run(session, arguments![schedule_id]);
+    SCHEDULE_CANCEL_PENDING.run(session, arguments![schedule_id, List(keys), convert::timestamp(now)]);
 }
 
 /// A schedule as the log names it, where several databases may have one of that name; by its number where it has just gone.
