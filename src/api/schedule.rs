@@ -226,7 +226,7 @@ fn alter_schedule(
     ownership: default!(Option<Text>, "NULL"),
     enabled: default!(Option<bool>, "NULL"),
     new_name: default!(Option<Text>, "NULL"),
-    reset: default!(Option<Vec<Option<String>>>, "'{}'"),
+    reset: default!(Option<Vec<Option<Text>>>, "'{}'"),
 ) {
     or_raise((|| {
         let name = convert::name("schedule_name", schedule_name)?;
@@ -264,10 +264,10 @@ fn alter_schedule(
 }
 
 /// One entry of `reset`: the argument goes back to the default of create_schedule; `22023` where it has none.
-fn reset_argument(mut schedule: Definition, argument: Option<String>) -> Outcome<Definition> {
+fn reset_argument(mut schedule: Definition, argument: Option<Text>) -> Outcome<Definition> {
     let argument = required("an element of reset", argument)?;
     let new = defaults(schedule.schedule_name.clone(), String::new(), String::new(), None, None);
-    match argument.as_str() {
+    match &*argument {
         "time_zone" => schedule.time_zone = new.time_zone,
         "payload" => schedule.payload = new.payload,
         "scope_kind" => schedule.scope_kind = new.scope_kind,

@@ -16,7 +16,7 @@ fn text_that_is_not_utf8_is_refused() {
     let cluster = Cluster::new();
     cluster.execute("create database ascii template template0 encoding 'SQL_ASCII' lc_collate 'C' lc_ctype 'C'");
     let mut db = cluster.with_extension("ascii");
-    db.batch_execute("select sched.define_job('job')").unwrap();
+    db.batch_execute("select sched.define_job('job'); select sched.create_schedule('there', 'never', 'job')").unwrap();
     let before: String =
         one(&mut db, "select (select count(*) from sched.job)::text || (select count(*) from sched.schedule)");
     for call in [
@@ -28,6 +28,7 @@ fn text_that_is_not_utf8_is_refused() {
         "create_schedule('x', E'\\351', 'job')",
         "create_schedule('x', 'never', 'job', E'\\351')",
         "alter_schedule('x', clock => E'\\351')",
+        "alter_schedule('there', reset => array[E'\\351'])",
         "pause(E'\\351')",
         "try_claim(E'\\351', '2026-01-01')",
         "try_claim('job', '2026-01-01', scope_id => E'\\351')",
