@@ -18,6 +18,7 @@ use crate::store::catalog;
 use crate::store::role;
 use crate::subtransaction;
 use crate::worker::duty::{self, Found, Told};
+use crate::worker::seen::Seen;
 use crate::worker::tick::{self, Interrupted, Tick};
 use crate::worker::{hold, launcher, transaction, wake};
 
@@ -140,7 +141,8 @@ fn run(board: &wake::Dispatcher, database: u32) {
         }
         let looked = transaction::attempt(LOOKING, || look(&locked));
         let now = convert::now();
-        let wake = match &looked {
+        let mut seen = None;
+        let next = match &looked {
             // As if we had died: the launcher misses us, and looks for the role that the setting names now.
             Ok(Some(here)) if !here.role_exists => return stopped(&name, ": its role was dropped"),
             // Likewise, since that may be over by now: it is up to the launcher, which takes the slot back where nobody is to come.
@@ -171,6 +173,7 @@ fn run(board: &wake::Dispatcher, database: u32) {
                 }
                 if here.may_dispatch {
                     refused = false;
+                    seen = here.seen;
                     match found {
                         Ok(Found::Work) => match tick.run(database, name, std::mem::take(&mut woken)) {
                             Ok(wake) => wake,
@@ -182,6 +185,7 @@ fn run(board: &wake::Dispatcher, database: u32) {
                         Ok(Found::Nothing | Found::Obstacle(_) | Found::Copy(_)) => None,
                         Err(_) if tick::was_interrupted(database) => continue,
                         Err(message) => {
+                            seen = None;
                             transaction::log(duty::LOOKING, &message);
                             after_failure(&mut failed_looks, now)
                         }
@@ -206,21 +210,40 @@ fn run(board: &wake::Dispatcher, database: u32) {
                 after_failure(&mut failed_looks, now)
             }
         };
+        let slept = std::time::Instant::now();
+        let now = convert::now();
+        woken |= sleep(board, next, seen);
+        // Whatever is committed meanwhile: each failed look is a line in the log.
+        let pause = next.map_or(0, |next| next.as_micros().saturating_sub(now.as_micros()).clamp(0, guc::tick_interval()));
+        let pause = Duration::from_micros(pause.unsigned_abs());
+        while failed_looks > 0 && slept.elapsed() < pause && !tick::interrupted(database) {
+            super::sleep_for(pause.saturating_sub(slept.elapsed()));
+        }
+    }
+}
+
+/// Sleeps until `next`; until a commit wakes us, or one may have come of which nobody told, which is true then.
+fn sleep(board: &wake::Dispatcher, next: Option<Instant>, seen: Option<Seen>) -> bool {
+    loop {
         let now = convert::now();
         let longest = now.checked_add_micros(guc::tick_interval()).unwrap_or(Instant::MAX);
-        let wake = wake.map_or(longest, |wake| wake.min(longest));
+        let wake = next.map_or(longest, |next| next.min(longest));
         board.sleeping_until(wake);
         if !guc::enabled() {
             super::report_idle(c"switched off by sched.enabled");
         } else if wake > now {
             super::report_idle(&asleep_until(wake));
         }
-        let slept = std::time::Instant::now();
-        woken |= super::sleep_until(wake, now) || wake == longest;
-        // Whatever is committed meanwhile: each failed look is a line in the log.
-        let pause = Duration::from_micros(wake.as_micros().saturating_sub(now.as_micros()).max(0).unsigned_abs());
-        while failed_looks > 0 && slept.elapsed() < pause && !tick::interrupted(database) {
-            super::sleep_for(pause.saturating_sub(slept.elapsed()));
+        if super::sleep_until(wake, now) {
+            return true;
+        }
+        if wake != longest {
+            return false;
+        }
+        // First: who writes after what we ask now wakes us.
+        board.awake();
+        if super::must_end() || !seen.is_some_and(Seen::is_all) {
+            return true;
         }
     }
 }
@@ -247,6 +270,8 @@ pub struct Here {
     may_dispatch: bool,
     /// Its role was not dropped.
     role_exists: bool,
+    /// What was there to be seen.
+    seen: Option<Seen>,
 }
 
 /// Once, until all is well.
@@ -265,6 +290,7 @@ fn say_refused(database: &str) {
 
 /// This database, where the extension exists in it (its schema can only go with it).
 pub fn extension_here() -> Option<Here> {
+    let seen = Seen::now();
     // The first from the cache.
     catalog::schema().and_then(|_| catalog::extension())?;
     catalog::this_database().map(|database| Here {
@@ -272,6 +298,7 @@ pub fn extension_here() -> Option<Here> {
         name: database.name,
         may_dispatch: role::may_dispatch(),
         role_exists: role::exists(role::caller()),
+        seen,
     })
 }
 

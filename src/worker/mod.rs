@@ -5,6 +5,7 @@ mod duty;
 pub mod hold;
 mod identity;
 pub mod launcher;
+mod seen;
 mod shortage;
 mod tick;
 pub mod transaction;

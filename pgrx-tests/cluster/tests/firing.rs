@@ -158,9 +158,13 @@ fn between_fires_the_worker_runs_no_query() {
 }
 
 #[test]
-fn an_idle_worker_costs_next_to_nothing() {
-    // Its fallback comes all the time here, and finds nothing.
-    let cluster = Cluster::builder().set("sched.tick_interval", "500ms").set("autovacuum", "off").start();
+fn an_idle_worker_asks_nothing_while_nothing_is_written() {
+    // Its fallback comes all the time here.
+    let cluster = Cluster::builder()
+        .set("sched.tick_interval", "500ms")
+        .set("autovacuum", "off")
+        .set("max_prepared_transactions", "1")
+        .start();
     let mut db = cluster.with_extension("postgres");
     db.batch_execute(
         "select sched.define_job('job');
@@ -177,14 +181,36 @@ fn an_idle_worker_costs_next_to_nothing() {
     let look = |db: &mut Client| {
         let xid: i64 = one(db, "select pg_snapshot_xmax(pg_current_snapshot())::text::bigint");
         let written: i64 = one(db, "select (pg_current_wal_insert_lsn() - '0/0')::bigint");
-        (xid, written)
+        (xid, written, looked_at(db))
     };
-    let (before, cpu) = (look(&mut db), cpu_ticks(pid));
+    let (before, cpu, since) = (look(&mut db), cpu_ticks(pid), asleep_since(&mut db));
     stays("this loop", Duration::from_secs(5), || ());
     let (after, cpu) = (look(&mut db), cpu_ticks(pid) - cpu);
+    assert_ne!(asleep_since(&mut db), since, "its fallback came");
     assert_eq!(before.0, after.0, "a transaction id was assigned");
-    println!("{cpu} hundredths of a second of CPU in 5 s and 10 looks");
-    assert!(cpu <= 10, "{cpu} hundredths of a second of CPU in 5 s and 10 looks");
+    assert_eq!(before.2, after.2, "it looked");
+    println!("{cpu} hundredths of a second of CPU in 5 s");
+    assert!(cpu <= 3, "{cpu} hundredths of a second of CPU in 5 s");
+
+    // What is written and not told to anybody is found by the fallback.
+    let mut other = cluster.connect();
+    other.batch_execute("create table own (i int)").unwrap();
+    wait_until("it to look", SOON, || (looked_at(&mut db) != after.2).then_some(()));
+    // So is what a prepared transaction wrote, long after the last id was given.
+    other
+        .batch_execute("begin; select sched.create_schedule('prepared', 'every 1 day', 'job'); prepare transaction 'p'")
+        .unwrap();
+    for _ in 0..2 {
+        let last = looked_at(&mut db);
+        wait_until("it to look again", SOON, || (looked_at(&mut db) != last).then_some(()));
+    }
+    other.batch_execute("commit prepared 'p'").unwrap();
+    wait_for(&mut db, "select state = 'armed' from sched.schedules where schedule_name = 'prepared'", SOON);
+}
+
+/// When the dispatcher began its last transaction.
+fn looked_at(db: &mut Client) -> String {
+    one(db, "select query_start::text from pg_stat_activity where backend_type = 'scheduler dispatcher'")
 }
 
 /// The CPU time of a process so far, in hundredths of a second.
