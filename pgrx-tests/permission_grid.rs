@@ -139,14 +139,14 @@ mod tests {
         ("is_home", "", Any("true")),
         ("grant_again", "", Super("")),
         ("grantee", "'g_nobody'::regrole", Super("gf_nobody")),
-        ("home_is_new", "", Super("")),
+        ("table_is_new", "'sched.job'::regclass", Super("")),
         ("uuid_v7", "", Super("uuid")),
         ("scope_key", "'a', 'b', 'c'", Super("uuid")),
         ("wake_dispatcher", "", Super("")),
     ];
 
     /// Called by the server only, or at CREATE EXTENSION: not even a superuser gets an answer.
-    const OTHERS: [&str; 4] = ["home_changed", "request_dispatcher", "schedule_before_update", "schedule_changed"];
+    const OTHERS: [&str; 4] = ["request_dispatcher", "schedule_before_update", "schedule_changed", "table_changed"];
 
     /// Roles with a prefix, as tests run side by side, and what belongs to the owner. All but one execution are its own.
     fn world(prefix: &str) {

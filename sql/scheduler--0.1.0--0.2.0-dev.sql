@@ -45,24 +45,27 @@ INSERT INTO sched.home (system_identifier, database)
 SELECT c.system_identifier, d.oid
   FROM pg_catalog.pg_control_system() AS c, pg_catalog.pg_database AS d
  WHERE d.datname = pg_catalog.current_database();
-CREATE FUNCTION sched.home_is_new() RETURNS void
+CREATE FUNCTION sched.table_is_new("table" oid) RETURNS void
 STRICT VOLATILE PARALLEL UNSAFE
 LANGUAGE c
-AS 'MODULE_PATHNAME', 'home_is_new_wrapper';
-COMMENT ON FUNCTION sched.home_is_new() IS 'internal: has every session look again at whose rows these are';
-CREATE FUNCTION sched.home_changed() RETURNS trigger
+AS 'MODULE_PATHNAME', 'table_is_new_wrapper';
+COMMENT ON FUNCTION sched.table_is_new IS 'internal: has every session read a table again of which it may remember something';
+CREATE FUNCTION sched.table_changed() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
 $$
 BEGIN
-    PERFORM sched.home_is_new();
+    PERFORM sched.table_is_new(TG_RELID);
     RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION sched.home_changed() IS 'internal: sessions that know where they are at home look again';
+COMMENT ON FUNCTION sched.table_changed() IS 'internal: sessions that remember something of the table read it again';
 
 CREATE TRIGGER home_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON sched.home
-    FOR EACH STATEMENT EXECUTE FUNCTION sched.home_changed();
+    FOR EACH STATEMENT EXECUTE FUNCTION sched.table_changed();
 ALTER TABLE sched.home ENABLE ALWAYS TRIGGER home_changed;
+CREATE TRIGGER job_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON sched.job
+    FOR EACH STATEMENT EXECUTE FUNCTION sched.table_changed();
+ALTER TABLE sched.job ENABLE ALWAYS TRIGGER job_changed;
 ALTER TABLE sched.home REPLICA IDENTITY FULL;
 ALTER TABLE sched.ready REPLICA IDENTITY USING INDEX ready_order;
 
@@ -421,7 +424,7 @@ DECLARE
 BEGIN
     FOREACH object IN ARRAY ARRAY[
         'TABLE sched.home', 'FUNCTION sched.adopt()', 'FUNCTION sched.is_home()',
-        'FUNCTION sched.grant_again()', 'FUNCTION sched.home_is_new()', 'FUNCTION sched.home_changed()',
+        'FUNCTION sched.grant_again()', 'FUNCTION sched.table_is_new', 'FUNCTION sched.table_changed()',
         'FUNCTION sched.enqueue_many', 'TABLE sched.schedule_past', 'SEQUENCE sched.schedule_past_past_id_seq',
         'TABLE sched.skip', 'TABLE sched.timer_memory', 'TABLE sched.skipped',
         'FUNCTION sched.explain', 'FUNCTION sched.rebuild()', 'FUNCTION sched.skipped_so_far()',

@@ -17,3 +17,13 @@ BEGIN
     END IF;
 END
 $$;
+
+CREATE FUNCTION sched.table_changed() RETURNS trigger
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$$
+BEGIN
+    PERFORM sched.table_is_new(TG_RELID);
+    RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION sched.table_changed() IS 'internal: sessions that remember something of the table read it again';

@@ -7,18 +7,8 @@ CREATE TABLE sched.home (
 );
 COMMENT ON TABLE sched.home IS 'the database that these tables belong to; where a row names another one, this is a copy (sched.adopt)';
 
-CREATE FUNCTION sched.home_changed() RETURNS trigger
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
-$$
-BEGIN
-    PERFORM sched.home_is_new();
-    RETURN NULL;
-END
-$$;
-COMMENT ON FUNCTION sched.home_changed() IS 'internal: sessions that know where they are at home look again';
-
 CREATE TRIGGER home_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON sched.home
-    FOR EACH STATEMENT EXECUTE FUNCTION sched.home_changed();
+    FOR EACH STATEMENT EXECUTE FUNCTION sched.table_changed();
 ALTER TABLE sched.home ENABLE ALWAYS TRIGGER home_changed;
 -- Where a publication takes all tables along, a row has to be known by something, or nothing could change it.
 ALTER TABLE sched.home REPLICA IDENTITY FULL;

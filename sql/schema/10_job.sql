@@ -17,3 +17,8 @@ CREATE TABLE sched.job (
 COMMENT ON TABLE sched.job IS 'how work is run, leased and retried; written through sched.define_job';
 COMMENT ON COLUMN sched.job.stale_timeout IS 'lease length of a claim that names none; NULL = setting sched.stale_timeout';
 COMMENT ON COLUMN sched.job.owner IS 'the role that defined the job; members of it may change, claim, finish and cancel';
+
+-- A session remembers the jobs that it claims for, until somebody defines or drops one.
+CREATE TRIGGER job_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON sched.job
+    FOR EACH STATEMENT EXECUTE FUNCTION sched.table_changed();
+ALTER TABLE sched.job ENABLE ALWAYS TRIGGER job_changed;

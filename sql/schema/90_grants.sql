@@ -67,7 +67,7 @@ COMMENT ON FUNCTION sched.adopt() IS
 COMMENT ON FUNCTION sched.is_home() IS
 'False in a copy that nobody has adopted: dispatch_due, claim and try_claim raise 55000 there and no worker serves it.';
 COMMENT ON FUNCTION sched.grant_again() IS 'internal: at the end of an update, gives users and monitors the rights on what it has added; takes the types of our rows from PUBLIC';
-COMMENT ON FUNCTION sched.home_is_new() IS 'internal: has every session look again at whose rows these are';
+COMMENT ON FUNCTION sched.table_is_new IS 'internal: has every session read a table again of which it may remember something';
 COMMENT ON FUNCTION sched.grantee IS 'internal: the name of a role that gets rights or loses them';
 COMMENT ON FUNCTION sched.uuid_v7() IS 'internal: a new UUID version 7 (RFC 9562)';
 COMMENT ON FUNCTION sched.scope_key IS

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use crate::convert;
 use crate::error::{self, or_raise, Failure};
-use crate::store::{grant, home, ids, role, session};
+use crate::store::{grant, home, ids, role, session, watch};
 use crate::worker::wake;
 
 /// A new id: UUID version 7 (RFC 9562), so that rows of one time lie together in the index.
@@ -78,8 +78,8 @@ fn grant_again() {
     session(grant::again);
 }
 
-/// Has every session look again at whose rows these are.
+/// Has every session read a table of ours again of which it may remember something.
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
-fn home_is_new() {
-    home::changed();
+fn table_is_new(table: pg_sys::Oid) {
+    watch::changed(table);
 }

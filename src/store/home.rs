@@ -5,18 +5,17 @@
 //! to name this database. It is empty until the first job is defined or execution claimed. So a restore that loads
 //! schedules before homes does not look like a database of its own meanwhile.
 
-use std::ffi::c_void;
-use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use pgrx::pg_sys::{self, Oid};
-use pgrx::{pg_guard, PgSqlErrorCode};
+use pgrx::PgSqlErrorCode;
 use scheduler_core::Instant;
 
 use crate::arguments;
 use crate::convert::timestamp;
 use crate::error::{Failure, Outcome};
 use crate::statement;
+use crate::store::watch::HOME;
 use crate::store::{catalog, Session};
 use crate::worker::wake;
 
@@ -31,15 +30,13 @@ pub enum Home {
     Elsewhere,
 }
 
-/// This backend has seen that the database is at home. It stays so until the table changes (a trigger of it says so to all sessions), or
-/// the transaction that wrote it down, ours perhaps, is rolled back.
-static AT_HOME: AtomicBool = AtomicBool::new(false);
-/// Both forget it.
-static WATCHING: AtomicBool = AtomicBool::new(false);
-/// How often that was.
-static FORGOTTEN: AtomicU64 = AtomicU64::new(0);
-/// The table that is watched.
-static TABLE: AtomicU32 = AtomicU32::new(0);
+/// This backend has seen that the database is at home when it knew of so many changes of the table.
+static AT_HOME: AtomicU64 = AtomicU64::new(u64::MAX);
+
+/// It has, and the table has not changed since.
+fn is_at_home() -> bool {
+    AT_HOME.load(Ordering::Relaxed) == HOME.changes()
+}
 
 /// What tells this database from every other: its server's identifier, which a promoted standby keeps, and its own.
 fn here() -> (i64, Oid) {
@@ -66,19 +63,17 @@ pub fn look(session: &Session) -> Home {
 
 /// To be asked before anything is fired or handed out: `55000` in a copy.
 pub fn require<'s>(session: impl FnOnce() -> &'s Session) -> Outcome<Home> {
-    if AT_HOME.load(Ordering::Relaxed) {
+    if is_at_home() {
         return Ok(Home::Here);
     }
     let Some(table) = table() else { return Ok(Home::Here) };
-    // Before the look: of a change that comes up during it we may hear at once.
-    watch(table);
-    let before = FORGOTTEN.load(Ordering::Relaxed);
+    let changes = HOME.watch(table);
     let home = look(session());
     match home {
         Home::Elsewhere => Err(copy()),
         Home::Nowhere => Ok(home),
         Home::Here => {
-            AT_HOME.store(FORGOTTEN.load(Ordering::Relaxed) == before, Ordering::Relaxed);
+            AT_HOME.store(changes, Ordering::Relaxed);
             if wake::is_unknown() {
                 wake::dispatcher_at_commit();
             }
@@ -87,61 +82,9 @@ pub fn require<'s>(session: impl FnOnce() -> &'s Session) -> Outcome<Home> {
     }
 }
 
-fn watch(table: Oid) {
-    TABLE.store(table.to_u32(), Ordering::Relaxed);
-    if !WATCHING.swap(true, Ordering::Relaxed) {
-        // SAFETY: the callbacks live as long as the library, which is never unloaded.
-        unsafe {
-            pg_sys::RegisterXactCallback(Some(transaction_ended), null_mut());
-            pg_sys::RegisterSubXactCallback(Some(subtransaction_ended), null_mut());
-            pg_sys::CacheRegisterRelcacheCallback(Some(relation_changed), pg_sys::Datum::null());
-        }
-    }
-}
-
-/// To be said when the table has changed: all sessions look again, once that is committed. (As DDL is told to them.)
-pub fn changed() {
-    if let Some(table) = table() {
-        // SAFETY: inside a transaction; a table that has just gone is told to all by its end.
-        unsafe { pg_sys::CacheInvalidateRelcacheByRelid(table) }
-    }
-}
-
-#[pg_guard]
-unsafe extern "C-unwind" fn relation_changed(_argument: pg_sys::Datum, relation: Oid) {
-    if relation == Oid::INVALID || relation.to_u32() == TABLE.load(Ordering::Relaxed) {
-        forget();
-    }
-}
-
-#[pg_guard]
-unsafe extern "C-unwind" fn transaction_ended(event: pg_sys::XactEvent::Type, _argument: *mut c_void) {
-    if event == pg_sys::XactEvent::XACT_EVENT_ABORT || event == pg_sys::XactEvent::XACT_EVENT_PREPARE {
-        forget();
-    }
-}
-
-#[pg_guard]
-unsafe extern "C-unwind" fn subtransaction_ended(
-    event: pg_sys::SubXactEvent::Type,
-    _own: pg_sys::SubTransactionId,
-    _parent: pg_sys::SubTransactionId,
-    _argument: *mut c_void,
-) {
-    if event == pg_sys::SubXactEvent::SUBXACT_EVENT_ABORT_SUB {
-        forget();
-    }
-}
-
-/// Has the next one that asks look again.
-pub fn forget() {
-    FORGOTTEN.fetch_add(1, Ordering::Relaxed);
-    AT_HOME.store(false, Ordering::Relaxed);
-}
-
 /// Writes this database down as the home, where there is none yet.
 pub fn settle(session: &Session) {
-    if AT_HOME.load(Ordering::Relaxed) || table().is_none() {
+    if is_at_home() || table().is_none() {
         return;
     }
     statement!(HOME_SETTLE = "home_settle"(INT8OID, OIDOID));

@@ -14,6 +14,7 @@ pub fn is_done_when_fired(kind: &str) -> bool {
 }
 
 /// What a claim needs to know of a job.
+#[derive(Clone)]
 pub struct Job {
     /// The role that defined it.
     pub owner: Oid,
@@ -27,6 +28,8 @@ pub struct Job {
     pub allow_stale_reentry: bool,
     /// Length of a lease; `None` = the setting.
     pub stale_timeout: Option<Interval>,
+    /// Its runs are done by whoever dispatches them.
+    pub done_when_fired: bool,
 }
 
 /// A job as define_job writes it.
@@ -73,6 +76,7 @@ fn job_of(rows: &Rows) -> Option<Job> {
         max_attempts: row.must(4),
         allow_stale_reentry: row.must(5),
         stale_timeout: row.get(6),
+        done_when_fired: is_done_when_fired(&row.must::<String>(7)),
     })
 }
 

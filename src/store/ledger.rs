@@ -10,7 +10,7 @@ use crate::store::execution::{self, Claimed, Found, Known, Lease, NewExecution, 
 use crate::store::job::{self, Job};
 use crate::store::key_lock::KeyLock;
 use crate::store::lease::{self, Ended, Noted};
-use crate::store::rows::{Leases, Rows};
+use crate::store::rows::{jobs, Leases, Rows};
 use crate::store::session::Owner;
 
 /// The ledger, as one call of a function sees it.
@@ -25,12 +25,9 @@ impl<'o> Ledger<'o> {
         Ledger { rows: Rows::open(owner.schema), owner }
     }
 
-    /// The job of this name.
+    /// The job of this name, as this session knows it (`jobs::find`).
     pub fn job(&self, name: &str) -> Option<Job> {
-        match &self.rows {
-            Some(rows) => rows.job(name),
-            None => job::read(self.owner.session(), name),
-        }
+        jobs::find(self.owner.schema, name).unwrap_or_else(|| job::read(self.owner.session(), name))
     }
 
     /// The execution of this key and plan time.
@@ -73,7 +70,8 @@ impl<'o> Ledger<'o> {
 
     /// Leases what is claimable in a queue, retries that are due included.
     pub fn claim(&self, wanted: &QueueClaim, now: impl Fn() -> Instant) -> Vec<Claimed> {
-        self.rows.as_ref().and_then(|rows| rows.claim(wanted, now())).unwrap_or_else(|| {
+        let stale_timeout = |job: &str| self.job(job).and_then(|job| job.stale_timeout);
+        self.rows.as_ref().and_then(|rows| rows.claim(wanted, now(), stale_timeout)).unwrap_or_else(|| {
             let session = self.owner.session();
             lease::promote_retries_of(session, now(), &wanted.queue, wanted.limit, wanted.caller);
             execution::claim(session, wanted, now())

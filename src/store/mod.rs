@@ -30,6 +30,7 @@ pub mod snapshot;
 mod table;
 pub mod timer;
 pub mod version;
+pub mod watch;
 
 pub use ledger::Ledger;
 pub use session::{as_owner, session, Owner, Session};

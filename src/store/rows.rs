@@ -15,15 +15,15 @@ use crate::convert::timestamp;
 use crate::error::{raise, Failure};
 use crate::jsonb::Jsonb;
 use crate::store::execution::{Found, Known, Lease, NewExecution, Terms};
-use crate::store::job::Job;
 use crate::store::lease::{Ended, Noted};
 use crate::store::table::{Condition, Fate, Index, Layout, Present, Sequence, Table, Wait, Workspace};
 use crate::store::{ids, role};
 
 pub mod column;
+pub mod jobs;
 mod queue;
 
-use column::{job, lease, ledger};
+use column::{lease, ledger};
 
 /// The table of leases, opened, and what is committed now.
 pub struct Leases {
@@ -33,11 +33,10 @@ pub struct Leases {
     lease: Table,
 }
 
-/// The ledger beside it, and the jobs.
+/// The ledger beside it.
 pub struct Rows {
     leases: Leases,
     ledger: Table,
-    jobs: Table,
 }
 
 type LedgerRow = [Option<Datum>; column::LEDGER.columns.len()];
@@ -103,29 +102,13 @@ const MOST_TRIES: usize = 10;
 impl Rows {
     /// `None` where a table is not as this file expects it.
     pub fn open(schema: Oid) -> Option<Rows> {
-        let others = |workspace: &Rc<Workspace>| {
-            Some((Table::open_to_write(schema, &column::LEDGER, workspace)?, Table::open(schema, &column::JOB)?))
-        };
-        let (leases, (ledger, jobs)) = Leases::open_with(schema, others)?;
-        Some(Rows { leases, ledger, jobs })
+        let ledger = |workspace: &Rc<Workspace>| Table::open_to_write(schema, &column::LEDGER, workspace);
+        let (leases, ledger) = Leases::open_with(schema, ledger)?;
+        Some(Rows { leases, ledger })
     }
 
     fn scan<'t>(&'t self, table: &'t Table, index: &CStr) -> Index<'t> {
         self.leases.scan(table, index)
-    }
-
-    /// The job of this name.
-    pub fn job(&self, name: &str) -> Option<Job> {
-        let table = &self.jobs;
-        let found = self.scan(table, c"job_pkey").find(&[Condition::equal(pg_sys::F_TEXTEQ, name)]);
-        found.then(|| Job {
-            owner: table.must(job::OWNER),
-            queue: table.must(job::QUEUE),
-            priority: table.must(job::PRIORITY),
-            max_attempts: table.must(job::MAX_ATTEMPTS),
-            allow_stale_reentry: table.must(job::ALLOW_STALE_REENTRY),
-            stale_timeout: table.get(job::STALE_TIMEOUT),
-        })
     }
 
     /// The execution of this key and plan time.

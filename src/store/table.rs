@@ -103,6 +103,25 @@ impl Table {
         Table::locked(schema, name, pg_sys::AccessShareLock)
     }
 
+    /// Its oid.
+    pub fn oid(&self) -> Oid {
+        // SAFETY: the relation is open.
+        unsafe { (*self.relation).rd_id }
+    }
+
+    /// Whether this trigger fires whoever writes to the table (ENABLE ALWAYS).
+    pub fn always_fires(&self, trigger: &CStr) -> bool {
+        // SAFETY: the relation is open; Postgres ends a name with a NUL.
+        unsafe {
+            let all = (*self.relation).trigdesc;
+            !all.is_null()
+                && std::slice::from_raw_parts((*all).triggers, (*all).numtriggers as usize).iter().any(|one| {
+                    CStr::from_ptr(one.tgname) == trigger
+                        && one.tgenabled == pg_sys::TRIGGER_FIRES_ALWAYS as std::ffi::c_char
+                })
+        }
+    }
+
     fn locked(schema: Oid, name: &CStr, lock: u32) -> Table {
         // SAFETY: called inside a transaction.
         unsafe {

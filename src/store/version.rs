@@ -14,7 +14,8 @@ use pgrx::{PgSqlErrorCode, PgTryBuilder};
 use crate::arguments;
 use crate::error::{raise, Failure};
 use crate::statement;
-use crate::store::{home, Session};
+use crate::store::watch::HOME;
+use crate::store::Session;
 use crate::subtransaction;
 
 /// The version that this library was built as.
@@ -41,7 +42,7 @@ unsafe extern "C-unwind" fn functions_changed(_argument: pg_sys::Datum, _cache: 
         known.looked = false;
         known.changes += 1;
     });
-    home::forget();
+    HOME.forget();
 }
 
 /// Looks again at the objects' version; `None` where it is the library's, else why the two do not fit.

@@ -214,7 +214,8 @@ fn run(board: &wake::Dispatcher, database: u32) {
         let now = convert::now();
         woken |= sleep(board, next, seen);
         // Whatever is committed meanwhile: each failed look is a line in the log.
-        let pause = next.map_or(0, |next| next.as_micros().saturating_sub(now.as_micros()).clamp(0, guc::tick_interval()));
+        let pause =
+            next.map_or(0, |next| next.as_micros().saturating_sub(now.as_micros()).clamp(0, guc::tick_interval()));
         let pause = Duration::from_micros(pause.unsigned_abs());
         while failed_looks > 0 && slept.elapsed() < pause && !tick::interrupted(database) {
             super::sleep_for(pause.saturating_sub(slept.elapsed()));

@@ -230,3 +230,82 @@ fn sessions_of_all_levels_share_a_queue() {
     let ended = "select count(*) from sched.execution where status = 'SUCCESS' and attempt = 1";
     assert_eq!(one::<i64>(&mut db, ended), 5000);
 }
+
+/// What a session remembers of a job is what is committed, whoever changed it and however.
+#[test]
+fn a_job_is_remembered_until_somebody_changes_it() {
+    let cluster = Cluster::builder().set("sched.enabled", "off").set("max_prepared_transactions", "1").start();
+    let mut admin = cluster.connect();
+    admin.batch_execute("create extension scheduler; create role app; create role other").unwrap();
+    admin.batch_execute("select sched.grant_use('app'), sched.grant_use('other')").unwrap();
+    let mut app = cluster.connect();
+    app.batch_execute("set role app").unwrap();
+    let mut plans = 0..;
+    // By the attempts that its job gives a claim; 1 where there is none.
+    let mut attempts = |app: &mut Client| {
+        let plan = plans.next().unwrap();
+        let claim = format!(
+            "select max_attempts from sched.try_claim('job', '2026-01-01'::timestamptz + {plan} * interval '1 hour')"
+        );
+        app.query_one(&claim, &[]).map(|row| row.get::<_, i32>(0))
+    };
+    assert_eq!(attempts(&mut app).unwrap(), 1);
+    let define =
+        |attempts: i32| format!("set role app; select sched.define_job('job', max_attempts => {attempts}); reset role");
+    let changes = [
+        (define(2), 2),
+        (define(3), 3),
+        ("update sched.job set max_attempts = 4".to_owned(), 4),
+        ("set session_replication_role = replica; update sched.job set max_attempts = 5; reset session_replication_role".to_owned(), 5),
+        (format!("begin; {}; savepoint a; {}; rollback to a; commit", define(6), define(7)), 6),
+        (format!("begin; {}; rollback", define(7)), 6),
+        (format!("begin; {}; prepare transaction 'p'", define(8)), 6),
+        ("commit prepared 'p'".to_owned(), 8),
+        ("delete from sched.job".to_owned(), 1),
+        (define(9), 9),
+        ("create temp table kept as select * from sched.job; truncate sched.job".to_owned(), 1),
+        ("insert into sched.job select * from kept".to_owned(), 9),
+        ("alter table sched.job disable trigger job_changed".to_owned(), 9),
+        ("update sched.job set max_attempts = 10".to_owned(), 10),
+        ("update sched.job set max_attempts = 11".to_owned(), 11),
+        ("alter table sched.job enable always trigger job_changed".to_owned(), 11),
+        (define(12), 12),
+        ("set role app; select sched.drop_job('job'); reset role".to_owned(), 1),
+        (define(13), 13),
+    ];
+    for (change, expected) in &changes {
+        // Twice: read, and remembered. And once more within one transaction.
+        for within in [false, true] {
+            attempts(&mut app).unwrap();
+            if within {
+                app.batch_execute("begin").unwrap();
+                attempts(&mut app).unwrap();
+            } else {
+                admin.batch_execute(change).unwrap_or_else(|error| panic!("{change}: {error:?}"));
+            }
+            assert_eq!(attempts(&mut app).unwrap(), *expected, "{change}");
+        }
+        app.batch_execute("commit").unwrap();
+    }
+    // A transaction that goes on hears of it as well, but for what others have not committed.
+    app.batch_execute("begin").unwrap();
+    assert_eq!(attempts(&mut app).unwrap(), 13);
+    admin.batch_execute(&define(14)).unwrap();
+    assert_eq!(attempts(&mut app).unwrap(), 14);
+    // What it says itself is so until it takes it back.
+    app.batch_execute("savepoint a; select sched.define_job('job', max_attempts => 15)").unwrap();
+    assert_eq!(attempts(&mut app).unwrap(), 15);
+    app.batch_execute("rollback to a").unwrap();
+    assert_eq!(attempts(&mut app).unwrap(), 14);
+    app.batch_execute("select sched.define_job('job', max_attempts => 16)").unwrap();
+    assert_eq!(attempts(&mut app).unwrap(), 16);
+    app.batch_execute("rollback").unwrap();
+    assert_eq!(attempts(&mut app).unwrap(), 14);
+    // Whose it is, too.
+    admin.batch_execute("select sched.drop_job('job'); set role other; select sched.define_job('job')").unwrap();
+    let refused = attempts(&mut app).expect_err("another role's job");
+    assert_eq!(refused.code().map(|code| code.code()), Some("42501"));
+    // As many names as a session likes cost it no memory to speak of, and none of them is wrong.
+    let names = "select count(*) from generate_series(1, 300) as i, sched.try_claim('name ' || i % 100, i * interval '1 hour' + '2026-01-01'::timestamptz)";
+    assert_eq!(one::<i64>(&mut app, names), 300);
+}

@@ -73,11 +73,11 @@ const WRITES: [&str; 34] = [
 
 /// Called by the extension's own statements only.
 const INTERNAL: [&str; 7] = [
-    "home_changed",
-    "home_is_new",
     "request_dispatcher",
     "schedule_before_update",
     "schedule_changed",
+    "table_changed",
+    "table_is_new",
     "uuid_v7",
     "wake_dispatcher",
 ];

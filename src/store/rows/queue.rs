@@ -6,13 +6,12 @@ use pgrx::pg_sys::{self, Oid};
 use pgrx::IntoDatum;
 use scheduler_core::Instant;
 
-use super::column::{self, job, lease, ledger, ready};
-use super::{is_due, later, new_row, Grant, Rows};
+use super::column::{self, lease, ledger, ready};
+use super::{is_due, jobs, later, new_row, Grant, Rows};
 use crate::convert::timestamp;
 use crate::error::{raise, Failure};
 use crate::jsonb::Jsonb;
 use crate::store::execution::{Claimed, NewExecution, QueueClaim};
-use crate::store::job::is_done_when_fired;
 use crate::store::table::{Condition, Fate, Sequence, Table, Wait};
 use crate::store::{ids, role};
 
@@ -26,13 +25,17 @@ struct Length {
 impl Rows {
     /// Leases what is claimable in a queue; `None` where there is more to a claim than to take what is ready: a stale run, a retry
     /// that is due.
-    pub fn claim(&self, wanted: &QueueClaim, now: Instant) -> Option<Vec<Claimed>> {
+    /// `stale_timeout` says how long leases of a job last where the claim does not.
+    pub fn claim(
+        &self,
+        wanted: &QueueClaim,
+        now: Instant,
+        stale_timeout: impl Fn(&str) -> Option<Interval>,
+    ) -> Option<Vec<Claimed>> {
         if self.has_stale_run(now) || self.has_due_retry(now)? {
             return None;
         }
         let taken = self.take_ready(wanted)?;
-        let jobs = &self.jobs;
-        let mut job_by_name = self.scan(jobs, c"job_pkey");
         let mut entries = self.scan(&self.ledger, c"ledger_pkey");
         let entry = &self.ledger;
         let runner_id = wanted.runner_id.as_str().into_datum();
@@ -46,9 +49,7 @@ impl Rows {
             let job_name: String = entry.must(ledger::JOB_NAME);
             let known = lengths.iter().position(|length| length.job_name == job_name);
             let length = known.unwrap_or_else(|| {
-                let mut defined = || job_by_name.find(&[Condition::equal(pg_sys::F_TEXTEQ, job_name.as_str())]);
-                let timeout =
-                    wanted.stale_timeout.or_else(|| if defined() { jobs.get(job::STALE_TIMEOUT) } else { None });
+                let timeout = wanted.stale_timeout.or_else(|| stale_timeout(&job_name));
                 let timeout = timeout.unwrap_or(wanted.default_stale_timeout);
                 lengths.push(Length { job_name: job_name.clone(), timeout, stale_after: later(now, timeout) });
                 lengths.len() - 1
@@ -125,9 +126,7 @@ impl Rows {
     /// a table is not as expected.
     pub fn enqueue(&self, job_name: &str, new: &[(NewExecution, &Jsonb)], now: Instant) -> Option<Vec<Uuid>> {
         let schema = self.leases.schema;
-        let jobs = &self.jobs;
-        let defined = self.scan(jobs, c"job_pkey").find(&[Condition::equal(pg_sys::F_TEXTEQ, job_name)]);
-        if defined && is_done_when_fired(&jobs.must::<String>(job::KIND)) {
+        if jobs::read(schema, job_name)?.is_some_and(|job| job.done_when_fired) {
             return None;
         }
         let waiting = Table::open_to_write(schema, &column::READY, &self.leases.workspace)?;
