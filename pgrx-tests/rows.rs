@@ -113,6 +113,53 @@ mod tests {
     }
 
     #[pg_test]
+    fn a_batch_finds_its_rows_wherever_they_lie() {
+        run(&[
+            "SELECT sched.define_job('w/job', queue => 'w')",
+            // Their ids rise, the order of claiming falls.
+            "SELECT count(*) FROM sched.enqueue_many('w/job', (SELECT array_agg(to_jsonb(i) ORDER BY i) FROM generate_series(1, 3000) AS i),
+                    plan_times => (SELECT array_agg('2026-01-01'::timestamptz - i * interval '1 s' ORDER BY i) FROM generate_series(1, 3000) AS i))",
+            "CREATE TEMP TABLE held AS SELECT (payload #>> '{}')::int AS n, * FROM sched.claim('w', 2000)",
+            "INSERT INTO held SELECT (payload #>> '{}')::int AS n, * FROM sched.claim('w', 1000)",
+        ]);
+        check(
+            "SELECT count(DISTINCT n), bool_and(plan_time = '2026-01-01'::timestamptz - n * interval '1 s'),
+                    bool_and(h.lease_token = l.lease_token) FROM held h JOIN sched.lease l USING (execution_id)",
+            "3000|t|t",
+        );
+        // Newer versions of some, beside the old one and elsewhere.
+        for _ in 0..5 {
+            check("SELECT DISTINCT sched.heartbeat(execution_id, lease_token) FROM held WHERE n % 7 < 3", "ok");
+        }
+        let end = |which: &str, lost: &str| {
+            let list = |column: &str| format!("ARRAY(SELECT {column} FROM held WHERE {which} ORDER BY n % 3, n)");
+            let (ids, tokens) = (list("execution_id"), list("lease_token"));
+            check(&format!("SELECT count(*) FROM sched.finish_success_many({ids}, {tokens})"), lost);
+        };
+        end("n % 100 = 1", "0");
+        end("n BETWEEN 500 AND 700 AND n % 100 <> 1", "0");
+        end("n BETWEEN 400 AND 800 AND n % 4 = 0", "51");
+        end("n % 100 = 1", "30");
+        // Once more than once, with other tokens before and after its own.
+        let (zeros, ones) = (uuid::Uuid::nil(), uuid::Uuid::max());
+        check(
+            &format!(
+                "SELECT count(*) FROM held, LATERAL sched.finish_success_many(
+                     ARRAY[execution_id, execution_id, execution_id], ARRAY['{ones}', lease_token, '{zeros}']::uuid[]) WHERE n IN (7, 8)"
+            ),
+            "0",
+        );
+        end("n NOT IN (7, 8) AND n % 100 <> 1 AND n NOT BETWEEN 400 AND 800", "0");
+        check("SELECT count(*) FROM held JOIN sched.lease USING (execution_id) WHERE n % 4 = 0", "0");
+        end("n BETWEEN 400 AND 499 OR n BETWEEN 701 AND 800", "52");
+        check(
+            "SELECT status, count(*), bool_and(e.lease_token = h.lease_token AND e.fence = h.fence) FROM sched.execution e JOIN held h ON h.execution_id = e.id
+              GROUP BY status",
+            "SUCCESS|3000|t",
+        );
+    }
+
+    #[pg_test]
     fn constraints_hold_and_see_no_search_path_of_the_caller() {
         alone();
         run(&[

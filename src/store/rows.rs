@@ -16,7 +16,7 @@ use crate::error::{raise, Failure};
 use crate::jsonb::Jsonb;
 use crate::store::execution::{Found, Known, Lease, NewExecution, Terms};
 use crate::store::lease::{Ended, Noted};
-use crate::store::table::{Condition, Fate, Index, Layout, Present, Sequence, Table, Wait, Workspace};
+use crate::store::table::{Condition, Fate, Index, Layout, Present, Sequence, Table, Wait, Walk, Workspace};
 use crate::store::{ids, role};
 
 pub mod column;
@@ -96,6 +96,23 @@ impl Leases {
     }
 }
 
+/// What finds a row by its id and makes it the table's current one: alone, or one after the other of many.
+trait ById {
+    fn by_id(&mut self, id: Uuid) -> bool;
+}
+
+impl ById for Index<'_> {
+    fn by_id(&mut self, id: Uuid) -> bool {
+        self.find(&[Condition::equal(pg_sys::F_UUID_EQ, id)])
+    }
+}
+
+impl ById for Walk<'_> {
+    fn by_id(&mut self, id: Uuid) -> bool {
+        self.find(id)
+    }
+}
+
 /// How often a claim inserts a key that it finds free, and free again after somebody else was in the way.
 const MOST_TRIES: usize = 10;
 
@@ -109,6 +126,10 @@ impl Rows {
 
     fn scan<'t>(&'t self, table: &'t Table, index: &CStr) -> Index<'t> {
         self.leases.scan(table, index)
+    }
+
+    fn walk<'t>(&'t self, table: &'t Table, index: &CStr) -> Walk<'t> {
+        Walk::open(table, index, &self.leases.present)
     }
 
     /// The execution of this key and plan time.
@@ -229,8 +250,8 @@ impl Rows {
     ///
     /// In the order of their ids, so that two sessions that end overlapping sets never wait for each other in a circle.
     pub fn finish_success_many(&self, runs: &[(Uuid, Uuid)], now: Instant, caller: Oid) -> Vec<Noted> {
-        let mut leases = self.scan(&self.leases.lease, c"lease_pkey");
-        let mut entries = self.scan(&self.ledger, c"ledger_pkey");
+        let mut leases = self.walk(&self.leases.lease, c"lease_pkey");
+        let mut entries = self.walk(&self.ledger, c"ledger_pkey");
         let result = Jsonb::empty().into_datum();
         let mut ordered = runs.to_vec();
         ordered.sort_unstable_by_key(|run| (*run.0.as_bytes(), *run.1.as_bytes()));
@@ -255,16 +276,15 @@ impl Rows {
     /// Deletes the lease and writes how its run ended; `None` where the lease is lost, or `caller` may not act for its owner.
     fn end(
         &self,
-        leases: &mut Index,
-        entries: &mut Index,
+        leases: &mut impl ById,
+        entries: &mut impl ById,
         (execution_id, lease_token): (Uuid, Uuid),
         [rows_affected, result]: [(usize, Option<Datum>); 2],
         now: Instant,
         caller: Option<Oid>,
     ) -> Option<Ended> {
         let (entry, lease) = (&self.ledger, &self.leases.lease);
-        let id = Condition::equal(pg_sys::F_UUID_EQ, execution_id);
-        if !leases.find(&[id]) {
+        if !leases.by_id(execution_id) {
             return None;
         }
         let progress = loop {
@@ -280,7 +300,7 @@ impl Rows {
                 Fate::Gone | Fate::Busy => return None,
             }
         };
-        if !entries.find(&[id]) {
+        if !entries.by_id(execution_id) {
             raise(Failure::internal("a lease without an execution"));
         }
         let at = timestamp(now).into_datum();

@@ -22,10 +22,12 @@ use crate::text;
 
 mod batch;
 mod index;
+mod walk;
 mod write;
 
 pub use batch::Place;
 pub use index::{Condition, Index, KeyState, Keys};
+pub use walk::Walk;
 pub use write::{Fate, Wait, Workspace};
 
 use write::Writer;

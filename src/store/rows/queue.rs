@@ -36,14 +36,14 @@ impl Rows {
             return None;
         }
         let taken = self.take_ready(wanted)?;
-        let mut entries = self.scan(&self.ledger, c"ledger_pkey");
+        let mut entries = self.walk(&self.ledger, c"ledger_pkey");
         let entry = &self.ledger;
         let runner_id = wanted.runner_id.as_str().into_datum();
         let mut fences = Sequence::open(self.leases.schema, c"fence");
         let mut lengths: Vec<Length> = Vec::new();
         let (mut rows, mut claimed) = (Vec::with_capacity(taken.len()), Vec::with_capacity(taken.len()));
         for id in taken {
-            if !entries.find(&[Condition::equal(pg_sys::F_UUID_EQ, id)]) {
+            if !entries.find(id) {
                 raise(Failure::internal("an execution is claimable that does not exist"));
             }
             let job_name: String = entry.must(ledger::JOB_NAME);

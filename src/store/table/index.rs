@@ -32,6 +32,11 @@ impl Condition {
         Condition::new(pg_sys::BTLessEqualStrategyNumber, function, value)
     }
 
+    /// The column's value is this one or more.
+    pub fn at_least(function: u32, value: impl IntoDatum) -> Condition {
+        Condition::new(pg_sys::BTGreaterEqualStrategyNumber, function, value)
+    }
+
     /// The column's value is more than this one.
     pub fn more_than(function: u32, value: impl IntoDatum) -> Condition {
         Condition::new(pg_sys::BTGreaterStrategyNumber, function, value)
@@ -45,9 +50,9 @@ impl Condition {
 
 /// A scan of an index of a table: what it finds becomes the table's current row.
 pub struct Index<'t> {
-    table: &'t Table,
-    relation: pg_sys::Relation,
-    scan: pg_sys::IndexScanDesc,
+    pub(super) table: &'t Table,
+    pub(super) relation: pg_sys::Relation,
+    pub(super) scan: pg_sys::IndexScanDesc,
     /// The conditions of the last search: the next one mostly has other values only.
     keys: [pg_sys::ScanKeyData; 4],
 }
