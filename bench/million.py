@@ -51,10 +51,9 @@ def measure(server, board, quick):
     server.sql("ours", "VACUUM ANALYZE sched.timer, sched.schedule")
     memory(server, board, f"{count:,} schedules armed")
 
-    # between two looks of sched.tick_interval (60 s by default), each of which is four queries
-    seconds = 5 if quick else 10
+    seconds = 5 if quick else tick.RESTING
     board.several("tick", f"idle, {count:,} schedules, {seconds} s", {OURS: lambda: tick.idle(server, seconds)}, tick.IDLE,
-                  group="idle")
+                  rounds=1, group="idle")
     board.compare("tick", f"{tick.DUE} due among {count:,}", "milliseconds", {OURS: lambda: tick.tick(server, count)},
                   more_is_better=False, group="tick")
 
