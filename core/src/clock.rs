@@ -49,6 +49,11 @@ pub const LONGEST_TEXT: usize = 4_000;
 /// What separates the words of a text.
 const BLANKS: [char; 2] = [' ', '\t'];
 
+/// What blanks part in a text.
+fn words(text: &str) -> Vec<&str> {
+    text.split(BLANKS).filter(|word| !word.is_empty()).collect()
+}
+
 /// When something is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Clock {

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use super::field::Field;
-use super::{Clock, BLANKS};
+use super::{words, Clock};
 
 /// How much of a text is shown, in characters.
 const LONGEST_SHOWN: usize = 120;
@@ -104,7 +104,7 @@ pub(crate) fn mended(text: &str) -> Option<String> {
     const MOST_FAULTS: usize = 16;
     let mut text = text.to_owned();
     for _ in 0..MOST_FAULTS {
-        text = text.split(BLANKS).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+        text = words(&text).join(" ");
         match Clock::read(&text) {
             Ok(_) => return (text.chars().count() <= LONGEST_SHOWN && !text.contains('"')).then_some(text),
             Err(error) => text = error.hint.proposal?,
@@ -227,6 +227,11 @@ impl<'a> Source<'a> {
     /// The same piece of the text as it was given.
     pub(crate) fn original(&self, piece: &str) -> &'a str {
         self.offset(piece).and_then(|at| self.text.get(at..at + piece.len())).unwrap_or(self.text)
+    }
+
+    /// The same of several pieces.
+    pub(crate) fn originals(&self, pieces: &[&str]) -> Vec<&'a str> {
+        pieces.iter().map(|piece| self.original(piece)).collect()
     }
 
     /// The whole text with one piece replaced, without the blanks around it.

@@ -4,7 +4,7 @@
 use super::error::Source;
 use super::field::Field;
 use super::interval_words;
-use super::BLANKS;
+use super::{words, BLANKS};
 
 /// Something that follows a clock and is no part of it.
 pub(crate) struct Foreign {
@@ -57,7 +57,7 @@ pub(crate) fn every(source: &Source<'_>, piece: &str, rest: &str) -> Option<(Str
 
 /// `2 hours starting at 2027-01-01`: other words for `from`.
 fn begun(rest: &str) -> Option<String> {
-    let words: Vec<&str> = rest.split(BLANKS).filter(|word| !word.is_empty()).collect();
+    let words = words(rest);
     let is = |word: &str, known: &[&str]| known.contains(&word.to_ascii_lowercase().as_str());
     let at = words.iter().position(|word| is(word, &["starting", "beginning", "since"]))?;
     let (interval, mut anchor) = (&words[..at], &words[at + 1..]);
@@ -71,7 +71,7 @@ fn begun(rest: &str) -> Option<String> {
 
 /// `day at 9`, `monday`, `weekday at 09:30`, `1 day at 5pm`.
 fn crontab(piece: &str) -> Option<String> {
-    let words: Vec<&str> = piece.split(BLANKS).filter(|word| !word.is_empty()).collect();
+    let words = words(piece);
     let (day, time) = match words.as_slice() {
         ["1", day @ ("day" | "days"), time @ ..] | [day, time @ ..] => (*day, time),
         [] => return None,

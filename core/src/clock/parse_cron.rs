@@ -15,7 +15,7 @@ use super::field::Field;
 use super::item;
 use super::meant::{foreign, ZONE};
 use super::years::Years;
-use super::{Clock, BLANKS};
+use super::{words, Clock, BLANKS};
 
 const EXAMPLE: &str = "0 9 * * 1-5";
 const COUNTS: &str =
@@ -47,7 +47,7 @@ struct Read {
 
 /// Reads five, six or seven fields, or a macro.
 pub(crate) fn parse(source: &Source<'_>) -> Result<Cron, ClockError> {
-    let fields: Vec<&str> = source.lower.split(BLANKS).filter(|field| !field.is_empty()).collect();
+    let fields = words(source.lower);
     let Some(&first) = fields.first() else { return Err(wrong_count(source, &fields)) };
     if first.starts_with('@') {
         return parse_macro(source, first, &fields[1..]);
@@ -69,7 +69,7 @@ pub(crate) fn parse(source: &Source<'_>) -> Result<Cron, ClockError> {
         // The dialect that writes ? beside seconds or years counts Sunday as 1, so its numbers are not ours.
         if day == "?" && week.contains(|c: char| c.is_ascii_digit()) {
             let rule = "a star means every value, and Sunday is 0 or 7";
-            let mut kept: Vec<&str> = fields.iter().map(|field| source.original(field)).collect();
+            let mut kept = source.originals(&fields);
             let ours = days_from_zero(week);
             (kept[3], kept[5]) = ("*", ours.as_deref().unwrap_or("?"));
             return Err(source
@@ -142,8 +142,7 @@ fn in_parentheses(source: &Source<'_>) -> Option<ClockError> {
 /// A clock with a zone or a command behind it.
 fn followed(source: &Source<'_>, fields: &[&str]) -> Option<ClockError> {
     let (at, foreign) = (5..=7).find_map(|at| Some((at, foreign(fields.get(at..)?)?)))?;
-    let kept: Vec<&str> = fields[..at].iter().map(|field| source.original(field)).collect();
-    let clock = mended(&kept.join(" "))?;
+    let clock = mended(&source.originals(&fields[..at]).join(" "))?;
     let hint = Hint::new(Some(clock), foreign.rule, EXAMPLE);
     Some(source.error(ErrorKind::Cron, "clock", fields[at], foreign.reason, hint))
 }
@@ -162,8 +161,7 @@ fn days_from_zero(week: &str) -> Option<String> {
 
 /// The text without blanks around the marks of lists and ranges, if it has as many fields as a clock then.
 fn joined(source: &Source<'_>) -> Option<String> {
-    let words: Vec<&str> = source.text.split(BLANKS).filter(|word| !word.is_empty()).collect();
-    let mut text = words.join(" ");
+    let mut text = words(source.text).join(" ");
     for mark in ["-", ","] {
         for apart in [format!(" {mark} "), format!("{mark} "), format!(" {mark}")] {
             text = text.replace(&apart, mark);
@@ -175,7 +173,7 @@ fn joined(source: &Source<'_>) -> Option<String> {
 fn wrong_count(source: &Source<'_>, fields: &[&str]) -> ClockError {
     let is_clock = |text: &String| Clock::read(text).is_ok();
     let resized = |length: usize| {
-        let mut kept: Vec<&str> = fields.iter().map(|field| source.original(field)).collect();
+        let mut kept = source.originals(fields);
         kept.resize(length, "*");
         Some(kept.join(" ")).filter(is_clock)
     };
