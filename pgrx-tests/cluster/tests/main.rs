@@ -17,6 +17,7 @@ mod firing;
 mod harness;
 mod hostile;
 mod hostile_users;
+mod idle;
 mod install;
 mod interleaving;
 mod isolation;
