@@ -98,7 +98,8 @@ def _idle(server, seconds):
                     " WHERE dbid = (SELECT oid FROM pg_database WHERE datname = 'ours')")[0],
             )
 
-        time.sleep(2)  # what made the schedules, and the change of the setting, have ended
+        # what made the schedules, and the change of the setting, have ended, and a second look has found that nothing was written since
+        time.sleep(max(2, seconds))
         before = counters()
         time.sleep(seconds)
         after = counters()

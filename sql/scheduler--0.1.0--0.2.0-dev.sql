@@ -51,7 +51,7 @@ LANGUAGE c
 AS 'MODULE_PATHNAME', 'table_is_new_wrapper';
 COMMENT ON FUNCTION sched.table_is_new IS 'internal: has every session read a table again of which it may remember something';
 CREATE FUNCTION sched.table_changed() RETURNS trigger
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
 $$
 BEGIN
     PERFORM sched.table_is_new(TG_RELID);
@@ -60,11 +60,11 @@ END
 $$;
 COMMENT ON FUNCTION sched.table_changed() IS 'internal: sessions that remember something of the table read it again';
 
-CREATE TRIGGER home_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON sched.home
-    FOR EACH STATEMENT EXECUTE FUNCTION sched.table_changed();
+CREATE TRIGGER home_changed AFTER INSERT OR UPDATE OR DELETE ON sched.home
+    FOR EACH ROW EXECUTE FUNCTION sched.table_changed();
 ALTER TABLE sched.home ENABLE ALWAYS TRIGGER home_changed;
-CREATE TRIGGER job_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON sched.job
-    FOR EACH STATEMENT EXECUTE FUNCTION sched.table_changed();
+CREATE TRIGGER job_changed AFTER INSERT OR UPDATE OR DELETE ON sched.job
+    FOR EACH ROW EXECUTE FUNCTION sched.table_changed();
 ALTER TABLE sched.job ENABLE ALWAYS TRIGGER job_changed;
 ALTER TABLE sched.home REPLICA IDENTITY FULL;
 ALTER TABLE sched.ready REPLICA IDENTITY USING INDEX ready_order;

@@ -13,6 +13,7 @@ pub mod overlap;
 pub mod plan;
 pub mod rest;
 pub mod skip;
+pub mod sleep;
 pub mod zone;
 
 pub use clock::{Clock, ClockError};

@@ -17,6 +17,17 @@ pub struct Now {
     pub moment: Moment,
 }
 
+impl Now {
+    /// Whether somebody has set the wall clock between this time and a later one, by more than a second.
+    #[must_use]
+    pub fn was_set_until(self, later: Now) -> bool {
+        const NOTICED: u64 = 1_000_000;
+        let passed = i64::try_from(later.moment.saturating_duration_since(self.moment).as_micros()).unwrap_or(i64::MAX);
+        let shown = later.wall.as_micros().saturating_sub(self.wall.as_micros());
+        shown.abs_diff(passed) > NOTICED
+    }
+}
+
 /// How a step is doing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rest {

@@ -18,8 +18,9 @@ BEGIN
 END
 $$;
 
+-- By row: what logical replication brings calls no trigger of a statement. TRUNCATE tells all sessions by itself.
 CREATE FUNCTION sched.table_changed() RETURNS trigger
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
 $$
 BEGIN
     PERFORM sched.table_is_new(TG_RELID);

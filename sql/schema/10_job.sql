@@ -19,6 +19,6 @@ COMMENT ON COLUMN sched.job.stale_timeout IS 'lease length of a claim that names
 COMMENT ON COLUMN sched.job.owner IS 'the role that defined the job; members of it may change, claim, finish and cancel';
 
 -- A session remembers the jobs that it claims for, until somebody defines or drops one.
-CREATE TRIGGER job_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON sched.job
-    FOR EACH STATEMENT EXECUTE FUNCTION sched.table_changed();
+CREATE TRIGGER job_changed AFTER INSERT OR UPDATE OR DELETE ON sched.job
+    FOR EACH ROW EXECUTE FUNCTION sched.table_changed();
 ALTER TABLE sched.job ENABLE ALWAYS TRIGGER job_changed;

@@ -15,6 +15,7 @@ use crate::arguments;
 use crate::convert::timestamp;
 use crate::error::{Failure, Outcome};
 use crate::statement;
+use crate::store::table::Table;
 use crate::store::watch::HOME;
 use crate::store::{catalog, Session};
 use crate::worker::wake;
@@ -73,7 +74,9 @@ pub fn require<'s>(session: impl FnOnce() -> &'s Session) -> Outcome<Home> {
         Home::Elsewhere => Err(copy()),
         Home::Nowhere => Ok(home),
         Home::Here => {
-            AT_HOME.store(changes, Ordering::Relaxed);
+            if catalog::schema().is_some_and(|schema| Table::open_any(schema, c"home").always_fires(c"home_changed")) {
+                AT_HOME.store(changes, Ordering::Relaxed);
+            }
             if wake::is_unknown() {
                 wake::dispatcher_at_commit();
             }

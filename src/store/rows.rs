@@ -128,8 +128,12 @@ impl Rows {
         self.leases.scan(table, index)
     }
 
-    fn walk<'t>(&'t self, table: &'t Table, index: &CStr) -> Walk<'t> {
-        Walk::open(table, index, &self.leases.present)
+    fn walk_leases(&self) -> Walk<'_> {
+        Walk::open(&self.leases.lease, c"lease_pkey", lease::EXECUTION_ID, &self.leases.present)
+    }
+
+    fn walk_ledger(&self) -> Walk<'_> {
+        Walk::open(&self.ledger, c"ledger_pkey", ledger::ID, &self.leases.present)
     }
 
     /// The execution of this key and plan time.
@@ -250,8 +254,7 @@ impl Rows {
     ///
     /// In the order of their ids, so that two sessions that end overlapping sets never wait for each other in a circle.
     pub fn finish_success_many(&self, runs: &[(Uuid, Uuid)], now: Instant, caller: Oid) -> Vec<Noted> {
-        let mut leases = self.walk(&self.leases.lease, c"lease_pkey");
-        let mut entries = self.walk(&self.ledger, c"ledger_pkey");
+        let (mut leases, mut entries) = (self.walk_leases(), self.walk_ledger());
         let result = Jsonb::empty().into_datum();
         let mut ordered = runs.to_vec();
         ordered.sort_unstable_by_key(|run| (*run.0.as_bytes(), *run.1.as_bytes()));

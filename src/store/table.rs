@@ -111,16 +111,19 @@ impl Table {
         unsafe { (*self.relation).rd_id }
     }
 
-    /// Whether this trigger fires whoever writes to the table (ENABLE ALWAYS).
+    /// Whether this trigger fires for each row that anybody changes, also what logical replication brings (FOR EACH ROW, ENABLE ALWAYS).
     pub fn always_fires(&self, trigger: &CStr) -> bool {
+        let is_one = |one: &pg_sys::Trigger| {
+            let of_rows = u32::from(one.tgtype.cast_unsigned()) & pg_sys::TRIGGER_TYPE_ROW != 0;
+            of_rows && one.tgenabled == pg_sys::TRIGGER_FIRES_ALWAYS as std::ffi::c_char
+        };
         // SAFETY: the relation is open; Postgres ends a name with a NUL.
         unsafe {
             let all = (*self.relation).trigdesc;
             !all.is_null()
-                && std::slice::from_raw_parts((*all).triggers, (*all).numtriggers as usize).iter().any(|one| {
-                    CStr::from_ptr(one.tgname) == trigger
-                        && one.tgenabled == pg_sys::TRIGGER_FIRES_ALWAYS as std::ffi::c_char
-                })
+                && std::slice::from_raw_parts((*all).triggers, (*all).numtriggers as usize)
+                    .iter()
+                    .any(|one| CStr::from_ptr(one.tgname) == trigger && is_one(one))
         }
     }
 

@@ -1,5 +1,5 @@
-//! What a session remembers of a table until the table changes. Whatever changes it says so to all sessions once that is committed, as DDL
-//! does (a trigger calls `changed`). And a transaction that is rolled back may be the one that wrote what is remembered: then all is forgotten.
+//! What a session remembers of a table until the table changes. Its trigger says so to all sessions once that is committed, as DDL
+//! does (it calls `changed`); where that does not fire for everybody nothing is remembered. And a transaction that is rolled back may be the one that wrote what is remembered: then all is forgotten.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;

@@ -124,6 +124,7 @@ fn run(board: &wake::Dispatcher, database: u32) {
     let mut woken = true;
     let mut refused = false;
     let mut failed_looks = 0;
+    let mut seen_before = None;
     let (mut settled, locked) = (false, AtomicBool::new(false));
     let stopped = |name: &Option<String>, why: &str| {
         if let Some(name) = name {
@@ -212,7 +213,10 @@ fn run(board: &wake::Dispatcher, database: u32) {
         };
         let slept = std::time::Instant::now();
         let now = convert::now();
-        woken |= sleep(board, next, seen);
+        // A transaction has ended for those who look before they hear what it did to catalogs. The second look has heard it.
+        let seen_twice = seen.filter(|_| seen == seen_before);
+        seen_before = seen;
+        woken |= sleep(board, next, seen_twice);
         // Whatever is committed meanwhile: each failed look is a line in the log.
         let pause =
             next.map_or(0, |next| next.as_micros().saturating_sub(now.as_micros()).clamp(0, guc::tick_interval()));
@@ -226,7 +230,8 @@ fn run(board: &wake::Dispatcher, database: u32) {
 /// Sleeps until `next`; until a commit wakes us, or one may have come of which nobody told, which is true then.
 fn sleep(board: &wake::Dispatcher, next: Option<Instant>, seen: Option<Seen>) -> bool {
     loop {
-        let now = convert::now();
+        let began = tick::now();
+        let now = began.wall;
         let longest = now.checked_add_micros(guc::tick_interval()).unwrap_or(Instant::MAX);
         let wake = next.map_or(longest, |next| next.min(longest));
         board.sleeping_until(wake);
@@ -243,7 +248,8 @@ fn sleep(board: &wake::Dispatcher, next: Option<Instant>, seen: Option<Seen>) ->
         }
         // First: who writes after what we ask now wakes us.
         board.awake();
-        if super::must_end() || !seen.is_some_and(Seen::is_all) {
+        // `next` is a time by the clock that it was computed by.
+        if super::must_end() || began.was_set_until(tick::now()) || !seen.is_some_and(Seen::is_all) {
             return true;
         }
     }

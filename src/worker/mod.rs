@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use pgrx::bgworkers::{BackgroundWorker, SignalWakeFlags};
 use pgrx::pg_sys;
+use scheduler_core::sleep::{self, Part};
 use scheduler_core::Instant;
 
 use crate::compat;
@@ -135,32 +136,24 @@ fn must_reload() -> bool {
     unsafe { pg_sys::ConfigReloadPending != 0 }
 }
 
-/// Linux ends a wait with a timeout late by up to a thousandth of it (a two-hundredth for a process of low priority), and by a tenth of a
-/// second at most. So the first part of a sleep ends early by more than that; the rest is short enough to be slept exactly.
-const EARLY_BY: i64 = 128;
-const EARLY_AT_MOST: i64 = 150_000;
-
 /// Sleeps on the latch until `wake`, a set latch or a signal; whether it was not the time that ended it.
 fn sleep_until(wake: Instant, now: Instant) -> bool {
-    let mut left = wake.as_micros().saturating_sub(now.as_micros()).max(0);
+    let mut left = wake.as_micros().saturating_sub(now.as_micros());
     loop {
-        let millis = (left - (left / EARLY_BY).min(EARLY_AT_MOST)) / 1000;
+        let part = sleep::next_part(left);
+        let millis = if let Part::Milliseconds(millis) = part { millis } else { 0 };
         let woken = wait_for_latch(millis);
-        if must_end() {
+        if woken || must_end() {
             return woken;
         }
         pgrx::check_for_interrupts!();
-        // A clock that was set back makes no sleep longer.
-        left = wake.as_micros().saturating_sub(convert::now().as_micros()).min(left - millis * 1000);
-        if woken || left <= 0 {
-            return woken;
-        }
-        if left < 1000 {
-            // A latch counts in milliseconds; what is left of one is slept without it.
-            // SAFETY: sleeps for less than a millisecond, or until a signal.
-            unsafe { pg_sys::pg_usleep(left) }
+        if let Part::Last(micros) = part {
+            // SAFETY: sleeps for about a millisecond at most, or until a signal.
+            unsafe { pg_sys::pg_usleep(micros) }
             return false;
         }
+        // A clock that was set back makes no sleep longer.
+        left = wake.as_micros().saturating_sub(convert::now().as_micros()).min(left - millis * 1000);
     }
 }
 

@@ -4,7 +4,7 @@
 use pgrx::pg_sys;
 
 /// How many transactions of the server had an id when all of them had ended.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Seen(u64);
 
 impl Seen {

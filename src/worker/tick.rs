@@ -88,7 +88,7 @@ pub struct Tick {
 }
 
 /// This moment by both clocks.
-fn now() -> Now {
+pub fn now() -> Now {
     Now { wall: convert::now(), moment: std::time::Instant::now() }
 }
 

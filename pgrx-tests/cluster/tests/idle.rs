@@ -40,7 +40,7 @@ fn an_idle_worker_asks_nothing_while_nothing_is_written() {
         db.batch_execute(statement).unwrap();
     }
     let pid = dispatcher(&mut db).unwrap();
-    // Statistics arrive within a second. (Autovacuum of what was just written is no work of ours: there is none.)
+    // Two looks find the same. Statistics arrive within a second. (Autovacuum of what was just written is no work of ours: there is none.)
     stays("this loop", Duration::from_secs(2), || ());
     let look = |db: &mut Client| {
         let xid: i64 = one(db, "select pg_snapshot_xmax(pg_current_snapshot())::text::bigint");

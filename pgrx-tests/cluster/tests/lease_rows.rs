@@ -309,3 +309,85 @@ fn a_job_is_remembered_until_somebody_changes_it() {
     let names = "select count(*) from generate_series(1, 300) as i, sched.try_claim('name ' || i % 100, i * interval '1 hour' + '2026-01-01'::timestamptz)";
     assert_eq!(one::<i64>(&mut app, names), 300);
 }
+
+/// What logical replication brings calls no trigger of a statement.
+#[test]
+fn what_a_subscription_brings_is_heard_of() {
+    let cluster = Cluster::builder().set("wal_level", "logical").set("sched.enabled", "off").start();
+    for name in ["source", "target"] {
+        cluster.execute(&format!("create database {name}"));
+    }
+    let mut source = cluster.connect_as("postgres", "source");
+    let mut target = cluster.connect_as("postgres", "target");
+    for db in [&mut source, &mut target] {
+        db.batch_execute("create extension scheduler").unwrap();
+    }
+    source.batch_execute("select sched.define_job('job', max_attempts => 2)").unwrap();
+    source.batch_execute("create publication jobs for table sched.job").unwrap();
+    // By hand, since to create it from the same server waits for itself.
+    source.batch_execute("select pg_create_logical_replication_slot('jobs', 'pgoutput')").unwrap();
+    let port: String = one(&mut source, "show port");
+    let sockets: String = one(&mut source, "show unix_socket_directories");
+    target
+        .batch_execute(&format!(
+            "create subscription jobs connection 'host={sockets} port={port} user=postgres dbname=source' publication jobs
+               with (create_slot = false, slot_name = 'jobs', copy_data = true)"
+        ))
+        .unwrap();
+    wait_for(&mut target, "select count(*) = 1 from sched.job", SOON);
+    let attempts = |target: &mut Client, plan: i32| {
+        one::<i32>(
+            target,
+            &format!(
+                "select max_attempts from sched.try_claim('job', '2026-01-01'::timestamptz + {plan} * interval '1 h')"
+            ),
+        )
+    };
+    assert_eq!((attempts(&mut target, 1), attempts(&mut target, 2)), (2, 2));
+    source.batch_execute("select sched.define_job('job', max_attempts => 7)").unwrap();
+    let mut other = cluster.connect_as("postgres", "target");
+    wait_for(&mut other, "select max_attempts = 7 from sched.job", SOON);
+    assert_eq!(attempts(&mut target, 3), 7);
+    target
+        .batch_execute(
+            "alter subscription jobs disable; alter subscription jobs set (slot_name = none); drop subscription jobs",
+        )
+        .unwrap();
+}
+
+/// Who waits for a row keeps no page of an index from VACUUM: no deadlock with that is ever detected.
+#[test]
+fn a_batch_that_waits_for_a_row_lets_vacuum_pass() {
+    let cluster = quiet();
+    let mut holder = cluster.connect();
+    holder.batch_execute("select sched.enqueue_many('job', array_fill('1'::jsonb, array[40]))").unwrap();
+    let runs =
+        holder.query("select execution_id::text, lease_token::text from sched.claim('default', 40)", &[]).unwrap();
+    let runs: Vec<(String, String)> = runs.iter().map(|row| (row.get(0), row.get(1))).collect();
+    let list = |which: fn(&(String, String)) -> &String, runs: &[(String, String)]| {
+        runs.iter().map(which).cloned().collect::<Vec<String>>().join(",")
+    };
+    let finish = |runs: &[(String, String)]| {
+        let (ids, tokens) = (list(|run| &run.0, runs), list(|run| &run.1, runs));
+        format!("select count(*) from sched.finish_success_many('{{{ids}}}', '{{{tokens}}}')")
+    };
+    // Entries for it to remove.
+    assert_eq!(one::<i64>(&mut holder, &finish(&runs[20..])), 0);
+    let (id, token) = &runs[3];
+    holder.batch_execute(&format!("begin; select sched.heartbeat('{id}', '{token}')")).unwrap();
+    let mut waiter = cluster.connect();
+    let pid: i32 = one(&mut waiter, "select pg_backend_pid()");
+    let batch = finish(&runs[..20]);
+    let waiting = thread::spawn(move || one::<i64>(&mut waiter, &batch));
+    let mut db = cluster.connect();
+    let waits = format!("select wait_event_type = 'Lock' from pg_stat_activity where pid = {pid}");
+    wait_for(&mut db, &waits, SOON);
+    let truncating_nothing = ["sched.lease", "sched.ledger"].map(|table| format!("vacuum (truncate off) {table}"));
+    db.batch_execute("set statement_timeout = '40s'").unwrap();
+    for vacuum in truncating_nothing {
+        db.batch_execute(&vacuum).unwrap();
+    }
+    assert!(one::<bool>(&mut db, &waits));
+    holder.batch_execute("commit").unwrap();
+    assert_eq!(waiting.join().unwrap(), 0);
+}

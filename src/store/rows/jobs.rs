@@ -57,7 +57,7 @@ pub fn read(schema: Oid, name: &str) -> Option<Option<Job>> {
         stale_timeout: table.get(job::STALE_TIMEOUT),
         done_when_fired: is_done_when_fired(&table.must::<String>(job::KIND)),
     });
-    // Objects of 0.1.0 tell nobody, nor does a table whose trigger a superuser has switched off.
+    // Objects of 0.1.0 tell nobody, nor does a table whose trigger somebody has switched off, or on again as it is not (ENABLE TRIGGER ALL).
     if table.always_fires(TOLD_BY) {
         remember(changes, name, &job);
     }

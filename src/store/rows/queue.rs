@@ -36,7 +36,7 @@ impl Rows {
             return None;
         }
         let taken = self.take_ready(wanted)?;
-        let mut entries = self.walk(&self.ledger, c"ledger_pkey");
+        let mut entries = self.walk_ledger();
         let entry = &self.ledger;
         let runner_id = wanted.runner_id.as_str().into_datum();
         let mut fences = Sequence::open(self.leases.schema, c"fence");
