@@ -1,5 +1,6 @@
 //! What a session remembers of a table until the table changes. Its trigger says so to all sessions once that is committed, as DDL
-//! does (it calls `changed`); where that does not fire for everybody nothing is remembered. And a transaction that is rolled back may be the one that wrote what is remembered: then all is forgotten.
+//! does (it calls `changed`); where that does not fire for everybody nothing is remembered. And a transaction that is rolled back may
+//! be the one that wrote what is remembered: then all is forgotten.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -8,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use pgrx::pg_guard;
 use pgrx::pg_sys::{self, Oid};
 
-/// A table of which something is remembered, together with the number of its changes that was known before it was read: that is true as long as the
-/// number is the same.
+/// A table of which something is remembered, together with the number of its changes that was known before it was read: that is true as
+/// long as the number is the same.
 pub struct Watched {
     table: AtomicU32,
     changes: AtomicU64,

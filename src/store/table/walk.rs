@@ -15,8 +15,8 @@ const FAR: usize = 4;
 
 /// A scan of an index of ids. What it finds is what a search for each id finds: where it comes to another row first, it searches.
 ///
-/// (That the scan shows its entries as well would save a look at rows on the way, but it would keep pages of the index pinned while somebody waits for a
-/// row: VACUUM waits for such a pin, and no deadlock with it is ever detected.)
+/// (That the scan shows its entries as well would save a look at rows on the way, but it would keep pages of the index pinned while
+/// somebody waits for a row: VACUUM waits for such a pin, and no deadlock with it is ever detected.)
 pub struct Walk<'t> {
     index: Index<'t>,
     /// The column of the table that the index is of.
