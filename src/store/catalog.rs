@@ -14,12 +14,7 @@ pub fn schema() -> Option<Oid> {
     known(unsafe { pg_sys::get_namespace_oid(c"sched".as_ptr(), true) })
 }
 
-/// A table, view or sequence of this name in the schema `sched`.
-pub fn relation(name: &CStr) -> Option<Oid> {
-    relation_in(schema()?, name)
-}
-
-/// The same where the schema is known.
+/// A table, view or sequence of this name in a schema.
 pub fn relation_in(schema: Oid, name: &CStr) -> Option<Oid> {
     // SAFETY: as above.
     known(unsafe { pg_sys::get_relname_relid(name.as_ptr(), schema) })

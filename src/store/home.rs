@@ -5,6 +5,7 @@
 //! to name this database. It is empty until the first job is defined or execution claimed. So a restore that loads
 //! schedules before homes does not look like a database of its own meanwhile.
 
+use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pgrx::pg_sys::{self, Oid};
@@ -45,9 +46,11 @@ fn here() -> (i64, Oid) {
     unsafe { (pg_sys::GetSystemIdentifier().cast_signed(), pg_sys::MyDatabaseId) }
 }
 
-/// The objects of 0.1.0 know no homes; the update writes this database down.
-fn table() -> Option<Oid> {
-    catalog::relation(c"home")
+const TABLE: &CStr = c"home";
+
+/// The schema, where it has homes. The objects of 0.1.0 know none; the update writes this database down.
+fn schema() -> Option<Oid> {
+    catalog::schema().filter(|schema| catalog::relation_in(*schema, TABLE).is_some())
 }
 
 /// Whose rows these are, read anew.
@@ -67,14 +70,14 @@ pub fn require<'s>(session: impl FnOnce() -> &'s Session) -> Outcome<Home> {
     if is_at_home() {
         return Ok(Home::Here);
     }
-    let Some(table) = table() else { return Ok(Home::Here) };
-    let changes = HOME.watch(table);
+    let Some(schema) = schema() else { return Ok(Home::Here) };
+    let changes = HOME.watch(&Table::open_any(schema, TABLE));
     let home = look(session());
     match home {
         Home::Elsewhere => Err(copy()),
         Home::Nowhere => Ok(home),
         Home::Here => {
-            if catalog::schema().is_some_and(|schema| Table::open_any(schema, c"home").always_fires(c"home_changed")) {
+            if let Some(changes) = changes {
                 AT_HOME.store(changes, Ordering::Relaxed);
             }
             if wake::is_unknown() {
@@ -87,7 +90,7 @@ pub fn require<'s>(session: impl FnOnce() -> &'s Session) -> Outcome<Home> {
 
 /// Writes this database down as the home, where there is none yet.
 pub fn settle(session: &Session) {
-    if is_at_home() || table().is_none() {
+    if is_at_home() || schema().is_none() {
         return;
     }
     statement!(HOME_SETTLE = "home_settle"(INT8OID, OIDOID));

@@ -2,36 +2,42 @@
 //! does (it calls `changed`); where that does not fire for everybody nothing is remembered. And a transaction that is rolled back may
 //! be the one that wrote what is remembered: then all is forgotten.
 
-use std::ffi::c_void;
+use std::ffi::{c_void, CStr};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use pgrx::pg_guard;
 use pgrx::pg_sys::{self, Oid};
 
+use crate::store::table::Table;
+
 /// A table of which something is remembered, together with the number of its changes that was known before it was read: that is true as
 /// long as the number is the same.
 pub struct Watched {
+    /// By which all sessions hear of a change.
+    trigger: &'static CStr,
     table: AtomicU32,
     changes: AtomicU64,
 }
 
 /// `sched.home`.
-pub static HOME: Watched = Watched::new();
+pub static HOME: Watched = Watched::new(c"home_changed");
 /// `sched.job`.
-pub static JOBS: Watched = Watched::new();
+pub static JOBS: Watched = Watched::new(c"job_changed");
 
 const ALL: [&Watched; 2] = [&HOME, &JOBS];
 
 impl Watched {
-    const fn new() -> Watched {
-        Watched { table: AtomicU32::new(0), changes: AtomicU64::new(0) }
+    const fn new(trigger: &'static CStr) -> Watched {
+        Watched { trigger, table: AtomicU32::new(0), changes: AtomicU64::new(0) }
     }
 
-    /// To be said before the table is read: of a change that comes up meanwhile this session may hear at once.
-    pub fn watch(&self, table: Oid) -> u64 {
+    /// To be said before the table is read: of a change that comes up meanwhile this session may hear at once. With which number what is
+    /// read may be remembered; `None` where it may not, because not every change is told: objects of 0.1.0 tell nobody, nor does a table
+    /// whose trigger somebody has switched off, or on again as it is not (ENABLE TRIGGER ALL).
+    pub fn watch(&self, table: &Table) -> Option<u64> {
         static WATCHING: AtomicBool = AtomicBool::new(false);
-        self.table.store(table.to_u32(), Ordering::Relaxed);
+        self.table.store(table.oid().to_u32(), Ordering::Relaxed);
         if !WATCHING.swap(true, Ordering::Relaxed) {
             // SAFETY: the callbacks live as long as the library, which is never unloaded.
             unsafe {
@@ -40,7 +46,7 @@ impl Watched {
                 pg_sys::CacheRegisterRelcacheCallback(Some(relation_changed), pg_sys::Datum::null());
             }
         }
-        self.changes()
+        table.always_fires(self.trigger).then(|| self.changes())
     }
 
     /// How many changes this session has heard of.

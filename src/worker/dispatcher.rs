@@ -174,7 +174,7 @@ fn run(board: &wake::Dispatcher, database: u32) {
                 }
                 if here.may_dispatch {
                     refused = false;
-                    seen = here.seen;
+                    seen = here.seen.filter(|_| found.is_ok());
                     match found {
                         Ok(Found::Work) => match tick.run(database, name, std::mem::take(&mut woken)) {
                             Ok(wake) => wake,
@@ -186,7 +186,6 @@ fn run(board: &wake::Dispatcher, database: u32) {
                         Ok(Found::Nothing | Found::Obstacle(_) | Found::Copy(_)) => None,
                         Err(_) if tick::was_interrupted(database) => continue,
                         Err(message) => {
-                            seen = None;
                             transaction::log(duty::LOOKING, &message);
                             after_failure(&mut failed_looks, now)
                         }

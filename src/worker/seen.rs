@@ -1,4 +1,4 @@
-//! Whether a look would find anything else than the last one did: only a transaction with an id changes rows, and the server counts
+//! Whether a look would find anything else than those before it: only a transaction with an id changes rows, and the server counts
 //! those. So a dispatcher that nobody woke asks no table while nothing at all is written, in any database.
 
 use pgrx::pg_sys;

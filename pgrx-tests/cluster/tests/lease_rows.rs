@@ -348,6 +348,13 @@ fn what_a_subscription_brings_is_heard_of() {
     let mut other = cluster.connect_as("postgres", "target");
     wait_for(&mut other, "select max_attempts = 7 from sched.job", SOON);
     assert_eq!(attempts(&mut target, 3), 7);
+    // So is that the database has become a copy.
+    source.batch_execute("alter publication jobs add table sched.home").unwrap();
+    target.batch_execute("alter subscription jobs refresh publication with (copy_data = false)").unwrap();
+    source.batch_execute("insert into sched.home select * from sched.home").unwrap();
+    wait_for(&mut other, "select not sched.is_home()", SOON);
+    let refused = target.batch_execute("select sched.try_claim('job', '2026-01-01')").expect_err("a copy");
+    assert_eq!(refused.code().map(|code| code.code()), Some("55000"));
     target
         .batch_execute(
             "alter subscription jobs disable; alter subscription jobs set (slot_name = none); drop subscription jobs",
@@ -360,32 +367,31 @@ fn what_a_subscription_brings_is_heard_of() {
 fn a_batch_that_waits_for_a_row_lets_vacuum_pass() {
     let cluster = quiet();
     let mut holder = cluster.connect();
-    holder.batch_execute("select sched.enqueue_many('job', array_fill('1'::jsonb, array[40]))").unwrap();
-    let runs =
-        holder.query("select execution_id::text, lease_token::text from sched.claim('default', 40)", &[]).unwrap();
-    let runs: Vec<(String, String)> = runs.iter().map(|row| (row.get(0), row.get(1))).collect();
-    let list = |which: fn(&(String, String)) -> &String, runs: &[(String, String)]| {
-        runs.iter().map(which).cloned().collect::<Vec<String>>().join(",")
-    };
-    let finish = |runs: &[(String, String)]| {
-        let (ids, tokens) = (list(|run| &run.0, runs), list(|run| &run.1, runs));
-        format!("select count(*) from sched.finish_success_many('{{{ids}}}', '{{{tokens}}}')")
+    holder
+        .batch_execute(
+            "select sched.enqueue_many('job', array_fill('1'::jsonb, array[40]));
+             create table held as select row_number() over () as n, * from sched.claim('default', 40)",
+        )
+        .unwrap();
+    let finish = |which: &str| {
+        format!(
+            "select count(*) from sched.finish_success_many((select array_agg(execution_id) from held where {which}),
+                                                           (select array_agg(lease_token) from held where {which}))"
+        )
     };
     // Entries for it to remove.
-    assert_eq!(one::<i64>(&mut holder, &finish(&runs[20..])), 0);
-    let (id, token) = &runs[3];
-    holder.batch_execute(&format!("begin; select sched.heartbeat('{id}', '{token}')")).unwrap();
+    assert_eq!(one::<i64>(&mut holder, &finish("n > 20")), 0);
+    holder.batch_execute("begin; select sched.heartbeat(execution_id, lease_token) from held where n = 4").unwrap();
     let mut waiter = cluster.connect();
     let pid: i32 = one(&mut waiter, "select pg_backend_pid()");
-    let batch = finish(&runs[..20]);
+    let batch = finish("n <= 20");
     let waiting = thread::spawn(move || one::<i64>(&mut waiter, &batch));
     let mut db = cluster.connect();
     let waits = format!("select wait_event_type = 'Lock' from pg_stat_activity where pid = {pid}");
     wait_for(&mut db, &waits, SOON);
-    let truncating_nothing = ["sched.lease", "sched.ledger"].map(|table| format!("vacuum (truncate off) {table}"));
     db.batch_execute("set statement_timeout = '40s'").unwrap();
-    for vacuum in truncating_nothing {
-        db.batch_execute(&vacuum).unwrap();
+    for table in ["lease", "ledger"] {
+        db.batch_execute(&format!("vacuum (truncate off) sched.{table}")).unwrap();
     }
     assert!(one::<bool>(&mut db, &waits));
     holder.batch_execute("commit").unwrap();

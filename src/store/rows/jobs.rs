@@ -10,8 +10,6 @@ use crate::store::job::{is_done_when_fired, Job};
 use crate::store::table::{Condition, Index, Present, Table};
 use crate::store::watch::{self, JOBS};
 
-/// The trigger by which all sessions hear of a change.
-const TOLD_BY: &std::ffi::CStr = c"job_changed";
 /// How many jobs a session remembers: more than one runner has, and little memory, whatever names are asked for.
 const MOST: usize = 64;
 
@@ -45,7 +43,7 @@ pub fn find(schema: Oid, name: &str) -> Option<Option<Job>> {
 /// The same, read now.
 pub fn read(schema: Oid, name: &str) -> Option<Option<Job>> {
     let table = Table::open(schema, &column::JOB)?;
-    let changes = JOBS.watch(table.oid());
+    let changes = JOBS.watch(&table);
     let present = Present::look();
     let found = Index::open(&table, c"job_pkey", &present).find(&[Condition::equal(pg_sys::F_TEXTEQ, name)]);
     let job = found.then(|| Job {
@@ -57,8 +55,7 @@ pub fn read(schema: Oid, name: &str) -> Option<Option<Job>> {
         stale_timeout: table.get(job::STALE_TIMEOUT),
         done_when_fired: is_done_when_fired(&table.must::<String>(job::KIND)),
     });
-    // Objects of 0.1.0 tell nobody, nor does a table whose trigger somebody has switched off, or on again as it is not (ENABLE TRIGGER ALL).
-    if table.always_fires(TOLD_BY) {
+    if let Some(changes) = changes {
         remember(changes, name, &job);
     }
     Some(job)
