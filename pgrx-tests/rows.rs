@@ -23,6 +23,7 @@ mod tests {
             column::LEASE,
             column::READY,
             column::RETRY,
+            column::HOME,
             column::JOB,
             column::SCHEDULE,
             column::TIMER,

@@ -31,5 +31,5 @@ fn adopt() -> i64 {
 
 #[pg_extern(schema = "sched", stable, parallel_unsafe)]
 pub fn is_home() -> bool {
-    session(home::look) != Home::Elsewhere
+    session(|session| home::look(|| session)) != Home::Elsewhere
 }

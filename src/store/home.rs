@@ -16,9 +16,10 @@ use crate::arguments;
 use crate::convert::timestamp;
 use crate::error::{Failure, Outcome};
 use crate::statement;
-use crate::store::table::Table;
+use crate::store::rows::column;
+use crate::store::table::{Present, Scan, Table};
 use crate::store::watch::HOME;
-use crate::store::{catalog, Session};
+use crate::store::{catalog, version, Session};
 use crate::worker::wake;
 
 /// Whose rows these are.
@@ -53,16 +54,33 @@ fn schema() -> Option<Oid> {
     catalog::schema().filter(|schema| catalog::relation_in(*schema, TABLE).is_some())
 }
 
-/// Whose rows these are, read anew.
-pub fn look(session: &Session) -> Home {
-    statement!(HOME_STATE = "home_state"(INT8OID, OIDOID));
-    let (server, database) = here();
-    let rows = HOME_STATE.run(session, arguments![server, database]);
-    match rows.first().map_or((false, false), |row| (row.must(1), row.must(2))) {
+/// Whose rows these are, read anew: row by row, for a new session's first claim comes here, and to plan a statement would take as long
+/// as the rest of it. Where the table is not as expected, by a statement.
+pub fn look<'s>(session: impl FnOnce() -> &'s Session) -> Home {
+    let (any, elsewhere) = schema().and_then(read).unwrap_or_else(|| {
+        statement!(HOME_STATE = "home_state"(INT8OID, OIDOID));
+        let (server, database) = here();
+        let rows = HOME_STATE.run(session(), arguments![server, database]);
+        rows.first().map_or((false, false), |row| (row.must(1), row.must(2)))
+    });
+    match (any, elsewhere) {
         (_, true) => Home::Elsewhere,
         (true, false) => Home::Here,
         (false, false) => Home::Nowhere,
     }
+}
+
+/// Whether there is a home at all, and whether there is one elsewhere; `None` where the table is not as expected.
+fn read(schema: Oid) -> Option<(bool, bool)> {
+    let table = Table::open(schema, &column::HOME)?;
+    let present = Present::look();
+    let mut homes = Scan::open(&table, &present);
+    let (mut any, mut elsewhere) = (false, false);
+    while homes.next() {
+        any = true;
+        elsewhere |= (table.must(column::home::SYSTEM_IDENTIFIER), table.must(column::home::DATABASE)) != here();
+    }
+    Some((any, elsewhere))
 }
 
 /// To be asked before anything is fired or handed out: `55000` in a copy.
@@ -72,7 +90,8 @@ pub fn require<'s>(session: impl FnOnce() -> &'s Session) -> Outcome<Home> {
     }
     let Some(schema) = schema() else { return Ok(Home::Here) };
     let changes = HOME.watch(&Table::open_any(schema, TABLE));
-    let home = look(session());
+    version::watch();
+    let home = look(session);
     match home {
         Home::Elsewhere => Err(copy()),
         Home::Nowhere => Ok(home),

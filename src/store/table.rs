@@ -22,11 +22,13 @@ use crate::text;
 
 mod batch;
 mod index;
+mod scan;
 mod walk;
 mod write;
 
 pub use batch::Place;
 pub use index::{Condition, Index, KeyState, Keys};
+pub use scan::Scan;
 pub use walk::Walk;
 pub use write::{Fate, Wait, Workspace};
 

@@ -49,6 +49,20 @@ unsafe extern "C-unwind" fn functions_changed(_argument: pg_sys::Datum, _cache: 
 pub fn look(session: &Session) -> Option<Failure> {
     statement!(EXTENSION_VERSION = "extension_version"());
     let before = KNOWN.with_borrow(|known| known.changes);
+    watch();
+    let installed: Option<String> = EXTENSION_VERSION.run_plainly(session, arguments![]).first().map(|row| row.must(1));
+    // While CREATE EXTENSION is at work there may be no row yet that we can see.
+    let other = installed.filter(|installed| installed != LIBRARY);
+    KNOWN.with_borrow_mut(|known| {
+        known.other.clone_from(&other);
+        // A change that came up during the look makes the next one look again.
+        known.looked = known.changes == before;
+    });
+    other.as_deref().map(mismatch)
+}
+
+/// From now on this backend hears when a function changes, as every update does.
+pub fn watch() {
     if !KNOWN.with_borrow_mut(|known| std::mem::replace(&mut known.watching, true)) {
         // SAFETY: the callback lives as long as the library, which is never unloaded.
         unsafe {
@@ -59,15 +73,6 @@ pub fn look(session: &Session) -> Option<Failure> {
             );
         }
     }
-    let installed: Option<String> = EXTENSION_VERSION.run_plainly(session, arguments![]).first().map(|row| row.must(1));
-    // While CREATE EXTENSION is at work there may be no row yet that we can see.
-    let other = installed.filter(|installed| installed != LIBRARY);
-    KNOWN.with_borrow_mut(|known| {
-        known.other.clone_from(&other);
-        // A change that came up during the look makes the next one look again.
-        known.looked = known.changes == before;
-    });
-    other.as_deref().map(mismatch)
 }
 
 /// Whether the objects are of another version than the library, as far as this backend knows by now.

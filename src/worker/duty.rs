@@ -29,7 +29,7 @@ pub fn look() -> Result<Found, String> {
     transaction::attempt(LOOKING, || {
         session(|session| match version::look(session) {
             Some(mismatch) => Found::Obstacle(mismatch),
-            None => match home::look(session) {
+            None => match home::look(|| session) {
                 Home::Here => Found::Work,
                 Home::Nowhere => Found::Nothing,
                 Home::Elsewhere => Found::Copy(home::copy()),

@@ -1,2 +1,2 @@
-WITH cte AS (SELECT msg_id FROM pgmq.q_bench WHERE vt <= clock_timestamp() ORDER BY msg_id ASC LIMIT 100 FOR UPDATE SKIP LOCKED), hit AS (UPDATE pgmq.q_bench m SET vt = clock_timestamp() + interval '300 s', read_ct = read_ct + 1 FROM cte WHERE m.msg_id = cte.msg_id RETURNING m.msg_id, m.read_ct, m.enqueued_at, m.vt, m.message) SELECT array_agg(msg_id) AS ids, count(message) AS n FROM hit \gset
-WITH archived AS (DELETE FROM pgmq.q_bench WHERE msg_id = ANY (:ids::bigint[]) RETURNING msg_id, vt, read_ct, enqueued_at, message) INSERT INTO pgmq.a_bench (msg_id, vt, read_ct, enqueued_at, message) SELECT msg_id, vt, read_ct, enqueued_at, message FROM archived RETURNING msg_id;
+SELECT array_agg(msg_id) AS ids, count(message) AS n FROM pgmq.read('bench', 300, 100) \gset
+SELECT count(*) FROM pgmq.archive('bench', :ids::bigint[]);

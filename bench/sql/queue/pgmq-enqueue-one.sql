@@ -1,1 +1,1 @@
-INSERT INTO pgmq.q_bench (vt, message) VALUES (clock_timestamp(), '{"n": 1}') RETURNING msg_id;
+SELECT pgmq.send('bench', '{"n": 1}'::jsonb);
