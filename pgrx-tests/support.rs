@@ -208,6 +208,7 @@ pub fn time_passes(interval: &str) {
                     heartbeat_at = heartbeat_at - {by}, finished_at = finished_at - {by}, next_retry_at = next_retry_at - {by}"
         ),
         &format!("UPDATE sched.ready SET plan_time = plan_time - {by}"),
+        "SELECT sched.table_is_new('sched.ready'::regclass)",
         &format!("UPDATE sched.retry SET retry_at = retry_at - {by}, plan_time = plan_time - {by}"),
         &format!(
             "UPDATE sched.lease SET started_at = started_at - {by}, heartbeat_at = heartbeat_at - {by},

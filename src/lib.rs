@@ -59,6 +59,7 @@ pub extern "C-unwind" fn _PG_init() {
     guc::register(preloading);
     if preloading && !upgrading {
         worker::wake::register();
+        store::head::register();
         worker::hold::register();
         ddl::register();
         worker::launcher::register();

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use crate::convert;
 use crate::error::{self, or_raise, Failure};
-use crate::store::{grant, home, ids, role, session, watch};
+use crate::store::{grant, head, home, ids, role, session, watch};
 use crate::worker::wake;
 
 /// A new id: UUID version 7 (RFC 9562), so that rows of one time lie together in the index.
@@ -82,4 +82,5 @@ fn grant_again() {
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn table_is_new(table: pg_sys::Oid) {
     watch::changed(table);
+    head::forget(table);
 }

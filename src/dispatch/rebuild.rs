@@ -22,6 +22,7 @@ pub fn rebuild(now: Instant) -> i64 {
     session(|session| {
         rebuild::lock_timers(session);
         rebuild::drop_orphans(session);
+        rebuild::forget_heads();
     });
     let (mut last, mut count) = (0, 0);
     loop {

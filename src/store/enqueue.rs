@@ -8,7 +8,7 @@ use crate::arguments;
 use crate::convert::timestamp;
 use crate::jsonb::Jsonb;
 use crate::statement;
-use crate::store::{done, ids, Session};
+use crate::store::{done, head, ids, Session};
 
 /// Executions of one job and kind of scope.
 pub struct Many<'a> {
@@ -60,7 +60,9 @@ pub fn insert(session: &Session, many: &Many, now: Instant) -> Vec<String> {
         ],
     );
     done::finish(&rows, 2);
-    rows.first().and_then(|row| row.get(1)).unwrap_or_default()
+    let queues: Vec<String> = rows.first().and_then(|row| row.get(1)).unwrap_or_default();
+    head::changed(&queues);
+    queues
 }
 
 /// The executions of these keys, in their order, each with its owner. Those that no snapshot shows yet are left out.

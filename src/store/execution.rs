@@ -9,9 +9,8 @@ use crate::arguments;
 use crate::convert::timestamp;
 use crate::jsonb::Jsonb;
 use crate::statement;
-use crate::store::done;
 use crate::store::session::Row;
-use crate::store::Session;
+use crate::store::{done, head, Session};
 
 /// An execution as a claim finds it.
 pub struct Known {
@@ -389,11 +388,13 @@ pub fn insert(session: &Session, batch: Batch, now: Instant) -> Inserted {
         ],
     );
     done::finish(&rows, 4);
-    rows.first().map_or(Inserted::default(), |row| Inserted {
+    let inserted = rows.first().map_or(Inserted::default(), |row| Inserted {
         count: row.must(1),
         ids: row.get(2).unwrap_or_default(),
         queues: row.get(3).unwrap_or_default(),
-    })
+    });
+    head::changed(&inserted.queues);
+    inserted
 }
 
 /// Where an execution stands, and who owns it.

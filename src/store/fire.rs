@@ -18,6 +18,7 @@ use crate::error::{raise, Failure};
 use crate::statement;
 use crate::store::done;
 use crate::store::due::{readable, writable};
+use crate::store::head::{self, Position};
 use crate::store::ids;
 use crate::store::job::is_done_when_fired;
 use crate::store::key_lock::{self, LedgerKeys};
@@ -170,7 +171,11 @@ fn by_statement(
         ],
     );
     done::finish(&rows, 3);
-    rows.first().map_or(Fired::default(), |row| Fired { count: row.must(1), queues: row.get(2).unwrap_or_default() })
+    let fired = rows
+        .first()
+        .map_or(Fired::default(), |row| Fired { count: row.must(1), queues: row.get(2).unwrap_or_default() });
+    head::changed(&fired.queues);
+    fired
 }
 
 /// How many timers are written at once.
@@ -199,6 +204,10 @@ struct Terms {
     done_when_fired: bool,
     /// The name of its queue,
     queue_name: String,
+    /// the number behind the priority,
+    priority_value: i32,
+    /// where its first entry can be,
+    head: Option<head::Queue>,
     /// and whether something became claimable in it.
     fired: bool,
 }
@@ -211,6 +220,8 @@ struct Chunk {
     ledger: Vec<Row<{ column::LEDGER.columns.len() }>>,
     ready: Vec<Row<{ column::READY.columns.len() }>>,
     awaited: Vec<Row<{ column::AWAITED.columns.len() }>>,
+    /// Where these will stand in their queues.
+    heads: Vec<(head::Queue, Position)>,
 }
 
 impl Tables {
@@ -276,6 +287,9 @@ impl Tables {
                     continue;
                 }
                 terms.fired = true;
+                if let (Some(head), Some(first)) = (terms.head, own.iter().min()) {
+                    chunk.heads.push((head, Position::new(terms.priority_value, first.as_micros())));
+                }
                 let [scope_kind, scope_id, payload, schedule_name] =
                     [schedule::SCOPE_KIND, schedule::SCOPE_ID, schedule::PAYLOAD, schedule::SCHEDULE_NAME]
                         .map(|column| self.schedules.copy(column));
@@ -330,6 +344,7 @@ impl Tables {
             count += chunk.ledger.len();
             self.ledger.insert_all(&chunk.ledger);
             self.ready.insert_all(&chunk.ready);
+            chunk.heads.drain(..).for_each(|(queue, first)| queue.added(first));
             self.awaited.insert_all(&chunk.awaited);
             chunk.ledger.clear();
             chunk.ready.clear();
@@ -365,7 +380,9 @@ impl Tables {
             owner: jobs.copy(job::OWNER),
             done_when_fired: is_done_when_fired(&jobs.must::<String>(job::KIND)),
             queue_name: jobs.must(job::QUEUE),
+            priority_value: jobs.must(job::PRIORITY),
             fired: false,
+            head: head::Queue::of(self.ready.oid(), &jobs.must::<String>(job::QUEUE)),
         })
     }
 }

@@ -10,19 +10,22 @@ use crate::convert::timestamp;
 use crate::jsonb::Jsonb;
 use crate::statement;
 use crate::store::session::Row;
-use crate::store::Session;
+use crate::store::{head, Session};
 
 /// Makes retries claimable whose time has come and that `caller` may act for; how many, and in which queues.
 pub fn promote_retries(session: &Session, now: Instant, limit: i64, caller: Oid) -> (i64, Vec<String>) {
     statement!(RETRIES_DUE = "retries_due"(TIMESTAMPTZOID, INT8OID, OIDOID));
     let rows = RETRIES_DUE.run(session, arguments![timestamp(now), limit, caller]);
-    rows.first().map_or((0, Vec::new()), |row| (row.must(1), row.get(2).unwrap_or_default()))
+    let (count, queues) = rows.first().map_or((0, Vec::new()), |row| (row.must(1), row.get(2).unwrap_or_default()));
+    head::changed(&queues);
+    (count, queues)
 }
 
 /// The same for those of one queue that a claim of `limit` executions would take first.
 pub fn promote_retries_of(session: &Session, now: Instant, queue: &str, limit: i64, caller: Oid) {
     statement!(RETRIES_CLAIMABLE = "retries_claimable"(TIMESTAMPTZOID, INT8OID, TEXTOID, OIDOID));
     RETRIES_CLAIMABLE.run(session, arguments![timestamp(now), limit, queue, caller]);
+    head::changed(&[queue.to_owned()]);
 }
 
 /// Extends a lease; the execution's owner and whether it was asked to stop, or `None` where the lease is lost.
@@ -168,14 +171,18 @@ pub fn finish_failed(
         })
         .unzip();
     let rows = FINISH_FAILED.run(session, arguments![ids, retries, error_code, error_msg, timestamp(now), statuses]);
-    rows.iter()
+    let failed: Vec<Failed> = rows
+        .iter()
         .map(|row| Failed {
             execution_id: row.must(1),
             awaited_by: row.get(2).filter(|_| row.must(3)),
             claimable_in: row.get(4),
             retry_at: row.get(5),
         })
-        .collect()
+        .collect();
+    let queues: Vec<String> = failed.iter().filter_map(|run| run.claimable_in.clone()).collect();
+    head::changed(&queues);
+    failed
 }
 
 /// Tells the dispatcher that a run which `schedule_id` waited for has ended.

@@ -10,6 +10,7 @@ pub mod enqueue;
 pub mod execution;
 pub mod fire;
 pub mod grant;
+pub mod head;
 pub mod history;
 pub mod home;
 pub mod ids;

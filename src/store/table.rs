@@ -23,6 +23,7 @@ use crate::text;
 mod batch;
 mod index;
 mod scan;
+mod standing;
 mod walk;
 mod write;
 

@@ -1,6 +1,8 @@
 //! Queues row by row: what claim.sql says where neither a stale run nor a due retry is to be had, and executions_enqueue.sql where no key
 //! can be taken.
 
+use std::cell::Cell;
+
 use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::{self, Oid};
 use pgrx::IntoDatum;
@@ -12,7 +14,8 @@ use crate::convert::timestamp;
 use crate::error::{raise, Failure};
 use crate::jsonb::Jsonb;
 use crate::store::execution::{Claimed, NewExecution, QueueClaim};
-use crate::store::table::{Condition, Fate, Sequence, Table, Wait};
+use crate::store::head::{self, Position};
+use crate::store::table::{Condition, Fate, Index, Sequence, Table, Wait};
 use crate::store::{ids, role};
 
 /// How long leases of a job last in one claim.
@@ -20,6 +23,62 @@ struct Length {
     job_name: String,
     timeout: Interval,
     stale_after: TimestampWithTimeZone,
+}
+
+/// How many entries a session takes before it looks again where the first one is: a look costs about as much as to take one.
+const BETWEEN_LOOKS: usize = 64;
+
+thread_local! {
+    /// How many this session has taken since it looked.
+    static TAKEN: Cell<usize> = const { Cell::new(BETWEEN_LOOKS) };
+}
+
+/// Before which position there is nothing in a queue, for those who begin to look now.
+fn first_position(waiting: &Table, queue: &str, now: Instant) -> Option<Position> {
+    let look = head::Queue::of(waiting.oid(), queue)?.look(now);
+    if look.from.is_some() && TAKEN.get() < BETWEEN_LOOKS {
+        return look.from;
+    }
+    let mut all = Waiting::from(Index::open_to_all(waiting, c"ready_order"), queue, look.from);
+    let first = if all.next(Index::next_standing) {
+        Position::new(waiting.must(ready::PRIORITY), waiting.must::<TimestampWithTimeZone>(ready::PLAN_TIME).into())
+    } else {
+        Position::END
+    };
+    look.found(first, now);
+    TAKEN.set(0);
+    Some(first)
+}
+
+/// The entries of a queue in the order of claiming, from a position on.
+struct Waiting<'t> {
+    index: Index<'t>,
+    queue: &'t str,
+    /// The priority of that position, while those below it are still to come.
+    above: Option<i32>,
+}
+
+impl<'t> Waiting<'t> {
+    fn from(mut index: Index<'t>, queue: &'t str, position: Option<Position>) -> Waiting<'t> {
+        let of_queue = Condition::equal(pg_sys::F_TEXTEQ, queue);
+        let Some((priority, plan_time)) = position.map(Position::parts) else {
+            index.seek(&[of_queue]);
+            return Waiting { index, queue, above: None };
+        };
+        let of_priority = Condition::equal(pg_sys::F_INT4EQ, priority);
+        index.seek(&[of_queue, of_priority, Condition::at_least(pg_sys::F_TIMESTAMPTZ_GE, plan_time)]);
+        Waiting { index, queue, above: Some(priority) }
+    }
+
+    fn next(&mut self, step: impl Fn(&mut Index<'t>) -> bool) -> bool {
+        if step(&mut self.index) {
+            return true;
+        }
+        let Some(priority) = self.above.take() else { return false };
+        let of_queue = Condition::equal(pg_sys::F_TEXTEQ, self.queue);
+        self.index.seek(&[of_queue, Condition::less_than(pg_sys::F_INT4LT, priority)]);
+        step(&mut self.index)
+    }
 }
 
 impl Rows {
@@ -35,7 +94,7 @@ impl Rows {
         if self.has_stale_run(now) || self.has_due_retry(now)? {
             return None;
         }
-        let taken = self.take_ready(wanted)?;
+        let taken = self.take_ready(wanted, now)?;
         let mut entries = self.walk_ledger();
         let entry = &self.ledger;
         let runner_id = wanted.runner_id.as_str().into_datum();
@@ -103,13 +162,13 @@ impl Rows {
     }
 
     /// Takes executions out of `ready`, in the order of claiming, and skips those that others have in hand; their ids.
-    fn take_ready(&self, wanted: &QueueClaim) -> Option<Vec<Uuid>> {
+    fn take_ready(&self, wanted: &QueueClaim, now: Instant) -> Option<Vec<Uuid>> {
         let waiting = Table::open_to_write(self.leases.schema, &column::READY, &self.leases.workspace)?;
-        let mut order = self.scan(&waiting, c"ready_order");
-        order.seek(&[Condition::equal(pg_sys::F_TEXTEQ, wanted.queue.as_str())]);
+        let from = first_position(&waiting, &wanted.queue, now);
+        let mut order = Waiting::from(self.scan(&waiting, c"ready_order"), &wanted.queue, from);
         let limit = usize::try_from(wanted.limit).unwrap_or(usize::MAX);
         let (mut taken, mut asked) = (Vec::new(), None);
-        while taken.len() < limit && order.next() {
+        while taken.len() < limit && order.next(Index::next) {
             pgrx::check_for_interrupts!();
             let owner: Oid = waiting.must(ready::OWNER);
             if asked.is_none_or(|(known, _)| known != owner) {
@@ -119,6 +178,7 @@ impl Rows {
                 taken.push(waiting.must(ready::EXECUTION_ID));
             }
         }
+        TAKEN.set(TAKEN.get().saturating_add(taken.len()));
         Some(taken)
     }
 
@@ -149,6 +209,11 @@ impl Rows {
         }
         self.ledger.insert_all(&entries);
         waiting.insert_all(&places);
+        // All are of one job, and so of one queue.
+        let first = new.iter().map(|(new, _)| (Position::new(new.priority, new.plan_time.into()), new.queue)).min();
+        if let Some((queue, at)) = first.and_then(|(at, queue)| Some((head::Queue::of(waiting.oid(), queue)?, at))) {
+            queue.added(at);
+        }
         Some(enqueued)
     }
 }

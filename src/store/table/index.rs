@@ -37,6 +37,11 @@ impl Condition {
         Condition::new(pg_sys::BTGreaterEqualStrategyNumber, function, value)
     }
 
+    /// The column's value is less than this one.
+    pub fn less_than(function: u32, value: impl IntoDatum) -> Condition {
+        Condition::new(pg_sys::BTLessStrategyNumber, function, value)
+    }
+
     /// The column's value is more than this one.
     pub fn more_than(function: u32, value: impl IntoDatum) -> Condition {
         Condition::new(pg_sys::BTGreaterStrategyNumber, function, value)
@@ -65,7 +70,7 @@ impl<'t> Index<'t> {
     }
 
     /// SAFETY: the snapshot outlives the scan.
-    unsafe fn with(table: &'t Table, name: &CStr, snapshot: pg_sys::Snapshot) -> Index<'t> {
+    pub(super) unsafe fn with(table: &'t Table, name: &CStr, snapshot: pg_sys::Snapshot) -> Index<'t> {
         // As the table is: to write to it takes this lock anyway.
         let lock = if table.workspace.is_some() { pg_sys::RowExclusiveLock } else { pg_sys::AccessShareLock };
         let relation = pg_sys::index_open(relation_oid(table.schema, name), lock as i32);
@@ -112,6 +117,18 @@ impl<'t> Index<'t> {
             (*self.scan).numberOfKeys = count as i32;
             pg_sys::index_rescan(self.scan, self.keys.as_mut_ptr(), count as i32, null_mut(), 0);
         }
+    }
+
+    /// Goes to the next entry, whatever has become of its row; false at the end.
+    pub(super) fn next_entry(&mut self) -> bool {
+        // SAFETY: a search has begun.
+        unsafe { !pg_sys::index_getnext_tid(self.scan, pg_sys::ScanDirection::ForwardScanDirection).is_null() }
+    }
+
+    /// Makes the row of this entry the table's current one, which can be said once of an entry; false where it is not to be seen.
+    pub(super) fn fetch(&mut self) -> bool {
+        // SAFETY: the scan has come to an entry of the table whose slot this is.
+        unsafe { pg_sys::index_fetch_heap(self.scan, self.table.current) }
     }
 
     /// Makes the next row that was found the table's current one; false at the end.

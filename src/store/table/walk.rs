@@ -76,16 +76,4 @@ impl Index<'_> {
         // SAFETY: an open index.
         unsafe { (*(*self.relation).rd_rel).relam == pg_sys::BTREE_AM_OID }
     }
-
-    /// Goes to the next entry, whatever has become of its row; false at the end.
-    fn next_entry(&mut self) -> bool {
-        // SAFETY: a search has begun.
-        unsafe { !pg_sys::index_getnext_tid(self.scan, pg_sys::ScanDirection::ForwardScanDirection).is_null() }
-    }
-
-    /// Makes the row of this entry the table's current one, which can be said once of an entry; false where it is not to be seen.
-    fn fetch(&mut self) -> bool {
-        // SAFETY: the scan has come to an entry of the table whose slot this is.
-        unsafe { pg_sys::index_fetch_heap(self.scan, self.table.current) }
-    }
 }
