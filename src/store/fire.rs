@@ -287,14 +287,14 @@ impl Tables {
                     continue;
                 }
                 terms.fired = true;
-                if let (Some(head), Some(first)) = (terms.head, own.iter().min()) {
-                    chunk.heads.push((head, Position::new(terms.priority_value, first.as_micros())));
-                }
                 let [scope_kind, scope_id, payload, schedule_name] =
                     [schedule::SCOPE_KIND, schedule::SCOPE_ID, schedule::PAYLOAD, schedule::SCHEDULE_NAME]
                         .map(|column| self.schedules.copy(column));
                 let (key, schedule_id) = (timer.key.into_datum(), timer.schedule_id.into_datum());
                 for (run, id) in own.iter().zip(&mut *ids) {
+                    if let Some(head) = terms.head {
+                        chunk.heads.push((head, Position::new(terms.priority_value, run.as_micros(), id)));
+                    }
                     let (id, plan_time) = (id.into_datum(), timestamp(*run).into_datum());
                     let mut row = [None; column::LEDGER.columns.len()];
                     for (number, value) in [

@@ -13,6 +13,7 @@ use std::cmp::Reverse;
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU64, Ordering::SeqCst};
 
+use pgrx::datum::Uuid;
 use pgrx::pg_sys::{self, Oid};
 use pgrx::{pg_guard, pg_shmem_init, PGRXSharedMemory, PgAtomic};
 use scheduler_core::Instant;
@@ -28,25 +29,26 @@ const PLACES: usize = 256;
 /// A time long before which everything is forgotten.
 const NEVER: i64 = i64::MIN;
 
-/// The place of an entry in the order of claiming, but for its id.
+/// The place of an entry in the order of claiming.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Position {
     priority: Reverse<i32>,
     plan_time: i64,
+    id: u128,
 }
 
 impl Position {
     /// After every entry.
-    pub const END: Position = Position { priority: Reverse(i32::MIN), plan_time: i64::MAX };
+    pub const END: Position = Position { priority: Reverse(i32::MIN), plan_time: i64::MAX, id: u128::MAX };
 
-    /// Of an entry with this priority and plan time, in microseconds of Postgres.
-    pub fn new(priority: i32, plan_time: i64) -> Position {
-        Position { priority: Reverse(priority), plan_time }
+    /// Of an entry with this priority, plan time (in microseconds of Postgres) and id.
+    pub fn new(priority: i32, plan_time: i64, id: Uuid) -> Position {
+        Position { priority: Reverse(priority), plan_time, id: u128::from_be_bytes(*id.as_bytes()) }
     }
 
-    /// Its priority and plan time.
-    pub fn parts(self) -> (i32, i64) {
-        (self.priority.0, self.plan_time)
+    /// Its priority, plan time and id.
+    pub fn parts(self) -> (i32, i64, Uuid) {
+        (self.priority.0, self.plan_time, Uuid::from_bytes(self.id.to_be_bytes()))
     }
 }
 
@@ -63,6 +65,7 @@ struct Place {
     /// Before this position there is nothing.
     priority: AtomicI32,
     plan_time: AtomicI64,
+    id: [AtomicU64; 2],
     /// When the look began that went to the very head.
     since: AtomicI64,
 }
@@ -104,8 +107,16 @@ impl Place {
     fn known(&self, queue: [u64; 2], now: i64) -> Option<(Position, i64)> {
         let since = self.since.load(SeqCst);
         let is_its = self.queue.each_ref().map(|part| part.load(SeqCst)) == queue;
-        (is_its && (0..TRUSTED).contains(&now.saturating_sub(since)))
-            .then(|| (Position::new(self.priority.load(SeqCst), self.plan_time.load(SeqCst)), since))
+        (is_its && (0..TRUSTED).contains(&now.saturating_sub(since))).then(|| (self.position(), since))
+    }
+
+    fn position(&self) -> Position {
+        let [upper, lower] = self.id.each_ref().map(|part| u128::from(part.load(SeqCst)));
+        Position {
+            priority: Reverse(self.priority.load(SeqCst)),
+            plan_time: self.plan_time.load(SeqCst),
+            id: upper << 64 | lower,
+        }
     }
 
     fn is_anybodys(&self, now: i64) -> bool {
@@ -118,9 +129,11 @@ impl Place {
         for (part, value) in self.queue.iter().zip(queue) {
             part.store(value, SeqCst);
         }
-        let (priority, plan_time) = position.parts();
-        self.priority.store(priority, SeqCst);
-        self.plan_time.store(plan_time, SeqCst);
+        self.priority.store(position.priority.0, SeqCst);
+        self.plan_time.store(position.plan_time, SeqCst);
+        for (part, value) in self.id.iter().zip([(position.id >> 64) as u64, position.id as u64]) {
+            part.store(value, SeqCst);
+        }
         self.since.store(since, SeqCst);
     }
 
@@ -129,9 +142,8 @@ impl Place {
         self.locked(|| {
             self.additions.fetch_add(1, SeqCst);
             if self.queue.each_ref().map(|part| part.load(SeqCst)) == queue {
-                let mark = Position::new(self.priority.load(SeqCst), self.plan_time.load(SeqCst));
                 match at {
-                    Some(at) if at < mark => {
+                    Some(at) if at < self.position() => {
                         self.remember(queue, self.table.load(SeqCst), (at, self.since.load(SeqCst)));
                     }
                     Some(_) => {}
@@ -258,12 +270,32 @@ mod tests {
         Instant::from_micros(micros).expect("an instant")
     }
 
+    /// The last parts of an id count as little as possible.
+    fn position(priority: i32, plan_time: i64) -> Position {
+        Position { priority: Reverse(priority), plan_time, id: 7 << 64 | 9 }
+    }
+
     #[test]
     fn positions_stand_in_the_order_of_claiming() {
-        let order = [(9, 5), (9, 6), (1, -3), (0, 0), (-4, 2), (i32::MIN, i64::MAX - 1)];
-        let positions = order.map(|(priority, plan_time)| Position::new(priority, plan_time));
+        let order = [
+            (9, 5, 3),
+            (9, 6, 0),
+            (9, 6, 1),
+            (9, 6, 1 << 64),
+            (1, -3, 7),
+            (0, 0, 0),
+            (-4, 2, 9),
+            (i32::MIN, i64::MAX, 8),
+        ];
+        let positions = order.map(|(priority, plan_time, id)| Position { priority: Reverse(priority), plan_time, id });
         assert!(positions.is_sorted_by(|one, other| one < other) && positions.iter().all(|one| *one < Position::END));
-        assert_eq!(positions.map(Position::parts), order);
+        let queue = place();
+        for this in positions {
+            let (priority, plan_time, id) = this.parts();
+            assert_eq!(Position::new(priority, plan_time, id), this);
+            queue.look(at(0)).found(this, at(1));
+            assert_eq!(queue.look(at(2)).from, Some(this));
+        }
     }
 
     #[test]
@@ -271,26 +303,26 @@ mod tests {
         let queue = place();
         let look = queue.look(at(0));
         assert_eq!(look.from, None);
-        look.found(Position::new(0, 50), at(1));
-        assert_eq!(queue.look(at(2)).from, Some(Position::new(0, 50)));
+        look.found(position(0, 50), at(1));
+        assert_eq!(queue.look(at(2)).from, Some(position(0, 50)));
     }
 
     #[test]
     fn an_entry_before_it_moves_it_back_and_one_behind_it_does_not() {
         let queue = place();
-        queue.look(at(0)).found(Position::new(3, 50), at(1));
-        queue.added(Position::new(3, 60));
-        queue.added(Position::new(2, 10));
-        assert_eq!(queue.look(at(2)).from, Some(Position::new(3, 50)));
-        queue.added(Position::new(3, 40));
-        assert_eq!(queue.look(at(2)).from, Some(Position::new(3, 40)));
-        queue.added(Position::new(4, 90));
-        assert_eq!(queue.look(at(2)).from, Some(Position::new(4, 90)));
+        queue.look(at(0)).found(position(3, 50), at(1));
+        queue.added(position(3, 60));
+        queue.added(position(2, 10));
+        assert_eq!(queue.look(at(2)).from, Some(position(3, 50)));
+        queue.added(position(3, 40));
+        assert_eq!(queue.look(at(2)).from, Some(position(3, 40)));
+        queue.added(position(4, 90));
+        assert_eq!(queue.look(at(2)).from, Some(position(4, 90)));
         queue.place.added(QUEUE, None);
         assert_eq!(queue.look(at(2)).from, None);
-        queue.look(at(3)).found(Position::new(3, 50), at(3));
+        queue.look(at(3)).found(position(3, 50), at(3));
         queue.place.forget(4);
-        assert_eq!(queue.look(at(3)).from, Some(Position::new(3, 50)));
+        assert_eq!(queue.look(at(3)).from, Some(position(3, 50)));
         queue.place.forget(3);
         assert_eq!(queue.look(at(3)).from, None);
     }
@@ -299,22 +331,22 @@ mod tests {
     fn a_look_during_which_somebody_added_says_nothing() {
         let queue = place();
         let look = queue.look(at(0));
-        queue.added(Position::new(0, 10));
-        look.found(Position::new(0, 50), at(1));
+        queue.added(position(0, 10));
+        look.found(position(0, 50), at(1));
         assert_eq!(queue.look(at(2)).from, None);
         // Also where the place was another queue's meanwhile: whose entry it was is not asked.
         let look = queue.look(at(2));
-        Queue { queue: OTHER, ..queue }.added(Position::new(0, 10));
-        look.found(Position::new(0, 50), at(3));
+        Queue { queue: OTHER, ..queue }.added(position(0, 10));
+        look.found(position(0, 50), at(3));
         assert_eq!(queue.look(at(4)).from, None);
     }
 
     #[test]
     fn it_is_believed_for_a_while_from_the_look_at_the_very_head_on() {
         let queue = place();
-        queue.look(at(0)).found(Position::new(0, 50), at(1));
-        queue.look(at(TRUSTED - 1)).found(Position::new(0, 70), at(TRUSTED - 1));
-        assert_eq!(queue.look(at(TRUSTED - 1)).from, Some(Position::new(0, 70)));
+        queue.look(at(0)).found(position(0, 50), at(1));
+        queue.look(at(TRUSTED - 1)).found(position(0, 70), at(TRUSTED - 1));
+        assert_eq!(queue.look(at(TRUSTED - 1)).from, Some(position(0, 70)));
         assert_eq!(queue.look(at(TRUSTED)).from, None);
         // The clock was set back.
         assert_eq!(queue.look(at(-1)).from, None);
@@ -324,13 +356,13 @@ mod tests {
     fn two_queues_of_one_place_do_not_meddle() {
         let one = place();
         let other = Queue { queue: OTHER, ..one };
-        one.look(at(0)).found(Position::new(0, 50), at(1));
-        other.look(at(2)).found(Position::new(0, 10), at(3));
-        other.added(Position::new(0, 5));
-        assert_eq!((one.look(at(4)).from, other.look(at(4)).from), (Some(Position::new(0, 50)), None));
+        one.look(at(0)).found(position(0, 50), at(1));
+        other.look(at(2)).found(position(0, 10), at(3));
+        other.added(position(0, 5));
+        assert_eq!((one.look(at(4)).from, other.look(at(4)).from), (Some(position(0, 50)), None));
         // Nobody has looked at the first one's head for long.
-        other.look(at(TRUSTED)).found(Position::new(0, 10), at(TRUSTED));
-        assert_eq!(other.look(at(TRUSTED + 1)).from, Some(Position::new(0, 10)));
+        other.look(at(TRUSTED)).found(position(0, 10), at(TRUSTED));
+        assert_eq!(other.look(at(TRUSTED + 1)).from, Some(position(0, 10)));
         assert_eq!(one.look(at(TRUSTED + 1)).from, None);
     }
 }

@@ -15,6 +15,7 @@ mod examples;
 mod extension;
 mod firing;
 mod harness;
+mod heads;
 mod hostile;
 mod hostile_users;
 mod idle;

@@ -41,7 +41,8 @@ fn first_position(waiting: &Table, queue: &str, now: Instant) -> Option<Position
     }
     let mut all = Waiting::from(Index::open_to_all(waiting, c"ready_order"), queue, look.from);
     let first = if all.next(Index::next_standing) {
-        Position::new(waiting.must(ready::PRIORITY), waiting.must::<TimestampWithTimeZone>(ready::PLAN_TIME).into())
+        let plan_time: TimestampWithTimeZone = waiting.must(ready::PLAN_TIME);
+        Position::new(waiting.must(ready::PRIORITY), plan_time.into(), waiting.must(ready::EXECUTION_ID))
     } else {
         Position::END
     };
@@ -53,31 +54,54 @@ fn first_position(waiting: &Table, queue: &str, now: Instant) -> Option<Position
 /// The entries of a queue in the order of claiming, from a position on.
 struct Waiting<'t> {
     index: Index<'t>,
-    queue: &'t str,
-    /// The priority of that position, while those below it are still to come.
-    above: Option<i32>,
+    of_queue: Condition,
+    /// The position, and the parts of what comes after it that are still to be sought.
+    rest: Option<(Position, [Part; 2])>,
+}
+
+/// Entries that come after a position: of its priority and a later plan time, of a lower priority, no more.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Later,
+    Lower,
+    Over,
 }
 
 impl<'t> Waiting<'t> {
-    fn from(mut index: Index<'t>, queue: &'t str, position: Option<Position>) -> Waiting<'t> {
+    fn from(mut index: Index<'t>, queue: &str, position: Option<Position>) -> Waiting<'t> {
         let of_queue = Condition::equal(pg_sys::F_TEXTEQ, queue);
-        let Some((priority, plan_time)) = position.map(Position::parts) else {
+        let Some(position) = position else {
             index.seek(&[of_queue]);
-            return Waiting { index, queue, above: None };
+            return Waiting { index, of_queue, rest: None };
         };
-        let of_priority = Condition::equal(pg_sys::F_INT4EQ, priority);
-        index.seek(&[of_queue, of_priority, Condition::at_least(pg_sys::F_TIMESTAMPTZ_GE, plan_time)]);
-        Waiting { index, queue, above: Some(priority) }
+        let (priority, plan_time, id) = position.parts();
+        index.seek(&[
+            of_queue,
+            Condition::equal(pg_sys::F_INT4EQ, priority),
+            Condition::equal(pg_sys::F_TIMESTAMPTZ_EQ, plan_time),
+            Condition::at_least(pg_sys::F_UUID_GE, id),
+        ]);
+        Waiting { index, of_queue, rest: Some((position, [Part::Later, Part::Lower])) }
     }
 
     fn next(&mut self, step: impl Fn(&mut Index<'t>) -> bool) -> bool {
-        if step(&mut self.index) {
-            return true;
+        loop {
+            if step(&mut self.index) {
+                return true;
+            }
+            let Some((position, [part, following])) = self.rest else { return false };
+            let (priority, plan_time, _) = position.parts();
+            match part {
+                Part::Later => self.index.seek(&[
+                    self.of_queue,
+                    Condition::equal(pg_sys::F_INT4EQ, priority),
+                    Condition::more_than(pg_sys::F_TIMESTAMPTZ_GT, plan_time),
+                ]),
+                Part::Lower => self.index.seek(&[self.of_queue, Condition::less_than(pg_sys::F_INT4LT, priority)]),
+                Part::Over => return false,
+            }
+            self.rest = Some((position, [following, Part::Over]));
         }
-        let Some(priority) = self.above.take() else { return false };
-        let of_queue = Condition::equal(pg_sys::F_TEXTEQ, self.queue);
-        self.index.seek(&[of_queue, Condition::less_than(pg_sys::F_INT4LT, priority)]);
-        step(&mut self.index)
     }
 }
 
@@ -210,7 +234,10 @@ impl Rows {
         self.ledger.insert_all(&entries);
         waiting.insert_all(&places);
         // All are of one job, and so of one queue.
-        let first = new.iter().map(|(new, _)| (Position::new(new.priority, new.plan_time.into()), new.queue)).min();
+        let positions = new.iter().zip(&enqueued);
+        let positions =
+            positions.map(|((new, _), id)| (Position::new(new.priority, new.plan_time.into(), *id), new.queue));
+        let first = positions.min();
         if let Some((queue, at)) = first.and_then(|(at, queue)| Some((head::Queue::of(waiting.oid(), queue)?, at))) {
             queue.added(at);
         }

@@ -1,0 +1,197 @@
+//! Claims begin where the first entry of a queue can be: nothing is passed over, and nothing that was claimed is in the way.
+
+use scheduler_cluster_tests::scheduler::one;
+use scheduler_cluster_tests::{Client, Cluster};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Two jobs of one queue, of which one goes first; no worker.
+fn quiet() -> Cluster {
+    let cluster = Cluster::builder()
+        .set("sched.enabled", "off")
+        .set("autovacuum", "off")
+        .set("max_prepared_transactions", "5")
+        .set("sched.notify", "off")
+        .start();
+    cluster
+        .execute("create extension scheduler; select sched.define_job('low'), sched.define_job('high', priority => 9)");
+    cluster
+}
+
+/// Claims one execution in a session of its own, which looks for the first entry; its job, or "" where there is none.
+fn claimed(cluster: &Cluster) -> String {
+    one(&mut cluster.connect(), "select coalesce((select job_name from sched.claim()), '')")
+}
+
+#[test]
+fn an_old_transaction_makes_no_claim_longer() {
+    let cluster = quiet();
+    let (mut db, mut old) = (cluster.connect(), cluster.connect());
+    old.batch_execute("begin isolation level repeatable read; select 1").unwrap();
+    db.batch_execute("select sched.enqueue_many('low', array_fill('1'::jsonb, '{6000}'))").unwrap();
+    for _ in 0..50 {
+        assert_eq!(one::<i64>(&mut db, "select count(*) from sched.claim('default', 100)"), 100);
+    }
+    db.batch_execute("select pg_stat_force_next_flush()").unwrap();
+    let entries: i64 = one(&mut db, "select pg_stat_get_tuples_returned('sched.ready_order'::regclass)");
+    // Each claim goes past what the one before has taken. From the head it would be 50 × 51 / 2 × 100.
+    assert!((5_000..20_000).contains(&entries), "{entries}");
+    assert_eq!(one::<i64>(&mut db, "select pg_stat_get_dead_tuples('sched.ready'::regclass)"), 5_000);
+}
+
+/// Whatever open transactions add or take counts, also where their session has gone.
+#[test]
+fn what_may_yet_become_claimable_is_not_passed() {
+    let cluster = quiet();
+    let mut db = cluster.connect();
+    let mut other = cluster.connect();
+    let enqueue = "select sched.enqueue('high')";
+    let claim = "select count(*) from sched.claim()";
+    for (what, open, end) in [
+        ("an insert", enqueue, "commit"),
+        ("a prepared insert", enqueue, "prepare transaction 'p'; commit prepared 'p'"),
+        ("a claim", claim, "rollback"),
+        ("a prepared claim", claim, "prepare transaction 'p'; rollback prepared 'p'"),
+        (
+            "a cancel",
+            "select sched.cancel(id) from sched.execution where job_name = 'high' and status = 'PENDING'",
+            "rollback",
+        ),
+    ] {
+        if open != enqueue {
+            db.batch_execute(enqueue).unwrap();
+        }
+        let (first, last) = end.split_once("; ").unwrap_or(("", end));
+        other.batch_execute(&format!("begin; {open}; {first}")).unwrap();
+        db.batch_execute("select sched.enqueue_many('low', '{1,2,3}')").unwrap();
+        let found: Vec<String> = (0..5).map(|_| claimed(&cluster)).collect();
+        assert_eq!(found, ["low", "low", "low", "", ""], "{what}");
+        other.batch_execute(last).unwrap();
+        assert_eq!([claimed(&cluster), claimed(&cluster)], ["high", ""], "{what}");
+    }
+}
+
+/// What a transaction has itself taken, and gives back.
+#[test]
+fn a_savepoint_gives_back() {
+    let cluster = quiet();
+    let mut db = cluster.connect();
+    db.batch_execute("select sched.enqueue('high'), sched.enqueue('low')").unwrap();
+    db.batch_execute("begin; savepoint s; select sched.claim(); select sched.claim(max_claims => 100); rollback to s")
+        .unwrap();
+    assert_eq!(
+        one::<String>(&mut db, "select string_agg(job_name, ' ') from sched.claim(max_claims => 100)"),
+        "high low"
+    );
+    db.batch_execute("rollback").unwrap();
+    assert_eq!([claimed(&cluster), claimed(&cluster), claimed(&cluster)], ["high", "low", ""]);
+}
+
+/// Whoever adds something before the first entry is heard, however it is added.
+#[test]
+fn what_comes_before_the_first_entry_is_found() {
+    let cluster = quiet();
+    let mut db = cluster.connect();
+    let at =
+        |year: i32| format!("select sched.enqueue_many('low', '{{1}}', '{{{year}-01-01}}', 'global', '{{global}}')");
+    let year = |cluster: &Cluster| -> i32 {
+        one(&mut cluster.connect(), "select coalesce((select extract(year from plan_time)::int from sched.claim()), 0)")
+    };
+    for added in [2030, 2029, 2031] {
+        db.batch_execute(&at(added)).unwrap();
+    }
+    assert_eq!(year(&cluster), 2029);
+    db.batch_execute(&at(2005)).unwrap();
+    db.batch_execute("select sched.enqueue('high')").unwrap();
+    assert_eq!([claimed(&cluster), claimed(&cluster)], ["high", "low"]);
+    assert_eq!([year(&cluster), year(&cluster), year(&cluster)], [2030, 2031, 0]);
+
+    // A schedule, a retry at once and one that the worker makes due.
+    db.batch_execute(
+        "select sched.define_job('again', max_attempts => 9, retry_backoff => '{0}');
+         select sched.create_schedule('s', 'at 2001-01-01', 'again'); select sched.fire_now('s')",
+    )
+    .unwrap();
+    for _ in 0..3 {
+        let mut runner = cluster.connect();
+        let lease = runner.query_one("select execution_id::text, lease_token::text from sched.claim()", &[]).unwrap();
+        let (id, token): (String, String) = (lease.get(0), lease.get(1));
+        assert_eq!(claimed(&cluster), "");
+        db.batch_execute(&format!("select sched.finish_failure('{id}', '{token}')")).unwrap();
+    }
+    db.batch_execute("select sched.dispatch_due()").unwrap();
+    assert_eq!([claimed(&cluster), claimed(&cluster)], ["again", ""]);
+
+    // Rows that a superuser writes, and says so.
+    db.batch_execute(&at(2040)).unwrap();
+    db.batch_execute("update sched.ledger set plan_time = '1999-01-01' where plan_time = '2040-01-01'").unwrap();
+    db.batch_execute("update sched.ready set plan_time = '1999-01-01'; select sched.rebuild()").unwrap();
+    assert_eq!([year(&cluster), year(&cluster)], [1999, 0]);
+}
+
+/// Sessions add and take at random, roll back, or prepare; what is left at the end is found at once, and in order.
+#[test]
+fn nothing_is_left_behind() {
+    let cluster = quiet();
+    let mut db = cluster.connect();
+    for priority in 0..5 {
+        db.batch_execute(&format!("select sched.define_job('p{priority}', priority => {priority})")).unwrap();
+    }
+    db.batch_execute(
+        "create function one_step(session int) returns void language plpgsql as $$
+         declare dice double precision := random();
+         begin
+             if dice < 0.5 then
+                 perform sched.enqueue_many('p' || floor(random() * 5), array_fill('1'::jsonb, array[ceil(random() * 9)::int]));
+             elsif dice < 0.7 then
+                 perform sched.enqueue_many('p' || floor(random() * 5), '{1}', array[timestamptz '2026-01-01' + random() * interval '1 year'],
+                                            'global', array[gen_random_uuid()::text]);
+             else
+                 perform sched.claim('default', ceil(random() * 60)::int);
+             end if;
+             if random() < 0.2 then
+                 perform pg_sleep(random() * 0.01);
+             end if;
+         end $$",
+    )
+    .unwrap();
+    let end = Instant::now() + Duration::from_secs(5);
+    thread::scope(|scope| {
+        for session in 0..6 {
+            let mut db: Client = cluster.connect();
+            scope.spawn(move || {
+                let mut step = 0;
+                while Instant::now() < end {
+                    step += 1;
+                    let last = match step % 10 {
+                        0 => "rollback".to_owned(),
+                        5 if session < 4 => format!("prepare transaction 's{session}'; rollback prepared 's{session}'"),
+                        7 if session < 4 => format!("prepare transaction 's{session}'; commit prepared 's{session}'"),
+                        _ => "commit".to_owned(),
+                    };
+                    let begin = format!("begin; select one_step({session}); select one_step({session})");
+                    for statement in begin.split("; ").chain(last.split("; ")) {
+                        db.batch_execute(statement).unwrap();
+                    }
+                }
+            });
+        }
+    });
+    let left: i64 = one(&mut db, "select count(*) from sched.ready");
+    db.batch_execute("create temp table drained (n bigint generated always as identity, priority int, plan_time timestamptz, id uuid)").unwrap();
+    loop {
+        let some = "insert into drained (priority, plan_time, id)
+                    select e.priority, e.plan_time, e.id from sched.claim('default', 50) c join sched.ledger e on e.id = c.execution_id
+                     order by e.priority desc, e.plan_time, e.id";
+        if db.execute(some, &[]).unwrap() == 0 {
+            break;
+        }
+    }
+    assert_eq!(
+        (one::<i64>(&mut db, "select count(*) from drained"), one::<i64>(&mut db, "select count(*) from sched.ready")),
+        (left, 0)
+    );
+    let swapped = "select count(*) from drained a join drained b on b.n = a.n + 1
+                    where (-a.priority, a.plan_time, a.id) > (-b.priority, b.plan_time, b.id)";
+    assert_eq!(one::<i64>(&mut db, swapped), 0);
+}
