@@ -3,7 +3,7 @@
 
 use scheduler_core::lease::{Limits, State};
 
-use crate::test_support::{quote, run, sql};
+use crate::test_support::{quote, run, sql, HEADS_ARE_NEW};
 
 /// The token and the fence that a built execution has, or had in its last run.
 const TOKEN: &str = "00000000-0000-4000-8000-00000000000a";
@@ -209,6 +209,7 @@ impl Cell {
             }
             Start::Success | Start::Failed | Start::Cancelled => String::new(),
         };
+        run(&[HEADS_ARE_NEW]);
     }
 
     /// The row of the view and where it stands, in the words of [`After::text`].

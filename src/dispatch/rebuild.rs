@@ -12,7 +12,7 @@ use crate::error::{raise, Failure};
 use crate::store::rebuild::{self, Found};
 use crate::store::skip;
 use crate::store::timer::{self, NewTimer, Snapshot};
-use crate::store::{session, Session};
+use crate::store::{head, session, Session};
 
 /// How many schedules are looked at in one go.
 const CHUNK: i64 = 1000;
@@ -22,7 +22,8 @@ pub fn rebuild(now: Instant) -> i64 {
     session(|session| {
         rebuild::lock_timers(session);
         rebuild::drop_orphans(session);
-        rebuild::forget_heads();
+        // Somebody may have written rows.
+        head::forget_all();
     });
     let (mut last, mut count) = (0, 0);
     loop {

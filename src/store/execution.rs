@@ -188,6 +188,7 @@ pub fn claim_new(session: &Session, new: &NewExecution, terms: Terms, now: Insta
             timestamp(now)
         ],
     );
+    head::changed_leases();
     rows.first().map(|row| Lease::of(&row))
 }
 
@@ -228,6 +229,7 @@ pub fn claim_known(
             timestamp(now)
         ],
     );
+    head::changed_leases();
     rows.first().map(|row| Lease::of(&row))
 }
 
@@ -246,6 +248,7 @@ pub fn claim_stale(session: &Session, known: Known, terms: Terms, now: Instant) 
             timestamp(now)
         ],
     );
+    head::changed_leases();
     rows.first().map(|row| Lease::of(&row))
 }
 
@@ -304,6 +307,7 @@ pub fn claim(session: &Session, claim: &QueueClaim, now: Instant) -> Vec<Claimed
             claim.caller
         ],
     );
+    head::changed_leases();
     let claimed = rows.iter().map(|row| Claimed {
         execution_id: row.must(1),
         lease_token: row.must(2),

@@ -207,7 +207,7 @@ struct Terms {
     /// the number behind the priority,
     priority_value: i32,
     /// where its first entry can be,
-    head: Option<head::Queue>,
+    head: Option<head::Order>,
     /// and whether something became claimable in it.
     fired: bool,
 }
@@ -221,7 +221,7 @@ struct Chunk {
     ready: Vec<Row<{ column::READY.columns.len() }>>,
     awaited: Vec<Row<{ column::AWAITED.columns.len() }>>,
     /// Where these will stand in their queues.
-    heads: Vec<(head::Queue, Position)>,
+    heads: Vec<(head::Order, Position)>,
 }
 
 impl Tables {
@@ -382,7 +382,7 @@ impl Tables {
             queue_name: jobs.must(job::QUEUE),
             priority_value: jobs.must(job::PRIORITY),
             fired: false,
-            head: head::Queue::of(self.ready.oid(), &jobs.must::<String>(job::QUEUE)),
+            head: head::Order::of(self.ready.oid(), &jobs.must::<String>(job::QUEUE)),
         })
     }
 }

@@ -39,6 +39,7 @@ pub fn heartbeat(
 ) -> Option<(Oid, bool)> {
     statement!(HEARTBEAT = "heartbeat"(UUIDOID, UUIDOID, INTERVALOID, JSONBOID, TIMESTAMPTZOID));
     let rows = HEARTBEAT.run(session, arguments![execution_id, lease_token, stale_timeout, progress, timestamp(now)]);
+    head::changed_leases();
     rows.first().map(|row| (row.must(1), row.must(2)))
 }
 
@@ -110,6 +111,7 @@ pub struct Stale {
 pub fn pick_stale(session: &Session, job_name: Option<&str>, now: Instant, limit: i64, caller: Oid) -> Stale {
     statement!(LEASES_STALE = "leases_stale"(TEXTOID, TIMESTAMPTZOID, INT8OID, OIDOID));
     let rows = LEASES_STALE.run(session, arguments![job_name, timestamp(now), limit, caller]);
+    head::changed_leases();
     let free = rows.iter().filter(|row| row.must(8)).map(|row| Failing::of(&row, row.must(7))).collect();
     Stale { free, seen: rows.len() }
 }
@@ -118,12 +120,14 @@ pub fn pick_stale(session: &Session, job_name: Option<&str>, now: Instant, limit
 pub fn postpone_sweep(session: &Session, now: Instant) {
     statement!(LEASES_POSTPONE = "leases_postpone"(TIMESTAMPTZOID));
     LEASES_POSTPONE.run(session, arguments![timestamp(now)]);
+    head::changed_leases();
 }
 
 /// Has a stale run that could not be ended looked at again later.
 pub fn postpone(session: &Session, execution_id: Uuid, now: Instant) {
     statement!(LEASE_POSTPONE = "lease_postpone"(UUIDOID, TIMESTAMPTZOID));
     LEASE_POSTPONE.run(session, arguments![execution_id, timestamp(now)]);
+    head::changed_leases();
 }
 
 /// A run that has just failed.
@@ -182,6 +186,7 @@ pub fn finish_failed(
         .collect();
     let queues: Vec<String> = failed.iter().filter_map(|run| run.claimable_in.clone()).collect();
     head::changed(&queues);
+    failed.iter().filter_map(|run| run.retry_at).for_each(head::added_retry);
     failed
 }
 
@@ -225,5 +230,7 @@ pub fn cancel_waiting(session: &Session, execution_id: Uuid, now: Instant) -> Op
 /// Asks a run to stop; false where it does not run.
 pub fn cancel_running(session: &Session, execution_id: Uuid) -> bool {
     statement!(CANCEL_RUNNING = "cancel_running"(UUIDOID));
-    CANCEL_RUNNING.run(session, arguments![execution_id]).first().is_some()
+    let found = CANCEL_RUNNING.run(session, arguments![execution_id]).first().is_some();
+    head::changed_leases();
+    found
 }

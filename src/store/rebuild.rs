@@ -8,7 +8,7 @@ use crate::arguments;
 use crate::statement;
 use crate::store::session::List;
 use crate::store::timer::{instant_of, TimerRow};
-use crate::store::{catalog, head, Session};
+use crate::store::Session;
 
 /// What is known of a schedule's past.
 pub struct Found {
@@ -56,13 +56,6 @@ pub fn drop_orphans(session: &Session) {
 pub fn next_schedules(session: &Session, after: i64, limit: i64) -> Vec<i64> {
     statement!(SCHEDULES_NEXT = "schedules_next"(INT8OID, INT8OID));
     SCHEDULES_NEXT.run(session, arguments![after, limit]).iter().map(|row| row.must(1)).collect()
-}
-
-/// What is remembered of the heads of queues comes from the rows as well, and somebody may have written some.
-pub fn forget_heads() {
-    if let Some(ready) = catalog::schema().and_then(|schema| catalog::relation_in(schema, c"ready")) {
-        head::forget(ready);
-    }
 }
 
 /// What the ledger, the skips and the changes say about these schedules.

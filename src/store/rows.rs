@@ -15,6 +15,7 @@ use crate::convert::timestamp;
 use crate::error::{raise, Failure};
 use crate::jsonb::Jsonb;
 use crate::store::execution::{Found, Known, Lease, NewExecution, Terms};
+use crate::store::head::{Order, Position};
 use crate::store::lease::{Ended, Noted};
 use crate::store::table::{Condition, Fate, Index, Layout, Present, Sequence, Table, Wait, Walk, Workspace};
 use crate::store::{ids, role};
@@ -61,6 +62,13 @@ impl Leases {
         Index::open(table, index, &self.present)
     }
 
+    /// To be said when leases were written of which the first is to be looked at by then.
+    fn note(&self, sweep_at: TimestampWithTimeZone) {
+        if let Some(order) = Order::of(self.lease.oid(), "") {
+            order.added(Position::at(sweep_at));
+        }
+    }
+
     /// Extends a lease; the execution's owner and whether it was asked to stop, or `None` where the lease is lost.
     pub fn heartbeat(
         &self,
@@ -87,7 +95,10 @@ impl Leases {
             ];
             let given = changes.len() - usize::from(progress.is_none());
             match lease.update(&changes[..given], Wait::Block) {
-                Fate::Done => return Some((lease.must(lease::OWNER), lease.must(lease::CANCEL_REQUESTED))),
+                Fate::Done => {
+                    self.note(sweep_at);
+                    return Some((lease.must(lease::OWNER), lease.must(lease::CANCEL_REQUESTED)));
+                }
                 Fate::Changed => {}
                 Fate::Gone | Fate::Busy => return None,
             }
@@ -200,6 +211,7 @@ impl Rows {
         }
         let grant = Grant::new(self.leases.schema, id, 1, new.owner, terms.stale_timeout, now);
         self.leases.lease.insert(&grant.row(terms.runner_id.as_str().into_datum(), now));
+        self.leases.note(grant.stale_after);
         Some(grant.lease(max_attempts, payload))
     }
 
@@ -224,6 +236,7 @@ impl Rows {
         if lease.update(&changes, Wait::Skip) != Fate::Done {
             return None;
         }
+        self.leases.note(grant.stale_after);
         loop {
             let stored = (entry.must::<i32>(ledger::MAX_ATTEMPTS), entry.must::<bool>(ledger::ALLOW_STALE_REENTRY));
             let wanted = (terms.max_attempts.unwrap_or(stored.0), terms.allow_stale_reentry.unwrap_or(stored.1));

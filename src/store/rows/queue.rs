@@ -2,27 +2,48 @@
 //! can be taken.
 
 use std::cell::Cell;
+use std::ffi::CStr;
 
 use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::{self, Oid};
 use pgrx::IntoDatum;
 use scheduler_core::Instant;
 
-use super::column::{self, lease, ledger, ready};
+use super::column::{self, lease, ledger, ready, retry};
 use super::{is_due, jobs, later, new_row, Grant, Rows};
 use crate::convert::timestamp;
 use crate::error::{raise, Failure};
 use crate::jsonb::Jsonb;
 use crate::store::execution::{Claimed, NewExecution, QueueClaim};
-use crate::store::head::{self, Position};
+use crate::store::head::{Order, Position};
 use crate::store::table::{Condition, Fate, Index, Sequence, Table, Wait};
-use crate::store::{ids, role};
+use crate::store::{catalog, ids, role};
 
 /// How long leases of a job last in one claim.
 struct Length {
     job_name: String,
     timeout: Interval,
     stale_after: TimestampWithTimeZone,
+}
+
+fn due(now: Instant) -> Condition {
+    Condition::at_most(pg_sys::F_TIMESTAMPTZ_LE, timestamp(now))
+}
+
+/// From where on an entry of an order of times may be due; `None` where there is none.
+fn first_due(table: &Table, index: &CStr, column: usize, now: Instant) -> Option<Condition> {
+    let from = |time: i64| Condition::at_least(pg_sys::F_TIMESTAMPTZ_GE, time);
+    let Some(order) = Order::of(table.oid(), "") else { return Some(from(i64::MIN)) };
+    if order.first(now).is_some_and(|first| first.is_after(now)) {
+        return None;
+    }
+    let look = order.look(now);
+    let mut all = Index::open_to_all(table, index);
+    all.seek(&[from(look.from.map_or(i64::MIN, |first| first.parts().1))]);
+    let found = all.next_standing();
+    let first = if found { Position::at(table.must::<TimestampWithTimeZone>(column)) } else { Position::END };
+    look.found(first, now);
+    (!first.is_after(now)).then(|| from(first.parts().1))
 }
 
 /// How many entries a session takes before it looks again where the first one is: a look costs about as much as to take one.
@@ -35,14 +56,17 @@ thread_local! {
 
 /// Before which position there is nothing in a queue, for those who begin to look now.
 fn first_position(waiting: &Table, queue: &str, now: Instant) -> Option<Position> {
-    let look = head::Queue::of(waiting.oid(), queue)?.look(now);
-    if look.from.is_some() && TAKEN.get() < BETWEEN_LOOKS {
-        return look.from;
+    let order = Order::of(waiting.oid(), queue)?;
+    if TAKEN.get() < BETWEEN_LOOKS {
+        if let Some(first) = order.first(now) {
+            return Some(first);
+        }
     }
+    let look = order.look(now);
     let mut all = Waiting::from(Index::open_to_all(waiting, c"ready_order"), queue, look.from);
     let first = if all.next(Index::next_standing) {
         let plan_time: TimestampWithTimeZone = waiting.must(ready::PLAN_TIME);
-        Position::new(waiting.must(ready::PRIORITY), plan_time.into(), waiting.must(ready::EXECUTION_ID))
+        Position::new(waiting.must(ready::PRIORITY), plan_time, waiting.must(ready::EXECUTION_ID))
     } else {
         Position::END
     };
@@ -162,13 +186,16 @@ impl Rows {
             });
         }
         self.leases.lease.insert_all(&rows);
+        let first = lengths.into_iter().map(|length| length.stale_after).min_by_key(|time| i64::from(*time));
+        first.into_iter().for_each(|stale_after| self.leases.note(stale_after));
         Some(claimed)
     }
 
     /// Whether there is a lease that ran out. (`sweep_at` is a lower bound of `stale_after`.)
     fn has_stale_run(&self, now: Instant) -> bool {
+        let Some(first) = first_due(&self.leases.lease, c"lease_sweep_at", lease::SWEEP_AT, now) else { return false };
         let mut leases = self.scan(&self.leases.lease, c"lease_sweep_at");
-        leases.seek(&[Condition::at_most(pg_sys::F_TIMESTAMPTZ_LE, timestamp(now))]);
+        leases.seek_between(first, due(now));
         while leases.next() {
             if is_due(self.leases.lease.must(lease::STALE_AFTER), now) {
                 return true;
@@ -179,10 +206,15 @@ impl Rows {
 
     /// Whether there is a retry whose time has come; `None` where its table is not as expected.
     fn has_due_retry(&self, now: Instant) -> Option<bool> {
+        let order = catalog::relation_in(self.leases.schema, column::RETRY.name).and_then(|table| Order::of(table, ""));
+        if order.and_then(|order| order.first(now)).is_some_and(|first| first.is_after(now)) {
+            return Some(false);
+        }
         let retries = Table::open(self.leases.schema, &column::RETRY)?;
-        let due = Condition::at_most(pg_sys::F_TIMESTAMPTZ_LE, timestamp(now));
-        let found = self.scan(&retries, c"retry_pkey").find(&[due]);
-        Some(found)
+        let Some(first) = first_due(&retries, c"retry_pkey", retry::RETRY_AT, now) else { return Some(false) };
+        let mut order = self.scan(&retries, c"retry_pkey");
+        order.seek_between(first, due(now));
+        Some(order.next())
     }
 
     /// Takes executions out of `ready`, in the order of claiming, and skips those that others have in hand; their ids.
@@ -235,10 +267,9 @@ impl Rows {
         waiting.insert_all(&places);
         // All are of one job, and so of one queue.
         let positions = new.iter().zip(&enqueued);
-        let positions =
-            positions.map(|((new, _), id)| (Position::new(new.priority, new.plan_time.into(), *id), new.queue));
+        let positions = positions.map(|((new, _), id)| (Position::new(new.priority, new.plan_time, *id), new.queue));
         let first = positions.min();
-        if let Some((queue, at)) = first.and_then(|(at, queue)| Some((head::Queue::of(waiting.oid(), queue)?, at))) {
+        if let Some((queue, at)) = first.and_then(|(at, queue)| Some((Order::of(waiting.oid(), queue)?, at))) {
             queue.added(at);
         }
         Some(enqueued)
