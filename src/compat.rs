@@ -41,6 +41,19 @@ pub unsafe fn attribute(description: pg_sys::TupleDesc, index: usize) -> *const 
     return pg_sys::TupleDescAttr(description, index as i32);
 }
 
+/// Whether this transaction made the relation, or a new file for it: what it sees there goes if it is rolled back. Version 16 renamed the field.
+///
+/// # Safety
+/// An open relation.
+pub unsafe fn is_new_here(relation: pg_sys::Relation) -> bool {
+    #[cfg(feature = "pg15")]
+    let file_since = (*relation).rd_firstRelfilenodeSubid;
+    #[cfg(not(feature = "pg15"))]
+    let file_since = (*relation).rd_firstRelfilelocatorSubid;
+    // 0 is no subtransaction.
+    (*relation).rd_createSubid != 0 || file_since != 0
+}
+
 /// Whether a column is computed from others. Version 18 has virtual ones.
 ///
 /// # Safety

@@ -2,7 +2,7 @@
 -- two with one key the first is taken. Inserted in the order of their keys, so that two sessions never wait for each other in a circle.
 -- The job is asked for its owner here once more: since its caller looked, another role may have defined one of this name, and must
 -- not be given work that it did not ask for.
--- The first row is about all of them: in which queues something became claimable, and how much was notified. The others are what is to
+-- The first row is about all of them: in which queues something became claimable (the last columns: before what), and how much was notified. The others are what is to
 -- be logged. (8,000 characters are more than a notification takes.)
 -- Their ids rise in the order in which they were given, which is the order of claiming where plan times are equal.
 -- $1 job_name, $2 scope_kind, $3 keys, $4 scope_ids, $5 plan_times, $6 payloads, $7 caller, owner where no job was defined, $8 now, $9 ids,
@@ -34,10 +34,10 @@ SELECT array_agg(DISTINCT a.queue) FILTER (WHERE a.status = 'PENDING'),
           FROM sched.job j
           JOIN (SELECT DISTINCT a.said FROM added a WHERE a.status = 'SUCCESS') AS n ON true
          WHERE j.job_name = $1 AND j.kind = 'notify'),
-       NULL, NULL, NULL
+       NULL, NULL, NULL, max(a.priority), min(a.plan_time)
   FROM added a
 UNION ALL
-(SELECT NULL, NULL, $1, left(a.said, $10), ARRAY[a.plan_time]
+(SELECT NULL, NULL, $1, left(a.said, $10), ARRAY[a.plan_time], NULL, NULL
    FROM sched.job j
    JOIN added a ON a.status = 'SUCCESS'
   WHERE j.job_name = $1 AND j.kind = 'log'

@@ -1,6 +1,6 @@
 -- Executions of one job and scope; those that the ledger holds already are left alone. A pull job's become claimable; notify
 -- and log jobs are done at once. How many were inserted, their ids, in which queues something became claimable, how much was notified
--- (of equal notifications a transaction sends one), and what is to be logged.
+-- (of equal notifications a transaction sends one), what is to be logged; and before what the claimable ones stand in their queue.
 -- The job is asked for its owner here once more: since its caller looked, another role may have defined one of this name, and must
 -- not be given work that it did not ask for.
 -- $1 key, $2 job_name, $3 scope_kind, $4 scope_id, $5 plan_times, $6 payload, $7 origin, $8 caller, owner where no job was defined,
@@ -30,6 +30,6 @@ SELECT count(*), array_agg(a.id ORDER BY a.plan_time), array_agg(DISTINCT a.queu
           FROM sched.job n
          WHERE n.job_name = $2 AND n.kind = 'notify' AND EXISTS (SELECT FROM added d WHERE d.status = 'SUCCESS')),
        CASE WHEN bool_or(j.kind = 'log') THEN $2 END, CASE WHEN bool_or(j.kind = 'log') THEN left($6::text, $12) END,
-       array_agg(a.plan_time) FILTER (WHERE j.kind = 'log')
+       array_agg(a.plan_time) FILTER (WHERE j.kind = 'log'), max(a.priority), min(a.plan_time)
   FROM added a
   LEFT JOIN sched.job j ON j.job_name = $2

@@ -24,5 +24,5 @@ WITH decided AS (
     SELECT f.next_retry_at, f.id, f.queue, f.priority, f.plan_time, f.owner FROM failed f WHERE f.next_retry_at > $5
 )
 SELECT f.id, f.schedule_id, f.next_retry_at IS NULL AND f.awaited,
-       CASE WHEN f.next_retry_at <= $5 THEN f.queue END, f.next_retry_at
+       CASE WHEN f.next_retry_at <= $5 THEN f.queue END, f.next_retry_at, f.priority, f.plan_time
   FROM failed f

@@ -1,4 +1,4 @@
--- Retries whose time has come become claimable; the queues that got some.
+-- Retries whose time has come become claimable; the queues that got some, and before what in each of them.
 -- $1 now, $2 limit, $3 caller
 WITH due AS MATERIALIZED (
     SELECT r.* FROM sched.retry r WHERE r.retry_at <= $1 AND pg_has_role($3, r.owner, 'USAGE')
@@ -9,4 +9,5 @@ WITH due AS MATERIALIZED (
     INSERT INTO sched.ready (queue, priority, plan_time, execution_id, owner)
     SELECT d.queue, d.priority, d.plan_time, d.execution_id, d.owner FROM due d
 )
-SELECT count(*), array_agg(DISTINCT d.queue) FROM due d
+SELECT COALESCE(sum(q.count), 0)::bigint, array_agg(q.queue), array_agg(q.priority), array_agg(q.plan_time)
+  FROM (SELECT count(*), d.queue, max(d.priority) AS priority, min(d.plan_time) AS plan_time FROM due d GROUP BY d.queue) AS q

@@ -61,7 +61,10 @@ pub fn insert(session: &Session, many: &Many, now: Instant) -> Vec<String> {
     );
     done::finish(&rows, 2);
     let queues: Vec<String> = rows.first().and_then(|row| row.get(1)).unwrap_or_default();
-    head::changed(&queues);
+    for queue in &queues {
+        let Some(row) = rows.first() else { break };
+        head::added_to_queue(queue, row.must(6), row.must::<TimestampWithTimeZone>(7));
+    }
     queues
 }
 

@@ -188,7 +188,7 @@ pub fn claim_new(session: &Session, new: &NewExecution, terms: Terms, now: Insta
             timestamp(now)
         ],
     );
-    head::changed_leases();
+    head::added_leases(now);
     rows.first().map(|row| Lease::of(&row))
 }
 
@@ -229,7 +229,7 @@ pub fn claim_known(
             timestamp(now)
         ],
     );
-    head::changed_leases();
+    head::added_leases(now);
     rows.first().map(|row| Lease::of(&row))
 }
 
@@ -248,7 +248,7 @@ pub fn claim_stale(session: &Session, known: Known, terms: Terms, now: Instant) 
             timestamp(now)
         ],
     );
-    head::changed_leases();
+    head::added_leases(now);
     rows.first().map(|row| Lease::of(&row))
 }
 
@@ -307,7 +307,7 @@ pub fn claim(session: &Session, claim: &QueueClaim, now: Instant) -> Vec<Claimed
             claim.caller
         ],
     );
-    head::changed_leases();
+    head::added_leases(now);
     let claimed = rows.iter().map(|row| Claimed {
         execution_id: row.must(1),
         lease_token: row.must(2),
@@ -397,7 +397,10 @@ pub fn insert(session: &Session, batch: Batch, now: Instant) -> Inserted {
         ids: row.get(2).unwrap_or_default(),
         queues: row.get(3).unwrap_or_default(),
     });
-    head::changed(&inserted.queues);
+    for queue in &inserted.queues {
+        let Some(row) = rows.first() else { break };
+        head::added_to_queue(queue, row.must(8), row.must::<TimestampWithTimeZone>(9));
+    }
     inserted
 }
 

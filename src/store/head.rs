@@ -13,6 +13,7 @@ use std::cmp::Reverse;
 use std::ffi::CStr;
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
 
 use pgrx::datum::Uuid;
 use pgrx::pg_sys::{self, Oid};
@@ -27,11 +28,14 @@ const TRUSTED: i64 = 10_000_000;
 /// How long a look can take, in microseconds: one of which nothing was heard for longer ended with its process.
 const LONGEST: i64 = 60_000_000;
 
-/// How many orders are remembered at most: of two that share a place the one that came first is, as long as it is looked at.
+/// How many orders are remembered at most: those that are looked at.
 const PLACES: usize = 256;
 
-/// How many can look at one place at the same time; what more of them find is not remembered.
+/// How many can look at one order at the same time; what more of them find is not remembered.
 const LOOKERS: usize = 4;
+
+/// How often to ask for the lock of a place before to sleep over it: it is held for some nanoseconds.
+const PATIENCE: usize = 1000;
 
 /// A time long before which everything is forgotten.
 const NEVER: i64 = i64::MIN;
@@ -108,11 +112,17 @@ struct Looker {
     added: Shared,
 }
 
+impl Looker {
+    fn is_free(&self, now: i64) -> bool {
+        self.number.load(SeqCst) == 0 || !(0..LONGEST).contains(&now.saturating_sub(self.since.load(SeqCst)))
+    }
+}
+
 /// What is remembered of one order. Written and read under its lock only.
 #[derive(Default)]
 struct Place {
     lock: AtomicBool,
-    /// Of which order; nobody's where both are 0.
+    /// Of which order; nobody's yet where both are 0.
     order: [AtomicU64; 2],
     /// Of which table of which database.
     table: AtomicU64,
@@ -124,15 +134,19 @@ struct Place {
     lookers: [Looker; LOOKERS],
 }
 
-/// What all processes share.
-pub struct Heads([Place; PLACES]);
+/// What all processes share: a hash table of orders (linear probing; a place that was given once is somebody's for ever).
+pub struct Heads {
+    /// Of those who give places.
+    lock: AtomicBool,
+    places: [Place; PLACES],
+}
 
 // SAFETY: atomics only.
 unsafe impl PGRXSharedMemory for Heads {}
 
 impl Default for Heads {
     fn default() -> Heads {
-        Heads(std::array::from_fn(|_| Place::default()))
+        Heads { lock: AtomicBool::new(false), places: std::array::from_fn(|_| Place::default()) }
     }
 }
 
@@ -146,23 +160,55 @@ pub fn register() {
     PRELOADED.store(true, SeqCst);
 }
 
-fn places() -> &'static [Place] {
-    if PRELOADED.load(SeqCst) {
-        &HEADS.get().0
-    } else {
-        &[]
+fn heads() -> Option<&'static Heads> {
+    PRELOADED.load(SeqCst).then(|| HEADS.get())
+}
+
+/// Nobody else has the lock while `body` runs: a few loads and stores, of which none can fail.
+fn locked<R>(lock: &AtomicBool, body: impl FnOnce() -> R) -> R {
+    let mut turns = 0;
+    while lock.compare_exchange_weak(false, true, SeqCst, SeqCst).is_err() {
+        turns += 1;
+        // Whoever has it for so long was stopped in the middle.
+        if turns < PATIENCE {
+            std::thread::yield_now();
+        } else {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    let result = body();
+    lock.store(false, SeqCst);
+    result
+}
+
+impl Heads {
+    /// The places where an order may be, in the order of the search.
+    fn places_of(&self, order: [u64; 2]) -> impl Iterator<Item = &Place> {
+        let (before, from) = self.places.split_at((order[0] >> 32) as usize % PLACES);
+        from.iter().chain(before)
+    }
+
+    /// The place of an order that has one.
+    ///
+    /// Who adds an entry asks after it stands, and who looks before he looks: where the one finds no place, the other sees the entry.
+    fn find(&self, order: [u64; 2]) -> Option<&Place> {
+        let mut places = self.places_of(order).take_while(|place| place.order() != [0, 0]);
+        places.find(|place| place.order() == order)
+    }
+
+    /// Its place, given to it where it has none; `None` where all are in use.
+    fn place(&self, order: [u64; 2], table: u64, now: i64) -> Option<&Place> {
+        self.find(order).or_else(|| {
+            locked(&self.lock, || {
+                self.find(order).or_else(|| self.places_of(order).find(|place| place.give(order, table, now)))
+            })
+        })
     }
 }
 
 impl Place {
-    /// Nobody else reads or writes it while `body` runs: a few loads and stores, of which none can fail.
     fn locked<R>(&self, body: impl FnOnce() -> R) -> R {
-        while self.lock.compare_exchange_weak(false, true, SeqCst, SeqCst).is_err() {
-            std::thread::yield_now();
-        }
-        let result = body();
-        self.lock.store(false, SeqCst);
-        result
+        locked(&self.lock, body)
     }
 
     fn order(&self) -> [u64; 2] {
@@ -176,29 +222,34 @@ impl Place {
         (self.order() == order && is_believed).then(|| (self.first.get(), since))
     }
 
-    /// Whether it is another order's that is looked at.
-    fn is_taken(&self, order: [u64; 2], now: i64) -> bool {
-        let its = self.order();
-        its != [0, 0] && its != order && self.known(its, now).is_some()
-    }
-
-    fn remember(&self, order: [u64; 2], table: u64, first: Position, since: i64) {
-        for (part, value) in self.order.iter().zip(order) {
-            part.store(value, SeqCst);
-        }
-        self.table.store(table, SeqCst);
-        self.first.set(first);
-        self.since.store(since, SeqCst);
+    /// Gives the place to an order if nobody needs it any more.
+    fn give(&self, order: [u64; 2], table: u64, now: i64) -> bool {
+        self.locked(|| {
+            let is_believed = self.order() != [0, 0] && self.known(self.order(), now).is_some();
+            let is_free = !is_believed && self.lookers.iter().all(|looker| looker.is_free(now));
+            if is_free {
+                for (part, value) in self.order.iter().zip(order) {
+                    part.store(value, SeqCst);
+                }
+                self.table.store(table, SeqCst);
+                self.since.store(NEVER, SeqCst);
+                self.lookers.iter().for_each(|looker| looker.number.store(0, SeqCst));
+            }
+            is_free
+        })
     }
 
     /// Something stands now at this position or after it.
     fn added(&self, order: [u64; 2], at: Position) {
         self.locked(|| {
-            // Whichever order they look at: who shares a place with others finds a little less.
+            // It may be another's by now: then nobody has looked since the entry stands.
+            if self.order() != order {
+                return;
+            }
             for looker in self.lookers.iter().filter(|looker| looker.number.load(SeqCst) != 0) {
                 looker.added.set(looker.added.get().min(at));
             }
-            if self.order() == order && at < self.first.get() {
+            if at < self.first.get() {
                 self.first.set(at);
             }
         });
@@ -206,8 +257,8 @@ impl Place {
 
     fn forget(&self, table: u64) {
         self.locked(|| {
-            self.lookers.iter().for_each(|looker| looker.added.set(Position::START));
             if self.table.load(SeqCst) == table {
+                self.lookers.iter().for_each(|looker| looker.added.set(Position::START));
                 self.since.store(NEVER, SeqCst);
             }
         });
@@ -217,7 +268,7 @@ impl Place {
 /// An order of entries in this database.
 #[derive(Clone, Copy)]
 pub struct Order {
-    place: &'static Place,
+    heads: &'static Heads,
     order: [u64; 2],
     table: u64,
 }
@@ -233,6 +284,7 @@ impl Order {
     /// That of the queue `name` in a table, or the table's only one, which has no name. `None` where the library is not preloaded, and nothing is
     /// remembered.
     pub fn of(table: Oid, name: &str) -> Option<Order> {
+        let heads = heads()?;
         let table = of_all(table);
         let order = [1, 2].map(|part| {
             let mut hasher = DefaultHasher::new();
@@ -241,66 +293,76 @@ impl Order {
             hasher.write(name.as_bytes());
             hasher.finish() | 1
         });
-        let place = places().get((order[0] >> 32) as usize % PLACES)?;
-        Some(Order { place, order, table })
+        Some(Order { heads, order, table })
     }
 
     /// To be said when an entry stands in the index, at this position or after it.
     pub fn added(self, at: Position) {
-        self.place.added(self.order, at);
+        if let Some(place) = self.heads.find(self.order) {
+            place.added(self.order, at);
+        }
     }
 
     /// Before which position nothing stands, where that is known.
     pub fn first(self, now: Instant) -> Option<Position> {
-        self.place.locked(|| self.place.known(self.order, now.as_micros())).map(|(first, _)| first)
+        let place = self.heads.find(self.order)?;
+        place.locked(|| place.known(self.order, now.as_micros())).map(|(first, _)| first)
     }
 
     /// To be said before the entries are looked at.
     pub fn look(self, now: Instant) -> Look {
-        let (place, now) = (self.place, now.as_micros());
-        place.locked(|| {
-            let known = place.known(self.order, now);
-            let is_free = |looker: &&Looker| {
-                let age = now.saturating_sub(looker.since.load(SeqCst));
-                looker.number.load(SeqCst) == 0 || !(0..LONGEST).contains(&age)
-            };
-            let looker = place.lookers.iter().find(is_free);
-            let number = place.looks.fetch_add(1, SeqCst) + 1;
-            if let Some(looker) = looker {
-                looker.number.store(number, SeqCst);
-                looker.since.store(now, SeqCst);
-                looker.added.set(Position::END);
-            }
-            let since = known.map_or(now, |(_, since)| since);
-            Look { order: self, from: known.map(|(first, _)| first), since, looker, number }
-        })
+        let now = now.as_micros();
+        let mut look = Look { order: self.order, from: None, since: now, seen: None };
+        if let Some(place) = self.heads.place(self.order, self.table, now) {
+            place.locked(|| {
+                if place.order() != self.order {
+                    return;
+                }
+                if let Some((first, since)) = place.known(self.order, now) {
+                    (look.from, look.since) = (Some(first), since);
+                }
+                if let Some(looker) = place.lookers.iter().find(|looker| looker.is_free(now)) {
+                    let number = place.looks.fetch_add(1, SeqCst) + 1;
+                    looker.number.store(number, SeqCst);
+                    looker.since.store(now, SeqCst);
+                    looker.added.set(Position::END);
+                    look.seen = Some((place, looker, number));
+                }
+            });
+        }
+        look
     }
 }
 
 /// A look at the entries of an order.
 pub struct Look {
-    order: Order,
+    order: [u64; 2],
     /// Where it may begin; `None` is the very head.
     pub from: Option<Position>,
     since: i64,
-    looker: Option<&'static Looker>,
-    number: u64,
+    /// Where others see that there is this look, and its number.
+    seen: Option<(&'static Place, &'static Looker, u64)>,
 }
 
 impl Look {
-    /// What is remembered of this look, if it is still.
-    fn looker(&self) -> Option<&'static Looker> {
-        self.looker.filter(|looker| looker.number.load(SeqCst) == self.number)
+    /// While the place is locked and this look is still seen there.
+    fn seen(&self, body: impl FnOnce(&Place, &Looker)) {
+        if let Some((place, looker, number)) = self.seen {
+            place.locked(|| {
+                if looker.number.load(SeqCst) == number {
+                    body(place, looker);
+                }
+            });
+        }
     }
 
     /// To be said when the look has found that before this position nothing stands.
-    pub fn found(self, first: Position, now: Instant) {
-        let Order { place, order, table } = self.order;
-        place.locked(|| {
-            let Some(looker) = self.looker() else { return };
+    pub fn found(self, first: Position) {
+        self.seen(|place, looker| {
             let first = first.min(looker.added.get());
-            if first > Position::START && !place.is_taken(order, now.as_micros()) {
-                place.remember(order, table, first, self.since);
+            if first > Position::START && place.order() == self.order {
+                place.first.set(first);
+                place.since.store(self.since, SeqCst);
             }
         });
     }
@@ -308,32 +370,37 @@ impl Look {
 
 impl Drop for Look {
     fn drop(&mut self) {
-        self.order.place.locked(|| {
-            if let Some(looker) = self.looker() {
-                looker.number.store(0, SeqCst);
-            }
-        });
+        self.seen(|_, looker| looker.number.store(0, SeqCst));
     }
 }
 
 /// To be said when a statement has added entries to these queues, wherever.
 pub fn changed(queues: &[String]) {
-    let Some(table) = table(c"ready") else { return };
-    queues.iter().filter_map(|name| Order::of(table, name)).for_each(|order| order.added(Position::START));
+    queues.iter().for_each(|queue| added_to(c"ready", queue, Position::START));
 }
 
-/// To be said when a statement has changed leases.
+/// To be said when a statement has added entries to a queue, of this priority at most and of this plan time or later ones.
+pub fn added_to_queue(queue: &str, priority: i32, plan_time: impl Into<i64>) {
+    added_to(c"ready", queue, Position::new(priority, plan_time, Uuid::from_bytes([0; 16])));
+}
+
+/// To be said when a statement has changed leases, wherever.
 pub fn changed_leases() {
-    added_to(c"lease", Position::START);
+    added_to(c"lease", "", Position::START);
+}
+
+/// To be said when a statement has written leases that are looked at after that time.
+pub fn added_leases(after: Instant) {
+    added_to(c"lease", "", Position::at(after.as_micros()));
 }
 
 /// To be said when a run is to be tried again at that time.
 pub fn added_retry(at: impl Into<i64>) {
-    added_to(c"retry", Position::at(at));
+    added_to(c"retry", "", Position::at(at));
 }
 
-fn added_to(name: &CStr, at: Position) {
-    if let Some(order) = table(name).and_then(|table| Order::of(table, "")) {
+fn added_to(name: &CStr, order: &str, at: Position) {
+    if let Some(order) = table(name).and_then(|table| Order::of(table, order)) {
         order.added(at);
     }
 }
@@ -342,158 +409,22 @@ fn table(name: &CStr) -> Option<Oid> {
     catalog::relation_in(catalog::schema()?, name)
 }
 
+/// The tables of which something is remembered here.
+fn tables() -> impl Iterator<Item = Oid> {
+    [c"ready", c"lease", c"retry"].into_iter().filter_map(table)
+}
+
 /// To be said when somebody has written to a table without telling where: all that is remembered of it is forgotten.
 pub fn forget(table: Oid) {
-    places().iter().for_each(|place| place.forget(of_all(table)));
+    if tables().any(|known| known == table) {
+        heads().into_iter().flat_map(|heads| &heads.places).for_each(|place| place.forget(of_all(table)));
+    }
 }
 
 /// The same of all tables.
 pub fn forget_all() {
-    [c"ready", c"lease", c"retry"].into_iter().filter_map(table).for_each(forget);
+    tables().for_each(forget);
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const QUEUE: [u64; 2] = [7, 9];
-    const OTHER: [u64; 2] = [7, 11];
-
-    fn order() -> Order {
-        Order { place: Box::leak(Box::default()), order: QUEUE, table: 3 }
-    }
-
-    fn at(micros: i64) -> Instant {
-        Instant::from_micros(micros).expect("an instant")
-    }
-
-    fn position(priority: i32, time: i64) -> Position {
-        Position { priority: Reverse(priority), time, id: 7 << 64 | 9 }
-    }
-
-    #[test]
-    fn positions_stand_in_the_order_of_claiming() {
-        let all = [
-            (9, 5, 3),
-            (9, 6, 0),
-            (9, 6, 1),
-            (9, 6, 1 << 64),
-            (1, -3, 7),
-            (0, 0, 0),
-            (-4, 2, 9),
-            (i32::MIN, i64::MAX, 8),
-        ];
-        let positions = all.map(|(priority, time, id)| Position { priority: Reverse(priority), time, id });
-        assert!(positions.is_sorted_by(|one, other| one < other));
-        assert!(positions.iter().all(|one| Position::START < *one && *one < Position::END));
-        let order = order();
-        for this in positions {
-            let (priority, time, id) = this.parts();
-            assert_eq!(Position::new(priority, time, id), this);
-            order.look(at(0)).found(this, at(1));
-            assert_eq!(order.first(at(2)), Some(this));
-        }
-    }
-
-    #[test]
-    fn what_a_look_has_found_is_where_the_next_one_begins() {
-        let order = order();
-        let look = order.look(at(0));
-        assert_eq!(look.from, None);
-        look.found(position(0, 50), at(1));
-        assert_eq!(order.look(at(2)).from, Some(position(0, 50)));
-        assert!(position(0, 50).is_after(at(49)) && !position(0, 50).is_after(at(50)));
-    }
-
-    #[test]
-    fn an_entry_before_it_moves_it_back_and_one_behind_it_does_not() {
-        let order = order();
-        order.look(at(0)).found(position(3, 50), at(1));
-        order.added(position(3, 60));
-        order.added(position(2, 10));
-        assert_eq!(order.first(at(2)), Some(position(3, 50)));
-        order.added(position(3, 40));
-        assert_eq!(order.first(at(2)), Some(position(3, 40)));
-        order.added(position(4, 90));
-        assert_eq!(order.first(at(2)), Some(position(4, 90)));
-        order.added(Position::START);
-        assert_eq!(order.first(at(2)), Some(Position::START));
-        order.place.forget(4);
-        assert_eq!(order.first(at(2)), Some(Position::START));
-        order.place.forget(3);
-        assert_eq!(order.first(at(2)), None);
-    }
-
-    #[test]
-    fn a_look_finds_nothing_behind_what_was_added_during_it() {
-        let order = order();
-        let look = order.look(at(0));
-        order.added(position(0, 30));
-        order.added(position(0, 60));
-        look.found(position(0, 50), at(1));
-        assert_eq!(order.first(at(2)), Some(position(0, 30)));
-        let look = order.look(at(2));
-        order.added(position(0, 90));
-        look.found(position(0, 80), at(3));
-        assert_eq!(order.first(at(4)), Some(position(0, 80)));
-        // Wherever it was added, and whoever's place it was.
-        for add in [|order: Order| order.added(Position::START), |order: Order| order.place.forget(9)] {
-            let look = order.look(at(4));
-            add(order);
-            look.found(position(0, 95), at(5));
-            assert!(order.first(at(6)) < Some(position(0, 95)));
-            order.look(at(6)).found(position(0, 80), at(6));
-        }
-        let other = Order { order: OTHER, ..order };
-        let look = order.look(at(7));
-        other.added(position(0, 85));
-        look.found(position(0, 95), at(8));
-        assert_eq!(order.first(at(9)), Some(position(0, 85)));
-    }
-
-    #[test]
-    fn lookers_do_not_disturb_each_other_and_there_is_room_for_a_few() {
-        let order = order();
-        let mut looks: Vec<Look> = (0..=LOOKERS).map(|_| order.look(at(0))).collect();
-        looks.pop().expect("one more than there is room for").found(position(0, 9), at(1));
-        assert_eq!(order.first(at(2)), None);
-        order.added(position(0, 3));
-        for (look, time) in looks.into_iter().zip([5, 2, 7, 1]) {
-            look.found(position(0, time), at(1));
-            assert_eq!(order.first(at(2)), Some(position(0, time.min(3))));
-        }
-        // One that failed gives its room back, and one whose process has gone loses it.
-        (0..9).for_each(|_| drop(order.look(at(3))));
-        let gone: Vec<Look> = (0..LOOKERS).map(|_| order.look(at(3))).collect();
-        order.look(at(4)).found(position(0, 4), at(4));
-        assert_eq!(order.first(at(4)), Some(position(0, 1)));
-        order.look(at(3 + LONGEST)).found(position(0, 4), at(3 + LONGEST));
-        assert_eq!(order.first(at(3 + LONGEST)), Some(position(0, 4)));
-        gone.into_iter().next().expect("a look").found(position(0, 6), at(4 + LONGEST));
-        assert_eq!(order.first(at(4 + LONGEST)), Some(position(0, 4)));
-    }
-
-    #[test]
-    fn it_is_believed_for_a_while_from_the_look_at_the_very_head_on() {
-        let order = order();
-        order.look(at(0)).found(position(0, 50), at(1));
-        order.look(at(TRUSTED - 1)).found(position(0, 70), at(TRUSTED - 1));
-        assert_eq!(order.first(at(TRUSTED - 1)), Some(position(0, 70)));
-        assert_eq!(order.first(at(TRUSTED)), None);
-        // The clock was set back.
-        assert_eq!(order.first(at(-1)), None);
-    }
-
-    #[test]
-    fn two_orders_of_one_place_do_not_meddle() {
-        let one = order();
-        let other = Order { order: OTHER, ..one };
-        one.look(at(0)).found(position(0, 50), at(1));
-        other.look(at(2)).found(position(0, 10), at(3));
-        other.added(position(0, 5));
-        assert_eq!((one.first(at(4)), other.first(at(4))), (Some(position(0, 50)), None));
-        // Nobody has looked at the first one's head for long.
-        other.look(at(TRUSTED)).found(position(0, 10), at(TRUSTED));
-        assert_eq!((one.first(at(TRUSTED)), other.first(at(TRUSTED))), (None, Some(position(0, 10))));
-    }
-}
+mod tests;

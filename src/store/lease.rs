@@ -16,16 +16,22 @@ use crate::store::{head, Session};
 pub fn promote_retries(session: &Session, now: Instant, limit: i64, caller: Oid) -> (i64, Vec<String>) {
     statement!(RETRIES_DUE = "retries_due"(TIMESTAMPTZOID, INT8OID, OIDOID));
     let rows = RETRIES_DUE.run(session, arguments![timestamp(now), limit, caller]);
-    let (count, queues) = rows.first().map_or((0, Vec::new()), |row| (row.must(1), row.get(2).unwrap_or_default()));
-    head::changed(&queues);
-    (count, queues)
+    let Some(row) = rows.first() else { return (0, Vec::new()) };
+    let queues: Vec<String> = row.get(2).unwrap_or_default();
+    let (priorities, plan_times): (Vec<i32>, Vec<TimestampWithTimeZone>) =
+        (row.get(3).unwrap_or_default(), row.get(4).unwrap_or_default());
+    for (queue, (priority, plan_time)) in queues.iter().zip(priorities.into_iter().zip(plan_times)) {
+        head::added_to_queue(queue, priority, plan_time);
+    }
+    (row.must(1), queues)
 }
 
 /// The same for those of one queue that a claim of `limit` executions would take first.
 pub fn promote_retries_of(session: &Session, now: Instant, queue: &str, limit: i64, caller: Oid) {
     statement!(RETRIES_CLAIMABLE = "retries_claimable"(TIMESTAMPTZOID, INT8OID, TEXTOID, OIDOID));
-    RETRIES_CLAIMABLE.run(session, arguments![timestamp(now), limit, queue, caller]);
-    head::changed(&[queue.to_owned()]);
+    for row in RETRIES_CLAIMABLE.run(session, arguments![timestamp(now), limit, queue, caller]).iter() {
+        head::added_to_queue(queue, row.must(1), row.must::<TimestampWithTimeZone>(2));
+    }
 }
 
 /// Extends a lease; the execution's owner and whether it was asked to stop, or `None` where the lease is lost.
@@ -111,7 +117,7 @@ pub struct Stale {
 pub fn pick_stale(session: &Session, job_name: Option<&str>, now: Instant, limit: i64, caller: Oid) -> Stale {
     statement!(LEASES_STALE = "leases_stale"(TEXTOID, TIMESTAMPTZOID, INT8OID, OIDOID));
     let rows = LEASES_STALE.run(session, arguments![job_name, timestamp(now), limit, caller]);
-    head::changed_leases();
+    head::added_leases(now);
     let free = rows.iter().filter(|row| row.must(8)).map(|row| Failing::of(&row, row.must(7))).collect();
     Stale { free, seen: rows.len() }
 }
@@ -120,14 +126,14 @@ pub fn pick_stale(session: &Session, job_name: Option<&str>, now: Instant, limit
 pub fn postpone_sweep(session: &Session, now: Instant) {
     statement!(LEASES_POSTPONE = "leases_postpone"(TIMESTAMPTZOID));
     LEASES_POSTPONE.run(session, arguments![timestamp(now)]);
-    head::changed_leases();
+    head::added_leases(now);
 }
 
 /// Has a stale run that could not be ended looked at again later.
 pub fn postpone(session: &Session, execution_id: Uuid, now: Instant) {
     statement!(LEASE_POSTPONE = "lease_postpone"(UUIDOID, TIMESTAMPTZOID));
     LEASE_POSTPONE.run(session, arguments![execution_id, timestamp(now)]);
-    head::changed_leases();
+    head::added_leases(now);
 }
 
 /// A run that has just failed.
@@ -175,19 +181,22 @@ pub fn finish_failed(
         })
         .unzip();
     let rows = FINISH_FAILED.run(session, arguments![ids, retries, error_code, error_msg, timestamp(now), statuses]);
-    let failed: Vec<Failed> = rows
-        .iter()
-        .map(|row| Failed {
-            execution_id: row.must(1),
-            awaited_by: row.get(2).filter(|_| row.must(3)),
-            claimable_in: row.get(4),
-            retry_at: row.get(5),
+    rows.iter()
+        .map(|row| {
+            let failed = Failed {
+                execution_id: row.must(1),
+                awaited_by: row.get(2).filter(|_| row.must(3)),
+                claimable_in: row.get(4),
+                retry_at: row.get(5),
+            };
+            match (&failed.claimable_in, failed.retry_at) {
+                (Some(queue), _) => head::added_to_queue(queue, row.must(6), row.must::<TimestampWithTimeZone>(7)),
+                (None, Some(retry_at)) => head::added_retry(retry_at),
+                (None, None) => {}
+            }
+            failed
         })
-        .collect();
-    let queues: Vec<String> = failed.iter().filter_map(|run| run.claimable_in.clone()).collect();
-    head::changed(&queues);
-    failed.iter().filter_map(|run| run.retry_at).for_each(head::added_retry);
-    failed
+        .collect()
 }
 
 /// Tells the dispatcher that a run which `schedule_id` waited for has ended.

@@ -78,6 +78,19 @@ fn what_may_yet_become_claimable_is_not_passed() {
     }
 }
 
+/// A table that its transaction has emptied is full again for everybody else, and after a rollback for all.
+#[test]
+fn an_emptied_table_comes_back() {
+    let cluster = quiet();
+    let mut db = cluster.connect();
+    db.batch_execute("select sched.enqueue('low')").unwrap();
+    db.batch_execute(
+        "begin; truncate sched.ready; select sched.claim(); select sched.enqueue('low'); select sched.claim(); rollback",
+    )
+    .unwrap();
+    assert_eq!([claimed(&cluster), claimed(&cluster)], ["low", ""]);
+}
+
 /// What a transaction has itself taken, and gives back.
 #[test]
 fn a_savepoint_gives_back() {

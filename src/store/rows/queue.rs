@@ -42,7 +42,9 @@ fn first_due(table: &Table, index: &CStr, column: usize, now: Instant) -> Option
     all.seek(&[from(look.from.map_or(i64::MIN, |first| first.parts().1))]);
     let found = all.next_standing();
     let first = if found { Position::at(table.must::<TimestampWithTimeZone>(column)) } else { Position::END };
-    look.found(first, now);
+    if all.may_be_told() {
+        look.found(first);
+    }
     (!first.is_after(now)).then(|| from(first.parts().1))
 }
 
@@ -70,7 +72,9 @@ fn first_position(waiting: &Table, queue: &str, now: Instant) -> Option<Position
     } else {
         Position::END
     };
-    look.found(first, now);
+    if all.index.may_be_told() {
+        look.found(first);
+    }
     TAKEN.set(0);
     Some(first)
 }

@@ -3,12 +3,19 @@
 use pgrx::pg_sys;
 
 use super::{Index, Table};
+use crate::compat;
 
 impl<'t> Index<'t> {
     /// Opens an index to look at all that stands in it, whoever's transaction it is of (`next_standing`).
     pub fn open_to_all(table: &'t Table, name: &std::ffi::CStr) -> Index<'t> {
         // SAFETY: a snapshot that is always there.
         unsafe { Index::with(table, name, &raw mut pg_sys::SnapshotAnyData) }
+    }
+
+    /// Whether what is found here can be told to others: not where this transaction has emptied the table, for example.
+    pub fn may_be_told(&self) -> bool {
+        // SAFETY: an open table and an open index.
+        unsafe { !compat::is_new_here(self.table.relation) && !compat::is_new_here(self.relation) }
     }
 
     /// Makes the next row the table's current one that is not gone for good: also one that an open transaction inserts, or deletes; false at

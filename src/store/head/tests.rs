@@ -1,0 +1,155 @@
+//! The rules by which positions are remembered, without a server.
+
+use super::*;
+
+const QUEUE: [u64; 2] = [7, 9];
+const OTHER: [u64; 2] = [7, 11];
+
+fn order() -> Order {
+    Order { heads: Box::leak(Box::default()), order: QUEUE, table: 3 }
+}
+
+fn at(micros: i64) -> Instant {
+    Instant::from_micros(micros).expect("an instant")
+}
+
+fn forget(order: Order, table: u64) {
+    order.heads.places.iter().for_each(|place| place.forget(table));
+}
+
+fn position(priority: i32, time: i64) -> Position {
+    Position { priority: Reverse(priority), time, id: 7 << 64 | 9 }
+}
+
+#[test]
+fn positions_stand_in_the_order_of_claiming() {
+    let all =
+        [(9, 5, 3), (9, 6, 0), (9, 6, 1), (9, 6, 1 << 64), (1, -3, 7), (0, 0, 0), (-4, 2, 9), (i32::MIN, i64::MAX, 8)];
+    let positions = all.map(|(priority, time, id)| Position { priority: Reverse(priority), time, id });
+    assert!(positions.is_sorted_by(|one, other| one < other));
+    assert!(positions.iter().all(|one| Position::START < *one && *one < Position::END));
+    let order = order();
+    for this in positions {
+        let (priority, time, id) = this.parts();
+        assert_eq!(Position::new(priority, time, id), this);
+        order.look(at(0)).found(this);
+        assert_eq!(order.first(at(2)), Some(this));
+    }
+}
+
+#[test]
+fn what_a_look_has_found_is_where_the_next_one_begins() {
+    let order = order();
+    let look = order.look(at(0));
+    assert_eq!(look.from, None);
+    look.found(position(0, 50));
+    assert_eq!(order.look(at(2)).from, Some(position(0, 50)));
+    assert!(position(0, 50).is_after(at(49)) && !position(0, 50).is_after(at(50)));
+}
+
+#[test]
+fn an_entry_before_it_moves_it_back_and_one_behind_it_does_not() {
+    let order = order();
+    order.look(at(0)).found(position(3, 50));
+    order.added(position(3, 60));
+    order.added(position(2, 10));
+    assert_eq!(order.first(at(2)), Some(position(3, 50)));
+    order.added(position(3, 40));
+    assert_eq!(order.first(at(2)), Some(position(3, 40)));
+    order.added(position(4, 90));
+    assert_eq!(order.first(at(2)), Some(position(4, 90)));
+    order.added(Position::START);
+    assert_eq!(order.first(at(2)), Some(Position::START));
+    forget(order, 4);
+    assert_eq!(order.first(at(2)), Some(Position::START));
+    forget(order, 3);
+    assert_eq!(order.first(at(2)), None);
+}
+
+#[test]
+fn a_look_finds_nothing_behind_what_was_added_during_it() {
+    let order = order();
+    let look = order.look(at(0));
+    order.added(position(0, 30));
+    order.added(position(0, 60));
+    look.found(position(0, 50));
+    assert_eq!(order.first(at(2)), Some(position(0, 30)));
+    let look = order.look(at(2));
+    order.added(position(0, 90));
+    look.found(position(0, 80));
+    assert_eq!(order.first(at(4)), Some(position(0, 80)));
+    // Wherever it was added, and whoever's place it was.
+    for add in [|order: Order| order.added(Position::START), |order: Order| forget(order, 3)] {
+        let look = order.look(at(4));
+        add(order);
+        look.found(position(0, 95));
+        assert!(order.first(at(6)) < Some(position(0, 95)));
+        order.look(at(6)).found(position(0, 80));
+    }
+    // Not what was added to another.
+    let look = order.look(at(7));
+    Order { order: OTHER, ..order }.added(position(0, 85));
+    look.found(position(0, 95));
+    assert_eq!(order.first(at(9)), Some(position(0, 95)));
+}
+
+#[test]
+fn lookers_do_not_disturb_each_other_and_there_is_room_for_a_few() {
+    let order = order();
+    let mut looks: Vec<Look> = (0..=LOOKERS).map(|_| order.look(at(0))).collect();
+    looks.pop().expect("one more than there is room for").found(position(0, 9));
+    assert_eq!(order.first(at(2)), None);
+    order.added(position(0, 3));
+    for (look, time) in looks.into_iter().zip([5, 2, 7, 1]) {
+        look.found(position(0, time));
+        assert_eq!(order.first(at(2)), Some(position(0, time.min(3))));
+    }
+    // One that failed gives its room back, and one whose process has gone loses it.
+    (0..9).for_each(|_| drop(order.look(at(3))));
+    let gone: Vec<Look> = (0..LOOKERS).map(|_| order.look(at(3))).collect();
+    order.look(at(4)).found(position(0, 4));
+    assert_eq!(order.first(at(4)), Some(position(0, 1)));
+    order.look(at(3 + LONGEST)).found(position(0, 4));
+    assert_eq!(order.first(at(3 + LONGEST)), Some(position(0, 4)));
+    gone.into_iter().next().expect("a look").found(position(0, 6));
+    assert_eq!(order.first(at(4 + LONGEST)), Some(position(0, 4)));
+}
+
+#[test]
+fn it_is_believed_for_a_while_from_the_look_at_the_very_head_on() {
+    let order = order();
+    order.look(at(0)).found(position(0, 50));
+    order.look(at(TRUSTED - 1)).found(position(0, 70));
+    assert_eq!(order.first(at(TRUSTED - 1)), Some(position(0, 70)));
+    assert_eq!(order.first(at(TRUSTED)), None);
+    // The clock was set back.
+    assert_eq!(order.first(at(-1)), None);
+}
+
+#[test]
+fn orders_of_one_place_do_not_meddle() {
+    let one = order();
+    let other = Order { order: OTHER, ..one };
+    one.look(at(0)).found(position(0, 50));
+    other.look(at(2)).found(position(0, 10));
+    other.added(position(0, 5));
+    assert_eq!((one.first(at(4)), other.first(at(4))), (Some(position(0, 50)), Some(position(0, 5))));
+}
+
+#[test]
+fn places_go_to_those_who_look() {
+    let order = order();
+    let all = |from: u64| (from..).take(PLACES).map(move |number| Order { order: [number << 32 | 1, number], ..order });
+    // A few of them are looked at just now, and have no more than that.
+    let looks: Vec<Look> = all(1).take(3).map(|order| order.look(at(0))).collect();
+    all(1).skip(3).for_each(|order| order.look(at(0)).found(position(0, 50)));
+    order.look(at(1)).found(position(0, 50));
+    assert_eq!(order.first(at(2)), None);
+    drop(looks);
+    order.look(at(2)).found(position(0, 50));
+    assert_eq!(order.first(at(2)), Some(position(0, 50)));
+    assert_eq!(all(1).filter(|order| order.first(at(2)).is_some()).count(), PLACES - 3);
+    // Nobody has looked at the head of these for long.
+    all(1000).take(PLACES - 3).for_each(|order| order.look(at(TRUSTED)).found(position(0, 50)));
+    assert_eq!(all(1000).take(PLACES - 3).filter(|order| order.first(at(TRUSTED)).is_some()).count(), PLACES - 3);
+}
