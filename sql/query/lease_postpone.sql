@@ -3,3 +3,4 @@
 UPDATE sched.lease l
    SET sweep_at = $2 + least(greatest($2 - l.stale_after, interval '1 second'), interval '5 minutes')
  WHERE l.execution_id = $1
+RETURNING l.sweep_at

@@ -4,3 +4,4 @@ UPDATE sched.lease l
   FROM (SELECT k.execution_id FROM sched.lease k WHERE k.sweep_at <= $1 AND k.stale_after > $1
            FOR UPDATE SKIP LOCKED) AS alive
  WHERE l.execution_id = alive.execution_id
+RETURNING l.sweep_at

@@ -188,8 +188,9 @@ pub fn claim_new(session: &Session, new: &NewExecution, terms: Terms, now: Insta
             timestamp(now)
         ],
     );
-    head::added_leases(now);
-    rows.first().map(|row| Lease::of(&row))
+    let lease = rows.first().map(|row| Lease::of(&row));
+    head::added_leases(lease.iter().map(|lease| lease.stale_after));
+    lease
 }
 
 /// Leases an execution that waits; `None` where somebody else has it in hand.
@@ -229,8 +230,9 @@ pub fn claim_known(
             timestamp(now)
         ],
     );
-    head::added_leases(now);
-    rows.first().map(|row| Lease::of(&row))
+    let lease = rows.first().map(|row| Lease::of(&row));
+    head::added_leases(lease.iter().map(|lease| lease.stale_after));
+    lease
 }
 
 /// Takes over a stale run; `None` where somebody else has it in hand.
@@ -248,8 +250,9 @@ pub fn claim_stale(session: &Session, known: Known, terms: Terms, now: Instant) 
             timestamp(now)
         ],
     );
-    head::added_leases(now);
-    rows.first().map(|row| Lease::of(&row))
+    let lease = rows.first().map(|row| Lease::of(&row));
+    head::added_leases(lease.iter().map(|lease| lease.stale_after));
+    lease
 }
 
 /// What claim() asks for.
@@ -307,7 +310,6 @@ pub fn claim(session: &Session, claim: &QueueClaim, now: Instant) -> Vec<Claimed
             claim.caller
         ],
     );
-    head::added_leases(now);
     let claimed = rows.iter().map(|row| Claimed {
         execution_id: row.must(1),
         lease_token: row.must(2),
@@ -320,7 +322,9 @@ pub fn claim(session: &Session, claim: &QueueClaim, now: Instant) -> Vec<Claimed
         payload: row.must(9),
         stale_after: row.must(10),
     });
-    claimed.collect()
+    let claimed: Vec<Claimed> = claimed.collect();
+    head::added_leases(claimed.iter().map(|claimed| claimed.stale_after));
+    claimed
 }
 
 /// Executions of a schedule that are not its due plans: fired by hand, backfilled.

@@ -9,10 +9,9 @@
 //! ones too) add, and what they take. Entries of which nobody tells (rows that a superuser writes, that replication or a restore brings) are found when
 //! somebody looks from the very head again, `TRUSTED` later at most.
 
-use std::cmp::Reverse;
 use std::ffi::CStr;
 use std::hash::{DefaultHasher, Hasher};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 use pgrx::datum::Uuid;
@@ -22,11 +21,16 @@ use scheduler_core::Instant;
 
 use crate::store::catalog;
 
+mod position;
+
+pub use position::Position;
+use position::Shared;
+
 /// For how long a position is believed, in microseconds, after a look that began at the very head.
-const TRUSTED: i64 = 10_000_000;
+const TRUSTED: u64 = 10_000_000;
 
 /// How long a look can take, in microseconds: one of which nothing was heard for longer ended with its process.
-const LONGEST: i64 = 60_000_000;
+const LONGEST: u64 = 60_000_000;
 
 /// How many orders are remembered at most: those that are looked at.
 const PLACES: usize = 256;
@@ -40,81 +44,26 @@ const PATIENCE: usize = 1000;
 /// A time long before which everything is forgotten.
 const NEVER: i64 = i64::MIN;
 
-/// The place of an entry in an order.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Position {
-    priority: Reverse<i32>,
-    time: i64,
-    id: u128,
-}
-
-impl Position {
-    /// Before every entry.
-    const START: Position = Position { priority: Reverse(i32::MAX), time: i64::MIN, id: 0 };
-    /// After every entry.
-    pub const END: Position = Position { priority: Reverse(i32::MIN), time: i64::MAX, id: u128::MAX };
-
-    /// In a queue, where plan times of one priority follow each other.
-    pub fn new(priority: i32, plan_time: impl Into<i64>, id: Uuid) -> Position {
-        Position { priority: Reverse(priority), time: plan_time.into(), id: u128::from_be_bytes(*id.as_bytes()) }
-    }
-
-    /// In an order of times: before what else has this time.
-    pub fn at(time: impl Into<i64>) -> Position {
-        Position { priority: Reverse(0), time: time.into(), id: 0 }
-    }
-
-    /// Its priority, time (in microseconds of Postgres) and id.
-    pub fn parts(self) -> (i32, i64, Uuid) {
-        (self.priority.0, self.time, Uuid::from_bytes(self.id.to_be_bytes()))
-    }
-
-    /// Whether an order of times has come to nothing at `now` yet.
-    pub fn is_after(self, now: Instant) -> bool {
-        self.time > now.as_micros()
-    }
-}
-
-/// A position that processes share. Written and read under a lock.
-#[derive(Default)]
-struct Shared {
-    priority: AtomicI32,
-    time: AtomicI64,
-    id: [AtomicU64; 2],
-}
-
-impl Shared {
-    fn get(&self) -> Position {
-        let [upper, lower] = self.id.each_ref().map(|part| u128::from(part.load(SeqCst)));
-        Position {
-            priority: Reverse(self.priority.load(SeqCst)),
-            time: self.time.load(SeqCst),
-            id: upper << 64 | lower,
-        }
-    }
-
-    fn set(&self, position: Position) {
-        self.priority.store(position.priority.0, SeqCst);
-        self.time.store(position.time, SeqCst);
-        for (part, value) in self.id.iter().zip([(position.id >> 64) as u64, position.id as u64]) {
-            part.store(value, SeqCst);
-        }
-    }
-}
-
 /// Somebody who looks.
 #[derive(Default)]
 struct Looker {
     /// Which look; 0 is nobody's.
     number: AtomicU64,
     since: AtomicI64,
+    /// It began at the very head.
+    from_head: AtomicBool,
     /// The first of all that was added since.
     added: Shared,
 }
 
 impl Looker {
-    fn is_free(&self, now: i64) -> bool {
-        self.number.load(SeqCst) == 0 || !(0..LONGEST).contains(&now.saturating_sub(self.since.load(SeqCst)))
+    fn is_free(&self) -> bool {
+        self.number.load(SeqCst) == 0
+    }
+
+    /// Its process has gone, or the clock was set.
+    fn is_lost(&self, now: i64) -> bool {
+        now.abs_diff(self.since.load(SeqCst)) >= LONGEST
     }
 }
 
@@ -128,8 +77,10 @@ struct Place {
     table: AtomicU64,
     /// Before this position nothing stands.
     first: Shared,
-    /// When the look began that went to the very head.
+    /// When the look ended that began at the very head.
     since: AtomicI64,
+    /// Something was added before it since somebody looked.
+    moved: AtomicBool,
     looks: AtomicU64,
     lookers: [Looker; LOOKERS],
 }
@@ -218,15 +169,20 @@ impl Place {
     /// Before which position of this order nothing stands, and since when that is known.
     fn known(&self, order: [u64; 2], now: i64) -> Option<(Position, i64)> {
         let since = self.since.load(SeqCst);
-        let is_believed = (0..TRUSTED).contains(&now.saturating_sub(since));
-        (self.order() == order && is_believed).then(|| (self.first.get(), since))
+        let age = now.abs_diff(since);
+        // While somebody looks from the very head nobody else has to.
+        let is_looked_at = || {
+            self.lookers.iter().any(|it| !it.is_free() && it.from_head.load(SeqCst) && !it.is_lost(now))
+                && age < 2 * TRUSTED
+        };
+        (self.order() == order && (age < TRUSTED || is_looked_at())).then(|| (self.first.get(), since))
     }
 
     /// Gives the place to an order if nobody needs it any more.
     fn give(&self, order: [u64; 2], table: u64, now: i64) -> bool {
         self.locked(|| {
             let is_believed = self.order() != [0, 0] && self.known(self.order(), now).is_some();
-            let is_free = !is_believed && self.lookers.iter().all(|looker| looker.is_free(now));
+            let is_free = !is_believed && self.lookers.iter().all(|looker| looker.is_free() || looker.is_lost(now));
             if is_free {
                 for (part, value) in self.order.iter().zip(order) {
                     part.store(value, SeqCst);
@@ -251,6 +207,7 @@ impl Place {
             }
             if at < self.first.get() {
                 self.first.set(at);
+                self.moved.store(true, SeqCst);
             }
         });
     }
@@ -309,22 +266,32 @@ impl Order {
         place.locked(|| place.known(self.order, now.as_micros())).map(|(first, _)| first)
     }
 
+    /// The same where nothing was added before it since somebody looked: what was may be claimed by now, with all that is gone behind it.
+    pub fn steady(self, now: Instant) -> Option<Position> {
+        let place = self.heads.find(self.order)?;
+        let known = || place.known(self.order, now.as_micros()).filter(|_| !place.moved.load(SeqCst));
+        place.locked(known).map(|(first, _)| first)
+    }
+
     /// To be said before the entries are looked at.
     pub fn look(self, now: Instant) -> Look {
         let now = now.as_micros();
-        let mut look = Look { order: self.order, from: None, since: now, seen: None };
+        let is_new = self.heads.find(self.order).is_none();
+        let mut look = Look { order: self.order, from: None, since: None, is_new, seen: None };
         if let Some(place) = self.heads.place(self.order, self.table, now) {
             place.locked(|| {
                 if place.order() != self.order {
                     return;
                 }
                 if let Some((first, since)) = place.known(self.order, now) {
-                    (look.from, look.since) = (Some(first), since);
+                    (look.from, look.since) = (Some(first), Some(since));
                 }
-                if let Some(looker) = place.lookers.iter().find(|looker| looker.is_free(now)) {
+                let lost = || place.lookers.iter().find(|looker| looker.is_lost(now));
+                if let Some(looker) = place.lookers.iter().find(|looker| looker.is_free()).or_else(lost) {
                     let number = place.looks.fetch_add(1, SeqCst) + 1;
                     looker.number.store(number, SeqCst);
                     looker.since.store(now, SeqCst);
+                    looker.from_head.store(look.from.is_none(), SeqCst);
                     looker.added.set(Position::END);
                     look.seen = Some((place, looker, number));
                 }
@@ -339,7 +306,10 @@ pub struct Look {
     order: [u64; 2],
     /// Where it may begin; `None` is the very head.
     pub from: Option<Position>,
-    since: i64,
+    /// Since when that is known.
+    since: Option<i64>,
+    /// Nobody had looked before, perhaps because there is no such queue.
+    is_new: bool,
     /// Where others see that there is this look, and its number.
     seen: Option<(&'static Place, &'static Looker, u64)>,
 }
@@ -357,12 +327,18 @@ impl Look {
     }
 
     /// To be said when the look has found that before this position nothing stands.
-    pub fn found(self, first: Position) {
+    pub fn found(self, first: Position, now: Instant) {
+        if self.is_new && first == Position::END {
+            return;
+        }
         self.seen(|place, looker| {
             let first = first.min(looker.added.get());
             if first > Position::START && place.order() == self.order {
                 place.first.set(first);
-                place.since.store(self.since, SeqCst);
+                // Another may have looked from the very head meanwhile.
+                let since = self.since.map_or(now.as_micros(), |since| since.max(place.since.load(SeqCst)));
+                place.since.store(since, SeqCst);
+                place.moved.store(false, SeqCst);
             }
         });
     }
@@ -384,14 +360,11 @@ pub fn added_to_queue(queue: &str, priority: i32, plan_time: impl Into<i64>) {
     added_to(c"ready", queue, Position::new(priority, plan_time, Uuid::from_bytes([0; 16])));
 }
 
-/// To be said when a statement has changed leases, wherever.
-pub fn changed_leases() {
-    added_to(c"lease", "", Position::START);
-}
-
-/// To be said when a statement has written leases that are looked at after that time.
-pub fn added_leases(after: Instant) {
-    added_to(c"lease", "", Position::at(after.as_micros()));
+/// To be said when a statement has written leases, with the times by which they are to be looked at.
+pub fn added_leases<T: Into<i64>>(times: impl Iterator<Item = T>) {
+    if let Some(first) = times.map(Position::at).min() {
+        added_to(c"lease", "", first);
+    }
 }
 
 /// To be said when a run is to be tried again at that time.

@@ -9,7 +9,7 @@ use crate::arguments;
 use crate::convert::timestamp;
 use crate::jsonb::Jsonb;
 use crate::statement;
-use crate::store::session::Row;
+use crate::store::session::{Row, Rows};
 use crate::store::{head, Session};
 
 /// Makes retries claimable whose time has come and that `caller` may act for; how many, and in which queues.
@@ -34,6 +34,11 @@ pub fn promote_retries_of(session: &Session, now: Instant, queue: &str, limit: i
     }
 }
 
+/// The times in a column (1-based) of a result.
+fn times<'r>(rows: &'r Rows, column: usize) -> impl Iterator<Item = TimestampWithTimeZone> + 'r {
+    rows.iter().map(move |row| row.must(column))
+}
+
 /// Extends a lease; the execution's owner and whether it was asked to stop, or `None` where the lease is lost.
 pub fn heartbeat(
     session: &Session,
@@ -45,7 +50,7 @@ pub fn heartbeat(
 ) -> Option<(Oid, bool)> {
     statement!(HEARTBEAT = "heartbeat"(UUIDOID, UUIDOID, INTERVALOID, JSONBOID, TIMESTAMPTZOID));
     let rows = HEARTBEAT.run(session, arguments![execution_id, lease_token, stale_timeout, progress, timestamp(now)]);
-    head::changed_leases();
+    head::added_leases(times(&rows, 3));
     rows.first().map(|row| (row.must(1), row.must(2)))
 }
 
@@ -117,7 +122,8 @@ pub struct Stale {
 pub fn pick_stale(session: &Session, job_name: Option<&str>, now: Instant, limit: i64, caller: Oid) -> Stale {
     statement!(LEASES_STALE = "leases_stale"(TEXTOID, TIMESTAMPTZOID, INT8OID, OIDOID));
     let rows = LEASES_STALE.run(session, arguments![job_name, timestamp(now), limit, caller]);
-    head::added_leases(now);
+    // Those that are not free come again later.
+    head::added_leases(rows.iter().filter(|row| !row.must::<bool>(8)).map(|_| now.as_micros()));
     let free = rows.iter().filter(|row| row.must(8)).map(|row| Failing::of(&row, row.must(7))).collect();
     Stale { free, seen: rows.len() }
 }
@@ -125,15 +131,13 @@ pub fn pick_stale(session: &Session, job_name: Option<&str>, now: Instant, limit
 /// Moves on leases that heartbeats have kept alive.
 pub fn postpone_sweep(session: &Session, now: Instant) {
     statement!(LEASES_POSTPONE = "leases_postpone"(TIMESTAMPTZOID));
-    LEASES_POSTPONE.run(session, arguments![timestamp(now)]);
-    head::added_leases(now);
+    head::added_leases(times(&LEASES_POSTPONE.run(session, arguments![timestamp(now)]), 1));
 }
 
 /// Has a stale run that could not be ended looked at again later.
 pub fn postpone(session: &Session, execution_id: Uuid, now: Instant) {
     statement!(LEASE_POSTPONE = "lease_postpone"(UUIDOID, TIMESTAMPTZOID));
-    LEASE_POSTPONE.run(session, arguments![execution_id, timestamp(now)]);
-    head::added_leases(now);
+    head::added_leases(times(&LEASE_POSTPONE.run(session, arguments![execution_id, timestamp(now)]), 1));
 }
 
 /// A run that has just failed.
@@ -239,7 +243,7 @@ pub fn cancel_waiting(session: &Session, execution_id: Uuid, now: Instant) -> Op
 /// Asks a run to stop; false where it does not run.
 pub fn cancel_running(session: &Session, execution_id: Uuid) -> bool {
     statement!(CANCEL_RUNNING = "cancel_running"(UUIDOID));
-    let found = CANCEL_RUNNING.run(session, arguments![execution_id]).first().is_some();
-    head::changed_leases();
-    found
+    let rows = CANCEL_RUNNING.run(session, arguments![execution_id]);
+    head::added_leases(times(&rows, 1));
+    rows.len() > 0
 }

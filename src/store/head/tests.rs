@@ -1,9 +1,13 @@
 //! The rules by which positions are remembered, without a server.
 
+use std::cmp::Reverse;
+
 use super::*;
 
 const QUEUE: [u64; 2] = [7, 9];
 const OTHER: [u64; 2] = [7, 11];
+const TRUSTED: i64 = super::TRUSTED as i64;
+const LONGEST: i64 = super::LONGEST as i64;
 
 fn order() -> Order {
     Order { heads: Box::leak(Box::default()), order: QUEUE, table: 3 }
@@ -32,7 +36,7 @@ fn positions_stand_in_the_order_of_claiming() {
     for this in positions {
         let (priority, time, id) = this.parts();
         assert_eq!(Position::new(priority, time, id), this);
-        order.look(at(0)).found(this);
+        order.look(at(0)).found(this, at(0));
         assert_eq!(order.first(at(2)), Some(this));
     }
 }
@@ -42,7 +46,7 @@ fn what_a_look_has_found_is_where_the_next_one_begins() {
     let order = order();
     let look = order.look(at(0));
     assert_eq!(look.from, None);
-    look.found(position(0, 50));
+    look.found(position(0, 50), at(1));
     assert_eq!(order.look(at(2)).from, Some(position(0, 50)));
     assert!(position(0, 50).is_after(at(49)) && !position(0, 50).is_after(at(50)));
 }
@@ -50,7 +54,7 @@ fn what_a_look_has_found_is_where_the_next_one_begins() {
 #[test]
 fn an_entry_before_it_moves_it_back_and_one_behind_it_does_not() {
     let order = order();
-    order.look(at(0)).found(position(3, 50));
+    order.look(at(0)).found(position(3, 50), at(0));
     order.added(position(3, 60));
     order.added(position(2, 10));
     assert_eq!(order.first(at(2)), Some(position(3, 50)));
@@ -72,24 +76,24 @@ fn a_look_finds_nothing_behind_what_was_added_during_it() {
     let look = order.look(at(0));
     order.added(position(0, 30));
     order.added(position(0, 60));
-    look.found(position(0, 50));
+    look.found(position(0, 50), at(1));
     assert_eq!(order.first(at(2)), Some(position(0, 30)));
     let look = order.look(at(2));
     order.added(position(0, 90));
-    look.found(position(0, 80));
+    look.found(position(0, 80), at(1));
     assert_eq!(order.first(at(4)), Some(position(0, 80)));
     // Wherever it was added, and whoever's place it was.
     for add in [|order: Order| order.added(Position::START), |order: Order| forget(order, 3)] {
         let look = order.look(at(4));
         add(order);
-        look.found(position(0, 95));
+        look.found(position(0, 95), at(1));
         assert!(order.first(at(6)) < Some(position(0, 95)));
-        order.look(at(6)).found(position(0, 80));
+        order.look(at(6)).found(position(0, 80), at(6));
     }
     // Not what was added to another.
     let look = order.look(at(7));
     Order { order: OTHER, ..order }.added(position(0, 85));
-    look.found(position(0, 95));
+    look.found(position(0, 95), at(1));
     assert_eq!(order.first(at(9)), Some(position(0, 95)));
 }
 
@@ -97,41 +101,41 @@ fn a_look_finds_nothing_behind_what_was_added_during_it() {
 fn lookers_do_not_disturb_each_other_and_there_is_room_for_a_few() {
     let order = order();
     let mut looks: Vec<Look> = (0..=LOOKERS).map(|_| order.look(at(0))).collect();
-    looks.pop().expect("one more than there is room for").found(position(0, 9));
+    looks.pop().expect("one more than there is room for").found(position(0, 9), at(1));
     assert_eq!(order.first(at(2)), None);
     order.added(position(0, 3));
     for (look, time) in looks.into_iter().zip([5, 2, 7, 1]) {
-        look.found(position(0, time));
+        look.found(position(0, time), at(1));
         assert_eq!(order.first(at(2)), Some(position(0, time.min(3))));
     }
     // One that failed gives its room back, and one whose process has gone loses it.
     (0..9).for_each(|_| drop(order.look(at(3))));
     let gone: Vec<Look> = (0..LOOKERS).map(|_| order.look(at(3))).collect();
-    order.look(at(4)).found(position(0, 4));
+    order.look(at(4)).found(position(0, 4), at(4));
     assert_eq!(order.first(at(4)), Some(position(0, 1)));
-    order.look(at(3 + LONGEST)).found(position(0, 4));
+    order.look(at(3 + LONGEST)).found(position(0, 4), at(3 + LONGEST));
     assert_eq!(order.first(at(3 + LONGEST)), Some(position(0, 4)));
-    gone.into_iter().next().expect("a look").found(position(0, 6));
+    gone.into_iter().next().expect("a look").found(position(0, 6), at(1));
     assert_eq!(order.first(at(4 + LONGEST)), Some(position(0, 4)));
 }
 
 #[test]
 fn it_is_believed_for_a_while_from_the_look_at_the_very_head_on() {
     let order = order();
-    order.look(at(0)).found(position(0, 50));
-    order.look(at(TRUSTED - 1)).found(position(0, 70));
+    order.look(at(0)).found(position(0, 50), at(0));
+    order.look(at(TRUSTED - 1)).found(position(0, 70), at(TRUSTED - 1));
     assert_eq!(order.first(at(TRUSTED - 1)), Some(position(0, 70)));
     assert_eq!(order.first(at(TRUSTED)), None);
     // The clock was set back.
-    assert_eq!(order.first(at(-1)), None);
+    assert_eq!(order.first(at(-TRUSTED)), None);
 }
 
 #[test]
 fn orders_of_one_place_do_not_meddle() {
     let one = order();
     let other = Order { order: OTHER, ..one };
-    one.look(at(0)).found(position(0, 50));
-    other.look(at(2)).found(position(0, 10));
+    one.look(at(0)).found(position(0, 50), at(0));
+    other.look(at(2)).found(position(0, 10), at(2));
     other.added(position(0, 5));
     assert_eq!((one.first(at(4)), other.first(at(4))), (Some(position(0, 50)), Some(position(0, 5))));
 }
@@ -142,14 +146,52 @@ fn places_go_to_those_who_look() {
     let all = |from: u64| (from..).take(PLACES).map(move |number| Order { order: [number << 32 | 1, number], ..order });
     // A few of them are looked at just now, and have no more than that.
     let looks: Vec<Look> = all(1).take(3).map(|order| order.look(at(0))).collect();
-    all(1).skip(3).for_each(|order| order.look(at(0)).found(position(0, 50)));
-    order.look(at(1)).found(position(0, 50));
+    all(1).skip(3).for_each(|order| order.look(at(0)).found(position(0, 50), at(0)));
+    order.look(at(1)).found(position(0, 50), at(1));
     assert_eq!(order.first(at(2)), None);
     drop(looks);
-    order.look(at(2)).found(position(0, 50));
+    order.look(at(2)).found(position(0, 50), at(2));
     assert_eq!(order.first(at(2)), Some(position(0, 50)));
     assert_eq!(all(1).filter(|order| order.first(at(2)).is_some()).count(), PLACES - 3);
     // Nobody has looked at the head of these for long.
-    all(1000).take(PLACES - 3).for_each(|order| order.look(at(TRUSTED)).found(position(0, 50)));
+    all(1000).take(PLACES - 3).for_each(|order| order.look(at(TRUSTED)).found(position(0, 50), at(TRUSTED)));
     assert_eq!(all(1000).take(PLACES - 3).filter(|order| order.first(at(TRUSTED)).is_some()).count(), PLACES - 3);
+}
+
+#[test]
+fn while_somebody_looks_from_the_very_head_nobody_else_has_to() {
+    let order = order();
+    order.look(at(0)).found(position(0, 50), at(0));
+    let look = order.look(at(TRUSTED));
+    assert_eq!(look.from, None);
+    let other = order.look(at(TRUSTED + 1));
+    assert_eq!(other.from, Some(position(0, 50)));
+    look.found(position(0, 60), at(TRUSTED + 2));
+    // It began with less, but began later.
+    other.found(position(0, 55), at(TRUSTED + 3));
+    assert_eq!(order.first(at(2 * TRUSTED + 1)), Some(position(0, 55)));
+    assert_eq!(order.first(at(2 * TRUSTED + 2)), None);
+    let _endless = order.look(at(3 * TRUSTED));
+    assert_eq!(order.first(at(3 * TRUSTED + 2)), None);
+}
+
+#[test]
+fn what_was_added_before_it_calls_for_a_look() {
+    let order = order();
+    order.look(at(0)).found(position(0, 50), at(0));
+    order.added(position(0, 60));
+    assert_eq!(order.steady(at(1)), Some(position(0, 50)));
+    order.added(position(9, 70));
+    assert_eq!((order.steady(at(1)), order.first(at(1))), (None, Some(position(9, 70))));
+    order.look(at(1)).found(position(0, 50), at(1));
+    assert_eq!(order.steady(at(1)), Some(position(0, 50)));
+}
+
+#[test]
+fn of_an_empty_order_that_is_new_nothing_is_remembered() {
+    let order = order();
+    order.look(at(0)).found(Position::END, at(0));
+    assert_eq!(order.first(at(0)), None);
+    order.look(at(0)).found(Position::END, at(0));
+    assert_eq!(order.first(at(0)), Some(Position::END));
 }

@@ -11,7 +11,7 @@ use scheduler_core::Instant;
 
 use super::column::{self, lease, ledger, ready, retry};
 use super::{is_due, jobs, later, new_row, Grant, Rows};
-use crate::convert::timestamp;
+use crate::convert::{self, timestamp};
 use crate::error::{raise, Failure};
 use crate::jsonb::Jsonb;
 use crate::store::execution::{Claimed, NewExecution, QueueClaim};
@@ -43,7 +43,7 @@ fn first_due(table: &Table, index: &CStr, column: usize, now: Instant) -> Option
     let found = all.next_standing();
     let first = if found { Position::at(table.must::<TimestampWithTimeZone>(column)) } else { Position::END };
     if all.may_be_told() {
-        look.found(first);
+        look.found(first, convert::now());
     }
     (!first.is_after(now)).then(|| from(first.parts().1))
 }
@@ -60,7 +60,7 @@ thread_local! {
 fn first_position(waiting: &Table, queue: &str, now: Instant) -> Option<Position> {
     let order = Order::of(waiting.oid(), queue)?;
     if TAKEN.get() < BETWEEN_LOOKS {
-        if let Some(first) = order.first(now) {
+        if let Some(first) = order.steady(now) {
             return Some(first);
         }
     }
@@ -73,7 +73,7 @@ fn first_position(waiting: &Table, queue: &str, now: Instant) -> Option<Position
         Position::END
     };
     if all.index.may_be_told() {
-        look.found(first);
+        look.found(first, convert::now());
     }
     TAKEN.set(0);
     Some(first)

@@ -125,7 +125,8 @@ impl<'t> Index<'t> {
         unsafe { !pg_sys::index_getnext_tid(self.scan, pg_sys::ScanDirection::ForwardScanDirection).is_null() }
     }
 
-    /// Makes the row of this entry the table's current one, which can be said once of an entry; false where it is not to be seen.
+    /// Makes the row of this entry the table's current one; false where it is not to be seen. Said again of an entry, it goes to the next version of
+    /// the row, where the scan sees more than one.
     pub(super) fn fetch(&mut self) -> bool {
         // SAFETY: the scan has come to an entry of the table whose slot this is.
         unsafe { pg_sys::index_fetch_heap(self.scan, self.table.current) }

@@ -23,22 +23,34 @@ impl<'t> Index<'t> {
     pub fn next_standing(&mut self) -> bool {
         while self.next_entry() {
             pgrx::check_for_interrupts!();
-            if self.fetch() && self.stands() {
-                return true;
+            let (mut any, mut for_all) = (false, true);
+            // An entry leads to the versions of a row that have no entry of their own as well: a heartbeat makes such.
+            while self.fetch() {
+                let Some(gone) = self.gone() else { return true };
+                any = true;
+                for_all &= gone == Gone::ForAll;
+                // SAFETY: an open scan.
+                if !unsafe { (*self.scan).xs_heap_continue } {
+                    break;
+                }
+            }
+            if any {
+                // SAFETY: as above; asked when the scan goes on.
+                unsafe { (*self.scan).kill_prior_tuple = for_all }
             }
         }
         false
     }
 
-    /// Whether the current row is not gone for good.
-    fn stands(&mut self) -> bool {
+    /// Whether the current row, or this version of it, is gone for good; `None` where it is not.
+    fn gone(&self) -> Option<Gone> {
         use pg_sys::HTSV_Result::{HEAPTUPLE_DEAD, HEAPTUPLE_RECENTLY_DEAD};
         let slot = self.table.current;
         // SAFETY: the slot holds a row of the scan's table, on a page that it keeps pinned; what is asked of the row is asked under the
         // page's lock.
         unsafe {
             if !std::ptr::eq((*slot).tts_ops, &raw const pg_sys::TTSOpsBufferHeapTuple) {
-                return true;
+                return None;
             }
             let mut copied = false;
             let row = pg_sys::ExecFetchSlotHeapTuple(slot, false, &mut copied);
@@ -46,15 +58,24 @@ impl<'t> Index<'t> {
             let mut dead_after = pg_sys::InvalidTransactionId;
             pg_sys::LockBuffer(page, pg_sys::BUFFER_LOCK_SHARE as i32);
             let state = pg_sys::HeapTupleSatisfiesVacuumHorizon(row, page, &mut dead_after);
-            // The entry leads to a newer version as well. (Nothing of ours makes one.)
-            let has_newer = u32::from((*(*row).t_data).t_infomask2) & pg_sys::HEAP_HOT_UPDATED != 0;
             pg_sys::LockBuffer(page, pg_sys::BUFFER_LOCK_UNLOCK as i32);
-            if has_newer || (state != HEAPTUPLE_DEAD && state != HEAPTUPLE_RECENTLY_DEAD) {
-                return true;
+            match state {
+                HEAPTUPLE_DEAD => Some(Gone::ForAll),
+                HEAPTUPLE_RECENTLY_DEAD if pg_sys::GlobalVisCheckRemovableXid(self.table.relation, dead_after) => {
+                    Some(Gone::ForAll)
+                }
+                HEAPTUPLE_RECENTLY_DEAD => Some(Gone::ForNow),
+                _ => None,
             }
-            (*self.scan).kill_prior_tuple =
-                state == HEAPTUPLE_DEAD || pg_sys::GlobalVisCheckRemovableXid(self.table.relation, dead_after);
-            false
         }
     }
+}
+
+/// A row that is deleted, or was never committed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Gone {
+    /// An older transaction may still see it.
+    ForNow,
+    /// Nobody can.
+    ForAll,
 }
