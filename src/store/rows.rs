@@ -15,7 +15,6 @@ use crate::convert::timestamp;
 use crate::error::{raise, Failure};
 use crate::jsonb::Jsonb;
 use crate::store::execution::{Found, Known, Lease, NewExecution, Terms};
-use crate::store::head::{Order, Position};
 use crate::store::lease::{Ended, Noted};
 use crate::store::table::{Condition, Fate, Index, Layout, Present, Sequence, Table, Wait, Walk, Workspace};
 use crate::store::{ids, role};
@@ -60,13 +59,6 @@ impl Leases {
 
     fn scan<'t>(&'t self, table: &'t Table, index: &CStr) -> Index<'t> {
         Index::open(table, index, &self.present)
-    }
-
-    /// To be said when leases were written of which the first is to be looked at by then.
-    fn note(&self, sweep_at: TimestampWithTimeZone) {
-        if let Some(order) = Order::of(self.lease.oid(), "") {
-            order.added(Position::at(sweep_at));
-        }
     }
 
     /// Extends a lease; the execution's owner and whether it was asked to stop, or `None` where the lease is lost.

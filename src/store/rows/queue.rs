@@ -10,7 +10,7 @@ use pgrx::IntoDatum;
 use scheduler_core::Instant;
 
 use super::column::{self, lease, ledger, ready, retry};
-use super::{is_due, jobs, later, new_row, Grant, Rows};
+use super::{is_due, jobs, later, new_row, Grant, Leases, Rows};
 use crate::convert::{self, timestamp};
 use crate::error::{raise, Failure};
 use crate::jsonb::Jsonb;
@@ -24,6 +24,15 @@ struct Length {
     job_name: String,
     timeout: Interval,
     stale_after: TimestampWithTimeZone,
+}
+
+impl Leases {
+    /// To be said when leases were written of which the first is to be looked at by then.
+    pub(super) fn note(&self, sweep_at: TimestampWithTimeZone) {
+        if let Some(order) = Order::of(self.lease.oid(), "") {
+            order.added(Position::at(sweep_at));
+        }
+    }
 }
 
 fn due(now: Instant) -> Condition {
