@@ -57,8 +57,9 @@ fn first_due(table: &Table, index: &CStr, column: usize, now: Instant) -> Option
     (!first.is_after(now)).then(|| from(first.parts().1))
 }
 
-/// How many entries a session takes before it looks again where the first one is: a look costs about as much as to take one.
-const BETWEEN_LOOKS: usize = 64;
+/// How many entries a session takes before it looks again where the first one is: a look costs about as much as to take one. (An odd
+/// number, so that who takes from two queues in turn looks at both.)
+const BETWEEN_LOOKS: usize = 61;
 
 thread_local! {
     /// How many this session has taken since it looked.
