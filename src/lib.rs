@@ -12,6 +12,7 @@ mod dispatch;
 mod error;
 mod guc;
 mod jsonb;
+mod spin;
 mod store;
 mod subtransaction;
 mod text;

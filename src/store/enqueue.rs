@@ -61,10 +61,7 @@ pub fn insert(session: &Session, many: &Many, now: Instant) -> Vec<String> {
     );
     done::finish(&rows, 2);
     let queues: Vec<String> = rows.first().and_then(|row| row.get(1)).unwrap_or_default();
-    for queue in &queues {
-        let Some(row) = rows.first() else { break };
-        head::added_to_queue(queue, row.must(6), row.must::<TimestampWithTimeZone>(7));
-    }
+    head::added_to_queues(&queues, &rows, 6);
     queues
 }
 

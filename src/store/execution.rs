@@ -9,7 +9,7 @@ use crate::arguments;
 use crate::convert::timestamp;
 use crate::jsonb::Jsonb;
 use crate::statement;
-use crate::store::session::Row;
+use crate::store::session::{Row, Rows};
 use crate::store::{done, head, Session};
 
 /// An execution as a claim finds it.
@@ -65,6 +65,13 @@ pub struct Lease {
 }
 
 impl Lease {
+    /// What a statement has given, if it has.
+    fn given(rows: &Rows) -> Option<Lease> {
+        let lease = rows.first().map(|row| Lease::of(&row));
+        head::added_leases(lease.iter().map(|lease| lease.stale_after));
+        lease
+    }
+
     fn of(row: &Row) -> Lease {
         Lease {
             execution_id: row.must(1),
@@ -188,9 +195,7 @@ pub fn claim_new(session: &Session, new: &NewExecution, terms: Terms, now: Insta
             timestamp(now)
         ],
     );
-    let lease = rows.first().map(|row| Lease::of(&row));
-    head::added_leases(lease.iter().map(|lease| lease.stale_after));
-    lease
+    Lease::given(&rows)
 }
 
 /// Leases an execution that waits; `None` where somebody else has it in hand.
@@ -230,9 +235,7 @@ pub fn claim_known(
             timestamp(now)
         ],
     );
-    let lease = rows.first().map(|row| Lease::of(&row));
-    head::added_leases(lease.iter().map(|lease| lease.stale_after));
-    lease
+    Lease::given(&rows)
 }
 
 /// Takes over a stale run; `None` where somebody else has it in hand.
@@ -250,9 +253,7 @@ pub fn claim_stale(session: &Session, known: Known, terms: Terms, now: Instant) 
             timestamp(now)
         ],
     );
-    let lease = rows.first().map(|row| Lease::of(&row));
-    head::added_leases(lease.iter().map(|lease| lease.stale_after));
-    lease
+    Lease::given(&rows)
 }
 
 /// What claim() asks for.
@@ -401,10 +402,7 @@ pub fn insert(session: &Session, batch: Batch, now: Instant) -> Inserted {
         ids: row.get(2).unwrap_or_default(),
         queues: row.get(3).unwrap_or_default(),
     });
-    for queue in &inserted.queues {
-        let Some(row) = rows.first() else { break };
-        head::added_to_queue(queue, row.must(8), row.must::<TimestampWithTimeZone>(9));
-    }
+    head::added_to_queues(&inserted.queues, &rows, 8);
     inserted
 }
 

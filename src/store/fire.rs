@@ -371,7 +371,11 @@ impl Tables {
     /// What a job gives its executions; `None` where it does not exist.
     fn terms(&self, job_by_name: &mut Index, job_name: &str) -> Option<Terms> {
         let jobs = &self.jobs;
-        job_by_name.find(&[Condition::equal(pg_sys::F_TEXTEQ, job_name)]).then(|| Terms {
+        if !job_by_name.find(&[Condition::equal(pg_sys::F_TEXTEQ, job_name)]) {
+            return None;
+        }
+        let queue_name: String = jobs.must(job::QUEUE);
+        Some(Terms {
             job_name: jobs.copy(job::JOB_NAME),
             queue: jobs.copy(job::QUEUE),
             priority: jobs.copy(job::PRIORITY),
@@ -379,10 +383,10 @@ impl Tables {
             allow_stale_reentry: jobs.copy(job::ALLOW_STALE_REENTRY),
             owner: jobs.copy(job::OWNER),
             done_when_fired: is_done_when_fired(&jobs.must::<String>(job::KIND)),
-            queue_name: jobs.must(job::QUEUE),
+            head: head::Order::of(self.ready.oid(), &queue_name),
+            queue_name,
             priority_value: jobs.must(job::PRIORITY),
             fired: false,
-            head: head::Order::of(self.ready.oid(), &jobs.must::<String>(job::QUEUE)),
         })
     }
 }

@@ -12,14 +12,16 @@
 use std::ffi::CStr;
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst};
-use std::time::Duration;
 
-use pgrx::datum::Uuid;
+use pgrx::datum::{TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::{self, Oid};
 use pgrx::{pg_guard, pg_shmem_init, PGRXSharedMemory, PgAtomic};
 use scheduler_core::Instant;
 
+use crate::spin;
 use crate::store::catalog;
+use crate::store::session::Rows;
+use crate::worker::wake;
 
 mod position;
 
@@ -37,9 +39,6 @@ const PLACES: usize = 256;
 
 /// How many can look at one order at the same time; what more of them find is not remembered.
 const LOOKERS: usize = 4;
-
-/// How often to ask for the lock of a place before to sleep over it: it is held for some nanoseconds.
-const PATIENCE: usize = 1000;
 
 /// A time long before which everything is forgotten.
 const NEVER: i64 = i64::MIN;
@@ -103,33 +102,14 @@ impl Default for Heads {
 
 // SAFETY: the name is unique to this library.
 static HEADS: PgAtomic<Heads> = unsafe { PgAtomic::new(c"scheduler_heads") };
-static PRELOADED: AtomicBool = AtomicBool::new(false);
 
 /// Reserves the shared memory; only while shared_preload_libraries are loaded.
 pub fn register() {
     pg_shmem_init!(HEADS);
-    PRELOADED.store(true, SeqCst);
 }
 
 fn heads() -> Option<&'static Heads> {
-    PRELOADED.load(SeqCst).then(|| HEADS.get())
-}
-
-/// Nobody else has the lock while `body` runs: a few loads and stores, of which none can fail.
-fn locked<R>(lock: &AtomicBool, body: impl FnOnce() -> R) -> R {
-    let mut turns = 0;
-    while lock.compare_exchange_weak(false, true, SeqCst, SeqCst).is_err() {
-        turns += 1;
-        // Whoever has it for so long was stopped in the middle.
-        if turns < PATIENCE {
-            std::thread::yield_now();
-        } else {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-    let result = body();
-    lock.store(false, SeqCst);
-    result
+    wake::preloaded().then(|| HEADS.get())
 }
 
 impl Heads {
@@ -150,7 +130,7 @@ impl Heads {
     /// Its place, given to it where it has none; `None` where all are in use.
     fn place(&self, order: [u64; 2], table: u64, now: i64) -> Option<&Place> {
         self.find(order).or_else(|| {
-            locked(&self.lock, || {
+            spin::locked(&self.lock, || {
                 self.find(order).or_else(|| self.places_of(order).find(|place| place.give(order, table, now)))
             })
         })
@@ -159,7 +139,7 @@ impl Heads {
 
 impl Place {
     fn locked<R>(&self, body: impl FnOnce() -> R) -> R {
-        locked(&self.lock, body)
+        spin::locked(&self.lock, body)
     }
 
     fn order(&self) -> [u64; 2] {
@@ -202,7 +182,7 @@ impl Place {
             if self.order() != order {
                 return;
             }
-            for looker in self.lookers.iter().filter(|looker| looker.number.load(SeqCst) != 0) {
+            for looker in self.lookers.iter().filter(|looker| !looker.is_free()) {
                 looker.added.set(looker.added.get().min(at));
             }
             if at < self.first.get() {
@@ -262,14 +242,17 @@ impl Order {
 
     /// Before which position nothing stands, where that is known.
     pub fn first(self, now: Instant) -> Option<Position> {
-        let place = self.heads.find(self.order)?;
-        place.locked(|| place.known(self.order, now.as_micros())).map(|(first, _)| first)
+        self.known(now, |_| true)
     }
 
     /// The same where nothing was added before it since somebody looked: what was may be claimed by now, with all that is gone behind it.
     pub fn steady(self, now: Instant) -> Option<Position> {
+        self.known(now, |place| !place.moved.load(SeqCst))
+    }
+
+    fn known(self, now: Instant, counts: impl FnOnce(&Place) -> bool) -> Option<Position> {
         let place = self.heads.find(self.order)?;
-        let known = || place.known(self.order, now.as_micros()).filter(|_| !place.moved.load(SeqCst));
+        let known = || place.known(self.order, now.as_micros()).filter(|_| counts(place));
         place.locked(known).map(|(first, _)| first)
     }
 
@@ -358,6 +341,15 @@ pub fn changed(queues: &[String]) {
 /// To be said when a statement has added entries to a queue, of this priority at most and of this plan time or later ones.
 pub fn added_to_queue(queue: &str, priority: i32, plan_time: impl Into<i64>) {
     added_to(c"ready", queue, Position::new(priority, plan_time, Uuid::from_bytes([0; 16])));
+}
+
+/// The same of a statement whose first row says so from this column (1-based) on, where it has added to these queues.
+pub fn added_to_queues(queues: &[String], rows: &Rows, column: usize) {
+    if let Some(row) = rows.first() {
+        for queue in queues {
+            added_to_queue(queue, row.must(column), row.must::<TimestampWithTimeZone>(column + 1));
+        }
+    }
 }
 
 /// To be said when a statement has written leases, with the times by which they are to be looked at.

@@ -16,6 +16,8 @@ use pgrx::prelude::*;
 use pgrx::{pg_shmem_init, pg_sys, PGRXSharedMemory, PgAtomic};
 use scheduler_core::Instant;
 
+use crate::spin;
+
 mod launcher;
 
 pub use launcher::{Expected, Launcher, Outcome};
@@ -80,15 +82,9 @@ impl Default for Board {
 }
 
 impl Board {
-    /// Nobody else gives or takes slots while `body` runs. For a few hundred loads and stores at most: nothing in it may fail,
-    /// and no signal ends a process there but one that makes all shared memory anew.
+    /// Nobody else gives or takes slots while `body` runs.
     fn with_slots<R>(&self, body: impl FnOnce() -> R) -> R {
-        while self.slots_lock.compare_exchange_weak(false, true, SeqCst, SeqCst).is_err() {
-            std::thread::yield_now();
-        }
-        let result = body();
-        self.slots_lock.store(false, SeqCst);
-        result
+        spin::locked(&self.slots_lock, body)
     }
 
     fn slot_of(&self, database: u32) -> Option<&Slot> {

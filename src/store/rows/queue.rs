@@ -93,16 +93,15 @@ fn first_position(waiting: &Table, queue: &str, now: Instant) -> Option<Position
 struct Waiting<'t> {
     index: Index<'t>,
     of_queue: Condition,
-    /// The position, and the parts of what comes after it that are still to be sought.
-    rest: Option<(Position, [Part; 2])>,
+    /// The position, and which entries after it are to be sought next.
+    rest: Option<(Position, Part)>,
 }
 
-/// Entries that come after a position: of its priority and a later plan time, of a lower priority, no more.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// Entries that come after a position: those of its priority and a later plan time, then those of a lower priority.
+#[derive(Clone, Copy)]
 enum Part {
     Later,
     Lower,
-    Over,
 }
 
 impl<'t> Waiting<'t> {
@@ -119,7 +118,7 @@ impl<'t> Waiting<'t> {
             Condition::equal(pg_sys::F_TIMESTAMPTZ_EQ, plan_time),
             Condition::at_least(pg_sys::F_UUID_GE, id),
         ]);
-        Waiting { index, of_queue, rest: Some((position, [Part::Later, Part::Lower])) }
+        Waiting { index, of_queue, rest: Some((position, Part::Later)) }
     }
 
     fn next(&mut self, step: impl Fn(&mut Index<'t>) -> bool) -> bool {
@@ -127,18 +126,19 @@ impl<'t> Waiting<'t> {
             if step(&mut self.index) {
                 return true;
             }
-            let Some((position, [part, following])) = self.rest else { return false };
+            let Some((position, part)) = self.rest.take() else { return false };
             let (priority, plan_time, _) = position.parts();
             match part {
-                Part::Later => self.index.seek(&[
-                    self.of_queue,
-                    Condition::equal(pg_sys::F_INT4EQ, priority),
-                    Condition::more_than(pg_sys::F_TIMESTAMPTZ_GT, plan_time),
-                ]),
+                Part::Later => {
+                    self.index.seek(&[
+                        self.of_queue,
+                        Condition::equal(pg_sys::F_INT4EQ, priority),
+                        Condition::more_than(pg_sys::F_TIMESTAMPTZ_GT, plan_time),
+                    ]);
+                    self.rest = Some((position, Part::Lower));
+                }
                 Part::Lower => self.index.seek(&[self.of_queue, Condition::less_than(pg_sys::F_INT4LT, priority)]),
-                Part::Over => return false,
             }
-            self.rest = Some((position, [following, Part::Over]));
         }
     }
 }
@@ -280,11 +280,10 @@ impl Rows {
         self.ledger.insert_all(&entries);
         waiting.insert_all(&places);
         // All are of one job, and so of one queue.
-        let positions = new.iter().zip(&enqueued);
-        let positions = positions.map(|((new, _), id)| (Position::new(new.priority, new.plan_time, *id), new.queue));
-        let first = positions.min();
-        if let Some((queue, at)) = first.and_then(|(at, queue)| Some((Order::of(waiting.oid(), queue)?, at))) {
-            queue.added(at);
+        let added = new.iter().zip(&enqueued);
+        let first = added.map(|((new, _), id)| (Position::new(new.priority, new.plan_time, *id), new.queue)).min();
+        if let Some((at, queue)) = first {
+            Order::of(waiting.oid(), queue).into_iter().for_each(|order| order.added(at));
         }
         Some(enqueued)
     }
