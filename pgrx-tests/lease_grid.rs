@@ -9,6 +9,7 @@ mod tests {
     use pgrx::prelude::*;
     use scheduler_core::lease::{self, Cancel, Claim, Failure};
 
+    use crate::store::rows::guess;
     use crate::test_support::{check, run, time_passes};
 
     use crate::test_grid::{cells, After, Cell, Start, Unfinished};
@@ -18,17 +19,25 @@ mod tests {
         After::of(cell).leased()
     }
 
+    /// Also where the session guesses that the key is a new one: a wrong guess changes nothing but the next guess.
     #[pg_test]
     fn grid_try_claim() {
-        for cell in cells("grid/try_claim") {
-            let answer = lease::claim(cell.state(), cell.limits());
-            let arguments = cell.explicit_attempts().map_or(String::new(), |most| format!(", max_attempts => {most}"));
-            let action =
-                format!("SELECT outcome FROM sched.try_claim('{}', '2026-01-01 00:00+00'{arguments})", cell.job);
-            match answer {
-                Claim::Won => cell.check(&action, "won", Some(claimed(&cell))),
-                Claim::Stole => cell.check(&action, "stole", Some(claimed(&cell))),
-                Claim::Conflicted => cell.check(&action, "conflicted", None),
+        for new_before in [15, 16] {
+            for cell in cells("grid/try_claim") {
+                guess::note(false);
+                (0..new_before).for_each(|_| guess::note(true));
+                assert_eq!(guess::probably_new(), new_before == 16);
+                let answer = lease::claim(cell.state(), cell.limits());
+                let arguments =
+                    cell.explicit_attempts().map_or(String::new(), |most| format!(", max_attempts => {most}"));
+                let action =
+                    format!("SELECT outcome FROM sched.try_claim('{}', '2026-01-01 00:00+00'{arguments})", cell.job);
+                match answer {
+                    Claim::Won => cell.check(&action, "won", Some(claimed(&cell))),
+                    Claim::Stole => cell.check(&action, "stole", Some(claimed(&cell))),
+                    Claim::Conflicted => cell.check(&action, "conflicted", None),
+                }
+                assert!(!guess::probably_new(), "{cell:?}");
             }
         }
     }

@@ -111,7 +111,8 @@ pub fn optional_duration(argument: &str, value: Option<Interval>, zero: Zero) ->
 
 /// Microseconds as an interval.
 pub fn interval(micros: i64) -> Interval {
-    Interval::from_micros(micros)
+    // Not `from_micros`, which goes through seconds in floating point.
+    Interval::new(0, 0, micros).unwrap_or_else(|_| raise(Failure::internal("microseconds are no interval")))
 }
 
 /// A clock's text as the core has it; the error points at the fault as psql points at a syntax error.

@@ -188,13 +188,19 @@ fn claim_key(
         allow_stale_reentry: wish.allow_stale_reentry,
     };
     let plan = convert::timestamp(plan_time);
+    let claim_new = || {
+        let new = new_execution(job, key, [job_name, scope_kind, scope_id], plan, caller);
+        ledger.claim_new(&new, &terms, now).map(|lease| ("won", lease))
+    };
+    if ledger.expects_new() {
+        if let Some(won) = claim_new() {
+            return Ok(Some(won));
+        }
+    }
     let mut known = match ledger.by_key(key, plan, now) {
         Found::Known(known) => known,
         Found::InHand => return Ok(None),
-        Found::Free => {
-            let new = new_execution(job, key, [job_name, scope_kind, scope_id], plan, caller);
-            return Ok(ledger.claim_new(&new, terms, now).map(|lease| ("won", lease)));
-        }
+        Found::Free => return Ok(claim_new()),
     };
     if !role::may_act_for(caller, known.owner) {
         return Err(Failure::not_owner("an execution of job", job_name));

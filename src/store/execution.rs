@@ -159,7 +159,7 @@ pub fn by_key(session: &Session, key: Uuid, plan_time: TimestampWithTimeZone, no
 }
 
 /// Inserts an execution together with its first lease; `None` where the key exists by now.
-pub fn claim_new(session: &Session, new: &NewExecution, terms: Terms, now: Instant) -> Option<Lease> {
+pub fn claim_new(session: &Session, new: &NewExecution, terms: &Terms, now: Instant) -> Option<Lease> {
     statement!(
         CLAIM_NEW = "claim_new"(
             UUIDOID,
@@ -190,7 +190,7 @@ pub fn claim_new(session: &Session, new: &NewExecution, terms: Terms, now: Insta
             terms.max_attempts.unwrap_or(new.max_attempts),
             terms.allow_stale_reentry.unwrap_or(new.allow_stale_reentry),
             new.owner,
-            terms.runner_id,
+            terms.runner_id.as_str(),
             terms.stale_timeout,
             timestamp(now)
         ],

@@ -19,7 +19,7 @@ use pgrx::{pg_guard, pg_shmem_init, PGRXSharedMemory, PgAtomic};
 use scheduler_core::Instant;
 
 use crate::spin;
-use crate::store::catalog;
+use crate::store::names;
 use crate::store::session::Rows;
 use crate::worker::wake;
 
@@ -371,7 +371,7 @@ fn added_to(name: &CStr, order: &str, at: Position) {
 }
 
 fn table(name: &CStr) -> Option<Oid> {
-    catalog::relation_in(catalog::schema()?, name)
+    names::relation(names::schema()?.0, name)
 }
 
 /// The tables of which something is remembered here.

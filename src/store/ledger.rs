@@ -10,7 +10,7 @@ use crate::store::execution::{self, Claimed, Found, Known, Lease, NewExecution, 
 use crate::store::job::{self, Job};
 use crate::store::key_lock::KeyLock;
 use crate::store::lease::{self, Ended, Noted};
-use crate::store::rows::{jobs, Leases, Rows};
+use crate::store::rows::{guess, jobs, Leases, Rows};
 use crate::store::session::Owner;
 
 /// The ledger, as one call of a function sees it.
@@ -30,6 +30,11 @@ impl<'o> Ledger<'o> {
         jobs::find(self.owner.schema, name).unwrap_or_else(|| job::read(self.owner.session(), name))
     }
 
+    /// Whether to claim a key as a new one before asking what there is of it: `claim_new` finds out as well, at the price of a dead row.
+    pub fn expects_new(&self) -> bool {
+        self.rows.is_some() && guess::probably_new()
+    }
+
     /// The execution of this key and plan time.
     pub fn by_key(&self, key: Uuid, plan_time: TimestampWithTimeZone, now: Instant) -> Found {
         match &self.rows {
@@ -39,9 +44,9 @@ impl<'o> Ledger<'o> {
     }
 
     /// Inserts an execution together with its first lease; `None` where somebody else was first, without waiting for him.
-    pub fn claim_new(&self, new: &NewExecution, terms: Terms, now: Instant) -> Option<Lease> {
+    pub fn claim_new(&self, new: &NewExecution, terms: &Terms, now: Instant) -> Option<Lease> {
         match &self.rows {
-            Some(rows) => rows.claim_new(new, &terms, now),
+            Some(rows) => rows.claim_new(new, terms, now),
             None => {
                 let _lock = KeyLock::try_take(new.key, new.plan_time)?;
                 execution::claim_new(self.owner.session(), new, terms, now)

@@ -18,6 +18,7 @@ pub mod job;
 pub mod key_lock;
 pub mod lease;
 pub mod ledger;
+mod names;
 pub mod notify;
 pub mod patience;
 pub mod rebuild;

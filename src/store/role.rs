@@ -8,7 +8,7 @@ use pgrx::pg_sys::{self, Oid};
 
 use crate::compat;
 use crate::error::{raise, Failure};
-use crate::store::catalog;
+use crate::store::{catalog, names};
 
 /// The role whose rights count at this moment (`current_user`).
 pub fn caller() -> Oid {
@@ -29,8 +29,7 @@ pub fn exists(role: Oid) -> bool {
 
 /// The schema `sched`, and the role that owns it, and with it everything that the extension created; `None` where there is none.
 pub fn schema() -> Option<(Oid, Oid)> {
-    let schema = catalog::schema()?;
-    Some((schema, catalog::owner_of_schema(schema)?))
+    names::schema()
 }
 
 /// The same; an error that says what to do where there is none.

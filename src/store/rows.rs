@@ -1,6 +1,5 @@
 //! Leases row by row: what claim.sql, claim_new.sql, claim_stale.sql, execution_by_key.sql, heartbeat.sql, finish_success.sql and
-//! finish_success_many.sql say, done by `store/table.rs`. Where a table is not as expected there are no `Rows`, and `store/ledger.rs`
-//! runs the statements.
+//! finish_success_many.sql say. Where a table is not as expected there are no `Rows`, and `store/ledger.rs` runs the statements.
 
 use std::ffi::CStr;
 use std::rc::Rc;
@@ -20,6 +19,7 @@ use crate::store::table::{Condition, Fate, Index, Layout, Present, Sequence, Tab
 use crate::store::{ids, role};
 
 pub mod column;
+pub mod guess;
 pub mod jobs;
 mod queue;
 
@@ -147,6 +147,7 @@ impl Rows {
         if !entries.is_taken(&key) {
             return Found::Free;
         }
+        guess::note(false);
         if !entries.find(&key) {
             return Found::InHand;
         }
@@ -197,10 +198,12 @@ impl Rows {
         while !self.ledger.insert_unless_taken(&row, c"ledger_key") {
             let key = ledger_key(new.key, new.plan_time);
             if tries == MOST_TRIES || self.scan(&self.ledger, c"ledger_key").is_taken(&key) {
+                guess::note(false);
                 return None;
             }
             tries += 1;
         }
+        guess::note(true);
         let grant = Grant::new(self.leases.schema, id, 1, new.owner, terms.stale_timeout, now);
         self.leases.lease.insert(&grant.row(terms.runner_id.as_str().into_datum(), now));
         self.leases.note(grant.stale_after);

@@ -17,7 +17,7 @@ use pgrx::{FromDatum, IntoDatum};
 
 use crate::compat;
 use crate::error::{raise, Failure};
-use crate::store::{catalog, role};
+use crate::store::{names, role};
 use crate::text;
 
 mod batch;
@@ -221,7 +221,7 @@ pub fn lock_to_write(names: &[&CStr]) {
 
 /// A relation of the schema `sched`; an internal error where it is missing.
 fn relation_oid(schema: Oid, name: &CStr) -> Oid {
-    catalog::relation_in(schema, name)
+    names::relation(schema, name)
         .unwrap_or_else(|| raise(Failure::internal(format!("sched.{} is missing", name.to_string_lossy()))))
 }
 
