@@ -9,14 +9,14 @@ import processes
 HERE = pathlib.Path(__file__).parent
 
 
-def run(server, database: str, script: str, clients: int, *, seconds=None, transactions=None, scale=1, **variables):
+def run(server, database: str, script: str, clients: int, *, seconds=None, transactions=None, scale=1, threads=None, **variables):
     """Runs sql/`script`; {"value": operations per second, "wal": bytes of WAL per operation, "cpu": microseconds of
     the server's CPU per operation}. `scale`: operations in one run of
-    the script."""
+    the script; `threads`: pgbench's own, as many as there are clients or processors unless told."""
     before, cpu = server.wal(), server.cpu()
     words = [
         str(server.bin / "pgbench"), "-h", str(server.folder), "-U", "app", "-n", "-M", "prepared", "-c", str(clients),
-        "-j", str(min(clients, os.cpu_count() or 1)), "-f", str(HERE / "sql" / script), database,
+        "-j", str(threads or min(clients, os.cpu_count() or 1)), "-f", str(HERE / "sql" / script), database,
     ]
     words += ["-T", str(seconds)] if seconds else ["-t", str(transactions)]
     for name, value in ({"n": 0} | variables).items():

@@ -80,6 +80,7 @@ CREATE INDEX schedule_change_retry_at ON sched.schedule_change (retry_at) WHERE 
 DROP FUNCTION sched.is_being_claimed;
 -- Room for the ends of all runs of a page, on pages that are written from now on.
 ALTER TABLE sched.ledger SET (fillfactor = 40);
+ALTER TABLE sched.lease SET (vacuum_truncate = off);
 
 CREATE FUNCTION sched.adopt() RETURNS bigint
 STRICT VOLATILE PARALLEL UNSAFE

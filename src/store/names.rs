@@ -1,6 +1,6 @@
 //! What this process has found by name: our schema, who owns it, and what is in it. Each call asks for the same half dozen names, and a
-//! look-up in Postgres' caches takes several times as long as one here. All is forgotten once anything in the catalogs gets, loses or
-//! changes its name: Postgres says so to every process, and after a rollback to this one.
+//! look-up in Postgres' caches takes several times as long as one here. All is forgotten once the entry of any schema or relation
+//! changes: Postgres says so to every process, and after a rollback to this one.
 
 use std::cell::RefCell;
 use std::ffi::{CStr, CString};
@@ -67,7 +67,8 @@ fn recall<T: Copy>(
 }
 
 fn watch() {
-    for cache in [SysCacheIdentifier::NAMESPACENAME, SysCacheIdentifier::NAMESPACEOID, SysCacheIdentifier::RELNAMENSP] {
+    // Who owns a schema stands in the same row as its name.
+    for cache in [SysCacheIdentifier::NAMESPACENAME, SysCacheIdentifier::RELNAMENSP] {
         // SAFETY: the callback lives as long as the library, which is never unloaded.
         unsafe { pg_sys::CacheRegisterSyscacheCallback(cache as i32, Some(names_changed), pg_sys::Datum::from(0)) };
     }

@@ -1,5 +1,6 @@
 //! Claims and ends go to the rows without a plan: what happens to the tables, and between sessions, must not be noticed.
 
+use postgres::error::SqlState;
 use scheduler_cluster_tests::scheduler::{one, SOON};
 use scheduler_cluster_tests::{wait_for, Client, Cluster};
 use std::collections::HashSet;
@@ -66,6 +67,33 @@ fn tables_may_be_rewritten_between_two_calls() {
         end_of_life(&mut db);
     }
     assert!(cluster.logged("leak").is_empty(), "{:#?}", cluster.logged("leak"));
+}
+
+/// Names that this session knows are looked up again when they name something else, also by its own doing, and when that is undone.
+#[test]
+fn an_extension_may_come_and_go_within_a_transaction() {
+    let cluster = quiet();
+    let mut db = cluster.connect();
+    life(&mut db);
+    end_of_life(&mut db);
+    db.batch_execute("begin").unwrap();
+    for _ in 0..2 {
+        db.batch_execute("savepoint s; drop extension scheduler; create extension scheduler").unwrap();
+        life(&mut db);
+        db.batch_execute("rollback to s").unwrap();
+        let rows = "select count(*) from sched.execution where status = 'SUCCESS'";
+        assert_eq!(one::<i64>(&mut db, rows), 3);
+    }
+    life(&mut db);
+    db.batch_execute("rollback").unwrap();
+    life(&mut db);
+    end_of_life(&mut db);
+    db.batch_execute("begin; alter schema sched rename to moved").unwrap();
+    let error = db.batch_execute("select moved.try_claim('life', '2026-02-01')").unwrap_err();
+    assert_eq!(error.code(), Some(&SqlState::INVALID_SCHEMA_NAME), "{error}");
+    db.batch_execute("rollback").unwrap();
+    life(&mut db);
+    end_of_life(&mut db);
 }
 
 /// What a lease had stored beside its row goes with the lease; the ledger has a copy.

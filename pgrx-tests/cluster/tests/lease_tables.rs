@@ -52,6 +52,29 @@ fn heartbeats_are_heap_only_and_leave_the_tables_as_they_are() {
     assert_eq!(number(&mut db, "select count(*) from sched.execution where progress = '100'"), 1000);
 }
 
+/// VACUUM keeps the pages of ended leases for the next ones: to give them back it would lock out all claims.
+#[test]
+fn vacuum_gives_no_page_of_the_leases_back() {
+    let cluster = Cluster::builder().set("autovacuum", "off").start();
+    let mut db = cluster.with_extension("postgres");
+    let pages = "select pg_relation_size('sched.lease') / 8192";
+    let mut lengths = Vec::new();
+    for round in 1..=2 {
+        db.batch_execute(&format!(
+            "create table held as select c.* from generate_series(1, 1000) n, sched.try_claim('vacuumed', '2026-01-01', '{round}', n::text) c;
+             do $$ begin
+                 if exists (select from sched.finish_success_many((select array_agg(execution_id) from held), (select array_agg(lease_token) from held)))
+                 then raise 'lost'; end if;
+             end $$;
+             drop table held"
+        ))
+        .unwrap();
+        db.batch_execute("vacuum sched.lease").unwrap();
+        lengths.push(number(&mut db, pages));
+    }
+    assert!(lengths[0] > 50 && lengths[1] == lengths[0], "{lengths:?} pages");
+}
+
 /// A run's payload is written once: neither its heartbeats nor its end touch it.
 #[test]
 fn a_payload_of_100_kb_is_written_once() {
