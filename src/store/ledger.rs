@@ -10,7 +10,7 @@ use crate::store::execution::{self, Claimed, Found, Known, Lease, NewExecution, 
 use crate::store::job::{self, Job};
 use crate::store::key_lock::KeyLock;
 use crate::store::lease::{self, Ended, Noted};
-use crate::store::rows::{guess, jobs, Leases, Rows};
+use crate::store::rows::{jobs, Leases, Rows};
 use crate::store::session::Owner;
 
 /// The ledger, as one call of a function sees it.
@@ -30,9 +30,9 @@ impl<'o> Ledger<'o> {
         jobs::find(self.owner.schema, name).unwrap_or_else(|| job::read(self.owner.session(), name))
     }
 
-    /// Whether to claim a key as a new one before asking what there is of it: `claim_new` finds out as well, at the price of a dead row.
+    /// Whether to claim a key as a new one before asking what there is of it (`rows/guess.rs`).
     pub fn expects_new(&self) -> bool {
-        self.rows.is_some() && guess::probably_new()
+        self.rows.as_ref().is_some_and(Rows::expects_new)
     }
 
     /// The execution of this key and plan time.

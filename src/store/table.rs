@@ -22,6 +22,7 @@ use crate::text;
 
 mod batch;
 mod index;
+mod keys;
 mod scan;
 mod standing;
 mod walk;

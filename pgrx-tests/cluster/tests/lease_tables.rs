@@ -55,7 +55,7 @@ fn heartbeats_are_heap_only_and_leave_the_tables_as_they_are() {
 /// VACUUM keeps the pages of ended leases for the next ones: to give them back it would lock out all claims.
 #[test]
 fn vacuum_gives_no_page_of_the_leases_back() {
-    let cluster = Cluster::builder().set("autovacuum", "off").start();
+    let cluster = Cluster::builder().set("autovacuum", "off").set("sched.enabled", "off").start();
     let mut db = cluster.with_extension("postgres");
     let pages = "select pg_relation_size('sched.lease') / 8192";
     let mut lengths = Vec::new();

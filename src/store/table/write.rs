@@ -85,7 +85,7 @@ impl Drop for Workspace {
 pub struct Writer {
     /// The row that is being written.
     row: *mut pg_sys::TupleTableSlot,
-    info: *mut pg_sys::ResultRelInfo,
+    pub(super) info: *mut pg_sys::ResultRelInfo,
     workspace: Rc<Workspace>,
     indexes_open: Cell<bool>,
 }
@@ -310,7 +310,7 @@ impl Table {
         }
     }
 
-    fn writer(&self) -> &Writer {
+    pub(super) fn writer(&self) -> &Writer {
         let Some(workspace) = &self.workspace else { raise(Failure::internal("a table was opened to be read only")) };
         // SAFETY: as the executor prepares a table that it writes to; no range table stands behind it.
         self.writer.get_or_init(|| unsafe {
@@ -371,28 +371,10 @@ impl Writer {
     }
 
     /// SAFETY: the relation of this writer is open.
-    unsafe fn open_indexes(&self) {
+    pub(super) unsafe fn open_indexes(&self) {
         if !self.indexes_open.replace(true) {
             pg_sys::ExecOpenIndices(self.info, false);
         }
-    }
-
-    /// The indexes that are unique by the columns of this one: while it is built anew (REINDEX CONCURRENTLY) there are two, and ON CONFLICT
-    /// takes both as well. SAFETY: the indexes are open.
-    unsafe fn same_keys(&self, index: Oid) -> *mut pg_sys::List {
-        let count = (*self.info).ri_NumIndices as usize;
-        let infos = std::slice::from_raw_parts((*self.info).ri_IndexRelationInfo, count);
-        let relations = std::slice::from_raw_parts((*self.info).ri_IndexRelationDescs, count);
-        let columns = |info: *mut pg_sys::IndexInfo| {
-            let plain = (*info).ii_Unique && (*info).ii_Predicate.is_null() && (*info).ii_Expressions.is_null();
-            let (mut columns, count) = ((*info).ii_IndexAttrNumbers, (*info).ii_NumIndexKeyAttrs as usize);
-            columns[count..].fill(0);
-            plain.then_some(columns)
-        };
-        let wanted =
-            relations.iter().position(|relation| (**relation).rd_id == index).and_then(|at| columns(infos[at]));
-        let same = relations.iter().zip(infos).filter(|(_, info)| wanted.is_some() && columns(**info) == wanted);
-        same.fold(null_mut(), |list, (relation, _)| pg_sys::lappend_oid(list, (**relation).rd_id))
     }
 
     /// Makes the index entries of the row that was just written; false where it is said that its key was taken.
