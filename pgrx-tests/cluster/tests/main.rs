@@ -25,6 +25,7 @@ mod isolation;
 mod lease_contention;
 mod lease_crash;
 mod lease_frozen;
+mod lease_guess;
 mod lease_rows;
 mod lease_tables;
 mod log_jobs;

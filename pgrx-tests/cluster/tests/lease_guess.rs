@@ -1,0 +1,47 @@
+//! A session whose last keys were new takes the next one for a new one too.
+
+use scheduler_cluster_tests::scheduler::one;
+use scheduler_cluster_tests::{Client, Cluster};
+
+/// Where it is not, it hears so at once, as anybody does.
+#[test]
+fn a_wrong_guess_is_noticed_by_nobody() {
+    let cluster = Cluster::builder().set("sched.enabled", "off").start();
+    cluster.execute("create extension scheduler");
+    let (mut holder, mut db) = (cluster.connect(), cluster.connect());
+    let believe = |db: &mut Client| {
+        db.batch_execute("select sched.try_claim('new', to_timestamp(n), 'a', gen_random_uuid()::text) from generate_series(1, 20) n").unwrap();
+    };
+    let claim = |db: &mut Client| {
+        one::<String>(db, "select outcome from sched.try_claim('guessed', '2026-01-01', max_attempts => 3)")
+    };
+    for (level, serializable) in [("read committed", false), ("repeatable read", false), ("serializable", true)] {
+        holder.batch_execute("truncate sched.ledger, sched.ready, sched.retry, sched.lease, sched.awaited").unwrap();
+        db.batch_execute(&format!("set lock_timeout = '5 s'; set default_transaction_isolation = '{level}'")).unwrap();
+        holder.batch_execute("begin").unwrap();
+        assert_eq!(claim(&mut holder), "won");
+        believe(&mut db);
+        // Whoever writes nothing has no transaction id: that is how a guess is told from none.
+        db.batch_execute("begin").unwrap();
+        assert_eq!(claim(&mut db), "conflicted", "{level}");
+        let guessed = one::<bool>(&mut db, "select pg_current_xact_id_if_assigned() is not null");
+        assert_eq!(guessed, !serializable, "{level}");
+        db.batch_execute("commit").unwrap();
+        believe(&mut db);
+        holder.batch_execute("rollback").unwrap();
+        assert_eq!(claim(&mut db), "won", "{level}");
+        believe(&mut db);
+        assert_eq!(claim(&mut db), "conflicted", "{level}");
+        // Another's execution; a stale one.
+        holder.batch_execute("update sched.lease set stale_after = started_at, sweep_at = started_at").unwrap();
+        believe(&mut db);
+        assert_eq!(claim(&mut db), "stole", "{level}");
+    }
+    // More that may refuse a row is asked by nobody who only guesses.
+    holder
+        .batch_execute("create unique index mine on sched.ledger (job_name, scope_kind, scope_id, plan_time)")
+        .unwrap();
+    db.batch_execute("set default_transaction_isolation = 'read committed'").unwrap();
+    believe(&mut db);
+    assert_eq!(claim(&mut db), "conflicted");
+}
