@@ -63,12 +63,7 @@ def measure(server, board, quick):
             # a run that is stolen at once would otherwise be swept at once; the other side has no sweeper
             server.set(sched__enabled="off" if name == "stolen" else "on")
             for clients in ((8,) if fsync == "on" else (1, 8)) if quick else (1, 4, 8, 64) if fsync == "off" else (1, 8, 64):
-                short = name in SHORT and clients <= 8 and fsync == "off" and not quick
-                many, transactions = SHORT[name] if short else (1, None)
-                length = {"seconds": 1 if quick else 2}
-                if short:
-                    # With one thread for each processor a run of four clients has one of two speeds, a third apart, by where they are put.
-                    length = {"transactions": transactions // max(clients, 4), "threads": max(clients // 4, 1)}
+                many, length = runs(name, clients, fsync, quick)
                 behind = 10_000 if quick else 100_000
                 sides = {OURS: Side(server, "ours", f"ours-{script}", behind), HAND: Side(server, "hand", f"hand-{script}", behind)}
                 board.compare(
@@ -80,6 +75,15 @@ def measure(server, board, quick):
     server.set(fsync="off", sched__enabled="on")
 
 
+def runs(name, clients, fsync, quick):
+    """How many runs stand for one round, and the length of each, as pgbench.run takes it."""
+    if quick or name not in SHORT or clients > 8 or fsync == "on":
+        return 1, {"seconds": 1 if quick else 2}
+    many, transactions = SHORT[name]
+    # With one thread for each processor a run of four clients has one of two speeds, a third apart, by where they are put.
+    return many, {"transactions": transactions // max(clients, 4), "threads": max(clients // 4, 1)}
+
+
 class Side:
     """One of the two, and a ledger of his for one case."""
 
@@ -88,24 +92,35 @@ class Side:
 
     def run(self, clients, length, lease):
         """One measurement of a `length`, as pgbench.run takes it."""
-        again = self.script.endswith("again")
-        if again or not self.runs:
+        if self.script.endswith("again"):
+            # each key has been claimed once before
             self.sql(EMPTY[self.database])
-        if again:  # each key has been claimed once before
             self.pgbench(clients, {"transactions": 500}, lease)
-        else:
-            if not self.runs:
-                self.sql(HISTORY[self.database].format(self.behind))
-            self.sql(END[self.database])
-        self.sql("VACUUM ANALYZE")
-        self.server.settled()
-        if self.database == "hand" and not again:
-            plan = self.sql("EXPLAIN UPDATE hand.execution SET updated_at = now() WHERE id = 1 AND lease_token = gen_random_uuid() AND status = 'RUNNING'")
-            if "execution_pkey" not in str(plan):
-                raise RuntimeError(f"the hand-written ledger is not searched by id: {plan}")
+            self.settle()
+            return self.pgbench(clients, length, lease)
+        if not self.runs:
+            self.sql(EMPTY[self.database])
+            self.sql(HISTORY[self.database].format(self.behind))
+        self.sql(END[self.database])
+        self.settle()
+        if self.database == "hand":
+            self.check_plan()
         self.runs += 1
         # plan times that no run before has had
-        return self.pgbench(clients, length, lease, n=0 if again else self.runs * 10_000_000)
+        return self.pgbench(clients, length, lease, n=self.runs * 10_000_000)
+
+    def settle(self):
+        self.sql("VACUUM ANALYZE")
+        self.server.settled()
+
+    def check_plan(self):
+        """Heartbeats and ends written by hand have to go by the primary key."""
+        plan = self.sql(
+            "EXPLAIN UPDATE hand.execution SET updated_at = now()"
+            " WHERE id = 1 AND lease_token = gen_random_uuid() AND status = 'RUNNING'"
+        )
+        if "execution_pkey" not in str(plan):
+            raise RuntimeError(f"the hand-written ledger is not searched by id: {plan}")
 
     def sql(self, text):
         return self.server.sql(self.database, text)

@@ -8,14 +8,14 @@ fn known(oid: Oid) -> Option<Oid> {
     (oid != Oid::INVALID).then_some(oid)
 }
 
-/// The schema `sched`.
-pub fn schema() -> Option<Oid> {
+/// The schema `sched`, asked for anew (`names` remembers it).
+pub(super) fn schema() -> Option<Oid> {
     // SAFETY: a look-up by name; unknown names answer 0.
     known(unsafe { pg_sys::get_namespace_oid(c"sched".as_ptr(), true) })
 }
 
-/// A table, view or sequence of this name in a schema.
-pub fn relation_in(schema: Oid, name: &CStr) -> Option<Oid> {
+/// A table, view, index or sequence of this name in a schema, asked for anew (as above).
+pub(super) fn relation_in(schema: Oid, name: &CStr) -> Option<Oid> {
     // SAFETY: as above.
     known(unsafe { pg_sys::get_relname_relid(name.as_ptr(), schema) })
 }
@@ -51,7 +51,7 @@ unsafe fn row<Row, R>(cache: SysCacheIdentifier::Type, oid: Oid, read: impl FnOn
 }
 
 /// Who owns a schema.
-pub fn owner_of_schema(schema: Oid) -> Option<Oid> {
+pub(super) fn owner_of_schema(schema: Oid) -> Option<Oid> {
     // SAFETY: the cache and the rows of one catalog.
     unsafe { row(SysCacheIdentifier::NAMESPACEOID, schema, |row: &pg_sys::FormData_pg_namespace| row.nspowner) }
 }

@@ -19,7 +19,7 @@ use crate::statement;
 use crate::store::rows::column;
 use crate::store::table::{Present, Scan, Table};
 use crate::store::watch::HOME;
-use crate::store::{catalog, version, Session};
+use crate::store::{catalog, names, version, Session};
 use crate::worker::wake;
 
 /// Whose rows these are.
@@ -51,7 +51,7 @@ const TABLE: &CStr = c"home";
 
 /// The schema, where it has homes. The objects of 0.1.0 know none; the update writes this database down.
 fn schema() -> Option<Oid> {
-    catalog::schema().filter(|schema| catalog::relation_in(*schema, TABLE).is_some())
+    names::schema().map(|(schema, _)| schema).filter(|schema| names::relation(*schema, TABLE).is_some())
 }
 
 /// Whose rows these are, read anew: row by row, for a new session's first claim comes here, and to plan a statement would take as long

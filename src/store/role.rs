@@ -86,10 +86,10 @@ pub fn may_dispatch() -> bool {
 /// could have rights on: what to do about that is said elsewhere.)
 pub fn has_workers_rights(role: Oid) -> bool {
     let all = pg_sys::AclMaskHow::ACLMASK_ALL;
-    catalog::schema().is_some_and(|schema| {
+    schema().is_some_and(|(schema, _)| {
         compat::may_use_schema(role, schema)
             && OF_WORKERS.iter().all(|(table, mode)| {
-                let table = catalog::relation_in(schema, table);
+                let table = names::relation(schema, table);
                 // SAFETY: a look-up inside a transaction.
                 table.is_none_or(|table| unsafe { pg_sys::pg_class_aclmask(table, role, *mode, all) == *mode })
             })

@@ -298,7 +298,7 @@ fn say_refused(database: &str) {
 pub fn extension_here() -> Option<Here> {
     let seen = Seen::now();
     // The first from the cache.
-    catalog::schema().and_then(|_| catalog::extension())?;
+    role::schema().and_then(|_| catalog::extension())?;
     catalog::this_database().map(|database| Here {
         is_served: launcher::serves(&database),
         name: database.name,

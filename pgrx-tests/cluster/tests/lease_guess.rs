@@ -7,8 +7,7 @@ use scheduler_cluster_tests::{Client, Cluster};
 #[test]
 fn a_wrong_guess_is_noticed_by_nobody() {
     let cluster = Cluster::builder().set("sched.enabled", "off").start();
-    cluster.execute("create extension scheduler");
-    let (mut holder, mut db) = (cluster.connect(), cluster.connect());
+    let (mut holder, mut db) = (cluster.with_extension("postgres"), cluster.connect());
     let believe = |db: &mut Client| {
         db.batch_execute("select sched.try_claim('new', to_timestamp(n), 'a', gen_random_uuid()::text) from generate_series(1, 20) n").unwrap();
     };

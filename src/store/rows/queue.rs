@@ -17,7 +17,7 @@ use crate::jsonb::Jsonb;
 use crate::store::execution::{Claimed, NewExecution, QueueClaim};
 use crate::store::head::{Order, Position};
 use crate::store::table::{Condition, Fate, Index, Sequence, Table, Wait};
-use crate::store::{catalog, ids, role};
+use crate::store::{ids, names, role};
 
 /// How long leases of a job last in one claim.
 struct Length {
@@ -220,7 +220,7 @@ impl Rows {
 
     /// Whether there is a retry whose time has come; `None` where its table is not as expected.
     fn has_due_retry(&self, now: Instant) -> Option<bool> {
-        let order = catalog::relation_in(self.leases.schema, column::RETRY.name).and_then(|table| Order::of(table, ""));
+        let order = names::relation(self.leases.schema, column::RETRY.name).and_then(|table| Order::of(table, ""));
         if order.and_then(|order| order.first(now)).is_some_and(|first| first.is_after(now)) {
             return Some(false);
         }

@@ -30,8 +30,8 @@ impl Table {
 }
 
 impl Writer {
-    /// SAFETY: the indexes are open, and stay so.
-    unsafe fn indexes(&self) -> (&[pg_sys::Relation], &[*mut pg_sys::IndexInfo]) {
+    /// The table's indexes, and what the executor knows of each. SAFETY: the indexes are open, and stay so.
+    pub(super) unsafe fn indexes(&self) -> (&[pg_sys::Relation], &[*mut pg_sys::IndexInfo]) {
         let count = (*self.info).ri_NumIndices as usize;
         if count == 0 {
             return (&[], &[]);

@@ -387,10 +387,10 @@ impl Writer {
         if_taken: Taken,
     ) -> bool {
         self.open_indexes();
-        if (*self.info).ri_NumIndices == 0 {
+        let (_, infos) = self.indexes();
+        if infos.is_empty() {
             return true;
         }
-        let infos = std::slice::from_raw_parts((*self.info).ri_IndexRelationInfo, (*self.info).ri_NumIndices as usize);
         let computes = infos.iter().any(|info| !(**info).ii_Expressions.is_null() || !(**info).ii_Predicate.is_null());
         let _path = computes.then(PinnedSearchPath::new);
         let estate = self.workspace.estate();
