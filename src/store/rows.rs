@@ -15,15 +15,18 @@ use crate::error::{raise, Failure};
 use crate::jsonb::Jsonb;
 use crate::store::execution::{Found, Known, Lease, NewExecution, Terms};
 use crate::store::lease::{Ended, Noted};
-use crate::store::table::{Condition, Fate, Index, Layout, Present, Sequence, Table, Wait, Walk, Workspace};
+use crate::store::table::{Condition, Fate, Index, Layout, Present, Table, Wait, Walk, Workspace};
 use crate::store::{ids, role};
 
+mod begin;
 pub mod column;
+mod grant;
 pub mod guess;
 pub mod jobs;
 mod queue;
 
 use column::{lease, ledger};
+use grant::{is_due, later, Grant};
 
 /// The table of leases, opened, and what is committed now.
 pub struct Leases {
@@ -40,7 +43,6 @@ pub struct Rows {
 }
 
 type LedgerRow = [Option<Datum>; column::LEDGER.columns.len()];
-type LeaseRow = [Option<Datum>; column::LEASE.columns.len()];
 
 impl Leases {
     /// `None` where the table is not as this file expects it.
@@ -349,65 +351,6 @@ fn ledger_key(key: Uuid, plan_time: TimestampWithTimeZone) -> [Condition; 2] {
     [Condition::equal(pg_sys::F_UUID_EQ, key), Condition::equal(pg_sys::F_TIMESTAMPTZ_EQ, plan_time)]
 }
 
-/// A lease that is being given.
-struct Grant {
-    execution_id: Uuid,
-    lease_token: Uuid,
-    fence: i64,
-    attempt: i32,
-    owner: Oid,
-    stale_timeout: Interval,
-    stale_after: TimestampWithTimeZone,
-}
-
-impl Grant {
-    fn new(schema: Oid, id: Uuid, attempt: i32, owner: Oid, stale_timeout: Interval, now: Instant) -> Grant {
-        Grant {
-            execution_id: id,
-            lease_token: ids::lease_token(),
-            fence: Sequence::open(schema, c"fence").next(),
-            attempt,
-            owner,
-            stale_timeout,
-            stale_after: later(now, stale_timeout),
-        }
-    }
-
-    fn row(&self, runner_id: Option<Datum>, now: Instant) -> LeaseRow {
-        let (at, stale_after) = (timestamp(now).into_datum(), self.stale_after.into_datum());
-        let mut row = [None; column::LEASE.columns.len()];
-        for (number, value) in [
-            (lease::EXECUTION_ID, self.execution_id.into_datum()),
-            (lease::LEASE_TOKEN, self.lease_token.into_datum()),
-            (lease::FENCE, self.fence.into_datum()),
-            (lease::ATTEMPT, self.attempt.into_datum()),
-            (lease::OWNER, self.owner.into_datum()),
-            (lease::STARTED_AT, at),
-            (lease::HEARTBEAT_AT, at),
-            (lease::STALE_AFTER, stale_after),
-            (lease::SWEEP_AT, stale_after),
-            (lease::STALE_TIMEOUT, self.stale_timeout.into_datum()),
-            (lease::RUNNER_ID, runner_id),
-            (lease::CANCEL_REQUESTED, false.into_datum()),
-        ] {
-            row[number - 1] = value;
-        }
-        row
-    }
-
-    fn lease(&self, max_attempts: i32, payload: Jsonb) -> Lease {
-        Lease {
-            execution_id: self.execution_id,
-            lease_token: self.lease_token,
-            fence: self.fence,
-            attempt: self.attempt,
-            max_attempts,
-            stale_after: self.stale_after,
-            payload,
-        }
-    }
-}
-
 /// A row of the ledger that nobody has claimed yet.
 fn new_row(id: Uuid, new: &NewExecution, origin: &str, payload: &Jsonb, now: Instant) -> LedgerRow {
     let at = timestamp(now).into_datum();
@@ -435,16 +378,4 @@ fn new_row(id: Uuid, new: &NewExecution, origin: &str, payload: &Jsonb, now: Ins
         row[number - 1] = value;
     }
     row
-}
-
-fn is_due(time: TimestampWithTimeZone, now: Instant) -> bool {
-    i64::from(time) <= now.as_micros()
-}
-
-/// `now + length` as SQL has it.
-fn later(now: Instant, length: Interval) -> TimestampWithTimeZone {
-    let arguments = [timestamp(now).into_datum(), length.into_datum()];
-    // SAFETY: the types that this function of Postgres takes, and none is NULL.
-    let sum = unsafe { pgrx::direct_function_call(pg_sys::timestamptz_pl_interval, &arguments) };
-    sum.unwrap_or_else(|| raise(Failure::internal("a time has no sum with a length of time")))
 }

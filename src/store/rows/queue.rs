@@ -1,22 +1,20 @@
 //! Queues row by row: what claim.sql says where neither a stale run nor a due retry is to be had, and executions_enqueue.sql where no key
 //! can be taken.
 
-use std::cell::Cell;
-use std::ffi::CStr;
-
 use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
-use pgrx::pg_sys::{self, Oid};
+use pgrx::pg_sys::Oid;
 use pgrx::IntoDatum;
 use scheduler_core::Instant;
 
+use super::begin::{self, Waiting};
 use super::column::{self, lease, ledger, ready, retry};
-use super::{is_due, jobs, later, new_row, Grant, Leases, Rows};
-use crate::convert::{self, timestamp};
+use super::grant::{is_due, later, Grant};
+use super::{jobs, new_row, Rows};
 use crate::error::{raise, Failure};
 use crate::jsonb::Jsonb;
 use crate::store::execution::{Claimed, NewExecution, QueueClaim};
 use crate::store::head::{Order, Position};
-use crate::store::table::{Condition, Fate, Index, Sequence, Table, Wait};
+use crate::store::table::{Fate, Index, Sequence, Table, Wait};
 use crate::store::{ids, names, role};
 
 /// How long leases of a job last in one claim.
@@ -24,123 +22,6 @@ struct Length {
     job_name: String,
     timeout: Interval,
     stale_after: TimestampWithTimeZone,
-}
-
-impl Leases {
-    /// To be said when leases were written of which the first is to be looked at by then.
-    pub(super) fn note(&self, sweep_at: TimestampWithTimeZone) {
-        if let Some(order) = Order::of(self.lease.oid(), "") {
-            order.added(Position::at(sweep_at));
-        }
-    }
-}
-
-fn due(now: Instant) -> Condition {
-    Condition::at_most(pg_sys::F_TIMESTAMPTZ_LE, timestamp(now))
-}
-
-/// From where on an entry of an order of times may be due; `None` where there is none.
-fn first_due(table: &Table, index: &CStr, column: usize, now: Instant) -> Option<Condition> {
-    let from = |time: i64| Condition::at_least(pg_sys::F_TIMESTAMPTZ_GE, time);
-    let Some(order) = Order::of(table.oid(), "") else { return Some(from(i64::MIN)) };
-    if order.first(now).is_some_and(|first| first.is_after(now)) {
-        return None;
-    }
-    let look = order.look(now);
-    let mut all = Index::open_to_all(table, index);
-    all.seek(&[from(look.from.map_or(i64::MIN, |first| first.parts().1))]);
-    let found = all.next_standing();
-    let first = if found { Position::at(table.must::<TimestampWithTimeZone>(column)) } else { Position::END };
-    if all.may_be_told() {
-        look.found(first, convert::now());
-    }
-    (!first.is_after(now)).then(|| from(first.parts().1))
-}
-
-/// How many entries a session takes before it looks again where the first one is: a look costs about as much as to take one. (An odd
-/// number, so that who takes from two queues in turn looks at both.)
-const BETWEEN_LOOKS: usize = 61;
-
-thread_local! {
-    /// How many this session has taken since it looked.
-    static TAKEN: Cell<usize> = const { Cell::new(BETWEEN_LOOKS) };
-}
-
-/// Before which position there is nothing in a queue, for those who begin to look now.
-fn first_position(waiting: &Table, queue: &str, now: Instant) -> Option<Position> {
-    let order = Order::of(waiting.oid(), queue)?;
-    if TAKEN.get() < BETWEEN_LOOKS {
-        if let Some(first) = order.steady(now) {
-            return Some(first);
-        }
-    }
-    let look = order.look(now);
-    let mut all = Waiting::from(Index::open_to_all(waiting, c"ready_order"), queue, look.from);
-    let first = if all.next(Index::next_standing) {
-        let plan_time: TimestampWithTimeZone = waiting.must(ready::PLAN_TIME);
-        Position::new(waiting.must(ready::PRIORITY), plan_time, waiting.must(ready::EXECUTION_ID))
-    } else {
-        Position::END
-    };
-    if all.index.may_be_told() {
-        look.found(first, convert::now());
-    }
-    TAKEN.set(0);
-    Some(first)
-}
-
-/// The entries of a queue in the order of claiming, from a position on.
-struct Waiting<'t> {
-    index: Index<'t>,
-    of_queue: Condition,
-    /// The position, and which entries after it are to be sought next.
-    rest: Option<(Position, Part)>,
-}
-
-/// Entries that come after a position: those of its priority and a later plan time, then those of a lower priority.
-#[derive(Clone, Copy)]
-enum Part {
-    Later,
-    Lower,
-}
-
-impl<'t> Waiting<'t> {
-    fn from(mut index: Index<'t>, queue: &str, position: Option<Position>) -> Waiting<'t> {
-        let of_queue = Condition::equal(pg_sys::F_TEXTEQ, queue);
-        let Some(position) = position else {
-            index.seek(&[of_queue]);
-            return Waiting { index, of_queue, rest: None };
-        };
-        let (priority, plan_time, id) = position.parts();
-        index.seek(&[
-            of_queue,
-            Condition::equal(pg_sys::F_INT4EQ, priority),
-            Condition::equal(pg_sys::F_TIMESTAMPTZ_EQ, plan_time),
-            Condition::at_least(pg_sys::F_UUID_GE, id),
-        ]);
-        Waiting { index, of_queue, rest: Some((position, Part::Later)) }
-    }
-
-    fn next(&mut self, step: impl Fn(&mut Index<'t>) -> bool) -> bool {
-        loop {
-            if step(&mut self.index) {
-                return true;
-            }
-            let Some((position, part)) = self.rest.take() else { return false };
-            let (priority, plan_time, _) = position.parts();
-            match part {
-                Part::Later => {
-                    self.index.seek(&[
-                        self.of_queue,
-                        Condition::equal(pg_sys::F_INT4EQ, priority),
-                        Condition::more_than(pg_sys::F_TIMESTAMPTZ_GT, plan_time),
-                    ]);
-                    self.rest = Some((position, Part::Lower));
-                }
-                Part::Lower => self.index.seek(&[self.of_queue, Condition::less_than(pg_sys::F_INT4LT, priority)]),
-            }
-        }
-    }
 }
 
 impl Rows {
@@ -207,11 +88,15 @@ impl Rows {
 
     /// Whether there is a lease that ran out. (`sweep_at` is a lower bound of `stale_after`.)
     fn has_stale_run(&self, now: Instant) -> bool {
-        let Some(first) = first_due(&self.leases.lease, c"lease_sweep_at", lease::SWEEP_AT, now) else { return false };
-        let mut leases = self.scan(&self.leases.lease, c"lease_sweep_at");
-        leases.seek_between(first, due(now));
+        let lease = &self.leases.lease;
+        if begin::is_nothing_due(lease.oid(), now) {
+            return false;
+        }
+        let Some(first) = begin::first_due(lease, c"lease_sweep_at", lease::SWEEP_AT, now) else { return false };
+        let mut leases = self.scan(lease, c"lease_sweep_at");
+        leases.seek_between(first, begin::due(now));
         while leases.next() {
-            if is_due(self.leases.lease.must(lease::STALE_AFTER), now) {
+            if is_due(lease.must(lease::STALE_AFTER), now) {
                 return true;
             }
         }
@@ -220,21 +105,21 @@ impl Rows {
 
     /// Whether there is a retry whose time has come; `None` where its table is not as expected.
     fn has_due_retry(&self, now: Instant) -> Option<bool> {
-        let order = names::relation(self.leases.schema, column::RETRY.name).and_then(|table| Order::of(table, ""));
-        if order.and_then(|order| order.first(now)).is_some_and(|first| first.is_after(now)) {
+        let schema = self.leases.schema;
+        if names::relation(schema, column::RETRY.name).is_some_and(|table| begin::is_nothing_due(table, now)) {
             return Some(false);
         }
-        let retries = Table::open(self.leases.schema, &column::RETRY)?;
-        let Some(first) = first_due(&retries, c"retry_pkey", retry::RETRY_AT, now) else { return Some(false) };
+        let retries = Table::open(schema, &column::RETRY)?;
+        let Some(first) = begin::first_due(&retries, c"retry_pkey", retry::RETRY_AT, now) else { return Some(false) };
         let mut order = self.scan(&retries, c"retry_pkey");
-        order.seek_between(first, due(now));
+        order.seek_between(first, begin::due(now));
         Some(order.next())
     }
 
     /// Takes executions out of `ready`, in the order of claiming, and skips those that others have in hand; their ids.
     fn take_ready(&self, wanted: &QueueClaim, now: Instant) -> Option<Vec<Uuid>> {
         let waiting = Table::open_to_write(self.leases.schema, &column::READY, &self.leases.workspace)?;
-        let from = first_position(&waiting, &wanted.queue, now);
+        let from = begin::first_position(&waiting, &wanted.queue, now);
         let mut order = Waiting::from(self.scan(&waiting, c"ready_order"), &wanted.queue, from);
         let limit = usize::try_from(wanted.limit).unwrap_or(usize::MAX);
         let (mut taken, mut asked) = (Vec::new(), None);
@@ -248,7 +133,7 @@ impl Rows {
                 taken.push(waiting.must(ready::EXECUTION_ID));
             }
         }
-        TAKEN.set(TAKEN.get().saturating_add(taken.len()));
+        begin::took(taken.len());
         Some(taken)
     }
 

@@ -1,0 +1,140 @@
+//! Where a claim begins to look: past what is gone and not vacuumed yet, as far as shared memory knows (`store/head.rs`).
+
+use std::cell::Cell;
+use std::ffi::CStr;
+
+use pgrx::datum::TimestampWithTimeZone;
+use pgrx::pg_sys::{self, Oid};
+use scheduler_core::Instant;
+
+use super::column::ready;
+use super::Leases;
+use crate::convert::{self, timestamp};
+use crate::store::head::{Order, Position};
+use crate::store::table::{Condition, Index, Table};
+
+impl Leases {
+    /// To be said when leases were written of which the first is to be looked at by then.
+    pub(super) fn note(&self, sweep_at: TimestampWithTimeZone) {
+        if let Some(order) = Order::of(self.lease.oid(), "") {
+            order.added(Position::at(sweep_at));
+        }
+    }
+}
+
+/// What is due of an order of times.
+pub fn due(now: Instant) -> Condition {
+    Condition::at_most(pg_sys::F_TIMESTAMPTZ_LE, timestamp(now))
+}
+
+/// Whether it is known, without a look, that nothing of a table's order of times is due.
+pub fn is_nothing_due(table: Oid, now: Instant) -> bool {
+    Order::of(table, "").and_then(|order| order.first(now)).is_some_and(|first| first.is_after(now))
+}
+
+/// Looks from where on an entry of an order of times may be due; `None` where there is none.
+pub fn first_due(table: &Table, index: &CStr, column: usize, now: Instant) -> Option<Condition> {
+    let from = |time: i64| Condition::at_least(pg_sys::F_TIMESTAMPTZ_GE, time);
+    let Some(order) = Order::of(table.oid(), "") else { return Some(from(i64::MIN)) };
+    let look = order.look(now);
+    let mut all = Index::open_to_all(table, index);
+    all.seek(&[from(look.from.map_or(i64::MIN, |first| first.parts().1))]);
+    let found = all.next_standing();
+    let first = if found { Position::at(table.must::<TimestampWithTimeZone>(column)) } else { Position::END };
+    if all.may_be_told() {
+        look.found(first, convert::now());
+    }
+    (!first.is_after(now)).then(|| from(first.parts().1))
+}
+
+/// How many entries a session takes before it looks again where the first one is: a look costs about as much as to take one. (An odd
+/// number, so that who takes from two queues in turn looks at both.)
+const BETWEEN_LOOKS: usize = 61;
+
+thread_local! {
+    /// How many this session has taken since it looked.
+    static TAKEN: Cell<usize> = const { Cell::new(BETWEEN_LOOKS) };
+}
+
+/// To be said when this session has taken so many.
+pub fn took(entries: usize) {
+    TAKEN.set(TAKEN.get().saturating_add(entries));
+}
+
+/// Before which position there is nothing in a queue, for those who begin to look now.
+pub fn first_position(waiting: &Table, queue: &str, now: Instant) -> Option<Position> {
+    let order = Order::of(waiting.oid(), queue)?;
+    if TAKEN.get() < BETWEEN_LOOKS {
+        if let Some(first) = order.steady(now) {
+            return Some(first);
+        }
+    }
+    let look = order.look(now);
+    let mut all = Waiting::from(Index::open_to_all(waiting, c"ready_order"), queue, look.from);
+    let first = if all.next(Index::next_standing) {
+        let plan_time: TimestampWithTimeZone = waiting.must(ready::PLAN_TIME);
+        Position::new(waiting.must(ready::PRIORITY), plan_time, waiting.must(ready::EXECUTION_ID))
+    } else {
+        Position::END
+    };
+    if all.index.may_be_told() {
+        look.found(first, convert::now());
+    }
+    TAKEN.set(0);
+    Some(first)
+}
+
+/// The entries of a queue in the order of claiming, from a position on.
+pub struct Waiting<'t> {
+    index: Index<'t>,
+    of_queue: Condition,
+    /// The position, and which entries after it are to be sought next.
+    rest: Option<(Position, Part)>,
+}
+
+/// Entries that come after a position: those of its priority and a later plan time, then those of a lower priority.
+#[derive(Clone, Copy)]
+enum Part {
+    Later,
+    Lower,
+}
+
+impl<'t> Waiting<'t> {
+    pub fn from(mut index: Index<'t>, queue: &str, position: Option<Position>) -> Waiting<'t> {
+        let of_queue = Condition::equal(pg_sys::F_TEXTEQ, queue);
+        let Some(position) = position else {
+            index.seek(&[of_queue]);
+            return Waiting { index, of_queue, rest: None };
+        };
+        let (priority, plan_time, id) = position.parts();
+        index.seek(&[
+            of_queue,
+            Condition::equal(pg_sys::F_INT4EQ, priority),
+            Condition::equal(pg_sys::F_TIMESTAMPTZ_EQ, plan_time),
+            Condition::at_least(pg_sys::F_UUID_GE, id),
+        ]);
+        Waiting { index, of_queue, rest: Some((position, Part::Later)) }
+    }
+
+    /// Goes on to the next by a `step` of the index; false at the end.
+    pub fn next(&mut self, step: impl Fn(&mut Index<'t>) -> bool) -> bool {
+        loop {
+            if step(&mut self.index) {
+                return true;
+            }
+            let Some((position, part)) = self.rest.take() else { return false };
+            let (priority, plan_time, _) = position.parts();
+            match part {
+                Part::Later => {
+                    self.index.seek(&[
+                        self.of_queue,
+                        Condition::equal(pg_sys::F_INT4EQ, priority),
+                        Condition::more_than(pg_sys::F_TIMESTAMPTZ_GT, plan_time),
+                    ]);
+                    self.rest = Some((position, Part::Lower));
+                }
+                Part::Lower => self.index.seek(&[self.of_queue, Condition::less_than(pg_sys::F_INT4LT, priority)]),
+            }
+        }
+    }
+}
