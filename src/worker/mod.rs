@@ -2,10 +2,12 @@
 
 pub mod dispatcher;
 mod duty;
+mod here;
 pub mod hold;
 mod identity;
 pub mod launcher;
 mod seen;
+mod service;
 mod shortage;
 mod tick;
 pub mod transaction;

@@ -15,7 +15,7 @@ use crate::guc;
 use crate::store::deadline::{self, Deadlines};
 use crate::store::timer::Reach;
 use crate::store::{role, session, Session};
-use crate::worker::{dispatcher, hold, transaction};
+use crate::worker::{here, hold, transaction};
 
 /// The steps beside firing.
 const STEPS: [Step; 4] = [
@@ -269,6 +269,5 @@ pub fn was_interrupted(database: u32) -> bool {
     if interrupted(database) {
         return true;
     }
-    let here = transaction::attempt(c"looking for the extension", dispatcher::extension_here);
-    here.is_ok_and(|here| !here.is_some_and(|here| here.is_served))
+    here::look().is_ok_and(|here| !here.is_some_and(|here| here.is_served))
 }

@@ -1,0 +1,61 @@
+//! What a dispatcher finds in its database before it looks at a table of ours.
+
+use std::ffi::{CStr, CString};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use pgrx::prelude::*;
+
+use crate::store::{catalog, role};
+use crate::worker::seen::Seen;
+use crate::worker::{launcher, transaction};
+
+/// What a dispatcher finds in its database.
+pub struct Here {
+    pub name: CString,
+    /// A dispatcher may be there.
+    pub is_served: bool,
+    /// Its role has the rights that it needs.
+    pub may_dispatch: bool,
+    /// Its role was not dropped.
+    pub role_exists: bool,
+    /// What was there to be seen.
+    pub seen: Option<Seen>,
+}
+
+/// Why a look found nothing out.
+pub struct Failed {
+    pub message: String,
+    /// For a lock that somebody has.
+    pub by_lock: bool,
+}
+
+/// What a look is called.
+pub const LOOKING: &CStr = c"looking for the extension";
+
+/// Looks, in a transaction of its own, whether the extension exists in this database, and what is to be known then.
+pub fn look() -> Result<Option<Here>, Failed> {
+    let locked = AtomicBool::new(false);
+    let found = transaction::attempt(LOOKING, || {
+        PgTryBuilder::new(extension)
+            .catch_when(PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE, |error| {
+                locked.store(true, Relaxed);
+                error.rethrow()
+            })
+            .execute()
+    });
+    found.map_err(|message| Failed { message, by_lock: locked.load(Relaxed) })
+}
+
+/// This database, where the extension exists in it (its schema can only go with it).
+fn extension() -> Option<Here> {
+    let seen = Seen::now();
+    // The first from the cache.
+    role::schema().and_then(|_| catalog::extension())?;
+    catalog::this_database().map(|database| Here {
+        is_served: launcher::serves(&database),
+        name: database.name,
+        may_dispatch: role::may_dispatch(),
+        role_exists: role::exists(role::caller()),
+        seen,
+    })
+}
