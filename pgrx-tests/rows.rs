@@ -229,6 +229,24 @@ mod tests {
             fails(statement, "25006");
         }
     }
+
+    /// A queue goes on where somebody deleted an execution and left its entry.
+    #[pg_test]
+    fn an_entry_without_an_execution_stops_no_queue() {
+        alone();
+        for trigger in ["", "CREATE TRIGGER r_note BEFORE INSERT ON sched.ready FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()"] {
+            run(&[
+                "SELECT sched.define_job('r/left', queue => 'q4')",
+                "SELECT sched.enqueue_many('r/left', '{1,2,3}')",
+                "DELETE FROM sched.ledger WHERE id = (SELECT execution_id FROM sched.ready WHERE queue = 'q4'
+                                                       ORDER BY priority DESC, plan_time, execution_id LIMIT 1)",
+                trigger,
+            ]);
+            check("SELECT count(*) FROM sched.claim('q4', 9)", "2");
+            check("SELECT count(*) FROM sched.ready WHERE queue = 'q4'", "0");
+        }
+    }
+
     #[pg_test]
     fn what_this_transaction_has_only_locked_is_still_to_be_had() {
         assert!(row_by_row());

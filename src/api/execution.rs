@@ -11,7 +11,7 @@ use crate::guc;
 use crate::jsonb::Jsonb;
 use crate::store::execution::{Found, Lease, NewExecution, QueueClaim, Terms};
 use crate::store::home::{self, Home};
-use crate::store::{as_owner, job, role, Ledger, Owner};
+use crate::store::{as_owner, job, ledger, role, Ledger, Owner};
 use crate::text::Text;
 use crate::worker::wake;
 
@@ -247,7 +247,7 @@ fn claim(
             default_stale_timeout: convert::interval(guc::stale_timeout()),
             caller: role::caller(),
         };
-        let claim = |owner: &Owner| Ok(Ledger::open(owner).claim(&wanted, convert::now));
+        let claim = |owner: &Owner| Ok(ledger::claim(owner, &wanted, convert::now));
         as_owner(|owner| at_home(owner, claim, |claimed: &Vec<_>| !claimed.is_empty()))
     })());
     if !rows.is_empty() {

@@ -7,7 +7,7 @@
 //! Nothing is passed over: who adds an entry says so once it stands in the index, committed or not. Who looks for the first one says what he found
 //! only as far as nothing was added before it since he began. And a look counts all that may yet come or come back: what open transactions (prepared
 //! ones too) add, and what they take. Entries of which nobody tells (rows that a superuser writes, that replication or a restore brings) are found when
-//! somebody looks from the very head again, `TRUSTED` later at most.
+//! somebody looks from the very head again: `TRUSTED` later, twice that where somebody is looking then.
 
 use std::ffi::CStr;
 use std::hash::{DefaultHasher, Hasher};
@@ -316,13 +316,20 @@ impl Look {
         }
         self.seen(|place, looker| {
             let first = first.min(looker.added.get());
-            if first > Position::START && place.order() == self.order {
-                place.first.set(first);
-                // Another may have looked from the very head meanwhile.
-                let since = self.since.map_or(now.as_micros(), |since| since.max(place.since.load(SeqCst)));
-                place.since.store(since, SeqCst);
-                place.moved.store(false, SeqCst);
+            if first <= Position::START || place.order() != self.order {
+                return;
             }
+            match self.since {
+                None => place.since.store(now.as_micros(), SeqCst),
+                // Another has looked from the very head meanwhile, and what he found nobody may have told of.
+                Some(since) if since != place.since.load(SeqCst) => {
+                    place.first.set(first.min(place.first.get()));
+                    return;
+                }
+                Some(_) => {}
+            }
+            place.first.set(first);
+            place.moved.store(false, SeqCst);
         });
     }
 }
@@ -343,7 +350,7 @@ pub fn added_to_queue(queue: &str, priority: i32, plan_time: impl Into<i64>) {
     added_to(c"ready", queue, Position::new(priority, plan_time, Uuid::from_bytes([0; 16])));
 }
 
-/// The same of a statement whose first row says so from this column (1-based) on, where it has added to these queues.
+/// The same of a statement for one job whose first row says so from this column (1-based) on, where it has added to these queues (one or none).
 pub fn added_to_queues(queues: &[String], rows: &Rows, column: usize) {
     if let Some(row) = rows.first() {
         for queue in queues {

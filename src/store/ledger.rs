@@ -10,7 +10,7 @@ use crate::store::execution::{self, Claimed, Found, Known, Lease, NewExecution, 
 use crate::store::job::{self, Job};
 use crate::store::key_lock::KeyLock;
 use crate::store::lease::{self, Ended, Noted};
-use crate::store::rows::{jobs, Leases, Rows};
+use crate::store::rows::{guess, jobs, Leases, Queue, Rows};
 use crate::store::session::Owner;
 
 /// The ledger, as one call of a function sees it.
@@ -27,7 +27,7 @@ impl<'o> Ledger<'o> {
 
     /// The job of this name, as this session knows it (`jobs::find`).
     pub fn job(&self, name: &str) -> Option<Job> {
-        jobs::find(self.owner.schema, name).unwrap_or_else(|| job::read(self.owner.session(), name))
+        job(self.owner, name)
     }
 
     /// Whether to claim a key as a new one before asking what there is of it (`rows/guess.rs`).
@@ -37,16 +37,20 @@ impl<'o> Ledger<'o> {
 
     /// The execution of this key and plan time.
     pub fn by_key(&self, key: Uuid, plan_time: TimestampWithTimeZone, now: Instant) -> Found {
-        match &self.rows {
+        let found = match &self.rows {
             Some(rows) => rows.by_key(key, plan_time, now),
             None => execution::by_key(self.owner.session(), key, plan_time, now).map_or(Found::Free, Found::Known),
+        };
+        if !matches!(found, Found::Free) {
+            guess::begin_anew();
         }
+        found
     }
 
     /// Inserts an execution together with its first lease; `None` where somebody else was first, without waiting for him.
     pub fn claim_new(&self, new: &NewExecution, terms: &Terms, now: Instant) -> Option<Lease> {
         match &self.rows {
-            Some(rows) => rows.claim_new(new, terms, now),
+            Some(rows) => guess::learn(|| rows.claim_new(new, terms, now)),
             None => {
                 let _lock = KeyLock::try_take(new.key, new.plan_time)?;
                 execution::claim_new(self.owner.session(), new, terms, now)
@@ -71,16 +75,6 @@ impl<'o> Ledger<'o> {
             Some(rows) => rows.claim_stale(&known, &terms, now),
             None => execution::claim_stale(self.owner.session(), known, terms, now),
         }
-    }
-
-    /// Leases what is claimable in a queue, retries that are due included.
-    pub fn claim(&self, wanted: &QueueClaim, now: impl Fn() -> Instant) -> Vec<Claimed> {
-        let stale_timeout = |job: &str| self.job(job).and_then(|job| job.stale_timeout);
-        self.rows.as_ref().and_then(|rows| rows.claim(wanted, now(), stale_timeout)).unwrap_or_else(|| {
-            let session = self.owner.session();
-            lease::promote_retries_of(session, now(), &wanted.queue, wanted.limit, wanted.caller);
-            execution::claim(session, wanted, now())
-        })
     }
 
     /// Puts executions into the queue of their job whose keys are new for certain; their ids, or `None` where a statement has to do it.
@@ -110,6 +104,21 @@ impl<'o> Ledger<'o> {
             None => lease::finish_success_many(self.owner.session(), runs, now, caller),
         }
     }
+}
+
+fn job(owner: &Owner, name: &str) -> Option<Job> {
+    jobs::find(owner.schema, name).unwrap_or_else(|| job::read(owner.session(), name))
+}
+
+/// Leases what is claimable in a queue, retries that are due included.
+pub fn claim(owner: &Owner, wanted: &QueueClaim, now: impl Fn() -> Instant) -> Vec<Claimed> {
+    let stale_timeout = |name: &str| job(owner, name).and_then(|job| job.stale_timeout);
+    let queue = Queue::open(owner.schema, now());
+    queue.and_then(|queue| queue.claim(wanted, now(), stale_timeout)).unwrap_or_else(|| {
+        let session = owner.session();
+        lease::promote_retries_of(session, now(), &wanted.queue, wanted.limit, wanted.caller);
+        execution::claim(session, wanted, now())
+    })
 }
 
 /// Extends a lease; the execution's owner and whether it was asked to stop, or `None` where the lease is lost.

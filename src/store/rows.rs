@@ -15,7 +15,7 @@ use crate::error::{raise, Failure};
 use crate::jsonb::Jsonb;
 use crate::store::execution::{Found, Known, Lease, NewExecution, Terms};
 use crate::store::lease::{Ended, Noted};
-use crate::store::table::{Condition, Fate, Index, Layout, Present, Table, Wait, Walk, Workspace};
+use crate::store::table::{Condition, Fate, Index, Layout, Present, Table, Walk, Workspace};
 use crate::store::{ids, role};
 
 mod begin;
@@ -27,6 +27,7 @@ mod queue;
 
 use column::{lease, ledger};
 use grant::{is_due, later, Grant};
+pub use queue::Queue;
 
 /// The table of leases, opened, and what is committed now.
 pub struct Leases {
@@ -88,13 +89,13 @@ impl Leases {
                 (lease::PROGRESS, progress.clone().and_then(IntoDatum::into_datum)),
             ];
             let given = changes.len() - usize::from(progress.is_none());
-            match lease.update(&changes[..given], Wait::Block) {
+            match lease.update(&changes[..given]) {
                 Fate::Done => {
                     self.note(sweep_at);
                     return Some((lease.must(lease::OWNER), lease.must(lease::CANCEL_REQUESTED)));
                 }
                 Fate::Changed => {}
-                Fate::Gone | Fate::Busy => return None,
+                Fate::Gone => return None,
             }
         }
         None
@@ -124,9 +125,16 @@ const MOST_TRIES: usize = 10;
 impl Rows {
     /// `None` where a table is not as this file expects it.
     pub fn open(schema: Oid) -> Option<Rows> {
-        let ledger = |workspace: &Rc<Workspace>| Table::open_to_write(schema, &column::LEDGER, workspace);
-        let (leases, ledger) = Leases::open_with(schema, ledger)?;
-        Some(Rows { leases, ledger })
+        Rows::open_with(schema, |_| Some(())).map(|(rows, ())| rows)
+    }
+
+    /// As `Leases::open_with`.
+    fn open_with<T>(schema: Oid, others: impl FnOnce(&Rc<Workspace>) -> Option<T>) -> Option<(Rows, T)> {
+        let both = |workspace: &Rc<Workspace>| {
+            Some((Table::open_to_write(schema, &column::LEDGER, workspace)?, others(workspace)?))
+        };
+        let (leases, (ledger, others)) = Leases::open_with(schema, both)?;
+        Some((Rows { leases, ledger }, others))
     }
 
     fn scan<'t>(&'t self, table: &'t Table, index: &CStr) -> Index<'t> {
@@ -149,7 +157,6 @@ impl Rows {
         if !entries.is_taken(&key) {
             return Found::Free;
         }
-        guess::note(false);
         if !entries.find(&key) {
             return Found::InHand;
         }
@@ -200,12 +207,10 @@ impl Rows {
         while !self.ledger.insert_unless_taken(&row, c"ledger_key") {
             let key = ledger_key(new.key, new.plan_time);
             if tries == MOST_TRIES || self.scan(&self.ledger, c"ledger_key").is_taken(&key) {
-                guess::note(false);
                 return None;
             }
             tries += 1;
         }
-        guess::note(true);
         let grant = Grant::new(self.leases.schema, id, 1, new.owner, terms.stale_timeout, now);
         self.leases.lease.insert(&grant.row(terms.runner_id.as_str().into_datum(), now));
         self.leases.note(grant.stale_after);
@@ -230,7 +235,7 @@ impl Rows {
             (lease::RUNNER_ID, terms.runner_id.as_str().into_datum()),
             (lease::PROGRESS, None),
         ];
-        if lease.update(&changes, Wait::Skip) != Fate::Done {
+        if !lease.lock(&self.leases.present) || lease.update(&changes) != Fate::Done {
             return None;
         }
         self.leases.note(grant.stale_after);
@@ -239,8 +244,10 @@ impl Rows {
             let wanted = (terms.max_attempts.unwrap_or(stored.0), terms.allow_stale_reentry.unwrap_or(stored.1));
             let changes =
                 [(ledger::MAX_ATTEMPTS, wanted.0.into_datum()), (ledger::ALLOW_STALE_REENTRY, wanted.1.into_datum())];
-            if stored == wanted || entry.update(&changes, Wait::Block) != Fate::Changed {
-                return Some(grant.lease(wanted.0, entry.must(ledger::PAYLOAD)));
+            match if stored == wanted { Fate::Done } else { entry.update(&changes) } {
+                Fate::Done => return Some(grant.lease(wanted.0, entry.must(ledger::PAYLOAD))),
+                Fate::Changed => {}
+                Fate::Gone => raise(Failure::internal("an execution went while it was running")),
             }
         }
     }
@@ -307,10 +314,10 @@ impl Rows {
             }
             // A copy: what was stored beside the row goes with it.
             let progress = lease.get::<Jsonb>(lease::PROGRESS);
-            match lease.delete(Wait::Block) {
+            match lease.delete() {
                 Fate::Done => break progress,
                 Fate::Changed => {}
-                Fate::Gone | Fate::Busy => return None,
+                Fate::Gone => return None,
             }
         };
         if !entries.by_id(execution_id) {
@@ -335,10 +342,10 @@ impl Rows {
             (ledger::NEXT_RETRY_AT, None),
         ];
         loop {
-            match entry.update(&changes, Wait::Block) {
+            match entry.update(&changes) {
                 Fate::Done => break,
                 Fate::Changed => {}
-                Fate::Gone | Fate::Busy => raise(Failure::internal("an execution went while it was running")),
+                Fate::Gone => raise(Failure::internal("an execution went while it was running")),
             }
         }
         let awaited: bool = entry.must(ledger::AWAITED);

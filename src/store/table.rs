@@ -32,7 +32,7 @@ pub use batch::Place;
 pub use index::{Condition, Index, KeyState, Keys};
 pub use scan::Scan;
 pub use walk::Walk;
-pub use write::{Fate, Wait, Workspace};
+pub use write::{Fate, Workspace};
 
 use write::Writer;
 

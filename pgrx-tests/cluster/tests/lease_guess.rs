@@ -1,5 +1,6 @@
 //! A session whose last keys were new takes the next one for a new one too.
 
+use postgres::error::SqlState;
 use scheduler_cluster_tests::scheduler::one;
 use scheduler_cluster_tests::{Client, Cluster};
 
@@ -43,4 +44,22 @@ fn a_wrong_guess_is_noticed_by_nobody() {
     db.batch_execute("set default_transaction_isolation = 'read committed'").unwrap();
     believe(&mut db);
     assert_eq!(claim(&mut db), "conflicted");
+}
+
+/// What raises is no answer: the next claim asks.
+#[test]
+fn a_guess_that_fails_is_not_made_again() {
+    let cluster = Cluster::builder().set("sched.enabled", "off").start();
+    let (mut admin, mut db) = (cluster.with_extension("postgres"), cluster.connect());
+    db.batch_execute("select sched.try_claim('job', to_timestamp(n), 'a', 'b') from generate_series(1, 20) n").unwrap();
+    admin
+        .batch_execute(
+            "delete from sched.lease; delete from sched.ledger where plan_time > to_timestamp(1);
+             update sched.ledger set runner_id = 'r', lease_token = gen_random_uuid();
+             alter table sched.ledger alter lease_token set not null",
+        )
+        .unwrap();
+    let known = "select outcome from sched.try_claim('job', to_timestamp(1), 'a', 'b')";
+    assert_eq!(db.query(known, &[]).unwrap_err().code(), Some(&SqlState::NOT_NULL_VIOLATION));
+    assert_eq!(one::<String>(&mut db, known), "conflicted");
 }

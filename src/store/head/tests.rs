@@ -167,12 +167,28 @@ fn while_somebody_looks_from_the_very_head_nobody_else_has_to() {
     let other = order.look(at(TRUSTED + 1));
     assert_eq!(other.from, Some(position(0, 50)));
     look.found(position(0, 60), at(TRUSTED + 2));
-    // It began with less, but began later.
+    // It began with less, but began later; and what it did not find the other may have found, of which nobody told.
     other.found(position(0, 55), at(TRUSTED + 3));
     assert_eq!(order.first(at(2 * TRUSTED + 1)), Some(position(0, 55)));
+    let (late, late_too) = (order.look(at(TRUSTED + 4)), order.look(at(TRUSTED + 4)));
+    late.found(position(0, 70), at(TRUSTED + 5));
+    late_too.found(position(0, 65), at(TRUSTED + 6));
+    assert_eq!(order.first(at(TRUSTED + 7)), Some(position(0, 65)));
+    order.look(at(TRUSTED + 7)).found(position(0, 55), at(TRUSTED + 7));
     assert_eq!(order.first(at(2 * TRUSTED + 2)), None);
     let _endless = order.look(at(3 * TRUSTED));
     assert_eq!(order.first(at(3 * TRUSTED + 2)), None);
+}
+
+#[test]
+fn a_look_that_began_halfway_does_not_overrule_one_from_the_very_head() {
+    let order = order();
+    order.look(at(0)).found(position(0, 50), at(0));
+    let halfway = order.look(at(TRUSTED - 1));
+    order.look(at(TRUSTED)).found(position(0, 20), at(TRUSTED));
+    halfway.found(position(0, 60), at(TRUSTED + 1));
+    assert_eq!(order.first(at(2 * TRUSTED - 1)), Some(position(0, 20)));
+    assert_eq!(order.first(at(2 * TRUSTED)), None);
 }
 
 #[test]

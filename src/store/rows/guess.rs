@@ -35,7 +35,15 @@ impl Rows {
     }
 }
 
-/// What a claim has met: a new key or not.
-pub fn note(new: bool) {
-    NEW_IN_A_ROW.set(if new { NEW_IN_A_ROW.get().saturating_add(1) } else { 0 });
+/// Claims a key as a new one, and learns from what comes of it: where it was none, or the claim raised, the next ones are asked about.
+pub fn learn<T>(claim: impl FnOnce() -> Option<T>) -> Option<T> {
+    let before = NEW_IN_A_ROW.replace(0);
+    let claimed = claim()?;
+    NEW_IN_A_ROW.set(before.saturating_add(1));
+    Some(claimed)
+}
+
+/// To be said when a key was asked about and is taken.
+pub fn begin_anew() {
+    NEW_IN_A_ROW.set(0);
 }

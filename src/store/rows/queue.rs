@@ -1,6 +1,8 @@
 //! Queues row by row: what claim.sql says where neither a stale run nor a due retry is to be had, and executions_enqueue.sql where no key
 //! can be taken.
 
+use std::rc::Rc;
+
 use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::Oid;
 use pgrx::IntoDatum;
@@ -10,11 +12,10 @@ use super::begin::{self, Waiting};
 use super::column::{self, lease, ledger, ready, retry};
 use super::grant::{is_due, later, Grant};
 use super::{jobs, new_row, Rows};
-use crate::error::{raise, Failure};
 use crate::jsonb::Jsonb;
 use crate::store::execution::{Claimed, NewExecution, QueueClaim};
 use crate::store::head::{Order, Position};
-use crate::store::table::{Fate, Index, Sequence, Table, Wait};
+use crate::store::table::{Index, Sequence, Table, Workspace};
 use crate::store::{ids, names, role};
 
 /// How long leases of a job last in one claim.
@@ -24,9 +25,32 @@ struct Length {
     stale_after: TimestampWithTimeZone,
 }
 
-impl Rows {
-    /// Leases what is claimable in a queue; `None` where there is more to a claim than to take what is ready: a stale run, a retry
-    /// that is due.
+/// A queue, opened to claim from it.
+pub struct Queue {
+    rows: Rows,
+    /// What can be claimed.
+    waiting: Table,
+    /// What is to be tried again, unless it is known that none of it is due.
+    retries: Option<Table>,
+}
+
+impl Queue {
+    /// `None` where a table is not as this file expects it.
+    pub fn open(schema: Oid, now: Instant) -> Option<Queue> {
+        let others = |workspace: &Rc<Workspace>| {
+            let retry = names::relation(schema, column::RETRY.name);
+            let retries = if retry.is_some_and(|table| begin::is_nothing_due(table, now)) {
+                None
+            } else {
+                Some(Table::open(schema, &column::RETRY)?)
+            };
+            Some((retries, Table::open_to_write(schema, &column::READY, workspace)?))
+        };
+        let (rows, (retries, waiting)) = Rows::open_with(schema, others)?;
+        Some(Queue { rows, waiting, retries })
+    }
+
+    /// Leases what is claimable; `None` where there is more to a claim than to take what is ready: a stale run, a retry that is due.
     /// `stale_timeout` says how long leases of a job last where the claim does not.
     pub fn claim(
         &self,
@@ -34,19 +58,20 @@ impl Rows {
         now: Instant,
         stale_timeout: impl Fn(&str) -> Option<Interval>,
     ) -> Option<Vec<Claimed>> {
-        if self.has_stale_run(now) || self.has_due_retry(now)? {
+        if self.has_stale_run(now) || self.has_due_retry(now) {
             return None;
         }
-        let taken = self.take_ready(wanted, now)?;
-        let mut entries = self.walk_ledger();
-        let entry = &self.ledger;
+        let taken = self.take_ready(wanted, now);
+        let leases = &self.rows.leases;
+        let (entry, mut entries) = (&self.rows.ledger, self.rows.walk_ledger());
         let runner_id = wanted.runner_id.as_str().into_datum();
-        let mut fences = Sequence::open(self.leases.schema, c"fence");
+        let mut fences = Sequence::open(leases.schema, c"fence");
         let mut lengths: Vec<Length> = Vec::new();
         let (mut rows, mut claimed) = (Vec::with_capacity(taken.len()), Vec::with_capacity(taken.len()));
         for id in taken {
+            // Somebody deleted the execution and left its entry.
             if !entries.find(id) {
-                raise(Failure::internal("an execution is claimable that does not exist"));
+                continue;
             }
             let job_name: String = entry.must(ledger::JOB_NAME);
             let known = lengths.iter().position(|length| length.job_name == job_name);
@@ -80,20 +105,20 @@ impl Rows {
                 stale_after: grant.stale_after,
             });
         }
-        self.leases.lease.insert_all(&rows);
+        leases.lease.insert_all(&rows);
         let first = lengths.into_iter().map(|length| length.stale_after).min_by_key(|time| i64::from(*time));
-        first.into_iter().for_each(|stale_after| self.leases.note(stale_after));
+        first.into_iter().for_each(|stale_after| leases.note(stale_after));
         Some(claimed)
     }
 
     /// Whether there is a lease that ran out. (`sweep_at` is a lower bound of `stale_after`.)
     fn has_stale_run(&self, now: Instant) -> bool {
-        let lease = &self.leases.lease;
+        let lease = &self.rows.leases.lease;
         if begin::is_nothing_due(lease.oid(), now) {
             return false;
         }
         let Some(first) = begin::first_due(lease, c"lease_sweep_at", lease::SWEEP_AT, now) else { return false };
-        let mut leases = self.scan(lease, c"lease_sweep_at");
+        let mut leases = self.rows.scan(lease, c"lease_sweep_at");
         leases.seek_between(first, begin::due(now));
         while leases.next() {
             if is_due(lease.must(lease::STALE_AFTER), now) {
@@ -103,24 +128,20 @@ impl Rows {
         false
     }
 
-    /// Whether there is a retry whose time has come; `None` where its table is not as expected.
-    fn has_due_retry(&self, now: Instant) -> Option<bool> {
-        let schema = self.leases.schema;
-        if names::relation(schema, column::RETRY.name).is_some_and(|table| begin::is_nothing_due(table, now)) {
-            return Some(false);
-        }
-        let retries = Table::open(schema, &column::RETRY)?;
-        let Some(first) = begin::first_due(&retries, c"retry_pkey", retry::RETRY_AT, now) else { return Some(false) };
-        let mut order = self.scan(&retries, c"retry_pkey");
+    /// Whether there is a retry whose time has come.
+    fn has_due_retry(&self, now: Instant) -> bool {
+        let Some(retries) = &self.retries else { return false };
+        let Some(first) = begin::first_due(retries, c"retry_pkey", retry::RETRY_AT, now) else { return false };
+        let mut order = self.rows.scan(retries, c"retry_pkey");
         order.seek_between(first, begin::due(now));
-        Some(order.next())
+        order.next()
     }
 
     /// Takes executions out of `ready`, in the order of claiming, and skips those that others have in hand; their ids.
-    fn take_ready(&self, wanted: &QueueClaim, now: Instant) -> Option<Vec<Uuid>> {
-        let waiting = Table::open_to_write(self.leases.schema, &column::READY, &self.leases.workspace)?;
-        let from = begin::first_position(&waiting, &wanted.queue, now);
-        let mut order = Waiting::from(self.scan(&waiting, c"ready_order"), &wanted.queue, from);
+    fn take_ready(&self, wanted: &QueueClaim, now: Instant) -> Vec<Uuid> {
+        let waiting = &self.waiting;
+        let from = begin::first_position(waiting, &wanted.queue, now);
+        let mut order = Waiting::from(self.rows.scan(waiting, c"ready_order"), &wanted.queue, from);
         let limit = usize::try_from(wanted.limit).unwrap_or(usize::MAX);
         let (mut taken, mut asked) = (Vec::new(), None);
         while taken.len() < limit && order.next(Index::next) {
@@ -129,14 +150,16 @@ impl Rows {
             if asked.is_none_or(|(known, _)| known != owner) {
                 asked = Some((owner, role::may_act_for(wanted.caller, owner)));
             }
-            if asked.is_some_and(|(_, may)| may) && waiting.delete(Wait::Skip) == Fate::Done {
+            if asked.is_some_and(|(_, may)| may) && waiting.delete_unless_locked() {
                 taken.push(waiting.must(ready::EXECUTION_ID));
             }
         }
         begin::took(taken.len());
-        Some(taken)
+        taken
     }
+}
 
+impl Rows {
     /// Puts executions into the queue of their job, whose keys are new for certain; their ids. `None` where the job is done at once, or
     /// a table is not as expected.
     pub fn enqueue(&self, job_name: &str, new: &[(NewExecution, &Jsonb)], now: Instant) -> Option<Vec<Uuid>> {

@@ -9,8 +9,8 @@ use super::write::Writer;
 use super::{relation_oid, Table};
 
 impl Table {
-    /// Whether nothing can refuse a row but the key of this index, and a primary key that is new for certain: no other unique or
-    /// exclusion index, no CHECK.
+    /// Whether no row can refuse another but by the key of this index, and a primary key that is new for certain: no other unique or
+    /// exclusion index; nor a CHECK a row.
     pub fn is_kept_by(&self, index: &CStr) -> bool {
         let writer = self.writer();
         let key = relation_oid(self.schema, index);

@@ -22,26 +22,10 @@ pub enum Fate {
     Changed,
     /// Somebody else had deleted the row.
     Gone,
-    /// Somebody else has the row in hand, and the caller did not want to wait.
-    Busy,
 }
 
-/// Whether a change waits for the transaction that has the row in hand.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Wait {
-    /// Until its end.
-    Block,
-    /// Not at all.
-    Skip,
-}
-
-/// What a change to a row met.
-struct Failed {
-    /// How the row is locked for such a change,
-    lock_mode: pg_sys::LockTupleMode::Type,
-    /// and by whom it is, where that was in the way.
-    xmax: pg_sys::TransactionId,
-}
+/// What a change to a row came to, and how the row is locked for such a change.
+type Outcome = (pg_sys::TM_Result::Type, pg_sys::LockTupleMode::Type);
 
 /// How a row came to stand in the table.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -115,11 +99,11 @@ impl Table {
         unsafe {
             store(writer.row, values);
             writer.check_constraints(relation, writer.row);
+            let key = relation_oid(self.schema, index);
             let transaction = pg_sys::GetCurrentTransactionId();
             let token = pg_sys::SpeculativeInsertionLockAcquire(transaction);
             let command = pg_sys::GetCurrentCommandId(true);
             pg_sys::table_tuple_insert_speculative(relation, writer.row, command, 0, null_mut(), token);
-            let key = relation_oid(self.schema, index);
             let free = writer.index(relation, writer.row, Written::First, Taken::IsSaid(key));
             pg_sys::table_tuple_complete_speculative(relation, writer.row, token, free);
             pg_sys::SpeculativeInsertionLockRelease(transaction);
@@ -176,16 +160,14 @@ impl Table {
         writer
     }
 
-    /// Changes columns (1-based) of the current row.
-    pub fn update(&self, changes: &[(usize, Option<Datum>)], wait: Wait) -> Fate {
-        let change = |wait| {
-            // SAFETY: the current row is one that was found in this table, and stays until the new one is written.
-            unsafe {
-                store_changed(self.writer().row, self.current, changes);
-                self.replace(&raw mut (*self.current).tts_tid, wait)
-            }
-        };
-        self.carry_out(change, wait)
+    /// Changes columns (1-based) of the current row, after a wait for the transaction that has it in hand. (Who does not want to wait
+    /// locks the row before: Postgres has no update that would say no.)
+    pub fn update(&self, changes: &[(usize, Option<Datum>)]) -> Fate {
+        // SAFETY: the current row is one that was found in this table, and stays until the new one is written.
+        self.settle(unsafe {
+            store_changed(self.writer().row, self.current, changes);
+            self.replace(&raw mut (*self.current).tts_tid)
+        })
     }
 
     /// Writes a row with these values instead of one that this transaction has locked; false where it is not there any more.
@@ -194,14 +176,13 @@ impl Table {
         // SAFETY: the place is that of a row of this table; the new row has a value for each column (checked in `store`).
         unsafe {
             store(self.writer().row, values);
-            // Who does not want to wait is told that his own lock is in the way.
-            self.replace(&raw mut place, Wait::Block).0 == pg_sys::TM_Result::TM_Ok
+            self.replace(&raw mut place).0 == pg_sys::TM_Result::TM_Ok
         }
     }
 
     /// Puts the row that was stored in the place of another, with its index entries. SAFETY: the place is that of a row that was
     /// found in this table.
-    unsafe fn replace(&self, place: pg_sys::ItemPointer, wait: Wait) -> (pg_sys::TM_Result::Type, Failed) {
+    unsafe fn replace(&self, place: pg_sys::ItemPointer) -> Outcome {
         let (relation, writer) = (self.relation, self.writer());
         let mut failure = pg_sys::TM_FailureData::default();
         let mut lock_mode = pg_sys::LockTupleMode::LockTupleExclusive;
@@ -216,7 +197,7 @@ impl Table {
             pg_sys::GetCurrentCommandId(true),
             pg_sys::GetActiveSnapshot(),
             null_mut(),
-            wait == Wait::Block,
+            true,
             &mut failure,
             &mut lock_mode,
             &mut reindex,
@@ -225,51 +206,48 @@ impl Table {
         if result == pg_sys::TM_Result::TM_Ok && entries != Entries::None {
             writer.index(relation, writer.row, Written::Anew(entries), Taken::Raises);
         }
-        (result, Failed { lock_mode, xmax: failure.xmax })
+        (result, lock_mode)
     }
 
-    /// Deletes the current row.
-    pub fn delete(&self, wait: Wait) -> Fate {
-        let remove = |wait| {
-            let mut failure = pg_sys::TM_FailureData::default();
-            // SAFETY: as ExecDelete does it; the current row is one that was found in this table.
-            let result = unsafe {
-                pg_sys::CheckCmdReplicaIdentity(self.relation, pg_sys::CmdType::CMD_DELETE);
-                pg_sys::table_tuple_delete(
-                    self.relation,
-                    &raw mut (*self.current).tts_tid,
-                    pg_sys::GetCurrentCommandId(true),
-                    pg_sys::GetActiveSnapshot(),
-                    null_mut(),
-                    wait == Wait::Block,
-                    &mut failure,
-                    false,
-                )
-            };
-            (result, Failed { lock_mode: pg_sys::LockTupleMode::LockTupleExclusive, xmax: failure.xmax })
+    /// Deletes the current row, after a wait for the transaction that has it in hand.
+    pub fn delete(&self) -> Fate {
+        self.settle((self.remove(true).0, pg_sys::LockTupleMode::LockTupleExclusive))
+    }
+
+    /// Deletes the current row unless somebody else has it in hand, or has just had; whether it did. It never waits.
+    pub fn delete_unless_locked(&self) -> bool {
+        let (result, xmax) = self.remove(false);
+        // A lock of this transaction's own is in nobody's way: claim.sql locks more than it takes.
+        let locked_here = result == pg_sys::TM_Result::TM_BeingModified && self.lock_again(xmax);
+        (if locked_here { self.remove(true).0 } else { result }) == pg_sys::TM_Result::TM_Ok
+    }
+
+    /// What came of it, and which transaction was in the way.
+    fn remove(&self, wait: bool) -> (pg_sys::TM_Result::Type, pg_sys::TransactionId) {
+        let mut failure = pg_sys::TM_FailureData::default();
+        // SAFETY: as ExecDelete does it; the current row is one that was found in this table.
+        let result = unsafe {
+            pg_sys::CheckCmdReplicaIdentity(self.relation, pg_sys::CmdType::CMD_DELETE);
+            pg_sys::table_tuple_delete(
+                self.relation,
+                &raw mut (*self.current).tts_tid,
+                pg_sys::GetCurrentCommandId(true),
+                pg_sys::GetActiveSnapshot(),
+                null_mut(),
+                wait,
+                &mut failure,
+                false,
+            )
         };
-        self.carry_out(remove, wait)
+        (result, failure.xmax)
     }
 
-    /// Makes a change; once more where nothing was in its way but a lock that this transaction has on the row: claim.sql locks more than
-    /// it takes.
-    fn carry_out(&self, change: impl Fn(Wait) -> (pg_sys::TM_Result::Type, Failed), wait: Wait) -> Fate {
-        let (mut result, mut failure) = change(wait);
-        if wait == Wait::Skip && result == pg_sys::TM_Result::TM_BeingModified && self.lock_again(failure.xmax) {
-            (result, failure) = change(Wait::Block);
-        }
-        self.settle(result, failure.lock_mode, wait)
-    }
-
-    /// What the executor makes of the answer to a change: under READ COMMITTED the newest version is locked and looked at again,
-    /// under the stricter levels the transaction cannot go on (40001). Who does not want to wait takes any change for a no.
-    fn settle(&self, result: pg_sys::TM_Result::Type, lock_mode: pg_sys::LockTupleMode::Type, wait: Wait) -> Fate {
+    /// What the executor makes of a change: under READ COMMITTED the newest version is locked and looked at again, under the stricter
+    /// levels the transaction cannot go on (40001).
+    fn settle(&self, (result, lock_mode): Outcome) -> Fate {
         use pg_sys::TM_Result;
         if result == TM_Result::TM_Ok {
             return Fate::Done;
-        }
-        if wait == Wait::Skip {
-            return Fate::Busy;
         }
         let what = if result == TM_Result::TM_Deleted { "delete" } else { "update" };
         // SAFETY: reads a setting of the transaction.
