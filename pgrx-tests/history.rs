@@ -8,6 +8,16 @@ mod tests {
 
     use crate::test_support::{attempt, check, granting, refused, run, sql};
 
+    /// The hour that it is. It does not end within a test, nor does its half: that is waited for.
+    const HOUR: &str = "current_setting('h.hour')::timestamptz";
+
+    fn note_the_hour() {
+        run(&["DO $$ BEGIN
+                   WHILE floor(extract(epoch FROM clock_timestamp()))::bigint % 1800 > 1770 LOOP PERFORM pg_sleep(0.1); END LOOP;
+                   PERFORM set_config('h.hour', date_trunc('hour', clock_timestamp())::text, true);
+               END $$"]);
+    }
+
     /// Claims the plan this many hours before the present one of an hourly clock; `end` is what becomes of it.
     fn plan(hours_ago: i32, end: &str) {
         run(&[
@@ -15,7 +25,7 @@ mod tests {
             "TRUNCATE held",
         ]);
         sql(&format!(
-            "INSERT INTO held SELECT * FROM sched.try_claim('h/job', date_trunc('hour', now()) - {hours_ago} * interval '1 hour', max_attempts => 3)"
+            "INSERT INTO held SELECT * FROM sched.try_claim('h/job', {HOUR} - {hours_ago} * interval '1 hour', max_attempts => 3)"
         ));
         if !end.is_empty() {
             sql(&format!("SELECT sched.{} FROM held", end.replace('(', "(execution_id, lease_token")));
@@ -25,13 +35,14 @@ mod tests {
     /// How many hours before the present plan each offered one is.
     fn due(more: &str) -> String {
         sql(&format!(
-            "SELECT string_agg((extract(epoch FROM date_trunc('hour', now()) - p) / 3600)::integer::text, ' ')
+            "SELECT string_agg((extract(epoch FROM {HOUR} - p) / 3600)::integer::text, ' ')
                FROM sched.due_plans('h/job', '0 * * * *'{more}) p"
         ))
     }
 
     #[pg_test]
     fn latest_only_offers_the_latest_when_it_can_be_claimed() {
+        note_the_hour();
         assert_eq!(due(""), "0");
         plan(0, "");
         assert_eq!(due(""), "");
@@ -50,13 +61,14 @@ mod tests {
     /// What retention may have deleted is not offered again.
     #[pg_test]
     fn a_plan_older_than_retention_and_than_the_newest_counts_as_done() {
+        note_the_hour();
         let centuries = "SELECT count(*) FROM sched.due_plans('h/job', 'every 36500 days from 2000-01-01 00:00+00', catch_up => 'latest_only')";
         check(centuries, "1");
         // The newest stays, whatever its age.
         let finish = "SELECT sched.finish_success(execution_id, lease_token) FROM sched.try_claim('h/job', ";
         run(&[&format!("{finish}'1999-07-01')")]);
         check(centuries, "1");
-        run(&[&format!("{finish}date_trunc('hour', now()) + interval '1 microsecond')")]);
+        run(&[&format!("{finish}{HOUR} + interval '1 microsecond')")]);
         check(centuries, "0");
         // What retention has not reached is not done, whatever is newer.
         assert_eq!(due(""), "0");
@@ -66,6 +78,7 @@ mod tests {
 
     #[pg_test]
     fn every_plan_offers_what_is_open_and_what_is_new() {
+        note_the_hour();
         assert_eq!(due(", catch_up => 'every_plan'"), "0");
         plan(5, "finish_failure(, next_retry_at => '2001-01-01')");
         plan(4, "finish_success()");
@@ -89,6 +102,7 @@ mod tests {
     #[pg_test]
     fn plans_of_others_in_a_scope_are_neither_told_nor_in_the_way() {
         granting();
+        note_the_hour();
         let as_role = |role: &str, statement: &str| {
             run(&[&format!("SET LOCAL ROLE {role}")]);
             let result = sql(statement);
@@ -98,7 +112,7 @@ mod tests {
         for role in ["h_one", "h_two", "h_none"] {
             run(&[&format!("CREATE ROLE {role}"), &format!("SELECT sched.grant_use('{role}')")]);
         }
-        let hour = "date_trunc('hour', now()) - interval '1 hour' *";
+        let hour = format!("{HOUR} - interval '1 hour' *");
         let claim = |ago: i32| format!("sched.try_claim('h/job', {hour} {ago}, max_attempts => 3)");
         for ago in [6, 3] {
             let failed = "sched.finish_failure(execution_id, lease_token, next_retry_at => '2001-01-01')";
@@ -111,10 +125,11 @@ mod tests {
         assert_eq!(as_role("h_one", "SELECT sched.attempts_since_success('h/job')"), "2");
         assert_eq!(as_role("h_two", "SELECT sched.attempts_since_success('h/job')"), "1");
         let due = |role: &str| {
-            let query =
-                "SELECT string_agg((extract(epoch FROM date_trunc('hour', now()) - p) / 3600)::integer::text, ' ')
-                           FROM sched.due_plans('h/job', '0 * * * *', catch_up => 'every_plan') p";
-            as_role(role, query)
+            let query = format!(
+                "SELECT string_agg((extract(epoch FROM {HOUR} - p) / 3600)::integer::text, ' ')
+                   FROM sched.due_plans('h/job', '0 * * * *', catch_up => 'every_plan') p"
+            );
+            as_role(role, &query)
         };
         assert_eq!(due("h_one"), "6 3 2 0");
         assert_eq!(due("h_two"), "0");
@@ -137,7 +152,7 @@ mod tests {
     }
 
     fn minutes() -> u32 {
-        sql("SELECT extract(minute FROM now())::integer").parse().unwrap_or_default()
+        sql("SELECT extract(minute FROM clock_timestamp())::integer").parse().unwrap_or_default()
     }
 
     #[pg_test]

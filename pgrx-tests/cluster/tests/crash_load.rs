@@ -1,7 +1,7 @@
 //! I1 through any crash: while schedules fire and callers dispatch beside the worker, processes die by SIGKILL at random moments.
 
 use scheduler_cluster_tests::proc::{self, Signal};
-use scheduler_cluster_tests::scheduler::{dispatcher, one, BACK, SOON};
+use scheduler_cluster_tests::scheduler::{dispatcher, one, SOON};
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
@@ -103,7 +103,7 @@ fn fifty_kills_at_random_moments_under_a_firing_load_lose_no_plan_and_double_non
         kills[2],
         started.elapsed()
     );
-    wait_until("a dispatcher", BACK * 2, || dispatcher(&mut db));
+    wait_until("a dispatcher", SOON, || dispatcher(&mut db));
     let now: String = one(&mut db, "select clock_timestamp()::text");
     wait_for(&mut db, &format!("select count(*) = {SCHEDULES} from sched.timer where last_plan_time > '{now}'"), SOON);
     // Every schedule: the whole grid from its creation to its newest plan, each once.

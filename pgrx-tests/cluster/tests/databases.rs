@@ -3,7 +3,7 @@
 use postgres::error::SqlState;
 use scheduler_cluster_tests::proc::backends;
 use scheduler_cluster_tests::scheduler::{
-    begin_endless_statement, dispatcher, dispatcher_of, one, served, serves_exactly, whole_grid, BACK, SOON,
+    begin_endless_statement, dispatcher, dispatcher_of, one, served, serves_exactly, whole_grid, SOON,
 };
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster};
 use std::thread;
@@ -12,9 +12,6 @@ use std::time::{Duration, Instant};
 const FIRING: &str = "select sched.define_job('job');
     select sched.create_schedule('s', 'every 200 milliseconds', 'job', catch_up => 'every_plan')";
 const FIRED: &str = "select count(*) >= 2 from sched.execution where schedule_name = 's'";
-/// As long as any of these commands may take.
-const PROMPT: Duration = Duration::from_secs(5);
-
 /// A cluster whose database `app` has the extension and fires; the client is connected to `postgres`.
 fn cluster_with_app() -> (Cluster, Client) {
     let cluster = Cluster::new();
@@ -30,7 +27,7 @@ fn cluster_with_app() -> (Cluster, Client) {
 fn fires_in(cluster: &Cluster, database: &str) {
     let mut db = cluster.connect_as("postgres", database);
     let now: String = one(&mut db, "select clock_timestamp()::text");
-    wait_until(&format!("a dispatcher in {database}"), BACK, || dispatcher(&mut db));
+    wait_until(&format!("a dispatcher in {database}"), SOON, || dispatcher(&mut db));
     wait_for(&mut db, &format!("select count(*) > 0 from sched.execution where plan_time > '{now}'"), SOON);
 }
 
@@ -38,20 +35,14 @@ fn adopt(cluster: &Cluster) {
     cluster.connect_as("postgres", "copy").batch_execute("select sched.adopt()").unwrap();
 }
 
-/// Runs a command, which has to succeed in time; how long it took.
+/// Runs a command, which has to succeed in time: where somebody stays in its database the server refuses it after 5 s, and who waits for
+/// the end of his sleep or of his statement is there for a minute or an hour.
 fn prompt(db: &mut Client, command: &str) {
     let started = Instant::now();
     db.batch_execute(command).unwrap_or_else(|error| panic!("{command}: {error:?}"));
     let took = started.elapsed();
     println!("{command}: {took:?}");
-    assert!(took < PROMPT, "{command} took {took:?}");
-}
-
-fn no_noise(cluster: &Cluster) {
-    for word in ["WARNING", "FATAL", "PANIC", "canceling"] {
-        let lines = cluster.logged(word);
-        assert!(lines.is_empty(), "{lines:#?}");
-    }
+    assert!(took < SOON, "{command} took {took:?}");
 }
 
 #[test]
@@ -101,7 +92,7 @@ fn commands_on_a_database_never_wait_for_its_dispatcher() {
         let back = |database: &str| {
             if endless {
                 let mut db = cluster.connect();
-                wait_until(&format!("a dispatcher in {database}"), BACK, || dispatcher_of(&mut db, database));
+                wait_until(&format!("a dispatcher in {database}"), SOON, || dispatcher_of(&mut db, database));
             } else {
                 fires_in(&cluster, database);
             }
@@ -127,11 +118,11 @@ fn commands_on_a_database_never_wait_for_its_dispatcher() {
     }
     prompt(&mut db, "create database copy template app");
     adopt(&cluster);
-    wait_until("a dispatcher in the copy", BACK, || dispatcher_of(&mut db, "copy"));
+    wait_until("a dispatcher in the copy", SOON, || dispatcher_of(&mut db, "copy"));
     prompt(&mut db, "drop database copy with (force)");
     prompt(&mut db, "drop database app");
     serves_exactly(&mut db, &[]);
-    no_noise(&cluster);
+    cluster.was_quiet(&["canceling"]);
 }
 
 /// Of two databases with the extension one is a copy, and there is a worker slot for one of them (the launcher and the server's own take two).
@@ -198,7 +189,7 @@ fn databases_that_are_created_and_dropped_in_haste_leave_no_line_behind() {
         prompt(&mut db, "drop database copy");
     }
     serves_exactly(&mut db, &["postgres"]);
-    no_noise(&cluster);
+    cluster.was_quiet(&["canceling"]);
 }
 
 #[test]
@@ -284,7 +275,7 @@ fn a_dispatcher_that_waits_to_connect_makes_way_as_well() {
     db.batch_execute("rollback prepared 'rename'").unwrap();
     drop.join().unwrap().unwrap();
     serves_exactly(&mut db, &[]);
-    no_noise(&cluster);
+    cluster.was_quiet(&["canceling"]);
 }
 
 #[test]
@@ -354,7 +345,7 @@ fn an_unrelated_drop_database_never_waits_for_a_dispatcher() {
         db.batch_execute("drop database unrelated").unwrap();
         let took = started.elapsed();
         println!("DROP DATABASE while the dispatcher of another is {state}: {took:?}");
-        assert!(took < PROMPT, "{took:?} ({state})");
+        assert!(took < SOON, "{took:?} ({state})");
     }
     assert_eq!(backends(&mut db, "scheduler launcher").len(), 1);
 }

@@ -195,7 +195,7 @@ fn a_plan_that_a_client_is_just_claiming_delays_no_other() {
     let cluster = Cluster::new();
     let mut db = cluster.with_extension("postgres");
     db.batch_execute("select sched.define_job('job')").unwrap();
-    let plan: String = one(&mut db, "select (clock_timestamp() + interval '1 second')::text");
+    let plan: String = one(&mut db, "select (clock_timestamp() + interval '5 seconds')::text");
     // The plan belongs to the schedule's scope; the client's claim of it is not committed yet.
     let mut client = cluster.connect();
     client.batch_execute("begin").unwrap();
@@ -223,7 +223,7 @@ fn a_plan_that_a_client_is_just_claiming_delays_no_other() {
 fn a_plan_whose_run_a_client_is_just_ending_is_fired() {
     let cluster = Cluster::new();
     let mut db = cluster.with_extension("postgres");
-    let plan: String = one(&mut db, "select (clock_timestamp() + interval '1 second')::text");
+    let plan: String = one(&mut db, "select (clock_timestamp() + interval '5 seconds')::text");
     let mut runner = cluster.connect();
     db.batch_execute(&format!(
         "select sched.define_job('job');
@@ -238,7 +238,7 @@ fn a_plan_whose_run_a_client_is_just_ending_is_fired() {
     wait_for(&mut db, &fired, SOON);
     // The key of a row that somebody is deleting may become free: that is waited for.
     runner.batch_execute("commit").unwrap();
-    let again: String = one(&mut db, "select (clock_timestamp() + interval '1 second')::text");
+    let again: String = one(&mut db, "select (clock_timestamp() + interval '5 seconds')::text");
     db.batch_execute(&format!("select sched.try_claim('job', '{again}', 'schedule', 'other')")).unwrap();
     runner.batch_execute("begin; delete from sched.ledger where scope_id = 'other'").unwrap();
     db.batch_execute(&format!("select sched.create_schedule('other', 'every 1 hour from {again}', 'job')")).unwrap();
@@ -257,7 +257,7 @@ fn a_plan_whose_run_a_client_is_just_ending_is_fired() {
 fn a_plan_that_a_client_claims_in_the_middle_of_a_fire_delays_no_other() {
     let cluster = Cluster::new();
     let mut db = cluster.with_extension("postgres");
-    let plan: String = one(&mut db, "select (clock_timestamp() + interval '1 second')::text");
+    let plan: String = one(&mut db, "select (clock_timestamp() + interval '5 seconds')::text");
     db.batch_execute(&format!(
         "create table public.gate ();
          create function public.wait_at_gate() returns trigger language plpgsql as $$
@@ -284,7 +284,8 @@ fn a_plan_that_a_client_claims_in_the_middle_of_a_fire_delays_no_other() {
         &format!("select extract(epoch from max(created_at) - timestamptz '{opened}')::float8 from sched.execution"),
     );
     println!("the others fired {:.0} ms after the client had claimed", took * 1000.0);
-    assert!(took < 2.0, "the others fired after {took} s");
+    // Who waits for the client waits until the end of this test.
+    assert!(took < 20.0, "the others fired after {took} s");
     client.batch_execute("commit").unwrap();
     // What the ledger already holds counts as fired; the client was no fault of the schedule.
     wait_for(&mut db, &format!("select state = 'armed' and next_plan_time = timestamptz '{plan}' + interval '1 hour' from sched.schedules where schedule_name = 'mine'"), SOON);

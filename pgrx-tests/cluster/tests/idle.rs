@@ -40,8 +40,13 @@ fn an_idle_worker_asks_nothing_while_nothing_is_written() {
         db.batch_execute(statement).unwrap();
     }
     let pid = dispatcher(&mut db).unwrap();
-    // Two looks find the same. Statistics arrive within a second. (Autovacuum of what was just written is no work of ours: there is none.)
-    stays("this loop", Duration::from_secs(2), || ());
+    // Two looks find the same; then its fallback comes and it looks no more. Statistics arrive within a second. (Autovacuum of what was
+    // just written is no work of ours: there is none.)
+    wait_until("the last look", SOON, || {
+        let (looks, sleep) = (looked_at(&mut db), asleep_since(&mut db));
+        stays("this loop", Duration::from_secs(2), || ());
+        (looked_at(&mut db) == looks && asleep_since(&mut db) != sleep).then_some(())
+    });
     let look = |db: &mut Client| {
         let xid: i64 = one(db, "select pg_snapshot_xmax(pg_current_snapshot())::text::bigint");
         let written: i64 = one(db, "select (pg_current_wal_insert_lsn() - '0/0')::bigint");

@@ -119,7 +119,7 @@ fn twenty_thousand_keys(in_one: bool) {
         ))
         .unwrap();
         barrier.wait();
-        let claims = "select count(*) from (select plan from mine order by place) m, sched.try_claim('many', plan) c
+        let claims = "select count(*) from (select plan from mine order by place) m, sched.try_claim('many', plan, stale_timeout => '1 day') c
                        where c.outcome = 'won'";
         if in_one {
             let mut work = db.transaction().unwrap();
@@ -133,7 +133,7 @@ fn twenty_thousand_keys(in_one: bool) {
             "do $$ declare plan timestamptz; got text; won int := 0;
              begin
                  for plan in select m.plan from mine m order by place loop
-                     select outcome into got from sched.try_claim('many', plan);
+                     select outcome into got from sched.try_claim('many', plan, stale_timeout => '1 day');
                      won := won + (got = 'won')::int;
                      commit;
                  end loop;

@@ -27,7 +27,7 @@ fn work(db: &mut Client, next: &AtomicUsize, noted: &Mutex<Acknowledged>) -> Res
     loop {
         let plan = i32::try_from(next.fetch_add(1, Ordering::Relaxed)).unwrap();
         let claim = "select execution_id::text, lease_token::text, fence
-                       from sched.try_claim('job', '2026-01-01'::timestamptz + $1::int * interval '1 hour')";
+                       from sched.try_claim('job', '2026-01-01'::timestamptz + $1::int * interval '1 hour', stale_timeout => '1 day')";
         let row = db.query_one(claim, &[&plan])?;
         let (id, token): (String, String) = (row.get(0), row.get(1));
         {

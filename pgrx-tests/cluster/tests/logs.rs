@@ -33,10 +33,9 @@ fn one_line_each_at_start_stop_park_and_unpark_and_none_for_a_tick() {
     rest(&mut db);
     drop(db);
     cluster.stop(Shutdown::Fast);
+    // When the launcher stops is another matter: it may be listing the databases then, and end as any backend does.
     let mut lines = lines(&cluster);
-    // The two that stop at the same time do it in any order.
-    let last = lines.len().saturating_sub(2);
-    lines[last..].sort();
+    lines.retain(|line| line != "launcher stopped");
     assert_eq!(
         lines,
         [
@@ -45,7 +44,6 @@ fn one_line_each_at_start_stop_park_and_unpark_and_none_for_a_tick() {
             "schedule \"bad\" of database \"postgres\" is parked: time zone \"Mars/Olympus\" is not known to the server".to_owned(),
             "schedule \"bad\" of database \"postgres\" is no longer parked".to_owned(),
             "dispatcher for database \"postgres\" stopped".to_owned(),
-            "launcher stopped".to_owned(),
         ],
         "{}",
         cluster.log()

@@ -68,9 +68,9 @@ fn of_a_thousand_due_schedules_a_poisoned_one_delays_none() {
         db.batch_execute(&format!(
             "create role bad; select sched.grant_use('bad');
              set role bad; select sched.define_job('bad {bad}'); reset role;
-             -- On the grid of whole seconds, so that all of them are due in the same instant.
+             -- On one grid, so that all of them are due in the same instant.
              select sched.create_schedules(jsonb_agg(jsonb_build_object(
-                        'schedule_name', '{prefix} ' || i, 'clock', 'every 1 second from epoch', 'catch_up', 'every_plan',
+                        'schedule_name', '{prefix} ' || i, 'clock', 'every 3 seconds from epoch', 'catch_up', 'every_plan',
                         'job_name', case when i = 500 then 'bad {bad}' else 'good' end)))
                from generate_series(1, {SCHEDULES}) as i"
         ))
@@ -78,7 +78,7 @@ fn of_a_thousand_due_schedules_a_poisoned_one_delays_none() {
         all_fire_on(&mut db, &prefix, 0);
         let poisoned_at: String = one(&mut db, "select clock_timestamp()::text");
         db.batch_execute(&poison.statement.replace("%s", &bad)).unwrap();
-        all_fire_on(&mut db, &prefix, 4);
+        all_fire_on(&mut db, &prefix, 7);
 
         // The healthy ones: each plan of the grid once, and on time.
         let row = db
@@ -87,7 +87,7 @@ fn of_a_thousand_due_schedules_a_poisoned_one_delays_none() {
                     "with plans as (select schedule_name, plan_time, created_at - plan_time as late from sched.execution
                                      where schedule_name like '{prefix} %' and schedule_name <> '{bad}'),
                           each as (select schedule_name, count(*) as plans, count(distinct plan_time) as distinct_plans,
-                                          extract(epoch from max(plan_time) - min(plan_time))::bigint + 1 as called_for
+                                          extract(epoch from max(plan_time) - min(plan_time))::bigint / 3 + 1 as called_for
                                      from plans group by 1)
                      select count(*), count(*) filter (where plans = called_for and distinct_plans = plans),
                             (select extract(epoch from max(late))::float8 from plans where plan_time > '{poisoned_at}'),
@@ -115,7 +115,7 @@ fn of_a_thousand_due_schedules_a_poisoned_one_delays_none() {
         // Whoever shares the bad one's fate waits for as long as that is put off, longer each time. What a busy machine keeps waiting for
         // a moment does not.
         assert!(late < 1.0, "{}: half of the healthy ones were {late} s late", poison.name);
-        assert!(worst < 5.0, "{}: a healthy one was {worst} s late", poison.name);
+        assert!(worst < 20.0, "{}: a healthy one was {worst} s late", poison.name);
 
         // The bad one: visible with its reason, and one line in the log.
         let seen =

