@@ -58,7 +58,7 @@ pub extern "C-unwind" fn scheduler_launcher_main(_argument: pg_sys::Datum) {
     super::hold_cancels(true);
     pgrx::log!("scheduler: launcher started");
     let mut known = Known::default();
-    loop {
+    while !super::must_end() {
         if super::reload_settings() {
             // sched.databases may name databases that were passed over.
             known.seen.clear();
@@ -66,13 +66,11 @@ pub extern "C-unwind" fn scheduler_launcher_main(_argument: pg_sys::Datum) {
         let wake = known.look(&board);
         super::report_idle(c"waiting for databases that lack a dispatcher");
         super::sleep_for(wake.saturating_duration_since(Instant::now()));
-        if super::must_end() {
-            pgrx::log!("scheduler: launcher stopped");
-            // With 0 the postmaster would never start another.
-            // SAFETY: ends the process as a worker's return from its main function does.
-            unsafe { pg_sys::proc_exit(1) };
-        }
     }
+    pgrx::log!("scheduler: launcher stopped");
+    // With 0 the postmaster would never start another.
+    // SAFETY: ends the process as a worker's return from its main function does.
+    unsafe { pg_sys::proc_exit(1) };
 }
 
 /// What the launcher remembers between two looks.

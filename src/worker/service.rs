@@ -135,6 +135,7 @@ impl<'b> Service<'b> {
             pgrx::log!("scheduler: dispatcher for database \"{name}\" started");
             name
         });
+        self.refused &= !here.may_dispatch;
         let found = match found {
             Ok(found) => found,
             Err(_) if tick::was_interrupted(self.database) => return Next::Again,
@@ -150,7 +151,6 @@ impl<'b> Service<'b> {
             }
             return Next::Sleep { until: convert::now().checked_add_micros(LOOK_AGAIN), seen: None };
         }
-        self.refused = false;
         let until = match found {
             Found::Work => match self.tick.run(self.database, name, std::mem::take(&mut self.woken)) {
                 Ok(until) => until,
@@ -159,6 +159,7 @@ impl<'b> Service<'b> {
                     return Next::Again;
                 }
             },
+            // (A copy was left above.)
             Found::Nothing | Found::Obstacle(_) | Found::Copy(_) => None,
         };
         Next::Sleep { until, seen: here.seen }
@@ -185,7 +186,7 @@ impl<'b> Service<'b> {
         // A transaction has ended for those who look before they hear what it did to catalogs. The second look has heard it.
         let seen_twice = seen.filter(|_| seen == self.seen);
         self.seen = seen;
-        self.woken |= sleep(self.board, until, seen_twice);
+        self.woken |= doze(self.board, until, seen_twice);
         // Whatever is committed meanwhile: each failed look is a line in the log.
         let pause =
             until.map_or(0, |until| until.as_micros().saturating_sub(now.as_micros()).clamp(0, guc::tick_interval()));
@@ -197,7 +198,7 @@ impl<'b> Service<'b> {
 }
 
 /// Sleeps until `next`; until a commit wakes us, or one may have come of which nobody told, which is true then.
-fn sleep(board: &wake::Dispatcher, next: Option<Instant>, seen: Option<Seen>) -> bool {
+fn doze(board: &wake::Dispatcher, next: Option<Instant>, seen: Option<Seen>) -> bool {
     loop {
         let began = tick::now();
         let now = began.wall;
