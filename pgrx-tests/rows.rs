@@ -234,16 +234,19 @@ mod tests {
     #[pg_test]
     fn an_entry_without_an_execution_stops_no_queue() {
         alone();
-        for trigger in ["", "CREATE TRIGGER r_note BEFORE INSERT ON sched.ready FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()"] {
+        let by_statements = "CREATE TRIGGER r_note BEFORE UPDATE ON sched.ready FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()";
+        for (left, trigger) in [("1", ""), ("2", by_statements)] {
             run(&[
                 "SELECT sched.define_job('r/left', queue => 'q4')",
                 "SELECT sched.enqueue_many('r/left', '{1,2,3}')",
-                "DELETE FROM sched.ledger WHERE id = (SELECT execution_id FROM sched.ready WHERE queue = 'q4'
-                                                       ORDER BY priority DESC, plan_time, execution_id LIMIT 1)",
+                "DELETE FROM sched.ledger WHERE id = (SELECT execution_id FROM sched.ready r JOIN sched.ledger USING (plan_time)
+                                                      WHERE r.queue = 'q4' AND id = execution_id ORDER BY execution_id LIMIT 1)",
                 trigger,
             ]);
-            check("SELECT count(*) FROM sched.claim('q4', 9)", "2");
-            check("SELECT count(*) FROM sched.ready WHERE queue = 'q4'", "0");
+            check("SELECT count(*) FROM sched.claim('q4', 1)", "1");
+            check("SELECT count(*) FROM sched.claim('q4', 9)", "1");
+            // It stays where it is: what a restore brings may come later.
+            check("SELECT count(*) FROM sched.ready WHERE queue = 'q4'", left);
         }
     }
 

@@ -4,7 +4,8 @@
 WITH fresh AS MATERIALIZED (
     SELECT r.execution_id, r.priority, r.plan_time, 0 AS attempt
       FROM sched.ready r
-     WHERE r.queue = $1 AND pg_has_role($7, r.owner, 'USAGE')
+     -- What was left without its execution stays where it is. (A subquery that no planner turns into a join of all executions.)
+     WHERE r.queue = $1 AND pg_has_role($7, r.owner, 'USAGE') AND (SELECT true FROM sched.ledger e WHERE e.id = r.execution_id)
      ORDER BY r.priority DESC, r.plan_time, r.execution_id
      LIMIT $2
        FOR UPDATE SKIP LOCKED

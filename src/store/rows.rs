@@ -244,7 +244,8 @@ impl Rows {
             let wanted = (terms.max_attempts.unwrap_or(stored.0), terms.allow_stale_reentry.unwrap_or(stored.1));
             let changes =
                 [(ledger::MAX_ATTEMPTS, wanted.0.into_datum()), (ledger::ALLOW_STALE_REENTRY, wanted.1.into_datum())];
-            match if stored == wanted { Fate::Done } else { entry.update(&changes) } {
+            let fate = if stored == wanted { Fate::Done } else { entry.update(&changes) };
+            match fate {
                 Fate::Done => return Some(grant.lease(wanted.0, entry.must(ledger::PAYLOAD))),
                 Fate::Changed => {}
                 Fate::Gone => raise(Failure::internal("an execution went while it was running")),

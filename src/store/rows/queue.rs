@@ -61,17 +61,15 @@ impl Queue {
         if self.has_stale_run(now) || self.has_due_retry(now) {
             return None;
         }
-        let taken = self.take_ready(wanted, now);
         let leases = &self.rows.leases;
         let (entry, mut entries) = (&self.rows.ledger, self.rows.walk_ledger());
         let runner_id = wanted.runner_id.as_str().into_datum();
         let mut fences = Sequence::open(leases.schema, c"fence");
         let mut lengths: Vec<Length> = Vec::new();
-        let (mut rows, mut claimed) = (Vec::with_capacity(taken.len()), Vec::with_capacity(taken.len()));
-        for id in taken {
-            // Somebody deleted the execution and left its entry.
+        let (mut rows, mut claimed) = (Vec::new(), Vec::new());
+        self.take(wanted, now, |id| {
             if !entries.find(id) {
-                continue;
+                return false;
             }
             let job_name: String = entry.must(ledger::JOB_NAME);
             let known = lengths.iter().position(|length| length.job_name == job_name);
@@ -104,7 +102,8 @@ impl Queue {
                 payload: entry.must(ledger::PAYLOAD),
                 stale_after: grant.stale_after,
             });
-        }
+            true
+        });
         leases.lease.insert_all(&rows);
         let first = lengths.into_iter().map(|length| length.stale_after).min_by_key(|time| i64::from(*time));
         first.into_iter().for_each(|stale_after| leases.note(stale_after));
@@ -130,32 +129,50 @@ impl Queue {
 
     /// Whether there is a retry whose time has come.
     fn has_due_retry(&self, now: Instant) -> bool {
-        let Some(retries) = &self.retries else { return false };
+        let Some(retries) = &self.retries else {
+            // What was known before the tables were locked, which may have taken long.
+            let retry = names::relation(self.rows.leases.schema, column::RETRY.name);
+            return !retry.is_some_and(|table| begin::is_nothing_due(table, now));
+        };
         let Some(first) = begin::first_due(retries, c"retry_pkey", retry::RETRY_AT, now) else { return false };
         let mut order = self.rows.scan(retries, c"retry_pkey");
         order.seek_between(first, begin::due(now));
         order.next()
     }
 
-    /// Takes executions out of `ready`, in the order of claiming, and skips those that others have in hand; their ids.
-    fn take_ready(&self, wanted: &QueueClaim, now: Instant) -> Vec<Uuid> {
+    /// Takes executions out of `ready`, in the order of claiming, and skips those that others have in hand. `grant` says of each whether
+    /// it exists: an entry that somebody left without its execution stays where it is, for a restore may yet bring that.
+    fn take(&self, wanted: &QueueClaim, now: Instant, mut grant: impl FnMut(Uuid) -> bool) {
         let waiting = &self.waiting;
         let from = begin::first_position(waiting, &wanted.queue, now);
         let mut order = Waiting::from(self.rows.scan(waiting, c"ready_order"), &wanted.queue, from);
         let limit = usize::try_from(wanted.limit).unwrap_or(usize::MAX);
-        let (mut taken, mut asked) = (Vec::new(), None);
-        while taken.len() < limit && order.next(Index::next) {
+        let (mut taken, mut asked) = (0, None);
+        while taken < limit && order.next(Index::next) {
             pgrx::check_for_interrupts!();
             let owner: Oid = waiting.must(ready::OWNER);
             if asked.is_none_or(|(known, _)| known != owner) {
                 asked = Some((owner, role::may_act_for(wanted.caller, owner)));
             }
             if asked.is_some_and(|(_, may)| may) && waiting.delete_unless_locked() {
-                taken.push(waiting.must(ready::EXECUTION_ID));
+                if grant(waiting.must(ready::EXECUTION_ID)) {
+                    taken += 1;
+                } else {
+                    self.put_back(&wanted.queue);
+                }
             }
         }
-        begin::took(taken.len());
-        taken
+        begin::took(taken);
+    }
+
+    /// Puts the entry back that was just taken.
+    fn put_back(&self, queue: &str) {
+        let waiting = &self.waiting;
+        let values: Vec<_> = (1..=column::READY.columns.len()).map(|number| waiting.datum(number)).collect();
+        waiting.insert(&values);
+        let plan_time: TimestampWithTimeZone = waiting.must(ready::PLAN_TIME);
+        let at = Position::new(waiting.must(ready::PRIORITY), plan_time, waiting.must(ready::EXECUTION_ID));
+        Order::of(waiting.oid(), queue).into_iter().for_each(|order| order.added(at));
     }
 }
 
