@@ -16,10 +16,11 @@ pub const SOON: Duration = Duration::from_secs(40);
 /// A worker that was killed is back within this, mostly.
 pub const BACK: Duration = Duration::from_secs(5);
 
-/// That all but a tenth of these took less than `limit`: a busy machine may keep anything waiting for once.
+/// That all but a tenth of these took less than `limit`, or of a few the half: a busy machine may keep anything waiting for once.
 pub fn mostly_within(limit: Duration, took: &[Duration]) {
     let late = took.iter().filter(|took| **took >= limit).count();
-    assert!(late <= took.len().div_ceil(10), "{late} of {} took longer than {limit:?}: {took:?}", took.len());
+    let most = if took.len() < 10 { took.len().saturating_sub(1) / 2 } else { took.len() / 10 };
+    assert!(late <= most, "{late} of {} took longer than {limit:?}: {took:?}", took.len());
 }
 
 /// How a test sees that the dispatcher did something: it reports `idle` anew each time it goes to sleep.
@@ -54,7 +55,10 @@ impl Cluster {
     pub fn was_quiet(&self, more: &[&str]) {
         for word in ["WARNING", "FATAL", "PANIC"].iter().chain(more) {
             let mut lines = self.logged(word);
-            lines.retain(|line| !(line.contains("scheduler dispatcher[") && line.ends_with("does not exist")));
+            lines.retain(|line| {
+                let late = line.contains("scheduler dispatcher[") && line.contains("FATAL:  database ");
+                !(late && line.ends_with("does not exist"))
+            });
             assert!(lines.is_empty(), "{lines:#?}");
         }
     }

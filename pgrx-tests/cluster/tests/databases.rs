@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 const FIRING: &str = "select sched.define_job('job');
     select sched.create_schedule('s', 'every 200 milliseconds', 'job', catch_up => 'every_plan')";
 const FIRED: &str = "select count(*) >= 2 from sched.execution where schedule_name = 's'";
+
 /// A cluster whose database `app` has the extension and fires; the client is connected to `postgres`.
 fn cluster_with_app() -> (Cluster, Client) {
     let cluster = Cluster::new();

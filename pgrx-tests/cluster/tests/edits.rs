@@ -284,8 +284,7 @@ fn a_plan_that_a_client_claims_in_the_middle_of_a_fire_delays_no_other() {
         &format!("select extract(epoch from max(created_at) - timestamptz '{opened}')::float8 from sched.execution"),
     );
     println!("the others fired {:.0} ms after the client had claimed", took * 1000.0);
-    // Who waits for the client waits until the end of this test.
-    assert!(took < 20.0, "the others fired after {took} s");
+    assert!(took < 5.0, "the others fired after {took} s");
     client.batch_execute("commit").unwrap();
     // What the ledger already holds counts as fired; the client was no fault of the schedule.
     wait_for(&mut db, &format!("select state = 'armed' and next_plan_time = timestamptz '{plan}' + interval '1 hour' from sched.schedules where schedule_name = 'mine'"), SOON);

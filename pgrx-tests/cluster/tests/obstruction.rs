@@ -8,6 +8,7 @@ use std::time::Instant;
 
 const FIRING: &str =
     "select sched.define_job('job'); select sched.create_schedule('s', 'every 200 milliseconds', 'job')";
+
 fn cluster_with_mallory() -> (Cluster, Client) {
     let cluster = Cluster::builder().set("max_prepared_transactions", "2").start();
     cluster.execute("create role mallory login createdb");

@@ -96,23 +96,35 @@ fn a_fast_shutdown_does_not_wait_for_a_tick() {
     // Who waits for the statement waits for an hour.
     assert!(took < SOON, "{took:?}");
 
-    // At rest the workers end as quietly as the server's own.
+    // At rest the workers end as quietly as the server's own. (A launcher that hears that the dispatcher left before it hears that it is to
+    // leave may be listing the databases then, and ends as any backend does: that may happen once.)
     cluster.start();
     let mut db = cluster.connect();
     wait_until("the dispatcher to be in the statement", SOON, || in_endless_statement(&mut db).then_some(()));
     cluster.set("sched.enabled", "off");
     db.execute("select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'PgSleep'", &[]).unwrap();
     wait_until("another dispatcher", SOON, || dispatcher(&mut db).filter(|_| !in_endless_statement(&mut db)));
-    wait_until("it to sleep", SOON, || asleep_since(&mut db));
-    drop(db);
-    let before = cluster.logged("FATAL").len();
-    cluster.stop(Shutdown::Fast);
-    let fatal: Vec<_> = cluster.logged("FATAL").split_off(before);
-    // A launcher that is told that the dispatcher left before it is told to leave lists the databases, and ends in that as any backend does.
-    let launcher_ended = |line: &String| line.contains("scheduler launcher[") && line.contains("terminating");
-    assert!(fatal.iter().all(|line| !line.contains("scheduler") || launcher_ended(line)), "{fatal:#?}");
-    assert!(!cluster.logged("launcher stopped").is_empty() || fatal.iter().any(launcher_ended));
-    assert!(!cluster.logged("dispatcher for database \"postgres\" stopped").is_empty());
+    let ends_quietly = |mut db: Client| {
+        wait_until("it to sleep", SOON, || asleep_since(&mut db));
+        drop(db);
+        let count = |text: &str| cluster.logged(text).len();
+        let before = (count("launcher stopped"), count("dispatcher for database \"postgres\" stopped"), count("FATAL"));
+        cluster.stop(Shutdown::Fast);
+        let fatal: Vec<_> = cluster.logged("FATAL").split_off(before.2);
+        let ours: Vec<_> = fatal.iter().filter(|line| line.contains("scheduler")).collect();
+        assert!(
+            ours.iter().all(|line| line.contains("scheduler launcher[") && line.contains("terminating")),
+            "{ours:#?}"
+        );
+        assert_eq!(count("dispatcher for database \"postgres\" stopped"), before.1 + 1);
+        ours.is_empty() && count("launcher stopped") == before.0 + 1
+    };
+    if !ends_quietly(db) {
+        cluster.start();
+        let mut db = cluster.connect();
+        wait_until("a dispatcher", SOON, || dispatcher(&mut db));
+        assert!(ends_quietly(db), "{}", cluster.log());
+    }
 }
 
 #[test]
@@ -120,23 +132,26 @@ fn a_crash_of_any_backend_brings_everything_back() {
     let cluster = Cluster::new();
     let mut db = cluster.with_extension("postgres");
     db.batch_execute(FIRING).unwrap();
-    let mut took = Vec::new();
     for victim in ["scheduler launcher", "scheduler dispatcher", "client backend", "checkpointer"] {
-        let (pid, old) = (backends(&mut db, victim)[0], dispatcher(&mut db));
-        let started = Instant::now();
-        proc::kill(pid, Signal::KILL);
-        // A connection that was made just before the server noticed breaks as well.
-        db = wait_until("another dispatcher", SOON, || {
-            let mut db = cluster.try_connect_as("postgres", "postgres").ok()?;
-            let query = "select pid from pg_stat_activity where backend_type = 'scheduler dispatcher'";
-            let pid: i32 = db.query_opt(query, &[]).ok()??.get(0);
-            (Some(pid) != old).then_some(db)
-        });
-        took.push(started.elapsed());
-        println!("{victim} killed: dispatcher back after {:?}", started.elapsed());
-        fires_on(&mut db);
+        // A busy machine may be late by itself, but not each time.
+        let mut took = Vec::new();
+        while took.iter().all(|took| *took >= BACK + BACK) {
+            assert!(took.len() < 3, "{victim} killed: dispatcher back after {took:?}");
+            let (pid, old) = (backends(&mut db, victim)[0], dispatcher(&mut db));
+            let started = Instant::now();
+            proc::kill(pid, Signal::KILL);
+            // A connection that was made just before the server noticed breaks as well.
+            db = wait_until("another dispatcher", SOON, || {
+                let mut db = cluster.try_connect_as("postgres", "postgres").ok()?;
+                let query = "select pid from pg_stat_activity where backend_type = 'scheduler dispatcher'";
+                let pid: i32 = db.query_opt(query, &[]).ok()??.get(0);
+                (Some(pid) != old).then_some(db)
+            });
+            took.push(started.elapsed());
+            println!("{victim} killed: dispatcher back after {:?}", started.elapsed());
+            fires_on(&mut db);
+        }
     }
-    mostly_within(BACK + BACK, &took);
     whole_grid(&mut db, "s", "200 milliseconds");
 }
 
