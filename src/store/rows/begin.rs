@@ -32,18 +32,34 @@ pub fn is_nothing_due(table: Oid, now: Instant) -> bool {
     Order::of(table, "").and_then(|order| order.first(now)).is_some_and(|first| first.is_after(now))
 }
 
+/// Looks for the first entry of an order, and has others know. `scan` goes from a position on (or from the very head); it says what it found,
+/// and whether that may be told.
+fn look(order: Order, now: Instant, scan: impl FnOnce(Option<Position>) -> (Position, bool)) -> Position {
+    let look = order.look(now);
+    let (first, may_be_told) = scan(look.from);
+    if may_be_told {
+        look.found(first, convert::now());
+    }
+    first
+}
+
+/// Where the current row of `ready` stands in its queue.
+pub fn position(waiting: &Table) -> Position {
+    let plan_time: TimestampWithTimeZone = waiting.must(ready::PLAN_TIME);
+    Position::new(waiting.must(ready::PRIORITY), plan_time, waiting.must(ready::EXECUTION_ID))
+}
+
 /// Looks from where on an entry of an order of times may be due; `None` where there is none.
 pub fn first_due(table: &Table, index: &CStr, column: usize, now: Instant) -> Option<Condition> {
     let from = |time: i64| Condition::at_least(pg_sys::F_TIMESTAMPTZ_GE, time);
     let Some(order) = Order::of(table.oid(), "") else { return Some(from(i64::MIN)) };
-    let look = order.look(now);
-    let mut all = Index::open_to_all(table, index);
-    all.seek(&[from(look.from.map_or(i64::MIN, |first| first.parts().1))]);
-    let found = all.next_standing();
-    let first = if found { Position::at(table.must::<TimestampWithTimeZone>(column)) } else { Position::END };
-    if all.may_be_told() {
-        look.found(first, convert::now());
-    }
+    let first = look(order, now, |known| {
+        let mut all = Index::open_to_all(table, index);
+        all.seek(&[from(known.map_or(i64::MIN, |first| first.parts().1))]);
+        let found = all.next_standing();
+        let first = if found { Position::at(table.must::<TimestampWithTimeZone>(column)) } else { Position::END };
+        (first, all.may_be_told())
+    });
     (!first.is_after(now)).then(|| from(first.parts().1))
 }
 
@@ -69,17 +85,11 @@ pub fn first_position(waiting: &Table, queue: &str, now: Instant) -> Option<Posi
             return Some(first);
         }
     }
-    let look = order.look(now);
-    let mut all = Waiting::from(Index::open_to_all(waiting, c"ready_order"), queue, look.from);
-    let first = if all.next(Index::next_standing) {
-        let plan_time: TimestampWithTimeZone = waiting.must(ready::PLAN_TIME);
-        Position::new(waiting.must(ready::PRIORITY), plan_time, waiting.must(ready::EXECUTION_ID))
-    } else {
-        Position::END
-    };
-    if all.index.may_be_told() {
-        look.found(first, convert::now());
-    }
+    let first = look(order, now, |known| {
+        let mut all = Waiting::from(Index::open_to_all(waiting, c"ready_order"), queue, known);
+        let first = if all.next(Index::next_standing) { position(waiting) } else { Position::END };
+        (first, all.index.may_be_told())
+    });
     TAKEN.set(0);
     Some(first)
 }

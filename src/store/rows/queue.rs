@@ -25,6 +25,11 @@ struct Length {
     stale_after: TimestampWithTimeZone,
 }
 
+/// Whether it is known, without opening their table, that no retry is due.
+fn is_no_retry_due(schema: Oid, now: Instant) -> bool {
+    names::relation(schema, column::RETRY.name).is_some_and(|table| begin::is_nothing_due(table, now))
+}
+
 /// A queue, opened to claim from it.
 pub struct Queue {
     rows: Rows,
@@ -38,12 +43,7 @@ impl Queue {
     /// `None` where a table is not as this file expects it.
     pub fn open(schema: Oid, now: Instant) -> Option<Queue> {
         let others = |workspace: &Rc<Workspace>| {
-            let retry = names::relation(schema, column::RETRY.name);
-            let retries = if retry.is_some_and(|table| begin::is_nothing_due(table, now)) {
-                None
-            } else {
-                Some(Table::open(schema, &column::RETRY)?)
-            };
+            let retries = if is_no_retry_due(schema, now) { None } else { Some(Table::open(schema, &column::RETRY)?) };
             Some((retries, Table::open_to_write(schema, &column::READY, workspace)?))
         };
         let (rows, (retries, waiting)) = Rows::open_with(schema, others)?;
@@ -131,8 +131,7 @@ impl Queue {
     fn has_due_retry(&self, now: Instant) -> bool {
         let Some(retries) = &self.retries else {
             // What was known before the tables were locked, which may have taken long.
-            let retry = names::relation(self.rows.leases.schema, column::RETRY.name);
-            return !retry.is_some_and(|table| begin::is_nothing_due(table, now));
+            return !is_no_retry_due(self.rows.leases.schema, now);
         };
         let Some(first) = begin::first_due(retries, c"retry_pkey", retry::RETRY_AT, now) else { return false };
         let mut order = self.rows.scan(retries, c"retry_pkey");
@@ -170,9 +169,7 @@ impl Queue {
         let waiting = &self.waiting;
         let values: Vec<_> = (1..=column::READY.columns.len()).map(|number| waiting.datum(number)).collect();
         waiting.insert(&values);
-        let plan_time: TimestampWithTimeZone = waiting.must(ready::PLAN_TIME);
-        let at = Position::new(waiting.must(ready::PRIORITY), plan_time, waiting.must(ready::EXECUTION_ID));
-        Order::of(waiting.oid(), queue).into_iter().for_each(|order| order.added(at));
+        Order::of(waiting.oid(), queue).into_iter().for_each(|order| order.added(begin::position(waiting)));
     }
 }
 
