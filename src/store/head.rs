@@ -4,7 +4,8 @@
 //! older than they are. A claim that begins at the head goes past all of them, and a queue that is drained meanwhile takes the longer for
 //! a claim the more has been claimed. So shared memory remembers, for each order, before which position nothing stands.
 //!
-//! Nothing is passed over: who adds an entry says so once it stands in the index, committed or not. Who looks for the first one says what he found
+//! One rule carries this: who adds an entry says so before the commit. (Once it stands in the index; a commit that nobody has told of is an entry
+//! that claims pass over until somebody looks from the very head.) Who looks for the first one says what he found
 //! only as far as nothing was added before it since he began. And a look counts all that may yet come or come back: what open transactions (prepared
 //! ones too) add, and what they take. Entries of which nobody tells (rows that a superuser writes, that replication or a restore brings) are found when
 //! somebody looks from the very head again: `TRUSTED` later, twice that where somebody is looking then.
@@ -78,6 +79,8 @@ struct Place {
     first: Shared,
     /// When the look ended that began at the very head.
     since: AtomicI64,
+    /// When somebody last began to look.
+    looked_at: AtomicI64,
     /// Something was added before it since somebody looked.
     moved: AtomicBool,
     looks: AtomicU64,
@@ -128,12 +131,15 @@ impl Heads {
     }
 
     /// Its place, given to it where it has none; `None` where all are in use.
+    ///
+    /// A place that was never given comes first, then the one at which nobody has looked for the longest time: two orders of which nothing is
+    /// known yet would otherwise take one place from each other at every look, and neither would ever be remembered.
     fn place(&self, order: [u64; 2], table: u64, now: i64) -> Option<&Place> {
-        self.find(order).or_else(|| {
-            spin::locked(&self.lock, || {
-                self.find(order).or_else(|| self.places_of(order).find(|place| place.give(order, table, now)))
-            })
-        })
+        let give = || {
+            let free = self.places_of(order).filter(|place| place.is_free(now));
+            free.min_by_key(|place| place.last_use()).filter(|place| place.give(order, table, now))
+        };
+        self.find(order).or_else(|| spin::locked(&self.lock, || self.find(order).or_else(give)))
     }
 }
 
@@ -158,17 +164,32 @@ impl Place {
         (self.order() == order && (age < TRUSTED || is_looked_at())).then(|| (self.first.get(), since))
     }
 
+    /// When somebody last looked here; of a place that was never given, before all times.
+    fn last_use(&self) -> i64 {
+        if self.order() == [0, 0] {
+            NEVER
+        } else {
+            self.looked_at.load(SeqCst)
+        }
+    }
+
+    /// Whether nobody needs it any more.
+    fn is_free(&self, now: i64) -> bool {
+        let is_believed = self.order() != [0, 0] && self.known(self.order(), now).is_some();
+        !is_believed && self.lookers.iter().all(|looker| looker.is_free() || looker.is_lost(now))
+    }
+
     /// Gives the place to an order if nobody needs it any more.
     fn give(&self, order: [u64; 2], table: u64, now: i64) -> bool {
         self.locked(|| {
-            let is_believed = self.order() != [0, 0] && self.known(self.order(), now).is_some();
-            let is_free = !is_believed && self.lookers.iter().all(|looker| looker.is_free() || looker.is_lost(now));
+            let is_free = self.is_free(now);
             if is_free {
                 for (part, value) in self.order.iter().zip(order) {
                     part.store(value, SeqCst);
                 }
                 self.table.store(table, SeqCst);
                 self.since.store(NEVER, SeqCst);
+                self.looked_at.store(now, SeqCst);
                 self.lookers.iter().for_each(|looker| looker.number.store(0, SeqCst));
             }
             is_free
@@ -266,6 +287,7 @@ impl Order {
                 if place.order() != self.order {
                     return;
                 }
+                place.looked_at.store(now, SeqCst);
                 if let Some((first, since)) = place.known(self.order, now) {
                     (look.from, look.since) = (Some(first), Some(since));
                 }

@@ -97,6 +97,34 @@ fn a_look_finds_nothing_behind_what_was_added_during_it() {
     assert_eq!(order.first(at(9)), Some(position(0, 95)));
 }
 
+/// Leases and retries of a quiet queue: of both nothing is found, in turn, and both belong where the other one does.
+#[test]
+fn two_orders_of_one_place_do_not_take_it_from_each_other() {
+    let one = order();
+    let other = Order { order: OTHER, ..one };
+    for now in 0..3 {
+        one.look(at(now)).found(Position::END, at(now));
+        other.look(at(now)).found(Position::END, at(now));
+    }
+    assert_eq!((one.first(at(3)), other.first(at(3))), (Some(Position::END), Some(Position::END)));
+}
+
+/// Names that nobody looks at any more give their places to those that somebody does, and not the other way round.
+#[test]
+fn a_full_board_gives_the_place_that_was_looked_at_least_lately() {
+    let one = order();
+    let named = |name: u64| Order { order: [7, 1000 + name], ..one };
+    for name in 0..PLACES as u64 {
+        named(name).look(at(name as i64)).found(Position::END, at(name as i64));
+    }
+    let now = PLACES as i64;
+    one.look(at(now)).found(Position::END, at(now));
+    assert!(one.heads.find(named(0).order).is_none());
+    assert!((1..PLACES as u64).all(|name| one.heads.find(named(name).order).is_some()));
+    one.look(at(now)).found(Position::END, at(now));
+    assert_eq!(one.first(at(now)), Some(Position::END));
+}
+
 #[test]
 fn lookers_do_not_disturb_each_other_and_there_is_room_for_a_few() {
     let order = order();
