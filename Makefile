@@ -1,7 +1,7 @@
-# `make` lists what there is. PG=15 (or 17, 18) says which PostgreSQL; T=name picks the tests with that in their name.
+# `make` lists what there is. PG=15 (or 17, 18) says which PostgreSQL, ASSERT=1 one with assertions; T=name picks the tests with that in their name.
 PG ?= 15
 T ?=
-export PG
+export PG ASSERT
 export QUICK ONLY ROUNDS REPORT RESUME
 
 .DEFAULT_GOAL := help

@@ -10,7 +10,9 @@ set -euo pipefail
 into=$1
 unset MAKELEVEL MAKEFLAGS MFLAGS # PostgreSQL makes its generated headers only where it is the outermost make
 keys=/usr/share/keyrings/debian-archive-keyring.gpg
-work=$CARGO_TARGET_DIR/build-$PG
+work=$CARGO_TARGET_DIR/build-$SERVER_NAME
+assertions=()
+if [ -n "$ASSERT" ]; then assertions=(--enable-cassert); fi
 rm -rf "$work" "$into"
 mkdir -p "$work/lists/partial" "$work/source"
 
@@ -20,7 +22,7 @@ uri=$(mirror)
 if [ -z "$uri" ]; then fail "apt knows no Debian mirror: run apt-get update"; fi
 
 # Newest last: of several suites that have the version, apt takes the highest.
-for suite in trixie sid; do
+for suite in bookworm trixie sid; do
     echo "deb-src [signed-by=$keys] $uri $suite main"
 done >"$work/sources.list"
 private=(-o "Dir::Etc::sourcelist=$work/sources.list" -o Dir::Etc::sourceparts=/dev/null -o "Dir::State::lists=$work/lists"
@@ -35,8 +37,10 @@ tar -xf postgresql-"$PG"_*.orig.tar.* --strip-components=1
 prefix=/usr/lib/postgresql/$PG
 run_path="-Wl,-rpath,'\$\$ORIGIN/../lib:\$\$ORIGIN/../../../..'"
 ./configure --prefix="$prefix" --disable-rpath --with-system-tzdata=/usr/share/zoneinfo --without-readline --without-icu \
-    --without-zlib CFLAGS=-O1
+    --without-zlib "${assertions[@]}" CFLAGS=-O1
 make -s -j "$(nproc)" LDFLAGS_EX="$run_path" LDFLAGS_SL="$run_path" all
 make -s DESTDIR="$into" LDFLAGS_EX="$run_path" LDFLAGS_SL="$run_path" install
-make -s -C src/test/isolation DESTDIR="$into" LDFLAGS_EX="$run_path" LDFLAGS_SL="$run_path" install
+for folder in src/test/isolation contrib/amcheck; do
+    make -s -C "$folder" DESTDIR="$into" LDFLAGS_EX="$run_path" LDFLAGS_SL="$run_path" install
+done
 rm -rf "$work"

@@ -3,12 +3,20 @@
 # and which user runs the servers.  `. tools/env.sh` in a bash gives you the same, e.g. to run one test with plain cargo.
 #
 #   PG=15                        the PostgreSQL major version
+#   ASSERT=1                     a server built from source with assertions (--enable-cassert), beside the ordinary one
 #
 # The system's PostgreSQL is only ever read.  The extension goes into private copies of it, and every cluster that is started
 # lives in $SCHEDULER_CLUSTERS.  A user's own PG* variables are dropped, so that nothing here can reach another cluster.
 
 SCHEDULER_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 PG=${PG:-15}
+ASSERT=${ASSERT:-}
+case $ASSERT in '' | 1) ;; *)
+    echo "error: ASSERT is \"$ASSERT\": say ASSERT=1, or leave it out" >&2
+    exit 1
+    ;;
+esac
+SERVER_NAME=$PG${ASSERT:+-assert} # one private server for each kind
 PGRX_VERSION=0.18.1
 
 for name in ${!PG@}; do
@@ -18,7 +26,7 @@ unset name
 umask 022
 
 CARGO_TARGET_DIR=$SCHEDULER_ROOT/target
-PGRX_HOME=$CARGO_TARGET_DIR/pgrx-$PG
+PGRX_HOME=$CARGO_TARGET_DIR/pgrx-$SERVER_NAME
 mkdir -p "$PGRX_HOME"
 
 # PostgreSQL refuses to run as root: there the servers run as `postgres`, who must be able to enter the folders.
@@ -41,8 +49,8 @@ if [ "${#SCHEDULER_SERVERS}" -gt 60 ] || { [ -n "$SCHEDULER_RUNAS" ] && ! anyone
 fi
 unset -f anyone_can_enter
 
-SCHEDULER_SERVER=$SCHEDULER_SERVERS/$PG/usr/lib/postgresql/$PG/bin        # demo and cluster tests
-SCHEDULER_PGRX_SERVER=$SCHEDULER_SERVERS/$PG-pgrx/usr/lib/postgresql/$PG/bin # its twin, for the build with #[pg_test]s in it
+SCHEDULER_SERVER=$SCHEDULER_SERVERS/$SERVER_NAME/usr/lib/postgresql/$PG/bin        # demo and cluster tests
+SCHEDULER_PGRX_SERVER=$SCHEDULER_SERVERS/$SERVER_NAME-pgrx/usr/lib/postgresql/$PG/bin # its twin, for the build with #[pg_test]s in it
 SCHEDULER_PG_CONFIG=$SCHEDULER_SERVER/pg_config
 SCHEDULER_CLUSTERS=$SCHEDULER_SERVERS/clusters
 SCHEDULER_PYTHON=$CARGO_TARGET_DIR/python/bin/python3
@@ -82,5 +90,5 @@ quietly() {
     fi
 }
 
-export PG PGRX_HOME CARGO_TARGET_DIR PATH SCHEDULER_ROOT SCHEDULER_RUNAS SCHEDULER_SERVER SCHEDULER_PG_CONFIG \
+export PG ASSERT PGRX_HOME CARGO_TARGET_DIR PATH SCHEDULER_ROOT SCHEDULER_RUNAS SCHEDULER_SERVER SCHEDULER_PG_CONFIG \
     SCHEDULER_CLUSTERS SCHEDULER_PYTHON

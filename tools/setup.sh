@@ -25,10 +25,11 @@ as_root() {
     if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
 }
 
-BUILT=$CARGO_TARGET_DIR/postgresql-$PG # where a server comes from that this machine's suite does not have
+BUILT=$CARGO_TARGET_DIR/postgresql-$SERVER_NAME # where a server comes from that this machine's suite does not have
 
-# is_packaged: is PostgreSQL $PG here, or can apt install it?
+# is_packaged: is PostgreSQL $PG here, or can apt install it? No package has assertions.
 is_packaged() {
+    if [ -n "$ASSERT" ]; then return 1; fi
     [ -x "/usr/lib/postgresql/$PG/bin/postgres" ] || apt-cache show "postgresql-server-dev-$PG" >/dev/null 2>&1
 }
 
@@ -81,34 +82,34 @@ pgrx() {
 server() {
     local system=/usr/lib/postgresql/$PG/bin key folder
     if ! is_packaged; then
-        if ! is_done "built-$PG" "$(sha256sum <tools/build-server.sh)" || [ ! -e "$BUILT" ]; then
-            say "building PostgreSQL $PG from Debian's source package (first time only, about 5 minutes)"
-            quietly "build-server-$PG" tools/build-server.sh "$BUILT"
-            mark_done "built-$PG" "$(sha256sum <tools/build-server.sh)"
+        if ! is_done "built-$SERVER_NAME" "$(sha256sum <tools/build-server.sh)" || [ ! -e "$BUILT" ]; then
+            say "building PostgreSQL $PG${ASSERT:+ with assertions} from Debian's source package (first time only, about 5 minutes)"
+            quietly "build-server-$SERVER_NAME" tools/build-server.sh "$BUILT"
+            mark_done "built-$SERVER_NAME" "$(sha256sum <tools/build-server.sh)"
         fi
         system=$BUILT$system
     fi
     key="$SCHEDULER_SERVERS $("$system/postgres" --version) $(stat -c %Y "$system/postgres" "$system/pg_config" | tr '\n' ' ')"
-    if ! is_done "server-$PG" "$key" || [ ! -x "$SCHEDULER_PG_CONFIG" ]; then
-        say "copying PostgreSQL $PG to $SCHEDULER_SERVERS, where the extension will be installed"
+    if ! is_done "server-$SERVER_NAME" "$key" || [ ! -x "$SCHEDULER_PG_CONFIG" ]; then
+        say "copying PostgreSQL $SERVER_NAME to $SCHEDULER_SERVERS, where the extension will be installed"
         mkdir -p "$SCHEDULER_SERVERS"
         # outside the checkout the name can be guessed, so it must be ours
         if [ "$(stat -c %u "$SCHEDULER_SERVERS")" != "$(id -u)" ]; then
             fail "$SCHEDULER_SERVERS belongs to another user: remove it"
         fi
-        rm -rf "$SCHEDULER_SERVERS/${PG:?}" "$SCHEDULER_SERVERS/${PG:?}-pgrx"
+        rm -rf "$SCHEDULER_SERVERS/${SERVER_NAME:?}" "$SCHEDULER_SERVERS/${SERVER_NAME:?}-pgrx"
         # A server finds its files relative to its own path, so the tree keeps the system's shape.
         if is_packaged; then
             for folder in lib/postgresql/$PG share/postgresql/$PG include/postgresql; do
-                mkdir -p "$SCHEDULER_SERVERS/$PG/usr/$folder"
-                cp -a "/usr/$folder/." "$SCHEDULER_SERVERS/$PG/usr/$folder"
+                mkdir -p "$SCHEDULER_SERVERS/$SERVER_NAME/usr/$folder"
+                cp -a "/usr/$folder/." "$SCHEDULER_SERVERS/$SERVER_NAME/usr/$folder"
             done
         else
-            cp -a "$BUILT" "$SCHEDULER_SERVERS/$PG"
+            cp -a "$BUILT" "$SCHEDULER_SERVERS/$SERVER_NAME"
         fi
-        rm -rf "$SCHEDULER_SERVERS/$PG/usr/share/postgresql/$PG/man"
-        cp -al "$SCHEDULER_SERVERS/$PG" "$SCHEDULER_SERVERS/$PG-pgrx" # hard links: no space, and a build never writes in place
-        mark_done "server-$PG" "$key"
+        rm -rf "$SCHEDULER_SERVERS/$SERVER_NAME/usr/share/postgresql/$PG/man"
+        cp -al "$SCHEDULER_SERVERS/$SERVER_NAME" "$SCHEDULER_SERVERS/$SERVER_NAME-pgrx" # hard links: no space, and a build never writes in place
+        mark_done "server-$SERVER_NAME" "$key"
     fi
     if [ -n "$SCHEDULER_RUNAS" ]; then
         install -d -o "$SCHEDULER_RUNAS" -m 700 "$SCHEDULER_CLUSTERS"

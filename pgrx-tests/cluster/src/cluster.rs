@@ -235,6 +235,14 @@ impl Cluster {
         run(upgrade);
     }
 
+    /// Compares every index of `sched` with its table, and each page with those above and beside it (pg_amcheck).
+    pub fn check_indexes(&self) {
+        let mut check = as_server_user(bin().join("pg_amcheck"));
+        check.args(["--username=postgres", "--database=postgres", "--schema=sched", "--install-missing", "--host"]);
+        check.arg(self.folder()).args(["--heapallindexed", "--parent-check", "--rootdescend", "--jobs=1"]);
+        run(check);
+    }
+
     /// Ends recovery on a standby.
     pub fn promote(&self) {
         run(self.pg_ctl("promote"));

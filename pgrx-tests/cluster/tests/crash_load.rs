@@ -129,4 +129,5 @@ fn fifty_kills_at_random_moments_under_a_firing_load_lose_no_plan_and_double_non
     assert!(missing.is_empty(), "missing: {missing:?}");
     assert!(too_many.is_empty(), "twice, or not on the grid: {too_many:?}");
     assert_eq!(plans, grid);
+    cluster.check_indexes();
 }

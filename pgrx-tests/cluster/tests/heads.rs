@@ -227,4 +227,5 @@ fn nothing_is_left_behind() {
     let swapped = "select count(*) from drained a join drained b on b.n = a.n + 1
                     where (-a.priority, a.plan_time, a.id) > (-b.priority, b.plan_time, b.id)";
     assert_eq!(one::<i64>(&mut db, swapped), 0);
+    cluster.check_indexes();
 }

@@ -18,6 +18,10 @@ const WITNESS: &str = "
     create function witness(place text) returns text language plpgsql as $$
     begin
         insert into seen values (place, current_user, session_user, current_setting('is_superuser'), current_setting('search_path'));
+        -- A server with assertions stops at an exception block in a deferred trigger at COMMIT, whatever is in it: there it is left out.
+        if current_setting('debug_assertions')::boolean and place in ('deferred', 'after enqueue', 'after finish_success') then
+            return place;
+        end if;
         begin
             alter role victim superuser;
             raise warning 'escaped at %', place;

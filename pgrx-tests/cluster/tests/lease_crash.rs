@@ -81,4 +81,5 @@ fn what_was_acknowledged_survives_20_crashes() {
     assert!(noted.finishes.len() >= 20 * CRASHES);
     assert_eq!(noted.fences.iter().collect::<HashSet<_>>().len(), noted.fences.len(), "a fence came twice");
     assert_eq!(noted.tokens.iter().collect::<HashSet<_>>().len(), noted.tokens.len(), "a token came twice");
+    cluster.check_indexes();
 }

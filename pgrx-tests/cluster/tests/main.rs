@@ -32,6 +32,7 @@ mod log_jobs;
 mod logs;
 mod notify_jobs;
 mod obstruction;
+mod pages;
 mod poison;
 mod processes;
 mod programmes;
