@@ -64,6 +64,23 @@ fn nothing_is_left_of_a_dropped_cluster() {
     wait_until("the postmaster to end", SOON, || (!proc::is_alive(postmaster)).then_some(()));
 }
 
+/// An index that lacks an entry is found, or the checks at the end of crashes and loads would say nothing.
+#[test]
+fn a_row_without_its_index_entry_is_found() {
+    let cluster = Cluster::builder().without_preload().start();
+    let with_index = "create schema sched; create table sched.t (i int); create index t_i on sched.t (i); insert into sched.t values (1)";
+    cluster.execute(with_index);
+    cluster.check_indexes();
+    let ready =
+        |is_ready| format!("update pg_index set indisready = {is_ready} where indexrelid = 'sched.t_i'::regclass");
+    cluster.execute(&ready(false));
+    cluster.execute("insert into sched.t values (2)");
+    cluster.execute(&ready(true));
+    let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| cluster.check_indexes()));
+    let message = *checked.expect_err("the index lacks a row").downcast::<String>().unwrap();
+    assert!(message.contains("lacks matching index tuple"), "{message}");
+}
+
 #[test]
 fn nothing_is_left_of_a_killed_test() {
     // This binary once more, with only the test below, which is killed while its server runs.
