@@ -2,7 +2,7 @@
 PG ?= 15
 T ?=
 export PG ASSERT
-export QUICK ONLY ROUNDS REPORT RESUME
+export QUICK ONLY ROUNDS REPORT RESUME AGAINST
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-stop test test-core test-pg test-cluster test-long bench check install clean
@@ -35,7 +35,7 @@ test-long: setup ## the tests that take minutes; T=name
 	@cargo test --release -p scheduler-core $(T) -- --ignored
 	@tools/test-cluster.sh --ignored $(T)
 
-bench: ## ours and the peers side by side (an hour); QUICK=1 five minutes, ONLY=leases,queue, RESUME=1, REPORT=1
+bench: ## ours and the peers side by side (an hour); QUICK=1 five minutes, ONLY=leases,queue, RESUME=1, REPORT=1; AGAINST=REVISION: slower than before?
 	@tools/bench.sh
 
 check: setup ## format, lints and house rules

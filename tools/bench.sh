@@ -6,20 +6,22 @@
 #                     sources has of them: the others stay
 #   ROUNDS=3          rounds of each case
 #   RESUME=1          only the parts that an interrupted run of the same sources has not ended
+#   AGAINST=REVISION  only this build beside that of another revision: is anything slower than before? (half an hour; ONLY, ROUNDS as above)
 #   REPORT=1          only write bench/RESULTS.md, the charts and the numbers of README.md anew, from the JSON of the last run
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 cd "$SCHEDULER_ROOT"
 
 server=$SCHEDULER_SERVERS/$PG-bench
+other=$SCHEDULER_SERVERS/$PG-bench-before
 bin=$server/usr/lib/postgresql/$PG/bin
 python=$CARGO_TARGET_DIR/bench-python
 export BENCH_SERVER=$bin BENCH_RESULTS=$CARGO_TARGET_DIR/bench-${QUICK:+quick-}results.json PYTHONDONTWRITEBYTECODE=1
 
 # A copy of the server, so that the release build and the peers' extensions meet no test.
 own_server() {
-    local folder
-    if [ -x "$bin/postgres" ]; then return; fi
+    local server=$1 folder
+    if [ -x "$server/usr/lib/postgresql/$PG/bin/postgres" ]; then return; fi
     for folder in lib/postgresql/$PG share/postgresql/$PG include/postgresql; do
         mkdir -p "$server/usr/$folder"
         cp -a "/usr/$folder/." "$server/usr/$folder"
@@ -33,6 +35,21 @@ release_build() {
     say "building the release version of the extension (4 minutes)"
     quietly bench-build cargo pgrx install --release --pg-config "$bin/pg_config" --no-default-features --features "pg$PG"
     printf '%s\n' "$key" >"$server/built"
+}
+
+# The release version of the revision $AGAINST, from a checkout of its own.
+build_before() {
+    local revision work=$CARGO_TARGET_DIR/bench-before
+    revision=$(git rev-parse --verify "$AGAINST^{commit}") || fail "no such revision: $AGAINST"
+    if [ "$(cat "$other/built" 2>/dev/null)" = "$revision" ]; then return; fi
+    say "building the release version of $AGAINST (4 minutes)"
+    own_server "$other"
+    rm -rf "$work"
+    mkdir -p "$work"
+    git archive "$revision" | tar -x -C "$work"
+    (cd "$work" && quietly bench-build-before cargo pgrx install --release --no-default-features --features "pg$PG" \
+        --pg-config "$other/usr/lib/postgresql/$PG/bin/pg_config")
+    printf '%s\n' "$revision" >"$other/built"
 }
 
 # pg_cron's package is unpacked into that copy and never installed. Without it its line in the table says so.
@@ -63,13 +80,18 @@ mkdir -p "$CARGO_TARGET_DIR"
 exec 8>"$CARGO_TARGET_DIR/bench.lock"
 flock -n 8 || fail "another make bench runs in this checkout: both would measure the other, and use one cluster"
 tools/setup.sh packages pgrx server
-own_server
+own_server "$server"
 packages
 if [ -z "${REPORT:-}" ]; then
     pg_cron
     release_build
 fi
 
+if [ -n "${AGAINST:-}" ]; then
+    build_before
+    exec "$python/bin/python" bench/against.py "$bin" "$other/usr/lib/postgresql/$PG/bin" "$SCHEDULER_CLUSTERS" ${SCHEDULER_RUNAS:+"$SCHEDULER_RUNAS"} \
+        --rounds "${ROUNDS:-3}" --only "${ONLY:-}"
+fi
 arguments=(--rounds "${ROUNDS:-$([ -n "${QUICK:-}" ] && echo 1 || echo 3)}" --only "${ONLY:-}")
 if [ -n "${QUICK:-}" ]; then arguments+=(--quick); fi
 if [ -n "${RESUME:-}" ]; then arguments+=(--resume); fi

@@ -8,7 +8,8 @@ use std::thread;
 /// Rounds of each session.
 const ROUNDS: usize = 25;
 
-/// One session's share: claims of new and known keys, batches, heartbeats, ends of both kinds, rollbacks, cancels.
+/// One session's share: claims of new and known keys, batches, heartbeats, ends of both kinds, rollbacks, and cancels (which may wait
+/// for somebody's open claim, so each in a transaction of its own).
 fn work(db: &mut Client, session: usize) {
     for round in 0..ROUNDS {
         let end = if round % 5 == 0 { "rollback" } else { "commit" };
@@ -25,9 +26,9 @@ fn work(db: &mut Client, session: usize) {
              create temp table mine on commit drop as select * from sched.claim('default', 15, stale_timeout => '1 second');
              select sched.heartbeat(execution_id, lease_token, '1 minute') from mine limit 5;
              select sched.finish_failure(execution_id, lease_token) from mine limit 3;
-             select sched.cancel(id) from (select id from sched.execution where status = 'PENDING' limit 1) as one;
              select sched.finish_success_many(coalesce(array_agg(execution_id), '{{}}'), coalesce(array_agg(lease_token), '{{}}')) from (select * from mine offset 3 limit 10) as rest;
-             commit"
+             commit;
+             select sched.cancel(id) from (select id from sched.execution where status = 'PENDING' limit 1) as one"
         ))
         .unwrap();
     }
