@@ -79,8 +79,8 @@ CASES = {
         ("10,000 due at once", 2, True, fires(10_000)),
     ],
     "lateness": [
-        ("1,000 a second: p50", 2, False, late("p50")),
-        ("1,000 a second: p99", 2, False, late("p99")),
+        ("1,000 a second: p50", 2, False, late(0.5)),
+        ("1,000 a second: p99", 2, False, late(0.99)),
     ],
     "tick": [("100 due among 10,000", 1, False, a_tick)],
 }
