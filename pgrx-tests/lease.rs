@@ -6,7 +6,9 @@ use pgrx::prelude::*;
 mod tests {
     use pgrx::prelude::*;
 
-    use crate::test_support::{armed, check, claim_one, created, dispatch, refused, run, sql, time_passes};
+    use crate::test_support::{
+        alone, armed, check, claim_one, created, dispatch, refused, run, sql, time_passes, HEADS_ARE_NEW,
+    };
 
     const STATUS: &str = "SELECT status, attempt, error_code, next_retry_at FROM sched.execution";
 
@@ -39,6 +41,71 @@ mod tests {
             ("'l/enq', scope_id => repeat('x', 1001)", "22023"),
         ] {
             refused(&format!("SELECT sched.enqueue({arguments})"), sqlstate);
+        }
+    }
+
+    /// A day of a length of time has 24 hours, whatever the zone of who claims: 100, 200 or 300 days from any day, one goes over a change
+    /// of New York's clocks.
+    #[pg_test]
+    fn days_have_24_hours_in_every_zone() {
+        alone();
+        let lasts = |days: i32, what: &str| {
+            check(
+                &format!("SELECT extract(epoch FROM stale_after - heartbeat_at) / 86400 = {days}, sweep_at = stale_after FROM sched.lease"),
+                "t|t",
+            );
+            check(&format!("SELECT '{what}', count(*) FROM sched.lease"), &format!("{what}|1"));
+        };
+        let by_statements = "CREATE TRIGGER l_note BEFORE UPDATE ON sched.lease FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()";
+        run(&["SET LOCAL timezone = 'America/New_York'"]);
+        for way in ["", by_statements] {
+            run(&[way]);
+            for days in [100, 200, 300] {
+                run(&[
+                    "TRUNCATE sched.ledger, sched.ready, sched.retry, sched.lease, sched.awaited",
+                    HEADS_ARE_NEW,
+                    &format!("SELECT sched.define_job('l/long', queue => 'long', max_attempts => 9, retry_backoff => '{{{days} days}}', stale_timeout => '{days} days')"),
+                    "SELECT sched.try_claim('l/long', '2026-01-01')",
+                ]);
+                lasts(days, "a new key");
+                run(&["SELECT sched.heartbeat(execution_id, lease_token) FROM sched.lease"]);
+                check(
+                    &format!("SELECT extract(epoch FROM stale_after - heartbeat_at) / 86400 = {days} FROM sched.lease"),
+                    "t",
+                );
+                run(&[
+                    "UPDATE sched.lease SET stale_after = now() - interval '1 s', sweep_at = now() - interval '1 s'",
+                    HEADS_ARE_NEW,
+                ]);
+                check("SELECT outcome FROM sched.try_claim('l/long', '2026-01-01')", "stole");
+                lasts(days, "a stale run");
+                run(&[
+                    "UPDATE sched.lease SET stale_after = now() - interval '1 s', sweep_at = now() - interval '1 s'",
+                    HEADS_ARE_NEW,
+                ]);
+                check("SELECT count(*) FROM sched.claim('long')", "1");
+                lasts(days, "a stale run in a queue");
+                run(&["SELECT sched.finish_failure(execution_id, lease_token) FROM sched.lease"]);
+                check(
+                    &format!(
+                        "SELECT extract(epoch FROM next_retry_at - finished_at) / 86400 = {days} FROM sched.execution"
+                    ),
+                    "t",
+                );
+                run(&[
+                    "UPDATE sched.ledger SET next_retry_at = now() - interval '1 s'",
+                    "UPDATE sched.retry SET retry_at = now() - interval '1 s'",
+                    HEADS_ARE_NEW,
+                ]);
+                check("SELECT outcome FROM sched.try_claim('l/long', '2026-01-01')", "stole");
+                lasts(days, "a known key");
+                run(&[
+                    "SELECT sched.finish_success(execution_id, lease_token) FROM sched.lease",
+                    "SELECT sched.enqueue('l/long')",
+                ]);
+                check("SELECT count(*) FROM sched.claim('long')", "1");
+                lasts(days, "a queue");
+            }
         }
     }
 

@@ -205,7 +205,19 @@ mod tests {
         dispatch(1);
         run(&["TRUNCATE sched.timer", "SELECT sched.rebuild()"]);
         dispatch(0);
-        assert_eq!(moves_to("f"), "e");
+        // A day of retention has 24 hours, also where the session's clocks were put forward two weeks ago.
+        let zone = sql("SELECT format('AAA0BBB,J%s/0,J%s/0', (doy + 349) % 365 + 1, (doy + 14) % 365 + 1) FROM extract(doy FROM now()) AS doy");
+        run(&[
+            "UPDATE sched.ledger SET finished_at = clock_timestamp() - interval '720 hours' + interval '30 minutes' WHERE scope_id = 'a'",
+            &format!("SET LOCAL timezone = '{zone}'"),
+        ]);
+        check("SELECT now() - interval '30 days' = now() - interval '720 hours'", "f");
+        assert_eq!(moves_to("e2"), "a e");
+        run(&[
+            "SET LOCAL timezone = 'UTC'",
+            "UPDATE sched.ledger SET finished_at = finished_at - interval '1 day' WHERE scope_id = 'a'",
+        ]);
+        assert_eq!(moves_to("f"), "e -");
         // Until the transaction ends that leaves a scope, the schedule fires there.
         run(&["SELECT sched.alter_schedule('k/moves', scope_id => x) FROM unnest('{g,h,i}'::text[]) x"]);
         assert_eq!(

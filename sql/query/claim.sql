@@ -1,5 +1,6 @@
 -- Leases what is claimable in a queue, by priority, then plan time; skips what others are claiming. The limit stands in
 -- MATERIALIZED parts, so that no join can run them twice and lock more than was asked for.
+-- Days of a lease have 24 hours, whatever the session's zone: UTC has no others.
 -- $1 queue, $2 limit, $3 runner_id, $4 stale_timeout (NULL = the job's), $5 setting sched.stale_timeout, $6 now, $7 caller
 WITH fresh AS MATERIALIZED (
     SELECT r.execution_id, r.priority, r.plan_time, 0 AS attempt
@@ -32,27 +33,28 @@ WITH fresh AS MATERIALIZED (
 ), granted AS MATERIALIZED (
     SELECT p.execution_id, p.was_leased, CASE WHEN p.was_leased THEN p.attempt ELSE e.attempt END + 1 AS attempt,
            e.owner, e.job_name, e.scope_kind, e.scope_id, e.plan_time, e.priority, e.payload, gen_random_uuid() AS lease_token, nextval('sched.fence') AS fence,
-           COALESCE($4, j.stale_timeout, $5) AS stale_timeout
+           t.stale_timeout, (($6 AT TIME ZONE 'UTC') + t.stale_timeout) AT TIME ZONE 'UTC' AS stale_after
       FROM picked p
       JOIN sched.ledger e ON e.id = p.execution_id
       LEFT JOIN sched.job j ON j.job_name = e.job_name
+     CROSS JOIN LATERAL (SELECT COALESCE($4, j.stale_timeout, $5) AS stale_timeout) AS t
      ORDER BY p.priority DESC, p.plan_time, p.execution_id
 ), leased AS (
     INSERT INTO sched.lease (execution_id, lease_token, fence, attempt, owner, started_at, heartbeat_at, stale_after,
                              sweep_at, stale_timeout, runner_id)
-    SELECT g.execution_id, g.lease_token, g.fence, g.attempt, g.owner, $6, $6, $6 + g.stale_timeout,
-           $6 + g.stale_timeout, g.stale_timeout, $3
+    SELECT g.execution_id, g.lease_token, g.fence, g.attempt, g.owner, $6, $6, g.stale_after,
+           g.stale_after, g.stale_timeout, $3
       FROM granted g
      WHERE NOT g.was_leased
 ), stolen AS (
     UPDATE sched.lease l
        SET lease_token = g.lease_token, fence = g.fence, attempt = g.attempt, started_at = $6, heartbeat_at = $6,
-           stale_after = $6 + g.stale_timeout, sweep_at = $6 + g.stale_timeout, stale_timeout = g.stale_timeout,
+           stale_after = g.stale_after, sweep_at = g.stale_after, stale_timeout = g.stale_timeout,
            runner_id = $3, progress = NULL
       FROM granted g
      WHERE g.was_leased AND l.execution_id = g.execution_id
 )
 SELECT g.execution_id, g.lease_token, g.fence, g.attempt, g.job_name, g.scope_kind, g.scope_id, g.plan_time, g.payload,
-       $6 + g.stale_timeout
+       g.stale_after
   FROM granted g
  ORDER BY g.priority DESC, g.plan_time, g.execution_id

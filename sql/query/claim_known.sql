@@ -26,9 +26,11 @@ WITH waiting AS MATERIALIZED (
 ), leased AS (
     INSERT INTO sched.lease (execution_id, lease_token, fence, attempt, owner, started_at, heartbeat_at, stale_after,
                              sweep_at, stale_timeout, runner_id)
-    SELECT e.id, gen_random_uuid(), nextval('sched.fence'), e.attempt + 1, e.owner, $10, $10, $10 + $9, $10 + $9, $9, $8
+    SELECT e.id, gen_random_uuid(), nextval('sched.fence'), e.attempt + 1, e.owner, $10, $10, t.stale_after, t.stale_after, $9, $8
       FROM (SELECT w.execution_id FROM waiting w UNION ALL SELECT p.execution_id FROM postponed p) AS m
       JOIN sched.ledger e ON e.id = m.execution_id
+     -- 24 hours a day, whatever the session's zone
+     CROSS JOIN (SELECT (($10 AT TIME ZONE 'UTC') + $9) AT TIME ZONE 'UTC' AS stale_after) AS t
     RETURNING execution_id, lease_token, fence, attempt, stale_after
 )
 SELECT l.execution_id, l.lease_token, l.fence, l.attempt, COALESCE($6, e.max_attempts), l.stale_after, e.payload

@@ -10,8 +10,10 @@ WITH won AS (
 ), leased AS (
     INSERT INTO sched.lease (execution_id, lease_token, fence, attempt, owner, started_at, heartbeat_at, stale_after,
                              sweep_at, stale_timeout, runner_id)
-    SELECT w.id, gen_random_uuid(), nextval('sched.fence'), 1, w.owner, $13, $13, $13 + $12, $13 + $12, $12, $11
+    SELECT w.id, gen_random_uuid(), nextval('sched.fence'), 1, w.owner, $13, $13, t.stale_after, t.stale_after, $12, $11
       FROM won w
+     -- 24 hours a day, whatever the session's zone
+     CROSS JOIN (SELECT (($13 AT TIME ZONE 'UTC') + $12) AT TIME ZONE 'UTC' AS stale_after) AS t
     RETURNING execution_id, lease_token, fence, attempt, stale_after
 )
 SELECT l.execution_id, l.lease_token, l.fence, l.attempt, w.max_attempts, l.stale_after, w.payload

@@ -15,9 +15,11 @@ WITH held AS MATERIALIZED (
 ), stolen AS (
     UPDATE sched.lease l
        SET lease_token = gen_random_uuid(), fence = nextval('sched.fence'), attempt = l.attempt + 1, started_at = $7,
-           heartbeat_at = $7, stale_after = $7 + $6, sweep_at = $7 + $6, stale_timeout = $6, runner_id = $5,
+           heartbeat_at = $7, stale_after = t.stale_after, sweep_at = t.stale_after, stale_timeout = $6, runner_id = $5,
            progress = NULL
       FROM held h
+     -- 24 hours a day, whatever the session's zone
+     CROSS JOIN (SELECT (($7 AT TIME ZONE 'UTC') + $6) AT TIME ZONE 'UTC' AS stale_after) AS t
      WHERE l.execution_id = h.execution_id
     RETURNING l.execution_id, l.lease_token, l.fence, l.attempt, l.stale_after
 )

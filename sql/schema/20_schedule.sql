@@ -97,7 +97,7 @@ BEGIN
                                  FROM sched.ledger e
                                 WHERE e.key = k.key
                                   AND (e.next_retry_at IS NOT NULL
-                                       OR (e.finished_at >= clock_timestamp() - current_setting('sched.history_retention', true)::interval)
+                                       OR (e.finished_at AT TIME ZONE 'UTC' >= clock_timestamp() AT TIME ZONE 'UTC' - current_setting('sched.history_retention', true)::interval)
                                           IS NOT FALSE))
                     OR k.key = (SELECT o.key
                                   FROM unnest(OLD.former_keys || OLD.key) AS o (key)

@@ -77,11 +77,12 @@ impl Grant {
     }
 }
 
-/// `now + length` as SQL has it.
+/// `now + length` as the statements have it, `(now AT TIME ZONE 'UTC' + length) AT TIME ZONE 'UTC'`: days have 24 hours, whatever the
+/// session's zone. (A time and a time of UTC are the same number.)
 pub fn later(now: Instant, length: Interval) -> TimestampWithTimeZone {
     let arguments = [timestamp(now).into_datum(), length.into_datum()];
     // SAFETY: the types that this function of Postgres takes, and none is NULL.
-    let sum = unsafe { pgrx::direct_function_call(pg_sys::timestamptz_pl_interval, &arguments) };
+    let sum = unsafe { pgrx::direct_function_call(pg_sys::timestamp_pl_interval, &arguments) };
     sum.unwrap_or_else(|| raise(Failure::internal("a time has no sum with a length of time")))
 }
 
