@@ -183,7 +183,7 @@ mod tests {
                     format!("{} {} {}", interval.months, interval.days, interval.micros)
                 }
                 Ok(other) => panic!("{text} is {other}"),
-                Err(error) => format!("{} {}", error.kind().sqlstate(), error.reason()),
+                Err(error) => format!("{} {}", error.kind().postgres_sqlstate(), error.reason()),
             };
             let signs: Vec<i64> = theirs.split(' ').map(|part| part.parse::<i64>().unwrap().signum()).collect();
             let is_value = signs.len() == 3;

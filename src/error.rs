@@ -2,7 +2,7 @@
 
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::{PgLogLevel, PgSqlErrorCode};
-use scheduler_core::clock::{ClockError, ErrorKind};
+use scheduler_core::clock::ClockError;
 
 /// An error on its way to the user.
 #[derive(Debug, Clone)]
@@ -83,15 +83,9 @@ impl Failure {
 }
 
 impl From<ClockError> for Failure {
+    /// 22023, whatever form the clock has.
     fn from(error: ClockError) -> Failure {
-        let code = match error.kind() {
-            ErrorKind::Cron | ErrorKind::IntervalSign => PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
-            ErrorKind::IntervalSyntax | ErrorKind::DateTimeSyntax => PgSqlErrorCode::ERRCODE_INVALID_DATETIME_FORMAT,
-            ErrorKind::IntervalOverflow => PgSqlErrorCode::ERRCODE_INTERVAL_FIELD_OVERFLOW,
-            ErrorKind::FieldOverflow => PgSqlErrorCode::ERRCODE_DATETIME_FIELD_OVERFLOW,
-            ErrorKind::ZoneDisplacement => PgSqlErrorCode::ERRCODE_INVALID_TIME_ZONE_DISPLACEMENT_VALUE,
-        };
-        Failure::new(code, error.to_string(), error.hint())
+        Failure::invalid(error.to_string(), error.hint())
     }
 }
 

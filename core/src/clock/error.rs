@@ -11,29 +11,29 @@ use super::{words, Clock};
 /// How much of a text is shown, in characters.
 const LONGEST_SHOWN: usize = 120;
 
-/// The family of a fault, and with it the SQLSTATE.
+/// The family of a fault. (All are one SQLSTATE, `22023`; `postgres_sqlstate` says what Postgres would call it.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// A cron text, a macro or a form that is not known: `22023`.
+    /// A cron text, a macro or a form that is not known.
     Cron,
-    /// An interval that cannot be read: `22007`.
+    /// An interval that cannot be read.
     IntervalSyntax,
-    /// An interval that is zero, negative or of mixed signs: `22023`.
+    /// An interval that is zero, negative or of mixed signs.
     IntervalSign,
-    /// An interval too large to be stored: `22015`.
+    /// An interval too large to be stored.
     IntervalOverflow,
-    /// A date-time that cannot be read: `22007`.
+    /// A date-time that cannot be read.
     DateTimeSyntax,
-    /// A date or time that does not exist, or outside of the range that can be stored: `22008`.
+    /// A date or time that does not exist, or outside of the range that can be stored.
     FieldOverflow,
-    /// An offset from UTC that is out of range: `22009`.
+    /// An offset from UTC that is out of range.
     ZoneDisplacement,
 }
 
 impl ErrorKind {
-    /// The five characters of the SQLSTATE.
+    /// The SQLSTATE with which Postgres refuses such a text as an `interval` or a `timestamptz`: to compare what it refuses and what we do.
     #[must_use]
-    pub const fn sqlstate(self) -> &'static str {
+    pub const fn postgres_sqlstate(self) -> &'static str {
         match self {
             ErrorKind::Cron | ErrorKind::IntervalSign => "22023",
             ErrorKind::IntervalSyntax | ErrorKind::DateTimeSyntax => "22007",
