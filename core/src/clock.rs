@@ -39,7 +39,7 @@ pub use field::Field;
 pub use interval::Interval;
 pub use note::Note;
 pub use timeline::Timeline;
-pub use warning::{warnings, Warning};
+pub use warning::{none_ahead, warnings, Warning};
 
 use error::{Hint, Source};
 

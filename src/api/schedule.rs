@@ -2,11 +2,13 @@
 
 use pgrx::datum::{Interval, TimestampWithTimeZone};
 use pgrx::prelude::*;
-use pgrx::PgSqlErrorCode;
+use pgrx::{PgLogLevel, PgSqlErrorCode};
+use scheduler_core::clock::none_ahead;
+use scheduler_core::Instant;
 
 use crate::convert::{self, required, Zero};
 use crate::dispatch::{catch_up_of, overlap_of, rearm_of};
-use crate::error::{or_raise, Failure, Outcome};
+use crate::error::{self, or_raise, Failure, Outcome};
 use crate::guc;
 use crate::jsonb::Jsonb;
 use crate::store::schedule::{self, Definition, Locked};
@@ -100,12 +102,37 @@ pub fn defaults(
 
 fn create(definition: Definition) -> Outcome<i64> {
     check(&definition)?;
-    let (name, caller) = (definition.schedule_name.clone(), role::caller());
-    session(|session| {
+    let (name, caller, now) = (definition.schedule_name.clone(), role::caller(), convert::now());
+    let warning = will_not_fire(&definition, now, now)?;
+    let created = session(|session| {
         check_job(session, &definition.job_name, caller)?;
         let inserted = schedule_bulk::insert(session, vec![definition], convert::now());
         inserted.first().map(|(_, schedule_id)| *schedule_id).ok_or_else(|| duplicate(&name))
-    })
+    })?;
+    warn(warning);
+    Ok(created)
+}
+
+/// What a session is told that writes a schedule with nothing to come: 01000.
+pub fn will_not_fire(schedule: &Definition, anchor: Instant, now: Instant) -> Outcome<Option<Failure>> {
+    let (clock, zone) = (convert::clock(&schedule.clock)?, ServerZone::find(&schedule.time_zone)?);
+    let window = [
+        convert::optional_instant("starts_at", schedule.starts_at)?,
+        convert::optional_instant("ends_at", schedule.ends_at)?,
+    ];
+    let warning = none_ahead(&clock.bind(&zone, anchor), &schedule.clock, now, window);
+    Ok(warning.map(|warning| {
+        let name = convert::shown(&schedule.schedule_name);
+        let message = format!("schedule \"{name}\" will not fire: {}", warning.message);
+        Failure { hint: warning.hint, ..Failure::warning(message) }
+    }))
+}
+
+/// Tells the session.
+pub fn warn(warning: Option<Failure>) {
+    if let Some(warning) = warning {
+        error::report(PgLogLevel::WARNING, warning);
+    }
 }
 
 /// Everything about a schedule that can be wrong by itself.
@@ -296,10 +323,14 @@ fn reset_argument(mut schedule: Definition, argument: Option<Text>) -> Outcome<D
 /// Changes a schedule as `change` says, under its row lock.
 fn edit(name: &str, change: impl FnOnce(Definition) -> Outcome<Definition>) -> Outcome<()> {
     let caller = role::caller();
-    session(|session| {
-        let Locked { schedule_id, definition, .. } = find(session, name, caller)?;
-        let old_job = definition.job_name.clone();
+    let warning = session(|session| {
+        let Locked { schedule_id, definition, created_at } = find(session, name, caller)?;
+        let (old_job, was) = (definition.job_name.clone(), Coming::of(&definition));
         let new = change(definition)?;
+        // What cannot be read is no matter of an edit that leaves it as it is.
+        let look = |anchor| will_not_fire(&new, anchor, convert::now());
+        let warning = (!was.goes_on(&new)).then(|| convert::instant("created_at", created_at).and_then(look));
+        let warning = warning.and_then(Outcome::unwrap_or_default);
         if new.job_name != old_job {
             check_job(session, &new.job_name, caller)?;
         }
@@ -315,8 +346,41 @@ fn edit(name: &str, change: impl FnOnce(Definition) -> Outcome<Definition>) -> O
                 failure
             }
         })?;
-        Ok(())
-    })
+        Ok(warning)
+    })?;
+    warn(warning);
+    Ok(())
+}
+
+/// What of a schedule decides its plan times from now on.
+struct Coming {
+    clock: String,
+    time_zone: String,
+    window: [Option<TimestampWithTimeZone>; 2],
+    is_fired: bool,
+}
+
+impl Coming {
+    fn of(schedule: &Definition) -> Coming {
+        Coming {
+            clock: schedule.clock.clone(),
+            time_zone: schedule.time_zone.clone(),
+            window: [schedule.starts_at, schedule.ends_at],
+            is_fired: is_fired(schedule),
+        }
+    }
+
+    /// Whether its plan times stay what they were, or there are none of its own any more.
+    fn goes_on(&self, new: &Definition) -> bool {
+        self.clock == new.clock
+            && self.time_zone == new.time_zone
+            && self.window == [new.starts_at, new.ends_at]
+            && (self.is_fired || !is_fired(new))
+    }
+}
+
+fn is_fired(schedule: &Definition) -> bool {
+    schedule.enabled && schedule.ownership == "owned"
 }
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]

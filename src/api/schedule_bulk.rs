@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use pgrx::prelude::*;
+use scheduler_core::Instant;
 
 use crate::convert::{self, required};
 use crate::error::{or_raise, Failure, Outcome};
@@ -12,7 +13,7 @@ use crate::store::schedule_bulk::{self as store, Malformed, Spec};
 use crate::store::{role, session, Session};
 use crate::subtransaction;
 
-use super::schedule::{check_job, check_keys, defaults, duplicate};
+use super::schedule::{self, check_job, check_keys, defaults, duplicate};
 
 /// The arguments of create_schedule.
 const KEYS: [&str; 18] = [
@@ -47,18 +48,38 @@ fn create_schedules(specs: Option<Jsonb>) -> i64 {
     or_raise((|| {
         let specs = required("specs", specs)?;
         let caller = role::caller();
-        session(|session| {
+        let (count, warning) = session(|session| {
             let schedules = read(session, &specs)?;
             check_jobs(session, &schedules, caller)?;
+            let warning = will_not_fire(&schedules, convert::now())?;
             let names: Vec<String> = schedules.iter().map(|schedule| schedule.schedule_name.clone()).collect();
             let inserted = store::insert(session, schedules, convert::now());
             let count = inserted.len();
             if count < names.len() {
                 return Err(taken(&names, inserted));
             }
-            Ok(i64::try_from(count).unwrap_or(i64::MAX))
-        })
+            Ok((i64::try_from(count).unwrap_or(i64::MAX), warning))
+        })?;
+        schedule::warn(warning);
+        Ok(count)
     })())
+}
+
+/// One warning for all of them that have nothing to come.
+fn will_not_fire(schedules: &[Definition], now: Instant) -> Outcome<Option<Failure>> {
+    let (mut first, mut more) = (None, 0);
+    for (index, schedule) in schedules.iter().enumerate() {
+        match schedule::will_not_fire(schedule, now, now)? {
+            Some(_) if first.is_some() => more += 1,
+            Some(warning) => first = Some(at(index + 1, "clock", warning)),
+            None => {}
+        }
+    }
+    let and_more = |warning: Failure| Failure {
+        message: format!("{}, nor have those of {more} more", warning.message),
+        ..warning
+    };
+    Ok(if more > 0 { first.map(and_more) } else { first })
 }
 
 /// The failure as one of element `place` (1-based) and this key.

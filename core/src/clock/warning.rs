@@ -37,15 +37,10 @@ const YEAR: i64 = 366 * SECONDS_PER_DAY;
 #[must_use]
 pub fn warnings(clock: &Clock, text: &str, zone: &impl Zone, now: Instant) -> Vec<Warning> {
     let timeline = clock.bind(zone, now);
-    let mut out = Vec::new();
-    if *clock != Clock::Never && timeline.next_after(now).is_none() {
-        out.push(Warning::new(
-            "never_fires",
-            format!("the clock {} has no time ahead", quoted(text)),
-            "Check the date, the year and the combination of day and month.",
-        ));
-        return out;
+    if let Some(warning) = none_ahead(&timeline, text, now, [None, None]) {
+        return vec![warning];
     }
+    let mut out = Vec::new();
     match clock {
         Clock::Cron(cron) => {
             let fields: Vec<&str> = text.split([' ', '\t']).filter(|field| !field.is_empty()).collect();
@@ -58,6 +53,27 @@ pub fn warnings(clock: &Clock, text: &str, zone: &impl Zone, now: Instant) -> Ve
         Clock::Never => {}
     }
     out
+}
+
+/// That a clock, written as `text`, has no plan time after `now` in the window [`starts_at`, `ends_at`). Of `never` that is no news.
+#[must_use]
+pub fn none_ahead<Z: Zone>(
+    timeline: &Timeline<'_, Z>,
+    text: &str,
+    now: Instant,
+    [starts_at, ends_at]: [Option<Instant>; 2],
+) -> Option<Warning> {
+    let next = timeline.next_after(starts_at.map_or(now, |start| now.max(start.just_before())));
+    let fires = next.is_some_and(|next| ends_at.is_none_or(|end| next < end));
+    if fires || *timeline.clock == Clock::Never {
+        return None;
+    }
+    let (within, hint) = if next.is_none() && timeline.next_after(now).is_none() {
+        ("", "Check the date, the year and the combination of day and month.")
+    } else {
+        (" within starts_at and ends_at", "Check both: starts_at is the first instant that may be a plan time, ends_at the first that may no longer be one.")
+    };
+    Some(Warning::new("never_fires", format!("the clock {} has no time ahead{within}", quoted(text)), hint))
 }
 
 /// `*/5 * * * * *` fires every five seconds, and `0 9 * * * *` at nine minutes past each hour.

@@ -43,5 +43,6 @@ mod skips;
 mod standby;
 mod upgrade;
 mod upgrade_rights;
+mod warnings;
 mod worker;
 mod worker_role;
