@@ -108,6 +108,59 @@ mod tests {
         check("SELECT count(*) FROM sched.execution WHERE plan_time = '2026-01-03' OR payload = '1' AND job_name = 'e/told'", "1");
     }
 
+    /// Two that name no plan time are two, also in one scope and one microsecond: row by row, by the statement, and where the job is done
+    /// at once.
+    #[pg_test]
+    fn a_plan_time_that_is_not_named_is_free() {
+        alone();
+        run(&[
+            "SELECT sched.define_job('e/drawn', queue => 'e drawn')",
+            "SELECT sched.define_job('e/drawn and told', 'notify', 'e_drawn')",
+        ]);
+        let by_statements = "CREATE TRIGGER e_note BEFORE UPDATE ON sched.ledger FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()";
+        for way in ["", by_statements] {
+            run(&[way]);
+            for job in ["e/drawn", "e/drawn and told", "e/drawn and undefined"] {
+                run(&[
+                    "TRUNCATE sched.ledger, sched.ready",
+                    &format!(
+                        "CREATE TEMP TABLE drawn AS SELECT id, n::integer FROM sched.enqueue_many('{job}', '{{1,2,3,4,5}}', scope_ids => '{{c1,c1,c2,c2,c1}}')
+                           WITH ORDINALITY AS d (id, n)"
+                    ),
+                    &format!(
+                        "INSERT INTO drawn SELECT id, n + 5 FROM sched.enqueue_many('{job}', ARRAY(SELECT to_jsonb(i) FROM generate_series(6, 300) AS i),
+                                scope_ids => array_fill('c1'::text, ARRAY[295])) WITH ORDINALITY AS d (id, n)"
+                    ),
+                    // One by one, faster than a client could.
+                    &format!("INSERT INTO drawn SELECT sched.enqueue('{job}', to_jsonb(i), scope_id => 'c1'), i FROM generate_series(301, 1500) AS i"),
+                ]);
+                check(
+                    "SELECT count(*), count(DISTINCT id), count(DISTINCT (scope_id, plan_time)), bool_and(e.payload = to_jsonb(n)),
+                            bool_and(e.plan_time BETWEEN clock_timestamp() - interval '10 minutes' AND clock_timestamp()) FROM drawn JOIN sched.execution e USING (id)",
+                    "1500|1500|1500|t|t",
+                );
+                // They come in the order in which they were given.
+                check(
+                    "SELECT count(*) FROM (SELECT (e.plan_time, e.id) > lag((e.plan_time, e.id)) OVER (ORDER BY n) AS later FROM drawn JOIN sched.execution e USING (id)) AS d
+                      WHERE NOT later",
+                    "0",
+                );
+                if job != "e/drawn and told" {
+                    let queue = if job == "e/drawn" { "e drawn" } else { "default" };
+                    check(
+                        &format!("SELECT count(*), bool_and(payload = to_jsonb(n)) FROM sched.claim('{queue}', 2000) WITH ORDINALITY AS c (id, token, fence, attempt, a, b, d, f, payload, g, n)"),
+                        "1500|t",
+                    );
+                }
+                run(&["DROP TABLE drawn"]);
+            }
+            // A scope with many keys of one time: none is drawn later than it has to be.
+            run(&["SELECT sched.enqueue_many('e/drawn', array_fill('1'::jsonb, ARRAY[300]), scope_kind => 'each', scope_ids => ARRAY(SELECT i::text FROM generate_series(1, 300) AS i))"]);
+            check("SELECT count(DISTINCT plan_time), count(*) FROM sched.execution WHERE scope_kind = 'each'", "1|300");
+            run(&["DELETE FROM sched.ledger WHERE scope_kind = 'each'"]);
+        }
+    }
+
     #[pg_test]
     fn what_cannot_be_enqueued_leaves_nothing() {
         for (arguments, sqlstate) in [

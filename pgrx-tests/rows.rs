@@ -225,6 +225,7 @@ mod tests {
             "SELECT sched.heartbeat(execution_id, lease_token) FROM sched.lease",
             "SELECT sched.finish_success(execution_id, lease_token) FROM sched.lease",
             "SELECT sched.enqueue_many('r/only', '{1}')",
+            "SELECT sched.enqueue('r/only', scope_id => 'drawn')",
         ] {
             fails(statement, "25006");
         }

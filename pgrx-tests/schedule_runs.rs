@@ -31,6 +31,23 @@ mod tests {
         refused("SELECT sched.fire_now(NULL)", "22004");
     }
 
+    /// Each is one more, however close they follow, and none takes the place of a plan time of the clock.
+    #[pg_test]
+    fn fire_now_draws_a_plan_time_that_is_nobodys() {
+        created("r/dense", "every 2 microseconds from epoch", "");
+        check("SELECT count(DISTINCT sched.fire_now('r/dense')) FROM generate_series(1, 50)", "50");
+        check(
+            "SELECT count(*), bool_and(extract(microseconds FROM plan_time)::bigint % 2 = 1) FROM sched.execution",
+            "50|t",
+        );
+        // Where every time is one, so is this.
+        created("r/densest", "every 1 microsecond from epoch", "");
+        check("SELECT count(DISTINCT sched.fire_now('r/densest')) FROM generate_series(1, 3)", "3");
+        // A schedule whose clock cannot be read can be fired all the same.
+        run(&["UPDATE sched.schedule SET clock = 'nonsense' WHERE schedule_name = 'r/dense'"]);
+        check("SELECT sched.fire_now('r/dense') IS NOT NULL", "t");
+    }
+
     #[pg_test]
     fn fire_now_neither_heeds_overlap_nor_arms_on_terminal() {
         created("r/wait", "every 1 hour", "rearm => 'on_terminal', overlap => 'skip'");
@@ -70,8 +87,13 @@ mod tests {
             ("'r/back', '-infinity', '2026-01-02'", "22008"),
             ("'r/back', '2026-01-01', 'infinity'", "22008"),
             ("'r/back', '1700-01-01', '2026-01-01'", "54000"),
+            // It is for the past: what is to come would be claimable at once.
+            ("'r/back', '2026-01-01', clock_timestamp() + interval '1 minute'", "22023"),
+            ("'r/back', clock_timestamp() + interval '1 day', clock_timestamp() + interval '2 days'", "22023"),
         ] {
             refused(&format!("SELECT sched.backfill({arguments})"), sqlstate);
         }
+        // Until this very moment, which is none of its plan times.
+        run(&["SELECT sched.backfill('r/back', clock_timestamp() - interval '1 microsecond', clock_timestamp())"]);
     }
 }

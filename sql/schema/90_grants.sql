@@ -1,16 +1,16 @@
 -- What each function does, and who may call it.
 COMMENT ON FUNCTION sched.define_job IS
-'Creates or replaces a job: how its executions are queued, leased and retried. retry_backoff[i] is the wait after failed attempt i, the last entry repeats, empty means at once. Lengths of time have no months and are at most 1000 years; run_timeout, shorter than stale_timeout, is for runners to keep to: only a lease that runs out ends a run. Errors: 22023 (a value that may not be), 22008, 22004 (NULL), 42501 (another role''s job).';
+'Creates or replaces a job: how its executions are queued, leased and retried. retry_backoff[i] is the wait after failed attempt i, the last entry repeats, empty means at once. Lengths of time have no months, days of 24 hours, and are at most 1000 years; run_timeout, shorter than stale_timeout, is for runners to keep to: only a lease that runs out ends a run. Errors: 22023 (a value that may not be), 22008, 22004 (NULL), 42501 (another role''s job).';
 COMMENT ON FUNCTION sched.drop_job IS
 'Drops a job; false where there was none. Errors: 2BP01 while schedules use it, 42501 (another role''s job).';
 COMMENT ON FUNCTION sched.create_schedule IS
-'Creates a schedule and returns its number. It fires for the first time at the first plan time after its creation. Errors: 42710 (the name is taken), 42704 (unknown job), 22023, 22007 or 22008 (clock, zone or another argument cannot be used), 22004 (NULL), 42501 (another role''s job).';
+'Creates a schedule and returns its number. It fires for the first time at the first plan time after its creation; a warning says that there is none. Errors: 42710 (the name is taken), 42704 (unknown job), 22023 (clock, zone or another argument cannot be used), 22008 (an infinite time, a length of time over 1000 years), 22004 (NULL), 42501 (another role''s job).';
 COMMENT ON FUNCTION sched.create_schedules IS
 'Creates all schedules of a JSON array of objects with the arguments of create_schedule as keys, or none; returns how many. An error names the element and the key. Errors as create_schedule.';
 COMMENT ON FUNCTION sched.fire_now IS
-'Creates one extra execution of a schedule with the plan time now, whatever its state, and returns its id; its timer is untouched. Errors: 42704, 42501, 53400 (a notify job, while the server''s queue of notifications is full).';
+'Creates one extra execution of a schedule with the plan time now, or the next that neither the ledger nor the clock has, whatever its state, and returns its id; its timer is untouched. Errors: 42704, 42501, 53400 (a notify job, while the server''s queue of notifications is full).';
 COMMENT ON FUNCTION sched.backfill IS
-'Creates the executions for the plan times of a schedule in [from_time, to_time) that the ledger lacks, and returns how many. Errors: 42704, 42501, 22023 (the clock cannot be read, an empty range), 54000 (over 100000 plan times), 53400 (a notify job, while the server''s queue of notifications is full).';
+'Creates the executions for the plan times of a schedule in [from_time, to_time) that the ledger lacks, and returns how many. Errors: 42704, 42501, 22023 (the clock cannot be read, a range that is empty or ends in the future), 54000 (over 100000 plan times), 53400 (a notify job, while the server''s queue of notifications is full).';
 COMMENT ON FUNCTION sched.alter_schedule IS
 'Changes a schedule; NULL leaves an argument as it is, reset names arguments that go back to their default. A new clock, zone or starts_at/ends_at is a new baseline: only later plan times fire. Errors as create_schedule, and 42704 for an unknown schedule.';
 COMMENT ON FUNCTION sched.drop_schedule IS
@@ -37,9 +37,9 @@ COMMENT ON FUNCTION sched.finish_success IS
 COMMENT ON FUNCTION sched.finish_failure IS
 'Ends a run as FAILED: to be tried again at next_retry_at or by the job''s backoff while attempts are left, unless terminal. error_msg is cut to 4000 characters. Errors: 55000 (lease lost), 22023, 42501.';
 COMMENT ON FUNCTION sched.enqueue IS
-'Puts an execution into its job''s queue and returns its id; the same (job, scope, plan time) twice gives the same execution. A job that was never defined means queue default. Errors: 22023, 22004, 22008, 42501, 53400 (a notify job, while the server''s queue of notifications is full).';
+'Puts an execution into its job''s queue and returns its id; the same (job, scope, plan time) named twice gives the same execution; a plan time that is not named is drawn so that nobody has it. A job that was never defined means queue default. Errors: 22023, 22004, 22008, 42501, 53400 (a notify job, while the server''s queue of notifications is full).';
 COMMENT ON FUNCTION sched.enqueue_many IS
-'Puts one execution for each payload into the job''s queue and returns their ids in that order. plan_times and scope_ids, where given, pair with payloads by position; the same (job, scope, plan time) twice gives the same execution. Errors: 22023 (unequal lengths, NULL elements, a name), 22004, 22008, 42501, 40001 under REPEATABLE READ and SERIALIZABLE where another transaction has just enqueued the same, 53400 (a notify job, while the server''s queue of notifications is full).';
+'Puts one execution for each payload into the job''s queue and returns their ids in that order. plan_times and scope_ids, where given, pair with payloads by position; the same (job, scope, plan time) named twice gives the same execution; a plan time that is not named is drawn so that nobody has it. Errors: 22023 (unequal lengths, NULL elements, a name), 22004, 22008, 42501, 40001 under REPEATABLE READ and SERIALIZABLE where another transaction has just enqueued the same, 53400 (a notify job, while the server''s queue of notifications is full).';
 COMMENT ON FUNCTION sched.finish_success_many IS
 'Ends those of these runs as SUCCESS whose lease holds, and returns the ids of those whose lease does not. Ids and tokens pair by position. Errors: 22023 (unequal lengths, NULL elements), 22004.';
 COMMENT ON FUNCTION sched.assert_lease IS
@@ -57,7 +57,7 @@ COMMENT ON FUNCTION sched.attempts_since_success IS
 COMMENT ON FUNCTION sched.import_crontab IS
 'Makes each line of a user''s (or, with system, a system) crontab a schedule of the pull job and queue crontab, with the payload {command, user, environment, stdin}. A line that cannot be read comes back with its reason in note and stops no other; a schedule that exists stays as it is. Errors: 22023 (unknown zone), 54000 (over 1 MiB), 42501.';
 COMMENT ON FUNCTION sched.next_time IS
-'The least plan time of a clock strictly after an instant; NULL when it never fires again. anchor is where an every clock''s grid begins. Errors: 22023, 22007, 22008 or 22015 (clock or zone cannot be used, infinite times).';
+'The least plan time of a clock strictly after an instant; NULL when it never fires again. anchor is where an every clock''s grid begins. Errors: 22023 (clock or zone cannot be used), 22008 (infinite times).';
 COMMENT ON FUNCTION sched.preview IS
 'The next n (at most 10000) plan times of a clock, each with the zone''s wall clock, its offset from UTC, and a note where a clock change moved it or its reading comes twice. Errors as next_time.';
 COMMENT ON FUNCTION sched.validate IS

@@ -8,6 +8,7 @@ use crate::convert::{self, required};
 use crate::dispatch;
 use crate::error::{or_raise, Failure, Outcome};
 use crate::jsonb::Jsonb;
+use crate::store::draw::Draw;
 use crate::store::enqueue::{self as store, Many};
 use crate::store::execution::NewExecution;
 use crate::store::{as_owner, ids, job, role, Ledger, Owner};
@@ -26,8 +27,7 @@ fn enqueue(
     scope_id: default!(Option<Text>, "NULL"),
 ) -> Uuid {
     or_raise((|| {
-        // Nobody else can come upon a scope that is made here.
-        let is_new = scope_id.is_none();
+        let keys = Keys::of(scope_id.is_some(), plan_time.is_some());
         let names = [
             convert::name("job_name", job_name)?,
             convert::name("scope_kind", scope_kind)?,
@@ -45,33 +45,61 @@ fn enqueue(
             plan_times: vec![convert::timestamp(plan_time)],
             payloads: vec![payload],
         };
-        as_owner(|owner| put(owner, many, is_new))?.first().copied().ok_or_else(being_enqueued)
+        as_owner(|owner| put(owner, many, keys))?.first().copied().ok_or_else(being_enqueued)
     })())
 }
 
+/// What makes executions different from all others.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keys {
+    /// Their scopes: nobody else can come upon those, for they are made here.
+    New,
+    /// Their plan times, which are drawn.
+    Drawn,
+    /// Nothing: scope and plan time are named, and may be named again.
+    Named,
+}
+
+impl Keys {
+    fn of(names_scopes: bool, names_plan_times: bool) -> Keys {
+        match (names_scopes, names_plan_times) {
+            (false, _) => Keys::New,
+            (true, false) => Keys::Drawn,
+            (true, true) => Keys::Named,
+        }
+    }
+}
+
 /// Puts executions into the ledger, and into their job's queue; the ids of all, in their order, those that had been there before
-/// included. `is_new`: nobody else can come upon their scopes.
-fn put(owner: &Owner, many: Many, is_new: bool) -> Outcome<Vec<Uuid>> {
+/// included.
+fn put(owner: &Owner, many: Many, keys: Keys) -> Outcome<Vec<Uuid>> {
     let (job_name, caller) = (many.job_name, many.caller);
     let ledger = Ledger::open(owner);
     let job = usable(ledger.job(job_name), job_name, caller)?;
-    if is_new {
+    let mut draw = (keys == Keys::Drawn).then(|| Draw::begin(convert::now(), convert::now));
+    if keys != Keys::Named {
         let new = many.keys.iter().zip(&many.scope_ids).zip(&many.plan_times).zip(&many.payloads);
         let new = new.map(|(((key, scope_id), plan_time), payload)| {
             let names = [job_name, many.scope_kind, scope_id.as_str()];
             (new_execution(job.as_ref(), *key, names, *plan_time, caller), payload)
         });
-        if let Some(ids) = put_new(owner, &ledger, job_name, new.collect()) {
+        if let Some(ids) = put_new(owner, &ledger, job_name, new.collect(), draw.as_mut()) {
             return Ok(ids);
         }
     }
     let session = owner.session();
+    // Not inserted and not there: its transaction is open, or somebody has just defined a job of this name.
+    let missing =
+        || usable(job::read(session, job_name), job_name, caller).map_or_else(|failure| failure, |_| being_enqueued());
+    if let Some(draw) = &mut draw {
+        let drawn = store::insert_drawn(session, &many, draw, convert::now()).ok_or_else(missing)?;
+        dispatch::notify(session, drawn.queues);
+        return Ok(drawn.ids);
+    }
     dispatch::notify(session, store::insert(session, &many, convert::now()));
     let found = store::find(session, &many);
     if found.len() < many.keys.len() {
-        // Not inserted and not there: its transaction is open, or somebody has just defined a job of this name.
-        usable(job::read(session, job_name), job_name, caller)?;
-        return Err(being_enqueued());
+        return Err(missing());
     }
     if found.iter().any(|(_, owner)| !role::may_act_for(caller, *owner)) {
         return Err(Failure::not_owner("an execution of job", job_name));
@@ -79,10 +107,16 @@ fn put(owner: &Owner, many: Many, is_new: bool) -> Outcome<Vec<Uuid>> {
     Ok(found.into_iter().map(|(id, _)| id).collect())
 }
 
-/// Puts executions into their job's queue whose keys are new for certain, and says so; `None` where a statement has to do it.
-fn put_new(owner: &Owner, ledger: &Ledger, job_name: &str, new: Vec<(NewExecution, &Jsonb)>) -> Option<Vec<Uuid>> {
+/// Puts executions into their job's queue whose keys are new for certain or drawn, and says so; `None` where a statement has to do it.
+fn put_new(
+    owner: &Owner,
+    ledger: &Ledger,
+    job_name: &str,
+    new: Vec<(NewExecution, &Jsonb)>,
+    draw: Option<&mut Draw>,
+) -> Option<Vec<Uuid>> {
     let queue = new.first().map(|(new, _)| new.queue.to_owned());
-    let ids = ledger.enqueue(job_name, &new, convert::now())?;
+    let ids = ledger.enqueue(job_name, &new, draw, convert::now())?;
     if let Some(queue) = queue {
         dispatch::notify_queue(owner, &queue);
     }
@@ -108,6 +142,7 @@ fn enqueue_many(
     let ids = or_raise((|| {
         let (job_name, scope_kind) = (convert::name("job_name", job_name)?, convert::name("scope_kind", scope_kind)?);
         let payloads = all_given("payloads", required("payloads", payloads)?)?;
+        let uniqueness = Keys::of(scope_ids.is_some(), plan_times.is_some());
         let plan_times = match plan_times {
             None => vec![convert::timestamp(convert::now()); payloads.len()],
             Some(times) => same_length("plan_times", times, payloads.len())?
@@ -115,8 +150,6 @@ fn enqueue_many(
                 .map(|time| convert::instant("plan_times", time).map(convert::timestamp))
                 .collect::<Outcome<Vec<_>>>()?,
         };
-        // Nobody else can come upon a scope that is made here.
-        let is_new = scope_ids.is_none();
         let scope_ids: Vec<String> = match scope_ids {
             None => ids::execution_ids(payloads.len(), convert::now()).iter().map(Uuid::to_string).collect(),
             Some(ids) => same_length("scope_ids", ids, payloads.len())?
@@ -127,7 +160,7 @@ fn enqueue_many(
         let caller = role::caller();
         let keys = scope_ids.iter().map(|id| scope_key(&job_name, &scope_kind, id)).collect();
         let many = Many { job_name: &job_name, scope_kind: &scope_kind, caller, keys, scope_ids, plan_times, payloads };
-        as_owner(|owner| put(owner, many, is_new))
+        as_owner(|owner| put(owner, many, uniqueness))
     })());
     SetOfIterator::new(ids)
 }

@@ -2,12 +2,13 @@
 
 use pgrx::datum::{TimestampWithTimeZone, Uuid};
 use pgrx::prelude::*;
-use scheduler_core::clock::Timeline;
-use scheduler_core::Instant;
+use scheduler_core::clock::{DateTime, Timeline};
+use scheduler_core::{Clock, Instant};
 
 use crate::convert;
 use crate::dispatch;
 use crate::error::{or_raise, Failure, Outcome};
+use crate::store::draw::Draw;
 use crate::store::execution::{Batch, Inserted};
 use crate::store::schedule::{Definition, Locked};
 use crate::store::{job, role, session, Session};
@@ -56,16 +57,51 @@ fn fire_now(schedule_name: Option<Text>) -> Uuid {
         let caller = role::caller();
         session(|session| {
             let schedule = schedule::find(session, &name, caller)?;
+            let Definition { job_name, scope_kind, scope_id, .. } = &schedule.definition;
+            let key = scope_key(job_name, scope_kind, scope_id);
+            // Of a parked one nobody knows when it would fire.
+            let own = bound(&schedule).ok();
+            let timeline = own.as_ref().map(|(clock, zone, anchor)| clock.bind(zone, *anchor));
+            let mut draw = Draw::begin(convert::now(), convert::now);
             loop {
-                // The ledger may hold a plan of this very microsecond; the clock moves on.
-                let now = vec![convert::timestamp(convert::now())];
-                if let Some(id) = insert(session, &schedule, "manual", now, caller)?.ids.first() {
+                let mut passed_over = 0..MOST_PASSED_OVER;
+                let is_free = |time| {
+                    !timeline.as_ref().is_some_and(|timeline| timeline.is_plan(time)) || passed_over.next().is_none()
+                };
+                let (plan_time, lock) = draw.hold_if(key, is_free);
+                let inserted = insert(session, &schedule, "manual", vec![convert::timestamp(plan_time)], caller)?;
+                drop(lock);
+                if let Some(id) = inserted.ids.first() {
                     return Ok(*id);
                 }
                 pgrx::check_for_interrupts!();
             }
         })
     })())
+}
+
+/// How many of a schedule's own plan times `fire_now` passes over, where one follows the other: a plan whose time the ledger holds counts as
+/// fired, and would not run.
+const MOST_PASSED_OVER: u32 = 1000;
+
+/// A schedule's clock, its zone and its anchor.
+fn bound(schedule: &Locked) -> Outcome<(Clock, ServerZone, Instant)> {
+    let clock = convert::clock(&schedule.definition.clock)?;
+    let zone = ServerZone::find(&schedule.definition.time_zone)?;
+    Ok((clock, zone, convert::instant("created_at", schedule.created_at)?))
+}
+
+/// The range of a backfill, which has ended: what is to come would be claimable at once; `22023`.
+fn past(range: (Instant, Instant), now: Instant) -> Outcome<(Instant, Instant)> {
+    if range.1 <= now {
+        return Ok(range);
+    }
+    let message =
+        format!("to_time must not be in the future: {} is after {}", DateTime::Fixed(range.1), DateTime::Fixed(now));
+    Err(Failure::invalid(
+        message,
+        "Backfill is for plan times of the past: end at now() or before, and leave the rest to the schedule.",
+    ))
 }
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
@@ -76,13 +112,12 @@ fn backfill(
 ) -> i64 {
     or_raise((|| {
         let name = convert::name("schedule_name", schedule_name)?;
-        let (from, to) = convert::range(from_time, to_time)?;
+        let (from, to) = past(convert::range(from_time, to_time)?, convert::now())?;
         let caller = role::caller();
         session(|session| {
             let schedule = schedule::find(session, &name, caller)?;
-            let clock = convert::clock(&schedule.definition.clock)?;
-            let zone = ServerZone::find(&schedule.definition.time_zone)?;
-            let timeline = clock.bind(&zone, convert::instant("created_at", schedule.created_at)?);
+            let (clock, zone, anchor) = bound(&schedule)?;
+            let timeline = clock.bind(&zone, anchor);
             let (from, to) = within_window(&schedule.definition, from, to)?;
             let count = timeline.count_between(from.just_before(), to.just_before(), dispatch::MOST_PLANS + 1);
             if count > dispatch::MOST_PLANS {

@@ -8,6 +8,7 @@ use crate::arguments;
 use crate::convert::timestamp;
 use crate::jsonb::Jsonb;
 use crate::statement;
+use crate::store::draw::Draw;
 use crate::store::{done, head, ids, Session};
 
 /// Executions of one job and kind of scope.
@@ -30,6 +31,64 @@ pub struct Many<'a> {
 
 /// Inserts those that the ledger does not hold; queues in which something became claimable.
 pub fn insert(session: &Session, many: &Many, now: Instant) -> Vec<String> {
+    insert_as(session, many, ids::execution_ids(many.keys.len(), now), now)
+}
+
+/// How many keys are held at once, at most: each is an entry of the server's lock table.
+const HELD_AT_ONCE: usize = 50;
+
+/// What came of inserting executions under plan times that are drawn.
+#[derive(Default)]
+pub struct Drawn {
+    /// Their ids.
+    pub ids: Vec<Uuid>,
+    /// Queues in which something became claimable.
+    pub queues: Vec<String>,
+}
+
+/// Inserts all of them, under plan times that nobody has; `None` where one was not inserted that nobody has.
+pub fn insert_drawn(session: &Session, many: &Many, draw: &mut Draw, now: Instant) -> Option<Drawn> {
+    let mut drawn = Drawn { ids: ids::execution_ids(many.keys.len(), now), queues: Vec::new() };
+    let all: Vec<usize> = (0..many.keys.len()).collect();
+    for some in all.chunks(HELD_AT_ONCE) {
+        let mut left = some.to_vec();
+        while !left.is_empty() {
+            pgrx::check_for_interrupts!();
+            let mut part = many.part(&left);
+            let (plan_times, locks) = draw.hold(&part.keys);
+            part.plan_times = plan_times.into_iter().map(timestamp).collect();
+            let queues = insert_as(session, &part, left.iter().map(|place| drawn.ids[*place]).collect(), now);
+            drop(locks);
+            drawn.queues.extend(queues);
+            let found = find(session, &part);
+            if found.len() < left.len() {
+                return None;
+            }
+            // Who inserts row by row asks for no lock: what somebody else has after all gets another time.
+            let own = found.iter().zip(&left).map(|((id, _), place)| *id == drawn.ids[*place]);
+            left = own.zip(&left).filter(|(is_own, _)| !is_own).map(|(_, place)| *place).collect();
+        }
+    }
+    Some(drawn)
+}
+
+impl Many<'_> {
+    /// Those in these places.
+    fn part(&self, places: &[usize]) -> Self {
+        fn pick<T: Clone>(all: &[T], places: &[usize]) -> Vec<T> {
+            places.iter().map(|place| all[*place].clone()).collect()
+        }
+        Many {
+            keys: pick(&self.keys, places),
+            scope_ids: pick(&self.scope_ids, places),
+            plan_times: pick(&self.plan_times, places),
+            payloads: pick(&self.payloads, places),
+            ..*self
+        }
+    }
+}
+
+fn insert_as(session: &Session, many: &Many, ids: Vec<Uuid>, now: Instant) -> Vec<String> {
     statement!(
         EXECUTIONS_ENQUEUE = "executions_enqueue"(
             TEXTOID,
@@ -55,7 +114,7 @@ pub fn insert(session: &Session, many: &Many, now: Instant) -> Vec<String> {
             many.payloads.clone(),
             many.caller,
             timestamp(now),
-            ids::execution_ids(many.keys.len(), now),
+            ids,
             done::taken()
         ],
     );

@@ -20,17 +20,24 @@ pub struct KeyLock(pg_sys::LOCKTAG);
 impl KeyLock {
     /// `None` at once where somebody else has the lock, or has the key in hand in a transaction that is still open.
     pub fn try_take(key: Uuid, plan_time: TimestampWithTimeZone) -> Option<KeyLock> {
-        let tag = tag(key, plan_time);
-        // SAFETY: a complete lock tag; should an error get past `drop`, the lock goes with the transaction.
-        let taken = unsafe { pg_sys::LockAcquire(&tag, pg_sys::ExclusiveLock as i32, false, true) };
-        if taken == pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL {
-            return None;
-        }
-        let lock = KeyLock(tag);
+        let lock = KeyLock::acquire(key, plan_time)?;
         match LedgerKeys::open(&ledger()).state(key, plan_time) {
             KeyState::Free | KeyState::Taken => Some(lock),
             KeyState::Changing | KeyState::Open => None,
         }
+    }
+
+    /// The same, and `None` also where the key is taken.
+    pub fn try_take_free(keys: &mut LedgerKeys, key: Uuid, plan_time: TimestampWithTimeZone) -> Option<KeyLock> {
+        let lock = KeyLock::acquire(key, plan_time)?;
+        (keys.state(key, plan_time) == KeyState::Free).then_some(lock)
+    }
+
+    fn acquire(key: Uuid, plan_time: TimestampWithTimeZone) -> Option<KeyLock> {
+        let tag = tag(key, plan_time);
+        // SAFETY: a complete lock tag; should an error get past `drop`, the lock goes with the transaction.
+        let taken = unsafe { pg_sys::LockAcquire(&tag, pg_sys::ExclusiveLock as i32, false, true) };
+        (taken != pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL).then(|| KeyLock(tag))
     }
 }
 

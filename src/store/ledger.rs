@@ -6,6 +6,7 @@ use pgrx::pg_sys::Oid;
 use scheduler_core::Instant;
 
 use crate::jsonb::Jsonb;
+use crate::store::draw::Draw;
 use crate::store::execution::{self, Claimed, Found, Known, Lease, NewExecution, QueueClaim, Terms};
 use crate::store::job::{self, Job};
 use crate::store::key_lock::KeyLock;
@@ -77,9 +78,16 @@ impl<'o> Ledger<'o> {
         }
     }
 
-    /// Puts executions into the queue of their job whose keys are new for certain; their ids, or `None` where a statement has to do it.
-    pub fn enqueue(&self, job_name: &str, new: &[(NewExecution, &Jsonb)], now: Instant) -> Option<Vec<Uuid>> {
-        self.rows.as_ref().and_then(|rows| rows.enqueue(job_name, new, now))
+    /// Puts executions into the queue of their job whose keys are new for certain, or become so by the plan times that are drawn; their
+    /// ids, or `None` where a statement has to do it.
+    pub fn enqueue(
+        &self,
+        job_name: &str,
+        new: &[(NewExecution, &Jsonb)],
+        draw: Option<&mut Draw>,
+        now: Instant,
+    ) -> Option<Vec<Uuid>> {
+        self.rows.as_ref().and_then(|rows| rows.enqueue(job_name, new, draw, now))
     }
 
     /// Ends a run as SUCCESS; `None` where the lease is lost.

@@ -5,6 +5,7 @@ pub mod catalog;
 pub mod change;
 pub mod deadline;
 pub mod done;
+pub mod draw;
 pub mod due;
 pub mod enqueue;
 pub mod execution;

@@ -99,6 +99,12 @@ impl<'a, Z: Zone> Timeline<'a, Z> {
         }
     }
 
+    /// Whether this instant is a plan time.
+    #[must_use]
+    pub fn is_plan(&self, t: Instant) -> bool {
+        self.next_after(t.just_before()) == Some(t)
+    }
+
     /// The greatest plan time at or before `t`; `None` when there is none.
     #[must_use]
     pub fn previous_at_or_before(&self, t: Instant) -> Option<Instant> {

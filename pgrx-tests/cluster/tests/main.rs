@@ -11,6 +11,7 @@ mod drops;
 mod dumps;
 mod edits;
 mod encodings;
+mod enqueue;
 mod examples;
 mod extension;
 mod firing;

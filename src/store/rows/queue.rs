@@ -1,5 +1,5 @@
 //! Queues row by row: what claim.sql says where neither a stale run nor a due retry is to be had, and executions_enqueue.sql where no key
-//! can be taken.
+//! can be taken, or the plan times are drawn.
 
 use std::rc::Rc;
 
@@ -11,8 +11,10 @@ use scheduler_core::Instant;
 use super::begin::{self, Waiting};
 use super::column::{self, lease, ledger, ready, retry};
 use super::grant::{is_due, later, Grant};
-use super::{jobs, new_row, Rows};
+use super::{jobs, new_row, LedgerRow, Rows};
+use crate::convert::timestamp;
 use crate::jsonb::Jsonb;
+use crate::store::draw::Draw;
 use crate::store::execution::{Claimed, NewExecution, QueueClaim};
 use crate::store::head::{Order, Position};
 use crate::store::table::{Index, Sequence, Table, Workspace};
@@ -174,18 +176,41 @@ impl Queue {
 }
 
 impl Rows {
-    /// Puts executions into the queue of their job, whose keys are new for certain; their ids. `None` where the job is done at once, or
-    /// a table is not as expected.
-    pub fn enqueue(&self, job_name: &str, new: &[(NewExecution, &Jsonb)], now: Instant) -> Option<Vec<Uuid>> {
+    /// Puts executions into the queue of their job; their ids. Their keys are new for certain, or become so by the plan times that are
+    /// drawn. `None` where the job is done at once, or a table is not as expected.
+    pub fn enqueue(
+        &self,
+        job_name: &str,
+        new: &[(NewExecution, &Jsonb)],
+        draw: Option<&mut Draw>,
+        now: Instant,
+    ) -> Option<Vec<Uuid>> {
         let schema = self.leases.schema;
-        if jobs::read(schema, job_name)?.is_some_and(|job| job.done_when_fired) {
-            return None;
-        }
         let waiting = Table::open_to_write(schema, &column::READY, &self.leases.workspace)?;
+        // After the wait for the tables' locks: meanwhile another role may have defined a job of this name.
+        if let Some(job) = jobs::read(schema, job_name)? {
+            // All were made of one job, as it was known before.
+            let is_as_known = new.first().is_none_or(|(new, _)| {
+                (new.owner, new.queue, new.priority) == (job.owner, job.queue.as_str(), job.priority)
+            });
+            if job.done_when_fired || !is_as_known {
+                return None;
+            }
+        }
         let enqueued = ids::execution_ids(new.len(), now);
-        let (mut entries, mut places) = (Vec::with_capacity(new.len()), Vec::with_capacity(new.len()));
-        for ((new, payload), id) in new.iter().zip(&enqueued) {
-            let entry = new_row(*id, new, "enqueue", payload, now);
+        let rows = new.iter().zip(&enqueued).map(|((new, payload), id)| new_row(*id, new, "enqueue", payload, now));
+        let mut entries: Vec<LedgerRow> = rows.collect();
+        let mut plan_times: Vec<TimestampWithTimeZone> = new.iter().map(|(new, _)| new.plan_time).collect();
+        match draw {
+            None => self.ledger.insert_all(&entries),
+            Some(draw) => {
+                for ((entry, plan_time), (new, _)) in entries.iter_mut().zip(&mut plan_times).zip(new) {
+                    *plan_time = self.insert_drawn(entry, new.key, draw);
+                }
+            }
+        }
+        let mut places = Vec::with_capacity(new.len());
+        for (entry, id) in entries.iter().zip(&enqueued) {
             let mut place = [None; column::READY.columns.len()];
             for (number, value) in [
                 (ready::QUEUE, entry[ledger::QUEUE - 1]),
@@ -196,17 +221,30 @@ impl Rows {
             ] {
                 place[number - 1] = value;
             }
-            entries.push(entry);
             places.push(place);
         }
-        self.ledger.insert_all(&entries);
         waiting.insert_all(&places);
         // All are of one job, and so of one queue.
-        let added = new.iter().zip(&enqueued);
-        let first = added.map(|((new, _), id)| (Position::new(new.priority, new.plan_time, *id), new.queue)).min();
+        let added = new.iter().zip(plan_times).zip(&enqueued);
+        let first =
+            added.map(|(((new, _), plan_time), id)| (Position::new(new.priority, plan_time, *id), new.queue)).min();
         if let Some((at, queue)) = first {
             Order::of(waiting.oid(), queue).into_iter().for_each(|order| order.added(at));
         }
         Some(enqueued)
+    }
+
+    /// Inserts a row under the first plan time that nobody has, without waiting for anybody; that time.
+    fn insert_drawn(&self, row: &mut LedgerRow, key: Uuid, draw: &mut Draw) -> TimestampWithTimeZone {
+        let mut time = draw.next(key);
+        loop {
+            pgrx::check_for_interrupts!();
+            let plan_time = timestamp(time);
+            row[ledger::PLAN_TIME - 1] = plan_time.into_datum();
+            if self.ledger.insert_unless_taken(row, c"ledger_key") {
+                return plan_time;
+            }
+            time = draw.later(key);
+        }
     }
 }
