@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use pgrx::datum::Interval;
 use pgrx::prelude::*;
-use scheduler_core::crontab::{self, Entry, Style};
+use scheduler_core::crontab::{self, CrontabEntry, Style};
 
 use crate::convert::{self, required};
 use crate::error::{or_raise, raise, Failure, Outcome};
@@ -151,7 +151,7 @@ fn crontab_job(job_name: &str) -> job::Definition {
 }
 
 /// One entry as a schedule, and its command.
-fn imported(entry: Entry, zone: &str) -> Outcome<(Definition, String)> {
+fn imported(entry: CrontabEntry, zone: &str) -> Outcome<(Definition, String)> {
     let time_zone = entry.time_zone.unwrap_or_else(|| zone.to_owned());
     ServerZone::find(&time_zone)?;
     let mut payload = serde_json::json!({

@@ -207,11 +207,11 @@ fn claim_key(
     }
     known.limits.max_attempts = terms.max_attempts.unwrap_or(known.limits.max_attempts);
     known.limits.allow_stale_reentry = terms.allow_stale_reentry.unwrap_or(known.limits.allow_stale_reentry);
-    Ok(match lease::claim(known.state, known.limits) {
+    let Ok(claim) = lease::claim(known.state, known.limits) else { return Ok(None) };
+    Ok(match claim {
         Claim::Won => ledger.claim_known(known, plan, terms, now).map(|lease| ("won", lease)),
         Claim::Stole if known.is_running() => ledger.claim_stale(known, terms, now).map(|lease| ("stole", lease)),
         Claim::Stole => ledger.claim_known(known, plan, terms, now).map(|lease| ("stole", lease)),
-        Claim::Conflicted => None,
     })
 }
 

@@ -3,7 +3,7 @@
 
 use pgrx::datum::Uuid;
 use pgrx::PgSqlErrorCode;
-use scheduler_core::plan::{self, Next, Progress};
+use scheduler_core::schedule::{Next, Progress};
 use scheduler_core::Instant;
 
 use crate::convert;
@@ -129,7 +129,7 @@ struct Open<'a> {
     parked: bool,
     failing: bool,
     /// What an edit that no dispatcher has seen yet passes over.
-    skipped: Vec<(Instant, scheduler_core::skip::Skip)>,
+    skipped: Vec<(Instant, scheduler_core::schedule::Skip)>,
 }
 
 impl<'a> Open<'a> {
@@ -194,7 +194,7 @@ impl<'a> Open<'a> {
             return waits("overlap");
         }
         let clock = usable.clock.bind(&usable.zone, usable.anchor);
-        if plan::fire_time(&usable.policy, &clock, plan) <= now {
+        if usable.policy.fire_time(&clock, plan) <= now {
             due()
         } else {
             waits("delay")
@@ -203,8 +203,8 @@ impl<'a> Open<'a> {
 }
 
 /// What schedules that are paused or parked have passed over, or keep waiting, so far: the plan times and the reason.
-pub fn so_far(session: &Session, snapshots: &[Snapshot], now: Instant) -> Vec<(i64, scheduler_core::skip::Skip)> {
-    use scheduler_core::skip::Reason;
+pub fn so_far(session: &Session, snapshots: &[Snapshot], now: Instant) -> Vec<(i64, scheduler_core::schedule::Skip)> {
+    use scheduler_core::schedule::SkipReason;
     let after = |snapshot: &Snapshot, row: &ScheduleRow| {
         let cursor = snapshot.timer.as_ref().and_then(|timer| timer.progress.cursor).filter(|_| row.enabled);
         row.since_at.max(cursor.unwrap_or(row.since_at))
@@ -216,7 +216,7 @@ pub fn so_far(session: &Session, snapshots: &[Snapshot], now: Instant) -> Vec<(i
         pgrx::check_for_interrupts!();
         let Some(row) = &snapshot.schedule else { continue };
         let Ok(bounded) = Bounded::of_row(row) else { continue };
-        let reason = if row.enabled { Reason::Parked } else { Reason::Paused };
+        let reason = if row.enabled { SkipReason::Parked } else { SkipReason::Paused };
         let fired = fired.get(&snapshot.schedule_id).map_or(&[][..], Vec::as_slice);
         let skips = bounded.skipped_but(after(snapshot, row), now, reason, fired);
         all.extend(skips.into_iter().map(|skip| (snapshot.schedule_id, skip)));

@@ -6,9 +6,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use pgrx::datum::Interval;
-use scheduler_core::catch_up::CatchUp;
-use scheduler_core::overlap::Overlap;
-use scheduler_core::plan::{Policy, Rearm};
+use scheduler_core::schedule::{CatchUp, Overlap, Policy, Rearm};
 use scheduler_core::{Clock, Instant};
 
 use crate::convert;
@@ -75,7 +73,7 @@ impl Usable {
 
     /// Whether runs of the schedule have to be awaited.
     pub fn awaits_runs(&self) -> bool {
-        self.policy.rearm == Rearm::OnTerminal || self.policy.overlap != Overlap::Allow
+        self.policy.awaits_runs()
     }
 }
 

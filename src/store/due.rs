@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use pgrx::datum::{TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::{self, Oid};
-use scheduler_core::plan::Progress;
+use scheduler_core::schedule::Progress;
 use scheduler_core::Instant;
 
 use crate::convert::{self, timestamp};

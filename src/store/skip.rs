@@ -4,8 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use pgrx::datum::{TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::Oid;
-use scheduler_core::plan::Progress;
-use scheduler_core::skip::Reason;
+use scheduler_core::schedule::{Progress, SkipReason};
 use scheduler_core::Instant;
 
 use crate::arguments;
@@ -16,14 +15,14 @@ use crate::store::timer::{instant_of, must, NewTimer};
 use crate::store::Session;
 
 /// A reason as the tables have it.
-pub const fn name_of(reason: Reason) -> &'static str {
+pub const fn name_of(reason: SkipReason) -> &'static str {
     match reason {
-        Reason::Missed => "missed",
-        Reason::Overlap => "overlap",
-        Reason::Window => "window",
-        Reason::Paused => "paused",
-        Reason::Parked => "parked",
-        Reason::Replaced => "replaced",
+        SkipReason::Missed => "missed",
+        SkipReason::Overlap => "overlap",
+        SkipReason::Window => "window",
+        SkipReason::Paused => "paused",
+        SkipReason::Parked => "parked",
+        SkipReason::Replaced => "replaced",
     }
 }
 

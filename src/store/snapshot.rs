@@ -2,7 +2,7 @@
 
 use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::Oid;
-use scheduler_core::plan::Progress;
+use scheduler_core::schedule::Progress;
 use scheduler_core::Instant;
 
 use crate::store::table::Place;

@@ -2,19 +2,19 @@
 
 use std::fmt;
 
-use crate::civil::SECONDS_PER_DAY;
-use crate::instant::{Instant, MICROS_PER_SECOND, UNIX_TO_POSTGRES_SECONDS};
-use crate::zone::Zone;
+use crate::time::civil::SECONDS_PER_DAY;
+use crate::time::{Instant, MICROS_PER_SECOND, UNIX_TO_POSTGRES_SECONDS};
 
 use super::datetime::{DateTime, LocalDisplay};
 use super::every::Anchor;
-use super::spans::Found;
 use super::timeline::Timeline;
+use super::zone::zone_cache::ResolvedReading;
+use super::zone::Zone;
 use super::Clock;
 
 /// What happened to a plan time; readings are microseconds since 2000-01-01 00:00 on the zone's wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Note {
+pub enum DstNote {
     /// The wanted reading does not exist, so it fires at the end of the gap.
     Skipped {
         /// The first wanted reading that is missing.
@@ -31,10 +31,10 @@ pub enum Note {
     },
 }
 
-impl fmt::Display for Note {
+impl fmt::Display for DstNote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Note::Skipped { wanted, fires, others } => {
+            DstNote::Skipped { wanted, fires, others } => {
                 let day = |micros: i64| micros.div_euclid(SECONDS_PER_DAY * MICROS_PER_SECOND);
                 let (wanted_text, fires_text) = if day(wanted) == day(fires) {
                     (short(wanted), short(fires))
@@ -49,7 +49,7 @@ impl fmt::Display for Note {
                     others => write!(f, " and of {others} other times in the gap"),
                 }
             }
-            Note::Repeated { reading } => {
+            DstNote::Repeated { reading } => {
                 write!(f, "{} comes twice: fires in the first pass; second pass, not repeated", short(reading))
             }
         }
@@ -78,13 +78,13 @@ impl<Z: Zone> Timeline<'_, Z> {
     /// What a clock change did to this plan time: `None` when nothing, and for wild clocks and grids of elapsed time,
     /// which no change touches. `plan` must be a plan time of this timeline.
     #[must_use]
-    pub fn note(&self, plan: Instant) -> Option<Note> {
+    pub fn dst_note(&self, plan: Instant) -> Option<DstNote> {
         match self.clock {
             Clock::Cron(cron) if cron.is_wild() => None,
             Clock::Cron(cron) => {
                 let second = plan.unix_seconds();
-                let shown = self.spans.reading(second);
-                let before = self.spans.latest_reading(second - 1);
+                let shown = self.zone.reading(second);
+                let before = self.zone.latest_reading(second - 1);
                 // Readings from before + 1 to shown − 1 were skipped at this second.
                 let wanted = cron.reading_at_or_after(before + 1)?;
                 if wanted < shown {
@@ -97,7 +97,7 @@ impl<Z: Zone> Timeline<'_, Z> {
                         }
                         others += 1;
                     }
-                    return Some(Note::Skipped { wanted: micros(wanted), fires: micros(shown), others });
+                    return Some(DstNote::Skipped { wanted: micros(wanted), fires: micros(shown), others });
                 }
                 self.repeated(shown, second, 0)
             }
@@ -121,7 +121,7 @@ impl<Z: Zone> Timeline<'_, Z> {
         }
     }
 
-    fn note_of_reading(&self, at: DateTime) -> Option<Note> {
+    fn note_of_reading(&self, at: DateTime) -> Option<DstNote> {
         match at {
             DateTime::Fixed(_) => None,
             DateTime::Local(micros) => self.note_at(
@@ -131,19 +131,19 @@ impl<Z: Zone> Timeline<'_, Z> {
         }
     }
 
-    fn note_at(&self, reading: i64, rest: i64) -> Option<Note> {
-        match self.spans.resolve(reading) {
-            Found::Exact(second) => self.repeated(reading, second, rest),
-            Found::AfterGap { end, .. } => Some(Note::Skipped {
+    fn note_at(&self, reading: i64, rest: i64) -> Option<DstNote> {
+        match self.zone.resolve(reading) {
+            ResolvedReading::Exact(second) => self.repeated(reading, second, rest),
+            ResolvedReading::AfterGap { end, .. } => Some(DstNote::Skipped {
                 wanted: micros(reading) + rest,
-                fires: micros(self.spans.reading(end)),
+                fires: micros(self.zone.reading(end)),
                 others: 0,
             }),
         }
     }
 
-    fn repeated(&self, reading: i64, first: i64, rest: i64) -> Option<Note> {
-        let again = self.spans.last_pass(reading, first) != first;
-        again.then_some(Note::Repeated { reading: micros(reading) + rest })
+    fn repeated(&self, reading: i64, first: i64, rest: i64) -> Option<DstNote> {
+        let again = self.zone.last_pass(reading, first) != first;
+        again.then_some(DstNote::Repeated { reading: micros(reading) + rest })
     }
 }

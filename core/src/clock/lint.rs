@@ -1,20 +1,20 @@
 //! What is legal but probably not meant: the warnings of `sched.validate`.
 
-use crate::civil::SECONDS_PER_DAY;
-use crate::instant::{Instant, MICROS_PER_SECOND, UNIX_TO_POSTGRES_SECONDS};
-use crate::zone::Zone;
+use crate::time::civil::SECONDS_PER_DAY;
+use crate::time::{Instant, MICROS_PER_SECOND, UNIX_TO_POSTGRES_SECONDS};
 
+use super::cron::field::Field;
 use super::cron::Cron;
 use super::datetime::LocalDisplay;
+use super::dst_note::DstNote;
 use super::error::quoted;
-use super::field::Field;
-use super::note::Note;
 use super::timeline::Timeline;
+use super::zone::Zone;
 use super::Clock;
 
 /// Something to tell the author of a clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Warning {
+pub struct Lint {
     /// A stable name: `never_fires`, `both_day_fields`, `dst_gap`, `dst_overlap`, `seconds_field`, `uneven_step`.
     pub code: &'static str,
     /// One line, lowercase, no full stop.
@@ -23,9 +23,9 @@ pub struct Warning {
     pub hint: String,
 }
 
-impl Warning {
-    fn new(code: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Warning {
-        Warning { code, message: message.into(), hint: hint.into() }
+impl Lint {
+    fn new(code: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Lint {
+        Lint { code, message: message.into(), hint: hint.into() }
     }
 }
 
@@ -35,11 +35,11 @@ const YEAR: i64 = 366 * SECONDS_PER_DAY;
 /// What is worth a warning in this clock, written as `text`, in the zone, in the year after `now`. A grid without
 /// `from` is taken from `now`.
 #[must_use]
-pub fn warnings(clock: &Clock, text: &str, zone: &impl Zone, now: Instant) -> Vec<Warning> {
+pub fn lint(clock: &Clock, text: &str, zone: &impl Zone, now: Instant) -> Vec<Lint> {
     let timeline = clock.bind(zone, now);
     let mut out = Vec::new();
     if *clock != Clock::Never && timeline.next_after(now).is_none() {
-        out.push(Warning::new(
+        out.push(Lint::new(
             "never_fires",
             format!("the clock {} has no time ahead", quoted(text)),
             "Check the date, the year and the combination of day and month.",
@@ -61,7 +61,7 @@ pub fn warnings(clock: &Clock, text: &str, zone: &impl Zone, now: Instant) -> Ve
 }
 
 /// `*/5 * * * * *` fires every five seconds, and `0 9 * * * *` at nine minutes past each hour.
-fn seconds_field(cron: &Cron, fields: &[&str]) -> Option<Warning> {
+fn seconds_field(cron: &Cron, fields: &[&str]) -> Option<Lint> {
     let [second, minute, rest @ ..] = fields else {
         return None;
     };
@@ -80,10 +80,10 @@ fn seconds_field(cron: &Cron, fields: &[&str]) -> Option<Warning> {
     };
     let five: Vec<&str> = fields.iter().take(5).copied().collect();
     let hint = format!("Write {} if minutes come first.", quoted(&five.join(" ")));
-    Some(Warning::new("seconds_field", message, hint))
+    Some(Lint::new("seconds_field", message, hint))
 }
 
-fn both_day_fields(cron: &Cron) -> Option<Warning> {
+fn both_day_fields(cron: &Cron) -> Option<Lint> {
     let days = &cron.days;
     let month_set = !(days.month_star && days.plain == 0xffff_fffe);
     let week_set = !(days.week_star && days.week == 0x7f);
@@ -101,11 +101,11 @@ fn both_day_fields(cron: &Cron) -> Option<Warning> {
             "Write * in the one that should not count, unless a day should fire when it matches either.",
         )
     };
-    Some(Warning::new("both_day_fields", message, hint))
+    Some(Lint::new("both_day_fields", message, hint))
 }
 
 /// `*/n` where n does not divide the field: the last interval is shorter.
-fn uneven_steps(fields: &[&str]) -> Vec<Warning> {
+fn uneven_steps(fields: &[&str]) -> Vec<Lint> {
     let names: &[Field] = match fields.len() {
         5 => &Field::ALL[1..6],
         6 => &Field::ALL[..6],
@@ -144,7 +144,7 @@ fn uneven_steps(fields: &[&str]) -> Vec<Warning> {
                     format!("Write \"every {step} days\" for even intervals.")
                 }
             };
-            out.push(Warning::new("uneven_step", message, hint));
+            out.push(Lint::new("uneven_step", message, hint));
         }
     }
     out
@@ -152,19 +152,19 @@ fn uneven_steps(fields: &[&str]) -> Vec<Warning> {
 
 /// The changes of the coming year that a cron clock's readings fall into. Clocks whose hour field begins with a star
 /// run on through a change and are not warned about.
-fn cron_changes<Z: Zone>(timeline: &Timeline<'_, Z>, cron: &Cron, now: Instant, out: &mut Vec<Warning>) {
+fn cron_changes<Z: Zone>(timeline: &Timeline<'_, Z>, cron: &Cron, now: Instant, out: &mut Vec<Lint>) {
     if cron.hour_star {
         return;
     }
     let from = now.unix_seconds();
-    let mut span = timeline.spans.at(from);
+    let mut span = timeline.zone.at(from);
     // A year has a handful of boundaries; the bound is for a zone that claims more.
     for _ in 0..100 {
         let change = span.until;
         if change > from + YEAR {
             return;
         }
-        let after = timeline.spans.at(change);
+        let after = timeline.zone.at(change);
         let (old, new) = (change + span.offset, change + after.offset);
         span = after;
         let (first, end) = (old.min(new), old.max(new));
@@ -179,7 +179,7 @@ fn cron_changes<Z: Zone>(timeline: &Timeline<'_, Z>, cron: &Cron, now: Instant, 
                 format!("falls into a DST gap on {day}: {hit} does not exist then and fires at {until}")
             };
             let hint = format!("Choose a time outside of {start} to {until} if that matters.");
-            out.push(Warning::new("dst_gap", message, hint));
+            out.push(Lint::new("dst_gap", message, hint));
         } else {
             let message = if cron.is_wild() {
                 format!("falls into a DST overlap on {day}: {hit} comes twice and fires twice")
@@ -187,13 +187,13 @@ fn cron_changes<Z: Zone>(timeline: &Timeline<'_, Z>, cron: &Cron, now: Instant, 
                 format!("falls into a DST overlap on {day}: {hit} comes twice and fires once, in the first pass")
             };
             let hint = format!("Choose a time outside of {start} to {until} if that matters.");
-            out.push(Warning::new("dst_overlap", message, hint));
+            out.push(Lint::new("dst_overlap", message, hint));
         }
     }
 }
 
 /// The same for clocks whose plan times can be asked for their notes one by one (at most one a day).
-fn noted_changes<Z: Zone>(timeline: &Timeline<'_, Z>, now: Instant, out: &mut Vec<Warning>) {
+fn noted_changes<Z: Zone>(timeline: &Timeline<'_, Z>, now: Instant, out: &mut Vec<Lint>) {
     if let Clock::Every(every) = timeline.clock {
         if every.interval.is_elapsed() {
             return;
@@ -207,8 +207,8 @@ fn noted_changes<Z: Zone>(timeline: &Timeline<'_, Z>, now: Instant, out: &mut Ve
             return;
         };
         at = plan;
-        match timeline.note(plan) {
-            Some(Note::Skipped { wanted, fires, .. }) => out.push(Warning::new(
+        match timeline.dst_note(plan) {
+            Some(DstNote::Skipped { wanted, fires, .. }) => out.push(Lint::new(
                 "dst_gap",
                 format!(
                     "falls into a DST gap on {}: {} does not exist then and fires at {}",
@@ -218,7 +218,7 @@ fn noted_changes<Z: Zone>(timeline: &Timeline<'_, Z>, now: Instant, out: &mut Ve
                 ),
                 "Choose another time of day, or give the offset, if that matters.",
             )),
-            Some(Note::Repeated { reading }) => out.push(Warning::new(
+            Some(DstNote::Repeated { reading }) => out.push(Lint::new(
                 "dst_overlap",
                 format!(
                     "falls into a DST overlap on {}: {} comes twice and fires once, in the first pass",

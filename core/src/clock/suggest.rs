@@ -1,10 +1,10 @@
 //! What was plainly meant by texts that are no clocks here: clocks with a zone or a command behind them, intervals that
 //! are misspelt, and phrases that are crontabs.
 
+use super::cron::field::Field;
 use super::error::Source;
-use super::field::Field;
-use super::interval_words;
-use super::{words, BLANKS};
+use super::every::interval_words;
+use super::text::{words, BLANKS};
 
 /// Something that follows a clock and is no part of it.
 pub(crate) struct Foreign {

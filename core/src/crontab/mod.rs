@@ -13,79 +13,17 @@
 
 mod assignment;
 mod command;
+mod entry;
 mod name;
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 use std::sync::Arc;
 
 use crate::clock::Clock;
 
-/// What cron calls a blank: it separates fields and is ignored at the start of a line.
-const BLANKS: [char; 2] = [' ', '\t'];
+pub use entry::{CrontabEntry, Line, LineError, Style};
 
-/// The longest excerpt of a line that a message repeats, in characters.
-const EXCERPT: usize = 60;
-
-/// Whether entries name the user who runs them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Style {
-    /// A user's own table (`crontab -l`): the command follows the time.
-    User,
-    /// `/etc/crontab` and `/etc/cron.d/*`: a user name stands between time and command.
-    System,
-}
-
-/// One line that is an entry, or was meant to be one.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
-    /// The line's number in the text, from 1.
-    pub number: usize,
-    /// The entry, or why it cannot be read.
-    pub entry: Result<Entry, LineError>,
-}
-
-/// A command and all that was in force where it stood.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    /// A stable name, ASCII, at most 200 bytes: the same entry has it in every text, on every line.
-    pub name: String,
-    /// The clock as a schedule takes it: five fields with one space between them, or a macro, otherwise as written.
-    pub clock: String,
-    /// The zone of the clock: `CRON_TZ` if set, else `TZ`, without a leading `:`; `None` when neither is set or both are empty.
-    pub time_zone: Option<String>,
-    /// Who runs the command; always given in a system table, never in a user's.
-    pub user: Option<String>,
-    /// The command for the shell, as cron passes it on: up to the first bare `%`, with `\%` and `\\` unescaped.
-    pub command: String,
-    /// What the command reads: the text after the first bare `%`, further ones as newlines, ended by a newline; `None` when there is none.
-    pub stdin: Option<String>,
-    /// The assignments above this line, a later one over an earlier one; `LOGNAME` never, for cron does not let a table set it.
-    pub environment: Arc<BTreeMap<String, String>>,
-}
-
-/// Why a line is not an entry.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LineError {
-    /// The fault: lowercase, no full stop.
-    pub message: String,
-    /// What to write instead, as a sentence.
-    pub hint: String,
-}
-
-impl fmt::Display for LineError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for LineError {}
-
-impl LineError {
-    fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { message: message.into(), hint: hint.into() }
-    }
-}
+use entry::{quote, BLANKS};
 
 /// Reads a crontab: an item for each line but blank ones, comments and assignments, in the order of the text.
 pub fn read(text: &str, style: Style) -> impl Iterator<Item = Line> + '_ {
@@ -112,7 +50,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn entry(&mut self, line: &str) -> Result<Entry, LineError> {
+    fn entry(&mut self, line: &str) -> Result<CrontabEntry, LineError> {
         let (clock, rest) = split_clock(line)?;
         check_clock(&clock)?;
         let (user, rest) = match self.style {
@@ -123,7 +61,7 @@ impl<'a> Reader<'a> {
         if command.trim().is_empty() {
             return Err(no_command(&clock, user.as_deref()));
         }
-        let mut entry = Entry {
+        let mut entry = CrontabEntry {
             name: String::new(),
             clock,
             time_zone: self.time_zone(),
@@ -253,22 +191,4 @@ fn no_command(clock: &str, user: Option<&str>) -> LineError {
             "An entry of a system crontab names a user before the command; a user's own crontab does not, and is read as such.",
         ),
     }
-}
-
-/// A piece of the text for a message, on one line, cut where it is long.
-fn quote(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for (count, c) in text.trim_end().chars().enumerate() {
-        if count == EXCERPT {
-            quoted.push_str("...");
-            break;
-        }
-        if c.is_control() {
-            quoted.extend(c.escape_default());
-        } else {
-            quoted.push(c);
-        }
-    }
-    quoted.push('"');
-    quoted
 }

@@ -1,5 +1,5 @@
-//! The legal transitions of an execution, in one place. The shell reads a row, asks here, and writes what the answer says;
-//! only the row lock that it holds meanwhile is Postgres' part.
+//! The legal transitions of an execution, in one place. The shell reads a row, asks here, and writes what the answer says.
+//! Only the row lock that it holds meanwhile is Postgres' part.
 //!
 //! ```text
 //!            claim                    finish_success
@@ -51,35 +51,51 @@ impl Limits {
     }
 }
 
-/// The answer to a claim.
+/// The lease that a claim gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
     /// The first lease of this execution.
     Won,
     /// A further lease: attempt + 1, new token, higher fence.
     Stole,
-    /// Not to be had.
-    Conflicted,
 }
 
-/// Who may have an execution in `state`.
-#[must_use]
-pub fn claim(state: State, limits: Limits) -> Claim {
+/// Why a claim gets no lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClaimRefusal {
+    /// Somebody holds a lease that has not run out.
+    Running,
+    /// The lease has run out, but the holder was asked to stop: the run ends as CANCELLED.
+    CancelRequested,
+    /// The lease has run out, but a stale run may not be taken over.
+    NotReentrant,
+    /// It failed, and the time of its retry has not come.
+    RetryNotDue,
+    /// It has had as many attempts as it may have.
+    NoAttemptLeft,
+    /// It has ended.
+    Terminal,
+}
+
+/// Which lease a claim on an execution in `state` gets.
+pub fn claim(state: State, limits: Limits) -> Result<Claim, ClaimRefusal> {
     match state {
-        State::Pending => Claim::Won,
-        State::Running { stale: true, cancel_requested: false }
-            if limits.allow_stale_reentry && limits.attempts_left() =>
-        {
-            Claim::Stole
+        State::Pending => Ok(Claim::Won),
+        State::Running { stale: false, .. } => Err(ClaimRefusal::Running),
+        State::Running { stale: true, cancel_requested: true } => Err(ClaimRefusal::CancelRequested),
+        State::Running { stale: true, .. } if !limits.allow_stale_reentry => Err(ClaimRefusal::NotReentrant),
+        State::Retryable { due: false } => Err(ClaimRefusal::RetryNotDue),
+        State::Running { stale: true, .. } | State::Retryable { due: true } if !limits.attempts_left() => {
+            Err(ClaimRefusal::NoAttemptLeft)
         }
-        State::Retryable { due: true } if limits.attempts_left() => Claim::Stole,
-        State::Running { .. } | State::Retryable { .. } | State::Terminal => Claim::Conflicted,
+        State::Running { stale: true, .. } | State::Retryable { due: true } => Ok(Claim::Stole),
+        State::Terminal => Err(ClaimRefusal::Terminal),
     }
 }
 
 /// What a failed run becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub enum FailureOutcome {
     /// FAILED with a next_retry_at.
     Retry,
     /// FAILED for good.
@@ -90,19 +106,19 @@ pub enum Failure {
 
 /// What a run becomes whose holder reports a failure; `terminal`: the holder says that trying again is of no use.
 #[must_use]
-pub fn failed(limits: Limits, terminal: bool, cancel_requested: bool) -> Failure {
+pub fn failed(limits: Limits, terminal: bool, cancel_requested: bool) -> FailureOutcome {
     if cancel_requested {
-        Failure::Cancelled
+        FailureOutcome::Cancelled
     } else if terminal || !limits.attempts_left() {
-        Failure::Terminal
+        FailureOutcome::Terminal
     } else {
-        Failure::Retry
+        FailureOutcome::Retry
     }
 }
 
 /// What a run becomes whose lease ran out without a word from its holder.
 #[must_use]
-pub fn stale(limits: Limits, cancel_requested: bool) -> Failure {
+pub fn stale(limits: Limits, cancel_requested: bool) -> FailureOutcome {
     failed(limits, !limits.allow_stale_reentry, cancel_requested)
 }
 

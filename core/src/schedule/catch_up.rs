@@ -1,23 +1,14 @@
-//! Missed plans → the plans to run. A plan is missed when its successor is due as well.
+//! Which of several due plan times run. A plan time is missed when its successor is due as well.
 
-use crate::instant::Instant;
-use crate::plan::{fire_time, PlanTimes, Policy};
+use crate::time::Instant;
 
-/// What becomes of plans that were missed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CatchUp {
-    /// One execution, of the latest due plan.
-    LatestOnly,
-    /// Each of them, oldest first, at most `max_plans_per_tick` a tick.
-    EveryPlan,
-    /// As `LatestOnly`, but a plan later than the misfire grace does not run.
-    SkipMissed,
-}
+use super::plan_times::PlanTimes;
+use super::policy::{CatchUp, Policy};
 
 /// Whether `now` is later than plan + delay + grace (both in microseconds).
 #[must_use]
-pub fn is_misfire(plan: Instant, delay: i64, grace: i64, now: Instant) -> bool {
-    plan.checked_add_micros(delay.saturating_add(grace)).is_some_and(|deadline| now > deadline)
+pub fn is_misfire(plan_time: Instant, delay: i64, grace: i64, now: Instant) -> bool {
+    plan_time.checked_add_micros(delay.saturating_add(grace)).is_some_and(|deadline| now > deadline)
 }
 
 /// The plan times from `first` to `latest` (both due at `now`) that are to run, oldest first.
@@ -36,8 +27,8 @@ pub fn plans_to_run(
         }
         CatchUp::EveryPlan => {
             let start = first_in_window(policy, clock, first, now);
-            std::iter::successors(start, |plan| clock.next_after(*plan))
-                .take_while(|plan| *plan <= latest)
+            std::iter::successors(start, |plan_time| clock.next_after(*plan_time))
+                .take_while(|plan_time| *plan_time <= latest)
                 .take(policy.max_plans_per_tick)
                 .collect()
         }
@@ -51,14 +42,14 @@ pub fn first_in_window(policy: &Policy, clock: &impl PlanTimes, first: Instant, 
     }
     // No plan is dispatched after the next one is planned: of those before the window's edge at most the last one waited into it.
     let before = edge_of_window(policy, now).just_before();
-    let waited = clock.previous_at_or_before(before).filter(|plan| is_in_window(policy, clock, *plan, now));
+    let waited = clock.previous_at_or_before(before).filter(|plan_time| is_in_window(policy, clock, *plan_time, now));
     waited.or_else(|| clock.next_after(before))
 }
 
 /// Whether a plan could still be dispatched within the window: it begins when the plan may be dispatched, after its delay and jitter.
-fn is_in_window(policy: &Policy, clock: &impl PlanTimes, plan: Instant, now: Instant) -> bool {
+fn is_in_window(policy: &Policy, clock: &impl PlanTimes, plan_time: Instant, now: Instant) -> bool {
     let edge = edge_of_window(policy, now);
-    plan >= edge || fire_time(policy, clock, plan) >= edge
+    plan_time >= edge || policy.fire_time(clock, plan_time) >= edge
 }
 
 /// What could be dispatched before this instant is too old to run; a window that reaches before all time is no limit.

@@ -1,11 +1,12 @@
-//! What did not run, and why: plans that were passed over, as runs of neighbours with one reason.
+//! Plan times that did not run, and why: ranges of neighbours on the clock with one reason.
 
-use crate::instant::Instant;
-use crate::plan::PlanTimes;
+use crate::time::Instant;
+
+use super::plan_times::PlanTimes;
 
 /// Why a plan did not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum SkipReason {
     /// Nothing dispatched it in time, and `latest_only` or `skip_missed` does not make it up.
     Missed,
     /// An earlier execution of the schedule had not ended.
@@ -20,7 +21,7 @@ pub enum Reason {
     Replaced,
 }
 
-/// A run of plans that did not run: neighbours on the clock, with one reason.
+/// A range of plan times that did not run: neighbours on the clock, with one reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Skip {
     /// The first of them.
@@ -30,13 +31,13 @@ pub struct Skip {
     /// How many there are.
     pub count: u64,
     /// Why.
-    pub reason: Reason,
-    /// The clock's plan before the first: a run that ends there goes on with this one.
+    pub reason: SkipReason,
+    /// The clock's plan time before the first: a range that ends there goes on with this one.
     pub previous: Option<Instant>,
 }
 
-/// The plans in (after, to] as one run; `None` when there are none.
-pub fn between(clock: &impl PlanTimes, after: Instant, to: Instant, reason: Reason) -> Option<Skip> {
+/// The plan times in (after, to] as one range; `None` when there are none.
+pub fn between(clock: &impl PlanTimes, after: Instant, to: Instant, reason: SkipReason) -> Option<Skip> {
     let from = clock.next_after(after).filter(|from| *from <= to)?;
     let last = clock.previous_at_or_before(to)?.max(from);
     let before = from.just_before();
@@ -44,7 +45,13 @@ pub fn between(clock: &impl PlanTimes, after: Instant, to: Instant, reason: Reas
     Some(Skip { from, to: last, count, reason, previous: clock.previous_at_or_before(before) })
 }
 
-/// One plan.
-pub fn one(clock: &impl PlanTimes, plan: Instant, reason: Reason) -> Skip {
-    Skip { from: plan, to: plan, count: 1, reason, previous: clock.previous_at_or_before(plan.just_before()) }
+/// One plan time.
+pub fn one(clock: &impl PlanTimes, plan_time: Instant, reason: SkipReason) -> Skip {
+    Skip {
+        from: plan_time,
+        to: plan_time,
+        count: 1,
+        reason,
+        previous: clock.previous_at_or_before(plan_time.just_before()),
+    }
 }

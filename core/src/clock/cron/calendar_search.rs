@@ -1,14 +1,14 @@
-//! The walk over the calendar: the next and the previous matching wall-clock reading of a cron clock.
+//! The search in the calendar: the next and the previous matching wall-clock reading of a cron clock.
 //!
-//! Readings are seconds since 1970-01-01 00:00 on a wall clock that never changes; zones come later, in the timeline.
-//! The Gregorian calendar repeats every 400 years (146,097 days, a whole number of weeks), so a walk over 400 years
+//! Readings are seconds since 1970-01-01 00:00 on a wall clock that never changes. Zones come later, in the timeline.
+//! The Gregorian calendar repeats every 400 years (146,097 days, a whole number of weeks). So a search over 400 years
 //! that finds nothing proves that there is nothing.
 
-use crate::civil::{civil_from_days, days_from_civil, days_in_month, weekday, SECONDS_PER_DAY};
+use crate::time::civil::{civil_from_days, days_from_civil, days_in_month, weekday, SECONDS_PER_DAY};
 
-use super::cron::Cron;
+use super::Cron;
 
-/// The bound of a walk.
+/// The bound of a search.
 const CYCLE_YEARS: i64 = 400;
 
 impl Cron {

@@ -4,37 +4,35 @@
 //! A cron clock is followed from one change of its zone's offset to the next; between two changes the plan times are the
 //! matching readings of the calendar, which are counted a month at a time. The rules are those of `timeline`.
 
-use crate::civil::{civil_from_days, days_from_civil, days_in_month, SECONDS_PER_DAY};
-use crate::zone::Zone;
+use crate::clock::zone::zone_cache::ZoneCache;
+use crate::clock::zone::Zone;
+use crate::time::civil::{civil_from_days, days_from_civil, days_in_month, SECONDS_PER_DAY};
 
-use super::cron::Cron;
-use super::timeline::Timeline;
+use super::Cron;
 
-impl<Z: Zone> Timeline<'_, Z> {
-    /// How many plan times of a cron clock lie in (from, to], in Unix seconds.
-    pub(crate) fn count_cron(&self, cron: &Cron, from: i64, to: i64) -> u64 {
+impl Cron {
+    /// How many plan times lie in (from, to], in Unix seconds.
+    pub(crate) fn count_between<Z: Zone>(&self, zone: &ZoneCache<'_, Z>, from: i64, to: i64) -> u64 {
         let mut count = 0;
         let mut at = from;
         while at < to {
             let first = at + 1;
-            let span = self.spans.at(first);
+            let span = zone.at(first);
             let end = to.min(span.until.saturating_sub(1)).max(first);
             let (first_shown, last_shown) = (first + span.offset, end + span.offset);
-            count += if cron.is_wild() {
-                cron.count_readings(first_shown - 1, last_shown)
+            count += if self.is_wild() {
+                self.count_readings(first_shown - 1, last_shown)
             } else {
                 // Readings that have been shown before do not fire again; those that the clock jumped over fire together.
-                let shown = self.spans.latest_reading(at);
-                let jumped = cron.reading_at_or_after(shown + 1).is_some_and(|reading| reading <= first_shown);
-                u64::from(jumped) + cron.count_readings(shown.max(first_shown), last_shown)
+                let shown = zone.latest_reading(at);
+                let jumped = self.reading_at_or_after(shown + 1).is_some_and(|reading| reading <= first_shown);
+                u64::from(jumped) + self.count_readings(shown.max(first_shown), last_shown)
             };
             at = end;
         }
         count
     }
-}
 
-impl Cron {
     /// How many matching readings lie in (after, to].
     fn count_readings(&self, after: i64, to: i64) -> u64 {
         if to <= after {

@@ -1,20 +1,21 @@
 //! One item of a cron field: `*`, `*/n`, `a`, `a-b` or `a-b/n`, with names, turned into the plain numeric item that
 //! the `cron` crate reads; or an error that shows the item as it should have been.
 
-use super::error::{ClockError, Source};
+use crate::clock::error::{ClockError, Source};
+
 use super::field::Field;
 
 /// An item in the crate's terms.
-pub(crate) struct Plain {
+pub(crate) struct CronItem {
     pub first: u32,
     pub last: u32,
     pub step: u32,
 }
 
-impl Plain {
+impl CronItem {
     /// The item as the crate reads it; it refuses steps that are longer than the field, which leave the first value.
     pub(crate) fn text(&self) -> String {
-        let Plain { first, last, step } = *self;
+        let CronItem { first, last, step } = *self;
         if first == last || step > last - first {
             first.to_string()
         } else if step == 1 {
@@ -26,7 +27,7 @@ impl Plain {
 }
 
 /// Reads one item (in lower case).
-pub(crate) fn read(source: &Source<'_>, field: Field, item: &str) -> Result<Plain, ClockError> {
+pub(crate) fn read(source: &Source<'_>, field: Field, item: &str) -> Result<CronItem, ClockError> {
     let (min, max) = field.range();
     let (base, step_text) = match item.split_once('/') {
         Some((base, step)) => (base, Some(step)),
@@ -67,7 +68,7 @@ pub(crate) fn read(source: &Source<'_>, field: Field, item: &str) -> Result<Plai
         let (first, last) = range(source, field, item, (from, to), step)?;
         (first, last, true)
     } else {
-        let n = value(source, field, base, Place::Alone)?;
+        let n = value(source, field, base, ValuePosition::Alone)?;
         (n, n, false)
     };
     if let (Some(text), false) = (step_text, is_range) {
@@ -76,7 +77,7 @@ pub(crate) fn read(source: &Source<'_>, field: Field, item: &str) -> Result<Plai
         let rule = "a step counts over a range, and a lone number has none";
         return Err(source.repairable(field, item, "a step needs a range", &with, rule));
     }
-    Ok(Plain { first, last, step })
+    Ok(CronItem { first, last, step })
 }
 
 fn step(source: &Source<'_>, field: Field, item: &str, base: &str, text: &str) -> Result<u32, ClockError> {
@@ -101,7 +102,7 @@ fn step(source: &Source<'_>, field: Field, item: &str, base: &str, text: &str) -
 
 /// Where a value stands, which decides what an out-of-range one was meant to be.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ValuePosition {
     Alone,
     RangeStart,
     RangeEnd,
@@ -118,8 +119,8 @@ fn range(
     if from.is_empty() || to.is_empty() {
         return Err(source.field_error(field, item, "a range without both ends", "a range has two ends"));
     }
-    let first = value(source, field, from, Place::RangeStart)?;
-    let mut last = value(source, field, to, Place::RangeEnd)?;
+    let first = value(source, field, from, ValuePosition::RangeStart)?;
+    let mut last = value(source, field, to, ValuePosition::RangeEnd)?;
     if field == Field::DayOfWeek && last == 0 && first > 0 {
         // A range that ends on Sunday (CLOCKS.md rule 15).
         last = 7;
@@ -155,13 +156,13 @@ fn wrapped(field: Field, first: u32, last: u32, step: u32) -> Option<String> {
     Some(values.join(","))
 }
 
-fn value(source: &Source<'_>, field: Field, text: &str, place: Place) -> Result<u32, ClockError> {
+fn value(source: &Source<'_>, field: Field, text: &str, position: ValuePosition) -> Result<u32, ClockError> {
     let (min, max) = field.range();
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
         return match text.parse::<u32>() {
             Ok(n) if (min..=max).contains(&n) => Ok(n),
-            Ok(n) => Err(out_of_range(source, field, text, n, place)),
-            Err(_) => Err(out_of_range(source, field, text, u32::MAX, place)),
+            Ok(n) => Err(out_of_range(source, field, text, n, position)),
+            Err(_) => Err(out_of_range(source, field, text, u32::MAX, position)),
         };
     }
     if let Some(number) = field.number_of(text) {
@@ -185,7 +186,7 @@ fn value(source: &Source<'_>, field: Field, text: &str, place: Place) -> Result<
 
 /// The 60th minute is the next hour's first, and a 13th month the next year's; what is further off was meant to be as far as it goes, but
 /// for a year that stands where the days of the week do, and months that are counted from 0.
-fn out_of_range(source: &Source<'_>, field: Field, text: &str, n: u32, place: Place) -> ClockError {
+fn out_of_range(source: &Source<'_>, field: Field, text: &str, n: u32, position: ValuePosition) -> ClockError {
     let (min, max) = field.range();
     let reason = "out of range";
     if field == Field::DayOfWeek && (1970..=2099).contains(&n) {
@@ -193,10 +194,11 @@ fn out_of_range(source: &Source<'_>, field: Field, text: &str, n: u32, place: Pl
         return source.field_error(field, text, reason, rule).with_example("0 0 9 * * * 2027");
     }
     let rule = format!("the {} is from {min} to {max}", field.name());
-    if field == Field::Month && place == Place::RangeStart {
+    if field == Field::Month && position == ValuePosition::RangeStart {
         return source.field_error(field, text, reason, rule);
     }
-    let comes_round = n == max + 1 && place == Place::Alone && !matches!(field, Field::DayOfMonth | Field::Year);
+    let comes_round =
+        n == max + 1 && position == ValuePosition::Alone && !matches!(field, Field::DayOfMonth | Field::Year);
     let with = match field {
         Field::Month | Field::DayOfWeek if comes_round => 1,
         Field::Second | Field::Minute | Field::Hour if comes_round => min,

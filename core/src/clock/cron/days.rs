@@ -2,7 +2,7 @@
 //!
 //! A month is 31 bits, so `L`, `LW`, `15W`, `5L` and `5#2` cost a few operations each and no day is looked at singly.
 
-use crate::civil;
+use crate::time::civil;
 
 /// The two day fields, compiled. In the sets of days bit d is day d; in those of weekdays bit 0 is Sunday.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

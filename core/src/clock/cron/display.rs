@@ -2,44 +2,46 @@
 
 use std::fmt;
 
-use super::cron::Cron;
 use super::field::Field;
+use super::Cron;
 
-/// Writes the five, six or seven fields.
-pub(crate) fn cron(cron: &Cron, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    if cron.seconds != 1 || cron.years.is_some() {
-        write!(f, "{} ", plain(Field::Second, cron.seconds))?;
-    }
-    let days = &cron.days;
-    write!(f, "{} ", starred(Field::Minute, cron.minutes, cron.minute_star))?;
-    write!(f, "{} ", starred(Field::Hour, u64::from(cron.hours), cron.hour_star))?;
-
-    let mut items = starred(Field::DayOfMonth, u64::from(days.plain), days.month_star);
-    for day in bits(u64::from(days.nearest)) {
-        push(&mut items, &format!("{day}W"));
-    }
-    if days.last {
-        push(&mut items, "L");
-    }
-    if days.last_weekday {
-        push(&mut items, "LW");
-    }
-    write!(f, "{items} {} ", plain(Field::Month, u64::from(cron.months)))?;
-
-    let mut items = starred(Field::DayOfWeek, u64::from(days.week), days.week_star);
-    for day in bits(u64::from(days.week_last)) {
-        push(&mut items, &format!("{day}L"));
-    }
-    for (k, &set) in (1..).zip(&days.week_nth) {
-        for day in bits(u64::from(set)) {
-            push(&mut items, &format!("{day}#{k}"));
+impl fmt::Display for Cron {
+    /// Writes the five, six or seven fields.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.seconds != 1 || self.years.is_some() {
+            write!(f, "{} ", plain(Field::Second, self.seconds))?;
         }
-    }
-    write!(f, "{items}")?;
+        let days = &self.days;
+        write!(f, "{} ", starred(Field::Minute, self.minutes, self.minute_star))?;
+        write!(f, "{} ", starred(Field::Hour, u64::from(self.hours), self.hour_star))?;
 
-    match &cron.years {
-        Some(years) => write!(f, " {}", ranges(years.iter())),
-        None => Ok(()),
+        let mut items = starred(Field::DayOfMonth, u64::from(days.plain), days.month_star);
+        for day in bits(u64::from(days.nearest)) {
+            push(&mut items, &format!("{day}W"));
+        }
+        if days.last {
+            push(&mut items, "L");
+        }
+        if days.last_weekday {
+            push(&mut items, "LW");
+        }
+        write!(f, "{items} {} ", plain(Field::Month, u64::from(self.months)))?;
+
+        let mut items = starred(Field::DayOfWeek, u64::from(days.week), days.week_star);
+        for day in bits(u64::from(days.week_last)) {
+            push(&mut items, &format!("{day}L"));
+        }
+        for (k, &set) in (1..).zip(&days.week_nth) {
+            for day in bits(u64::from(set)) {
+                push(&mut items, &format!("{day}#{k}"));
+            }
+        }
+        write!(f, "{items}")?;
+
+        match &self.years {
+            Some(years) => write!(f, " {}", ranges(years.iter())),
+            None => Ok(()),
+        }
     }
 }
 

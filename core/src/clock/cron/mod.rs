@@ -1,11 +1,17 @@
-//! A cron clock, compiled: the sets that the `cron` crate parsed, as bits, and the two facts that decide its fate at
-//! a clock change (does a field begin with a star).
+//! A cron clock, compiled to sets of bits. Whether the minute or the hour begins with a star is kept beside them: it
+//! decides what the clock does at a clock change.
 
-use std::fmt;
+mod calendar_search;
+pub(crate) mod count;
+mod cron_item;
+mod days;
+mod display;
+pub(crate) mod field;
+pub(crate) mod parse;
+mod years;
 
-use super::days::Days;
-use super::print;
-use super::years::Years;
+use days::Days;
+use years::Years;
 
 /// A cron clock. Two texts that mean the same are equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,11 +75,5 @@ impl Cron {
     #[must_use]
     pub const fn is_wild(&self) -> bool {
         self.minute_star || self.hour_star
-    }
-}
-
-impl fmt::Display for Cron {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        print::cron(self, f)
     }
 }

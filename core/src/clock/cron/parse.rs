@@ -8,14 +8,16 @@ use std::str::FromStr;
 
 use cron::{Schedule, TimeUnitSpec};
 
-use super::cron::{Cron, Sets};
+use crate::clock::error::{ClockError, ErrorKind, Hint, Mend, Source};
+use crate::clock::every;
+use crate::clock::suggest::{foreign, ZONE};
+use crate::clock::text::{words, BLANKS, LONGEST_TEXT};
+
+use super::cron_item;
 use super::days::Days;
-use super::error::{mended, ClockError, ErrorKind, Hint, Source};
 use super::field::Field;
-use super::item;
-use super::meant::{foreign, ZONE};
 use super::years::Years;
-use super::{words, Clock, BLANKS};
+use super::{Cron, Sets};
 
 const EXAMPLE: &str = "0 9 * * 1-5";
 const COUNTS: &str =
@@ -35,7 +37,7 @@ pub(crate) const MACROS: [(&str, &str); 7] = [
 
 /// One field on its way to the crate.
 #[derive(Default)]
-struct Read {
+struct ReadField {
     /// The plain items, as the crate reads them.
     numeric: Vec<String>,
     /// The field begins with a star.
@@ -45,25 +47,25 @@ struct Read {
     days: Days,
 }
 
-/// Reads five, six or seven fields, or a macro.
-pub(crate) fn parse(source: &Source<'_>) -> Result<Cron, ClockError> {
+/// Reads five, six or seven fields, or a macro. `mend` reads what stands before a zone or a command.
+pub(crate) fn parse(source: &Source<'_>, mend: Mend) -> Result<Cron, ClockError> {
     let fields = words(source.lower);
-    let Some(&first) = fields.first() else { return Err(wrong_count(source, &fields)) };
+    let Some(&first) = fields.first() else { return Err(wrong_count(source, &fields, mend)) };
     if first.starts_with('@') {
-        return parse_macro(source, first, &fields[1..]);
+        return parse_macro(source, first, &fields[1..], mend);
     }
     if first.starts_with("tz=") || first.starts_with("cron_tz=") {
         let hint = Hint::new(Some(source.repaired(first, "")), ZONE.rule, EXAMPLE);
         return Err(source.error(ErrorKind::Cron, "clock", first, ZONE.reason, hint));
     }
-    if let Some(error) = in_parentheses(source).or_else(|| followed(source, &fields)) {
+    if let Some(error) = in_parentheses(source).or_else(|| followed(source, &fields, mend)) {
         return Err(error);
     }
     let names: &[Field] = match fields.len() {
         5 => &Field::ALL[1..6],
         6 => &Field::ALL[..6],
         7 => &Field::ALL,
-        _ => return Err(wrong_count(source, &fields)),
+        _ => return Err(wrong_count(source, &fields, mend)),
     };
     if let [_, _, _, day, _, week, ..] = fields[..] {
         // The dialect that writes ? beside seconds or years counts Sunday as 1, so its numbers are not ours.
@@ -77,7 +79,7 @@ pub(crate) fn parse(source: &Source<'_>) -> Result<Cron, ClockError> {
                 .proposing(kept.join(" ")));
         }
     }
-    let mut read: [Read; 7] = Default::default();
+    let mut read: [ReadField; 7] = Default::default();
     for (&field, text) in names.iter().zip(&fields) {
         let slot = &mut read[field as usize];
         *slot = read_field(source, field, text)?;
@@ -92,10 +94,10 @@ pub(crate) fn parse(source: &Source<'_>) -> Result<Cron, ClockError> {
     })
 }
 
-fn parse_macro(source: &Source<'_>, name: &str, rest: &[&str]) -> Result<Cron, ClockError> {
+fn parse_macro(source: &Source<'_>, name: &str, rest: &[&str], mend: Mend) -> Result<Cron, ClockError> {
     let known = MACROS.iter().find(|(known, _)| *known == name);
     let (subject, piece, reason, hint) = match (known, rest) {
-        (Some((_, fields)), []) => return parse(&Source { text: fields, lower: fields }),
+        (Some((_, fields)), []) => return parse(&Source { text: fields, lower: fields }, mend),
         (Some(_), [_, ..]) => {
             let foreign = foreign(rest);
             let proposal = foreign.is_some().then(|| name.to_owned());
@@ -108,7 +110,9 @@ fn parse_macro(source: &Source<'_>, name: &str, rest: &[&str]) -> Result<Cron, C
             ("macro", name, "not supported", hint)
         }
         (None, _) if name == "@every" => {
-            let every = Clock::read(&format!("every {}", rest.join(" "))).ok().map(|clock| clock.to_string());
+            let interval = rest.join(" ");
+            let every = every::parse::parse(&Source { text: &interval, lower: &interval }, &interval);
+            let every = every.ok().map(|every| every.to_string());
             let hint = Hint::new(every, "every takes PostgreSQL's intervals", "every 5 minutes");
             ("macro", name, "not supported", hint)
         }
@@ -140,9 +144,9 @@ fn in_parentheses(source: &Source<'_>) -> Option<ClockError> {
 }
 
 /// A clock with a zone or a command behind it.
-fn followed(source: &Source<'_>, fields: &[&str]) -> Option<ClockError> {
+fn followed(source: &Source<'_>, fields: &[&str], mend: Mend) -> Option<ClockError> {
     let (at, foreign) = (5..=7).find_map(|at| Some((at, foreign(fields.get(at..)?)?)))?;
-    let clock = mended(&source.originals(&fields[..at]).join(" "))?;
+    let clock = mend(&source.originals(&fields[..at]).join(" "))?;
     let hint = Hint::new(Some(clock), foreign.rule, EXAMPLE);
     Some(source.error(ErrorKind::Cron, "clock", fields[at], foreign.reason, hint))
 }
@@ -170,8 +174,11 @@ fn joined(source: &Source<'_>) -> Option<String> {
     (5..=7).contains(&text.split(' ').count()).then_some(text)
 }
 
-fn wrong_count(source: &Source<'_>, fields: &[&str]) -> ClockError {
-    let is_clock = |text: &String| Clock::read(text).is_ok();
+fn wrong_count(source: &Source<'_>, fields: &[&str], mend: Mend) -> ClockError {
+    let is_clock = |text: &String| {
+        let lower = text.to_ascii_lowercase();
+        text.len() <= LONGEST_TEXT && parse(&Source { text, lower: &lower }, mend).is_ok()
+    };
     let resized = |length: usize| {
         let mut kept = source.originals(fields);
         kept.resize(length, "*");
@@ -195,8 +202,9 @@ fn wrong_count(source: &Source<'_>, fields: &[&str]) -> ClockError {
     source.error(ErrorKind::Cron, "clock", source.text.trim(), reason, Hint::new(proposal, COUNTS, EXAMPLE))
 }
 
-fn read_field(source: &Source<'_>, field: Field, text: &str) -> Result<Read, ClockError> {
-    let mut read = Read { star: text.starts_with('*'), only_star: text == "*" || text == "*/1", ..Read::default() };
+fn read_field(source: &Source<'_>, field: Field, text: &str) -> Result<ReadField, ClockError> {
+    let mut read =
+        ReadField { star: text.starts_with('*'), only_star: text == "*" || text == "*/1", ..ReadField::default() };
     for part in text.split(',') {
         if part.is_empty() {
             let (reason, rule) = ("an empty item in the list", "a list has no empty items");
@@ -213,7 +221,7 @@ fn read_field(source: &Source<'_>, field: Field, text: &str) -> Result<Read, Clo
             Field::Second | Field::Minute | Field::Hour | Field::Month | Field::Year => false,
         };
         if !special {
-            read.numeric.push(item::read(source, field, part)?.text());
+            read.numeric.push(cron_item::read(source, field, part)?.text());
         }
     }
     Ok(read)
@@ -298,7 +306,7 @@ fn weekday(text: &str) -> Option<u32> {
 }
 
 /// Hands the plain items to the crate and takes its sets. `None` only if the crate refuses what was checked here.
-fn compile(read: &[Read; 7], has_year: bool) -> Option<Cron> {
+fn compile(read: &[ReadField; 7], has_year: bool) -> Option<Cron> {
     let list = |field: Field, none: &str| match read[field as usize].numeric.as_slice() {
         [] => none.to_owned(),
         items => items.join(","),

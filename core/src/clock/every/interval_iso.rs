@@ -1,18 +1,18 @@
 //! ISO 8601 durations as PostgreSQL reads them: `P1Y2M3DT4H5M6S`, and the alternative format `P0001-02-03T04:05:06`
 //! (also without the separators).
 
-use super::interval::{Fault, Interval, Sum, MICROS_PER_DAY};
+use super::interval::{Interval, IntervalFault, IntervalSum, MICROS_PER_DAY};
 
 /// PostgreSQL refuses larger numbers, so that every accepted one has an exact whole part.
 const LARGEST: f64 = 1.0e15;
 
 /// Reads a duration that begins with `P`.
-pub(crate) fn parse(text: &str) -> Result<Interval, Fault> {
+pub(crate) fn parse(text: &str) -> Result<Interval, IntervalFault> {
     let mut rest = match text.strip_prefix('P') {
         Some(rest) if !rest.is_empty() => rest,
-        Some(_) | None => return Err(Fault::BadFormat),
+        Some(_) | None => return Err(IntervalFault::BadFormat),
     };
-    let mut sum = Sum::default();
+    let mut sum = IntervalSum::default();
     let mut in_date = true;
     let mut has_field = false;
     while !rest.is_empty() {
@@ -40,7 +40,7 @@ pub(crate) fn parse(text: &str) -> Result<Interval, Fault> {
                 }
                 Some(b'T' | b'-') | None => {
                     if has_field {
-                        return Err(Fault::BadFormat);
+                        return Err(IntervalFault::BadFormat);
                     }
                     sum.add_years(whole, fraction, 1)?;
                     if unit == Some(b'-') {
@@ -49,7 +49,7 @@ pub(crate) fn parse(text: &str) -> Result<Interval, Fault> {
                     (in_date, has_field) = (false, false);
                     continue;
                 }
-                Some(_) => return Err(Fault::BadFormat),
+                Some(_) => return Err(IntervalFault::BadFormat),
             }
         } else {
             match unit {
@@ -65,7 +65,7 @@ pub(crate) fn parse(text: &str) -> Result<Interval, Fault> {
                 }
                 Some(b':') | None => {
                     if has_field {
-                        return Err(Fault::BadFormat);
+                        return Err(IntervalFault::BadFormat);
                     }
                     sum.add_micros(whole, fraction, 3_600_000_000)?;
                     if unit.is_some() {
@@ -73,7 +73,7 @@ pub(crate) fn parse(text: &str) -> Result<Interval, Fault> {
                     }
                     return sum.total();
                 }
-                Some(_) => return Err(Fault::BadFormat),
+                Some(_) => return Err(IntervalFault::BadFormat),
             }
         }
         has_field = true;
@@ -82,7 +82,7 @@ pub(crate) fn parse(text: &str) -> Result<Interval, Fault> {
 }
 
 /// After `yyyy-`: `mm` or `mm-dd`, to the end or to a `T`, which is taken.
-fn date_rest(sum: &mut Sum, rest: &mut &str) -> Result<(), Fault> {
+fn date_rest(sum: &mut IntervalSum, rest: &mut &str) -> Result<(), IntervalFault> {
     let (months, fraction) = number(rest)?;
     sum.add_months(months, fraction)?;
     if let Some(after) = rest.strip_prefix('-') {
@@ -93,13 +93,13 @@ fn date_rest(sum: &mut Sum, rest: &mut &str) -> Result<(), Fault> {
     match rest.strip_prefix('T') {
         Some(after) => *rest = after,
         None if rest.is_empty() => {}
-        None => return Err(Fault::BadFormat),
+        None => return Err(IntervalFault::BadFormat),
     }
     Ok(())
 }
 
 /// After `hh:`: `mm` or `mm:ss`, to the end.
-fn time_rest(sum: &mut Sum, rest: &mut &str) -> Result<(), Fault> {
+fn time_rest(sum: &mut IntervalSum, rest: &mut &str) -> Result<(), IntervalFault> {
     let (minutes, fraction) = number(rest)?;
     sum.add_micros(minutes, fraction, 60_000_000)?;
     if let Some(after) = rest.strip_prefix(':') {
@@ -110,7 +110,7 @@ fn time_rest(sum: &mut Sum, rest: &mut &str) -> Result<(), Fault> {
     if rest.is_empty() {
         Ok(())
     } else {
-        Err(Fault::BadFormat)
+        Err(IntervalFault::BadFormat)
     }
 }
 
@@ -120,7 +120,7 @@ fn digits(text: &str) -> usize {
 }
 
 /// The number at the front, exponents included, cut into its whole part and its fraction.
-fn number(rest: &mut &str) -> Result<(i64, f64), Fault> {
+fn number(rest: &mut &str) -> Result<(i64, f64), IntervalFault> {
     let text = *rest;
     let bytes = text.as_bytes();
     let digits_from = |from: usize| bytes[from.min(bytes.len())..].iter().take_while(|b| b.is_ascii_digit()).count();
@@ -134,7 +134,7 @@ fn number(rest: &mut &str) -> Result<(i64, f64), Fault> {
         end += 1 + after;
     }
     if seen == 0 {
-        return Err(Fault::BadFormat);
+        return Err(IntervalFault::BadFormat);
     }
     if matches!(bytes.get(end), Some(b'e' | b'E')) {
         let sign = usize::from(matches!(bytes.get(end + 1), Some(b'+' | b'-')));
@@ -144,9 +144,9 @@ fn number(rest: &mut &str) -> Result<(i64, f64), Fault> {
         }
     }
     let (taken, after) = text.split_at(end);
-    let value: f64 = taken.parse().map_err(|_| Fault::BadFormat)?;
+    let value: f64 = taken.parse().map_err(|_| IntervalFault::BadFormat)?;
     if !(-LARGEST..=LARGEST).contains(&value) {
-        return Err(Fault::Overflow);
+        return Err(IntervalFault::Overflow);
     }
     *rest = after;
     let whole = value.trunc();

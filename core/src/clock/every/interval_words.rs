@@ -1,7 +1,7 @@
 //! Intervals in words, in SQL-standard numbers and as `hh:mm:ss`: what PostgreSQL's `interval` input accepts, read as
 //! it reads it (from right to left, so that a unit is known before its number), whatever IntervalStyle is set.
 
-use super::interval::{Fault, Interval, Sum};
+use super::interval::{Interval, IntervalFault, IntervalSum};
 use super::interval_iso;
 
 /// PostgreSQL's limits on a text it will take apart.
@@ -38,15 +38,15 @@ enum Unit {
 }
 
 /// Reads any interval that PostgreSQL does; `lower` is the same text in ASCII lower case.
-pub(crate) fn parse(text: &str, lower: &str) -> Result<Interval, Fault> {
+pub(crate) fn parse(text: &str, lower: &str) -> Result<Interval, IntervalFault> {
     let worded = tokens(lower).and_then(|tokens| decode(&tokens));
     match worded {
-        Err(Fault::BadFormat) => interval_iso::parse(text.trim_matches([' ', '\t'])),
-        Ok(_) | Err(Fault::Overflow | Fault::NoUnit) => worded,
+        Err(IntervalFault::BadFormat) => interval_iso::parse(text.trim_matches([' ', '\t'])),
+        Ok(_) | Err(IntervalFault::Overflow | IntervalFault::NoUnit) => worded,
     }
 }
 
-fn tokens(lower: &str) -> Result<Vec<Token<'_>>, Fault> {
+fn tokens(lower: &str) -> Result<Vec<Token<'_>>, IntervalFault> {
     let bytes = lower.as_bytes();
     let mut out = Vec::new();
     let mut at = 0;
@@ -101,7 +101,7 @@ fn tokens(lower: &str) -> Result<Vec<Token<'_>>, Fault> {
                     Some(_) | None => false,
                 };
                 if is_date {
-                    return Err(Fault::BadFormat);
+                    return Err(IntervalFault::BadFormat);
                 }
                 out.push(Token::Word(word));
             }
@@ -109,20 +109,20 @@ fn tokens(lower: &str) -> Result<Vec<Token<'_>>, Fault> {
                 let number = run(at + 1, &|b| b == b' ' || b == b'\t');
                 at = run(number, &|b| digit(b) || matches!(b, b':' | b'.' | b'-'));
                 if !bytes.get(number).is_some_and(u8::is_ascii_digit) {
-                    return Err(Fault::BadFormat);
+                    return Err(IntervalFault::BadFormat);
                 }
                 out.push(Token::Signed(sign == b'-', &lower[number..at]));
             }
             // Cron's own signs are no punctuation here: `every 5 * * * *` is not five seconds.
-            b'*' | b'?' => return Err(Fault::BadFormat),
+            b'*' | b'?' => return Err(IntervalFault::BadFormat),
             other if other.is_ascii_punctuation() => {
                 at += 1;
                 continue;
             }
-            _ => return Err(Fault::BadFormat),
+            _ => return Err(IntervalFault::BadFormat),
         }
         if out.len() > MAX_TOKENS {
-            return Err(Fault::BadFormat);
+            return Err(IntervalFault::BadFormat);
         }
     }
     Ok(out)
@@ -146,8 +146,8 @@ mod seen {
     pub const MILLENNIUM: u16 = 2048;
 }
 
-fn decode(tokens: &[Token<'_>]) -> Result<Interval, Fault> {
-    let mut sum = Sum::default();
+fn decode(tokens: &[Token<'_>]) -> Result<Interval, IntervalFault> {
+    let mut sum = IntervalSum::default();
     let mut unit = None;
     let mut ago = false;
     let mut done = 0u16;
@@ -170,51 +170,51 @@ fn decode(tokens: &[Token<'_>]) -> Result<Interval, Fault> {
                 0
             }
             Token::Word(word) => {
-                unit = Some(word_unit(word).ok_or(Fault::BadFormat)?);
+                unit = Some(word_unit(word).ok_or(IntervalFault::BadFormat)?);
                 0
             }
         };
         if mask & done != 0 {
-            return Err(Fault::BadFormat);
+            return Err(IntervalFault::BadFormat);
         }
         done |= mask;
     }
     if done == 0 {
-        return Err(Fault::BadFormat);
+        return Err(IntervalFault::BadFormat);
     }
     if ago { sum.negated()? } else { sum }.total()
 }
 
 /// Adds one number with the unit that stands to its right.
-fn number(sum: &mut Sum, unit: &mut Option<Unit>, negative: bool, text: &str) -> Result<u16, Fault> {
+fn number(sum: &mut IntervalSum, unit: &mut Option<Unit>, negative: bool, text: &str) -> Result<u16, IntervalFault> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (whole, rest) = text.split_at(digits);
-    let magnitude: i64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| Fault::Overflow)? };
+    let magnitude: i64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| IntervalFault::Overflow)? };
     let count = if negative { -magnitude } else { magnitude };
     let mut fraction = 0.0;
     if let Some(months) = rest.strip_prefix('-') {
         // SQL-standard years-months.
         if !months.bytes().all(|b| b.is_ascii_digit()) {
-            return Err(Fault::BadFormat);
+            return Err(IntervalFault::BadFormat);
         }
-        let months: i64 = if months.is_empty() { 0 } else { months.parse().map_err(|_| Fault::Overflow)? };
+        let months: i64 = if months.is_empty() { 0 } else { months.parse().map_err(|_| IntervalFault::Overflow)? };
         if months >= 12 {
-            return Err(Fault::Overflow);
+            return Err(IntervalFault::Overflow);
         }
         *unit = Some(Unit::Month);
         let months = count.checked_mul(12).and_then(|n| n.checked_add(if negative { -months } else { months }));
         return match months {
             Some(months) => sum.add_months(months, 0.0).map(|()| seen::MONTH),
-            None => Err(Fault::Overflow),
+            None => Err(IntervalFault::Overflow),
         };
     }
     if rest.starts_with('.') {
         let value = fraction_of(rest)?;
         fraction = if negative { -value } else { value };
     } else if !rest.is_empty() {
-        return Err(Fault::BadFormat);
+        return Err(IntervalFault::BadFormat);
     }
-    match unit.ok_or(Fault::NoUnit)? {
+    match unit.ok_or(IntervalFault::NoUnit)? {
         Unit::Microsecond => sum.add_micros(count, fraction, 1).map(|()| seen::MICRO),
         Unit::Millisecond => sum.add_micros(count, fraction, 1_000).map(|()| seen::MILLI),
         Unit::Second => {
@@ -239,37 +239,37 @@ fn number(sum: &mut Sum, unit: &mut Option<Unit>, negative: bool, text: &str) ->
 }
 
 /// A fraction that begins with its point; a point alone is 0.
-fn fraction_of(text: &str) -> Result<f64, Fault> {
+fn fraction_of(text: &str) -> Result<f64, IntervalFault> {
     let digits = text.get(1..).unwrap_or_default();
     if digits.is_empty() {
         return Ok(0.0);
     }
     if !digits.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(Fault::BadFormat);
+        return Err(IntervalFault::BadFormat);
     }
-    text.parse().map_err(|_| Fault::BadFormat)
+    text.parse().map_err(|_| IntervalFault::BadFormat)
 }
 
 /// `hh:mm`, `hh:mm:ss`, `hh:mm:ss.fff` or `mm:ss.fff`, in microseconds.
-fn time(text: &str) -> Result<i64, Fault> {
+fn time(text: &str) -> Result<i64, IntervalFault> {
     let mut parts = text.splitn(3, ':');
-    let whole = |part: &str| -> Result<i64, Fault> {
+    let whole = |part: &str| -> Result<i64, IntervalFault> {
         if !part.bytes().all(|b| b.is_ascii_digit()) {
-            return Err(Fault::BadFormat);
+            return Err(IntervalFault::BadFormat);
         }
         if part.is_empty() {
             return Ok(0);
         }
-        part.parse().map_err(|_| Fault::Overflow)
+        part.parse().map_err(|_| IntervalFault::Overflow)
     };
-    let split = |part: &str| -> Result<(i64, f64), Fault> {
+    let split = |part: &str| -> Result<(i64, f64), IntervalFault> {
         match part.find('.') {
             Some(at) => Ok((whole(&part[..at])?, fraction_of(&part[at..])?)),
             None => Ok((whole(part)?, 0.0)),
         }
     };
     let first = whole(parts.next().unwrap_or_default())?;
-    let second = parts.next().ok_or(Fault::BadFormat)?;
+    let second = parts.next().ok_or(IntervalFault::BadFormat)?;
     let (hour, minute, second, fraction) = match parts.next() {
         Some(third) => {
             let (second_of, fraction) = split(third)?;
@@ -283,10 +283,10 @@ fn time(text: &str) -> Result<i64, Fault> {
     };
     let micros = (fraction * 1_000_000.0).round_ties_even() as i64;
     if minute > 59 || second > 60 {
-        return Err(Fault::Overflow);
+        return Err(IntervalFault::Overflow);
     }
     let rest = minute * 60_000_000 + second * 1_000_000 + micros;
-    hour.checked_mul(3_600_000_000).and_then(|hours| hours.checked_add(rest)).ok_or(Fault::Overflow)
+    hour.checked_mul(3_600_000_000).and_then(|hours| hours.checked_add(rest)).ok_or(IntervalFault::Overflow)
 }
 
 /// PostgreSQL's table of units; it compares no more than ten characters.

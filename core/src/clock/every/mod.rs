@@ -1,15 +1,20 @@
 //! The grid of an `every` clock: the n-th time is computed from the anchor, so months never drift, and it is found
 //! by arithmetic instead of walking from the anchor (CLOCKS.md rules 11 and 12).
 
+pub(crate) mod interval;
+mod interval_iso;
+pub(crate) mod interval_words;
+pub(crate) mod parse;
+
 use std::fmt;
 
-use crate::civil::{civil_from_days, days_from_civil, days_in_month, SECONDS_PER_DAY};
-use crate::instant::{Instant, MICROS_PER_SECOND};
-use crate::zone::Zone;
+use crate::time::civil::{civil_from_days, days_from_civil, days_in_month, SECONDS_PER_DAY};
+use crate::time::{Instant, MICROS_PER_SECOND, UNIX_TO_POSTGRES_SECONDS};
 
 use super::datetime::DateTime;
-use super::interval::{Interval, MICROS_PER_DAY};
-use super::spans::{Found, Spans};
+use super::zone::zone_cache::{ResolvedReading, ZoneCache};
+use super::zone::Zone;
+use interval::{Interval, MICROS_PER_DAY};
 
 /// Where the grid begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +51,7 @@ impl fmt::Display for Every {
 pub(crate) struct Grid<'t, 'a, Z: Zone> {
     pub interval: Interval,
     pub anchor: Instant,
-    pub spans: &'t Spans<'a, Z>,
+    pub zone: &'t ZoneCache<'a, Z>,
 }
 
 /// The mean month, 30.436875 days, for the first guess.
@@ -138,7 +143,7 @@ impl<Z: Zone> Grid<'_, '_, Z> {
     /// The wall-clock reading (Unix seconds) that the n-th time asks for before elapsed time is added, and the
     /// microseconds within that second. `None` beyond the calendar.
     pub(crate) fn reading(&self, n: i64) -> Option<(i64, i64)> {
-        let anchor = self.spans.reading(self.anchor.unix_seconds());
+        let anchor = self.zone.reading(self.anchor.unix_seconds());
         let (day, second_of_day) = (anchor.div_euclid(SECONDS_PER_DAY), anchor.rem_euclid(SECONDS_PER_DAY));
         let mut day = day;
         if self.interval.months != 0 {
@@ -158,10 +163,10 @@ impl<Z: Zone> Grid<'_, '_, Z> {
         Some((day * SECONDS_PER_DAY + second_of_day, self.anchor.subsecond_micros()))
     }
 
-    /// How the n-th reading was found in the zone.
-    pub(crate) fn found(&self, n: i64) -> Option<(Found, i64)> {
+    /// What the zone makes of the n-th reading, and the microseconds within its second.
+    fn resolved(&self, n: i64) -> Option<(ResolvedReading, i64)> {
         let (reading, micros) = self.reading(n)?;
-        Some((self.spans.resolve(reading), micros))
+        Some((self.zone.resolve(reading), micros))
     }
 
     /// The n-th time of a grid with months or days; `None` when it cannot be stored.
@@ -170,10 +175,10 @@ impl<Z: Zone> Grid<'_, '_, Z> {
             return Some(self.anchor);
         }
         let elapsed = n.checked_mul(self.interval.micros)?;
-        let (found, micros) = self.found(n)?;
-        let base = match found {
-            Found::Exact(second) => second_micros(second)?.checked_add(micros)?,
-            Found::AfterGap { end, .. } => second_micros(end)?,
+        let (resolved, micros) = self.resolved(n)?;
+        let base = match resolved {
+            ResolvedReading::Exact(second) => second_micros(second)?.checked_add(micros)?,
+            ResolvedReading::AfterGap { end, .. } => second_micros(end)?,
         };
         Instant::from_micros(base.checked_add(elapsed)?)
     }
@@ -185,5 +190,5 @@ const LAST_DAY: i64 = days_from_civil(LAST_YEAR, 12, 31);
 
 /// Microseconds since 2000-01-01 of a Unix second.
 fn second_micros(second: i64) -> Option<i64> {
-    second.checked_sub(crate::instant::UNIX_TO_POSTGRES_SECONDS)?.checked_mul(MICROS_PER_SECOND)
+    second.checked_sub(UNIX_TO_POSTGRES_SECONDS)?.checked_mul(MICROS_PER_SECOND)
 }

@@ -1,12 +1,13 @@
 //! The text of an `every` clock: an interval, and perhaps `from` a date-time.
 
-use super::datetime;
-use super::error::{ClockError, ErrorKind, Hint, Source};
-use super::every::{Anchor, Every};
-use super::interval::{Fault, Interval};
+use crate::clock::datetime;
+use crate::clock::error::{ClockError, ErrorKind, Hint, Source};
+use crate::clock::suggest;
+use crate::clock::text::BLANKS;
+
+use super::interval::{Interval, IntervalFault};
 use super::interval_words;
-use super::meant;
-use super::BLANKS;
+use super::{Anchor, Every};
 
 const EXAMPLE: &str = "every 5 minutes";
 
@@ -45,17 +46,17 @@ fn read_interval(source: &Source<'_>, piece: &str, rest: &str) -> Result<Interva
     let read = |text: &str| interval_words::parse(text, &text.to_ascii_lowercase());
     let interval = read(source.original(piece)).map_err(|fault| {
         let (kind, reason, rule) = match fault {
-            Fault::NoUnit => (ErrorKind::IntervalSyntax, "a number has no unit", "each number has a unit"),
-            Fault::BadFormat => (
+            IntervalFault::NoUnit => (ErrorKind::IntervalSyntax, "a number has no unit", "each number has a unit"),
+            IntervalFault::BadFormat => (
                 ErrorKind::IntervalSyntax,
                 "not an interval",
                 "an interval is numbers with units, hh:mm:ss, or ISO 8601 such as PT5M",
             ),
-            Fault::Overflow => {
+            IntervalFault::Overflow => {
                 (ErrorKind::IntervalOverflow, "the interval is out of range", "the numbers of an interval are smaller")
             }
         };
-        let hint = match meant::every(source, piece, rest).filter(|_| fault != Fault::Overflow) {
+        let hint = match suggest::every(source, piece, rest).filter(|_| fault != IntervalFault::Overflow) {
             Some((text, rule)) => Hint::new(Some(text), rule, EXAMPLE),
             None => Hint::new(None, rule, with_unit(piece)),
         };

@@ -4,7 +4,9 @@
 //! about gaps and overlaps is derived from the answers here, once, so that every zone is treated the same way.
 //! A boundary at which nothing changes is harmless (Postgres reports some).
 
-use crate::instant::Instant;
+pub(crate) mod zone_cache;
+
+use crate::time::Instant;
 
 /// What the zone's clock shows at an instant, and until when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

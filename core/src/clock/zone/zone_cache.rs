@@ -1,13 +1,14 @@
-//! The wall clock of one zone, with a small memory of what the zone said.
+//! The wall clock of one zone, with a cache of the zone's last answers.
 //!
 //! A zone look-up costs far more than the arithmetic around it, and schedules ask about the same weeks again and
-//! again, so the last few answers are kept. Two questions are answered exactly for every zone, however strange:
-//! which instant is the first whose reading is at least L, and what is the latest reading up to an instant.
+//! again. Two questions are answered exactly for every zone, however strange: which instant is the first whose reading is
+//! at least L, and what is the latest reading up to an instant.
 
 use std::cell::Cell;
 
-use crate::instant::Instant;
-use crate::zone::{Local, Span, Zone};
+use crate::time::Instant;
+
+use super::{Local, Span, Zone};
 
 /// No offset is larger than this many seconds, so that an instant and its reading are never further apart
 /// (POSIX zone texts go to 167 hours).
@@ -18,51 +19,51 @@ const SLOTS: usize = 4;
 
 /// A stretch of time, in Unix seconds, in which the offset is known to be constant.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Known {
+pub(crate) struct CachedSpan {
     pub from: i64,
     /// Exclusive; `i64::MAX` = for ever.
     pub until: i64,
     pub offset: i64,
 }
 
-impl Known {
-    const NOTHING: Known = Known { from: i64::MAX, until: i64::MIN, offset: 0 };
+impl CachedSpan {
+    const NOTHING: CachedSpan = CachedSpan { from: i64::MAX, until: i64::MIN, offset: 0 };
 }
 
 /// How a reading was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum ResolvedReading {
     /// At this Unix second the clock shows the reading.
     Exact(i64),
     /// The reading is missing; this Unix second is the first after the gap, whose first missing reading is given.
     AfterGap { end: i64, first_missing: i64 },
 }
 
-impl Found {
+impl ResolvedReading {
     pub(crate) const fn second(self) -> i64 {
         match self {
-            Found::Exact(second) => second,
-            Found::AfterGap { end, .. } => end,
+            ResolvedReading::Exact(second) => second,
+            ResolvedReading::AfterGap { end, .. } => end,
         }
     }
 }
 
 /// A zone and what it said lately.
 #[derive(Debug)]
-pub(crate) struct Spans<'a, Z: Zone> {
+pub(crate) struct ZoneCache<'a, Z: Zone> {
     zone: &'a Z,
-    known: [Cell<Known>; SLOTS],
+    known: [Cell<CachedSpan>; SLOTS],
     next_slot: Cell<usize>,
 }
 
-impl<'a, Z: Zone> Spans<'a, Z> {
+impl<'a, Z: Zone> ZoneCache<'a, Z> {
     pub(crate) fn new(zone: &'a Z) -> Self {
-        Spans { zone, known: [const { Cell::new(Known::NOTHING) }; SLOTS], next_slot: Cell::new(0) }
+        ZoneCache { zone, known: [const { Cell::new(CachedSpan::NOTHING) }; SLOTS], next_slot: Cell::new(0) }
     }
 
     /// What is known around a Unix second.
     #[inline]
-    pub(crate) fn at(&self, second: i64) -> Known {
+    pub(crate) fn at(&self, second: i64) -> CachedSpan {
         for slot in &self.known {
             let known = slot.get();
             if known.from <= second && second < known.until {
@@ -73,12 +74,12 @@ impl<'a, Z: Zone> Spans<'a, Z> {
     }
 
     #[cold]
-    fn ask(&self, second: i64) -> Known {
+    fn ask(&self, second: i64) -> CachedSpan {
         let Span { utc_offset_seconds, until } = self.zone.span_at(second);
         // A zone that names a boundary in the past would stop every search: move on by at least a second.
         let until = until.map_or(i64::MAX, |boundary| boundary.max(second.saturating_add(1)));
         let answer =
-            Known { from: second, until, offset: i64::from(utc_offset_seconds).clamp(-MAX_OFFSET, MAX_OFFSET) };
+            CachedSpan { from: second, until, offset: i64::from(utc_offset_seconds).clamp(-MAX_OFFSET, MAX_OFFSET) };
         for slot in &self.known {
             let known = slot.get();
             if known.until == until && known.from > second {
@@ -95,32 +96,32 @@ impl<'a, Z: Zone> Spans<'a, Z> {
     /// The first instant whose reading is at least `reading` (both in seconds): the reading's only instant, the
     /// earlier of two, or the first after the gap that holds it. Never decreases as the reading grows.
     #[inline]
-    pub(crate) fn resolve(&self, reading: i64) -> Found {
+    pub(crate) fn resolve(&self, reading: i64) -> ResolvedReading {
         let (low, high) = (reading - 2 * MAX_OFFSET, reading + 2 * MAX_OFFSET);
         for slot in &self.known {
             let known = slot.get();
             if known.from <= low && high < known.until {
-                return Found::Exact(reading - known.offset);
+                return ResolvedReading::Exact(reading - known.offset);
             }
         }
         self.resolve_slowly(reading, low)
     }
 
-    fn resolve_slowly(&self, reading: i64, low: i64) -> Found {
+    fn resolve_slowly(&self, reading: i64, low: i64) -> ResolvedReading {
         let mut second = low;
         let mut shown_before = i64::MIN;
         for _ in 0..MAX_SPANS {
             let known = self.at(second);
             if second + known.offset > reading {
-                return Found::AfterGap { end: second, first_missing: shown_before };
+                return ResolvedReading::AfterGap { end: second, first_missing: shown_before };
             }
             if known.until == i64::MAX || known.until + known.offset > reading {
-                return Found::Exact(reading - known.offset);
+                return ResolvedReading::Exact(reading - known.offset);
             }
             shown_before = shown_before.max(known.until + known.offset);
             second = known.until;
         }
-        Found::Exact(reading - self.at(reading).offset)
+        ResolvedReading::Exact(reading - self.at(reading).offset)
     }
 
     /// The last second at which the clock shows `reading`, which it shows at `first` too.
@@ -173,7 +174,7 @@ impl<'a, Z: Zone> Spans<'a, Z> {
     /// What became of a reading, in seconds.
     pub(crate) fn local(&self, reading: i64) -> Option<Local> {
         Some(match self.resolve(reading) {
-            Found::Exact(first) => {
+            ResolvedReading::Exact(first) => {
                 let last = self.last_pass(reading, first);
                 let earlier = Instant::from_unix_seconds(first)?;
                 if last == first {
@@ -182,7 +183,7 @@ impl<'a, Z: Zone> Spans<'a, Z> {
                     Local::Ambiguous { earlier, later: Instant::from_unix_seconds(last)? }
                 }
             }
-            Found::AfterGap { end, first_missing } => {
+            ResolvedReading::AfterGap { end, first_missing } => {
                 let length = self.reading(end) - first_missing;
                 Local::Gap { end: Instant::from_unix_seconds(end)?, length }
             }

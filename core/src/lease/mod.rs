@@ -1,0 +1,5 @@
+//! The states of an execution, and what a claim, a failure or a cancel makes of each.
+
+mod transitions;
+
+pub use transitions::{cancel, claim, failed, stale, Cancel, Claim, ClaimRefusal, FailureOutcome, Limits, State};
