@@ -3,19 +3,24 @@
 //!
 //! Rooms, from the bottom up; a room imports only from rooms before it:
 //!
+//! - `keyword`: the words of columns and arguments, as enums.
 //! - `time`: instants and the calendar.
 //! - `clock`: a clock's text, and the plan times that it has in a zone.
 //! - `schedule`: which plan times run, which are skipped, and what comes next.
+//! - `job`: the kinds of jobs.
 //! - `lease`: the states of an execution and what may become of it.
 //! - `crontab`: crontabs as Debian's cron reads them.
 //! - `runtime`: how long a dispatcher waits.
 
 pub mod clock;
 pub mod crontab;
+pub mod job;
+mod keyword;
 pub mod lease;
 pub mod runtime;
 pub mod schedule;
 pub mod time;
 
 pub use clock::{Clock, ClockError};
+pub use keyword::Keyword;
 pub use time::Instant;

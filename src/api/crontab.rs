@@ -5,6 +5,8 @@ use std::collections::HashSet;
 use pgrx::datum::Interval;
 use pgrx::prelude::*;
 use scheduler_core::crontab::{self, CrontabEntry, Style};
+use scheduler_core::job::Kind;
+use scheduler_core::Keyword;
 
 use crate::convert::{self, required};
 use crate::error::{or_raise, raise, Failure, Outcome};
@@ -138,7 +140,7 @@ fn job_of(session: &Session, caller: pg_sys::Oid) -> Outcome<String> {
 fn crontab_job(job_name: &str) -> job::Definition {
     job::Definition {
         job_name: job_name.to_owned(),
-        kind: "pull".to_owned(),
+        kind: Kind::Pull.as_str().to_owned(),
         command: None,
         queue: CRONTAB.to_owned(),
         max_attempts: 1,

@@ -3,8 +3,8 @@
 
 use pgrx::datum::Uuid;
 use pgrx::PgSqlErrorCode;
-use scheduler_core::schedule::{Next, Progress};
-use scheduler_core::Instant;
+use scheduler_core::schedule::{Next, Ownership, Progress, Skip, SkipReason};
+use scheduler_core::{Instant, Keyword};
 
 use crate::convert;
 use crate::dispatch::arm::{armed, is_edited};
@@ -52,7 +52,7 @@ pub fn explain(session: &Session, schedule_id: i64, from: Instant, to: Instant, 
         since_at: *since_at,
         from: skip.from,
         to: skip.to,
-        reason: skip::name_of(skip.reason).to_owned(),
+        reason: skip.reason.as_str().to_owned(),
     }));
     skips.sort_by_key(|skip| (skip.since_at, skip.from));
     let all = stretches.iter().flat_map(|stretch| stretch.plans.iter().copied().map(convert::timestamp)).collect();
@@ -66,7 +66,7 @@ pub fn explain(session: &Session, schedule_id: i64, from: Instant, to: Instant, 
             } else if let Some(skip) = skip_of(&skips, stretch.since_at, *plan) {
                 ("skipped", Some(skip.reason.clone()))
             } else if let Some(past) = &stretch.past {
-                (if past.owned { "forgotten" } else { "external" }, None)
+                (if past.owned { "forgotten" } else { Ownership::External.as_str() }, None)
             } else {
                 let (verdict, reason) = open.verdict(*plan, now);
                 (verdict, reason.map(str::to_owned))
@@ -129,7 +129,7 @@ struct Open<'a> {
     parked: bool,
     failing: bool,
     /// What an edit that no dispatcher has seen yet passes over.
-    skipped: Vec<(Instant, scheduler_core::schedule::Skip)>,
+    skipped: Vec<(Instant, Skip)>,
 }
 
 impl<'a> Open<'a> {
@@ -170,20 +170,24 @@ impl<'a> Open<'a> {
         let waits = |reason| if come { ("waiting", Some(reason)) } else { ("planned", None) };
         let stopped = |verdict, reason| if come { (verdict, Some(reason)) } else { ("planned", Some(reason)) };
         if !self.row.owned {
-            return if come { ("external", None) } else { ("planned", Some("external")) };
+            return if come {
+                (Ownership::External.as_str(), None)
+            } else {
+                ("planned", Some(Ownership::External.as_str()))
+            };
         }
         if decided {
             return ("forgotten", None);
         }
         if !self.row.enabled {
-            return stopped("skipped", "paused");
+            return stopped("skipped", SkipReason::Paused.as_str());
         }
         let Some(usable) = self.usable.as_ref().filter(|_| !self.parked) else {
-            return stopped("waiting", "parked");
+            return stopped("waiting", SkipReason::Parked.as_str());
         };
         let due = || ("due", self.failing.then_some("failing"));
         match buffered {
-            Some(buffered) if buffered != plan || self.waiting => return waits("overlap"),
+            Some(buffered) if buffered != plan || self.waiting => return waits(SkipReason::Overlap.as_str()),
             Some(_) => return due(),
             None => {}
         }
@@ -191,7 +195,7 @@ impl<'a> Open<'a> {
             return if self.waiting { waits("backlog") } else { due() };
         }
         if self.waiting {
-            return waits("overlap");
+            return waits(SkipReason::Overlap.as_str());
         }
         let clock = usable.clock.bind(&usable.zone, usable.anchor);
         if usable.policy.fire_time(&clock, plan) <= now {
@@ -203,8 +207,7 @@ impl<'a> Open<'a> {
 }
 
 /// What schedules that are paused or parked have passed over, or keep waiting, so far: the plan times and the reason.
-pub fn so_far(session: &Session, snapshots: &[Snapshot], now: Instant) -> Vec<(i64, scheduler_core::schedule::Skip)> {
-    use scheduler_core::schedule::SkipReason;
+pub fn so_far(session: &Session, snapshots: &[Snapshot], now: Instant) -> Vec<(i64, Skip)> {
     let after = |snapshot: &Snapshot, row: &ScheduleRow| {
         let cursor = snapshot.timer.as_ref().and_then(|timer| timer.progress.cursor).filter(|_| row.enabled);
         row.since_at.max(cursor.unwrap_or(row.since_at))

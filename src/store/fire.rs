@@ -9,8 +9,9 @@ use std::rc::Rc;
 use pgrx::datum::Uuid;
 use pgrx::pg_sys::{self, Datum, Oid};
 use pgrx::{IntoDatum, PgMemoryContexts};
+use scheduler_core::lease::Status;
 use scheduler_core::schedule::Next;
-use scheduler_core::Instant;
+use scheduler_core::{Instant, Keyword};
 
 use crate::arguments;
 use crate::convert::{self, timestamp};
@@ -246,7 +247,7 @@ impl Tables {
     ) -> (Fired, Vec<Move<'t>>) {
         let mut job_by_name = Index::open(&self.jobs, c"job_pkey", &self.present);
         let mut known: HashMap<String, Option<Terms>> = HashMap::new();
-        let (pending, origin) = ("PENDING".into_datum(), "schedule".into_datum());
+        let (pending, origin) = (Status::Pending.as_str().into_datum(), "schedule".into_datum());
         let (mut count, mut left) = (0, Vec::new());
         let mut chunk = Chunk::default();
         for table in [&self.timers, &self.ledger, &self.ready, &self.awaited] {

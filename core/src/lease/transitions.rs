@@ -13,6 +13,8 @@
 //! `cancel` ends PENDING and retryable FAILED executions as CANCELLED; a RUNNING one is asked to stop and ends as CANCELLED
 //! where it would have failed. A RUNNING execution whose lease is stale can be claimed as well where reentry is allowed (attempt + 1, a new token).
 
+use crate::keyword::keywords;
+
 /// What is known of an execution when somebody wants it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -51,14 +53,18 @@ impl Limits {
     }
 }
 
-/// The lease that a claim gets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Claim {
-    /// The first lease of this execution.
-    Won,
-    /// A further lease: attempt + 1, new token, higher fence.
-    Stole,
+keywords! {
+    /// The lease that a claim gets.
+    pub enum Claim {
+        /// The first lease of this execution.
+        Won = "won",
+        /// A further lease: attempt + 1, new token, higher fence.
+        Stole = "stole",
+    }
 }
+
+/// What `try_claim` answers in place of a [`Claim`] when there is no lease, whatever the reason.
+pub const CONFLICTED: &str = "conflicted";
 
 /// Why a claim gets no lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

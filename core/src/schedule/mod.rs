@@ -12,5 +12,5 @@ pub mod skipped_plans;
 
 pub use plan::{ArmEvent, Armed, Fired, Next, Progress};
 pub use plan_times::PlanTimes;
-pub use policy::{CatchUp, Overlap, Policy, Rearm};
+pub use policy::{CatchUp, Overlap, Ownership, Policy, Rearm};
 pub use skipped_plans::{Skip, SkipReason};

@@ -1,39 +1,53 @@
 //! What the author of a schedule chose, and when a plan time is dispatched because of it.
 
+use crate::keyword::keywords;
 use crate::time::Instant;
 
 use super::jitter;
 use super::plan_times::PlanTimes;
 
-/// What becomes of plans that were missed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CatchUp {
-    /// One execution, of the latest due plan.
-    LatestOnly,
-    /// Each of them, oldest first, at most `max_plans_per_tick` a tick.
-    EveryPlan,
-    /// As `LatestOnly`, but a plan later than the misfire grace does not run.
-    SkipMissed,
+keywords! {
+    /// What becomes of plans that were missed.
+    pub enum CatchUp {
+        /// One execution, of the latest due plan.
+        LatestOnly = "latest_only",
+        /// Each of them, oldest first, at most `max_plans_per_tick` a tick.
+        EveryPlan = "every_plan",
+        /// As `LatestOnly`, but a plan later than the misfire grace does not run.
+        SkipMissed = "skip_missed",
+    }
 }
 
-/// When the next plan is armed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rearm {
-    /// As soon as this plan is dispatched.
-    OnDispatch,
-    /// When the dispatched execution has ended; the next plan is the clock's next after that moment.
-    OnTerminal,
+keywords! {
+    /// When the next plan is armed.
+    pub enum Rearm {
+        /// As soon as this plan is dispatched.
+        OnDispatch = "on_dispatch",
+        /// When the dispatched execution has ended; the next plan is the clock's next after that moment.
+        OnTerminal = "on_terminal",
+    }
 }
 
-/// What becomes of a plan while an earlier execution of its schedule has not ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Overlap {
-    /// It runs beside it.
-    Allow,
-    /// It does not run.
-    Skip,
-    /// The first such plan runs when the earlier execution has ended; later ones do not run.
-    BufferOne,
+keywords! {
+    /// What becomes of a plan while an earlier execution of its schedule has not ended.
+    pub enum Overlap {
+        /// It runs beside it.
+        Allow = "allow",
+        /// It does not run.
+        Skip = "skip",
+        /// The first such plan runs when the earlier execution has ended; later ones do not run.
+        BufferOne = "buffer_one",
+    }
+}
+
+keywords! {
+    /// Who dispatches a schedule.
+    pub enum Ownership {
+        /// The dispatchers of this extension.
+        Owned = "owned",
+        /// Another scheduler; nothing of it is ever dispatched here.
+        External = "external",
+    }
 }
 
 /// Everything about a schedule that decides what runs; all lengths of time in microseconds, none negative.

@@ -1,24 +1,26 @@
 //! Plan times that did not run, and why: ranges of neighbours on the clock with one reason.
 
+use crate::keyword::keywords;
 use crate::time::Instant;
 
 use super::plan_times::PlanTimes;
 
-/// Why a plan did not run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SkipReason {
-    /// Nothing dispatched it in time, and `latest_only` or `skip_missed` does not make it up.
-    Missed,
-    /// An earlier execution of the schedule had not ended.
-    Overlap,
-    /// It was older than the catch-up window.
-    Window,
-    /// The schedule was paused.
-    Paused,
-    /// The schedule could not be used when it came, and is not made up for it.
-    Parked,
-    /// The clock, the zone or the schedule's window was changed before it was dispatched.
-    Replaced,
+keywords! {
+    /// Why a plan did not run.
+    pub enum SkipReason {
+        /// Nothing dispatched it in time, and `latest_only` or `skip_missed` does not make it up.
+        Missed = "missed",
+        /// An earlier execution of the schedule had not ended.
+        Overlap = "overlap",
+        /// It was older than the catch-up window.
+        Window = "window",
+        /// The schedule was paused.
+        Paused = "paused",
+        /// The schedule could not be used when it came, and is not made up for it.
+        Parked = "parked",
+        /// The clock, the zone or the schedule's window was changed before it was dispatched.
+        Replaced = "replaced",
+    }
 }
 
 /// A range of plan times that did not run: neighbours on the clock, with one reason.

@@ -52,43 +52,43 @@ impl ResolvedReading {
 #[derive(Debug)]
 pub(crate) struct ZoneCache<'a, Z: Zone> {
     zone: &'a Z,
-    known: [Cell<CachedSpan>; SLOTS],
+    slots: [Cell<CachedSpan>; SLOTS],
     next_slot: Cell<usize>,
 }
 
 impl<'a, Z: Zone> ZoneCache<'a, Z> {
     pub(crate) fn new(zone: &'a Z) -> Self {
-        ZoneCache { zone, known: [const { Cell::new(CachedSpan::NOTHING) }; SLOTS], next_slot: Cell::new(0) }
+        ZoneCache { zone, slots: [const { Cell::new(CachedSpan::NOTHING) }; SLOTS], next_slot: Cell::new(0) }
     }
 
     /// What is known around a Unix second.
     #[inline]
     pub(crate) fn at(&self, second: i64) -> CachedSpan {
-        for slot in &self.known {
-            let known = slot.get();
-            if known.from <= second && second < known.until {
-                return known;
+        for slot in &self.slots {
+            let span = slot.get();
+            if span.from <= second && second < span.until {
+                return span;
             }
         }
-        self.ask(second)
+        self.look_up(second)
     }
 
     #[cold]
-    fn ask(&self, second: i64) -> CachedSpan {
+    fn look_up(&self, second: i64) -> CachedSpan {
         let Span { utc_offset_seconds, until } = self.zone.span_at(second);
         // A zone that names a boundary in the past would stop every search: move on by at least a second.
         let until = until.map_or(i64::MAX, |boundary| boundary.max(second.saturating_add(1)));
         let answer =
             CachedSpan { from: second, until, offset: i64::from(utc_offset_seconds).clamp(-MAX_OFFSET, MAX_OFFSET) };
-        for slot in &self.known {
-            let known = slot.get();
-            if known.until == until && known.from > second {
+        for slot in &self.slots {
+            let span = slot.get();
+            if span.until == until && span.from > second {
                 slot.set(answer);
                 return answer;
             }
         }
         let slot = self.next_slot.get() % SLOTS;
-        self.known[slot].set(answer);
+        self.slots[slot].set(answer);
         self.next_slot.set(slot + 1);
         answer
     }
@@ -98,10 +98,10 @@ impl<'a, Z: Zone> ZoneCache<'a, Z> {
     #[inline]
     pub(crate) fn resolve(&self, reading: i64) -> ResolvedReading {
         let (low, high) = (reading - 2 * MAX_OFFSET, reading + 2 * MAX_OFFSET);
-        for slot in &self.known {
-            let known = slot.get();
-            if known.from <= low && high < known.until {
-                return ResolvedReading::Exact(reading - known.offset);
+        for slot in &self.slots {
+            let span = slot.get();
+            if span.from <= low && high < span.until {
+                return ResolvedReading::Exact(reading - span.offset);
             }
         }
         self.resolve_slowly(reading, low)
@@ -111,15 +111,15 @@ impl<'a, Z: Zone> ZoneCache<'a, Z> {
         let mut second = low;
         let mut shown_before = i64::MIN;
         for _ in 0..MAX_SPANS {
-            let known = self.at(second);
-            if second + known.offset > reading {
+            let span = self.at(second);
+            if second + span.offset > reading {
                 return ResolvedReading::AfterGap { end: second, first_missing: shown_before };
             }
-            if known.until == i64::MAX || known.until + known.offset > reading {
-                return ResolvedReading::Exact(reading - known.offset);
+            if span.until == i64::MAX || span.until + span.offset > reading {
+                return ResolvedReading::Exact(reading - span.offset);
             }
-            shown_before = shown_before.max(known.until + known.offset);
-            second = known.until;
+            shown_before = shown_before.max(span.until + span.offset);
+            second = span.until;
         }
         ResolvedReading::Exact(reading - self.at(reading).offset)
     }
@@ -129,15 +129,15 @@ impl<'a, Z: Zone> ZoneCache<'a, Z> {
         let mut last = first;
         let mut second = first;
         for _ in 0..MAX_SPANS {
-            let known = self.at(second);
-            let candidate = reading - known.offset;
-            if second <= candidate && candidate < known.until {
+            let span = self.at(second);
+            let candidate = reading - span.offset;
+            if second <= candidate && candidate < span.until {
                 last = candidate;
             }
-            if known.until == i64::MAX || known.until > first + 2 * MAX_OFFSET {
+            if span.until == i64::MAX || span.until > first + 2 * MAX_OFFSET {
                 break;
             }
-            second = known.until;
+            second = span.until;
         }
         last
     }
@@ -147,21 +147,21 @@ impl<'a, Z: Zone> ZoneCache<'a, Z> {
     #[inline]
     pub(crate) fn latest_reading(&self, second: i64) -> i64 {
         let low = second - 2 * MAX_OFFSET;
-        for slot in &self.known {
-            let known = slot.get();
-            if known.from <= low && second < known.until {
-                return second + known.offset;
+        for slot in &self.slots {
+            let span = slot.get();
+            if span.from <= low && second < span.until {
+                return second + span.offset;
             }
         }
         let mut latest = i64::MIN;
         let mut from = low;
         for _ in 0..MAX_SPANS {
-            let known = self.at(from);
-            latest = latest.max((known.until - 1).min(second) + known.offset);
-            if known.until > second {
+            let span = self.at(from);
+            latest = latest.max((span.until - 1).min(second) + span.offset);
+            if span.until > second {
                 return latest;
             }
-            from = known.until;
+            from = span.until;
         }
         latest.max(second + self.at(second).offset)
     }
