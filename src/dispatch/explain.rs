@@ -3,7 +3,7 @@
 
 use pgrx::datum::Uuid;
 use pgrx::PgSqlErrorCode;
-use scheduler_core::schedule::{Next, Ownership, Progress, Skip, SkipReason};
+use scheduler_core::schedule::{Next, Progress, Skip, SkipReason};
 use scheduler_core::{Instant, Keyword};
 
 use crate::convert;
@@ -66,7 +66,7 @@ pub fn explain(session: &Session, schedule_id: i64, from: Instant, to: Instant, 
             } else if let Some(skip) = skip_of(&skips, stretch.since_at, *plan) {
                 ("skipped", Some(skip.reason.clone()))
             } else if let Some(past) = &stretch.past {
-                (if past.owned { "forgotten" } else { Ownership::External.as_str() }, None)
+                (if past.owned { "forgotten" } else { "external" }, None)
             } else {
                 let (verdict, reason) = open.verdict(*plan, now);
                 (verdict, reason.map(str::to_owned))
@@ -170,11 +170,7 @@ impl<'a> Open<'a> {
         let waits = |reason| if come { ("waiting", Some(reason)) } else { ("planned", None) };
         let stopped = |verdict, reason| if come { (verdict, Some(reason)) } else { ("planned", Some(reason)) };
         if !self.row.owned {
-            return if come {
-                (Ownership::External.as_str(), None)
-            } else {
-                ("planned", Some(Ownership::External.as_str()))
-            };
+            return if come { ("external", None) } else { ("planned", Some("external")) };
         }
         if decided {
             return ("forgotten", None);
