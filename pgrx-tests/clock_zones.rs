@@ -11,7 +11,7 @@ mod tests {
     use chrono::{DateTime, Offset, TimeZone};
     use chrono_tz::{Tz, IANA_TZDB_VERSION, TZ_VARIANTS};
     use pgrx::prelude::*;
-    use scheduler_core::zone::Zone;
+    use scheduler_core::clock::zone::Zone;
 
     use crate::test_support::{attempt, check, quote, run, sql};
     use crate::zone::ServerZone;

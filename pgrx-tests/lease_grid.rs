@@ -1,13 +1,13 @@
 //! Every (state, attempts left, reentrant) × action cell of an execution: what the function answers, what the row is
 //! afterwards, and in which of ready, retry and lease it stands. What the core decides is asked of the core, so the SQL
-//! cannot drift from `core/src/lease.rs`; the rest is the contract.
+//! cannot drift from `core/src/lease/transitions.rs`; the rest is the contract.
 
 use pgrx::prelude::*;
 
 #[pg_schema]
 mod tests {
     use pgrx::prelude::*;
-    use scheduler_core::lease::{self, Cancel, Claim, Failure};
+    use scheduler_core::lease::{self, Cancel, Claim, FailureOutcome};
 
     use crate::store::rows::guess;
     use crate::test_support::{check, run, time_passes};
@@ -33,9 +33,9 @@ mod tests {
                 let action =
                     format!("SELECT outcome FROM sched.try_claim('{}', '2026-01-01 00:00+00'{arguments})", cell.job);
                 match answer {
-                    Claim::Won => cell.check(&action, "won", Some(claimed(&cell))),
-                    Claim::Stole => cell.check(&action, "stole", Some(claimed(&cell))),
-                    Claim::Conflicted => cell.check(&action, "conflicted", None),
+                    Ok(Claim::Won) => cell.check(&action, "won", Some(claimed(&cell))),
+                    Ok(Claim::Stole) => cell.check(&action, "stole", Some(claimed(&cell))),
+                    Err(_) => cell.check(&action, "conflicted", None),
                 }
                 assert!(!guess::probably_new(), "{cell:?}");
             }
@@ -56,9 +56,9 @@ mod tests {
                     );
                     let after = || Some(After { max_attempts, allow_stale_reentry, ..claimed(&cell) });
                     match lease::claim(cell.state(), limits) {
-                        Claim::Won => cell.check(&action, "won", after()),
-                        Claim::Stole => cell.check(&action, "stole", after()),
-                        Claim::Conflicted => cell.check(&action, "conflicted", None),
+                        Ok(Claim::Won) => cell.check(&action, "won", after()),
+                        Ok(Claim::Stole) => cell.check(&action, "stole", after()),
+                        Err(_) => cell.check(&action, "conflicted", None),
                     }
                 }
             }
@@ -70,8 +70,8 @@ mod tests {
         for cell in cells("grid/claim").into_iter().filter(Cell::is_reachable) {
             let action = format!("SELECT count(*) FROM sched.claim('{}')", cell.job);
             match lease::claim(cell.state(), cell.limits()) {
-                Claim::Won | Claim::Stole => cell.check(&action, "1", Some(claimed(&cell))),
-                Claim::Conflicted => cell.check(&action, "0", None),
+                Ok(Claim::Won | Claim::Stole) => cell.check(&action, "1", Some(claimed(&cell))),
+                Err(_) => cell.check(&action, "0", None),
             }
         }
     }
@@ -146,11 +146,11 @@ mod tests {
                 (false, ", next_retry_at => '2001-01-01'", true),
             ] {
                 let after = match lease::failed(cell.limits(), terminal, cell.cancel_requested()) {
-                    Failure::Retry => {
+                    FailureOutcome::Retry => {
                         After::of(&cell).failed("E", "m", if due { Unfinished::Ready } else { Unfinished::Retry })
                     }
-                    Failure::Terminal => After::of(&cell).ended("FAILED", "E", "m"),
-                    Failure::Cancelled => After::of(&cell).ended("CANCELLED", "E", "m"),
+                    FailureOutcome::Terminal => After::of(&cell).ended("FAILED", "E", "m"),
+                    FailureOutcome::Cancelled => After::of(&cell).ended("CANCELLED", "E", "m"),
                 };
                 cell.check_holder("finish_failure", &format!(", 'E', 'm'{more}"), "", after);
             }
@@ -187,9 +187,9 @@ mod tests {
                 let action = format!("SELECT sched.mark_stale_as_failed({argument})");
                 if matches!(cell.start, Start::Running { stale: true, .. }) {
                     let after = match lease::stale(cell.limits(), cell.cancel_requested()) {
-                        Failure::Retry => After::of(&cell).failed(code, message, Unfinished::Retry),
-                        Failure::Terminal => After::of(&cell).ended("FAILED", code, message),
-                        Failure::Cancelled => After::of(&cell).ended("CANCELLED", code, message),
+                        FailureOutcome::Retry => After::of(&cell).failed(code, message, Unfinished::Retry),
+                        FailureOutcome::Terminal => After::of(&cell).ended("FAILED", code, message),
+                        FailureOutcome::Cancelled => After::of(&cell).ended("CANCELLED", code, message),
                     };
                     cell.check(&action, "1", Some(after));
                 } else {

@@ -113,6 +113,9 @@ mod history_tests;
 #[path = "../pgrx-tests/job.rs"]
 mod job_tests;
 #[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/keywords.rs"]
+mod keywords_tests;
+#[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/leak.rs"]
 mod leak_tests;
 #[cfg(any(test, feature = "pg_test"))]

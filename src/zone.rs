@@ -5,7 +5,7 @@ use std::ffi::CString;
 use std::ptr::NonNull;
 
 use pgrx::{pg_sys, PgSqlErrorCode};
-use scheduler_core::zone::{is_posix, Span, Zone};
+use scheduler_core::clock::zone::{is_posix, Span, Zone};
 
 use crate::convert;
 use crate::error::{Failure, Outcome};

@@ -36,7 +36,7 @@ code "${shell[@]}" | grep -E '"\s*(SELECT|INSERT|UPDATE|DELETE|WITH|CREATE|ALTER
     rule "SQL text is in sql/, included with include_str!"
 code "${shell[@]}" "${core[@]}" | grep -E '\.unwrap\(\)|\.expect\(' | rule "no unwrap() or expect(): what a user sends must not panic"
 code "${core[@]}" | grep -E 'SystemTime::now|Utc::now|Local::now|Instant::now' | rule "the core reads no clock: now is an argument"
-code "${tests[@]}" | grep -E 'thread::sleep|time::sleep|\bsleep_ms' |
+code "${tests[@]}" | grep -E '\bthread::sleep|\btime::sleep|\bsleep_ms' |
     rule "tests wait for something (wait_until), they do not sleep"
 files '\.(rs|sql|sh|py|js)$' | xargs -r wc -l | awk '$2 != "total" && $1 > 450 { print $2 ": " $1 " lines" }' |
     rule "a file has at most 450 lines"

@@ -12,9 +12,9 @@ use chrono::{DateTime, Utc as ChronoUtc};
 use chrono_tz::Tz;
 use clock_support::{zone, Random, Rule};
 use croner::parser::{CronParser, Seconds};
+use scheduler_core::clock::zone::{Utc, Zone};
 use scheduler_core::clock::Clock;
-use scheduler_core::instant::Instant;
-use scheduler_core::zone::{Utc, Zone};
+use scheduler_core::time::Instant;
 
 const BATCHES: usize = 101;
 const BATCH: usize = 512;

@@ -1,20 +1,26 @@
 //! The pure half of the scheduler: no Postgres, no I/O, no clock of its own. `now`, the zone and the anchor are
 //! always arguments, so every decision can be tested with a table of inputs.
+//!
+//! Rooms, from the bottom up; a room imports only from rooms before it:
+//!
+//! - `keyword`: the words of columns and arguments, as enums.
+//! - `time`: instants and the calendar.
+//! - `clock`: a clock's text, and the plan times that it has in a zone.
+//! - `schedule`: which plan times run, which are skipped, and what comes next.
+//! - `job`: the kinds of jobs.
+//! - `lease`: the states of an execution and what may become of it.
+//! - `crontab`: crontabs as Debian's cron reads them.
+//! - `runtime`: how long a dispatcher waits.
 
-pub mod backoff;
-pub mod catch_up;
-pub mod civil;
 pub mod clock;
 pub mod crontab;
-pub mod instant;
-pub mod jitter;
+pub mod job;
+mod keyword;
 pub mod lease;
-pub mod overlap;
-pub mod plan;
-pub mod rest;
-pub mod skip;
-pub mod sleep;
-pub mod zone;
+pub mod runtime;
+pub mod schedule;
+pub mod time;
 
 pub use clock::{Clock, ClockError};
-pub use instant::Instant;
+pub use keyword::Keyword;
+pub use time::Instant;

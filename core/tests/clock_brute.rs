@@ -15,9 +15,9 @@ use std::collections::BTreeSet;
 use chrono::{DateTime, Datelike, NaiveDateTime, Timelike};
 use chrono_tz::{Tz, TZ_VARIANTS};
 use clock_support::{modern_zone, offset_of, Noisy, Random, Table};
+use scheduler_core::clock::zone::Zone;
 use scheduler_core::clock::Clock;
-use scheduler_core::instant::Instant;
-use scheduler_core::zone::Zone;
+use scheduler_core::time::Instant;
 
 /// A pattern, whether it is wild, and what it says, once more, as a condition.
 struct Pattern {

@@ -16,9 +16,9 @@ use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use clock_support::{zone, Random};
 use croner::parser::{CronParser, Seconds, Year};
+use scheduler_core::clock::zone::Zone;
 use scheduler_core::clock::Clock;
-use scheduler_core::instant::Instant;
-use scheduler_core::zone::Zone;
+use scheduler_core::time::Instant;
 
 fn croner(text: &str) -> croner::Cron {
     let parser = CronParser::builder().seconds(Seconds::Optional).year(Year::Optional).build();

@@ -11,9 +11,9 @@
 mod clock_support;
 
 use chrono::{Datelike, Days, NaiveDate};
+use scheduler_core::clock::zone::Utc;
 use scheduler_core::clock::Clock;
-use scheduler_core::instant::Instant;
-use scheduler_core::zone::Utc;
+use scheduler_core::time::Instant;
 
 /// Sunday = 0.
 fn weekday(day: NaiveDate) -> u32 {

@@ -10,8 +10,8 @@
 mod clock_support;
 
 use clock_support::{instant, show, upcoming, zone};
-use scheduler_core::clock::{warnings, Clock};
-use scheduler_core::instant::Instant;
+use scheduler_core::clock::{lint, Clock};
+use scheduler_core::time::Instant;
 
 const PAGE: &str = include_str!("../../docs/clocks.md");
 
@@ -63,14 +63,14 @@ fn expected(header: &[String], row: &[String]) -> String {
             let clock = parse(&row[0]);
             let timeline = clock.bind(zone("America/New_York"), Instant::UNIX_EPOCH);
             let plan = timeline.next_after(instant(&row[1])).unwrap();
-            timeline.note(plan).map_or("nothing".to_owned(), |note| note.to_string())
+            timeline.dst_note(plan).map_or("nothing".to_owned(), |note| note.to_string())
         }
         "the hint shows" => {
             let error = Clock::parse(&row[0]).expect_err(&row[0]);
             error.hint().split('"').nth(1).unwrap().to_owned()
         }
         "warning" => {
-            let found = warnings(&parse(&row[0]), &row[0], zone(&row[1]), instant("2026-11-20 12:00+00"));
+            let found = lint(&parse(&row[0]), &row[0], zone(&row[1]), instant("2026-11-20 12:00+00"));
             found.iter().map(|warning| warning.code).collect::<Vec<_>>().join(", ")
         }
         other => panic!("no check for a table that ends in {other:?}"),

@@ -15,7 +15,7 @@ use chrono::{DateTime, Days, LocalResult, Months, TimeZone};
 use chrono_tz::Tz;
 use clock_support::{zone, Random, Table};
 use scheduler_core::clock::Clock;
-use scheduler_core::instant::Instant;
+use scheduler_core::time::Instant;
 
 /// Microseconds since 1970 of the n-th time, by the letter.
 fn nth(tz: Tz, table: &Table, anchor: i64, (months, days, micros): (u32, u64, i64), n: u32) -> i64 {

@@ -13,8 +13,8 @@ mod clock_support;
 use std::time::{Duration, Instant as Moment};
 
 use clock_support::{zone, Random, Table};
-use scheduler_core::clock::{warnings, Clock};
-use scheduler_core::instant::Instant;
+use scheduler_core::clock::{lint, Clock};
+use scheduler_core::time::Instant;
 
 /// The seed corpus: every good and bad text, every interval.
 fn seeds() -> Vec<String> {
@@ -143,10 +143,10 @@ fn run(cases: u64, seed: u64) -> (u64, Duration) {
                 assert!(previous.is_none_or(|previous| previous <= t), "{text:?} before {t:?}");
                 if let Some(next) = next {
                     assert_eq!(timeline.previous_at_or_before(next), Some(next), "{text:?} after {t:?}");
-                    let _ = timeline.note(next).map(|note| note.to_string());
+                    let _ = timeline.dst_note(next).map(|note| note.to_string());
                 }
                 if random.below(64) == 0 {
-                    let _ = warnings(&clock, &text, zone, t);
+                    let _ = lint(&clock, &text, zone, t);
                 }
             }
         }

@@ -11,9 +11,9 @@ mod clock_support;
 
 use clock_support::{zone, Noisy};
 use proptest::prelude::*;
+use scheduler_core::clock::zone::{FixedOffset, Local, Zone};
 use scheduler_core::clock::Clock;
-use scheduler_core::instant::Instant;
-use scheduler_core::zone::{FixedOffset, Local, Zone};
+use scheduler_core::time::Instant;
 
 const ZONES: [&str; 9] = [
     "UTC",
@@ -147,7 +147,7 @@ fn laws(text: &str, zone: &impl Zone, t: Instant) -> Result<(), TestCaseError> {
         let before = timeline.previous_at_or_before(next.checked_add_micros(-1).unwrap());
         prop_assert_eq!(before, previous, "something lies between");
         prop_assert_eq!(timeline.count_between(t, next, 10), 1);
-        let _ = timeline.note(next);
+        let _ = timeline.dst_note(next);
     }
     if let Some(previous) = previous {
         prop_assert!(previous <= t, "previous is later");

@@ -12,8 +12,8 @@ mod clock_support;
 use std::time::{Duration, Instant as Moment};
 
 use clock_support::{instant, zone};
-use scheduler_core::clock::{warnings, Clock, ErrorKind, Field};
-use scheduler_core::zone::Utc;
+use scheduler_core::clock::zone::Utc;
+use scheduler_core::clock::{lint, Clock, ErrorKind, Field};
 
 /// One line: the text, the kind, a part of the hint.
 const BAD: &str = include_str!("data/bad_clocks.txt");
@@ -130,7 +130,7 @@ fn errors_carry_their_data() {
 fn warned(text: &str, name: &str) -> Vec<(&'static str, String)> {
     let clock = Clock::parse(text).unwrap();
     let now = instant("2026-11-20 12:00+00");
-    let found = if name == "UTC" { warnings(&clock, text, &Utc, now) } else { warnings(&clock, text, zone(name), now) };
+    let found = if name == "UTC" { lint(&clock, text, &Utc, now) } else { lint(&clock, text, zone(name), now) };
     found
         .into_iter()
         .map(|warning| {

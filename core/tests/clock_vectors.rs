@@ -11,9 +11,9 @@
 mod clock_support;
 
 use clock_support::{instant, show, upcoming, zone, Rule};
+use scheduler_core::clock::zone::{Utc, Zone};
 use scheduler_core::clock::Clock;
-use scheduler_core::instant::Instant;
-use scheduler_core::zone::{Utc, Zone};
+use scheduler_core::time::Instant;
 
 /// The first plan times after an instant, as the zone's own wall clock shows them.
 #[track_caller]
@@ -39,7 +39,7 @@ fn note(name: &str, clock: &str, after: &str, expected: Option<&str>) {
     let parsed = Clock::parse(clock).unwrap();
     let timeline = parsed.bind(zone(name), Instant::UNIX_EPOCH);
     let plan = timeline.next_after(instant(after)).unwrap();
-    assert_eq!(timeline.note(plan).map(|note| note.to_string()).as_deref(), expected, "{clock} after {after}");
+    assert_eq!(timeline.dst_note(plan).map(|note| note.to_string()).as_deref(), expected, "{clock} after {after}");
 }
 
 #[track_caller]
@@ -304,7 +304,7 @@ fn far_years() {
     assert_eq!(whole.bind(&Utc, Instant::MIN).next_after(before_last), Some(Instant::MAX));
     assert_eq!(whole.bind(&Utc, Instant::MIN).next_after(Instant::MAX), None);
     // A `from` that this zone's clock puts past the last instant.
-    let west = scheduler_core::zone::FixedOffset(-12 * 3_600);
+    let west = scheduler_core::clock::zone::FixedOffset(-12 * 3_600);
     let late = Clock::parse("every 1 day from 294276-12-31 23:00").unwrap();
     assert_eq!(late.bind(&west, Instant::MIN).next_after(Instant::MIN), None);
     assert_eq!(late.bind(&west, Instant::MIN).previous_at_or_before(Instant::MAX), None);

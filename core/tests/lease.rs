@@ -1,7 +1,7 @@
 //! Every cell of state × limits.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
-use scheduler_core::lease::{cancel, claim, failed, stale, Cancel, Claim, Failure, Limits, State};
+use scheduler_core::lease::{cancel, claim, failed, stale, Cancel, Claim, ClaimRefusal, FailureOutcome, Limits, State};
 
 const ATTEMPTS: [(i32, i32); 8] = [(0, 1), (1, 1), (1, 2), (2, 2), (2, 3), (3, 2), (0, i32::MAX), (i32::MAX, i32::MAX)];
 
@@ -10,7 +10,7 @@ fn limits((attempt, max_attempts): (i32, i32), allow_stale_reentry: bool) -> Lim
 }
 
 /// Everything that a claim can meet: state, attempts left?, reentry?
-fn check(state: State, attempts_left: bool, reentry: bool, expected: Claim) {
+fn check(state: State, attempts_left: bool, reentry: bool, expected: Result<Claim, ClaimRefusal>) {
     for attempts in ATTEMPTS.into_iter().filter(|(attempt, most)| (attempt < most) == attempts_left) {
         assert_eq!(claim(state, limits(attempts, reentry)), expected, "{state:?} {attempts:?} reentry {reentry}");
     }
@@ -21,15 +21,15 @@ fn who_may_have_it() {
     let running = |stale, cancel_requested| State::Running { stale, cancel_requested };
     for reentry in [true, false] {
         for left in [true, false] {
-            check(State::Pending, left, reentry, Claim::Won);
-            check(State::Retryable { due: true }, left, reentry, if left { Claim::Stole } else { Claim::Conflicted });
-            check(State::Retryable { due: false }, left, reentry, Claim::Conflicted);
-            check(State::Terminal, left, reentry, Claim::Conflicted);
-            check(running(false, false), left, reentry, Claim::Conflicted);
-            check(running(false, true), left, reentry, Claim::Conflicted);
-            check(running(true, true), left, reentry, Claim::Conflicted);
-            let stolen = if left && reentry { Claim::Stole } else { Claim::Conflicted };
-            check(running(true, false), left, reentry, stolen);
+            let further = if left { Ok(Claim::Stole) } else { Err(ClaimRefusal::NoAttemptLeft) };
+            check(State::Pending, left, reentry, Ok(Claim::Won));
+            check(State::Retryable { due: true }, left, reentry, further);
+            check(State::Retryable { due: false }, left, reentry, Err(ClaimRefusal::RetryNotDue));
+            check(State::Terminal, left, reentry, Err(ClaimRefusal::Terminal));
+            check(running(false, false), left, reentry, Err(ClaimRefusal::Running));
+            check(running(false, true), left, reentry, Err(ClaimRefusal::Running));
+            check(running(true, true), left, reentry, Err(ClaimRefusal::CancelRequested));
+            check(running(true, false), left, reentry, if reentry { further } else { Err(ClaimRefusal::NotReentrant) });
         }
     }
 }
@@ -40,17 +40,17 @@ fn what_a_failure_becomes() {
         let left = attempts.0 < attempts.1;
         for reentry in [true, false] {
             for terminal in [true, false] {
-                let expected = if left && !terminal { Failure::Retry } else { Failure::Terminal };
+                let expected = if left && !terminal { FailureOutcome::Retry } else { FailureOutcome::Terminal };
                 assert_eq!(
                     failed(limits(attempts, reentry), terminal, false),
                     expected,
                     "{attempts:?} terminal {terminal}"
                 );
-                assert_eq!(failed(limits(attempts, reentry), terminal, true), Failure::Cancelled);
+                assert_eq!(failed(limits(attempts, reentry), terminal, true), FailureOutcome::Cancelled);
             }
-            let expected = if left && reentry { Failure::Retry } else { Failure::Terminal };
+            let expected = if left && reentry { FailureOutcome::Retry } else { FailureOutcome::Terminal };
             assert_eq!(stale(limits(attempts, reentry), false), expected, "stale {attempts:?} reentry {reentry}");
-            assert_eq!(stale(limits(attempts, reentry), true), Failure::Cancelled);
+            assert_eq!(stale(limits(attempts, reentry), true), FailureOutcome::Cancelled);
         }
     }
 }
@@ -76,8 +76,8 @@ fn sweeper_and_claimer_agree() {
         for reentry in [true, false] {
             for cancel_requested in [true, false] {
                 let limits = limits(attempts, reentry);
-                let taken = claim(State::Running { stale: true, cancel_requested }, limits) == Claim::Stole;
-                assert_eq!(taken, stale(limits, cancel_requested) == Failure::Retry, "{limits:?}");
+                let taken = claim(State::Running { stale: true, cancel_requested }, limits) == Ok(Claim::Stole);
+                assert_eq!(taken, stale(limits, cancel_requested) == FailureOutcome::Retry, "{limits:?}");
             }
         }
     }

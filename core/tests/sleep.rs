@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use scheduler_core::rest::Now;
-use scheduler_core::sleep::{next_part, Part};
+use scheduler_core::runtime::cooldown::Now;
+use scheduler_core::runtime::sleep::{next_part, Part};
 use scheduler_core::Instant;
 use std::time::{Duration, Instant as Moment};
 

@@ -2,9 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 use proptest::prelude::*;
-use scheduler_core::backoff::{after_attempt, after_fire_failures};
-use scheduler_core::instant::Instant;
-use scheduler_core::jitter::offset;
+use scheduler_core::runtime::backoff::{after_attempt, after_fire_failures};
+use scheduler_core::schedule::jitter::offset;
+use scheduler_core::time::Instant;
 
 #[test]
 fn the_wait_after_a_failed_attempt() {

@@ -2,7 +2,7 @@
 
 use pgrx::datum::{Interval, Timestamp, TimestampWithTimeZone};
 use pgrx::prelude::*;
-use scheduler_core::clock::warnings;
+use scheduler_core::clock::lint;
 use scheduler_core::Instant;
 
 use crate::convert::{self, required};
@@ -80,7 +80,7 @@ fn preview(
                     convert::timestamp(plan),
                     Timestamp::try_from(local).ok(),
                     convert::interval(i64::from(offset) * 1_000_000),
-                    timeline.note(plan).map(|note| note.to_string()),
+                    timeline.dst_note(plan).map(|note| note.to_string()),
                 )
             })
             .collect();
@@ -113,7 +113,7 @@ fn validate(
     let name = time_zone.map_or_else(guc::time_zone, String::from);
     let zone = ServerZone::find(&name);
     let rows: Vec<_> = match (parsed, zone) {
-        (Ok(clock), Ok(zone)) => warnings(&clock, &text, &zone, convert::now())
+        (Ok(clock), Ok(zone)) => lint(&clock, &text, &zone, convert::now())
             .into_iter()
             .map(|warning| (warning.code.to_owned(), warning.message, warning.hint))
             .chain(zone_warning(&name, zone))

@@ -4,7 +4,9 @@ use std::collections::HashSet;
 
 use pgrx::datum::Interval;
 use pgrx::prelude::*;
-use scheduler_core::crontab::{self, Entry, Style};
+use scheduler_core::crontab::{self, CrontabEntry, Style};
+use scheduler_core::job::Kind;
+use scheduler_core::Keyword;
 
 use crate::convert::{self, required};
 use crate::error::{or_raise, raise, Failure, Outcome};
@@ -138,7 +140,7 @@ fn job_of(session: &Session, caller: pg_sys::Oid) -> Outcome<String> {
 fn crontab_job(job_name: &str) -> job::Definition {
     job::Definition {
         job_name: job_name.to_owned(),
-        kind: "pull".to_owned(),
+        kind: Kind::Pull.as_str().to_owned(),
         command: None,
         queue: CRONTAB.to_owned(),
         max_attempts: 1,
@@ -151,7 +153,7 @@ fn crontab_job(job_name: &str) -> job::Definition {
 }
 
 /// One entry as a schedule, and its command.
-fn imported(entry: Entry, zone: &str) -> Outcome<(Definition, String)> {
+fn imported(entry: CrontabEntry, zone: &str) -> Outcome<(Definition, String)> {
     let time_zone = entry.time_zone.unwrap_or_else(|| zone.to_owned());
     ServerZone::find(&time_zone)?;
     let mut payload = serde_json::json!({

@@ -2,8 +2,8 @@
 
 use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
 use pgrx::prelude::*;
-use scheduler_core::lease::{self, Claim};
-use scheduler_core::Instant;
+use scheduler_core::lease::{self, Claim, CONFLICTED};
+use scheduler_core::{Instant, Keyword};
 
 use crate::convert::{self, required, Zero};
 use crate::error::{or_raise, Failure, Outcome};
@@ -98,12 +98,12 @@ fn try_claim(
         let claim = |owner: &Owner| claim_key(&Ledger::open(owner), &names, plan_time, wish);
         let claimed = as_owner(|owner| at_home(owner, claim, Option::is_some))?;
         Ok(match claimed {
-            None => ("conflicted".to_owned(), None, None, None, None, None, None, None),
-            Some((outcome, lease)) => {
+            None => (CONFLICTED.to_owned(), None, None, None, None, None, None, None),
+            Some((claim, lease)) => {
                 acknowledge_durably();
                 wake_at(lease.stale_after);
                 (
-                    outcome.to_owned(),
+                    claim.as_str().to_owned(),
                     Some(lease.execution_id),
                     Some(lease.lease_token),
                     Some(lease.fence),
@@ -167,12 +167,7 @@ pub fn usable(job: Option<job::Job>, job_name: &str, caller: pg_sys::Oid) -> Out
     Ok(job)
 }
 
-fn claim_key(
-    ledger: &Ledger,
-    names: &[String; 3],
-    plan_time: Instant,
-    wish: Wish,
-) -> Outcome<Option<(&'static str, Lease)>> {
+fn claim_key(ledger: &Ledger, names: &[String; 3], plan_time: Instant, wish: Wish) -> Outcome<Option<(Claim, Lease)>> {
     let [job_name, scope_kind, scope_id] = names;
     let caller = wish.caller;
     let job = usable(ledger.job(job_name), job_name, caller)?;
@@ -190,7 +185,7 @@ fn claim_key(
     let plan = convert::timestamp(plan_time);
     let claim_new = || {
         let new = new_execution(job, key, [job_name, scope_kind, scope_id], plan, caller);
-        ledger.claim_new(&new, &terms, now).map(|lease| ("won", lease))
+        ledger.claim_new(&new, &terms, now).map(|lease| (Claim::Won, lease))
     };
     if ledger.expects_new() {
         if let Some(won) = claim_new() {
@@ -207,11 +202,11 @@ fn claim_key(
     }
     known.limits.max_attempts = terms.max_attempts.unwrap_or(known.limits.max_attempts);
     known.limits.allow_stale_reentry = terms.allow_stale_reentry.unwrap_or(known.limits.allow_stale_reentry);
-    Ok(match lease::claim(known.state, known.limits) {
-        Claim::Won => ledger.claim_known(known, plan, terms, now).map(|lease| ("won", lease)),
-        Claim::Stole if known.is_running() => ledger.claim_stale(known, terms, now).map(|lease| ("stole", lease)),
-        Claim::Stole => ledger.claim_known(known, plan, terms, now).map(|lease| ("stole", lease)),
-        Claim::Conflicted => None,
+    let Ok(claim) = lease::claim(known.state, known.limits) else { return Ok(None) };
+    Ok(match claim {
+        Claim::Won => ledger.claim_known(known, plan, terms, now).map(|lease| (Claim::Won, lease)),
+        Claim::Stole if known.is_running() => ledger.claim_stale(known, terms, now).map(|lease| (claim, lease)),
+        Claim::Stole => ledger.claim_known(known, plan, terms, now).map(|lease| (claim, lease)),
     })
 }
 

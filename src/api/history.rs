@@ -2,7 +2,7 @@
 
 use pgrx::datum::{Interval, TimestampWithTimeZone};
 use pgrx::prelude::*;
-use scheduler_core::catch_up::{self, CatchUp};
+use scheduler_core::schedule::{catch_up, CatchUp};
 use scheduler_core::Instant;
 
 use crate::convert::{self, required, Zero};

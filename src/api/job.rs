@@ -3,6 +3,8 @@
 use pgrx::datum::Interval;
 use pgrx::prelude::*;
 use pgrx::PgSqlErrorCode;
+use scheduler_core::job::Kind;
+use scheduler_core::Keyword;
 
 use crate::convert::{self, duration, optional_duration, required, Zero};
 use crate::error::{or_raise, Failure, Outcome};
@@ -73,9 +75,9 @@ fn check(job: &job::Definition) -> Outcome<()> {
 const MAX_CHANNEL_BYTES: usize = 63;
 
 fn check_kind(job: &job::Definition) -> Outcome<()> {
-    match job.kind.as_str() {
-        "pull" | "log" => Ok(()),
-        "notify" => match job.command.as_deref() {
+    match Kind::parse(&job.kind) {
+        Some(Kind::Pull | Kind::Log) => Ok(()),
+        Some(Kind::Notify) => match job.command.as_deref() {
             Some(channel) if !channel.is_empty() && channel.len() <= MAX_CHANNEL_BYTES => Ok(()),
             Some(channel) => Err(Failure::invalid(
                 format!("command \"{channel}\" is not a channel that NOTIFY takes"),
@@ -86,8 +88,8 @@ fn check_kind(job: &job::Definition) -> Outcome<()> {
                 "Pass the channel to notify, for example command => 'reports'.",
             )),
         },
-        kind => Err(Failure::invalid(
-            format!("unknown kind \"{}\"", convert::shown(kind)),
+        None => Err(Failure::invalid(
+            format!("unknown kind \"{}\"", convert::shown(&job.kind)),
             "Use 'pull' (an application claims the executions), 'notify' (pg_notify(command, payload)) or 'log' (a line in the server's log).",
         )),
     }

@@ -4,7 +4,8 @@ use pgrx::datum::{Interval, TimestampWithTimeZone};
 use pgrx::prelude::*;
 use pgrx::{PgLogLevel, PgSqlErrorCode};
 use scheduler_core::clock::none_ahead;
-use scheduler_core::Instant;
+use scheduler_core::schedule::{CatchUp, Overlap, Ownership, Rearm};
+use scheduler_core::{Instant, Keyword};
 
 use crate::convert::{self, required, Zero};
 use crate::dispatch::{catch_up_of, overlap_of, rearm_of};
@@ -86,16 +87,16 @@ pub fn defaults(
         time_zone: time_zone.unwrap_or_else(guc::time_zone),
         payload: Jsonb::empty(),
         scope_kind: "schedule".to_owned(),
-        catch_up: "latest_only".to_owned(),
+        catch_up: CatchUp::LatestOnly.as_str().to_owned(),
         catch_up_window: None,
         max_plans_per_tick: 100,
-        rearm: "on_dispatch".to_owned(),
-        overlap: "allow".to_owned(),
+        rearm: Rearm::OnDispatch.as_str().to_owned(),
+        overlap: Overlap::Allow.as_str().to_owned(),
         delay: convert::interval(0),
         jitter: convert::interval(0),
         starts_at: None,
         ends_at: None,
-        ownership: "owned".to_owned(),
+        ownership: Ownership::Owned.as_str().to_owned(),
         enabled: true,
     }
 }
@@ -152,10 +153,10 @@ pub fn check_keys(schedule: &Definition) -> Result<(), (&'static str, Failure)> 
             convert::in_order(["starts_at", "ends_at"], [starts_at, ends_at], hint)
         })
     };
-    let ownership = || match schedule.ownership.as_str() {
-        "owned" | "external" => Ok(()),
-        other => Err(Failure::invalid(
-            format!("unknown ownership \"{other}\""),
+    let ownership = || match Ownership::parse(&schedule.ownership) {
+        Some(Ownership::Owned | Ownership::External) => Ok(()),
+        None => Err(Failure::invalid(
+            format!("unknown ownership \"{}\"", schedule.ownership),
             "Use 'owned' (dispatched here) or 'external' (another scheduler fires it).",
         )),
     };

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use pgrx::datum::{TimestampWithTimeZone, Uuid};
 use pgrx::prelude::*;
+use scheduler_core::Keyword;
 
 use crate::convert;
 use crate::dispatch;
@@ -69,6 +70,6 @@ pub fn skipped_so_far() -> TableIterator<
     });
     TableIterator::new(rows.into_iter().map(|(name, found)| {
         let count = i64::try_from(found.count).unwrap_or(i64::MAX);
-        (name, convert::timestamp(found.from), convert::timestamp(found.to), count, skip::name_of(found.reason))
+        (name, convert::timestamp(found.from), convert::timestamp(found.to), count, found.reason.as_str())
     }))
 }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use pgrx::PgLogLevel;
-use scheduler_core::plan::{self, News, Progress};
+use scheduler_core::schedule::{plan, ArmEvent, Progress};
 use scheduler_core::Instant;
 
 use crate::dispatch::fire::postponed;
@@ -283,7 +283,7 @@ pub fn armed(
         None => timer.progress.cursor = timer.progress.cursor.max(terminal_at),
         Some(usable) if row.owned && row.enabled => {
             let unparked = timer.was_parked.is_some() && timer.parked.is_none();
-            let news = News { terminal_at, busy: snapshot.busy, unparked };
+            let news = ArmEvent { terminal_at, busy: snapshot.busy, unparked };
             let clock = usable.clock.bind(&usable.zone, usable.anchor);
             let armed = plan::arm(&usable.policy, &clock, timer.progress, news, now);
             timer.progress = armed.progress;

@@ -3,8 +3,8 @@
 
 use pgrx::datum::Uuid;
 use pgrx::PgSqlErrorCode;
-use scheduler_core::plan::{self, Next, Progress};
-use scheduler_core::Instant;
+use scheduler_core::schedule::{Next, Progress, Skip, SkipReason};
+use scheduler_core::{Instant, Keyword};
 
 use crate::convert;
 use crate::dispatch::arm::{armed, is_edited};
@@ -52,7 +52,7 @@ pub fn explain(session: &Session, schedule_id: i64, from: Instant, to: Instant, 
         since_at: *since_at,
         from: skip.from,
         to: skip.to,
-        reason: skip::name_of(skip.reason).to_owned(),
+        reason: skip.reason.as_str().to_owned(),
     }));
     skips.sort_by_key(|skip| (skip.since_at, skip.from));
     let all = stretches.iter().flat_map(|stretch| stretch.plans.iter().copied().map(convert::timestamp)).collect();
@@ -129,7 +129,7 @@ struct Open<'a> {
     parked: bool,
     failing: bool,
     /// What an edit that no dispatcher has seen yet passes over.
-    skipped: Vec<(Instant, scheduler_core::skip::Skip)>,
+    skipped: Vec<(Instant, Skip)>,
 }
 
 impl<'a> Open<'a> {
@@ -176,14 +176,14 @@ impl<'a> Open<'a> {
             return ("forgotten", None);
         }
         if !self.row.enabled {
-            return stopped("skipped", "paused");
+            return stopped("skipped", SkipReason::Paused.as_str());
         }
         let Some(usable) = self.usable.as_ref().filter(|_| !self.parked) else {
-            return stopped("waiting", "parked");
+            return stopped("waiting", SkipReason::Parked.as_str());
         };
         let due = || ("due", self.failing.then_some("failing"));
         match buffered {
-            Some(buffered) if buffered != plan || self.waiting => return waits("overlap"),
+            Some(buffered) if buffered != plan || self.waiting => return waits(SkipReason::Overlap.as_str()),
             Some(_) => return due(),
             None => {}
         }
@@ -191,10 +191,10 @@ impl<'a> Open<'a> {
             return if self.waiting { waits("backlog") } else { due() };
         }
         if self.waiting {
-            return waits("overlap");
+            return waits(SkipReason::Overlap.as_str());
         }
         let clock = usable.clock.bind(&usable.zone, usable.anchor);
-        if plan::fire_time(&usable.policy, &clock, plan) <= now {
+        if usable.policy.fire_time(&clock, plan) <= now {
             due()
         } else {
             waits("delay")
@@ -203,8 +203,7 @@ impl<'a> Open<'a> {
 }
 
 /// What schedules that are paused or parked have passed over, or keep waiting, so far: the plan times and the reason.
-pub fn so_far(session: &Session, snapshots: &[Snapshot], now: Instant) -> Vec<(i64, scheduler_core::skip::Skip)> {
-    use scheduler_core::skip::Reason;
+pub fn so_far(session: &Session, snapshots: &[Snapshot], now: Instant) -> Vec<(i64, Skip)> {
     let after = |snapshot: &Snapshot, row: &ScheduleRow| {
         let cursor = snapshot.timer.as_ref().and_then(|timer| timer.progress.cursor).filter(|_| row.enabled);
         row.since_at.max(cursor.unwrap_or(row.since_at))
@@ -216,7 +215,7 @@ pub fn so_far(session: &Session, snapshots: &[Snapshot], now: Instant) -> Vec<(i
         pgrx::check_for_interrupts!();
         let Some(row) = &snapshot.schedule else { continue };
         let Ok(bounded) = Bounded::of_row(row) else { continue };
-        let reason = if row.enabled { Reason::Parked } else { Reason::Paused };
+        let reason = if row.enabled { SkipReason::Parked } else { SkipReason::Paused };
         let fired = fired.get(&snapshot.schedule_id).map_or(&[][..], Vec::as_slice);
         let skips = bounded.skipped_but(after(snapshot, row), now, reason, fired);
         all.extend(skips.into_iter().map(|skip| (snapshot.schedule_id, skip)));

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use scheduler_core::plan::{self, Next};
+use scheduler_core::schedule::{plan, Next};
 use scheduler_core::Instant;
 
 use crate::convert;
@@ -237,13 +237,13 @@ fn decide(snapshot: &Snapshot, now: Instant) -> Decision {
     let clock = usable.clock.bind(&usable.zone, usable.anchor);
     let fired = plan::fire(&usable.policy, &clock, new.progress, plan, snapshot.busy, now);
     new.next = Some(match fired.next {
-        Next::Armed { plan, fire_at } if plan > now => {
-            Next::Armed { plan, fire_at: fire_at.max(now.checked_add_micros(CLOSEST).unwrap_or(fire_at)) }
+        Next::Armed { plan_time, fire_at } if plan_time > now => {
+            Next::Armed { plan_time, fire_at: fire_at.max(now.checked_add_micros(CLOSEST).unwrap_or(fire_at)) }
         }
         next @ (Next::Armed { .. } | Next::Waiting | Next::Done) => next,
     });
     new.progress = fired.progress;
-    new.runs = fired.run;
+    new.runs = fired.plan_times;
     new.skipped = fired.skipped.into_iter().map(|skip| (row.since_at, skip)).collect();
     new.awaited = usable.awaits_runs();
     Decision::Move(Box::new(new))

@@ -2,7 +2,8 @@
 //! bad ones are alone. So one bad row keeps no other waiting, and the good ones cost a statement for many.
 
 use pgrx::PgLogLevel;
-use scheduler_core::{backoff, Instant};
+use scheduler_core::runtime::backoff;
+use scheduler_core::Instant;
 
 use crate::convert;
 use crate::error::{self, Failure};

@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use pgrx::datum::TimestampWithTimeZone;
-use scheduler_core::plan::Progress;
-use scheduler_core::skip::{self, Reason, Skip};
+use scheduler_core::schedule::Progress;
+use scheduler_core::schedule::{skipped_plans, Skip, SkipReason};
 use scheduler_core::{Clock, Instant};
 
 use crate::convert;
@@ -56,13 +56,13 @@ impl Bounded {
     }
 
     /// The plan times in (after, to] as one run.
-    pub fn skipped(&self, after: Instant, to: Instant, reason: Reason) -> Option<Skip> {
+    pub fn skipped(&self, after: Instant, to: Instant, reason: SkipReason) -> Option<Skip> {
         let (after, to) = self.within(after, to);
-        skip::between(&self.clock.bind(&self.zone, self.anchor), after, to, reason)
+        skipped_plans::between(&self.clock.bind(&self.zone, self.anchor), after, to, reason)
     }
 
     /// The plan times in (after, to] but for those that were `fired` (in order), as runs.
-    pub fn skipped_but(&self, after: Instant, to: Instant, reason: Reason, fired: &[Instant]) -> Vec<Skip> {
+    pub fn skipped_but(&self, after: Instant, to: Instant, reason: SkipReason, fired: &[Instant]) -> Vec<Skip> {
         let (mut skips, mut after) = (Vec::new(), after);
         for plan in fired.iter().copied().filter(|plan| *plan <= to) {
             // Under another clock it may have been none.
@@ -141,7 +141,7 @@ pub fn settle(row: &ScheduleRow, all: &Ended, known: Progress) -> Settled {
     for (past, (enabled, owned)) in ended.iter().zip(what_followed) {
         // What another scheduler had to fire is not ours to account for.
         if past.owned {
-            let reason = if !past.enabled || (owned && !enabled) { Reason::Paused } else { Reason::Replaced };
+            let reason = if !past.enabled || (owned && !enabled) { SkipReason::Paused } else { SkipReason::Replaced };
             let progress = settled.progress;
             if let Ok(bounded) = Bounded::of_past(past, row.created_at) {
                 let ours = |at: &Instant| *at > past.since_at && *at <= past.until_at;

@@ -6,10 +6,8 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use pgrx::datum::Interval;
-use scheduler_core::catch_up::CatchUp;
-use scheduler_core::overlap::Overlap;
-use scheduler_core::plan::{Policy, Rearm};
-use scheduler_core::{Clock, Instant};
+use scheduler_core::schedule::{CatchUp, Overlap, Policy, Rearm};
+use scheduler_core::{Clock, Instant, Keyword};
 
 use crate::convert;
 use crate::error::{Failure, Outcome};
@@ -75,7 +73,7 @@ impl Usable {
 
     /// Whether runs of the schedule have to be awaited.
     pub fn awaits_runs(&self) -> bool {
-        self.policy.rearm == Rearm::OnTerminal || self.policy.overlap != Overlap::Allow
+        self.policy.awaits_runs()
     }
 }
 
@@ -110,35 +108,27 @@ pub fn parsed(text: &str) -> Outcome<Rc<Clock>> {
     Ok(clock)
 }
 
-fn choice<T: Copy>(argument: &str, value: &str, choices: &[(&str, T)]) -> Outcome<T> {
-    choices.iter().find(|(name, _)| *name == value).map(|(_, choice)| *choice).ok_or_else(|| {
-        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+fn choice<T: Keyword>(argument: &str, value: &str) -> Outcome<T> {
+    T::parse(value).ok_or_else(|| {
+        let words: Vec<&str> = T::ALL.iter().map(|choice| choice.as_str()).collect();
         Failure::invalid(
             format!("unknown {argument} \"{}\"", convert::shown(value)),
-            format!("Use one of: {}.", names.join(", ")),
+            format!("Use one of: {}.", words.join(", ")),
         )
     })
 }
 
 /// `catch_up` as text → the core's type; `22023`.
 pub fn catch_up_of(value: &str) -> Outcome<CatchUp> {
-    choice(
-        "catch_up",
-        value,
-        &[
-            ("latest_only", CatchUp::LatestOnly),
-            ("every_plan", CatchUp::EveryPlan),
-            ("skip_missed", CatchUp::SkipMissed),
-        ],
-    )
+    choice("catch_up", value)
 }
 
 /// `rearm` as text → the core's type; `22023`.
 pub fn rearm_of(value: &str) -> Outcome<Rearm> {
-    choice("rearm", value, &[("on_dispatch", Rearm::OnDispatch), ("on_terminal", Rearm::OnTerminal)])
+    choice("rearm", value)
 }
 
 /// `overlap` as text → the core's type; `22023`.
 pub fn overlap_of(value: &str) -> Outcome<Overlap> {
-    choice("overlap", value, &[("allow", Overlap::Allow), ("skip", Overlap::Skip), ("buffer_one", Overlap::BufferOne)])
+    choice("overlap", value)
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use pgrx::PgSqlErrorCode;
-use scheduler_core::plan::Next;
+use scheduler_core::schedule::Next;
 use scheduler_core::Instant;
 
 use crate::dispatch::arm::{armed, past_of};

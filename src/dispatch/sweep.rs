@@ -3,8 +3,9 @@
 use pgrx::datum::{TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::Oid;
 use pgrx::PgLogLevel;
-use scheduler_core::lease::{self, Failure as Fate};
-use scheduler_core::{backoff, Instant};
+use scheduler_core::lease::{self, FailureOutcome};
+use scheduler_core::runtime::backoff;
+use scheduler_core::Instant;
 
 use crate::convert;
 use crate::dispatch::halve::halved;
@@ -49,11 +50,11 @@ fn wake_for(time: TimestampWithTimeZone) {
 }
 
 /// How a run ends that failed: tried again at `chosen`, else by its job's backoff.
-pub fn end_of(run: &Failing, fate: Fate, chosen: Option<Instant>, now: Instant) -> End {
-    match fate {
-        Fate::Terminal => End::Terminal,
-        Fate::Cancelled => End::Cancelled,
-        Fate::Retry => End::Retry(chosen.unwrap_or_else(|| {
+pub fn end_of(run: &Failing, outcome: FailureOutcome, chosen: Option<Instant>, now: Instant) -> End {
+    match outcome {
+        FailureOutcome::Terminal => End::Terminal,
+        FailureOutcome::Cancelled => End::Cancelled,
+        FailureOutcome::Retry => End::Retry(chosen.unwrap_or_else(|| {
             let waits: Vec<i64> = run
                 .retry_backoff
                 .iter()

@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use pgrx::datum::{TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::{self, Oid};
-use scheduler_core::plan::Progress;
-use scheduler_core::Instant;
+use scheduler_core::schedule::{Ownership, Progress};
+use scheduler_core::{Instant, Keyword};
 
 use crate::convert::{self, timestamp};
 use crate::error::or_raise;
@@ -128,7 +128,7 @@ fn schedule_of(table: &Table) -> ScheduleRow {
         jitter: table.must(schedule::JITTER),
         starts_at: table.get(schedule::STARTS_AT),
         ends_at: table.get(schedule::ENDS_AT),
-        owned: table.must::<String>(schedule::OWNERSHIP) == "owned",
+        owned: table.must::<String>(schedule::OWNERSHIP) == Ownership::Owned.as_str(),
         enabled: table.must(schedule::ENABLED),
         created_at: must(instant_of(table, schedule::CREATED_AT)),
         baseline_at: must(instant_of(table, schedule::BASELINE_AT)),

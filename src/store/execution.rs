@@ -2,8 +2,8 @@
 
 use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::Oid;
-use scheduler_core::lease::{Limits, State};
-use scheduler_core::Instant;
+use scheduler_core::lease::{Limits, State, Status};
+use scheduler_core::{Instant, Keyword};
 
 use crate::arguments;
 use crate::convert::timestamp;
@@ -123,15 +123,13 @@ pub struct NewExecution<'a> {
 
 /// Columns 2 to 15 of execution_by_key.sql and execution_state.sql as the core sees them.
 fn state_of(row: &Row) -> State {
-    let status: String = row.must(2);
     if row.must(8) {
-        State::Running { stale: row.must(10), cancel_requested: row.must(15) }
-    } else if status == "PENDING" {
-        State::Pending
-    } else if status == "FAILED" && row.must(6) {
-        State::Retryable { due: row.must(7) }
-    } else {
-        State::Terminal
+        return State::Running { stale: row.must(10), cancel_requested: row.must(15) };
+    }
+    match Status::parse(&row.must::<String>(2)) {
+        Some(Status::Pending) => State::Pending,
+        Some(Status::Failed) if row.must(6) => State::Retryable { due: row.must(7) },
+        Some(Status::Running | Status::Success | Status::Failed | Status::Cancelled) | None => State::Terminal,
     }
 }
 

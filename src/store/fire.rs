@@ -9,8 +9,9 @@ use std::rc::Rc;
 use pgrx::datum::Uuid;
 use pgrx::pg_sys::{self, Datum, Oid};
 use pgrx::{IntoDatum, PgMemoryContexts};
-use scheduler_core::plan::Next;
-use scheduler_core::Instant;
+use scheduler_core::lease::Status;
+use scheduler_core::schedule::Next;
+use scheduler_core::{Instant, Keyword};
 
 use crate::arguments;
 use crate::convert::{self, timestamp};
@@ -246,7 +247,7 @@ impl Tables {
     ) -> (Fired, Vec<Move<'t>>) {
         let mut job_by_name = Index::open(&self.jobs, c"job_pkey", &self.present);
         let mut known: HashMap<String, Option<Terms>> = HashMap::new();
-        let (pending, origin) = ("PENDING".into_datum(), "schedule".into_datum());
+        let (pending, origin) = (Status::Pending.as_str().into_datum(), "schedule".into_datum());
         let (mut count, mut left) = (0, Vec::new());
         let mut chunk = Chunk::default();
         for table in [&self.timers, &self.ledger, &self.ready, &self.awaited] {
@@ -394,8 +395,8 @@ impl Tables {
 /// The row of a timer that moves on.
 fn row_of(this: &NewTimer, held: Held, now: Instant) -> Row<{ column::TIMER.columns.len() }> {
     let time = |time: Option<Instant>| time.map(timestamp).into_datum();
-    let (plan, fire_at) = match this.next {
-        Some(Next::Armed { plan, fire_at }) => (Some(plan), Some(fire_at)),
+    let (plan_time, fire_at) = match this.next {
+        Some(Next::Armed { plan_time, fire_at }) => (Some(plan_time), Some(fire_at)),
         Some(Next::Waiting | Next::Done) | None => (None, None),
     };
     let last_run = this.runs.last().copied();
@@ -403,7 +404,7 @@ fn row_of(this: &NewTimer, held: Held, now: Instant) -> Row<{ column::TIMER.colu
     for (number, value) in [
         (timer::SCHEDULE_ID, this.schedule_id.into_datum()),
         (timer::VERSION, this.version.into_datum()),
-        (timer::NEXT_PLAN_TIME, time(plan)),
+        (timer::NEXT_PLAN_TIME, time(plan_time)),
         (timer::FIRE_AT, time(fire_at)),
         (timer::WAITING, (this.next == Some(Next::Waiting)).into_datum()),
         (timer::BUFFERED_PLAN, time(this.progress.buffered)),

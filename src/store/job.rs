@@ -2,6 +2,8 @@
 
 use pgrx::datum::Interval;
 use pgrx::pg_sys::Oid;
+use scheduler_core::job::Kind;
+use scheduler_core::Keyword;
 
 use crate::arguments;
 use crate::statement;
@@ -10,7 +12,7 @@ use crate::store::{home, Session};
 
 /// Whether runs of a job of this kind are done by whoever dispatches them.
 pub fn is_done_when_fired(kind: &str) -> bool {
-    matches!(kind, "notify" | "log")
+    Kind::parse(kind).is_some_and(Kind::is_done_when_fired)
 }
 
 /// What a claim needs to know of a job.

@@ -2,8 +2,8 @@
 
 use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::Oid;
-use scheduler_core::lease::Limits;
-use scheduler_core::Instant;
+use scheduler_core::lease::{Limits, Status};
+use scheduler_core::{Instant, Keyword};
 
 use crate::arguments;
 use crate::convert::timestamp;
@@ -179,9 +179,9 @@ pub fn finish_failed(
     let (retries, statuses): (Vec<Option<TimestampWithTimeZone>>, Vec<&str>) = runs
         .iter()
         .map(|(_, end)| match end {
-            End::Retry(at) => (Some(timestamp(*at)), "FAILED"),
-            End::Terminal => (None, "FAILED"),
-            End::Cancelled => (None, "CANCELLED"),
+            End::Retry(at) => (Some(timestamp(*at)), Status::Failed.as_str()),
+            End::Terminal => (None, Status::Failed.as_str()),
+            End::Cancelled => (None, Status::Cancelled.as_str()),
         })
         .unzip();
     let rows = FINISH_FAILED.run(session, arguments![ids, retries, error_code, error_msg, timestamp(now), statuses]);

@@ -1,7 +1,7 @@
 //! What timers are made anew from.
 
 use pgrx::datum::TimestampWithTimeZone;
-use scheduler_core::plan::Progress;
+use scheduler_core::schedule::Progress;
 use scheduler_core::Instant;
 
 use crate::arguments;

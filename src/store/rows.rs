@@ -7,8 +7,8 @@ use std::rc::Rc;
 use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::{self, Datum, Oid};
 use pgrx::IntoDatum;
-use scheduler_core::lease::{Limits, State};
-use scheduler_core::Instant;
+use scheduler_core::lease::{Limits, State, Status};
+use scheduler_core::{Instant, Keyword};
 
 use crate::convert::timestamp;
 use crate::error::{raise, Failure};
@@ -169,10 +169,11 @@ impl Rows {
                 cancel_requested: lease.must(lease::CANCEL_REQUESTED),
             }
         } else {
-            match (entry.must::<String>(ledger::STATUS).as_str(), next_retry_at) {
-                ("PENDING", _) => State::Pending,
-                ("FAILED", Some(retry_at)) => State::Retryable { due: is_due(retry_at, now) },
-                (_, _) => State::Terminal,
+            match (Status::parse(&entry.must::<String>(ledger::STATUS)), next_retry_at) {
+                (Some(Status::Pending), _) => State::Pending,
+                (Some(Status::Failed), Some(retry_at)) => State::Retryable { due: is_due(retry_at, now) },
+                (Some(Status::Failed), None)
+                | (Some(Status::Running | Status::Success | Status::Cancelled) | None, _) => State::Terminal,
             }
         };
         Found::Known(Known {
@@ -326,7 +327,7 @@ impl Rows {
         }
         let at = timestamp(now).into_datum();
         let changes = [
-            (ledger::STATUS, "SUCCESS".into_datum()),
+            (ledger::STATUS, Status::Success.as_str().into_datum()),
             (ledger::ATTEMPT, lease.datum(lease::ATTEMPT)),
             (ledger::RUNNER_ID, lease.datum(lease::RUNNER_ID)),
             (ledger::LEASE_TOKEN, lease.datum(lease::LEASE_TOKEN)),
@@ -373,7 +374,7 @@ fn new_row(id: Uuid, new: &NewExecution, origin: &str, payload: &Jsonb, now: Ins
         (ledger::QUEUE, new.queue.into_datum()),
         (ledger::PRIORITY, new.priority.into_datum()),
         (ledger::PAYLOAD, payload.clone().into_datum()),
-        (ledger::STATUS, "PENDING".into_datum()),
+        (ledger::STATUS, Status::Pending.as_str().into_datum()),
         (ledger::ATTEMPT, 0.into_datum()),
         (ledger::MAX_ATTEMPTS, new.max_attempts.into_datum()),
         (ledger::ALLOW_STALE_REENTRY, new.allow_stale_reentry.into_datum()),

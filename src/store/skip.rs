@@ -4,9 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use pgrx::datum::{TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::Oid;
-use scheduler_core::plan::Progress;
-use scheduler_core::skip::Reason;
-use scheduler_core::Instant;
+use scheduler_core::schedule::Progress;
+use scheduler_core::{Instant, Keyword};
 
 use crate::arguments;
 use crate::convert::timestamp;
@@ -14,18 +13,6 @@ use crate::statement;
 use crate::store::session::{List, Rows};
 use crate::store::timer::{instant_of, must, NewTimer};
 use crate::store::Session;
-
-/// A reason as the tables have it.
-pub const fn name_of(reason: Reason) -> &'static str {
-    match reason {
-        Reason::Missed => "missed",
-        Reason::Overlap => "overlap",
-        Reason::Window => "window",
-        Reason::Paused => "paused",
-        Reason::Parked => "parked",
-        Reason::Replaced => "replaced",
-    }
-}
 
 /// What a schedule was for a while.
 #[derive(Clone)]
@@ -148,7 +135,7 @@ pub fn record(session: &Session, timers: &[&NewTimer], held: &HashSet<i64>) {
             List(skips.iter().map(|(.., skip)| timestamp(skip.from)).collect::<Vec<_>>()),
             List(skips.iter().map(|(.., skip)| timestamp(skip.to)).collect::<Vec<_>>()),
             List(skips.iter().map(|(.., skip)| count(skip.count)).collect::<Vec<i64>>()),
-            List(skips.iter().map(|(.., skip)| name_of(skip.reason).to_owned()).collect::<Vec<String>>()),
+            List(skips.iter().map(|(.., skip)| skip.reason.as_str().to_owned()).collect::<Vec<String>>()),
             List(skips.iter().map(|(.., skip)| skip.previous.map(timestamp)).collect::<Vec<_>>()),
             List(timers.iter().flat_map(|timer| timer.settled.iter().copied()).collect::<Vec<i64>>()),
             List(timers.iter().map(|timer| timer.parked.is_some()).collect::<Vec<bool>>()),

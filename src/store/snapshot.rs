@@ -2,8 +2,8 @@
 
 use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::Oid;
-use scheduler_core::plan::Progress;
-use scheduler_core::Instant;
+use scheduler_core::schedule::{Overlap, Progress, Rearm};
+use scheduler_core::{Instant, Keyword};
 
 use crate::store::table::Place;
 
@@ -70,7 +70,7 @@ pub struct ScheduleRow {
 impl ScheduleRow {
     /// Whether runs of it may be awaited, by the row alone, which may hold anything.
     pub fn waits_for_runs(&self) -> bool {
-        self.rearm != "on_dispatch" || self.overlap != "allow"
+        self.rearm != Rearm::OnDispatch.as_str() || self.overlap != Overlap::Allow.as_str()
     }
 }
 

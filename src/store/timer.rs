@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use pgrx::datum::{TimestampWithTimeZone, Uuid};
-use scheduler_core::plan::{Next, Progress};
-use scheduler_core::skip::Skip;
+use scheduler_core::schedule::{Next, Progress, Skip};
 use scheduler_core::Instant;
 
 use crate::arguments;
@@ -212,13 +211,13 @@ impl Columns {
 
     /// Adds a row.
     pub fn push(&mut self, timer: &NewTimer, moves: bool, run: Option<Instant>) {
-        let (plan, fire_at) = match timer.next {
-            Some(Next::Armed { plan, fire_at }) => (Some(timestamp(plan)), Some(timestamp(fire_at))),
+        let (plan_time, fire_at) = match timer.next {
+            Some(Next::Armed { plan_time, fire_at }) => (Some(timestamp(plan_time)), Some(timestamp(fire_at))),
             Some(Next::Waiting | Next::Done) | None => (None, None),
         };
         self.schedule_id.push(timer.schedule_id);
         self.version.push(timer.version);
-        self.next_plan.push(plan);
+        self.next_plan.push(plan_time);
         self.fire_at.push(fire_at);
         self.waiting.push(timer.next == Some(Next::Waiting));
         self.buffered.push(timer.progress.buffered.map(timestamp));

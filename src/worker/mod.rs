@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use pgrx::bgworkers::{BackgroundWorker, SignalWakeFlags};
 use pgrx::pg_sys;
-use scheduler_core::sleep::{self, Part};
+use scheduler_core::runtime::sleep::{self, Part};
 use scheduler_core::Instant;
 
 use crate::compat;

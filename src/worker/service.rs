@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use pgrx::prelude::*;
 use pgrx::PgLogLevel;
-use scheduler_core::{backoff, Instant};
+use scheduler_core::runtime::backoff;
+use scheduler_core::Instant;
 
 use crate::convert;
 use crate::error::{self, Failure};

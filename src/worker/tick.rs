@@ -6,8 +6,9 @@
 use std::ffi::CStr;
 use std::panic::AssertUnwindSafe;
 
-use scheduler_core::rest::{Now, Rest, BUSY};
-use scheduler_core::{backoff, Instant};
+use scheduler_core::runtime::backoff;
+use scheduler_core::runtime::cooldown::{Cooldown, Now, BUSY};
+use scheduler_core::Instant;
 
 use crate::convert;
 use crate::dispatch::{self, Done, Pruner};
@@ -80,9 +81,9 @@ pub struct Tick {
     looked_until: Instant,
     /// When to look at what is due from the first on, because something may have been left, or come up, before that.
     look_back: Option<Instant>,
-    looking: Rest,
-    firing: Rest,
-    rests: [Rest; STEPS.len()],
+    looking: Cooldown,
+    firing: Cooldown,
+    cooldowns: [Cooldown; STEPS.len()],
     /// Whose turn it is.
     turn: usize,
 }
@@ -101,9 +102,9 @@ impl Tick {
             changes_after: 0,
             looked_until: Instant::MIN,
             look_back: None,
-            looking: Rest::default(),
-            firing: Rest::default(),
-            rests: [Rest::default(); STEPS.len()],
+            looking: Cooldown::default(),
+            firing: Cooldown::default(),
+            cooldowns: [Cooldown::default(); STEPS.len()],
             turn: 0,
         }
     }
@@ -112,7 +113,7 @@ impl Tick {
     pub fn run(&mut self, database: u32, name: &str, woken: bool) -> Result<Option<Instant>, Interrupted> {
         let began = std::time::Instant::now();
         if woken {
-            self.rests.iter_mut().for_each(Rest::hear_of_a_commit);
+            self.cooldowns.iter_mut().for_each(Cooldown::end_wait_for_others);
             self.look_back = Some(convert::now());
             self.look(database, Instant::MAX)?;
         }
@@ -130,11 +131,12 @@ impl Tick {
             return Ok(now.checked_add_micros(backoff::after_fire_failures(1)));
         }
         if let Some((step, began, 0)) = worked {
-            self.rests[step] = Rest::after_nothing((STEPS[step].deadline)(self), began, now());
+            self.cooldowns[step] = Cooldown::after_nothing((STEPS[step].deadline)(self), began, now());
         }
         let now = now();
-        let others = STEPS.iter().zip(&self.rests).map(|(step, rest)| rest.then((step.deadline)(self), now));
-        let fires = [self.deadlines.fire, self.look_back].map(|deadline| self.firing.then(deadline, now));
+        let others =
+            STEPS.iter().zip(&self.cooldowns).map(|(step, cooldown)| cooldown.next_turn((step.deadline)(self), now));
+        let fires = [self.deadlines.fire, self.look_back].map(|deadline| self.firing.next_turn(deadline, now));
         Ok(others.chain(fires).flatten().min())
     }
 
@@ -155,7 +157,7 @@ impl Tick {
             self.looking = self.looking.after_failure(now).no_longer_than(guc::tick_interval(), now);
             return Ok(false);
         };
-        self.looking = Rest::default();
+        self.looking = Cooldown::default();
         if !found.more_changes && changes_after > 0 {
             // The end of the queue: what others had in hand may be left before it.
             self.changes_after = 0;
@@ -189,7 +191,7 @@ impl Tick {
             return Ok(Instant::MAX);
         };
         note(report, schedules, "due schedules dispatched");
-        self.firing = Rest::default();
+        self.firing = Cooldown::default();
         self.looked_until = now;
         if more {
             self.look_back = Some(now);
@@ -208,7 +210,7 @@ impl Tick {
         let now = now();
         let is_due = |number: &usize| {
             let deadline = (STEPS[*number].deadline)(self);
-            deadline.is_some_and(|deadline| deadline <= now.wall) && self.rests[*number].is_over(now)
+            deadline.is_some_and(|deadline| deadline <= now.wall) && self.cooldowns[*number].is_over(now)
         };
         let turns = self.turn..self.turn + STEPS.len();
         let Some(number) = turns.map(|turn| turn % STEPS.len()).find(is_due) else { return Ok(None) };
@@ -220,11 +222,11 @@ impl Tick {
             session(|session| (step.work)(tick.0, session))
         })?;
         let Some(count) = done else {
-            self.rests[number] = self.rests[number].after_failure(now);
+            self.cooldowns[number] = self.cooldowns[number].after_failure(now);
             return Ok(None);
         };
         note(report, count, step.done);
-        self.rests[number] = Rest::default();
+        self.cooldowns[number] = Cooldown::default();
         if count > 0 {
             // A schedule that changed may be due at once.
             self.look_back = Some(now.wall);

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::civil::{civil_from_days, days_from_civil, days_in_month, SECONDS_PER_DAY};
-use crate::instant::{Instant, MICROS_PER_SECOND, UNIX_TO_POSTGRES_SECONDS};
+use crate::time::civil::{civil_from_days, days_from_civil, days_in_month, SECONDS_PER_DAY};
+use crate::time::{Instant, MICROS_PER_SECOND, UNIX_TO_POSTGRES_SECONDS};
 
 use super::error::{ClockError, ErrorKind, Hint, Source};
 

@@ -5,11 +5,10 @@
 
 use std::fmt;
 
-use super::field::Field;
-use super::{words, Clock};
+use super::cron::field::Field;
 
 /// How much of a text is shown, in characters.
-const LONGEST_SHOWN: usize = 120;
+pub(crate) const LONGEST_SHOWN: usize = 120;
 
 /// The family of a fault. (All are one SQLSTATE, `22023`; `postgres_sqlstate` says what Postgres would call it.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -98,20 +97,8 @@ impl fmt::Display for Hint {
     }
 }
 
-/// The clock that a text with faults plainly stands for: each fault is mended in turn. `None` where one cannot be, and
-/// where the clock is too long to be shown.
-pub(crate) fn mended(text: &str) -> Option<String> {
-    const MOST_FAULTS: usize = 16;
-    let mut text = text.to_owned();
-    for _ in 0..MOST_FAULTS {
-        text = words(&text).join(" ");
-        match Clock::read(&text) {
-            Ok(_) => return (text.chars().count() <= LONGEST_SHOWN && !text.contains('"')).then_some(text),
-            Err(error) => text = error.hint.proposal?,
-        }
-    }
-    None
-}
+/// Makes a clock that can be read of a text with faults, if the text plainly stands for one.
+pub(crate) type Mend = fn(&str) -> Option<String>;
 
 impl ClockError {
     /// The family of the fault.
@@ -163,10 +150,10 @@ impl ClockError {
     }
 
     /// The same error with a hint that shows only what can be read.
-    pub(crate) fn settled(self) -> ClockError {
+    pub(crate) fn settled(self, mend: Mend) -> ClockError {
         let Hint { proposal, rule, example } = *self.hint;
-        let proposal = proposal.and_then(|text| mended(&text));
-        let example = mended(&example).unwrap_or_else(|| Field::DayOfWeek.example().to_owned());
+        let proposal = proposal.and_then(|text| mend(&text));
+        let example = mend(&example).unwrap_or_else(|| Field::DayOfWeek.example().to_owned());
         ClockError { hint: Box::new(Hint { proposal, rule, example }), ..self }
     }
 

@@ -5,13 +5,13 @@
 //! time is that of the first matching L after M(t), and the previous one that of the last matching L up to M(t).
 //! Wild clocks follow the wall clock stretch by stretch, and jump over what the calendar says is empty.
 
-use crate::instant::{Instant, MICROS_PER_SECOND, UNIX_TO_POSTGRES_SECONDS};
-use crate::zone::{Local, Zone};
+use crate::time::{Instant, MICROS_PER_SECOND, UNIX_TO_POSTGRES_SECONDS};
 
 use super::cron::Cron;
 use super::datetime::DateTime;
 use super::every::{Anchor, Every, Grid};
-use super::spans::{Found, Spans, MAX_OFFSET};
+use super::zone::zone_cache::{ResolvedReading, ZoneCache, MAX_OFFSET};
+use super::zone::{Local, Zone};
 use super::Clock;
 
 /// The calendar and the rule that a zone ends with repeat every 400 years, so a wild clock is followed that far.
@@ -32,13 +32,22 @@ pub struct Timeline<'a, Z: Zone> {
     pub(crate) once: Option<Instant>,
     /// The `from` of an `every` clock, in this zone, is past the last instant: nothing fires.
     out_of_range: bool,
-    pub(crate) spans: Spans<'a, Z>,
+    pub(crate) zone: ZoneCache<'a, Z>,
+}
+
+impl Clock {
+    /// This clock in a zone. `anchor` is where an `every` clock's grid begins unless its text says `from`; the zone
+    /// is also that of an `at` or `from` without an offset.
+    #[must_use]
+    pub fn bind<'a, Z: Zone>(&'a self, zone: &'a Z, anchor: Instant) -> Timeline<'a, Z> {
+        Timeline::new(self, zone, anchor)
+    }
 }
 
 impl<'a, Z: Zone> Timeline<'a, Z> {
-    pub(crate) fn new(clock: &'a Clock, zone: &'a Z, anchor: Instant) -> Self {
-        let spans = Spans::new(zone);
-        let mut timeline = Timeline { clock, anchor, once: None, out_of_range: false, spans };
+    fn new(clock: &'a Clock, zone: &'a Z, anchor: Instant) -> Self {
+        let zone = ZoneCache::new(zone);
+        let mut timeline = Timeline { clock, anchor, once: None, out_of_range: false, zone };
         match clock {
             Clock::Cron(_) | Clock::Never => {}
             Clock::At(at) => timeline.once = timeline.instant_of(*at),
@@ -62,18 +71,18 @@ impl<'a, Z: Zone> Timeline<'a, Z> {
             DateTime::Fixed(instant) => Some(instant),
             DateTime::Local(micros) => {
                 let reading = micros.div_euclid(MICROS_PER_SECOND) + UNIX_TO_POSTGRES_SECONDS;
-                match self.spans.resolve(reading) {
-                    Found::Exact(second) => {
+                match self.zone.resolve(reading) {
+                    ResolvedReading::Exact(second) => {
                         Instant::from_unix_seconds(second)?.checked_add_micros(micros.rem_euclid(MICROS_PER_SECOND))
                     }
-                    Found::AfterGap { end, .. } => Instant::from_unix_seconds(end),
+                    ResolvedReading::AfterGap { end, .. } => Instant::from_unix_seconds(end),
                 }
             }
         }
     }
 
     pub(crate) fn grid<'t>(&'t self, every: &Every) -> Grid<'t, 'a, Z> {
-        Grid { interval: every.interval, anchor: self.anchor, spans: &self.spans }
+        Grid { interval: every.interval, anchor: self.anchor, zone: &self.zone }
     }
 
     /// Where an `every` clock's grid begins; for other clocks the anchor that was given.
@@ -88,9 +97,9 @@ impl<'a, Z: Zone> Timeline<'a, Z> {
         match self.clock {
             Clock::Cron(cron) if cron.is_wild() => self.next_wild(cron, after),
             Clock::Cron(cron) => {
-                let shown = self.spans.latest_reading(after.unix_seconds());
+                let shown = self.zone.latest_reading(after.unix_seconds());
                 let reading = cron.reading_at_or_after(shown + 1)?;
-                Instant::from_unix_seconds(self.spans.resolve(reading).second())
+                Instant::from_unix_seconds(self.zone.resolve(reading).second())
             }
             Clock::Every(_) if self.out_of_range => None,
             Clock::Every(every) => self.grid(every).next_after(after).map(|(_, instant)| instant),
@@ -111,9 +120,9 @@ impl<'a, Z: Zone> Timeline<'a, Z> {
         match self.clock {
             Clock::Cron(cron) if cron.is_wild() => self.previous_wild(cron, t),
             Clock::Cron(cron) => {
-                let shown = self.spans.latest_reading(t.unix_seconds());
+                let shown = self.zone.latest_reading(t.unix_seconds());
                 let reading = cron.reading_at_or_before(shown)?;
-                Instant::from_unix_seconds(self.spans.resolve(reading).second())
+                Instant::from_unix_seconds(self.zone.resolve(reading).second())
             }
             Clock::Every(_) if self.out_of_range => None,
             Clock::Every(every) => self.grid(every).previous_at_or_before(t).map(|(_, instant)| instant),
@@ -129,7 +138,7 @@ impl<'a, Z: Zone> Timeline<'a, Z> {
             if second >= horizon {
                 break;
             }
-            let span = self.spans.at(second);
+            let span = self.zone.at(second);
             let reading = cron.reading_at_or_after(second + span.offset)?;
             let candidate = reading - span.offset;
             if candidate < span.until {
@@ -147,7 +156,7 @@ impl<'a, Z: Zone> Timeline<'a, Z> {
         let horizon = end.min(BEFORE_ALL_ZONES) - CYCLE_SECONDS;
         let mut steps = 0;
         while end > horizon && steps < MOST_STEPS {
-            let span = self.spans.at(end);
+            let span = self.zone.at(end);
             let reading = cron.reading_at_or_before(end + span.offset)?;
             if reading - span.offset >= span.from {
                 return Instant::from_unix_seconds(reading - span.offset);
@@ -159,7 +168,7 @@ impl<'a, Z: Zone> Timeline<'a, Z> {
             let mut greatest = i64::MIN;
             while second <= end && steps < MOST_STEPS {
                 steps += 1;
-                let span = self.spans.at(second);
+                let span = self.zone.at(second);
                 let shown = (span.until - 1).min(end) + span.offset;
                 greatest = greatest.max(shown);
                 if let Some(reading) = cron.reading_at_or_before(shown) {
@@ -192,7 +201,7 @@ impl<'a, Z: Zone> Timeline<'a, Z> {
             }
         }
         if let Clock::Cron(cron) = self.clock {
-            return self.count_cron(cron, from.unix_seconds(), to.unix_seconds()).min(limit);
+            return cron.count_between(&self.zone, from.unix_seconds(), to.unix_seconds()).min(limit);
         }
         let mut count = 0;
         let mut at = from;
@@ -212,7 +221,7 @@ impl<'a, Z: Zone> Timeline<'a, Z> {
     /// from UTC in seconds.
     #[must_use]
     pub fn local_at(&self, t: Instant) -> (i64, i32) {
-        let offset = self.spans.at(t.unix_seconds()).offset;
+        let offset = self.zone.at(t.unix_seconds()).offset;
         (t.as_micros().saturating_add(offset * MICROS_PER_SECOND), offset as i32)
     }
 
@@ -220,6 +229,6 @@ impl<'a, Z: Zone> Timeline<'a, Z> {
     /// when the instant cannot be stored.
     #[must_use]
     pub fn local(&self, reading_micros: i64) -> Option<Local> {
-        self.spans.local(reading_micros.div_euclid(MICROS_PER_SECOND) + UNIX_TO_POSTGRES_SECONDS)
+        self.zone.local(reading_micros.div_euclid(MICROS_PER_SECOND) + UNIX_TO_POSTGRES_SECONDS)
     }
 }

@@ -1,7 +1,7 @@
 //! `NAME = value` lines, by cron's own automaton rather than by a pattern: it decides what is an assignment at all
 //! (`* = x` is one, `A B=c` and `A=` are not), and a table that worked under cron must not read differently here.
 
-use super::{quote, LineError};
+use super::entry::{quote, LineError};
 
 /// Where the automaton stands, in the order of a line.
 #[derive(Clone, Copy, PartialEq, Eq)]

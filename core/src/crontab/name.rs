@@ -3,7 +3,7 @@
 //! The hash tells entries apart, the words are for people. Both are part of the contract with databases that already
 //! hold such names: another hash or another choice of words would import every crontab a second time.
 
-use super::{Entry, BLANKS};
+use super::entry::{CrontabEntry, BLANKS};
 
 /// Words that end a command, so that the next begins.
 const BETWEEN_COMMANDS: [&str; 9] = ["&&", "||", ";", "|", "&", "then", "elif", "else", "do"];
@@ -18,7 +18,7 @@ const GUARDS: [&str; 8] = ["[", "[[", "test", "cd", "command", ".", ":", "umask"
 const LONGEST_WORD: usize = 32;
 
 /// The name of an entry, before identical ones are told apart. Source of the hash: see [`hash`].
-pub(super) fn of(entry: &Entry) -> String {
+pub(super) fn of(entry: &CrontabEntry) -> String {
     let user = entry.user.as_deref().map_or_else(|| "-".to_owned(), plain);
     let fields = [
         Some(entry.clock.as_str()),

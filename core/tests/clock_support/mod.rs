@@ -13,9 +13,9 @@ use std::sync::{Mutex, OnceLock};
 
 use chrono::{DateTime, Offset, TimeZone};
 use chrono_tz::Tz;
+use scheduler_core::clock::zone::{Span, Zone};
 use scheduler_core::clock::{Clock, LocalDisplay, Timeline};
-use scheduler_core::instant::Instant;
-use scheduler_core::zone::{Span, Zone};
+use scheduler_core::time::Instant;
 
 /// A zone as a table of transitions.
 #[derive(Debug)]
@@ -164,7 +164,7 @@ pub struct Rule;
 
 impl Zone for Rule {
     fn span_at(&self, second: i64) -> Span {
-        use scheduler_core::civil::{civil_from_days, days_from_civil, weekday};
+        use scheduler_core::time::civil::{civil_from_days, days_from_civil, weekday};
         let sunday = |year: i64, month: u32, nth: i64| {
             let first = days_from_civil(year, month, 1);
             first + (7 - i64::from(weekday(first))) % 7 + 7 * (nth - 1)

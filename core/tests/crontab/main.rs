@@ -5,17 +5,17 @@ mod data;
 mod names;
 mod properties;
 
-use scheduler_core::crontab::{read, Entry, LineError, Style};
+use scheduler_core::crontab::{read, CrontabEntry, LineError, Style};
 
 /// The only entry of a text.
-fn one(text: &str, style: Style) -> Entry {
+fn one(text: &str, style: Style) -> CrontabEntry {
     let mut entries = entries(text, style);
     assert_eq!(entries.len(), 1, "{text:?} gave {entries:?}");
     entries.remove(0)
 }
 
 /// All entries of a text, which has no faulty line.
-fn entries(text: &str, style: Style) -> Vec<Entry> {
+fn entries(text: &str, style: Style) -> Vec<CrontabEntry> {
     read(text, style).map(|line| line.entry.unwrap_or_else(|error| panic!("{text:?}: {error:?}"))).collect()
 }
 

@@ -1,9 +1,9 @@
 //! Decisions over real clocks in real zones.
 
+use scheduler_core::clock::zone::{FixedOffset, Span, Utc, Zone};
 use scheduler_core::clock::Clock;
-use scheduler_core::instant::Instant;
-use scheduler_core::plan::{self, Next, Progress};
-use scheduler_core::zone::{FixedOffset, Span, Utc, Zone};
+use scheduler_core::schedule::{plan, Next, Progress};
+use scheduler_core::time::Instant;
 
 use crate::support::{read_policy, seconds};
 
@@ -41,20 +41,21 @@ fn life<Z: Zone>(
     let mut policy = read_policy(policy);
     policy.baseline = at(created);
     let plan::Armed { mut progress, mut next, .. } =
-        plan::arm(&policy, &timeline, Progress::default(), plan::News::default(), at(created));
+        plan::arm(&policy, &timeline, Progress::default(), plan::ArmEvent::default(), at(created));
     for (now, expected) in ticks {
         let mut run = Vec::new();
-        if let Next::Armed { plan, fire_at } = next {
+        if let Next::Armed { plan_time, fire_at } = next {
             if fire_at <= at(now) {
-                let fired = plan::fire(&policy, &timeline, progress, plan, false, at(now));
-                (progress, next, run) = (fired.progress, fired.next, fired.run);
+                let fired = plan::fire(&policy, &timeline, progress, plan_time, false, at(now));
+                (progress, next, run) = (fired.progress, fired.next, fired.plan_times);
             }
         }
         assert_eq!(run, expected.iter().map(|text| at(text)).collect::<Vec<_>>(), "{clock} at {now}");
     }
-    let wanted = armed.map(|(plan, wait)| (at(plan), at(plan).checked_add_micros(seconds(wait)).unwrap()));
+    let wanted =
+        armed.map(|(plan_time, wait)| (at(plan_time), at(plan_time).checked_add_micros(seconds(wait)).unwrap()));
     let shown = match next {
-        Next::Armed { plan, fire_at } => Some((plan, fire_at)),
+        Next::Armed { plan_time, fire_at } => Some((plan_time, fire_at)),
         Next::Waiting | Next::Done => None,
     };
     assert_eq!(shown, wanted, "{clock} at the end");
@@ -146,10 +147,10 @@ fn the_last_instants_of_time_are_no_trap() {
             (policy.baseline, policy.starts_at, policy.ends_at) = (baseline, Some(Instant::MIN), Some(Instant::MAX));
             policy.delay = i64::MAX;
             let plan::Armed { progress, next, .. } =
-                plan::arm(&policy, &timeline, Progress::default(), plan::News::default(), now);
-            if let Next::Armed { plan, fire_at } = next {
-                assert!(fire_at >= plan && plan > baseline);
-                let _ = plan::fire(&policy, &timeline, progress, plan, false, now);
+                plan::arm(&policy, &timeline, Progress::default(), plan::ArmEvent::default(), now);
+            if let Next::Armed { plan_time, fire_at } = next {
+                assert!(fire_at >= plan_time && plan_time > baseline);
+                let _ = plan::fire(&policy, &timeline, progress, plan_time, false, now);
             }
         }
     }

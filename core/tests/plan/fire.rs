@@ -160,7 +160,7 @@ fn on_terminal_runs_a_backlog_one_at_a_time() {
 #[test]
 fn a_clock_that_ends() {
     use crate::support::{policy, read_policy, show, t, List};
-    use scheduler_core::plan::{fire, Progress};
+    use scheduler_core::schedule::plan::{fire, Progress};
     let list = List(vec![10, 20, 35]);
     let fired = |policy: &str, now| show(&fire(&read_policy(policy), &list, Progress::default(), t(10), false, t(now)));
     assert_eq!(fired("", 34), "20; cursor=20; armed 35");

@@ -1,10 +1,10 @@
 //! What API.md's words call for, over a list of all plans: no search, no cursor, no arithmetic on clocks.
 
-use scheduler_core::catch_up::CatchUp;
-use scheduler_core::instant::Instant;
-use scheduler_core::jitter;
-use scheduler_core::overlap::Overlap;
-use scheduler_core::plan::{Policy, Rearm};
+use scheduler_core::schedule::jitter;
+use scheduler_core::schedule::CatchUp;
+use scheduler_core::schedule::Overlap;
+use scheduler_core::schedule::{Policy, Rearm};
+use scheduler_core::time::Instant;
 
 /// A plan, when it may be dispatched, and whether its fate is decided.
 struct Plan {

@@ -1,13 +1,13 @@
 //! Random policies through random lives, with outages, long runs and needless edits, against the model.
 
 use proptest::prelude::*;
-use scheduler_core::catch_up::CatchUp;
+use scheduler_core::clock::zone::Utc;
 use scheduler_core::clock::Clock;
-use scheduler_core::instant::Instant;
-use scheduler_core::overlap::Overlap;
-use scheduler_core::plan::{self, News, Next, PlanTimes, Policy, Progress, Rearm};
-use scheduler_core::skip::Skip;
-use scheduler_core::zone::Utc;
+use scheduler_core::schedule::CatchUp;
+use scheduler_core::schedule::Overlap;
+use scheduler_core::schedule::Skip;
+use scheduler_core::schedule::{plan, ArmEvent, Next, PlanTimes, Policy, Progress, Rearm};
+use scheduler_core::time::Instant;
 
 use crate::model::Model;
 use crate::support::{policy, seconds, t, List};
@@ -92,7 +92,7 @@ impl<C: PlanTimes> Dispatcher<'_, C> {
 
     fn arm(&mut self, ended: Option<Instant>, now: Instant) -> Result<(), TestCaseError> {
         let before = self.next;
-        let news = News { terminal_at: ended, busy: self.busy(), unparked: false };
+        let news = ArmEvent { terminal_at: ended, busy: self.busy(), unparked: false };
         let armed = plan::arm(self.policy, self.clock, self.progress, news, now);
         (self.progress, self.next) = (armed.progress, armed.next);
         self.skip(&armed.skipped)?;
@@ -103,22 +103,22 @@ impl<C: PlanTimes> Dispatcher<'_, C> {
     }
 
     fn fire(&mut self, now: Instant) -> Result<Vec<Instant>, TestCaseError> {
-        let Next::Armed { plan, fire_at } = self.next else { return Ok(Vec::new()) };
+        let Next::Armed { plan_time, fire_at } = self.next else { return Ok(Vec::new()) };
         if fire_at > now {
             return Ok(Vec::new());
         }
-        let fired = plan::fire(self.policy, self.clock, self.progress, plan, self.busy(), now);
+        let fired = plan::fire(self.policy, self.clock, self.progress, plan_time, self.busy(), now);
         prop_assert!(fired.progress.cursor >= self.progress.cursor, "the cursor went back");
-        for plan in &fired.run {
-            prop_assert!(*plan <= now, "ran before its time");
-            prop_assert!(self.newest.is_none_or(|newest| newest < *plan), "offered again, or out of order");
-            self.newest = Some(*plan);
+        for plan_time in &fired.plan_times {
+            prop_assert!(*plan_time <= now, "ran before its time");
+            prop_assert!(self.newest.is_none_or(|newest| newest < *plan_time), "offered again, or out of order");
+            self.newest = Some(*plan_time);
         }
         (self.progress, self.next) = (fired.progress, fired.next);
-        self.ran.extend(&fired.run);
+        self.ran.extend(&fired.plan_times);
         self.skip(&fired.skipped)?;
         self.armed_soundly()?;
-        Ok(fired.run)
+        Ok(fired.plan_times)
     }
 
     /// Remembers what was passed over, each plan by itself.
@@ -126,9 +126,10 @@ impl<C: PlanTimes> Dispatcher<'_, C> {
         for skip in skips {
             let first = skip.from.checked_add_micros(-1).unwrap();
             prop_assert_eq!(skip.previous, self.clock.previous_at_or_before(first));
-            let plans: Vec<Instant> = std::iter::successors(Some(skip.from), |plan| self.clock.next_after(*plan))
-                .take_while(|plan| *plan <= skip.to)
-                .collect();
+            let plans: Vec<Instant> =
+                std::iter::successors(Some(skip.from), |plan_time| self.clock.next_after(*plan_time))
+                    .take_while(|plan_time| *plan_time <= skip.to)
+                    .collect();
             prop_assert_eq!(plans.len() as u64, skip.count);
             prop_assert_eq!(plans.last(), Some(&skip.to));
             self.skipped.extend(plans);
@@ -143,9 +144,9 @@ impl<C: PlanTimes> Dispatcher<'_, C> {
             .starts_at
             .map_or(self.policy.baseline, |starts| self.policy.baseline.max(starts.checked_add_micros(-1).unwrap()));
         let mut called_for: Vec<Instant> =
-            std::iter::successors(self.clock.next_after(starts), |plan| self.clock.next_after(*plan))
-                .take_while(|plan| {
-                    Some(*plan) <= self.progress.cursor && self.policy.ends_at.is_none_or(|end| *plan < end)
+            std::iter::successors(self.clock.next_after(starts), |plan_time| self.clock.next_after(*plan_time))
+                .take_while(|plan_time| {
+                    Some(*plan_time) <= self.progress.cursor && self.policy.ends_at.is_none_or(|end| *plan_time < end)
                 })
                 .collect();
         let mut decided: Vec<Instant> =
@@ -157,13 +158,13 @@ impl<C: PlanTimes> Dispatcher<'_, C> {
     }
 
     fn armed_soundly(&self) -> Result<(), TestCaseError> {
-        if let Next::Armed { plan, fire_at } = self.next {
-            prop_assert!(plan > self.policy.baseline && fire_at >= plan);
-            prop_assert!(self.newest.is_none_or(|newest| newest < plan), "I6: armed no later than what ran");
+        if let Next::Armed { plan_time, fire_at } = self.next {
+            prop_assert!(plan_time > self.policy.baseline && fire_at >= plan_time);
+            prop_assert!(self.newest.is_none_or(|newest| newest < plan_time), "I6: armed no later than what ran");
             if self.progress.buffered.is_none() {
-                prop_assert!(self.clock.next_after(plan).is_none_or(|following| fire_at <= following));
-                prop_assert!(self.policy.ends_at.is_none_or(|end| plan < end));
-                prop_assert!(self.policy.starts_at.is_none_or(|start| plan >= start));
+                prop_assert!(self.clock.next_after(plan_time).is_none_or(|following| fire_at <= following));
+                prop_assert!(self.policy.ends_at.is_none_or(|end| plan_time < end));
+                prop_assert!(self.policy.starts_at.is_none_or(|start| plan_time >= start));
             }
         }
         Ok(())
@@ -172,13 +173,13 @@ impl<C: PlanTimes> Dispatcher<'_, C> {
 
 fn live<C: PlanTimes>(life: &Life, clock: &C) -> Result<(), TestCaseError> {
     let policy = &life.policy;
-    let all: Vec<Instant> = std::iter::successors(clock.next_after(t(-1)), |plan| clock.next_after(*plan))
-        .take_while(|plan| *plan < t(10_000))
+    let all: Vec<Instant> = std::iter::successors(clock.next_after(t(-1)), |plan_time| clock.next_after(*plan_time))
+        .take_while(|plan_time| *plan_time < t(10_000))
         .chain([t(1_000_000)])
         .collect();
     let mut model = Model::new(policy, &all);
     let plan::Armed { progress, next, .. } =
-        plan::arm(policy, clock, Progress::default(), News::default(), policy.baseline);
+        plan::arm(policy, clock, Progress::default(), ArmEvent::default(), policy.baseline);
     let (running, ran, skipped) = (Vec::new(), Vec::new(), Vec::new());
     let mut dispatcher = Dispatcher { policy, clock, progress, next, newest: None, running, ran, skipped };
     dispatcher.armed_soundly()?;
@@ -189,9 +190,9 @@ fn live<C: PlanTimes>(life: &Life, clock: &C) -> Result<(), TestCaseError> {
         now = now.checked_add_micros(seconds(*wait)).unwrap();
         let mut ended = None;
         ends.sort_unstable();
-        while let Some((end, plan)) = ends.first().copied().filter(|(end, _)| *end <= now) {
+        while let Some((end, plan_time)) = ends.first().copied().filter(|(end, _)| *end <= now) {
             ends.remove(0);
-            dispatcher.running.retain(|running| *running != plan);
+            dispatcher.running.retain(|running| *running != plan_time);
             ended = Some(end);
         }
         let told = ended.filter(|_| dispatcher.waits_for_runs());
@@ -208,9 +209,9 @@ fn live<C: PlanTimes>(life: &Life, clock: &C) -> Result<(), TestCaseError> {
         if dispatcher.waits_for_runs() && policy.overlap != Overlap::Allow || policy.rearm == Rearm::OnTerminal {
             prop_assert!(run.len() + dispatcher.running.len() <= 1, "two at once");
         }
-        for plan in run {
-            dispatcher.running.push(plan);
-            ends.push((now.checked_add_micros(seconds(*length)).unwrap(), plan));
+        for plan_time in run {
+            dispatcher.running.push(plan_time);
+            ends.push((now.checked_add_micros(seconds(*length)).unwrap(), plan_time));
         }
     }
     Ok(())
@@ -236,21 +237,21 @@ proptest! {
         let timeline = clock.bind(&Utc, t(3));
         let policy = Policy { catch_up: CatchUp::EveryPlan, max_plans_per_tick: max, baseline: t(3), ..policy() };
         let plan::Armed { mut progress, mut next, .. } =
-            plan::arm(&policy, &timeline, Progress::default(), News::default(), t(3));
+            plan::arm(&policy, &timeline, Progress::default(), ArmEvent::default(), t(3));
         let (mut now, mut ran) = (t(3), Vec::new());
         for wait in ticks {
             now = now.checked_add_micros(seconds(wait)).unwrap();
-            while let Next::Armed { plan, fire_at } = next {
+            while let Next::Armed { plan_time, fire_at } = next {
                 if fire_at > now {
                     break;
                 }
-                let fired = plan::fire(&policy, &timeline, progress, plan, false, now);
-                prop_assert!((1..=max).contains(&fired.run.len()));
+                let fired = plan::fire(&policy, &timeline, progress, plan_time, false, now);
+                prop_assert!((1..=max).contains(&fired.plan_times.len()));
                 (progress, next) = (fired.progress, fired.next);
-                ran.extend(fired.run);
+                ran.extend(fired.plan_times);
             }
         }
-        let expected: Vec<Instant> = (1..).map(|n| t(3 + 7 * n)).take_while(|plan| *plan <= now).collect();
+        let expected: Vec<Instant> = (1..).map(|n| t(3 + 7 * n)).take_while(|plan_time| *plan_time <= now).collect();
         prop_assert_eq!(ran, expected);
     }
 }

@@ -1,6 +1,6 @@
 //! What is passed over, and why.
 
-use scheduler_core::plan::{self, News, Progress};
+use scheduler_core::schedule::{plan, ArmEvent, Progress};
 
 use crate::support::{read_policy, read_progress, show_skips, t, Grid};
 
@@ -13,7 +13,7 @@ fn skips(policy: &str, progress: &str, armed: i64, busy: bool, now: i64, expecte
 
 /// What arming passes over at `now`.
 #[track_caller]
-fn arming_skips(policy: &str, progress: &str, news: News, now: i64, expected: &str) {
+fn arming_skips(policy: &str, progress: &str, news: ArmEvent, now: i64, expected: &str) {
     let armed = plan::arm(&read_policy(policy), &Grid(10), read_progress(progress), news, t(now));
     assert_eq!(show_skips(&armed.skipped), expected, "{policy}: now {now}");
 }
@@ -56,7 +56,7 @@ fn what_a_run_that_goes_on_keeps_from_running() {
 
 #[test]
 fn what_the_end_of_a_run_passes_over() {
-    let ended = |at| News { terminal_at: Some(t(at)), ..News::default() };
+    let ended = |at| ArmEvent { terminal_at: Some(t(at)), ..ArmEvent::default() };
     arming_skips("on_terminal", "cursor=10", ended(45), 45, "20-40 (3) overlap");
     arming_skips("on_terminal", "cursor=10", ended(19), 19, "");
     arming_skips("on_terminal ends=30", "cursor=10", ended(45), 45, "20 overlap");
@@ -68,18 +68,18 @@ fn what_the_end_of_a_run_passes_over() {
         45,
         "20-30 (2) window, 40 overlap",
     );
-    let busy = News { busy: true, ..News::default() };
+    let busy = ArmEvent { busy: true, ..ArmEvent::default() };
     arming_skips("skip", "cursor=30 buffered=20", busy, 35, "20 overlap");
 }
 
 #[test]
 fn what_passed_while_parked() {
-    let unparked = News { unparked: true, ..News::default() };
+    let unparked = ArmEvent { unparked: true, ..ArmEvent::default() };
     arming_skips("latest_only", "cursor=10", unparked, 45, "20-30 (2) parked");
     arming_skips("every_plan", "cursor=10", unparked, 45, "");
     arming_skips("every_plan window=15", "cursor=10", unparked, 45, "20 parked");
     arming_skips("skip_missed", "cursor=10", unparked, 48, "20-40 (3) parked");
-    arming_skips("skip", "cursor=10", News { busy: true, ..unparked }, 45, "");
+    arming_skips("skip", "cursor=10", ArmEvent { busy: true, ..unparked }, 45, "");
 }
 
 #[test]

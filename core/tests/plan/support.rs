@@ -1,10 +1,10 @@
 //! A clock of round numbers, policies, and decisions as text. All times are seconds after 2000-01-01.
 
-use scheduler_core::catch_up::CatchUp;
-use scheduler_core::instant::Instant;
-use scheduler_core::overlap::Overlap;
-use scheduler_core::plan::{self, Fired, News, Next, PlanTimes, Policy, Progress, Rearm};
-use scheduler_core::skip::Skip;
+use scheduler_core::schedule::CatchUp;
+use scheduler_core::schedule::Overlap;
+use scheduler_core::schedule::Skip;
+use scheduler_core::schedule::{plan, ArmEvent, Fired, Next, PlanTimes, Policy, Progress, Rearm};
+use scheduler_core::time::Instant;
 
 const SECOND: i64 = 1_000_000;
 
@@ -28,11 +28,11 @@ pub struct List(pub Vec<i64>);
 
 impl PlanTimes for List {
     fn next_after(&self, after: Instant) -> Option<Instant> {
-        self.0.iter().map(|second| t(*second)).find(|plan| *plan > after)
+        self.0.iter().map(|second| t(*second)).find(|plan_time| *plan_time > after)
     }
 
     fn previous_at_or_before(&self, at: Instant) -> Option<Instant> {
-        self.0.iter().map(|second| t(*second)).rfind(|plan| *plan <= at)
+        self.0.iter().map(|second| t(*second)).rfind(|plan_time| *plan_time <= at)
     }
 }
 
@@ -121,15 +121,15 @@ pub fn show_progress(progress: Progress) -> String {
 
 pub fn show_next(next: Next) -> String {
     match next {
-        Next::Armed { plan, fire_at } if plan == fire_at => format!("armed {}", number(plan)),
-        Next::Armed { plan, fire_at } => format!("armed {} at {}", number(plan), number(fire_at)),
+        Next::Armed { plan_time, fire_at } if plan_time == fire_at => format!("armed {}", number(plan_time)),
+        Next::Armed { plan_time, fire_at } => format!("armed {} at {}", number(plan_time), number(fire_at)),
         Next::Waiting => "waiting".to_owned(),
         Next::Done => "done".to_owned(),
     }
 }
 
 pub fn show(fired: &Fired) -> String {
-    let runs: Vec<String> = fired.run.iter().map(|plan| number(*plan)).collect();
+    let runs: Vec<String> = fired.plan_times.iter().map(|plan_time| number(*plan_time)).collect();
     let run = if runs.is_empty() { "nothing".to_owned() } else { runs.join(" ") };
     format!("{run}; {}; {}", show_progress(fired.progress), show_next(fired.next))
 }
@@ -151,7 +151,7 @@ pub fn fires_busy(policy: &str, progress: &str, armed: i64, now: i64, expected: 
 /// What is armed at `now`, after an edit or (`ended`) the end of a run.
 #[track_caller]
 pub fn arms(policy: &str, progress: &str, ended: Option<i64>, busy: bool, now: i64, expected: &str) {
-    let news = News { terminal_at: ended.map(t), busy, unparked: false };
+    let news = ArmEvent { terminal_at: ended.map(t), busy, unparked: false };
     let armed = plan::arm(&read_policy(policy), &Grid(10), read_progress(progress), news, t(now));
     assert_eq!(
         format!("{}; {}", show_progress(armed.progress), show_next(armed.next)),

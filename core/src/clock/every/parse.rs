@@ -1,0 +1,93 @@
+//! The text of an `every` clock: an interval, and perhaps `from` a date-time.
+
+use crate::clock::datetime;
+use crate::clock::error::{ClockError, ErrorKind, Hint, Source};
+use crate::clock::suggest;
+use crate::clock::text::BLANKS;
+
+use super::interval::{Interval, IntervalFault};
+use super::interval_words;
+use super::{Anchor, Every};
+
+const EXAMPLE: &str = "every 5 minutes";
+
+/// Reads what follows `every`; `rest` is a slice of the source without blanks around it.
+pub(crate) fn parse(source: &Source<'_>, rest: &str) -> Result<Every, ClockError> {
+    let (interval, from) = split(rest);
+    let interval = read_interval(source, interval, rest)?;
+    let anchor = match from {
+        None => Anchor::Given,
+        Some("") => {
+            let hint = Hint::new(None, "a date-time follows from", "every 1 day from 2027-01-01 09:00+00");
+            return Err(source.error(ErrorKind::DateTimeSyntax, "clock", rest, "no date-time after from", hint));
+        }
+        Some("epoch") => Anchor::Epoch,
+        Some(at) => Anchor::From(datetime::parse(source, at)?),
+    };
+    Ok(Every { interval, anchor })
+}
+
+/// The interval, and what follows the word `from`.
+fn split(rest: &str) -> (&str, Option<&str>) {
+    for (at, _) in rest.match_indices("from") {
+        let (before, after) = (&rest[..at], &rest[at + 4..]);
+        if (before.is_empty() || before.ends_with(BLANKS)) && (after.is_empty() || after.starts_with(BLANKS)) {
+            return (before.trim_matches(BLANKS), Some(after.trim_matches(BLANKS)));
+        }
+    }
+    (rest, None)
+}
+
+fn read_interval(source: &Source<'_>, piece: &str, rest: &str) -> Result<Interval, ClockError> {
+    if piece.is_empty() {
+        let hint = Hint::new(None, "an interval follows every", EXAMPLE);
+        return Err(source.error(ErrorKind::IntervalSyntax, "clock", rest, "no interval after every", hint));
+    }
+    let read = |text: &str| interval_words::parse(text, &text.to_ascii_lowercase());
+    let interval = read(source.original(piece)).map_err(|fault| {
+        let (kind, reason, rule) = match fault {
+            IntervalFault::NoUnit => (ErrorKind::IntervalSyntax, "a number has no unit", "each number has a unit"),
+            IntervalFault::BadFormat => (
+                ErrorKind::IntervalSyntax,
+                "not an interval",
+                "an interval is numbers with units, hh:mm:ss, or ISO 8601 such as PT5M",
+            ),
+            IntervalFault::Overflow => {
+                (ErrorKind::IntervalOverflow, "the interval is out of range", "the numbers of an interval are smaller")
+            }
+        };
+        let hint = match suggest::every(source, piece, rest).filter(|_| fault != IntervalFault::Overflow) {
+            Some((text, rule)) => Hint::new(Some(text), rule, EXAMPLE),
+            None => Hint::new(None, rule, with_unit(piece)),
+        };
+        source.error(kind, "interval", piece, reason, hint)
+    })?;
+    let Interval { months, days, micros } = interval;
+    let negative = months < 0 || days < 0 || micros < 0;
+    let positive = months > 0 || days > 0 || micros > 0;
+    let reason = match (positive, negative) {
+        (true, false) => return Ok(interval),
+        (true, true) => "the interval has parts of different signs",
+        (false, true) => "the interval is negative",
+        (false, false) => "the interval is zero",
+    };
+    let unsigned = piece.replace(['-', '+'], "").replace("ago", "");
+    let turned = read(&unsigned).ok().filter(Interval::is_positive);
+    let turned = turned.map(|interval| source.repaired(piece, &interval.to_string()));
+    let rule = "a clock only runs forwards";
+    let hint = match turned {
+        // Of parts of different signs either may be the slip.
+        Some(text) if positive => Hint::new(None, rule, text),
+        turned => Hint::new(turned, rule, EXAMPLE),
+    };
+    Err(source.error(ErrorKind::IntervalSign, "interval", piece, reason, hint))
+}
+
+/// An example with the number that the text is about, where it is about one.
+fn with_unit(piece: &str) -> String {
+    let number = piece.split(BLANKS).next().unwrap_or_default();
+    match number.parse::<u32>() {
+        Ok(n) if n > 1 && !piece.contains(char::is_alphabetic) => format!("every {n} minutes"),
+        Ok(_) | Err(_) => EXAMPLE.to_owned(),
+    }
+}

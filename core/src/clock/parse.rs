@@ -1,0 +1,68 @@
+//! From a clock's text to the clock, or to the error that shows what to write instead.
+//!
+//! A hint shows only clocks that can be read. So what an error proposes is read in turn, and mended where it has faults of
+//! its own.
+
+use super::error::{ClockError, ErrorKind, Hint, Source, LONGEST_SHOWN};
+use super::text::{words, BLANKS, LONGEST_TEXT};
+use super::{cron, datetime, every, Clock};
+
+impl Clock {
+    /// Reads a clock's text; the error says what is wrong, where, and what to write instead.
+    pub fn parse(text: &str) -> Result<Clock, ClockError> {
+        read(text).map_err(|error| error.settled(mended))
+    }
+}
+
+impl std::str::FromStr for Clock {
+    type Err = ClockError;
+
+    fn from_str(text: &str) -> Result<Clock, ClockError> {
+        Clock::parse(text)
+    }
+}
+
+/// The same as [`Clock::parse`]; what an error's hint shows may have faults of its own.
+fn read(text: &str) -> Result<Clock, ClockError> {
+    let lower = text.to_ascii_lowercase();
+    let source = Source { text, lower: &lower };
+    if text.len() > LONGEST_TEXT {
+        let hint = Hint::new(None, format!("a clock has at most {LONGEST_TEXT} bytes"), "*/5 * * * *");
+        return Err(source.error(ErrorKind::Cron, "clock", &lower, "the text is too long", hint));
+    }
+    let trimmed = lower.trim_matches(BLANKS);
+    let (word, rest) = match trimmed.find(BLANKS) {
+        Some(end) => (&trimmed[..end], trimmed[end..].trim_matches(BLANKS)),
+        None => (trimmed, &trimmed[trimmed.len()..]),
+    };
+    let clock = match word {
+        "every" => every::parse::parse(&source, rest).map(Clock::Every),
+        "at" if rest.is_empty() => {
+            let hint = Hint::new(None, "a date-time follows at", "at 2027-01-01 09:00+00");
+            Err(source.error(ErrorKind::DateTimeSyntax, "clock", trimmed, "no date-time after at", hint))
+        }
+        "at" => datetime::parse(&source, rest).map(Clock::At),
+        "never" if rest.is_empty() => Ok(Clock::Never),
+        "never" => {
+            let hint = Hint::new(Some("never".to_owned()), "it takes nothing after it", "never");
+            Err(source.error(ErrorKind::Cron, "clock", trimmed, "text after never", hint))
+        }
+        _ => cron::parse::parse(&source, mended).map(Clock::Cron),
+    };
+    clock.map_err(|error| source.odd_blank(error.kind()).unwrap_or(error))
+}
+
+/// The clock that a text with faults plainly stands for: each fault is mended in turn. `None` where one cannot be, and
+/// where the clock is too long to be shown.
+fn mended(text: &str) -> Option<String> {
+    const MOST_FAULTS: usize = 16;
+    let mut text = text.to_owned();
+    for _ in 0..MOST_FAULTS {
+        text = words(&text).join(" ");
+        match read(&text) {
+            Ok(_) => return (text.chars().count() <= LONGEST_SHOWN && !text.contains('"')).then_some(text),
+            Err(error) => text = error.proposal()?.to_owned(),
+        }
+    }
+    None
+}

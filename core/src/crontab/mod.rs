@@ -1,0 +1,194 @@
+//! Crontabs as Debian's cron reads them, so that a machine's tables can move into the database without an edit.
+//!
+//! The rules were compared with the real program (Debian's cron 3.0pl1-162) on thousands of random lines. Where a fault
+//! there loses the whole table, here it loses its line. Differences, all on purpose:
+//!
+//! - An entry without a command and an assignment without a name are faults; `@reboot` is one, for a database has no boot event.
+//! - Carriage returns at line ends, a byte order mark and a missing last newline are forgiven.
+//! - Quotes keep trailing blanks and inner quotes of a value, as crontab(5) says and the program does not.
+//! - Input always ends with a newline; the program forgets it after a last backslash in some cases.
+//! - `CRON_TZ` and `TZ` set the zone of the clock. The clock itself is judged by [`Clock::parse`].
+//!
+//! Nothing here runs, expands or looks up anything: users, commands and zones are text.
+
+mod assignment;
+mod command;
+mod entry;
+mod name;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use crate::clock::Clock;
+
+pub use entry::{CrontabEntry, Line, LineError, Style};
+
+use entry::{quote, BLANKS};
+
+/// Reads a crontab: an item for each line but blank ones, comments and assignments, in the order of the text.
+pub fn read(text: &str, style: Style) -> impl Iterator<Item = Line> + '_ {
+    Reader::new(text, style)
+}
+
+/// The state that one line leaves to the next.
+struct Reader<'a> {
+    lines: std::iter::Enumerate<std::str::Lines<'a>>,
+    style: Style,
+    environment: Arc<BTreeMap<String, String>>,
+    names: HashMap<String, u64>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(text: &'a str, style: Style) -> Self {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        Self { lines: text.lines().enumerate(), style, environment: Arc::default(), names: HashMap::new() }
+    }
+
+    fn assign(&mut self, name: String, value: String) {
+        if name != "LOGNAME" {
+            Arc::make_mut(&mut self.environment).insert(name, value);
+        }
+    }
+
+    fn entry(&mut self, line: &str) -> Result<CrontabEntry, LineError> {
+        let (clock, rest) = split_clock(line)?;
+        check_clock(&clock)?;
+        let (user, rest) = match self.style {
+            Style::User => (None, rest),
+            Style::System => split_user(&clock, rest).map(|(user, rest)| (Some(user), rest))?,
+        };
+        let (command, stdin) = command::split(rest.trim_start_matches(BLANKS));
+        if command.trim().is_empty() {
+            return Err(no_command(&clock, user.as_deref()));
+        }
+        let mut entry = CrontabEntry {
+            name: String::new(),
+            clock,
+            time_zone: self.time_zone(),
+            user,
+            command,
+            stdin,
+            environment: Arc::clone(&self.environment),
+        };
+        entry.name = self.unused(name::of(&entry));
+        Ok(entry)
+    }
+
+    fn time_zone(&self) -> Option<String> {
+        let zone = |name| {
+            let value: &String = self.environment.get(name)?;
+            let zone = value.strip_prefix(':').unwrap_or(value);
+            (!zone.is_empty()).then(|| zone.to_owned())
+        };
+        zone("CRON_TZ").or_else(|| zone("TZ"))
+    }
+
+    /// Tells the second and later of identical entries apart, by their order among themselves.
+    fn unused(&mut self, name: String) -> String {
+        let count = self.names.entry(name.clone()).or_insert(0);
+        *count += 1;
+        match *count {
+            1 => name,
+            nth => format!("{name} #{nth}"),
+        }
+    }
+}
+
+impl Iterator for Reader<'_> {
+    type Item = Line;
+
+    fn next(&mut self) -> Option<Line> {
+        loop {
+            let (index, line) = self.lines.next()?;
+            let line = line.trim_end_matches('\r').trim_start_matches(BLANKS);
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let entry = match assignment::read(line) {
+                Some((name, value)) if !name.is_empty() => {
+                    self.assign(name, value);
+                    continue;
+                }
+                Some(_) | None => self.entry(line).map_err(|error| assignment::fault(line).unwrap_or(error)),
+            };
+            return Some(Line { number: index + 1, entry });
+        }
+    }
+}
+
+/// The clock's text and what follows it.
+fn split_clock(line: &str) -> Result<(String, &str), LineError> {
+    if line.starts_with('@') {
+        let (word, rest) = split_word(line);
+        return if word.eq_ignore_ascii_case("@reboot") { Err(reboot(word)) } else { Ok((word.to_owned(), rest)) };
+    }
+    if line.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        return Err(LineError::new(
+            format!("{} is neither an entry nor an assignment", quote(line)),
+            "A crontab entry begins with five time fields or a macro such as @daily; an assignment is NAME=value.",
+        ));
+    }
+    let mut fields = Vec::with_capacity(5);
+    let mut rest = line;
+    while fields.len() < 5 {
+        let (word, after) = split_word(rest);
+        if word.is_empty() {
+            return Err(LineError::new(
+                format!("{} has {} of the five time fields", quote(line), fields.len()),
+                "An entry is minute, hour, day of month, month and day of week, then the command.",
+            ));
+        }
+        fields.push(word);
+        rest = after;
+    }
+    Ok((fields.join(" "), rest))
+}
+
+/// Lets the clock's own reader judge a clock, so that an entry is never accepted here and refused there.
+fn check_clock(clock: &str) -> Result<(), LineError> {
+    match Clock::parse(clock) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(LineError::new(error.to_string(), error.hint())),
+    }
+}
+
+/// The user name of a system table's entry, and what follows it.
+fn split_user<'a>(clock: &str, rest: &'a str) -> Result<(String, &'a str), LineError> {
+    let (user, rest) = split_word(rest);
+    if user.is_empty() {
+        return Err(no_command(clock, None));
+    }
+    if user.contains(|c: char| c.is_control() || "/:[](){}<>|&;$*?!=%\"'`".contains(c)) {
+        return Err(LineError::new(
+            format!("{} is not a user name", quote(user)),
+            "An entry of a system crontab names a user before the command; a user's own crontab does not, and is read as such.",
+        ));
+    }
+    Ok((user.to_owned(), rest))
+}
+
+/// The first word and what follows it; an empty word when there is none.
+fn split_word(text: &str) -> (&str, &str) {
+    let text = text.trim_start_matches(BLANKS);
+    text.find(BLANKS).map_or((text, ""), |end| text.split_at(end))
+}
+
+fn reboot(word: &str) -> LineError {
+    LineError::new(
+        format!("{} never happens: there is no boot event in a database", quote(word)),
+        "Run it once with a clock such as \"at 2030-01-01 00:00+00\", or by hand with the clock \"never\" and fire_now.",
+    )
+}
+
+fn no_command(clock: &str, user: Option<&str>) -> LineError {
+    match user {
+        None => LineError::new(
+            format!("no command after {}", quote(clock)),
+            "An entry is a time, in a system crontab a user name, and a command.",
+        ),
+        Some(user) => LineError::new(
+            format!("no command after the user name {}", quote(user)),
+            "An entry of a system crontab names a user before the command; a user's own crontab does not, and is read as such.",
+        ),
+    }
+}

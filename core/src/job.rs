@@ -1,0 +1,26 @@
+//! What a job is to the core: the kind of its runs.
+
+use crate::keyword::keywords;
+
+keywords! {
+    /// How the runs of a job are done.
+    pub enum Kind {
+        /// An application claims them.
+        Pull = "pull",
+        /// `pg_notify(command, payload)` in the dispatching transaction.
+        Notify = "notify",
+        /// A line in the server's log.
+        Log = "log",
+    }
+}
+
+impl Kind {
+    /// Whether a run is done by whoever dispatches it, so that nobody claims it.
+    #[must_use]
+    pub const fn is_done_when_fired(self) -> bool {
+        match self {
+            Kind::Notify | Kind::Log => true,
+            Kind::Pull => false,
+        }
+    }
+}

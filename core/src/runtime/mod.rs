@@ -1,0 +1,5 @@
+//! How long a dispatcher waits: after a failure, for others, and until the next deadline.
+
+pub mod backoff;
+pub mod cooldown;
+pub mod sleep;
