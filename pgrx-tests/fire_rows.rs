@@ -1,4 +1,4 @@
-//! A batch that fires row by row (src/store/due.rs, fire.rs) says what its statements say.
+//! A batch that fires row by row (src/store/timer/due_scan.rs, fire.rs) says what its statements say.
 
 use pgrx::prelude::*;
 
@@ -7,7 +7,7 @@ use pgrx::prelude::*;
 mod tests {
     use pgrx::prelude::*;
 
-    use crate::store::fire::Tables;
+    use crate::store::timer::fire::Tables;
     use crate::test_support::{alone, check, created, run, sql, time_passes};
 
     /// Whether a batch would be written row by row just now.

@@ -1,4 +1,4 @@
-//! Rows of our own tables, read and written without a plan (src/store/table.rs): everything that the executor would have seen to.
+//! Rows of our own tables, read and written without a plan (src/heap): everything that the executor would have seen to.
 
 use pgrx::prelude::*;
 
@@ -7,7 +7,8 @@ use pgrx::prelude::*;
 mod tests {
     use pgrx::prelude::*;
 
-    use crate::store::rows::{column, Rows};
+    use crate::heap::layouts;
+    use crate::store::lease::heap::Rows;
     use crate::test_support::{alone, attempt, check, fails, run, sql, time_passes};
 
     /// Whether claims and ends go row by row just now.
@@ -19,15 +20,15 @@ mod tests {
     #[pg_test]
     fn the_layouts_are_those_of_the_catalog() {
         for layout in [
-            column::LEDGER,
-            column::LEASE,
-            column::READY,
-            column::RETRY,
-            column::HOME,
-            column::JOB,
-            column::SCHEDULE,
-            column::TIMER,
-            column::AWAITED,
+            layouts::LEDGER,
+            layouts::LEASE,
+            layouts::READY,
+            layouts::RETRY,
+            layouts::HOME,
+            layouts::JOB,
+            layouts::SCHEDULE,
+            layouts::TIMER,
+            layouts::AWAITED,
         ] {
             let columns = layout.names.iter().zip(layout.columns);
             let known: Vec<String> =

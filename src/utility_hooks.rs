@@ -11,10 +11,9 @@ use pgrx::pg_sys::{self, NodeTag, Oid};
 use pgrx::prelude::*;
 use pgrx::PgList;
 
-use crate::compat;
-use crate::store::catalog::{self, EXTENSION};
-use crate::store::role;
-use crate::worker::{hold, wake};
+use crate::pg::syscache::{self, EXTENSION};
+use crate::pg::{compat, role};
+use crate::shmem::{exclusion, registry};
 
 static mut NEXT_UTILITY: pg_sys::ProcessUtility_hook_type = None;
 static mut NEXT_ACCESS: pg_sys::object_access_hook_type = None;
@@ -99,13 +98,13 @@ unsafe extern "C-unwind" fn make_way(node: *mut pg_sys::Node, context: pg_sys::P
                 hold_database(copied_database(template));
             }
             // The new one may have the extension, from its template.
-            wake::launcher_at_commit();
+            registry::launcher_at_commit();
         }
         NodeTag::T_AlterDatabaseStmt => {
             let command = &*node.cast::<pg_sys::AlterDatabaseStmt>();
             if option(command.options, c"tablespace").is_none() {
                 // It may become a template or closed to connections, or cease to be.
-                wake::launcher_at_commit();
+                registry::launcher_at_commit();
             } else if alone() {
                 hold_other_database(own_database(command.dbname));
             }
@@ -122,7 +121,7 @@ unsafe extern "C-unwind" fn make_way(node: *mut pg_sys::Node, context: pg_sys::P
                 let takes_ours_along = command.behavior == pg_sys::DropBehavior::DROP_CASCADE;
                 for name in PgList::<pg_sys::String>::from_pg(command.objects).iter_ptr() {
                     let name = CStr::from_ptr((*name).sval);
-                    if name == EXTENSION || takes_ours_along && name == catalog::LANGUAGE {
+                    if name == EXTENSION || takes_ours_along && name == syscache::LANGUAGE {
                         hold_extension(name);
                     }
                 }
@@ -140,7 +139,7 @@ unsafe extern "C-unwind" fn make_way(node: *mut pg_sys::Node, context: pg_sys::P
 /// Keeps dispatchers out of a database.
 unsafe fn hold_database(database: Option<Oid>) {
     if let Some(database) = database {
-        hold::take(database.to_u32());
+        exclusion::take(database.to_u32());
     }
 }
 
@@ -164,8 +163,8 @@ unsafe fn hold_extension_of(roles: *mut pg_sys::List) {
 /// Keeps the dispatcher away while our extension, or the one that it needs, is dropped or altered by its owner.
 unsafe fn hold_extension(name: &CStr) {
     let may = |extension: Oid| compat::owns(pg_sys::ExtensionRelationId, extension);
-    if catalog::extension().is_some() && catalog::extension_of_name(name).is_some_and(may) {
-        hold::take(pg_sys::MyDatabaseId.to_u32());
+    if syscache::extension().is_some() && syscache::extension_of_name(name).is_some_and(may) {
+        exclusion::take(pg_sys::MyDatabaseId.to_u32());
     }
 }
 
@@ -178,14 +177,14 @@ unsafe fn own_database(name: *const c_char) -> Option<Oid> {
 /// The database of this name, where the user may copy it: it is the user's, or a template.
 unsafe fn copied_database(name: &CStr) -> Option<Oid> {
     let database = pg_sys::get_database_oid(name.as_ptr(), true);
-    let is_template = || catalog::database(database).is_some_and(|row| row.is_template);
+    let is_template = || syscache::database(database).is_some_and(|row| row.is_template);
     own_database(name.as_ptr()).or_else(|| (database != Oid::INVALID && is_template()).then_some(database))
 }
 
 /// What CREATE DATABASE and the renaming of one ask for.
 fn may_create_databases() -> bool {
     let user = role::caller();
-    role::is_superuser(user) || catalog::attributes(user).is_some_and(|user| user.may_create_databases)
+    role::is_superuser(user) || syscache::attributes(user).is_some_and(|user| user.may_create_databases)
 }
 
 /// The value of an option of a command: `None` where it is not there, `Some(None)` where it says DEFAULT.
@@ -218,6 +217,6 @@ unsafe extern "C-unwind" fn object_access(
 #[pg_guard]
 unsafe extern "C-unwind" fn extension_goes(extension: Oid) {
     if is_ours(pg_sys::get_extension_name(extension)) {
-        hold::extension_is_dropped();
+        exclusion::extension_is_dropped();
     }
 }

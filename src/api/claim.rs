@@ -5,19 +5,22 @@ use pgrx::prelude::*;
 use scheduler_core::lease::{self, Claim};
 use scheduler_core::Instant;
 
-use crate::convert::{self, required, Zero};
-use crate::error::{or_raise, Failure, Outcome};
 use crate::guc;
-use crate::jsonb::Jsonb;
+use crate::pg::convert::{self, required, Zero};
+use crate::pg::error::{or_raise, Failure, Outcome};
+use crate::pg::jsonb::Jsonb;
+use crate::pg::utf8_text::Text;
+use crate::pg::{as_owner, role, Owner};
+use crate::shmem::registry;
 use crate::store::execution::{Found, Lease, NewExecution, QueueClaim, Terms};
-use crate::store::home::{self, Home};
-use crate::store::{as_owner, job, ledger, role, Ledger, Owner};
-use crate::text::Text;
-use crate::worker::wake;
+use crate::store::identity::{self, Home};
+use crate::store::job;
+use crate::store::lease::Ledger;
+use crate::store::queue;
 
-use super::internal::scope_key;
-use super::job::at_least_one;
-use super::result::TableIterator;
+use crate::api::job::at_least_one;
+use crate::api::result::TableIterator;
+use crate::api::sql_support::scope_key;
 
 /// An acknowledged claim or finish survives a crash, whatever `synchronous_commit` the client chose.
 pub fn acknowledge_durably() {
@@ -40,7 +43,7 @@ fn runner(runner_id: Option<Text>) -> Outcome<String> {
 /// The dispatcher is up when the lease may have gone stale.
 fn wake_at(time: TimestampWithTimeZone) {
     if let Ok(time) = convert::instant("stale_after", time) {
-        wake::at_commit(time);
+        registry::at_commit(time);
     }
 }
 
@@ -120,10 +123,10 @@ fn try_claim(
 
 /// Hands out leases where this database may: `55000` in a copy. The first leases of a new extension make it the home.
 fn at_home<R>(owner: &Owner, claim: impl FnOnce(&Owner) -> Outcome<R>, any: impl FnOnce(&R) -> bool) -> Outcome<R> {
-    let home = home::require(|| owner.session())?;
+    let home = identity::require(|| owner.session())?;
     let claimed = claim(owner)?;
     if home == Home::Nowhere && any(&claimed) {
-        home::settle(owner.session());
+        identity::settle(owner.session());
     }
     Ok(claimed)
 }
@@ -247,7 +250,7 @@ fn claim(
             default_stale_timeout: convert::interval(guc::stale_timeout()),
             caller: role::caller(),
         };
-        let claim = |owner: &Owner| Ok(ledger::claim(owner, &wanted, convert::now));
+        let claim = |owner: &Owner| Ok(queue::claim(owner, &wanted, convert::now));
         as_owner(|owner| at_home(owner, claim, |claimed: &Vec<_>| !claimed.is_empty()))
     })());
     if !rows.is_empty() {

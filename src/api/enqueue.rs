@@ -4,18 +4,20 @@ use pgrx::datum::{TimestampWithTimeZone, Uuid};
 use pgrx::prelude::*;
 use pgrx::PgSqlErrorCode;
 
-use crate::convert::{self, required};
 use crate::dispatch;
-use crate::error::{or_raise, Failure, Outcome};
-use crate::jsonb::Jsonb;
-use crate::store::enqueue::{self as store, Many};
-use crate::store::execution::NewExecution;
-use crate::store::{as_owner, ids, job, role, Ledger, Owner};
-use crate::text::Text;
+use crate::pg::convert::{self, required};
+use crate::pg::error::{or_raise, Failure, Outcome};
+use crate::pg::jsonb::Jsonb;
+use crate::pg::utf8_text::Text;
+use crate::pg::{as_owner, role, Owner};
+use crate::store::execution::{ids, NewExecution};
+use crate::store::job;
+use crate::store::lease::Ledger;
+use crate::store::queue::enqueue::{self as store, Many};
 
-use super::execution::{new_execution, usable};
-use super::internal::{scope_key, uuid_v7};
-use super::lease::all_given;
+use crate::api::claim::{new_execution, usable};
+use crate::api::lease::all_given;
+use crate::api::sql_support::{scope_key, uuid_v7};
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn enqueue(

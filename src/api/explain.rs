@@ -5,13 +5,14 @@ use std::collections::HashMap;
 use pgrx::datum::{TimestampWithTimeZone, Uuid};
 use pgrx::prelude::*;
 
-use crate::convert;
 use crate::dispatch;
-use crate::error::{or_raise, Failure};
-use crate::store::{role, session, skip, timer};
-use crate::text::Text;
+use crate::pg::error::{or_raise, Failure};
+use crate::pg::utf8_text::Text;
+use crate::pg::{convert, role, session};
+use crate::store::schedule::skipped_plans;
+use crate::store::timer;
 
-use super::result::TableIterator;
+use crate::api::result::TableIterator;
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 #[allow(clippy::type_complexity)]
@@ -32,7 +33,7 @@ fn explain(
         let name = convert::name("schedule_name", schedule_name)?;
         let (from, to) = convert::range(from_time, to_time)?;
         let caller = role::caller();
-        session(|session| match skip::seen_by(session, &name, caller) {
+        session(|session| match skipped_plans::seen_by(session, &name, caller) {
             None => Err(Failure::unknown("schedule", &name, "Look for its name in the view sched.schedules.")),
             Some((_, false)) => Err(Failure::not_owner("schedule", &name)),
             Some((schedule_id, true)) => dispatch::explain(session, schedule_id, from, to, convert::now()),
@@ -60,7 +61,7 @@ pub fn skipped_so_far() -> TableIterator<
 > {
     let caller = role::caller();
     let rows: Vec<_> = session(|session| {
-        let names: HashMap<i64, String> = skip::stopped(session, caller).into_iter().collect();
+        let names: HashMap<i64, String> = skipped_plans::stopped(session, caller).into_iter().collect();
         let mut ids: Vec<i64> = names.keys().copied().collect();
         ids.sort_unstable();
         let snapshots = timer::read(session, ids.clone(), timer::timers(session, ids));
@@ -69,6 +70,12 @@ pub fn skipped_so_far() -> TableIterator<
     });
     TableIterator::new(rows.into_iter().map(|(name, found)| {
         let count = i64::try_from(found.count).unwrap_or(i64::MAX);
-        (name, convert::timestamp(found.from), convert::timestamp(found.to), count, skip::name_of(found.reason))
+        (
+            name,
+            convert::timestamp(found.from),
+            convert::timestamp(found.to),
+            count,
+            skipped_plans::name_of(found.reason),
+        )
     }))
 }

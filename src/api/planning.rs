@@ -5,17 +5,18 @@ use pgrx::prelude::*;
 use scheduler_core::catch_up::{self, CatchUp};
 use scheduler_core::Instant;
 
-use crate::convert::{self, required, Zero};
 use crate::dispatch::catch_up_of;
-use crate::error::{or_raise, Failure, Outcome};
 use crate::guc;
-use crate::store::{history, role, session, Session};
-use crate::text::Text;
-use crate::zone::ServerZone;
+use crate::pg::convert::{self, required, Zero};
+use crate::pg::error::{or_raise, Failure, Outcome};
+use crate::pg::utf8_text::Text;
+use crate::pg::zone::ServerZone;
+use crate::pg::{role, session, Session};
+use crate::store::execution::history;
 
-use super::internal::scope_key;
-use super::result::TableIterator;
-use super::schedule::max_plans;
+use crate::api::result::TableIterator;
+use crate::api::schedule::max_plans;
+use crate::api::sql_support::scope_key;
 
 /// A scope's key, and the newest plan of it that the caller may see; `42501` where all are other roles'. Somebody may have put some there
 /// before the job was defined: those are neither counted nor offered, and keep nobody from his own.

@@ -5,7 +5,7 @@ use pgrx::datum::{TimestampWithTimeZone, Uuid};
 use pgrx::prelude::*;
 use pgrx::PgSqlErrorCode;
 
-use crate::error::{raise, Failure};
+use crate::pg::error::{raise, Failure};
 
 fn gone(function: &str) -> ! {
     raise(Failure::new(

@@ -5,17 +5,17 @@ use pgrx::prelude::*;
 use scheduler_core::clock::Timeline;
 use scheduler_core::Instant;
 
-use crate::convert;
 use crate::dispatch;
-use crate::error::{or_raise, Failure, Outcome};
+use crate::pg::error::{or_raise, Failure, Outcome};
+use crate::pg::utf8_text::Text;
+use crate::pg::zone::ServerZone;
+use crate::pg::{convert, role, session, Session};
 use crate::store::execution::{Batch, Inserted};
+use crate::store::job;
 use crate::store::schedule::{Definition, Locked};
-use crate::store::{job, role, session, Session};
-use crate::text::Text;
-use crate::zone::ServerZone;
 
-use super::internal::scope_key;
-use super::schedule;
+use crate::api::schedule;
+use crate::api::sql_support::scope_key;
 
 /// How many plan times one statement inserts.
 const CHUNK: usize = 10_000;

@@ -5,10 +5,11 @@ use pgrx::prelude::*;
 use pgrx::{PgLogLevel, PgSqlErrorCode};
 use sha2::{Digest, Sha256};
 
-use crate::convert;
-use crate::error::{self, or_raise, Failure};
-use crate::store::{grant, head, home, ids, role, session, watch};
-use crate::worker::wake;
+use crate::pg::error::{self, or_raise, Failure};
+use crate::pg::{convert, invalidation, role, session};
+use crate::shmem::{low_water_mark, registry};
+use crate::store::execution::ids;
+use crate::store::{grants, identity};
 
 /// A new id: UUID version 7 (RFC 9562), so that rows of one time lie together in the index.
 #[pg_extern(schema = "sched", volatile, parallel_safe, name = "uuid_v7")]
@@ -33,24 +34,24 @@ pub fn scope_key(job_name: &str, scope_kind: &str, scope_id: &str) -> Uuid {
 /// Has the dispatcher of this database look for changes once the transaction has committed.
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn wake_dispatcher() {
-    wake::at_commit(convert::now());
-    if wake::is_unknown() {
+    registry::at_commit(convert::now());
+    if registry::is_unknown() {
         // Asks for one, at home; a copy is to have none.
-        let _ = session(|session| home::require(|| session));
+        let _ = session(|session| identity::require(|| session));
     }
 }
 
 /// Has the launcher start a dispatcher in this database once the transaction has committed.
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn request_dispatcher() {
-    if !wake::preloaded() {
+    if !registry::preloaded() {
         let warning = Failure {
             hint: "Add scheduler to shared_preload_libraries and restart the server, or call sched.dispatch_due() yourself.".to_owned(),
             ..Failure::new(PgSqlErrorCode::ERRCODE_WARNING, "scheduler is not preloaded: its functions work, but nothing fires by itself", "")
         };
         error::report(PgLogLevel::WARNING, warning);
     }
-    wake::dispatcher_at_commit();
+    registry::dispatcher_at_commit();
 }
 
 /// A role that gets rights or loses them, as SQL names it. `22004` for NULL, `42704` for one that there is not, `2BP01` where the
@@ -75,12 +76,12 @@ fn grantee(role: Option<pg_sys::Oid>, loses: default!(bool, "false")) -> String 
 /// The end of a script: users and monitors get the rights on what an update has added, and nobody has the types of rows.
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn grant_again() {
-    session(grant::again);
+    session(grants::again);
 }
 
 /// Has every session read a table of ours again of which it may remember something.
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn table_is_new(table: pg_sys::Oid) {
-    watch::changed(table);
-    head::forget(table);
+    invalidation::changed(table);
+    low_water_mark::forget(table);
 }

@@ -6,16 +6,15 @@ use pgrx::PgLogLevel;
 use scheduler_core::plan::{self, News, Progress};
 use scheduler_core::Instant;
 
+use crate::dispatch::bisect::{halved, try_again_at};
+use crate::dispatch::compile::{waits_for_runs, Usable};
+use crate::dispatch::definition_history::{self, Ended, Settled};
 use crate::dispatch::fire::postponed;
-use crate::dispatch::halve::{halved, try_again_at};
-use crate::dispatch::past::{self, Ended, Settled};
-use crate::dispatch::policy::{waits_for_runs, Usable};
-use crate::error::{self, Failure};
-use crate::store::change::{self, Change, Standing};
-use crate::store::skip;
-use crate::store::timer::{self, NewTimer, ScheduleRow, Snapshot};
-use crate::store::{rebuild, schedule, Session};
-use crate::subtransaction;
+use crate::pg::error::{self, Failure};
+use crate::pg::{subtransaction, Session};
+use crate::store::schedule::change::{self, Change, Standing};
+use crate::store::schedule::{self, skipped_plans};
+use crate::store::timer::{self, rebuild, NewTimer, ScheduleRow, Snapshot};
 
 /// Applies up to `limit` changes; how many schedules were looked at. `after` is where the next call goes on, at first 0: what is
 /// behind it is looked at again when the end was reached.
@@ -146,9 +145,9 @@ fn write<'d>(session: &Session, decided: &[&'d Decided]) -> Vec<&'d Decided> {
         decided.iter().filter(|one| one.timer.is_none()).map(|one| one.change.schedule_id).collect();
     let change_ids: Vec<i64> = decided.iter().flat_map(|one| one.change.change_ids.iter().copied()).collect();
     if !change_ids.is_empty() {
-        skip::forget(session, &dropped);
+        skipped_plans::forget(session, &dropped);
         timer::arm(session, &timers, dropped, change_ids);
-        skip::record(session, &timers, &HashSet::new());
+        skipped_plans::record(session, &timers, &HashSet::new());
     }
     decided.to_vec()
 }
@@ -170,7 +169,7 @@ pub fn rearm(session: &Session, edited: &[i64], now: Instant) -> Vec<NewTimer> {
         .collect();
     let written: Vec<&NewTimer> = timers.iter().collect();
     timer::arm(session, &written, Vec::new(), Vec::new());
-    skip::record(session, &written, &HashSet::new());
+    skipped_plans::record(session, &written, &HashSet::new());
     timers
 }
 
@@ -198,7 +197,7 @@ pub fn past_of(session: &Session, snapshots: &[Snapshot]) -> HashMap<i64, Ended>
     if ids.is_empty() {
         return past;
     }
-    for ended in skip::unsettled(session, ids) {
+    for ended in skipped_plans::unsettled(session, ids) {
         past.entry(ended.schedule_id).or_default().definitions.push(ended);
     }
     let open = snapshots.iter().filter_map(|snapshot| {
@@ -206,7 +205,7 @@ pub fn past_of(session: &Session, snapshots: &[Snapshot]) -> HashMap<i64, Ended>
         let (after, until) = past.get(&snapshot.schedule_id)?.open(snapshot.schedule.as_ref()?, known)?;
         Some((snapshot.schedule_id, after, until))
     });
-    for (schedule_id, fired) in skip::fired_between(session, &open.collect::<Vec<_>>()) {
+    for (schedule_id, fired) in skipped_plans::fired_between(session, &open.collect::<Vec<_>>()) {
         past.entry(schedule_id).or_default().fired = fired;
     }
     past
@@ -263,7 +262,7 @@ pub fn armed(
     now: Instant,
 ) -> NewTimer {
     let known = snapshot.timer.as_ref().map_or(Progress::default(), |timer| timer.progress);
-    let settled = ended.map_or_else(|| Settled::nothing(known), |ended| past::settle(row, ended, known));
+    let settled = ended.map_or_else(|| Settled::nothing(known), |ended| definition_history::settle(row, ended, known));
     let mut timer = NewTimer::idle(snapshot.schedule_id, row, known);
     timer.was_parked = snapshot.timer.as_ref().and_then(|timer| timer.parked.clone());
     timer.awaited = waits_for_runs(row);

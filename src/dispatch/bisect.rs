@@ -4,10 +4,9 @@
 use pgrx::PgLogLevel;
 use scheduler_core::{backoff, Instant};
 
-use crate::convert;
-use crate::error::{self, Failure};
-use crate::store::{schedule, Session};
-use crate::subtransaction;
+use crate::pg::error::{self, Failure};
+use crate::pg::{convert, subtransaction, Session};
+use crate::store::schedule;
 
 /// Does `work` to `items` in as few subtransactions as succeed and collects what it returns. `failed` has each item that `work`
 /// fails on alone.

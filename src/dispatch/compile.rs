@@ -11,12 +11,11 @@ use scheduler_core::overlap::Overlap;
 use scheduler_core::plan::{Policy, Rearm};
 use scheduler_core::{Clock, Instant};
 
-use crate::convert;
-use crate::error::{Failure, Outcome};
 use crate::guc;
-use crate::store::role;
+use crate::pg::error::{Failure, Outcome};
+use crate::pg::zone::ServerZone;
+use crate::pg::{convert, role};
 use crate::store::timer::ScheduleRow;
-use crate::zone::ServerZone;
 
 /// A schedule that can be asked what it does next.
 pub struct Usable {

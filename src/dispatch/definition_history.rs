@@ -7,12 +7,12 @@ use scheduler_core::plan::Progress;
 use scheduler_core::skip::{self, Reason, Skip};
 use scheduler_core::{Clock, Instant};
 
-use crate::convert;
-use crate::dispatch::policy;
-use crate::error::Outcome;
-use crate::store::skip::Past;
+use crate::dispatch::compile;
+use crate::pg::convert;
+use crate::pg::error::Outcome;
+use crate::pg::zone::ServerZone;
+use crate::store::schedule::skipped_plans::Past;
 use crate::store::timer::ScheduleRow;
-use crate::zone::ServerZone;
 
 /// A clock in its zone with the instants between which its plan times count.
 pub struct Bounded {
@@ -41,7 +41,7 @@ impl Bounded {
         (starts_at, ends_at): (Option<TimestampWithTimeZone>, Option<TimestampWithTimeZone>),
     ) -> Outcome<Bounded> {
         Ok(Bounded {
-            clock: policy::parsed(clock)?,
+            clock: compile::parsed(clock)?,
             zone: ServerZone::find(time_zone)?,
             anchor,
             starts_at: convert::optional_instant("starts_at", starts_at)?,

@@ -6,12 +6,11 @@ use pgrx::PgLogLevel;
 use scheduler_core::lease::{self, Failure as Fate};
 use scheduler_core::{backoff, Instant};
 
-use crate::convert;
-use crate::dispatch::halve::halved;
-use crate::error::{self, Failure};
-use crate::store::lease::{self as leases, End, Failing};
-use crate::store::Session;
-use crate::worker::wake;
+use crate::dispatch::bisect::halved;
+use crate::pg::error::{self, Failure};
+use crate::pg::{convert, Session};
+use crate::shmem::registry;
+use crate::store::lease::sql::{self as leases, End, Failing};
 
 /// Runs to be ended together, with one reason.
 pub struct EndedRuns<'a> {
@@ -30,7 +29,7 @@ pub fn end_runs(session: &Session, ended: EndedRuns, now: Instant) -> usize {
     for run in &failed {
         if let Some(schedule_id) = run.awaited_by {
             leases::run_ended(session, schedule_id, run.execution_id, now);
-            wake::at_commit(now);
+            registry::at_commit(now);
         }
         match (&run.claimable_in, run.retry_at) {
             (Some(queue), _) if !queues.contains(queue) => queues.push(queue.clone()),
@@ -44,7 +43,7 @@ pub fn end_runs(session: &Session, ended: EndedRuns, now: Instant) -> usize {
 
 fn wake_for(time: TimestampWithTimeZone) {
     if let Ok(time) = convert::instant("next_retry_at", time) {
-        wake::at_commit(time);
+        registry::at_commit(time);
     }
 }
 

@@ -6,14 +6,13 @@ use pgrx::PgSqlErrorCode;
 use scheduler_core::plan::{self, Next, Progress};
 use scheduler_core::Instant;
 
-use crate::convert;
-use crate::dispatch::arm::{armed, is_edited};
-use crate::dispatch::past::{Bounded, Ended};
-use crate::dispatch::policy::Usable;
-use crate::error::{Failure, Outcome};
-use crate::store::skip::{self, Past, Recorded};
+use crate::dispatch::apply_changes::{armed, is_edited};
+use crate::dispatch::compile::Usable;
+use crate::dispatch::definition_history::{Bounded, Ended};
+use crate::pg::error::{Failure, Outcome};
+use crate::pg::{convert, Session};
+use crate::store::schedule::skipped_plans::{self, Past, Recorded};
 use crate::store::timer::{self, ScheduleRow, Snapshot};
-use crate::store::Session;
 
 /// How many plan times are explained, or backfilled, at once.
 pub const MOST_PLANS: u64 = 100_000;
@@ -44,19 +43,19 @@ pub fn explain(session: &Session, schedule_id: i64, from: Instant, to: Instant, 
     let Some((snapshot, row)) = snapshots.first().and_then(|s| s.schedule.as_ref().map(|row| (s, row))) else {
         return Ok(Vec::new());
     };
-    let past = skip::past_between(session, schedule_id, from, to);
+    let past = skipped_plans::past_between(session, schedule_id, from, to);
     let open = Open::of(snapshot, row, &past, now);
     let stretches = stretches(row, past, from, to)?;
-    let mut skips = skip::between(session, schedule_id, from, to);
+    let mut skips = skipped_plans::between(session, schedule_id, from, to);
     skips.extend(open.skipped.iter().map(|(since_at, skip)| Recorded {
         since_at: *since_at,
         from: skip.from,
         to: skip.to,
-        reason: skip::name_of(skip.reason).to_owned(),
+        reason: skipped_plans::name_of(skip.reason).to_owned(),
     }));
     skips.sort_by_key(|skip| (skip.since_at, skip.from));
     let all = stretches.iter().flat_map(|stretch| stretch.plans.iter().copied().map(convert::timestamp)).collect();
-    let fired = skip::fired(session, schedule_id, all);
+    let fired = skipped_plans::fired(session, schedule_id, all);
     let mut verdicts = Vec::new();
     for stretch in &stretches {
         for plan in &stretch.plans {
@@ -210,7 +209,7 @@ pub fn so_far(session: &Session, snapshots: &[Snapshot], now: Instant) -> Vec<(i
         row.since_at.max(cursor.unwrap_or(row.since_at))
     };
     let stretches = snapshots.iter().filter_map(|s| Some((s.schedule_id, after(s, s.schedule.as_ref()?), now)));
-    let fired = skip::fired_between(session, &stretches.collect::<Vec<_>>());
+    let fired = skipped_plans::fired_between(session, &stretches.collect::<Vec<_>>());
     let mut all = Vec::new();
     for snapshot in snapshots {
         pgrx::check_for_interrupts!();

@@ -6,16 +6,14 @@ use std::collections::{HashMap, HashSet};
 use scheduler_core::plan::{self, Next};
 use scheduler_core::Instant;
 
-use crate::convert;
-use crate::dispatch::arm::{is_edited, rearm, report_parked, report_standing};
-use crate::dispatch::halve::{halved, halved_unless, try_again_at};
-use crate::dispatch::policy::Usable;
-use crate::error::Failure;
-use crate::store::patience::{self, Patience};
-use crate::store::skip;
+use crate::dispatch::apply_changes::{is_edited, rearm, report_parked, report_standing};
+use crate::dispatch::bisect::{halved, halved_unless, try_again_at};
+use crate::dispatch::compile::Usable;
+use crate::pg::error::Failure;
+use crate::pg::{convert, subtransaction, Session};
+use crate::store::schedule::skipped_plans;
+use crate::store::timer::lock_timeout::{self, Patience};
 use crate::store::timer::{self, Fired, NewTimer, Reach, Snapshot};
-use crate::store::Session;
-use crate::subtransaction;
 
 /// How many executions one batch inserts, unless a single schedule asks for more.
 const MOST_RUNS: usize = 10_000;
@@ -172,7 +170,7 @@ impl Batch {
 
 /// What dispatchers know of schedules that were dropped goes.
 fn forget_dropped(session: &Session, schedule_ids: &[i64]) {
-    skip::forget(session, schedule_ids);
+    skipped_plans::forget(session, schedule_ids);
     timer::drop_timers(session, schedule_ids.to_vec());
 }
 
@@ -184,8 +182,8 @@ pub fn postponed(now: Instant) -> Instant {
 fn fire(session: &Session, timers: &[NewTimer], now: Instant) -> Fired {
     // A run that a client puts into the ledger between our look and our insert is waited for, as long as the client's transaction
     // stays open. After a short while the batch fails instead, looks again, and finds it.
-    let (fired, held) = patience::bounded(|| timer::fire(session, timers, now, postponed(now)));
-    skip::record(session, &timers.iter().collect::<Vec<_>>(), &held);
+    let (fired, held) = lock_timeout::bounded(|| timer::fire(session, timers, now, postponed(now)));
+    skipped_plans::record(session, &timers.iter().collect::<Vec<_>>(), &held);
     fired
 }
 

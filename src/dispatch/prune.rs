@@ -2,10 +2,10 @@
 
 use scheduler_core::Instant;
 
-use crate::convert;
 use crate::guc;
-use crate::store::skip::{self, Place};
-use crate::store::{history, Session};
+use crate::pg::{convert, Session};
+use crate::store::execution::history;
+use crate::store::schedule::skipped_plans::{self, Place};
 
 /// How many rows one step looks at.
 const STEP: i64 = 1000;
@@ -40,7 +40,7 @@ impl Pruner {
         let limit = now.checked_add_micros(-guc::history_retention()).unwrap_or(Instant::MIN);
         let uuid = |number: u128| pgrx::datum::Uuid::from_bytes(number.to_be_bytes());
         if let Some(place) = self.skips {
-            self.skips = skip::prune(session, place, limit, STEP);
+            self.skips = skipped_plans::prune(session, place, limit, STEP);
         }
         let step = history::prune(session, uuid(self.last), uuid(first_id_at(limit)), limit, STEP);
         match step.last.filter(|_| step.seen == STEP) {

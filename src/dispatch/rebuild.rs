@@ -6,13 +6,14 @@ use pgrx::PgSqlErrorCode;
 use scheduler_core::plan::Next;
 use scheduler_core::Instant;
 
-use crate::dispatch::arm::{armed, past_of};
-use crate::dispatch::policy::waits_for_runs;
-use crate::error::{raise, Failure};
-use crate::store::rebuild::{self, Found};
-use crate::store::skip;
+use crate::dispatch::apply_changes::{armed, past_of};
+use crate::dispatch::compile::waits_for_runs;
+use crate::pg::error::{raise, Failure};
+use crate::pg::{session, Session};
+use crate::shmem::low_water_mark;
+use crate::store::schedule::skipped_plans;
+use crate::store::timer::rebuild::{self, Found};
 use crate::store::timer::{self, NewTimer, Snapshot};
-use crate::store::{head, session, Session};
 
 /// How many schedules are looked at in one go.
 const CHUNK: i64 = 1000;
@@ -23,7 +24,7 @@ pub fn rebuild(now: Instant) -> i64 {
         rebuild::lock_timers(session);
         rebuild::drop_orphans(session);
         // Somebody may have written rows.
-        head::forget_all();
+        low_water_mark::forget_all();
     });
     let (mut last, mut count) = (0, 0);
     loop {
@@ -77,7 +78,7 @@ fn chunk(session: &Session, ids: Vec<i64>, now: Instant) -> i64 {
     let count = timers.iter().filter(|timer| matches!(timer.next, Some(Next::Armed { .. }))).count();
     let written: Vec<&NewTimer> = timers.iter().collect();
     timer::arm(session, &written, Vec::new(), Vec::new());
-    skip::record(session, &written, &HashSet::new());
+    skipped_plans::record(session, &written, &HashSet::new());
     rebuild::remember_fires(session, found.into_values().collect());
     i64::try_from(count).unwrap_or(i64::MAX)
 }

@@ -6,9 +6,9 @@ use std::ptr::null_mut;
 use pgrx::pg_sys::{self, Datum, Oid};
 use pgrx::IntoDatum;
 
-use super::{relation_oid, Present, Table};
-use crate::compat;
-use crate::error::{raise, Failure};
+use crate::heap::relation::{relation_oid, Present, Table};
+use crate::pg::compat;
+use crate::pg::error::{raise, Failure};
 
 /// A condition on a column of an index: the column's value equals (or compares as the strategy says with) a value.
 #[derive(Clone, Copy)]

@@ -1,4 +1,4 @@
-//! The columns of the tables that `rows.rs`, `due.rs` and `fire.rs` go to, by number. `pgrx-tests/rows.rs` compares them with the catalog; a table that differs
+//! The columns of the tables that the fast path goes to, by number. `pgrx-tests/rows.rs` compares them with the catalog; a table that differs
 //! is left to the statements.
 
 use pgrx::pg_sys::{
@@ -6,7 +6,7 @@ use pgrx::pg_sys::{
     UUIDARRAYOID, UUIDOID,
 };
 
-use super::Layout;
+use crate::heap::relation::Layout;
 
 macro_rules! layout {
     ($table:ident, $name:ident = $text:literal { $($column:ident: $type:ident,)* }) => {

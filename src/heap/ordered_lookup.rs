@@ -6,7 +6,8 @@ use std::ffi::CStr;
 use pgrx::datum::Uuid;
 use pgrx::pg_sys;
 
-use super::{Condition, Index, Present, Table};
+use crate::heap::index_scan::{Condition, Index};
+use crate::heap::relation::{Present, Table};
 
 /// How many entries are looked at on the way to the next id: those of others, and of rows that are gone.
 const STEPS: usize = 8;

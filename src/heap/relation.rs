@@ -1,11 +1,4 @@
-//! Rows of our own tables without the executor: found by an index, inserted, updated and deleted through the table's access method,
-//! as Postgres treats its catalogs.
-//!
-//! To start and end a plan costs more than what these statements do, and a lease is taken, kept and given back at a rate at which
-//! that shows. What the executor does beside the row itself is done here as well: NOT NULL and CHECK (under a pinned search path),
-//! every index, replica identity, read-only transactions, and what becomes of a row that somebody has changed meanwhile. What is not
-//! done here makes `Table::open` answer `None`, and its caller runs the SQL statement instead: triggers, rules, row security,
-//! inheritance, generated columns, columns that this file does not know.
+//! A table of ours, opened, and its current row.
 
 use std::cell::OnceCell;
 use std::ffi::CStr;
@@ -15,26 +8,9 @@ use std::rc::Rc;
 use pgrx::pg_sys::{self, Datum, Oid};
 use pgrx::{FromDatum, IntoDatum};
 
-use crate::compat;
-use crate::error::{raise, Failure};
-use crate::store::{names, role};
-use crate::text;
-
-mod batch;
-mod index;
-mod keys;
-mod scan;
-mod standing;
-mod walk;
-mod write;
-
-pub use batch::Place;
-pub use index::{Condition, Index, KeyState, Keys};
-pub use scan::Scan;
-pub use walk::Walk;
-pub use write::{Fate, Workspace};
-
-use write::Writer;
+use crate::heap::write::{Workspace, Writer};
+use crate::pg::error::{raise, Failure};
+use crate::pg::{compat, oid_cache, role, utf8_text};
 
 /// A table of ours: its name and the types of its columns, in order.
 pub struct Layout {
@@ -49,7 +25,7 @@ pub struct Layout {
 
 /// What is committed at this moment, and what this transaction has done before it. See `Statement::run` for why not the
 /// transaction's own snapshot.
-pub struct Present(pg_sys::Snapshot);
+pub struct Present(pub(super) pg_sys::Snapshot);
 
 impl Present {
     /// Looks now. The caller is inside a transaction.
@@ -76,12 +52,12 @@ impl Drop for Present {
 ///
 /// What it opened is closed when it goes out of scope, after an error by the end of the (sub)transaction. Locks stay until then.
 pub struct Table {
-    schema: Oid,
-    relation: pg_sys::Relation,
+    pub(super) schema: Oid,
+    pub(super) relation: pg_sys::Relation,
     /// The row that was found last.
-    current: *mut pg_sys::TupleTableSlot,
-    workspace: Option<Rc<Workspace>>,
-    writer: OnceCell<Writer>,
+    pub(super) current: *mut pg_sys::TupleTableSlot,
+    pub(super) workspace: Option<Rc<Workspace>>,
+    pub(super) writer: OnceCell<Writer>,
 }
 
 impl Table {
@@ -147,7 +123,7 @@ impl Table {
         unsafe {
             let type_oid = (*compat::attribute((*self.relation).rd_att, number - 1)).atttypid;
             if type_oid == pg_sys::TEXTOID && !is_null {
-                text::check(datum);
+                utf8_text::check(datum);
             }
             T::from_polymorphic_datum(datum, is_null, type_oid)
         }
@@ -221,8 +197,8 @@ pub fn lock_to_write(names: &[&CStr]) {
 }
 
 /// A relation of the schema `sched`; an internal error where it is missing.
-fn relation_oid(schema: Oid, name: &CStr) -> Oid {
-    names::relation(schema, name)
+pub fn relation_oid(schema: Oid, name: &CStr) -> Oid {
+    oid_cache::relation(schema, name)
         .unwrap_or_else(|| raise(Failure::internal(format!("sched.{} is missing", name.to_string_lossy()))))
 }
 

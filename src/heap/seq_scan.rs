@@ -5,7 +5,7 @@ use std::ptr::null_mut;
 
 use pgrx::pg_sys;
 
-use super::{Present, Table};
+use crate::heap::relation::{Present, Table};
 
 /// A scan of a whole table: what it comes to becomes the table's current row.
 pub struct Scan<'t> {

@@ -4,8 +4,8 @@ use std::ptr::addr_of_mut;
 
 use pgrx::pg_sys::{self, Datum};
 
-use super::{Present, Table};
-use crate::compat;
+use crate::heap::relation::{Present, Table};
+use crate::pg::compat;
 
 /// Where a row stands in its table. It stays what it is as long as a snapshot of before shows the row, or this transaction has
 /// locked it.

@@ -5,8 +5,8 @@ use std::ptr::null_mut;
 
 use pgrx::pg_sys::{self, Oid};
 
-use super::write::Writer;
-use super::{relation_oid, Table};
+use crate::heap::relation::{relation_oid, Table};
+use crate::heap::write::Writer;
 
 impl Table {
     /// Whether no row can refuse another but by the key of this index, and a primary key that is new for certain: no other unique or

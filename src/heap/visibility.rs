@@ -2,8 +2,9 @@
 
 use pgrx::pg_sys;
 
-use super::{Index, Table};
-use crate::compat;
+use crate::heap::index_scan::Index;
+use crate::heap::relation::Table;
+use crate::pg::compat;
 
 impl<'t> Index<'t> {
     /// Opens an index to look at all that stands in it, whoever's transaction it is of (`next_standing`).

@@ -8,10 +8,11 @@ use std::rc::Rc;
 use pgrx::pg_sys::{self, Datum, Oid};
 use pgrx::{PgMemoryContexts, PgSqlErrorCode};
 
-use super::{relation_oid, Place, Table};
-use crate::compat::{self, Entries};
-use crate::error::{raise, Failure};
-use crate::store::session::PinnedSearchPath;
+use crate::heap::relation::{relation_oid, Table};
+use crate::heap::tuple_lock::Place;
+use crate::pg::compat::{self, Entries};
+use crate::pg::error::{raise, Failure};
+use crate::pg::session::PinnedSearchPath;
 
 /// What came of a change to the row that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

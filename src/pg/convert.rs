@@ -8,7 +8,7 @@ use pgrx::pg_sys;
 use scheduler_core::clock::DateTime;
 use scheduler_core::{Clock, Instant};
 
-use crate::error::{raise, Failure, Outcome};
+use crate::pg::error::{raise, Failure, Outcome};
 
 /// Names are at most this many bytes.
 pub const MAX_NAME_BYTES: usize = 1000;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use pgrx::pg_guard;
 use pgrx::pg_sys::{self, Oid};
 
-use crate::store::table::Table;
+use crate::heap::Table;
 
 /// A table of which something is remembered, together with the number of its changes that was known before it was read: that is true as
 /// long as the number is the same.

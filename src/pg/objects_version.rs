@@ -11,12 +11,10 @@ use std::panic::AssertUnwindSafe;
 use pgrx::prelude::*;
 use pgrx::{PgSqlErrorCode, PgTryBuilder};
 
-use crate::arguments;
-use crate::error::{raise, Failure};
-use crate::statement;
-use crate::store::watch::HOME;
-use crate::store::Session;
-use crate::subtransaction;
+use crate::pg::error::{raise, Failure};
+use crate::pg::invalidation::HOME;
+use crate::pg::{subtransaction, Session};
+use crate::{arguments, statement};
 
 /// The version that this library was built as.
 pub const LIBRARY: &str = env!("CARGO_PKG_VERSION");
@@ -47,7 +45,7 @@ unsafe extern "C-unwind" fn functions_changed(_argument: pg_sys::Datum, _cache: 
 
 /// Looks again at the objects' version; `None` where it is the library's, else why the two do not fit.
 pub fn look(session: &Session) -> Option<Failure> {
-    statement!(EXTENSION_VERSION = "extension_version"());
+    statement!(EXTENSION_VERSION = "identity/extension_version"());
     let before = KNOWN.with_borrow(|known| known.changes);
     watch();
     let installed: Option<String> = EXTENSION_VERSION.run_plainly(session, arguments![]).first().map(|row| row.must(1));
@@ -132,7 +130,7 @@ fn compare(one: &str, other: &str) -> Ordering {
 
 #[cfg(test)]
 mod tests {
-    use super::compare;
+    use crate::pg::objects_version::compare;
     use std::cmp::Ordering::{Equal, Greater, Less};
 
     #[test]

@@ -8,7 +8,7 @@ use std::ffi::{CStr, CString};
 use pgrx::pg_guard;
 use pgrx::pg_sys::{self, Oid, SysCacheIdentifier};
 
-use crate::store::catalog;
+use crate::pg::syscache;
 
 /// The names are those that stand in our code, so these are few.
 struct Memory {
@@ -27,8 +27,8 @@ thread_local! {
 /// The schema `sched` and its owner.
 pub fn schema() -> Option<(Oid, Oid)> {
     let look = || {
-        let schema = catalog::schema()?;
-        Some((schema, catalog::owner_of_schema(schema)?))
+        let schema = syscache::schema()?;
+        Some((schema, syscache::owner_of_schema(schema)?))
     };
     recall(|memory| memory.schema, look, |memory, found| memory.schema = Some(found))
 }
@@ -39,7 +39,7 @@ pub fn relation(schema: Oid, name: &CStr) -> Option<Oid> {
         memory.relations.iter().find(|known| known.0 == schema && known.1.as_c_str() == name).map(|known| known.2)
     };
     let keep = |memory: &mut Memory, found| memory.relations.push((schema, name.to_owned(), found));
-    recall(known, || catalog::relation_in(schema, name), keep)
+    recall(known, || syscache::relation_in(schema, name), keep)
 }
 
 fn recall<T: Copy>(

@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pgrx::pg_sys::{self, Oid};
 
-use crate::compat;
-use crate::error::{raise, Failure};
-use crate::store::{catalog, names};
+use crate::pg::error::{raise, Failure};
+use crate::pg::{compat, oid_cache, syscache};
 
 /// The role whose rights count at this moment (`current_user`).
 pub fn caller() -> Oid {
@@ -24,12 +23,12 @@ pub fn may_act_for(role: Oid, owner: Oid) -> bool {
 
 /// Whether `role` still exists.
 pub fn exists(role: Oid) -> bool {
-    catalog::attributes(role).is_some()
+    syscache::attributes(role).is_some()
 }
 
 /// The schema `sched`, and the role that owns it, and with it everything that the extension created; `None` where there is none.
 pub fn schema() -> Option<(Oid, Oid)> {
-    names::schema()
+    oid_cache::schema()
 }
 
 /// The same; an error that says what to do where there is none.
@@ -89,7 +88,7 @@ pub fn has_workers_rights(role: Oid) -> bool {
     schema().is_some_and(|(schema, _)| {
         compat::may_use_schema(role, schema)
             && OF_WORKERS.iter().all(|(table, mode)| {
-                let table = names::relation(schema, table);
+                let table = oid_cache::relation(schema, table);
                 // SAFETY: a look-up inside a transaction.
                 table.is_none_or(|table| unsafe { pg_sys::pg_class_aclmask(table, role, *mode, all) == *mode })
             })

@@ -14,9 +14,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use pgrx::pg_sys::{self, Datum, Oid};
 use pgrx::{FromDatum, IntoDatum};
 
-use crate::error::{raise, Failure};
-use crate::store::{role, version};
-use crate::text;
+use crate::pg::error::{raise, Failure};
+use crate::pg::{objects_version, role, utf8_text};
 
 /// Proof that SPI is connected, the role is the extension's owner and the search path is pinned.
 pub struct Session(PhantomData<*const ()>);
@@ -25,7 +24,7 @@ impl Session {
     /// The schema `sched`, for what goes without a statement; `None` where its objects are of another version than the library, and
     /// statements say what they lack.
     pub fn rows(&self) -> Option<Oid> {
-        if version::differs(self) {
+        if objects_version::differs(self) {
             return None;
         }
         role::schema().map(|(schema, _)| schema)
@@ -109,9 +108,9 @@ pub struct Statement {
 #[macro_export]
 macro_rules! statement {
     ($name:ident = $file:literal ($($argument:ident),* $(,)?)) => {
-        static $name: $crate::store::session::Statement = $crate::store::session::Statement::new(
+        static $name: $crate::pg::session::Statement = $crate::pg::session::Statement::new(
             $file,
-            concat!(include_str!(concat!("../../sql/query/", $file, ".sql")), "\0"),
+            concat!(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/sql/query/", $file, ".sql")), "\0"),
             &[$(pgrx::pg_sys::$argument),*],
         );
     };
@@ -139,8 +138,8 @@ impl Statement {
     /// transaction's own, a REPEATABLE READ transaction that outlived one heartbeat of its lease could never finish, and one
     /// older than its lease would hear that it was lost. (Foreign-key checks look at the present in the same way.)
     pub fn run<'s>(&self, session: &'s Session, arguments: &[Option<Datum>]) -> Rows<'s> {
-        if version::differs(session) {
-            return version::explain(|| self.run_plainly(session, arguments));
+        if objects_version::differs(session) {
+            return objects_version::explain(|| self.run_plainly(session, arguments));
         }
         self.run_plainly(session, arguments)
     }
@@ -296,7 +295,7 @@ impl Row<'_> {
         // SAFETY: datum and type are those of one column; what it points to lives as long as the session.
         unsafe {
             if type_oid == pg_sys::TEXTOID && !is_null {
-                text::check(datum);
+                utf8_text::check(datum);
             }
             T::from_polymorphic_datum(datum, is_null, type_oid)
         }
@@ -306,7 +305,7 @@ impl Row<'_> {
     pub fn lossy(&self, number: usize) -> Option<String> {
         let (datum, is_null) = (self.values[number - 1], self.nulls[number - 1]);
         // SAFETY: as above; its callers name a text.
-        (!is_null).then(|| unsafe { text::lossy(datum) })
+        (!is_null).then(|| unsafe { utf8_text::lossy(datum) })
     }
 
     /// Column `number` (1-based), which the schema says is never NULL.

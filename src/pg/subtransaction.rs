@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::{pg_sys, PgSqlErrorCode, PgTryBuilder};
 
-use crate::error::{Failure, Outcome};
+use crate::pg::error::{Failure, Outcome};
 
 /// Runs `body` in a subtransaction: an error rolls back what it did and is returned. A cancelled
 /// statement and a shutdown are not the body's fault and go on to the caller.

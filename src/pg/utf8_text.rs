@@ -11,7 +11,7 @@ use pgrx::pgrx_sql_entity_graph::metadata::{
 };
 use pgrx::{pg_sys, FromDatum, PgSqlErrorCode};
 
-use crate::error::{raise, Failure};
+use crate::pg::error::{raise, Failure};
 
 /// A `text` argument as Rust has it; `22021` where it cannot be.
 #[derive(Clone, Debug)]

@@ -7,9 +7,9 @@ use std::ptr::NonNull;
 use pgrx::{pg_sys, PgSqlErrorCode};
 use scheduler_core::zone::{is_posix, Span, Zone};
 
-use crate::convert;
-use crate::error::{Failure, Outcome};
 use crate::guc;
+use crate::pg::convert;
+use crate::pg::error::{Failure, Outcome};
 
 /// A zone of the server's tz database. Postgres keeps it for the life of the process.
 #[derive(Clone, Copy)]

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use pgrx::prelude::*;
 use pgrx::{pg_shmem_init, pg_sys, PGRXSharedMemory, PgAtomic};
 
-use crate::worker::wake::{self, Presence};
+use crate::shmem::registry::{self, Presence};
 
 /// How many holds there can be at the same time, in all databases. For a statement that finds none free the dispatcher leaves as well, but it
 /// may be back before the statement has ended.
@@ -78,7 +78,7 @@ pub fn register() {
 }
 
 fn entries() -> &'static [Entry] {
-    if wake::preloaded() {
+    if registry::preloaded() {
         &HOLDS.get().0
     } else {
         &[]
@@ -164,7 +164,7 @@ fn wait_for_departure(database: u32) {
     let mut known = None;
     loop {
         let waited = began.elapsed();
-        match wake::presence(database) {
+        match registry::presence(database) {
             Presence::Here(pid) => known = Some(pid),
             Presence::Coming if waited < COMING_AT_MOST => {}
             Presence::Coming | Presence::Absent if known.is_some_and(is_connected) => {}
@@ -175,14 +175,14 @@ fn wait_for_departure(database: u32) {
         }
         if let Some(pid) = known {
             let cancel_now = cancelled.map_or(waited > GRACE, |last| last.elapsed() > CANCEL_EVERY);
-            if waited > TERMINATE_AFTER && !terminated && wake::presence(database) == Presence::Here(pid) {
+            if waited > TERMINATE_AFTER && !terminated && registry::presence(database) == Presence::Here(pid) {
                 signal(pid, pg_sys::SIGTERM as i32);
                 terminated = true;
-            } else if cancel_now && wake::presence(database) == Presence::Here(pid) {
+            } else if cancel_now && registry::presence(database) == Presence::Here(pid) {
                 signal(pid, pg_sys::SIGINT as i32);
                 cancelled = Some(Instant::now());
             }
-            wake::nudge(pid);
+            registry::nudge(pid);
         }
         let flags = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
         // SAFETY: the process' own latch.
@@ -227,7 +227,7 @@ unsafe extern "C-unwind" fn transaction_ended(event: pg_sys::XactEvent::Type, _a
     if event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE {
         let dropped = !DROPS.take().is_empty();
         if dropped && event == XACT_EVENT_COMMIT {
-            wake::not_needed(pg_sys::MyDatabaseId.to_u32());
+            registry::not_needed(pg_sys::MyDatabaseId.to_u32());
         }
         release(|_| true);
     }
@@ -273,6 +273,6 @@ fn release(which: impl Fn(&Mine) -> bool) {
         before > holds.len()
     });
     if released {
-        wake::wake_launcher();
+        registry::wake_launcher();
     }
 }

@@ -18,10 +18,9 @@ use pgrx::pg_sys::{self, Oid};
 use pgrx::{pg_guard, pg_shmem_init, PGRXSharedMemory, PgAtomic};
 use scheduler_core::Instant;
 
-use crate::spin;
-use crate::store::names;
-use crate::store::session::Rows;
-use crate::worker::wake;
+use crate::pg::oid_cache;
+use crate::pg::session::Rows;
+use crate::shmem::{registry, spinlock};
 
 mod position;
 
@@ -109,7 +108,7 @@ pub fn register() {
 }
 
 fn heads() -> Option<&'static Heads> {
-    wake::preloaded().then(|| HEADS.get())
+    registry::preloaded().then(|| HEADS.get())
 }
 
 impl Heads {
@@ -130,7 +129,7 @@ impl Heads {
     /// Its place, given to it where it has none; `None` where all are in use.
     fn place(&self, order: [u64; 2], table: u64, now: i64) -> Option<&Place> {
         self.find(order).or_else(|| {
-            spin::locked(&self.lock, || {
+            spinlock::locked(&self.lock, || {
                 self.find(order).or_else(|| self.places_of(order).find(|place| place.give(order, table, now)))
             })
         })
@@ -139,7 +138,7 @@ impl Heads {
 
 impl Place {
     fn locked<R>(&self, body: impl FnOnce() -> R) -> R {
-        spin::locked(&self.lock, body)
+        spinlock::locked(&self.lock, body)
     }
 
     fn order(&self) -> [u64; 2] {
@@ -378,7 +377,7 @@ fn added_to(name: &CStr, order: &str, at: Position) {
 }
 
 fn table(name: &CStr) -> Option<Oid> {
-    names::relation(names::schema()?.0, name)
+    oid_cache::relation(oid_cache::schema()?.0, name)
 }
 
 /// The tables of which something is remembered here.

@@ -16,7 +16,7 @@ use pgrx::prelude::*;
 use pgrx::{pg_shmem_init, pg_sys, PGRXSharedMemory, PgAtomic};
 use scheduler_core::Instant;
 
-use crate::spin;
+use crate::shmem::spinlock;
 
 mod launcher;
 
@@ -84,7 +84,7 @@ impl Default for Board {
 impl Board {
     /// Nobody else gives or takes slots while `body` runs.
     fn with_slots<R>(&self, body: impl FnOnce() -> R) -> R {
-        spin::locked(&self.slots_lock, body)
+        spinlock::locked(&self.slots_lock, body)
     }
 
     fn slot_of(&self, database: u32) -> Option<&Slot> {

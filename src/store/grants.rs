@@ -2,15 +2,14 @@
 
 use pgrx::{pg_sys, Spi};
 
-use crate::arguments;
-use crate::error::{raise, Failure};
-use crate::statement;
-use crate::store::Session;
+use crate::pg::error::{raise, Failure};
+use crate::pg::Session;
+use crate::{arguments, statement};
 
 /// Gives users, monitors and workers the rights on what an update has added, and PUBLIC none on the types of rows. What somebody took back
 /// from one of them before stays taken.
 pub fn again(session: &Session) {
-    statement!(GRANTS_AGAIN = "grants_again"());
+    statement!(GRANTS_AGAIN = "grants/grants_again"());
     let _theirs = UsersGrants::begin();
     revoke(GRANTS_AGAIN.run(session, arguments![]).first().map_or(Vec::new(), |row| row.must(2)));
     types(session);
@@ -19,7 +18,7 @@ pub fn again(session: &Session) {
 /// Takes the types of our rows from PUBLIC, if it has them: as in a new extension, and after pg_upgrade, which knows nothing of their rights.
 /// pg_dump warns of such rights where a script has given or taken them.
 pub fn types(session: &Session) {
-    statement!(GRANTS_TYPES = "grants_types"());
+    statement!(GRANTS_TYPES = "grants/grants_types"());
     let _theirs = UsersGrants::begin();
     revoke(GRANTS_TYPES.run(session, arguments![]).iter().map(|row| row.must(1)).collect());
 }

@@ -1,15 +1,13 @@
-//! The dispatcher of one database: how one is asked for, and how its process begins and ends. What it does is in `service.rs`.
+//! The dispatcher of one database: how one is asked for, and how its process begins and ends. What it does is in `main_loop.rs`.
 
 use std::ffi::c_int;
 
 use pgrx::bgworkers::BackgroundWorkerBuilder;
 use pgrx::prelude::*;
 
-use crate::compat;
-use crate::store::role;
-use crate::subtransaction;
-use crate::worker::service::Service;
-use crate::worker::{hold, wake};
+use crate::pg::{compat, role, subtransaction};
+use crate::shmem::{exclusion, registry};
+use crate::worker::main_loop::Service;
 
 /// Database and role in what the postmaster hands over: one number.
 fn argument(database: pg_sys::Oid, role: pg_sys::Oid) -> pg_sys::Datum {
@@ -46,9 +44,9 @@ pub extern "C-unwind" fn scheduler_dispatcher_main(argument: pg_sys::Datum) {
         pg_sys::before_shmem_exit(Some(on_exit), pg_sys::Datum::from(database));
         pg_sys::MyProcPid
     };
-    let Some(board) = wake::Dispatcher::enter(database, pid) else { return };
+    let Some(board) = registry::Dispatcher::enter(database, pid) else { return };
     // One that makes way is missed: the launcher sends another when the hold is over.
-    let entry = if hold::is_held(database) { Entry::Held } else { connect(database, role) };
+    let entry = if exclusion::is_held(database) { Entry::Held } else { connect(database, role) };
     // As one that could not connect: the launcher tries again after growing pauses.
     if entry == Entry::Locked {
         return board.kept_out();
@@ -79,7 +77,7 @@ fn connect(database: u32, role: pg_sys::Oid) -> Entry {
     })
     .catch_when(PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE, |_| Entry::Locked)
     .catch_others(|error| {
-        if hold::is_held(database) {
+        if exclusion::is_held(database) {
             return Entry::Held;
         }
         error.rethrow()
@@ -97,5 +95,5 @@ fn connect(database: u32, role: pg_sys::Oid) -> Entry {
 
 #[pg_guard]
 unsafe extern "C-unwind" fn on_exit(_code: c_int, database: pg_sys::Datum) {
-    wake::dispatcher_left(database.value() as u32, pg_sys::MyProcPid);
+    registry::dispatcher_left(database.value() as u32, pg_sys::MyProcPid);
 }

@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 use pgrx::bgworkers::{BackgroundWorkerBuilder, BgWorkerStartTime};
 use pgrx::prelude::*;
 
-use crate::error::Failure;
 use crate::guc;
-use crate::store::catalog::Database;
-use crate::worker::shortage::{Ends, Shortages, RETRY_AFTER, RETRY_AT_MOST};
-use crate::worker::wake::{Expected, Outcome};
-use crate::worker::{dispatcher, hold, identity, transaction, wake};
+use crate::pg::error::Failure;
+use crate::pg::syscache::Database;
+use crate::shmem::exclusion;
+use crate::shmem::registry::{self, Expected, Outcome};
+use crate::worker::unavailability::{Ends, Shortages, RETRY_AFTER, RETRY_AT_MOST};
+use crate::worker::{dispatcher, transaction, worker_role};
 
 // All of these are measured by a clock that nobody sets: what somebody does to the other makes no pause longer.
 /// A dispatcher that left is started again no sooner than this. One that could not even connect is after twice as long
@@ -53,7 +54,7 @@ pub extern "C-unwind" fn scheduler_launcher_main(_argument: pg_sys::Datum) {
     }
     // SAFETY: reads a global of the process.
     let pid = unsafe { pg_sys::MyProcPid };
-    let Some(board) = wake::Launcher::enter(pid) else { return };
+    let Some(board) = registry::Launcher::enter(pid) else { return };
     super::set_application_name(c"scheduler launcher");
     super::hold_cancels(true);
     pgrx::log!("scheduler: launcher started");
@@ -114,12 +115,12 @@ enum Start {
 
 impl Known {
     /// Starts what is missing; when to look again.
-    fn look(&mut self, board: &wake::Launcher) -> Instant {
+    fn look(&mut self, board: &registry::Launcher) -> Instant {
         let now = Instant::now();
         let mut wake = now + Duration::from_micros(guc::tick_interval().unsigned_abs());
         let looked_up = transaction::run(c"listing the databases", || {
-            let (role, databases) = (identity::of_setting(), list_databases());
-            let barred = identity::barred(&role, databases.iter().map(|database| database.oid));
+            let (role, databases) = (worker_role::of_setting(), list_databases());
+            let barred = worker_role::barred(&role, databases.iter().map(|database| database.oid));
             (role, databases, barred)
         });
         let Some((role, mut databases, barred)) = looked_up else { return now + RESTART_AFTER };
@@ -148,13 +149,13 @@ impl Known {
                 continue;
             }
             // What is known of it stays as it is until the hold ends, whose holder then wakes us.
-            if hold::is_held(oid) {
+            if exclusion::is_held(oid) {
                 continue;
             }
             self.hear(board, oid);
             if barred.contains(&oid) {
                 // Perhaps there is nothing to serve in it: others are, and that is to be said.
-                wake = wake.min(self.shortages.note(identity::may_not_connect(&database.name), Ends::Unseen, now));
+                wake = wake.min(self.shortages.note(worker_role::may_not_connect(&database.name), Ends::Unseen, now));
                 continue;
             }
             // One look into each new database; afterwards only where something asked for us, or where a dispatcher died.
@@ -199,7 +200,7 @@ impl Known {
     }
 
     /// Learns once what became of the dispatcher that was last asked for.
-    fn hear(&mut self, board: &wake::Launcher, oid: u32) {
+    fn hear(&mut self, board: &registry::Launcher, oid: u32) {
         let Some(asked) = self.asked.get_mut(&oid).filter(|asked| !asked.over) else { return };
         let outcome = board.outcome(oid, self.proven.contains(&oid));
         asked.over = outcome != Outcome::Open;
@@ -219,9 +220,16 @@ impl Known {
         }
     }
 
-    fn start(&mut self, board: &wake::Launcher, database: u32, role: pg_sys::Oid, wanted: bool, now: Instant) -> Start {
+    fn start(
+        &mut self,
+        board: &registry::Launcher,
+        database: u32,
+        role: pg_sys::Oid,
+        wanted: bool,
+        now: Instant,
+    ) -> Start {
         let before = self.asked.get(&database).copied();
-        if let (Some(asked), wake::Presence::Coming) = (before, wake::presence(database)) {
+        if let (Some(asked), registry::Presence::Coming) = (before, registry::presence(database)) {
             let latest = asked.at + COMING_AT_MOST;
             if now < latest {
                 return Start::Coming(latest);
@@ -251,7 +259,7 @@ impl Known {
             }
         }
         // A hold that came up since finds the expectation, or we find the hold.
-        if hold::is_held(database) {
+        if exclusion::is_held(database) {
             board.expect_no_more(database);
             return Start::Later;
         }
@@ -266,7 +274,7 @@ impl Known {
 
     /// `None` where there is room for a look into another database that may not have the extension; otherwise when there will be at the latest.
     /// (One that ends wakes us.)
-    fn place_among_looks(&self, board: &wake::Launcher, again: bool, now: Instant) -> Option<Instant> {
+    fn place_among_looks(&self, board: &registry::Launcher, again: bool, now: Instant) -> Option<Instant> {
         let looks: Vec<(bool, Instant)> = board
             .looking()
             .filter(|oid| !self.proven.contains(oid))

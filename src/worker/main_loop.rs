@@ -8,21 +8,22 @@ use pgrx::prelude::*;
 use pgrx::PgLogLevel;
 use scheduler_core::{backoff, Instant};
 
-use crate::convert;
-use crate::error::{self, Failure};
 use crate::guc;
-use crate::worker::duty::{self, Found, Told};
-use crate::worker::here::{self, Here};
-use crate::worker::seen::Seen;
+use crate::pg::convert;
+use crate::pg::error::{self, Failure};
+use crate::shmem::{exclusion, registry};
+use crate::worker::probe::{self, Here};
+use crate::worker::readiness::{self, Found, Told};
 use crate::worker::tick::{self, Interrupted, Tick};
-use crate::worker::{hold, transaction, wake};
+use crate::worker::transaction;
+use crate::worker::xid_watermark::Seen;
 
 /// How long to wait for rights that are missing, in microseconds.
 const LOOK_AGAIN: i64 = 1_000_000;
 
 /// What a dispatcher remembers from one turn to the next.
 pub struct Service<'b> {
-    board: &'b wake::Dispatcher,
+    board: &'b registry::Dispatcher,
     database: u32,
     /// The database's name, from when the log was told that we started.
     name: Option<String>,
@@ -53,7 +54,7 @@ enum Next {
 }
 
 impl<'b> Service<'b> {
-    pub fn new(board: &'b wake::Dispatcher, database: u32) -> Service<'b> {
+    pub fn new(board: &'b registry::Dispatcher, database: u32) -> Service<'b> {
         Service {
             board,
             database,
@@ -87,24 +88,24 @@ impl<'b> Service<'b> {
         if super::must_end() {
             return self.stop("");
         }
-        if hold::is_held(self.database) {
+        if exclusion::is_held(self.database) {
             return self.stop(": it makes way for a command");
         }
-        match here::look() {
+        match probe::look() {
             Ok(Some(here)) => self.serve(&here),
             Ok(None) => {
                 let end = self.stop("");
                 self.board.leave();
                 end
             }
-            Err(_) if super::must_end() || hold::is_held(self.database) => Next::Again,
+            Err(_) if super::must_end() || exclusion::is_held(self.database) => Next::Again,
             // Who has locked the catalogs need not even have the extension: as one that could not connect.
             Err(failed) if failed.by_lock && !self.settled => {
                 self.board.kept_out();
                 Next::End
             }
             // The look itself failed, which says nothing: look again soon.
-            Err(failed) => self.after_failed_look(here::LOOKING, &failed.message),
+            Err(failed) => self.after_failed_look(probe::LOOKING, &failed.message),
         }
     }
 
@@ -123,10 +124,10 @@ impl<'b> Service<'b> {
             super::pin_settings_to_serve();
         }
         let looks = here.may_dispatch && guc::enabled();
-        let found = if looks { duty::look() } else { Ok(Found::Nothing) };
+        let found = if looks { readiness::look() } else { Ok(Found::Nothing) };
         // One that was sent to a copy leaves with a single line.
         if let Ok(Found::Copy(why)) = &found {
-            duty::log(&here.name.to_string_lossy(), "stopped", why);
+            readiness::log(&here.name.to_string_lossy(), "stopped", why);
             self.board.leave();
             return Next::End;
         }
@@ -139,7 +140,7 @@ impl<'b> Service<'b> {
         let found = match found {
             Ok(found) => found,
             Err(_) if tick::was_interrupted(self.database) => return Next::Again,
-            Err(message) => return self.after_failed_look(duty::LOOKING, &message),
+            Err(message) => return self.after_failed_look(readiness::LOOKING, &message),
         };
         self.failed_looks = 0;
         if looks {
@@ -198,7 +199,7 @@ impl<'b> Service<'b> {
 }
 
 /// Sleeps until `next`; until a commit wakes us, or one may have come of which nobody told, which is true then.
-fn doze(board: &wake::Dispatcher, next: Option<Instant>, seen: Option<Seen>) -> bool {
+fn doze(board: &registry::Dispatcher, next: Option<Instant>, seen: Option<Seen>) -> bool {
     loop {
         let began = tick::now();
         let now = began.wall;

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use pgrx::prelude::*;
 
-use crate::store::{catalog, role};
-use crate::worker::seen::Seen;
+use crate::pg::{role, syscache};
+use crate::worker::xid_watermark::Seen;
 use crate::worker::{launcher, transaction};
 
 /// What a dispatcher finds in its database.
@@ -50,8 +50,8 @@ pub fn look() -> Result<Option<Here>, Failed> {
 fn extension() -> Option<Here> {
     let seen = Seen::now();
     // The first from the cache.
-    role::schema().and_then(|_| catalog::extension())?;
-    catalog::this_database().map(|database| Here {
+    role::schema().and_then(|_| syscache::extension())?;
+    syscache::this_database().map(|database| Here {
         is_served: launcher::serves(&database),
         name: database.name,
         may_dispatch: role::may_dispatch(),

@@ -4,9 +4,9 @@ use std::ffi::CStr;
 
 use pgrx::PgLogLevel;
 
-use crate::error::{self, Failure};
-use crate::store::home::{self, Home};
-use crate::store::{session, version};
+use crate::pg::error::{self, Failure};
+use crate::pg::{objects_version, session};
+use crate::store::identity::{self, Home};
 use crate::worker::transaction;
 
 /// What a dispatcher does meanwhile.
@@ -27,12 +27,12 @@ pub enum Found {
 /// Looks whether there is anything to do, in a transaction of its own; where that failed, why.
 pub fn look() -> Result<Found, String> {
     transaction::attempt(LOOKING, || {
-        session(|session| match version::look(session) {
+        session(|session| match objects_version::look(session) {
             Some(mismatch) => Found::Obstacle(mismatch),
-            None => match home::look(|| session) {
+            None => match identity::look(|| session) {
                 Home::Here => Found::Work,
                 Home::Nowhere => Found::Nothing,
-                Home::Elsewhere => Found::Copy(home::copy()),
+                Home::Elsewhere => Found::Copy(identity::copy()),
             },
         })
     })

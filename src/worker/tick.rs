@@ -9,13 +9,13 @@ use std::panic::AssertUnwindSafe;
 use scheduler_core::rest::{Now, Rest, BUSY};
 use scheduler_core::{backoff, Instant};
 
-use crate::convert;
 use crate::dispatch::{self, Done, Pruner};
 use crate::guc;
-use crate::store::deadline::{self, Deadlines};
+use crate::pg::{convert, role, session, Session};
+use crate::shmem::exclusion;
+use crate::store::timer::deadline::{self, Deadlines};
 use crate::store::timer::Reach;
-use crate::store::{role, session, Session};
-use crate::worker::{here, hold, transaction};
+use crate::worker::{probe, transaction};
 
 /// The steps beside firing.
 const STEPS: [Step; 4] = [
@@ -261,7 +261,7 @@ fn attempt<R>(
 
 /// Whether something else comes before the next step. Reads memory only.
 pub fn interrupted(database: u32) -> bool {
-    super::must_end() || super::must_reload() || hold::is_held(database)
+    super::must_end() || super::must_reload() || exclusion::is_held(database)
 }
 
 /// Whether what failed did so because something else comes before it, or nothing is left to work on.
@@ -269,5 +269,5 @@ pub fn was_interrupted(database: u32) -> bool {
     if interrupted(database) {
         return true;
     }
-    here::look().is_ok_and(|here| !here.is_some_and(|here| here.is_served))
+    probe::look().is_ok_and(|here| !here.is_some_and(|here| here.is_served))
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use pgrx::PgLogLevel;
 
-use crate::error::{self, Failure};
+use crate::pg::error::{self, Failure};
 
 /// The first try comes after this long; each pause is as long as all before,
 pub const RETRY_AFTER: Duration = Duration::from_secs(1);

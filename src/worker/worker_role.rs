@@ -6,10 +6,9 @@ use std::ffi::CStr;
 use pgrx::pg_sys::{self, Oid};
 use pgrx::PgSqlErrorCode;
 
-use crate::compat;
-use crate::error::{Failure, Outcome};
 use crate::guc;
-use crate::store::catalog;
+use crate::pg::error::{Failure, Outcome};
+use crate::pg::{compat, syscache};
 
 /// The role to connect as, 0 for the superuser that owns the system catalogs; or why nothing can be dispatched.
 /// To be called in a transaction of the launcher, which can read the shared catalogs only.
@@ -25,7 +24,7 @@ pub fn of_setting() -> Outcome<Oid> {
             "Create it and give it its rights with sched.grant_worker; the scheduler goes on by itself.",
         ));
     }
-    if compat::WORKERS_NEED_LOGIN && !catalog::attributes(role).is_some_and(|role| role.may_log_in) {
+    if compat::WORKERS_NEED_LOGIN && !syscache::attributes(role).is_some_and(|role| role.may_log_in) {
         return Err(Failure::new(
             PgSqlErrorCode::ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION,
             format!("nothing is dispatched: role \"{shown}\" of sched.worker_role may not log in"),
@@ -40,7 +39,7 @@ pub fn barred(role: &Outcome<Oid>, databases: impl Iterator<Item = u32>) -> Hash
     match role {
         Ok(role) if *role != Oid::INVALID => {
             // One that was just dropped has no rights to ask for.
-            let is_there = |database: &u32| catalog::database(Oid::from(*database)).is_some();
+            let is_there = |database: &u32| syscache::database(Oid::from(*database)).is_some();
             databases.filter(is_there).filter(|database| !compat::may_connect(*role, Oid::from(*database))).collect()
         }
         Ok(_) | Err(_) => HashSet::new(),

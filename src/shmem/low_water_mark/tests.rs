@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::*;
+use crate::shmem::low_water_mark::*;
 
 const QUEUE: [u64; 2] = [7, 9];
 const OTHER: [u64; 2] = [7, 11];

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::SeqCst;
 
-use super::{board, set_latch, slot_of, Board};
+use crate::shmem::registry::{board, set_latch, slot_of, Board};
 
 /// What a launcher may expect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -128,8 +128,8 @@ impl Launcher {
 
 #[cfg(test)]
 mod tests {
-    use super::{Board, Expected, Launcher, Outcome, SeqCst};
-    use crate::worker::wake::Dispatcher;
+    use crate::shmem::registry::launcher::{Board, Expected, Launcher, Outcome, SeqCst};
+    use crate::shmem::registry::Dispatcher;
 
     #[test]
     fn a_dispatcher_that_comes_late_takes_no_look_from_the_others() {

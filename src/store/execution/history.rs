@@ -4,10 +4,9 @@ use pgrx::datum::{TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::Oid;
 use scheduler_core::Instant;
 
-use crate::arguments;
-use crate::convert::timestamp;
-use crate::statement;
-use crate::store::Session;
+use crate::pg::convert::timestamp;
+use crate::pg::Session;
+use crate::{arguments, statement};
 
 /// The newest plan of a scope.
 pub struct LatestPlan {
@@ -27,7 +26,7 @@ pub struct LatestPlan {
 
 /// The newest plan of a scope that `caller` may see.
 pub fn latest_plan(session: &Session, key: Uuid, now: Instant, caller: Oid) -> Option<LatestPlan> {
-    statement!(LATEST_PLAN = "latest_plan"(UUIDOID, TIMESTAMPTZOID, OIDOID));
+    statement!(LATEST_PLAN = "execution/latest_plan"(UUIDOID, TIMESTAMPTZOID, OIDOID));
     LATEST_PLAN.run(session, arguments![key, timestamp(now), caller]).first().map(|row| LatestPlan {
         plan_time: row.must(1),
         status: row.must(2),
@@ -40,7 +39,7 @@ pub fn latest_plan(session: &Session, key: Uuid, now: Instant, caller: Oid) -> O
 
 /// Whether the ledger holds any plan of a scope.
 pub fn scope_taken(session: &Session, key: Uuid) -> bool {
-    statement!(SCOPE_TAKEN = "scope_taken"(UUIDOID));
+    statement!(SCOPE_TAKEN = "execution/scope_taken"(UUIDOID));
     SCOPE_TAKEN.run(session, arguments![key]).first().is_some()
 }
 
@@ -54,7 +53,8 @@ pub fn claimable_plans(
     limit: i64,
 ) -> Vec<TimestampWithTimeZone> {
     statement!(
-        PLANS_CLAIMABLE = "plans_claimable"(UUIDOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID, OIDOID)
+        PLANS_CLAIMABLE =
+            "execution/plans_claimable"(UUIDOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID, OIDOID)
     );
     let arguments = arguments![key, timestamp(from), timestamp(to), timestamp(now), limit, caller];
     let rows = PLANS_CLAIMABLE.run(session, arguments);
@@ -63,13 +63,13 @@ pub fn claimable_plans(
 
 /// Whether the ledger holds this plan.
 pub fn plan_exists(session: &Session, key: Uuid, plan_time: Instant) -> bool {
-    statement!(PLAN_EXISTS = "plan_exists"(UUIDOID, TIMESTAMPTZOID));
+    statement!(PLAN_EXISTS = "execution/plan_exists"(UUIDOID, TIMESTAMPTZOID));
     PLAN_EXISTS.run(session, arguments![key, timestamp(plan_time)]).first().is_some()
 }
 
 /// Attempts of the plans after the newest SUCCESS, as far as `caller` may see them.
 pub fn attempts_since_success(session: &Session, key: Uuid, caller: Oid) -> i64 {
-    statement!(ATTEMPTS_SINCE_SUCCESS = "attempts_since_success"(UUIDOID, OIDOID));
+    statement!(ATTEMPTS_SINCE_SUCCESS = "execution/attempts_since_success"(UUIDOID, OIDOID));
     ATTEMPTS_SINCE_SUCCESS.run(session, arguments![key, caller]).first().map_or(0, |row| row.must(1))
 }
 
@@ -86,7 +86,7 @@ pub struct Pruned {
 /// Looks at `rows` rows after `last` that were created before `limit` and deletes those that ended before it, but for the
 /// newest of each owner in each scope.
 pub fn prune(session: &Session, last: Uuid, limit_id: Uuid, limit: Instant, rows: i64) -> Pruned {
-    statement!(HISTORY_PRUNE = "history_prune"(UUIDOID, UUIDOID, TIMESTAMPTZOID, INT8OID));
+    statement!(HISTORY_PRUNE = "execution/history_prune"(UUIDOID, UUIDOID, TIMESTAMPTZOID, INT8OID));
     let found = HISTORY_PRUNE.run(session, arguments![last, limit_id, timestamp(limit), rows]);
     found.first().map_or(Pruned { last: None, gone: 0, seen: 0 }, |row| Pruned {
         last: row.get(1),

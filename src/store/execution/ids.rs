@@ -6,8 +6,8 @@ use pgrx::datum::Uuid;
 use pgrx::pg_sys;
 use scheduler_core::Instant;
 
-use crate::convert;
-use crate::error::{raise, Failure};
+use crate::pg::convert;
+use crate::pg::error::{raise, Failure};
 
 /// A new id: UUID version 7 (RFC 9562), so that rows of one time lie together in the index.
 pub fn execution_id() -> Uuid {

@@ -5,12 +5,16 @@ use pgrx::pg_sys::Oid;
 use scheduler_core::lease::{Limits, State};
 use scheduler_core::Instant;
 
-use crate::arguments;
-use crate::convert::timestamp;
-use crate::jsonb::Jsonb;
-use crate::statement;
-use crate::store::session::{Row, Rows};
-use crate::store::{done, head, Session};
+use crate::pg::convert::timestamp;
+use crate::pg::jsonb::Jsonb;
+use crate::pg::session::{Row, Rows};
+use crate::pg::Session;
+use crate::shmem::low_water_mark;
+use crate::store::queue::delivery;
+use crate::{arguments, statement};
+
+pub mod history;
+pub mod ids;
 
 /// An execution as a claim finds it.
 pub struct Known {
@@ -68,7 +72,7 @@ impl Lease {
     /// What a statement has given, if it has.
     fn given(rows: &Rows) -> Option<Lease> {
         let lease = rows.first().map(|row| Lease::of(&row));
-        head::added_leases(lease.iter().map(|lease| lease.stale_after));
+        low_water_mark::added_leases(lease.iter().map(|lease| lease.stale_after));
         lease
     }
 
@@ -137,7 +141,7 @@ fn state_of(row: &Row) -> State {
 
 /// The execution of this key and plan time.
 pub fn by_key(session: &Session, key: Uuid, plan_time: TimestampWithTimeZone, now: Instant) -> Option<Known> {
-    statement!(EXECUTION_BY_KEY = "execution_by_key"(UUIDOID, TIMESTAMPTZOID, TIMESTAMPTZOID));
+    statement!(EXECUTION_BY_KEY = "lease/execution_by_key"(UUIDOID, TIMESTAMPTZOID, TIMESTAMPTZOID));
     let rows = EXECUTION_BY_KEY.run(session, arguments![key, plan_time, timestamp(now)]);
     rows.first().map(|row| {
         let (state, leased): (State, bool) = (state_of(&row), row.must(8));
@@ -161,7 +165,7 @@ pub fn by_key(session: &Session, key: Uuid, plan_time: TimestampWithTimeZone, no
 /// Inserts an execution together with its first lease; `None` where the key exists by now.
 pub fn claim_new(session: &Session, new: &NewExecution, terms: &Terms, now: Instant) -> Option<Lease> {
     statement!(
-        CLAIM_NEW = "claim_new"(
+        CLAIM_NEW = "lease/claim_new"(
             UUIDOID,
             TEXTOID,
             TEXTOID,
@@ -207,7 +211,7 @@ pub fn claim_known(
     now: Instant,
 ) -> Option<Lease> {
     statement!(
-        CLAIM_KNOWN = "claim_known"(
+        CLAIM_KNOWN = "lease/claim_known"(
             UUIDOID,
             TEXTOID,
             INT4OID,
@@ -240,7 +244,9 @@ pub fn claim_known(
 
 /// Takes over a stale run; `None` where somebody else has it in hand.
 pub fn claim_stale(session: &Session, known: Known, terms: Terms, now: Instant) -> Option<Lease> {
-    statement!(CLAIM_STALE = "claim_stale"(UUIDOID, UUIDOID, INT4OID, BOOLOID, TEXTOID, INTERVALOID, TIMESTAMPTZOID));
+    statement!(
+        CLAIM_STALE = "lease/claim_stale"(UUIDOID, UUIDOID, INT4OID, BOOLOID, TEXTOID, INTERVALOID, TIMESTAMPTZOID)
+    );
     let rows = CLAIM_STALE.run(
         session,
         arguments![
@@ -298,7 +304,7 @@ pub struct Claimed {
 
 /// Leases what is claimable in a queue.
 pub fn claim(session: &Session, claim: &QueueClaim, now: Instant) -> Vec<Claimed> {
-    statement!(CLAIM = "claim"(TEXTOID, INT8OID, TEXTOID, INTERVALOID, INTERVALOID, TIMESTAMPTZOID, OIDOID));
+    statement!(CLAIM = "queue/claim"(TEXTOID, INT8OID, TEXTOID, INTERVALOID, INTERVALOID, TIMESTAMPTZOID, OIDOID));
     let rows = CLAIM.run(
         session,
         arguments![
@@ -324,7 +330,7 @@ pub fn claim(session: &Session, claim: &QueueClaim, now: Instant) -> Vec<Claimed
         stale_after: row.must(10),
     });
     let claimed: Vec<Claimed> = claimed.collect();
-    head::added_leases(claimed.iter().map(|claimed| claimed.stale_after));
+    low_water_mark::added_leases(claimed.iter().map(|claimed| claimed.stale_after));
     claimed
 }
 
@@ -364,7 +370,7 @@ pub struct Inserted {
 /// Inserts those that the ledger does not hold.
 pub fn insert(session: &Session, batch: Batch, now: Instant) -> Inserted {
     statement!(
-        EXECUTIONS_INSERT = "executions_insert"(
+        EXECUTIONS_INSERT = "execution/executions_insert"(
             UUIDOID,
             TEXTOID,
             TEXTOID,
@@ -393,22 +399,22 @@ pub fn insert(session: &Session, batch: Batch, now: Instant) -> Inserted {
             batch.schedule.map(|schedule| schedule.0),
             batch.schedule.map(|schedule| schedule.1),
             timestamp(now),
-            done::taken()
+            delivery::taken()
         ],
     );
-    done::finish(&rows, 4);
+    delivery::finish(&rows, 4);
     let inserted = rows.first().map_or(Inserted::default(), |row| Inserted {
         count: row.must(1),
         ids: row.get(2).unwrap_or_default(),
         queues: row.get(3).unwrap_or_default(),
     });
-    head::added_to_queues(&inserted.queues, &rows, 8);
+    low_water_mark::added_to_queues(&inserted.queues, &rows, 8);
     inserted
 }
 
 /// Where an execution stands, and who owns it.
 pub fn state(session: &Session, execution_id: Uuid, now: Instant) -> Option<(State, Oid)> {
-    statement!(EXECUTION_STATE = "execution_state"(UUIDOID, TIMESTAMPTZOID));
+    statement!(EXECUTION_STATE = "lease/execution_state"(UUIDOID, TIMESTAMPTZOID));
     let rows = EXECUTION_STATE.run(session, arguments![execution_id, timestamp(now)]);
     rows.first().map(|row| (state_of(&row), row.must(11)))
 }

@@ -12,15 +12,13 @@ use pgrx::pg_sys::{self, Oid};
 use pgrx::PgSqlErrorCode;
 use scheduler_core::Instant;
 
-use crate::arguments;
-use crate::convert::timestamp;
-use crate::error::{Failure, Outcome};
-use crate::statement;
-use crate::store::rows::column;
-use crate::store::table::{Present, Scan, Table};
-use crate::store::watch::HOME;
-use crate::store::{catalog, names, version, Session};
-use crate::worker::wake;
+use crate::heap::{layouts, Present, Scan, Table};
+use crate::pg::convert::timestamp;
+use crate::pg::error::{Failure, Outcome};
+use crate::pg::invalidation::HOME;
+use crate::pg::{objects_version, oid_cache, syscache, Session};
+use crate::shmem::registry;
+use crate::{arguments, statement};
 
 /// Whose rows these are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,14 +49,14 @@ const TABLE: &CStr = c"home";
 
 /// The schema, where it has homes. The objects of 0.1.0 know none; the update writes this database down.
 fn schema() -> Option<Oid> {
-    names::schema().map(|(schema, _)| schema).filter(|schema| names::relation(*schema, TABLE).is_some())
+    oid_cache::schema().map(|(schema, _)| schema).filter(|schema| oid_cache::relation(*schema, TABLE).is_some())
 }
 
 /// Whose rows these are, read anew: row by row, for a new session's first claim comes here, and to plan a statement would take as long
 /// as the rest of it. Where the table is not as expected, by a statement.
 pub fn look<'s>(session: impl FnOnce() -> &'s Session) -> Home {
     let (any, elsewhere) = schema().and_then(read).unwrap_or_else(|| {
-        statement!(HOME_STATE = "home_state"(INT8OID, OIDOID));
+        statement!(HOME_STATE = "identity/home_state"(INT8OID, OIDOID));
         let (server, database) = here();
         let rows = HOME_STATE.run(session(), arguments![server, database]);
         rows.first().map_or((false, false), |row| (row.must(1), row.must(2)))
@@ -72,13 +70,13 @@ pub fn look<'s>(session: impl FnOnce() -> &'s Session) -> Home {
 
 /// Whether there is a home at all, and whether there is one elsewhere; `None` where the table is not as expected.
 fn read(schema: Oid) -> Option<(bool, bool)> {
-    let table = Table::open(schema, &column::HOME)?;
+    let table = Table::open(schema, &layouts::HOME)?;
     let present = Present::look();
     let mut homes = Scan::open(&table, &present);
     let (mut any, mut elsewhere) = (false, false);
     while homes.next() {
         any = true;
-        elsewhere |= (table.must(column::home::SYSTEM_IDENTIFIER), table.must(column::home::DATABASE)) != here();
+        elsewhere |= (table.must(layouts::home::SYSTEM_IDENTIFIER), table.must(layouts::home::DATABASE)) != here();
     }
     Some((any, elsewhere))
 }
@@ -90,7 +88,7 @@ pub fn require<'s>(session: impl FnOnce() -> &'s Session) -> Outcome<Home> {
     }
     let Some(schema) = schema() else { return Ok(Home::Here) };
     let changes = HOME.watch(&Table::open_any(schema, TABLE));
-    version::watch();
+    objects_version::watch();
     let home = look(session);
     match home {
         Home::Elsewhere => Err(copy()),
@@ -99,8 +97,8 @@ pub fn require<'s>(session: impl FnOnce() -> &'s Session) -> Outcome<Home> {
             if let Some(changes) = changes {
                 AT_HOME.store(changes, Ordering::Relaxed);
             }
-            if wake::is_unknown() {
-                wake::dispatcher_at_commit();
+            if registry::is_unknown() {
+                registry::dispatcher_at_commit();
             }
             Ok(home)
         }
@@ -112,15 +110,15 @@ pub fn settle(session: &Session) {
     if is_at_home() || schema().is_none() {
         return;
     }
-    statement!(HOME_SETTLE = "home_settle"(INT8OID, OIDOID));
+    statement!(HOME_SETTLE = "identity/home_settle"(INT8OID, OIDOID));
     let (server, database) = here();
     HOME_SETTLE.run(session, arguments![server, database]);
 }
 
 /// Takes this database as the home; how many schedules begin anew at `now`.
 pub fn adopt(session: &Session, now: Instant) -> i64 {
-    statement!(HOME_ADOPT = "home_adopt"(INT8OID, OIDOID));
-    statement!(SCHEDULES_REBASELINE = "schedules_rebaseline"(TIMESTAMPTZOID));
+    statement!(HOME_ADOPT = "identity/home_adopt"(INT8OID, OIDOID));
+    statement!(SCHEDULES_REBASELINE = "schedule/schedules_rebaseline"(TIMESTAMPTZOID));
     let (server, database) = here();
     HOME_ADOPT.run(session, arguments![server, database]);
     let schedules = SCHEDULES_REBASELINE.run(session, arguments![timestamp(now)]).len();
@@ -131,7 +129,7 @@ pub fn adopt(session: &Session, now: Instant) -> i64 {
 pub fn copy() -> Failure {
     Failure::new(
         PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-        format!("database \"{}\" is a copy that nobody has adopted", catalog::database_name()),
+        format!("database \"{}\" is a copy that nobody has adopted", syscache::database_name()),
         "Call sched.adopt() in it, as a superuser or the extension's owner, if its schedules are to fire and its work is to be claimed here.",
     )
 }

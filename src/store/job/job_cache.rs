@@ -5,10 +5,10 @@ use std::collections::HashMap;
 
 use pgrx::pg_sys::{self, Oid};
 
-use super::column::{self, job};
+use crate::heap::layouts::{self, job};
+use crate::heap::{Condition, Index, Present, Table};
+use crate::pg::invalidation::{self, JOBS};
 use crate::store::job::{is_done_when_fired, Job};
-use crate::store::table::{Condition, Index, Present, Table};
-use crate::store::watch::{self, JOBS};
 
 /// How many jobs a session remembers: more than one runner has, and little memory, whatever names are asked for.
 const MOST: usize = 64;
@@ -28,7 +28,7 @@ thread_local! {
 ///
 /// A change is told when its transaction has ended, a moment after others can see it. Who asks after its client was answered hears of it.
 pub fn find(schema: Oid, name: &str) -> Option<Option<Job>> {
-    watch::hear();
+    invalidation::hear();
     let remembered = MEMORY.with_borrow(|memory| {
         let valid = memory.changes == JOBS.changes();
         if valid {
@@ -42,7 +42,7 @@ pub fn find(schema: Oid, name: &str) -> Option<Option<Job>> {
 
 /// The same, read now.
 pub fn read(schema: Oid, name: &str) -> Option<Option<Job>> {
-    let table = Table::open(schema, &column::JOB)?;
+    let table = Table::open(schema, &layouts::JOB)?;
     let changes = JOBS.watch(&table);
     let present = Present::look();
     let found = Index::open(&table, c"job_pkey", &present).find(&[Condition::equal(pg_sys::F_TEXTEQ, name)]);

@@ -3,10 +3,12 @@
 use pgrx::datum::Interval;
 use pgrx::pg_sys::Oid;
 
-use crate::arguments;
-use crate::statement;
-use crate::store::session::Rows;
-use crate::store::{home, Session};
+use crate::pg::session::Rows;
+use crate::pg::Session;
+use crate::store::identity;
+use crate::{arguments, statement};
+
+pub mod job_cache;
 
 /// Whether runs of a job of this kind are done by whoever dispatches them.
 pub fn is_done_when_fired(kind: &str) -> bool {
@@ -58,13 +60,13 @@ pub struct Definition {
 
 /// The job of this name.
 pub fn read(session: &Session, job_name: &str) -> Option<Job> {
-    statement!(JOB_READ = "job_read"(TEXTOID));
+    statement!(JOB_READ = "job/job_read"(TEXTOID));
     job_of(&JOB_READ.run(session, arguments![job_name]))
 }
 
 /// The job of this name, which nobody can drop before the transaction ends.
 pub fn read_and_keep(session: &Session, job_name: &str) -> Option<Job> {
-    statement!(JOB_KEEP = "job_keep"(TEXTOID));
+    statement!(JOB_KEEP = "job/job_keep"(TEXTOID));
     job_of(&JOB_KEEP.run(session, arguments![job_name]))
 }
 
@@ -82,7 +84,7 @@ fn job_of(rows: &Rows) -> Option<Job> {
 
 /// The owner of the job of this name, locked so that no schedule can begin to use it.
 pub fn lock(session: &Session, job_name: &str) -> Option<Oid> {
-    statement!(JOB_LOCK = "job_lock"(TEXTOID));
+    statement!(JOB_LOCK = "job/job_lock"(TEXTOID));
     JOB_LOCK.run(session, arguments![job_name]).first().map(|row| row.must(1))
 }
 
@@ -90,7 +92,7 @@ pub fn lock(session: &Session, job_name: &str) -> Option<Oid> {
 /// may not act for. With its first job a database is a home.
 pub fn write(session: &Session, job: Definition, caller: Oid) -> Option<usize> {
     statement!(
-        JOB_WRITE = "job_write"(
+        JOB_WRITE = "job/job_write"(
             TEXTOID,
             TEXTOID,
             TEXTOID,
@@ -121,19 +123,19 @@ pub fn write(session: &Session, job: Definition, caller: Oid) -> Option<usize> {
         ],
     );
     let was_unusable: bool = rows.first()?.must(1);
-    home::settle(session);
-    statement!(JOB_REARM = "job_rearm"(TEXTOID, BOOLOID));
+    identity::settle(session);
+    statement!(JOB_REARM = "job/job_rearm"(TEXTOID, BOOLOID));
     Some(JOB_REARM.run(session, arguments![job.job_name, was_unusable]).len())
 }
 
 /// Deletes the job.
 pub fn delete(session: &Session, job_name: &str) {
-    statement!(JOB_DROP = "job_drop"(TEXTOID));
+    statement!(JOB_DROP = "job/job_drop"(TEXTOID));
     JOB_DROP.run(session, arguments![job_name]);
 }
 
 /// One schedule that uses the job.
 pub fn user(session: &Session, job_name: &str) -> Option<String> {
-    statement!(JOB_USERS = "job_users"(TEXTOID));
+    statement!(JOB_USERS = "job/job_users"(TEXTOID));
     JOB_USERS.run(session, arguments![job_name]).first().map(|row| row.must(1))
 }

@@ -1,5 +1,5 @@
 //! Leases row by row: what claim.sql, claim_new.sql, claim_stale.sql, execution_by_key.sql, heartbeat.sql, finish_success.sql and
-//! finish_success_many.sql say. Where a table is not as expected there are no `Rows`, and `store/ledger.rs` runs the statements.
+//! finish_success_many.sql say. Where a table is not as expected there are no `Rows`, and `Ledger` runs the statements.
 
 use std::ffi::CStr;
 use std::rc::Rc;
@@ -10,40 +10,33 @@ use pgrx::IntoDatum;
 use scheduler_core::lease::{Limits, State};
 use scheduler_core::Instant;
 
-use crate::convert::timestamp;
-use crate::error::{raise, Failure};
-use crate::jsonb::Jsonb;
-use crate::store::execution::{Found, Known, Lease, NewExecution, Terms};
-use crate::store::lease::{Ended, Noted};
-use crate::store::table::{Condition, Fate, Index, Layout, Present, Table, Walk, Workspace};
-use crate::store::{ids, role};
+use crate::heap::{Condition, Fate, Index, Present, Table, Walk, Workspace};
+use crate::pg::convert::timestamp;
+use crate::pg::error::{raise, Failure};
+use crate::pg::jsonb::Jsonb;
+use crate::pg::role;
+use crate::store::execution::{ids, Found, Known, Lease, NewExecution, Terms};
+use crate::store::lease::sql::{Ended, Noted};
 
-mod begin;
-pub mod column;
-mod grant;
-pub mod guess;
-pub mod jobs;
-mod queue;
-
-use column::{lease, ledger};
-use grant::{is_due, later, Grant};
-pub use queue::Queue;
+use crate::heap::layouts::{self, lease, ledger};
+use crate::store::lease::new_lease::{is_due, later, Grant};
 
 /// The table of leases, opened, and what is committed now.
 pub struct Leases {
-    schema: Oid,
-    workspace: Rc<Workspace>,
+    pub(in crate::store) schema: Oid,
+    pub(in crate::store) workspace: Rc<Workspace>,
     present: Present,
-    lease: Table,
+    pub(in crate::store) lease: Table,
 }
 
 /// The ledger beside it.
 pub struct Rows {
-    leases: Leases,
-    ledger: Table,
+    pub(in crate::store) leases: Leases,
+    pub(in crate::store) ledger: Table,
 }
 
-type LedgerRow = [Option<Datum>; column::LEDGER.columns.len()];
+/// A row of the ledger: a value for each column.
+pub type LedgerRow = [Option<Datum>; layouts::LEDGER.columns.len()];
 
 impl Leases {
     /// `None` where the table is not as this file expects it.
@@ -53,14 +46,17 @@ impl Leases {
 
     /// Opens what `others` opens as well before it looks at what is there: after the wait for a lock on a table that was just
     /// written anew, an older look would find that table empty.
-    fn open_with<T>(schema: Oid, others: impl FnOnce(&Rc<Workspace>) -> Option<T>) -> Option<(Leases, T)> {
+    pub(in crate::store) fn open_with<T>(
+        schema: Oid,
+        others: impl FnOnce(&Rc<Workspace>) -> Option<T>,
+    ) -> Option<(Leases, T)> {
         let workspace = Rc::default();
-        let lease = Table::open_to_write(schema, &column::LEASE, &workspace)?;
+        let lease = Table::open_to_write(schema, &layouts::LEASE, &workspace)?;
         let others = others(&workspace)?;
         Some((Leases { schema, workspace, present: Present::look(), lease }, others))
     }
 
-    fn scan<'t>(&'t self, table: &'t Table, index: &CStr) -> Index<'t> {
+    pub(in crate::store) fn scan<'t>(&'t self, table: &'t Table, index: &CStr) -> Index<'t> {
         Index::open(table, index, &self.present)
     }
 
@@ -129,15 +125,18 @@ impl Rows {
     }
 
     /// As `Leases::open_with`.
-    fn open_with<T>(schema: Oid, others: impl FnOnce(&Rc<Workspace>) -> Option<T>) -> Option<(Rows, T)> {
+    pub(in crate::store) fn open_with<T>(
+        schema: Oid,
+        others: impl FnOnce(&Rc<Workspace>) -> Option<T>,
+    ) -> Option<(Rows, T)> {
         let both = |workspace: &Rc<Workspace>| {
-            Some((Table::open_to_write(schema, &column::LEDGER, workspace)?, others(workspace)?))
+            Some((Table::open_to_write(schema, &layouts::LEDGER, workspace)?, others(workspace)?))
         };
         let (leases, (ledger, others)) = Leases::open_with(schema, both)?;
         Some((Rows { leases, ledger }, others))
     }
 
-    fn scan<'t>(&'t self, table: &'t Table, index: &CStr) -> Index<'t> {
+    pub(in crate::store) fn scan<'t>(&'t self, table: &'t Table, index: &CStr) -> Index<'t> {
         self.leases.scan(table, index)
     }
 
@@ -145,7 +144,7 @@ impl Rows {
         Walk::open(&self.leases.lease, c"lease_pkey", lease::EXECUTION_ID, &self.leases.present)
     }
 
-    fn walk_ledger(&self) -> Walk<'_> {
+    pub(in crate::store) fn walk_ledger(&self) -> Walk<'_> {
         Walk::open(&self.ledger, c"ledger_pkey", ledger::ID, &self.leases.present)
     }
 
@@ -360,9 +359,15 @@ fn ledger_key(key: Uuid, plan_time: TimestampWithTimeZone) -> [Condition; 2] {
 }
 
 /// A row of the ledger that nobody has claimed yet.
-fn new_row(id: Uuid, new: &NewExecution, origin: &str, payload: &Jsonb, now: Instant) -> LedgerRow {
+pub(in crate::store) fn new_row(
+    id: Uuid,
+    new: &NewExecution,
+    origin: &str,
+    payload: &Jsonb,
+    now: Instant,
+) -> LedgerRow {
     let at = timestamp(now).into_datum();
-    let mut row = [None; column::LEDGER.columns.len()];
+    let mut row = [None; layouts::LEDGER.columns.len()];
     for (number, value) in [
         (ledger::ID, id.into_datum()),
         (ledger::KEY, new.key.into_datum()),

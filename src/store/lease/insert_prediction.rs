@@ -9,7 +9,7 @@ use std::cell::Cell;
 
 use pgrx::pg_sys;
 
-use super::Rows;
+use crate::store::lease::heap::Rows;
 
 /// How many new keys in a row make the next one probably new: at most one claim in so many is a wrong guess.
 const ENOUGH: u32 = 16;

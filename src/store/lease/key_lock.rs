@@ -8,8 +8,8 @@
 use pgrx::datum::{TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys;
 
-use crate::store::role;
-use crate::store::table::{Condition, KeyState, Keys, Table};
+use crate::heap::{Condition, KeyState, Keys, Table};
+use crate::pg::role;
 
 /// Tells our locks from the advisory locks of applications (which have 1 or 2 here), also in pg_locks.objsubid.
 const KEY_LOCK_CLASS: u16 = 0x5C4D;

@@ -1,17 +1,23 @@
-//! The ledger and its leases as the functions of `api/` use them: row by row (`rows.rs`) where the tables are as they were made, by
+//! The ledger and its leases as the functions of `api/` use them: row by row (`heap`) where the tables are as they were made, by
 //! statements where a superuser gave them more to do (a trigger, a column).
 
 use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::Oid;
 use scheduler_core::Instant;
 
-use crate::jsonb::Jsonb;
-use crate::store::execution::{self, Claimed, Found, Known, Lease, NewExecution, QueueClaim, Terms};
-use crate::store::job::{self, Job};
-use crate::store::key_lock::KeyLock;
-use crate::store::lease::{self, Ended, Noted};
-use crate::store::rows::{guess, jobs, Leases, Queue, Rows};
-use crate::store::session::Owner;
+use crate::pg::jsonb::Jsonb;
+use crate::pg::session::Owner;
+use crate::store::execution::{self, Found, Known, Lease, NewExecution, Terms};
+use crate::store::job::{self, job_cache, Job};
+use crate::store::lease::heap::{Leases, Rows};
+use crate::store::lease::key_lock::KeyLock;
+use crate::store::lease::sql::{Ended, Noted};
+
+pub mod heap;
+pub mod insert_prediction;
+pub mod key_lock;
+pub mod new_lease;
+pub mod sql;
 
 /// The ledger, as one call of a function sees it.
 pub struct Ledger<'o> {
@@ -25,12 +31,12 @@ impl<'o> Ledger<'o> {
         Ledger { rows: Rows::open(owner.schema), owner }
     }
 
-    /// The job of this name, as this session knows it (`jobs::find`).
+    /// The job of this name, as this session knows it (`job_cache::find`).
     pub fn job(&self, name: &str) -> Option<Job> {
         job(self.owner, name)
     }
 
-    /// Whether to claim a key as a new one before asking what there is of it (`rows/guess.rs`).
+    /// Whether to claim a key as a new one before asking what there is of it (`insert_prediction`).
     pub fn expects_new(&self) -> bool {
         self.rows.as_ref().is_some_and(Rows::expects_new)
     }
@@ -42,7 +48,7 @@ impl<'o> Ledger<'o> {
             None => execution::by_key(self.owner.session(), key, plan_time, now).map_or(Found::Free, Found::Known),
         };
         if !matches!(found, Found::Free) {
-            guess::begin_anew();
+            insert_prediction::begin_anew();
         }
         found
     }
@@ -50,7 +56,7 @@ impl<'o> Ledger<'o> {
     /// Inserts an execution together with its first lease; `None` where somebody else was first, without waiting for him.
     pub fn claim_new(&self, new: &NewExecution, terms: &Terms, now: Instant) -> Option<Lease> {
         match &self.rows {
-            Some(rows) => guess::learn(|| rows.claim_new(new, terms, now)),
+            Some(rows) => insert_prediction::learn(|| rows.claim_new(new, terms, now)),
             None => {
                 let _lock = KeyLock::try_take(new.key, new.plan_time)?;
                 execution::claim_new(self.owner.session(), new, terms, now)
@@ -93,7 +99,7 @@ impl<'o> Ledger<'o> {
     ) -> Option<Ended> {
         match &self.rows {
             Some(rows) => rows.finish_success(execution_id, lease_token, rows_affected, result, now),
-            None => lease::finish_success(self.owner.session(), execution_id, lease_token, rows_affected, result, now),
+            None => sql::finish_success(self.owner.session(), execution_id, lease_token, rows_affected, result, now),
         }
     }
 
@@ -101,24 +107,14 @@ impl<'o> Ledger<'o> {
     pub fn finish_success_many(&self, runs: &[(Uuid, Uuid)], now: Instant, caller: Oid) -> Vec<Noted> {
         match &self.rows {
             Some(rows) => rows.finish_success_many(runs, now, caller),
-            None => lease::finish_success_many(self.owner.session(), runs, now, caller),
+            None => sql::finish_success_many(self.owner.session(), runs, now, caller),
         }
     }
 }
 
-fn job(owner: &Owner, name: &str) -> Option<Job> {
-    jobs::find(owner.schema, name).unwrap_or_else(|| job::read(owner.session(), name))
-}
-
-/// Leases what is claimable in a queue, retries that are due included.
-pub fn claim(owner: &Owner, wanted: &QueueClaim, now: impl Fn() -> Instant) -> Vec<Claimed> {
-    let stale_timeout = |name: &str| job(owner, name).and_then(|job| job.stale_timeout);
-    let queue = Queue::open(owner.schema, now());
-    queue.and_then(|queue| queue.claim(wanted, now(), stale_timeout)).unwrap_or_else(|| {
-        let session = owner.session();
-        lease::promote_retries_of(session, now(), &wanted.queue, wanted.limit, wanted.caller);
-        execution::claim(session, wanted, now())
-    })
+/// The job of this name, as this session knows it (`job_cache::find`).
+pub fn job(owner: &Owner, name: &str) -> Option<Job> {
+    job_cache::find(owner.schema, name).unwrap_or_else(|| job::read(owner.session(), name))
 }
 
 /// Extends a lease; the execution's owner and whether it was asked to stop, or `None` where the lease is lost.
@@ -132,6 +128,6 @@ pub fn heartbeat(
 ) -> Option<(Oid, bool)> {
     match Leases::open(owner.schema) {
         Some(leases) => leases.heartbeat(execution_id, lease_token, stale_timeout, progress, now),
-        None => lease::heartbeat(owner.session(), execution_id, lease_token, stale_timeout, progress, now),
+        None => sql::heartbeat(owner.session(), execution_id, lease_token, stale_timeout, progress, now),
     }
 }

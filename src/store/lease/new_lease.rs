@@ -5,15 +5,14 @@ use pgrx::pg_sys::{self, Datum, Oid};
 use pgrx::IntoDatum;
 use scheduler_core::Instant;
 
-use super::column::{self, lease};
-use crate::convert::timestamp;
-use crate::error::{raise, Failure};
-use crate::jsonb::Jsonb;
-use crate::store::execution::Lease;
-use crate::store::ids;
-use crate::store::table::Sequence;
+use crate::heap::layouts::{self, lease};
+use crate::heap::Sequence;
+use crate::pg::convert::timestamp;
+use crate::pg::error::{raise, Failure};
+use crate::pg::jsonb::Jsonb;
+use crate::store::execution::{ids, Lease};
 
-type LeaseRow = [Option<Datum>; column::LEASE.columns.len()];
+type LeaseRow = [Option<Datum>; layouts::LEASE.columns.len()];
 
 /// A lease that is being given.
 pub struct Grant {
@@ -43,7 +42,7 @@ impl Grant {
     /// The row of `sched.lease` of a run that begins now.
     pub fn row(&self, runner_id: Option<Datum>, now: Instant) -> LeaseRow {
         let (at, stale_after) = (timestamp(now).into_datum(), self.stale_after.into_datum());
-        let mut row = [None; column::LEASE.columns.len()];
+        let mut row = [None; layouts::LEASE.columns.len()];
         for (number, value) in [
             (lease::EXECUTION_ID, self.execution_id.into_datum()),
             (lease::LEASE_TOKEN, self.lease_token.into_datum()),

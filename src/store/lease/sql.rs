@@ -5,32 +5,32 @@ use pgrx::pg_sys::Oid;
 use scheduler_core::lease::Limits;
 use scheduler_core::Instant;
 
-use crate::arguments;
-use crate::convert::timestamp;
-use crate::jsonb::Jsonb;
-use crate::statement;
-use crate::store::session::{Row, Rows};
-use crate::store::{head, Session};
+use crate::pg::convert::timestamp;
+use crate::pg::jsonb::Jsonb;
+use crate::pg::session::{Row, Rows};
+use crate::pg::Session;
+use crate::shmem::low_water_mark;
+use crate::{arguments, statement};
 
 /// Makes retries claimable whose time has come and that `caller` may act for; how many, and in which queues.
 pub fn promote_retries(session: &Session, now: Instant, limit: i64, caller: Oid) -> (i64, Vec<String>) {
-    statement!(RETRIES_DUE = "retries_due"(TIMESTAMPTZOID, INT8OID, OIDOID));
+    statement!(RETRIES_DUE = "queue/retries_due"(TIMESTAMPTZOID, INT8OID, OIDOID));
     let rows = RETRIES_DUE.run(session, arguments![timestamp(now), limit, caller]);
     let Some(row) = rows.first() else { return (0, Vec::new()) };
     let queues: Vec<String> = row.get(2).unwrap_or_default();
     let (priorities, plan_times): (Vec<i32>, Vec<TimestampWithTimeZone>) =
         (row.get(3).unwrap_or_default(), row.get(4).unwrap_or_default());
     for (queue, (priority, plan_time)) in queues.iter().zip(priorities.into_iter().zip(plan_times)) {
-        head::added_to_queue(queue, priority, plan_time);
+        low_water_mark::added_to_queue(queue, priority, plan_time);
     }
     (row.must(1), queues)
 }
 
 /// The same for those of one queue that a claim of `limit` executions would take first.
 pub fn promote_retries_of(session: &Session, now: Instant, queue: &str, limit: i64, caller: Oid) {
-    statement!(RETRIES_CLAIMABLE = "retries_claimable"(TIMESTAMPTZOID, INT8OID, TEXTOID, OIDOID));
+    statement!(RETRIES_CLAIMABLE = "queue/retries_claimable"(TIMESTAMPTZOID, INT8OID, TEXTOID, OIDOID));
     for row in RETRIES_CLAIMABLE.run(session, arguments![timestamp(now), limit, queue, caller]).iter() {
-        head::added_to_queue(queue, row.must(1), row.must::<TimestampWithTimeZone>(2));
+        low_water_mark::added_to_queue(queue, row.must(1), row.must::<TimestampWithTimeZone>(2));
     }
 }
 
@@ -48,9 +48,9 @@ pub fn heartbeat(
     progress: Option<Jsonb>,
     now: Instant,
 ) -> Option<(Oid, bool)> {
-    statement!(HEARTBEAT = "heartbeat"(UUIDOID, UUIDOID, INTERVALOID, JSONBOID, TIMESTAMPTZOID));
+    statement!(HEARTBEAT = "lease/heartbeat"(UUIDOID, UUIDOID, INTERVALOID, JSONBOID, TIMESTAMPTZOID));
     let rows = HEARTBEAT.run(session, arguments![execution_id, lease_token, stale_timeout, progress, timestamp(now)]);
-    head::added_leases(times(&rows, 3));
+    low_water_mark::added_leases(times(&rows, 3));
     rows.first().map(|row| (row.must(1), row.must(2)))
 }
 
@@ -71,7 +71,7 @@ pub fn finish_success(
     result: Jsonb,
     now: Instant,
 ) -> Option<Ended> {
-    statement!(FINISH_SUCCESS = "finish_success"(UUIDOID, UUIDOID, INT8OID, JSONBOID, TIMESTAMPTZOID));
+    statement!(FINISH_SUCCESS = "lease/finish_success"(UUIDOID, UUIDOID, INT8OID, JSONBOID, TIMESTAMPTZOID));
     let rows =
         FINISH_SUCCESS.run(session, arguments![execution_id, lease_token, rows_affected, result, timestamp(now)]);
     rows.first().map(|row| Ended { owner: row.must(1), awaited_by: row.get(3).filter(|_| row.must(2)) })
@@ -105,7 +105,7 @@ impl Failing {
 
 /// Locks a lease; `None` where it is lost.
 pub fn read_lease(session: &Session, execution_id: Uuid, lease_token: Uuid) -> Option<Failing> {
-    statement!(LEASE_READ = "lease_read"(UUIDOID, UUIDOID));
+    statement!(LEASE_READ = "lease/lease_read"(UUIDOID, UUIDOID));
     let rows = LEASE_READ.run(session, arguments![execution_id, lease_token]);
     rows.first().map(|row| Failing::of(&row, execution_id))
 }
@@ -120,24 +120,24 @@ pub struct Stale {
 
 /// Locks up to `limit` leases that ran out, of a job or of all, that `caller` may end.
 pub fn pick_stale(session: &Session, job_name: Option<&str>, now: Instant, limit: i64, caller: Oid) -> Stale {
-    statement!(LEASES_STALE = "leases_stale"(TEXTOID, TIMESTAMPTZOID, INT8OID, OIDOID));
+    statement!(LEASES_STALE = "lease/leases_stale"(TEXTOID, TIMESTAMPTZOID, INT8OID, OIDOID));
     let rows = LEASES_STALE.run(session, arguments![job_name, timestamp(now), limit, caller]);
     // Those that are not free come again later.
-    head::added_leases(rows.iter().filter(|row| !row.must::<bool>(8)).map(|_| now.as_micros()));
+    low_water_mark::added_leases(rows.iter().filter(|row| !row.must::<bool>(8)).map(|_| now.as_micros()));
     let free = rows.iter().filter(|row| row.must(8)).map(|row| Failing::of(&row, row.must(7))).collect();
     Stale { free, seen: rows.len() }
 }
 
 /// Moves on leases that heartbeats have kept alive.
 pub fn postpone_sweep(session: &Session, now: Instant) {
-    statement!(LEASES_POSTPONE = "leases_postpone"(TIMESTAMPTZOID));
-    head::added_leases(times(&LEASES_POSTPONE.run(session, arguments![timestamp(now)]), 1));
+    statement!(LEASES_POSTPONE = "lease/leases_postpone"(TIMESTAMPTZOID));
+    low_water_mark::added_leases(times(&LEASES_POSTPONE.run(session, arguments![timestamp(now)]), 1));
 }
 
 /// Has a stale run that could not be ended looked at again later.
 pub fn postpone(session: &Session, execution_id: Uuid, now: Instant) {
-    statement!(LEASE_POSTPONE = "lease_postpone"(UUIDOID, TIMESTAMPTZOID));
-    head::added_leases(times(&LEASE_POSTPONE.run(session, arguments![execution_id, timestamp(now)]), 1));
+    statement!(LEASE_POSTPONE = "lease/lease_postpone"(UUIDOID, TIMESTAMPTZOID));
+    low_water_mark::added_leases(times(&LEASE_POSTPONE.run(session, arguments![execution_id, timestamp(now)]), 1));
 }
 
 /// A run that has just failed.
@@ -173,7 +173,7 @@ pub fn finish_failed(
 ) -> Vec<Failed> {
     statement!(
         FINISH_FAILED =
-            "finish_failed"(UUIDARRAYOID, TIMESTAMPTZARRAYOID, TEXTOID, TEXTOID, TIMESTAMPTZOID, TEXTARRAYOID)
+            "lease/finish_failed"(UUIDARRAYOID, TIMESTAMPTZARRAYOID, TEXTOID, TEXTOID, TIMESTAMPTZOID, TEXTARRAYOID)
     );
     let ids: Vec<Uuid> = runs.iter().map(|run| run.0).collect();
     let (retries, statuses): (Vec<Option<TimestampWithTimeZone>>, Vec<&str>) = runs
@@ -194,8 +194,10 @@ pub fn finish_failed(
                 retry_at: row.get(5),
             };
             match (&failed.claimable_in, failed.retry_at) {
-                (Some(queue), _) => head::added_to_queue(queue, row.must(6), row.must::<TimestampWithTimeZone>(7)),
-                (None, Some(retry_at)) => head::added_retry(retry_at),
+                (Some(queue), _) => {
+                    low_water_mark::added_to_queue(queue, row.must(6), row.must::<TimestampWithTimeZone>(7))
+                }
+                (None, Some(retry_at)) => low_water_mark::added_retry(retry_at),
                 (None, None) => {}
             }
             failed
@@ -205,7 +207,7 @@ pub fn finish_failed(
 
 /// Tells the dispatcher that a run which `schedule_id` waited for has ended.
 pub fn run_ended(session: &Session, schedule_id: i64, execution_id: Uuid, now: Instant) {
-    statement!(SCHEDULE_RUN_ENDED = "schedule_run_ended"(INT8OID, UUIDOID, TIMESTAMPTZOID));
+    statement!(SCHEDULE_RUN_ENDED = "schedule/schedule_run_ended"(INT8OID, UUIDOID, TIMESTAMPTZOID));
     SCHEDULE_RUN_ENDED.run(session, arguments![schedule_id, execution_id, timestamp(now)]);
 }
 
@@ -221,7 +223,7 @@ pub struct Noted {
 
 /// Ends runs as SUCCESS; those that did not end and those that are awaited.
 pub fn finish_success_many(session: &Session, runs: &[(Uuid, Uuid)], now: Instant, caller: Oid) -> Vec<Noted> {
-    statement!(FINISH_SUCCESS_MANY = "finish_success_many"(UUIDARRAYOID, UUIDARRAYOID, TIMESTAMPTZOID, OIDOID));
+    statement!(FINISH_SUCCESS_MANY = "lease/finish_success_many"(UUIDARRAYOID, UUIDARRAYOID, TIMESTAMPTZOID, OIDOID));
     let (execution_ids, lease_tokens): (Vec<Uuid>, Vec<Uuid>) = runs.iter().copied().unzip();
     let rows = FINISH_SUCCESS_MANY.run(session, arguments![execution_ids, lease_tokens, timestamp(now), caller]);
     rows.iter().map(|row| Noted { execution_id: row.must(1), ended: row.must(2), awaited_by: row.get(3) }).collect()
@@ -229,21 +231,21 @@ pub fn finish_success_many(session: &Session, runs: &[(Uuid, Uuid)], now: Instan
 
 /// Locks a lease to the end of the transaction; the execution's owner, or `None` where the lease is lost.
 pub fn lock(session: &Session, execution_id: Uuid, lease_token: Uuid) -> Option<Oid> {
-    statement!(LEASE_LOCK = "lease_lock"(UUIDOID, UUIDOID));
+    statement!(LEASE_LOCK = "lease/lease_lock"(UUIDOID, UUIDOID));
     LEASE_LOCK.run(session, arguments![execution_id, lease_token]).first().map(|row| row.must(1))
 }
 
 /// Cancels an execution that nobody runs; the schedule that waits for its end, or `None` where it is not waiting.
 pub fn cancel_waiting(session: &Session, execution_id: Uuid, now: Instant) -> Option<Option<i64>> {
-    statement!(CANCEL_WAITING = "cancel_waiting"(UUIDOID, TIMESTAMPTZOID));
+    statement!(CANCEL_WAITING = "lease/cancel_waiting"(UUIDOID, TIMESTAMPTZOID));
     let rows = CANCEL_WAITING.run(session, arguments![execution_id, timestamp(now)]);
     rows.first().map(|row| row.get(2).filter(|_| row.must(1)))
 }
 
 /// Asks a run to stop; false where it does not run.
 pub fn cancel_running(session: &Session, execution_id: Uuid) -> bool {
-    statement!(CANCEL_RUNNING = "cancel_running"(UUIDOID));
+    statement!(CANCEL_RUNNING = "lease/cancel_running"(UUIDOID));
     let rows = CANCEL_RUNNING.run(session, arguments![execution_id]);
-    head::added_leases(times(&rows, 1));
+    low_water_mark::added_leases(times(&rows, 1));
     rows.len() > 0
 }

@@ -14,11 +14,10 @@ use pgrx::{pg_sys, PgLogLevel, PgTryBuilder};
 use scheduler_core::clock::DateTime;
 use scheduler_core::Instant;
 
-use crate::convert;
-use crate::error::{self, Failure};
-use crate::store::notify;
-use crate::store::session::{Row, Rows};
-use crate::text;
+use crate::pg::error::{self, Failure};
+use crate::pg::session::{Row, Rows};
+use crate::pg::{convert, utf8_text};
+use crate::store::queue::notify;
 
 /// How many lines a transaction writes, beside one that says how many there would have been.
 const MOST_LINES: usize = 1000;
@@ -27,7 +26,7 @@ const MOST_CHARACTERS: usize = 1000;
 /// How much of a payload's text the statements are to hand over, as SQL's `left` counts it: one character more, which tells that it was
 /// cut. In SQL_ASCII that counts bytes, of which a character has four at most.
 pub fn taken() -> i32 {
-    let longest = if text::counts_bytes() { 4 } else { 1 };
+    let longest = if utf8_text::counts_bytes() { 4 } else { 1 };
     (MOST_CHARACTERS * longest) as i32 + 1
 }
 

@@ -4,11 +4,13 @@ use pgrx::datum::{TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::Oid;
 use scheduler_core::Instant;
 
-use crate::arguments;
-use crate::convert::timestamp;
-use crate::jsonb::Jsonb;
-use crate::statement;
-use crate::store::{done, head, ids, Session};
+use crate::pg::convert::timestamp;
+use crate::pg::jsonb::Jsonb;
+use crate::pg::Session;
+use crate::shmem::low_water_mark;
+use crate::store::execution::ids;
+use crate::store::queue::delivery;
+use crate::{arguments, statement};
 
 /// Executions of one job and kind of scope.
 pub struct Many<'a> {
@@ -31,7 +33,7 @@ pub struct Many<'a> {
 /// Inserts those that the ledger does not hold; queues in which something became claimable.
 pub fn insert(session: &Session, many: &Many, now: Instant) -> Vec<String> {
     statement!(
-        EXECUTIONS_ENQUEUE = "executions_enqueue"(
+        EXECUTIONS_ENQUEUE = "queue/executions_enqueue"(
             TEXTOID,
             TEXTOID,
             UUIDARRAYOID,
@@ -56,18 +58,18 @@ pub fn insert(session: &Session, many: &Many, now: Instant) -> Vec<String> {
             many.caller,
             timestamp(now),
             ids::execution_ids(many.keys.len(), now),
-            done::taken()
+            delivery::taken()
         ],
     );
-    done::finish(&rows, 2);
+    delivery::finish(&rows, 2);
     let queues: Vec<String> = rows.first().and_then(|row| row.get(1)).unwrap_or_default();
-    head::added_to_queues(&queues, &rows, 6);
+    low_water_mark::added_to_queues(&queues, &rows, 6);
     queues
 }
 
 /// The executions of these keys, in their order, each with its owner. Those that no snapshot shows yet are left out.
 pub fn find(session: &Session, many: &Many) -> Vec<(Uuid, Oid)> {
-    statement!(EXECUTIONS_BY_KEYS = "executions_by_keys"(UUIDARRAYOID, TIMESTAMPTZARRAYOID));
+    statement!(EXECUTIONS_BY_KEYS = "queue/executions_by_keys"(UUIDARRAYOID, TIMESTAMPTZARRAYOID));
     let rows = EXECUTIONS_BY_KEYS.run(session, arguments![many.keys.clone(), many.plan_times.clone()]);
     rows.iter().map(|row| (row.must(1), row.must(2))).collect()
 }

@@ -8,15 +8,16 @@ use pgrx::pg_sys::Oid;
 use pgrx::IntoDatum;
 use scheduler_core::Instant;
 
-use super::begin::{self, Waiting};
-use super::column::{self, lease, ledger, ready, retry};
-use super::grant::{is_due, later, Grant};
-use super::{jobs, new_row, Rows};
-use crate::jsonb::Jsonb;
-use crate::store::execution::{Claimed, NewExecution, QueueClaim};
-use crate::store::head::{Order, Position};
-use crate::store::table::{Index, Sequence, Table, Workspace};
-use crate::store::{ids, names, role};
+use crate::heap::layouts::{self, lease, ledger, ready, retry};
+use crate::heap::{Index, Sequence, Table, Workspace};
+use crate::pg::jsonb::Jsonb;
+use crate::pg::{oid_cache, role};
+use crate::shmem::low_water_mark::{Order, Position};
+use crate::store::execution::{ids, Claimed, NewExecution, QueueClaim};
+use crate::store::job::job_cache;
+use crate::store::lease::heap::{new_row, Rows};
+use crate::store::lease::new_lease::{is_due, later, Grant};
+use crate::store::queue::scan_start::{self, Waiting};
 
 /// How long leases of a job last in one claim.
 struct Length {
@@ -27,7 +28,7 @@ struct Length {
 
 /// Whether it is known, without opening their table, that no retry is due.
 fn is_no_retry_due(schema: Oid, now: Instant) -> bool {
-    names::relation(schema, column::RETRY.name).is_some_and(|table| begin::is_nothing_due(table, now))
+    oid_cache::relation(schema, layouts::RETRY.name).is_some_and(|table| scan_start::is_nothing_due(table, now))
 }
 
 /// A queue, opened to claim from it.
@@ -43,8 +44,8 @@ impl Queue {
     /// `None` where a table is not as this file expects it.
     pub fn open(schema: Oid, now: Instant) -> Option<Queue> {
         let others = |workspace: &Rc<Workspace>| {
-            let retries = if is_no_retry_due(schema, now) { None } else { Some(Table::open(schema, &column::RETRY)?) };
-            Some((retries, Table::open_to_write(schema, &column::READY, workspace)?))
+            let retries = if is_no_retry_due(schema, now) { None } else { Some(Table::open(schema, &layouts::RETRY)?) };
+            Some((retries, Table::open_to_write(schema, &layouts::READY, workspace)?))
         };
         let (rows, (retries, waiting)) = Rows::open_with(schema, others)?;
         Some(Queue { rows, waiting, retries })
@@ -113,12 +114,12 @@ impl Queue {
     /// Whether there is a lease that ran out. (`sweep_at` is a lower bound of `stale_after`.)
     fn has_stale_run(&self, now: Instant) -> bool {
         let lease = &self.rows.leases.lease;
-        if begin::is_nothing_due(lease.oid(), now) {
+        if scan_start::is_nothing_due(lease.oid(), now) {
             return false;
         }
-        let Some(first) = begin::first_due(lease, c"lease_sweep_at", lease::SWEEP_AT, now) else { return false };
+        let Some(first) = scan_start::first_due(lease, c"lease_sweep_at", lease::SWEEP_AT, now) else { return false };
         let mut leases = self.rows.scan(lease, c"lease_sweep_at");
-        leases.seek_between(first, begin::due(now));
+        leases.seek_between(first, scan_start::due(now));
         while leases.next() {
             if is_due(lease.must(lease::STALE_AFTER), now) {
                 return true;
@@ -133,9 +134,9 @@ impl Queue {
             // What was known before the tables were locked, which may have taken long.
             return !is_no_retry_due(self.rows.leases.schema, now);
         };
-        let Some(first) = begin::first_due(retries, c"retry_pkey", retry::RETRY_AT, now) else { return false };
+        let Some(first) = scan_start::first_due(retries, c"retry_pkey", retry::RETRY_AT, now) else { return false };
         let mut order = self.rows.scan(retries, c"retry_pkey");
-        order.seek_between(first, begin::due(now));
+        order.seek_between(first, scan_start::due(now));
         order.next()
     }
 
@@ -143,7 +144,7 @@ impl Queue {
     /// it exists: an entry that somebody left without its execution stays where it is, for a restore may yet bring that.
     fn take(&self, wanted: &QueueClaim, now: Instant, mut grant: impl FnMut(Uuid) -> bool) {
         let waiting = &self.waiting;
-        let from = begin::first_position(waiting, &wanted.queue, now);
+        let from = scan_start::first_position(waiting, &wanted.queue, now);
         let mut order = Waiting::from(self.rows.scan(waiting, c"ready_order"), &wanted.queue, from);
         let limit = usize::try_from(wanted.limit).unwrap_or(usize::MAX);
         let (mut taken, mut asked) = (0, None);
@@ -161,15 +162,15 @@ impl Queue {
                 }
             }
         }
-        begin::took(taken);
+        scan_start::took(taken);
     }
 
     /// Puts the entry back that was just taken.
     fn put_back(&self, queue: &str) {
         let waiting = &self.waiting;
-        let values: Vec<_> = (1..=column::READY.columns.len()).map(|number| waiting.datum(number)).collect();
+        let values: Vec<_> = (1..=layouts::READY.columns.len()).map(|number| waiting.datum(number)).collect();
         waiting.insert(&values);
-        Order::of(waiting.oid(), queue).into_iter().for_each(|order| order.added(begin::position(waiting)));
+        Order::of(waiting.oid(), queue).into_iter().for_each(|order| order.added(scan_start::position(waiting)));
     }
 }
 
@@ -178,15 +179,15 @@ impl Rows {
     /// a table is not as expected.
     pub fn enqueue(&self, job_name: &str, new: &[(NewExecution, &Jsonb)], now: Instant) -> Option<Vec<Uuid>> {
         let schema = self.leases.schema;
-        if jobs::read(schema, job_name)?.is_some_and(|job| job.done_when_fired) {
+        if job_cache::read(schema, job_name)?.is_some_and(|job| job.done_when_fired) {
             return None;
         }
-        let waiting = Table::open_to_write(schema, &column::READY, &self.leases.workspace)?;
+        let waiting = Table::open_to_write(schema, &layouts::READY, &self.leases.workspace)?;
         let enqueued = ids::execution_ids(new.len(), now);
         let (mut entries, mut places) = (Vec::with_capacity(new.len()), Vec::with_capacity(new.len()));
         for ((new, payload), id) in new.iter().zip(&enqueued) {
             let entry = new_row(*id, new, "enqueue", payload, now);
-            let mut place = [None; column::READY.columns.len()];
+            let mut place = [None; layouts::READY.columns.len()];
             for (number, value) in [
                 (ready::QUEUE, entry[ledger::QUEUE - 1]),
                 (ready::PRIORITY, entry[ledger::PRIORITY - 1]),

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use pgrx::{pg_sys, IntoDatum, PgSqlErrorCode};
 
-use crate::error::{raise, Failure};
-use crate::store::Owner;
+use crate::pg::error::{raise, Failure};
+use crate::pg::Owner;
 
 /// Has `LISTEN "sched:<queue>"` hear, once for the transaction, that something became claimable.
 pub fn queue(_owner: &Owner, queue: &str) {

@@ -1,4 +1,4 @@
-//! Where a claim begins to look: past what is gone and not vacuumed yet, as far as shared memory knows (`store/head.rs`).
+//! Where a claim begins to look: past what is gone and not vacuumed yet, as far as shared memory knows (`shmem/low_water_mark.rs`).
 
 use std::cell::Cell;
 use std::ffi::CStr;
@@ -7,15 +7,15 @@ use pgrx::datum::TimestampWithTimeZone;
 use pgrx::pg_sys::{self, Oid};
 use scheduler_core::Instant;
 
-use super::column::ready;
-use super::Leases;
-use crate::convert::{self, timestamp};
-use crate::store::head::{Order, Position};
-use crate::store::table::{Condition, Index, Table};
+use crate::heap::layouts::ready;
+use crate::heap::{Condition, Index, Table};
+use crate::pg::convert::{self, timestamp};
+use crate::shmem::low_water_mark::{Order, Position};
+use crate::store::lease::heap::Leases;
 
 impl Leases {
     /// To be said when leases were written of which the first is to be looked at by then.
-    pub(super) fn note(&self, sweep_at: TimestampWithTimeZone) {
+    pub fn note(&self, sweep_at: TimestampWithTimeZone) {
         if let Some(order) = Order::of(self.lease.oid(), "") {
             order.added(Position::at(sweep_at));
         }

@@ -5,12 +5,10 @@ use std::ops::RangeInclusive;
 use pgrx::datum::{Interval, TimestampWithTimeZone};
 use scheduler_core::Instant;
 
-use crate::arguments;
-use crate::convert;
-use crate::jsonb::Jsonb;
-use crate::statement;
+use crate::pg::jsonb::Jsonb;
+use crate::pg::{convert, Session};
 use crate::store::schedule::Definition;
-use crate::store::Session;
+use crate::{arguments, statement};
 
 /// An element of a JSON array of schedules: what it says, `None` where it says nothing.
 pub struct Spec {
@@ -54,7 +52,7 @@ pub struct Spec {
 
 /// The elements at these places (1-based) in order; raises where a value cannot be read as its type.
 pub fn read_specs(session: &Session, specs: &Jsonb, places: RangeInclusive<i32>) -> Vec<Spec> {
-    statement!(SCHEDULE_SPECS = "schedule_specs"(JSONBOID, INT4OID, INT4OID));
+    statement!(SCHEDULE_SPECS = "schedule/schedule_specs"(JSONBOID, INT4OID, INT4OID));
     let rows = SCHEDULE_SPECS.run(session, arguments![specs.clone(), *places.start(), *places.end()]);
     rows.iter()
         .map(|row| Spec {
@@ -99,7 +97,7 @@ pub enum Malformed {
 
 /// The first element with something wrong, by its place (1-based): `keys` are those that it may have.
 pub fn malformed(session: &Session, specs: &Jsonb, keys: &[&str]) -> Option<(usize, Malformed)> {
-    statement!(SCHEDULE_SPEC_KEYS = "schedule_spec_keys"(JSONBOID, TEXTARRAYOID));
+    statement!(SCHEDULE_SPEC_KEYS = "schedule/schedule_spec_keys"(JSONBOID, TEXTARRAYOID));
     let rows = SCHEDULE_SPEC_KEYS.run(session, arguments![specs.clone(), keys.to_vec()]);
     rows.first().map(|row| {
         let malformed = match (row.get(2), row.get(3)) {
@@ -113,14 +111,14 @@ pub fn malformed(session: &Session, specs: &Jsonb, keys: &[&str]) -> Option<(usi
 
 /// Raises where this key of element `place` (1-based) cannot be read as its type.
 pub fn read_key(session: &Session, specs: &Jsonb, place: i32, key: &str) {
-    statement!(SCHEDULE_SPEC_BAD = "schedule_spec_bad"(JSONBOID, INT4OID, TEXTOID));
+    statement!(SCHEDULE_SPEC_BAD = "schedule/schedule_spec_bad"(JSONBOID, INT4OID, TEXTOID));
     SCHEDULE_SPEC_BAD.run(session, arguments![specs.clone(), place, key]);
 }
 
 /// Inserts all whose names are free; the names that were inserted, and their numbers.
 pub fn insert(session: &Session, schedules: Vec<Definition>, now: Instant) -> Vec<(String, i64)> {
     statement!(
-        SCHEDULES_INSERT = "schedules_insert"(
+        SCHEDULES_INSERT = "schedule/schedules_insert"(
             TEXTARRAYOID,
             TEXTARRAYOID,
             TEXTARRAYOID,
@@ -172,13 +170,13 @@ pub fn insert(session: &Session, schedules: Vec<Definition>, now: Instant) -> Ve
 
 /// How many elements the array has.
 pub fn count(session: &Session, specs: &Jsonb) -> i32 {
-    statement!(SCHEDULE_SPEC_COUNT = "schedule_spec_count"(JSONBOID));
+    statement!(SCHEDULE_SPEC_COUNT = "schedule/schedule_spec_count"(JSONBOID));
     SCHEDULE_SPEC_COUNT.run(session, arguments![specs.clone()]).first().map_or(0, |row| row.must(1))
 }
 
 /// Those of these schedules that exist with another job.
 pub fn names_of_other_jobs(session: &Session, names: Vec<String>, job_name: &str) -> Vec<String> {
-    statement!(SCHEDULE_NAMES_FOREIGN = "schedule_names_foreign"(TEXTARRAYOID, TEXTOID));
+    statement!(SCHEDULE_NAMES_FOREIGN = "schedule/schedule_names_foreign"(TEXTARRAYOID, TEXTOID));
     let rows = SCHEDULE_NAMES_FOREIGN.run(session, arguments![names, job_name]);
     rows.iter().map(|row| row.must(1)).collect()
 }

@@ -2,12 +2,11 @@
 
 use scheduler_core::Instant;
 
-use crate::arguments;
-use crate::convert::timestamp;
-use crate::statement;
-use crate::store::session::List;
+use crate::pg::convert::timestamp;
+use crate::pg::session::List;
+use crate::pg::Session;
 use crate::store::timer::instant_of;
-use crate::store::Session;
+use crate::{arguments, statement};
 
 /// The changes of one schedule that nobody has applied yet.
 pub struct Change {
@@ -36,7 +35,7 @@ pub enum Standing {
 
 /// Locks up to `limit` changes after `after` that can be applied at `now`, and the timers they are about.
 pub fn pick(session: &Session, after: i64, now: Instant, limit: i64) -> Vec<Change> {
-    statement!(CHANGES_PICK = "changes_pick"(INT8OID, TIMESTAMPTZOID, INT8OID));
+    statement!(CHANGES_PICK = "schedule/changes_pick"(INT8OID, TIMESTAMPTZOID, INT8OID));
     let rows = CHANGES_PICK.run(session, arguments![after, timestamp(now), limit]);
     rows.iter()
         .map(|row| Change {
@@ -55,12 +54,12 @@ pub fn pick(session: &Session, after: i64, now: Instant, limit: i64) -> Vec<Chan
 
 /// Has changes that could not be applied tried again at `retry_at`.
 pub fn failed(session: &Session, change_ids: Vec<i64>, retry_at: Instant) {
-    statement!(CHANGE_FAILED = "change_failed"(INT8ARRAYOID, TIMESTAMPTZOID));
+    statement!(CHANGE_FAILED = "schedule/change_failed"(INT8ARRAYOID, TIMESTAMPTZOID));
     CHANGE_FAILED.run(session, arguments![List(change_ids), timestamp(retry_at)]);
 }
 
 /// Whether a change is waiting after `after`.
 pub fn exist(session: &Session, after: i64) -> bool {
-    statement!(CHANGE_EXISTS = "change_exists"(INT8OID));
+    statement!(CHANGE_EXISTS = "schedule/change_exists"(INT8OID));
     CHANGE_EXISTS.run(session, arguments![after]).first().is_some()
 }

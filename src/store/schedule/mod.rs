@@ -3,12 +3,15 @@
 use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
 use scheduler_core::Instant;
 
-use crate::arguments;
-use crate::convert;
-use crate::jsonb::Jsonb;
-use crate::statement;
-use crate::store::session::List;
-use crate::store::{catalog, Session};
+use crate::pg::jsonb::Jsonb;
+use crate::pg::session::List;
+use crate::pg::{convert, syscache, Session};
+use crate::{arguments, statement};
+
+pub mod bulk;
+pub mod change;
+pub mod skipped_plans;
+pub mod state;
 
 /// A schedule's own columns, all of them checked.
 pub struct Definition {
@@ -63,7 +66,7 @@ pub struct Locked {
 /// Replaces all columns.
 pub fn update(session: &Session, schedule_id: i64, schedule: Definition) {
     statement!(
-        SCHEDULE_UPDATE = "schedule_update"(
+        SCHEDULE_UPDATE = "schedule/schedule_update"(
             INT8OID,
             TEXTOID,
             TEXTOID,
@@ -113,7 +116,7 @@ pub fn update(session: &Session, schedule_id: i64, schedule: Definition) {
 
 /// The schedule of this name, locked against other edits.
 pub fn lock(session: &Session, schedule_name: &str) -> Option<Locked> {
-    statement!(SCHEDULE_LOCK = "schedule_lock"(TEXTOID));
+    statement!(SCHEDULE_LOCK = "schedule/schedule_lock"(TEXTOID));
     let rows = SCHEDULE_LOCK.run(session, arguments![schedule_name]);
     rows.first().map(|row| Locked {
         schedule_id: row.must(1),
@@ -143,29 +146,29 @@ pub fn lock(session: &Session, schedule_name: &str) -> Option<Locked> {
 
 /// Whether a schedule of this name exists.
 pub fn exists(session: &Session, schedule_name: &str) -> bool {
-    statement!(SCHEDULE_NAME_TAKEN = "schedule_name_taken"(TEXTOID));
+    statement!(SCHEDULE_NAME_TAKEN = "schedule/schedule_name_taken"(TEXTOID));
     SCHEDULE_NAME_TAKEN.run(session, arguments![schedule_name]).first().is_some()
 }
 
 /// Deletes; returns what the ledger has its executions by.
 pub fn delete(session: &Session, schedule_id: i64) -> Vec<Uuid> {
-    statement!(SCHEDULE_DELETE = "schedule_delete"(INT8OID));
+    statement!(SCHEDULE_DELETE = "schedule/schedule_delete"(INT8OID));
     SCHEDULE_DELETE.run(session, arguments![schedule_id]).first().map_or_else(Vec::new, |row| row.must(1))
 }
 
 /// Cancels the executions of a schedule that nobody runs, by what the ledger has them by, and keeps dispatchers from firing more of them
 /// while the transaction is open. What one is firing at this moment it does not see.
 pub fn cancel_pending(session: &Session, schedule_id: i64, keys: Vec<Uuid>, now: Instant) {
-    statement!(TIMER_HOLD = "timer_hold"(INT8OID));
-    statement!(SCHEDULE_CANCEL_PENDING = "schedule_cancel_pending"(INT8OID, UUIDARRAYOID, TIMESTAMPTZOID));
+    statement!(TIMER_HOLD = "timer/timer_hold"(INT8OID));
+    statement!(SCHEDULE_CANCEL_PENDING = "schedule/schedule_cancel_pending"(INT8OID, UUIDARRAYOID, TIMESTAMPTZOID));
     TIMER_HOLD.run(session, arguments![schedule_id]);
     SCHEDULE_CANCEL_PENDING.run(session, arguments![schedule_id, List(keys), convert::timestamp(now)]);
 }
 
 /// A schedule as the log names it, where several databases may have one of that name; by its number where it has just gone.
 pub fn called(session: &Session, schedule_id: i64) -> String {
-    statement!(SCHEDULE_NAME = "schedule_name"(INT8OID));
+    statement!(SCHEDULE_NAME = "schedule/schedule_name"(INT8OID));
     let found = SCHEDULE_NAME.run(session, arguments![schedule_id]);
     let name = found.first().map_or_else(|| schedule_id.to_string(), |row| row.lossy(1).unwrap_or_default());
-    format!("schedule \"{name}\" of database \"{}\"", catalog::database_name())
+    format!("schedule \"{name}\" of database \"{}\"", syscache::database_name())
 }

@@ -8,12 +8,11 @@ use scheduler_core::plan::Progress;
 use scheduler_core::skip::Reason;
 use scheduler_core::Instant;
 
-use crate::arguments;
-use crate::convert::timestamp;
-use crate::statement;
-use crate::store::session::{List, Rows};
+use crate::pg::convert::timestamp;
+use crate::pg::session::{List, Rows};
+use crate::pg::Session;
 use crate::store::timer::{instant_of, must, NewTimer};
-use crate::store::Session;
+use crate::{arguments, statement};
 
 /// A reason as the tables have it.
 pub const fn name_of(reason: Reason) -> &'static str {
@@ -74,13 +73,13 @@ fn pasts(rows: &Rows) -> Vec<Past> {
 
 /// The definitions of these schedules that have ended and are not settled, in order.
 pub fn unsettled(session: &Session, schedule_ids: Vec<i64>) -> Vec<Past> {
-    statement!(PAST_UNSETTLED = "past_unsettled"(INT8ARRAYOID));
+    statement!(PAST_UNSETTLED = "schedule/past_unsettled"(INT8ARRAYOID));
     pasts(&PAST_UNSETTLED.run(session, arguments![List(schedule_ids)]))
 }
 
 /// The definitions that a schedule had in [from, to), and all that are not settled, in order.
 pub fn past_between(session: &Session, schedule_id: i64, from: Instant, to: Instant) -> Vec<Past> {
-    statement!(PAST_BETWEEN = "past_between"(INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID));
+    statement!(PAST_BETWEEN = "schedule/past_between"(INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID));
     pasts(&PAST_BETWEEN.run(session, arguments![schedule_id, timestamp(from), timestamp(to)]))
 }
 
@@ -106,7 +105,7 @@ pub fn record(session: &Session, timers: &[&NewTimer], held: &HashSet<i64>) {
     // An edit that was committed late: the definition before it has fired plans that are later than where this one begins.
     let begins_anew = |timer: &NewTimer| !timer.settled.is_empty() && timer.progress.cursor < timer.before.cursor;
     statement!(
-        SKIPS_RECORD = "skips_record"(
+        SKIPS_RECORD = "schedule/skips_record"(
             INT8ARRAYOID,
             INT8ARRAYOID,
             TIMESTAMPTZARRAYOID,
@@ -161,7 +160,7 @@ pub fn record(session: &Session, timers: &[&NewTimer], held: &HashSet<i64>) {
 /// Forgets schedules that were dropped.
 pub fn forget(session: &Session, schedule_ids: &[i64]) {
     if !schedule_ids.is_empty() {
-        statement!(SKIPS_DROP = "skips_drop"(INT8ARRAYOID));
+        statement!(SKIPS_DROP = "schedule/skips_drop"(INT8ARRAYOID));
         SKIPS_DROP.run(session, arguments![List(schedule_ids.to_vec())]);
     }
 }
@@ -180,7 +179,7 @@ pub struct Recorded {
 
 /// The skips of a schedule that reach into [from, to), in order.
 pub fn between(session: &Session, schedule_id: i64, from: Instant, to: Instant) -> Vec<Recorded> {
-    statement!(SKIPS_BETWEEN = "skips_between"(INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID));
+    statement!(SKIPS_BETWEEN = "schedule/skips_between"(INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID));
     let rows = SKIPS_BETWEEN.run(session, arguments![schedule_id, timestamp(from), timestamp(to)]);
     rows.iter()
         .map(|row| Recorded {
@@ -194,7 +193,7 @@ pub fn between(session: &Session, schedule_id: i64, from: Instant, to: Instant) 
 
 /// Which of these plan times the ledger holds in the schedule's scope, and the execution of each.
 pub fn fired(session: &Session, schedule_id: i64, plans: Vec<TimestampWithTimeZone>) -> Vec<(Instant, Uuid)> {
-    statement!(SKIPS_FIRED = "skips_fired"(INT8OID, TIMESTAMPTZARRAYOID));
+    statement!(SKIPS_FIRED = "schedule/skips_fired"(INT8OID, TIMESTAMPTZARRAYOID));
     let rows = SKIPS_FIRED.run(session, arguments![schedule_id, List(plans)]);
     rows.iter().map(|row| (must(instant_of(&row, 1)), row.must(2))).collect()
 }
@@ -205,7 +204,7 @@ pub fn fired_between(session: &Session, stretches: &[(i64, Instant, Instant)]) -
     if stretches.is_empty() {
         return fired;
     }
-    statement!(PLANS_FIRED = "plans_fired"(INT8ARRAYOID, TIMESTAMPTZARRAYOID, TIMESTAMPTZARRAYOID));
+    statement!(PLANS_FIRED = "schedule/plans_fired"(INT8ARRAYOID, TIMESTAMPTZARRAYOID, TIMESTAMPTZARRAYOID));
     let ids: Vec<i64> = stretches.iter().map(|(id, ..)| *id).collect();
     let (after, until): (Vec<_>, Vec<_>) =
         stretches.iter().map(|(_, after, until)| (timestamp(*after), timestamp(*until))).unzip();
@@ -217,13 +216,13 @@ pub fn fired_between(session: &Session, stretches: &[(i64, Instant, Instant)]) -
 
 /// A schedule of this name, and whether `role` may read about it.
 pub fn seen_by(session: &Session, schedule_name: &str, role: Oid) -> Option<(i64, bool)> {
-    statement!(SCHEDULE_SEEN = "schedule_seen"(TEXTOID, OIDOID));
+    statement!(SCHEDULE_SEEN = "schedule/schedule_seen"(TEXTOID, OIDOID));
     SCHEDULE_SEEN.run(session, arguments![schedule_name, role]).first().map(|row| (row.must(1), row.must(2)))
 }
 
 /// The paused and parked schedules that `role` may read about: number and name.
 pub fn stopped(session: &Session, role: Oid) -> Vec<(i64, String)> {
-    statement!(SCHEDULES_STOPPED = "schedules_stopped"(OIDOID));
+    statement!(SCHEDULES_STOPPED = "schedule/schedules_stopped"(OIDOID));
     SCHEDULES_STOPPED.run(session, arguments![role]).iter().map(|row| (row.must(1), row.must(2))).collect()
 }
 
@@ -239,8 +238,8 @@ impl Place {
 /// Looks at `rows` rows after `place` and deletes those that ended before `limit`, but for the newest of each schedule; the same for
 /// definitions. Where to go on; `None` at the end.
 pub fn prune(session: &Session, place: Place, limit: Instant, rows: i64) -> Option<Place> {
-    statement!(PAST_PRUNE = "past_prune"(TIMESTAMPTZOID, INT8OID));
-    statement!(SKIPS_PRUNE = "skips_prune"(INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID));
+    statement!(PAST_PRUNE = "schedule/past_prune"(TIMESTAMPTZOID, INT8OID));
+    statement!(SKIPS_PRUNE = "schedule/skips_prune"(INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID));
     let definitions = PAST_PRUNE.run(session, arguments![timestamp(limit), rows]).len();
     let Place(schedule_id, since_at, from) = place;
     let found =

@@ -5,7 +5,7 @@ use pgrx::pg_sys::Oid;
 use scheduler_core::plan::Progress;
 use scheduler_core::Instant;
 
-use crate::store::table::Place;
+use crate::heap::Place;
 
 /// A schedule, its job and its timer as the dispatcher sees them.
 pub struct Snapshot {

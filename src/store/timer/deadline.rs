@@ -2,11 +2,10 @@
 
 use scheduler_core::Instant;
 
-use crate::arguments;
-use crate::convert::timestamp;
-use crate::statement;
+use crate::pg::convert::timestamp;
+use crate::pg::Session;
 use crate::store::timer::instant_of;
-use crate::store::Session;
+use crate::{arguments, statement};
 
 /// When there is something to do.
 #[derive(Clone, Copy, Default)]
@@ -28,7 +27,7 @@ pub struct Deadlines {
 /// When each step has something to do next, as far as is known: fires after `looked_until`, changes after `changes_after`; and
 /// whether a timer is still due that was so when those between `looked_from` and `looked_until` were picked.
 pub fn next(session: &Session, looked_from: Instant, looked_until: Instant, changes_after: i64) -> Deadlines {
-    statement!(NEXT_DEADLINES = "next_deadlines"(TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID));
+    statement!(NEXT_DEADLINES = "timer/next_deadlines"(TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID));
     let arguments = arguments![timestamp(looked_from), timestamp(looked_until), changes_after];
     NEXT_DEADLINES.run(session, arguments).first().map_or(Deadlines::default(), |row| Deadlines {
         fire: instant_of(&row, 1),

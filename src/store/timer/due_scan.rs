@@ -1,5 +1,5 @@
-//! Due timers and their schedules row by row: what timers_due.sql and schedules_read.sql say, done by `store/table.rs`. Where a table is
-//! not as expected the answer is `None`, and `timer.rs` runs the statement.
+//! Due timers and their schedules row by row: what timers_due.sql and schedules_read.sql say, done by `crate::heap`. Where a table is
+//! not as expected the answer is `None`, and `timer/mod.rs` runs the statement.
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -9,11 +9,11 @@ use pgrx::pg_sys::{self, Oid};
 use scheduler_core::plan::Progress;
 use scheduler_core::Instant;
 
-use crate::convert::{self, timestamp};
-use crate::error::or_raise;
-use crate::store::rows::column::{self, job, schedule, timer};
-use crate::store::snapshot::{Held, ScheduleRow, Snapshot, TimerRow};
-use crate::store::table::{Condition, Index, Layout, Present, Table, Workspace};
+use crate::heap::layouts::{self, job, schedule, timer};
+use crate::heap::{Condition, Index, Layout, Present, Table, Workspace};
+use crate::pg::convert::{self, timestamp};
+use crate::pg::error::or_raise;
+use crate::store::schedule::state::{Held, ScheduleRow, Snapshot, TimerRow};
 use crate::store::timer::{must, Reach};
 
 /// A table to be read, where a statement of the current role would be allowed to.
@@ -28,7 +28,7 @@ pub fn writable(schema: Oid, layout: &Layout, workspace: &Rc<Workspace>, rights:
 
 /// Locks the timers that are due at `now` at the latest and within reach.
 pub fn pick(schema: Oid, reach: Reach, now: Instant) -> Option<BTreeMap<i64, TimerRow>> {
-    let timers = writable(schema, &column::TIMER, &Rc::<Workspace>::default(), pg_sys::ACL_UPDATE)?;
+    let timers = writable(schema, &layouts::TIMER, &Rc::<Workspace>::default(), pg_sys::ACL_UPDATE)?;
     let present = Present::look();
     let mut order = Index::open(&timers, c"timer_fire_at", &present);
     let bounds = (
@@ -82,8 +82,8 @@ fn timer_of(table: &Table) -> TimerRow {
 
 /// The state of these schedules, after their timers were locked and read.
 pub fn read(schema: Oid, schedule_ids: &[i64], timers: &mut BTreeMap<i64, TimerRow>) -> Option<Vec<Snapshot>> {
-    let (schedules, jobs) = (readable(schema, &column::SCHEDULE)?, readable(schema, &column::JOB)?);
-    let awaited = readable(schema, &column::AWAITED)?;
+    let (schedules, jobs) = (readable(schema, &layouts::SCHEDULE)?, readable(schema, &layouts::JOB)?);
+    let awaited = readable(schema, &layouts::AWAITED)?;
     let present = Present::look();
     let mut schedule_by_id = Index::open(&schedules, c"schedule_pkey", &present);
     let mut job_by_name = Index::open(&jobs, c"job_pkey", &present);

@@ -12,21 +12,20 @@ use pgrx::{IntoDatum, PgMemoryContexts};
 use scheduler_core::plan::Next;
 use scheduler_core::Instant;
 
-use crate::arguments;
-use crate::convert::{self, timestamp};
-use crate::error::{raise, Failure};
-use crate::statement;
-use crate::store::done;
-use crate::store::due::{readable, writable};
-use crate::store::head::{self, Position};
-use crate::store::ids;
+use crate::heap::layouts::{self, awaited, job, ledger, ready, schedule, timer};
+use crate::heap::{Condition, Index, KeyState, Layout, Present, Table, Workspace};
+use crate::pg::convert::{self, timestamp};
+use crate::pg::error::{raise, Failure};
+use crate::pg::session::List;
+use crate::pg::Session;
+use crate::shmem::low_water_mark::{self, Position};
+use crate::store::execution::ids;
 use crate::store::job::is_done_when_fired;
-use crate::store::key_lock::{self, LedgerKeys};
-use crate::store::rows::column::{self, awaited, job, ledger, ready, schedule, timer};
-use crate::store::session::List;
-use crate::store::table::{Condition, Index, KeyState, Layout, Present, Table, Workspace};
+use crate::store::lease::key_lock::{self, LedgerKeys};
+use crate::store::queue::delivery;
+use crate::store::timer::due_scan::{readable, writable};
 use crate::store::timer::{postpone, Columns, Held, NewTimer};
-use crate::store::Session;
+use crate::{arguments, statement};
 
 /// What a batch of due timers led to.
 #[derive(Default)]
@@ -123,7 +122,7 @@ fn by_statement(
     now: Instant,
 ) -> Fired {
     statement!(
-        TIMERS_FIRE = "timers_fire"(
+        TIMERS_FIRE = "timer/timers_fire"(
             INT8ARRAYOID,
             INT8ARRAYOID,
             TIMESTAMPTZARRAYOID,
@@ -167,14 +166,14 @@ fn by_statement(
             List(columns.run_id),
             List(columns.awaited),
             timestamp(now),
-            done::taken()
+            delivery::taken()
         ],
     );
-    done::finish(&rows, 3);
+    delivery::finish(&rows, 3);
     let fired = rows
         .first()
         .map_or(Fired::default(), |row| Fired { count: row.must(1), queues: row.get(2).unwrap_or_default() });
-    head::changed(&fired.queues);
+    low_water_mark::changed(&fired.queues);
     fired
 }
 
@@ -207,7 +206,7 @@ struct Terms {
     /// the number behind the priority,
     priority_value: i32,
     /// where its first entry can be,
-    head: Option<head::Order>,
+    head: Option<low_water_mark::Order>,
     /// and whether something became claimable in it.
     fired: bool,
 }
@@ -217,11 +216,11 @@ type Row<const COLUMNS: usize> = [Option<Datum>; COLUMNS];
 /// Rows to be inserted together.
 #[derive(Default)]
 struct Chunk {
-    ledger: Vec<Row<{ column::LEDGER.columns.len() }>>,
-    ready: Vec<Row<{ column::READY.columns.len() }>>,
-    awaited: Vec<Row<{ column::AWAITED.columns.len() }>>,
+    ledger: Vec<Row<{ layouts::LEDGER.columns.len() }>>,
+    ready: Vec<Row<{ layouts::READY.columns.len() }>>,
+    awaited: Vec<Row<{ layouts::AWAITED.columns.len() }>>,
     /// Where these will stand in their queues.
-    heads: Vec<(head::Order, Position)>,
+    heads: Vec<(low_water_mark::Order, Position)>,
 }
 
 impl Tables {
@@ -229,9 +228,10 @@ impl Tables {
     pub fn open(schema: Oid) -> Option<Tables> {
         let workspace = Rc::<Workspace>::default();
         let insert = |layout: &Layout| writable(schema, layout, &workspace, pg_sys::ACL_INSERT);
-        let timers = writable(schema, &column::TIMER, &workspace, pg_sys::ACL_UPDATE)?;
-        let (ledger, ready, awaited) = (insert(&column::LEDGER)?, insert(&column::READY)?, insert(&column::AWAITED)?);
-        let (schedules, jobs) = (readable(schema, &column::SCHEDULE)?, readable(schema, &column::JOB)?);
+        let timers = writable(schema, &layouts::TIMER, &workspace, pg_sys::ACL_UPDATE)?;
+        let (ledger, ready, awaited) =
+            (insert(&layouts::LEDGER)?, insert(&layouts::READY)?, insert(&layouts::AWAITED)?);
+        let (schedules, jobs) = (readable(schema, &layouts::SCHEDULE)?, readable(schema, &layouts::JOB)?);
         // After the waits for the tables' locks: an older look would find a table empty that was just written anew.
         Some(Tables { present: Present::look(), timers, ledger, ready, awaited, schedules, jobs })
     }
@@ -296,7 +296,7 @@ impl Tables {
                         chunk.heads.push((head, Position::new(terms.priority_value, run.as_micros(), id)));
                     }
                     let (id, plan_time) = (id.into_datum(), timestamp(*run).into_datum());
-                    let mut row = [None; column::LEDGER.columns.len()];
+                    let mut row = [None; layouts::LEDGER.columns.len()];
                     for (number, value) in [
                         (ledger::ID, id),
                         (ledger::KEY, key),
@@ -322,7 +322,7 @@ impl Tables {
                         row[number - 1] = value;
                     }
                     chunk.ledger.push(row);
-                    let mut row = [None; column::READY.columns.len()];
+                    let mut row = [None; layouts::READY.columns.len()];
                     for (number, value) in [
                         (ready::QUEUE, terms.queue),
                         (ready::PRIORITY, terms.priority),
@@ -334,7 +334,7 @@ impl Tables {
                     }
                     chunk.ready.push(row);
                     if timer.awaited {
-                        let mut row = [None; column::AWAITED.columns.len()];
+                        let mut row = [None; layouts::AWAITED.columns.len()];
                         row[awaited::SCHEDULE_ID - 1] = schedule_id;
                         row[awaited::EXECUTION_ID - 1] = id;
                         chunk.awaited.push(row);
@@ -383,7 +383,7 @@ impl Tables {
             allow_stale_reentry: jobs.copy(job::ALLOW_STALE_REENTRY),
             owner: jobs.copy(job::OWNER),
             done_when_fired: is_done_when_fired(&jobs.must::<String>(job::KIND)),
-            head: head::Order::of(self.ready.oid(), &queue_name),
+            head: low_water_mark::Order::of(self.ready.oid(), &queue_name),
             queue_name,
             priority_value: jobs.must(job::PRIORITY),
             fired: false,
@@ -392,14 +392,14 @@ impl Tables {
 }
 
 /// The row of a timer that moves on.
-fn row_of(this: &NewTimer, held: Held, now: Instant) -> Row<{ column::TIMER.columns.len() }> {
+fn row_of(this: &NewTimer, held: Held, now: Instant) -> Row<{ layouts::TIMER.columns.len() }> {
     let time = |time: Option<Instant>| time.map(timestamp).into_datum();
     let (plan, fire_at) = match this.next {
         Some(Next::Armed { plan, fire_at }) => (Some(plan), Some(fire_at)),
         Some(Next::Waiting | Next::Done) | None => (None, None),
     };
     let last_run = this.runs.last().copied();
-    let mut row = [None; column::TIMER.columns.len()];
+    let mut row = [None; layouts::TIMER.columns.len()];
     for (number, value) in [
         (timer::SCHEDULE_ID, this.schedule_id.into_datum()),
         (timer::VERSION, this.version.into_datum()),

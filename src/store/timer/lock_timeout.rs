@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use pgrx::{pg_sys, PgSqlErrorCode};
 
-use crate::error::Failure;
-use crate::store::table;
+use crate::heap;
+use crate::pg::error::Failure;
 
 /// How long a batch of fires waits for somebody else, in milliseconds: for the transaction of a run that came up in the ledger after
 /// the batch has looked for it, or, where the disks stall, for a lock that a table grows under.
@@ -20,7 +20,7 @@ const WRITTEN: [&std::ffi::CStr; 5] = [c"ledger", c"ready", c"awaited", c"schedu
 /// Runs the statement that fires a batch, which fails with `55P03` rather than wait for long. Its tables are locked before, as long as
 /// that may take: who builds an index is waited for, or every batch would fail until it is built.
 pub fn bounded<R>(fire: impl FnOnce() -> R) -> R {
-    table::lock_to_write(&WRITTEN);
+    heap::lock_to_write(&WRITTEN);
     let _short = ShortWaits::begin();
     fire()
 }

@@ -7,16 +7,21 @@ use scheduler_core::plan::{Next, Progress};
 use scheduler_core::skip::Skip;
 use scheduler_core::Instant;
 
-use crate::arguments;
-use crate::convert::{self, timestamp};
-use crate::error::{or_raise, raise, Failure};
-use crate::statement;
-use crate::store::session::{List, Row};
-use crate::store::table::Place;
-use crate::store::{due, Session};
+use crate::heap::Place;
+use crate::pg::convert::{self, timestamp};
+use crate::pg::error::{or_raise, raise, Failure};
+use crate::pg::session::{List, Row};
+use crate::pg::Session;
+use crate::{arguments, statement};
 
-pub use crate::store::fire::{fire, Fired};
-pub use crate::store::snapshot::{Held, ScheduleRow, Snapshot, TimerRow};
+pub use crate::store::schedule::state::{Held, ScheduleRow, Snapshot, TimerRow};
+pub use crate::store::timer::fire::{fire, Fired};
+
+pub mod deadline;
+pub mod due_scan;
+pub mod fire;
+pub mod lock_timeout;
+pub mod rebuild;
 
 /// A timer to be written.
 #[derive(Clone)]
@@ -104,10 +109,10 @@ pub struct Reach {
 
 /// Locks the timers that are due at `now` at the latest and within reach.
 pub fn pick_due(session: &Session, reach: Reach, now: Instant) -> BTreeMap<i64, TimerRow> {
-    if let Some(picked) = session.rows().and_then(|schema| due::pick(schema, reach, now)) {
+    if let Some(picked) = session.rows().and_then(|schema| due_scan::pick(schema, reach, now)) {
         return picked;
     }
-    statement!(TIMERS_DUE = "timers_due"(TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID, INT8OID));
+    statement!(TIMERS_DUE = "timer/timers_due"(TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID, INT8OID));
     let arguments = arguments![timestamp(reach.after), timestamp(now), reach.latest, reach.earliest];
     TIMERS_DUE.run(session, arguments).iter().map(|row| timer_of(&row)).collect()
 }
@@ -132,7 +137,7 @@ fn timer_of(row: &Row) -> (i64, TimerRow) {
 
 /// The timers of these schedules.
 pub fn timers(session: &Session, schedule_ids: Vec<i64>) -> BTreeMap<i64, TimerRow> {
-    statement!(TIMERS_READ = "timers_read"(INT8ARRAYOID));
+    statement!(TIMERS_READ = "timer/timers_read"(INT8ARRAYOID));
     let rows = TIMERS_READ.run(session, arguments![List(schedule_ids)]);
     rows.iter()
         .map(|row| {
@@ -144,10 +149,10 @@ pub fn timers(session: &Session, schedule_ids: Vec<i64>) -> BTreeMap<i64, TimerR
 
 /// The state of these schedules, after their timers were locked and read.
 pub fn read(session: &Session, schedule_ids: Vec<i64>, mut timers: BTreeMap<i64, TimerRow>) -> Vec<Snapshot> {
-    if let Some(read) = session.rows().and_then(|schema| due::read(schema, &schedule_ids, &mut timers)) {
+    if let Some(read) = session.rows().and_then(|schema| due_scan::read(schema, &schedule_ids, &mut timers)) {
         return read;
     }
-    statement!(SCHEDULES_READ = "schedules_read"(INT8ARRAYOID));
+    statement!(SCHEDULES_READ = "schedule/schedules_read"(INT8ARRAYOID));
     let rows = SCHEDULES_READ.run(session, arguments![List(schedule_ids)]);
     rows.iter()
         .map(|row| Snapshot {
@@ -235,7 +240,7 @@ impl Columns {
 /// Writes the timers of changed schedules, deletes those of dropped ones, and forgets the changes.
 pub fn arm(session: &Session, timers: &[&NewTimer], dropped: Vec<i64>, change_ids: Vec<i64>) {
     statement!(
-        TIMERS_ARM = "timers_arm"(
+        TIMERS_ARM = "timer/timers_arm"(
             INT8ARRAYOID,
             INT8ARRAYOID,
             TIMESTAMPTZARRAYOID,
@@ -272,7 +277,7 @@ pub fn arm(session: &Session, timers: &[&NewTimer], dropped: Vec<i64>, change_id
 
 /// Which of these runs their schedules fired already in a scope that they had before an edit.
 pub fn fired_before(session: &Session, runs: &[(i64, Instant)]) -> Vec<(i64, Instant)> {
-    statement!(RUNS_FIRED_BEFORE = "runs_fired_before"(INT8ARRAYOID, TIMESTAMPTZARRAYOID));
+    statement!(RUNS_FIRED_BEFORE = "schedule/runs_fired_before"(INT8ARRAYOID, TIMESTAMPTZARRAYOID));
     let (ids, plans): (Vec<i64>, Vec<_>) = runs.iter().map(|(id, plan)| (*id, timestamp(*plan))).unzip();
     let rows = RUNS_FIRED_BEFORE.run(session, arguments![List(ids), List(plans)]);
     rows.iter().map(|row| (row.must(1), must(instant_of(&row, 2)))).collect()
@@ -280,13 +285,13 @@ pub fn fired_before(session: &Session, runs: &[(i64, Instant)]) -> Vec<(i64, Ins
 
 /// Leaves these timers alone until then.
 pub fn postpone(session: &Session, schedule_ids: Vec<i64>, until: Instant) {
-    statement!(TIMERS_POSTPONE = "timers_postpone"(INT8ARRAYOID, TIMESTAMPTZOID));
+    statement!(TIMERS_POSTPONE = "timer/timers_postpone"(INT8ARRAYOID, TIMESTAMPTZOID));
     TIMERS_POSTPONE.run(session, arguments![schedule_ids, timestamp(until)]);
 }
 
 /// Parks these schedules, each with its reason.
 pub fn park(session: &Session, parked: &[(i64, Failure)]) {
-    statement!(TIMERS_PARK = "timers_park"(INT8ARRAYOID, TEXTARRAYOID));
+    statement!(TIMERS_PARK = "timer/timers_park"(INT8ARRAYOID, TEXTARRAYOID));
     let (schedule_ids, reasons): (Vec<i64>, Vec<&str>) =
         parked.iter().map(|(id, why)| (*id, why.message.as_str())).unzip();
     TIMERS_PARK.run(session, arguments![schedule_ids, reasons]);
@@ -294,25 +299,25 @@ pub fn park(session: &Session, parked: &[(i64, Failure)]) {
 
 /// Forgets timers of schedules that go on: their runs stay awaited.
 pub fn forget(session: &Session, schedule_ids: Vec<i64>) {
-    statement!(TIMERS_FORGET = "timers_forget"(INT8ARRAYOID));
+    statement!(TIMERS_FORGET = "timer/timers_forget"(INT8ARRAYOID));
     TIMERS_FORGET.run(session, arguments![List(schedule_ids)]);
 }
 
 /// Deletes the timers of dropped schedules, and which of their runs are awaited.
 pub fn drop_timers(session: &Session, schedule_ids: Vec<i64>) {
-    statement!(TIMERS_DROP = "timers_drop"(INT8ARRAYOID));
+    statement!(TIMERS_DROP = "timer/timers_drop"(INT8ARRAYOID));
     TIMERS_DROP.run(session, arguments![schedule_ids]);
 }
 
 /// Has a fire that failed tried again at `retry_at`.
 pub fn record_failure(session: &Session, schedule_id: i64, error: &str, retry_at: Instant) {
-    statement!(TIMER_FAILED = "timer_failed"(INT8OID, TEXTOID, TIMESTAMPTZOID));
+    statement!(TIMER_FAILED = "timer/timer_failed"(INT8OID, TEXTOID, TIMESTAMPTZOID));
     TIMER_FAILED.run(session, arguments![schedule_id, error, timestamp(retry_at)]);
 }
 
 /// Notifies these queues' channels.
 pub fn notify(session: &Session, queues: Vec<String>) {
-    statement!(NOTIFY = "notify"(TEXTARRAYOID));
+    statement!(NOTIFY = "queue/notify"(TEXTARRAYOID));
     let channels: Vec<String> = queues.iter().map(|queue| format!("sched:{queue}")).collect();
     NOTIFY.run(session, arguments![channels]);
 }
@@ -320,6 +325,6 @@ pub fn notify(session: &Session, queues: Vec<String>) {
 /// Remembers the unfinished runs of schedules that care about them from now on; returns the schedules of which somebody has a run in
 /// hand, so that they have to come again later.
 pub fn await_unfinished(session: &Session, schedule_ids: Vec<i64>) -> Vec<i64> {
-    statement!(SCHEDULE_AWAIT_UNFINISHED = "schedule_await_unfinished"(INT8ARRAYOID));
+    statement!(SCHEDULE_AWAIT_UNFINISHED = "schedule/schedule_await_unfinished"(INT8ARRAYOID));
     SCHEDULE_AWAIT_UNFINISHED.run(session, arguments![schedule_ids]).iter().map(|row| row.must(1)).collect()
 }

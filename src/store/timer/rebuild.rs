@@ -4,11 +4,10 @@ use pgrx::datum::TimestampWithTimeZone;
 use scheduler_core::plan::Progress;
 use scheduler_core::Instant;
 
-use crate::arguments;
-use crate::statement;
-use crate::store::session::List;
+use crate::pg::session::List;
+use crate::pg::Session;
 use crate::store::timer::{instant_of, TimerRow};
-use crate::store::Session;
+use crate::{arguments, statement};
 
 /// What is known of a schedule's past.
 pub struct Found {
@@ -42,25 +41,25 @@ impl Found {
 
 /// Keeps dispatchers away from the timers until the transaction ends.
 pub fn lock_timers(session: &Session) {
-    statement!(TIMERS_LOCK = "timers_lock"());
+    statement!(TIMERS_LOCK = "timer/timers_lock"());
     TIMERS_LOCK.run(session, arguments![]);
 }
 
 /// Deletes timers that no schedule calls for.
 pub fn drop_orphans(session: &Session) {
-    statement!(TIMERS_ORPHANED = "timers_orphaned"());
+    statement!(TIMERS_ORPHANED = "timer/timers_orphaned"());
     TIMERS_ORPHANED.run(session, arguments![]);
 }
 
 /// The next schedules after this one, in order.
 pub fn next_schedules(session: &Session, after: i64, limit: i64) -> Vec<i64> {
-    statement!(SCHEDULES_NEXT = "schedules_next"(INT8OID, INT8OID));
+    statement!(SCHEDULES_NEXT = "schedule/schedules_next"(INT8OID, INT8OID));
     SCHEDULES_NEXT.run(session, arguments![after, limit]).iter().map(|row| row.must(1)).collect()
 }
 
 /// What the ledger, the skips and the changes say about these schedules.
 pub fn find(session: &Session, schedule_ids: Vec<i64>) -> Vec<Found> {
-    statement!(TIMERS_DERIVE = "timers_derive"(INT8ARRAYOID));
+    statement!(TIMERS_DERIVE = "timer/timers_derive"(INT8ARRAYOID));
     let rows = TIMERS_DERIVE.run(session, arguments![List(schedule_ids)]);
     rows.iter()
         .map(|row| Found {
@@ -80,7 +79,7 @@ pub fn find(session: &Session, schedule_ids: Vec<i64>) -> Vec<Found> {
 
 /// Writes the last fires into timers that know of none.
 pub fn remember_fires(session: &Session, found: Vec<Found>) {
-    statement!(TIMERS_REMEMBER = "timers_remember"(INT8ARRAYOID, TIMESTAMPTZARRAYOID, TIMESTAMPTZARRAYOID));
+    statement!(TIMERS_REMEMBER = "timer/timers_remember"(INT8ARRAYOID, TIMESTAMPTZARRAYOID, TIMESTAMPTZARRAYOID));
     let ids: Vec<i64> = found.iter().map(|found| found.schedule_id).collect();
     let (plans, fires): (Vec<_>, Vec<_>) = found.into_iter().map(|found| (found.last_plan, found.last_fired)).unzip();
     TIMERS_REMEMBER.run(session, arguments![List(ids), List(plans), List(fires)]);
