@@ -7,13 +7,13 @@ use pgrx::prelude::*;
 mod tests {
     use pgrx::prelude::*;
 
-    use crate::store::timer::fire::Tables;
+    use crate::store::timer::fire::FireTables;
     use crate::test_support::{alone, check, created, run, sql, time_passes};
 
     /// Whether a batch would be written row by row just now.
     fn row_by_row() -> bool {
         let schema = unsafe { pg_sys::get_namespace_oid(c"sched".as_ptr(), false) };
-        Tables::open(schema).is_some()
+        FireTables::open(schema).is_some()
     }
 
     /// What is in the tables that a batch writes; times as minutes ago, ids left out.

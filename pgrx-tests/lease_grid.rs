@@ -24,7 +24,7 @@ mod tests {
     fn grid_try_claim() {
         for new_before in [15, 16] {
             for cell in cells("grid/try_claim") {
-                insert_prediction::begin_anew();
+                insert_prediction::reset();
                 (0..new_before).for_each(|_| insert_prediction::learn(|| Some(())).unwrap_or_default());
                 assert_eq!(insert_prediction::probably_new(), new_before == 16);
                 let answer = lease::claim(cell.state(), cell.limits());

@@ -8,13 +8,13 @@ mod tests {
     use pgrx::prelude::*;
 
     use crate::heap::layouts;
-    use crate::store::lease::heap::Rows;
+    use crate::store::lease::heap::LedgerTables;
     use crate::test_support::{alone, attempt, check, fails, run, sql, time_passes};
 
     /// Whether claims and ends go row by row just now.
     fn row_by_row() -> bool {
         let schema = unsafe { pg_sys::get_namespace_oid(c"sched".as_ptr(), false) };
-        Rows::open(schema).is_some()
+        LedgerTables::open(schema).is_some()
     }
 
     #[pg_test]

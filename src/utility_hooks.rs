@@ -88,14 +88,14 @@ unsafe extern "C-unwind" fn make_way(node: *mut pg_sys::Node, context: pg_sys::P
     match (*node).type_ {
         NodeTag::T_DropdbStmt if alone() => {
             let command = &*node.cast::<pg_sys::DropdbStmt>();
-            hold_other_database(own_database(command.dbname));
+            exclude_other_database(own_database(command.dbname));
         }
         NodeTag::T_CreatedbStmt if alone() => {
             let command = &*node.cast::<pg_sys::CreatedbStmt>();
             if may_create_databases() {
                 let template = option(command.options, c"template").flatten().unwrap_or(c"template1");
                 // The session's own can be copied, too.
-                hold_database(copied_database(template));
+                exclude_database(copied_database(template));
             }
             // The new one may have the extension, from its template.
             registry::launcher_at_commit();
@@ -106,13 +106,13 @@ unsafe extern "C-unwind" fn make_way(node: *mut pg_sys::Node, context: pg_sys::P
                 // It may become a template or closed to connections, or cease to be.
                 registry::launcher_at_commit();
             } else if alone() {
-                hold_other_database(own_database(command.dbname));
+                exclude_other_database(own_database(command.dbname));
             }
         }
         NodeTag::T_RenameStmt => {
             let command = &*node.cast::<pg_sys::RenameStmt>();
             if command.renameType == pg_sys::ObjectType::OBJECT_DATABASE && may_create_databases() {
-                hold_other_database(own_database(command.subname));
+                exclude_other_database(own_database(command.subname));
             }
         }
         NodeTag::T_DropStmt => {
@@ -122,49 +122,49 @@ unsafe extern "C-unwind" fn make_way(node: *mut pg_sys::Node, context: pg_sys::P
                 for name in PgList::<pg_sys::String>::from_pg(command.objects).iter_ptr() {
                     let name = CStr::from_ptr((*name).sval);
                     if name == EXTENSION || takes_ours_along && name == syscache::LANGUAGE {
-                        hold_extension(name);
+                        exclude_extension(name);
                     }
                 }
             }
         }
         NodeTag::T_AlterExtensionStmt if is_ours((*node.cast::<pg_sys::AlterExtensionStmt>()).extname) => {
-            hold_extension(EXTENSION);
+            exclude_extension(EXTENSION);
         }
-        NodeTag::T_DropOwnedStmt => hold_extension_of((*node.cast::<pg_sys::DropOwnedStmt>()).roles),
-        NodeTag::T_ReassignOwnedStmt => hold_extension_of((*node.cast::<pg_sys::ReassignOwnedStmt>()).roles),
+        NodeTag::T_DropOwnedStmt => exclude_extension_of((*node.cast::<pg_sys::DropOwnedStmt>()).roles),
+        NodeTag::T_ReassignOwnedStmt => exclude_extension_of((*node.cast::<pg_sys::ReassignOwnedStmt>()).roles),
         _ => {}
     }
 }
 
 /// Keeps dispatchers out of a database.
-unsafe fn hold_database(database: Option<Oid>) {
+unsafe fn exclude_database(database: Option<Oid>) {
     if let Some(database) = database {
-        exclusion::take(database.to_u32());
+        exclusion::acquire(database.to_u32());
     }
 }
 
 /// The same for what nobody can do to the session's own database.
-unsafe fn hold_other_database(database: Option<Oid>) {
-    hold_database(database.filter(|database| *database != pg_sys::MyDatabaseId));
+unsafe fn exclude_other_database(database: Option<Oid>) {
+    exclude_database(database.filter(|database| *database != pg_sys::MyDatabaseId));
 }
 
 /// Keeps the dispatcher away while what these roles own is dropped or changes hands, if the extension is among it.
-unsafe fn hold_extension_of(roles: *mut pg_sys::List) {
+unsafe fn exclude_extension_of(roles: *mut pg_sys::List) {
     let (user, owner) = (pg_sys::GetUserId(), role::schema().map(|(_, owner)| owner));
     let has_it = |role: *mut pg_sys::RoleSpec| {
         let role = pg_sys::get_rolespec_oid(role, true);
         Some(role) == owner && pg_sys::has_privs_of_role(user, role)
     };
     if PgList::<pg_sys::RoleSpec>::from_pg(roles).iter_ptr().any(has_it) {
-        hold_database(Some(pg_sys::MyDatabaseId));
+        exclude_database(Some(pg_sys::MyDatabaseId));
     }
 }
 
 /// Keeps the dispatcher away while our extension, or the one that it needs, is dropped or altered by its owner.
-unsafe fn hold_extension(name: &CStr) {
+unsafe fn exclude_extension(name: &CStr) {
     let may = |extension: Oid| compat::owns(pg_sys::ExtensionRelationId, extension);
     if syscache::extension().is_some() && syscache::extension_of_name(name).is_some_and(may) {
-        exclusion::take(pg_sys::MyDatabaseId.to_u32());
+        exclusion::acquire(pg_sys::MyDatabaseId.to_u32());
     }
 }
 

@@ -12,7 +12,7 @@ use crate::pg::jsonb::Jsonb;
 use crate::pg::utf8_text::Text;
 use crate::pg::{as_owner, role, Owner};
 use crate::shmem::registry;
-use crate::store::execution::{Found, Lease, NewExecution, QueueClaim, Terms};
+use crate::store::execution::{KeyLookup, Lease, LeaseOptions, NewExecution, QueueClaim};
 use crate::store::identity::{self, Home};
 use crate::store::job;
 use crate::store::lease::Ledger;
@@ -91,14 +91,14 @@ fn try_claim(
         let plan_time = convert::instant("plan_time", required("plan_time", plan_time)?)?;
         let stale_timeout = convert::optional_duration("stale_timeout", stale_timeout, Zero::Refused)?;
         let max_attempts = max_attempts.map(|value| at_least_one("max_attempts", value)).transpose()?;
-        let wish = Wish {
+        let wanted = ClaimOptions {
             caller: role::caller(),
             runner_id: runner(runner_id)?,
             stale_timeout,
             max_attempts,
             allow_stale_reentry,
         };
-        let claim = |owner: &Owner| claim_key(&Ledger::open(owner), &names, plan_time, wish);
+        let claim = |owner: &Owner| claim_key(&Ledger::open(owner), &names, plan_time, wanted);
         let claimed = as_owner(|owner| at_home(owner, claim, Option::is_some))?;
         Ok(match claimed {
             None => ("conflicted".to_owned(), None, None, None, None, None, None, None),
@@ -132,7 +132,7 @@ fn at_home<R>(owner: &Owner, claim: impl FnOnce(&Owner) -> Outcome<R>, any: impl
 }
 
 /// What a caller of try_claim asked for.
-struct Wish {
+struct ClaimOptions {
     caller: pg_sys::Oid,
     runner_id: String,
     stale_timeout: Option<i64>,
@@ -163,7 +163,7 @@ pub fn new_execution<'a>(
 }
 
 /// The job of this name, if it was defined; `42501` where it is another role's.
-pub fn usable(job: Option<job::Job>, job_name: &str, caller: pg_sys::Oid) -> Outcome<Option<job::Job>> {
+pub fn job_for_caller(job: Option<job::Job>, job_name: &str, caller: pg_sys::Oid) -> Outcome<Option<job::Job>> {
     if job.as_ref().is_some_and(|job| !role::may_act_for(caller, job.owner)) {
         return Err(Failure::not_owner("job", job_name));
     }
@@ -174,26 +174,26 @@ fn claim_key(
     ledger: &Ledger,
     names: &[String; 3],
     plan_time: Instant,
-    wish: Wish,
+    wanted: ClaimOptions,
 ) -> Outcome<Option<(&'static str, Lease)>> {
     let [job_name, scope_kind, scope_id] = names;
-    let caller = wish.caller;
-    let job = usable(ledger.job(job_name), job_name, caller)?;
+    let caller = wanted.caller;
+    let job = job_for_caller(ledger.job(job_name), job_name, caller)?;
     let job = job.as_ref();
     let key = scope_key(job_name, scope_kind, scope_id);
     let now = convert::now();
     let default_timeout =
         || job.and_then(|job| job.stale_timeout).unwrap_or_else(|| convert::interval(guc::stale_timeout()));
-    let terms = Terms {
-        runner_id: wish.runner_id,
-        stale_timeout: wish.stale_timeout.map_or_else(default_timeout, convert::interval),
-        max_attempts: wish.max_attempts,
-        allow_stale_reentry: wish.allow_stale_reentry,
+    let options = LeaseOptions {
+        runner_id: wanted.runner_id,
+        stale_timeout: wanted.stale_timeout.map_or_else(default_timeout, convert::interval),
+        max_attempts: wanted.max_attempts,
+        allow_stale_reentry: wanted.allow_stale_reentry,
     };
     let plan = convert::timestamp(plan_time);
     let claim_new = || {
         let new = new_execution(job, key, [job_name, scope_kind, scope_id], plan, caller);
-        ledger.claim_new(&new, &terms, now).map(|lease| ("won", lease))
+        ledger.claim_new(&new, &options, now).map(|lease| ("won", lease))
     };
     if ledger.expects_new() {
         if let Some(won) = claim_new() {
@@ -201,19 +201,19 @@ fn claim_key(
         }
     }
     let mut known = match ledger.by_key(key, plan, now) {
-        Found::Known(known) => known,
-        Found::InHand => return Ok(None),
-        Found::Free => return Ok(claim_new()),
+        KeyLookup::Existing(known) => known,
+        KeyLookup::InHand => return Ok(None),
+        KeyLookup::Free => return Ok(claim_new()),
     };
     if !role::may_act_for(caller, known.owner) {
         return Err(Failure::not_owner("an execution of job", job_name));
     }
-    known.limits.max_attempts = terms.max_attempts.unwrap_or(known.limits.max_attempts);
-    known.limits.allow_stale_reentry = terms.allow_stale_reentry.unwrap_or(known.limits.allow_stale_reentry);
+    known.limits.max_attempts = options.max_attempts.unwrap_or(known.limits.max_attempts);
+    known.limits.allow_stale_reentry = options.allow_stale_reentry.unwrap_or(known.limits.allow_stale_reentry);
     Ok(match lease::claim(known.state, known.limits) {
-        Claim::Won => ledger.claim_known(known, plan, terms, now).map(|lease| ("won", lease)),
-        Claim::Stole if known.is_running() => ledger.claim_stale(known, terms, now).map(|lease| ("stole", lease)),
-        Claim::Stole => ledger.claim_known(known, plan, terms, now).map(|lease| ("stole", lease)),
+        Claim::Won => ledger.claim_known(known, plan, options, now).map(|lease| ("won", lease)),
+        Claim::Stole if known.is_running() => ledger.claim_stale(known, options, now).map(|lease| ("stole", lease)),
+        Claim::Stole => ledger.claim_known(known, plan, options, now).map(|lease| ("stole", lease)),
         Claim::Conflicted => None,
     })
 }

@@ -7,7 +7,7 @@ use crate::pg::error::{or_raise, Failure};
 use crate::pg::{convert, session};
 use crate::shmem::registry;
 use crate::store::identity::{self, Home};
-use crate::store::timer::Reach;
+use crate::store::timer::BatchWindow;
 use crate::{dispatch, guc};
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
@@ -34,7 +34,7 @@ fn dispatch_due(max_schedules: default!(Option<i32>, "NULL")) -> i64 {
             pgrx::check_for_interrupts!();
         }
         session(|session| {
-            let soonest_first = Reach { after: Instant::MIN, latest: 0, earliest: limit };
+            let soonest_first = BatchWindow { after: Instant::MIN, latest: 0, earliest: limit };
             let fired = dispatch::fire_due(session, soonest_first, convert::now());
             if applied + fired.schedules > 0 {
                 // The worker may have found these locked, and does not know when they come next.

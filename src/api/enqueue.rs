@@ -13,9 +13,9 @@ use crate::pg::{as_owner, role, Owner};
 use crate::store::execution::{ids, NewExecution};
 use crate::store::job;
 use crate::store::lease::Ledger;
-use crate::store::queue::enqueue::{self as store, Many};
+use crate::store::queue::enqueue::{self as store, EnqueueBatch};
 
-use crate::api::claim::{new_execution, usable};
+use crate::api::claim::{job_for_caller, new_execution};
 use crate::api::lease::all_given;
 use crate::api::sql_support::{scope_key, uuid_v7};
 
@@ -38,7 +38,7 @@ fn enqueue(
         let payload = required("payload", payload)?;
         let plan_time = convert::optional_instant("plan_time", plan_time)?.unwrap_or_else(convert::now);
         let [job_name, scope_kind, scope_id] = names;
-        let many = Many {
+        let batch = EnqueueBatch {
             job_name: &job_name,
             scope_kind: &scope_kind,
             caller: role::caller(),
@@ -47,20 +47,20 @@ fn enqueue(
             plan_times: vec![convert::timestamp(plan_time)],
             payloads: vec![payload],
         };
-        as_owner(|owner| put(owner, many, is_new))?.first().copied().ok_or_else(being_enqueued)
+        as_owner(|owner| put(owner, batch, is_new))?.first().copied().ok_or_else(being_enqueued)
     })())
 }
 
 /// Puts executions into the ledger, and into their job's queue; the ids of all, in their order, those that had been there before
 /// included. `is_new`: nobody else can come upon their scopes.
-fn put(owner: &Owner, many: Many, is_new: bool) -> Outcome<Vec<Uuid>> {
-    let (job_name, caller) = (many.job_name, many.caller);
+fn put(owner: &Owner, batch: EnqueueBatch, is_new: bool) -> Outcome<Vec<Uuid>> {
+    let (job_name, caller) = (batch.job_name, batch.caller);
     let ledger = Ledger::open(owner);
-    let job = usable(ledger.job(job_name), job_name, caller)?;
+    let job = job_for_caller(ledger.job(job_name), job_name, caller)?;
     if is_new {
-        let new = many.keys.iter().zip(&many.scope_ids).zip(&many.plan_times).zip(&many.payloads);
+        let new = batch.keys.iter().zip(&batch.scope_ids).zip(&batch.plan_times).zip(&batch.payloads);
         let new = new.map(|(((key, scope_id), plan_time), payload)| {
-            let names = [job_name, many.scope_kind, scope_id.as_str()];
+            let names = [job_name, batch.scope_kind, scope_id.as_str()];
             (new_execution(job.as_ref(), *key, names, *plan_time, caller), payload)
         });
         if let Some(ids) = put_new(owner, &ledger, job_name, new.collect()) {
@@ -68,11 +68,11 @@ fn put(owner: &Owner, many: Many, is_new: bool) -> Outcome<Vec<Uuid>> {
         }
     }
     let session = owner.session();
-    dispatch::notify(session, store::insert(session, &many, convert::now()));
-    let found = store::find(session, &many);
-    if found.len() < many.keys.len() {
+    dispatch::notify(session, store::insert(session, &batch, convert::now()));
+    let found = store::find(session, &batch);
+    if found.len() < batch.keys.len() {
         // Not inserted and not there: its transaction is open, or somebody has just defined a job of this name.
-        usable(job::read(session, job_name), job_name, caller)?;
+        job_for_caller(job::read(session, job_name), job_name, caller)?;
         return Err(being_enqueued());
     }
     if found.iter().any(|(_, owner)| !role::may_act_for(caller, *owner)) {
@@ -128,8 +128,16 @@ fn enqueue_many(
         };
         let caller = role::caller();
         let keys = scope_ids.iter().map(|id| scope_key(&job_name, &scope_kind, id)).collect();
-        let many = Many { job_name: &job_name, scope_kind: &scope_kind, caller, keys, scope_ids, plan_times, payloads };
-        as_owner(|owner| put(owner, many, is_new))
+        let batch = EnqueueBatch {
+            job_name: &job_name,
+            scope_kind: &scope_kind,
+            caller,
+            keys,
+            scope_ids,
+            plan_times,
+            payloads,
+        };
+        as_owner(|owner| put(owner, batch, is_new))
     })());
     SetOfIterator::new(ids)
 }

@@ -31,5 +31,5 @@ fn adopt() -> i64 {
 
 #[pg_extern(schema = "sched", stable, parallel_unsafe)]
 pub fn is_home() -> bool {
-    session(|session| identity::look(|| session)) != Home::Elsewhere
+    session(|session| identity::load(|| session)) != Home::Elsewhere
 }

@@ -125,8 +125,8 @@ fn finish_failure(
         session(|session| {
             let run = store::read_lease(session, id, token).ok_or_else(lease_lost)?;
             check_owner(caller, run.owner, id)?;
-            let fate = lease::failed(run.limits, terminal, run.cancel_requested);
-            let end = dispatch::end_of(&run, fate, retry_at, now);
+            let next = lease::failed(run.limits, terminal, run.cancel_requested);
+            let end = dispatch::end_of(&run, next, retry_at, now);
             dispatch::end_runs(
                 session,
                 EndedRuns { runs: vec![(id, end)], error_code: &error_code, error_msg: &message },

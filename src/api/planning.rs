@@ -108,7 +108,7 @@ fn due_plans(
         let names = names(job_name, scope_kind, scope_id)?;
         let clock = convert::clock(&required("clock", clock)?)?;
         let zone = ServerZone::find(&time_zone.map_or_else(guc::time_zone, String::from))?;
-        let question = Question {
+        let query = DuePlansQuery {
             catch_up: catch_up_of(&required("catch_up", catch_up)?)?,
             window: convert::optional_duration("catch_up_window", catch_up_window, Zero::Refused)?,
             limit: max_plans(required("max_plans_per_tick", max_plans_per_tick)?)?,
@@ -119,13 +119,13 @@ fn due_plans(
         session(|session| {
             let (key, newest) = scope(session, &names, caller)?;
             let newest = newest.map(|newest| convert::instant("plan_time", newest.plan_time)).transpose()?;
-            Ok(offered(session, (key, caller), newest, &timeline, &question))
+            Ok(offered(session, (key, caller), newest, &timeline, &query))
         })
     })());
     SetOfIterator::new(plans)
 }
 
-struct Question {
+struct DuePlansQuery {
     catch_up: CatchUp,
     window: Option<i64>,
     limit: i32,
@@ -138,21 +138,21 @@ fn offered(
     (key, caller): (pgrx::datum::Uuid, pg_sys::Oid),
     newest: Option<Instant>,
     timeline: &scheduler_core::clock::Timeline<'_, ServerZone>,
-    question: &Question,
+    query: &DuePlansQuery,
 ) -> Vec<TimestampWithTimeZone> {
     let now = convert::now();
-    let eligible = now.checked_add_micros(-question.delay).unwrap_or(Instant::MIN);
-    let oldest = question.window.and_then(|window| eligible.checked_add_micros(-window)).unwrap_or(Instant::MIN);
+    let eligible = now.checked_add_micros(-query.delay).unwrap_or(Instant::MIN);
+    let oldest = query.window.and_then(|window| eligible.checked_add_micros(-window)).unwrap_or(Instant::MIN);
     let Some(latest) = timeline.previous_at_or_before(eligible) else { return Vec::new() };
     // What retention deletes is older than it, and never the newest: such a plan counts as done. A newer one, which may be off the
     // clock's grid, says nothing of plans that retention has not reached.
     let reach = now.checked_add_micros(-guc::history_retention()).unwrap_or(Instant::MIN);
     let is_forgotten = |plan: Instant| plan < reach && newest.is_some_and(|newest| plan < newest);
     let known = |from, to, limit| history::claimable_plans(session, (key, caller), from, to, now, limit);
-    match question.catch_up {
+    match query.catch_up {
         CatchUp::LatestOnly | CatchUp::SkipMissed => {
-            let late = question.catch_up == CatchUp::SkipMissed
-                && catch_up::is_misfire(latest, question.delay, guc::misfire_grace(), now);
+            let late = query.catch_up == CatchUp::SkipMissed
+                && catch_up::is_misfire(latest, query.delay, guc::misfire_grace(), now);
             if latest < oldest || late {
                 Vec::new()
             } else if history::plan_exists(session, key, latest) || is_forgotten(latest) {
@@ -162,8 +162,8 @@ fn offered(
             }
         }
         CatchUp::EveryPlan => {
-            let mut plans = known(oldest, eligible, i64::from(question.limit));
-            let room = usize::try_from(question.limit).unwrap_or(0).saturating_sub(plans.len());
+            let mut plans = known(oldest, eligible, i64::from(query.limit));
+            let room = usize::try_from(query.limit).unwrap_or(0).saturating_sub(plans.len());
             let first = match newest {
                 None => Some(latest).filter(|latest| *latest >= oldest),
                 // A newest plan before the window: the walk starts at the window's edge.

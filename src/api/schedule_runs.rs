@@ -10,7 +10,7 @@ use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::utf8_text::Text;
 use crate::pg::zone::ServerZone;
 use crate::pg::{convert, role, session, Session};
-use crate::store::execution::{Batch, Inserted};
+use crate::store::execution::{ExecutionBatch, Inserted};
 use crate::store::job;
 use crate::store::schedule::{Definition, Locked};
 
@@ -35,7 +35,7 @@ fn insert(
     if !role::may_act_for(caller, job.owner) {
         return Err(Failure::not_owner("job", job_name));
     }
-    let batch = Batch {
+    let batch = ExecutionBatch {
         key: scope_key(job_name, scope_kind, scope_id),
         job_name,
         scope_kind,

@@ -6,15 +6,15 @@ use pgrx::PgLogLevel;
 use scheduler_core::plan::{self, News, Progress};
 use scheduler_core::Instant;
 
-use crate::dispatch::bisect::{halved, try_again_at};
-use crate::dispatch::compile::{waits_for_runs, Usable};
-use crate::dispatch::definition_history::{self, Ended, Settled};
+use crate::dispatch::bisect::{bisect, try_again_at};
+use crate::dispatch::compile::{waits_for_runs, CompiledSchedule};
+use crate::dispatch::definition_history::{self, EndedDefinitions, SettledProgress};
 use crate::dispatch::fire::postponed;
 use crate::pg::error::{self, Failure};
 use crate::pg::{subtransaction, Session};
-use crate::store::schedule::change::{self, Change, Standing};
+use crate::store::schedule::change::{self, Change, TimerLock};
 use crate::store::schedule::{self, skipped_plans};
-use crate::store::timer::{self, rebuild, NewTimer, ScheduleRow, Snapshot};
+use crate::store::timer::{self, rebuild, NewTimer, ScheduleRow, ScheduleState};
 
 /// Applies up to `limit` changes; how many schedules were looked at. `after` is where the next call goes on, at first 0: what is
 /// behind it is looked at again when the end was reached.
@@ -27,7 +27,7 @@ pub fn apply_changes(session: &Session, now: Instant, limit: i64, after: &mut i6
     loop {
         // Locked and written in one subtransaction, as fires are.
         let whole = subtransaction::run(|| {
-            let batch = Batch::pick(session, from, now, limit);
+            let batch = ChangeBatch::pick(session, from, now, limit);
             write(session, &batch.decided.iter().collect::<Vec<_>>());
             batch
         });
@@ -37,10 +37,10 @@ pub fn apply_changes(session: &Session, now: Instant, limit: i64, after: &mut i6
                 batch
             }
             Err(_) => {
-                let batch = Batch::pick(session, from, now, limit);
-                let decided: Vec<&Decided> = batch.decided.iter().collect();
-                let mut put_off = |one: &&Decided, failure| failed(session, one, &failure, now);
-                let written = halved(&decided, &mut |part| write(session, part), &mut put_off);
+                let batch = ChangeBatch::pick(session, from, now, limit);
+                let decided: Vec<&AppliedChange> = batch.decided.iter().collect();
+                let mut defer = |one: &&AppliedChange, failure| failed(session, one, &failure, now);
+                let written = bisect(&decided, &mut |part| write(session, part), &mut defer);
                 written.iter().flatten().for_each(|one| one.report(session));
                 batch
             }
@@ -61,40 +61,41 @@ pub fn apply_changes(session: &Session, now: Instant, limit: i64, after: &mut i6
 
 /// Changes, and what each leads to.
 #[derive(Default)]
-struct Batch {
-    decided: Vec<Decided>,
+struct ChangeBatch {
+    decided: Vec<AppliedChange>,
     /// The last change that was looked at; `None` where it was the last of all.
     more_after: Option<i64>,
 }
 
 /// What a change leads to: a timer, or the end of it where the schedule was dropped.
-struct Decided {
+struct AppliedChange {
     change: Change,
     timer: Option<NewTimer>,
 }
 
-impl Decided {
+impl AppliedChange {
     /// Says in the log what is new, once it is written.
     fn report(&self, session: &Session) {
-        self.timer.iter().for_each(|timer| report_standing(session, timer));
+        self.timer.iter().for_each(|timer| report_parking(session, timer));
     }
 }
 
-impl Batch {
-    fn pick(session: &Session, after: i64, now: Instant, limit: i64) -> Batch {
+impl ChangeBatch {
+    fn pick(session: &Session, after: i64, now: Instant, limit: i64) -> ChangeBatch {
         let changes = change::pick(session, after, now, limit);
         let mut change_ids: Vec<i64> = changes.iter().flat_map(|change| change.change_ids.iter().copied()).collect();
         change_ids.sort_unstable();
         let more_after = change_ids.last().copied().filter(|_| i64::try_from(change_ids.len()) == Ok(limit));
-        let free = changes.into_iter().filter(|change| change.standing != Standing::Busy);
+        let free = changes.into_iter().filter(|change| change.timer_lock != TimerLock::Busy);
         let mut by_id: HashMap<i64, Change> = free.map(|change| (change.schedule_id, change)).collect();
         if by_id.is_empty() {
-            return Batch { decided: Vec::new(), more_after };
+            return ChangeBatch { decided: Vec::new(), more_after };
         }
         let mut snapshots = read(session, by_id.keys().copied().collect());
         // A timer that came up between the two looks is somebody else's, who may be at work with it: its change stays.
         snapshots.retain(|snapshot| {
-            snapshot.timer.is_none() || by_id.get(&snapshot.schedule_id).is_some_and(|c| c.standing == Standing::Locked)
+            snapshot.timer.is_none()
+                || by_id.get(&snapshot.schedule_id).is_some_and(|c| c.timer_lock == TimerLock::Locked)
         });
         // Where somebody is just ending a run, the change stays.
         let (snapshots, _busy) = prepared(session, snapshots);
@@ -103,20 +104,20 @@ impl Batch {
             let change = by_id.remove(&snapshot.schedule_id)?;
             let ended = past.get(&snapshot.schedule_id);
             let timer = snapshot.schedule.as_ref().map(|row| armed(snapshot, row, ended, change.terminal_at, now));
-            Some(Decided { change, timer })
+            Some(AppliedChange { change, timer })
         });
-        Batch { decided: decided.collect(), more_after }
+        ChangeBatch { decided: decided.collect(), more_after }
     }
 }
 
 /// Schedules with their timers as they are now.
-fn read(session: &Session, schedule_ids: Vec<i64>) -> Vec<Snapshot> {
+fn read(session: &Session, schedule_ids: Vec<i64>) -> Vec<ScheduleState> {
     timer::read(session, schedule_ids.clone(), timer::timers(session, schedule_ids))
 }
 
 /// Schedules whose timers are locked, made ready to be armed: what is unfinished is remembered for those that care about it from now on,
 /// and timers that can be no base are replaced. Those of which somebody is just ending a run are left out, and returned by themselves.
-fn prepared(session: &Session, mut snapshots: Vec<Snapshot>) -> (Vec<Snapshot>, Vec<i64>) {
+fn prepared(session: &Session, mut snapshots: Vec<ScheduleState>) -> (Vec<ScheduleState>, Vec<i64>) {
     let mut cares_anew: HashSet<i64> =
         snapshots.iter().filter(|s| begins_to_wait(s)).map(|snapshot| snapshot.schedule_id).collect();
     let mut busy = Vec::new();
@@ -128,7 +129,7 @@ fn prepared(session: &Session, mut snapshots: Vec<Snapshot>) -> (Vec<Snapshot>, 
         snapshots.retain(|snapshot| !cares_anew.contains(&snapshot.schedule_id));
         cares_anew.retain(|schedule_id| !busy.contains(schedule_id));
         let mut again = read(session, cares_anew.into_iter().collect());
-        // As in `Batch::pick`: a timer that came up meanwhile is somebody else's.
+        // As in `ChangeBatch::pick`: a timer that came up meanwhile is somebody else's.
         again.retain(|snapshot| snapshot.timer.is_none() || !without_timer.contains(&snapshot.schedule_id));
         snapshots.extend(again);
     }
@@ -139,7 +140,7 @@ fn prepared(session: &Session, mut snapshots: Vec<Snapshot>) -> (Vec<Snapshot>, 
 }
 
 /// Writes what these changes lead to; returns them.
-fn write<'d>(session: &Session, decided: &[&'d Decided]) -> Vec<&'d Decided> {
+fn write<'d>(session: &Session, decided: &[&'d AppliedChange]) -> Vec<&'d AppliedChange> {
     let timers: Vec<&NewTimer> = decided.iter().filter_map(|one| one.timer.as_ref()).collect();
     let dropped: Vec<i64> =
         decided.iter().filter(|one| one.timer.is_none()).map(|one| one.change.schedule_id).collect();
@@ -153,7 +154,7 @@ fn write<'d>(session: &Session, decided: &[&'d Decided]) -> Vec<&'d Decided> {
 }
 
 /// Arms schedules whose timers are locked and were made before an edit that nobody has applied yet. The edit's change stays, and
-/// finds nothing to do, nor to say: what became of them is returned for [`report_standing`].
+/// finds nothing to do, nor to say: what became of them is returned for [`report_parking`].
 pub fn rearm(session: &Session, edited: &[i64], now: Instant) -> Vec<NewTimer> {
     let (snapshots, busy) = prepared(session, read(session, edited.to_vec()));
     if !busy.is_empty() {
@@ -174,8 +175,8 @@ pub fn rearm(session: &Session, edited: &[i64], now: Instant) -> Vec<NewTimer> {
 }
 
 /// Schedules without a timer that are not new (a restored database, say) know from the ledger and the skips what is decided.
-fn derive_new(session: &Session, snapshots: &mut [Snapshot]) {
-    let not_new = |snapshot: &&Snapshot| {
+fn derive_new(session: &Session, snapshots: &mut [ScheduleState]) {
+    let not_new = |snapshot: &&ScheduleState| {
         snapshot.timer.is_none() && snapshot.schedule.as_ref().is_some_and(|row| row.version > 1)
     };
     let ids: Vec<i64> = snapshots.iter().filter(not_new).map(|snapshot| snapshot.schedule_id).collect();
@@ -191,9 +192,9 @@ fn derive_new(session: &Session, snapshots: &mut [Snapshot]) {
 }
 
 /// The definitions that have ended and are not settled, of schedules that were edited: only an edit ends one.
-pub fn past_of(session: &Session, snapshots: &[Snapshot]) -> HashMap<i64, Ended> {
+pub fn past_of(session: &Session, snapshots: &[ScheduleState]) -> HashMap<i64, EndedDefinitions> {
     let ids: Vec<i64> = snapshots.iter().filter(|s| is_edited(s)).map(|snapshot| snapshot.schedule_id).collect();
-    let mut past: HashMap<i64, Ended> = HashMap::new();
+    let mut past: HashMap<i64, EndedDefinitions> = HashMap::new();
     if ids.is_empty() {
         return past;
     }
@@ -212,7 +213,7 @@ pub fn past_of(session: &Session, snapshots: &[Snapshot]) -> HashMap<i64, Ended>
 }
 
 /// Whether the timer was made before the last edit of the schedule.
-pub fn is_edited(snapshot: &Snapshot) -> bool {
+pub fn is_edited(snapshot: &ScheduleState) -> bool {
     match (&snapshot.schedule, &snapshot.timer) {
         (Some(row), Some(timer)) => row.version != timer.version,
         (Some(_), None) => true,
@@ -220,15 +221,15 @@ pub fn is_edited(snapshot: &Snapshot) -> bool {
     }
 }
 
-fn failed(session: &Session, decided: &Decided, failure: &Failure, now: Instant) {
+fn failed(session: &Session, decided: &AppliedChange, failure: &Failure, now: Instant) {
     let Change { schedule_id, failures, change_ids, .. } = &decided.change;
     change::failed(session, change_ids.clone(), try_again_at(session, *schedule_id, "armed", *failures, failure, now));
 }
 
 /// Forgets timers that are newer than their schedules, which a superuser has put back from an older copy: all of it begins anew. Which
 /// runs are awaited stays true: the end of one that goes on is reported.
-fn forget_newer(session: &Session, snapshots: &mut [Snapshot]) {
-    let is_newer = |snapshot: &&mut Snapshot| match (&snapshot.schedule, &snapshot.timer) {
+fn forget_newer(session: &Session, snapshots: &mut [ScheduleState]) {
+    let is_newer = |snapshot: &&mut ScheduleState| match (&snapshot.schedule, &snapshot.timer) {
         (Some(row), Some(timer)) => timer.version > row.version,
         (Some(_) | None, None) | (None, Some(_)) => false,
     };
@@ -244,7 +245,7 @@ fn forget_newer(session: &Session, snapshots: &mut [Snapshot]) {
 
 /// Whether the schedule cares about runs since this edit, and may have some that it did not have to care about. (To look for them costs
 /// as much as there are unfinished runs of anybody.)
-fn begins_to_wait(snapshot: &Snapshot) -> bool {
+fn begins_to_wait(snapshot: &ScheduleState) -> bool {
     match (&snapshot.schedule, &snapshot.timer) {
         (Some(row), Some(timer)) => row.version != timer.version && waits_for_runs(row) && !timer.awaits,
         // One that is not new may have runs from before it lost its timer, or from before it was restored.
@@ -255,36 +256,37 @@ fn begins_to_wait(snapshot: &Snapshot) -> bool {
 
 /// The timer that a changed schedule gets; `ended` is what is known of its definitions that are over and not settled.
 pub fn armed(
-    snapshot: &Snapshot,
+    snapshot: &ScheduleState,
     row: &ScheduleRow,
-    ended: Option<&Ended>,
+    ended: Option<&EndedDefinitions>,
     terminal_at: Option<Instant>,
     now: Instant,
 ) -> NewTimer {
     let known = snapshot.timer.as_ref().map_or(Progress::default(), |timer| timer.progress);
-    let settled = ended.map_or_else(|| Settled::nothing(known), |ended| definition_history::settle(row, ended, known));
+    let settled =
+        ended.map_or_else(|| SettledProgress::nothing(known), |ended| definition_history::settle(row, ended, known));
     let mut timer = NewTimer::idle(snapshot.schedule_id, row, known);
     timer.was_parked = snapshot.timer.as_ref().and_then(|timer| timer.parked.clone());
     timer.awaited = waits_for_runs(row);
     (timer.progress, timer.skipped, timer.settled) = (settled.progress, settled.skipped, settled.past_ids);
-    let usable = match Usable::read(snapshot.schedule_id, row) {
-        Ok(usable) => {
-            timer.parked = Usable::job_of(row).err();
-            Some(usable)
+    let compiled = match CompiledSchedule::compile_without_job(snapshot.schedule_id, row) {
+        Ok(compiled) => {
+            timer.parked = CompiledSchedule::check_job(row).err();
+            Some(compiled)
         }
         Err(reason) => {
             timer.parked = Some(reason);
             None
         }
     };
-    match usable {
+    match compiled {
         // Plans that passed while a run went on stay passed, also once it can be used again.
         None => timer.progress.cursor = timer.progress.cursor.max(terminal_at),
-        Some(usable) if row.owned && row.enabled => {
+        Some(compiled) if row.owned && row.enabled => {
             let unparked = timer.was_parked.is_some() && timer.parked.is_none();
             let news = News { terminal_at, busy: snapshot.busy, unparked };
-            let clock = usable.clock.bind(&usable.zone, usable.anchor);
-            let armed = plan::arm(&usable.policy, &clock, timer.progress, news, now);
+            let clock = compiled.clock.bind(&compiled.zone, compiled.anchor);
+            let armed = plan::arm(&compiled.policy, &clock, timer.progress, news, now);
             timer.progress = armed.progress;
             timer.skipped.extend(armed.skipped.into_iter().map(|skip| (row.since_at, skip)));
             timer.next = timer.parked.is_none().then_some(armed.next);
@@ -295,7 +297,7 @@ pub fn armed(
 }
 
 /// One line in the log where a schedule is parked anew, for another reason, or no longer.
-pub fn report_standing(session: &Session, timer: &NewTimer) {
+pub fn report_parking(session: &Session, timer: &NewTimer) {
     match (&timer.parked, &timer.was_parked) {
         (Some(reason), Some(known)) if reason.message == *known => {}
         (Some(reason), Some(_) | None) => report_parked(session, timer.schedule_id, reason),

@@ -10,12 +10,12 @@ use crate::store::schedule;
 
 /// Does `work` to `items` in as few subtransactions as succeed and collects what it returns. `failed` has each item that `work`
 /// fails on alone.
-pub fn halved<T, R>(items: &[T], work: &mut dyn FnMut(&[T]) -> R, failed: &mut dyn FnMut(&T, Failure)) -> Vec<R> {
-    halved_unless(items, work, &mut |_, _| false, failed)
+pub fn bisect<T, R>(items: &[T], work: &mut dyn FnMut(&[T]) -> R, failed: &mut dyn FnMut(&T, Failure)) -> Vec<R> {
+    bisect_unless(items, work, &mut |_, _| false, failed)
 }
 
 /// The same; a part that `work` fails on is first offered to `left_out`, which says whether nothing more is to be done with it.
-pub fn halved_unless<T, R>(
+pub fn bisect_unless<T, R>(
     items: &[T],
     work: &mut dyn FnMut(&[T]) -> R,
     left_out: &mut dyn FnMut(&[T], &Failure) -> bool,

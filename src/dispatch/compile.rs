@@ -18,7 +18,7 @@ use crate::pg::{convert, role};
 use crate::store::timer::ScheduleRow;
 
 /// A schedule that can be asked what it does next.
-pub struct Usable {
+pub struct CompiledSchedule {
     /// Its policies.
     pub policy: Policy,
     /// Its clock.
@@ -29,15 +29,15 @@ pub struct Usable {
     pub anchor: Instant,
 }
 
-impl Usable {
+impl CompiledSchedule {
     /// Reads a row; the error says why the schedule cannot be used.
-    pub fn of(schedule_id: i64, row: &ScheduleRow) -> Outcome<Usable> {
-        Usable::job_of(row)?;
-        Usable::read(schedule_id, row)
+    pub fn compile(schedule_id: i64, row: &ScheduleRow) -> Outcome<CompiledSchedule> {
+        CompiledSchedule::check_job(row)?;
+        CompiledSchedule::compile_without_job(schedule_id, row)
     }
 
     /// Whether its job can be run; the error says why not.
-    pub fn job_of(row: &ScheduleRow) -> Outcome<()> {
+    pub fn check_job(row: &ScheduleRow) -> Outcome<()> {
         match row.job_owner {
             None => Err(Failure::unknown("job", &row.job_name, "")),
             Some(owner) if !role::exists(owner) => {
@@ -49,9 +49,9 @@ impl Usable {
     }
 
     /// Reads what the schedule itself says, whatever became of its job.
-    pub fn read(schedule_id: i64, row: &ScheduleRow) -> Outcome<Usable> {
+    pub fn compile_without_job(schedule_id: i64, row: &ScheduleRow) -> Outcome<CompiledSchedule> {
         let wait = |argument, value: Interval| convert::duration(argument, value, convert::Zero::Allowed);
-        Ok(Usable {
+        Ok(CompiledSchedule {
             policy: Policy {
                 catch_up: catch_up_of(&row.catch_up)?,
                 window: convert::optional_duration("catch_up_window", row.catch_up_window, convert::Zero::Refused)?,

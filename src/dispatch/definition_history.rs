@@ -11,11 +11,11 @@ use crate::dispatch::compile;
 use crate::pg::convert;
 use crate::pg::error::Outcome;
 use crate::pg::zone::ServerZone;
-use crate::store::schedule::skipped_plans::Past;
+use crate::store::schedule::skipped_plans::PastDefinition;
 use crate::store::timer::ScheduleRow;
 
 /// A clock in its zone with the instants between which its plan times count.
-pub struct Bounded {
+pub struct BoundedClock {
     clock: Rc<Clock>,
     zone: ServerZone,
     anchor: Instant,
@@ -23,15 +23,15 @@ pub struct Bounded {
     ends_at: Option<Instant>,
 }
 
-impl Bounded {
+impl BoundedClock {
     /// What a definition of the past said; the error where it cannot be read.
-    pub fn of_past(past: &Past, anchor: Instant) -> Outcome<Bounded> {
-        Bounded::read(&past.clock, &past.time_zone, anchor, (past.starts_at, past.ends_at))
+    pub fn of_past(past: &PastDefinition, anchor: Instant) -> Outcome<BoundedClock> {
+        BoundedClock::read(&past.clock, &past.time_zone, anchor, (past.starts_at, past.ends_at))
     }
 
     /// What a schedule says now; the error where it cannot be read.
-    pub fn of_row(row: &ScheduleRow) -> Outcome<Bounded> {
-        Bounded::read(&row.clock, &row.time_zone, row.created_at, (row.starts_at, row.ends_at))
+    pub fn of_row(row: &ScheduleRow) -> Outcome<BoundedClock> {
+        BoundedClock::read(&row.clock, &row.time_zone, row.created_at, (row.starts_at, row.ends_at))
     }
 
     fn read(
@@ -39,8 +39,8 @@ impl Bounded {
         time_zone: &str,
         anchor: Instant,
         (starts_at, ends_at): (Option<TimestampWithTimeZone>, Option<TimestampWithTimeZone>),
-    ) -> Outcome<Bounded> {
-        Ok(Bounded {
+    ) -> Outcome<BoundedClock> {
+        Ok(BoundedClock {
             clock: compile::parsed(clock)?,
             zone: ServerZone::find(time_zone)?,
             anchor,
@@ -92,7 +92,7 @@ impl Bounded {
 }
 
 /// What becomes of a timer when definitions have ended since it was made.
-pub struct Settled {
+pub struct SettledProgress {
     /// What it remembers under the definition that holds now.
     pub progress: Progress,
     /// What was passed over, with the definition whose plan times they are.
@@ -101,26 +101,26 @@ pub struct Settled {
     pub past_ids: Vec<i64>,
 }
 
-impl Settled {
+impl SettledProgress {
     /// Where none has ended.
-    pub fn nothing(progress: Progress) -> Settled {
-        Settled { progress, skipped: Vec::new(), past_ids: Vec::new() }
+    pub fn nothing(progress: Progress) -> SettledProgress {
+        SettledProgress { progress, skipped: Vec::new(), past_ids: Vec::new() }
     }
 }
 
 /// What is known of a schedule's definitions that have ended and are not settled.
 #[derive(Default)]
-pub struct Ended {
+pub struct EndedDefinitions {
     /// They, in order.
-    pub definitions: Vec<Past>,
+    pub definitions: Vec<PastDefinition>,
     /// Which of the plan times that nobody seems to have dispatched the ledger has, in order: an edit that was committed late was overtaken
     /// by fires of the definition before it.
     pub fired: Vec<Instant>,
 }
 
-impl Ended {
+impl EndedDefinitions {
     /// Those that ended before this row was read: another one belongs to a change that is still to come.
-    fn before(&self, row: &ScheduleRow) -> Vec<&Past> {
+    fn before(&self, row: &ScheduleRow) -> Vec<&PastDefinition> {
         self.definitions.iter().filter(|past| past.since_at < row.since_at).collect()
     }
 
@@ -133,17 +133,17 @@ impl Ended {
 }
 
 /// Settles the definitions of a schedule that have ended since its timer was made.
-pub fn settle(row: &ScheduleRow, all: &Ended, known: Progress) -> Settled {
+pub fn settle(row: &ScheduleRow, all: &EndedDefinitions, known: Progress) -> SettledProgress {
     let ended = all.before(row);
     let past_ids = ended.iter().map(|past| past.past_id).collect();
-    let mut settled = Settled { progress: known, skipped: Vec::new(), past_ids };
+    let mut settled = SettledProgress { progress: known, skipped: Vec::new(), past_ids };
     let what_followed = ended.iter().skip(1).map(|next| (next.enabled, next.owned)).chain([(row.enabled, row.owned)]);
     for (past, (enabled, owned)) in ended.iter().zip(what_followed) {
         // What another scheduler had to fire is not ours to account for.
         if past.owned {
             let reason = if !past.enabled || (owned && !enabled) { Reason::Paused } else { Reason::Replaced };
             let progress = settled.progress;
-            if let Ok(bounded) = Bounded::of_past(past, row.created_at) {
+            if let Ok(bounded) = BoundedClock::of_past(past, row.created_at) {
                 let ours = |at: &Instant| *at > past.since_at && *at <= past.until_at;
                 if let Some(plan) = progress.buffered.filter(ours) {
                     let one = bounded.skipped(plan.just_before(), plan, reason);

@@ -3,10 +3,10 @@
 use pgrx::datum::{TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::Oid;
 use pgrx::PgLogLevel;
-use scheduler_core::lease::{self, Failure as Fate};
+use scheduler_core::lease::{self, Failure as NextState};
 use scheduler_core::{backoff, Instant};
 
-use crate::dispatch::bisect::halved;
+use crate::dispatch::bisect::bisect;
 use crate::pg::error::{self, Failure};
 use crate::pg::{convert, Session};
 use crate::shmem::registry;
@@ -48,11 +48,11 @@ fn wake_for(time: TimestampWithTimeZone) {
 }
 
 /// How a run ends that failed: tried again at `chosen`, else by its job's backoff.
-pub fn end_of(run: &Failing, fate: Fate, chosen: Option<Instant>, now: Instant) -> End {
-    match fate {
-        Fate::Terminal => End::Terminal,
-        Fate::Cancelled => End::Cancelled,
-        Fate::Retry => End::Retry(chosen.unwrap_or_else(|| {
+pub fn end_of(run: &Failing, next: NextState, chosen: Option<Instant>, now: Instant) -> End {
+    match next {
+        NextState::Terminal => End::Terminal,
+        NextState::Cancelled => End::Cancelled,
+        NextState::Retry => End::Retry(chosen.unwrap_or_else(|| {
             let waits: Vec<i64> = run
                 .retry_backoff
                 .iter()
@@ -101,7 +101,7 @@ pub fn sweep_stale(session: &Session, job_name: Option<&str>, now: Instant, limi
         error::report(PgLogLevel::LOG_SERVER_ONLY, Failure::note(text));
         leases::postpone(session, *execution_id, now);
     };
-    Swept { ended: halved(&runs, &mut end, &mut failed).into_iter().sum(), seen: stale.seen }
+    Swept { ended: bisect(&runs, &mut end, &mut failed).into_iter().sum(), seen: stale.seen }
 }
 
 /// Makes up to `limit` retries claimable whose time has come; how many.

@@ -15,7 +15,7 @@ pub use apply_changes::apply_changes;
 pub use compile::{catch_up_of, overlap_of, rearm_of};
 pub use expire_leases::{end_of, end_runs, promote_retries, sweep_stale, EndedRuns};
 pub use explain::{explain, so_far, too_many, MOST_PLANS};
-pub use fire::{fire_due, Done};
+pub use fire::{fire_due, Fired};
 pub use prune::Pruner;
 pub use rebuild::rebuild;
 
@@ -23,11 +23,11 @@ use scheduler_core::Instant;
 
 use crate::guc;
 use crate::pg::{Owner, Session};
-use crate::store::execution::{self, Batch, Inserted};
+use crate::store::execution::{self, ExecutionBatch, Inserted};
 use crate::store::{queue, timer};
 
 /// Inserts executions that are not due plans; the queues hear of them.
-pub fn insert(session: &Session, batch: Batch, now: Instant) -> Inserted {
+pub fn insert(session: &Session, batch: ExecutionBatch, now: Instant) -> Inserted {
     let inserted = execution::insert(session, batch, now);
     notify(session, inserted.queues.clone());
     inserted

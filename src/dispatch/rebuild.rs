@@ -12,8 +12,8 @@ use crate::pg::error::{raise, Failure};
 use crate::pg::{session, Session};
 use crate::shmem::low_water_mark;
 use crate::store::schedule::skipped_plans;
-use crate::store::timer::rebuild::{self, Found};
-use crate::store::timer::{self, NewTimer, Snapshot};
+use crate::store::timer::rebuild::{self, DerivedTimer};
+use crate::store::timer::{self, NewTimer, ScheduleState};
 
 /// How many schedules are looked at in one go.
 const CHUNK: i64 = 1000;
@@ -49,7 +49,7 @@ fn chunk(session: &Session, ids: Vec<i64>, now: Instant) -> i64 {
     let mut snapshots = loop {
         // Whether a run has ended before what is known of the ends: one that ends between the two queues a change.
         let snapshots = read(ids.clone());
-        let waits = |snapshot: &&Snapshot| snapshot.schedule.as_ref().is_some_and(waits_for_runs);
+        let waits = |snapshot: &&ScheduleState| snapshot.schedule.as_ref().is_some_and(waits_for_runs);
         let waiting = snapshots.iter().filter(waits).map(|snapshot| snapshot.schedule_id);
         let anew: Vec<i64> = waiting.filter(|schedule_id| !awaited.contains(schedule_id)).collect();
         if anew.is_empty() {
@@ -64,10 +64,10 @@ fn chunk(session: &Session, ids: Vec<i64>, now: Instant) -> i64 {
         }
         awaited.extend(anew);
     };
-    let found: HashMap<i64, Found> =
+    let found: HashMap<i64, DerivedTimer> =
         rebuild::find(session, ids).into_iter().map(|found| (found.schedule_id, found)).collect();
     for snapshot in &mut snapshots {
-        snapshot.timer = found.get(&snapshot.schedule_id).map(Found::timer);
+        snapshot.timer = found.get(&snapshot.schedule_id).map(DerivedTimer::timer);
     }
     let past = past_of(session, &snapshots);
     let made = snapshots.iter().filter_map(|snapshot| {

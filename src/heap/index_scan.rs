@@ -6,7 +6,7 @@ use std::ptr::null_mut;
 use pgrx::pg_sys::{self, Datum, Oid};
 use pgrx::IntoDatum;
 
-use crate::heap::relation::{relation_oid, Present, Table};
+use crate::heap::relation::{relation_oid, LatestSnapshot, Table};
 use crate::pg::compat;
 use crate::pg::error::{raise, Failure};
 
@@ -64,9 +64,9 @@ pub struct Index<'t> {
 
 impl<'t> Index<'t> {
     /// Opens an index to look at what is committed now.
-    pub fn open(table: &'t Table, name: &CStr, present: &'t Present) -> Index<'t> {
+    pub fn open(table: &'t Table, name: &CStr, latest: &'t LatestSnapshot) -> Index<'t> {
         // SAFETY: the snapshot is borrowed for as long as the scan.
-        unsafe { Index::with(table, name, present.0) }
+        unsafe { Index::with(table, name, latest.0) }
     }
 
     /// SAFETY: the snapshot outlives the scan.

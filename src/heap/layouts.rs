@@ -15,9 +15,9 @@ macro_rules! layout {
         /// Its columns.
         pub mod $name {
             #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
-            enum Place { $($column),* }
+            enum Number { $($column),* }
             // A layout names every column, also those that nothing here reads.
-            $(#[allow(dead_code, missing_docs)] pub const $column: usize = Place::$column as usize + 1;)*
+            $(#[allow(dead_code, missing_docs)] pub const $column: usize = Number::$column as usize + 1;)*
         }
     };
 }

@@ -18,8 +18,8 @@ mod visibility;
 mod write;
 
 pub use index_scan::{Condition, Index, KeyState, Keys};
-pub use ordered_lookup::Walk;
-pub use relation::{lock_to_write, Layout, Present, Sequence, Table};
+pub use ordered_lookup::OrderedLookup;
+pub use relation::{lock_to_write, LatestSnapshot, Layout, Sequence, Table};
 pub use seq_scan::Scan;
-pub use tuple_lock::Place;
-pub use write::{Fate, Workspace};
+pub use tuple_lock::TupleId;
+pub use write::{ModifyResult, Workspace};

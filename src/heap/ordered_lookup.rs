@@ -7,7 +7,7 @@ use pgrx::datum::Uuid;
 use pgrx::pg_sys;
 
 use crate::heap::index_scan::{Condition, Index};
-use crate::heap::relation::{Present, Table};
+use crate::heap::relation::{LatestSnapshot, Table};
 
 /// How many entries are looked at on the way to the next id: those of others, and of rows that are gone.
 const STEPS: usize = 8;
@@ -18,7 +18,7 @@ const FAR: usize = 4;
 ///
 /// (That the scan shows its entries as well would save a look at rows on the way, but it would keep pages of the index pinned while
 /// somebody waits for a row: VACUUM waits for such a pin, and no deadlock with it is ever detected.)
-pub struct Walk<'t> {
+pub struct OrderedLookup<'t> {
     index: Index<'t>,
     /// The column of the table that the index is of.
     column: usize,
@@ -28,23 +28,23 @@ pub struct Walk<'t> {
     far: usize,
 }
 
-impl<'t> Walk<'t> {
+impl<'t> OrderedLookup<'t> {
     /// Opens an index of a table's column to look at what is committed now.
-    pub fn open(table: &'t Table, name: &CStr, column: usize, present: &'t Present) -> Walk<'t> {
-        Walk { index: Index::open(table, name, present), column, at: None, found: 0, far: 0 }
+    pub fn open(table: &'t Table, name: &CStr, column: usize, latest: &'t LatestSnapshot) -> OrderedLookup<'t> {
+        OrderedLookup { index: Index::open(table, name, latest), column, at: None, found: 0, far: 0 }
     }
 
     /// Makes the row with this id the table's current one; false where there is none.
     pub fn find(&mut self, id: Uuid) -> bool {
         let walks = self.far * FAR <= self.found + FAR && self.index.has_order();
-        if walks && self.walk_to(id) {
+        if walks && self.step_to(id) {
             return true;
         }
         self.at = None;
         self.index.find(&[Condition::equal(pg_sys::F_UUID_EQ, id)])
     }
 
-    fn walk_to(&mut self, id: Uuid) -> bool {
+    fn step_to(&mut self, id: Uuid) -> bool {
         let wanted = *id.as_bytes();
         let goes_on = self.at.is_some_and(|at| at < wanted);
         if !goes_on {
@@ -55,7 +55,7 @@ impl<'t> Walk<'t> {
                 break;
             }
             if self.index.fetch() {
-                let at = *self.index.table.must::<Uuid>(self.column).as_bytes();
+                let at = *self.index.table.get_required::<Uuid>(self.column).as_bytes();
                 self.at = Some(at);
                 if at == wanted {
                     self.found += usize::from(goes_on);

@@ -25,24 +25,24 @@ pub struct Layout {
 
 /// What is committed at this moment, and what this transaction has done before it. See `Statement::run` for why not the
 /// transaction's own snapshot.
-pub struct Present(pub(super) pg_sys::Snapshot);
+pub struct LatestSnapshot(pub(super) pg_sys::Snapshot);
 
-impl Present {
-    /// Looks now. The caller is inside a transaction.
-    pub fn look() -> Present {
+impl LatestSnapshot {
+    /// Takes one now. The caller is inside a transaction.
+    pub fn take() -> LatestSnapshot {
         // SAFETY: what SPI does before a statement; the snapshot on the stack is a copy, which lives until it is popped.
         unsafe {
             pg_sys::CommandCounterIncrement();
             pg_sys::PushActiveSnapshot(pg_sys::GetLatestSnapshot());
-            Present(pg_sys::GetActiveSnapshot())
+            LatestSnapshot(pg_sys::GetActiveSnapshot())
         }
     }
 }
 
-impl Drop for Present {
+impl Drop for LatestSnapshot {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            // SAFETY: the snapshot that `look` pushed; after an error the abort of the (sub)transaction pops it.
+            // SAFETY: the snapshot that `take` pushed; after an error the abort of the (sub)transaction pops it.
             unsafe { pg_sys::PopActiveSnapshot() }
         }
     }
@@ -130,7 +130,7 @@ impl Table {
     }
 
     /// Column `number` (1-based) of the current row, which the schema says is never NULL.
-    pub fn must<T: FromDatum>(&self, number: usize) -> T {
+    pub fn get_required<T: FromDatum>(&self, number: usize) -> T {
         match self.get(number) {
             Some(value) => value,
             None => raise(Failure::internal(format!("column {number} of a scheduler table is NULL"))),

@@ -5,21 +5,21 @@ use std::ptr::null_mut;
 
 use pgrx::pg_sys;
 
-use crate::heap::relation::{Present, Table};
+use crate::heap::relation::{LatestSnapshot, Table};
 
 /// A scan of a whole table: what it comes to becomes the table's current row.
 pub struct Scan<'t> {
     table: &'t Table,
     scan: pg_sys::TableScanDesc,
-    present: PhantomData<&'t Present>,
+    latest: PhantomData<&'t LatestSnapshot>,
 }
 
 impl<'t> Scan<'t> {
     /// Begins to look at what is committed now.
-    pub fn open(table: &'t Table, present: &'t Present) -> Scan<'t> {
+    pub fn open(table: &'t Table, latest: &'t LatestSnapshot) -> Scan<'t> {
         // SAFETY: the table is open, and it and the snapshot are borrowed for as long as the scan.
-        let scan = unsafe { pg_sys::table_beginscan(table.relation, present.0, 0, null_mut()) };
-        Scan { table, scan, present: PhantomData }
+        let scan = unsafe { pg_sys::table_beginscan(table.relation, latest.0, 0, null_mut()) };
+        Scan { table, scan, latest: PhantomData }
     }
 
     /// Makes the next row the table's current one; false at the end.

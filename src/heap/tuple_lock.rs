@@ -4,32 +4,32 @@ use std::ptr::addr_of_mut;
 
 use pgrx::pg_sys::{self, Datum};
 
-use crate::heap::relation::{Present, Table};
+use crate::heap::relation::{LatestSnapshot, Table};
 use crate::pg::compat;
 
 /// Where a row stands in its table. It stays what it is as long as a snapshot of before shows the row, or this transaction has
 /// locked it.
 #[derive(Clone, Copy)]
-pub struct Place(pub(super) pg_sys::ItemPointerData);
+pub struct TupleId(pub(super) pg_sys::ItemPointerData);
 
 impl Table {
     /// Where the current row stands.
-    pub fn place(&self) -> Place {
+    pub fn tid(&self) -> TupleId {
         // SAFETY: the slot is this table's.
-        Place(unsafe { (*self.current).tts_tid })
+        TupleId(unsafe { (*self.current).tts_tid })
     }
 
     /// Makes the row at this place the current one; false where it is not what is committed now.
-    pub fn fetch(&self, place: Place, present: &Present) -> bool {
-        let mut place = place.0;
+    pub fn fetch(&self, tid: TupleId, latest: &LatestSnapshot) -> bool {
+        let mut tid = tid.0;
         // SAFETY: this table's slot, and a place in this table.
-        unsafe { pg_sys::table_tuple_fetch_row_version(self.relation, &mut place, present.0, self.current) }
+        unsafe { pg_sys::table_tuple_fetch_row_version(self.relation, &mut tid, latest.0, self.current) }
     }
 
     /// Locks the current row as SELECT … FOR UPDATE SKIP LOCKED does; false where somebody else has it in hand, or has just had.
-    pub fn lock(&self, present: &Present) -> bool {
-        // SAFETY: the snapshot lives as long as `present`.
-        unsafe { self.lock_by(present.0) }
+    pub fn lock(&self, latest: &LatestSnapshot) -> bool {
+        // SAFETY: the snapshot lives as long as `latest`.
+        unsafe { self.lock_by(latest.0) }
     }
 
     /// Locks the current row once more; false where the transaction `xmax`, which has it in hand, is another one. (Who wants to change a
@@ -42,11 +42,11 @@ impl Table {
     /// SAFETY: a snapshot that is valid now.
     unsafe fn lock_by(&self, snapshot: pg_sys::Snapshot) -> bool {
         let mut failure = pg_sys::TM_FailureData::default();
-        let mut place = (*self.current).tts_tid;
+        let mut tid = (*self.current).tts_tid;
         // As the executor does it; the current row is one that was found in this table.
         let result = pg_sys::table_tuple_lock(
             self.relation,
-            addr_of_mut!(place),
+            addr_of_mut!(tid),
             snapshot,
             self.current,
             pg_sys::GetCurrentCommandId(true),

@@ -7,7 +7,7 @@ use crate::heap::relation::Table;
 use crate::pg::compat;
 
 impl<'t> Index<'t> {
-    /// Opens an index to look at all that stands in it, whoever's transaction it is of (`next_standing`).
+    /// Opens an index to look at all that stands in it, whoever's transaction it is of (`next_not_gone`).
     pub fn open_to_all(table: &'t Table, name: &std::ffi::CStr) -> Index<'t> {
         // SAFETY: a snapshot that is always there.
         unsafe { Index::with(table, name, &raw mut pg_sys::SnapshotAnyData) }
@@ -21,7 +21,7 @@ impl<'t> Index<'t> {
 
     /// Makes the next row the table's current one that is not gone for good: also one that an open transaction inserts, or deletes; false at
     /// the end. Entries of rows that nobody can see any more are marked on the way, as every scan of an index does it.
-    pub fn next_standing(&mut self) -> bool {
+    pub fn next_not_gone(&mut self) -> bool {
         while self.next_entry() {
             pgrx::check_for_interrupts!();
             let (mut any, mut for_all) = (false, true);

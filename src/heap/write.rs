@@ -9,41 +9,41 @@ use pgrx::pg_sys::{self, Datum, Oid};
 use pgrx::{PgMemoryContexts, PgSqlErrorCode};
 
 use crate::heap::relation::{relation_oid, Table};
-use crate::heap::tuple_lock::Place;
+use crate::heap::tuple_lock::TupleId;
 use crate::pg::compat::{self, Entries};
 use crate::pg::error::{raise, Failure};
 use crate::pg::session::PinnedSearchPath;
 
 /// What came of a change to the row that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum ModifyResult {
     /// It is done.
     Done,
     /// Somebody else had changed the row; its newest version is the current row now, and locked: decide again.
-    Changed,
+    Updated,
     /// Somebody else had deleted the row.
-    Gone,
+    Deleted,
 }
 
 /// What a change to a row came to, and how the row is locked for such a change.
-type Outcome = (pg_sys::TM_Result::Type, pg_sys::LockTupleMode::Type);
+type TupleModification = (pg_sys::TM_Result::Type, pg_sys::LockTupleMode::Type);
 
 /// How a row came to stand in the table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Written {
     /// It was inserted.
-    First,
+    Inserted,
     /// It is a new version of a row.
-    Anew(Entries),
+    Updated(Entries),
 }
 
 /// What becomes of a row whose key is taken.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Taken {
+enum OnConflict {
     /// An error, after a wait for the transaction that has taken it, if that is still open.
-    Raises,
+    Raise,
     /// It is said, at once, of the key of this index. Others raise.
-    IsSaid(Oid),
+    Report(Oid),
 }
 
 /// What the executor's functions work with, made when it is first needed, for all tables of a call.
@@ -84,7 +84,7 @@ impl Table {
             store(writer.row, values);
             writer.check_constraints(relation, writer.row);
             pg_sys::simple_table_tuple_insert(relation, writer.row);
-            writer.index(relation, writer.row, Written::First, Taken::Raises);
+            writer.index(relation, writer.row, Written::Inserted, OnConflict::Raise);
         }
     }
 
@@ -105,7 +105,7 @@ impl Table {
             let token = pg_sys::SpeculativeInsertionLockAcquire(transaction);
             let command = pg_sys::GetCurrentCommandId(true);
             pg_sys::table_tuple_insert_speculative(relation, writer.row, command, 0, null_mut(), token);
-            let free = writer.index(relation, writer.row, Written::First, Taken::IsSaid(key));
+            let free = writer.index(relation, writer.row, Written::Inserted, OnConflict::Report(key));
             pg_sys::table_tuple_complete_speculative(relation, writer.row, token, free);
             pg_sys::SpeculativeInsertionLockRelease(transaction);
             free
@@ -130,7 +130,7 @@ impl Table {
                 let (count, command) = (rows.len() as i32, pg_sys::GetCurrentCommandId(true));
                 pg_sys::table_multi_insert(self.relation, slots.as_mut_ptr(), count, command, 0, null_mut());
                 for slot in slots.iter().take(rows.len()) {
-                    writer.index(self.relation, *slot, Written::First, Taken::Raises);
+                    writer.index(self.relation, *slot, Written::Inserted, OnConflict::Raise);
                 }
             }
         };
@@ -163,7 +163,7 @@ impl Table {
 
     /// Changes columns (1-based) of the current row, after a wait for the transaction that has it in hand. (Who does not want to wait
     /// locks the row before: Postgres has no update that would say no.)
-    pub fn update(&self, changes: &[(usize, Option<Datum>)]) -> Fate {
+    pub fn update(&self, changes: &[(usize, Option<Datum>)]) -> ModifyResult {
         // SAFETY: the current row is one that was found in this table, and stays until the new one is written.
         self.settle(unsafe {
             store_changed(self.writer().row, self.current, changes);
@@ -172,18 +172,18 @@ impl Table {
     }
 
     /// Writes a row with these values instead of one that this transaction has locked; false where it is not there any more.
-    pub fn update_at(&self, place: Place, values: &[Option<Datum>]) -> bool {
-        let mut place = place.0;
+    pub fn update_at(&self, tid: TupleId, values: &[Option<Datum>]) -> bool {
+        let mut tid = tid.0;
         // SAFETY: the place is that of a row of this table; the new row has a value for each column (checked in `store`).
         unsafe {
             store(self.writer().row, values);
-            self.replace(&raw mut place).0 == pg_sys::TM_Result::TM_Ok
+            self.replace(&raw mut tid).0 == pg_sys::TM_Result::TM_Ok
         }
     }
 
     /// Puts the row that was stored in the place of another, with its index entries. SAFETY: the place is that of a row that was
     /// found in this table.
-    unsafe fn replace(&self, place: pg_sys::ItemPointer) -> Outcome {
+    unsafe fn replace(&self, tid: pg_sys::ItemPointer) -> TupleModification {
         let (relation, writer) = (self.relation, self.writer());
         let mut failure = pg_sys::TM_FailureData::default();
         let mut lock_mode = pg_sys::LockTupleMode::LockTupleExclusive;
@@ -193,7 +193,7 @@ impl Table {
         writer.check_constraints(relation, writer.row);
         let result = pg_sys::table_tuple_update(
             relation,
-            place,
+            tid,
             writer.row,
             pg_sys::GetCurrentCommandId(true),
             pg_sys::GetActiveSnapshot(),
@@ -205,13 +205,13 @@ impl Table {
         );
         let entries = Entries::of(reindex);
         if result == pg_sys::TM_Result::TM_Ok && entries != Entries::None {
-            writer.index(relation, writer.row, Written::Anew(entries), Taken::Raises);
+            writer.index(relation, writer.row, Written::Updated(entries), OnConflict::Raise);
         }
         (result, lock_mode)
     }
 
     /// Deletes the current row, after a wait for the transaction that has it in hand.
-    pub fn delete(&self) -> Fate {
+    pub fn delete(&self) -> ModifyResult {
         self.settle((self.remove(true).0, pg_sys::LockTupleMode::LockTupleExclusive))
     }
 
@@ -245,10 +245,10 @@ impl Table {
 
     /// What the executor makes of a change: under READ COMMITTED the newest version is locked and looked at again, under the stricter
     /// levels the transaction cannot go on (40001).
-    fn settle(&self, (result, lock_mode): Outcome) -> Fate {
+    fn settle(&self, (result, lock_mode): TupleModification) -> ModifyResult {
         use pg_sys::TM_Result;
         if result == TM_Result::TM_Ok {
-            return Fate::Done;
+            return ModifyResult::Done;
         }
         let what = if result == TM_Result::TM_Deleted { "delete" } else { "update" };
         // SAFETY: reads a setting of the transaction.
@@ -259,20 +259,20 @@ impl Table {
                 format!("could not serialize access due to concurrent {what}"),
                 "",
             )),
-            TM_Result::TM_Deleted => Fate::Gone,
+            TM_Result::TM_Deleted => ModifyResult::Deleted,
             TM_Result::TM_Updated => self.lock_newest(lock_mode),
             other => raise(Failure::internal(format!("a row of the scheduler could not be changed ({other})"))),
         }
     }
 
-    fn lock_newest(&self, lock_mode: pg_sys::LockTupleMode::Type) -> Fate {
+    fn lock_newest(&self, lock_mode: pg_sys::LockTupleMode::Type) -> ModifyResult {
         let mut failure = pg_sys::TM_FailureData::default();
         // SAFETY: as EvalPlanQual's callers do it.
         let result = unsafe {
-            let mut place = (*self.current).tts_tid;
+            let mut tid = (*self.current).tts_tid;
             pg_sys::table_tuple_lock(
                 self.relation,
-                &mut place,
+                &mut tid,
                 pg_sys::GetActiveSnapshot(),
                 self.current,
                 pg_sys::GetCurrentCommandId(false),
@@ -283,8 +283,8 @@ impl Table {
             )
         };
         match result {
-            pg_sys::TM_Result::TM_Ok => Fate::Changed,
-            pg_sys::TM_Result::TM_Deleted => Fate::Gone,
+            pg_sys::TM_Result::TM_Ok => ModifyResult::Updated,
+            pg_sys::TM_Result::TM_Deleted => ModifyResult::Deleted,
             other => raise(Failure::internal(format!("a row of the scheduler could not be locked ({other})"))),
         }
     }
@@ -363,7 +363,7 @@ impl Writer {
         relation: pg_sys::Relation,
         slot: *mut pg_sys::TupleTableSlot,
         written: Written,
-        if_taken: Taken,
+        on_conflict: OnConflict,
     ) -> bool {
         self.open_indexes();
         let (_, infos) = self.indexes();
@@ -373,14 +373,14 @@ impl Writer {
         let computes = infos.iter().any(|info| !(**info).ii_Expressions.is_null() || !(**info).ii_Predicate.is_null());
         let _path = computes.then(PinnedSearchPath::new);
         let estate = self.workspace.estate();
-        let (asks, arbiters) = match if_taken {
-            Taken::Raises => (false, null_mut()),
-            Taken::IsSaid(key) => (true, self.same_keys(key)),
+        let (asks, arbiters) = match on_conflict {
+            OnConflict::Raise => (false, null_mut()),
+            OnConflict::Report(key) => (true, self.same_keys(key)),
         };
         let mut taken = false;
         (*slot).tts_tableOid = (*relation).rd_id;
-        let entries = if let Written::Anew(entries) = written { entries } else { Entries::All };
-        let update = written != Written::First;
+        let entries = if let Written::Updated(entries) = written { entries } else { Entries::All };
+        let update = written != Written::Inserted;
         compat::insert_index_tuples(self.info, slot, estate, update, asks, &mut taken, arbiters, entries);
         // Expressions were computed in a memory context of their own, which nobody else empties.
         pg_sys::MemoryContextReset((*(*estate).es_per_tuple_exprcontext).ecxt_per_tuple_memory);

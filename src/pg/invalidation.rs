@@ -61,7 +61,7 @@ impl Watched {
 }
 
 /// Hears of all that was committed until now, as to lock a table does.
-pub fn hear() {
+pub fn accept_invalidations() {
     // SAFETY: inside a transaction.
     unsafe { pg_sys::AcceptInvalidationMessages() }
 }

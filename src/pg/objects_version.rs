@@ -21,7 +21,7 @@ pub const LIBRARY: &str = env!("CARGO_PKG_VERSION");
 
 /// What this backend knows of the objects' version. Whatever changes a function forgets it, as every update does, and a new extension.
 #[derive(Default)]
-struct Known {
+struct VersionCache {
     watching: bool,
     looked: bool,
     /// How often something changed.
@@ -31,37 +31,38 @@ struct Known {
 }
 
 thread_local! {
-    static KNOWN: RefCell<Known> = const { RefCell::new(Known { watching: false, looked: false, changes: 0, other: None }) };
+    static CACHE: RefCell<VersionCache> = const { RefCell::new(VersionCache { watching: false, looked: false, changes: 0, other: None }) };
 }
 
 #[pg_guard]
 unsafe extern "C-unwind" fn functions_changed(_argument: pg_sys::Datum, _cache: i32, _hash: u32) {
-    KNOWN.with_borrow_mut(|known| {
-        known.looked = false;
-        known.changes += 1;
+    CACHE.with_borrow_mut(|cache| {
+        cache.looked = false;
+        cache.changes += 1;
     });
     HOME.forget();
 }
 
 /// Looks again at the objects' version; `None` where it is the library's, else why the two do not fit.
-pub fn look(session: &Session) -> Option<Failure> {
+pub fn check(session: &Session) -> Option<Failure> {
     statement!(EXTENSION_VERSION = "identity/extension_version"());
-    let before = KNOWN.with_borrow(|known| known.changes);
+    let before = CACHE.with_borrow(|cache| cache.changes);
     watch();
-    let installed: Option<String> = EXTENSION_VERSION.run_plainly(session, arguments![]).first().map(|row| row.must(1));
+    let installed: Option<String> =
+        EXTENSION_VERSION.run_plainly(session, arguments![]).first().map(|row| row.get_required(1));
     // While CREATE EXTENSION is at work there may be no row yet that we can see.
     let other = installed.filter(|installed| installed != LIBRARY);
-    KNOWN.with_borrow_mut(|known| {
-        known.other.clone_from(&other);
+    CACHE.with_borrow_mut(|cache| {
+        cache.other.clone_from(&other);
         // A change that came up during the look makes the next one look again.
-        known.looked = known.changes == before;
+        cache.looked = cache.changes == before;
     });
     other.as_deref().map(mismatch)
 }
 
 /// From now on this backend hears when a function changes, as every update does.
 pub fn watch() {
-    if !KNOWN.with_borrow_mut(|known| std::mem::replace(&mut known.watching, true)) {
+    if !CACHE.with_borrow_mut(|cache| std::mem::replace(&mut cache.watching, true)) {
         // SAFETY: the callback lives as long as the library, which is never unloaded.
         unsafe {
             pg_sys::CacheRegisterSyscacheCallback(
@@ -75,17 +76,17 @@ pub fn watch() {
 
 /// Whether the objects are of another version than the library, as far as this backend knows by now.
 pub fn differs(session: &Session) -> bool {
-    if !KNOWN.with_borrow(|known| known.looked) {
-        look(session);
+    if !CACHE.with_borrow(|cache| cache.looked) {
+        check(session);
     }
-    KNOWN.with_borrow(|known| known.other.is_some())
+    CACHE.with_borrow(|cache| cache.other.is_some())
 }
 
 /// Runs a statement on objects of another version: what they lack becomes an error that says so (`0A000`).
 pub fn explain<R>(statement: impl FnOnce() -> R) -> R {
     PgTryBuilder::new(AssertUnwindSafe(statement))
         .catch_others(|error| {
-            let other = KNOWN.with_borrow(|known| known.other.clone());
+            let other = CACHE.with_borrow(|cache| cache.other.clone());
             match (lacks_something(subtransaction::describe(&error).0), other) {
                 (true, Some(other)) => raise(mismatch(&other)),
                 (true | false, _) => error.rethrow(),

@@ -11,7 +11,7 @@ use pgrx::pg_sys::{self, Oid, SysCacheIdentifier};
 use crate::pg::syscache;
 
 /// The names are those that stand in our code, so these are few.
-struct Memory {
+struct Cache {
     watching: bool,
     /// How often all was forgotten.
     changes: u64,
@@ -20,47 +20,47 @@ struct Memory {
 }
 
 thread_local! {
-    static MEMORY: RefCell<Memory> =
-        const { RefCell::new(Memory { watching: false, changes: 0, schema: None, relations: Vec::new() }) };
+    static CACHE: RefCell<Cache> =
+        const { RefCell::new(Cache { watching: false, changes: 0, schema: None, relations: Vec::new() }) };
 }
 
 /// The schema `sched` and its owner.
 pub fn schema() -> Option<(Oid, Oid)> {
-    let look = || {
+    let load = || {
         let schema = syscache::schema()?;
         Some((schema, syscache::owner_of_schema(schema)?))
     };
-    recall(|memory| memory.schema, look, |memory, found| memory.schema = Some(found))
+    recall(|cache| cache.schema, load, |cache, found| cache.schema = Some(found))
 }
 
 /// A table, index or sequence of this name in a schema.
 pub fn relation(schema: Oid, name: &CStr) -> Option<Oid> {
-    let known = |memory: &Memory| {
-        memory.relations.iter().find(|known| known.0 == schema && known.1.as_c_str() == name).map(|known| known.2)
+    let known = |cache: &Cache| {
+        cache.relations.iter().find(|known| known.0 == schema && known.1.as_c_str() == name).map(|known| known.2)
     };
-    let keep = |memory: &mut Memory, found| memory.relations.push((schema, name.to_owned(), found));
+    let keep = |cache: &mut Cache, found| cache.relations.push((schema, name.to_owned(), found));
     recall(known, || syscache::relation_in(schema, name), keep)
 }
 
 fn recall<T: Copy>(
-    known: impl FnOnce(&Memory) -> Option<T>,
-    look: impl FnOnce() -> Option<T>,
-    keep: impl FnOnce(&mut Memory, T),
+    known: impl FnOnce(&Cache) -> Option<T>,
+    load: impl FnOnce() -> Option<T>,
+    keep: impl FnOnce(&mut Cache, T),
 ) -> Option<T> {
-    if let Some(found) = MEMORY.with_borrow(known) {
+    if let Some(found) = CACHE.with_borrow(known) {
         return Some(found);
     }
-    let before = MEMORY.with_borrow_mut(|memory| {
-        if !std::mem::replace(&mut memory.watching, true) {
+    let before = CACHE.with_borrow_mut(|cache| {
+        if !std::mem::replace(&mut cache.watching, true) {
             watch();
         }
-        memory.changes
+        cache.changes
     });
-    let found = look()?;
-    MEMORY.with_borrow_mut(|memory| {
+    let found = load()?;
+    CACHE.with_borrow_mut(|cache| {
         // A change may have come up during the look.
-        if memory.changes == before {
-            keep(memory, found);
+        if cache.changes == before {
+            keep(cache, found);
         }
     });
     Some(found)
@@ -76,9 +76,9 @@ fn watch() {
 
 #[pg_guard]
 unsafe extern "C-unwind" fn names_changed(_argument: pg_sys::Datum, _cache: i32, _hash: u32) {
-    MEMORY.with_borrow_mut(|memory| {
-        memory.changes += 1;
-        memory.schema = None;
-        memory.relations.clear();
+    CACHE.with_borrow_mut(|cache| {
+        cache.changes += 1;
+        cache.schema = None;
+        cache.relations.clear();
     });
 }

@@ -309,7 +309,7 @@ impl Row<'_> {
     }
 
     /// Column `number` (1-based), which the schema says is never NULL.
-    pub fn must<T: FromDatum + IntoDatum>(&self, number: usize) -> T {
+    pub fn get_required<T: FromDatum + IntoDatum>(&self, number: usize) -> T {
         match self.get(number) {
             Some(value) => value,
             None => raise(Failure::internal(format!("column {number} of a scheduler table is NULL"))),

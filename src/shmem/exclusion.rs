@@ -1,11 +1,11 @@
-//! Holds: a backend keeps the dispatcher of a database away for as long as it needs the database, or the extension in it, to
+//! Exclusions: a backend keeps the dispatcher of a database away for as long as it needs the database, or the extension in it, to
 //! itself. DROP DATABASE and its kin fail where anybody is connected; DROP EXTENSION wants locks that a dispatcher at work
 //! takes in another order.
 //!
-//! A hold is an entry in shared memory with its holder's process id. It ends with the holder's transaction, with the
-//! subtransaction that took it where that one is rolled back, or with the holder; an entry whose holder is gone counts for
-//! nothing. No hold is overlooked: the holder writes its entry and then looks who serves the database, a dispatcher writes
-//! itself down and then looks for holds before it connects (and the launcher likewise), so one of the two sees the other.
+//! An exclusion is a slot in shared memory with its holder's process id. It ends with the holder's transaction, with the
+//! subtransaction that took it where that one is rolled back, or with the holder; a slot whose holder is gone counts for
+//! nothing. No exclusion is overlooked: the holder writes its slot and then looks who serves the database, a dispatcher writes
+//! itself down and then looks for exclusions before it connects (and the launcher likewise), so one of the two sees the other.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_void};
@@ -18,11 +18,11 @@ use pgrx::{pg_shmem_init, pg_sys, PGRXSharedMemory, PgAtomic};
 
 use crate::shmem::registry::{self, Presence};
 
-/// How many holds there can be at the same time, in all databases. For a statement that finds none free the dispatcher leaves as well, but it
+/// How many exclusions there can be at the same time, in all databases. For a statement that finds none free the dispatcher leaves as well, but it
 /// may be back before the statement has ended.
-const MAX_HOLDS: usize = 64;
+const MAX_EXCLUSIONS: usize = 64;
 
-/// How many holds on one database those who are no superusers can have,
+/// How many exclusions on one database those who are no superusers can have,
 const MOST_FOR_A_DATABASE: usize = 4;
 /// and how many each of them can have, in whatever sessions and on whatever databases, once half of theirs are taken.
 const MOST_OF_A_ROLE: usize = 4;
@@ -41,14 +41,14 @@ const COMING_AT_MOST: Duration = Duration::from_secs(1);
 const LOOK_EVERY: i64 = 5;
 
 #[derive(Default)]
-struct Entry {
+struct ExclusionSlot {
     holder_pid: AtomicI32,
     database: AtomicU32,
     /// As whom the holder logged in, who cannot change that.
     role: AtomicU32,
 }
 
-impl Entry {
+impl ExclusionSlot {
     /// Gives it back.
     fn free(&self) {
         self.database.store(0, SeqCst);
@@ -58,52 +58,52 @@ impl Entry {
 }
 
 /// What all processes share.
-pub struct Holds([Entry; MAX_HOLDS]);
+pub struct Exclusions([ExclusionSlot; MAX_EXCLUSIONS]);
 
 // SAFETY: atomics only.
-unsafe impl PGRXSharedMemory for Holds {}
+unsafe impl PGRXSharedMemory for Exclusions {}
 
-impl Default for Holds {
-    fn default() -> Holds {
-        Holds(std::array::from_fn(|_| Entry::default()))
+impl Default for Exclusions {
+    fn default() -> Exclusions {
+        Exclusions(std::array::from_fn(|_| ExclusionSlot::default()))
     }
 }
 
 // SAFETY: the name is unique to this library.
-static HOLDS: PgAtomic<Holds> = unsafe { PgAtomic::new(c"scheduler_holds") };
+static EXCLUSIONS: PgAtomic<Exclusions> = unsafe { PgAtomic::new(c"scheduler_holds") };
 
 /// Reserves the shared memory; only while shared_preload_libraries are loaded.
 pub fn register() {
-    pg_shmem_init!(HOLDS);
+    pg_shmem_init!(EXCLUSIONS);
 }
 
-fn entries() -> &'static [Entry] {
+fn slots() -> &'static [ExclusionSlot] {
     if registry::preloaded() {
-        &HOLDS.get().0
+        &EXCLUSIONS.get().0
     } else {
         &[]
     }
 }
 
 /// Whether somebody keeps dispatchers out of this database. Reads shared memory only.
-pub fn is_held(database: u32) -> bool {
-    entries().iter().any(|entry| {
-        entry.database.load(SeqCst) == database && {
-            let holder = entry.holder_pid.load(SeqCst);
+pub fn is_excluded(database: u32) -> bool {
+    slots().iter().any(|slot| {
+        slot.database.load(SeqCst) == database && {
+            let holder = slot.holder_pid.load(SeqCst);
             // SAFETY: looks through the process array under its lock.
             holder != 0 && unsafe { !pg_sys::BackendPidGetProc(holder).is_null() }
         }
     })
 }
 
-/// A hold of this backend: which entry, and the subtransaction that took it.
-struct Mine {
-    entry: &'static Entry,
+/// An exclusion of this backend: which slot, and the subtransaction that took it.
+struct OwnExclusion {
+    slot: &'static ExclusionSlot,
     taken_in: pg_sys::SubTransactionId,
 }
 
 thread_local! {
-    static MINE: RefCell<Vec<Mine>> = const { RefCell::new(Vec::new()) };
+    static MINE: RefCell<Vec<OwnExclusion>> = const { RefCell::new(Vec::new()) };
     /// The subtransactions that dropped this database's extension and were not rolled back.
     static DROPS: RefCell<Vec<pg_sys::SubTransactionId>> = const { RefCell::new(Vec::new()) };
     static REGISTERED: Cell<bool> = const { Cell::new(false) };
@@ -111,38 +111,38 @@ thread_local! {
 
 /// Keeps dispatchers out of `database` until this transaction ends, and waits until the one that is there has left: as a rule
 /// some milliseconds, four seconds at most. Raises nothing but what interrupts the waiting backend.
-pub fn take(database: u32) {
+pub fn acquire(database: u32) {
     // SAFETY: reads a global of the process.
     let me = unsafe { pg_sys::MyProcPid };
-    let mine = |entry: &&Entry| entry.holder_pid.load(SeqCst) == me && entry.database.load(SeqCst) == database;
-    if !entries().iter().any(|entry| mine(&entry)) {
+    let mine = |slot: &&ExclusionSlot| slot.holder_pid.load(SeqCst) == me && slot.database.load(SeqCst) == database;
+    if !slots().iter().any(|slot| mine(&slot)) {
         // Sessions of one owner that wait for each other must not use up what everybody needs: the first holders of a database
-        // keep it free for those behind them, and half of the entries are for superusers.
+        // keep it free for those behind them, and half of the slots are for superusers.
         // SAFETY: in a transaction.
         let is_superuser = unsafe { pg_sys::superuser() };
-        let held = |entry: &&Entry| entry.holder_pid.load(SeqCst) != 0 && entry.database.load(SeqCst) == database;
-        if !is_superuser && entries().iter().filter(held).count() >= MOST_FOR_A_DATABASE {
+        let held = |slot: &&ExclusionSlot| slot.holder_pid.load(SeqCst) != 0 && slot.database.load(SeqCst) == database;
+        if !is_superuser && slots().iter().filter(held).count() >= MOST_FOR_A_DATABASE {
             return wait_for_departure(database);
         }
-        let entries = if is_superuser { entries() } else { &entries()[..entries().len() / 2] };
-        let free = |entry: &&Entry| entry.holder_pid.compare_exchange(0, me, SeqCst, SeqCst).is_ok();
-        let Some(entry) = entries.iter().find(free) else { return wait_for_departure(database) };
+        let slots = if is_superuser { slots() } else { &slots()[..slots().len() / 2] };
+        let free = |slot: &&ExclusionSlot| slot.holder_pid.compare_exchange(0, me, SeqCst, SeqCst).is_ok();
+        let Some(slot) = slots.iter().find(free) else { return wait_for_departure(database) };
         // Counted once it is ours: of two sessions that come at once, one may give way for nothing, but both never stay.
         // SAFETY: reads a global of the process.
         let role = unsafe { pg_sys::GetAuthenticatedUserId().to_u32() };
-        entry.role.store(role, SeqCst);
-        let of_role = |entry: &&Entry| entry.holder_pid.load(SeqCst) != 0 && entry.role.load(SeqCst) == role;
-        let taken = entries.iter().filter(|entry| entry.holder_pid.load(SeqCst) != 0).count();
-        if !is_superuser && taken > entries.len() / 2 && entries.iter().filter(of_role).count() > MOST_OF_A_ROLE {
-            entry.free();
+        slot.role.store(role, SeqCst);
+        let of_role = |slot: &&ExclusionSlot| slot.holder_pid.load(SeqCst) != 0 && slot.role.load(SeqCst) == role;
+        let taken = slots.iter().filter(|slot| slot.holder_pid.load(SeqCst) != 0).count();
+        if !is_superuser && taken > slots.len() / 2 && slots.iter().filter(of_role).count() > MOST_OF_A_ROLE {
+            slot.free();
             return wait_for_departure(database);
         }
-        // Registered before the hold counts for anything.
+        // Registered before the exclusion counts for anything.
         register_callbacks();
         // SAFETY: in a transaction.
         let taken_in = unsafe { pg_sys::GetCurrentSubTransactionId() };
-        MINE.with_borrow_mut(|holds| holds.push(Mine { entry, taken_in }));
-        entry.database.store(database, SeqCst);
+        MINE.with_borrow_mut(|exclusions| exclusions.push(OwnExclusion { slot, taken_in }));
+        slot.database.store(database, SeqCst);
     }
     wait_for_departure(database);
 }
@@ -242,12 +242,12 @@ unsafe extern "C-unwind" fn subtransaction_ended(
 ) {
     use pg_sys::SubXactEvent::{SUBXACT_EVENT_ABORT_SUB, SUBXACT_EVENT_COMMIT_SUB};
     if event == SUBXACT_EVENT_ABORT_SUB {
-        release(|hold| hold.taken_in == mine);
+        release(|exclusion| exclusion.taken_in == mine);
         DROPS.with_borrow_mut(|drops| drops.retain(|dropped_in| *dropped_in != mine));
     } else if event == SUBXACT_EVENT_COMMIT_SUB {
-        MINE.with_borrow_mut(|holds| {
-            for hold in holds.iter_mut().filter(|hold| hold.taken_in == mine) {
-                hold.taken_in = parent;
+        MINE.with_borrow_mut(|exclusions| {
+            for exclusion in exclusions.iter_mut().filter(|exclusion| exclusion.taken_in == mine) {
+                exclusion.taken_in = parent;
             }
         });
         DROPS.with_borrow_mut(|drops| drops.iter_mut().filter(|drop| **drop == mine).for_each(|drop| *drop = parent));
@@ -259,18 +259,18 @@ unsafe extern "C-unwind" fn process_ends(_code: c_int, _argument: pg_sys::Datum)
     release(|_| true);
 }
 
-/// Ends holds of this backend; the launcher sends dispatchers where they are missed.
-fn release(which: impl Fn(&Mine) -> bool) {
-    let released = MINE.with_borrow_mut(|holds| {
-        let before = holds.len();
-        holds.retain(|hold| {
-            let goes = which(hold);
+/// Ends exclusions of this backend; the launcher sends dispatchers where they are missed.
+fn release(which: impl Fn(&OwnExclusion) -> bool) {
+    let released = MINE.with_borrow_mut(|exclusions| {
+        let before = exclusions.len();
+        exclusions.retain(|exclusion| {
+            let goes = which(exclusion);
             if goes {
-                hold.entry.free();
+                exclusion.slot.free();
             }
             !goes
         });
-        before > holds.len()
+        before > exclusions.len()
     });
     if released {
         registry::wake_launcher();

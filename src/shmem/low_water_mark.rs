@@ -34,27 +34,27 @@ const TRUSTED: u64 = 10_000_000;
 const LONGEST: u64 = 60_000_000;
 
 /// How many orders are remembered at most: those that are looked at.
-const PLACES: usize = 256;
+const ORDER_SLOTS: usize = 256;
 
 /// How many can look at one order at the same time; what more of them find is not remembered.
-const LOOKERS: usize = 4;
+const SCAN_SLOTS: usize = 4;
 
 /// A time long before which everything is forgotten.
 const NEVER: i64 = i64::MIN;
 
 /// Somebody who looks.
 #[derive(Default)]
-struct Looker {
+struct ScanSlot {
     /// Which look; 0 is nobody's.
     number: AtomicU64,
     since: AtomicI64,
     /// It began at the very head.
-    from_head: AtomicBool,
+    from_start: AtomicBool,
     /// The first of all that was added since.
     added: Shared,
 }
 
-impl Looker {
+impl ScanSlot {
     fn is_free(&self) -> bool {
         self.number.load(SeqCst) == 0
     }
@@ -67,7 +67,7 @@ impl Looker {
 
 /// What is remembered of one order. Written and read under its lock only.
 #[derive(Default)]
-struct Place {
+struct OrderSlot {
     lock: AtomicBool,
     /// Of which order; nobody's yet where both are 0.
     order: [AtomicU64; 2],
@@ -79,64 +79,64 @@ struct Place {
     since: AtomicI64,
     /// Something was added before it since somebody looked.
     moved: AtomicBool,
-    looks: AtomicU64,
-    lookers: [Looker; LOOKERS],
+    scan_count: AtomicU64,
+    scans: [ScanSlot; SCAN_SLOTS],
 }
 
-/// What all processes share: a hash table of orders (linear probing; a place that was given once is somebody's for ever).
-pub struct Heads {
-    /// Of those who give places.
+/// What all processes share: a hash table of orders (linear probing; a slot that was given once is somebody's for ever).
+pub struct LowWaterMarks {
+    /// Of those who give slots.
     lock: AtomicBool,
-    places: [Place; PLACES],
+    slots: [OrderSlot; ORDER_SLOTS],
 }
 
 // SAFETY: atomics only.
-unsafe impl PGRXSharedMemory for Heads {}
+unsafe impl PGRXSharedMemory for LowWaterMarks {}
 
-impl Default for Heads {
-    fn default() -> Heads {
-        Heads { lock: AtomicBool::new(false), places: std::array::from_fn(|_| Place::default()) }
+impl Default for LowWaterMarks {
+    fn default() -> LowWaterMarks {
+        LowWaterMarks { lock: AtomicBool::new(false), slots: std::array::from_fn(|_| OrderSlot::default()) }
     }
 }
 
 // SAFETY: the name is unique to this library.
-static HEADS: PgAtomic<Heads> = unsafe { PgAtomic::new(c"scheduler_heads") };
+static LOW_WATER_MARKS: PgAtomic<LowWaterMarks> = unsafe { PgAtomic::new(c"scheduler_heads") };
 
 /// Reserves the shared memory; only while shared_preload_libraries are loaded.
 pub fn register() {
-    pg_shmem_init!(HEADS);
+    pg_shmem_init!(LOW_WATER_MARKS);
 }
 
-fn heads() -> Option<&'static Heads> {
-    registry::preloaded().then(|| HEADS.get())
+fn marks() -> Option<&'static LowWaterMarks> {
+    registry::preloaded().then(|| LOW_WATER_MARKS.get())
 }
 
-impl Heads {
+impl LowWaterMarks {
     /// The places where an order may be, in the order of the search.
-    fn places_of(&self, order: [u64; 2]) -> impl Iterator<Item = &Place> {
-        let (before, from) = self.places.split_at((order[0] >> 32) as usize % PLACES);
+    fn slots_of(&self, order: [u64; 2]) -> impl Iterator<Item = &OrderSlot> {
+        let (before, from) = self.slots.split_at((order[0] >> 32) as usize % ORDER_SLOTS);
         from.iter().chain(before)
     }
 
-    /// The place of an order that has one.
+    /// The slot of an order that has one.
     ///
-    /// Who adds an entry asks after it stands, and who looks before he looks: where the one finds no place, the other sees the entry.
-    fn find(&self, order: [u64; 2]) -> Option<&Place> {
-        let mut places = self.places_of(order).take_while(|place| place.order() != [0, 0]);
-        places.find(|place| place.order() == order)
+    /// Who adds an entry asks after it stands, and who looks before he looks: where the one finds no slot, the other sees the entry.
+    fn find(&self, order: [u64; 2]) -> Option<&OrderSlot> {
+        let mut slots = self.slots_of(order).take_while(|slot| slot.order() != [0, 0]);
+        slots.find(|slot| slot.order() == order)
     }
 
-    /// Its place, given to it where it has none; `None` where all are in use.
-    fn place(&self, order: [u64; 2], table: u64, now: i64) -> Option<&Place> {
+    /// Its slot, given to it where it has none; `None` where all are in use.
+    fn slot(&self, order: [u64; 2], table: u64, now: i64) -> Option<&OrderSlot> {
         self.find(order).or_else(|| {
             spinlock::locked(&self.lock, || {
-                self.find(order).or_else(|| self.places_of(order).find(|place| place.give(order, table, now)))
+                self.find(order).or_else(|| self.slots_of(order).find(|slot| slot.give(order, table, now)))
             })
         })
     }
 }
 
-impl Place {
+impl OrderSlot {
     fn locked<R>(&self, body: impl FnOnce() -> R) -> R {
         spinlock::locked(&self.lock, body)
     }
@@ -151,24 +151,24 @@ impl Place {
         let age = now.abs_diff(since);
         // While somebody looks from the very head nobody else has to.
         let is_looked_at = || {
-            self.lookers.iter().any(|it| !it.is_free() && it.from_head.load(SeqCst) && !it.is_lost(now))
+            self.scans.iter().any(|it| !it.is_free() && it.from_start.load(SeqCst) && !it.is_lost(now))
                 && age < 2 * TRUSTED
         };
         (self.order() == order && (age < TRUSTED || is_looked_at())).then(|| (self.first.get(), since))
     }
 
-    /// Gives the place to an order if nobody needs it any more.
+    /// Gives the slot to an order if nobody needs it any more.
     fn give(&self, order: [u64; 2], table: u64, now: i64) -> bool {
         self.locked(|| {
             let is_believed = self.order() != [0, 0] && self.known(self.order(), now).is_some();
-            let is_free = !is_believed && self.lookers.iter().all(|looker| looker.is_free() || looker.is_lost(now));
+            let is_free = !is_believed && self.scans.iter().all(|scan| scan.is_free() || scan.is_lost(now));
             if is_free {
                 for (part, value) in self.order.iter().zip(order) {
                     part.store(value, SeqCst);
                 }
                 self.table.store(table, SeqCst);
                 self.since.store(NEVER, SeqCst);
-                self.lookers.iter().for_each(|looker| looker.number.store(0, SeqCst));
+                self.scans.iter().for_each(|scan| scan.number.store(0, SeqCst));
             }
             is_free
         })
@@ -181,8 +181,8 @@ impl Place {
             if self.order() != order {
                 return;
             }
-            for looker in self.lookers.iter().filter(|looker| !looker.is_free()) {
-                looker.added.set(looker.added.get().min(at));
+            for scan in self.scans.iter().filter(|scan| !scan.is_free()) {
+                scan.added.set(scan.added.get().min(at));
             }
             if at < self.first.get() {
                 self.first.set(at);
@@ -194,7 +194,7 @@ impl Place {
     fn forget(&self, table: u64) {
         self.locked(|| {
             if self.table.load(SeqCst) == table {
-                self.lookers.iter().for_each(|looker| looker.added.set(Position::START));
+                self.scans.iter().for_each(|scan| scan.added.set(Position::START));
                 self.since.store(NEVER, SeqCst);
             }
         });
@@ -204,7 +204,7 @@ impl Place {
 /// An order of entries in this database.
 #[derive(Clone, Copy)]
 pub struct Order {
-    heads: &'static Heads,
+    marks: &'static LowWaterMarks,
     order: [u64; 2],
     table: u64,
 }
@@ -220,7 +220,7 @@ impl Order {
     /// That of the queue `name` in a table, or the table's only one, which has no name. `None` where the library is not preloaded, and nothing is
     /// remembered.
     pub fn of(table: Oid, name: &str) -> Option<Order> {
-        let heads = heads()?;
+        let marks = marks()?;
         let table = of_all(table);
         let order = [1, 2].map(|part| {
             let mut hasher = DefaultHasher::new();
@@ -229,13 +229,13 @@ impl Order {
             hasher.write(name.as_bytes());
             hasher.finish() | 1
         });
-        Some(Order { heads, order, table })
+        Some(Order { marks, order, table })
     }
 
     /// To be said when an entry stands in the index, at this position or after it.
     pub fn added(self, at: Position) {
-        if let Some(place) = self.heads.find(self.order) {
-            place.added(self.order, at);
+        if let Some(slot) = self.marks.find(self.order) {
+            slot.added(self.order, at);
         }
     }
 
@@ -246,45 +246,45 @@ impl Order {
 
     /// The same where nothing was added before it since somebody looked: what was may be claimed by now, with all that is gone behind it.
     pub fn steady(self, now: Instant) -> Option<Position> {
-        self.known(now, |place| !place.moved.load(SeqCst))
+        self.known(now, |slot| !slot.moved.load(SeqCst))
     }
 
-    fn known(self, now: Instant, counts: impl FnOnce(&Place) -> bool) -> Option<Position> {
-        let place = self.heads.find(self.order)?;
-        let known = || place.known(self.order, now.as_micros()).filter(|_| counts(place));
-        place.locked(known).map(|(first, _)| first)
+    fn known(self, now: Instant, counts: impl FnOnce(&OrderSlot) -> bool) -> Option<Position> {
+        let slot = self.marks.find(self.order)?;
+        let known = || slot.known(self.order, now.as_micros()).filter(|_| counts(slot));
+        slot.locked(known).map(|(first, _)| first)
     }
 
     /// To be said before the entries are looked at.
-    pub fn look(self, now: Instant) -> Look {
+    pub fn begin_scan(self, now: Instant) -> ScanGuard {
         let now = now.as_micros();
-        let is_new = self.heads.find(self.order).is_none();
-        let mut look = Look { order: self.order, from: None, since: None, is_new, seen: None };
-        if let Some(place) = self.heads.place(self.order, self.table, now) {
-            place.locked(|| {
-                if place.order() != self.order {
+        let is_new = self.marks.find(self.order).is_none();
+        let mut guard = ScanGuard { order: self.order, from: None, since: None, is_new, seen: None };
+        if let Some(slot) = self.marks.slot(self.order, self.table, now) {
+            slot.locked(|| {
+                if slot.order() != self.order {
                     return;
                 }
-                if let Some((first, since)) = place.known(self.order, now) {
-                    (look.from, look.since) = (Some(first), Some(since));
+                if let Some((first, since)) = slot.known(self.order, now) {
+                    (guard.from, guard.since) = (Some(first), Some(since));
                 }
-                let lost = || place.lookers.iter().find(|looker| looker.is_lost(now));
-                if let Some(looker) = place.lookers.iter().find(|looker| looker.is_free()).or_else(lost) {
-                    let number = place.looks.fetch_add(1, SeqCst) + 1;
-                    looker.number.store(number, SeqCst);
-                    looker.since.store(now, SeqCst);
-                    looker.from_head.store(look.from.is_none(), SeqCst);
-                    looker.added.set(Position::END);
-                    look.seen = Some((place, looker, number));
+                let lost = || slot.scans.iter().find(|scan| scan.is_lost(now));
+                if let Some(scan) = slot.scans.iter().find(|scan| scan.is_free()).or_else(lost) {
+                    let number = slot.scan_count.fetch_add(1, SeqCst) + 1;
+                    scan.number.store(number, SeqCst);
+                    scan.since.store(now, SeqCst);
+                    scan.from_start.store(guard.from.is_none(), SeqCst);
+                    scan.added.set(Position::END);
+                    guard.seen = Some((slot, scan, number));
                 }
             });
         }
-        look
+        guard
     }
 }
 
 /// A look at the entries of an order.
-pub struct Look {
+pub struct ScanGuard {
     order: [u64; 2],
     /// Where it may begin; `None` is the very head.
     pub from: Option<Position>,
@@ -293,16 +293,16 @@ pub struct Look {
     /// Nobody had looked before, perhaps because there is no such queue.
     is_new: bool,
     /// Where others see that there is this look, and its number.
-    seen: Option<(&'static Place, &'static Looker, u64)>,
+    seen: Option<(&'static OrderSlot, &'static ScanSlot, u64)>,
 }
 
-impl Look {
-    /// While the place is locked and this look is still seen there.
-    fn seen(&self, body: impl FnOnce(&Place, &Looker)) {
-        if let Some((place, looker, number)) = self.seen {
-            place.locked(|| {
-                if looker.number.load(SeqCst) == number {
-                    body(place, looker);
+impl ScanGuard {
+    /// While the slot is locked and this look is still seen there.
+    fn seen(&self, body: impl FnOnce(&OrderSlot, &ScanSlot)) {
+        if let Some((slot, scan, number)) = self.seen {
+            slot.locked(|| {
+                if scan.number.load(SeqCst) == number {
+                    body(slot, scan);
                 }
             });
         }
@@ -313,29 +313,29 @@ impl Look {
         if self.is_new && first == Position::END {
             return;
         }
-        self.seen(|place, looker| {
-            let first = first.min(looker.added.get());
-            if first <= Position::START || place.order() != self.order {
+        self.seen(|slot, scan| {
+            let first = first.min(scan.added.get());
+            if first <= Position::START || slot.order() != self.order {
                 return;
             }
             match self.since {
-                None => place.since.store(now.as_micros(), SeqCst),
+                None => slot.since.store(now.as_micros(), SeqCst),
                 // Another has looked from the very head meanwhile, and what he found nobody may have told of.
-                Some(since) if since != place.since.load(SeqCst) => {
-                    place.first.set(first.min(place.first.get()));
+                Some(since) if since != slot.since.load(SeqCst) => {
+                    slot.first.set(first.min(slot.first.get()));
                     return;
                 }
                 Some(_) => {}
             }
-            place.first.set(first);
-            place.moved.store(false, SeqCst);
+            slot.first.set(first);
+            slot.moved.store(false, SeqCst);
         });
     }
 }
 
-impl Drop for Look {
+impl Drop for ScanGuard {
     fn drop(&mut self) {
-        self.seen(|_, looker| looker.number.store(0, SeqCst));
+        self.seen(|_, scan| scan.number.store(0, SeqCst));
     }
 }
 
@@ -353,7 +353,7 @@ pub fn added_to_queue(queue: &str, priority: i32, plan_time: impl Into<i64>) {
 pub fn added_to_queues(queues: &[String], rows: &Rows, column: usize) {
     if let Some(row) = rows.first() {
         for queue in queues {
-            added_to_queue(queue, row.must(column), row.must::<TimestampWithTimeZone>(column + 1));
+            added_to_queue(queue, row.get_required(column), row.get_required::<TimestampWithTimeZone>(column + 1));
         }
     }
 }
@@ -388,7 +388,7 @@ fn tables() -> impl Iterator<Item = Oid> {
 /// To be said when somebody has written to a table without telling where: all that is remembered of it is forgotten.
 pub fn forget(table: Oid) {
     if tables().any(|known| known == table) {
-        heads().into_iter().flat_map(|heads| &heads.places).for_each(|place| place.forget(of_all(table)));
+        marks().into_iter().flat_map(|marks| &marks.slots).for_each(|slot| slot.forget(of_all(table)));
     }
 }
 

@@ -20,7 +20,7 @@ use crate::shmem::spinlock;
 
 mod launcher;
 
-pub use launcher::{Expected, Launcher, Outcome};
+pub use launcher::{Expected, Launcher, StartOutcome};
 
 /// How many databases can have a dispatcher at the same time.
 pub const MAX_DATABASES: usize = 256;

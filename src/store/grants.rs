@@ -11,7 +11,7 @@ use crate::{arguments, statement};
 pub fn again(session: &Session) {
     statement!(GRANTS_AGAIN = "grants/grants_again"());
     let _theirs = UsersGrants::begin();
-    revoke(GRANTS_AGAIN.run(session, arguments![]).first().map_or(Vec::new(), |row| row.must(2)));
+    revoke(GRANTS_AGAIN.run(session, arguments![]).first().map_or(Vec::new(), |row| row.get_required(2)));
     types(session);
 }
 
@@ -20,7 +20,7 @@ pub fn again(session: &Session) {
 pub fn types(session: &Session) {
     statement!(GRANTS_TYPES = "grants/grants_types"());
     let _theirs = UsersGrants::begin();
-    revoke(GRANTS_TYPES.run(session, arguments![]).iter().map(|row| row.must(1)).collect());
+    revoke(GRANTS_TYPES.run(session, arguments![]).iter().map(|row| row.get_required(1)).collect());
 }
 
 fn revoke(statements: Vec<String>) {

@@ -12,8 +12,8 @@ use crate::guc;
 use crate::pg::error::Failure;
 use crate::pg::syscache::Database;
 use crate::shmem::exclusion;
-use crate::shmem::registry::{self, Expected, Outcome};
-use crate::worker::unavailability::{Ends, Shortages, RETRY_AFTER, RETRY_AT_MOST};
+use crate::shmem::registry::{self, Expected, StartOutcome};
+use crate::worker::unavailability::{Ends, Unavailability, RETRY_AFTER, RETRY_AT_MOST};
 use crate::worker::{dispatcher, transaction, worker_role};
 
 // All of these are measured by a clock that nobody sets: what somebody does to the other makes no pause longer.
@@ -58,13 +58,13 @@ pub extern "C-unwind" fn scheduler_launcher_main(_argument: pg_sys::Datum) {
     super::set_application_name(c"scheduler launcher");
     super::hold_cancels(true);
     pgrx::log!("scheduler: launcher started");
-    let mut known = Known::default();
+    let mut state = LauncherState::default();
     while !super::must_end() {
         if super::reload_settings() {
             // sched.databases may name databases that were passed over.
-            known.seen.clear();
+            state.seen.clear();
         }
-        let wake = known.look(&board);
+        let wake = state.check_databases(&board);
         super::report_idle(c"waiting for databases that lack a dispatcher");
         super::sleep_for(wake.saturating_duration_since(Instant::now()));
     }
@@ -76,7 +76,7 @@ pub extern "C-unwind" fn scheduler_launcher_main(_argument: pg_sys::Datum) {
 
 /// What the launcher remembers between two looks.
 #[derive(Default)]
-struct Known {
+struct LauncherState {
     /// Databases in which a dispatcher was started at least once.
     seen: HashSet<u32>,
     /// Those that have the extension: somebody has just created it, or a dispatcher has found it. These wait for no place among the looks.
@@ -84,7 +84,7 @@ struct Known {
     /// The dispatchers that were last asked for.
     asked: HashMap<u32, Asked>,
     /// What keeps dispatchers from running.
-    shortages: Shortages,
+    unavailability: Unavailability,
 }
 
 /// A dispatcher that was asked for.
@@ -113,9 +113,9 @@ enum Start {
     Missing(Failure),
 }
 
-impl Known {
+impl LauncherState {
     /// Starts what is missing; when to look again.
-    fn look(&mut self, board: &registry::Launcher) -> Instant {
+    fn check_databases(&mut self, board: &registry::Launcher) -> Instant {
         let now = Instant::now();
         let mut wake = now + Duration::from_micros(guc::tick_interval().unsigned_abs());
         let looked_up = transaction::run(c"listing the databases", || {
@@ -132,10 +132,10 @@ impl Known {
         if board.take_overlooked() {
             self.seen.clear();
         }
-        self.shortages.begin();
+        self.unavailability.begin();
         let role = match role {
             Ok(role) => role,
-            Err(failure) => return wake.min(self.shortages.note(failure, Ends::Unseen, now)),
+            Err(failure) => return wake.min(self.unavailability.record(failure, Ends::Unseen, now)),
         };
         databases.sort_by_key(|database| self.turn(database.oid));
         let mut all_served = true;
@@ -148,14 +148,18 @@ impl Known {
                 }
                 continue;
             }
-            // What is known of it stays as it is until the hold ends, whose holder then wakes us.
-            if exclusion::is_held(oid) {
+            // What is known of it stays as it is until the exclusion ends, whose holder then wakes us.
+            if exclusion::is_excluded(oid) {
                 continue;
             }
-            self.hear(board, oid);
+            self.learn_outcome(board, oid);
             if barred.contains(&oid) {
                 // Perhaps there is nothing to serve in it: others are, and that is to be said.
-                wake = wake.min(self.shortages.note(worker_role::may_not_connect(&database.name), Ends::Unseen, now));
+                wake = wake.min(self.unavailability.record(
+                    worker_role::may_not_connect(&database.name),
+                    Ends::Unseen,
+                    now,
+                ));
                 continue;
             }
             // One look into each new database; afterwards only where something asked for us, or where a dispatcher died.
@@ -177,7 +181,7 @@ impl Known {
                     continue;
                 }
                 Start::NotBefore(earliest) => wake = wake.min(earliest),
-                Start::Missing(failure) => wake = wake.min(self.shortages.note(failure, Ends::AllServed, now)),
+                Start::Missing(failure) => wake = wake.min(self.unavailability.record(failure, Ends::AllServed, now)),
                 Start::Later => {}
             }
             // As if it were new: what asked for it is not forgotten.
@@ -185,7 +189,7 @@ impl Known {
             // One that its owner has locked is no lack of ours.
             all_served &= !self.proven.contains(&oid) && self.failures(oid) > 0;
         }
-        self.shortages.end(all_served);
+        self.unavailability.end(all_served);
         wake
     }
 
@@ -200,21 +204,21 @@ impl Known {
     }
 
     /// Learns once what became of the dispatcher that was last asked for.
-    fn hear(&mut self, board: &registry::Launcher, oid: u32) {
+    fn learn_outcome(&mut self, board: &registry::Launcher, oid: u32) {
         let Some(asked) = self.asked.get_mut(&oid).filter(|asked| !asked.over) else { return };
         let outcome = board.outcome(oid, self.proven.contains(&oid));
-        asked.over = outcome != Outcome::Open;
+        asked.over = outcome != StartOutcome::Open;
         match outcome {
-            Outcome::Open => {}
-            Outcome::Over => {
+            StartOutcome::Open => {}
+            StartOutcome::Over => {
                 asked.failures = 0;
                 if !board.misses_dispatcher(oid) {
                     self.proven.remove(&oid);
                 }
             }
-            Outcome::Locked | Outcome::Failed => {
+            StartOutcome::Locked | StartOutcome::Failed => {
                 asked.failures = asked.failures.saturating_add(1);
-                asked.locked = outcome == Outcome::Locked;
+                asked.locked = outcome == StartOutcome::Locked;
                 self.seen.remove(&oid);
             }
         }
@@ -258,8 +262,8 @@ impl Known {
                 return Start::Missing(Failure::warning(message));
             }
         }
-        // A hold that came up since finds the expectation, or we find the hold.
-        if exclusion::is_held(database) {
+        // An exclusion that came up since finds the expectation, or we find the exclusion.
+        if exclusion::is_excluded(database) {
             board.expect_no_more(database);
             return Start::Later;
         }

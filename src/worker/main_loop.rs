@@ -12,23 +12,23 @@ use crate::guc;
 use crate::pg::convert;
 use crate::pg::error::{self, Failure};
 use crate::shmem::{exclusion, registry};
-use crate::worker::probe::{self, Here};
-use crate::worker::readiness::{self, Found, Told};
+use crate::worker::probe::{self, Probe};
+use crate::worker::readiness::{self, LogOnce, Readiness};
 use crate::worker::tick::{self, Interrupted, Tick};
 use crate::worker::transaction;
-use crate::worker::xid_watermark::Seen;
+use crate::worker::xid_watermark::XidWatermark;
 
 /// How long to wait for rights that are missing, in microseconds.
 const LOOK_AGAIN: i64 = 1_000_000;
 
 /// What a dispatcher remembers from one turn to the next.
-pub struct Service<'b> {
+pub struct MainLoop<'b> {
     board: &'b registry::Dispatcher,
     database: u32,
     /// The database's name, from when the log was told that we started.
     name: Option<String>,
     tick: Tick,
-    told: Told,
+    log_once: LogOnce,
     /// A commit may have come since the last tick.
     woken: bool,
     /// The log was told that our role may not dispatch.
@@ -38,7 +38,7 @@ pub struct Service<'b> {
     /// How many looks failed, one after the other.
     failed_looks: i32,
     /// What was there to be seen before the last sleep.
-    seen: Option<Seen>,
+    watermark: Option<XidWatermark>,
 }
 
 /// What follows a turn.
@@ -46,26 +46,26 @@ enum Next {
     Sleep {
         /// When to come again, as far as is known.
         until: Option<Instant>,
-        seen: Option<Seen>,
+        watermark: Option<XidWatermark>,
     },
     /// Something came first.
     Again,
     End,
 }
 
-impl<'b> Service<'b> {
-    pub fn new(board: &'b registry::Dispatcher, database: u32) -> Service<'b> {
-        Service {
+impl<'b> MainLoop<'b> {
+    pub fn new(board: &'b registry::Dispatcher, database: u32) -> MainLoop<'b> {
+        MainLoop {
             board,
             database,
             name: None,
             tick: Tick::new(convert::now()),
-            told: Told::default(),
+            log_once: LogOnce::default(),
             woken: true,
             refused: false,
             settled: false,
             failed_looks: 0,
-            seen: None,
+            watermark: None,
         }
     }
 
@@ -75,7 +75,7 @@ impl<'b> Service<'b> {
         super::pin_settings();
         loop {
             match self.turn() {
-                Next::Sleep { until, seen } => self.sleep(until, seen),
+                Next::Sleep { until, watermark } => self.sleep(until, watermark),
                 Next::Again => {}
                 Next::End => return,
             }
@@ -88,17 +88,17 @@ impl<'b> Service<'b> {
         if super::must_end() {
             return self.stop("");
         }
-        if exclusion::is_held(self.database) {
+        if exclusion::is_excluded(self.database) {
             return self.stop(": it makes way for a command");
         }
-        match probe::look() {
-            Ok(Some(here)) => self.serve(&here),
+        match probe::run() {
+            Ok(Some(probe)) => self.serve(&probe),
             Ok(None) => {
                 let end = self.stop("");
                 self.board.leave();
                 end
             }
-            Err(_) if super::must_end() || exclusion::is_held(self.database) => Next::Again,
+            Err(_) if super::must_end() || exclusion::is_excluded(self.database) => Next::Again,
             // Who has locked the catalogs need not even have the extension: as one that could not connect.
             Err(failed) if failed.by_lock && !self.settled => {
                 self.board.kept_out();
@@ -109,13 +109,13 @@ impl<'b> Service<'b> {
         }
     }
 
-    fn serve(&mut self, here: &Here) -> Next {
+    fn serve(&mut self, probe: &Probe) -> Next {
         // As if we had died: the launcher misses us, and looks for the role that the setting names now.
-        if !here.role_exists {
+        if !probe.role_exists {
             return self.stop(": its role was dropped");
         }
         // Likewise, since that may be over by now: it is up to the launcher, which takes the slot back where nobody is to come.
-        if !here.is_served {
+        if !probe.is_served {
             return self.stop("");
         }
         // Before anything is waited for here: who locks our tables keeps no other database from being looked into.
@@ -123,20 +123,20 @@ impl<'b> Service<'b> {
             self.board.settled();
             super::pin_settings_to_serve();
         }
-        let looks = here.may_dispatch && guc::enabled();
-        let found = if looks { readiness::look() } else { Ok(Found::Nothing) };
+        let looks = probe.may_dispatch && guc::enabled();
+        let found = if looks { readiness::check() } else { Ok(Readiness::Nothing) };
         // One that was sent to a copy leaves with a single line.
-        if let Ok(Found::Copy(why)) = &found {
-            readiness::log(&here.name.to_string_lossy(), "stopped", why);
+        if let Ok(Readiness::Copy(why)) = &found {
+            readiness::log(&probe.name.to_string_lossy(), "stopped", why);
             self.board.leave();
             return Next::End;
         }
         let name = self.name.get_or_insert_with(|| {
-            let name = here.name.to_string_lossy().into_owned();
+            let name = probe.name.to_string_lossy().into_owned();
             pgrx::log!("scheduler: dispatcher for database \"{name}\" started");
             name
         });
-        self.refused &= !here.may_dispatch;
+        self.refused &= !probe.may_dispatch;
         let found = match found {
             Ok(found) => found,
             Err(_) if tick::was_interrupted(self.database) => return Next::Again,
@@ -144,16 +144,16 @@ impl<'b> Service<'b> {
         };
         self.failed_looks = 0;
         if looks {
-            self.told.tell(name, &found);
+            self.log_once.update(name, &found);
         }
-        if !here.may_dispatch {
+        if !probe.may_dispatch {
             if !std::mem::replace(&mut self.refused, true) {
                 say_refused(name);
             }
-            return Next::Sleep { until: convert::now().checked_add_micros(LOOK_AGAIN), seen: None };
+            return Next::Sleep { until: convert::now().checked_add_micros(LOOK_AGAIN), watermark: None };
         }
         let until = match found {
-            Found::Work => match self.tick.run(self.database, name, std::mem::take(&mut self.woken)) {
+            Readiness::Work => match self.tick.run(self.database, name, std::mem::take(&mut self.woken)) {
                 Ok(until) => until,
                 Err(Interrupted) => {
                     self.woken = true;
@@ -161,9 +161,9 @@ impl<'b> Service<'b> {
                 }
             },
             // (A copy was left above.)
-            Found::Nothing | Found::Obstacle(_) | Found::Copy(_) => None,
+            Readiness::Nothing | Readiness::Obstacle(_) | Readiness::Copy(_) => None,
         };
-        Next::Sleep { until, seen: here.seen }
+        Next::Sleep { until, watermark: probe.watermark }
     }
 
     /// Ends, and says so where it was said that we started.
@@ -179,15 +179,15 @@ impl<'b> Service<'b> {
         transaction::log(what, message);
         self.failed_looks = self.failed_looks.saturating_add(1);
         let pause = backoff::after_fire_failures(self.failed_looks);
-        Next::Sleep { until: convert::now().checked_add_micros(pause), seen: None }
+        Next::Sleep { until: convert::now().checked_add_micros(pause), watermark: None }
     }
 
-    fn sleep(&mut self, until: Option<Instant>, seen: Option<Seen>) {
+    fn sleep(&mut self, until: Option<Instant>, watermark: Option<XidWatermark>) {
         let (slept, now) = (std::time::Instant::now(), convert::now());
         // A transaction has ended for those who look before they hear what it did to catalogs. The second look has heard it.
-        let seen_twice = seen.filter(|_| seen == self.seen);
-        self.seen = seen;
-        self.woken |= doze(self.board, until, seen_twice);
+        let confirmed = watermark.filter(|_| watermark == self.watermark);
+        self.watermark = watermark;
+        self.woken |= doze(self.board, until, confirmed);
         // Whatever is committed meanwhile: each failed look is a line in the log.
         let pause =
             until.map_or(0, |until| until.as_micros().saturating_sub(now.as_micros()).clamp(0, guc::tick_interval()));
@@ -199,7 +199,7 @@ impl<'b> Service<'b> {
 }
 
 /// Sleeps until `next`; until a commit wakes us, or one may have come of which nobody told, which is true then.
-fn doze(board: &registry::Dispatcher, next: Option<Instant>, seen: Option<Seen>) -> bool {
+fn doze(board: &registry::Dispatcher, next: Option<Instant>, watermark: Option<XidWatermark>) -> bool {
     loop {
         let began = tick::now();
         let now = began.wall;
@@ -220,7 +220,7 @@ fn doze(board: &registry::Dispatcher, next: Option<Instant>, seen: Option<Seen>)
         // First: who writes after what we ask now wakes us.
         board.awake();
         // `next` is a time by the clock that it was computed by.
-        if super::must_end() || began.was_set_until(tick::now()) || !seen.is_some_and(Seen::is_all) {
+        if super::must_end() || began.was_set_until(tick::now()) || !watermark.is_some_and(XidWatermark::is_current) {
             return true;
         }
     }

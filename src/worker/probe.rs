@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use pgrx::prelude::*;
 
 use crate::pg::{role, syscache};
-use crate::worker::xid_watermark::Seen;
+use crate::worker::xid_watermark::XidWatermark;
 use crate::worker::{launcher, transaction};
 
 /// What a dispatcher finds in its database.
-pub struct Here {
+pub struct Probe {
     pub name: CString,
     /// A dispatcher may be there.
     pub is_served: bool,
@@ -18,12 +18,12 @@ pub struct Here {
     pub may_dispatch: bool,
     /// Its role was not dropped.
     pub role_exists: bool,
-    /// What was there to be seen.
-    pub seen: Option<Seen>,
+    /// Up to which transaction all was there to be seen.
+    pub watermark: Option<XidWatermark>,
 }
 
 /// Why a look found nothing out.
-pub struct Failed {
+pub struct ProbeError {
     pub message: String,
     /// For a lock that somebody has.
     pub by_lock: bool,
@@ -33,7 +33,7 @@ pub struct Failed {
 pub const LOOKING: &CStr = c"looking for the extension";
 
 /// Looks, in a transaction of its own, whether the extension exists in this database, and what is to be known then.
-pub fn look() -> Result<Option<Here>, Failed> {
+pub fn run() -> Result<Option<Probe>, ProbeError> {
     let locked = AtomicBool::new(false);
     let found = transaction::attempt(LOOKING, || {
         PgTryBuilder::new(extension)
@@ -43,19 +43,19 @@ pub fn look() -> Result<Option<Here>, Failed> {
             })
             .execute()
     });
-    found.map_err(|message| Failed { message, by_lock: locked.load(Relaxed) })
+    found.map_err(|message| ProbeError { message, by_lock: locked.load(Relaxed) })
 }
 
 /// This database, where the extension exists in it (its schema can only go with it).
-fn extension() -> Option<Here> {
-    let seen = Seen::now();
+fn extension() -> Option<Probe> {
+    let watermark = XidWatermark::now();
     // The first from the cache.
     role::schema().and_then(|_| syscache::extension())?;
-    syscache::this_database().map(|database| Here {
+    syscache::this_database().map(|database| Probe {
         is_served: launcher::serves(&database),
         name: database.name,
         may_dispatch: role::may_dispatch(),
         role_exists: role::exists(role::caller()),
-        seen,
+        watermark,
     })
 }

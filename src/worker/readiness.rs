@@ -13,7 +13,7 @@ use crate::worker::transaction;
 pub const LOOKING: &CStr = c"looking whether to work";
 
 /// What a dispatcher found when it looked.
-pub enum Found {
+pub enum Readiness {
     /// All is well.
     Work,
     /// Nothing was ever defined here, or a restore has not come to that yet.
@@ -25,14 +25,14 @@ pub enum Found {
 }
 
 /// Looks whether there is anything to do, in a transaction of its own; where that failed, why.
-pub fn look() -> Result<Found, String> {
+pub fn check() -> Result<Readiness, String> {
     transaction::attempt(LOOKING, || {
-        session(|session| match objects_version::look(session) {
-            Some(mismatch) => Found::Obstacle(mismatch),
-            None => match identity::look(|| session) {
-                Home::Here => Found::Work,
-                Home::Nowhere => Found::Nothing,
-                Home::Elsewhere => Found::Copy(identity::copy()),
+        session(|session| match objects_version::check(session) {
+            Some(mismatch) => Readiness::Obstacle(mismatch),
+            None => match identity::load(|| session) {
+                Home::Here => Readiness::Work,
+                Home::Nowhere => Readiness::Nothing,
+                Home::Elsewhere => Readiness::Copy(identity::copy()),
             },
         })
     })
@@ -40,14 +40,14 @@ pub fn look() -> Result<Found, String> {
 
 /// What the log was told, so that it is told once.
 #[derive(Default)]
-pub struct Told(Option<String>);
+pub struct LogOnce(Option<String>);
 
-impl Told {
+impl LogOnce {
     /// Says once what is in the way in this database, and once that nothing is any more.
-    pub fn tell(&mut self, database: &str, found: &Found) {
+    pub fn update(&mut self, database: &str, found: &Readiness) {
         let obstacle = match found {
-            Found::Obstacle(why) => Some(why),
-            Found::Work | Found::Nothing | Found::Copy(_) => None,
+            Readiness::Obstacle(why) => Some(why),
+            Readiness::Work | Readiness::Nothing | Readiness::Copy(_) => None,
         };
         let before = std::mem::replace(&mut self.0, obstacle.map(|why| why.message.clone()));
         match obstacle {

@@ -33,20 +33,20 @@ struct Reason {
 
 /// The reasons that hold, by what is said of them.
 #[derive(Default)]
-pub struct Shortages {
+pub struct Unavailability {
     reasons: HashMap<String, Reason>,
     /// The log was told of one that is over, and not yet that all is well.
     owes_the_end: bool,
 }
 
-impl Shortages {
+impl Unavailability {
     /// A look begins.
     pub fn begin(&mut self) {
         self.reasons.values_mut().for_each(|reason| reason.found = false);
     }
 
     /// It has found this: says so, unless it was said before or may be for a moment only; when to try again.
-    pub fn note(&mut self, failure: Failure, ends: Ends, now: Instant) -> Instant {
+    pub fn record(&mut self, failure: Failure, ends: Ends, now: Instant) -> Instant {
         let reason = self.reasons.entry(failure.message.clone()).or_insert(Reason {
             since: now,
             ends,

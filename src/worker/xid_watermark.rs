@@ -5,12 +5,12 @@ use pgrx::pg_sys;
 
 /// How many transactions of the server had an id when all of them had ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Seen(u64);
+pub struct XidWatermark(u64);
 
-impl Seen {
+impl XidWatermark {
     /// What this transaction sees from its first snapshot on; `None` where another one with an id is open, a prepared one perhaps, which
     /// may still commit.
-    pub fn now() -> Option<Seen> {
+    pub fn now() -> Option<XidWatermark> {
         let next = next_transaction();
         // SAFETY: called in a transaction with an active snapshot.
         let (oldest_open, next_seen) = unsafe {
@@ -18,11 +18,11 @@ impl Seen {
             ((*snapshot).xmin, (*snapshot).xmax)
         };
         let all_ended = oldest_open == next_seen && pg_sys::TransactionId::from(next as u32) == next_seen;
-        all_ended.then_some(Seen(next))
+        all_ended.then_some(XidWatermark(next))
     }
 
     /// Nothing can have been written since.
-    pub fn is_all(self) -> bool {
+    pub fn is_current(self) -> bool {
         next_transaction() == self.0
     }
 }

@@ -17,7 +17,7 @@ pub enum Expected {
 
 /// What became of a dispatcher that was sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum StartOutcome {
     /// It is coming, or there.
     Open,
     /// It has left, or died, after it had looked.
@@ -88,18 +88,18 @@ impl Launcher {
 
     /// What became of the last one that was sent. A slot is given back where it was kept out of a database in which nobody is known to have
     /// the extension (`keep` says otherwise): a user can lock many databases, and slots are few.
-    pub fn outcome(&self, database: u32, keep: bool) -> Outcome {
+    pub fn outcome(&self, database: u32, keep: bool) -> StartOutcome {
         self.0.with_slots(|| match self.0.slot_of(database) {
-            None => Outcome::Over,
-            Some(slot) if slot.is_attended() => Outcome::Open,
+            None => StartOutcome::Over,
+            Some(slot) if slot.is_attended() => StartOutcome::Open,
             Some(slot) if slot.served.load(SeqCst) && !slot.reached.load(SeqCst) => {
-                let outcome = if slot.locked.load(SeqCst) { Outcome::Locked } else { Outcome::Failed };
+                let outcome = if slot.locked.load(SeqCst) { StartOutcome::Locked } else { StartOutcome::Failed };
                 if !keep && !slot.wanted.load(SeqCst) {
                     slot.clear();
                 }
                 outcome
             }
-            Some(_) => Outcome::Over,
+            Some(_) => StartOutcome::Over,
         })
     }
 
@@ -128,7 +128,7 @@ impl Launcher {
 
 #[cfg(test)]
 mod tests {
-    use crate::shmem::registry::launcher::{Board, Expected, Launcher, Outcome, SeqCst};
+    use crate::shmem::registry::launcher::{Board, Expected, Launcher, SeqCst, StartOutcome};
     use crate::shmem::registry::Dispatcher;
 
     #[test]
@@ -150,13 +150,13 @@ mod tests {
         let launcher = Launcher(board);
         for has_the_extension in [false, true] {
             assert_eq!(launcher.expect_dispatcher(7), Expected::Coming);
-            assert!(launcher.outcome(7, has_the_extension) == Outcome::Open);
+            assert!(launcher.outcome(7, has_the_extension) == StartOutcome::Open);
             if let Some(came) = Dispatcher::enter_on(board, 7, 42) {
                 came.kept_out();
-                assert!(launcher.outcome(7, has_the_extension) == Outcome::Open);
+                assert!(launcher.outcome(7, has_the_extension) == StartOutcome::Open);
                 came.0.dispatcher_pid.store(0, SeqCst);
             }
-            assert!(launcher.outcome(7, has_the_extension) == Outcome::Locked);
+            assert!(launcher.outcome(7, has_the_extension) == StartOutcome::Locked);
             assert_eq!(board.slot_of(7).is_some(), has_the_extension);
         }
     }

@@ -28,12 +28,12 @@ pub struct LatestPlan {
 pub fn latest_plan(session: &Session, key: Uuid, now: Instant, caller: Oid) -> Option<LatestPlan> {
     statement!(LATEST_PLAN = "execution/latest_plan"(UUIDOID, TIMESTAMPTZOID, OIDOID));
     LATEST_PLAN.run(session, arguments![key, timestamp(now), caller]).first().map(|row| LatestPlan {
-        plan_time: row.must(1),
-        status: row.must(2),
-        attempt: row.must(3),
-        max_attempts: row.must(4),
+        plan_time: row.get_required(1),
+        status: row.get_required(2),
+        attempt: row.get_required(3),
+        max_attempts: row.get_required(4),
         next_retry_at: row.get(5),
-        retry_eligible: row.must(6),
+        retry_eligible: row.get_required(6),
     })
 }
 
@@ -58,7 +58,7 @@ pub fn claimable_plans(
     );
     let arguments = arguments![key, timestamp(from), timestamp(to), timestamp(now), limit, caller];
     let rows = PLANS_CLAIMABLE.run(session, arguments);
-    rows.iter().map(|row| row.must(1)).collect()
+    rows.iter().map(|row| row.get_required(1)).collect()
 }
 
 /// Whether the ledger holds this plan.
@@ -70,7 +70,7 @@ pub fn plan_exists(session: &Session, key: Uuid, plan_time: Instant) -> bool {
 /// Attempts of the plans after the newest SUCCESS, as far as `caller` may see them.
 pub fn attempts_since_success(session: &Session, key: Uuid, caller: Oid) -> i64 {
     statement!(ATTEMPTS_SINCE_SUCCESS = "execution/attempts_since_success"(UUIDOID, OIDOID));
-    ATTEMPTS_SINCE_SUCCESS.run(session, arguments![key, caller]).first().map_or(0, |row| row.must(1))
+    ATTEMPTS_SINCE_SUCCESS.run(session, arguments![key, caller]).first().map_or(0, |row| row.get_required(1))
 }
 
 /// One step of forgetting.
@@ -90,7 +90,7 @@ pub fn prune(session: &Session, last: Uuid, limit_id: Uuid, limit: Instant, rows
     let found = HISTORY_PRUNE.run(session, arguments![last, limit_id, timestamp(limit), rows]);
     found.first().map_or(Pruned { last: None, gone: 0, seen: 0 }, |row| Pruned {
         last: row.get(1),
-        gone: row.must(2),
-        seen: row.must(3),
+        gone: row.get_required(2),
+        seen: row.get_required(3),
     })
 }

@@ -17,7 +17,7 @@ pub mod history;
 pub mod ids;
 
 /// An execution as a claim finds it.
-pub struct Known {
+pub struct ExistingExecution {
     /// Its id.
     pub id: Uuid,
     /// Where it stands.
@@ -34,16 +34,16 @@ pub struct Known {
 }
 
 /// What there is of a key.
-pub enum Found {
+pub enum KeyLookup {
     /// Nothing.
     Free,
     /// Something that a transaction has not committed yet.
     InHand,
     /// An execution.
-    Known(Known),
+    Existing(ExistingExecution),
 }
 
-impl Known {
+impl ExistingExecution {
     /// Whether somebody has a lease on it.
     pub fn is_running(&self) -> bool {
         matches!(self.state, State::Running { .. })
@@ -78,19 +78,19 @@ impl Lease {
 
     fn of(row: &Row) -> Lease {
         Lease {
-            execution_id: row.must(1),
-            lease_token: row.must(2),
-            fence: row.must(3),
-            attempt: row.must(4),
-            max_attempts: row.must(5),
-            stale_after: row.must(6),
-            payload: row.must(7),
+            execution_id: row.get_required(1),
+            lease_token: row.get_required(2),
+            fence: row.get_required(3),
+            attempt: row.get_required(4),
+            max_attempts: row.get_required(5),
+            stale_after: row.get_required(6),
+            payload: row.get_required(7),
         }
     }
 }
 
 /// What a claim asks for, beside the key.
-pub struct Terms {
+pub struct LeaseOptions {
     /// Who claims.
     pub runner_id: String,
     /// Length of the lease.
@@ -127,35 +127,40 @@ pub struct NewExecution<'a> {
 
 /// Columns 2 to 15 of execution_by_key.sql and execution_state.sql as the core sees them.
 fn state_of(row: &Row) -> State {
-    let status: String = row.must(2);
-    if row.must(8) {
-        State::Running { stale: row.must(10), cancel_requested: row.must(15) }
+    let status: String = row.get_required(2);
+    if row.get_required(8) {
+        State::Running { stale: row.get_required(10), cancel_requested: row.get_required(15) }
     } else if status == "PENDING" {
         State::Pending
-    } else if status == "FAILED" && row.must(6) {
-        State::Retryable { due: row.must(7) }
+    } else if status == "FAILED" && row.get_required(6) {
+        State::Retryable { due: row.get_required(7) }
     } else {
         State::Terminal
     }
 }
 
 /// The execution of this key and plan time.
-pub fn by_key(session: &Session, key: Uuid, plan_time: TimestampWithTimeZone, now: Instant) -> Option<Known> {
+pub fn by_key(
+    session: &Session,
+    key: Uuid,
+    plan_time: TimestampWithTimeZone,
+    now: Instant,
+) -> Option<ExistingExecution> {
     statement!(EXECUTION_BY_KEY = "lease/execution_by_key"(UUIDOID, TIMESTAMPTZOID, TIMESTAMPTZOID));
     let rows = EXECUTION_BY_KEY.run(session, arguments![key, plan_time, timestamp(now)]);
     rows.first().map(|row| {
-        let (state, leased): (State, bool) = (state_of(&row), row.must(8));
-        Known {
-            id: row.must(1),
+        let (state, leased): (State, bool) = (state_of(&row), row.get_required(8));
+        ExistingExecution {
+            id: row.get_required(1),
             state,
             limits: Limits {
-                attempt: if leased { row.must(9) } else { row.must(3) },
-                max_attempts: row.must(4),
-                allow_stale_reentry: row.must(5),
+                attempt: if leased { row.get_required(9) } else { row.get_required(3) },
+                max_attempts: row.get_required(4),
+                allow_stale_reentry: row.get_required(5),
             },
-            owner: row.must(11),
-            queue: row.must(12),
-            priority: row.must(13),
+            owner: row.get_required(11),
+            queue: row.get_required(12),
+            priority: row.get_required(13),
             next_retry_at: row.get(14),
             lease_token: row.get(16),
         }
@@ -163,7 +168,7 @@ pub fn by_key(session: &Session, key: Uuid, plan_time: TimestampWithTimeZone, no
 }
 
 /// Inserts an execution together with its first lease; `None` where the key exists by now.
-pub fn claim_new(session: &Session, new: &NewExecution, terms: &Terms, now: Instant) -> Option<Lease> {
+pub fn claim_new(session: &Session, new: &NewExecution, options: &LeaseOptions, now: Instant) -> Option<Lease> {
     statement!(
         CLAIM_NEW = "lease/claim_new"(
             UUIDOID,
@@ -191,11 +196,11 @@ pub fn claim_new(session: &Session, new: &NewExecution, terms: &Terms, now: Inst
             new.plan_time,
             new.queue,
             new.priority,
-            terms.max_attempts.unwrap_or(new.max_attempts),
-            terms.allow_stale_reentry.unwrap_or(new.allow_stale_reentry),
+            options.max_attempts.unwrap_or(new.max_attempts),
+            options.allow_stale_reentry.unwrap_or(new.allow_stale_reentry),
             new.owner,
-            terms.runner_id.as_str(),
-            terms.stale_timeout,
+            options.runner_id.as_str(),
+            options.stale_timeout,
             timestamp(now)
         ],
     );
@@ -205,9 +210,9 @@ pub fn claim_new(session: &Session, new: &NewExecution, terms: &Terms, now: Inst
 /// Leases an execution that waits; `None` where somebody else has it in hand.
 pub fn claim_known(
     session: &Session,
-    known: Known,
+    known: ExistingExecution,
     plan_time: TimestampWithTimeZone,
-    terms: Terms,
+    options: LeaseOptions,
     now: Instant,
 ) -> Option<Lease> {
     statement!(
@@ -232,10 +237,10 @@ pub fn claim_known(
             known.priority,
             plan_time,
             known.next_retry_at,
-            terms.max_attempts,
-            terms.allow_stale_reentry,
-            terms.runner_id,
-            terms.stale_timeout,
+            options.max_attempts,
+            options.allow_stale_reentry,
+            options.runner_id,
+            options.stale_timeout,
             timestamp(now)
         ],
     );
@@ -243,7 +248,7 @@ pub fn claim_known(
 }
 
 /// Takes over a stale run; `None` where somebody else has it in hand.
-pub fn claim_stale(session: &Session, known: Known, terms: Terms, now: Instant) -> Option<Lease> {
+pub fn claim_stale(session: &Session, known: ExistingExecution, options: LeaseOptions, now: Instant) -> Option<Lease> {
     statement!(
         CLAIM_STALE = "lease/claim_stale"(UUIDOID, UUIDOID, INT4OID, BOOLOID, TEXTOID, INTERVALOID, TIMESTAMPTZOID)
     );
@@ -252,10 +257,10 @@ pub fn claim_stale(session: &Session, known: Known, terms: Terms, now: Instant) 
         arguments![
             known.id,
             known.lease_token,
-            terms.max_attempts,
-            terms.allow_stale_reentry,
-            terms.runner_id,
-            terms.stale_timeout,
+            options.max_attempts,
+            options.allow_stale_reentry,
+            options.runner_id,
+            options.stale_timeout,
             timestamp(now)
         ],
     );
@@ -318,16 +323,16 @@ pub fn claim(session: &Session, claim: &QueueClaim, now: Instant) -> Vec<Claimed
         ],
     );
     let claimed = rows.iter().map(|row| Claimed {
-        execution_id: row.must(1),
-        lease_token: row.must(2),
-        fence: row.must(3),
-        attempt: row.must(4),
-        job_name: row.must(5),
-        scope_kind: row.must(6),
-        scope_id: row.must(7),
-        plan_time: row.must(8),
-        payload: row.must(9),
-        stale_after: row.must(10),
+        execution_id: row.get_required(1),
+        lease_token: row.get_required(2),
+        fence: row.get_required(3),
+        attempt: row.get_required(4),
+        job_name: row.get_required(5),
+        scope_kind: row.get_required(6),
+        scope_id: row.get_required(7),
+        plan_time: row.get_required(8),
+        payload: row.get_required(9),
+        stale_after: row.get_required(10),
     });
     let claimed: Vec<Claimed> = claimed.collect();
     low_water_mark::added_leases(claimed.iter().map(|claimed| claimed.stale_after));
@@ -335,7 +340,7 @@ pub fn claim(session: &Session, claim: &QueueClaim, now: Instant) -> Vec<Claimed
 }
 
 /// Executions of a schedule that are not its due plans: fired by hand, backfilled.
-pub struct Batch<'a> {
+pub struct ExecutionBatch<'a> {
     /// The hash of job and scope.
     pub key: Uuid,
     /// The job.
@@ -368,7 +373,7 @@ pub struct Inserted {
 }
 
 /// Inserts those that the ledger does not hold.
-pub fn insert(session: &Session, batch: Batch, now: Instant) -> Inserted {
+pub fn insert(session: &Session, batch: ExecutionBatch, now: Instant) -> Inserted {
     statement!(
         EXECUTIONS_INSERT = "execution/executions_insert"(
             UUIDOID,
@@ -399,12 +404,12 @@ pub fn insert(session: &Session, batch: Batch, now: Instant) -> Inserted {
             batch.schedule.map(|schedule| schedule.0),
             batch.schedule.map(|schedule| schedule.1),
             timestamp(now),
-            delivery::taken()
+            delivery::payload_limit()
         ],
     );
-    delivery::finish(&rows, 4);
+    delivery::deliver(&rows, 4);
     let inserted = rows.first().map_or(Inserted::default(), |row| Inserted {
-        count: row.must(1),
+        count: row.get_required(1),
         ids: row.get(2).unwrap_or_default(),
         queues: row.get(3).unwrap_or_default(),
     });
@@ -416,5 +421,5 @@ pub fn insert(session: &Session, batch: Batch, now: Instant) -> Inserted {
 pub fn state(session: &Session, execution_id: Uuid, now: Instant) -> Option<(State, Oid)> {
     statement!(EXECUTION_STATE = "lease/execution_state"(UUIDOID, TIMESTAMPTZOID));
     let rows = EXECUTION_STATE.run(session, arguments![execution_id, timestamp(now)]);
-    rows.first().map(|row| (state_of(&row), row.must(11)))
+    rows.first().map(|row| (state_of(&row), row.get_required(11)))
 }

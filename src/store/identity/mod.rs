@@ -12,7 +12,7 @@ use pgrx::pg_sys::{self, Oid};
 use pgrx::PgSqlErrorCode;
 use scheduler_core::Instant;
 
-use crate::heap::{layouts, Present, Scan, Table};
+use crate::heap::{layouts, LatestSnapshot, Scan, Table};
 use crate::pg::convert::timestamp;
 use crate::pg::error::{Failure, Outcome};
 use crate::pg::invalidation::HOME;
@@ -54,12 +54,12 @@ fn schema() -> Option<Oid> {
 
 /// Whose rows these are, read anew: row by row, for a new session's first claim comes here, and to plan a statement would take as long
 /// as the rest of it. Where the table is not as expected, by a statement.
-pub fn look<'s>(session: impl FnOnce() -> &'s Session) -> Home {
+pub fn load<'s>(session: impl FnOnce() -> &'s Session) -> Home {
     let (any, elsewhere) = schema().and_then(read).unwrap_or_else(|| {
         statement!(HOME_STATE = "identity/home_state"(INT8OID, OIDOID));
         let (server, database) = here();
         let rows = HOME_STATE.run(session(), arguments![server, database]);
-        rows.first().map_or((false, false), |row| (row.must(1), row.must(2)))
+        rows.first().map_or((false, false), |row| (row.get_required(1), row.get_required(2)))
     });
     match (any, elsewhere) {
         (_, true) => Home::Elsewhere,
@@ -71,12 +71,14 @@ pub fn look<'s>(session: impl FnOnce() -> &'s Session) -> Home {
 /// Whether there is a home at all, and whether there is one elsewhere; `None` where the table is not as expected.
 fn read(schema: Oid) -> Option<(bool, bool)> {
     let table = Table::open(schema, &layouts::HOME)?;
-    let present = Present::look();
-    let mut homes = Scan::open(&table, &present);
+    let latest = LatestSnapshot::take();
+    let mut homes = Scan::open(&table, &latest);
     let (mut any, mut elsewhere) = (false, false);
     while homes.next() {
         any = true;
-        elsewhere |= (table.must(layouts::home::SYSTEM_IDENTIFIER), table.must(layouts::home::DATABASE)) != here();
+        elsewhere |=
+            (table.get_required(layouts::home::SYSTEM_IDENTIFIER), table.get_required(layouts::home::DATABASE))
+                != here();
     }
     Some((any, elsewhere))
 }
@@ -89,7 +91,7 @@ pub fn require<'s>(session: impl FnOnce() -> &'s Session) -> Outcome<Home> {
     let Some(schema) = schema() else { return Ok(Home::Here) };
     let changes = HOME.watch(&Table::open_any(schema, TABLE));
     objects_version::watch();
-    let home = look(session);
+    let home = load(session);
     match home {
         Home::Elsewhere => Err(copy()),
         Home::Nowhere => Ok(home),

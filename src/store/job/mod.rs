@@ -11,7 +11,7 @@ use crate::{arguments, statement};
 pub mod job_cache;
 
 /// Whether runs of a job of this kind are done by whoever dispatches them.
-pub fn is_done_when_fired(kind: &str) -> bool {
+pub fn is_delivered_when_fired(kind: &str) -> bool {
     matches!(kind, "notify" | "log")
 }
 
@@ -31,7 +31,7 @@ pub struct Job {
     /// Length of a lease; `None` = the setting.
     pub stale_timeout: Option<Interval>,
     /// Its runs are done by whoever dispatches them.
-    pub done_when_fired: bool,
+    pub delivered_when_fired: bool,
 }
 
 /// A job as define_job writes it.
@@ -72,20 +72,20 @@ pub fn read_and_keep(session: &Session, job_name: &str) -> Option<Job> {
 
 fn job_of(rows: &Rows) -> Option<Job> {
     rows.first().map(|row| Job {
-        owner: row.must(1),
-        queue: row.must(2),
-        priority: row.must(3),
-        max_attempts: row.must(4),
-        allow_stale_reentry: row.must(5),
+        owner: row.get_required(1),
+        queue: row.get_required(2),
+        priority: row.get_required(3),
+        max_attempts: row.get_required(4),
+        allow_stale_reentry: row.get_required(5),
         stale_timeout: row.get(6),
-        done_when_fired: is_done_when_fired(&row.must::<String>(7)),
+        delivered_when_fired: is_delivered_when_fired(&row.get_required::<String>(7)),
     })
 }
 
 /// The owner of the job of this name, locked so that no schedule can begin to use it.
 pub fn lock(session: &Session, job_name: &str) -> Option<Oid> {
     statement!(JOB_LOCK = "job/job_lock"(TEXTOID));
-    JOB_LOCK.run(session, arguments![job_name]).first().map(|row| row.must(1))
+    JOB_LOCK.run(session, arguments![job_name]).first().map(|row| row.get_required(1))
 }
 
 /// Creates or replaces; how many schedules are looked at again because of it, or `None` where the job belongs to a role that `caller`
@@ -122,7 +122,7 @@ pub fn write(session: &Session, job: Definition, caller: Oid) -> Option<usize> {
             caller
         ],
     );
-    let was_unusable: bool = rows.first()?.must(1);
+    let was_unusable: bool = rows.first()?.get_required(1);
     identity::settle(session);
     statement!(JOB_REARM = "job/job_rearm"(TEXTOID, BOOLOID));
     Some(JOB_REARM.run(session, arguments![job.job_name, was_unusable]).len())
@@ -137,5 +137,5 @@ pub fn delete(session: &Session, job_name: &str) {
 /// One schedule that uses the job.
 pub fn user(session: &Session, job_name: &str) -> Option<String> {
     statement!(JOB_USERS = "job/job_users"(TEXTOID));
-    JOB_USERS.run(session, arguments![job_name]).first().map(|row| row.must(1))
+    JOB_USERS.run(session, arguments![job_name]).first().map(|row| row.get_required(1))
 }

@@ -1,5 +1,5 @@
 //! Leases row by row: what claim.sql, claim_new.sql, claim_stale.sql, execution_by_key.sql, heartbeat.sql, finish_success.sql and
-//! finish_success_many.sql say. Where a table is not as expected there are no `Rows`, and `Ledger` runs the statements.
+//! finish_success_many.sql say. Where a table is not as expected there are no `LedgerTables`, and `Ledger` runs the statements.
 
 use std::ffi::CStr;
 use std::rc::Rc;
@@ -10,38 +10,38 @@ use pgrx::IntoDatum;
 use scheduler_core::lease::{Limits, State};
 use scheduler_core::Instant;
 
-use crate::heap::{Condition, Fate, Index, Present, Table, Walk, Workspace};
+use crate::heap::{Condition, Index, LatestSnapshot, ModifyResult, OrderedLookup, Table, Workspace};
 use crate::pg::convert::timestamp;
 use crate::pg::error::{raise, Failure};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::role;
-use crate::store::execution::{ids, Found, Known, Lease, NewExecution, Terms};
-use crate::store::lease::sql::{Ended, Noted};
+use crate::store::execution::{ids, ExistingExecution, KeyLookup, Lease, LeaseOptions, NewExecution};
+use crate::store::lease::sql::{EndedRun, FinishResult};
 
 use crate::heap::layouts::{self, lease, ledger};
-use crate::store::lease::new_lease::{is_due, later, Grant};
+use crate::store::lease::new_lease::{is_due, later, NewLease};
 
 /// The table of leases, opened, and what is committed now.
-pub struct Leases {
+pub struct LeaseTable {
     pub(in crate::store) schema: Oid,
     pub(in crate::store) workspace: Rc<Workspace>,
-    present: Present,
+    latest: LatestSnapshot,
     pub(in crate::store) lease: Table,
 }
 
 /// The ledger beside it.
-pub struct Rows {
-    pub(in crate::store) leases: Leases,
+pub struct LedgerTables {
+    pub(in crate::store) leases: LeaseTable,
     pub(in crate::store) ledger: Table,
 }
 
 /// A row of the ledger: a value for each column.
 pub type LedgerRow = [Option<Datum>; layouts::LEDGER.columns.len()];
 
-impl Leases {
+impl LeaseTable {
     /// `None` where the table is not as this file expects it.
-    pub fn open(schema: Oid) -> Option<Leases> {
-        Leases::open_with(schema, |_| Some(())).map(|(leases, ())| leases)
+    pub fn open(schema: Oid) -> Option<LeaseTable> {
+        LeaseTable::open_with(schema, |_| Some(())).map(|(leases, ())| leases)
     }
 
     /// Opens what `others` opens as well before it looks at what is there: after the wait for a lock on a table that was just
@@ -49,15 +49,15 @@ impl Leases {
     pub(in crate::store) fn open_with<T>(
         schema: Oid,
         others: impl FnOnce(&Rc<Workspace>) -> Option<T>,
-    ) -> Option<(Leases, T)> {
+    ) -> Option<(LeaseTable, T)> {
         let workspace = Rc::default();
         let lease = Table::open_to_write(schema, &layouts::LEASE, &workspace)?;
         let others = others(&workspace)?;
-        Some((Leases { schema, workspace, present: Present::look(), lease }, others))
+        Some((LeaseTable { schema, workspace, latest: LatestSnapshot::take(), lease }, others))
     }
 
     pub(in crate::store) fn scan<'t>(&'t self, table: &'t Table, index: &CStr) -> Index<'t> {
-        Index::open(table, index, &self.present)
+        Index::open(table, index, &self.latest)
     }
 
     /// Extends a lease; the execution's owner and whether it was asked to stop, or `None` where the lease is lost.
@@ -73,9 +73,9 @@ impl Leases {
         if !self.scan(lease, c"lease_pkey").find(&[Condition::equal(pg_sys::F_UUID_EQ, execution_id)]) {
             return None;
         }
-        while lease.must::<Uuid>(lease::LEASE_TOKEN) == lease_token {
-            let stale_after = later(now, stale_timeout.unwrap_or_else(|| lease.must(lease::STALE_TIMEOUT)));
-            let sweep_at: TimestampWithTimeZone = lease.must(lease::SWEEP_AT);
+        while lease.get_required::<Uuid>(lease::LEASE_TOKEN) == lease_token {
+            let stale_after = later(now, stale_timeout.unwrap_or_else(|| lease.get_required(lease::STALE_TIMEOUT)));
+            let sweep_at: TimestampWithTimeZone = lease.get_required(lease::SWEEP_AT);
             let sweep_at = if i64::from(sweep_at) < i64::from(stale_after) { sweep_at } else { stale_after };
             let changes = [
                 (lease::HEARTBEAT_AT, timestamp(now).into_datum()),
@@ -86,12 +86,12 @@ impl Leases {
             ];
             let given = changes.len() - usize::from(progress.is_none());
             match lease.update(&changes[..given]) {
-                Fate::Done => {
-                    self.note(sweep_at);
-                    return Some((lease.must(lease::OWNER), lease.must(lease::CANCEL_REQUESTED)));
+                ModifyResult::Done => {
+                    self.mark_added(sweep_at);
+                    return Some((lease.get_required(lease::OWNER), lease.get_required(lease::CANCEL_REQUESTED)));
                 }
-                Fate::Changed => {}
-                Fate::Gone => return None,
+                ModifyResult::Updated => {}
+                ModifyResult::Deleted => return None,
             }
         }
         None
@@ -109,7 +109,7 @@ impl ById for Index<'_> {
     }
 }
 
-impl ById for Walk<'_> {
+impl ById for OrderedLookup<'_> {
     fn by_id(&mut self, id: Uuid) -> bool {
         self.find(id)
     }
@@ -118,86 +118,86 @@ impl ById for Walk<'_> {
 /// How often a claim inserts a key that it finds free, and free again after somebody else was in the way.
 const MOST_TRIES: usize = 10;
 
-impl Rows {
+impl LedgerTables {
     /// `None` where a table is not as this file expects it.
-    pub fn open(schema: Oid) -> Option<Rows> {
-        Rows::open_with(schema, |_| Some(())).map(|(rows, ())| rows)
+    pub fn open(schema: Oid) -> Option<LedgerTables> {
+        LedgerTables::open_with(schema, |_| Some(())).map(|(rows, ())| rows)
     }
 
-    /// As `Leases::open_with`.
+    /// As `LeaseTable::open_with`.
     pub(in crate::store) fn open_with<T>(
         schema: Oid,
         others: impl FnOnce(&Rc<Workspace>) -> Option<T>,
-    ) -> Option<(Rows, T)> {
+    ) -> Option<(LedgerTables, T)> {
         let both = |workspace: &Rc<Workspace>| {
             Some((Table::open_to_write(schema, &layouts::LEDGER, workspace)?, others(workspace)?))
         };
-        let (leases, (ledger, others)) = Leases::open_with(schema, both)?;
-        Some((Rows { leases, ledger }, others))
+        let (leases, (ledger, others)) = LeaseTable::open_with(schema, both)?;
+        Some((LedgerTables { leases, ledger }, others))
     }
 
     pub(in crate::store) fn scan<'t>(&'t self, table: &'t Table, index: &CStr) -> Index<'t> {
         self.leases.scan(table, index)
     }
 
-    fn walk_leases(&self) -> Walk<'_> {
-        Walk::open(&self.leases.lease, c"lease_pkey", lease::EXECUTION_ID, &self.leases.present)
+    fn lookup_leases(&self) -> OrderedLookup<'_> {
+        OrderedLookup::open(&self.leases.lease, c"lease_pkey", lease::EXECUTION_ID, &self.leases.latest)
     }
 
-    pub(in crate::store) fn walk_ledger(&self) -> Walk<'_> {
-        Walk::open(&self.ledger, c"ledger_pkey", ledger::ID, &self.leases.present)
+    pub(in crate::store) fn lookup_ledger(&self) -> OrderedLookup<'_> {
+        OrderedLookup::open(&self.ledger, c"ledger_pkey", ledger::ID, &self.leases.latest)
     }
 
     /// The execution of this key and plan time.
-    pub fn by_key(&self, key: Uuid, plan_time: TimestampWithTimeZone, now: Instant) -> Found {
+    pub fn by_key(&self, key: Uuid, plan_time: TimestampWithTimeZone, now: Instant) -> KeyLookup {
         let (entry, lease) = (&self.ledger, &self.leases.lease);
         let key = ledger_key(key, plan_time);
         let mut entries = self.scan(entry, c"ledger_key");
         if !entries.is_taken(&key) {
-            return Found::Free;
+            return KeyLookup::Free;
         }
         if !entries.find(&key) {
-            return Found::InHand;
+            return KeyLookup::InHand;
         }
-        let id: Uuid = entry.must(ledger::ID);
+        let id: Uuid = entry.get_required(ledger::ID);
         let leased = self.scan(lease, c"lease_pkey").find(&[Condition::equal(pg_sys::F_UUID_EQ, id)]);
         let next_retry_at: Option<TimestampWithTimeZone> = entry.get(ledger::NEXT_RETRY_AT);
         let state = if leased {
             State::Running {
-                stale: is_due(lease.must(lease::STALE_AFTER), now),
-                cancel_requested: lease.must(lease::CANCEL_REQUESTED),
+                stale: is_due(lease.get_required(lease::STALE_AFTER), now),
+                cancel_requested: lease.get_required(lease::CANCEL_REQUESTED),
             }
         } else {
-            match (entry.must::<String>(ledger::STATUS).as_str(), next_retry_at) {
+            match (entry.get_required::<String>(ledger::STATUS).as_str(), next_retry_at) {
                 ("PENDING", _) => State::Pending,
                 ("FAILED", Some(retry_at)) => State::Retryable { due: is_due(retry_at, now) },
                 (_, _) => State::Terminal,
             }
         };
-        Found::Known(Known {
+        KeyLookup::Existing(ExistingExecution {
             id,
             state,
             limits: Limits {
-                attempt: if leased { lease.must(lease::ATTEMPT) } else { entry.must(ledger::ATTEMPT) },
-                max_attempts: entry.must(ledger::MAX_ATTEMPTS),
-                allow_stale_reentry: entry.must(ledger::ALLOW_STALE_REENTRY),
+                attempt: if leased { lease.get_required(lease::ATTEMPT) } else { entry.get_required(ledger::ATTEMPT) },
+                max_attempts: entry.get_required(ledger::MAX_ATTEMPTS),
+                allow_stale_reentry: entry.get_required(ledger::ALLOW_STALE_REENTRY),
             },
-            owner: entry.must(ledger::OWNER),
-            queue: entry.must(ledger::QUEUE),
-            priority: entry.must(ledger::PRIORITY),
+            owner: entry.get_required(ledger::OWNER),
+            queue: entry.get_required(ledger::QUEUE),
+            priority: entry.get_required(ledger::PRIORITY),
             next_retry_at,
             lease_token: if leased { lease.get(lease::LEASE_TOKEN) } else { None },
         })
     }
 
     /// Inserts an execution together with its first lease; `None` where somebody else was first, without waiting for him.
-    pub fn claim_new(&self, new: &NewExecution, terms: &Terms, now: Instant) -> Option<Lease> {
+    pub fn claim_new(&self, new: &NewExecution, options: &LeaseOptions, now: Instant) -> Option<Lease> {
         let id = ids::execution_id();
-        let max_attempts = terms.max_attempts.unwrap_or(new.max_attempts);
+        let max_attempts = options.max_attempts.unwrap_or(new.max_attempts);
         let payload = Jsonb::empty();
         let mut row = new_row(id, new, "claim", &payload, now);
         row[ledger::MAX_ATTEMPTS - 1] = max_attempts.into_datum();
-        if let Some(allowed) = terms.allow_stale_reentry {
+        if let Some(allowed) = options.allow_stale_reentry {
             row[ledger::ALLOW_STALE_REENTRY - 1] = allowed.into_datum();
         }
         // While the index is built anew (REINDEX CONCURRENTLY) there are two of it, and of two claimers each may meet the other's row, not
@@ -210,44 +210,47 @@ impl Rows {
             }
             tries += 1;
         }
-        let grant = Grant::new(self.leases.schema, id, 1, new.owner, terms.stale_timeout, now);
-        self.leases.lease.insert(&grant.row(terms.runner_id.as_str().into_datum(), now));
-        self.leases.note(grant.stale_after);
-        Some(grant.lease(max_attempts, payload))
+        let granted = NewLease::new(self.leases.schema, id, 1, new.owner, options.stale_timeout, now);
+        self.leases.lease.insert(&granted.row(options.runner_id.as_str().into_datum(), now));
+        self.leases.mark_added(granted.stale_after);
+        Some(granted.lease(max_attempts, payload))
     }
 
     /// Takes over the stale run that `by_key` has just found; `None` where somebody else has it in hand.
-    pub fn claim_stale(&self, known: &Known, terms: &Terms, now: Instant) -> Option<Lease> {
+    pub fn claim_stale(&self, known: &ExistingExecution, options: &LeaseOptions, now: Instant) -> Option<Lease> {
         let (entry, lease) = (&self.ledger, &self.leases.lease);
         let attempt = known.limits.attempt.saturating_add(1);
-        let grant = Grant::new(self.leases.schema, known.id, attempt, known.owner, terms.stale_timeout, now);
+        let granted = NewLease::new(self.leases.schema, known.id, attempt, known.owner, options.stale_timeout, now);
         let at = timestamp(now).into_datum();
         let changes = [
-            (lease::LEASE_TOKEN, grant.lease_token.into_datum()),
-            (lease::FENCE, grant.fence.into_datum()),
+            (lease::LEASE_TOKEN, granted.lease_token.into_datum()),
+            (lease::FENCE, granted.fence.into_datum()),
             (lease::ATTEMPT, attempt.into_datum()),
             (lease::STARTED_AT, at),
             (lease::HEARTBEAT_AT, at),
-            (lease::STALE_AFTER, grant.stale_after.into_datum()),
-            (lease::SWEEP_AT, grant.stale_after.into_datum()),
-            (lease::STALE_TIMEOUT, grant.stale_timeout.into_datum()),
-            (lease::RUNNER_ID, terms.runner_id.as_str().into_datum()),
+            (lease::STALE_AFTER, granted.stale_after.into_datum()),
+            (lease::SWEEP_AT, granted.stale_after.into_datum()),
+            (lease::STALE_TIMEOUT, granted.stale_timeout.into_datum()),
+            (lease::RUNNER_ID, options.runner_id.as_str().into_datum()),
             (lease::PROGRESS, None),
         ];
-        if !lease.lock(&self.leases.present) || lease.update(&changes) != Fate::Done {
+        if !lease.lock(&self.leases.latest) || lease.update(&changes) != ModifyResult::Done {
             return None;
         }
-        self.leases.note(grant.stale_after);
+        self.leases.mark_added(granted.stale_after);
         loop {
-            let stored = (entry.must::<i32>(ledger::MAX_ATTEMPTS), entry.must::<bool>(ledger::ALLOW_STALE_REENTRY));
-            let wanted = (terms.max_attempts.unwrap_or(stored.0), terms.allow_stale_reentry.unwrap_or(stored.1));
+            let stored = (
+                entry.get_required::<i32>(ledger::MAX_ATTEMPTS),
+                entry.get_required::<bool>(ledger::ALLOW_STALE_REENTRY),
+            );
+            let wanted = (options.max_attempts.unwrap_or(stored.0), options.allow_stale_reentry.unwrap_or(stored.1));
             let changes =
                 [(ledger::MAX_ATTEMPTS, wanted.0.into_datum()), (ledger::ALLOW_STALE_REENTRY, wanted.1.into_datum())];
-            let fate = if stored == wanted { Fate::Done } else { entry.update(&changes) };
-            match fate {
-                Fate::Done => return Some(grant.lease(wanted.0, entry.must(ledger::PAYLOAD))),
-                Fate::Changed => {}
-                Fate::Gone => raise(Failure::internal("an execution went while it was running")),
+            let result = if stored == wanted { ModifyResult::Done } else { entry.update(&changes) };
+            match result {
+                ModifyResult::Done => return Some(granted.lease(wanted.0, entry.get_required(ledger::PAYLOAD))),
+                ModifyResult::Updated => {}
+                ModifyResult::Deleted => raise(Failure::internal("an execution went while it was running")),
             }
         }
     }
@@ -260,7 +263,7 @@ impl Rows {
         rows_affected: Option<i64>,
         result: Jsonb,
         now: Instant,
-    ) -> Option<Ended> {
+    ) -> Option<EndedRun> {
         let mut leases = self.scan(&self.leases.lease, c"lease_pkey");
         let mut entries = self.scan(&self.ledger, c"ledger_pkey");
         let result = [(ledger::ROWS_AFFECTED, rows_affected.into_datum()), (ledger::RESULT, result.into_datum())];
@@ -270,8 +273,8 @@ impl Rows {
     /// Ends runs as SUCCESS whose owner `caller` may act for; those that did not end and those that are awaited.
     ///
     /// In the order of their ids, so that two sessions that end overlapping sets never wait for each other in a circle.
-    pub fn finish_success_many(&self, runs: &[(Uuid, Uuid)], now: Instant, caller: Oid) -> Vec<Noted> {
-        let (mut leases, mut entries) = (self.walk_leases(), self.walk_ledger());
+    pub fn finish_success_many(&self, runs: &[(Uuid, Uuid)], now: Instant, caller: Oid) -> Vec<FinishResult> {
+        let (mut leases, mut entries) = (self.lookup_leases(), self.lookup_ledger());
         let result = Jsonb::empty().into_datum();
         let mut ordered = runs.to_vec();
         ordered.sort_unstable_by_key(|run| (*run.0.as_bytes(), *run.1.as_bytes()));
@@ -285,11 +288,11 @@ impl Rows {
             let Some(end) = self.end(&mut leases, &mut entries, run, result, now, Some(caller)) else { continue };
             ended.push(run.0);
             if end.awaited_by.is_some() {
-                noted.push(Noted { execution_id: run.0, ended: true, awaited_by: end.awaited_by });
+                noted.push(FinishResult { execution_id: run.0, ended: true, awaited_by: end.awaited_by });
             }
         }
         let lost = runs.iter().filter(|run| ended.binary_search_by_key(run.0.as_bytes(), |id| *id.as_bytes()).is_err());
-        noted.extend(lost.map(|run| Noted { execution_id: run.0, ended: false, awaited_by: None }));
+        noted.extend(lost.map(|run| FinishResult { execution_id: run.0, ended: false, awaited_by: None }));
         noted
     }
 
@@ -302,22 +305,22 @@ impl Rows {
         [rows_affected, result]: [(usize, Option<Datum>); 2],
         now: Instant,
         caller: Option<Oid>,
-    ) -> Option<Ended> {
+    ) -> Option<EndedRun> {
         let (entry, lease) = (&self.ledger, &self.leases.lease);
         if !leases.by_id(execution_id) {
             return None;
         }
         let progress = loop {
-            let foreign = caller.is_some_and(|caller| !role::may_act_for(caller, lease.must(lease::OWNER)));
-            if foreign || lease.must::<Uuid>(lease::LEASE_TOKEN) != lease_token {
+            let foreign = caller.is_some_and(|caller| !role::may_act_for(caller, lease.get_required(lease::OWNER)));
+            if foreign || lease.get_required::<Uuid>(lease::LEASE_TOKEN) != lease_token {
                 return None;
             }
             // A copy: what was stored beside the row goes with it.
             let progress = lease.get::<Jsonb>(lease::PROGRESS);
             match lease.delete() {
-                Fate::Done => break progress,
-                Fate::Changed => {}
-                Fate::Gone => return None,
+                ModifyResult::Done => break progress,
+                ModifyResult::Updated => {}
+                ModifyResult::Deleted => return None,
             }
         };
         if !entries.by_id(execution_id) {
@@ -343,13 +346,16 @@ impl Rows {
         ];
         loop {
             match entry.update(&changes) {
-                Fate::Done => break,
-                Fate::Changed => {}
-                Fate::Gone => raise(Failure::internal("an execution went while it was running")),
+                ModifyResult::Done => break,
+                ModifyResult::Updated => {}
+                ModifyResult::Deleted => raise(Failure::internal("an execution went while it was running")),
             }
         }
-        let awaited: bool = entry.must(ledger::AWAITED);
-        Some(Ended { owner: entry.must(ledger::OWNER), awaited_by: entry.get(ledger::SCHEDULE_ID).filter(|_| awaited) })
+        let awaited: bool = entry.get_required(ledger::AWAITED);
+        Some(EndedRun {
+            owner: entry.get_required(ledger::OWNER),
+            awaited_by: entry.get(ledger::SCHEDULE_ID).filter(|_| awaited),
+        })
     }
 }
 

@@ -9,9 +9,9 @@ use std::cell::Cell;
 
 use pgrx::pg_sys;
 
-use crate::store::lease::heap::Rows;
+use crate::store::lease::heap::LedgerTables;
 
-/// How many new keys in a row make the next one probably new: at most one claim in so many is a wrong guess.
+/// How many new keys in a row make the next one probably new: at most one claim in so many is a wrong prediction.
 const ENOUGH: u32 = 16;
 
 thread_local! {
@@ -23,11 +23,11 @@ pub fn probably_new() -> bool {
     NEW_IN_A_ROW.get() >= ENOUGH
 }
 
-impl Rows {
+impl LedgerTables {
     /// Whether to claim a key as a new one before asking what there is of it: `claim_new` finds out as well.
     ///
     /// Not where somebody gave the ledger more that may refuse a row, which would be an error (or a wait) in place of an answer; nor under
-    /// SERIALIZABLE, which would count what a wrong guess wrote among what this transaction did.
+    /// SERIALIZABLE, which would count what a wrong prediction wrote among what this transaction did.
     pub fn expects_new(&self) -> bool {
         // SAFETY: reads a setting of the transaction.
         let counts = unsafe { pg_sys::XactIsoLevel } >= pg_sys::XACT_SERIALIZABLE as i32;
@@ -44,6 +44,6 @@ pub fn learn<T>(claim: impl FnOnce() -> Option<T>) -> Option<T> {
 }
 
 /// To be said when a key was asked about and is taken.
-pub fn begin_anew() {
+pub fn reset() {
     NEW_IN_A_ROW.set(0);
 }

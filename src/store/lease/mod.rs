@@ -7,11 +7,11 @@ use scheduler_core::Instant;
 
 use crate::pg::jsonb::Jsonb;
 use crate::pg::session::Owner;
-use crate::store::execution::{self, Found, Known, Lease, NewExecution, Terms};
+use crate::store::execution::{self, ExistingExecution, KeyLookup, Lease, LeaseOptions, NewExecution};
 use crate::store::job::{self, job_cache, Job};
-use crate::store::lease::heap::{Leases, Rows};
+use crate::store::lease::heap::{LeaseTable, LedgerTables};
 use crate::store::lease::key_lock::KeyLock;
-use crate::store::lease::sql::{Ended, Noted};
+use crate::store::lease::sql::{EndedRun, FinishResult};
 
 pub mod heap;
 pub mod insert_prediction;
@@ -21,14 +21,14 @@ pub mod sql;
 
 /// The ledger, as one call of a function sees it.
 pub struct Ledger<'o> {
-    rows: Option<Rows>,
+    tables: Option<LedgerTables>,
     owner: &'o Owner,
 }
 
 impl<'o> Ledger<'o> {
     /// Opens it for what is committed now.
     pub fn open(owner: &'o Owner) -> Ledger<'o> {
-        Ledger { rows: Rows::open(owner.schema), owner }
+        Ledger { tables: LedgerTables::open(owner.schema), owner }
     }
 
     /// The job of this name, as this session knows it (`job_cache::find`).
@@ -38,28 +38,29 @@ impl<'o> Ledger<'o> {
 
     /// Whether to claim a key as a new one before asking what there is of it (`insert_prediction`).
     pub fn expects_new(&self) -> bool {
-        self.rows.as_ref().is_some_and(Rows::expects_new)
+        self.tables.as_ref().is_some_and(LedgerTables::expects_new)
     }
 
     /// The execution of this key and plan time.
-    pub fn by_key(&self, key: Uuid, plan_time: TimestampWithTimeZone, now: Instant) -> Found {
-        let found = match &self.rows {
-            Some(rows) => rows.by_key(key, plan_time, now),
-            None => execution::by_key(self.owner.session(), key, plan_time, now).map_or(Found::Free, Found::Known),
+    pub fn by_key(&self, key: Uuid, plan_time: TimestampWithTimeZone, now: Instant) -> KeyLookup {
+        let found = match &self.tables {
+            Some(tables) => tables.by_key(key, plan_time, now),
+            None => execution::by_key(self.owner.session(), key, plan_time, now)
+                .map_or(KeyLookup::Free, KeyLookup::Existing),
         };
-        if !matches!(found, Found::Free) {
-            insert_prediction::begin_anew();
+        if !matches!(found, KeyLookup::Free) {
+            insert_prediction::reset();
         }
         found
     }
 
     /// Inserts an execution together with its first lease; `None` where somebody else was first, without waiting for him.
-    pub fn claim_new(&self, new: &NewExecution, terms: &Terms, now: Instant) -> Option<Lease> {
-        match &self.rows {
-            Some(rows) => insert_prediction::learn(|| rows.claim_new(new, terms, now)),
+    pub fn claim_new(&self, new: &NewExecution, options: &LeaseOptions, now: Instant) -> Option<Lease> {
+        match &self.tables {
+            Some(tables) => insert_prediction::learn(|| tables.claim_new(new, options, now)),
             None => {
                 let _lock = KeyLock::try_take(new.key, new.plan_time)?;
-                execution::claim_new(self.owner.session(), new, terms, now)
+                execution::claim_new(self.owner.session(), new, options, now)
             }
         }
     }
@@ -67,25 +68,25 @@ impl<'o> Ledger<'o> {
     /// Leases an execution that waits; `None` where somebody else has it in hand.
     pub fn claim_known(
         &self,
-        known: Known,
+        known: ExistingExecution,
         plan_time: TimestampWithTimeZone,
-        terms: Terms,
+        options: LeaseOptions,
         now: Instant,
     ) -> Option<Lease> {
-        execution::claim_known(self.owner.session(), known, plan_time, terms, now)
+        execution::claim_known(self.owner.session(), known, plan_time, options, now)
     }
 
     /// Takes over the stale run that `by_key` has just found; `None` where somebody else has it in hand.
-    pub fn claim_stale(&self, known: Known, terms: Terms, now: Instant) -> Option<Lease> {
-        match &self.rows {
-            Some(rows) => rows.claim_stale(&known, &terms, now),
-            None => execution::claim_stale(self.owner.session(), known, terms, now),
+    pub fn claim_stale(&self, known: ExistingExecution, options: LeaseOptions, now: Instant) -> Option<Lease> {
+        match &self.tables {
+            Some(tables) => tables.claim_stale(&known, &options, now),
+            None => execution::claim_stale(self.owner.session(), known, options, now),
         }
     }
 
     /// Puts executions into the queue of their job whose keys are new for certain; their ids, or `None` where a statement has to do it.
     pub fn enqueue(&self, job_name: &str, new: &[(NewExecution, &Jsonb)], now: Instant) -> Option<Vec<Uuid>> {
-        self.rows.as_ref().and_then(|rows| rows.enqueue(job_name, new, now))
+        self.tables.as_ref().and_then(|tables| tables.enqueue(job_name, new, now))
     }
 
     /// Ends a run as SUCCESS; `None` where the lease is lost.
@@ -96,17 +97,17 @@ impl<'o> Ledger<'o> {
         rows_affected: Option<i64>,
         result: Jsonb,
         now: Instant,
-    ) -> Option<Ended> {
-        match &self.rows {
-            Some(rows) => rows.finish_success(execution_id, lease_token, rows_affected, result, now),
+    ) -> Option<EndedRun> {
+        match &self.tables {
+            Some(tables) => tables.finish_success(execution_id, lease_token, rows_affected, result, now),
             None => sql::finish_success(self.owner.session(), execution_id, lease_token, rows_affected, result, now),
         }
     }
 
     /// Ends runs as SUCCESS; those that did not end and those that are awaited.
-    pub fn finish_success_many(&self, runs: &[(Uuid, Uuid)], now: Instant, caller: Oid) -> Vec<Noted> {
-        match &self.rows {
-            Some(rows) => rows.finish_success_many(runs, now, caller),
+    pub fn finish_success_many(&self, runs: &[(Uuid, Uuid)], now: Instant, caller: Oid) -> Vec<FinishResult> {
+        match &self.tables {
+            Some(tables) => tables.finish_success_many(runs, now, caller),
             None => sql::finish_success_many(self.owner.session(), runs, now, caller),
         }
     }
@@ -126,7 +127,7 @@ pub fn heartbeat(
     progress: Option<Jsonb>,
     now: Instant,
 ) -> Option<(Oid, bool)> {
-    match Leases::open(owner.schema) {
+    match LeaseTable::open(owner.schema) {
         Some(leases) => leases.heartbeat(execution_id, lease_token, stale_timeout, progress, now),
         None => sql::heartbeat(owner.session(), execution_id, lease_token, stale_timeout, progress, now),
     }

@@ -15,7 +15,7 @@ use crate::store::execution::{ids, Lease};
 type LeaseRow = [Option<Datum>; layouts::LEASE.columns.len()];
 
 /// A lease that is being given.
-pub struct Grant {
+pub struct NewLease {
     pub execution_id: Uuid,
     pub lease_token: Uuid,
     pub fence: i64,
@@ -25,10 +25,10 @@ pub struct Grant {
     pub stale_after: TimestampWithTimeZone,
 }
 
-impl Grant {
+impl NewLease {
     /// Makes the token and takes the next fence.
-    pub fn new(schema: Oid, id: Uuid, attempt: i32, owner: Oid, stale_timeout: Interval, now: Instant) -> Grant {
-        Grant {
+    pub fn new(schema: Oid, id: Uuid, attempt: i32, owner: Oid, stale_timeout: Interval, now: Instant) -> NewLease {
+        NewLease {
             execution_id: id,
             lease_token: ids::lease_token(),
             fence: Sequence::open(schema, c"fence").next(),

@@ -23,20 +23,20 @@ pub fn promote_retries(session: &Session, now: Instant, limit: i64, caller: Oid)
     for (queue, (priority, plan_time)) in queues.iter().zip(priorities.into_iter().zip(plan_times)) {
         low_water_mark::added_to_queue(queue, priority, plan_time);
     }
-    (row.must(1), queues)
+    (row.get_required(1), queues)
 }
 
 /// The same for those of one queue that a claim of `limit` executions would take first.
 pub fn promote_retries_of(session: &Session, now: Instant, queue: &str, limit: i64, caller: Oid) {
     statement!(RETRIES_CLAIMABLE = "queue/retries_claimable"(TIMESTAMPTZOID, INT8OID, TEXTOID, OIDOID));
     for row in RETRIES_CLAIMABLE.run(session, arguments![timestamp(now), limit, queue, caller]).iter() {
-        low_water_mark::added_to_queue(queue, row.must(1), row.must::<TimestampWithTimeZone>(2));
+        low_water_mark::added_to_queue(queue, row.get_required(1), row.get_required::<TimestampWithTimeZone>(2));
     }
 }
 
 /// The times in a column (1-based) of a result.
 fn times<'r>(rows: &'r Rows, column: usize) -> impl Iterator<Item = TimestampWithTimeZone> + 'r {
-    rows.iter().map(move |row| row.must(column))
+    rows.iter().map(move |row| row.get_required(column))
 }
 
 /// Extends a lease; the execution's owner and whether it was asked to stop, or `None` where the lease is lost.
@@ -51,11 +51,11 @@ pub fn heartbeat(
     statement!(HEARTBEAT = "lease/heartbeat"(UUIDOID, UUIDOID, INTERVALOID, JSONBOID, TIMESTAMPTZOID));
     let rows = HEARTBEAT.run(session, arguments![execution_id, lease_token, stale_timeout, progress, timestamp(now)]);
     low_water_mark::added_leases(times(&rows, 3));
-    rows.first().map(|row| (row.must(1), row.must(2)))
+    rows.first().map(|row| (row.get_required(1), row.get_required(2)))
 }
 
 /// An execution that has just ended.
-pub struct Ended {
+pub struct EndedRun {
     /// Who owns it.
     pub owner: Oid,
     /// The schedule that waits for its end.
@@ -70,11 +70,12 @@ pub fn finish_success(
     rows_affected: Option<i64>,
     result: Jsonb,
     now: Instant,
-) -> Option<Ended> {
+) -> Option<EndedRun> {
     statement!(FINISH_SUCCESS = "lease/finish_success"(UUIDOID, UUIDOID, INT8OID, JSONBOID, TIMESTAMPTZOID));
     let rows =
         FINISH_SUCCESS.run(session, arguments![execution_id, lease_token, rows_affected, result, timestamp(now)]);
-    rows.first().map(|row| Ended { owner: row.must(1), awaited_by: row.get(3).filter(|_| row.must(2)) })
+    rows.first()
+        .map(|row| EndedRun { owner: row.get_required(1), awaited_by: row.get(3).filter(|_| row.get_required(2)) })
 }
 
 /// A run that is about to fail: what decides its fate.
@@ -95,10 +96,14 @@ impl Failing {
     fn of(row: &Row, execution_id: Uuid) -> Failing {
         Failing {
             execution_id,
-            limits: Limits { attempt: row.must(1), max_attempts: row.must(2), allow_stale_reentry: row.must(3) },
-            owner: row.must(4),
+            limits: Limits {
+                attempt: row.get_required(1),
+                max_attempts: row.get_required(2),
+                allow_stale_reentry: row.get_required(3),
+            },
+            owner: row.get_required(4),
             retry_backoff: row.get(5).unwrap_or_default(),
-            cancel_requested: row.must(6),
+            cancel_requested: row.get_required(6),
         }
     }
 }
@@ -123,8 +128,9 @@ pub fn pick_stale(session: &Session, job_name: Option<&str>, now: Instant, limit
     statement!(LEASES_STALE = "lease/leases_stale"(TEXTOID, TIMESTAMPTZOID, INT8OID, OIDOID));
     let rows = LEASES_STALE.run(session, arguments![job_name, timestamp(now), limit, caller]);
     // Those that are not free come again later.
-    low_water_mark::added_leases(rows.iter().filter(|row| !row.must::<bool>(8)).map(|_| now.as_micros()));
-    let free = rows.iter().filter(|row| row.must(8)).map(|row| Failing::of(&row, row.must(7))).collect();
+    low_water_mark::added_leases(rows.iter().filter(|row| !row.get_required::<bool>(8)).map(|_| now.as_micros()));
+    let free =
+        rows.iter().filter(|row| row.get_required(8)).map(|row| Failing::of(&row, row.get_required(7))).collect();
     Stale { free, seen: rows.len() }
 }
 
@@ -188,15 +194,17 @@ pub fn finish_failed(
     rows.iter()
         .map(|row| {
             let failed = Failed {
-                execution_id: row.must(1),
-                awaited_by: row.get(2).filter(|_| row.must(3)),
+                execution_id: row.get_required(1),
+                awaited_by: row.get(2).filter(|_| row.get_required(3)),
                 claimable_in: row.get(4),
                 retry_at: row.get(5),
             };
             match (&failed.claimable_in, failed.retry_at) {
-                (Some(queue), _) => {
-                    low_water_mark::added_to_queue(queue, row.must(6), row.must::<TimestampWithTimeZone>(7))
-                }
+                (Some(queue), _) => low_water_mark::added_to_queue(
+                    queue,
+                    row.get_required(6),
+                    row.get_required::<TimestampWithTimeZone>(7),
+                ),
                 (None, Some(retry_at)) => low_water_mark::added_retry(retry_at),
                 (None, None) => {}
             }
@@ -212,7 +220,7 @@ pub fn run_ended(session: &Session, schedule_id: i64, execution_id: Uuid, now: I
 }
 
 /// A run of finish_success_many that needs something: it did not end, or somebody waits for its end.
-pub struct Noted {
+pub struct FinishResult {
     /// Which.
     pub execution_id: Uuid,
     /// Its lease held, and it has ended.
@@ -222,24 +230,30 @@ pub struct Noted {
 }
 
 /// Ends runs as SUCCESS; those that did not end and those that are awaited.
-pub fn finish_success_many(session: &Session, runs: &[(Uuid, Uuid)], now: Instant, caller: Oid) -> Vec<Noted> {
+pub fn finish_success_many(session: &Session, runs: &[(Uuid, Uuid)], now: Instant, caller: Oid) -> Vec<FinishResult> {
     statement!(FINISH_SUCCESS_MANY = "lease/finish_success_many"(UUIDARRAYOID, UUIDARRAYOID, TIMESTAMPTZOID, OIDOID));
     let (execution_ids, lease_tokens): (Vec<Uuid>, Vec<Uuid>) = runs.iter().copied().unzip();
     let rows = FINISH_SUCCESS_MANY.run(session, arguments![execution_ids, lease_tokens, timestamp(now), caller]);
-    rows.iter().map(|row| Noted { execution_id: row.must(1), ended: row.must(2), awaited_by: row.get(3) }).collect()
+    rows.iter()
+        .map(|row| FinishResult {
+            execution_id: row.get_required(1),
+            ended: row.get_required(2),
+            awaited_by: row.get(3),
+        })
+        .collect()
 }
 
 /// Locks a lease to the end of the transaction; the execution's owner, or `None` where the lease is lost.
 pub fn lock(session: &Session, execution_id: Uuid, lease_token: Uuid) -> Option<Oid> {
     statement!(LEASE_LOCK = "lease/lease_lock"(UUIDOID, UUIDOID));
-    LEASE_LOCK.run(session, arguments![execution_id, lease_token]).first().map(|row| row.must(1))
+    LEASE_LOCK.run(session, arguments![execution_id, lease_token]).first().map(|row| row.get_required(1))
 }
 
 /// Cancels an execution that nobody runs; the schedule that waits for its end, or `None` where it is not waiting.
 pub fn cancel_waiting(session: &Session, execution_id: Uuid, now: Instant) -> Option<Option<i64>> {
     statement!(CANCEL_WAITING = "lease/cancel_waiting"(UUIDOID, TIMESTAMPTZOID));
     let rows = CANCEL_WAITING.run(session, arguments![execution_id, timestamp(now)]);
-    rows.first().map(|row| row.get(2).filter(|_| row.must(1)))
+    rows.first().map(|row| row.get(2).filter(|_| row.get_required(1)))
 }
 
 /// Asks a run to stop; false where it does not run.

@@ -25,22 +25,22 @@ const MOST_LINES: usize = 1000;
 const MOST_CHARACTERS: usize = 1000;
 /// How much of a payload's text the statements are to hand over, as SQL's `left` counts it: one character more, which tells that it was
 /// cut. In SQL_ASCII that counts bytes, of which a character has four at most.
-pub fn taken() -> i32 {
+pub fn payload_limit() -> i32 {
     let longest = if utf8_text::counts_bytes() { 4 } else { 1 };
     (MOST_CHARACTERS * longest) as i32 + 1
 }
 
 /// What the runs of one payload say.
-struct Said {
+struct LoggedPayload {
     name: String,
     payload: String,
     plan_times: Vec<Instant>,
 }
 
-impl Said {
+impl LoggedPayload {
     /// Columns `first` to `first` + 2 of a statement: name, the beginning of the payload's text, plan times; `None` where the name is
     /// NULL.
-    fn of(row: &Row, first: usize) -> Option<Said> {
+    fn of(row: &Row, first: usize) -> Option<LoggedPayload> {
         let name = row.get(first)?;
         let mut payload = row.lossy(first + 1).unwrap_or_default();
         if let Some((end, _)) = payload.char_indices().nth(MOST_CHARACTERS) {
@@ -49,27 +49,27 @@ impl Said {
         }
         let plan_times: Vec<TimestampWithTimeZone> = row.get(first + 2).unwrap_or_default();
         let plan_times = plan_times.into_iter().filter_map(|time| convert::instant("plan_time", time).ok()).collect();
-        Some(Said { name, payload, plan_times })
+        Some(LoggedPayload { name, payload, plan_times })
     }
 }
 
 /// Does what is left to do after a statement: column `notified` of its first row says how many bytes it has notified, and the three after that
 /// in all of its rows what is to be logged.
-pub fn finish(rows: &Rows, notified: usize) {
-    let said: Vec<Said> = rows.iter().filter_map(|row| Said::of(&row, notified + 1)).collect();
+pub fn deliver(rows: &Rows, notified: usize) {
+    let said: Vec<LoggedPayload> = rows.iter().filter_map(|row| LoggedPayload::of(&row, notified + 1)).collect();
     if let Some(bytes) = rows.first().and_then(|row| row.get::<i64>(notified)) {
         let before: i64 = PENDING.with_borrow(|all| all.iter().map(|pending| pending.notified).sum());
         notify::must_fit(before.saturating_add(bytes));
-        note(|pending, _| pending.notified += bytes);
+        add_pending(|pending, _| pending.notified += bytes);
     }
     if !said.is_empty() {
-        note(|pending, room| pending.take(&said, room));
+        add_pending(|pending, room| pending.take(&said, room));
     }
 }
 
 /// What a (sub)transaction leaves to the end.
 #[derive(Default)]
-struct Pending {
+struct PendingDelivery {
     made_in: pg_sys::SubTransactionId,
     /// To be written.
     lines: Vec<String>,
@@ -79,20 +79,20 @@ struct Pending {
     notified: i64,
 }
 
-impl Pending {
+impl PendingDelivery {
     /// Makes lines of these runs, as many as there is room for, in the order of their plan times.
-    fn take(&mut self, said: &[Said], room: usize) {
-        let mut runs: Vec<(Instant, &Said)> =
+    fn take(&mut self, said: &[LoggedPayload], room: usize) {
+        let mut runs: Vec<(Instant, &LoggedPayload)> =
             said.iter().flat_map(|said| said.plan_times.iter().map(move |time| (*time, said))).collect();
         runs.sort_by_key(|(time, _)| *time);
-        let line = |(time, said): &(Instant, &Said)| {
+        let line = |(time, said): &(Instant, &LoggedPayload)| {
             format!("scheduler: {} at {}: {}", said.name, DateTime::Fixed(*time), said.payload)
         };
         self.lines.extend(runs.iter().take(room).map(line));
         self.more += runs.len().saturating_sub(room);
     }
 
-    fn absorb(&mut self, other: Pending) {
+    fn absorb(&mut self, other: PendingDelivery) {
         self.lines.extend(other.lines);
         self.more += other.more;
         self.notified += other.notified;
@@ -101,12 +101,12 @@ impl Pending {
 
 thread_local! {
     /// Of the open (sub)transactions, the innermost last.
-    static PENDING: RefCell<Vec<Pending>> = const { RefCell::new(Vec::new()) };
+    static PENDING: RefCell<Vec<PendingDelivery>> = const { RefCell::new(Vec::new()) };
     static REGISTERED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Adds to what this subtransaction leaves to the end; `add` is told how many lines there is room for.
-fn note(add: impl FnOnce(&mut Pending, usize)) {
+fn add_pending(add: impl FnOnce(&mut PendingDelivery, usize)) {
     if !REGISTERED.replace(true) {
         // SAFETY: the callbacks live as long as the library, which is never unloaded.
         unsafe {
@@ -123,9 +123,9 @@ fn note(add: impl FnOnce(&mut Pending, usize)) {
 }
 
 /// What this subtransaction, which is the innermost, has left to the end.
-fn of(all: &mut Vec<Pending>, made_in: pg_sys::SubTransactionId) -> &mut Pending {
+fn of(all: &mut Vec<PendingDelivery>, made_in: pg_sys::SubTransactionId) -> &mut PendingDelivery {
     if all.last().is_none_or(|last| last.made_in != made_in) {
-        all.push(Pending { made_in, ..Pending::default() });
+        all.push(PendingDelivery { made_in, ..PendingDelivery::default() });
     }
     let last = all.len() - 1;
     &mut all[last]
@@ -162,7 +162,7 @@ unsafe extern "C-unwind" fn subtransaction_ended(
 }
 
 /// Writes the lines: to the server's log only, because whoever dispatches runs the jobs of all owners.
-fn write(all: Vec<Pending>) {
+fn write(all: Vec<PendingDelivery>) {
     let more: usize = all.iter().map(|pending| pending.more).sum();
     let mut lines: VecDeque<String> = all.into_iter().flat_map(|pending| pending.lines).collect();
     if more > 0 {

@@ -13,7 +13,7 @@ use crate::store::queue::delivery;
 use crate::{arguments, statement};
 
 /// Executions of one job and kind of scope.
-pub struct Many<'a> {
+pub struct EnqueueBatch<'a> {
     /// The job.
     pub job_name: &'a str,
     /// The kind of scope of all.
@@ -31,7 +31,7 @@ pub struct Many<'a> {
 }
 
 /// Inserts those that the ledger does not hold; queues in which something became claimable.
-pub fn insert(session: &Session, many: &Many, now: Instant) -> Vec<String> {
+pub fn insert(session: &Session, batch: &EnqueueBatch, now: Instant) -> Vec<String> {
     statement!(
         EXECUTIONS_ENQUEUE = "queue/executions_enqueue"(
             TEXTOID,
@@ -49,27 +49,27 @@ pub fn insert(session: &Session, many: &Many, now: Instant) -> Vec<String> {
     let rows = EXECUTIONS_ENQUEUE.run(
         session,
         arguments![
-            many.job_name,
-            many.scope_kind,
-            many.keys.clone(),
-            many.scope_ids.clone(),
-            many.plan_times.clone(),
-            many.payloads.clone(),
-            many.caller,
+            batch.job_name,
+            batch.scope_kind,
+            batch.keys.clone(),
+            batch.scope_ids.clone(),
+            batch.plan_times.clone(),
+            batch.payloads.clone(),
+            batch.caller,
             timestamp(now),
-            ids::execution_ids(many.keys.len(), now),
-            delivery::taken()
+            ids::execution_ids(batch.keys.len(), now),
+            delivery::payload_limit()
         ],
     );
-    delivery::finish(&rows, 2);
+    delivery::deliver(&rows, 2);
     let queues: Vec<String> = rows.first().and_then(|row| row.get(1)).unwrap_or_default();
     low_water_mark::added_to_queues(&queues, &rows, 6);
     queues
 }
 
 /// The executions of these keys, in their order, each with its owner. Those that no snapshot shows yet are left out.
-pub fn find(session: &Session, many: &Many) -> Vec<(Uuid, Oid)> {
+pub fn find(session: &Session, batch: &EnqueueBatch) -> Vec<(Uuid, Oid)> {
     statement!(EXECUTIONS_BY_KEYS = "queue/executions_by_keys"(UUIDARRAYOID, TIMESTAMPTZARRAYOID));
-    let rows = EXECUTIONS_BY_KEYS.run(session, arguments![many.keys.clone(), many.plan_times.clone()]);
-    rows.iter().map(|row| (row.must(1), row.must(2))).collect()
+    let rows = EXECUTIONS_BY_KEYS.run(session, arguments![batch.keys.clone(), batch.plan_times.clone()]);
+    rows.iter().map(|row| (row.get_required(1), row.get_required(2))).collect()
 }

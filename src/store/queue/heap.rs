@@ -15,12 +15,12 @@ use crate::pg::{oid_cache, role};
 use crate::shmem::low_water_mark::{Order, Position};
 use crate::store::execution::{ids, Claimed, NewExecution, QueueClaim};
 use crate::store::job::job_cache;
-use crate::store::lease::heap::{new_row, Rows};
-use crate::store::lease::new_lease::{is_due, later, Grant};
+use crate::store::lease::heap::{new_row, LedgerTables};
+use crate::store::lease::new_lease::{is_due, later, NewLease};
 use crate::store::queue::scan_start::{self, Waiting};
 
 /// How long leases of a job last in one claim.
-struct Length {
+struct LeaseLength {
     job_name: String,
     timeout: Interval,
     stale_after: TimestampWithTimeZone,
@@ -32,23 +32,23 @@ fn is_no_retry_due(schema: Oid, now: Instant) -> bool {
 }
 
 /// A queue, opened to claim from it.
-pub struct Queue {
-    rows: Rows,
+pub struct QueueTables {
+    tables: LedgerTables,
     /// What can be claimed.
     waiting: Table,
     /// What is to be tried again, unless it is known that none of it is due.
     retries: Option<Table>,
 }
 
-impl Queue {
+impl QueueTables {
     /// `None` where a table is not as this file expects it.
-    pub fn open(schema: Oid, now: Instant) -> Option<Queue> {
+    pub fn open(schema: Oid, now: Instant) -> Option<QueueTables> {
         let others = |workspace: &Rc<Workspace>| {
             let retries = if is_no_retry_due(schema, now) { None } else { Some(Table::open(schema, &layouts::RETRY)?) };
             Some((retries, Table::open_to_write(schema, &layouts::READY, workspace)?))
         };
-        let (rows, (retries, waiting)) = Rows::open_with(schema, others)?;
-        Some(Queue { rows, waiting, retries })
+        let (tables, (retries, waiting)) = LedgerTables::open_with(schema, others)?;
+        Some(QueueTables { tables, waiting, retries })
     }
 
     /// Leases what is claimable; `None` where there is more to a claim than to take what is ready: a stale run, a retry that is due.
@@ -62,31 +62,31 @@ impl Queue {
         if self.has_stale_run(now) || self.has_due_retry(now) {
             return None;
         }
-        let leases = &self.rows.leases;
-        let (entry, mut entries) = (&self.rows.ledger, self.rows.walk_ledger());
+        let leases = &self.tables.leases;
+        let (entry, mut entries) = (&self.tables.ledger, self.tables.lookup_ledger());
         let runner_id = wanted.runner_id.as_str().into_datum();
         let mut fences = Sequence::open(leases.schema, c"fence");
-        let mut lengths: Vec<Length> = Vec::new();
+        let mut lengths: Vec<LeaseLength> = Vec::new();
         let (mut rows, mut claimed) = (Vec::new(), Vec::new());
         self.take(wanted, now, |id| {
             if !entries.find(id) {
                 return false;
             }
-            let job_name: String = entry.must(ledger::JOB_NAME);
+            let job_name: String = entry.get_required(ledger::JOB_NAME);
             let known = lengths.iter().position(|length| length.job_name == job_name);
             let length = known.unwrap_or_else(|| {
                 let timeout = wanted.stale_timeout.or_else(|| stale_timeout(&job_name));
                 let timeout = timeout.unwrap_or(wanted.default_stale_timeout);
-                lengths.push(Length { job_name: job_name.clone(), timeout, stale_after: later(now, timeout) });
+                lengths.push(LeaseLength { job_name: job_name.clone(), timeout, stale_after: later(now, timeout) });
                 lengths.len() - 1
             });
-            let attempt = entry.must::<i32>(ledger::ATTEMPT).saturating_add(1);
-            let grant = Grant {
+            let attempt = entry.get_required::<i32>(ledger::ATTEMPT).saturating_add(1);
+            let grant = NewLease {
                 execution_id: id,
                 lease_token: ids::lease_token(),
                 fence: fences.next(),
                 attempt,
-                owner: entry.must(ledger::OWNER),
+                owner: entry.get_required(ledger::OWNER),
                 stale_timeout: lengths[length].timeout,
                 stale_after: lengths[length].stale_after,
             };
@@ -97,31 +97,31 @@ impl Queue {
                 fence: grant.fence,
                 attempt,
                 job_name,
-                scope_kind: entry.must(ledger::SCOPE_KIND),
-                scope_id: entry.must(ledger::SCOPE_ID),
-                plan_time: entry.must(ledger::PLAN_TIME),
-                payload: entry.must(ledger::PAYLOAD),
+                scope_kind: entry.get_required(ledger::SCOPE_KIND),
+                scope_id: entry.get_required(ledger::SCOPE_ID),
+                plan_time: entry.get_required(ledger::PLAN_TIME),
+                payload: entry.get_required(ledger::PAYLOAD),
                 stale_after: grant.stale_after,
             });
             true
         });
         leases.lease.insert_all(&rows);
         let first = lengths.into_iter().map(|length| length.stale_after).min_by_key(|time| i64::from(*time));
-        first.into_iter().for_each(|stale_after| leases.note(stale_after));
+        first.into_iter().for_each(|stale_after| leases.mark_added(stale_after));
         Some(claimed)
     }
 
     /// Whether there is a lease that ran out. (`sweep_at` is a lower bound of `stale_after`.)
     fn has_stale_run(&self, now: Instant) -> bool {
-        let lease = &self.rows.leases.lease;
+        let lease = &self.tables.leases.lease;
         if scan_start::is_nothing_due(lease.oid(), now) {
             return false;
         }
         let Some(first) = scan_start::first_due(lease, c"lease_sweep_at", lease::SWEEP_AT, now) else { return false };
-        let mut leases = self.rows.scan(lease, c"lease_sweep_at");
+        let mut leases = self.tables.scan(lease, c"lease_sweep_at");
         leases.seek_between(first, scan_start::due(now));
         while leases.next() {
-            if is_due(lease.must(lease::STALE_AFTER), now) {
+            if is_due(lease.get_required(lease::STALE_AFTER), now) {
                 return true;
             }
         }
@@ -132,10 +132,10 @@ impl Queue {
     fn has_due_retry(&self, now: Instant) -> bool {
         let Some(retries) = &self.retries else {
             // What was known before the tables were locked, which may have taken long.
-            return !is_no_retry_due(self.rows.leases.schema, now);
+            return !is_no_retry_due(self.tables.leases.schema, now);
         };
         let Some(first) = scan_start::first_due(retries, c"retry_pkey", retry::RETRY_AT, now) else { return false };
-        let mut order = self.rows.scan(retries, c"retry_pkey");
+        let mut order = self.tables.scan(retries, c"retry_pkey");
         order.seek_between(first, scan_start::due(now));
         order.next()
     }
@@ -145,17 +145,17 @@ impl Queue {
     fn take(&self, wanted: &QueueClaim, now: Instant, mut grant: impl FnMut(Uuid) -> bool) {
         let waiting = &self.waiting;
         let from = scan_start::first_position(waiting, &wanted.queue, now);
-        let mut order = Waiting::from(self.rows.scan(waiting, c"ready_order"), &wanted.queue, from);
+        let mut order = Waiting::from(self.tables.scan(waiting, c"ready_order"), &wanted.queue, from);
         let limit = usize::try_from(wanted.limit).unwrap_or(usize::MAX);
         let (mut taken, mut asked) = (0, None);
         while taken < limit && order.next(Index::next) {
             pgrx::check_for_interrupts!();
-            let owner: Oid = waiting.must(ready::OWNER);
+            let owner: Oid = waiting.get_required(ready::OWNER);
             if asked.is_none_or(|(known, _)| known != owner) {
                 asked = Some((owner, role::may_act_for(wanted.caller, owner)));
             }
             if asked.is_some_and(|(_, may)| may) && waiting.delete_unless_locked() {
-                if grant(waiting.must(ready::EXECUTION_ID)) {
+                if grant(waiting.get_required(ready::EXECUTION_ID)) {
                     taken += 1;
                 } else {
                     self.put_back(&wanted.queue);
@@ -174,12 +174,12 @@ impl Queue {
     }
 }
 
-impl Rows {
+impl LedgerTables {
     /// Puts executions into the queue of their job, whose keys are new for certain; their ids. `None` where the job is done at once, or
     /// a table is not as expected.
     pub fn enqueue(&self, job_name: &str, new: &[(NewExecution, &Jsonb)], now: Instant) -> Option<Vec<Uuid>> {
         let schema = self.leases.schema;
-        if job_cache::read(schema, job_name)?.is_some_and(|job| job.done_when_fired) {
+        if job_cache::read(schema, job_name)?.is_some_and(|job| job.delivered_when_fired) {
             return None;
         }
         let waiting = Table::open_to_write(schema, &layouts::READY, &self.leases.workspace)?;

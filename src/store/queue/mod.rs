@@ -16,7 +16,7 @@ mod scan_start;
 /// Leases what is claimable in a queue, retries that are due included.
 pub fn claim(owner: &Owner, wanted: &QueueClaim, now: impl Fn() -> Instant) -> Vec<Claimed> {
     let stale_timeout = |name: &str| lease::job(owner, name).and_then(|job| job.stale_timeout);
-    let queue = heap::Queue::open(owner.schema, now());
+    let queue = heap::QueueTables::open(owner.schema, now());
     queue.and_then(|queue| queue.claim(wanted, now(), stale_timeout)).unwrap_or_else(|| {
         let session = owner.session();
         sql::promote_retries_of(session, now(), &wanted.queue, wanted.limit, wanted.caller);

@@ -11,11 +11,11 @@ use crate::heap::layouts::ready;
 use crate::heap::{Condition, Index, Table};
 use crate::pg::convert::{self, timestamp};
 use crate::shmem::low_water_mark::{Order, Position};
-use crate::store::lease::heap::Leases;
+use crate::store::lease::heap::LeaseTable;
 
-impl Leases {
+impl LeaseTable {
     /// To be said when leases were written of which the first is to be looked at by then.
-    pub fn note(&self, sweep_at: TimestampWithTimeZone) {
+    pub fn mark_added(&self, sweep_at: TimestampWithTimeZone) {
         if let Some(order) = Order::of(self.lease.oid(), "") {
             order.added(Position::at(sweep_at));
         }
@@ -34,30 +34,31 @@ pub fn is_nothing_due(table: Oid, now: Instant) -> bool {
 
 /// Looks for the first entry of an order, and has others know. `scan` goes from a position on (or from the very head); it says what it found,
 /// and whether that may be told.
-fn look(order: Order, now: Instant, scan: impl FnOnce(Option<Position>) -> (Position, bool)) -> Position {
-    let look = order.look(now);
-    let (first, may_be_told) = scan(look.from);
+fn scan_first(order: Order, now: Instant, scan: impl FnOnce(Option<Position>) -> (Position, bool)) -> Position {
+    let guard = order.begin_scan(now);
+    let (first, may_be_told) = scan(guard.from);
     if may_be_told {
-        look.found(first, convert::now());
+        guard.found(first, convert::now());
     }
     first
 }
 
 /// Where the current row of `ready` stands in its queue.
 pub fn position(waiting: &Table) -> Position {
-    let plan_time: TimestampWithTimeZone = waiting.must(ready::PLAN_TIME);
-    Position::new(waiting.must(ready::PRIORITY), plan_time, waiting.must(ready::EXECUTION_ID))
+    let plan_time: TimestampWithTimeZone = waiting.get_required(ready::PLAN_TIME);
+    Position::new(waiting.get_required(ready::PRIORITY), plan_time, waiting.get_required(ready::EXECUTION_ID))
 }
 
 /// Looks from where on an entry of an order of times may be due; `None` where there is none.
 pub fn first_due(table: &Table, index: &CStr, column: usize, now: Instant) -> Option<Condition> {
     let from = |time: i64| Condition::at_least(pg_sys::F_TIMESTAMPTZ_GE, time);
     let Some(order) = Order::of(table.oid(), "") else { return Some(from(i64::MIN)) };
-    let first = look(order, now, |known| {
+    let first = scan_first(order, now, |known| {
         let mut all = Index::open_to_all(table, index);
         all.seek(&[from(known.map_or(i64::MIN, |first| first.parts().1))]);
-        let found = all.next_standing();
-        let first = if found { Position::at(table.must::<TimestampWithTimeZone>(column)) } else { Position::END };
+        let found = all.next_not_gone();
+        let first =
+            if found { Position::at(table.get_required::<TimestampWithTimeZone>(column)) } else { Position::END };
         (first, all.may_be_told())
     });
     (!first.is_after(now)).then(|| from(first.parts().1))
@@ -85,9 +86,9 @@ pub fn first_position(waiting: &Table, queue: &str, now: Instant) -> Option<Posi
             return Some(first);
         }
     }
-    let first = look(order, now, |known| {
+    let first = scan_first(order, now, |known| {
         let mut all = Waiting::from(Index::open_to_all(waiting, c"ready_order"), queue, known);
-        let first = if all.next(Index::next_standing) { position(waiting) } else { Position::END };
+        let first = if all.next(Index::next_not_gone) { position(waiting) } else { Position::END };
         (first, all.index.may_be_told())
     });
     TAKEN.set(0);

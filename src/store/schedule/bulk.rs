@@ -105,7 +105,7 @@ pub fn malformed(session: &Session, specs: &Jsonb, keys: &[&str]) -> Option<(usi
             (Some(key), None) => Malformed::Key(key),
             (Some(key), Some(json_type)) => Malformed::Value { key, json_type, text: row.lossy(4).unwrap_or_default() },
         };
-        (usize::try_from(row.must::<i64>(1)).unwrap_or(0), malformed)
+        (usize::try_from(row.get_required::<i64>(1)).unwrap_or(0), malformed)
     })
 }
 
@@ -165,18 +165,18 @@ pub fn insert(session: &Session, schedules: Vec<Definition>, now: Instant) -> Ve
             convert::timestamp(now)
         ],
     );
-    rows.iter().map(|row| (row.must(1), row.must(2))).collect()
+    rows.iter().map(|row| (row.get_required(1), row.get_required(2))).collect()
 }
 
 /// How many elements the array has.
 pub fn count(session: &Session, specs: &Jsonb) -> i32 {
     statement!(SCHEDULE_SPEC_COUNT = "schedule/schedule_spec_count"(JSONBOID));
-    SCHEDULE_SPEC_COUNT.run(session, arguments![specs.clone()]).first().map_or(0, |row| row.must(1))
+    SCHEDULE_SPEC_COUNT.run(session, arguments![specs.clone()]).first().map_or(0, |row| row.get_required(1))
 }
 
 /// Those of these schedules that exist with another job.
 pub fn names_of_other_jobs(session: &Session, names: Vec<String>, job_name: &str) -> Vec<String> {
     statement!(SCHEDULE_NAMES_FOREIGN = "schedule/schedule_names_foreign"(TEXTARRAYOID, TEXTOID));
     let rows = SCHEDULE_NAMES_FOREIGN.run(session, arguments![names, job_name]);
-    rows.iter().map(|row| row.must(1)).collect()
+    rows.iter().map(|row| row.get_required(1)).collect()
 }

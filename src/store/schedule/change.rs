@@ -19,12 +19,12 @@ pub struct Change {
     /// How often that failed.
     pub failures: i32,
     /// Whether it can be applied now.
-    pub standing: Standing,
+    pub timer_lock: TimerLock,
 }
 
 /// What is known of the timer of a changed schedule.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum TimerLock {
     /// It is ours until the transaction ends.
     Locked,
     /// There is none yet.
@@ -39,14 +39,14 @@ pub fn pick(session: &Session, after: i64, now: Instant, limit: i64) -> Vec<Chan
     let rows = CHANGES_PICK.run(session, arguments![after, timestamp(now), limit]);
     rows.iter()
         .map(|row| Change {
-            schedule_id: row.must(1),
+            schedule_id: row.get_required(1),
             terminal_at: instant_of(&row, 2),
-            change_ids: row.must(3),
-            failures: row.must(5),
-            standing: match row.must::<String>(4).as_str() {
-                "locked" => Standing::Locked,
-                "new" => Standing::New,
-                _ => Standing::Busy,
+            change_ids: row.get_required(3),
+            failures: row.get_required(5),
+            timer_lock: match row.get_required::<String>(4).as_str() {
+                "locked" => TimerLock::Locked,
+                "new" => TimerLock::New,
+                _ => TimerLock::Busy,
             },
         })
         .collect()

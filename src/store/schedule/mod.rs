@@ -119,28 +119,28 @@ pub fn lock(session: &Session, schedule_name: &str) -> Option<Locked> {
     statement!(SCHEDULE_LOCK = "schedule/schedule_lock"(TEXTOID));
     let rows = SCHEDULE_LOCK.run(session, arguments![schedule_name]);
     rows.first().map(|row| Locked {
-        schedule_id: row.must(1),
+        schedule_id: row.get_required(1),
         definition: Definition {
             schedule_name: schedule_name.to_owned(),
-            clock: row.must(2),
-            time_zone: row.must(3),
-            job_name: row.must(4),
-            payload: row.must(5),
-            scope_kind: row.must(6),
-            scope_id: row.must(7),
-            catch_up: row.must(8),
+            clock: row.get_required(2),
+            time_zone: row.get_required(3),
+            job_name: row.get_required(4),
+            payload: row.get_required(5),
+            scope_kind: row.get_required(6),
+            scope_id: row.get_required(7),
+            catch_up: row.get_required(8),
             catch_up_window: row.get(9),
-            max_plans_per_tick: row.must(10),
-            rearm: row.must(11),
-            overlap: row.must(12),
-            delay: row.must(13),
-            jitter: row.must(14),
+            max_plans_per_tick: row.get_required(10),
+            rearm: row.get_required(11),
+            overlap: row.get_required(12),
+            delay: row.get_required(13),
+            jitter: row.get_required(14),
             starts_at: row.get(15),
             ends_at: row.get(16),
-            ownership: row.must(17),
-            enabled: row.must(18),
+            ownership: row.get_required(17),
+            enabled: row.get_required(18),
         },
-        created_at: row.must(19),
+        created_at: row.get_required(19),
     })
 }
 
@@ -153,7 +153,7 @@ pub fn exists(session: &Session, schedule_name: &str) -> bool {
 /// Deletes; returns what the ledger has its executions by.
 pub fn delete(session: &Session, schedule_id: i64) -> Vec<Uuid> {
     statement!(SCHEDULE_DELETE = "schedule/schedule_delete"(INT8OID));
-    SCHEDULE_DELETE.run(session, arguments![schedule_id]).first().map_or_else(Vec::new, |row| row.must(1))
+    SCHEDULE_DELETE.run(session, arguments![schedule_id]).first().map_or_else(Vec::new, |row| row.get_required(1))
 }
 
 /// Cancels the executions of a schedule that nobody runs, by what the ledger has them by, and keeps dispatchers from firing more of them

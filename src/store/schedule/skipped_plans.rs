@@ -11,7 +11,7 @@ use scheduler_core::Instant;
 use crate::pg::convert::timestamp;
 use crate::pg::session::{List, Rows};
 use crate::pg::Session;
-use crate::store::timer::{instant_of, must, NewTimer};
+use crate::store::timer::{instant_of, required_instant, NewTimer};
 use crate::{arguments, statement};
 
 /// A reason as the tables have it.
@@ -28,7 +28,7 @@ pub const fn name_of(reason: Reason) -> &'static str {
 
 /// What a schedule was for a while.
 #[derive(Clone)]
-pub struct Past {
+pub struct PastDefinition {
     /// Which schedule.
     pub schedule_id: i64,
     /// Which row.
@@ -53,32 +53,32 @@ pub struct Past {
     pub settled: bool,
 }
 
-fn pasts(rows: &Rows) -> Vec<Past> {
+fn pasts(rows: &Rows) -> Vec<PastDefinition> {
     rows.iter()
-        .map(|row| Past {
-            schedule_id: row.must(1),
-            past_id: row.must(2),
-            since_at: must(instant_of(&row, 3)),
-            until_at: must(instant_of(&row, 4)),
-            clock: row.must(5),
-            time_zone: row.must(6),
+        .map(|row| PastDefinition {
+            schedule_id: row.get_required(1),
+            past_id: row.get_required(2),
+            since_at: required_instant(instant_of(&row, 3)),
+            until_at: required_instant(instant_of(&row, 4)),
+            clock: row.get_required(5),
+            time_zone: row.get_required(6),
             starts_at: row.get(7),
             ends_at: row.get(8),
-            enabled: row.must(9),
-            owned: row.must(10),
-            settled: row.must(11),
+            enabled: row.get_required(9),
+            owned: row.get_required(10),
+            settled: row.get_required(11),
         })
         .collect()
 }
 
 /// The definitions of these schedules that have ended and are not settled, in order.
-pub fn unsettled(session: &Session, schedule_ids: Vec<i64>) -> Vec<Past> {
+pub fn unsettled(session: &Session, schedule_ids: Vec<i64>) -> Vec<PastDefinition> {
     statement!(PAST_UNSETTLED = "schedule/past_unsettled"(INT8ARRAYOID));
     pasts(&PAST_UNSETTLED.run(session, arguments![List(schedule_ids)]))
 }
 
 /// The definitions that a schedule had in [from, to), and all that are not settled, in order.
-pub fn past_between(session: &Session, schedule_id: i64, from: Instant, to: Instant) -> Vec<Past> {
+pub fn past_between(session: &Session, schedule_id: i64, from: Instant, to: Instant) -> Vec<PastDefinition> {
     statement!(PAST_BETWEEN = "schedule/past_between"(INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID));
     pasts(&PAST_BETWEEN.run(session, arguments![schedule_id, timestamp(from), timestamp(to)]))
 }
@@ -166,7 +166,7 @@ pub fn forget(session: &Session, schedule_ids: &[i64]) {
 }
 
 /// A run of skips as it is stored.
-pub struct Recorded {
+pub struct RecordedSkip {
     /// The definition whose plan times they are.
     pub since_at: Instant,
     /// The first.
@@ -178,15 +178,15 @@ pub struct Recorded {
 }
 
 /// The skips of a schedule that reach into [from, to), in order.
-pub fn between(session: &Session, schedule_id: i64, from: Instant, to: Instant) -> Vec<Recorded> {
+pub fn between(session: &Session, schedule_id: i64, from: Instant, to: Instant) -> Vec<RecordedSkip> {
     statement!(SKIPS_BETWEEN = "schedule/skips_between"(INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID));
     let rows = SKIPS_BETWEEN.run(session, arguments![schedule_id, timestamp(from), timestamp(to)]);
     rows.iter()
-        .map(|row| Recorded {
-            since_at: must(instant_of(&row, 1)),
-            from: must(instant_of(&row, 2)),
-            to: must(instant_of(&row, 3)),
-            reason: row.must(5),
+        .map(|row| RecordedSkip {
+            since_at: required_instant(instant_of(&row, 1)),
+            from: required_instant(instant_of(&row, 2)),
+            to: required_instant(instant_of(&row, 3)),
+            reason: row.get_required(5),
         })
         .collect()
 }
@@ -195,7 +195,7 @@ pub fn between(session: &Session, schedule_id: i64, from: Instant, to: Instant) 
 pub fn fired(session: &Session, schedule_id: i64, plans: Vec<TimestampWithTimeZone>) -> Vec<(Instant, Uuid)> {
     statement!(SKIPS_FIRED = "schedule/skips_fired"(INT8OID, TIMESTAMPTZARRAYOID));
     let rows = SKIPS_FIRED.run(session, arguments![schedule_id, List(plans)]);
-    rows.iter().map(|row| (must(instant_of(&row, 1)), row.must(2))).collect()
+    rows.iter().map(|row| (required_instant(instant_of(&row, 1)), row.get_required(2))).collect()
 }
 
 /// Which plan times after the first instant and up to the second these schedules fired, in order.
@@ -209,7 +209,7 @@ pub fn fired_between(session: &Session, stretches: &[(i64, Instant, Instant)]) -
     let (after, until): (Vec<_>, Vec<_>) =
         stretches.iter().map(|(_, after, until)| (timestamp(*after), timestamp(*until))).unzip();
     for row in PLANS_FIRED.run(session, arguments![List(ids), List(after), List(until)]).iter() {
-        fired.entry(row.must(1)).or_default().push(must(instant_of(&row, 2)));
+        fired.entry(row.get_required(1)).or_default().push(required_instant(instant_of(&row, 2)));
     }
     fired
 }
@@ -217,34 +217,50 @@ pub fn fired_between(session: &Session, stretches: &[(i64, Instant, Instant)]) -
 /// A schedule of this name, and whether `role` may read about it.
 pub fn seen_by(session: &Session, schedule_name: &str, role: Oid) -> Option<(i64, bool)> {
     statement!(SCHEDULE_SEEN = "schedule/schedule_seen"(TEXTOID, OIDOID));
-    SCHEDULE_SEEN.run(session, arguments![schedule_name, role]).first().map(|row| (row.must(1), row.must(2)))
+    SCHEDULE_SEEN
+        .run(session, arguments![schedule_name, role])
+        .first()
+        .map(|row| (row.get_required(1), row.get_required(2)))
 }
 
 /// The paused and parked schedules that `role` may read about: number and name.
 pub fn stopped(session: &Session, role: Oid) -> Vec<(i64, String)> {
     statement!(SCHEDULES_STOPPED = "schedule/schedules_stopped"(OIDOID));
-    SCHEDULES_STOPPED.run(session, arguments![role]).iter().map(|row| (row.must(1), row.must(2))).collect()
+    SCHEDULES_STOPPED
+        .run(session, arguments![role])
+        .iter()
+        .map(|row| (row.get_required(1), row.get_required(2)))
+        .collect()
 }
 
 /// Where a walk through the skips stands.
 #[derive(Clone, Copy)]
-pub struct Place(i64, Instant, Instant);
+pub struct SkipCursor(i64, Instant, Instant);
 
-impl Place {
+impl SkipCursor {
     /// Before the first.
-    pub const START: Place = Place(0, Instant::MIN, Instant::MIN);
+    pub const START: SkipCursor = SkipCursor(0, Instant::MIN, Instant::MIN);
 }
 
-/// Looks at `rows` rows after `place` and deletes those that ended before `limit`, but for the newest of each schedule; the same for
+/// Looks at `rows` rows after `cursor` and deletes those that ended before `limit`, but for the newest of each schedule; the same for
 /// definitions. Where to go on; `None` at the end.
-pub fn prune(session: &Session, place: Place, limit: Instant, rows: i64) -> Option<Place> {
+pub fn prune(session: &Session, cursor: SkipCursor, limit: Instant, rows: i64) -> Option<SkipCursor> {
     statement!(PAST_PRUNE = "schedule/past_prune"(TIMESTAMPTZOID, INT8OID));
     statement!(SKIPS_PRUNE = "schedule/skips_prune"(INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID));
     let definitions = PAST_PRUNE.run(session, arguments![timestamp(limit), rows]).len();
-    let Place(schedule_id, since_at, from) = place;
+    let SkipCursor(schedule_id, since_at, from) = cursor;
     let found =
         SKIPS_PRUNE.run(session, arguments![schedule_id, timestamp(since_at), timestamp(from), timestamp(limit), rows]);
     // With as many definitions as fit into a step there may be more, also where no skips are left.
-    let more = (i64::try_from(definitions) == Ok(rows)).then_some(place);
-    found.first().map(|row| Place(row.must(1), must(instant_of(&row, 2)), must(instant_of(&row, 3)))).or(more)
+    let more = (i64::try_from(definitions) == Ok(rows)).then_some(cursor);
+    found
+        .first()
+        .map(|row| {
+            SkipCursor(
+                row.get_required(1),
+                required_instant(instant_of(&row, 2)),
+                required_instant(instant_of(&row, 3)),
+            )
+        })
+        .or(more)
 }

@@ -5,10 +5,10 @@ use pgrx::pg_sys::Oid;
 use scheduler_core::plan::Progress;
 use scheduler_core::Instant;
 
-use crate::heap::Place;
+use crate::heap::TupleId;
 
 /// A schedule, its job and its timer as the dispatcher sees them.
-pub struct Snapshot {
+pub struct ScheduleState {
     /// Which schedule.
     pub schedule_id: i64,
     /// `None` where it was dropped.
@@ -64,7 +64,7 @@ pub struct ScheduleRow {
     /// Some of its executions may have another key, because it had another job or scope before an edit.
     pub had_other_scopes: bool,
     /// Where it stands, where it was read without a statement.
-    pub place: Option<Place>,
+    pub tid: Option<TupleId>,
 }
 
 impl ScheduleRow {
@@ -79,7 +79,7 @@ pub struct TimerRow {
     /// The version of the schedule that it was made from.
     pub version: i64,
     /// The plan that it is armed for.
-    pub next_plan: Option<Instant>,
+    pub next_plan_time: Option<Instant>,
     /// What it remembers.
     pub progress: Progress,
     /// Failed fires in a row.
@@ -91,14 +91,14 @@ pub struct TimerRow {
     /// Every unfinished run of the schedule is remembered as awaited, as far as is known.
     pub awaits: bool,
     /// What it takes to write it without a statement, where it was locked without one.
-    pub held: Option<Held>,
+    pub held: Option<LockedTimer>,
 }
 
 /// A timer that this transaction has locked.
 #[derive(Clone, Copy)]
-pub struct Held {
+pub struct LockedTimer {
     /// Where it stands.
-    pub place: Place,
+    pub tid: TupleId,
     /// What it says of its last fire.
     pub last_plan_time: Option<TimestampWithTimeZone>,
     /// The same.

@@ -33,8 +33,8 @@ pub fn next(session: &Session, looked_from: Instant, looked_until: Instant, chan
         fire: instant_of(&row, 1),
         retry: instant_of(&row, 2),
         stale: instant_of(&row, 3),
-        change: if row.must(4) { Some(Instant::MIN) } else { instant_of(&row, 5) },
-        more_changes: row.must(4),
-        left_behind: row.must(6),
+        change: if row.get_required(4) { Some(Instant::MIN) } else { instant_of(&row, 5) },
+        more_changes: row.get_required(4),
+        left_behind: row.get_required(6),
     })
 }

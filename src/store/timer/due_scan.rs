@@ -10,11 +10,11 @@ use scheduler_core::plan::Progress;
 use scheduler_core::Instant;
 
 use crate::heap::layouts::{self, job, schedule, timer};
-use crate::heap::{Condition, Index, Layout, Present, Table, Workspace};
+use crate::heap::{Condition, Index, LatestSnapshot, Layout, Table, Workspace};
 use crate::pg::convert::{self, timestamp};
 use crate::pg::error::or_raise;
-use crate::store::schedule::state::{Held, ScheduleRow, Snapshot, TimerRow};
-use crate::store::timer::{must, Reach};
+use crate::store::schedule::state::{LockedTimer, ScheduleRow, ScheduleState, TimerRow};
+use crate::store::timer::{required_instant, BatchWindow};
 
 /// A table to be read, where a statement of the current role would be allowed to.
 pub fn readable(schema: Oid, layout: &Layout) -> Option<Table> {
@@ -26,13 +26,13 @@ pub fn writable(schema: Oid, layout: &Layout, workspace: &Rc<Workspace>, rights:
     Table::open_to_write(schema, layout, workspace).filter(|table| table.permits(pg_sys::ACL_SELECT | rights))
 }
 
-/// Locks the timers that are due at `now` at the latest and within reach.
-pub fn pick(schema: Oid, reach: Reach, now: Instant) -> Option<BTreeMap<i64, TimerRow>> {
+/// Locks the timers that are due at `now` at the latest and within the window.
+pub fn pick(schema: Oid, window: BatchWindow, now: Instant) -> Option<BTreeMap<i64, TimerRow>> {
     let timers = writable(schema, &layouts::TIMER, &Rc::<Workspace>::default(), pg_sys::ACL_UPDATE)?;
-    let present = Present::look();
-    let mut order = Index::open(&timers, c"timer_fire_at", &present);
+    let snapshot = LatestSnapshot::take();
+    let mut order = Index::open(&timers, c"timer_fire_at", &snapshot);
     let bounds = (
-        Condition::more_than(pg_sys::F_TIMESTAMPTZ_GT, timestamp(reach.after)),
+        Condition::more_than(pg_sys::F_TIMESTAMPTZ_GT, timestamp(window.after)),
         Condition::at_most(pg_sys::F_TIMESTAMPTZ_LE, timestamp(now)),
     );
     let mut picked = BTreeMap::new();
@@ -41,14 +41,14 @@ pub fn pick(schema: Oid, reach: Reach, now: Instant) -> Option<BTreeMap<i64, Tim
         order.seek_between(bounds.0, bounds.1);
         while picked.len() < most && if latest { order.previous() } else { order.next() } {
             pgrx::check_for_interrupts!();
-            if !picked.contains_key(&timers.must(timer::SCHEDULE_ID)) && timers.lock(&present) {
-                picked.insert(timers.must(timer::SCHEDULE_ID), timer_of(&timers));
+            if !picked.contains_key(&timers.get_required(timer::SCHEDULE_ID)) && timers.lock(&snapshot) {
+                picked.insert(timers.get_required(timer::SCHEDULE_ID), timer_of(&timers));
             }
         }
         picked.len() == most
     };
-    if take(reach.latest, true) {
-        take(reach.earliest, false);
+    if take(window.latest, true) {
+        take(window.earliest, false);
     }
     drop(order);
     Some(picked)
@@ -60,34 +60,34 @@ fn instant_of(table: &Table, column: usize) -> Option<Instant> {
 
 fn timer_of(table: &Table) -> TimerRow {
     TimerRow {
-        version: table.must(timer::VERSION),
-        next_plan: instant_of(table, timer::NEXT_PLAN_TIME),
+        version: table.get_required(timer::VERSION),
+        next_plan_time: instant_of(table, timer::NEXT_PLAN_TIME),
         progress: Progress {
             cursor: instant_of(table, timer::CURSOR_AT),
             buffered: instant_of(table, timer::BUFFERED_PLAN),
             backlog_until: instant_of(table, timer::BACKLOG_UNTIL),
         },
-        error_count: table.must(timer::ERROR_COUNT),
+        error_count: table.get_required(timer::ERROR_COUNT),
         parked: None,
         waiting: false,
-        awaits: table.must(timer::AWAITS),
-        held: Some(Held {
-            place: table.place(),
+        awaits: table.get_required(timer::AWAITS),
+        held: Some(LockedTimer {
+            tid: table.tid(),
             last_plan_time: table.get(timer::LAST_PLAN_TIME),
             last_fired_at: table.get(timer::LAST_FIRED_AT),
-            awaits: table.must(timer::AWAITS),
+            awaits: table.get_required(timer::AWAITS),
         }),
     }
 }
 
 /// The state of these schedules, after their timers were locked and read.
-pub fn read(schema: Oid, schedule_ids: &[i64], timers: &mut BTreeMap<i64, TimerRow>) -> Option<Vec<Snapshot>> {
+pub fn read(schema: Oid, schedule_ids: &[i64], timers: &mut BTreeMap<i64, TimerRow>) -> Option<Vec<ScheduleState>> {
     let (schedules, jobs) = (readable(schema, &layouts::SCHEDULE)?, readable(schema, &layouts::JOB)?);
     let awaited = readable(schema, &layouts::AWAITED)?;
-    let present = Present::look();
-    let mut schedule_by_id = Index::open(&schedules, c"schedule_pkey", &present);
-    let mut job_by_name = Index::open(&jobs, c"job_pkey", &present);
-    let mut awaited_by_id = Index::open(&awaited, c"awaited_pkey", &present);
+    let latest = LatestSnapshot::take();
+    let mut schedule_by_id = Index::open(&schedules, c"schedule_pkey", &latest);
+    let mut job_by_name = Index::open(&jobs, c"job_pkey", &latest);
+    let mut awaited_by_id = Index::open(&awaited, c"awaited_pkey", &latest);
     let mut known: HashMap<String, Option<Oid>> = HashMap::new();
     let mut snapshots = Vec::with_capacity(schedule_ids.len());
     for schedule_id in schedule_ids {
@@ -96,14 +96,14 @@ pub fn read(schema: Oid, schedule_ids: &[i64], timers: &mut BTreeMap<i64, TimerR
         let schedule = schedule_by_id.find(&[id]).then(|| schedule_of(&schedules)).map(|mut row| {
             row.job_owner = known.get(&row.job_name).copied().unwrap_or_else(|| {
                 let found = job_by_name.find(&[Condition::equal(pg_sys::F_TEXTEQ, row.job_name.as_str())]);
-                let owner = found.then(|| jobs.must(job::OWNER));
+                let owner = found.then(|| jobs.get_required(job::OWNER));
                 known.insert(row.job_name.clone(), owner);
                 owner
             });
             row
         });
         let awaits = schedule.as_ref().is_some_and(ScheduleRow::waits_for_runs);
-        snapshots.push(Snapshot {
+        snapshots.push(ScheduleState {
             schedule_id: *schedule_id,
             schedule,
             timer: timers.remove(schedule_id),
@@ -116,27 +116,27 @@ pub fn read(schema: Oid, schedule_ids: &[i64], timers: &mut BTreeMap<i64, TimerR
 /// The current row; its job is not known yet.
 fn schedule_of(table: &Table) -> ScheduleRow {
     ScheduleRow {
-        version: table.must(schedule::VERSION),
-        clock: table.must(schedule::CLOCK),
-        time_zone: table.must(schedule::TIME_ZONE),
-        catch_up: table.must(schedule::CATCH_UP),
+        version: table.get_required(schedule::VERSION),
+        clock: table.get_required(schedule::CLOCK),
+        time_zone: table.get_required(schedule::TIME_ZONE),
+        catch_up: table.get_required(schedule::CATCH_UP),
         catch_up_window: table.get(schedule::CATCH_UP_WINDOW),
-        max_plans_per_tick: table.must(schedule::MAX_PLANS_PER_TICK),
-        rearm: table.must(schedule::REARM),
-        overlap: table.must(schedule::OVERLAP),
-        delay: table.must(schedule::DELAY),
-        jitter: table.must(schedule::JITTER),
+        max_plans_per_tick: table.get_required(schedule::MAX_PLANS_PER_TICK),
+        rearm: table.get_required(schedule::REARM),
+        overlap: table.get_required(schedule::OVERLAP),
+        delay: table.get_required(schedule::DELAY),
+        jitter: table.get_required(schedule::JITTER),
         starts_at: table.get(schedule::STARTS_AT),
         ends_at: table.get(schedule::ENDS_AT),
-        owned: table.must::<String>(schedule::OWNERSHIP) == "owned",
-        enabled: table.must(schedule::ENABLED),
-        created_at: must(instant_of(table, schedule::CREATED_AT)),
-        baseline_at: must(instant_of(table, schedule::BASELINE_AT)),
-        since_at: must(instant_of(table, schedule::SINCE_AT)),
-        job_name: table.must(schedule::JOB_NAME),
+        owned: table.get_required::<String>(schedule::OWNERSHIP) == "owned",
+        enabled: table.get_required(schedule::ENABLED),
+        created_at: required_instant(instant_of(table, schedule::CREATED_AT)),
+        baseline_at: required_instant(instant_of(table, schedule::BASELINE_AT)),
+        since_at: required_instant(instant_of(table, schedule::SINCE_AT)),
+        job_name: table.get_required(schedule::JOB_NAME),
         job_owner: None,
-        key: table.must(schedule::KEY),
-        had_other_scopes: !table.must::<Vec<Uuid>>(schedule::FORMER_KEYS).is_empty(),
-        place: Some(table.place()),
+        key: table.get_required(schedule::KEY),
+        had_other_scopes: !table.get_required::<Vec<Uuid>>(schedule::FORMER_KEYS).is_empty(),
+        tid: Some(table.tid()),
     }
 }

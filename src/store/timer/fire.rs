@@ -13,18 +13,18 @@ use scheduler_core::plan::Next;
 use scheduler_core::Instant;
 
 use crate::heap::layouts::{self, awaited, job, ledger, ready, schedule, timer};
-use crate::heap::{Condition, Index, KeyState, Layout, Present, Table, Workspace};
+use crate::heap::{Condition, Index, KeyState, LatestSnapshot, Layout, Table, Workspace};
 use crate::pg::convert::{self, timestamp};
 use crate::pg::error::{raise, Failure};
 use crate::pg::session::List;
 use crate::pg::Session;
 use crate::shmem::low_water_mark::{self, Position};
 use crate::store::execution::ids;
-use crate::store::job::is_done_when_fired;
+use crate::store::job::is_delivered_when_fired;
 use crate::store::lease::key_lock::{self, LedgerKeys};
 use crate::store::queue::delivery;
 use crate::store::timer::due_scan::{readable, writable};
-use crate::store::timer::{postpone, Columns, Held, NewTimer};
+use crate::store::timer::{postpone, Columns, LockedTimer, NewTimer};
 use crate::{arguments, statement};
 
 /// What a batch of due timers led to.
@@ -45,7 +45,7 @@ pub fn fire(session: &Session, timers: &[NewTimer], now: Instant, postponed_unti
         postpone(session, postponed, postponed_until);
     }
     let mut ids = ids::execution_ids(runs.len(), now).into_iter();
-    let tables = session.rows().filter(|_| !shared).and_then(Tables::open);
+    let tables = session.rows().filter(|_| !shared).and_then(FireTables::open);
     let (mut fired, left) = match &tables {
         Some(tables) => tables.fire(&moves, &runs, &mut ids, now),
         None => (Fired::default(), moves),
@@ -154,7 +154,7 @@ fn by_statement(
         arguments![
             List(columns.schedule_id),
             List(columns.version),
-            List(columns.next_plan),
+            List(columns.next_plan_time),
             List(columns.fire_at),
             List(columns.waiting),
             List(columns.buffered),
@@ -166,13 +166,13 @@ fn by_statement(
             List(columns.run_id),
             List(columns.awaited),
             timestamp(now),
-            delivery::taken()
+            delivery::payload_limit()
         ],
     );
-    delivery::finish(&rows, 3);
+    delivery::deliver(&rows, 3);
     let fired = rows
         .first()
-        .map_or(Fired::default(), |row| Fired { count: row.must(1), queues: row.get(2).unwrap_or_default() });
+        .map_or(Fired::default(), |row| Fired { count: row.get_required(1), queues: row.get(2).unwrap_or_default() });
     low_water_mark::changed(&fired.queues);
     fired
 }
@@ -181,8 +181,8 @@ fn by_statement(
 const AT_ONCE: usize = 100;
 
 /// The tables that a fire writes and reads, opened, and what is committed now.
-pub struct Tables {
-    present: Present,
+pub struct FireTables {
+    latest: LatestSnapshot,
     timers: Table,
     ledger: Table,
     ready: Table,
@@ -192,7 +192,7 @@ pub struct Tables {
 }
 
 /// What a job gives its executions.
-struct Terms {
+struct JobDefaults {
     job_name: Option<Datum>,
     queue: Option<Datum>,
     priority: Option<Datum>,
@@ -200,13 +200,13 @@ struct Terms {
     allow_stale_reentry: Option<Datum>,
     owner: Option<Datum>,
     /// Its runs are done when they are dispatched: there is more to do than to insert them.
-    done_when_fired: bool,
+    delivered_when_fired: bool,
     /// The name of its queue,
     queue_name: String,
     /// the number behind the priority,
     priority_value: i32,
     /// where its first entry can be,
-    head: Option<low_water_mark::Order>,
+    order: Option<low_water_mark::Order>,
     /// and whether something became claimable in it.
     fired: bool,
 }
@@ -220,12 +220,12 @@ struct Chunk {
     ready: Vec<Row<{ layouts::READY.columns.len() }>>,
     awaited: Vec<Row<{ layouts::AWAITED.columns.len() }>>,
     /// Where these will stand in their queues.
-    heads: Vec<(low_water_mark::Order, Position)>,
+    marks: Vec<(low_water_mark::Order, Position)>,
 }
 
-impl Tables {
+impl FireTables {
     /// `None` where a table is not as expected, or a statement would not be allowed to do what is done here.
-    pub fn open(schema: Oid) -> Option<Tables> {
+    pub fn open(schema: Oid) -> Option<FireTables> {
         let workspace = Rc::<Workspace>::default();
         let insert = |layout: &Layout| writable(schema, layout, &workspace, pg_sys::ACL_INSERT);
         let timers = writable(schema, &layouts::TIMER, &workspace, pg_sys::ACL_UPDATE)?;
@@ -233,7 +233,7 @@ impl Tables {
             (insert(&layouts::LEDGER)?, insert(&layouts::READY)?, insert(&layouts::AWAITED)?);
         let (schedules, jobs) = (readable(schema, &layouts::SCHEDULE)?, readable(schema, &layouts::JOB)?);
         // After the waits for the tables' locks: an older look would find a table empty that was just written anew.
-        Some(Tables { present: Present::look(), timers, ledger, ready, awaited, schedules, jobs })
+        Some(FireTables { latest: LatestSnapshot::take(), timers, ledger, ready, awaited, schedules, jobs })
     }
 
     /// Fires what is as usual; and the moves that are left to the statement.
@@ -244,8 +244,8 @@ impl Tables {
         ids: &mut impl Iterator<Item = Uuid>,
         now: Instant,
     ) -> (Fired, Vec<Move<'t>>) {
-        let mut job_by_name = Index::open(&self.jobs, c"job_pkey", &self.present);
-        let mut known: HashMap<String, Option<Terms>> = HashMap::new();
+        let mut job_by_name = Index::open(&self.jobs, c"job_pkey", &self.latest);
+        let mut known: HashMap<String, Option<JobDefaults>> = HashMap::new();
         let (pending, origin) = ("PENDING".into_datum(), "schedule".into_datum());
         let (mut count, mut left) = (0, Vec::new());
         let mut chunk = Chunk::default();
@@ -260,25 +260,25 @@ impl Tables {
                 let (timer, own) = (this.timer, &runs[this.runs.clone()]);
                 // Nobody will report the end of a run that is not this batch's: the statement has the schedule go on.
                 let goes_on = timer.next == Some(Next::Waiting) && !timer.runs.is_empty() && own.is_empty();
-                let (Some(held), Some(place)) = (timer.held, timer.schedule_place) else {
+                let (Some(held), Some(tid)) = (timer.held, timer.schedule_tid) else {
                     left.push(Move { timer, runs: this.runs.clone() });
                     continue;
                 };
-                let found = self.schedules.fetch(place, &self.present)
-                    && self.schedules.must::<i64>(schedule::SCHEDULE_ID) == timer.schedule_id
-                    && self.schedules.must::<i64>(schedule::VERSION) == timer.version;
+                let found = self.schedules.fetch(tid, &self.latest)
+                    && self.schedules.get_required::<i64>(schedule::SCHEDULE_ID) == timer.schedule_id
+                    && self.schedules.get_required::<i64>(schedule::VERSION) == timer.version;
                 if !found {
                     // It was edited: its change comes first.
                     continue;
                 }
-                let job_name: String = self.schedules.must(schedule::JOB_NAME);
+                let job_name: String = self.schedules.get_required(schedule::JOB_NAME);
                 if !known.contains_key(&job_name) {
                     // SAFETY: the context that this call began in.
-                    let terms = unsafe { lasting.switch_to(|_| self.terms(&mut job_by_name, &job_name)) };
-                    known.insert(job_name.clone(), terms);
+                    let defaults = unsafe { lasting.switch_to(|_| self.defaults(&mut job_by_name, &job_name)) };
+                    known.insert(job_name.clone(), defaults);
                 }
-                let Some(Some(terms)) = known.get_mut(&job_name) else { continue };
-                if goes_on || terms.done_when_fired {
+                let Some(Some(defaults)) = known.get_mut(&job_name) else { continue };
+                if goes_on || defaults.delivered_when_fired {
                     left.push(Move { timer, runs: this.runs.clone() });
                     continue;
                 }
@@ -286,34 +286,34 @@ impl Tables {
                 if own.is_empty() {
                     continue;
                 }
-                terms.fired = true;
+                defaults.fired = true;
                 let [scope_kind, scope_id, payload, schedule_name] =
                     [schedule::SCOPE_KIND, schedule::SCOPE_ID, schedule::PAYLOAD, schedule::SCHEDULE_NAME]
                         .map(|column| self.schedules.copy(column));
                 let (key, schedule_id) = (timer.key.into_datum(), timer.schedule_id.into_datum());
                 for (run, id) in own.iter().zip(&mut *ids) {
-                    if let Some(head) = terms.head {
-                        chunk.heads.push((head, Position::new(terms.priority_value, run.as_micros(), id)));
+                    if let Some(order) = defaults.order {
+                        chunk.marks.push((order, Position::new(defaults.priority_value, run.as_micros(), id)));
                     }
                     let (id, plan_time) = (id.into_datum(), timestamp(*run).into_datum());
                     let mut row = [None; layouts::LEDGER.columns.len()];
                     for (number, value) in [
                         (ledger::ID, id),
                         (ledger::KEY, key),
-                        (ledger::JOB_NAME, terms.job_name),
+                        (ledger::JOB_NAME, defaults.job_name),
                         (ledger::SCOPE_KIND, scope_kind),
                         (ledger::SCOPE_ID, scope_id),
                         (ledger::PLAN_TIME, plan_time),
-                        (ledger::QUEUE, terms.queue),
-                        (ledger::PRIORITY, terms.priority),
+                        (ledger::QUEUE, defaults.queue),
+                        (ledger::PRIORITY, defaults.priority),
                         (ledger::PAYLOAD, payload),
                         (ledger::STATUS, pending),
                         (ledger::ATTEMPT, 0.into_datum()),
-                        (ledger::MAX_ATTEMPTS, terms.max_attempts),
-                        (ledger::ALLOW_STALE_REENTRY, terms.allow_stale_reentry),
+                        (ledger::MAX_ATTEMPTS, defaults.max_attempts),
+                        (ledger::ALLOW_STALE_REENTRY, defaults.allow_stale_reentry),
                         (ledger::AWAITED, timer.awaited.into_datum()),
                         (ledger::ORIGIN, origin),
-                        (ledger::OWNER, terms.owner),
+                        (ledger::OWNER, defaults.owner),
                         (ledger::SCHEDULE_ID, schedule_id),
                         (ledger::SCHEDULE_NAME, schedule_name),
                         (ledger::CREATED_AT, at),
@@ -324,11 +324,11 @@ impl Tables {
                     chunk.ledger.push(row);
                     let mut row = [None; layouts::READY.columns.len()];
                     for (number, value) in [
-                        (ready::QUEUE, terms.queue),
-                        (ready::PRIORITY, terms.priority),
+                        (ready::QUEUE, defaults.queue),
+                        (ready::PRIORITY, defaults.priority),
                         (ready::PLAN_TIME, plan_time),
                         (ready::EXECUTION_ID, id),
-                        (ready::OWNER, terms.owner),
+                        (ready::OWNER, defaults.owner),
                     ] {
                         row[number - 1] = value;
                     }
@@ -344,13 +344,13 @@ impl Tables {
             count += chunk.ledger.len();
             self.ledger.insert_all(&chunk.ledger);
             self.ready.insert_all(&chunk.ready);
-            chunk.heads.drain(..).for_each(|(queue, first)| queue.added(first));
+            chunk.marks.drain(..).for_each(|(queue, first)| queue.added(first));
             self.awaited.insert_all(&chunk.awaited);
             chunk.ledger.clear();
             chunk.ready.clear();
             chunk.awaited.clear();
             for (timer, held) in moved {
-                if !self.timers.update_at(held.place, &row_of(timer, held, now)) {
+                if !self.timers.update_at(held.tid, &row_of(timer, held, now)) {
                     raise(Failure::internal("a timer changed that was locked"));
                 }
             }
@@ -364,35 +364,40 @@ impl Tables {
                 memory.reset();
             }
         }
-        let queues = known.into_values().flatten().filter(|terms| terms.fired).map(|terms| terms.queue_name).collect();
+        let queues = known
+            .into_values()
+            .flatten()
+            .filter(|defaults| defaults.fired)
+            .map(|defaults| defaults.queue_name)
+            .collect();
         (Fired { count: i64::try_from(count).unwrap_or(i64::MAX), queues }, left)
     }
 
     /// What a job gives its executions; `None` where it does not exist.
-    fn terms(&self, job_by_name: &mut Index, job_name: &str) -> Option<Terms> {
+    fn defaults(&self, job_by_name: &mut Index, job_name: &str) -> Option<JobDefaults> {
         let jobs = &self.jobs;
         if !job_by_name.find(&[Condition::equal(pg_sys::F_TEXTEQ, job_name)]) {
             return None;
         }
-        let queue_name: String = jobs.must(job::QUEUE);
-        Some(Terms {
+        let queue_name: String = jobs.get_required(job::QUEUE);
+        Some(JobDefaults {
             job_name: jobs.copy(job::JOB_NAME),
             queue: jobs.copy(job::QUEUE),
             priority: jobs.copy(job::PRIORITY),
             max_attempts: jobs.copy(job::MAX_ATTEMPTS),
             allow_stale_reentry: jobs.copy(job::ALLOW_STALE_REENTRY),
             owner: jobs.copy(job::OWNER),
-            done_when_fired: is_done_when_fired(&jobs.must::<String>(job::KIND)),
-            head: low_water_mark::Order::of(self.ready.oid(), &queue_name),
+            delivered_when_fired: is_delivered_when_fired(&jobs.get_required::<String>(job::KIND)),
+            order: low_water_mark::Order::of(self.ready.oid(), &queue_name),
             queue_name,
-            priority_value: jobs.must(job::PRIORITY),
+            priority_value: jobs.get_required(job::PRIORITY),
             fired: false,
         })
     }
 }
 
 /// The row of a timer that moves on.
-fn row_of(this: &NewTimer, held: Held, now: Instant) -> Row<{ layouts::TIMER.columns.len() }> {
+fn row_of(this: &NewTimer, held: LockedTimer, now: Instant) -> Row<{ layouts::TIMER.columns.len() }> {
     let time = |time: Option<Instant>| time.map(timestamp).into_datum();
     let (plan, fire_at) = match this.next {
         Some(Next::Armed { plan, fire_at }) => (Some(plan), Some(fire_at)),

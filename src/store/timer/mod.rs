@@ -7,14 +7,14 @@ use scheduler_core::plan::{Next, Progress};
 use scheduler_core::skip::Skip;
 use scheduler_core::Instant;
 
-use crate::heap::Place;
+use crate::heap::TupleId;
 use crate::pg::convert::{self, timestamp};
 use crate::pg::error::{or_raise, raise, Failure};
 use crate::pg::session::{List, Row};
 use crate::pg::Session;
 use crate::{arguments, statement};
 
-pub use crate::store::schedule::state::{Held, ScheduleRow, Snapshot, TimerRow};
+pub use crate::store::schedule::state::{LockedTimer, ScheduleRow, ScheduleState, TimerRow};
 pub use crate::store::timer::fire::{fire, Fired};
 
 pub mod deadline;
@@ -53,9 +53,9 @@ pub struct NewTimer {
     /// Why it was parked before, where it was.
     pub was_parked: Option<String>,
     /// The timer as it was locked, and where its schedule stands, where both were read without a statement.
-    pub held: Option<Held>,
+    pub held: Option<LockedTimer>,
     /// The same.
-    pub schedule_place: Option<Place>,
+    pub schedule_tid: Option<TupleId>,
 }
 
 impl NewTimer {
@@ -76,7 +76,7 @@ impl NewTimer {
             before: progress,
             was_parked: None,
             held: None,
-            schedule_place: row.place,
+            schedule_tid: row.tid,
         }
     }
 
@@ -92,13 +92,13 @@ pub fn instant_of(row: &Row, column: usize) -> Option<Instant> {
 }
 
 /// A time that the schema says is never NULL.
-pub fn must(value: Option<Instant>) -> Instant {
+pub fn required_instant(value: Option<Instant>) -> Instant {
     value.unwrap_or_else(|| raise(Failure::internal("a time of a schedule is NULL")))
 }
 
 /// Which of the timers that are due a batch takes.
 #[derive(Clone, Copy)]
-pub struct Reach {
+pub struct BatchWindow {
     /// Only those due after this.
     pub after: Instant,
     /// How many of the latest,
@@ -107,32 +107,32 @@ pub struct Reach {
     pub earliest: i64,
 }
 
-/// Locks the timers that are due at `now` at the latest and within reach.
-pub fn pick_due(session: &Session, reach: Reach, now: Instant) -> BTreeMap<i64, TimerRow> {
-    if let Some(picked) = session.rows().and_then(|schema| due_scan::pick(schema, reach, now)) {
+/// Locks the timers that are due at `now` at the latest and within the window.
+pub fn pick_due(session: &Session, window: BatchWindow, now: Instant) -> BTreeMap<i64, TimerRow> {
+    if let Some(picked) = session.rows().and_then(|schema| due_scan::pick(schema, window, now)) {
         return picked;
     }
     statement!(TIMERS_DUE = "timer/timers_due"(TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID, INT8OID));
-    let arguments = arguments![timestamp(reach.after), timestamp(now), reach.latest, reach.earliest];
+    let arguments = arguments![timestamp(window.after), timestamp(now), window.latest, window.earliest];
     TIMERS_DUE.run(session, arguments).iter().map(|row| timer_of(&row)).collect()
 }
 
 fn timer_of(row: &Row) -> (i64, TimerRow) {
     let timer = TimerRow {
-        version: row.must(2),
-        next_plan: instant_of(row, 3),
+        version: row.get_required(2),
+        next_plan_time: instant_of(row, 3),
         progress: Progress {
             cursor: instant_of(row, 4),
             buffered: instant_of(row, 5),
             backlog_until: instant_of(row, 6),
         },
-        error_count: row.must(7),
+        error_count: row.get_required(7),
         parked: row.get(8),
-        waiting: row.must(9),
+        waiting: row.get_required(9),
         awaits: false,
         held: None,
     };
-    (row.must(1), timer)
+    (row.get_required(1), timer)
 }
 
 /// The timers of these schedules.
@@ -142,47 +142,47 @@ pub fn timers(session: &Session, schedule_ids: Vec<i64>) -> BTreeMap<i64, TimerR
     rows.iter()
         .map(|row| {
             let (schedule_id, timer) = timer_of(&row);
-            (schedule_id, TimerRow { awaits: row.must(10), ..timer })
+            (schedule_id, TimerRow { awaits: row.get_required(10), ..timer })
         })
         .collect()
 }
 
 /// The state of these schedules, after their timers were locked and read.
-pub fn read(session: &Session, schedule_ids: Vec<i64>, mut timers: BTreeMap<i64, TimerRow>) -> Vec<Snapshot> {
+pub fn read(session: &Session, schedule_ids: Vec<i64>, mut timers: BTreeMap<i64, TimerRow>) -> Vec<ScheduleState> {
     if let Some(read) = session.rows().and_then(|schema| due_scan::read(schema, &schedule_ids, &mut timers)) {
         return read;
     }
     statement!(SCHEDULES_READ = "schedule/schedules_read"(INT8ARRAYOID));
     let rows = SCHEDULES_READ.run(session, arguments![List(schedule_ids)]);
     rows.iter()
-        .map(|row| Snapshot {
-            schedule_id: row.must(1),
+        .map(|row| ScheduleState {
+            schedule_id: row.get_required(1),
             schedule: row.get::<i64>(2).map(|version| ScheduleRow {
                 version,
-                clock: row.must(3),
-                time_zone: row.must(4),
-                catch_up: row.must(5),
+                clock: row.get_required(3),
+                time_zone: row.get_required(4),
+                catch_up: row.get_required(5),
                 catch_up_window: row.get(6),
-                max_plans_per_tick: row.must(7),
-                rearm: row.must(8),
-                overlap: row.must(9),
-                delay: row.must(10),
-                jitter: row.must(11),
+                max_plans_per_tick: row.get_required(7),
+                rearm: row.get_required(8),
+                overlap: row.get_required(9),
+                delay: row.get_required(10),
+                jitter: row.get_required(11),
                 starts_at: row.get(12),
                 ends_at: row.get(13),
-                owned: row.must(14),
-                enabled: row.must(15),
-                created_at: must(instant_of(&row, 16)),
-                baseline_at: must(instant_of(&row, 17)),
-                since_at: must(instant_of(&row, 22)),
-                job_name: row.must(18),
+                owned: row.get_required(14),
+                enabled: row.get_required(15),
+                created_at: required_instant(instant_of(&row, 16)),
+                baseline_at: required_instant(instant_of(&row, 17)),
+                since_at: required_instant(instant_of(&row, 22)),
+                job_name: row.get_required(18),
                 job_owner: row.get(19),
-                key: row.must(20),
-                had_other_scopes: row.must(23),
-                place: None,
+                key: row.get_required(20),
+                had_other_scopes: row.get_required(23),
+                tid: None,
             }),
-            timer: timers.remove(&row.must::<i64>(1)),
-            busy: row.must(21),
+            timer: timers.remove(&row.get_required::<i64>(1)),
+            busy: row.get_required(21),
         })
         .collect()
 }
@@ -192,7 +192,7 @@ pub fn read(session: &Session, schedule_ids: Vec<i64>, mut timers: BTreeMap<i64,
 pub struct Columns {
     pub(super) schedule_id: Vec<i64>,
     pub(super) version: Vec<i64>,
-    pub(super) next_plan: Vec<Option<TimestampWithTimeZone>>,
+    pub(super) next_plan_time: Vec<Option<TimestampWithTimeZone>>,
     pub(super) fire_at: Vec<Option<TimestampWithTimeZone>>,
     pub(super) waiting: Vec<bool>,
     pub(super) buffered: Vec<Option<TimestampWithTimeZone>>,
@@ -223,7 +223,7 @@ impl Columns {
         };
         self.schedule_id.push(timer.schedule_id);
         self.version.push(timer.version);
-        self.next_plan.push(plan);
+        self.next_plan_time.push(plan);
         self.fire_at.push(fire_at);
         self.waiting.push(timer.next == Some(Next::Waiting));
         self.buffered.push(timer.progress.buffered.map(timestamp));
@@ -261,7 +261,7 @@ pub fn arm(session: &Session, timers: &[&NewTimer], dropped: Vec<i64>, change_id
         arguments![
             List(columns.schedule_id),
             List(columns.version),
-            List(columns.next_plan),
+            List(columns.next_plan_time),
             List(columns.fire_at),
             List(columns.waiting),
             List(columns.buffered),
@@ -280,7 +280,7 @@ pub fn fired_before(session: &Session, runs: &[(i64, Instant)]) -> Vec<(i64, Ins
     statement!(RUNS_FIRED_BEFORE = "schedule/runs_fired_before"(INT8ARRAYOID, TIMESTAMPTZARRAYOID));
     let (ids, plans): (Vec<i64>, Vec<_>) = runs.iter().map(|(id, plan)| (*id, timestamp(*plan))).unzip();
     let rows = RUNS_FIRED_BEFORE.run(session, arguments![List(ids), List(plans)]);
-    rows.iter().map(|row| (row.must(1), must(instant_of(&row, 2)))).collect()
+    rows.iter().map(|row| (row.get_required(1), required_instant(instant_of(&row, 2)))).collect()
 }
 
 /// Leaves these timers alone until then.
@@ -326,5 +326,5 @@ pub fn notify(session: &Session, queues: Vec<String>) {
 /// hand, so that they have to come again later.
 pub fn await_unfinished(session: &Session, schedule_ids: Vec<i64>) -> Vec<i64> {
     statement!(SCHEDULE_AWAIT_UNFINISHED = "schedule/schedule_await_unfinished"(INT8ARRAYOID));
-    SCHEDULE_AWAIT_UNFINISHED.run(session, arguments![schedule_ids]).iter().map(|row| row.must(1)).collect()
+    SCHEDULE_AWAIT_UNFINISHED.run(session, arguments![schedule_ids]).iter().map(|row| row.get_required(1)).collect()
 }

@@ -10,7 +10,7 @@ use crate::store::timer::{instant_of, TimerRow};
 use crate::{arguments, statement};
 
 /// What is known of a schedule's past.
-pub struct Found {
+pub struct DerivedTimer {
     /// Which schedule.
     pub schedule_id: i64,
     /// Up to where its plan times are decided, and what waits for a run.
@@ -23,12 +23,12 @@ pub struct Found {
     last_fired: Option<TimestampWithTimeZone>,
 }
 
-impl Found {
+impl DerivedTimer {
     /// A timer that knows this, older than any edit of its schedule.
     pub fn timer(&self) -> TimerRow {
         TimerRow {
             version: 0,
-            next_plan: None,
+            next_plan_time: None,
             progress: self.progress,
             error_count: 0,
             parked: self.parked.then(String::new),
@@ -54,22 +54,22 @@ pub fn drop_orphans(session: &Session) {
 /// The next schedules after this one, in order.
 pub fn next_schedules(session: &Session, after: i64, limit: i64) -> Vec<i64> {
     statement!(SCHEDULES_NEXT = "schedule/schedules_next"(INT8OID, INT8OID));
-    SCHEDULES_NEXT.run(session, arguments![after, limit]).iter().map(|row| row.must(1)).collect()
+    SCHEDULES_NEXT.run(session, arguments![after, limit]).iter().map(|row| row.get_required(1)).collect()
 }
 
 /// What the ledger, the skips and the changes say about these schedules.
-pub fn find(session: &Session, schedule_ids: Vec<i64>) -> Vec<Found> {
+pub fn find(session: &Session, schedule_ids: Vec<i64>) -> Vec<DerivedTimer> {
     statement!(TIMERS_DERIVE = "timer/timers_derive"(INT8ARRAYOID));
     let rows = TIMERS_DERIVE.run(session, arguments![List(schedule_ids)]);
     rows.iter()
-        .map(|row| Found {
-            schedule_id: row.must(1),
+        .map(|row| DerivedTimer {
+            schedule_id: row.get_required(1),
             progress: Progress {
                 cursor: instant_of(&row, 2),
                 buffered: instant_of(&row, 3),
                 backlog_until: instant_of(&row, 4),
             },
-            parked: row.must(5),
+            parked: row.get_required(5),
             terminal_at: instant_of(&row, 6),
             last_plan: row.get(7),
             last_fired: row.get(8),
@@ -78,7 +78,7 @@ pub fn find(session: &Session, schedule_ids: Vec<i64>) -> Vec<Found> {
 }
 
 /// Writes the last fires into timers that know of none.
-pub fn remember_fires(session: &Session, found: Vec<Found>) {
+pub fn remember_fires(session: &Session, found: Vec<DerivedTimer>) {
     statement!(TIMERS_REMEMBER = "timer/timers_remember"(INT8ARRAYOID, TIMESTAMPTZARRAYOID, TIMESTAMPTZARRAYOID));
     let ids: Vec<i64> = found.iter().map(|found| found.schedule_id).collect();
     let (plans, fires): (Vec<_>, Vec<_>) = found.into_iter().map(|found| (found.last_plan, found.last_fired)).unzip();
