@@ -13,7 +13,7 @@ use pgrx::PgList;
 
 use crate::pg::syscache::{self, EXTENSION};
 use crate::pg::{compat, role};
-use crate::shmem::{exclusion, registry};
+use crate::shmem::{exclusion, wakeup};
 
 static mut NEXT_UTILITY: pg_sys::ProcessUtility_hook_type = None;
 static mut NEXT_ACCESS: pg_sys::object_access_hook_type = None;
@@ -98,13 +98,13 @@ unsafe extern "C-unwind" fn make_way(node: *mut pg_sys::Node, context: pg_sys::P
                 exclude_database(copied_database(template));
             }
             // The new one may have the extension, from its template.
-            registry::launcher_at_commit();
+            wakeup::launcher_at_commit();
         }
         NodeTag::T_AlterDatabaseStmt => {
             let command = &*node.cast::<pg_sys::AlterDatabaseStmt>();
             if option(command.options, c"tablespace").is_none() {
                 // It may become a template or closed to connections, or cease to be.
-                registry::launcher_at_commit();
+                wakeup::launcher_at_commit();
             } else if alone() {
                 exclude_other_database(own_database(command.dbname));
             }

@@ -11,7 +11,7 @@ use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::utf8_text::Text;
 use crate::pg::{as_owner, role, Owner};
-use crate::shmem::registry;
+use crate::shmem::wakeup;
 use crate::store::execution::{KeyLookup, Lease, LeaseOptions, NewExecution, QueueClaim};
 use crate::store::identity::{self, Home};
 use crate::store::job;
@@ -43,7 +43,7 @@ fn runner(runner_id: Option<Text>) -> Outcome<String> {
 /// The dispatcher is up when the lease may have gone stale.
 fn wake_at(time: TimestampWithTimeZone) {
     if let Ok(time) = convert::instant("stale_after", time) {
-        registry::at_commit(time);
+        wakeup::at_commit(time);
     }
 }
 

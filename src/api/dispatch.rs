@@ -5,7 +5,7 @@ use scheduler_core::Instant;
 
 use crate::pg::error::{or_raise, Failure};
 use crate::pg::{convert, session};
-use crate::shmem::registry;
+use crate::shmem::wakeup;
 use crate::store::identity::{self, Home};
 use crate::store::timer::BatchWindow;
 use crate::{dispatch, guc};
@@ -38,7 +38,7 @@ fn dispatch_due(max_schedules: default!(Option<i32>, "NULL")) -> i64 {
             let fired = dispatch::fire_due(session, soonest_first, convert::now());
             if applied + fired.schedules > 0 {
                 // The worker may have found these locked, and does not know when they come next.
-                registry::at_commit(convert::now());
+                wakeup::at_commit(convert::now());
             }
             Ok(fired.executions)
         })
@@ -48,6 +48,6 @@ fn dispatch_due(max_schedules: default!(Option<i32>, "NULL")) -> i64 {
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn rebuild() -> i64 {
     let count = dispatch::rebuild(convert::now());
-    registry::at_commit(convert::now());
+    wakeup::at_commit(convert::now());
     count
 }

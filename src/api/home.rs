@@ -5,7 +5,7 @@ use pgrx::PgLogLevel;
 
 use crate::pg::error::{self, Failure};
 use crate::pg::{convert, role, session, syscache};
-use crate::shmem::registry;
+use crate::shmem::wakeup;
 use crate::store::grants;
 use crate::store::identity::{self, Home};
 
@@ -18,8 +18,8 @@ fn adopt() -> i64 {
         identity::adopt(session, now)
     });
     // In a copy there is none; one that is there looks again.
-    registry::dispatcher_at_commit();
-    registry::at_commit(now);
+    wakeup::dispatcher_at_commit();
+    wakeup::at_commit(now);
     let text = format!(
         "scheduler: database \"{}\" is adopted by \"{}\", {schedules} schedules begin anew",
         syscache::database_name(),

@@ -9,7 +9,7 @@ use crate::pg::convert::{self, duration, optional_duration, required, Zero};
 use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::utf8_text::Text;
 use crate::pg::{role, session};
-use crate::shmem::registry;
+use crate::shmem::wakeup;
 use crate::store::job;
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
@@ -111,7 +111,7 @@ pub fn write(definition: job::Definition) -> Outcome<()> {
     session(|session| {
         let rearmed = job::write(session, definition, caller).ok_or_else(|| Failure::not_owner("job", &name))?;
         if rearmed > 0 {
-            registry::at_commit(convert::now());
+            wakeup::at_commit(convert::now());
         }
         Ok(())
     })

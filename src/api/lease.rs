@@ -12,7 +12,7 @@ use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::utf8_text::Text;
 use crate::pg::{as_owner, role, session};
-use crate::shmem::registry;
+use crate::shmem::wakeup;
 use crate::store::execution;
 use crate::store::lease::{self as leases, sql as store, Ledger};
 
@@ -60,7 +60,7 @@ fn heartbeat(
         let (owner, cancel_requested) = beaten.ok_or_else(lease_lost)?;
         check_owner(caller, owner, id)?;
         if let Some(stale_after) = timeout.and_then(|timeout| now.checked_add_micros(timeout)) {
-            registry::at_commit(stale_after);
+            wakeup::at_commit(stale_after);
         }
         Ok(if cancel_requested { "cancel" } else { "ok" }.to_owned())
     })())
@@ -91,7 +91,7 @@ fn finish_success(
             check_owner(caller, ended.owner, id)?;
             if let Some(schedule_id) = ended.awaited_by {
                 store::run_ended(owner.session(), schedule_id, id, now);
-                registry::at_commit(now);
+                wakeup::at_commit(now);
             }
             Ok(())
         })?;
@@ -160,7 +160,7 @@ fn finish_success_many(
             for run in noted.iter().filter(|run| run.ended) {
                 if let Some(schedule_id) = run.awaited_by {
                     store::run_ended(owner.session(), schedule_id, run.execution_id, now);
-                    registry::at_commit(now);
+                    wakeup::at_commit(now);
                 }
             }
             noted
@@ -207,7 +207,7 @@ fn cancel(execution_id: Option<Uuid>) -> bool {
                     Some(awaited_by) => {
                         if let Some(schedule_id) = awaited_by {
                             store::run_ended(session, schedule_id, id, now);
-                            registry::at_commit(now);
+                            wakeup::at_commit(now);
                         }
                         true
                     }

@@ -7,8 +7,9 @@ use sha2::{Digest, Sha256};
 
 use crate::pg::error::{self, or_raise, Failure};
 use crate::pg::{convert, invalidation, role, session};
-use crate::shmem::{low_water_mark, registry};
+use crate::shmem::{registry, wakeup};
 use crate::store::execution::ids;
+use crate::store::low_water_marks;
 use crate::store::{grants, identity};
 
 /// A new id: UUID version 7 (RFC 9562), so that rows of one time lie together in the index.
@@ -34,7 +35,7 @@ pub fn scope_key(job_name: &str, scope_kind: &str, scope_id: &str) -> Uuid {
 /// Has the dispatcher of this database look for changes once the transaction has committed.
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn wake_dispatcher() {
-    registry::at_commit(convert::now());
+    wakeup::at_commit(convert::now());
     if registry::is_unknown() {
         // Asks for one, at home; a copy is to have none.
         let _ = session(|session| identity::require(|| session));
@@ -51,7 +52,7 @@ fn request_dispatcher() {
         };
         error::report(PgLogLevel::WARNING, warning);
     }
-    registry::dispatcher_at_commit();
+    wakeup::dispatcher_at_commit();
 }
 
 /// A role that gets rights or loses them, as SQL names it. `22004` for NULL, `42704` for one that there is not, `2BP01` where the
@@ -83,5 +84,5 @@ fn grant_again() {
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn table_is_new(table: pg_sys::Oid) {
     invalidation::changed(table);
-    low_water_mark::forget(table);
+    low_water_marks::forget(table);
 }

@@ -6,10 +6,10 @@ use pgrx::PgLogLevel;
 use scheduler_core::plan::{self, News, Progress};
 use scheduler_core::Instant;
 
-use crate::dispatch::bisect::{bisect, try_again_at};
+use crate::dispatch::bisect::bisect;
 use crate::dispatch::compile::{waits_for_runs, CompiledSchedule};
 use crate::dispatch::definition_history::{self, EndedDefinitions, SettledProgress};
-use crate::dispatch::fire::postponed;
+use crate::dispatch::retry::{postponed, try_again_at};
 use crate::pg::error::{self, Failure};
 use crate::pg::{subtransaction, Session};
 use crate::store::schedule::change::{self, Change, TimerLock};

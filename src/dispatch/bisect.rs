@@ -1,12 +1,8 @@
 //! Work on many rows of which some may be bad: done to all of them together, and where that fails to each half of them, until the
 //! bad ones are alone. So one bad row keeps no other waiting, and the good ones cost a statement for many.
 
-use pgrx::PgLogLevel;
-use scheduler_core::{backoff, Instant};
-
-use crate::pg::error::{self, Failure};
-use crate::pg::{convert, subtransaction, Session};
-use crate::store::schedule;
+use crate::pg::error::Failure;
+use crate::pg::subtransaction;
 
 /// Does `work` to `items` in as few subtransactions as succeed and collects what it returns. `failed` has each item that `work`
 /// fails on alone.
@@ -35,27 +31,4 @@ pub fn bisect_unless<T, R>(
         }
     }
     done
-}
-
-/// When to try again what failed with a schedule `before` times in a row and now once more; the log hears of the first time. `what` could
-/// not be done is "armed" or "fired".
-pub fn try_again_at(
-    session: &Session,
-    schedule_id: i64,
-    what: &str,
-    before: i32,
-    failure: &Failure,
-    now: Instant,
-) -> Instant {
-    if before == 0 {
-        // Once, not at every retry.
-        let text = format!(
-            "scheduler: {} could not be {what} and will be tried again: {}",
-            schedule::called(session, schedule_id),
-            failure.message
-        );
-        error::report(PgLogLevel::LOG_SERVER_ONLY, Failure::note(text));
-    }
-    let wait = backoff::after_fire_failures(before.saturating_add(1));
-    convert::now().max(now).checked_add_micros(wait).unwrap_or(Instant::MAX)
 }

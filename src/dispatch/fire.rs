@@ -7,8 +7,10 @@ use scheduler_core::plan::{self, Next};
 use scheduler_core::Instant;
 
 use crate::dispatch::apply_changes::{is_edited, rearm, report_parked, report_parking};
-use crate::dispatch::bisect::{bisect, bisect_unless, try_again_at};
+use crate::dispatch::bisect::{bisect, bisect_unless};
 use crate::dispatch::compile::CompiledSchedule;
+use crate::dispatch::notify::notify;
+use crate::dispatch::retry::{postponed, try_again_at};
 use crate::pg::error::Failure;
 use crate::pg::{convert, subtransaction, Session};
 use crate::store::schedule::skipped_plans;
@@ -17,9 +19,6 @@ use crate::store::timer::{self, BatchWindow, NewTimer, ScheduleState};
 
 /// How many executions one batch inserts, unless a single schedule asks for more.
 const MOST_RUNS: usize = 10_000;
-/// How long a schedule is left alone whose plan somebody is just claiming, or whose run somebody is just ending, in microseconds.
-const POSTPONED: i64 = 100_000;
-
 /// A plan that is still to come is not fired sooner than this after the one before, in microseconds: a clock that ticks faster
 /// fires what its policy makes of the plans in between, and leaves time for others.
 const CLOSEST: i64 = 1_000;
@@ -71,7 +70,7 @@ pub fn fire_due(session: &Session, window: BatchWindow, now: Instant) -> Fired {
     let mut queues: Vec<String> = fired.iter().flat_map(|fired| fired.queues.iter().cloned()).collect();
     queues.sort_unstable();
     queues.dedup();
-    super::notify(session, queues);
+    notify(session, queues);
     Fired { executions: fired.iter().map(|fired| fired.count).sum(), schedules: batch.due, more: batch.more }
 }
 
@@ -175,11 +174,6 @@ impl DueBatch {
 fn forget_dropped(session: &Session, schedule_ids: &[i64]) {
     skipped_plans::forget(session, schedule_ids);
     timer::drop_timers(session, schedule_ids.to_vec());
-}
-
-/// When a schedule comes again that somebody else has in hand.
-pub fn postponed(now: Instant) -> Instant {
-    now.checked_add_micros(POSTPONED).unwrap_or(Instant::MAX)
 }
 
 fn fire(session: &Session, timers: &[NewTimer], now: Instant) -> timer::Fired {

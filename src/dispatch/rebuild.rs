@@ -10,7 +10,7 @@ use crate::dispatch::apply_changes::{armed, past_of};
 use crate::dispatch::compile::waits_for_runs;
 use crate::pg::error::{raise, Failure};
 use crate::pg::{session, Session};
-use crate::shmem::low_water_mark;
+use crate::store::low_water_marks;
 use crate::store::schedule::skipped_plans;
 use crate::store::timer::rebuild::{self, DerivedTimer};
 use crate::store::timer::{self, NewTimer, ScheduleState};
@@ -24,7 +24,7 @@ pub fn rebuild(now: Instant) -> i64 {
         rebuild::lock_timers(session);
         rebuild::drop_orphans(session);
         // Somebody may have written rows.
-        low_water_mark::forget_all();
+        low_water_marks::forget_all();
     });
     let (mut last, mut count) = (0, 0);
     loop {

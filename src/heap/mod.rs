@@ -16,10 +16,12 @@ mod tuple_lock;
 mod unique_keys;
 mod visibility;
 mod write;
+mod writer;
 
 pub use index_scan::{Condition, Index, KeyState, Keys};
 pub use ordered_lookup::OrderedLookup;
 pub use relation::{lock_to_write, LatestSnapshot, Layout, Sequence, Table};
 pub use seq_scan::Scan;
 pub use tuple_lock::TupleId;
-pub use write::{ModifyResult, Workspace};
+pub use write::ModifyResult;
+pub use writer::Workspace;

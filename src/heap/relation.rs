@@ -7,10 +7,12 @@ use std::rc::Rc;
 
 use pgrx::pg_sys::{self, Datum, Oid};
 use pgrx::{FromDatum, IntoDatum};
+use scheduler_core::Instant;
 
-use crate::heap::write::{Workspace, Writer};
+use crate::heap::writer::{Workspace, Writer};
 use crate::pg::error::{raise, Failure};
-use crate::pg::{compat, oid_cache, role, utf8_text};
+use crate::pg::invalidation::Watched;
+use crate::pg::{compat, convert, oid_cache, role, utf8_text};
 
 /// A table of ours: its name and the types of its columns, in order.
 pub struct Layout {
@@ -91,8 +93,13 @@ impl Table {
         unsafe { (*self.relation).rd_id }
     }
 
+    /// Hears of this table's changes from now on; with which number what is read of it may be remembered (`Watched::watch`).
+    pub fn watch(&self, watched: &Watched) -> Option<u64> {
+        watched.watch(self.oid(), |trigger| self.always_fires(trigger))
+    }
+
     /// Whether this trigger fires for each row that anybody changes, also what logical replication brings (FOR EACH ROW, ENABLE ALWAYS).
-    pub fn always_fires(&self, trigger: &CStr) -> bool {
+    fn always_fires(&self, trigger: &CStr) -> bool {
         let is_one = |one: &pg_sys::Trigger| {
             let of_rows = u32::from(one.tgtype.cast_unsigned()) & pg_sys::TRIGGER_TYPE_ROW != 0;
             of_rows && one.tgenabled == pg_sys::TRIGGER_FIRES_ALWAYS as std::ffi::c_char
@@ -135,6 +142,16 @@ impl Table {
             Some(value) => value,
             None => raise(Failure::internal(format!("column {number} of a scheduler table is NULL"))),
         }
+    }
+
+    /// Column `number` (1-based) of the current row, a time; `None` is NULL.
+    pub fn get_instant(&self, number: usize) -> Option<Instant> {
+        self.get(number).map(convert::stored_instant)
+    }
+
+    /// Column `number` (1-based) of the current row, a time which the schema says is never NULL.
+    pub fn get_required_instant(&self, number: usize) -> Instant {
+        convert::stored_instant(self.get_required(number))
     }
 
     /// Column `number` (1-based) of the current row as it lies there: valid until another row is found.

@@ -6,7 +6,7 @@ use std::ptr::null_mut;
 use pgrx::pg_sys::{self, Oid};
 
 use crate::heap::relation::{relation_oid, Table};
-use crate::heap::write::Writer;
+use crate::heap::writer::Writer;
 
 impl Table {
     /// Whether no row can refuse another but by the key of this index, and a primary key that is new for certain: no other unique or

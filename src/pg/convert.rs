@@ -8,7 +8,7 @@ use pgrx::pg_sys;
 use scheduler_core::clock::DateTime;
 use scheduler_core::{Clock, Instant};
 
-use crate::pg::error::{raise, Failure, Outcome};
+use crate::pg::error::{or_raise, raise, Failure, Outcome};
 
 /// Names are at most this many bytes.
 pub const MAX_NAME_BYTES: usize = 1000;
@@ -34,6 +34,11 @@ pub fn instant(argument: &str, value: TimestampWithTimeZone) -> Outcome<Instant>
             "Infinity is not a time that a clock can show.",
         )
     })
+}
+
+/// A time that one of our tables holds; `22008` where somebody has put an infinity there.
+pub fn stored_instant(value: TimestampWithTimeZone) -> Instant {
+    or_raise(instant("a stored time", value))
 }
 
 /// The same for an argument that may be left out.

@@ -9,8 +9,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use pgrx::pg_guard;
 use pgrx::pg_sys::{self, Oid};
 
-use crate::heap::Table;
-
 /// A table of which something is remembered, together with the number of its changes that was known before it was read: that is true as
 /// long as the number is the same.
 pub struct Watched {
@@ -34,10 +32,10 @@ impl Watched {
 
     /// To be said before the table is read: of a change that comes up meanwhile this session may hear at once. With which number what is
     /// read may be remembered; `None` where it may not, because not every change is told: objects of 0.1.0 tell nobody, nor does a table
-    /// whose trigger somebody has switched off, or on again as it is not (ENABLE TRIGGER ALL).
-    pub fn watch(&self, table: &Table) -> Option<u64> {
+    /// whose trigger somebody has switched off, or on again as it is not (ENABLE TRIGGER ALL): `always_fires` tells.
+    pub fn watch(&self, table: Oid, always_fires: impl FnOnce(&CStr) -> bool) -> Option<u64> {
         static WATCHING: AtomicBool = AtomicBool::new(false);
-        self.table.store(table.oid().to_u32(), Ordering::Relaxed);
+        self.table.store(table.to_u32(), Ordering::Relaxed);
         if !WATCHING.swap(true, Ordering::Relaxed) {
             // SAFETY: the callbacks live as long as the library, which is never unloaded.
             unsafe {
@@ -46,7 +44,7 @@ impl Watched {
                 pg_sys::CacheRegisterRelcacheCallback(Some(relation_changed), pg_sys::Datum::null());
             }
         }
-        table.always_fires(self.trigger).then(|| self.changes())
+        always_fires(self.trigger).then(|| self.changes())
     }
 
     /// How many changes this session has heard of.

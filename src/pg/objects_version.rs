@@ -13,8 +13,7 @@ use pgrx::{PgSqlErrorCode, PgTryBuilder};
 
 use crate::pg::error::{raise, Failure};
 use crate::pg::invalidation::HOME;
-use crate::pg::{subtransaction, Session};
-use crate::{arguments, statement};
+use crate::pg::subtransaction;
 
 /// The version that this library was built as.
 pub const LIBRARY: &str = env!("CARGO_PKG_VERSION");
@@ -43,15 +42,12 @@ unsafe extern "C-unwind" fn functions_changed(_argument: pg_sys::Datum, _cache: 
     HOME.forget();
 }
 
-/// Looks again at the objects' version; `None` where it is the library's, else why the two do not fit.
-pub fn check(session: &Session) -> Option<Failure> {
-    statement!(EXTENSION_VERSION = "identity/extension_version"());
+/// Looks again at the objects' version, which `installed` reads; `None` where it is the library's, else why the two do not fit.
+pub fn check(installed: impl FnOnce() -> Option<String>) -> Option<Failure> {
     let before = CACHE.with_borrow(|cache| cache.changes);
     watch();
-    let installed: Option<String> =
-        EXTENSION_VERSION.run_plainly(session, arguments![]).first().map(|row| row.get_required(1));
     // While CREATE EXTENSION is at work there may be no row yet that we can see.
-    let other = installed.filter(|installed| installed != LIBRARY);
+    let other = installed().filter(|installed| installed != LIBRARY);
     CACHE.with_borrow_mut(|cache| {
         cache.other.clone_from(&other);
         // A change that came up during the look makes the next one look again.
@@ -75,9 +71,9 @@ pub fn watch() {
 }
 
 /// Whether the objects are of another version than the library, as far as this backend knows by now.
-pub fn differs(session: &Session) -> bool {
+pub fn differs(installed: impl FnOnce() -> Option<String>) -> bool {
     if !CACHE.with_borrow(|cache| cache.looked) {
-        check(session);
+        check(installed);
     }
     CACHE.with_borrow(|cache| cache.other.is_some())
 }

@@ -13,9 +13,13 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use pgrx::pg_sys::{self, Datum, Oid};
 use pgrx::{FromDatum, IntoDatum};
+use scheduler_core::Instant;
 
+use crate::pg::convert;
 use crate::pg::error::{raise, Failure};
+use crate::pg::search_path::PinnedSearchPath;
 use crate::pg::{objects_version, role, utf8_text};
+use crate::{arguments, statement};
 
 /// Proof that SPI is connected, the role is the extension's owner and the search path is pinned.
 pub struct Session(PhantomData<*const ()>);
@@ -24,10 +28,24 @@ impl Session {
     /// The schema `sched`, for what goes without a statement; `None` where its objects are of another version than the library, and
     /// statements say what they lack.
     pub fn rows(&self) -> Option<Oid> {
-        if objects_version::differs(self) {
+        if self.version_differs() {
             return None;
         }
         role::schema().map(|(schema, _)| schema)
+    }
+
+    /// Looks again at the objects' version; `None` where it is the library's, else why the two do not fit.
+    pub fn check_version(&self) -> Option<Failure> {
+        objects_version::check(|| self.installed_version())
+    }
+
+    fn version_differs(&self) -> bool {
+        objects_version::differs(|| self.installed_version())
+    }
+
+    fn installed_version(&self) -> Option<String> {
+        statement!(EXTENSION_VERSION = "identity/extension_version"());
+        EXTENSION_VERSION.run_plainly(self, arguments![]).first().map(|row| row.get_required(1))
     }
 }
 
@@ -138,14 +156,14 @@ impl Statement {
     /// transaction's own, a REPEATABLE READ transaction that outlived one heartbeat of its lease could never finish, and one
     /// older than its lease would hear that it was lost. (Foreign-key checks look at the present in the same way.)
     pub fn run<'s>(&self, session: &'s Session, arguments: &[Option<Datum>]) -> Rows<'s> {
-        if objects_version::differs(session) {
+        if session.version_differs() {
             return objects_version::explain(|| self.run_plainly(session, arguments));
         }
         self.run_plainly(session, arguments)
     }
 
     /// The same, for the statement that asks for the objects' version.
-    pub fn run_plainly<'s>(&self, _session: &'s Session, arguments: &[Option<Datum>]) -> Rows<'s> {
+    fn run_plainly<'s>(&self, _session: &'s Session, arguments: &[Option<Datum>]) -> Rows<'s> {
         assert_eq!(arguments.len(), self.arguments.len(), "parameters of {}", self.name);
         let mut values: Vec<Datum> = arguments.iter().map(|value| value.unwrap_or(Datum::null())).collect();
         let nulls: Vec<c_char> =
@@ -301,6 +319,16 @@ impl Row<'_> {
         }
     }
 
+    /// Column `number` (1-based), a time; `None` is NULL.
+    pub fn get_instant(&self, number: usize) -> Option<Instant> {
+        self.get(number).map(convert::stored_instant)
+    }
+
+    /// Column `number` (1-based), a time which the schema says is never NULL.
+    pub fn get_required_instant(&self, number: usize) -> Instant {
+        convert::stored_instant(self.get_required(number))
+    }
+
     /// Column `number` (1-based), a text of which a part may have been cut off within a character, or that was never one.
     pub fn lossy(&self, number: usize) -> Option<String> {
         let (datum, is_null) = (self.values[number - 1], self.nulls[number - 1]);
@@ -340,47 +368,5 @@ impl Drop for IndexesOnly {
     fn drop(&mut self) {
         // SAFETY: as above; also when an error unwinds.
         unsafe { (pg_sys::enable_seqscan, pg_sys::jit_enabled) = self.before }
-    }
-}
-
-const SEARCH_PATH: &CStr = c"pg_catalog, pg_temp";
-
-/// search_path, held for a while as what it is inside a function with `SET search_path`.
-pub struct PinnedSearchPath {
-    nest_level: Option<i32>,
-}
-
-impl PinnedSearchPath {
-    /// Pins it.
-    pub fn new() -> PinnedSearchPath {
-        // SAFETY: plain reads and calls of GUC functions in the backend's only thread.
-        unsafe {
-            if CStr::from_ptr(pg_sys::namespace_search_path) == SEARCH_PATH {
-                return PinnedSearchPath { nest_level: None };
-            }
-            let nest_level = pg_sys::NewGUCNestLevel();
-            pg_sys::set_config_option(
-                c"search_path".as_ptr(),
-                SEARCH_PATH.as_ptr(),
-                pg_sys::GucContext::PGC_USERSET,
-                pg_sys::GucSource::PGC_S_SESSION,
-                pg_sys::GucAction::GUC_ACTION_SAVE,
-                true,
-                0,
-                false,
-            );
-            PinnedSearchPath { nest_level: Some(nest_level) }
-        }
-    }
-}
-
-impl Drop for PinnedSearchPath {
-    fn drop(&mut self) {
-        // On a panic the transaction's abort restores the setting; doing it here as well would be a second time.
-        if let (Some(nest_level), false) = (self.nest_level, std::thread::panicking()) {
-            // SAFETY: the nest level was opened by this value. Whatever was set meanwhile goes with it, as after VACUUM: a trigger's
-            // setting is not the caller's.
-            unsafe { pg_sys::AtEOXact_GUC(false, nest_level) }
-        }
     }
 }

@@ -9,17 +9,13 @@
 //! ones too) add, and what they take. Entries of which nobody tells (rows that a superuser writes, that replication or a restore brings) are found when
 //! somebody looks from the very head again: `TRUSTED` later, twice that where somebody is looking then.
 
-use std::ffi::CStr;
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst};
 
-use pgrx::datum::{TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::{self, Oid};
 use pgrx::{pg_guard, pg_shmem_init, PGRXSharedMemory, PgAtomic};
 use scheduler_core::Instant;
 
-use crate::pg::oid_cache;
-use crate::pg::session::Rows;
 use crate::shmem::{registry, spinlock};
 
 mod position;
@@ -339,62 +335,9 @@ impl Drop for ScanGuard {
     }
 }
 
-/// To be said when a statement has added entries to these queues, wherever.
-pub fn changed(queues: &[String]) {
-    queues.iter().for_each(|queue| added_to(c"ready", queue, Position::START));
-}
-
-/// To be said when a statement has added entries to a queue, of this priority at most and of this plan time or later ones.
-pub fn added_to_queue(queue: &str, priority: i32, plan_time: impl Into<i64>) {
-    added_to(c"ready", queue, Position::new(priority, plan_time, Uuid::from_bytes([0; 16])));
-}
-
-/// The same of a statement for one job whose first row says so from this column (1-based) on, where it has added to these queues (one or none).
-pub fn added_to_queues(queues: &[String], rows: &Rows, column: usize) {
-    if let Some(row) = rows.first() {
-        for queue in queues {
-            added_to_queue(queue, row.get_required(column), row.get_required::<TimestampWithTimeZone>(column + 1));
-        }
-    }
-}
-
-/// To be said when a statement has written leases, with the times by which they are to be looked at.
-pub fn added_leases<T: Into<i64>>(times: impl Iterator<Item = T>) {
-    if let Some(first) = times.map(Position::at).min() {
-        added_to(c"lease", "", first);
-    }
-}
-
-/// To be said when a run is to be tried again at that time.
-pub fn added_retry(at: impl Into<i64>) {
-    added_to(c"retry", "", Position::at(at));
-}
-
-fn added_to(name: &CStr, order: &str, at: Position) {
-    if let Some(order) = table(name).and_then(|table| Order::of(table, order)) {
-        order.added(at);
-    }
-}
-
-fn table(name: &CStr) -> Option<Oid> {
-    oid_cache::relation(oid_cache::schema()?.0, name)
-}
-
-/// The tables of which something is remembered here.
-fn tables() -> impl Iterator<Item = Oid> {
-    [c"ready", c"lease", c"retry"].into_iter().filter_map(table)
-}
-
 /// To be said when somebody has written to a table without telling where: all that is remembered of it is forgotten.
 pub fn forget(table: Oid) {
-    if tables().any(|known| known == table) {
-        marks().into_iter().flat_map(|marks| &marks.slots).for_each(|slot| slot.forget(of_all(table)));
-    }
-}
-
-/// The same of all tables.
-pub fn forget_all() {
-    tables().for_each(forget);
+    marks().into_iter().flat_map(|marks| &marks.slots).for_each(|slot| slot.forget(of_all(table)));
 }
 
 #[cfg(test)]

@@ -5,3 +5,4 @@ pub mod exclusion;
 pub mod low_water_mark;
 pub mod registry;
 mod spinlock;
+pub mod wakeup;

@@ -1,26 +1,13 @@
-//! How a commit wakes a worker: shared memory says who sleeps until when, and a commit callback sets the latch of a
-//! dispatcher that would otherwise sleep too long.
-//!
-//! No wake-up is lost: a dispatcher publishes AWAKE before it reads the tables and its next wake time after, and the callback
-//! runs when the rows are visible already. Either the dispatcher reads them, or the callback finds AWAKE (or a later
-//! time) and sets the latch, and a set latch ends the next sleep at once.
-//! PREPARE TRANSACTION runs no commit callback, and a crash forgets everything: `sched.tick_interval` bounds both where there is a
-//! dispatcher. Where none was asked for (a prepared CREATE EXTENSION or `adopt`), the next session that claims asks, and the next edit of a
-//! schedule: both know then whether the database is a copy, which is to have none.
+//! Who is at work in which database and who sleeps until when, in shared memory: the board. `wakeup.rs` says why no wake-up is lost.
 
-use std::cell::Cell;
-use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, Ordering::SeqCst};
 
-use pgrx::prelude::*;
-use pgrx::{pg_shmem_init, pg_sys, PGRXSharedMemory, PgAtomic};
+use pgrx::{pg_guard, pg_shmem_init, pg_sys, PGRXSharedMemory, PgAtomic};
 use scheduler_core::Instant;
 
 use crate::shmem::spinlock;
 
-mod launcher;
-
-pub use launcher::{Expected, Launcher, StartOutcome};
+pub mod launcher;
 
 /// How many databases can have a dispatcher at the same time.
 pub const MAX_DATABASES: usize = 256;
@@ -157,7 +144,7 @@ fn slot_of(database: u32) -> Option<&'static Slot> {
 }
 
 /// Sets the latch of a process, if it still lives. Never raises.
-fn set_latch(pid: i32) {
+pub fn set_latch(pid: i32) {
     if pid == 0 {
         return;
     }
@@ -171,40 +158,6 @@ fn set_latch(pid: i32) {
     }
 }
 
-// What this backend's transaction asks for once it has committed.
-thread_local! {
-    static REGISTERED: Cell<bool> = const { Cell::new(false) };
-    /// The earliest time at which the dispatcher has something to do because of this transaction.
-    static DEADLINE: Cell<Option<i64>> = const { Cell::new(None) };
-    static WANT_DISPATCHER: Cell<bool> = const { Cell::new(false) };
-    static WAKE_LAUNCHER: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Asks that this database's dispatcher be awake at `deadline` at the latest, if this transaction commits.
-pub fn at_commit(deadline: Instant) {
-    if preloaded() {
-        register_callback();
-        let micros = deadline.as_micros();
-        DEADLINE.set(Some(DEADLINE.get().map_or(micros, |known| known.min(micros))));
-    }
-}
-
-/// Has the launcher look at all databases, if this transaction commits.
-pub fn launcher_at_commit() {
-    if preloaded() {
-        register_callback();
-        WAKE_LAUNCHER.set(true);
-    }
-}
-
-/// Asks for a dispatcher in this database, if this transaction commits.
-pub fn dispatcher_at_commit() {
-    if preloaded() {
-        register_callback();
-        WANT_DISPATCHER.set(true);
-    }
-}
-
 /// Whether the board knows nothing of this database: it is a copy, it has no extension, or nobody was told that it has one.
 pub fn is_unknown() -> bool {
     // SAFETY: reads a global of the process.
@@ -212,38 +165,15 @@ pub fn is_unknown() -> bool {
     board().is_some_and(|board| board.slot_of(database).is_none())
 }
 
-fn register_callback() {
-    if !REGISTERED.replace(true) {
-        // SAFETY: the callback lives as long as the library, which is never unloaded.
-        unsafe { pg_sys::RegisterXactCallback(Some(transaction_ended), std::ptr::null_mut()) }
-    }
-}
-
-#[pg_guard]
-unsafe extern "C-unwind" fn transaction_ended(event: pg_sys::XactEvent::Type, _argument: *mut c_void) {
-    use pg_sys::XactEvent::{XACT_EVENT_ABORT, XACT_EVENT_COMMIT, XACT_EVENT_PREPARE};
-    if event == XACT_EVENT_COMMIT {
-        let database = pg_sys::MyDatabaseId.to_u32();
-        if let (Some(deadline), Some(slot)) = (DEADLINE.take(), slot_of(database)) {
-            if deadline < slot.next_wake.load(SeqCst) {
-                set_latch(slot.dispatcher_pid.load(SeqCst));
-            }
-        }
-        if WANT_DISPATCHER.take() {
-            want(database);
-        }
-        if WAKE_LAUNCHER.take() {
-            wake_launcher();
-        }
-    } else if event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE {
-        DEADLINE.set(None);
-        WANT_DISPATCHER.set(false);
-        WAKE_LAUNCHER.set(false);
+/// Sets the latch of this database's dispatcher if it sleeps beyond this time.
+pub fn wake_dispatcher(database: u32, deadline: i64) {
+    if let Some(slot) = slot_of(database).filter(|slot| deadline < slot.next_wake.load(SeqCst)) {
+        set_latch(slot.dispatcher_pid.load(SeqCst));
     }
 }
 
 /// Has the launcher start a dispatcher in this database.
-fn want(database: u32) {
+pub fn want(database: u32) {
     let Some(board) = board() else { return };
     board.with_slots(|| match board.slot_for(database) {
         Some(slot) => slot.wanted.store(true, SeqCst),

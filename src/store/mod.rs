@@ -6,6 +6,7 @@ pub mod grants;
 pub mod identity;
 pub mod job;
 pub mod lease;
+pub mod low_water_marks;
 pub mod queue;
 pub mod schedule;
 pub mod timer;

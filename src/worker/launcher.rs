@@ -12,7 +12,9 @@ use crate::guc;
 use crate::pg::error::Failure;
 use crate::pg::syscache::Database;
 use crate::shmem::exclusion;
-use crate::shmem::registry::{self, Expected, StartOutcome};
+use crate::shmem::registry;
+use crate::shmem::registry::launcher::{Expected, Launcher, StartOutcome};
+use crate::worker::probe::serves;
 use crate::worker::unavailability::{Ends, Unavailability, RETRY_AFTER, RETRY_AT_MOST};
 use crate::worker::{dispatcher, transaction, worker_role};
 
@@ -54,7 +56,7 @@ pub extern "C-unwind" fn scheduler_launcher_main(_argument: pg_sys::Datum) {
     }
     // SAFETY: reads a global of the process.
     let pid = unsafe { pg_sys::MyProcPid };
-    let Some(board) = registry::Launcher::enter(pid) else { return };
+    let Some(board) = Launcher::enter(pid) else { return };
     super::set_application_name(c"scheduler launcher");
     super::hold_cancels(true);
     pgrx::log!("scheduler: launcher started");
@@ -115,7 +117,7 @@ enum Start {
 
 impl LauncherState {
     /// Starts what is missing; when to look again.
-    fn check_databases(&mut self, board: &registry::Launcher) -> Instant {
+    fn check_databases(&mut self, board: &Launcher) -> Instant {
         let now = Instant::now();
         let mut wake = now + Duration::from_micros(guc::tick_interval().unsigned_abs());
         let looked_up = transaction::run(c"listing the databases", || {
@@ -204,7 +206,7 @@ impl LauncherState {
     }
 
     /// Learns once what became of the dispatcher that was last asked for.
-    fn learn_outcome(&mut self, board: &registry::Launcher, oid: u32) {
+    fn learn_outcome(&mut self, board: &Launcher, oid: u32) {
         let Some(asked) = self.asked.get_mut(&oid).filter(|asked| !asked.over) else { return };
         let outcome = board.outcome(oid, self.proven.contains(&oid));
         asked.over = outcome != StartOutcome::Open;
@@ -224,14 +226,7 @@ impl LauncherState {
         }
     }
 
-    fn start(
-        &mut self,
-        board: &registry::Launcher,
-        database: u32,
-        role: pg_sys::Oid,
-        wanted: bool,
-        now: Instant,
-    ) -> Start {
+    fn start(&mut self, board: &Launcher, database: u32, role: pg_sys::Oid, wanted: bool, now: Instant) -> Start {
         let before = self.asked.get(&database).copied();
         if let (Some(asked), registry::Presence::Coming) = (before, registry::presence(database)) {
             let latest = asked.at + COMING_AT_MOST;
@@ -278,7 +273,7 @@ impl LauncherState {
 
     /// `None` where there is room for a look into another database that may not have the extension; otherwise when there will be at the latest.
     /// (One that ends wakes us.)
-    fn place_among_looks(&self, board: &registry::Launcher, again: bool, now: Instant) -> Option<Instant> {
+    fn place_among_looks(&self, board: &Launcher, again: bool, now: Instant) -> Option<Instant> {
         let looks: Vec<(bool, Instant)> = board
             .looking()
             .filter(|oid| !self.proven.contains(oid))
@@ -310,9 +305,4 @@ fn list_databases() -> Vec<Database> {
     }
     databases.retain(serves);
     databases
-}
-
-/// Whether a dispatcher may be in this database.
-pub fn serves(database: &Database) -> bool {
-    database.can_be_served() && guc::serves_database(&database.name)
 }

@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use pgrx::prelude::*;
 
+use crate::guc;
+use crate::pg::syscache::Database;
 use crate::pg::{role, syscache};
+use crate::worker::transaction;
 use crate::worker::xid_watermark::XidWatermark;
-use crate::worker::{launcher, transaction};
 
 /// What a dispatcher finds in its database.
 pub struct Probe {
@@ -52,10 +54,15 @@ fn extension() -> Option<Probe> {
     // The first from the cache.
     role::schema().and_then(|_| syscache::extension())?;
     syscache::this_database().map(|database| Probe {
-        is_served: launcher::serves(&database),
+        is_served: serves(&database),
         name: database.name,
         may_dispatch: role::may_dispatch(),
         role_exists: role::exists(role::caller()),
         watermark,
     })
+}
+
+/// Whether a dispatcher may be in this database.
+pub fn serves(database: &Database) -> bool {
+    database.can_be_served() && guc::serves_database(&database.name)
 }

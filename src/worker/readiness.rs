@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use pgrx::PgLogLevel;
 
 use crate::pg::error::{self, Failure};
-use crate::pg::{objects_version, session};
+use crate::pg::session;
 use crate::store::identity::{self, Home};
 use crate::worker::transaction;
 
@@ -27,7 +27,7 @@ pub enum Readiness {
 /// Looks whether there is anything to do, in a transaction of its own; where that failed, why.
 pub fn check() -> Result<Readiness, String> {
     transaction::attempt(LOOKING, || {
-        session(|session| match objects_version::check(session) {
+        session(|session| match session.check_version() {
             Some(mismatch) => Readiness::Obstacle(mismatch),
             None => match identity::load(|| session) {
                 Home::Here => Readiness::Work,

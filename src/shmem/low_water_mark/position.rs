@@ -16,7 +16,7 @@ pub struct Position {
 
 impl Position {
     /// Before every entry.
-    pub(super) const START: Position = Position { priority: Reverse(i32::MAX), time: i64::MIN, id: 0 };
+    pub const START: Position = Position { priority: Reverse(i32::MAX), time: i64::MIN, id: 0 };
     /// After every entry.
     pub const END: Position = Position { priority: Reverse(i32::MIN), time: i64::MAX, id: u128::MAX };
 

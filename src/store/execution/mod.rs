@@ -9,7 +9,7 @@ use crate::pg::convert::timestamp;
 use crate::pg::jsonb::Jsonb;
 use crate::pg::session::{Row, Rows};
 use crate::pg::Session;
-use crate::shmem::low_water_mark;
+use crate::store::low_water_marks;
 use crate::store::queue::delivery;
 use crate::{arguments, statement};
 
@@ -72,7 +72,7 @@ impl Lease {
     /// What a statement has given, if it has.
     fn given(rows: &Rows) -> Option<Lease> {
         let lease = rows.first().map(|row| Lease::of(&row));
-        low_water_mark::added_leases(lease.iter().map(|lease| lease.stale_after));
+        low_water_marks::added_leases(lease.iter().map(|lease| lease.stale_after));
         lease
     }
 
@@ -335,7 +335,7 @@ pub fn claim(session: &Session, claim: &QueueClaim, now: Instant) -> Vec<Claimed
         stale_after: row.get_required(10),
     });
     let claimed: Vec<Claimed> = claimed.collect();
-    low_water_mark::added_leases(claimed.iter().map(|claimed| claimed.stale_after));
+    low_water_marks::added_leases(claimed.iter().map(|claimed| claimed.stale_after));
     claimed
 }
 
@@ -413,7 +413,7 @@ pub fn insert(session: &Session, batch: ExecutionBatch, now: Instant) -> Inserte
         ids: row.get(2).unwrap_or_default(),
         queues: row.get(3).unwrap_or_default(),
     });
-    low_water_mark::added_to_queues(&inserted.queues, &rows, 8);
+    low_water_marks::added_to_queues(&inserted.queues, &rows, 8);
     inserted
 }
 

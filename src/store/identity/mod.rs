@@ -17,7 +17,7 @@ use crate::pg::convert::timestamp;
 use crate::pg::error::{Failure, Outcome};
 use crate::pg::invalidation::HOME;
 use crate::pg::{objects_version, oid_cache, syscache, Session};
-use crate::shmem::registry;
+use crate::shmem::{registry, wakeup};
 use crate::{arguments, statement};
 
 /// Whose rows these are.
@@ -89,7 +89,7 @@ pub fn require<'s>(session: impl FnOnce() -> &'s Session) -> Outcome<Home> {
         return Ok(Home::Here);
     }
     let Some(schema) = schema() else { return Ok(Home::Here) };
-    let changes = HOME.watch(&Table::open_any(schema, TABLE));
+    let changes = Table::open_any(schema, TABLE).watch(&HOME);
     objects_version::watch();
     let home = load(session);
     match home {
@@ -100,7 +100,7 @@ pub fn require<'s>(session: impl FnOnce() -> &'s Session) -> Outcome<Home> {
                 AT_HOME.store(changes, Ordering::Relaxed);
             }
             if registry::is_unknown() {
-                registry::dispatcher_at_commit();
+                wakeup::dispatcher_at_commit();
             }
             Ok(home)
         }

@@ -8,7 +8,7 @@ use pgrx::pg_sys::{self, Oid};
 use crate::heap::layouts::{self, job};
 use crate::heap::{Condition, Index, LatestSnapshot, Table};
 use crate::pg::invalidation::{self, JOBS};
-use crate::store::job::{is_delivered_when_fired, Job};
+use crate::store::job::sql::{is_delivered_when_fired, Job};
 
 /// How many jobs a session remembers: more than one runner has, and little memory, whatever names are asked for.
 const MOST: usize = 64;
@@ -43,7 +43,7 @@ pub fn find(schema: Oid, name: &str) -> Option<Option<Job>> {
 /// The same, read now.
 pub fn read(schema: Oid, name: &str) -> Option<Option<Job>> {
     let table = Table::open(schema, &layouts::JOB)?;
-    let changes = JOBS.watch(&table);
+    let changes = table.watch(&JOBS);
     let latest = LatestSnapshot::take();
     let found = Index::open(&table, c"job_pkey", &latest).find(&[Condition::equal(pg_sys::F_TEXTEQ, name)]);
     let job = found.then(|| Job {

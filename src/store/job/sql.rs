@@ -1,4 +1,4 @@
-//! `sched.job`.
+//! `sched.job`, by statements.
 
 use pgrx::datum::Interval;
 use pgrx::pg_sys::Oid;
@@ -7,8 +7,6 @@ use crate::pg::session::Rows;
 use crate::pg::Session;
 use crate::store::identity;
 use crate::{arguments, statement};
-
-pub mod job_cache;
 
 /// Whether runs of a job of this kind are done by whoever dispatches them.
 pub fn is_delivered_when_fired(kind: &str) -> bool {

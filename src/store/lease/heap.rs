@@ -15,6 +15,7 @@ use crate::pg::convert::timestamp;
 use crate::pg::error::{raise, Failure};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::role;
+use crate::shmem::low_water_mark::{Order, Position};
 use crate::store::execution::{ids, ExistingExecution, KeyLookup, Lease, LeaseOptions, NewExecution};
 use crate::store::lease::sql::{EndedRun, FinishResult};
 
@@ -58,6 +59,13 @@ impl LeaseTable {
 
     pub(in crate::store) fn scan<'t>(&'t self, table: &'t Table, index: &CStr) -> Index<'t> {
         Index::open(table, index, &self.latest)
+    }
+
+    /// To be said when leases were written of which the first is to be looked at by then.
+    pub fn mark_added(&self, sweep_at: TimestampWithTimeZone) {
+        if let Some(order) = Order::of(self.lease.oid(), "") {
+            order.added(Position::at(sweep_at));
+        }
     }
 
     /// Extends a lease; the execution's owner and whether it was asked to stop, or `None` where the lease is lost.

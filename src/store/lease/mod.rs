@@ -8,7 +8,7 @@ use scheduler_core::Instant;
 use crate::pg::jsonb::Jsonb;
 use crate::pg::session::Owner;
 use crate::store::execution::{self, ExistingExecution, KeyLookup, Lease, LeaseOptions, NewExecution};
-use crate::store::job::{self, job_cache, Job};
+use crate::store::job::{self, Job};
 use crate::store::lease::heap::{LeaseTable, LedgerTables};
 use crate::store::lease::key_lock::KeyLock;
 use crate::store::lease::sql::{EndedRun, FinishResult};
@@ -31,9 +31,9 @@ impl<'o> Ledger<'o> {
         Ledger { tables: LedgerTables::open(owner.schema), owner }
     }
 
-    /// The job of this name, as this session knows it (`job_cache::find`).
+    /// The job of this name, as this session knows it (`job::find`).
     pub fn job(&self, name: &str) -> Option<Job> {
-        job(self.owner, name)
+        job::find(self.owner, name)
     }
 
     /// Whether to claim a key as a new one before asking what there is of it (`insert_prediction`).
@@ -111,11 +111,6 @@ impl<'o> Ledger<'o> {
             None => sql::finish_success_many(self.owner.session(), runs, now, caller),
         }
     }
-}
-
-/// The job of this name, as this session knows it (`job_cache::find`).
-pub fn job(owner: &Owner, name: &str) -> Option<Job> {
-    job_cache::find(owner.schema, name).unwrap_or_else(|| job::read(owner.session(), name))
 }
 
 /// Extends a lease; the execution's owner and whether it was asked to stop, or `None` where the lease is lost.

@@ -9,7 +9,7 @@ use crate::pg::convert::timestamp;
 use crate::pg::jsonb::Jsonb;
 use crate::pg::session::{Row, Rows};
 use crate::pg::Session;
-use crate::shmem::low_water_mark;
+use crate::store::low_water_marks;
 use crate::{arguments, statement};
 
 /// Makes retries claimable whose time has come and that `caller` may act for; how many, and in which queues.
@@ -21,7 +21,7 @@ pub fn promote_retries(session: &Session, now: Instant, limit: i64, caller: Oid)
     let (priorities, plan_times): (Vec<i32>, Vec<TimestampWithTimeZone>) =
         (row.get(3).unwrap_or_default(), row.get(4).unwrap_or_default());
     for (queue, (priority, plan_time)) in queues.iter().zip(priorities.into_iter().zip(plan_times)) {
-        low_water_mark::added_to_queue(queue, priority, plan_time);
+        low_water_marks::added_to_queue(queue, priority, plan_time);
     }
     (row.get_required(1), queues)
 }
@@ -30,7 +30,7 @@ pub fn promote_retries(session: &Session, now: Instant, limit: i64, caller: Oid)
 pub fn promote_retries_of(session: &Session, now: Instant, queue: &str, limit: i64, caller: Oid) {
     statement!(RETRIES_CLAIMABLE = "queue/retries_claimable"(TIMESTAMPTZOID, INT8OID, TEXTOID, OIDOID));
     for row in RETRIES_CLAIMABLE.run(session, arguments![timestamp(now), limit, queue, caller]).iter() {
-        low_water_mark::added_to_queue(queue, row.get_required(1), row.get_required::<TimestampWithTimeZone>(2));
+        low_water_marks::added_to_queue(queue, row.get_required(1), row.get_required::<TimestampWithTimeZone>(2));
     }
 }
 
@@ -50,7 +50,7 @@ pub fn heartbeat(
 ) -> Option<(Oid, bool)> {
     statement!(HEARTBEAT = "lease/heartbeat"(UUIDOID, UUIDOID, INTERVALOID, JSONBOID, TIMESTAMPTZOID));
     let rows = HEARTBEAT.run(session, arguments![execution_id, lease_token, stale_timeout, progress, timestamp(now)]);
-    low_water_mark::added_leases(times(&rows, 3));
+    low_water_marks::added_leases(times(&rows, 3));
     rows.first().map(|row| (row.get_required(1), row.get_required(2)))
 }
 
@@ -128,7 +128,7 @@ pub fn pick_stale(session: &Session, job_name: Option<&str>, now: Instant, limit
     statement!(LEASES_STALE = "lease/leases_stale"(TEXTOID, TIMESTAMPTZOID, INT8OID, OIDOID));
     let rows = LEASES_STALE.run(session, arguments![job_name, timestamp(now), limit, caller]);
     // Those that are not free come again later.
-    low_water_mark::added_leases(rows.iter().filter(|row| !row.get_required::<bool>(8)).map(|_| now.as_micros()));
+    low_water_marks::added_leases(rows.iter().filter(|row| !row.get_required::<bool>(8)).map(|_| now.as_micros()));
     let free =
         rows.iter().filter(|row| row.get_required(8)).map(|row| Failing::of(&row, row.get_required(7))).collect();
     Stale { free, seen: rows.len() }
@@ -137,13 +137,13 @@ pub fn pick_stale(session: &Session, job_name: Option<&str>, now: Instant, limit
 /// Moves on leases that heartbeats have kept alive.
 pub fn postpone_sweep(session: &Session, now: Instant) {
     statement!(LEASES_POSTPONE = "lease/leases_postpone"(TIMESTAMPTZOID));
-    low_water_mark::added_leases(times(&LEASES_POSTPONE.run(session, arguments![timestamp(now)]), 1));
+    low_water_marks::added_leases(times(&LEASES_POSTPONE.run(session, arguments![timestamp(now)]), 1));
 }
 
 /// Has a stale run that could not be ended looked at again later.
 pub fn postpone(session: &Session, execution_id: Uuid, now: Instant) {
     statement!(LEASE_POSTPONE = "lease/lease_postpone"(UUIDOID, TIMESTAMPTZOID));
-    low_water_mark::added_leases(times(&LEASE_POSTPONE.run(session, arguments![execution_id, timestamp(now)]), 1));
+    low_water_marks::added_leases(times(&LEASE_POSTPONE.run(session, arguments![execution_id, timestamp(now)]), 1));
 }
 
 /// A run that has just failed.
@@ -200,12 +200,12 @@ pub fn finish_failed(
                 retry_at: row.get(5),
             };
             match (&failed.claimable_in, failed.retry_at) {
-                (Some(queue), _) => low_water_mark::added_to_queue(
+                (Some(queue), _) => low_water_marks::added_to_queue(
                     queue,
                     row.get_required(6),
                     row.get_required::<TimestampWithTimeZone>(7),
                 ),
-                (None, Some(retry_at)) => low_water_mark::added_retry(retry_at),
+                (None, Some(retry_at)) => low_water_marks::added_retry(retry_at),
                 (None, None) => {}
             }
             failed
@@ -260,6 +260,6 @@ pub fn cancel_waiting(session: &Session, execution_id: Uuid, now: Instant) -> Op
 pub fn cancel_running(session: &Session, execution_id: Uuid) -> bool {
     statement!(CANCEL_RUNNING = "lease/cancel_running"(UUIDOID));
     let rows = CANCEL_RUNNING.run(session, arguments![execution_id]);
-    low_water_mark::added_leases(times(&rows, 1));
+    low_water_marks::added_leases(times(&rows, 1));
     rows.len() > 0
 }

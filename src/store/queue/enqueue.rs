@@ -7,8 +7,8 @@ use scheduler_core::Instant;
 use crate::pg::convert::timestamp;
 use crate::pg::jsonb::Jsonb;
 use crate::pg::Session;
-use crate::shmem::low_water_mark;
 use crate::store::execution::ids;
+use crate::store::low_water_marks;
 use crate::store::queue::delivery;
 use crate::{arguments, statement};
 
@@ -63,7 +63,7 @@ pub fn insert(session: &Session, batch: &EnqueueBatch, now: Instant) -> Vec<Stri
     );
     delivery::deliver(&rows, 2);
     let queues: Vec<String> = rows.first().and_then(|row| row.get(1)).unwrap_or_default();
-    low_water_mark::added_to_queues(&queues, &rows, 6);
+    low_water_marks::added_to_queues(&queues, &rows, 6);
     queues
 }
 

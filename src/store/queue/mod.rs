@@ -5,7 +5,8 @@ use scheduler_core::Instant;
 
 use crate::pg::Owner;
 use crate::store::execution::{self, Claimed, QueueClaim};
-use crate::store::lease::{self, sql};
+use crate::store::job;
+use crate::store::lease::sql;
 
 pub mod delivery;
 pub mod enqueue;
@@ -15,7 +16,7 @@ mod scan_start;
 
 /// Leases what is claimable in a queue, retries that are due included.
 pub fn claim(owner: &Owner, wanted: &QueueClaim, now: impl Fn() -> Instant) -> Vec<Claimed> {
-    let stale_timeout = |name: &str| lease::job(owner, name).and_then(|job| job.stale_timeout);
+    let stale_timeout = |name: &str| job::find(owner, name).and_then(|job| job.stale_timeout);
     let queue = heap::QueueTables::open(owner.schema, now());
     queue.and_then(|queue| queue.claim(wanted, now(), stale_timeout)).unwrap_or_else(|| {
         let session = owner.session();

@@ -11,16 +11,6 @@ use crate::heap::layouts::ready;
 use crate::heap::{Condition, Index, Table};
 use crate::pg::convert::{self, timestamp};
 use crate::shmem::low_water_mark::{Order, Position};
-use crate::store::lease::heap::LeaseTable;
-
-impl LeaseTable {
-    /// To be said when leases were written of which the first is to be looked at by then.
-    pub fn mark_added(&self, sweep_at: TimestampWithTimeZone) {
-        if let Some(order) = Order::of(self.lease.oid(), "") {
-            order.added(Position::at(sweep_at));
-        }
-    }
-}
 
 /// What is due of an order of times.
 pub fn due(now: Instant) -> Condition {

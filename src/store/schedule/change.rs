@@ -5,7 +5,6 @@ use scheduler_core::Instant;
 use crate::pg::convert::timestamp;
 use crate::pg::session::List;
 use crate::pg::Session;
-use crate::store::timer::instant_of;
 use crate::{arguments, statement};
 
 /// The changes of one schedule that nobody has applied yet.
@@ -40,7 +39,7 @@ pub fn pick(session: &Session, after: i64, now: Instant, limit: i64) -> Vec<Chan
     rows.iter()
         .map(|row| Change {
             schedule_id: row.get_required(1),
-            terminal_at: instant_of(&row, 2),
+            terminal_at: row.get_instant(2),
             change_ids: row.get_required(3),
             failures: row.get_required(5),
             timer_lock: match row.get_required::<String>(4).as_str() {

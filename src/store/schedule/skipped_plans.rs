@@ -11,7 +11,7 @@ use scheduler_core::Instant;
 use crate::pg::convert::timestamp;
 use crate::pg::session::{List, Rows};
 use crate::pg::Session;
-use crate::store::timer::{instant_of, required_instant, NewTimer};
+use crate::store::timer::new_timer::NewTimer;
 use crate::{arguments, statement};
 
 /// A reason as the tables have it.
@@ -58,8 +58,8 @@ fn pasts(rows: &Rows) -> Vec<PastDefinition> {
         .map(|row| PastDefinition {
             schedule_id: row.get_required(1),
             past_id: row.get_required(2),
-            since_at: required_instant(instant_of(&row, 3)),
-            until_at: required_instant(instant_of(&row, 4)),
+            since_at: row.get_required_instant(3),
+            until_at: row.get_required_instant(4),
             clock: row.get_required(5),
             time_zone: row.get_required(6),
             starts_at: row.get(7),
@@ -183,9 +183,9 @@ pub fn between(session: &Session, schedule_id: i64, from: Instant, to: Instant) 
     let rows = SKIPS_BETWEEN.run(session, arguments![schedule_id, timestamp(from), timestamp(to)]);
     rows.iter()
         .map(|row| RecordedSkip {
-            since_at: required_instant(instant_of(&row, 1)),
-            from: required_instant(instant_of(&row, 2)),
-            to: required_instant(instant_of(&row, 3)),
+            since_at: row.get_required_instant(1),
+            from: row.get_required_instant(2),
+            to: row.get_required_instant(3),
             reason: row.get_required(5),
         })
         .collect()
@@ -195,7 +195,7 @@ pub fn between(session: &Session, schedule_id: i64, from: Instant, to: Instant) 
 pub fn fired(session: &Session, schedule_id: i64, plans: Vec<TimestampWithTimeZone>) -> Vec<(Instant, Uuid)> {
     statement!(SKIPS_FIRED = "schedule/skips_fired"(INT8OID, TIMESTAMPTZARRAYOID));
     let rows = SKIPS_FIRED.run(session, arguments![schedule_id, List(plans)]);
-    rows.iter().map(|row| (required_instant(instant_of(&row, 1)), row.get_required(2))).collect()
+    rows.iter().map(|row| (row.get_required_instant(1), row.get_required(2))).collect()
 }
 
 /// Which plan times after the first instant and up to the second these schedules fired, in order.
@@ -209,7 +209,7 @@ pub fn fired_between(session: &Session, stretches: &[(i64, Instant, Instant)]) -
     let (after, until): (Vec<_>, Vec<_>) =
         stretches.iter().map(|(_, after, until)| (timestamp(*after), timestamp(*until))).unzip();
     for row in PLANS_FIRED.run(session, arguments![List(ids), List(after), List(until)]).iter() {
-        fired.entry(row.get_required(1)).or_default().push(required_instant(instant_of(&row, 2)));
+        fired.entry(row.get_required(1)).or_default().push(row.get_required_instant(2));
     }
     fired
 }
@@ -255,12 +255,6 @@ pub fn prune(session: &Session, cursor: SkipCursor, limit: Instant, rows: i64) -
     let more = (i64::try_from(definitions) == Ok(rows)).then_some(cursor);
     found
         .first()
-        .map(|row| {
-            SkipCursor(
-                row.get_required(1),
-                required_instant(instant_of(&row, 2)),
-                required_instant(instant_of(&row, 3)),
-            )
-        })
+        .map(|row| SkipCursor(row.get_required(1), row.get_required_instant(2), row.get_required_instant(3)))
         .or(more)
 }

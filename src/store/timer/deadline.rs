@@ -4,7 +4,6 @@ use scheduler_core::Instant;
 
 use crate::pg::convert::timestamp;
 use crate::pg::Session;
-use crate::store::timer::instant_of;
 use crate::{arguments, statement};
 
 /// When there is something to do.
@@ -30,10 +29,10 @@ pub fn next(session: &Session, looked_from: Instant, looked_until: Instant, chan
     statement!(NEXT_DEADLINES = "timer/next_deadlines"(TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID));
     let arguments = arguments![timestamp(looked_from), timestamp(looked_until), changes_after];
     NEXT_DEADLINES.run(session, arguments).first().map_or(Deadlines::default(), |row| Deadlines {
-        fire: instant_of(&row, 1),
-        retry: instant_of(&row, 2),
-        stale: instant_of(&row, 3),
-        change: if row.get_required(4) { Some(Instant::MIN) } else { instant_of(&row, 5) },
+        fire: row.get_instant(1),
+        retry: row.get_instant(2),
+        stale: row.get_instant(3),
+        change: if row.get_required(4) { Some(Instant::MIN) } else { row.get_instant(5) },
         more_changes: row.get_required(4),
         left_behind: row.get_required(6),
     })

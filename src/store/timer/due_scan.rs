@@ -1,20 +1,19 @@
 //! Due timers and their schedules row by row: what timers_due.sql and schedules_read.sql say, done by `crate::heap`. Where a table is
-//! not as expected the answer is `None`, and `timer/mod.rs` runs the statement.
+//! not as expected the answer is `None`, and the statement runs (`sql`).
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-use pgrx::datum::{TimestampWithTimeZone, Uuid};
+use pgrx::datum::Uuid;
 use pgrx::pg_sys::{self, Oid};
 use scheduler_core::plan::Progress;
 use scheduler_core::Instant;
 
 use crate::heap::layouts::{self, job, schedule, timer};
 use crate::heap::{Condition, Index, LatestSnapshot, Layout, Table, Workspace};
-use crate::pg::convert::{self, timestamp};
-use crate::pg::error::or_raise;
+use crate::pg::convert::timestamp;
 use crate::store::schedule::state::{LockedTimer, ScheduleRow, ScheduleState, TimerRow};
-use crate::store::timer::{required_instant, BatchWindow};
+use crate::store::timer::new_timer::BatchWindow;
 
 /// A table to be read, where a statement of the current role would be allowed to.
 pub fn readable(schema: Oid, layout: &Layout) -> Option<Table> {
@@ -54,18 +53,14 @@ pub fn pick(schema: Oid, window: BatchWindow, now: Instant) -> Option<BTreeMap<i
     Some(picked)
 }
 
-fn instant_of(table: &Table, column: usize) -> Option<Instant> {
-    table.get::<TimestampWithTimeZone>(column).map(|value| or_raise(convert::instant("a stored time", value)))
-}
-
 fn timer_of(table: &Table) -> TimerRow {
     TimerRow {
         version: table.get_required(timer::VERSION),
-        next_plan_time: instant_of(table, timer::NEXT_PLAN_TIME),
+        next_plan_time: table.get_instant(timer::NEXT_PLAN_TIME),
         progress: Progress {
-            cursor: instant_of(table, timer::CURSOR_AT),
-            buffered: instant_of(table, timer::BUFFERED_PLAN),
-            backlog_until: instant_of(table, timer::BACKLOG_UNTIL),
+            cursor: table.get_instant(timer::CURSOR_AT),
+            buffered: table.get_instant(timer::BUFFERED_PLAN),
+            backlog_until: table.get_instant(timer::BACKLOG_UNTIL),
         },
         error_count: table.get_required(timer::ERROR_COUNT),
         parked: None,
@@ -130,9 +125,9 @@ fn schedule_of(table: &Table) -> ScheduleRow {
         ends_at: table.get(schedule::ENDS_AT),
         owned: table.get_required::<String>(schedule::OWNERSHIP) == "owned",
         enabled: table.get_required(schedule::ENABLED),
-        created_at: required_instant(instant_of(table, schedule::CREATED_AT)),
-        baseline_at: required_instant(instant_of(table, schedule::BASELINE_AT)),
-        since_at: required_instant(instant_of(table, schedule::SINCE_AT)),
+        created_at: table.get_required_instant(schedule::CREATED_AT),
+        baseline_at: table.get_required_instant(schedule::BASELINE_AT),
+        since_at: table.get_required_instant(schedule::SINCE_AT),
         job_name: table.get_required(schedule::JOB_NAME),
         job_owner: None,
         key: table.get_required(schedule::KEY),

@@ -22,9 +22,12 @@ use crate::shmem::low_water_mark::{self, Position};
 use crate::store::execution::ids;
 use crate::store::job::is_delivered_when_fired;
 use crate::store::lease::key_lock::{self, LedgerKeys};
+use crate::store::low_water_marks;
 use crate::store::queue::delivery;
+use crate::store::schedule::state::LockedTimer;
 use crate::store::timer::due_scan::{readable, writable};
-use crate::store::timer::{postpone, Columns, LockedTimer, NewTimer};
+use crate::store::timer::new_timer::NewTimer;
+use crate::store::timer::sql::{postpone, Columns};
 use crate::{arguments, statement};
 
 /// What a batch of due timers led to.
@@ -173,7 +176,7 @@ fn by_statement(
     let fired = rows
         .first()
         .map_or(Fired::default(), |row| Fired { count: row.get_required(1), queues: row.get(2).unwrap_or_default() });
-    low_water_mark::changed(&fired.queues);
+    low_water_marks::changed(&fired.queues);
     fired
 }
 

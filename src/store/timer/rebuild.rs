@@ -6,7 +6,7 @@ use scheduler_core::Instant;
 
 use crate::pg::session::List;
 use crate::pg::Session;
-use crate::store::timer::{instant_of, TimerRow};
+use crate::store::schedule::state::TimerRow;
 use crate::{arguments, statement};
 
 /// What is known of a schedule's past.
@@ -65,12 +65,12 @@ pub fn find(session: &Session, schedule_ids: Vec<i64>) -> Vec<DerivedTimer> {
         .map(|row| DerivedTimer {
             schedule_id: row.get_required(1),
             progress: Progress {
-                cursor: instant_of(&row, 2),
-                buffered: instant_of(&row, 3),
-                backlog_until: instant_of(&row, 4),
+                cursor: row.get_instant(2),
+                buffered: row.get_instant(3),
+                backlog_until: row.get_instant(4),
             },
             parked: row.get_required(5),
-            terminal_at: instant_of(&row, 6),
+            terminal_at: row.get_instant(6),
             last_plan: row.get(7),
             last_fired: row.get(8),
         })

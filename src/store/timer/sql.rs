@@ -1,117 +1,21 @@
-//! `sched.timer`: what dispatchers read and write.
+//! `sched.timer`: what dispatchers read and write, by statements.
 
 use std::collections::BTreeMap;
 
 use pgrx::datum::{TimestampWithTimeZone, Uuid};
 use scheduler_core::plan::{Next, Progress};
-use scheduler_core::skip::Skip;
 use scheduler_core::Instant;
 
-use crate::heap::TupleId;
-use crate::pg::convert::{self, timestamp};
-use crate::pg::error::{or_raise, raise, Failure};
+use crate::pg::convert::timestamp;
+use crate::pg::error::Failure;
 use crate::pg::session::{List, Row};
 use crate::pg::Session;
+use crate::store::schedule::state::{ScheduleRow, ScheduleState, TimerRow};
+use crate::store::timer::new_timer::{BatchWindow, NewTimer};
 use crate::{arguments, statement};
-
-pub use crate::store::schedule::state::{LockedTimer, ScheduleRow, ScheduleState, TimerRow};
-pub use crate::store::timer::fire::{fire, Fired};
-
-pub mod deadline;
-pub mod due_scan;
-pub mod fire;
-pub mod lock_timeout;
-pub mod rebuild;
-
-/// A timer to be written.
-#[derive(Clone)]
-pub struct NewTimer {
-    /// Which schedule.
-    pub schedule_id: i64,
-    /// The version of the schedule that it is made from.
-    pub version: i64,
-    /// What comes next; `None` = nothing (paused, external, parked).
-    pub next: Option<Next>,
-    /// What it remembers.
-    pub progress: Progress,
-    /// Why it cannot be used, where it cannot.
-    pub parked: Option<Failure>,
-    /// Whether its runs are awaited.
-    pub awaited: bool,
-    /// The plan times that become executions.
-    pub runs: Vec<Instant>,
-    /// What the ledger has them by, with the plan time.
-    pub key: Uuid,
-    /// Those of them that the schedule fired already when it had another scope.
-    pub fired_before: Vec<Instant>,
-    /// The plan times that are passed over, with the definition (its `since_at`) whose plan times they are.
-    pub skipped: Vec<(Instant, Skip)>,
-    /// The definitions of the past (past_ids) that are settled with them.
-    pub settled: Vec<i64>,
-    /// What the timer remembered before.
-    pub before: Progress,
-    /// Why it was parked before, where it was.
-    pub was_parked: Option<String>,
-    /// The timer as it was locked, and where its schedule stands, where both were read without a statement.
-    pub held: Option<LockedTimer>,
-    /// The same.
-    pub schedule_tid: Option<TupleId>,
-}
-
-impl NewTimer {
-    /// A timer of the schedule as it is now, which has nothing to do yet.
-    pub fn idle(schedule_id: i64, row: &ScheduleRow, progress: Progress) -> NewTimer {
-        NewTimer {
-            schedule_id,
-            version: row.version,
-            next: None,
-            progress,
-            parked: None,
-            awaited: false,
-            runs: Vec::new(),
-            key: row.key,
-            fired_before: Vec::new(),
-            skipped: Vec::new(),
-            settled: Vec::new(),
-            before: progress,
-            was_parked: None,
-            held: None,
-            schedule_tid: row.tid,
-        }
-    }
-
-    /// Whether it is armed for a time that has come.
-    pub fn is_due(&self, now: Instant) -> bool {
-        matches!(self.next, Some(Next::Armed { fire_at, .. }) if fire_at <= now)
-    }
-}
-
-/// A time of a row.
-pub fn instant_of(row: &Row, column: usize) -> Option<Instant> {
-    row.get::<TimestampWithTimeZone>(column).map(|value| or_raise(convert::instant("a stored time", value)))
-}
-
-/// A time that the schema says is never NULL.
-pub fn required_instant(value: Option<Instant>) -> Instant {
-    value.unwrap_or_else(|| raise(Failure::internal("a time of a schedule is NULL")))
-}
-
-/// Which of the timers that are due a batch takes.
-#[derive(Clone, Copy)]
-pub struct BatchWindow {
-    /// Only those due after this.
-    pub after: Instant,
-    /// How many of the latest,
-    pub latest: i64,
-    /// and, where there are more, of the earliest.
-    pub earliest: i64,
-}
 
 /// Locks the timers that are due at `now` at the latest and within the window.
 pub fn pick_due(session: &Session, window: BatchWindow, now: Instant) -> BTreeMap<i64, TimerRow> {
-    if let Some(picked) = session.rows().and_then(|schema| due_scan::pick(schema, window, now)) {
-        return picked;
-    }
     statement!(TIMERS_DUE = "timer/timers_due"(TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID, INT8OID));
     let arguments = arguments![timestamp(window.after), timestamp(now), window.latest, window.earliest];
     TIMERS_DUE.run(session, arguments).iter().map(|row| timer_of(&row)).collect()
@@ -120,11 +24,11 @@ pub fn pick_due(session: &Session, window: BatchWindow, now: Instant) -> BTreeMa
 fn timer_of(row: &Row) -> (i64, TimerRow) {
     let timer = TimerRow {
         version: row.get_required(2),
-        next_plan_time: instant_of(row, 3),
+        next_plan_time: row.get_instant(3),
         progress: Progress {
-            cursor: instant_of(row, 4),
-            buffered: instant_of(row, 5),
-            backlog_until: instant_of(row, 6),
+            cursor: row.get_instant(4),
+            buffered: row.get_instant(5),
+            backlog_until: row.get_instant(6),
         },
         error_count: row.get_required(7),
         parked: row.get(8),
@@ -149,9 +53,6 @@ pub fn timers(session: &Session, schedule_ids: Vec<i64>) -> BTreeMap<i64, TimerR
 
 /// The state of these schedules, after their timers were locked and read.
 pub fn read(session: &Session, schedule_ids: Vec<i64>, mut timers: BTreeMap<i64, TimerRow>) -> Vec<ScheduleState> {
-    if let Some(read) = session.rows().and_then(|schema| due_scan::read(schema, &schedule_ids, &mut timers)) {
-        return read;
-    }
     statement!(SCHEDULES_READ = "schedule/schedules_read"(INT8ARRAYOID));
     let rows = SCHEDULES_READ.run(session, arguments![List(schedule_ids)]);
     rows.iter()
@@ -172,9 +73,9 @@ pub fn read(session: &Session, schedule_ids: Vec<i64>, mut timers: BTreeMap<i64,
                 ends_at: row.get(13),
                 owned: row.get_required(14),
                 enabled: row.get_required(15),
-                created_at: required_instant(instant_of(&row, 16)),
-                baseline_at: required_instant(instant_of(&row, 17)),
-                since_at: required_instant(instant_of(&row, 22)),
+                created_at: row.get_required_instant(16),
+                baseline_at: row.get_required_instant(17),
+                since_at: row.get_required_instant(22),
                 job_name: row.get_required(18),
                 job_owner: row.get(19),
                 key: row.get_required(20),
@@ -280,7 +181,7 @@ pub fn fired_before(session: &Session, runs: &[(i64, Instant)]) -> Vec<(i64, Ins
     statement!(RUNS_FIRED_BEFORE = "schedule/runs_fired_before"(INT8ARRAYOID, TIMESTAMPTZARRAYOID));
     let (ids, plans): (Vec<i64>, Vec<_>) = runs.iter().map(|(id, plan)| (*id, timestamp(*plan))).unzip();
     let rows = RUNS_FIRED_BEFORE.run(session, arguments![List(ids), List(plans)]);
-    rows.iter().map(|row| (row.get_required(1), required_instant(instant_of(&row, 2)))).collect()
+    rows.iter().map(|row| (row.get_required(1), row.get_required_instant(2))).collect()
 }
 
 /// Leaves these timers alone until then.
