@@ -9,7 +9,7 @@ mod tests {
 
     use crate::heap::layouts;
     use crate::store::lease::heap::LedgerTables;
-    use crate::test_support::{alone, attempt, check, fails, run, sql, time_passes};
+    use crate::test_support::{alone, attempt, check, executed, fails, run, set_fast_path, sql, time_passes};
 
     /// Whether claims and ends go row by row just now.
     fn row_by_row() -> bool {
@@ -78,8 +78,12 @@ mod tests {
     fn where_there_is_more_to_do_the_statements_do_it() {
         alone();
         run(&["SELECT sched.define_job('r/job', max_attempts => 5)"]);
+        set_fast_path(true);
         let expected = life();
         assert!(expected.contains("won|1|3|{}") && expected.contains("stole|2|9"), "{expected}");
+        set_fast_path(false);
+        assert_eq!(life(), expected, "with sched.fast_path off");
+        set_fast_path(true);
         run(&[
             "CREATE TABLE public.r_fired (what text)",
             "CREATE FUNCTION public.r_note() RETURNS trigger LANGUAGE plpgsql AS
@@ -112,6 +116,37 @@ mod tests {
         assert!(!row_by_row());
         assert_eq!(life(), expected, "with a column");
         check("SELECT DISTINCT r_note FROM sched.ledger", "kept");
+    }
+
+    /// With `sched.fast_path` off each of these runs statements of ours; on, none but the caller's own is run.
+    #[pg_test]
+    fn the_switch_sends_leases_and_claims_to_the_statements() {
+        alone();
+        run(&["SELECT sched.define_job('r/switched', queue => 'q5')"]);
+        let calls = [
+            "SELECT sched.try_claim('r/switched', '2026-01-01')",
+            "SELECT sched.heartbeat(execution_id, lease_token) FROM sched.lease",
+            "SELECT sched.finish_success(execution_id, lease_token) FROM sched.lease",
+            "SELECT sched.enqueue('r/switched')",
+            "SELECT sched.claim('q5')",
+            "SELECT * FROM sched.lease l, sched.finish_success_many(ARRAY[l.execution_id], ARRAY[l.lease_token])",
+        ];
+        // What a session asks once.
+        set_fast_path(true);
+        run(&calls);
+        run(&["TRUNCATE sched.ledger, sched.lease, sched.ready"]);
+        for (on, statements) in [(true, 1), (false, 2)] {
+            set_fast_path(on);
+            for call in calls {
+                let count = executed(|| run(&[call]));
+                assert!(if on { count == statements } else { count >= statements }, "{count} for {call}, on: {on}");
+            }
+            check(
+                "SELECT count(*), bool_and(status = 'SUCCESS') FROM sched.execution WHERE job_name = 'r/switched'",
+                "2|t",
+            );
+            run(&["TRUNCATE sched.ledger, sched.lease, sched.ready"]);
+        }
     }
 
     #[pg_test]

@@ -166,6 +166,11 @@ pub mod pg_test {
     /// Settings of the cluster that the tests run in.
     #[must_use]
     pub fn postgresql_conf_options() -> Vec<&'static str> {
-        vec!["shared_preload_libraries = 'scheduler'", "timezone = 'UTC'"]
+        let mut options = vec!["shared_preload_libraries = 'scheduler'", "timezone = 'UTC'"];
+        // Every suite runs by statements as well.
+        if std::env::var("SCHEDULER_FAST_PATH").is_ok_and(|value| value == "off") {
+            options.push("sched.fast_path = off");
+        }
+        options
     }
 }

@@ -27,7 +27,7 @@ pub struct Session(PhantomData<*const ()>);
 impl Session {
     /// The schema `sched`, for what goes without a statement; `None` where its objects are of another version than the library, and
     /// statements say what they lack.
-    pub fn rows(&self) -> Option<Oid> {
+    pub fn schema_of_this_version(&self) -> Option<Oid> {
         if self.version_differs() {
             return None;
         }

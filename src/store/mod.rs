@@ -2,6 +2,7 @@
 //! `sql/query/`; what leases and timers do all day goes row by row as well (`crate::heap`), with the statement's function beside it.
 
 pub mod execution;
+pub mod fast_path;
 pub mod grants;
 pub mod identity;
 pub mod job;

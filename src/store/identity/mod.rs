@@ -18,6 +18,7 @@ use crate::pg::error::{Failure, Outcome};
 use crate::pg::invalidation::HOME;
 use crate::pg::{objects_version, oid_cache, syscache, Session};
 use crate::shmem::{registry, wakeup};
+use crate::store::fast_path;
 use crate::{arguments, statement};
 
 /// Whose rows these are.
@@ -55,7 +56,7 @@ fn schema() -> Option<Oid> {
 /// Whose rows these are, read anew: row by row, for a new session's first claim comes here, and to plan a statement would take as long
 /// as the rest of it. Where the table is not as expected, by a statement.
 pub fn load<'s>(session: impl FnOnce() -> &'s Session) -> Home {
-    let (any, elsewhere) = schema().and_then(read).unwrap_or_else(|| {
+    let (any, elsewhere) = schema().and_then(|schema| fast_path::open(schema, read)).unwrap_or_else(|| {
         statement!(HOME_STATE = "identity/home_state"(INT8OID, OIDOID));
         let (server, database) = here();
         let rows = HOME_STATE.run(session(), arguments![server, database]);

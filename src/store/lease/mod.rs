@@ -8,6 +8,7 @@ use scheduler_core::Instant;
 use crate::pg::jsonb::Jsonb;
 use crate::pg::session::Owner;
 use crate::store::execution::{self, ExistingExecution, KeyLookup, Lease, LeaseOptions, NewExecution};
+use crate::store::fast_path;
 use crate::store::job::{self, Job};
 use crate::store::lease::heap::{LeaseTable, LedgerTables};
 use crate::store::lease::key_lock::KeyLock;
@@ -28,7 +29,7 @@ pub struct Ledger<'o> {
 impl<'o> Ledger<'o> {
     /// Opens it for what is committed now.
     pub fn open(owner: &'o Owner) -> Ledger<'o> {
-        Ledger { tables: LedgerTables::open(owner.schema), owner }
+        Ledger { tables: fast_path::open(owner.schema, LedgerTables::open), owner }
     }
 
     /// The job of this name, as this session knows it (`job::find`).
@@ -122,7 +123,7 @@ pub fn heartbeat(
     progress: Option<Jsonb>,
     now: Instant,
 ) -> Option<(Oid, bool)> {
-    match LeaseTable::open(owner.schema) {
+    match fast_path::open(owner.schema, LeaseTable::open) {
         Some(leases) => leases.heartbeat(execution_id, lease_token, stale_timeout, progress, now),
         None => sql::heartbeat(owner.session(), execution_id, lease_token, stale_timeout, progress, now),
     }

@@ -5,6 +5,7 @@ use scheduler_core::Instant;
 
 use crate::pg::Owner;
 use crate::store::execution::{self, Claimed, QueueClaim};
+use crate::store::fast_path;
 use crate::store::job;
 use crate::store::lease::sql;
 
@@ -17,7 +18,7 @@ mod scan_start;
 /// Leases what is claimable in a queue, retries that are due included.
 pub fn claim(owner: &Owner, wanted: &QueueClaim, now: impl Fn() -> Instant) -> Vec<Claimed> {
     let stale_timeout = |name: &str| job::find(owner, name).and_then(|job| job.stale_timeout);
-    let queue = heap::QueueTables::open(owner.schema, now());
+    let queue = fast_path::open(owner.schema, |schema| heap::QueueTables::open(schema, now()));
     queue.and_then(|queue| queue.claim(wanted, now(), stale_timeout)).unwrap_or_else(|| {
         let session = owner.session();
         sql::promote_retries_of(session, now(), &wanted.queue, wanted.limit, wanted.caller);

@@ -20,6 +20,7 @@ use crate::pg::session::List;
 use crate::pg::Session;
 use crate::shmem::low_water_mark::{self, Position};
 use crate::store::execution::ids;
+use crate::store::fast_path;
 use crate::store::job::is_delivered_when_fired;
 use crate::store::lease::key_lock::{self, LedgerKeys};
 use crate::store::low_water_marks;
@@ -48,7 +49,7 @@ pub fn fire(session: &Session, timers: &[NewTimer], now: Instant, postponed_unti
         postpone(session, postponed, postponed_until);
     }
     let mut ids = ids::execution_ids(runs.len(), now).into_iter();
-    let tables = session.rows().filter(|_| !shared).and_then(FireTables::open);
+    let tables = if shared { None } else { fast_path::open_in(session, FireTables::open) };
     let (mut fired, left) = match &tables {
         Some(tables) => tables.fire(&moves, &runs, &mut ids, now),
         None => (Fired::default(), moves),

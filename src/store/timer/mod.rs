@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use scheduler_core::Instant;
 
 use crate::pg::Session;
+use crate::store::fast_path;
 
 pub mod deadline;
 mod due_scan;
@@ -24,12 +25,12 @@ pub use sql::{
 
 /// Locks the timers that are due at `now` at the latest and within the window.
 pub fn pick_due(session: &Session, window: BatchWindow, now: Instant) -> BTreeMap<i64, TimerRow> {
-    let picked = session.rows().and_then(|schema| due_scan::pick(schema, window, now));
+    let picked = fast_path::open_in(session, |schema| due_scan::pick(schema, window, now));
     picked.unwrap_or_else(|| sql::pick_due(session, window, now))
 }
 
 /// The state of these schedules, after their timers were locked and read.
 pub fn read(session: &Session, schedule_ids: Vec<i64>, mut timers: BTreeMap<i64, TimerRow>) -> Vec<ScheduleState> {
-    let read = session.rows().and_then(|schema| due_scan::read(schema, &schedule_ids, &mut timers));
+    let read = fast_path::open_in(session, |schema| due_scan::read(schema, &schedule_ids, &mut timers));
     read.unwrap_or_else(|| sql::read(session, schedule_ids, timers))
 }
