@@ -13,8 +13,8 @@ mod tests {
     use pgrx::prelude::*;
     use scheduler_core::clock::zone::Zone;
 
+    use crate::pg::zone::ServerZone;
     use crate::test_support::{attempt, check, quote, run, sql};
-    use crate::zone::ServerZone;
 
     const DAY: i64 = 86_400;
     /// 1970-01-01, 2000-01-01 and 2038-01-01.

@@ -8,7 +8,7 @@ use pgrx::prelude::*;
 mod tests {
     use pgrx::prelude::*;
 
-    use crate::store::notify::pretend;
+    use crate::store::queue::notify::pretend;
     use crate::test_support::{alone, armed, attempt, check, created, dispatch, refused, run, sql, state, time_passes};
 
     const TELLS: &str = "SELECT sched.define_job('tells', 'notify', 'a_channel')";

@@ -1,4 +1,4 @@
-//! A batch that fires row by row (src/store/due.rs, fire.rs) says what its statements say.
+//! A batch that fires row by row (src/store/timer/due_scan.rs, fire.rs) says what its statements say.
 
 use pgrx::prelude::*;
 
@@ -7,13 +7,13 @@ use pgrx::prelude::*;
 mod tests {
     use pgrx::prelude::*;
 
-    use crate::store::fire::Tables;
-    use crate::test_support::{alone, check, created, run, sql, time_passes};
+    use crate::store::timer::fire::FireTables;
+    use crate::test_support::{alone, check, created, executed, run, set_fast_path, sql, time_passes};
 
     /// Whether a batch would be written row by row just now.
     fn row_by_row() -> bool {
         let schema = unsafe { pg_sys::get_namespace_oid(c"sched".as_ptr(), false) };
-        Tables::open(schema).is_some()
+        FireTables::open(schema).is_some()
     }
 
     /// What is in the tables that a batch writes; times as minutes ago, ids left out.
@@ -106,6 +106,7 @@ mod tests {
             "SELECT sched.define_job('job of f/log', kind => 'log')",
         ]);
         assert!(row_by_row(), "as they are made, nothing stands in the way");
+        set_fast_path(true);
         let expected = life();
         for name in [
             "f/plain",
@@ -121,6 +122,9 @@ mod tests {
         ] {
             assert!(expected.contains(&format!("\n{name}|")), "{name} in {expected}");
         }
+        set_fast_path(false);
+        assert_eq!(life(), expected, "with sched.fast_path off");
+        set_fast_path(true);
         run(&[
             "CREATE TABLE public.f_fired (what text)",
             "CREATE FUNCTION public.f_note() RETURNS trigger LANGUAGE plpgsql AS
@@ -144,6 +148,23 @@ mod tests {
             assert!(!row_by_row());
             run(&[&format!("ALTER TABLE sched.{table} DISABLE ROW LEVEL SECURITY")]);
         }
+    }
+
+    /// With `sched.fast_path` off the same batch is found, read and written by statements.
+    #[pg_test]
+    fn the_switch_sends_fires_to_the_statements() {
+        alone();
+        created("f/switched", "every 1 hour", "");
+        sql("SELECT sched.dispatch_due()");
+        let fired = |on| {
+            set_fast_path(on);
+            time_passes("61 minutes");
+            executed(|| check("SELECT sched.dispatch_due()", "1"))
+        };
+        // What a session asks once.
+        fired(true);
+        let (by_rows, by_statements) = (fired(true), fired(false));
+        assert!(by_rows + 3 <= by_statements, "{by_rows} and {by_statements} statements");
     }
 
     #[pg_test]

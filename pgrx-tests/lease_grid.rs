@@ -9,7 +9,7 @@ mod tests {
     use pgrx::prelude::*;
     use scheduler_core::lease::{self, Cancel, Claim, FailureOutcome};
 
-    use crate::store::rows::guess;
+    use crate::store::lease::insert_prediction;
     use crate::test_support::{check, run, time_passes};
 
     use crate::test_grid::{cells, After, Cell, Start, Unfinished};
@@ -24,9 +24,9 @@ mod tests {
     fn grid_try_claim() {
         for new_before in [15, 16] {
             for cell in cells("grid/try_claim") {
-                guess::begin_anew();
-                (0..new_before).for_each(|_| guess::learn(|| Some(())).unwrap_or_default());
-                assert_eq!(guess::probably_new(), new_before == 16);
+                insert_prediction::reset();
+                (0..new_before).for_each(|_| insert_prediction::learn(|| Some(())).unwrap_or_default());
+                assert_eq!(insert_prediction::probably_new(), new_before == 16);
                 let answer = lease::claim(cell.state(), cell.limits());
                 let arguments =
                     cell.explicit_attempts().map_or(String::new(), |most| format!(", max_attempts => {most}"));
@@ -37,7 +37,7 @@ mod tests {
                     Ok(Claim::Stole) => cell.check(&action, "stole", Some(claimed(&cell))),
                     Err(_) => cell.check(&action, "conflicted", None),
                 }
-                assert!(!guess::probably_new(), "{cell:?}");
+                assert!(!insert_prediction::probably_new(), "{cell:?}");
             }
         }
     }

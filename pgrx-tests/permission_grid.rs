@@ -357,7 +357,7 @@ mod tests {
     /// A dispatcher asks for all that `sched.grant_worker` gives before it does anything, and for nothing else.
     #[pg_test]
     fn a_dispatcher_asks_for_each_right_that_workers_are_granted() {
-        use crate::store::role::has_workers_rights;
+        use crate::pg::role::has_workers_rights;
         granting();
         run(&["CREATE ROLE gw"]);
         let oid: u32 = sql("SELECT 'gw'::regrole::oid").parse().unwrap();

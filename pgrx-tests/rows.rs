@@ -1,4 +1,4 @@
-//! Rows of our own tables, read and written without a plan (src/store/table.rs): everything that the executor would have seen to.
+//! Rows of our own tables, read and written without a plan (src/heap): everything that the executor would have seen to.
 
 use pgrx::prelude::*;
 
@@ -7,27 +7,28 @@ use pgrx::prelude::*;
 mod tests {
     use pgrx::prelude::*;
 
-    use crate::store::rows::{column, Rows};
-    use crate::test_support::{alone, attempt, check, fails, run, sql, time_passes};
+    use crate::heap::layouts;
+    use crate::store::lease::heap::LedgerTables;
+    use crate::test_support::{alone, attempt, check, executed, fails, run, set_fast_path, sql, time_passes};
 
     /// Whether claims and ends go row by row just now.
     fn row_by_row() -> bool {
         let schema = unsafe { pg_sys::get_namespace_oid(c"sched".as_ptr(), false) };
-        Rows::open(schema).is_some()
+        LedgerTables::open(schema).is_some()
     }
 
     #[pg_test]
     fn the_layouts_are_those_of_the_catalog() {
         for layout in [
-            column::LEDGER,
-            column::LEASE,
-            column::READY,
-            column::RETRY,
-            column::HOME,
-            column::JOB,
-            column::SCHEDULE,
-            column::TIMER,
-            column::AWAITED,
+            layouts::LEDGER,
+            layouts::LEASE,
+            layouts::READY,
+            layouts::RETRY,
+            layouts::HOME,
+            layouts::JOB,
+            layouts::SCHEDULE,
+            layouts::TIMER,
+            layouts::AWAITED,
         ] {
             let columns = layout.names.iter().zip(layout.columns);
             let known: Vec<String> =
@@ -77,8 +78,12 @@ mod tests {
     fn where_there_is_more_to_do_the_statements_do_it() {
         alone();
         run(&["SELECT sched.define_job('r/job', max_attempts => 5)"]);
+        set_fast_path(true);
         let expected = life();
         assert!(expected.contains("won|1|3|{}") && expected.contains("stole|2|9"), "{expected}");
+        set_fast_path(false);
+        assert_eq!(life(), expected, "with sched.fast_path off");
+        set_fast_path(true);
         run(&[
             "CREATE TABLE public.r_fired (what text)",
             "CREATE FUNCTION public.r_note() RETURNS trigger LANGUAGE plpgsql AS
@@ -111,6 +116,37 @@ mod tests {
         assert!(!row_by_row());
         assert_eq!(life(), expected, "with a column");
         check("SELECT DISTINCT r_note FROM sched.ledger", "kept");
+    }
+
+    /// With `sched.fast_path` off each of these runs statements of ours; on, none but the caller's own is run.
+    #[pg_test]
+    fn the_switch_sends_leases_and_claims_to_the_statements() {
+        alone();
+        run(&["SELECT sched.define_job('r/switched', queue => 'q5')"]);
+        let calls = [
+            "SELECT sched.try_claim('r/switched', '2026-01-01')",
+            "SELECT sched.heartbeat(execution_id, lease_token) FROM sched.lease",
+            "SELECT sched.finish_success(execution_id, lease_token) FROM sched.lease",
+            "SELECT sched.enqueue('r/switched')",
+            "SELECT sched.claim('q5')",
+            "SELECT * FROM sched.lease l, sched.finish_success_many(ARRAY[l.execution_id], ARRAY[l.lease_token])",
+        ];
+        // What a session asks once.
+        set_fast_path(true);
+        run(&calls);
+        run(&["TRUNCATE sched.ledger, sched.lease, sched.ready"]);
+        for (on, statements) in [(true, 1), (false, 2)] {
+            set_fast_path(on);
+            for call in calls {
+                let count = executed(|| run(&[call]));
+                assert!(if on { count == statements } else { count >= statements }, "{count} for {call}, on: {on}");
+            }
+            check(
+                "SELECT count(*), bool_and(status = 'SUCCESS') FROM sched.execution WHERE job_name = 'r/switched'",
+                "2|t",
+            );
+            run(&["TRUNCATE sched.ledger, sched.lease, sched.ready"]);
+        }
     }
 
     #[pg_test]

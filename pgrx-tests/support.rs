@@ -5,8 +5,9 @@
 #![allow(dead_code, missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 use std::ffi::{CStr, CString};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pgrx::{pg_sys, Spi};
+use pgrx::{pg_guard, pg_sys, Spi};
 
 /// Runs one statement; its rows as psql -At shows them: `|` between columns, a newline between rows, nothing for NULL.
 pub fn sql(statement: &str) -> String {
@@ -44,6 +45,42 @@ pub fn check(statement: &str, expected: &str) {
 pub fn run(statements: &[&str]) {
     for statement in statements {
         sql(statement);
+    }
+}
+
+/// Sets `sched.fast_path` in this session, as a reload would.
+pub fn set_fast_path(on: bool) {
+    let value = if on { c"on" } else { c"off" };
+    // SAFETY: C strings that Postgres copies.
+    unsafe {
+        let (context, source) = (pg_sys::GucContext::PGC_SIGHUP, pg_sys::GucSource::PGC_S_OVERRIDE);
+        pg_sys::SetConfigOption(c"sched.fast_path".as_ptr(), value.as_ptr(), context, source);
+    }
+}
+
+/// How many statements `body` has the executor run, those inside of functions included.
+pub fn executed(body: impl FnOnce()) -> usize {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    static mut NEXT: pg_sys::ExecutorStart_hook_type = None;
+    #[pg_guard]
+    unsafe extern "C-unwind" fn count(query: *mut pg_sys::QueryDesc, flags: i32) {
+        COUNT.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: what the server would have called.
+        unsafe {
+            match NEXT {
+                Some(next) => next(query, flags),
+                None => pg_sys::standard_ExecutorStart(query, flags),
+            }
+        }
+    }
+    // SAFETY: the backend's only thread; the hook is put back.
+    unsafe {
+        NEXT = pg_sys::ExecutorStart_hook;
+        pg_sys::ExecutorStart_hook = Some(count);
+        let before = COUNT.load(Ordering::Relaxed);
+        body();
+        pg_sys::ExecutorStart_hook = NEXT;
+        COUNT.load(Ordering::Relaxed) - before
     }
 }
 

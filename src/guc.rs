@@ -14,6 +14,7 @@ static MISFIRE_GRACE: GucSetting<i32> = GucSetting::<i32>::new(60_000);
 static HISTORY_RETENTION: GucSetting<i32> = GucSetting::<i32>::new(30 * 86_400);
 static NOTIFY: GucSetting<bool> = GucSetting::<bool>::new(true);
 static LOG_TICKS: GucSetting<bool> = GucSetting::<bool>::new(false);
+static FAST_PATH: GucSetting<bool> = GucSetting::<bool>::new(true);
 static WORKER_ROLE: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c""));
 
 /// The longest time in milliseconds that a setting may name: 24 days, as the type of Postgres' settings has it.
@@ -102,6 +103,12 @@ pub fn register(starting: bool) {
         c"",
         &LOG_TICKS,
     );
+    switch(
+        c"sched.fast_path",
+        c"Whether leases, claims and fires go to the rows of the scheduler's tables without a plan.",
+        c"off: all of it goes through SQL statements, which is slower: a way out, should a new minor release of the server call for one.",
+        &FAST_PATH,
+    );
     // SAFETY: the prefix is a C string; Postgres copies it.
     unsafe { pgrx::pg_sys::MarkGUCPrefixReserved(c"sched".as_ptr()) }
 }
@@ -144,6 +151,11 @@ pub fn notify() -> bool {
 /// `sched.log_ticks`.
 pub fn log_ticks() -> bool {
     LOG_TICKS.get()
+}
+
+/// `sched.fast_path`.
+pub fn fast_path() -> bool {
+    FAST_PATH.get()
 }
 
 /// `sched.worker_role`; `None` where it names no role.

@@ -5,19 +5,14 @@
 use pgrx::prelude::*;
 
 mod api;
-mod compat;
-mod convert;
-mod ddl;
 mod dispatch;
-mod error;
 mod guc;
-mod jsonb;
-mod spin;
+mod heap;
+mod pg;
+mod shmem;
 mod store;
-mod subtransaction;
-mod text;
+mod utility_hooks;
 mod worker;
-mod zone;
 
 ::pgrx::pg_module_magic!(name, version);
 
@@ -31,15 +26,19 @@ extension_sql_file!("../sql/schema/10_job.sql", name = "job");
 extension_sql_file!(
     "../sql/schema/20_schedule.sql",
     name = "schedule",
-    requires = ["job", api::internal::wake_dispatcher, api::internal::scope_key]
+    requires = ["job", api::sql_support::wake_dispatcher, api::sql_support::scope_key]
 );
 extension_sql_file!("../sql/schema/30_timer.sql", name = "timer", requires = ["schedule"]);
-extension_sql_file!("../sql/schema/40_execution.sql", name = "execution", requires = ["timer", api::internal::uuid_v7]);
+extension_sql_file!(
+    "../sql/schema/40_execution.sql",
+    name = "execution",
+    requires = ["timer", api::sql_support::uuid_v7]
+);
 extension_sql_file!("../sql/schema/35_skip.sql", name = "skip", requires = ["timer"]);
 extension_sql_file!(
     "../sql/schema/50_views.sql",
     name = "views",
-    requires = ["execution", "skip", api::home::is_home, api::skip::skipped_so_far]
+    requires = ["execution", "skip", api::home::is_home, api::explain::skipped_so_far]
 );
 extension_sql_file!("../sql/schema/60_dump.sql", name = "dump", requires = ["home", "execution", "skip"]);
 extension_sql_file!("../sql/schema/90_grants.sql", name = "grants", finalize);
@@ -59,10 +58,10 @@ pub extern "C-unwind" fn _PG_init() {
         unsafe { (pg_sys::process_shared_preload_libraries_in_progress, pg_sys::IsBinaryUpgrade) };
     guc::register(preloading);
     if preloading && !upgrading {
-        worker::wake::register();
-        store::head::register();
-        worker::hold::register();
-        ddl::register();
+        shmem::registry::register();
+        shmem::low_water_mark::register();
+        shmem::exclusion::register();
+        utility_hooks::register();
         worker::launcher::register();
     }
 }
@@ -170,6 +169,11 @@ pub mod pg_test {
     /// Settings of the cluster that the tests run in.
     #[must_use]
     pub fn postgresql_conf_options() -> Vec<&'static str> {
-        vec!["shared_preload_libraries = 'scheduler'", "timezone = 'UTC'"]
+        let mut options = vec!["shared_preload_libraries = 'scheduler'", "timezone = 'UTC'"];
+        // Every suite runs by statements as well.
+        if std::env::var("SCHEDULER_FAST_PATH").is_ok_and(|value| value == "off") {
+            options.push("sched.fast_path = off");
+        }
+        options
     }
 }

@@ -29,9 +29,29 @@ code() {
 mapfile -t shell < <(files '^src/.*\.rs$')
 mapfile -t core < <(files '^core/src/.*\.rs$')
 mapfile -t tests < <(files '^(pgrx-tests|core/tests)/.*\.rs$' | grep -vFx pgrx-tests/cluster/src/wait.rs)
-mapfile -t outside_store < <(files '^src/.*\.rs$' | grep -vE '^src/(store/|store\.rs|worker/runner)')
+mapfile -t outside_store < <(files '^src/.*\.rs$' | grep -vE '^src/(store|pg)/')
 
-code "${outside_store[@]}" | grep -E '\bSpi::|\bspi::' | rule "SQL is run in src/store only (and by the runner)"
+code "${outside_store[@]}" | grep -E '\bSpi::|\bspi::' | rule "SQL is run in src/store only, by the session of src/pg"
+# layer ROOM… -- PATH…: no file of these rooms names one of these modules
+layer() {
+    local rooms=()
+    while [ "$1" != -- ]; do
+        rooms+=("$1")
+        shift
+    done
+    shift
+    local above files
+    above=$(IFS='|' && printf '%s' "$*")
+    mapfile -t files < <(files "^src/($(IFS='|' && printf '%s' "${rooms[*]}"))(/|\.rs$)")
+    code "${files[@]}" | grep -E "\bcrate::($above)\b" | rule "${rooms[*]} lie below $*, and know nothing of them"
+}
+layer pg shmem heap -- store dispatch worker api utility_hooks
+layer pg -- shmem heap
+layer shmem -- heap
+layer store -- dispatch worker api utility_hooks
+layer dispatch -- worker api utility_hooks
+layer worker -- api utility_hooks
+python3 tools/import-circles.py src || broken=1
 code "${shell[@]}" | grep -E '"\s*(SELECT|INSERT|UPDATE|DELETE|WITH|CREATE|ALTER|DROP|TRUNCATE|CALL|LOCK|select .* from|insert into|update .* set|delete from|with .* as \()\b' |
     rule "SQL text is in sql/, included with include_str!"
 code "${shell[@]}" "${core[@]}" | grep -E '\.unwrap\(\)|\.expect\(' | rule "no unwrap() or expect(): what a user sends must not panic"

@@ -21,6 +21,7 @@ suite() {
 suite "checks" tools/check.sh
 suite "core tests" cargo test -p scheduler-core
 suite "tests in the server" tools/test-pg.sh
+suite "the same by statements" env SCHEDULER_FAST_PATH=off tools/test-pg.sh
 suite "cluster tests" tools/test-cluster.sh
 suite "released schema" tools/release-sql.sh
 

@@ -17,7 +17,7 @@ keywords! {
 impl Kind {
     /// Whether a run is done by whoever dispatches it, so that nobody claims it.
     #[must_use]
-    pub const fn is_done_when_fired(self) -> bool {
+    pub const fn is_delivered_when_fired(self) -> bool {
         match self {
             Kind::Notify | Kind::Log => true,
             Kind::Pull => false,

@@ -5,13 +5,13 @@ use pgrx::prelude::*;
 use scheduler_core::clock::lint;
 use scheduler_core::Instant;
 
-use crate::convert::{self, required};
-use crate::error::{or_raise, Failure, Outcome};
 use crate::guc;
-use crate::text::Text;
-use crate::zone::{offset_read_backwards, ServerZone};
+use crate::pg::convert::{self, required};
+use crate::pg::error::{or_raise, Failure, Outcome};
+use crate::pg::utf8_text::Text;
+use crate::pg::zone::{offset_read_backwards, ServerZone};
 
-use super::result::TableIterator;
+use crate::api::result::TableIterator;
 
 /// preview answers at most this many rows.
 const MAX_PREVIEW: i32 = 10_000;

@@ -8,18 +8,18 @@ use scheduler_core::crontab::{self, CrontabEntry, Style};
 use scheduler_core::job::Kind;
 use scheduler_core::Keyword;
 
-use crate::convert::{self, required};
-use crate::error::{or_raise, raise, Failure, Outcome};
 use crate::guc;
-use crate::jsonb::Jsonb;
-use crate::store::schedule::Definition;
-use crate::store::{job, role, schedule_bulk, session, Session};
-use crate::subtransaction;
-use crate::text::Text;
-use crate::zone::ServerZone;
+use crate::pg::convert::{self, required};
+use crate::pg::error::{or_raise, raise, Failure, Outcome};
+use crate::pg::jsonb::Jsonb;
+use crate::pg::utf8_text::Text;
+use crate::pg::zone::ServerZone;
+use crate::pg::{role, session, subtransaction, Session};
+use crate::store::job;
+use crate::store::schedule::{bulk, Definition};
 
-use super::result::TableIterator;
-use super::schedule::defaults;
+use crate::api::result::TableIterator;
+use crate::api::schedule::defaults;
 
 /// The job and the queue of everything that was imported.
 const CRONTAB: &str = "crontab";
@@ -93,10 +93,10 @@ fn import(text: &str, style: Style, zone: &str) -> Outcome<Vec<ImportedLine>> {
             schedule.schedule_name = schedule.schedule_name.replacen(CRONTAB, &job_name, 1);
             schedule.scope_id.clone_from(&schedule.schedule_name);
         }
-        schedule_bulk::insert(session, schedules, convert::now());
+        bulk::insert(session, schedules, convert::now());
         let foreign: HashSet<String> = {
             let names = rows.iter().filter_map(|row| row.1.as_ref().map(|name| name.replacen(CRONTAB, &job_name, 1)));
-            schedule_bulk::names_of_other_jobs(session, names.collect(), &job_name).into_iter().collect()
+            bulk::names_of_other_jobs(session, names.collect(), &job_name).into_iter().collect()
         };
         for row in &mut rows {
             row.1 = row.1.as_ref().map(|name| name.replacen(CRONTAB, &job_name, 1));

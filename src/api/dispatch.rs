@@ -3,14 +3,12 @@
 use pgrx::prelude::*;
 use scheduler_core::Instant;
 
-use crate::convert;
-use crate::dispatch;
-use crate::error::{or_raise, Failure};
-use crate::guc;
-use crate::store::home::{self, Home};
-use crate::store::session;
-use crate::store::timer::Reach;
-use crate::worker::wake;
+use crate::pg::error::{or_raise, Failure};
+use crate::pg::{convert, session};
+use crate::shmem::wakeup;
+use crate::store::identity::{self, Home};
+use crate::store::timer::BatchWindow;
+use crate::{dispatch, guc};
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn dispatch_due(max_schedules: default!(Option<i32>, "NULL")) -> i64 {
@@ -22,7 +20,7 @@ fn dispatch_due(max_schedules: default!(Option<i32>, "NULL")) -> i64 {
                 "Leave it out for the setting sched.batch_size.",
             ));
         }
-        if session(|session| home::require(|| session))? == Home::Nowhere {
+        if session(|session| identity::require(|| session))? == Home::Nowhere {
             return Ok(0);
         }
         let (mut applied, mut after) = (0, 0);
@@ -36,11 +34,11 @@ fn dispatch_due(max_schedules: default!(Option<i32>, "NULL")) -> i64 {
             pgrx::check_for_interrupts!();
         }
         session(|session| {
-            let soonest_first = Reach { after: Instant::MIN, latest: 0, earliest: limit };
+            let soonest_first = BatchWindow { after: Instant::MIN, latest: 0, earliest: limit };
             let fired = dispatch::fire_due(session, soonest_first, convert::now());
             if applied + fired.schedules > 0 {
                 // The worker may have found these locked, and does not know when they come next.
-                wake::at_commit(convert::now());
+                wakeup::at_commit(convert::now());
             }
             Ok(fired.executions)
         })
@@ -50,6 +48,6 @@ fn dispatch_due(max_schedules: default!(Option<i32>, "NULL")) -> i64 {
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn rebuild() -> i64 {
     let count = dispatch::rebuild(convert::now());
-    wake::at_commit(convert::now());
+    wakeup::at_commit(convert::now());
     count
 }

@@ -4,19 +4,21 @@ use pgrx::datum::{TimestampWithTimeZone, Uuid};
 use pgrx::prelude::*;
 use pgrx::PgSqlErrorCode;
 
-use crate::convert::{self, required};
 use crate::dispatch;
-use crate::error::{or_raise, Failure, Outcome};
-use crate::jsonb::Jsonb;
-use crate::store::draw::Draw;
-use crate::store::enqueue::{self as store, Many};
-use crate::store::execution::NewExecution;
-use crate::store::{as_owner, ids, job, role, Ledger, Owner};
-use crate::text::Text;
+use crate::pg::convert::{self, required};
+use crate::pg::error::{or_raise, Failure, Outcome};
+use crate::pg::jsonb::Jsonb;
+use crate::pg::utf8_text::Text;
+use crate::pg::{as_owner, role, Owner};
+use crate::store::execution::{ids, NewExecution};
+use crate::store::job;
+use crate::store::lease::Ledger;
+use crate::store::queue::draw::PlanTimeDraw;
+use crate::store::queue::enqueue::{self as store, EnqueueBatch};
 
-use super::execution::{new_execution, usable};
-use super::internal::{scope_key, uuid_v7};
-use super::lease::all_given;
+use crate::api::claim::{job_for_caller, new_execution};
+use crate::api::lease::all_given;
+use crate::api::sql_support::{scope_key, uuid_v7};
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn enqueue(
@@ -27,7 +29,7 @@ fn enqueue(
     scope_id: default!(Option<Text>, "NULL"),
 ) -> Uuid {
     or_raise((|| {
-        let keys = Keys::of(scope_id.is_some(), plan_time.is_some());
+        let uniqueness = Uniqueness::of(scope_id.is_some(), plan_time.is_some());
         let names = [
             convert::name("job_name", job_name)?,
             convert::name("scope_kind", scope_kind)?,
@@ -36,7 +38,7 @@ fn enqueue(
         let payload = required("payload", payload)?;
         let plan_time = convert::optional_instant("plan_time", plan_time)?.unwrap_or_else(convert::now);
         let [job_name, scope_kind, scope_id] = names;
-        let many = Many {
+        let batch = EnqueueBatch {
             job_name: &job_name,
             scope_kind: &scope_kind,
             caller: role::caller(),
@@ -45,42 +47,42 @@ fn enqueue(
             plan_times: vec![convert::timestamp(plan_time)],
             payloads: vec![payload],
         };
-        as_owner(|owner| put(owner, many, keys))?.first().copied().ok_or_else(being_enqueued)
+        as_owner(|owner| put(owner, batch, uniqueness))?.first().copied().ok_or_else(being_enqueued)
     })())
 }
 
 /// What makes executions different from all others.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Keys {
+enum Uniqueness {
     /// Their scopes: nobody else can come upon those, for they are made here.
-    New,
+    Scope,
     /// Their plan times, which are drawn.
-    Drawn,
+    PlanTime,
     /// Nothing: scope and plan time are named, and may be named again.
-    Named,
+    None,
 }
 
-impl Keys {
-    fn of(names_scopes: bool, names_plan_times: bool) -> Keys {
+impl Uniqueness {
+    fn of(names_scopes: bool, names_plan_times: bool) -> Uniqueness {
         match (names_scopes, names_plan_times) {
-            (false, _) => Keys::New,
-            (true, false) => Keys::Drawn,
-            (true, true) => Keys::Named,
+            (false, _) => Uniqueness::Scope,
+            (true, false) => Uniqueness::PlanTime,
+            (true, true) => Uniqueness::None,
         }
     }
 }
 
 /// Puts executions into the ledger, and into their job's queue; the ids of all, in their order, those that had been there before
 /// included.
-fn put(owner: &Owner, many: Many, keys: Keys) -> Outcome<Vec<Uuid>> {
-    let (job_name, caller) = (many.job_name, many.caller);
+fn put(owner: &Owner, batch: EnqueueBatch, uniqueness: Uniqueness) -> Outcome<Vec<Uuid>> {
+    let (job_name, caller) = (batch.job_name, batch.caller);
     let ledger = Ledger::open(owner);
-    let job = usable(ledger.job(job_name), job_name, caller)?;
-    let mut draw = (keys == Keys::Drawn).then(|| Draw::begin(convert::now(), convert::now));
-    if keys != Keys::Named {
-        let new = many.keys.iter().zip(&many.scope_ids).zip(&many.plan_times).zip(&many.payloads);
+    let job = job_for_caller(ledger.job(job_name), job_name, caller)?;
+    let mut draw = (uniqueness == Uniqueness::PlanTime).then(|| PlanTimeDraw::begin(convert::now(), convert::now));
+    if uniqueness != Uniqueness::None {
+        let new = batch.keys.iter().zip(&batch.scope_ids).zip(&batch.plan_times).zip(&batch.payloads);
         let new = new.map(|(((key, scope_id), plan_time), payload)| {
-            let names = [job_name, many.scope_kind, scope_id.as_str()];
+            let names = [job_name, batch.scope_kind, scope_id.as_str()];
             (new_execution(job.as_ref(), *key, names, *plan_time, caller), payload)
         });
         if let Some(ids) = put_new(owner, &ledger, job_name, new.collect(), draw.as_mut()) {
@@ -89,16 +91,18 @@ fn put(owner: &Owner, many: Many, keys: Keys) -> Outcome<Vec<Uuid>> {
     }
     let session = owner.session();
     // Not inserted and not there: its transaction is open, or somebody has just defined a job of this name.
-    let missing =
-        || usable(job::read(session, job_name), job_name, caller).map_or_else(|failure| failure, |_| being_enqueued());
+    let missing = || {
+        job_for_caller(job::read(session, job_name), job_name, caller)
+            .map_or_else(|failure| failure, |_| being_enqueued())
+    };
     if let Some(draw) = &mut draw {
-        let drawn = store::insert_drawn(session, &many, draw, convert::now()).ok_or_else(missing)?;
+        let drawn = store::insert_drawn(session, &batch, draw, convert::now()).ok_or_else(missing)?;
         dispatch::notify(session, drawn.queues);
         return Ok(drawn.ids);
     }
-    dispatch::notify(session, store::insert(session, &many, convert::now()));
-    let found = store::find(session, &many);
-    if found.len() < many.keys.len() {
+    dispatch::notify(session, store::insert(session, &batch, convert::now()));
+    let found = store::find(session, &batch);
+    if found.len() < batch.keys.len() {
         return Err(missing());
     }
     if found.iter().any(|(_, owner)| !role::may_act_for(caller, *owner)) {
@@ -113,7 +117,7 @@ fn put_new(
     ledger: &Ledger,
     job_name: &str,
     new: Vec<(NewExecution, &Jsonb)>,
-    draw: Option<&mut Draw>,
+    draw: Option<&mut PlanTimeDraw>,
 ) -> Option<Vec<Uuid>> {
     let queue = new.first().map(|(new, _)| new.queue.to_owned());
     let ids = ledger.enqueue(job_name, &new, draw, convert::now())?;
@@ -142,7 +146,7 @@ fn enqueue_many(
     let ids = or_raise((|| {
         let (job_name, scope_kind) = (convert::name("job_name", job_name)?, convert::name("scope_kind", scope_kind)?);
         let payloads = all_given("payloads", required("payloads", payloads)?)?;
-        let uniqueness = Keys::of(scope_ids.is_some(), plan_times.is_some());
+        let uniqueness = Uniqueness::of(scope_ids.is_some(), plan_times.is_some());
         let plan_times = match plan_times {
             None => vec![convert::timestamp(convert::now()); payloads.len()],
             Some(times) => same_length("plan_times", times, payloads.len())?
@@ -159,8 +163,16 @@ fn enqueue_many(
         };
         let caller = role::caller();
         let keys = scope_ids.iter().map(|id| scope_key(&job_name, &scope_kind, id)).collect();
-        let many = Many { job_name: &job_name, scope_kind: &scope_kind, caller, keys, scope_ids, plan_times, payloads };
-        as_owner(|owner| put(owner, many, uniqueness))
+        let batch = EnqueueBatch {
+            job_name: &job_name,
+            scope_kind: &scope_kind,
+            caller,
+            keys,
+            scope_ids,
+            plan_times,
+            payloads,
+        };
+        as_owner(|owner| put(owner, batch, uniqueness))
     })());
     SetOfIterator::new(ids)
 }

@@ -3,26 +3,26 @@
 use pgrx::prelude::*;
 use pgrx::PgLogLevel;
 
-use crate::convert;
-use crate::error::{self, Failure};
-use crate::store::home::{self, Home};
-use crate::store::{catalog, grant, role, session};
-use crate::worker::wake;
+use crate::pg::error::{self, Failure};
+use crate::pg::{convert, role, session, syscache};
+use crate::shmem::wakeup;
+use crate::store::grants;
+use crate::store::identity::{self, Home};
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn adopt() -> i64 {
     let caller = role::caller();
     let now = convert::now();
     let schedules = session(|session| {
-        grant::types(session);
-        home::adopt(session, now)
+        grants::types(session);
+        identity::adopt(session, now)
     });
     // In a copy there is none; one that is there looks again.
-    wake::dispatcher_at_commit();
-    wake::at_commit(now);
+    wakeup::dispatcher_at_commit();
+    wakeup::at_commit(now);
     let text = format!(
         "scheduler: database \"{}\" is adopted by \"{}\", {schedules} schedules begin anew",
-        catalog::database_name(),
+        syscache::database_name(),
         role::name(caller)
     );
     error::report(PgLogLevel::LOG_SERVER_ONLY, Failure::note(text));
@@ -31,5 +31,5 @@ fn adopt() -> i64 {
 
 #[pg_extern(schema = "sched", stable, parallel_unsafe)]
 pub fn is_home() -> bool {
-    session(|session| home::look(|| session)) != Home::Elsewhere
+    session(|session| identity::load(|| session)) != Home::Elsewhere
 }

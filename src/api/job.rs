@@ -6,12 +6,13 @@ use pgrx::PgSqlErrorCode;
 use scheduler_core::job::Kind;
 use scheduler_core::Keyword;
 
-use crate::convert::{self, duration, optional_duration, required, Zero};
-use crate::error::{or_raise, Failure, Outcome};
 use crate::guc;
-use crate::store::{job, role, session};
-use crate::text::Text;
-use crate::worker::wake;
+use crate::pg::convert::{self, duration, optional_duration, required, Zero};
+use crate::pg::error::{or_raise, Failure, Outcome};
+use crate::pg::utf8_text::Text;
+use crate::pg::{role, session};
+use crate::shmem::wakeup;
+use crate::store::job;
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 #[allow(clippy::too_many_arguments)]
@@ -112,7 +113,7 @@ pub fn write(definition: job::Definition) -> Outcome<()> {
     session(|session| {
         let rearmed = job::write(session, definition, caller).ok_or_else(|| Failure::not_owner("job", &name))?;
         if rearmed > 0 {
-            wake::at_commit(convert::now());
+            wakeup::at_commit(convert::now());
         }
         Ok(())
     })

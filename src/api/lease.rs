@@ -5,17 +5,18 @@ use pgrx::prelude::*;
 use pgrx::PgSqlErrorCode;
 use scheduler_core::lease::{self, Cancel};
 
-use crate::convert::{self, required, Zero};
 use crate::dispatch::{self, EndedRuns};
-use crate::error::{or_raise, Failure, Outcome};
 use crate::guc;
-use crate::jsonb::Jsonb;
-use crate::store::lease as store;
-use crate::store::{as_owner, execution, ledger, role, session, Ledger};
-use crate::text::Text;
-use crate::worker::wake;
+use crate::pg::convert::{self, required, Zero};
+use crate::pg::error::{or_raise, Failure, Outcome};
+use crate::pg::jsonb::Jsonb;
+use crate::pg::utf8_text::Text;
+use crate::pg::{as_owner, role, session};
+use crate::shmem::wakeup;
+use crate::store::execution;
+use crate::store::lease::{self as leases, sql as store, Ledger};
 
-use super::execution::acknowledge_durably;
+use crate::api::claim::acknowledge_durably;
 
 /// The largest `octet_length(result::text)`.
 const MAX_RESULT_BYTES: usize = 16_384;
@@ -55,11 +56,11 @@ fn heartbeat(
         let timeout = convert::optional_duration("stale_timeout", stale_timeout, Zero::Refused)?;
         let (caller, now) = (role::caller(), convert::now());
         let beaten =
-            as_owner(|owner| ledger::heartbeat(owner, id, token, timeout.map(convert::interval), progress, now));
+            as_owner(|owner| leases::heartbeat(owner, id, token, timeout.map(convert::interval), progress, now));
         let (owner, cancel_requested) = beaten.ok_or_else(lease_lost)?;
         check_owner(caller, owner, id)?;
         if let Some(stale_after) = timeout.and_then(|timeout| now.checked_add_micros(timeout)) {
-            wake::at_commit(stale_after);
+            wakeup::at_commit(stale_after);
         }
         Ok(if cancel_requested { "cancel" } else { "ok" }.to_owned())
     })())
@@ -90,7 +91,7 @@ fn finish_success(
             check_owner(caller, ended.owner, id)?;
             if let Some(schedule_id) = ended.awaited_by {
                 store::run_ended(owner.session(), schedule_id, id, now);
-                wake::at_commit(now);
+                wakeup::at_commit(now);
             }
             Ok(())
         })?;
@@ -124,8 +125,8 @@ fn finish_failure(
         session(|session| {
             let run = store::read_lease(session, id, token).ok_or_else(lease_lost)?;
             check_owner(caller, run.owner, id)?;
-            let fate = lease::failed(run.limits, terminal, run.cancel_requested);
-            let end = dispatch::end_of(&run, fate, retry_at, now);
+            let next = lease::failed(run.limits, terminal, run.cancel_requested);
+            let end = dispatch::end_of(&run, next, retry_at, now);
             dispatch::end_runs(
                 session,
                 EndedRuns { runs: vec![(id, end)], error_code: &error_code, error_msg: &message },
@@ -159,7 +160,7 @@ fn finish_success_many(
             for run in noted.iter().filter(|run| run.ended) {
                 if let Some(schedule_id) = run.awaited_by {
                     store::run_ended(owner.session(), schedule_id, run.execution_id, now);
-                    wake::at_commit(now);
+                    wakeup::at_commit(now);
                 }
             }
             noted
@@ -206,7 +207,7 @@ fn cancel(execution_id: Option<Uuid>) -> bool {
                     Some(awaited_by) => {
                         if let Some(schedule_id) = awaited_by {
                             store::run_ended(session, schedule_id, id, now);
-                            wake::at_commit(now);
+                            wakeup::at_commit(now);
                         }
                         true
                     }

@@ -6,7 +6,7 @@ use pgrx::pgrx_sql_entity_graph::metadata::{
 };
 use pgrx::{pg_sys, IntoHeapTuple, PgMemoryContexts, PgSqlErrorCode};
 
-use crate::error::{raise, Failure};
+use crate::pg::error::{raise, Failure};
 
 /// Rows of a table, all of them given to the server at once ("materialize mode").
 ///

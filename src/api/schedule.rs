@@ -7,18 +7,18 @@ use scheduler_core::clock::none_ahead;
 use scheduler_core::schedule::{CatchUp, Overlap, Ownership, Rearm};
 use scheduler_core::{Instant, Keyword};
 
-use crate::convert::{self, required, Zero};
 use crate::dispatch::{catch_up_of, overlap_of, rearm_of};
-use crate::error::{self, or_raise, Failure, Outcome};
 use crate::guc;
-use crate::jsonb::Jsonb;
-use crate::store::schedule::{self, Definition, Locked};
-use crate::store::{job, role, schedule_bulk, session, Session};
-use crate::subtransaction;
-use crate::text::Text;
-use crate::zone::ServerZone;
+use crate::pg::convert::{self, required, Zero};
+use crate::pg::error::{self, or_raise, Failure, Outcome};
+use crate::pg::jsonb::Jsonb;
+use crate::pg::utf8_text::Text;
+use crate::pg::zone::ServerZone;
+use crate::pg::{role, session, subtransaction, Session};
+use crate::store::job;
+use crate::store::schedule::{self, bulk, Definition, Locked};
 
-use super::job::at_least_one;
+use crate::api::job::at_least_one;
 
 /// What one schedule may run in one tick.
 const MAX_PLANS_PER_TICK: i32 = 10_000;
@@ -107,7 +107,7 @@ fn create(definition: Definition) -> Outcome<i64> {
     let warning = will_not_fire(&definition, now, now)?;
     let created = session(|session| {
         check_job(session, &definition.job_name, caller)?;
-        let inserted = schedule_bulk::insert(session, vec![definition], convert::now());
+        let inserted = bulk::insert(session, vec![definition], convert::now());
         inserted.first().map(|(_, schedule_id)| *schedule_id).ok_or_else(|| duplicate(&name))
     })?;
     warn(warning);

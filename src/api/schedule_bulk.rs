@@ -5,15 +5,14 @@ use std::collections::HashSet;
 use pgrx::prelude::*;
 use scheduler_core::Instant;
 
-use crate::convert::{self, required};
-use crate::error::{or_raise, Failure, Outcome};
-use crate::jsonb::Jsonb;
+use crate::pg::convert::{self, required};
+use crate::pg::error::{or_raise, Failure, Outcome};
+use crate::pg::jsonb::Jsonb;
+use crate::pg::{role, session, subtransaction, Session};
+use crate::store::schedule::bulk::{self as store, Malformed, Spec};
 use crate::store::schedule::Definition;
-use crate::store::schedule_bulk::{self as store, Malformed, Spec};
-use crate::store::{role, session, Session};
-use crate::subtransaction;
 
-use super::schedule::{self, check_job, check_keys, defaults, duplicate};
+use crate::api::schedule::{self, check_job, check_keys, defaults, duplicate};
 
 /// The arguments of create_schedule.
 const KEYS: [&str; 18] = [

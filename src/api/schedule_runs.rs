@@ -5,18 +5,18 @@ use pgrx::prelude::*;
 use scheduler_core::clock::{DateTime, Timeline};
 use scheduler_core::{Clock, Instant};
 
-use crate::convert;
 use crate::dispatch;
-use crate::error::{or_raise, Failure, Outcome};
-use crate::store::draw::Draw;
-use crate::store::execution::{Batch, Inserted};
+use crate::pg::error::{or_raise, Failure, Outcome};
+use crate::pg::utf8_text::Text;
+use crate::pg::zone::ServerZone;
+use crate::pg::{convert, role, session, Session};
+use crate::store::execution::{ExecutionBatch, Inserted};
+use crate::store::job;
+use crate::store::queue::draw::PlanTimeDraw;
 use crate::store::schedule::{Definition, Locked};
-use crate::store::{job, role, session, Session};
-use crate::text::Text;
-use crate::zone::ServerZone;
 
-use super::internal::scope_key;
-use super::schedule;
+use crate::api::schedule;
+use crate::api::sql_support::scope_key;
 
 /// How many plan times one statement inserts.
 const CHUNK: usize = 10_000;
@@ -36,7 +36,7 @@ fn insert(
     if !role::may_act_for(caller, job.owner) {
         return Err(Failure::not_owner("job", job_name));
     }
-    let batch = Batch {
+    let batch = ExecutionBatch {
         key: scope_key(job_name, scope_kind, scope_id),
         job_name,
         scope_kind,
@@ -62,7 +62,7 @@ fn fire_now(schedule_name: Option<Text>) -> Uuid {
             // Of a parked one nobody knows when it would fire.
             let own = bound(&schedule).ok();
             let timeline = own.as_ref().map(|(clock, zone, anchor)| clock.bind(zone, *anchor));
-            let mut draw = Draw::begin(convert::now(), convert::now);
+            let mut draw = PlanTimeDraw::begin(convert::now(), convert::now);
             loop {
                 let mut passed_over = 0..MOST_PASSED_OVER;
                 let is_free = |time| {

@@ -6,14 +6,13 @@ use pgrx::PgSqlErrorCode;
 use scheduler_core::schedule::{Next, Progress, Skip, SkipReason};
 use scheduler_core::{Instant, Keyword};
 
-use crate::convert;
-use crate::dispatch::arm::{armed, is_edited};
-use crate::dispatch::past::{Bounded, Ended};
-use crate::dispatch::policy::Usable;
-use crate::error::{Failure, Outcome};
-use crate::store::skip::{self, Past, Recorded};
-use crate::store::timer::{self, ScheduleRow, Snapshot};
-use crate::store::Session;
+use crate::dispatch::apply_changes::{armed, is_edited};
+use crate::dispatch::compile::CompiledSchedule;
+use crate::dispatch::definition_history::{BoundedClock, EndedDefinitions};
+use crate::pg::error::{Failure, Outcome};
+use crate::pg::{convert, Session};
+use crate::store::schedule::skipped_plans::{self, PastDefinition, RecordedSkip};
+use crate::store::timer::{self, ScheduleRow, ScheduleState};
 
 /// How many plan times are explained, or backfilled, at once.
 pub const MOST_PLANS: u64 = 100_000;
@@ -31,11 +30,11 @@ pub struct Verdict {
 }
 
 /// Some of the plan times of a schedule: those of one definition.
-struct Stretch {
+struct DefinitionRange {
     since_at: Instant,
     plans: Vec<Instant>,
     /// `None` = the definition that holds now.
-    past: Option<Past>,
+    past: Option<PastDefinition>,
 }
 
 /// What became of each plan time of a schedule in [from, to); `54000` where there are more than [`MOST_PLANS`].
@@ -44,28 +43,28 @@ pub fn explain(session: &Session, schedule_id: i64, from: Instant, to: Instant, 
     let Some((snapshot, row)) = snapshots.first().and_then(|s| s.schedule.as_ref().map(|row| (s, row))) else {
         return Ok(Vec::new());
     };
-    let past = skip::past_between(session, schedule_id, from, to);
-    let open = Open::of(snapshot, row, &past, now);
-    let stretches = stretches(row, past, from, to)?;
-    let mut skips = skip::between(session, schedule_id, from, to);
-    skips.extend(open.skipped.iter().map(|(since_at, skip)| Recorded {
+    let past = skipped_plans::past_between(session, schedule_id, from, to);
+    let open = Undecided::of(snapshot, row, &past, now);
+    let ranges = ranges(row, past, from, to)?;
+    let mut skips = skipped_plans::between(session, schedule_id, from, to);
+    skips.extend(open.skipped.iter().map(|(since_at, skip)| RecordedSkip {
         since_at: *since_at,
         from: skip.from,
         to: skip.to,
         reason: skip.reason.as_str().to_owned(),
     }));
     skips.sort_by_key(|skip| (skip.since_at, skip.from));
-    let all = stretches.iter().flat_map(|stretch| stretch.plans.iter().copied().map(convert::timestamp)).collect();
-    let fired = skip::fired(session, schedule_id, all);
+    let all = ranges.iter().flat_map(|range| range.plans.iter().copied().map(convert::timestamp)).collect();
+    let fired = skipped_plans::fired(session, schedule_id, all);
     let mut verdicts = Vec::new();
-    for stretch in &stretches {
-        for plan in &stretch.plans {
+    for range in &ranges {
+        for plan in &range.plans {
             let execution = fired.binary_search_by_key(plan, |(plan, _)| *plan).ok().and_then(|found| fired.get(found));
             let (verdict, reason) = if execution.is_some() {
                 ("fired", None)
-            } else if let Some(skip) = skip_of(&skips, stretch.since_at, *plan) {
+            } else if let Some(skip) = skip_of(&skips, range.since_at, *plan) {
                 ("skipped", Some(skip.reason.clone()))
-            } else if let Some(past) = &stretch.past {
+            } else if let Some(past) = &range.past {
                 (if past.owned { "forgotten" } else { "external" }, None)
             } else {
                 let (verdict, reason) = open.verdict(*plan, now);
@@ -87,16 +86,16 @@ pub fn too_many(hint: &str) -> Failure {
 }
 
 /// The plan times in [from, to), definition by definition, in order.
-fn stretches(row: &ScheduleRow, past: Vec<Past>, from: Instant, to: Instant) -> Outcome<Vec<Stretch>> {
+fn ranges(row: &ScheduleRow, past: Vec<PastDefinition>, from: Instant, to: Instant) -> Outcome<Vec<DefinitionRange>> {
     let (after, last) = (from.just_before(), to.just_before());
-    let mut bounds: Vec<(Instant, Instant, Outcome<Bounded>, Option<Past>)> = Vec::new();
+    let mut bounds: Vec<(Instant, Instant, Outcome<BoundedClock>, Option<PastDefinition>)> = Vec::new();
     // One that ended after we read the schedule is what we have read.
     for past in past.into_iter().filter(|past| past.since_at < row.since_at) {
-        bounds.push((past.since_at, past.until_at, Bounded::of_past(&past, row.created_at), Some(past)));
+        bounds.push((past.since_at, past.until_at, BoundedClock::of_past(&past, row.created_at), Some(past)));
     }
-    bounds.push((row.since_at, Instant::MAX, Bounded::of_row(row), None));
+    bounds.push((row.since_at, Instant::MAX, BoundedClock::of_row(row), None));
     let mut room = MOST_PLANS;
-    let mut stretches = Vec::new();
+    let mut ranges = Vec::new();
     for (since_at, until_at, bounded, past) in bounds {
         // A clock that cannot be read has no plan times.
         let Ok(bounded) = bounded else { continue };
@@ -108,22 +107,22 @@ fn stretches(row: &ScheduleRow, past: Vec<Past>, from: Instant, to: Instant) -> 
             ));
         }
         room -= count;
-        stretches.push(Stretch { since_at, plans: bounded.plans(after, last), past });
+        ranges.push(DefinitionRange { since_at, plans: bounded.plans(after, last), past });
     }
-    Ok(stretches)
+    Ok(ranges)
 }
 
 /// The skip that a plan of this definition is part of.
-fn skip_of(skips: &[Recorded], since_at: Instant, plan: Instant) -> Option<&Recorded> {
+fn skip_of(skips: &[RecordedSkip], since_at: Instant, plan: Instant) -> Option<&RecordedSkip> {
     let behind = skips.partition_point(|skip| (skip.since_at, skip.from) <= (since_at, plan));
     let found = behind.checked_sub(1).and_then(|index| skips.get(index));
     found.filter(|skip| skip.since_at == since_at && plan <= skip.to)
 }
 
 /// What is not decided yet, as the next dispatcher will find it.
-struct Open<'a> {
+struct Undecided<'a> {
     row: &'a ScheduleRow,
-    usable: Option<Usable>,
+    compiled: Option<CompiledSchedule>,
     progress: Progress,
     waiting: bool,
     parked: bool,
@@ -132,13 +131,13 @@ struct Open<'a> {
     skipped: Vec<(Instant, Skip)>,
 }
 
-impl<'a> Open<'a> {
-    fn of(snapshot: &Snapshot, row: &'a ScheduleRow, past: &[Past], now: Instant) -> Open<'a> {
-        let usable = Usable::read(snapshot.schedule_id, row).ok();
+impl<'a> Undecided<'a> {
+    fn of(snapshot: &ScheduleState, row: &'a ScheduleRow, past: &[PastDefinition], now: Instant) -> Undecided<'a> {
+        let compiled = CompiledSchedule::compile_without_job(snapshot.schedule_id, row).ok();
         match snapshot.timer.as_ref().filter(|_| !is_edited(snapshot)) {
-            Some(timer) => Open {
+            Some(timer) => Undecided {
                 row,
-                usable,
+                compiled,
                 progress: timer.progress,
                 waiting: timer.waiting,
                 parked: timer.parked.is_some(),
@@ -147,11 +146,11 @@ impl<'a> Open<'a> {
             },
             None => {
                 // Which of them were fired is looked at before all else.
-                let definitions = past.iter().filter(|past| !past.settled).map(Past::clone).collect();
-                let new = armed(snapshot, row, Some(&Ended { definitions, fired: Vec::new() }), None, now);
-                Open {
+                let definitions = past.iter().filter(|past| !past.settled).map(PastDefinition::clone).collect();
+                let new = armed(snapshot, row, Some(&EndedDefinitions { definitions, fired: Vec::new() }), None, now);
+                Undecided {
                     row,
-                    usable,
+                    compiled,
                     progress: new.progress,
                     waiting: new.next == Some(Next::Waiting),
                     parked: new.parked.is_some(),
@@ -178,7 +177,7 @@ impl<'a> Open<'a> {
         if !self.row.enabled {
             return stopped("skipped", SkipReason::Paused.as_str());
         }
-        let Some(usable) = self.usable.as_ref().filter(|_| !self.parked) else {
+        let Some(compiled) = self.compiled.as_ref().filter(|_| !self.parked) else {
             return stopped("waiting", SkipReason::Parked.as_str());
         };
         let due = || ("due", self.failing.then_some("failing"));
@@ -193,8 +192,8 @@ impl<'a> Open<'a> {
         if self.waiting {
             return waits(SkipReason::Overlap.as_str());
         }
-        let clock = usable.clock.bind(&usable.zone, usable.anchor);
-        if usable.policy.fire_time(&clock, plan) <= now {
+        let clock = compiled.clock.bind(&compiled.zone, compiled.anchor);
+        if compiled.policy.fire_time(&clock, plan) <= now {
             due()
         } else {
             waits("delay")
@@ -203,18 +202,18 @@ impl<'a> Open<'a> {
 }
 
 /// What schedules that are paused or parked have passed over, or keep waiting, so far: the plan times and the reason.
-pub fn so_far(session: &Session, snapshots: &[Snapshot], now: Instant) -> Vec<(i64, Skip)> {
-    let after = |snapshot: &Snapshot, row: &ScheduleRow| {
+pub fn so_far(session: &Session, snapshots: &[ScheduleState], now: Instant) -> Vec<(i64, Skip)> {
+    let after = |snapshot: &ScheduleState, row: &ScheduleRow| {
         let cursor = snapshot.timer.as_ref().and_then(|timer| timer.progress.cursor).filter(|_| row.enabled);
         row.since_at.max(cursor.unwrap_or(row.since_at))
     };
-    let stretches = snapshots.iter().filter_map(|s| Some((s.schedule_id, after(s, s.schedule.as_ref()?), now)));
-    let fired = skip::fired_between(session, &stretches.collect::<Vec<_>>());
+    let ranges = snapshots.iter().filter_map(|s| Some((s.schedule_id, after(s, s.schedule.as_ref()?), now)));
+    let fired = skipped_plans::fired_between(session, &ranges.collect::<Vec<_>>());
     let mut all = Vec::new();
     for snapshot in snapshots {
         pgrx::check_for_interrupts!();
         let Some(row) = &snapshot.schedule else { continue };
-        let Ok(bounded) = Bounded::of_row(row) else { continue };
+        let Ok(bounded) = BoundedClock::of_row(row) else { continue };
         let reason = if row.enabled { SkipReason::Parked } else { SkipReason::Paused };
         let fired = fired.get(&snapshot.schedule_id).map_or(&[][..], Vec::as_slice);
         let skips = bounded.skipped_but(after(snapshot, row), now, reason, fired);

@@ -6,29 +6,26 @@ use std::collections::{HashMap, HashSet};
 use scheduler_core::schedule::{plan, Next};
 use scheduler_core::Instant;
 
-use crate::convert;
-use crate::dispatch::arm::{is_edited, rearm, report_parked, report_standing};
-use crate::dispatch::halve::{halved, halved_unless, try_again_at};
-use crate::dispatch::policy::Usable;
-use crate::error::Failure;
-use crate::store::patience::{self, Patience};
-use crate::store::skip;
-use crate::store::timer::{self, Fired, NewTimer, Reach, Snapshot};
-use crate::store::Session;
-use crate::subtransaction;
+use crate::dispatch::apply_changes::{is_edited, rearm, report_parked, report_parking};
+use crate::dispatch::bisect::{bisect, bisect_unless};
+use crate::dispatch::compile::CompiledSchedule;
+use crate::dispatch::notify::notify;
+use crate::dispatch::retry::{postponed, try_again_at};
+use crate::pg::error::Failure;
+use crate::pg::{convert, subtransaction, Session};
+use crate::store::schedule::skipped_plans;
+use crate::store::timer::lock_timeout::{self, RetryBudget};
+use crate::store::timer::{self, BatchWindow, NewTimer, ScheduleState};
 
 /// How many executions one batch inserts, unless a single schedule asks for more.
 const MOST_RUNS: usize = 10_000;
-/// How long a schedule is left alone whose plan somebody is just claiming, or whose run somebody is just ending, in microseconds.
-const POSTPONED: i64 = 100_000;
-
 /// A plan that is still to come is not fired sooner than this after the one before, in microseconds: a clock that ticks faster
 /// fires what its policy makes of the plans in between, and leaves time for others.
 const CLOSEST: i64 = 1_000;
 
 /// What one call did.
 #[derive(Default)]
-pub struct Done {
+pub struct Fired {
     /// How many executions were inserted.
     pub executions: i64,
     /// How many schedules were due.
@@ -38,11 +35,11 @@ pub struct Done {
 }
 
 /// Fires a batch of the schedules that are due.
-pub fn fire_due(session: &Session, reach: Reach, now: Instant) -> Done {
+pub fn fire_due(session: &Session, window: BatchWindow, now: Instant) -> Fired {
     // Locked and written in one subtransaction: an update of a row that the transaction around it had locked would leave a
     // list of both behind, in each timer.
     let whole = subtransaction::run(|| {
-        let batch = Batch::pick(session, reach, now);
+        let batch = DueBatch::pick(session, window, now);
         let settled = batch.settle(session, now);
         let fired = (!batch.moves.is_empty()).then(|| fire(session, &batch.moves, now));
         (batch, settled, fired)
@@ -50,35 +47,35 @@ pub fn fire_due(session: &Session, reach: Reach, now: Instant) -> Done {
     let (mut batch, settled, fired) = match whole {
         Ok((batch, settled, fired)) => (batch, settled, Vec::from_iter(fired)),
         Err(_) => {
-            let batch = Batch::pick(session, reach, now);
+            let batch = DueBatch::pick(session, window, now);
             let settled = batch.settle_apart(session, now);
             let mut work = |timers: &[NewTimer]| fire(session, timers, now);
-            let mut put_off = |timer: &NewTimer, failure| batch.put_off(session, timer.schedule_id, &failure, now);
-            let patience = Patience::begin();
+            let mut defer = |timer: &NewTimer, failure| batch.defer(session, timer.schedule_id, &failure, now);
+            let budget = RetryBudget::begin();
             let mut left_out = |part: &[NewTimer], failure: &Failure| {
-                let ends = patience.ends(failure, part.len());
-                if ends {
+                let is_spent = budget.is_spent(failure, part.len());
+                if is_spent {
                     let schedule_ids = part.iter().map(|timer| timer.schedule_id).collect();
                     timer::postpone(session, schedule_ids, postponed(convert::now().max(now)));
                 }
-                ends
+                is_spent
             };
-            let fired = halved_unless(&batch.moves, &mut work, &mut left_out, &mut put_off);
+            let fired = bisect_unless(&batch.moves, &mut work, &mut left_out, &mut defer);
             (batch, settled, fired)
         }
     };
-    batch.more |= i64::try_from(batch.due) == Ok(reach.latest + reach.earliest);
+    batch.more |= i64::try_from(batch.due) == Ok(window.latest + window.earliest);
     settled.parked.iter().for_each(|(schedule_id, reason)| report_parked(session, *schedule_id, reason));
-    settled.rearmed.iter().for_each(|timer| report_standing(session, timer));
+    settled.rearmed.iter().for_each(|timer| report_parking(session, timer));
     let mut queues: Vec<String> = fired.iter().flat_map(|fired| fired.queues.iter().cloned()).collect();
     queues.sort_unstable();
     queues.dedup();
-    super::notify(session, queues);
-    Done { executions: fired.iter().map(|fired| fired.count).sum(), schedules: batch.due, more: batch.more }
+    notify(session, queues);
+    Fired { executions: fired.iter().map(|fired| fired.count).sum(), schedules: batch.due, more: batch.more }
 }
 
 /// What was written of a batch besides fires.
-struct Settled {
+struct SettledBatch {
     /// Timers that were made anew.
     rearmed: Vec<NewTimer>,
     /// Schedules that were parked, each with its reason.
@@ -87,7 +84,7 @@ struct Settled {
 
 /// What is due and ours, and what is to become of it.
 #[derive(Default)]
-struct Batch {
+struct DueBatch {
     due: usize,
     /// Some of them are due again, or were left out.
     more: bool,
@@ -100,10 +97,10 @@ struct Batch {
     errors: HashMap<i64, i32>,
 }
 
-impl Batch {
-    fn pick(session: &Session, reach: Reach, now: Instant) -> Batch {
-        let due = timer::pick_due(session, reach, now);
-        let mut batch = Batch { due: due.len(), ..Batch::default() };
+impl DueBatch {
+    fn pick(session: &Session, window: BatchWindow, now: Instant) -> DueBatch {
+        let due = timer::pick_due(session, window, now);
+        let mut batch = DueBatch { due: due.len(), ..DueBatch::default() };
         if due.is_empty() {
             return batch;
         }
@@ -136,7 +133,7 @@ impl Batch {
     }
 
     /// Writes what needs no execution.
-    fn settle(&self, session: &Session, now: Instant) -> Settled {
+    fn settle(&self, session: &Session, now: Instant) -> SettledBatch {
         let rearmed = if self.edited.is_empty() { Vec::new() } else { rearm(session, &self.edited, now) };
         if !self.park.is_empty() {
             timer::park(session, &self.park);
@@ -144,26 +141,29 @@ impl Batch {
         if !self.dropped.is_empty() {
             forget_dropped(session, &self.dropped);
         }
-        Settled { rearmed, parked: self.park.clone() }
+        SettledBatch { rearmed, parked: self.park.clone() }
     }
 
     /// The same, for a batch of which something is bad: that is found and put off, and the rest written.
-    fn settle_apart(&self, session: &Session, now: Instant) -> Settled {
-        let mut put_off = |schedule_id: &i64, failure| self.put_off(session, *schedule_id, &failure, now);
-        let rearmed = halved(&self.edited, &mut |part| rearm(session, part, now), &mut put_off);
-        halved(&self.dropped, &mut |part| forget_dropped(session, part), &mut put_off);
+    fn settle_apart(&self, session: &Session, now: Instant) -> SettledBatch {
+        let mut defer = |schedule_id: &i64, failure| self.defer(session, *schedule_id, &failure, now);
+        let rearmed = bisect(&self.edited, &mut |part| rearm(session, part, now), &mut defer);
+        bisect(&self.dropped, &mut |part| forget_dropped(session, part), &mut defer);
         let mut park = |part: &[(i64, Failure)]| {
             timer::park(session, part);
             part.to_vec()
         };
-        let parked = halved(&self.park, &mut park, &mut |(schedule_id, _), failure| {
-            self.put_off(session, *schedule_id, &failure, now);
+        let parked = bisect(&self.park, &mut park, &mut |(schedule_id, _), failure| {
+            self.defer(session, *schedule_id, &failure, now);
         });
-        Settled { rearmed: rearmed.into_iter().flatten().collect(), parked: parked.into_iter().flatten().collect() }
+        SettledBatch {
+            rearmed: rearmed.into_iter().flatten().collect(),
+            parked: parked.into_iter().flatten().collect(),
+        }
     }
 
     /// Leaves a schedule that could not be fired for later; the view says why.
-    fn put_off(&self, session: &Session, schedule_id: i64, failure: &Failure, now: Instant) {
+    fn defer(&self, session: &Session, schedule_id: i64, failure: &Failure, now: Instant) {
         let before = self.errors.get(&schedule_id).copied().unwrap_or(0);
         let retry_at = try_again_at(session, schedule_id, "fired", before, failure, now);
         timer::record_failure(session, schedule_id, &failure.message, retry_at);
@@ -172,20 +172,15 @@ impl Batch {
 
 /// What dispatchers know of schedules that were dropped goes.
 fn forget_dropped(session: &Session, schedule_ids: &[i64]) {
-    skip::forget(session, schedule_ids);
+    skipped_plans::forget(session, schedule_ids);
     timer::drop_timers(session, schedule_ids.to_vec());
 }
 
-/// When a schedule comes again that somebody else has in hand.
-pub fn postponed(now: Instant) -> Instant {
-    now.checked_add_micros(POSTPONED).unwrap_or(Instant::MAX)
-}
-
-fn fire(session: &Session, timers: &[NewTimer], now: Instant) -> Fired {
+fn fire(session: &Session, timers: &[NewTimer], now: Instant) -> timer::Fired {
     // A run that a client puts into the ledger between our look and our insert is waited for, as long as the client's transaction
     // stays open. After a short while the batch fails instead, looks again, and finds it.
-    let (fired, held) = patience::bounded(|| timer::fire(session, timers, now, postponed(now)));
-    skip::record(session, &timers.iter().collect::<Vec<_>>(), &held);
+    let (fired, held) = lock_timeout::with_lock_timeout(|| timer::fire(session, timers, now, postponed(now)));
+    skipped_plans::record(session, &timers.iter().collect::<Vec<_>>(), &held);
     fired
 }
 
@@ -225,17 +220,17 @@ enum Decision {
 }
 
 /// What one due timer calls for.
-fn decide(snapshot: &Snapshot, now: Instant) -> Decision {
+fn decide(snapshot: &ScheduleState, now: Instant) -> Decision {
     let (Some(row), Some(timer)) = (&snapshot.schedule, &snapshot.timer) else { return Decision::Drop };
-    let usable = match Usable::of(snapshot.schedule_id, row) {
-        Ok(usable) => usable,
+    let compiled = match CompiledSchedule::compile(snapshot.schedule_id, row) {
+        Ok(compiled) => compiled,
         Err(reason) => return Decision::Park(reason),
     };
     let mut new = NewTimer::idle(snapshot.schedule_id, row, timer.progress);
     new.held = timer.held;
-    let Some(plan) = timer.next_plan else { return Decision::Move(Box::new(new)) };
-    let clock = usable.clock.bind(&usable.zone, usable.anchor);
-    let fired = plan::fire(&usable.policy, &clock, new.progress, plan, snapshot.busy, now);
+    let Some(plan) = timer.next_plan_time else { return Decision::Move(Box::new(new)) };
+    let clock = compiled.clock.bind(&compiled.zone, compiled.anchor);
+    let fired = plan::fire(&compiled.policy, &clock, new.progress, plan, snapshot.busy, now);
     new.next = Some(match fired.next {
         Next::Armed { plan_time, fire_at } if plan_time > now => {
             Next::Armed { plan_time, fire_at: fire_at.max(now.checked_add_micros(CLOSEST).unwrap_or(fire_at)) }
@@ -245,6 +240,6 @@ fn decide(snapshot: &Snapshot, now: Instant) -> Decision {
     new.progress = fired.progress;
     new.runs = fired.plan_times;
     new.skipped = fired.skipped.into_iter().map(|skip| (row.since_at, skip)).collect();
-    new.awaited = usable.awaits_runs();
+    new.awaited = compiled.awaits_runs();
     Decision::Move(Box::new(new))
 }

@@ -2,10 +2,10 @@
 
 use scheduler_core::Instant;
 
-use crate::convert;
 use crate::guc;
-use crate::store::skip::{self, Place};
-use crate::store::{history, Session};
+use crate::pg::{convert, Session};
+use crate::store::execution::history;
+use crate::store::schedule::skipped_plans::{self, SkipCursor};
 
 /// How many rows one step looks at.
 const STEP: i64 = 1000;
@@ -15,7 +15,7 @@ const LONGEST_REST: i64 = 3_600_000_000;
 /// Where the walk stands.
 pub struct Pruner {
     last: u128,
-    skips: Option<Place>,
+    skips: Option<SkipCursor>,
     /// When the last walk ended; `None` in the middle of one.
     rests_since: Option<Instant>,
 }
@@ -23,7 +23,7 @@ pub struct Pruner {
 impl Pruner {
     /// The first walk comes after a rest: a server that has just started has better things to do.
     pub fn new(now: Instant) -> Pruner {
-        Pruner { last: 0, skips: Some(Place::START), rests_since: Some(now) }
+        Pruner { last: 0, skips: Some(SkipCursor::START), rests_since: Some(now) }
     }
 
     /// When there is something to do, by what the setting says now.
@@ -39,8 +39,8 @@ impl Pruner {
         }
         let limit = now.checked_add_micros(-guc::history_retention()).unwrap_or(Instant::MIN);
         let uuid = |number: u128| pgrx::datum::Uuid::from_bytes(number.to_be_bytes());
-        if let Some(place) = self.skips {
-            self.skips = skip::prune(session, place, limit, STEP);
+        if let Some(cursor) = self.skips {
+            self.skips = skipped_plans::prune(session, cursor, limit, STEP);
         }
         let step = history::prune(session, uuid(self.last), uuid(first_id_at(limit)), limit, STEP);
         match step.last.filter(|_| step.seen == STEP) {

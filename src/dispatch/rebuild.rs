@@ -6,13 +6,14 @@ use pgrx::PgSqlErrorCode;
 use scheduler_core::schedule::Next;
 use scheduler_core::Instant;
 
-use crate::dispatch::arm::{armed, past_of};
-use crate::dispatch::policy::waits_for_runs;
-use crate::error::{raise, Failure};
-use crate::store::rebuild::{self, Found};
-use crate::store::skip;
-use crate::store::timer::{self, NewTimer, Snapshot};
-use crate::store::{head, session, Session};
+use crate::dispatch::apply_changes::{armed, past_of};
+use crate::dispatch::compile::waits_for_runs;
+use crate::pg::error::{raise, Failure};
+use crate::pg::{session, Session};
+use crate::store::low_water_marks;
+use crate::store::schedule::skipped_plans;
+use crate::store::timer::rebuild::{self, DerivedTimer};
+use crate::store::timer::{self, NewTimer, ScheduleState};
 
 /// How many schedules are looked at in one go.
 const CHUNK: i64 = 1000;
@@ -23,7 +24,7 @@ pub fn rebuild(now: Instant) -> i64 {
         rebuild::lock_timers(session);
         rebuild::drop_orphans(session);
         // Somebody may have written rows.
-        head::forget_all();
+        low_water_marks::forget_all();
     });
     let (mut last, mut count) = (0, 0);
     loop {
@@ -48,7 +49,7 @@ fn chunk(session: &Session, ids: Vec<i64>, now: Instant) -> i64 {
     let mut snapshots = loop {
         // Whether a run has ended before what is known of the ends: one that ends between the two queues a change.
         let snapshots = read(ids.clone());
-        let waits = |snapshot: &&Snapshot| snapshot.schedule.as_ref().is_some_and(waits_for_runs);
+        let waits = |snapshot: &&ScheduleState| snapshot.schedule.as_ref().is_some_and(waits_for_runs);
         let waiting = snapshots.iter().filter(waits).map(|snapshot| snapshot.schedule_id);
         let anew: Vec<i64> = waiting.filter(|schedule_id| !awaited.contains(schedule_id)).collect();
         if anew.is_empty() {
@@ -63,10 +64,10 @@ fn chunk(session: &Session, ids: Vec<i64>, now: Instant) -> i64 {
         }
         awaited.extend(anew);
     };
-    let found: HashMap<i64, Found> =
+    let found: HashMap<i64, DerivedTimer> =
         rebuild::find(session, ids).into_iter().map(|found| (found.schedule_id, found)).collect();
     for snapshot in &mut snapshots {
-        snapshot.timer = found.get(&snapshot.schedule_id).map(Found::timer);
+        snapshot.timer = found.get(&snapshot.schedule_id).map(DerivedTimer::timer);
     }
     let past = past_of(session, &snapshots);
     let made = snapshots.iter().filter_map(|snapshot| {
@@ -77,7 +78,7 @@ fn chunk(session: &Session, ids: Vec<i64>, now: Instant) -> i64 {
     let count = timers.iter().filter(|timer| matches!(timer.next, Some(Next::Armed { .. }))).count();
     let written: Vec<&NewTimer> = timers.iter().collect();
     timer::arm(session, &written, Vec::new(), Vec::new());
-    skip::record(session, &written, &HashSet::new());
+    skipped_plans::record(session, &written, &HashSet::new());
     rebuild::remember_fires(session, found.into_values().collect());
     i64::try_from(count).unwrap_or(i64::MAX)
 }

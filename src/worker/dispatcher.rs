@@ -1,15 +1,13 @@
-//! The dispatcher of one database: how one is asked for, and how its process begins and ends. What it does is in `service.rs`.
+//! The dispatcher of one database: how one is asked for, and how its process begins and ends. What it does is in `main_loop.rs`.
 
 use std::ffi::c_int;
 
 use pgrx::bgworkers::BackgroundWorkerBuilder;
 use pgrx::prelude::*;
 
-use crate::compat;
-use crate::store::role;
-use crate::subtransaction;
-use crate::worker::service::Service;
-use crate::worker::{hold, wake};
+use crate::pg::{compat, role, subtransaction};
+use crate::shmem::{exclusion, registry};
+use crate::worker::main_loop::MainLoop;
 
 /// Database and role in what the postmaster hands over: one number.
 fn argument(database: pg_sys::Oid, role: pg_sys::Oid) -> pg_sys::Datum {
@@ -46,56 +44,56 @@ pub extern "C-unwind" fn scheduler_dispatcher_main(argument: pg_sys::Datum) {
         pg_sys::before_shmem_exit(Some(on_exit), pg_sys::Datum::from(database));
         pg_sys::MyProcPid
     };
-    let Some(board) = wake::Dispatcher::enter(database, pid) else { return };
-    // One that makes way is missed: the launcher sends another when the hold is over.
-    let entry = if hold::is_held(database) { Entry::Held } else { connect(database, role) };
+    let Some(board) = registry::Dispatcher::enter(database, pid) else { return };
+    // One that makes way is missed: the launcher sends another when the exclusion is over.
+    let result = if exclusion::is_excluded(database) { ConnectResult::Excluded } else { connect(database, role) };
     // As one that could not connect: the launcher tries again after growing pauses.
-    if entry == Entry::Locked {
+    if result == ConnectResult::Locked {
         return board.kept_out();
     }
     board.reached();
-    if entry == Entry::Connected {
-        Service::new(&board, database).run();
+    if result == ConnectResult::Connected {
+        MainLoop::new(&board, database).run();
     }
 }
 
 /// What came of connecting.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Entry {
+enum ConnectResult {
     Connected,
     /// Somebody wants the database to himself.
-    Held,
+    Excluded,
     /// Somebody has a lock on it, for long.
     Locked,
 }
 
 /// Connects as `role`, or as the first superuser where that is 0.
-fn connect(database: u32, role: pg_sys::Oid) -> Entry {
+fn connect(database: u32, role: pg_sys::Oid) -> ConnectResult {
     super::pin_settings_to_connect();
     // SAFETY: once in the life of the process. After an error there is nothing to do but exit, which ends the transaction.
-    let entry = PgTryBuilder::new(|| unsafe {
+    let result = PgTryBuilder::new(|| unsafe {
         compat::connect(pg_sys::Oid::from(database), role);
-        Entry::Connected
+        ConnectResult::Connected
     })
-    .catch_when(PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE, |_| Entry::Locked)
+    .catch_when(PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE, |_| ConnectResult::Locked)
     .catch_others(|error| {
-        if hold::is_held(database) {
-            return Entry::Held;
+        if exclusion::is_excluded(database) {
+            return ConnectResult::Excluded;
         }
         error.rethrow()
     })
     .execute();
     if role != pg_sys::Oid::INVALID {
         role::keep_own();
-    } else if entry == Entry::Connected {
+    } else if result == ConnectResult::Connected {
         // session_authorization is a setting as well, which may be another's here only because we are a superuser.
         // SAFETY: puts back whom we connected as.
         unsafe { pg_sys::SetSessionAuthorization(pg_sys::GetAuthenticatedUserId(), true) }
     }
-    entry
+    result
 }
 
 #[pg_guard]
 unsafe extern "C-unwind" fn on_exit(_code: c_int, database: pg_sys::Datum) {
-    wake::dispatcher_left(database.value() as u32, pg_sys::MyProcPid);
+    registry::dispatcher_left(database.value() as u32, pg_sys::MyProcPid);
 }

@@ -8,12 +8,15 @@ use std::time::{Duration, Instant};
 use pgrx::bgworkers::{BackgroundWorkerBuilder, BgWorkerStartTime};
 use pgrx::prelude::*;
 
-use crate::error::Failure;
 use crate::guc;
-use crate::store::catalog::Database;
-use crate::worker::shortage::{Ends, Shortages, RETRY_AFTER, RETRY_AT_MOST};
-use crate::worker::wake::{Expected, Outcome};
-use crate::worker::{dispatcher, hold, identity, transaction, wake};
+use crate::pg::error::Failure;
+use crate::pg::syscache::Database;
+use crate::shmem::exclusion;
+use crate::shmem::registry;
+use crate::shmem::registry::launcher::{Expected, Launcher, StartOutcome};
+use crate::worker::probe::serves;
+use crate::worker::unavailability::{Ends, Unavailability, RETRY_AFTER, RETRY_AT_MOST};
+use crate::worker::{dispatcher, transaction, worker_role};
 
 // All of these are measured by a clock that nobody sets: what somebody does to the other makes no pause longer.
 /// A dispatcher that left is started again no sooner than this. One that could not even connect is after twice as long
@@ -53,17 +56,17 @@ pub extern "C-unwind" fn scheduler_launcher_main(_argument: pg_sys::Datum) {
     }
     // SAFETY: reads a global of the process.
     let pid = unsafe { pg_sys::MyProcPid };
-    let Some(board) = wake::Launcher::enter(pid) else { return };
+    let Some(board) = Launcher::enter(pid) else { return };
     super::set_application_name(c"scheduler launcher");
     super::hold_cancels(true);
     pgrx::log!("scheduler: launcher started");
-    let mut known = Known::default();
+    let mut state = LauncherState::default();
     while !super::must_end() {
         if super::reload_settings() {
             // sched.databases may name databases that were passed over.
-            known.seen.clear();
+            state.seen.clear();
         }
-        let wake = known.look(&board);
+        let wake = state.check_databases(&board);
         super::report_idle(c"waiting for databases that lack a dispatcher");
         super::sleep_for(wake.saturating_duration_since(Instant::now()));
     }
@@ -75,7 +78,7 @@ pub extern "C-unwind" fn scheduler_launcher_main(_argument: pg_sys::Datum) {
 
 /// What the launcher remembers between two looks.
 #[derive(Default)]
-struct Known {
+struct LauncherState {
     /// Databases in which a dispatcher was started at least once.
     seen: HashSet<u32>,
     /// Those that have the extension: somebody has just created it, or a dispatcher has found it. These wait for no place among the looks.
@@ -83,7 +86,7 @@ struct Known {
     /// The dispatchers that were last asked for.
     asked: HashMap<u32, Asked>,
     /// What keeps dispatchers from running.
-    shortages: Shortages,
+    unavailability: Unavailability,
 }
 
 /// A dispatcher that was asked for.
@@ -112,14 +115,14 @@ enum Start {
     Missing(Failure),
 }
 
-impl Known {
+impl LauncherState {
     /// Starts what is missing; when to look again.
-    fn look(&mut self, board: &wake::Launcher) -> Instant {
+    fn check_databases(&mut self, board: &Launcher) -> Instant {
         let now = Instant::now();
         let mut wake = now + Duration::from_micros(guc::tick_interval().unsigned_abs());
         let looked_up = transaction::run(c"listing the databases", || {
-            let (role, databases) = (identity::of_setting(), list_databases());
-            let barred = identity::barred(&role, databases.iter().map(|database| database.oid));
+            let (role, databases) = (worker_role::of_setting(), list_databases());
+            let barred = worker_role::barred(&role, databases.iter().map(|database| database.oid));
             (role, databases, barred)
         });
         let Some((role, mut databases, barred)) = looked_up else { return now + RESTART_AFTER };
@@ -131,10 +134,10 @@ impl Known {
         if board.take_overlooked() {
             self.seen.clear();
         }
-        self.shortages.begin();
+        self.unavailability.begin();
         let role = match role {
             Ok(role) => role,
-            Err(failure) => return wake.min(self.shortages.note(failure, Ends::Unseen, now)),
+            Err(failure) => return wake.min(self.unavailability.record(failure, Ends::Unseen, now)),
         };
         databases.sort_by_key(|database| self.turn(database.oid));
         let mut all_served = true;
@@ -147,14 +150,18 @@ impl Known {
                 }
                 continue;
             }
-            // What is known of it stays as it is until the hold ends, whose holder then wakes us.
-            if hold::is_held(oid) {
+            // What is known of it stays as it is until the exclusion ends, whose holder then wakes us.
+            if exclusion::is_excluded(oid) {
                 continue;
             }
-            self.hear(board, oid);
+            self.learn_outcome(board, oid);
             if barred.contains(&oid) {
                 // Perhaps there is nothing to serve in it: others are, and that is to be said.
-                wake = wake.min(self.shortages.note(identity::may_not_connect(&database.name), Ends::Unseen, now));
+                wake = wake.min(self.unavailability.record(
+                    worker_role::may_not_connect(&database.name),
+                    Ends::Unseen,
+                    now,
+                ));
                 continue;
             }
             // One look into each new database; afterwards only where something asked for us, or where a dispatcher died.
@@ -176,7 +183,7 @@ impl Known {
                     continue;
                 }
                 Start::NotBefore(earliest) => wake = wake.min(earliest),
-                Start::Missing(failure) => wake = wake.min(self.shortages.note(failure, Ends::AllServed, now)),
+                Start::Missing(failure) => wake = wake.min(self.unavailability.record(failure, Ends::AllServed, now)),
                 Start::Later => {}
             }
             // As if it were new: what asked for it is not forgotten.
@@ -184,7 +191,7 @@ impl Known {
             // One that its owner has locked is no lack of ours.
             all_served &= !self.proven.contains(&oid) && self.failures(oid) > 0;
         }
-        self.shortages.end(all_served);
+        self.unavailability.end(all_served);
         wake
     }
 
@@ -199,29 +206,29 @@ impl Known {
     }
 
     /// Learns once what became of the dispatcher that was last asked for.
-    fn hear(&mut self, board: &wake::Launcher, oid: u32) {
+    fn learn_outcome(&mut self, board: &Launcher, oid: u32) {
         let Some(asked) = self.asked.get_mut(&oid).filter(|asked| !asked.over) else { return };
         let outcome = board.outcome(oid, self.proven.contains(&oid));
-        asked.over = outcome != Outcome::Open;
+        asked.over = outcome != StartOutcome::Open;
         match outcome {
-            Outcome::Open => {}
-            Outcome::Over => {
+            StartOutcome::Open => {}
+            StartOutcome::Over => {
                 asked.failures = 0;
                 if !board.misses_dispatcher(oid) {
                     self.proven.remove(&oid);
                 }
             }
-            Outcome::Locked | Outcome::Failed => {
+            StartOutcome::Locked | StartOutcome::Failed => {
                 asked.failures = asked.failures.saturating_add(1);
-                asked.locked = outcome == Outcome::Locked;
+                asked.locked = outcome == StartOutcome::Locked;
                 self.seen.remove(&oid);
             }
         }
     }
 
-    fn start(&mut self, board: &wake::Launcher, database: u32, role: pg_sys::Oid, wanted: bool, now: Instant) -> Start {
+    fn start(&mut self, board: &Launcher, database: u32, role: pg_sys::Oid, wanted: bool, now: Instant) -> Start {
         let before = self.asked.get(&database).copied();
-        if let (Some(asked), wake::Presence::Coming) = (before, wake::presence(database)) {
+        if let (Some(asked), registry::Presence::Coming) = (before, registry::presence(database)) {
             let latest = asked.at + COMING_AT_MOST;
             if now < latest {
                 return Start::Coming(latest);
@@ -250,8 +257,8 @@ impl Known {
                 return Start::Missing(Failure::warning(message));
             }
         }
-        // A hold that came up since finds the expectation, or we find the hold.
-        if hold::is_held(database) {
+        // An exclusion that came up since finds the expectation, or we find the exclusion.
+        if exclusion::is_excluded(database) {
             board.expect_no_more(database);
             return Start::Later;
         }
@@ -266,7 +273,7 @@ impl Known {
 
     /// `None` where there is room for a look into another database that may not have the extension; otherwise when there will be at the latest.
     /// (One that ends wakes us.)
-    fn place_among_looks(&self, board: &wake::Launcher, again: bool, now: Instant) -> Option<Instant> {
+    fn place_among_looks(&self, board: &Launcher, again: bool, now: Instant) -> Option<Instant> {
         let looks: Vec<(bool, Instant)> = board
             .looking()
             .filter(|oid| !self.proven.contains(oid))
@@ -298,9 +305,4 @@ fn list_databases() -> Vec<Database> {
     }
     databases.retain(serves);
     databases
-}
-
-/// Whether a dispatcher may be in this database.
-pub fn serves(database: &Database) -> bool {
-    database.can_be_served() && guc::serves_database(&database.name)
 }

@@ -1,17 +1,15 @@
 //! The background workers: one launcher for the server, one dispatcher for each database that has the extension.
 
 pub mod dispatcher;
-mod duty;
-mod here;
-pub mod hold;
-mod identity;
 pub mod launcher;
-mod seen;
-mod service;
-mod shortage;
+mod main_loop;
+mod probe;
+mod readiness;
 mod tick;
 pub mod transaction;
-pub mod wake;
+mod unavailability;
+mod worker_role;
+mod xid_watermark;
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -22,8 +20,7 @@ use pgrx::pg_sys;
 use scheduler_core::runtime::sleep::{self, Part};
 use scheduler_core::Instant;
 
-use crate::compat;
-use crate::convert;
+use crate::pg::{compat, convert};
 
 /// SIGHUP sets the latch; SIGTERM ends the worker as it ends a backend, inside a statement too (pgrx' handler only sets a
 /// flag). Signals are blocked until both handlers stand.

@@ -10,13 +10,13 @@ use scheduler_core::runtime::backoff;
 use scheduler_core::runtime::cooldown::{Cooldown, Now, BUSY};
 use scheduler_core::Instant;
 
-use crate::convert;
-use crate::dispatch::{self, Done, Pruner};
+use crate::dispatch::{self, Fired, Pruner};
 use crate::guc;
-use crate::store::deadline::{self, Deadlines};
-use crate::store::timer::Reach;
-use crate::store::{role, session, Session};
-use crate::worker::{here, hold, transaction};
+use crate::pg::{convert, role, session, Session};
+use crate::shmem::exclusion;
+use crate::store::timer::deadline::{self, Deadlines};
+use crate::store::timer::BatchWindow;
+use crate::worker::{probe, transaction};
 
 /// The steps beside firing.
 const STEPS: [Step; 4] = [
@@ -115,7 +115,7 @@ impl Tick {
         if woken {
             self.cooldowns.iter_mut().for_each(Cooldown::end_wait_for_others);
             self.look_back = Some(convert::now());
-            self.look(database, Instant::MAX)?;
+            self.load_deadlines(database, Instant::MAX)?;
         }
         let mut report = Vec::new();
         let looked_from = self.fire(database, &mut report)?;
@@ -124,7 +124,7 @@ impl Tick {
             let (what, took) = (report.join(", "), began.elapsed().as_secs_f64() * 1000.0);
             pgrx::log!("scheduler: tick in database \"{name}\": {what} in {took:.1} ms");
         }
-        if !self.look(database, looked_from)? {
+        if !self.load_deadlines(database, looked_from)? {
             // What is due fires nevertheless.
             let now = convert::now();
             self.look_back = Some(now);
@@ -142,7 +142,7 @@ impl Tick {
 
     /// Finds out what is due when; false where that failed. What is still due after `looked_from` was passed over by the look
     /// that has just been, because others have it in hand.
-    fn look(&mut self, database: u32, looked_from: Instant) -> Result<bool, Interrupted> {
+    fn load_deadlines(&mut self, database: u32, looked_from: Instant) -> Result<bool, Interrupted> {
         let (looked_until, changes_after) = (self.looked_until, self.changes_after);
         let now = now();
         // Whatever is committed meanwhile: each failure is a line in the log.
@@ -161,7 +161,7 @@ impl Tick {
         if !found.more_changes && changes_after > 0 {
             // The end of the queue: what others had in hand may be left before it.
             self.changes_after = 0;
-            return self.look(database, looked_from);
+            return self.load_deadlines(database, looked_from);
         }
         self.deadlines = found;
         if found.left_behind {
@@ -183,14 +183,14 @@ impl Tick {
         let done = attempt(database, c"dispatching due schedules", move || {
             // Of a backlog both ends: those that may still be on time, and those that have waited longest.
             let latest = guc::batch_size() / 2;
-            let reach = Reach { after, latest, earliest: guc::batch_size() - latest };
-            session(|session| dispatch::fire_due(session, reach, now))
+            let window = BatchWindow { after, latest, earliest: guc::batch_size() - latest };
+            session(|session| dispatch::fire_due(session, window, now))
         })?;
-        let Some(Done { more, schedules, .. }) = done else {
+        let Some(Fired { more, schedules, .. }) = done else {
             self.firing = self.firing.after_failure(both);
             return Ok(Instant::MAX);
         };
-        note(report, schedules, "due schedules dispatched");
+        push_report(report, schedules, "due schedules dispatched");
         self.firing = Cooldown::default();
         self.looked_until = now;
         if more {
@@ -225,7 +225,7 @@ impl Tick {
             self.cooldowns[number] = self.cooldowns[number].after_failure(now);
             return Ok(None);
         };
-        note(report, count, step.done);
+        push_report(report, count, step.done);
         self.cooldowns[number] = Cooldown::default();
         if count > 0 {
             // A schedule that changed may be due at once.
@@ -236,7 +236,7 @@ impl Tick {
 }
 
 /// Remembers what was done, for those who want to read it.
-fn note(report: &mut Vec<String>, count: usize, what: &str) {
+fn push_report(report: &mut Vec<String>, count: usize, what: &str) {
     if count > 0 && guc::log_ticks() {
         report.push(format!("{count} {what}"));
     }
@@ -263,7 +263,7 @@ fn attempt<R>(
 
 /// Whether something else comes before the next step. Reads memory only.
 pub fn interrupted(database: u32) -> bool {
-    super::must_end() || super::must_reload() || hold::is_held(database)
+    super::must_end() || super::must_reload() || exclusion::is_excluded(database)
 }
 
 /// Whether what failed did so because something else comes before it, or nothing is left to work on.
@@ -271,5 +271,5 @@ pub fn was_interrupted(database: u32) -> bool {
     if interrupted(database) {
         return true;
     }
-    here::look().is_ok_and(|here| !here.is_some_and(|here| here.is_served))
+    probe::run().is_ok_and(|here| !here.is_some_and(|here| here.is_served))
 }

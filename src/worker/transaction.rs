@@ -32,7 +32,7 @@ pub fn attempt<R>(what: &CStr, body: impl FnOnce() -> R + UnwindSafe) -> Result<
     });
     let result = PgTryBuilder::new(whole)
         .catch_others(|error| {
-            let (_, message) = crate::subtransaction::describe(&error);
+            let (_, message) = crate::pg::subtransaction::describe(&error);
             // SAFETY: the error has been handled; this is what PostgresMain does with a failed transaction.
             unsafe {
                 pg_sys::AbortCurrentTransaction();

@@ -5,6 +5,7 @@ use crate::guard::Guard;
 use crate::proc::{self, Signal};
 use crate::template::{initdb, template};
 use crate::wait::wait_until;
+use std::env;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
@@ -47,7 +48,12 @@ impl Default for Builder {
             // Whoever has waited for a lock may be woken once more, for nothing, after this long: less than what `rest` looks at.
             ("deadlock_timeout", "50ms"),
         ];
-        Self { settings: settings.map(|(name, value)| (name.into(), value.into())).into() }
+        let mut settings: Vec<(String, String)> = settings.map(|(name, value)| (name.into(), value.into())).into();
+        // Every suite can be run by statements as well.
+        if env::var("SCHEDULER_FAST_PATH").is_ok_and(|value| value == "off") {
+            settings.push(("sched.fast_path".into(), "off".into()));
+        }
+        Self { settings }
     }
 }
 

@@ -24,6 +24,7 @@ fn every_setting_that_there_is_has_a_test_here_or_there() {
             "sched.batch_size",
             "sched.databases",
             "sched.enabled",
+            "sched.fast_path",
             "sched.history_retention",
             "sched.log_ticks",
             "sched.misfire_grace",
@@ -35,7 +36,7 @@ fn every_setting_that_there_is_has_a_test_here_or_there() {
     );
     assert_eq!(
         one::<i64>(&mut db, "select count(*) from pg_settings where name like 'sched.%'"),
-        11,
+        12,
         "with sched.worker_role, which needs a restart: worker_role.rs"
     );
 }

@@ -1,0 +1,161 @@
+//! Definitions that have ended: a plan time of one that nobody had dispatched when it ended never will be, and this says so.
+
+use std::rc::Rc;
+
+use pgrx::datum::TimestampWithTimeZone;
+use scheduler_core::schedule::Progress;
+use scheduler_core::schedule::{skipped_plans, Skip, SkipReason};
+use scheduler_core::{Clock, Instant};
+
+use crate::dispatch::compile;
+use crate::pg::convert;
+use crate::pg::error::Outcome;
+use crate::pg::zone::ServerZone;
+use crate::store::schedule::skipped_plans::PastDefinition;
+use crate::store::timer::ScheduleRow;
+
+/// A clock in its zone with the instants between which its plan times count.
+pub struct BoundedClock {
+    clock: Rc<Clock>,
+    zone: ServerZone,
+    anchor: Instant,
+    starts_at: Option<Instant>,
+    ends_at: Option<Instant>,
+}
+
+impl BoundedClock {
+    /// What a definition of the past said; the error where it cannot be read.
+    pub fn of_past(past: &PastDefinition, anchor: Instant) -> Outcome<BoundedClock> {
+        BoundedClock::read(&past.clock, &past.time_zone, anchor, (past.starts_at, past.ends_at))
+    }
+
+    /// What a schedule says now; the error where it cannot be read.
+    pub fn of_row(row: &ScheduleRow) -> Outcome<BoundedClock> {
+        BoundedClock::read(&row.clock, &row.time_zone, row.created_at, (row.starts_at, row.ends_at))
+    }
+
+    fn read(
+        clock: &str,
+        time_zone: &str,
+        anchor: Instant,
+        (starts_at, ends_at): (Option<TimestampWithTimeZone>, Option<TimestampWithTimeZone>),
+    ) -> Outcome<BoundedClock> {
+        Ok(BoundedClock {
+            clock: compile::parsed(clock)?,
+            zone: ServerZone::find(time_zone)?,
+            anchor,
+            starts_at: convert::optional_instant("starts_at", starts_at)?,
+            ends_at: convert::optional_instant("ends_at", ends_at)?,
+        })
+    }
+
+    /// The part of (after, to] that lies between starts_at and ends_at.
+    fn within(&self, after: Instant, to: Instant) -> (Instant, Instant) {
+        let from = self.starts_at.map_or(after, |at| after.max(at.just_before()));
+        (from, self.ends_at.map_or(to, |at| to.min(at.just_before())))
+    }
+
+    /// The plan times in (after, to] as one run.
+    pub fn skipped(&self, after: Instant, to: Instant, reason: SkipReason) -> Option<Skip> {
+        let (after, to) = self.within(after, to);
+        skipped_plans::between(&self.clock.bind(&self.zone, self.anchor), after, to, reason)
+    }
+
+    /// The plan times in (after, to] but for those that were `fired` (in order), as runs.
+    pub fn skipped_but(&self, after: Instant, to: Instant, reason: SkipReason, fired: &[Instant]) -> Vec<Skip> {
+        let (mut skips, mut after) = (Vec::new(), after);
+        for plan in fired.iter().copied().filter(|plan| *plan <= to) {
+            // Under another clock it may have been none.
+            if plan > after && self.count(plan.just_before(), plan, 1) == 1 {
+                skips.extend(self.skipped(after, plan.just_before(), reason));
+                after = plan;
+            }
+        }
+        skips.extend(self.skipped(after, to, reason));
+        skips
+    }
+
+    /// How many plan times lie in (after, to], at most `limit`.
+    pub fn count(&self, after: Instant, to: Instant, limit: u64) -> u64 {
+        let (after, to) = self.within(after, to);
+        self.clock.bind(&self.zone, self.anchor).count_between(after, to, limit)
+    }
+
+    /// The plan times in (after, to], oldest first.
+    pub fn plans(&self, after: Instant, to: Instant) -> Vec<Instant> {
+        let (after, to) = self.within(after, to);
+        let timeline = self.clock.bind(&self.zone, self.anchor);
+        std::iter::successors(timeline.next_after(after), |plan| timeline.next_after(*plan))
+            .take_while(|plan| *plan <= to)
+            .collect()
+    }
+}
+
+/// What becomes of a timer when definitions have ended since it was made.
+pub struct SettledProgress {
+    /// What it remembers under the definition that holds now.
+    pub progress: Progress,
+    /// What was passed over, with the definition whose plan times they are.
+    pub skipped: Vec<(Instant, Skip)>,
+    /// Which definitions are settled with it.
+    pub past_ids: Vec<i64>,
+}
+
+impl SettledProgress {
+    /// Where none has ended.
+    pub fn nothing(progress: Progress) -> SettledProgress {
+        SettledProgress { progress, skipped: Vec::new(), past_ids: Vec::new() }
+    }
+}
+
+/// What is known of a schedule's definitions that have ended and are not settled.
+#[derive(Default)]
+pub struct EndedDefinitions {
+    /// They, in order.
+    pub definitions: Vec<PastDefinition>,
+    /// Which of the plan times that nobody seems to have dispatched the ledger has, in order: an edit that was committed late was overtaken
+    /// by fires of the definition before it.
+    pub fired: Vec<Instant>,
+}
+
+impl EndedDefinitions {
+    /// Those that ended before this row was read: another one belongs to a change that is still to come.
+    fn before(&self, row: &ScheduleRow) -> Vec<&PastDefinition> {
+        self.definitions.iter().filter(|past| past.since_at < row.since_at).collect()
+    }
+
+    /// Between which instants nobody seems to have dispatched anything.
+    pub fn open(&self, row: &ScheduleRow, known: Progress) -> Option<(Instant, Instant)> {
+        let skipped = settle(row, self, known).skipped;
+        let first = skipped.iter().map(|(_, skip)| skip.from).min()?;
+        Some((first.just_before(), skipped.iter().map(|(_, skip)| skip.to).max()?))
+    }
+}
+
+/// Settles the definitions of a schedule that have ended since its timer was made.
+pub fn settle(row: &ScheduleRow, all: &EndedDefinitions, known: Progress) -> SettledProgress {
+    let ended = all.before(row);
+    let past_ids = ended.iter().map(|past| past.past_id).collect();
+    let mut settled = SettledProgress { progress: known, skipped: Vec::new(), past_ids };
+    let what_followed = ended.iter().skip(1).map(|next| (next.enabled, next.owned)).chain([(row.enabled, row.owned)]);
+    for (past, (enabled, owned)) in ended.iter().zip(what_followed) {
+        // What another scheduler had to fire is not ours to account for.
+        if past.owned {
+            let reason = if !past.enabled || (owned && !enabled) { SkipReason::Paused } else { SkipReason::Replaced };
+            let progress = settled.progress;
+            if let Ok(bounded) = BoundedClock::of_past(past, row.created_at) {
+                let ours = |at: &Instant| *at > past.since_at && *at <= past.until_at;
+                if let Some(plan) = progress.buffered.filter(ours) {
+                    let one = bounded.skipped(plan.just_before(), plan, reason);
+                    settled.skipped.extend(one.map(|skip| (past.since_at, skip)));
+                }
+                let after = progress.cursor.map_or(past.since_at, |cursor| cursor.max(past.since_at));
+                let rest = bounded.skipped_but(after, past.until_at, reason, &all.fired);
+                settled.skipped.extend(rest.into_iter().map(|skip| (past.since_at, skip)));
+            }
+        }
+        // Each definition has plan times of its own: what was decided under an older one says nothing about them.
+        settled.progress = Progress { cursor: Some(past.until_at), buffered: None, backlog_until: None };
+    }
+    settled
+}

@@ -1,0 +1,29 @@
+//! Queues hear that something became claimable, once for each queue and transaction.
+
+use scheduler_core::Instant;
+
+use crate::guc;
+use crate::pg::{Owner, Session};
+use crate::store::execution::{self, ExecutionBatch, Inserted};
+use crate::store::{queue, timer};
+
+/// Inserts executions that are not due plans; the queues hear of them.
+pub fn insert(session: &Session, batch: ExecutionBatch, now: Instant) -> Inserted {
+    let inserted = execution::insert(session, batch, now);
+    notify(session, inserted.queues.clone());
+    inserted
+}
+
+/// Tells the queues that something became claimable, once for each queue and transaction.
+pub fn notify(session: &Session, queues: Vec<String>) {
+    if guc::notify() && !queues.is_empty() && queue::notify::has_room() {
+        timer::notify(session, queues);
+    }
+}
+
+/// The same for one queue, where nothing else calls for a statement.
+pub fn notify_queue(owner: &Owner, queue: &str) {
+    if guc::notify() && queue::notify::has_room() {
+        queue::notify::queue(owner, queue);
+    }
+}

@@ -1,0 +1,19 @@
+//! What touches PostgreSQL itself: the SPI session of the extension's owner, roles and search path, look-ups in the catalogs, messages of
+//! invalidation, errors, types, and what differs between its versions. It knows nothing of schedules and leases.
+
+pub mod compat;
+pub mod convert;
+pub mod error;
+pub mod invalidation;
+pub mod jsonb;
+pub mod objects_version;
+pub mod oid_cache;
+pub mod role;
+pub mod search_path;
+pub mod session;
+pub mod subtransaction;
+pub mod syscache;
+pub mod utf8_text;
+pub mod zone;
+
+pub use session::{as_owner, session, Owner, Session};

@@ -1,0 +1,169 @@
+//! Who asks, and who acts. A function of ours runs as its caller and switches to the extension's owner only around its own
+//! statements (as foreign-key checks do), so `current_user` inside any function is always the true caller.
+
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pgrx::pg_sys::{self, Oid};
+
+use crate::pg::error::{raise, Failure};
+use crate::pg::{compat, oid_cache, syscache};
+
+/// The role whose rights count at this moment (`current_user`).
+pub fn caller() -> Oid {
+    // SAFETY: reads a global of the backend.
+    unsafe { pg_sys::GetUserId() }
+}
+
+/// Whether the current role may act for `owner`: it is the role, a member with its rights, or a superuser.
+pub fn may_act_for(role: Oid, owner: Oid) -> bool {
+    // SAFETY: syscache look-ups inside a transaction; unknown oids answer false.
+    unsafe { pg_sys::has_privs_of_role(role, owner) }
+}
+
+/// Whether `role` still exists.
+pub fn exists(role: Oid) -> bool {
+    syscache::attributes(role).is_some()
+}
+
+/// The schema `sched`, and the role that owns it, and with it everything that the extension created; `None` where there is none.
+pub fn schema() -> Option<(Oid, Oid)> {
+    oid_cache::schema()
+}
+
+/// The same; an error that says what to do where there is none.
+pub fn extension() -> (Oid, Oid) {
+    schema().unwrap_or_else(|| {
+        raise(Failure::new(
+            pgrx::PgSqlErrorCode::ERRCODE_INVALID_SCHEMA_NAME,
+            "schema \"sched\" does not exist in this database",
+            "Run CREATE EXTENSION scheduler.",
+        ))
+    })
+}
+
+/// Who asks when a dispatcher does something by itself: it may act for everybody, whatever role it works as.
+pub const DISPATCHER: Oid = Oid::from_u32(pg_sys::BOOTSTRAP_SUPERUSERID);
+
+/// This process is a dispatcher with a role of its own (`sched.worker_role`): it becomes no other, but for an owner who is no superuser.
+static KEEPS_ITS_ROLE: AtomicBool = AtomicBool::new(false);
+
+/// Has this process work as the role that it connected as, to its end.
+pub fn keep_own() {
+    KEEPS_ITS_ROLE.store(true, Ordering::Relaxed);
+}
+
+const SELECT: pg_sys::AclMode = pg_sys::ACL_SELECT as pg_sys::AclMode;
+const INSERT: pg_sys::AclMode = pg_sys::ACL_INSERT as pg_sys::AclMode;
+const UPDATE: pg_sys::AclMode = pg_sys::ACL_UPDATE as pg_sys::AclMode;
+const DELETE: pg_sys::AclMode = pg_sys::ACL_DELETE as pg_sys::AclMode;
+const ALL: pg_sys::AclMode = SELECT | INSERT | UPDATE | DELETE;
+
+/// What `sched.grant_worker` gives: on which tables to do what.
+const OF_WORKERS: [(&CStr, pg_sys::AclMode); 13] = [
+    (c"ledger", ALL),
+    (c"home", SELECT),
+    (c"job", SELECT),
+    (c"schedule", SELECT),
+    (c"schedule_change", ALL),
+    (c"timer", ALL),
+    (c"retry", ALL),
+    (c"ready", SELECT | INSERT),
+    (c"lease", SELECT | UPDATE | DELETE),
+    (c"awaited", ALL),
+    (c"schedule_past", SELECT | UPDATE | DELETE),
+    (c"skip", ALL),
+    (c"timer_memory", ALL),
+];
+
+/// Whether this process may dispatch, as only the extension's owner and a role with `sched.grant_worker` may.
+pub fn may_dispatch() -> bool {
+    !KEEPS_ITS_ROLE.load(Ordering::Relaxed) || has_workers_rights(caller())
+}
+
+/// Whether `role` has all the rights that `sched.grant_worker` gives. (A table that objects of another version lack is none that anybody
+/// could have rights on: what to do about that is said elsewhere.)
+pub fn has_workers_rights(role: Oid) -> bool {
+    let all = pg_sys::AclMaskHow::ACLMASK_ALL;
+    schema().is_some_and(|(schema, _)| {
+        compat::may_use_schema(role, schema)
+            && OF_WORKERS.iter().all(|(table, mode)| {
+                let table = oid_cache::relation(schema, table);
+                // SAFETY: a look-up inside a transaction.
+                table.is_none_or(|table| unsafe { pg_sys::pg_class_aclmask(table, role, *mode, all) == *mode })
+            })
+    })
+}
+
+/// Puts the role back when it goes out of scope.
+pub struct ActingAsOwner {
+    /// The schema `sched`.
+    pub schema: Oid,
+    role: Oid,
+    context: i32,
+    settings: Option<i32>,
+}
+
+/// Acts as the extension's owner until the result is dropped. A dispatcher with a role of its own stays what it is, unless the owner is no
+/// superuser: what such an owner attached to the tables must not run as anybody else.
+pub fn become_owner() -> ActingAsOwner {
+    let (schema, owner) = extension();
+    let owner_is_superuser = is_superuser(owner);
+    let owner = if KEEPS_ITS_ROLE.load(Ordering::Relaxed) && owner_is_superuser { caller() } else { owner };
+    let (mut role, mut context, mut settings) = (Oid::INVALID, 0, None);
+    // SAFETY: the pair that was current is put back on drop, or by the abort of the (sub)transaction.
+    unsafe {
+        pg_sys::GetUserIdAndSecContext(&mut role, &mut context);
+        let mut flags = context | pg_sys::SECURITY_LOCAL_USERID_CHANGE as i32;
+        if !owner_is_superuser {
+            // What an owner's triggers put off to the end of the transaction would run as whoever called us, a superuser perhaps.
+            flags |= pg_sys::SECURITY_RESTRICTED_OPERATION as i32;
+            // And what they set would be a setting of whoever called us: search_path, for example.
+            settings = Some(pg_sys::NewGUCNestLevel());
+        }
+        pg_sys::SetUserIdAndSecContext(owner, flags);
+    }
+    ActingAsOwner { schema, role, context, settings }
+}
+
+impl Drop for ActingAsOwner {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // SAFETY: the values that Postgres gave us, and the level that was opened with them. After an error the abort does both.
+            unsafe {
+                if let Some(level) = self.settings {
+                    pg_sys::AtEOXact_GUC(false, level);
+                }
+                pg_sys::SetUserIdAndSecContext(self.role, self.context);
+            }
+        }
+    }
+}
+
+/// Whether `role` is a superuser.
+pub fn is_superuser(role: Oid) -> bool {
+    // SAFETY: a syscache look-up inside a transaction.
+    unsafe { pg_sys::superuser_arg(role) }
+}
+
+/// The name of `role` as SQL has it.
+pub fn quoted(role: Oid) -> String {
+    // SAFETY: a palloc'd C string, which quote_identifier returns as it is or copies.
+    unsafe {
+        let name = pg_sys::GetUserNameFromId(role, false);
+        CStr::from_ptr(pg_sys::quote_identifier(name)).to_string_lossy().into_owned()
+    }
+}
+
+/// The name of `role`, or its number where it was dropped.
+pub fn name(role: Oid) -> String {
+    // SAFETY: returns a palloc'd C string or NULL.
+    unsafe {
+        let name = pg_sys::GetUserNameFromId(role, true);
+        if name.is_null() {
+            role.to_u32().to_string()
+        } else {
+            CStr::from_ptr(name).to_string_lossy().into_owned()
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! Statements as the extension's owner, prepared once in each backend.
+//!
+//! pgrx' own client assigns a transaction id before every read-write query, so that polling an empty queue would consume
+//! one each time; and its read-only queries use the snapshot of the transaction's start. This thin layer calls SPI as C
+//! code does: read-write mode, a fresh snapshot for each statement, a transaction id only when something is written.
+
+use std::cell::OnceCell;
+use std::ffi::{c_char, CStr};
+use std::marker::PhantomData;
+use std::ptr::{null_mut, NonNull};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use pgrx::pg_sys::{self, Datum, Oid};
+use pgrx::{FromDatum, IntoDatum};
+use scheduler_core::Instant;
+
+use crate::pg::convert;
+use crate::pg::error::{raise, Failure};
+use crate::pg::search_path::PinnedSearchPath;
+use crate::pg::{objects_version, role, utf8_text};
+use crate::{arguments, statement};
+
+/// Proof that SPI is connected, the role is the extension's owner and the search path is pinned.
+pub struct Session(PhantomData<*const ()>);
+
+impl Session {
+    /// The schema `sched`, for what goes without a statement; `None` where its objects are of another version than the library, and
+    /// statements say what they lack.
+    pub fn schema_of_this_version(&self) -> Option<Oid> {
+        if self.version_differs() {
+            return None;
+        }
+        role::schema().map(|(schema, _)| schema)
+    }
+
+    /// Looks again at the objects' version; `None` where it is the library's, else why the two do not fit.
+    pub fn check_version(&self) -> Option<Failure> {
+        objects_version::check(|| self.installed_version())
+    }
+
+    fn version_differs(&self) -> bool {
+        objects_version::differs(|| self.installed_version())
+    }
+
+    fn installed_version(&self) -> Option<String> {
+        statement!(EXTENSION_VERSION = "identity/extension_version"());
+        EXTENSION_VERSION.run_plainly(self, arguments![]).first().map(|row| row.get_required(1))
+    }
+}
+
+/// Runs `body` with SPI connected, as the extension's owner, under a search path that no caller can influence.
+/// An error leaves through Postgres' own abort, which restores role and settings.
+pub fn session<R>(body: impl FnOnce(&Session) -> R) -> R {
+    as_owner(|owner| body(owner.session()))
+}
+
+/// Proof that the role is the extension's owner. What goes without a statement goes without what a statement needs.
+pub struct Owner {
+    /// The schema `sched`.
+    pub schema: Oid,
+    connected: OnceCell<Connected>,
+}
+
+/// Runs `body` as the extension's owner.
+pub fn as_owner<R>(body: impl FnOnce(&Owner) -> R) -> R {
+    let acting = role::become_owner();
+    // A variable, which goes before `acting`: what a session opens under the role it closes under the role.
+    let owner = Owner { schema: acting.schema, connected: OnceCell::new() };
+    body(&owner)
+}
+
+impl Owner {
+    /// A session, opened when it is first asked for, which must be in the (sub)transaction that ends it.
+    pub fn session(&self) -> &Session {
+        &self.connected.get_or_init(Connected::new).session
+    }
+}
+
+/// What a session opens and closes: SPI first, then the search path is put back.
+struct Connected {
+    session: Session,
+    _spi: Spi,
+    _path: PinnedSearchPath,
+}
+
+impl Connected {
+    fn new() -> Connected {
+        let _path = PinnedSearchPath::new();
+        Connected { session: Session(PhantomData), _spi: Spi::connect(), _path }
+    }
+}
+
+/// SPI, connected until it goes out of scope; after an error Postgres disconnects.
+struct Spi;
+
+impl Spi {
+    fn connect() -> Spi {
+        // SAFETY: called inside a transaction.
+        let code = unsafe { pg_sys::SPI_connect() };
+        if code != pg_sys::SPI_OK_CONNECT as i32 {
+            raise(Failure::internal(format!("SPI code {code}")));
+        }
+        Spi
+    }
+}
+
+impl Drop for Spi {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // SAFETY: the connection that `connect` made.
+            unsafe { pg_sys::SPI_finish() };
+        }
+    }
+}
+
+/// A statement of `sql/query`, planned on first use and kept for the life of the backend.
+pub struct Statement {
+    name: &'static str,
+    sql: &'static CStr,
+    arguments: &'static [Oid],
+    plan: AtomicPtr<pg_sys::_SPI_plan>,
+}
+
+/// Names a file of `sql/query` and the types of its parameters.
+#[macro_export]
+macro_rules! statement {
+    ($name:ident = $file:literal ($($argument:ident),* $(,)?)) => {
+        static $name: $crate::pg::session::Statement = $crate::pg::session::Statement::new(
+            $file,
+            concat!(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/sql/query/", $file, ".sql")), "\0"),
+            &[$(pgrx::pg_sys::$argument),*],
+        );
+    };
+}
+
+/// Datums for a statement's parameters, in order; `None` is NULL.
+#[macro_export]
+macro_rules! arguments {
+    ($($value:expr),* $(,)?) => { &[$(pgrx::IntoDatum::into_datum($value)),*] };
+}
+
+impl Statement {
+    /// `sql` ends with a NUL; anything else is a mistake in this crate and fails to compile.
+    #[allow(clippy::panic)]
+    pub const fn new(name: &'static str, sql: &'static str, arguments: &'static [Oid]) -> Statement {
+        match CStr::from_bytes_with_nul(sql.as_bytes()) {
+            Ok(sql) => Statement { name, sql, arguments, plan: AtomicPtr::new(null_mut()) },
+            Err(_) => panic!("a statement's text has a NUL inside"),
+        }
+    }
+
+    /// Runs the statement and returns its rows, valid until the session ends.
+    ///
+    /// It sees what is committed now, at any isolation level: a lease is a fact outside of the caller's snapshot. With the
+    /// transaction's own, a REPEATABLE READ transaction that outlived one heartbeat of its lease could never finish, and one
+    /// older than its lease would hear that it was lost. (Foreign-key checks look at the present in the same way.)
+    pub fn run<'s>(&self, session: &'s Session, arguments: &[Option<Datum>]) -> Rows<'s> {
+        if session.version_differs() {
+            return objects_version::explain(|| self.run_plainly(session, arguments));
+        }
+        self.run_plainly(session, arguments)
+    }
+
+    /// The same, for the statement that asks for the objects' version.
+    fn run_plainly<'s>(&self, _session: &'s Session, arguments: &[Option<Datum>]) -> Rows<'s> {
+        assert_eq!(arguments.len(), self.arguments.len(), "parameters of {}", self.name);
+        let mut values: Vec<Datum> = arguments.iter().map(|value| value.unwrap_or(Datum::null())).collect();
+        let nulls: Vec<c_char> =
+            arguments.iter().map(|value| if value.is_some() { b' ' } else { b'n' } as c_char).collect();
+        // SAFETY: a Session proves that SPI is connected; values and nulls have as many entries as the plan has
+        // parameters. SPI reports errors through Postgres' own mechanism; a negative code is a misuse.
+        unsafe {
+            let _indexes = IndexesOnly::begin();
+            let (plan, values, nulls) = (self.plan(), values.as_mut_ptr(), nulls.as_ptr());
+            let code = if pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32 {
+                let (now, no_crosscheck) = (pg_sys::GetLatestSnapshot(), null_mut());
+                pg_sys::SPI_execute_snapshot(plan, values, nulls, now, no_crosscheck, false, true, 0)
+            } else {
+                pg_sys::SPI_execute_plan(plan, values, nulls, false, 0)
+            };
+            if code < 0 {
+                raise(Failure::internal(format!("SPI code {code} for {}", self.name)));
+            }
+            Rows { table: NonNull::new(pg_sys::SPI_tuptable), count: pg_sys::SPI_processed as usize, life: PhantomData }
+        }
+    }
+
+    /// SAFETY: SPI has to be connected.
+    unsafe fn plan(&self) -> *mut pg_sys::_SPI_plan {
+        let known = self.plan.load(Ordering::Relaxed);
+        if !known.is_null() {
+            return known;
+        }
+        let mut types = self.arguments.to_vec();
+        // A generic plan: what these statements look for is always found by an index, and to plan anew costs more than to run.
+        let plan = pg_sys::SPI_prepare_cursor(
+            self.sql.as_ptr(),
+            types.len() as i32,
+            types.as_mut_ptr(),
+            pg_sys::CURSOR_OPT_GENERIC_PLAN as i32,
+        );
+        if plan.is_null() || pg_sys::SPI_keepplan(plan) != 0 {
+            raise(Failure::internal(format!("cannot prepare {}", self.name)));
+        }
+        self.plan.store(plan, Ordering::Relaxed);
+        plan
+    }
+}
+
+/// A list as a parameter. Postgres is called once for it (a plain `Vec` would call it once for each element).
+pub struct List<T>(pub Vec<T>);
+
+impl<T: IntoDatum> IntoDatum for List<T> {
+    fn into_datum(self) -> Option<Datum> {
+        let (mut length, mut by_value, mut align) = (0, false, 0);
+        let mut count = i32::try_from(self.0.len()).ok()?;
+        let mut values = Vec::with_capacity(self.0.len());
+        let mut nulls = Vec::with_capacity(self.0.len());
+        for value in self.0 {
+            let datum = value.into_datum();
+            nulls.push(datum.is_none());
+            values.push(datum.unwrap_or(Datum::null()));
+        }
+        // SAFETY: values and nulls have `count` entries of the type whose properties Postgres names.
+        unsafe {
+            let element = T::type_oid();
+            if count == 0 {
+                return Some(pg_sys::construct_empty_array(element).into());
+            }
+            pg_sys::get_typlenbyvalalign(element, &mut length, &mut by_value, &mut align);
+            let (values, nulls) = (values.as_mut_ptr(), nulls.as_mut_ptr());
+            let array = pg_sys::construct_md_array(
+                values,
+                nulls,
+                1,
+                &mut count,
+                &mut 1,
+                element,
+                length.into(),
+                by_value,
+                align,
+            );
+            Some(array.into())
+        }
+    }
+
+    fn type_oid() -> Oid {
+        <Vec<T> as IntoDatum>::type_oid()
+    }
+}
+
+/// The rows that a statement returned.
+pub struct Rows<'s> {
+    table: Option<NonNull<pg_sys::SPITupleTable>>,
+    count: usize,
+    life: PhantomData<&'s Session>,
+}
+
+impl<'s> Rows<'s> {
+    /// How many rows were returned, or affected by a statement that returns none.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// The first row, for statements that return at most one.
+    pub fn first(&self) -> Option<Row<'s>> {
+        self.iter().next()
+    }
+
+    /// All rows.
+    pub fn iter(&self) -> impl Iterator<Item = Row<'s>> + '_ {
+        let count = if self.table.is_some() { self.count } else { 0 };
+        let mut types = None;
+        (0..count).filter_map(move |index| {
+            // SAFETY: the table lives until the session ends and has `count` rows.
+            self.table.map(|table| unsafe {
+                let table = table.as_ref();
+                let types = types.get_or_insert_with(|| types_of(table.tupdesc));
+                Row::new(*table.vals.add(index), table.tupdesc, types)
+            })
+        })
+    }
+}
+
+/// The types of a result's columns.
+///
+/// SAFETY: the description has to be valid.
+unsafe fn types_of(description: pg_sys::TupleDesc) -> Rc<[Oid]> {
+    (1..=(*description).natts).map(|number| pg_sys::SPI_gettypeid(description, number)).collect()
+}
+
+/// One row of a result, taken apart: Postgres is called once for each row, not for each column.
+pub struct Row<'s> {
+    values: Vec<Datum>,
+    nulls: Vec<bool>,
+    types: Rc<[Oid]>,
+    life: PhantomData<&'s Session>,
+}
+
+impl Row<'_> {
+    /// SAFETY: tuple and description belong together and live as long as the session.
+    unsafe fn new<'s>(tuple: pg_sys::HeapTuple, description: pg_sys::TupleDesc, types: &Rc<[Oid]>) -> Row<'s> {
+        let (mut values, mut nulls) = (vec![Datum::null(); types.len()], vec![true; types.len()]);
+        pg_sys::heap_deform_tuple(tuple, description, values.as_mut_ptr(), nulls.as_mut_ptr());
+        Row { values, nulls, types: Rc::clone(types), life: PhantomData }
+    }
+
+    /// Column `number` (1-based); `None` is NULL.
+    pub fn get<T: FromDatum + IntoDatum>(&self, number: usize) -> Option<T> {
+        let index = number - 1;
+        let (datum, is_null, type_oid) = (self.values[index], self.nulls[index], self.types[index]);
+        // SAFETY: datum and type are those of one column; what it points to lives as long as the session.
+        unsafe {
+            if type_oid == pg_sys::TEXTOID && !is_null {
+                utf8_text::check(datum);
+            }
+            T::from_polymorphic_datum(datum, is_null, type_oid)
+        }
+    }
+
+    /// Column `number` (1-based), a time; `None` is NULL.
+    pub fn get_instant(&self, number: usize) -> Option<Instant> {
+        self.get(number).map(convert::stored_instant)
+    }
+
+    /// Column `number` (1-based), a time which the schema says is never NULL.
+    pub fn get_required_instant(&self, number: usize) -> Instant {
+        convert::stored_instant(self.get_required(number))
+    }
+
+    /// Column `number` (1-based), a text of which a part may have been cut off within a character, or that was never one.
+    pub fn lossy(&self, number: usize) -> Option<String> {
+        let (datum, is_null) = (self.values[number - 1], self.nulls[number - 1]);
+        // SAFETY: as above; its callers name a text.
+        (!is_null).then(|| unsafe { utf8_text::lossy(datum) })
+    }
+
+    /// Column `number` (1-based), which the schema says is never NULL.
+    pub fn get_required<T: FromDatum + IntoDatum>(&self, number: usize) -> T {
+        match self.get(number) {
+            Some(value) => value,
+            None => raise(Failure::internal(format!("column {number} of a scheduler table is NULL"))),
+        }
+    }
+}
+
+/// While it lives, plans are made of index scans. A plan that was made while a queue happened to be empty would otherwise read
+/// all of it once it is long, until somebody analyses the table. Nor is anything compiled: what has no index (sched.home, a row) is
+/// planned at a cost that would have it compiled each time, for a thousand times what it takes. (The variables behind `enable_seqscan` and
+/// `jit` are set without the ceremony of a setting: only our own statements are planned meanwhile.)
+struct IndexesOnly {
+    before: (bool, bool),
+}
+
+impl IndexesOnly {
+    fn begin() -> IndexesOnly {
+        // SAFETY: the backend's only thread.
+        unsafe {
+            let before = (pg_sys::enable_seqscan, pg_sys::jit_enabled);
+            (pg_sys::enable_seqscan, pg_sys::jit_enabled) = (false, false);
+            IndexesOnly { before }
+        }
+    }
+}
+
+impl Drop for IndexesOnly {
+    fn drop(&mut self) {
+        // SAFETY: as above; also when an error unwinds.
+        unsafe { (pg_sys::enable_seqscan, pg_sys::jit_enabled) = self.before }
+    }
+}

@@ -1,0 +1,70 @@
+//! The server's own time zones behind the core's trait: one source for the scheduler and for `AT TIME ZONE`, so that the
+//! two can never disagree.
+
+use std::ffi::CString;
+use std::ptr::NonNull;
+
+use pgrx::{pg_sys, PgSqlErrorCode};
+use scheduler_core::clock::zone::{is_posix, Span, Zone};
+
+use crate::guc;
+use crate::pg::convert;
+use crate::pg::error::{Failure, Outcome};
+
+/// A zone of the server's tz database. Postgres keeps it for the life of the process.
+#[derive(Clone, Copy)]
+pub struct ServerZone(NonNull<pg_sys::pg_tz>);
+
+impl ServerZone {
+    /// Looks `name` up as `SET TimeZone` does: the tz database in any case, then POSIX texts; `22023` where it is unknown.
+    /// Abbreviations such as CEST are one offset and no zone. A bare number is a POSIX text here as for `AT TIME ZONE`.
+    pub fn find(name: &str) -> Outcome<ServerZone> {
+        let unknown = || {
+            Failure::new(
+                PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("time zone \"{}\" is not known to the server", convert::shown(name)),
+                format!(
+                    "{}Use a name of the view pg_timezone_names, for example 'Europe/Berlin' or 'UTC'.",
+                    if name == guc::time_zone() { "That is what sched.time_zone says. " } else { "" }
+                ),
+            )
+        };
+        let text = CString::new(name).map_err(|_| unknown())?;
+        // SAFETY: pg_tzset copies what it needs and returns NULL or a zone that lives as long as the process.
+        unsafe {
+            let zone = pg_sys::pg_tzset(text.as_ptr());
+            match NonNull::new(zone) {
+                Some(zone) if pg_sys::pg_tz_acceptable(zone.as_ptr()) => Ok(ServerZone(zone)),
+                Some(_) | None => Err(unknown()),
+            }
+        }
+    }
+}
+
+/// Of a zone written as a POSIX text, how many seconds east of UTC its clock really is: POSIX counts westwards, so
+/// `UTC+3` is behind UTC. `None` for names and zero.
+pub fn offset_read_backwards(name: &str, zone: ServerZone) -> Option<i32> {
+    let offset = zone.span_at(0).utc_offset_seconds;
+    (is_posix(name) && offset != 0).then_some(offset)
+}
+
+impl Zone for ServerZone {
+    fn span_at(&self, unix_seconds: i64) -> Span {
+        let (mut before, mut after) = (0, 0);
+        let (mut before_dst, mut after_dst) = (0, 0);
+        let mut boundary = 0;
+        // SAFETY: all pointers are to locals; the zone lives as long as the process.
+        let found = unsafe {
+            pg_sys::pg_next_dst_boundary(
+                &unix_seconds,
+                &mut before,
+                &mut before_dst,
+                &mut boundary,
+                &mut after,
+                &mut after_dst,
+                self.0.as_ptr(),
+            )
+        };
+        Span { utc_offset_seconds: before as i32, until: (found > 0).then_some(boundary) }
+    }
+}

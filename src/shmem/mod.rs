@@ -1,0 +1,8 @@
+//! What the processes of a server share, in shared memory: who is at work and until when he sleeps, who wants a database to himself, and before
+//! which position of an order there is nothing. It knows nothing of our tables.
+
+pub mod exclusion;
+pub mod low_water_mark;
+pub mod registry;
+mod spinlock;
+pub mod wakeup;

@@ -1,0 +1,74 @@
+//! Ids and tokens, made where the row is made.
+
+use std::cell::{Cell, RefCell};
+
+use pgrx::datum::Uuid;
+use pgrx::pg_sys;
+use scheduler_core::Instant;
+
+use crate::pg::convert;
+use crate::pg::error::{raise, Failure};
+
+/// A new id: UUID version 7 (RFC 9562), so that rows of one time lie together in the index.
+pub fn execution_id() -> Uuid {
+    Uuid::from_bytes(version_7(later_moment(convert::now()), random()))
+}
+
+/// This many ids of executions that begin at the instant `now`, in order, which is after every other id of this process.
+pub fn execution_ids(count: usize, now: Instant) -> Vec<Uuid> {
+    let moment = later_moment(now);
+    let mut ids: Vec<[u8; 16]> = (0..count).map(|_| version_7(moment, random())).collect();
+    ids.sort_unstable();
+    ids.into_iter().map(Uuid::from_bytes).collect()
+}
+
+/// A new lease token: UUID version 4, which nobody can guess.
+pub fn lease_token() -> Uuid {
+    Uuid::from_bytes(*uuid::Builder::from_random_bytes(random()).as_uuid().as_bytes())
+}
+
+/// A moment as version 7 has it, milliseconds and a fraction of 12 bits (RFC 9562, 6.2, method 3), later than the last one of this process:
+/// so ids rise, also within a millisecond and while the clock stands or goes back.
+fn later_moment(now: Instant) -> u64 {
+    thread_local! {
+        static LAST: Cell<u64> = const { Cell::new(0) };
+    }
+    let micros = (now.as_micros() - Instant::UNIX_EPOCH.as_micros()).max(0).unsigned_abs();
+    let moment = ((micros / 1000) << 12) | (micros % 1000 * 4096 / 1000);
+    LAST.set(moment.max(LAST.get() + 1));
+    LAST.get()
+}
+
+fn version_7(moment: u64, random: [u8; 8]) -> [u8; 16] {
+    let mut rest = [0; 10];
+    rest[..2].copy_from_slice(&((moment & 0xfff) as u16).to_be_bytes());
+    rest[2..].copy_from_slice(&random);
+    *uuid::Builder::from_unix_timestamp_millis(moment >> 12, &rest).as_uuid().as_bytes()
+}
+
+/// How many random bytes are asked for at once: one call costs about as much as the rest of a lease's bookkeeping.
+const STOCK: usize = 1024;
+
+/// Random bytes from the server's source, which nobody can guess and nobody gets twice. Each process has its own stock: it is empty
+/// where a process begins, for the one that it comes from makes no ids.
+fn random<const COUNT: usize>() -> [u8; COUNT] {
+    thread_local! {
+        static BYTES: RefCell<([u8; STOCK], usize)> = const { RefCell::new(([0; STOCK], STOCK)) };
+    }
+    BYTES.with_borrow_mut(|(stock, used)| {
+        if *used + COUNT > STOCK {
+            // SAFETY: the buffer has that many bytes.
+            if !unsafe { pg_sys::pg_strong_random(stock.as_mut_ptr().cast(), STOCK) } {
+                raise(Failure::internal("the server has no random bytes"));
+            }
+            *used = 0;
+        }
+        let mut bytes = [0; COUNT];
+        let given = &mut stock[*used..*used + COUNT];
+        bytes.copy_from_slice(given);
+        // What is given away is kept nowhere else.
+        given.fill(0);
+        *used += COUNT;
+        bytes
+    })
+}

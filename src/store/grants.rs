@@ -1,0 +1,56 @@
+//! Rights of users across an update, and of nobody on the types of our rows.
+
+use pgrx::{pg_sys, Spi};
+
+use crate::pg::error::{raise, Failure};
+use crate::pg::Session;
+use crate::{arguments, statement};
+
+/// Gives users, monitors and workers the rights on what an update has added, and PUBLIC none on the types of rows. What somebody took back
+/// from one of them before stays taken.
+pub fn again(session: &Session) {
+    statement!(GRANTS_AGAIN = "grants/grants_again"());
+    let _theirs = UsersGrants::begin();
+    revoke(GRANTS_AGAIN.run(session, arguments![]).first().map_or(Vec::new(), |row| row.get_required(2)));
+    types(session);
+}
+
+/// Takes the types of our rows from PUBLIC, if it has them: as in a new extension, and after pg_upgrade, which knows nothing of their rights.
+/// pg_dump warns of such rights where a script has given or taken them.
+pub fn types(session: &Session) {
+    statement!(GRANTS_TYPES = "grants/grants_types"());
+    let _theirs = UsersGrants::begin();
+    revoke(GRANTS_TYPES.run(session, arguments![]).iter().map(|row| row.get_required(1)).collect());
+}
+
+fn revoke(statements: Vec<String>) {
+    for statement in statements {
+        if let Err(error) = Spi::run(&statement) {
+            raise(Failure::internal(format!("{statement}: {error}")));
+        }
+    }
+}
+
+/// While it lives, a GRANT is a user's, although an extension's script is at work. One of the script's own would count as given
+/// by the extension, and pg_dump would leave it out.
+struct UsersGrants {
+    before: bool,
+}
+
+impl UsersGrants {
+    fn begin() -> UsersGrants {
+        // SAFETY: the backend's only thread.
+        unsafe {
+            let before = pg_sys::creating_extension;
+            pg_sys::creating_extension = false;
+            UsersGrants { before }
+        }
+    }
+}
+
+impl Drop for UsersGrants {
+    fn drop(&mut self) {
+        // SAFETY: as above. (After an error the script's own end resets it.)
+        unsafe { pg_sys::creating_extension = self.before && !std::thread::panicking() }
+    }
+}

@@ -1,0 +1,141 @@
+//! `sched.job`, by statements.
+
+use pgrx::datum::Interval;
+use pgrx::pg_sys::Oid;
+use scheduler_core::job::Kind;
+use scheduler_core::Keyword;
+
+use crate::pg::session::Rows;
+use crate::pg::Session;
+use crate::store::identity;
+use crate::{arguments, statement};
+
+/// Whether runs of a job of this kind are done by whoever dispatches them.
+pub fn is_delivered_when_fired(kind: &str) -> bool {
+    Kind::parse(kind).is_some_and(Kind::is_delivered_when_fired)
+}
+
+/// What a claim needs to know of a job.
+#[derive(Clone)]
+pub struct Job {
+    /// The role that defined it.
+    pub owner: Oid,
+    /// Where its executions wait.
+    pub queue: String,
+    /// Higher goes first.
+    pub priority: i32,
+    /// Attempts an execution may have.
+    pub max_attempts: i32,
+    /// Whether a stale run may be taken over.
+    pub allow_stale_reentry: bool,
+    /// Length of a lease; `None` = the setting.
+    pub stale_timeout: Option<Interval>,
+    /// Its runs are done by whoever dispatches them.
+    pub delivered_when_fired: bool,
+}
+
+/// A job as define_job writes it.
+pub struct Definition {
+    /// Its name.
+    pub job_name: String,
+    /// How it is run.
+    pub kind: String,
+    /// What is run, where the kind needs it.
+    pub command: Option<String>,
+    /// Where its executions wait.
+    pub queue: String,
+    /// Attempts an execution may have.
+    pub max_attempts: i32,
+    /// Waits after each failed attempt.
+    pub retry_backoff: Vec<Interval>,
+    /// Longest run.
+    pub run_timeout: Option<Interval>,
+    /// Length of a lease; `None` = the setting.
+    pub stale_timeout: Option<Interval>,
+    /// Whether a stale run may be taken over.
+    pub allow_stale_reentry: bool,
+    /// Higher goes first.
+    pub priority: i32,
+}
+
+/// The job of this name.
+pub fn read(session: &Session, job_name: &str) -> Option<Job> {
+    statement!(JOB_READ = "job/job_read"(TEXTOID));
+    job_of(&JOB_READ.run(session, arguments![job_name]))
+}
+
+/// The job of this name, which nobody can drop before the transaction ends.
+pub fn read_and_keep(session: &Session, job_name: &str) -> Option<Job> {
+    statement!(JOB_KEEP = "job/job_keep"(TEXTOID));
+    job_of(&JOB_KEEP.run(session, arguments![job_name]))
+}
+
+fn job_of(rows: &Rows) -> Option<Job> {
+    rows.first().map(|row| Job {
+        owner: row.get_required(1),
+        queue: row.get_required(2),
+        priority: row.get_required(3),
+        max_attempts: row.get_required(4),
+        allow_stale_reentry: row.get_required(5),
+        stale_timeout: row.get(6),
+        delivered_when_fired: is_delivered_when_fired(&row.get_required::<String>(7)),
+    })
+}
+
+/// The owner of the job of this name, locked so that no schedule can begin to use it.
+pub fn lock(session: &Session, job_name: &str) -> Option<Oid> {
+    statement!(JOB_LOCK = "job/job_lock"(TEXTOID));
+    JOB_LOCK.run(session, arguments![job_name]).first().map(|row| row.get_required(1))
+}
+
+/// Creates or replaces; how many schedules are looked at again because of it, or `None` where the job belongs to a role that `caller`
+/// may not act for. With its first job a database is a home.
+pub fn write(session: &Session, job: Definition, caller: Oid) -> Option<usize> {
+    statement!(
+        JOB_WRITE = "job/job_write"(
+            TEXTOID,
+            TEXTOID,
+            TEXTOID,
+            TEXTOID,
+            INT4OID,
+            INTERVALARRAYOID,
+            INTERVALOID,
+            INTERVALOID,
+            BOOLOID,
+            INT4OID,
+            REGROLEOID
+        )
+    );
+    let rows = JOB_WRITE.run(
+        session,
+        arguments![
+            job.job_name.as_str(),
+            job.kind,
+            job.command,
+            job.queue,
+            job.max_attempts,
+            job.retry_backoff,
+            job.run_timeout,
+            job.stale_timeout,
+            job.allow_stale_reentry,
+            job.priority,
+            caller
+        ],
+    );
+    let was_unusable: bool = rows.first()?.get_required(1);
+    identity::settle(session);
+    statement!(JOB_REARM = "job/job_rearm"(TEXTOID, BOOLOID));
+    Some(JOB_REARM.run(session, arguments![job.job_name, was_unusable]).len())
+}
+
+/// Deletes the job.
+pub fn delete(session: &Session, job_name: &str) {
+    statement!(JOB_DROP = "job/job_drop"(TEXTOID));
+    JOB_DROP.run(session, arguments![job_name]);
+}
+
+/// One schedule that uses the job.
+pub fn user(session: &Session, job_name: &str) -> Option<String> {
+    statement!(JOB_USERS = "job/job_users"(TEXTOID));
+    JOB_USERS.run(session, arguments![job_name]).first().map(|row| row.get_required(1))
+}

@@ -1,0 +1,138 @@
+//! The ledger and its leases as the functions of `api/` use them: row by row (`heap`) where the tables are as they were made, by
+//! statements where a superuser gave them more to do (a trigger, a column).
+
+use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
+use pgrx::pg_sys::Oid;
+use scheduler_core::Instant;
+
+use crate::pg::jsonb::Jsonb;
+use crate::pg::session::Owner;
+use crate::store::execution::{self, ExistingExecution, KeyLookup, Lease, LeaseOptions, NewExecution};
+use crate::store::fast_path;
+use crate::store::job::{self, Job};
+use crate::store::lease::heap::{LeaseTable, LedgerTables};
+use crate::store::lease::key_lock::KeyLock;
+use crate::store::lease::sql::{EndedRun, FinishResult};
+use crate::store::queue::draw::PlanTimeDraw;
+
+pub mod heap;
+pub mod insert_prediction;
+pub mod key_lock;
+pub mod new_lease;
+pub mod sql;
+
+/// The ledger, as one call of a function sees it.
+pub struct Ledger<'o> {
+    tables: Option<LedgerTables>,
+    owner: &'o Owner,
+}
+
+impl<'o> Ledger<'o> {
+    /// Opens it for what is committed now.
+    pub fn open(owner: &'o Owner) -> Ledger<'o> {
+        Ledger { tables: fast_path::open(owner.schema, LedgerTables::open), owner }
+    }
+
+    /// The job of this name, as this session knows it (`job::find`).
+    pub fn job(&self, name: &str) -> Option<Job> {
+        job::find(self.owner, name)
+    }
+
+    /// Whether to claim a key as a new one before asking what there is of it (`insert_prediction`).
+    pub fn expects_new(&self) -> bool {
+        self.tables.as_ref().is_some_and(LedgerTables::expects_new)
+    }
+
+    /// The execution of this key and plan time.
+    pub fn by_key(&self, key: Uuid, plan_time: TimestampWithTimeZone, now: Instant) -> KeyLookup {
+        let found = match &self.tables {
+            Some(tables) => tables.by_key(key, plan_time, now),
+            None => execution::by_key(self.owner.session(), key, plan_time, now)
+                .map_or(KeyLookup::Free, KeyLookup::Existing),
+        };
+        if !matches!(found, KeyLookup::Free) {
+            insert_prediction::reset();
+        }
+        found
+    }
+
+    /// Inserts an execution together with its first lease; `None` where somebody else was first, without waiting for him.
+    pub fn claim_new(&self, new: &NewExecution, options: &LeaseOptions, now: Instant) -> Option<Lease> {
+        match &self.tables {
+            Some(tables) => insert_prediction::learn(|| tables.claim_new(new, options, now)),
+            None => {
+                let _lock = KeyLock::try_take(new.key, new.plan_time)?;
+                execution::claim_new(self.owner.session(), new, options, now)
+            }
+        }
+    }
+
+    /// Leases an execution that waits; `None` where somebody else has it in hand.
+    pub fn claim_known(
+        &self,
+        known: ExistingExecution,
+        plan_time: TimestampWithTimeZone,
+        options: LeaseOptions,
+        now: Instant,
+    ) -> Option<Lease> {
+        execution::claim_known(self.owner.session(), known, plan_time, options, now)
+    }
+
+    /// Takes over the stale run that `by_key` has just found; `None` where somebody else has it in hand.
+    pub fn claim_stale(&self, known: ExistingExecution, options: LeaseOptions, now: Instant) -> Option<Lease> {
+        match &self.tables {
+            Some(tables) => tables.claim_stale(&known, &options, now),
+            None => execution::claim_stale(self.owner.session(), known, options, now),
+        }
+    }
+
+    /// Puts executions into the queue of their job whose keys are new for certain, or become so by the plan times that are drawn; their
+    /// ids, or `None` where a statement has to do it.
+    pub fn enqueue(
+        &self,
+        job_name: &str,
+        new: &[(NewExecution, &Jsonb)],
+        draw: Option<&mut PlanTimeDraw>,
+        now: Instant,
+    ) -> Option<Vec<Uuid>> {
+        self.tables.as_ref().and_then(|tables| tables.enqueue(job_name, new, draw, now))
+    }
+
+    /// Ends a run as SUCCESS; `None` where the lease is lost.
+    pub fn finish_success(
+        &self,
+        execution_id: Uuid,
+        lease_token: Uuid,
+        rows_affected: Option<i64>,
+        result: Jsonb,
+        now: Instant,
+    ) -> Option<EndedRun> {
+        match &self.tables {
+            Some(tables) => tables.finish_success(execution_id, lease_token, rows_affected, result, now),
+            None => sql::finish_success(self.owner.session(), execution_id, lease_token, rows_affected, result, now),
+        }
+    }
+
+    /// Ends runs as SUCCESS; those that did not end and those that are awaited.
+    pub fn finish_success_many(&self, runs: &[(Uuid, Uuid)], now: Instant, caller: Oid) -> Vec<FinishResult> {
+        match &self.tables {
+            Some(tables) => tables.finish_success_many(runs, now, caller),
+            None => sql::finish_success_many(self.owner.session(), runs, now, caller),
+        }
+    }
+}
+
+/// Extends a lease; the execution's owner and whether it was asked to stop, or `None` where the lease is lost.
+pub fn heartbeat(
+    owner: &Owner,
+    execution_id: Uuid,
+    lease_token: Uuid,
+    stale_timeout: Option<Interval>,
+    progress: Option<Jsonb>,
+    now: Instant,
+) -> Option<(Oid, bool)> {
+    match fast_path::open(owner.schema, LeaseTable::open) {
+        Some(leases) => leases.heartbeat(execution_id, lease_token, stale_timeout, progress, now),
+        None => sql::heartbeat(owner.session(), execution_id, lease_token, stale_timeout, progress, now),
+    }
+}

@@ -1,0 +1,91 @@
+//! A lease that is being given: its row, and what who claimed it is told.
+
+use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
+use pgrx::pg_sys::{self, Datum, Oid};
+use pgrx::IntoDatum;
+use scheduler_core::Instant;
+
+use crate::heap::layouts::{self, lease};
+use crate::heap::Sequence;
+use crate::pg::convert::timestamp;
+use crate::pg::error::{raise, Failure};
+use crate::pg::jsonb::Jsonb;
+use crate::store::execution::{ids, Lease};
+
+type LeaseRow = [Option<Datum>; layouts::LEASE.columns.len()];
+
+/// A lease that is being given.
+pub struct NewLease {
+    pub execution_id: Uuid,
+    pub lease_token: Uuid,
+    pub fence: i64,
+    pub attempt: i32,
+    pub owner: Oid,
+    pub stale_timeout: Interval,
+    pub stale_after: TimestampWithTimeZone,
+}
+
+impl NewLease {
+    /// Makes the token and takes the next fence.
+    pub fn new(schema: Oid, id: Uuid, attempt: i32, owner: Oid, stale_timeout: Interval, now: Instant) -> NewLease {
+        NewLease {
+            execution_id: id,
+            lease_token: ids::lease_token(),
+            fence: Sequence::open(schema, c"fence").next(),
+            attempt,
+            owner,
+            stale_timeout,
+            stale_after: later(now, stale_timeout),
+        }
+    }
+
+    /// The row of `sched.lease` of a run that begins now.
+    pub fn row(&self, runner_id: Option<Datum>, now: Instant) -> LeaseRow {
+        let (at, stale_after) = (timestamp(now).into_datum(), self.stale_after.into_datum());
+        let mut row = [None; layouts::LEASE.columns.len()];
+        for (number, value) in [
+            (lease::EXECUTION_ID, self.execution_id.into_datum()),
+            (lease::LEASE_TOKEN, self.lease_token.into_datum()),
+            (lease::FENCE, self.fence.into_datum()),
+            (lease::ATTEMPT, self.attempt.into_datum()),
+            (lease::OWNER, self.owner.into_datum()),
+            (lease::STARTED_AT, at),
+            (lease::HEARTBEAT_AT, at),
+            (lease::STALE_AFTER, stale_after),
+            (lease::SWEEP_AT, stale_after),
+            (lease::STALE_TIMEOUT, self.stale_timeout.into_datum()),
+            (lease::RUNNER_ID, runner_id),
+            (lease::CANCEL_REQUESTED, false.into_datum()),
+        ] {
+            row[number - 1] = value;
+        }
+        row
+    }
+
+    /// What its holder is told.
+    pub fn lease(&self, max_attempts: i32, payload: Jsonb) -> Lease {
+        Lease {
+            execution_id: self.execution_id,
+            lease_token: self.lease_token,
+            fence: self.fence,
+            attempt: self.attempt,
+            max_attempts,
+            stale_after: self.stale_after,
+            payload,
+        }
+    }
+}
+
+/// `now + length` as the statements have it, `(now AT TIME ZONE 'UTC' + length) AT TIME ZONE 'UTC'`: days have 24 hours, whatever the
+/// session's zone. (A time and a time of UTC are the same number.)
+pub fn later(now: Instant, length: Interval) -> TimestampWithTimeZone {
+    let arguments = [timestamp(now).into_datum(), length.into_datum()];
+    // SAFETY: the types that this function of Postgres takes, and none is NULL.
+    let sum = unsafe { pgrx::direct_function_call(pg_sys::timestamp_pl_interval, &arguments) };
+    sum.unwrap_or_else(|| raise(Failure::internal("a time has no sum with a length of time")))
+}
+
+/// Whether a time has come.
+pub fn is_due(time: TimestampWithTimeZone, now: Instant) -> bool {
+    i64::from(time) <= now.as_micros()
+}

@@ -1,0 +1,68 @@
+//! What statements have added to queues, leases and retries, told to those who begin to look there (`shmem/low_water_mark.rs`).
+
+use std::ffi::CStr;
+
+use pgrx::datum::{TimestampWithTimeZone, Uuid};
+use pgrx::pg_sys::Oid;
+
+use crate::pg::oid_cache;
+use crate::pg::session::Rows;
+use crate::shmem::low_water_mark::{self, Order, Position};
+
+/// To be said when a statement has added entries to these queues, wherever.
+pub fn changed(queues: &[String]) {
+    queues.iter().for_each(|queue| added_to(c"ready", queue, Position::START));
+}
+
+/// To be said when a statement has added entries to a queue, of this priority at most and of this plan time or later ones.
+pub fn added_to_queue(queue: &str, priority: i32, plan_time: impl Into<i64>) {
+    added_to(c"ready", queue, Position::new(priority, plan_time, Uuid::from_bytes([0; 16])));
+}
+
+/// The same of a statement for one job whose first row says so from this column (1-based) on, where it has added to these queues (one or none).
+pub fn added_to_queues(queues: &[String], rows: &Rows, column: usize) {
+    if let Some(row) = rows.first() {
+        for queue in queues {
+            added_to_queue(queue, row.get_required(column), row.get_required::<TimestampWithTimeZone>(column + 1));
+        }
+    }
+}
+
+/// To be said when a statement has written leases, with the times by which they are to be looked at.
+pub fn added_leases<T: Into<i64>>(times: impl Iterator<Item = T>) {
+    if let Some(first) = times.map(Position::at).min() {
+        added_to(c"lease", "", first);
+    }
+}
+
+/// To be said when a run is to be tried again at that time.
+pub fn added_retry(at: impl Into<i64>) {
+    added_to(c"retry", "", Position::at(at));
+}
+
+fn added_to(name: &CStr, order: &str, at: Position) {
+    if let Some(order) = table(name).and_then(|table| Order::of(table, order)) {
+        order.added(at);
+    }
+}
+
+fn table(name: &CStr) -> Option<Oid> {
+    oid_cache::relation(oid_cache::schema()?.0, name)
+}
+
+/// The tables of which something is remembered here.
+fn tables() -> impl Iterator<Item = Oid> {
+    [c"ready", c"lease", c"retry"].into_iter().filter_map(table)
+}
+
+/// To be said when somebody has written to a table without telling where: all that is remembered of it is forgotten.
+pub fn forget(table: Oid) {
+    if tables().any(|known| known == table) {
+        low_water_mark::forget(table);
+    }
+}
+
+/// The same of all tables.
+pub fn forget_all() {
+    tables().for_each(forget);
+}

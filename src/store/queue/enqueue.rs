@@ -1,0 +1,139 @@
+//! Executions without a schedule, many at a time.
+
+use pgrx::datum::{TimestampWithTimeZone, Uuid};
+use pgrx::pg_sys::Oid;
+use scheduler_core::Instant;
+
+use crate::pg::convert::timestamp;
+use crate::pg::jsonb::Jsonb;
+use crate::pg::Session;
+use crate::store::execution::ids;
+use crate::store::low_water_marks;
+use crate::store::queue::delivery;
+use crate::store::queue::draw::PlanTimeDraw;
+use crate::{arguments, statement};
+
+/// Executions of one job and kind of scope.
+pub struct EnqueueBatch<'a> {
+    /// The job.
+    pub job_name: &'a str,
+    /// The kind of scope of all.
+    pub scope_kind: &'a str,
+    /// Who owns them where the job was never defined.
+    pub caller: Oid,
+    /// The hash of job and scope, of each.
+    pub keys: Vec<Uuid>,
+    /// The scope of each.
+    pub scope_ids: Vec<String>,
+    /// The plan time of each.
+    pub plan_times: Vec<TimestampWithTimeZone>,
+    /// What each carries.
+    pub payloads: Vec<Jsonb>,
+}
+
+/// Inserts those that the ledger does not hold; queues in which something became claimable.
+pub fn insert(session: &Session, batch: &EnqueueBatch, now: Instant) -> Vec<String> {
+    insert_as(session, batch, ids::execution_ids(batch.keys.len(), now), now)
+}
+
+/// How many keys are held at once, at most: each is an entry of the server's lock table.
+const HELD_AT_ONCE: usize = 50;
+
+/// What came of inserting executions under plan times that are drawn.
+#[derive(Default)]
+pub struct DrawnExecutions {
+    /// Their ids.
+    pub ids: Vec<Uuid>,
+    /// Queues in which something became claimable.
+    pub queues: Vec<String>,
+}
+
+/// Inserts all of them, under plan times that nobody has; `None` where one was not inserted that nobody has.
+pub fn insert_drawn(
+    session: &Session,
+    batch: &EnqueueBatch,
+    draw: &mut PlanTimeDraw,
+    now: Instant,
+) -> Option<DrawnExecutions> {
+    let mut drawn = DrawnExecutions { ids: ids::execution_ids(batch.keys.len(), now), queues: Vec::new() };
+    let all: Vec<usize> = (0..batch.keys.len()).collect();
+    for some in all.chunks(HELD_AT_ONCE) {
+        let mut left = some.to_vec();
+        while !left.is_empty() {
+            pgrx::check_for_interrupts!();
+            let mut part = batch.part(&left);
+            let (plan_times, locks) = draw.hold(&part.keys);
+            part.plan_times = plan_times.into_iter().map(timestamp).collect();
+            let queues = insert_as(session, &part, left.iter().map(|place| drawn.ids[*place]).collect(), now);
+            drop(locks);
+            drawn.queues.extend(queues);
+            let found = find(session, &part);
+            if found.len() < left.len() {
+                return None;
+            }
+            // Who inserts row by row asks for no lock: what somebody else has after all gets another time.
+            let own = found.iter().zip(&left).map(|((id, _), place)| *id == drawn.ids[*place]);
+            left = own.zip(&left).filter(|(is_own, _)| !is_own).map(|(_, place)| *place).collect();
+        }
+    }
+    Some(drawn)
+}
+
+impl EnqueueBatch<'_> {
+    /// Those in these places.
+    fn part(&self, places: &[usize]) -> Self {
+        fn pick<T: Clone>(all: &[T], places: &[usize]) -> Vec<T> {
+            places.iter().map(|place| all[*place].clone()).collect()
+        }
+        EnqueueBatch {
+            keys: pick(&self.keys, places),
+            scope_ids: pick(&self.scope_ids, places),
+            plan_times: pick(&self.plan_times, places),
+            payloads: pick(&self.payloads, places),
+            ..*self
+        }
+    }
+}
+
+fn insert_as(session: &Session, batch: &EnqueueBatch, ids: Vec<Uuid>, now: Instant) -> Vec<String> {
+    statement!(
+        EXECUTIONS_ENQUEUE = "queue/executions_enqueue"(
+            TEXTOID,
+            TEXTOID,
+            UUIDARRAYOID,
+            TEXTARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            JSONBARRAYOID,
+            REGROLEOID,
+            TIMESTAMPTZOID,
+            UUIDARRAYOID,
+            INT4OID
+        )
+    );
+    let rows = EXECUTIONS_ENQUEUE.run(
+        session,
+        arguments![
+            batch.job_name,
+            batch.scope_kind,
+            batch.keys.clone(),
+            batch.scope_ids.clone(),
+            batch.plan_times.clone(),
+            batch.payloads.clone(),
+            batch.caller,
+            timestamp(now),
+            ids,
+            delivery::payload_limit()
+        ],
+    );
+    delivery::deliver(&rows, 2);
+    let queues: Vec<String> = rows.first().and_then(|row| row.get(1)).unwrap_or_default();
+    low_water_marks::added_to_queues(&queues, &rows, 6);
+    queues
+}
+
+/// The executions of these keys, in their order, each with its owner. Those that no snapshot shows yet are left out.
+pub fn find(session: &Session, batch: &EnqueueBatch) -> Vec<(Uuid, Oid)> {
+    statement!(EXECUTIONS_BY_KEYS = "queue/executions_by_keys"(UUIDARRAYOID, TIMESTAMPTZARRAYOID));
+    let rows = EXECUTIONS_BY_KEYS.run(session, arguments![batch.keys.clone(), batch.plan_times.clone()]);
+    rows.iter().map(|row| (row.get_required(1), row.get_required(2))).collect()
+}

@@ -1,0 +1,251 @@
+//! Queues row by row: what claim.sql says where neither a stale run nor a due retry is to be had, and executions_enqueue.sql where no key
+//! can be taken, or the plan times are drawn.
+
+use std::rc::Rc;
+
+use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
+use pgrx::pg_sys::Oid;
+use pgrx::IntoDatum;
+use scheduler_core::Instant;
+
+use crate::heap::layouts::{self, lease, ledger, ready, retry};
+use crate::heap::{Index, Sequence, Table, Workspace};
+use crate::pg::convert::timestamp;
+use crate::pg::jsonb::Jsonb;
+use crate::pg::{oid_cache, role};
+use crate::shmem::low_water_mark::{Order, Position};
+use crate::store::execution::{ids, Claimed, NewExecution, QueueClaim};
+use crate::store::job::job_cache;
+use crate::store::lease::heap::{new_row, LedgerRow, LedgerTables};
+use crate::store::lease::new_lease::{is_due, later, NewLease};
+use crate::store::queue::draw::PlanTimeDraw;
+use crate::store::queue::scan_start::{self, Waiting};
+
+/// How long leases of a job last in one claim.
+struct LeaseLength {
+    job_name: String,
+    timeout: Interval,
+    stale_after: TimestampWithTimeZone,
+}
+
+/// Whether it is known, without opening their table, that no retry is due.
+fn is_no_retry_due(schema: Oid, now: Instant) -> bool {
+    oid_cache::relation(schema, layouts::RETRY.name).is_some_and(|table| scan_start::is_nothing_due(table, now))
+}
+
+/// A queue, opened to claim from it.
+pub struct QueueTables {
+    tables: LedgerTables,
+    /// What can be claimed.
+    waiting: Table,
+    /// What is to be tried again, unless it is known that none of it is due.
+    retries: Option<Table>,
+}
+
+impl QueueTables {
+    /// `None` where a table is not as this file expects it.
+    pub fn open(schema: Oid, now: Instant) -> Option<QueueTables> {
+        let others = |workspace: &Rc<Workspace>| {
+            let retries = if is_no_retry_due(schema, now) { None } else { Some(Table::open(schema, &layouts::RETRY)?) };
+            Some((retries, Table::open_to_write(schema, &layouts::READY, workspace)?))
+        };
+        let (tables, (retries, waiting)) = LedgerTables::open_with(schema, others)?;
+        Some(QueueTables { tables, waiting, retries })
+    }
+
+    /// Leases what is claimable; `None` where there is more to a claim than to take what is ready: a stale run, a retry that is due.
+    /// `stale_timeout` says how long leases of a job last where the claim does not.
+    pub fn claim(
+        &self,
+        wanted: &QueueClaim,
+        now: Instant,
+        stale_timeout: impl Fn(&str) -> Option<Interval>,
+    ) -> Option<Vec<Claimed>> {
+        if self.has_stale_run(now) || self.has_due_retry(now) {
+            return None;
+        }
+        let leases = &self.tables.leases;
+        let (entry, mut entries) = (&self.tables.ledger, self.tables.lookup_ledger());
+        let runner_id = wanted.runner_id.as_str().into_datum();
+        let mut fences = Sequence::open(leases.schema, c"fence");
+        let mut lengths: Vec<LeaseLength> = Vec::new();
+        let (mut rows, mut claimed) = (Vec::new(), Vec::new());
+        self.take(wanted, now, |id| {
+            if !entries.find(id) {
+                return false;
+            }
+            let job_name: String = entry.get_required(ledger::JOB_NAME);
+            let known = lengths.iter().position(|length| length.job_name == job_name);
+            let length = known.unwrap_or_else(|| {
+                let timeout = wanted.stale_timeout.or_else(|| stale_timeout(&job_name));
+                let timeout = timeout.unwrap_or(wanted.default_stale_timeout);
+                lengths.push(LeaseLength { job_name: job_name.clone(), timeout, stale_after: later(now, timeout) });
+                lengths.len() - 1
+            });
+            let attempt = entry.get_required::<i32>(ledger::ATTEMPT).saturating_add(1);
+            let grant = NewLease {
+                execution_id: id,
+                lease_token: ids::lease_token(),
+                fence: fences.next(),
+                attempt,
+                owner: entry.get_required(ledger::OWNER),
+                stale_timeout: lengths[length].timeout,
+                stale_after: lengths[length].stale_after,
+            };
+            rows.push(grant.row(runner_id, now));
+            claimed.push(Claimed {
+                execution_id: id,
+                lease_token: grant.lease_token,
+                fence: grant.fence,
+                attempt,
+                job_name,
+                scope_kind: entry.get_required(ledger::SCOPE_KIND),
+                scope_id: entry.get_required(ledger::SCOPE_ID),
+                plan_time: entry.get_required(ledger::PLAN_TIME),
+                payload: entry.get_required(ledger::PAYLOAD),
+                stale_after: grant.stale_after,
+            });
+            true
+        });
+        leases.lease.insert_all(&rows);
+        let first = lengths.into_iter().map(|length| length.stale_after).min_by_key(|time| i64::from(*time));
+        first.into_iter().for_each(|stale_after| leases.mark_added(stale_after));
+        Some(claimed)
+    }
+
+    /// Whether there is a lease that ran out. (`sweep_at` is a lower bound of `stale_after`.)
+    fn has_stale_run(&self, now: Instant) -> bool {
+        let lease = &self.tables.leases.lease;
+        if scan_start::is_nothing_due(lease.oid(), now) {
+            return false;
+        }
+        let Some(first) = scan_start::first_due(lease, c"lease_sweep_at", lease::SWEEP_AT, now) else { return false };
+        let mut leases = self.tables.scan(lease, c"lease_sweep_at");
+        leases.seek_between(first, scan_start::due(now));
+        while leases.next() {
+            if is_due(lease.get_required(lease::STALE_AFTER), now) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether there is a retry whose time has come.
+    fn has_due_retry(&self, now: Instant) -> bool {
+        let Some(retries) = &self.retries else {
+            // What was known before the tables were locked, which may have taken long.
+            return !is_no_retry_due(self.tables.leases.schema, now);
+        };
+        let Some(first) = scan_start::first_due(retries, c"retry_pkey", retry::RETRY_AT, now) else { return false };
+        let mut order = self.tables.scan(retries, c"retry_pkey");
+        order.seek_between(first, scan_start::due(now));
+        order.next()
+    }
+
+    /// Takes executions out of `ready`, in the order of claiming, and skips those that others have in hand. `grant` says of each whether
+    /// it exists: an entry that somebody left without its execution stays where it is, for a restore may yet bring that.
+    fn take(&self, wanted: &QueueClaim, now: Instant, mut grant: impl FnMut(Uuid) -> bool) {
+        let waiting = &self.waiting;
+        let from = scan_start::first_position(waiting, &wanted.queue, now);
+        let mut order = Waiting::from(self.tables.scan(waiting, c"ready_order"), &wanted.queue, from);
+        let limit = usize::try_from(wanted.limit).unwrap_or(usize::MAX);
+        let (mut taken, mut asked) = (0, None);
+        while taken < limit && order.next(Index::next) {
+            pgrx::check_for_interrupts!();
+            let owner: Oid = waiting.get_required(ready::OWNER);
+            if asked.is_none_or(|(known, _)| known != owner) {
+                asked = Some((owner, role::may_act_for(wanted.caller, owner)));
+            }
+            if asked.is_some_and(|(_, may)| may) && waiting.delete_unless_locked() {
+                if grant(waiting.get_required(ready::EXECUTION_ID)) {
+                    taken += 1;
+                } else {
+                    self.put_back(&wanted.queue);
+                }
+            }
+        }
+        scan_start::took(taken);
+    }
+
+    /// Puts the entry back that was just taken.
+    fn put_back(&self, queue: &str) {
+        let waiting = &self.waiting;
+        let values: Vec<_> = (1..=layouts::READY.columns.len()).map(|number| waiting.datum(number)).collect();
+        waiting.insert(&values);
+        Order::of(waiting.oid(), queue).into_iter().for_each(|order| order.added(scan_start::position(waiting)));
+    }
+}
+
+impl LedgerTables {
+    /// Puts executions into the queue of their job; their ids. Their keys are new for certain, or become so by the plan times that are
+    /// drawn. `None` where the job is done at once, or a table is not as expected.
+    pub fn enqueue(
+        &self,
+        job_name: &str,
+        new: &[(NewExecution, &Jsonb)],
+        draw: Option<&mut PlanTimeDraw>,
+        now: Instant,
+    ) -> Option<Vec<Uuid>> {
+        let schema = self.leases.schema;
+        let waiting = Table::open_to_write(schema, &layouts::READY, &self.leases.workspace)?;
+        // After the wait for the tables' locks: meanwhile another role may have defined a job of this name.
+        if let Some(job) = job_cache::read(schema, job_name)? {
+            // All were made of one job, as it was known before.
+            let is_as_known = new.first().is_none_or(|(new, _)| {
+                (new.owner, new.queue, new.priority) == (job.owner, job.queue.as_str(), job.priority)
+            });
+            if job.delivered_when_fired || !is_as_known {
+                return None;
+            }
+        }
+        let enqueued = ids::execution_ids(new.len(), now);
+        let rows = new.iter().zip(&enqueued).map(|((new, payload), id)| new_row(*id, new, "enqueue", payload, now));
+        let mut entries: Vec<LedgerRow> = rows.collect();
+        let mut plan_times: Vec<TimestampWithTimeZone> = new.iter().map(|(new, _)| new.plan_time).collect();
+        match draw {
+            None => self.ledger.insert_all(&entries),
+            Some(draw) => {
+                for ((entry, plan_time), (new, _)) in entries.iter_mut().zip(&mut plan_times).zip(new) {
+                    *plan_time = self.insert_drawn(entry, new.key, draw);
+                }
+            }
+        }
+        let mut places = Vec::with_capacity(new.len());
+        for (entry, id) in entries.iter().zip(&enqueued) {
+            let mut place = [None; layouts::READY.columns.len()];
+            for (number, value) in [
+                (ready::QUEUE, entry[ledger::QUEUE - 1]),
+                (ready::PRIORITY, entry[ledger::PRIORITY - 1]),
+                (ready::PLAN_TIME, entry[ledger::PLAN_TIME - 1]),
+                (ready::EXECUTION_ID, id.into_datum()),
+                (ready::OWNER, entry[ledger::OWNER - 1]),
+            ] {
+                place[number - 1] = value;
+            }
+            places.push(place);
+        }
+        waiting.insert_all(&places);
+        // All are of one job, and so of one queue.
+        let added = new.iter().zip(plan_times).zip(&enqueued);
+        let first =
+            added.map(|(((new, _), plan_time), id)| (Position::new(new.priority, plan_time, *id), new.queue)).min();
+        if let Some((at, queue)) = first {
+            Order::of(waiting.oid(), queue).into_iter().for_each(|order| order.added(at));
+        }
+        Some(enqueued)
+    }
+
+    /// Inserts a row under the first plan time that nobody has, without waiting for anybody; that time.
+    fn insert_drawn(&self, row: &mut LedgerRow, key: Uuid, draw: &mut PlanTimeDraw) -> TimestampWithTimeZone {
+        let mut time = draw.next(key);
+        loop {
+            pgrx::check_for_interrupts!();
+            let plan_time = timestamp(time);
+            row[ledger::PLAN_TIME - 1] = plan_time.into_datum();
+            if self.ledger.insert_unless_taken(row, c"ledger_key") {
+                return plan_time;
+            }
+            time = draw.later(key);
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Queues: what is claimed from them row by row (`heap`) where the tables are as they were made, by statements where a superuser gave them
+//! more to do (a trigger, a column).
+
+use scheduler_core::Instant;
+
+use crate::pg::Owner;
+use crate::store::execution::{self, Claimed, QueueClaim};
+use crate::store::fast_path;
+use crate::store::job;
+use crate::store::lease::sql;
+
+pub mod delivery;
+pub mod draw;
+pub mod enqueue;
+pub mod heap;
+pub mod notify;
+mod scan_start;
+
+/// Leases what is claimable in a queue, retries that are due included.
+pub fn claim(owner: &Owner, wanted: &QueueClaim, now: impl Fn() -> Instant) -> Vec<Claimed> {
+    let stale_timeout = |name: &str| job::find(owner, name).and_then(|job| job.stale_timeout);
+    let queue = fast_path::open(owner.schema, |schema| heap::QueueTables::open(schema, now()));
+    queue.and_then(|queue| queue.claim(wanted, now(), stale_timeout)).unwrap_or_else(|| {
+        let session = owner.session();
+        sql::promote_retries_of(session, now(), &wanted.queue, wanted.limit, wanted.caller);
+        execution::claim(session, wanted, now())
+    })
+}

@@ -1,0 +1,141 @@
+//! Where a claim begins to look: past what is gone and not vacuumed yet, as far as shared memory knows (`shmem/low_water_mark.rs`).
+
+use std::cell::Cell;
+use std::ffi::CStr;
+
+use pgrx::datum::TimestampWithTimeZone;
+use pgrx::pg_sys::{self, Oid};
+use scheduler_core::Instant;
+
+use crate::heap::layouts::ready;
+use crate::heap::{Condition, Index, Table};
+use crate::pg::convert::{self, timestamp};
+use crate::shmem::low_water_mark::{Order, Position};
+
+/// What is due of an order of times.
+pub fn due(now: Instant) -> Condition {
+    Condition::at_most(pg_sys::F_TIMESTAMPTZ_LE, timestamp(now))
+}
+
+/// Whether it is known, without a look, that nothing of a table's order of times is due.
+pub fn is_nothing_due(table: Oid, now: Instant) -> bool {
+    Order::of(table, "").and_then(|order| order.first(now)).is_some_and(|first| first.is_after(now))
+}
+
+/// Looks for the first entry of an order, and has others know. `scan` goes from a position on (or from the very head); it says what it found,
+/// and whether that may be told.
+fn scan_first(order: Order, now: Instant, scan: impl FnOnce(Option<Position>) -> (Position, bool)) -> Position {
+    let guard = order.begin_scan(now);
+    let (first, may_be_told) = scan(guard.from);
+    if may_be_told {
+        guard.found(first, convert::now());
+    }
+    first
+}
+
+/// Where the current row of `ready` stands in its queue.
+pub fn position(waiting: &Table) -> Position {
+    let plan_time: TimestampWithTimeZone = waiting.get_required(ready::PLAN_TIME);
+    Position::new(waiting.get_required(ready::PRIORITY), plan_time, waiting.get_required(ready::EXECUTION_ID))
+}
+
+/// Looks from where on an entry of an order of times may be due; `None` where there is none.
+pub fn first_due(table: &Table, index: &CStr, column: usize, now: Instant) -> Option<Condition> {
+    let from = |time: i64| Condition::at_least(pg_sys::F_TIMESTAMPTZ_GE, time);
+    let Some(order) = Order::of(table.oid(), "") else { return Some(from(i64::MIN)) };
+    let first = scan_first(order, now, |known| {
+        let mut all = Index::open_to_all(table, index);
+        all.seek(&[from(known.map_or(i64::MIN, |first| first.parts().1))]);
+        let found = all.next_not_gone();
+        let first =
+            if found { Position::at(table.get_required::<TimestampWithTimeZone>(column)) } else { Position::END };
+        (first, all.may_be_told())
+    });
+    (!first.is_after(now)).then(|| from(first.parts().1))
+}
+
+/// How many entries a session takes before it looks again where the first one is: a look costs about as much as to take one. (An odd
+/// number, so that who takes from two queues in turn looks at both.)
+const BETWEEN_LOOKS: usize = 61;
+
+thread_local! {
+    /// How many this session has taken since it looked.
+    static TAKEN: Cell<usize> = const { Cell::new(BETWEEN_LOOKS) };
+}
+
+/// To be said when this session has taken so many.
+pub fn took(entries: usize) {
+    TAKEN.set(TAKEN.get().saturating_add(entries));
+}
+
+/// Before which position there is nothing in a queue, for those who begin to look now.
+pub fn first_position(waiting: &Table, queue: &str, now: Instant) -> Option<Position> {
+    let order = Order::of(waiting.oid(), queue)?;
+    if TAKEN.get() < BETWEEN_LOOKS {
+        if let Some(first) = order.steady(now) {
+            return Some(first);
+        }
+    }
+    let first = scan_first(order, now, |known| {
+        let mut all = Waiting::from(Index::open_to_all(waiting, c"ready_order"), queue, known);
+        let first = if all.next(Index::next_not_gone) { position(waiting) } else { Position::END };
+        (first, all.index.may_be_told())
+    });
+    TAKEN.set(0);
+    Some(first)
+}
+
+/// The entries of a queue in the order of claiming, from a position on.
+pub struct Waiting<'t> {
+    index: Index<'t>,
+    of_queue: Condition,
+    /// The position, and which entries after it are to be sought next.
+    rest: Option<(Position, Part)>,
+}
+
+/// Entries that come after a position: those of its priority and a later plan time, then those of a lower priority.
+#[derive(Clone, Copy)]
+enum Part {
+    Later,
+    Lower,
+}
+
+impl<'t> Waiting<'t> {
+    pub fn from(mut index: Index<'t>, queue: &str, position: Option<Position>) -> Waiting<'t> {
+        let of_queue = Condition::equal(pg_sys::F_TEXTEQ, queue);
+        let Some(position) = position else {
+            index.seek(&[of_queue]);
+            return Waiting { index, of_queue, rest: None };
+        };
+        let (priority, plan_time, id) = position.parts();
+        index.seek(&[
+            of_queue,
+            Condition::equal(pg_sys::F_INT4EQ, priority),
+            Condition::equal(pg_sys::F_TIMESTAMPTZ_EQ, plan_time),
+            Condition::at_least(pg_sys::F_UUID_GE, id),
+        ]);
+        Waiting { index, of_queue, rest: Some((position, Part::Later)) }
+    }
+
+    /// Goes on to the next by a `step` of the index; false at the end.
+    pub fn next(&mut self, step: impl Fn(&mut Index<'t>) -> bool) -> bool {
+        loop {
+            if step(&mut self.index) {
+                return true;
+            }
+            let Some((position, part)) = self.rest.take() else { return false };
+            let (priority, plan_time, _) = position.parts();
+            match part {
+                Part::Later => {
+                    self.index.seek(&[
+                        self.of_queue,
+                        Condition::equal(pg_sys::F_INT4EQ, priority),
+                        Condition::more_than(pg_sys::F_TIMESTAMPTZ_GT, plan_time),
+                    ]);
+                    self.rest = Some((position, Part::Lower));
+                }
+                Part::Lower => self.index.seek(&[self.of_queue, Condition::less_than(pg_sys::F_INT4LT, priority)]),
+            }
+        }
+    }
+}

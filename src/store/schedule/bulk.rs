@@ -1,0 +1,182 @@
+//! Many schedules in one statement: from a JSON array, or from a crontab.
+
+use std::ops::RangeInclusive;
+
+use pgrx::datum::{Interval, TimestampWithTimeZone};
+use scheduler_core::Instant;
+
+use crate::pg::jsonb::Jsonb;
+use crate::pg::{convert, Session};
+use crate::store::schedule::Definition;
+use crate::{arguments, statement};
+
+/// An element of a JSON array of schedules: what it says, `None` where it says nothing.
+pub struct Spec {
+    /// As create_schedule has it.
+    pub schedule_name: Option<String>,
+    /// As create_schedule has it.
+    pub clock: Option<String>,
+    /// As create_schedule has it.
+    pub job_name: Option<String>,
+    /// As create_schedule has it.
+    pub time_zone: Option<String>,
+    /// As create_schedule has it.
+    pub payload: Option<Jsonb>,
+    /// As create_schedule has it.
+    pub scope_kind: Option<String>,
+    /// As create_schedule has it.
+    pub scope_id: Option<String>,
+    /// As create_schedule has it.
+    pub catch_up: Option<String>,
+    /// As create_schedule has it.
+    pub catch_up_window: Option<Interval>,
+    /// As create_schedule has it.
+    pub max_plans_per_tick: Option<i32>,
+    /// As create_schedule has it.
+    pub rearm: Option<String>,
+    /// As create_schedule has it.
+    pub overlap: Option<String>,
+    /// As create_schedule has it.
+    pub delay: Option<Interval>,
+    /// As create_schedule has it.
+    pub jitter: Option<Interval>,
+    /// As create_schedule has it.
+    pub starts_at: Option<TimestampWithTimeZone>,
+    /// As create_schedule has it.
+    pub ends_at: Option<TimestampWithTimeZone>,
+    /// As create_schedule has it.
+    pub ownership: Option<String>,
+    /// As create_schedule has it.
+    pub enabled: Option<bool>,
+}
+
+/// The elements at these places (1-based) in order; raises where a value cannot be read as its type.
+pub fn read_specs(session: &Session, specs: &Jsonb, places: RangeInclusive<i32>) -> Vec<Spec> {
+    statement!(SCHEDULE_SPECS = "schedule/schedule_specs"(JSONBOID, INT4OID, INT4OID));
+    let rows = SCHEDULE_SPECS.run(session, arguments![specs.clone(), *places.start(), *places.end()]);
+    rows.iter()
+        .map(|row| Spec {
+            schedule_name: row.get(1),
+            clock: row.get(2),
+            job_name: row.get(3),
+            time_zone: row.get(4),
+            payload: row.get(5),
+            scope_kind: row.get(6),
+            scope_id: row.get(7),
+            catch_up: row.get(8),
+            catch_up_window: row.get(9),
+            max_plans_per_tick: row.get(10),
+            rearm: row.get(11),
+            overlap: row.get(12),
+            delay: row.get(13),
+            jitter: row.get(14),
+            starts_at: row.get(15),
+            ends_at: row.get(16),
+            ownership: row.get(17),
+            enabled: row.get(18),
+        })
+        .collect()
+}
+
+/// What is wrong with an element before its values are read.
+pub enum Malformed {
+    /// It is no object.
+    NotAnObject,
+    /// A key that create_schedule has no argument for.
+    Key(String),
+    /// A value of a JSON type that its key does not take.
+    Value {
+        /// The key.
+        key: String,
+        /// The JSON type.
+        json_type: String,
+        /// The value, or its beginning.
+        text: String,
+    },
+}
+
+/// The first element with something wrong, by its place (1-based): `keys` are those that it may have.
+pub fn malformed(session: &Session, specs: &Jsonb, keys: &[&str]) -> Option<(usize, Malformed)> {
+    statement!(SCHEDULE_SPEC_KEYS = "schedule/schedule_spec_keys"(JSONBOID, TEXTARRAYOID));
+    let rows = SCHEDULE_SPEC_KEYS.run(session, arguments![specs.clone(), keys.to_vec()]);
+    rows.first().map(|row| {
+        let malformed = match (row.get(2), row.get(3)) {
+            (None, _) => Malformed::NotAnObject,
+            (Some(key), None) => Malformed::Key(key),
+            (Some(key), Some(json_type)) => Malformed::Value { key, json_type, text: row.lossy(4).unwrap_or_default() },
+        };
+        (usize::try_from(row.get_required::<i64>(1)).unwrap_or(0), malformed)
+    })
+}
+
+/// Raises where this key of element `place` (1-based) cannot be read as its type.
+pub fn read_key(session: &Session, specs: &Jsonb, place: i32, key: &str) {
+    statement!(SCHEDULE_SPEC_BAD = "schedule/schedule_spec_bad"(JSONBOID, INT4OID, TEXTOID));
+    SCHEDULE_SPEC_BAD.run(session, arguments![specs.clone(), place, key]);
+}
+
+/// Inserts all whose names are free; the names that were inserted, and their numbers.
+pub fn insert(session: &Session, schedules: Vec<Definition>, now: Instant) -> Vec<(String, i64)> {
+    statement!(
+        SCHEDULES_INSERT = "schedule/schedules_insert"(
+            TEXTARRAYOID,
+            TEXTARRAYOID,
+            TEXTARRAYOID,
+            TEXTARRAYOID,
+            JSONBARRAYOID,
+            TEXTARRAYOID,
+            TEXTARRAYOID,
+            TEXTARRAYOID,
+            INTERVALARRAYOID,
+            INT4ARRAYOID,
+            TEXTARRAYOID,
+            TEXTARRAYOID,
+            INTERVALARRAYOID,
+            INTERVALARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            TEXTARRAYOID,
+            BOOLARRAYOID,
+            TIMESTAMPTZOID
+        )
+    );
+    let column = |text: fn(&Definition) -> &String| -> Vec<String> { schedules.iter().map(text).cloned().collect() };
+    let rows = SCHEDULES_INSERT.run(
+        session,
+        arguments![
+            column(|schedule| &schedule.schedule_name),
+            column(|schedule| &schedule.clock),
+            column(|schedule| &schedule.time_zone),
+            column(|schedule| &schedule.job_name),
+            schedules.iter().map(|schedule| schedule.payload.clone()).collect::<Vec<_>>(),
+            column(|schedule| &schedule.scope_kind),
+            column(|schedule| &schedule.scope_id),
+            column(|schedule| &schedule.catch_up),
+            schedules.iter().map(|schedule| schedule.catch_up_window).collect::<Vec<_>>(),
+            schedules.iter().map(|schedule| schedule.max_plans_per_tick).collect::<Vec<_>>(),
+            column(|schedule| &schedule.rearm),
+            column(|schedule| &schedule.overlap),
+            schedules.iter().map(|schedule| schedule.delay).collect::<Vec<_>>(),
+            schedules.iter().map(|schedule| schedule.jitter).collect::<Vec<_>>(),
+            schedules.iter().map(|schedule| schedule.starts_at).collect::<Vec<_>>(),
+            schedules.iter().map(|schedule| schedule.ends_at).collect::<Vec<_>>(),
+            column(|schedule| &schedule.ownership),
+            schedules.iter().map(|schedule| schedule.enabled).collect::<Vec<_>>(),
+            convert::timestamp(now)
+        ],
+    );
+    rows.iter().map(|row| (row.get_required(1), row.get_required(2))).collect()
+}
+
+/// How many elements the array has.
+pub fn count(session: &Session, specs: &Jsonb) -> i32 {
+    statement!(SCHEDULE_SPEC_COUNT = "schedule/schedule_spec_count"(JSONBOID));
+    SCHEDULE_SPEC_COUNT.run(session, arguments![specs.clone()]).first().map_or(0, |row| row.get_required(1))
+}
+
+/// Those of these schedules that exist with another job.
+pub fn names_of_other_jobs(session: &Session, names: Vec<String>, job_name: &str) -> Vec<String> {
+    statement!(SCHEDULE_NAMES_FOREIGN = "schedule/schedule_names_foreign"(TEXTARRAYOID, TEXTOID));
+    let rows = SCHEDULE_NAMES_FOREIGN.run(session, arguments![names, job_name]);
+    rows.iter().map(|row| row.get_required(1)).collect()
+}

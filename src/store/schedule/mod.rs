@@ -1,0 +1,174 @@
+//! `sched.schedule` as applications write it.
+
+use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
+use scheduler_core::Instant;
+
+use crate::pg::jsonb::Jsonb;
+use crate::pg::session::List;
+use crate::pg::{convert, syscache, Session};
+use crate::{arguments, statement};
+
+pub mod bulk;
+pub mod change;
+pub mod skipped_plans;
+pub mod state;
+
+/// A schedule's own columns, all of them checked.
+pub struct Definition {
+    /// Its name.
+    pub schedule_name: String,
+    /// The clock as written.
+    pub clock: String,
+    /// The zone that the clock is read in.
+    pub time_zone: String,
+    /// The job that its executions run.
+    pub job_name: String,
+    /// What its executions carry.
+    pub payload: Jsonb,
+    /// With `scope_id`: what distinguishes its executions from others of the job.
+    pub scope_kind: String,
+    /// See `scope_kind`.
+    pub scope_id: String,
+    /// What becomes of missed plans.
+    pub catch_up: String,
+    /// A plan older than this does not run.
+    pub catch_up_window: Option<Interval>,
+    /// How many plans one tick may run.
+    pub max_plans_per_tick: i32,
+    /// When the next plan is armed.
+    pub rearm: String,
+    /// What becomes of a plan while an earlier run has not ended.
+    pub overlap: String,
+    /// Wait between plan and fire.
+    pub delay: Interval,
+    /// Upper bound of the wait that differs from plan to plan.
+    pub jitter: Interval,
+    /// First instant that may be a plan time.
+    pub starts_at: Option<TimestampWithTimeZone>,
+    /// First instant that may no longer be one.
+    pub ends_at: Option<TimestampWithTimeZone>,
+    /// Whether it is dispatched here.
+    pub ownership: String,
+    /// Whether it fires at all.
+    pub enabled: bool,
+}
+
+/// A schedule found and locked for an edit.
+pub struct Locked {
+    /// Its number.
+    pub schedule_id: i64,
+    /// Its columns.
+    pub definition: Definition,
+    /// The anchor of `every`.
+    pub created_at: TimestampWithTimeZone,
+}
+
+/// Replaces all columns.
+pub fn update(session: &Session, schedule_id: i64, schedule: Definition) {
+    statement!(
+        SCHEDULE_UPDATE = "schedule/schedule_update"(
+            INT8OID,
+            TEXTOID,
+            TEXTOID,
+            TEXTOID,
+            TEXTOID,
+            JSONBOID,
+            TEXTOID,
+            TEXTOID,
+            TEXTOID,
+            INTERVALOID,
+            INT4OID,
+            TEXTOID,
+            TEXTOID,
+            INTERVALOID,
+            INTERVALOID,
+            TIMESTAMPTZOID,
+            TIMESTAMPTZOID,
+            TEXTOID,
+            BOOLOID
+        )
+    );
+    SCHEDULE_UPDATE.run(
+        session,
+        arguments![
+            schedule_id,
+            schedule.schedule_name,
+            schedule.clock,
+            schedule.time_zone,
+            schedule.job_name,
+            schedule.payload,
+            schedule.scope_kind,
+            schedule.scope_id,
+            schedule.catch_up,
+            schedule.catch_up_window,
+            schedule.max_plans_per_tick,
+            schedule.rearm,
+            schedule.overlap,
+            schedule.delay,
+            schedule.jitter,
+            schedule.starts_at,
+            schedule.ends_at,
+            schedule.ownership,
+            schedule.enabled
+        ],
+    );
+}
+
+/// The schedule of this name, locked against other edits.
+pub fn lock(session: &Session, schedule_name: &str) -> Option<Locked> {
+    statement!(SCHEDULE_LOCK = "schedule/schedule_lock"(TEXTOID));
+    let rows = SCHEDULE_LOCK.run(session, arguments![schedule_name]);
+    rows.first().map(|row| Locked {
+        schedule_id: row.get_required(1),
+        definition: Definition {
+            schedule_name: schedule_name.to_owned(),
+            clock: row.get_required(2),
+            time_zone: row.get_required(3),
+            job_name: row.get_required(4),
+            payload: row.get_required(5),
+            scope_kind: row.get_required(6),
+            scope_id: row.get_required(7),
+            catch_up: row.get_required(8),
+            catch_up_window: row.get(9),
+            max_plans_per_tick: row.get_required(10),
+            rearm: row.get_required(11),
+            overlap: row.get_required(12),
+            delay: row.get_required(13),
+            jitter: row.get_required(14),
+            starts_at: row.get(15),
+            ends_at: row.get(16),
+            ownership: row.get_required(17),
+            enabled: row.get_required(18),
+        },
+        created_at: row.get_required(19),
+    })
+}
+
+/// Whether a schedule of this name exists.
+pub fn exists(session: &Session, schedule_name: &str) -> bool {
+    statement!(SCHEDULE_NAME_TAKEN = "schedule/schedule_name_taken"(TEXTOID));
+    SCHEDULE_NAME_TAKEN.run(session, arguments![schedule_name]).first().is_some()
+}
+
+/// Deletes; returns what the ledger has its executions by.
+pub fn delete(session: &Session, schedule_id: i64) -> Vec<Uuid> {
+    statement!(SCHEDULE_DELETE = "schedule/schedule_delete"(INT8OID));
+    SCHEDULE_DELETE.run(session, arguments![schedule_id]).first().map_or_else(Vec::new, |row| row.get_required(1))
+}
+
+/// Cancels the executions of a schedule that nobody runs, by what the ledger has them by, and keeps dispatchers from firing more of them
+/// while the transaction is open. What one is firing at this moment it does not see.
+pub fn cancel_pending(session: &Session, schedule_id: i64, keys: Vec<Uuid>, now: Instant) {
+    statement!(TIMER_HOLD = "timer/timer_hold"(INT8OID));
+    statement!(SCHEDULE_CANCEL_PENDING = "schedule/schedule_cancel_pending"(INT8OID, UUIDARRAYOID, TIMESTAMPTZOID));
+    TIMER_HOLD.run(session, arguments![schedule_id]);
+    SCHEDULE_CANCEL_PENDING.run(session, arguments![schedule_id, List(keys), convert::timestamp(now)]);
+}
+
+/// A schedule as the log names it, where several databases may have one of that name; by its number where it has just gone.
+pub fn called(session: &Session, schedule_id: i64) -> String {
+    statement!(SCHEDULE_NAME = "schedule/schedule_name"(INT8OID));
+    let found = SCHEDULE_NAME.run(session, arguments![schedule_id]);
+    let name = found.first().map_or_else(|| schedule_id.to_string(), |row| row.lossy(1).unwrap_or_default());
+    format!("schedule \"{name}\" of database \"{}\"", syscache::database_name())
+}

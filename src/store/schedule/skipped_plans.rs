@@ -1,0 +1,247 @@
+//! `sched.skip`, `sched.schedule_past` and `sched.timer_memory`: what did not run, under which definition, and what waits.
+
+use std::collections::{HashMap, HashSet};
+
+use pgrx::datum::{TimestampWithTimeZone, Uuid};
+use pgrx::pg_sys::Oid;
+use scheduler_core::schedule::Progress;
+use scheduler_core::{Instant, Keyword};
+
+use crate::pg::convert::timestamp;
+use crate::pg::session::{List, Rows};
+use crate::pg::Session;
+use crate::store::timer::new_timer::NewTimer;
+use crate::{arguments, statement};
+
+/// What a schedule was for a while.
+#[derive(Clone)]
+pub struct PastDefinition {
+    /// Which schedule.
+    pub schedule_id: i64,
+    /// Which row.
+    pub past_id: i64,
+    /// Its plan times are after this instant,
+    pub since_at: Instant,
+    /// and not after this one.
+    pub until_at: Instant,
+    /// As written.
+    pub clock: String,
+    /// As written.
+    pub time_zone: String,
+    /// As written.
+    pub starts_at: Option<TimestampWithTimeZone>,
+    /// As written.
+    pub ends_at: Option<TimestampWithTimeZone>,
+    /// Not paused.
+    pub enabled: bool,
+    /// Dispatched here.
+    pub owned: bool,
+    /// What nobody dispatched of it is recorded.
+    pub settled: bool,
+}
+
+fn pasts(rows: &Rows) -> Vec<PastDefinition> {
+    rows.iter()
+        .map(|row| PastDefinition {
+            schedule_id: row.get_required(1),
+            past_id: row.get_required(2),
+            since_at: row.get_required_instant(3),
+            until_at: row.get_required_instant(4),
+            clock: row.get_required(5),
+            time_zone: row.get_required(6),
+            starts_at: row.get(7),
+            ends_at: row.get(8),
+            enabled: row.get_required(9),
+            owned: row.get_required(10),
+            settled: row.get_required(11),
+        })
+        .collect()
+}
+
+/// The definitions of these schedules that have ended and are not settled, in order.
+pub fn unsettled(session: &Session, schedule_ids: Vec<i64>) -> Vec<PastDefinition> {
+    statement!(PAST_UNSETTLED = "schedule/past_unsettled"(INT8ARRAYOID));
+    pasts(&PAST_UNSETTLED.run(session, arguments![List(schedule_ids)]))
+}
+
+/// The definitions that a schedule had in [from, to), and all that are not settled, in order.
+pub fn past_between(session: &Session, schedule_id: i64, from: Instant, to: Instant) -> Vec<PastDefinition> {
+    statement!(PAST_BETWEEN = "schedule/past_between"(INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID));
+    pasts(&PAST_BETWEEN.run(session, arguments![schedule_id, timestamp(from), timestamp(to)]))
+}
+
+/// What a timer remembers that nothing else tells: the buffered plan, and the end of a backlog that is not over.
+fn memory(progress: Progress) -> (Option<Instant>, Option<Instant>) {
+    (progress.buffered, progress.backlog_until.filter(|end| Some(*end) > progress.cursor))
+}
+
+/// Records what these timers passed over and remember, if they were moved as they say; costs nothing where there is nothing. `held`:
+/// the schedules of which the ledger has a run by somebody else.
+pub fn record(session: &Session, timers: &[&NewTimer], held: &HashSet<i64>) {
+    let held = |timer: &NewTimer| timer.runs.last().copied().filter(|_| held.contains(&timer.schedule_id));
+    let changes = |timer: &NewTimer| {
+        memory(timer.before) != memory(timer.progress) || timer.was_parked.is_some() != timer.parked.is_some()
+    };
+    let speaking = |timer: &&NewTimer| {
+        changes(timer) || held(timer).is_some() || !timer.skipped.is_empty() || !timer.settled.is_empty()
+    };
+    let timers: Vec<&NewTimer> = timers.iter().copied().filter(speaking).collect();
+    if timers.is_empty() {
+        return;
+    }
+    // An edit that was committed late: the definition before it has fired plans that are later than where this one begins.
+    let begins_anew = |timer: &NewTimer| !timer.settled.is_empty() && timer.progress.cursor < timer.before.cursor;
+    statement!(
+        SKIPS_RECORD = "schedule/skips_record"(
+            INT8ARRAYOID,
+            INT8ARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            BOOLARRAYOID,
+            INT8ARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            INT8ARRAYOID,
+            TEXTARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            INT8ARRAYOID,
+            BOOLARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            BOOLARRAYOID
+        )
+    );
+    let time = |of: fn(&Progress) -> Option<Instant>| -> Vec<Option<TimestampWithTimeZone>> {
+        timers.iter().map(|timer| of(&timer.progress).map(timestamp)).collect()
+    };
+    let skips: Vec<_> = timers
+        .iter()
+        .flat_map(|timer| timer.skipped.iter().map(|(since_at, skip)| (timer.schedule_id, *since_at, *skip)))
+        .collect();
+    let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    SKIPS_RECORD.run(
+        session,
+        arguments![
+            List(timers.iter().map(|timer| timer.schedule_id).collect::<Vec<i64>>()),
+            List(timers.iter().map(|timer| timer.version).collect::<Vec<i64>>()),
+            List(time(|progress| progress.cursor)),
+            List(time(|progress| progress.buffered)),
+            List(time(|progress| progress.backlog_until)),
+            List(timers.iter().map(|timer| changes(timer)).collect::<Vec<bool>>()),
+            List(skips.iter().map(|(id, ..)| *id).collect::<Vec<i64>>()),
+            List(skips.iter().map(|(_, since_at, _)| timestamp(*since_at)).collect::<Vec<_>>()),
+            List(skips.iter().map(|(.., skip)| timestamp(skip.from)).collect::<Vec<_>>()),
+            List(skips.iter().map(|(.., skip)| timestamp(skip.to)).collect::<Vec<_>>()),
+            List(skips.iter().map(|(.., skip)| count(skip.count)).collect::<Vec<i64>>()),
+            List(skips.iter().map(|(.., skip)| skip.reason.as_str().to_owned()).collect::<Vec<String>>()),
+            List(skips.iter().map(|(.., skip)| skip.previous.map(timestamp)).collect::<Vec<_>>()),
+            List(timers.iter().flat_map(|timer| timer.settled.iter().copied()).collect::<Vec<i64>>()),
+            List(timers.iter().map(|timer| timer.parked.is_some()).collect::<Vec<bool>>()),
+            List(timers.iter().map(|timer| held(timer).map(timestamp)).collect::<Vec<_>>()),
+            List(timers.iter().map(|timer| begins_anew(timer)).collect::<Vec<bool>>())
+        ],
+    );
+}
+
+/// Forgets schedules that were dropped.
+pub fn forget(session: &Session, schedule_ids: &[i64]) {
+    if !schedule_ids.is_empty() {
+        statement!(SKIPS_DROP = "schedule/skips_drop"(INT8ARRAYOID));
+        SKIPS_DROP.run(session, arguments![List(schedule_ids.to_vec())]);
+    }
+}
+
+/// A run of skips as it is stored.
+pub struct RecordedSkip {
+    /// The definition whose plan times they are.
+    pub since_at: Instant,
+    /// The first.
+    pub from: Instant,
+    /// The last.
+    pub to: Instant,
+    /// Why.
+    pub reason: String,
+}
+
+/// The skips of a schedule that reach into [from, to), in order.
+pub fn between(session: &Session, schedule_id: i64, from: Instant, to: Instant) -> Vec<RecordedSkip> {
+    statement!(SKIPS_BETWEEN = "schedule/skips_between"(INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID));
+    let rows = SKIPS_BETWEEN.run(session, arguments![schedule_id, timestamp(from), timestamp(to)]);
+    rows.iter()
+        .map(|row| RecordedSkip {
+            since_at: row.get_required_instant(1),
+            from: row.get_required_instant(2),
+            to: row.get_required_instant(3),
+            reason: row.get_required(5),
+        })
+        .collect()
+}
+
+/// Which of these plan times the ledger holds in the schedule's scope, and the execution of each.
+pub fn fired(session: &Session, schedule_id: i64, plans: Vec<TimestampWithTimeZone>) -> Vec<(Instant, Uuid)> {
+    statement!(SKIPS_FIRED = "schedule/skips_fired"(INT8OID, TIMESTAMPTZARRAYOID));
+    let rows = SKIPS_FIRED.run(session, arguments![schedule_id, List(plans)]);
+    rows.iter().map(|row| (row.get_required_instant(1), row.get_required(2))).collect()
+}
+
+/// Which plan times after the first instant and up to the second these schedules fired, in order.
+pub fn fired_between(session: &Session, stretches: &[(i64, Instant, Instant)]) -> HashMap<i64, Vec<Instant>> {
+    let mut fired: HashMap<i64, Vec<Instant>> = HashMap::new();
+    if stretches.is_empty() {
+        return fired;
+    }
+    statement!(PLANS_FIRED = "schedule/plans_fired"(INT8ARRAYOID, TIMESTAMPTZARRAYOID, TIMESTAMPTZARRAYOID));
+    let ids: Vec<i64> = stretches.iter().map(|(id, ..)| *id).collect();
+    let (after, until): (Vec<_>, Vec<_>) =
+        stretches.iter().map(|(_, after, until)| (timestamp(*after), timestamp(*until))).unzip();
+    for row in PLANS_FIRED.run(session, arguments![List(ids), List(after), List(until)]).iter() {
+        fired.entry(row.get_required(1)).or_default().push(row.get_required_instant(2));
+    }
+    fired
+}
+
+/// A schedule of this name, and whether `role` may read about it.
+pub fn seen_by(session: &Session, schedule_name: &str, role: Oid) -> Option<(i64, bool)> {
+    statement!(SCHEDULE_SEEN = "schedule/schedule_seen"(TEXTOID, OIDOID));
+    SCHEDULE_SEEN
+        .run(session, arguments![schedule_name, role])
+        .first()
+        .map(|row| (row.get_required(1), row.get_required(2)))
+}
+
+/// The paused and parked schedules that `role` may read about: number and name.
+pub fn stopped(session: &Session, role: Oid) -> Vec<(i64, String)> {
+    statement!(SCHEDULES_STOPPED = "schedule/schedules_stopped"(OIDOID));
+    SCHEDULES_STOPPED
+        .run(session, arguments![role])
+        .iter()
+        .map(|row| (row.get_required(1), row.get_required(2)))
+        .collect()
+}
+
+/// Where a walk through the skips stands.
+#[derive(Clone, Copy)]
+pub struct SkipCursor(i64, Instant, Instant);
+
+impl SkipCursor {
+    /// Before the first.
+    pub const START: SkipCursor = SkipCursor(0, Instant::MIN, Instant::MIN);
+}
+
+/// Looks at `rows` rows after `cursor` and deletes those that ended before `limit`, but for the newest of each schedule; the same for
+/// definitions. Where to go on; `None` at the end.
+pub fn prune(session: &Session, cursor: SkipCursor, limit: Instant, rows: i64) -> Option<SkipCursor> {
+    statement!(PAST_PRUNE = "schedule/past_prune"(TIMESTAMPTZOID, INT8OID));
+    statement!(SKIPS_PRUNE = "schedule/skips_prune"(INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID));
+    let definitions = PAST_PRUNE.run(session, arguments![timestamp(limit), rows]).len();
+    let SkipCursor(schedule_id, since_at, from) = cursor;
+    let found =
+        SKIPS_PRUNE.run(session, arguments![schedule_id, timestamp(since_at), timestamp(from), timestamp(limit), rows]);
+    // With as many definitions as fit into a step there may be more, also where no skips are left.
+    let more = (i64::try_from(definitions) == Ok(rows)).then_some(cursor);
+    found
+        .first()
+        .map(|row| SkipCursor(row.get_required(1), row.get_required_instant(2), row.get_required_instant(3)))
+        .or(more)
+}

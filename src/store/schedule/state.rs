@@ -1,0 +1,108 @@
+//! A schedule, its job and its timer as rows: what every decision is made from.
+
+use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
+use pgrx::pg_sys::Oid;
+use scheduler_core::schedule::{Overlap, Progress, Rearm};
+use scheduler_core::{Instant, Keyword};
+
+use crate::heap::TupleId;
+
+/// A schedule, its job and its timer as the dispatcher sees them.
+pub struct ScheduleState {
+    /// Which schedule.
+    pub schedule_id: i64,
+    /// `None` where it was dropped.
+    pub schedule: Option<ScheduleRow>,
+    /// `None` where no dispatcher has seen it yet.
+    pub timer: Option<TimerRow>,
+    /// An awaited run of it has not ended.
+    pub busy: bool,
+}
+
+/// The columns of a schedule that decide what it does.
+pub struct ScheduleRow {
+    /// Rises with every change.
+    pub version: i64,
+    /// As written.
+    pub clock: String,
+    /// As written.
+    pub time_zone: String,
+    /// As written.
+    pub catch_up: String,
+    /// As written.
+    pub catch_up_window: Option<Interval>,
+    /// As written.
+    pub max_plans_per_tick: i32,
+    /// As written.
+    pub rearm: String,
+    /// As written.
+    pub overlap: String,
+    /// As written.
+    pub delay: Interval,
+    /// As written.
+    pub jitter: Interval,
+    /// As written.
+    pub starts_at: Option<TimestampWithTimeZone>,
+    /// As written.
+    pub ends_at: Option<TimestampWithTimeZone>,
+    /// Dispatched here.
+    pub owned: bool,
+    /// Not paused.
+    pub enabled: bool,
+    /// The anchor of `every`.
+    pub created_at: Instant,
+    /// Only later plans fire.
+    pub baseline_at: Instant,
+    /// Since when the clock, the zone, the window, the pause and the ownership are as they are.
+    pub since_at: Instant,
+    /// The job that it names.
+    pub job_name: String,
+    /// That job's owner; `None` where the job does not exist.
+    pub job_owner: Option<Oid>,
+    /// What the ledger has its executions by, with the plan time.
+    pub key: Uuid,
+    /// Some of its executions may have another key, because it had another job or scope before an edit.
+    pub had_other_scopes: bool,
+    /// Where it stands, where it was read without a statement.
+    pub tid: Option<TupleId>,
+}
+
+impl ScheduleRow {
+    /// Whether runs of it may be awaited, by the row alone, which may hold anything.
+    pub fn waits_for_runs(&self) -> bool {
+        self.rearm != Rearm::OnDispatch.as_str() || self.overlap != Overlap::Allow.as_str()
+    }
+}
+
+/// The columns of a timer.
+pub struct TimerRow {
+    /// The version of the schedule that it was made from.
+    pub version: i64,
+    /// The plan that it is armed for.
+    pub next_plan_time: Option<Instant>,
+    /// What it remembers.
+    pub progress: Progress,
+    /// Failed fires in a row.
+    pub error_count: i32,
+    /// Why it is parked, where it is.
+    pub parked: Option<String>,
+    /// Unarmed until a run ends.
+    pub waiting: bool,
+    /// Every unfinished run of the schedule is remembered as awaited, as far as is known.
+    pub awaits: bool,
+    /// What it takes to write it without a statement, where it was locked without one.
+    pub held: Option<LockedTimer>,
+}
+
+/// A timer that this transaction has locked.
+#[derive(Clone, Copy)]
+pub struct LockedTimer {
+    /// Where it stands.
+    pub tid: TupleId,
+    /// What it says of its last fire.
+    pub last_plan_time: Option<TimestampWithTimeZone>,
+    /// The same.
+    pub last_fired_at: Option<TimestampWithTimeZone>,
+    /// The same of the runs that are awaited.
+    pub awaits: bool,
+}

@@ -1,0 +1,39 @@
+//! What a dispatcher wakes for.
+
+use scheduler_core::Instant;
+
+use crate::pg::convert::timestamp;
+use crate::pg::Session;
+use crate::{arguments, statement};
+
+/// When there is something to do.
+#[derive(Clone, Copy, Default)]
+pub struct Deadlines {
+    /// The first timer is due.
+    pub fire: Option<Instant>,
+    /// The first retry is due.
+    pub retry: Option<Instant>,
+    /// The first lease may be stale.
+    pub stale: Option<Instant>,
+    /// A change can be applied; the beginning of time where one is waiting.
+    pub change: Option<Instant>,
+    /// A change is waiting behind those that were looked at.
+    pub more_changes: bool,
+    /// A timer is due that was passed over.
+    pub left_behind: bool,
+}
+
+/// When each step has something to do next, as far as is known: fires after `looked_until`, changes after `changes_after`; and
+/// whether a timer is still due that was so when those between `looked_from` and `looked_until` were picked.
+pub fn next(session: &Session, looked_from: Instant, looked_until: Instant, changes_after: i64) -> Deadlines {
+    statement!(NEXT_DEADLINES = "timer/next_deadlines"(TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID));
+    let arguments = arguments![timestamp(looked_from), timestamp(looked_until), changes_after];
+    NEXT_DEADLINES.run(session, arguments).first().map_or(Deadlines::default(), |row| Deadlines {
+        fire: row.get_instant(1),
+        retry: row.get_instant(2),
+        stale: row.get_instant(3),
+        change: if row.get_required(4) { Some(Instant::MIN) } else { row.get_instant(5) },
+        more_changes: row.get_required(4),
+        left_behind: row.get_required(6),
+    })
+}

@@ -1,0 +1,137 @@
+//! Due timers and their schedules row by row: what timers_due.sql and schedules_read.sql say, done by `crate::heap`. Where a table is
+//! not as expected the answer is `None`, and the statement runs (`sql`).
+
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+use pgrx::datum::Uuid;
+use pgrx::pg_sys::{self, Oid};
+use scheduler_core::schedule::{Ownership, Progress};
+use scheduler_core::{Instant, Keyword};
+
+use crate::heap::layouts::{self, job, schedule, timer};
+use crate::heap::{Condition, Index, LatestSnapshot, Layout, Table, Workspace};
+use crate::pg::convert::timestamp;
+use crate::store::schedule::state::{LockedTimer, ScheduleRow, ScheduleState, TimerRow};
+use crate::store::timer::new_timer::BatchWindow;
+
+/// A table to be read, where a statement of the current role would be allowed to.
+pub fn readable(schema: Oid, layout: &Layout) -> Option<Table> {
+    Table::open(schema, layout).filter(|table| table.permits(pg_sys::ACL_SELECT))
+}
+
+/// A table to be read and written, where a statement of the current role that needs these rights would be allowed to.
+pub fn writable(schema: Oid, layout: &Layout, workspace: &Rc<Workspace>, rights: u32) -> Option<Table> {
+    Table::open_to_write(schema, layout, workspace).filter(|table| table.permits(pg_sys::ACL_SELECT | rights))
+}
+
+/// Locks the timers that are due at `now` at the latest and within the window.
+pub fn pick(schema: Oid, window: BatchWindow, now: Instant) -> Option<BTreeMap<i64, TimerRow>> {
+    let timers = writable(schema, &layouts::TIMER, &Rc::<Workspace>::default(), pg_sys::ACL_UPDATE)?;
+    let snapshot = LatestSnapshot::take();
+    let mut order = Index::open(&timers, c"timer_fire_at", &snapshot);
+    let bounds = (
+        Condition::more_than(pg_sys::F_TIMESTAMPTZ_GT, timestamp(window.after)),
+        Condition::at_most(pg_sys::F_TIMESTAMPTZ_LE, timestamp(now)),
+    );
+    let mut picked = BTreeMap::new();
+    let mut take = |count: i64, latest: bool| {
+        let most = picked.len().saturating_add(usize::try_from(count).unwrap_or(usize::MAX));
+        order.seek_between(bounds.0, bounds.1);
+        while picked.len() < most && if latest { order.previous() } else { order.next() } {
+            pgrx::check_for_interrupts!();
+            if !picked.contains_key(&timers.get_required(timer::SCHEDULE_ID)) && timers.lock(&snapshot) {
+                picked.insert(timers.get_required(timer::SCHEDULE_ID), timer_of(&timers));
+            }
+        }
+        picked.len() == most
+    };
+    if take(window.latest, true) {
+        take(window.earliest, false);
+    }
+    drop(order);
+    Some(picked)
+}
+
+fn timer_of(table: &Table) -> TimerRow {
+    TimerRow {
+        version: table.get_required(timer::VERSION),
+        next_plan_time: table.get_instant(timer::NEXT_PLAN_TIME),
+        progress: Progress {
+            cursor: table.get_instant(timer::CURSOR_AT),
+            buffered: table.get_instant(timer::BUFFERED_PLAN),
+            backlog_until: table.get_instant(timer::BACKLOG_UNTIL),
+        },
+        error_count: table.get_required(timer::ERROR_COUNT),
+        parked: None,
+        waiting: false,
+        awaits: table.get_required(timer::AWAITS),
+        held: Some(LockedTimer {
+            tid: table.tid(),
+            last_plan_time: table.get(timer::LAST_PLAN_TIME),
+            last_fired_at: table.get(timer::LAST_FIRED_AT),
+            awaits: table.get_required(timer::AWAITS),
+        }),
+    }
+}
+
+/// The state of these schedules, after their timers were locked and read.
+pub fn read(schema: Oid, schedule_ids: &[i64], timers: &mut BTreeMap<i64, TimerRow>) -> Option<Vec<ScheduleState>> {
+    let (schedules, jobs) = (readable(schema, &layouts::SCHEDULE)?, readable(schema, &layouts::JOB)?);
+    let awaited = readable(schema, &layouts::AWAITED)?;
+    let latest = LatestSnapshot::take();
+    let mut schedule_by_id = Index::open(&schedules, c"schedule_pkey", &latest);
+    let mut job_by_name = Index::open(&jobs, c"job_pkey", &latest);
+    let mut awaited_by_id = Index::open(&awaited, c"awaited_pkey", &latest);
+    let mut known: HashMap<String, Option<Oid>> = HashMap::new();
+    let mut snapshots = Vec::with_capacity(schedule_ids.len());
+    for schedule_id in schedule_ids {
+        pgrx::check_for_interrupts!();
+        let id = Condition::equal(pg_sys::F_INT8EQ, *schedule_id);
+        let schedule = schedule_by_id.find(&[id]).then(|| schedule_of(&schedules)).map(|mut row| {
+            row.job_owner = known.get(&row.job_name).copied().unwrap_or_else(|| {
+                let found = job_by_name.find(&[Condition::equal(pg_sys::F_TEXTEQ, row.job_name.as_str())]);
+                let owner = found.then(|| jobs.get_required(job::OWNER));
+                known.insert(row.job_name.clone(), owner);
+                owner
+            });
+            row
+        });
+        let awaits = schedule.as_ref().is_some_and(ScheduleRow::waits_for_runs);
+        snapshots.push(ScheduleState {
+            schedule_id: *schedule_id,
+            schedule,
+            timer: timers.remove(schedule_id),
+            busy: awaits && awaited_by_id.find(&[id]),
+        });
+    }
+    Some(snapshots)
+}
+
+/// The current row; its job is not known yet.
+fn schedule_of(table: &Table) -> ScheduleRow {
+    ScheduleRow {
+        version: table.get_required(schedule::VERSION),
+        clock: table.get_required(schedule::CLOCK),
+        time_zone: table.get_required(schedule::TIME_ZONE),
+        catch_up: table.get_required(schedule::CATCH_UP),
+        catch_up_window: table.get(schedule::CATCH_UP_WINDOW),
+        max_plans_per_tick: table.get_required(schedule::MAX_PLANS_PER_TICK),
+        rearm: table.get_required(schedule::REARM),
+        overlap: table.get_required(schedule::OVERLAP),
+        delay: table.get_required(schedule::DELAY),
+        jitter: table.get_required(schedule::JITTER),
+        starts_at: table.get(schedule::STARTS_AT),
+        ends_at: table.get(schedule::ENDS_AT),
+        owned: table.get_required::<String>(schedule::OWNERSHIP) == Ownership::Owned.as_str(),
+        enabled: table.get_required(schedule::ENABLED),
+        created_at: table.get_required_instant(schedule::CREATED_AT),
+        baseline_at: table.get_required_instant(schedule::BASELINE_AT),
+        since_at: table.get_required_instant(schedule::SINCE_AT),
+        job_name: table.get_required(schedule::JOB_NAME),
+        job_owner: None,
+        key: table.get_required(schedule::KEY),
+        had_other_scopes: !table.get_required::<Vec<Uuid>>(schedule::FORMER_KEYS).is_empty(),
+        tid: Some(table.tid()),
+    }
+}

@@ -1,0 +1,83 @@
+//! A timer that is yet to be written, and which of those that are due are picked.
+
+use pgrx::datum::Uuid;
+use scheduler_core::schedule::{Next, Progress, Skip};
+use scheduler_core::Instant;
+
+use crate::heap::TupleId;
+use crate::pg::error::Failure;
+use crate::store::schedule::state::{LockedTimer, ScheduleRow};
+
+/// A timer to be written.
+#[derive(Clone)]
+pub struct NewTimer {
+    /// Which schedule.
+    pub schedule_id: i64,
+    /// The version of the schedule that it is made from.
+    pub version: i64,
+    /// What comes next; `None` = nothing (paused, external, parked).
+    pub next: Option<Next>,
+    /// What it remembers.
+    pub progress: Progress,
+    /// Why it cannot be used, where it cannot.
+    pub parked: Option<Failure>,
+    /// Whether its runs are awaited.
+    pub awaited: bool,
+    /// The plan times that become executions.
+    pub runs: Vec<Instant>,
+    /// What the ledger has them by, with the plan time.
+    pub key: Uuid,
+    /// Those of them that the schedule fired already when it had another scope.
+    pub fired_before: Vec<Instant>,
+    /// The plan times that are passed over, with the definition (its `since_at`) whose plan times they are.
+    pub skipped: Vec<(Instant, Skip)>,
+    /// The definitions of the past (past_ids) that are settled with them.
+    pub settled: Vec<i64>,
+    /// What the timer remembered before.
+    pub before: Progress,
+    /// Why it was parked before, where it was.
+    pub was_parked: Option<String>,
+    /// The timer as it was locked, and where its schedule stands, where both were read without a statement.
+    pub held: Option<LockedTimer>,
+    /// The same.
+    pub schedule_tid: Option<TupleId>,
+}
+
+impl NewTimer {
+    /// A timer of the schedule as it is now, which has nothing to do yet.
+    pub fn idle(schedule_id: i64, row: &ScheduleRow, progress: Progress) -> NewTimer {
+        NewTimer {
+            schedule_id,
+            version: row.version,
+            next: None,
+            progress,
+            parked: None,
+            awaited: false,
+            runs: Vec::new(),
+            key: row.key,
+            fired_before: Vec::new(),
+            skipped: Vec::new(),
+            settled: Vec::new(),
+            before: progress,
+            was_parked: None,
+            held: None,
+            schedule_tid: row.tid,
+        }
+    }
+
+    /// Whether it is armed for a time that has come.
+    pub fn is_due(&self, now: Instant) -> bool {
+        matches!(self.next, Some(Next::Armed { fire_at, .. }) if fire_at <= now)
+    }
+}
+
+/// Which of the timers that are due a batch takes.
+#[derive(Clone, Copy)]
+pub struct BatchWindow {
+    /// Only those due after this.
+    pub after: Instant,
+    /// How many of the latest,
+    pub latest: i64,
+    /// and, where there are more, of the earliest.
+    pub earliest: i64,
+}

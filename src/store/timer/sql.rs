@@ -1,0 +1,231 @@
+//! `sched.timer`: what dispatchers read and write, by statements.
+
+use std::collections::BTreeMap;
+
+use pgrx::datum::{TimestampWithTimeZone, Uuid};
+use scheduler_core::schedule::{Next, Progress};
+use scheduler_core::Instant;
+
+use crate::pg::convert::timestamp;
+use crate::pg::error::Failure;
+use crate::pg::session::{List, Row};
+use crate::pg::Session;
+use crate::store::schedule::state::{ScheduleRow, ScheduleState, TimerRow};
+use crate::store::timer::new_timer::{BatchWindow, NewTimer};
+use crate::{arguments, statement};
+
+/// Locks the timers that are due at `now` at the latest and within the window.
+pub fn pick_due(session: &Session, window: BatchWindow, now: Instant) -> BTreeMap<i64, TimerRow> {
+    statement!(TIMERS_DUE = "timer/timers_due"(TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID, INT8OID));
+    let arguments = arguments![timestamp(window.after), timestamp(now), window.latest, window.earliest];
+    TIMERS_DUE.run(session, arguments).iter().map(|row| timer_of(&row)).collect()
+}
+
+fn timer_of(row: &Row) -> (i64, TimerRow) {
+    let timer = TimerRow {
+        version: row.get_required(2),
+        next_plan_time: row.get_instant(3),
+        progress: Progress {
+            cursor: row.get_instant(4),
+            buffered: row.get_instant(5),
+            backlog_until: row.get_instant(6),
+        },
+        error_count: row.get_required(7),
+        parked: row.get(8),
+        waiting: row.get_required(9),
+        awaits: false,
+        held: None,
+    };
+    (row.get_required(1), timer)
+}
+
+/// The timers of these schedules.
+pub fn timers(session: &Session, schedule_ids: Vec<i64>) -> BTreeMap<i64, TimerRow> {
+    statement!(TIMERS_READ = "timer/timers_read"(INT8ARRAYOID));
+    let rows = TIMERS_READ.run(session, arguments![List(schedule_ids)]);
+    rows.iter()
+        .map(|row| {
+            let (schedule_id, timer) = timer_of(&row);
+            (schedule_id, TimerRow { awaits: row.get_required(10), ..timer })
+        })
+        .collect()
+}
+
+/// The state of these schedules, after their timers were locked and read.
+pub fn read(session: &Session, schedule_ids: Vec<i64>, mut timers: BTreeMap<i64, TimerRow>) -> Vec<ScheduleState> {
+    statement!(SCHEDULES_READ = "schedule/schedules_read"(INT8ARRAYOID));
+    let rows = SCHEDULES_READ.run(session, arguments![List(schedule_ids)]);
+    rows.iter()
+        .map(|row| ScheduleState {
+            schedule_id: row.get_required(1),
+            schedule: row.get::<i64>(2).map(|version| ScheduleRow {
+                version,
+                clock: row.get_required(3),
+                time_zone: row.get_required(4),
+                catch_up: row.get_required(5),
+                catch_up_window: row.get(6),
+                max_plans_per_tick: row.get_required(7),
+                rearm: row.get_required(8),
+                overlap: row.get_required(9),
+                delay: row.get_required(10),
+                jitter: row.get_required(11),
+                starts_at: row.get(12),
+                ends_at: row.get(13),
+                owned: row.get_required(14),
+                enabled: row.get_required(15),
+                created_at: row.get_required_instant(16),
+                baseline_at: row.get_required_instant(17),
+                since_at: row.get_required_instant(22),
+                job_name: row.get_required(18),
+                job_owner: row.get(19),
+                key: row.get_required(20),
+                had_other_scopes: row.get_required(23),
+                tid: None,
+            }),
+            timer: timers.remove(&row.get_required::<i64>(1)),
+            busy: row.get_required(21),
+        })
+        .collect()
+}
+
+/// Timers as the lists that the statements take. With runs a timer has one row for each of them, of which the first moves it on.
+#[derive(Default)]
+pub struct Columns {
+    pub(super) schedule_id: Vec<i64>,
+    pub(super) version: Vec<i64>,
+    pub(super) next_plan_time: Vec<Option<TimestampWithTimeZone>>,
+    pub(super) fire_at: Vec<Option<TimestampWithTimeZone>>,
+    pub(super) waiting: Vec<bool>,
+    pub(super) buffered: Vec<Option<TimestampWithTimeZone>>,
+    pub(super) cursor: Vec<Option<TimestampWithTimeZone>>,
+    pub(super) backlog_until: Vec<Option<TimestampWithTimeZone>>,
+    pub(super) reason: Vec<Option<String>>,
+    pub(super) last_run: Vec<Option<TimestampWithTimeZone>>,
+    pub(super) moves: Vec<bool>,
+    pub(super) run: Vec<Option<TimestampWithTimeZone>>,
+    pub(super) run_id: Vec<Option<Uuid>>,
+    pub(super) awaited: Vec<bool>,
+}
+
+impl Columns {
+    fn of(timers: &[&NewTimer]) -> Columns {
+        let mut columns = Columns::default();
+        for timer in timers {
+            columns.push(timer, true, None);
+        }
+        columns
+    }
+
+    /// Adds a row.
+    pub fn push(&mut self, timer: &NewTimer, moves: bool, run: Option<Instant>) {
+        let (plan_time, fire_at) = match timer.next {
+            Some(Next::Armed { plan_time, fire_at }) => (Some(timestamp(plan_time)), Some(timestamp(fire_at))),
+            Some(Next::Waiting | Next::Done) | None => (None, None),
+        };
+        self.schedule_id.push(timer.schedule_id);
+        self.version.push(timer.version);
+        self.next_plan_time.push(plan_time);
+        self.fire_at.push(fire_at);
+        self.waiting.push(timer.next == Some(Next::Waiting));
+        self.buffered.push(timer.progress.buffered.map(timestamp));
+        self.cursor.push(timer.progress.cursor.map(timestamp));
+        self.backlog_until.push(timer.progress.backlog_until.map(timestamp));
+        self.reason.push(timer.parked.as_ref().map(|reason| reason.message.clone()));
+        self.last_run.push(timer.runs.last().copied().map(timestamp));
+        self.moves.push(moves);
+        self.run.push(run.map(timestamp));
+        self.awaited.push(timer.awaited);
+    }
+}
+
+/// Writes the timers of changed schedules, deletes those of dropped ones, and forgets the changes.
+pub fn arm(session: &Session, timers: &[&NewTimer], dropped: Vec<i64>, change_ids: Vec<i64>) {
+    statement!(
+        TIMERS_ARM = "timer/timers_arm"(
+            INT8ARRAYOID,
+            INT8ARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            BOOLARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            TEXTARRAYOID,
+            INT8ARRAYOID,
+            INT8ARRAYOID,
+            BOOLARRAYOID
+        )
+    );
+    let columns = Columns::of(timers);
+    TIMERS_ARM.run(
+        session,
+        arguments![
+            List(columns.schedule_id),
+            List(columns.version),
+            List(columns.next_plan_time),
+            List(columns.fire_at),
+            List(columns.waiting),
+            List(columns.buffered),
+            List(columns.cursor),
+            List(columns.backlog_until),
+            List(columns.reason),
+            List(dropped),
+            List(change_ids),
+            List(columns.awaited)
+        ],
+    );
+}
+
+/// Which of these runs their schedules fired already in a scope that they had before an edit.
+pub fn fired_before(session: &Session, runs: &[(i64, Instant)]) -> Vec<(i64, Instant)> {
+    statement!(RUNS_FIRED_BEFORE = "schedule/runs_fired_before"(INT8ARRAYOID, TIMESTAMPTZARRAYOID));
+    let (ids, plans): (Vec<i64>, Vec<_>) = runs.iter().map(|(id, plan)| (*id, timestamp(*plan))).unzip();
+    let rows = RUNS_FIRED_BEFORE.run(session, arguments![List(ids), List(plans)]);
+    rows.iter().map(|row| (row.get_required(1), row.get_required_instant(2))).collect()
+}
+
+/// Leaves these timers alone until then.
+pub fn postpone(session: &Session, schedule_ids: Vec<i64>, until: Instant) {
+    statement!(TIMERS_POSTPONE = "timer/timers_postpone"(INT8ARRAYOID, TIMESTAMPTZOID));
+    TIMERS_POSTPONE.run(session, arguments![schedule_ids, timestamp(until)]);
+}
+
+/// Parks these schedules, each with its reason.
+pub fn park(session: &Session, parked: &[(i64, Failure)]) {
+    statement!(TIMERS_PARK = "timer/timers_park"(INT8ARRAYOID, TEXTARRAYOID));
+    let (schedule_ids, reasons): (Vec<i64>, Vec<&str>) =
+        parked.iter().map(|(id, why)| (*id, why.message.as_str())).unzip();
+    TIMERS_PARK.run(session, arguments![schedule_ids, reasons]);
+}
+
+/// Forgets timers of schedules that go on: their runs stay awaited.
+pub fn forget(session: &Session, schedule_ids: Vec<i64>) {
+    statement!(TIMERS_FORGET = "timer/timers_forget"(INT8ARRAYOID));
+    TIMERS_FORGET.run(session, arguments![List(schedule_ids)]);
+}
+
+/// Deletes the timers of dropped schedules, and which of their runs are awaited.
+pub fn drop_timers(session: &Session, schedule_ids: Vec<i64>) {
+    statement!(TIMERS_DROP = "timer/timers_drop"(INT8ARRAYOID));
+    TIMERS_DROP.run(session, arguments![schedule_ids]);
+}
+
+/// Has a fire that failed tried again at `retry_at`.
+pub fn record_failure(session: &Session, schedule_id: i64, error: &str, retry_at: Instant) {
+    statement!(TIMER_FAILED = "timer/timer_failed"(INT8OID, TEXTOID, TIMESTAMPTZOID));
+    TIMER_FAILED.run(session, arguments![schedule_id, error, timestamp(retry_at)]);
+}
+
+/// Notifies these queues' channels.
+pub fn notify(session: &Session, queues: Vec<String>) {
+    statement!(NOTIFY = "queue/notify"(TEXTARRAYOID));
+    let channels: Vec<String> = queues.iter().map(|queue| format!("sched:{queue}")).collect();
+    NOTIFY.run(session, arguments![channels]);
+}
+
+/// Remembers the unfinished runs of schedules that care about them from now on; returns the schedules of which somebody has a run in
+/// hand, so that they have to come again later.
+pub fn await_unfinished(session: &Session, schedule_ids: Vec<i64>) -> Vec<i64> {
+    statement!(SCHEDULE_AWAIT_UNFINISHED = "schedule/schedule_await_unfinished"(INT8ARRAYOID));
+    SCHEDULE_AWAIT_UNFINISHED.run(session, arguments![schedule_ids]).iter().map(|row| row.get_required(1)).collect()
+}

@@ -1,0 +1,222 @@
+//! Commands that need a database, or the extension in it, to themselves: the dispatcher makes way for them, and is back when
+//! they are over. They are seen through hooks of the server, which come only with shared_preload_libraries.
+//!
+//! Whoever may not run the command makes nobody leave: the rights that Postgres is about to check are checked here first.
+//! The hooks raise nothing of their own, and what is none of our business costs one comparison. They are plain frames
+//! without destructors, so that an error of the command passes through them untouched, with all its fields.
+
+use std::ffi::{c_char, c_int, c_void, CStr};
+
+use pgrx::pg_sys::{self, NodeTag, Oid};
+use pgrx::prelude::*;
+use pgrx::PgList;
+
+use crate::pg::syscache::{self, EXTENSION};
+use crate::pg::{compat, role};
+use crate::shmem::{exclusion, wakeup};
+
+static mut NEXT_UTILITY: pg_sys::ProcessUtility_hook_type = None;
+static mut NEXT_ACCESS: pg_sys::object_access_hook_type = None;
+
+/// Puts the hooks in front of those that are there; only while shared_preload_libraries are loaded.
+pub fn register() {
+    // SAFETY: the postmaster's only thread, before any other process exists.
+    unsafe {
+        NEXT_UTILITY = pg_sys::ProcessUtility_hook;
+        pg_sys::ProcessUtility_hook = Some(process_utility);
+        NEXT_ACCESS = pg_sys::object_access_hook;
+        pg_sys::object_access_hook = Some(object_access);
+    }
+}
+
+mod unguarded {
+    use pgrx::pg_sys::{
+        DestReceiver, ParamListInfo, PlannedStmt, ProcessUtilityContext, QueryCompletion, QueryEnvironment,
+    };
+    use std::ffi::c_char;
+
+    unsafe extern "C-unwind" {
+        /// pgrx' own declaration turns errors into panics, which lose what pgrx does not know (positions, constraint names).
+        pub fn standard_ProcessUtility(
+            statement: *mut PlannedStmt,
+            text: *const c_char,
+            read_only_tree: bool,
+            context: ProcessUtilityContext::Type,
+            parameters: ParamListInfo,
+            environment: *mut QueryEnvironment,
+            destination: *mut DestReceiver,
+            completion: *mut QueryCompletion,
+        );
+    }
+}
+
+// The enum is Postgres', with some hundred members.
+#[allow(clippy::too_many_arguments, clippy::wildcard_enum_match_arm)]
+unsafe extern "C-unwind" fn process_utility(
+    statement: *mut pg_sys::PlannedStmt,
+    text: *const c_char,
+    read_only_tree: bool,
+    context: pg_sys::ProcessUtilityContext::Type,
+    parameters: pg_sys::ParamListInfo,
+    environment: *mut pg_sys::QueryEnvironment,
+    destination: *mut pg_sys::DestReceiver,
+    completion: *mut pg_sys::QueryCompletion,
+) {
+    let node = (*statement).utilityStmt;
+    match (*node).type_ {
+        NodeTag::T_DropdbStmt
+        | NodeTag::T_CreatedbStmt
+        | NodeTag::T_AlterDatabaseStmt
+        | NodeTag::T_RenameStmt
+        | NodeTag::T_DropStmt
+        | NodeTag::T_DropOwnedStmt
+        | NodeTag::T_ReassignOwnedStmt
+        | NodeTag::T_AlterExtensionStmt => make_way(node, context),
+        _ => {}
+    }
+    let next = NEXT_UTILITY.unwrap_or(unguarded::standard_ProcessUtility);
+    next(statement, text, read_only_tree, context, parameters, environment, destination, completion);
+}
+
+/// Sees to it that nobody of ours is in the way of this command, if the user may run it.
+#[pg_guard]
+#[allow(clippy::wildcard_enum_match_arm)]
+unsafe extern "C-unwind" fn make_way(node: *mut pg_sys::Node, context: pg_sys::ProcessUtilityContext::Type) {
+    let top_level = context == pg_sys::ProcessUtilityContext::PROCESS_UTILITY_TOPLEVEL;
+    // What Postgres refuses in a transaction block.
+    let alone = || top_level && !pg_sys::IsInTransactionBlock(top_level);
+    match (*node).type_ {
+        NodeTag::T_DropdbStmt if alone() => {
+            let command = &*node.cast::<pg_sys::DropdbStmt>();
+            exclude_other_database(own_database(command.dbname));
+        }
+        NodeTag::T_CreatedbStmt if alone() => {
+            let command = &*node.cast::<pg_sys::CreatedbStmt>();
+            if may_create_databases() {
+                let template = option(command.options, c"template").flatten().unwrap_or(c"template1");
+                // The session's own can be copied, too.
+                exclude_database(copied_database(template));
+            }
+            // The new one may have the extension, from its template.
+            wakeup::launcher_at_commit();
+        }
+        NodeTag::T_AlterDatabaseStmt => {
+            let command = &*node.cast::<pg_sys::AlterDatabaseStmt>();
+            if option(command.options, c"tablespace").is_none() {
+                // It may become a template or closed to connections, or cease to be.
+                wakeup::launcher_at_commit();
+            } else if alone() {
+                exclude_other_database(own_database(command.dbname));
+            }
+        }
+        NodeTag::T_RenameStmt => {
+            let command = &*node.cast::<pg_sys::RenameStmt>();
+            if command.renameType == pg_sys::ObjectType::OBJECT_DATABASE && may_create_databases() {
+                exclude_other_database(own_database(command.subname));
+            }
+        }
+        NodeTag::T_DropStmt => {
+            let command = &*node.cast::<pg_sys::DropStmt>();
+            if command.removeType == pg_sys::ObjectType::OBJECT_EXTENSION {
+                let takes_ours_along = command.behavior == pg_sys::DropBehavior::DROP_CASCADE;
+                for name in PgList::<pg_sys::String>::from_pg(command.objects).iter_ptr() {
+                    let name = CStr::from_ptr((*name).sval);
+                    if name == EXTENSION || takes_ours_along && name == syscache::LANGUAGE {
+                        exclude_extension(name);
+                    }
+                }
+            }
+        }
+        NodeTag::T_AlterExtensionStmt if is_ours((*node.cast::<pg_sys::AlterExtensionStmt>()).extname) => {
+            exclude_extension(EXTENSION);
+        }
+        NodeTag::T_DropOwnedStmt => exclude_extension_of((*node.cast::<pg_sys::DropOwnedStmt>()).roles),
+        NodeTag::T_ReassignOwnedStmt => exclude_extension_of((*node.cast::<pg_sys::ReassignOwnedStmt>()).roles),
+        _ => {}
+    }
+}
+
+/// Keeps dispatchers out of a database.
+unsafe fn exclude_database(database: Option<Oid>) {
+    if let Some(database) = database {
+        exclusion::acquire(database.to_u32());
+    }
+}
+
+/// The same for what nobody can do to the session's own database.
+unsafe fn exclude_other_database(database: Option<Oid>) {
+    exclude_database(database.filter(|database| *database != pg_sys::MyDatabaseId));
+}
+
+/// Keeps the dispatcher away while what these roles own is dropped or changes hands, if the extension is among it.
+unsafe fn exclude_extension_of(roles: *mut pg_sys::List) {
+    let (user, owner) = (pg_sys::GetUserId(), role::schema().map(|(_, owner)| owner));
+    let has_it = |role: *mut pg_sys::RoleSpec| {
+        let role = pg_sys::get_rolespec_oid(role, true);
+        Some(role) == owner && pg_sys::has_privs_of_role(user, role)
+    };
+    if PgList::<pg_sys::RoleSpec>::from_pg(roles).iter_ptr().any(has_it) {
+        exclude_database(Some(pg_sys::MyDatabaseId));
+    }
+}
+
+/// Keeps the dispatcher away while our extension, or the one that it needs, is dropped or altered by its owner.
+unsafe fn exclude_extension(name: &CStr) {
+    let may = |extension: Oid| compat::owns(pg_sys::ExtensionRelationId, extension);
+    if syscache::extension().is_some() && syscache::extension_of_name(name).is_some_and(may) {
+        exclusion::acquire(pg_sys::MyDatabaseId.to_u32());
+    }
+}
+
+/// The database of this name, where the user owns it.
+unsafe fn own_database(name: *const c_char) -> Option<Oid> {
+    let database = pg_sys::get_database_oid(name, true);
+    (database != Oid::INVALID && compat::owns(pg_sys::DatabaseRelationId, database)).then_some(database)
+}
+
+/// The database of this name, where the user may copy it: it is the user's, or a template.
+unsafe fn copied_database(name: &CStr) -> Option<Oid> {
+    let database = pg_sys::get_database_oid(name.as_ptr(), true);
+    let is_template = || syscache::database(database).is_some_and(|row| row.is_template);
+    own_database(name.as_ptr()).or_else(|| (database != Oid::INVALID && is_template()).then_some(database))
+}
+
+/// What CREATE DATABASE and the renaming of one ask for.
+fn may_create_databases() -> bool {
+    let user = role::caller();
+    role::is_superuser(user) || syscache::attributes(user).is_some_and(|user| user.may_create_databases)
+}
+
+/// The value of an option of a command: `None` where it is not there, `Some(None)` where it says DEFAULT.
+unsafe fn option<'a>(options: *mut pg_sys::List, name: &CStr) -> Option<Option<&'a CStr>> {
+    let named = |option: &*mut pg_sys::DefElem| CStr::from_ptr((**option).defname) == name;
+    let option = PgList::<pg_sys::DefElem>::from_pg(options).iter_ptr().find(named)?;
+    Some((!(*option).arg.is_null()).then(|| CStr::from_ptr(pg_sys::defGetString(option))))
+}
+
+unsafe fn is_ours(name: *const c_char) -> bool {
+    !name.is_null() && CStr::from_ptr(name) == EXTENSION
+}
+
+/// However the extension goes (with its language, its owner or by name): once that is committed, its dispatcher is to see it.
+unsafe extern "C-unwind" fn object_access(
+    access: pg_sys::ObjectAccessType::Type,
+    class: Oid,
+    object: Oid,
+    part: c_int,
+    argument: *mut c_void,
+) {
+    if let Some(next) = NEXT_ACCESS {
+        next(access, class, object, part, argument);
+    }
+    if access == pg_sys::ObjectAccessType::OAT_DROP && class == pg_sys::ExtensionRelationId {
+        extension_goes(object);
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn extension_goes(extension: Oid) {
+    if is_ours(pg_sys::get_extension_name(extension)) {
+        exclusion::extension_is_dropped();
+    }
+}

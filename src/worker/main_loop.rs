@@ -1,0 +1,249 @@
+//! A dispatcher at work. It sleeps until something is due or a commit wakes it, and then works in short transactions, each step on its
+//! own, so that an error in one never starves the others.
+
+use std::ffi::{CStr, CString};
+use std::time::Duration;
+
+use pgrx::prelude::*;
+use pgrx::PgLogLevel;
+use scheduler_core::runtime::backoff;
+use scheduler_core::Instant;
+
+use crate::guc;
+use crate::pg::convert;
+use crate::pg::error::{self, Failure};
+use crate::shmem::{exclusion, registry};
+use crate::worker::probe::{self, Probe};
+use crate::worker::readiness::{self, LogOnce, Readiness};
+use crate::worker::tick::{self, Interrupted, Tick};
+use crate::worker::transaction;
+use crate::worker::xid_watermark::XidWatermark;
+
+/// How long to wait for rights that are missing, in microseconds.
+const LOOK_AGAIN: i64 = 1_000_000;
+
+/// What a dispatcher remembers from one turn to the next.
+pub struct MainLoop<'b> {
+    board: &'b registry::Dispatcher,
+    database: u32,
+    /// The database's name, from when the log was told that we started.
+    name: Option<String>,
+    tick: Tick,
+    log_once: LogOnce,
+    /// A commit may have come since the last tick.
+    woken: bool,
+    /// The log was told that our role may not dispatch.
+    refused: bool,
+    /// The extension was found here.
+    settled: bool,
+    /// How many looks failed, one after the other.
+    failed_looks: i32,
+    /// What was there to be seen before the last sleep.
+    watermark: Option<XidWatermark>,
+}
+
+/// What follows a turn.
+enum Next {
+    Sleep {
+        /// When to come again, as far as is known.
+        until: Option<Instant>,
+        watermark: Option<XidWatermark>,
+    },
+    /// Something came first.
+    Again,
+    End,
+}
+
+impl<'b> MainLoop<'b> {
+    pub fn new(board: &'b registry::Dispatcher, database: u32) -> MainLoop<'b> {
+        MainLoop {
+            board,
+            database,
+            name: None,
+            tick: Tick::new(convert::now()),
+            log_once: LogOnce::default(),
+            woken: true,
+            refused: false,
+            settled: false,
+            failed_looks: 0,
+            watermark: None,
+        }
+    }
+
+    /// Works until there is nothing to do here any more.
+    pub fn run(mut self) {
+        super::set_application_name(c"scheduler dispatcher");
+        super::pin_settings();
+        loop {
+            match self.turn() {
+                Next::Sleep { until, watermark } => self.sleep(until, watermark),
+                Next::Again => {}
+                Next::End => return,
+            }
+        }
+    }
+
+    fn turn(&mut self) -> Next {
+        self.board.awake();
+        super::reload_settings();
+        if super::must_end() {
+            return self.stop("");
+        }
+        if exclusion::is_excluded(self.database) {
+            return self.stop(": it makes way for a command");
+        }
+        match probe::run() {
+            Ok(Some(probe)) => self.serve(&probe),
+            Ok(None) => {
+                let end = self.stop("");
+                self.board.leave();
+                end
+            }
+            Err(_) if super::must_end() || exclusion::is_excluded(self.database) => Next::Again,
+            // Who has locked the catalogs need not even have the extension: as one that could not connect.
+            Err(failed) if failed.by_lock && !self.settled => {
+                self.board.kept_out();
+                Next::End
+            }
+            // The look itself failed, which says nothing: look again soon.
+            Err(failed) => self.after_failed_look(probe::LOOKING, &failed.message),
+        }
+    }
+
+    fn serve(&mut self, probe: &Probe) -> Next {
+        // As if we had died: the launcher misses us, and looks for the role that the setting names now.
+        if !probe.role_exists {
+            return self.stop(": its role was dropped");
+        }
+        // Likewise, since that may be over by now: it is up to the launcher, which takes the slot back where nobody is to come.
+        if !probe.is_served {
+            return self.stop("");
+        }
+        // Before anything is waited for here: who locks our tables keeps no other database from being looked into.
+        if !std::mem::replace(&mut self.settled, true) {
+            self.board.settled();
+            super::pin_settings_to_serve();
+        }
+        let looks = probe.may_dispatch && guc::enabled();
+        let found = if looks { readiness::check() } else { Ok(Readiness::Nothing) };
+        // One that was sent to a copy leaves with a single line.
+        if let Ok(Readiness::Copy(why)) = &found {
+            readiness::log(&probe.name.to_string_lossy(), "stopped", why);
+            self.board.leave();
+            return Next::End;
+        }
+        let name = self.name.get_or_insert_with(|| {
+            let name = probe.name.to_string_lossy().into_owned();
+            pgrx::log!("scheduler: dispatcher for database \"{name}\" started");
+            name
+        });
+        self.refused &= !probe.may_dispatch;
+        let found = match found {
+            Ok(found) => found,
+            Err(_) if tick::was_interrupted(self.database) => return Next::Again,
+            Err(message) => return self.after_failed_look(readiness::LOOKING, &message),
+        };
+        self.failed_looks = 0;
+        if looks {
+            self.log_once.update(name, &found);
+        }
+        if !probe.may_dispatch {
+            if !std::mem::replace(&mut self.refused, true) {
+                say_refused(name);
+            }
+            return Next::Sleep { until: convert::now().checked_add_micros(LOOK_AGAIN), watermark: None };
+        }
+        let until = match found {
+            Readiness::Work => match self.tick.run(self.database, name, std::mem::take(&mut self.woken)) {
+                Ok(until) => until,
+                Err(Interrupted) => {
+                    self.woken = true;
+                    return Next::Again;
+                }
+            },
+            // (A copy was left above.)
+            Readiness::Nothing | Readiness::Obstacle(_) | Readiness::Copy(_) => None,
+        };
+        Next::Sleep { until, watermark: probe.watermark }
+    }
+
+    /// Ends, and says so where it was said that we started.
+    fn stop(&self, why: &str) -> Next {
+        if let Some(name) = &self.name {
+            pgrx::log!("scheduler: dispatcher for database \"{name}\" stopped{why}");
+        }
+        Next::End
+    }
+
+    /// Looks again after growing pauses, as long as a tick at most.
+    fn after_failed_look(&mut self, what: &CStr, message: &str) -> Next {
+        transaction::log(what, message);
+        self.failed_looks = self.failed_looks.saturating_add(1);
+        let pause = backoff::after_fire_failures(self.failed_looks);
+        Next::Sleep { until: convert::now().checked_add_micros(pause), watermark: None }
+    }
+
+    fn sleep(&mut self, until: Option<Instant>, watermark: Option<XidWatermark>) {
+        let (slept, now) = (std::time::Instant::now(), convert::now());
+        // A transaction has ended for those who look before they hear what it did to catalogs. The second look has heard it.
+        let confirmed = watermark.filter(|_| watermark == self.watermark);
+        self.watermark = watermark;
+        self.woken |= doze(self.board, until, confirmed);
+        // Whatever is committed meanwhile: each failed look is a line in the log.
+        let pause =
+            until.map_or(0, |until| until.as_micros().saturating_sub(now.as_micros()).clamp(0, guc::tick_interval()));
+        let pause = Duration::from_micros(pause.unsigned_abs());
+        while self.failed_looks > 0 && slept.elapsed() < pause && !tick::interrupted(self.database) {
+            super::sleep_for(pause.saturating_sub(slept.elapsed()));
+        }
+    }
+}
+
+/// Sleeps until `next`; until a commit wakes us, or one may have come of which nobody told, which is true then.
+fn doze(board: &registry::Dispatcher, next: Option<Instant>, watermark: Option<XidWatermark>) -> bool {
+    loop {
+        let began = tick::now();
+        let now = began.wall;
+        let longest = now.checked_add_micros(guc::tick_interval()).unwrap_or(Instant::MAX);
+        let wake = next.map_or(longest, |next| next.min(longest));
+        board.sleeping_until(wake);
+        if !guc::enabled() {
+            super::report_idle(c"switched off by sched.enabled");
+        } else if wake > now {
+            super::report_idle(&asleep_until(wake));
+        }
+        if super::sleep_until(wake, now) {
+            return true;
+        }
+        if wake != longest {
+            return false;
+        }
+        // First: who writes after what we ask now wakes us.
+        board.awake();
+        // `next` is a time by the clock that it was computed by.
+        if super::must_end() || began.was_set_until(tick::now()) || !watermark.is_some_and(XidWatermark::is_current) {
+            return true;
+        }
+    }
+}
+
+/// What pg_stat_activity shows meanwhile.
+fn asleep_until(wake: Instant) -> CString {
+    // SAFETY: a static buffer of Postgres, copied at once.
+    let time = unsafe { CStr::from_ptr(pg_sys::timestamptz_to_str(wake.as_micros())) };
+    CString::new([b"asleep until ", time.to_bytes()].concat()).unwrap_or_default()
+}
+
+/// Once, until all is well.
+fn say_refused(database: &str) {
+    let role = guc::worker_role().unwrap_or_default();
+    let failure = Failure::new(
+        PgSqlErrorCode::ERRCODE_WARNING,
+        format!(
+            "scheduler: role \"{}\" of sched.worker_role may not dispatch in database \"{database}\"",
+            role.to_string_lossy()
+        ),
+        "Call sched.grant_worker for it there, as a superuser; the scheduler goes on by itself.",
+    );
+    error::report(PgLogLevel::WARNING, failure);
+}

@@ -1,0 +1,68 @@
+//! Whether a dispatcher may do anything in its database: not where library and objects are of different versions, nor in a copy.
+
+use std::ffi::CStr;
+
+use pgrx::PgLogLevel;
+
+use crate::pg::error::{self, Failure};
+use crate::pg::session;
+use crate::store::identity::{self, Home};
+use crate::worker::transaction;
+
+/// What a dispatcher does meanwhile.
+pub const LOOKING: &CStr = c"looking whether to work";
+
+/// What a dispatcher found when it looked.
+pub enum Readiness {
+    /// All is well.
+    Work,
+    /// Nothing was ever defined here, or a restore has not come to that yet.
+    Nothing,
+    /// Nothing may be done until somebody has changed this, which is only a matter of time.
+    Obstacle(Failure),
+    /// Nothing may be done until somebody adopts the database, perhaps never: not worth a worker slot. `sched.adopt` asks for one.
+    Copy(Failure),
+}
+
+/// Looks whether there is anything to do, in a transaction of its own; where that failed, why.
+pub fn check() -> Result<Readiness, String> {
+    transaction::attempt(LOOKING, || {
+        session(|session| match session.check_version() {
+            Some(mismatch) => Readiness::Obstacle(mismatch),
+            None => match identity::load(|| session) {
+                Home::Here => Readiness::Work,
+                Home::Nowhere => Readiness::Nothing,
+                Home::Elsewhere => Readiness::Copy(identity::copy()),
+            },
+        })
+    })
+}
+
+/// What the log was told, so that it is told once.
+#[derive(Default)]
+pub struct LogOnce(Option<String>);
+
+impl LogOnce {
+    /// Says once what is in the way in this database, and once that nothing is any more.
+    pub fn update(&mut self, database: &str, found: &Readiness) {
+        let obstacle = match found {
+            Readiness::Obstacle(why) => Some(why),
+            Readiness::Work | Readiness::Nothing | Readiness::Copy(_) => None,
+        };
+        let before = std::mem::replace(&mut self.0, obstacle.map(|why| why.message.clone()));
+        match obstacle {
+            Some(why) if before.as_ref() != Some(&why.message) => log(database, "waits", why),
+            None if before.is_some() => {
+                let message = format!("scheduler: dispatcher for database \"{database}\" goes on");
+                error::report(PgLogLevel::LOG, Failure::note(message));
+            }
+            Some(_) | None => {}
+        }
+    }
+}
+
+/// Says what a dispatcher does, and why.
+pub fn log(database: &str, does: &str, why: &Failure) {
+    let message = format!("scheduler: dispatcher for database \"{database}\" {does}: {}", why.message);
+    error::report(PgLogLevel::LOG, Failure { message, ..why.clone() });
+}
