@@ -1,7 +1,7 @@
 //! Clocks: when a schedule is due. Parsed once from a text, bound to a zone and an anchor, then asked.
 //!
-//! The exact rules are CLOCKS.md's, and `docs/clocks.md` shows them by example. The parts: `parse_cron` and `item`
-//! read our cron dialect around the `cron` crate, `walk` and `days` walk the calendar, `spans` knows the zone's wall
+//! `docs/reference/clocks.md` has the exact rules, and shows them by example. The parts: `parse_cron` and `item` read our cron dialect
+//! around the `cron` crate, `walk` and `days` walk the calendar, `spans` knows the zone's wall
 //! clock, `every` is the grid of intervals, and `timeline` puts them together.
 
 mod count;

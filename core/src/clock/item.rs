@@ -121,7 +121,7 @@ fn range(
     let first = value(source, field, from, Place::RangeStart)?;
     let mut last = value(source, field, to, Place::RangeEnd)?;
     if field == Field::DayOfWeek && last == 0 && first > 0 {
-        // A range that ends on Sunday (CLOCKS.md rule 15).
+        // A range that ends on Sunday (docs/reference/clocks.md, rule 15).
         last = 7;
     }
     if first > last {
