@@ -1,5 +1,5 @@
 -- From 0.1.0. What is new stands here in the words of sql/schema and of the generated script (tools/release-sql.sh diff shows them); a test
--- compares the result with a new extension. ARCHITECTURE.md, "Updates", says how to add to it.
+-- compares the result with a new extension. docs/internals/updates.md says how to add to it.
 \echo Use "ALTER EXTENSION scheduler UPDATE" to load this file. \quit
 
 -- To the end of the transaction. What is named without a schema is Postgres' own.

@@ -67,7 +67,8 @@ fn named_under(folder: &Path, found: &mut BTreeSet<String>) {
             named_under(&path, found);
         } else if path.extension().is_some_and(|ending| ending == "rs") {
             let text = fs::read_to_string(&path).unwrap();
-            let name = |rest: &str| rest.split(|c: char| !c.is_ascii_uppercase() && c != '_').next().unwrap().to_owned();
+            let name =
+                |rest: &str| rest.split(|c: char| !c.is_ascii_uppercase() && c != '_').next().unwrap().to_owned();
             found.extend(text.split("ERRCODE_").skip(1).map(name));
         }
     }
@@ -139,7 +140,10 @@ fn all_text(folder: &Path, text: &mut String) {
 fn a_rebuild_says_that_a_run_is_just_being_ended() {
     let cluster = Cluster::new();
     let mut db = cluster.with_extension("postgres");
-    db.batch_execute("select sched.define_job('job'); select sched.create_schedule('s', 'every 100 milliseconds', 'job')").unwrap();
+    db.batch_execute(
+        "select sched.define_job('job'); select sched.create_schedule('s', 'every 100 milliseconds', 'job')",
+    )
+    .unwrap();
     wait_for(&mut db, "select count(*) > 0 from sched.execution", SOON);
     switch_off(&cluster, &mut db);
     // An edit that no dispatcher has seen: from now on the schedule cares about its unfinished runs.

@@ -219,6 +219,29 @@ fn matches(pattern: &str, line: &str) -> bool {
     line.ends_with(end)
 }
 
+/// A test file that is renamed is renamed on the page as well.
+#[test]
+fn every_test_that_the_invariants_name_is_there() {
+    fn stems(folder: &Path, found: &mut BTreeSet<String>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            found.insert(path.file_stem().unwrap().to_string_lossy().into_owned());
+            if path.is_dir() {
+                stems(&path, found);
+            }
+        }
+    }
+    let mut tests = BTreeSet::new();
+    stems(&repository().join("core/tests"), &mut tests);
+    stems(&repository().join("pgrx-tests"), &mut tests);
+    let page = fs::read_to_string(repository().join("docs/internals/invariants.md")).unwrap();
+    let shown = page.lines().filter(|line| line.starts_with("| I")).filter_map(|line| line.split(" | ").nth(2));
+    let named: Vec<&str> = shown.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+    assert!(named.len() > 30, "{named:?}");
+    let missing: Vec<_> = named.iter().filter(|name| **name != "sched.timer" && !tests.contains(**name)).collect();
+    assert!(missing.is_empty(), "docs/internals/invariants.md names tests that there are not: {missing:?}");
+}
+
 #[test]
 fn how_the_comparison_works() {
     let markdown = "Say\n# Head\n```sql\nselect 1;\n```\n\n```text\n 1\n```\nthen\n```text\nno\n```\n```sh\nls\n```\n```sql wait\nx\n```\nso\n";

@@ -173,7 +173,12 @@ fn views(db: &mut Client) -> String {
             if !last.is_empty() {
                 text.push('\n');
             }
-            writeln!(text, "### sched.{view}\n\n{}\n\n| column | type | meaning |\n| --- | --- | --- |", sentence(&comment)).unwrap();
+            writeln!(
+                text,
+                "### sched.{view}\n\n{}\n\n| column | type | meaning |\n| --- | --- | --- |",
+                sentence(&comment)
+            )
+            .unwrap();
             last = view;
         }
         writeln!(text, "| `{column}` | {kind} | {} |", what.replace('|', "\\|")).unwrap();
@@ -195,7 +200,8 @@ fn settings(db: &mut Client) -> String {
             [0, 1, 2, 3, 4, 5, 6, 7, 8].map(|place| row.get(place));
         let value = |value: &str| if unit.is_empty() { value.to_owned() } else { in_units(value, &unit) };
         let default = if default.is_empty() { "empty".to_owned() } else { format!("`{}`", value(&default)) };
-        let range = if least.is_empty() { String::new() } else { format!("; from `{}` to `{}`", value(&least), value(&most)) };
+        let range =
+            if least.is_empty() { String::new() } else { format!("; from `{}` to `{}`", value(&least), value(&most)) };
         let when = match context.as_str() {
             "sighup" => "at reload",
             "postmaster" => "at a restart only",
