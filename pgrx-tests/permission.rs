@@ -61,8 +61,6 @@ mod tests {
         check("SELECT string_agg(p.oid::regprocedure::text, ' ') FROM pg_proc p WHERE pronamespace = 'sched'::regnamespace AND obj_description(p.oid, 'pg_proc') IS NULL", "");
         check("SELECT string_agg(c.relname, ' ') FROM pg_class c WHERE relnamespace = 'sched'::regnamespace AND relkind IN ('r', 'v')
                 AND obj_description(c.oid, 'pg_class') IS NULL", "");
-        check("SELECT string_agg(c.relname || '.' || a.attname, ' ') FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
-                WHERE relnamespace = 'sched'::regnamespace AND relkind = 'v' AND col_description(c.oid, a.attnum) IS NULL", "");
     }
 
     #[pg_test]

@@ -2,7 +2,8 @@
 """What can be said about pages without running them: sentences, and links.
 
     tools/check-docs.py             all of it; 1 and the faults where there are some
-    tools/check-docs.py --longest   the longest sentences, and each page's average
+    tools/check-docs.py --longest   also each page's average, and its longest sentence
+    tools/check-docs.py --paths     also whether the files are there that CONTRIBUTING.md and ARCHITECTURE.md name
 
 A sentence has at most 35 words, and those of a page 18 on average. Code, tables, headings and comments do not count; `code` within a
 sentence is one word. A relative link names a file that is there, and a heading of it that is there."""
@@ -89,6 +90,14 @@ def broken_links(path):
                 yield number, f"{target}: no such heading"
 
 
+def missing_files(path):
+    """Files and folders that a page names in `code` and that are not there. What has a capital or a * in it stands for many."""
+    for number, line in enumerate(without_code(path.read_text()).splitlines(), 1):
+        for name in re.findall(r"`([a-z.][\w.-]*/[\w./-]*)`", line):
+            if not re.search(r"[A-Z]", name) and not name.startswith("target/") and not (ROOT / name).exists():
+                yield number, f"there is no {name}"
+
+
 def main(arguments):
     faults = 0
 
@@ -101,6 +110,9 @@ def main(arguments):
         for number, text in broken_links(path):
             fault(path, number, text)
         name = str(path.relative_to(ROOT))
+        if "--paths" in arguments and name in ("CONTRIBUTING.md", "ARCHITECTURE.md"):
+            for number, text in missing_files(path):
+                fault(path, number, text)
         if name.startswith(NO_PROSE):
             continue
         found = list(sentences(path.read_text()))

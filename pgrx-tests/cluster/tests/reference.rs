@@ -102,6 +102,7 @@ fn functions(db: &mut Client) -> String {
             (false, true) => function.result.clone(),
         };
         writeln!(text, "### {name}\n\n`sched.{name}({signature})` → {result}\n").unwrap();
+        assert!(!function.comment.is_empty(), "sched.{name} has no comment: sql/schema/90_grants.sql");
         let (what, errors) = split_errors(&function.comment);
         writeln!(text, "{what}\n").unwrap();
         if !function.arguments.is_empty() {
@@ -169,6 +170,7 @@ fn views(db: &mut Client) -> String {
     let mut last = String::new();
     for row in db.query(VIEWS, &[]).unwrap() {
         let [view, comment, column, kind, what]: [String; 5] = [0, 1, 2, 3, 4].map(|place| row.get(place));
+        assert!(!what.is_empty(), "sched.{view}.{column} has no comment: sql/schema/55_columns.sql");
         if view != last {
             if !last.is_empty() {
                 text.push('\n');
