@@ -32,7 +32,7 @@ test-cluster: setup ## the tests that start servers of their own; T=name
 	@tools/test-cluster.sh $(T)
 
 docs: setup ## write docs/reference anew from the catalog (functions, views, settings)
-	@SCHEDULER_BLESS=1 tools/test-cluster.sh reference
+	@SCHEDULER_BLESS=1 tools/test-cluster.sh reference::
 
 test-long: setup ## the tests that take minutes; T=name
 	@cargo test --release -p scheduler-core $(T) -- --ignored
