@@ -6,7 +6,7 @@
     tools/check-docs.py --paths     also whether the files are there that CONTRIBUTING.md and ARCHITECTURE.md name
 
 A sentence has at most 35 words, and those of a page 18 on average. Code, tables, headings and comments do not count; `code` within a
-sentence is one word. A relative link names a file that is there, and a heading of it that is there."""
+sentence is one word. README.md and ARCHITECTURE.md are short. A relative link names a file that is there, and a heading of it that is there."""
 
 import pathlib
 import re
@@ -14,6 +14,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LONGEST, AVERAGE = 35, 18
+# In bytes: what a reader meets first has to be short.
+AT_MOST = {"README.md": 8000, "ARCHITECTURE.md": 12000}
 SKIPPED = {"target", "node_modules", ".git", "results"}
 # Written by a program: its links count, its sentences do not.
 NO_PROSE = ("bench/RESULTS.md",)
@@ -110,6 +112,8 @@ def main(arguments):
         for number, text in broken_links(path):
             fault(path, number, text)
         name = str(path.relative_to(ROOT))
+        if path.stat().st_size > AT_MOST.get(name, path.stat().st_size):
+            fault(path, 1, f"{path.stat().st_size} bytes, of {AT_MOST[name]} that it may have")
         if "--paths" in arguments and name in ("CONTRIBUTING.md", "ARCHITECTURE.md"):
             for number, text in missing_files(path):
                 fault(path, number, text)
