@@ -82,7 +82,7 @@ def faults(text: str, run):
     """(line, what is wrong) of a document; run is None when there are no results yet."""
     before, section, after = made(text)
     if section is not None and section != summary.section(run):
-        yield before.count("\n"), "this section is not what bench/results.json says: bench/measured.py --write README.md"
+        yield before.count("\n"), "this section is not what bench/results.json says: bench/measured.py --write docs/benchmarks.md"
     blank = "\n" * (section or "").count("\n")
     code = False
     for number, line in enumerate((before + blank + after).splitlines(), 1):

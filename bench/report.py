@@ -1,4 +1,4 @@
-"""bench/RESULTS.md, the charts and results.json beside it, and the numbers of README.md, from the JSON of a run."""
+"""bench/RESULTS.md, the charts and results.json beside it, and docs/benchmarks.md, from the JSON of a run."""
 
 import json
 import pathlib
@@ -27,12 +27,12 @@ STEADY = 1.2  # the ratios of one run lie within this factor of their median, or
 
 
 def publish(results: pathlib.Path, folder: pathlib.Path) -> None:
-    """Writes all that tells of a run, in `folder` and in README.md beside it."""
+    """Writes all that tells of a run, in `folder` and in docs/benchmarks.md."""
     if json.loads(results.read_text())["facts"]["quick"]:
         sys.exit("that was a quick run, whose figures nobody should quote: make bench measures the whole")
     write(results, folder)
-    measured.fill(folder.parent / "README.md")
-    print("written: bench/RESULTS.md, bench/results.json, bench/charts, the section on speed of README.md")
+    measured.fill(folder.parent / "docs" / "benchmarks.md")
+    print("written: bench/RESULTS.md, bench/results.json, bench/charts, docs/benchmarks.md")
 
 
 def write(results: pathlib.Path, folder: pathlib.Path) -> None:

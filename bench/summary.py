@@ -1,4 +1,4 @@
-"""The section on speed of README.md, made of the JSON of a run alone, so that a check can make it again and compare."""
+"""The section on speed of docs/benchmarks.md, made of the JSON of a run alone, so that a check can make it again and compare."""
 
 import goals
 from board import OURS, number, spread
@@ -33,13 +33,13 @@ def _lines(run):
     facts = run["facts"]
     rounds = sorted({part["rounds"] for part in run["parts"].values() if "rounds" in part})
     yield (f"{facts['machine']}; PostgreSQL {facts['PostgreSQL']}; {facts['date']}; medians of {' or '.join(map(str, rounds))} round{'s' * (rounds != [1])},"
-           " contestants in turn. [All cases](bench/RESULTS.md), [how they")
-    yield ("are measured](bench/README.md), and [what was tried where we lose](bench/NOTES.md). Figures are those of that machine;"
+           " contestants in turn. [All cases](../bench/RESULTS.md), [how they")
+    yield ("are measured](../bench/README.md), and [what was tried where we lose](../bench/NOTES.md). Figures are those of that machine;"
            " ratios carry over.")
     yield ""
     yield from goals.table(run)
     yield ""
-    yield "![Firing: fires per second against the number of schedules that are due at once](bench/charts/firing.svg)"
+    yield "![Firing: fires per second against the number of schedules that are due at once](../bench/charts/firing.svg)"
     yield ""
     yield "| | scheduler | the fastest other |"
     yield "| --- | ---: | --- |"

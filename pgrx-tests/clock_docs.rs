@@ -1,4 +1,4 @@
-//! `docs/clocks.md` once more, in SQL: the core's own test runs every row against chrono-tz, this one through the functions that a
+//! `docs/reference/clocks.md` once more, in SQL: the core's own test runs every row against chrono-tz, this one through the functions that a
 //! user calls and the server's zones.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
@@ -10,7 +10,7 @@ mod tests {
 
     use crate::test_support::{quote, sql};
 
-    const PAGE: &str = include_str!("../docs/clocks.md");
+    const PAGE: &str = include_str!("../docs/reference/clocks.md");
 
     fn cells(line: &str) -> Vec<&str> {
         line.trim().trim_matches('|').split('|').map(|cell| cell.trim().trim_matches('`')).collect()

@@ -1,7 +1,7 @@
 //! Clocks against PostgreSQL's own arithmetic, with a fixed seed: `AT TIME ZONE`, `timestamptz + interval`.
 //!
 //! Nothing of the core is used to say what is right. Where a wall-clock reading exists once, PostgreSQL's answer is the right one;
-//! where it exists twice or not at all, PostgreSQL chooses otherwise than CLOCKS.md rule 8, which is spelled out in SQL here.
+//! where it exists twice or not at all, PostgreSQL chooses otherwise than docs/reference/clocks.md, rule 8, which is spelled out in SQL here.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 use pgrx::prelude::*;
@@ -57,7 +57,7 @@ mod tests {
         numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(",")
     }
 
-    /// `readings`: every instant at which the zone's clock shows l. `rule8`: the one that CLOCKS.md chooses.
+    /// `readings`: every instant at which the zone's clock shows l. `rule8`: the one that docs/reference/clocks.md chooses.
     fn define_rules() {
         run(&[
             "SET LOCAL timezone = 'UTC'",

@@ -228,7 +228,7 @@ mod tests {
         None
     }
 
-    /// docs/clocks.md explains the differences that are allowed. The server's release of the tz database is not known here and
+    /// docs/reference/clocks.md explains the differences that are allowed. The server's release of the tz database is not known here and
     /// may be older or newer than chrono-tz's, so what is settled must agree, and the rest may differ in few zones.
     #[pg_test]
     fn the_servers_zones_are_those_of_chrono_tz() {

@@ -214,7 +214,7 @@ mod tests {
         }
     }
 
-    /// The statement that README recommends for batches: the end of one and the claim of the next.
+    /// The statement that docs/guides/batches.md recommends: the end of one and the claim of the next.
     #[pg_test]
     fn a_batch_is_ended_in_the_statement_that_claims_the_next() {
         run(&[

@@ -1,4 +1,4 @@
-//! `docs/schedules.md` is true: every row of its tables is lived through.
+//! `docs/reference/policies.md` is true: every row of its tables is lived through.
 
 use pgrx::prelude::*;
 
@@ -11,7 +11,7 @@ mod tests {
 
     use crate::test_support::{check, run, sql, time_passes};
 
-    const PAGE: &str = include_str!("../docs/schedules.md");
+    const PAGE: &str = include_str!("../docs/reference/policies.md");
 
     /// The cells of the rows of the table under a heading, without their backquotes.
     fn table(heading: &str) -> Vec<Vec<String>> {

@@ -1,5 +1,5 @@
 -- From 0.1.0. What is new stands here in the words of sql/schema and of the generated script (tools/release-sql.sh diff shows them); a test
--- compares the result with a new extension. ARCHITECTURE.md, "Updates", says how to add to it.
+-- compares the result with a new extension. docs/internals/updates.md says how to add to it.
 \echo Use "ALTER EXTENSION scheduler UPDATE" to load this file. \quit
 
 -- To the end of the transaction. What is named without a schema is Postgres' own.
@@ -387,6 +387,112 @@ COMMENT ON FUNCTION sched.due_plans IS 'The plan times of a clock that an applic
 COMMENT ON FUNCTION sched.attempts_since_success IS 'Attempts of the plans of a scope after its newest SUCCESS, of what the caller may act for.';
 COMMENT ON FUNCTION sched.define_job IS 'Creates or replaces a job: how its executions are queued, leased and retried. retry_backoff[i] is the wait after failed attempt i, the last entry repeats, empty means at once. Lengths of time have no months, days of 24 hours, and are at most 1000 years; run_timeout, shorter than stale_timeout, is for runners to keep to: only a lease that runs out ends a run. Errors: 22023 (a value that may not be), 22008, 22004 (NULL), 42501 (another role''s job).';
 COMMENT ON FUNCTION sched.revoke_all IS 'Takes back all that sched.grant_use, sched.grant_monitor and sched.grant_worker gave to a role. For superusers and the extension''s owner; 42501 for others.';
+
+-- What the columns of the views mean: psql's \d+ shows it, and docs/reference/views.md is made of it.
+COMMENT ON COLUMN sched.execution.id IS 'the execution; a UUID version 7, made in the database';
+COMMENT ON COLUMN sched.execution.job_name IS 'its job, which need not be defined';
+COMMENT ON COLUMN sched.execution.scope_kind IS 'what kind of thing it runs for: schedule, global, adhoc or a word of yours';
+COMMENT ON COLUMN sched.execution.scope_id IS 'what it runs for; with the job, the kind and the plan time it is unique';
+COMMENT ON COLUMN sched.execution.plan_time IS 'the nominal instant of this occurrence';
+COMMENT ON COLUMN sched.execution.queue IS 'where claim finds it';
+COMMENT ON COLUMN sched.execution.priority IS 'a higher one is claimed first';
+COMMENT ON COLUMN sched.execution.payload IS 'what the worker is given; NULL for monitors';
+COMMENT ON COLUMN sched.execution.status IS 'PENDING, RUNNING, SUCCESS, FAILED or CANCELLED';
+COMMENT ON COLUMN sched.execution.attempt IS 'how often it was claimed; 0 before the first claim';
+COMMENT ON COLUMN sched.execution.max_attempts IS 'how often it may be claimed';
+COMMENT ON COLUMN sched.execution.runner_id IS 'who claimed it last';
+COMMENT ON COLUMN sched.execution.lease_token IS 'the proof of its last lease; NULL for monitors';
+COMMENT ON COLUMN sched.execution.fence IS 'a number that rises with each lease of its scope';
+COMMENT ON COLUMN sched.execution.heartbeat_at IS 'when the runner was last heard of';
+COMMENT ON COLUMN sched.execution.stale_after IS 'when the lease runs out; NULL unless it is RUNNING';
+COMMENT ON COLUMN sched.execution.started_at IS 'when its last attempt was claimed';
+COMMENT ON COLUMN sched.execution.finished_at IS 'when its last attempt ended';
+COMMENT ON COLUMN sched.execution.duration_ms IS 'how long its last attempt took, in milliseconds';
+COMMENT ON COLUMN sched.execution.rows_affected IS 'what finish_success was told';
+COMMENT ON COLUMN sched.execution.result IS 'what finish_success was told; NULL for monitors';
+COMMENT ON COLUMN sched.execution.error_code IS 'why its last attempt failed, as a word for programs';
+COMMENT ON COLUMN sched.execution.error_msg IS 'why its last attempt failed, for people; NULL for monitors';
+COMMENT ON COLUMN sched.execution.next_retry_at IS 'when it can be claimed again; NULL where it has failed for good or not at all';
+COMMENT ON COLUMN sched.execution.progress IS 'what the last heartbeat told; NULL for monitors';
+COMMENT ON COLUMN sched.execution.allow_stale_reentry IS 'whether it may be claimed again when its lease has run out';
+COMMENT ON COLUMN sched.execution.origin IS 'schedule, manual, backfill, enqueue or claim: what made it';
+COMMENT ON COLUMN sched.execution.schedule_name IS 'the schedule that made it, under the name that it had then';
+COMMENT ON COLUMN sched.execution.created_at IS 'when it was inserted';
+COMMENT ON COLUMN sched.execution.updated_at IS 'when it last changed';
+
+COMMENT ON COLUMN sched.running.id IS 'the execution';
+COMMENT ON COLUMN sched.running.job_name IS 'its job';
+COMMENT ON COLUMN sched.running.scope_kind IS 'what kind of thing it runs for';
+COMMENT ON COLUMN sched.running.scope_id IS 'what it runs for';
+COMMENT ON COLUMN sched.running.plan_time IS 'the nominal instant of this occurrence';
+COMMENT ON COLUMN sched.running.queue IS 'where it was claimed';
+COMMENT ON COLUMN sched.running.attempt IS 'which attempt this is, from 1';
+COMMENT ON COLUMN sched.running.max_attempts IS 'how often it may be claimed';
+COMMENT ON COLUMN sched.running.runner_id IS 'who runs it';
+COMMENT ON COLUMN sched.running.started_at IS 'when it was claimed';
+COMMENT ON COLUMN sched.running.age IS 'how long ago that was';
+COMMENT ON COLUMN sched.running.heartbeat_at IS 'when the runner was last heard of';
+COMMENT ON COLUMN sched.running.stale_after IS 'when the lease runs out';
+COMMENT ON COLUMN sched.running.time_to_stale IS 'how long that is from now; negative where it has run out';
+COMMENT ON COLUMN sched.running.cancel_requested IS 'whether the next heartbeat answers cancel';
+COMMENT ON COLUMN sched.running.progress IS 'what the last heartbeat told; NULL for monitors';
+COMMENT ON COLUMN sched.running.schedule_name IS 'the schedule that made it';
+
+COMMENT ON COLUMN sched.failed.id IS 'the execution';
+COMMENT ON COLUMN sched.failed.job_name IS 'its job';
+COMMENT ON COLUMN sched.failed.scope_kind IS 'what kind of thing it ran for';
+COMMENT ON COLUMN sched.failed.scope_id IS 'what it ran for';
+COMMENT ON COLUMN sched.failed.plan_time IS 'the nominal instant of this occurrence';
+COMMENT ON COLUMN sched.failed.queue IS 'where it was claimed';
+COMMENT ON COLUMN sched.failed.attempt IS 'which attempt failed last, from 1';
+COMMENT ON COLUMN sched.failed.max_attempts IS 'how often it may be claimed';
+COMMENT ON COLUMN sched.failed.runner_id IS 'who ran it last';
+COMMENT ON COLUMN sched.failed.finished_at IS 'when that attempt ended';
+COMMENT ON COLUMN sched.failed.error_code IS 'why, as a word for programs';
+COMMENT ON COLUMN sched.failed.error_msg IS 'why, for people; NULL for monitors';
+COMMENT ON COLUMN sched.failed.retryable IS 'whether it will be tried again';
+COMMENT ON COLUMN sched.failed.next_retry_at IS 'when it can be claimed again; NULL where it has failed for good';
+COMMENT ON COLUMN sched.failed.schedule_name IS 'the schedule that made it';
+
+COMMENT ON COLUMN sched.history.id IS 'the execution';
+COMMENT ON COLUMN sched.history.job_name IS 'its job';
+COMMENT ON COLUMN sched.history.scope_kind IS 'what kind of thing it ran for';
+COMMENT ON COLUMN sched.history.scope_id IS 'what it ran for';
+COMMENT ON COLUMN sched.history.plan_time IS 'the nominal instant of this occurrence';
+COMMENT ON COLUMN sched.history.queue IS 'where it was claimed';
+COMMENT ON COLUMN sched.history.status IS 'SUCCESS, FAILED or CANCELLED';
+COMMENT ON COLUMN sched.history.attempt IS 'how often it was claimed';
+COMMENT ON COLUMN sched.history.max_attempts IS 'how often it might be claimed';
+COMMENT ON COLUMN sched.history.runner_id IS 'who ran it last';
+COMMENT ON COLUMN sched.history.started_at IS 'when its last attempt was claimed';
+COMMENT ON COLUMN sched.history.finished_at IS 'when it ended';
+COMMENT ON COLUMN sched.history.duration_ms IS 'how long its last attempt took, in milliseconds';
+COMMENT ON COLUMN sched.history.rows_affected IS 'what finish_success was told';
+COMMENT ON COLUMN sched.history.result IS 'what finish_success was told; NULL for monitors';
+COMMENT ON COLUMN sched.history.error_code IS 'why it failed, as a word for programs';
+COMMENT ON COLUMN sched.history.error_msg IS 'why it failed, for people; NULL for monitors';
+COMMENT ON COLUMN sched.history.origin IS 'schedule, manual, backfill, enqueue or claim: what made it';
+COMMENT ON COLUMN sched.history.schedule_name IS 'the schedule that made it, under the name that it had then';
+
+COMMENT ON COLUMN sched.schedules.schedule_name IS 'its name';
+COMMENT ON COLUMN sched.schedules.job_name IS 'the job that it runs';
+COMMENT ON COLUMN sched.schedules.clock IS 'its clock, as it was written';
+COMMENT ON COLUMN sched.schedules.time_zone IS 'the zone that its clock is read in';
+COMMENT ON COLUMN sched.schedules.enabled IS 'false while it is paused';
+COMMENT ON COLUMN sched.schedules.ownership IS 'owned, or external: another scheduler fires it';
+COMMENT ON COLUMN sched.schedules.state IS 'parked, external, paused, copied, arming, waiting, failing, armed or done';
+COMMENT ON COLUMN sched.schedules.next_plan_time IS 'its next plan time; NULL unless it is armed or failing';
+COMMENT ON COLUMN sched.schedules.next_fire_at IS 'when that is dispatched: delay and jitter later';
+COMMENT ON COLUMN sched.schedules.last_plan_time IS 'the last plan time that it fired';
+COMMENT ON COLUMN sched.schedules.last_fired_at IS 'when that was';
+COMMENT ON COLUMN sched.schedules.error_count IS 'how many attempts to fire it have failed in a row';
+COMMENT ON COLUMN sched.schedules.last_error IS 'why the last one failed, or why it is parked; NULL for monitors';
+
+COMMENT ON COLUMN sched.skipped.schedule_name IS 'the schedule';
+COMMENT ON COLUMN sched.skipped.plan_from IS 'the first of these plan times';
+COMMENT ON COLUMN sched.skipped.plan_to IS 'the last of them';
+COMMENT ON COLUMN sched.skipped.count IS 'how many there are';
+COMMENT ON COLUMN sched.skipped.reason IS 'why they did not run: missed, overlap, window, paused, parked or replaced';
 
 -- What is new belongs to whoever runs the update, and all else to the schema's owner, whom the library takes for the owner of everything.
 -- (What belongs to a column or table, as an identity's sequence does, follows it.) It comes before the rights, which name the owner.

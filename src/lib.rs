@@ -40,6 +40,7 @@ extension_sql_file!(
     name = "views",
     requires = ["execution", "skip", api::home::is_home, api::explain::skipped_so_far]
 );
+extension_sql_file!("../sql/schema/55_columns.sql", name = "columns", requires = ["views"]);
 extension_sql_file!("../sql/schema/60_dump.sql", name = "dump", requires = ["home", "execution", "skip"]);
 extension_sql_file!("../sql/schema/90_grants.sql", name = "grants", finalize);
 

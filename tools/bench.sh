@@ -7,7 +7,7 @@
 #   ROUNDS=3          rounds of each case
 #   RESUME=1          only the parts that an interrupted run of the same sources has not ended
 #   AGAINST=REVISION  only this build beside that of another revision: is anything slower than before? (half an hour; ONLY, ROUNDS as above)
-#   REPORT=1          only write bench/RESULTS.md, the charts and the numbers of README.md anew, from the JSON of the last run
+#   REPORT=1          only write bench/RESULTS.md, the charts and docs/benchmarks.md anew, from the JSON of the last run
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 cd "$SCHEDULER_ROOT"

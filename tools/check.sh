@@ -60,7 +60,8 @@ if command -v shellcheck >/dev/null; then
 fi
 check "house rules" tools/check-rules.sh
 check "the measurements' arithmetic" env PYTHONDONTWRITEBYTECODE=1 python3 -m unittest -q --buffer bench/tests/test_figures.py
-check "measured numbers (bench/measured.py says how to mark them)" env PYTHONDONTWRITEBYTECODE=1 python3 bench/measured.py README.md
+check "measured numbers (bench/measured.py says how to mark them)" env PYTHONDONTWRITEBYTECODE=1 python3 bench/measured.py README.md docs/benchmarks.md
+check "pages: sentences and links" python3 tools/check-docs.py --paths
 check "search paths (pgspot)" search_paths
 
 echo "$passed passed, $failed failed"

@@ -53,7 +53,7 @@ async def _drain(asked):
             await finish.fetch(rows[0][0], rows[0][1])
             done += 1
 
-    # As the README recommends: a batch is ended in the statement that claims the next.
+    # As docs/guides/batches.md recommends: a batch is ended in the statement that claims the next.
     async def batches(connection):
         nonlocal left, done
         finish = await connection.prepare(FINISH)

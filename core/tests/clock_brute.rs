@@ -93,7 +93,7 @@ const PATTERNS: &[Pattern] = &[
 
 const HOUR: i64 = 3_600;
 
-/// The plan times in [from + 40 h, to − 40 h], by the letter of CLOCKS.md rules 7 and 8.
+/// The plan times in [from + 40 h, to − 40 h], by the letter of docs/reference/clocks.md, rules 7 and 8.
 fn expected(tz: Tz, pattern: &Pattern, minutes: &[(i64, NaiveDateTime)], from: i64, to: i64) -> BTreeSet<i64> {
     let inner = from + 40 * HOUR..=to - 40 * HOUR;
     let mut out = BTreeSet::new();

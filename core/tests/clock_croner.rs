@@ -1,7 +1,7 @@
 //! Against croner (an independent implementation) over random expressions.
 //!
 //! The generator keeps to what both dialects mean alike; every class that it leaves out is a difference listed in
-//! `docs/clocks.md` and shown below, so that a change on either side is noticed.
+//! `docs/reference/clocks.md` and shown below, so that a change on either side is noticed.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -137,7 +137,7 @@ fn compare(rounds: usize, seed: u64) -> usize {
     compared
 }
 
-/// The two differences that `docs/clocks.md` lists, both of fixed clocks at a clock change: croner fires some of
+/// The two differences that `docs/reference/clocks.md` lists, both of fixed clocks at a clock change: croner fires some of
 /// them again in the second pass of an overlap, and drops some that fall into a gap instead of firing at its end.
 fn known_difference(text: &str, name: &str, ours: &[i64], theirs: &[i64]) -> bool {
     let Some(at) = (0..ours.len().min(theirs.len())).find(|&i| ours[i] != theirs[i]) else {
@@ -158,7 +158,7 @@ fn known_difference(text: &str, name: &str, ours: &[i64], theirs: &[i64]) -> boo
     })
 }
 
-/// What the generator leaves out, one line of `docs/clocks.md` each: (text, times here, croner's answer).
+/// What the generator leaves out, one line of `docs/reference/clocks.md` each: (text, times here, croner's answer).
 #[test]
 fn listed_differences_are_still_there() {
     let after = 1_767_225_600; // 2026-01-01 00:00 UTC

@@ -1,4 +1,4 @@
-//! `docs/clocks.md` is true: every row of every table is run.
+//! `docs/reference/clocks.md` is true: every row of every table is run.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -13,7 +13,7 @@ use clock_support::{instant, show, upcoming, zone};
 use scheduler_core::clock::{lint, Clock};
 use scheduler_core::time::Instant;
 
-const PAGE: &str = include_str!("../../docs/clocks.md");
+const PAGE: &str = include_str!("../../docs/reference/clocks.md");
 
 /// The cells of a table's line, without the backquotes.
 fn cells(line: &str) -> Vec<String> {

@@ -1,4 +1,4 @@
-//! The grid of `every` against its definition (CLOCKS.md rules 11 and 12), walked from the anchor with chrono.
+//! The grid of `every` against its definition (docs/reference/clocks.md, rules 11 and 12), walked from the anchor with chrono.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -48,7 +48,7 @@ fn never(clock: &str, after: &str) {
     assert_eq!(parsed.bind(&Utc, Instant::UNIX_EPOCH).next_after(instant(after)), None, "{clock}");
 }
 
-/// Source: US Energy Policy Act of 2005 (second Sunday of March, first of November); CLOCKS.md rules 7–9.
+/// Source: US Energy Policy Act of 2005 (second Sunday of March, first of November); docs/reference/clocks.md, rules 7–9.
 #[test]
 fn new_york() {
     let spring = "2026-03-08 00:00-05";
@@ -87,7 +87,7 @@ fn new_york() {
     note(zone, "30 1 * * *", autumn, Some("01:30 comes twice: fires in the first pass; second pass, not repeated"));
     note(zone, "30 * * * *", autumn, None);
     note(zone, "30 3 * * *", autumn, None);
-    // The wall clock of `every 1 day` stays, that of `every 24 hours` does not (CLOCKS.md rule 12).
+    // The wall clock of `every 1 day` stays, that of `every 24 hours` does not (docs/reference/clocks.md, rule 12).
     check(
         zone,
         "every 1 day from 2026-03-07 09:00",
@@ -143,7 +143,7 @@ fn berlin() {
     check(zone, "at 2026-10-25 02:30", "2026-01-01 00:00+00", &["2026-10-25 02:30:00+02"]);
 }
 
-/// Source: tz database, half an hour since 1985; CLOCKS.md rule 7.
+/// Source: tz database, half an hour since 1985; docs/reference/clocks.md, rule 7.
 #[test]
 fn lord_howe() {
     let zone = "Australia/Lord_Howe";
@@ -157,7 +157,7 @@ fn lord_howe() {
     check(zone, "15 2 * * *", "2026-10-04 00:00+10:30", &["2026-10-04 02:30:00+11", "2026-10-05 02:15:00+11"]);
 }
 
-/// Source: tz database 2011i: Samoa left out 2011-12-30; CLOCKS.md rule 8.
+/// Source: tz database 2011i: Samoa left out 2011-12-30; docs/reference/clocks.md, rule 8.
 #[test]
 fn apia_lost_a_day() {
     let zone = "Pacific/Apia";
@@ -262,7 +262,7 @@ fn juneau_had_a_day_twice() {
     );
 }
 
-/// Source: the Gregorian rule (1900 and 2100 are no leap years, 2000 is); CLOCKS.md rule 5.
+/// Source: the Gregorian rule (1900 and 2100 are no leap years, 2000 is); docs/reference/clocks.md, rule 5.
 #[test]
 fn leap_years_and_centuries() {
     let leap = "0 0 29 2 *";

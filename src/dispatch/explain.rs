@@ -21,7 +21,7 @@ pub const MOST_PLANS: u64 = 100_000;
 pub struct Verdict {
     /// Which.
     pub plan: Instant,
-    /// One of the words that docs/schedules.md explains.
+    /// One of the words that docs/reference/policies.md explains.
     pub verdict: &'static str,
     /// Its execution, where it has one.
     pub execution_id: Option<Uuid>,

@@ -1,7 +1,7 @@
 // Our own functions from the driver that the Node libraries use.
 import { asked, loops, now, pool, seconds, until, upTo } from "./common.mjs";
 
-// One at a time in two statements; in batches as the README recommends, a batch is ended in the statement that claims the next.
+// One at a time in two statements; in batches as docs/guides/batches.md recommends, a batch is ended in the statement that claims the next.
 export async function drain() {
   const clients = await pool(asked.workers);
   return asked.batch === 1 ? one(clients) : batches(clients);

@@ -1,4 +1,4 @@
-//! What a clock change did to a plan time, in plain words (CLOCKS.md rule 10).
+//! What a clock change did to a plan time, in plain words (docs/reference/clocks.md, rule 10).
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
 //! Why a clock's text was refused: data first, then one line and a hint made of it.
 //!
-//! The hint shows the text as it should have been written wherever that is plain (CLOCKS.md rule 15), and otherwise the
+//! The hint shows the text as it should have been written wherever that is plain (docs/reference/clocks.md, rule 15), and otherwise the
 //! rule with an example. What it shows can be read: a proposal that has faults of its own is mended further.
 
 use std::fmt;

@@ -1,6 +1,6 @@
 //! Clocks: when a schedule is due. A text is parsed once, bound to a zone and an anchor, and then asked.
 //!
-//! The exact rules are CLOCKS.md's, and `docs/clocks.md` shows them by example.
+//! `docs/reference/clocks.md` has the exact rules, and shows them by example.
 //!
 //! - `parse` reads a text, `error` says what is wrong with it, and `suggest` what it was meant to be.
 //! - `cron` is our cron dialect around the `cron` crate, and the search in the calendar.

@@ -65,7 +65,7 @@ impl<'a, Z: Zone> Timeline<'a, Z> {
         timeline
     }
 
-    /// The instant of a date-time: a reading without an offset is resolved by CLOCKS.md rule 8.
+    /// The instant of a date-time: a reading without an offset is resolved by docs/reference/clocks.md, rule 8.
     fn instant_of(&self, at: DateTime) -> Option<Instant> {
         match at {
             DateTime::Fixed(instant) => Some(instant),

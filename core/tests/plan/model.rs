@@ -1,4 +1,4 @@
-//! What API.md's words call for, over a list of all plans: no search, no cursor, no arithmetic on clocks.
+//! What the words of docs/reference/policies.md call for, over a list of all plans: no search, no cursor, no arithmetic on clocks.
 
 use scheduler_core::schedule::jitter;
 use scheduler_core::schedule::CatchUp;

@@ -89,7 +89,7 @@ fn what_a_dropped_role_left_is_in_no_dump_unless_somebody_took_it_over() {
     wait_for(&mut db, "select count(distinct schedule_id) = 2 from sched.timer_memory where parked", SOON);
     let all = left(&mut db, "victim");
     assert!(all.iter().all(|(_, rows)| *rows > 0), "of each table something: {all:?}");
-    // What README says of those who want it to survive.
+    // What docs/operations/backup-and-copies.md says of those who want it to survive.
     db.batch_execute(
         "begin; select sched.define_job('leaver', queue => 'leaver');
          create temp table heirs as select id from sched.ledger where job_name = 'leaver' or scope_id like '%leaver'",
@@ -172,7 +172,7 @@ fn dumped(cluster: &Cluster, role: &str, arguments: &[&str]) -> Output {
     dump.args(arguments).output().unwrap()
 }
 
-/// README says what the owner of a database does who may not read what its users schedule.
+/// docs/operations/backup-and-copies.md says what the owner of a database does who may not read what its users schedule.
 #[test]
 fn the_owner_of_a_database_dumps_it_without_our_schema_or_as_a_reader_of_all() {
     let cluster = Cluster::builder().set("sched.enabled", "off").start();

@@ -1,4 +1,4 @@
-//! What becomes of schedules when something becomes of the role that owns their job (README, "Operations"). Whatever it is, the
+//! What becomes of schedules when something becomes of the role that owns their job (docs/operations/monitoring.md). Whatever it is, the
 //! schedules of others fire on.
 
 use postgres::error::SqlState;

@@ -136,7 +136,7 @@ fn nobody_can_use_the_types_of_our_rows() {
     }
 }
 
-/// README says what is to be done: the error names what depends on us.
+/// docs/operations/upgrades.md says what is to be done: the error names what depends on us.
 #[test]
 fn an_update_that_meets_what_depends_on_us_names_it() {
     let cluster = start();

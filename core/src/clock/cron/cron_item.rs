@@ -122,7 +122,7 @@ fn range(
     let first = value(source, field, from, ValuePosition::RangeStart)?;
     let mut last = value(source, field, to, ValuePosition::RangeEnd)?;
     if field == Field::DayOfWeek && last == 0 && first > 0 {
-        // A range that ends on Sunday (CLOCKS.md rule 15).
+        // A range that ends on Sunday (docs/reference/clocks.md, rule 15).
         last = 7;
     }
     if first > last {

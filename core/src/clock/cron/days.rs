@@ -64,7 +64,7 @@ impl Days {
                 by_week |= spread(days, first_weekday) & all & first_days(7 * k + 7) & !first_days(7 * k);
             }
         }
-        // The star rule (CLOCKS.md rule 3).
+        // The star rule (docs/reference/clocks.md, rule 3).
         if self.month_star || self.week_star {
             by_month & by_week
         } else {

@@ -70,7 +70,7 @@ impl Cron {
         }
     }
 
-    /// True when the clock follows the wall clock through every change (CLOCKS.md rule 6): its minute or its hour
+    /// True when the clock follows the wall clock through every change (docs/reference/clocks.md, rule 6): its minute or its hour
     /// field begins with a star. Otherwise it is fixed.
     #[must_use]
     pub const fn is_wild(&self) -> bool {

@@ -1,5 +1,5 @@
 //! The grid of an `every` clock: the n-th time is computed from the anchor, so months never drift, and it is found
-//! by arithmetic instead of walking from the anchor (CLOCKS.md rules 11 and 12).
+//! by arithmetic instead of walking from the anchor (docs/reference/clocks.md, rules 11 and 12).
 
 pub(crate) mod interval;
 mod interval_iso;

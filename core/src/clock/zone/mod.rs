@@ -49,7 +49,7 @@ impl Zone for FixedOffset {
     }
 }
 
-/// What became of a wall-clock reading in a zone (CLOCKS.md rule 8).
+/// What became of a wall-clock reading in a zone (docs/reference/clocks.md, rule 8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Local {
     /// The reading exists once.

@@ -1,4 +1,4 @@
-//! What a schedule has to do, from the words of docs/schedules.md alone: lists of plan times that are walked one by one. Nothing of it
+//! What a schedule has to do, from the words of docs/reference/policies.md alone: lists of plan times that are walked one by one. Nothing of it
 //! is shared with the extension. Times are seconds after the schedule's creation; plan times are multiples of `every`.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! The model agrees with docs/schedules.md, too: what a server does with that table is the business of pgrx-tests/schedule_docs.rs.
+//! The model agrees with docs/reference/policies.md, too: what a server does with that table is the business of pgrx-tests/schedule_docs.rs.
 
 use super::model::{CatchUp, Definition, Overlap, Policy, Schedule};
 
@@ -17,7 +17,7 @@ fn dispatch_all(schedule: &mut Schedule, now: i64, but: Option<i64>) {
 
 #[test]
 fn the_model_says_what_the_page_says() {
-    let page = include_str!("../../../../docs/schedules.md");
+    let page = include_str!("../../../../docs/reference/policies.md");
     let section = page.split("\n## Every combination\n").nth(1).unwrap().split("\n## ").next().unwrap();
     let mut rows = 0;
     for line in section.lines().filter(|line| line.starts_with("| `")) {
