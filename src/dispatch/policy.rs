@@ -68,7 +68,7 @@ impl Usable {
                 baseline: row.baseline_at,
             },
             clock: parsed(&row.clock)?,
-            zone: ServerZone::find(&row.time_zone)?,
+            zone: ServerZone::stored(&row.time_zone)?,
             anchor: row.created_at,
         })
     }
