@@ -15,6 +15,7 @@ mod enqueue;
 mod examples;
 mod extension;
 mod firing;
+mod growth;
 mod harness;
 mod heads;
 mod hostile;

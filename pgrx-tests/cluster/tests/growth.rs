@@ -1,0 +1,69 @@
+//! What may not grow: the ledger of a queue beyond its retention.
+
+use scheduler_cluster_tests::scheduler::{one, SOON};
+use scheduler_cluster_tests::{wait_for, Cluster};
+
+/// How many executions each tick that forgot some has forgotten, by what `sched.log_ticks` says.
+fn forgotten(cluster: &Cluster) -> Vec<i64> {
+    let count = |line: &String| {
+        let (before, _) = line.split_once(" old executions forgotten")?;
+        before.rsplit(' ').next()?.parse().ok()
+    };
+    cluster.logged("old executions forgotten").iter().filter_map(count).collect()
+}
+
+/// Each enqueue has a scope of its own, so the newest of a scope is no reason to keep it. What is kept is what due_plans, latest_plan and
+/// timers go by.
+#[test]
+fn a_queues_ledger_is_as_large_as_its_retention_says() {
+    let cluster = Cluster::builder()
+        .set("sched.history_retention", "2s")
+        .set("sched.enabled", "off")
+        .set("sched.log_ticks", "on")
+        .start();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute(
+        "select sched.define_job('work');
+         select sched.create_schedule(name, 'never', 'work') from unnest('{stays, dropped}'::text[]) name;
+         select sched.fire_now(name) from unnest('{stays, dropped}'::text[]) name;
+         select sched.drop_schedule('dropped');
+         select count(*) from sched.enqueue_many('work', array_fill('{}'::jsonb, array[6000]));
+         select sched.enqueue('work', scope_kind => 'customer', scope_id => i::text) from generate_series(1, 300) i;
+         select sched.enqueue('work', plan_time => '2026-01-01'::timestamptz + i * interval '1 day', scope_id => 'order') from generate_series(1, 200) i;
+         select sched.enqueue('work', plan_time => '2026-01-01', scope_kind => 'global', scope_id => 'global');
+         select count(*) from (select sched.finish_success_many(array_agg(execution_id), array_agg(lease_token)) from sched.claim(max_claims => 10000)) f;
+         select sched.finish_success(execution_id, lease_token) from sched.try_claim('tick', '2026-01-01');
+         select sched.finish_success(execution_id, lease_token) from sched.try_claim('tick', '2026-01-02');
+         select sched.enqueue('work', '\"pending\"')",
+    )
+    .unwrap();
+    // An enqueue that is newer than a claim, in its scope, does not take the claim's place.
+    db.batch_execute(
+        "select sched.finish_success(execution_id, lease_token) from sched.try_claim('mixed', '2026-01-01', 'both', '1');
+         select sched.enqueue('mixed', plan_time => '2026-01-02', scope_kind => 'both', scope_id => '1');
+         select sched.finish_success(execution_id, lease_token) from sched.try_claim('mixed', '2026-01-02', 'both', '1')",
+    )
+    .unwrap();
+    assert_eq!(one::<i64>(&mut db, "select count(*) from sched.execution where status = 'SUCCESS'"), 6507);
+    wait_for(
+        &mut db,
+        "select max(finished_at) < clock_timestamp() - interval '2.5 seconds' from sched.execution",
+        SOON,
+    );
+    cluster.set("sched.enabled", "on");
+    wait_for(&mut db, "select count(*) = 5 from sched.ledger", SOON);
+    let left = "select string_agg(concat_ws(' ', job_name, origin, scope_kind, payload #>> '{}'), ', ' order by job_name, origin, scope_kind) from sched.ledger";
+    assert_eq!(
+        one::<String>(&mut db, left),
+        "mixed claim both {}, tick claim global {}, work enqueue adhoc pending, work enqueue global {}, work manual schedule {}"
+    );
+    // A thousand at a time, while there is something to forget: at ten ticks a second ten times what ends at 1,000 a second.
+    let steps = forgotten(&cluster);
+    assert_eq!(steps.iter().sum::<i64>(), 6503);
+    assert!(steps.iter().all(|count| *count <= 1000) && steps.len() <= 9, "{steps:?}");
+    // What due_plans goes by is what is left.
+    let due =
+        |job| format!("select count(*) from sched.due_plans('{job}', 'every 36500 days from 2000-01-01 00:00+00')");
+    assert_eq!(one::<i64>(&mut db, &due("tick")), 0);
+    assert_eq!(one::<i64>(&mut db, &due("work")), 0);
+}
