@@ -13,7 +13,6 @@ use crate::guc;
 use crate::jsonb::Jsonb;
 use crate::store::schedule::{self, Definition, Locked};
 use crate::store::{job, role, schedule_bulk, session, Session};
-use crate::subtransaction;
 use crate::text::Text;
 use crate::zone::ServerZone;
 
@@ -265,8 +264,8 @@ fn alter_schedule(
             let schedule_name = match new_name {
                 Some(new_name) => convert::name("new_name", Some(new_name))?,
                 None => current.schedule_name.clone(),
-            let zone_before = current.time_zone.clone();
             };
+            let zone_before = current.time_zone.clone();
             let renamed = Definition { schedule_name: schedule_name.clone(), ..current };
             let base = reset.unwrap_or_default().into_iter().try_fold(renamed, reset_argument)?;
             let new = Definition {
@@ -342,15 +341,11 @@ fn edit(name: &str, change: impl FnOnce(Definition) -> Outcome<Definition>) -> O
         if new.schedule_name != name && schedule::exists(session, &new.schedule_name) {
             return Err(duplicate(&new.schedule_name));
         }
-        let new_name = new.schedule_name.clone();
-        // Somebody may take the name between our look and our write.
-        subtransaction::run(|| schedule::update(session, schedule_id, new)).map_err(|failure| {
-            if failure.code == PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION {
-                duplicate(&new_name)
-            } else {
-                failure
-            }
-        })?;
+        match (new.schedule_name != name).then(|| new.schedule_name.clone()) {
+            None => schedule::update(session, schedule_id, new),
+            // Somebody may take the name between our look and our write.
+            Some(new_name) => schedule::rename(session, schedule_id, new, || duplicate(&new_name)),
+        }
         Ok(warning)
     })?;
     warn(warning);

@@ -1,7 +1,9 @@
-//! What may not grow: the ledger of a queue beyond its retention.
+//! What may not grow: the ledger of a queue beyond its retention, a session's memory with each edit, the server's transaction ids.
 
+use postgres::error::SqlState;
 use scheduler_cluster_tests::scheduler::{one, SOON};
-use scheduler_cluster_tests::{wait_for, Cluster};
+use scheduler_cluster_tests::{wait_for, wait_until, Client, Cluster};
+use std::thread;
 
 /// How many executions each tick that forgot some has forgotten, by what `sched.log_ticks` says.
 fn forgotten(cluster: &Cluster) -> Vec<i64> {
@@ -66,4 +68,75 @@ fn a_queues_ledger_is_as_large_as_its_retention_says() {
         |job| format!("select count(*) from sched.due_plans('{job}', 'every 36500 days from 2000-01-01 00:00+00')");
     assert_eq!(one::<i64>(&mut db, &due("tick")), 0);
     assert_eq!(one::<i64>(&mut db, &due("work")), 0);
+}
+
+fn memory(db: &mut Client) -> i64 {
+    one(db, "select sum(total_bytes)::bigint from pg_backend_memory_contexts")
+}
+
+/// Ten thousand edits in one transaction: what is left of each until its end is its row. (Of a row that it changes twice, the server itself
+/// remembers some hundred bytes.)
+#[test]
+fn an_edit_keeps_no_memory_and_burns_no_transaction_id() {
+    let cluster = Cluster::builder().set("sched.enabled", "off").set("autovacuum", "off").start();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute(
+        "select sched.define_job('job'); select sched.create_schedule('s' || i, 'every 1 hour', 'job') from generate_series(0, 99) i;
+         begin",
+    )
+    .unwrap();
+    let id: i64 = one(&mut db, "select pg_current_xact_id()::text::bigint");
+    for edit in [
+        "alter_schedule('s' || i % 100, payload => jsonb_build_object('n', i))",
+        "alter_schedule('s' || i % 100, clock => format('every %s minutes', i + 1))",
+        "alter_schedule('s' || i % 100, scope_id => i::text)",
+        "pause('s' || i % 100)",
+        "resume('s' || i % 100)",
+        "alter_schedule(format('%s%s', case when i / 100 % 2 = 0 then 's' else 'renamed ' end, i % 100),
+                        new_name => format('%s%s', case when i / 100 % 2 = 1 then 's' else 'renamed ' end, i % 100))",
+    ] {
+        let many = |from: i64, to: i64| {
+            format!("do $$ begin for i in {from}..{to} loop perform sched.{edit}; end loop; end $$")
+        };
+        db.batch_execute(&many(0, 199)).unwrap();
+        let before = memory(&mut db);
+        db.batch_execute(&many(200, 1999)).unwrap();
+        let kept = memory(&mut db) - before;
+        assert!(kept < 1800 * 250, "1,800 times {edit} keep {kept} bytes");
+    }
+    db.batch_execute("commit").unwrap();
+    assert_eq!(one::<i64>(&mut db, "select pg_current_xact_id()::text::bigint"), id + 1);
+}
+
+/// Whoever comes second to a name hears so, also where he could not see the first.
+#[test]
+fn a_name_that_is_taken_meanwhile_is_a_duplicate() {
+    let cluster = Cluster::builder().set("sched.enabled", "off").start();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute("select sched.define_job('job'); select sched.create_schedule('old', '@daily', 'job')").unwrap();
+    let mut first = cluster.connect();
+    first.batch_execute("begin; select sched.create_schedule('new', '@daily', 'job')").unwrap();
+    let mut second = cluster.connect();
+    let pid: i32 = one(&mut second, "select pg_backend_pid()");
+    let renames = thread::spawn(move || {
+        second.batch_execute("begin; select sched.alter_schedule('old', new_name => 'new')").map_err(|error| {
+            let error = error.as_db_error().unwrap();
+            (error.code().clone(), error.message().to_owned())
+        })
+    });
+    let waits = format!("select wait_event_type = 'Lock' from pg_stat_activity where pid = {pid}");
+    wait_until("the second to wait", SOON, || one::<Option<bool>>(&mut db, &waits)?.then_some(()));
+    first.batch_execute("commit").unwrap();
+    let refusal = renames.join().unwrap().expect_err("the name is taken");
+    assert_eq!(refusal, (SqlState::DUPLICATE_OBJECT, "schedule \"new\" already exists".to_owned()));
+    // The name that is taken, and nothing else: what else must be unique says so itself.
+    db.batch_execute("create unique index one_clock on sched.schedule (clock) where clock = '@hourly'; select sched.alter_schedule('new', clock => '@hourly')")
+        .unwrap();
+    let error =
+        db.batch_execute("select sched.alter_schedule('old', clock => '@hourly')").expect_err("the clock is taken");
+    assert_eq!(error.code(), Some(&SqlState::UNIQUE_VIOLATION));
+    let error = db
+        .batch_execute("select sched.alter_schedule('old', clock => '@hourly', new_name => 'newer')")
+        .expect_err("the clock is taken");
+    assert_eq!(error.code(), Some(&SqlState::UNIQUE_VIOLATION));
 }
