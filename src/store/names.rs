@@ -16,12 +16,15 @@ struct Memory {
     /// How often all was forgotten.
     changes: u64,
     schema: Option<(Oid, Oid)>,
+    /// All of our tables belong to the schema's owner.
+    is_whole: bool,
     relations: Vec<(Oid, CString, Oid)>,
 }
 
 thread_local! {
-    static MEMORY: RefCell<Memory> =
-        const { RefCell::new(Memory { watching: false, changes: 0, schema: None, relations: Vec::new() }) };
+    static MEMORY: RefCell<Memory> = const {
+        RefCell::new(Memory { watching: false, changes: 0, schema: None, is_whole: false, relations: Vec::new() })
+    };
 }
 
 /// The schema `sched` and its owner.
@@ -31,6 +34,12 @@ pub fn schema() -> Option<(Oid, Oid)> {
         Some((schema, catalog::owner_of_schema(schema)?))
     };
     recall(|memory| memory.schema, look, |memory, found| memory.schema = Some(found))
+}
+
+/// Whether all of our tables belong to the schema's owner, which `look` finds out.
+pub fn is_whole(look: impl FnOnce() -> bool) -> bool {
+    let look = || look().then_some(true);
+    recall(|memory| memory.is_whole.then_some(true), look, |memory, found| memory.is_whole = found).is_some()
 }
 
 /// A table, index or sequence of this name in a schema.
@@ -67,7 +76,7 @@ fn recall<T: Copy>(
 }
 
 fn watch() {
-    // Who owns a schema stands in the same row as its name.
+    // Who owns a schema or a relation stands in the same row as its name.
     for cache in [SysCacheIdentifier::NAMESPACENAME, SysCacheIdentifier::RELNAMENSP] {
         // SAFETY: the callback lives as long as the library, which is never unloaded.
         unsafe { pg_sys::CacheRegisterSyscacheCallback(cache as i32, Some(names_changed), pg_sys::Datum::from(0)) };
@@ -79,6 +88,7 @@ unsafe extern "C-unwind" fn names_changed(_argument: pg_sys::Datum, _cache: i32,
     MEMORY.with_borrow_mut(|memory| {
         memory.changes += 1;
         memory.schema = None;
+        memory.is_whole = false;
         memory.relations.clear();
     });
 }

@@ -35,6 +35,7 @@ mod logs;
 mod notify_jobs;
 mod obstruction;
 mod pages;
+mod owners;
 mod poison;
 mod processes;
 mod programmes;
