@@ -70,6 +70,44 @@ fn a_queues_ledger_is_as_large_as_its_retention_says() {
     assert_eq!(one::<i64>(&mut db, &due("work")), 0);
 }
 
+/// A walk through the ledger goes past all that is gone and not yet vacuumed only where it begins anew: not for long after that has kept
+/// fires waiting.
+#[test]
+fn a_walk_goes_on_where_the_last_one_ended_where_its_beginning_is_slow() {
+    let cluster = Cluster::builder().set("sched.history_retention", "1s").set("sched.enabled", "off").start();
+    let mut db = cluster.with_extension("postgres");
+    let plan = |day| {
+        format!("select sched.finish_success(execution_id, lease_token) from sched.try_claim('tick', '2026-01-0{day}')")
+    };
+    let run = |job| {
+        format!(
+            "select sched.enqueue('{job}'); select sched.finish_success(execution_id, lease_token) from sched.claim()"
+        )
+    };
+    db.batch_execute(&format!("{}; {}", plan(1), run("slow"))).unwrap();
+    db.batch_execute(
+        "create function slow() returns trigger language plpgsql as $$ begin perform pg_advisory_xact_lock(1); return old; end $$;
+         create trigger slow before delete on sched.ledger for each row when (old.job_name = 'slow') execute function slow()",
+    )
+    .unwrap();
+    let mut blocker = cluster.connect();
+    blocker.batch_execute("begin; select pg_advisory_xact_lock(1)").unwrap();
+    cluster.set("sched.enabled", "on");
+    wait_for(
+        &mut db,
+        "select exists (select from pg_stat_activity where backend_type = 'scheduler dispatcher'
+                           and wait_event_type = 'Lock' and xact_start < clock_timestamp() - interval '1.5 seconds')",
+        SOON,
+    );
+    blocker.batch_execute("commit").unwrap();
+    let gone = |job| format!("select not exists (select from sched.ledger where job_name = '{job}')");
+    wait_for(&mut db, &gone("slow"), SOON);
+    // The first plan could go now; what comes later does.
+    db.batch_execute(&format!("{}; {}", plan(2), run("later"))).unwrap();
+    wait_for(&mut db, &gone("later"), SOON);
+    assert_eq!(one::<i64>(&mut db, "select count(*) from sched.ledger"), 2);
+}
+
 fn memory(db: &mut Client) -> i64 {
     one(db, "select sum(total_bytes)::bigint from pg_backend_memory_contexts")
 }
