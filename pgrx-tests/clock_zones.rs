@@ -14,7 +14,7 @@ mod tests {
     use scheduler_core::clock::zone::Zone;
 
     use crate::pg::zone::ServerZone;
-    use crate::test_support::{attempt, check, quote, run, sql};
+    use crate::test_support::{attempt, check, created, dispatch, quote, refused, run, sql, time_passes};
 
     const DAY: i64 = 86_400;
     /// 1970-01-01, 2000-01-01 and 2038-01-01.
@@ -72,30 +72,11 @@ mod tests {
         assert!(changes > 5_000, "{changes}");
     }
 
-    /// POSIX texts mean what they mean to `AT TIME ZONE`, with their signs and rules. Abbreviations, which are one offset and
-    /// no zone, are refused, as by `SET TimeZone`.
+    /// Abbreviations, which are one offset and no zone, are refused, as by `SET TimeZone`.
     #[pg_test]
     fn names_are_found_as_postgres_finds_them() {
-        for name in [
-            "eUROPE/bERLIN",
-            "utc",
-            "EST5EDT",
-            "GMT",
-            "Etc/GMT+5",
-            "GMT+5",
-            "GMT-3",
-            "+03",
-            "-03",
-            "<+03>-3",
-            "UTC+5:30",
-            "EST5EDT4",
-            "EST5EDT,M3.2.0,M11.1.0",
-            "FOO5BAR,J60,J300",
-            "<-03>3<-02>,M3.5.0/-2,M10.5.0/-1",
-            "UTC25",
-            "posix/Europe/Berlin",
-            "localtime",
-        ] {
+        for name in ["eUROPE/bERLIN", "utc", "EST5EDT", "GMT", "GMT+0", "Etc/GMT+5", "posix/Europe/Berlin", "localtime"]
+        {
             let zone = quote(name);
             // A server with time zones of its own lacks these two, which the system's have.
             if ["posix/Europe/Berlin", "localtime"].contains(&name)
@@ -111,7 +92,22 @@ mod tests {
                 "9000|0",
             );
         }
-        for name in ["CEST", "PDT", "IST", "Mars/Phobos", "Europe", "", "UTC168", "right/UTC", "GMT+0,M3.2.0"] {
+        for name in [
+            "CEST",
+            "PDT",
+            "IST",
+            "Mars/Phobos",
+            "Europe",
+            "",
+            "UTC168",
+            "right/UTC",
+            "GMT+0,M3.2.0",
+            "../Europe/Berlin",
+            "Europe/../Europe/Berlin",
+            "Europe//Berlin",
+            "/usr/share/zoneinfo/UTC",
+            "./UTC",
+        ] {
             let refusal =
                 attempt(&format!("SELECT sched.next_time('@daily', time_zone => {})", quote(name))).expect(name);
             assert_eq!(refusal.sqlstate, "22023", "{name}");
@@ -119,27 +115,49 @@ mod tests {
         }
     }
 
+    /// Texts that Postgres would read, and keep for ever, as rules of zones.
+    const POSIX: [&str; 15] = [
+        "GMT+5",
+        "+03",
+        "3",
+        "<+03>-3",
+        "UTC+5:30",
+        "UTC0",
+        "EST5",
+        "Berlin1",
+        "foo/bar12",
+        "Europe/Berlin+1",
+        "EST5EDT4",
+        "EST5EDT,M3.2.0,M11.1.0",
+        "FOO5BAR,J60,J300",
+        "Etc/GMT+13",
+        ":Europe/Berlin",
+    ];
+
     #[pg_test]
-    fn validate_warns_of_offsets_that_count_westwards() {
-        for (zone, side) in [
-            ("+02", "2:00 behind"),
-            ("GMT-5", "5:00 ahead of"),
-            ("UTC+5:30", "5:30 behind"),
-            ("3", "3:00 behind"),
-            ("GMT+5", "5:00 behind"),
-            ("UTC3", "3:00 behind"),
-            ("GMT3", "3:00 behind"),
-            ("EST5", "5:00 behind"),
-            ("Berlin1", "1:00 behind"),
-            ("foo/bar12", "12:00 behind"),
-            ("Europe/Berlin+1", "1:00 behind"),
-            ("<+03>-3", "3:00 ahead of"),
-            ("EST5EDT,M3.2.0,M11.1.0", "5:00 behind"),
-        ] {
-            let said = sql(&format!("SELECT severity, code, message FROM sched.validate('@daily', '{zone}')"));
-            assert!(
-                said.starts_with("warning|posix_offset|") && said.ends_with(&format!("its clock is {side} UTC")),
-                "{said}"
+    fn posix_texts_are_no_names() {
+        run(&["SELECT sched.define_job('z/job')", "SELECT sched.create_schedule('z/one', '@daily', 'z/job')"]);
+        for text in POSIX {
+            let zone = quote(text);
+            for call in [
+                "next_time('@daily', time_zone => $)",
+                "preview('@daily', $)",
+                "due_plans('z/job', '@daily', time_zone => $)",
+                "create_schedule('z/x', '@daily', 'z/job', $)",
+                "create_schedules(jsonb_build_array(jsonb_build_object('schedule_name', 'z/x', 'clock', '@daily', 'job_name', 'z/job', 'time_zone', $)))",
+                "alter_schedule('z/one', time_zone => $)",
+                "import_crontab('@daily x', time_zone => $)",
+            ] {
+                let refusal = refused(&format!("SELECT sched.{}", call.replace('$', &zone)), "22023");
+                assert!(refusal.hint.contains("'Europe/Berlin'"), "{call}: {refusal:?}");
+            }
+            check(&format!("SELECT severity, code FROM sched.validate('@daily', {zone})"), "error|22023");
+            // A crontab's other lines are none the worse for it; and its TZ may begin with a colon, as POSIX has it.
+            let lines = format!("sched.import_crontab('CRON_TZ=' || {zone} || E'\n@daily x')");
+            let expected = if text.starts_with(':') { "t||" } else { "f||t" };
+            check(
+                &format!("SELECT min(schedule_name) IS NOT NULL, NULL, min(note) ~ 'pg_timezone_names' FROM {lines}"),
+                expected,
             );
         }
         for zone in [
@@ -148,7 +166,6 @@ mod tests {
             "GMT0",
             "EST5EDT",
             "pst8pdt",
-            "UTC0",
             "Etc/GMT+5",
             "etc/gmt-14",
             "NZ-CHAT",
@@ -158,6 +175,77 @@ mod tests {
         ] {
             check(&format!("SELECT count(*) FROM sched.validate('0 12 * * *', '{zone}')"), "0");
         }
+    }
+
+    /// Postgres keeps each text that it could read as a zone for the life of the process, 24 kB each, by its capitals.
+    #[pg_test]
+    fn texts_without_end_cost_a_session_nothing() {
+        const KEPT: &str =
+            "SELECT COALESCE(sum(total_bytes), 0) FROM pg_backend_memory_contexts WHERE name = 'Timezones'";
+        run(&[
+            "SELECT sched.define_job('z/job')",
+            "SELECT sched.create_schedule('z/one', '@daily', 'z/job')",
+            "CREATE FUNCTION pg_temp.tries(call text, texts text[]) RETURNS integer LANGUAGE plpgsql AS $$
+             DECLARE one text; taken integer := 0;
+             BEGIN
+                 FOREACH one IN ARRAY texts LOOP
+                     BEGIN
+                         EXECUTE replace(call, '%', quote_literal(one));
+                         taken := taken + 1;
+                     EXCEPTION WHEN invalid_parameter_value THEN
+                     END;
+                 END LOOP;
+                 RETURN taken;
+             END $$",
+            "SELECT sched.next_time('@daily', time_zone => 'Europe/Berlin')",
+        ]);
+        let before: i64 = sql(KEPT).parse().unwrap();
+        let tries = |call: &str, count: i32, text: &str| {
+            let texts = format!("ARRAY(SELECT {text} FROM generate_series(1, {count}) i)");
+            sql(&format!("SELECT pg_temp.tries({}, {texts})", quote(call)))
+        };
+        for (call, count, letter) in [
+            ("SELECT sched.next_time('@daily', time_zone => %)", 2000, "X"),
+            ("SELECT sched.alter_schedule('z/one', time_zone => %)", 200, "Y"),
+        ] {
+            for text in [
+                "'?' || translate(i::text, '0123456789', 'abcdefghij') || i % 24",
+                "'<?' || i || '>5'",
+                "'right/Etc/GMT-' || i",
+                "'Nowhere/' || translate(i::text, '0123456789', 'abcdefghij')",
+            ] {
+                assert_eq!(tries(call, count, &text.replace('?', letter)), "0", "{call} {text}");
+            }
+            // One zone, whatever the capitals.
+            let capitals = "(SELECT string_agg(CASE WHEN (i >> (p::integer - 1)) & 1 = 0 THEN lower(c) ELSE upper(c) END, '' ORDER BY p)
+                               FROM unnest(string_to_array('europe/berlin', NULL)) WITH ORDINALITY AS u (c, p))";
+            assert_eq!(tries(call, count, capitals), count.to_string());
+        }
+        let kept = sql(KEPT).parse::<i64>().unwrap() - before;
+        assert!(kept < 100_000, "{kept} bytes");
+    }
+
+    /// What was written before names were asked for goes on, and whatever else is edited stays as it is.
+    #[pg_test]
+    fn a_schedule_whose_zone_is_a_posix_text_keeps_it() {
+        created("z/kept", "0 * * * *", "");
+        run(&["UPDATE sched.schedule SET time_zone = '<+0530>-5:30' WHERE schedule_name = 'z/kept'"]);
+        dispatch(0);
+        let minute = "SELECT state, extract(minute FROM next_plan_time AT TIME ZONE 'UTC') FROM sched.schedules WHERE schedule_name = 'z/kept'";
+        check(minute, "armed|30");
+        run(&[
+            "SELECT sched.alter_schedule('z/kept', payload => '{\"n\": 1}')",
+            "SELECT sched.alter_schedule('z/kept', time_zone => '<+0530>-5:30', clock => '0 */2 * * *')",
+            "SELECT sched.pause('z/kept')",
+            "SELECT sched.resume('z/kept')",
+        ]);
+        dispatch(0);
+        check(minute, "armed|30");
+        run(&["SELECT * FROM sched.explain('z/kept', clock_timestamp() - interval '1 day', clock_timestamp())"]);
+        time_passes("121 minutes");
+        dispatch(1);
+        check("SELECT sched.backfill('z/kept', '2026-01-01 00:00+00', '2026-01-01 04:00+00')", "2");
+        refused("SELECT sched.alter_schedule('z/kept', time_zone => '<+0530>-5:29')", "22023");
     }
 
     /// Names that the tz database itself treats in two ways: zones with rules of their own, or, since its release 2024b,

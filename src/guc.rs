@@ -79,7 +79,7 @@ pub fn register(starting: bool) {
     GucRegistry::define_int_guc(
         c"sched.history_retention",
         c"How long executions stay in the ledger after they have ended.",
-        c"The newest of each job and scope stays for ever.",
+        c"The newest run of a schedule stays, and the newest that was claimed with try_claim in a scope.",
         &HISTORY_RETENTION,
         1,
         LONGEST,

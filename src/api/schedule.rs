@@ -14,7 +14,7 @@ use crate::pg::error::{self, or_raise, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::utf8_text::Text;
 use crate::pg::zone::ServerZone;
-use crate::pg::{role, session, subtransaction, Session};
+use crate::pg::{role, session, Session};
 use crate::store::job;
 use crate::store::schedule::{self, bulk, Definition, Locked};
 
@@ -102,7 +102,7 @@ pub fn defaults(
 }
 
 fn create(definition: Definition) -> Outcome<i64> {
-    check(&definition)?;
+    check(&definition, None)?;
     let (name, caller, now) = (definition.schedule_name.clone(), role::caller(), convert::now());
     let warning = will_not_fire(&definition, now, now)?;
     let created = session(|session| {
@@ -116,7 +116,7 @@ fn create(definition: Definition) -> Outcome<i64> {
 
 /// What a session is told that writes a schedule with nothing to come: 01000.
 pub fn will_not_fire(schedule: &Definition, anchor: Instant, now: Instant) -> Outcome<Option<Failure>> {
-    let (clock, zone) = (convert::clock(&schedule.clock)?, ServerZone::find(&schedule.time_zone)?);
+    let (clock, zone) = (convert::clock(&schedule.clock)?, ServerZone::stored(&schedule.time_zone)?);
     let window = [
         convert::optional_instant("starts_at", schedule.starts_at)?,
         convert::optional_instant("ends_at", schedule.ends_at)?,
@@ -136,13 +136,17 @@ pub fn warn(warning: Option<Failure>) {
     }
 }
 
-/// Everything about a schedule that can be wrong by itself.
-fn check(schedule: &Definition) -> Outcome<()> {
-    check_keys(schedule).map_err(|(_, failure)| failure)
+/// Everything about a schedule that can be wrong by itself. `zone_before`: what it has, it may keep.
+fn check(schedule: &Definition, zone_before: Option<&str>) -> Outcome<()> {
+    check_keys(schedule, zone_before).map_err(|(_, failure)| failure)
 }
 
 /// The same, with the argument that is at fault.
-pub fn check_keys(schedule: &Definition) -> Result<(), (&'static str, Failure)> {
+pub fn check_keys(schedule: &Definition, zone_before: Option<&str>) -> Result<(), (&'static str, Failure)> {
+    let zone = match zone_before {
+        Some(before) if before == schedule.time_zone => ServerZone::stored(before),
+        Some(_) | None => ServerZone::find(&schedule.time_zone),
+    };
     let window = || {
         let starts_at = convert::optional_instant("starts_at", schedule.starts_at)?;
         let ends_at = convert::optional_instant("ends_at", schedule.ends_at)?;
@@ -166,7 +170,7 @@ pub fn check_keys(schedule: &Definition) -> Result<(), (&'static str, Failure)> 
         ("schedule_name", name("schedule_name", &schedule.schedule_name)),
         ("clock", convert::clock(&schedule.clock).map(drop)),
         ("job_name", name("job_name", &schedule.job_name)),
-        ("time_zone", ServerZone::find(&schedule.time_zone).map(drop)),
+        ("time_zone", zone.map(drop)),
         ("scope_kind", name("scope_kind", &schedule.scope_kind)),
         ("scope_id", name("scope_id", &schedule.scope_id)),
         ("catch_up", catch_up_of(&schedule.catch_up).map(drop)),
@@ -263,6 +267,7 @@ fn alter_schedule(
                 Some(new_name) => convert::name("new_name", Some(new_name))?,
                 None => current.schedule_name.clone(),
             };
+            let zone_before = current.time_zone.clone();
             let renamed = Definition { schedule_name: schedule_name.clone(), ..current };
             let base = reset.unwrap_or_default().into_iter().try_fold(renamed, reset_argument)?;
             let new = Definition {
@@ -285,7 +290,7 @@ fn alter_schedule(
                 ownership: ownership.map_or(base.ownership, String::from),
                 enabled: enabled.unwrap_or(base.enabled),
             };
-            check(&new)?;
+            check(&new, Some(&zone_before))?;
             Ok(new)
         })
     })());
@@ -338,15 +343,11 @@ fn edit(name: &str, change: impl FnOnce(Definition) -> Outcome<Definition>) -> O
         if new.schedule_name != name && schedule::exists(session, &new.schedule_name) {
             return Err(duplicate(&new.schedule_name));
         }
-        let new_name = new.schedule_name.clone();
-        // Somebody may take the name between our look and our write.
-        subtransaction::run(|| schedule::update(session, schedule_id, new)).map_err(|failure| {
-            if failure.code == PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION {
-                duplicate(&new_name)
-            } else {
-                failure
-            }
-        })?;
+        match (new.schedule_name != name).then(|| new.schedule_name.clone()) {
+            None => schedule::update(session, schedule_id, new),
+            // Somebody may take the name between our look and our write.
+            Some(new_name) => schedule::rename(session, schedule_id, new, || duplicate(&new_name)),
+        }
         Ok(warning)
     })?;
     warn(warning);

@@ -104,7 +104,7 @@ fn read(session: &Session, specs: &Jsonb) -> Outcome<Vec<Definition>> {
         .map(|(index, spec)| {
             let place = index + 1;
             let definition = definition(spec).map_err(|(key, failure)| at(place, key, failure))?;
-            check_keys(&definition).map_err(|(key, failure)| at(place, key, failure))?;
+            check_keys(&definition, None).map_err(|(key, failure)| at(place, key, failure))?;
             Ok(definition)
         })
         .collect()

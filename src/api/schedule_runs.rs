@@ -87,7 +87,7 @@ const MOST_PASSED_OVER: u32 = 1000;
 /// A schedule's clock, its zone and its anchor.
 fn bound(schedule: &Locked) -> Outcome<(Clock, ServerZone, Instant)> {
     let clock = convert::clock(&schedule.definition.clock)?;
-    let zone = ServerZone::find(&schedule.definition.time_zone)?;
+    let zone = ServerZone::stored(&schedule.definition.time_zone)?;
     Ok((clock, zone, convert::instant("created_at", schedule.created_at)?))
 }
 

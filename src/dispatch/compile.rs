@@ -65,7 +65,7 @@ impl CompiledSchedule {
                 baseline: row.baseline_at,
             },
             clock: parsed(&row.clock)?,
-            zone: ServerZone::find(&row.time_zone)?,
+            zone: ServerZone::stored(&row.time_zone)?,
             anchor: row.created_at,
         })
     }

@@ -42,7 +42,7 @@ impl BoundedClock {
     ) -> Outcome<BoundedClock> {
         Ok(BoundedClock {
             clock: compile::parsed(clock)?,
-            zone: ServerZone::find(time_zone)?,
+            zone: ServerZone::stored(time_zone)?,
             anchor,
             starts_at: convert::optional_instant("starts_at", starts_at)?,
             ends_at: convert::optional_instant("ends_at", ends_at)?,

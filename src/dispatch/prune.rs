@@ -1,4 +1,11 @@
 //! History leaves the ledger and the skips in small steps: one walk over each, then a rest.
+//!
+//! Ids rise with time, so a walk through the ledger goes on where the last one ended: what it passed was deleted, or stays. The ledger's
+//! beginning is full of what was deleted and not yet vacuumed, millions of index entries in a busy queue, and for as long as an old
+//! transaction is open. Some of what stays can go later: a run that outlived retention, one that was the newest of its scope. So walks
+//! begin anew as well, but seldom where a step of such a walk has kept fires waiting.
+
+use std::time::{Duration, Instant as Moment};
 
 use scheduler_core::Instant;
 
@@ -7,28 +14,46 @@ use crate::pg::{convert, Session};
 use crate::store::execution::history;
 use crate::store::schedule::skipped_plans::{self, SkipCursor};
 
-/// How many rows one step looks at.
+/// How many rows one step looks at. There are at least ten steps a second where there is something to forget, whatever else there is to
+/// do: ten times what ends at 1,000 a second.
 const STEP: i64 = 1000;
 /// The longest rest between two walks, in microseconds.
 const LONGEST_REST: i64 = 3_600_000_000;
+/// A step that took longer went past a lot that had gone.
+const LONG: Duration = Duration::from_secs(1);
+/// After one, so many times as long passes until a walk begins anew.
+const SELDOM: u32 = 1000;
 
 /// Where the walk stands.
 pub struct Pruner {
     last: u128,
     skips: Option<SkipCursor>,
-    /// When the last walk ended; `None` in the middle of one.
-    rests_since: Option<Instant>,
+    state: State,
+    /// The longest step of this walk, if it began anew.
+    longest: Option<Duration>,
+    /// Until then walks go on where the last one ended.
+    goes_on_until: Option<Moment>,
+}
+
+enum State {
+    /// Since the end of a walk.
+    Rests(Instant),
+    /// In a walk, whose last step ended at that time.
+    Walks(Instant),
 }
 
 impl Pruner {
     /// The first walk comes after a rest: a server that has just started has better things to do.
     pub fn new(now: Instant) -> Pruner {
-        Pruner { last: 0, skips: Some(SkipCursor::START), rests_since: Some(now) }
+        Pruner { last: 0, skips: None, state: State::Rests(now), longest: None, goes_on_until: None }
     }
 
     /// When there is something to do, by what the setting says now.
     pub fn next_step(&self) -> Instant {
-        self.rests_since.map_or(Instant::MIN, rest)
+        match self.state {
+            State::Rests(since) => rest(since),
+            State::Walks(since) => since,
+        }
     }
 
     /// One step, if it is time; how many rows went.
@@ -37,23 +62,34 @@ impl Pruner {
         if now < self.next_step() {
             return 0;
         }
+        let began = Moment::now();
+        if matches!(self.state, State::Rests(_)) {
+            self.begin(began);
+        }
         let limit = now.checked_add_micros(-guc::history_retention()).unwrap_or(Instant::MIN);
         let uuid = |number: u128| pgrx::datum::Uuid::from_bytes(number.to_be_bytes());
         if let Some(cursor) = self.skips {
             self.skips = skipped_plans::prune(session, cursor, limit, STEP);
         }
         let step = history::prune(session, uuid(self.last), uuid(first_id_at(limit)), limit, STEP);
-        match step.last.filter(|_| step.seen == STEP) {
-            Some(last) => {
-                self.last = u128::from_be_bytes(*last.as_bytes());
-                self.rests_since = None;
-            }
-            None if self.skips.is_some() => self.rests_since = None,
-            None => {
-                *self = Pruner::new(now);
-            }
+        if let Some(last) = step.last {
+            self.last = u128::from_be_bytes(*last.as_bytes());
         }
+        self.longest = self.longest.map(|longest| longest.max(began.elapsed()));
+        let is_over = step.seen < STEP && self.skips.is_none();
+        self.state = if is_over { State::Rests(now) } else { State::Walks(convert::now()) };
         usize::try_from(step.gone).unwrap_or(0)
+    }
+
+    /// Begins a walk: anew, but for some time after one that had a long step.
+    fn begin(&mut self, now: Moment) {
+        if let Some(longest) = self.longest.take().filter(|longest| *longest > LONG) {
+            self.goes_on_until = now.checked_add(longest.saturating_mul(SELDOM));
+        }
+        if self.goes_on_until.is_none_or(|until| until <= now) {
+            (self.last, self.longest) = (0, Some(Duration::ZERO));
+        }
+        self.skips = Some(SkipCursor::START);
     }
 }
 

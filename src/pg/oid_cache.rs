@@ -16,12 +16,15 @@ struct Cache {
     /// How often all was forgotten.
     changes: u64,
     schema: Option<(Oid, Oid)>,
+    /// All of our tables belong to the schema's owner.
+    has_one_owner: bool,
     relations: Vec<(Oid, CString, Oid)>,
 }
 
 thread_local! {
-    static CACHE: RefCell<Cache> =
-        const { RefCell::new(Cache { watching: false, changes: 0, schema: None, relations: Vec::new() }) };
+    static CACHE: RefCell<Cache> = const {
+        RefCell::new(Cache { watching: false, changes: 0, schema: None, has_one_owner: false, relations: Vec::new() })
+    };
 }
 
 /// The schema `sched` and its owner.
@@ -31,6 +34,12 @@ pub fn schema() -> Option<(Oid, Oid)> {
         Some((schema, syscache::owner_of_schema(schema)?))
     };
     recall(|cache| cache.schema, load, |cache, found| cache.schema = Some(found))
+}
+
+/// Whether all of our tables belong to the schema's owner, which `load` finds out.
+pub fn has_one_owner(load: impl FnOnce() -> bool) -> bool {
+    let load = || load().then_some(true);
+    recall(|cache| cache.has_one_owner.then_some(true), load, |cache, found| cache.has_one_owner = found).is_some()
 }
 
 /// A table, index or sequence of this name in a schema.
@@ -67,7 +76,7 @@ fn recall<T: Copy>(
 }
 
 fn watch() {
-    // Who owns a schema stands in the same row as its name.
+    // Who owns a schema or a relation stands in the same row as its name.
     for cache in [SysCacheIdentifier::NAMESPACENAME, SysCacheIdentifier::RELNAMENSP] {
         // SAFETY: the callback lives as long as the library, which is never unloaded.
         unsafe { pg_sys::CacheRegisterSyscacheCallback(cache as i32, Some(names_changed), pg_sys::Datum::from(0)) };
@@ -79,6 +88,7 @@ unsafe extern "C-unwind" fn names_changed(_argument: pg_sys::Datum, _cache: i32,
     CACHE.with_borrow_mut(|cache| {
         cache.changes += 1;
         cache.schema = None;
+        cache.has_one_owner = false;
         cache.relations.clear();
     });
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pgrx::pg_sys::{self, Oid};
 
 use crate::pg::error::{raise, Failure};
-use crate::pg::{compat, oid_cache, syscache};
+use crate::pg::{compat, invalidation, oid_cache, syscache};
 
 /// The role whose rights count at this moment (`current_user`).
 pub fn caller() -> Oid {
@@ -26,8 +26,10 @@ pub fn exists(role: Oid) -> bool {
     syscache::attributes(role).is_some()
 }
 
-/// The schema `sched`, and the role that owns it, and with it everything that the extension created; `None` where there is none.
+/// The schema `sched`, and the role that owns it, and with it everything that the extension created; `None` where there is none. As of this
+/// moment: within a transaction a session hears of what others changed when it locks something or is asked to.
 pub fn schema() -> Option<(Oid, Oid)> {
+    invalidation::accept_invalidations();
     oid_cache::schema()
 }
 
@@ -104,18 +106,54 @@ pub struct ActingAsOwner {
     settings: Option<i32>,
 }
 
-/// Acts as the extension's owner until the result is dropped. A dispatcher with a role of its own stays what it is, unless the owner is no
-/// superuser: what such an owner attached to the tables must not run as anybody else.
+/// Our tables that belong to another role than the schema's owner, and to whom: none, but where a superuser gave some away.
+fn tables_of_others(schema: Oid, owner: Oid) -> Vec<(&'static CStr, Oid)> {
+    let look = || {
+        let owners = OF_WORKERS.iter().filter_map(|(table, _)| {
+            let relation = oid_cache::relation(schema, table)?;
+            syscache::owner_of_relation(relation).map(|its| (*table, its))
+        });
+        owners.filter(|(_, its)| *its != owner).collect::<Vec<_>>()
+    };
+    let mut found = Vec::new();
+    if oid_cache::has_one_owner(|| {
+        found = look();
+        found.is_empty()
+    }) {
+        return Vec::new();
+    }
+    found
+}
+
+/// 42501: what the owner of a table attaches to it would run as somebody for whom he may not act.
+fn belongs_to_another(table: &CStr, other: Oid, owner: Oid) -> Failure {
+    let table = table.to_string_lossy();
+    let message = format!(
+        "table \"sched.{table}\" belongs to role \"{}\", which may not act for role \"{}\"",
+        name(other),
+        name(owner)
+    );
+    let hint = "Its owner could have others run what he attaches to it. Give it to the owner of the schema: ALTER TABLE ... OWNER TO.";
+    Failure::new(pgrx::PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE, message, hint)
+}
+
+/// Acts as the extension's owner until the result is dropped. A dispatcher with a role of its own stays what it is, unless the owner, or that
+/// of a table, is no superuser: what such an owner attached to the tables must not run as anybody else. So it does not run at all where he
+/// could not act for the schema's owner himself.
 pub fn become_owner() -> ActingAsOwner {
     let (schema, owner) = extension();
-    let owner_is_superuser = is_superuser(owner);
-    let owner = if KEEPS_ITS_ROLE.load(Ordering::Relaxed) && owner_is_superuser { caller() } else { owner };
+    let others = tables_of_others(schema, owner);
+    if let Some((table, other)) = others.iter().find(|(_, other)| !may_act_for(*other, owner)) {
+        raise(belongs_to_another(table, *other, owner));
+    }
+    let all_are_superusers = is_superuser(owner) && others.iter().all(|(_, other)| is_superuser(*other));
+    let owner = if KEEPS_ITS_ROLE.load(Ordering::Relaxed) && all_are_superusers { caller() } else { owner };
     let (mut role, mut context, mut settings) = (Oid::INVALID, 0, None);
     // SAFETY: the pair that was current is put back on drop, or by the abort of the (sub)transaction.
     unsafe {
         pg_sys::GetUserIdAndSecContext(&mut role, &mut context);
         let mut flags = context | pg_sys::SECURITY_LOCAL_USERID_CHANGE as i32;
-        if !owner_is_superuser {
+        if !all_are_superusers {
             // What an owner's triggers put off to the end of the transaction would run as whoever called us, a superuser perhaps.
             flags |= pg_sys::SECURITY_RESTRICTED_OPERATION as i32;
             // And what they set would be a setting of whoever called us: search_path, for example.

@@ -56,6 +56,12 @@ pub(super) fn owner_of_schema(schema: Oid) -> Option<Oid> {
     unsafe { row(SysCacheIdentifier::NAMESPACEOID, schema, |row: &pg_sys::FormData_pg_namespace| row.nspowner) }
 }
 
+/// Who owns a relation.
+pub(super) fn owner_of_relation(relation: Oid) -> Option<Oid> {
+    // SAFETY: as above.
+    unsafe { row(SysCacheIdentifier::RELOID, relation, |row: &pg_sys::FormData_pg_class| row.relowner) }
+}
+
 /// What a role may do besides what it was granted.
 #[derive(Clone, Copy)]
 pub struct Attributes {

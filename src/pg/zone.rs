@@ -4,31 +4,46 @@
 use std::ffi::CString;
 use std::ptr::NonNull;
 
-use pgrx::{pg_sys, PgSqlErrorCode};
+use pgrx::pg_sys;
 use scheduler_core::clock::zone::{is_posix, Span, Zone};
 
 use crate::guc;
 use crate::pg::convert;
 use crate::pg::error::{Failure, Outcome};
 
-/// A zone of the server's tz database. Postgres keeps it for the life of the process.
+/// A zone of the server's tz database. Postgres keeps it for the life of the process, once for all ways to capitalize its name.
 #[derive(Clone, Copy)]
 pub struct ServerZone(NonNull<pg_sys::pg_tz>);
 
 impl ServerZone {
-    /// Looks `name` up as `SET TimeZone` does: the tz database in any case, then POSIX texts; `22023` where it is unknown.
-    /// Abbreviations such as CEST are one offset and no zone. A bare number is a POSIX text here as for `AT TIME ZONE`.
+    /// The zone of a name that somebody writes: of the server's tz database, in any case; `22023` where it is unknown. Abbreviations such as
+    /// CEST are one offset and no zone.
+    ///
+    /// Postgres would also read POSIX texts, and keep each for the life of the process, 24 kB for every one that is thought up. Names are as
+    /// many as the tz database has. So a text is taken only where the server's administrator wrote it, in `sched.time_zone`.
     pub fn find(name: &str) -> Outcome<ServerZone> {
+        if is_posix(name) && name != guc::time_zone() {
+            return Err(Failure::invalid(
+                format!("time zone \"{}\" is no name of the tz database", convert::shown(name)),
+                "Use a name of the view pg_timezone_names, for example 'Europe/Berlin', or 'Etc/GMT+5' for what is always five hours behind UTC.",
+            ));
+        }
+        ServerZone::stored(name)
+    }
+
+    /// The zone of a schedule that is there. Before 0.2.0 it could be a POSIX text: those that there are go on.
+    pub fn stored(name: &str) -> Outcome<ServerZone> {
         let unknown = || {
-            Failure::new(
-                PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
+            let setting = if name == guc::time_zone() { "That is what sched.time_zone says. " } else { "" };
+            Failure::invalid(
                 format!("time zone \"{}\" is not known to the server", convert::shown(name)),
-                format!(
-                    "{}Use a name of the view pg_timezone_names, for example 'Europe/Berlin' or 'UTC'.",
-                    if name == guc::time_zone() { "That is what sched.time_zone says. " } else { "" }
-                ),
+                format!("{setting}Use a name of the view pg_timezone_names, for example 'Europe/Berlin' or 'UTC'."),
             )
         };
+        // With leap seconds, which Postgres reads first and refuses then.
+        if name.get(..6).is_some_and(|folder| folder.eq_ignore_ascii_case("right/")) {
+            return Err(unknown());
+        }
         let text = CString::new(name).map_err(|_| unknown())?;
         // SAFETY: pg_tzset copies what it needs and returns NULL or a zone that lives as long as the process.
         unsafe {

@@ -146,6 +146,15 @@ fn time_zone_is_that_of_schedules_that_name_none() {
         );
         wait_for(&mut db, &noon, SOON);
     }
+    // An administrator may write a POSIX text, which nobody else may: three hours ahead of UTC.
+    cluster.set("sched.time_zone", "<+03>-3");
+    wait_for(&mut db, "select current_setting('sched.time_zone') = '<+03>-3'", SOON);
+    db.batch_execute("select sched.create_schedule('posix', '0 12 * * *', 'job')").unwrap();
+    let noon =
+        "select (next_plan_time at time zone 'UTC')::time = '09:00' from sched.schedules where schedule_name = 'posix'";
+    wait_for(&mut db, noon, SOON);
+    assert_eq!(one::<String>(&mut db, "select code from sched.validate('@daily')"), "posix_offset");
+    db.batch_execute("select sched.create_schedule('other', '0 12 * * *', 'job', '<+04>-4')").unwrap_err();
 }
 
 #[test]

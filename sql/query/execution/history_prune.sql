@@ -1,6 +1,8 @@
 -- One step through the ledger in the order of its ids, which is that of creation: of the next rows, those that ended before the
--- retention's limit go, but never the newest that an owner has in its scope (due_plans takes older ones for done), nor the newest that a
--- schedule dispatched, from which its timer could be made anew. Where the walk goes on, and how many went.
+-- retention's limit go, but never the newest that was planned in a scope by its owner (due_plans takes older ones for done), nor the
+-- newest that a schedule dispatched, from which its timer could be made anew. Nothing looks back at what was enqueued, which mostly has a
+-- scope of its own, but in the scope ('global', 'global') that due_plans means unless it is told another: a job has one. Nor at what a
+-- dropped schedule left in the scope that it had for itself. Where the walk goes on, how many went, and how many were looked at.
 -- $1 last id of the step before, $2 id of the limit, $3 limit, $4 rows to look at
 WITH seen AS MATERIALIZED (
     SELECT e.id
@@ -16,7 +18,13 @@ WITH seen AS MATERIALIZED (
      WHERE e.finished_at < $3
        AND (e.status IN ('SUCCESS', 'CANCELLED') OR (e.status = 'FAILED' AND e.next_retry_at IS NULL))
        AND NOT EXISTS (SELECT FROM sched.lease l WHERE l.execution_id = e.id)
-       AND EXISTS (SELECT FROM sched.ledger n WHERE n.key = e.key AND n.plan_time > e.plan_time AND n.owner = e.owner)
+       AND (e.origin = 'enqueue' AND (e.scope_kind, e.scope_id) <> ('global', 'global')
+            OR e.scope_kind = 'schedule' AND e.scope_id = e.schedule_name
+               AND NOT EXISTS (SELECT FROM sched.schedule k WHERE k.schedule_id = e.schedule_id)
+            OR EXISTS (SELECT
+                         FROM sched.ledger n
+                        WHERE n.key = e.key AND n.plan_time > e.plan_time AND n.owner = e.owner
+                          AND (n.origin <> 'enqueue' OR (e.scope_kind, e.scope_id) = ('global', 'global'))))
        AND (e.origin <> 'schedule'
             OR NOT EXISTS (SELECT FROM sched.schedule k WHERE k.schedule_id = e.schedule_id)
             OR EXISTS (SELECT

@@ -1,10 +1,15 @@
 //! `sched.schedule` as applications write it.
 
+use std::panic::AssertUnwindSafe;
+
 use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
+use pgrx::{PgSqlErrorCode, PgTryBuilder};
 use scheduler_core::Instant;
 
+use crate::pg::error::{raise, Failure};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::session::List;
+use crate::pg::subtransaction::describe;
 use crate::pg::{convert, syscache, Session};
 use crate::{arguments, statement};
 
@@ -112,6 +117,25 @@ pub fn update(session: &Session, schedule_id: i64, schedule: Definition) {
             schedule.enabled
         ],
     );
+}
+
+/// What schedule names are unique by.
+const NAME_KEY: &str = "\"schedule_schedule_name_key\"";
+
+/// The same with another name. Where somebody has taken that since its caller looked, `duplicate` is the error of the statement: the server's
+/// own in other words. It ends the transaction as that would, so no subtransaction is needed, each of which would cost memory and a
+/// transaction id until the end of the transaction.
+pub fn rename(session: &Session, schedule_id: i64, schedule: Definition, duplicate: impl Fn() -> Failure) {
+    let duplicate = AssertUnwindSafe(duplicate);
+    PgTryBuilder::new(AssertUnwindSafe(|| update(session, schedule_id, schedule)))
+        .catch_when(PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION, |error| {
+            // The index stands in the message by its name, whatever the language.
+            if describe(&error).1.contains(NAME_KEY) {
+                raise((*duplicate)());
+            }
+            error.rethrow()
+        })
+        .execute();
 }
 
 /// The schedule of this name, locked against other edits.

@@ -82,15 +82,17 @@ impl Local {
     }
 }
 
-/// True when a zone's name that PostgreSQL accepts is no name of the tz database but a POSIX text, whose offset counts
-/// westwards (`UTC+3`, `EST5`, `Berlin1`, `<+03>-3`): no such text lacks a number, and few names have one.
+/// True when what PostgreSQL may accept for a zone is no name of the tz database but a POSIX text, whose offset counts westwards
+/// (`UTC+3`, `EST5`, `Berlin1`, `<+03>-3`): no such text lacks a number, and few names have one. A colon says that a name follows.
 #[must_use]
 pub fn is_posix(name: &str) -> bool {
     const NUMBERED: [&str; 4] = ["est5edt", "cst6cdt", "mst7mdt", "pst8pdt"];
     let lower = name.to_ascii_lowercase();
     let lower = lower.strip_prefix("posix/").unwrap_or(&lower);
     // Etc/GMT+12 to Etc/GMT-14, and GMT0 in four spellings.
-    let is_hour = |hour: &str, most: u32| !hour.starts_with('0') && hour.parse().is_ok_and(|n: u32| n <= most);
+    let is_hour = |hour: &str, most: u32| {
+        hour.starts_with(|c| matches!(c, '1'..='9')) && hour.parse().is_ok_and(|n: u32| n <= most)
+    };
     let is_etc = |offset: &str| match offset.split_at_checked(1) {
         Some(("+", hour)) => hour == "0" || is_hour(hour, 12),
         Some(("-", hour)) => hour == "0" || is_hour(hour, 14),
@@ -99,7 +101,7 @@ pub fn is_posix(name: &str) -> bool {
     let is_name = NUMBERED.contains(&lower)
         || matches!(lower, "gmt0" | "gmt+0" | "gmt-0")
         || lower.strip_prefix("etc/gmt").is_some_and(is_etc);
-    lower.contains(|c: char| c.is_ascii_digit()) && !is_name
+    lower.starts_with(':') || (lower.contains(|c: char| c.is_ascii_digit()) && !is_name)
 }
 
 #[cfg(test)]
@@ -126,6 +128,9 @@ mod tests {
             "Etc/GMT-15",
             "Etc/GMT+05",
             "Etc/UTC+1",
+            "Etc/GMT++5",
+            "right/EST5EDT",
+            ":Europe/Berlin",
         ] {
             assert!(is_posix(text), "{text}");
         }
