@@ -134,7 +134,11 @@ impl Known {
         self.shortages.begin();
         let role = match role {
             Ok(role) => role,
-            Err(failure) => return wake.min(self.shortages.note(failure, Ends::Unseen, now)),
+            Err(failure) => {
+                let again = self.shortages.note(failure, Ends::Unseen, now);
+                self.shortages.say(now);
+                return wake.min(again);
+            }
         };
         databases.sort_by_key(|database| self.turn(database.oid));
         let mut all_served = true;
@@ -176,7 +180,7 @@ impl Known {
                     continue;
                 }
                 Start::NotBefore(earliest) => wake = wake.min(earliest),
-                Start::Missing(failure) => wake = wake.min(self.shortages.note(failure, Ends::AllServed, now)),
+                Start::Missing(failure) => wake = wake.min(self.shortages.note_of(&database.name, failure, now)),
                 Start::Later => {}
             }
             // As if it were new: what asked for it is not forgotten.
@@ -184,6 +188,7 @@ impl Known {
             // One that its owner has locked is no lack of ours.
             all_served &= !self.proven.contains(&oid) && self.failures(oid) > 0;
         }
+        self.shortages.say(now);
         self.shortages.end(all_served);
         wake
     }
