@@ -2,7 +2,9 @@
 //! they are over. They are seen through hooks of the server, which come only with shared_preload_libraries.
 //!
 //! Whoever may not run the command makes nobody leave: the rights that Postgres is about to check are checked here first.
-//! The hooks raise nothing of their own, and what is none of our business costs one comparison. They are plain frames
+//! And since DROP EXTENSION and its kin take the locks on our tables in another order than sessions at work do, they get them all here, before.
+//!
+//! The hooks raise nothing of their own, but what ends the wait for a lock, and what is none of our business costs one comparison. They are plain frames
 //! without destructors, so that an error of the command passes through them untouched, with all its fields.
 
 use std::ffi::{c_char, c_int, c_void, CStr};
@@ -13,7 +15,7 @@ use pgrx::PgList;
 
 use crate::compat;
 use crate::store::catalog::{self, EXTENSION};
-use crate::store::role;
+use crate::store::{exclusive, role};
 use crate::worker::{hold, wake};
 
 static mut NEXT_UTILITY: pg_sys::ProcessUtility_hook_type = None;
@@ -149,7 +151,7 @@ unsafe fn hold_other_database(database: Option<Oid>) {
     hold_database(database.filter(|database| *database != pg_sys::MyDatabaseId));
 }
 
-/// Keeps the dispatcher away while what these roles own is dropped or changes hands, if the extension is among it.
+/// Keeps others away while what these roles own is dropped or changes hands, if the extension is among it.
 unsafe fn hold_extension_of(roles: *mut pg_sys::List) {
     let (user, owner) = (pg_sys::GetUserId(), role::schema().map(|(_, owner)| owner));
     let has_it = |role: *mut pg_sys::RoleSpec| {
@@ -157,15 +159,21 @@ unsafe fn hold_extension_of(roles: *mut pg_sys::List) {
         Some(role) == owner && pg_sys::has_privs_of_role(user, role)
     };
     if PgList::<pg_sys::RoleSpec>::from_pg(roles).iter_ptr().any(has_it) {
-        hold_database(Some(pg_sys::MyDatabaseId));
+        hold_all();
     }
 }
 
-/// Keeps the dispatcher away while our extension, or the one that it needs, is dropped or altered by its owner.
+/// Keeps the dispatcher away, and waits for the sessions that have some of our tables in hand.
+unsafe fn hold_all() {
+    hold::take(pg_sys::MyDatabaseId.to_u32());
+    exclusive::lock_all();
+}
+
+/// Keeps others away while our extension, or the one that it needs, is dropped or altered by its owner.
 unsafe fn hold_extension(name: &CStr) {
     let may = |extension: Oid| compat::owns(pg_sys::ExtensionRelationId, extension);
     if catalog::extension().is_some() && catalog::extension_of_name(name).is_some_and(may) {
-        hold::take(pg_sys::MyDatabaseId.to_u32());
+        hold_all();
     }
 }
 

@@ -62,6 +62,7 @@ pub extern "C-unwind" fn _PG_init() {
         worker::wake::register();
         store::head::register();
         worker::hold::register();
+        worker::door::register();
         ddl::register();
         worker::launcher::register();
     }

@@ -8,6 +8,7 @@ pub mod done;
 pub mod draw;
 pub mod due;
 pub mod enqueue;
+pub mod exclusive;
 pub mod execution;
 pub mod fire;
 pub mod grant;

@@ -17,6 +17,7 @@ use pgrx::{FromDatum, IntoDatum};
 use crate::error::{raise, Failure};
 use crate::store::{role, version};
 use crate::text;
+use crate::worker::door;
 
 /// Proof that SPI is connected, the role is the extension's owner and the search path is pinned.
 pub struct Session(PhantomData<*const ()>);
@@ -47,6 +48,7 @@ pub struct Owner {
 
 /// Runs `body` as the extension's owner.
 pub fn as_owner<R>(body: impl FnOnce(&Owner) -> R) -> R {
+    door::pass();
     let acting = role::become_owner();
     // A variable, which goes before `acting`: what a session opens under the role it closes under the role.
     let owner = Owner { schema: acting.schema, connected: OnceCell::new() };

@@ -1,6 +1,7 @@
 //! The background workers: one launcher for the server, one dispatcher for each database that has the extension.
 
 pub mod dispatcher;
+pub mod door;
 mod duty;
 mod here;
 pub mod hold;

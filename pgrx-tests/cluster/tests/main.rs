@@ -41,6 +41,7 @@ mod poison;
 mod processes;
 mod programmes;
 mod readme;
+mod removal;
 mod roles;
 mod settings;
 mod skips;
