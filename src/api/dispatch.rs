@@ -7,6 +7,7 @@ use crate::convert;
 use crate::dispatch;
 use crate::error::{or_raise, Failure};
 use crate::guc;
+use crate::store::dropped::Runs;
 use crate::store::home::{self, Home};
 use crate::store::session;
 use crate::store::timer::Reach;
@@ -25,6 +26,7 @@ fn dispatch_due(max_schedules: default!(Option<i32>, "NULL")) -> i64 {
         if session(|session| home::require(|| session))? == Home::Nowhere {
             return Ok(0);
         }
+        session(|session| dispatch::settle_dropped(session, Runs::Stay, convert::now()));
         let (mut applied, mut after) = (0, 0);
         loop {
             // A session for each batch: what it read goes with it.

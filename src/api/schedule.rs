@@ -12,7 +12,7 @@ use crate::error::{self, or_raise, Failure, Outcome};
 use crate::guc;
 use crate::jsonb::Jsonb;
 use crate::store::schedule::{self, Definition, Locked};
-use crate::store::{job, role, schedule_bulk, session, Session};
+use crate::store::{dropped, job, role, schedule_bulk, session, Session};
 use crate::text::Text;
 use crate::zone::ServerZone;
 
@@ -410,7 +410,7 @@ fn drop_schedule(schedule_name: Option<Text>, cancel_pending: default!(Option<bo
             let cancel = required("cancel_pending", cancel_pending)?;
             let keys = schedule::delete(session, found.schedule_id);
             if cancel {
-                schedule::cancel_pending(session, found.schedule_id, keys, convert::now());
+                dropped::cancel_pending(session, found.schedule_id, keys, convert::now());
             }
             Ok(true)
         })

@@ -2,6 +2,7 @@
 //! timers, end stale leases, make due retries claimable, fire due timers.
 
 mod arm;
+mod dropped;
 mod explain;
 mod fire;
 mod halve;
@@ -12,6 +13,7 @@ mod rebuild;
 mod sweep;
 
 pub use arm::apply_changes;
+pub use dropped::settle_dropped;
 pub use explain::{explain, so_far, too_many, MOST_PLANS};
 pub use fire::{fire_due, Done};
 pub use policy::{catch_up_of, overlap_of, rearm_of};

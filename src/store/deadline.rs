@@ -23,6 +23,8 @@ pub struct Deadlines {
     pub more_changes: bool,
     /// A timer is due that was passed over.
     pub left_behind: bool,
+    /// A dropped schedule is to be looked at of which somebody had something in hand.
+    pub dropped: Option<Instant>,
 }
 
 /// When each step has something to do next, as far as is known: fires after `looked_until`, changes after `changes_after`; and
@@ -37,5 +39,6 @@ pub fn next(session: &Session, looked_from: Instant, looked_until: Instant, chan
         change: if row.must(4) { Some(Instant::MIN) } else { instant_of(&row, 5) },
         more_changes: row.must(4),
         left_behind: row.must(6),
+        dropped: instant_of(&row, 7),
     })
 }

@@ -6,6 +6,7 @@ pub mod change;
 pub mod deadline;
 pub mod done;
 pub mod draw;
+pub mod dropped;
 pub mod due;
 pub mod enqueue;
 pub mod exclusive;

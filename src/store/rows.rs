@@ -20,12 +20,14 @@ use crate::store::{ids, role};
 
 mod begin;
 pub mod column;
+mod dropped;
 mod grant;
 pub mod guess;
 pub mod jobs;
 mod queue;
 
 use column::{lease, ledger};
+use dropped::Dropped;
 use grant::{is_due, later, Grant};
 pub use queue::Queue;
 
@@ -161,13 +163,16 @@ impl Rows {
             return Found::InHand;
         }
         let id: Uuid = entry.must(ledger::ID);
+        let dropped = self.is_of_dropped_schedule(now);
         let leased = self.scan(lease, c"lease_pkey").find(&[Condition::equal(pg_sys::F_UUID_EQ, id)]);
         let next_retry_at: Option<TimestampWithTimeZone> = entry.get(ledger::NEXT_RETRY_AT);
         let state = if leased {
             State::Running {
-                stale: is_due(lease.must(lease::STALE_AFTER), now),
+                stale: is_due(lease.must(lease::STALE_AFTER), now) && !dropped,
                 cancel_requested: lease.must(lease::CANCEL_REQUESTED),
             }
+        } else if dropped {
+            State::Terminal
         } else {
             match (entry.must::<String>(ledger::STATUS).as_str(), next_retry_at) {
                 ("PENDING", _) => State::Pending,
@@ -189,6 +194,14 @@ impl Rows {
             next_retry_at,
             lease_token: if leased { lease.get(lease::LEASE_TOKEN) } else { None },
         })
+    }
+
+    /// Whether the ledger's current row was left by a schedule that was dropped with all that it had pending.
+    fn is_of_dropped_schedule(&self, now: Instant) -> bool {
+        let Some(schedule_id) = self.ledger.get::<i64>(ledger::SCHEDULE_ID) else { return false };
+        let table = dropped::open(self.leases.schema, now);
+        let seen = table.as_ref().and_then(|table| Dropped::look(table, &self.leases.present, now));
+        seen.is_some_and(|mut dropped| dropped.has(schedule_id))
     }
 
     /// Inserts an execution together with its first lease; `None` where somebody else was first, without waiting for him.

@@ -11,7 +11,6 @@ use crate::convert;
 use crate::error::{raise, Failure};
 use crate::jsonb::Jsonb;
 use crate::statement;
-use crate::store::session::List;
 use crate::store::{catalog, Session};
 use crate::subtransaction::describe;
 
@@ -175,15 +174,6 @@ pub fn exists(session: &Session, schedule_name: &str) -> bool {
 pub fn delete(session: &Session, schedule_id: i64) -> Vec<Uuid> {
     statement!(SCHEDULE_DELETE = "schedule_delete"(INT8OID));
     SCHEDULE_DELETE.run(session, arguments![schedule_id]).first().map_or_else(Vec::new, |row| row.must(1))
-}
-
-/// Cancels the executions of a schedule that nobody runs, by what the ledger has them by, and keeps dispatchers from firing more of them
-/// while the transaction is open. What one is firing at this moment it does not see.
-pub fn cancel_pending(session: &Session, schedule_id: i64, keys: Vec<Uuid>, now: Instant) {
-    statement!(TIMER_HOLD = "timer_hold"(INT8OID));
-    statement!(SCHEDULE_CANCEL_PENDING = "schedule_cancel_pending"(INT8OID, UUIDARRAYOID, TIMESTAMPTZOID));
-    TIMER_HOLD.run(session, arguments![schedule_id]);
-    SCHEDULE_CANCEL_PENDING.run(session, arguments![schedule_id, List(keys), convert::timestamp(now)]);
 }
 
 /// A schedule as the log names it, where several databases may have one of that name; by its number where it has just gone.

@@ -13,12 +13,13 @@ use crate::convert;
 use crate::dispatch::{self, Done, Pruner};
 use crate::guc;
 use crate::store::deadline::{self, Deadlines};
+use crate::store::dropped::Runs;
 use crate::store::timer::Reach;
 use crate::store::{role, session, Session};
 use crate::worker::{here, hold, transaction};
 
 /// The steps beside firing.
-const STEPS: [Step; 4] = [
+const STEPS: [Step; 5] = [
     Step {
         what: c"applying changed schedules",
         done: "changed schedules applied",
@@ -39,6 +40,12 @@ const STEPS: [Step; 4] = [
             let count = dispatch::promote_retries(session, convert::now(), turn(), role::DISPATCHER);
             usize::try_from(count).unwrap_or(0)
         },
+    },
+    Step {
+        what: c"cancelling executions of dropped schedules",
+        done: "dropped schedules looked at",
+        deadline: |tick| tick.deadlines.dropped,
+        work: |_, session| dispatch::settle_dropped(session, Runs::End, convert::now()),
     },
     Step {
         what: c"forgetting old executions",

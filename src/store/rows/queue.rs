@@ -10,6 +10,7 @@ use scheduler_core::Instant;
 
 use super::begin::{self, Waiting};
 use super::column::{self, lease, ledger, ready, retry};
+use super::dropped::{self, Dropped};
 use super::grant::{is_due, later, Grant};
 use super::{jobs, new_row, LedgerRow, Rows};
 use crate::convert::timestamp;
@@ -39,6 +40,8 @@ pub struct Queue {
     waiting: Table,
     /// What is to be tried again, unless it is known that none of it is due.
     retries: Option<Table>,
+    /// Dropped schedules whose executions nobody may claim, unless it is known that there is none.
+    dropped: Option<Table>,
 }
 
 impl Queue {
@@ -46,10 +49,11 @@ impl Queue {
     pub fn open(schema: Oid, now: Instant) -> Option<Queue> {
         let others = |workspace: &Rc<Workspace>| {
             let retries = if is_no_retry_due(schema, now) { None } else { Some(Table::open(schema, &column::RETRY)?) };
-            Some((retries, Table::open_to_write(schema, &column::READY, workspace)?))
+            let dropped = dropped::open(schema, now);
+            Some((retries, dropped, Table::open_to_write(schema, &column::READY, workspace)?))
         };
-        let (rows, (retries, waiting)) = Rows::open_with(schema, others)?;
-        Some(Queue { rows, waiting, retries })
+        let (rows, (retries, dropped, waiting)) = Rows::open_with(schema, others)?;
+        Some(Queue { rows, waiting, retries, dropped })
     }
 
     /// Leases what is claimable; `None` where there is more to a claim than to take what is ready: a stale run, a retry that is due.
@@ -60,16 +64,24 @@ impl Queue {
         now: Instant,
         stale_timeout: impl Fn(&str) -> Option<Interval>,
     ) -> Option<Vec<Claimed>> {
-        if self.has_stale_run(now) || self.has_due_retry(now) {
+        let leases = &self.rows.leases;
+        // As with retries: what was known before the tables were locked may not be true any more.
+        let none_dropped = self.dropped.is_some() || dropped::are_none(leases.schema, now);
+        if self.has_stale_run(now) || self.has_due_retry(now) || !none_dropped {
             return None;
         }
-        let leases = &self.rows.leases;
+        let mut dropped = self.dropped.as_ref().and_then(|table| Dropped::look(table, &leases.present, now));
         let (entry, mut entries) = (&self.rows.ledger, self.rows.walk_ledger());
+        let mut by_id = dropped.is_some().then(|| self.rows.walk_ledger());
+        let mut is_refused = |id| {
+            let (Some(dropped), Some(by_id)) = (&mut dropped, &mut by_id) else { return false };
+            by_id.find(id) && entry.get(ledger::SCHEDULE_ID).is_some_and(|schedule_id| dropped.has(schedule_id))
+        };
         let runner_id = wanted.runner_id.as_str().into_datum();
         let mut fences = Sequence::open(leases.schema, c"fence");
         let mut lengths: Vec<Length> = Vec::new();
         let (mut rows, mut claimed) = (Vec::new(), Vec::new());
-        self.take(wanted, now, |id| {
+        self.take(wanted, now, &mut is_refused, |id| {
             if !entries.find(id) {
                 return false;
             }
@@ -142,8 +154,15 @@ impl Queue {
     }
 
     /// Takes executions out of `ready`, in the order of claiming, and skips those that others have in hand. `grant` says of each whether
-    /// it exists: an entry that somebody left without its execution stays where it is, for a restore may yet bring that.
-    fn take(&self, wanted: &QueueClaim, now: Instant, mut grant: impl FnMut(Uuid) -> bool) {
+    /// it exists: an entry that somebody left without its execution stays where it is, for a restore may yet bring that. So does what
+    /// `is_refused`.
+    fn take(
+        &self,
+        wanted: &QueueClaim,
+        now: Instant,
+        is_refused: &mut dyn FnMut(Uuid) -> bool,
+        mut grant: impl FnMut(Uuid) -> bool,
+    ) {
         let waiting = &self.waiting;
         let from = begin::first_position(waiting, &wanted.queue, now);
         let mut order = Waiting::from(self.rows.scan(waiting, c"ready_order"), &wanted.queue, from);
@@ -155,7 +174,8 @@ impl Queue {
             if asked.is_none_or(|(known, _)| known != owner) {
                 asked = Some((owner, role::may_act_for(wanted.caller, owner)));
             }
-            if asked.is_some_and(|(_, may)| may) && waiting.delete_unless_locked() {
+            let may = asked.is_some_and(|(_, may)| may) && !is_refused(waiting.must(ready::EXECUTION_ID));
+            if may && waiting.delete_unless_locked() {
                 if grant(waiting.must(ready::EXECUTION_ID)) {
                     taken += 1;
                 } else {
