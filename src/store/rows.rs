@@ -27,7 +27,6 @@ pub mod jobs;
 mod queue;
 
 use column::{lease, ledger};
-use dropped::Dropped;
 use grant::{is_due, later, Grant};
 pub use queue::Queue;
 
@@ -199,9 +198,7 @@ impl Rows {
     /// Whether the ledger's current row was left by a schedule that was dropped with all that it had pending.
     fn is_of_dropped_schedule(&self, now: Instant) -> bool {
         let Some(schedule_id) = self.ledger.get::<i64>(ledger::SCHEDULE_ID) else { return false };
-        let table = dropped::open(self.leases.schema, now);
-        let seen = table.as_ref().and_then(|table| Dropped::look(table, &self.leases.present, now));
-        seen.is_some_and(|mut dropped| dropped.has(schedule_id))
+        dropped::with(self.leases.schema, now, |dropped| dropped.is_some_and(|dropped| dropped.has(schedule_id)))
     }
 
     /// Inserts an execution together with its first lease; `None` where somebody else was first, without waiting for him.

@@ -158,12 +158,13 @@ fn a_crash_of_any_backend_brings_everything_back() {
 #[test]
 fn missing_worker_slots_are_said_once_and_the_lack_heals_by_itself() {
     // The server's own launcher of logical replication has one, ours has one: one is left.
-    let cluster = Cluster::builder().set("max_worker_processes", "3").start();
+    let cluster = Cluster::builder().set("max_worker_processes", "3").set("sched.databases", "none").start();
     let names = ["one", "two", "three"];
     for name in names {
         cluster.execute(&format!("create database {name}"));
         cluster.connect_as("postgres", name).batch_execute("create extension scheduler").unwrap();
     }
+    cluster.set("sched.databases", "*");
     let mut db = cluster.connect();
     wait_until("the warning", SOON, || (!cluster.logged("no worker slot is free").is_empty()).then_some(()));
     let mut turn = Vec::new();

@@ -13,28 +13,23 @@ use crate::store::table::{Condition, Index, Present, Table};
 const TABLE: &CStr = c"schedule_dropped";
 const KEY: &CStr = c"schedule_dropped_pkey";
 
-/// Whether it is known that there is no such schedule. (Objects of 0.1.0 have no such table.)
-///
-/// Said after what is claimed was seen: who drops a schedule says so before he commits.
-pub fn are_none(schema: Oid, now: Instant) -> bool {
-    names::relation(schema, TABLE).is_none_or(|table| begin::is_known_to_be_empty(table, now))
-}
-
-/// The table of these schedules, opened; `None` where there is none of them.
-pub fn open(schema: Oid, now: Instant) -> Option<Table> {
-    // Of any shape: only its index is asked.
-    (!are_none(schema, now)).then(|| Table::open_any(schema, TABLE))
-}
-
-/// Such schedules, as of what somebody sees who claims.
+/// Such schedules, as they are now.
 pub struct Dropped<'t>(Index<'t>);
 
-impl<'t> Dropped<'t> {
-    /// `None` where there is none.
-    pub fn look(table: &'t Table, present: &'t Present, now: Instant) -> Option<Dropped<'t>> {
-        (!begin::is_empty(table, KEY, now)).then(|| Dropped(Index::open(table, KEY, present)))
+/// Runs `body` with what there is of them; to be asked after what is claimed was seen, since who drops a schedule says so before he commits.
+pub fn with<R>(schema: Oid, now: Instant, body: impl FnOnce(Option<&mut Dropped>) -> R) -> R {
+    // (Objects of 0.1.0 have no such table.)
+    if names::relation(schema, TABLE).is_none_or(|table| begin::is_known_to_be_empty(table, now)) {
+        return body(None);
     }
+    // Of any shape: only its index is asked.
+    let table = Table::open_any(schema, TABLE);
+    let present = Present::look();
+    let mut dropped = (!begin::is_empty(&table, KEY, now)).then(|| Dropped(Index::open(&table, KEY, &present)));
+    body(dropped.as_mut())
+}
 
+impl Dropped<'_> {
     /// Whether this is one.
     pub fn has(&mut self, schedule_id: i64) -> bool {
         self.0.find(&[Condition::equal(pg_sys::F_INT8EQ, schedule_id)])

@@ -10,9 +10,8 @@ use scheduler_core::Instant;
 
 use super::begin::{self, Waiting};
 use super::column::{self, lease, ledger, ready, retry};
-use super::dropped::{self, Dropped};
 use super::grant::{is_due, later, Grant};
-use super::{jobs, new_row, LedgerRow, Rows};
+use super::{dropped, jobs, new_row, LedgerRow, Rows};
 use crate::convert::timestamp;
 use crate::jsonb::Jsonb;
 use crate::store::draw::Draw;
@@ -40,8 +39,6 @@ pub struct Queue {
     waiting: Table,
     /// What is to be tried again, unless it is known that none of it is due.
     retries: Option<Table>,
-    /// Dropped schedules whose executions nobody may claim, unless it is known that there is none.
-    dropped: Option<Table>,
 }
 
 impl Queue {
@@ -49,11 +46,10 @@ impl Queue {
     pub fn open(schema: Oid, now: Instant) -> Option<Queue> {
         let others = |workspace: &Rc<Workspace>| {
             let retries = if is_no_retry_due(schema, now) { None } else { Some(Table::open(schema, &column::RETRY)?) };
-            let dropped = dropped::open(schema, now);
-            Some((retries, dropped, Table::open_to_write(schema, &column::READY, workspace)?))
+            Some((retries, Table::open_to_write(schema, &column::READY, workspace)?))
         };
-        let (rows, (retries, dropped, waiting)) = Rows::open_with(schema, others)?;
-        Some(Queue { rows, waiting, retries, dropped })
+        let (rows, (retries, waiting)) = Rows::open_with(schema, others)?;
+        Some(Queue { rows, waiting, retries })
     }
 
     /// Leases what is claimable; `None` where there is more to a claim than to take what is ready: a stale run, a retry that is due.
@@ -64,24 +60,16 @@ impl Queue {
         now: Instant,
         stale_timeout: impl Fn(&str) -> Option<Interval>,
     ) -> Option<Vec<Claimed>> {
-        let leases = &self.rows.leases;
-        // As with retries: what was known before the tables were locked may not be true any more.
-        let none_dropped = self.dropped.is_some() || dropped::are_none(leases.schema, now);
-        if self.has_stale_run(now) || self.has_due_retry(now) || !none_dropped {
+        if self.has_stale_run(now) || self.has_due_retry(now) {
             return None;
         }
-        let mut dropped = self.dropped.as_ref().and_then(|table| Dropped::look(table, &leases.present, now));
+        let leases = &self.rows.leases;
         let (entry, mut entries) = (&self.rows.ledger, self.rows.walk_ledger());
-        let mut by_id = dropped.is_some().then(|| self.rows.walk_ledger());
-        let mut is_refused = |id| {
-            let (Some(dropped), Some(by_id)) = (&mut dropped, &mut by_id) else { return false };
-            by_id.find(id) && entry.get(ledger::SCHEDULE_ID).is_some_and(|schedule_id| dropped.has(schedule_id))
-        };
         let runner_id = wanted.runner_id.as_str().into_datum();
         let mut fences = Sequence::open(leases.schema, c"fence");
         let mut lengths: Vec<Length> = Vec::new();
         let (mut rows, mut claimed) = (Vec::new(), Vec::new());
-        self.take(wanted, now, &mut is_refused, |id| {
+        let mut grant = |id| {
             if !entries.find(id) {
                 return false;
             }
@@ -117,6 +105,14 @@ impl Queue {
                 stale_after: grant.stale_after,
             });
             true
+        };
+        dropped::with(leases.schema, now, |mut dropped| {
+            let mut by_id = dropped.is_some().then(|| self.rows.walk_ledger());
+            let mut is_refused = |id| {
+                let (Some(dropped), Some(by_id)) = (&mut dropped, &mut by_id) else { return false };
+                by_id.find(id) && entry.get(ledger::SCHEDULE_ID).is_some_and(|schedule_id| dropped.has(schedule_id))
+            };
+            self.take(wanted, now, &mut is_refused, &mut grant);
         });
         leases.lease.insert_all(&rows);
         let first = lengths.into_iter().map(|length| length.stale_after).min_by_key(|time| i64::from(*time));
@@ -161,7 +157,7 @@ impl Queue {
         wanted: &QueueClaim,
         now: Instant,
         is_refused: &mut dyn FnMut(Uuid) -> bool,
-        mut grant: impl FnMut(Uuid) -> bool,
+        grant: &mut dyn FnMut(Uuid) -> bool,
     ) {
         let waiting = &self.waiting;
         let from = begin::first_position(waiting, &wanted.queue, now);
