@@ -4,10 +4,8 @@ use std::panic::AssertUnwindSafe;
 
 use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
 use pgrx::{PgSqlErrorCode, PgTryBuilder};
-use scheduler_core::Instant;
 
 use crate::arguments;
-use crate::convert;
 use crate::error::{raise, Failure};
 use crate::jsonb::Jsonb;
 use crate::statement;
