@@ -115,6 +115,51 @@ COMMENT ON FUNCTION sched.create_schedule IS 'Creates a schedule and returns its
 COMMENT ON FUNCTION sched.next_time IS 'The least plan time of a clock strictly after an instant; NULL when it never fires again. anchor is where an every clock''s grid begins. Errors: 22023 (clock or zone cannot be used), 22008 (infinite times).';
 COMMENT ON FUNCTION sched.enqueue IS 'Puts an execution into its job''s queue and returns its id. The same (job, scope, plan time) named twice gives the same execution; a plan time that is not named is drawn so that nobody has it. A job that was never defined means queue default. Errors: 22023, 22004, 22008, 42501, 53400 (a notify job, while the server''s queue of notifications is full).';
 
+-- Schedules that were dropped with all that they had pending (cancel_pending) while somebody had something of it in hand: a fire that was
+-- not committed yet, a claim, a run. Nobody claims what comes of that, and dispatchers cancel it. Mostly empty, which claims know.
+CREATE TABLE sched.schedule_dropped (
+    schedule_id bigint      PRIMARY KEY,
+    keys        uuid[]      NOT NULL,
+    dropped_at  timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    until_xid   bigint,
+    retry_at    timestamptz NOT NULL DEFAULT 'epoch'
+);
+CREATE INDEX schedule_dropped_retry_at ON sched.schedule_dropped (retry_at);
+COMMENT ON TABLE sched.schedule_dropped IS 'schedules dropped with cancel_pending of which somebody had something in hand: nobody may claim what comes of that';
+COMMENT ON COLUMN sched.schedule_dropped.keys IS 'the scopes (sched.scope_key) in which the ledger has its executions';
+COMMENT ON COLUMN sched.schedule_dropped.until_xid IS 'transactions from this one on began after the drop was committed, and fire nothing of it';
+CREATE OR REPLACE VIEW sched.execution WITH (security_barrier) AS
+SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time, e.queue, e.priority,
+       CASE WHEN r.owns THEN e.payload END AS payload,
+       CASE WHEN l.execution_id IS NOT NULL THEN 'RUNNING'
+            -- a dispatcher will write that down
+            WHEN (e.status = 'PENDING' OR e.next_retry_at IS NOT NULL)
+                 AND e.schedule_id IN (SELECT d.schedule_id FROM sched.schedule_dropped d) THEN 'CANCELLED'
+            ELSE e.status END AS status,
+       CASE WHEN l.execution_id IS NULL THEN e.attempt ELSE l.attempt END AS attempt,
+       e.max_attempts,
+       CASE WHEN l.execution_id IS NULL THEN e.runner_id ELSE l.runner_id END AS runner_id,
+       CASE WHEN NOT r.owns THEN NULL WHEN l.execution_id IS NULL THEN e.lease_token ELSE l.lease_token END AS lease_token,
+       CASE WHEN l.execution_id IS NULL THEN e.fence ELSE l.fence END AS fence,
+       CASE WHEN l.execution_id IS NULL THEN e.heartbeat_at ELSE l.heartbeat_at END AS heartbeat_at,
+       l.stale_after,
+       CASE WHEN l.execution_id IS NULL THEN e.started_at ELSE l.started_at END AS started_at,
+       CASE WHEN l.execution_id IS NULL THEN e.finished_at END AS finished_at,
+       CASE WHEN l.execution_id IS NULL
+            THEN (EXTRACT(epoch FROM e.finished_at - e.started_at) * 1000)::bigint END AS duration_ms,
+       CASE WHEN l.execution_id IS NULL THEN e.rows_affected END AS rows_affected,
+       CASE WHEN r.owns AND l.execution_id IS NULL THEN e.result END AS result,
+       CASE WHEN l.execution_id IS NULL THEN e.error_code END AS error_code,
+       CASE WHEN r.owns AND l.execution_id IS NULL THEN e.error_msg END AS error_msg,
+       CASE WHEN l.execution_id IS NULL AND (e.schedule_id IN (SELECT d.schedule_id FROM sched.schedule_dropped d)) IS NOT TRUE
+            THEN e.next_retry_at END AS next_retry_at,
+       CASE WHEN NOT r.owns THEN NULL WHEN l.execution_id IS NULL THEN e.progress ELSE l.progress END AS progress,
+       e.allow_stale_reentry, e.origin, e.schedule_name, e.created_at,
+       CASE WHEN l.execution_id IS NULL THEN e.updated_at ELSE l.heartbeat_at END AS updated_at
+  FROM sched.ledger e
+  LEFT JOIN sched.lease l ON l.execution_id = e.id
+ CROSS JOIN LATERAL (SELECT pg_catalog.pg_has_role(current_user, e.owner, 'USAGE') AS owns) AS r
+ WHERE r.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT'));
 CREATE OR REPLACE VIEW sched.schedules WITH (security_barrier) AS
 SELECT s.schedule_name, s.job_name, s.clock, s.time_zone, s.enabled, s.ownership, state.state,
        CASE WHEN state.state IN ('armed', 'failing') THEN t.next_plan_time END AS next_plan_time,
@@ -322,6 +367,7 @@ SELECT pg_catalog.pg_extension_config_dump('sched.awaited',
 SELECT pg_catalog.pg_extension_config_dump('sched.schedule_past',
     'WHERE NOT EXISTS (SELECT FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = schedule_past.schedule_id AND j.owner::text ~ ''^[0-9]'')');
 SELECT pg_catalog.pg_extension_config_dump('sched.schedule_past_past_id_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('sched.schedule_dropped', '');
 SELECT pg_catalog.pg_extension_config_dump('sched.skip',
     'WHERE NOT EXISTS (SELECT FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = skip.schedule_id AND j.owner::text ~ ''^[0-9]'')');
 SELECT pg_catalog.pg_extension_config_dump('sched.timer_memory',
@@ -364,11 +410,10 @@ $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
         'GRANT SELECT ON sched.home, sched.job, sched.schedule TO %1$s;'
-        'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.schedule_change, sched.timer, sched.ledger, sched.retry TO %1$s;'
-        'GRANT SELECT, INSERT ON sched.ready TO %1$s;'
+        'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.schedule_change, sched.timer, sched.ledger, sched.ready, sched.retry TO %1$s;'
         'GRANT SELECT, UPDATE, DELETE ON sched.lease TO %1$s;'
         'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.awaited TO %1$s;'
-        'GRANT SELECT, UPDATE, DELETE ON sched.schedule_past TO %1$s;'
+        'GRANT SELECT, UPDATE, DELETE ON sched.schedule_past, sched.schedule_dropped TO %1$s;'
         'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.skip, sched.timer_memory TO %1$s;', sched.grantee(role));
 END
 $$;
@@ -382,6 +427,7 @@ BEGIN
         'REVOKE ALL ON ALL FUNCTIONS IN SCHEMA sched FROM %1$s;', sched.grantee(role, true));
 END
 $$;
+COMMENT ON FUNCTION sched.drop_schedule IS 'Drops a schedule; false where there was none. Its executions stay; with cancel_pending those that nobody runs are cancelled. Once it has committed nothing of it is claimable, also what others had in hand at that moment: a run may end, and is not tried again. Error: 42501 (another role''s).';
 COMMENT ON FUNCTION sched.latest_plan IS 'The newest plan of a scope, of what the caller may act for, and whether a claim would take it over now; no row when there is none.';
 COMMENT ON FUNCTION sched.due_plans IS 'The plan times of a clock that an application''s own tick should claim now, oldest first, given what the ledger holds of what the caller may act for; at most max_plans_per_tick (up to 10000). Errors as next_time.';
 COMMENT ON FUNCTION sched.attempts_since_success IS 'Attempts of the plans of a scope after its newest SUCCESS, of what the caller may act for.';
@@ -535,7 +581,7 @@ BEGIN
         'TABLE sched.home', 'FUNCTION sched.adopt()', 'FUNCTION sched.is_home()',
         'FUNCTION sched.grant_again()', 'FUNCTION sched.table_is_new', 'FUNCTION sched.table_changed()',
         'FUNCTION sched.enqueue_many', 'TABLE sched.schedule_past', 'SEQUENCE sched.schedule_past_past_id_seq',
-        'TABLE sched.skip', 'TABLE sched.timer_memory', 'TABLE sched.skipped',
+        'TABLE sched.skip', 'TABLE sched.timer_memory', 'TABLE sched.schedule_dropped', 'TABLE sched.skipped',
         'FUNCTION sched.explain', 'FUNCTION sched.rebuild()', 'FUNCTION sched.skipped_so_far()',
         'FUNCTION sched.grant_worker', 'FUNCTION sched.grantee'
     ] LOOP

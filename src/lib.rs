@@ -62,6 +62,7 @@ pub extern "C-unwind" fn _PG_init() {
         shmem::registry::register();
         shmem::low_water_mark::register();
         shmem::exclusion::register();
+        shmem::gate::register();
         utility_hooks::register();
         worker::launcher::register();
     }

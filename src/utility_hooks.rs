@@ -2,7 +2,9 @@
 //! they are over. They are seen through hooks of the server, which come only with shared_preload_libraries.
 //!
 //! Whoever may not run the command makes nobody leave: the rights that Postgres is about to check are checked here first.
-//! The hooks raise nothing of their own, and what is none of our business costs one comparison. They are plain frames
+//! And since DROP EXTENSION and its kin take the locks on our tables in another order than sessions at work do, they get them all here, before.
+//!
+//! The hooks raise nothing of their own, but what ends the wait for a lock, and what is none of our business costs one comparison. They are plain frames
 //! without destructors, so that an error of the command passes through them untouched, with all its fields.
 
 use std::ffi::{c_char, c_int, c_void, CStr};
@@ -14,6 +16,7 @@ use pgrx::PgList;
 use crate::pg::syscache::{self, EXTENSION};
 use crate::pg::{compat, role};
 use crate::shmem::{exclusion, wakeup};
+use crate::store::exclusive_lock;
 
 static mut NEXT_UTILITY: pg_sys::ProcessUtility_hook_type = None;
 static mut NEXT_ACCESS: pg_sys::object_access_hook_type = None;
@@ -148,7 +151,7 @@ unsafe fn exclude_other_database(database: Option<Oid>) {
     exclude_database(database.filter(|database| *database != pg_sys::MyDatabaseId));
 }
 
-/// Keeps the dispatcher away while what these roles own is dropped or changes hands, if the extension is among it.
+/// Keeps others away while what these roles own is dropped or changes hands, if the extension is among it.
 unsafe fn exclude_extension_of(roles: *mut pg_sys::List) {
     let (user, owner) = (pg_sys::GetUserId(), role::schema().map(|(_, owner)| owner));
     let has_it = |role: *mut pg_sys::RoleSpec| {
@@ -156,15 +159,21 @@ unsafe fn exclude_extension_of(roles: *mut pg_sys::List) {
         Some(role) == owner && pg_sys::has_privs_of_role(user, role)
     };
     if PgList::<pg_sys::RoleSpec>::from_pg(roles).iter_ptr().any(has_it) {
-        exclude_database(Some(pg_sys::MyDatabaseId));
+        exclude_all();
     }
 }
 
-/// Keeps the dispatcher away while our extension, or the one that it needs, is dropped or altered by its owner.
+/// Keeps the dispatcher away, and waits for the sessions that have some of our tables in hand.
+unsafe fn exclude_all() {
+    exclusion::acquire(pg_sys::MyDatabaseId.to_u32());
+    exclusive_lock::lock_all();
+}
+
+/// Keeps others away while our extension, or the one that it needs, is dropped or altered by its owner.
 unsafe fn exclude_extension(name: &CStr) {
     let may = |extension: Oid| compat::owns(pg_sys::ExtensionRelationId, extension);
     if syscache::extension().is_some() && syscache::extension_of_name(name).is_some_and(may) {
-        exclusion::acquire(pg_sys::MyDatabaseId.to_u32());
+        exclude_all();
     }
 }
 

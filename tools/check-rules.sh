@@ -55,6 +55,8 @@ python3 tools/import-circles.py src || broken=1
 code "${shell[@]}" | grep -E '"\s*(SELECT|INSERT|UPDATE|DELETE|WITH|CREATE|ALTER|DROP|TRUNCATE|CALL|LOCK|select .* from|insert into|update .* set|delete from|with .* as \()\b' |
     rule "SQL text is in sql/, included with include_str!"
 code "${shell[@]}" "${core[@]}" | grep -E '\.unwrap\(\)|\.expect\(' | rule "no unwrap() or expect(): what a user sends must not panic"
+code "${shell[@]}" | grep -v '^src/pg/latch\.rs:' | grep -E '\bWaitLatch|wait_latch' |
+    rule "processes wait in src/pg/latch.rs, whose callers handle interrupts"
 code "${core[@]}" | grep -E 'SystemTime::now|Utc::now|Local::now|Instant::now' | rule "the core reads no clock: now is an argument"
 code "${tests[@]}" | grep -E '\bthread::sleep|\btime::sleep|\bsleep_ms' |
     rule "tests wait for something (wait_until), they do not sleep"

@@ -74,6 +74,20 @@ CREATE INDEX schedule_change_schedule_id ON sched.schedule_change (schedule_id);
 CREATE INDEX schedule_change_retry_at ON sched.schedule_change (retry_at) WHERE retry_at IS NOT NULL;
 COMMENT ON TABLE sched.schedule_change IS 'schedules to be armed anew: an edit, or (terminal_at) the end of a run that they waited for';
 
+-- Schedules that were dropped with all that they had pending (cancel_pending) while somebody had something of it in hand: a fire that was
+-- not committed yet, a claim, a run. Nobody claims what comes of that, and dispatchers cancel it. Mostly empty, which claims know.
+CREATE TABLE sched.schedule_dropped (
+    schedule_id bigint      PRIMARY KEY,
+    keys        uuid[]      NOT NULL,
+    dropped_at  timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    until_xid   bigint,
+    retry_at    timestamptz NOT NULL DEFAULT 'epoch'
+);
+CREATE INDEX schedule_dropped_retry_at ON sched.schedule_dropped (retry_at);
+COMMENT ON TABLE sched.schedule_dropped IS 'schedules dropped with cancel_pending of which somebody had something in hand: nobody may claim what comes of that';
+COMMENT ON COLUMN sched.schedule_dropped.keys IS 'the scopes (sched.scope_key) in which the ledger has its executions';
+COMMENT ON COLUMN sched.schedule_dropped.until_xid IS 'transactions from this one on began after the drop was committed, and fire nothing of it';
+
 -- The rule of baselines stands in one place, so that no way of editing can forget it.
 CREATE FUNCTION sched.schedule_before_update() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS

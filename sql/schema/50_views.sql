@@ -7,7 +7,11 @@ COMMENT ON TABLE sched.monitor IS 'always empty: the right to SELECT from it is 
 CREATE VIEW sched.execution WITH (security_barrier) AS
 SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time, e.queue, e.priority,
        CASE WHEN r.owns THEN e.payload END AS payload,
-       CASE WHEN l.execution_id IS NULL THEN e.status ELSE 'RUNNING' END AS status,
+       CASE WHEN l.execution_id IS NOT NULL THEN 'RUNNING'
+            -- a dispatcher will write that down
+            WHEN (e.status = 'PENDING' OR e.next_retry_at IS NOT NULL)
+                 AND e.schedule_id IN (SELECT d.schedule_id FROM sched.schedule_dropped d) THEN 'CANCELLED'
+            ELSE e.status END AS status,
        CASE WHEN l.execution_id IS NULL THEN e.attempt ELSE l.attempt END AS attempt,
        e.max_attempts,
        CASE WHEN l.execution_id IS NULL THEN e.runner_id ELSE l.runner_id END AS runner_id,
@@ -23,7 +27,8 @@ SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time, e.queue, e.prior
        CASE WHEN r.owns AND l.execution_id IS NULL THEN e.result END AS result,
        CASE WHEN l.execution_id IS NULL THEN e.error_code END AS error_code,
        CASE WHEN r.owns AND l.execution_id IS NULL THEN e.error_msg END AS error_msg,
-       CASE WHEN l.execution_id IS NULL THEN e.next_retry_at END AS next_retry_at,
+       CASE WHEN l.execution_id IS NULL AND (e.schedule_id IN (SELECT d.schedule_id FROM sched.schedule_dropped d)) IS NOT TRUE
+            THEN e.next_retry_at END AS next_retry_at,
        CASE WHEN NOT r.owns THEN NULL WHEN l.execution_id IS NULL THEN e.progress ELSE l.progress END AS progress,
        e.allow_stale_reentry, e.origin, e.schedule_name, e.created_at,
        CASE WHEN l.execution_id IS NULL THEN e.updated_at ELSE l.heartbeat_at END AS updated_at

@@ -14,7 +14,7 @@ COMMENT ON FUNCTION sched.backfill IS
 COMMENT ON FUNCTION sched.alter_schedule IS
 'Changes a schedule; NULL leaves an argument as it is, reset names arguments that go back to their default. A new clock, zone or starts_at/ends_at is a new baseline: only later plan times fire. Errors as create_schedule, and 42704 for an unknown schedule.';
 COMMENT ON FUNCTION sched.drop_schedule IS
-'Drops a schedule; false where there was none. Its executions stay; with cancel_pending those that nobody runs are cancelled. Error: 42501 (another role''s).';
+'Drops a schedule; false where there was none. Its executions stay; with cancel_pending those that nobody runs are cancelled. Once it has committed nothing of it is claimable, also what others had in hand at that moment: a run may end, and is not tried again. Error: 42501 (another role''s).';
 COMMENT ON FUNCTION sched.pause IS 'Stops a schedule from firing until sched.resume. Errors: 42704, 42501.';
 COMMENT ON FUNCTION sched.resume IS
 'Lets a paused schedule fire again, at plan times after this moment. Errors: 42704, 42501.';
@@ -114,11 +114,10 @@ $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
         'GRANT SELECT ON sched.home, sched.job, sched.schedule TO %1$s;'
-        'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.schedule_change, sched.timer, sched.ledger, sched.retry TO %1$s;'
-        'GRANT SELECT, INSERT ON sched.ready TO %1$s;'
+        'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.schedule_change, sched.timer, sched.ledger, sched.ready, sched.retry TO %1$s;'
         'GRANT SELECT, UPDATE, DELETE ON sched.lease TO %1$s;'
         'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.awaited TO %1$s;'
-        'GRANT SELECT, UPDATE, DELETE ON sched.schedule_past TO %1$s;'
+        'GRANT SELECT, UPDATE, DELETE ON sched.schedule_past, sched.schedule_dropped TO %1$s;'
         'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.skip, sched.timer_memory TO %1$s;', sched.grantee(role));
 END
 $$;

@@ -7,6 +7,7 @@ use crate::pg::error::{or_raise, Failure};
 use crate::pg::{convert, session};
 use crate::shmem::wakeup;
 use crate::store::identity::{self, Home};
+use crate::store::schedule::dropped::Runs;
 use crate::store::timer::BatchWindow;
 use crate::{dispatch, guc};
 
@@ -23,6 +24,7 @@ fn dispatch_due(max_schedules: default!(Option<i32>, "NULL")) -> i64 {
         if session(|session| identity::require(|| session))? == Home::Nowhere {
             return Ok(0);
         }
+        session(|session| dispatch::settle_dropped(session, Runs::Stay, convert::now()));
         let (mut applied, mut after) = (0, 0);
         loop {
             // A session for each batch: what it read goes with it.

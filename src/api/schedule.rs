@@ -16,7 +16,7 @@ use crate::pg::utf8_text::Text;
 use crate::pg::zone::ServerZone;
 use crate::pg::{role, session, Session};
 use crate::store::job;
-use crate::store::schedule::{self, bulk, Definition, Locked};
+use crate::store::schedule::{self, bulk, dropped, Definition, Locked};
 
 use crate::api::job::at_least_one;
 
@@ -412,7 +412,7 @@ fn drop_schedule(schedule_name: Option<Text>, cancel_pending: default!(Option<bo
             let cancel = required("cancel_pending", cancel_pending)?;
             let keys = schedule::delete(session, found.schedule_id);
             if cancel {
-                schedule::cancel_pending(session, found.schedule_id, keys, convert::now());
+                dropped::cancel_pending(session, found.schedule_id, keys, convert::now());
             }
             Ok(true)
         })

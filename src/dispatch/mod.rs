@@ -5,6 +5,7 @@ mod apply_changes;
 mod bisect;
 mod compile;
 mod definition_history;
+mod dropped;
 mod expire_leases;
 mod explain;
 mod finish_failed;
@@ -16,6 +17,7 @@ mod retry;
 
 pub use apply_changes::apply_changes;
 pub use compile::{catch_up_of, overlap_of, rearm_of};
+pub use dropped::settle_dropped;
 pub use expire_leases::{promote_retries, sweep_stale};
 pub use explain::{explain, so_far, too_many, MOST_PLANS};
 pub use finish_failed::{end_of, end_runs, EndedRuns};

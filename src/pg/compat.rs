@@ -209,6 +209,26 @@ pub fn may_use_schema(role: Oid, schema: Oid) -> bool {
     result == pg_sys::AclResult::ACLCHECK_OK
 }
 
+/// Whether this process holds a lock on a relation, of whatever strength. Version 17 has one function for that.
+pub fn is_locked_by_me(relation: Oid) -> bool {
+    // SAFETY: looks into the locks of this process.
+    unsafe {
+        let tag = pg_sys::LOCKTAG {
+            locktag_field1: pg_sys::MyDatabaseId.to_u32(),
+            locktag_field2: relation.to_u32(),
+            locktag_field3: 0,
+            locktag_field4: 0,
+            locktag_type: pg_sys::LockTagType::LOCKTAG_RELATION as u8,
+            locktag_lockmethodid: pg_sys::DEFAULT_LOCKMETHOD as u8,
+        };
+        let weakest = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
+        #[cfg(any(feature = "pg15", feature = "pg16"))]
+        return pg_sys::LockOrStrongerHeldByMe(&tag, weakest);
+        #[cfg(not(any(feature = "pg15", feature = "pg16")))]
+        return pg_sys::LockHeldByMe(&tag, weakest, true);
+    }
+}
+
 /// Settings that only some versions have, to be pinned as `worker::pin_settings` does the others.
 pub const PINNED_SETTINGS: &[(&std::ffi::CStr, &std::ffi::CStr)] = &[
     #[cfg(any(feature = "pg17", feature = "pg18"))]

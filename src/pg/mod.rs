@@ -6,6 +6,7 @@ pub mod convert;
 pub mod error;
 pub mod invalidation;
 pub mod jsonb;
+pub mod latch;
 pub mod objects_version;
 pub mod oid_cache;
 pub mod role;

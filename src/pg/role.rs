@@ -62,7 +62,7 @@ const DELETE: pg_sys::AclMode = pg_sys::ACL_DELETE as pg_sys::AclMode;
 const ALL: pg_sys::AclMode = SELECT | INSERT | UPDATE | DELETE;
 
 /// What `sched.grant_worker` gives: on which tables to do what.
-const OF_WORKERS: [(&CStr, pg_sys::AclMode); 13] = [
+const OF_WORKERS: [(&CStr, pg_sys::AclMode); 14] = [
     (c"ledger", ALL),
     (c"home", SELECT),
     (c"job", SELECT),
@@ -70,10 +70,11 @@ const OF_WORKERS: [(&CStr, pg_sys::AclMode); 13] = [
     (c"schedule_change", ALL),
     (c"timer", ALL),
     (c"retry", ALL),
-    (c"ready", SELECT | INSERT),
+    (c"ready", ALL),
     (c"lease", SELECT | UPDATE | DELETE),
     (c"awaited", ALL),
     (c"schedule_past", SELECT | UPDATE | DELETE),
+    (c"schedule_dropped", SELECT | UPDATE | DELETE),
     (c"skip", ALL),
     (c"timer_memory", ALL),
 ];

@@ -10,6 +10,7 @@ use std::marker::PhantomData;
 use std::ptr::{null_mut, NonNull};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::OnceLock;
 
 use pgrx::pg_sys::{self, Datum, Oid};
 use pgrx::{FromDatum, IntoDatum};
@@ -62,8 +63,17 @@ pub struct Owner {
     connected: OnceCell<Connected>,
 }
 
+/// What is done before the first table is touched: newcomers wait there (`shmem/gate.rs`).
+static BEFORE_TABLES: OnceLock<fn()> = OnceLock::new();
+
+/// Has `hook` called before any of our tables is touched, inside a transaction.
+pub fn before_tables(hook: fn()) {
+    BEFORE_TABLES.get_or_init(|| hook);
+}
+
 /// Runs `body` as the extension's owner.
 pub fn as_owner<R>(body: impl FnOnce(&Owner) -> R) -> R {
+    BEFORE_TABLES.get().inspect(|hook| hook());
     let acting = role::become_owner();
     // A variable, which goes before `acting`: what a session opens under the role it closes under the role.
     let owner = Owner { schema: acting.schema, connected: OnceCell::new() };

@@ -1,6 +1,7 @@
 //! What the catalogs say of the extension, of databases and of roles: look-ups in Postgres' caches, inside a transaction.
 
 use std::ffi::{CStr, CString};
+use std::ptr::null_mut;
 
 use pgrx::pg_sys::{self, Oid, SysCacheIdentifier};
 
@@ -18,6 +19,36 @@ pub(super) fn schema() -> Option<Oid> {
 pub(super) fn relation_in(schema: Oid, name: &CStr) -> Option<Oid> {
     // SAFETY: as above.
     known(unsafe { pg_sys::get_relname_relid(name.as_ptr(), schema) })
+}
+
+/// The tables, views and sequences of a schema; those first that others are reached through.
+pub fn relations_of(schema: Oid) -> Vec<Oid> {
+    let mut found = Vec::new();
+    // SAFETY: a scan of a catalog with a snapshot of its own, inside a transaction.
+    unsafe {
+        let class = pg_sys::table_open(pg_sys::RelationRelationId, pg_sys::AccessShareLock as i32);
+        let scan = pg_sys::systable_beginscan(class, Oid::INVALID, false, null_mut(), 0, null_mut());
+        loop {
+            let tuple = pg_sys::systable_getnext(scan);
+            if tuple.is_null() {
+                break;
+            }
+            let row = &*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_class>();
+            let order = match row.relkind as u8 {
+                _ if row.relnamespace != schema => continue,
+                pg_sys::RELKIND_VIEW => 0,
+                pg_sys::RELKIND_RELATION => 1,
+                pg_sys::RELKIND_SEQUENCE => 2,
+                // Who has the table has these.
+                _ => continue,
+            };
+            found.push((order, row.oid.to_u32()));
+        }
+        pg_sys::systable_endscan(scan);
+        pg_sys::table_close(class, pg_sys::AccessShareLock as i32);
+    }
+    found.sort_unstable();
+    found.into_iter().map(|(_, relation)| Oid::from(relation)).collect()
 }
 
 /// The extension, as pg_extension names it.

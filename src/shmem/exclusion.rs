@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use pgrx::prelude::*;
 use pgrx::{pg_shmem_init, pg_sys, PGRXSharedMemory, PgAtomic};
 
+use crate::pg::latch;
 use crate::shmem::registry::{self, Presence};
 
 /// How many exclusions there can be at the same time, in all databases. For a statement that finds none free the dispatcher leaves as well, but it
@@ -184,13 +185,7 @@ fn wait_for_departure(database: u32) {
             }
             registry::nudge(pid);
         }
-        let flags = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
-        // SAFETY: the process' own latch.
-        unsafe {
-            pg_sys::WaitLatch(pg_sys::MyLatch, flags as i32, LOOK_EVERY, pg_sys::PG_WAIT_EXTENSION);
-            pg_sys::ResetLatch(pg_sys::MyLatch);
-        }
-        pgrx::check_for_interrupts!();
+        latch::pause_in_statement(LOOK_EVERY);
     }
 }
 

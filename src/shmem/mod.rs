@@ -2,6 +2,7 @@
 //! which position of an order there is nothing. It knows nothing of our tables.
 
 pub mod exclusion;
+pub mod gate;
 pub mod low_water_mark;
 pub mod registry;
 mod spinlock;

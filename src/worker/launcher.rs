@@ -137,7 +137,11 @@ impl LauncherState {
         self.unavailability.begin();
         let role = match role {
             Ok(role) => role,
-            Err(failure) => return wake.min(self.unavailability.record(failure, Ends::Unseen, now)),
+            Err(failure) => {
+                let again = self.unavailability.record(failure, Ends::Unseen, now);
+                self.unavailability.report(now);
+                return wake.min(again);
+            }
         };
         databases.sort_by_key(|database| self.turn(database.oid));
         let mut all_served = true;
@@ -183,7 +187,9 @@ impl LauncherState {
                     continue;
                 }
                 Start::NotBefore(earliest) => wake = wake.min(earliest),
-                Start::Missing(failure) => wake = wake.min(self.unavailability.record(failure, Ends::AllServed, now)),
+                Start::Missing(failure) => {
+                    wake = wake.min(self.unavailability.record_of(&database.name, failure, now));
+                }
                 Start::Later => {}
             }
             // As if it were new: what asked for it is not forgotten.
@@ -191,6 +197,7 @@ impl LauncherState {
             // One that its owner has locked is no lack of ours.
             all_served &= !self.proven.contains(&oid) && self.failures(oid) > 0;
         }
+        self.unavailability.report(now);
         self.unavailability.end(all_served);
         wake
     }

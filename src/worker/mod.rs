@@ -5,6 +5,7 @@ pub mod launcher;
 mod main_loop;
 mod probe;
 mod readiness;
+mod sleep;
 mod tick;
 pub mod transaction;
 mod unavailability;
@@ -12,15 +13,13 @@ mod worker_role;
 mod xid_watermark;
 
 use std::ffi::CStr;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
 
 use pgrx::bgworkers::{BackgroundWorker, SignalWakeFlags};
 use pgrx::pg_sys;
-use scheduler_core::runtime::sleep::{self, Part};
-use scheduler_core::Instant;
 
-use crate::pg::{compat, convert};
+use crate::pg::compat;
+
+use sleep::{must_end, sleep_for, sleep_until};
 
 /// SIGHUP sets the latch; SIGTERM ends the worker as it ends a backend, inside a statement too (pgrx' handler only sets a
 /// flag). Signals are blocked until both handlers stand.
@@ -105,20 +104,6 @@ fn report_idle(what: &CStr) {
     unsafe { pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_IDLE, what.as_ptr()) }
 }
 
-/// Whether SIGTERM has come: the server stops, or somebody has ended this process. It is then up to the caller to leave:
-/// Postgres forgets the signal, or it would end the process with a FATAL line at the next opportunity, be it a line of ours.
-fn must_end() -> bool {
-    static ENDS: AtomicBool = AtomicBool::new(false);
-    // SAFETY: the flag that the SIGTERM handler set.
-    unsafe {
-        if pg_sys::ProcDiePending != 0 {
-            pg_sys::ProcDiePending = 0;
-            ENDS.store(true, Relaxed);
-        }
-    }
-    ENDS.load(Relaxed)
-}
-
 /// Like any idle session, a worker has no statement to be cancelled between its transactions: a cancel that comes then waits for the next
 /// one, which forgets it. (Any error ends what this says, so each transaction says it anew.)
 fn hold_cancels(hold: bool) {
@@ -133,46 +118,4 @@ fn hold_cancels(hold: bool) {
 fn must_reload() -> bool {
     // SAFETY: the flag that the SIGHUP handler set.
     unsafe { pg_sys::ConfigReloadPending != 0 }
-}
-
-/// Sleeps on the latch until `wake`, a set latch or a signal; whether it was not the time that ended it.
-fn sleep_until(wake: Instant, now: Instant) -> bool {
-    let mut left = wake.as_micros().saturating_sub(now.as_micros());
-    loop {
-        let part = sleep::next_part(left);
-        let millis = if let Part::Milliseconds(millis) = part { millis } else { 0 };
-        let woken = wait_for_latch(millis);
-        if woken || must_end() {
-            return woken;
-        }
-        pgrx::check_for_interrupts!();
-        if let Part::Last(micros) = part {
-            // SAFETY: sleeps for about a millisecond at most, or until a signal.
-            unsafe { pg_sys::pg_usleep(micros) }
-            return false;
-        }
-        // A clock that was set back makes no sleep longer.
-        left = wake.as_micros().saturating_sub(convert::now().as_micros()).min(left - millis * 1000);
-    }
-}
-
-/// Sleeps for so long, or until the latch is set or a signal comes.
-fn sleep_for(pause: Duration) {
-    let now = convert::now();
-    let micros = i64::try_from(pause.as_micros()).unwrap_or(i64::MAX);
-    sleep_until(now.checked_add_micros(micros).unwrap_or(Instant::MAX), now);
-}
-
-/// Waits for this long at most; whether the latch was set.
-fn wait_for_latch(millis: i64) -> bool {
-    let flags = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
-    // SAFETY: the process' own latch. One that is set after the wait stays so: the next sleep is to see it.
-    unsafe {
-        let events = pg_sys::WaitLatch(pg_sys::MyLatch, flags as i32, millis, pg_sys::PG_WAIT_EXTENSION);
-        let woken = events as u32 & pg_sys::WL_LATCH_SET != 0;
-        if woken {
-            pg_sys::ResetLatch(pg_sys::MyLatch);
-        }
-        woken
-    }
 }

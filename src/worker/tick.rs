@@ -14,12 +14,13 @@ use crate::dispatch::{self, Fired, Pruner};
 use crate::guc;
 use crate::pg::{convert, role, session, Session};
 use crate::shmem::exclusion;
+use crate::store::schedule::dropped::Runs;
 use crate::store::timer::deadline::{self, Deadlines};
 use crate::store::timer::BatchWindow;
 use crate::worker::{probe, transaction};
 
 /// The steps beside firing.
-const STEPS: [Step; 4] = [
+const STEPS: [Step; 5] = [
     Step {
         what: c"applying changed schedules",
         done: "changed schedules applied",
@@ -40,6 +41,12 @@ const STEPS: [Step; 4] = [
             let count = dispatch::promote_retries(session, convert::now(), turn(), role::DISPATCHER);
             usize::try_from(count).unwrap_or(0)
         },
+    },
+    Step {
+        what: c"cancelling executions of dropped schedules",
+        done: "dropped schedules looked at",
+        deadline: |tick| tick.deadlines.dropped,
+        work: |_, session| dispatch::settle_dropped(session, Runs::End, convert::now()),
     },
     Step {
         what: c"forgetting old executions",

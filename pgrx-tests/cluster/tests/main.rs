@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod barriers;
 mod concurrency;
 mod copies;
 mod crash;
@@ -41,6 +42,7 @@ mod poison;
 mod processes;
 mod programmes;
 mod reference;
+mod removal;
 mod replay;
 mod roles;
 mod settings;

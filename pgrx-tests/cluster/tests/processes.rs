@@ -158,12 +158,13 @@ fn a_crash_of_any_backend_brings_everything_back() {
 #[test]
 fn missing_worker_slots_are_said_once_and_the_lack_heals_by_itself() {
     // The server's own launcher of logical replication has one, ours has one: one is left.
-    let cluster = Cluster::builder().set("max_worker_processes", "3").start();
+    let cluster = Cluster::builder().set("max_worker_processes", "3").set("sched.databases", "none").start();
     let names = ["one", "two", "three"];
     for name in names {
         cluster.execute(&format!("create database {name}"));
         cluster.connect_as("postgres", name).batch_execute("create extension scheduler").unwrap();
     }
+    cluster.set("sched.databases", "*");
     let mut db = cluster.connect();
     wait_until("the warning", SOON, || (!cluster.logged("no worker slot is free").is_empty()).then_some(()));
     let mut turn = Vec::new();
@@ -183,7 +184,27 @@ fn missing_worker_slots_are_said_once_and_the_lack_heals_by_itself() {
     });
     let lines = cluster.logged("no worker slot is free");
     assert_eq!(lines.len(), 1, "{lines:#?}");
+    // It names those that waited then, all but the one that had the slot.
+    let waiting: Vec<&str> = names.into_iter().filter(|name| *name != turn[0]).collect();
+    let named = lines[0].split_once(" (waiting: ").map(|(_, named)| named).unwrap_or_default();
+    assert!(waiting.iter().all(|name| named.contains(&format!("\"{name}\""))), "{waiting:?}: {lines:#?}");
+    assert!(!named.contains(&turn[0]), "{lines:#?}");
     assert_eq!(cluster.logged("FATAL").len(), 0, "{:#?}", cluster.logged("FATAL"));
+}
+
+#[test]
+fn of_many_databases_that_wait_for_a_worker_slot_the_log_names_the_first() {
+    let cluster = Cluster::builder().set("max_worker_processes", "2").set("sched.databases", "none").start();
+    let mut db = cluster.connect();
+    for number in 0..13 {
+        db.batch_execute(&format!("create database many_{number}")).unwrap();
+    }
+    cluster.set("sched.databases", "*");
+    // There is a slot for the launcher, and none for a look into any of these: each of them is looked into, and `postgres`.
+    let line = wait_until("the warning", SOON, || cluster.logged("no worker slot is free").first().cloned());
+    let named = line.split_once("raise max_worker_processes (waiting: ").map(|(_, named)| named).unwrap_or_default();
+    assert_eq!(named.matches("many_").count() + named.matches("\"postgres\"").count(), 10, "{line}");
+    assert!(named.contains(" and ") && named.ends_with(" more)"), "{line}");
 }
 
 /// How many dispatchers there were at the same time at most, by what the postmaster says of its children at level debug1.

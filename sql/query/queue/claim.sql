@@ -5,8 +5,12 @@
 WITH fresh AS MATERIALIZED (
     SELECT r.execution_id, r.priority, r.plan_time, 0 AS attempt
       FROM sched.ready r
-     -- What was left without its execution stays where it is. (A subquery that no planner turns into a join of all executions.)
-     WHERE r.queue = $1 AND pg_has_role($7, r.owner, 'USAGE') AND (SELECT true FROM sched.ledger e WHERE e.id = r.execution_id)
+     -- What was left without its execution stays where it is, and what a dropped schedule has left. (A subquery that no planner turns into
+     -- a join of all executions.)
+     WHERE r.queue = $1 AND pg_has_role($7, r.owner, 'USAGE')
+       AND (SELECT (SELECT d.schedule_id FROM sched.schedule_dropped d WHERE d.schedule_id = e.schedule_id) IS NULL
+              FROM sched.ledger e
+             WHERE e.id = r.execution_id)
      ORDER BY r.priority DESC, r.plan_time, r.execution_id
      LIMIT $2
        FOR UPDATE SKIP LOCKED
@@ -16,6 +20,7 @@ WITH fresh AS MATERIALIZED (
       JOIN sched.ledger e ON e.id = l.execution_id
      WHERE l.sweep_at <= $6 AND l.stale_after <= $6 AND e.queue = $1 AND e.allow_stale_reentry
        AND l.attempt < e.max_attempts AND NOT l.cancel_requested AND pg_has_role($7, l.owner, 'USAGE')
+       AND (SELECT d.schedule_id FROM sched.schedule_dropped d WHERE d.schedule_id = e.schedule_id) IS NULL
      ORDER BY e.priority DESC, e.plan_time, e.id
      LIMIT $2
        FOR UPDATE OF l SKIP LOCKED

@@ -20,6 +20,9 @@ impl Position {
     /// After every entry.
     pub const END: Position = Position { priority: Reverse(i32::MIN), time: i64::MAX, id: u128::MAX };
 
+    /// That of all entries of a table of which only matters whether it has any.
+    pub const SOMEWHERE: Position = Position { priority: Reverse(0), time: 0, id: 0 };
+
     /// In a queue, where plan times of one priority follow each other.
     pub fn new(priority: i32, plan_time: impl Into<i64>, id: Uuid) -> Position {
         Position { priority: Reverse(priority), time: plan_time.into(), id: u128::from_be_bytes(*id.as_bytes()) }

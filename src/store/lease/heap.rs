@@ -21,6 +21,7 @@ use crate::store::lease::sql::{EndedRun, FinishResult};
 
 use crate::heap::layouts::{self, lease, ledger};
 use crate::store::lease::new_lease::{is_due, later, NewLease};
+use crate::store::schedule::dropped_heap;
 
 /// The table of leases, opened, and what is committed now.
 pub struct LeaseTable {
@@ -168,13 +169,16 @@ impl LedgerTables {
             return KeyLookup::InHand;
         }
         let id: Uuid = entry.get_required(ledger::ID);
+        let dropped = self.is_of_dropped_schedule(now);
         let leased = self.scan(lease, c"lease_pkey").find(&[Condition::equal(pg_sys::F_UUID_EQ, id)]);
         let next_retry_at: Option<TimestampWithTimeZone> = entry.get(ledger::NEXT_RETRY_AT);
         let state = if leased {
             State::Running {
-                stale: is_due(lease.get_required(lease::STALE_AFTER), now),
+                stale: is_due(lease.get_required(lease::STALE_AFTER), now) && !dropped,
                 cancel_requested: lease.get_required(lease::CANCEL_REQUESTED),
             }
+        } else if dropped {
+            State::Terminal
         } else {
             match (Status::parse(&entry.get_required::<String>(ledger::STATUS)), next_retry_at) {
                 (Some(Status::Pending), _) => State::Pending,
@@ -197,6 +201,12 @@ impl LedgerTables {
             next_retry_at,
             lease_token: if leased { lease.get(lease::LEASE_TOKEN) } else { None },
         })
+    }
+
+    /// Whether the ledger's current row was left by a schedule that was dropped with all that it had pending.
+    fn is_of_dropped_schedule(&self, now: Instant) -> bool {
+        let Some(schedule_id) = self.ledger.get::<i64>(ledger::SCHEDULE_ID) else { return false };
+        dropped_heap::with(self.leases.schema, now, |dropped| dropped.is_some_and(|dropped| dropped.has(schedule_id)))
     }
 
     /// Inserts an execution together with its first lease; `None` where somebody else was first, without waiting for him.

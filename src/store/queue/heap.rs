@@ -20,6 +20,7 @@ use crate::store::lease::heap::{new_row, LedgerRow, LedgerTables};
 use crate::store::lease::new_lease::{is_due, later, NewLease};
 use crate::store::queue::draw::PlanTimeDraw;
 use crate::store::queue::scan_start::{self, Waiting};
+use crate::store::schedule::dropped_heap;
 
 /// How long leases of a job last in one claim.
 struct LeaseLength {
@@ -70,7 +71,7 @@ impl QueueTables {
         let mut fences = Sequence::open(leases.schema, c"fence");
         let mut lengths: Vec<LeaseLength> = Vec::new();
         let (mut rows, mut claimed) = (Vec::new(), Vec::new());
-        self.take(wanted, now, |id| {
+        let mut grant = |id| {
             if !entries.find(id) {
                 return false;
             }
@@ -106,6 +107,14 @@ impl QueueTables {
                 stale_after: grant.stale_after,
             });
             true
+        };
+        dropped_heap::with(leases.schema, now, |mut dropped| {
+            let mut by_id = dropped.is_some().then(|| self.tables.lookup_ledger());
+            let mut is_refused = |id| {
+                let (Some(dropped), Some(by_id)) = (&mut dropped, &mut by_id) else { return false };
+                by_id.find(id) && entry.get(ledger::SCHEDULE_ID).is_some_and(|schedule_id| dropped.has(schedule_id))
+            };
+            self.take(wanted, now, &mut is_refused, &mut grant);
         });
         leases.lease.insert_all(&rows);
         let first = lengths.into_iter().map(|length| length.stale_after).min_by_key(|time| i64::from(*time));
@@ -143,8 +152,15 @@ impl QueueTables {
     }
 
     /// Takes executions out of `ready`, in the order of claiming, and skips those that others have in hand. `grant` says of each whether
-    /// it exists: an entry that somebody left without its execution stays where it is, for a restore may yet bring that.
-    fn take(&self, wanted: &QueueClaim, now: Instant, mut grant: impl FnMut(Uuid) -> bool) {
+    /// it exists: an entry that somebody left without its execution stays where it is, for a restore may yet bring that. So does what
+    /// `is_refused`.
+    fn take(
+        &self,
+        wanted: &QueueClaim,
+        now: Instant,
+        is_refused: &mut dyn FnMut(Uuid) -> bool,
+        grant: &mut dyn FnMut(Uuid) -> bool,
+    ) {
         let waiting = &self.waiting;
         let from = scan_start::first_position(waiting, &wanted.queue, now);
         let mut order = Waiting::from(self.tables.scan(waiting, c"ready_order"), &wanted.queue, from);
@@ -156,7 +172,8 @@ impl QueueTables {
             if asked.is_none_or(|(known, _)| known != owner) {
                 asked = Some((owner, role::may_act_for(wanted.caller, owner)));
             }
-            if asked.is_some_and(|(_, may)| may) && waiting.delete_unless_locked() {
+            let may = asked.is_some_and(|(_, may)| may) && !is_refused(waiting.get_required(ready::EXECUTION_ID));
+            if may && waiting.delete_unless_locked() {
                 if grant(waiting.get_required(ready::EXECUTION_ID)) {
                     taken += 1;
                 } else {

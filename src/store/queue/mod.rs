@@ -14,7 +14,7 @@ pub mod draw;
 pub mod enqueue;
 pub mod heap;
 pub mod notify;
-mod scan_start;
+pub(in crate::store) mod scan_start;
 
 /// Leases what is claimable in a queue, retries that are due included.
 pub fn claim(owner: &Owner, wanted: &QueueClaim, now: impl Fn() -> Instant) -> Vec<Claimed> {

@@ -22,6 +22,23 @@ pub fn is_nothing_due(table: Oid, now: Instant) -> bool {
     Order::of(table, "").and_then(|order| order.first(now)).is_some_and(|first| first.is_after(now))
 }
 
+/// Whether it is known, without a look, that nothing stands in a table of which only that matters (`Position::SOMEWHERE`).
+pub fn is_known_to_be_empty(table: Oid, now: Instant) -> bool {
+    Order::of(table, "").and_then(|order| order.first(now)) == Some(Position::END)
+}
+
+/// Looks whether anything stands there, of open transactions too.
+pub fn is_empty(table: &Table, index: &CStr, now: Instant) -> bool {
+    let Some(order) = Order::of(table.oid(), "") else { return false };
+    let first = scan_first(order, now, |_| {
+        let mut all = Index::open_to_all(table, index);
+        all.seek(&[]);
+        let found = all.next_not_gone();
+        (if found { Position::SOMEWHERE } else { Position::END }, all.may_be_told())
+    });
+    first == Position::END
+}
+
 /// Looks for the first entry of an order, and has others know. `scan` goes from a position on (or from the very head); it says what it found,
 /// and whether that may be told.
 fn scan_first(order: Order, now: Instant, scan: impl FnOnce(Option<Position>) -> (Position, bool)) -> Position {

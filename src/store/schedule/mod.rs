@@ -4,17 +4,17 @@ use std::panic::AssertUnwindSafe;
 
 use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
 use pgrx::{PgSqlErrorCode, PgTryBuilder};
-use scheduler_core::Instant;
 
 use crate::pg::error::{raise, Failure};
 use crate::pg::jsonb::Jsonb;
-use crate::pg::session::List;
 use crate::pg::subtransaction::describe;
-use crate::pg::{convert, syscache, Session};
+use crate::pg::{syscache, Session};
 use crate::{arguments, statement};
 
 pub mod bulk;
 pub mod change;
+pub mod dropped;
+pub mod dropped_heap;
 pub mod skipped_plans;
 pub mod state;
 
@@ -178,15 +178,6 @@ pub fn exists(session: &Session, schedule_name: &str) -> bool {
 pub fn delete(session: &Session, schedule_id: i64) -> Vec<Uuid> {
     statement!(SCHEDULE_DELETE = "schedule/schedule_delete"(INT8OID));
     SCHEDULE_DELETE.run(session, arguments![schedule_id]).first().map_or_else(Vec::new, |row| row.get_required(1))
-}
-
-/// Cancels the executions of a schedule that nobody runs, by what the ledger has them by, and keeps dispatchers from firing more of them
-/// while the transaction is open. What one is firing at this moment it does not see.
-pub fn cancel_pending(session: &Session, schedule_id: i64, keys: Vec<Uuid>, now: Instant) {
-    statement!(TIMER_HOLD = "timer/timer_hold"(INT8OID));
-    statement!(SCHEDULE_CANCEL_PENDING = "schedule/schedule_cancel_pending"(INT8OID, UUIDARRAYOID, TIMESTAMPTZOID));
-    TIMER_HOLD.run(session, arguments![schedule_id]);
-    SCHEDULE_CANCEL_PENDING.run(session, arguments![schedule_id, List(keys), convert::timestamp(now)]);
 }
 
 /// A schedule as the log names it, where several databases may have one of that name; by its number where it has just gone.

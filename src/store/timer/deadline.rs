@@ -21,6 +21,8 @@ pub struct Deadlines {
     pub more_changes: bool,
     /// A timer is due that was passed over.
     pub left_behind: bool,
+    /// A dropped schedule is to be looked at of which somebody had something in hand.
+    pub dropped: Option<Instant>,
 }
 
 /// When each step has something to do next, as far as is known: fires after `looked_until`, changes after `changes_after`; and
@@ -35,5 +37,6 @@ pub fn next(session: &Session, looked_from: Instant, looked_until: Instant, chan
         change: if row.get_required(4) { Some(Instant::MIN) } else { row.get_instant(5) },
         more_changes: row.get_required(4),
         left_behind: row.get_required(6),
+        dropped: row.get_instant(7),
     })
 }

@@ -21,8 +21,13 @@ const WRITTEN: [&std::ffi::CStr; 5] = [c"ledger", c"ready", c"awaited", c"schedu
 /// that may take: who builds an index is waited for, or every batch would fail until it is built.
 pub fn with_lock_timeout<R>(fire: impl FnOnce() -> R) -> R {
     heap::lock_to_write(&WRITTEN);
-    let _short = LockTimeoutGuard::begin();
-    fire()
+    in_short_waits(LONGEST_WAIT, fire)
+}
+
+/// Runs `body`, which fails with `55P03` rather than wait for one lock longer than this, in milliseconds.
+pub fn in_short_waits<R>(longest: i32, body: impl FnOnce() -> R) -> R {
+    let _short = LockTimeoutGuard::begin(longest);
+    body()
 }
 
 /// What is left of it for the parts of a batch that failed.
@@ -44,18 +49,18 @@ impl RetryBudget {
     }
 }
 
-/// While it lives, a wait for a lock ends after [`LONGEST_WAIT`] or what the session has chosen, if that is less. (The variable behind
+/// While it lives, a wait for a lock ends after so many milliseconds or what the session has chosen, if that is less. (The variable behind
 /// `lock_timeout` is set without the ceremony of a setting: only our own statement waits meanwhile.)
 struct LockTimeoutGuard {
     before: i32,
 }
 
 impl LockTimeoutGuard {
-    fn begin() -> LockTimeoutGuard {
+    fn begin(longest: i32) -> LockTimeoutGuard {
         // SAFETY: the backend's only thread.
         unsafe {
             let before = pg_sys::LockTimeout;
-            pg_sys::LockTimeout = if before > 0 { before.min(LONGEST_WAIT) } else { LONGEST_WAIT };
+            pg_sys::LockTimeout = if before > 0 { before.min(longest) } else { longest };
             LockTimeoutGuard { before }
         }
     }
