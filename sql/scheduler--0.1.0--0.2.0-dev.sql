@@ -45,10 +45,8 @@ INSERT INTO sched.home (system_identifier, database)
 SELECT c.system_identifier, d.oid
   FROM pg_catalog.pg_control_system() AS c, pg_catalog.pg_database AS d
  WHERE d.datname = pg_catalog.current_database();
-CREATE FUNCTION sched.table_is_new("table" oid) RETURNS void
-STRICT VOLATILE PARALLEL UNSAFE
-LANGUAGE c
-AS 'MODULE_PATHNAME', 'table_is_new_wrapper';
+CREATE FUNCTION sched.table_is_new("table" oid) RETURNS void STRICT VOLATILE PARALLEL UNSAFE LANGUAGE c
+    AS 'MODULE_PATHNAME', 'table_is_new_wrapper';
 COMMENT ON FUNCTION sched.table_is_new IS 'internal: has every session read a table again of which it may remember something';
 CREATE FUNCTION sched.table_changed() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
@@ -82,19 +80,13 @@ DROP FUNCTION sched.is_being_claimed;
 ALTER TABLE sched.ledger SET (fillfactor = 40);
 ALTER TABLE sched.lease SET (vacuum_truncate = off);
 
-CREATE FUNCTION sched.adopt() RETURNS bigint
-STRICT VOLATILE PARALLEL UNSAFE
-LANGUAGE c
-AS 'MODULE_PATHNAME', 'adopt_wrapper';
-CREATE FUNCTION sched.is_home() RETURNS bool
-STRICT STABLE PARALLEL UNSAFE
-LANGUAGE c
-AS 'MODULE_PATHNAME', 'is_home_wrapper';
-CREATE FUNCTION sched.grant_again() RETURNS void
-STRICT VOLATILE PARALLEL UNSAFE
-LANGUAGE c
-AS 'MODULE_PATHNAME', 'grant_again_wrapper';
-COMMENT ON FUNCTION sched.adopt() IS 'Lets a copy (a restored dump, a database made from a template, a cluster after pg_upgrade) fire and hand out what is in it; returns how many schedules begin anew. Only plan times after this moment fire. For superusers and the extension''s owner; 42501 for others.';
+CREATE FUNCTION sched.adopt() RETURNS bigint STRICT VOLATILE PARALLEL UNSAFE LANGUAGE c
+    AS 'MODULE_PATHNAME', 'adopt_wrapper';
+CREATE FUNCTION sched.is_home() RETURNS bool STRICT STABLE PARALLEL UNSAFE LANGUAGE c
+    AS 'MODULE_PATHNAME', 'is_home_wrapper';
+CREATE FUNCTION sched.grant_again() RETURNS void STRICT VOLATILE PARALLEL UNSAFE LANGUAGE c
+    AS 'MODULE_PATHNAME', 'grant_again_wrapper';
+COMMENT ON FUNCTION sched.adopt() IS 'Lets a copy (a restored dump, a database made from a template, a cluster after pg_upgrade) fire and hand out what is in it; returns how many schedules begin anew. Only plan times after this moment fire, also where a clock that was ahead has written later ones. For superusers and the extension''s owner; 42501 for others.';
 COMMENT ON FUNCTION sched.is_home() IS 'False in a copy that nobody has adopted: dispatch_due, claim and try_claim raise 55000 there and no worker serves it.';
 COMMENT ON FUNCTION sched.grant_again() IS 'internal: at the end of an update, gives users and monitors the rights on what it has added; takes the types of our rows from PUBLIC';
 
@@ -217,10 +209,25 @@ COMMENT ON COLUMN sched.schedule_past.settled IS 'a dispatcher has recorded in s
 CREATE OR REPLACE FUNCTION sched.schedule_before_update() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
 $$
+DECLARE
+    at    timestamptz := clock_timestamp();
+    ahead boolean;
 BEGIN
     NEW.version := OLD.version + 1;
-    -- Definitions follow each other, whatever the server's clock does.
-    NEW.updated_at := greatest(clock_timestamp(), OLD.since_at + interval '1 microsecond');
+    -- What a clock that was ahead has written says nothing by the clock as it is now: the schedule begins anew. (Nor do times that are none.)
+    ahead := greatest(OLD.created_at, OLD.baseline_at, OLD.since_at) > at + interval '1 second'
+        OR EXISTS (SELECT
+                     FROM sched.timer t
+                    WHERE t.schedule_id = OLD.schedule_id
+                      AND (greatest(t.cursor_at, t.buffered_plan, t.backlog_until) > at + interval '1 second'
+                           OR '-infinity' IN (t.cursor_at, t.buffered_plan, t.backlog_until)));
+    -- Definitions follow each other.
+    NEW.updated_at := CASE WHEN OLD.since_at > at + interval '1 second' THEN at
+                           ELSE greatest(at, OLD.since_at + interval '1 microsecond') END;
+    IF EXISTS (SELECT FROM unnest(OLD.former_keys) AS k (key) WHERE k.key IS NULL) THEN
+        -- a hand's, that has parked it
+        NEW.former_keys := ARRAY(SELECT k.key FROM unnest(NEW.former_keys) AS k (key) WHERE k.key IS NOT NULL);
+    END IF;
     IF (NEW.job_name, NEW.scope_kind, NEW.scope_id) IS DISTINCT FROM (OLD.job_name, OLD.scope_kind, OLD.scope_id) THEN
         -- The scope that it leaves; and of those before, where retention leaves something to tell, and that of its newest run, from
         -- which its timer could be made anew. So a new scope each day does not make the list longer for ever.
@@ -239,7 +246,7 @@ BEGIN
                                        OR (e.finished_at AT TIME ZONE 'UTC' >= clock_timestamp() AT TIME ZONE 'UTC' - current_setting('sched.history_retention', true)::interval)
                                           IS NOT FALSE))
                     OR k.key = (SELECT o.key
-                                  FROM unnest(OLD.former_keys || OLD.key) AS o (key)
+                                  FROM (SELECT OLD.key UNION ALL SELECT unnest(OLD.former_keys)) AS o (key)
                                  CROSS JOIN LATERAL (SELECT e.plan_time
                                                        FROM sched.ledger e
                                                       WHERE e.key = o.key AND e.schedule_id = OLD.schedule_id AND e.origin = 'schedule'
@@ -251,16 +258,19 @@ BEGIN
     IF (NEW.clock, NEW.time_zone, NEW.starts_at, NEW.ends_at, NEW.enabled, NEW.ownership)
        IS DISTINCT FROM (OLD.clock, OLD.time_zone, OLD.starts_at, OLD.ends_at, OLD.enabled, OLD.ownership)
        -- or the same once more, from a later moment on (sched.adopt)
-       OR NEW.baseline_at > OLD.baseline_at THEN
+       OR NEW.baseline_at > OLD.baseline_at OR ahead THEN
         INSERT INTO sched.schedule_past (schedule_id, since_at, until_at, clock, time_zone, starts_at, ends_at, enabled, ownership)
-        VALUES (OLD.schedule_id, OLD.since_at, NEW.updated_at, OLD.clock, OLD.time_zone, OLD.starts_at, OLD.ends_at,
+        VALUES (OLD.schedule_id, least(OLD.since_at, NEW.updated_at - interval '1 microsecond'), NEW.updated_at, OLD.clock, OLD.time_zone, OLD.starts_at, OLD.ends_at,
                 OLD.enabled, OLD.ownership);
         NEW.since_at := NEW.updated_at;
     END IF;
     IF NEW.clock IS DISTINCT FROM OLD.clock OR NEW.time_zone IS DISTINCT FROM OLD.time_zone
        OR NEW.starts_at IS DISTINCT FROM OLD.starts_at OR NEW.ends_at IS DISTINCT FROM OLD.ends_at
-       OR (NEW.enabled AND NOT OLD.enabled) OR (NEW.ownership = 'owned' AND OLD.ownership <> 'owned') THEN
+       OR (NEW.enabled AND NOT OLD.enabled) OR (NEW.ownership = 'owned' AND OLD.ownership <> 'owned') OR ahead THEN
         NEW.baseline_at := NEW.updated_at;
+    END IF;
+    IF OLD.created_at > at + interval '1 second' THEN
+        NEW.created_at := NEW.updated_at - interval '1 microsecond';
     END IF;
     RETURN NEW;
 END
@@ -308,25 +318,19 @@ CREATE FUNCTION sched.explain(
 	"verdict" TEXT, 
 	"execution_id" uuid, 
 	"reason" TEXT 
-)
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c
-AS 'MODULE_PATHNAME', 'explain_wrapper';
-CREATE FUNCTION sched.rebuild() RETURNS bigint
-STRICT VOLATILE PARALLEL UNSAFE 
-LANGUAGE c
-AS 'MODULE_PATHNAME', 'rebuild_wrapper';
+) VOLATILE PARALLEL UNSAFE LANGUAGE c
+    AS 'MODULE_PATHNAME', 'explain_wrapper';
+CREATE FUNCTION sched.rebuild() RETURNS bigint STRICT VOLATILE PARALLEL UNSAFE LANGUAGE c
+    AS 'MODULE_PATHNAME', 'rebuild_wrapper';
 CREATE FUNCTION sched.skipped_so_far() RETURNS TABLE (
 	"schedule_name" TEXT, 
 	"plan_from" timestamp with time zone, 
 	"plan_to" timestamp with time zone, 
 	"count" bigint, 
 	"reason" TEXT 
-)
-STRICT VOLATILE PARALLEL UNSAFE 
-LANGUAGE c
-AS 'MODULE_PATHNAME', 'skipped_so_far_wrapper';
-COMMENT ON FUNCTION sched.rebuild() IS 'Makes every timer anew from the schedules, the ledger and the skips, and returns how many are armed; fires nothing by itself. Dispatchers wait until the transaction ends. For superusers and the extension''s owner; 42501 for others.';
+) STRICT VOLATILE PARALLEL UNSAFE LANGUAGE c
+    AS 'MODULE_PATHNAME', 'skipped_so_far_wrapper';
+COMMENT ON FUNCTION sched.rebuild() IS 'Makes every timer anew from the schedules, the ledger and the skips, and returns how many are armed; fires nothing by itself. Warns of schedules that lie ahead of the clock. Dispatchers wait until the transaction ends. For superusers and the extension''s owner; 42501 for others.';
 COMMENT ON FUNCTION sched.explain IS 'What became of each plan time of a schedule in [from_time, to_time), under the definition that held then: fired, skipped, waiting, due, planned, external or forgotten, with the execution and the reason. Errors: 42704, 42501, 22023 (an empty range), 22008 (infinite times), 54000 (over 100000 plan times).';
 COMMENT ON FUNCTION sched.skipped_so_far() IS 'What paused and parked schedules have passed over, or keep waiting, up to now; read it through sched.skipped.';
 
@@ -373,10 +377,8 @@ SELECT pg_catalog.pg_extension_config_dump('sched.skip',
 SELECT pg_catalog.pg_extension_config_dump('sched.timer_memory',
     'WHERE NOT EXISTS (SELECT FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = timer_memory.schedule_id AND j.owner::text ~ ''^[0-9]'')');
 
-CREATE FUNCTION sched.grantee(role oid, loses bool DEFAULT false) RETURNS text
-STABLE PARALLEL UNSAFE
-LANGUAGE c
-AS 'MODULE_PATHNAME', 'grantee_wrapper';
+CREATE FUNCTION sched.grantee(role oid, loses bool DEFAULT false) RETURNS text STABLE PARALLEL UNSAFE LANGUAGE c
+    AS 'MODULE_PATHNAME', 'grantee_wrapper';
 COMMENT ON FUNCTION sched.grantee IS 'internal: the name of a role that gets rights or loses them';
 CREATE OR REPLACE FUNCTION sched.grant_use(role regrole) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS

@@ -12,6 +12,7 @@ pub mod lease;
 pub mod overlap;
 pub mod plan;
 pub mod rest;
+pub mod set_back;
 pub mod skip;
 pub mod sleep;
 pub mod zone;

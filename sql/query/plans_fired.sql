@@ -2,7 +2,7 @@
 SELECT a.schedule_id, e.plan_time
   FROM unnest($1, $2, $3) AS a (schedule_id, after, until)
   JOIN sched.schedule s ON s.schedule_id = a.schedule_id
- CROSS JOIN LATERAL unnest(s.former_keys || s.key) AS k (key)
+ CROSS JOIN LATERAL (SELECT s.key UNION ALL SELECT unnest(s.former_keys)) AS k (key)
   JOIN sched.ledger e ON e.key = k.key AND e.plan_time > a.after AND e.plan_time <= a.until
  WHERE e.schedule_id = a.schedule_id AND e.origin = 'schedule'
  ORDER BY a.schedule_id, e.plan_time

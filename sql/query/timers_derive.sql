@@ -1,13 +1,17 @@
 -- What timers are made of besides their schedules. Plan times are decided up to the last that ran, was skipped, is buffered or was somebody else's, under the first
 -- definition that is not settled yet, else the present one. An edit whose transaction stayed open may have been overtaken by fires, which
--- are none of the definition that begins with it: only what was fired after it was seen tells of that one. $1 schedule_ids
+-- are none of the definition that begins with it: only what was fired after it was seen tells of that one; nor what was fired by a clock that
+-- was ahead, which an edit by the right one was overtaken by as well. $1 schedule_ids
 SELECT s.schedule_id,
-       greatest(CASE WHEN m.anew_at IS NULL AND fired.plan_time > d.since_at THEN fired.plan_time
+       -- a moment that is none tells nothing
+       greatest(CASE WHEN NOT isfinite(m.anew_at) THEN 'infinity'::timestamptz END,
+                CASE WHEN m.anew_at IS NULL AND fired.plan_time > d.since_at THEN fired.plan_time
                      WHEN m.anew_at IS NOT NULL
                      THEN (SELECT max(e.plan_time)
-                             FROM unnest(s.former_keys || s.key) AS k (key)
+                             FROM (SELECT s.key UNION ALL SELECT unnest(s.former_keys)) AS k (key)
                              JOIN sched.ledger e ON e.key = k.key AND e.plan_time > d.since_at
-                            WHERE e.schedule_id = s.schedule_id AND e.origin = 'schedule' AND e.created_at > m.anew_at) END,
+                            WHERE e.schedule_id = s.schedule_id AND e.origin = 'schedule'
+                              AND e.created_at > m.anew_at AND e.created_at <= clock_timestamp()) END,
                 skipped.plan_to,
                 m.buffered_plan, m.held_until),
        m.buffered_plan, m.backlog_until, COALESCE(m.parked, false), ended.terminal_at,
@@ -22,7 +26,7 @@ SELECT s.schedule_id,
                          LIMIT 1), s.since_at) AS since_at) AS d
   LEFT JOIN LATERAL (
        SELECT last.plan_time, last.created_at
-         FROM unnest(s.former_keys || s.key) AS k (key)
+         FROM (SELECT s.key UNION ALL SELECT unnest(s.former_keys)) AS k (key)
         CROSS JOIN LATERAL (SELECT e.plan_time, e.created_at
                               FROM sched.ledger e
                              WHERE e.key = k.key AND e.schedule_id = s.schedule_id AND e.origin = 'schedule'

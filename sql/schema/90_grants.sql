@@ -21,7 +21,7 @@ COMMENT ON FUNCTION sched.resume IS
 COMMENT ON FUNCTION sched.dispatch_due IS
 'Applies changes and fires at most max_schedules due schedules in the caller''s transaction, as the worker does; returns how many executions it created. Any number of callers at once. Errors: 22023; 40001 under REPEATABLE READ and SERIALIZABLE.';
 COMMENT ON FUNCTION sched.rebuild() IS
-'Makes every timer anew from the schedules, the ledger and the skips, and returns how many are armed; fires nothing by itself. Dispatchers wait until the transaction ends. For superusers and the extension''s owner; 42501 for others.';
+'Makes every timer anew from the schedules, the ledger and the skips, and returns how many are armed; fires nothing by itself. Warns of schedules that lie ahead of the clock. Dispatchers wait until the transaction ends. For superusers and the extension''s owner; 42501 for others.';
 COMMENT ON FUNCTION sched.explain IS
 'What became of each plan time of a schedule in [from_time, to_time), under the definition that held then: fired, skipped, waiting, due, planned, external or forgotten, with the execution and the reason. Errors: 42704, 42501, 22023 (an empty range), 22008 (infinite times), 54000 (over 100000 plan times).';
 COMMENT ON FUNCTION sched.skipped_so_far() IS
@@ -63,7 +63,7 @@ COMMENT ON FUNCTION sched.preview IS
 COMMENT ON FUNCTION sched.validate IS
 'What is wrong (severity error) or probably not meant (warning) in a clock; no row when there is nothing to say. Error: 22004 (NULL).';
 COMMENT ON FUNCTION sched.adopt() IS
-'Lets a copy (a restored dump, a database made from a template, a cluster after pg_upgrade) fire and hand out what is in it; returns how many schedules begin anew. Only plan times after this moment fire. For superusers and the extension''s owner; 42501 for others.';
+'Lets a copy (a restored dump, a database made from a template, a cluster after pg_upgrade) fire and hand out what is in it; returns how many schedules begin anew. Only plan times after this moment fire, also where a clock that was ahead has written later ones. For superusers and the extension''s owner; 42501 for others.';
 COMMENT ON FUNCTION sched.is_home() IS
 'False in a copy that nobody has adopted: dispatch_due, claim and try_claim raise 55000 there and no worker serves it.';
 COMMENT ON FUNCTION sched.grant_again() IS 'internal: at the end of an update, gives users and monitors the rights on what it has added; takes the types of our rows from PUBLIC';

@@ -6,11 +6,13 @@ use pgrx::PgLogLevel;
 use scheduler_core::plan::{self, News, Progress};
 use scheduler_core::Instant;
 
+use crate::dispatch::ahead;
 use crate::dispatch::fire::postponed;
 use crate::dispatch::halve::{halved, try_again_at};
 use crate::dispatch::past::{self, Ended, Settled};
 use crate::dispatch::policy::{waits_for_runs, Usable};
 use crate::error::{self, Failure};
+use crate::store::ahead::horizon;
 use crate::store::change::{self, Change, Standing};
 use crate::store::skip;
 use crate::store::timer::{self, NewTimer, ScheduleRow, Snapshot};
@@ -28,30 +30,31 @@ pub fn apply_changes(session: &Session, now: Instant, limit: i64, after: &mut i6
     loop {
         // Locked and written in one subtransaction, as fires are.
         let whole = subtransaction::run(|| {
-            let batch = Batch::pick(session, from, now, limit);
-            write(session, &batch.decided.iter().collect::<Vec<_>>());
-            batch
+            let picked = Picked::pick(session, from, now, limit);
+            let applied = apply(session, &picked.changes, now);
+            (picked.more_after, applied.len(), applied)
         });
-        let batch = match whole {
-            Ok(batch) => {
-                batch.decided.iter().for_each(|one| one.report(session));
-                batch
-            }
+        let (more_after, count, applied) = match whole {
+            Ok(whole) => whole,
             Err(_) => {
-                let batch = Batch::pick(session, from, now, limit);
-                let decided: Vec<&Decided> = batch.decided.iter().collect();
-                let mut put_off = |one: &&Decided, failure| failed(session, one, &failure, now);
-                let written = halved(&decided, &mut |part| write(session, part), &mut put_off);
-                written.iter().flatten().for_each(|one| one.report(session));
-                batch
+                let picked = Picked::pick(session, from, now, limit);
+                let mut bad = 0;
+                let mut put_off = |change: &Change, failure| {
+                    bad += 1;
+                    failed(session, change, &failure, now);
+                };
+                let applied = halved(&picked.changes, &mut |part| apply(session, part, now), &mut put_off);
+                let applied: Vec<Decided> = applied.into_iter().flatten().collect();
+                (picked.more_after, bad + applied.len(), applied)
             }
         };
-        *after = batch.more_after.unwrap_or(0);
-        if !batch.decided.is_empty() {
-            return batch.decided.len();
+        applied.iter().for_each(|one| one.report(session));
+        *after = more_after.unwrap_or(0);
+        if count > 0 {
+            return count;
         }
         // What others have in hand must not keep us from what comes behind it.
-        match batch.more_after {
+        match more_after {
             Some(last) => from = last,
             None if from_the_first => return 0,
             None => (from, from_the_first) = (0, true),
@@ -60,10 +63,9 @@ pub fn apply_changes(session: &Session, now: Instant, limit: i64, after: &mut i6
     }
 }
 
-/// Changes, and what each leads to.
-#[derive(Default)]
-struct Batch {
-    decided: Vec<Decided>,
+/// Changes of schedules that nobody else works on.
+struct Picked {
+    changes: Vec<Change>,
     /// The last change that was looked at; `None` where it was the last of all.
     more_after: Option<i64>,
 }
@@ -81,33 +83,40 @@ impl Decided {
     }
 }
 
-impl Batch {
-    fn pick(session: &Session, after: i64, now: Instant, limit: i64) -> Batch {
-        let changes = change::pick(session, after, now, limit);
+impl Picked {
+    fn pick(session: &Session, after: i64, now: Instant, limit: i64) -> Picked {
+        let mut changes = change::pick(session, after, now, limit);
         let mut change_ids: Vec<i64> = changes.iter().flat_map(|change| change.change_ids.iter().copied()).collect();
         change_ids.sort_unstable();
         let more_after = change_ids.last().copied().filter(|_| i64::try_from(change_ids.len()) == Ok(limit));
-        let free = changes.into_iter().filter(|change| change.standing != Standing::Busy);
-        let mut by_id: HashMap<i64, Change> = free.map(|change| (change.schedule_id, change)).collect();
-        if by_id.is_empty() {
-            return Batch { decided: Vec::new(), more_after };
-        }
-        let mut snapshots = read(session, by_id.keys().copied().collect());
-        // A timer that came up between the two looks is somebody else's, who may be at work with it: its change stays.
-        snapshots.retain(|snapshot| {
-            snapshot.timer.is_none() || by_id.get(&snapshot.schedule_id).is_some_and(|c| c.standing == Standing::Locked)
-        });
-        // Where somebody is just ending a run, the change stays.
-        let (snapshots, _busy) = prepared(session, snapshots);
-        let past = past_of(session, &snapshots);
-        let decided = snapshots.iter().filter_map(|snapshot| {
-            let change = by_id.remove(&snapshot.schedule_id)?;
-            let ended = past.get(&snapshot.schedule_id);
-            let timer = snapshot.schedule.as_ref().map(|row| armed(snapshot, row, ended, change.terminal_at, now));
-            Some(Decided { change, timer })
-        });
-        Batch { decided: decided.collect(), more_after }
+        changes.retain(|change| change.standing != Standing::Busy);
+        Picked { changes, more_after }
     }
+}
+
+/// Decides what these changes lead to, and writes it.
+fn apply(session: &Session, changes: &[Change], now: Instant) -> Vec<Decided> {
+    let mut by_id: HashMap<i64, &Change> = changes.iter().map(|change| (change.schedule_id, change)).collect();
+    if by_id.is_empty() {
+        return Vec::new();
+    }
+    let mut snapshots = read(session, by_id.keys().copied().collect());
+    // A timer that came up between the two looks is somebody else's, who may be at work with it: its change stays.
+    snapshots.retain(|snapshot| {
+        snapshot.timer.is_none() || by_id.get(&snapshot.schedule_id).is_some_and(|c| c.standing == Standing::Locked)
+    });
+    // Where somebody is just ending a run, the change stays.
+    let (snapshots, _busy) = prepared(session, snapshots);
+    let past = past_of(session, &snapshots, now);
+    let decided = snapshots.iter().filter_map(|snapshot| {
+        let change = by_id.remove(&snapshot.schedule_id)?.clone();
+        let ended = past.get(&snapshot.schedule_id);
+        let timer = snapshot.schedule.as_ref().map(|row| armed(snapshot, row, ended, change.terminal_at, now));
+        Some(Decided { change, timer })
+    });
+    let decided: Vec<Decided> = decided.collect();
+    write(session, &decided);
+    decided
 }
 
 /// Schedules with their timers as they are now.
@@ -129,7 +138,7 @@ fn prepared(session: &Session, mut snapshots: Vec<Snapshot>) -> (Vec<Snapshot>, 
         snapshots.retain(|snapshot| !cares_anew.contains(&snapshot.schedule_id));
         cares_anew.retain(|schedule_id| !busy.contains(schedule_id));
         let mut again = read(session, cares_anew.into_iter().collect());
-        // As in `Batch::pick`: a timer that came up meanwhile is somebody else's.
+        // As in `apply`: a timer that came up meanwhile is somebody else's.
         again.retain(|snapshot| snapshot.timer.is_none() || !without_timer.contains(&snapshot.schedule_id));
         snapshots.extend(again);
     }
@@ -139,8 +148,8 @@ fn prepared(session: &Session, mut snapshots: Vec<Snapshot>) -> (Vec<Snapshot>, 
     (snapshots, busy)
 }
 
-/// Writes what these changes lead to; returns them.
-fn write<'d>(session: &Session, decided: &[&'d Decided]) -> Vec<&'d Decided> {
+/// Writes what changes lead to.
+fn write(session: &Session, decided: &[Decided]) {
     let timers: Vec<&NewTimer> = decided.iter().filter_map(|one| one.timer.as_ref()).collect();
     let dropped: Vec<i64> =
         decided.iter().filter(|one| one.timer.is_none()).map(|one| one.change.schedule_id).collect();
@@ -148,9 +157,8 @@ fn write<'d>(session: &Session, decided: &[&'d Decided]) -> Vec<&'d Decided> {
     if !change_ids.is_empty() {
         skip::forget(session, &dropped);
         timer::arm(session, &timers, dropped, change_ids);
-        skip::record(session, &timers, &HashSet::new());
+        record(session, &timers);
     }
-    decided.to_vec()
 }
 
 /// Arms schedules whose timers are locked and were made before an edit that nobody has applied yet. The edit's change stays, and
@@ -160,7 +168,7 @@ pub fn rearm(session: &Session, edited: &[i64], now: Instant) -> Vec<NewTimer> {
     if !busy.is_empty() {
         timer::postpone(session, busy, postponed(now));
     }
-    let past = past_of(session, &snapshots);
+    let past = past_of(session, &snapshots, now);
     let timers: Vec<NewTimer> = snapshots
         .iter()
         .filter_map(|snapshot| {
@@ -170,8 +178,14 @@ pub fn rearm(session: &Session, edited: &[i64], now: Instant) -> Vec<NewTimer> {
         .collect();
     let written: Vec<&NewTimer> = timers.iter().collect();
     timer::arm(session, &written, Vec::new(), Vec::new());
-    skip::record(session, &written, &HashSet::new());
+    record(session, &written);
     timers
+}
+
+/// Records what timers that were just armed have passed over and remember.
+pub fn record(session: &Session, timers: &[&NewTimer]) {
+    skip::record(session, timers, &HashSet::new());
+    ahead::straighten(session, timers);
 }
 
 /// Schedules without a timer that are not new (a restored database, say) know from the ledger and the skips what is decided.
@@ -192,7 +206,7 @@ fn derive_new(session: &Session, snapshots: &mut [Snapshot]) {
 }
 
 /// The definitions that have ended and are not settled, of schedules that were edited: only an edit ends one.
-pub fn past_of(session: &Session, snapshots: &[Snapshot]) -> HashMap<i64, Ended> {
+pub fn past_of(session: &Session, snapshots: &[Snapshot], now: Instant) -> HashMap<i64, Ended> {
     let ids: Vec<i64> = snapshots.iter().filter(|s| is_edited(s)).map(|snapshot| snapshot.schedule_id).collect();
     let mut past: HashMap<i64, Ended> = HashMap::new();
     if ids.is_empty() {
@@ -202,7 +216,7 @@ pub fn past_of(session: &Session, snapshots: &[Snapshot]) -> HashMap<i64, Ended>
         past.entry(ended.schedule_id).or_default().definitions.push(ended);
     }
     let open = snapshots.iter().filter_map(|snapshot| {
-        let known = snapshot.timer.as_ref().map_or(Progress::default(), |timer| timer.progress);
+        let known = snapshot.timer.as_ref().map_or(Progress::default(), |timer| timer.progress_or_all(now));
         let (after, until) = past.get(&snapshot.schedule_id)?.open(snapshot.schedule.as_ref()?, known)?;
         Some((snapshot.schedule_id, after, until))
     });
@@ -221,8 +235,8 @@ pub fn is_edited(snapshot: &Snapshot) -> bool {
     }
 }
 
-fn failed(session: &Session, decided: &Decided, failure: &Failure, now: Instant) {
-    let Change { schedule_id, failures, change_ids, .. } = &decided.change;
+fn failed(session: &Session, change: &Change, failure: &Failure, now: Instant) {
+    let Change { schedule_id, failures, change_ids, .. } = change;
     change::failed(session, change_ids.clone(), try_again_at(session, *schedule_id, "armed", *failures, failure, now));
 }
 
@@ -262,13 +276,20 @@ pub fn armed(
     terminal_at: Option<Instant>,
     now: Instant,
 ) -> NewTimer {
-    let known = snapshot.timer.as_ref().map_or(Progress::default(), |timer| timer.progress);
+    let known = snapshot.timer.as_ref().map_or(Progress::default(), |timer| timer.progress_or_all(now));
     let settled = ended.map_or_else(|| Settled::nothing(known), |ended| past::settle(row, ended, known));
+    // A definition that begins with an edit begins anew, whatever was remembered before.
+    let is_anew = !settled.past_ids.is_empty();
+    let unreadable = snapshot.timer.as_ref().and_then(|timer| timer.progress.clone().err()).filter(|_| !is_anew);
+    // A run that has ended has ended by now, whatever the clock said then.
+    let terminal_at = terminal_at.map(|at| at.min(now));
     let mut timer = NewTimer::idle(snapshot.schedule_id, row, known);
+    let lies_ahead = ended.is_some_and(|ended| ended.lie_ahead(row)) || (is_anew && known.cursor > Some(horizon(now)));
+    timer.straightens = lies_ahead.then_some(row.created_at);
     timer.was_parked = snapshot.timer.as_ref().and_then(|timer| timer.parked.clone());
     timer.awaited = waits_for_runs(row);
     (timer.progress, timer.skipped, timer.settled) = (settled.progress, settled.skipped, settled.past_ids);
-    let usable = match Usable::read(snapshot.schedule_id, row) {
+    let usable = match unreadable.map_or_else(|| Usable::read(snapshot.schedule_id, row), Err) {
         Ok(usable) => {
             timer.parked = Usable::job_of(row).err();
             Some(usable)

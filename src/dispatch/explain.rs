@@ -7,6 +7,7 @@ use scheduler_core::plan::{self, Next, Progress};
 use scheduler_core::Instant;
 
 use crate::convert;
+use crate::dispatch::ahead::straightened;
 use crate::dispatch::arm::{armed, is_edited};
 use crate::dispatch::past::{Bounded, Ended};
 use crate::dispatch::policy::Usable;
@@ -46,7 +47,7 @@ pub fn explain(session: &Session, schedule_id: i64, from: Instant, to: Instant, 
     };
     let past = skip::past_between(session, schedule_id, from, to);
     let open = Open::of(snapshot, row, &past, now);
-    let stretches = stretches(row, past, from, to)?;
+    let stretches = stretches(row, &past, from, to)?;
     let mut skips = skip::between(session, schedule_id, from, to);
     skips.extend(open.skipped.iter().map(|(since_at, skip)| Recorded {
         since_at: *since_at,
@@ -87,11 +88,11 @@ pub fn too_many(hint: &str) -> Failure {
 }
 
 /// The plan times in [from, to), definition by definition, in order.
-fn stretches(row: &ScheduleRow, past: Vec<Past>, from: Instant, to: Instant) -> Outcome<Vec<Stretch>> {
+fn stretches(row: &ScheduleRow, past: &[Past], from: Instant, to: Instant) -> Outcome<Vec<Stretch>> {
     let (after, last) = (from.just_before(), to.just_before());
     let mut bounds: Vec<(Instant, Instant, Outcome<Bounded>, Option<Past>)> = Vec::new();
-    // One that ended after we read the schedule is what we have read.
-    for past in past.into_iter().filter(|past| past.since_at < row.since_at) {
+    // (One that ended after we read the schedule is what we have read.)
+    for past in straightened(past.iter(), row) {
         bounds.push((past.since_at, past.until_at, Bounded::of_past(&past, row.created_at), Some(past)));
     }
     bounds.push((row.since_at, Instant::MAX, Bounded::of_row(row), None));
@@ -139,7 +140,7 @@ impl<'a> Open<'a> {
             Some(timer) => Open {
                 row,
                 usable,
-                progress: timer.progress,
+                progress: timer.progress_or_all(now),
                 waiting: timer.waiting,
                 parked: timer.parked.is_some(),
                 failing: timer.error_count > 0,
@@ -147,8 +148,8 @@ impl<'a> Open<'a> {
             },
             None => {
                 // Which of them were fired is looked at before all else.
-                let definitions = past.iter().filter(|past| !past.settled).map(Past::clone).collect();
-                let new = armed(snapshot, row, Some(&Ended { definitions, fired: Vec::new() }), None, now);
+                let new =
+                    armed(snapshot, row, Some(&Ended { definitions: past.to_vec(), fired: Vec::new() }), None, now);
                 Open {
                     row,
                     usable,
@@ -206,7 +207,8 @@ impl<'a> Open<'a> {
 pub fn so_far(session: &Session, snapshots: &[Snapshot], now: Instant) -> Vec<(i64, scheduler_core::skip::Skip)> {
     use scheduler_core::skip::Reason;
     let after = |snapshot: &Snapshot, row: &ScheduleRow| {
-        let cursor = snapshot.timer.as_ref().and_then(|timer| timer.progress.cursor).filter(|_| row.enabled);
+        let cursor =
+            snapshot.timer.as_ref().and_then(|timer| timer.progress_or_all(now).cursor).filter(|_| row.enabled);
         row.since_at.max(cursor.unwrap_or(row.since_at))
     };
     let stretches = snapshots.iter().filter_map(|s| Some((s.schedule_id, after(s, s.schedule.as_ref()?), now)));

@@ -1,7 +1,7 @@
 //! Due timers → executions, a batch at a time. A batch that fails is halved until the bad one is alone; the healthy ones of the
 //! same batch still fire in the same call.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use scheduler_core::plan::{self, Next};
 use scheduler_core::Instant;
@@ -13,7 +13,7 @@ use crate::dispatch::policy::Usable;
 use crate::error::Failure;
 use crate::store::patience::{self, Patience};
 use crate::store::skip;
-use crate::store::timer::{self, Fired, NewTimer, Reach, Snapshot};
+use crate::store::timer::{self, Fired, FormerKeys, NewTimer, Reach, Snapshot, TimerRow};
 use crate::store::Session;
 use crate::subtransaction;
 
@@ -50,7 +50,8 @@ pub fn fire_due(session: &Session, reach: Reach, now: Instant) -> Done {
     let (mut batch, settled, fired) = match whole {
         Ok((batch, settled, fired)) => (batch, settled, Vec::from_iter(fired)),
         Err(_) => {
-            let batch = Batch::pick(session, reach, now);
+            let readable = subtransaction::run(|| Batch::pick(session, reach, now));
+            let batch = readable.unwrap_or_else(|_| Batch::pick_readable(session, reach, now));
             let settled = batch.settle_apart(session, now);
             let mut work = |timers: &[NewTimer]| fire(session, timers, now);
             let mut put_off = |timer: &NewTimer, failure| batch.put_off(session, timer.schedule_id, &failure, now);
@@ -102,14 +103,39 @@ struct Batch {
 
 impl Batch {
     fn pick(session: &Session, reach: Reach, now: Instant) -> Batch {
-        let due = timer::pick_due(session, reach, now);
+        Batch::of(session, timer::pick_due(session, reach, now), now)
+    }
+
+    /// The same where a row cannot even be read: that is found and put off.
+    fn pick_readable(session: &Session, reach: Reach, now: Instant) -> Batch {
+        let due = timer::lock_due(session, reach, now);
+        let errors: HashMap<i64, i32> = due.iter().copied().collect();
+        let mut all = Batch { due: due.len(), errors: errors.clone(), ..Batch::default() };
+        let mut read = |part: &[(i64, i32)]| {
+            let schedule_ids = part.iter().map(|(schedule_id, _)| *schedule_id).collect();
+            Batch::of(session, timer::timers(session, schedule_ids), now)
+        };
+        let bad = Batch { errors, ..Batch::default() };
+        let mut put_off = |(schedule_id, _): &(i64, i32), failure| bad.put_off(session, *schedule_id, &failure, now);
+        for part in halved(&due, &mut read, &mut put_off) {
+            all.more |= part.more;
+            all.moves.extend(part.moves);
+            all.park.extend(part.park);
+            all.dropped.extend(part.dropped);
+            all.edited.extend(part.edited);
+        }
+        all
+    }
+
+    /// What is to become of timers that are due and locked.
+    fn of(session: &Session, due: BTreeMap<i64, TimerRow>, now: Instant) -> Batch {
         let mut batch = Batch { due: due.len(), ..Batch::default() };
         if due.is_empty() {
             return batch;
         }
         let mut moved_scope = HashSet::new();
         for snapshot in timer::read(session, due.keys().copied().collect(), due) {
-            if snapshot.schedule.as_ref().is_some_and(|row| row.had_other_scopes) {
+            if snapshot.schedule.as_ref().is_some_and(|row| row.former_keys == FormerKeys::Some) {
                 moved_scope.insert(snapshot.schedule_id);
             }
             let errors = snapshot.timer.as_ref().map_or(0, |timer| timer.error_count);
@@ -231,7 +257,11 @@ fn decide(snapshot: &Snapshot, now: Instant) -> Decision {
         Ok(usable) => usable,
         Err(reason) => return Decision::Park(reason),
     };
-    let mut new = NewTimer::idle(snapshot.schedule_id, row, timer.progress);
+    let progress = match &timer.progress {
+        Ok(progress) => *progress,
+        Err(reason) => return Decision::Park(reason.clone()),
+    };
+    let mut new = NewTimer::idle(snapshot.schedule_id, row, progress);
     new.held = timer.held;
     let Some(plan) = timer.next_plan else { return Decision::Move(Box::new(new)) };
     let clock = usable.clock.bind(&usable.zone, usable.anchor);

@@ -8,6 +8,7 @@ use scheduler_core::skip::{self, Reason, Skip};
 use scheduler_core::{Clock, Instant};
 
 use crate::convert;
+use crate::dispatch::ahead;
 use crate::dispatch::policy;
 use crate::error::Outcome;
 use crate::store::skip::Past;
@@ -111,7 +112,7 @@ impl Settled {
 /// What is known of a schedule's definitions that have ended and are not settled.
 #[derive(Default)]
 pub struct Ended {
-    /// They, in order.
+    /// They, in the order in which they were written, and what else is to be put right among those before the present one.
     pub definitions: Vec<Past>,
     /// Which of the plan times that nobody seems to have dispatched the ledger has, in order: an edit that was committed late was overtaken
     /// by fires of the definition before it.
@@ -120,8 +121,18 @@ pub struct Ended {
 
 impl Ended {
     /// Those that ended before this row was read: another one belongs to a change that is still to come.
-    fn before(&self, row: &ScheduleRow) -> Vec<&Past> {
-        self.definitions.iter().filter(|past| past.since_at < row.since_at).collect()
+    fn before(&self, row: &ScheduleRow) -> Vec<Past> {
+        let mut before = ahead::straightened(self.definitions.iter(), row);
+        before.retain(|past| !past.settled);
+        before
+    }
+
+    /// Whether a clock that was ahead has written some of them.
+    pub fn lie_ahead(&self, row: &ScheduleRow) -> bool {
+        let straight = ahead::straightened(self.definitions.iter(), row);
+        let as_written =
+            |past: &Past| straight.iter().any(|one| one.past_id == past.past_id && one.until_at == past.until_at);
+        self.definitions.iter().any(|past| past.settled || !as_written(past))
     }
 
     /// Between which instants nobody seems to have dispatched anything.

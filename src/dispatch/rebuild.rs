@@ -6,11 +6,11 @@ use pgrx::PgSqlErrorCode;
 use scheduler_core::plan::Next;
 use scheduler_core::Instant;
 
-use crate::dispatch::arm::{armed, past_of};
+use crate::dispatch::ahead;
+use crate::dispatch::arm::{armed, past_of, record};
 use crate::dispatch::policy::waits_for_runs;
 use crate::error::{raise, Failure};
 use crate::store::rebuild::{self, Found};
-use crate::store::skip;
 use crate::store::timer::{self, NewTimer, Snapshot};
 use crate::store::{head, session, Session};
 
@@ -33,11 +33,13 @@ pub fn rebuild(now: Instant) -> i64 {
             let greatest = ids.last().copied()?;
             Some((greatest, chunk(session, ids, now)))
         });
-        let Some((greatest, armed)) = done else { return count };
+        let Some((greatest, armed)) = done else { break };
         last = greatest;
         count += armed;
         pgrx::check_for_interrupts!();
     }
+    session(|session| ahead::report(session, "", "", now));
+    count
 }
 
 fn chunk(session: &Session, ids: Vec<i64>, now: Instant) -> i64 {
@@ -68,7 +70,7 @@ fn chunk(session: &Session, ids: Vec<i64>, now: Instant) -> i64 {
     for snapshot in &mut snapshots {
         snapshot.timer = found.get(&snapshot.schedule_id).map(Found::timer);
     }
-    let past = past_of(session, &snapshots);
+    let past = past_of(session, &snapshots, now);
     let made = snapshots.iter().filter_map(|snapshot| {
         let (row, found) = (snapshot.schedule.as_ref()?, found.get(&snapshot.schedule_id)?);
         Some(armed(snapshot, row, past.get(&snapshot.schedule_id), found.terminal_at, now))
@@ -77,7 +79,7 @@ fn chunk(session: &Session, ids: Vec<i64>, now: Instant) -> i64 {
     let count = timers.iter().filter(|timer| matches!(timer.next, Some(Next::Armed { .. }))).count();
     let written: Vec<&NewTimer> = timers.iter().collect();
     timer::arm(session, &written, Vec::new(), Vec::new());
-    skip::record(session, &written, &HashSet::new());
+    record(session, &written);
     rebuild::remember_fires(session, found.into_values().collect());
     i64::try_from(count).unwrap_or(i64::MAX)
 }

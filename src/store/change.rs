@@ -6,10 +6,11 @@ use crate::arguments;
 use crate::convert::timestamp;
 use crate::statement;
 use crate::store::session::List;
-use crate::store::timer::instant_of;
+use crate::store::timer::any_instant_of;
 use crate::store::Session;
 
 /// The changes of one schedule that nobody has applied yet.
+#[derive(Clone)]
 pub struct Change {
     /// Which schedule.
     pub schedule_id: i64,
@@ -41,7 +42,7 @@ pub fn pick(session: &Session, after: i64, now: Instant, limit: i64) -> Vec<Chan
     rows.iter()
         .map(|row| Change {
             schedule_id: row.must(1),
-            terminal_at: instant_of(&row, 2),
+            terminal_at: any_instant_of(&row, 2),
             change_ids: row.must(3),
             failures: row.must(5),
             standing: match row.must::<String>(4).as_str() {

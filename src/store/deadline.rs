@@ -5,7 +5,7 @@ use scheduler_core::Instant;
 use crate::arguments;
 use crate::convert::timestamp;
 use crate::statement;
-use crate::store::timer::instant_of;
+use crate::store::timer::any_instant_of;
 use crate::store::Session;
 
 /// When there is something to do.
@@ -33,10 +33,10 @@ pub fn next(session: &Session, looked_from: Instant, looked_until: Instant, chan
     statement!(NEXT_DEADLINES = "next_deadlines"(TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID));
     let arguments = arguments![timestamp(looked_from), timestamp(looked_until), changes_after];
     NEXT_DEADLINES.run(session, arguments).first().map_or(Deadlines::default(), |row| Deadlines {
-        fire: instant_of(&row, 1),
-        retry: instant_of(&row, 2),
-        stale: instant_of(&row, 3),
-        change: if row.must(4) { Some(Instant::MIN) } else { instant_of(&row, 5) },
+        fire: any_instant_of(&row, 1),
+        retry: any_instant_of(&row, 2),
+        stale: any_instant_of(&row, 3),
+        change: if row.must(4) { Some(Instant::MIN) } else { any_instant_of(&row, 5) },
         more_changes: row.must(4),
         left_behind: row.must(6),
         dropped: instant_of(&row, 7),

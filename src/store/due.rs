@@ -6,13 +6,12 @@ use std::rc::Rc;
 
 use pgrx::datum::{TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::{self, Oid};
-use scheduler_core::plan::Progress;
 use scheduler_core::Instant;
 
 use crate::convert::{self, timestamp};
 use crate::error::or_raise;
 use crate::store::rows::column::{self, job, schedule, timer};
-use crate::store::snapshot::{Held, ScheduleRow, Snapshot, TimerRow};
+use crate::store::snapshot::{FormerKeys, Held, ScheduleRow, Snapshot, TimerRow};
 use crate::store::table::{Condition, Index, Layout, Present, Table, Workspace};
 use crate::store::timer::{must, Reach};
 
@@ -59,14 +58,12 @@ fn instant_of(table: &Table, column: usize) -> Option<Instant> {
 }
 
 fn timer_of(table: &Table) -> TimerRow {
+    let remembered = [timer::CURSOR_AT, timer::BUFFERED_PLAN, timer::BACKLOG_UNTIL].map(|column| table.get(column));
+    let (next_plan, progress) = TimerRow::times(table.get(timer::NEXT_PLAN_TIME), remembered);
     TimerRow {
         version: table.must(timer::VERSION),
-        next_plan: instant_of(table, timer::NEXT_PLAN_TIME),
-        progress: Progress {
-            cursor: instant_of(table, timer::CURSOR_AT),
-            buffered: instant_of(table, timer::BUFFERED_PLAN),
-            backlog_until: instant_of(table, timer::BACKLOG_UNTIL),
-        },
+        next_plan,
+        progress,
         error_count: table.must(timer::ERROR_COUNT),
         parked: None,
         waiting: false,
@@ -115,6 +112,7 @@ pub fn read(schema: Oid, schedule_ids: &[i64], timers: &mut BTreeMap<i64, TimerR
 
 /// The current row; its job is not known yet.
 fn schedule_of(table: &Table) -> ScheduleRow {
+    let former_keys: Vec<Option<Uuid>> = table.must(schedule::FORMER_KEYS);
     ScheduleRow {
         version: table.must(schedule::VERSION),
         clock: table.must(schedule::CLOCK),
@@ -136,7 +134,7 @@ fn schedule_of(table: &Table) -> ScheduleRow {
         job_name: table.must(schedule::JOB_NAME),
         job_owner: None,
         key: table.must(schedule::KEY),
-        had_other_scopes: !table.must::<Vec<Uuid>>(schedule::FORMER_KEYS).is_empty(),
+        former_keys: FormerKeys::of(!former_keys.is_empty(), former_keys.contains(&None)),
         place: Some(table.place()),
     }
 }

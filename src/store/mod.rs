@@ -1,6 +1,7 @@
 //! The only place that talks SQL and touches tables. One function = one statement, whose text is in `sql/query/`; what leases do all day
 //! goes row by row as well (`ledger`, `rows`, `table`).
 
+pub mod ahead;
 pub mod catalog;
 pub mod change;
 pub mod deadline;

@@ -5,9 +5,10 @@ use scheduler_core::plan::Progress;
 use scheduler_core::Instant;
 
 use crate::arguments;
+use crate::error::Outcome;
 use crate::statement;
 use crate::store::session::List;
-use crate::store::timer::{instant_of, TimerRow};
+use crate::store::timer::{any_instant_of, TimerRow};
 use crate::store::Session;
 
 /// What is known of a schedule's past.
@@ -15,7 +16,7 @@ pub struct Found {
     /// Which schedule.
     pub schedule_id: i64,
     /// Up to where its plan times are decided, and what waits for a run.
-    pub progress: Progress,
+    pub progress: Outcome<Progress>,
     /// It could not be used when a dispatcher last looked.
     pub parked: bool,
     /// When a run that it waited for ended, where no dispatcher has applied that yet.
@@ -30,7 +31,7 @@ impl Found {
         TimerRow {
             version: 0,
             next_plan: None,
-            progress: self.progress,
+            progress: self.progress.clone(),
             error_count: 0,
             parked: self.parked.then(String::new),
             waiting: false,
@@ -65,13 +66,9 @@ pub fn find(session: &Session, schedule_ids: Vec<i64>) -> Vec<Found> {
     rows.iter()
         .map(|row| Found {
             schedule_id: row.must(1),
-            progress: Progress {
-                cursor: instant_of(&row, 2),
-                buffered: instant_of(&row, 3),
-                backlog_until: instant_of(&row, 4),
-            },
+            progress: TimerRow::times(None, [row.get(2), row.get(3), row.get(4)]).1,
             parked: row.must(5),
-            terminal_at: instant_of(&row, 6),
+            terminal_at: any_instant_of(&row, 6),
             last_plan: row.get(7),
             last_fired: row.get(8),
         })

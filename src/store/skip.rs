@@ -11,8 +11,8 @@ use scheduler_core::Instant;
 use crate::arguments;
 use crate::convert::timestamp;
 use crate::statement;
-use crate::store::session::{List, Rows};
-use crate::store::timer::{instant_of, must, NewTimer};
+use crate::store::session::{List, Row, Rows};
+use crate::store::timer::{any_instant_of, instant_of, must, NewTimer};
 use crate::store::Session;
 
 /// A reason as the tables have it.
@@ -54,31 +54,37 @@ pub struct Past {
     pub settled: bool,
 }
 
-fn pasts(rows: &Rows) -> Vec<Past> {
-    rows.iter()
-        .map(|row| Past {
+impl Past {
+    /// The first columns of a row. What cannot be read in it has no plan times, and keeps nobody from putting the schedule right.
+    pub fn of(row: &Row) -> Past {
+        Past {
             schedule_id: row.must(1),
             past_id: row.must(2),
-            since_at: must(instant_of(&row, 3)),
-            until_at: must(instant_of(&row, 4)),
-            clock: row.must(5),
-            time_zone: row.must(6),
+            since_at: must(any_instant_of(row, 3)),
+            until_at: must(any_instant_of(row, 4)),
+            clock: row.lossy(5).unwrap_or_default(),
+            time_zone: row.lossy(6).unwrap_or_default(),
             starts_at: row.get(7),
             ends_at: row.get(8),
             enabled: row.must(9),
             owned: row.must(10),
             settled: row.must(11),
-        })
-        .collect()
+        }
+    }
 }
 
-/// The definitions of these schedules that have ended and are not settled, in order.
+fn pasts(rows: &Rows) -> Vec<Past> {
+    rows.iter().map(|row| Past::of(&row)).collect()
+}
+
+/// The definitions of these schedules that have ended and are not settled, or that do not end before the present one begins, in the order in
+/// which they were written.
 pub fn unsettled(session: &Session, schedule_ids: Vec<i64>) -> Vec<Past> {
     statement!(PAST_UNSETTLED = "past_unsettled"(INT8ARRAYOID));
     pasts(&PAST_UNSETTLED.run(session, arguments![List(schedule_ids)]))
 }
 
-/// The definitions that a schedule had in [from, to), and all that are not settled, in order.
+/// The definitions that a schedule had in [from, to), and all that are not settled, in the order in which they were written.
 pub fn past_between(session: &Session, schedule_id: i64, from: Instant, to: Instant) -> Vec<Past> {
     statement!(PAST_BETWEEN = "past_between"(INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID));
     pasts(&PAST_BETWEEN.run(session, arguments![schedule_id, timestamp(from), timestamp(to)]))
@@ -103,8 +109,11 @@ pub fn record(session: &Session, timers: &[&NewTimer], held: &HashSet<i64>) {
     if timers.is_empty() {
         return;
     }
-    // An edit that was committed late: the definition before it has fired plans that are later than where this one begins.
-    let begins_anew = |timer: &NewTimer| !timer.settled.is_empty() && timer.progress.cursor < timer.before.cursor;
+    // An edit that was committed late, or in time by a clock that had been ahead: what the definition before it has fired may be later than
+    // where this one begins.
+    let begins_anew = |timer: &NewTimer| {
+        !timer.settled.is_empty() && (timer.progress.cursor < timer.before.cursor || timer.straightens.is_some())
+    };
     statement!(
         SKIPS_RECORD = "skips_record"(
             INT8ARRAYOID,
@@ -184,9 +193,9 @@ pub fn between(session: &Session, schedule_id: i64, from: Instant, to: Instant) 
     let rows = SKIPS_BETWEEN.run(session, arguments![schedule_id, timestamp(from), timestamp(to)]);
     rows.iter()
         .map(|row| Recorded {
-            since_at: must(instant_of(&row, 1)),
-            from: must(instant_of(&row, 2)),
-            to: must(instant_of(&row, 3)),
+            since_at: must(any_instant_of(&row, 1)),
+            from: must(any_instant_of(&row, 2)),
+            to: must(any_instant_of(&row, 3)),
             reason: row.must(5),
         })
         .collect()
@@ -227,13 +236,13 @@ pub fn stopped(session: &Session, role: Oid) -> Vec<(i64, String)> {
     SCHEDULES_STOPPED.run(session, arguments![role]).iter().map(|row| (row.must(1), row.must(2))).collect()
 }
 
-/// Where a walk through the skips stands.
+/// Where a walk through the skips stands: a row's key, or before the first. As it is stored: a hand may have written times that are none.
 #[derive(Clone, Copy)]
-pub struct Place(i64, Instant, Instant);
+pub struct Place(Option<(i64, TimestampWithTimeZone, TimestampWithTimeZone)>);
 
 impl Place {
     /// Before the first.
-    pub const START: Place = Place(0, Instant::MIN, Instant::MIN);
+    pub const START: Place = Place(None);
 }
 
 /// Looks at `rows` rows after `place` and deletes those that ended before `limit`, but for the newest of each schedule; the same for
@@ -242,10 +251,10 @@ pub fn prune(session: &Session, place: Place, limit: Instant, rows: i64) -> Opti
     statement!(PAST_PRUNE = "past_prune"(TIMESTAMPTZOID, INT8OID));
     statement!(SKIPS_PRUNE = "skips_prune"(INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID));
     let definitions = PAST_PRUNE.run(session, arguments![timestamp(limit), rows]).len();
-    let Place(schedule_id, since_at, from) = place;
-    let found =
-        SKIPS_PRUNE.run(session, arguments![schedule_id, timestamp(since_at), timestamp(from), timestamp(limit), rows]);
+    let start = timestamp(Instant::MIN);
+    let (schedule_id, since_at, from) = place.0.unwrap_or((0, start, start));
+    let found = SKIPS_PRUNE.run(session, arguments![schedule_id, since_at, from, timestamp(limit), rows]);
     // With as many definitions as fit into a step there may be more, also where no skips are left.
     let more = (i64::try_from(definitions) == Ok(rows)).then_some(place);
-    found.first().map(|row| Place(row.must(1), must(instant_of(&row, 2)), must(instant_of(&row, 3)))).or(more)
+    found.first().map(|row| Place(Some((row.must(1), row.must(2), row.must(3))))).or(more)
 }

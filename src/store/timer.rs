@@ -11,12 +11,12 @@ use crate::arguments;
 use crate::convert::{self, timestamp};
 use crate::error::{or_raise, raise, Failure};
 use crate::statement;
-use crate::store::session::{List, Row};
+use crate::store::session::{List, Row, Rows};
 use crate::store::table::Place;
 use crate::store::{due, Session};
 
 pub use crate::store::fire::{fire, Fired};
-pub use crate::store::snapshot::{Held, ScheduleRow, Snapshot, TimerRow};
+pub use crate::store::snapshot::{FormerKeys, Held, ScheduleRow, Snapshot, TimerRow};
 
 /// A timer to be written.
 #[derive(Clone)]
@@ -45,6 +45,8 @@ pub struct NewTimer {
     pub settled: Vec<i64>,
     /// What the timer remembered before.
     pub before: Progress,
+    /// Something of it was written by a clock that was ahead: it begins anew, with what is remembered of its past. The anchor of its clock.
+    pub straightens: Option<Instant>,
     /// Why it was parked before, where it was.
     pub was_parked: Option<String>,
     /// The timer as it was locked, and where its schedule stands, where both were read without a statement.
@@ -69,6 +71,7 @@ impl NewTimer {
             skipped: Vec::new(),
             settled: Vec::new(),
             before: progress,
+            straightens: None,
             was_parked: None,
             held: None,
             schedule_place: row.place,
@@ -84,6 +87,11 @@ impl NewTimer {
 /// A time of a row.
 pub fn instant_of(row: &Row, column: usize) -> Option<Instant> {
     row.get::<TimestampWithTimeZone>(column).map(|value| or_raise(convert::instant("a stored time", value)))
+}
+
+/// A time of a row that a superuser's hand may have written.
+pub fn any_instant_of(row: &Row, column: usize) -> Option<Instant> {
+    row.get(column).map(convert::saturated)
 }
 
 /// A time that the schema says is never NULL.
@@ -107,20 +115,26 @@ pub fn pick_due(session: &Session, reach: Reach, now: Instant) -> BTreeMap<i64, 
     if let Some(picked) = session.rows().and_then(|schema| due::pick(schema, reach, now)) {
         return picked;
     }
+    due_rows(session, reach, now).iter().map(|row| timer_of(&row)).collect()
+}
+
+/// The same, of which only that is read which any row has: its number, and how many fires failed in a row.
+pub fn lock_due(session: &Session, reach: Reach, now: Instant) -> Vec<(i64, i32)> {
+    due_rows(session, reach, now).iter().map(|row| (row.must(1), row.must(7))).collect()
+}
+
+fn due_rows(session: &Session, reach: Reach, now: Instant) -> Rows<'_> {
     statement!(TIMERS_DUE = "timers_due"(TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID, INT8OID));
     let arguments = arguments![timestamp(reach.after), timestamp(now), reach.latest, reach.earliest];
-    TIMERS_DUE.run(session, arguments).iter().map(|row| timer_of(&row)).collect()
+    TIMERS_DUE.run(session, arguments)
 }
 
 fn timer_of(row: &Row) -> (i64, TimerRow) {
+    let (next_plan, progress) = TimerRow::times(row.get(3), [row.get(4), row.get(5), row.get(6)]);
     let timer = TimerRow {
         version: row.must(2),
-        next_plan: instant_of(row, 3),
-        progress: Progress {
-            cursor: instant_of(row, 4),
-            buffered: instant_of(row, 5),
-            backlog_until: instant_of(row, 6),
-        },
+        next_plan,
+        progress,
         error_count: row.must(7),
         parked: row.get(8),
         waiting: row.must(9),
@@ -173,7 +187,7 @@ pub fn read(session: &Session, schedule_ids: Vec<i64>, mut timers: BTreeMap<i64,
                 job_name: row.must(18),
                 job_owner: row.get(19),
                 key: row.must(20),
-                had_other_scopes: row.must(23),
+                former_keys: FormerKeys::of(row.must(23), row.must(24)),
                 place: None,
             }),
             timer: timers.remove(&row.must::<i64>(1)),

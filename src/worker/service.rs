@@ -11,6 +11,7 @@ use scheduler_core::{backoff, Instant};
 use crate::convert;
 use crate::error::{self, Failure};
 use crate::guc;
+use crate::worker::clock::Watch;
 use crate::worker::duty::{self, Found, Told};
 use crate::worker::here::{self, Here};
 use crate::worker::seen::Seen;
@@ -28,6 +29,7 @@ pub struct Service<'b> {
     name: Option<String>,
     tick: Tick,
     told: Told,
+    clock: Watch,
     /// A commit may have come since the last tick.
     woken: bool,
     /// The log was told that our role may not dispatch.
@@ -60,6 +62,7 @@ impl<'b> Service<'b> {
             name: None,
             tick: Tick::new(convert::now()),
             told: Told::default(),
+            clock: Watch::begin(),
             woken: true,
             refused: false,
             settled: false,
@@ -152,13 +155,19 @@ impl<'b> Service<'b> {
             return Next::Sleep { until: convert::now().checked_add_micros(LOOK_AGAIN), seen: None };
         }
         let until = match found {
-            Found::Work => match self.tick.run(self.database, name, std::mem::take(&mut self.woken)) {
-                Ok(until) => until,
-                Err(Interrupted) => {
+            Found::Work => {
+                if self.clock.look(name) {
+                    self.tick = Tick::new(convert::now());
                     self.woken = true;
-                    return Next::Again;
                 }
-            },
+                match self.tick.run(self.database, name, std::mem::take(&mut self.woken)) {
+                    Ok(until) => until,
+                    Err(Interrupted) => {
+                        self.woken = true;
+                        return Next::Again;
+                    }
+                }
+            }
             // (A copy was left above.)
             Found::Nothing | Found::Obstacle(_) | Found::Copy(_) => None,
         };

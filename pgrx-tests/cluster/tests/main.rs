@@ -51,3 +51,4 @@ mod upgrade_rights;
 mod warnings;
 mod worker;
 mod worker_role;
+mod wrong_clock;
