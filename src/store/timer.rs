@@ -136,7 +136,7 @@ fn timer_of(row: &Row) -> (i64, TimerRow) {
         next_plan,
         progress,
         error_count: row.must(7),
-        parked: row.get(8),
+        parked: row.lossy(8),
         waiting: row.must(9),
         awaits: false,
         held: None,
