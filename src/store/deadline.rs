@@ -39,6 +39,6 @@ pub fn next(session: &Session, looked_from: Instant, looked_until: Instant, chan
         change: if row.must(4) { Some(Instant::MIN) } else { any_instant_of(&row, 5) },
         more_changes: row.must(4),
         left_behind: row.must(6),
-        dropped: instant_of(&row, 7),
+        dropped: any_instant_of(&row, 7),
     })
 }
