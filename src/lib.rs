@@ -39,7 +39,14 @@ extension_sql_file!("../sql/schema/35_skip.sql", name = "skip", requires = ["tim
 extension_sql_file!(
     "../sql/schema/50_views.sql",
     name = "views",
-    requires = ["execution", "skip", api::home::is_home, api::skip::skipped_so_far]
+    requires = [
+        "execution",
+        "skip",
+        api::home::is_home,
+        api::skip::skipped_so_far,
+        api::skip::skip_parts,
+        api::skip::next_open
+    ]
 );
 extension_sql_file!("../sql/schema/60_dump.sql", name = "dump", requires = ["home", "execution", "skip"]);
 extension_sql_file!("../sql/schema/90_grants.sql", name = "grants", finalize);

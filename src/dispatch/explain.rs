@@ -31,6 +31,12 @@ pub struct Verdict {
     pub reason: Option<String>,
 }
 
+impl Verdict {
+    fn fired(plan: Instant, execution_id: Uuid) -> Verdict {
+        Verdict { plan, verdict: "fired", execution_id: Some(execution_id), reason: None }
+    }
+}
+
 /// Some of the plan times of a schedule: those of one definition.
 struct Stretch {
     since_at: Instant,
@@ -39,7 +45,8 @@ struct Stretch {
     past: Option<Past>,
 }
 
-/// What became of each plan time of a schedule in [from, to); `54000` where there are more than [`MOST_PLANS`].
+/// What became of each plan time of a schedule in [from, to); `54000` where there are more than [`MOST_PLANS`]. What the ledger has was fired,
+/// whatever else is known of it: also what a definition fired that an edit had ended, and what was made up for by another clock.
 pub fn explain(session: &Session, schedule_id: i64, from: Instant, to: Instant, now: Instant) -> Outcome<Vec<Verdict>> {
     let snapshots = timer::read(session, vec![schedule_id], timer::timers(session, vec![schedule_id]));
     let Some((snapshot, row)) = snapshots.first().and_then(|s| s.schedule.as_ref().map(|row| (s, row))) else {
@@ -58,13 +65,11 @@ pub fn explain(session: &Session, schedule_id: i64, from: Instant, to: Instant, 
     skips.sort_by_key(|skip| (skip.since_at, skip.from));
     let all = stretches.iter().flat_map(|stretch| stretch.plans.iter().copied().map(convert::timestamp)).collect();
     let fired = skip::fired(session, schedule_id, all);
+    let mut own = skip::own(session, schedule_id, from, to, MOST_PLANS + 1);
     let mut verdicts = Vec::new();
     for stretch in &stretches {
         for plan in &stretch.plans {
-            let execution = fired.binary_search_by_key(plan, |(plan, _)| *plan).ok().and_then(|found| fired.get(found));
-            let (verdict, reason) = if execution.is_some() {
-                ("fired", None)
-            } else if let Some(skip) = skip_of(&skips, stretch.since_at, *plan) {
+            let (verdict, reason) = if let Some(skip) = skip_of(&skips, stretch.since_at, *plan) {
                 ("skipped", Some(skip.reason.clone()))
             } else if let Some(past) = &stretch.past {
                 (if past.owned { "forgotten" } else { "external" }, None)
@@ -72,11 +77,26 @@ pub fn explain(session: &Session, schedule_id: i64, from: Instant, to: Instant, 
                 let (verdict, reason) = open.verdict(*plan, now);
                 (verdict, reason.map(str::to_owned))
             };
-            verdicts.push(Verdict { plan: *plan, verdict, execution_id: execution.map(|(_, id)| *id), reason });
+            let found =
+                fired.binary_search_by_key(plan, |(taken, _)| taken.plan).ok().and_then(|found| fired.get(found));
+            // What others put into a scope that the schedule has left tells of what is decided only.
+            let others = found.filter(|(taken, _)| taken.here || !matches!(verdict, "due" | "waiting" | "planned"));
+            verdicts.push(match own.remove(plan).or(others.map(|(_, id)| *id)) {
+                Some(execution_id) => Verdict::fired(*plan, execution_id),
+                None => Verdict { plan: *plan, verdict, execution_id: None, reason },
+            });
         }
+    }
+    verdicts.extend(own.into_iter().map(|(plan, execution_id)| Verdict::fired(plan, execution_id)));
+    verdicts.sort_by_key(|verdict| verdict.plan);
+    if u64::try_from(verdicts.len()).is_ok_and(|count| count > MOST_PLANS) {
+        return Err(too_many(SHORTER));
     }
     Ok(verdicts)
 }
+
+/// What to do about a range with too many plan times.
+const SHORTER: &str = "Ask for a shorter range; sched.skipped has one row for many plan times that did not run.";
 
 /// The refusal of a range with more plan times than [`MOST_PLANS`].
 pub fn too_many(hint: &str) -> Failure {
@@ -104,9 +124,7 @@ fn stretches(row: &ScheduleRow, past: &[Past], from: Instant, to: Instant) -> Ou
         let (after, last) = (after.max(since_at), last.min(until_at));
         let count = bounded.count(after, last, room + 1);
         if count > room {
-            return Err(too_many(
-                "Ask for a shorter range; sched.skipped has one row for many plan times that did not run.",
-            ));
+            return Err(too_many(SHORTER));
         }
         room -= count;
         stretches.push(Stretch { since_at, plans: bounded.plans(after, last), past });
@@ -201,27 +219,4 @@ impl<'a> Open<'a> {
             waits("delay")
         }
     }
-}
-
-/// What schedules that are paused or parked have passed over, or keep waiting, so far: the plan times and the reason.
-pub fn so_far(session: &Session, snapshots: &[Snapshot], now: Instant) -> Vec<(i64, scheduler_core::skip::Skip)> {
-    use scheduler_core::skip::Reason;
-    let after = |snapshot: &Snapshot, row: &ScheduleRow| {
-        let cursor =
-            snapshot.timer.as_ref().and_then(|timer| timer.progress_or_all(now).cursor).filter(|_| row.enabled);
-        row.since_at.max(cursor.unwrap_or(row.since_at))
-    };
-    let stretches = snapshots.iter().filter_map(|s| Some((s.schedule_id, after(s, s.schedule.as_ref()?), now)));
-    let fired = skip::fired_between(session, &stretches.collect::<Vec<_>>());
-    let mut all = Vec::new();
-    for snapshot in snapshots {
-        pgrx::check_for_interrupts!();
-        let Some(row) = &snapshot.schedule else { continue };
-        let Ok(bounded) = Bounded::of_row(row) else { continue };
-        let reason = if row.enabled { Reason::Parked } else { Reason::Paused };
-        let fired = fired.get(&snapshot.schedule_id).map_or(&[][..], Vec::as_slice);
-        let skips = bounded.skipped_but(after(snapshot, row), now, reason, fired);
-        all.extend(skips.into_iter().map(|skip| (snapshot.schedule_id, skip)));
-    }
-    all
 }

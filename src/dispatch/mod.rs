@@ -12,16 +12,19 @@ mod policy;
 mod prune;
 mod rebuild;
 mod sweep;
+mod views;
 
 pub use ahead::report as report_ahead;
 pub use arm::apply_changes;
 pub use dropped::settle_dropped;
-pub use explain::{explain, so_far, too_many, MOST_PLANS};
+pub use explain::{explain, too_many, MOST_PLANS};
 pub use fire::{fire_due, Done};
+pub use past::Bounded;
 pub use policy::{catch_up_of, overlap_of, rearm_of, MAX_PLANS_PER_TICK};
 pub use prune::Pruner;
 pub use rebuild::rebuild;
 pub use sweep::{end_of, end_runs, promote_retries, sweep_stale, EndedRuns};
+pub use views::{next_open, skip_parts, so_far};
 
 use scheduler_core::Instant;
 

@@ -11,7 +11,7 @@ use crate::convert;
 use crate::dispatch::ahead;
 use crate::dispatch::policy;
 use crate::error::Outcome;
-use crate::store::skip::Past;
+use crate::store::skip::{Past, Taken};
 use crate::store::timer::ScheduleRow;
 use crate::zone::ServerZone;
 
@@ -35,7 +35,8 @@ impl Bounded {
         Bounded::read(&row.clock, &row.time_zone, row.created_at, (row.starts_at, row.ends_at))
     }
 
-    fn read(
+    /// The same of a clock, its zone and the anchor of its grid, from `starts_at` to `ends_at`.
+    pub fn read(
         clock: &str,
         time_zone: &str,
         anchor: Instant,
@@ -62,12 +63,12 @@ impl Bounded {
         skip::between(&self.clock.bind(&self.zone, self.anchor), after, to, reason)
     }
 
-    /// The plan times in (after, to] but for those that were `fired` (in order), as runs.
-    pub fn skipped_but(&self, after: Instant, to: Instant, reason: Reason, fired: &[Instant]) -> Vec<Skip> {
+    /// The plan times in (after, to] but for those that are `taken` (in order), as runs, which go past no execution of the schedule's own.
+    pub fn skipped_but(&self, after: Instant, to: Instant, reason: Reason, taken: &[Taken]) -> Vec<Skip> {
         let (mut skips, mut after) = (Vec::new(), after);
-        for plan in fired.iter().copied().filter(|plan| *plan <= to) {
-            // Under another clock it may have been none.
-            if plan > after && self.count(plan.just_before(), plan, 1) == 1 {
+        for Taken { plan, own, here: _ } in taken.iter().copied().filter(|taken| taken.plan <= to) {
+            // What others put there may be no plan time.
+            if plan > after && (own || self.count(plan.just_before(), plan, 1) == 1) {
                 skips.extend(self.skipped(after, plan.just_before(), reason));
                 after = plan;
             }
@@ -115,8 +116,8 @@ pub struct Ended {
     /// They, in the order in which they were written, and what else is to be put right among those before the present one.
     pub definitions: Vec<Past>,
     /// Which of the plan times that nobody seems to have dispatched the ledger has, in order: an edit that was committed late was overtaken
-    /// by fires of the definition before it.
-    pub fired: Vec<Instant>,
+    /// by fires of the definition before it, or somebody made up for them.
+    pub fired: Vec<Taken>,
 }
 
 impl Ended {

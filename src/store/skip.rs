@@ -1,6 +1,6 @@
 //! `sched.skip`, `sched.schedule_past` and `sched.timer_memory`: what did not run, under which definition, and what waits.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use pgrx::datum::{TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::Oid;
@@ -201,16 +201,36 @@ pub fn between(session: &Session, schedule_id: i64, from: Instant, to: Instant) 
         .collect()
 }
 
-/// Which of these plan times the ledger holds in the schedule's scope, and the execution of each.
-pub fn fired(session: &Session, schedule_id: i64, plans: Vec<TimestampWithTimeZone>) -> Vec<(Instant, Uuid)> {
+/// A plan time that the ledger has in a scope that the schedule has or had.
+#[derive(Clone, Copy)]
+pub struct Taken {
+    /// Which.
+    pub plan: Instant,
+    /// The schedule put it there by a clock that it had.
+    pub own: bool,
+    /// The schedule fires none there any more: it is its own, or in the scope that it has now.
+    pub here: bool,
+}
+
+/// Which of these plan times the ledger holds in the schedule's scopes, and the execution of each, in order.
+pub fn fired(session: &Session, schedule_id: i64, plans: Vec<TimestampWithTimeZone>) -> Vec<(Taken, Uuid)> {
     statement!(SKIPS_FIRED = "skips_fired"(INT8OID, TIMESTAMPTZARRAYOID));
     let rows = SKIPS_FIRED.run(session, arguments![schedule_id, List(plans)]);
+    let taken = |row: &Row| Taken { plan: must(instant_of(row, 1)), own: row.must(3), here: row.must(4) };
+    rows.iter().map(|row| (taken(&row), row.must(2))).collect()
+}
+
+/// The executions of a schedule in [from, to) by any clock that it had, one for each plan time; at most so many.
+pub fn own(session: &Session, schedule_id: i64, from: Instant, to: Instant, most: u64) -> BTreeMap<Instant, Uuid> {
+    statement!(PLANS_OWN = "plans_own"(INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID));
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    let rows = PLANS_OWN.run(session, arguments![schedule_id, timestamp(from), timestamp(to), most]);
     rows.iter().map(|row| (must(instant_of(&row, 1)), row.must(2))).collect()
 }
 
-/// Which plan times after the first instant and up to the second these schedules fired, in order.
-pub fn fired_between(session: &Session, stretches: &[(i64, Instant, Instant)]) -> HashMap<i64, Vec<Instant>> {
-    let mut fired: HashMap<i64, Vec<Instant>> = HashMap::new();
+/// Which plan times after the first instant and up to the second the ledger has in the scopes of these schedules, in order.
+pub fn fired_between(session: &Session, stretches: &[(i64, Instant, Instant)]) -> HashMap<i64, Vec<Taken>> {
+    let mut fired: HashMap<i64, Vec<Taken>> = HashMap::new();
     if stretches.is_empty() {
         return fired;
     }
@@ -219,7 +239,8 @@ pub fn fired_between(session: &Session, stretches: &[(i64, Instant, Instant)]) -
     let (after, until): (Vec<_>, Vec<_>) =
         stretches.iter().map(|(_, after, until)| (timestamp(*after), timestamp(*until))).unzip();
     for row in PLANS_FIRED.run(session, arguments![List(ids), List(after), List(until)]).iter() {
-        fired.entry(row.must(1)).or_default().push(must(instant_of(&row, 2)));
+        let taken = Taken { plan: must(instant_of(&row, 2)), own: row.must(3), here: row.must(4) };
+        fired.entry(row.must(1)).or_default().push(taken);
     }
     fired
 }
@@ -230,7 +251,7 @@ pub fn seen_by(session: &Session, schedule_name: &str, role: Oid) -> Option<(i64
     SCHEDULE_SEEN.run(session, arguments![schedule_name, role]).first().map(|row| (row.must(1), row.must(2)))
 }
 
-/// The paused and parked schedules that `role` may read about: number and name.
+/// The schedules that `role` may read about and that are paused, parked or edited since a dispatcher looked: number and name.
 pub fn stopped(session: &Session, role: Oid) -> Vec<(i64, String)> {
     statement!(SCHEDULES_STOPPED = "schedules_stopped"(OIDOID));
     SCHEDULES_STOPPED.run(session, arguments![role]).iter().map(|row| (row.must(1), row.must(2))).collect()

@@ -48,6 +48,7 @@ mod skips;
 mod standby;
 mod upgrade;
 mod upgrade_rights;
+mod verdicts;
 mod warnings;
 mod worker;
 mod worker_role;
