@@ -69,6 +69,13 @@ mod tests {
         ("explain", "'g/schedule', '2026-12-31', '2027-01-02'", Read("time")),
         ("explain", "'g/unknown', '2026-12-31', '2027-01-02'", Any("42704")),
         ("skipped_so_far", "", Any("empty")),
+        (
+            "skip_parts",
+            "'@daily', 'UTC', now(), NULL, NULL, NULL, '2026-01-01', '2026-01-02', 2, '{2026-01-01}', NULL",
+            Any("time"),
+        ),
+        ("next_open", "'g/schedule'", Any("")),
+        ("next_open", "'g/unknown'", Any("")),
         ("rebuild", "", Super("number")),
         ("import_crontab", "'@daily true'", All("1")),
         ("dispatch_due", "", All("number")),

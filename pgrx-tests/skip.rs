@@ -263,6 +263,54 @@ mod tests {
         );
     }
 
+    /// A run without what the ledger has of it and what lies after its definition; what nobody can read stays as it is.
+    #[pg_test]
+    fn parts_of_a_run() {
+        let parts = |clock: &str, more: &str| {
+            sql(&format!(
+                "SELECT to_char(plan_from, 'DD'), to_char(plan_to, 'DD'), count FROM sched.skip_parts({clock}, 'UTC', '2026-01-01', NULL, NULL, {more})"
+            ))
+        };
+        let whole = "'2026-01-02', '2026-01-09', 8";
+        assert_eq!(
+            parts("'@daily'", &format!("NULL, {whole}, NULL, '{{2026-01-01,2026-01-10,NULL,infinity}}'")),
+            "02|09|8"
+        );
+        assert_eq!(
+            parts("'@daily'", &format!("NULL, {whole}, NULL, '{{2026-01-05,2026-01-05 12:00}}'")),
+            "02|04|3\n06|09|4"
+        );
+        assert_eq!(parts("'@daily'", &format!("NULL, {whole}, '{{2026-01-05 12:00}}', NULL")), "02|05|4\n06|09|4");
+        assert_eq!(
+            parts("'@daily'", &format!("'2026-01-07 12:00', {whole}, '{{2026-01-09}}', '{{2026-01-02}}'")),
+            "03|07|5"
+        );
+        assert_eq!(parts("'@daily'", &format!("'2026-01-01 12:00', {whole}, NULL, NULL")), "");
+        assert_eq!(parts("'nonsense'", &format!("NULL, {whole}, '{{2026-01-05}}', NULL")), "02|09|8");
+        assert_eq!(parts("NULL", &format!("NULL, {whole}, '{{2026-01-05}}', NULL")), "02|09|8");
+        check("SELECT * FROM sched.skip_parts('@daily', 'UTC', now(), NULL, NULL, NULL, '-infinity', 'infinity', 1, NULL, NULL)", "-infinity|infinity|1");
+        check(
+            "SELECT count(*) FROM sched.skip_parts(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
+            "0",
+        );
+    }
+
+    /// What a superuser's hand wrote into one schedule keeps nobody from reading of the others.
+    #[pg_test]
+    fn a_bad_row_hides_no_other() {
+        created("k/hand", "every 1 hour", "");
+        created("k/other", "every 1 hour", "");
+        dispatch(0);
+        time_passes("3 hours");
+        dispatch(2);
+        run(&[
+            "UPDATE sched.schedule SET former_keys = ARRAY[ARRAY[key], ARRAY[key]] WHERE schedule_name = 'k/hand'",
+            "UPDATE sched.skip SET plan_to = 'infinity' WHERE schedule_id = (SELECT schedule_id FROM sched.schedule WHERE schedule_name = 'k/hand')",
+        ]);
+        check("SELECT schedule_name, count FROM sched.skipped ORDER BY 1", "k/hand|2\nk/other|2");
+        check("SELECT count(*) FROM sched.schedules", "2");
+    }
+
     #[pg_test]
     fn bad_questions() {
         created("k/bad", "every 1 hour", "");

@@ -38,7 +38,14 @@ extension_sql_file!("../sql/schema/35_skip.sql", name = "skip", requires = ["tim
 extension_sql_file!(
     "../sql/schema/50_views.sql",
     name = "views",
-    requires = ["execution", "skip", api::home::is_home, api::explain::skipped_so_far]
+    requires = [
+        "execution",
+        "skip",
+        api::home::is_home,
+        api::explain::skipped_so_far,
+        api::explain::skip_parts,
+        api::explain::next_open
+    ]
 );
 extension_sql_file!("../sql/schema/55_columns.sql", name = "columns", requires = ["views"]);
 extension_sql_file!("../sql/schema/60_dump.sql", name = "dump", requires = ["home", "execution", "skip"]);

@@ -92,10 +92,25 @@ COMMENT ON COLUMN sched.schedule_dropped.until_xid IS 'transactions from this on
 CREATE FUNCTION sched.schedule_before_update() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
 $$
+DECLARE
+    at    timestamptz := clock_timestamp();
+    ahead boolean;
 BEGIN
     NEW.version := OLD.version + 1;
-    -- Definitions follow each other, whatever the server's clock does.
-    NEW.updated_at := greatest(clock_timestamp(), OLD.since_at + interval '1 microsecond');
+    -- What a clock that was ahead has written says nothing by the clock as it is now: the schedule begins anew. (Nor do times that are none.)
+    ahead := greatest(OLD.created_at, OLD.baseline_at, OLD.since_at) > at + interval '1 second'
+        OR EXISTS (SELECT
+                     FROM sched.timer t
+                    WHERE t.schedule_id = OLD.schedule_id
+                      AND (greatest(t.cursor_at, t.buffered_plan, t.backlog_until) > at + interval '1 second'
+                           OR '-infinity' IN (t.cursor_at, t.buffered_plan, t.backlog_until)));
+    -- Definitions follow each other.
+    NEW.updated_at := CASE WHEN OLD.since_at > at + interval '1 second' THEN at
+                           ELSE greatest(at, OLD.since_at + interval '1 microsecond') END;
+    IF EXISTS (SELECT FROM unnest(OLD.former_keys) AS k (key) WHERE k.key IS NULL) THEN
+        -- a hand's, that has parked it
+        NEW.former_keys := ARRAY(SELECT k.key FROM unnest(NEW.former_keys) AS k (key) WHERE k.key IS NOT NULL);
+    END IF;
     IF (NEW.job_name, NEW.scope_kind, NEW.scope_id) IS DISTINCT FROM (OLD.job_name, OLD.scope_kind, OLD.scope_id) THEN
         -- The scope that it leaves; and of those before, where retention leaves something to tell, and that of its newest run, from
         -- which its timer could be made anew. So a new scope each day does not make the list longer for ever.
@@ -114,7 +129,7 @@ BEGIN
                                        OR (e.finished_at AT TIME ZONE 'UTC' >= clock_timestamp() AT TIME ZONE 'UTC' - current_setting('sched.history_retention', true)::interval)
                                           IS NOT FALSE))
                     OR k.key = (SELECT o.key
-                                  FROM unnest(OLD.former_keys || OLD.key) AS o (key)
+                                  FROM (SELECT OLD.key UNION ALL SELECT unnest(OLD.former_keys)) AS o (key)
                                  CROSS JOIN LATERAL (SELECT e.plan_time
                                                        FROM sched.ledger e
                                                       WHERE e.key = o.key AND e.schedule_id = OLD.schedule_id AND e.origin = 'schedule'
@@ -126,16 +141,19 @@ BEGIN
     IF (NEW.clock, NEW.time_zone, NEW.starts_at, NEW.ends_at, NEW.enabled, NEW.ownership)
        IS DISTINCT FROM (OLD.clock, OLD.time_zone, OLD.starts_at, OLD.ends_at, OLD.enabled, OLD.ownership)
        -- or the same once more, from a later moment on (sched.adopt)
-       OR NEW.baseline_at > OLD.baseline_at THEN
+       OR NEW.baseline_at > OLD.baseline_at OR ahead THEN
         INSERT INTO sched.schedule_past (schedule_id, since_at, until_at, clock, time_zone, starts_at, ends_at, enabled, ownership)
-        VALUES (OLD.schedule_id, OLD.since_at, NEW.updated_at, OLD.clock, OLD.time_zone, OLD.starts_at, OLD.ends_at,
+        VALUES (OLD.schedule_id, least(OLD.since_at, NEW.updated_at - interval '1 microsecond'), NEW.updated_at, OLD.clock, OLD.time_zone, OLD.starts_at, OLD.ends_at,
                 OLD.enabled, OLD.ownership);
         NEW.since_at := NEW.updated_at;
     END IF;
     IF NEW.clock IS DISTINCT FROM OLD.clock OR NEW.time_zone IS DISTINCT FROM OLD.time_zone
        OR NEW.starts_at IS DISTINCT FROM OLD.starts_at OR NEW.ends_at IS DISTINCT FROM OLD.ends_at
-       OR (NEW.enabled AND NOT OLD.enabled) OR (NEW.ownership = 'owned' AND OLD.ownership <> 'owned') THEN
+       OR (NEW.enabled AND NOT OLD.enabled) OR (NEW.ownership = 'owned' AND OLD.ownership <> 'owned') OR ahead THEN
         NEW.baseline_at := NEW.updated_at;
+    END IF;
+    IF OLD.created_at > at + interval '1 second' THEN
+        NEW.created_at := NEW.updated_at - interval '1 microsecond';
     END IF;
     RETURN NEW;
 END

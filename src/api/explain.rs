@@ -1,4 +1,4 @@
-//! `explain`, and the part of the view `sched.skipped` that is still going on.
+//! `explain`; what the views `sched.skipped` and `sched.schedules` cannot say in SQL.
 
 use std::collections::HashMap;
 
@@ -47,7 +47,8 @@ fn explain(
     )
 }
 
-/// What paused and parked schedules that the caller may read about have passed over so far; sched.skipped reads it.
+/// What paused and parked schedules that the caller may read about have passed over so far, and an edit that nobody has applied yet;
+/// sched.skipped reads it.
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 #[allow(clippy::type_complexity)]
 pub fn skipped_so_far() -> TableIterator<
@@ -73,4 +74,56 @@ pub fn skipped_so_far() -> TableIterator<
         let count = i64::try_from(found.count).unwrap_or(i64::MAX);
         (name, convert::timestamp(found.from), convert::timestamp(found.to), count, found.reason.as_str())
     }))
+}
+
+/// A run of skips without the plan times that the ledger has (`own`: the schedule's executions; `others`: what there is else in its scopes)
+/// and those after its definition's end; sched.skipped reads it. A function of its arguments alone.
+#[pg_extern(schema = "sched", stable, parallel_safe)]
+#[allow(clippy::too_many_arguments, clippy::type_complexity)]
+pub fn skip_parts(
+    clock: Option<Text>,
+    time_zone: Option<Text>,
+    anchor: Option<TimestampWithTimeZone>,
+    starts_at: Option<TimestampWithTimeZone>,
+    ends_at: Option<TimestampWithTimeZone>,
+    until_at: Option<TimestampWithTimeZone>,
+    plan_from: Option<TimestampWithTimeZone>,
+    plan_to: Option<TimestampWithTimeZone>,
+    count: Option<i64>,
+    own: Option<Vec<Option<TimestampWithTimeZone>>>,
+    others: Option<Vec<Option<TimestampWithTimeZone>>>,
+) -> TableIterator<
+    'static,
+    (name!(plan_from, TimestampWithTimeZone), name!(plan_to, TimestampWithTimeZone), name!(count, i64)),
+> {
+    let (Some(from), Some(to), Some(count)) = (plan_from, plan_to, count) else { return TableIterator::new([]) };
+    let finite =
+        |value: Option<TimestampWithTimeZone>| value.and_then(|value| convert::instant("a stored time", value).ok());
+    let taken = |plans: Option<Vec<Option<TimestampWithTimeZone>>>, own: bool| {
+        let taken = move |plan| Some(skipped_plans::Taken { plan: finite(plan)?, own, here: own });
+        plans.unwrap_or_default().into_iter().filter_map(taken)
+    };
+    let mut taken: Vec<_> = taken(own, true).chain(taken(others, false)).collect();
+    taken.sort_by_key(|taken| taken.plan);
+    // What cannot be read was not written by a dispatcher of today: it stays as it is.
+    let definition = clock.zip(time_zone).zip(finite(anchor)).and_then(|((clock, zone), anchor)| {
+        dispatch::BoundedClock::read(&clock, &zone, anchor, (starts_at, ends_at)).ok()
+    });
+    let run = finite(plan_from).zip(finite(plan_to)).map(|(from, to)| (from, to, count));
+    let Some((run, definition)) = run.zip(definition) else { return TableIterator::once((from, to, count)) };
+    let parts = dispatch::skip_parts(&definition, run, finite(until_at), &taken);
+    let timestamp = convert::timestamp;
+    TableIterator::new(parts.into_iter().map(move |(from, to, count)| (timestamp(from), timestamp(to), count)))
+}
+
+/// The first plan time of an armed schedule that the ledger lacks, and when it fires; sched.schedules reads it. Nothing of a schedule that the
+/// caller may not read about.
+#[pg_extern(schema = "sched", stable, parallel_unsafe)]
+pub fn next_open(schedule_name: Option<Text>) -> Option<Vec<TimestampWithTimeZone>> {
+    let (name, caller) = (schedule_name?, role::caller());
+    session(|session| {
+        let (schedule_id, _) = skipped_plans::seen_by(session, &name, caller).filter(|(_, seen)| *seen)?;
+        let (plan, fire_at) = dispatch::next_open(session, schedule_id)?;
+        Some(vec![convert::timestamp(plan), convert::timestamp(fire_at)])
+    })
 }

@@ -7,7 +7,7 @@ use scheduler_core::clock::none_ahead;
 use scheduler_core::schedule::{CatchUp, Overlap, Ownership, Rearm};
 use scheduler_core::{Instant, Keyword};
 
-use crate::dispatch::{catch_up_of, overlap_of, rearm_of};
+use crate::dispatch::{catch_up_of, overlap_of, rearm_of, MAX_PLANS_PER_TICK};
 use crate::guc;
 use crate::pg::convert::{self, required, Zero};
 use crate::pg::error::{self, or_raise, Failure, Outcome};
@@ -19,9 +19,6 @@ use crate::store::job;
 use crate::store::schedule::{self, bulk, dropped, Definition, Locked};
 
 use crate::api::job::at_least_one;
-
-/// What one schedule may run in one tick.
-const MAX_PLANS_PER_TICK: i32 = 10_000;
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 #[allow(clippy::too_many_arguments)]
@@ -193,7 +190,7 @@ pub fn check_keys(schedule: &Definition, zone_before: Option<&str>) -> Result<()
 /// How many plans one tick may run.
 pub fn max_plans(given: i32) -> Outcome<i32> {
     match at_least_one("max_plans_per_tick", given)? {
-        n if n > MAX_PLANS_PER_TICK => Err(Failure::invalid(
+        n if usize::try_from(n).is_ok_and(|n| n > MAX_PLANS_PER_TICK) => Err(Failure::invalid(
             format!("max_plans_per_tick must be at most {MAX_PLANS_PER_TICK}, not {n}"),
             "A longer backlog takes several ticks, and other schedules fire between them.",
         )),

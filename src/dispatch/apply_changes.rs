@@ -6,12 +6,14 @@ use pgrx::PgLogLevel;
 use scheduler_core::schedule::{plan, ArmEvent, Progress};
 use scheduler_core::Instant;
 
+use crate::dispatch::ahead;
 use crate::dispatch::bisect::bisect;
 use crate::dispatch::compile::{waits_for_runs, CompiledSchedule};
 use crate::dispatch::definition_history::{self, EndedDefinitions, SettledProgress};
 use crate::dispatch::retry::{postponed, try_again_at};
 use crate::pg::error::{self, Failure};
 use crate::pg::{subtransaction, Session};
+use crate::store::schedule::ahead::horizon;
 use crate::store::schedule::change::{self, Change, TimerLock};
 use crate::store::schedule::{self, skipped_plans};
 use crate::store::timer::{self, rebuild, NewTimer, ScheduleRow, ScheduleState};
@@ -27,30 +29,31 @@ pub fn apply_changes(session: &Session, now: Instant, limit: i64, after: &mut i6
     loop {
         // Locked and written in one subtransaction, as fires are.
         let whole = subtransaction::run(|| {
-            let batch = ChangeBatch::pick(session, from, now, limit);
-            write(session, &batch.decided.iter().collect::<Vec<_>>());
-            batch
+            let picked = ChangeBatch::pick(session, from, now, limit);
+            let applied = apply(session, &picked.changes, now);
+            (picked.more_after, applied.len(), applied)
         });
-        let batch = match whole {
-            Ok(batch) => {
-                batch.decided.iter().for_each(|one| one.report(session));
-                batch
-            }
+        let (more_after, count, applied) = match whole {
+            Ok(whole) => whole,
             Err(_) => {
-                let batch = ChangeBatch::pick(session, from, now, limit);
-                let decided: Vec<&AppliedChange> = batch.decided.iter().collect();
-                let mut defer = |one: &&AppliedChange, failure| failed(session, one, &failure, now);
-                let written = bisect(&decided, &mut |part| write(session, part), &mut defer);
-                written.iter().flatten().for_each(|one| one.report(session));
-                batch
+                let picked = ChangeBatch::pick(session, from, now, limit);
+                let mut bad = 0;
+                let mut defer = |change: &Change, failure| {
+                    bad += 1;
+                    failed(session, change, &failure, now);
+                };
+                let applied = bisect(&picked.changes, &mut |part| apply(session, part, now), &mut defer);
+                let applied: Vec<AppliedChange> = applied.into_iter().flatten().collect();
+                (picked.more_after, bad + applied.len(), applied)
             }
         };
-        *after = batch.more_after.unwrap_or(0);
-        if !batch.decided.is_empty() {
-            return batch.decided.len();
+        applied.iter().for_each(|one| one.report(session));
+        *after = more_after.unwrap_or(0);
+        if count > 0 {
+            return count;
         }
         // What others have in hand must not keep us from what comes behind it.
-        match batch.more_after {
+        match more_after {
             Some(last) => from = last,
             None if from_the_first => return 0,
             None => (from, from_the_first) = (0, true),
@@ -59,10 +62,9 @@ pub fn apply_changes(session: &Session, now: Instant, limit: i64, after: &mut i6
     }
 }
 
-/// Changes, and what each leads to.
-#[derive(Default)]
+/// Changes of schedules that nobody else works on.
 struct ChangeBatch {
-    decided: Vec<AppliedChange>,
+    changes: Vec<Change>,
     /// The last change that was looked at; `None` where it was the last of all.
     more_after: Option<i64>,
 }
@@ -82,32 +84,38 @@ impl AppliedChange {
 
 impl ChangeBatch {
     fn pick(session: &Session, after: i64, now: Instant, limit: i64) -> ChangeBatch {
-        let changes = change::pick(session, after, now, limit);
+        let mut changes = change::pick(session, after, now, limit);
         let mut change_ids: Vec<i64> = changes.iter().flat_map(|change| change.change_ids.iter().copied()).collect();
         change_ids.sort_unstable();
         let more_after = change_ids.last().copied().filter(|_| i64::try_from(change_ids.len()) == Ok(limit));
-        let free = changes.into_iter().filter(|change| change.timer_lock != TimerLock::Busy);
-        let mut by_id: HashMap<i64, Change> = free.map(|change| (change.schedule_id, change)).collect();
-        if by_id.is_empty() {
-            return ChangeBatch { decided: Vec::new(), more_after };
-        }
-        let mut snapshots = read(session, by_id.keys().copied().collect());
-        // A timer that came up between the two looks is somebody else's, who may be at work with it: its change stays.
-        snapshots.retain(|snapshot| {
-            snapshot.timer.is_none()
-                || by_id.get(&snapshot.schedule_id).is_some_and(|c| c.timer_lock == TimerLock::Locked)
-        });
-        // Where somebody is just ending a run, the change stays.
-        let (snapshots, _busy) = prepared(session, snapshots);
-        let past = past_of(session, &snapshots);
-        let decided = snapshots.iter().filter_map(|snapshot| {
-            let change = by_id.remove(&snapshot.schedule_id)?;
-            let ended = past.get(&snapshot.schedule_id);
-            let timer = snapshot.schedule.as_ref().map(|row| armed(snapshot, row, ended, change.terminal_at, now));
-            Some(AppliedChange { change, timer })
-        });
-        ChangeBatch { decided: decided.collect(), more_after }
+        changes.retain(|change| change.timer_lock != TimerLock::Busy);
+        ChangeBatch { changes, more_after }
     }
+}
+
+/// Decides what these changes lead to, and writes it.
+fn apply(session: &Session, changes: &[Change], now: Instant) -> Vec<AppliedChange> {
+    let mut by_id: HashMap<i64, &Change> = changes.iter().map(|change| (change.schedule_id, change)).collect();
+    if by_id.is_empty() {
+        return Vec::new();
+    }
+    let mut snapshots = read(session, by_id.keys().copied().collect());
+    // A timer that came up between the two looks is somebody else's, who may be at work with it: its change stays.
+    snapshots.retain(|snapshot| {
+        snapshot.timer.is_none() || by_id.get(&snapshot.schedule_id).is_some_and(|c| c.timer_lock == TimerLock::Locked)
+    });
+    // Where somebody is just ending a run, the change stays.
+    let (snapshots, _busy) = prepared(session, snapshots);
+    let past = past_of(session, &snapshots, now);
+    let decided = snapshots.iter().filter_map(|snapshot| {
+        let change = by_id.remove(&snapshot.schedule_id)?.clone();
+        let ended = past.get(&snapshot.schedule_id);
+        let timer = snapshot.schedule.as_ref().map(|row| armed(snapshot, row, ended, change.terminal_at, now));
+        Some(AppliedChange { change, timer })
+    });
+    let decided: Vec<AppliedChange> = decided.collect();
+    write(session, &decided);
+    decided
 }
 
 /// Schedules with their timers as they are now.
@@ -129,7 +137,7 @@ fn prepared(session: &Session, mut snapshots: Vec<ScheduleState>) -> (Vec<Schedu
         snapshots.retain(|snapshot| !cares_anew.contains(&snapshot.schedule_id));
         cares_anew.retain(|schedule_id| !busy.contains(schedule_id));
         let mut again = read(session, cares_anew.into_iter().collect());
-        // As in `ChangeBatch::pick`: a timer that came up meanwhile is somebody else's.
+        // As in `apply`: a timer that came up meanwhile is somebody else's.
         again.retain(|snapshot| snapshot.timer.is_none() || !without_timer.contains(&snapshot.schedule_id));
         snapshots.extend(again);
     }
@@ -139,8 +147,8 @@ fn prepared(session: &Session, mut snapshots: Vec<ScheduleState>) -> (Vec<Schedu
     (snapshots, busy)
 }
 
-/// Writes what these changes lead to; returns them.
-fn write<'d>(session: &Session, decided: &[&'d AppliedChange]) -> Vec<&'d AppliedChange> {
+/// Writes what changes lead to.
+fn write(session: &Session, decided: &[AppliedChange]) {
     let timers: Vec<&NewTimer> = decided.iter().filter_map(|one| one.timer.as_ref()).collect();
     let dropped: Vec<i64> =
         decided.iter().filter(|one| one.timer.is_none()).map(|one| one.change.schedule_id).collect();
@@ -148,9 +156,8 @@ fn write<'d>(session: &Session, decided: &[&'d AppliedChange]) -> Vec<&'d Applie
     if !change_ids.is_empty() {
         skipped_plans::forget(session, &dropped);
         timer::arm(session, &timers, dropped, change_ids);
-        skipped_plans::record(session, &timers, &HashSet::new());
+        record(session, &timers);
     }
-    decided.to_vec()
 }
 
 /// Arms schedules whose timers are locked and were made before an edit that nobody has applied yet. The edit's change stays, and
@@ -160,7 +167,7 @@ pub fn rearm(session: &Session, edited: &[i64], now: Instant) -> Vec<NewTimer> {
     if !busy.is_empty() {
         timer::postpone(session, busy, postponed(now));
     }
-    let past = past_of(session, &snapshots);
+    let past = past_of(session, &snapshots, now);
     let timers: Vec<NewTimer> = snapshots
         .iter()
         .filter_map(|snapshot| {
@@ -170,8 +177,14 @@ pub fn rearm(session: &Session, edited: &[i64], now: Instant) -> Vec<NewTimer> {
         .collect();
     let written: Vec<&NewTimer> = timers.iter().collect();
     timer::arm(session, &written, Vec::new(), Vec::new());
-    skipped_plans::record(session, &written, &HashSet::new());
+    record(session, &written);
     timers
+}
+
+/// Records what timers that were just armed have passed over and remember.
+pub fn record(session: &Session, timers: &[&NewTimer]) {
+    skipped_plans::record(session, timers, &HashSet::new());
+    ahead::straighten(session, timers);
 }
 
 /// Schedules without a timer that are not new (a restored database, say) know from the ledger and the skips what is decided.
@@ -192,7 +205,7 @@ fn derive_new(session: &Session, snapshots: &mut [ScheduleState]) {
 }
 
 /// The definitions that have ended and are not settled, of schedules that were edited: only an edit ends one.
-pub fn past_of(session: &Session, snapshots: &[ScheduleState]) -> HashMap<i64, EndedDefinitions> {
+pub fn past_of(session: &Session, snapshots: &[ScheduleState], now: Instant) -> HashMap<i64, EndedDefinitions> {
     let ids: Vec<i64> = snapshots.iter().filter(|s| is_edited(s)).map(|snapshot| snapshot.schedule_id).collect();
     let mut past: HashMap<i64, EndedDefinitions> = HashMap::new();
     if ids.is_empty() {
@@ -202,7 +215,7 @@ pub fn past_of(session: &Session, snapshots: &[ScheduleState]) -> HashMap<i64, E
         past.entry(ended.schedule_id).or_default().definitions.push(ended);
     }
     let open = snapshots.iter().filter_map(|snapshot| {
-        let known = snapshot.timer.as_ref().map_or(Progress::default(), |timer| timer.progress);
+        let known = snapshot.timer.as_ref().map_or(Progress::default(), |timer| timer.progress_or_all(now));
         let (after, until) = past.get(&snapshot.schedule_id)?.open(snapshot.schedule.as_ref()?, known)?;
         Some((snapshot.schedule_id, after, until))
     });
@@ -221,8 +234,8 @@ pub fn is_edited(snapshot: &ScheduleState) -> bool {
     }
 }
 
-fn failed(session: &Session, decided: &AppliedChange, failure: &Failure, now: Instant) {
-    let Change { schedule_id, failures, change_ids, .. } = &decided.change;
+fn failed(session: &Session, change: &Change, failure: &Failure, now: Instant) {
+    let Change { schedule_id, failures, change_ids, .. } = change;
     change::failed(session, change_ids.clone(), try_again_at(session, *schedule_id, "armed", *failures, failure, now));
 }
 
@@ -262,23 +275,31 @@ pub fn armed(
     terminal_at: Option<Instant>,
     now: Instant,
 ) -> NewTimer {
-    let known = snapshot.timer.as_ref().map_or(Progress::default(), |timer| timer.progress);
+    let known = snapshot.timer.as_ref().map_or(Progress::default(), |timer| timer.progress_or_all(now));
     let settled =
         ended.map_or_else(|| SettledProgress::nothing(known), |ended| definition_history::settle(row, ended, known));
+    // A definition that begins with an edit begins anew, whatever was remembered before.
+    let is_anew = !settled.past_ids.is_empty();
+    let unreadable = snapshot.timer.as_ref().and_then(|timer| timer.progress.clone().err()).filter(|_| !is_anew);
+    // A run that has ended has ended by now, whatever the clock said then.
+    let terminal_at = terminal_at.map(|at| at.min(now));
     let mut timer = NewTimer::idle(snapshot.schedule_id, row, known);
+    let lies_ahead = ended.is_some_and(|ended| ended.lie_ahead(row)) || (is_anew && known.cursor > Some(horizon(now)));
+    timer.straightens = lies_ahead.then_some(row.created_at);
     timer.was_parked = snapshot.timer.as_ref().and_then(|timer| timer.parked.clone());
     timer.awaited = waits_for_runs(row);
     (timer.progress, timer.skipped, timer.settled) = (settled.progress, settled.skipped, settled.past_ids);
-    let compiled = match CompiledSchedule::compile_without_job(snapshot.schedule_id, row) {
-        Ok(compiled) => {
-            timer.parked = CompiledSchedule::check_job(row).err();
-            Some(compiled)
-        }
-        Err(reason) => {
-            timer.parked = Some(reason);
-            None
-        }
-    };
+    let compiled =
+        match unreadable.map_or_else(|| CompiledSchedule::compile_without_job(snapshot.schedule_id, row), Err) {
+            Ok(compiled) => {
+                timer.parked = CompiledSchedule::check_job(row).err();
+                Some(compiled)
+            }
+            Err(reason) => {
+                timer.parked = Some(reason);
+                None
+            }
+        };
     match compiled {
         // Plans that passed while a run went on stay passed, also once it can be used again.
         None => timer.progress.cursor = timer.progress.cursor.max(terminal_at),

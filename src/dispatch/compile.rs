@@ -15,6 +15,9 @@ use crate::pg::zone::ServerZone;
 use crate::pg::{convert, role};
 use crate::store::timer::ScheduleRow;
 
+/// What one schedule may run in one tick.
+pub const MAX_PLANS_PER_TICK: usize = 10_000;
+
 /// A schedule that can be asked what it does next.
 pub struct CompiledSchedule {
     /// Its policies.
@@ -48,13 +51,15 @@ impl CompiledSchedule {
 
     /// Reads what the schedule itself says, whatever became of its job.
     pub fn compile_without_job(schedule_id: i64, row: &ScheduleRow) -> Outcome<CompiledSchedule> {
+        row.former_keys.check()?;
         let wait = |argument, value: Interval| convert::duration(argument, value, convert::Zero::Allowed);
         Ok(CompiledSchedule {
             policy: Policy {
                 catch_up: catch_up_of(&row.catch_up)?,
                 window: convert::optional_duration("catch_up_window", row.catch_up_window, convert::Zero::Refused)?,
                 misfire_grace: guc::misfire_grace(),
-                max_plans_per_tick: usize::try_from(row.max_plans_per_tick).unwrap_or(1),
+                max_plans_per_tick: usize::try_from(row.max_plans_per_tick)
+                    .map_or(1, |most| most.min(MAX_PLANS_PER_TICK)),
                 rearm: rearm_of(&row.rearm)?,
                 overlap: overlap_of(&row.overlap)?,
                 delay: wait("delay", row.delay)?,

@@ -11,7 +11,7 @@ use crate::dispatch::compile;
 use crate::pg::convert;
 use crate::pg::error::Outcome;
 use crate::pg::zone::ServerZone;
-use crate::store::schedule::skipped_plans::PastDefinition;
+use crate::store::schedule::skipped_plans::{PastDefinition, Taken};
 use crate::store::timer::ScheduleRow;
 
 /// A clock in its zone with the instants between which its plan times count.
@@ -34,7 +34,8 @@ impl BoundedClock {
         BoundedClock::read(&row.clock, &row.time_zone, row.created_at, (row.starts_at, row.ends_at))
     }
 
-    fn read(
+    /// The same of a clock, its zone and the anchor of its grid, from `starts_at` to `ends_at`.
+    pub fn read(
         clock: &str,
         time_zone: &str,
         anchor: Instant,
@@ -61,12 +62,12 @@ impl BoundedClock {
         skipped_plans::between(&self.clock.bind(&self.zone, self.anchor), after, to, reason)
     }
 
-    /// The plan times in (after, to] but for those that were `fired` (in order), as runs.
-    pub fn skipped_but(&self, after: Instant, to: Instant, reason: SkipReason, fired: &[Instant]) -> Vec<Skip> {
+    /// The plan times in (after, to] but for those that are `taken` (in order), as runs, which go past no execution of the schedule's own.
+    pub fn skipped_but(&self, after: Instant, to: Instant, reason: SkipReason, taken: &[Taken]) -> Vec<Skip> {
         let (mut skips, mut after) = (Vec::new(), after);
-        for plan in fired.iter().copied().filter(|plan| *plan <= to) {
-            // Under another clock it may have been none.
-            if plan > after && self.count(plan.just_before(), plan, 1) == 1 {
+        for Taken { plan, own, here: _ } in taken.iter().copied().filter(|taken| taken.plan <= to) {
+            // What others put there may be no plan time.
+            if plan > after && (own || self.count(plan.just_before(), plan, 1) == 1) {
                 skips.extend(self.skipped(after, plan.just_before(), reason));
                 after = plan;
             }
@@ -108,20 +109,50 @@ impl SettledProgress {
     }
 }
 
+/// Definitions, which are in the order in which they were written, as they follow each other by the clock as it is now: each ends where a
+/// later one begins, at the latest. One that begins only then never was. The row is where the last one ends; those that begin after it belong
+/// to a change that is still to come.
+pub fn straightened<'p>(
+    definitions: impl DoubleEndedIterator<Item = &'p PastDefinition>,
+    row: &ScheduleRow,
+) -> Vec<PastDefinition> {
+    let mut next_at = row.since_at;
+    let mut straight = Vec::new();
+    for past in definitions.rev().filter(|past| past.since_at < row.since_at) {
+        if past.since_at < next_at {
+            straight.push(PastDefinition { until_at: past.until_at.min(next_at), ..past.clone() });
+            next_at = past.since_at;
+        }
+    }
+    straight.reverse();
+    straight
+}
+
 /// What is known of a schedule's definitions that have ended and are not settled.
 #[derive(Default)]
 pub struct EndedDefinitions {
-    /// They, in order.
+    /// They, in the order in which they were written, and what else is to be put right among those before the present one.
     pub definitions: Vec<PastDefinition>,
     /// Which of the plan times that nobody seems to have dispatched the ledger has, in order: an edit that was committed late was overtaken
-    /// by fires of the definition before it.
-    pub fired: Vec<Instant>,
+    /// by fires of the definition before it, or somebody made up for them.
+    pub fired: Vec<Taken>,
 }
 
 impl EndedDefinitions {
     /// Those that ended before this row was read: another one belongs to a change that is still to come.
-    fn before(&self, row: &ScheduleRow) -> Vec<&PastDefinition> {
-        self.definitions.iter().filter(|past| past.since_at < row.since_at).collect()
+    fn before(&self, row: &ScheduleRow) -> Vec<PastDefinition> {
+        let mut before = straightened(self.definitions.iter(), row);
+        before.retain(|past| !past.settled);
+        before
+    }
+
+    /// Whether a clock that was ahead has written some of them.
+    pub fn lie_ahead(&self, row: &ScheduleRow) -> bool {
+        let straight = straightened(self.definitions.iter(), row);
+        let as_written = |past: &PastDefinition| {
+            straight.iter().any(|one| one.past_id == past.past_id && one.until_at == past.until_at)
+        };
+        self.definitions.iter().any(|past| past.settled || !as_written(past))
     }
 
     /// Between which instants nobody seems to have dispatched anything.

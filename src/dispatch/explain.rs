@@ -8,7 +8,7 @@ use scheduler_core::{Instant, Keyword};
 
 use crate::dispatch::apply_changes::{armed, is_edited};
 use crate::dispatch::compile::CompiledSchedule;
-use crate::dispatch::definition_history::{BoundedClock, EndedDefinitions};
+use crate::dispatch::definition_history::{straightened, BoundedClock, EndedDefinitions};
 use crate::pg::error::{Failure, Outcome};
 use crate::pg::{convert, Session};
 use crate::store::schedule::skipped_plans::{self, PastDefinition, RecordedSkip};
@@ -29,6 +29,12 @@ pub struct Verdict {
     pub reason: Option<String>,
 }
 
+impl Verdict {
+    fn fired(plan: Instant, execution_id: Uuid) -> Verdict {
+        Verdict { plan, verdict: "fired", execution_id: Some(execution_id), reason: None }
+    }
+}
+
 /// Some of the plan times of a schedule: those of one definition.
 struct DefinitionRange {
     since_at: Instant,
@@ -37,7 +43,8 @@ struct DefinitionRange {
     past: Option<PastDefinition>,
 }
 
-/// What became of each plan time of a schedule in [from, to); `54000` where there are more than [`MOST_PLANS`].
+/// What became of each plan time of a schedule in [from, to); `54000` where there are more than [`MOST_PLANS`]. What the ledger has was fired,
+/// whatever else is known of it: also what a definition fired that an edit had ended, and what was made up for by another clock.
 pub fn explain(session: &Session, schedule_id: i64, from: Instant, to: Instant, now: Instant) -> Outcome<Vec<Verdict>> {
     let snapshots = timer::read(session, vec![schedule_id], timer::timers(session, vec![schedule_id]));
     let Some((snapshot, row)) = snapshots.first().and_then(|s| s.schedule.as_ref().map(|row| (s, row))) else {
@@ -45,7 +52,7 @@ pub fn explain(session: &Session, schedule_id: i64, from: Instant, to: Instant, 
     };
     let past = skipped_plans::past_between(session, schedule_id, from, to);
     let open = Undecided::of(snapshot, row, &past, now);
-    let ranges = ranges(row, past, from, to)?;
+    let ranges = ranges(row, &past, from, to)?;
     let mut skips = skipped_plans::between(session, schedule_id, from, to);
     skips.extend(open.skipped.iter().map(|(since_at, skip)| RecordedSkip {
         since_at: *since_at,
@@ -56,13 +63,11 @@ pub fn explain(session: &Session, schedule_id: i64, from: Instant, to: Instant, 
     skips.sort_by_key(|skip| (skip.since_at, skip.from));
     let all = ranges.iter().flat_map(|range| range.plans.iter().copied().map(convert::timestamp)).collect();
     let fired = skipped_plans::fired(session, schedule_id, all);
+    let mut own = skipped_plans::own(session, schedule_id, from, to, MOST_PLANS + 1);
     let mut verdicts = Vec::new();
     for range in &ranges {
         for plan in &range.plans {
-            let execution = fired.binary_search_by_key(plan, |(plan, _)| *plan).ok().and_then(|found| fired.get(found));
-            let (verdict, reason) = if execution.is_some() {
-                ("fired", None)
-            } else if let Some(skip) = skip_of(&skips, range.since_at, *plan) {
+            let (verdict, reason) = if let Some(skip) = skip_of(&skips, range.since_at, *plan) {
                 ("skipped", Some(skip.reason.clone()))
             } else if let Some(past) = &range.past {
                 (if past.owned { "forgotten" } else { "external" }, None)
@@ -70,11 +75,26 @@ pub fn explain(session: &Session, schedule_id: i64, from: Instant, to: Instant, 
                 let (verdict, reason) = open.verdict(*plan, now);
                 (verdict, reason.map(str::to_owned))
             };
-            verdicts.push(Verdict { plan: *plan, verdict, execution_id: execution.map(|(_, id)| *id), reason });
+            let found =
+                fired.binary_search_by_key(plan, |(taken, _)| taken.plan).ok().and_then(|found| fired.get(found));
+            // What others put into a scope that the schedule has left tells of what is decided only.
+            let others = found.filter(|(taken, _)| taken.here || !matches!(verdict, "due" | "waiting" | "planned"));
+            verdicts.push(match own.remove(plan).or(others.map(|(_, id)| *id)) {
+                Some(execution_id) => Verdict::fired(*plan, execution_id),
+                None => Verdict { plan: *plan, verdict, execution_id: None, reason },
+            });
         }
+    }
+    verdicts.extend(own.into_iter().map(|(plan, execution_id)| Verdict::fired(plan, execution_id)));
+    verdicts.sort_by_key(|verdict| verdict.plan);
+    if u64::try_from(verdicts.len()).is_ok_and(|count| count > MOST_PLANS) {
+        return Err(too_many(SHORTER));
     }
     Ok(verdicts)
 }
+
+/// What to do about a range with too many plan times.
+const SHORTER: &str = "Ask for a shorter range; sched.skipped has one row for many plan times that did not run.";
 
 /// The refusal of a range with more plan times than [`MOST_PLANS`].
 pub fn too_many(hint: &str) -> Failure {
@@ -86,11 +106,11 @@ pub fn too_many(hint: &str) -> Failure {
 }
 
 /// The plan times in [from, to), definition by definition, in order.
-fn ranges(row: &ScheduleRow, past: Vec<PastDefinition>, from: Instant, to: Instant) -> Outcome<Vec<DefinitionRange>> {
+fn ranges(row: &ScheduleRow, past: &[PastDefinition], from: Instant, to: Instant) -> Outcome<Vec<DefinitionRange>> {
     let (after, last) = (from.just_before(), to.just_before());
     let mut bounds: Vec<(Instant, Instant, Outcome<BoundedClock>, Option<PastDefinition>)> = Vec::new();
-    // One that ended after we read the schedule is what we have read.
-    for past in past.into_iter().filter(|past| past.since_at < row.since_at) {
+    // (One that ended after we read the schedule is what we have read.)
+    for past in straightened(past.iter(), row) {
         bounds.push((past.since_at, past.until_at, BoundedClock::of_past(&past, row.created_at), Some(past)));
     }
     bounds.push((row.since_at, Instant::MAX, BoundedClock::of_row(row), None));
@@ -102,9 +122,7 @@ fn ranges(row: &ScheduleRow, past: Vec<PastDefinition>, from: Instant, to: Insta
         let (after, last) = (after.max(since_at), last.min(until_at));
         let count = bounded.count(after, last, room + 1);
         if count > room {
-            return Err(too_many(
-                "Ask for a shorter range; sched.skipped has one row for many plan times that did not run.",
-            ));
+            return Err(too_many(SHORTER));
         }
         room -= count;
         ranges.push(DefinitionRange { since_at, plans: bounded.plans(after, last), past });
@@ -138,7 +156,7 @@ impl<'a> Undecided<'a> {
             Some(timer) => Undecided {
                 row,
                 compiled,
-                progress: timer.progress,
+                progress: timer.progress_or_all(now),
                 waiting: timer.waiting,
                 parked: timer.parked.is_some(),
                 failing: timer.error_count > 0,
@@ -146,8 +164,13 @@ impl<'a> Undecided<'a> {
             },
             None => {
                 // Which of them were fired is looked at before all else.
-                let definitions = past.iter().filter(|past| !past.settled).map(PastDefinition::clone).collect();
-                let new = armed(snapshot, row, Some(&EndedDefinitions { definitions, fired: Vec::new() }), None, now);
+                let new = armed(
+                    snapshot,
+                    row,
+                    Some(&EndedDefinitions { definitions: past.to_vec(), fired: Vec::new() }),
+                    None,
+                    now,
+                );
                 Undecided {
                     row,
                     compiled,
@@ -199,25 +222,4 @@ impl<'a> Undecided<'a> {
             waits("delay")
         }
     }
-}
-
-/// What schedules that are paused or parked have passed over, or keep waiting, so far: the plan times and the reason.
-pub fn so_far(session: &Session, snapshots: &[ScheduleState], now: Instant) -> Vec<(i64, Skip)> {
-    let after = |snapshot: &ScheduleState, row: &ScheduleRow| {
-        let cursor = snapshot.timer.as_ref().and_then(|timer| timer.progress.cursor).filter(|_| row.enabled);
-        row.since_at.max(cursor.unwrap_or(row.since_at))
-    };
-    let ranges = snapshots.iter().filter_map(|s| Some((s.schedule_id, after(s, s.schedule.as_ref()?), now)));
-    let fired = skipped_plans::fired_between(session, &ranges.collect::<Vec<_>>());
-    let mut all = Vec::new();
-    for snapshot in snapshots {
-        pgrx::check_for_interrupts!();
-        let Some(row) = &snapshot.schedule else { continue };
-        let Ok(bounded) = BoundedClock::of_row(row) else { continue };
-        let reason = if row.enabled { SkipReason::Parked } else { SkipReason::Paused };
-        let fired = fired.get(&snapshot.schedule_id).map_or(&[][..], Vec::as_slice);
-        let skips = bounded.skipped_but(after(snapshot, row), now, reason, fired);
-        all.extend(skips.into_iter().map(|skip| (snapshot.schedule_id, skip)));
-    }
-    all
 }

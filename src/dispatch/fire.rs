@@ -1,7 +1,7 @@
 //! Due timers → executions, a batch at a time. A batch that fails is halved until the bad one is alone; the healthy ones of the
 //! same batch still fire in the same call.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use scheduler_core::schedule::{plan, Next};
 use scheduler_core::Instant;
@@ -15,7 +15,7 @@ use crate::pg::error::Failure;
 use crate::pg::{convert, subtransaction, Session};
 use crate::store::schedule::skipped_plans;
 use crate::store::timer::lock_timeout::{self, RetryBudget};
-use crate::store::timer::{self, BatchWindow, NewTimer, ScheduleState};
+use crate::store::timer::{self, BatchWindow, FormerKeys, NewTimer, ScheduleState, TimerRow};
 
 /// How many executions one batch inserts, unless a single schedule asks for more.
 const MOST_RUNS: usize = 10_000;
@@ -47,7 +47,8 @@ pub fn fire_due(session: &Session, window: BatchWindow, now: Instant) -> Fired {
     let (mut batch, settled, fired) = match whole {
         Ok((batch, settled, fired)) => (batch, settled, Vec::from_iter(fired)),
         Err(_) => {
-            let batch = DueBatch::pick(session, window, now);
+            let readable = subtransaction::run(|| DueBatch::pick(session, window, now));
+            let batch = readable.unwrap_or_else(|_| DueBatch::pick_readable(session, window, now));
             let settled = batch.settle_apart(session, now);
             let mut work = |timers: &[NewTimer]| fire(session, timers, now);
             let mut defer = |timer: &NewTimer, failure| batch.defer(session, timer.schedule_id, &failure, now);
@@ -99,14 +100,39 @@ struct DueBatch {
 
 impl DueBatch {
     fn pick(session: &Session, window: BatchWindow, now: Instant) -> DueBatch {
-        let due = timer::pick_due(session, window, now);
+        DueBatch::of(session, timer::pick_due(session, window, now), now)
+    }
+
+    /// The same where a row cannot even be read: that is found and put off.
+    fn pick_readable(session: &Session, window: BatchWindow, now: Instant) -> DueBatch {
+        let due = timer::lock_due(session, window, now);
+        let errors: HashMap<i64, i32> = due.iter().copied().collect();
+        let mut all = DueBatch { due: due.len(), errors: errors.clone(), ..DueBatch::default() };
+        let mut read = |part: &[(i64, i32)]| {
+            let schedule_ids = part.iter().map(|(schedule_id, _)| *schedule_id).collect();
+            DueBatch::of(session, timer::timers(session, schedule_ids), now)
+        };
+        let bad = DueBatch { errors, ..DueBatch::default() };
+        let mut defer = |(schedule_id, _): &(i64, i32), failure| bad.defer(session, *schedule_id, &failure, now);
+        for part in bisect(&due, &mut read, &mut defer) {
+            all.more |= part.more;
+            all.moves.extend(part.moves);
+            all.park.extend(part.park);
+            all.dropped.extend(part.dropped);
+            all.edited.extend(part.edited);
+        }
+        all
+    }
+
+    /// What is to become of timers that are due and locked.
+    fn of(session: &Session, due: BTreeMap<i64, TimerRow>, now: Instant) -> DueBatch {
         let mut batch = DueBatch { due: due.len(), ..DueBatch::default() };
         if due.is_empty() {
             return batch;
         }
         let mut moved_scope = HashSet::new();
         for snapshot in timer::read(session, due.keys().copied().collect(), due) {
-            if snapshot.schedule.as_ref().is_some_and(|row| row.had_other_scopes) {
+            if snapshot.schedule.as_ref().is_some_and(|row| row.former_keys == FormerKeys::Some) {
                 moved_scope.insert(snapshot.schedule_id);
             }
             let errors = snapshot.timer.as_ref().map_or(0, |timer| timer.error_count);
@@ -226,7 +252,11 @@ fn decide(snapshot: &ScheduleState, now: Instant) -> Decision {
         Ok(compiled) => compiled,
         Err(reason) => return Decision::Park(reason),
     };
-    let mut new = NewTimer::idle(snapshot.schedule_id, row, timer.progress);
+    let progress = match &timer.progress {
+        Ok(progress) => *progress,
+        Err(reason) => return Decision::Park(reason.clone()),
+    };
+    let mut new = NewTimer::idle(snapshot.schedule_id, row, progress);
     new.held = timer.held;
     let Some(plan) = timer.next_plan_time else { return Decision::Move(Box::new(new)) };
     let clock = compiled.clock.bind(&compiled.zone, compiled.anchor);

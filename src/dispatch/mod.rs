@@ -1,6 +1,7 @@
 //! One tick, in steps that the dispatcher runs in a transaction each and `dispatch_due` in its caller's: apply changes to
 //! timers, end stale leases, make due retries claimable, fire due timers.
 
+mod ahead;
 mod apply_changes;
 mod bisect;
 mod compile;
@@ -14,14 +15,18 @@ mod notify;
 mod prune;
 mod rebuild;
 mod retry;
+mod views;
 
+pub use ahead::report as report_ahead;
 pub use apply_changes::apply_changes;
-pub use compile::{catch_up_of, overlap_of, rearm_of};
+pub use compile::{catch_up_of, overlap_of, rearm_of, MAX_PLANS_PER_TICK};
+pub use definition_history::BoundedClock;
 pub use dropped::settle_dropped;
 pub use expire_leases::{promote_retries, sweep_stale};
-pub use explain::{explain, so_far, too_many, MOST_PLANS};
+pub use explain::{explain, too_many, MOST_PLANS};
 pub use finish_failed::{end_of, end_runs, EndedRuns};
 pub use fire::{fire_due, Fired};
 pub use notify::{insert, notify, notify_queue};
 pub use prune::Pruner;
 pub use rebuild::rebuild;
+pub use views::{next_open, skip_parts, so_far};

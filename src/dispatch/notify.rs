@@ -3,6 +3,7 @@
 use scheduler_core::Instant;
 
 use crate::guc;
+use crate::pg::convert::MAX_QUEUE_BYTES;
 use crate::pg::{Owner, Session};
 use crate::store::execution::{self, ExecutionBatch, Inserted};
 use crate::store::{queue, timer};
@@ -15,7 +16,9 @@ pub fn insert(session: &Session, batch: ExecutionBatch, now: Instant) -> Inserte
 }
 
 /// Tells the queues that something became claimable, once for each queue and transaction.
-pub fn notify(session: &Session, queues: Vec<String>) {
+pub fn notify(session: &Session, mut queues: Vec<String>) {
+    // A name that a hand has written may be longer than a channel's, and nobody can listen for it.
+    queues.retain(|queue| queue.len() <= MAX_QUEUE_BYTES);
     if guc::notify() && !queues.is_empty() && queue::notify::has_room() {
         timer::notify(session, queues);
     }
@@ -23,7 +26,7 @@ pub fn notify(session: &Session, queues: Vec<String>) {
 
 /// The same for one queue, where nothing else calls for a statement.
 pub fn notify_queue(owner: &Owner, queue: &str) {
-    if guc::notify() && queue::notify::has_room() {
+    if guc::notify() && queue.len() <= MAX_QUEUE_BYTES && queue::notify::has_room() {
         queue::notify::queue(owner, queue);
     }
 }

@@ -6,12 +6,12 @@ use pgrx::PgSqlErrorCode;
 use scheduler_core::schedule::Next;
 use scheduler_core::Instant;
 
-use crate::dispatch::apply_changes::{armed, past_of};
+use crate::dispatch::ahead;
+use crate::dispatch::apply_changes::{armed, past_of, record};
 use crate::dispatch::compile::waits_for_runs;
 use crate::pg::error::{raise, Failure};
 use crate::pg::{session, Session};
 use crate::store::low_water_marks;
-use crate::store::schedule::skipped_plans;
 use crate::store::timer::rebuild::{self, DerivedTimer};
 use crate::store::timer::{self, NewTimer, ScheduleState};
 
@@ -34,11 +34,13 @@ pub fn rebuild(now: Instant) -> i64 {
             let greatest = ids.last().copied()?;
             Some((greatest, chunk(session, ids, now)))
         });
-        let Some((greatest, armed)) = done else { return count };
+        let Some((greatest, armed)) = done else { break };
         last = greatest;
         count += armed;
         pgrx::check_for_interrupts!();
     }
+    session(|session| ahead::report(session, "", "", now));
+    count
 }
 
 fn chunk(session: &Session, ids: Vec<i64>, now: Instant) -> i64 {
@@ -69,7 +71,7 @@ fn chunk(session: &Session, ids: Vec<i64>, now: Instant) -> i64 {
     for snapshot in &mut snapshots {
         snapshot.timer = found.get(&snapshot.schedule_id).map(DerivedTimer::timer);
     }
-    let past = past_of(session, &snapshots);
+    let past = past_of(session, &snapshots, now);
     let made = snapshots.iter().filter_map(|snapshot| {
         let (row, found) = (snapshot.schedule.as_ref()?, found.get(&snapshot.schedule_id)?);
         Some(armed(snapshot, row, past.get(&snapshot.schedule_id), found.terminal_at, now))
@@ -78,7 +80,7 @@ fn chunk(session: &Session, ids: Vec<i64>, now: Instant) -> i64 {
     let count = timers.iter().filter(|timer| matches!(timer.next, Some(Next::Armed { .. }))).count();
     let written: Vec<&NewTimer> = timers.iter().collect();
     timer::arm(session, &written, Vec::new(), Vec::new());
-    skipped_plans::record(session, &written, &HashSet::new());
+    record(session, &written);
     rebuild::remember_fires(session, found.into_values().collect());
     i64::try_from(count).unwrap_or(i64::MAX)
 }

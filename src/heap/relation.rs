@@ -144,11 +144,6 @@ impl Table {
         }
     }
 
-    /// Column `number` (1-based) of the current row, a time; `None` is NULL.
-    pub fn get_instant(&self, number: usize) -> Option<Instant> {
-        self.get(number).map(convert::stored_instant)
-    }
-
     /// Column `number` (1-based) of the current row, a time which the schema says is never NULL.
     pub fn get_required_instant(&self, number: usize) -> Instant {
         convert::stored_instant(self.get_required(number))

@@ -329,14 +329,19 @@ impl Row<'_> {
         }
     }
 
-    /// Column `number` (1-based), a time; `None` is NULL.
-    pub fn get_instant(&self, number: usize) -> Option<Instant> {
-        self.get(number).map(convert::stored_instant)
-    }
-
     /// Column `number` (1-based), a time which the schema says is never NULL.
     pub fn get_required_instant(&self, number: usize) -> Instant {
         convert::stored_instant(self.get_required(number))
+    }
+
+    /// Column `number` (1-based), a time that a superuser's hand may have written.
+    pub fn get_saturated(&self, number: usize) -> Option<Instant> {
+        self.get(number).map(convert::saturated)
+    }
+
+    /// The same of a time which the schema says is never NULL.
+    pub fn get_required_saturated(&self, number: usize) -> Instant {
+        convert::saturated(self.get_required(number))
     }
 
     /// Column `number` (1-based), a text of which a part may have been cut off within a character, or that was never one.

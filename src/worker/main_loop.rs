@@ -13,6 +13,7 @@ use crate::guc;
 use crate::pg::convert;
 use crate::pg::error::{self, Failure};
 use crate::shmem::{exclusion, registry};
+use crate::worker::clock::ClockWatch;
 use crate::worker::probe::{self, Probe};
 use crate::worker::readiness::{self, LogOnce, Readiness};
 use crate::worker::tick::{self, Interrupted, Tick};
@@ -30,6 +31,7 @@ pub struct MainLoop<'b> {
     name: Option<String>,
     tick: Tick,
     log_once: LogOnce,
+    clock: ClockWatch,
     /// A commit may have come since the last tick.
     woken: bool,
     /// The log was told that our role may not dispatch.
@@ -62,6 +64,7 @@ impl<'b> MainLoop<'b> {
             name: None,
             tick: Tick::new(convert::now()),
             log_once: LogOnce::default(),
+            clock: ClockWatch::begin(),
             woken: true,
             refused: false,
             settled: false,
@@ -154,13 +157,19 @@ impl<'b> MainLoop<'b> {
             return Next::Sleep { until: convert::now().checked_add_micros(LOOK_AGAIN), watermark: None };
         }
         let until = match found {
-            Readiness::Work => match self.tick.run(self.database, name, std::mem::take(&mut self.woken)) {
-                Ok(until) => until,
-                Err(Interrupted) => {
+            Readiness::Work => {
+                if self.clock.look(name) {
+                    self.tick = Tick::new(convert::now());
                     self.woken = true;
-                    return Next::Again;
                 }
-            },
+                match self.tick.run(self.database, name, std::mem::take(&mut self.woken)) {
+                    Ok(until) => until,
+                    Err(Interrupted) => {
+                        self.woken = true;
+                        return Next::Again;
+                    }
+                }
+            }
             // (A copy was left above.)
             Readiness::Nothing | Readiness::Obstacle(_) | Readiness::Copy(_) => None,
         };

@@ -2,4 +2,5 @@
 
 pub mod backoff;
 pub mod cooldown;
+pub mod set_back;
 pub mod sleep;

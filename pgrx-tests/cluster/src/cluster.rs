@@ -1,5 +1,6 @@
 //! One throw-away cluster: a copy of the template, reached through a Unix socket in a private folder, never through TCP.
 
+use crate::clock;
 use crate::environment::{as_server_user, bin, clusters, run};
 use crate::guard::Guard;
 use crate::proc::{self, Signal};
@@ -31,6 +32,7 @@ pub enum Shutdown {
 #[derive(Clone, Debug)]
 pub struct Builder {
     settings: Vec<(String, String)>,
+    sets_clock: bool,
 }
 
 impl Default for Builder {
@@ -53,7 +55,7 @@ impl Default for Builder {
         if env::var("SCHEDULER_FAST_PATH").is_ok_and(|value| value == "off") {
             settings.push(("sched.fast_path".into(), "off".into()));
         }
-        Self { settings }
+        Self { settings, sets_clock: false }
     }
 }
 
@@ -69,6 +71,12 @@ impl Builder {
     #[must_use]
     pub fn durable(self) -> Self {
         self.set("fsync", "on")
+    }
+
+    /// A server whose clock the test sets ([`Cluster::set_clock`]).
+    #[must_use]
+    pub fn with_a_clock_to_set(self) -> Self {
+        Self { sets_clock: true, ..self }
     }
 
     /// A server that does not preload the extension, as before an administrator has done so.
@@ -109,6 +117,9 @@ impl Builder {
         run(mkdir);
         make.arg(folder.join("data"));
         run(make);
+        if self.sets_clock {
+            clock::prepare(&folder);
+        }
 
         let mut lines = format!("unix_socket_directories = '{}'\n", folder.display());
         for (name, value) in &self.settings {
@@ -165,6 +176,7 @@ impl Cluster {
     pub fn start_with(&self, options: &str) {
         let mut start = self.pg_ctl("start");
         start.args(["-o", options]);
+        clock::preload(&self.folder, &mut start);
         start.arg("-l").arg(self.folder.join("log"));
         // Not through a pipe: the server would inherit it, and reading it would wait for the server to end.
         let status = start.status().expect("cannot run pg_ctl");

@@ -136,7 +136,12 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
     call("alter_schedule", "'s', payload => '{\"n\": 1}', new_name => 's2', overlap => 'skip'");
     call("pause", "'s2'");
     call("skipped_so_far", "");
+    call(
+        "skip_parts",
+        "'@daily', 'UTC', '2026-01-01', null, null, null, '2026-01-01', '2026-01-03', 3, '{2026-01-02}', null",
+    );
     call("resume", "'s2'");
+    call("next_open", "'s2'");
     call("explain", "'s2', '2026-01-01 00:00+00', '2026-01-02 00:00+00'");
     for _ in 0..3 {
         call("fire_now", "'s2'");

@@ -50,6 +50,8 @@ mod skips;
 mod standby;
 mod upgrade;
 mod upgrade_rights;
+mod verdicts;
 mod warnings;
 mod worker;
 mod worker_role;
+mod wrong_clock;

@@ -20,7 +20,7 @@ const FUNCTIONS: &str = "
            select u.place, u.type, p.proargnames[u.place] as name, coalesce(p.proargmodes[u.place]::text, 'i') as mode
              from unnest(coalesce(p.proallargtypes, p.proargtypes::oid[])) with ordinality as u (type, place)) as a on true
      where p.pronamespace = 'sched'::regnamespace and p.prorettype <> 'trigger'::regtype
-       and coalesce(obj_description(p.oid, 'pg_proc'), '') not like 'internal%' and p.proname <> 'skipped_so_far'
+       and coalesce(obj_description(p.oid, 'pg_proc'), '') not like 'internal%' and p.proname not in ('skipped_so_far', 'skip_parts', 'next_open')
      order by p.proname, a.place";
 
 const VIEWS: &str = "

@@ -19,7 +19,7 @@ fn caught_up(primary: &mut Client, standby: &mut Client) {
 }
 
 /// Functions that only read: with what to call them on a standby.
-const READS: [&str; 11] = [
+const READS: [&str; 13] = [
     "next_time('@daily')",
     "preview('@daily', n => 2)",
     "validate('5/15 * * * *')",
@@ -29,6 +29,8 @@ const READS: [&str; 11] = [
     "is_home()",
     "explain('s', now() - interval '1 day', now() + interval '2 days')",
     "skipped_so_far()",
+    "skip_parts('@daily', 'UTC', now(), null, null, null, '2026-01-01', '2026-01-03', 3, '{2026-01-02}', null)",
+    "next_open('s')",
     "scope_key('a', 'b', 'c')",
     "grantee('app'::regrole)",
 ];

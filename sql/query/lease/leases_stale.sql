@@ -18,7 +18,7 @@ WITH stale AS MATERIALIZED (
        FOR NO KEY UPDATE SKIP LOCKED
 ), put_off AS (
     UPDATE sched.lease l
-       SET sweep_at = $2 + least(greatest($2 - s.stale_after, interval '1 second'), interval '10 seconds')
+       SET sweep_at = $2 + least(greatest(CASE WHEN isfinite(s.stale_after) THEN $2 - s.stale_after END, interval '1 second'), interval '10 seconds')
       FROM stale s
      WHERE l.execution_id = s.execution_id AND s.execution_id NOT IN (SELECT f.id FROM free f)
 )

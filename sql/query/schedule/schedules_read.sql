@@ -6,7 +6,7 @@ SELECT i.schedule_id,
        j.owner::oid, s.key,
        COALESCE(s.rearm <> 'on_dispatch' OR s.overlap <> 'allow', false)
        AND EXISTS (SELECT FROM sched.awaited a WHERE a.schedule_id = i.schedule_id),
-       s.since_at, s.former_keys <> '{}'
+       s.since_at, s.former_keys <> '{}', EXISTS (SELECT FROM unnest(s.former_keys) AS k (key) WHERE k.key IS NULL)
   FROM unnest($1) AS i (schedule_id)
   LEFT JOIN sched.schedule s ON s.schedule_id = i.schedule_id
   LEFT JOIN sched.job j ON j.job_name = s.job_name

@@ -5,6 +5,6 @@ WITH remembered AS (
         ON CONFLICT (schedule_id) DO UPDATE SET parked = true
 )
 UPDATE sched.timer t
-   SET next_plan_time = NULL, fire_at = NULL, parked = true, last_error = d.reason, error_count = t.error_count + 1
+   SET next_plan_time = NULL, fire_at = NULL, parked = true, last_error = d.reason, error_count = least(t.error_count, 2147483646) + 1
   FROM unnest($1, $2) AS d (schedule_id, reason)
  WHERE t.schedule_id = d.schedule_id

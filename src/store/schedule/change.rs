@@ -8,6 +8,7 @@ use crate::pg::Session;
 use crate::{arguments, statement};
 
 /// The changes of one schedule that nobody has applied yet.
+#[derive(Clone)]
 pub struct Change {
     /// Which schedule.
     pub schedule_id: i64,
@@ -39,7 +40,7 @@ pub fn pick(session: &Session, after: i64, now: Instant, limit: i64) -> Vec<Chan
     rows.iter()
         .map(|row| Change {
             schedule_id: row.get_required(1),
-            terminal_at: row.get_instant(2),
+            terminal_at: row.get_saturated(2),
             change_ids: row.get_required(3),
             failures: row.get_required(5),
             timer_lock: match row.get_required::<String>(4).as_str() {

@@ -11,6 +11,7 @@ use crate::pg::subtransaction::describe;
 use crate::pg::{syscache, Session};
 use crate::{arguments, statement};
 
+pub mod ahead;
 pub mod bulk;
 pub mod change;
 pub mod dropped;
@@ -177,7 +178,9 @@ pub fn exists(session: &Session, schedule_name: &str) -> bool {
 /// Deletes; returns what the ledger has its executions by.
 pub fn delete(session: &Session, schedule_id: i64) -> Vec<Uuid> {
     statement!(SCHEDULE_DELETE = "schedule/schedule_delete"(INT8OID));
-    SCHEDULE_DELETE.run(session, arguments![schedule_id]).first().map_or_else(Vec::new, |row| row.get_required(1))
+    let keys: Option<Vec<Option<Uuid>>> =
+        SCHEDULE_DELETE.run(session, arguments![schedule_id]).first().and_then(|row| row.get(1));
+    keys.unwrap_or_default().into_iter().flatten().collect()
 }
 
 /// A schedule as the log names it, where several databases may have one of that name; by its number where it has just gone.

@@ -1,6 +1,6 @@
 //! `sched.skip`, `sched.schedule_past` and `sched.timer_memory`: what did not run, under which definition, and what waits.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use pgrx::datum::{TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::Oid;
@@ -8,7 +8,7 @@ use scheduler_core::schedule::Progress;
 use scheduler_core::{Instant, Keyword};
 
 use crate::pg::convert::timestamp;
-use crate::pg::session::{List, Rows};
+use crate::pg::session::{List, Row, Rows};
 use crate::pg::Session;
 use crate::store::timer::new_timer::NewTimer;
 use crate::{arguments, statement};
@@ -40,31 +40,37 @@ pub struct PastDefinition {
     pub settled: bool,
 }
 
-fn pasts(rows: &Rows) -> Vec<PastDefinition> {
-    rows.iter()
-        .map(|row| PastDefinition {
+impl PastDefinition {
+    /// The first columns of a row. What cannot be read in it has no plan times, and keeps nobody from putting the schedule right.
+    pub fn of(row: &Row) -> PastDefinition {
+        PastDefinition {
             schedule_id: row.get_required(1),
             past_id: row.get_required(2),
-            since_at: row.get_required_instant(3),
-            until_at: row.get_required_instant(4),
-            clock: row.get_required(5),
-            time_zone: row.get_required(6),
+            since_at: row.get_required_saturated(3),
+            until_at: row.get_required_saturated(4),
+            clock: row.lossy(5).unwrap_or_default(),
+            time_zone: row.lossy(6).unwrap_or_default(),
             starts_at: row.get(7),
             ends_at: row.get(8),
             enabled: row.get_required(9),
             owned: row.get_required(10),
             settled: row.get_required(11),
-        })
-        .collect()
+        }
+    }
 }
 
-/// The definitions of these schedules that have ended and are not settled, in order.
+fn pasts(rows: &Rows) -> Vec<PastDefinition> {
+    rows.iter().map(|row| PastDefinition::of(&row)).collect()
+}
+
+/// The definitions of these schedules that have ended and are not settled, or that do not end before the present one begins, in the order in
+/// which they were written.
 pub fn unsettled(session: &Session, schedule_ids: Vec<i64>) -> Vec<PastDefinition> {
     statement!(PAST_UNSETTLED = "schedule/past_unsettled"(INT8ARRAYOID));
     pasts(&PAST_UNSETTLED.run(session, arguments![List(schedule_ids)]))
 }
 
-/// The definitions that a schedule had in [from, to), and all that are not settled, in order.
+/// The definitions that a schedule had in [from, to), and all that are not settled, in the order in which they were written.
 pub fn past_between(session: &Session, schedule_id: i64, from: Instant, to: Instant) -> Vec<PastDefinition> {
     statement!(PAST_BETWEEN = "schedule/past_between"(INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID));
     pasts(&PAST_BETWEEN.run(session, arguments![schedule_id, timestamp(from), timestamp(to)]))
@@ -89,8 +95,11 @@ pub fn record(session: &Session, timers: &[&NewTimer], held: &HashSet<i64>) {
     if timers.is_empty() {
         return;
     }
-    // An edit that was committed late: the definition before it has fired plans that are later than where this one begins.
-    let begins_anew = |timer: &NewTimer| !timer.settled.is_empty() && timer.progress.cursor < timer.before.cursor;
+    // An edit that was committed late, or in time by a clock that had been ahead: what the definition before it has fired may be later than
+    // where this one begins.
+    let begins_anew = |timer: &NewTimer| {
+        !timer.settled.is_empty() && (timer.progress.cursor < timer.before.cursor || timer.straightens.is_some())
+    };
     statement!(
         SKIPS_RECORD = "schedule/skips_record"(
             INT8ARRAYOID,
@@ -170,33 +179,55 @@ pub fn between(session: &Session, schedule_id: i64, from: Instant, to: Instant) 
     let rows = SKIPS_BETWEEN.run(session, arguments![schedule_id, timestamp(from), timestamp(to)]);
     rows.iter()
         .map(|row| RecordedSkip {
-            since_at: row.get_required_instant(1),
-            from: row.get_required_instant(2),
-            to: row.get_required_instant(3),
+            since_at: row.get_required_saturated(1),
+            from: row.get_required_saturated(2),
+            to: row.get_required_saturated(3),
             reason: row.get_required(5),
         })
         .collect()
 }
 
-/// Which of these plan times the ledger holds in the schedule's scope, and the execution of each.
-pub fn fired(session: &Session, schedule_id: i64, plans: Vec<TimestampWithTimeZone>) -> Vec<(Instant, Uuid)> {
+/// A plan time that the ledger has in a scope that the schedule has or had.
+#[derive(Clone, Copy)]
+pub struct Taken {
+    /// Which.
+    pub plan: Instant,
+    /// The schedule put it there by a clock that it had.
+    pub own: bool,
+    /// The schedule fires none there any more: it is its own, or in the scope that it has now.
+    pub here: bool,
+}
+
+/// Which of these plan times the ledger holds in the schedule's scopes, and the execution of each, in order.
+pub fn fired(session: &Session, schedule_id: i64, plans: Vec<TimestampWithTimeZone>) -> Vec<(Taken, Uuid)> {
     statement!(SKIPS_FIRED = "schedule/skips_fired"(INT8OID, TIMESTAMPTZARRAYOID));
     let rows = SKIPS_FIRED.run(session, arguments![schedule_id, List(plans)]);
+    let taken =
+        |row: &Row| Taken { plan: row.get_required_instant(1), own: row.get_required(3), here: row.get_required(4) };
+    rows.iter().map(|row| (taken(&row), row.get_required(2))).collect()
+}
+
+/// The executions of a schedule in [from, to) by any clock that it had, one for each plan time; at most so many.
+pub fn own(session: &Session, schedule_id: i64, from: Instant, to: Instant, most: u64) -> BTreeMap<Instant, Uuid> {
+    statement!(PLANS_OWN = "schedule/plans_own"(INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID));
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    let rows = PLANS_OWN.run(session, arguments![schedule_id, timestamp(from), timestamp(to), most]);
     rows.iter().map(|row| (row.get_required_instant(1), row.get_required(2))).collect()
 }
 
-/// Which plan times after the first instant and up to the second these schedules fired, in order.
-pub fn fired_between(session: &Session, stretches: &[(i64, Instant, Instant)]) -> HashMap<i64, Vec<Instant>> {
-    let mut fired: HashMap<i64, Vec<Instant>> = HashMap::new();
-    if stretches.is_empty() {
+/// Which plan times after the first instant and up to the second the ledger has in the scopes of these schedules, in order.
+pub fn fired_between(session: &Session, ranges: &[(i64, Instant, Instant)]) -> HashMap<i64, Vec<Taken>> {
+    let mut fired: HashMap<i64, Vec<Taken>> = HashMap::new();
+    if ranges.is_empty() {
         return fired;
     }
     statement!(PLANS_FIRED = "schedule/plans_fired"(INT8ARRAYOID, TIMESTAMPTZARRAYOID, TIMESTAMPTZARRAYOID));
-    let ids: Vec<i64> = stretches.iter().map(|(id, ..)| *id).collect();
+    let ids: Vec<i64> = ranges.iter().map(|(id, ..)| *id).collect();
     let (after, until): (Vec<_>, Vec<_>) =
-        stretches.iter().map(|(_, after, until)| (timestamp(*after), timestamp(*until))).unzip();
+        ranges.iter().map(|(_, after, until)| (timestamp(*after), timestamp(*until))).unzip();
     for row in PLANS_FIRED.run(session, arguments![List(ids), List(after), List(until)]).iter() {
-        fired.entry(row.get_required(1)).or_default().push(row.get_required_instant(2));
+        let taken = Taken { plan: row.get_required_instant(2), own: row.get_required(3), here: row.get_required(4) };
+        fired.entry(row.get_required(1)).or_default().push(taken);
     }
     fired
 }
@@ -210,7 +241,7 @@ pub fn seen_by(session: &Session, schedule_name: &str, role: Oid) -> Option<(i64
         .map(|row| (row.get_required(1), row.get_required(2)))
 }
 
-/// The paused and parked schedules that `role` may read about: number and name.
+/// The schedules that `role` may read about and that are paused, parked or edited since a dispatcher looked: number and name.
 pub fn stopped(session: &Session, role: Oid) -> Vec<(i64, String)> {
     statement!(SCHEDULES_STOPPED = "schedule/schedules_stopped"(OIDOID));
     SCHEDULES_STOPPED
@@ -220,13 +251,13 @@ pub fn stopped(session: &Session, role: Oid) -> Vec<(i64, String)> {
         .collect()
 }
 
-/// Where a walk through the skips stands.
+/// Where a walk through the skips stands: a row's key, or before the first. As it is stored: a hand may have written times that are none.
 #[derive(Clone, Copy)]
-pub struct SkipCursor(i64, Instant, Instant);
+pub struct SkipCursor(Option<(i64, TimestampWithTimeZone, TimestampWithTimeZone)>);
 
 impl SkipCursor {
     /// Before the first.
-    pub const START: SkipCursor = SkipCursor(0, Instant::MIN, Instant::MIN);
+    pub const START: SkipCursor = SkipCursor(None);
 }
 
 /// Looks at `rows` rows after `cursor` and deletes those that ended before `limit`, but for the newest of each schedule; the same for
@@ -235,13 +266,12 @@ pub fn prune(session: &Session, cursor: SkipCursor, limit: Instant, rows: i64) -
     statement!(PAST_PRUNE = "schedule/past_prune"(TIMESTAMPTZOID, INT8OID));
     statement!(SKIPS_PRUNE = "schedule/skips_prune"(INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID));
     let definitions = PAST_PRUNE.run(session, arguments![timestamp(limit), rows]).len();
-    let SkipCursor(schedule_id, since_at, from) = cursor;
-    let found =
-        SKIPS_PRUNE.run(session, arguments![schedule_id, timestamp(since_at), timestamp(from), timestamp(limit), rows]);
+    let start = timestamp(Instant::MIN);
+    let (schedule_id, since_at, from) = cursor.0.unwrap_or((0, start, start));
+    let found = SKIPS_PRUNE.run(session, arguments![schedule_id, since_at, from, timestamp(limit), rows]);
     // With as many definitions as fit into a step there may be more, also where no skips are left.
     let more = (i64::try_from(definitions) == Ok(rows)).then_some(cursor);
-    found
-        .first()
-        .map(|row| SkipCursor(row.get_required(1), row.get_required_instant(2), row.get_required_instant(3)))
-        .or(more)
+    let next =
+        found.first().map(|row| SkipCursor(Some((row.get_required(1), row.get_required(2), row.get_required(3)))));
+    next.or(more)
 }

@@ -6,6 +6,8 @@ use scheduler_core::schedule::{Overlap, Progress, Rearm};
 use scheduler_core::{Instant, Keyword};
 
 use crate::heap::TupleId;
+use crate::pg::convert;
+use crate::pg::error::{Failure, Outcome};
 
 /// A schedule, its job and its timer as the dispatcher sees them.
 pub struct ScheduleState {
@@ -61,8 +63,8 @@ pub struct ScheduleRow {
     pub job_owner: Option<Oid>,
     /// What the ledger has its executions by, with the plan time.
     pub key: Uuid,
-    /// Some of its executions may have another key, because it had another job or scope before an edit.
-    pub had_other_scopes: bool,
+    /// Whether some of its executions may have another key, because it had another job or scope before an edit.
+    pub former_keys: FormerKeys,
     /// Where it stands, where it was read without a statement.
     pub tid: Option<TupleId>,
 }
@@ -74,14 +76,47 @@ impl ScheduleRow {
     }
 }
 
+/// The scopes that a schedule had.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FormerKeys {
+    /// None.
+    None,
+    /// Some.
+    Some,
+    /// A NULL among them, by a superuser's hand.
+    Unreadable,
+}
+
+impl FormerKeys {
+    /// By whether there are any, and whether one of them is NULL.
+    pub fn of(any: bool, any_null: bool) -> FormerKeys {
+        match (any, any_null) {
+            (_, true) => FormerKeys::Unreadable,
+            (true, false) => FormerKeys::Some,
+            (false, false) => FormerKeys::None,
+        }
+    }
+
+    /// The error where they cannot be read.
+    pub fn check(self) -> Outcome<()> {
+        match self {
+            FormerKeys::None | FormerKeys::Some => Ok(()),
+            FormerKeys::Unreadable => Err(Failure::invalid(
+                "former_keys of the schedule must not contain NULL",
+                "Any sched.alter_schedule takes it out.",
+            )),
+        }
+    }
+}
+
 /// The columns of a timer.
 pub struct TimerRow {
     /// The version of the schedule that it was made from.
     pub version: i64,
     /// The plan that it is armed for.
     pub next_plan_time: Option<Instant>,
-    /// What it remembers.
-    pub progress: Progress,
+    /// What it remembers; the error where a superuser's hand has written a time that is none.
+    pub progress: Outcome<Progress>,
     /// Failed fires in a row.
     pub error_count: i32,
     /// Why it is parked, where it is.
@@ -92,6 +127,32 @@ pub struct TimerRow {
     pub awaits: bool,
     /// What it takes to write it without a statement, where it was locked without one.
     pub held: Option<LockedTimer>,
+}
+
+impl TimerRow {
+    /// Its times as they are stored: of the plan that it is armed for, and what it remembers.
+    pub fn times(
+        next_plan_time: Option<TimestampWithTimeZone>,
+        [cursor, buffered, backlog_until]: [Option<TimestampWithTimeZone>; 3],
+    ) -> (Option<Instant>, Outcome<Progress>) {
+        let progress = || {
+            Ok(Progress {
+                cursor: convert::optional_instant("cursor_at of its timer", cursor)?,
+                buffered: convert::optional_instant("buffered_plan of its timer", buffered)?,
+                backlog_until: convert::optional_instant("backlog_until of its timer", backlog_until)?,
+            })
+        };
+        match convert::optional_instant("next_plan_time of its timer", next_plan_time) {
+            Ok(next_plan_time) => (next_plan_time, progress()),
+            Err(unreadable) => (None, Err(unreadable)),
+        }
+    }
+
+    /// What it remembers; that everything up to `now` is decided where nobody can tell.
+    pub fn progress_or_all(&self, now: Instant) -> Progress {
+        let all = Progress { cursor: Some(now), buffered: None, backlog_until: None };
+        self.progress.as_ref().copied().unwrap_or(all)
+    }
 }
 
 /// A timer that this transaction has locked.

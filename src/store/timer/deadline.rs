@@ -31,12 +31,12 @@ pub fn next(session: &Session, looked_from: Instant, looked_until: Instant, chan
     statement!(NEXT_DEADLINES = "timer/next_deadlines"(TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID));
     let arguments = arguments![timestamp(looked_from), timestamp(looked_until), changes_after];
     NEXT_DEADLINES.run(session, arguments).first().map_or(Deadlines::default(), |row| Deadlines {
-        fire: row.get_instant(1),
-        retry: row.get_instant(2),
-        stale: row.get_instant(3),
-        change: if row.get_required(4) { Some(Instant::MIN) } else { row.get_instant(5) },
+        fire: row.get_saturated(1),
+        retry: row.get_saturated(2),
+        stale: row.get_saturated(3),
+        change: if row.get_required(4) { Some(Instant::MIN) } else { row.get_saturated(5) },
         more_changes: row.get_required(4),
         left_behind: row.get_required(6),
-        dropped: row.get_instant(7),
+        dropped: row.get_saturated(7),
     })
 }

@@ -6,13 +6,13 @@ use std::rc::Rc;
 
 use pgrx::datum::Uuid;
 use pgrx::pg_sys::{self, Oid};
-use scheduler_core::schedule::{Ownership, Progress};
+use scheduler_core::schedule::Ownership;
 use scheduler_core::{Instant, Keyword};
 
 use crate::heap::layouts::{self, job, schedule, timer};
 use crate::heap::{Condition, Index, LatestSnapshot, Layout, Table, Workspace};
 use crate::pg::convert::timestamp;
-use crate::store::schedule::state::{LockedTimer, ScheduleRow, ScheduleState, TimerRow};
+use crate::store::schedule::state::{FormerKeys, LockedTimer, ScheduleRow, ScheduleState, TimerRow};
 use crate::store::timer::new_timer::BatchWindow;
 
 /// A table to be read, where a statement of the current role would be allowed to.
@@ -54,14 +54,12 @@ pub fn pick(schema: Oid, window: BatchWindow, now: Instant) -> Option<BTreeMap<i
 }
 
 fn timer_of(table: &Table) -> TimerRow {
+    let remembered = [timer::CURSOR_AT, timer::BUFFERED_PLAN, timer::BACKLOG_UNTIL].map(|column| table.get(column));
+    let (next_plan_time, progress) = TimerRow::times(table.get(timer::NEXT_PLAN_TIME), remembered);
     TimerRow {
         version: table.get_required(timer::VERSION),
-        next_plan_time: table.get_instant(timer::NEXT_PLAN_TIME),
-        progress: Progress {
-            cursor: table.get_instant(timer::CURSOR_AT),
-            buffered: table.get_instant(timer::BUFFERED_PLAN),
-            backlog_until: table.get_instant(timer::BACKLOG_UNTIL),
-        },
+        next_plan_time,
+        progress,
         error_count: table.get_required(timer::ERROR_COUNT),
         parked: None,
         waiting: false,
@@ -110,6 +108,7 @@ pub fn read(schema: Oid, schedule_ids: &[i64], timers: &mut BTreeMap<i64, TimerR
 
 /// The current row; its job is not known yet.
 fn schedule_of(table: &Table) -> ScheduleRow {
+    let former_keys: Vec<Option<Uuid>> = table.get_required(schedule::FORMER_KEYS);
     ScheduleRow {
         version: table.get_required(schedule::VERSION),
         clock: table.get_required(schedule::CLOCK),
@@ -131,7 +130,7 @@ fn schedule_of(table: &Table) -> ScheduleRow {
         job_name: table.get_required(schedule::JOB_NAME),
         job_owner: None,
         key: table.get_required(schedule::KEY),
-        had_other_scopes: !table.get_required::<Vec<Uuid>>(schedule::FORMER_KEYS).is_empty(),
+        former_keys: FormerKeys::of(!former_keys.is_empty(), former_keys.contains(&None)),
         tid: Some(table.tid()),
     }
 }

@@ -16,11 +16,11 @@ pub mod new_timer;
 pub mod rebuild;
 mod sql;
 
-pub use crate::store::schedule::state::{ScheduleRow, ScheduleState, TimerRow};
+pub use crate::store::schedule::state::{FormerKeys, ScheduleRow, ScheduleState, TimerRow};
 pub use fire::{fire, Fired};
 pub use new_timer::{BatchWindow, NewTimer};
 pub use sql::{
-    arm, await_unfinished, drop_timers, fired_before, forget, notify, park, postpone, record_failure, timers,
+    arm, await_unfinished, drop_timers, fired_before, forget, lock_due, notify, park, postpone, record_failure, timers,
 };
 
 /// Locks the timers that are due at `now` at the latest and within the window.

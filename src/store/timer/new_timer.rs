@@ -35,6 +35,8 @@ pub struct NewTimer {
     pub settled: Vec<i64>,
     /// What the timer remembered before.
     pub before: Progress,
+    /// Something of it was written by a clock that was ahead: it begins anew, with what is remembered of its past. The anchor of its clock.
+    pub straightens: Option<Instant>,
     /// Why it was parked before, where it was.
     pub was_parked: Option<String>,
     /// The timer as it was locked, and where its schedule stands, where both were read without a statement.
@@ -59,6 +61,7 @@ impl NewTimer {
             skipped: Vec::new(),
             settled: Vec::new(),
             before: progress,
+            straightens: None,
             was_parked: None,
             held: None,
             schedule_tid: row.tid,

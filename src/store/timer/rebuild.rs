@@ -4,6 +4,7 @@ use pgrx::datum::TimestampWithTimeZone;
 use scheduler_core::schedule::Progress;
 use scheduler_core::Instant;
 
+use crate::pg::error::Outcome;
 use crate::pg::session::List;
 use crate::pg::Session;
 use crate::store::schedule::state::TimerRow;
@@ -14,7 +15,7 @@ pub struct DerivedTimer {
     /// Which schedule.
     pub schedule_id: i64,
     /// Up to where its plan times are decided, and what waits for a run.
-    pub progress: Progress,
+    pub progress: Outcome<Progress>,
     /// It could not be used when a dispatcher last looked.
     pub parked: bool,
     /// When a run that it waited for ended, where no dispatcher has applied that yet.
@@ -29,7 +30,7 @@ impl DerivedTimer {
         TimerRow {
             version: 0,
             next_plan_time: None,
-            progress: self.progress,
+            progress: self.progress.clone(),
             error_count: 0,
             parked: self.parked.then(String::new),
             waiting: false,
@@ -64,13 +65,9 @@ pub fn find(session: &Session, schedule_ids: Vec<i64>) -> Vec<DerivedTimer> {
     rows.iter()
         .map(|row| DerivedTimer {
             schedule_id: row.get_required(1),
-            progress: Progress {
-                cursor: row.get_instant(2),
-                buffered: row.get_instant(3),
-                backlog_until: row.get_instant(4),
-            },
+            progress: TimerRow::times(None, [row.get(2), row.get(3), row.get(4)]).1,
             parked: row.get_required(5),
-            terminal_at: row.get_instant(6),
+            terminal_at: row.get_saturated(6),
             last_plan: row.get(7),
             last_fired: row.get(8),
         })

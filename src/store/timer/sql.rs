@@ -3,35 +3,41 @@
 use std::collections::BTreeMap;
 
 use pgrx::datum::{TimestampWithTimeZone, Uuid};
-use scheduler_core::schedule::{Next, Progress};
+use scheduler_core::schedule::Next;
 use scheduler_core::Instant;
 
 use crate::pg::convert::timestamp;
 use crate::pg::error::Failure;
-use crate::pg::session::{List, Row};
+use crate::pg::session::{List, Row, Rows};
 use crate::pg::Session;
-use crate::store::schedule::state::{ScheduleRow, ScheduleState, TimerRow};
+use crate::store::schedule::state::{FormerKeys, ScheduleRow, ScheduleState, TimerRow};
 use crate::store::timer::new_timer::{BatchWindow, NewTimer};
 use crate::{arguments, statement};
 
 /// Locks the timers that are due at `now` at the latest and within the window.
 pub fn pick_due(session: &Session, window: BatchWindow, now: Instant) -> BTreeMap<i64, TimerRow> {
+    due_rows(session, window, now).iter().map(|row| timer_of(&row)).collect()
+}
+
+/// The same, of which only that is read which any row has: its number, and how many fires failed in a row.
+pub fn lock_due(session: &Session, window: BatchWindow, now: Instant) -> Vec<(i64, i32)> {
+    due_rows(session, window, now).iter().map(|row| (row.get_required(1), row.get_required(7))).collect()
+}
+
+fn due_rows(session: &Session, window: BatchWindow, now: Instant) -> Rows<'_> {
     statement!(TIMERS_DUE = "timer/timers_due"(TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID, INT8OID));
     let arguments = arguments![timestamp(window.after), timestamp(now), window.latest, window.earliest];
-    TIMERS_DUE.run(session, arguments).iter().map(|row| timer_of(&row)).collect()
+    TIMERS_DUE.run(session, arguments)
 }
 
 fn timer_of(row: &Row) -> (i64, TimerRow) {
+    let (next_plan_time, progress) = TimerRow::times(row.get(3), [row.get(4), row.get(5), row.get(6)]);
     let timer = TimerRow {
         version: row.get_required(2),
-        next_plan_time: row.get_instant(3),
-        progress: Progress {
-            cursor: row.get_instant(4),
-            buffered: row.get_instant(5),
-            backlog_until: row.get_instant(6),
-        },
+        next_plan_time,
+        progress,
         error_count: row.get_required(7),
-        parked: row.get(8),
+        parked: row.lossy(8),
         waiting: row.get_required(9),
         awaits: false,
         held: None,
@@ -79,7 +85,7 @@ pub fn read(session: &Session, schedule_ids: Vec<i64>, mut timers: BTreeMap<i64,
                 job_name: row.get_required(18),
                 job_owner: row.get(19),
                 key: row.get_required(20),
-                had_other_scopes: row.get_required(23),
+                former_keys: FormerKeys::of(row.get_required(23), row.get_required(24)),
                 tid: None,
             }),
             timer: timers.remove(&row.get_required::<i64>(1)),

@@ -1,6 +1,6 @@
 //! What happens to a schedule: the SQL of it, and what the model is told.
 
-use super::model::{CatchUp, Overlap, Policy};
+use super::model::{CatchUp, Change, Overlap, Policy, Schedule};
 use super::{Programme, Random, STEP};
 
 pub const EVERY: [i64; 5] = [STEP, STEP, 2 * STEP, 3 * STEP, 7 * STEP];
@@ -52,14 +52,11 @@ pub fn define_job(name: &str, done_at_once: bool) -> String {
     format!("SELECT sched.define_job('{name}', {kind}, max_attempts => 3, retry_backoff => '{{100 days}}');\n")
 }
 
-/// One thing that happens to a schedule at `now`; `None` where it cannot.
-pub fn edit(programme: &mut Programme, random: &mut Random, now: i64) -> Option<String> {
-    let (name, model) = (&programme.name, &mut programme.model);
+/// An edit at `at`: the SQL, and what it says. A schedule whose job is gone cannot be edited.
+pub fn change(name: &str, model: &Schedule, random: &mut Random, at: i64) -> (String, Change) {
     let mut new = model.definition;
     let alter = |arguments: &str| format!("SELECT sched.alter_schedule('{name}', {arguments});");
-    // An edit says what is wrong with a schedule whose job is gone.
-    let kind = if model.job_is_gone { 16 + random.below(8) } else { random.below(24) };
-    let statement = match kind {
+    let statement = match random.below(12) {
         0..=1 => {
             new.every = random.pick(&EVERY);
             alter(&format!("'every {} seconds'", new.every))
@@ -73,7 +70,7 @@ pub fn edit(programme: &mut Programme, random: &mut Random, now: i64) -> Option<
             alter(&format!("ownership => '{}'", if new.owned { "owned" } else { "external" }))
         }
         6 if new.starts.is_none() && new.ends.is_none() => {
-            let from = now + STEP * (random.below(8) as i64 - 3);
+            let from = at.div_euclid(STEP / 2) * (STEP / 2) + STEP * (random.below(8) as i64 - 3);
             new.starts = Some(from).filter(|_| random.one_in(2));
             new.ends =
                 Some(from + STEP * (1 + random.below(20) as i64)).filter(|_| new.starts.is_none() || random.one_in(2));
@@ -93,52 +90,67 @@ pub fn edit(programme: &mut Programme, random: &mut Random, now: i64) -> Option<
         7..=9 => {
             let policy = any_policy(random);
             let reset = if policy.window.is_none() { ", reset => '{catch_up_window}'" } else { "" };
-            let statement = alter(&format!("{}{reset}", arguments(&policy)));
-            model.policy = policy;
-            statement
+            return (alter(&format!("{}{reset}", arguments(&policy))), Change::Policy(policy));
         }
         10 => {
-            model.scope = 1 - model.scope;
-            alter(&format!("scope_id => '{}'", scope_id(name, model.scope)))
+            let scope = 1 - model.scope;
+            return (alter(&format!("scope_id => '{}'", scope_id(name, scope))), Change::Scope(scope));
         }
-        11 => alter("payload => '{\"x\": 1}'"),
+        _ => return (alter("payload => '{\"x\": 1}'"), Change::Payload),
+    };
+    (statement, Change::Definition(new))
+}
+
+/// One thing that happens to a schedule at `now`; `None` where it cannot.
+pub fn edit(programme: &mut Programme, random: &mut Random, now: i64) -> Option<String> {
+    let (name, model) = (&programme.name, &mut programme.model);
+    // An edit says what is wrong with a schedule whose job is gone.
+    let kind = if model.job_is_gone { 16 + random.below(8) } else { random.below(26) };
+    match kind {
+        0..=11 => {
+            let (statement, change) = change(name, model, random, now);
+            model.apply(change, now);
+            programme.edited_at = now;
+            Some(statement)
+        }
         12 => {
-            // Somebody else runs a plan time of the future.
-            let plan = (now / STEP + 1 + random.below(6) as i64) * STEP;
-            model.hold(plan);
-            return Some(format!(
+            // Somebody else runs a plan time, of the future or one that was passed over.
+            let plan = (now / STEP - 6 + random.below(13) as i64).max(1) * STEP;
+            let claim = format!(
                 "SELECT sched.try_claim('{name}', {}, 'schedule', '{}');",
                 after_creation(name, plan),
                 scope_id(name, model.scope)
-            ));
+            );
+            model.hold(plan).then_some(claim)
         }
-        13 => return Some(format!("SELECT sched.fire_now('{name}');")),
+        13 => Some(format!("SELECT sched.fire_now('{name}');")),
         14 => {
             model.job_is_gone = true;
-            return Some(format!("DELETE FROM sched.job WHERE job_name = '{name}';"));
+            Some(format!("DELETE FROM sched.job WHERE job_name = '{name}';"))
         }
         15..=17 if model.job_is_gone => {
             model.mend();
-            return Some(define_job(name, model.done_at_once));
+            Some(define_job(name, model.done_at_once))
+        }
+        24..=25 => {
+            // A backfill ends in the past, and a schedule is a moment younger than the world.
+            let to = now - 60 - STEP * random.below(4) as i64;
+            let from = to - STEP * (1 + random.below(12) as i64);
+            let (from, to) = (from.max(1), to.max(2));
+            model.backfill(from, to);
+            let (from, to) = (after_creation(name, from), after_creation(name, to));
+            Some(format!("SELECT sched.backfill('{name}', {from}, {to});"))
         }
         _ => {
             let run = model.runs.first()?.plan;
             let how = random.pick(&["success", "success", "failure", "cancel", "retry"]);
-            if how != "retry" {
+            // One that is retried would have to be waited for, and is of no interest.
+            (how != "retry").then(|| {
                 model.end(run, now);
-            } else {
-                // It would have to be waited for, and is of no interest.
-                return None;
-            }
-            return Some(format!("SELECT end_run('{name}', {run}, '{how}');"));
+                format!("SELECT end_run('{name}', {run}, '{how}');")
+            })
         }
-    };
-    if new == model.definition {
-        model.edit();
-    } else {
-        model.redefine(new, now);
     }
-    Some(statement)
 }
 
 fn scope_id(name: &str, scope: usize) -> String {

@@ -1,6 +1,8 @@
 //! What a schedule has to do, from the words of docs/reference/policies.md alone: lists of plan times that are walked one by one. Nothing of it
 //! is shared with the extension. Times are seconds after the schedule's creation; plan times are multiples of `every`.
 
+mod verdict;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +40,15 @@ pub struct Definition {
     pub owned: bool,
 }
 
+/// What an edit says.
+#[derive(Clone, Debug)]
+pub enum Change {
+    Definition(Definition),
+    Policy(Policy),
+    Scope(usize),
+    Payload,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     Fired,
@@ -67,6 +78,10 @@ pub struct Schedule {
     edited: bool,
     /// Plan times that somebody else put into the ledger, by scope.
     held: BTreeSet<(usize, i64)>,
+    /// Those that the schedule put there, dispatched or made up for, under whichever definition.
+    own: BTreeSet<(usize, i64)>,
+    /// How many edits came to be known after the old clock had decided later plan times.
+    pub overtaken: usize,
     pub scope: usize,
     /// The runs of its job are over when they are dispatched.
     pub done_at_once: bool,
@@ -101,6 +116,8 @@ impl Schedule {
             heard: None,
             edited: true,
             held: BTreeSet::new(),
+            own: BTreeSet::new(),
+            overtaken: 0,
             scope: 0,
             done_at_once,
             job_is_gone: false,
@@ -144,18 +161,27 @@ impl Schedule {
         self.policy.window.is_none_or(|window| self.dispatched_from(plan) >= now - window)
     }
 
-    /// An edit of policies, payload or scope.
-    pub fn edit(&mut self) {
+    /// An edit that was made at `at` is committed.
+    pub fn apply(&mut self, change: Change, at: i64) {
         self.edited = true;
+        match change {
+            Change::Definition(new) => self.redefine(new, at),
+            Change::Policy(policy) => self.policy = policy,
+            Change::Scope(scope) => self.scope = scope,
+            Change::Payload => {}
+        }
     }
 
-    /// Another definition: what nobody had dispatched under the old one never will be.
-    pub fn redefine(&mut self, new: Definition, now: i64) {
-        self.edited = true;
+    /// Another definition since `now`: what nobody had dispatched under the old one never will be, and what that one decided later, because the
+    /// edit was committed late, is none of its plan times.
+    fn redefine(&mut self, new: Definition, now: i64) {
         let old = self.definition;
         if old == new {
             return;
         }
+        let known = self.fates.len();
+        self.fates.retain(|plan, _| *plan <= now);
+        self.overtaken += usize::from(self.fates.len() < known);
         if old.owned {
             let paused = !old.enabled || (new.owned && !new.enabled);
             let reason = if paused { "paused" } else { "replaced" };
@@ -163,7 +189,7 @@ impl Schedule {
             for plan in self.open(now) {
                 self.skip(plan, reason);
             }
-            if let Some(plan) = buffered.filter(|plan| !self.fates.contains_key(plan)) {
+            if let Some(plan) = buffered.filter(|plan| *plan <= now && !self.fates.contains_key(plan)) {
                 self.skip(plan, reason);
             }
         }
@@ -172,9 +198,31 @@ impl Schedule {
         (self.since, self.definition) = (now, new);
     }
 
-    /// Somebody else puts a plan time into the ledger.
-    pub fn hold(&mut self, plan: i64) {
-        self.held.insert((self.scope, plan));
+    /// Somebody else puts a plan time into the ledger, if it lacks that.
+    pub fn hold(&mut self, plan: i64) -> bool {
+        !self.own.contains(&(self.scope, plan)) && self.held.insert((self.scope, plan))
+    }
+
+    /// What the ledger lacks from one time to just before another is made up for.
+    pub fn backfill(&mut self, from: i64, to: i64) {
+        for plan in plans(&self.definition, from - 1, to - 1) {
+            if !self.held.contains(&(self.scope, plan)) {
+                self.own.insert((self.scope, plan));
+            }
+        }
+    }
+
+    fn is_own(&self, plan: i64) -> bool {
+        self.own.iter().any(|(_, own)| *own == plan)
+    }
+
+    fn is_held(&self, plan: i64) -> bool {
+        self.held.iter().any(|(_, held)| *held == plan)
+    }
+
+    /// The ledger has it where the schedule would put it, or did.
+    fn is_taken(&self, plan: i64) -> bool {
+        self.is_own(plan) || self.held.contains(&(self.scope, plan))
     }
 
     /// A run ends.
@@ -268,8 +316,9 @@ impl Schedule {
         let mut new = Vec::new();
         for plan in plans {
             assert_eq!(self.fates.insert(*plan, Fate::Fired), None, "{plan} was decided before");
-            if !self.held.contains(&(self.scope, *plan)) {
+            if !self.is_taken(*plan) {
                 new.push(*plan);
+                self.own.insert((self.scope, *plan));
                 if !self.done_at_once {
                     self.runs.push(Run { plan: *plan, awaited: self.waits_for_runs() });
                 }
@@ -345,84 +394,5 @@ impl Schedule {
         }
         young.for_each(|plan| self.skip(plan, "overlap"));
         self.fire(&run, now)
-    }
-
-    /// How many plan times of each reason are on record at `now`, those of an open pause included.
-    pub fn skipped(&self, now: i64) -> BTreeMap<String, i64> {
-        let mut counts = BTreeMap::new();
-        let mut add = |reason: &str| *counts.entry(reason.to_owned()).or_insert(0) += 1;
-        for fate in self.fates.values() {
-            match fate {
-                Fate::Fired => {}
-                Fate::Skipped(reason) => add(reason),
-            }
-        }
-        if self.definition.owned && !self.definition.enabled {
-            self.open(now).iter().for_each(|_| add("paused"));
-        } else if self.definition.owned && self.parked {
-            self.open(now).iter().filter(|plan| self.buffered < Some(**plan)).for_each(|_| add("parked"));
-        }
-        counts
-    }
-
-    /// What became of each plan time up to `until`, right after a dispatch at `now`; `|` before the reason.
-    pub fn verdicts(&self, until: i64, now: i64) -> Vec<(i64, String)> {
-        let mut all = Vec::new();
-        for (since, end, definition) in &self.past {
-            for plan in plans(definition, *since, (*end).min(until)) {
-                let open = if definition.owned { "LOST" } else { "external|" };
-                all.push((plan, self.decided(plan).unwrap_or_else(|| open.to_owned())));
-            }
-        }
-        for plan in plans(&self.definition, self.since, until) {
-            all.push((plan, self.decided(plan).unwrap_or_else(|| self.undecided(plan, now).to_owned())));
-        }
-        all
-    }
-
-    /// What is known of a plan for good.
-    pub fn decided(&self, plan: i64) -> Option<String> {
-        if self.held.iter().any(|(_, held)| *held == plan) {
-            return Some("fired|".to_owned());
-        }
-        self.fates.get(&plan).map(|fate| match fate {
-            Fate::Fired => "fired|".to_owned(),
-            Fate::Skipped(reason) => format!("skipped|{reason}"),
-        })
-    }
-
-    fn undecided(&self, plan: i64, now: i64) -> &'static str {
-        let come = plan <= now;
-        let Definition { owned, enabled, every, .. } = self.definition;
-        match (owned, enabled, self.parked, come) {
-            (false, _, _, true) => "external|",
-            (false, _, _, false) => "planned|external",
-            (true, false, _, true) => "skipped|paused",
-            (true, false, _, false) => "planned|paused",
-            (true, true, true, true) => "waiting|parked",
-            (true, true, true, false) => "planned|parked",
-            (true, true, false, false) => "planned|",
-            (true, true, false, true) => {
-                if self.buffered.is_some() {
-                    return if self.buffered == Some(plan) && !self.will_wait() { "due|" } else { "waiting|overlap" };
-                }
-                if Some(plan) <= self.backlog_until {
-                    return if self.will_wait() { "waiting|backlog" } else { "due|" };
-                }
-                if self.will_wait() {
-                    return "waiting|overlap";
-                }
-                if plan + self.policy.delay.min(every) <= now {
-                    "due|"
-                } else {
-                    "waiting|delay"
-                }
-            }
-        }
-    }
-
-    /// It waits for a run, or for the next dispatch to hear that there is none.
-    fn will_wait(&self) -> bool {
-        self.is_waiting() || self.ended != self.heard
     }
 }

@@ -27,7 +27,8 @@ BEGIN
     UPDATE sched.schedule_change SET terminal_at = terminal_at - leap;
     UPDATE sched.timer SET version = version + 2, next_plan_time = next_plan_time - leap, fire_at = fire_at - leap, buffered_plan = buffered_plan - leap,
            cursor_at = cursor_at - leap, backlog_until = backlog_until - leap, last_plan_time = last_plan_time - leap, last_fired_at = last_fired_at - leap;
-    UPDATE sched.timer_memory SET buffered_plan = buffered_plan - leap, backlog_until = backlog_until - leap, held_until = held_until - leap;
+    UPDATE sched.timer_memory SET buffered_plan = buffered_plan - leap, backlog_until = backlog_until - leap, held_until = held_until - leap,
+           anew_at = anew_at - leap;
     -- Keys of time by way of where no other row is.
     UPDATE sched.schedule_past SET since_at = since_at - aside, until_at = until_at - aside;
     UPDATE sched.schedule_past SET since_at = since_at + aside - leap, until_at = until_at + aside - leap, starts_at = starts_at - leap, ends_at = ends_at - leap;
@@ -64,6 +65,25 @@ BEGIN
         PERFORM sched.finish_success(lease.execution_id, lease.lease_token);
     ELSE
         PERFORM sched.finish_failure(lease.execution_id, lease.lease_token, terminal => how = 'failure');
+    END IF;
+END
+$$;
+
+-- An edit that has just been written was made earlier, in a transaction that was open ever since: what it says of the time is what it would
+-- have said then, in seconds after the creation. Only edits of the definition say something of it.
+CREATE FUNCTION made_at(name text, second double precision) RETURNS void LANGUAGE plpgsql AS
+$$
+DECLARE
+    edited sched.schedule;
+    made timestamptz;
+BEGIN
+    SELECT * INTO STRICT edited FROM sched.schedule WHERE schedule_name = name;
+    IF edited.since_at = edited.updated_at THEN
+        made := edited.created_at + make_interval(secs => second);
+        UPDATE sched.schedule_past SET until_at = made WHERE schedule_id = edited.schedule_id AND until_at = edited.since_at;
+        UPDATE sched.schedule
+           SET since_at = made, baseline_at = CASE WHEN baseline_at = since_at THEN made ELSE baseline_at END
+         WHERE schedule_id = edited.schedule_id;
     END IF;
 END
 $$;

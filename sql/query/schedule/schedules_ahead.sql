@@ -1,0 +1,11 @@
+-- Schedules that fire nothing until the clock gets to where it was once: what they begin after, or what is decided of them, lies ahead of it.
+-- (What an edit has begun anew does not count.) How many, until when, and some of their names. $1 what counts as ahead, $2 how many names
+WITH ahead AS MATERIALIZED (
+    SELECT s.schedule_name, a.until_at
+      FROM sched.schedule s
+      LEFT JOIN sched.timer t ON t.schedule_id = s.schedule_id AND t.version = s.version
+     CROSS JOIN LATERAL (
+           SELECT greatest(s.created_at, s.baseline_at, s.since_at, t.cursor_at, t.buffered_plan, t.backlog_until) AS until_at) AS a
+     WHERE s.enabled AND s.ownership = 'owned' AND t.parked IS NOT TRUE AND a.until_at > $1
+)
+SELECT count(*), max(a.until_at)::text, ARRAY(SELECT n.schedule_name FROM ahead n ORDER BY n.schedule_name LIMIT $2) FROM ahead a

@@ -1,0 +1,101 @@
+//! What was written by a clock that was ahead, and is put right by the one that is not.
+
+use pgrx::datum::TimestampWithTimeZone;
+use scheduler_core::Instant;
+
+use crate::pg::convert::{self, timestamp};
+use crate::pg::session::List;
+use crate::pg::Session;
+use crate::store::schedule::skipped_plans::PastDefinition;
+use crate::{arguments, statement};
+
+/// What lies less ahead of the clock than this, in microseconds, is over before anybody could do something about it. (The trigger
+/// `schedule_before_update` says the same.)
+const NOTICED: i64 = 1_000_000;
+/// How many schedules are named.
+const NAMED: i64 = 5;
+
+/// Since when a time lies ahead of the clock.
+pub fn horizon(now: Instant) -> Instant {
+    now.checked_add_micros(NOTICED).unwrap_or(Instant::MAX)
+}
+
+/// Schedules that fire nothing until the clock gets to where it was once.
+pub struct Ahead {
+    /// How many.
+    pub count: i64,
+    /// Until when, in the session's zone.
+    pub until: String,
+    /// The first of their names.
+    pub names: Vec<String>,
+}
+
+/// The schedules that lie ahead of the clock; `None` where there are none.
+pub fn schedules(session: &Session, now: Instant) -> Option<Ahead> {
+    statement!(SCHEDULES_AHEAD = "schedule/schedules_ahead"(TIMESTAMPTZOID, INT8OID));
+    let rows = SCHEDULES_AHEAD.run(session, arguments![timestamp(horizon(now)), NAMED]);
+    let row = rows.first()?;
+    Some(Ahead { count: row.get_required(1), until: row.get(2)?, names: row.get_required(3) })
+}
+
+/// Whether what was written last was written by a clock that was ahead: a few looks into indexes, whatever there is.
+pub fn is_likely(session: &Session, now: Instant) -> bool {
+    statement!(CLOCK_WAS_AHEAD = "schedule/clock_was_ahead"(TIMESTAMPTZOID));
+    CLOCK_WAS_AHEAD.run(session, arguments![timestamp(horizon(now))]).first().is_some_and(|row| row.get_required(1))
+}
+
+/// A skip that goes on after the end of its definition.
+pub struct Beyond {
+    /// The definition.
+    pub past: PastDefinition,
+    since_at: TimestampWithTimeZone,
+    plan_from: TimestampWithTimeZone,
+}
+
+impl Beyond {
+    /// The first of its plan times.
+    pub fn from(&self) -> Instant {
+        convert::saturated(self.plan_from)
+    }
+}
+
+/// Has the definitions of these schedules end where later ones begin; the skips that are now too long.
+pub fn straighten(session: &Session, schedule_ids: Vec<i64>) -> Vec<Beyond> {
+    statement!(PAST_STRAIGHTEN = "schedule/past_straighten"(INT8ARRAYOID));
+    statement!(SKIPS_BEYOND = "schedule/skips_beyond"(INT8ARRAYOID));
+    PAST_STRAIGHTEN.run(session, arguments![List(schedule_ids.clone())]);
+    let rows = SKIPS_BEYOND.run(session, arguments![List(schedule_ids)]);
+    rows.iter()
+        .map(|row| Beyond {
+            past: PastDefinition::of(&row),
+            since_at: row.get_required(12),
+            plan_from: row.get_required(13),
+        })
+        .collect()
+}
+
+/// Shortens skips: the last plan time that is left of each, and how many are; `None` where none is.
+pub fn cut(session: &Session, skips: &[(Beyond, Option<(Instant, i64)>)]) {
+    if skips.is_empty() {
+        return;
+    }
+    statement!(
+        SKIPS_CUT = "schedule/skips_cut"(
+            INT8ARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            INT8ARRAYOID
+        )
+    );
+    SKIPS_CUT.run(
+        session,
+        arguments![
+            List(skips.iter().map(|(skip, _)| skip.past.schedule_id).collect::<Vec<i64>>()),
+            List(skips.iter().map(|(skip, _)| skip.since_at).collect::<Vec<_>>()),
+            List(skips.iter().map(|(skip, _)| skip.plan_from).collect::<Vec<_>>()),
+            List(skips.iter().map(|(_, left)| left.map(|(to, _)| timestamp(to))).collect::<Vec<_>>()),
+            List(skips.iter().map(|(_, left)| left.map(|(_, count)| count)).collect::<Vec<_>>())
+        ],
+    );
+}
