@@ -22,7 +22,7 @@ def lease(script, clients, transactions):
         them.OURS_SQL.ready(server)
         side = leases.Side(server, "ours", f"ours-{script}", 100_000)
         length = {"transactions": transactions // max(clients, 4), "threads": max(clients // 4, 1)}
-        return lambda: side.run(clients, length, "5 min")["value"]
+        return lambda: side.run(clients, length, "5 min")
     return prepare
 
 
@@ -33,7 +33,7 @@ def drain(batch, jobs):
         def once():
             them.OURS_SQL.empty(server)
             them.OURS_SQL.fill(server, BACKLOG)
-            return them.OURS_SQL.drain(server, 8, batch, jobs)["value"]
+            return them.OURS_SQL.drain(server, 8, batch, jobs)
         return once
     return prepare
 
@@ -41,22 +41,22 @@ def drain(batch, jobs):
 def enqueue(batch):
     def prepare(server):
         them.OURS_SQL.ready(server)
-        return lambda: them.OURS_SQL.enqueue(server, 8, batch, 1)["value"]
+        return lambda: them.OURS_SQL.enqueue(server, 8, batch, 1)
     return prepare
 
 
 def fires(count):
-    return lambda server: lambda: firing.ours(server, count)["value"]
+    return lambda server: lambda: firing.ours(server, count)
 
 
 def late(share):
-    return lambda server: lambda: lateness.steady(server, 1_000, 3)[share]
+    return lambda server: lambda: {"value": lateness.steady(server, 1_000, 3)[share]}
 
 
 def a_tick(server):
     def once():
         tick.far(server, 10_000)
-        return tick.tick(server, 10_000)
+        return {"value": tick.tick(server, 10_000)}
     return once
 
 
@@ -113,7 +113,8 @@ def main():
         for server in servers.values():
             server.create()
             server.start()
-        print("| part | case | now / before | ± | runs of each |\n| --- | --- | ---: | ---: | ---: |", flush=True)
+        print("| part | case | now / before | ± | CPU of an operation, before / now | runs of each |\n"
+              "| --- | --- | ---: | ---: | ---: | ---: |", flush=True)
         for part in chosen:
             for case, many, more, prepare in CASES[part]:
                 sides = {name: prepare(server) for name, server in servers.items()}
@@ -122,9 +123,14 @@ def main():
                     # who goes first changes: what one run leaves to do is not always the same one's
                     for name in list(servers)[:: 1 if number % 2 else -1]:
                         found[name].append(sides[name]())
-                ratios = [now / before if more else before / now for now, before in zip(found["now"], found["before"])]
+                pairs = list(zip(found["now"], found["before"]))
+                ratios = [now["value"] / before["value"] for now, before in pairs]
+                ratios = ratios if more else [1 / ratio for ratio in ratios]
                 error = statistics.stdev(ratios) / len(ratios) ** 0.5 if len(ratios) > 1 else 0
-                print(f"| {part} | {case} | {statistics.median(ratios):.3f} | {error:.3f} | {len(ratios)} |", flush=True)
+                # Which hardly moves when other programs share the machine.
+                cpu = [before["cpu"] / now["cpu"] for now, before in pairs if now.get("cpu") and before.get("cpu")]
+                cpu = f"{statistics.median(cpu):.3f}" if cpu else ""
+                print(f"| {part} | {case} | {statistics.median(ratios):.3f} | {error:.3f} | {cpu} | {len(ratios)} |", flush=True)
         if not options.only or "idle" in options.only.split(","):
             idle(servers)
     finally:
