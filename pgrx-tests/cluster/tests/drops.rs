@@ -230,6 +230,44 @@ fn what_somebody_has_in_hand_while_its_schedule_is_dropped_is_not_claimable_afte
     }
 }
 
+/// A transaction that has nothing to do with it keeps the drop remembered, and nothing of what was given back before the others that wait.
+#[test]
+fn what_is_given_back_is_cancelled_whatever_else_is_open() {
+    let (cluster, mut db) = without_dispatch();
+    create(&mut db, &["dropped"]);
+    let plans = "select sched.backfill('dropped', '2020-01-01 00:00+00', '2025-01-01 00:00+00')";
+    db.batch_execute(&format!("{plans}; create table other ()")).unwrap();
+    let mut claimer = cluster.connect();
+    claimer.batch_execute("begin; select sched.claim(max_claims => 1000)").unwrap();
+    let mut other = cluster.connect();
+    other.batch_execute("begin; drop table other").unwrap();
+    db.batch_execute("select sched.drop_schedule('dropped', cancel_pending => true)").unwrap();
+    claimer.batch_execute("rollback").unwrap();
+    wait_for(&mut db, "select sched.dispatch_due() >= 0 and not exists (select from sched.ready)", SOON);
+    assert_eq!(one::<i64>(&mut db, "select count(*) from sched.schedule_dropped"), 1);
+    other.batch_execute("rollback").unwrap();
+    settled(&mut db);
+}
+
+/// However many there are, and however long somebody's transaction is open: to look at them is no busy loop.
+#[test]
+fn many_drops_beside_an_open_transaction_are_looked_at_one_after_the_other() {
+    let (cluster, mut db) = without_dispatch();
+    let many = "select sched.create_schedule(n::text, 'never', 'job') from generate_series(1, 3000) n;
+                select sched.drop_schedule(n::text, cancel_pending => true) from generate_series(1, 3000) n; create table other ()";
+    db.batch_execute(many).unwrap();
+    assert_eq!(one::<i64>(&mut db, "select count(*) from sched.schedule_dropped"), 3000);
+    let mut other = cluster.connect();
+    other.batch_execute("begin; drop table other").unwrap();
+    let all =
+        "select sched.dispatch_due() >= 0 and not exists (select from sched.schedule_dropped where until_xid is null)";
+    wait_for(&mut db, all, SOON);
+    let pauses = "select min(extract(epoch from retry_at - clock_timestamp()))::float8 from sched.schedule_dropped";
+    let shortest: f64 = one(&mut db, pauses);
+    other.batch_execute("rollback").unwrap();
+    assert!(shortest > 15.0, "{shortest}");
+}
+
 /// Beside a dispatcher that fires it as fast as it can.
 #[test]
 fn after_the_commit_of_a_drop_nothing_of_a_busy_schedule_is_claimable() {

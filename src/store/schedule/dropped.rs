@@ -6,6 +6,8 @@
 //! had not been given when the drop was seen to be committed: who fires has an id (from the lock on the timer) before he looks whether the
 //! schedule is there, so whoever still saw it has a lower one.
 
+use std::time::Duration;
+
 use pgrx::datum::Uuid;
 use pgrx::pg_sys;
 use scheduler_core::Instant;
@@ -76,27 +78,37 @@ pub fn next_transaction() -> i64 {
     unsafe { pg_sys::ReadNextFullTransactionId().value.cast_signed() }
 }
 
+/// For how long one short transaction goes on to look at one more.
+const LONGEST: Duration = Duration::from_millis(20);
+
 /// Cancels what came of these schedules, which were seen before `next` was read, and forgets those of which nothing can come any more; how
-/// many it has looked at.
+/// many it has looked at. In a short transaction it leaves the others for the next: each costs a look through the history of its scopes.
 pub fn settle(session: &Session, schedule_ids: &[i64], next: i64, runs: Runs, now: Instant) -> usize {
     statement!(SCHEDULES_DROPPED_LOCK = "schedule/schedules_dropped_lock"(INT8ARRAYOID, INT8OID));
     statement!(SCHEDULES_DROPPED_FORGET = "schedule/schedules_dropped_forget"(INT8ARRAYOID));
+    let began = std::time::Instant::now();
     let rows = SCHEDULES_DROPPED_LOCK.run(session, arguments![List(schedule_ids.to_vec()), next]);
     let (mut over, mut kept) = (Vec::new(), Vec::new());
     for row in rows.iter() {
+        if runs == Runs::End && began.elapsed() > LONGEST {
+            break;
+        }
         let (schedule_id, keys, have_ended) = (row.get_required(1), row.get_required(2), row.get_required(3));
-        let cancelled = if have_ended { Some(cancel(session, schedule_id, keys, runs, now)) } else { None };
+        // Whoever else is still at work: what was given back would stand before all that others claim until he has ended.
+        let cancelled = cancel(session, schedule_id, keys, runs, now);
         // Only once there is nothing to do: who has just looked into the ledger may have seen it as it was before.
-        match cancelled {
-            Some(Cancelled { left: 0, any: false }) => over.push(schedule_id),
-            Some(_) | None => kept.push(schedule_id),
+        if have_ended && cancelled.left == 0 && !cancelled.any {
+            over.push(schedule_id);
+        } else {
+            kept.push(schedule_id);
         }
     }
+    let looked_at = over.len() + kept.len();
     if !over.is_empty() {
         SCHEDULES_DROPPED_FORGET.run(session, arguments![List(over)]);
     }
     keep(session, kept, next, now);
-    rows.len()
+    looked_at
 }
 
 /// Has these looked at again a little later.
