@@ -221,8 +221,19 @@ mod tests {
                                FROM unnest(string_to_array('europe/berlin', NULL)) WITH ORDINALITY AS u (c, p))";
             assert_eq!(tries(call, count, capitals), count.to_string());
         }
+        // The view's own function takes what stands in its rows, also from who has no such row; it refuses nothing.
+        let parts = |zone: &str, count: i32| {
+            let run = "'2026-01-01', NULL, NULL, NULL, '2026-01-02', '2026-01-09', 8, '{2026-01-05}', NULL";
+            sql(&format!("SELECT sum(count) FROM generate_series(1, {count}) i, sched.skip_parts('@daily', {zone}, {run})"))
+        };
+        assert_eq!(parts("'<z>0'", 1), "7");
+        assert_eq!(parts("'<z>0'", 10), "70");
+        parts("'<p' || translate(i::text, '0123456789', 'abcdefghij') || '>5'", 2000);
+        // What there was before goes on.
+        assert_eq!(parts("'<z>0'", 10), "70");
         let kept = sql(KEPT).parse::<i64>().unwrap() - before;
-        assert!(kept < 100_000, "{kept} bytes");
+        // (The server makes room for 32 at once.)
+        assert!(kept < 1_500_000, "{kept} bytes");
     }
 
     /// What was written before names were asked for goes on, and whatever else is edited stays as it is.

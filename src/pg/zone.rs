@@ -1,6 +1,8 @@
 //! The server's own time zones behind the core's trait: one source for the scheduler and for `AT TIME ZONE`, so that the
 //! two can never disagree.
 
+use std::cell::RefCell;
+use std::collections::HashSet;
 use std::ffi::CString;
 use std::ptr::NonNull;
 
@@ -14,6 +16,22 @@ use crate::pg::error::{Failure, Outcome};
 /// A zone of the server's tz database. Postgres keeps it for the life of the process, once for all ways to capitalize its name.
 #[derive(Clone, Copy)]
 pub struct ServerZone(NonNull<pg_sys::pg_tz>);
+
+/// How many POSIX texts a process takes from who may have thought them up. (Schedules cannot have new ones.)
+const MOST_TOLD: usize = 8;
+
+thread_local! {
+    /// Those that it took.
+    static TOLD: RefCell<HashSet<String>> = RefCell::default();
+}
+
+fn unknown(name: &str) -> Failure {
+    let setting = if name == guc::time_zone() { "That is what sched.time_zone says. " } else { "" };
+    Failure::invalid(
+        format!("time zone \"{}\" is not known to the server", convert::shown(name)),
+        format!("{setting}Use a name of the view pg_timezone_names, for example 'Europe/Berlin' or 'UTC'."),
+    )
+}
 
 impl ServerZone {
     /// The zone of a name that somebody writes: of the server's tz database, in any case; `22023` where it is unknown. Abbreviations such as
@@ -31,15 +49,24 @@ impl ServerZone {
         ServerZone::stored(name)
     }
 
+    /// The zone of a row that a view reads, as somebody says who may have thought it up: POSIX texts only as long as they are few.
+    pub fn told(name: &str) -> Outcome<ServerZone> {
+        let is_one_too_many = is_posix(name)
+            && name != guc::time_zone()
+            && TOLD.with_borrow(|told| told.len() >= MOST_TOLD && !told.contains(name));
+        if is_one_too_many {
+            return Err(unknown(name));
+        }
+        let zone = ServerZone::stored(name)?;
+        if is_posix(name) {
+            TOLD.with_borrow_mut(|told| told.insert(name.to_owned()));
+        }
+        Ok(zone)
+    }
+
     /// The zone of a schedule that is there. Before 0.2.0 it could be a POSIX text: those that there are go on.
     pub fn stored(name: &str) -> Outcome<ServerZone> {
-        let unknown = || {
-            let setting = if name == guc::time_zone() { "That is what sched.time_zone says. " } else { "" };
-            Failure::invalid(
-                format!("time zone \"{}\" is not known to the server", convert::shown(name)),
-                format!("{setting}Use a name of the view pg_timezone_names, for example 'Europe/Berlin' or 'UTC'."),
-            )
-        };
+        let unknown = || unknown(name);
         // With leap seconds, which Postgres reads first and refuses then.
         if name.get(..6).is_some_and(|folder| folder.eq_ignore_ascii_case("right/")) {
             return Err(unknown());
