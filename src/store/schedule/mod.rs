@@ -121,7 +121,14 @@ pub fn update(session: &Session, schedule_id: i64, schedule: Definition) {
 }
 
 /// What schedule names are unique by.
-const NAME_KEY: &str = "\"schedule_schedule_name_key\"";
+const NAME_KEY: &str = "schedule_schedule_name_key";
+
+/// Whether the server's refusal of what is not unique is that of a name. The index stands in it by its own name, in quotes of the language
+/// (lc_messages).
+fn is_of_name(message: &str) -> bool {
+    let of_a_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$');
+    message.split(|c| !of_a_name(c)).any(|word| word == NAME_KEY)
+}
 
 /// The same with another name. Where somebody has taken that since its caller looked, `duplicate` is the error of the statement: the server's
 /// own in other words. It ends the transaction as that would, so no subtransaction is needed, each of which would cost memory and a
@@ -130,8 +137,7 @@ pub fn rename(session: &Session, schedule_id: i64, schedule: Definition, duplica
     let duplicate = AssertUnwindSafe(duplicate);
     PgTryBuilder::new(AssertUnwindSafe(|| update(session, schedule_id, schedule)))
         .catch_when(PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION, |error| {
-            // The index stands in the message by its name, whatever the language.
-            if describe(&error).1.contains(NAME_KEY) {
+            if is_of_name(&describe(&error).1) {
                 raise((*duplicate)());
             }
             error.rethrow()
@@ -189,4 +195,20 @@ pub fn called(session: &Session, schedule_id: i64) -> String {
     let found = SCHEDULE_NAME.run(session, arguments![schedule_id]);
     let name = found.first().map_or_else(|| schedule_id.to_string(), |row| row.lossy(1).unwrap_or_default());
     format!("schedule \"{name}\" of database \"{}\"", syscache::database_name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_of_name;
+
+    #[test]
+    fn a_name_that_is_taken_is_known_in_every_language() {
+        for quoted in ["\"?\"", "»?«", "« ? »", "“?”", "«?»", "「?」"] {
+            let refusal = |index| format!("unique constraint {}", quoted.replace('?', index));
+            assert!(is_of_name(&refusal("schedule_schedule_name_key")), "{quoted}");
+            for other in ["one_clock", "my_schedule_schedule_name_key", "schedule_schedule_name_key1", "schedule_past_order"] {
+                assert!(!is_of_name(&refusal(other)), "{quoted} {other}");
+            }
+        }
+    }
 }
