@@ -37,7 +37,7 @@ impl ClockWatch {
         ClockWatch { clock: SetBack::since(tick::now()), untold: Untold::Beginning }
     }
 
-    /// Says once what there is to say, when there is work in this database; a look that fails is made again with the next turn. Whether the
+    /// Says once what there is to say, and has tried again what failed meanwhile, when there is work in this database; a look that fails is made again with the next turn. Whether the
     /// clock was just set back: what was planned by it is to be planned again.
     pub fn look(&mut self, database: &str) -> bool {
         let now = tick::now();
@@ -54,6 +54,7 @@ impl ClockWatch {
                 AssertUnwindSafe(|| {
                     session(|session| {
                         if ahead::is_likely(session, now) {
+                            ahead::try_again(session, now);
                             dispatch::report_ahead(session, "scheduler: ", &whose, now);
                         }
                     });
@@ -63,7 +64,10 @@ impl ClockWatch {
                 LOOKING,
                 AssertUnwindSafe(|| {
                     let back = format!("scheduler: the clock was set back by {} s; ", back.as_secs());
-                    let any = session(|session| dispatch::report_ahead(session, &back, &whose, now));
+                    let any = session(|session| {
+                        ahead::try_again(session, now);
+                        dispatch::report_ahead(session, &back, &whose, now)
+                    });
                     if !any {
                         let none = format!("{back}no schedule{whose} lies ahead of it");
                         error::report(PgLogLevel::WARNING, Failure::warning(none));

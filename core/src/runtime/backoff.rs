@@ -8,10 +8,13 @@ pub fn after_attempt(waits: &[i64], attempt: i32) -> i64 {
     waits.get(index).or(waits.last()).copied().unwrap_or(0)
 }
 
+/// The longest wait after failures of that kind, in microseconds.
+pub const LONGEST: i64 = 300_000_000;
+
 /// The wait in microseconds before a schedule whose fire failed `failures` times in a row (1-based) is tried again: 1 s,
 /// doubling, at most 5 min.
 #[must_use]
 pub fn after_fire_failures(failures: i32) -> i64 {
     let doublings = u32::try_from(failures.clamp(1, 10) - 1).unwrap_or(0);
-    (1_000_000_i64 << doublings).min(300_000_000)
+    (1_000_000_i64 << doublings).min(LONGEST)
 }

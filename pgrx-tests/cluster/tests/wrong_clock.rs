@@ -139,6 +139,33 @@ fn adopting_begins_anew_what_a_clock_that_was_ahead_has_silenced() {
     rebuilt_alike(&cluster, &mut db);
 }
 
+/// What failed while the clock was ahead rests as long as after any failure, not until that time comes.
+#[test]
+fn what_failed_while_the_clock_was_ahead_is_tried_again() {
+    let cluster = Cluster::builder().with_a_clock_to_set().set("sched.tick_interval", "200ms").start();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute(
+        "select sched.define_job('job');
+         select sched.create_schedule('s', 'every 1 second', 'job', payload => '[1]'), sched.create_schedule('edited', 'every 1 second', 'job');
+         alter table sched.ledger add constraint sweet check (payload <> '[1]') not valid",
+    )
+    .unwrap();
+    let failing = |count| format!("select error_count >= {count} from sched.schedules where schedule_name = 's'");
+    wait_for(&mut db, &failing(1), SOON);
+    cluster.set_clock(DAY);
+    wait_for(&mut db, "select next_fire_at > clock_timestamp() from sched.schedules where schedule_name = 's'", SOON);
+    db.batch_execute(
+        "insert into sched.schedule_change (schedule_id, failures, retry_at)
+         select schedule_id, 3, clock_timestamp() + interval '4 seconds' from sched.schedule where schedule_name = 'edited'",
+    )
+    .unwrap();
+    cluster.set_clock(0);
+    wait_until("the dispatcher to tell", SOON, || (!cluster.logged(TOLD).is_empty()).then_some(()));
+    db.batch_execute("alter table sched.ledger drop constraint sweet").unwrap();
+    wait_for(&mut db, "select exists (select from sched.execution where schedule_name = 's')", SOON * 2);
+    wait_for(&mut db, "select not exists (select from sched.schedule_change)", SOON);
+}
+
 /// What ran while the clock was ahead does not run again when that time comes.
 #[test]
 fn what_ran_while_the_clock_was_ahead_runs_once() {

@@ -1,7 +1,7 @@
 //! What was written by a clock that was ahead, and is put right by the one that is not.
 
 use pgrx::datum::TimestampWithTimeZone;
-use scheduler_core::Instant;
+use scheduler_core::{backoff, Instant};
 
 use crate::pg::convert::{self, timestamp};
 use crate::pg::session::List;
@@ -42,6 +42,13 @@ pub fn schedules(session: &Session, now: Instant) -> Option<Ahead> {
 pub fn is_likely(session: &Session, now: Instant) -> bool {
     statement!(CLOCK_WAS_AHEAD = "schedule/clock_was_ahead"(TIMESTAMPTZOID));
     CLOCK_WAS_AHEAD.run(session, arguments![timestamp(horizon(now))]).first().is_some_and(|row| row.get_required(1))
+}
+
+/// Has fires and changes tried again now that have failed by a clock that was ahead.
+pub fn try_again(session: &Session, now: Instant) {
+    statement!(FAILURES_AHEAD = "failures_ahead"(TIMESTAMPTZOID, TIMESTAMPTZOID));
+    let latest = horizon(now).checked_add_micros(backoff::LONGEST).unwrap_or(Instant::MAX);
+    FAILURES_AHEAD.run(session, arguments![timestamp(now), timestamp(latest)]);
 }
 
 /// A skip that goes on after the end of its definition.
