@@ -28,15 +28,28 @@ pub fn lease_token() -> Uuid {
 }
 
 /// A moment as version 7 has it, milliseconds and a fraction of 12 bits (RFC 9562, 6.2, method 3), later than the last one of this process:
-/// so ids rise, also within a millisecond and while the clock stands or goes back.
+/// so ids rise, also within a millisecond and while the clock stands or goes back a little. (Not where it was far ahead: retention goes by
+/// ids, and a process may last for months.)
 fn later_moment(now: Instant) -> u64 {
     thread_local! {
         static LAST: Cell<u64> = const { Cell::new(0) };
     }
+    let moment = moment_after(LAST.get(), now);
+    LAST.set(moment);
+    moment
+}
+
+/// How far ids go ahead of the clock at most, a minute.
+const FURTHEST: u64 = 60_000 << 12;
+
+fn moment_after(last: u64, now: Instant) -> u64 {
     let micros = (now.as_micros() - Instant::UNIX_EPOCH.as_micros()).max(0).unsigned_abs();
     let moment = ((micros / 1000) << 12) | (micros % 1000 * 4096 / 1000);
-    LAST.set(moment.max(LAST.get() + 1));
-    LAST.get()
+    if last > moment + FURTHEST {
+        moment
+    } else {
+        moment.max(last + 1)
+    }
 }
 
 fn version_7(moment: u64, random: [u8; 8]) -> [u8; 16] {
@@ -71,4 +84,21 @@ fn random<const COUNT: usize>() -> [u8; COUNT] {
         *used += COUNT;
         bytes
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_rise_and_follow_a_clock_that_was_far_ahead() {
+        let at = |seconds: i64| Instant::UNIX_EPOCH.checked_add_micros(seconds * 1_000_000).unwrap_or(Instant::MAX);
+        let second = 1000 << 12;
+        let last = moment_after(0, at(1000));
+        assert_eq!(last, 1000 * second);
+        assert_eq!(moment_after(last, at(1000)), last + 1);
+        assert_eq!(moment_after(last, at(1001)), 1001 * second);
+        assert_eq!(moment_after(last, at(940)), last + 1);
+        assert_eq!(moment_after(last, at(939)), 939 * second);
+    }
 }
