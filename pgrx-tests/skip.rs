@@ -295,6 +295,22 @@ mod tests {
         );
     }
 
+    /// Retention leaves the newest skip of a schedule, but not the definition that said which plan times there were: nothing tells of either.
+    #[pg_test]
+    fn what_retention_has_forgotten_is_skipped_no_more() {
+        created("k/old", "every 1 hour", "");
+        dispatch(0);
+        time_passes("3 hours");
+        dispatch(1);
+        run(&["SELECT sched.alter_schedule('k/old', clock => 'every 1 day')"]);
+        dispatch(0);
+        let told = "SELECT (SELECT sum(count) FROM sched.skipped), (SELECT count(*) FROM sched.explain('k/old', clock_timestamp() - interval '1 day', clock_timestamp()) WHERE verdict = 'skipped')";
+        check(told, "2|2");
+        run(&["DELETE FROM sched.schedule_past"]);
+        check(told, "|0");
+        check("SELECT count(*) FROM sched.skip", "1");
+    }
+
     /// What a superuser's hand wrote into one schedule keeps nobody from reading of the others.
     #[pg_test]
     fn a_bad_row_hides_no_other() {

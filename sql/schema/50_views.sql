@@ -147,6 +147,8 @@ SELECT a.schedule_name, a.plan_from, a.plan_to, a.count, a.reason
                           CASE WHEN k.since_at = s.since_at THEN s.ends_at ELSE d.ends_at END,
                           d.until_at, k.plan_from, k.plan_to, k.count, e.own, e.others) AS q
                 WHERE c.cut) AS p
+         -- The newest skip stays when retention has forgotten the definition that it is of, and with it what plan times there were.
+         WHERE k.since_at = s.since_at OR d.since_at IS NOT NULL
         UNION ALL
         SELECT o.schedule_name, o.plan_from, o.plan_to, o.count, o.reason, true
           FROM sched.skipped_so_far() AS o) AS a (schedule_name, plan_from, plan_to, count, reason, owns)
