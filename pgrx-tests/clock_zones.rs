@@ -224,7 +224,9 @@ mod tests {
         // The view's own function takes what stands in its rows, also from who has no such row; it refuses nothing.
         let parts = |zone: &str, count: i32| {
             let run = "'2026-01-01', NULL, NULL, NULL, '2026-01-02', '2026-01-09', 8, '{2026-01-05}', NULL";
-            sql(&format!("SELECT sum(count) FROM generate_series(1, {count}) i, sched.skip_parts('@daily', {zone}, {run})"))
+            sql(&format!(
+                "SELECT sum(count) FROM generate_series(1, {count}) i, sched.skip_parts('@daily', {zone}, {run})"
+            ))
         };
         assert_eq!(parts("'<z>0'", 1), "7");
         assert_eq!(parts("'<z>0'", 10), "70");
