@@ -107,11 +107,10 @@ pub fn skip_parts(
     let mut taken: Vec<_> = taken(own, true).chain(taken(others, false)).collect();
     taken.sort_by_key(|taken| taken.plan);
     // What cannot be read was not written by a dispatcher of today: it stays as it is.
-    let definition = clock
-        .zip(time_zone)
-        .filter(|(_, zone)| ServerZone::told(zone).is_ok())
-        .zip(finite(anchor))
-        .and_then(|((clock, zone), anchor)| dispatch::BoundedClock::read(&clock, &zone, anchor, (starts_at, ends_at)).ok());
+    let definition =
+        clock.zip(time_zone).filter(|(_, zone)| ServerZone::told(zone).is_ok()).zip(finite(anchor)).and_then(
+            |((clock, zone), anchor)| dispatch::BoundedClock::read(&clock, &zone, anchor, (starts_at, ends_at)).ok(),
+        );
     let run = finite(plan_from).zip(finite(plan_to)).map(|(from, to)| (from, to, count));
     let Some((run, definition)) = run.zip(definition) else { return TableIterator::once((from, to, count)) };
     let parts = dispatch::skip_parts(&definition, run, finite(until_at), &taken);

@@ -1,7 +1,8 @@
 //! What was written by a clock that was ahead, and is put right by the one that is not.
 
 use pgrx::datum::TimestampWithTimeZone;
-use scheduler_core::{backoff, Instant};
+use scheduler_core::runtime::backoff;
+use scheduler_core::Instant;
 
 use crate::pg::convert::{self, timestamp};
 use crate::pg::session::List;
