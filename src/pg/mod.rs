@@ -9,6 +9,7 @@ pub mod jsonb;
 pub mod latch;
 pub mod objects_version;
 pub mod oid_cache;
+pub mod record;
 pub mod role;
 pub mod search_path;
 pub mod session;

@@ -4,7 +4,7 @@
 //! one each time; and its read-only queries use the snapshot of the transaction's start. This thin layer calls SPI as C
 //! code does: read-write mode, a fresh snapshot for each statement, a transaction id only when something is written.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::ffi::{c_char, CStr};
 use std::marker::PhantomData;
 use std::ptr::{null_mut, NonNull};
@@ -14,12 +14,11 @@ use std::sync::OnceLock;
 
 use pgrx::pg_sys::{self, Datum, Oid};
 use pgrx::{FromDatum, IntoDatum};
-use scheduler_core::Instant;
 
-use crate::pg::convert;
 use crate::pg::error::{raise, Failure};
+use crate::pg::record::Record;
 use crate::pg::search_path::PinnedSearchPath;
-use crate::pg::{objects_version, role, utf8_text};
+use crate::pg::{compat, objects_version, role, utf8_text};
 use crate::{arguments, statement};
 
 /// Proof that SPI is connected, the role is the extension's owner and the search path is pinned.
@@ -46,7 +45,7 @@ impl Session {
 
     fn installed_version(&self) -> Option<String> {
         statement!(EXTENSION_VERSION = "identity/extension_version"());
-        EXTENSION_VERSION.run_plainly(self, arguments![]).first().map(|row| row.get_required(1))
+        EXTENSION_VERSION.run_plainly(self, arguments![]).first().map(|row| row.get_required("extversion"))
     }
 }
 
@@ -281,45 +280,72 @@ impl<'s> Rows<'s> {
     /// All rows.
     pub fn iter(&self) -> impl Iterator<Item = Row<'s>> + '_ {
         let count = if self.table.is_some() { self.count } else { 0 };
-        let mut types = None;
+        let mut header = None;
         (0..count).filter_map(move |index| {
             // SAFETY: the table lives until the session ends and has `count` rows.
             self.table.map(|table| unsafe {
                 let table = table.as_ref();
-                let types = types.get_or_insert_with(|| types_of(table.tupdesc));
-                Row::new(*table.vals.add(index), table.tupdesc, types)
+                let header = header.get_or_insert_with(|| Header::of(table.tupdesc));
+                Row::new(*table.vals.add(index), table.tupdesc, header)
             })
         })
     }
 }
 
-/// The types of a result's columns.
-///
-/// SAFETY: the description has to be valid.
-unsafe fn types_of(description: pg_sys::TupleDesc) -> Rc<[Oid]> {
-    (1..=(*description).natts).map(|number| pg_sys::SPI_gettypeid(description, number)).collect()
+/// The names and types of a result's columns.
+struct Header<'s> {
+    columns: Box<[(&'s [u8], Oid)]>,
+    /// After the column that was asked for last: rows are read in the order of the statement's columns, mostly.
+    next: Cell<usize>,
+}
+
+impl<'s> Header<'s> {
+    /// SAFETY: the description has to be valid as long as the session.
+    unsafe fn of(description: pg_sys::TupleDesc) -> Rc<Header<'s>> {
+        let column = |index| {
+            let column = compat::attribute(description, index);
+            (CStr::from_ptr((*column).attname.data.as_ptr()).to_bytes(), (*column).atttypid)
+        };
+        let columns: Box<[_]> = (0..(*description).natts as usize).map(column).collect();
+        let named = |(index, (name, _)): (usize, &(&[u8], Oid))| columns[..index].iter().all(|other| other.0 != *name);
+        debug_assert!(columns.iter().enumerate().all(named), "each column of a statement has a name of its own");
+        Rc::new(Header { columns, next: Cell::new(0) })
+    }
+
+    /// Where a column stands. That a statement has none of this name is a mistake in this crate.
+    fn index(&self, name: &str) -> usize {
+        let (name, expected) = (name.as_bytes(), self.next.get());
+        let is_next = self.columns.get(expected).is_some_and(|column| column.0 == name);
+        let found = if is_next { Some(expected) } else { self.columns.iter().position(|column| column.0 == name) };
+        let Some(index) = found else {
+            raise(Failure::internal(format!("a statement has no column {}", String::from_utf8_lossy(name))))
+        };
+        self.next.set(index + 1);
+        index
+    }
 }
 
 /// One row of a result, taken apart: Postgres is called once for each row, not for each column.
 pub struct Row<'s> {
     values: Vec<Datum>,
     nulls: Vec<bool>,
-    types: Rc<[Oid]>,
-    life: PhantomData<&'s Session>,
+    header: Rc<Header<'s>>,
 }
 
 impl Row<'_> {
     /// SAFETY: tuple and description belong together and live as long as the session.
-    unsafe fn new<'s>(tuple: pg_sys::HeapTuple, description: pg_sys::TupleDesc, types: &Rc<[Oid]>) -> Row<'s> {
-        let (mut values, mut nulls) = (vec![Datum::null(); types.len()], vec![true; types.len()]);
+    unsafe fn new<'s>(tuple: pg_sys::HeapTuple, description: pg_sys::TupleDesc, header: &Rc<Header<'s>>) -> Row<'s> {
+        let count = header.columns.len();
+        let (mut values, mut nulls) = (vec![Datum::null(); count], vec![true; count]);
         pg_sys::heap_deform_tuple(tuple, description, values.as_mut_ptr(), nulls.as_mut_ptr());
-        Row { values, nulls, types: Rc::clone(types), life: PhantomData }
+        Row { values, nulls, header: Rc::clone(header) }
     }
+}
 
-    /// Column `number` (1-based); `None` is NULL.
-    pub fn get<T: FromDatum + IntoDatum>(&self, number: usize) -> Option<T> {
-        let index = number - 1;
-        let (datum, is_null, type_oid) = (self.values[index], self.nulls[index], self.types[index]);
+impl Record<&str> for Row<'_> {
+    fn get<T: FromDatum>(&self, column: &str) -> Option<T> {
+        let index = self.header.index(column);
+        let (datum, is_null, type_oid) = (self.values[index], self.nulls[index], self.header.columns[index].1);
         // SAFETY: datum and type are those of one column; what it points to lives as long as the session.
         unsafe {
             if type_oid == pg_sys::TEXTOID && !is_null {
@@ -329,34 +355,10 @@ impl Row<'_> {
         }
     }
 
-    /// Column `number` (1-based), a time which the schema says is never NULL.
-    pub fn get_required_instant(&self, number: usize) -> Instant {
-        convert::stored_instant(self.get_required(number))
-    }
-
-    /// Column `number` (1-based), a time that a superuser's hand may have written.
-    pub fn get_saturated(&self, number: usize) -> Option<Instant> {
-        self.get(number).map(convert::saturated)
-    }
-
-    /// The same of a time which the schema says is never NULL.
-    pub fn get_required_saturated(&self, number: usize) -> Instant {
-        convert::saturated(self.get_required(number))
-    }
-
-    /// Column `number` (1-based), a text of which a part may have been cut off within a character, or that was never one.
-    pub fn lossy(&self, number: usize) -> Option<String> {
-        let (datum, is_null) = (self.values[number - 1], self.nulls[number - 1]);
+    fn lossy(&self, column: &str) -> Option<String> {
+        let index = self.header.index(column);
         // SAFETY: as above; its callers name a text.
-        (!is_null).then(|| unsafe { utf8_text::lossy(datum) })
-    }
-
-    /// Column `number` (1-based), which the schema says is never NULL.
-    pub fn get_required<T: FromDatum + IntoDatum>(&self, number: usize) -> T {
-        match self.get(number) {
-            Some(value) => value,
-            None => raise(Failure::internal(format!("column {number} of a scheduler table is NULL"))),
-        }
+        (!self.nulls[index]).then(|| unsafe { utf8_text::lossy(self.values[index]) })
     }
 }
 

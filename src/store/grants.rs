@@ -3,6 +3,7 @@
 use pgrx::{pg_sys, Spi};
 
 use crate::pg::error::{raise, Failure};
+use crate::pg::record::Record;
 use crate::pg::Session;
 use crate::{arguments, statement};
 
@@ -11,7 +12,7 @@ use crate::{arguments, statement};
 pub fn again(session: &Session) {
     statement!(GRANTS_AGAIN = "grants/grants_again"());
     let _theirs = UsersGrants::begin();
-    revoke(GRANTS_AGAIN.run(session, arguments![]).first().map_or(Vec::new(), |row| row.get_required(2)));
+    revoke(GRANTS_AGAIN.run(session, arguments![]).first().map_or(Vec::new(), |row| row.get_required("revokes")));
     types(session);
 }
 
@@ -20,7 +21,7 @@ pub fn again(session: &Session) {
 pub fn types(session: &Session) {
     statement!(GRANTS_TYPES = "grants/grants_types"());
     let _theirs = UsersGrants::begin();
-    revoke(GRANTS_TYPES.run(session, arguments![]).iter().map(|row| row.get_required(1)).collect());
+    revoke(GRANTS_TYPES.run(session, arguments![]).iter().map(|row| row.get_required("revoke")).collect());
 }
 
 fn revoke(statements: Vec<String>) {

@@ -6,6 +6,7 @@ use pgrx::datum::{TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::Oid;
 
 use crate::pg::oid_cache;
+use crate::pg::record::Record;
 use crate::pg::session::Rows;
 use crate::shmem::low_water_mark::{self, Order, Position};
 
@@ -19,11 +20,11 @@ pub fn added_to_queue(queue: &str, priority: i32, plan_time: impl Into<i64>) {
     added_to(c"ready", queue, Position::new(priority, plan_time, Uuid::from_bytes([0; 16])));
 }
 
-/// The same of a statement for one job whose first row says so from this column (1-based) on, where it has added to these queues (one or none).
-pub fn added_to_queues(queues: &[String], rows: &Rows, column: usize) {
+/// The same of a statement for one job whose first row says so, where it has added to these queues (one or none).
+pub fn added_to_queues(queues: &[String], rows: &Rows) {
     if let Some(row) = rows.first() {
         for queue in queues {
-            added_to_queue(queue, row.get_required(column), row.get_required::<TimestampWithTimeZone>(column + 1));
+            added_to_queue(queue, row.get_required("priority"), row.get_required::<TimestampWithTimeZone>("plan_time"));
         }
     }
 }

@@ -1,6 +1,6 @@
 -- Attempts of the plans after the newest SUCCESS of a scope, among the executions that the caller may see: before its job was defined,
 -- anybody may have put one there. $1 key, $2 caller
-SELECT COALESCE(sum(COALESCE(l.attempt, e.attempt)), 0)::bigint
+SELECT COALESCE(sum(COALESCE(l.attempt, e.attempt)), 0)::bigint AS attempts
   FROM sched.ledger e
   LEFT JOIN sched.lease l ON l.execution_id = e.id
  WHERE e.key = $1 AND pg_has_role($2, e.owner, 'USAGE')

@@ -25,11 +25,12 @@ WITH added AS (
     INSERT INTO sched.ready (queue, priority, plan_time, execution_id, owner)
     SELECT a.queue, a.priority, a.plan_time, a.id, a.owner FROM added a WHERE a.status = 'PENDING'
 )
-SELECT count(*), array_agg(a.id ORDER BY a.plan_time), array_agg(DISTINCT a.queue) FILTER (WHERE a.status = 'PENDING'),
+SELECT count(*) AS count, array_agg(a.id ORDER BY a.plan_time) AS ids,
+       array_agg(DISTINCT a.queue) FILTER (WHERE a.status = 'PENDING') AS queues,
        (SELECT CASE WHEN count(pg_notify(n.command, $6::text)) > 0 THEN sum(32 + octet_length(n.command) + octet_length($6::text)) END
           FROM sched.job n
-         WHERE n.job_name = $2 AND n.kind = 'notify' AND EXISTS (SELECT FROM added d WHERE d.status = 'SUCCESS')),
-       CASE WHEN bool_or(j.kind = 'log') THEN $2 END, CASE WHEN bool_or(j.kind = 'log') THEN left($6::text, $12) END,
-       array_agg(a.plan_time) FILTER (WHERE j.kind = 'log'), max(a.priority), min(a.plan_time)
+         WHERE n.job_name = $2 AND n.kind = 'notify' AND EXISTS (SELECT FROM added d WHERE d.status = 'SUCCESS')) AS notified,
+       CASE WHEN bool_or(j.kind = 'log') THEN $2 END AS log_name, CASE WHEN bool_or(j.kind = 'log') THEN left($6::text, $12) END AS log_payload,
+       array_agg(a.plan_time) FILTER (WHERE j.kind = 'log') AS log_plan_times, max(a.priority) AS priority, min(a.plan_time) AS plan_time
   FROM added a
   LEFT JOIN sched.job j ON j.job_name = $2

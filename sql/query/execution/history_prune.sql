@@ -42,4 +42,5 @@ WITH seen AS MATERIALIZED (
     DELETE FROM sched.ledger e USING ended d WHERE e.id = d.id
     RETURNING e.id
 )
-SELECT (SELECT s.id FROM seen s ORDER BY s.id DESC LIMIT 1), (SELECT count(*) FROM gone), (SELECT count(*) FROM seen)
+SELECT (SELECT s.id FROM seen s ORDER BY s.id DESC LIMIT 1) AS last, (SELECT count(*) FROM gone) AS gone,
+       (SELECT count(*) FROM seen) AS seen

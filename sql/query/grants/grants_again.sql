@@ -51,11 +51,11 @@ WITH held AS MATERIALIZED (
     UNION ALL
     SELECT sched.grant_worker(k.grantee) FROM known k WHERE k.what = 'worker'
 )
-SELECT (SELECT count(g.done) FROM granted g),
+SELECT (SELECT count(g.done) FROM granted g) AS granted,
        ARRAY(SELECT format(CASE n.privilege_type WHEN 'EXECUTE' THEN 'REVOKE EXECUTE ON FUNCTION sched.%I FROM %s'
                                                  ELSE 'REVOKE SELECT ON sched.%I FROM %s' END, n.name, k.grantee::regrole)
                FROM known k
                JOIN needed n ON n.what = k.what
               WHERE NOT EXISTS (SELECT
                                   FROM held h
-                                 WHERE h.grantee = k.grantee AND h.name = n.name AND h.privilege_type = n.privilege_type))
+                                 WHERE h.grantee = k.grantee AND h.name = n.name AND h.privilege_type = n.privilege_type)) AS revokes

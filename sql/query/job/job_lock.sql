@@ -1,2 +1,2 @@
 -- $1 job_name
-SELECT j.owner::oid FROM sched.job j WHERE j.job_name = $1 FOR UPDATE
+SELECT j.owner::oid AS owner FROM sched.job j WHERE j.job_name = $1 FOR UPDATE

@@ -13,4 +13,4 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
  WHERE pg_has_role($11, j.owner, 'USAGE')
 RETURNING NOT EXISTS (SELECT
                         FROM sched.job b
-                       WHERE b.job_name = $1 AND EXISTS (SELECT FROM pg_roles r WHERE r.oid = b.owner))
+                       WHERE b.job_name = $1 AND EXISTS (SELECT FROM pg_roles r WHERE r.oid = b.owner)) AS was_unusable

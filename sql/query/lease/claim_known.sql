@@ -33,6 +33,6 @@ WITH waiting AS MATERIALIZED (
      CROSS JOIN (SELECT (($10 AT TIME ZONE 'UTC') + $9) AT TIME ZONE 'UTC' AS stale_after) AS t
     RETURNING execution_id, lease_token, fence, attempt, stale_after
 )
-SELECT l.execution_id, l.lease_token, l.fence, l.attempt, COALESCE($6, e.max_attempts), l.stale_after, e.payload
+SELECT l.execution_id, l.lease_token, l.fence, l.attempt, COALESCE($6, e.max_attempts) AS max_attempts, l.stale_after, e.payload
   FROM leased l
   JOIN sched.ledger e ON e.id = l.execution_id

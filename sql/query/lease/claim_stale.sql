@@ -23,6 +23,6 @@ WITH held AS MATERIALIZED (
      WHERE l.execution_id = h.execution_id
     RETURNING l.execution_id, l.lease_token, l.fence, l.attempt, l.stale_after
 )
-SELECT s.execution_id, s.lease_token, s.fence, s.attempt, COALESCE($3, e.max_attempts), s.stale_after, e.payload
+SELECT s.execution_id, s.lease_token, s.fence, s.attempt, COALESCE($3, e.max_attempts) AS max_attempts, s.stale_after, e.payload
   FROM stolen s
   JOIN sched.ledger e ON e.id = s.execution_id

@@ -17,7 +17,7 @@ WITH asked AS MATERIALIZED (
      WHERE e.id = d.execution_id
     RETURNING e.id, e.schedule_id, e.awaited
 )
-SELECT a.execution_id, false, NULL::bigint
+SELECT a.execution_id, false AS ended, NULL::bigint AS awaited_by
   FROM asked a
  WHERE a.execution_id NOT IN (SELECT f.id FROM finished f)
 UNION ALL

@@ -22,8 +22,8 @@ WITH stale AS MATERIALIZED (
       FROM stale s
      WHERE l.execution_id = s.execution_id AND s.execution_id NOT IN (SELECT f.id FROM free f)
 )
-SELECT s.attempt, e.max_attempts, e.allow_stale_reentry, e.owner::oid, j.retry_backoff, s.cancel_requested,
-       s.execution_id, s.execution_id IN (SELECT f.id FROM free f)
+SELECT s.attempt, e.max_attempts, e.allow_stale_reentry, e.owner::oid AS owner, j.retry_backoff, s.cancel_requested,
+       s.execution_id, s.execution_id IN (SELECT f.id FROM free f) AS is_free
   FROM stale s
   JOIN sched.ledger e ON e.id = s.execution_id
   LEFT JOIN sched.job j ON j.job_name = e.job_name

@@ -29,12 +29,12 @@ WITH asked AS MATERIALIZED (
     INSERT INTO sched.ready (queue, priority, plan_time, execution_id, owner)
     SELECT a.queue, a.priority, a.plan_time, a.id, a.owner FROM added a WHERE a.status = 'PENDING'
 )
-SELECT array_agg(DISTINCT a.queue) FILTER (WHERE a.status = 'PENDING'),
+SELECT array_agg(DISTINCT a.queue) FILTER (WHERE a.status = 'PENDING') AS queues,
        (SELECT CASE WHEN count(pg_notify(j.command, n.said)) > 0 THEN sum(32 + octet_length(j.command) + octet_length(n.said)) END
           FROM sched.job j
           JOIN (SELECT DISTINCT a.said FROM added a WHERE a.status = 'SUCCESS') AS n ON true
-         WHERE j.job_name = $1 AND j.kind = 'notify'),
-       NULL, NULL, NULL, max(a.priority), min(a.plan_time)
+         WHERE j.job_name = $1 AND j.kind = 'notify') AS notified,
+       NULL AS log_name, NULL AS log_payload, NULL AS log_plan_times, max(a.priority) AS priority, min(a.plan_time) AS plan_time
   FROM added a
 UNION ALL
 (SELECT NULL, NULL, $1, left(a.said, $10), ARRAY[a.plan_time], NULL, NULL

@@ -9,5 +9,6 @@ WITH due AS MATERIALIZED (
     INSERT INTO sched.ready (queue, priority, plan_time, execution_id, owner)
     SELECT d.queue, d.priority, d.plan_time, d.execution_id, d.owner FROM due d
 )
-SELECT COALESCE(sum(q.count), 0)::bigint, array_agg(q.queue), array_agg(q.priority), array_agg(q.plan_time)
+SELECT COALESCE(sum(q.count), 0)::bigint AS count, array_agg(q.queue) AS queues, array_agg(q.priority) AS priorities,
+       array_agg(q.plan_time) AS plan_times
   FROM (SELECT count(*), d.queue, max(d.priority) AS priority, min(d.plan_time) AS plan_time FROM due d GROUP BY d.queue) AS q

@@ -25,7 +25,7 @@ WITH picked AS MATERIALIZED (
      WHERE o.retry_at > $2 AND o.schedule_id = ANY (ARRAY(SELECT p.schedule_id FROM picked p))
        FOR UPDATE SKIP LOCKED
 )
-SELECT p.schedule_id, max(p.terminal_at), array_agg(p.change_id),
+SELECT p.schedule_id, max(p.terminal_at) AS terminal_at, array_agg(p.change_id) AS change_ids,
        CASE WHEN p.schedule_id IN (SELECT l.schedule_id FROM locked l) THEN 'locked'
             WHEN p.schedule_id IN (SELECT k.schedule_id FROM known k) THEN 'busy'
             -- An earlier change of a schedule without a timer that is not ours: somebody is just inserting the timer.
@@ -33,8 +33,8 @@ SELECT p.schedule_id, max(p.terminal_at), array_agg(p.change_id),
                           WHERE o.schedule_id = p.schedule_id AND o.change_id < max(p.change_id)
                             AND o.change_id <> ALL (array_agg(p.change_id))
                             AND o.change_id NOT IN (SELECT f.change_id FROM put_off f)) THEN 'busy'
-            ELSE 'new' END,
-       max(p.failures)
+            ELSE 'new' END AS timer_lock,
+       max(p.failures) AS failures
   FROM picked p
  GROUP BY p.schedule_id
  ORDER BY p.schedule_id

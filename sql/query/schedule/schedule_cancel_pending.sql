@@ -44,8 +44,8 @@ WITH open AS MATERIALIZED (
        SET status = 'CANCELLED', next_retry_at = NULL, finished_at = $3, updated_at = $3
      WHERE e.id = ANY (ARRAY(SELECT w.execution_id FROM waiting w UNION ALL SELECT p.execution_id FROM postponed p))
 )
-SELECT count(*),
-       (SELECT count(*) FROM waiting) + (SELECT count(*) FROM postponed) + (SELECT count(*) FROM running)
+SELECT count(*) AS in_hand,
+       (SELECT count(*) FROM waiting) + (SELECT count(*) FROM postponed) + (SELECT count(*) FROM running) AS cancelled
   FROM open o
  WHERE o.id NOT IN (SELECT w.execution_id FROM waiting w UNION ALL SELECT p.execution_id FROM postponed p UNION ALL SELECT r.execution_id FROM running r)
    -- What is in none of these has lost its row there (a partial restore), and nobody can claim it.

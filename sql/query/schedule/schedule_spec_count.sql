@@ -1,2 +1,2 @@
 -- $1 specs
-SELECT jsonb_array_length($1)
+SELECT jsonb_array_length($1) AS count

@@ -1,7 +1,7 @@
 -- The first element that is no object, has a key that is none of ours, or a value that is of no JSON type that its key takes: its place
 -- (1-based), the key or NULL, and of such a value its type and its text. Where the argument is a number or a boolean, a string says it as well,
 -- and null says nothing. $1 specs, $2 keys
-SELECT e.place, k.key, CASE WHEN k.key = ANY ($2) THEN jsonb_typeof(k.value) END, left(k.value::text, 200)
+SELECT e.place, k.key, CASE WHEN k.key = ANY ($2) THEN jsonb_typeof(k.value) END AS json_type, left(k.value::text, 200) AS text
   FROM jsonb_array_elements($1) WITH ORDINALITY AS e (spec, place)
   LEFT JOIN LATERAL (
        SELECT k.key, k.value

@@ -8,4 +8,6 @@ WITH ahead AS MATERIALIZED (
            SELECT greatest(s.created_at, s.baseline_at, s.since_at, t.cursor_at, t.buffered_plan, t.backlog_until) AS until_at) AS a
      WHERE s.enabled AND s.ownership = 'owned' AND t.parked IS NOT TRUE AND a.until_at > $1
 )
-SELECT count(*), max(a.until_at)::text, ARRAY(SELECT n.schedule_name FROM ahead n ORDER BY n.schedule_name LIMIT $2) FROM ahead a
+SELECT count(*) AS count, max(a.until_at)::text AS until,
+       ARRAY(SELECT n.schedule_name FROM ahead n ORDER BY n.schedule_name LIMIT $2) AS names
+  FROM ahead a

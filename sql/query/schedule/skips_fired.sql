@@ -1,6 +1,6 @@
 -- Which of these plan times the ledger holds, in the scope that the schedule has or had, its own executions first; and whether none is fired
 -- there any more. $1 schedule_id, $2 plan times
-SELECT DISTINCT ON (e.plan_time) e.plan_time, e.id, o.own, o.own OR e.key = s.key
+SELECT DISTINCT ON (e.plan_time) e.plan_time, e.id, o.own, o.own OR e.key = s.key AS here
   FROM sched.schedule s
  CROSS JOIN LATERAL (SELECT s.key UNION ALL SELECT unnest(s.former_keys)) AS k (key)
  CROSS JOIN unnest($2) AS p (plan_time)

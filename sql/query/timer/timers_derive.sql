@@ -8,11 +8,11 @@ SELECT s.schedule_id,
                 CASE WHEN m.anew_at IS NULL AND fired.plan_time > d.since_at THEN fired.plan_time
                      WHEN anew.plan_time > d.since_at THEN anew.plan_time END,
                 skipped.plan_to,
-                m.buffered_plan, m.held_until),
-       m.buffered_plan, m.backlog_until, COALESCE(m.parked, false), ended.terminal_at,
+                m.buffered_plan, m.held_until) AS cursor_at,
+       m.buffered_plan, m.backlog_until, COALESCE(m.parked, false) AS parked, ended.terminal_at,
        CASE WHEN m.anew_at IS NULL THEN greatest(fired.plan_time, m.held_until)
-            ELSE COALESCE(greatest(anew.plan_time, m.held_until), fired.plan_time) END,
-       COALESCE(anew.created_at, fired.created_at)
+            ELSE COALESCE(greatest(anew.plan_time, m.held_until), fired.plan_time) END AS last_plan_time,
+       COALESCE(anew.created_at, fired.created_at) AS last_fired_at
   FROM unnest($1) AS i (schedule_id)
   JOIN sched.schedule s ON s.schedule_id = i.schedule_id
  CROSS JOIN LATERAL (

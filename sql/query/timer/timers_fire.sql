@@ -59,11 +59,11 @@ WITH due AS MATERIALIZED (
       JOIN sched.job j ON j.job_name = s.job_name
      WHERE (SELECT bool_or(d.done) FROM due d)
 )
-SELECT count(*), array_agg(DISTINCT f.queue) FILTER (WHERE f.status = 'PENDING'),
+SELECT count(*) AS count, array_agg(DISTINCT f.queue) FILTER (WHERE f.status = 'PENDING') AS queues,
        (SELECT CASE WHEN count(pg_notify(t.command, t.payload::text)) > 0
                     THEN sum(32 + octet_length(t.command) + octet_length(t.payload::text)) END
-          FROM told t WHERE t.kind = 'notify'),
-       NULL, NULL, NULL
+          FROM told t WHERE t.kind = 'notify') AS notified,
+       NULL AS log_name, NULL AS log_payload, NULL AS log_plan_times
   FROM fired f
 UNION ALL
 SELECT NULL, NULL, NULL, t.schedule_name, left(t.payload::text, $15), t.plan_times

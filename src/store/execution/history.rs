@@ -5,6 +5,7 @@ use pgrx::pg_sys::Oid;
 use scheduler_core::Instant;
 
 use crate::pg::convert::timestamp;
+use crate::pg::record::Record;
 use crate::pg::Session;
 use crate::{arguments, statement};
 
@@ -28,12 +29,12 @@ pub struct LatestPlan {
 pub fn latest_plan(session: &Session, key: Uuid, now: Instant, caller: Oid) -> Option<LatestPlan> {
     statement!(LATEST_PLAN = "execution/latest_plan"(UUIDOID, TIMESTAMPTZOID, OIDOID));
     LATEST_PLAN.run(session, arguments![key, timestamp(now), caller]).first().map(|row| LatestPlan {
-        plan_time: row.get_required(1),
-        status: row.get_required(2),
-        attempt: row.get_required(3),
-        max_attempts: row.get_required(4),
-        next_retry_at: row.get(5),
-        retry_eligible: row.get_required(6),
+        plan_time: row.get_required("plan_time"),
+        status: row.get_required("status"),
+        attempt: row.get_required("attempt"),
+        max_attempts: row.get_required("max_attempts"),
+        next_retry_at: row.get("next_retry_at"),
+        retry_eligible: row.get_required("retry_eligible"),
     })
 }
 
@@ -58,7 +59,7 @@ pub fn claimable_plans(
     );
     let arguments = arguments![key, timestamp(from), timestamp(to), timestamp(now), limit, caller];
     let rows = PLANS_CLAIMABLE.run(session, arguments);
-    rows.iter().map(|row| row.get_required(1)).collect()
+    rows.iter().map(|row| row.get_required("plan_time")).collect()
 }
 
 /// Whether the ledger holds this plan.
@@ -70,7 +71,7 @@ pub fn plan_exists(session: &Session, key: Uuid, plan_time: Instant) -> bool {
 /// Attempts of the plans after the newest SUCCESS, as far as `caller` may see them.
 pub fn attempts_since_success(session: &Session, key: Uuid, caller: Oid) -> i64 {
     statement!(ATTEMPTS_SINCE_SUCCESS = "execution/attempts_since_success"(UUIDOID, OIDOID));
-    ATTEMPTS_SINCE_SUCCESS.run(session, arguments![key, caller]).first().map_or(0, |row| row.get_required(1))
+    ATTEMPTS_SINCE_SUCCESS.run(session, arguments![key, caller]).first().map_or(0, |row| row.get_required("attempts"))
 }
 
 /// One step of forgetting.
@@ -89,8 +90,8 @@ pub fn prune(session: &Session, last: Uuid, limit_id: Uuid, limit: Instant, rows
     statement!(HISTORY_PRUNE = "execution/history_prune"(UUIDOID, UUIDOID, TIMESTAMPTZOID, INT8OID));
     let found = HISTORY_PRUNE.run(session, arguments![last, limit_id, timestamp(limit), rows]);
     found.first().map_or(Pruned { last: None, gone: 0, seen: 0 }, |row| Pruned {
-        last: row.get(1),
-        gone: row.get_required(2),
-        seen: row.get_required(3),
+        last: row.get("last"),
+        gone: row.get_required("gone"),
+        seen: row.get_required("seen"),
     })
 }

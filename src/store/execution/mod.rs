@@ -7,6 +7,7 @@ use scheduler_core::{Instant, Keyword};
 
 use crate::pg::convert::timestamp;
 use crate::pg::jsonb::Jsonb;
+use crate::pg::record::Record;
 use crate::pg::session::{Row, Rows};
 use crate::pg::Session;
 use crate::store::low_water_marks;
@@ -78,13 +79,13 @@ impl Lease {
 
     fn of(row: &Row) -> Lease {
         Lease {
-            execution_id: row.get_required(1),
-            lease_token: row.get_required(2),
-            fence: row.get_required(3),
-            attempt: row.get_required(4),
-            max_attempts: row.get_required(5),
-            stale_after: row.get_required(6),
-            payload: row.get_required(7),
+            execution_id: row.get_required("execution_id"),
+            lease_token: row.get_required("lease_token"),
+            fence: row.get_required("fence"),
+            attempt: row.get_required("attempt"),
+            max_attempts: row.get_required("max_attempts"),
+            stale_after: row.get_required("stale_after"),
+            payload: row.get_required("payload"),
         }
     }
 }
@@ -127,12 +128,17 @@ pub struct NewExecution<'a> {
 
 /// Columns 2 to 15 of execution_by_key.sql and execution_state.sql as the core sees them.
 fn state_of(row: &Row) -> State {
-    if row.get_required(8) {
-        return State::Running { stale: row.get_required(10), cancel_requested: row.get_required(15) };
+    if row.get_required("is_leased") {
+        return State::Running {
+            stale: row.get_required("is_stale"),
+            cancel_requested: row.get_required("cancel_requested"),
+        };
     }
-    match Status::parse(&row.get_required::<String>(2)) {
+    match Status::parse(&row.get_required::<String>("status")) {
         Some(Status::Pending) => State::Pending,
-        Some(Status::Failed) if row.get_required(6) => State::Retryable { due: row.get_required(7) },
+        Some(Status::Failed) if row.get_required("is_retryable") => {
+            State::Retryable { due: row.get_required("is_retry_due") }
+        }
         Some(Status::Running | Status::Success | Status::Failed | Status::Cancelled) | None => State::Terminal,
     }
 }
@@ -147,20 +153,20 @@ pub fn by_key(
     statement!(EXECUTION_BY_KEY = "lease/execution_by_key"(UUIDOID, TIMESTAMPTZOID, TIMESTAMPTZOID));
     let rows = EXECUTION_BY_KEY.run(session, arguments![key, plan_time, timestamp(now)]);
     rows.first().map(|row| {
-        let (state, leased): (State, bool) = (state_of(&row), row.get_required(8));
+        let (state, leased): (State, bool) = (state_of(&row), row.get_required("is_leased"));
         ExistingExecution {
-            id: row.get_required(1),
+            id: row.get_required("id"),
             state,
             limits: Limits {
-                attempt: if leased { row.get_required(9) } else { row.get_required(3) },
-                max_attempts: row.get_required(4),
-                allow_stale_reentry: row.get_required(5),
+                attempt: if leased { row.get_required("lease_attempt") } else { row.get_required("attempt") },
+                max_attempts: row.get_required("max_attempts"),
+                allow_stale_reentry: row.get_required("allow_stale_reentry"),
             },
-            owner: row.get_required(11),
-            queue: row.get_required(12),
-            priority: row.get_required(13),
-            next_retry_at: row.get(14),
-            lease_token: row.get(16),
+            owner: row.get_required("owner"),
+            queue: row.get_required("queue"),
+            priority: row.get_required("priority"),
+            next_retry_at: row.get("next_retry_at"),
+            lease_token: row.get("lease_token"),
         }
     })
 }
@@ -321,16 +327,16 @@ pub fn claim(session: &Session, claim: &QueueClaim, now: Instant) -> Vec<Claimed
         ],
     );
     let claimed = rows.iter().map(|row| Claimed {
-        execution_id: row.get_required(1),
-        lease_token: row.get_required(2),
-        fence: row.get_required(3),
-        attempt: row.get_required(4),
-        job_name: row.get_required(5),
-        scope_kind: row.get_required(6),
-        scope_id: row.get_required(7),
-        plan_time: row.get_required(8),
-        payload: row.get_required(9),
-        stale_after: row.get_required(10),
+        execution_id: row.get_required("execution_id"),
+        lease_token: row.get_required("lease_token"),
+        fence: row.get_required("fence"),
+        attempt: row.get_required("attempt"),
+        job_name: row.get_required("job_name"),
+        scope_kind: row.get_required("scope_kind"),
+        scope_id: row.get_required("scope_id"),
+        plan_time: row.get_required("plan_time"),
+        payload: row.get_required("payload"),
+        stale_after: row.get_required("stale_after"),
     });
     let claimed: Vec<Claimed> = claimed.collect();
     low_water_marks::added_leases(claimed.iter().map(|claimed| claimed.stale_after));
@@ -405,13 +411,13 @@ pub fn insert(session: &Session, batch: ExecutionBatch, now: Instant) -> Inserte
             delivery::payload_limit()
         ],
     );
-    delivery::deliver(&rows, 4);
+    delivery::deliver(&rows);
     let inserted = rows.first().map_or(Inserted::default(), |row| Inserted {
-        count: row.get_required(1),
-        ids: row.get(2).unwrap_or_default(),
-        queues: row.get(3).unwrap_or_default(),
+        count: row.get_required("count"),
+        ids: row.get("ids").unwrap_or_default(),
+        queues: row.get("queues").unwrap_or_default(),
     });
-    low_water_marks::added_to_queues(&inserted.queues, &rows, 8);
+    low_water_marks::added_to_queues(&inserted.queues, &rows);
     inserted
 }
 
@@ -419,5 +425,5 @@ pub fn insert(session: &Session, batch: ExecutionBatch, now: Instant) -> Inserte
 pub fn state(session: &Session, execution_id: Uuid, now: Instant) -> Option<(State, Oid)> {
     statement!(EXECUTION_STATE = "lease/execution_state"(UUIDOID, TIMESTAMPTZOID));
     let rows = EXECUTION_STATE.run(session, arguments![execution_id, timestamp(now)]);
-    rows.first().map(|row| (state_of(&row), row.get_required(11)))
+    rows.first().map(|row| (state_of(&row), row.get_required("owner")))
 }

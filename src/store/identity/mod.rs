@@ -16,6 +16,7 @@ use crate::heap::{layouts, LatestSnapshot, Scan, Table};
 use crate::pg::convert::timestamp;
 use crate::pg::error::{Failure, Outcome};
 use crate::pg::invalidation::HOME;
+use crate::pg::record::Record;
 use crate::pg::{objects_version, oid_cache, syscache, Session};
 use crate::shmem::{registry, wakeup};
 use crate::store::fast_path;
@@ -60,7 +61,7 @@ pub fn load<'s>(session: impl FnOnce() -> &'s Session) -> Home {
         statement!(HOME_STATE = "identity/home_state"(INT8OID, OIDOID));
         let (server, database) = here();
         let rows = HOME_STATE.run(session(), arguments![server, database]);
-        rows.first().map_or((false, false), |row| (row.get_required(1), row.get_required(2)))
+        rows.first().map_or((false, false), |row| (row.get_required("any_home"), row.get_required("any_elsewhere")))
     });
     match (any, elsewhere) {
         (_, true) => Home::Elsewhere,

@@ -5,6 +5,7 @@ use pgrx::pg_sys::Oid;
 use scheduler_core::job::Kind;
 use scheduler_core::Keyword;
 
+use crate::pg::record::Record;
 use crate::pg::session::Rows;
 use crate::pg::Session;
 use crate::store::identity;
@@ -72,20 +73,20 @@ pub fn read_and_keep(session: &Session, job_name: &str) -> Option<Job> {
 
 fn job_of(rows: &Rows) -> Option<Job> {
     rows.first().map(|row| Job {
-        owner: row.get_required(1),
-        queue: row.get_required(2),
-        priority: row.get_required(3),
-        max_attempts: row.get_required(4),
-        allow_stale_reentry: row.get_required(5),
-        stale_timeout: row.get(6),
-        delivered_when_fired: is_delivered_when_fired(&row.get_required::<String>(7)),
+        owner: row.get_required("owner"),
+        queue: row.get_required("queue"),
+        priority: row.get_required("priority"),
+        max_attempts: row.get_required("max_attempts"),
+        allow_stale_reentry: row.get_required("allow_stale_reentry"),
+        stale_timeout: row.get("stale_timeout"),
+        delivered_when_fired: is_delivered_when_fired(&row.get_required::<String>("kind")),
     })
 }
 
 /// The owner of the job of this name, locked so that no schedule can begin to use it.
 pub fn lock(session: &Session, job_name: &str) -> Option<Oid> {
     statement!(JOB_LOCK = "job/job_lock"(TEXTOID));
-    JOB_LOCK.run(session, arguments![job_name]).first().map(|row| row.get_required(1))
+    JOB_LOCK.run(session, arguments![job_name]).first().map(|row| row.get_required("owner"))
 }
 
 /// Creates or replaces; how many schedules are looked at again because of it, or `None` where the job belongs to a role that `caller`
@@ -122,7 +123,7 @@ pub fn write(session: &Session, job: Definition, caller: Oid) -> Option<usize> {
             caller
         ],
     );
-    let was_unusable: bool = rows.first()?.get_required(1);
+    let was_unusable: bool = rows.first()?.get_required("was_unusable");
     identity::settle(session);
     statement!(JOB_REARM = "job/job_rearm"(TEXTOID, BOOLOID));
     Some(JOB_REARM.run(session, arguments![job.job_name, was_unusable]).len())
@@ -137,5 +138,5 @@ pub fn delete(session: &Session, job_name: &str) {
 /// One schedule that uses the job.
 pub fn user(session: &Session, job_name: &str) -> Option<String> {
     statement!(JOB_USERS = "job/job_users"(TEXTOID));
-    JOB_USERS.run(session, arguments![job_name]).first().map(|row| row.get_required(1))
+    JOB_USERS.run(session, arguments![job_name]).first().map(|row| row.get_required("schedule_name"))
 }

@@ -7,6 +7,7 @@ use scheduler_core::{Instant, Keyword};
 
 use crate::pg::convert::timestamp;
 use crate::pg::jsonb::Jsonb;
+use crate::pg::record::Record;
 use crate::pg::session::{Row, Rows};
 use crate::pg::Session;
 use crate::store::low_water_marks;
@@ -17,26 +18,30 @@ pub fn promote_retries(session: &Session, now: Instant, limit: i64, caller: Oid)
     statement!(RETRIES_DUE = "queue/retries_due"(TIMESTAMPTZOID, INT8OID, OIDOID));
     let rows = RETRIES_DUE.run(session, arguments![timestamp(now), limit, caller]);
     let Some(row) = rows.first() else { return (0, Vec::new()) };
-    let queues: Vec<String> = row.get(2).unwrap_or_default();
+    let queues: Vec<String> = row.get("queues").unwrap_or_default();
     let (priorities, plan_times): (Vec<i32>, Vec<TimestampWithTimeZone>) =
-        (row.get(3).unwrap_or_default(), row.get(4).unwrap_or_default());
+        (row.get("priorities").unwrap_or_default(), row.get("plan_times").unwrap_or_default());
     for (queue, (priority, plan_time)) in queues.iter().zip(priorities.into_iter().zip(plan_times)) {
         low_water_marks::added_to_queue(queue, priority, plan_time);
     }
-    (row.get_required(1), queues)
+    (row.get_required("count"), queues)
 }
 
 /// The same for those of one queue that a claim of `limit` executions would take first.
 pub fn promote_retries_of(session: &Session, now: Instant, queue: &str, limit: i64, caller: Oid) {
     statement!(RETRIES_CLAIMABLE = "queue/retries_claimable"(TIMESTAMPTZOID, INT8OID, TEXTOID, OIDOID));
     for row in RETRIES_CLAIMABLE.run(session, arguments![timestamp(now), limit, queue, caller]).iter() {
-        low_water_marks::added_to_queue(queue, row.get_required(1), row.get_required::<TimestampWithTimeZone>(2));
+        low_water_marks::added_to_queue(
+            queue,
+            row.get_required("priority"),
+            row.get_required::<TimestampWithTimeZone>("plan_time"),
+        );
     }
 }
 
-/// The times in a column (1-based) of a result.
-fn times<'r>(rows: &'r Rows, column: usize) -> impl Iterator<Item = TimestampWithTimeZone> + 'r {
-    rows.iter().map(move |row| row.get_required(column))
+/// When leases that a statement has written are to be looked at.
+fn sweep_times<'r>(rows: &'r Rows) -> impl Iterator<Item = TimestampWithTimeZone> + 'r {
+    rows.iter().map(move |row| row.get_required("sweep_at"))
 }
 
 /// Extends a lease; the execution's owner and whether it was asked to stop, or `None` where the lease is lost.
@@ -50,8 +55,8 @@ pub fn heartbeat(
 ) -> Option<(Oid, bool)> {
     statement!(HEARTBEAT = "lease/heartbeat"(UUIDOID, UUIDOID, INTERVALOID, JSONBOID, TIMESTAMPTZOID));
     let rows = HEARTBEAT.run(session, arguments![execution_id, lease_token, stale_timeout, progress, timestamp(now)]);
-    low_water_marks::added_leases(times(&rows, 3));
-    rows.first().map(|row| (row.get_required(1), row.get_required(2)))
+    low_water_marks::added_leases(sweep_times(&rows));
+    rows.first().map(|row| (row.get_required("owner"), row.get_required("cancel_requested")))
 }
 
 /// An execution that has just ended.
@@ -74,8 +79,10 @@ pub fn finish_success(
     statement!(FINISH_SUCCESS = "lease/finish_success"(UUIDOID, UUIDOID, INT8OID, JSONBOID, TIMESTAMPTZOID));
     let rows =
         FINISH_SUCCESS.run(session, arguments![execution_id, lease_token, rows_affected, result, timestamp(now)]);
-    rows.first()
-        .map(|row| EndedRun { owner: row.get_required(1), awaited_by: row.get(3).filter(|_| row.get_required(2)) })
+    rows.first().map(|row| EndedRun {
+        owner: row.get_required("owner"),
+        awaited_by: row.get("schedule_id").filter(|_| row.get_required("awaited")),
+    })
 }
 
 /// A run that is about to fail: what decides its fate.
@@ -97,13 +104,13 @@ impl Failing {
         Failing {
             execution_id,
             limits: Limits {
-                attempt: row.get_required(1),
-                max_attempts: row.get_required(2),
-                allow_stale_reentry: row.get_required(3),
+                attempt: row.get_required("attempt"),
+                max_attempts: row.get_required("max_attempts"),
+                allow_stale_reentry: row.get_required("allow_stale_reentry"),
             },
-            owner: row.get_required(4),
-            retry_backoff: row.get(5).unwrap_or_default(),
-            cancel_requested: row.get_required(6),
+            owner: row.get_required("owner"),
+            retry_backoff: row.get("retry_backoff").unwrap_or_default(),
+            cancel_requested: row.get_required("cancel_requested"),
         }
     }
 }
@@ -128,22 +135,27 @@ pub fn pick_stale(session: &Session, job_name: Option<&str>, now: Instant, limit
     statement!(LEASES_STALE = "lease/leases_stale"(TEXTOID, TIMESTAMPTZOID, INT8OID, OIDOID));
     let rows = LEASES_STALE.run(session, arguments![job_name, timestamp(now), limit, caller]);
     // Those that are not free come again later.
-    low_water_marks::added_leases(rows.iter().filter(|row| !row.get_required::<bool>(8)).map(|_| now.as_micros()));
-    let free =
-        rows.iter().filter(|row| row.get_required(8)).map(|row| Failing::of(&row, row.get_required(7))).collect();
+    low_water_marks::added_leases(
+        rows.iter().filter(|row| !row.get_required::<bool>("is_free")).map(|_| now.as_micros()),
+    );
+    let free = rows
+        .iter()
+        .filter(|row| row.get_required("is_free"))
+        .map(|row| Failing::of(&row, row.get_required("execution_id")))
+        .collect();
     Stale { free, seen: rows.len() }
 }
 
 /// Moves on leases that heartbeats have kept alive.
 pub fn postpone_sweep(session: &Session, now: Instant) {
     statement!(LEASES_POSTPONE = "lease/leases_postpone"(TIMESTAMPTZOID));
-    low_water_marks::added_leases(times(&LEASES_POSTPONE.run(session, arguments![timestamp(now)]), 1));
+    low_water_marks::added_leases(sweep_times(&LEASES_POSTPONE.run(session, arguments![timestamp(now)])));
 }
 
 /// Has a stale run that could not be ended looked at again later.
 pub fn postpone(session: &Session, execution_id: Uuid, now: Instant) {
     statement!(LEASE_POSTPONE = "lease/lease_postpone"(UUIDOID, TIMESTAMPTZOID));
-    low_water_marks::added_leases(times(&LEASE_POSTPONE.run(session, arguments![execution_id, timestamp(now)]), 1));
+    low_water_marks::added_leases(sweep_times(&LEASE_POSTPONE.run(session, arguments![execution_id, timestamp(now)])));
 }
 
 /// A run that has just failed.
@@ -194,16 +206,16 @@ pub fn finish_failed(
     rows.iter()
         .map(|row| {
             let failed = Failed {
-                execution_id: row.get_required(1),
-                awaited_by: row.get(2).filter(|_| row.get_required(3)),
-                claimable_in: row.get(4),
-                retry_at: row.get(5),
+                execution_id: row.get_required("execution_id"),
+                awaited_by: row.get("awaited_by"),
+                claimable_in: row.get("claimable_in"),
+                retry_at: row.get("retry_at"),
             };
             match (&failed.claimable_in, failed.retry_at) {
                 (Some(queue), _) => low_water_marks::added_to_queue(
                     queue,
-                    row.get_required(6),
-                    row.get_required::<TimestampWithTimeZone>(7),
+                    row.get_required("priority"),
+                    row.get_required::<TimestampWithTimeZone>("plan_time"),
                 ),
                 (None, Some(retry_at)) => low_water_marks::added_retry(retry_at),
                 (None, None) => {}
@@ -236,9 +248,9 @@ pub fn finish_success_many(session: &Session, runs: &[(Uuid, Uuid)], now: Instan
     let rows = FINISH_SUCCESS_MANY.run(session, arguments![execution_ids, lease_tokens, timestamp(now), caller]);
     rows.iter()
         .map(|row| FinishResult {
-            execution_id: row.get_required(1),
-            ended: row.get_required(2),
-            awaited_by: row.get(3),
+            execution_id: row.get_required("execution_id"),
+            ended: row.get_required("ended"),
+            awaited_by: row.get("awaited_by"),
         })
         .collect()
 }
@@ -246,20 +258,20 @@ pub fn finish_success_many(session: &Session, runs: &[(Uuid, Uuid)], now: Instan
 /// Locks a lease to the end of the transaction; the execution's owner, or `None` where the lease is lost.
 pub fn lock(session: &Session, execution_id: Uuid, lease_token: Uuid) -> Option<Oid> {
     statement!(LEASE_LOCK = "lease/lease_lock"(UUIDOID, UUIDOID));
-    LEASE_LOCK.run(session, arguments![execution_id, lease_token]).first().map(|row| row.get_required(1))
+    LEASE_LOCK.run(session, arguments![execution_id, lease_token]).first().map(|row| row.get_required("owner"))
 }
 
 /// Cancels an execution that nobody runs; the schedule that waits for its end, or `None` where it is not waiting.
 pub fn cancel_waiting(session: &Session, execution_id: Uuid, now: Instant) -> Option<Option<i64>> {
     statement!(CANCEL_WAITING = "lease/cancel_waiting"(UUIDOID, TIMESTAMPTZOID));
     let rows = CANCEL_WAITING.run(session, arguments![execution_id, timestamp(now)]);
-    rows.first().map(|row| row.get(2).filter(|_| row.get_required(1)))
+    rows.first().map(|row| row.get("schedule_id").filter(|_| row.get_required("awaited")))
 }
 
 /// Asks a run to stop; false where it does not run.
 pub fn cancel_running(session: &Session, execution_id: Uuid) -> bool {
     statement!(CANCEL_RUNNING = "lease/cancel_running"(UUIDOID));
     let rows = CANCEL_RUNNING.run(session, arguments![execution_id]);
-    low_water_marks::added_leases(times(&rows, 1));
+    low_water_marks::added_leases(sweep_times(&rows));
     rows.len() > 0
 }

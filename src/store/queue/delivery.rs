@@ -15,6 +15,7 @@ use scheduler_core::clock::DateTime;
 use scheduler_core::Instant;
 
 use crate::pg::error::{self, Failure};
+use crate::pg::record::Record;
 use crate::pg::session::{Row, Rows};
 use crate::pg::{convert, utf8_text};
 use crate::store::queue::notify;
@@ -38,26 +39,25 @@ struct LoggedPayload {
 }
 
 impl LoggedPayload {
-    /// Columns `first` to `first` + 2 of a statement: name, the beginning of the payload's text, plan times; `None` where the name is
-    /// NULL.
-    fn of(row: &Row, first: usize) -> Option<LoggedPayload> {
-        let name = row.get(first)?;
-        let mut payload = row.lossy(first + 1).unwrap_or_default();
+    /// What a row of a statement has to be logged: the name, the beginning of the payload's text, plan times; `None` where the name is NULL.
+    fn of(row: &Row) -> Option<LoggedPayload> {
+        let name = row.get("log_name")?;
+        let mut payload = row.lossy("log_payload").unwrap_or_default();
         if let Some((end, _)) = payload.char_indices().nth(MOST_CHARACTERS) {
             payload.truncate(end);
             payload.push_str("... (cut)");
         }
-        let plan_times: Vec<TimestampWithTimeZone> = row.get(first + 2).unwrap_or_default();
+        let plan_times: Vec<TimestampWithTimeZone> = row.get("log_plan_times").unwrap_or_default();
         let plan_times = plan_times.into_iter().filter_map(|time| convert::instant("plan_time", time).ok()).collect();
         Some(LoggedPayload { name, payload, plan_times })
     }
 }
 
-/// Does what is left to do after a statement: column `notified` of its first row says how many bytes it has notified, and the three after that
-/// in all of its rows what is to be logged.
-pub fn deliver(rows: &Rows, notified: usize) {
-    let said: Vec<LoggedPayload> = rows.iter().filter_map(|row| LoggedPayload::of(&row, notified + 1)).collect();
-    if let Some(bytes) = rows.first().and_then(|row| row.get::<i64>(notified)) {
+/// Does what is left to do after a statement: its first row says how many bytes it has notified (`notified`), and all of its rows what is to be
+/// logged (`log_name`, `log_payload`, `log_plan_times`).
+pub fn deliver(rows: &Rows) {
+    let said: Vec<LoggedPayload> = rows.iter().filter_map(|row| LoggedPayload::of(&row)).collect();
+    if let Some(bytes) = rows.first().and_then(|row| row.get::<i64>("notified")) {
         let before: i64 = PENDING.with_borrow(|all| all.iter().map(|pending| pending.notified).sum());
         notify::must_fit(before.saturating_add(bytes));
         add_pending(|pending, _| pending.notified += bytes);

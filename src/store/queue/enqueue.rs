@@ -6,6 +6,7 @@ use scheduler_core::Instant;
 
 use crate::pg::convert::timestamp;
 use crate::pg::jsonb::Jsonb;
+use crate::pg::record::Record;
 use crate::pg::Session;
 use crate::store::execution::ids;
 use crate::store::low_water_marks;
@@ -125,9 +126,9 @@ fn insert_as(session: &Session, batch: &EnqueueBatch, ids: Vec<Uuid>, now: Insta
             delivery::payload_limit()
         ],
     );
-    delivery::deliver(&rows, 2);
-    let queues: Vec<String> = rows.first().and_then(|row| row.get(1)).unwrap_or_default();
-    low_water_marks::added_to_queues(&queues, &rows, 6);
+    delivery::deliver(&rows);
+    let queues: Vec<String> = rows.first().and_then(|row| row.get("queues")).unwrap_or_default();
+    low_water_marks::added_to_queues(&queues, &rows);
     queues
 }
 
@@ -135,5 +136,5 @@ fn insert_as(session: &Session, batch: &EnqueueBatch, ids: Vec<Uuid>, now: Insta
 pub fn find(session: &Session, batch: &EnqueueBatch) -> Vec<(Uuid, Oid)> {
     statement!(EXECUTIONS_BY_KEYS = "queue/executions_by_keys"(UUIDARRAYOID, TIMESTAMPTZARRAYOID));
     let rows = EXECUTIONS_BY_KEYS.run(session, arguments![batch.keys.clone(), batch.plan_times.clone()]);
-    rows.iter().map(|row| (row.get_required(1), row.get_required(2))).collect()
+    rows.iter().map(|row| (row.get_required("id"), row.get_required("owner"))).collect()
 }

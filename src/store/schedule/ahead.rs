@@ -5,6 +5,7 @@ use scheduler_core::runtime::backoff;
 use scheduler_core::Instant;
 
 use crate::pg::convert::{self, timestamp};
+use crate::pg::record::Record;
 use crate::pg::session::List;
 use crate::pg::Session;
 use crate::store::schedule::skipped_plans::PastDefinition;
@@ -36,13 +37,16 @@ pub fn schedules(session: &Session, now: Instant) -> Option<Ahead> {
     statement!(SCHEDULES_AHEAD = "schedule/schedules_ahead"(TIMESTAMPTZOID, INT8OID));
     let rows = SCHEDULES_AHEAD.run(session, arguments![timestamp(horizon(now)), NAMED]);
     let row = rows.first()?;
-    Some(Ahead { count: row.get_required(1), until: row.get(2)?, names: row.get_required(3) })
+    Some(Ahead { count: row.get_required("count"), until: row.get("until")?, names: row.get_required("names") })
 }
 
 /// Whether what was written last was written by a clock that was ahead: a few looks into indexes, whatever there is.
 pub fn is_likely(session: &Session, now: Instant) -> bool {
     statement!(CLOCK_WAS_AHEAD = "schedule/clock_was_ahead"(TIMESTAMPTZOID));
-    CLOCK_WAS_AHEAD.run(session, arguments![timestamp(horizon(now))]).first().is_some_and(|row| row.get_required(1))
+    CLOCK_WAS_AHEAD
+        .run(session, arguments![timestamp(horizon(now))])
+        .first()
+        .is_some_and(|row| row.get_required("is_ahead"))
 }
 
 /// Has fires and changes tried again now that have failed by a clock that was ahead.
@@ -76,8 +80,8 @@ pub fn straighten(session: &Session, schedule_ids: Vec<i64>) -> Vec<Beyond> {
     rows.iter()
         .map(|row| Beyond {
             past: PastDefinition::of(&row),
-            since_at: row.get_required(12),
-            plan_from: row.get_required(13),
+            since_at: row.get_required("since_at"),
+            plan_from: row.get_required("plan_from"),
         })
         .collect()
 }

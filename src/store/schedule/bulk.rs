@@ -6,6 +6,7 @@ use pgrx::datum::{Interval, TimestampWithTimeZone};
 use scheduler_core::Instant;
 
 use crate::pg::jsonb::Jsonb;
+use crate::pg::record::Record;
 use crate::pg::{convert, Session};
 use crate::store::schedule::Definition;
 use crate::{arguments, statement};
@@ -56,24 +57,24 @@ pub fn read_specs(session: &Session, specs: &Jsonb, places: RangeInclusive<i32>)
     let rows = SCHEDULE_SPECS.run(session, arguments![specs.clone(), *places.start(), *places.end()]);
     rows.iter()
         .map(|row| Spec {
-            schedule_name: row.get(1),
-            clock: row.get(2),
-            job_name: row.get(3),
-            time_zone: row.get(4),
-            payload: row.get(5),
-            scope_kind: row.get(6),
-            scope_id: row.get(7),
-            catch_up: row.get(8),
-            catch_up_window: row.get(9),
-            max_plans_per_tick: row.get(10),
-            rearm: row.get(11),
-            overlap: row.get(12),
-            delay: row.get(13),
-            jitter: row.get(14),
-            starts_at: row.get(15),
-            ends_at: row.get(16),
-            ownership: row.get(17),
-            enabled: row.get(18),
+            schedule_name: row.get("schedule_name"),
+            clock: row.get("clock"),
+            job_name: row.get("job_name"),
+            time_zone: row.get("time_zone"),
+            payload: row.get("payload"),
+            scope_kind: row.get("scope_kind"),
+            scope_id: row.get("scope_id"),
+            catch_up: row.get("catch_up"),
+            catch_up_window: row.get("catch_up_window"),
+            max_plans_per_tick: row.get("max_plans_per_tick"),
+            rearm: row.get("rearm"),
+            overlap: row.get("overlap"),
+            delay: row.get("delay"),
+            jitter: row.get("jitter"),
+            starts_at: row.get("starts_at"),
+            ends_at: row.get("ends_at"),
+            ownership: row.get("ownership"),
+            enabled: row.get("enabled"),
         })
         .collect()
 }
@@ -100,12 +101,14 @@ pub fn malformed(session: &Session, specs: &Jsonb, keys: &[&str]) -> Option<(usi
     statement!(SCHEDULE_SPEC_KEYS = "schedule/schedule_spec_keys"(JSONBOID, TEXTARRAYOID));
     let rows = SCHEDULE_SPEC_KEYS.run(session, arguments![specs.clone(), keys.to_vec()]);
     rows.first().map(|row| {
-        let malformed = match (row.get(2), row.get(3)) {
+        let malformed = match (row.get("key"), row.get("json_type")) {
             (None, _) => Malformed::NotAnObject,
             (Some(key), None) => Malformed::Key(key),
-            (Some(key), Some(json_type)) => Malformed::Value { key, json_type, text: row.lossy(4).unwrap_or_default() },
+            (Some(key), Some(json_type)) => {
+                Malformed::Value { key, json_type, text: row.lossy("text").unwrap_or_default() }
+            }
         };
-        (usize::try_from(row.get_required::<i64>(1)).unwrap_or(0), malformed)
+        (usize::try_from(row.get_required::<i64>("place")).unwrap_or(0), malformed)
     })
 }
 
@@ -165,18 +168,18 @@ pub fn insert(session: &Session, schedules: Vec<Definition>, now: Instant) -> Ve
             convert::timestamp(now)
         ],
     );
-    rows.iter().map(|row| (row.get_required(1), row.get_required(2))).collect()
+    rows.iter().map(|row| (row.get_required("schedule_name"), row.get_required("schedule_id"))).collect()
 }
 
 /// How many elements the array has.
 pub fn count(session: &Session, specs: &Jsonb) -> i32 {
     statement!(SCHEDULE_SPEC_COUNT = "schedule/schedule_spec_count"(JSONBOID));
-    SCHEDULE_SPEC_COUNT.run(session, arguments![specs.clone()]).first().map_or(0, |row| row.get_required(1))
+    SCHEDULE_SPEC_COUNT.run(session, arguments![specs.clone()]).first().map_or(0, |row| row.get_required("count"))
 }
 
 /// Those of these schedules that exist with another job.
 pub fn names_of_other_jobs(session: &Session, names: Vec<String>, job_name: &str) -> Vec<String> {
     statement!(SCHEDULE_NAMES_FOREIGN = "schedule/schedule_names_foreign"(TEXTARRAYOID, TEXTOID));
     let rows = SCHEDULE_NAMES_FOREIGN.run(session, arguments![names, job_name]);
-    rows.iter().map(|row| row.get_required(1)).collect()
+    rows.iter().map(|row| row.get_required("schedule_name")).collect()
 }

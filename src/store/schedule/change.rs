@@ -3,6 +3,7 @@
 use scheduler_core::Instant;
 
 use crate::pg::convert::timestamp;
+use crate::pg::record::Record;
 use crate::pg::session::List;
 use crate::pg::Session;
 use crate::{arguments, statement};
@@ -39,11 +40,11 @@ pub fn pick(session: &Session, after: i64, now: Instant, limit: i64) -> Vec<Chan
     let rows = CHANGES_PICK.run(session, arguments![after, timestamp(now), limit]);
     rows.iter()
         .map(|row| Change {
-            schedule_id: row.get_required(1),
-            terminal_at: row.get_saturated(2),
-            change_ids: row.get_required(3),
-            failures: row.get_required(5),
-            timer_lock: match row.get_required::<String>(4).as_str() {
+            schedule_id: row.get_required("schedule_id"),
+            terminal_at: row.get_saturated("terminal_at"),
+            change_ids: row.get_required("change_ids"),
+            failures: row.get_required("failures"),
+            timer_lock: match row.get_required::<String>("timer_lock").as_str() {
                 "locked" => TimerLock::Locked,
                 "new" => TimerLock::New,
                 _ => TimerLock::Busy,

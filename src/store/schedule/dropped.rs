@@ -13,6 +13,7 @@ use pgrx::pg_sys;
 use scheduler_core::Instant;
 
 use crate::pg::convert::timestamp;
+use crate::pg::record::Record;
 use crate::pg::session::List;
 use crate::pg::Session;
 use crate::store::low_water_marks;
@@ -57,8 +58,8 @@ fn cancel(session: &Session, schedule_id: i64, keys: Vec<Uuid>, runs: Runs, now:
     let arguments = arguments![schedule_id, List(keys), timestamp(now), runs == Runs::End];
     let rows = SCHEDULE_CANCEL_PENDING.run(session, arguments);
     rows.first().map_or(Cancelled { left: 0, any: false }, |row| Cancelled {
-        left: row.get_required(1),
-        any: row.get_required::<i64>(2) > 0,
+        left: row.get_required("in_hand"),
+        any: row.get_required::<i64>("cancelled") > 0,
     })
 }
 
@@ -68,7 +69,7 @@ pub fn due(session: &Session, now: Instant, limit: i64) -> Vec<i64> {
     SCHEDULES_DROPPED_DUE
         .run(session, arguments![timestamp(now), limit])
         .iter()
-        .map(|row| row.get_required(1))
+        .map(|row| row.get_required("schedule_id"))
         .collect()
 }
 
@@ -93,7 +94,8 @@ pub fn settle(session: &Session, schedule_ids: &[i64], next: i64, runs: Runs, no
         if runs == Runs::End && began.elapsed() > LONGEST {
             break;
         }
-        let (schedule_id, keys, have_ended) = (row.get_required(1), row.get_required(2), row.get_required(3));
+        let (schedule_id, keys, have_ended) =
+            (row.get_required("schedule_id"), row.get_required("keys"), row.get_required("have_ended"));
         // Whoever else is still at work: what was given back would stand before all that others claim until he has ended.
         let cancelled = cancel(session, schedule_id, keys, runs, now);
         // Only once there is nothing to do: who has just looked into the ledger may have seen it as it was before.

@@ -7,6 +7,7 @@ use pgrx::{PgSqlErrorCode, PgTryBuilder};
 
 use crate::pg::error::{raise, Failure};
 use crate::pg::jsonb::Jsonb;
+use crate::pg::record::Record;
 use crate::pg::subtransaction::describe;
 use crate::pg::{syscache, Session};
 use crate::{arguments, statement};
@@ -150,28 +151,28 @@ pub fn lock(session: &Session, schedule_name: &str) -> Option<Locked> {
     statement!(SCHEDULE_LOCK = "schedule/schedule_lock"(TEXTOID));
     let rows = SCHEDULE_LOCK.run(session, arguments![schedule_name]);
     rows.first().map(|row| Locked {
-        schedule_id: row.get_required(1),
+        schedule_id: row.get_required("schedule_id"),
         definition: Definition {
             schedule_name: schedule_name.to_owned(),
-            clock: row.get_required(2),
-            time_zone: row.get_required(3),
-            job_name: row.get_required(4),
-            payload: row.get_required(5),
-            scope_kind: row.get_required(6),
-            scope_id: row.get_required(7),
-            catch_up: row.get_required(8),
-            catch_up_window: row.get(9),
-            max_plans_per_tick: row.get_required(10),
-            rearm: row.get_required(11),
-            overlap: row.get_required(12),
-            delay: row.get_required(13),
-            jitter: row.get_required(14),
-            starts_at: row.get(15),
-            ends_at: row.get(16),
-            ownership: row.get_required(17),
-            enabled: row.get_required(18),
+            clock: row.get_required("clock"),
+            time_zone: row.get_required("time_zone"),
+            job_name: row.get_required("job_name"),
+            payload: row.get_required("payload"),
+            scope_kind: row.get_required("scope_kind"),
+            scope_id: row.get_required("scope_id"),
+            catch_up: row.get_required("catch_up"),
+            catch_up_window: row.get("catch_up_window"),
+            max_plans_per_tick: row.get_required("max_plans_per_tick"),
+            rearm: row.get_required("rearm"),
+            overlap: row.get_required("overlap"),
+            delay: row.get_required("delay"),
+            jitter: row.get_required("jitter"),
+            starts_at: row.get("starts_at"),
+            ends_at: row.get("ends_at"),
+            ownership: row.get_required("ownership"),
+            enabled: row.get_required("enabled"),
         },
-        created_at: row.get_required(19),
+        created_at: row.get_required("created_at"),
     })
 }
 
@@ -185,7 +186,7 @@ pub fn exists(session: &Session, schedule_name: &str) -> bool {
 pub fn delete(session: &Session, schedule_id: i64) -> Vec<Uuid> {
     statement!(SCHEDULE_DELETE = "schedule/schedule_delete"(INT8OID));
     let keys: Option<Vec<Option<Uuid>>> =
-        SCHEDULE_DELETE.run(session, arguments![schedule_id]).first().and_then(|row| row.get(1));
+        SCHEDULE_DELETE.run(session, arguments![schedule_id]).first().and_then(|row| row.get("keys"));
     keys.unwrap_or_default().into_iter().flatten().collect()
 }
 
@@ -193,7 +194,8 @@ pub fn delete(session: &Session, schedule_id: i64) -> Vec<Uuid> {
 pub fn called(session: &Session, schedule_id: i64) -> String {
     statement!(SCHEDULE_NAME = "schedule/schedule_name"(INT8OID));
     let found = SCHEDULE_NAME.run(session, arguments![schedule_id]);
-    let name = found.first().map_or_else(|| schedule_id.to_string(), |row| row.lossy(1).unwrap_or_default());
+    let name =
+        found.first().map_or_else(|| schedule_id.to_string(), |row| row.lossy("schedule_name").unwrap_or_default());
     format!("schedule \"{name}\" of database \"{}\"", syscache::database_name())
 }
 

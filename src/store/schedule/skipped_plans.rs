@@ -8,6 +8,7 @@ use scheduler_core::schedule::Progress;
 use scheduler_core::{Instant, Keyword};
 
 use crate::pg::convert::timestamp;
+use crate::pg::record::Record;
 use crate::pg::session::{List, Row, Rows};
 use crate::pg::Session;
 use crate::store::timer::new_timer::NewTimer;
@@ -44,17 +45,17 @@ impl PastDefinition {
     /// The first columns of a row. What cannot be read in it has no plan times, and keeps nobody from putting the schedule right.
     pub fn of(row: &Row) -> PastDefinition {
         PastDefinition {
-            schedule_id: row.get_required(1),
-            past_id: row.get_required(2),
-            since_at: row.get_required_saturated(3),
-            until_at: row.get_required_saturated(4),
-            clock: row.lossy(5).unwrap_or_default(),
-            time_zone: row.lossy(6).unwrap_or_default(),
-            starts_at: row.get(7),
-            ends_at: row.get(8),
-            enabled: row.get_required(9),
-            owned: row.get_required(10),
-            settled: row.get_required(11),
+            schedule_id: row.get_required("schedule_id"),
+            past_id: row.get_required("past_id"),
+            since_at: row.get_required_saturated("since_at"),
+            until_at: row.get_required_saturated("until_at"),
+            clock: row.lossy("clock").unwrap_or_default(),
+            time_zone: row.lossy("time_zone").unwrap_or_default(),
+            starts_at: row.get("starts_at"),
+            ends_at: row.get("ends_at"),
+            enabled: row.get_required("enabled"),
+            owned: row.get_required("owned"),
+            settled: row.get_required("settled"),
         }
     }
 }
@@ -179,10 +180,10 @@ pub fn between(session: &Session, schedule_id: i64, from: Instant, to: Instant) 
     let rows = SKIPS_BETWEEN.run(session, arguments![schedule_id, timestamp(from), timestamp(to)]);
     rows.iter()
         .map(|row| RecordedSkip {
-            since_at: row.get_required_saturated(1),
-            from: row.get_required_saturated(2),
-            to: row.get_required_saturated(3),
-            reason: row.get_required(5),
+            since_at: row.get_required_saturated("since_at"),
+            from: row.get_required_saturated("plan_from"),
+            to: row.get_required_saturated("plan_to"),
+            reason: row.get_required("reason"),
         })
         .collect()
 }
@@ -202,9 +203,12 @@ pub struct Taken {
 pub fn fired(session: &Session, schedule_id: i64, plans: Vec<TimestampWithTimeZone>) -> Vec<(Taken, Uuid)> {
     statement!(SKIPS_FIRED = "schedule/skips_fired"(INT8OID, TIMESTAMPTZARRAYOID));
     let rows = SKIPS_FIRED.run(session, arguments![schedule_id, List(plans)]);
-    let taken =
-        |row: &Row| Taken { plan: row.get_required_instant(1), own: row.get_required(3), here: row.get_required(4) };
-    rows.iter().map(|row| (taken(&row), row.get_required(2))).collect()
+    let taken = |row: &Row| Taken {
+        plan: row.get_required_instant("plan_time"),
+        own: row.get_required("own"),
+        here: row.get_required("here"),
+    };
+    rows.iter().map(|row| (taken(&row), row.get_required("id"))).collect()
 }
 
 /// The executions of a schedule in [from, to) by any clock that it had, one for each plan time; at most so many.
@@ -212,7 +216,7 @@ pub fn own(session: &Session, schedule_id: i64, from: Instant, to: Instant, most
     statement!(PLANS_OWN = "schedule/plans_own"(INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID));
     let most = i64::try_from(most).unwrap_or(i64::MAX);
     let rows = PLANS_OWN.run(session, arguments![schedule_id, timestamp(from), timestamp(to), most]);
-    rows.iter().map(|row| (row.get_required_instant(1), row.get_required(2))).collect()
+    rows.iter().map(|row| (row.get_required_instant("plan_time"), row.get_required("id"))).collect()
 }
 
 /// Which plan times after the first instant and up to the second the ledger has in the scopes of these schedules, in order.
@@ -226,8 +230,12 @@ pub fn fired_between(session: &Session, ranges: &[(i64, Instant, Instant)]) -> H
     let (after, until): (Vec<_>, Vec<_>) =
         ranges.iter().map(|(_, after, until)| (timestamp(*after), timestamp(*until))).unzip();
     for row in PLANS_FIRED.run(session, arguments![List(ids), List(after), List(until)]).iter() {
-        let taken = Taken { plan: row.get_required_instant(2), own: row.get_required(3), here: row.get_required(4) };
-        fired.entry(row.get_required(1)).or_default().push(taken);
+        let taken = Taken {
+            plan: row.get_required_instant("plan_time"),
+            own: row.get_required("own"),
+            here: row.get_required("here"),
+        };
+        fired.entry(row.get_required("schedule_id")).or_default().push(taken);
     }
     fired
 }
@@ -238,7 +246,7 @@ pub fn seen_by(session: &Session, schedule_name: &str, role: Oid) -> Option<(i64
     SCHEDULE_SEEN
         .run(session, arguments![schedule_name, role])
         .first()
-        .map(|row| (row.get_required(1), row.get_required(2)))
+        .map(|row| (row.get_required("schedule_id"), row.get_required("may_read")))
 }
 
 /// The schedules that `role` may read about and that are paused, parked or edited since a dispatcher looked: number and name.
@@ -247,7 +255,7 @@ pub fn stopped(session: &Session, role: Oid) -> Vec<(i64, String)> {
     SCHEDULES_STOPPED
         .run(session, arguments![role])
         .iter()
-        .map(|row| (row.get_required(1), row.get_required(2)))
+        .map(|row| (row.get_required("schedule_id"), row.get_required("schedule_name")))
         .collect()
 }
 
@@ -271,7 +279,8 @@ pub fn prune(session: &Session, cursor: SkipCursor, limit: Instant, rows: i64) -
     let found = SKIPS_PRUNE.run(session, arguments![schedule_id, since_at, from, timestamp(limit), rows]);
     // With as many definitions as fit into a step there may be more, also where no skips are left.
     let more = (i64::try_from(definitions) == Ok(rows)).then_some(cursor);
-    let next =
-        found.first().map(|row| SkipCursor(Some((row.get_required(1), row.get_required(2), row.get_required(3)))));
+    let next = found.first().map(|row| {
+        SkipCursor(Some((row.get_required("schedule_id"), row.get_required("since_at"), row.get_required("plan_from"))))
+    });
     next.or(more)
 }

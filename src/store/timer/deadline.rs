@@ -3,6 +3,7 @@
 use scheduler_core::Instant;
 
 use crate::pg::convert::timestamp;
+use crate::pg::record::Record;
 use crate::pg::Session;
 use crate::{arguments, statement};
 
@@ -31,12 +32,16 @@ pub fn next(session: &Session, looked_from: Instant, looked_until: Instant, chan
     statement!(NEXT_DEADLINES = "timer/next_deadlines"(TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID));
     let arguments = arguments![timestamp(looked_from), timestamp(looked_until), changes_after];
     NEXT_DEADLINES.run(session, arguments).first().map_or(Deadlines::default(), |row| Deadlines {
-        fire: row.get_saturated(1),
-        retry: row.get_saturated(2),
-        stale: row.get_saturated(3),
-        change: if row.get_required(4) { Some(Instant::MIN) } else { row.get_saturated(5) },
-        more_changes: row.get_required(4),
-        left_behind: row.get_required(6),
-        dropped: row.get_saturated(7),
+        fire: row.get_saturated("fire_at"),
+        retry: row.get_saturated("retry_at"),
+        stale: row.get_saturated("sweep_at"),
+        change: if row.get_required("change_waits") {
+            Some(Instant::MIN)
+        } else {
+            row.get_saturated("change_retry_at")
+        },
+        more_changes: row.get_required("change_waits"),
+        left_behind: row.get_required("left_behind"),
+        dropped: row.get_saturated("dropped_at"),
     })
 }

@@ -17,6 +17,7 @@ use crate::heap::layouts::{self, awaited, job, ledger, ready, schedule, timer};
 use crate::heap::{Condition, Index, KeyState, LatestSnapshot, Layout, Table, Workspace};
 use crate::pg::convert::{self, timestamp};
 use crate::pg::error::{raise, Failure};
+use crate::pg::record::Record;
 use crate::pg::session::List;
 use crate::pg::Session;
 use crate::shmem::low_water_mark::{self, Position};
@@ -174,10 +175,11 @@ fn by_statement(
             delivery::payload_limit()
         ],
     );
-    delivery::deliver(&rows, 3);
-    let fired = rows
-        .first()
-        .map_or(Fired::default(), |row| Fired { count: row.get_required(1), queues: row.get(2).unwrap_or_default() });
+    delivery::deliver(&rows);
+    let fired = rows.first().map_or(Fired::default(), |row| Fired {
+        count: row.get_required("count"),
+        queues: row.get("queues").unwrap_or_default(),
+    });
     low_water_marks::changed(&fired.queues);
     fired
 }

@@ -5,6 +5,7 @@ use scheduler_core::schedule::Progress;
 use scheduler_core::Instant;
 
 use crate::pg::error::Outcome;
+use crate::pg::record::Record;
 use crate::pg::session::List;
 use crate::pg::Session;
 use crate::store::schedule::state::TimerRow;
@@ -55,7 +56,7 @@ pub fn drop_orphans(session: &Session) {
 /// The next schedules after this one, in order.
 pub fn next_schedules(session: &Session, after: i64, limit: i64) -> Vec<i64> {
     statement!(SCHEDULES_NEXT = "schedule/schedules_next"(INT8OID, INT8OID));
-    SCHEDULES_NEXT.run(session, arguments![after, limit]).iter().map(|row| row.get_required(1)).collect()
+    SCHEDULES_NEXT.run(session, arguments![after, limit]).iter().map(|row| row.get_required("schedule_id")).collect()
 }
 
 /// What the ledger, the skips and the changes say about these schedules.
@@ -64,12 +65,13 @@ pub fn find(session: &Session, schedule_ids: Vec<i64>) -> Vec<DerivedTimer> {
     let rows = TIMERS_DERIVE.run(session, arguments![List(schedule_ids)]);
     rows.iter()
         .map(|row| DerivedTimer {
-            schedule_id: row.get_required(1),
-            progress: TimerRow::times(None, [row.get(2), row.get(3), row.get(4)]).1,
-            parked: row.get_required(5),
-            terminal_at: row.get_saturated(6),
-            last_plan: row.get(7),
-            last_fired: row.get(8),
+            schedule_id: row.get_required("schedule_id"),
+            progress: TimerRow::times(None, [row.get("cursor_at"), row.get("buffered_plan"), row.get("backlog_until")])
+                .1,
+            parked: row.get_required("parked"),
+            terminal_at: row.get_saturated("terminal_at"),
+            last_plan: row.get("last_plan_time"),
+            last_fired: row.get("last_fired_at"),
         })
         .collect()
 }

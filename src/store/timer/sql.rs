@@ -8,6 +8,7 @@ use scheduler_core::Instant;
 
 use crate::pg::convert::timestamp;
 use crate::pg::error::Failure;
+use crate::pg::record::Record;
 use crate::pg::session::{List, Row, Rows};
 use crate::pg::Session;
 use crate::store::schedule::state::{FormerKeys, ScheduleRow, ScheduleState, TimerRow};
@@ -21,7 +22,10 @@ pub fn pick_due(session: &Session, window: BatchWindow, now: Instant) -> BTreeMa
 
 /// The same, of which only that is read which any row has: its number, and how many fires failed in a row.
 pub fn lock_due(session: &Session, window: BatchWindow, now: Instant) -> Vec<(i64, i32)> {
-    due_rows(session, window, now).iter().map(|row| (row.get_required(1), row.get_required(7))).collect()
+    due_rows(session, window, now)
+        .iter()
+        .map(|row| (row.get_required("schedule_id"), row.get_required("error_count")))
+        .collect()
 }
 
 fn due_rows(session: &Session, window: BatchWindow, now: Instant) -> Rows<'_> {
@@ -31,18 +35,21 @@ fn due_rows(session: &Session, window: BatchWindow, now: Instant) -> Rows<'_> {
 }
 
 fn timer_of(row: &Row) -> (i64, TimerRow) {
-    let (next_plan_time, progress) = TimerRow::times(row.get(3), [row.get(4), row.get(5), row.get(6)]);
+    let (next_plan_time, progress) = TimerRow::times(
+        row.get("next_plan_time"),
+        [row.get("cursor_at"), row.get("buffered_plan"), row.get("backlog_until")],
+    );
     let timer = TimerRow {
-        version: row.get_required(2),
+        version: row.get_required("version"),
         next_plan_time,
         progress,
-        error_count: row.get_required(7),
-        parked: row.lossy(8),
-        waiting: row.get_required(9),
+        error_count: row.get_required("error_count"),
+        parked: row.lossy("parked_for"),
+        waiting: row.get_required("waiting"),
         awaits: false,
         held: None,
     };
-    (row.get_required(1), timer)
+    (row.get_required("schedule_id"), timer)
 }
 
 /// The timers of these schedules.
@@ -52,7 +59,7 @@ pub fn timers(session: &Session, schedule_ids: Vec<i64>) -> BTreeMap<i64, TimerR
     rows.iter()
         .map(|row| {
             let (schedule_id, timer) = timer_of(&row);
-            (schedule_id, TimerRow { awaits: row.get_required(10), ..timer })
+            (schedule_id, TimerRow { awaits: row.get_required("awaits"), ..timer })
         })
         .collect()
 }
@@ -63,33 +70,33 @@ pub fn read(session: &Session, schedule_ids: Vec<i64>, mut timers: BTreeMap<i64,
     let rows = SCHEDULES_READ.run(session, arguments![List(schedule_ids)]);
     rows.iter()
         .map(|row| ScheduleState {
-            schedule_id: row.get_required(1),
-            schedule: row.get::<i64>(2).map(|version| ScheduleRow {
+            schedule_id: row.get_required("schedule_id"),
+            schedule: row.get::<i64>("version").map(|version| ScheduleRow {
                 version,
-                clock: row.get_required(3),
-                time_zone: row.get_required(4),
-                catch_up: row.get_required(5),
-                catch_up_window: row.get(6),
-                max_plans_per_tick: row.get_required(7),
-                rearm: row.get_required(8),
-                overlap: row.get_required(9),
-                delay: row.get_required(10),
-                jitter: row.get_required(11),
-                starts_at: row.get(12),
-                ends_at: row.get(13),
-                owned: row.get_required(14),
-                enabled: row.get_required(15),
-                created_at: row.get_required_instant(16),
-                baseline_at: row.get_required_instant(17),
-                since_at: row.get_required_instant(22),
-                job_name: row.get_required(18),
-                job_owner: row.get(19),
-                key: row.get_required(20),
-                former_keys: FormerKeys::of(row.get_required(23), row.get_required(24)),
+                clock: row.get_required("clock"),
+                time_zone: row.get_required("time_zone"),
+                catch_up: row.get_required("catch_up"),
+                catch_up_window: row.get("catch_up_window"),
+                max_plans_per_tick: row.get_required("max_plans_per_tick"),
+                rearm: row.get_required("rearm"),
+                overlap: row.get_required("overlap"),
+                delay: row.get_required("delay"),
+                jitter: row.get_required("jitter"),
+                starts_at: row.get("starts_at"),
+                ends_at: row.get("ends_at"),
+                owned: row.get_required("owned"),
+                enabled: row.get_required("enabled"),
+                created_at: row.get_required_instant("created_at"),
+                baseline_at: row.get_required_instant("baseline_at"),
+                since_at: row.get_required_instant("since_at"),
+                job_name: row.get_required("job_name"),
+                job_owner: row.get("job_owner"),
+                key: row.get_required("key"),
+                former_keys: FormerKeys::of(row.get_required("has_former_keys"), row.get_required("has_null_key")),
                 tid: None,
             }),
-            timer: timers.remove(&row.get_required::<i64>(1)),
-            busy: row.get_required(21),
+            timer: timers.remove(&row.get_required::<i64>("schedule_id")),
+            busy: row.get_required("busy"),
         })
         .collect()
 }
@@ -187,7 +194,7 @@ pub fn fired_before(session: &Session, runs: &[(i64, Instant)]) -> Vec<(i64, Ins
     statement!(RUNS_FIRED_BEFORE = "schedule/runs_fired_before"(INT8ARRAYOID, TIMESTAMPTZARRAYOID));
     let (ids, plans): (Vec<i64>, Vec<_>) = runs.iter().map(|(id, plan)| (*id, timestamp(*plan))).unzip();
     let rows = RUNS_FIRED_BEFORE.run(session, arguments![List(ids), List(plans)]);
-    rows.iter().map(|row| (row.get_required(1), row.get_required_instant(2))).collect()
+    rows.iter().map(|row| (row.get_required("schedule_id"), row.get_required_instant("plan_time"))).collect()
 }
 
 /// Leaves these timers alone until then.
@@ -233,5 +240,9 @@ pub fn notify(session: &Session, queues: Vec<String>) {
 /// hand, so that they have to come again later.
 pub fn await_unfinished(session: &Session, schedule_ids: Vec<i64>) -> Vec<i64> {
     statement!(SCHEDULE_AWAIT_UNFINISHED = "schedule/schedule_await_unfinished"(INT8ARRAYOID));
-    SCHEDULE_AWAIT_UNFINISHED.run(session, arguments![schedule_ids]).iter().map(|row| row.get_required(1)).collect()
+    SCHEDULE_AWAIT_UNFINISHED
+        .run(session, arguments![schedule_ids])
+        .iter()
+        .map(|row| row.get_required("schedule_id"))
+        .collect()
 }
