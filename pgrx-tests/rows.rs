@@ -31,8 +31,7 @@ mod tests {
             layouts::AWAITED,
         ] {
             let columns = layout.names.iter().zip(layout.columns);
-            let known: Vec<String> =
-                columns.map(|(name, oid)| format!("{}|{}", name.to_lowercase(), oid.to_u32())).collect();
+            let known: Vec<String> = columns.map(|(name, oid)| format!("{name}|{}", oid.to_u32())).collect();
             let table = layout.name.to_str().unwrap();
             check(
                 &format!("SELECT attname, atttypid::bigint FROM pg_attribute WHERE attrelid = 'sched.{table}'::regclass AND attnum > 0 ORDER BY attnum"),

@@ -1,23 +1,58 @@
-//! The columns of the tables that the fast path goes to, by number. `pgrx-tests/rows.rs` compares them with the catalog; a table that differs
+//! The columns of the tables that the fast path goes to, by number and name. `pgrx-tests/rows.rs` compares them with the catalog; a table that differs
 //! is left to the statements.
 
 use pgrx::pg_sys::{
-    BOOLOID, INT4OID, INT8OID, INTERVALARRAYOID, INTERVALOID, JSONBOID, OIDOID, REGROLEOID, TEXTOID, TIMESTAMPTZOID,
-    UUIDARRAYOID, UUIDOID,
+    Datum, BOOLOID, INT4OID, INT8OID, INTERVALARRAYOID, INTERVALOID, JSONBOID, OIDOID, REGROLEOID, TEXTOID,
+    TIMESTAMPTZOID, UUIDARRAYOID, UUIDOID,
 };
 
 use crate::heap::relation::Layout;
+use crate::pg::record::Column;
+
+/// A row with these values; the other columns are NULL.
+pub fn row<const COLUMNS: usize>(
+    values: impl IntoIterator<Item = (Column, Option<Datum>)>,
+) -> [Option<Datum>; COLUMNS] {
+    let mut row = [None; COLUMNS];
+    for (column, value) in values {
+        row[column.index()] = value;
+    }
+    row
+}
+
+const fn lower<const LENGTH: usize>(text: &[u8]) -> [u8; LENGTH] {
+    let (mut lower, mut index) = ([0; LENGTH], 0);
+    while index < LENGTH {
+        lower[index] = text[index].to_ascii_lowercase();
+        index += 1;
+    }
+    lower
+}
+
+/// A column's name as the catalog has it.
+macro_rules! name_of {
+    ($column:ident) => {{
+        const NAME: [u8; stringify!($column).len()] = super::lower(stringify!($column).as_bytes());
+        match std::str::from_utf8(&NAME) {
+            Ok(name) => name,
+            Err(_) => stringify!($column),
+        }
+    }};
+}
 
 macro_rules! layout {
     ($table:ident, $name:ident = $text:literal { $($column:ident: $type:ident,)* }) => {
         /// The table.
-        pub const $table: Layout = Layout { name: $text, columns: &[$($type),*], names: &[$(stringify!($column)),*] };
+        pub const $table: Layout = Layout { name: $text, columns: &[$($type),*], names: &[$($name::$column.name),*] };
         /// Its columns.
         pub mod $name {
+            use crate::pg::record::Column;
+
             #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
             enum Number { $($column),* }
             // A layout names every column, also those that nothing here reads.
-            $(#[allow(dead_code, missing_docs)] pub const $column: usize = Number::$column as usize + 1;)*
+            $(#[allow(dead_code, missing_docs)] pub const $column: Column =
+                Column { number: Number::$column as usize + 1, name: name_of!($column) };)*
         }
     };
 }

@@ -8,6 +8,7 @@ use pgrx::pg_sys;
 
 use crate::heap::index_scan::{Condition, Index};
 use crate::heap::relation::{LatestSnapshot, Table};
+use crate::pg::record::{Column, Record};
 
 /// How many entries are looked at on the way to the next id: those of others, and of rows that are gone.
 const STEPS: usize = 8;
@@ -21,7 +22,7 @@ const FAR: usize = 4;
 pub struct OrderedLookup<'t> {
     index: Index<'t>,
     /// The column of the table that the index is of.
-    column: usize,
+    column: Column,
     /// The id of the row that the scan has come to.
     at: Option<[u8; 16]>,
     found: usize,
@@ -30,7 +31,7 @@ pub struct OrderedLookup<'t> {
 
 impl<'t> OrderedLookup<'t> {
     /// Opens an index of a table's column to look at what is committed now.
-    pub fn open(table: &'t Table, name: &CStr, column: usize, latest: &'t LatestSnapshot) -> OrderedLookup<'t> {
+    pub fn open(table: &'t Table, name: &CStr, column: Column, latest: &'t LatestSnapshot) -> OrderedLookup<'t> {
         OrderedLookup { index: Index::open(table, name, latest), column, at: None, found: 0, far: 0 }
     }
 

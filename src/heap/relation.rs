@@ -7,12 +7,12 @@ use std::rc::Rc;
 
 use pgrx::pg_sys::{self, Datum, Oid};
 use pgrx::{FromDatum, IntoDatum};
-use scheduler_core::Instant;
 
 use crate::heap::writer::{Workspace, Writer};
 use crate::pg::error::{raise, Failure};
 use crate::pg::invalidation::Watched;
-use crate::pg::{compat, convert, oid_cache, role, utf8_text};
+use crate::pg::record::{Column, Record};
+use crate::pg::{compat, oid_cache, role, utf8_text};
 
 /// A table of ours: its name and the types of its columns, in order.
 pub struct Layout {
@@ -123,35 +123,9 @@ impl Table {
         }
     }
 
-    /// Column `number` (1-based) of the current row; `None` is NULL.
-    pub fn get<T: FromDatum>(&self, number: usize) -> Option<T> {
-        let (datum, is_null) = self.raw(number);
-        // SAFETY: the value is of the type that the column has, and is copied out of the row.
-        unsafe {
-            let type_oid = (*compat::attribute((*self.relation).rd_att, number - 1)).atttypid;
-            if type_oid == pg_sys::TEXTOID && !is_null {
-                utf8_text::check(datum);
-            }
-            T::from_polymorphic_datum(datum, is_null, type_oid)
-        }
-    }
-
-    /// Column `number` (1-based) of the current row, which the schema says is never NULL.
-    pub fn get_required<T: FromDatum>(&self, number: usize) -> T {
-        match self.get(number) {
-            Some(value) => value,
-            None => raise(Failure::internal(format!("column {number} of a scheduler table is NULL"))),
-        }
-    }
-
-    /// Column `number` (1-based) of the current row, a time which the schema says is never NULL.
-    pub fn get_required_instant(&self, number: usize) -> Instant {
-        convert::stored_instant(self.get_required(number))
-    }
-
-    /// Column `number` (1-based) of the current row as it lies there: valid until another row is found.
-    pub fn datum(&self, number: usize) -> Option<Datum> {
-        let (datum, is_null) = self.raw(number);
+    /// A column of the current row as it lies there: valid until another row is found.
+    pub fn datum(&self, column: Column) -> Option<Datum> {
+        let (datum, is_null) = self.raw(column.number);
         (!is_null).then_some(datum)
     }
 
@@ -165,6 +139,26 @@ impl Table {
             }
             (*(*self.current).tts_values.add(number - 1), *(*self.current).tts_isnull.add(number - 1))
         }
+    }
+}
+
+/// The current row.
+impl Record<Column> for Table {
+    fn get<T: FromDatum>(&self, column: Column) -> Option<T> {
+        let (datum, is_null) = self.raw(column.number);
+        // SAFETY: the value is of the type that the column has, and is copied out of the row.
+        unsafe {
+            let type_oid = (*compat::attribute((*self.relation).rd_att, column.index())).atttypid;
+            if type_oid == pg_sys::TEXTOID && !is_null {
+                utf8_text::check(datum);
+            }
+            T::from_polymorphic_datum(datum, is_null, type_oid)
+        }
+    }
+
+    fn lossy(&self, column: Column) -> Option<String> {
+        // SAFETY: as above; its callers name a text.
+        self.datum(column).map(|datum| unsafe { utf8_text::lossy(datum) })
     }
 }
 

@@ -6,6 +6,7 @@ use pgrx::pg_sys::{self, Datum};
 
 use crate::heap::relation::{LatestSnapshot, Table};
 use crate::pg::compat;
+use crate::pg::record::Column;
 
 /// Where a row stands in its table. It stays what it is as long as a snapshot of before shows the row, or this transaction has
 /// locked it.
@@ -68,12 +69,12 @@ impl Table {
         }
     }
 
-    /// Column `number` (1-based) of the current row, copied as it is stored: valid after another row is found.
-    pub fn copy(&self, number: usize) -> Option<Datum> {
-        let datum = self.datum(number)?;
+    /// A column of the current row, copied as it is stored: valid after another row is found.
+    pub fn copy(&self, column: Column) -> Option<Datum> {
+        let datum = self.datum(column)?;
         // SAFETY: the value is of the column's type, whose length says how it is stored; none of our columns is a C string.
         unsafe {
-            let column = compat::attribute((*self.relation).rd_att, number - 1);
+            let column = compat::attribute((*self.relation).rd_att, column.index());
             if (*column).attbyval {
                 return Some(datum);
             }

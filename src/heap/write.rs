@@ -13,6 +13,7 @@ use crate::heap::tuple_lock::TupleId;
 use crate::heap::writer::{OnConflict, Writer, Written};
 use crate::pg::compat::{self, Entries};
 use crate::pg::error::{raise, Failure};
+use crate::pg::record::Column;
 
 /// What came of a change to the row that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,9 +115,9 @@ impl Table {
         writer
     }
 
-    /// Changes columns (1-based) of the current row, after a wait for the transaction that has it in hand. (Who does not want to wait
+    /// Changes columns of the current row, after a wait for the transaction that has it in hand. (Who does not want to wait
     /// locks the row before: Postgres has no update that would say no.)
-    pub fn update(&self, changes: &[(usize, Option<Datum>)]) -> ModifyResult {
+    pub fn update(&self, changes: &[(Column, Option<Datum>)]) -> ModifyResult {
         // SAFETY: the current row is one that was found in this table, and stays until the new one is written.
         self.settle(unsafe {
             store_changed(self.writer().row, self.current, changes);
@@ -274,17 +275,17 @@ unsafe fn store(slot: *mut pg_sys::TupleTableSlot, values: &[Option<Datum>]) {
 unsafe fn store_changed(
     slot: *mut pg_sys::TupleTableSlot,
     current: *mut pg_sys::TupleTableSlot,
-    changes: &[(usize, Option<Datum>)],
+    changes: &[(Column, Option<Datum>)],
 ) {
     let count = (*(*slot).tts_tupleDescriptor).natts as usize;
     pg_sys::ExecClearTuple(slot);
     pg_sys::slot_getallattrs(current);
     std::ptr::copy_nonoverlapping((*current).tts_values, (*slot).tts_values, count);
     std::ptr::copy_nonoverlapping((*current).tts_isnull, (*slot).tts_isnull, count);
-    for (number, value) in changes {
-        assert!((1..=count).contains(number), "a column of the table");
-        *(*slot).tts_values.add(number - 1) = value.unwrap_or(Datum::null());
-        *(*slot).tts_isnull.add(number - 1) = value.is_none();
+    for (column, value) in changes {
+        assert!((1..=count).contains(&column.number), "a column of the table");
+        *(*slot).tts_values.add(column.index()) = value.unwrap_or(Datum::null());
+        *(*slot).tts_isnull.add(column.index()) = value.is_none();
     }
     pg_sys::ExecStoreVirtualTuple(slot);
 }

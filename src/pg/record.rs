@@ -1,12 +1,35 @@
-//! A row that gives a value for a column.
+//! A row, whoever brought it: a statement, of which a column is asked for by its name, or a table itself, which has it by its number. What decodes
+//! a row of one of our tables asks for a `Column`, which both understand.
 
-use std::fmt::Display;
+use std::fmt::{self, Display, Formatter};
 
 use pgrx::FromDatum;
 use scheduler_core::Instant;
 
 use crate::pg::convert;
 use crate::pg::error::{raise, Failure};
+
+/// A column of one of our tables.
+#[derive(Clone, Copy)]
+pub struct Column {
+    /// Its number in the table (1-based).
+    pub number: usize,
+    /// Its name there, and in statements that return it.
+    pub name: &'static str,
+}
+
+impl Column {
+    /// Its place in a row of values.
+    pub const fn index(self) -> usize {
+        self.number - 1
+    }
+}
+
+impl Display for Column {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name)
+    }
+}
 
 /// A row that gives a value for a column.
 pub trait Record<Key: Copy + Display> {

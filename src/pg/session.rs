@@ -16,7 +16,7 @@ use pgrx::pg_sys::{self, Datum, Oid};
 use pgrx::{FromDatum, IntoDatum};
 
 use crate::pg::error::{raise, Failure};
-use crate::pg::record::Record;
+use crate::pg::record::{Column, Record};
 use crate::pg::search_path::PinnedSearchPath;
 use crate::pg::{compat, objects_version, role, utf8_text};
 use crate::{arguments, statement};
@@ -313,13 +313,12 @@ impl<'s> Header<'s> {
     }
 
     /// Where a column stands. That a statement has none of this name is a mistake in this crate.
-    fn index(&self, name: &str) -> usize {
-        let (name, expected) = (name.as_bytes(), self.next.get());
-        let is_next = self.columns.get(expected).is_some_and(|column| column.0 == name);
-        let found = if is_next { Some(expected) } else { self.columns.iter().position(|column| column.0 == name) };
-        let Some(index) = found else {
-            raise(Failure::internal(format!("a statement has no column {}", String::from_utf8_lossy(name))))
-        };
+    fn index(&self, prefix: &str, name: &str) -> usize {
+        let is_it = |column: &(&[u8], Oid)| column.0.strip_prefix(prefix.as_bytes()) == Some(name.as_bytes());
+        let expected = self.next.get();
+        let is_next = self.columns.get(expected).is_some_and(is_it);
+        let found = if is_next { Some(expected) } else { self.columns.iter().position(is_it) };
+        let Some(index) = found else { raise(Failure::internal(format!("a statement has no column {prefix}{name}"))) };
         self.next.set(index + 1);
         index
     }
@@ -342,9 +341,13 @@ impl Row<'_> {
     }
 }
 
-impl Record<&str> for Row<'_> {
-    fn get<T: FromDatum>(&self, column: &str) -> Option<T> {
-        let index = self.header.index(column);
+impl<'s> Row<'s> {
+    /// The part of a table whose columns are called `prefix` and their own name.
+    pub fn part(&self, prefix: &'static str) -> Part<'_, 's> {
+        Part { row: self, prefix }
+    }
+
+    fn value<T: FromDatum>(&self, index: usize) -> Option<T> {
         let (datum, is_null, type_oid) = (self.values[index], self.nulls[index], self.header.columns[index].1);
         // SAFETY: datum and type are those of one column; what it points to lives as long as the session.
         unsafe {
@@ -355,10 +358,45 @@ impl Record<&str> for Row<'_> {
         }
     }
 
-    fn lossy(&self, column: &str) -> Option<String> {
-        let index = self.header.index(column);
+    fn lossy_value(&self, index: usize) -> Option<String> {
         // SAFETY: as above; its callers name a text.
         (!self.nulls[index]).then(|| unsafe { utf8_text::lossy(self.values[index]) })
+    }
+}
+
+impl Record<&str> for Row<'_> {
+    fn get<T: FromDatum>(&self, column: &str) -> Option<T> {
+        self.value(self.header.index("", column))
+    }
+
+    fn lossy(&self, column: &str) -> Option<String> {
+        self.lossy_value(self.header.index("", column))
+    }
+}
+
+impl Record<Column> for Row<'_> {
+    fn get<T: FromDatum>(&self, column: Column) -> Option<T> {
+        self.value(self.header.index("", column.name))
+    }
+
+    fn lossy(&self, column: Column) -> Option<String> {
+        self.lossy_value(self.header.index("", column.name))
+    }
+}
+
+/// One of the tables that a statement joins: the columns of a row whose names begin with the table's and a point.
+pub struct Part<'r, 's> {
+    row: &'r Row<'s>,
+    prefix: &'static str,
+}
+
+impl Record<Column> for Part<'_, '_> {
+    fn get<T: FromDatum>(&self, column: Column) -> Option<T> {
+        self.row.value(self.row.header.index(self.prefix, column.name))
+    }
+
+    fn lossy(&self, column: Column) -> Option<String> {
+        self.row.lossy_value(self.row.header.index(self.prefix, column.name))
     }
 }
 

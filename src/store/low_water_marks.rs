@@ -6,9 +6,10 @@ use pgrx::datum::{TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::Oid;
 
 use crate::pg::oid_cache;
-use crate::pg::record::Record;
+use crate::pg::record::{Column, Record};
 use crate::pg::session::Rows;
 use crate::shmem::low_water_mark::{self, Order, Position};
+use crate::store::queue::scan_start;
 
 /// To be said when a statement has added entries to these queues, wherever.
 pub fn changed(queues: &[String]) {
@@ -18,6 +19,11 @@ pub fn changed(queues: &[String]) {
 /// To be said when a statement has added entries to a queue, of this priority at most and of this plan time or later ones.
 pub fn added_to_queue(queue: &str, priority: i32, plan_time: impl Into<i64>) {
     added_to(c"ready", queue, Position::new(priority, plan_time, Uuid::from_bytes([0; 16])));
+}
+
+/// The same of one entry: its row of `ready`.
+pub fn added_ready(queue: &str, waiting: &impl Record<Column>) {
+    added_to(c"ready", queue, scan_start::position(waiting));
 }
 
 /// The same of a statement for one job whose first row says so, where it has added to these queues (one or none).

@@ -1,8 +1,7 @@
--- What is known of the execution of this key; what a dropped schedule has left can only end. $1 key, $2 plan_time, $3 now
-SELECT e.id, CASE WHEN k.dropped THEN 'CANCELLED' ELSE e.status END AS status, e.attempt, e.max_attempts, e.allow_stale_reentry,
-       e.next_retry_at IS NOT NULL AS is_retryable, e.next_retry_at <= $3 AS is_retry_due, l.execution_id IS NOT NULL AS is_leased,
-       l.attempt AS lease_attempt, l.stale_after <= $3 AND NOT k.dropped AS is_stale,
-       e.owner::oid AS owner, e.queue, e.priority, e.next_retry_at, l.cancel_requested, l.lease_token
+-- What is known of the execution of this key, with its lease, and whether a dropped schedule has left it. $1 key, $2 plan_time
+SELECT e.id, e.status, e.next_retry_at, e.attempt, e.max_attempts, e.allow_stale_reentry, e.owner::oid AS owner, e.queue, e.priority,
+       l.execution_id AS "lease.execution_id", l.stale_after AS "lease.stale_after", l.cancel_requested AS "lease.cancel_requested",
+       l.attempt AS "lease.attempt", l.lease_token AS "lease.lease_token", k.dropped
   FROM sched.ledger e
   LEFT JOIN sched.lease l ON l.execution_id = e.id
  CROSS JOIN LATERAL (SELECT (SELECT true FROM sched.schedule_dropped d WHERE d.schedule_id = e.schedule_id) IS NOT NULL AS dropped) AS k

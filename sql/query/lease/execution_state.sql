@@ -1,8 +1,6 @@
--- The same columns as execution_by_key, by id. $1 execution_id, $2 now
-SELECT e.id, e.status, e.attempt, e.max_attempts, e.allow_stale_reentry, e.next_retry_at IS NOT NULL AS is_retryable,
-       e.next_retry_at <= $2 AS is_retry_due, l.execution_id IS NOT NULL AS is_leased, l.attempt AS lease_attempt,
-       l.stale_after <= $2 AS is_stale,
-       e.owner::oid AS owner, e.queue, e.priority, e.next_retry_at, l.cancel_requested, l.lease_token
+-- Where an execution stands, and whose it is; as execution_by_key has it. $1 execution_id
+SELECT e.status, e.next_retry_at, e.owner::oid AS owner,
+       l.execution_id AS "lease.execution_id", l.stale_after AS "lease.stale_after", l.cancel_requested AS "lease.cancel_requested"
   FROM sched.ledger e
   LEFT JOIN sched.lease l ON l.execution_id = e.id
  WHERE e.id = $1

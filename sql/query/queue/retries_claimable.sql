@@ -12,4 +12,4 @@ WITH due AS MATERIALIZED (
 )
 INSERT INTO sched.ready (queue, priority, plan_time, execution_id, owner)
 SELECT d.queue, d.priority, d.plan_time, d.execution_id, d.owner FROM due d
-RETURNING priority, plan_time
+RETURNING priority, plan_time, execution_id

@@ -2,54 +2,23 @@
 
 use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::Oid;
-use scheduler_core::lease::{Limits, State, Status};
-use scheduler_core::{Instant, Keyword};
+use scheduler_core::Instant;
 
+use crate::heap::layouts::{lease, ledger};
 use crate::pg::convert::timestamp;
 use crate::pg::jsonb::Jsonb;
-use crate::pg::record::Record;
+use crate::pg::record::{Column, Record};
 use crate::pg::session::{Row, Rows};
 use crate::pg::Session;
 use crate::store::low_water_marks;
 use crate::store::queue::delivery;
 use crate::{arguments, statement};
 
+mod existing;
 pub mod history;
 pub mod ids;
 
-/// An execution as a claim finds it.
-pub struct ExistingExecution {
-    /// Its id.
-    pub id: Uuid,
-    /// Where it stands.
-    pub state: State,
-    /// What its attempts allow.
-    pub limits: Limits,
-    /// Who owns it.
-    pub owner: Oid,
-    /// Where it waits.
-    pub(super) queue: String,
-    pub(super) priority: i32,
-    pub(super) next_retry_at: Option<TimestampWithTimeZone>,
-    pub(super) lease_token: Option<Uuid>,
-}
-
-/// What there is of a key.
-pub enum KeyLookup {
-    /// Nothing.
-    Free,
-    /// Something that a transaction has not committed yet.
-    InHand,
-    /// An execution.
-    Existing(ExistingExecution),
-}
-
-impl ExistingExecution {
-    /// Whether somebody has a lease on it.
-    pub fn is_running(&self) -> bool {
-        matches!(self.state, State::Running { .. })
-    }
-}
+pub use existing::{by_key, state, ExistingExecution, KeyLookup};
 
 /// A lease, as it goes to its holder.
 pub struct Lease {
@@ -124,51 +93,6 @@ pub struct NewExecution<'a> {
     pub allow_stale_reentry: bool,
     /// Who owns it.
     pub owner: Oid,
-}
-
-/// Columns 2 to 15 of execution_by_key.sql and execution_state.sql as the core sees them.
-fn state_of(row: &Row) -> State {
-    if row.get_required("is_leased") {
-        return State::Running {
-            stale: row.get_required("is_stale"),
-            cancel_requested: row.get_required("cancel_requested"),
-        };
-    }
-    match Status::parse(&row.get_required::<String>("status")) {
-        Some(Status::Pending) => State::Pending,
-        Some(Status::Failed) if row.get_required("is_retryable") => {
-            State::Retryable { due: row.get_required("is_retry_due") }
-        }
-        Some(Status::Running | Status::Success | Status::Failed | Status::Cancelled) | None => State::Terminal,
-    }
-}
-
-/// The execution of this key and plan time.
-pub fn by_key(
-    session: &Session,
-    key: Uuid,
-    plan_time: TimestampWithTimeZone,
-    now: Instant,
-) -> Option<ExistingExecution> {
-    statement!(EXECUTION_BY_KEY = "lease/execution_by_key"(UUIDOID, TIMESTAMPTZOID, TIMESTAMPTZOID));
-    let rows = EXECUTION_BY_KEY.run(session, arguments![key, plan_time, timestamp(now)]);
-    rows.first().map(|row| {
-        let (state, leased): (State, bool) = (state_of(&row), row.get_required("is_leased"));
-        ExistingExecution {
-            id: row.get_required("id"),
-            state,
-            limits: Limits {
-                attempt: if leased { row.get_required("lease_attempt") } else { row.get_required("attempt") },
-                max_attempts: row.get_required("max_attempts"),
-                allow_stale_reentry: row.get_required("allow_stale_reentry"),
-            },
-            owner: row.get_required("owner"),
-            queue: row.get_required("queue"),
-            priority: row.get_required("priority"),
-            next_retry_at: row.get("next_retry_at"),
-            lease_token: row.get("lease_token"),
-        }
-    })
 }
 
 /// Inserts an execution together with its first lease; `None` where the key exists by now.
@@ -311,6 +235,52 @@ pub struct Claimed {
     pub stale_after: TimestampWithTimeZone,
 }
 
+/// Of a lease that a claim gave, what its holder is told beside the execution.
+pub struct GrantedLease {
+    /// The execution.
+    pub execution_id: Uuid,
+    /// Proves the lease.
+    pub lease_token: Uuid,
+    /// Rises with every lease.
+    pub fence: i64,
+    /// 1 for the first.
+    pub attempt: i32,
+    /// The end of the lease without a heartbeat.
+    pub stale_after: TimestampWithTimeZone,
+}
+
+impl GrantedLease {
+    fn of(lease: &impl Record<Column>) -> GrantedLease {
+        GrantedLease {
+            execution_id: lease.get_required(lease::EXECUTION_ID),
+            lease_token: lease.get_required(lease::LEASE_TOKEN),
+            fence: lease.get_required(lease::FENCE),
+            attempt: lease.get_required(lease::ATTEMPT),
+            stale_after: lease.get_required(lease::STALE_AFTER),
+        }
+    }
+}
+
+impl Claimed {
+    /// By its row of the ledger and the lease that `grant` gives it, which is told the job.
+    pub fn of(entry: &impl Record<Column>, grant: impl FnOnce(&str) -> GrantedLease) -> Claimed {
+        let job_name: String = entry.get_required(ledger::JOB_NAME);
+        let GrantedLease { execution_id, lease_token, fence, attempt, stale_after } = grant(&job_name);
+        Claimed {
+            execution_id,
+            lease_token,
+            fence,
+            attempt,
+            job_name,
+            scope_kind: entry.get_required(ledger::SCOPE_KIND),
+            scope_id: entry.get_required(ledger::SCOPE_ID),
+            plan_time: entry.get_required(ledger::PLAN_TIME),
+            payload: entry.get_required(ledger::PAYLOAD),
+            stale_after,
+        }
+    }
+}
+
 /// Leases what is claimable in a queue.
 pub fn claim(session: &Session, claim: &QueueClaim, now: Instant) -> Vec<Claimed> {
     statement!(CLAIM = "queue/claim"(TEXTOID, INT8OID, TEXTOID, INTERVALOID, INTERVALOID, TIMESTAMPTZOID, OIDOID));
@@ -326,18 +296,7 @@ pub fn claim(session: &Session, claim: &QueueClaim, now: Instant) -> Vec<Claimed
             claim.caller
         ],
     );
-    let claimed = rows.iter().map(|row| Claimed {
-        execution_id: row.get_required("execution_id"),
-        lease_token: row.get_required("lease_token"),
-        fence: row.get_required("fence"),
-        attempt: row.get_required("attempt"),
-        job_name: row.get_required("job_name"),
-        scope_kind: row.get_required("scope_kind"),
-        scope_id: row.get_required("scope_id"),
-        plan_time: row.get_required("plan_time"),
-        payload: row.get_required("payload"),
-        stale_after: row.get_required("stale_after"),
-    });
+    let claimed = rows.iter().map(|row| Claimed::of(&row, |_| GrantedLease::of(&row)));
     let claimed: Vec<Claimed> = claimed.collect();
     low_water_marks::added_leases(claimed.iter().map(|claimed| claimed.stale_after));
     claimed
@@ -419,11 +378,4 @@ pub fn insert(session: &Session, batch: ExecutionBatch, now: Instant) -> Inserte
     });
     low_water_marks::added_to_queues(&inserted.queues, &rows);
     inserted
-}
-
-/// Where an execution stands, and who owns it.
-pub fn state(session: &Session, execution_id: Uuid, now: Instant) -> Option<(State, Oid)> {
-    statement!(EXECUTION_STATE = "lease/execution_state"(UUIDOID, TIMESTAMPTZOID));
-    let rows = EXECUTION_STATE.run(session, arguments![execution_id, timestamp(now)]);
-    rows.first().map(|row| (state_of(&row), row.get_required("owner")))
 }

@@ -12,11 +12,12 @@ use pgrx::pg_sys::{self, Oid};
 use pgrx::PgSqlErrorCode;
 use scheduler_core::Instant;
 
-use crate::heap::{layouts, LatestSnapshot, Scan, Table};
+use crate::heap::layouts::{self, home};
+use crate::heap::{LatestSnapshot, Scan, Table};
 use crate::pg::convert::timestamp;
 use crate::pg::error::{Failure, Outcome};
 use crate::pg::invalidation::HOME;
-use crate::pg::record::Record;
+use crate::pg::record::{Column, Record};
 use crate::pg::{objects_version, oid_cache, syscache, Session};
 use crate::shmem::{registry, wakeup};
 use crate::store::fast_path;
@@ -57,32 +58,34 @@ fn schema() -> Option<Oid> {
 /// Whose rows these are, read anew: row by row, for a new session's first claim comes here, and to plan a statement would take as long
 /// as the rest of it. Where the table is not as expected, by a statement.
 pub fn load<'s>(session: impl FnOnce() -> &'s Session) -> Home {
-    let (any, elsewhere) = schema().and_then(|schema| fast_path::open(schema, read)).unwrap_or_else(|| {
-        statement!(HOME_STATE = "identity/home_state"(INT8OID, OIDOID));
-        let (server, database) = here();
-        let rows = HOME_STATE.run(session(), arguments![server, database]);
-        rows.first().map_or((false, false), |row| (row.get_required("any_home"), row.get_required("any_elsewhere")))
-    });
-    match (any, elsewhere) {
-        (_, true) => Home::Elsewhere,
-        (true, false) => Home::Here,
-        (false, false) => Home::Nowhere,
+    schema().and_then(|schema| fast_path::open(schema, read)).unwrap_or_else(|| {
+        statement!(HOMES = "identity/homes"());
+        HOMES.run(session(), arguments![]).iter().fold(Home::Nowhere, |known, row| known.with(&row))
+    })
+}
+
+impl Home {
+    /// With one more row of `sched.home`.
+    fn with(self, row: &impl Record<Column>) -> Home {
+        let home = (row.get_required(home::SYSTEM_IDENTIFIER), row.get_required(home::DATABASE));
+        if self != Home::Elsewhere && home == here() {
+            Home::Here
+        } else {
+            Home::Elsewhere
+        }
     }
 }
 
-/// Whether there is a home at all, and whether there is one elsewhere; `None` where the table is not as expected.
-fn read(schema: Oid) -> Option<(bool, bool)> {
+/// The same row by row; `None` where the table is not as expected.
+fn read(schema: Oid) -> Option<Home> {
     let table = Table::open(schema, &layouts::HOME)?;
     let latest = LatestSnapshot::take();
     let mut homes = Scan::open(&table, &latest);
-    let (mut any, mut elsewhere) = (false, false);
+    let mut known = Home::Nowhere;
     while homes.next() {
-        any = true;
-        elsewhere |=
-            (table.get_required(layouts::home::SYSTEM_IDENTIFIER), table.get_required(layouts::home::DATABASE))
-                != here();
+        known = known.with(&table);
     }
-    Some((any, elsewhere))
+    Some(known)
 }
 
 /// To be asked before anything is fired or handed out: `55000` in a copy.

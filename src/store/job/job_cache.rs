@@ -5,10 +5,10 @@ use std::collections::HashMap;
 
 use pgrx::pg_sys::{self, Oid};
 
-use crate::heap::layouts::{self, job};
+use crate::heap::layouts;
 use crate::heap::{Condition, Index, LatestSnapshot, Table};
 use crate::pg::invalidation::{self, JOBS};
-use crate::store::job::sql::{is_delivered_when_fired, Job};
+use crate::store::job::sql::Job;
 
 /// How many jobs a session remembers: more than one runner has, and little memory, whatever names are asked for.
 const MOST: usize = 64;
@@ -46,15 +46,7 @@ pub fn read(schema: Oid, name: &str) -> Option<Option<Job>> {
     let changes = table.watch(&JOBS);
     let latest = LatestSnapshot::take();
     let found = Index::open(&table, c"job_pkey", &latest).find(&[Condition::equal(pg_sys::F_TEXTEQ, name)]);
-    let job = found.then(|| Job {
-        owner: table.get_required(job::OWNER),
-        queue: table.get_required(job::QUEUE),
-        priority: table.get_required(job::PRIORITY),
-        max_attempts: table.get_required(job::MAX_ATTEMPTS),
-        allow_stale_reentry: table.get_required(job::ALLOW_STALE_REENTRY),
-        stale_timeout: table.get(job::STALE_TIMEOUT),
-        delivered_when_fired: is_delivered_when_fired(&table.get_required::<String>(job::KIND)),
-    });
+    let job = found.then(|| Job::of(&table));
     if let Some(changes) = changes {
         remember(changes, name, &job);
     }

@@ -5,8 +5,8 @@ use pgrx::pg_sys::Oid;
 use scheduler_core::job::Kind;
 use scheduler_core::Keyword;
 
-use crate::pg::record::Record;
-use crate::pg::session::Rows;
+use crate::heap::layouts::job;
+use crate::pg::record::{Column, Record};
 use crate::pg::Session;
 use crate::store::identity;
 use crate::{arguments, statement};
@@ -62,25 +62,28 @@ pub struct Definition {
 /// The job of this name.
 pub fn read(session: &Session, job_name: &str) -> Option<Job> {
     statement!(JOB_READ = "job/job_read"(TEXTOID));
-    job_of(&JOB_READ.run(session, arguments![job_name]))
+    JOB_READ.run(session, arguments![job_name]).first().map(|row| Job::of(&row))
 }
 
 /// The job of this name, which nobody can drop before the transaction ends.
 pub fn read_and_keep(session: &Session, job_name: &str) -> Option<Job> {
     statement!(JOB_KEEP = "job/job_keep"(TEXTOID));
-    job_of(&JOB_KEEP.run(session, arguments![job_name]))
+    JOB_KEEP.run(session, arguments![job_name]).first().map(|row| Job::of(&row))
 }
 
-fn job_of(rows: &Rows) -> Option<Job> {
-    rows.first().map(|row| Job {
-        owner: row.get_required("owner"),
-        queue: row.get_required("queue"),
-        priority: row.get_required("priority"),
-        max_attempts: row.get_required("max_attempts"),
-        allow_stale_reentry: row.get_required("allow_stale_reentry"),
-        stale_timeout: row.get("stale_timeout"),
-        delivered_when_fired: is_delivered_when_fired(&row.get_required::<String>("kind")),
-    })
+impl Job {
+    /// A row of `sched.job`.
+    pub fn of(row: &impl Record<Column>) -> Job {
+        Job {
+            owner: row.get_required(job::OWNER),
+            queue: row.get_required(job::QUEUE),
+            priority: row.get_required(job::PRIORITY),
+            max_attempts: row.get_required(job::MAX_ATTEMPTS),
+            allow_stale_reentry: row.get_required(job::ALLOW_STALE_REENTRY),
+            stale_timeout: row.get(job::STALE_TIMEOUT),
+            delivered_when_fired: is_delivered_when_fired(&row.get_required::<String>(job::KIND)),
+        }
+    }
 }
 
 /// The owner of the job of this name, locked so that no schedule can begin to use it.

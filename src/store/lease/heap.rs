@@ -7,20 +7,21 @@ use std::rc::Rc;
 use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::{self, Datum, Oid};
 use pgrx::IntoDatum;
-use scheduler_core::lease::{Limits, State, Status};
+use scheduler_core::lease::Status;
 use scheduler_core::{Instant, Keyword};
 
 use crate::heap::{Condition, Index, LatestSnapshot, ModifyResult, OrderedLookup, Table, Workspace};
 use crate::pg::convert::timestamp;
 use crate::pg::error::{raise, Failure};
 use crate::pg::jsonb::Jsonb;
+use crate::pg::record::{Column, Record};
 use crate::pg::role;
 use crate::shmem::low_water_mark::{Order, Position};
 use crate::store::execution::{ids, ExistingExecution, KeyLookup, Lease, LeaseOptions, NewExecution};
-use crate::store::lease::sql::{EndedRun, FinishResult};
+use crate::store::lease::sql::{heartbeat_answer, EndedRun, FinishResult};
 
 use crate::heap::layouts::{self, lease, ledger};
-use crate::store::lease::new_lease::{is_due, later, NewLease};
+use crate::store::lease::new_lease::{later, NewLease};
 use crate::store::schedule::dropped_heap;
 
 /// The table of leases, opened, and what is committed now.
@@ -97,7 +98,7 @@ impl LeaseTable {
             match lease.update(&changes[..given]) {
                 ModifyResult::Done => {
                     self.mark_added(sweep_at);
-                    return Some((lease.get_required(lease::OWNER), lease.get_required(lease::CANCEL_REQUESTED)));
+                    return Some(heartbeat_answer(lease));
                 }
                 ModifyResult::Updated => {}
                 ModifyResult::Deleted => return None,
@@ -171,36 +172,7 @@ impl LedgerTables {
         let id: Uuid = entry.get_required(ledger::ID);
         let dropped = self.is_of_dropped_schedule(now);
         let leased = self.scan(lease, c"lease_pkey").find(&[Condition::equal(pg_sys::F_UUID_EQ, id)]);
-        let next_retry_at: Option<TimestampWithTimeZone> = entry.get(ledger::NEXT_RETRY_AT);
-        let state = if leased {
-            State::Running {
-                stale: is_due(lease.get_required(lease::STALE_AFTER), now) && !dropped,
-                cancel_requested: lease.get_required(lease::CANCEL_REQUESTED),
-            }
-        } else if dropped {
-            State::Terminal
-        } else {
-            match (Status::parse(&entry.get_required::<String>(ledger::STATUS)), next_retry_at) {
-                (Some(Status::Pending), _) => State::Pending,
-                (Some(Status::Failed), Some(retry_at)) => State::Retryable { due: is_due(retry_at, now) },
-                (Some(Status::Failed), None)
-                | (Some(Status::Running | Status::Success | Status::Cancelled) | None, _) => State::Terminal,
-            }
-        };
-        KeyLookup::Existing(ExistingExecution {
-            id,
-            state,
-            limits: Limits {
-                attempt: if leased { lease.get_required(lease::ATTEMPT) } else { entry.get_required(ledger::ATTEMPT) },
-                max_attempts: entry.get_required(ledger::MAX_ATTEMPTS),
-                allow_stale_reentry: entry.get_required(ledger::ALLOW_STALE_REENTRY),
-            },
-            owner: entry.get_required(ledger::OWNER),
-            queue: entry.get_required(ledger::QUEUE),
-            priority: entry.get_required(ledger::PRIORITY),
-            next_retry_at,
-            lease_token: if leased { lease.get(lease::LEASE_TOKEN) } else { None },
-        })
+        KeyLookup::Existing(ExistingExecution::of(entry, leased.then_some(lease), dropped, now))
     }
 
     /// Whether the ledger's current row was left by a schedule that was dropped with all that it had pending.
@@ -215,9 +187,9 @@ impl LedgerTables {
         let max_attempts = options.max_attempts.unwrap_or(new.max_attempts);
         let payload = Jsonb::empty();
         let mut row = new_row(id, new, "claim", &payload, now);
-        row[ledger::MAX_ATTEMPTS - 1] = max_attempts.into_datum();
+        row[ledger::MAX_ATTEMPTS.index()] = max_attempts.into_datum();
         if let Some(allowed) = options.allow_stale_reentry {
-            row[ledger::ALLOW_STALE_REENTRY - 1] = allowed.into_datum();
+            row[ledger::ALLOW_STALE_REENTRY.index()] = allowed.into_datum();
         }
         // While the index is built anew (REINDEX CONCURRENTLY) there are two of it, and of two claimers each may meet the other's row, not
         // withdrawn yet, in one of them. The last to withdraw his finds the key free.
@@ -321,7 +293,7 @@ impl LedgerTables {
         leases: &mut impl ById,
         entries: &mut impl ById,
         (execution_id, lease_token): (Uuid, Uuid),
-        [rows_affected, result]: [(usize, Option<Datum>); 2],
+        [rows_affected, result]: [(Column, Option<Datum>); 2],
         now: Instant,
         caller: Option<Oid>,
     ) -> Option<EndedRun> {
@@ -370,11 +342,7 @@ impl LedgerTables {
                 ModifyResult::Deleted => raise(Failure::internal("an execution went while it was running")),
             }
         }
-        let awaited: bool = entry.get_required(ledger::AWAITED);
-        Some(EndedRun {
-            owner: entry.get_required(ledger::OWNER),
-            awaited_by: entry.get(ledger::SCHEDULE_ID).filter(|_| awaited),
-        })
+        Some(EndedRun::of(entry))
     }
 }
 
@@ -392,8 +360,7 @@ pub(in crate::store) fn new_row(
     now: Instant,
 ) -> LedgerRow {
     let at = timestamp(now).into_datum();
-    let mut row = [None; layouts::LEDGER.columns.len()];
-    for (number, value) in [
+    layouts::row([
         (ledger::ID, id.into_datum()),
         (ledger::KEY, new.key.into_datum()),
         (ledger::JOB_NAME, new.job_name.into_datum()),
@@ -412,8 +379,5 @@ pub(in crate::store) fn new_row(
         (ledger::OWNER, new.owner.into_datum()),
         (ledger::CREATED_AT, at),
         (ledger::UPDATED_AT, at),
-    ] {
-        row[number - 1] = value;
-    }
-    row
+    ])
 }

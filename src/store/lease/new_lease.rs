@@ -10,7 +10,7 @@ use crate::heap::Sequence;
 use crate::pg::convert::timestamp;
 use crate::pg::error::{raise, Failure};
 use crate::pg::jsonb::Jsonb;
-use crate::store::execution::{ids, Lease};
+use crate::store::execution::{ids, GrantedLease, Lease};
 
 type LeaseRow = [Option<Datum>; layouts::LEASE.columns.len()];
 
@@ -42,8 +42,7 @@ impl NewLease {
     /// The row of `sched.lease` of a run that begins now.
     pub fn row(&self, runner_id: Option<Datum>, now: Instant) -> LeaseRow {
         let (at, stale_after) = (timestamp(now).into_datum(), self.stale_after.into_datum());
-        let mut row = [None; layouts::LEASE.columns.len()];
-        for (number, value) in [
+        layouts::row([
             (lease::EXECUTION_ID, self.execution_id.into_datum()),
             (lease::LEASE_TOKEN, self.lease_token.into_datum()),
             (lease::FENCE, self.fence.into_datum()),
@@ -56,10 +55,18 @@ impl NewLease {
             (lease::STALE_TIMEOUT, self.stale_timeout.into_datum()),
             (lease::RUNNER_ID, runner_id),
             (lease::CANCEL_REQUESTED, false.into_datum()),
-        ] {
-            row[number - 1] = value;
+        ])
+    }
+
+    /// What a claim tells of it.
+    pub fn granted(&self) -> GrantedLease {
+        GrantedLease {
+            execution_id: self.execution_id,
+            lease_token: self.lease_token,
+            fence: self.fence,
+            attempt: self.attempt,
+            stale_after: self.stale_after,
         }
-        row
     }
 
     /// What its holder is told.

@@ -5,9 +5,10 @@ use pgrx::pg_sys::Oid;
 use scheduler_core::lease::{Limits, Status};
 use scheduler_core::{Instant, Keyword};
 
+use crate::heap::layouts::{lease, ledger};
 use crate::pg::convert::timestamp;
 use crate::pg::jsonb::Jsonb;
-use crate::pg::record::Record;
+use crate::pg::record::{Column, Record};
 use crate::pg::session::{Row, Rows};
 use crate::pg::Session;
 use crate::store::low_water_marks;
@@ -31,11 +32,7 @@ pub fn promote_retries(session: &Session, now: Instant, limit: i64, caller: Oid)
 pub fn promote_retries_of(session: &Session, now: Instant, queue: &str, limit: i64, caller: Oid) {
     statement!(RETRIES_CLAIMABLE = "queue/retries_claimable"(TIMESTAMPTZOID, INT8OID, TEXTOID, OIDOID));
     for row in RETRIES_CLAIMABLE.run(session, arguments![timestamp(now), limit, queue, caller]).iter() {
-        low_water_marks::added_to_queue(
-            queue,
-            row.get_required("priority"),
-            row.get_required::<TimestampWithTimeZone>("plan_time"),
-        );
+        low_water_marks::added_ready(queue, &row);
     }
 }
 
@@ -56,7 +53,12 @@ pub fn heartbeat(
     statement!(HEARTBEAT = "lease/heartbeat"(UUIDOID, UUIDOID, INTERVALOID, JSONBOID, TIMESTAMPTZOID));
     let rows = HEARTBEAT.run(session, arguments![execution_id, lease_token, stale_timeout, progress, timestamp(now)]);
     low_water_marks::added_leases(sweep_times(&rows));
-    rows.first().map(|row| (row.get_required("owner"), row.get_required("cancel_requested")))
+    rows.first().map(|row| heartbeat_answer(&row))
+}
+
+/// Of a lease that was extended: the execution's owner and whether it was asked to stop.
+pub fn heartbeat_answer(lease: &impl Record<Column>) -> (Oid, bool) {
+    (lease.get_required(lease::OWNER), lease.get_required(lease::CANCEL_REQUESTED))
 }
 
 /// An execution that has just ended.
@@ -65,6 +67,19 @@ pub struct EndedRun {
     pub owner: Oid,
     /// The schedule that waits for its end.
     pub awaited_by: Option<i64>,
+}
+
+impl EndedRun {
+    /// Its row of the ledger.
+    pub fn of(entry: &impl Record<Column>) -> EndedRun {
+        EndedRun { owner: entry.get_required(ledger::OWNER), awaited_by: awaited_by(entry) }
+    }
+}
+
+/// The schedule that waits for an execution's end.
+fn awaited_by(entry: &impl Record<Column>) -> Option<i64> {
+    let awaited = entry.get_required(ledger::AWAITED);
+    entry.get(ledger::SCHEDULE_ID).filter(|_| awaited)
 }
 
 /// Ends a run as SUCCESS; `None` where the lease is lost.
@@ -79,10 +94,7 @@ pub fn finish_success(
     statement!(FINISH_SUCCESS = "lease/finish_success"(UUIDOID, UUIDOID, INT8OID, JSONBOID, TIMESTAMPTZOID));
     let rows =
         FINISH_SUCCESS.run(session, arguments![execution_id, lease_token, rows_affected, result, timestamp(now)]);
-    rows.first().map(|row| EndedRun {
-        owner: row.get_required("owner"),
-        awaited_by: row.get("schedule_id").filter(|_| row.get_required("awaited")),
-    })
+    rows.first().map(|row| EndedRun::of(&row))
 }
 
 /// A run that is about to fail: what decides its fate.
@@ -265,7 +277,7 @@ pub fn lock(session: &Session, execution_id: Uuid, lease_token: Uuid) -> Option<
 pub fn cancel_waiting(session: &Session, execution_id: Uuid, now: Instant) -> Option<Option<i64>> {
     statement!(CANCEL_WAITING = "lease/cancel_waiting"(UUIDOID, TIMESTAMPTZOID));
     let rows = CANCEL_WAITING.run(session, arguments![execution_id, timestamp(now)]);
-    rows.first().map(|row| row.get("schedule_id").filter(|_| row.get_required("awaited")))
+    rows.first().map(|row| awaited_by(&row))
 }
 
 /// Asks a run to stop; false where it does not run.

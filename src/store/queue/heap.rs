@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
-use pgrx::pg_sys::Oid;
+use pgrx::pg_sys::{Datum, Oid};
 use pgrx::IntoDatum;
 use scheduler_core::Instant;
 
@@ -12,6 +12,7 @@ use crate::heap::layouts::{self, lease, ledger, ready, retry};
 use crate::heap::{Index, Sequence, Table, Workspace};
 use crate::pg::convert::timestamp;
 use crate::pg::jsonb::Jsonb;
+use crate::pg::record::Record;
 use crate::pg::{oid_cache, role};
 use crate::shmem::low_water_mark::{Order, Position};
 use crate::store::execution::{ids, Claimed, NewExecution, QueueClaim};
@@ -21,6 +22,8 @@ use crate::store::lease::new_lease::{is_due, later, NewLease};
 use crate::store::queue::draw::PlanTimeDraw;
 use crate::store::queue::scan_start::{self, Waiting};
 use crate::store::schedule::dropped_heap;
+
+type ReadyRow = [Option<Datum>; layouts::READY.columns.len()];
 
 /// How long leases of a job last in one claim.
 struct LeaseLength {
@@ -75,37 +78,27 @@ impl QueueTables {
             if !entries.find(id) {
                 return false;
             }
-            let job_name: String = entry.get_required(ledger::JOB_NAME);
-            let known = lengths.iter().position(|length| length.job_name == job_name);
-            let length = known.unwrap_or_else(|| {
-                let timeout = wanted.stale_timeout.or_else(|| stale_timeout(&job_name));
-                let timeout = timeout.unwrap_or(wanted.default_stale_timeout);
-                lengths.push(LeaseLength { job_name: job_name.clone(), timeout, stale_after: later(now, timeout) });
-                lengths.len() - 1
-            });
-            let attempt = entry.get_required::<i32>(ledger::ATTEMPT).saturating_add(1);
-            let grant = NewLease {
-                execution_id: id,
-                lease_token: ids::lease_token(),
-                fence: fences.next(),
-                attempt,
-                owner: entry.get_required(ledger::OWNER),
-                stale_timeout: lengths[length].timeout,
-                stale_after: lengths[length].stale_after,
-            };
-            rows.push(grant.row(runner_id, now));
-            claimed.push(Claimed {
-                execution_id: id,
-                lease_token: grant.lease_token,
-                fence: grant.fence,
-                attempt,
-                job_name,
-                scope_kind: entry.get_required(ledger::SCOPE_KIND),
-                scope_id: entry.get_required(ledger::SCOPE_ID),
-                plan_time: entry.get_required(ledger::PLAN_TIME),
-                payload: entry.get_required(ledger::PAYLOAD),
-                stale_after: grant.stale_after,
-            });
+            claimed.push(Claimed::of(entry, |job_name| {
+                let known = lengths.iter().position(|length| length.job_name == job_name);
+                let length = known.unwrap_or_else(|| {
+                    let timeout = wanted.stale_timeout.or_else(|| stale_timeout(job_name));
+                    let timeout = timeout.unwrap_or(wanted.default_stale_timeout);
+                    let stale_after = later(now, timeout);
+                    lengths.push(LeaseLength { job_name: job_name.to_owned(), timeout, stale_after });
+                    lengths.len() - 1
+                });
+                let grant = NewLease {
+                    execution_id: id,
+                    lease_token: ids::lease_token(),
+                    fence: fences.next(),
+                    attempt: entry.get_required::<i32>(ledger::ATTEMPT).saturating_add(1),
+                    owner: entry.get_required(ledger::OWNER),
+                    stale_timeout: lengths[length].timeout,
+                    stale_after: lengths[length].stale_after,
+                };
+                rows.push(grant.row(runner_id, now));
+                grant.granted()
+            }));
             true
         };
         dropped_heap::with(leases.schema, now, |mut dropped| {
@@ -187,8 +180,9 @@ impl QueueTables {
     /// Puts the entry back that was just taken.
     fn put_back(&self, queue: &str) {
         let waiting = &self.waiting;
-        let values: Vec<_> = (1..=layouts::READY.columns.len()).map(|number| waiting.datum(number)).collect();
-        waiting.insert(&values);
+        let columns = [ready::QUEUE, ready::PRIORITY, ready::PLAN_TIME, ready::EXECUTION_ID, ready::OWNER];
+        let row: ReadyRow = layouts::row(columns.map(|column| (column, waiting.datum(column))));
+        waiting.insert(&row);
         Order::of(waiting.oid(), queue).into_iter().for_each(|order| order.added(scan_start::position(waiting)));
     }
 }
@@ -227,19 +221,15 @@ impl LedgerTables {
                 }
             }
         }
-        let mut places = Vec::with_capacity(new.len());
+        let mut places: Vec<ReadyRow> = Vec::with_capacity(new.len());
         for (entry, id) in entries.iter().zip(&enqueued) {
-            let mut place = [None; layouts::READY.columns.len()];
-            for (number, value) in [
-                (ready::QUEUE, entry[ledger::QUEUE - 1]),
-                (ready::PRIORITY, entry[ledger::PRIORITY - 1]),
-                (ready::PLAN_TIME, entry[ledger::PLAN_TIME - 1]),
+            places.push(layouts::row([
+                (ready::QUEUE, entry[ledger::QUEUE.index()]),
+                (ready::PRIORITY, entry[ledger::PRIORITY.index()]),
+                (ready::PLAN_TIME, entry[ledger::PLAN_TIME.index()]),
                 (ready::EXECUTION_ID, id.into_datum()),
-                (ready::OWNER, entry[ledger::OWNER - 1]),
-            ] {
-                place[number - 1] = value;
-            }
-            places.push(place);
+                (ready::OWNER, entry[ledger::OWNER.index()]),
+            ]));
         }
         waiting.insert_all(&places);
         // All are of one job, and so of one queue.
@@ -258,7 +248,7 @@ impl LedgerTables {
         loop {
             pgrx::check_for_interrupts!();
             let plan_time = timestamp(time);
-            row[ledger::PLAN_TIME - 1] = plan_time.into_datum();
+            row[ledger::PLAN_TIME.index()] = plan_time.into_datum();
             if self.ledger.insert_unless_taken(row, c"ledger_key") {
                 return plan_time;
             }

@@ -10,6 +10,7 @@ use scheduler_core::Instant;
 use crate::heap::layouts::ready;
 use crate::heap::{Condition, Index, Table};
 use crate::pg::convert::{self, timestamp};
+use crate::pg::record::{Column, Record};
 use crate::shmem::low_water_mark::{Order, Position};
 
 /// What is due of an order of times.
@@ -50,14 +51,14 @@ fn scan_first(order: Order, now: Instant, scan: impl FnOnce(Option<Position>) ->
     first
 }
 
-/// Where the current row of `ready` stands in its queue.
-pub fn position(waiting: &Table) -> Position {
+/// Where a row of `ready` stands in its queue.
+pub fn position(waiting: &impl Record<Column>) -> Position {
     let plan_time: TimestampWithTimeZone = waiting.get_required(ready::PLAN_TIME);
     Position::new(waiting.get_required(ready::PRIORITY), plan_time, waiting.get_required(ready::EXECUTION_ID))
 }
 
 /// Looks from where on an entry of an order of times may be due; `None` where there is none.
-pub fn first_due(table: &Table, index: &CStr, column: usize, now: Instant) -> Option<Condition> {
+pub fn first_due(table: &Table, index: &CStr, column: Column, now: Instant) -> Option<Condition> {
     let from = |time: i64| Condition::at_least(pg_sys::F_TIMESTAMPTZ_GE, time);
     let Some(order) = Order::of(table.oid(), "") else { return Some(from(i64::MIN)) };
     let first = scan_first(order, now, |known| {

@@ -2,12 +2,14 @@
 
 use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::Oid;
-use scheduler_core::schedule::{Overlap, Progress, Rearm};
+use scheduler_core::schedule::{Overlap, Ownership, Progress, Rearm};
 use scheduler_core::{Instant, Keyword};
 
+use crate::heap::layouts::{schedule, timer};
 use crate::heap::TupleId;
 use crate::pg::convert;
 use crate::pg::error::{Failure, Outcome};
+use crate::pg::record::{Column, Record};
 
 /// A schedule, its job and its timer as the dispatcher sees them.
 pub struct ScheduleState {
@@ -70,6 +72,34 @@ pub struct ScheduleRow {
 }
 
 impl ScheduleRow {
+    /// A row of `sched.schedule`; its job is not known yet.
+    pub fn of(row: &impl Record<Column>) -> ScheduleRow {
+        ScheduleRow {
+            version: row.get_required(schedule::VERSION),
+            clock: row.get_required(schedule::CLOCK),
+            time_zone: row.get_required(schedule::TIME_ZONE),
+            catch_up: row.get_required(schedule::CATCH_UP),
+            catch_up_window: row.get(schedule::CATCH_UP_WINDOW),
+            max_plans_per_tick: row.get_required(schedule::MAX_PLANS_PER_TICK),
+            rearm: row.get_required(schedule::REARM),
+            overlap: row.get_required(schedule::OVERLAP),
+            delay: row.get_required(schedule::DELAY),
+            jitter: row.get_required(schedule::JITTER),
+            starts_at: row.get(schedule::STARTS_AT),
+            ends_at: row.get(schedule::ENDS_AT),
+            owned: row.get_required::<String>(schedule::OWNERSHIP) == Ownership::Owned.as_str(),
+            enabled: row.get_required(schedule::ENABLED),
+            created_at: row.get_required_instant(schedule::CREATED_AT),
+            baseline_at: row.get_required_instant(schedule::BASELINE_AT),
+            since_at: row.get_required_instant(schedule::SINCE_AT),
+            job_name: row.get_required(schedule::JOB_NAME),
+            job_owner: None,
+            key: row.get_required(schedule::KEY),
+            former_keys: FormerKeys::of(&row.get_required::<Vec<Option<Uuid>>>(schedule::FORMER_KEYS)),
+            tid: None,
+        }
+    }
+
     /// Whether runs of it may be awaited, by the row alone, which may hold anything.
     pub fn waits_for_runs(&self) -> bool {
         self.rearm != Rearm::OnDispatch.as_str() || self.overlap != Overlap::Allow.as_str()
@@ -88,12 +118,11 @@ pub enum FormerKeys {
 }
 
 impl FormerKeys {
-    /// By whether there are any, and whether one of them is NULL.
-    pub fn of(any: bool, any_null: bool) -> FormerKeys {
-        match (any, any_null) {
+    fn of(keys: &[Option<Uuid>]) -> FormerKeys {
+        match (keys.is_empty(), keys.contains(&None)) {
             (_, true) => FormerKeys::Unreadable,
-            (true, false) => FormerKeys::Some,
-            (false, false) => FormerKeys::None,
+            (false, false) => FormerKeys::Some,
+            (true, false) => FormerKeys::None,
         }
     }
 
@@ -130,6 +159,23 @@ pub struct TimerRow {
 }
 
 impl TimerRow {
+    /// A row of `sched.timer`.
+    pub fn of(row: &impl Record<Column>) -> TimerRow {
+        let remembered = [timer::CURSOR_AT, timer::BUFFERED_PLAN, timer::BACKLOG_UNTIL].map(|column| row.get(column));
+        let (next_plan_time, progress) = TimerRow::times(row.get(timer::NEXT_PLAN_TIME), remembered);
+        let parked: bool = row.get_required(timer::PARKED);
+        TimerRow {
+            version: row.get_required(timer::VERSION),
+            next_plan_time,
+            progress,
+            error_count: row.get_required(timer::ERROR_COUNT),
+            parked: parked.then(|| row.lossy(timer::LAST_ERROR).unwrap_or_default()),
+            waiting: row.get_required(timer::WAITING),
+            awaits: row.get_required(timer::AWAITS),
+            held: None,
+        }
+    }
+
     /// Its times as they are stored: of the plan that it is armed for, and what it remembers.
     pub fn times(
         next_plan_time: Option<TimestampWithTimeZone>,

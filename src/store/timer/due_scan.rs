@@ -4,15 +4,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-use pgrx::datum::Uuid;
 use pgrx::pg_sys::{self, Oid};
-use scheduler_core::schedule::Ownership;
-use scheduler_core::{Instant, Keyword};
+use scheduler_core::Instant;
 
-use crate::heap::layouts::{self, job, schedule, timer};
+use crate::heap::layouts::{self, job, timer};
 use crate::heap::{Condition, Index, LatestSnapshot, Layout, Table, Workspace};
 use crate::pg::convert::timestamp;
-use crate::store::schedule::state::{FormerKeys, LockedTimer, ScheduleRow, ScheduleState, TimerRow};
+use crate::pg::record::Record;
+use crate::store::schedule::state::{LockedTimer, ScheduleRow, ScheduleState, TimerRow};
 use crate::store::timer::new_timer::BatchWindow;
 
 /// A table to be read, where a statement of the current role would be allowed to.
@@ -54,23 +53,14 @@ pub fn pick(schema: Oid, window: BatchWindow, now: Instant) -> Option<BTreeMap<i
 }
 
 fn timer_of(table: &Table) -> TimerRow {
-    let remembered = [timer::CURSOR_AT, timer::BUFFERED_PLAN, timer::BACKLOG_UNTIL].map(|column| table.get(column));
-    let (next_plan_time, progress) = TimerRow::times(table.get(timer::NEXT_PLAN_TIME), remembered);
-    TimerRow {
-        version: table.get_required(timer::VERSION),
-        next_plan_time,
-        progress,
-        error_count: table.get_required(timer::ERROR_COUNT),
-        parked: None,
-        waiting: false,
-        awaits: table.get_required(timer::AWAITS),
-        held: Some(LockedTimer {
-            tid: table.tid(),
-            last_plan_time: table.get(timer::LAST_PLAN_TIME),
-            last_fired_at: table.get(timer::LAST_FIRED_AT),
-            awaits: table.get_required(timer::AWAITS),
-        }),
-    }
+    let timer = TimerRow::of(table);
+    let held = LockedTimer {
+        tid: table.tid(),
+        last_plan_time: table.get(timer::LAST_PLAN_TIME),
+        last_fired_at: table.get(timer::LAST_FIRED_AT),
+        awaits: timer.awaits,
+    };
+    TimerRow { held: Some(held), ..timer }
 }
 
 /// The state of these schedules, after their timers were locked and read.
@@ -86,7 +76,8 @@ pub fn read(schema: Oid, schedule_ids: &[i64], timers: &mut BTreeMap<i64, TimerR
     for schedule_id in schedule_ids {
         pgrx::check_for_interrupts!();
         let id = Condition::equal(pg_sys::F_INT8EQ, *schedule_id);
-        let schedule = schedule_by_id.find(&[id]).then(|| schedule_of(&schedules)).map(|mut row| {
+        let schedule = schedule_by_id.find(&[id]).then(|| ScheduleRow::of(&schedules)).map(|mut row| {
+            row.tid = Some(schedules.tid());
             row.job_owner = known.get(&row.job_name).copied().unwrap_or_else(|| {
                 let found = job_by_name.find(&[Condition::equal(pg_sys::F_TEXTEQ, row.job_name.as_str())]);
                 let owner = found.then(|| jobs.get_required(job::OWNER));
@@ -104,33 +95,4 @@ pub fn read(schema: Oid, schedule_ids: &[i64], timers: &mut BTreeMap<i64, TimerR
         });
     }
     Some(snapshots)
-}
-
-/// The current row; its job is not known yet.
-fn schedule_of(table: &Table) -> ScheduleRow {
-    let former_keys: Vec<Option<Uuid>> = table.get_required(schedule::FORMER_KEYS);
-    ScheduleRow {
-        version: table.get_required(schedule::VERSION),
-        clock: table.get_required(schedule::CLOCK),
-        time_zone: table.get_required(schedule::TIME_ZONE),
-        catch_up: table.get_required(schedule::CATCH_UP),
-        catch_up_window: table.get(schedule::CATCH_UP_WINDOW),
-        max_plans_per_tick: table.get_required(schedule::MAX_PLANS_PER_TICK),
-        rearm: table.get_required(schedule::REARM),
-        overlap: table.get_required(schedule::OVERLAP),
-        delay: table.get_required(schedule::DELAY),
-        jitter: table.get_required(schedule::JITTER),
-        starts_at: table.get(schedule::STARTS_AT),
-        ends_at: table.get(schedule::ENDS_AT),
-        owned: table.get_required::<String>(schedule::OWNERSHIP) == Ownership::Owned.as_str(),
-        enabled: table.get_required(schedule::ENABLED),
-        created_at: table.get_required_instant(schedule::CREATED_AT),
-        baseline_at: table.get_required_instant(schedule::BASELINE_AT),
-        since_at: table.get_required_instant(schedule::SINCE_AT),
-        job_name: table.get_required(schedule::JOB_NAME),
-        job_owner: None,
-        key: table.get_required(schedule::KEY),
-        former_keys: FormerKeys::of(!former_keys.is_empty(), former_keys.contains(&None)),
-        tid: Some(table.tid()),
-    }
 }

@@ -303,8 +303,7 @@ impl FireTables {
                         chunk.marks.push((order, Position::new(defaults.priority_value, run.as_micros(), id)));
                     }
                     let (id, plan_time) = (id.into_datum(), timestamp(*run).into_datum());
-                    let mut row = [None; layouts::LEDGER.columns.len()];
-                    for (number, value) in [
+                    let row = layouts::row([
                         (ledger::ID, id),
                         (ledger::KEY, key),
                         (ledger::JOB_NAME, defaults.job_name),
@@ -325,26 +324,20 @@ impl FireTables {
                         (ledger::SCHEDULE_NAME, schedule_name),
                         (ledger::CREATED_AT, at),
                         (ledger::UPDATED_AT, at),
-                    ] {
-                        row[number - 1] = value;
-                    }
+                    ]);
                     chunk.ledger.push(row);
-                    let mut row = [None; layouts::READY.columns.len()];
-                    for (number, value) in [
+                    let row = layouts::row([
                         (ready::QUEUE, defaults.queue),
                         (ready::PRIORITY, defaults.priority),
                         (ready::PLAN_TIME, plan_time),
                         (ready::EXECUTION_ID, id),
                         (ready::OWNER, defaults.owner),
-                    ] {
-                        row[number - 1] = value;
-                    }
+                    ]);
                     chunk.ready.push(row);
                     if timer.awaited {
-                        let mut row = [None; layouts::AWAITED.columns.len()];
-                        row[awaited::SCHEDULE_ID - 1] = schedule_id;
-                        row[awaited::EXECUTION_ID - 1] = id;
-                        chunk.awaited.push(row);
+                        chunk
+                            .awaited
+                            .push(layouts::row([(awaited::SCHEDULE_ID, schedule_id), (awaited::EXECUTION_ID, id)]));
                     }
                 }
             }
@@ -411,8 +404,7 @@ fn row_of(this: &NewTimer, held: LockedTimer, now: Instant) -> Row<{ layouts::TI
         Some(Next::Waiting | Next::Done) | None => (None, None),
     };
     let last_run = this.runs.last().copied();
-    let mut row = [None; layouts::TIMER.columns.len()];
-    for (number, value) in [
+    layouts::row([
         (timer::SCHEDULE_ID, this.schedule_id.into_datum()),
         (timer::VERSION, this.version.into_datum()),
         (timer::NEXT_PLAN_TIME, time(plan_time)),
@@ -427,8 +419,5 @@ fn row_of(this: &NewTimer, held: LockedTimer, now: Instant) -> Row<{ layouts::TI
         (timer::LAST_ERROR, None),
         (timer::PARKED, false.into_datum()),
         (timer::AWAITS, held.awaits.into_datum()),
-    ] {
-        row[number - 1] = value;
-    }
-    row
+    ])
 }

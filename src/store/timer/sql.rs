@@ -6,12 +6,13 @@ use pgrx::datum::{TimestampWithTimeZone, Uuid};
 use scheduler_core::schedule::Next;
 use scheduler_core::Instant;
 
+use crate::heap::layouts::{schedule, timer};
 use crate::pg::convert::timestamp;
 use crate::pg::error::Failure;
 use crate::pg::record::Record;
 use crate::pg::session::{List, Row, Rows};
 use crate::pg::Session;
-use crate::store::schedule::state::{FormerKeys, ScheduleRow, ScheduleState, TimerRow};
+use crate::store::schedule::state::{ScheduleRow, ScheduleState, TimerRow};
 use crate::store::timer::new_timer::{BatchWindow, NewTimer};
 use crate::{arguments, statement};
 
@@ -35,33 +36,14 @@ fn due_rows(session: &Session, window: BatchWindow, now: Instant) -> Rows<'_> {
 }
 
 fn timer_of(row: &Row) -> (i64, TimerRow) {
-    let (next_plan_time, progress) = TimerRow::times(
-        row.get("next_plan_time"),
-        [row.get("cursor_at"), row.get("buffered_plan"), row.get("backlog_until")],
-    );
-    let timer = TimerRow {
-        version: row.get_required("version"),
-        next_plan_time,
-        progress,
-        error_count: row.get_required("error_count"),
-        parked: row.lossy("parked_for"),
-        waiting: row.get_required("waiting"),
-        awaits: false,
-        held: None,
-    };
-    (row.get_required("schedule_id"), timer)
+    (row.get_required(timer::SCHEDULE_ID), TimerRow::of(row))
 }
 
 /// The timers of these schedules.
 pub fn timers(session: &Session, schedule_ids: Vec<i64>) -> BTreeMap<i64, TimerRow> {
     statement!(TIMERS_READ = "timer/timers_read"(INT8ARRAYOID));
     let rows = TIMERS_READ.run(session, arguments![List(schedule_ids)]);
-    rows.iter()
-        .map(|row| {
-            let (schedule_id, timer) = timer_of(&row);
-            (schedule_id, TimerRow { awaits: row.get_required("awaits"), ..timer })
-        })
-        .collect()
+    rows.iter().map(|row| timer_of(&row)).collect()
 }
 
 /// The state of these schedules, after their timers were locked and read.
@@ -71,30 +53,9 @@ pub fn read(session: &Session, schedule_ids: Vec<i64>, mut timers: BTreeMap<i64,
     rows.iter()
         .map(|row| ScheduleState {
             schedule_id: row.get_required("schedule_id"),
-            schedule: row.get::<i64>("version").map(|version| ScheduleRow {
-                version,
-                clock: row.get_required("clock"),
-                time_zone: row.get_required("time_zone"),
-                catch_up: row.get_required("catch_up"),
-                catch_up_window: row.get("catch_up_window"),
-                max_plans_per_tick: row.get_required("max_plans_per_tick"),
-                rearm: row.get_required("rearm"),
-                overlap: row.get_required("overlap"),
-                delay: row.get_required("delay"),
-                jitter: row.get_required("jitter"),
-                starts_at: row.get("starts_at"),
-                ends_at: row.get("ends_at"),
-                owned: row.get_required("owned"),
-                enabled: row.get_required("enabled"),
-                created_at: row.get_required_instant("created_at"),
-                baseline_at: row.get_required_instant("baseline_at"),
-                since_at: row.get_required_instant("since_at"),
-                job_name: row.get_required("job_name"),
-                job_owner: row.get("job_owner"),
-                key: row.get_required("key"),
-                former_keys: FormerKeys::of(row.get_required("has_former_keys"), row.get_required("has_null_key")),
-                tid: None,
-            }),
+            schedule: row
+                .get::<i64>(schedule::VERSION)
+                .map(|_| ScheduleRow { job_owner: row.get("job_owner"), ..ScheduleRow::of(&row) }),
             timer: timers.remove(&row.get_required::<i64>("schedule_id")),
             busy: row.get_required("busy"),
         })
