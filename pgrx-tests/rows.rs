@@ -70,16 +70,90 @@ mod tests {
                    FROM sched.execution e ORDER BY origin, payload::text"),
             sql("SELECT (SELECT count(*) FROM sched.ready), (SELECT count(*) FROM sched.lease), (SELECT count(DISTINCT fence) FROM sched.execution)"),
         ]);
+        said.push(failures());
+        said.join("\n")
+    }
+
+    /// The same of attempts that fail.
+    fn failures() -> String {
+        let mut said = Vec::new();
+        for (day, job, failure) in [
+            (1, "r/job", "'lost', 'the disk is full'"),
+            (2, "r/job", "next_retry_at => now() - interval '1 day'"),
+            (3, "r/job", "next_retry_at => '2100-01-01'"),
+            (4, "r/job", "terminal => true"),
+            (5, "r/job", "'cancelled'"),
+            (6, "r/once", "'once'"),
+            (7, "r/nobodys", "DEFAULT_OF_ALL"),
+        ] {
+            let failure = failure.replace("DEFAULT_OF_ALL", "'handler_error', ''");
+            let plan = format!("2027-01-0{day}");
+            let lease =
+                format!("FROM sched.lease l JOIN sched.ledger e ON e.id = l.execution_id WHERE e.plan_time = '{plan}'");
+            said.push(sql(&format!("SELECT outcome FROM sched.try_claim('{job}', '{plan}', runner_id => 'r{day}')")));
+            said.push(sql(&format!(
+                "SELECT sched.heartbeat(execution_id, l.lease_token, progress => '{{\"day\": {day}}}') {lease}"
+            )));
+            if failure == "'cancelled'" {
+                said.push(sql(&format!("SELECT sched.cancel(execution_id) {lease}")));
+            }
+            said.push(
+                fails(
+                    &format!("SELECT sched.finish_failure(execution_id, gen_random_uuid(), {failure}) {lease}"),
+                    "55000",
+                )
+                .message,
+            );
+            said.push(sql(&format!("SELECT sched.finish_failure(execution_id, l.lease_token, {failure}) {lease}")));
+        }
+        // A second attempt waits as long as the job says for it, and whoever waits for the end hears of the last.
+        run(&[
+            "UPDATE sched.ledger SET awaited = true, schedule_id = 7 WHERE plan_time IN ('2027-01-02', '2027-01-08')",
+        ]);
+        for plan in ["2027-01-02", "2027-01-08"] {
+            let lease =
+                format!("FROM sched.lease l JOIN sched.ledger e ON e.id = l.execution_id WHERE e.plan_time = '{plan}'");
+            said.push(sql(&format!("SELECT outcome, attempt FROM sched.try_claim('r/job', '{plan}')")));
+            run(&[&format!("UPDATE sched.ledger SET awaited = true, schedule_id = 7 WHERE plan_time = '{plan}'")]);
+            run(&[&format!("INSERT INTO sched.awaited SELECT 7, execution_id {lease}")]);
+            let terminal = plan.ends_with('8');
+            said.push(sql(&format!(
+                "SELECT sched.finish_failure(execution_id, l.lease_token, terminal => {terminal}) {lease}"
+            )));
+        }
+        said.extend([
+            sql("SELECT plan_time::date, job_name, status, attempt, max_attempts, runner_id, error_code, error_msg, progress, rows_affected, result,
+                        CASE WHEN next_retry_at < '2090-01-01' AND next_retry_at > finished_at THEN (next_retry_at - finished_at)::text END,
+                        next_retry_at > '2090-01-01', finished_at = updated_at, started_at <= heartbeat_at, fence > 0, lease_token IS NULL
+                   FROM sched.ledger WHERE plan_time >= '2027-01-01' ORDER BY plan_time"),
+            sql("SELECT r.queue, r.priority, r.plan_time::date, r.owner = e.owner FROM sched.ready r JOIN sched.ledger e ON e.id = r.execution_id
+                  WHERE r.plan_time >= '2027-01-01' ORDER BY r.plan_time"),
+            sql("SELECT r.queue, r.priority, r.plan_time::date, r.owner = e.owner, r.retry_at = e.next_retry_at
+                   FROM sched.retry r JOIN sched.ledger e ON e.id = r.execution_id ORDER BY r.plan_time"),
+            sql("SELECT count(*) FROM sched.lease l JOIN sched.ledger e ON e.id = l.execution_id WHERE e.plan_time >= '2027-01-01'"),
+            sql("SELECT count(*), (SELECT count(*) FROM sched.awaited) FROM sched.schedule_change WHERE schedule_id = 7 AND terminal_at IS NOT NULL"),
+        ]);
+        run(&["DELETE FROM sched.schedule_change WHERE schedule_id = 7"]);
         said.join("\n")
     }
 
     #[pg_test]
     fn where_there_is_more_to_do_the_statements_do_it() {
         alone();
-        run(&["SELECT sched.define_job('r/job', max_attempts => 5)"]);
+        run(&[
+            "SELECT sched.define_job('r/job', max_attempts => 5, priority => 3, retry_backoff => '{5 minutes,7 minutes}')",
+            "SELECT sched.define_job('r/once')",
+        ]);
         set_fast_path(true);
         let expected = life();
         assert!(expected.contains("won|1|3|{}") && expected.contains("stole|2|9"), "{expected}");
+        for failed in [
+            "2027-01-01|r/job|FAILED|1|5|r1|lost|the disk is full|{\"day\": 1}|||00:05:00|f|t|t|t|f",
+            "2027-01-05|r/job|CANCELLED|1|5|r5|cancelled|",
+            "2027-01-06|r/once|FAILED|1|1|r6|once||{\"day\": 6}|||||t|t|t|f",
+        ] {
+            assert!(expected.contains(failed), "{failed} in {expected}");
+        }
         set_fast_path(false);
         assert_eq!(life(), expected, "with sched.fast_path off");
         set_fast_path(true);
@@ -100,9 +174,12 @@ mod tests {
         ]);
         assert_eq!(life(), expected, "with a trigger on ready");
         run(&["DROP TRIGGER r_note ON sched.ready"]);
+        run(&["CREATE TRIGGER r_note AFTER INSERT ON sched.retry FOR EACH ROW EXECUTE FUNCTION public.r_note()"]);
+        assert_eq!(life(), expected, "with a trigger on retry");
+        run(&["DROP TRIGGER r_note ON sched.retry"]);
         check(
             "SELECT what, count(*) > 0 FROM public.r_fired GROUP BY 1 ORDER BY 1",
-            "lease DELETE|t\nlease INSERT|t\nlease UPDATE|t\nledger INSERT|t\nledger UPDATE|t\nready DELETE|t\nready INSERT|t",
+            "lease DELETE|t\nlease INSERT|t\nlease UPDATE|t\nledger INSERT|t\nledger UPDATE|t\nready DELETE|t\nready INSERT|t\nretry INSERT|t",
         );
         run(&["CREATE RULE r_rule AS ON DELETE TO sched.lease DO ALSO SELECT 1"]);
         assert!(!row_by_row());

@@ -4,16 +4,18 @@ use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
 use pgrx::prelude::*;
 use pgrx::PgSqlErrorCode;
 use scheduler_core::lease::{self, Cancel};
+use scheduler_core::Instant;
 
-use crate::dispatch::{self, EndedRuns};
+use crate::dispatch;
 use crate::guc;
 use crate::pg::convert::{self, required, Zero};
 use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::utf8_text::Text;
-use crate::pg::{as_owner, role, session};
+use crate::pg::{as_owner, role, session, Owner};
 use crate::shmem::wakeup;
 use crate::store::execution;
+use crate::store::lease::end::{Ending, Failing};
 use crate::store::lease::{self as leases, sql as store, Ledger};
 
 use crate::api::claim::acknowledge_durably;
@@ -42,6 +44,14 @@ fn check_owner(caller: pg_sys::Oid, owner: pg_sys::Oid, execution_id: Uuid) -> O
     } else {
         Err(Failure::not_owner("execution", &execution_id.to_string()))
     }
+}
+
+/// Ends the attempt that a lease is for, and has all hear of it.
+fn end(owner: &Owner, caller: pg_sys::Oid, run: (Uuid, Uuid), ending: Ending, now: Instant) -> Outcome<()> {
+    let ended = Ledger::open(owner).end(run, ending, now).ok_or_else(lease_lost)?;
+    check_owner(caller, ended.owner, ended.execution_id)?;
+    dispatch::announce(|| owner.session(), &[ended], now);
+    Ok(())
 }
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
@@ -86,14 +96,7 @@ fn finish_success(
                     format!("Keep it within {MAX_RESULT_BYTES} bytes, and larger things in a table of your own."),
                 ));
             }
-            let ended = Ledger::open(owner).finish_success(id, token, rows_affected, result, now);
-            let ended = ended.ok_or_else(lease_lost)?;
-            check_owner(caller, ended.owner, id)?;
-            if let Some(schedule_id) = ended.awaited_by {
-                store::run_ended(owner.session(), schedule_id, id, now);
-                wakeup::at_commit(now);
-            }
-            Ok(())
+            end(owner, caller, (id, token), Ending::Success { rows_affected, result }, now)
         })?;
         acknowledge_durably();
         Ok(())
@@ -122,18 +125,12 @@ fn finish_failure(
             ));
         }
         let (caller, now) = (role::caller(), convert::now());
-        session(|session| {
-            let run = store::read_lease(session, id, token).ok_or_else(lease_lost)?;
-            check_owner(caller, run.owner, id)?;
+        let decide = |run: &Failing| {
             let next = lease::failed(run.limits, terminal, run.cancel_requested);
-            let end = dispatch::end_of(&run, next, retry_at, now);
-            dispatch::end_runs(
-                session,
-                EndedRuns { runs: vec![(id, end)], error_code: &error_code, error_msg: &message },
-                now,
-            );
-            Outcome::Ok(())
-        })?;
+            dispatch::end_of(run, next, retry_at, now)
+        };
+        let failure = Ending::Failure { error_code: &error_code, error_msg: &message, decide: &decide };
+        as_owner(|owner| end(owner, caller, (id, token), failure, now))?;
         acknowledge_durably();
         Ok(())
     })());

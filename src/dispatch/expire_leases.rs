@@ -7,11 +7,12 @@ use scheduler_core::lease;
 use scheduler_core::Instant;
 
 use crate::dispatch::bisect::bisect;
-use crate::dispatch::finish_failed::{end_of, end_runs, EndedRuns};
+use crate::dispatch::finish::{announce, end_of};
 use crate::dispatch::notify::notify;
 use crate::pg::error::{self, Failure};
 use crate::pg::Session;
-use crate::store::lease::sql::{self as leases, End};
+use crate::store::lease::end::End;
+use crate::store::lease::sql as leases;
 
 /// What one sweep did.
 pub struct Swept {
@@ -31,12 +32,9 @@ pub fn sweep_stale(session: &Session, job_name: Option<&str>, now: Instant, limi
         .map(|run| (run.execution_id, end_of(run, lease::stale(run.limits, run.cancel_requested), None, now)))
         .collect();
     let mut end = |runs: &[(Uuid, End)]| {
-        let runs = runs.to_vec();
-        end_runs(
-            session,
-            EndedRuns { runs, error_code: "stale_timeout", error_msg: "lease expired without heartbeat" },
-            now,
-        )
+        let ended = leases::finish_failed(session, runs, "stale_timeout", "lease expired without heartbeat", now);
+        announce(|| session, &ended, now);
+        ended.len()
     };
     // One that cannot be ended (somebody put a constraint on the ledger) keeps no other waiting.
     let mut failed = |(execution_id, _): &(Uuid, End), failure: Failure| {

@@ -175,3 +175,8 @@ fn bounded_name(argument: &str, value: Option<impl Into<String>>, limit: usize) 
     }
     Ok(value)
 }
+
+/// Whether a time has come.
+pub fn is_due(time: TimestampWithTimeZone, now: Instant) -> bool {
+    i64::from(time) <= now.as_micros()
+}

@@ -23,6 +23,5 @@ WITH decided AS (
     INSERT INTO sched.retry (retry_at, execution_id, queue, priority, plan_time, owner)
     SELECT f.next_retry_at, f.id, f.queue, f.priority, f.plan_time, f.owner FROM failed f WHERE f.next_retry_at > $5
 )
-SELECT f.id AS execution_id, CASE WHEN f.next_retry_at IS NULL AND f.awaited THEN f.schedule_id END AS awaited_by,
-       CASE WHEN f.next_retry_at <= $5 THEN f.queue END AS claimable_in, f.next_retry_at AS retry_at, f.priority, f.plan_time
+SELECT f.next_retry_at, f.id, f.owner::oid AS owner, f.awaited, f.schedule_id, f.queue, f.priority, f.plan_time
   FROM failed f

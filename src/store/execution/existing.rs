@@ -6,10 +6,10 @@ use scheduler_core::lease::{Limits, State, Status};
 use scheduler_core::{Instant, Keyword};
 
 use crate::heap::layouts::{lease, ledger};
+use crate::pg::convert::is_due;
 use crate::pg::record::{Column, Record};
 use crate::pg::session::{Part, Row};
 use crate::pg::Session;
-use crate::store::lease::new_lease::is_due;
 use crate::{arguments, statement};
 
 /// An execution as a claim finds it.

@@ -1,5 +1,4 @@
-//! Leases row by row: what claim.sql, claim_new.sql, claim_stale.sql, execution_by_key.sql, heartbeat.sql, finish_success.sql and
-//! finish_success_many.sql say. Where a table is not as expected there are no `LedgerTables`, and `Ledger` runs the statements.
+//! Leases row by row: what claim.sql, claim_new.sql, claim_stale.sql, execution_by_key.sql and heartbeat.sql say (`end_heap`: how they end). Where a table is not as expected there are no `LedgerTables`, and `Ledger` runs the statements.
 
 use std::ffi::CStr;
 use std::rc::Rc;
@@ -14,11 +13,10 @@ use crate::heap::{Condition, Index, LatestSnapshot, ModifyResult, OrderedLookup,
 use crate::pg::convert::timestamp;
 use crate::pg::error::{raise, Failure};
 use crate::pg::jsonb::Jsonb;
-use crate::pg::record::{Column, Record};
-use crate::pg::role;
+use crate::pg::record::Record;
 use crate::shmem::low_water_mark::{Order, Position};
 use crate::store::execution::{ids, ExistingExecution, KeyLookup, Lease, LeaseOptions, NewExecution};
-use crate::store::lease::sql::{heartbeat_answer, EndedRun, FinishResult};
+use crate::store::lease::sql::heartbeat_answer;
 
 use crate::heap::layouts::{self, lease, ledger};
 use crate::store::lease::new_lease::{later, NewLease};
@@ -108,23 +106,6 @@ impl LeaseTable {
     }
 }
 
-/// What finds a row by its id and makes it the table's current one: alone, or one after the other of many.
-trait ById {
-    fn by_id(&mut self, id: Uuid) -> bool;
-}
-
-impl ById for Index<'_> {
-    fn by_id(&mut self, id: Uuid) -> bool {
-        self.find(&[Condition::equal(pg_sys::F_UUID_EQ, id)])
-    }
-}
-
-impl ById for OrderedLookup<'_> {
-    fn by_id(&mut self, id: Uuid) -> bool {
-        self.find(id)
-    }
-}
-
 /// How often a claim inserts a key that it finds free, and free again after somebody else was in the way.
 const MOST_TRIES: usize = 10;
 
@@ -150,7 +131,7 @@ impl LedgerTables {
         self.leases.scan(table, index)
     }
 
-    fn lookup_leases(&self) -> OrderedLookup<'_> {
+    pub(in crate::store) fn lookup_leases(&self) -> OrderedLookup<'_> {
         OrderedLookup::open(&self.leases.lease, c"lease_pkey", lease::EXECUTION_ID, &self.leases.latest)
     }
 
@@ -244,105 +225,6 @@ impl LedgerTables {
                 ModifyResult::Deleted => raise(Failure::internal("an execution went while it was running")),
             }
         }
-    }
-
-    /// Ends a run as SUCCESS; `None` where the lease is lost.
-    pub fn finish_success(
-        &self,
-        execution_id: Uuid,
-        lease_token: Uuid,
-        rows_affected: Option<i64>,
-        result: Jsonb,
-        now: Instant,
-    ) -> Option<EndedRun> {
-        let mut leases = self.scan(&self.leases.lease, c"lease_pkey");
-        let mut entries = self.scan(&self.ledger, c"ledger_pkey");
-        let result = [(ledger::ROWS_AFFECTED, rows_affected.into_datum()), (ledger::RESULT, result.into_datum())];
-        self.end(&mut leases, &mut entries, (execution_id, lease_token), result, now, None)
-    }
-
-    /// Ends runs as SUCCESS whose owner `caller` may act for; those that did not end and those that are awaited.
-    ///
-    /// In the order of their ids, so that two sessions that end overlapping sets never wait for each other in a circle.
-    pub fn finish_success_many(&self, runs: &[(Uuid, Uuid)], now: Instant, caller: Oid) -> Vec<FinishResult> {
-        let (mut leases, mut entries) = (self.lookup_leases(), self.lookup_ledger());
-        let result = Jsonb::empty().into_datum();
-        let mut ordered = runs.to_vec();
-        ordered.sort_unstable_by_key(|run| (*run.0.as_bytes(), *run.1.as_bytes()));
-        let (mut ended, mut noted) = (Vec::<Uuid>::with_capacity(runs.len()), Vec::new());
-        for run in ordered {
-            pgrx::check_for_interrupts!();
-            if ended.last() == Some(&run.0) {
-                continue;
-            }
-            let result = [(ledger::ROWS_AFFECTED, None), (ledger::RESULT, result)];
-            let Some(end) = self.end(&mut leases, &mut entries, run, result, now, Some(caller)) else { continue };
-            ended.push(run.0);
-            if end.awaited_by.is_some() {
-                noted.push(FinishResult { execution_id: run.0, ended: true, awaited_by: end.awaited_by });
-            }
-        }
-        let lost = runs.iter().filter(|run| ended.binary_search_by_key(run.0.as_bytes(), |id| *id.as_bytes()).is_err());
-        noted.extend(lost.map(|run| FinishResult { execution_id: run.0, ended: false, awaited_by: None }));
-        noted
-    }
-
-    /// Deletes the lease and writes how its run ended; `None` where the lease is lost, or `caller` may not act for its owner.
-    fn end(
-        &self,
-        leases: &mut impl ById,
-        entries: &mut impl ById,
-        (execution_id, lease_token): (Uuid, Uuid),
-        [rows_affected, result]: [(Column, Option<Datum>); 2],
-        now: Instant,
-        caller: Option<Oid>,
-    ) -> Option<EndedRun> {
-        let (entry, lease) = (&self.ledger, &self.leases.lease);
-        if !leases.by_id(execution_id) {
-            return None;
-        }
-        let progress = loop {
-            let foreign = caller.is_some_and(|caller| !role::may_act_for(caller, lease.get_required(lease::OWNER)));
-            if foreign || lease.get_required::<Uuid>(lease::LEASE_TOKEN) != lease_token {
-                return None;
-            }
-            // A copy: what was stored beside the row goes with it.
-            let progress = lease.get::<Jsonb>(lease::PROGRESS);
-            match lease.delete() {
-                ModifyResult::Done => break progress,
-                ModifyResult::Updated => {}
-                ModifyResult::Deleted => return None,
-            }
-        };
-        if !entries.by_id(execution_id) {
-            raise(Failure::internal("a lease without an execution"));
-        }
-        let at = timestamp(now).into_datum();
-        let changes = [
-            (ledger::STATUS, Status::Success.as_str().into_datum()),
-            (ledger::ATTEMPT, lease.datum(lease::ATTEMPT)),
-            (ledger::RUNNER_ID, lease.datum(lease::RUNNER_ID)),
-            (ledger::LEASE_TOKEN, lease.datum(lease::LEASE_TOKEN)),
-            (ledger::FENCE, lease.datum(lease::FENCE)),
-            (ledger::STARTED_AT, lease.datum(lease::STARTED_AT)),
-            (ledger::HEARTBEAT_AT, lease.datum(lease::HEARTBEAT_AT)),
-            (ledger::PROGRESS, progress.and_then(IntoDatum::into_datum)),
-            (ledger::FINISHED_AT, at),
-            (ledger::UPDATED_AT, at),
-            rows_affected,
-            result,
-            (ledger::ERROR_CODE, None),
-            (ledger::ERROR_MSG, None),
-            (ledger::NEXT_RETRY_AT, None),
-        ];
-        loop {
-            match entry.update(&changes) {
-                ModifyResult::Done => break,
-                ModifyResult::Updated => {}
-                ModifyResult::Deleted => raise(Failure::internal("an execution went while it was running")),
-            }
-        }
-        Some(EndedRun::of(entry))
     }
 }
 

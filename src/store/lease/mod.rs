@@ -10,11 +10,13 @@ use crate::pg::session::Owner;
 use crate::store::execution::{self, ExistingExecution, KeyLookup, Lease, LeaseOptions, NewExecution};
 use crate::store::fast_path;
 use crate::store::job::{self, Job};
+use crate::store::lease::end::{EndedRun, Ending, FinishResult};
 use crate::store::lease::heap::{LeaseTable, LedgerTables};
 use crate::store::lease::key_lock::KeyLock;
-use crate::store::lease::sql::{EndedRun, FinishResult};
 use crate::store::queue::draw::PlanTimeDraw;
 
+pub mod end;
+mod end_heap;
 pub mod heap;
 pub mod insert_prediction;
 pub mod key_lock;
@@ -98,19 +100,10 @@ impl<'o> Ledger<'o> {
         self.tables.as_ref().and_then(|tables| tables.enqueue(job_name, new, draw, now))
     }
 
-    /// Ends a run as SUCCESS; `None` where the lease is lost.
-    pub fn finish_success(
-        &self,
-        execution_id: Uuid,
-        lease_token: Uuid,
-        rows_affected: Option<i64>,
-        result: Jsonb,
-        now: Instant,
-    ) -> Option<EndedRun> {
-        match &self.tables {
-            Some(tables) => tables.finish_success(execution_id, lease_token, rows_affected, result, now),
-            None => sql::finish_success(self.owner.session(), execution_id, lease_token, rows_affected, result, now),
-        }
+    /// Ends the attempt that this lease is for; `None` where the lease is lost.
+    pub fn end(&self, run: (Uuid, Uuid), ending: Ending, now: Instant) -> Option<EndedRun> {
+        let ended = self.tables.as_ref().and_then(|tables| tables.end(run, &ending, now));
+        ended.unwrap_or_else(|| sql::end(self.owner.session(), run, ending, now))
     }
 
     /// Ends runs as SUCCESS; those that did not end and those that are awaited.

@@ -91,8 +91,3 @@ pub fn later(now: Instant, length: Interval) -> TimestampWithTimeZone {
     let sum = unsafe { pgrx::direct_function_call(pg_sys::timestamp_pl_interval, &arguments) };
     sum.unwrap_or_else(|| raise(Failure::internal("a time has no sum with a length of time")))
 }
-
-/// Whether a time has come.
-pub fn is_due(time: TimestampWithTimeZone, now: Instant) -> bool {
-    i64::from(time) <= now.as_micros()
-}

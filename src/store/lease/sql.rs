@@ -2,15 +2,15 @@
 
 use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::Oid;
-use scheduler_core::lease::{Limits, Status};
 use scheduler_core::{Instant, Keyword};
 
-use crate::heap::layouts::{lease, ledger};
+use crate::heap::layouts::{job, lease, ledger};
 use crate::pg::convert::timestamp;
 use crate::pg::jsonb::Jsonb;
 use crate::pg::record::{Column, Record};
-use crate::pg::session::{Row, Rows};
+use crate::pg::session::Rows;
 use crate::pg::Session;
+use crate::store::lease::end::{awaited_by, End, EndedRun, Ending, Failing, FinishResult};
 use crate::store::low_water_marks;
 use crate::{arguments, statement};
 
@@ -61,29 +61,25 @@ pub fn heartbeat_answer(lease: &impl Record<Column>) -> (Oid, bool) {
     (lease.get_required(lease::OWNER), lease.get_required(lease::CANCEL_REQUESTED))
 }
 
-/// An execution that has just ended.
-pub struct EndedRun {
-    /// Who owns it.
-    pub owner: Oid,
-    /// The schedule that waits for its end.
-    pub awaited_by: Option<i64>,
-}
-
-impl EndedRun {
-    /// Its row of the ledger.
-    pub fn of(entry: &impl Record<Column>) -> EndedRun {
-        EndedRun { owner: entry.get_required(ledger::OWNER), awaited_by: awaited_by(entry) }
+/// Ends the attempt that this lease is for; `None` where the lease is lost.
+pub fn end(
+    session: &Session,
+    (execution_id, lease_token): (Uuid, Uuid),
+    ending: Ending,
+    now: Instant,
+) -> Option<EndedRun> {
+    match ending {
+        Ending::Success { rows_affected, result } => {
+            finish_success(session, execution_id, lease_token, rows_affected, result, now)
+        }
+        Ending::Failure { error_code, error_msg, decide } => {
+            let run = read_lease(session, execution_id, lease_token)?;
+            finish_failed(session, &[(execution_id, decide(&run))], error_code, error_msg, now).pop()
+        }
     }
 }
 
-/// The schedule that waits for an execution's end.
-fn awaited_by(entry: &impl Record<Column>) -> Option<i64> {
-    let awaited = entry.get_required(ledger::AWAITED);
-    entry.get(ledger::SCHEDULE_ID).filter(|_| awaited)
-}
-
-/// Ends a run as SUCCESS; `None` where the lease is lost.
-pub fn finish_success(
+fn finish_success(
     session: &Session,
     execution_id: Uuid,
     lease_token: Uuid,
@@ -94,44 +90,14 @@ pub fn finish_success(
     statement!(FINISH_SUCCESS = "lease/finish_success"(UUIDOID, UUIDOID, INT8OID, JSONBOID, TIMESTAMPTZOID));
     let rows =
         FINISH_SUCCESS.run(session, arguments![execution_id, lease_token, rows_affected, result, timestamp(now)]);
-    rows.first().map(|row| EndedRun::of(&row))
-}
-
-/// A run that is about to fail: what decides its fate.
-pub struct Failing {
-    /// Which.
-    pub execution_id: Uuid,
-    /// What its attempts allow.
-    pub limits: Limits,
-    /// Who owns it.
-    pub owner: Oid,
-    /// Waits after each failed attempt.
-    pub retry_backoff: Vec<Option<Interval>>,
-    /// It was asked to stop.
-    pub cancel_requested: bool,
-}
-
-impl Failing {
-    fn of(row: &Row, execution_id: Uuid) -> Failing {
-        Failing {
-            execution_id,
-            limits: Limits {
-                attempt: row.get_required("attempt"),
-                max_attempts: row.get_required("max_attempts"),
-                allow_stale_reentry: row.get_required("allow_stale_reentry"),
-            },
-            owner: row.get_required("owner"),
-            retry_backoff: row.get("retry_backoff").unwrap_or_default(),
-            cancel_requested: row.get_required("cancel_requested"),
-        }
-    }
+    rows.first().map(|row| EndedRun::of(&row, None, now))
 }
 
 /// Locks a lease; `None` where it is lost.
-pub fn read_lease(session: &Session, execution_id: Uuid, lease_token: Uuid) -> Option<Failing> {
+fn read_lease(session: &Session, execution_id: Uuid, lease_token: Uuid) -> Option<Failing> {
     statement!(LEASE_READ = "lease/lease_read"(UUIDOID, UUIDOID));
     let rows = LEASE_READ.run(session, arguments![execution_id, lease_token]);
-    rows.first().map(|row| Failing::of(&row, execution_id))
+    rows.first().map(|row| Failing::of(&row, &row, row.get(job::RETRY_BACKOFF)))
 }
 
 /// Leases that ran out.
@@ -153,7 +119,7 @@ pub fn pick_stale(session: &Session, job_name: Option<&str>, now: Instant, limit
     let free = rows
         .iter()
         .filter(|row| row.get_required("is_free"))
-        .map(|row| Failing::of(&row, row.get_required("execution_id")))
+        .map(|row| Failing::of(&row, &row, row.get(job::RETRY_BACKOFF)))
         .collect();
     Stale { free, seen: rows.len() }
 }
@@ -170,29 +136,6 @@ pub fn postpone(session: &Session, execution_id: Uuid, now: Instant) {
     low_water_marks::added_leases(sweep_times(&LEASE_POSTPONE.run(session, arguments![execution_id, timestamp(now)])));
 }
 
-/// A run that has just failed.
-pub struct Failed {
-    /// Which.
-    pub execution_id: Uuid,
-    /// The schedule that waits for its end, where this was the end.
-    pub awaited_by: Option<i64>,
-    /// The queue where it is claimable at once.
-    pub claimable_in: Option<String>,
-    /// When it is tried again.
-    pub retry_at: Option<TimestampWithTimeZone>,
-}
-
-/// How a run ends that does not succeed.
-#[derive(Clone, Copy)]
-pub enum End {
-    /// FAILED, to be tried again.
-    Retry(Instant),
-    /// FAILED for good.
-    Terminal,
-    /// CANCELLED.
-    Cancelled,
-}
-
 /// Ends runs as FAILED or CANCELLED.
 pub fn finish_failed(
     session: &Session,
@@ -200,57 +143,24 @@ pub fn finish_failed(
     error_code: &str,
     error_msg: &str,
     now: Instant,
-) -> Vec<Failed> {
+) -> Vec<EndedRun> {
     statement!(
         FINISH_FAILED =
             "lease/finish_failed"(UUIDARRAYOID, TIMESTAMPTZARRAYOID, TEXTOID, TEXTOID, TIMESTAMPTZOID, TEXTARRAYOID)
     );
     let ids: Vec<Uuid> = runs.iter().map(|run| run.0).collect();
-    let (retries, statuses): (Vec<Option<TimestampWithTimeZone>>, Vec<&str>) = runs
-        .iter()
-        .map(|(_, end)| match end {
-            End::Retry(at) => (Some(timestamp(*at)), Status::Failed.as_str()),
-            End::Terminal => (None, Status::Failed.as_str()),
-            End::Cancelled => (None, Status::Cancelled.as_str()),
-        })
-        .unzip();
+    let (retries, statuses): (Vec<Option<TimestampWithTimeZone>>, Vec<&str>) =
+        runs.iter().map(|(_, end)| (end.retry_at(), end.status().as_str())).unzip();
     let rows = FINISH_FAILED.run(session, arguments![ids, retries, error_code, error_msg, timestamp(now), statuses]);
-    rows.iter()
-        .map(|row| {
-            let failed = Failed {
-                execution_id: row.get_required("execution_id"),
-                awaited_by: row.get("awaited_by"),
-                claimable_in: row.get("claimable_in"),
-                retry_at: row.get("retry_at"),
-            };
-            match (&failed.claimable_in, failed.retry_at) {
-                (Some(queue), _) => low_water_marks::added_to_queue(
-                    queue,
-                    row.get_required("priority"),
-                    row.get_required::<TimestampWithTimeZone>("plan_time"),
-                ),
-                (None, Some(retry_at)) => low_water_marks::added_retry(retry_at),
-                (None, None) => {}
-            }
-            failed
-        })
-        .collect()
+    let ended: Vec<EndedRun> = rows.iter().map(|row| EndedRun::of(&row, row.get(ledger::NEXT_RETRY_AT), now)).collect();
+    ended.iter().for_each(EndedRun::mark_retry);
+    ended
 }
 
 /// Tells the dispatcher that a run which `schedule_id` waited for has ended.
 pub fn run_ended(session: &Session, schedule_id: i64, execution_id: Uuid, now: Instant) {
     statement!(SCHEDULE_RUN_ENDED = "schedule/schedule_run_ended"(INT8OID, UUIDOID, TIMESTAMPTZOID));
     SCHEDULE_RUN_ENDED.run(session, arguments![schedule_id, execution_id, timestamp(now)]);
-}
-
-/// A run of finish_success_many that needs something: it did not end, or somebody waits for its end.
-pub struct FinishResult {
-    /// Which.
-    pub execution_id: Uuid,
-    /// Its lease held, and it has ended.
-    pub ended: bool,
-    /// The schedule that waits for its end.
-    pub awaited_by: Option<i64>,
 }
 
 /// Ends runs as SUCCESS; those that did not end and those that are awaited.

@@ -10,7 +10,7 @@ use scheduler_core::Instant;
 
 use crate::heap::layouts::{self, lease, ledger, ready, retry};
 use crate::heap::{Index, Sequence, Table, Workspace};
-use crate::pg::convert::timestamp;
+use crate::pg::convert::{is_due, timestamp};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::record::Record;
 use crate::pg::{oid_cache, role};
@@ -18,7 +18,7 @@ use crate::shmem::low_water_mark::{Order, Position};
 use crate::store::execution::{ids, Claimed, NewExecution, QueueClaim};
 use crate::store::job::job_cache;
 use crate::store::lease::heap::{new_row, LedgerRow, LedgerTables};
-use crate::store::lease::new_lease::{is_due, later, NewLease};
+use crate::store::lease::new_lease::{later, NewLease};
 use crate::store::queue::draw::PlanTimeDraw;
 use crate::store::queue::scan_start::{self, Waiting};
 use crate::store::schedule::dropped_heap;

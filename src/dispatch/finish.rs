@@ -1,6 +1,6 @@
-//! Runs that end without success, by their holder's word or because their lease ran out: what becomes of them, and who hears of it.
+//! Runs that end, by their holder's word or because their lease ran out: who hears of it, and what becomes of those that did not succeed.
 
-use pgrx::datum::{TimestampWithTimeZone, Uuid};
+use pgrx::datum::TimestampWithTimeZone;
 use scheduler_core::lease::FailureOutcome;
 use scheduler_core::runtime::backoff;
 use scheduler_core::Instant;
@@ -8,35 +8,26 @@ use scheduler_core::Instant;
 use crate::dispatch::notify::notify;
 use crate::pg::{convert, Session};
 use crate::shmem::wakeup;
-use crate::store::lease::sql::{self as leases, End, Failing};
+use crate::store::lease::end::{End, EndedRun, Failing};
+use crate::store::lease::sql as leases;
 
-/// Runs to be ended together, with one reason.
-pub struct EndedRuns<'a> {
-    /// Which, and how each ends.
-    pub runs: Vec<(Uuid, End)>,
-    /// What a program reads.
-    pub error_code: &'a str,
-    /// What a person reads.
-    pub error_msg: &'a str,
-}
-
-/// Ends runs as FAILED, tells who waits for them, and has the dispatcher up for their retries.
-pub fn end_runs(session: &Session, ended: EndedRuns, now: Instant) -> usize {
-    let failed = leases::finish_failed(session, &ended.runs, ended.error_code, ended.error_msg, now);
+/// Tells who waits for runs that have ended, and has the dispatcher up for their retries. A session is asked for where it is needed.
+pub fn announce<'s>(session: impl Fn() -> &'s Session, ended: &[EndedRun], now: Instant) {
     let mut queues = Vec::new();
-    for run in &failed {
+    for run in ended {
         if let Some(schedule_id) = run.awaited_by {
-            leases::run_ended(session, schedule_id, run.execution_id, now);
+            leases::run_ended(session(), schedule_id, run.execution_id, now);
             wakeup::at_commit(now);
         }
-        match (&run.claimable_in, run.retry_at) {
-            (Some(queue), _) if !queues.contains(queue) => queues.push(queue.clone()),
+        match (&run.claimable, run.retry_at) {
+            (Some(ready), _) if !queues.contains(&ready.queue) => queues.push(ready.queue.clone()),
             (Some(_), _) | (None, None) => {}
             (None, Some(retry_at)) => wake_for(retry_at),
         }
     }
-    notify(session, queues);
-    failed.len()
+    if !queues.is_empty() {
+        notify(session(), queues);
+    }
 }
 
 fn wake_for(time: TimestampWithTimeZone) {
