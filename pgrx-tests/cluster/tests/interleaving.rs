@@ -60,8 +60,10 @@ fn compare(name: &str) {
             fs::write(&file, &printed).unwrap();
         }
         let expected = fs::read_to_string(&file).unwrap();
+        // Both are 40001. Which of the two is said hangs on the table that was looked at first, and so on the way that was taken.
+        let same = |line: &str| line.replace("due to concurrent delete", "due to concurrent update");
         for (number, (found, wanted)) in printed.lines().zip(expected.lines()).enumerate() {
-            assert_eq!(found, wanted, "{}:{}", file.display(), number + 1);
+            assert_eq!(same(found), same(wanted), "{}:{}", file.display(), number + 1);
         }
         assert_eq!(printed.lines().count(), expected.lines().count(), "{}", file.display());
     }
