@@ -79,6 +79,12 @@ impl Builder {
         Self { sets_clock: true, ..self }
     }
 
+    /// Leases, claims and fires go row by row whatever `SCHEDULER_FAST_PATH` says, for tests of how they do that.
+    #[must_use]
+    pub fn row_by_row(self) -> Self {
+        self.set("sched.fast_path", "on")
+    }
+
     /// A server that does not preload the extension, as before an administrator has done so.
     #[must_use]
     pub fn without_preload(self) -> Self {

@@ -7,7 +7,7 @@ use scheduler_cluster_tests::{Client, Cluster};
 /// Where it is not, it hears so at once, as anybody does.
 #[test]
 fn a_wrong_guess_is_noticed_by_nobody() {
-    let cluster = Cluster::builder().set("sched.enabled", "off").start();
+    let cluster = Cluster::builder().row_by_row().set("sched.enabled", "off").start();
     let (mut holder, mut db) = (cluster.with_extension("postgres"), cluster.connect());
     let believe = |db: &mut Client| {
         db.batch_execute("select sched.try_claim('new', to_timestamp(n), 'a', gen_random_uuid()::text) from generate_series(1, 20) n").unwrap();
@@ -49,7 +49,7 @@ fn a_wrong_guess_is_noticed_by_nobody() {
 /// What raises is no answer: the next claim asks.
 #[test]
 fn a_guess_that_fails_is_not_made_again() {
-    let cluster = Cluster::builder().set("sched.enabled", "off").start();
+    let cluster = Cluster::builder().row_by_row().set("sched.enabled", "off").start();
     let (mut admin, mut db) = (cluster.with_extension("postgres"), cluster.connect());
     db.batch_execute("select sched.try_claim('job', to_timestamp(n), 'a', 'b') from generate_series(1, 20) n").unwrap();
     admin
