@@ -76,97 +76,91 @@ pub extern "C-unwind" fn _PG_init() {
 }
 
 #[cfg(any(test, feature = "pg_test"))]
-#[path = "../pgrx-tests/bad_input.rs"]
+#[path = "../pgrx-tests/in_server/bad_input.rs"]
 mod bad_input_tests;
 #[cfg(any(test, feature = "pg_test"))]
-#[path = "../pgrx-tests/clock_docs.rs"]
+#[path = "../pgrx-tests/in_server/clock_docs.rs"]
 mod clock_docs_tests;
 #[cfg(any(test, feature = "pg_test"))]
-#[path = "../pgrx-tests/clock_intervals.rs"]
+#[path = "../pgrx-tests/in_server/clock_intervals.rs"]
 mod clock_intervals_tests;
 #[cfg(any(test, feature = "pg_test"))]
-#[path = "../pgrx-tests/clock_postgres.rs"]
+#[path = "../pgrx-tests/in_server/clock_postgres.rs"]
 mod clock_postgres_tests;
 #[cfg(any(test, feature = "pg_test"))]
-#[path = "../pgrx-tests/clock.rs"]
+#[path = "../pgrx-tests/in_server/clock.rs"]
 mod clock_tests;
 #[cfg(any(test, feature = "pg_test"))]
-#[path = "../pgrx-tests/clock_texts.rs"]
+#[path = "../pgrx-tests/in_server/clock_texts.rs"]
 mod clock_texts_tests;
 #[cfg(feature = "pg_test")]
-#[path = "../pgrx-tests/clock_zones.rs"]
+#[path = "../pgrx-tests/in_server/clock_zones.rs"]
 mod clock_zones_tests;
 #[cfg(any(test, feature = "pg_test"))]
-#[path = "../pgrx-tests/crontab.rs"]
+#[path = "../pgrx-tests/in_server/crontab.rs"]
 mod crontab_tests;
 #[cfg(any(test, feature = "pg_test"))]
-#[path = "../pgrx-tests/dispatch.rs"]
+#[path = "../pgrx-tests/in_server/dispatch.rs"]
 mod dispatch_tests;
 #[cfg(any(test, feature = "pg_test"))]
-#[path = "../pgrx-tests/done.rs"]
+#[path = "../pgrx-tests/in_server/done.rs"]
 mod done_tests;
 #[cfg(any(test, feature = "pg_test"))]
-#[path = "../pgrx-tests/enqueue.rs"]
+#[path = "../pgrx-tests/in_server/enqueue.rs"]
 mod enqueue_tests;
 #[cfg(any(test, feature = "pg_test"))]
-#[path = "../pgrx-tests/execution.rs"]
+#[path = "../pgrx-tests/in_server/execution.rs"]
 mod execution_tests;
 #[cfg(any(test, feature = "pg_test"))]
-#[path = "../pgrx-tests/fire_rows.rs"]
+#[path = "../pgrx-tests/in_server/fire_rows.rs"]
 mod fire_rows_tests;
 #[cfg(any(test, feature = "pg_test"))]
-#[path = "../pgrx-tests/history.rs"]
+#[path = "../pgrx-tests/in_server/history.rs"]
 mod history_tests;
 #[cfg(any(test, feature = "pg_test"))]
-#[path = "../pgrx-tests/job.rs"]
+#[path = "../pgrx-tests/in_server/job.rs"]
 mod job_tests;
 #[cfg(any(test, feature = "pg_test"))]
-#[path = "../pgrx-tests/keywords.rs"]
+#[path = "../pgrx-tests/in_server/keywords.rs"]
 mod keywords_tests;
 #[cfg(any(test, feature = "pg_test"))]
-#[path = "../pgrx-tests/leak.rs"]
+#[path = "../pgrx-tests/in_server/leak.rs"]
 mod leak_tests;
 #[cfg(any(test, feature = "pg_test"))]
-#[path = "../pgrx-tests/lease_grid.rs"]
+#[path = "../pgrx-tests/in_server/lease_grid.rs"]
 mod lease_grid_tests;
 #[cfg(any(test, feature = "pg_test"))]
-#[path = "../pgrx-tests/lease.rs"]
+#[path = "../pgrx-tests/in_server/lease.rs"]
 mod lease_tests;
 #[cfg(any(test, feature = "pg_test"))]
-#[path = "../pgrx-tests/overlap.rs"]
+#[path = "../pgrx-tests/in_server/overlap.rs"]
 mod overlap_tests;
 #[cfg(any(test, feature = "pg_test"))]
-#[path = "../pgrx-tests/permission_grid.rs"]
+#[path = "../pgrx-tests/in_server/permission_grid.rs"]
 mod permission_grid_tests;
 #[cfg(any(test, feature = "pg_test"))]
-#[path = "../pgrx-tests/permission.rs"]
+#[path = "../pgrx-tests/in_server/permission.rs"]
 mod permission_tests;
 #[cfg(any(test, feature = "pg_test"))]
-#[path = "../pgrx-tests/rows.rs"]
+#[path = "../pgrx-tests/in_server/rows.rs"]
 mod rows_tests;
 #[cfg(any(test, feature = "pg_test"))]
-#[path = "../pgrx-tests/schedule_bulk.rs"]
+#[path = "../pgrx-tests/in_server/schedule_bulk.rs"]
 mod schedule_bulk_tests;
 #[cfg(any(test, feature = "pg_test"))]
-#[path = "../pgrx-tests/schedule_docs.rs"]
+#[path = "../pgrx-tests/in_server/schedule_docs.rs"]
 mod schedule_docs_tests;
 #[cfg(any(test, feature = "pg_test"))]
-#[path = "../pgrx-tests/schedule_runs.rs"]
+#[path = "../pgrx-tests/in_server/schedule_runs.rs"]
 mod schedule_runs_tests;
 #[cfg(any(test, feature = "pg_test"))]
-#[path = "../pgrx-tests/schedule.rs"]
+#[path = "../pgrx-tests/in_server/schedule.rs"]
 mod schedule_tests;
 #[cfg(any(test, feature = "pg_test"))]
-#[path = "../pgrx-tests/skip.rs"]
+#[path = "../pgrx-tests/in_server/skip.rs"]
 mod skip_tests;
 #[cfg(any(test, feature = "pg_test"))]
-#[path = "../pgrx-tests/grid.rs"]
-mod test_grid;
-#[cfg(any(test, feature = "pg_test"))]
-#[path = "../pgrx-tests/random.rs"]
-mod test_random;
-#[cfg(any(test, feature = "pg_test"))]
-#[path = "../pgrx-tests/support.rs"]
+#[path = "../pgrx-tests/support/mod.rs"]
 mod test_support;
 
 /// What pgrx asks of a crate with #[pg_test]s.

@@ -1,5 +1,5 @@
-//! The columns of the tables that the fast path goes to, by number and name. `pgrx-tests/rows.rs` compares them with the catalog; a table that differs
-//! is left to the statements.
+//! The columns of the tables that the fast path goes to, by number and name. `pgrx-tests/in_server/rows.rs` compares them with the
+//! catalog; a table that differs is left to the statements.
 
 use pgrx::pg_sys::{
     Datum, BOOLOID, INT4OID, INT8OID, INTERVALARRAYOID, INTERVALOID, JSONBOID, OIDOID, REGROLEOID, TEXTOID,

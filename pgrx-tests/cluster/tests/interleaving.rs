@@ -1,4 +1,4 @@
-//! Two transactions at a time on one execution, at each isolation level: the specs of `pgrx-tests/isolation`, played by
+//! Two transactions at a time on one execution, at each isolation level: the specs of `pgrx-tests/cluster/isolation`, played by
 //! Postgres' own isolationtester. `isolation/expected` says what comes of each; `SCHEDULER_BLESS=1` writes it anew.
 
 use scheduler_cluster_tests::{bin, repository, Cluster};
@@ -49,7 +49,7 @@ fn decent(printed: &str, level: &str) {
 
 fn compare(name: &str) {
     let cluster = quiet();
-    let folder = repository().join("pgrx-tests/isolation");
+    let folder = repository().join("pgrx-tests/cluster/isolation");
     let spec = fs::read_to_string(folder.join(format!("{name}.spec"))).unwrap();
     for level in LEVELS {
         let printed = play(&cluster, &spec, level);

@@ -1,5 +1,5 @@
 //! Jobs of kind notify and the server's queue of notifications, where it can be made so short that a test fills it (since PostgreSQL 17). For
-//! all versions pgrx-tests/done.rs pretends that it is full.
+//! all versions pgrx-tests/in_server/done.rs pretends that it is full.
 
 use scheduler_cluster_tests::scheduler::{one, SOON};
 use scheduler_cluster_tests::{wait_for, Client, Cluster, Shutdown};

@@ -1,4 +1,5 @@
-//! The model agrees with docs/reference/policies.md, too: what a server does with that table is the business of pgrx-tests/schedule_docs.rs.
+//! The model agrees with docs/reference/policies.md, too: what a server does with that table is the business of
+//! pgrx-tests/in_server/schedule_docs.rs.
 
 use super::model::{CatchUp, Definition, Overlap, Policy, Schedule};
 

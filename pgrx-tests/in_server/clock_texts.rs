@@ -11,9 +11,9 @@ mod tests {
     use crate::test_support::{attempt, check, fails, quote, refused, run, sql};
 
     /// One line: the text, the kind of the fault, a part of the hint.
-    const BAD: &str = include_str!("../core/tests/data/bad_clocks.txt");
+    const BAD: &str = include_str!("../../core/tests/data/bad_clocks.txt");
     /// One line: the text, the canonical text.
-    const GOOD: &str = include_str!("../core/tests/data/good_clocks.txt");
+    const GOOD: &str = include_str!("../../core/tests/data/good_clocks.txt");
 
     #[pg_test]
     fn every_bad_clock_is_refused_with_a_hint() {

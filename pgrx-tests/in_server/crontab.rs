@@ -10,7 +10,7 @@ mod tests {
 
     macro_rules! table {
         ($name:literal, $system:literal) => {
-            ($name, $system, include_str!(concat!("data/crontabs/", $name)))
+            ($name, $system, include_str!(concat!("../data/crontabs/", $name)))
         };
     }
 
@@ -164,7 +164,7 @@ mod tests {
 
     #[pg_test]
     fn the_tables_of_real_packages() {
-        let manifest = include_str!("data/crontabs/MANIFEST.tsv").lines().skip(1);
+        let manifest = include_str!("../data/crontabs/MANIFEST.tsv").lines().skip(1);
         let listed: Vec<String> = manifest
             .map(|line| line.split('\t').collect::<Vec<_>>())
             .map(|columns| format!("{}/{}", columns[0], columns[2].rsplit('/').next().unwrap_or_default()))

@@ -10,7 +10,7 @@ mod tests {
 
     use crate::test_support::{quote, sql};
 
-    const PAGE: &str = include_str!("../docs/reference/clocks.md");
+    const PAGE: &str = include_str!("../../docs/reference/clocks.md");
 
     fn cells(line: &str) -> Vec<&str> {
         line.trim().trim_matches('|').split('|').map(|cell| cell.trim().trim_matches('`')).collect()

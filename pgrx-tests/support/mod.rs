@@ -9,6 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pgrx::{pg_guard, pg_sys, Spi};
 
+pub mod grid;
+pub mod random;
+
 /// Runs one statement; its rows as psql -At shows them: `|` between columns, a newline between rows, nothing for NULL.
 pub fn sql(statement: &str) -> String {
     let text = CString::new(statement).unwrap();

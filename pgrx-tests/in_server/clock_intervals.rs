@@ -8,11 +8,11 @@ mod tests {
     use pgrx::prelude::*;
     use scheduler_core::clock::Clock;
 
-    use crate::test_random::Random;
+    use crate::test_support::random::Random;
     use crate::test_support::{quote, run, sql};
 
     /// One line: an interval, and its months, days and microseconds.
-    const INTERVALS: &str = include_str!("../core/tests/data/intervals.txt");
+    const INTERVALS: &str = include_str!("../../core/tests/data/intervals.txt");
 
     /// What the accepted texts of intervals mean, and what random ones do.
     #[pg_test]

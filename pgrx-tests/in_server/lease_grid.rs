@@ -12,7 +12,7 @@ mod tests {
     use crate::store::lease::insert_prediction;
     use crate::test_support::{check, run, time_passes};
 
-    use crate::test_grid::{cells, After, Cell, Start, Unfinished};
+    use crate::test_support::grid::{cells, After, Cell, Start, Unfinished};
 
     /// What a claim makes of a cell, by the core's word.
     fn claimed(cell: &Cell) -> After {

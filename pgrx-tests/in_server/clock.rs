@@ -104,7 +104,7 @@ mod tests {
     /// What validate calls an error is what next_time raises, and the other way round.
     #[pg_test]
     fn validate_and_next_time_agree() {
-        for text in include_str!("../core/tests/data/bad_clocks.txt").lines().filter(|line| !line.starts_with('#')) {
+        for text in include_str!("../../core/tests/data/bad_clocks.txt").lines().filter(|line| !line.starts_with('#')) {
             let clock = quote(text.split('\t').next().unwrap_or_default());
             let raised = attempt(&format!("SELECT sched.next_time({clock}, '2026-11-20', 'UTC')"))
                 .map(|refusal| refusal.sqlstate);

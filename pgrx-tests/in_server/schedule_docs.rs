@@ -11,7 +11,7 @@ mod tests {
 
     use crate::test_support::{check, run, sql, time_passes};
 
-    const PAGE: &str = include_str!("../docs/reference/policies.md");
+    const PAGE: &str = include_str!("../../docs/reference/policies.md");
 
     /// The cells of the rows of the table under a heading, without their backquotes.
     fn table(heading: &str) -> Vec<Vec<String>> {
@@ -170,7 +170,7 @@ mod tests {
     /// The words of the page are those that explain can say.
     #[pg_test]
     fn the_page_names_every_verdict_and_reason() {
-        let source = include_str!("../src/dispatch/explain.rs");
+        let source = include_str!("../../src/dispatch/explain.rs");
         let words: Vec<Vec<String>> = [table("Verdicts"), table("Reasons")].into_iter().flatten().collect();
         let mut named: Vec<&str> = words.iter().map(|row| row[0].as_str()).collect();
         for word in named.iter().filter(|word| SkipReason::parse(word).is_none()) {

@@ -10,7 +10,7 @@ use pgrx::prelude::*;
 mod tests {
     use pgrx::prelude::*;
 
-    use crate::test_random::Random;
+    use crate::test_support::random::Random;
     use crate::test_support::{check, quote, run, sql};
 
     /// Zones with something to them: halves and quarters of hours, gaps at midnight, a lost day, negative DST, no DST.
