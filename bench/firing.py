@@ -96,10 +96,10 @@ def schedules(server, count, clock, *, first, step):
         connection.execute(
             """INSERT INTO sched.schedule (schedule_name, clock, time_zone, job_name, payload, scope_kind, scope_id, catch_up,
                                            max_plans_per_tick, rearm, overlap, delay, jitter, ownership, enabled,
-                                           created_at, baseline_at, updated_at, since_at)
+                                           created_at, baseline_at, updated_at)
                SELECT 's' || i, replace(%s, '{}', (%s::timestamptz + i * %s::interval)::text), 'UTC', 'bench', '{"n": 1}',
                       'schedule', 's' || i, 'latest_only', 100, 'on_dispatch', 'allow', '0', '0', 'owned', true,
-                      clock_timestamp(), clock_timestamp(), clock_timestamp(), clock_timestamp()
+                      clock_timestamp(), clock_timestamp(), clock_timestamp()
                  FROM generate_series(0, %s - 1) AS i""",
             (clock, first, step, count),
         )

@@ -70,8 +70,8 @@ ALTER TABLE sched.ready REPLICA IDENTITY USING INDEX ready_order;
 -- What the ledger has a schedule's executions by; and changes that could not be applied.
 ALTER TABLE sched.schedule ADD COLUMN key uuid NOT NULL GENERATED ALWAYS AS (sched.scope_key(job_name, scope_kind, scope_id)) STORED;
 COMMENT ON COLUMN sched.schedule.key IS 'what the ledger has its executions by, with the plan time; computed once for each edit, not for each fire';
-ALTER TABLE sched.timer ADD COLUMN awaits boolean NOT NULL DEFAULT false;
-COMMENT ON COLUMN sched.timer.awaits IS 'every unfinished run of the schedule is in sched.awaited';
+ALTER TABLE sched.timer ADD COLUMN tracks_runs boolean NOT NULL DEFAULT false;
+COMMENT ON COLUMN sched.timer.tracks_runs IS 'every unfinished run of the schedule is in sched.awaited';
 ALTER TABLE sched.schedule_change ADD COLUMN failures integer NOT NULL DEFAULT 0, ADD COLUMN retry_at timestamptz;
 CREATE INDEX schedule_change_schedule_id ON sched.schedule_change (schedule_id);
 CREATE INDEX schedule_change_retry_at ON sched.schedule_change (retry_at) WHERE retry_at IS NOT NULL;
@@ -153,31 +153,31 @@ SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time, e.queue, e.prior
  CROSS JOIN LATERAL (SELECT pg_catalog.pg_has_role(current_user, e.owner, 'USAGE') AS owns) AS r
  WHERE r.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT'));
 -- What did not run, and what timers remember: from here on.
-ALTER TABLE sched.schedule ADD COLUMN since_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp() CHECK (pg_catalog.isfinite(since_at)),
-    ADD COLUMN former_keys uuid[] NOT NULL DEFAULT '{}';
-ALTER TABLE sched.schedule ALTER COLUMN since_at TYPE timestamptz USING baseline_at;
-COMMENT ON COLUMN sched.schedule.since_at IS 'plan times after this instant are those of the row as it is; earlier ones those of sched.schedule_past';
-COMMENT ON COLUMN sched.schedule.former_keys IS 'the scopes (sched.scope_key) that its executions had before an edit, as long as the ledger has something to tell of them';
+ALTER TABLE sched.schedule ADD COLUMN defined_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp() CHECK (pg_catalog.isfinite(defined_at)),
+    ADD COLUMN previous_keys uuid[] NOT NULL DEFAULT '{}';
+ALTER TABLE sched.schedule ALTER COLUMN defined_at TYPE timestamptz USING baseline_at;
+COMMENT ON COLUMN sched.schedule.defined_at IS 'plan times after this instant are those of the row as it is; earlier ones those of sched.schedule_definition';
+COMMENT ON COLUMN sched.schedule.previous_keys IS 'the scopes (sched.scope_key) that its executions had before an edit, as long as the ledger has something to tell of them';
 
 -- What said which plan times there were before an edit: without it nobody could say of a past plan time what became of it.
 -- Each row is over when the next one begins, and with it every plan time of it that nobody had dispatched.
-CREATE TABLE sched.schedule_past (
-    past_id     bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    schedule_id bigint      NOT NULL,
-    since_at    timestamptz NOT NULL,
-    until_at    timestamptz NOT NULL,
-    clock       text        NOT NULL,
-    time_zone   text        NOT NULL,
-    starts_at   timestamptz,
-    ends_at     timestamptz,
-    enabled     boolean     NOT NULL,
-    ownership   text        NOT NULL,
-    settled     boolean     NOT NULL DEFAULT false
+CREATE TABLE sched.schedule_definition (
+    definition_id bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    schedule_id   bigint      NOT NULL,
+    valid_from    timestamptz NOT NULL,
+    valid_to      timestamptz NOT NULL,
+    clock         text        NOT NULL,
+    time_zone     text        NOT NULL,
+    starts_at     timestamptz,
+    ends_at       timestamptz,
+    enabled       boolean     NOT NULL,
+    ownership     text        NOT NULL,
+    settled       boolean     NOT NULL DEFAULT false
 );
-CREATE UNIQUE INDEX schedule_past_order ON sched.schedule_past (schedule_id, since_at);
-CREATE INDEX schedule_past_until_at ON sched.schedule_past (until_at);
-COMMENT ON TABLE sched.schedule_past IS 'what a schedule was from since_at (exclusive) to until_at: the clock, zone, window, pause and ownership of past plan times';
-COMMENT ON COLUMN sched.schedule_past.settled IS 'a dispatcher has recorded in sched.skip what was not dispatched before it ended';
+CREATE UNIQUE INDEX schedule_definition_order ON sched.schedule_definition (schedule_id, valid_from);
+CREATE INDEX schedule_definition_valid_to ON sched.schedule_definition (valid_to);
+COMMENT ON TABLE sched.schedule_definition IS 'what a schedule was from valid_from (exclusive) to valid_to: the clock, zone, window, pause and ownership of past plan times';
+COMMENT ON COLUMN sched.schedule_definition.settled IS 'a dispatcher has recorded in sched.skip what was not dispatched before it ended';
 
 CREATE OR REPLACE FUNCTION sched.schedule_before_update() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
@@ -188,30 +188,30 @@ DECLARE
 BEGIN
     NEW.version := OLD.version + 1;
     -- What a clock that was ahead has written says nothing by the clock as it is now: the schedule begins anew. (Nor do times that are none.)
-    ahead := greatest(OLD.created_at, OLD.baseline_at, OLD.since_at) > at + interval '1 second'
+    ahead := greatest(OLD.created_at, OLD.baseline_at, OLD.defined_at) > at + interval '1 second'
         OR EXISTS (SELECT
                      FROM sched.timer t
                     WHERE t.schedule_id = OLD.schedule_id
                       AND (greatest(t.cursor_at, t.buffered_plan, t.backlog_until) > at + interval '1 second'
                            OR '-infinity' IN (t.cursor_at, t.buffered_plan, t.backlog_until)));
     -- Definitions follow each other.
-    NEW.updated_at := CASE WHEN OLD.since_at > at + interval '1 second' THEN at
-                           ELSE greatest(at, OLD.since_at + interval '1 microsecond') END;
-    IF EXISTS (SELECT FROM unnest(OLD.former_keys) AS k (key) WHERE k.key IS NULL) THEN
+    NEW.updated_at := CASE WHEN OLD.defined_at > at + interval '1 second' THEN at
+                           ELSE greatest(at, OLD.defined_at + interval '1 microsecond') END;
+    IF EXISTS (SELECT FROM unnest(OLD.previous_keys) AS k (key) WHERE k.key IS NULL) THEN
         -- a hand's, that has parked it
-        NEW.former_keys := ARRAY(SELECT k.key FROM unnest(NEW.former_keys) AS k (key) WHERE k.key IS NOT NULL);
+        NEW.previous_keys := ARRAY(SELECT k.key FROM unnest(NEW.previous_keys) AS k (key) WHERE k.key IS NOT NULL);
     END IF;
     IF (NEW.job_name, NEW.scope_kind, NEW.scope_id) IS DISTINCT FROM (OLD.job_name, OLD.scope_kind, OLD.scope_id) THEN
         -- The scope that it leaves; and of those before, where retention leaves something to tell, and that of its newest run, from
         -- which its timer could be made anew. So a new scope each day does not make the list longer for ever.
-        NEW.former_keys := ARRAY(
+        NEW.previous_keys := ARRAY(
             SELECT k.key
-              FROM unnest(OLD.former_keys) AS k (key)
+              FROM unnest(OLD.previous_keys) AS k (key)
              WHERE k.key <> OLD.key
                -- what this transaction left before may fire there until it ends
                AND (OLD.updated_at >= transaction_timestamp()
                     -- and a fire that nobody can see yet may have overtaken an edit that nobody has settled
-                    OR EXISTS (SELECT FROM sched.schedule_past p WHERE p.schedule_id = OLD.schedule_id AND NOT p.settled)
+                    OR EXISTS (SELECT FROM sched.schedule_definition d WHERE d.schedule_id = OLD.schedule_id AND NOT d.settled)
                     OR EXISTS (SELECT
                                  FROM sched.ledger e
                                 WHERE e.key = k.key
@@ -219,7 +219,7 @@ BEGIN
                                        OR (e.finished_at AT TIME ZONE 'UTC' >= clock_timestamp() AT TIME ZONE 'UTC' - current_setting('sched.history_retention', true)::interval)
                                           IS NOT FALSE))
                     OR k.key = (SELECT o.key
-                                  FROM (SELECT OLD.key UNION ALL SELECT unnest(OLD.former_keys)) AS o (key)
+                                  FROM (SELECT OLD.key UNION ALL SELECT unnest(OLD.previous_keys)) AS o (key)
                                  CROSS JOIN LATERAL (SELECT e.plan_time
                                                        FROM sched.ledger e
                                                       WHERE e.key = o.key AND e.schedule_id = OLD.schedule_id AND e.origin = 'schedule'
@@ -232,10 +232,10 @@ BEGIN
        IS DISTINCT FROM (OLD.clock, OLD.time_zone, OLD.starts_at, OLD.ends_at, OLD.enabled, OLD.ownership)
        -- or the same once more, from a later moment on (sched.adopt)
        OR NEW.baseline_at > OLD.baseline_at OR ahead THEN
-        INSERT INTO sched.schedule_past (schedule_id, since_at, until_at, clock, time_zone, starts_at, ends_at, enabled, ownership)
-        VALUES (OLD.schedule_id, least(OLD.since_at, NEW.updated_at - interval '1 microsecond'), NEW.updated_at, OLD.clock, OLD.time_zone, OLD.starts_at, OLD.ends_at,
+        INSERT INTO sched.schedule_definition (schedule_id, valid_from, valid_to, clock, time_zone, starts_at, ends_at, enabled, ownership)
+        VALUES (OLD.schedule_id, least(OLD.defined_at, NEW.updated_at - interval '1 microsecond'), NEW.updated_at, OLD.clock, OLD.time_zone, OLD.starts_at, OLD.ends_at,
                 OLD.enabled, OLD.ownership);
-        NEW.since_at := NEW.updated_at;
+        NEW.defined_at := NEW.updated_at;
     END IF;
     IF NEW.clock IS DISTINCT FROM OLD.clock OR NEW.time_zone IS DISTINCT FROM OLD.time_zone
        OR NEW.starts_at IS DISTINCT FROM OLD.starts_at OR NEW.ends_at IS DISTINCT FROM OLD.ends_at
@@ -254,30 +254,30 @@ COMMENT ON FUNCTION sched.schedule_before_update() IS 'internal: raises the vers
 -- schedule that fires on time writes nothing here. Runs of skips are one row, which grows; no index covers what changes.
 CREATE TABLE sched.skip (
     schedule_id bigint      NOT NULL,
-    since_at    timestamptz NOT NULL,
+    defined_at  timestamptz NOT NULL,
     plan_from   timestamptz NOT NULL,
     plan_to     timestamptz NOT NULL,
     count       bigint      NOT NULL,
     reason      text        NOT NULL CHECK (reason IN ('missed', 'overlap', 'window', 'paused', 'parked', 'replaced')),
-    PRIMARY KEY (schedule_id, since_at, plan_from)
+    PRIMARY KEY (schedule_id, defined_at, plan_from)
 ) WITH (fillfactor = 70);
 COMMENT ON TABLE sched.skip IS 'plan times that were passed over for good, neighbours with one reason in one row; read it through sched.skipped';
-COMMENT ON COLUMN sched.skip.since_at IS 'the definition whose plan times these are: since_at of sched.schedule or sched.schedule_past';
+COMMENT ON COLUMN sched.skip.defined_at IS 'the definition whose plan times these are: defined_at of sched.schedule, valid_from of sched.schedule_definition';
 
 -- What a timer remembers that neither the ledger nor the skips tell. So timers can be made anew (sched.rebuild).
-CREATE TABLE sched.timer_memory (
-    schedule_id   bigint      PRIMARY KEY,
-    buffered_plan timestamptz,
-    backlog_until timestamptz,
-    parked        boolean     NOT NULL DEFAULT false,
-    held_until    timestamptz,
-    anew_at       timestamptz
+CREATE TABLE sched.timer_state (
+    schedule_id      bigint      PRIMARY KEY,
+    buffered_plan    timestamptz,
+    backlog_until    timestamptz,
+    parked           boolean     NOT NULL DEFAULT false,
+    external_through timestamptz,
+    redefined_at     timestamptz
 );
-COMMENT ON TABLE sched.timer_memory IS 'schedules of which a plan waits for a run to end (one that was buffered, or up to the last of a backlog that is run one at a time), or that are parked';
-COMMENT ON COLUMN sched.timer_memory.held_until IS 'a plan time that counts as fired because somebody else may have put it into the ledger';
-COMMENT ON COLUMN sched.timer_memory.anew_at IS 'what was fired before this moment, an earlier definition fired while the edit that ended it was not committed: it says nothing of the present one''s plan times';
+COMMENT ON TABLE sched.timer_state IS 'schedules of which a plan waits for a run to end (one that was buffered, or up to the last of a backlog that is run one at a time), or that are parked';
+COMMENT ON COLUMN sched.timer_state.external_through IS 'a plan time that counts as fired because somebody else may have put it into the ledger';
+COMMENT ON COLUMN sched.timer_state.redefined_at IS 'what was fired before this moment, an earlier definition fired while the edit that ended it was not committed: it says nothing of the present one''s plan times';
 
-INSERT INTO sched.timer_memory (schedule_id, buffered_plan, backlog_until, parked)
+INSERT INTO sched.timer_state (schedule_id, buffered_plan, backlog_until, parked)
 SELECT t.schedule_id, t.buffered_plan, CASE WHEN t.backlog_until > t.cursor_at THEN t.backlog_until END, t.parked
   FROM sched.timer t
  WHERE t.buffered_plan IS NOT NULL OR t.backlog_until > t.cursor_at OR t.parked;
@@ -309,7 +309,7 @@ CREATE FUNCTION sched.skip_parts(
 	"anchor" timestamp with time zone,
 	"starts_at" timestamp with time zone,
 	"ends_at" timestamp with time zone,
-	"until_at" timestamp with time zone,
+	"valid_to" timestamp with time zone,
 	"plan_from" timestamp with time zone,
 	"plan_to" timestamp with time zone,
 	"count" bigint,
@@ -359,7 +359,7 @@ SELECT s.schedule_name, s.job_name, s.clock, s.time_zone, s.enabled, s.ownership
        SELECT CASE WHEN state.state NOT IN ('armed', 'failing') THEN NULL
                    WHEN EXISTS (SELECT
                                   FROM sched.ledger e
-                                 WHERE e.key = ANY (CASE WHEN s.former_keys = '{}' THEN ARRAY[s.key] ELSE ARRAY(SELECT pg_catalog.unnest(s.former_keys) UNION ALL SELECT s.key) END)
+                                 WHERE e.key = ANY (CASE WHEN s.previous_keys = '{}' THEN ARRAY[s.key] ELSE ARRAY(SELECT pg_catalog.unnest(s.previous_keys) UNION ALL SELECT s.key) END)
                                    AND e.plan_time = t.next_plan_time
                                    AND (e.key = s.key OR (e.schedule_id = s.schedule_id AND e.origin IN ('schedule', 'backfill'))))
                    THEN sched.next_open(s.schedule_name)
@@ -380,31 +380,31 @@ SELECT a.schedule_name, a.plan_from, a.plan_to, a.count, a.reason
           FROM sched.skip k
           JOIN sched.schedule s ON s.schedule_id = k.schedule_id
           LEFT JOIN sched.job j ON j.job_name = s.job_name
-          LEFT JOIN sched.schedule_past d ON d.schedule_id = k.schedule_id AND d.since_at = k.since_at
+          LEFT JOIN sched.schedule_definition d ON d.schedule_id = k.schedule_id AND d.valid_from = k.defined_at
          CROSS JOIN LATERAL (
                SELECT pg_catalog.array_agg(e.plan_time) FILTER (WHERE o.own) AS own,
                       pg_catalog.array_agg(e.plan_time) FILTER (WHERE NOT o.own) AS others
                  FROM sched.ledger e
                 CROSS JOIN LATERAL (
                       SELECT e.schedule_id IS NOT DISTINCT FROM s.schedule_id AND e.origin IN ('schedule', 'backfill') AS own) AS o
-                WHERE e.key = ANY (CASE WHEN s.former_keys = '{}' THEN ARRAY[s.key] ELSE ARRAY(SELECT pg_catalog.unnest(s.former_keys) UNION ALL SELECT s.key) END)
+                WHERE e.key = ANY (CASE WHEN s.previous_keys = '{}' THEN ARRAY[s.key] ELSE ARRAY(SELECT pg_catalog.unnest(s.previous_keys) UNION ALL SELECT s.key) END)
                   AND e.plan_time >= k.plan_from AND e.plan_time <= k.plan_to) AS e
          CROSS JOIN LATERAL (
-               SELECT (e.own IS NOT NULL OR e.others IS NOT NULL OR d.until_at < k.plan_to) IS TRUE AS cut OFFSET 0) AS c
+               SELECT (e.own IS NOT NULL OR e.others IS NOT NULL OR d.valid_to < k.plan_to) IS TRUE AS cut OFFSET 0) AS c
          CROSS JOIN LATERAL (
                SELECT k.plan_from, k.plan_to, k.count WHERE NOT c.cut
                 UNION ALL
                SELECT q.plan_from, q.plan_to, q.count
                  FROM sched.skip_parts(
-                          CASE WHEN k.since_at = s.since_at THEN s.clock ELSE d.clock END,
-                          CASE WHEN k.since_at = s.since_at THEN s.time_zone ELSE d.time_zone END,
+                          CASE WHEN k.defined_at = s.defined_at THEN s.clock ELSE d.clock END,
+                          CASE WHEN k.defined_at = s.defined_at THEN s.time_zone ELSE d.time_zone END,
                           s.created_at,
-                          CASE WHEN k.since_at = s.since_at THEN s.starts_at ELSE d.starts_at END,
-                          CASE WHEN k.since_at = s.since_at THEN s.ends_at ELSE d.ends_at END,
-                          d.until_at, k.plan_from, k.plan_to, k.count, e.own, e.others) AS q
+                          CASE WHEN k.defined_at = s.defined_at THEN s.starts_at ELSE d.starts_at END,
+                          CASE WHEN k.defined_at = s.defined_at THEN s.ends_at ELSE d.ends_at END,
+                          d.valid_to, k.plan_from, k.plan_to, k.count, e.own, e.others) AS q
                 WHERE c.cut) AS p
          -- The newest skip stays when retention has forgotten the definition that it is of, and with it what plan times there were.
-         WHERE k.since_at = s.since_at OR d.since_at IS NOT NULL
+         WHERE k.defined_at = s.defined_at OR d.valid_from IS NOT NULL
         UNION ALL
         SELECT o.schedule_name, o.plan_from, o.plan_to, o.count, o.reason, true
           FROM sched.skipped_so_far() AS o) AS a (schedule_name, plan_from, plan_to, count, reason, owns)
@@ -429,14 +429,14 @@ SELECT pg_catalog.pg_extension_config_dump('sched.lease', 'WHERE owner::text !~ 
 SELECT pg_catalog.pg_extension_config_dump('sched.awaited',
     'WHERE NOT EXISTS (SELECT FROM sched.ledger e WHERE e.id = awaited.execution_id AND e.owner::text ~ ''^[0-9]'')
         AND NOT EXISTS (SELECT FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = awaited.schedule_id AND j.owner::text ~ ''^[0-9]'')');
-SELECT pg_catalog.pg_extension_config_dump('sched.schedule_past',
-    'WHERE NOT EXISTS (SELECT FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = schedule_past.schedule_id AND j.owner::text ~ ''^[0-9]'')');
-SELECT pg_catalog.pg_extension_config_dump('sched.schedule_past_past_id_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('sched.schedule_definition',
+    'WHERE NOT EXISTS (SELECT FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = schedule_definition.schedule_id AND j.owner::text ~ ''^[0-9]'')');
+SELECT pg_catalog.pg_extension_config_dump('sched.schedule_definition_definition_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('sched.schedule_dropped', '');
 SELECT pg_catalog.pg_extension_config_dump('sched.skip',
     'WHERE NOT EXISTS (SELECT FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = skip.schedule_id AND j.owner::text ~ ''^[0-9]'')');
-SELECT pg_catalog.pg_extension_config_dump('sched.timer_memory',
-    'WHERE NOT EXISTS (SELECT FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = timer_memory.schedule_id AND j.owner::text ~ ''^[0-9]'')');
+SELECT pg_catalog.pg_extension_config_dump('sched.timer_state',
+    'WHERE NOT EXISTS (SELECT FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = timer_state.schedule_id AND j.owner::text ~ ''^[0-9]'')');
 
 CREATE FUNCTION sched.grantee(role oid, loses bool DEFAULT false) RETURNS text STABLE PARALLEL UNSAFE LANGUAGE c
     AS 'MODULE_PATHNAME', 'grantee_wrapper';
@@ -476,8 +476,8 @@ BEGIN
         'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.schedule_change, sched.timer, sched.ledger, sched.ready, sched.retry TO %1$s;'
         'GRANT SELECT, UPDATE, DELETE ON sched.lease TO %1$s;'
         'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.awaited TO %1$s;'
-        'GRANT SELECT, UPDATE, DELETE ON sched.schedule_past, sched.schedule_dropped TO %1$s;'
-        'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.skip, sched.timer_memory TO %1$s;', sched.grantee(role));
+        'GRANT SELECT, UPDATE, DELETE ON sched.schedule_definition, sched.schedule_dropped TO %1$s;'
+        'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.skip, sched.timer_state TO %1$s;', sched.grantee(role));
 END
 $$;
 COMMENT ON FUNCTION sched.grant_worker IS 'Gives a role the rights that dispatchers need to work as it (setting sched.worker_role), and no others. For superusers and the extension''s owner; 42501 for others.';
@@ -643,8 +643,8 @@ BEGIN
     FOREACH object IN ARRAY ARRAY[
         'TABLE sched.home', 'FUNCTION sched.adopt()', 'FUNCTION sched.is_home()',
         'FUNCTION sched.grant_again()', 'FUNCTION sched.table_is_new', 'FUNCTION sched.table_changed()',
-        'FUNCTION sched.enqueue_many', 'TABLE sched.schedule_past', 'SEQUENCE sched.schedule_past_past_id_seq',
-        'TABLE sched.skip', 'TABLE sched.timer_memory', 'TABLE sched.schedule_dropped', 'TABLE sched.skipped',
+        'FUNCTION sched.enqueue_many', 'TABLE sched.schedule_definition', 'SEQUENCE sched.schedule_definition_definition_id_seq',
+        'TABLE sched.skip', 'TABLE sched.timer_state', 'TABLE sched.schedule_dropped', 'TABLE sched.skipped',
         'FUNCTION sched.explain', 'FUNCTION sched.rebuild()', 'FUNCTION sched.skipped_so_far()', 'FUNCTION sched.skip_parts', 'FUNCTION sched.next_open',
         'FUNCTION sched.grant_worker', 'FUNCTION sched.grantee'
     ] LOOP

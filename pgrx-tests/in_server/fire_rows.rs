@@ -51,7 +51,7 @@ mod tests {
     /// A life of schedules of every kind, and what it left behind after each of its steps.
     fn life() -> String {
         run(&[
-            "TRUNCATE sched.schedule, sched.schedule_change, sched.schedule_past, sched.timer, sched.timer_memory, sched.skip, sched.ledger,
+            "TRUNCATE sched.schedule, sched.schedule_change, sched.schedule_definition, sched.timer, sched.timer_state, sched.skip, sched.ledger,
                 sched.ready, sched.retry, sched.lease, sched.awaited",
         ]);
         for (name, clock, arguments) in [

@@ -33,7 +33,7 @@ mod tests {
             "RESET ROLE",
             "SELECT sched.dispatch_due()",
             "UPDATE sched.timer SET last_error = 'secret', error_count = 1",
-            "INSERT INTO sched.skip SELECT schedule_id, since_at, '2026-01-01', '2026-01-02', 2, 'missed' FROM sched.schedule",
+            "INSERT INTO sched.skip SELECT schedule_id, defined_at, '2026-01-01', '2026-01-02', 2, 'missed' FROM sched.schedule",
         ]);
     }
 

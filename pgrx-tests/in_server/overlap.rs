@@ -177,15 +177,15 @@ mod tests {
         dispatch(1);
         run(&["SELECT sched.alter_schedule('waits', payload => '[1]')"]);
         dispatch(0);
-        check("SELECT t.awaits, (SELECT count(*) FROM sched.awaited) FROM sched.timer t", "t|1");
+        check("SELECT t.tracks_runs, (SELECT count(*) FROM sched.awaited) FROM sched.timer t", "t|1");
         run(&["SELECT sched.alter_schedule('waits', overlap => 'allow')"]);
         dispatch(0);
-        check("SELECT awaits FROM sched.timer", "f");
+        check("SELECT tracks_runs FROM sched.timer", "f");
         time_passes("61 minutes");
         dispatch(1);
         run(&["SELECT sched.alter_schedule('waits', overlap => 'skip')"]);
         dispatch(0);
-        check("SELECT t.awaits, (SELECT count(*) FROM sched.awaited) FROM sched.timer t", "t|2");
+        check("SELECT t.tracks_runs, (SELECT count(*) FROM sched.awaited) FROM sched.timer t", "t|2");
     }
 
     /// A superuser may put a schedule back as it was, with an older version than its timer has.
@@ -223,7 +223,7 @@ mod tests {
         dispatch(1);
         run(&["DELETE FROM sched.timer", "SELECT sched.alter_schedule('o/lost', overlap => 'skip')"]);
         dispatch(0);
-        check("SELECT t.awaits, (SELECT count(*) FROM sched.awaited) FROM sched.timer t", "t|1");
+        check("SELECT t.tracks_runs, (SELECT count(*) FROM sched.awaited) FROM sched.timer t", "t|1");
         time_passes("1 hour");
         dispatch(0);
         finish(&claim_one("default"));

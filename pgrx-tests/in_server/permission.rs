@@ -161,11 +161,11 @@ ready|SELECT INSERT UPDATE DELETE
 retry|SELECT INSERT UPDATE DELETE
 schedule|SELECT
 schedule_change|SELECT INSERT UPDATE DELETE
+schedule_definition|SELECT UPDATE DELETE
 schedule_dropped|SELECT UPDATE DELETE
-schedule_past|SELECT UPDATE DELETE
 skip|SELECT INSERT UPDATE DELETE
 timer|SELECT INSERT UPDATE DELETE
-timer_memory|SELECT INSERT UPDATE DELETE",
+timer_state|SELECT INSERT UPDATE DELETE",
         );
         check(
             "SELECT string_agg(proname, ' ' ORDER BY proname) FROM pg_proc p

@@ -274,7 +274,7 @@ mod tests {
         granting();
         world("gv");
         run(&["SELECT sched.dispatch_due()", "UPDATE sched.timer SET last_error = 'secret', error_count = 1"]);
-        run(&["INSERT INTO sched.skip SELECT schedule_id, since_at, '2026-01-01', '2026-01-02', 2, 'missed' FROM sched.schedule"]);
+        run(&["INSERT INTO sched.skip SELECT schedule_id, defined_at, '2026-01-01', '2026-01-02', 2, 'missed' FROM sched.schedule"]);
         for (view, secrets, rows) in VIEWS {
             let of_super = if matches!(view, "execution" | "running") { 1 } else { 0 };
             for role in ROLES {

@@ -33,7 +33,7 @@ mod tests {
             time_passes("1 hour");
             dispatch(1);
         }
-        check("SELECT (SELECT count(*) FROM sched.skip), (SELECT count(*) FROM sched.timer_memory), (SELECT count(*) FROM sched.skipped)", "0|0|0");
+        check("SELECT (SELECT count(*) FROM sched.skip), (SELECT count(*) FROM sched.timer_state), (SELECT count(*) FROM sched.skipped)", "0|0|0");
         assert_eq!(explained("k/fine"), "fired fired fired planned");
         check(
             "SELECT count(*) FROM sched.explain('k/fine', now() - interval '1 day', clock_timestamp()) x JOIN sched.execution e ON e.id = x.execution_id AND e.plan_time = x.plan_time",
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(explained("k/new"), "fired fired skipped/missed fired");
         run(&["SELECT sched.drop_schedule('k/new')"]);
         dispatch(0);
-        check("SELECT (SELECT count(*) FROM sched.skip), (SELECT count(*) FROM sched.schedule_past), (SELECT count(*) FROM sched.timer_memory)", "0|0|0");
+        check("SELECT (SELECT count(*) FROM sched.skip), (SELECT count(*) FROM sched.schedule_definition), (SELECT count(*) FROM sched.timer_state)", "0|0|0");
     }
 
     /// A record that was pruned is told as such, and never taken for a plan that was lost.
@@ -183,7 +183,7 @@ mod tests {
             ]);
             dispatch(0);
             sql("SELECT string_agg(coalesce(e.scope_id, '-'), ' ' ORDER BY k.place)
-                   FROM sched.schedule s, unnest(s.former_keys) WITH ORDINALITY AS k (key, place)
+                   FROM sched.schedule s, unnest(s.previous_keys) WITH ORDINALITY AS k (key, place)
                    LEFT JOIN (SELECT DISTINCT key, scope_id FROM sched.ledger) e USING (key)
                   WHERE s.schedule_name = 'k/moves'")
         };
@@ -221,7 +221,7 @@ mod tests {
         // Until the transaction ends that leaves a scope, the schedule fires there.
         run(&["SELECT sched.alter_schedule('k/moves', scope_id => x) FROM unnest('{g,h,i}'::text[]) x"]);
         assert_eq!(
-            sql("SELECT string_agg((left_key = any (former_keys))::text, ' ' ORDER BY x)
+            sql("SELECT string_agg((left_key = any (previous_keys))::text, ' ' ORDER BY x)
                    FROM sched.schedule, unnest('{f,g,h,i}'::text[]) x, sched.scope_key('job of k/moves', 'schedule', x) AS left_key
                   WHERE schedule_name = 'k/moves'"),
             "true true true false"
@@ -234,7 +234,7 @@ mod tests {
                 "ALTER TABLE sched.schedule ENABLE ALWAYS TRIGGER schedule_before_update",
                 &format!("SELECT sched.alter_schedule('k/flight', scope_id => '{scope}'{more})"),
             ]);
-            sql("SELECT string_agg((left_key = any (former_keys))::text, ' ' ORDER BY x)
+            sql("SELECT string_agg((left_key = any (previous_keys))::text, ' ' ORDER BY x)
                    FROM sched.schedule, unnest('{a,b,c,d}'::text[]) x, sched.scope_key('job of k/flight', 'schedule', x) AS left_key
                   WHERE schedule_name = 'k/flight'")
         };
@@ -257,8 +257,8 @@ mod tests {
                FROM sched.schedule s JOIN sched.timer t USING (schedule_id) WHERE s.schedule_name = 'k/held'");
         dispatch(1);
         check(
-            "SELECT s.schedule_name, m.held_until = t.last_plan_time
-               FROM sched.timer_memory m JOIN sched.timer t USING (schedule_id) JOIN sched.schedule s USING (schedule_id)",
+            "SELECT s.schedule_name, m.external_through = t.last_plan_time
+               FROM sched.timer_state m JOIN sched.timer t USING (schedule_id) JOIN sched.schedule s USING (schedule_id)",
             "k/held|t",
         );
     }
@@ -306,7 +306,7 @@ mod tests {
         dispatch(0);
         let told = "SELECT (SELECT sum(count) FROM sched.skipped), (SELECT count(*) FROM sched.explain('k/old', clock_timestamp() - interval '1 day', clock_timestamp()) WHERE verdict = 'skipped')";
         check(told, "2|2");
-        run(&["DELETE FROM sched.schedule_past"]);
+        run(&["DELETE FROM sched.schedule_definition"]);
         check(told, "|0");
         check("SELECT count(*) FROM sched.skip", "1");
     }
@@ -320,7 +320,7 @@ mod tests {
         time_passes("3 hours");
         dispatch(2);
         run(&[
-            "UPDATE sched.schedule SET former_keys = ARRAY[ARRAY[key], ARRAY[key]] WHERE schedule_name = 'k/hand'",
+            "UPDATE sched.schedule SET previous_keys = ARRAY[ARRAY[key], ARRAY[key]] WHERE schedule_name = 'k/hand'",
             "UPDATE sched.skip SET plan_to = 'infinity' WHERE schedule_id = (SELECT schedule_id FROM sched.schedule WHERE schedule_name = 'k/hand')",
         ]);
         check("SELECT schedule_name, count FROM sched.skipped ORDER BY 1", "k/hand|2\nk/other|2");

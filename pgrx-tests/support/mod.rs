@@ -224,20 +224,20 @@ pub fn time_passes(interval: &str) {
     let last = sql("SELECT COALESCE(max(change_id), 0) FROM sched.schedule_change");
     run(&[
         &format!(
-            "UPDATE sched.schedule SET created_at = created_at - {by}, baseline_at = baseline_at - {by}, since_at = since_at - {by}"
+            "UPDATE sched.schedule SET created_at = created_at - {by}, baseline_at = baseline_at - {by}, defined_at = defined_at - {by}"
         ),
         // Keys of time, too, by way of where no other row is.
-        "UPDATE sched.schedule_past SET since_at = since_at - interval '36525 days', until_at = until_at - interval '36525 days'",
+        "UPDATE sched.schedule_definition SET valid_from = valid_from - interval '36525 days', valid_to = valid_to - interval '36525 days'",
         &format!(
-            "UPDATE sched.schedule_past SET since_at = since_at + interval '36525 days' - {by}, until_at = until_at + interval '36525 days' - {by},
+            "UPDATE sched.schedule_definition SET valid_from = valid_from + interval '36525 days' - {by}, valid_to = valid_to + interval '36525 days' - {by},
                     starts_at = starts_at - {by}, ends_at = ends_at - {by}"
         ),
-        "UPDATE sched.skip SET since_at = since_at - interval '36525 days', plan_from = plan_from - interval '36525 days'",
+        "UPDATE sched.skip SET defined_at = defined_at - interval '36525 days', plan_from = plan_from - interval '36525 days'",
         &format!(
-            "UPDATE sched.skip SET since_at = since_at + interval '36525 days' - {by}, plan_from = plan_from + interval '36525 days' - {by},
+            "UPDATE sched.skip SET defined_at = defined_at + interval '36525 days' - {by}, plan_from = plan_from + interval '36525 days' - {by},
                     plan_to = plan_to - {by}"
         ),
-        &format!("UPDATE sched.timer_memory SET buffered_plan = buffered_plan - {by}, backlog_until = backlog_until - {by}, held_until = held_until - {by}"),
+        &format!("UPDATE sched.timer_state SET buffered_plan = buffered_plan - {by}, backlog_until = backlog_until - {by}, external_through = external_through - {by}"),
         &format!("DELETE FROM sched.schedule_change WHERE change_id > {last}"),
         &format!("UPDATE sched.schedule_change SET terminal_at = terminal_at - {by}"),
         &format!(

@@ -24,8 +24,8 @@ CREATE TABLE sched.schedule (
     baseline_at        timestamptz NOT NULL,
     updated_at         timestamptz NOT NULL,
     key                uuid        NOT NULL GENERATED ALWAYS AS (sched.scope_key(job_name, scope_kind, scope_id)) STORED,
-    since_at           timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp() CHECK (pg_catalog.isfinite(since_at)),
-    former_keys        uuid[]      NOT NULL DEFAULT '{}',
+    defined_at         timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp() CHECK (pg_catalog.isfinite(defined_at)),
+    previous_keys      uuid[]      NOT NULL DEFAULT '{}',
     CHECK (pg_catalog.isfinite(created_at) AND pg_catalog.isfinite(baseline_at))
 );
 -- drop_job asks whether a schedule still uses the job.
@@ -35,30 +35,30 @@ COMMENT ON COLUMN sched.schedule.key IS 'what the ledger has its executions by, 
 COMMENT ON COLUMN sched.schedule.version IS 'rises with every change; a timer made from an older one is no longer valid';
 COMMENT ON COLUMN sched.schedule.baseline_at IS
     'only plan times after this instant fire: creating, resuming, taking over, a new clock, zone or window never fire by themselves';
-COMMENT ON COLUMN sched.schedule.since_at IS
-    'plan times after this instant are those of the row as it is; earlier ones those of sched.schedule_past';
-COMMENT ON COLUMN sched.schedule.former_keys IS 'the scopes (sched.scope_key) that its executions had before an edit, as long as the ledger has something to tell of them';
+COMMENT ON COLUMN sched.schedule.defined_at IS
+    'plan times after this instant are those of the row as it is; earlier ones those of sched.schedule_definition';
+COMMENT ON COLUMN sched.schedule.previous_keys IS 'the scopes (sched.scope_key) that its executions had before an edit, as long as the ledger has something to tell of them';
 
 -- What said which plan times there were before an edit: without it nobody could say of a past plan time what became of it.
 -- Each row is over when the next one begins, and with it every plan time of it that nobody had dispatched.
-CREATE TABLE sched.schedule_past (
-    past_id     bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    schedule_id bigint      NOT NULL,
-    since_at    timestamptz NOT NULL,
-    until_at    timestamptz NOT NULL,
-    clock       text        NOT NULL,
-    time_zone   text        NOT NULL,
-    starts_at   timestamptz,
-    ends_at     timestamptz,
-    enabled     boolean     NOT NULL,
-    ownership   text        NOT NULL,
-    settled     boolean     NOT NULL DEFAULT false
+CREATE TABLE sched.schedule_definition (
+    definition_id bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    schedule_id   bigint      NOT NULL,
+    valid_from    timestamptz NOT NULL,
+    valid_to      timestamptz NOT NULL,
+    clock         text        NOT NULL,
+    time_zone     text        NOT NULL,
+    starts_at     timestamptz,
+    ends_at       timestamptz,
+    enabled       boolean     NOT NULL,
+    ownership     text        NOT NULL,
+    settled       boolean     NOT NULL DEFAULT false
 );
-CREATE UNIQUE INDEX schedule_past_order ON sched.schedule_past (schedule_id, since_at);
-CREATE INDEX schedule_past_until_at ON sched.schedule_past (until_at);
-COMMENT ON TABLE sched.schedule_past IS
-    'what a schedule was from since_at (exclusive) to until_at: the clock, zone, window, pause and ownership of past plan times';
-COMMENT ON COLUMN sched.schedule_past.settled IS 'a dispatcher has recorded in sched.skip what was not dispatched before it ended';
+CREATE UNIQUE INDEX schedule_definition_order ON sched.schedule_definition (schedule_id, valid_from);
+CREATE INDEX schedule_definition_valid_to ON sched.schedule_definition (valid_to);
+COMMENT ON TABLE sched.schedule_definition IS
+    'what a schedule was from valid_from (exclusive) to valid_to: the clock, zone, window, pause and ownership of past plan times';
+COMMENT ON COLUMN sched.schedule_definition.settled IS 'a dispatcher has recorded in sched.skip what was not dispatched before it ended';
 
 -- The queue of changes that no dispatcher has seen yet: work in proportion to changes, whatever the number of schedules.
 CREATE TABLE sched.schedule_change (
@@ -98,30 +98,30 @@ DECLARE
 BEGIN
     NEW.version := OLD.version + 1;
     -- What a clock that was ahead has written says nothing by the clock as it is now: the schedule begins anew. (Nor do times that are none.)
-    ahead := greatest(OLD.created_at, OLD.baseline_at, OLD.since_at) > at + interval '1 second'
+    ahead := greatest(OLD.created_at, OLD.baseline_at, OLD.defined_at) > at + interval '1 second'
         OR EXISTS (SELECT
                      FROM sched.timer t
                     WHERE t.schedule_id = OLD.schedule_id
                       AND (greatest(t.cursor_at, t.buffered_plan, t.backlog_until) > at + interval '1 second'
                            OR '-infinity' IN (t.cursor_at, t.buffered_plan, t.backlog_until)));
     -- Definitions follow each other.
-    NEW.updated_at := CASE WHEN OLD.since_at > at + interval '1 second' THEN at
-                           ELSE greatest(at, OLD.since_at + interval '1 microsecond') END;
-    IF EXISTS (SELECT FROM unnest(OLD.former_keys) AS k (key) WHERE k.key IS NULL) THEN
+    NEW.updated_at := CASE WHEN OLD.defined_at > at + interval '1 second' THEN at
+                           ELSE greatest(at, OLD.defined_at + interval '1 microsecond') END;
+    IF EXISTS (SELECT FROM unnest(OLD.previous_keys) AS k (key) WHERE k.key IS NULL) THEN
         -- a hand's, that has parked it
-        NEW.former_keys := ARRAY(SELECT k.key FROM unnest(NEW.former_keys) AS k (key) WHERE k.key IS NOT NULL);
+        NEW.previous_keys := ARRAY(SELECT k.key FROM unnest(NEW.previous_keys) AS k (key) WHERE k.key IS NOT NULL);
     END IF;
     IF (NEW.job_name, NEW.scope_kind, NEW.scope_id) IS DISTINCT FROM (OLD.job_name, OLD.scope_kind, OLD.scope_id) THEN
         -- The scope that it leaves; and of those before, where retention leaves something to tell, and that of its newest run, from
         -- which its timer could be made anew. So a new scope each day does not make the list longer for ever.
-        NEW.former_keys := ARRAY(
+        NEW.previous_keys := ARRAY(
             SELECT k.key
-              FROM unnest(OLD.former_keys) AS k (key)
+              FROM unnest(OLD.previous_keys) AS k (key)
              WHERE k.key <> OLD.key
                -- what this transaction left before may fire there until it ends
                AND (OLD.updated_at >= transaction_timestamp()
                     -- and a fire that nobody can see yet may have overtaken an edit that nobody has settled
-                    OR EXISTS (SELECT FROM sched.schedule_past p WHERE p.schedule_id = OLD.schedule_id AND NOT p.settled)
+                    OR EXISTS (SELECT FROM sched.schedule_definition d WHERE d.schedule_id = OLD.schedule_id AND NOT d.settled)
                     OR EXISTS (SELECT
                                  FROM sched.ledger e
                                 WHERE e.key = k.key
@@ -129,7 +129,7 @@ BEGIN
                                        OR (e.finished_at AT TIME ZONE 'UTC' >= clock_timestamp() AT TIME ZONE 'UTC' - current_setting('sched.history_retention', true)::interval)
                                           IS NOT FALSE))
                     OR k.key = (SELECT o.key
-                                  FROM (SELECT OLD.key UNION ALL SELECT unnest(OLD.former_keys)) AS o (key)
+                                  FROM (SELECT OLD.key UNION ALL SELECT unnest(OLD.previous_keys)) AS o (key)
                                  CROSS JOIN LATERAL (SELECT e.plan_time
                                                        FROM sched.ledger e
                                                       WHERE e.key = o.key AND e.schedule_id = OLD.schedule_id AND e.origin = 'schedule'
@@ -142,10 +142,10 @@ BEGIN
        IS DISTINCT FROM (OLD.clock, OLD.time_zone, OLD.starts_at, OLD.ends_at, OLD.enabled, OLD.ownership)
        -- or the same once more, from a later moment on (sched.adopt)
        OR NEW.baseline_at > OLD.baseline_at OR ahead THEN
-        INSERT INTO sched.schedule_past (schedule_id, since_at, until_at, clock, time_zone, starts_at, ends_at, enabled, ownership)
-        VALUES (OLD.schedule_id, least(OLD.since_at, NEW.updated_at - interval '1 microsecond'), NEW.updated_at, OLD.clock, OLD.time_zone, OLD.starts_at, OLD.ends_at,
+        INSERT INTO sched.schedule_definition (schedule_id, valid_from, valid_to, clock, time_zone, starts_at, ends_at, enabled, ownership)
+        VALUES (OLD.schedule_id, least(OLD.defined_at, NEW.updated_at - interval '1 microsecond'), NEW.updated_at, OLD.clock, OLD.time_zone, OLD.starts_at, OLD.ends_at,
                 OLD.enabled, OLD.ownership);
-        NEW.since_at := NEW.updated_at;
+        NEW.defined_at := NEW.updated_at;
     END IF;
     IF NEW.clock IS DISTINCT FROM OLD.clock OR NEW.time_zone IS DISTINCT FROM OLD.time_zone
        OR NEW.starts_at IS DISTINCT FROM OLD.starts_at OR NEW.ends_at IS DISTINCT FROM OLD.ends_at

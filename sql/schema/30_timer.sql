@@ -13,7 +13,7 @@ CREATE TABLE sched.timer (
     error_count    integer     NOT NULL DEFAULT 0,
     last_error     text,
     parked         boolean     NOT NULL DEFAULT false,
-    awaits         boolean     NOT NULL DEFAULT false,
+    tracks_runs    boolean     NOT NULL DEFAULT false,
     CHECK ((fire_at IS NULL) = (next_plan_time IS NULL)),
     CHECK (pg_catalog.isfinite(fire_at) AND pg_catalog.isfinite(next_plan_time))
 ) WITH (fillfactor = 70);
@@ -22,5 +22,5 @@ COMMENT ON TABLE sched.timer IS 'when each schedule fires next; derived state, w
 COMMENT ON COLUMN sched.timer.version IS 'the version of the schedule that this row was made from';
 COMMENT ON COLUMN sched.timer.cursor_at IS 'every plan time up to here is decided: it ran or was skipped';
 COMMENT ON COLUMN sched.timer.waiting IS 'unarmed until a run ends (rearm on_terminal, overlap buffer_one)';
-COMMENT ON COLUMN sched.timer.awaits IS 'every unfinished run of the schedule is in sched.awaited';
+COMMENT ON COLUMN sched.timer.tracks_runs IS 'every unfinished run of the schedule is in sched.awaited';
 COMMENT ON COLUMN sched.timer.backlog_until IS 'every_plan with on_terminal: plans up to here were missed and are run one at a time';

@@ -102,7 +102,7 @@ SELECT s.schedule_name, s.job_name, s.clock, s.time_zone, s.enabled, s.ownership
        SELECT CASE WHEN state.state NOT IN ('armed', 'failing') THEN NULL
                    WHEN EXISTS (SELECT
                                   FROM sched.ledger e
-                                 WHERE e.key = ANY (CASE WHEN s.former_keys = '{}' THEN ARRAY[s.key] ELSE ARRAY(SELECT pg_catalog.unnest(s.former_keys) UNION ALL SELECT s.key) END)
+                                 WHERE e.key = ANY (CASE WHEN s.previous_keys = '{}' THEN ARRAY[s.key] ELSE ARRAY(SELECT pg_catalog.unnest(s.previous_keys) UNION ALL SELECT s.key) END)
                                    AND e.plan_time = t.next_plan_time
                                    AND (e.key = s.key OR (e.schedule_id = s.schedule_id AND e.origin IN ('schedule', 'backfill'))))
                    THEN sched.next_open(s.schedule_name)
@@ -124,31 +124,31 @@ SELECT a.schedule_name, a.plan_from, a.plan_to, a.count, a.reason
           FROM sched.skip k
           JOIN sched.schedule s ON s.schedule_id = k.schedule_id
           LEFT JOIN sched.job j ON j.job_name = s.job_name
-          LEFT JOIN sched.schedule_past d ON d.schedule_id = k.schedule_id AND d.since_at = k.since_at
+          LEFT JOIN sched.schedule_definition d ON d.schedule_id = k.schedule_id AND d.valid_from = k.defined_at
          CROSS JOIN LATERAL (
                SELECT pg_catalog.array_agg(e.plan_time) FILTER (WHERE o.own) AS own,
                       pg_catalog.array_agg(e.plan_time) FILTER (WHERE NOT o.own) AS others
                  FROM sched.ledger e
                 CROSS JOIN LATERAL (
                       SELECT e.schedule_id IS NOT DISTINCT FROM s.schedule_id AND e.origin IN ('schedule', 'backfill') AS own) AS o
-                WHERE e.key = ANY (CASE WHEN s.former_keys = '{}' THEN ARRAY[s.key] ELSE ARRAY(SELECT pg_catalog.unnest(s.former_keys) UNION ALL SELECT s.key) END)
+                WHERE e.key = ANY (CASE WHEN s.previous_keys = '{}' THEN ARRAY[s.key] ELSE ARRAY(SELECT pg_catalog.unnest(s.previous_keys) UNION ALL SELECT s.key) END)
                   AND e.plan_time >= k.plan_from AND e.plan_time <= k.plan_to) AS e
          CROSS JOIN LATERAL (
-               SELECT (e.own IS NOT NULL OR e.others IS NOT NULL OR d.until_at < k.plan_to) IS TRUE AS cut OFFSET 0) AS c
+               SELECT (e.own IS NOT NULL OR e.others IS NOT NULL OR d.valid_to < k.plan_to) IS TRUE AS cut OFFSET 0) AS c
          CROSS JOIN LATERAL (
                SELECT k.plan_from, k.plan_to, k.count WHERE NOT c.cut
                 UNION ALL
                SELECT q.plan_from, q.plan_to, q.count
                  FROM sched.skip_parts(
-                          CASE WHEN k.since_at = s.since_at THEN s.clock ELSE d.clock END,
-                          CASE WHEN k.since_at = s.since_at THEN s.time_zone ELSE d.time_zone END,
+                          CASE WHEN k.defined_at = s.defined_at THEN s.clock ELSE d.clock END,
+                          CASE WHEN k.defined_at = s.defined_at THEN s.time_zone ELSE d.time_zone END,
                           s.created_at,
-                          CASE WHEN k.since_at = s.since_at THEN s.starts_at ELSE d.starts_at END,
-                          CASE WHEN k.since_at = s.since_at THEN s.ends_at ELSE d.ends_at END,
-                          d.until_at, k.plan_from, k.plan_to, k.count, e.own, e.others) AS q
+                          CASE WHEN k.defined_at = s.defined_at THEN s.starts_at ELSE d.starts_at END,
+                          CASE WHEN k.defined_at = s.defined_at THEN s.ends_at ELSE d.ends_at END,
+                          d.valid_to, k.plan_from, k.plan_to, k.count, e.own, e.others) AS q
                 WHERE c.cut) AS p
          -- The newest skip stays when retention has forgotten the definition that it is of, and with it what plan times there were.
-         WHERE k.since_at = s.since_at OR d.since_at IS NOT NULL
+         WHERE k.defined_at = s.defined_at OR d.valid_from IS NOT NULL
         UNION ALL
         SELECT o.schedule_name, o.plan_from, o.plan_to, o.count, o.reason, true
           FROM sched.skipped_so_far() AS o) AS a (schedule_name, plan_from, plan_to, count, reason, owns)

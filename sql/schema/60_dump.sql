@@ -16,11 +16,11 @@ SELECT pg_catalog.pg_extension_config_dump('sched.lease', 'WHERE owner::text !~ 
 SELECT pg_catalog.pg_extension_config_dump('sched.awaited',
     'WHERE NOT EXISTS (SELECT FROM sched.ledger e WHERE e.id = awaited.execution_id AND e.owner::text ~ ''^[0-9]'')
         AND NOT EXISTS (SELECT FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = awaited.schedule_id AND j.owner::text ~ ''^[0-9]'')');
-SELECT pg_catalog.pg_extension_config_dump('sched.schedule_past',
-    'WHERE NOT EXISTS (SELECT FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = schedule_past.schedule_id AND j.owner::text ~ ''^[0-9]'')');
-SELECT pg_catalog.pg_extension_config_dump('sched.schedule_past_past_id_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('sched.schedule_definition',
+    'WHERE NOT EXISTS (SELECT FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = schedule_definition.schedule_id AND j.owner::text ~ ''^[0-9]'')');
+SELECT pg_catalog.pg_extension_config_dump('sched.schedule_definition_definition_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('sched.schedule_dropped', '');
 SELECT pg_catalog.pg_extension_config_dump('sched.skip',
     'WHERE NOT EXISTS (SELECT FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = skip.schedule_id AND j.owner::text ~ ''^[0-9]'')');
-SELECT pg_catalog.pg_extension_config_dump('sched.timer_memory',
-    'WHERE NOT EXISTS (SELECT FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = timer_memory.schedule_id AND j.owner::text ~ ''^[0-9]'')');
+SELECT pg_catalog.pg_extension_config_dump('sched.timer_state',
+    'WHERE NOT EXISTS (SELECT FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = timer_state.schedule_id AND j.owner::text ~ ''^[0-9]'')');

@@ -87,7 +87,7 @@ pub fn skip_parts(
     anchor: Option<TimestampWithTimeZone>,
     starts_at: Option<TimestampWithTimeZone>,
     ends_at: Option<TimestampWithTimeZone>,
-    until_at: Option<TimestampWithTimeZone>,
+    valid_to: Option<TimestampWithTimeZone>,
     plan_from: Option<TimestampWithTimeZone>,
     plan_to: Option<TimestampWithTimeZone>,
     count: Option<i64>,
@@ -113,7 +113,7 @@ pub fn skip_parts(
         );
     let run = finite(plan_from).zip(finite(plan_to)).map(|(from, to)| (from, to, count));
     let Some((run, definition)) = run.zip(definition) else { return TableIterator::once((from, to, count)) };
-    let parts = dispatch::skip_parts(&definition, run, finite(until_at), &taken);
+    let parts = dispatch::skip_parts(&definition, run, finite(valid_to), &taken);
     let timestamp = convert::timestamp;
     TableIterator::new(parts.into_iter().map(move |(from, to, count)| (timestamp(from), timestamp(to), count)))
 }

@@ -24,7 +24,7 @@ pub fn straighten(session: &Session, timers: &[&NewTimer]) {
     let left = |skip: &Beyond| {
         let anchor = anchors.get(&skip.past.schedule_id)?;
         let bounded = BoundedClock::of_past(&skip.past, *anchor).ok()?;
-        let rest = bounded.skipped(skip.from().just_before(), skip.past.until_at, SkipReason::Missed)?;
+        let rest = bounded.skipped(skip.from().just_before(), skip.past.valid_to, SkipReason::Missed)?;
         Some((rest.to, i64::try_from(rest.count).unwrap_or(i64::MAX)))
     };
     let beyond = ahead::straighten(session, anchors.keys().copied().collect());

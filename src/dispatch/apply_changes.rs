@@ -106,7 +106,7 @@ fn apply(session: &Session, changes: &[Change], now: Instant) -> Vec<AppliedChan
     });
     // Where somebody is just ending a run, the change stays.
     let (snapshots, _busy) = prepared(session, snapshots);
-    let past = past_of(session, &snapshots, now);
+    let past = ended_definitions(session, &snapshots, now);
     let decided = snapshots.iter().filter_map(|snapshot| {
         let change = by_id.remove(&snapshot.schedule_id)?.clone();
         let ended = past.get(&snapshot.schedule_id);
@@ -167,7 +167,7 @@ pub fn rearm(session: &Session, edited: &[i64], now: Instant) -> Vec<NewTimer> {
     if !busy.is_empty() {
         timer::postpone(session, busy, postponed(now));
     }
-    let past = past_of(session, &snapshots, now);
+    let past = ended_definitions(session, &snapshots, now);
     let timers: Vec<NewTimer> = snapshots
         .iter()
         .filter_map(|snapshot| {
@@ -205,7 +205,11 @@ fn derive_new(session: &Session, snapshots: &mut [ScheduleState]) {
 }
 
 /// The definitions that have ended and are not settled, of schedules that were edited: only an edit ends one.
-pub fn past_of(session: &Session, snapshots: &[ScheduleState], now: Instant) -> HashMap<i64, EndedDefinitions> {
+pub fn ended_definitions(
+    session: &Session,
+    snapshots: &[ScheduleState],
+    now: Instant,
+) -> HashMap<i64, EndedDefinitions> {
     let ids: Vec<i64> = snapshots.iter().filter(|s| is_edited(s)).map(|snapshot| snapshot.schedule_id).collect();
     let mut past: HashMap<i64, EndedDefinitions> = HashMap::new();
     if ids.is_empty() {
@@ -260,7 +264,7 @@ fn forget_newer(session: &Session, snapshots: &mut [ScheduleState]) {
 /// as much as there are unfinished runs of anybody.)
 fn begins_to_wait(snapshot: &ScheduleState) -> bool {
     match (&snapshot.schedule, &snapshot.timer) {
-        (Some(row), Some(timer)) => row.version != timer.version && waits_for_runs(row) && !timer.awaits,
+        (Some(row), Some(timer)) => row.version != timer.version && waits_for_runs(row) && !timer.tracks_runs,
         // One that is not new may have runs from before it lost its timer, or from before it was restored.
         (Some(row), None) => row.version > 1 && waits_for_runs(row),
         (None, _) => false,
@@ -279,7 +283,7 @@ pub fn armed(
     let settled =
         ended.map_or_else(|| SettledProgress::nothing(known), |ended| definition_history::settle(row, ended, known));
     // A definition that begins with an edit begins anew, whatever was remembered before.
-    let is_anew = !settled.past_ids.is_empty();
+    let is_anew = !settled.definition_ids.is_empty();
     let unreadable = snapshot.timer.as_ref().and_then(|timer| timer.progress.clone().err()).filter(|_| !is_anew);
     // A run that has ended has ended by now, whatever the clock said then.
     let terminal_at = terminal_at.map(|at| at.min(now));
@@ -288,7 +292,7 @@ pub fn armed(
     timer.straightens = lies_ahead.then_some(row.created_at);
     timer.was_parked = snapshot.timer.as_ref().and_then(|timer| timer.parked.clone());
     timer.awaited = waits_for_runs(row);
-    (timer.progress, timer.skipped, timer.settled) = (settled.progress, settled.skipped, settled.past_ids);
+    (timer.progress, timer.skipped, timer.settled) = (settled.progress, settled.skipped, settled.definition_ids);
     let compiled =
         match unreadable.map_or_else(|| CompiledSchedule::compile_without_job(snapshot.schedule_id, row), Err) {
             Ok(compiled) => {
@@ -309,7 +313,7 @@ pub fn armed(
             let clock = compiled.clock.bind(&compiled.zone, compiled.anchor);
             let armed = plan::arm(&compiled.policy, &clock, timer.progress, news, now);
             timer.progress = armed.progress;
-            timer.skipped.extend(armed.skipped.into_iter().map(|skip| (row.since_at, skip)));
+            timer.skipped.extend(armed.skipped.into_iter().map(|skip| (row.defined_at, skip)));
             timer.next = timer.parked.is_none().then_some(armed.next);
         }
         Some(_) => {}

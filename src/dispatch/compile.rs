@@ -51,7 +51,7 @@ impl CompiledSchedule {
 
     /// Reads what the schedule itself says, whatever became of its job.
     pub fn compile_without_job(schedule_id: i64, row: &ScheduleRow) -> Outcome<CompiledSchedule> {
-        row.former_keys.check()?;
+        row.previous_keys.check()?;
         let wait = |argument, value: Interval| convert::duration(argument, value, convert::Zero::Allowed);
         Ok(CompiledSchedule {
             policy: Policy {
@@ -76,8 +76,8 @@ impl CompiledSchedule {
     }
 
     /// Whether runs of the schedule have to be awaited.
-    pub fn awaits_runs(&self) -> bool {
-        self.policy.awaits_runs()
+    pub fn tracks_runs(&self) -> bool {
+        self.policy.tracks_runs()
     }
 }
 

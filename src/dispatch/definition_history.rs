@@ -99,13 +99,13 @@ pub struct SettledProgress {
     /// What was passed over, with the definition whose plan times they are.
     pub skipped: Vec<(Instant, Skip)>,
     /// Which definitions are settled with it.
-    pub past_ids: Vec<i64>,
+    pub definition_ids: Vec<i64>,
 }
 
 impl SettledProgress {
     /// Where none has ended.
     pub fn nothing(progress: Progress) -> SettledProgress {
-        SettledProgress { progress, skipped: Vec::new(), past_ids: Vec::new() }
+        SettledProgress { progress, skipped: Vec::new(), definition_ids: Vec::new() }
     }
 }
 
@@ -116,12 +116,12 @@ pub fn straightened<'p>(
     definitions: impl DoubleEndedIterator<Item = &'p PastDefinition>,
     row: &ScheduleRow,
 ) -> Vec<PastDefinition> {
-    let mut next_at = row.since_at;
+    let mut next_at = row.defined_at;
     let mut straight = Vec::new();
-    for past in definitions.rev().filter(|past| past.since_at < row.since_at) {
-        if past.since_at < next_at {
-            straight.push(PastDefinition { until_at: past.until_at.min(next_at), ..past.clone() });
-            next_at = past.since_at;
+    for past in definitions.rev().filter(|past| past.valid_from < row.defined_at) {
+        if past.valid_from < next_at {
+            straight.push(PastDefinition { valid_to: past.valid_to.min(next_at), ..past.clone() });
+            next_at = past.valid_from;
         }
     }
     straight.reverse();
@@ -150,7 +150,7 @@ impl EndedDefinitions {
     pub fn lie_ahead(&self, row: &ScheduleRow) -> bool {
         let straight = straightened(self.definitions.iter(), row);
         let as_written = |past: &PastDefinition| {
-            straight.iter().any(|one| one.past_id == past.past_id && one.until_at == past.until_at)
+            straight.iter().any(|one| one.definition_id == past.definition_id && one.valid_to == past.valid_to)
         };
         self.definitions.iter().any(|past| past.settled || !as_written(past))
     }
@@ -166,8 +166,8 @@ impl EndedDefinitions {
 /// Settles the definitions of a schedule that have ended since its timer was made.
 pub fn settle(row: &ScheduleRow, all: &EndedDefinitions, known: Progress) -> SettledProgress {
     let ended = all.before(row);
-    let past_ids = ended.iter().map(|past| past.past_id).collect();
-    let mut settled = SettledProgress { progress: known, skipped: Vec::new(), past_ids };
+    let definition_ids = ended.iter().map(|past| past.definition_id).collect();
+    let mut settled = SettledProgress { progress: known, skipped: Vec::new(), definition_ids };
     let what_followed = ended.iter().skip(1).map(|next| (next.enabled, next.owned)).chain([(row.enabled, row.owned)]);
     for (past, (enabled, owned)) in ended.iter().zip(what_followed) {
         // What another scheduler had to fire is not ours to account for.
@@ -175,18 +175,18 @@ pub fn settle(row: &ScheduleRow, all: &EndedDefinitions, known: Progress) -> Set
             let reason = if !past.enabled || (owned && !enabled) { SkipReason::Paused } else { SkipReason::Replaced };
             let progress = settled.progress;
             if let Ok(bounded) = BoundedClock::of_past(past, row.created_at) {
-                let ours = |at: &Instant| *at > past.since_at && *at <= past.until_at;
+                let ours = |at: &Instant| *at > past.valid_from && *at <= past.valid_to;
                 if let Some(plan) = progress.buffered.filter(ours) {
                     let one = bounded.skipped(plan.just_before(), plan, reason);
-                    settled.skipped.extend(one.map(|skip| (past.since_at, skip)));
+                    settled.skipped.extend(one.map(|skip| (past.valid_from, skip)));
                 }
-                let after = progress.cursor.map_or(past.since_at, |cursor| cursor.max(past.since_at));
-                let rest = bounded.skipped_but(after, past.until_at, reason, &all.fired);
-                settled.skipped.extend(rest.into_iter().map(|skip| (past.since_at, skip)));
+                let after = progress.cursor.map_or(past.valid_from, |cursor| cursor.max(past.valid_from));
+                let rest = bounded.skipped_but(after, past.valid_to, reason, &all.fired);
+                settled.skipped.extend(rest.into_iter().map(|skip| (past.valid_from, skip)));
             }
         }
         // Each definition has plan times of its own: what was decided under an older one says nothing about them.
-        settled.progress = Progress { cursor: Some(past.until_at), buffered: None, backlog_until: None };
+        settled.progress = Progress { cursor: Some(past.valid_to), buffered: None, backlog_until: None };
     }
     settled
 }

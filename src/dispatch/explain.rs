@@ -37,7 +37,7 @@ impl Verdict {
 
 /// Some of the plan times of a schedule: those of one definition.
 struct DefinitionRange {
-    since_at: Instant,
+    valid_from: Instant,
     plans: Vec<Instant>,
     /// `None` = the definition that holds now.
     past: Option<PastDefinition>,
@@ -50,24 +50,24 @@ pub fn explain(session: &Session, schedule_id: i64, from: Instant, to: Instant, 
     let Some((snapshot, row)) = snapshots.first().and_then(|s| s.schedule.as_ref().map(|row| (s, row))) else {
         return Ok(Vec::new());
     };
-    let past = skipped_plans::past_between(session, schedule_id, from, to);
+    let past = skipped_plans::definitions_between(session, schedule_id, from, to);
     let open = Undecided::of(snapshot, row, &past, now);
     let ranges = ranges(row, &past, from, to)?;
     let mut skips = skipped_plans::between(session, schedule_id, from, to);
-    skips.extend(open.skipped.iter().map(|(since_at, skip)| RecordedSkip {
-        since_at: *since_at,
+    skips.extend(open.skipped.iter().map(|(defined_at, skip)| RecordedSkip {
+        defined_at: *defined_at,
         from: skip.from,
         to: skip.to,
         reason: skip.reason.as_str().to_owned(),
     }));
-    skips.sort_by_key(|skip| (skip.since_at, skip.from));
+    skips.sort_by_key(|skip| (skip.defined_at, skip.from));
     let all = ranges.iter().flat_map(|range| range.plans.iter().copied().map(convert::timestamp)).collect();
     let fired = skipped_plans::fired(session, schedule_id, all);
     let mut own = skipped_plans::own(session, schedule_id, from, to, MOST_PLANS + 1);
     let mut verdicts = Vec::new();
     for range in &ranges {
         for plan in &range.plans {
-            let (verdict, reason) = if let Some(skip) = skip_of(&skips, range.since_at, *plan) {
+            let (verdict, reason) = if let Some(skip) = skip_of(&skips, range.valid_from, *plan) {
                 ("skipped", Some(skip.reason.clone()))
             } else if let Some(past) = &range.past {
                 (if past.owned { "forgotten" } else { "external" }, None)
@@ -111,30 +111,30 @@ fn ranges(row: &ScheduleRow, past: &[PastDefinition], from: Instant, to: Instant
     let mut bounds: Vec<(Instant, Instant, Outcome<BoundedClock>, Option<PastDefinition>)> = Vec::new();
     // (One that ended after we read the schedule is what we have read.)
     for past in straightened(past.iter(), row) {
-        bounds.push((past.since_at, past.until_at, BoundedClock::of_past(&past, row.created_at), Some(past)));
+        bounds.push((past.valid_from, past.valid_to, BoundedClock::of_past(&past, row.created_at), Some(past)));
     }
-    bounds.push((row.since_at, Instant::MAX, BoundedClock::of_row(row), None));
+    bounds.push((row.defined_at, Instant::MAX, BoundedClock::of_row(row), None));
     let mut room = MOST_PLANS;
     let mut ranges = Vec::new();
-    for (since_at, until_at, bounded, past) in bounds {
+    for (valid_from, valid_to, bounded, past) in bounds {
         // A clock that cannot be read has no plan times.
         let Ok(bounded) = bounded else { continue };
-        let (after, last) = (after.max(since_at), last.min(until_at));
+        let (after, last) = (after.max(valid_from), last.min(valid_to));
         let count = bounded.count(after, last, room + 1);
         if count > room {
             return Err(too_many(SHORTER));
         }
         room -= count;
-        ranges.push(DefinitionRange { since_at, plans: bounded.plans(after, last), past });
+        ranges.push(DefinitionRange { valid_from, plans: bounded.plans(after, last), past });
     }
     Ok(ranges)
 }
 
 /// The skip that a plan of this definition is part of.
-fn skip_of(skips: &[RecordedSkip], since_at: Instant, plan: Instant) -> Option<&RecordedSkip> {
-    let behind = skips.partition_point(|skip| (skip.since_at, skip.from) <= (since_at, plan));
+fn skip_of(skips: &[RecordedSkip], valid_from: Instant, plan: Instant) -> Option<&RecordedSkip> {
+    let behind = skips.partition_point(|skip| (skip.defined_at, skip.from) <= (valid_from, plan));
     let found = behind.checked_sub(1).and_then(|index| skips.get(index));
-    found.filter(|skip| skip.since_at == since_at && plan <= skip.to)
+    found.filter(|skip| skip.defined_at == valid_from && plan <= skip.to)
 }
 
 /// What is not decided yet, as the next dispatcher will find it.

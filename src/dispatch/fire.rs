@@ -15,7 +15,7 @@ use crate::pg::error::Failure;
 use crate::pg::{convert, subtransaction, Session};
 use crate::store::schedule::skipped_plans;
 use crate::store::timer::lock_timeout::{self, RetryBudget};
-use crate::store::timer::{self, BatchWindow, FormerKeys, NewTimer, ScheduleState, TimerRow};
+use crate::store::timer::{self, BatchWindow, NewTimer, PreviousKeys, ScheduleState, TimerRow};
 
 /// How many executions one batch inserts, unless a single schedule asks for more.
 const MOST_RUNS: usize = 10_000;
@@ -132,7 +132,7 @@ impl DueBatch {
         }
         let mut moved_scope = HashSet::new();
         for snapshot in timer::read(session, due.keys().copied().collect(), due) {
-            if snapshot.schedule.as_ref().is_some_and(|row| row.former_keys == FormerKeys::Some) {
+            if snapshot.schedule.as_ref().is_some_and(|row| row.previous_keys == PreviousKeys::Some) {
                 moved_scope.insert(snapshot.schedule_id);
             }
             let errors = snapshot.timer.as_ref().map_or(0, |timer| timer.error_count);
@@ -205,8 +205,8 @@ fn forget_dropped(session: &Session, schedule_ids: &[i64]) {
 fn fire(session: &Session, timers: &[NewTimer], now: Instant) -> timer::Fired {
     // A run that a client puts into the ledger between our look and our insert is waited for, as long as the client's transaction
     // stays open. After a short while the batch fails instead, looks again, and finds it.
-    let (fired, held) = lock_timeout::with_lock_timeout(|| timer::fire(session, timers, now, postponed(now)));
-    skipped_plans::record(session, &timers.iter().collect::<Vec<_>>(), &held);
+    let (fired, external) = lock_timeout::with_lock_timeout(|| timer::fire(session, timers, now, postponed(now)));
+    skipped_plans::record(session, &timers.iter().collect::<Vec<_>>(), &external);
     fired
 }
 
@@ -269,7 +269,7 @@ fn decide(snapshot: &ScheduleState, now: Instant) -> Decision {
     });
     new.progress = fired.progress;
     new.runs = fired.plan_times;
-    new.skipped = fired.skipped.into_iter().map(|skip| (row.since_at, skip)).collect();
-    new.awaited = compiled.awaits_runs();
+    new.skipped = fired.skipped.into_iter().map(|skip| (row.defined_at, skip)).collect();
+    new.awaited = compiled.tracks_runs();
     Decision::Move(Box::new(new))
 }

@@ -7,7 +7,7 @@ use scheduler_core::schedule::Next;
 use scheduler_core::Instant;
 
 use crate::dispatch::ahead;
-use crate::dispatch::apply_changes::{armed, past_of, record};
+use crate::dispatch::apply_changes::{armed, ended_definitions, record};
 use crate::dispatch::compile::waits_for_runs;
 use crate::pg::error::{raise, Failure};
 use crate::pg::{session, Session};
@@ -71,7 +71,7 @@ fn chunk(session: &Session, ids: Vec<i64>, now: Instant) -> i64 {
     for snapshot in &mut snapshots {
         snapshot.timer = found.get(&snapshot.schedule_id).map(DerivedTimer::timer);
     }
-    let past = past_of(session, &snapshots, now);
+    let past = ended_definitions(session, &snapshots, now);
     let made = snapshots.iter().filter_map(|snapshot| {
         let (row, found) = (snapshot.schedule.as_ref()?, found.get(&snapshot.schedule_id)?);
         Some(armed(snapshot, row, past.get(&snapshot.schedule_id), found.terminal_at, now))

@@ -4,7 +4,7 @@
 use scheduler_core::schedule::{PlanTimes, Skip, SkipReason};
 use scheduler_core::Instant;
 
-use crate::dispatch::apply_changes::{armed, is_edited, past_of};
+use crate::dispatch::apply_changes::{armed, ended_definitions, is_edited};
 use crate::dispatch::compile::CompiledSchedule;
 use crate::dispatch::definition_history::{BoundedClock, EndedDefinitions};
 use crate::pg::{convert, Session};
@@ -71,7 +71,7 @@ struct SoFar {
 /// yet: the plan times and the reason.
 pub fn so_far(session: &Session, snapshots: &[ScheduleState], now: Instant) -> Vec<(i64, Skip)> {
     let mut all: Vec<(i64, SoFar)> = Vec::new();
-    let past = past_of(session, snapshots, now);
+    let past = ended_definitions(session, snapshots, now);
     for snapshot in snapshots {
         let Some(row) = &snapshot.schedule else { continue };
         let mut runs = Vec::from_iter(stopped(snapshot, row, now));
@@ -103,7 +103,7 @@ fn stopped(snapshot: &ScheduleState, row: &ScheduleRow, now: Instant) -> Option<
         (true, None) => return None,
     };
     let definition = BoundedClock::of_row(row).ok().filter(|_| row.owned)?;
-    let after = row.since_at.max(cursor.unwrap_or(row.since_at));
+    let after = row.defined_at.max(cursor.unwrap_or(row.defined_at));
     Some(SoFar { definition, after, to: now, reason })
 }
 
@@ -115,14 +115,14 @@ fn passed_over(
     now: Instant,
 ) -> Vec<SoFar> {
     let skipped = armed(snapshot, row, ended, None, now).skipped;
-    let past = |since_at: Instant| ended?.definitions.iter().find(|past| past.since_at == since_at);
-    let definition = |since_at: Instant| match past(since_at) {
+    let past = |defined_at: Instant| ended?.definitions.iter().find(|past| past.valid_from == defined_at);
+    let definition = |defined_at: Instant| match past(defined_at) {
         Some(past) => BoundedClock::of_past(past, row.created_at).ok(),
         None => BoundedClock::of_row(row).ok(),
     };
-    let runs = skipped.into_iter().filter_map(|(since_at, skip)| {
+    let runs = skipped.into_iter().filter_map(|(defined_at, skip)| {
         Some(SoFar {
-            definition: definition(since_at)?,
+            definition: definition(defined_at)?,
             after: skip.from.just_before(),
             to: skip.to,
             reason: skip.reason,

@@ -73,10 +73,10 @@ const OF_WORKERS: [(&CStr, pg_sys::AclMode); 14] = [
     (c"ready", ALL),
     (c"lease", SELECT | UPDATE | DELETE),
     (c"awaited", ALL),
-    (c"schedule_past", SELECT | UPDATE | DELETE),
+    (c"schedule_definition", SELECT | UPDATE | DELETE),
     (c"schedule_dropped", SELECT | UPDATE | DELETE),
     (c"skip", ALL),
-    (c"timer_memory", ALL),
+    (c"timer_state", ALL),
 ];
 
 /// Whether this process may dispatch, as only the extension's owner and a role with `sched.grant_worker` may.

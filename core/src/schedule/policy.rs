@@ -92,7 +92,7 @@ impl Policy {
 
     /// Whether the schedule waits for its runs, so that their ends have to be told to it.
     #[must_use]
-    pub fn awaits_runs(&self) -> bool {
+    pub fn tracks_runs(&self) -> bool {
         self.rearm == Rearm::OnTerminal || self.overlap != Overlap::Allow
     }
 }

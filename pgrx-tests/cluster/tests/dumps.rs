@@ -51,9 +51,9 @@ fn left(db: &mut Client, role: &str) -> Vec<(String, i64)> {
         ("retry", format!("execution_id in {runs}")),
         ("lease", format!("execution_id in {runs}")),
         ("awaited", format!("schedule_id in {schedules}")),
-        ("schedule_past", format!("schedule_id in {schedules}")),
+        ("schedule_definition", format!("schedule_id in {schedules}")),
         ("skip", format!("schedule_id in {schedules}")),
-        ("timer_memory", format!("schedule_id in {schedules}")),
+        ("timer_state", format!("schedule_id in {schedules}")),
     ] {
         counts.push((table.to_owned(), one(db, &format!("select count(*) from sched.{table} where {condition}"))));
     }
@@ -63,9 +63,9 @@ fn left(db: &mut Client, role: &str) -> Vec<(String, i64)> {
 /// Rows that belong to nothing: of schedules, executions or jobs that are not there.
 const LOOSE: &str = "select concat_ws(' ',
     (select 'schedule' from sched.schedule where job_name not in (select job_name from sched.job) limit 1),
-    (select 'past' from sched.schedule_past where schedule_id not in (select schedule_id from sched.schedule) limit 1),
+    (select 'definition' from sched.schedule_definition where schedule_id not in (select schedule_id from sched.schedule) limit 1),
     (select 'skip' from sched.skip where schedule_id not in (select schedule_id from sched.schedule) limit 1),
-    (select 'memory' from sched.timer_memory where schedule_id not in (select schedule_id from sched.schedule) limit 1),
+    (select 'state' from sched.timer_state where schedule_id not in (select schedule_id from sched.schedule) limit 1),
     (select 'awaited' from sched.awaited where schedule_id not in (select schedule_id from sched.schedule)
                                             or execution_id not in (select id from sched.ledger) limit 1),
     (select 'waiting' from (select execution_id from sched.ready union all select execution_id from sched.retry
@@ -86,7 +86,7 @@ fn what_a_dropped_role_left_is_in_no_dump_unless_somebody_took_it_over() {
         "select count(*) = 2 from sched.schedules where schedule_name in ('victim', 'leaver') and state = 'parked'",
         SOON,
     );
-    wait_for(&mut db, "select count(distinct schedule_id) = 2 from sched.timer_memory where parked", SOON);
+    wait_for(&mut db, "select count(distinct schedule_id) = 2 from sched.timer_state where parked", SOON);
     let all = left(&mut db, "victim");
     assert!(all.iter().all(|(_, rows)| *rows > 0), "of each table something: {all:?}");
     // What docs/operations/backup-and-copies.md says of those who want it to survive.

@@ -150,11 +150,11 @@ const fn row(state: &'static str, reason: &'static str, write: &'static str) -> 
 
 /// What timers are made anew from.
 const BESIDE_TIMERS: [Row; 6] = [
-    row("parked", "finite", "insert into sched.timer_memory (schedule_id, held_until) values (%s, 'infinity')"),
-    row("parked", "finite", "insert into sched.timer_memory (schedule_id, buffered_plan) values (%s, 'infinity')"),
-    row("parked", "finite", "insert into sched.timer_memory (schedule_id, backlog_until) values (%s, '-infinity')"),
-    row("parked", "finite", "insert into sched.timer_memory (schedule_id, anew_at) values (%s, '-infinity')"),
-    row("parked", "finite", "insert into sched.skip select %s, since_at, 'infinity', 'infinity', 1, 'missed' from sched.schedule where schedule_id = %s"),
+    row("parked", "finite", "insert into sched.timer_state (schedule_id, external_through) values (%s, 'infinity')"),
+    row("parked", "finite", "insert into sched.timer_state (schedule_id, buffered_plan) values (%s, 'infinity')"),
+    row("parked", "finite", "insert into sched.timer_state (schedule_id, backlog_until) values (%s, '-infinity')"),
+    row("parked", "finite", "insert into sched.timer_state (schedule_id, redefined_at) values (%s, '-infinity')"),
+    row("parked", "finite", "insert into sched.skip select %s, defined_at, 'infinity', 'infinity', 1, 'missed' from sched.schedule where schedule_id = %s"),
     row("armed", "", "insert into sched.skip values (%s, 'infinity', 'infinity', 'infinity', 1, 'missed'), (%s, '-infinity', '-infinity', '-infinity', 1, 'missed')"),
 ];
 
@@ -165,19 +165,19 @@ const ROWS: [Row; 22] = [
     row("parked", "backlog_until", "update sched.timer set backlog_until = '-infinity' where schedule_id = %s"),
     row("armed", "", "update sched.timer set last_plan_time = 'infinity', last_fired_at = '-infinity' where schedule_id = %s"),
     row("failing", "sweet", "update sched.schedule set payload = '[1]' where schedule_id = %s"),
-    row("parked", "former_keys", "update sched.schedule set former_keys = array[null]::uuid[] where schedule_id = %s"),
-    row("parked", "former_keys", "update sched.schedule set former_keys = array[key, null], clock = 'every 500 milliseconds' where schedule_id = %s"),
-    row("armed", "", "update sched.schedule set former_keys = array[[gen_random_uuid()], [gen_random_uuid()]] where schedule_id = %s"),
+    row("parked", "previous_keys", "update sched.schedule set previous_keys = array[null]::uuid[] where schedule_id = %s"),
+    row("parked", "previous_keys", "update sched.schedule set previous_keys = array[key, null], clock = 'every 500 milliseconds' where schedule_id = %s"),
+    row("armed", "", "update sched.schedule set previous_keys = array[[gen_random_uuid()], [gen_random_uuid()]] where schedule_id = %s"),
     row("parked", "starts_at", "update sched.schedule set starts_at = '-infinity' where schedule_id = %s"),
     row("parked", "ends_at", "update sched.schedule set ends_at = 'infinity' where schedule_id = %s"),
     row("parked", "delay", "update sched.schedule set delay = '-1 second' where schedule_id = %s"),
     row("parked", "jitter", "update sched.schedule set jitter = '-178000000 years' where schedule_id = %s"),
     row("parked", "catch_up_window", "update sched.schedule set catch_up_window = '-1 microsecond' where schedule_id = %s"),
     row("armed", "", "update sched.schedule set max_plans_per_tick = 2147483647 where schedule_id = %s"),
-    row("armed", "", "insert into sched.schedule_past (schedule_id, since_at, until_at, clock, time_zone, starts_at, ends_at, enabled, ownership)
+    row("armed", "", "insert into sched.schedule_definition (schedule_id, valid_from, valid_to, clock, time_zone, starts_at, ends_at, enabled, ownership)
                       values (%s, '-infinity', 'infinity', 'every 1 hour', 'UTC', '-infinity', 'infinity', true, 'owned');
                       update sched.schedule set payload = '[]' where schedule_id = %s"),
-    row("armed", "", "insert into sched.schedule_past (schedule_id, since_at, until_at, clock, time_zone, enabled, ownership)
+    row("armed", "", "insert into sched.schedule_definition (schedule_id, valid_from, valid_to, clock, time_zone, enabled, ownership)
                       values (%s, 'infinity', '-infinity', 'every', 'Mars', true, 'nobody');
                       update sched.schedule set payload = '[]' where schedule_id = %s"),
     row("armed", "", "insert into sched.schedule_change (schedule_id, terminal_at, failures) values (%s, 'infinity', 2147483647)"),
@@ -204,7 +204,7 @@ fn a_hand_poisons_rows(by_statements: bool) {
          select sched.create_schedule('bad ' || n, 'every 1 second from epoch', 'job of ' || n, catch_up => 'every_plan') from generate_series(1, {count}) n;
          select sched.create_schedule('good ' || n, 'every 1 second from epoch', 'good', catch_up => 'every_plan') from generate_series(1, {count}) n;
          alter table sched.ledger add constraint sweet check (payload <> '[1]') not valid;
-         insert into sched.skip select schedule_id, since_at, since_at - n * interval '1 day', since_at - n * interval '1 day', 1, 'missed'
+         insert into sched.skip select schedule_id, defined_at, defined_at - n * interval '1 day', defined_at - n * interval '1 day', 1, 'missed'
            from sched.schedule, generate_series(1, 2) n where schedule_name = 'good {count}'"
     ))
     .unwrap();

@@ -94,7 +94,7 @@ fn an_edit_that_is_committed_late_leaves_no_plan_time_without_a_verdict() {
         editor.batch_execute("commit").unwrap();
         let after: i64 = one(&mut db, "select count(*) from sched.execution");
         wait_for(&mut db, &format!("select count(*) > {after} + 8 from sched.execution"), SOON);
-        wait_for(&mut db, "select not exists (select from sched.schedule_past where not settled)", SOON);
+        wait_for(&mut db, "select not exists (select from sched.schedule_definition where not settled)", SOON);
         let until = decided(&mut db);
         for schedule in ["latest", "each"] {
             let query = format!(
@@ -128,7 +128,7 @@ fn an_edit_of_clock_and_scope_that_is_committed_late_fires_no_plan_twice() {
             "begin; select sched.alter_schedule('s', clock => 'every 100 milliseconds'); update sched.schedule set scope_id = 'new' where schedule_name = 's'",
         )
         .unwrap();
-    let since: String = one(&mut editor, "select since_at::text from sched.schedule where schedule_name = 's'");
+    let since: String = one(&mut editor, "select defined_at::text from sched.schedule where schedule_name = 's'");
     let fired = format!("select count(*) > 3 from sched.execution where schedule_name = 's' and plan_time > '{since}'");
     wait_for(&mut db, &fired, SOON);
     // Another schedule has the scope now: its plans there are not those of the first.
@@ -179,7 +179,7 @@ fn a_rebuild_after_an_edit_that_was_committed_late_loses_no_plan() {
     .unwrap();
     let mut editor = cluster.connect();
     editor.batch_execute("begin; select sched.alter_schedule('s', clock => 'every 100 milliseconds')").unwrap();
-    let since: String = one(&mut editor, "select since_at::text from sched.schedule");
+    let since: String = one(&mut editor, "select defined_at::text from sched.schedule");
     // The old clock goes on, and gets well ahead of the edit.
     wait_until("fires of the old clock", SOON, || {
         let ahead = format!("select sched.dispatch_due() > -1 and max(plan_time) > timestamptz '{since}' + interval '1 second' from sched.execution");
@@ -217,16 +217,16 @@ fn old_skips_and_definitions_are_forgotten_but_for_the_newest_skip() {
     db.batch_execute(
         "select sched.define_job('job'); select sched.create_schedule('s', 'never', 'job'), sched.create_schedule('t', 'never', 'job');
          insert into sched.skip
-         select schedule_id, since_at, '2026-01-01'::timestamptz + n * interval '1 minute', '2026-01-01'::timestamptz + n * interval '1 minute', 1, 'missed'
+         select schedule_id, defined_at, '2026-01-01'::timestamptz + n * interval '1 minute', '2026-01-01'::timestamptz + n * interval '1 minute', 1, 'missed'
            from sched.schedule, generate_series(1, 1500) n;
-         insert into sched.schedule_past (schedule_id, since_at, until_at, clock, time_zone, enabled, ownership, settled)
+         insert into sched.schedule_definition (schedule_id, valid_from, valid_to, clock, time_zone, enabled, ownership, settled)
          select schedule_id, '2026-01-01'::timestamptz + n * interval '1 minute', '2026-01-01'::timestamptz + (n + 1) * interval '1 minute',
                 'never', 'UTC', true, 'owned', true from sched.schedule, generate_series(1, 10) n;",
     )
     .unwrap();
     wait_for(
         &mut db,
-        "select (select count(*) from sched.skip) = 2 and (select count(*) from sched.schedule_past) = 0",
+        "select (select count(*) from sched.skip) = 2 and (select count(*) from sched.schedule_definition) = 0",
         SOON,
     );
     let newest: i64 = one(
@@ -248,7 +248,7 @@ fn what_tells_where_a_timer_stands_after_a_late_edit_is_not_forgotten() {
     let plan: String = one(&mut db, "select (clock_timestamp() + interval '6 seconds')::text");
     let mut editor = cluster.connect();
     editor.batch_execute(&format!("begin; select sched.alter_schedule('s', clock => 'at {plan}')")).unwrap();
-    let since = "select timestamptz '{plan}' > since_at from sched.schedule".replace("{plan}", &plan);
+    let since = "select timestamptz '{plan}' > defined_at from sched.schedule".replace("{plan}", &plan);
     assert!(one::<bool>(&mut editor, &since), "the machine is too busy for this test");
     wait_until("fires of the old clock", SOON, || {
         let ahead = format!(
@@ -292,9 +292,9 @@ fn nobody_keeps_a_dispatcher_waiting_with_what_it_forgets() {
     .unwrap();
     db.batch_execute(
         "insert into sched.skip
-         select schedule_id, since_at, '2026-01-01'::timestamptz + n * interval '1 day', '2026-01-01'::timestamptz + n * interval '1 day', 1, 'missed'
+         select schedule_id, defined_at, '2026-01-01'::timestamptz + n * interval '1 day', '2026-01-01'::timestamptz + n * interval '1 day', 1, 'missed'
            from sched.schedule, generate_series(1, 10) n;
-         insert into sched.schedule_past (schedule_id, since_at, until_at, clock, time_zone, enabled, ownership, settled)
+         insert into sched.schedule_definition (schedule_id, valid_from, valid_to, clock, time_zone, enabled, ownership, settled)
          select schedule_id, '2026-01-01'::timestamptz + n * interval '1 day', '2026-01-01'::timestamptz + (n + 1) * interval '1 day',
                 'never', 'UTC', true, 'owned', true from sched.schedule, generate_series(1, 10) n",
     )
@@ -308,7 +308,7 @@ fn nobody_keeps_a_dispatcher_waiting_with_what_it_forgets() {
     cluster.set("sched.enabled", "on");
     let left = "with s as (select schedule_id from sched.schedule where schedule_name = 'other')
         select (select count(*) from sched.skip join s using (schedule_id)) = 1
-           and (select count(*) from sched.schedule_past join s using (schedule_id)) = 0";
+           and (select count(*) from sched.schedule_definition join s using (schedule_id)) = 0";
     wait_for(&mut db, left, SOON);
     for _ in 0..2 {
         let now: String = one(&mut db, "select clock_timestamp()::text");
@@ -322,7 +322,7 @@ fn nobody_keeps_a_dispatcher_waiting_with_what_it_forgets() {
     wait_for(
         &mut db,
         "select (select count(*) from sched.skip join sched.schedule using (schedule_id) where schedule_name <> 'pulse') = 2
-            and (select count(*) from sched.schedule_past) = 0 and not exists (select from sched.ledger where plan_time = '2026-01-01')",
+            and (select count(*) from sched.schedule_definition) = 0 and not exists (select from sched.ledger where plan_time = '2026-01-01')",
         SOON,
     );
 }

@@ -111,7 +111,7 @@ fn what_fires_while_an_edit_is_not_committed_has_one_verdict() {
     let mut editor = cluster.connect();
     for end in ["rollback", "commit"] {
         editor.batch_execute(&format!("begin; {edits}")).unwrap();
-        let since: String = one(&mut editor, "select max(since_at)::text from sched.schedule");
+        let since: String = one(&mut editor, "select max(defined_at)::text from sched.schedule");
         let ahead = format!(
             "select count(*) = 40
                from (select schedule_name from sched.execution where plan_time > '{since}' and schedule_name !~ '^skip' group by schedule_name having count(*) > 3

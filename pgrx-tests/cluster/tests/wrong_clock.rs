@@ -29,7 +29,7 @@ fn fires_since(db: &mut Client, name: &str, times: i32, moment: &str) {
     assert_eq!(early, 0, "{name}: nothing of what came before fires");
     let until: String = one(db, &format!("select max(plan_time)::text {fired}"));
     let told = format!(
-        "select coalesce(string_agg(distinct verdict || coalesce(' ' || reason, ''), ', '), '') from sched.schedule s, sched.explain(schedule_name, greatest(since_at, '{moment}'), '{until}')
+        "select coalesce(string_agg(distinct verdict || coalesce(' ' || reason, ''), ', '), '') from sched.schedule s, sched.explain(schedule_name, greatest(defined_at, '{moment}'), '{until}')
           where schedule_name = '{name}' and verdict <> 'fired' and (verdict, coalesce(reason, '')) not in (('skipped', 'missed'), ('skipped', 'overlap'))"
     );
     assert_eq!(one::<String>(db, &told), "", "{name}");
@@ -200,12 +200,12 @@ fn whatever_lies_ahead_of_the_clock_an_edit_begins_anew() {
     let mut db = cluster.with_extension("postgres");
     let writes = [
         ("baseline", "update sched.schedule set baseline_at = baseline_at + interval '1 day'"),
-        ("since", "update sched.schedule set since_at = since_at + interval '1 day'"),
+        ("defined", "update sched.schedule set defined_at = defined_at + interval '1 day'"),
         ("created", "update sched.schedule set created_at = created_at + interval '1 day', baseline_at = baseline_at + interval '1 day'"),
         ("cursor", "update sched.timer set cursor_at = clock_timestamp() + interval '1 day', next_plan_time = clock_timestamp() + interval '1 day', fire_at = clock_timestamp() + interval '1 day'"),
         ("buffered", "update sched.timer set buffered_plan = clock_timestamp() + interval '1 day', next_plan_time = clock_timestamp() + interval '1 day', fire_at = clock_timestamp() + interval '1 day'"),
-        ("memory", "insert into sched.timer_memory (schedule_id, held_until, anew_at) select schedule_id, d, d from sched.schedule, (select clock_timestamp() + interval '1 day') v (d)"),
-        ("skip", "insert into sched.skip select schedule_id, since_at, since_at + interval '1 second', since_at + interval '1 day', 86400, 'missed' from sched.schedule"),
+        ("state", "insert into sched.timer_state (schedule_id, external_through, redefined_at) select schedule_id, d, d from sched.schedule, (select clock_timestamp() + interval '1 day') v (d)"),
+        ("skip", "insert into sched.skip select schedule_id, defined_at, defined_at + interval '1 second', defined_at + interval '1 day', 86400, 'missed' from sched.schedule"),
     ];
     db.batch_execute("select sched.define_job('job')").unwrap();
     for (name, _) in writes {
@@ -224,7 +224,7 @@ fn whatever_lies_ahead_of_the_clock_an_edit_begins_anew() {
         }
     }
     wait_for(&mut db, "select not exists (select from sched.schedule_change)", SOON);
-    assert_eq!(silent(&mut db), "baseline buffered created cursor memory skip");
+    assert_eq!(silent(&mut db), "baseline buffered created cursor skip state");
     let moment: String = one(&mut db, "select clock_timestamp()::text");
     for (name, _) in writes {
         db.execute("select sched.alter_schedule($1, payload => '[]')", &[&name]).unwrap();

@@ -35,8 +35,8 @@ WITH seen AS MATERIALIZED (
                           AND n.created_at <= clock_timestamp()
                           -- after an edit that fires overtook, only what was fired since tells where the timer stands
                           AND NOT EXISTS (SELECT
-                                            FROM sched.timer_memory m
-                                           WHERE m.schedule_id = e.schedule_id AND e.created_at > m.anew_at AND n.created_at <= m.anew_at)))
+                                            FROM sched.timer_state ts
+                                           WHERE ts.schedule_id = e.schedule_id AND e.created_at > ts.redefined_at AND n.created_at <= ts.redefined_at)))
        FOR UPDATE OF e SKIP LOCKED
 ), gone AS (
     DELETE FROM sched.ledger e USING ended d WHERE e.id = d.id

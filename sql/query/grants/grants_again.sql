@@ -35,7 +35,7 @@ WITH held AS MATERIALIZED (
     SELECT 'worker', t.name, 'SELECT', true FROM unnest('{home,job,schedule}'::text[]) AS t (name)
      UNION ALL
     SELECT 'worker', t.name, r.privilege_type, true
-      FROM unnest('{schedule_change,timer,ledger,retry,awaited,skip,timer_memory}'::text[]) AS t (name)
+      FROM unnest('{schedule_change,timer,ledger,retry,awaited,skip,timer_state}'::text[]) AS t (name)
      CROSS JOIN unnest('{SELECT,INSERT,UPDATE,DELETE}'::text[]) AS r (privilege_type)
 ), known AS MATERIALIZED (
     SELECT n.what, h.grantee

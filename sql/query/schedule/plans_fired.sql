@@ -3,7 +3,7 @@
 SELECT a.schedule_id, e.plan_time, o.own, o.own OR e.key = s.key AS here
   FROM unnest($1, $2, $3) AS a (schedule_id, after, until)
   JOIN sched.schedule s ON s.schedule_id = a.schedule_id
- CROSS JOIN LATERAL (SELECT s.key UNION ALL SELECT unnest(s.former_keys)) AS k (key)
+ CROSS JOIN LATERAL (SELECT s.key UNION ALL SELECT unnest(s.previous_keys)) AS k (key)
   JOIN sched.ledger e ON e.key = k.key AND e.plan_time > a.after AND e.plan_time <= a.until
  CROSS JOIN LATERAL (SELECT e.schedule_id IS NOT DISTINCT FROM s.schedule_id AND e.origin IN ('schedule', 'backfill') AS own) AS o
  ORDER BY a.schedule_id, e.plan_time

@@ -3,6 +3,6 @@
 SELECT r.schedule_id, r.plan_time
   FROM unnest($1, $2) AS r (schedule_id, plan_time)
   JOIN sched.schedule s ON s.schedule_id = r.schedule_id
- CROSS JOIN LATERAL unnest(s.former_keys) AS k (key)
+ CROSS JOIN LATERAL unnest(s.previous_keys) AS k (key)
   JOIN sched.ledger e ON e.key = k.key AND e.plan_time = r.plan_time
  WHERE e.schedule_id = r.schedule_id AND e.origin IN ('schedule', 'backfill')

@@ -3,7 +3,7 @@
 -- $1 .. $18 the columns, $19 now
 INSERT INTO sched.schedule (schedule_name, clock, time_zone, job_name, payload, scope_kind, scope_id, catch_up,
                             catch_up_window, max_plans_per_tick, rearm, overlap, delay, jitter, starts_at, ends_at,
-                            ownership, enabled, created_at, baseline_at, updated_at, since_at)
+                            ownership, enabled, created_at, baseline_at, updated_at, defined_at)
 SELECT d.*, $19, $19, $19, $19
   FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) AS d (schedule_name)
  ORDER BY d.schedule_name COLLATE "C"

@@ -1,6 +1,6 @@
 -- Skips that go on after the end of their definition, which was cut, with that definition. $1 schedule_ids
-SELECT p.schedule_id, p.past_id, p.since_at, p.until_at, p.clock, p.time_zone, p.starts_at, p.ends_at, p.enabled,
-       p.ownership = 'owned' AS owned, p.settled, k.plan_from
+SELECT d.schedule_id, d.definition_id, d.valid_from, d.valid_to, d.clock, d.time_zone, d.starts_at, d.ends_at, d.enabled,
+       d.ownership = 'owned' AS owned, d.settled, k.plan_from
   FROM sched.skip k
-  JOIN sched.schedule_past p ON p.schedule_id = k.schedule_id AND p.since_at = k.since_at AND k.plan_to > p.until_at
+  JOIN sched.schedule_definition d ON d.schedule_id = k.schedule_id AND d.valid_from = k.defined_at AND k.plan_to > d.valid_to
  WHERE k.schedule_id = ANY ($1)

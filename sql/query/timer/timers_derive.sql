@@ -4,26 +4,26 @@
 -- was ahead, which an edit by the right one was overtaken by as well. $1 schedule_ids
 SELECT s.schedule_id,
        -- a moment that is none tells nothing
-       greatest(CASE WHEN NOT isfinite(m.anew_at) THEN 'infinity'::timestamptz END,
-                CASE WHEN m.anew_at IS NULL AND fired.plan_time > d.since_at THEN fired.plan_time
-                     WHEN anew.plan_time > d.since_at THEN anew.plan_time END,
+       greatest(CASE WHEN NOT isfinite(ts.redefined_at) THEN 'infinity'::timestamptz END,
+                CASE WHEN ts.redefined_at IS NULL AND fired.plan_time > open.valid_from THEN fired.plan_time
+                     WHEN fired_since.plan_time > open.valid_from THEN fired_since.plan_time END,
                 skipped.plan_to,
-                m.buffered_plan, m.held_until) AS cursor_at,
-       m.buffered_plan, m.backlog_until, COALESCE(m.parked, false) AS parked, ended.terminal_at,
-       CASE WHEN m.anew_at IS NULL THEN greatest(fired.plan_time, m.held_until)
-            ELSE COALESCE(greatest(anew.plan_time, m.held_until), fired.plan_time) END AS last_plan_time,
-       COALESCE(anew.created_at, fired.created_at) AS last_fired_at
+                ts.buffered_plan, ts.external_through) AS cursor_at,
+       ts.buffered_plan, ts.backlog_until, COALESCE(ts.parked, false) AS parked, ended.terminal_at,
+       CASE WHEN ts.redefined_at IS NULL THEN greatest(fired.plan_time, ts.external_through)
+            ELSE COALESCE(greatest(fired_since.plan_time, ts.external_through), fired.plan_time) END AS last_plan_time,
+       COALESCE(fired_since.created_at, fired.created_at) AS last_fired_at
   FROM unnest($1) AS i (schedule_id)
   JOIN sched.schedule s ON s.schedule_id = i.schedule_id
  CROSS JOIN LATERAL (
-       SELECT COALESCE((SELECT p.since_at
-                          FROM sched.schedule_past p
-                         WHERE p.schedule_id = s.schedule_id AND NOT p.settled
-                         ORDER BY p.since_at
-                         LIMIT 1), s.since_at) AS since_at) AS d
+       SELECT COALESCE((SELECT d.valid_from
+                          FROM sched.schedule_definition d
+                         WHERE d.schedule_id = s.schedule_id AND NOT d.settled
+                         ORDER BY d.valid_from
+                         LIMIT 1), s.defined_at) AS valid_from) AS open
   LEFT JOIN LATERAL (
        SELECT last.plan_time, last.created_at
-         FROM (SELECT s.key UNION ALL SELECT unnest(s.former_keys)) AS k (key)
+         FROM (SELECT s.key UNION ALL SELECT unnest(s.previous_keys)) AS k (key)
         CROSS JOIN LATERAL (SELECT e.plan_time, e.created_at
                               FROM sched.ledger e
                              WHERE e.key = k.key AND e.schedule_id = s.schedule_id AND e.origin = 'schedule'
@@ -34,23 +34,23 @@ SELECT s.schedule_id,
   LEFT JOIN LATERAL (
        SELECT max(k.plan_to) AS plan_to
          FROM sched.skip k
-        WHERE k.schedule_id = s.schedule_id AND k.since_at = d.since_at) AS skipped ON true
-  LEFT JOIN sched.timer_memory m ON m.schedule_id = s.schedule_id
+        WHERE k.schedule_id = s.schedule_id AND k.defined_at = open.valid_from) AS skipped ON true
+  LEFT JOIN sched.timer_state ts ON ts.schedule_id = s.schedule_id
   LEFT JOIN LATERAL (
        -- All of it lies after the edit that was overtaken, which bounds the search.
        SELECT e.plan_time, e.created_at
-         FROM (SELECT s.key UNION ALL SELECT unnest(s.former_keys)) AS k (key)
+         FROM (SELECT s.key UNION ALL SELECT unnest(s.previous_keys)) AS k (key)
          JOIN sched.ledger e ON e.key = k.key
-              AND e.plan_time > (SELECT b.since_at
-                                   FROM (SELECT s.since_at
+              AND e.plan_time > (SELECT b.valid_from
+                                   FROM (SELECT s.defined_at
                                          UNION ALL
-                                         SELECT p.since_at FROM sched.schedule_past p WHERE p.schedule_id = s.schedule_id) AS b
-                                  WHERE b.since_at <= m.anew_at
-                                  ORDER BY b.since_at DESC
+                                         SELECT d.valid_from FROM sched.schedule_definition d WHERE d.schedule_id = s.schedule_id) AS b (valid_from)
+                                  WHERE b.valid_from <= ts.redefined_at
+                                  ORDER BY b.valid_from DESC
                                   LIMIT 1)
-        WHERE e.schedule_id = s.schedule_id AND e.origin = 'schedule' AND e.created_at > m.anew_at AND e.created_at <= clock_timestamp()
+        WHERE e.schedule_id = s.schedule_id AND e.origin = 'schedule' AND e.created_at > ts.redefined_at AND e.created_at <= clock_timestamp()
         ORDER BY e.plan_time DESC
-        LIMIT 1) AS anew ON m.anew_at IS NOT NULL
+        LIMIT 1) AS fired_since ON ts.redefined_at IS NOT NULL
   LEFT JOIN (SELECT c.schedule_id, max(c.terminal_at) AS terminal_at
                FROM sched.schedule_change c
               WHERE c.schedule_id = ANY ($1)

@@ -3,7 +3,7 @@
 -- $1 due after, $2 due at or before, $3 how many of the latest, $4 how many of the earliest
 WITH latest AS MATERIALIZED (
     SELECT t.schedule_id, t.version, t.next_plan_time, t.cursor_at, t.buffered_plan, t.backlog_until, t.error_count,
-           t.parked, t.last_error, t.waiting, t.awaits
+           t.parked, t.last_error, t.waiting, t.tracks_runs
       FROM sched.timer t
      WHERE t.fire_at > $1 AND t.fire_at <= $2
      ORDER BY t.fire_at DESC
@@ -11,7 +11,7 @@ WITH latest AS MATERIALIZED (
        FOR UPDATE SKIP LOCKED
 ), earliest AS MATERIALIZED (
     SELECT t.schedule_id, t.version, t.next_plan_time, t.cursor_at, t.buffered_plan, t.backlog_until, t.error_count,
-           t.parked, t.last_error, t.waiting, t.awaits
+           t.parked, t.last_error, t.waiting, t.tracks_runs
       FROM sched.timer t
      WHERE t.fire_at > $1 AND t.fire_at <= $2 AND (SELECT count(*) FROM latest) = $3
        AND t.schedule_id NOT IN (SELECT l.schedule_id FROM latest l)

@@ -1,6 +1,6 @@
 -- Schedules that cannot be fired any more until somebody changes them. $1 schedule_ids, $2 reasons
 WITH remembered AS (
-    INSERT INTO sched.timer_memory (schedule_id, parked)
+    INSERT INTO sched.timer_state (schedule_id, parked)
     SELECT d.schedule_id, true FROM unnest($1, $2) AS d (schedule_id, reason)
         ON CONFLICT (schedule_id) DO UPDATE SET parked = true
 )

@@ -60,7 +60,7 @@ pub fn try_again(session: &Session, now: Instant) {
 pub struct Beyond {
     /// The definition.
     pub past: PastDefinition,
-    since_at: TimestampWithTimeZone,
+    valid_from: TimestampWithTimeZone,
     plan_from: TimestampWithTimeZone,
 }
 
@@ -73,14 +73,14 @@ impl Beyond {
 
 /// Has the definitions of these schedules end where later ones begin; the skips that are now too long.
 pub fn straighten(session: &Session, schedule_ids: Vec<i64>) -> Vec<Beyond> {
-    statement!(PAST_STRAIGHTEN = "schedule/past_straighten"(INT8ARRAYOID));
+    statement!(DEFINITIONS_STRAIGHTEN = "schedule/definitions_straighten"(INT8ARRAYOID));
     statement!(SKIPS_BEYOND = "schedule/skips_beyond"(INT8ARRAYOID));
-    PAST_STRAIGHTEN.run(session, arguments![List(schedule_ids.clone())]);
+    DEFINITIONS_STRAIGHTEN.run(session, arguments![List(schedule_ids.clone())]);
     let rows = SKIPS_BEYOND.run(session, arguments![List(schedule_ids)]);
     rows.iter()
         .map(|row| Beyond {
             past: PastDefinition::of(&row),
-            since_at: row.get_required("since_at"),
+            valid_from: row.get_required("valid_from"),
             plan_from: row.get_required("plan_from"),
         })
         .collect()
@@ -104,7 +104,7 @@ pub fn cut(session: &Session, skips: &[(Beyond, Option<(Instant, i64)>)]) {
         session,
         arguments![
             List(skips.iter().map(|(skip, _)| skip.past.schedule_id).collect::<Vec<i64>>()),
-            List(skips.iter().map(|(skip, _)| skip.since_at).collect::<Vec<_>>()),
+            List(skips.iter().map(|(skip, _)| skip.valid_from).collect::<Vec<_>>()),
             List(skips.iter().map(|(skip, _)| skip.plan_from).collect::<Vec<_>>()),
             List(skips.iter().map(|(_, left)| left.map(|(to, _)| timestamp(to))).collect::<Vec<_>>()),
             List(skips.iter().map(|(_, left)| left.map(|(_, count)| count)).collect::<Vec<_>>())

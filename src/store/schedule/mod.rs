@@ -208,9 +208,12 @@ mod tests {
         for quoted in ["\"?\"", "»?«", "« ? »", "“?”", "«?»", "「?」"] {
             let refusal = |index| format!("unique constraint {}", quoted.replace('?', index));
             assert!(is_of_name(&refusal("schedule_schedule_name_key")), "{quoted}");
-            for other in
-                ["one_clock", "my_schedule_schedule_name_key", "schedule_schedule_name_key1", "schedule_past_order"]
-            {
+            for other in [
+                "one_clock",
+                "my_schedule_schedule_name_key",
+                "schedule_schedule_name_key1",
+                "schedule_definition_order",
+            ] {
                 assert!(!is_of_name(&refusal(other)), "{quoted} {other}");
             }
         }

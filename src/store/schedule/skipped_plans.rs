@@ -1,4 +1,4 @@
-//! `sched.skip`, `sched.schedule_past` and `sched.timer_memory`: what did not run, under which definition, and what waits.
+//! `sched.skip`, `sched.schedule_definition` and `sched.timer_state`: what did not run, under which definition, and what waits.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -20,11 +20,11 @@ pub struct PastDefinition {
     /// Which schedule.
     pub schedule_id: i64,
     /// Which row.
-    pub past_id: i64,
+    pub definition_id: i64,
     /// Its plan times are after this instant,
-    pub since_at: Instant,
+    pub valid_from: Instant,
     /// and not after this one.
-    pub until_at: Instant,
+    pub valid_to: Instant,
     /// As written.
     pub clock: String,
     /// As written.
@@ -46,9 +46,9 @@ impl PastDefinition {
     pub fn of(row: &Row) -> PastDefinition {
         PastDefinition {
             schedule_id: row.get_required("schedule_id"),
-            past_id: row.get_required("past_id"),
-            since_at: row.get_required_saturated("since_at"),
-            until_at: row.get_required_saturated("until_at"),
+            definition_id: row.get_required("definition_id"),
+            valid_from: row.get_required_saturated("valid_from"),
+            valid_to: row.get_required_saturated("valid_to"),
             clock: row.lossy("clock").unwrap_or_default(),
             time_zone: row.lossy("time_zone").unwrap_or_default(),
             starts_at: row.get("starts_at"),
@@ -60,37 +60,37 @@ impl PastDefinition {
     }
 }
 
-fn pasts(rows: &Rows) -> Vec<PastDefinition> {
+fn definitions_of(rows: &Rows) -> Vec<PastDefinition> {
     rows.iter().map(|row| PastDefinition::of(&row)).collect()
 }
 
 /// The definitions of these schedules that have ended and are not settled, or that do not end before the present one begins, in the order in
 /// which they were written.
 pub fn unsettled(session: &Session, schedule_ids: Vec<i64>) -> Vec<PastDefinition> {
-    statement!(PAST_UNSETTLED = "schedule/past_unsettled"(INT8ARRAYOID));
-    pasts(&PAST_UNSETTLED.run(session, arguments![List(schedule_ids)]))
+    statement!(DEFINITIONS_UNSETTLED = "schedule/definitions_unsettled"(INT8ARRAYOID));
+    definitions_of(&DEFINITIONS_UNSETTLED.run(session, arguments![List(schedule_ids)]))
 }
 
 /// The definitions that a schedule had in [from, to), and all that are not settled, in the order in which they were written.
-pub fn past_between(session: &Session, schedule_id: i64, from: Instant, to: Instant) -> Vec<PastDefinition> {
-    statement!(PAST_BETWEEN = "schedule/past_between"(INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID));
-    pasts(&PAST_BETWEEN.run(session, arguments![schedule_id, timestamp(from), timestamp(to)]))
+pub fn definitions_between(session: &Session, schedule_id: i64, from: Instant, to: Instant) -> Vec<PastDefinition> {
+    statement!(DEFINITIONS_BETWEEN = "schedule/definitions_between"(INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID));
+    definitions_of(&DEFINITIONS_BETWEEN.run(session, arguments![schedule_id, timestamp(from), timestamp(to)]))
 }
 
 /// What a timer remembers that nothing else tells: the buffered plan, and the end of a backlog that is not over.
-fn memory(progress: Progress) -> (Option<Instant>, Option<Instant>) {
+fn kept(progress: Progress) -> (Option<Instant>, Option<Instant>) {
     (progress.buffered, progress.backlog_until.filter(|end| Some(*end) > progress.cursor))
 }
 
-/// Records what these timers passed over and remember, if they were moved as they say; costs nothing where there is nothing. `held`:
+/// Records what these timers passed over and remember, if they were moved as they say; costs nothing where there is nothing. `external`:
 /// the schedules of which the ledger has a run by somebody else.
-pub fn record(session: &Session, timers: &[&NewTimer], held: &HashSet<i64>) {
-    let held = |timer: &NewTimer| timer.runs.last().copied().filter(|_| held.contains(&timer.schedule_id));
+pub fn record(session: &Session, timers: &[&NewTimer], external: &HashSet<i64>) {
+    let external = |timer: &NewTimer| timer.runs.last().copied().filter(|_| external.contains(&timer.schedule_id));
     let changes = |timer: &NewTimer| {
-        memory(timer.before) != memory(timer.progress) || timer.was_parked.is_some() != timer.parked.is_some()
+        kept(timer.before) != kept(timer.progress) || timer.was_parked.is_some() != timer.parked.is_some()
     };
     let speaking = |timer: &&NewTimer| {
-        changes(timer) || held(timer).is_some() || !timer.skipped.is_empty() || !timer.settled.is_empty()
+        changes(timer) || external(timer).is_some() || !timer.skipped.is_empty() || !timer.settled.is_empty()
     };
     let timers: Vec<&NewTimer> = timers.iter().copied().filter(speaking).collect();
     if timers.is_empty() {
@@ -127,7 +127,7 @@ pub fn record(session: &Session, timers: &[&NewTimer], held: &HashSet<i64>) {
     };
     let skips: Vec<_> = timers
         .iter()
-        .flat_map(|timer| timer.skipped.iter().map(|(since_at, skip)| (timer.schedule_id, *since_at, *skip)))
+        .flat_map(|timer| timer.skipped.iter().map(|(defined_at, skip)| (timer.schedule_id, *defined_at, *skip)))
         .collect();
     let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     SKIPS_RECORD.run(
@@ -140,7 +140,7 @@ pub fn record(session: &Session, timers: &[&NewTimer], held: &HashSet<i64>) {
             List(time(|progress| progress.backlog_until)),
             List(timers.iter().map(|timer| changes(timer)).collect::<Vec<bool>>()),
             List(skips.iter().map(|(id, ..)| *id).collect::<Vec<i64>>()),
-            List(skips.iter().map(|(_, since_at, _)| timestamp(*since_at)).collect::<Vec<_>>()),
+            List(skips.iter().map(|(_, defined_at, _)| timestamp(*defined_at)).collect::<Vec<_>>()),
             List(skips.iter().map(|(.., skip)| timestamp(skip.from)).collect::<Vec<_>>()),
             List(skips.iter().map(|(.., skip)| timestamp(skip.to)).collect::<Vec<_>>()),
             List(skips.iter().map(|(.., skip)| count(skip.count)).collect::<Vec<i64>>()),
@@ -148,7 +148,7 @@ pub fn record(session: &Session, timers: &[&NewTimer], held: &HashSet<i64>) {
             List(skips.iter().map(|(.., skip)| skip.previous.map(timestamp)).collect::<Vec<_>>()),
             List(timers.iter().flat_map(|timer| timer.settled.iter().copied()).collect::<Vec<i64>>()),
             List(timers.iter().map(|timer| timer.parked.is_some()).collect::<Vec<bool>>()),
-            List(timers.iter().map(|timer| held(timer).map(timestamp)).collect::<Vec<_>>()),
+            List(timers.iter().map(|timer| external(timer).map(timestamp)).collect::<Vec<_>>()),
             List(timers.iter().map(|timer| begins_anew(timer)).collect::<Vec<bool>>())
         ],
     );
@@ -165,7 +165,7 @@ pub fn forget(session: &Session, schedule_ids: &[i64]) {
 /// A run of skips as it is stored.
 pub struct RecordedSkip {
     /// The definition whose plan times they are.
-    pub since_at: Instant,
+    pub defined_at: Instant,
     /// The first.
     pub from: Instant,
     /// The last.
@@ -180,7 +180,7 @@ pub fn between(session: &Session, schedule_id: i64, from: Instant, to: Instant) 
     let rows = SKIPS_BETWEEN.run(session, arguments![schedule_id, timestamp(from), timestamp(to)]);
     rows.iter()
         .map(|row| RecordedSkip {
-            since_at: row.get_required_saturated("since_at"),
+            defined_at: row.get_required_saturated("defined_at"),
             from: row.get_required_saturated("plan_from"),
             to: row.get_required_saturated("plan_to"),
             reason: row.get_required("reason"),
@@ -271,16 +271,20 @@ impl SkipCursor {
 /// Looks at `rows` rows after `cursor` and deletes those that ended before `limit`, but for the newest of each schedule; the same for
 /// definitions. Where to go on; `None` at the end.
 pub fn prune(session: &Session, cursor: SkipCursor, limit: Instant, rows: i64) -> Option<SkipCursor> {
-    statement!(PAST_PRUNE = "schedule/past_prune"(TIMESTAMPTZOID, INT8OID));
+    statement!(DEFINITIONS_PRUNE = "schedule/definitions_prune"(TIMESTAMPTZOID, INT8OID));
     statement!(SKIPS_PRUNE = "schedule/skips_prune"(INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID));
-    let definitions = PAST_PRUNE.run(session, arguments![timestamp(limit), rows]).len();
+    let definitions = DEFINITIONS_PRUNE.run(session, arguments![timestamp(limit), rows]).len();
     let start = timestamp(Instant::MIN);
-    let (schedule_id, since_at, from) = cursor.0.unwrap_or((0, start, start));
-    let found = SKIPS_PRUNE.run(session, arguments![schedule_id, since_at, from, timestamp(limit), rows]);
+    let (schedule_id, defined_at, from) = cursor.0.unwrap_or((0, start, start));
+    let found = SKIPS_PRUNE.run(session, arguments![schedule_id, defined_at, from, timestamp(limit), rows]);
     // With as many definitions as fit into a step there may be more, also where no skips are left.
     let more = (i64::try_from(definitions) == Ok(rows)).then_some(cursor);
     let next = found.first().map(|row| {
-        SkipCursor(Some((row.get_required("schedule_id"), row.get_required("since_at"), row.get_required("plan_from"))))
+        SkipCursor(Some((
+            row.get_required("schedule_id"),
+            row.get_required("defined_at"),
+            row.get_required("plan_from"),
+        )))
     });
     next.or(more)
 }

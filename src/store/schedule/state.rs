@@ -58,7 +58,7 @@ pub struct ScheduleRow {
     /// Only later plans fire.
     pub baseline_at: Instant,
     /// Since when the clock, the zone, the window, the pause and the ownership are as they are.
-    pub since_at: Instant,
+    pub defined_at: Instant,
     /// The job that it names.
     pub job_name: String,
     /// That job's owner; `None` where the job does not exist.
@@ -66,7 +66,7 @@ pub struct ScheduleRow {
     /// What the ledger has its executions by, with the plan time.
     pub key: Uuid,
     /// Whether some of its executions may have another key, because it had another job or scope before an edit.
-    pub former_keys: FormerKeys,
+    pub previous_keys: PreviousKeys,
     /// Where it stands, where it was read without a statement.
     pub tid: Option<TupleId>,
 }
@@ -91,11 +91,11 @@ impl ScheduleRow {
             enabled: row.get_required(schedule::ENABLED),
             created_at: row.get_required_instant(schedule::CREATED_AT),
             baseline_at: row.get_required_instant(schedule::BASELINE_AT),
-            since_at: row.get_required_instant(schedule::SINCE_AT),
+            defined_at: row.get_required_instant(schedule::DEFINED_AT),
             job_name: row.get_required(schedule::JOB_NAME),
             job_owner: None,
             key: row.get_required(schedule::KEY),
-            former_keys: FormerKeys::of(&row.get_required::<Vec<Option<Uuid>>>(schedule::FORMER_KEYS)),
+            previous_keys: PreviousKeys::of(&row.get_required::<Vec<Option<Uuid>>>(schedule::PREVIOUS_KEYS)),
             tid: None,
         }
     }
@@ -108,7 +108,7 @@ impl ScheduleRow {
 
 /// The scopes that a schedule had.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum FormerKeys {
+pub enum PreviousKeys {
     /// None.
     None,
     /// Some.
@@ -117,21 +117,21 @@ pub enum FormerKeys {
     Unreadable,
 }
 
-impl FormerKeys {
-    fn of(keys: &[Option<Uuid>]) -> FormerKeys {
+impl PreviousKeys {
+    fn of(keys: &[Option<Uuid>]) -> PreviousKeys {
         match (keys.is_empty(), keys.contains(&None)) {
-            (_, true) => FormerKeys::Unreadable,
-            (false, false) => FormerKeys::Some,
-            (true, false) => FormerKeys::None,
+            (_, true) => PreviousKeys::Unreadable,
+            (false, false) => PreviousKeys::Some,
+            (true, false) => PreviousKeys::None,
         }
     }
 
     /// The error where they cannot be read.
     pub fn check(self) -> Outcome<()> {
         match self {
-            FormerKeys::None | FormerKeys::Some => Ok(()),
-            FormerKeys::Unreadable => Err(Failure::invalid(
-                "former_keys of the schedule must not contain NULL",
+            PreviousKeys::None | PreviousKeys::Some => Ok(()),
+            PreviousKeys::Unreadable => Err(Failure::invalid(
+                "previous_keys of the schedule must not contain NULL",
                 "Any sched.alter_schedule takes it out.",
             )),
         }
@@ -153,7 +153,7 @@ pub struct TimerRow {
     /// Unarmed until a run ends.
     pub waiting: bool,
     /// Every unfinished run of the schedule is remembered as awaited, as far as is known.
-    pub awaits: bool,
+    pub tracks_runs: bool,
     /// What it takes to write it without a statement, where it was locked without one.
     pub held: Option<LockedTimer>,
 }
@@ -171,7 +171,7 @@ impl TimerRow {
             error_count: row.get_required(timer::ERROR_COUNT),
             parked: parked.then(|| row.lossy(timer::LAST_ERROR).unwrap_or_default()),
             waiting: row.get_required(timer::WAITING),
-            awaits: row.get_required(timer::AWAITS),
+            tracks_runs: row.get_required(timer::TRACKS_RUNS),
             held: None,
         }
     }
@@ -211,5 +211,5 @@ pub struct LockedTimer {
     /// The same.
     pub last_fired_at: Option<TimestampWithTimeZone>,
     /// The same of the runs that are awaited.
-    pub awaits: bool,
+    pub tracks_runs: bool,
 }

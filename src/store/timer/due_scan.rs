@@ -58,7 +58,7 @@ fn timer_of(table: &Table) -> TimerRow {
         tid: table.tid(),
         last_plan_time: table.get(timer::LAST_PLAN_TIME),
         last_fired_at: table.get(timer::LAST_FIRED_AT),
-        awaits: timer.awaits,
+        tracks_runs: timer.tracks_runs,
     };
     TimerRow { held: Some(held), ..timer }
 }
@@ -86,12 +86,12 @@ pub fn read(schema: Oid, schedule_ids: &[i64], timers: &mut BTreeMap<i64, TimerR
             });
             row
         });
-        let awaits = schedule.as_ref().is_some_and(ScheduleRow::waits_for_runs);
+        let tracks_runs = schedule.as_ref().is_some_and(ScheduleRow::waits_for_runs);
         snapshots.push(ScheduleState {
             schedule_id: *schedule_id,
             schedule,
             timer: timers.remove(schedule_id),
-            busy: awaits && awaited_by_id.find(&[id]),
+            busy: tracks_runs && awaited_by_id.find(&[id]),
         });
     }
     Some(snapshots)

@@ -46,7 +46,7 @@ pub struct Fired {
 /// that somebody is just claiming, in a transaction that may stay open, is not waited for: its schedule comes again
 /// `postponed_until`. Besides what it led to: which schedules move on with a run that is not this batch's own.
 pub fn fire(session: &Session, timers: &[NewTimer], now: Instant, postponed_until: Instant) -> (Fired, HashSet<i64>) {
-    let Split { moves, runs, postponed, shared, held } = split(timers);
+    let Split { moves, runs, postponed, shared, external } = split(timers);
     if !postponed.is_empty() {
         postpone(session, postponed, postponed_until);
     }
@@ -65,7 +65,7 @@ pub fn fire(session: &Session, timers: &[NewTimer], now: Instant, postponed_unti
     if shared && usize::try_from(fired.count) != Ok(runs.len()) {
         raise(Failure::internal("a schedule was edited whose run another one of the batch counts on"));
     }
-    (fired, held)
+    (fired, external)
 }
 
 /// A timer that moves on.
@@ -86,14 +86,14 @@ struct Split<'t> {
     /// A run is that of two schedules at once, and listed for the first of them.
     shared: bool,
     /// Schedules that move on with a run which the ledger has, or gets, by somebody else.
-    held: HashSet<i64>,
+    external: HashSet<i64>,
 }
 
 fn split(timers: &[NewTimer]) -> Split<'_> {
     let ledger = key_lock::ledger();
     let mut keys = LedgerKeys::open(&ledger);
     let (mut moves, mut runs) = (Vec::with_capacity(timers.len()), Vec::with_capacity(timers.len()));
-    let (mut postponed, mut shared, mut held) = (Vec::new(), false, HashSet::new());
+    let (mut postponed, mut shared, mut external) = (Vec::new(), false, HashSet::new());
     let mut listed = HashSet::with_capacity(timers.len());
     for timer in timers {
         let first = runs.len();
@@ -111,12 +111,12 @@ fn split(timers: &[NewTimer]) -> Split<'_> {
             postponed.push(timer.schedule_id);
         } else {
             if runs.len() - first < timer.runs.len() {
-                held.insert(timer.schedule_id);
+                external.insert(timer.schedule_id);
             }
             moves.push(Move { timer, runs: first..runs.len() });
         }
     }
-    Split { moves, runs, postponed, shared, held }
+    Split { moves, runs, postponed, shared, external }
 }
 
 /// All of it in one statement.
@@ -418,6 +418,6 @@ fn row_of(this: &NewTimer, held: LockedTimer, now: Instant) -> Row<{ layouts::TI
         (timer::ERROR_COUNT, 0.into_datum()),
         (timer::LAST_ERROR, None),
         (timer::PARKED, false.into_datum()),
-        (timer::AWAITS, held.awaits.into_datum()),
+        (timer::TRACKS_RUNS, held.tracks_runs.into_datum()),
     ])
 }

@@ -16,7 +16,7 @@ pub mod new_timer;
 pub mod rebuild;
 mod sql;
 
-pub use crate::store::schedule::state::{FormerKeys, ScheduleRow, ScheduleState, TimerRow};
+pub use crate::store::schedule::state::{PreviousKeys, ScheduleRow, ScheduleState, TimerRow};
 pub use fire::{fire, Fired};
 pub use new_timer::{BatchWindow, NewTimer};
 pub use sql::{

@@ -29,9 +29,9 @@ pub struct NewTimer {
     pub key: Uuid,
     /// Those of them that the schedule fired already when it had another scope.
     pub fired_before: Vec<Instant>,
-    /// The plan times that are passed over, with the definition (its `since_at`) whose plan times they are.
+    /// The plan times that are passed over, with the definition (its `defined_at`) whose plan times they are.
     pub skipped: Vec<(Instant, Skip)>,
-    /// The definitions of the past (past_ids) that are settled with them.
+    /// The definitions of the past (definition_ids) that are settled with them.
     pub settled: Vec<i64>,
     /// What the timer remembered before.
     pub before: Progress,

@@ -35,7 +35,7 @@ impl DerivedTimer {
             error_count: 0,
             parked: self.parked.then(String::new),
             waiting: false,
-            awaits: false,
+            tracks_runs: false,
             held: None,
         }
     }

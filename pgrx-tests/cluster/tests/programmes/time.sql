@@ -12,28 +12,28 @@ DECLARE
     leap interval := make_interval(secs => second - world_time());
     aside constant interval := '36525 days';
     last_change bigint;
-    last_past bigint;
+    last_definition bigint;
 BEGIN
     ASSERT leap > '0', format('the world is already at %s, not before %s', world_time(), second);
     SELECT COALESCE(max(change_id), 0) INTO last_change FROM sched.schedule_change;
-    SELECT COALESCE(max(past_id), 0) INTO last_past FROM sched.schedule_past;
+    SELECT COALESCE(max(definition_id), 0) INTO last_definition FROM sched.schedule_definition;
     CREATE TEMP TABLE kept ON COMMIT DROP AS
-        SELECT schedule_id, created_at - leap AS created_at, baseline_at - leap AS baseline_at, since_at - leap AS since_at FROM sched.schedule;
+        SELECT schedule_id, created_at - leap AS created_at, baseline_at - leap AS baseline_at, defined_at - leap AS defined_at FROM sched.schedule;
     UPDATE sched.schedule SET starts_at = starts_at - leap, ends_at = ends_at - leap;
-    UPDATE sched.schedule s SET created_at = k.created_at, baseline_at = k.baseline_at, since_at = k.since_at
+    UPDATE sched.schedule s SET created_at = k.created_at, baseline_at = k.baseline_at, defined_at = k.defined_at
       FROM kept k WHERE k.schedule_id = s.schedule_id;
-    DELETE FROM sched.schedule_past WHERE past_id > last_past;
+    DELETE FROM sched.schedule_definition WHERE definition_id > last_definition;
     DELETE FROM sched.schedule_change WHERE change_id > last_change;
     UPDATE sched.schedule_change SET terminal_at = terminal_at - leap;
     UPDATE sched.timer SET version = version + 2, next_plan_time = next_plan_time - leap, fire_at = fire_at - leap, buffered_plan = buffered_plan - leap,
            cursor_at = cursor_at - leap, backlog_until = backlog_until - leap, last_plan_time = last_plan_time - leap, last_fired_at = last_fired_at - leap;
-    UPDATE sched.timer_memory SET buffered_plan = buffered_plan - leap, backlog_until = backlog_until - leap, held_until = held_until - leap,
-           anew_at = anew_at - leap;
+    UPDATE sched.timer_state SET buffered_plan = buffered_plan - leap, backlog_until = backlog_until - leap, external_through = external_through - leap,
+           redefined_at = redefined_at - leap;
     -- Keys of time by way of where no other row is.
-    UPDATE sched.schedule_past SET since_at = since_at - aside, until_at = until_at - aside;
-    UPDATE sched.schedule_past SET since_at = since_at + aside - leap, until_at = until_at + aside - leap, starts_at = starts_at - leap, ends_at = ends_at - leap;
-    UPDATE sched.skip SET since_at = since_at - aside, plan_from = plan_from - aside;
-    UPDATE sched.skip SET since_at = since_at + aside - leap, plan_from = plan_from + aside - leap, plan_to = plan_to - leap;
+    UPDATE sched.schedule_definition SET valid_from = valid_from - aside, valid_to = valid_to - aside;
+    UPDATE sched.schedule_definition SET valid_from = valid_from + aside - leap, valid_to = valid_to + aside - leap, starts_at = starts_at - leap, ends_at = ends_at - leap;
+    UPDATE sched.skip SET defined_at = defined_at - aside, plan_from = plan_from - aside;
+    UPDATE sched.skip SET defined_at = defined_at + aside - leap, plan_from = plan_from + aside - leap, plan_to = plan_to - leap;
     UPDATE sched.ledger SET plan_time = plan_time - aside;
     UPDATE sched.ledger SET plan_time = plan_time + aside - leap, created_at = created_at - leap, started_at = started_at - leap,
            heartbeat_at = heartbeat_at - leap, finished_at = finished_at - leap, next_retry_at = next_retry_at - leap;
@@ -78,11 +78,11 @@ DECLARE
     made timestamptz;
 BEGIN
     SELECT * INTO STRICT edited FROM sched.schedule WHERE schedule_name = name;
-    IF edited.since_at = edited.updated_at THEN
+    IF edited.defined_at = edited.updated_at THEN
         made := edited.created_at + make_interval(secs => second);
-        UPDATE sched.schedule_past SET until_at = made WHERE schedule_id = edited.schedule_id AND until_at = edited.since_at;
+        UPDATE sched.schedule_definition SET valid_to = made WHERE schedule_id = edited.schedule_id AND valid_to = edited.defined_at;
         UPDATE sched.schedule
-           SET since_at = made, baseline_at = CASE WHEN baseline_at = since_at THEN made ELSE baseline_at END
+           SET defined_at = made, baseline_at = CASE WHEN baseline_at = defined_at THEN made ELSE baseline_at END
          WHERE schedule_id = edited.schedule_id;
     END IF;
 END
