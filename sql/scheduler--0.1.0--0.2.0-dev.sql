@@ -5,21 +5,25 @@
 -- To the end of the transaction. What is named without a schema is Postgres' own.
 SET LOCAL search_path = pg_catalog, pg_temp;
 
--- Whoever owns the schema or something in it can have put code of his there, which what follows would run as the superuser who updates.
--- So this comes before all else, and looks at nothing but catalogs.
+-- A plain CREATE SCHEMA on purpose, and before we look at whose what is: one that somebody planted must make the update fail.
+CREATE SCHEMA sched_internal;
+COMMENT ON SCHEMA sched_internal IS 'internal: what the scheduler''s own triggers, views and scripts call; nothing of it is for users';
+
+-- Whoever owns a schema of ours or something in it can have put code of his there, which what follows would run as the superuser who updates.
+-- So this comes before all else but a new schema, and looks at nothing but catalogs.
 DO $$
 DECLARE
     other record;
 BEGIN
     SELECT pg_catalog.pg_describe_object(o.classid, o.objid, 0) AS object, o.owner::pg_catalog.regrole AS owner
       INTO other
-      FROM (SELECT n.tableoid, n.oid, n.nspowner FROM pg_catalog.pg_namespace n WHERE n.nspname = 'sched'
+      FROM (SELECT n.tableoid, n.oid, n.nspowner FROM pg_catalog.pg_namespace n WHERE n.nspname IN ('sched', 'sched_internal')
             UNION ALL
             SELECT e.tableoid, e.oid, e.extowner FROM pg_catalog.pg_extension e WHERE e.extname = 'scheduler'
             UNION ALL
-            SELECT c.tableoid, c.oid, c.relowner FROM pg_catalog.pg_class c WHERE c.relnamespace = 'sched'::pg_catalog.regnamespace
+            SELECT c.tableoid, c.oid, c.relowner FROM pg_catalog.pg_class c WHERE c.relnamespace IN ('sched'::pg_catalog.regnamespace, 'sched_internal'::pg_catalog.regnamespace)
             UNION ALL
-            SELECT p.tableoid, p.oid, p.proowner FROM pg_catalog.pg_proc p WHERE p.pronamespace = 'sched'::pg_catalog.regnamespace
+            SELECT p.tableoid, p.oid, p.proowner FROM pg_catalog.pg_proc p WHERE p.pronamespace IN ('sched'::pg_catalog.regnamespace, 'sched_internal'::pg_catalog.regnamespace)
            ) AS o (classid, objid, owner)
      WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE r.oid = o.owner AND r.rolsuper)
      ORDER BY o.classid = 'pg_catalog.pg_namespace'::pg_catalog.regclass DESC, o.classid = 'pg_catalog.pg_extension'::pg_catalog.regclass DESC
@@ -29,6 +33,26 @@ BEGIN
             MESSAGE = pg_catalog.format('%s belongs to %s, who is no superuser: the update would run what he may have put there', other.object, other.owner),
             HINT = pg_catalog.format('If %s is trusted with that, make a superuser its owner first (ALTER ... OWNER TO, or REASSIGN OWNED BY %s TO ...), then update again.', other.owner, other.owner);
     END IF;
+END
+$$;
+
+-- What users have no use for goes there, with its rights. (What names it by its oid, as defaults, triggers and columns do, follows.)
+ALTER FUNCTION sched.uuid_v7() SET SCHEMA sched_internal;
+ALTER FUNCTION sched.scope_key SET SCHEMA sched_internal;
+ALTER FUNCTION sched.wake_dispatcher() SET SCHEMA sched_internal;
+ALTER FUNCTION sched.request_dispatcher() SET SCHEMA sched_internal;
+ALTER FUNCTION sched.schedule_before_update() SET SCHEMA sched_internal;
+ALTER FUNCTION sched.schedule_changed() SET SCHEMA sched_internal;
+ALTER TABLE sched.monitor SET SCHEMA sched_internal;
+CREATE OR REPLACE FUNCTION sched_internal.schedule_changed() RETURNS trigger
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$$
+BEGIN
+    INSERT INTO sched.schedule_change (schedule_id) SELECT schedule_id FROM changed;
+    IF FOUND THEN
+        PERFORM sched_internal.wake_dispatcher();
+    END IF;
+    RETURN NULL;
 END
 $$;
 
@@ -45,30 +69,30 @@ INSERT INTO sched.home (system_identifier, database)
 SELECT c.system_identifier, d.oid
   FROM pg_catalog.pg_control_system() AS c, pg_catalog.pg_database AS d
  WHERE d.datname = pg_catalog.current_database();
-CREATE FUNCTION sched.table_is_new("table" oid) RETURNS void STRICT VOLATILE PARALLEL UNSAFE LANGUAGE c
+CREATE FUNCTION sched_internal.table_is_new("table" oid) RETURNS void STRICT VOLATILE PARALLEL UNSAFE LANGUAGE c
     AS 'MODULE_PATHNAME', 'table_is_new_wrapper';
-COMMENT ON FUNCTION sched.table_is_new IS 'internal: has every session read a table again of which it may remember something';
-CREATE FUNCTION sched.table_changed() RETURNS trigger
+COMMENT ON FUNCTION sched_internal.table_is_new IS 'internal: has every session read a table again of which it may remember something';
+CREATE FUNCTION sched_internal.table_changed() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
 $$
 BEGIN
-    PERFORM sched.table_is_new(TG_RELID);
+    PERFORM sched_internal.table_is_new(TG_RELID);
     RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION sched.table_changed() IS 'internal: sessions that remember something of the table read it again';
+COMMENT ON FUNCTION sched_internal.table_changed() IS 'internal: sessions that remember something of the table read it again';
 
 CREATE TRIGGER home_changed AFTER INSERT OR UPDATE OR DELETE ON sched.home
-    FOR EACH ROW EXECUTE FUNCTION sched.table_changed();
+    FOR EACH ROW EXECUTE FUNCTION sched_internal.table_changed();
 ALTER TABLE sched.home ENABLE ALWAYS TRIGGER home_changed;
 CREATE TRIGGER job_changed AFTER INSERT OR UPDATE OR DELETE ON sched.job
-    FOR EACH ROW EXECUTE FUNCTION sched.table_changed();
+    FOR EACH ROW EXECUTE FUNCTION sched_internal.table_changed();
 ALTER TABLE sched.job ENABLE ALWAYS TRIGGER job_changed;
 ALTER TABLE sched.home REPLICA IDENTITY FULL;
 ALTER TABLE sched.ready REPLICA IDENTITY USING INDEX ready_order;
 
 -- What the ledger has a schedule's executions by; and changes that could not be applied.
-ALTER TABLE sched.schedule ADD COLUMN key uuid NOT NULL GENERATED ALWAYS AS (sched.scope_key(job_name, scope_kind, scope_id)) STORED;
+ALTER TABLE sched.schedule ADD COLUMN key uuid NOT NULL GENERATED ALWAYS AS (sched_internal.scope_key(job_name, scope_kind, scope_id)) STORED;
 COMMENT ON COLUMN sched.schedule.key IS 'what the ledger has its executions by, with the plan time; computed once for each edit, not for each fire';
 ALTER TABLE sched.timer ADD COLUMN tracks_runs boolean NOT NULL DEFAULT false;
 COMMENT ON COLUMN sched.timer.tracks_runs IS 'every unfinished run of the schedule is in sched.awaited';
@@ -84,11 +108,11 @@ CREATE FUNCTION sched.adopt() RETURNS bigint STRICT VOLATILE PARALLEL UNSAFE LAN
     AS 'MODULE_PATHNAME', 'adopt_wrapper';
 CREATE FUNCTION sched.is_home() RETURNS bool STRICT STABLE PARALLEL UNSAFE LANGUAGE c
     AS 'MODULE_PATHNAME', 'is_home_wrapper';
-CREATE FUNCTION sched.grant_again() RETURNS void STRICT VOLATILE PARALLEL UNSAFE LANGUAGE c
+CREATE FUNCTION sched_internal.grant_again() RETURNS void STRICT VOLATILE PARALLEL UNSAFE LANGUAGE c
     AS 'MODULE_PATHNAME', 'grant_again_wrapper';
 COMMENT ON FUNCTION sched.adopt() IS 'Lets a copy (a restored dump, a database made from a template, a cluster after pg_upgrade) fire and hand out what is in it; returns how many schedules begin anew. Only plan times after this moment fire, also where a clock that was ahead has written later ones. For superusers and the extension''s owner; 42501 for others.';
 COMMENT ON FUNCTION sched.is_home() IS 'False in a copy that nobody has adopted: dispatch_due, claim and try_claim raise 55000 there and no worker serves it.';
-COMMENT ON FUNCTION sched.grant_again() IS 'internal: at the end of an update, gives users and monitors the rights on what it has added; takes the types of our rows from PUBLIC';
+COMMENT ON FUNCTION sched_internal.grant_again() IS 'internal: at the end of an update, gives users and monitors the rights on what it has added; takes the types of our rows from PUBLIC';
 
 CREATE FUNCTION sched.enqueue_many(
 	job_name text,
@@ -118,7 +142,7 @@ CREATE TABLE sched.schedule_dropped (
 );
 CREATE INDEX schedule_dropped_retry_at ON sched.schedule_dropped (retry_at);
 COMMENT ON TABLE sched.schedule_dropped IS 'schedules dropped with cancel_pending of which somebody had something in hand: nobody may claim what comes of that';
-COMMENT ON COLUMN sched.schedule_dropped.keys IS 'the scopes (sched.scope_key) in which the ledger has its executions';
+COMMENT ON COLUMN sched.schedule_dropped.keys IS 'the scopes (sched_internal.scope_key) in which the ledger has its executions';
 COMMENT ON COLUMN sched.schedule_dropped.until_xid IS 'transactions from this one on began after the drop was committed, and fire nothing of it';
 CREATE OR REPLACE VIEW sched.execution WITH (security_barrier) AS
 SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time, e.queue, e.priority,
@@ -151,13 +175,42 @@ SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time, e.queue, e.prior
   FROM sched.ledger e
   LEFT JOIN sched.lease l ON l.execution_id = e.id
  CROSS JOIN LATERAL (SELECT pg_catalog.pg_has_role(current_user, e.owner, 'USAGE') AS owns) AS r
- WHERE r.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT'));
+ WHERE r.owns OR (SELECT pg_catalog.has_table_privilege('sched_internal.monitor'::pg_catalog.regclass, 'SELECT'));
+CREATE OR REPLACE VIEW sched.running WITH (security_barrier) AS
+SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time, e.queue, l.attempt, e.max_attempts, l.runner_id,
+       l.started_at, pg_catalog.clock_timestamp() - l.started_at AS age,
+       l.heartbeat_at, l.stale_after, l.stale_after - pg_catalog.clock_timestamp() AS time_to_stale,
+       l.cancel_requested, CASE WHEN r.owns THEN l.progress END AS progress, e.schedule_name
+  FROM sched.lease l
+  JOIN sched.ledger e ON e.id = l.execution_id
+ CROSS JOIN LATERAL (SELECT pg_catalog.pg_has_role(current_user, e.owner, 'USAGE') AS owns) AS r
+ WHERE r.owns OR (SELECT pg_catalog.has_table_privilege('sched_internal.monitor'::pg_catalog.regclass, 'SELECT'));
+CREATE OR REPLACE VIEW sched.failed WITH (security_barrier) AS
+SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time, e.queue, e.attempt, e.max_attempts, e.runner_id,
+       e.finished_at, e.error_code, CASE WHEN r.owns THEN e.error_msg END AS error_msg,
+       e.next_retry_at IS NOT NULL AS retryable, e.next_retry_at, e.schedule_name
+  FROM sched.ledger e
+ CROSS JOIN LATERAL (SELECT pg_catalog.pg_has_role(current_user, e.owner, 'USAGE') AS owns) AS r
+ WHERE e.status = 'FAILED'
+   AND NOT EXISTS (SELECT FROM sched.lease l WHERE l.execution_id = e.id)
+   AND (r.owns OR (SELECT pg_catalog.has_table_privilege('sched_internal.monitor'::pg_catalog.regclass, 'SELECT')));
+CREATE OR REPLACE VIEW sched.history WITH (security_barrier) AS
+SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time, e.queue, e.status, e.attempt, e.max_attempts,
+       e.runner_id, e.started_at, e.finished_at,
+       (EXTRACT(epoch FROM e.finished_at - e.started_at) * 1000)::bigint AS duration_ms, e.rows_affected,
+       CASE WHEN r.owns THEN e.result END AS result, e.error_code, CASE WHEN r.owns THEN e.error_msg END AS error_msg,
+       e.origin, e.schedule_name
+  FROM sched.ledger e
+ CROSS JOIN LATERAL (SELECT pg_catalog.pg_has_role(current_user, e.owner, 'USAGE') AS owns) AS r
+ WHERE (e.status IN ('SUCCESS', 'CANCELLED') OR (e.status = 'FAILED' AND e.next_retry_at IS NULL))
+   AND NOT EXISTS (SELECT FROM sched.lease l WHERE l.execution_id = e.id)
+   AND (r.owns OR (SELECT pg_catalog.has_table_privilege('sched_internal.monitor'::pg_catalog.regclass, 'SELECT')));
 -- What did not run, and what timers remember: from here on.
 ALTER TABLE sched.schedule ADD COLUMN defined_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp() CHECK (pg_catalog.isfinite(defined_at)),
     ADD COLUMN previous_keys uuid[] NOT NULL DEFAULT '{}';
 ALTER TABLE sched.schedule ALTER COLUMN defined_at TYPE timestamptz USING baseline_at;
 COMMENT ON COLUMN sched.schedule.defined_at IS 'plan times after this instant are those of the row as it is; earlier ones those of sched.schedule_definition';
-COMMENT ON COLUMN sched.schedule.previous_keys IS 'the scopes (sched.scope_key) that its executions had before an edit, as long as the ledger has something to tell of them';
+COMMENT ON COLUMN sched.schedule.previous_keys IS 'the scopes (sched_internal.scope_key) that its executions had before an edit, as long as the ledger has something to tell of them';
 
 -- What said which plan times there were before an edit: without it nobody could say of a past plan time what became of it.
 -- Each row is over when the next one begins, and with it every plan time of it that nobody had dispatched.
@@ -179,7 +232,7 @@ CREATE INDEX schedule_definition_valid_to ON sched.schedule_definition (valid_to
 COMMENT ON TABLE sched.schedule_definition IS 'what a schedule was from valid_from (exclusive) to valid_to: the clock, zone, window, pause and ownership of past plan times';
 COMMENT ON COLUMN sched.schedule_definition.settled IS 'a dispatcher has recorded in sched.skip what was not dispatched before it ended';
 
-CREATE OR REPLACE FUNCTION sched.schedule_before_update() RETURNS trigger
+CREATE OR REPLACE FUNCTION sched_internal.schedule_before_update() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
 $$
 DECLARE
@@ -248,7 +301,7 @@ BEGIN
     RETURN NEW;
 END
 $$;
-COMMENT ON FUNCTION sched.schedule_before_update() IS 'internal: raises the version, moves the baseline and keeps the past of an edited schedule';
+COMMENT ON FUNCTION sched_internal.schedule_before_update() IS 'internal: raises the version, moves the baseline and keeps the past of an edited schedule';
 
 -- What did not run, and why. Written in the transaction that moves the timer on, so that a crash loses neither or both; a
 -- schedule that fires on time writes nothing here. Runs of skips are one row, which grows; no index covers what changes.
@@ -295,7 +348,7 @@ CREATE FUNCTION sched.explain(
     AS 'MODULE_PATHNAME', 'explain_wrapper';
 CREATE FUNCTION sched.rebuild() RETURNS bigint STRICT VOLATILE PARALLEL UNSAFE LANGUAGE c
     AS 'MODULE_PATHNAME', 'rebuild_wrapper';
-CREATE FUNCTION sched.skipped_so_far() RETURNS TABLE (
+CREATE FUNCTION sched_internal.skipped_so_far() RETURNS TABLE (
 	"schedule_name" TEXT, 
 	"plan_from" timestamp with time zone, 
 	"plan_to" timestamp with time zone, 
@@ -303,7 +356,7 @@ CREATE FUNCTION sched.skipped_so_far() RETURNS TABLE (
 	"reason" TEXT 
 ) STRICT VOLATILE PARALLEL UNSAFE LANGUAGE c
     AS 'MODULE_PATHNAME', 'skipped_so_far_wrapper';
-CREATE FUNCTION sched.skip_parts(
+CREATE FUNCTION sched_internal.skip_parts(
 	"clock" text,
 	"time_zone" text,
 	"anchor" timestamp with time zone,
@@ -321,14 +374,14 @@ CREATE FUNCTION sched.skip_parts(
 	"count" bigint 
 ) STABLE PARALLEL SAFE LANGUAGE c
     AS 'MODULE_PATHNAME', 'skip_parts_wrapper';
-CREATE FUNCTION sched.next_open("schedule_name" text) RETURNS timestamp with time zone[]
+CREATE FUNCTION sched_internal.next_open("schedule_name" text) RETURNS timestamp with time zone[]
     STABLE PARALLEL UNSAFE LANGUAGE c
     AS 'MODULE_PATHNAME', 'next_open_wrapper';
 COMMENT ON FUNCTION sched.rebuild() IS 'Makes every timer anew from the schedules, the ledger and the skips, and returns how many are armed; fires nothing by itself. Warns of schedules that lie ahead of the clock. Dispatchers wait until the transaction ends. For superusers and the extension''s owner; 42501 for others.';
 COMMENT ON FUNCTION sched.explain IS 'What became of each plan time of a schedule in [from_time, to_time), under the definition that held then: fired, skipped, waiting, due, planned, external or forgotten, with the execution and the reason. Errors: 42704, 42501, 22023 (an empty range), 22008 (infinite times), 54000 (over 100000 plan times).';
-COMMENT ON FUNCTION sched.skipped_so_far() IS 'What paused and parked schedules have passed over, or keep waiting, up to now, and what an edit passes over that no dispatcher has applied yet; read it through sched.skipped.';
-COMMENT ON FUNCTION sched.skip_parts IS 'What is left of a run of skips without the plan times that the ledger has, and without those after its definition''s end; read it through sched.skipped.';
-COMMENT ON FUNCTION sched.next_open IS 'The first plan time of an armed schedule that the ledger lacks, and when it fires; read it through sched.schedules.';
+COMMENT ON FUNCTION sched_internal.skipped_so_far() IS 'internal: what paused and parked schedules have passed over, or keep waiting, up to now, and what an edit passes over that no dispatcher has applied yet; read it through sched.skipped.';
+COMMENT ON FUNCTION sched_internal.skip_parts IS 'internal: what is left of a run of skips without the plan times that the ledger has, and without those after its definition''s end; read it through sched.skipped.';
+COMMENT ON FUNCTION sched_internal.next_open IS 'internal: the first plan time of an armed schedule that the ledger lacks, and when it fires; read it through sched.schedules.';
 
 CREATE OR REPLACE VIEW sched.schedules WITH (security_barrier) AS
 SELECT s.schedule_name, s.job_name, s.clock, s.time_zone, s.enabled, s.ownership, state.state,
@@ -362,10 +415,10 @@ SELECT s.schedule_name, s.job_name, s.clock, s.time_zone, s.enabled, s.ownership
                                  WHERE e.key = ANY (CASE WHEN s.previous_keys = '{}' THEN ARRAY[s.key] ELSE ARRAY(SELECT pg_catalog.unnest(s.previous_keys) UNION ALL SELECT s.key) END)
                                    AND e.plan_time = t.next_plan_time
                                    AND (e.key = s.key OR (e.schedule_id = s.schedule_id AND e.origin IN ('schedule', 'backfill'))))
-                   THEN sched.next_open(s.schedule_name)
+                   THEN sched_internal.next_open(s.schedule_name)
                    ELSE ARRAY[t.next_plan_time, t.fire_at] END AS at
        OFFSET 0) AS next
- WHERE r.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT'));
+ WHERE r.owns OR (SELECT pg_catalog.has_table_privilege('sched_internal.monitor'::pg_catalog.regclass, 'SELECT'));
 
 -- What dispatchers passed over, but for what is in the ledger (a backfill, a client's claim in the schedule's scope, a fire of the definition
 -- before an edit) and what lies after the definition's end (passed over while its edit was not committed). Few runs have any of it.
@@ -395,7 +448,7 @@ SELECT a.schedule_name, a.plan_from, a.plan_to, a.count, a.reason
                SELECT k.plan_from, k.plan_to, k.count WHERE NOT c.cut
                 UNION ALL
                SELECT q.plan_from, q.plan_to, q.count
-                 FROM sched.skip_parts(
+                 FROM sched_internal.skip_parts(
                           CASE WHEN k.defined_at = s.defined_at THEN s.clock ELSE d.clock END,
                           CASE WHEN k.defined_at = s.defined_at THEN s.time_zone ELSE d.time_zone END,
                           s.created_at,
@@ -407,8 +460,8 @@ SELECT a.schedule_name, a.plan_from, a.plan_to, a.count, a.reason
          WHERE k.defined_at = s.defined_at OR d.valid_from IS NOT NULL
         UNION ALL
         SELECT o.schedule_name, o.plan_from, o.plan_to, o.count, o.reason, true
-          FROM sched.skipped_so_far() AS o) AS a (schedule_name, plan_from, plan_to, count, reason, owns)
- WHERE a.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT'));
+          FROM sched_internal.skipped_so_far() AS o) AS a (schedule_name, plan_from, plan_to, count, reason, owns)
+ WHERE a.owns OR (SELECT pg_catalog.has_table_privilege('sched_internal.monitor'::pg_catalog.regclass, 'SELECT'));
 COMMENT ON VIEW sched.skipped IS 'plan times that did not run, and why: neighbours with one reason in one row, what is going on (paused, parked) included';
 
 -- What pg_dump takes along: all that was said and all that became of it, so that a restored copy neither loses work nor runs again what
@@ -438,9 +491,9 @@ SELECT pg_catalog.pg_extension_config_dump('sched.skip',
 SELECT pg_catalog.pg_extension_config_dump('sched.timer_state',
     'WHERE NOT EXISTS (SELECT FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = timer_state.schedule_id AND j.owner::text ~ ''^[0-9]'')');
 
-CREATE FUNCTION sched.grantee(role oid, loses bool DEFAULT false) RETURNS text STABLE PARALLEL UNSAFE LANGUAGE c
+CREATE FUNCTION sched_internal.grantee(role oid, loses bool DEFAULT false) RETURNS text STABLE PARALLEL UNSAFE LANGUAGE c
     AS 'MODULE_PATHNAME', 'grantee_wrapper';
-COMMENT ON FUNCTION sched.grantee IS 'internal: the name of a role that gets rights or loses them';
+COMMENT ON FUNCTION sched_internal.grantee IS 'internal: the name of a role that gets rights or loses them';
 CREATE OR REPLACE FUNCTION sched.grant_use(role regrole) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
 $$
@@ -448,12 +501,12 @@ BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
         'GRANT SELECT ON sched.execution, sched.running, sched.failed, sched.history, sched.schedules, sched.skipped TO %1$s;'
         'GRANT EXECUTE ON FUNCTION sched.define_job, sched.drop_job, sched.create_schedule, sched.create_schedules, sched.alter_schedule,'
-        '  sched.fire_now, sched.backfill, sched.explain, sched.skipped_so_far, sched.skip_parts, sched.next_open,'
+        '  sched.fire_now, sched.backfill, sched.explain, sched_internal.skipped_so_far, sched_internal.skip_parts, sched_internal.next_open,'
         '  sched.drop_schedule, sched.pause, sched.resume, sched.dispatch_due, sched.try_claim, sched.claim,'
         '  sched.heartbeat, sched.finish_success, sched.finish_failure, sched.import_crontab, sched.next_time,'
         '  sched.preview, sched.validate, sched.enqueue, sched.enqueue_many, sched.finish_success_many, sched.assert_lease,'
         '  sched.cancel, sched.mark_stale_as_failed, sched.latest_plan, sched.due_plans, sched.attempts_since_success,'
-        '  sched.is_home TO %1$s;', sched.grantee(role));
+        '  sched.is_home TO %1$s;', sched_internal.grantee(role));
 END
 $$;
 
@@ -462,8 +515,8 @@ CREATE OR REPLACE FUNCTION sched.grant_monitor(role regrole) RETURNS void
 $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
-        'GRANT SELECT ON sched.monitor, sched.execution, sched.running, sched.failed, sched.history, sched.schedules, sched.skipped TO %1$s;'
-        'GRANT EXECUTE ON FUNCTION sched.is_home, sched.explain, sched.skipped_so_far, sched.skip_parts, sched.next_open TO %1$s;', sched.grantee(role));
+        'GRANT SELECT ON sched_internal.monitor, sched.execution, sched.running, sched.failed, sched.history, sched.schedules, sched.skipped TO %1$s;'
+        'GRANT EXECUTE ON FUNCTION sched.is_home, sched.explain, sched_internal.skipped_so_far, sched_internal.skip_parts, sched_internal.next_open TO %1$s;', sched_internal.grantee(role));
 END
 $$;
 
@@ -477,7 +530,7 @@ BEGIN
         'GRANT SELECT, UPDATE, DELETE ON sched.lease TO %1$s;'
         'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.awaited TO %1$s;'
         'GRANT SELECT, UPDATE, DELETE ON sched.schedule_definition, sched.schedule_dropped TO %1$s;'
-        'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.skip, sched.timer_state TO %1$s;', sched.grantee(role));
+        'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.skip, sched.timer_state TO %1$s;', sched_internal.grantee(role));
 END
 $$;
 COMMENT ON FUNCTION sched.grant_worker IS 'Gives a role the rights that dispatchers need to work as it (setting sched.worker_role), and no others. For superusers and the extension''s owner; 42501 for others.';
@@ -485,9 +538,9 @@ CREATE OR REPLACE FUNCTION sched.revoke_all(role regrole) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
 $$
 BEGIN
-    EXECUTE format('REVOKE ALL ON SCHEMA sched FROM %1$s;'
-        'REVOKE ALL ON ALL TABLES IN SCHEMA sched FROM %1$s;'
-        'REVOKE ALL ON ALL FUNCTIONS IN SCHEMA sched FROM %1$s;', sched.grantee(role, true));
+    EXECUTE format('REVOKE ALL ON SCHEMA sched, sched_internal FROM %1$s;'
+        'REVOKE ALL ON ALL TABLES IN SCHEMA sched, sched_internal FROM %1$s;'
+        'REVOKE ALL ON ALL FUNCTIONS IN SCHEMA sched, sched_internal FROM %1$s;', sched_internal.grantee(role, true));
 END
 $$;
 COMMENT ON FUNCTION sched.drop_schedule IS 'Drops a schedule; false where there was none. Its executions stay; with cancel_pending those that nobody runs are cancelled. Once it has committed nothing of it is claimable, also what others had in hand at that moment: a run may end, and is not tried again. Error: 42501 (another role''s).';
@@ -615,7 +668,9 @@ BEGIN
         SELECT o.name
           FROM pg_catalog.pg_depend d
           JOIN pg_catalog.pg_extension e ON e.oid = d.refobjid AND e.extname = 'scheduler'
-          JOIN (SELECT c.tableoid, c.oid, c.relowner,
+          JOIN (SELECT n.tableoid, n.oid, n.nspowner, 'SCHEMA ' || n.oid::pg_catalog.regnamespace FROM pg_catalog.pg_namespace n
+                UNION ALL
+                SELECT c.tableoid, c.oid, c.relowner,
                        CASE c.relkind WHEN 'S' THEN 'SEQUENCE ' WHEN 'v' THEN 'VIEW ' ELSE 'TABLE ' END || c.oid::pg_catalog.regclass
                   FROM pg_catalog.pg_class c
                  WHERE c.relkind <> 'S'
@@ -641,12 +696,12 @@ DECLARE
     grantee text;
 BEGIN
     FOREACH object IN ARRAY ARRAY[
-        'TABLE sched.home', 'FUNCTION sched.adopt()', 'FUNCTION sched.is_home()',
-        'FUNCTION sched.grant_again()', 'FUNCTION sched.table_is_new', 'FUNCTION sched.table_changed()',
+        'SCHEMA sched_internal', 'TABLE sched.home', 'FUNCTION sched.adopt()', 'FUNCTION sched.is_home()',
+        'FUNCTION sched_internal.grant_again()', 'FUNCTION sched_internal.table_is_new', 'FUNCTION sched_internal.table_changed()',
         'FUNCTION sched.enqueue_many', 'TABLE sched.schedule_definition', 'SEQUENCE sched.schedule_definition_definition_id_seq',
         'TABLE sched.skip', 'TABLE sched.timer_state', 'TABLE sched.schedule_dropped', 'TABLE sched.skipped',
-        'FUNCTION sched.explain', 'FUNCTION sched.rebuild()', 'FUNCTION sched.skipped_so_far()', 'FUNCTION sched.skip_parts', 'FUNCTION sched.next_open',
-        'FUNCTION sched.grant_worker', 'FUNCTION sched.grantee'
+        'FUNCTION sched.explain', 'FUNCTION sched.rebuild()', 'FUNCTION sched_internal.skipped_so_far()', 'FUNCTION sched_internal.skip_parts', 'FUNCTION sched_internal.next_open',
+        'FUNCTION sched.grant_worker', 'FUNCTION sched_internal.grantee'
     ] LOOP
         EXECUTE pg_catalog.format('REVOKE ALL ON %s FROM PUBLIC', object);
         FOR grantee IN
@@ -660,6 +715,6 @@ BEGIN
 END
 $$;
 -- Users and monitors get the rights on what is new, and nobody the types of rows.
-SELECT sched.grant_again();
+SELECT sched_internal.grant_again();
 -- The dispatcher has waited for this.
-SELECT sched.wake_dispatcher();
+SELECT sched_internal.wake_dispatcher();

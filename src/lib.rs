@@ -20,6 +20,10 @@ mod worker;
 #[pg_schema]
 mod sched {}
 
+/// The same for what users have no use for.
+#[pg_schema]
+mod sched_internal {}
+
 extension_sql_file!("../sql/schema/00_schema.sql", name = "schema", bootstrap);
 extension_sql_file!("../sql/schema/05_home.sql", name = "home");
 extension_sql_file!("../sql/schema/10_job.sql", name = "job");
@@ -117,6 +121,9 @@ mod fire_rows_tests;
 #[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/in_server/history.rs"]
 mod history_tests;
+#[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/in_server/internal_schema.rs"]
+mod internal_schema_tests;
 #[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/in_server/job.rs"]
 mod job_tests;

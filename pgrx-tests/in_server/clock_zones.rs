@@ -225,7 +225,7 @@ mod tests {
         let parts = |zone: &str, count: i32| {
             let run = "'2026-01-01', NULL, NULL, NULL, '2026-01-02', '2026-01-09', 8, '{2026-01-05}', NULL";
             sql(&format!(
-                "SELECT sum(count) FROM generate_series(1, {count}) i, sched.skip_parts('@daily', {zone}, {run})"
+                "SELECT sum(count) FROM generate_series(1, {count}) i, sched_internal.skip_parts('@daily', {zone}, {run})"
             ))
         };
         assert_eq!(parts("'<z>0'", 1), "7");

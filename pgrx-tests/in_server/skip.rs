@@ -222,7 +222,7 @@ mod tests {
         run(&["SELECT sched.alter_schedule('k/moves', scope_id => x) FROM unnest('{g,h,i}'::text[]) x"]);
         assert_eq!(
             sql("SELECT string_agg((left_key = any (previous_keys))::text, ' ' ORDER BY x)
-                   FROM sched.schedule, unnest('{f,g,h,i}'::text[]) x, sched.scope_key('job of k/moves', 'schedule', x) AS left_key
+                   FROM sched.schedule, unnest('{f,g,h,i}'::text[]) x, sched_internal.scope_key('job of k/moves', 'schedule', x) AS left_key
                   WHERE schedule_name = 'k/moves'"),
             "true true true false"
         );
@@ -235,7 +235,7 @@ mod tests {
                 &format!("SELECT sched.alter_schedule('k/flight', scope_id => '{scope}'{more})"),
             ]);
             sql("SELECT string_agg((left_key = any (previous_keys))::text, ' ' ORDER BY x)
-                   FROM sched.schedule, unnest('{a,b,c,d}'::text[]) x, sched.scope_key('job of k/flight', 'schedule', x) AS left_key
+                   FROM sched.schedule, unnest('{a,b,c,d}'::text[]) x, sched_internal.scope_key('job of k/flight', 'schedule', x) AS left_key
                   WHERE schedule_name = 'k/flight'")
         };
         created("k/flight", "every 1 hour", "scope_id => 'a'");
@@ -268,7 +268,7 @@ mod tests {
     fn parts_of_a_run() {
         let parts = |clock: &str, more: &str| {
             sql(&format!(
-                "SELECT to_char(plan_from, 'DD'), to_char(plan_to, 'DD'), count FROM sched.skip_parts({clock}, 'UTC', '2026-01-01', NULL, NULL, {more})"
+                "SELECT to_char(plan_from, 'DD'), to_char(plan_to, 'DD'), count FROM sched_internal.skip_parts({clock}, 'UTC', '2026-01-01', NULL, NULL, {more})"
             ))
         };
         let whole = "'2026-01-02', '2026-01-09', 8";
@@ -288,9 +288,9 @@ mod tests {
         assert_eq!(parts("'@daily'", &format!("'2026-01-01 12:00', {whole}, NULL, NULL")), "");
         assert_eq!(parts("'nonsense'", &format!("NULL, {whole}, '{{2026-01-05}}', NULL")), "02|09|8");
         assert_eq!(parts("NULL", &format!("NULL, {whole}, '{{2026-01-05}}', NULL")), "02|09|8");
-        check("SELECT * FROM sched.skip_parts('@daily', 'UTC', now(), NULL, NULL, NULL, '-infinity', 'infinity', 1, NULL, NULL)", "-infinity|infinity|1");
+        check("SELECT * FROM sched_internal.skip_parts('@daily', 'UTC', now(), NULL, NULL, NULL, '-infinity', 'infinity', 1, NULL, NULL)", "-infinity|infinity|1");
         check(
-            "SELECT count(*) FROM sched.skip_parts(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
+            "SELECT count(*) FROM sched_internal.skip_parts(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
             "0",
         );
     }

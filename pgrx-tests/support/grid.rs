@@ -179,7 +179,7 @@ impl Cell {
         run(&[&format!(
             "INSERT INTO sched.ledger (id, key, job_name, scope_kind, scope_id, plan_time, queue, priority, payload, status,
                                        attempt, max_attempts, allow_stale_reentry, origin, owner, next_retry_at)
-             VALUES ('{id}', sched.scope_key('{job}', 'global', 'global'), '{job}', 'global', 'global', '2026-01-01 00:00+00',
+             VALUES ('{id}', sched_internal.scope_key('{job}', 'global', 'global'), '{job}', 'global', 'global', '2026-01-01 00:00+00',
                      '{job}', 0, '{{}}', '{status}', {stored_attempt}, {max_attempts}, {allow_stale_reentry}, 'claim',
                      current_user::regrole, {retry_at})"
         )]);

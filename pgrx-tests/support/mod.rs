@@ -150,9 +150,9 @@ pub fn alone() {
     let tables = sql("SELECT string_agg('sched.' || relname, ', ') FROM pg_class WHERE relnamespace = 'sched'::regnamespace AND relkind = 'r'");
     let take = format!(
         "DO $do$BEGIN LOCK TABLE {tables} IN ACCESS EXCLUSIVE MODE NOWAIT;
-         PERFORM FROM pg_namespace WHERE nspname = 'sched' FOR UPDATE NOWAIT;
-         PERFORM FROM pg_class WHERE relnamespace = 'sched'::regnamespace FOR UPDATE NOWAIT;
-         PERFORM FROM pg_proc WHERE pronamespace = 'sched'::regnamespace FOR UPDATE NOWAIT; END$do$"
+         PERFORM FROM pg_namespace WHERE nspname IN ('sched', 'sched_internal') FOR UPDATE NOWAIT;
+         PERFORM FROM pg_class WHERE relnamespace IN ('sched'::regnamespace, 'sched_internal'::regnamespace) FOR UPDATE NOWAIT;
+         PERFORM FROM pg_proc WHERE pronamespace IN ('sched'::regnamespace, 'sched_internal'::regnamespace) FOR UPDATE NOWAIT; END$do$"
     );
     while let Some(refusal) = attempt(&take) {
         assert_eq!(refusal.sqlstate, "55P03", "{}", refusal.message);
@@ -187,7 +187,7 @@ pub fn created(name: &str, clock: &str, arguments: &str) {
 
 /// To be said after writing to these tables past the functions, which know where their first entries can be.
 pub const HEADS_ARE_NEW: &str =
-    "SELECT sched.table_is_new(t) FROM unnest('{sched.ready, sched.retry, sched.lease}'::regclass[]) AS t";
+    "SELECT sched_internal.table_is_new(t) FROM unnest('{sched.ready, sched.retry, sched.lease}'::regclass[]) AS t";
 
 /// Dispatches what is due, and says how many executions that has to make.
 #[track_caller]

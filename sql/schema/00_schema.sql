@@ -5,7 +5,9 @@ SET LOCAL search_path = pg_catalog, pg_temp;
 -- A plain CREATE SCHEMA on purpose: a schema of this name that somebody planted before us must make CREATE EXTENSION
 -- fail, or its owner could own what we put into it.
 CREATE SCHEMA sched;
+CREATE SCHEMA sched_internal;
 COMMENT ON SCHEMA sched IS 'scheduler: clocks, schedules, leases and the ledger of executions';
+COMMENT ON SCHEMA sched_internal IS 'internal: what the scheduler''s own triggers, views and scripts call; nothing of it is for users';
 
 -- Names, payloads and messages are read as UTF-8. (SQL_ASCII stores what it is given: there only UTF-8 is taken.)
 DO $$
@@ -19,12 +21,12 @@ END
 $$;
 
 -- By row: what logical replication brings calls no trigger of a statement. TRUNCATE tells all sessions by itself.
-CREATE FUNCTION sched.table_changed() RETURNS trigger
+CREATE FUNCTION sched_internal.table_changed() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
 $$
 BEGIN
-    PERFORM sched.table_is_new(TG_RELID);
+    PERFORM sched_internal.table_is_new(TG_RELID);
     RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION sched.table_changed() IS 'internal: sessions that remember something of the table read it again';
+COMMENT ON FUNCTION sched_internal.table_changed() IS 'internal: sessions that remember something of the table read it again';

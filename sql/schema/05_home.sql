@@ -8,7 +8,7 @@ CREATE TABLE sched.home (
 COMMENT ON TABLE sched.home IS 'the database that these tables belong to; where a row names another one, this is a copy (sched.adopt)';
 
 CREATE TRIGGER home_changed AFTER INSERT OR UPDATE OR DELETE ON sched.home
-    FOR EACH ROW EXECUTE FUNCTION sched.table_changed();
+    FOR EACH ROW EXECUTE FUNCTION sched_internal.table_changed();
 ALTER TABLE sched.home ENABLE ALWAYS TRIGGER home_changed;
 -- Where a publication takes all tables along, a row has to be known by something, or nothing could change it.
 ALTER TABLE sched.home REPLICA IDENTITY FULL;

@@ -20,5 +20,5 @@ COMMENT ON COLUMN sched.job.owner IS 'the role that defined the job; members of 
 
 -- A session remembers the jobs that it claims for, until somebody defines or drops one.
 CREATE TRIGGER job_changed AFTER INSERT OR UPDATE OR DELETE ON sched.job
-    FOR EACH ROW EXECUTE FUNCTION sched.table_changed();
+    FOR EACH ROW EXECUTE FUNCTION sched_internal.table_changed();
 ALTER TABLE sched.job ENABLE ALWAYS TRIGGER job_changed;

@@ -23,7 +23,7 @@ CREATE TABLE sched.schedule (
     created_at         timestamptz NOT NULL,
     baseline_at        timestamptz NOT NULL,
     updated_at         timestamptz NOT NULL,
-    key                uuid        NOT NULL GENERATED ALWAYS AS (sched.scope_key(job_name, scope_kind, scope_id)) STORED,
+    key                uuid        NOT NULL GENERATED ALWAYS AS (sched_internal.scope_key(job_name, scope_kind, scope_id)) STORED,
     defined_at         timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp() CHECK (pg_catalog.isfinite(defined_at)),
     previous_keys      uuid[]      NOT NULL DEFAULT '{}',
     CHECK (pg_catalog.isfinite(created_at) AND pg_catalog.isfinite(baseline_at))
@@ -37,7 +37,7 @@ COMMENT ON COLUMN sched.schedule.baseline_at IS
     'only plan times after this instant fire: creating, resuming, taking over, a new clock, zone or window never fire by themselves';
 COMMENT ON COLUMN sched.schedule.defined_at IS
     'plan times after this instant are those of the row as it is; earlier ones those of sched.schedule_definition';
-COMMENT ON COLUMN sched.schedule.previous_keys IS 'the scopes (sched.scope_key) that its executions had before an edit, as long as the ledger has something to tell of them';
+COMMENT ON COLUMN sched.schedule.previous_keys IS 'the scopes (sched_internal.scope_key) that its executions had before an edit, as long as the ledger has something to tell of them';
 
 -- What said which plan times there were before an edit: without it nobody could say of a past plan time what became of it.
 -- Each row is over when the next one begins, and with it every plan time of it that nobody had dispatched.
@@ -85,11 +85,11 @@ CREATE TABLE sched.schedule_dropped (
 );
 CREATE INDEX schedule_dropped_retry_at ON sched.schedule_dropped (retry_at);
 COMMENT ON TABLE sched.schedule_dropped IS 'schedules dropped with cancel_pending of which somebody had something in hand: nobody may claim what comes of that';
-COMMENT ON COLUMN sched.schedule_dropped.keys IS 'the scopes (sched.scope_key) in which the ledger has its executions';
+COMMENT ON COLUMN sched.schedule_dropped.keys IS 'the scopes (sched_internal.scope_key) in which the ledger has its executions';
 COMMENT ON COLUMN sched.schedule_dropped.until_xid IS 'transactions from this one on began after the drop was committed, and fire nothing of it';
 
 -- The rule of baselines stands in one place, so that no way of editing can forget it.
-CREATE FUNCTION sched.schedule_before_update() RETURNS trigger
+CREATE FUNCTION sched_internal.schedule_before_update() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
 $$
 DECLARE
@@ -158,31 +158,31 @@ BEGIN
     RETURN NEW;
 END
 $$;
-COMMENT ON FUNCTION sched.schedule_before_update() IS 'internal: raises the version, moves the baseline and keeps the past of an edited schedule';
+COMMENT ON FUNCTION sched_internal.schedule_before_update() IS 'internal: raises the version, moves the baseline and keeps the past of an edited schedule';
 
 CREATE TRIGGER schedule_before_update BEFORE UPDATE ON sched.schedule
-    FOR EACH ROW EXECUTE FUNCTION sched.schedule_before_update();
+    FOR EACH ROW EXECUTE FUNCTION sched_internal.schedule_before_update();
 ALTER TABLE sched.schedule ENABLE ALWAYS TRIGGER schedule_before_update;
 
-CREATE FUNCTION sched.schedule_changed() RETURNS trigger
+CREATE FUNCTION sched_internal.schedule_changed() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
 $$
 BEGIN
     INSERT INTO sched.schedule_change (schedule_id) SELECT schedule_id FROM changed;
     IF FOUND THEN
-        PERFORM sched.wake_dispatcher();
+        PERFORM sched_internal.wake_dispatcher();
     END IF;
     RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION sched.schedule_changed() IS 'internal: records a statement''s changed schedules and wakes the dispatcher at commit';
+COMMENT ON FUNCTION sched_internal.schedule_changed() IS 'internal: records a statement''s changed schedules and wakes the dispatcher at commit';
 
 CREATE TRIGGER schedule_inserted AFTER INSERT ON sched.schedule REFERENCING NEW TABLE AS changed
-    FOR EACH STATEMENT EXECUTE FUNCTION sched.schedule_changed();
+    FOR EACH STATEMENT EXECUTE FUNCTION sched_internal.schedule_changed();
 CREATE TRIGGER schedule_updated AFTER UPDATE ON sched.schedule REFERENCING NEW TABLE AS changed
-    FOR EACH STATEMENT EXECUTE FUNCTION sched.schedule_changed();
+    FOR EACH STATEMENT EXECUTE FUNCTION sched_internal.schedule_changed();
 CREATE TRIGGER schedule_deleted AFTER DELETE ON sched.schedule REFERENCING OLD TABLE AS changed
-    FOR EACH STATEMENT EXECUTE FUNCTION sched.schedule_changed();
+    FOR EACH STATEMENT EXECUTE FUNCTION sched_internal.schedule_changed();
 ALTER TABLE sched.schedule ENABLE ALWAYS TRIGGER schedule_inserted;
 ALTER TABLE sched.schedule ENABLE ALWAYS TRIGGER schedule_updated;
 ALTER TABLE sched.schedule ENABLE ALWAYS TRIGGER schedule_deleted;

@@ -6,7 +6,7 @@ CREATE SEQUENCE sched.fence;
 COMMENT ON SEQUENCE sched.fence IS 'fencing tokens: one for every lease ever given, rising for each key and over all of them';
 
 CREATE TABLE sched.ledger (
-    id                  uuid        NOT NULL DEFAULT sched.uuid_v7(),
+    id                  uuid        NOT NULL DEFAULT sched_internal.uuid_v7(),
     key                 uuid        NOT NULL,
     job_name            text        NOT NULL,
     scope_kind          text        NOT NULL,

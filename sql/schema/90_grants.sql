@@ -24,12 +24,12 @@ COMMENT ON FUNCTION sched.rebuild() IS
 'Makes every timer anew from the schedules, the ledger and the skips, and returns how many are armed; fires nothing by itself. Warns of schedules that lie ahead of the clock. Dispatchers wait until the transaction ends. For superusers and the extension''s owner; 42501 for others.';
 COMMENT ON FUNCTION sched.explain IS
 'What became of each plan time of a schedule in [from_time, to_time), under the definition that held then: fired, skipped, waiting, due, planned, external or forgotten, with the execution and the reason. Errors: 42704, 42501, 22023 (an empty range), 22008 (infinite times), 54000 (over 100000 plan times).';
-COMMENT ON FUNCTION sched.skipped_so_far() IS
-'What paused and parked schedules have passed over, or keep waiting, up to now, and what an edit passes over that no dispatcher has applied yet; read it through sched.skipped.';
-COMMENT ON FUNCTION sched.skip_parts IS
-'What is left of a run of skips without the plan times that the ledger has, and without those after its definition''s end; read it through sched.skipped.';
-COMMENT ON FUNCTION sched.next_open IS
-'The first plan time of an armed schedule that the ledger lacks, and when it fires; read it through sched.schedules.';
+COMMENT ON FUNCTION sched_internal.skipped_so_far() IS
+'internal: what paused and parked schedules have passed over, or keep waiting, up to now, and what an edit passes over that no dispatcher has applied yet; read it through sched.skipped.';
+COMMENT ON FUNCTION sched_internal.skip_parts IS
+'internal: what is left of a run of skips without the plan times that the ledger has, and without those after its definition''s end; read it through sched.skipped.';
+COMMENT ON FUNCTION sched_internal.next_open IS
+'internal: the first plan time of an armed schedule that the ledger lacks, and when it fires; read it through sched.schedules.';
 COMMENT ON FUNCTION sched.try_claim IS
 'Claims the execution of (job_name, scope_kind, scope_id, plan_time), which need not exist yet: won, stole or conflicted. Never waits for another claimer. Times are intervals without months; the lease ends stale_timeout after the last heartbeat. Errors: 22023, 22004, 22008, 42501.';
 COMMENT ON FUNCTION sched.claim IS
@@ -70,15 +70,16 @@ COMMENT ON FUNCTION sched.adopt() IS
 'Lets a copy (a restored dump, a database made from a template, a cluster after pg_upgrade) fire and hand out what is in it; returns how many schedules begin anew. Only plan times after this moment fire, also where a clock that was ahead has written later ones. For superusers and the extension''s owner; 42501 for others.';
 COMMENT ON FUNCTION sched.is_home() IS
 'False in a copy that nobody has adopted: dispatch_due, claim and try_claim raise 55000 there and no worker serves it.';
-COMMENT ON FUNCTION sched.grant_again() IS 'internal: at the end of an update, gives users and monitors the rights on what it has added; takes the types of our rows from PUBLIC';
-COMMENT ON FUNCTION sched.table_is_new IS 'internal: has every session read a table again of which it may remember something';
-COMMENT ON FUNCTION sched.grantee IS 'internal: the name of a role that gets rights or loses them';
-COMMENT ON FUNCTION sched.uuid_v7() IS 'internal: a new UUID version 7 (RFC 9562)';
-COMMENT ON FUNCTION sched.scope_key IS
+COMMENT ON FUNCTION sched_internal.grant_again() IS 'internal: at the end of an update, gives users and monitors the rights on what it has added; takes the types of our rows from PUBLIC';
+COMMENT ON FUNCTION sched_internal.table_is_new IS 'internal: has every session read a table again of which it may remember something';
+COMMENT ON FUNCTION sched_internal.grantee IS 'internal: the name of a role that gets rights or loses them';
+COMMENT ON FUNCTION sched_internal.uuid_v7() IS 'internal: a new UUID version 7 (RFC 9562)';
+COMMENT ON FUNCTION sched_internal.scope_key IS
 'internal: the first 128 bits of SHA-256 over job name and scope, what the ledger is unique by together with the plan time';
-COMMENT ON FUNCTION sched.wake_dispatcher() IS 'internal: has the dispatcher look for changes once the transaction has committed';
-COMMENT ON FUNCTION sched.request_dispatcher() IS 'internal: has a dispatcher started once the transaction has committed';
+COMMENT ON FUNCTION sched_internal.wake_dispatcher() IS 'internal: has the dispatcher look for changes once the transaction has committed';
+COMMENT ON FUNCTION sched_internal.request_dispatcher() IS 'internal: has a dispatcher started once the transaction has committed';
 
+-- A view calls a function with its reader's right to execute it, but looks for no right on its schema. So nobody needs one on sched_internal.
 CREATE FUNCTION sched.grant_use(role regrole) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
 $$
@@ -86,12 +87,12 @@ BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
         'GRANT SELECT ON sched.execution, sched.running, sched.failed, sched.history, sched.schedules, sched.skipped TO %1$s;'
         'GRANT EXECUTE ON FUNCTION sched.define_job, sched.drop_job, sched.create_schedule, sched.create_schedules, sched.alter_schedule,'
-        '  sched.fire_now, sched.backfill, sched.explain, sched.skipped_so_far, sched.skip_parts, sched.next_open,'
+        '  sched.fire_now, sched.backfill, sched.explain, sched_internal.skipped_so_far, sched_internal.skip_parts, sched_internal.next_open,'
         '  sched.drop_schedule, sched.pause, sched.resume, sched.dispatch_due, sched.try_claim, sched.claim,'
         '  sched.heartbeat, sched.finish_success, sched.finish_failure, sched.import_crontab, sched.next_time,'
         '  sched.preview, sched.validate, sched.enqueue, sched.enqueue_many, sched.finish_success_many, sched.assert_lease,'
         '  sched.cancel, sched.mark_stale_as_failed, sched.latest_plan, sched.due_plans, sched.attempts_since_success,'
-        '  sched.is_home TO %1$s;', sched.grantee(role));
+        '  sched.is_home TO %1$s;', sched_internal.grantee(role));
 END
 $$;
 COMMENT ON FUNCTION sched.grant_use IS
@@ -102,8 +103,8 @@ CREATE FUNCTION sched.grant_monitor(role regrole) RETURNS void
 $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
-        'GRANT SELECT ON sched.monitor, sched.execution, sched.running, sched.failed, sched.history, sched.schedules, sched.skipped TO %1$s;'
-        'GRANT EXECUTE ON FUNCTION sched.is_home, sched.explain, sched.skipped_so_far, sched.skip_parts, sched.next_open TO %1$s;', sched.grantee(role));
+        'GRANT SELECT ON sched_internal.monitor, sched.execution, sched.running, sched.failed, sched.history, sched.schedules, sched.skipped TO %1$s;'
+        'GRANT EXECUTE ON FUNCTION sched.is_home, sched.explain, sched_internal.skipped_so_far, sched_internal.skip_parts, sched_internal.next_open TO %1$s;', sched_internal.grantee(role));
 END
 $$;
 COMMENT ON FUNCTION sched.grant_monitor IS
@@ -122,7 +123,7 @@ BEGIN
         'GRANT SELECT, UPDATE, DELETE ON sched.lease TO %1$s;'
         'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.awaited TO %1$s;'
         'GRANT SELECT, UPDATE, DELETE ON sched.schedule_definition, sched.schedule_dropped TO %1$s;'
-        'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.skip, sched.timer_state TO %1$s;', sched.grantee(role));
+        'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.skip, sched.timer_state TO %1$s;', sched_internal.grantee(role));
 END
 $$;
 COMMENT ON FUNCTION sched.grant_worker IS
@@ -132,9 +133,9 @@ CREATE FUNCTION sched.revoke_all(role regrole) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
 $$
 BEGIN
-    EXECUTE format('REVOKE ALL ON SCHEMA sched FROM %1$s;'
-        'REVOKE ALL ON ALL TABLES IN SCHEMA sched FROM %1$s;'
-        'REVOKE ALL ON ALL FUNCTIONS IN SCHEMA sched FROM %1$s;', sched.grantee(role, true));
+    EXECUTE format('REVOKE ALL ON SCHEMA sched, sched_internal FROM %1$s;'
+        'REVOKE ALL ON ALL TABLES IN SCHEMA sched, sched_internal FROM %1$s;'
+        'REVOKE ALL ON ALL FUNCTIONS IN SCHEMA sched, sched_internal FROM %1$s;', sched_internal.grantee(role, true));
 END
 $$;
 COMMENT ON FUNCTION sched.revoke_all IS
@@ -142,35 +143,35 @@ COMMENT ON FUNCTION sched.revoke_all IS
 
 -- Nothing to anybody: not to PUBLIC, and not to those whom ALTER DEFAULT PRIVILEGES would have given something. A right to
 -- create triggers on these tables would be a right to run code as whoever dispatches.
-REVOKE ALL ON SCHEMA sched FROM PUBLIC;
-REVOKE ALL ON ALL TABLES IN SCHEMA sched FROM PUBLIC;
-REVOKE ALL ON ALL SEQUENCES IN SCHEMA sched FROM PUBLIC;
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA sched FROM PUBLIC;
+REVOKE ALL ON SCHEMA sched, sched_internal FROM PUBLIC;
+REVOKE ALL ON ALL TABLES IN SCHEMA sched, sched_internal FROM PUBLIC;
+REVOKE ALL ON ALL SEQUENCES IN SCHEMA sched, sched_internal FROM PUBLIC;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA sched, sched_internal FROM PUBLIC;
 DO $$
 DECLARE
     grantee oid;
 BEGIN
     FOR grantee IN
         SELECT a.grantee
-          FROM (SELECT n.nspowner AS owner, n.nspacl AS acl FROM pg_catalog.pg_namespace n WHERE n.nspname = 'sched'
+          FROM (SELECT n.nspowner AS owner, n.nspacl AS acl FROM pg_catalog.pg_namespace n WHERE n.nspname IN ('sched', 'sched_internal')
                 UNION ALL
-                SELECT c.relowner, c.relacl FROM pg_catalog.pg_class c WHERE c.relnamespace = 'sched'::pg_catalog.regnamespace
+                SELECT c.relowner, c.relacl FROM pg_catalog.pg_class c WHERE c.relnamespace IN ('sched'::pg_catalog.regnamespace, 'sched_internal'::pg_catalog.regnamespace)
                 UNION ALL
-                SELECT p.proowner, p.proacl FROM pg_catalog.pg_proc p WHERE p.pronamespace = 'sched'::pg_catalog.regnamespace
+                SELECT p.proowner, p.proacl FROM pg_catalog.pg_proc p WHERE p.pronamespace IN ('sched'::pg_catalog.regnamespace, 'sched_internal'::pg_catalog.regnamespace)
                ) AS o
          CROSS JOIN LATERAL pg_catalog.aclexplode(o.acl) AS a
          WHERE a.grantee NOT IN (0, o.owner)
          GROUP BY a.grantee
     LOOP
-        EXECUTE pg_catalog.format('REVOKE ALL ON SCHEMA sched FROM %1$s CASCADE;'
-            'REVOKE ALL ON ALL TABLES IN SCHEMA sched FROM %1$s CASCADE;'
-            'REVOKE ALL ON ALL SEQUENCES IN SCHEMA sched FROM %1$s CASCADE;'
-            'REVOKE ALL ON ALL FUNCTIONS IN SCHEMA sched FROM %1$s CASCADE;', grantee::pg_catalog.regrole);
+        EXECUTE pg_catalog.format('REVOKE ALL ON SCHEMA sched, sched_internal FROM %1$s CASCADE;'
+            'REVOKE ALL ON ALL TABLES IN SCHEMA sched, sched_internal FROM %1$s CASCADE;'
+            'REVOKE ALL ON ALL SEQUENCES IN SCHEMA sched, sched_internal FROM %1$s CASCADE;'
+            'REVOKE ALL ON ALL FUNCTIONS IN SCHEMA sched, sched_internal FROM %1$s CASCADE;', grantee::pg_catalog.regrole);
     END LOOP;
 END
 $$;
 -- And the types of their rows; not by REVOKE here, which pg_dump would not know what to do with.
-SELECT sched.grant_again();
+SELECT sched_internal.grant_again();
 
 -- Once CREATE EXTENSION has committed, the launcher starts a dispatcher here.
-SELECT sched.request_dispatcher();
+SELECT sched_internal.request_dispatcher();

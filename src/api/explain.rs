@@ -50,7 +50,7 @@ fn explain(
 
 /// What paused and parked schedules that the caller may read about have passed over so far, and an edit that nobody has applied yet;
 /// sched.skipped reads it.
-#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+#[pg_extern(schema = "sched_internal", volatile, parallel_unsafe)]
 #[allow(clippy::type_complexity)]
 pub fn skipped_so_far() -> TableIterator<
     'static,
@@ -79,7 +79,7 @@ pub fn skipped_so_far() -> TableIterator<
 
 /// A run of skips without the plan times that the ledger has (`own`: the schedule's executions; `others`: what there is else in its scopes)
 /// and those after its definition's end; sched.skipped reads it. A function of its arguments alone.
-#[pg_extern(schema = "sched", stable, parallel_safe)]
+#[pg_extern(schema = "sched_internal", stable, parallel_safe)]
 #[allow(clippy::too_many_arguments, clippy::type_complexity)]
 pub fn skip_parts(
     clock: Option<Text>,
@@ -120,7 +120,7 @@ pub fn skip_parts(
 
 /// The first plan time of an armed schedule that the ledger lacks, and when it fires; sched.schedules reads it. Nothing of a schedule that the
 /// caller may not read about.
-#[pg_extern(schema = "sched", stable, parallel_unsafe)]
+#[pg_extern(schema = "sched_internal", stable, parallel_unsafe)]
 pub fn next_open(schedule_name: Option<Text>) -> Option<Vec<TimestampWithTimeZone>> {
     let (name, caller) = (schedule_name?, role::caller());
     session(|session| {

@@ -13,14 +13,14 @@ use crate::store::low_water_marks;
 use crate::store::{grants, identity};
 
 /// A new id: UUID version 7 (RFC 9562), so that rows of one time lie together in the index.
-#[pg_extern(schema = "sched", volatile, parallel_safe, name = "uuid_v7")]
+#[pg_extern(schema = "sched_internal", volatile, parallel_safe, name = "uuid_v7")]
 pub fn uuid_v7() -> Uuid {
     ids::execution_id()
 }
 
 /// The first 128 bits of SHA-256 over (job_name, scope_kind, scope_id), each with its length before it: what the ledger is
 /// unique by, together with the plan time.
-#[pg_extern(schema = "sched", immutable, strict, parallel_safe)]
+#[pg_extern(schema = "sched_internal", immutable, strict, parallel_safe)]
 pub fn scope_key(job_name: &str, scope_kind: &str, scope_id: &str) -> Uuid {
     let mut hash = Sha256::new();
     for part in [job_name, scope_kind, scope_id] {
@@ -33,7 +33,7 @@ pub fn scope_key(job_name: &str, scope_kind: &str, scope_id: &str) -> Uuid {
 }
 
 /// Has the dispatcher of this database look for changes once the transaction has committed.
-#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+#[pg_extern(schema = "sched_internal", volatile, parallel_unsafe)]
 fn wake_dispatcher() {
     wakeup::at_commit(convert::now());
     if registry::is_unknown() {
@@ -43,7 +43,7 @@ fn wake_dispatcher() {
 }
 
 /// Has the launcher start a dispatcher in this database once the transaction has committed.
-#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+#[pg_extern(schema = "sched_internal", volatile, parallel_unsafe)]
 fn request_dispatcher() {
     if !registry::preloaded() {
         let warning = Failure {
@@ -57,7 +57,7 @@ fn request_dispatcher() {
 
 /// A role that gets rights or loses them, as SQL names it. `22004` for NULL, `42704` for one that there is not, `2BP01` where the
 /// extension's owner would lose what everything rests on.
-#[pg_extern(schema = "sched", stable, parallel_unsafe)]
+#[pg_extern(schema = "sched_internal", stable, parallel_unsafe)]
 fn grantee(role: Option<pg_sys::Oid>, loses: default!(bool, "false")) -> String {
     or_raise((|| {
         let role = convert::required("role", role)?;
@@ -75,13 +75,13 @@ fn grantee(role: Option<pg_sys::Oid>, loses: default!(bool, "false")) -> String 
 }
 
 /// The end of a script: users and monitors get the rights on what an update has added, and nobody has the types of rows.
-#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+#[pg_extern(schema = "sched_internal", volatile, parallel_unsafe)]
 fn grant_again() {
     session(grants::again);
 }
 
 /// Has every session read a table of ours again of which it may remember something.
-#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+#[pg_extern(schema = "sched_internal", volatile, parallel_unsafe)]
 fn table_is_new(table: pg_sys::Oid) {
     invalidation::changed(table);
     low_water_marks::forget(table);

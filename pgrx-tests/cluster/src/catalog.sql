@@ -1,13 +1,15 @@
 -- All that a database knows of the extension's objects, as lines of text without oids, so that two databases can be compared.
 -- Where nothing is set (a NULL), the line says "-".
-WITH relation AS (
-    SELECT c.*, c.oid::regclass::text AS name FROM pg_class c WHERE c.relnamespace = 'sched'::regnamespace
+WITH schema AS (
+    SELECT n.* FROM pg_namespace n WHERE n.nspname IN ('sched', 'sched_internal')
+), relation AS (
+    SELECT c.*, c.oid::regclass::text AS name FROM pg_class c WHERE c.relnamespace IN (SELECT n.oid FROM schema n)
 ), function AS (
-    SELECT p.*, p.oid::regprocedure::text AS name FROM pg_proc p WHERE p.pronamespace = 'sched'::regnamespace
+    SELECT p.*, p.oid::regprocedure::text AS name FROM pg_proc p WHERE p.pronamespace IN (SELECT n.oid FROM schema n)
 ), fact (kind, name, parts) AS (
     SELECT 'schema', n.nspname::text,
            ARRAY['owner', n.nspowner::regrole::text, 'acl', n.nspacl::text, 'comment', obj_description(n.oid, 'pg_namespace')]
-      FROM pg_namespace n WHERE n.nspname = 'sched'
+      FROM schema n
     UNION ALL
     SELECT 'relation', r.name,
            ARRAY['kind', r.relkind::text, 'persistence', r.relpersistence::text, 'options', r.reloptions::text, 'owner', r.relowner::regrole::text, 'row security', r.relrowsecurity::text, 'replica identity', r.relreplident::text,
@@ -66,7 +68,7 @@ WITH relation AS (
     -- The types of rows, and whatever types there are of their own.
     SELECT 'type', format_type(t.oid, NULL),
            ARRAY['kind', t.typtype::text, 'of', t.typrelid::regclass::text, 'owner', t.typowner::regrole::text, 'acl', t.typacl::text]
-      FROM pg_type t WHERE t.typnamespace = 'sched'::regnamespace AND t.typelem = 0
+      FROM pg_type t WHERE t.typnamespace IN (SELECT n.oid FROM schema n) AND t.typelem = 0
     UNION ALL
     -- Whatever else there is: types, casts, operators …
     SELECT 'member', pg_describe_object(d.classid, d.objid, 0), ARRAY['schema', 'sched']

@@ -194,7 +194,7 @@ fn a_cluster_after_pg_upgrade_fires_nothing_until_adopted() {
     assert_eq!(seen(&mut new.connect()), before);
     stays_still_until_adopted(&new, "postgres");
     // pg_upgrade knows nothing of the rights on types of rows; adopting takes them from PUBLIC again.
-    let open = "select count(*) from pg_type t where t.typnamespace = 'sched'::regnamespace and t.typelem = 0 and has_type_privilege('public', t.oid, 'usage')";
+    let open = "select count(*) from pg_type t where t.typnamespace in ('sched'::regnamespace, 'sched_internal'::regnamespace) and t.typelem = 0 and has_type_privilege('public', t.oid, 'usage')";
     assert_eq!(one::<i64>(&mut new.connect(), open), 0);
 }
 

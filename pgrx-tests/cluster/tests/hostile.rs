@@ -70,6 +70,9 @@ const TEMPORARY: &str = r#"
     end $plant$;
 "#;
 
+/// What anybody may execute of `sched_internal`.
+const CALLED_BY_VIEWS: [&str; 3] = ["skipped_so_far", "skip_parts", "next_open"];
+
 fn refused(client: &mut Client, statement: &str) -> SqlState {
     let error = client.batch_execute(statement).expect_err(statement);
     error.code().cloned().unwrap_or_else(|| panic!("{statement}: {error:?}"))
@@ -89,9 +92,11 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
     let (cluster, mut root) = prey();
     let mut evil = cluster.connect_as("evil", "prey");
     // A schema of our name makes CREATE EXTENSION fail, rather than own what is put into it.
-    evil.batch_execute("create schema sched").unwrap();
-    assert_eq!(refused(&mut root, "create extension scheduler"), SqlState::DUPLICATE_SCHEMA);
-    evil.batch_execute("drop schema sched").unwrap();
+    for schema in ["sched", "sched_internal"] {
+        evil.batch_execute(&format!("create schema {schema}")).unwrap();
+        assert_eq!(refused(&mut root, "create extension scheduler"), SqlState::DUPLICATE_SCHEMA);
+        evil.batch_execute(&format!("drop schema {schema}")).unwrap();
+    }
 
     evil.batch_execute(SHADOWS).unwrap();
     evil.batch_execute("alter database prey set search_path = public, pg_temp, pg_catalog").unwrap();
@@ -103,6 +108,8 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
         admin.batch_execute(&format!("select sched.{call}")).unwrap_or_else(|error| panic!("{call}: {error:?}"));
     }
     admin.batch_execute("select sched.grant_use('evil'), sched.grant_use('victim')").unwrap();
+    // What the views call, he is to call himself as well.
+    admin.batch_execute("grant usage on schema sched_internal to evil").unwrap();
     let trapped = admin.batch_execute("select clock_timestamp()").expect_err("the trap is armed");
     assert_eq!(trapped.as_db_error().map(|error| error.message()), Some("trapped by clock_timestamp"));
 
@@ -113,7 +120,8 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
     let mut called = BTreeSet::new();
     let mut call = |function: &str, arguments: &str| -> Option<String> {
         called.insert(function.to_owned());
-        let statement = format!("select * from sched.{function}({arguments})");
+        let schema = if CALLED_BY_VIEWS.contains(&function) { "sched_internal" } else { "sched" };
+        let statement = format!("select * from {schema}.{function}({arguments})");
         let rows = evil.simple_query(&statement).unwrap_or_else(|error| panic!("{statement}: {error:?}"));
         rows.iter().find_map(|message| {
             let postgres::SimpleQueryMessage::Row(row) = message else { return None };
@@ -177,7 +185,7 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
         evil.simple_query(&format!("select * from sched.{view}")).unwrap_or_else(|error| panic!("{view}: {error:?}"));
     }
     let granted = "select array_agg(distinct proname::text order by proname::text) from pg_proc p
-                    where pronamespace = 'sched'::regnamespace and has_function_privilege('evil', p.oid, 'execute')";
+                    where pronamespace in ('sched'::regnamespace, 'sched_internal'::regnamespace) and has_function_privilege('evil', p.oid, 'execute')";
     let granted: Vec<String> = one(&mut root, granted);
     assert_eq!(called.into_iter().collect::<Vec<_>>(), granted, "a function was not attacked");
 
@@ -337,7 +345,7 @@ fn the_owner_of_a_database_can_attach_nothing_to_the_tables() {
     )
     .unwrap();
     let tables =
-        "select array_agg(relname::text) from pg_class where relnamespace = 'sched'::regnamespace and relkind = 'r'";
+        "select array_agg(oid::regclass::text) from pg_class where relnamespace in ('sched'::regnamespace, 'sched_internal'::regnamespace) and relkind = 'r'";
     for table in one::<Vec<String>>(&mut root, tables) {
         for statement in [
             "create trigger t before insert or update or delete on TABLE for each row execute function f()",
@@ -361,7 +369,7 @@ fn the_owner_of_a_database_can_attach_nothing_to_the_tables() {
             "comment on table TABLE is ''",
             "drop table TABLE cascade",
         ] {
-            let statement = statement.replace("TABLE", &format!("sched.{table}"));
+            let statement = statement.replace("TABLE", &table);
             let code = refused(&mut evil, &statement);
             assert_eq!(code, SqlState::INSUFFICIENT_PRIVILEGE, "{statement}");
         }
@@ -371,11 +379,18 @@ fn the_owner_of_a_database_can_attach_nothing_to_the_tables() {
         "create table referrer (id uuid references sched.lease)",
         "create event trigger t on ddl_command_end execute function e()",
         "create function sched.f() returns int language sql as 'select 1'",
-        "create or replace function sched.uuid_v7() returns uuid language sql as 'select null::uuid'",
+        "create or replace function sched_internal.uuid_v7() returns uuid language sql as 'select null::uuid'",
         "create table sched.t ()",
         "alter schema sched rename to mine",
         "alter schema sched owner to evil",
         "drop schema sched cascade",
+        "create function sched_internal.f() returns int language sql as 'select 1'",
+        "create table sched_internal.t ()",
+        "alter schema sched_internal rename to mine",
+        "alter schema sched_internal owner to evil",
+        "drop schema sched_internal cascade",
+        "grant usage on schema sched_internal to evil",
+        "alter function sched_internal.wake_dispatcher() owner to evil",
         "drop extension scheduler",
         "alter extension scheduler update",
         "alter extension scheduler add table bait",
@@ -391,7 +406,7 @@ fn the_owner_of_a_database_can_attach_nothing_to_the_tables() {
         "alter default privileges for role postgres grant all on tables to evil",
         "select sched.grant_use('evil')",
         "select sched.grant_worker('evil')",
-        "create trigger t before update on bait for each row execute function sched.schedule_before_update()",
+        "create trigger t before update on bait for each row execute function sched_internal.schedule_before_update()",
         "create cast (text as uuid) with inout as implicit",
         "create cast (regrole as name) with inout as implicit",
         "alter system set sched.worker_role = 'evil'",

@@ -34,7 +34,7 @@ fn default_privileges_give_nobody_a_right_on_the_tables() {
     assert_eq!(refused(&mut app, "select * from sched.ledger"), SqlState::INSUFFICIENT_PRIVILEGE);
     assert_eq!(refused(&mut app, "select nextval('sched.fence')"), SqlState::INSUFFICIENT_PRIVILEGE);
     assert_eq!(refused(&mut app, "select sched.grant_use('app')"), SqlState::INSUFFICIENT_PRIVILEGE);
-    assert_eq!(refused(&mut app, "select sched.uuid_v7()"), SqlState::INSUFFICIENT_PRIVILEGE);
+    assert_eq!(refused(&mut app, "select sched_internal.uuid_v7()"), SqlState::INSUFFICIENT_PRIVILEGE);
     app.batch_execute("select sched.define_job('of app')").expect("what grant_use gives is there");
 }
 
@@ -42,13 +42,15 @@ fn default_privileges_give_nobody_a_right_on_the_tables() {
 fn a_planted_schema_and_an_encoding_that_cannot_be_read_are_refused() {
     let cluster = Cluster::new();
     let mut db = cluster.connect();
-    db.batch_execute("create schema sched").unwrap();
-    assert_eq!(refused(&mut db, "create extension scheduler"), SqlState::DUPLICATE_SCHEMA);
-    db.batch_execute("drop schema sched").unwrap();
+    for schema in ["sched", "sched_internal"] {
+        db.batch_execute(&format!("create schema {schema}")).unwrap();
+        assert_eq!(refused(&mut db, "create extension scheduler"), SqlState::DUPLICATE_SCHEMA, "{schema}");
+        db.batch_execute(&format!("drop schema {schema}")).unwrap();
+    }
     cluster.execute("create database latin encoding 'LATIN1' locale 'C' template template0");
     let mut latin = cluster.connect_as("postgres", "latin");
     assert_eq!(refused(&mut latin, "create extension scheduler"), SqlState::FEATURE_NOT_SUPPORTED);
-    assert!(one::<bool>(&mut latin, "select not exists (select from pg_namespace where nspname = 'sched')"));
+    assert!(one::<bool>(&mut latin, "select not exists (select from pg_namespace where nspname like 'sched%')"));
 }
 
 #[test]

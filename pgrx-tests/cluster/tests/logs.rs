@@ -117,7 +117,7 @@ fn log_ticks_says_what_each_tick_did_and_how_long_it_took() {
     }
     // A wake-up that finds nothing to do is no tick to speak of.
     let before = ticks().len();
-    db.batch_execute("select sched.wake_dispatcher()").unwrap();
+    db.batch_execute("select sched_internal.wake_dispatcher()").unwrap();
     rest(&mut db);
     assert_eq!(ticks().len(), before, "{:#?}", ticks());
     cluster.set("sched.log_ticks", "off");

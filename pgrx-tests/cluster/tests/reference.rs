@@ -1,16 +1,16 @@
 //! `docs/reference/functions.md`, `views.md` and `settings.md` say what the catalog says. Their sections between the markers are made here
 //! of a new extension: of its comments, arguments, types, defaults and settings. `make docs` writes them; without it the test compares.
 
-use scheduler_cluster_tests::{repository, Client, Cluster};
+use scheduler_cluster_tests::{bin, repository, Client, Cluster};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::process::Command;
 use std::{env, fs};
 
 const BEGIN: &str = "<!-- catalog: begin; `make docs` writes what follows -->\n";
 const END: &str = "<!-- catalog: end -->";
 
-/// The arguments of what users call, and the columns that come back. What is in other schemas, returns a trigger or says that it is
-/// internal is none of it.
+/// The arguments of what users call, and the columns that come back. What is in other schemas is none of it.
 const FUNCTIONS: &str = "
     select p.proname::text, replace(pg_get_function_result(p.oid), 'timestamp with time zone', 'timestamptz'), coalesce(obj_description(p.oid, 'pg_proc'), ''), p.proretset,
            coalesce(a.name, ''), coalesce(a.mode, 'i'), replace(coalesce(format_type(a.type, null), ''), 'timestamp with time zone', 'timestamptz'),
@@ -19,8 +19,7 @@ const FUNCTIONS: &str = "
       left join lateral (
            select u.place, u.type, p.proargnames[u.place] as name, coalesce(p.proargmodes[u.place]::text, 'i') as mode
              from unnest(coalesce(p.proallargtypes, p.proargtypes::oid[])) with ordinality as u (type, place)) as a on true
-     where p.pronamespace = 'sched'::regnamespace and p.prorettype <> 'trigger'::regtype
-       and coalesce(obj_description(p.oid, 'pg_proc'), '') not like 'internal%' and p.proname not in ('skipped_so_far', 'skip_parts', 'next_open')
+     where p.pronamespace = 'sched'::regnamespace
      order by p.proname, a.place";
 
 const VIEWS: &str = "
@@ -65,6 +64,24 @@ fn the_overview_names_every_function() {
     named.sort_unstable();
     let listed: Vec<&str> = list.lines().filter_map(|line| line.strip_prefix("### ")).collect();
     assert_eq!(named, listed);
+}
+
+/// What `\df sched.*` and `\dv sched.*` show is what the pages list, and nothing else.
+#[test]
+fn psql_shows_users_what_the_reference_lists() {
+    let cluster = Cluster::new();
+    cluster.with_extension("postgres");
+    for (command, page, heading) in [("\\df sched.*", "functions", "### "), ("\\dv sched.*", "views", "### sched.")] {
+        let mut psql = cluster.client(Command::new(bin().join("psql")), "postgres", "postgres");
+        let output = psql.args(["-X", "-A", "-t", "-c", command]).output().unwrap();
+        let shown = String::from_utf8(output.stdout).unwrap();
+        let mut shown: Vec<&str> = shown.lines().filter_map(|line| line.split('|').nth(1)).collect();
+        shown.dedup();
+        let text = fs::read_to_string(repository().join(format!("docs/reference/{page}.md"))).unwrap();
+        let listed: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix(heading)).collect();
+        assert!(listed.len() >= 6, "{page}.md lists {listed:?}");
+        assert_eq!(shown, listed, "{command} and docs/reference/{page}.md");
+    }
 }
 
 fn functions(db: &mut Client) -> String {

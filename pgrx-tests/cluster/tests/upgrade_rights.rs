@@ -36,9 +36,10 @@ fn what_an_update_adds_belongs_to_the_owner_of_the_rest() {
         db.batch_execute(UPDATE).unwrap();
         db.batch_execute("reassign owned by dba to keeper; select sched.grant_use('app')").unwrap();
         let owners = "select string_agg(distinct owner::regrole::text, ' ')
-                        from (select relowner from pg_class where relnamespace = 'sched'::regnamespace
-                              union all select proowner from pg_proc where pronamespace = 'sched'::regnamespace
-                              union all select typowner from pg_type where typnamespace = 'sched'::regnamespace) as o (owner)";
+                        from (select relowner from pg_class where relnamespace in ('sched'::regnamespace, 'sched_internal'::regnamespace)
+                              union all select proowner from pg_proc where pronamespace in ('sched'::regnamespace, 'sched_internal'::regnamespace)
+                              union all select typowner from pg_type where typnamespace in ('sched'::regnamespace, 'sched_internal'::regnamespace)
+                              union all select nspowner from pg_namespace where nspname in ('sched', 'sched_internal')) as o (owner)";
         assert_eq!(one::<String>(&mut db, owners), "keeper", "after the update from {version}");
         for call in [
             "select sched.define_job('j'), sched.create_schedule('s', '@hourly', 'j'), sched.dispatch_due()",
@@ -89,6 +90,24 @@ fn an_update_runs_nothing_of_an_owner_who_is_no_superuser() {
     }
 }
 
+/// As CREATE EXTENSION does: the owner of a schema could own what is put into it. Nobody's is taken for ours.
+#[test]
+fn an_update_refuses_a_planted_schema() {
+    let cluster = start();
+    for version in released() {
+        let database = format!("from_{}", version.replace('.', "_"));
+        let mut db = prepared(&cluster, &database, &version);
+        db.batch_execute(&format!("alter database {database} owner to keeper")).unwrap();
+        for planter in ["keeper", "dba"] {
+            let mut planting = cluster.connect_as(planter, &database);
+            planting.batch_execute("create schema sched_internal").unwrap();
+            assert_eq!(refused(&mut db, UPDATE).code(), &SqlState::DUPLICATE_SCHEMA, "{planter}");
+            planting.batch_execute("drop schema sched_internal").unwrap();
+        }
+        db.batch_execute(UPDATE).unwrap();
+    }
+}
+
 /// A column of the type of our rows would keep the next update from altering the table. USAGE on the schema is enough to try.
 #[test]
 fn nobody_can_use_the_types_of_our_rows() {
@@ -102,10 +121,10 @@ fn nobody_can_use_the_types_of_our_rows() {
             db.batch_execute(statement).unwrap();
         }
         let types =
-            "select array_agg(typname::text) from pg_type where typnamespace = 'sched'::regnamespace and typelem = 0";
+            "select array_agg(oid::regtype::text) from pg_type where typnamespace in ('sched'::regnamespace, 'sched_internal'::regnamespace) and typelem = 0";
         let types: Vec<String> = one(&mut db, types);
         assert!(types.len() >= 20, "{types:?}");
-        let others = "select count(*) from pg_type t, aclexplode(t.typacl) a where t.typnamespace = 'sched'::regnamespace and a.grantee <> t.typowner";
+        let others = "select count(*) from pg_type t, aclexplode(t.typacl) a where t.typnamespace in ('sched'::regnamespace, 'sched_internal'::regnamespace) and a.grantee <> t.typowner";
         assert_eq!(one::<i64>(&mut db, others), 0);
         for role in ["app", "ops", "partly"] {
             let mut user = cluster.connect_as(role, &database);
@@ -119,7 +138,7 @@ fn nobody_can_use_the_types_of_our_rows() {
                     "create function x(TYPE) returns int language sql as 'select 1'",
                     "create function x() returns setof TYPE language plpgsql as 'begin end'",
                 ] {
-                    let statement = statement.replace("TYPE", &format!("sched.{name}"));
+                    let statement = statement.replace("TYPE", name);
                     let error = refused(&mut user, &statement);
                     assert_eq!(error.code(), &SqlState::INSUFFICIENT_PRIVILEGE, "{role}: {statement}: {error}");
                 }
