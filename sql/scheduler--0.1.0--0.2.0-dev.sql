@@ -43,7 +43,6 @@ ALTER FUNCTION sched.wake_dispatcher() SET SCHEMA sched_internal;
 ALTER FUNCTION sched.request_dispatcher() SET SCHEMA sched_internal;
 ALTER FUNCTION sched.schedule_before_update() SET SCHEMA sched_internal;
 ALTER FUNCTION sched.schedule_changed() SET SCHEMA sched_internal;
-ALTER TABLE sched.monitor SET SCHEMA sched_internal;
 CREATE OR REPLACE FUNCTION sched_internal.schedule_changed() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
 $$
@@ -175,36 +174,7 @@ SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time, e.queue, e.prior
   FROM sched.ledger e
   LEFT JOIN sched.lease l ON l.execution_id = e.id
  CROSS JOIN LATERAL (SELECT pg_catalog.pg_has_role(current_user, e.owner, 'USAGE') AS owns) AS r
- WHERE r.owns OR (SELECT pg_catalog.has_table_privilege('sched_internal.monitor'::pg_catalog.regclass, 'SELECT'));
-CREATE OR REPLACE VIEW sched.running WITH (security_barrier) AS
-SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time, e.queue, l.attempt, e.max_attempts, l.runner_id,
-       l.started_at, pg_catalog.clock_timestamp() - l.started_at AS age,
-       l.heartbeat_at, l.stale_after, l.stale_after - pg_catalog.clock_timestamp() AS time_to_stale,
-       l.cancel_requested, CASE WHEN r.owns THEN l.progress END AS progress, e.schedule_name
-  FROM sched.lease l
-  JOIN sched.ledger e ON e.id = l.execution_id
- CROSS JOIN LATERAL (SELECT pg_catalog.pg_has_role(current_user, e.owner, 'USAGE') AS owns) AS r
- WHERE r.owns OR (SELECT pg_catalog.has_table_privilege('sched_internal.monitor'::pg_catalog.regclass, 'SELECT'));
-CREATE OR REPLACE VIEW sched.failed WITH (security_barrier) AS
-SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time, e.queue, e.attempt, e.max_attempts, e.runner_id,
-       e.finished_at, e.error_code, CASE WHEN r.owns THEN e.error_msg END AS error_msg,
-       e.next_retry_at IS NOT NULL AS retryable, e.next_retry_at, e.schedule_name
-  FROM sched.ledger e
- CROSS JOIN LATERAL (SELECT pg_catalog.pg_has_role(current_user, e.owner, 'USAGE') AS owns) AS r
- WHERE e.status = 'FAILED'
-   AND NOT EXISTS (SELECT FROM sched.lease l WHERE l.execution_id = e.id)
-   AND (r.owns OR (SELECT pg_catalog.has_table_privilege('sched_internal.monitor'::pg_catalog.regclass, 'SELECT')));
-CREATE OR REPLACE VIEW sched.history WITH (security_barrier) AS
-SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time, e.queue, e.status, e.attempt, e.max_attempts,
-       e.runner_id, e.started_at, e.finished_at,
-       (EXTRACT(epoch FROM e.finished_at - e.started_at) * 1000)::bigint AS duration_ms, e.rows_affected,
-       CASE WHEN r.owns THEN e.result END AS result, e.error_code, CASE WHEN r.owns THEN e.error_msg END AS error_msg,
-       e.origin, e.schedule_name
-  FROM sched.ledger e
- CROSS JOIN LATERAL (SELECT pg_catalog.pg_has_role(current_user, e.owner, 'USAGE') AS owns) AS r
- WHERE (e.status IN ('SUCCESS', 'CANCELLED') OR (e.status = 'FAILED' AND e.next_retry_at IS NULL))
-   AND NOT EXISTS (SELECT FROM sched.lease l WHERE l.execution_id = e.id)
-   AND (r.owns OR (SELECT pg_catalog.has_table_privilege('sched_internal.monitor'::pg_catalog.regclass, 'SELECT')));
+ WHERE r.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT'));
 -- What did not run, and what timers remember: from here on.
 ALTER TABLE sched.schedule ADD COLUMN defined_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp() CHECK (pg_catalog.isfinite(defined_at)),
     ADD COLUMN previous_keys uuid[] NOT NULL DEFAULT '{}';
@@ -418,7 +388,7 @@ SELECT s.schedule_name, s.job_name, s.clock, s.time_zone, s.enabled, s.ownership
                    THEN sched_internal.next_open(s.schedule_name)
                    ELSE ARRAY[t.next_plan_time, t.fire_at] END AS at
        OFFSET 0) AS next
- WHERE r.owns OR (SELECT pg_catalog.has_table_privilege('sched_internal.monitor'::pg_catalog.regclass, 'SELECT'));
+ WHERE r.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT'));
 
 -- What dispatchers passed over, but for what is in the ledger (a backfill, a client's claim in the schedule's scope, a fire of the definition
 -- before an edit) and what lies after the definition's end (passed over while its edit was not committed). Few runs have any of it.
@@ -461,7 +431,7 @@ SELECT a.schedule_name, a.plan_from, a.plan_to, a.count, a.reason
         UNION ALL
         SELECT o.schedule_name, o.plan_from, o.plan_to, o.count, o.reason, true
           FROM sched_internal.skipped_so_far() AS o) AS a (schedule_name, plan_from, plan_to, count, reason, owns)
- WHERE a.owns OR (SELECT pg_catalog.has_table_privilege('sched_internal.monitor'::pg_catalog.regclass, 'SELECT'));
+ WHERE a.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT'));
 COMMENT ON VIEW sched.skipped IS 'plan times that did not run, and why: neighbours with one reason in one row, what is going on (paused, parked) included';
 
 -- What pg_dump takes along: all that was said and all that became of it, so that a restored copy neither loses work nor runs again what
@@ -515,7 +485,7 @@ CREATE OR REPLACE FUNCTION sched.grant_monitor(role regrole) RETURNS void
 $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
-        'GRANT SELECT ON sched_internal.monitor, sched.execution, sched.running, sched.failed, sched.history, sched.schedules, sched.skipped TO %1$s;'
+        'GRANT SELECT ON sched.monitor, sched.execution, sched.running, sched.failed, sched.history, sched.schedules, sched.skipped TO %1$s;'
         'GRANT EXECUTE ON FUNCTION sched.is_home, sched.explain, sched_internal.skipped_so_far, sched_internal.skip_parts, sched_internal.next_open TO %1$s;', sched_internal.grantee(role));
 END
 $$;

@@ -1,8 +1,8 @@
 -- What users read. A row is visible to members of its owner (superusers are members of everything) and to monitors; to a monitor
 -- what may hold secrets is NULL. A view's conditions run as the reader, so current_user is the reader's role.
 -- security_barrier: no function of the reader sees a row before that test.
-CREATE TABLE sched_internal.monitor ();
-COMMENT ON TABLE sched_internal.monitor IS 'always empty: the right to SELECT from it is what makes a role a monitor (sched.grant_monitor)';
+CREATE TABLE sched.monitor ();
+COMMENT ON TABLE sched.monitor IS 'always empty: the right to SELECT from it is what makes a role a monitor (sched.grant_monitor)';
 
 CREATE VIEW sched.execution WITH (security_barrier) AS
 SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time, e.queue, e.priority,
@@ -35,7 +35,7 @@ SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time, e.queue, e.prior
   FROM sched.ledger e
   LEFT JOIN sched.lease l ON l.execution_id = e.id
  CROSS JOIN LATERAL (SELECT pg_catalog.pg_has_role(current_user, e.owner, 'USAGE') AS owns) AS r
- WHERE r.owns OR (SELECT pg_catalog.has_table_privilege('sched_internal.monitor'::pg_catalog.regclass, 'SELECT'));
+ WHERE r.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT'));
 COMMENT ON VIEW sched.execution IS 'the ledger as users read it: one row for each (job_name, scope_kind, scope_id, plan_time)';
 
 CREATE VIEW sched.running WITH (security_barrier) AS
@@ -46,7 +46,7 @@ SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time, e.queue, l.attem
   FROM sched.lease l
   JOIN sched.ledger e ON e.id = l.execution_id
  CROSS JOIN LATERAL (SELECT pg_catalog.pg_has_role(current_user, e.owner, 'USAGE') AS owns) AS r
- WHERE r.owns OR (SELECT pg_catalog.has_table_privilege('sched_internal.monitor'::pg_catalog.regclass, 'SELECT'));
+ WHERE r.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT'));
 COMMENT ON VIEW sched.running IS 'executions with a lease: how long they run, and how long the lease still lasts without a heartbeat';
 
 CREATE VIEW sched.failed WITH (security_barrier) AS
@@ -57,7 +57,7 @@ SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time, e.queue, e.attem
  CROSS JOIN LATERAL (SELECT pg_catalog.pg_has_role(current_user, e.owner, 'USAGE') AS owns) AS r
  WHERE e.status = 'FAILED'
    AND NOT EXISTS (SELECT FROM sched.lease l WHERE l.execution_id = e.id)
-   AND (r.owns OR (SELECT pg_catalog.has_table_privilege('sched_internal.monitor'::pg_catalog.regclass, 'SELECT')));
+   AND (r.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT')));
 COMMENT ON VIEW sched.failed IS 'failed executions: those that will be retried, with the time, and those that failed for good';
 
 CREATE VIEW sched.history WITH (security_barrier) AS
@@ -70,7 +70,7 @@ SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time, e.queue, e.statu
  CROSS JOIN LATERAL (SELECT pg_catalog.pg_has_role(current_user, e.owner, 'USAGE') AS owns) AS r
  WHERE (e.status IN ('SUCCESS', 'CANCELLED') OR (e.status = 'FAILED' AND e.next_retry_at IS NULL))
    AND NOT EXISTS (SELECT FROM sched.lease l WHERE l.execution_id = e.id)
-   AND (r.owns OR (SELECT pg_catalog.has_table_privilege('sched_internal.monitor'::pg_catalog.regclass, 'SELECT')));
+   AND (r.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT')));
 COMMENT ON VIEW sched.history IS 'executions that have ended for good, and how';
 
 CREATE VIEW sched.schedules WITH (security_barrier) AS
@@ -108,7 +108,7 @@ SELECT s.schedule_name, s.job_name, s.clock, s.time_zone, s.enabled, s.ownership
                    THEN sched_internal.next_open(s.schedule_name)
                    ELSE ARRAY[t.next_plan_time, t.fire_at] END AS at
        OFFSET 0) AS next
- WHERE r.owns OR (SELECT pg_catalog.has_table_privilege('sched_internal.monitor'::pg_catalog.regclass, 'SELECT'));
+ WHERE r.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT'));
 COMMENT ON VIEW sched.schedules IS 'each schedule with its state, its next fire and its last one';
 
 -- What dispatchers passed over, but for what is in the ledger (a backfill, a client's claim in the schedule's scope, a fire of the definition
@@ -152,6 +152,6 @@ SELECT a.schedule_name, a.plan_from, a.plan_to, a.count, a.reason
         UNION ALL
         SELECT o.schedule_name, o.plan_from, o.plan_to, o.count, o.reason, true
           FROM sched_internal.skipped_so_far() AS o) AS a (schedule_name, plan_from, plan_to, count, reason, owns)
- WHERE a.owns OR (SELECT pg_catalog.has_table_privilege('sched_internal.monitor'::pg_catalog.regclass, 'SELECT'));
+ WHERE a.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT'));
 COMMENT ON VIEW sched.skipped IS
     'plan times that did not run, and why: neighbours with one reason in one row, what is going on (paused, parked) included';

@@ -25,8 +25,8 @@ const MOST_ROUNDS: usize = 200;
 
 const EXCLUSIVE: pg_sys::LOCKMODE = pg_sys::AccessExclusiveLock as pg_sys::LOCKMODE;
 
-/// Waits until nobody else has anything of ours in hand; it is the transaction's alone until it ends. (Nobody at work locks the
-/// table that `sched_internal` has.)
+/// Waits until nobody else has anything of ours in hand; it is the transaction's alone until it ends. (`sched_internal` has
+/// nothing to lock.)
 pub fn lock_all() {
     let Some((schema, _)) = oid_cache::schema() else { return };
     let mut relations = syscache::relations_of(schema);

@@ -6,6 +6,7 @@ use scheduler_cluster_tests::{bin, wait_for, Client, Cluster};
 use std::process::{Command, Output};
 
 use crate::copies::{dump, restore};
+use crate::upgrade::{released, GRANTS};
 
 /// Rows of a role in each table that is dumped: executions in each state, a schedule that was edited and paused, one that waits for its run.
 fn works(cluster: &Cluster, db: &mut Client, role: &str) {
@@ -202,5 +203,34 @@ fn the_owner_of_a_database_dumps_it_without_our_schema_or_as_a_reader_of_all() {
         let output = dumped(&cluster, role, &[]);
         assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output));
         assert!(text(&output).contains("COPY sched.job") && text(&output).contains("COPY public.his"));
+    }
+}
+
+/// CREATE EXTENSION in a dump brings the version that the server has. What a release's dump grants besides is still there.
+#[test]
+fn a_dump_of_a_released_version_is_restored_without_an_error() {
+    let cluster = Cluster::builder().set("sched.enabled", "off").start();
+    cluster.execute("create role app login; create role ops login");
+    for version in released() {
+        let name = version.replace('.', "_");
+        let (old, new) = (format!("of_{name}"), format!("restored_{name}"));
+        cluster.execute(&format!("create database {old}"));
+        cluster.execute(&format!("create database {new}"));
+        let mut db = cluster.connect_as("postgres", &old);
+        db.batch_execute(&format!("create extension scheduler version '{version}'; {GRANTS}")).unwrap();
+        restore(&cluster, &new, &dump(&cluster, &old, &[]));
+
+        let mut copy = cluster.connect_as("postgres", &new);
+        let installed = "select extversion from pg_extension where extname = 'scheduler'";
+        assert_eq!(one::<String>(&mut copy, installed), env!("CARGO_PKG_VERSION"));
+        let mut app = cluster.connect_as("app", &new);
+        app.batch_execute("select sched.define_job('j'), sched.enqueue('j')").unwrap();
+        // Who was a monitor is one; a dump of before cannot grant what is new.
+        let mut ops = cluster.connect_as("ops", &new);
+        assert_eq!(one::<i64>(&mut ops, "select count(id) from sched.execution"), 1, "after {version}");
+        copy.batch_execute(GRANTS).unwrap();
+        for reader in [&mut app, &mut ops] {
+            reader.batch_execute("select * from sched.schedules; select * from sched.skipped").unwrap();
+        }
     }
 }

@@ -6,17 +6,17 @@ WITH held AS MATERIALIZED (
     SELECT a.grantee, n.nspname::text AS name, a.privilege_type
       FROM pg_namespace n
      CROSS JOIN LATERAL aclexplode(n.nspacl) AS a
-     WHERE n.nspname IN ('sched', 'sched_internal') AND a.grantee NOT IN (0, n.nspowner)
+     WHERE n.nspname = 'sched' AND a.grantee NOT IN (0, n.nspowner)
      UNION
     SELECT a.grantee, c.relname::text, a.privilege_type
       FROM pg_class c
      CROSS JOIN LATERAL aclexplode(c.relacl) AS a
-     WHERE c.relnamespace IN ('sched'::regnamespace, 'sched_internal'::regnamespace) AND a.grantee NOT IN (0, c.relowner)
+     WHERE c.relnamespace = 'sched'::regnamespace AND a.grantee NOT IN (0, c.relowner)
      UNION
     SELECT a.grantee, p.proname::text, a.privilege_type
       FROM pg_proc p
      CROSS JOIN LATERAL aclexplode(p.proacl) AS a
-     WHERE p.pronamespace IN ('sched'::regnamespace, 'sched_internal'::regnamespace) AND a.grantee NOT IN (0, p.proowner)
+     WHERE p.pronamespace = 'sched'::regnamespace AND a.grantee NOT IN (0, p.proowner)
 ), needed AS MATERIALIZED (
     SELECT w.what, 'sched' AS name, 'USAGE' AS privilege_type, true AS marks FROM unnest('{use,monitor,worker}'::text[]) AS w (what)
      UNION ALL

@@ -7,5 +7,5 @@ SELECT s.schedule_id, s.schedule_name
         OR (s.version > 1 AND t.version IS DISTINCT FROM s.version
             AND s.schedule_id IN (SELECT c.schedule_id FROM sched.schedule_change c)))
    AND (pg_has_role($1, COALESCE(j.owner, (SELECT n.nspowner FROM pg_namespace n WHERE n.nspname = 'sched')), 'USAGE')
-        OR has_table_privilege($1, 'sched_internal.monitor', 'SELECT'))
+        OR has_table_privilege($1, 'sched.monitor', 'SELECT'))
  ORDER BY s.schedule_id
