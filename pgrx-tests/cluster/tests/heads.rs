@@ -1,13 +1,17 @@
 //! Claims begin where the first entry of a queue can be: nothing is passed over, and nothing that was claimed is in the way.
 
 use scheduler_cluster_tests::scheduler::one;
-use scheduler_cluster_tests::{Client, Cluster};
+use scheduler_cluster_tests::{Builder, Client, Cluster};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Two jobs of one queue, of which one goes first; no worker.
 fn quiet() -> Cluster {
-    let cluster = Cluster::builder()
+    quiet_with(Cluster::builder())
+}
+
+fn quiet_with(builder: Builder) -> Cluster {
+    let cluster = builder
         .set("sched.enabled", "off")
         .set("autovacuum", "off")
         .set("max_prepared_transactions", "5")
@@ -23,9 +27,10 @@ fn claimed(cluster: &Cluster) -> String {
     one(&mut cluster.connect(), "select coalesce((select job_name from sched.claim()), '')")
 }
 
+/// Row by row: the statements know no marks, and go past all of it each time.
 #[test]
 fn an_old_transaction_makes_no_claim_longer() {
-    let cluster = quiet();
+    let cluster = quiet_with(Cluster::builder().row_by_row());
     let (mut db, mut old) = (cluster.connect(), cluster.connect());
     old.batch_execute("begin isolation level repeatable read; select 1").unwrap();
     db.batch_execute("select sched.enqueue_many('low', array_fill('1'::jsonb, '{6000}'))").unwrap();

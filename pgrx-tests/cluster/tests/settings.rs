@@ -157,6 +157,54 @@ fn time_zone_is_that_of_schedules_that_name_none() {
     db.batch_execute("select sched.create_schedule('other', '0 12 * * *', 'job', '<+04>-4')").unwrap_err();
 }
 
+/// Which way a call went shows in what its transaction has locked. A statement reads a job anew that a session remembers, and its
+/// FOR UPDATE is a lock of its own.
+#[test]
+fn fast_path_is_whether_leases_and_fires_go_to_the_rows() {
+    let cluster = Cluster::builder().row_by_row().start();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute(
+        "create function public.halt() returns boolean language plpgsql
+             as 'begin perform pg_advisory_xact_lock_shared(1); return true; end';
+         alter table sched.ledger add constraint halt check (public.halt());
+         select sched.try_claim('claimed', '2025-12-31')",
+    )
+    .unwrap();
+    db.batch_execute(FIRING).unwrap();
+    let mut runner = cluster.connect();
+    let locked = |db: &mut Client, pid: i32, table: &str, mode: &str| -> bool {
+        let lock = format!("pid = {pid} and relation = '{table}'::regclass and mode = '{mode}'");
+        one(db, &format!("select exists (select from pg_locks where {lock})"))
+    };
+    let pid: i32 = one(&mut runner, "select pg_backend_pid()");
+    for (day, setting) in [(1, "on"), (2, "off"), (3, "on")] {
+        cluster.set("sched.fast_path", setting);
+        wait_for(&mut runner, &format!("select current_setting('sched.fast_path') = '{setting}'"), SOON);
+        let claim = |n: i32| format!("select sched.try_claim('claimed', '2026-01-0{day} 0{n}:00')");
+        // What a session asks once.
+        runner.batch_execute(&claim(1)).unwrap();
+        runner.batch_execute(&format!("begin; {}", claim(2))).unwrap();
+        assert_eq!(locked(&mut db, pid, "sched.job", "AccessShareLock"), setting == "off", "a claim with {setting}");
+        runner.batch_execute("rollback").unwrap();
+        dispatched(&mut db);
+        runner.batch_execute("begin; select pg_advisory_xact_lock(1)").unwrap();
+        let halted =
+            "select pid from pg_stat_activity where backend_type = 'scheduler dispatcher' and wait_event = 'advisory'";
+        let dispatcher = wait_until("the dispatcher to fire", SOON, || {
+            db.query_opt(halted, &[]).unwrap().map(|row| row.get::<_, i32>(0))
+        });
+        let by_statement = locked(&mut db, dispatcher, "sched.timer", "RowShareLock");
+        assert_eq!(by_statement, setting == "off", "a fire with {setting}");
+        runner.batch_execute("commit").unwrap();
+    }
+}
+
+/// Dispatched from now on, three times: whoever did this has read the settings.
+fn dispatched(db: &mut Client) {
+    let now: String = one(db, "select clock_timestamp()::text");
+    wait_for(db, &format!("select count(*) >= 3 from sched.execution where plan_time > '{now}'"), SOON);
+}
+
 #[test]
 fn stale_timeout_is_the_lease_of_claims_that_name_none() {
     let cluster = Cluster::new();
@@ -252,11 +300,6 @@ fn notify_is_whether_queues_hear_of_new_work() {
     db.batch_execute(FIRING).unwrap();
     let mut listener = cluster.connect();
     listener.batch_execute("listen \"sched:default\"").unwrap();
-    // Dispatched since, three times: whoever did this has read the settings.
-    let dispatched = |db: &mut Client| {
-        let now: String = one(db, "select clock_timestamp()::text");
-        wait_for(db, &format!("select count(*) >= 3 from sched.execution where plan_time > '{now}'"), SOON);
-    };
     dispatched(&mut db);
     assert!(heard(&mut listener, &mut db, "sched:default") >= 3);
     cluster.set("sched.notify", "off");
