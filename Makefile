@@ -37,7 +37,7 @@ docs: setup ## write docs/reference anew from the catalog (functions, views, set
 test-long: setup ## the tests that take minutes; T=name
 	@cargo test --release -p scheduler-core $(T) -- --ignored
 	@tools/test-cluster.sh --ignored $(T)
-	@SCHEDULER_FAST_PATH=off tools/test-cluster.sh $(or $(T),lease firing crash concurrency interleaving isolation edits skips)
+	@tools/test-statements.sh rest $(T)
 
 bench: ## ours and the peers side by side (an hour); QUICK=1 five minutes, ONLY=leases,queue, RESUME=1, REPORT=1; AGAINST=REVISION: slower than before?
 	@tools/bench.sh

@@ -21,8 +21,9 @@ suite() {
 suite "checks" tools/check.sh
 suite "core tests" cargo test -p scheduler-core
 suite "tests in the server" tools/test-pg.sh
-suite "the same by statements" env SCHEDULER_FAST_PATH=off tools/test-pg.sh
+suite "server, no fast path" env SCHEDULER_FAST_PATH=off tools/test-pg.sh
 suite "cluster tests" tools/test-cluster.sh
+suite "cluster, no fast path" tools/test-statements.sh cheap
 suite "released schema" tools/release-sql.sh
 
 say "what ran"
