@@ -16,6 +16,7 @@ mod enqueue;
 mod error_page;
 mod examples;
 mod extension;
+mod fast_path;
 mod firing;
 mod growth;
 mod harness;
