@@ -1,7 +1,9 @@
 """This build beside that of another revision: is anything slower than before?  `make bench AGAINST=REVISION` calls it.
+Or beside itself with another setting: what does that cost?  `make bench AGAINST=sched.fast_path=off`.
 
 Each has a cluster of its own, both run all the time, and they are measured in turn, so that a ratio holds when the machine's speed
-drifts. Ratios are over 1 where this build is better.  against.py BIN OTHER_BIN FOLDER RUN_AS [--rounds N] [--only leases,…]"""
+drifts. Ratios are over 1 where this build, as it is, is better.
+against.py BIN OTHER_BIN FOLDER RUN_AS [--rounds N] [--only leases,…] [--setting NAME=VALUE]"""
 
 import argparse
 import pathlib
@@ -96,6 +98,14 @@ def idle(servers):
         print(f"| idle: {side} | {found['transactions']:.0f} transactions, {found['queries']:.0f} queries, {found['cpu']:.0f} ms CPU a minute |", flush=True)
 
 
+def differ(ours, theirs, name, value):
+    """Has theirs another value of this setting, of which a restart knows as well."""
+    theirs.set(**{name.replace(".", "__"): value})
+    as_it_is, other = (server.sql("postgres", "SELECT current_setting(%s)", name)[0][0] for server in (ours, theirs))
+    if as_it_is == other:
+        raise SystemExit(f"{name} is {other} as it is: give it another value")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("bin", "other", "folder"):
@@ -103,17 +113,21 @@ def main():
     parser.add_argument("run_as", nargs="?", default="")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default="")
+    parser.add_argument("--setting", default="", help="NAME=VALUE that the other has in place of other sources")
     options = parser.parse_args()
+    ours, theirs = ("as it is", options.setting) if options.setting else ("now", "before")
     servers = {
-        "now": Server(options.folder / "bench-now", options.bin, options.run_as),
-        "before": Server(options.folder / "bench-before", options.other, options.run_as),
+        ours: Server(options.folder / "bench-now", options.bin, options.run_as),
+        theirs: Server(options.folder / "bench-before", options.other, options.run_as),
     }
     chosen = [part for part in CASES if not options.only or part in options.only.split(",")]
     try:
         for server in servers.values():
             server.create()
             server.start()
-        print("| part | case | now / before | ± | CPU of an operation, before / now | runs of each |\n"
+        if options.setting:
+            differ(*servers.values(), *options.setting.split("=", 1))
+        print(f"| part | case | {ours} / {theirs} | ± | CPU of an operation, {theirs} / {ours} | runs of each |\n"
               "| --- | --- | ---: | ---: | ---: | ---: |", flush=True)
         for part in chosen:
             for case, many, more, prepare in CASES[part]:
@@ -123,7 +137,7 @@ def main():
                     # who goes first changes: what one run leaves to do is not always the same one's
                     for name in list(servers)[:: 1 if number % 2 else -1]:
                         found[name].append(sides[name]())
-                pairs = list(zip(found["now"], found["before"]))
+                pairs = list(zip(found[ours], found[theirs]))
                 ratios = [now["value"] / before["value"] for now, before in pairs]
                 ratios = ratios if more else [1 / ratio for ratio in ratios]
                 error = statistics.stdev(ratios) / len(ratios) ** 0.5 if len(ratios) > 1 else 0
