@@ -22,6 +22,11 @@ pub fn released() -> Vec<String> {
     versions
 }
 
+/// The first release, before which there was none: later ones know more tables and rights.
+pub fn was_first(version: &str) -> bool {
+    version == "0.1.0"
+}
+
 /// A database with rights that an update must neither forget nor hand on: a user, a monitor, and default privileges. The extension is
 /// created by one superuser; the connection is another's, who updates it.
 pub fn prepared(cluster: &Cluster, database: &str, version: &str) -> Client {
@@ -73,7 +78,7 @@ fn an_updated_extension_is_what_a_new_one_is() {
         let different = difference(names, &updated, &fresh);
         assert!(
             different.is_empty(),
-            "sql/scheduler--{version}--{VERSION}.sql does not bring all that is new:\n{different}"
+            "the scripts in sql do not bring from {version} to {VERSION} all that is new:\n{different}"
         );
     }
 }
@@ -181,24 +186,32 @@ fn every_table_and_sequence_is_dumped_or_derived() {
     assert_eq!(rest, derived, "sql/schema/60_dump.sql says what pg_dump takes along");
 }
 
-const KEPT: [(&str, &str); 8] = [
+/// The tables, and what their rows are ordered by.
+const KEPT: [(&str, &str); 14] = [
+    ("awaited", "schedule_id, execution_id"),
+    ("home", "system_identifier"),
     ("job", "job_name"),
-    ("schedule", "schedule_id"),
-    ("schedule_change", "change_id"),
-    ("timer", "schedule_id"),
     ("ledger", "id"),
+    ("lease", "execution_id"),
     ("ready", "execution_id"),
     ("retry", "execution_id"),
-    ("lease", "execution_id"),
+    ("schedule", "schedule_id"),
+    ("schedule_change", "change_id"),
+    ("schedule_definition", "definition_id"),
+    ("schedule_dropped", "schedule_id"),
+    ("skip", "schedule_id, defined_at, plan_from"),
+    ("timer", "schedule_id"),
+    ("timer_state", "schedule_id"),
 ];
 
-/// The rows of every table as JSON, by their key.
-fn rows(db: &mut Client) -> Vec<(String, Vec<String>)> {
-    let of = |(table, key): (&str, &str)| {
+/// The rows of each of these tables as JSON.
+fn rows(db: &mut Client, tables: &[String]) -> Vec<(String, Vec<String>)> {
+    let mut of = |table: &String| {
+        let (_, key) = KEPT.iter().find(|(kept, _)| kept == table).unwrap_or_else(|| panic!("{table} is not in KEPT"));
         let query = format!("select to_jsonb(t)::text from sched.{table} t order by {key}");
-        (table.to_owned(), db.query(&query, &[]).unwrap().iter().map(|row| row.get(0)).collect())
+        (table.clone(), db.query(&query, &[]).unwrap().iter().map(|row| row.get(0)).collect())
     };
-    KEPT.map(of).into()
+    tables.iter().map(&mut of).collect()
 }
 
 #[test]
@@ -215,18 +228,23 @@ fn an_update_under_a_running_dispatcher_keeps_every_row_and_goes_on() {
         // The library is newer than these objects: it waits, and says so once.
         let says = format!("dispatcher for database \"{database}\" waits: the scheduler's library is of version \"{VERSION}\", its objects in this database are of version \"{version}\"");
         wait_until("the dispatcher to say why it waits", SOON, || (!cluster.logged(&says).is_empty()).then_some(()));
-        stays("the rows", Duration::from_secs(1), || rows(&mut db));
+        // All tables that this version has; `sched.monitor` never has a row.
+        let tables: Vec<String> = one(
+            &mut db,
+            "select array_agg(relname::text order by relname) from pg_class
+              where relnamespace = 'sched'::regnamespace and relkind = 'r' and relname <> 'monitor'",
+        );
+        stays("the rows", Duration::from_secs(1), || rows(&mut db, &tables));
         assert_eq!(cluster.logged(&says).len(), 1);
         assert!(!cluster.logged("Run ALTER EXTENSION scheduler UPDATE in this database.").is_empty());
 
-        let before = rows(&mut db);
-        assert!(
-            before.iter().all(|(_, rows)| !rows.is_empty()),
-            "data/releases/{version}.sql has no row for some table"
-        );
+        let before = rows(&mut db, &tables);
+        for (table, rows) in &before {
+            assert!(!rows.is_empty(), "data/releases/{version}.sql has no row for {table}");
+        }
         // In one transaction, so that nobody works on them before they are compared.
         db.batch_execute("begin; alter extension scheduler update").unwrap();
-        let after = rows(&mut db);
+        let after = rows(&mut db, &tables);
         for ((table, before), (_, after)) in before.iter().zip(&after) {
             assert_eq!(before.len(), after.len(), "{table}");
             for (before, after) in before.iter().zip(after) {
@@ -246,9 +264,15 @@ fn an_update_under_a_running_dispatcher_keeps_every_row_and_goes_on() {
             &mut app,
             "select string_agg(schedule_name || ' ' || state, ', ' order by schedule_name) from sched.schedules",
         );
-        assert_eq!(states, "chained waiting, paused paused, pulse armed, theirs external, yearly armed");
+        let known = if was_first(&version) {
+            "chained waiting, paused paused, pulse armed, theirs external, yearly armed"
+        } else {
+            "backlog waiting, buffered waiting, chained waiting, edited armed, parked parked, paused paused, posix armed, pulse armed, \
+             theirs external, yearly armed"
+        };
+        assert_eq!(states, known, "after the update from {version}");
         // The lease that was given before holds, and its end arms the schedule that waits for it.
-        let lease = "from sched.execution where status = 'RUNNING'";
+        let lease = "from sched.execution where status = 'RUNNING' and schedule_name = 'chained'";
         assert_eq!(one::<String>(&mut app, &format!("select sched.heartbeat(id, lease_token) {lease}")), "ok");
         app.batch_execute(&format!("select sched.finish_success(id, lease_token) {lease}")).unwrap();
         wait_for(
@@ -260,8 +284,49 @@ fn an_update_under_a_running_dispatcher_keeps_every_row_and_goes_on() {
         let oldest = "select clock_timestamp() - plan_time between '27 minutes' and '40 minutes' from sched.claim('q')";
         assert!(one::<bool>(&mut app, oldest), "what has waited for 27 minutes comes first");
         assert!(one::<bool>(&mut app, "select sched.is_home()"));
+        if !was_first(&version) {
+            what_0_2_0_added_goes_on(&mut app, &mut db);
+        }
         assert!(cluster.logged("ERROR").is_empty(), "{:#?}", cluster.logged("ERROR"));
     }
+}
+
+/// What data/releases/0.2.0.sql has besides: a buffered plan, a backlog, a schedule that was dropped during a run, and the past of edits.
+fn what_0_2_0_added_goes_on(app: &mut Client, db: &mut Client) {
+    let end = |app: &mut Client, schedule: &str, how: &str| {
+        let run = format!("from sched.execution where status = 'RUNNING' and schedule_name = '{schedule}'");
+        app.batch_execute(&format!("select sched.{how} {run}")).unwrap();
+    };
+    // The plan that waited for the end of a run; of the backlog the next one.
+    let ready = |app: &mut Client, schedule: &str, minutes: i32| {
+        let it = format!(
+            "select count(*) = 1 from sched.execution e, sched.execution r
+              where e.schedule_name = '{schedule}' and e.status = 'PENDING' and r.schedule_name = 'pulse' and r.status = 'CANCELLED'
+                and e.plan_time - r.plan_time = make_interval(mins => {minutes} - 32)"
+        );
+        wait_for(app, &it, SOON);
+    };
+    end(app, "buffered", "finish_success(id, lease_token)");
+    ready(app, "buffered", 40);
+    ready(app, "backlog", 10);
+    assert_eq!(one::<String>(app, "select scope_id from sched.claim('s')"), "backlog");
+    end(app, "backlog", "finish_success(id, lease_token)");
+    ready(app, "backlog", 15);
+    // A run whose schedule was dropped is not tried again.
+    end(app, "dropped", "finish_failure(id, lease_token, 'x', 'y')");
+    let dropped =
+        "select status || coalesce(next_retry_at::text, '') from sched.execution where schedule_name = 'dropped'";
+    assert!(["FAILED", "CANCELLED"].contains(&one::<String>(app, dropped).as_str()));
+    wait_for(db, "select count(*) = 0 from sched.schedule_dropped", SOON);
+    wait_for(db, "select count(*) = 0 from sched.schedule_definition where not settled", SOON);
+    // Each plan time of an edited schedule by what held then.
+    let past: String = one(
+        app,
+        "select string_agg(concat_ws(' ', x.verdict, x.reason), ', ' order by x.plan_time)
+           from sched.execution e, sched.explain('edited', e.plan_time - interval '1 minute', e.plan_time + interval '45 minutes') x
+          where e.schedule_name = 'edited'",
+    );
+    assert_eq!(past, "fired, skipped replaced, skipped paused, skipped paused, external");
 }
 
 /// As an update by hand leaves it whose library was not loaded yet.
