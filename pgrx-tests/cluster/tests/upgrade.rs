@@ -98,6 +98,14 @@ fn what_was_taken_from_a_user_stays_taken() {
              revoke execute on function sched.dispatch_due from trimmed; revoke select on sched.failed from trimmed",
         )
         .unwrap();
+        // What a later release than the first one gave.
+        let later = !was_first(&version);
+        if later {
+            db.batch_execute(
+                "revoke execute on function sched.enqueue_many from trimmed; revoke select on sched.skipped from trimmed",
+            )
+            .unwrap();
+        }
         db.batch_execute(PARTS).unwrap();
         db.batch_execute("alter extension scheduler update").unwrap();
         let rights = |role: &str| {
@@ -112,7 +120,12 @@ fn what_was_taken_from_a_user_stays_taken() {
             )
         };
         let has: String = one(&mut db, &rights("trimmed"));
-        assert_eq!(has, "claim define_job enqueue_many explain history skipped", "after the update from {version}");
+        let left = if later {
+            "claim define_job explain history"
+        } else {
+            "claim define_job enqueue_many explain history skipped"
+        };
+        assert_eq!(has, left, "after the update from {version}");
         let has: String = one(&mut db, &rights("partly"));
         assert_eq!(has, "define_job", "after the update from {version}");
     }

@@ -1,7 +1,8 @@
 -- What an update added goes to users, monitors and workers, and to nobody else. They are known by some of the rights (`marks`) that the
 -- first release with grant_use, grant_monitor and grant_worker gave them, as an administrator may have taken others back; a worker needs all
--- of them. (A single right that somebody was given by hand makes no user.) How many were given rights, and the statements that take back
--- what they did not have before.
+-- of them. (A single right that somebody was given by hand makes no user.) What a release gave is here from the next one on: an update has
+-- not added it, and who lacks it was deprived of it. (Each script of a chain of updates is a step, which has its own version.) How many
+-- were given rights, and the statements that take back what they did not have before.
 WITH held AS MATERIALIZED (
     SELECT a.grantee, n.nspname::text AS name, a.privilege_type
       FROM pg_namespace n
@@ -17,6 +18,9 @@ WITH held AS MATERIALIZED (
       FROM pg_proc p
      CROSS JOIN LATERAL aclexplode(p.proacl) AS a
      WHERE p.pronamespace = 'sched'::regnamespace AND a.grantee NOT IN (0, p.proowner)
+), step AS MATERIALIZED (
+    -- The version that this script of the update leads to.
+    SELECT e.extversion AS version FROM pg_extension e WHERE e.extname = 'scheduler'
 ), needed AS MATERIALIZED (
     SELECT w.what, 'sched' AS name, 'USAGE' AS privilege_type, true AS marks FROM unnest('{use,monitor,worker}'::text[]) AS w (what)
      UNION ALL
@@ -31,6 +35,13 @@ WITH held AS MATERIALIZED (
      CROSS JOIN unnest('{execution,running,failed,history,schedules}'::text[]) AS v (name)
      UNION ALL
     SELECT 'monitor', 'monitor', 'SELECT', true
+     UNION ALL
+    -- Since 0.2.0, whose own script gives them.
+    SELECT l.what, l.name, l.privilege_type, false
+      FROM (VALUES ('use', 'enqueue_many', 'EXECUTE'), ('use', 'explain', 'EXECUTE'), ('use', 'is_home', 'EXECUTE'), ('use', 'skipped', 'SELECT'),
+                   ('monitor', 'explain', 'EXECUTE'), ('monitor', 'is_home', 'EXECUTE'), ('monitor', 'skipped', 'SELECT'))
+           AS l (what, name, privilege_type)
+     WHERE (SELECT s.version FROM step s) <> '0.2.0'
      UNION ALL
     SELECT 'worker', t.name, 'SELECT', true FROM unnest('{home,job,schedule}'::text[]) AS t (name)
      UNION ALL
