@@ -164,6 +164,9 @@ mod schedule_runs_tests;
 #[path = "../pgrx-tests/in_server/schedule.rs"]
 mod schedule_tests;
 #[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/in_server/sql_job.rs"]
+mod sql_job_tests;
+#[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/in_server/skip.rs"]
 mod skip_tests;
 #[cfg(any(test, feature = "pg_test"))]

@@ -11,16 +11,27 @@ keywords! {
         Notify = "notify",
         /// A line in the server's log.
         Log = "log",
+        /// The server runs the command, as the job's owner.
+        Sql = "sql",
     }
 }
 
 impl Kind {
+    /// Whether a runner of the server does the runs, so that no application claims them.
+    #[must_use]
+    pub const fn is_run_by_server(self) -> bool {
+        match self {
+            Kind::Sql => true,
+            Kind::Pull | Kind::Notify | Kind::Log => false,
+        }
+    }
+
     /// Whether a run is done by whoever dispatches it, so that nobody claims it.
     #[must_use]
     pub const fn is_delivered_when_fired(self) -> bool {
         match self {
             Kind::Notify | Kind::Log => true,
-            Kind::Pull => false,
+            Kind::Pull | Kind::Sql => false,
         }
     }
 }

@@ -1,11 +1,14 @@
 -- What users read. A row is visible to members of its owner (superusers are members of everything) and to monitors; to a monitor
 -- what may hold secrets is NULL. A view's conditions run as the reader, so current_user is the reader's role.
 -- security_barrier: no function of the reader sees a row before that test.
+-- What the server runs itself waits in a queue that is longer than a user's (57 bytes): its job's queue is shown. Its lease lasts as long as
+-- the process: it ends at infinity.
 CREATE TABLE sched.monitor ();
 COMMENT ON TABLE sched.monitor IS 'always empty: the right to SELECT from it is what makes a role a monitor (sched.grant_monitor)';
 
 CREATE VIEW sched.execution WITH (security_barrier) AS
-SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time, e.queue, e.priority,
+SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time,
+       CASE WHEN pg_catalog.octet_length(e.queue) > 57 THEN COALESCE((SELECT j.queue FROM sched.job j WHERE j.job_name = e.job_name), 'default') ELSE e.queue END AS queue, e.priority,
        CASE WHEN r.owns THEN e.payload END AS payload,
        CASE WHEN l.execution_id IS NOT NULL THEN 'RUNNING'
             -- a dispatcher will write that down
@@ -18,7 +21,7 @@ SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time, e.queue, e.prior
        CASE WHEN NOT r.owns THEN NULL WHEN l.execution_id IS NULL THEN e.lease_token ELSE l.lease_token END AS lease_token,
        CASE WHEN l.execution_id IS NULL THEN e.fence ELSE l.fence END AS fence,
        CASE WHEN l.execution_id IS NULL THEN e.heartbeat_at ELSE l.heartbeat_at END AS heartbeat_at,
-       l.stale_after,
+       NULLIF(l.stale_after, 'infinity') AS stale_after,
        CASE WHEN l.execution_id IS NULL THEN e.started_at ELSE l.started_at END AS started_at,
        CASE WHEN l.execution_id IS NULL THEN e.finished_at END AS finished_at,
        CASE WHEN l.execution_id IS NULL
@@ -39,10 +42,12 @@ SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time, e.queue, e.prior
 COMMENT ON VIEW sched.execution IS 'the ledger as users read it: one row for each (job_name, scope_kind, scope_id, plan_time)';
 
 CREATE VIEW sched.running WITH (security_barrier) AS
-SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time, e.queue, l.attempt, e.max_attempts, l.runner_id,
+SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time,
+       CASE WHEN pg_catalog.octet_length(e.queue) > 57 THEN COALESCE((SELECT j.queue FROM sched.job j WHERE j.job_name = e.job_name), 'default') ELSE e.queue END AS queue, l.attempt, e.max_attempts, l.runner_id,
        l.started_at, pg_catalog.clock_timestamp() - l.started_at AS age,
-       l.heartbeat_at, l.stale_after, l.stale_after - pg_catalog.clock_timestamp() AS time_to_stale,
-       l.cancel_requested, CASE WHEN r.owns THEN l.progress END AS progress, e.schedule_name
+       l.heartbeat_at, NULLIF(l.stale_after, 'infinity') AS stale_after, NULLIF(l.stale_after, 'infinity') - pg_catalog.clock_timestamp() AS time_to_stale,
+       l.cancel_requested, CASE WHEN r.owns THEN l.progress END AS progress, e.schedule_name,
+       CASE WHEN l.sweep_at = 'infinity' THEN pg_catalog.substring(l.runner_id, '^sql/([0-9]{1,9})$')::integer END AS pid
   FROM sched.lease l
   JOIN sched.ledger e ON e.id = l.execution_id
  CROSS JOIN LATERAL (SELECT pg_catalog.pg_has_role(current_user, e.owner, 'USAGE') AS owns) AS r
@@ -50,7 +55,8 @@ SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time, e.queue, l.attem
 COMMENT ON VIEW sched.running IS 'executions with a lease: how long they run, and how long the lease still lasts without a heartbeat';
 
 CREATE VIEW sched.failed WITH (security_barrier) AS
-SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time, e.queue, e.attempt, e.max_attempts, e.runner_id,
+SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time,
+       CASE WHEN pg_catalog.octet_length(e.queue) > 57 THEN COALESCE((SELECT j.queue FROM sched.job j WHERE j.job_name = e.job_name), 'default') ELSE e.queue END AS queue, e.attempt, e.max_attempts, e.runner_id,
        e.finished_at, e.error_code, CASE WHEN r.owns THEN e.error_msg END AS error_msg,
        e.next_retry_at IS NOT NULL AS retryable, e.next_retry_at, e.schedule_name
   FROM sched.ledger e
@@ -61,7 +67,8 @@ SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time, e.queue, e.attem
 COMMENT ON VIEW sched.failed IS 'failed executions: those that will be retried, with the time, and those that failed for good';
 
 CREATE VIEW sched.history WITH (security_barrier) AS
-SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time, e.queue, e.status, e.attempt, e.max_attempts,
+SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time,
+       CASE WHEN pg_catalog.octet_length(e.queue) > 57 THEN COALESCE((SELECT j.queue FROM sched.job j WHERE j.job_name = e.job_name), 'default') ELSE e.queue END AS queue, e.status, e.attempt, e.max_attempts,
        e.runner_id, e.started_at, e.finished_at,
        (EXTRACT(epoch FROM e.finished_at - e.started_at) * 1000)::bigint AS duration_ms, e.rows_affected,
        CASE WHEN r.owns THEN e.result END AS result, e.error_code, CASE WHEN r.owns THEN e.error_msg END AS error_msg,

@@ -154,7 +154,7 @@ pub fn new_execution<'a>(
         scope_kind,
         scope_id,
         plan_time,
-        queue: job.map_or("default", |job| job.queue.as_str()),
+        queue: job.map_or("default", |job| job.ready_queue.as_str()),
         priority: job.map_or(0, |job| job.priority),
         max_attempts: job.map_or(1, |job| job.max_attempts),
         allow_stale_reentry: job.is_none_or(|job| job.allow_stale_reentry),

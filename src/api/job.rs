@@ -89,9 +89,16 @@ fn check_kind(job: &job::Definition) -> Outcome<()> {
                 "Pass the channel to notify, for example command => 'reports'.",
             )),
         },
+        Some(Kind::Sql) => match &job.command {
+            Some(_) => Ok(()),
+            None => Err(Failure::invalid(
+                "a job of kind \"sql\" needs a command",
+                "Pass the SQL to run, for example command => 'REFRESH MATERIALIZED VIEW sales'.",
+            )),
+        },
         None => Err(Failure::invalid(
             format!("unknown kind \"{}\"", convert::shown(&job.kind)),
-            "Use 'pull' (an application claims the executions), 'notify' (pg_notify(command, payload)) or 'log' (a line in the server's log).",
+            "Use 'pull' (an application claims the executions), 'notify' (pg_notify(command, payload)), 'log' (a line in the server's log) or 'sql' (the server runs the command).",
         )),
     }
 }

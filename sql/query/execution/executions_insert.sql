@@ -1,5 +1,5 @@
--- Executions of one job and scope; those that the ledger holds already are left alone. A pull job's become claimable; notify
--- and log jobs are done at once. How many were inserted, their ids, in which queues something became claimable, how much was notified
+-- Executions of one job and scope; those that the ledger holds already are left alone. A pull job's become claimable, an sql
+-- job's wait for a runner of the server; notify and log jobs are done at once. How many were inserted, their ids, in which queues something became claimable, how much was notified
 -- (of equal notifications a transaction sends one), what is to be logged; and before what the claimable ones stand in their queue.
 -- The job is asked for its owner here once more: since its caller looked, another role may have defined one of this name, and must
 -- not be given work that it did not ask for.
@@ -10,7 +10,7 @@ WITH added AS (
     INSERT INTO sched.ledger (key, job_name, scope_kind, scope_id, plan_time, queue, priority, payload, max_attempts,
                               allow_stale_reentry, origin, owner, schedule_id, schedule_name,
                               status, attempt, started_at, finished_at, result)
-    SELECT $1, $2, $3, $4, p.plan_time, COALESCE(j.queue, 'default'), COALESCE(j.priority, 0), $6,
+    SELECT $1, $2, $3, $4, p.plan_time, COALESCE(j.ready_queue, 'default'), COALESCE(j.priority, 0), $6,
            COALESCE(j.max_attempts, 1), COALESCE(j.allow_stale_reentry, true), $7, COALESCE(j.owner, $8), $9, $10,
            CASE WHEN k.done THEN 'SUCCESS' ELSE 'PENDING' END, k.done::integer, CASE WHEN k.done THEN $11 END,
            CASE WHEN k.done THEN $11 END, CASE WHEN k.done THEN '{}'::jsonb END

@@ -13,7 +13,7 @@ WITH asked AS MATERIALIZED (
 ), added AS (
     INSERT INTO sched.ledger (id, key, job_name, scope_kind, scope_id, plan_time, queue, priority, payload, max_attempts,
                               allow_stale_reentry, origin, owner, status, attempt, started_at, finished_at, result)
-    SELECT a.id, a.key, $1, $2, a.scope_id, a.plan_time, COALESCE(j.queue, 'default'), COALESCE(j.priority, 0), a.payload,
+    SELECT a.id, a.key, $1, $2, a.scope_id, a.plan_time, COALESCE(j.ready_queue, 'default'), COALESCE(j.priority, 0), a.payload,
            COALESCE(j.max_attempts, 1), COALESCE(j.allow_stale_reentry, true), 'enqueue', COALESCE(j.owner, $7),
            CASE WHEN k.done THEN 'SUCCESS' ELSE 'PENDING' END, k.done::integer, CASE WHEN k.done THEN $8 END,
            CASE WHEN k.done THEN $8 END, CASE WHEN k.done THEN '{}'::jsonb END

@@ -9,7 +9,7 @@
 -- The first row is about all of them: how many were inserted, the queues in which something became claimable, how much was notified.
 -- The others are what is to be logged, a row for each schedule.
 WITH due AS MATERIALIZED (
-    SELECT d.*, s.schedule_name, s.job_name, s.scope_kind, s.scope_id, s.payload, s.key, j.queue, j.priority,
+    SELECT d.*, s.schedule_name, s.job_name, s.scope_kind, s.scope_id, s.payload, s.key, j.ready_queue AS queue, j.priority,
            j.max_attempts, j.allow_stale_reentry, j.owner, j.kind IN ('notify', 'log') AS done
       FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
         AS d (schedule_id, version, next_plan_time, fire_at, waiting, buffered_plan, cursor_at, backlog_until, last_run,

@@ -21,8 +21,8 @@ pub fn is_delivered_when_fired(kind: &str) -> bool {
 pub struct Job {
     /// The role that defined it.
     pub owner: Oid,
-    /// Where its executions wait.
-    pub queue: String,
+    /// Where its executions wait: its queue, or that of the runners for its owner.
+    pub ready_queue: String,
     /// Higher goes first.
     pub priority: i32,
     /// Attempts an execution may have.
@@ -76,7 +76,7 @@ impl Job {
     pub fn of(row: &impl Record<Column>) -> Job {
         Job {
             owner: row.get_required(job::OWNER),
-            queue: row.get_required(job::QUEUE),
+            ready_queue: row.get_required(job::READY_QUEUE),
             priority: row.get_required(job::PRIORITY),
             max_attempts: row.get_required(job::MAX_ATTEMPTS),
             allow_stale_reentry: row.get_required(job::ALLOW_STALE_REENTRY),

@@ -203,7 +203,7 @@ impl LedgerTables {
         if let Some(job) = job_cache::read(schema, job_name)? {
             // All were made of one job, as it was known before.
             let is_as_known = new.first().is_none_or(|(new, _)| {
-                (new.owner, new.queue, new.priority) == (job.owner, job.queue.as_str(), job.priority)
+                (new.owner, new.queue, new.priority) == (job.owner, job.ready_queue.as_str(), job.priority)
             });
             if job.delivered_when_fired || !is_as_known {
                 return None;

@@ -14,6 +14,7 @@ pub mod draw;
 pub mod enqueue;
 pub mod heap;
 pub mod notify;
+pub mod runner_queue;
 pub(in crate::store) mod scan_start;
 
 /// Leases what is claimable in a queue, retries that are due included.

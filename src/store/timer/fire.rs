@@ -379,10 +379,10 @@ impl FireTables {
         if !job_by_name.find(&[Condition::equal(pg_sys::F_TEXTEQ, job_name)]) {
             return None;
         }
-        let queue_name: String = jobs.get_required(job::QUEUE);
+        let queue_name: String = jobs.get_required(job::READY_QUEUE);
         Some(JobDefaults {
             job_name: jobs.copy(job::JOB_NAME),
-            queue: jobs.copy(job::QUEUE),
+            queue: jobs.copy(job::READY_QUEUE),
             priority: jobs.copy(job::PRIORITY),
             max_attempts: jobs.copy(job::MAX_ATTEMPTS),
             allow_stale_reentry: jobs.copy(job::ALLOW_STALE_REENTRY),

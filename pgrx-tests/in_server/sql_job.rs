@@ -1,0 +1,96 @@
+//! Jobs of kind `sql`: where their executions wait, and who does not get them. No runner of the server is at work in these tests.
+
+use pgrx::prelude::*;
+
+#[pg_schema]
+#[allow(clippy::unwrap_used, reason = "test code")]
+mod tests {
+    use pgrx::prelude::*;
+
+    use crate::store::queue::runner_queue;
+    use crate::test_support::{check, dispatch, run, set_fast_path, sql, time_passes};
+
+    /// Where executions of sql jobs of the caller wait.
+    fn runner_queue_of_caller() -> String {
+        runner_queue::name(sql("SELECT current_user::regrole::oid").parse::<u32>().unwrap().into())
+    }
+
+    #[pg_test]
+    fn schema_and_library_name_the_same_queue() {
+        run(&["SELECT sched.define_job('s/job', 'sql', 'SELECT 1', 'reports')", "SELECT sched.define_job('s/pull')"]);
+        check("SELECT queue FROM sched.job WHERE job_name = 's/job'", "reports");
+        check("SELECT ready_queue FROM sched.job WHERE job_name = 's/job'", &runner_queue_of_caller());
+        check("SELECT ready_queue FROM sched.job WHERE job_name = 's/pull'", "default");
+        for owner in ["1", "10", "4294967295"] {
+            run(&[&format!("UPDATE sched.job SET owner = {owner}::oid WHERE job_name = 's/job'")]);
+            let name = sql("SELECT ready_queue FROM sched.job WHERE job_name = 's/job'");
+            assert_eq!(name, runner_queue::name(owner.parse::<u32>().unwrap().into()));
+            assert!(runner_queue::is_runner_queue(&name) && name.len() == 71, "{name}");
+        }
+        assert!(!runner_queue::is_runner_queue("executions that the server runs itself"));
+        run(&["SELECT sched.define_job('s/job', 'pull', NULL, 'executions that the server runs itself, as the role with')"]);
+        check("SELECT ready_queue = queue FROM sched.job WHERE job_name = 's/job'", "t");
+    }
+
+    #[pg_test]
+    fn whatever_makes_an_execution_leaves_it_to_the_runners() {
+        for fast_path in [true, false] {
+            set_fast_path(fast_path);
+            run(&[
+                "SELECT sched.define_job('s/routed', 'sql', 'SELECT 1', 'reports', priority => 3)",
+                "SELECT sched.create_schedule('s/routed', '0 * * * *', 's/routed', overlap => 'allow')",
+                "SELECT sched.dispatch_due()",
+            ]);
+            time_passes("1 hour");
+            dispatch(1);
+            run(&[
+                "SELECT sched.fire_now('s/routed')",
+                "SELECT sched.backfill('s/routed', now() - interval '5 hours', now() - interval '4 hours')",
+                "SELECT sched.enqueue('s/routed')",
+                "SELECT sched.enqueue('s/routed', plan_time => '2026-01-01', scope_id => 'once')",
+                "SELECT sched.enqueue('s/routed', scope_id => 'drawn')",
+                "SELECT sched.enqueue_many('s/routed', '{1,2}')",
+            ]);
+            check(
+                "SELECT origin, count(*), min(queue), max(queue), min(status) FROM sched.execution WHERE job_name = 's/routed' GROUP BY 1 ORDER BY 1",
+                "backfill|1|reports|reports|PENDING\nenqueue|5|reports|reports|PENDING\nmanual|1|reports|reports|PENDING\nschedule|1|reports|reports|PENDING",
+            );
+            let queue = runner_queue_of_caller();
+            check("SELECT DISTINCT queue FROM sched.ledger WHERE job_name = 's/routed'", &queue);
+            check(
+                "SELECT r.queue, count(*) FROM sched.ready r JOIN sched.ledger e ON e.id = r.execution_id WHERE e.job_name = 's/routed' GROUP BY 1",
+                &format!("{queue}|8"),
+            );
+            check("SELECT count(*) FROM sched.claim('reports', 100)", "0");
+            run(&[
+                "SELECT sched.drop_schedule('s/routed')",
+                "SELECT sched.cancel(id) FROM sched.ledger WHERE job_name = 's/routed'",
+                "DELETE FROM sched.ledger WHERE job_name = 's/routed'",
+            ]);
+        }
+        set_fast_path(true);
+    }
+
+    /// A lease that lasts as long as a process: what runners of the server write.
+    #[pg_test]
+    fn a_lease_without_end_is_shown_as_none() {
+        run(&[
+            "SELECT sched.define_job('s/leased', 'sql', 'SELECT 1')",
+            "SELECT sched.try_claim('s/pulled', '2026-01-01', runner_id => 'sql/7')",
+            "SELECT sched.enqueue('s/leased')",
+            "INSERT INTO sched.lease (execution_id, lease_token, fence, attempt, owner, started_at, heartbeat_at, stale_after, sweep_at, stale_timeout, runner_id)
+             SELECT id, gen_random_uuid(), nextval('sched.fence'), 1, owner, now(), now(), 'infinity', 'infinity', '5 min', 'sql/4711'
+               FROM sched.ledger WHERE job_name = 's/leased'",
+        ]);
+        check(
+            "SELECT job_name, queue, runner_id, pid, stale_after IS NULL, time_to_stale IS NULL FROM sched.running ORDER BY 1",
+            "s/leased|default|sql/4711|4711|t|t\ns/pulled|default|sql/7||f|f",
+        );
+        check("SELECT status, stale_after IS NULL FROM sched.execution WHERE job_name = 's/leased'", "RUNNING|t");
+        check("SELECT sched.mark_stale_as_failed()", "0");
+        check("SELECT count(*) FROM sched.claim()", "0");
+        run(&["UPDATE sched.lease SET runner_id = 'sql/99999999999' WHERE sweep_at = 'infinity'"]);
+        check("SELECT count(*) FROM sched.running WHERE pid IS NULL", "2");
+        check("SELECT sched.cancel(id) FROM sched.ledger WHERE job_name = 's/leased'", "t");
+    }
+}
