@@ -15,6 +15,9 @@ static HISTORY_RETENTION: GucSetting<i32> = GucSetting::<i32>::new(30 * 86_400);
 static NOTIFY: GucSetting<bool> = GucSetting::<bool>::new(true);
 static LOG_TICKS: GucSetting<bool> = GucSetting::<bool>::new(false);
 static FAST_PATH: GucSetting<bool> = GucSetting::<bool>::new(true);
+static MAX_SQL_RUNNERS: GucSetting<i32> = GucSetting::<i32>::new(4);
+static RUNNER_IDLE: GucSetting<i32> = GucSetting::<i32>::new(5000);
+static CANCEL_GRACE: GucSetting<i32> = GucSetting::<i32>::new(10_000);
 static WORKER_ROLE: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c""));
 
 /// The longest time in milliseconds that a setting may name: 24 days, as the type of Postgres' settings has it.
@@ -109,6 +112,30 @@ pub fn register(starting: bool) {
         c"off: all of it goes through SQL statements, which is slower: a way out, should a new minor release of the server call for one.",
         &FAST_PATH,
     );
+    GucRegistry::define_int_guc(
+        c"sched.max_sql_runners",
+        c"How many commands of jobs of kind sql the server runs at the same time, in all databases.",
+        c"Each takes one of max_worker_processes. 0: none runs, and what is due waits.",
+        &MAX_SQL_RUNNERS,
+        0,
+        256,
+        GucContext::Sighup,
+        GucFlags::default(),
+    );
+    milliseconds(
+        c"sched.runner_idle",
+        c"How long a runner of the server waits for the next run of the same owner and database.",
+        c"0: each run has a process of its own.",
+        &RUNNER_IDLE,
+        0,
+    );
+    milliseconds(
+        c"sched.cancel_grace",
+        c"How long after a cancel, or after run_timeout, a command may take to end before its process is terminated.",
+        c"",
+        &CANCEL_GRACE,
+        0,
+    );
     // SAFETY: the prefix is a C string; Postgres copies it.
     unsafe { pgrx::pg_sys::MarkGUCPrefixReserved(c"sched".as_ptr()) }
 }
@@ -156,6 +183,24 @@ pub fn log_ticks() -> bool {
 /// `sched.fast_path`.
 pub fn fast_path() -> bool {
     FAST_PATH.get()
+}
+
+/// `sched.max_sql_runners`.
+#[allow(dead_code, reason = "for the processes that run commands")]
+pub fn max_sql_runners() -> i32 {
+    MAX_SQL_RUNNERS.get()
+}
+
+/// `sched.runner_idle` in microseconds.
+#[allow(dead_code, reason = "for the processes that run commands")]
+pub fn runner_idle() -> i64 {
+    i64::from(RUNNER_IDLE.get()) * 1000
+}
+
+/// `sched.cancel_grace` in microseconds.
+#[allow(dead_code, reason = "for the processes that run commands")]
+pub fn cancel_grace() -> i64 {
+    i64::from(CANCEL_GRACE.get()) * 1000
 }
 
 /// `sched.worker_role`; `None` where it names no role.

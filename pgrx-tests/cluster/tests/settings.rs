@@ -22,13 +22,16 @@ fn every_setting_that_there_is_has_a_test_here_or_there() {
         names,
         [
             "sched.batch_size",
+            "sched.cancel_grace",
             "sched.databases",
             "sched.enabled",
             "sched.fast_path",
             "sched.history_retention",
             "sched.log_ticks",
+            "sched.max_sql_runners",
             "sched.misfire_grace",
             "sched.notify",
+            "sched.runner_idle",
             "sched.stale_timeout",
             "sched.tick_interval",
             "sched.time_zone",
@@ -36,7 +39,7 @@ fn every_setting_that_there_is_has_a_test_here_or_there() {
     );
     assert_eq!(
         one::<i64>(&mut db, "select count(*) from pg_settings where name like 'sched.%'"),
-        12,
+        15,
         "with sched.worker_role, which needs a restart: worker_role.rs"
     );
 }
