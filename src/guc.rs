@@ -187,8 +187,8 @@ pub fn fast_path() -> bool {
 
 /// `sched.max_sql_runners`.
 #[allow(dead_code, reason = "for the processes that run commands")]
-pub fn max_sql_runners() -> i32 {
-    MAX_SQL_RUNNERS.get()
+pub fn max_sql_runners() -> usize {
+    usize::try_from(MAX_SQL_RUNNERS.get()).unwrap_or(0)
 }
 
 /// `sched.runner_idle` in microseconds.

@@ -18,6 +18,7 @@ use pgrx::{pg_shmem_init, pg_sys, PGRXSharedMemory, PgAtomic};
 
 use crate::pg::latch;
 use crate::shmem::registry::{self, Presence};
+use crate::shmem::runners::{self, signal};
 
 /// How many exclusions there can be at the same time, in all databases. For a statement that finds none free the dispatcher leaves as well, but it
 /// may be back before the statement has ended.
@@ -38,6 +39,8 @@ const TERMINATE_AFTER: Duration = Duration::from_secs(2);
 const GIVE_UP_AFTER: Duration = Duration::from_secs(4);
 /// The postmaster was asked for a dispatcher and has not forked it within this: it may never come.
 const COMING_AT_MOST: Duration = Duration::from_secs(1);
+/// Idle runners have this long to leave.
+const BYSTANDERS_AT_MOST: Duration = Duration::from_secs(2);
 /// How often to look whether it has left, in milliseconds.
 const LOOK_EVERY: i64 = 5;
 
@@ -169,6 +172,8 @@ fn wait_for_departure(database: u32) {
             Presence::Here(pid) => known = Some(pid),
             Presence::Coming if waited < COMING_AT_MOST => {}
             Presence::Coming | Presence::Absent if known.is_some_and(is_connected) => {}
+            // A runner that runs nothing leaves at once; one that does is a session like any other.
+            Presence::Coming | Presence::Absent if waited < BYSTANDERS_AT_MOST && runners::has_bystander(database) => {}
             Presence::Coming | Presence::Absent => return,
         }
         if waited > GIVE_UP_AFTER {
@@ -192,17 +197,6 @@ fn wait_for_departure(database: u32) {
 fn is_connected(pid: i32) -> bool {
     // SAFETY: looks through the process array under its lock.
     unsafe { !pg_sys::BackendPidGetProc(pid).is_null() }
-}
-
-/// Sends a signal to a process of this server; one that has just gone is fine.
-fn signal(pid: i32, number: i32) {
-    unsafe extern "C" {
-        fn kill(pid: i32, signal: c_int) -> c_int;
-    }
-    // SAFETY: the id stands on the board, where only a living process of this server has it.
-    unsafe {
-        kill(pid, number);
-    }
 }
 
 fn register_callbacks() {

@@ -5,5 +5,6 @@ pub mod exclusion;
 pub mod gate;
 pub mod low_water_mark;
 pub mod registry;
+pub mod runners;
 mod spinlock;
 pub mod wakeup;

@@ -33,6 +33,10 @@ struct Slot {
     settled: AtomicBool,
     /// It left before it could, because somebody had locked what it has to read.
     locked: AtomicBool,
+    /// Something may be waiting here for a runner, or for a place for one.
+    runners_wanted: AtomicBool,
+    /// A runner has left in the middle of a run.
+    run_lost: AtomicBool,
 }
 
 /// What all processes share.
@@ -63,6 +67,8 @@ impl Default for Board {
                 reached: AtomicBool::new(false),
                 settled: AtomicBool::new(false),
                 locked: AtomicBool::new(false),
+                runners_wanted: AtomicBool::new(false),
+                run_lost: AtomicBool::new(false),
             }),
         }
     }
@@ -110,7 +116,8 @@ impl Slot {
 
     /// Gives it back.
     fn clear(&self) {
-        for flag in [&self.wanted, &self.served, &self.starting, &self.reached, &self.settled, &self.locked] {
+        let of_dispatcher = [&self.wanted, &self.served, &self.starting, &self.reached, &self.settled, &self.locked];
+        for flag in of_dispatcher.into_iter().chain([&self.runners_wanted, &self.run_lost]) {
             flag.store(false, SeqCst);
         }
         self.next_wake.store(AWAKE, SeqCst);
@@ -170,6 +177,50 @@ pub fn wake_dispatcher(database: u32, deadline: i64) {
     if let Some(slot) = slot_of(database).filter(|slot| deadline < slot.next_wake.load(SeqCst)) {
         set_latch(slot.dispatcher_pid.load(SeqCst));
     }
+}
+
+/// Has this database's dispatcher look who waits for a runner.
+pub fn runners_wanted(database: u32) {
+    tell(database, |slot| &slot.runners_wanted);
+}
+
+/// Has this database's dispatcher look which runs have lost their runner.
+pub fn run_lost(database: u32) {
+    tell(database, |slot| &slot.run_lost);
+}
+
+fn tell(database: u32, flag: impl Fn(&Slot) -> &AtomicBool) {
+    if let Some(slot) = slot_of(database) {
+        flag(slot).store(true, SeqCst);
+        set_latch(slot.dispatcher_pid.load(SeqCst));
+    }
+}
+
+/// What a dispatcher was told since it looked.
+#[derive(Clone, Copy, Default)]
+pub struct RunnerNews {
+    /// Somebody may be waiting for a runner.
+    pub wanted: bool,
+    /// A run may have lost its runner.
+    pub lost: bool,
+}
+
+/// What this database's dispatcher was told of runners; it stays so until `take_runner_news`.
+pub fn runner_news(database: u32) -> RunnerNews {
+    slot_of(database).map_or(RunnerNews::default(), |slot| RunnerNews {
+        wanted: slot.runners_wanted.load(SeqCst),
+        lost: slot.run_lost.load(SeqCst),
+    })
+}
+
+/// To be said before looking who waits for a runner.
+pub fn take_runners_wanted(database: u32) {
+    slot_of(database).into_iter().for_each(|slot| slot.runners_wanted.store(false, SeqCst));
+}
+
+/// To be said before looking which runs have lost their runner.
+pub fn take_run_lost(database: u32) {
+    slot_of(database).into_iter().for_each(|slot| slot.run_lost.store(false, SeqCst));
 }
 
 /// Has the launcher start a dispatcher in this database.

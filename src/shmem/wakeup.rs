@@ -8,14 +8,15 @@
 //! dispatcher. Where none was asked for (a prepared CREATE EXTENSION or `adopt`), the next session that claims asks, and the next edit of a
 //! schedule: both know then whether the database is a copy, which is to have none.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 
+use pgrx::datum::Uuid;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use scheduler_core::Instant;
 
-use crate::shmem::registry;
+use crate::shmem::{registry, runners};
 
 // What this backend's transaction asks for once it has committed.
 thread_local! {
@@ -24,6 +25,40 @@ thread_local! {
     static DEADLINE: Cell<Option<i64>> = const { Cell::new(None) };
     static WANT_DISPATCHER: Cell<bool> = const { Cell::new(false) };
     static WAKE_LAUNCHER: Cell<bool> = const { Cell::new(false) };
+    /// The owners for whom this transaction has put something into the queue of their runners.
+    static RUNNERS: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
+    /// The runs of runners that are to be cancelled, each with the subtransaction that says so.
+    static CANCELS: RefCell<Vec<Cancel>> = const { RefCell::new(Vec::new()) };
+}
+
+struct Cancel {
+    execution: Uuid,
+    asked_in: pg_sys::SubTransactionId,
+    /// How long after that its process is terminated where it has not ended, in microseconds.
+    grace: i64,
+}
+
+/// Has a runner of this owner look for work, once this transaction has committed.
+pub fn runner_at_commit(owner: pg_sys::Oid) {
+    if registry::preloaded() {
+        register_callback();
+        RUNNERS.with_borrow_mut(|owners| {
+            let owner = owner.to_u32();
+            if !owners.contains(&owner) {
+                owners.push(owner);
+            }
+        });
+    }
+}
+
+/// Has the runner of an execution, if there is one, cancel it once this transaction has committed.
+pub fn cancel_at_commit(execution: Uuid, grace: i64) {
+    if registry::preloaded() {
+        register_callback();
+        // SAFETY: in a transaction.
+        let asked_in = unsafe { pg_sys::GetCurrentSubTransactionId() };
+        CANCELS.with_borrow_mut(|cancels| cancels.push(Cancel { execution, asked_in, grace }));
+    }
 }
 
 /// Asks that this database's dispatcher be awake at `deadline` at the latest, if this transaction commits.
@@ -53,8 +88,11 @@ pub fn dispatcher_at_commit() {
 
 fn register_callback() {
     if !REGISTERED.replace(true) {
-        // SAFETY: the callback lives as long as the library, which is never unloaded.
-        unsafe { pg_sys::RegisterXactCallback(Some(transaction_ended), std::ptr::null_mut()) }
+        // SAFETY: the callbacks live as long as the library, which is never unloaded.
+        unsafe {
+            pg_sys::RegisterXactCallback(Some(transaction_ended), std::ptr::null_mut());
+            pg_sys::RegisterSubXactCallback(Some(subtransaction_ended), std::ptr::null_mut());
+        }
     }
 }
 
@@ -72,9 +110,40 @@ unsafe extern "C-unwind" fn transaction_ended(event: pg_sys::XactEvent::Type, _a
         if WAKE_LAUNCHER.take() {
             registry::wake_launcher();
         }
+        for owner in RUNNERS.take() {
+            // One begins at once; whether more are needed is up to the dispatcher.
+            runners::wake(database, owner, 1);
+            registry::runners_wanted(database);
+        }
+        for cancel in CANCELS.take() {
+            let now = pg_sys::GetCurrentTimestamp();
+            if runners::cancel(database, cancel.execution, now, cancel.grace) {
+                registry::wake_dispatcher(database, now.saturating_add(cancel.grace));
+            }
+        }
     } else if event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE {
         DEADLINE.set(None);
         WANT_DISPATCHER.set(false);
         WAKE_LAUNCHER.set(false);
+        RUNNERS.take();
+        CANCELS.take();
     }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn subtransaction_ended(
+    event: pg_sys::SubXactEvent::Type,
+    mine: pg_sys::SubTransactionId,
+    parent: pg_sys::SubTransactionId,
+    _argument: *mut c_void,
+) {
+    use pg_sys::SubXactEvent::{SUBXACT_EVENT_ABORT_SUB, SUBXACT_EVENT_COMMIT_SUB};
+    // Ids rise: those from `mine` on began in it. What is only woken may look for nothing; a run that is cancelled is lost.
+    CANCELS.with_borrow_mut(|cancels| {
+        if event == SUBXACT_EVENT_ABORT_SUB {
+            cancels.retain(|cancel| cancel.asked_in < mine);
+        } else if event == SUBXACT_EVENT_COMMIT_SUB {
+            cancels.iter_mut().filter(|cancel| cancel.asked_in >= mine).for_each(|cancel| cancel.asked_in = parent);
+        }
+    });
 }

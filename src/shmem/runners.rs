@@ -1,0 +1,602 @@
+//! The board of runners: which processes run SQL jobs, of which database and owner, and which execution each is on. A lease of such an
+//! execution lasts as long as its process, and this is where a dispatcher sees whether that is there.
+//!
+//! All of it is read and written under one spin lock, a few loads and stores at a time. A signal that is meant for one run reaches no
+//! other: it only says that something was asked, and the runner's handler compares the number of the run that is meant with its own.
+
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering::SeqCst};
+
+use pgrx::datum::Uuid;
+use pgrx::{pg_guard, pg_shmem_init, pg_sys, PGRXSharedMemory, PgAtomic};
+use scheduler_core::Instant;
+
+use crate::shmem::registry;
+use crate::shmem::spinlock;
+
+/// How many runners there can be at the same time, whatever the setting says.
+pub const MAX_RUNNERS: usize = 256;
+/// How many (database, owner) pairs can wait for a place at the same time. One that finds no room asks again.
+const MAX_WAITING: usize = 256;
+/// The postmaster was asked for a runner and has not forked it within this, in microseconds: it may never come.
+const COMING_AT_MOST: i64 = 5_000_000;
+/// No time at all.
+const NEVER: i64 = i64::MAX;
+
+/// What a place is used for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+enum Phase {
+    Free = 0,
+    /// The postmaster was asked for a runner.
+    Coming = 1,
+    /// It waits for work.
+    Idle = 2,
+    /// It looks for work: somebody has woken it, or it has just come or ended a run.
+    Looking = 3,
+    Running = 4,
+    /// It is to leave, or does.
+    Leaving = 5,
+}
+
+/// One runner.
+struct Place {
+    phase: AtomicU32,
+    /// Which use of the place this is: a runner that comes too late finds another number.
+    serial: AtomicU32,
+    pid: AtomicI32,
+    database: AtomicU32,
+    owner: AtomicU32,
+    /// When the phase began.
+    since: AtomicI64,
+    /// The execution that runs, in two halves.
+    execution: [AtomicU64; 2],
+    /// The number of the run, of all runs of this server; 0 = none.
+    run: AtomicU64,
+    /// The number of the run that is to be cancelled.
+    cancelled_run: AtomicU64,
+    /// When the process is to be terminated because the run has not ended.
+    terminate_at: AtomicI64,
+    /// The dispatcher has terminated the process, and given up its run.
+    given_up: AtomicBool,
+    /// It did so because of the time limit of the run.
+    timed_out: AtomicBool,
+}
+
+/// Who waits for a place.
+struct Waiting {
+    database: AtomicU32,
+    owner: AtomicU32,
+    /// Whose turn is earlier.
+    ticket: AtomicU64,
+}
+
+/// What all processes share.
+pub struct Board {
+    lock: AtomicBool,
+    runs: AtomicU64,
+    tickets: AtomicU64,
+    places: [Place; MAX_RUNNERS],
+    waiting: [Waiting; MAX_WAITING],
+    /// Whose runners could not connect, since their dispatcher has asked: database and owner.
+    failed: [AtomicU64; MAX_WAITING],
+}
+
+// SAFETY: atomics only.
+unsafe impl PGRXSharedMemory for Board {}
+
+impl Default for Board {
+    fn default() -> Board {
+        Board {
+            lock: AtomicBool::new(false),
+            runs: AtomicU64::new(0),
+            tickets: AtomicU64::new(0),
+            places: std::array::from_fn(|_| Place {
+                phase: AtomicU32::new(Phase::Free as u32),
+                serial: AtomicU32::new(0),
+                pid: AtomicI32::new(0),
+                database: AtomicU32::new(0),
+                owner: AtomicU32::new(0),
+                since: AtomicI64::new(0),
+                execution: [AtomicU64::new(0), AtomicU64::new(0)],
+                run: AtomicU64::new(0),
+                cancelled_run: AtomicU64::new(0),
+                terminate_at: AtomicI64::new(NEVER),
+                given_up: AtomicBool::new(false),
+                timed_out: AtomicBool::new(false),
+            }),
+            waiting: std::array::from_fn(|_| Waiting {
+                database: AtomicU32::new(0),
+                owner: AtomicU32::new(0),
+                ticket: AtomicU64::new(0),
+            }),
+            failed: std::array::from_fn(|_| AtomicU64::new(0)),
+        }
+    }
+}
+
+impl Place {
+    fn is(&self, phase: Phase) -> bool {
+        self.phase.load(SeqCst) == phase as u32
+    }
+
+    fn is_taken(&self) -> bool {
+        !self.is(Phase::Free)
+    }
+
+    fn is_of(&self, database: u32, owner: u32) -> bool {
+        self.is_taken() && self.database.load(SeqCst) == database && self.owner.load(SeqCst) == owner
+    }
+
+    fn begin(&self, phase: Phase, now: Instant) {
+        self.since.store(now.as_micros(), SeqCst);
+        self.phase.store(phase as u32, SeqCst);
+    }
+
+    /// It runs nothing any more.
+    fn forget_run(&self) {
+        self.run.store(0, SeqCst);
+        self.execution.iter().for_each(|half| half.store(0, SeqCst));
+        self.cancelled_run.store(0, SeqCst);
+        self.terminate_at.store(NEVER, SeqCst);
+        self.given_up.store(false, SeqCst);
+        self.timed_out.store(false, SeqCst);
+    }
+
+    fn free(&self) {
+        self.forget_run();
+        self.pid.store(0, SeqCst);
+        self.database.store(0, SeqCst);
+        self.owner.store(0, SeqCst);
+        self.phase.store(Phase::Free as u32, SeqCst);
+    }
+
+    fn runs(&self, execution: Uuid) -> bool {
+        let halves = halves(execution);
+        self.is(Phase::Running) && (0..2).all(|half| self.execution[half].load(SeqCst) == halves[half])
+    }
+}
+
+fn halves(execution: Uuid) -> [u64; 2] {
+    let (high, low) = execution.as_bytes().split_at(8);
+    [high, low].map(|half| half.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
+}
+
+// SAFETY: the name is unique to this library.
+static BOARD: PgAtomic<Board> = unsafe { PgAtomic::new(c"scheduler_runners") };
+
+/// Reserves the shared memory; only while shared_preload_libraries are loaded.
+pub fn register() {
+    pg_shmem_init!(BOARD);
+}
+
+/// Nobody else changes the board while `body` runs; `None` where the library was not preloaded.
+fn with<R>(body: impl FnOnce(&'static Board) -> R) -> Option<R> {
+    registry::preloaded().then(|| BOARD.get()).map(|board| spinlock::locked(&board.lock, || body(board)))
+}
+
+impl Board {
+    fn of(&self, database: u32, owner: u32) -> impl Iterator<Item = &Place> {
+        self.places.iter().filter(move |place| place.is_of(database, owner))
+    }
+
+    fn count(&self, database: u32, owner: u32) -> usize {
+        self.of(database, owner).count()
+    }
+
+    fn taken(&self) -> usize {
+        self.places.iter().filter(|place| place.is_taken()).count()
+    }
+
+    /// Who waits, without those of a pair.
+    fn others_waiting(&self, database: u32, owner: u32) -> impl Iterator<Item = (u32, u32, u64)> + '_ {
+        let entry = |waiting: &Waiting| {
+            (waiting.database.load(SeqCst), waiting.owner.load(SeqCst), waiting.ticket.load(SeqCst))
+        };
+        self.waiting.iter().map(entry).filter(move |entry| entry.0 != 0 && (entry.0, entry.1) != (database, owner))
+    }
+
+    fn ticket_of(&self, database: u32, owner: u32) -> Option<u64> {
+        let is_it =
+            |waiting: &&Waiting| waiting.database.load(SeqCst) == database && waiting.owner.load(SeqCst) == owner;
+        self.waiting.iter().find(is_it).map(|waiting| waiting.ticket.load(SeqCst))
+    }
+
+    /// How many of those who wait come first: they have fewer runners, or as many and have waited longer.
+    fn ahead_of(&self, database: u32, owner: u32) -> usize {
+        let mine = (self.count(database, owner), self.ticket_of(database, owner).unwrap_or(u64::MAX));
+        self.others_waiting(database, owner)
+            .filter(|(database, owner, ticket)| (self.count(*database, *owner), *ticket) < mine)
+            .count()
+    }
+}
+
+/// A place for a runner that the postmaster is about to be asked for.
+#[derive(Clone, Copy)]
+pub struct Seat {
+    index: u16,
+    serial: u32,
+}
+
+impl Seat {
+    /// What the postmaster hands over to the runner: one number.
+    pub fn to_argument(self) -> u64 {
+        u64::from(self.serial) << 16 | u64::from(self.index)
+    }
+
+    /// The same, read.
+    pub fn of_argument(argument: u64) -> Seat {
+        Seat { index: (argument & 0xFFFF) as u16, serial: (argument >> 16) as u32 }
+    }
+}
+
+/// A place for one more runner of this owner, where fewer than `most` are taken and nobody comes first. Of `most` the smaller half goes to
+/// nobody in particular: who has fewer runners has the first turn.
+pub fn reserve(database: u32, owner: u32, most: usize, now: Instant) -> Option<Seat> {
+    with(|board| {
+        let free = most.min(MAX_RUNNERS).saturating_sub(board.taken());
+        if free <= board.ahead_of(database, owner) {
+            return None;
+        }
+        let (index, place) = board.places.iter().enumerate().find(|(_, place)| !place.is_taken())?;
+        let serial = place.serial.load(SeqCst).wrapping_add(1);
+        place.serial.store(serial, SeqCst);
+        place.database.store(database, SeqCst);
+        place.owner.store(owner, SeqCst);
+        place.begin(Phase::Coming, now);
+        Some(Seat { index: index as u16, serial })
+    })
+    .flatten()
+}
+
+/// To be said when no runner was started after all.
+pub fn give_back(seat: Seat) {
+    with(|board| {
+        let place = &board.places[usize::from(seat.index)];
+        if place.serial.load(SeqCst) == seat.serial && place.is(Phase::Coming) {
+            place.free();
+        }
+    });
+}
+
+/// The runners of one owner.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Crew {
+    /// They wait for work.
+    pub idle: usize,
+    /// They look for work, or are about to.
+    pub looking: usize,
+    /// They have come as far as looking for work, or running it.
+    pub arrived: usize,
+}
+
+/// The runners of this owner. One that the postmaster never forked is forgotten.
+pub fn crew(database: u32, owner: u32, now: Instant) -> Crew {
+    with(|board| {
+        let mut crew = Crew::default();
+        for place in board.of(database, owner) {
+            let age = now.as_micros().saturating_sub(place.since.load(SeqCst));
+            if place.is(Phase::Coming) && age > COMING_AT_MOST {
+                place.free();
+                continue;
+            }
+            crew.idle += usize::from(place.is(Phase::Idle));
+            crew.looking += usize::from(place.is(Phase::Looking) || place.is(Phase::Coming));
+            crew.arrived += usize::from(!place.is(Phase::Coming));
+        }
+        crew
+    })
+    .unwrap_or_default()
+}
+
+/// The owners of this database whose runners could not connect since this was last asked.
+pub fn take_failed(database: u32) -> Vec<u32> {
+    let taken = with(|board| {
+        let mut owners = [0; MAX_WAITING];
+        for (owner, failed) in owners.iter_mut().zip(&board.failed) {
+            let pair = failed.load(SeqCst);
+            if (pair >> 32) as u32 == database {
+                *owner = pair as u32;
+                failed.store(0, SeqCst);
+            }
+        }
+        owners
+    });
+    taken.map_or_else(Vec::new, |owners| owners.into_iter().filter(|owner| *owner != 0).collect())
+}
+
+/// Wakes up to `count` idle runners of this owner; how many.
+pub fn wake(database: u32, owner: u32, count: usize) -> usize {
+    with(|board| {
+        let mut woken = 0;
+        for place in board.of(database, owner).filter(|place| place.is(Phase::Idle)).take(count) {
+            place.phase.store(Phase::Looking as u32, SeqCst);
+            registry::set_latch(place.pid.load(SeqCst));
+            woken += 1;
+        }
+        woken
+    })
+    .unwrap_or(0)
+}
+
+/// Says who of this database waits for a place, instead of what was said before. Where places are short, an idle runner of somebody else
+/// leaves for each.
+pub fn set_waiting(database: u32, owners: &[u32]) {
+    with(|board| {
+        for waiting in &board.waiting {
+            let is_over = waiting.database.load(SeqCst) == database && !owners.contains(&waiting.owner.load(SeqCst));
+            if is_over {
+                waiting.database.store(0, SeqCst);
+            }
+        }
+        for owner in owners {
+            if board.ticket_of(database, *owner).is_none() {
+                if let Some(free) = board.waiting.iter().find(|waiting| waiting.database.load(SeqCst) == 0) {
+                    free.owner.store(*owner, SeqCst);
+                    free.ticket.store(board.tickets.fetch_add(1, SeqCst), SeqCst);
+                    free.database.store(database, SeqCst);
+                }
+            }
+            let idle = board.places.iter().find(|place| place.is(Phase::Idle) && !place.is_of(database, *owner));
+            if let Some(idle) = idle {
+                idle.phase.store(Phase::Leaving as u32, SeqCst);
+                registry::set_latch(idle.pid.load(SeqCst));
+            }
+        }
+    });
+}
+
+/// Where an execution is whose lease says that a runner has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Whereabouts {
+    /// A process runs it.
+    Running,
+    /// It had a limit of time, and the process did not end with it.
+    TimedOut,
+    /// There is no such process, or it did not end when it was cancelled.
+    Lost,
+}
+
+/// Where this execution is. Who asks has to have read its lease before, and has to hold it locked if he is to act.
+pub fn whereabouts(database: u32, execution: Uuid) -> Whereabouts {
+    let found = with(|board| {
+        let mut places = board.places.iter();
+        let place = places.find(|place| place.database.load(SeqCst) == database && place.runs(execution))?;
+        Some((place.given_up.load(SeqCst), place.timed_out.load(SeqCst)))
+    });
+    match found.flatten() {
+        Some((false, _)) => Whereabouts::Running,
+        Some((true, true)) => Whereabouts::TimedOut,
+        Some((true, false)) | None => Whereabouts::Lost,
+    }
+}
+
+/// Has a run stop; false where this execution does not run here. Its process is terminated where it has not ended after `grace`
+/// microseconds; when that is.
+pub fn cancel(database: u32, execution: Uuid, now: i64, grace: i64) -> bool {
+    with(|board| {
+        let mut places = board.places.iter();
+        let Some(place) = places.find(|place| place.database.load(SeqCst) == database && place.runs(execution)) else {
+            return false;
+        };
+        let run = place.run.load(SeqCst);
+        if place.cancelled_run.swap(run, SeqCst) != run {
+            place.terminate_at.fetch_min(now.saturating_add(grace), SeqCst);
+        }
+        // Under the lock: whoever has this number is that process.
+        signal(place.pid.load(SeqCst), pg_sys::SIGUSR2 as i32);
+        true
+    })
+    .unwrap_or(false)
+}
+
+/// Terminates the processes of this database whose run should have ended by now, and gives up their runs; whether there was one.
+pub fn terminate_overdue(database: u32, now: Instant) -> bool {
+    with(|board| {
+        let mut any = false;
+        for place in board.places.iter().filter(|place| place.database.load(SeqCst) == database) {
+            let is_due = place.is(Phase::Running) && place.terminate_at.load(SeqCst) <= now.as_micros();
+            if is_due && !place.given_up.swap(true, SeqCst) {
+                let cancelled = place.cancelled_run.load(SeqCst) == place.run.load(SeqCst);
+                place.timed_out.store(!cancelled, SeqCst);
+                signal(place.pid.load(SeqCst), pg_sys::SIGTERM as i32);
+                any = true;
+            }
+        }
+        any
+    })
+    .unwrap_or(false)
+}
+
+/// When the next process of this database is to be terminated.
+pub fn next_termination(database: u32) -> Option<Instant> {
+    let first = with(|board| {
+        let places = board.places.iter().filter(|place| place.database.load(SeqCst) == database);
+        let due = places.filter(|place| place.is(Phase::Running) && !place.given_up.load(SeqCst));
+        due.map(|place| place.terminate_at.load(SeqCst)).min()
+    });
+    first.flatten().filter(|at| *at < NEVER).map(|at| Instant::from_micros(at).unwrap_or(Instant::MAX))
+}
+
+/// Whether a runner of this database is there, or is coming, that runs nothing: it makes way for whoever wants the database to himself.
+pub fn has_bystander(database: u32) -> bool {
+    with(|board| {
+        let mut any = false;
+        for place in board.places.iter().filter(|place| place.is_taken() && place.database.load(SeqCst) == database) {
+            if !place.is(Phase::Running) {
+                any = true;
+                registry::set_latch(place.pid.load(SeqCst));
+            }
+        }
+        any
+    })
+    .unwrap_or(false)
+}
+
+/// Sends a signal to a process of this server; one that has just gone is fine.
+pub fn signal(pid: i32, number: i32) {
+    unsafe extern "C" {
+        fn kill(pid: i32, signal: c_int) -> c_int;
+    }
+    if pid > 0 {
+        // SAFETY: the id stands on a board, where only a living process of this server has it.
+        unsafe {
+            kill(pid, number);
+        }
+    }
+}
+
+/// The runner's side of the board.
+pub struct Runner {
+    place: &'static Place,
+    /// The database and the owner that it works for.
+    pub database: u32,
+    pub owner: u32,
+}
+
+impl Runner {
+    /// Takes the place that was kept for this process; `None` where nobody expects it any more.
+    pub fn enter(seat: Seat, pid: i32, now: Instant) -> Option<Runner> {
+        with(|board| {
+            let place = board.places.get(usize::from(seat.index))?;
+            if place.serial.load(SeqCst) != seat.serial || !place.is(Phase::Coming) {
+                return None;
+            }
+            place.pid.store(pid, SeqCst);
+            place.since.store(now.as_micros(), SeqCst);
+            MINE.place.store(std::ptr::from_ref(place).cast_mut(), SeqCst);
+            let (database, owner) = (place.database.load(SeqCst), place.owner.load(SeqCst));
+            Some(Runner { place, database, owner })
+        })
+        .flatten()
+    }
+
+    /// It looks for work now, unless it was asked to leave; whether it may.
+    pub fn look(&self, now: Instant) -> bool {
+        with(|_| {
+            if self.place.is(Phase::Leaving) {
+                return false;
+            }
+            self.place.begin(Phase::Looking, now);
+            true
+        })
+        .unwrap_or(false)
+    }
+
+    /// It has found none, and waits; who has something for it wakes it. What came in between it has to look for after this.
+    pub fn wait(&self, now: Instant) {
+        with(|_| {
+            if self.place.is(Phase::Looking) {
+                self.place.begin(Phase::Idle, now);
+            }
+        });
+    }
+
+    /// It wants to leave; false where somebody has just woken it.
+    pub fn try_leave(&self) -> bool {
+        with(|_| {
+            if self.place.is(Phase::Looking) {
+                return false;
+            }
+            self.place.phase.store(Phase::Leaving as u32, SeqCst);
+            true
+        })
+        .unwrap_or(true)
+    }
+
+    /// It leaves as one that could not begin: the next one is started after a pause.
+    pub fn fail(&self) {
+        with(|_| self.place.phase.store(Phase::Coming as u32, SeqCst));
+    }
+
+    /// It waits.
+    pub fn is_idle(&self) -> bool {
+        self.place.is(Phase::Idle)
+    }
+
+    /// It was asked to leave.
+    pub fn is_to_leave(&self) -> bool {
+        self.place.is(Phase::Leaving)
+    }
+
+    /// A run begins, of an execution whose lease nobody can see yet; it is to have ended by `terminate_at`.
+    pub fn run(&self, execution: Uuid, terminate_at: Option<Instant>, now: Instant) {
+        let run = with(|board| {
+            self.place.forget_run();
+            let run = board.runs.fetch_add(1, SeqCst) + 1;
+            let halves = halves(execution);
+            (0..2).for_each(|half| self.place.execution[half].store(halves[half], SeqCst));
+            self.place.terminate_at.store(terminate_at.map_or(NEVER, Instant::as_micros), SeqCst);
+            self.place.run.store(run, SeqCst);
+            self.place.begin(Phase::Running, now);
+            run
+        });
+        MINE.run.store(run.unwrap_or(0), SeqCst);
+    }
+
+    /// The run has ended, and its lease with it: no signal that was meant for it reaches the next.
+    pub fn ended(&self, now: Instant) {
+        MINE.run.store(0, SeqCst);
+        with(|_| {
+            self.place.forget_run();
+            self.place.begin(Phase::Looking, now);
+        });
+    }
+
+    /// Whether it leaves its place to somebody else after this run: fewer than all may be taken, or who waits has fewer runners than
+    /// its owner.
+    pub fn gives_way(&self, most: usize) -> bool {
+        with(|board| {
+            let (taken, mine) = (board.taken(), board.count(self.database, self.owner));
+            let is_needed = |(database, owner, _): (u32, u32, u64)| {
+                let theirs = board.count(database, owner);
+                theirs == 0 || theirs + 1 < mine
+            };
+            taken > most || taken == most && board.others_waiting(self.database, self.owner).any(is_needed)
+        })
+        .unwrap_or(true)
+    }
+}
+
+/// What this process is on, for its signal handler.
+struct Mine {
+    place: std::sync::atomic::AtomicPtr<Place>,
+    run: AtomicU64,
+}
+
+static MINE: Mine = Mine { place: std::sync::atomic::AtomicPtr::new(std::ptr::null_mut()), run: AtomicU64::new(0) };
+
+/// Whether the run that this process is on is to be cancelled. Loads only: signal handlers ask.
+pub fn is_cancelled() -> bool {
+    let run = MINE.run.load(SeqCst);
+    // SAFETY: NULL, or a place in shared memory, which lasts.
+    let place = unsafe { MINE.place.load(SeqCst).as_ref() };
+    run != 0 && place.is_some_and(|place| place.cancelled_run.load(SeqCst) == run)
+}
+
+/// To be said when a runner exits, however it does: its place is free, and dispatchers look what became of its run and who waits.
+pub fn left(seat: Seat, pid: i32) {
+    let found = with(|board| {
+        let place = board.places.get(usize::from(seat.index))?;
+        if place.serial.load(SeqCst) != seat.serial || place.pid.load(SeqCst) != pid {
+            return None;
+        }
+        let (database, was_running) = (place.database.load(SeqCst), place.is(Phase::Running));
+        if place.is(Phase::Coming) {
+            let pair = u64::from(database) << 32 | u64::from(place.owner.load(SeqCst));
+            let mut known = board.failed.iter().filter(|failed| [0, pair].contains(&failed.load(SeqCst)));
+            known.next().into_iter().for_each(|failed| failed.store(pair, SeqCst));
+        }
+        place.free();
+        Some((database, was_running))
+    });
+    let Some((database, was_running)) = found.flatten() else { return };
+    if was_running {
+        registry::run_lost(database);
+    }
+    registry::runners_wanted(database);
+    with(|board| {
+        let databases = board.waiting.iter().map(|waiting| waiting.database.load(SeqCst));
+        databases.filter(|waiting| *waiting != 0 && *waiting != database).for_each(registry::runners_wanted);
+    });
+}
