@@ -6,6 +6,7 @@ use pgrx::prelude::*;
 
 mod api;
 mod dispatch;
+mod execute;
 mod guc;
 mod heap;
 mod pg;
@@ -71,6 +72,7 @@ pub extern "C-unwind" fn _PG_init() {
     guc::register(preloading);
     if preloading && !upgrading {
         shmem::registry::register();
+        shmem::runners::register();
         shmem::low_water_mark::register();
         shmem::exclusion::register();
         shmem::gate::register();
@@ -164,11 +166,11 @@ mod schedule_runs_tests;
 #[path = "../pgrx-tests/in_server/schedule.rs"]
 mod schedule_tests;
 #[cfg(any(test, feature = "pg_test"))]
-#[path = "../pgrx-tests/in_server/sql_job.rs"]
-mod sql_job_tests;
-#[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/in_server/skip.rs"]
 mod skip_tests;
+#[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/in_server/sql_job.rs"]
+mod sql_job_tests;
 #[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/support/mod.rs"]
 mod test_support;

@@ -229,6 +229,23 @@ pub fn is_locked_by_me(relation: Oid) -> bool {
     }
 }
 
+/// Runs a portal to its end. Version 18 took away an argument.
+///
+/// # Safety
+/// As for `PortalRun`.
+pub unsafe fn run_portal(
+    portal: pg_sys::Portal,
+    top_level: bool,
+    rows: *mut pg_sys::DestReceiver,
+    completion: *mut pg_sys::QueryCompletion,
+) {
+    let all = std::ffi::c_long::MAX;
+    #[cfg(not(feature = "pg18"))]
+    pg_sys::PortalRun(portal, all, top_level, true, rows, rows, completion);
+    #[cfg(feature = "pg18")]
+    pg_sys::PortalRun(portal, all, top_level, rows, rows, completion);
+}
+
 /// Settings that only some versions have, to be pinned as `worker::pin_settings` does the others.
 pub const PINNED_SETTINGS: &[(&std::ffi::CStr, &std::ffi::CStr)] = &[
     #[cfg(any(feature = "pg17", feature = "pg18"))]

@@ -1,6 +1,7 @@
 //! What touches PostgreSQL itself: the SPI session of the extension's owner, roles and search path, look-ups in the catalogs, messages of
 //! invalidation, errors, types, and what differs between its versions. It knows nothing of schedules and leases.
 
+pub mod catch;
 pub mod compat;
 pub mod convert;
 pub mod error;
@@ -9,6 +10,7 @@ pub mod jsonb;
 pub mod latch;
 pub mod objects_version;
 pub mod oid_cache;
+pub mod parse;
 pub mod record;
 pub mod role;
 pub mod search_path;

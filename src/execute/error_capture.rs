@@ -1,0 +1,124 @@
+//! What an error of a command says, all of it: pgrx keeps neither the context nor a SQLSTATE that it has no name for. An error context callback
+//! that stands below all others is called last, when the server has everything together.
+
+use std::cell::RefCell;
+use std::ffi::{c_char, c_void, CStr};
+use std::fmt::Write;
+use std::panic::AssertUnwindSafe;
+
+use pgrx::pg_sys::{self, panic::CaughtError};
+use pgrx::prelude::*;
+use pgrx::{PgLogLevel, PgTryBuilder};
+
+use crate::pg::subtransaction::describe;
+
+/// Longer messages are cut.
+const MAX_CHARACTERS: usize = 4000;
+
+/// Why a command failed.
+#[derive(Clone, Debug)]
+pub struct CommandError {
+    /// Its SQLSTATE.
+    pub sqlstate: String,
+    /// What the server says.
+    pub message: String,
+    pub detail: Option<String>,
+    pub hint: Option<String>,
+    pub context: Option<String>,
+    /// The character of the command that it is about, from 1.
+    pub position: Option<usize>,
+}
+
+impl CommandError {
+    /// Message, detail, hint, context and where it was, in lines.
+    pub fn text(&self, command: &str, place: &str) -> String {
+        let mut text = self.message.clone();
+        let parts = [("DETAIL", &self.detail), ("HINT", &self.hint), ("CONTEXT", &self.context)];
+        for (name, part) in parts {
+            if let Some(part) = part {
+                let _ = write!(text, "\n{name}:  {part}");
+            }
+        }
+        if let Some(position) = self.position {
+            let before: String = command.chars().take(position.saturating_sub(1)).collect();
+            let (line, column) =
+                (before.matches('\n').count() + 1, before.chars().rev().take_while(|c| *c != '\n').count() + 1);
+            let _ = write!(text, "\nPOSITION:  line {line}, column {column}");
+        }
+        let room = MAX_CHARACTERS.saturating_sub(place.chars().count() + 1);
+        if text.chars().count() > room {
+            text = text.chars().take(room.saturating_sub(3)).collect::<String>() + "...";
+        }
+        if !place.is_empty() {
+            let _ = write!(text, "\n{place}");
+        }
+        text
+    }
+}
+
+thread_local! {
+    /// The last error that the server has put together.
+    static LAST: RefCell<Option<CommandError>> = const { RefCell::new(None) };
+}
+
+/// Runs `body`; an error of it, or a panic, is returned. The caller rolls back what it has done.
+pub fn caught<R>(body: impl FnOnce() -> R) -> Result<R, Box<CommandError>> {
+    LAST.take();
+    let mut callback = Box::new(pg_sys::ErrorContextCallback {
+        previous: std::ptr::null_mut(),
+        callback: Some(remember),
+        arg: std::ptr::null_mut(),
+    });
+    // SAFETY: the callback lives until it is taken off again, below.
+    let outer = unsafe {
+        let outer = pg_sys::error_context_stack;
+        callback.previous = outer;
+        pg_sys::error_context_stack = &raw mut *callback;
+        outer
+    };
+    let result =
+        PgTryBuilder::new(AssertUnwindSafe(|| Ok(body()))).catch_others(|error| Err(Box::new(whole(&error)))).execute();
+    // SAFETY: puts back what was there.
+    unsafe { pg_sys::error_context_stack = outer }
+    result
+}
+
+/// What was remembered of the error that was caught, which need not be the last that there was.
+fn whole(error: &CaughtError) -> CommandError {
+    let (code, message) = describe(error);
+    let remembered = LAST.take().filter(|remembered| remembered.message == message);
+    remembered.unwrap_or_else(|| CommandError {
+        sqlstate: crate::pg::error::Failure::new(code, "", "").sqlstate(),
+        message,
+        detail: None,
+        hint: None,
+        context: None,
+        position: None,
+    })
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn remember(_argument: *mut c_void) {
+    let before = pg_sys::MemoryContextSwitchTo(pg_sys::TopMemoryContext);
+    let data = pg_sys::CopyErrorData();
+    pg_sys::MemoryContextSwitchTo(before);
+    let error = &*data;
+    if error.elevel >= PgLogLevel::ERROR as i32 {
+        let text = |text: *const c_char| (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned());
+        let remembered = CommandError {
+            sqlstate: sqlstate(error.sqlerrcode),
+            message: text(error.message).unwrap_or_default(),
+            detail: text(error.detail),
+            hint: text(error.hint),
+            context: text(error.context),
+            position: usize::try_from(error.cursorpos).ok().filter(|position| *position > 0),
+        };
+        LAST.set(Some(remembered));
+    }
+    pg_sys::FreeErrorData(data);
+}
+
+/// The five characters of a SQLSTATE, which the server packs into six bits each, the first in the lowest.
+fn sqlstate(packed: i32) -> String {
+    (0..5).map(|place| char::from((((packed >> (6 * place)) & 0x3F) as u8) + b'0')).collect()
+}

@@ -1,0 +1,80 @@
+//! The limits of time of a command, which nobody arms in a background worker but the worker itself: `statement_timeout` for each statement, as
+//! for a client's, and the run's own.
+
+use std::ffi::{c_int, c_uint};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+
+use pgrx::pg_sys;
+use scheduler_core::Instant;
+
+// The server's timeout.h, which pgrx does not bind.
+unsafe extern "C-unwind" {
+    fn RegisterTimeout(id: c_uint, handler: unsafe extern "C-unwind" fn()) -> c_uint;
+    fn enable_timeout_after(id: c_uint, delay_ms: c_int);
+    fn enable_timeout_at(id: c_uint, at: i64);
+    fn disable_timeout(id: c_uint, keep_indicator: bool);
+}
+
+/// TimeoutId's STATEMENT_TIMEOUT.
+const STATEMENT: c_uint = 3;
+/// Any number from USER_TIMEOUT on asks for a free one: 12 before version 17, and 13 since.
+const ANY_OF_OURS: c_uint = 13;
+
+/// What the server gave us; 0 = nothing yet.
+static OURS: AtomicU32 = AtomicU32::new(0);
+static FIRED: AtomicBool = AtomicBool::new(false);
+
+unsafe extern "C-unwind" fn fire() {
+    FIRED.store(true, SeqCst);
+    interrupt();
+}
+
+/// Cancels the statement that runs, as a client's cancel does. For signal handlers.
+///
+/// # Safety
+/// In a signal handler, or where an interrupt may be raised.
+pub unsafe fn interrupt() {
+    pg_sys::InterruptPending = 1;
+    pg_sys::QueryCancelPending = 1;
+    pg_sys::SetLatch(pg_sys::MyLatch);
+}
+
+/// Has the command that is about to run end at this time.
+pub fn begin_run(ends_at: Option<Instant>) {
+    FIRED.store(false, SeqCst);
+    let Some(ends_at) = ends_at else { return };
+    // SAFETY: registered once in this process, whose timeouts have been set up.
+    unsafe {
+        if OURS.load(SeqCst) == 0 {
+            OURS.store(RegisterTimeout(ANY_OF_OURS, fire), SeqCst);
+        }
+        enable_timeout_at(OURS.load(SeqCst), ends_at.as_micros());
+    }
+}
+
+/// It has ended; whether its time was over.
+pub fn end_run() -> bool {
+    // SAFETY: a timeout of ours.
+    unsafe {
+        if OURS.load(SeqCst) != 0 {
+            disable_timeout(OURS.load(SeqCst), false);
+        }
+    }
+    FIRED.load(SeqCst)
+}
+
+/// `statement_timeout` begins.
+pub fn begin_statement() {
+    // SAFETY: every backend has registered it.
+    unsafe {
+        if pg_sys::StatementTimeout > 0 {
+            enable_timeout_after(STATEMENT, pg_sys::StatementTimeout);
+        }
+    }
+}
+
+/// The statement has ended.
+pub fn end_statement() {
+    // SAFETY: as above.
+    unsafe { disable_timeout(STATEMENT, false) }
+}

@@ -1,0 +1,153 @@
+//! The command of a job of kind `sql`: its statements, by the server's own parser, and which statements it may not have. Names are not
+//! looked up: what a command needs may come later.
+
+use std::cell::Cell;
+use std::ffi::{c_void, CStr, CString};
+
+use pgrx::pg_sys::{self, NodeTag};
+use pgrx::{pg_guard, PgList, PgMemoryContexts, PgSqlErrorCode};
+
+use crate::pg::catch::catch;
+use crate::pg::error::{Failure, Outcome};
+use crate::pg::utf8_text::counts_bytes;
+
+/// The longest command, in bytes.
+pub const MAX_COMMAND_BYTES: usize = 1_048_576;
+
+/// `22023`, `54000`, `42601`, `0A000` where a command could not run. Nothing of it stays in memory.
+pub fn check(command: &str) -> Outcome<()> {
+    if command.len() > MAX_COMMAND_BYTES {
+        return Err(Failure::new(
+            PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+            format!("command is too large: {} bytes", command.len()),
+            format!("A command has at most {MAX_COMMAND_BYTES} bytes: put the rest into a function."),
+        ));
+    }
+    let text = CString::new(command).unwrap_or_default();
+    let mut memory = PgMemoryContexts::new("scheduler command");
+    // SAFETY: what is parsed is not used after the context.
+    unsafe { memory.switch_to(|_| statements(&text).map(drop)) }
+}
+
+/// The statements of a command, in the current memory context.
+pub fn statements(command: &CStr) -> Outcome<PgList<pg_sys::RawStmt>> {
+    let shown = command.to_string_lossy();
+    let position = ErrorPosition::begin();
+    // SAFETY: a C string; the trees are in the current memory context.
+    let parsed = catch(|| unsafe { pg_sys::raw_parser(command.as_ptr(), pg_sys::RawParseMode::RAW_PARSE_DEFAULT) });
+    let at = position.end();
+    let list = parsed.map_err(|failure| locate(&shown, at, failure))?;
+    // SAFETY: a list of RawStmt.
+    let statements = unsafe { PgList::<pg_sys::RawStmt>::from_pg(list) };
+    if statements.is_empty() {
+        return Err(Failure::invalid(
+            "command is blank",
+            "Pass one or more SQL statements, for example command => 'REFRESH MATERIALIZED VIEW sales'.",
+        ));
+    }
+    let count = statements.len();
+    for (index, statement) in statements.iter_ptr().enumerate() {
+        // SAFETY: a statement that the parser has made.
+        unsafe { check_statement((*statement).stmt, index + 1, count)? };
+    }
+    Ok(statements)
+}
+
+/// `0A000` for what no run can do.
+///
+/// # Safety
+/// A statement of a raw parse tree.
+unsafe fn check_statement(statement: *mut pg_sys::Node, number: usize, count: usize) -> Outcome<()> {
+    let (name, hint) = match (*statement).type_ {
+        NodeTag::T_TransactionStmt => {
+            let name = CStr::from_ptr(pg_sys::GetCommandTagName(pg_sys::CreateCommandTag(statement)));
+            let hint = "The run begins and ends its transaction itself; with own_transactions each statement has one of its own.";
+            (name.to_string_lossy().into_owned(), hint)
+        }
+        NodeTag::T_CopyStmt => {
+            let copy = statement.cast::<pg_sys::CopyStmt>();
+            if !(*copy).filename.is_null() {
+                return Ok(());
+            }
+            let name = if (*copy).is_from { "COPY FROM STDIN" } else { "COPY TO STDOUT" };
+            (name.to_owned(), "Nobody is connected to a run: copy from or to a file or program, or use INSERT.")
+        }
+        _ => return Ok(()),
+    };
+    let place = if count == 1 { String::new() } else { format!(" (statement {number} of {count})") };
+    let message = format!("command may not contain {name}{place}");
+    Err(Failure::new(PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED, message, hint))
+}
+
+/// A failure of the parser with its place in the command: a character from 1 on, 0 where it has none.
+fn locate(command: &str, position: i32, failure: Failure) -> Failure {
+    let Some(before) = usize::try_from(position).ok().and_then(|position| position.checked_sub(1)) else {
+        return Failure { hint: hinted(&failure, "Correct the command."), ..failure };
+    };
+    let offset = if counts_bytes() {
+        (0..=before.min(command.len())).rev().find(|at| command.is_char_boundary(*at)).unwrap_or(0)
+    } else {
+        command.char_indices().nth(before).map_or(command.len(), |(at, _)| at)
+    };
+    let (read, rest) = command.split_at(offset);
+    let line = read.matches('\n').count() + 1;
+    let line_start = read.rfind('\n').map_or(0, |at| at + 1);
+    let column = read[line_start..].chars().count() + 1;
+    let after: String = rest.lines().next().unwrap_or_default().chars().take(40).collect();
+    let advice = if after.trim().is_empty() {
+        "The command ends there: complete it.".to_owned()
+    } else {
+        format!("Correct the command at \"{after}\".")
+    };
+    let message = format!("{} at line {line}, column {column} of command", failure.message);
+    Failure { message, hint: hinted(&failure, &advice), ..failure }
+}
+
+fn hinted(failure: &Failure, advice: &str) -> String {
+    if failure.hint.is_empty() {
+        advice.to_owned()
+    } else {
+        format!("{advice} {}", failure.hint)
+    }
+}
+
+thread_local! {
+    /// Where the last error was.
+    static POSITION: Cell<i32> = const { Cell::new(0) };
+}
+
+/// While it lives, errors say where they are. (What is caught of an error has no position.)
+struct ErrorPosition(Box<pg_sys::ErrorContextCallback>);
+
+impl ErrorPosition {
+    fn begin() -> ErrorPosition {
+        POSITION.set(0);
+        // SAFETY: the backend's only thread; `end` or `drop` takes it from the stack while it still lives.
+        unsafe {
+            let previous = pg_sys::error_context_stack;
+            let mut entry = Box::new(pg_sys::ErrorContextCallback {
+                previous,
+                callback: Some(note_position),
+                arg: std::ptr::null_mut(),
+            });
+            pg_sys::error_context_stack = &mut *entry;
+            ErrorPosition(entry)
+        }
+    }
+
+    fn end(self) -> i32 {
+        POSITION.get()
+    }
+}
+
+impl Drop for ErrorPosition {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        unsafe { pg_sys::error_context_stack = self.0.previous }
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn note_position(_argument: *mut c_void) {
+    POSITION.set(pg_sys::geterrposition());
+}
