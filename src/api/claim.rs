@@ -248,6 +248,7 @@ fn claim(
             runner_id: runner(runner_id)?,
             stale_timeout: stale_timeout.map(convert::interval),
             default_stale_timeout: convert::interval(guc::stale_timeout()),
+            lasts_as_process: false,
             caller: role::caller(),
         };
         let claim = |owner: &Owner| Ok(queue::claim(owner, &wanted, convert::now));

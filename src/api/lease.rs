@@ -199,7 +199,13 @@ fn cancel(execution_id: Option<Uuid>) -> bool {
             check_owner(caller, owner, id)?;
             let done = match lease::cancel(state) {
                 Cancel::TooLate => return Ok(false),
-                Cancel::Requested => store::cancel_running(session, id),
+                Cancel::Requested => {
+                    let running = store::cancel_running(session, id);
+                    if running {
+                        wakeup::cancel_at_commit(id, guc::cancel_grace());
+                    }
+                    running
+                }
                 Cancel::Now => match store::cancel_waiting(session, id, now) {
                     Some(awaited_by) => {
                         if let Some(schedule_id) = awaited_by {

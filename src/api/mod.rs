@@ -15,4 +15,5 @@ mod result;
 mod schedule;
 mod schedule_bulk;
 mod schedule_runs;
+mod sql_run;
 pub mod sql_support;

@@ -15,6 +15,7 @@ mod notify;
 mod prune;
 mod rebuild;
 mod retry;
+mod runs;
 mod views;
 
 pub use ahead::report as report_ahead;
@@ -29,4 +30,5 @@ pub use fire::{fire_due, Fired};
 pub use notify::{insert, notify, notify_queue};
 pub use prune::Pruner;
 pub use rebuild::rebuild;
+pub use runs::{end_lost, refuse};
 pub use views::{next_open, skip_parts, so_far};

@@ -5,8 +5,9 @@ use scheduler_core::Instant;
 use crate::guc;
 use crate::pg::convert::MAX_QUEUE_BYTES;
 use crate::pg::{Owner, Session};
+use crate::shmem::wakeup;
 use crate::store::execution::{self, ExecutionBatch, Inserted};
-use crate::store::queue::runner_queue::is_runner_queue;
+use crate::store::queue::runner_queue;
 use crate::store::{queue, timer};
 
 /// Inserts executions that are not due plans; the queues hear of them.
@@ -18,7 +19,7 @@ pub fn insert(session: &Session, batch: ExecutionBatch, now: Instant) -> Inserte
 
 /// Tells the queues that something became claimable, once for each queue and transaction.
 pub fn notify(session: &Session, mut queues: Vec<String>) {
-    queues.retain(|queue| !is_runner_queue(queue));
+    queues.retain(|queue| !wake_runner(queue));
     // A name that a hand has written may be longer than a channel's, and nobody can listen for it.
     queues.retain(|queue| queue.len() <= MAX_QUEUE_BYTES);
     if guc::notify() && !queues.is_empty() && queue::notify::has_room() {
@@ -28,7 +29,14 @@ pub fn notify(session: &Session, mut queues: Vec<String>) {
 
 /// The same for one queue, where nothing else calls for a statement.
 pub fn notify_queue(owner: &Owner, queue: &str) {
-    if guc::notify() && !is_runner_queue(queue) && queue.len() <= MAX_QUEUE_BYTES && queue::notify::has_room() {
+    if !wake_runner(queue) && guc::notify() && queue.len() <= MAX_QUEUE_BYTES && queue::notify::has_room() {
         queue::notify::queue(owner, queue);
     }
+}
+
+/// Has a runner look for what came up in its queue; whether this is such a queue.
+fn wake_runner(queue: &str) -> bool {
+    let owner = runner_queue::owner(queue);
+    owner.into_iter().for_each(wakeup::runner_at_commit);
+    owner.is_some()
 }

@@ -10,5 +10,6 @@ pub mod job;
 pub mod lease;
 pub mod low_water_marks;
 pub mod queue;
+pub mod runner;
 pub mod schedule;
 pub mod timer;

@@ -6,7 +6,7 @@ use pgrx::bgworkers::BackgroundWorkerBuilder;
 use pgrx::prelude::*;
 
 use crate::pg::{compat, role, subtransaction};
-use crate::shmem::{exclusion, registry};
+use crate::shmem::{exclusion, registry, runners};
 use crate::worker::main_loop::MainLoop;
 
 /// Database and role in what the postmaster hands over: one number.
@@ -95,5 +95,7 @@ fn connect(database: u32, role: pg_sys::Oid) -> ConnectResult {
 
 #[pg_guard]
 unsafe extern "C-unwind" fn on_exit(_code: c_int, database: pg_sys::Datum) {
+    // Nobody of this database is in line for a runner: the next dispatcher looks who waits.
+    runners::set_waiting(database.value() as u32, &[]);
     registry::dispatcher_left(database.value() as u32, pg_sys::MyProcPid);
 }

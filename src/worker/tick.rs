@@ -17,10 +17,11 @@ use crate::shmem::exclusion;
 use crate::store::schedule::dropped::Runs;
 use crate::store::timer::deadline::{self, Deadlines};
 use crate::store::timer::BatchWindow;
+use crate::worker::staffing::Staffing;
 use crate::worker::{probe, transaction};
 
 /// The steps beside firing.
-const STEPS: [Step; 5] = [
+const STEPS: [Step; 7] = [
     Step {
         what: c"applying changed schedules",
         done: "changed schedules applied",
@@ -47,6 +48,18 @@ const STEPS: [Step; 5] = [
         done: "dropped schedules looked at",
         deadline: |tick| tick.deadlines.dropped,
         work: |_, session| dispatch::settle_dropped(session, Runs::End, convert::now()),
+    },
+    Step {
+        what: c"starting runners",
+        done: "runners started or woken",
+        deadline: |tick| tick.staffing.next_start(),
+        work: |tick, session| tick.staffing.start_runners(session, turn()),
+    },
+    Step {
+        what: c"ending runs without a runner",
+        done: "runs without a runner ended",
+        deadline: |tick| tick.staffing.next_end(),
+        work: |tick, session| tick.staffing.end_lost_runs(session),
     },
     Step {
         what: c"forgetting old executions",
@@ -80,6 +93,7 @@ fn turn() -> i64 {
 /// What a dispatcher remembers from tick to tick: some numbers, whatever there is to do.
 pub struct Tick {
     pruner: Pruner,
+    staffing: Staffing,
     deadlines: Deadlines,
     /// Where applying changes goes on.
     changes_after: i64,
@@ -105,6 +119,7 @@ impl Tick {
     pub fn new(now: Instant) -> Tick {
         Tick {
             pruner: Pruner::new(now),
+            staffing: Staffing::default(),
             deadlines: Deadlines::default(),
             changes_after: 0,
             looked_until: Instant::MIN,

@@ -22,6 +22,10 @@ pub fn attempt<R>(what: &CStr, body: impl FnOnce() -> R + UnwindSafe) -> Result<
         pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_RUNNING, what.as_ptr());
         pg_sys::SetCurrentStatementStartTimestamp();
         pg_sys::StartTransactionCommand();
+        // A runner has the settings of its role, which say how the transactions of the role begin, not how ours do.
+        pg_sys::XactReadOnly = false;
+        pg_sys::XactDeferrable = false;
+        pg_sys::XactIsoLevel = pg_sys::XACT_READ_COMMITTED as i32;
     }
     let whole = AssertUnwindSafe(|| unsafe {
         pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());

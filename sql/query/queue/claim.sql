@@ -1,7 +1,8 @@
 -- Leases what is claimable in a queue, by priority, then plan time; skips what others are claiming. The limit stands in
 -- MATERIALIZED parts, so that no join can run them twice and lock more than was asked for.
 -- Days of a lease have 24 hours, whatever the session's zone: UTC has no others.
--- $1 queue, $2 limit, $3 runner_id, $4 stale_timeout (NULL = the job's), $5 setting sched.stale_timeout, $6 now, $7 caller
+-- $1 queue, $2 limit, $3 runner_id, $4 stale_timeout (NULL = the job's), $5 setting sched.stale_timeout, $6 now, $7 caller, $8 whether the leases last as long as the process of who
+-- claims
 WITH fresh AS MATERIALIZED (
     SELECT r.execution_id, r.priority, r.plan_time, 0 AS attempt
       FROM sched.ready r
@@ -38,7 +39,7 @@ WITH fresh AS MATERIALIZED (
 ), granted AS MATERIALIZED (
     SELECT p.execution_id, p.was_leased, CASE WHEN p.was_leased THEN p.attempt ELSE e.attempt END + 1 AS attempt,
            e.owner, e.job_name, e.scope_kind, e.scope_id, e.plan_time, e.priority, e.payload, gen_random_uuid() AS lease_token, nextval('sched.fence') AS fence,
-           t.stale_timeout, (($6 AT TIME ZONE 'UTC') + t.stale_timeout) AT TIME ZONE 'UTC' AS stale_after
+           t.stale_timeout, CASE WHEN $8 THEN 'infinity' ELSE (($6 AT TIME ZONE 'UTC') + t.stale_timeout) AT TIME ZONE 'UTC' END AS stale_after
       FROM picked p
       JOIN sched.ledger e ON e.id = p.execution_id
       LEFT JOIN sched.job j ON j.job_name = e.job_name

@@ -207,6 +207,8 @@ pub struct QueueClaim {
     pub stale_timeout: Option<Interval>,
     /// Length of the leases where a job has none.
     pub default_stale_timeout: Interval,
+    /// The leases last as long as the process of who claims.
+    pub lasts_as_process: bool,
     /// Whose executions may be claimed.
     pub caller: Oid,
 }
@@ -283,7 +285,9 @@ impl Claimed {
 
 /// Leases what is claimable in a queue.
 pub fn claim(session: &Session, claim: &QueueClaim, now: Instant) -> Vec<Claimed> {
-    statement!(CLAIM = "queue/claim"(TEXTOID, INT8OID, TEXTOID, INTERVALOID, INTERVALOID, TIMESTAMPTZOID, OIDOID));
+    statement!(
+        CLAIM = "queue/claim"(TEXTOID, INT8OID, TEXTOID, INTERVALOID, INTERVALOID, TIMESTAMPTZOID, OIDOID, BOOLOID)
+    );
     let rows = CLAIM.run(
         session,
         arguments![
@@ -293,7 +297,8 @@ pub fn claim(session: &Session, claim: &QueueClaim, now: Instant) -> Vec<Claimed
             claim.stale_timeout,
             claim.default_stale_timeout,
             timestamp(now),
-            claim.caller
+            claim.caller,
+            claim.lasts_as_process
         ],
     );
     let claimed = rows.iter().map(|row| Claimed::of(&row, |_| GrantedLease::of(&row)));

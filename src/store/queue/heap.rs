@@ -83,7 +83,11 @@ impl QueueTables {
                 let length = known.unwrap_or_else(|| {
                     let timeout = wanted.stale_timeout.or_else(|| stale_timeout(job_name));
                     let timeout = timeout.unwrap_or(wanted.default_stale_timeout);
-                    let stale_after = later(now, timeout);
+                    let stale_after = if wanted.lasts_as_process {
+                        TimestampWithTimeZone::positive_infinity()
+                    } else {
+                        later(now, timeout)
+                    };
                     lengths.push(LeaseLength { job_name: job_name.to_owned(), timeout, stale_after });
                     lengths.len() - 1
                 });

@@ -19,3 +19,13 @@ pub fn name(owner: Oid) -> String {
 pub fn is_runner_queue(queue: &str) -> bool {
     queue.starts_with(PREFIX)
 }
+
+/// Whose runners take what waits in this queue, if it is one of theirs.
+pub fn owner(queue: &str) -> Option<Oid> {
+    queue.strip_prefix(PREFIX)?.parse().ok().map(Oid::from_u32)
+}
+
+/// What the names of these queues begin with, the least and the greatest.
+pub fn bounds() -> [String; 3] {
+    [PREFIX.to_owned(), format!("{PREFIX}0000000000"), format!("{PREFIX}9999999999")]
+}

@@ -1,0 +1,133 @@
+//! What runners of SQL jobs, and the dispatchers that see to them, read and write beside what every claimer does. By statements only: none of it
+//! is on the way of anybody else.
+
+pub mod current;
+
+use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
+use pgrx::pg_sys::Oid;
+use scheduler_core::{Instant, Keyword};
+
+use crate::heap::layouts::{job, ledger};
+use crate::pg::convert::timestamp;
+use crate::pg::record::Record;
+use crate::pg::session::Row;
+use crate::pg::Session;
+use crate::store::lease::end::{End, EndedRun, Failing};
+use crate::store::queue::runner_queue;
+use crate::{arguments, statement};
+
+/// An owner for whom something waits.
+pub struct OwnerWaiting {
+    pub owner: Oid,
+    /// How much, as far as was counted.
+    pub count: usize,
+}
+
+/// The owners for whom something waits, each counted up to `most`.
+pub fn owners_waiting(session: &Session, most: usize) -> Vec<OwnerWaiting> {
+    statement!(OWNERS_WAITING = "runner/owners_waiting"(TEXTOID, TEXTOID, TEXTOID, INT8OID));
+    let [prefix, least, greatest] = runner_queue::bounds();
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    let rows = OWNERS_WAITING.run(session, arguments![prefix, least, greatest, most]);
+    let of = |queue: String, waiting: i64| {
+        let owner = runner_queue::owner(&queue)?;
+        Some(OwnerWaiting { owner, count: usize::try_from(waiting).unwrap_or(0) })
+    };
+    rows.iter().filter_map(|row| of(row.get_required("queue"), row.get_required("waiting"))).collect()
+}
+
+/// What a runner has to know of an execution that it has claimed.
+pub struct RunRow {
+    pub owner: Oid,
+    pub schedule_name: Option<String>,
+    /// Its job, if it still exists.
+    pub job: Option<RunJob>,
+}
+
+/// The job of a run, as it is now.
+pub struct RunJob {
+    pub kind: String,
+    pub owner: Oid,
+    pub command: Option<String>,
+    /// An object of scalars, as JSON.
+    pub settings: String,
+    pub own_transactions: bool,
+    pub run_timeout: Option<Interval>,
+}
+
+/// The execution and its job.
+pub fn read_run(session: &Session, execution_id: Uuid) -> Option<RunRow> {
+    statement!(RUN_READ = "runner/run_read"(UUIDOID));
+    RUN_READ.run(session, arguments![execution_id]).first().map(|row| RunRow {
+        owner: row.get_required("owner"),
+        schedule_name: row.get("schedule_name"),
+        job: RunJob::of(&row),
+    })
+}
+
+/// The job of this name.
+pub fn read_job(session: &Session, job_name: &str) -> Option<RunJob> {
+    statement!(JOB_COMMAND = "runner/job_command"(TEXTOID));
+    JOB_COMMAND.run(session, arguments![job_name]).first().and_then(|row| RunJob::of(&row))
+}
+
+impl RunJob {
+    fn of(row: &Row) -> Option<RunJob> {
+        row.get::<Oid>("job_owner").map(|owner| RunJob {
+            owner,
+            kind: row.get_required("kind"),
+            command: row.get("command"),
+            settings: row.get_required("settings"),
+            own_transactions: row.get_required("own_transactions"),
+            run_timeout: row.get("run_timeout"),
+        })
+    }
+}
+
+/// What ALTER ROLE and ALTER DATABASE ... SET say for sessions of this role.
+pub fn role_settings(session: &Session, database: Oid, role: Oid) -> String {
+    statement!(ROLE_SETTINGS = "runner/role_settings"(OIDOID, OIDOID));
+    let rows = ROLE_SETTINGS.run(session, arguments![database, role]);
+    rows.first().map_or_else(String::new, |row| row.lossy("settings").unwrap_or_default())
+}
+
+/// The runs that have a lease of a runner, and whether each was asked to stop.
+pub fn runs(session: &Session) -> Vec<(Uuid, bool)> {
+    statement!(RUNS = "runner/runs"());
+    let rows = RUNS.run(session, arguments![]);
+    rows.iter().map(|row| (row.get_required("execution_id"), row.get_required("cancel_requested"))).collect()
+}
+
+/// Locks those of these runs that nobody has in hand.
+pub fn lock_runs(session: &Session, execution_ids: Vec<Uuid>) -> Vec<Failing> {
+    statement!(RUNS_LOCK = "runner/runs_lock"(UUIDARRAYOID));
+    let rows = RUNS_LOCK.run(session, arguments![execution_ids]);
+    rows.iter().map(|row| Failing::of(&row, &row, row.get(job::RETRY_BACKOFF))).collect()
+}
+
+/// Locks up to `limit` executions that wait for a runner of this owner.
+pub fn lock_waiting(session: &Session, owner: Oid, limit: i64) -> Vec<Failing> {
+    statement!(REFUSABLE = "runner/refusable"(TEXTOID, INT8OID));
+    let rows = REFUSABLE.run(session, arguments![runner_queue::name(owner), limit]);
+    rows.iter().map(|row| Failing::of(&row, &row, row.get(job::RETRY_BACKOFF))).collect()
+}
+
+/// Fails executions that wait, without a run.
+pub fn refuse(
+    session: &Session,
+    runs: &[(Uuid, End)],
+    error_code: &str,
+    error_msg: &str,
+    now: Instant,
+) -> Vec<EndedRun> {
+    statement!(
+        REFUSE = "runner/refuse"(UUIDARRAYOID, TIMESTAMPTZARRAYOID, TEXTOID, TEXTOID, TIMESTAMPTZOID, TEXTARRAYOID)
+    );
+    let ids: Vec<Uuid> = runs.iter().map(|run| run.0).collect();
+    let (retries, statuses): (Vec<Option<TimestampWithTimeZone>>, Vec<&str>) =
+        runs.iter().map(|(_, end)| (end.retry_at(), end.status().as_str())).unzip();
+    let rows = REFUSE.run(session, arguments![ids, retries, error_code, error_msg, timestamp(now), statuses]);
+    let ended: Vec<EndedRun> = rows.iter().map(|row| EndedRun::of(&row, row.get(ledger::NEXT_RETRY_AT), now)).collect();
+    ended.iter().for_each(EndedRun::mark_retry);
+    ended
+}

@@ -1,0 +1,435 @@
+//! One run of a SQL job: it is claimed in a transaction of its own, and then, as a rule, the command and the end of the run are committed
+//! together. So SUCCESS stands in the ledger if and only if what this attempt did is committed.
+//!
+//! The lease lasts as long as this process. Nobody else writes to it, but who cancels; so the run can end in the command's own transaction,
+//! whatever its isolation level.
+
+use std::ffi::{CStr, CString};
+
+use pgrx::datum::Uuid;
+use pgrx::pg_sys::{self, Oid};
+use pgrx::prelude::*;
+use scheduler_core::job::Kind;
+use scheduler_core::{lease, Instant, Keyword};
+
+use crate::dispatch;
+use crate::execute::{self, timeout, Captured, CommandError, Output, Statements, Transactions};
+use crate::guc;
+use crate::pg::error::{or_raise, raise, Failure, Outcome};
+use crate::pg::{as_owner, convert, Owner};
+use crate::shmem::runners::{self, Runner};
+use crate::store::execution::{Claimed, QueueClaim};
+use crate::store::identity;
+use crate::store::lease::end::{Ending, Failing};
+use crate::store::lease::Ledger;
+use crate::store::queue::{self, runner_queue};
+use crate::store::runner::current::{CurrentRun, OnRun};
+use crate::store::runner::{self as store, RunJob};
+use crate::worker::staffing::may_run;
+use crate::worker::transaction;
+
+/// What a claim is called.
+pub const CLAIMING: &CStr = c"claiming a run";
+const FINISHING: &CStr = c"finishing a run";
+/// How often to try to write down that a run has failed.
+const TRIES: u32 = 5;
+
+/// What came of looking for work.
+pub enum Claim {
+    Work(Box<Work>),
+    Nothing,
+    /// This process is no longer the right one.
+    Leave,
+}
+
+/// A run that was claimed.
+pub struct Work {
+    claimed: Claimed,
+    schedule_name: Option<String>,
+    /// What to run, or why nothing.
+    task: Outcome<Task>,
+}
+
+/// What a run does.
+struct Task {
+    command: CString,
+    settings: Vec<(CString, CString)>,
+    transactions: Transactions,
+    /// In microseconds.
+    run_timeout: Option<i64>,
+}
+
+impl Work {
+    pub fn job_name(&self) -> &str {
+        &self.claimed.job_name
+    }
+
+    fn lease(&self) -> (Uuid, Uuid) {
+        (self.claimed.execution_id, self.claimed.lease_token)
+    }
+
+    fn current(&self) -> CurrentRun {
+        CurrentRun {
+            execution_id: Some(self.claimed.execution_id),
+            job_name: self.claimed.job_name.clone(),
+            schedule_name: self.schedule_name.clone(),
+            scope_kind: Some(self.claimed.scope_kind.clone()),
+            scope_id: Some(self.claimed.scope_id.clone()),
+            plan_time: self.claimed.plan_time,
+            attempt: self.claimed.attempt,
+            payload: self.claimed.payload.clone(),
+        }
+    }
+}
+
+/// Whether something waits in this runner's queue. Without a place in line: a look that costs one probe.
+pub fn has_work(runner: &Runner) -> bool {
+    let owner = Oid::from(runner.owner);
+    let found = transaction::attempt(c"looking for a run", || {
+        as_owner(|us| store::owners_waiting(us.session(), 1).iter().any(|waiting| waiting.owner == owner))
+    });
+    found.unwrap_or(false)
+}
+
+/// Claims the next run of this runner's owner. `settings` is what `ALTER ROLE` and `ALTER DATABASE ... SET` said before.
+pub fn claim(runner: &Runner, settings: &mut Option<String>) -> Result<Claim, String> {
+    let (database, owner) = (Oid::from(runner.database), Oid::from(runner.owner));
+    let known = settings.clone();
+    let (claim, now_set) = transaction::attempt(CLAIMING, move || {
+        // The role may have gone, or lost its rights; a dispatcher says so to those who wait.
+        if may_run(owner).is_err() {
+            return (Claim::Leave, None);
+        }
+        as_owner(|us| {
+            let now_set = store::role_settings(us.session(), database, owner);
+            if known.is_some_and(|known| known != now_set) || identity::require(|| us.session()).is_err() {
+                return (Claim::Leave, None);
+            }
+            (claim_one(us, runner, owner), Some(now_set))
+        })
+    })?;
+    *settings = now_set;
+    Ok(claim)
+}
+
+fn claim_one(us: &Owner, runner: &Runner, owner: Oid) -> Claim {
+    // SAFETY: reads a global of the process.
+    let pid = unsafe { pg_sys::MyProcPid };
+    let wanted = QueueClaim {
+        queue: runner_queue::name(owner),
+        limit: 1,
+        runner_id: format!("sql/{pid}"),
+        stale_timeout: None,
+        default_stale_timeout: convert::interval(guc::stale_timeout()),
+        lasts_as_process: true,
+        caller: owner,
+    };
+    let Some(claimed) = queue::claim(us, &wanted, convert::now).pop() else { return Claim::Nothing };
+    let row = store::read_run(us.session(), claimed.execution_id);
+    let schedule_name = row.as_ref().and_then(|row| row.schedule_name.clone());
+    let task = match row.and_then(|row| row.job.map(|job| (row.owner, job))) {
+        Some((its_owner, job)) => task(job, &claimed.job_name, its_owner, owner),
+        None => Err(Failure::unknown("job", &claimed.job_name, "It was dropped before the run began.")),
+    };
+    let is_alone = task.as_ref().is_ok_and(|task| task.transactions == Transactions::Each);
+    if is_alone {
+        // What it does outlives a crash that would take the claim: no attempt may begin twice.
+        // SAFETY: sets a flag of the current transaction.
+        unsafe { pg_sys::ForceSyncCommit() }
+    } else {
+        // What the run commits takes the claim along; what it does not commit has never been.
+        // SAFETY: a setting of this transaction, which is ours alone.
+        unsafe { pg_sys::synchronous_commit = pg_sys::SyncCommitLevel::SYNCHRONOUS_COMMIT_OFF as i32 }
+    }
+    let now = convert::now();
+    let run_timeout = task.as_ref().ok().and_then(|task| task.run_timeout);
+    let terminate_at =
+        run_timeout.and_then(|timeout| now.checked_add_micros(timeout.saturating_add(guc::cancel_grace())));
+    // Before anybody can see the lease.
+    runner.run(claimed.execution_id, terminate_at, now);
+    Claim::Work(Box::new(Work { claimed, schedule_name, task }))
+}
+
+/// What the run is to do, if execution, job and process have one owner.
+fn task(job: RunJob, job_name: &str, execution_owner: Oid, me: Oid) -> Outcome<Task> {
+    if job.owner != me || execution_owner != me {
+        return Err(Failure::new(
+            PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
+            format!("job \"{job_name}\" has changed hands since this execution was dispatched"),
+            "Neither command was run; the next execution runs as the new owner.",
+        ));
+    }
+    if Kind::parse(&job.kind) != Some(Kind::Sql) {
+        return Err(Failure::new(
+            PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            format!("job \"{job_name}\" is no longer of kind \"sql\""),
+            "It was redefined since this execution was dispatched.",
+        ));
+    }
+    let command = CString::new(job.command.unwrap_or_default()).unwrap_or_default();
+    let run_timeout = convert::optional_duration("run_timeout", job.run_timeout, convert::Zero::Refused)?;
+    let transactions = if job.own_transactions { Transactions::Each } else { Transactions::Together };
+    Ok(Task { command, settings: execute::settings::parse(&job.settings)?, transactions, run_timeout })
+}
+
+/// Runs what was claimed, and writes down how it ended; false where this process is better made anew.
+pub fn run(runner: &Runner, work: Work) -> bool {
+    let lease = work.lease();
+    let written = match &work.task {
+        Ok(task) => {
+            let ended = run_task(&work, task);
+            match ended {
+                Ok(()) => true,
+                Err((error, place)) => {
+                    let command = task.command.to_string_lossy();
+                    let text = error.text(&command, &place);
+                    pgrx::log!(
+                        "scheduler: run of job \"{}\" failed: {}: {}",
+                        work.job_name(),
+                        error.sqlstate,
+                        error.message
+                    );
+                    write_failure(lease, &error.sqlstate, &text)
+                }
+            }
+        }
+        Err(failure) => {
+            let text = format!("{}\nHINT:  {}", failure.message, failure.hint);
+            write_failure(lease, &failure.sqlstate(), &text)
+        }
+    };
+    if written {
+        runner.ended(convert::now());
+    }
+    written
+}
+
+/// Where a command failed, and how.
+type Failed = (Box<CommandError>, String);
+
+fn run_task(work: &Work, task: &Task) -> Result<(), Failed> {
+    let began = convert::now();
+    let ends_at = task.run_timeout.and_then(|timeout| began.checked_add_micros(timeout));
+    if let Some(ends_at) = ends_at {
+        let terminate_at = ends_at.checked_add_micros(guc::cancel_grace()).unwrap_or(Instant::MAX);
+        // SAFETY: reads a global of the process.
+        crate::shmem::registry::wake_dispatcher(unsafe { pg_sys::MyDatabaseId.to_u32() }, terminate_at.as_micros());
+    }
+    let _current = OnRun::begin(work.current());
+    let _captured = Captured::begin();
+    let mut output = Output::default();
+    let mut count = 0;
+    // SAFETY: between two transactions of this process, which serves nothing else.
+    let result = execute::caught(|| unsafe {
+        report_running(&task.command);
+        accept_cancels();
+        timeout::begin_run(ends_at);
+        apply_settings(&task.settings);
+        if task.transactions == Transactions::Together {
+            pg_sys::SetCurrentStatementStartTimestamp();
+            pg_sys::StartTransactionCommand();
+        }
+        // (Parsing needs no transaction.)
+        let statements = or_raise(Statements::parse(&task.command));
+        count = statements.len();
+        if task.transactions == Transactions::Together {
+            pg_sys::BeginImplicitTransactionBlock();
+        }
+        execute::run(&task.command, &statements, task.transactions, &mut output);
+        if task.transactions == Transactions::Together {
+            check_deferred();
+            timeout::end_run();
+            finish(work, &output);
+            pg_sys::EndImplicitTransactionBlock();
+            pg_sys::CommitTransactionCommand();
+        }
+    });
+    let timed_out = timeout::end_run();
+    timeout::end_statement();
+    super::hold_cancels(true);
+    if let Err(mut error) = result {
+        abort();
+        if timed_out && error.sqlstate == "57014" {
+            "run_timeout".clone_into(&mut error.sqlstate);
+            let length = task.run_timeout.unwrap_or(0) as f64 / 1e6;
+            error.message = format!("the run did not end within its run_timeout of {length} seconds");
+        } else if error.sqlstate == "25001" && error.hint.is_none() {
+            error.hint = Some(
+                "Define the job with own_transactions => true: each statement then has a transaction of its own."
+                    .to_owned(),
+            );
+        }
+        return Err((error, output.place(count)));
+    }
+    // SAFETY: between transactions.
+    unsafe { pg_sys::pgstat_report_stat(true) };
+    if task.transactions == Transactions::Each {
+        finish_apart(work, &output);
+    }
+    Ok(())
+}
+
+/// Shows the command in pg_stat_activity.
+fn report_running(command: &CStr) {
+    // SAFETY: copies the text into the process' own slot.
+    unsafe { pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_RUNNING, command.as_ptr()) }
+}
+
+/// From here on a cancel ends the command; one that has come since the claim does at once.
+fn accept_cancels() {
+    super::hold_cancels(false);
+    if runners::is_cancelled() {
+        // SAFETY: the next check for interrupts is the command's.
+        unsafe { timeout::interrupt() }
+    }
+}
+
+fn apply_settings(settings: &[(CString, CString)]) {
+    if settings.is_empty() {
+        return;
+    }
+    // SAFETY: between transactions.
+    unsafe {
+        pg_sys::StartTransactionCommand();
+        for (name, value) in settings {
+            execute::settings::apply(name, value);
+        }
+        pg_sys::CommitTransactionCommand();
+    }
+}
+
+/// What the command put off to the end of its transaction happens now, as its owner.
+unsafe fn check_deferred() {
+    pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
+    execute::check_deferred();
+    pg_sys::PopActiveSnapshot();
+}
+
+/// The command may have made its transaction read only, or chosen another isolation level, which are its own affair. What is written here is
+/// nobody else's: neither has a say in it.
+struct OursToWrite {
+    read_only: bool,
+    isolation: i32,
+}
+
+impl OursToWrite {
+    fn begin() -> OursToWrite {
+        // SAFETY: the process' only thread, in a transaction; its abort forgets both.
+        unsafe {
+            let before = OursToWrite { read_only: pg_sys::XactReadOnly, isolation: pg_sys::XactIsoLevel };
+            pg_sys::XactReadOnly = false;
+            pg_sys::XactIsoLevel = pg_sys::XACT_READ_COMMITTED as i32;
+            before
+        }
+    }
+}
+
+impl Drop for OursToWrite {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        unsafe {
+            pg_sys::XactReadOnly = self.read_only;
+            pg_sys::XactIsoLevel = self.isolation;
+        }
+    }
+}
+
+/// Ends the run as SUCCESS in the transaction that is open, which is then durable when it is committed.
+unsafe fn finish(work: &Work, output: &Output) {
+    let result = output.result();
+    let _ours = OursToWrite::begin();
+    pg_sys::PushActiveSnapshot(pg_sys::GetLatestSnapshot());
+    let ending = Ending::Success { rows_affected: output.rows_affected(), result };
+    if !end(work.lease(), ending) {
+        raise(Failure::new(
+            PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            "lease lost",
+            "The dispatcher has given this run up.",
+        ));
+    }
+    pg_sys::PopActiveSnapshot();
+    pg_sys::ForceSyncCommit();
+}
+
+/// Ends a run that has its lease; false where it was given up.
+fn end(lease: (Uuid, Uuid), ending: Ending) -> bool {
+    let now = convert::now();
+    as_owner(|us| {
+        let ended = Ledger::open(us).end(lease, ending, now);
+        ended.is_some_and(|ended| {
+            dispatch::announce(|| us.session(), &[ended], now);
+            true
+        })
+    })
+}
+
+/// Ends a run whose statements are committed.
+fn finish_apart(work: &Work, output: &Output) {
+    let mut tries = 0;
+    loop {
+        let (lease, rows_affected) = (work.lease(), output.rows_affected());
+        let ended = transaction::attempt(FINISHING, || {
+            let ending = Ending::Success { rows_affected, result: output.result() };
+            end(lease, ending);
+            // SAFETY: sets a flag of the current transaction.
+            unsafe { pg_sys::ForceSyncCommit() }
+        });
+        tries += 1;
+        match ended {
+            Ok(()) => return,
+            Err(message) if tries < TRIES && !super::must_end() => transaction::log(FINISHING, &message),
+            Err(message) => {
+                // As if the process had died here: the dispatcher ends the run.
+                transaction::log(FINISHING, &message);
+                // SAFETY: ends the process.
+                unsafe { pg_sys::proc_exit(1) }
+            }
+        }
+    }
+}
+
+/// Writes down that a run has failed; false where that failed too, and the dispatcher is to do it.
+fn write_failure(lease: (Uuid, Uuid), error_code: &str, error_msg: &str) -> bool {
+    for _ in 0..TRIES {
+        let now = convert::now();
+        let written = transaction::attempt(FINISHING, || {
+            let decide = |run: &Failing| {
+                let next = lease::failed(run.limits, false, run.cancel_requested);
+                dispatch::end_of(run, next, None, now)
+            };
+            end(lease, Ending::Failure { error_code, error_msg, decide: &decide });
+            // SAFETY: sets a flag of the current transaction.
+            unsafe { pg_sys::ForceSyncCommit() }
+        });
+        match written {
+            Ok(()) => return true,
+            Err(message) => transaction::log(FINISHING, &message),
+        }
+        if super::must_end() {
+            return false;
+        }
+    }
+    false
+}
+
+/// What the server does with a session after an error.
+fn abort() {
+    // SAFETY: the error has been handled.
+    unsafe {
+        pg_sys::AbortOutOfAnyTransaction();
+        pg_sys::PortalErrorCleanup();
+        execute::forget_failed();
+        pg_sys::MemoryContextSwitchTo(pg_sys::TopMemoryContext);
+        pg_sys::pgstat_report_stat(true);
+    }
+}
+
+/// Does what DISCARD ALL does, but for the plans of our own statements; false where it failed.
+pub fn clear_session() -> bool {
+    transaction::run(c"clearing the session", || {
+        // SAFETY: in a transaction of this process.
+        unsafe { execute::settings::discard_all() }
+        super::pin(c"exit_on_error", c"off");
+    })
+    .is_some()
+}

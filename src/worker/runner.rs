@@ -1,0 +1,160 @@
+//! A runner: a process that is connected as the owner of SQL jobs, and runs them one after the other. It never is anybody else: what a command
+//! resets or switches leads back to the same role. `run.rs` says how one run goes; here is what stands around them.
+
+use std::ffi::{c_int, CString};
+use std::time::Duration;
+
+use pgrx::bgworkers::BackgroundWorkerBuilder;
+use pgrx::pg_sys::{self, Oid};
+use pgrx::prelude::*;
+
+use crate::execute::timeout;
+use crate::guc;
+use crate::pg::{compat, convert, latch};
+use crate::shmem::exclusion;
+use crate::shmem::runners::{self, Runner, Seat};
+use crate::worker::run::{self, Claim};
+
+/// After so many runs the process is made anew: what they have left in it (libraries, caches, the globals of a language) goes with it.
+const MOST_RUNS: u32 = 100;
+
+/// Asks the postmaster for a runner; false where no worker slot is free.
+pub fn start(seat: Seat) -> bool {
+    // SAFETY: reads a global of the process.
+    let caller = unsafe { pg_sys::MyProcPid };
+    BackgroundWorkerBuilder::new("scheduler runner")
+        .set_type("scheduler runner")
+        .set_library("scheduler")
+        .set_function("scheduler_runner_main")
+        .set_argument(Some(pg_sys::Datum::from(seat.to_argument())))
+        .set_restart_time(None)
+        .set_notify_pid(caller)
+        .enable_spi_access()
+        .load_dynamic()
+        .is_ok()
+}
+
+/// Entry point; the postmaster calls it in a new process.
+#[pg_guard]
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn scheduler_runner_main(argument: pg_sys::Datum) {
+    // SAFETY: before any signal is unblocked.
+    unsafe { compat::handle_signal(pg_sys::SIGUSR2, cancel_run) }
+    super::attach_signals();
+    let seat = Seat::of_argument(argument.value() as u64);
+    // SAFETY: registers a callback of this process, whose argument is a number.
+    let pid = unsafe {
+        pg_sys::before_shmem_exit(Some(on_exit), argument);
+        pg_sys::MyProcPid
+    };
+    let Some(runner) = Runner::enter(seat, pid, convert::now()) else { return };
+    if exclusion::is_excluded(runner.database) {
+        return;
+    }
+    connect(&runner);
+    work(&runner);
+}
+
+/// A run of this process is to stop. One that was meant has ended where the board says nothing of it any more.
+unsafe extern "C-unwind" fn cancel_run(_signal: c_int) {
+    if runners::is_cancelled() {
+        timeout::interrupt();
+    }
+}
+
+/// Connects as the owner, and stays that: what `ALTER ROLE ... SET` says holds, but for who it is.
+fn connect(runner: &Runner) {
+    super::pin(c"exit_on_error", c"off");
+    // SAFETY: once in the life of the process; an error ends it.
+    unsafe {
+        compat::connect(Oid::from(runner.database), Oid::from(runner.owner));
+        pg_sys::SetSessionAuthorization(
+            pg_sys::GetAuthenticatedUserId(),
+            pg_sys::superuser_arg(pg_sys::GetAuthenticatedUserId()),
+        );
+        pg_sys::process_session_preload_libraries();
+    }
+    super::pin(c"role", c"none");
+    name_process(None);
+}
+
+/// What pg_stat_activity shows as application_name.
+fn name_process(job_name: Option<&str>) {
+    let name = job_name.map_or_else(|| "scheduler runner".to_owned(), |job| format!("scheduler: {job}"));
+    super::set_application_name(&CString::new(name).unwrap_or_default());
+}
+
+/// Runs what there is to run, until nobody needs this process any more.
+fn work(runner: &Runner) {
+    let mut runs = 0;
+    let mut settings = None;
+    super::hold_cancels(true);
+    while runner.look(convert::now()) {
+        super::reload_settings();
+        if must_leave(runner) {
+            return;
+        }
+        match run::claim(runner, &mut settings) {
+            Ok(Claim::Work(work)) => {
+                name_process(Some(work.job_name()));
+                let goes_on = run::run(runner, *work);
+                runs += 1;
+                if !goes_on || runs >= MOST_RUNS || guc::runner_idle() == 0 || runner.gives_way(guc::max_sql_runners())
+                {
+                    return;
+                }
+                if !run::clear_session() {
+                    return;
+                }
+                name_process(None);
+            }
+            Ok(Claim::Nothing) => {
+                if !wait(runner) {
+                    return;
+                }
+            }
+            Ok(Claim::Leave) => return,
+            Err(message) => {
+                crate::worker::transaction::log(run::CLAIMING, &message);
+                return runner.fail();
+            }
+        }
+    }
+}
+
+fn must_leave(runner: &Runner) -> bool {
+    super::must_end() || !guc::enabled() || guc::max_sql_runners() == 0 || exclusion::is_excluded(runner.database)
+}
+
+/// Waits for work; false where none came, or somebody else needs the place.
+fn wait(runner: &Runner) -> bool {
+    runner.wait(convert::now());
+    // What came before that woke nobody.
+    if run::has_work(runner) {
+        return true;
+    }
+    super::report_idle(c"waiting for a run");
+    let began = std::time::Instant::now();
+    let longest = Duration::from_micros(guc::runner_idle().unsigned_abs());
+    while began.elapsed() < longest && runner.is_idle() && !must_leave(runner) && !super::must_reload() {
+        let left = longest.saturating_sub(began.elapsed());
+        latch::wait_for(i64::try_from(left.as_millis()).unwrap_or(i64::MAX).saturating_add(1));
+        if super::must_end() {
+            return false;
+        }
+        pgrx::check_for_interrupts!();
+    }
+    if must_leave(runner) || runner.is_to_leave() {
+        return false;
+    }
+    if began.elapsed() < longest {
+        return true;
+    }
+    // Who saw us wait counts on us.
+    !runner.try_leave()
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn on_exit(_code: c_int, argument: pg_sys::Datum) {
+    runners::left(Seat::of_argument(argument.value() as u64), pg_sys::MyProcPid);
+}

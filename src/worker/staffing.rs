@@ -1,0 +1,238 @@
+//! What a dispatcher does for SQL jobs: it has the postmaster fork runners for those for whom something waits, terminates those that do not end,
+//! and ends the runs of those that are gone. It waits for none of them.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant as Moment};
+
+use pgrx::datum::Uuid;
+use pgrx::pg_sys::{self, Oid};
+use pgrx::{PgLogLevel, PgSqlErrorCode};
+use scheduler_core::Instant;
+
+use crate::dispatch;
+use crate::guc;
+use crate::pg::error::{self, Failure};
+use crate::pg::{compat, convert, role, syscache, Session};
+use crate::shmem::registry;
+use crate::shmem::runners::{self, Whereabouts};
+use crate::store::runner::{self as store, OwnerWaiting};
+use crate::worker::runner;
+
+/// How soon to ask the postmaster again that had no slot, in microseconds: nobody tells us when one is free.
+const NO_SLOT: i64 = 250_000;
+/// How soon to look again at what others have in hand, or whose turn comes, in microseconds.
+const LOOK_AGAIN: i64 = 1_000_000;
+/// The pause after the first runner of an owner that did not come as far as connecting; each is twice as long as the one before,
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+/// but no longer than this.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// Runners of an owner that could not connect, one after the other.
+struct Starts {
+    failures: u32,
+    not_before: Moment,
+}
+
+/// What a dispatcher remembers of runners. When it begins it knows nothing, and looks.
+pub struct Staffing {
+    /// When to look who waits; `None` = when somebody says so.
+    start_at: Option<Instant>,
+    /// When to look whose runner is gone.
+    end_at: Option<Instant>,
+    starts: HashMap<u32, Starts>,
+    /// The log was told that there is no slot.
+    short_of_slots: bool,
+}
+
+impl Default for Staffing {
+    fn default() -> Staffing {
+        let start_at = Some(Instant::MIN);
+        Staffing { start_at, end_at: Some(Instant::MIN), starts: HashMap::new(), short_of_slots: false }
+    }
+}
+
+fn database() -> u32 {
+    // SAFETY: reads a global of the process.
+    unsafe { pg_sys::MyDatabaseId.to_u32() }
+}
+
+fn earliest(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    [one, other].into_iter().flatten().min()
+}
+
+impl Staffing {
+    /// When somebody may be waiting for a runner.
+    pub fn next_start(&self) -> Option<Instant> {
+        if registry::runner_news(database()).wanted {
+            Some(Instant::MIN)
+        } else {
+            self.start_at
+        }
+    }
+
+    /// When a run may have lost its runner, or a runner is to be terminated.
+    pub fn next_end(&self) -> Option<Instant> {
+        if registry::runner_news(database()).lost {
+            return Some(Instant::MIN);
+        }
+        earliest(self.end_at, runners::next_termination(database()))
+    }
+
+    /// Starts runners, or wakes them, for those for whom something waits; how many. Executions that nobody can run as their owner fail,
+    /// up to `limit` of each.
+    pub fn start_runners(&mut self, session: &Session, limit: i64) -> usize {
+        registry::take_runners_wanted(database());
+        self.start_at = None;
+        let (now, most) = (convert::now(), guc::max_sql_runners());
+        let waiting = store::owners_waiting(session, most.max(1));
+        for owner in runners::take_failed(database()) {
+            let before = self.starts.get(&owner).map_or(0, |starts| starts.failures);
+            let pause = FIRST_PAUSE.saturating_mul(1 << before.min(16)).min(LONGEST_PAUSE);
+            self.starts.insert(owner, Starts { failures: before.saturating_add(1), not_before: Moment::now() + pause });
+        }
+        self.starts.retain(|owner, _| waiting.iter().any(|waiting| waiting.owner.to_u32() == *owner));
+        let (mut done, mut in_line, mut has_slots) = (0, Vec::new(), true);
+        for OwnerWaiting { owner, count } in waiting {
+            if let Err(reason) = may_run(owner) {
+                done += dispatch::refuse(session, owner, &reason, limit, now);
+                self.start_again(now, LOOK_AGAIN.min(1));
+                continue;
+            }
+            let crew = runners::crew(database(), owner.to_u32(), now);
+            let needed = count.saturating_sub(crew.looking);
+            let woken = runners::wake(database(), owner.to_u32(), needed);
+            let (started, in_need) = self.start_for(owner, needed - woken, crew.arrived > 0, now, &mut has_slots);
+            done += woken + started;
+            if in_need {
+                in_line.push(owner.to_u32());
+            }
+        }
+        runners::set_waiting(database(), &in_line);
+        if !in_line.is_empty() && most > 0 {
+            self.start_again(now, LOOK_AGAIN);
+        }
+        self.log_slots(has_slots);
+        done
+    }
+
+    /// Starts up to `needed` runners; how many, and whether more would start if there were places.
+    fn start_for(
+        &mut self,
+        owner: Oid,
+        needed: usize,
+        arrived: bool,
+        now: Instant,
+        has_slots: &mut bool,
+    ) -> (usize, bool) {
+        if arrived {
+            self.starts.remove(&owner.to_u32());
+        }
+        if needed == 0 {
+            return (0, false);
+        }
+        let moment = Moment::now();
+        if let Some(starts) = self.starts.get(&owner.to_u32()).filter(|starts| starts.not_before > moment) {
+            let pause = starts.not_before.duration_since(moment);
+            self.start_again(now, i64::try_from(pause.as_micros()).unwrap_or(i64::MAX).saturating_add(1));
+            return (0, false);
+        }
+        let mut started = 0;
+        while started < needed {
+            let Some(seat) = runners::reserve(database(), owner.to_u32(), guc::max_sql_runners(), now) else {
+                break;
+            };
+            if !runner::start(seat) {
+                runners::give_back(seat);
+                *has_slots = false;
+                self.start_again(now, NO_SLOT);
+                break;
+            }
+            started += 1;
+        }
+        (started, started < needed)
+    }
+
+    fn start_again(&mut self, now: Instant, pause: i64) {
+        self.start_at = earliest(self.start_at, now.checked_add_micros(pause));
+    }
+
+    /// Says once that there is no slot, and once that there is one again.
+    fn log_slots(&mut self, has_slots: bool) {
+        if has_slots != self.short_of_slots {
+            return;
+        }
+        self.short_of_slots = !has_slots;
+        if has_slots {
+            pgrx::log!("scheduler: runners of SQL jobs can be started again");
+        } else {
+            let failure = Failure::new(
+                PgSqlErrorCode::ERRCODE_WARNING,
+                "scheduler: no worker slot is free for a runner of SQL jobs; their executions wait",
+                "Raise max_worker_processes, or lower sched.max_sql_runners; the scheduler goes on by itself.",
+            );
+            error::report(PgLogLevel::WARNING, failure);
+        }
+    }
+
+    /// Terminates runners whose time is over, and ends the runs of those that are gone; how many.
+    pub fn end_lost_runs(&mut self, session: &Session) -> usize {
+        registry::take_run_lost(database());
+        self.end_at = None;
+        let now = convert::now();
+        runners::terminate_overdue(database(), now);
+        let runs = store::runs(session);
+        if runs.is_empty() {
+            return 0;
+        }
+        // A cancel that was prepared (PREPARE TRANSACTION) is told by nobody.
+        for (execution, _) in runs.iter().filter(|(_, is_cancelled)| *is_cancelled) {
+            runners::cancel(database(), *execution, now.as_micros(), guc::cancel_grace());
+        }
+        let is_gone = |execution: Uuid| runners::whereabouts(database(), execution) != Whereabouts::Running;
+        let gone: Vec<Uuid> = runs.iter().map(|run| run.0).filter(|execution| is_gone(*execution)).collect();
+        let count = gone.len();
+        let again = if count == 0 { guc::tick_interval() } else { LOOK_AGAIN };
+        self.end_at = now.checked_add_micros(again);
+        if count == 0 {
+            return 0;
+        }
+        // Locked first: a runner writes itself down before others can see its lease, and off after they can see that there is none.
+        let locked = store::lock_runs(session, gone);
+        let (mut lost, mut timed_out) = (Vec::new(), Vec::new());
+        for run in locked {
+            match runners::whereabouts(database(), run.execution_id) {
+                Whereabouts::Running => {}
+                Whereabouts::TimedOut => timed_out.push(run),
+                Whereabouts::Lost => lost.push(run),
+            }
+        }
+        let lost = dispatch::end_lost(session, &lost, "worker_lost", "the process that ran it is gone", now);
+        let message = "the run did not end at its run_timeout, and its process was terminated";
+        lost + dispatch::end_lost(session, &timed_out, "run_timeout", message, now)
+    }
+}
+
+/// Why nothing can run as this role here: `28000`.
+pub fn may_run(owner: Oid) -> Result<(), Failure> {
+    let refused = |message: String, hint: &str| {
+        Err(Failure::new(PgSqlErrorCode::ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION, message, hint))
+    };
+    let name = role::name(owner);
+    let Some(attributes) = syscache::attributes(owner) else {
+        return refused(format!("role {name}, which owns the job, does not exist"), "Define the job again.");
+    };
+    if compat::WORKERS_NEED_LOGIN && !attributes.may_log_in {
+        return refused(
+            format!("role \"{name}\", which owns the job, may not log in"),
+            "Before PostgreSQL 17 a role needs LOGIN to run SQL jobs; a line in pg_hba.conf can keep everybody else from using it.",
+        );
+    }
+    if !compat::may_connect(owner, Oid::from(database())) {
+        let database = syscache::database_name();
+        return refused(
+            format!("role \"{name}\", which owns the job, may not connect to database \"{database}\""),
+            "GRANT CONNECT ON DATABASE to it.",
+        );
+    }
+    Ok(())
+}
