@@ -169,6 +169,9 @@ mod schedule_tests;
 #[path = "../pgrx-tests/in_server/skip.rs"]
 mod skip_tests;
 #[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/in_server/sql_command.rs"]
+mod sql_command_tests;
+#[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/in_server/sql_job.rs"]
 mod sql_job_tests;
 #[cfg(any(test, feature = "pg_test"))]

@@ -306,7 +306,7 @@ mod tests {
                 stale_after started_at finished_at duration_ms rows_affected error_code next_retry_at allow_stale_reentry origin \
                 schedule_name created_at updated_at age time_to_stale cancel_requested retryable clock time_zone enabled ownership state \
                 next_plan_time next_fire_at last_plan_time last_fired_at error_count \
-                plan_from plan_to count reason";
+                plan_from plan_to count reason pid";
             check(
                 &format!(
                     "SELECT attname FROM pg_attribute WHERE attrelid = 'sched.{view}'::regclass AND attnum > 0

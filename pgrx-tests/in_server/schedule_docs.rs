@@ -151,7 +151,7 @@ mod tests {
         for row in &rows {
             let kind = &row[0];
             run(&[
-                &format!("SELECT sched.define_job('sk/{kind}', '{kind}', command => 'channel')"),
+                &format!("SELECT sched.define_job('sk/{kind}', '{kind}', command => 'VACUUM')"),
                 &format!(
                     "SELECT sched.create_schedule('sk/{kind}', 'every 1 hour', 'sk/{kind}', rearm => 'on_terminal')"
                 ),

@@ -8,7 +8,7 @@ mod tests {
     use pgrx::prelude::*;
 
     use crate::store::queue::runner_queue;
-    use crate::test_support::{check, dispatch, run, set_fast_path, sql, time_passes};
+    use crate::test_support::{check, dispatch, refused, run, set_fast_path, sql, time_passes};
 
     /// Where executions of sql jobs of the caller wait.
     fn runner_queue_of_caller() -> String {
@@ -69,6 +69,69 @@ mod tests {
             ]);
         }
         set_fast_path(true);
+    }
+
+    #[pg_test]
+    fn no_application_claims_what_the_server_runs() {
+        run(&[
+            "SELECT sched.define_job('s/ours', 'sql', 'SELECT 1')",
+            "SELECT sched.enqueue('s/ours', '{}', '2026-01-01', 'a', 'b')",
+        ]);
+        for fast_path in [true, false] {
+            set_fast_path(fast_path);
+            for key in ["'2026-01-01', 'a', 'b'", "'2026-01-02'"] {
+                let refusal = refused(&format!("SELECT sched.try_claim('s/ours', {key})"), "0A000");
+                assert_eq!(refusal.message, "job \"s/ours\" is of kind \"sql\": the server runs it itself");
+            }
+            check("SELECT count(*) FROM sched.claim(max_claims => 9)", "0");
+        }
+        set_fast_path(true);
+    }
+
+    /// Pending, to be tried again and running, of a job that changes its kind and changes it back.
+    #[pg_test]
+    fn what_waits_goes_with_the_kind_of_its_job() {
+        const AS_SQL: &str = "SELECT sched.define_job('s/change', 'sql', 'SELECT 1', queue => 'q', max_attempts => 3)";
+        const AS_PULL: &str =
+            "SELECT sched.define_job('s/change', queue => 'q', max_attempts => 3, retry_backoff => '{1 hour}')";
+        let places = || {
+            sql("SELECT 'ready', r.queue, count(*) FROM sched.ready r JOIN sched.ledger e ON e.id = r.execution_id AND e.queue = r.queue WHERE e.job_name = 's/change' GROUP BY 2
+                  UNION ALL SELECT 'retry', r.queue, count(*) FROM sched.retry r JOIN sched.ledger e ON e.id = r.execution_id AND e.queue = r.queue WHERE e.job_name = 's/change' GROUP BY 2
+                  UNION ALL SELECT 'lease', e.queue, count(*) FROM sched.lease l JOIN sched.ledger e ON e.id = l.execution_id WHERE e.job_name = 's/change' GROUP BY 2
+                  ORDER BY 1")
+        };
+        let all_in = |queue: &str| format!("lease|{queue}|1\nready|{queue}|2\nretry|{queue}|1");
+        let runners = runner_queue_of_caller();
+        run(&[
+            AS_PULL,
+            "SELECT sched.finish_failure(execution_id, lease_token) FROM sched.try_claim('s/change', '2026-01-01')",
+            "SELECT sched.try_claim('s/change', '2026-01-02')",
+            "SELECT sched.enqueue_many('s/change', '{1,2}')",
+            "SELECT sched.enqueue('s/other')",
+        ]);
+        assert_eq!(places(), all_in("q"));
+        run(&[AS_SQL]);
+        assert_eq!(places(), all_in(&runners));
+        check("SELECT count(*) FROM sched.claim('q', 9)", "0");
+        check("SELECT DISTINCT queue FROM sched.execution WHERE job_name = 's/change'", "q");
+        run(&[AS_SQL]);
+        assert_eq!(places(), all_in(&runners));
+        // A restore gave the roles other numbers.
+        for table in ["ledger", "ready", "retry"] {
+            run(&[&format!(
+                "UPDATE sched.{table} SET queue = left(queue, -10) || '4294967295' WHERE queue = '{runners}'"
+            )]);
+        }
+        run(&["SELECT sched.adopt()"]);
+        assert_eq!(places(), all_in(&runners));
+        run(&[AS_PULL]);
+        assert_eq!(places(), all_in("q"));
+        check("SELECT count(*) FROM sched.claim('q', 9)", "2");
+        // Enqueued before there was a job.
+        run(&["SELECT sched.define_job('s/other', 'sql', 'SELECT 1')"]);
+        check("SELECT r.queue FROM sched.ready r JOIN sched.ledger e ON e.id = r.execution_id WHERE e.job_name = 's/other'", &runners);
+        check("SELECT sched.cancel(id) FROM sched.execution WHERE job_name = 's/other'", "t");
+        check("SELECT status FROM sched.execution WHERE job_name = 's/other'", "CANCELLED");
     }
 
     /// A lease that lasts as long as a process: what runners of the server write.

@@ -1,6 +1,6 @@
 -- What each function does, and who may call it.
 COMMENT ON FUNCTION sched.define_job IS
-'Creates or replaces a job: how its executions are queued, leased and retried. retry_backoff[i] is the wait after failed attempt i, the last entry repeats, empty means at once. Lengths of time have no months, days of 24 hours, and are at most 1000 years; run_timeout, shorter than stale_timeout, is for runners to keep to: only a lease that runs out ends a run. Errors: 22023 (a value that may not be), 22008, 22004 (NULL), 42501 (another role''s job).';
+'Creates or replaces a job: how its executions are queued, leased and retried. retry_backoff[i] is the wait after failed attempt i, the last entry repeats, empty means at once. Lengths of time have no months, days of 24 hours, and are at most 1000 years; run_timeout, shorter than stale_timeout, is for runners to keep to: only a lease that runs out ends a run. Of kind sql the server runs the command, as the owner, and ends a run at run_timeout; own_transactions and settings are for this kind. Errors: 22023 (a value that may not be), 42601 (a command that cannot be parsed), 0A000 (a statement that no command may have), 54000 (a command over 1 MiB), 42704 (unknown setting), 22008, 22004 (NULL), 42501 (another role''s job, a setting that the caller may not set).';
 COMMENT ON FUNCTION sched.drop_job IS
 'Drops a job; false where there was none. Errors: 2BP01 while schedules use it, 42501 (another role''s job).';
 COMMENT ON FUNCTION sched.create_schedule IS
@@ -31,7 +31,7 @@ COMMENT ON FUNCTION sched_internal.skip_parts IS
 COMMENT ON FUNCTION sched_internal.next_open IS
 'internal: the first plan time of an armed schedule that the ledger lacks, and when it fires; read it through sched.schedules.';
 COMMENT ON FUNCTION sched.try_claim IS
-'Claims the execution of (job_name, scope_kind, scope_id, plan_time), which need not exist yet: won, stole or conflicted. Never waits for another claimer. Times are intervals without months; the lease ends stale_timeout after the last heartbeat. Errors: 22023, 22004, 22008, 42501.';
+'Claims the execution of (job_name, scope_kind, scope_id, plan_time), which need not exist yet: won, stole or conflicted. Never waits for another claimer. Times are intervals without months; the lease ends stale_timeout after the last heartbeat. Errors: 22023, 22004, 22008, 42501, 0A000 (a job of kind sql).';
 COMMENT ON FUNCTION sched.claim IS
 'Claims at most max_claims executions of a queue, by priority, then plan time, skipping what others are claiming. Errors: 22023, 22004.';
 COMMENT ON FUNCTION sched.heartbeat IS

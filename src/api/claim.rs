@@ -2,6 +2,7 @@
 
 use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
 use pgrx::prelude::*;
+use pgrx::PgSqlErrorCode;
 use scheduler_core::lease::{self, Claim, CONFLICTED};
 use scheduler_core::{Instant, Keyword};
 
@@ -170,6 +171,14 @@ pub fn job_for_caller(job: Option<job::Job>, job_name: &str, caller: pg_sys::Oid
     Ok(job)
 }
 
+fn run_by_server(job_name: &str) -> Failure {
+    Failure::new(
+        PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
+        format!("job \"{}\" is of kind \"sql\": the server runs it itself", convert::shown(job_name)),
+        "Call sched.enqueue to have it run once more.",
+    )
+}
+
 fn claim_key(
     ledger: &Ledger,
     names: &[String; 3],
@@ -180,6 +189,9 @@ fn claim_key(
     let caller = wanted.caller;
     let job = job_for_caller(ledger.job(job_name), job_name, caller)?;
     let job = job.as_ref();
+    if job.is_some_and(|job| job.run_by_server) {
+        return Err(run_by_server(job_name));
+    }
     let key = scope_key(job_name, scope_kind, scope_id);
     let now = convert::now();
     let default_timeout =

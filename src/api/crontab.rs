@@ -149,6 +149,8 @@ fn crontab_job(job_name: &str) -> job::Definition {
         stale_timeout: None,
         allow_stale_reentry: true,
         priority: 0,
+        own_transactions: false,
+        settings: Jsonb::empty(),
     }
 }
 

@@ -3,11 +3,12 @@
 use pgrx::prelude::*;
 use pgrx::PgLogLevel;
 
+use crate::dispatch;
 use crate::pg::error::{self, Failure};
 use crate::pg::{convert, role, session, syscache};
 use crate::shmem::wakeup;
-use crate::store::grants;
 use crate::store::identity::{self, Home};
+use crate::store::{grants, job};
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn adopt() -> i64 {
@@ -15,6 +16,8 @@ fn adopt() -> i64 {
     let now = convert::now();
     let schedules = session(|session| {
         grants::types(session);
+        // A restore may have given the roles other numbers.
+        dispatch::notify(session, job::reroute(session, None));
         identity::adopt(session, now)
     });
     // In a copy there is none; one that is there looks again.

@@ -6,17 +6,19 @@ use pgrx::PgSqlErrorCode;
 use scheduler_core::job::Kind;
 use scheduler_core::Keyword;
 
+use crate::dispatch;
 use crate::guc;
 use crate::pg::convert::{self, duration, optional_duration, required, Zero};
 use crate::pg::error::{or_raise, Failure, Outcome};
+use crate::pg::jsonb::Jsonb;
 use crate::pg::utf8_text::Text;
-use crate::pg::{role, session};
+use crate::pg::{parse, role, run_settings, session, Session};
 use crate::shmem::wakeup;
 use crate::store::job;
 
-#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+#[pg_extern(schema = "sched", name = "define_job", volatile, parallel_unsafe)]
 #[allow(clippy::too_many_arguments)]
-fn define_job(
+fn define_job_of_any_kind(
     job_name: Option<Text>,
     kind: default!(Option<Text>, "'pull'"),
     command: default!(Option<Text>, "NULL"),
@@ -27,6 +29,8 @@ fn define_job(
     stale_timeout: default!(Option<Interval>, "NULL"),
     allow_stale_reentry: default!(Option<bool>, "true"),
     priority: default!(Option<i32>, "0"),
+    own_transactions: default!(Option<bool>, "false"),
+    settings: default!(Option<Jsonb>, "'{}'"),
 ) {
     or_raise((|| {
         let definition = job::Definition {
@@ -40,13 +44,16 @@ fn define_job(
             stale_timeout,
             allow_stale_reentry: required("allow_stale_reentry", allow_stale_reentry)?,
             priority: required("priority", priority)?,
+            own_transactions: required("own_transactions", own_transactions)?,
+            settings: required("settings", settings)?,
         };
         check(&definition)?;
-        write(definition)
+        let caller = role::caller();
+        session(|session| write(session, definition, caller))
     })());
 }
 
-fn backoff(waits: Vec<Option<Interval>>) -> Outcome<Vec<Interval>> {
+pub fn backoff(waits: Vec<Option<Interval>>) -> Outcome<Vec<Interval>> {
     waits
         .into_iter()
         .map(|wait| {
@@ -56,13 +63,15 @@ fn backoff(waits: Vec<Option<Interval>>) -> Outcome<Vec<Interval>> {
         .collect()
 }
 
-fn check(job: &job::Definition) -> Outcome<()> {
-    check_kind(job)?;
+/// Everything about a job that can be wrong by itself.
+pub fn check(job: &job::Definition) -> Outcome<()> {
+    let is_run_by_server = check_kind(job)?.is_run_by_server();
     at_least_one("max_attempts", job.max_attempts)?;
     let run = optional_duration("run_timeout", job.run_timeout, Zero::Refused)?;
     let stale = optional_duration("stale_timeout", job.stale_timeout, Zero::Refused)?;
     let stale = stale.unwrap_or_else(guc::stale_timeout);
-    if let Some(run) = run.filter(|run| *run >= stale) {
+    // A runner of the server needs no lease to outlive its run.
+    if let Some(run) = run.filter(|run| *run >= stale && !is_run_by_server) {
         let [run, stale] = [run, stale].map(|micros| micros as f64 / 1e6);
         return Err(Failure::invalid(
             format!("run_timeout ({run} seconds) must be shorter than stale_timeout ({stale} seconds)"),
@@ -75,32 +84,56 @@ fn check(job: &job::Definition) -> Outcome<()> {
 /// The longest channel that NOTIFY takes, in bytes.
 const MAX_CHANNEL_BYTES: usize = 63;
 
-fn check_kind(job: &job::Definition) -> Outcome<()> {
-    match Kind::parse(&job.kind) {
-        Some(Kind::Pull | Kind::Log) => Ok(()),
-        Some(Kind::Notify) => match job.command.as_deref() {
-            Some(channel) if !channel.is_empty() && channel.len() <= MAX_CHANNEL_BYTES => Ok(()),
-            Some(channel) => Err(Failure::invalid(
-                format!("command \"{channel}\" is not a channel that NOTIFY takes"),
-                format!("Pass a channel name of 1 to {MAX_CHANNEL_BYTES} bytes as command."),
-            )),
-            None => Err(Failure::invalid(
-                "a job of kind \"notify\" needs a command",
-                "Pass the channel to notify, for example command => 'reports'.",
-            )),
-        },
-        Some(Kind::Sql) => match &job.command {
-            Some(_) => Ok(()),
-            None => Err(Failure::invalid(
-                "a job of kind \"sql\" needs a command",
-                "Pass the SQL to run, for example command => 'REFRESH MATERIALIZED VIEW sales'.",
-            )),
-        },
-        None => Err(Failure::invalid(
-            format!("unknown kind \"{}\"", convert::shown(&job.kind)),
-            "Use 'pull' (an application claims the executions), 'notify' (pg_notify(command, payload)), 'log' (a line in the server's log) or 'sql' (the server runs the command).",
-        )),
+fn check_kind(job: &job::Definition) -> Outcome<Kind> {
+    let kind = known_kind(&job.kind)?;
+    for (argument, is_default) in
+        [("own_transactions", !job.own_transactions), ("settings", job.settings == Jsonb::empty())]
+    {
+        if !is_default && !kind.is_run_by_server() {
+            return Err(Failure::invalid(
+                format!("{argument} is not for a job of kind \"{}\"", job.kind),
+                "Leave it out: only a job of kind 'sql' has it.",
+            ));
+        }
     }
+    match kind {
+        Kind::Pull | Kind::Log => {}
+        Kind::Notify => match job.command.as_deref() {
+            Some(channel) if !channel.is_empty() && channel.len() <= MAX_CHANNEL_BYTES => {}
+            Some(channel) => {
+                return Err(Failure::invalid(
+                    format!("command \"{channel}\" is not a channel that NOTIFY takes"),
+                    format!("Pass a channel name of 1 to {MAX_CHANNEL_BYTES} bytes as command."),
+                ))
+            }
+            None => {
+                return Err(Failure::invalid(
+                    "a job of kind \"notify\" needs a command",
+                    "Pass the channel to notify, for example command => 'reports'.",
+                ))
+            }
+        },
+        Kind::Sql => {
+            let Some(command) = &job.command else {
+                return Err(Failure::invalid(
+                    "a job of kind \"sql\" needs a command",
+                    "Pass the SQL to run, for example command => 'REFRESH MATERIALIZED VIEW sales'.",
+                ));
+            };
+            parse::check(command)?;
+            run_settings::check(&job.settings)?;
+        }
+    }
+    Ok(kind)
+}
+
+fn known_kind(word: &str) -> Outcome<Kind> {
+    Kind::parse(word).ok_or_else(|| {
+        Failure::invalid(
+            format!("unknown kind \"{}\"", convert::shown(word)),
+            "Use 'pull' (an application claims the executions), 'notify' (pg_notify(command, payload)), 'log' (a line in the server's log) or 'sql' (the server runs the command).",
+        )
+    })
 }
 
 /// `22023` below 1.
@@ -115,15 +148,14 @@ pub fn at_least_one(argument: &str, value: i32) -> Outcome<i32> {
 }
 
 /// Writes a job, if the caller may.
-pub fn write(definition: job::Definition) -> Outcome<()> {
-    let (name, caller) = (definition.job_name.clone(), role::caller());
-    session(|session| {
-        let rearmed = job::write(session, definition, caller).ok_or_else(|| Failure::not_owner("job", &name))?;
-        if rearmed > 0 {
-            wakeup::at_commit(convert::now());
-        }
-        Ok(())
-    })
+pub fn write(session: &Session, definition: job::Definition, caller: pg_sys::Oid) -> Outcome<()> {
+    let name = definition.job_name.clone();
+    let written = job::write(session, definition, caller).ok_or_else(|| Failure::not_owner("job", &name))?;
+    dispatch::notify(session, written.queues);
+    if written.rearmed > 0 {
+        wakeup::at_commit(convert::now());
+    }
+    Ok(())
 }
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
@@ -132,19 +164,25 @@ fn drop_job(job_name: Option<Text>) -> bool {
         let name = convert::name("job_name", job_name)?;
         let caller = role::caller();
         session(|session| {
-            let Some(owner) = job::lock(session, &name) else { return Ok(false) };
-            if !role::may_act_for(caller, owner) {
+            let Some(found) = job::lock(session, &name) else { return Ok(false) };
+            if !role::may_act_for(caller, found.owner) {
                 return Err(Failure::not_owner("job", &name));
             }
-            if let Some(schedule) = job::user(session, &name) {
-                return Err(Failure::new(
-                    PgSqlErrorCode::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
-                    format!("job \"{name}\" is used by schedule \"{schedule}\""),
-                    "Drop its schedules first, or give them another job.",
-                ));
-            }
-            job::delete(session, &name);
+            delete(session, &name)?;
             Ok(true)
         })
     })())
+}
+
+/// Deletes a job that is locked; `2BP01` while a schedule uses it.
+pub fn delete(session: &Session, name: &str) -> Outcome<()> {
+    if let Some(schedule) = job::user(session, name) {
+        return Err(Failure::new(
+            PgSqlErrorCode::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
+            format!("job \"{name}\" is used by schedule \"{schedule}\""),
+            "Drop its schedules first, or give them another job.",
+        ));
+    }
+    job::delete(session, name);
+    Ok(())
 }

@@ -9,7 +9,7 @@ use pgrx::pgrx_sql_entity_graph::metadata::{
 use pgrx::{pg_sys, FromDatum, IntoDatum};
 
 /// A detoasted copy of a `jsonb` value.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Jsonb(Vec<u8>);
 
 impl Jsonb {
@@ -44,10 +44,17 @@ impl Jsonb {
 impl Jsonb {
     /// `octet_length(value::text)`.
     pub fn text_size(&self) -> usize {
+        self.with_text(|text| text.map_or(0, |text| text.to_bytes().len()))
+    }
+
+    /// As JSON text.
+    pub fn text(&self) -> String {
+        self.with_text(|text| text.map_or_else(String::new, |text| text.to_string_lossy().into_owned()))
+    }
+
+    fn with_text<R>(&self, read: impl FnOnce(Option<&std::ffi::CStr>) -> R) -> R {
         // SAFETY: jsonb_out takes a whole varlena and returns a C string.
-        let text: Option<&std::ffi::CStr> =
-            unsafe { pgrx::direct_function_call(pg_sys::jsonb_out, &[self.clone().into_datum()]) };
-        text.map_or(0, |text| text.to_bytes().len())
+        read(unsafe { pgrx::direct_function_call(pg_sys::jsonb_out, &[self.clone().into_datum()]) })
     }
 }
 

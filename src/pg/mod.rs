@@ -13,6 +13,7 @@ pub mod oid_cache;
 pub mod parse;
 pub mod record;
 pub mod role;
+pub mod run_settings;
 pub mod search_path;
 pub mod session;
 pub mod subtransaction;

@@ -58,21 +58,17 @@ pub fn statements(command: &CStr) -> Outcome<PgList<pg_sys::RawStmt>> {
 /// # Safety
 /// A statement of a raw parse tree.
 unsafe fn check_statement(statement: *mut pg_sys::Node, number: usize, count: usize) -> Outcome<()> {
-    let (name, hint) = match (*statement).type_ {
-        NodeTag::T_TransactionStmt => {
-            let name = CStr::from_ptr(pg_sys::GetCommandTagName(pg_sys::CreateCommandTag(statement)));
-            let hint = "The run begins and ends its transaction itself; with own_transactions each statement has one of its own.";
-            (name.to_string_lossy().into_owned(), hint)
-        }
-        NodeTag::T_CopyStmt => {
-            let copy = statement.cast::<pg_sys::CopyStmt>();
-            if !(*copy).filename.is_null() {
-                return Ok(());
-            }
-            let name = if (*copy).is_from { "COPY FROM STDIN" } else { "COPY TO STDOUT" };
-            (name.to_owned(), "Nobody is connected to a run: copy from or to a file or program, or use INSERT.")
-        }
-        _ => return Ok(()),
+    let (name, hint) = if (*statement).type_ == NodeTag::T_TransactionStmt {
+        let name = CStr::from_ptr(pg_sys::GetCommandTagName(pg_sys::CreateCommandTag(statement)));
+        let hint =
+            "The run begins and ends its transaction itself; with own_transactions each statement has one of its own.";
+        (name.to_string_lossy().into_owned(), hint)
+    } else if (*statement).type_ == NodeTag::T_CopyStmt && (*statement.cast::<pg_sys::CopyStmt>()).filename.is_null() {
+        let copy = statement.cast::<pg_sys::CopyStmt>();
+        let name = if (*copy).is_from { "COPY FROM STDIN" } else { "COPY TO STDOUT" };
+        (name.to_owned(), "Nobody is connected to a run: copy from or to a file or program, or use INSERT.")
+    } else {
+        return Ok(());
     };
     let place = if count == 1 { String::new() } else { format!(" (statement {number} of {count})") };
     let message = format!("command may not contain {name}{place}");

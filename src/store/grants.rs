@@ -12,7 +12,10 @@ use crate::{arguments, statement};
 pub fn again(session: &Session) {
     statement!(GRANTS_AGAIN = "grants/grants_again"());
     let _theirs = UsersGrants::begin();
-    revoke(GRANTS_AGAIN.run(session, arguments![]).first().map_or(Vec::new(), |row| row.get_required("revokes")));
+    if let Some(row) = GRANTS_AGAIN.run(session, arguments![]).first() {
+        execute(row.get_required("grants"));
+        execute(row.get_required("revokes"));
+    }
     types(session);
 }
 
@@ -21,10 +24,10 @@ pub fn again(session: &Session) {
 pub fn types(session: &Session) {
     statement!(GRANTS_TYPES = "grants/grants_types"());
     let _theirs = UsersGrants::begin();
-    revoke(GRANTS_TYPES.run(session, arguments![]).iter().map(|row| row.get_required("revoke")).collect());
+    execute(GRANTS_TYPES.run(session, arguments![]).iter().map(|row| row.get_required("revoke")).collect());
 }
 
-fn revoke(statements: Vec<String>) {
+fn execute(statements: Vec<String>) {
     for statement in statements {
         if let Err(error) = Spi::run(&statement) {
             raise(Failure::internal(format!("{statement}: {error}")));

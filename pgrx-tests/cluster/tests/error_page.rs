@@ -29,9 +29,11 @@ const CODES: [(&str, &str); 17] = [
     ("WARNING", "01000"),
 ];
 /// Codes that the sources name to catch them, or to say that there is no error.
-const CAUGHT: [&str; 10] = [
+const CAUGHT: [&str; 12] = [
     "ADMIN_SHUTDOWN",
+    "CANT_CHANGE_RUNTIME_PARAM",
     "INVALID_AUTHORIZATION_SPECIFICATION",
+    "INVALID_NAME",
     "QUERY_CANCELED",
     "STATEMENT_TOO_COMPLEX",
     "SUCCESSFUL_COMPLETION",
@@ -44,7 +46,7 @@ const CAUGHT: [&str; 10] = [
 /// What nothing raises, as long as there is no fault in the extension.
 const NEVER: &str = "XX000";
 /// What the server raises by itself, on the page because our users meet it.
-const OF_THE_SERVER: [&str; 1] = ["25006"];
+const OF_THE_SERVER: [&str; 2] = ["25006", "42601"];
 
 fn page() -> String {
     fs::read_to_string(repository().join("docs/reference/errors.md")).unwrap()

@@ -2,7 +2,8 @@
 -- first release with grant_use, grant_monitor and grant_worker gave them, as an administrator may have taken others back; a worker needs all
 -- of them. (A single right that somebody was given by hand makes no user.) What a release gave is here from the next one on: an update has
 -- not added it, and who lacks it was deprived of it. (Each script of a chain of updates is a step, which has its own version.) How many
--- were given rights, and the statements that take back what they did not have before.
+-- were given rights, and the statements that give what somebody had on a function that this update replaces (NAME_replaced), and take back
+-- what they did not have before.
 WITH held AS MATERIALIZED (
     SELECT a.grantee, n.nspname::text AS name, a.privilege_type
       FROM pg_namespace n
@@ -14,7 +15,7 @@ WITH held AS MATERIALIZED (
      CROSS JOIN LATERAL aclexplode(c.relacl) AS a
      WHERE c.relnamespace = 'sched'::regnamespace AND a.grantee NOT IN (0, c.relowner)
      UNION
-    SELECT a.grantee, p.proname::text, a.privilege_type
+    SELECT a.grantee, regexp_replace(p.proname, '_replaced$', ''), a.privilege_type
       FROM pg_proc p
      CROSS JOIN LATERAL aclexplode(p.proacl) AS a
      WHERE p.pronamespace = 'sched'::regnamespace AND a.grantee NOT IN (0, p.proowner)
@@ -63,6 +64,11 @@ WITH held AS MATERIALIZED (
     SELECT sched.grant_worker(k.grantee) FROM known k WHERE k.what = 'worker'
 )
 SELECT (SELECT count(g.done) FROM granted g) AS granted,
+       ARRAY(SELECT format('GRANT EXECUTE ON FUNCTION sched.%I TO %s', regexp_replace(p.proname, '_replaced$', ''),
+                           CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END)
+               FROM pg_proc p
+              CROSS JOIN LATERAL aclexplode(p.proacl) AS a
+              WHERE p.pronamespace = 'sched'::regnamespace AND p.proname LIKE '%\_replaced' AND a.grantee <> p.proowner) AS grants,
        ARRAY(SELECT format(CASE n.privilege_type WHEN 'EXECUTE' THEN 'REVOKE EXECUTE ON FUNCTION sched.%I FROM %s'
                                                  ELSE 'REVOKE SELECT ON sched.%I FROM %s' END, n.name, k.grantee::regrole)
                FROM known k

@@ -6,9 +6,11 @@ use scheduler_core::job::Kind;
 use scheduler_core::Keyword;
 
 use crate::heap::layouts::job;
+use crate::pg::jsonb::Jsonb;
 use crate::pg::record::{Column, Record};
 use crate::pg::Session;
-use crate::store::identity;
+use crate::store::queue::runner_queue::is_runner_queue;
+use crate::store::{identity, low_water_marks};
 use crate::{arguments, statement};
 
 /// Whether runs of a job of this kind are done by whoever dispatches them.
@@ -33,6 +35,8 @@ pub struct Job {
     pub stale_timeout: Option<Interval>,
     /// Its runs are done by whoever dispatches them.
     pub delivered_when_fired: bool,
+    /// Its runs are done by a runner of the server.
+    pub run_by_server: bool,
 }
 
 /// A job as define_job writes it.
@@ -57,6 +61,10 @@ pub struct Definition {
     pub allow_stale_reentry: bool,
     /// Higher goes first.
     pub priority: i32,
+    /// Of kind sql: whether each statement is a transaction of its own.
+    pub own_transactions: bool,
+    /// Of kind sql: settings for a run.
+    pub settings: Jsonb,
 }
 
 /// The job of this name.
@@ -74,6 +82,7 @@ pub fn read_and_keep(session: &Session, job_name: &str) -> Option<Job> {
 impl Job {
     /// A row of `sched.job`.
     pub fn of(row: &impl Record<Column>) -> Job {
+        let kind: String = row.get_required(job::KIND);
         Job {
             owner: row.get_required(job::OWNER),
             ready_queue: row.get_required(job::READY_QUEUE),
@@ -81,20 +90,31 @@ impl Job {
             max_attempts: row.get_required(job::MAX_ATTEMPTS),
             allow_stale_reentry: row.get_required(job::ALLOW_STALE_REENTRY),
             stale_timeout: row.get(job::STALE_TIMEOUT),
-            delivered_when_fired: is_delivered_when_fired(&row.get_required::<String>(job::KIND)),
+            delivered_when_fired: is_delivered_when_fired(&kind),
+            run_by_server: Kind::parse(&kind).is_some_and(Kind::is_run_by_server),
         }
     }
 }
 
-/// The owner of the job of this name, locked so that no schedule can begin to use it.
-pub fn lock(session: &Session, job_name: &str) -> Option<Oid> {
+/// The job of this name, locked so that no schedule can begin to use it.
+pub fn lock(session: &Session, job_name: &str) -> Option<Job> {
     statement!(JOB_LOCK = "job/job_lock"(TEXTOID));
-    JOB_LOCK.run(session, arguments![job_name]).first().map(|row| row.get_required("owner"))
+    JOB_LOCK.run(session, arguments![job_name]).first().map(|row| Job::of(&row))
 }
 
-/// Creates or replaces; how many schedules are looked at again because of it, or `None` where the job belongs to a role that `caller`
-/// may not act for. With its first job a database is a home.
-pub fn write(session: &Session, job: Definition, caller: Oid) -> Option<usize> {
+/// What writing a job led to.
+pub struct Written {
+    /// How many schedules are looked at again because of it.
+    pub rearmed: usize,
+    /// Queues in which something became claimable.
+    pub queues: Vec<String>,
+}
+
+/// Creates or replaces; `None` where the job belongs to a role that `caller` may not act for. With its first job a database is a home.
+pub fn write(session: &Session, job: Definition, caller: Oid) -> Option<Written> {
+    statement!(JOB_READY_QUEUE = "job/job_ready_queue"(TEXTOID, OIDOID));
+    let before = JOB_READY_QUEUE.run(session, arguments![job.job_name.as_str(), caller]);
+    let before: Option<String> = before.first().map(|row| row.get_required("ready_queue"));
     statement!(
         JOB_WRITE = "job/job_write"(
             TEXTOID,
@@ -107,7 +127,9 @@ pub fn write(session: &Session, job: Definition, caller: Oid) -> Option<usize> {
             INTERVALOID,
             BOOLOID,
             INT4OID,
-            REGROLEOID
+            REGROLEOID,
+            BOOLOID,
+            JSONBOID
         )
     );
     let rows = JOB_WRITE.run(
@@ -123,13 +145,36 @@ pub fn write(session: &Session, job: Definition, caller: Oid) -> Option<usize> {
             job.stale_timeout,
             job.allow_stale_reentry,
             job.priority,
-            caller
+            caller,
+            job.own_transactions,
+            job.settings
         ],
     );
-    let was_unusable: bool = rows.first()?.get_required("was_unusable");
+    let (was_unusable, now_in): (bool, String) =
+        rows.first().map(|row| (row.get_required("was_unusable"), row.get_required("ready_queue")))?;
     identity::settle(session);
     statement!(JOB_REARM = "job/job_rearm"(TEXTOID, BOOLOID));
-    Some(JOB_REARM.run(session, arguments![job.job_name, was_unusable]).len())
+    let rearmed = JOB_REARM.run(session, arguments![job.job_name.as_str(), was_unusable]).len();
+    let is_other_room = before.as_ref() != Some(&now_in)
+        && (is_runner_queue(&now_in) || before.as_ref().is_some_and(|before| is_runner_queue(before)));
+    let queues = if is_other_room { reroute(session, Some(&job.job_name)) } else { Vec::new() };
+    Some(Written { rearmed, queues })
+}
+
+/// Moves what waits between the queues of users and those of runners, of a job or of all, to where its job is now; in which queues something
+/// became claimable.
+pub fn reroute(session: &Session, job_name: Option<&str>) -> Vec<String> {
+    statement!(JOB_REROUTE = "job/job_reroute"(TEXTOID));
+    let rows = JOB_REROUTE.run(session, arguments![job_name]);
+    let mut queues: Vec<String> = Vec::new();
+    for row in rows.iter() {
+        let queue: String = row.get_required("queue");
+        low_water_marks::added_ready(&queue, &row);
+        if !queues.contains(&queue) {
+            queues.push(queue);
+        }
+    }
+    queues
 }
 
 /// Deletes the job.

@@ -1,0 +1,43 @@
+-- What waits in a queue of users and is for a runner of the server by now, or the other way round, of a job or of all, goes where its job has
+-- its executions wait; where what is claimable stands then. Of a run that goes on, a retry will. What somebody is just claiming or
+-- ending is not waited for. $1 job_name (NULL = all)
+WITH routed AS MATERIALIZED (
+    SELECT j.job_name, j.ready_queue, j.kind = 'sql' AS run_by_server FROM sched.job j WHERE $1 IS NULL OR j.job_name = $1
+), waiting AS MATERIALIZED (
+    SELECT r.queue, r.priority, r.plan_time, r.execution_id, j.ready_queue
+      FROM sched.ready r
+      JOIN sched.ledger e ON e.id = r.execution_id
+      JOIN routed j ON j.job_name = e.job_name
+     WHERE r.queue <> j.ready_queue AND (j.run_by_server OR r.queue LIKE 'executions that the server runs itself, %')
+       FOR UPDATE OF r, e SKIP LOCKED
+), postponed AS MATERIALIZED (
+    SELECT r.retry_at, r.execution_id, j.ready_queue
+      FROM sched.retry r
+      JOIN sched.ledger e ON e.id = r.execution_id
+      JOIN routed j ON j.job_name = e.job_name
+     WHERE r.queue <> j.ready_queue AND (j.run_by_server OR r.queue LIKE 'executions that the server runs itself, %')
+       FOR UPDATE OF r, e SKIP LOCKED
+), running AS MATERIALIZED (
+    SELECT l.execution_id, j.ready_queue
+      FROM sched.lease l
+      JOIN sched.ledger e ON e.id = l.execution_id
+      JOIN routed j ON j.job_name = e.job_name
+     WHERE e.queue <> j.ready_queue AND (j.run_by_server OR e.queue LIKE 'executions that the server runs itself, %')
+       FOR UPDATE OF e SKIP LOCKED
+), moved AS (
+    UPDATE sched.ready r
+       SET queue = w.ready_queue
+      FROM waiting w
+     WHERE r.queue = w.queue AND r.priority = w.priority AND r.plan_time = w.plan_time AND r.execution_id = w.execution_id
+    RETURNING r.queue, r.priority, r.plan_time, r.execution_id
+), put_off AS (
+    UPDATE sched.retry r SET queue = p.ready_queue FROM postponed p WHERE r.retry_at = p.retry_at AND r.execution_id = p.execution_id
+), known AS (
+    UPDATE sched.ledger e
+       SET queue = a.ready_queue
+      FROM (SELECT w.execution_id, w.ready_queue FROM waiting w
+             UNION ALL SELECT p.execution_id, p.ready_queue FROM postponed p
+             UNION ALL SELECT r.execution_id, r.ready_queue FROM running r) AS a
+     WHERE e.id = a.execution_id
+)
+SELECT m.queue, m.priority, m.plan_time, m.execution_id FROM moved m

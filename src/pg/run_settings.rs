@@ -1,0 +1,73 @@
+//! The settings of a job of kind `sql`: what its runs have set, as SET would take it.
+
+use std::ffi::CString;
+
+use pgrx::{pg_sys, PgSqlErrorCode};
+use serde_json::{Map, Value};
+
+use crate::pg::catch::catch;
+use crate::pg::error::{Failure, Outcome};
+use crate::pg::jsonb::Jsonb;
+
+const EXAMPLE: &str = "Pass an object of strings, numbers and booleans, for example '{\"work_mem\": \"1GB\"}'.";
+
+/// Names and values, as texts; `22023` where it is no object of scalars.
+pub fn read(settings: &Jsonb) -> Outcome<Vec<(String, String)>> {
+    let object: Map<String, Value> = serde_json::from_str(&settings.text())
+        .map_err(|_| Failure::invalid("settings is not an object that can be read", EXAMPLE))?;
+    let text = |(name, value)| match value {
+        Value::String(text) => Ok((name, text)),
+        Value::Number(number) => Ok((name, number.to_string())),
+        Value::Bool(on) => Ok((name, if on { "on" } else { "off" }.to_owned())),
+        Value::Null | Value::Array(_) | Value::Object(_) => {
+            Err(Failure::invalid(format!("setting \"{name}\" is not a string, number or boolean"), EXAMPLE))
+        }
+    };
+    object.into_iter().map(text).collect()
+}
+
+/// Whether the current role may set them to these values: `42704`, `42501`, `22023`.
+pub fn check(settings: &Jsonb) -> Outcome<()> {
+    read(settings)?.iter().try_for_each(|(name, value)| check_one(name, value))
+}
+
+/// Who a run is, is no setting.
+const OF_THE_RUN: [&str; 2] = ["role", "session_authorization"];
+
+fn check_one(name: &str, value: &str) -> Outcome<()> {
+    let refused = |message| {
+        let hint = "Leave it out: a run is its job's owner, with the settings that this role may change at any time.";
+        Failure::new(PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE, message, hint)
+    };
+    if OF_THE_RUN.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+        return Err(refused(format!("setting \"{name}\" may not be given for a run")));
+    }
+    let unreadable =
+        |_| Failure::invalid(format!("setting \"{}\" holds a null character", name.escape_debug()), EXAMPLE);
+    let (name_text, value_text) = (CString::new(name).map_err(unreadable)?, CString::new(value).map_err(unreadable)?);
+    // SAFETY: C strings; with changeVal false nothing is set. What SET asks is asked for the current role.
+    let checked = catch(|| unsafe {
+        use pg_sys::{GucAction, GucContext, GucSource};
+        let context = if pg_sys::superuser() { GucContext::PGC_SUSET } else { GucContext::PGC_USERSET };
+        let (source, action) = (GucSource::PGC_S_SESSION, GucAction::GUC_ACTION_SET);
+        pg_sys::set_config_option(name_text.as_ptr(), value_text.as_ptr(), context, source, action, false, 0, false)
+    });
+    checked.map(drop).map_err(|failure| {
+        let is_one_of = |codes: [PgSqlErrorCode; 2]| codes.contains(&failure.code);
+        if is_one_of([PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT, PgSqlErrorCode::ERRCODE_INVALID_NAME]) {
+            let hint = "Look for its name in the view pg_settings.";
+            return Failure::new(PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT, failure.message, hint);
+        }
+        if is_one_of([
+            PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
+            PgSqlErrorCode::ERRCODE_CANT_CHANGE_RUNTIME_PARAM,
+        ]) {
+            return refused(failure.message);
+        }
+        Failure {
+            code: PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
+            hint: format!("Pass a value that SET takes for \"{name}\". {}", failure.hint).trim_end().to_owned(),
+            ..failure
+        }
+    })
+}
