@@ -13,7 +13,7 @@ use crate::pg::convert::{self, required};
 use crate::pg::error::{or_raise, raise, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::utf8_text::Text;
-use crate::pg::{role, session};
+use crate::pg::{role, run_settings, session};
 use crate::store::runner::current::{current, CurrentRun, OnRun};
 use crate::store::runner::{self as store, RunJob};
 
@@ -86,7 +86,7 @@ fn test_job(
     TableIterator::once(row)
 }
 
-type Settings = Vec<(CString, CString)>;
+type Settings = Vec<(String, String)>;
 
 /// What a test of this job runs.
 fn testable(job_name: &str) -> Outcome<(CString, Settings)> {
@@ -111,7 +111,7 @@ fn testable(job_name: &str) -> Outcome<(CString, Settings)> {
         );
     }
     let command = CString::new(job.command.unwrap_or_default()).unwrap_or_default();
-    Ok((command, execute::settings::parse(&job.settings)?))
+    Ok((command, run_settings::read(&job.settings)?))
 }
 
 type TestRow = (bool, i64, Option<i64>, Jsonb, Option<String>, Option<String>);
@@ -123,7 +123,7 @@ fn test(run: CurrentRun, command: &CString, settings: &Settings) -> TestRow {
     let result = rolled_back(|| {
         // SAFETY: in a subtransaction of the caller's statement, whose abort takes all of it back.
         unsafe {
-            settings.iter().for_each(|(name, value)| execute::settings::apply(name, value));
+            run_settings::apply(settings);
             let statements = or_raise(Statements::parse(command));
             count = statements.len();
             execute::run(command, &statements, Transactions::Inside, &mut output);

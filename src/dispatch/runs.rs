@@ -28,12 +28,15 @@ pub fn refuse(session: &Session, owner: Oid, reason: &Failure, limit: i64, now: 
     end(session, &waiting, decide, now, &|runs| runner::refuse(session, runs, &reason.sqlstate(), &text, now))
 }
 
+/// Writes how runs end.
+type Write<'w> = &'w dyn Fn(&[(Uuid, End)]) -> Vec<EndedRun>;
+
 fn end(
     session: &Session,
     runs: &[Failing],
     decide: impl Fn(&Failing) -> lease::FailureOutcome,
     now: Instant,
-    write: &dyn Fn(&[(Uuid, End)]) -> Vec<EndedRun>,
+    write: Write,
 ) -> usize {
     let runs: Vec<(Uuid, End)> =
         runs.iter().map(|run| (run.execution_id, end_of(run, decide(run), None, now))).collect();

@@ -4,11 +4,11 @@
 //!
 //! Nothing here knows of schedules or leases. Runners and `sched.test_job` call it.
 
+mod discard;
 mod error_capture;
 mod messages;
 mod output;
 mod receiver;
-pub mod settings;
 pub mod timeout;
 
 use std::ffi::CStr;
@@ -20,6 +20,7 @@ use pgrx::pg_sys;
 use crate::pg::error::Outcome;
 use crate::pg::{compat, parse};
 
+pub use discard::discard_all;
 pub use error_capture::{caught, CommandError};
 pub use messages::Captured;
 pub use output::Output;

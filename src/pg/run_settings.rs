@@ -71,3 +71,18 @@ fn check_one(name: &str, value: &str) -> Outcome<()> {
         }
     })
 }
+
+/// Sets them as SET does, with the rights of the current role. Errors are the server's.
+///
+/// # Safety
+/// In a transaction.
+pub unsafe fn apply(settings: &[(String, String)]) {
+    use pg_sys::{GucAction, GucContext, GucSource};
+    for (name, value) in settings {
+        // (Neither has a null character: `check` has refused it.)
+        let (Ok(name), Ok(value)) = (CString::new(name.as_str()), CString::new(value.as_str())) else { continue };
+        let context = if pg_sys::superuser() { GucContext::PGC_SUSET } else { GucContext::PGC_USERSET };
+        let (source, action) = (GucSource::PGC_S_SESSION, GucAction::GUC_ACTION_SET);
+        pg_sys::set_config_option(name.as_ptr(), value.as_ptr(), context, source, action, true, 0, false);
+    }
+}

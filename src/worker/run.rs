@@ -16,7 +16,7 @@ use crate::dispatch;
 use crate::execute::{self, timeout, Captured, CommandError, Output, Statements, Transactions};
 use crate::guc;
 use crate::pg::error::{or_raise, raise, Failure, Outcome};
-use crate::pg::{as_owner, convert, Owner};
+use crate::pg::{as_owner, convert, run_settings, Owner};
 use crate::shmem::runners::{self, Runner};
 use crate::store::execution::{Claimed, QueueClaim};
 use crate::store::identity;
@@ -53,7 +53,7 @@ pub struct Work {
 /// What a run does.
 struct Task {
     command: CString,
-    settings: Vec<(CString, CString)>,
+    settings: Vec<(String, String)>,
     transactions: Transactions,
     /// In microseconds.
     run_timeout: Option<i64>,
@@ -169,7 +169,7 @@ fn task(job: RunJob, job_name: &str, execution_owner: Oid, me: Oid) -> Outcome<T
     let command = CString::new(job.command.unwrap_or_default()).unwrap_or_default();
     let run_timeout = convert::optional_duration("run_timeout", job.run_timeout, convert::Zero::Refused)?;
     let transactions = if job.own_transactions { Transactions::Each } else { Transactions::Together };
-    Ok(Task { command, settings: execute::settings::parse(&job.settings)?, transactions, run_timeout })
+    Ok(Task { command, settings: run_settings::read(&job.settings)?, transactions, run_timeout })
 }
 
 /// Runs what was claimed, and writes down how it ended; false where this process is better made anew.
@@ -284,16 +284,14 @@ fn accept_cancels() {
     }
 }
 
-fn apply_settings(settings: &[(CString, CString)]) {
+fn apply_settings(settings: &[(String, String)]) {
     if settings.is_empty() {
         return;
     }
     // SAFETY: between transactions.
     unsafe {
         pg_sys::StartTransactionCommand();
-        for (name, value) in settings {
-            execute::settings::apply(name, value);
-        }
+        run_settings::apply(settings);
         pg_sys::CommitTransactionCommand();
     }
 }
@@ -428,7 +426,7 @@ fn abort() {
 pub fn clear_session() -> bool {
     transaction::run(c"clearing the session", || {
         // SAFETY: in a transaction of this process.
-        unsafe { execute::settings::discard_all() }
+        unsafe { execute::discard_all() }
         super::pin(c"exit_on_error", c"off");
     })
     .is_some()

@@ -9,6 +9,7 @@ use scheduler_core::{Instant, Keyword};
 
 use crate::heap::layouts::{job, ledger};
 use crate::pg::convert::timestamp;
+use crate::pg::jsonb::Jsonb;
 use crate::pg::record::Record;
 use crate::pg::session::Row;
 use crate::pg::Session;
@@ -49,8 +50,8 @@ pub struct RunJob {
     pub kind: String,
     pub owner: Oid,
     pub command: Option<String>,
-    /// An object of scalars, as JSON.
-    pub settings: String,
+    /// An object of scalars.
+    pub settings: Jsonb,
     pub own_transactions: bool,
     pub run_timeout: Option<Interval>,
 }
