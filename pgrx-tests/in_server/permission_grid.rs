@@ -51,6 +51,12 @@ mod tests {
         ("define_job", "'g/job'", Own("")),
         ("drop_job", "'g/idle'", Own("true")),
         ("drop_job", "'g/unknown'", All("false")),
+        ("schedule_sql", "'g/new', 'never', 'SELECT 1'", All("number")),
+        ("schedule_sql", "'g/sql', 'never', 'SELECT 2'", Own("number")),
+        ("unschedule", "'g/sql'", Own("true")),
+        ("unschedule", "'g/unknown'", All("false")),
+        ("enqueue", "'g/sql'", Own("uuid")),
+        ("try_claim", "'g/sql', '2026-01-01'", Own("0A000")),
         ("create_schedule", "'g/new', 'never', 'g/job'", Own("number")),
         (
             "create_schedules",
@@ -167,6 +173,7 @@ mod tests {
             &format!("SET LOCAL ROLE {prefix}_owner"),
             "SELECT sched.define_job('g/job', queue => 'g', max_attempts => 3, retry_backoff => '{1 hour}'), sched.define_job('g/idle')",
             "SELECT sched.create_schedule('g/schedule', 'at 2027-01-01', 'g/job')",
+            "SELECT sched.schedule_sql('g/sql', 'never', 'SELECT 1')",
             "SELECT sched.enqueue('g/job', '{\"secret\": 1}', '2026-01-01', 'g', 'pending')",
             "SELECT sched.enqueue('g/undefined', '{}', '2026-01-01', 'g', 'pending')",
             "SELECT sched.try_claim('g/job', '2026-01-01', 'g', 'running')",
@@ -271,7 +278,7 @@ mod tests {
         ("running", &["progress"], 2),
         ("failed", &["error_msg"], 1),
         ("history", &["result", "error_msg"], 1),
-        ("schedules", &["last_error"], 1),
+        ("schedules", &["last_error"], 2),
         ("skipped", &[], 1),
     ];
 
@@ -280,7 +287,7 @@ mod tests {
         granting();
         world("gv");
         run(&["SELECT sched.dispatch_due()", "UPDATE sched.timer SET last_error = 'secret', error_count = 1"]);
-        run(&["INSERT INTO sched.skip SELECT schedule_id, defined_at, '2026-01-01', '2026-01-02', 2, 'missed' FROM sched.schedule"]);
+        run(&["INSERT INTO sched.skip SELECT schedule_id, defined_at, '2026-01-01', '2026-01-02', 2, 'missed' FROM sched.schedule WHERE schedule_name = 'g/schedule'"]);
         for (view, secrets, rows) in VIEWS {
             let of_super = if matches!(view, "execution" | "running") { 1 } else { 0 };
             for role in ROLES {

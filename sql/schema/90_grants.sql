@@ -7,6 +7,10 @@ COMMENT ON FUNCTION sched.create_schedule IS
 'Creates a schedule and returns its number. It fires for the first time at the first plan time after its creation; a warning says that there is none. Errors: 42710 (the name is taken), 42704 (unknown job), 22023 (clock, zone or another argument cannot be used), 22008 (an infinite time, a length of time over 1000 years), 22004 (NULL), 42501 (another role''s job).';
 COMMENT ON FUNCTION sched.create_schedules IS
 'Creates all schedules of a JSON array of objects with the arguments of create_schedule as keys, or none; returns how many. An error names the element and the key. Errors as create_schedule.';
+COMMENT ON FUNCTION sched.schedule_sql IS
+'Has the server run a command at the plan times of a clock, as the caller: a job of kind sql and its schedule, both of this name; returns the schedule''s number. The call states the whole: what is left out goes to its default, but a schedule that is paused stays so where enabled is left out. The same call again changes nothing. Errors: 42710 (a job or schedule of this name was made otherwise), 42501 (another role''s), 22023 and 42601 (clock, command, setting or another argument cannot be used), 0A000 (a statement that no command may have), 54000 (a command over 1 MiB), 42704 (unknown setting), 22008, 22004 (NULL).';
+COMMENT ON FUNCTION sched.unschedule IS
+'Drops what sched.schedule_sql made; false where there was none. What waits is cancelled; a run that goes on ends by itself, and is not tried again. Errors: 42710 (a job or schedule of this name was made otherwise), 42501 (another role''s), 2BP01 (another schedule uses the job).';
 COMMENT ON FUNCTION sched.fire_now IS
 'Creates one extra execution of a schedule with the plan time now, or the next that neither the ledger nor the clock has, whatever its state, and returns its id; its timer is untouched. Errors: 42704, 42501, 53400 (a notify job, while the server''s queue of notifications is full).';
 COMMENT ON FUNCTION sched.backfill IS
@@ -86,7 +90,7 @@ $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
         'GRANT SELECT ON sched.execution, sched.running, sched.failed, sched.history, sched.schedules, sched.skipped TO %1$s;'
-        'GRANT EXECUTE ON FUNCTION sched.define_job, sched.drop_job, sched.create_schedule, sched.create_schedules, sched.alter_schedule,'
+        'GRANT EXECUTE ON FUNCTION sched.define_job, sched.drop_job, sched.schedule_sql, sched.unschedule, sched.create_schedule, sched.create_schedules, sched.alter_schedule,'
         '  sched.fire_now, sched.backfill, sched.explain, sched_internal.skipped_so_far, sched_internal.skip_parts, sched_internal.next_open,'
         '  sched.drop_schedule, sched.pause, sched.resume, sched.dispatch_due, sched.try_claim, sched.claim,'
         '  sched.heartbeat, sched.finish_success, sched.finish_failure, sched.import_crontab, sched.next_time,'

@@ -81,6 +81,9 @@ pub fn check(job: &job::Definition) -> Outcome<()> {
     Ok(())
 }
 
+/// Where executions wait whose job names no queue.
+pub const DEFAULT_QUEUE: &str = "default";
+
 /// The longest channel that NOTIFY takes, in bytes.
 const MAX_CHANNEL_BYTES: usize = 63;
 

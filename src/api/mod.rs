@@ -14,6 +14,8 @@ mod removed;
 mod result;
 mod schedule;
 mod schedule_bulk;
+mod schedule_edit;
 mod schedule_runs;
+mod sql_job;
 mod sql_run;
 pub mod sql_support;

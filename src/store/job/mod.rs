@@ -6,7 +6,9 @@ use crate::store::fast_path;
 pub mod job_cache;
 mod sql;
 
-pub use sql::{delete, is_delivered_when_fired, lock, read, read_and_keep, reroute, user, write, Definition, Job};
+pub use sql::{
+    cancel_pending, delete, is_delivered_when_fired, lock, read, read_and_keep, reroute, user, write, Definition, Job,
+};
 
 /// The job of this name, as this session knows it (`job_cache::find`).
 pub fn find(owner: &Owner, name: &str) -> Option<Job> {

@@ -3,9 +3,10 @@
 use pgrx::datum::Interval;
 use pgrx::pg_sys::Oid;
 use scheduler_core::job::Kind;
-use scheduler_core::Keyword;
+use scheduler_core::{Instant, Keyword};
 
 use crate::heap::layouts::job;
+use crate::pg::convert::timestamp;
 use crate::pg::jsonb::Jsonb;
 use crate::pg::record::{Column, Record};
 use crate::pg::Session;
@@ -181,6 +182,12 @@ pub fn reroute(session: &Session, job_name: Option<&str>) -> Vec<String> {
 pub fn delete(session: &Session, job_name: &str) {
     statement!(JOB_DROP = "job/job_drop"(TEXTOID));
     JOB_DROP.run(session, arguments![job_name]);
+}
+
+/// Cancels executions of a job that nobody runs, and has those that somebody runs be the last of theirs.
+pub fn cancel_pending(session: &Session, job_name: &str, now: Instant) {
+    statement!(JOB_CANCEL_PENDING = "job/job_cancel_pending"(TEXTOID, TIMESTAMPTZOID));
+    JOB_CANCEL_PENDING.run(session, arguments![job_name, timestamp(now)]);
 }
 
 /// One schedule that uses the job.

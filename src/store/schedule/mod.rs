@@ -21,6 +21,7 @@ pub mod skipped_plans;
 pub mod state;
 
 /// A schedule's own columns, all of them checked.
+#[derive(Clone, PartialEq)]
 pub struct Definition {
     /// Its name.
     pub schedule_name: String,

@@ -1,0 +1,34 @@
+-- Executions of an sql job that nobody runs are cancelled, and a run that goes on is the last one of its execution. They are found where they
+-- wait. What somebody is just claiming or ending is left to him: without its job it does not run. $1 job_name, $2 now
+WITH place AS MATERIALIZED (
+    SELECT j.ready_queue FROM sched.job j WHERE j.job_name = $1
+), waiting AS MATERIALIZED (
+    SELECT r.queue, r.priority, r.plan_time, r.execution_id
+      FROM place p
+      JOIN sched.ready r ON r.queue = p.ready_queue
+      JOIN sched.ledger e ON e.id = r.execution_id AND e.job_name = $1
+       FOR UPDATE OF r, e SKIP LOCKED
+), postponed AS MATERIALIZED (
+    SELECT r.retry_at, r.execution_id
+      FROM place p
+      JOIN sched.retry r ON r.queue = p.ready_queue
+      JOIN sched.ledger e ON e.id = r.execution_id AND e.job_name = $1
+       FOR UPDATE OF r, e SKIP LOCKED
+), running AS MATERIALIZED (
+    SELECT l.execution_id, l.attempt
+      FROM sched.lease l
+      JOIN sched.ledger e ON e.id = l.execution_id AND e.job_name = $1
+     WHERE l.attempt < e.max_attempts
+       FOR UPDATE OF e SKIP LOCKED
+), taken AS (
+    DELETE FROM sched.ready r
+     USING waiting w
+     WHERE r.queue = w.queue AND r.priority = w.priority AND r.plan_time = w.plan_time AND r.execution_id = w.execution_id
+), recalled AS (
+    DELETE FROM sched.retry r USING postponed p WHERE r.retry_at = p.retry_at AND r.execution_id = p.execution_id
+), last_attempt AS (
+    UPDATE sched.ledger e SET max_attempts = r.attempt FROM running r WHERE e.id = r.execution_id
+)
+UPDATE sched.ledger e
+   SET status = 'CANCELLED', next_retry_at = NULL, finished_at = $2, updated_at = $2
+ WHERE e.id = ANY (ARRAY(SELECT w.execution_id FROM waiting w UNION ALL SELECT p.execution_id FROM postponed p))

@@ -1,0 +1,191 @@
+//! `alter_schedule`, `pause`, `resume`: edits of schedules under their row lock.
+
+use pgrx::datum::{Interval, TimestampWithTimeZone};
+use pgrx::prelude::*;
+
+use crate::pg::convert::{self, required};
+use crate::pg::error::{or_raise, Failure, Outcome};
+use crate::pg::jsonb::Jsonb;
+use crate::pg::utf8_text::Text;
+use crate::pg::{role, session, Session};
+use crate::store::schedule::{self, Definition, Locked};
+
+use crate::api::schedule::{check, check_job, defaults, duplicate, find, warn, will_not_fire};
+
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+#[allow(clippy::too_many_arguments)]
+fn alter_schedule(
+    schedule_name: Option<Text>,
+    clock: default!(Option<Text>, "NULL"),
+    job_name: default!(Option<Text>, "NULL"),
+    time_zone: default!(Option<Text>, "NULL"),
+    payload: default!(Option<Jsonb>, "NULL"),
+    scope_kind: default!(Option<Text>, "NULL"),
+    scope_id: default!(Option<Text>, "NULL"),
+    catch_up: default!(Option<Text>, "NULL"),
+    catch_up_window: default!(Option<Interval>, "NULL"),
+    max_plans_per_tick: default!(Option<i32>, "NULL"),
+    rearm: default!(Option<Text>, "NULL"),
+    overlap: default!(Option<Text>, "NULL"),
+    delay: default!(Option<Interval>, "NULL"),
+    jitter: default!(Option<Interval>, "NULL"),
+    starts_at: default!(Option<TimestampWithTimeZone>, "NULL"),
+    ends_at: default!(Option<TimestampWithTimeZone>, "NULL"),
+    ownership: default!(Option<Text>, "NULL"),
+    enabled: default!(Option<bool>, "NULL"),
+    new_name: default!(Option<Text>, "NULL"),
+    reset: default!(Option<Vec<Option<Text>>>, "'{}'"),
+) {
+    or_raise((|| {
+        let name = convert::name("schedule_name", schedule_name)?;
+        edit(&name, |current| {
+            let schedule_name = match new_name {
+                Some(new_name) => convert::name("new_name", Some(new_name))?,
+                None => current.schedule_name.clone(),
+            };
+            let zone_before = current.time_zone.clone();
+            let renamed = Definition { schedule_name: schedule_name.clone(), ..current };
+            let base = reset.unwrap_or_default().into_iter().try_fold(renamed, reset_argument)?;
+            let new = Definition {
+                schedule_name,
+                clock: clock.map_or(base.clock, String::from),
+                time_zone: time_zone.map_or(base.time_zone, String::from),
+                job_name: job_name.map_or(base.job_name, String::from),
+                payload: payload.unwrap_or(base.payload),
+                scope_kind: scope_kind.map_or(base.scope_kind, String::from),
+                scope_id: scope_id.map_or(base.scope_id, String::from),
+                catch_up: catch_up.map_or(base.catch_up, String::from),
+                catch_up_window: catch_up_window.or(base.catch_up_window),
+                max_plans_per_tick: max_plans_per_tick.unwrap_or(base.max_plans_per_tick),
+                rearm: rearm.map_or(base.rearm, String::from),
+                overlap: overlap.map_or(base.overlap, String::from),
+                delay: delay.unwrap_or(base.delay),
+                jitter: jitter.unwrap_or(base.jitter),
+                starts_at: starts_at.or(base.starts_at),
+                ends_at: ends_at.or(base.ends_at),
+                ownership: ownership.map_or(base.ownership, String::from),
+                enabled: enabled.unwrap_or(base.enabled),
+            };
+            check(&new, Some(&zone_before))?;
+            Ok(new)
+        })
+    })());
+}
+
+/// One entry of `reset`: the argument goes back to the default of create_schedule; `22023` where it has none.
+fn reset_argument(mut schedule: Definition, argument: Option<Text>) -> Outcome<Definition> {
+    let argument = required("an element of reset", argument)?;
+    let new = defaults(schedule.schedule_name.clone(), String::new(), String::new(), None, None);
+    match &*argument {
+        "time_zone" => schedule.time_zone = new.time_zone,
+        "payload" => schedule.payload = new.payload,
+        "scope_kind" => schedule.scope_kind = new.scope_kind,
+        "scope_id" => schedule.scope_id = new.scope_id,
+        "catch_up" => schedule.catch_up = new.catch_up,
+        "catch_up_window" => schedule.catch_up_window = new.catch_up_window,
+        "max_plans_per_tick" => schedule.max_plans_per_tick = new.max_plans_per_tick,
+        "rearm" => schedule.rearm = new.rearm,
+        "overlap" => schedule.overlap = new.overlap,
+        "delay" => schedule.delay = new.delay,
+        "jitter" => schedule.jitter = new.jitter,
+        "starts_at" => schedule.starts_at = new.starts_at,
+        "ends_at" => schedule.ends_at = new.ends_at,
+        "ownership" => schedule.ownership = new.ownership,
+        "enabled" => schedule.enabled = new.enabled,
+        other => {
+            return Err(Failure::invalid(
+                format!("cannot reset \"{other}\""),
+                "Name arguments of sched.create_schedule that have a default, for example 'catch_up_window'.",
+            ))
+        }
+    }
+    Ok(schedule)
+}
+
+/// Changes a schedule as `change` says, under its row lock.
+fn edit(name: &str, change: impl FnOnce(Definition) -> Outcome<Definition>) -> Outcome<()> {
+    let caller = role::caller();
+    let warning = session(|session| {
+        let found = find(session, name, caller)?;
+        edit_locked(session, found, caller, change)
+    })?;
+    warn(warning);
+    Ok(())
+}
+
+/// The same of a schedule that is locked; what to warn of.
+pub fn edit_locked(
+    session: &Session,
+    found: Locked,
+    caller: pg_sys::Oid,
+    change: impl FnOnce(Definition) -> Outcome<Definition>,
+) -> Outcome<Option<Failure>> {
+    let Locked { schedule_id, definition, created_at } = found;
+    let name = definition.schedule_name.clone();
+    let (old_job, was) = (definition.job_name.clone(), Coming::of(&definition));
+    let new = change(definition)?;
+    // What cannot be read is no matter of an edit that leaves it as it is.
+    let look = |anchor| will_not_fire(&new, anchor, convert::now());
+    let warning = (!was.goes_on(&new)).then(|| convert::instant("created_at", created_at).and_then(look));
+    let warning = warning.and_then(Outcome::unwrap_or_default);
+    if new.job_name != old_job {
+        check_job(session, &new.job_name, caller)?;
+    }
+    if new.schedule_name != name && schedule::exists(session, &new.schedule_name) {
+        return Err(duplicate(&new.schedule_name));
+    }
+    match (new.schedule_name != name).then(|| new.schedule_name.clone()) {
+        None => schedule::update(session, schedule_id, new),
+        // Somebody may take the name between our look and our write.
+        Some(new_name) => schedule::rename(session, schedule_id, new, || duplicate(&new_name)),
+    }
+    Ok(warning)
+}
+
+/// What of a schedule decides its plan times from now on.
+struct Coming {
+    clock: String,
+    time_zone: String,
+    window: [Option<TimestampWithTimeZone>; 2],
+    is_fired: bool,
+}
+
+impl Coming {
+    fn of(schedule: &Definition) -> Coming {
+        Coming {
+            clock: schedule.clock.clone(),
+            time_zone: schedule.time_zone.clone(),
+            window: [schedule.starts_at, schedule.ends_at],
+            is_fired: is_fired(schedule),
+        }
+    }
+
+    /// Whether its plan times stay what they were, or there are none of its own any more.
+    fn goes_on(&self, new: &Definition) -> bool {
+        self.clock == new.clock
+            && self.time_zone == new.time_zone
+            && self.window == [new.starts_at, new.ends_at]
+            && (self.is_fired || !is_fired(new))
+    }
+}
+
+fn is_fired(schedule: &Definition) -> bool {
+    schedule.enabled && schedule.ownership == "owned"
+}
+
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+fn pause(schedule_name: Option<Text>) {
+    switch(schedule_name, false);
+}
+
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+fn resume(schedule_name: Option<Text>) {
+    switch(schedule_name, true);
+}
+
+fn switch(schedule_name: Option<Text>, enabled: bool) {
+    or_raise((|| {
+        let name = convert::name("schedule_name", schedule_name)?;
+        edit(&name, |current| Ok(Definition { enabled, ..current }))
+    })());
+}
