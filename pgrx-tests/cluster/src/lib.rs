@@ -15,6 +15,7 @@ mod environment;
 mod guard;
 pub mod proc;
 pub mod scheduler;
+pub mod sql_jobs;
 mod template;
 pub mod wait;
 

@@ -1,0 +1,220 @@
+//! SUCCESS in the ledger if and only if what exactly one attempt did is committed, whoever dies in the middle of it.
+
+use scheduler_cluster_tests::proc::{self, Signal};
+use scheduler_cluster_tests::scheduler::{dispatcher, launcher, one, SOON};
+use scheduler_cluster_tests::sql_jobs::{
+    all_ended, define, effects_are_those_of_the_ledger, in_own_transactions, runners, runs_without_process, try_enqueue,
+    Random, ENDED_AFTER_CRASH,
+};
+use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster, Shutdown};
+use std::time::{Duration, Instant};
+
+/// The effect of an attempt is a row; then it works for a moment.
+const EFFECT: &str = "insert into effect select execution_id, attempt from sched.this_run();
+    select count(*) from generate_series(1, 3000);
+    select pg_sleep(random() * 0.01)";
+/// The same in transactions of its own: what has begun, and what has come to its end.
+const STEPS: &str = "insert into began select execution_id, attempt from sched.this_run();
+    select pg_sleep(random() * 0.01);
+    insert into ended select execution_id, attempt from sched.this_run()";
+const JOBS: [&str; 6] = ["often", "twice", "once", "limited", "own", "own again"];
+const IN_ONE: &str = "'often', 'twice', 'once', 'limited'";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Victim {
+    RunnerTerminated,
+    RunnerKilled,
+    RunnerFrozen,
+    DispatcherTerminated,
+    DispatcherKilled,
+    LauncherTerminated,
+    Server,
+}
+
+/// One turn of kills; those that restart the server are rarer.
+const VICTIMS: [Victim; 10] = [
+    Victim::RunnerTerminated,
+    Victim::RunnerFrozen,
+    Victim::DispatcherTerminated,
+    Victim::RunnerKilled,
+    Victim::RunnerTerminated,
+    Victim::LauncherTerminated,
+    Victim::RunnerTerminated,
+    Victim::DispatcherKilled,
+    Victim::RunnerFrozen,
+    Victim::Server,
+];
+
+fn define_jobs(db: &mut Client) {
+    db.batch_execute(
+        "create table effect (execution_id uuid, attempt int, unique (execution_id, attempt));
+         create table began (like effect including all);
+         create table ended (like effect including all)",
+    )
+    .unwrap();
+    define(db, "often", EFFECT, "max_attempts => 1000");
+    define(db, "twice", EFFECT, "max_attempts => 2, retry_backoff => '{20 milliseconds}', allow_stale_reentry => false");
+    define(db, "once", EFFECT, "");
+    let limited = format!("{EFFECT}; select pg_sleep(0.2)");
+    define(db, "limited", &limited, "max_attempts => 1000, run_timeout => '1 second'");
+    define(db, "own", STEPS, "max_attempts => 1000, allow_stale_reentry => false");
+    define(db, "own again", STEPS, "max_attempts => 1000");
+    in_own_transactions(db, "own");
+    in_own_transactions(db, "own again");
+}
+
+fn reconnect(cluster: &Cluster) -> Client {
+    wait_until("the server to accept connections", SOON * 2, || cluster.try_connect_as("postgres", "postgres").ok())
+}
+
+/// Some process that is on a run, and its execution.
+fn busy_runner(db: &mut Client, condition: &str) -> (String, i32) {
+    let query = format!(
+        "select r.id::text, r.pid from sched.running r join pg_stat_activity a on a.pid = r.pid
+          where r.pid is not null and {condition} order by random() limit 1"
+    );
+    wait_until("a runner at work", SOON, || db.query_opt(&query, &[]).unwrap().map(|row| (row.get(0), row.get(1))))
+}
+
+/// After a crash: a dispatcher comes, and within 2 s of that nothing is RUNNING whose process is not there.
+fn recovered(cluster: &Cluster) -> Client {
+    let mut db = reconnect(cluster);
+    wait_until("a dispatcher", SOON, || dispatcher(&mut db));
+    wait_until("no run without its process", ENDED_AFTER_CRASH, || {
+        runs_without_process(&mut db).is_empty().then_some(())
+    });
+    db
+}
+
+fn kill(cluster: &Cluster, mut db: Client, victim: Victim) -> Client {
+    let terminate = |db: &mut Client, pid: Option<i32>| {
+        if let Some(pid) = pid {
+            db.execute("select pg_terminate_backend($1)", &[&pid]).unwrap();
+        }
+    };
+    match victim {
+        Victim::RunnerTerminated => {
+            let (_, pid) = busy_runner(&mut db, "true");
+            terminate(&mut db, Some(pid));
+        }
+        Victim::RunnerKilled => {
+            let (_, pid) = busy_runner(&mut db, "true");
+            proc::kill(pid, Signal::KILL);
+            wait_until("the connection to break", SOON, || db.is_valid(Duration::from_secs(1)).err());
+            return recovered(cluster);
+        }
+        Victim::RunnerFrozen => {
+            // In its command: one that is stopped while it has a lock of the server's keeps everybody waiting.
+            let (id, pid) = busy_runner(&mut db, "r.job_name = 'limited' and a.wait_event = 'PgSleep'");
+            proc::kill(pid, Signal::STOP);
+            let given_up = format!(
+                "select not exists (select from sched.running where id = '{id}' and pid = {pid})"
+            );
+            wait_for(&mut db, &given_up, SOON);
+            proc::kill(pid, Signal::CONT);
+        }
+        Victim::DispatcherTerminated => {
+            let pid = dispatcher(&mut db);
+            terminate(&mut db, pid);
+        }
+        Victim::DispatcherKilled => {
+            let pid = wait_until("a dispatcher", SOON, || dispatcher(&mut db));
+            proc::kill(pid, Signal::KILL);
+            wait_until("the connection to break", SOON, || db.is_valid(Duration::from_secs(1)).err());
+            return recovered(cluster);
+        }
+        Victim::LauncherTerminated => {
+            let pid = launcher(&mut db);
+            terminate(&mut db, pid);
+        }
+        Victim::Server => {
+            drop(db);
+            cluster.restart(Shutdown::Immediate);
+            return recovered(cluster);
+        }
+    }
+    db
+}
+
+fn kills(count: usize) {
+    let mut random = Random::seeded();
+    let cluster = Cluster::builder()
+        .set("sched.cancel_grace", "200ms")
+        .set("sched.max_sql_runners", "6")
+        .set("log_min_messages", "warning")
+        .start();
+    let mut db = cluster.with_extension("postgres");
+    define_jobs(&mut db);
+    let mut acknowledged = Vec::new();
+    let (mut crashes, started) = (0, Instant::now());
+    for round in 0..count {
+        let waiting: i64 = one(&mut db, "select count(*) from sched.ready");
+        if waiting < 200 {
+            for job in JOBS {
+                let ids = try_enqueue(&mut db, job, 30).unwrap_or_else(|error| panic!("{job}: {error}"));
+                acknowledged.extend(ids);
+            }
+        }
+        stays("the moment", Duration::from_micros(random.below(50_000)), || ());
+        let victim = VICTIMS[round % VICTIMS.len()];
+        crashes += usize::from(matches!(victim, Victim::RunnerKilled | Victim::DispatcherKilled | Victim::Server));
+        db = kill(&cluster, db, victim);
+    }
+    let killed_within = started.elapsed();
+    all_ended(&mut db);
+    assert_eq!(runs_without_process(&mut db), Vec::<i32>::new());
+    let row = db
+        .query_one(
+            "select count(*) filter (where status = 'SUCCESS'), count(*) filter (where attempt > 1), count(*) filter (where status = 'FAILED')
+               from sched.execution",
+            &[],
+        )
+        .unwrap();
+    let (succeeded, retried, failed): (i64, i64, i64) = (row.get(0), row.get(1), row.get(2));
+    println!(
+        "{count} kills with {crashes} restarts in {killed_within:?}, all ended after {:?}: {succeeded} SUCCESS, {retried} tried again, {failed} FAILED",
+        started.elapsed()
+    );
+    effects_are_those_of_the_ledger(&mut db, IN_ONE, &acknowledged);
+    own_transactions_are_those_of_the_ledger(&mut db);
+    // What failed has lost its process, and had no attempt left.
+    let strange: String = one(
+        &mut db,
+        "select coalesce(string_agg(format('%s %s attempt %s of %s: %s %s', job_name, status, attempt, max_attempts, error_code, error_msg), e'\\n'), '')
+           from sched.execution
+          where status <> 'SUCCESS'
+            and not (status = 'FAILED' and error_code = 'worker_lost' and (attempt = max_attempts or job_name = 'own'))",
+    );
+    assert!(strange.is_empty(), "{strange}");
+    assert!(retried > 0, "no kill has hit a run");
+    // Of those processes none is left that does nothing.
+    assert!(runners(&mut db).len() <= 6);
+}
+
+/// At least once: each attempt that has begun is in the ledger, and without `allow_stale_reentry` there is one.
+fn own_transactions_are_those_of_the_ledger(db: &mut Client) {
+    let strange: String = one(
+        db,
+        "select coalesce(string_agg(format('%s %s %s attempt %s %s: began %s ended %s', e.id, e.job_name, e.status, e.attempt, e.error_code,
+                                           b.attempts, n.attempts), e'\\n'), '')
+           from (select * from sched.execution where job_name in ('own', 'own again')) as e
+           full join (select execution_id, array_agg(attempt order by attempt) as attempts from began group by 1) as b on b.execution_id = e.id
+           left join (select execution_id, array_agg(attempt order by attempt) as attempts from ended group by 1) as n on n.execution_id = e.id
+          where e.id is null
+             or (e.status = 'SUCCESS' and e.attempt <> all (coalesce(n.attempts, '{}')))
+             or e.attempt < b.attempts[cardinality(b.attempts)]
+             or (e.job_name = 'own' and (e.attempt > 1 or cardinality(b.attempts) > 1))",
+    );
+    assert!(strange.is_empty(), "{strange}");
+}
+
+#[test]
+fn thirty_kills_lose_no_run_and_double_none() {
+    kills(30);
+}
+
+#[test]
+#[ignore = "minutes"]
+fn long_two_hundred_kills_lose_no_run_and_double_none() {
+    kills(200);
+}
