@@ -48,6 +48,7 @@ mod replay;
 mod roles;
 mod settings;
 mod skips;
+mod sql_job_crashes;
 mod sql_job_kills;
 mod standby;
 mod upgrade;
