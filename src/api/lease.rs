@@ -13,7 +13,7 @@ use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::utf8_text::Text;
 use crate::pg::{as_owner, role, session, Owner};
-use crate::shmem::wakeup;
+use crate::shmem::{runners, wakeup};
 use crate::store::execution;
 use crate::store::lease::end::{Ending, Failing};
 use crate::store::lease::{self as leases, sql as store, Ledger};
@@ -36,6 +36,27 @@ fn lease_lost() -> Failure {
 /// The execution and token that every holder names; `22004`.
 fn held(execution_id: Option<Uuid>, lease_token: Option<Uuid>) -> Outcome<(Uuid, Uuid)> {
     Ok((required("execution_id", execution_id)?, required("lease_token", lease_token)?))
+}
+
+/// The same of who ends a run or extends its lease.
+fn held_by_client(execution_id: Option<Uuid>, lease_token: Option<Uuid>) -> Outcome<(Uuid, Uuid)> {
+    let held = held(execution_id, lease_token)?;
+    refuse_runs_of_server(&[held.0])?;
+    Ok(held)
+}
+
+/// `55000` for runs of SQL jobs: they end with what they did, by their own process, whoever can read their token.
+fn refuse_runs_of_server(execution_ids: &[Uuid]) -> Outcome<()> {
+    // SAFETY: reads a global of the process.
+    let database = unsafe { pg_sys::MyDatabaseId.to_u32() };
+    if !runners::runs_one_of(database, execution_ids) {
+        return Ok(());
+    }
+    Err(Failure::new(
+        PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "the run of an SQL job is ended by its own process",
+        "Cancel it with sched.cancel, or let its command fail.",
+    ))
 }
 
 fn check_owner(caller: pg_sys::Oid, owner: pg_sys::Oid, execution_id: Uuid) -> Outcome<()> {
@@ -62,7 +83,7 @@ fn heartbeat(
     progress: default!(Option<Jsonb>, "NULL"),
 ) -> String {
     or_raise((|| {
-        let (id, token) = held(execution_id, lease_token)?;
+        let (id, token) = held_by_client(execution_id, lease_token)?;
         let timeout = convert::optional_duration("stale_timeout", stale_timeout, Zero::Refused)?;
         let (caller, now) = (role::caller(), convert::now());
         let beaten =
@@ -84,7 +105,7 @@ fn finish_success(
     result: default!(Option<Jsonb>, "'{}'"),
 ) {
     or_raise((|| {
-        let (id, token) = held(execution_id, lease_token)?;
+        let (id, token) = held_by_client(execution_id, lease_token)?;
         let result = required("result", result)?;
         let (caller, now) = (role::caller(), convert::now());
         as_owner(|owner| {
@@ -113,7 +134,7 @@ fn finish_failure(
     terminal: default!(Option<bool>, "false"),
 ) {
     or_raise((|| {
-        let (id, token) = held(execution_id, lease_token)?;
+        let (id, token) = held_by_client(execution_id, lease_token)?;
         let error_code = convert::name("error_code", error_code)?;
         let message: String = required("error_msg", error_msg)?.chars().take(MAX_ERROR_CHARACTERS).collect();
         let retry_at = convert::optional_instant("next_retry_at", next_retry_at)?;
@@ -151,6 +172,7 @@ fn finish_success_many(
             ));
         }
         let (caller, now) = (role::caller(), convert::now());
+        refuse_runs_of_server(&ids)?;
         let runs: Vec<(Uuid, Uuid)> = ids.into_iter().zip(tokens).collect();
         let noted = as_owner(|owner| {
             let noted = Ledger::open(owner).finish_success_many(&runs, now, caller);

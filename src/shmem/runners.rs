@@ -371,6 +371,17 @@ pub fn whereabouts(database: u32, execution: Uuid) -> Whereabouts {
     }
 }
 
+/// Whether a runner of this database runs one of these executions.
+pub fn runs_one_of(database: u32, executions: &[Uuid]) -> bool {
+    with(|board| {
+        let mut running = board.places.iter().filter(|place| place.is(Phase::Running));
+        running.any(|place| {
+            place.database.load(SeqCst) == database && executions.iter().any(|execution| place.runs(*execution))
+        })
+    })
+    .unwrap_or(false)
+}
+
 /// Has a run stop; false where this execution does not run here. Its process is terminated where it has not ended after `grace`
 /// microseconds; when that is.
 pub fn cancel(database: u32, execution: Uuid, now: i64, grace: i64) -> bool {
