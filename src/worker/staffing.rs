@@ -39,15 +39,26 @@ pub struct Staffing {
     start_at: Option<Instant>,
     /// When to look whose runner is gone.
     end_at: Option<Instant>,
+    /// When both were last looked for although nobody had said so.
+    looked_unasked: Moment,
     starts: HashMap<u32, Starts>,
     /// The log was told that there is no slot.
     short_of_slots: bool,
+    /// How many runners there could be when it last looked who waits.
+    most: usize,
 }
 
 impl Default for Staffing {
     fn default() -> Staffing {
         let start_at = Some(Instant::MIN);
-        Staffing { start_at, end_at: Some(Instant::MIN), starts: HashMap::new(), short_of_slots: false }
+        Staffing {
+            start_at,
+            end_at: Some(Instant::MIN),
+            looked_unasked: Moment::now(),
+            starts: HashMap::new(),
+            short_of_slots: false,
+            most: 0,
+        }
     }
 }
 
@@ -61,9 +72,18 @@ fn earliest(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
 }
 
 impl Staffing {
+    /// To be said at each tick: what is committed and told to nobody (PREPARE TRANSACTION) is looked for now and then.
+    pub fn look_unasked(&mut self) {
+        if self.looked_unasked.elapsed() >= Duration::from_micros(guc::tick_interval().unsigned_abs()) {
+            self.looked_unasked = Moment::now();
+            (self.start_at, self.end_at) = (Some(Instant::MIN), Some(Instant::MIN));
+        }
+    }
+
     /// When somebody may be waiting for a runner.
     pub fn next_start(&self) -> Option<Instant> {
-        if registry::runner_news(database()).wanted {
+        // Who waits for a place that a reload has made waits no longer.
+        if registry::runner_news(database()).wanted || guc::max_sql_runners() > self.most {
             Some(Instant::MIN)
         } else {
             self.start_at
@@ -84,6 +104,7 @@ impl Staffing {
         registry::take_runners_wanted(database());
         self.start_at = None;
         let (now, most) = (convert::now(), guc::max_sql_runners());
+        self.most = most;
         let waiting = store::owners_waiting(session, most.max(1));
         for owner in runners::take_failed(database()) {
             let before = self.starts.get(&owner).map_or(0, |starts| starts.failures);
@@ -91,7 +112,7 @@ impl Staffing {
             self.starts.insert(owner, Starts { failures: before.saturating_add(1), not_before: Moment::now() + pause });
         }
         self.starts.retain(|owner, _| waiting.iter().any(|waiting| waiting.owner.to_u32() == *owner));
-        let (mut done, mut in_line, mut has_slots) = (0, Vec::new(), true);
+        let (mut done, mut in_line, mut has_slots) = (0, Vec::new(), None);
         for OwnerWaiting { owner, count } in waiting {
             if let Err(reason) = may_run(owner) {
                 done += dispatch::refuse(session, owner, &reason, limit, now);
@@ -111,18 +132,21 @@ impl Staffing {
         if !in_line.is_empty() && most > 0 {
             self.start_again(now, LOOK_AGAIN);
         }
-        self.log_slots(has_slots);
+        if let Some(has_slots) = has_slots {
+            self.log_slots(has_slots);
+        }
         done
     }
 
-    /// Starts up to `needed` runners; how many, and whether more would start if there were places.
+    /// Starts up to `needed` runners; how many, and whether more would start if there were places. `has_slots` says whether all of them got a
+    /// worker slot, where one was asked for.
     fn start_for(
         &mut self,
         owner: Oid,
         needed: usize,
         arrived: bool,
         now: Instant,
-        has_slots: &mut bool,
+        has_slots: &mut Option<bool>,
     ) -> (usize, bool) {
         if arrived {
             self.starts.remove(&owner.to_u32());
@@ -143,10 +167,11 @@ impl Staffing {
             };
             if !runner::start(seat) {
                 runners::give_back(seat);
-                *has_slots = false;
+                *has_slots = Some(false);
                 self.start_again(now, NO_SLOT);
                 break;
             }
+            has_slots.get_or_insert(true);
             started += 1;
         }
         (started, started < needed)

@@ -134,6 +134,7 @@ impl Tick {
     /// Does some of what is due in this database; when to come again, as far as is known. `woken` by a commit, it knows nothing.
     pub fn run(&mut self, database: u32, name: &str, woken: bool) -> Result<Option<Instant>, Interrupted> {
         let began = std::time::Instant::now();
+        self.staffing.look_unasked();
         if woken {
             self.cooldowns.iter_mut().for_each(Cooldown::end_wait_for_others);
             self.look_back = Some(convert::now());

@@ -51,7 +51,11 @@ fn are_ended(cluster: &Cluster, ids: &[String]) {
     for ((job, _), id) in LONG.iter().zip(ids) {
         let (its_status, code, is_retried) = lost(job);
         if its_status == "RUNNING" {
-            wait_for(&mut db, &format!("select count(*) = 1 from sched.running where id = '{id}' and attempt = 2"), SOON);
+            wait_for(
+                &mut db,
+                &format!("select count(*) = 1 from sched.running where id = '{id}' and attempt = 2"),
+                SOON,
+            );
         } else {
             assert_eq!(status(&mut db, id), (its_status.to_owned(), code.to_owned()), "{job}");
         }
@@ -124,7 +128,11 @@ fn a_terminated_runner_ends_its_own_run_only() {
         let (id, pid) = sleeping(&mut db, job, 1).remove(0);
         let before: i64 = one(&mut db, "select count(*) from sched.running where pid is not null");
         db.execute("select pg_terminate_backend($1)", &[&pid]).unwrap();
-        wait_for(&mut db, &format!("select not exists (select from sched.running where id = '{id}' and pid = {pid})"), SOON);
+        wait_for(
+            &mut db,
+            &format!("select not exists (select from sched.running where id = '{id}' and pid = {pid})"),
+            SOON,
+        );
         let others: i64 = one(&mut db, &format!("select count(*) from sched.running where id <> '{id}'"));
         assert_eq!(others, before - 1, "{job}");
     }

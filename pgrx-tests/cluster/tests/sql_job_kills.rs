@@ -3,8 +3,8 @@
 use scheduler_cluster_tests::proc::{self, Signal};
 use scheduler_cluster_tests::scheduler::{dispatcher, launcher, one, SOON};
 use scheduler_cluster_tests::sql_jobs::{
-    all_ended, define, effects_are_those_of_the_ledger, in_own_transactions, runners, runs_without_process, try_enqueue,
-    Random, ENDED_AFTER_CRASH,
+    all_ended, define, effects_are_those_of_the_ledger, in_own_transactions, runners, runs_without_process,
+    try_enqueue, Random, ENDED_AFTER_CRASH,
 };
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster, Shutdown};
 use std::time::{Duration, Instant};
@@ -53,7 +53,12 @@ fn define_jobs(db: &mut Client) {
     )
     .unwrap();
     define(db, "often", EFFECT, "max_attempts => 1000");
-    define(db, "twice", EFFECT, "max_attempts => 2, retry_backoff => '{20 milliseconds}', allow_stale_reentry => false");
+    define(
+        db,
+        "twice",
+        EFFECT,
+        "max_attempts => 2, retry_backoff => '{20 milliseconds}', allow_stale_reentry => false",
+    );
     define(db, "once", EFFECT, "");
     let limited = format!("{EFFECT}; select pg_sleep(0.2)");
     define(db, "limited", &limited, "max_attempts => 1000, run_timeout => '1 second'");
@@ -107,9 +112,7 @@ fn kill(cluster: &Cluster, mut db: Client, victim: Victim) -> Client {
             // In its command: one that is stopped while it has a lock of the server's keeps everybody waiting.
             let (id, pid) = busy_runner(&mut db, "r.job_name = 'limited' and a.wait_event = 'PgSleep'");
             proc::kill(pid, Signal::STOP);
-            let given_up = format!(
-                "select not exists (select from sched.running where id = '{id}' and pid = {pid})"
-            );
+            let given_up = format!("select not exists (select from sched.running where id = '{id}' and pid = {pid})");
             wait_for(&mut db, &given_up, SOON);
             proc::kill(pid, Signal::CONT);
         }
