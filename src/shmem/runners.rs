@@ -53,6 +53,8 @@ struct Place {
     execution: [AtomicU64; 2],
     /// The number of the run, of all runs of this server; 0 = none.
     run: AtomicU64,
+    /// The number of its claim, of all claims of this server that others can see; 0 = they cannot yet.
+    claim: AtomicU64,
     /// The number of the run that is to be cancelled.
     cancelled_run: AtomicU64,
     /// When the process is to be terminated because the run has not ended.
@@ -75,6 +77,7 @@ struct Waiting {
 pub struct Board {
     lock: AtomicBool,
     runs: AtomicU64,
+    claims: AtomicU64,
     tickets: AtomicU64,
     places: [Place; MAX_RUNNERS],
     waiting: [Waiting; MAX_WAITING],
@@ -90,6 +93,7 @@ impl Default for Board {
         Board {
             lock: AtomicBool::new(false),
             runs: AtomicU64::new(0),
+            claims: AtomicU64::new(0),
             tickets: AtomicU64::new(0),
             places: std::array::from_fn(|_| Place {
                 phase: AtomicU32::new(Phase::Free as u32),
@@ -100,6 +104,7 @@ impl Default for Board {
                 since: AtomicI64::new(0),
                 execution: [AtomicU64::new(0), AtomicU64::new(0)],
                 run: AtomicU64::new(0),
+                claim: AtomicU64::new(0),
                 cancelled_run: AtomicU64::new(0),
                 terminate_at: AtomicI64::new(NEVER),
                 given_up: AtomicBool::new(false),
@@ -136,6 +141,7 @@ impl Place {
     /// It runs nothing any more.
     fn forget_run(&self) {
         self.run.store(0, SeqCst);
+        self.claim.store(0, SeqCst);
         self.execution.iter().for_each(|half| half.store(0, SeqCst));
         self.cancelled_run.store(0, SeqCst);
         self.terminate_at.store(NEVER, SeqCst);
@@ -266,12 +272,24 @@ pub struct Crew {
     pub idle: usize,
     /// They look for work, or are about to.
     pub looking: usize,
+    /// They have claimed work that who has looked may have seen as waiting.
+    pub claiming: usize,
     /// They have come as far as looking for work, or running it.
     pub arrived: usize,
 }
 
-/// The runners of this owner. One that the postmaster never forked is forgotten.
-pub fn crew(database: u32, owner: u32, now: Instant) -> Crew {
+/// How many claims everybody can see who looks after this.
+pub fn claims() -> u64 {
+    with(|board| board.claims.load(SeqCst)).unwrap_or(0)
+}
+
+/// Whether fewer than `most` places are taken.
+pub fn has_place(most: usize) -> bool {
+    with(|board| board.taken() < most).unwrap_or(false)
+}
+
+/// The runners of this owner, for one who has looked what waits after `claims` said so many. One that the postmaster never forked is forgotten.
+pub fn crew(database: u32, owner: u32, claims: u64, now: Instant) -> Crew {
     with(|board| {
         let mut crew = Crew::default();
         for place in board.of(database, owner) {
@@ -282,6 +300,8 @@ pub fn crew(database: u32, owner: u32, now: Instant) -> Crew {
             }
             crew.idle += usize::from(place.is(Phase::Idle));
             crew.looking += usize::from(place.is(Phase::Looking) || place.is(Phase::Coming));
+            let claim = place.claim.load(SeqCst);
+            crew.claiming += usize::from(place.is(Phase::Running) && (claim == 0 || claim > claims));
             crew.arrived += usize::from(!place.is(Phase::Coming));
         }
         crew
@@ -543,6 +563,11 @@ impl Runner {
             run
         });
         MINE.run.store(run.unwrap_or(0), SeqCst);
+    }
+
+    /// The claim of the run is committed.
+    pub fn claimed(&self) {
+        with(|board| self.place.claim.store(board.claims.fetch_add(1, SeqCst) + 1, SeqCst));
     }
 
     /// The run has ended, and its lease with it: no signal that was meant for it reaches the next.

@@ -109,6 +109,9 @@ pub fn claim(runner: &Runner, settings: &mut Option<String>) -> Result<Claim, St
         })
     })?;
     *settings = now_set;
+    if matches!(claim, Claim::Work(_)) {
+        runner.claimed();
+    }
     Ok(claim)
 }
 

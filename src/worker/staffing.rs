@@ -20,6 +20,8 @@ use crate::worker::runner;
 
 /// How soon to ask the postmaster again that had no slot, in microseconds: nobody tells us when one is free.
 const NO_SLOT: i64 = 250_000;
+/// How soon to look again at what runners were claiming, in microseconds.
+const CLAIMED: i64 = 2_000;
 /// How soon to look again at what others have in hand, or whose turn comes, in microseconds.
 const LOOK_AGAIN: i64 = 1_000_000;
 /// The pause after the first runner of an owner that did not come as far as connecting; each is twice as long as the one before,
@@ -105,6 +107,8 @@ impl Staffing {
         self.start_at = None;
         let (now, most) = (convert::now(), guc::max_sql_runners());
         self.most = most;
+        // Before the look: what is claimed after this it may have seen as waiting.
+        let claims = runners::claims();
         let waiting = store::owners_waiting(session, most.max(1));
         for owner in runners::take_failed(database()) {
             let before = self.starts.get(&owner).map_or(0, |starts| starts.failures);
@@ -119,8 +123,11 @@ impl Staffing {
                 self.start_again(now, LOOK_AGAIN.min(1));
                 continue;
             }
-            let crew = runners::crew(database(), owner.to_u32(), now);
-            let needed = count.saturating_sub(crew.looking);
+            let crew = runners::crew(database(), owner.to_u32(), claims, now);
+            let needed = count.saturating_sub(crew.looking + crew.claiming);
+            if crew.claiming > 0 && count > crew.looking && runners::has_place(most) {
+                self.start_again(now, CLAIMED);
+            }
             let woken = runners::wake(database(), owner.to_u32(), needed);
             let (started, in_need) = self.start_for(owner, needed - woken, crew.arrived > 0, now, &mut has_slots);
             done += woken + started;
