@@ -20,6 +20,8 @@ pub const MAX_RUNNERS: usize = 256;
 const MAX_WAITING: usize = 256;
 /// The postmaster was asked for a runner and has not forked it within this, in microseconds: it may never come.
 const COMING_AT_MOST: i64 = 5_000_000;
+/// One that looks for work has found it, or that there is none, within this, in microseconds: or somebody has stopped its process.
+const LOOKING_AT_MOST: i64 = 1_000_000;
 /// No time at all.
 const NEVER: i64 = i64::MAX;
 
@@ -293,13 +295,15 @@ pub fn crew(database: u32, owner: u32, claims: u64, now: Instant) -> Crew {
     with(|board| {
         let mut crew = Crew::default();
         for place in board.of(database, owner) {
-            let age = now.as_micros().saturating_sub(place.since.load(SeqCst));
+            // (Whoever sets the clock back makes nobody young.)
+            let age = now.as_micros().saturating_sub(place.since.load(SeqCst)).saturating_abs();
             if place.is(Phase::Coming) && age > COMING_AT_MOST {
                 place.free();
                 continue;
             }
             crew.idle += usize::from(place.is(Phase::Idle));
-            crew.looking += usize::from(place.is(Phase::Looking) || place.is(Phase::Coming));
+            let looks = place.is(Phase::Looking) && age <= LOOKING_AT_MOST;
+            crew.looking += usize::from(looks || place.is(Phase::Coming));
             let claim = place.claim.load(SeqCst);
             crew.claiming += usize::from(place.is(Phase::Running) && (claim == 0 || claim > claims));
             crew.arrived += usize::from(!place.is(Phase::Coming));
@@ -326,11 +330,11 @@ pub fn take_failed(database: u32) -> Vec<u32> {
 }
 
 /// Wakes up to `count` idle runners of this owner; how many.
-pub fn wake(database: u32, owner: u32, count: usize) -> usize {
+pub fn wake(database: u32, owner: u32, count: usize, now: Instant) -> usize {
     with(|board| {
         let mut woken = 0;
         for place in board.of(database, owner).filter(|place| place.is(Phase::Idle)).take(count) {
-            place.phase.store(Phase::Looking as u32, SeqCst);
+            place.begin(Phase::Looking, now);
             registry::set_latch(place.pid.load(SeqCst));
             woken += 1;
         }

@@ -112,7 +112,8 @@ unsafe extern "C-unwind" fn transaction_ended(event: pg_sys::XactEvent::Type, _a
         }
         for owner in RUNNERS.take() {
             // One begins at once; whether more are needed is up to the dispatcher.
-            runners::wake(database, owner, 1);
+            let now = Instant::from_micros(pg_sys::GetCurrentTimestamp()).unwrap_or(Instant::MIN);
+            runners::wake(database, owner, 1, now);
             registry::runners_wanted(database);
         }
         for cancel in CANCELS.take() {

@@ -128,17 +128,18 @@ impl Staffing {
             if crew.claiming > 0 && count > crew.looking && runners::has_place(most) {
                 self.start_again(now, CLAIMED);
             }
-            let woken = runners::wake(database(), owner.to_u32(), needed);
+            let woken = runners::wake(database(), owner.to_u32(), needed, now);
             let (started, in_need) = self.start_for(owner, needed - woken, crew.arrived > 0, now, &mut has_slots);
             done += woken + started;
             if in_need {
                 in_line.push(owner.to_u32());
             }
+            // Who was to see to it may have been stopped, or never forked.
+            if most > 0 {
+                self.start_again(now, LOOK_AGAIN);
+            }
         }
         runners::set_waiting(database(), &in_line);
-        if !in_line.is_empty() && most > 0 {
-            self.start_again(now, LOOK_AGAIN);
-        }
         if let Some(has_slots) = has_slots {
             self.log_slots(has_slots);
         }

@@ -1,6 +1,7 @@
 //! How many commands run at the same time: worker slots of the server, and `sched.max_sql_runners` shared between databases and owners.
 
-use scheduler_cluster_tests::scheduler::{one, serves_exactly, switch_off, whole_grid, SOON};
+use scheduler_cluster_tests::proc::{self, Signal};
+use scheduler_cluster_tests::scheduler::{mostly_within, one, serves_exactly, switch_off, whole_grid, SOON};
 use scheduler_cluster_tests::sql_jobs::{all_ended, define, ended, enqueue, runners, sleeping};
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster};
 use std::time::Duration;
@@ -252,4 +253,52 @@ fn a_prepared_enqueue_runs_within_a_tick() {
         db.batch_execute("commit prepared 'p'").unwrap();
         assert_eq!(ended(&mut db, &id).0, "SUCCESS", "{round}");
     }
+}
+
+/// A place that nobody works in is given up as soon as somebody waits for it.
+#[test]
+fn an_idle_runner_leaves_its_place_to_who_waits() {
+    let cluster = Cluster::builder().set("sched.max_sql_runners", "1").set("sched.runner_idle", "1h").start();
+    cluster.execute("create database other");
+    let mut databases = [cluster.with_extension("postgres"), cluster.with_extension("other")];
+    let mut waited = Vec::new();
+    for db in &mut databases {
+        with_roles(&cluster, db, &["one", "two"]);
+    }
+    for round in 0..3 {
+        for (database, role) in [("postgres", "one"), ("postgres", "two"), ("other", "two"), ("other", "one")] {
+            let mut client = cluster.connect_as(role, database);
+            define(&mut client, role, "select 1", "");
+            let id = enqueue(&mut client, role, 1).remove(0);
+            assert_eq!(ended(&mut client, &id).0, "SUCCESS", "{role} in {database}, round {round}");
+            let query = format!(
+                "select extract(epoch from started_at - created_at)::float8 from sched.execution where id = '{id}'"
+            );
+            waited.push(Duration::from_secs_f64(one(&mut client, &query)));
+        }
+    }
+    println!("{waited:?}");
+    mostly_within(Duration::from_secs_f64(FORKED), &waited);
+}
+
+/// A process that somebody has stopped (a debugger, a frozen container) counts on nobody's behalf.
+#[test]
+fn a_frozen_idle_runner_keeps_no_run_waiting() {
+    let cluster = Cluster::builder().set("sched.max_sql_runners", "2").set("sched.runner_idle", "1h").start();
+    let mut db = cluster.with_extension("postgres");
+    define(&mut db, "job", "select 1", "");
+    let id = enqueue(&mut db, "job", 1).remove(0);
+    assert_eq!(ended(&mut db, &id).0, "SUCCESS");
+    let waiting = "select count(*) = 1 from pg_stat_activity where backend_type = 'scheduler runner' and query = 'waiting for a run'";
+    wait_for(&mut db, waiting, SOON);
+    let frozen = runners(&mut db)[0];
+    proc::kill(frozen, Signal::STOP);
+    wait_until("it to be stopped", SOON, || proc::is_stopped(frozen).then_some(()));
+    for _ in 0..3 {
+        let id = enqueue(&mut db, "job", 1).remove(0);
+        assert_eq!(ended(&mut db, &id).0, "SUCCESS");
+    }
+    proc::kill(frozen, Signal::CONT);
+    let id = enqueue(&mut db, "job", 1).remove(0);
+    assert_eq!(ended(&mut db, &id).0, "SUCCESS");
 }
