@@ -1,7 +1,7 @@
 //! `sched.cancel` of a run in the server: it ends that run, soon, and no other.
 
 use scheduler_cluster_tests::proc::{self, Signal};
-use scheduler_cluster_tests::scheduler::{one, SOON};
+use scheduler_cluster_tests::scheduler::{dispatcher, one, rest, SOON};
 use scheduler_cluster_tests::sql_jobs::{
     all_ended, define, effects_are_those_of_the_ledger, ended, enqueue, runners, sleeping, status, Random,
 };
@@ -214,4 +214,41 @@ fn a_cancel_that_is_rolled_back_cancels_nothing() {
         assert_eq!(ended(&mut db, &id), pair("CANCELLED", "57014"), "{committed}");
         holder.batch_execute("select pg_advisory_unlock_all()").unwrap();
     }
+}
+
+#[test]
+fn a_frozen_run_is_given_up_after_a_cancel_and_commits_nothing() {
+    let cluster = Cluster::builder().set("sched.cancel_grace", "500ms").start();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute("create table effect (execution_id uuid, attempt int, unique (execution_id, attempt))").unwrap();
+    let command = "insert into effect select execution_id, attempt from sched.this_run(); select pg_sleep(0.5)";
+    define(&mut db, "frozen", command, "max_attempts => 3");
+    let id = enqueue(&mut db, "frozen", 1).remove(0);
+    let (_, pid) = sleeping(&mut db, "frozen", 1).remove(0);
+    proc::kill(pid, Signal::STOP);
+    // Without a time limit it is RUNNING as long as its process is there.
+    let running = || ("RUNNING".to_owned(), String::new());
+    let seen = stays("the run of a frozen process", Duration::from_millis(1500), || status(&mut db, &id));
+    assert_eq!(seen, running());
+    db.batch_execute(&format!("select sched.cancel('{id}')")).unwrap();
+    assert_eq!(ended(&mut db, &id).0, "CANCELLED");
+    proc::kill(pid, Signal::CONT);
+    wait_until("the process to be gone", SOON, || (!proc::is_alive(pid)).then_some(()));
+    assert_eq!(one::<i64>(&mut db, "select count(*) from effect"), 0);
+    assert_eq!(status(&mut db, &id).0, "CANCELLED");
+}
+
+#[test]
+fn a_cancel_needs_no_dispatcher() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    define(&mut db, "long", "select pg_sleep(3600)", "");
+    let id = enqueue(&mut db, "long", 1).remove(0);
+    sleeping(&mut db, "long", 1);
+    let pid = dispatcher(&mut db).unwrap();
+    rest(&mut db);
+    proc::kill(pid, Signal::STOP);
+    db.batch_execute(&format!("select sched.cancel('{id}')")).unwrap();
+    assert_eq!(ended(&mut db, &id), pair("CANCELLED", "57014"));
+    proc::kill(pid, Signal::CONT);
 }

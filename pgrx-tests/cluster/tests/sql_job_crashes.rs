@@ -3,7 +3,7 @@
 use scheduler_cluster_tests::proc::{self, Signal};
 use scheduler_cluster_tests::scheduler::{dispatcher, one, SOON};
 use scheduler_cluster_tests::sql_jobs::{
-    define, enqueue, in_own_transactions, runs_without_process, sleeping, status, ENDED_AFTER_CRASH,
+    define, ended, enqueue, in_own_transactions, runs_without_process, sleeping, status, ENDED_AFTER_CRASH,
 };
 use scheduler_cluster_tests::{wait_for, wait_until, Client, Cluster};
 use std::time::{Duration, Instant};
@@ -137,4 +137,18 @@ fn a_terminated_runner_ends_its_own_run_only() {
         assert_eq!(others, before - 1, "{job}");
     }
     are_ended(&cluster, &ids);
+}
+
+/// One that ends its own process is tried again as often as its job says, and keeps nobody else from running.
+#[test]
+fn a_command_that_ends_its_own_process_is_a_lost_run() {
+    let cluster = server();
+    let mut db = cluster.with_extension("postgres");
+    define(&mut db, "suicidal", "select pg_terminate_backend(pg_backend_pid())", "max_attempts => 3");
+    define(&mut db, "job", "select 1", "");
+    let suicidal = enqueue(&mut db, "suicidal", 1).remove(0);
+    let id = enqueue(&mut db, "job", 1).remove(0);
+    assert_eq!(ended(&mut db, &id), ("SUCCESS".to_owned(), String::new()));
+    assert_eq!(ended(&mut db, &suicidal), ("FAILED".to_owned(), "worker_lost".to_owned()));
+    assert_eq!(one::<i32>(&mut db, &format!("select attempt from sched.execution where id = '{suicidal}'")), 3);
 }

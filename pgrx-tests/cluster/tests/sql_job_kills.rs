@@ -17,6 +17,8 @@ const EFFECT: &str = "insert into effect select execution_id, attempt from sched
 const STEPS: &str = "insert into began select execution_id, attempt from sched.this_run();
     select pg_sleep(random() * 0.01);
     insert into ended select execution_id, attempt from sched.this_run()";
+/// How long one is stopped that may have a lock: longer than its time limit and the grace after it.
+const FROZEN: Duration = Duration::from_millis(1500);
 const JOBS: [&str; 6] = ["often", "twice", "once", "limited", "own", "own again"];
 const IN_ONE: &str = "'often', 'twice', 'once', 'limited'";
 
@@ -25,6 +27,7 @@ enum Victim {
     RunnerTerminated,
     RunnerKilled,
     RunnerFrozen,
+    RunnerFrozenAnywhere,
     DispatcherTerminated,
     DispatcherKilled,
     LauncherTerminated,
@@ -41,7 +44,7 @@ const VICTIMS: [Victim; 10] = [
     Victim::LauncherTerminated,
     Victim::RunnerTerminated,
     Victim::DispatcherKilled,
-    Victim::RunnerFrozen,
+    Victim::RunnerFrozenAnywhere,
     Victim::Server,
 ];
 
@@ -114,6 +117,19 @@ fn kill(cluster: &Cluster, mut db: Client, victim: Victim) -> Client {
             proc::kill(pid, Signal::STOP);
             let given_up = format!("select not exists (select from sched.running where id = '{id}' and pid = {pid})");
             wait_for(&mut db, &given_up, SOON);
+            proc::kill(pid, Signal::CONT);
+        }
+        Victim::RunnerFrozenAnywhere => {
+            let (id, pid) = busy_runner(&mut db, "r.job_name = 'limited'");
+            proc::kill(pid, Signal::STOP);
+            // What it has locked nobody gets, not even who would give it up.
+            let watched = Instant::now();
+            let query = "select count(*) from sched.running where id = $1::text::uuid and pid = $2";
+            wait_until("it to be given up, or a while to pass", SOON, || {
+                let _ = db.batch_execute("set lock_timeout = '100ms'");
+                let over = db.query_one(query, &[&id, &pid]).is_ok_and(|row| row.get::<_, i64>(0) == 0);
+                (over || watched.elapsed() > FROZEN).then_some(())
+            });
             proc::kill(pid, Signal::CONT);
         }
         Victim::DispatcherTerminated => {
