@@ -60,15 +60,20 @@ pub struct Captured {
     methods: *const Methods,
     protocol: u32,
     destination: pg_sys::CommandDest::Type,
+    /// Of the command that the one which begins is part of.
+    kept: Kept,
 }
 
 impl Captured {
     pub fn begin() -> Captured {
-        KEPT.take();
         // SAFETY: the process' only thread; the methods are static.
         unsafe {
-            let before =
-                Captured { methods: PqCommMethods, protocol: FrontendProtocol, destination: pg_sys::whereToSendOutput };
+            let before = Captured {
+                methods: PqCommMethods,
+                protocol: FrontendProtocol,
+                destination: pg_sys::whereToSendOutput,
+                kept: KEPT.take(),
+            };
             PqCommMethods = &raw const OURS;
             // 3.0: what messages are made of since.
             FrontendProtocol = 3 << 16;
@@ -85,6 +90,7 @@ impl Captured {
 
 impl Drop for Captured {
     fn drop(&mut self) {
+        KEPT.replace(std::mem::take(&mut self.kept));
         // SAFETY: what was there before.
         unsafe {
             PqCommMethods = self.methods;
@@ -132,12 +138,17 @@ fn keep(mut fields: &[u8]) {
         }
     }
     KEPT.with_borrow_mut(|kept| {
-        let size = message.severity.len() + message.text.len();
-        if kept.truncated || kept.bytes + size > MOST_BYTES {
-            kept.truncated = true;
-        } else {
-            kept.bytes += size;
-            kept.messages.push(message);
+        if kept.truncated {
+            return;
         }
+        let room = MOST_BYTES.saturating_sub(kept.bytes + message.severity.len());
+        if message.text.len() > room {
+            kept.truncated = true;
+            let end = (0..=room.saturating_sub(3)).rev().find(|end| message.text.is_char_boundary(*end));
+            message.text.truncate(end.unwrap_or(0));
+            message.text.push_str("...");
+        }
+        kept.bytes += message.severity.len() + message.text.len();
+        kept.messages.push(message);
     });
 }

@@ -9,6 +9,7 @@ mod error_capture;
 mod messages;
 mod output;
 mod receiver;
+mod storable;
 pub mod timeout;
 
 use std::ffi::CStr;

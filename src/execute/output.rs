@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::execute::messages::{Captured, Message};
+use crate::pg::catch::catch;
 use crate::pg::jsonb::Jsonb;
 
 /// The largest `octet_length(result::text)`.
@@ -39,8 +40,9 @@ pub struct Output {
     selected: Option<u64>,
 }
 
+/// What of it a result has.
 #[derive(Serialize)]
-struct Document<'a> {
+struct Part<'a> {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     statements: &'a [Statement],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
@@ -129,33 +131,49 @@ impl Output {
     /// All of it, cut to what a result may have.
     pub fn result(&self) -> Jsonb {
         let (messages, messages_truncated) = Captured::messages();
-        let (mut statements, mut rows, mut said) = (self.statements.len(), self.rows.len(), messages.len());
-        let mut truncated = self.more_statements || self.rows_truncated || messages_truncated;
+        let mut part = Part {
+            statements: &self.statements,
+            columns: &self.columns,
+            rows: &self.rows,
+            messages: &messages,
+            truncated: self.more_statements || self.rows_truncated || messages_truncated,
+        };
         loop {
-            let document = Document {
-                statements: &self.statements[..statements],
-                columns: &self.columns,
-                rows: &self.rows[..rows],
-                messages: &messages[..said],
-                truncated,
-            };
-            let text = serde_json::to_string(&document).unwrap_or_else(|_| "{}".to_owned());
+            let text = serde_json::to_string(&part).unwrap_or_else(|_| "{}".to_owned());
             // As jsonb it has blanks after commas and colons, and no escaped letters: longer or shorter.
-            let value = (text.len() <= 2 * MAX_RESULT_BYTES).then(|| Jsonb::parse(&text.replace("\\u0000", "\\ufffd")));
-            if let Some(value) = value.filter(|value| value.text_size() <= MAX_RESULT_BYTES) {
+            let value = (text.len() <= 2 * MAX_RESULT_BYTES).then(|| catch(|| Jsonb::parse(&text)));
+            if let Some(value) = value.and_then(Result::ok).filter(|value| value.text_size() <= MAX_RESULT_BYTES) {
                 return value;
             }
-            truncated = true;
-            // What is longest is halved first.
-            if rows >= said && rows > 0 {
-                rows /= 2;
-            } else if said > 0 {
-                said /= 2;
-            } else if statements > 0 {
-                statements /= 2;
-            } else {
+            if !part.shorten() {
                 return Jsonb::parse("{\"truncated\": true}");
             }
         }
+    }
+}
+
+impl Part<'_> {
+    /// Halves what is longest; false where nothing is left.
+    fn shorten(&mut self) -> bool {
+        self.truncated = true;
+        let rows: usize = self.rows.iter().map(|row| row.get().len() + 2).sum();
+        let messages: usize = self.messages.iter().map(|message| message.text.len() + 40).sum();
+        let columns: usize = self.columns.iter().map(|column| column.len() + 4).sum();
+        let statements = self.statements.len() * 50;
+        let most = rows.max(messages).max(columns).max(statements);
+        if most == 0 {
+            return false;
+        }
+        if rows == most {
+            self.rows = &self.rows[..self.rows.len() / 2];
+        } else if messages == most {
+            self.messages = &self.messages[..self.messages.len() / 2];
+        } else if columns == most {
+            // Some of them say nothing.
+            self.columns = &[];
+        } else {
+            self.statements = &self.statements[..self.statements.len() / 2];
+        }
+        true
     }
 }

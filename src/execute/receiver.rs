@@ -2,13 +2,14 @@
 
 use std::ffi::{c_int, CStr};
 
+use pgrx::pg_sys;
 use pgrx::prelude::*;
-use pgrx::{pg_sys, FromDatum};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::execute::output::Output;
-use crate::pg::compat;
+use crate::execute::storable::storable;
+use crate::pg::{compat, utf8_text};
 
 /// What the server calls. Its first field is what the server knows of it.
 #[repr(C)]
@@ -30,7 +31,8 @@ impl Receiver {
             rStartup: Some(start),
             rShutdown: Some(stop),
             rDestroy: Some(stop),
-            mydest: pg_sys::CommandDest::DestNone,
+            // Not DestNone: a FETCH to nowhere would be a MOVE.
+            mydest: pg_sys::CommandDest::DestSPI,
         };
         Receiver(Box::new(Inner { base, output, description: std::ptr::null_mut(), begun: false }))
     }
@@ -52,7 +54,8 @@ unsafe extern "C-unwind" fn receive(slot: *mut pg_sys::TupleTableSlot, this: *mu
     let this = &mut *this.cast::<Inner>();
     let output = &mut *this.output;
     if !std::mem::replace(&mut this.begun, true) {
-        output.begin_rows(columns((*slot).tts_tupleDescriptor));
+        // (The slot's own description may have a table's names, or none.)
+        output.begin_rows(columns(this.description));
     }
     if output.takes_rows() {
         output.add_row(row(slot, output.room()));
@@ -96,7 +99,7 @@ unsafe fn row(slot: *mut pg_sys::TupleTableSlot, room: usize) -> Option<Box<RawV
     pg_sys::BlessTupleDesc(description);
     let record = pg_sys::ExecFetchSlotHeapTupleDatum(slot);
     let json = pgrx::direct_function_call_as_datum(pg_sys::row_to_json, &[Some(record)]);
-    let text = json.and_then(|json| String::from_polymorphic_datum(json, false, pg_sys::TEXTOID));
+    let text = json.map(|json| utf8_text::lossy(json));
     pg_sys::MemoryContextSwitchTo(before);
     pg_sys::MemoryContextDelete(memory);
     array_of(&text?).filter(|row| row.get().len() <= room)
@@ -107,14 +110,6 @@ fn array_of(object: &str) -> Option<Box<RawValue>> {
     let Values(values) = serde_json::from_str(object).ok()?;
     let values: Vec<String> = values.iter().map(|value| storable(value.get())).collect();
     RawValue::from_string(format!("[{}]", values.join(","))).ok()
-}
-
-/// A value of type json may be what jsonb refuses: a lone surrogate, a number out of range, a depth that nobody reads. It is kept as a text.
-fn storable(value: &str) -> String {
-    if serde_json::from_str::<serde_json::Value>(value).is_ok() {
-        return value.to_owned();
-    }
-    serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned())
 }
 
 /// The values of an object with any keys, also such as come twice.
