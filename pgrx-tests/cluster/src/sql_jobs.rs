@@ -53,14 +53,10 @@ pub fn in_own_transactions(client: &mut Client, job: &str) {
 }
 
 /// Enqueues so many executions of a job; their ids.
-pub fn try_enqueue(client: &mut Client, job: &str, count: i32) -> Result<Vec<String>, postgres::Error> {
-    let query = "select id::text from sched.enqueue_many($1, array_fill('{}'::jsonb, array[$2::int])) as id";
-    Ok(client.query(query, &[&job, &count])?.iter().map(|row| row.get(0)).collect())
-}
-
-/// The same where it cannot fail.
 pub fn enqueue(client: &mut Client, job: &str, count: i32) -> Vec<String> {
-    try_enqueue(client, job, count).unwrap_or_else(|error| panic!("{job}: {error}"))
+    let query = "select id::text from sched.enqueue_many($1, array_fill('{}'::jsonb, array[$2::int])) as id";
+    let rows = client.query(query, &[&job, &count]).unwrap_or_else(|error| panic!("{job}: {error}"));
+    rows.iter().map(|row| row.get(0)).collect()
 }
 
 /// Waits until `job` has so many runs in a `pg_sleep`; the ids of the executions and the processes.

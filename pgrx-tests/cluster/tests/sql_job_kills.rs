@@ -3,23 +3,24 @@
 use scheduler_cluster_tests::proc::{self, Signal};
 use scheduler_cluster_tests::scheduler::{dispatcher, launcher, one, SOON};
 use scheduler_cluster_tests::sql_jobs::{
-    all_ended, define, effects_are_those_of_the_ledger, in_own_transactions, runners, runs_without_process,
-    try_enqueue, Random, ENDED_AFTER_CRASH,
+    all_ended, define, effects_are_those_of_the_ledger, enqueue, in_own_transactions, runners, runs_without_process,
+    Random, ENDED_AFTER_CRASH,
 };
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster, Shutdown};
 use std::time::{Duration, Instant};
 
-/// The effect of an attempt is a row; then it works for a moment.
+/// The effect of an attempt is a row; then, mostly, it has come to its end: what is killed is as often in a commit as in the command.
 const EFFECT: &str = "insert into effect select execution_id, attempt from sched.this_run();
-    select count(*) from generate_series(1, 3000);
-    select pg_sleep(random() * 0.01)";
+    select count(*) from generate_series(1, 100);
+    select pg_sleep(0.005) where random() < 0.1";
 /// The same in transactions of its own: what has begun, and what has come to its end.
 const STEPS: &str = "insert into began select execution_id, attempt from sched.this_run();
     select pg_sleep(random() * 0.01);
     insert into ended select execution_id, attempt from sched.this_run()";
 /// How long one is stopped that may have a lock: longer than its time limit and the grace after it.
 const FROZEN: Duration = Duration::from_millis(1500);
-const JOBS: [&str; 6] = ["often", "twice", "once", "limited", "own", "own again"];
+/// Those whose runs are short.
+const SHORT: [&str; 5] = ["often", "twice", "once", "own", "own again"];
 const IN_ONE: &str = "'often', 'twice', 'once', 'limited'";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +65,7 @@ fn define_jobs(db: &mut Client) {
     );
     define(db, "once", EFFECT, "");
     let limited = format!("{EFFECT}; select pg_sleep(0.2)");
-    define(db, "limited", &limited, "max_attempts => 1000, run_timeout => '1 second'");
+    define(db, "limited", &limited, "max_attempts => 1000, run_timeout => '1 second', priority => 1");
     define(db, "own", STEPS, "max_attempts => 1000, allow_stale_reentry => false");
     define(db, "own again", STEPS, "max_attempts => 1000");
     in_own_transactions(db, "own");
@@ -102,11 +103,11 @@ fn kill(cluster: &Cluster, mut db: Client, victim: Victim) -> Client {
     };
     match victim {
         Victim::RunnerTerminated => {
-            let (_, pid) = busy_runner(&mut db, "true");
+            let (_, pid) = busy_runner(&mut db, "r.job_name <> 'limited'");
             terminate(&mut db, Some(pid));
         }
         Victim::RunnerKilled => {
-            let (_, pid) = busy_runner(&mut db, "true");
+            let (_, pid) = busy_runner(&mut db, "r.job_name <> 'limited'");
             proc::kill(pid, Signal::KILL);
             wait_until("the connection to break", SOON, || db.is_valid(Duration::from_secs(1)).err());
             return recovered(cluster);
@@ -167,15 +168,15 @@ fn kills(count: usize) {
     let mut acknowledged = Vec::new();
     let (mut crashes, started) = (0, Instant::now());
     for round in 0..count {
+        let victim = VICTIMS[round % VICTIMS.len()];
+        if matches!(victim, Victim::RunnerFrozen | Victim::RunnerFrozenAnywhere) {
+            acknowledged.extend(enqueue(&mut db, "limited", 3));
+        }
         let waiting: i64 = one(&mut db, "select count(*) from sched.ready");
-        if waiting < 200 {
-            for job in JOBS {
-                let ids = try_enqueue(&mut db, job, 30).unwrap_or_else(|error| panic!("{job}: {error}"));
-                acknowledged.extend(ids);
-            }
+        for job in SHORT.iter().filter(|_| waiting < 500) {
+            acknowledged.extend(enqueue(&mut db, job, 100));
         }
         stays("the moment", Duration::from_micros(random.below(50_000)), || ());
-        let victim = VICTIMS[round % VICTIMS.len()];
         crashes += usize::from(matches!(victim, Victim::RunnerKilled | Victim::DispatcherKilled | Victim::Server));
         db = kill(&cluster, db, victim);
     }
