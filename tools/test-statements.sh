@@ -9,7 +9,7 @@ export SCHEDULER_FAST_PATH=off
 cheap=(concurrency:: crash:: drops:: edits:: enqueue:: fast_path:: firing:: heads:: interleaving:: isolation:: lease_ skips:: verdicts::)
 # What takes long alone, or looks at how large tables grow.
 slow=(crash_load:: every_second_of_a_minute_once growth:: lease_crash:: poison:: programmes::programmes_)
-long=(concurrency::long_)
+long=(concurrency::long_ sql_job)
 
 part=${1:?cheap or rest}
 shift

@@ -46,7 +46,7 @@ fn a_cancel_ends_a_run_within_a_second() {
 fn cancel_what_runs(cluster: &Cluster, stop: &AtomicBool) -> HashSet<String> {
     let mut db = cluster.connect();
     let query =
-        "select r.id::text from (select id from sched.running order by random() limit 1) as r where sched.cancel(r.id)";
+        "select r.id::text from (select execution_id as id from sched.lease order by random() limit 1) as r where sched.cancel(r.id)";
     let mut asked = HashSet::new();
     while !stop.load(Ordering::SeqCst) {
         asked.extend(db.query(query, &[]).unwrap().iter().map(|row| row.get::<_, String>(0)));

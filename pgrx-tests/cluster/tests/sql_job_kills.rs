@@ -64,7 +64,7 @@ fn define_jobs(db: &mut Client) {
         "max_attempts => 2, retry_backoff => '{20 milliseconds}', allow_stale_reentry => false",
     );
     define(db, "once", EFFECT, "");
-    let limited = format!("{EFFECT}; select pg_sleep(0.2)");
+    let limited = format!("{EFFECT}; select pg_sleep(0.4)");
     define(db, "limited", &limited, "max_attempts => 1000, run_timeout => '1 second', priority => 1");
     define(db, "own", STEPS, "max_attempts => 1000, allow_stale_reentry => false");
     define(db, "own again", STEPS, "max_attempts => 1000");
@@ -76,13 +76,21 @@ fn reconnect(cluster: &Cluster) -> Client {
     wait_until("the server to accept connections", SOON * 2, || cluster.try_connect_as("postgres", "postgres").ok())
 }
 
-/// Some process that is on a run, and its execution.
-fn busy_runner(db: &mut Client, condition: &str) -> (String, i32) {
+/// Some process that is on a run of a `job`, and its execution. What it does not find any more it enqueues again.
+fn busy_runner(db: &mut Client, job: &str, condition: &str, acknowledged: &mut Vec<String>) -> (String, i32) {
     let query = format!(
         "select r.id::text, r.pid from sched.running r join pg_stat_activity a on a.pid = r.pid
           where r.pid is not null and {condition} order by random() limit 1"
     );
-    wait_until("a runner at work", SOON, || db.query_opt(&query, &[]).unwrap().map(|row| (row.get(0), row.get(1))))
+    let unfinished =
+        format!("select count(*) from sched.execution where job_name = '{job}' and status in ('PENDING', 'RUNNING')");
+    wait_until("a runner at work", SOON, || {
+        let found = db.query_opt(&query, &[]).unwrap().map(|row| (row.get(0), row.get(1)));
+        if found.is_none() && one::<i64>(db, &unfinished) == 0 {
+            acknowledged.extend(enqueue(db, job, 10));
+        }
+        found
+    })
 }
 
 /// After a crash: a dispatcher comes, and within 2 s of that nothing is RUNNING whose process is not there.
@@ -95,7 +103,7 @@ fn recovered(cluster: &Cluster) -> Client {
     db
 }
 
-fn kill(cluster: &Cluster, mut db: Client, victim: Victim) -> Client {
+fn kill(cluster: &Cluster, mut db: Client, victim: Victim, acknowledged: &mut Vec<String>) -> Client {
     let terminate = |db: &mut Client, pid: Option<i32>| {
         if let Some(pid) = pid {
             db.execute("select pg_terminate_backend($1)", &[&pid]).unwrap();
@@ -103,25 +111,26 @@ fn kill(cluster: &Cluster, mut db: Client, victim: Victim) -> Client {
     };
     match victim {
         Victim::RunnerTerminated => {
-            let (_, pid) = busy_runner(&mut db, "r.job_name <> 'limited'");
+            let (_, pid) = busy_runner(&mut db, "often", "r.job_name <> 'limited'", acknowledged);
             terminate(&mut db, Some(pid));
         }
         Victim::RunnerKilled => {
-            let (_, pid) = busy_runner(&mut db, "r.job_name <> 'limited'");
+            let (_, pid) = busy_runner(&mut db, "often", "r.job_name <> 'limited'", acknowledged);
             proc::kill(pid, Signal::KILL);
             wait_until("the connection to break", SOON, || db.is_valid(Duration::from_secs(1)).err());
             return recovered(cluster);
         }
         Victim::RunnerFrozen => {
             // In its command: one that is stopped while it has a lock of the server's keeps everybody waiting.
-            let (id, pid) = busy_runner(&mut db, "r.job_name = 'limited' and a.wait_event = 'PgSleep'");
+            let (id, pid) =
+                busy_runner(&mut db, "limited", "r.job_name = 'limited' and a.wait_event = 'PgSleep'", acknowledged);
             proc::kill(pid, Signal::STOP);
             let given_up = format!("select not exists (select from sched.running where id = '{id}' and pid = {pid})");
             wait_for(&mut db, &given_up, SOON);
             proc::kill(pid, Signal::CONT);
         }
         Victim::RunnerFrozenAnywhere => {
-            let (id, pid) = busy_runner(&mut db, "r.job_name = 'limited'");
+            let (id, pid) = busy_runner(&mut db, "limited", "r.job_name = 'limited'", acknowledged);
             proc::kill(pid, Signal::STOP);
             // What it has locked nobody gets, not even who would give it up.
             let watched = Instant::now();
@@ -169,16 +178,13 @@ fn kills(count: usize) {
     let (mut crashes, started) = (0, Instant::now());
     for round in 0..count {
         let victim = VICTIMS[round % VICTIMS.len()];
-        if matches!(victim, Victim::RunnerFrozen | Victim::RunnerFrozenAnywhere) {
-            acknowledged.extend(enqueue(&mut db, "limited", 3));
-        }
         let waiting: i64 = one(&mut db, "select count(*) from sched.ready");
         for job in SHORT.iter().filter(|_| waiting < 500) {
             acknowledged.extend(enqueue(&mut db, job, 100));
         }
         stays("the moment", Duration::from_micros(random.below(50_000)), || ());
         crashes += usize::from(matches!(victim, Victim::RunnerKilled | Victim::DispatcherKilled | Victim::Server));
-        db = kill(&cluster, db, victim);
+        db = kill(&cluster, db, victim, &mut acknowledged);
     }
     let killed_within = started.elapsed();
     all_ended(&mut db);
