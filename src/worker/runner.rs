@@ -88,6 +88,7 @@ fn name_process(job_name: Option<&str>) {
 fn work(runner: &Runner) {
     let mut runs = 0;
     let mut settings = None;
+    let mut in_vain = false;
     super::hold_cancels(true);
     while runner.look(convert::now()) {
         super::reload_settings();
@@ -96,6 +97,7 @@ fn work(runner: &Runner) {
         }
         match run::claim(runner, &mut settings) {
             Ok(Claim::Work(work)) => {
+                in_vain = false;
                 name_process(Some(work.job_name()));
                 let goes_on = run::run(runner, *work);
                 runs += 1;
@@ -109,7 +111,14 @@ fn work(runner: &Runner) {
                 name_process(None);
             }
             Ok(Claim::Nothing) => {
-                if !wait(runner) {
+                runner.wait(convert::now());
+                // What came before that woke nobody. What somebody has in hand seems to wait, but cannot be claimed: once is enough, the
+                // dispatcher looks again.
+                if !in_vain && run::has_work(runner) {
+                    in_vain = true;
+                } else if wait(runner) {
+                    in_vain = false;
+                } else {
                     return;
                 }
             }
@@ -128,11 +137,6 @@ fn must_leave(runner: &Runner) -> bool {
 
 /// Waits for work; false where none came, or somebody else needs the place.
 fn wait(runner: &Runner) -> bool {
-    runner.wait(convert::now());
-    // What came before that woke nobody.
-    if run::has_work(runner) {
-        return true;
-    }
     super::report_idle(c"waiting for a run");
     let began = std::time::Instant::now();
     let longest = Duration::from_micros(guc::runner_idle().unsigned_abs());

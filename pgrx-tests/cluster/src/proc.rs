@@ -47,6 +47,13 @@ pub fn children(parent: i32) -> Vec<i32> {
     pids.filter(|pid| stat(*pid).is_some_and(|(_, its_parent)| its_parent == parent)).collect()
 }
 
+/// The CPU time of a process so far, in hundredths of a second.
+pub fn cpu_ticks(pid: i32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process is there");
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    [11, 12].map(|field| fields[field].parse::<u64>().expect("a number of ticks")).iter().sum()
+}
+
 /// State and parent from `/proc/PID/stat`; the name before them may hold spaces and parentheses.
 fn stat(pid: i32) -> Option<(String, i32)> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

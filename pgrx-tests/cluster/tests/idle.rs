@@ -1,5 +1,6 @@
 //! A worker that has nothing to do does nothing.
 
+use scheduler_cluster_tests::proc::cpu_ticks;
 use scheduler_cluster_tests::scheduler::{asleep_since, dispatcher, one, rest, SOON};
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster};
 use std::time::Duration;
@@ -79,11 +80,4 @@ fn an_idle_worker_asks_nothing_while_nothing_is_written() {
 /// When the dispatcher began its last transaction.
 fn looked_at(db: &mut Client) -> String {
     one(db, "select query_start::text from pg_stat_activity where backend_type = 'scheduler dispatcher'")
-}
-
-/// The CPU time of a process so far, in hundredths of a second.
-fn cpu_ticks(pid: i32) -> u64 {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
-    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
 }

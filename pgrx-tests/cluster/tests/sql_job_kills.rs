@@ -115,9 +115,18 @@ fn kill(cluster: &Cluster, mut db: Client, victim: Victim, acknowledged: &mut Ve
             terminate(&mut db, Some(pid));
         }
         Victim::RunnerKilled => {
-            let (_, pid) = busy_runner(&mut db, "often", "r.job_name <> 'limited'", acknowledged);
-            proc::kill(pid, Signal::KILL);
-            wait_until("the connection to break", SOON, || db.is_valid(Duration::from_secs(1)).err());
+            // It may have left by itself, after its hundredth run.
+            wait_until("the connection to break", SOON, || {
+                let (_, pid) = busy_runner(&mut db, "often", "r.job_name <> 'limited'", acknowledged);
+                proc::kill(pid, Signal::KILL);
+                wait_until("the process to be gone", SOON, || (!proc::is_alive(pid)).then_some(()));
+                let killed = Instant::now();
+                wait_until("the connection to break, or a while to pass", SOON, || {
+                    let broken = db.is_valid(Duration::from_secs(1)).is_err();
+                    (broken || killed.elapsed() > Duration::from_secs(2)).then_some(broken)
+                })
+                .then_some(())
+            });
             return recovered(cluster);
         }
         Victim::RunnerFrozen => {

@@ -1,5 +1,6 @@
 //! The processes of SQL jobs between two runs: used again, and in nobody's way.
 
+use scheduler_cluster_tests::proc::cpu_ticks;
 use scheduler_cluster_tests::scheduler::{dispatcher, one, SOON};
 use scheduler_cluster_tests::sql_jobs::{all_ended, define, ended, enqueue, runners, sleeping};
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster};
@@ -214,4 +215,29 @@ fn dropping_the_extension_waits_for_no_run_longer_than_for_any_session() {
     // The run has lost its lease and cannot be finished; what it does is rolled back, or ends when somebody ends it.
     db.execute("select pg_terminate_backend($1)", &[&pid]).unwrap();
     wait_until("no runner", SOON, || runners(&mut db).is_empty().then_some(()));
+}
+
+/// What somebody has in hand (a cancel that is not committed) can be seen to wait, and cannot be claimed.
+#[test]
+fn a_runner_sleeps_over_what_it_cannot_claim() {
+    let cluster = Cluster::builder().set("sched.max_sql_runners", "1").start();
+    let mut db = cluster.with_extension("postgres");
+    let mut other = cluster.connect();
+    define(&mut db, "job", "select 1", "");
+    define(&mut db, "long", "select pg_sleep(0.5)", "");
+    let long = enqueue(&mut db, "long", 1).remove(0);
+    let (_, pid) = sleeping(&mut db, "long", 1).remove(0);
+    let id = enqueue(&mut db, "job", 1).remove(0);
+    other.batch_execute(&format!("begin; select sched.cancel('{id}')")).unwrap();
+    assert_eq!(ended(&mut db, &long).0, "SUCCESS");
+    idle(&mut db, pid);
+    let before = cpu_ticks(pid);
+    stays("this loop", Duration::from_secs(2), || ());
+    let used = cpu_ticks(pid) - before;
+    println!("{used} hundredths of a second of CPU in 2 s");
+    assert!(used <= 10, "{used} hundredths of a second of CPU in 2 s");
+    // It does what it can meanwhile, and the rest soon after that is given back.
+    assert_eq!(run_once(&mut db, "job"), pid);
+    other.batch_execute("rollback").unwrap();
+    assert_eq!(ended(&mut db, &id).0, "SUCCESS");
 }
