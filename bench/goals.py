@@ -8,6 +8,8 @@ from board import OURS, number, ratios, spread
 LIMIT = "physical limit (set-based SQL)"
 ROWS, ROWS_GIVEN = "row-by-row dispatcher (Python)", "row-by-row dispatcher, told the next times"
 HAND = "hand-written SQL"
+CRON_WORKERS, CRON_CONNECTIONS = "pg_cron (background workers)", "pg_cron (connections)"
+FRESH, BUSY = "scheduler, a process for each run", "scheduler, all runners busy"
 # pgmq's statements without its functions: nothing that somebody could use, and so no peer. What lies between the two is planning.
 PREPARED = "pgmq's statements, prepared by the client"
 # Their fires call a function in their own process, or reach a broker in memory: nothing is durable that was not before.
@@ -32,7 +34,7 @@ class Verdict:
 def verdicts(run) -> list:
     """Of all goals, in the order in which a reader would ask."""
     cases = run["cases"]
-    return [judge(cases) for judge in (peers, rows, limit, late, tick, idle, leases, batches)]
+    return [judge(cases) for judge in (peers, rows, limit, late, tick, idle, leases, batches, runs, starts, all_start, grows, beside)]
 
 
 def _median(case, name=OURS):
@@ -178,6 +180,58 @@ def batches(cases):
     told = f". ({PREPARED}, who are no peer: × {min(prepared):.2f} … {max(prepared):.2f})" if prepared else ""
     verdict = _all_of(goal, found, 1.0)
     return dataclasses.replace(verdict, measured=verdict.measured + told)
+
+
+def _sql(cases, ending):
+    """The case of SQL jobs whose title ends so, or None."""
+    return next((case for case in cases if case["section"] == "sql" and case["case"].endswith(ending) and OURS in case["samples"]), None)
+
+
+def runs(cases):
+    goal = "SQL jobs: 10 × as many runs a second as pg_cron in the faster of its modes, fsync on"
+    case = _sql(cases, "runs a second")
+    theirs = case and {name: _ratio(case, name) for name in case["samples"] if name != OURS}
+    if not theirs:
+        return Verdict(goal, "", None)
+    name, times = min(theirs.items(), key=lambda item: item[1])
+    return Verdict(goal, f"{number(_median(case))} a second, × {number(times)} ({name})", times >= 10, _by(times, 10))
+
+
+def starts(cases):
+    goal = "SQL jobs: a command begins after its plan time: p50 < 3 ms, p99 < 10 ms; in a fresh process < 50 ms"
+    p50, p99 = (_sql(cases, f" 100 ms: {share}") for share in ("p50", "p99"))
+    if not p50 or FRESH not in p50["samples"]:
+        return Verdict(goal, "", None)
+    found = [(_median(p50), 3), (_median(p99), 10), (_median(p50, FRESH), 50)]
+    text = "p50 {} ms, p99 {} ms; fresh p50 {} ms".format(*(number(value) for value, _ in found))
+    text += f", p99 {number(_median(p99, FRESH))} ms"
+    worst = max(value / wanted for value, wanted in found)
+    return Verdict(goal, text, worst < 1, f"by × {number(worst)}")
+
+
+def all_start(cases):
+    goal = "SQL jobs: 10,000 due at once all start within 61 s"
+    case = _sql(cases, "10,000 SELECT 1 due at once: started within 61 s")
+    if not case:
+        return Verdict(goal, "", None)
+    text = ", ".join(f"{number(_median(case, name))} ({name})" for name in case["samples"])
+    return Verdict(goal, text, _median(case) >= 10_000, f"by {number(10_000 - _median(case))}")
+
+
+def grows(cases):
+    goal = "SQL jobs: a runner grows by less than 64 MB in a SELECT of 10,000,000 rows and 1 MB of notices"
+    case = _sql(cases, "1 MB of notices")
+    return Verdict(goal, f"{number(_median(case))} MB", _median(case) < 64, f"by × {number(_median(case) / 64)}") if case else Verdict(goal, "", None)
+
+
+def beside(cases):
+    goal = "SQL jobs: all runners busy, the p99 of other jobs within 20 %"
+    case = next((case for case in cases if case["section"] == "sql" and " of other jobs " in case["case"] and case["case"].endswith("p99")
+                 and {OURS, BUSY} <= case["samples"].keys()), None)
+    if not case:
+        return Verdict(goal, "", None)
+    quiet, busy = _median(case), _median(case, BUSY)
+    return Verdict(goal, f"p99 {number(busy)} ms, otherwise {number(quiet)} ms", busy <= 1.2 * quiet, f"by × {number(busy / quiet / 1.2)}")
 
 
 def _all_of(goal, found, wanted):

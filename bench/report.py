@@ -20,6 +20,7 @@ TITLES = {
     "size": "Size of an execution",
     "memory": "Memory of the workers",
     "loading": "Loading through create_schedules",
+    "sql": "SQL jobs beside pg_cron",
 }
 # one chart each
 CHARTS = ("firing", "lateness", "tick", "leases", "queue")

@@ -141,9 +141,9 @@ class Contestants(unittest.TestCase):
         self.assertEqual(parts.allowed(plan, "c", 25, 32), 7)
         self.assertEqual(parts.allowed(plan, "c", 31, 32), 5)
 
-    def test_a_whole_run_is_planned_for_less_than_an_hour(self):
-        self.assertLessEqual(sum(parts.planned(parts.PARTS, False).values()), 57)
-        self.assertLessEqual(sum(parts.planned(parts.PARTS, True).values()), 4.9)
+    def test_a_whole_run_is_planned_for_little_more_than_an_hour(self):
+        self.assertLessEqual(sum(parts.planned(parts.PARTS, False).values()), 69)
+        self.assertLessEqual(sum(parts.planned(parts.PARTS, True).values()), 7.9)
 
 
 class Goals(unittest.TestCase):
