@@ -13,7 +13,7 @@ help: ## this list
 setup: ## install what builds and tests need (the others do this by themselves)
 	@tools/setup.sh
 
-demo: setup ## see it work: a throw-away cluster with schedules and a worker; KEEP=1 leaves it running
+demo: setup ## see it work: a throw-away cluster with SQL jobs, schedules and workers; KEEP=1 leaves it running
 	@tools/demo.sh
 
 demo-stop: ## stop and remove a demo that was kept

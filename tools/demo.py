@@ -21,7 +21,8 @@ PATIENCE_SECONDS = 30
 
 EXPLANATION = (
     "A schedule says when a job is due. At each plan time the extension writes an execution into a table; a worker claims it "
-    "(a lease: nobody else may run it), does the work, and finishes it in the transaction that wrote its results."
+    "(a lease: nobody else may run it), does the work, and finishes it in the transaction that wrote its results. "
+    "The command of an SQL job is run by the server itself."
 )
 
 # name, clock (the first that this version knows), payload, settings of the job
@@ -32,7 +33,15 @@ SCHEDULES = [
     ("backup", ["every 5 seconds"], {"message": "a backup", "seconds": 2}, {"stale_timeout": "3 seconds"}),
     ("shaky", ["every 6 seconds"], {"message": "second attempt", "failing_attempts": 1}, {"max_attempts": 2, "retry_backoff": ["1 second"]}),
 ]
-OWN = [name for name, *_ in SCHEDULES]
+# name, clock, command, other arguments of schedule_sql
+SQL_JOBS = [
+    ("totals", "every 2 seconds", "insert into totals (runs) select count(*) from work_done; select max(runs) as most from totals", {}),
+    ("vacuum", "every 5 seconds", "vacuum (analyze) work_done", {"own_transactions": True}),
+    ("fails once", "every 6 seconds", "select 100 / (attempt - 1) as worked from sched.this_run()",
+     {"max_attempts": 2, "retry_backoff": ["1 second"]}),
+]
+SQL = [name for name, *_ in SQL_JOBS]
+OWN = SQL + [name for name, *_ in SCHEDULES]
 
 
 def connect(user, database=None):
@@ -52,7 +61,11 @@ def setup(crontabs):
         db.execute("create schema app authorization app")
     with connect("app") as db:
         db.execute("create table work_done (execution_id uuid, attempt integer, what text, at timestamptz default clock_timestamp())")
+        db.execute("create table totals (runs bigint, at timestamptz default clock_timestamp())")
         import_crontabs(db, Path(crontabs))
+        for name, clock, command, options in SQL_JOBS:
+            schedule_sql(db, name, clock, command, **options)
+        say(f"==> it scheduled {len(SQL_JOBS)} SQL jobs, each in one call: {', '.join(SQL)}")
         for name, clocks, payload, job in SCHEDULES:
             define_job(db, name, **job)
             create_schedule(db, name, clocks, payload)
@@ -75,9 +88,17 @@ def import_crontabs(db, folder):
         paragraph(f"not read: {reason}", initial_indent="    ", subsequent_indent="    ")
 
 
+def named(options):
+    """The options of a call by their names."""
+    return "".join(f", {option} => %s{'::interval[]' if option == 'retry_backoff' else ''}" for option in options)
+
+
 def define_job(db, name, **options):
-    arguments = "".join(f", {option} => %s{'::interval[]' if option == 'retry_backoff' else ''}" for option in options)
-    db.execute(f"select sched.define_job(%s{arguments})", (name, *options.values()))
+    db.execute(f"select sched.define_job(%s{named(options)})", (name, *options.values()))
+
+
+def schedule_sql(db, name, clock, command, **options):
+    db.execute(f"select sched.schedule_sql(%s, %s, %s{named(options)})", (name, clock, command, *options.values()))
 
 
 def create_schedule(db, name, clocks, payload):
@@ -92,7 +113,8 @@ def create_schedule(db, name, clocks, payload):
 
 TOTALS = """
 select count(*) as fired, count(*) filter (where attempt > 0) as claimed,
-       count(*) filter (where status = 'SUCCESS') as succeeded, count(*) filter (where status = 'SUCCESS' and attempt > 1) as after_retry,
+       count(*) filter (where status = 'SUCCESS') as succeeded, count(*) filter (where status = 'SUCCESS' and runner_id !~ '^sql/') as by_workers,
+       count(*) filter (where status = 'SUCCESS' and attempt > 1) as after_retry,
        count(*) filter (where status in ('SUCCESS', 'CANCELLED') or status = 'FAILED' and next_retry_at is null) as finished,
        count(*) filter (where status = 'RUNNING') as running, count(*) filter (where status = 'PENDING') as pending,
        coalesce(percentile_cont(0.5) within group (order by late), 0) as p50, coalesce(max(late), 0) as latest,
@@ -104,6 +126,17 @@ select s.schedule_name, s.clock, s.state, s.next_plan_time, s.last_error, s.sche
        count(e.id) as fired, count(e.id) filter (where e.status = 'SUCCESS') as succeeded
   from sched.schedules s left join sched.execution e on e.schedule_name = s.schedule_name
  group by 1, 2, 3, 4, 5 order by array_position(%(own)s, s.schedule_name), s.next_plan_time, s.schedule_name"""
+
+# The newest run of each SQL job that has ended, and how many there were.
+SQL_RESULTS = """
+select distinct on (array_position(%(sql)s, schedule_name))
+       schedule_name, status, attempt, next_retry_at, rows_affected, error_code, error_msg,
+       (select string_agg(concat_ws(' ', s->>'tag', s->>'rows'), ', ') from jsonb_array_elements(result->'statements') as s) as statements,
+       result->'rows' as rows, count(*) filter (where status = 'SUCCESS') over of_job as succeeded, count(*) over of_job as runs
+  from sched.execution
+ where schedule_name = any (%(sql)s) and finished_at is not null
+window of_job as (partition by schedule_name)
+ order by array_position(%(sql)s, schedule_name), plan_time desc"""
 
 NEWEST = """
 select schedule_name, plan_time, status, attempt, next_retry_at, (extract(epoch from created_at - plan_time) * 1000)::int as fired_ms,
@@ -213,10 +246,23 @@ def summary(db):
     )
     paragraph(f"They were fired {t.p50:.1f} ms after their plan time in the median, {t.latest:.1f} ms at most (created_at - plan_time).")
     paragraph(f"The workers wrote {t.written} rows of their own, each in the transaction that finished its execution.")
+    sql_results(db)
     if t.succeeded == 0:
         sys.exit("error: no execution succeeded")
-    if t.written != t.succeeded:
-        sys.exit("error: there should be one row for each execution that succeeded")
+    if t.written != t.by_workers:
+        sys.exit("error: there should be one row for each execution that a worker ended with success")
+
+
+def sql_results(db):
+    """What came of the SQL jobs, as sched.execution has it."""
+    say("\nWhat the server ran itself; of each SQL job the newest run that has ended:")
+    results = db.execute(SQL_RESULTS, {"sql": SQL}).fetchall()
+    for e in results:
+        came = f"{e.error_code}: {e.error_msg.splitlines()[0]}" if e.error_code else e.statements + (f", result {e.rows}" if e.rows else "")
+        say(f"    {e.schedule_name:10}  {e.succeeded:2} of {e.runs:2} runs succeeded  {status(e)}: {came}")
+    say("")
+    if len(results) < len(SQL) or not all(e.succeeded for e in results):
+        sys.exit("error: an SQL job has not succeeded")
 
 
 def show():

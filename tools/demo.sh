@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What `make demo` runs: a throw-away cluster with the extension, example schedules and three example workers; shows what happens for
+# What `make demo` runs: a throw-away cluster with the extension, SQL jobs, example schedules and three example workers; shows what happens for
 # 20 seconds and removes all of it.  KEEP=1 leaves it running; `tools/demo.sh stop` (make demo-stop) ends that.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/env.sh"
