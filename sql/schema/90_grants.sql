@@ -14,7 +14,7 @@ COMMENT ON FUNCTION sched.unschedule IS
 COMMENT ON FUNCTION sched.this_run IS
 'The run that this session is on: one row inside the command of a job of kind sql, no row elsewhere. execution_id, schedule_name and scope are NULL in sched.test_job. Nothing that a command does can change it.';
 COMMENT ON FUNCTION sched.test_job IS
-'Runs the command of a job of kind sql now, in this transaction, as the caller and with the job''s settings, and takes all of it back; deferred constraints are checked. A failure is a row with ok = false and its SQLSTATE in error_code. What no rollback takes back (sequences, session locks, prepared statements) stays. Errors: 0A000 (a job with own_transactions, or of another kind), 42704 (unknown job), 42501 (another role''s job), 22004 (NULL), 22008 (an infinite time), 57014 (the caller is cancelled).';
+'Runs the command of a job of kind sql now, in this transaction, as the caller and with the job''s settings, and takes all of it back; deferred constraints are checked. A failure is a row with ok = false and its SQLSTATE in error_code. What no rollback takes back (sequences, session locks, prepared statements) stays. Errors: 0A000 (a job with own_transactions, or of another kind), 42704 (unknown job), 42501 (another role''s job), 22004 (NULL), 22008 (an infinite time).';
 COMMENT ON FUNCTION sched.fire_now IS
 'Creates one extra execution of a schedule with the plan time now, or the next that neither the ledger nor the clock has, whatever its state, and returns its id; its timer is untouched. Errors: 42704, 42501, 53400 (a notify job, while the server''s queue of notifications is full).';
 COMMENT ON FUNCTION sched.backfill IS

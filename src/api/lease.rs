@@ -13,7 +13,8 @@ use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::utf8_text::Text;
 use crate::pg::{as_owner, role, session, Owner};
-use crate::shmem::{runners, wakeup};
+use crate::shmem::runners::runs;
+use crate::shmem::wakeup;
 use crate::store::execution;
 use crate::store::lease::end::{Ending, Failing};
 use crate::store::lease::{self as leases, sql as store, Ledger};
@@ -49,7 +50,7 @@ fn held_by_client(execution_id: Option<Uuid>, lease_token: Option<Uuid>) -> Outc
 fn refuse_runs_of_server(execution_ids: &[Uuid]) -> Outcome<()> {
     // SAFETY: reads a global of the process.
     let database = unsafe { pg_sys::MyDatabaseId.to_u32() };
-    if !runners::runs_one_of(database, execution_ids) {
+    if !runs::runs_one_of(database, execution_ids) {
         return Ok(());
     }
     Err(Failure::new(

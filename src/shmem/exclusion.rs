@@ -18,7 +18,8 @@ use pgrx::{pg_shmem_init, pg_sys, PGRXSharedMemory, PgAtomic};
 
 use crate::pg::latch;
 use crate::shmem::registry::{self, Presence};
-use crate::shmem::runners::{self, signal};
+use crate::shmem::runners;
+use crate::shmem::runners::runs::signal;
 
 /// How many exclusions there can be at the same time, in all databases. For a statement that finds none free the dispatcher leaves as well, but it
 /// may be back before the statement has ended.

@@ -4,7 +4,6 @@
 //! All of it is read and written under one spin lock, a few loads and stores at a time. A signal that is meant for one run reaches no
 //! other: it only says that something was asked, and the runner's handler compares the number of the run that is meant with its own.
 
-use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering::SeqCst};
 
 use pgrx::datum::Uuid;
@@ -13,6 +12,9 @@ use scheduler_core::Instant;
 
 use crate::shmem::registry;
 use crate::shmem::spinlock;
+
+pub mod process;
+pub mod runs;
 
 /// How many runners there can be at the same time, whatever the setting says.
 pub const MAX_RUNNERS: usize = 256;
@@ -370,89 +372,6 @@ pub fn set_waiting(database: u32, owners: &[u32]) {
     });
 }
 
-/// Where an execution is whose lease says that a runner has it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Whereabouts {
-    /// A process runs it.
-    Running,
-    /// It had a limit of time, and the process did not end with it.
-    TimedOut,
-    /// There is no such process, or it did not end when it was cancelled.
-    Lost,
-}
-
-/// Where this execution is. Who asks has to have read its lease before, and has to hold it locked if he is to act.
-pub fn whereabouts(database: u32, execution: Uuid) -> Whereabouts {
-    let found = with(|board| {
-        let mut places = board.places.iter();
-        let place = places.find(|place| place.database.load(SeqCst) == database && place.runs(execution))?;
-        Some((place.given_up.load(SeqCst), place.timed_out.load(SeqCst)))
-    });
-    match found.flatten() {
-        Some((false, _)) => Whereabouts::Running,
-        Some((true, true)) => Whereabouts::TimedOut,
-        Some((true, false)) | None => Whereabouts::Lost,
-    }
-}
-
-/// Whether a runner of this database runs one of these executions.
-pub fn runs_one_of(database: u32, executions: &[Uuid]) -> bool {
-    with(|board| {
-        let mut running = board.places.iter().filter(|place| place.is(Phase::Running));
-        running.any(|place| {
-            place.database.load(SeqCst) == database && executions.iter().any(|execution| place.runs(*execution))
-        })
-    })
-    .unwrap_or(false)
-}
-
-/// Has a run stop; false where this execution does not run here. Its process is terminated where it has not ended after `grace`
-/// microseconds; when that is.
-pub fn cancel(database: u32, execution: Uuid, now: i64, grace: i64) -> bool {
-    with(|board| {
-        let mut places = board.places.iter();
-        let Some(place) = places.find(|place| place.database.load(SeqCst) == database && place.runs(execution)) else {
-            return false;
-        };
-        let run = place.run.load(SeqCst);
-        if place.cancelled_run.swap(run, SeqCst) != run {
-            place.terminate_at.fetch_min(now.saturating_add(grace), SeqCst);
-        }
-        // Under the lock: whoever has this number is that process.
-        signal(place.pid.load(SeqCst), pg_sys::SIGUSR2 as i32);
-        true
-    })
-    .unwrap_or(false)
-}
-
-/// Terminates the processes of this database whose run should have ended by now, and gives up their runs; whether there was one.
-pub fn terminate_overdue(database: u32, now: Instant) -> bool {
-    with(|board| {
-        let mut any = false;
-        for place in board.places.iter().filter(|place| place.database.load(SeqCst) == database) {
-            let is_due = place.is(Phase::Running) && place.terminate_at.load(SeqCst) <= now.as_micros();
-            if is_due && !place.given_up.swap(true, SeqCst) {
-                let cancelled = place.cancelled_run.load(SeqCst) == place.run.load(SeqCst);
-                place.timed_out.store(!cancelled, SeqCst);
-                signal(place.pid.load(SeqCst), pg_sys::SIGTERM as i32);
-                any = true;
-            }
-        }
-        any
-    })
-    .unwrap_or(false)
-}
-
-/// When the next process of this database is to be terminated.
-pub fn next_termination(database: u32) -> Option<Instant> {
-    let first = with(|board| {
-        let places = board.places.iter().filter(|place| place.database.load(SeqCst) == database);
-        let due = places.filter(|place| place.is(Phase::Running) && !place.given_up.load(SeqCst));
-        due.map(|place| place.terminate_at.load(SeqCst)).min()
-    });
-    first.flatten().filter(|at| *at < NEVER).map(|at| Instant::from_micros(at).unwrap_or(Instant::MAX))
-}
-
 /// Whether a runner of this database is there, or is coming, that runs nothing: it makes way for whoever wants the database to himself.
 pub fn has_bystander(database: u32) -> bool {
     with(|board| {
@@ -466,177 +385,4 @@ pub fn has_bystander(database: u32) -> bool {
         any
     })
     .unwrap_or(false)
-}
-
-/// Sends a signal to a process of this server; one that has just gone is fine.
-pub fn signal(pid: i32, number: i32) {
-    unsafe extern "C" {
-        fn kill(pid: i32, signal: c_int) -> c_int;
-    }
-    if pid > 0 {
-        // SAFETY: the id stands on a board, where only a living process of this server has it.
-        unsafe {
-            kill(pid, number);
-        }
-    }
-}
-
-/// The runner's side of the board.
-pub struct Runner {
-    place: &'static Place,
-    /// The database and the owner that it works for.
-    pub database: u32,
-    pub owner: u32,
-}
-
-impl Runner {
-    /// Takes the place that was kept for this process; `None` where nobody expects it any more.
-    pub fn enter(seat: Seat, pid: i32, now: Instant) -> Option<Runner> {
-        with(|board| {
-            let place = board.places.get(usize::from(seat.index))?;
-            if place.serial.load(SeqCst) != seat.serial || !place.is(Phase::Coming) {
-                return None;
-            }
-            place.pid.store(pid, SeqCst);
-            place.since.store(now.as_micros(), SeqCst);
-            MINE.place.store(std::ptr::from_ref(place).cast_mut(), SeqCst);
-            let (database, owner) = (place.database.load(SeqCst), place.owner.load(SeqCst));
-            Some(Runner { place, database, owner })
-        })
-        .flatten()
-    }
-
-    /// It looks for work now, unless it was asked to leave; whether it may.
-    pub fn look(&self, now: Instant) -> bool {
-        with(|_| {
-            if self.place.is(Phase::Leaving) {
-                return false;
-            }
-            self.place.begin(Phase::Looking, now);
-            true
-        })
-        .unwrap_or(false)
-    }
-
-    /// It has found none, and waits; who has something for it wakes it. What came in between it has to look for after this.
-    pub fn wait(&self, now: Instant) {
-        with(|_| {
-            if self.place.is(Phase::Looking) {
-                self.place.begin(Phase::Idle, now);
-            }
-        });
-    }
-
-    /// It wants to leave; false where somebody has just woken it.
-    pub fn try_leave(&self) -> bool {
-        with(|_| {
-            if self.place.is(Phase::Looking) {
-                return false;
-            }
-            self.place.phase.store(Phase::Leaving as u32, SeqCst);
-            true
-        })
-        .unwrap_or(true)
-    }
-
-    /// It leaves as one that could not begin: the next one is started after a pause.
-    pub fn fail(&self) {
-        with(|_| self.place.phase.store(Phase::Coming as u32, SeqCst));
-    }
-
-    /// It waits.
-    pub fn is_idle(&self) -> bool {
-        self.place.is(Phase::Idle)
-    }
-
-    /// It was asked to leave.
-    pub fn is_to_leave(&self) -> bool {
-        self.place.is(Phase::Leaving)
-    }
-
-    /// A run begins, of an execution whose lease nobody can see yet; it is to have ended by `terminate_at`.
-    pub fn run(&self, execution: Uuid, terminate_at: Option<Instant>, now: Instant) {
-        let run = with(|board| {
-            self.place.forget_run();
-            let run = board.runs.fetch_add(1, SeqCst) + 1;
-            let halves = halves(execution);
-            (0..2).for_each(|half| self.place.execution[half].store(halves[half], SeqCst));
-            self.place.terminate_at.store(terminate_at.map_or(NEVER, Instant::as_micros), SeqCst);
-            self.place.run.store(run, SeqCst);
-            self.place.begin(Phase::Running, now);
-            run
-        });
-        MINE.run.store(run.unwrap_or(0), SeqCst);
-    }
-
-    /// The claim of the run is committed.
-    pub fn claimed(&self) {
-        with(|board| self.place.claim.store(board.claims.fetch_add(1, SeqCst) + 1, SeqCst));
-    }
-
-    /// The run has ended, and its lease with it: no signal that was meant for it reaches the next.
-    pub fn ended(&self, now: Instant) {
-        MINE.run.store(0, SeqCst);
-        with(|_| {
-            self.place.forget_run();
-            self.place.begin(Phase::Looking, now);
-        });
-    }
-
-    /// Whether it leaves its place to somebody else after this run: fewer than all may be taken, or who waits has fewer runners than
-    /// its owner.
-    pub fn gives_way(&self, most: usize) -> bool {
-        with(|board| {
-            let (taken, mine) = (board.taken(), board.count(self.database, self.owner));
-            let is_needed = |(database, owner, _): (u32, u32, u64)| {
-                let theirs = board.count(database, owner);
-                theirs == 0 || theirs + 1 < mine
-            };
-            taken > most || taken == most && board.others_waiting(self.database, self.owner).any(is_needed)
-        })
-        .unwrap_or(true)
-    }
-}
-
-/// What this process is on, for its signal handler.
-struct Mine {
-    place: std::sync::atomic::AtomicPtr<Place>,
-    run: AtomicU64,
-}
-
-static MINE: Mine = Mine { place: std::sync::atomic::AtomicPtr::new(std::ptr::null_mut()), run: AtomicU64::new(0) };
-
-/// Whether the run that this process is on is to be cancelled. Loads only: signal handlers ask.
-pub fn is_cancelled() -> bool {
-    let run = MINE.run.load(SeqCst);
-    // SAFETY: NULL, or a place in shared memory, which lasts.
-    let place = unsafe { MINE.place.load(SeqCst).as_ref() };
-    run != 0 && place.is_some_and(|place| place.cancelled_run.load(SeqCst) == run)
-}
-
-/// To be said when a runner exits, however it does: its place is free, and dispatchers look what became of its run and who waits.
-pub fn left(seat: Seat, pid: i32) {
-    let found = with(|board| {
-        let place = board.places.get(usize::from(seat.index))?;
-        if place.serial.load(SeqCst) != seat.serial || place.pid.load(SeqCst) != pid {
-            return None;
-        }
-        let (database, was_running) = (place.database.load(SeqCst), place.is(Phase::Running));
-        if place.is(Phase::Coming) {
-            let pair = u64::from(database) << 32 | u64::from(place.owner.load(SeqCst));
-            let mut known = board.failed.iter().filter(|failed| [0, pair].contains(&failed.load(SeqCst)));
-            known.next().into_iter().for_each(|failed| failed.store(pair, SeqCst));
-        }
-        place.free();
-        Some((database, was_running))
-    });
-    let Some((database, was_running)) = found.flatten() else { return };
-    if was_running {
-        registry::run_lost(database);
-    }
-    registry::runners_wanted(database);
-    with(|board| {
-        let databases = board.waiting.iter().map(|waiting| waiting.database.load(SeqCst));
-        databases.filter(|waiting| *waiting != 0 && *waiting != database).for_each(registry::runners_wanted);
-    });
 }

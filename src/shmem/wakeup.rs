@@ -16,7 +16,8 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 use scheduler_core::Instant;
 
-use crate::shmem::{registry, runners};
+use crate::shmem::registry;
+use crate::shmem::runners::{self, runs};
 
 // What this backend's transaction asks for once it has committed.
 thread_local! {
@@ -118,7 +119,7 @@ unsafe extern "C-unwind" fn transaction_ended(event: pg_sys::XactEvent::Type, _a
         }
         for cancel in CANCELS.take() {
             let now = pg_sys::GetCurrentTimestamp();
-            if runners::cancel(database, cancel.execution, now, cancel.grace) {
+            if runs::cancel(database, cancel.execution, now, cancel.grace) {
                 registry::wake_dispatcher(database, now.saturating_add(cancel.grace));
             }
         }

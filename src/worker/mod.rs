@@ -7,6 +7,7 @@ mod main_loop;
 mod probe;
 mod readiness;
 mod run;
+mod run_rights;
 pub mod runner;
 mod sleep;
 mod staffing;

@@ -17,7 +17,7 @@ use crate::execute::{self, timeout, Captured, CommandError, Output, Statements, 
 use crate::guc;
 use crate::pg::error::{or_raise, raise, Failure, Outcome};
 use crate::pg::{as_owner, convert, run_settings, Owner};
-use crate::shmem::runners::{self, Runner};
+use crate::shmem::runners::process::{self, Runner};
 use crate::store::execution::{Claimed, QueueClaim};
 use crate::store::identity;
 use crate::store::lease::end::{Ending, Failing};
@@ -25,7 +25,7 @@ use crate::store::lease::Ledger;
 use crate::store::queue::{self, runner_queue};
 use crate::store::runner::current::{CurrentRun, OnRun};
 use crate::store::runner::{self as store, RunJob};
-use crate::worker::staffing::may_run;
+use crate::worker::run_rights::may_run;
 use crate::worker::transaction;
 
 /// What a claim is called.
@@ -281,7 +281,7 @@ fn report_running(command: &CStr) {
 /// From here on a cancel ends the command; one that has come since the claim does at once.
 fn accept_cancels() {
     super::hold_cancels(false);
-    if runners::is_cancelled() {
+    if process::is_cancelled() {
         // SAFETY: the next check for interrupts is the command's.
         unsafe { timeout::interrupt() }
     }

@@ -12,7 +12,8 @@ use crate::execute::timeout;
 use crate::guc;
 use crate::pg::{compat, convert, latch};
 use crate::shmem::exclusion;
-use crate::shmem::runners::{self, Runner, Seat};
+use crate::shmem::runners::process::{self, Runner};
+use crate::shmem::runners::Seat;
 use crate::worker::run::{self, Claim};
 
 /// After so many runs the process is made anew: what they have left in it (libraries, caches, the globals of a language) goes with it.
@@ -57,7 +58,7 @@ pub extern "C-unwind" fn scheduler_runner_main(argument: pg_sys::Datum) {
 
 /// A run of this process is to stop. One that was meant has ended where the board says nothing of it any more.
 unsafe extern "C-unwind" fn cancel_run(_signal: c_int) {
-    if runners::is_cancelled() {
+    if process::is_cancelled() {
         timeout::interrupt();
     }
 }
@@ -160,5 +161,5 @@ fn wait(runner: &Runner) -> bool {
 
 #[pg_guard]
 unsafe extern "C-unwind" fn on_exit(_code: c_int, argument: pg_sys::Datum) {
-    runners::left(Seat::of_argument(argument.value() as u64), pg_sys::MyProcPid);
+    process::left(Seat::of_argument(argument.value() as u64), pg_sys::MyProcPid);
 }

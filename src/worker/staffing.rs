@@ -12,10 +12,12 @@ use scheduler_core::Instant;
 use crate::dispatch;
 use crate::guc;
 use crate::pg::error::{self, Failure};
-use crate::pg::{compat, convert, role, syscache, Session};
+use crate::pg::{convert, Session};
 use crate::shmem::registry;
-use crate::shmem::runners::{self, Whereabouts};
+use crate::shmem::runners;
+use crate::shmem::runners::runs::{self, Whereabouts};
 use crate::store::runner::{self as store, OwnerWaiting};
+use crate::worker::run_rights::may_run;
 use crate::worker::runner;
 
 /// How soon to ask the postmaster again that had no slot, in microseconds: nobody tells us when one is free.
@@ -97,7 +99,7 @@ impl Staffing {
         if registry::runner_news(database()).lost {
             return Some(Instant::MIN);
         }
-        earliest(self.end_at, runners::next_termination(database()))
+        earliest(self.end_at, runs::next_termination(database()))
     }
 
     /// Starts runners, or wakes them, for those for whom something waits; how many. Executions that nobody can run as their owner fail,
@@ -212,16 +214,16 @@ impl Staffing {
         registry::take_run_lost(database());
         self.end_at = None;
         let now = convert::now();
-        runners::terminate_overdue(database(), now);
+        runs::terminate_overdue(database(), now);
         let runs = store::runs(session);
         if runs.is_empty() {
             return 0;
         }
         // A cancel that was prepared (PREPARE TRANSACTION) is told by nobody.
         for (execution, _) in runs.iter().filter(|(_, is_cancelled)| *is_cancelled) {
-            runners::cancel(database(), *execution, now.as_micros(), guc::cancel_grace());
+            runs::cancel(database(), *execution, now.as_micros(), guc::cancel_grace());
         }
-        let is_gone = |execution: Uuid| runners::whereabouts(database(), execution) != Whereabouts::Running;
+        let is_gone = |execution: Uuid| runs::whereabouts(database(), execution) != Whereabouts::Running;
         let gone: Vec<Uuid> = runs.iter().map(|run| run.0).filter(|execution| is_gone(*execution)).collect();
         let count = gone.len();
         let again = if count == 0 { guc::tick_interval() } else { LOOK_AGAIN };
@@ -233,7 +235,7 @@ impl Staffing {
         let locked = store::lock_runs(session, gone);
         let (mut lost, mut timed_out) = (Vec::new(), Vec::new());
         for run in locked {
-            match runners::whereabouts(database(), run.execution_id) {
+            match runs::whereabouts(database(), run.execution_id) {
                 Whereabouts::Running => {}
                 Whereabouts::TimedOut => timed_out.push(run),
                 Whereabouts::Lost => lost.push(run),
@@ -243,29 +245,4 @@ impl Staffing {
         let message = "the run did not end at its run_timeout, and its process was terminated";
         lost + dispatch::end_lost(session, &timed_out, "run_timeout", message, now)
     }
-}
-
-/// Why nothing can run as this role here: `28000`.
-pub fn may_run(owner: Oid) -> Result<(), Failure> {
-    let refused = |message: String, hint: &str| {
-        Err(Failure::new(PgSqlErrorCode::ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION, message, hint))
-    };
-    let name = role::name(owner);
-    let Some(attributes) = syscache::attributes(owner) else {
-        return refused(format!("role {name}, which owns the job, does not exist"), "Define the job again.");
-    };
-    if compat::WORKERS_NEED_LOGIN && !attributes.may_log_in {
-        return refused(
-            format!("role \"{name}\", which owns the job, may not log in"),
-            "Before PostgreSQL 17 a role needs LOGIN to run SQL jobs; a line in pg_hba.conf can keep everybody else from using it.",
-        );
-    }
-    if !compat::may_connect(owner, Oid::from(database())) {
-        let database = syscache::database_name();
-        return refused(
-            format!("role \"{name}\", which owns the job, may not connect to database \"{database}\""),
-            "GRANT CONNECT ON DATABASE to it.",
-        );
-    }
-    Ok(())
 }
