@@ -3,7 +3,8 @@
 use scheduler_cluster_tests::proc::{self, Signal};
 use scheduler_cluster_tests::scheduler::{dispatcher, one, rest, SOON};
 use scheduler_cluster_tests::sql_jobs::{
-    all_ended, define, effects_are_those_of_the_ledger, ended, enqueue, runners, sleeping, status, Random,
+    all_ended, define, effects_are_those_of_the_ledger, ended, enqueue, in_own_transactions, runners, sleeping, status,
+    Random,
 };
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster};
 use std::collections::HashSet;
@@ -14,6 +15,10 @@ use std::time::{Duration, Instant};
 /// Its effect is a row, and it takes a moment that differs.
 const SHORT: &str =
     "insert into effect select execution_id, attempt from sched.this_run(); select pg_sleep(random() * 0.004)";
+
+/// In transactions of their own; what ran twice would fail.
+const STEPS: &str = "insert into steps select execution_id, 1 from sched.this_run(); select pg_sleep(random() * 0.002);
+    insert into steps select execution_id, 2 from sched.this_run()";
 
 fn pair(status: &str, code: &str) -> (String, String) {
     (status.to_owned(), code.to_owned())
@@ -59,14 +64,18 @@ fn cancels_in_a_stream(count: i64) {
     let cluster = Cluster::builder().set("sched.max_sql_runners", "4").set("log_min_messages", "warning").start();
     let mut db = cluster.with_extension("postgres");
     db.batch_execute("create table effect (execution_id uuid, attempt int, unique (execution_id, attempt))").unwrap();
+    db.batch_execute("create table steps (execution_id uuid, step int, unique (execution_id, step))").unwrap();
     define(&mut db, "short", SHORT, "");
+    define(&mut db, "own", STEPS, "max_attempts => 3");
+    in_own_transactions(&mut db, "own");
     let (mut all, stop, started) = (Vec::new(), AtomicBool::new(false), Instant::now());
     let asked: HashSet<String> = thread::scope(|scope| {
         let cancellers: Vec<_> = (0..2).map(|_| scope.spawn(|| cancel_what_runs(&cluster, &stop))).collect();
         let done = "select count(*) from sched.execution where status = 'CANCELLED'";
         wait_until("enough cancels", SOON * 15, || {
             if one::<i64>(&mut db, "select count(*) from sched.ready") < 500 {
-                all.extend(enqueue(&mut db, "short", 500));
+                all.extend(enqueue(&mut db, "short", 400));
+                all.extend(enqueue(&mut db, "own", 100));
             }
             (one::<i64>(&mut db, done) >= count).then_some(())
         });
@@ -86,6 +95,9 @@ fn cancels_in_a_stream(count: i64) {
             _ => panic!("{id}: {status} {code}, asked to stop: {was_asked}"),
         }
     }
+    let unfinished = "select count(*) from sched.execution e where e.job_name = 'own' and e.status = 'SUCCESS'
+                         and (select count(*) from steps s where s.execution_id = e.id) <> 2";
+    assert_eq!(one::<i64>(&mut db, unfinished), 0);
     println!(
         "{} runs, {} asked to stop, {cancelled} of them before they were done, in {:?}",
         all.len(),

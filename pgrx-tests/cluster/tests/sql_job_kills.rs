@@ -26,6 +26,7 @@ const IN_ONE: &str = "'often', 'twice', 'once', 'limited'";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Victim {
     RunnerTerminated,
+    AnyRunnersTerminated,
     RunnerKilled,
     RunnerFrozen,
     RunnerFrozenAnywhere,
@@ -41,7 +42,7 @@ const VICTIMS: [Victim; 10] = [
     Victim::RunnerFrozen,
     Victim::DispatcherTerminated,
     Victim::RunnerKilled,
-    Victim::RunnerTerminated,
+    Victim::AnyRunnersTerminated,
     Victim::LauncherTerminated,
     Victim::RunnerTerminated,
     Victim::DispatcherKilled,
@@ -114,6 +115,13 @@ fn kill(cluster: &Cluster, mut db: Client, victim: Victim, acknowledged: &mut Ve
             let (_, pid) = busy_runner(&mut db, "often", "r.job_name <> 'limited'", acknowledged);
             terminate(&mut db, Some(pid));
         }
+        Victim::AnyRunnersTerminated => {
+            // Also those that come, look for work, or leave.
+            db.batch_execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity where backend_type = 'scheduler runner' and random() < 0.5",
+            )
+            .unwrap();
+        }
         Victim::RunnerKilled => {
             // It may have left by itself, after its hundredth run.
             wait_until("the connection to break", SOON, || {
@@ -174,11 +182,13 @@ fn kill(cluster: &Cluster, mut db: Client, victim: Victim, acknowledged: &mut Ve
     db
 }
 
-fn kills(count: usize) {
+/// That many kills, while runners wait for so long for another run.
+fn kills(count: usize, runner_idle: &str) {
     let mut random = Random::seeded();
     let cluster = Cluster::builder()
         .set("sched.cancel_grace", "200ms")
         .set("sched.max_sql_runners", "6")
+        .set("sched.runner_idle", runner_idle)
         .set("log_min_messages", "warning")
         .start();
     let mut db = cluster.with_extension("postgres");
@@ -245,11 +255,16 @@ fn own_transactions_are_those_of_the_ledger(db: &mut Client) {
 
 #[test]
 fn thirty_kills_lose_no_run_and_double_none() {
-    kills(30);
+    kills(30, "5s");
 }
 
 #[test]
 #[ignore = "minutes"]
 fn long_two_hundred_kills_lose_no_run_and_double_none() {
-    kills(200);
+    kills(200, "5s");
+}
+
+#[test]
+fn ten_kills_with_a_process_for_each_run() {
+    kills(10, "0");
 }
