@@ -19,7 +19,7 @@ fn caught_up(primary: &mut Client, standby: &mut Client) {
 }
 
 /// Functions that only read: with what to call them on a standby.
-const READS: [&str; 13] = [
+const READS: [&str; 15] = [
     "next_time('@daily')",
     "preview('@daily', n => 2)",
     "validate('5/15 * * * *')",
@@ -33,6 +33,8 @@ const READS: [&str; 13] = [
     "next_open('s')",
     "scope_key('a', 'b', 'c')",
     "grantee('app'::regrole)",
+    "this_run()",
+    "test_job('reads')",
 ];
 
 /// Functions that write: so that there is something to write. A word in braces is an id and a token.
@@ -91,7 +93,8 @@ fn a_standby_answers_questions_and_writes_nothing() {
     let mut db = primary.with_extension("postgres");
     db.batch_execute(
         "select sched.grant_use('app'), sched.grant_monitor('ops');
-         select sched.define_job('job', queue => 'q', max_attempts => 3, retry_backoff => '{1 hour}'), sched.define_job('idle');
+         select sched.define_job('job', queue => 'q', max_attempts => 3, retry_backoff => '{1 hour}'), sched.define_job('idle'),
+                sched.define_job('reads', 'sql', 'select count(*) from pg_class');
          select sched.create_schedule('s', '@daily', 'job'), sched.create_schedule('paused', '@daily', 'job', enabled => false);
          select sched.dispatch_due();
          select sched.enqueue('job', '{}', '2026-01-01', 'adhoc', 'pending');
