@@ -54,6 +54,7 @@ mod sql_job_kills;
 mod sql_job_limits;
 mod sql_job_pool;
 mod sql_job_slots;
+mod sql_job_owner;
 mod standby;
 mod upgrade;
 mod upgrade_rights;

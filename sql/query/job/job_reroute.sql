@@ -1,28 +1,41 @@
 -- What waits in a queue of users and is for a runner of the server by now, or the other way round, of a job or of all, goes where its job has
 -- its executions wait; where what is claimable stands then. Of a run that goes on, a retry will. What somebody is just claiming or
--- ending is not waited for. $1 job_name (NULL = all)
+-- ending is not waited for. What belongs to another role than its job goes to the runners of that role, which say that it changed hands: those
+-- of the job's owner may not take it. $1 job_name (NULL = all)
 WITH routed AS MATERIALIZED (
     SELECT j.job_name, j.ready_queue, j.kind = 'sql' AS run_by_server FROM sched.job j WHERE $1 IS NULL OR j.job_name = $1
 ), waiting AS MATERIALIZED (
-    SELECT r.queue, r.priority, r.plan_time, r.execution_id, j.ready_queue
+    SELECT r.queue, r.priority, r.plan_time, r.execution_id, t.ready_queue
       FROM sched.ready r
       JOIN sched.ledger e ON e.id = r.execution_id
       JOIN routed j ON j.job_name = e.job_name
-     WHERE r.queue <> j.ready_queue AND (j.run_by_server OR r.queue LIKE 'executions that the server runs itself, %')
+     CROSS JOIN LATERAL (
+           SELECT CASE WHEN j.run_by_server
+                       THEN 'executions that the server runs itself, as the role with oid ' || lpad(e.owner::oid::bigint::text, 10, '0')
+                       ELSE j.ready_queue END AS ready_queue) AS t
+     WHERE r.queue <> t.ready_queue AND (j.run_by_server OR r.queue LIKE 'executions that the server runs itself, %')
        FOR UPDATE OF r, e SKIP LOCKED
 ), postponed AS MATERIALIZED (
-    SELECT r.retry_at, r.execution_id, j.ready_queue
+    SELECT r.retry_at, r.execution_id, t.ready_queue
       FROM sched.retry r
       JOIN sched.ledger e ON e.id = r.execution_id
       JOIN routed j ON j.job_name = e.job_name
-     WHERE r.queue <> j.ready_queue AND (j.run_by_server OR r.queue LIKE 'executions that the server runs itself, %')
+     CROSS JOIN LATERAL (
+           SELECT CASE WHEN j.run_by_server
+                       THEN 'executions that the server runs itself, as the role with oid ' || lpad(e.owner::oid::bigint::text, 10, '0')
+                       ELSE j.ready_queue END AS ready_queue) AS t
+     WHERE r.queue <> t.ready_queue AND (j.run_by_server OR r.queue LIKE 'executions that the server runs itself, %')
        FOR UPDATE OF r, e SKIP LOCKED
 ), running AS MATERIALIZED (
-    SELECT l.execution_id, j.ready_queue
+    SELECT l.execution_id, t.ready_queue
       FROM sched.lease l
       JOIN sched.ledger e ON e.id = l.execution_id
       JOIN routed j ON j.job_name = e.job_name
-     WHERE e.queue <> j.ready_queue AND (j.run_by_server OR e.queue LIKE 'executions that the server runs itself, %')
+     CROSS JOIN LATERAL (
+           SELECT CASE WHEN j.run_by_server
+                       THEN 'executions that the server runs itself, as the role with oid ' || lpad(e.owner::oid::bigint::text, 10, '0')
+                       ELSE j.ready_queue END AS ready_queue) AS t
+     WHERE e.queue <> t.ready_queue AND (j.run_by_server OR e.queue LIKE 'executions that the server runs itself, %')
        FOR UPDATE OF e SKIP LOCKED
 ), moved AS (
     UPDATE sched.ready r
