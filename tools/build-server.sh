@@ -40,7 +40,7 @@ run_path="-Wl,-rpath,'\$\$ORIGIN/../lib:\$\$ORIGIN/../../../..'"
     --without-zlib "${assertions[@]}" CFLAGS=-O1
 make -s -j "$(nproc)" LDFLAGS_EX="$run_path" LDFLAGS_SL="$run_path" all
 make -s DESTDIR="$into" LDFLAGS_EX="$run_path" LDFLAGS_SL="$run_path" install
-for folder in src/test/isolation contrib/amcheck; do
+for folder in src/test/isolation contrib/amcheck contrib/auto_explain contrib/pg_stat_statements; do
     make -s -C "$folder" DESTDIR="$into" LDFLAGS_EX="$run_path" LDFLAGS_SL="$run_path" install
 done
 rm -rf "$work"

@@ -1,6 +1,6 @@
 //! The settings of a job of kind `sql`: what its runs have set, as SET would take it.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 
 use pgrx::{pg_sys, PgSqlErrorCode};
 use serde_json::{Map, Value};
@@ -70,6 +70,24 @@ fn check_one(name: &str, value: &str) -> Outcome<()> {
             ..failure
         }
     })
+}
+
+/// Sets one to the end of the transaction, as SET LOCAL does.
+pub fn apply_to_transaction(name: &CStr, value: &CStr) {
+    use pg_sys::{GucAction::GUC_ACTION_LOCAL, GucContext::PGC_USERSET, GucSource::PGC_S_SESSION};
+    // SAFETY: C strings that Postgres copies; in a transaction.
+    unsafe {
+        pg_sys::set_config_option(
+            name.as_ptr(),
+            value.as_ptr(),
+            PGC_USERSET,
+            PGC_S_SESSION,
+            GUC_ACTION_LOCAL,
+            true,
+            0,
+            false,
+        );
+    }
 }
 
 /// Sets them as SET does, with the rights of the current role. Errors are the server's.

@@ -141,8 +141,7 @@ fn claim_one(us: &Owner, runner: &Runner, owner: Oid) -> Claim {
         unsafe { pg_sys::ForceSyncCommit() }
     } else {
         // What the run commits takes the claim along; what it does not commit has never been.
-        // SAFETY: a setting of this transaction, which is ours alone.
-        unsafe { pg_sys::synchronous_commit = pg_sys::SyncCommitLevel::SYNCHRONOUS_COMMIT_OFF as i32 }
+        run_settings::apply_to_transaction(c"synchronous_commit", c"off");
     }
     let now = convert::now();
     let run_timeout = task.as_ref().ok().and_then(|task| task.run_timeout);
@@ -186,12 +185,16 @@ pub fn run(runner: &Runner, work: Work) -> bool {
                 Err((error, place)) => {
                     let command = task.command.to_string_lossy();
                     let text = error.text(&command, &place);
-                    pgrx::log!(
-                        "scheduler: run of job \"{}\" failed: {}: {}",
-                        work.job_name(),
-                        error.sqlstate,
-                        error.message
-                    );
+                    if process::is_cancelled() {
+                        pgrx::log!("scheduler: run of job \"{}\" was cancelled", work.job_name());
+                    } else {
+                        let (job_name, error) = (work.job_name(), &error);
+                        pgrx::log!(
+                            "scheduler: run of job \"{job_name}\" failed: {}: {}",
+                            error.sqlstate,
+                            error.message
+                        );
+                    }
                     write_failure(lease, &error.sqlstate, &text)
                 }
             }
