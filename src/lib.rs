@@ -178,6 +178,9 @@ mod sql_job_tests;
 #[path = "../pgrx-tests/in_server/sql_schedule.rs"]
 mod sql_schedule_tests;
 #[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/in_server/test_job_result.rs"]
+mod test_job_result_tests;
+#[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/in_server/test_job.rs"]
 mod test_job_tests;
 #[cfg(any(test, feature = "pg_test"))]

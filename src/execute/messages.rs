@@ -60,6 +60,8 @@ pub struct Captured {
     methods: *const Methods,
     protocol: u32,
     destination: pg_sys::CommandDest::Type,
+    /// What the session's client reads: a text that it could not read would be an error.
+    encoding: c_int,
     /// Of the command that the one which begins is part of.
     kept: Kept,
 }
@@ -72,12 +74,14 @@ impl Captured {
                 methods: PqCommMethods,
                 protocol: FrontendProtocol,
                 destination: pg_sys::whereToSendOutput,
+                encoding: pg_sys::pg_get_client_encoding(),
                 kept: KEPT.take(),
             };
             PqCommMethods = &raw const OURS;
             // 3.0: what messages are made of since.
             FrontendProtocol = 3 << 16;
             pg_sys::whereToSendOutput = pg_sys::CommandDest::DestRemote;
+            pg_sys::SetClientEncoding(pg_sys::GetDatabaseEncoding());
             before
         }
     }
@@ -96,6 +100,7 @@ impl Drop for Captured {
             PqCommMethods = self.methods;
             FrontendProtocol = self.protocol;
             pg_sys::whereToSendOutput = self.destination;
+            pg_sys::SetClientEncoding(self.encoding);
         }
     }
 }
@@ -121,16 +126,25 @@ unsafe extern "C-unwind" fn take_without_answer(kind: c_char, bytes: *const c_ch
     take(kind, bytes, length);
 }
 
+/// A text of a message. The command may have chosen another client encoding for itself.
+fn in_database_encoding(text: &CStr) -> String {
+    // SAFETY: a C string that the server has made in this encoding; what it is converted to goes with the message's memory.
+    unsafe {
+        let length = c_int::try_from(text.count_bytes()).unwrap_or(0);
+        CStr::from_ptr(pg_sys::pg_client_to_server(text.as_ptr(), length)).to_string_lossy().into_owned()
+    }
+}
+
 /// Keeps a message: fields of a letter and a text each, with a NUL after each and one at the end.
 fn keep(mut fields: &[u8]) {
     let mut message = Message { severity: String::new(), text: String::new() };
     while let Some((letter, rest)) = fields.split_first().filter(|(letter, _)| **letter != 0) {
         let Ok(text) = CStr::from_bytes_until_nul(rest) else { break };
         fields = &rest[text.to_bytes_with_nul().len()..];
-        let text = text.to_string_lossy();
+        let text = in_database_encoding(text);
         match letter {
             // The severity in English, whatever lc_messages says.
-            b'V' => message.severity = text.into_owned(),
+            b'V' => message.severity = text,
             b'M' => message.text.insert_str(0, &text),
             b'D' => message.text.push_str(&format!("\nDETAIL:  {text}")),
             b'H' => message.text.push_str(&format!("\nHINT:  {text}")),

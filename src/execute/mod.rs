@@ -165,7 +165,10 @@ unsafe fn run_one(command: &CStr, tree: *mut pg_sys::RawStmt, transactions: Tran
         pg_sys::MemoryContextSwitchTo(pg_sys::TopMemoryContext);
     } else {
         pg_sys::CommandCounterIncrement();
-        timeout::end_statement();
+        // (Inside of somebody's statement the limit is theirs.)
+        if transactions == Transactions::Together {
+            timeout::end_statement();
+        }
     }
     let tag = if completion.commandTag == pg_sys::CommandTag::CMDTAG_UNKNOWN { tag } else { completion.commandTag };
     output.end_statement(tag, completion.nprocessed, began.elapsed());

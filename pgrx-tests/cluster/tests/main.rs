@@ -55,6 +55,7 @@ mod sql_job_limits;
 mod sql_job_owner;
 mod sql_job_pool;
 mod sql_job_scripts;
+mod sql_job_sessions;
 mod sql_job_slots;
 mod standby;
 mod upgrade;
