@@ -178,6 +178,16 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
     call("next_time", "'0 9 * * mon', time_zone => 'Europe/Berlin'");
     call("preview", "'every 1 month'");
     call("validate", "'0 9 31 2 *'");
+    call(
+        "schedule_sql",
+        "'sql', 'never', 'select 1 as one', settings => '{\"search_path\": \"public, pg_temp, pg_catalog\"}'",
+    );
+    call("test_job", "'sql', '{}', '2026-01-01 00:00+00'");
+    call("this_run", "");
+    let run = call("fire_now", "'sql'").expect("an id");
+    // Its runner has all of it in the way, too.
+    wait_for(&mut root, &format!("select status = 'SUCCESS' from sched.execution where id = {run}"), SOON);
+    call("unschedule", "'sql'");
     call("drop_schedule", "'s2', true");
     call("define_job", "'gone'");
     call("drop_job", "'gone'");
