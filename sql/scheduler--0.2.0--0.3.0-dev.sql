@@ -115,6 +115,8 @@ ALTER TABLE sched.job DROP CONSTRAINT job_kind_check, ADD CONSTRAINT job_kind_ch
 COMMENT ON COLUMN sched.job.own_transactions IS 'of kind sql: each statement of the command is a transaction of its own';
 COMMENT ON COLUMN sched.job.settings IS 'of kind sql: settings for a run, as an object of scalars';
 COMMENT ON COLUMN sched.job.ready_queue IS 'where executions wait; those of kind sql in a queue for each owner, whose name is longer than one that claim takes';
+ALTER TABLE sched.lease ADD COLUMN own_transactions boolean;
+COMMENT ON COLUMN sched.lease.own_transactions IS 'what the run of an SQL job has done may be committed before its end; NULL for others';
 CREATE OR REPLACE VIEW sched.execution WITH (security_barrier) AS
 SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time,
        CASE WHEN pg_catalog.octet_length(e.queue) > 57 THEN COALESCE((SELECT j.queue FROM sched.job j WHERE j.job_name = e.job_name), 'default') ELSE e.queue END AS queue, e.priority,

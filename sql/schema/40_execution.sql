@@ -93,10 +93,12 @@ CREATE TABLE sched.lease (
     stale_timeout interval    NOT NULL,
     runner_id     text        NOT NULL,
     progress      jsonb,
-    cancel_requested boolean  NOT NULL DEFAULT false
+    cancel_requested boolean  NOT NULL DEFAULT false,
+    own_transactions boolean
 ) WITH (fillfactor = 30, vacuum_truncate = off);
 CREATE INDEX lease_sweep_at ON sched.lease (sweep_at);
 COMMENT ON TABLE sched.lease IS 'who runs what, until when; a row here is what RUNNING means';
+COMMENT ON COLUMN sched.lease.own_transactions IS 'what the run of an SQL job has done may be committed before its end; NULL for others';
 
 -- Runs whose end some schedule waits for (rearm on_terminal, overlap skip or buffer_one), so that the others pay nothing.
 CREATE TABLE sched.awaited (

@@ -31,8 +31,8 @@ pub fn check(settings: &Jsonb) -> Outcome<()> {
     read(settings)?.iter().try_for_each(|(name, value)| check_one(name, value))
 }
 
-/// Who a run is, is no setting.
-const OF_THE_RUN: [&str; 2] = ["role", "session_authorization"];
+/// Who a run is, is no setting; nor is whether an error ends its process.
+const OF_THE_RUN: [&str; 3] = ["role", "session_authorization", "exit_on_error"];
 
 fn check_one(name: &str, value: &str) -> Outcome<()> {
     let refused = |message| {

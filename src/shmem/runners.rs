@@ -24,6 +24,8 @@ const MAX_WAITING: usize = 256;
 const COMING_AT_MOST: i64 = 5_000_000;
 /// One that looks for work has found it, or that there is none, within this, in microseconds: or somebody has stopped its process.
 const LOOKING_AT_MOST: i64 = 1_000_000;
+/// Who waits says so again each second; who has not for so long, in microseconds, waits no more.
+const WAITING_AT_MOST: i64 = 3_000_000;
 /// No time at all.
 const NEVER: i64 = i64::MAX;
 
@@ -75,6 +77,8 @@ struct Waiting {
     owner: AtomicU32,
     /// Whose turn is earlier.
     ticket: AtomicU64,
+    /// When its dispatcher last said so: one that cannot work any more keeps no place from others.
+    said_at: AtomicI64,
 }
 
 /// What all processes share.
@@ -118,6 +122,7 @@ impl Default for Board {
                 database: AtomicU32::new(0),
                 owner: AtomicU32::new(0),
                 ticket: AtomicU64::new(0),
+                said_at: AtomicI64::new(0),
             }),
             failed: std::array::from_fn(|_| AtomicU64::new(0)),
         }
@@ -135,6 +140,16 @@ impl Place {
 
     fn is_of(&self, database: u32, owner: u32) -> bool {
         self.is_taken() && self.database.load(SeqCst) == database && self.owner.load(SeqCst) == owner
+    }
+
+    /// How long the phase has lasted, in microseconds.
+    fn age(&self, now: Instant) -> i64 {
+        now.as_micros().saturating_sub(self.since.load(SeqCst)).saturating_abs()
+    }
+
+    /// The postmaster was asked for a process that has not come, and will not.
+    fn is_forgotten(&self, now: Instant) -> bool {
+        self.is(Phase::Coming) && self.pid.load(SeqCst) == 0 && self.age(now) > COMING_AT_MOST
     }
 
     fn begin(&self, phase: Phase, now: Instant) {
@@ -165,6 +180,12 @@ impl Place {
         let halves = halves(execution);
         self.is(Phase::Running) && (0..2).all(|half| self.execution[half].load(SeqCst) == halves[half])
     }
+}
+
+/// This moment, by the clock of everything else here.
+fn now() -> i64 {
+    // SAFETY: reads the clock.
+    unsafe { pg_sys::GetCurrentTimestamp() }
 }
 
 fn halves(execution: Uuid) -> [u64; 2] {
@@ -203,7 +224,15 @@ impl Board {
         let entry = |waiting: &Waiting| {
             (waiting.database.load(SeqCst), waiting.owner.load(SeqCst), waiting.ticket.load(SeqCst))
         };
-        self.waiting.iter().map(entry).filter(move |entry| entry.0 != 0 && (entry.0, entry.1) != (database, owner))
+        let now = now();
+        let is_recent = move |waiting: &&Waiting| {
+            now.saturating_sub(waiting.said_at.load(SeqCst)).saturating_abs() <= WAITING_AT_MOST
+        };
+        self.waiting
+            .iter()
+            .filter(is_recent)
+            .map(entry)
+            .filter(move |entry| entry.0 != 0 && (entry.0, entry.1) != (database, owner))
     }
 
     fn ticket_of(&self, database: u32, owner: u32) -> Option<u64> {
@@ -244,6 +273,7 @@ impl Seat {
 /// nobody in particular: who has fewer runners has the first turn.
 pub fn reserve(database: u32, owner: u32, most: usize, now: Instant) -> Option<Seat> {
     with(|board| {
+        board.places.iter().filter(|place| place.is_forgotten(now)).for_each(Place::free);
         let free = most.min(MAX_RUNNERS).saturating_sub(board.taken());
         if free <= board.ahead_of(database, owner) {
             return None;
@@ -298,9 +328,9 @@ pub fn crew(database: u32, owner: u32, claims: u64, now: Instant) -> Crew {
         let mut crew = Crew::default();
         for place in board.of(database, owner) {
             // (Whoever sets the clock back makes nobody young.)
-            let age = now.as_micros().saturating_sub(place.since.load(SeqCst)).saturating_abs();
+            let age = place.age(now);
+            // One that hangs while it connects keeps its place, but nobody counts on it.
             if place.is(Phase::Coming) && age > COMING_AT_MOST {
-                place.free();
                 continue;
             }
             crew.idle += usize::from(place.is(Phase::Idle));
@@ -363,6 +393,11 @@ pub fn set_waiting(database: u32, owners: &[u32]) {
                     free.database.store(database, SeqCst);
                 }
             }
+            let entries = board
+                .waiting
+                .iter()
+                .filter(|waiting| waiting.database.load(SeqCst) == database && waiting.owner.load(SeqCst) == *owner);
+            entries.for_each(|waiting| waiting.said_at.store(now(), SeqCst));
             let idle = board.places.iter().find(|place| place.is(Phase::Idle) && !place.is_of(database, *owner));
             if let Some(idle) = idle {
                 idle.phase.store(Phase::Leaving as u32, SeqCst);

@@ -96,6 +96,11 @@ pub fn claim(runner: &Runner, settings: &mut Option<String>) -> Result<Claim, St
     let (database, owner) = (Oid::from(runner.database), Oid::from(runner.owner));
     let known = settings.clone();
     let (claim, now_set) = transaction::attempt(CLAIMING, move || {
+        // What a command has left behind is cleared, whatever it was: nothing runs as anybody else.
+        // SAFETY: reads globals of the process.
+        if unsafe { [pg_sys::GetUserId(), pg_sys::GetSessionUserId()] } != [owner; 2] {
+            raise(Failure::internal("this process is not the owner of the jobs that it runs"));
+        }
         // The role may have gone, or lost its rights; a dispatcher says so to those who wait.
         if may_run(owner).is_err() {
             return (Claim::Leave, None);
@@ -136,6 +141,8 @@ fn claim_one(us: &Owner, runner: &Runner, owner: Oid) -> Claim {
     };
     let is_alone = task.as_ref().is_ok_and(|task| task.transactions == Transactions::Each);
     if is_alone {
+        // As the job is now, and not as it may be when the run is lost.
+        store::commits_by_itself(us.session(), claimed.execution_id);
         // What it does outlives a crash that would take the claim: no attempt may begin twice.
         // SAFETY: sets a flag of the current transaction.
         unsafe { pg_sys::ForceSyncCommit() }
@@ -322,7 +329,10 @@ impl OursToWrite {
         unsafe {
             let before = OursToWrite { read_only: pg_sys::XactReadOnly, isolation: pg_sys::XactIsoLevel };
             pg_sys::XactReadOnly = false;
-            pg_sys::XactIsoLevel = pg_sys::XACT_READ_COMMITTED as i32;
+            // What the server keeps of a serializable transaction has to fit its level: there only a cancel at this moment conflicts.
+            if pg_sys::XactIsoLevel == pg_sys::XACT_REPEATABLE_READ as i32 {
+                pg_sys::XactIsoLevel = pg_sys::XACT_READ_COMMITTED as i32;
+            }
             before
         }
     }

@@ -134,7 +134,8 @@ fn a_terminated_runner_ends_its_own_run_only() {
             SOON,
         );
         let others: i64 = one(&mut db, &format!("select count(*) from sched.running where id <> '{id}'"));
-        assert_eq!(others, before - 1, "{job}");
+        // One that was lost before may have begun again.
+        assert!(others >= before - 1, "{job}: {others} of {before}");
     }
     are_ended(&cluster, &ids);
 }

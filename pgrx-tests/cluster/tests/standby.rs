@@ -38,7 +38,7 @@ const READS: [&str; 15] = [
 ];
 
 /// Functions that write: so that there is something to write. A word in braces is an id and a token.
-const WRITES: [&str; 34] = [
+const WRITES: [&str; 36] = [
     "define_job('new')",
     "drop_job('idle')",
     "create_schedule('new', '@daily', 'job')",
@@ -66,6 +66,8 @@ const WRITES: [&str; 34] = [
     "cancel({pending})",
     "cancel({id})",
     "mark_stale_as_failed()",
+    "schedule_sql('written', 'never', 'select 1')",
+    "unschedule('written')",
     "adopt()",
     "rebuild()",
     "grant_again()",

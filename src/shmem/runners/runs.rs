@@ -46,20 +46,22 @@ pub fn runs_one_of(database: u32, executions: &[Uuid]) -> bool {
 }
 
 /// Has a run stop; false where this execution does not run here. Its process is terminated where it has not ended after `grace`
-/// microseconds; when that is.
+/// microseconds.
 pub fn cancel(database: u32, execution: Uuid, now: i64, grace: i64) -> bool {
     with(|board| {
-        let mut places = board.places.iter();
-        let Some(place) = places.find(|place| place.database.load(SeqCst) == database && place.runs(execution)) else {
-            return false;
-        };
-        let run = place.run.load(SeqCst);
-        if place.cancelled_run.swap(run, SeqCst) != run {
-            place.terminate_at.fetch_min(now.saturating_add(grace), SeqCst);
+        let is_it = |place: &&super::Place| place.database.load(SeqCst) == database && place.runs(execution);
+        let mut any = false;
+        // Of two, one has just ended an attempt, and the other has the next.
+        for place in board.places.iter().filter(is_it) {
+            let run = place.run.load(SeqCst);
+            if place.cancelled_run.swap(run, SeqCst) != run {
+                place.terminate_at.fetch_min(now.saturating_add(grace), SeqCst);
+            }
+            // Under the lock: whoever has this number is that process.
+            signal(place.pid.load(SeqCst), pg_sys::SIGUSR2 as i32);
+            any = true;
         }
-        // Under the lock: whoever has this number is that process.
-        signal(place.pid.load(SeqCst), pg_sys::SIGUSR2 as i32);
-        true
+        any
     })
     .unwrap_or(false)
 }

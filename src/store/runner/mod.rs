@@ -66,6 +66,12 @@ pub fn read_run(session: &Session, execution_id: Uuid) -> Option<RunRow> {
     })
 }
 
+/// Says of a run that was just claimed that what it does may be committed before its end.
+pub fn commits_by_itself(session: &Session, execution_id: Uuid) {
+    statement!(RUN_COMMITS = "runner/run_commits"(UUIDOID));
+    RUN_COMMITS.run(session, arguments![execution_id]);
+}
+
 /// The job of this name.
 pub fn read_job(session: &Session, job_name: &str) -> Option<RunJob> {
     statement!(JOB_COMMAND = "runner/job_command"(TEXTOID));
