@@ -146,11 +146,7 @@ mod tests {
             ("{\"work_mem\": [1]}", "22023", "setting \"work_mem\" is not a string, number or boolean"),
             ("{\"work_mem\": {}}", "22023", "setting \"work_mem\" is not a string, number or boolean"),
             ("{\"work_mem\": \"much\"}", "22023", "invalid value for parameter \"work_mem\": \"much\""),
-            (
-                "{\"work_mem\": 1}",
-                "22023",
-                "1 kB is outside the valid range for parameter \"work_mem\" (64 .. 2147483647)",
-            ),
+            ("{\"work_mem\": 1}", "22023", "1 kB is outside the valid range for parameter \"work_mem\""),
             ("{\"enable_seqscan\": \"maybe\"}", "22023", "parameter \"enable_seqscan\" requires a Boolean value"),
             ("{\"no_such\": 1}", "42704", "unrecognized configuration parameter \"no_such\""),
             ("{\"\": 1}", "42704", "unrecognized configuration parameter \"\""),
@@ -169,7 +165,9 @@ mod tests {
             ("{\"sched.enabled\": false}", "42501", "parameter \"sched.enabled\" cannot be changed now"),
             ("{\"server_version\": \"9\"}", "42501", "parameter \"server_version\" cannot be changed"),
         ] {
-            assert_eq!(refused(&define(settings), sqlstate).message, message, "{settings}");
+            let refusal = refused(&define(settings), sqlstate).message;
+            // (Version 18 has other words for the range.)
+            assert_eq!(refusal.split(" (64").next(), Some(message), "{settings}");
         }
         run(&["CREATE ROLE c_user", "SELECT sched.grant_use('c_user')", "SET LOCAL ROLE c_user"]);
         let mine = |settings: &str| define(settings).replace("c/set", "c/mine");
