@@ -85,6 +85,8 @@ struct Waiting {
 pub struct Board {
     lock: AtomicBool,
     runs: AtomicU64,
+    /// How many places run something: what concerns runs only costs others one load where it is 0.
+    running: AtomicU32,
     claims: AtomicU64,
     tickets: AtomicU64,
     places: [Place; MAX_RUNNERS],
@@ -101,6 +103,7 @@ impl Default for Board {
         Board {
             lock: AtomicBool::new(false),
             runs: AtomicU64::new(0),
+            running: AtomicU32::new(0),
             claims: AtomicU64::new(0),
             tickets: AtomicU64::new(0),
             places: std::array::from_fn(|_| Place {
@@ -201,12 +204,24 @@ pub fn register() {
     pg_shmem_init!(BOARD);
 }
 
+/// Whether nothing runs in the whole server. One load: those ask who have nothing to do with SQL jobs.
+fn is_quiet() -> bool {
+    !registry::preloaded() || BOARD.get().running.load(SeqCst) == 0
+}
+
 /// Nobody else changes the board while `body` runs; `None` where the library was not preloaded.
 fn with<R>(body: impl FnOnce(&'static Board) -> R) -> Option<R> {
     registry::preloaded().then(|| BOARD.get()).map(|board| spinlock::locked(&board.lock, || body(board)))
 }
 
 impl Board {
+    /// To be said before the phase of a place changes: it runs nothing any more.
+    fn stops(&self, place: &Place) {
+        if place.is(Phase::Running) {
+            self.running.fetch_sub(1, SeqCst);
+        }
+    }
+
     fn of(&self, database: u32, owner: u32) -> impl Iterator<Item = &Place> {
         self.places.iter().filter(move |place| place.is_of(database, owner))
     }

@@ -68,7 +68,10 @@ impl Runner {
 
     /// It leaves as one that could not begin: the next one is started after a pause.
     pub fn fail(&self) {
-        with(|_| self.place.phase.store(Phase::Coming as u32, SeqCst));
+        with(|board| {
+            board.stops(self.place);
+            self.place.phase.store(Phase::Coming as u32, SeqCst);
+        });
     }
 
     /// It waits.
@@ -90,6 +93,8 @@ impl Runner {
             (0..2).for_each(|half| self.place.execution[half].store(halves[half], SeqCst));
             self.place.terminate_at.store(terminate_at.map_or(NEVER, Instant::as_micros), SeqCst);
             self.place.run.store(run, SeqCst);
+            board.stops(self.place);
+            board.running.fetch_add(1, SeqCst);
             self.place.begin(Phase::Running, now);
             run
         });
@@ -104,7 +109,8 @@ impl Runner {
     /// The run has ended, and its lease with it: no signal that was meant for it reaches the next.
     pub fn ended(&self, now: Instant) {
         MINE.run.store(0, SeqCst);
-        with(|_| {
+        with(|board| {
+            board.stops(self.place);
             self.place.forget_run();
             self.place.begin(Phase::Looking, now);
         });
@@ -154,6 +160,7 @@ pub fn left(seat: Seat, pid: i32) {
             let mut known = board.failed.iter().filter(|failed| [0, pair].contains(&failed.load(SeqCst)));
             known.next().into_iter().for_each(|failed| failed.store(pair, SeqCst));
         }
+        board.stops(place);
         place.free();
         Some((database, was_running))
     });
