@@ -11,7 +11,7 @@ use crate::pg::convert::{self, required, Zero};
 use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::utf8_text::Text;
-use crate::pg::{as_owner, role, Owner};
+use crate::pg::{acknowledge_durably, as_owner, role, Owner};
 use crate::shmem::wakeup;
 use crate::store::execution::{KeyLookup, Lease, LeaseOptions, NewExecution, QueueClaim};
 use crate::store::identity::{self, Home};
@@ -22,12 +22,6 @@ use crate::store::queue;
 use crate::api::job::at_least_one;
 use crate::api::result::TableIterator;
 use crate::api::sql_support::scope_key;
-
-/// An acknowledged claim or finish survives a crash, whatever `synchronous_commit` the client chose.
-pub fn acknowledge_durably() {
-    // SAFETY: sets a flag of the current transaction.
-    unsafe { pg_sys::ForceSyncCommit() }
-}
 
 fn runner(runner_id: Option<Text>) -> Outcome<String> {
     match runner_id {

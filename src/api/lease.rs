@@ -12,14 +12,12 @@ use crate::pg::convert::{self, required, Zero};
 use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::utf8_text::Text;
-use crate::pg::{as_owner, role, session, Owner};
+use crate::pg::{acknowledge_durably, as_owner, role, session, Owner};
 use crate::shmem::runners::runs;
 use crate::shmem::wakeup;
 use crate::store::execution;
 use crate::store::lease::end::{Ending, Failing};
 use crate::store::lease::{self as leases, sql as store, Ledger};
-
-use crate::api::claim::acknowledge_durably;
 
 /// The largest `octet_length(result::text)`.
 const MAX_RESULT_BYTES: usize = 16_384;

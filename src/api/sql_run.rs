@@ -13,7 +13,7 @@ use crate::pg::convert::{self, required};
 use crate::pg::error::{or_raise, raise, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::utf8_text::Text;
-use crate::pg::{role, run_settings, session};
+use crate::pg::{role, run_settings, session, subtransaction};
 use crate::store::runner::current::{current, CurrentRun, OnRun};
 use crate::store::runner::{self as store, RunJob};
 
@@ -127,7 +127,7 @@ fn test(run: CurrentRun, command: &CString, settings: &Settings) -> TestRow {
             let statements = or_raise(Statements::parse(command));
             count = statements.len();
             execute::run(command, &statements, Transactions::Inside, &mut output);
-            execute::check_deferred();
+            subtransaction::set_constraints_immediate();
         }
     });
     let duration_ms = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX);

@@ -24,7 +24,7 @@ pub fn end_lost(session: &Session, runs: &[Failing], error_code: &str, error_msg
 pub fn refuse(session: &Session, owner: Oid, reason: &Failure, limit: i64, now: Instant) -> usize {
     let waiting = runner::lock_waiting(session, owner, limit);
     let decide = |run: &Failing| lease::failed(run.limits, false, run.cancel_requested);
-    let text = format!("{}\nHINT:  {}", reason.message, reason.hint);
+    let text = reason.text();
     end(session, &waiting, decide, now, &|runs| runner::refuse(session, runs, &reason.sqlstate(), &text, now))
 }
 

@@ -10,6 +10,8 @@ use pgrx::pg_sys::{self, panic::CaughtError};
 use pgrx::prelude::*;
 use pgrx::{PgLogLevel, PgTryBuilder};
 
+use crate::pg::error::unpacked_sqlstate;
+use crate::pg::error_context::ErrorContext;
 use crate::pg::subtransaction::describe;
 
 /// Longer messages are cut.
@@ -64,23 +66,8 @@ thread_local! {
 /// Runs `body`; an error of it, or a panic, is returned. The caller rolls back what it has done.
 pub fn caught<R>(body: impl FnOnce() -> R) -> Result<R, Box<CommandError>> {
     LAST.take();
-    let mut callback = Box::new(pg_sys::ErrorContextCallback {
-        previous: std::ptr::null_mut(),
-        callback: Some(remember),
-        arg: std::ptr::null_mut(),
-    });
-    // SAFETY: the callback lives until it is taken off again, below.
-    let outer = unsafe {
-        let outer = pg_sys::error_context_stack;
-        callback.previous = outer;
-        pg_sys::error_context_stack = &raw mut *callback;
-        outer
-    };
-    let result =
-        PgTryBuilder::new(AssertUnwindSafe(|| Ok(body()))).catch_others(|error| Err(Box::new(whole(&error)))).execute();
-    // SAFETY: puts back what was there.
-    unsafe { pg_sys::error_context_stack = outer }
-    result
+    let _context = ErrorContext::push(remember);
+    PgTryBuilder::new(AssertUnwindSafe(|| Ok(body()))).catch_others(|error| Err(Box::new(whole(&error)))).execute()
 }
 
 /// What was remembered of the error that was caught, which need not be the last that there was.
@@ -88,7 +75,7 @@ fn whole(error: &CaughtError) -> CommandError {
     let (code, message) = describe(error);
     let remembered = LAST.take().filter(|remembered| remembered.message == message);
     remembered.unwrap_or_else(|| CommandError {
-        sqlstate: crate::pg::error::Failure::new(code, "", "").sqlstate(),
+        sqlstate: unpacked_sqlstate(code as i32),
         message,
         detail: None,
         hint: None,
@@ -106,7 +93,7 @@ unsafe extern "C-unwind" fn remember(_argument: *mut c_void) {
     if error.elevel >= PgLogLevel::ERROR as i32 {
         let text = |text: *const c_char| (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned());
         let remembered = CommandError {
-            sqlstate: sqlstate(error.sqlerrcode),
+            sqlstate: unpacked_sqlstate(error.sqlerrcode),
             message: text(error.message).unwrap_or_default(),
             detail: text(error.detail),
             hint: text(error.hint),
@@ -116,9 +103,4 @@ unsafe extern "C-unwind" fn remember(_argument: *mut c_void) {
         LAST.set(Some(remembered));
     }
     pg_sys::FreeErrorData(data);
-}
-
-/// The five characters of a SQLSTATE, which the server packs into six bits each, the first in the lowest.
-fn sqlstate(packed: i32) -> String {
-    (0..5).map(|place| char::from((((packed >> (6 * place)) & 0x3F) as u8) + b'0')).collect()
 }

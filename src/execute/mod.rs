@@ -206,13 +206,3 @@ pub fn forget_failed() {
         unsafe { pg_sys::MemoryContextDelete(memory) }
     }
 }
-
-/// What SET CONSTRAINTS ALL IMMEDIATE does: what was put off to the end of the transaction happens now.
-///
-/// # Safety
-/// In a transaction.
-pub unsafe fn check_deferred() {
-    let statement = pg_sys::palloc0(size_of::<pg_sys::ConstraintsSetStmt>()).cast::<pg_sys::ConstraintsSetStmt>();
-    (*statement).type_ = pg_sys::NodeTag::T_ConstraintsSetStmt;
-    pg_sys::AfterTriggerSetState(statement);
-}

@@ -28,9 +28,12 @@ impl Failure {
 
     /// The five characters of its SQLSTATE.
     pub fn sqlstate(&self) -> String {
-        // Postgres packs five characters of six bits, the first in the lowest bits.
-        let packed = self.code as i32;
-        (0..5).map(|place| char::from((((packed >> (6 * place)) & 0x3F) as u8) + b'0')).collect()
+        unpacked_sqlstate(self.code as i32)
+    }
+
+    /// What the ledger has of it: the message, and the hint in a line of its own.
+    pub fn text(&self) -> String {
+        format!("{}\nHINT:  {}", self.message, self.hint)
     }
 
     /// 22023: an argument has a value that it may not have.
@@ -80,6 +83,11 @@ impl Failure {
     pub fn internal(message: impl Into<String>) -> Failure {
         Failure::new(PgSqlErrorCode::ERRCODE_INTERNAL_ERROR, message, "")
     }
+}
+
+/// The five characters of a SQLSTATE, which Postgres packs into six bits each, the first in the lowest.
+pub fn unpacked_sqlstate(packed: i32) -> String {
+    (0..5).map(|place| char::from((((packed >> (6 * place)) & 0x3F) as u8) + b'0')).collect()
 }
 
 impl From<ClockError> for Failure {

@@ -5,6 +5,7 @@ pub mod catch;
 pub mod compat;
 pub mod convert;
 pub mod error;
+pub mod error_context;
 pub mod invalidation;
 pub mod jsonb;
 pub mod latch;
@@ -21,4 +22,4 @@ pub mod syscache;
 pub mod utf8_text;
 pub mod zone;
 
-pub use session::{as_owner, session, Owner, Session};
+pub use session::{acknowledge_durably, as_owner, session, Owner, Session};

@@ -9,6 +9,7 @@ use pgrx::{pg_guard, PgList, PgMemoryContexts, PgSqlErrorCode};
 
 use crate::pg::catch::catch;
 use crate::pg::error::{Failure, Outcome};
+use crate::pg::error_context::ErrorContext;
 use crate::pg::utf8_text::counts_bytes;
 
 /// The longest command, in bytes.
@@ -32,11 +33,12 @@ pub fn check(command: &str) -> Outcome<()> {
 /// The statements of a command, in the current memory context.
 pub fn statements(command: &CStr) -> Outcome<PgList<pg_sys::RawStmt>> {
     let shown = command.to_string_lossy();
-    let position = ErrorPosition::begin();
+    POSITION.set(0);
+    let context = ErrorContext::push(note_position);
     // SAFETY: a C string; the trees are in the current memory context.
     let parsed = catch(|| unsafe { pg_sys::raw_parser(command.as_ptr(), pg_sys::RawParseMode::RAW_PARSE_DEFAULT) });
-    let at = position.end();
-    let list = parsed.map_err(|failure| locate(&shown, at, failure))?;
+    drop(context);
+    let list = parsed.map_err(|failure| locate(&shown, POSITION.get(), failure))?;
     // SAFETY: a list of RawStmt.
     let statements = unsafe { PgList::<pg_sys::RawStmt>::from_pg(list) };
     if statements.is_empty() {
@@ -110,37 +112,6 @@ fn hinted(failure: &Failure, advice: &str) -> String {
 thread_local! {
     /// Where the last error was.
     static POSITION: Cell<i32> = const { Cell::new(0) };
-}
-
-/// While it lives, errors say where they are. (What is caught of an error has no position.)
-struct ErrorPosition(Box<pg_sys::ErrorContextCallback>);
-
-impl ErrorPosition {
-    fn begin() -> ErrorPosition {
-        POSITION.set(0);
-        // SAFETY: the backend's only thread; `end` or `drop` takes it from the stack while it still lives.
-        unsafe {
-            let previous = pg_sys::error_context_stack;
-            let mut entry = Box::new(pg_sys::ErrorContextCallback {
-                previous,
-                callback: Some(note_position),
-                arg: std::ptr::null_mut(),
-            });
-            pg_sys::error_context_stack = &mut *entry;
-            ErrorPosition(entry)
-        }
-    }
-
-    fn end(self) -> i32 {
-        POSITION.get()
-    }
-}
-
-impl Drop for ErrorPosition {
-    fn drop(&mut self) {
-        // SAFETY: as above.
-        unsafe { pg_sys::error_context_stack = self.0.previous }
-    }
 }
 
 #[pg_guard]

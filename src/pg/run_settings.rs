@@ -46,13 +46,8 @@ fn check_one(name: &str, value: &str) -> Outcome<()> {
         |_| Failure::invalid(format!("setting \"{}\" holds a null character", name.escape_debug()), EXAMPLE);
     let (name_text, value_text) = (CString::new(name).map_err(unreadable)?, CString::new(value).map_err(unreadable)?);
     // SAFETY: C strings; with changeVal false nothing is set. What SET asks is asked for the current role.
-    let checked = catch(|| unsafe {
-        use pg_sys::{GucAction, GucContext, GucSource};
-        let context = if pg_sys::superuser() { GucContext::PGC_SUSET } else { GucContext::PGC_USERSET };
-        let (source, action) = (GucSource::PGC_S_SESSION, GucAction::GUC_ACTION_SET);
-        pg_sys::set_config_option(name_text.as_ptr(), value_text.as_ptr(), context, source, action, false, 0, false)
-    });
-    checked.map(drop).map_err(|failure| {
+    let checked = catch(|| unsafe { set(&name_text, &value_text, pg_sys::GucAction::GUC_ACTION_SET, false) });
+    checked.map_err(|failure| {
         let is_one_of = |codes: [PgSqlErrorCode; 2]| codes.contains(&failure.code);
         if is_one_of([PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT, PgSqlErrorCode::ERRCODE_INVALID_NAME]) {
             let hint = "Look for its name in the view pg_settings.";
@@ -74,20 +69,8 @@ fn check_one(name: &str, value: &str) -> Outcome<()> {
 
 /// Sets one to the end of the transaction, as SET LOCAL does.
 pub fn apply_to_transaction(name: &CStr, value: &CStr) {
-    use pg_sys::{GucAction::GUC_ACTION_LOCAL, GucContext::PGC_USERSET, GucSource::PGC_S_SESSION};
-    // SAFETY: C strings that Postgres copies; in a transaction.
-    unsafe {
-        pg_sys::set_config_option(
-            name.as_ptr(),
-            value.as_ptr(),
-            PGC_USERSET,
-            PGC_S_SESSION,
-            GUC_ACTION_LOCAL,
-            true,
-            0,
-            false,
-        );
-    }
+    // SAFETY: in a transaction.
+    unsafe { set(name, value, pg_sys::GucAction::GUC_ACTION_LOCAL, true) }
 }
 
 /// Sets them as SET does, with the rights of the current role. Errors are the server's.
@@ -95,12 +78,19 @@ pub fn apply_to_transaction(name: &CStr, value: &CStr) {
 /// # Safety
 /// In a transaction.
 pub unsafe fn apply(settings: &[(String, String)]) {
-    use pg_sys::{GucAction, GucContext, GucSource};
     for (name, value) in settings {
         // (Neither has a null character: `check` has refused it.)
         let (Ok(name), Ok(value)) = (CString::new(name.as_str()), CString::new(value.as_str())) else { continue };
-        let context = if pg_sys::superuser() { GucContext::PGC_SUSET } else { GucContext::PGC_USERSET };
-        let (source, action) = (GucSource::PGC_S_SESSION, GucAction::GUC_ACTION_SET);
-        pg_sys::set_config_option(name.as_ptr(), value.as_ptr(), context, source, action, true, 0, false);
+        set(&name, &value, pg_sys::GucAction::GUC_ACTION_SET, true);
     }
+}
+
+/// What SET asks and does, for the current role; without `change` it only asks.
+///
+/// # Safety
+/// In a transaction. Postgres copies the texts.
+unsafe fn set(name: &CStr, value: &CStr, action: pg_sys::GucAction::Type, change: bool) {
+    use pg_sys::{GucContext::PGC_SUSET, GucContext::PGC_USERSET, GucSource::PGC_S_SESSION};
+    let context = if pg_sys::superuser() { PGC_SUSET } else { PGC_USERSET };
+    pg_sys::set_config_option(name.as_ptr(), value.as_ptr(), context, PGC_S_SESSION, action, change, 0, false);
 }

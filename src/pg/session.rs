@@ -55,6 +55,12 @@ pub fn session<R>(body: impl FnOnce(&Session) -> R) -> R {
     as_owner(|owner| body(owner.session()))
 }
 
+/// An acknowledged claim or finish survives a crash, whatever `synchronous_commit` the session chose.
+pub fn acknowledge_durably() {
+    // SAFETY: sets a flag of the current transaction.
+    unsafe { pg_sys::ForceSyncCommit() }
+}
+
 /// Proof that the role is the extension's owner. What goes without a statement goes without what a statement needs.
 pub struct Owner {
     /// The schema `sched`.

@@ -56,12 +56,18 @@ fn check_deferred() {
     if is_client() || unsafe { pg_sys::InSecurityRestrictedOperation() } {
         return;
     }
-    // SAFETY: what SET CONSTRAINTS ALL IMMEDIATE does, inside a transaction.
-    unsafe {
-        let statement = pg_sys::palloc0(size_of::<pg_sys::ConstraintsSetStmt>()).cast::<pg_sys::ConstraintsSetStmt>();
-        (*statement).type_ = pg_sys::NodeTag::T_ConstraintsSetStmt;
-        pg_sys::AfterTriggerSetState(statement);
-    }
+    // SAFETY: inside a transaction.
+    unsafe { set_constraints_immediate() }
+}
+
+/// What SET CONSTRAINTS ALL IMMEDIATE does: what was put off to the end of the transaction happens now.
+///
+/// # Safety
+/// In a transaction.
+pub unsafe fn set_constraints_immediate() {
+    let statement = pg_sys::palloc0(size_of::<pg_sys::ConstraintsSetStmt>()).cast::<pg_sys::ConstraintsSetStmt>();
+    (*statement).type_ = pg_sys::NodeTag::T_ConstraintsSetStmt;
+    pg_sys::AfterTriggerSetState(statement);
 }
 
 /// Other extensions' background workers run users' statements: to us they are clients.

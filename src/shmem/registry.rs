@@ -205,7 +205,7 @@ pub struct RunnerNews {
     pub lost: bool,
 }
 
-/// What this database's dispatcher was told of runners; it stays so until `take_runner_news`.
+/// What this database's dispatcher was told of runners; each stays so until it is taken.
 pub fn runner_news(database: u32) -> RunnerNews {
     slot_of(database).map_or(RunnerNews::default(), |slot| RunnerNews {
         wanted: slot.runners_wanted.load(SeqCst),

@@ -250,15 +250,19 @@ impl Board {
             .filter(move |entry| entry.0 != 0 && (entry.0, entry.1) != (database, owner))
     }
 
-    fn ticket_of(&self, database: u32, owner: u32) -> Option<u64> {
+    /// The entry of a pair that waits.
+    fn entry_of(&self, database: u32, owner: u32) -> Option<&Waiting> {
         let is_it =
             |waiting: &&Waiting| waiting.database.load(SeqCst) == database && waiting.owner.load(SeqCst) == owner;
-        self.waiting.iter().find(is_it).map(|waiting| waiting.ticket.load(SeqCst))
+        self.waiting.iter().find(is_it)
     }
 
     /// How many of those who wait come first: they have fewer runners, or as many and have waited longer.
     fn ahead_of(&self, database: u32, owner: u32) -> usize {
-        let mine = (self.count(database, owner), self.ticket_of(database, owner).unwrap_or(u64::MAX));
+        let mine = (
+            self.count(database, owner),
+            self.entry_of(database, owner).map_or(u64::MAX, |entry| entry.ticket.load(SeqCst)),
+        );
         self.others_waiting(database, owner)
             .filter(|(database, owner, ticket)| (self.count(*database, *owner), *ticket) < mine)
             .count()
@@ -284,8 +288,8 @@ impl Seat {
     }
 }
 
-/// A place for one more runner of this owner, where fewer than `most` are taken and nobody comes first. Of `most` the smaller half goes to
-/// nobody in particular: who has fewer runners has the first turn.
+/// A place for one more runner of this owner, where fewer than `most` are taken and those that are free are not for others who come first: who
+/// has fewer runners, or as many and has waited longer.
 pub fn reserve(database: u32, owner: u32, most: usize, now: Instant) -> Option<Seat> {
     with(|board| {
         board.places.iter().filter(|place| place.is_forgotten(now)).for_each(Place::free);
@@ -401,18 +405,16 @@ pub fn set_waiting(database: u32, owners: &[u32]) {
             }
         }
         for owner in owners {
-            if board.ticket_of(database, *owner).is_none() {
-                if let Some(free) = board.waiting.iter().find(|waiting| waiting.database.load(SeqCst) == 0) {
-                    free.owner.store(*owner, SeqCst);
-                    free.ticket.store(board.tickets.fetch_add(1, SeqCst), SeqCst);
-                    free.database.store(database, SeqCst);
+            let known = board.entry_of(database, *owner);
+            let entry = known.or_else(|| board.waiting.iter().find(|waiting| waiting.database.load(SeqCst) == 0));
+            if let Some(entry) = entry {
+                if known.is_none() {
+                    entry.owner.store(*owner, SeqCst);
+                    entry.ticket.store(board.tickets.fetch_add(1, SeqCst), SeqCst);
+                    entry.database.store(database, SeqCst);
                 }
+                entry.said_at.store(now(), SeqCst);
             }
-            let entries = board
-                .waiting
-                .iter()
-                .filter(|waiting| waiting.database.load(SeqCst) == database && waiting.owner.load(SeqCst) == *owner);
-            entries.for_each(|waiting| waiting.said_at.store(now(), SeqCst));
             let idle = board.places.iter().find(|place| place.is(Phase::Idle) && !place.is_of(database, *owner));
             if let Some(idle) = idle {
                 idle.phase.store(Phase::Leaving as u32, SeqCst);

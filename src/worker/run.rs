@@ -16,7 +16,7 @@ use crate::dispatch;
 use crate::execute::{self, timeout, Captured, CommandError, Output, Statements, Transactions};
 use crate::guc;
 use crate::pg::error::{or_raise, raise, Failure, Outcome};
-use crate::pg::{as_owner, convert, run_settings, Owner};
+use crate::pg::{acknowledge_durably, as_owner, convert, run_settings, subtransaction, Owner};
 use crate::shmem::runners::process::{self, Runner};
 use crate::store::execution::{Claimed, QueueClaim};
 use crate::store::identity;
@@ -82,12 +82,10 @@ impl Work {
     }
 }
 
-/// Whether something waits in this runner's queue. Without a place in line: a look that costs one probe.
+/// Whether something waits in this runner's queue.
 pub fn has_work(runner: &Runner) -> bool {
     let owner = Oid::from(runner.owner);
-    let found = transaction::attempt(c"looking for a run", || {
-        as_owner(|us| store::owners_waiting(us.session(), 1).iter().any(|waiting| waiting.owner == owner))
-    });
+    let found = transaction::attempt(c"looking for a run", || as_owner(|us| store::is_waiting(us.session(), owner)));
     found.unwrap_or(false)
 }
 
@@ -144,8 +142,7 @@ fn claim_one(us: &Owner, runner: &Runner, owner: Oid) -> Claim {
         // As the job is now, and not as it may be when the run is lost.
         store::commits_by_itself(us.session(), claimed.execution_id);
         // What it does outlives a crash that would take the claim: no attempt may begin twice.
-        // SAFETY: sets a flag of the current transaction.
-        unsafe { pg_sys::ForceSyncCommit() }
+        acknowledge_durably();
     } else {
         // What the run commits takes the claim along; what it does not commit has never been.
         run_settings::apply_to_transaction(c"synchronous_commit", c"off");
@@ -206,10 +203,7 @@ pub fn run(runner: &Runner, work: Work) -> bool {
                 }
             }
         }
-        Err(failure) => {
-            let text = format!("{}\nHINT:  {}", failure.message, failure.hint);
-            write_failure(lease, &failure.sqlstate(), &text)
-        }
+        Err(failure) => write_failure(lease, &failure.sqlstate(), &failure.text()),
     };
     if written {
         runner.ended(convert::now());
@@ -312,7 +306,7 @@ fn apply_settings(settings: &[(String, String)]) {
 /// What the command put off to the end of its transaction happens now, as its owner.
 unsafe fn check_deferred() {
     pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
-    execute::check_deferred();
+    subtransaction::set_constraints_immediate();
     pg_sys::PopActiveSnapshot();
 }
 
@@ -362,7 +356,7 @@ unsafe fn finish(work: &Work, output: &Output) {
         ));
     }
     pg_sys::PopActiveSnapshot();
-    pg_sys::ForceSyncCommit();
+    acknowledge_durably();
 }
 
 /// Ends a run that has its lease; false where it was given up.
@@ -385,8 +379,7 @@ fn finish_apart(work: &Work, output: &Output) {
         let ended = transaction::attempt(FINISHING, || {
             let ending = Ending::Success { rows_affected, result: output.result() };
             end(lease, ending);
-            // SAFETY: sets a flag of the current transaction.
-            unsafe { pg_sys::ForceSyncCommit() }
+            acknowledge_durably();
         });
         tries += 1;
         match ended {
@@ -412,8 +405,7 @@ fn write_failure(lease: (Uuid, Uuid), error_code: &str, error_msg: &str) -> bool
                 dispatch::end_of(run, next, None, now)
             };
             end(lease, Ending::Failure { error_code, error_msg, decide: &decide });
-            // SAFETY: sets a flag of the current transaction.
-            unsafe { pg_sys::ForceSyncCommit() }
+            acknowledge_durably();
         });
         match written {
             Ok(()) => return true,

@@ -8,7 +8,7 @@ use crate::heap::layouts::{job, lease, ledger};
 use crate::pg::convert::timestamp;
 use crate::pg::jsonb::Jsonb;
 use crate::pg::record::{Column, Record};
-use crate::pg::session::Rows;
+use crate::pg::session::{Rows, Statement};
 use crate::pg::Session;
 use crate::store::lease::end::{awaited_by, End, EndedRun, Ending, Failing, FinishResult};
 use crate::store::low_water_marks;
@@ -148,10 +148,21 @@ pub fn finish_failed(
         FINISH_FAILED =
             "lease/finish_failed"(UUIDARRAYOID, TIMESTAMPTZARRAYOID, TEXTOID, TEXTOID, TIMESTAMPTZOID, TEXTARRAYOID)
     );
+    end_failed(&FINISH_FAILED, session, runs, [error_code, error_msg], now)
+}
+
+/// The same by a statement that takes these arguments and returns what finish_failed.sql does.
+pub(in crate::store) fn end_failed(
+    statement: &Statement,
+    session: &Session,
+    runs: &[(Uuid, End)],
+    [error_code, error_msg]: [&str; 2],
+    now: Instant,
+) -> Vec<EndedRun> {
     let ids: Vec<Uuid> = runs.iter().map(|run| run.0).collect();
     let (retries, statuses): (Vec<Option<TimestampWithTimeZone>>, Vec<&str>) =
         runs.iter().map(|(_, end)| (end.retry_at(), end.status().as_str())).unzip();
-    let rows = FINISH_FAILED.run(session, arguments![ids, retries, error_code, error_msg, timestamp(now), statuses]);
+    let rows = statement.run(session, arguments![ids, retries, error_code, error_msg, timestamp(now), statuses]);
     let ended: Vec<EndedRun> = rows.iter().map(|row| EndedRun::of(&row, row.get(ledger::NEXT_RETRY_AT), now)).collect();
     ended.iter().for_each(EndedRun::mark_retry);
     ended

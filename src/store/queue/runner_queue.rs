@@ -6,7 +6,7 @@ use pgrx::pg_sys::Oid;
 use crate::pg::convert::MAX_QUEUE_BYTES;
 
 /// What their names begin with; `sched.job.ready_queue` says the same.
-const PREFIX: &str = "executions that the server runs itself, as the role with oid ";
+pub const PREFIX: &str = "executions that the server runs itself, as the role with oid ";
 
 const _: () = assert!(PREFIX.len() > MAX_QUEUE_BYTES);
 
@@ -25,7 +25,7 @@ pub fn owner(queue: &str) -> Option<Oid> {
     queue.strip_prefix(PREFIX)?.parse().ok().map(Oid::from_u32)
 }
 
-/// What the names of these queues begin with, the least and the greatest.
-pub fn bounds() -> [String; 3] {
-    [PREFIX.to_owned(), format!("{PREFIX}0000000000"), format!("{PREFIX}9999999999")]
+/// The least and the greatest name that these queues can have.
+pub fn bounds() -> [String; 2] {
+    [format!("{PREFIX}0000000000"), format!("{PREFIX}9999999999")]
 }

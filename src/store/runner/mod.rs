@@ -3,17 +3,17 @@
 
 pub mod current;
 
-use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
+use pgrx::datum::{Interval, Uuid};
 use pgrx::pg_sys::Oid;
-use scheduler_core::{Instant, Keyword};
+use scheduler_core::Instant;
 
-use crate::heap::layouts::{job, ledger};
-use crate::pg::convert::timestamp;
+use crate::heap::layouts::job;
 use crate::pg::jsonb::Jsonb;
 use crate::pg::record::Record;
 use crate::pg::session::Row;
 use crate::pg::Session;
 use crate::store::lease::end::{End, EndedRun, Failing};
+use crate::store::lease::sql as leases;
 use crate::store::queue::runner_queue;
 use crate::{arguments, statement};
 
@@ -26,10 +26,19 @@ pub struct OwnerWaiting {
 
 /// The owners for whom something waits, each counted up to `most`.
 pub fn owners_waiting(session: &Session, most: usize) -> Vec<OwnerWaiting> {
+    waiting_between(session, runner_queue::bounds(), most)
+}
+
+/// Whether something waits for this owner.
+pub fn is_waiting(session: &Session, owner: Oid) -> bool {
+    let queue = runner_queue::name(owner);
+    !waiting_between(session, [queue.clone(), queue], 1).is_empty()
+}
+
+fn waiting_between(session: &Session, [least, greatest]: [String; 2], most: usize) -> Vec<OwnerWaiting> {
     statement!(OWNERS_WAITING = "runner/owners_waiting"(TEXTOID, TEXTOID, TEXTOID, INT8OID));
-    let [prefix, least, greatest] = runner_queue::bounds();
     let most = i64::try_from(most).unwrap_or(i64::MAX);
-    let rows = OWNERS_WAITING.run(session, arguments![prefix, least, greatest, most]);
+    let rows = OWNERS_WAITING.run(session, arguments![runner_queue::PREFIX, least, greatest, most]);
     let of = |queue: String, waiting: i64| {
         let owner = runner_queue::owner(&queue)?;
         Some(OwnerWaiting { owner, count: usize::try_from(waiting).unwrap_or(0) })
@@ -130,11 +139,5 @@ pub fn refuse(
     statement!(
         REFUSE = "runner/refuse"(UUIDARRAYOID, TIMESTAMPTZARRAYOID, TEXTOID, TEXTOID, TIMESTAMPTZOID, TEXTARRAYOID)
     );
-    let ids: Vec<Uuid> = runs.iter().map(|run| run.0).collect();
-    let (retries, statuses): (Vec<Option<TimestampWithTimeZone>>, Vec<&str>) =
-        runs.iter().map(|(_, end)| (end.retry_at(), end.status().as_str())).unzip();
-    let rows = REFUSE.run(session, arguments![ids, retries, error_code, error_msg, timestamp(now), statuses]);
-    let ended: Vec<EndedRun> = rows.iter().map(|row| EndedRun::of(&row, row.get(ledger::NEXT_RETRY_AT), now)).collect();
-    ended.iter().for_each(EndedRun::mark_retry);
-    ended
+    leases::end_failed(&REFUSE, session, runs, [error_code, error_msg], now)
 }
