@@ -16,6 +16,34 @@ keywords! {
     }
 }
 
+keywords! {
+    /// What a definition says of a job beside its name, each with a default: arguments of define_job.
+    pub enum Attribute {
+        /// How the runs are done.
+        Kind = "kind",
+        /// What is run.
+        Command = "command",
+        /// Where executions wait.
+        Queue = "queue",
+        /// Attempts that an execution may have.
+        MaxAttempts = "max_attempts",
+        /// Waits after failed attempts.
+        RetryBackoff = "retry_backoff",
+        /// Longest run.
+        RunTimeout = "run_timeout",
+        /// Length of a lease.
+        StaleTimeout = "stale_timeout",
+        /// Whether a stale run may be taken over.
+        AllowStaleReentry = "allow_stale_reentry",
+        /// Higher goes first.
+        Priority = "priority",
+        /// Whether each statement is a transaction.
+        OwnTransactions = "own_transactions",
+        /// Settings for a run.
+        Settings = "settings",
+    }
+}
+
 impl Kind {
     /// Whether a runner of the server does the runs, so that no application claims them.
     #[must_use]
@@ -32,6 +60,25 @@ impl Kind {
         match self {
             Kind::Notify | Kind::Log => true,
             Kind::Pull | Kind::Sql => false,
+        }
+    }
+
+    /// Attempts of an execution whose job says nothing about it. What a worker does survives one that crashes: a lost lease is an attempt.
+    /// Other runs are the server's, and do not die of a worker.
+    #[must_use]
+    pub const fn default_max_attempts(self) -> i32 {
+        match self {
+            Kind::Pull => 3,
+            Kind::Notify | Kind::Log | Kind::Sql => 1,
+        }
+    }
+
+    /// The waits after failed attempts of such an execution, in microseconds.
+    #[must_use]
+    pub const fn default_retry_backoff(self) -> &'static [i64] {
+        match self {
+            Kind::Pull => &[10_000_000, 60_000_000],
+            Kind::Notify | Kind::Log | Kind::Sql => &[],
         }
     }
 }

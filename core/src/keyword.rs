@@ -14,6 +14,11 @@ pub trait Keyword: Copy + Eq + 'static {
     fn parse(word: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|keyword| keyword.as_str() == word)
     }
+
+    /// All words, as hints list them.
+    fn list() -> String {
+        Self::ALL.iter().map(|keyword| keyword.as_str()).collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// Declares an enum with the word of each variant, so that neither list can lack one.
@@ -42,8 +47,11 @@ pub(crate) use keywords;
 #[cfg(test)]
 mod tests {
     use super::Keyword;
-    use crate::job::Kind;
+    use crate::enqueue::{IfExists, UniqueBy};
+    use crate::health::{Component, Severity};
+    use crate::job::{Attribute, Kind};
     use crate::lease::{Claim, Status};
+    use crate::report::Verdict;
     use crate::schedule::{CatchUp, Overlap, Ownership, Rearm, SkipReason};
 
     fn reads_its_own_words<K: Keyword + std::fmt::Debug>() {
@@ -58,6 +66,11 @@ mod tests {
     #[test]
     fn a_keyword_is_read_as_it_is_written() {
         reads_its_own_words::<Kind>();
+        reads_its_own_words::<Attribute>();
+        reads_its_own_words::<Component>();
+        reads_its_own_words::<Severity>();
+        reads_its_own_words::<UniqueBy>();
+        reads_its_own_words::<IfExists>();
         reads_its_own_words::<Status>();
         reads_its_own_words::<Claim>();
         reads_its_own_words::<CatchUp>();
@@ -65,6 +78,7 @@ mod tests {
         reads_its_own_words::<Overlap>();
         reads_its_own_words::<Ownership>();
         reads_its_own_words::<SkipReason>();
+        reads_its_own_words::<Verdict>();
         assert_eq!(Status::parse("pending"), None);
     }
 }

@@ -8,15 +8,21 @@
 //! - `clock`: a clock's text, and the plan times that it has in a zone.
 //! - `schedule`: which plan times run, which are skipped, and what comes next.
 //! - `job`: the kinds of jobs.
+//! - `enqueue`: what makes two calls of it mean the same.
 //! - `lease`: the states of an execution and what may become of it.
 //! - `crontab`: crontabs as Debian's cron reads them.
 //! - `runtime`: how long a dispatcher waits.
+//! - `health`: how bad a state is.
+//! - `report`: a page and a text that show what became of plan times.
 
 pub mod clock;
 pub mod crontab;
+pub mod enqueue;
+pub mod health;
 pub mod job;
 mod keyword;
 pub mod lease;
+pub mod report;
 pub mod runtime;
 pub mod schedule;
 pub mod time;

@@ -22,7 +22,8 @@ fn who_may_have_it() {
     for reentry in [true, false] {
         for left in [true, false] {
             let further = if left { Ok(Claim::Stole) } else { Err(ClaimRefusal::NoAttemptLeft) };
-            check(State::Pending, left, reentry, Ok(Claim::Won));
+            check(State::Pending { due: true }, left, reentry, Ok(Claim::Won));
+            check(State::Pending { due: false }, left, reentry, Err(ClaimRefusal::Delayed));
             check(State::Retryable { due: true }, left, reentry, further);
             check(State::Retryable { due: false }, left, reentry, Err(ClaimRefusal::RetryNotDue));
             check(State::Terminal, left, reentry, Err(ClaimRefusal::Terminal));
@@ -57,7 +58,8 @@ fn what_a_failure_becomes() {
 
 #[test]
 fn what_a_cancel_does() {
-    assert_eq!(cancel(State::Pending), Cancel::Now);
+    assert_eq!(cancel(State::Pending { due: true }), Cancel::Now);
+    assert_eq!(cancel(State::Pending { due: false }), Cancel::Now);
     assert_eq!(cancel(State::Retryable { due: true }), Cancel::Now);
     assert_eq!(cancel(State::Retryable { due: false }), Cancel::Now);
     assert_eq!(cancel(State::Terminal), Cancel::TooLate);

@@ -2,7 +2,7 @@
 //! Only the row lock that it holds meanwhile is Postgres' part.
 //!
 //! ```text
-//!            claim                    finish_success
+//!            claim, when due          finish_success
 //!  PENDING ─────────▶ RUNNING ──────────────────────────▶ SUCCESS
 //!                     ▲  │  │  finish_failure, stale: no attempt left,
 //!      claim, when    │  │  │  terminal, or stale and not reentrant
@@ -12,6 +12,7 @@
 //! ```
 //! `cancel` ends PENDING and retryable FAILED executions as CANCELLED; a RUNNING one is asked to stop and ends as CANCELLED
 //! where it would have failed. A RUNNING execution whose lease is stale can be claimed as well where reentry is allowed (attempt + 1, a new token).
+//! `snooze` takes a claim back: the execution is PENDING or retryable FAILED as before, until a time (`sql/query/lease/snooze.sql`).
 
 use crate::keyword::keywords;
 
@@ -19,7 +20,10 @@ use crate::keyword::keywords;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Dispatched or enqueued, never claimed.
-    Pending,
+    Pending {
+        /// The time has come that it waits for, if it waits for one.
+        due: bool,
+    },
     /// Leased.
     Running {
         /// Its lease has run out.
@@ -75,6 +79,8 @@ pub enum ClaimRefusal {
     CancelRequested,
     /// The lease has run out, but a stale run may not be taken over.
     NotReentrant,
+    /// Nobody has claimed it yet, and the time that it waits for has not come.
+    Delayed,
     /// It failed, and the time of its retry has not come.
     RetryNotDue,
     /// It has had as many attempts as it may have.
@@ -86,7 +92,8 @@ pub enum ClaimRefusal {
 /// Which lease a claim on an execution in `state` gets.
 pub fn claim(state: State, limits: Limits) -> Result<Claim, ClaimRefusal> {
     match state {
-        State::Pending => Ok(Claim::Won),
+        State::Pending { due: true } => Ok(Claim::Won),
+        State::Pending { due: false } => Err(ClaimRefusal::Delayed),
         State::Running { stale: false, .. } => Err(ClaimRefusal::Running),
         State::Running { stale: true, cancel_requested: true } => Err(ClaimRefusal::CancelRequested),
         State::Running { stale: true, .. } if !limits.allow_stale_reentry => Err(ClaimRefusal::NotReentrant),
@@ -143,7 +150,7 @@ pub enum Cancel {
 #[must_use]
 pub fn cancel(state: State) -> Cancel {
     match state {
-        State::Pending | State::Retryable { .. } => Cancel::Now,
+        State::Pending { .. } | State::Retryable { .. } => Cancel::Now,
         State::Running { .. } => Cancel::Requested,
         State::Terminal => Cancel::TooLate,
     }
