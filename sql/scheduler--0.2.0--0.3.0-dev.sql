@@ -93,8 +93,8 @@ CREATE FUNCTION sched.define_job(
 	kind text DEFAULT 'pull',
 	command text DEFAULT NULL,
 	queue text DEFAULT 'default',
-	max_attempts integer DEFAULT 1,
-	retry_backoff interval[] DEFAULT '{}',
+	max_attempts integer DEFAULT NULL,
+	retry_backoff interval[] DEFAULT NULL,
 	run_timeout interval DEFAULT NULL,
 	stale_timeout interval DEFAULT NULL,
 	allow_stale_reentry boolean DEFAULT true,
@@ -105,21 +105,182 @@ CREATE FUNCTION sched.define_job(
 VOLATILE PARALLEL UNSAFE
 LANGUAGE c
 AS 'MODULE_PATHNAME', 'define_job_of_any_kind_wrapper';
+CREATE FUNCTION sched.alter_job(
+	job_name text,
+	kind text DEFAULT NULL,
+	command text DEFAULT NULL,
+	queue text DEFAULT NULL,
+	max_attempts integer DEFAULT NULL,
+	retry_backoff interval[] DEFAULT NULL,
+	run_timeout interval DEFAULT NULL,
+	stale_timeout interval DEFAULT NULL,
+	allow_stale_reentry boolean DEFAULT NULL,
+	priority integer DEFAULT NULL,
+	own_transactions boolean DEFAULT NULL,
+	settings jsonb DEFAULT NULL,
+	reset text[] DEFAULT '{}'
+) RETURNS void
+VOLATILE PARALLEL UNSAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'alter_job_wrapper';
 ALTER TABLE sched.job DROP CONSTRAINT job_kind_check, ADD CONSTRAINT job_kind_check CHECK (kind IN ('pull', 'notify', 'log', 'sql')),
     ADD COLUMN own_transactions boolean NOT NULL DEFAULT false,
     ADD COLUMN settings jsonb NOT NULL DEFAULT '{}',
     ADD COLUMN ready_queue text NOT NULL GENERATED ALWAYS AS (
         CASE WHEN kind = 'sql'
-             THEN 'executions that the server runs itself, as the role with oid ' || pg_catalog.lpad(owner::oid::bigint::text, 10, '0')
+             THEN 'executions that the server runs itself, as the role with oid ' || pg_catalog.lpad(owner::oid::bigint::text, 10, '0') || ' ' || queue
              ELSE queue END) STORED;
 COMMENT ON COLUMN sched.job.own_transactions IS 'of kind sql: each statement of the command is a transaction of its own';
 COMMENT ON COLUMN sched.job.settings IS 'of kind sql: settings for a run, as an object of scalars';
-COMMENT ON COLUMN sched.job.ready_queue IS 'where executions wait; those of kind sql in a queue for each owner, whose name is longer than one that claim takes';
+COMMENT ON COLUMN sched.job.ready_queue IS 'where executions wait; those of kind sql in one for each owner and queue, whose name is longer than one that claim takes';
+ALTER FUNCTION sched.try_claim RENAME TO try_claim_replaced;
+CREATE FUNCTION sched.try_claim(
+	job_name text,
+	plan_time timestamptz,
+	scope_kind text DEFAULT 'global',
+	scope_id text DEFAULT 'global',
+	runner_id text DEFAULT NULL,
+	stale_timeout interval DEFAULT NULL,
+	max_attempts integer DEFAULT NULL,
+	allow_stale_reentry boolean DEFAULT NULL
+) RETURNS TABLE (
+	outcome text,
+	execution_id uuid,
+	lease_token uuid,
+	fence bigint,
+	attempt integer,
+	max_attempts integer,
+	stale_after timestamptz,
+	payload jsonb,
+	run_timeout interval,
+	queue text
+)
+VOLATILE PARALLEL UNSAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'try_claim_with_limits_wrapper';
+ALTER FUNCTION sched.claim RENAME TO claim_replaced;
+CREATE FUNCTION sched.claim(
+	queue text DEFAULT 'default',
+	max_claims integer DEFAULT 1,
+	runner_id text DEFAULT NULL,
+	stale_timeout interval DEFAULT NULL
+) RETURNS TABLE (
+	execution_id uuid,
+	lease_token uuid,
+	fence bigint,
+	attempt integer,
+	job_name text,
+	scope_kind text,
+	scope_id text,
+	plan_time timestamptz,
+	payload jsonb,
+	stale_after timestamptz,
+	max_attempts integer,
+	run_timeout interval,
+	queue text
+)
+VOLATILE PARALLEL UNSAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'claim_with_limits_wrapper';
+CREATE FUNCTION sched.snooze(
+	execution_id uuid,
+	lease_token uuid,
+	until timestamptz
+) RETURNS void
+VOLATILE PARALLEL UNSAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'snooze_wrapper';
+CREATE FUNCTION sched.pause_queue(
+	queue text
+) RETURNS void
+VOLATILE PARALLEL UNSAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'pause_queue_wrapper';
+CREATE FUNCTION sched.resume_queue(
+	queue text
+) RETURNS void
+VOLATILE PARALLEL UNSAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'resume_queue_wrapper';
+CREATE TABLE sched.paused_queue (
+    queue     text        PRIMARY KEY,
+    paused_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    paused_by text        NOT NULL
+);
+COMMENT ON TABLE sched.paused_queue IS 'queues of which nobody claims anything (sched.pause_queue)';
+COMMENT ON COLUMN sched.paused_queue.paused_by IS 'the name that the role had which did it';
+SELECT pg_catalog.pg_extension_config_dump('sched.paused_queue', '');
+ALTER TABLE sched.ledger ADD COLUMN run_at timestamptz;
 ALTER TABLE sched.lease ADD COLUMN own_transactions boolean;
 COMMENT ON COLUMN sched.lease.own_transactions IS 'what the run of an SQL job has done may be committed before its end; NULL for others';
+ALTER TABLE sched.lease ADD COLUMN run_until timestamptz;
+COMMENT ON COLUMN sched.lease.run_until IS 'from then on heartbeats ask to stop; NULL without run_timeout';
+-- Executions for later, by scope, and changes of what waits.
+ALTER FUNCTION sched.enqueue RENAME TO enqueue_replaced;
+CREATE FUNCTION sched.enqueue(
+	job_name text,
+	payload jsonb DEFAULT '{}',
+	plan_time timestamptz DEFAULT NULL,
+	scope_kind text DEFAULT 'adhoc',
+	scope_id text DEFAULT NULL,
+	run_at timestamptz DEFAULT NULL,
+	priority integer DEFAULT NULL,
+	unique_by text DEFAULT 'plan',
+	if_exists text DEFAULT 'keep'
+) RETURNS uuid
+VOLATILE PARALLEL UNSAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'enqueue_at_wrapper';
+ALTER FUNCTION sched.enqueue_many RENAME TO enqueue_many_replaced;
+CREATE FUNCTION sched.enqueue_many(
+	job_name text,
+	payloads jsonb[],
+	plan_times timestamptz[] DEFAULT NULL,
+	scope_kind text DEFAULT 'adhoc',
+	scope_ids text[] DEFAULT NULL,
+	run_ats timestamptz[] DEFAULT NULL,
+	priority integer DEFAULT NULL,
+	unique_by text DEFAULT 'plan',
+	if_exists text DEFAULT 'keep'
+) RETURNS SETOF uuid
+VOLATILE PARALLEL UNSAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'enqueue_many_at_wrapper';
+CREATE FUNCTION sched.alter_execution(
+	execution_id uuid,
+	payload jsonb DEFAULT NULL,
+	run_at timestamptz DEFAULT NULL,
+	priority integer DEFAULT NULL
+) RETURNS boolean
+VOLATILE PARALLEL UNSAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'alter_execution_wrapper';
+CREATE FUNCTION sched.cancel_many(
+	job_name text DEFAULT NULL,
+	queue text DEFAULT NULL,
+	scope_id text DEFAULT NULL,
+	max_executions integer DEFAULT 10000
+) RETURNS bigint
+VOLATILE PARALLEL UNSAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'cancel_many_wrapper';
+COMMENT ON COLUMN sched.ledger.next_retry_at IS 'where it stands in sched.retry, or stood until that time: a retry, or PENDING until run_at';
+COMMENT ON COLUMN sched.ledger.run_at IS 'when it is wanted to run, by who has enqueued or snoozed it; NULL = at once; infinity: it runs, and is not claimed again';
+COMMENT ON TABLE sched.retry IS 'executions that wait for a time: a retry, or the run_at that they were enqueued for';
+-- Scopes in which one execution waits at a time (enqueue by scope), with the last that was made there. A lock on a row keeps others of its scope
+-- waiting. What waits in a scope that others have filled is looked for in the ledger, so a row that is missing loses nothing.
+CREATE TABLE sched.unique_scope (
+    key          uuid PRIMARY KEY,
+    execution_id uuid NOT NULL
+) WITH (fillfactor = 70);
+COMMENT ON TABLE sched.unique_scope IS 'scopes into which executions are enqueued by scope: whoever does so has the row to the end of his transaction';
+COMMENT ON COLUMN sched.unique_scope.key IS 'the hash of job and scope, as in sched.ledger';
+COMMENT ON COLUMN sched.unique_scope.execution_id IS 'the last that was enqueued there by scope; goes with it';
+SELECT pg_catalog.pg_extension_config_dump('sched.unique_scope',
+    'WHERE NOT EXISTS (SELECT FROM sched.ledger e WHERE e.id = unique_scope.execution_id AND e.owner::text ~ ''^[0-9]'')');
 CREATE OR REPLACE VIEW sched.execution WITH (security_barrier) AS
 SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time,
-       CASE WHEN pg_catalog.octet_length(e.queue) > 57 THEN COALESCE((SELECT j.queue FROM sched.job j WHERE j.job_name = e.job_name), 'default') ELSE e.queue END AS queue, e.priority,
+       CASE WHEN pg_catalog.octet_length(e.queue) > 57 THEN pg_catalog.substr(e.queue, 73) ELSE e.queue END AS queue, e.priority,
        CASE WHEN r.owns THEN e.payload END AS payload,
        CASE WHEN l.execution_id IS NOT NULL THEN 'RUNNING'
             -- a dispatcher will write that down
@@ -141,29 +302,29 @@ SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time,
        CASE WHEN r.owns AND l.execution_id IS NULL THEN e.result END AS result,
        CASE WHEN l.execution_id IS NULL THEN e.error_code END AS error_code,
        CASE WHEN r.owns AND l.execution_id IS NULL THEN e.error_msg END AS error_msg,
-       CASE WHEN l.execution_id IS NULL AND (e.schedule_id IN (SELECT d.schedule_id FROM sched.schedule_dropped d)) IS NOT TRUE
+       CASE WHEN l.execution_id IS NULL AND e.status = 'FAILED' AND (e.schedule_id IN (SELECT d.schedule_id FROM sched.schedule_dropped d)) IS NOT TRUE
             THEN e.next_retry_at END AS next_retry_at,
        CASE WHEN NOT r.owns THEN NULL WHEN l.execution_id IS NULL THEN e.progress ELSE l.progress END AS progress,
        e.allow_stale_reentry, e.origin, e.schedule_name, e.created_at,
-       CASE WHEN l.execution_id IS NULL THEN e.updated_at ELSE l.heartbeat_at END AS updated_at
+       CASE WHEN l.execution_id IS NULL THEN e.updated_at ELSE l.heartbeat_at END AS updated_at, NULLIF(e.run_at, 'infinity') AS run_at
   FROM sched.ledger e
   LEFT JOIN sched.lease l ON l.execution_id = e.id
  CROSS JOIN LATERAL (SELECT pg_catalog.pg_has_role(current_user, e.owner, 'USAGE') AS owns) AS r
  WHERE r.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT'));
 CREATE OR REPLACE VIEW sched.running WITH (security_barrier) AS
 SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time,
-       CASE WHEN pg_catalog.octet_length(e.queue) > 57 THEN COALESCE((SELECT j.queue FROM sched.job j WHERE j.job_name = e.job_name), 'default') ELSE e.queue END AS queue, l.attempt, e.max_attempts, l.runner_id,
+       CASE WHEN pg_catalog.octet_length(e.queue) > 57 THEN pg_catalog.substr(e.queue, 73) ELSE e.queue END AS queue, l.attempt, e.max_attempts, l.runner_id,
        l.started_at, pg_catalog.clock_timestamp() - l.started_at AS age,
        l.heartbeat_at, NULLIF(l.stale_after, 'infinity') AS stale_after, NULLIF(l.stale_after, 'infinity') - pg_catalog.clock_timestamp() AS time_to_stale,
        l.cancel_requested, CASE WHEN r.owns THEN l.progress END AS progress, e.schedule_name,
-       CASE WHEN l.sweep_at = 'infinity' THEN pg_catalog.substring(l.runner_id, '^sql/([0-9]{1,9})$')::integer END AS pid
+       CASE WHEN l.sweep_at = 'infinity' THEN pg_catalog.substring(l.runner_id, '^sql/([0-9]{1,9})$')::integer END AS pid, l.run_until
   FROM sched.lease l
   JOIN sched.ledger e ON e.id = l.execution_id
  CROSS JOIN LATERAL (SELECT pg_catalog.pg_has_role(current_user, e.owner, 'USAGE') AS owns) AS r
  WHERE r.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT'));
 CREATE OR REPLACE VIEW sched.failed WITH (security_barrier) AS
 SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time,
-       CASE WHEN pg_catalog.octet_length(e.queue) > 57 THEN COALESCE((SELECT j.queue FROM sched.job j WHERE j.job_name = e.job_name), 'default') ELSE e.queue END AS queue, e.attempt, e.max_attempts, e.runner_id,
+       CASE WHEN pg_catalog.octet_length(e.queue) > 57 THEN pg_catalog.substr(e.queue, 73) ELSE e.queue END AS queue, e.attempt, e.max_attempts, e.runner_id,
        e.finished_at, e.error_code, CASE WHEN r.owns THEN e.error_msg END AS error_msg,
        e.next_retry_at IS NOT NULL AS retryable, e.next_retry_at, e.schedule_name
   FROM sched.ledger e
@@ -173,7 +334,7 @@ SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time,
    AND (r.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT')));
 CREATE OR REPLACE VIEW sched.history WITH (security_barrier) AS
 SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time,
-       CASE WHEN pg_catalog.octet_length(e.queue) > 57 THEN COALESCE((SELECT j.queue FROM sched.job j WHERE j.job_name = e.job_name), 'default') ELSE e.queue END AS queue, e.status, e.attempt, e.max_attempts,
+       CASE WHEN pg_catalog.octet_length(e.queue) > 57 THEN pg_catalog.substr(e.queue, 73) ELSE e.queue END AS queue, e.status, e.attempt, e.max_attempts,
        e.runner_id, e.started_at, e.finished_at,
        (EXTRACT(epoch FROM e.finished_at - e.started_at) * 1000)::bigint AS duration_ms, e.rows_affected,
        CASE WHEN r.owns THEN e.result END AS result, e.error_code, CASE WHEN r.owns THEN e.error_msg END AS error_msg,
@@ -183,6 +344,55 @@ SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time,
  WHERE (e.status IN ('SUCCESS', 'CANCELLED') OR (e.status = 'FAILED' AND e.next_retry_at IS NULL))
    AND NOT EXISTS (SELECT FROM sched.lease l WHERE l.execution_id = e.id)
    AND (r.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT')));
+CREATE VIEW sched.queues WITH (security_barrier) AS
+SELECT a.queue, (SELECT true FROM sched.paused_queue p WHERE p.queue = a.queue) IS NOT NULL AS paused,
+       count(*) FILTER (WHERE a.what = 'ready') AS ready, count(*) FILTER (WHERE a.what = 'delayed') AS delayed,
+       count(*) FILTER (WHERE a.what = 'retrying') AS retrying, count(*) FILTER (WHERE a.what = 'running') AS running,
+       min(a.since) FILTER (WHERE a.what = 'ready') AS oldest_ready_at
+  FROM (SELECT j.queue, j.owner, 'defined', NULL::timestamptz FROM sched.job j
+        UNION ALL
+        SELECT p.queue, (SELECT n.nspowner FROM pg_catalog.pg_namespace n WHERE n.nspname = 'sched'), 'paused', NULL FROM sched.paused_queue p
+        UNION ALL
+        SELECT r.queue, r.owner, 'ready', GREATEST(e.created_at, e.run_at, e.next_retry_at)
+          FROM sched.ready r
+          LEFT JOIN sched.ledger e ON e.id = r.execution_id
+        UNION ALL
+        SELECT r.queue, r.owner,
+               CASE WHEN r.retry_at <= pg_catalog.clock_timestamp() THEN 'ready' WHEN e.status = 'PENDING' THEN 'delayed' ELSE 'retrying' END, r.retry_at
+          FROM sched.retry r
+          LEFT JOIN sched.ledger e ON e.id = r.execution_id
+        UNION ALL
+        SELECT e.queue, l.owner, 'running', NULL
+          FROM sched.lease l
+          JOIN sched.ledger e ON e.id = l.execution_id) AS w (waits_in, owner, what, since)
+ CROSS JOIN LATERAL (
+       SELECT CASE WHEN pg_catalog.octet_length(w.waits_in) > 57 THEN pg_catalog.substr(w.waits_in, 73) ELSE w.waits_in END AS queue, w.what, w.since) AS a
+ WHERE pg_catalog.pg_has_role(current_user, w.owner, 'USAGE') OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT'))
+ GROUP BY a.queue;
+COMMENT ON VIEW sched.queues IS 'each queue that has a job, that something waits or runs in, or that is paused, with how much';
+CREATE VIEW sched.jobs WITH (security_barrier) AS
+SELECT j.job_name, j.kind, CASE WHEN r.owns THEN j.command END AS command, j.queue, j.max_attempts, j.retry_backoff, j.run_timeout,
+       j.stale_timeout, j.allow_stale_reentry, j.priority, j.own_transactions, CASE WHEN r.owns THEN j.settings END AS settings,
+       j.owner, j.created_at, j.updated_at
+  FROM sched.job j
+ CROSS JOIN LATERAL (SELECT pg_catalog.pg_has_role(current_user, j.owner, 'USAGE') AS owns) AS r
+ WHERE r.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT'));
+COMMENT ON VIEW sched.jobs IS 'each job as it is defined: the arguments of define_job, whose it is, and since when';
+COMMENT ON COLUMN sched.jobs.job_name IS 'its name';
+COMMENT ON COLUMN sched.jobs.kind IS 'pull, notify, log or sql: how its runs are done';
+COMMENT ON COLUMN sched.jobs.command IS 'what is run: a channel for kind notify, statements for kind sql; NULL for monitors';
+COMMENT ON COLUMN sched.jobs.queue IS 'where its executions wait';
+COMMENT ON COLUMN sched.jobs.max_attempts IS 'how often an execution may be claimed';
+COMMENT ON COLUMN sched.jobs.retry_backoff IS 'the wait after failed attempt 1, 2 and so on; the last repeats, empty is at once';
+COMMENT ON COLUMN sched.jobs.run_timeout IS 'how long a run may take; NULL: as long as it likes';
+COMMENT ON COLUMN sched.jobs.stale_timeout IS 'how long a lease lasts without a heartbeat; NULL: setting sched.stale_timeout';
+COMMENT ON COLUMN sched.jobs.allow_stale_reentry IS 'whether an execution may be claimed again when its lease has run out';
+COMMENT ON COLUMN sched.jobs.priority IS 'a higher one is claimed first';
+COMMENT ON COLUMN sched.jobs.own_transactions IS 'of kind sql: whether each statement is a transaction of its own';
+COMMENT ON COLUMN sched.jobs.settings IS 'of kind sql: settings for a run; NULL for monitors';
+COMMENT ON COLUMN sched.jobs.owner IS 'the role that defined it; members of it may change it, and claim, finish and cancel its executions';
+COMMENT ON COLUMN sched.jobs.created_at IS 'when it was defined first';
+COMMENT ON COLUMN sched.jobs.updated_at IS 'when it was defined or altered last';
 COMMENT ON COLUMN sched.execution.id IS 'the execution; a UUID version 7, made in the database';
 COMMENT ON COLUMN sched.execution.job_name IS 'its job, which need not be defined';
 COMMENT ON COLUMN sched.execution.scope_kind IS 'what kind of thing it runs for: schedule, global, adhoc or a word of yours';
@@ -213,6 +423,7 @@ COMMENT ON COLUMN sched.execution.origin IS 'schedule, manual, backfill, enqueue
 COMMENT ON COLUMN sched.execution.schedule_name IS 'the schedule that made it, under the name that it had then';
 COMMENT ON COLUMN sched.execution.created_at IS 'when it was inserted';
 COMMENT ON COLUMN sched.execution.updated_at IS 'when it last changed';
+COMMENT ON COLUMN sched.execution.run_at IS 'the time before which nobody could claim it; NULL = at once';
 COMMENT ON COLUMN sched.running.id IS 'the execution';
 COMMENT ON COLUMN sched.running.job_name IS 'its job';
 COMMENT ON COLUMN sched.running.scope_kind IS 'what kind of thing it runs for';
@@ -231,6 +442,7 @@ COMMENT ON COLUMN sched.running.cancel_requested IS 'whether the next heartbeat 
 COMMENT ON COLUMN sched.running.progress IS 'what the last heartbeat told; NULL for monitors';
 COMMENT ON COLUMN sched.running.schedule_name IS 'the schedule that made it';
 COMMENT ON COLUMN sched.running.pid IS 'the process that runs it, of kind sql; NULL for other kinds';
+COMMENT ON COLUMN sched.running.run_until IS 'from then on heartbeat answers cancel, and a run of kind sql is ended; NULL without run_timeout';
 COMMENT ON COLUMN sched.failed.id IS 'the execution';
 COMMENT ON COLUMN sched.failed.job_name IS 'its job';
 COMMENT ON COLUMN sched.failed.scope_kind IS 'what kind of thing it ran for';
@@ -283,27 +495,122 @@ COMMENT ON COLUMN sched.skipped.plan_from IS 'the first of these plan times';
 COMMENT ON COLUMN sched.skipped.plan_to IS 'the last of them';
 COMMENT ON COLUMN sched.skipped.count IS 'how many there are';
 COMMENT ON COLUMN sched.skipped.reason IS 'why they did not run: missed, overlap, window, paused, parked or replaced';
+COMMENT ON COLUMN sched.queues.queue IS 'its name; for kind sql the queue of the job';
+COMMENT ON COLUMN sched.queues.paused IS 'nothing of it is claimed until sched.resume_queue';
+COMMENT ON COLUMN sched.queues.ready IS 'how many executions can be claimed, or could if it were not paused';
+COMMENT ON COLUMN sched.queues.delayed IS 'how many wait for their run_at';
+COMMENT ON COLUMN sched.queues.retrying IS 'how many have failed and wait for their next_retry_at';
+COMMENT ON COLUMN sched.queues.running IS 'how many have a lease';
+COMMENT ON COLUMN sched.queues.oldest_ready_at IS 'since when the one is ready that has waited longest';
+-- What became of plan times, to look at.
+CREATE FUNCTION sched.report(
+	from_time timestamp with time zone DEFAULT clock_timestamp() - '24:00:00'::interval,
+	to_time timestamp with time zone DEFAULT clock_timestamp() + '24:00:00'::interval,
+	schedule_like text DEFAULT '%',
+	time_zone text DEFAULT NULL
+) RETURNS text
+VOLATILE PARALLEL UNSAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'report_page_wrapper';
+CREATE FUNCTION sched.timeline(
+	schedule_name text,
+	from_time timestamp with time zone DEFAULT clock_timestamp() - '01:00:00'::interval,
+	to_time timestamp with time zone DEFAULT clock_timestamp() + '01:00:00'::interval,
+	time_zone text DEFAULT NULL
+) RETURNS SETOF text
+VOLATILE PARALLEL UNSAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'timeline_wrapper';
+COMMENT ON FUNCTION sched.report IS
+'One HTML page that shows what became of each plan time in [from_time, to_time). It has a row for each schedule whose name is like schedule_like and that the caller may read about. It also has the load of the coming week, how late runs began, and health; no payload, result or token. Where a schedule has very many plan times they are counted. Labels are in time_zone (NULL: sched.time_zone). Errors: 22023 (an empty range, an unknown zone), 22008 (infinite times), 22004 (NULL).';
+COMMENT ON FUNCTION sched.timeline IS
+'The same of one schedule for a terminal of 80 columns, a line in each row. Errors: 42704 (a schedule that there is not, or that the caller may not read about), 22023 (an empty range, an unknown zone), 22008 (infinite times), 22004 (NULL).';
+-- How the scheduler stands.
+CREATE INDEX timer_troubled ON sched.timer (schedule_id) WHERE parked OR error_count > 0;
+CREATE FUNCTION sched.health() RETURNS TABLE (
+	component text,
+	ok boolean,
+	severity text,
+	since timestamp with time zone,
+	message text,
+	hint text
+)
+STRICT VOLATILE PARALLEL UNSAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'health_rows_wrapper';
+CREATE FUNCTION sched.healthy(
+	max_lateness interval DEFAULT '1 minute'
+) RETURNS boolean
+VOLATILE PARALLEL UNSAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'healthy_wrapper';
+CREATE FUNCTION sched_internal.grant_pg_monitor() RETURNS VOID
+STRICT VOLATILE PARALLEL UNSAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'grant_pg_monitor_wrapper';
+COMMENT ON FUNCTION sched_internal.grant_pg_monitor() IS 'internal: lets the members of pg_monitor ask how the scheduler stands';
+COMMENT ON FUNCTION sched.health IS
+'How the scheduler stands in this database, a row for each component: severity ok, warning or critical, since when, and what to do. Answers also where every worker is dead or the library is not preloaded; waits for no lock (0.5 s at most).';
+COMMENT ON FUNCTION sched.healthy IS
+'False where a component of sched.health() is critical, or a timer that is due has not fired for longer than max_lateness. Errors: 22004 (NULL), 22023 (a negative interval, or one with months).';
+CREATE OR REPLACE FUNCTION sched.grant_monitor(role regrole) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$$
+BEGIN
+    EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
+        'GRANT SELECT ON sched.monitor, sched.execution, sched.running, sched.failed, sched.history, sched.jobs, sched.schedules, sched.skipped, sched.queues TO %1$s;'
+        'GRANT EXECUTE ON FUNCTION sched.is_home, sched.health, sched.healthy, sched.report, sched.timeline, sched.explain, sched_internal.skipped_so_far, sched_internal.skip_parts, sched_internal.next_open TO %1$s;', sched_internal.grantee(role));
+END
+$$;
 CREATE OR REPLACE FUNCTION sched.grant_use(role regrole) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
 $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
-        'GRANT SELECT ON sched.execution, sched.running, sched.failed, sched.history, sched.schedules, sched.skipped TO %1$s;'
-        'GRANT EXECUTE ON FUNCTION sched.define_job, sched.drop_job, sched.schedule_sql, sched.unschedule, sched.this_run, sched.test_job, sched.create_schedule, sched.create_schedules, sched.alter_schedule,'
+        'GRANT SELECT ON sched.execution, sched.running, sched.failed, sched.history, sched.jobs, sched.schedules, sched.skipped, sched.queues TO %1$s;'
+        'GRANT EXECUTE ON FUNCTION sched.define_job, sched.alter_job, sched.drop_job, sched.schedule_sql, sched.unschedule, sched.this_run, sched.test_job, sched.create_schedule, sched.create_schedules, sched.alter_schedule,'
         '  sched.fire_now, sched.backfill, sched.explain, sched_internal.skipped_so_far, sched_internal.skip_parts, sched_internal.next_open,'
         '  sched.drop_schedule, sched.pause, sched.resume, sched.dispatch_due, sched.try_claim, sched.claim,'
         '  sched.heartbeat, sched.finish_success, sched.finish_failure, sched.import_crontab, sched.next_time,'
         '  sched.preview, sched.validate, sched.enqueue, sched.enqueue_many, sched.finish_success_many, sched.assert_lease,'
-        '  sched.cancel, sched.mark_stale_as_failed, sched.latest_plan, sched.due_plans, sched.attempts_since_success,'
-        '  sched.is_home TO %1$s;', sched_internal.grantee(role));
+        '  sched.cancel, sched.snooze, sched.cancel_many, sched.alter_execution, sched.pause_queue, sched.resume_queue, sched.mark_stale_as_failed, sched.latest_plan, sched.due_plans, sched.attempts_since_success,'
+        '  sched.is_home, sched.health, sched.healthy, sched.report, sched.timeline TO %1$s;', sched_internal.grantee(role));
 END
 $$;
-COMMENT ON FUNCTION sched.define_job IS 'Creates or replaces a job: how its executions are queued, leased and retried. retry_backoff[i] is the wait after failed attempt i, the last entry repeats, empty means at once. Lengths of time have no months, days of 24 hours, and are at most 1000 years; run_timeout, shorter than stale_timeout, is for runners to keep to: only a lease that runs out ends a run. Of kind sql the server runs the command, as the owner, and ends a run at run_timeout; own_transactions and settings are for this kind. Errors: 22023 (a value that may not be), 42601 (a command that cannot be parsed), 0A000 (a statement that no command may have), 54000 (a command over 1 MiB), 42704 (unknown setting), 22008, 22004 (NULL), 42501 (another role''s job, a setting that the caller may not set).';
-COMMENT ON FUNCTION sched.try_claim IS 'Claims the execution of (job_name, scope_kind, scope_id, plan_time), which need not exist yet: won, stole or conflicted. Never waits for another claimer. Times are intervals without months; the lease ends stale_timeout after the last heartbeat. Errors: 22023, 22004, 22008, 42501, 0A000 (a job of kind sql).';
+CREATE OR REPLACE FUNCTION sched.grant_worker(role regrole) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$$
+BEGIN
+    EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
+        'GRANT SELECT ON sched.home, sched.job, sched.schedule, sched.paused_queue TO %1$s;'
+        'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.schedule_change, sched.timer, sched.ledger, sched.ready, sched.retry TO %1$s;'
+        'GRANT SELECT, UPDATE, DELETE ON sched.lease TO %1$s;'
+        'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.awaited TO %1$s;'
+        'GRANT SELECT, UPDATE, DELETE ON sched.schedule_definition, sched.schedule_dropped, sched.unique_scope TO %1$s;'
+        'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.skip, sched.timer_state TO %1$s;', sched_internal.grantee(role));
+END
+$$;
+COMMENT ON FUNCTION sched.define_job IS 'Creates or replaces a job: how its executions are queued, leased and retried. max_attempts and retry_backoff left out mean 3 and 10 seconds, then 1 minute, for kind pull, whose worker may die; 1 and at once for the others. retry_backoff[i] is the wait after failed attempt i, the last entry repeats, empty means at once. Lengths of time have no months, days of 24 hours, and are at most 1000 years; run_timeout is shorter than stale_timeout: from then on heartbeat answers cancel. Of kind sql the server runs the command, as the owner, and ends a run at run_timeout; own_transactions and settings are for this kind. Errors: 22023 (a value that may not be), 42601 (a command that cannot be parsed), 0A000 (a statement that no command may have), 54000 (a command over 1 MiB), 42704 (unknown setting), 22008, 22004 (NULL), 42501 (another role''s job, a setting that the caller may not set).';
+COMMENT ON FUNCTION sched.cancel IS 'Cancels an execution: at once where nobody runs it, else its next heartbeat answers cancel and a failure ends it as CANCELLED; LISTEN "sched:cancel" hears its id. False when it is unknown or has ended. Error: 42501.';
+COMMENT ON FUNCTION sched.snooze IS 'Gives a run back until a time: its attempt does not count, and the execution is what it was before the claim, PENDING or FAILED and to be tried again. A time that has come means at once. Where the run was asked to stop it ends as CANCELLED. Errors: 55000 (lease lost; a run of kind sql), 22004 (NULL), 22008 (an infinite time), 42501.';
+COMMENT ON FUNCTION sched.pause_queue IS 'Has nobody claim anything of a queue until sched.resume_queue: claim returns no row, try_claim is conflicted, the server runs no SQL job of it. Runs go on, fires go on, and what a fire delivers at once (kinds notify and log) is delivered. Paused twice is paused once. For superusers, and for who may act for the owner of each of its jobs (of one at least) and of all that waits or runs there; 42501 for others. Errors: 22004, 22023 (a name).';
+COMMENT ON FUNCTION sched.resume_queue IS 'Lets a paused queue be claimed from again, at once; its listeners hear of it. For superusers, and for who may act for the owner of each of its jobs (of one at least); 42501 for others. Errors: 22004, 22023 (a name).';
+COMMENT ON FUNCTION sched.claim IS 'Claims at most max_claims executions of a queue, by priority, then plan time, skipping what others are claiming; none of a paused one. run_timeout is the job''s. Errors: 22023, 22004.';
+COMMENT ON FUNCTION sched.heartbeat IS 'Extends a lease by stale_timeout from now and stores progress; ok, or cancel when the run was asked to stop or has lasted as long as its job''s run_timeout said when it was claimed. Errors: 55000 (lease lost), 42501, 22023.';
+COMMENT ON FUNCTION sched.alter_job IS 'Changes a job; NULL leaves an argument as it is, reset names arguments that go back to their default (of the kind that the job then has). What is stored with existing executions stays, as when it is defined anew. Errors as define_job, and 42704 for an unknown job, 22023 for an argument that is both given and reset.';
+COMMENT ON FUNCTION sched.try_claim IS 'Claims the execution of (job_name, scope_kind, scope_id, plan_time), which need not exist yet: won, stole or conflicted. A paused queue is conflicted. Never waits for another claimer. Times are intervals without months; the lease ends stale_timeout after the last heartbeat. run_timeout is the job''s. Errors: 22023, 22004, 22008, 42501, 0A000 (a job of kind sql).';
 COMMENT ON FUNCTION sched.schedule_sql IS 'Has the server run a command at the plan times of a clock, as the caller: a job of kind sql and its schedule, both of this name; returns the schedule''s number. The call states the whole: what is left out goes to its default, but a schedule that is paused stays so where enabled is left out. The same call again changes nothing. Errors: 42710 (a job or schedule of this name was made otherwise), 42501 (another role''s), 22023 and 42601 (clock, command, setting or another argument cannot be used), 0A000 (a statement that no command may have), 54000 (a command over 1 MiB), 42704 (unknown setting), 22008, 22004 (NULL).';
 COMMENT ON FUNCTION sched.unschedule IS 'Drops what sched.schedule_sql made; false where there was none. What waits is cancelled; a run that goes on ends by itself, and is not tried again. Errors: 42710 (a job or schedule of this name was made otherwise), 42501 (another role''s), 2BP01 (another schedule uses the job).';
 COMMENT ON FUNCTION sched.this_run IS 'The run that this session is on: one row inside the command of a job of kind sql, no row elsewhere. execution_id, schedule_name and scope are NULL in sched.test_job. Nothing that a command does can change it.';
 COMMENT ON FUNCTION sched.test_job IS 'Runs the command of a job of kind sql now, in this transaction, as the caller and with the job''s settings, and takes all of it back; deferred constraints are checked. A failure is a row with ok = false and its SQLSTATE in error_code. What no rollback takes back (sequences, session locks, prepared statements) stays. Errors: 0A000 (a job with own_transactions, or of another kind), 42704 (unknown job), 42501 (another role''s job), 22004 (NULL), 22008 (an infinite time).';
+COMMENT ON FUNCTION sched.enqueue IS
+'Puts an execution into its job''s queue and returns its id; with run_at nobody can claim it before that time. unique_by says what is the same. By plan: one of this job, scope and plan time, whatever has become of it; a plan time that is not named is drawn so that nobody has it. By scope: one of this job and scope that waits and that nobody has in hand. if_exists says what becomes of that: keep, replace (payload, run_at and priority, if it waits) or error. A job that was never defined means queue default. Errors: 22023, 22004, 22008, 42501, 23505 (if_exists error), 53400 (a notify job, while the server''s queue of notifications is full).';
+COMMENT ON FUNCTION sched.enqueue_many IS
+'Puts one execution for each payload into the job''s queue and returns their ids in that order. plan_times, scope_ids and run_ats, where given, pair with payloads by position; NULL among run_ats means at once. The other arguments are as in sched.enqueue, and two that are the same within one call are as in two calls. Errors: 22023 (unequal lengths, NULL elements, a name, a word), 22004, 22008, 42501, 23505 (if_exists error), 40001 under REPEATABLE READ and SERIALIZABLE where another transaction has just enqueued the same, 53400 (a notify job, while the server''s queue of notifications is full).';
+COMMENT ON FUNCTION sched.alter_execution IS
+'Changes payload, run_at (of a failed one: next_retry_at) or priority of an execution that waits; NULL leaves it as it is, a time that has come means at once. What returned true is what runs. False, without a wait, where it is unknown, runs, has ended or is in somebody''s hand. Errors: 22004, 22008, 42501.';
+COMMENT ON FUNCTION sched.cancel_many IS
+'Cancels at most max_executions of what waits and the caller may cancel, of a job, a queue and a scope_id, where given; without any of them all of it. What somebody has in hand is left alone. Returns how many. Errors: 22023, 22004.';
 
 -- What is new belongs to whoever runs the update, and all else to the schema's owner, whom the library takes for the owner of everything.
 -- (What belongs to a column or table, as an identity's sequence does, follows it.) It comes before the rights, which name the owner.
@@ -345,8 +652,11 @@ DECLARE
     grantee text;
 BEGIN
     FOREACH object IN ARRAY ARRAY[
-        'FUNCTION sched.define_job', 'FUNCTION sched.schedule_sql', 'FUNCTION sched.unschedule', 'FUNCTION sched.this_run()',
-        'FUNCTION sched.test_job'
+        'FUNCTION sched.define_job', 'FUNCTION sched.alter_job', 'TABLE sched.jobs', 'FUNCTION sched.try_claim', 'FUNCTION sched.claim', 'FUNCTION sched.schedule_sql', 'FUNCTION sched.unschedule', 'FUNCTION sched.this_run()',
+        'FUNCTION sched.test_job', 'FUNCTION sched.snooze', 'FUNCTION sched.pause_queue', 'FUNCTION sched.resume_queue', 'TABLE sched.paused_queue', 'TABLE sched.queues',
+        'FUNCTION sched.health()', 'FUNCTION sched.healthy', 'FUNCTION sched.report', 'FUNCTION sched.timeline', 'FUNCTION sched_internal.grant_pg_monitor()',
+        'FUNCTION sched.enqueue', 'FUNCTION sched.enqueue_many', 'FUNCTION sched.alter_execution', 'FUNCTION sched.cancel_many',
+        'TABLE sched.unique_scope'
     ] LOOP
         EXECUTE pg_catalog.format('REVOKE ALL ON %s FROM PUBLIC', object);
         FOR grantee IN
@@ -359,8 +669,10 @@ BEGIN
     END LOOP;
 END
 $$;
+-- Whoever may watch the server may ask how the scheduler stands.
+SELECT sched_internal.grant_pg_monitor();
 -- Users and monitors get the rights on what is new, and nobody the types of rows.
 SELECT sched_internal.grant_again();
-DROP FUNCTION sched.define_job_replaced;
+DROP FUNCTION sched.define_job_replaced, sched.try_claim_replaced, sched.claim_replaced, sched.enqueue_replaced, sched.enqueue_many_replaced;
 -- The dispatcher has waited for this.
 SELECT sched_internal.wake_dispatcher();

@@ -8,8 +8,10 @@ mod api;
 mod dispatch;
 mod execute;
 mod guc;
+mod health;
 mod heap;
 mod pg;
+mod report;
 mod shmem;
 mod store;
 mod utility_hooks;
@@ -106,6 +108,9 @@ mod clock_zones_tests;
 #[path = "../pgrx-tests/in_server/crontab.rs"]
 mod crontab_tests;
 #[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/in_server/delayed.rs"]
+mod delayed_tests;
+#[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/in_server/dispatch.rs"]
 mod dispatch_tests;
 #[cfg(any(test, feature = "pg_test"))]
@@ -126,6 +131,9 @@ mod history_tests;
 #[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/in_server/internal_schema.rs"]
 mod internal_schema_tests;
+#[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/in_server/job_edit.rs"]
+mod job_edit_tests;
 #[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/in_server/job.rs"]
 mod job_tests;
@@ -151,8 +159,17 @@ mod permission_grid_tests;
 #[path = "../pgrx-tests/in_server/permission.rs"]
 mod permission_tests;
 #[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/in_server/queue_pause.rs"]
+mod queue_pause_tests;
+#[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/in_server/rows.rs"]
 mod rows_tests;
+#[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/in_server/run_timeout.rs"]
+mod run_timeout_tests;
+#[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/in_server/runner_board.rs"]
+mod runner_board_tests;
 #[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/in_server/schedule_bulk.rs"]
 mod schedule_bulk_tests;
@@ -168,6 +185,9 @@ mod schedule_tests;
 #[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/in_server/skip.rs"]
 mod skip_tests;
+#[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/in_server/snooze.rs"]
+mod snooze_tests;
 #[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/in_server/sql_command.rs"]
 mod sql_command_tests;
@@ -186,6 +206,9 @@ mod test_job_tests;
 #[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/support/mod.rs"]
 mod test_support;
+#[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/in_server/unique_scope.rs"]
+mod unique_scope_tests;
 
 /// What pgrx asks of a crate with #[pg_test]s.
 #[cfg(test)]

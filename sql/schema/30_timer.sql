@@ -18,6 +18,8 @@ CREATE TABLE sched.timer (
     CHECK (pg_catalog.isfinite(fire_at) AND pg_catalog.isfinite(next_plan_time))
 ) WITH (fillfactor = 70);
 CREATE INDEX timer_fire_at ON sched.timer (fire_at) WHERE fire_at IS NOT NULL;
+-- Few rows, if any: what health asks for without reading all timers.
+CREATE INDEX timer_troubled ON sched.timer (schedule_id) WHERE parked OR error_count > 0;
 COMMENT ON TABLE sched.timer IS 'when each schedule fires next; derived state, written by dispatchers only';
 COMMENT ON COLUMN sched.timer.version IS 'the version of the schedule that this row was made from';
 COMMENT ON COLUMN sched.timer.cursor_at IS 'every plan time up to here is decided: it ran or was skipped';

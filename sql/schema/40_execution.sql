@@ -38,6 +38,7 @@ CREATE TABLE sched.ledger (
     error_msg           text,
     result              jsonb,
     progress            jsonb,
+    run_at              timestamptz,
     CONSTRAINT ledger_pkey PRIMARY KEY (id),
     CONSTRAINT ledger_key UNIQUE (key, plan_time)
 -- More than half of a page is left for the ends of its runs. Measured with claim(100) and finish_success_many: at 50 one end in five found
@@ -47,6 +48,8 @@ CREATE TABLE sched.ledger (
 COMMENT ON TABLE sched.ledger IS 'one row for each (job, scope, plan time); read it through the view sched.execution';
 COMMENT ON COLUMN sched.ledger.origin IS 'schedule, manual, backfill, enqueue or claim';
 COMMENT ON COLUMN sched.ledger.status IS 'PENDING, SUCCESS, FAILED or CANCELLED: the state when no row of sched.lease exists; with one the execution is RUNNING';
+COMMENT ON COLUMN sched.ledger.next_retry_at IS 'where it stands in sched.retry, or stood until that time: a retry, or PENDING until run_at';
+COMMENT ON COLUMN sched.ledger.run_at IS 'when it is wanted to run, by who has enqueued or snoozed it; NULL = at once; infinity: it runs, and is not claimed again';
 COMMENT ON COLUMN sched.ledger.awaited IS 'a schedule waits for the end of this run (row in sched.awaited)';
 
 -- Claimable now, in the order of claiming.
@@ -61,7 +64,7 @@ CREATE UNIQUE INDEX ready_order ON sched.ready (queue, priority DESC, plan_time,
 ALTER TABLE sched.ready REPLICA IDENTITY USING INDEX ready_order;
 COMMENT ON TABLE sched.ready IS 'executions that can be claimed now';
 
--- Failed, and to be tried again later; moved to sched.ready when due.
+-- What waits for a time: failed, and to be tried again later, or enqueued for later. Moved to sched.ready when due.
 CREATE TABLE sched.retry (
     retry_at     timestamptz NOT NULL,
     execution_id uuid        NOT NULL,
@@ -71,7 +74,7 @@ CREATE TABLE sched.retry (
     owner        regrole     NOT NULL,
     PRIMARY KEY (retry_at, execution_id)
 );
-COMMENT ON TABLE sched.retry IS 'failed executions that wait for their next attempt';
+COMMENT ON TABLE sched.retry IS 'executions that wait for a time: a retry, or the run_at that they were enqueued for';
 
 -- The lease of a running execution. A heartbeat updates columns that no index covers: sweep_at, which the sweeper searches by,
 -- is a lower bound of stale_after that only the sweeper moves forward.
@@ -94,11 +97,13 @@ CREATE TABLE sched.lease (
     runner_id     text        NOT NULL,
     progress      jsonb,
     cancel_requested boolean  NOT NULL DEFAULT false,
-    own_transactions boolean
+    own_transactions boolean,
+    run_until     timestamptz
 ) WITH (fillfactor = 30, vacuum_truncate = off);
 CREATE INDEX lease_sweep_at ON sched.lease (sweep_at);
 COMMENT ON TABLE sched.lease IS 'who runs what, until when; a row here is what RUNNING means';
 COMMENT ON COLUMN sched.lease.own_transactions IS 'what the run of an SQL job has done may be committed before its end; NULL for others';
+COMMENT ON COLUMN sched.lease.run_until IS 'from then on heartbeats ask to stop; NULL without run_timeout';
 
 -- Runs whose end some schedule waits for (rearm on_terminal, overlap skip or buffer_one), so that the others pay nothing.
 CREATE TABLE sched.awaited (
@@ -107,3 +112,21 @@ CREATE TABLE sched.awaited (
     PRIMARY KEY (schedule_id, execution_id)
 );
 COMMENT ON TABLE sched.awaited IS 'unfinished executions of schedules that care whether one is running';
+
+-- Queues of which nothing is claimed. Mostly empty, and a claim does not open it then (docs/internals/low-water-marks.md).
+CREATE TABLE sched.paused_queue (
+    queue     text        PRIMARY KEY,
+    paused_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    paused_by text        NOT NULL
+);
+COMMENT ON TABLE sched.paused_queue IS 'queues of which nobody claims anything (sched.pause_queue)';
+COMMENT ON COLUMN sched.paused_queue.paused_by IS 'the name that the role had which did it';
+-- Scopes in which one execution waits at a time (enqueue by scope), with the last that was made there. A lock on a row keeps others of its scope
+-- waiting. What waits in a scope that others have filled is looked for in the ledger, so a row that is missing loses nothing.
+CREATE TABLE sched.unique_scope (
+    key          uuid PRIMARY KEY,
+    execution_id uuid NOT NULL
+) WITH (fillfactor = 70);
+COMMENT ON TABLE sched.unique_scope IS 'scopes into which executions are enqueued by scope: whoever does so has the row to the end of his transaction';
+COMMENT ON COLUMN sched.unique_scope.key IS 'the hash of job and scope, as in sched.ledger';
+COMMENT ON COLUMN sched.unique_scope.execution_id IS 'the last that was enqueued there by scope; goes with it';

@@ -1,14 +1,14 @@
 -- What users read. A row is visible to members of its owner (superusers are members of everything) and to monitors; to a monitor
 -- what may hold secrets is NULL. A view's conditions run as the reader, so current_user is the reader's role.
 -- security_barrier: no function of the reader sees a row before that test.
--- What the server runs itself waits in a queue that is longer than a user's (57 bytes): its job's queue is shown. Its lease lasts as long as
+-- What the server runs itself waits in a queue whose name is longer than a user's (57 bytes) and ends with it. Its lease lasts as long as
 -- the process: it ends at infinity.
 CREATE TABLE sched.monitor ();
 COMMENT ON TABLE sched.monitor IS 'always empty: the right to SELECT from it is what makes a role a monitor (sched.grant_monitor)';
 
 CREATE VIEW sched.execution WITH (security_barrier) AS
 SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time,
-       CASE WHEN pg_catalog.octet_length(e.queue) > 57 THEN COALESCE((SELECT j.queue FROM sched.job j WHERE j.job_name = e.job_name), 'default') ELSE e.queue END AS queue, e.priority,
+       CASE WHEN pg_catalog.octet_length(e.queue) > 57 THEN pg_catalog.substr(e.queue, 73) ELSE e.queue END AS queue, e.priority,
        CASE WHEN r.owns THEN e.payload END AS payload,
        CASE WHEN l.execution_id IS NOT NULL THEN 'RUNNING'
             -- a dispatcher will write that down
@@ -30,11 +30,11 @@ SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time,
        CASE WHEN r.owns AND l.execution_id IS NULL THEN e.result END AS result,
        CASE WHEN l.execution_id IS NULL THEN e.error_code END AS error_code,
        CASE WHEN r.owns AND l.execution_id IS NULL THEN e.error_msg END AS error_msg,
-       CASE WHEN l.execution_id IS NULL AND (e.schedule_id IN (SELECT d.schedule_id FROM sched.schedule_dropped d)) IS NOT TRUE
+       CASE WHEN l.execution_id IS NULL AND e.status = 'FAILED' AND (e.schedule_id IN (SELECT d.schedule_id FROM sched.schedule_dropped d)) IS NOT TRUE
             THEN e.next_retry_at END AS next_retry_at,
        CASE WHEN NOT r.owns THEN NULL WHEN l.execution_id IS NULL THEN e.progress ELSE l.progress END AS progress,
        e.allow_stale_reentry, e.origin, e.schedule_name, e.created_at,
-       CASE WHEN l.execution_id IS NULL THEN e.updated_at ELSE l.heartbeat_at END AS updated_at
+       CASE WHEN l.execution_id IS NULL THEN e.updated_at ELSE l.heartbeat_at END AS updated_at, NULLIF(e.run_at, 'infinity') AS run_at
   FROM sched.ledger e
   LEFT JOIN sched.lease l ON l.execution_id = e.id
  CROSS JOIN LATERAL (SELECT pg_catalog.pg_has_role(current_user, e.owner, 'USAGE') AS owns) AS r
@@ -43,11 +43,11 @@ COMMENT ON VIEW sched.execution IS 'the ledger as users read it: one row for eac
 
 CREATE VIEW sched.running WITH (security_barrier) AS
 SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time,
-       CASE WHEN pg_catalog.octet_length(e.queue) > 57 THEN COALESCE((SELECT j.queue FROM sched.job j WHERE j.job_name = e.job_name), 'default') ELSE e.queue END AS queue, l.attempt, e.max_attempts, l.runner_id,
+       CASE WHEN pg_catalog.octet_length(e.queue) > 57 THEN pg_catalog.substr(e.queue, 73) ELSE e.queue END AS queue, l.attempt, e.max_attempts, l.runner_id,
        l.started_at, pg_catalog.clock_timestamp() - l.started_at AS age,
        l.heartbeat_at, NULLIF(l.stale_after, 'infinity') AS stale_after, NULLIF(l.stale_after, 'infinity') - pg_catalog.clock_timestamp() AS time_to_stale,
        l.cancel_requested, CASE WHEN r.owns THEN l.progress END AS progress, e.schedule_name,
-       CASE WHEN l.sweep_at = 'infinity' THEN pg_catalog.substring(l.runner_id, '^sql/([0-9]{1,9})$')::integer END AS pid
+       CASE WHEN l.sweep_at = 'infinity' THEN pg_catalog.substring(l.runner_id, '^sql/([0-9]{1,9})$')::integer END AS pid, l.run_until
   FROM sched.lease l
   JOIN sched.ledger e ON e.id = l.execution_id
  CROSS JOIN LATERAL (SELECT pg_catalog.pg_has_role(current_user, e.owner, 'USAGE') AS owns) AS r
@@ -56,7 +56,7 @@ COMMENT ON VIEW sched.running IS 'executions with a lease: how long they run, an
 
 CREATE VIEW sched.failed WITH (security_barrier) AS
 SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time,
-       CASE WHEN pg_catalog.octet_length(e.queue) > 57 THEN COALESCE((SELECT j.queue FROM sched.job j WHERE j.job_name = e.job_name), 'default') ELSE e.queue END AS queue, e.attempt, e.max_attempts, e.runner_id,
+       CASE WHEN pg_catalog.octet_length(e.queue) > 57 THEN pg_catalog.substr(e.queue, 73) ELSE e.queue END AS queue, e.attempt, e.max_attempts, e.runner_id,
        e.finished_at, e.error_code, CASE WHEN r.owns THEN e.error_msg END AS error_msg,
        e.next_retry_at IS NOT NULL AS retryable, e.next_retry_at, e.schedule_name
   FROM sched.ledger e
@@ -68,7 +68,7 @@ COMMENT ON VIEW sched.failed IS 'failed executions: those that will be retried, 
 
 CREATE VIEW sched.history WITH (security_barrier) AS
 SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time,
-       CASE WHEN pg_catalog.octet_length(e.queue) > 57 THEN COALESCE((SELECT j.queue FROM sched.job j WHERE j.job_name = e.job_name), 'default') ELSE e.queue END AS queue, e.status, e.attempt, e.max_attempts,
+       CASE WHEN pg_catalog.octet_length(e.queue) > 57 THEN pg_catalog.substr(e.queue, 73) ELSE e.queue END AS queue, e.status, e.attempt, e.max_attempts,
        e.runner_id, e.started_at, e.finished_at,
        (EXTRACT(epoch FROM e.finished_at - e.started_at) * 1000)::bigint AS duration_ms, e.rows_affected,
        CASE WHEN r.owns THEN e.result END AS result, e.error_code, CASE WHEN r.owns THEN e.error_msg END AS error_msg,
@@ -79,6 +79,15 @@ SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time,
    AND NOT EXISTS (SELECT FROM sched.lease l WHERE l.execution_id = e.id)
    AND (r.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT')));
 COMMENT ON VIEW sched.history IS 'executions that have ended for good, and how';
+
+CREATE VIEW sched.jobs WITH (security_barrier) AS
+SELECT j.job_name, j.kind, CASE WHEN r.owns THEN j.command END AS command, j.queue, j.max_attempts, j.retry_backoff, j.run_timeout,
+       j.stale_timeout, j.allow_stale_reentry, j.priority, j.own_transactions, CASE WHEN r.owns THEN j.settings END AS settings,
+       j.owner, j.created_at, j.updated_at
+  FROM sched.job j
+ CROSS JOIN LATERAL (SELECT pg_catalog.pg_has_role(current_user, j.owner, 'USAGE') AS owns) AS r
+ WHERE r.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT'));
+COMMENT ON VIEW sched.jobs IS 'each job as it is defined: the arguments of define_job, whose it is, and since when';
 
 CREATE VIEW sched.schedules WITH (security_barrier) AS
 SELECT s.schedule_name, s.job_name, s.clock, s.time_zone, s.enabled, s.ownership, state.state,
@@ -162,3 +171,31 @@ SELECT a.schedule_name, a.plan_from, a.plan_to, a.count, a.reason
  WHERE a.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT'));
 COMMENT ON VIEW sched.skipped IS
     'plan times that did not run, and why: neighbours with one reason in one row, what is going on (paused, parked) included';
+
+-- The test stands around the UNION, as above. What nobody is known to own is for the extension's owner and superusers.
+CREATE VIEW sched.queues WITH (security_barrier) AS
+SELECT a.queue, (SELECT true FROM sched.paused_queue p WHERE p.queue = a.queue) IS NOT NULL AS paused,
+       count(*) FILTER (WHERE a.what = 'ready') AS ready, count(*) FILTER (WHERE a.what = 'delayed') AS delayed,
+       count(*) FILTER (WHERE a.what = 'retrying') AS retrying, count(*) FILTER (WHERE a.what = 'running') AS running,
+       min(a.since) FILTER (WHERE a.what = 'ready') AS oldest_ready_at
+  FROM (SELECT j.queue, j.owner, 'defined', NULL::timestamptz FROM sched.job j
+        UNION ALL
+        SELECT p.queue, (SELECT n.nspowner FROM pg_catalog.pg_namespace n WHERE n.nspname = 'sched'), 'paused', NULL FROM sched.paused_queue p
+        UNION ALL
+        SELECT r.queue, r.owner, 'ready', GREATEST(e.created_at, e.run_at, e.next_retry_at)
+          FROM sched.ready r
+          LEFT JOIN sched.ledger e ON e.id = r.execution_id
+        UNION ALL
+        SELECT r.queue, r.owner,
+               CASE WHEN r.retry_at <= pg_catalog.clock_timestamp() THEN 'ready' WHEN e.status = 'PENDING' THEN 'delayed' ELSE 'retrying' END, r.retry_at
+          FROM sched.retry r
+          LEFT JOIN sched.ledger e ON e.id = r.execution_id
+        UNION ALL
+        SELECT e.queue, l.owner, 'running', NULL
+          FROM sched.lease l
+          JOIN sched.ledger e ON e.id = l.execution_id) AS w (waits_in, owner, what, since)
+ CROSS JOIN LATERAL (
+       SELECT CASE WHEN pg_catalog.octet_length(w.waits_in) > 57 THEN pg_catalog.substr(w.waits_in, 73) ELSE w.waits_in END AS queue, w.what, w.since) AS a
+ WHERE pg_catalog.pg_has_role(current_user, w.owner, 'USAGE') OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT'))
+ GROUP BY a.queue;
+COMMENT ON VIEW sched.queues IS 'each queue that has a job, that something waits or runs in, or that is paused, with how much';

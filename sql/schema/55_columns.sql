@@ -29,6 +29,7 @@ COMMENT ON COLUMN sched.execution.origin IS 'schedule, manual, backfill, enqueue
 COMMENT ON COLUMN sched.execution.schedule_name IS 'the schedule that made it, under the name that it had then';
 COMMENT ON COLUMN sched.execution.created_at IS 'when it was inserted';
 COMMENT ON COLUMN sched.execution.updated_at IS 'when it last changed';
+COMMENT ON COLUMN sched.execution.run_at IS 'the time before which nobody could claim it; NULL = at once';
 
 COMMENT ON COLUMN sched.running.id IS 'the execution';
 COMMENT ON COLUMN sched.running.job_name IS 'its job';
@@ -48,6 +49,7 @@ COMMENT ON COLUMN sched.running.cancel_requested IS 'whether the next heartbeat 
 COMMENT ON COLUMN sched.running.progress IS 'what the last heartbeat told; NULL for monitors';
 COMMENT ON COLUMN sched.running.schedule_name IS 'the schedule that made it';
 COMMENT ON COLUMN sched.running.pid IS 'the process that runs it, of kind sql; NULL for other kinds';
+COMMENT ON COLUMN sched.running.run_until IS 'from then on heartbeat answers cancel, and a run of kind sql is ended; NULL without run_timeout';
 
 COMMENT ON COLUMN sched.failed.id IS 'the execution';
 COMMENT ON COLUMN sched.failed.job_name IS 'its job';
@@ -85,6 +87,22 @@ COMMENT ON COLUMN sched.history.error_msg IS 'why it failed, for people; NULL fo
 COMMENT ON COLUMN sched.history.origin IS 'schedule, manual, backfill, enqueue or claim: what made it';
 COMMENT ON COLUMN sched.history.schedule_name IS 'the schedule that made it, under the name that it had then';
 
+COMMENT ON COLUMN sched.jobs.job_name IS 'its name';
+COMMENT ON COLUMN sched.jobs.kind IS 'pull, notify, log or sql: how its runs are done';
+COMMENT ON COLUMN sched.jobs.command IS 'what is run: a channel for kind notify, statements for kind sql; NULL for monitors';
+COMMENT ON COLUMN sched.jobs.queue IS 'where its executions wait';
+COMMENT ON COLUMN sched.jobs.max_attempts IS 'how often an execution may be claimed';
+COMMENT ON COLUMN sched.jobs.retry_backoff IS 'the wait after failed attempt 1, 2 and so on; the last repeats, empty is at once';
+COMMENT ON COLUMN sched.jobs.run_timeout IS 'how long a run may take; NULL: as long as it likes';
+COMMENT ON COLUMN sched.jobs.stale_timeout IS 'how long a lease lasts without a heartbeat; NULL: setting sched.stale_timeout';
+COMMENT ON COLUMN sched.jobs.allow_stale_reentry IS 'whether an execution may be claimed again when its lease has run out';
+COMMENT ON COLUMN sched.jobs.priority IS 'a higher one is claimed first';
+COMMENT ON COLUMN sched.jobs.own_transactions IS 'of kind sql: whether each statement is a transaction of its own';
+COMMENT ON COLUMN sched.jobs.settings IS 'of kind sql: settings for a run; NULL for monitors';
+COMMENT ON COLUMN sched.jobs.owner IS 'the role that defined it; members of it may change it, and claim, finish and cancel its executions';
+COMMENT ON COLUMN sched.jobs.created_at IS 'when it was defined first';
+COMMENT ON COLUMN sched.jobs.updated_at IS 'when it was defined or altered last';
+
 COMMENT ON COLUMN sched.schedules.schedule_name IS 'its name';
 COMMENT ON COLUMN sched.schedules.job_name IS 'the job that it runs';
 COMMENT ON COLUMN sched.schedules.clock IS 'its clock, as it was written';
@@ -104,3 +122,10 @@ COMMENT ON COLUMN sched.skipped.plan_from IS 'the first of these plan times';
 COMMENT ON COLUMN sched.skipped.plan_to IS 'the last of them';
 COMMENT ON COLUMN sched.skipped.count IS 'how many there are';
 COMMENT ON COLUMN sched.skipped.reason IS 'why they did not run: missed, overlap, window, paused, parked or replaced';
+COMMENT ON COLUMN sched.queues.queue IS 'its name; for kind sql the queue of the job';
+COMMENT ON COLUMN sched.queues.paused IS 'nothing of it is claimed until sched.resume_queue';
+COMMENT ON COLUMN sched.queues.ready IS 'how many executions can be claimed, or could if it were not paused';
+COMMENT ON COLUMN sched.queues.delayed IS 'how many wait for their run_at';
+COMMENT ON COLUMN sched.queues.retrying IS 'how many have failed and wait for their next_retry_at';
+COMMENT ON COLUMN sched.queues.running IS 'how many have a lease';
+COMMENT ON COLUMN sched.queues.oldest_ready_at IS 'since when the one is ready that has waited longest';

@@ -1,6 +1,8 @@
 -- What each function does, and who may call it.
 COMMENT ON FUNCTION sched.define_job IS
-'Creates or replaces a job: how its executions are queued, leased and retried. retry_backoff[i] is the wait after failed attempt i, the last entry repeats, empty means at once. Lengths of time have no months, days of 24 hours, and are at most 1000 years; run_timeout, shorter than stale_timeout, is for runners to keep to: only a lease that runs out ends a run. Of kind sql the server runs the command, as the owner, and ends a run at run_timeout; own_transactions and settings are for this kind. Errors: 22023 (a value that may not be), 42601 (a command that cannot be parsed), 0A000 (a statement that no command may have), 54000 (a command over 1 MiB), 42704 (unknown setting), 22008, 22004 (NULL), 42501 (another role''s job, a setting that the caller may not set).';
+'Creates or replaces a job: how its executions are queued, leased and retried. max_attempts and retry_backoff left out mean 3 and 10 seconds, then 1 minute, for kind pull, whose worker may die; 1 and at once for the others. retry_backoff[i] is the wait after failed attempt i, the last entry repeats, empty means at once. Lengths of time have no months, days of 24 hours, and are at most 1000 years; run_timeout is shorter than stale_timeout: from then on heartbeat answers cancel. Of kind sql the server runs the command, as the owner, and ends a run at run_timeout; own_transactions and settings are for this kind. Errors: 22023 (a value that may not be), 42601 (a command that cannot be parsed), 0A000 (a statement that no command may have), 54000 (a command over 1 MiB), 42704 (unknown setting), 22008, 22004 (NULL), 42501 (another role''s job, a setting that the caller may not set).';
+COMMENT ON FUNCTION sched.alter_job IS
+'Changes a job; NULL leaves an argument as it is, reset names arguments that go back to their default (of the kind that the job then has). What is stored with existing executions stays, as when it is defined anew. Errors as define_job, and 42704 for an unknown job, 22023 for an argument that is both given and reset.';
 COMMENT ON FUNCTION sched.drop_job IS
 'Drops a job; false where there was none. Errors: 2BP01 while schedules use it, 42501 (another role''s job).';
 COMMENT ON FUNCTION sched.create_schedule IS
@@ -39,25 +41,35 @@ COMMENT ON FUNCTION sched_internal.skip_parts IS
 COMMENT ON FUNCTION sched_internal.next_open IS
 'internal: the first plan time of an armed schedule that the ledger lacks, and when it fires; read it through sched.schedules.';
 COMMENT ON FUNCTION sched.try_claim IS
-'Claims the execution of (job_name, scope_kind, scope_id, plan_time), which need not exist yet: won, stole or conflicted. Never waits for another claimer. Times are intervals without months; the lease ends stale_timeout after the last heartbeat. Errors: 22023, 22004, 22008, 42501, 0A000 (a job of kind sql).';
+'Claims the execution of (job_name, scope_kind, scope_id, plan_time), which need not exist yet: won, stole or conflicted. A paused queue is conflicted. Never waits for another claimer. Times are intervals without months; the lease ends stale_timeout after the last heartbeat. run_timeout is the job''s. Errors: 22023, 22004, 22008, 42501, 0A000 (a job of kind sql).';
 COMMENT ON FUNCTION sched.claim IS
-'Claims at most max_claims executions of a queue, by priority, then plan time, skipping what others are claiming. Errors: 22023, 22004.';
+'Claims at most max_claims executions of a queue, by priority, then plan time, skipping what others are claiming; none of a paused one. run_timeout is the job''s. Errors: 22023, 22004.';
 COMMENT ON FUNCTION sched.heartbeat IS
-'Extends a lease by stale_timeout from now and stores progress; ok, or cancel when the run was asked to stop. Errors: 55000 (lease lost), 42501, 22023.';
+'Extends a lease by stale_timeout from now and stores progress; ok, or cancel when the run was asked to stop or has lasted as long as its job''s run_timeout said when it was claimed. Errors: 55000 (lease lost), 42501, 22023.';
 COMMENT ON FUNCTION sched.finish_success IS
 'Ends a run as SUCCESS. In the transaction that writes the results, a runner that lost its lease cannot commit them. Errors: 55000 (lease lost), 54000 (result over 16384 bytes), 42501.';
 COMMENT ON FUNCTION sched.finish_failure IS
 'Ends a run as FAILED: to be tried again at next_retry_at or by the job''s backoff while attempts are left, unless terminal. error_msg is cut to 4000 characters. Errors: 55000 (lease lost), 22023, 42501.';
 COMMENT ON FUNCTION sched.enqueue IS
-'Puts an execution into its job''s queue and returns its id. The same (job, scope, plan time) named twice gives the same execution; a plan time that is not named is drawn so that nobody has it. A job that was never defined means queue default. Errors: 22023, 22004, 22008, 42501, 53400 (a notify job, while the server''s queue of notifications is full).';
+'Puts an execution into its job''s queue and returns its id; with run_at nobody can claim it before that time. unique_by says what is the same. By plan: one of this job, scope and plan time, whatever has become of it; a plan time that is not named is drawn so that nobody has it. By scope: one of this job and scope that waits and that nobody has in hand. if_exists says what becomes of that: keep, replace (payload, run_at and priority, if it waits) or error. A job that was never defined means queue default. Errors: 22023, 22004, 22008, 42501, 23505 (if_exists error), 53400 (a notify job, while the server''s queue of notifications is full).';
 COMMENT ON FUNCTION sched.enqueue_many IS
-'Puts one execution for each payload into the job''s queue and returns their ids in that order. plan_times and scope_ids, where given, pair with payloads by position. The same (job, scope, plan time) named twice gives the same execution; a plan time that is not named is drawn so that nobody has it. Errors: 22023 (unequal lengths, NULL elements, a name), 22004, 22008, 42501, 40001 under REPEATABLE READ and SERIALIZABLE where another transaction has just enqueued the same, 53400 (a notify job, while the server''s queue of notifications is full).';
+'Puts one execution for each payload into the job''s queue and returns their ids in that order. plan_times, scope_ids and run_ats, where given, pair with payloads by position; NULL among run_ats means at once. The other arguments are as in sched.enqueue, and two that are the same within one call are as in two calls. Errors: 22023 (unequal lengths, NULL elements, a name, a word), 22004, 22008, 42501, 23505 (if_exists error), 40001 under REPEATABLE READ and SERIALIZABLE where another transaction has just enqueued the same, 53400 (a notify job, while the server''s queue of notifications is full).';
+COMMENT ON FUNCTION sched.alter_execution IS
+'Changes payload, run_at (of a failed one: next_retry_at) or priority of an execution that waits; NULL leaves it as it is, a time that has come means at once. What returned true is what runs. False, without a wait, where it is unknown, runs, has ended or is in somebody''s hand. Errors: 22004, 22008, 42501.';
+COMMENT ON FUNCTION sched.cancel_many IS
+'Cancels at most max_executions of what waits and the caller may cancel, of a job, a queue and a scope_id, where given; without any of them all of it. What somebody has in hand is left alone. Returns how many. Errors: 22023, 22004.';
+COMMENT ON FUNCTION sched.snooze IS
+'Gives a run back until a time: its attempt does not count, and the execution is what it was before the claim, PENDING or FAILED and to be tried again. A time that has come means at once. Where the run was asked to stop it ends as CANCELLED. Errors: 55000 (lease lost; a run of kind sql), 22004 (NULL), 22008 (an infinite time), 42501.';
 COMMENT ON FUNCTION sched.finish_success_many IS
 'Ends those of these runs as SUCCESS whose lease holds, and returns the ids of those whose lease does not. Ids and tokens pair by position. Errors: 22023 (unequal lengths, NULL elements), 22004.';
 COMMENT ON FUNCTION sched.assert_lease IS
 'Locks an execution to the end of the transaction if the lease holds: what is written in it cannot be overtaken by another runner. Errors: 55000 (lease lost), 42501.';
 COMMENT ON FUNCTION sched.cancel IS
-'Cancels an execution: at once where nobody runs it, else its next heartbeat answers cancel and a failure ends it as CANCELLED. False when it is unknown or has ended. Error: 42501.';
+'Cancels an execution: at once where nobody runs it, else its next heartbeat answers cancel and a failure ends it as CANCELLED; LISTEN "sched:cancel" hears its id. False when it is unknown or has ended. Error: 42501.';
+COMMENT ON FUNCTION sched.pause_queue IS
+'Has nobody claim anything of a queue until sched.resume_queue: claim returns no row, try_claim is conflicted, the server runs no SQL job of it. Runs go on, fires go on, and what a fire delivers at once (kinds notify and log) is delivered. Paused twice is paused once. For superusers, and for who may act for the owner of each of its jobs (of one at least) and of all that waits or runs there; 42501 for others. Errors: 22004, 22023 (a name).';
+COMMENT ON FUNCTION sched.resume_queue IS
+'Lets a paused queue be claimed from again, at once; its listeners hear of it. For superusers, and for who may act for the owner of each of its jobs (of one at least); 42501 for others. Errors: 22004, 22023 (a name).';
 COMMENT ON FUNCTION sched.mark_stale_as_failed IS
 'Ends runs whose lease ran out, of one job or of all that the caller may act for: FAILED with error_code stale_timeout, to be retried by the job''s policy. Returns how many. The worker does it unasked.';
 COMMENT ON FUNCTION sched.latest_plan IS
@@ -78,7 +90,16 @@ COMMENT ON FUNCTION sched.adopt() IS
 'Lets a copy (a restored dump, a database made from a template, a cluster after pg_upgrade) fire and hand out what is in it; returns how many schedules begin anew. Only plan times after this moment fire, also where a clock that was ahead has written later ones. For superusers and the extension''s owner; 42501 for others.';
 COMMENT ON FUNCTION sched.is_home() IS
 'False in a copy that nobody has adopted: dispatch_due, claim and try_claim raise 55000 there and no worker serves it.';
+COMMENT ON FUNCTION sched.health IS
+'How the scheduler stands in this database, a row for each component: severity ok, warning or critical, since when, and what to do. Answers also where every worker is dead or the library is not preloaded; waits for no lock (0.5 s at most).';
+COMMENT ON FUNCTION sched.healthy IS
+'False where a component of sched.health() is critical, or a timer that is due has not fired for longer than max_lateness. Errors: 22004 (NULL), 22023 (a negative interval, or one with months).';
+COMMENT ON FUNCTION sched.report IS
+'One HTML page that shows what became of each plan time in [from_time, to_time). It has a row for each schedule whose name is like schedule_like and that the caller may read about. It also has the load of the coming week, how late runs began, and health; no payload, result or token. Where a schedule has very many plan times they are counted. Labels are in time_zone (NULL: sched.time_zone). Errors: 22023 (an empty range, an unknown zone), 22008 (infinite times), 22004 (NULL).';
+COMMENT ON FUNCTION sched.timeline IS
+'The same of one schedule for a terminal of 80 columns, a line in each row. Errors: 42704 (a schedule that there is not, or that the caller may not read about), 22023 (an empty range, an unknown zone), 22008 (infinite times), 22004 (NULL).';
 COMMENT ON FUNCTION sched_internal.grant_again() IS 'internal: at the end of an update, gives users and monitors the rights on what it has added; takes the types of our rows from PUBLIC';
+COMMENT ON FUNCTION sched_internal.grant_pg_monitor() IS 'internal: lets the members of pg_monitor ask how the scheduler stands';
 COMMENT ON FUNCTION sched_internal.table_is_new IS 'internal: has every session read a table again of which it may remember something';
 COMMENT ON FUNCTION sched_internal.grantee IS 'internal: the name of a role that gets rights or loses them';
 COMMENT ON FUNCTION sched_internal.uuid_v7() IS 'internal: a new UUID version 7 (RFC 9562)';
@@ -93,14 +114,14 @@ CREATE FUNCTION sched.grant_use(role regrole) RETURNS void
 $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
-        'GRANT SELECT ON sched.execution, sched.running, sched.failed, sched.history, sched.schedules, sched.skipped TO %1$s;'
-        'GRANT EXECUTE ON FUNCTION sched.define_job, sched.drop_job, sched.schedule_sql, sched.unschedule, sched.this_run, sched.test_job, sched.create_schedule, sched.create_schedules, sched.alter_schedule,'
+        'GRANT SELECT ON sched.execution, sched.running, sched.failed, sched.history, sched.jobs, sched.schedules, sched.skipped, sched.queues TO %1$s;'
+        'GRANT EXECUTE ON FUNCTION sched.define_job, sched.alter_job, sched.drop_job, sched.schedule_sql, sched.unschedule, sched.this_run, sched.test_job, sched.create_schedule, sched.create_schedules, sched.alter_schedule,'
         '  sched.fire_now, sched.backfill, sched.explain, sched_internal.skipped_so_far, sched_internal.skip_parts, sched_internal.next_open,'
         '  sched.drop_schedule, sched.pause, sched.resume, sched.dispatch_due, sched.try_claim, sched.claim,'
         '  sched.heartbeat, sched.finish_success, sched.finish_failure, sched.import_crontab, sched.next_time,'
         '  sched.preview, sched.validate, sched.enqueue, sched.enqueue_many, sched.finish_success_many, sched.assert_lease,'
-        '  sched.cancel, sched.mark_stale_as_failed, sched.latest_plan, sched.due_plans, sched.attempts_since_success,'
-        '  sched.is_home TO %1$s;', sched_internal.grantee(role));
+        '  sched.cancel, sched.snooze, sched.cancel_many, sched.alter_execution, sched.pause_queue, sched.resume_queue, sched.mark_stale_as_failed, sched.latest_plan, sched.due_plans, sched.attempts_since_success,'
+        '  sched.is_home, sched.health, sched.healthy, sched.report, sched.timeline TO %1$s;', sched_internal.grantee(role));
 END
 $$;
 COMMENT ON FUNCTION sched.grant_use IS
@@ -111,8 +132,8 @@ CREATE FUNCTION sched.grant_monitor(role regrole) RETURNS void
 $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
-        'GRANT SELECT ON sched.monitor, sched.execution, sched.running, sched.failed, sched.history, sched.schedules, sched.skipped TO %1$s;'
-        'GRANT EXECUTE ON FUNCTION sched.is_home, sched.explain, sched_internal.skipped_so_far, sched_internal.skip_parts, sched_internal.next_open TO %1$s;', sched_internal.grantee(role));
+        'GRANT SELECT ON sched.monitor, sched.execution, sched.running, sched.failed, sched.history, sched.jobs, sched.schedules, sched.skipped, sched.queues TO %1$s;'
+        'GRANT EXECUTE ON FUNCTION sched.is_home, sched.health, sched.healthy, sched.report, sched.timeline, sched.explain, sched_internal.skipped_so_far, sched_internal.skip_parts, sched_internal.next_open TO %1$s;', sched_internal.grantee(role));
 END
 $$;
 COMMENT ON FUNCTION sched.grant_monitor IS
@@ -126,11 +147,11 @@ CREATE FUNCTION sched.grant_worker(role regrole) RETURNS void
 $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
-        'GRANT SELECT ON sched.home, sched.job, sched.schedule TO %1$s;'
+        'GRANT SELECT ON sched.home, sched.job, sched.schedule, sched.paused_queue TO %1$s;'
         'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.schedule_change, sched.timer, sched.ledger, sched.ready, sched.retry TO %1$s;'
         'GRANT SELECT, UPDATE, DELETE ON sched.lease TO %1$s;'
         'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.awaited TO %1$s;'
-        'GRANT SELECT, UPDATE, DELETE ON sched.schedule_definition, sched.schedule_dropped TO %1$s;'
+        'GRANT SELECT, UPDATE, DELETE ON sched.schedule_definition, sched.schedule_dropped, sched.unique_scope TO %1$s;'
         'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.skip, sched.timer_state TO %1$s;', sched_internal.grantee(role));
 END
 $$;
@@ -178,6 +199,8 @@ BEGIN
     END LOOP;
 END
 $$;
+-- Whoever may watch the server may ask how the scheduler stands.
+SELECT sched_internal.grant_pg_monitor();
 -- And the types of their rows; not by REVOKE here, which pg_dump would not know what to do with.
 SELECT sched_internal.grant_again();
 

@@ -51,11 +51,13 @@ type ClaimRow = (
     Option<i32>,
     Option<TimestampWithTimeZone>,
     Option<Jsonb>,
+    Option<Interval>,
+    Option<String>,
 );
 
-#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+#[pg_extern(schema = "sched", name = "try_claim", volatile, parallel_unsafe)]
 #[allow(clippy::too_many_arguments, clippy::type_complexity)]
-fn try_claim(
+fn try_claim_with_limits(
     job_name: Option<Text>,
     plan_time: Option<TimestampWithTimeZone>,
     scope_kind: default!(Option<Text>, "'global'"),
@@ -75,6 +77,8 @@ fn try_claim(
         name!(max_attempts, Option<i32>),
         name!(stale_after, Option<TimestampWithTimeZone>),
         name!(payload, Option<Jsonb>),
+        name!(run_timeout, Option<Interval>),
+        name!(queue, Option<String>),
     ),
 > {
     let row: ClaimRow = or_raise((|| {
@@ -96,7 +100,7 @@ fn try_claim(
         let claim = |owner: &Owner| claim_key(&Ledger::open(owner), &names, plan_time, wanted);
         let claimed = as_owner(|owner| at_home(owner, claim, Option::is_some))?;
         Ok(match claimed {
-            None => (CONFLICTED.to_owned(), None, None, None, None, None, None, None),
+            None => (CONFLICTED.to_owned(), None, None, None, None, None, None, None, None, None),
             Some((claim, lease)) => {
                 acknowledge_durably();
                 wake_at(lease.stale_after);
@@ -109,6 +113,8 @@ fn try_claim(
                     Some(lease.max_attempts),
                     Some(lease.stale_after),
                     Some(lease.payload),
+                    lease.run_timeout,
+                    Some(lease.queue),
                 )
             }
         })
@@ -154,6 +160,7 @@ pub fn new_execution<'a>(
         max_attempts: job.map_or(1, |job| job.max_attempts),
         allow_stale_reentry: job.is_none_or(|job| job.allow_stale_reentry),
         owner: job.map_or(caller, |job| job.owner),
+        run_at: None,
     }
 }
 
@@ -193,6 +200,7 @@ fn claim_key(
     let options = LeaseOptions {
         runner_id: wanted.runner_id,
         stale_timeout: wanted.stale_timeout.map_or_else(default_timeout, convert::interval),
+        run_timeout: job.and_then(|job| job.run_timeout),
         max_attempts: wanted.max_attempts,
         allow_stale_reentry: wanted.allow_stale_reentry,
     };
@@ -214,6 +222,9 @@ fn claim_key(
     if !role::may_act_for(caller, known.owner) {
         return Err(Failure::not_owner("an execution of job", job_name));
     }
+    if known.is_delivered() {
+        return Ok(None);
+    }
     known.limits.max_attempts = options.max_attempts.unwrap_or(known.limits.max_attempts);
     known.limits.allow_stale_reentry = options.allow_stale_reentry.unwrap_or(known.limits.allow_stale_reentry);
     let Ok(claim) = lease::claim(known.state, known.limits) else { return Ok(None) };
@@ -224,9 +235,9 @@ fn claim_key(
     })
 }
 
-#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+#[pg_extern(schema = "sched", name = "claim", volatile, parallel_unsafe)]
 #[allow(clippy::type_complexity)]
-fn claim(
+fn claim_with_limits(
     queue: default!(Option<Text>, "'default'"),
     max_claims: default!(Option<i32>, "1"),
     runner_id: default!(Option<Text>, "NULL"),
@@ -244,9 +255,12 @@ fn claim(
         name!(plan_time, TimestampWithTimeZone),
         name!(payload, Jsonb),
         name!(stale_after, TimestampWithTimeZone),
+        name!(max_attempts, i32),
+        name!(run_timeout, Option<Interval>),
+        name!(queue, String),
     ),
 > {
-    let rows = or_raise((|| {
+    let (queue, rows) = or_raise((|| {
         let stale_timeout = convert::optional_duration("stale_timeout", stale_timeout, Zero::Refused)?;
         let wanted = QueueClaim {
             queue: convert::queue(queue)?,
@@ -258,13 +272,14 @@ fn claim(
             caller: role::caller(),
         };
         let claim = |owner: &Owner| Ok(queue::claim(owner, &wanted, convert::now));
-        as_owner(|owner| at_home(owner, claim, |claimed: &Vec<_>| !claimed.is_empty()))
+        let rows = as_owner(|owner| at_home(owner, claim, |claimed: &Vec<_>| !claimed.is_empty()))?;
+        Ok((wanted.queue, rows))
     })());
     if !rows.is_empty() {
         acknowledge_durably();
         rows.iter().for_each(|row| wake_at(row.stale_after));
     }
-    TableIterator::new(rows.into_iter().map(|row| {
+    TableIterator::new(rows.into_iter().map(move |row| {
         (
             row.execution_id,
             row.lease_token,
@@ -276,6 +291,9 @@ fn claim(
             row.plan_time,
             row.payload,
             row.stale_after,
+            row.max_attempts,
+            row.run_timeout,
+            queue.clone(),
         )
     }))
 }

@@ -2,11 +2,9 @@
 
 use std::collections::HashSet;
 
-use pgrx::datum::Interval;
 use pgrx::prelude::*;
 use scheduler_core::crontab::{self, CrontabEntry, Style};
 use scheduler_core::job::Kind;
-use scheduler_core::Keyword;
 
 use crate::guc;
 use crate::pg::convert::{self, required};
@@ -18,6 +16,7 @@ use crate::pg::{role, session, subtransaction, Session};
 use crate::store::job;
 use crate::store::schedule::{bulk, Definition};
 
+use crate::api::job as jobs;
 use crate::api::result::TableIterator;
 use crate::api::schedule::defaults;
 
@@ -137,20 +136,13 @@ fn job_of(session: &Session, caller: pg_sys::Oid) -> Outcome<String> {
     Err(Failure::not_owner("job", CRONTAB))
 }
 
+/// As with cron, a command that failed is not tried again before its next plan time.
 fn crontab_job(job_name: &str) -> job::Definition {
     job::Definition {
-        job_name: job_name.to_owned(),
-        kind: Kind::Pull.as_str().to_owned(),
-        command: None,
         queue: CRONTAB.to_owned(),
         max_attempts: 1,
-        retry_backoff: Vec::<Interval>::new(),
-        run_timeout: None,
-        stale_timeout: None,
-        allow_stale_reentry: true,
-        priority: 0,
-        own_transactions: false,
-        settings: Jsonb::empty(),
+        retry_backoff: Vec::new(),
+        ..jobs::defaults(job_name.to_owned(), Kind::Pull)
     }
 }
 

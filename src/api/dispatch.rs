@@ -38,6 +38,11 @@ fn dispatch_due(max_schedules: default!(Option<i32>, "NULL")) -> i64 {
         session(|session| {
             let soonest_first = BatchWindow { after: Instant::MIN, latest: 0, earliest: limit };
             let fired = dispatch::fire_due(session, soonest_first, convert::now());
+            // What was due by now: what fails is due again later.
+            let now = convert::now();
+            while dispatch::deliver(session, now, guc::batch_size()) > 0 {
+                pgrx::check_for_interrupts!();
+            }
             if applied + fired.schedules > 0 {
                 // The worker may have found these locked, and does not know when they come next.
                 wakeup::at_commit(convert::now());

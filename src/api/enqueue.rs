@@ -3,6 +3,7 @@
 use pgrx::datum::{TimestampWithTimeZone, Uuid};
 use pgrx::prelude::*;
 use pgrx::PgSqlErrorCode;
+use scheduler_core::enqueue::{IfExists, UniqueBy};
 
 use crate::dispatch;
 use crate::pg::convert::{self, required};
@@ -17,19 +18,26 @@ use crate::store::queue::draw::PlanTimeDraw;
 use crate::store::queue::enqueue::{self as store, EnqueueBatch};
 
 use crate::api::claim::{job_for_caller, new_execution};
+use crate::api::enqueue_unique::{self, announce, Put, Same};
 use crate::api::lease::all_given;
 use crate::api::sql_support::{scope_key, uuid_v7};
 
-#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
-fn enqueue(
+#[pg_extern(schema = "sched", name = "enqueue", volatile, parallel_unsafe)]
+#[allow(clippy::too_many_arguments)]
+fn enqueue_at(
     job_name: Option<Text>,
     payload: default!(Option<Jsonb>, "'{}'"),
     plan_time: default!(Option<TimestampWithTimeZone>, "NULL"),
     scope_kind: default!(Option<Text>, "'adhoc'"),
     scope_id: default!(Option<Text>, "NULL"),
+    run_at: default!(Option<TimestampWithTimeZone>, "NULL"),
+    priority: default!(Option<i32>, "NULL"),
+    unique_by: default!(Option<Text>, "'plan'"),
+    if_exists: default!(Option<Text>, "'keep'"),
 ) -> Uuid {
     or_raise((|| {
         let uniqueness = Uniqueness::of(scope_id.is_some(), plan_time.is_some());
+        let same = Same::of(unique_by, if_exists, "scope_id", scope_id.is_some())?;
         let names = [
             convert::name("job_name", job_name)?,
             convert::name("scope_kind", scope_kind)?,
@@ -37,6 +45,7 @@ fn enqueue(
         ];
         let payload = required("payload", payload)?;
         let plan_time = convert::optional_instant("plan_time", plan_time)?.unwrap_or_else(convert::now);
+        let run_at = convert::optional_instant("run_at", run_at)?.map(convert::timestamp);
         let [job_name, scope_kind, scope_id] = names;
         let batch = EnqueueBatch {
             job_name: &job_name,
@@ -46,8 +55,10 @@ fn enqueue(
             scope_ids: vec![scope_id],
             plan_times: vec![convert::timestamp(plan_time)],
             payloads: vec![payload],
+            run_ats: vec![run_at],
+            priority,
         };
-        as_owner(|owner| put(owner, batch, uniqueness))?.first().copied().ok_or_else(being_enqueued)
+        as_owner(|owner| put(owner, &batch, uniqueness, same))?.first().copied().ok_or_else(being_enqueued)
     })())
 }
 
@@ -72,21 +83,42 @@ impl Uniqueness {
     }
 }
 
-/// Puts executions into the ledger, and into their job's queue; the ids of all, in their order, those that had been there before
-/// included.
-fn put(owner: &Owner, batch: EnqueueBatch, uniqueness: Uniqueness) -> Outcome<Vec<Uuid>> {
+/// Puts executions into the ledger, and into their job's queue; the ids of all, in their order, those that are the same as one that there
+/// was included.
+fn put(owner: &Owner, batch: &EnqueueBatch, uniqueness: Uniqueness, same: Same) -> Outcome<Vec<Uuid>> {
+    match (same.unique_by, same.if_exists, uniqueness) {
+        // Of what has a scope or a plan time of its own there is none that is the same.
+        (UniqueBy::Plan, _, Uniqueness::Scope | Uniqueness::PlanTime) | (UniqueBy::Plan, IfExists::Keep, _) => {
+            put_unless_known(owner, batch, uniqueness).map(|put| put.ids)
+        }
+        (UniqueBy::Plan, IfExists::Replace | IfExists::Error, Uniqueness::None) => {
+            enqueue_unique::by_plan(owner, batch, same.if_exists, |batch| put_unless_known(owner, batch, uniqueness))
+        }
+        (UniqueBy::Scope, _, _) => {
+            enqueue_unique::by_scope(owner, batch, same.if_exists, |batch| put_unless_known(owner, batch, uniqueness))
+        }
+    }
+}
+
+/// Puts executions into the ledger whose keys it lacks, and into their job's queue.
+fn put_unless_known(owner: &Owner, batch: &EnqueueBatch, uniqueness: Uniqueness) -> Outcome<Put> {
     let (job_name, caller) = (batch.job_name, batch.caller);
     let ledger = Ledger::open(owner);
     let job = job_for_caller(ledger.job(job_name), job_name, caller)?;
     let mut draw = (uniqueness == Uniqueness::PlanTime).then(|| PlanTimeDraw::begin(convert::now(), convert::now));
     if uniqueness != Uniqueness::None {
-        let new = batch.keys.iter().zip(&batch.scope_ids).zip(&batch.plan_times).zip(&batch.payloads);
-        let new = new.map(|(((key, scope_id), plan_time), payload)| {
+        let new =
+            batch.keys.iter().zip(&batch.scope_ids).zip(&batch.plan_times).zip(&batch.payloads).zip(&batch.run_ats);
+        let new = new.map(|((((key, scope_id), plan_time), payload), run_at)| {
             let names = [job_name, batch.scope_kind, scope_id.as_str()];
-            (new_execution(job.as_ref(), *key, names, *plan_time, caller), payload)
+            let mut new = new_execution(job.as_ref(), *key, names, *plan_time, caller);
+            new.run_at = *run_at;
+            new.priority = batch.priority.unwrap_or(new.priority);
+            (new, payload)
         });
-        if let Some(ids) = put_new(owner, &ledger, job_name, new.collect(), draw.as_mut()) {
-            return Ok(ids);
+        let new: Vec<_> = new.collect();
+        if let Some(ids) = put_new(owner, &ledger, job_name, &new, batch.priority, draw.as_mut()) {
+            return Ok(Put::all_new(ids));
         }
     }
     let session = owner.session();
@@ -96,19 +128,22 @@ fn put(owner: &Owner, batch: EnqueueBatch, uniqueness: Uniqueness) -> Outcome<Ve
             .map_or_else(|failure| failure, |_| being_enqueued())
     };
     if let Some(draw) = &mut draw {
-        let drawn = store::insert_drawn(session, &batch, draw, convert::now()).ok_or_else(missing)?;
-        dispatch::notify(session, drawn.queues);
-        return Ok(drawn.ids);
+        let drawn = store::insert_drawn(session, batch, draw, convert::now()).ok_or_else(missing)?;
+        announce(session, drawn.added);
+        return Ok(Put::all_new(drawn.ids));
     }
-    dispatch::notify(session, store::insert(session, &batch, convert::now()));
-    let found = store::find(session, &batch);
+    let inserted = store::insert(session, batch, convert::now());
+    announce(session, inserted.added);
+    let found = store::find(session, batch);
     if found.len() < batch.keys.len() {
         return Err(missing());
     }
     if found.iter().any(|(_, owner)| !role::may_act_for(caller, *owner)) {
         return Err(Failure::not_owner("an execution of job", job_name));
     }
-    Ok(found.into_iter().map(|(id, _)| id).collect())
+    let ids: Vec<Uuid> = found.into_iter().map(|(id, _)| id).collect();
+    let is_new = ids.iter().zip(&inserted.ids).map(|(found, inserted)| found == inserted).collect();
+    Ok(Put { ids, is_new })
 }
 
 /// Puts executions into their job's queue whose keys are new for certain or drawn, and says so; `None` where a statement has to do it.
@@ -116,14 +151,16 @@ fn put_new(
     owner: &Owner,
     ledger: &Ledger,
     job_name: &str,
-    new: Vec<(NewExecution, &Jsonb)>,
+    new: &[(NewExecution, &Jsonb)],
+    priority: Option<i32>,
     draw: Option<&mut PlanTimeDraw>,
 ) -> Option<Vec<Uuid>> {
-    let queue = new.first().map(|(new, _)| new.queue.to_owned());
-    let ids = ledger.enqueue(job_name, &new, draw, convert::now())?;
-    if let Some(queue) = queue {
-        dispatch::notify_queue(owner, &queue);
+    let now = convert::now();
+    let ids = ledger.enqueue(job_name, new, priority, draw, now)?;
+    if let Some((first, _)) = new.iter().find(|(new, _)| new.waits_until(now).is_none()) {
+        dispatch::notify_queue(owner, first.queue);
     }
+    dispatch::wake_for_first(new.iter().filter_map(|(new, _)| new.waits_until(now)));
     Some(ids)
 }
 
@@ -135,18 +172,24 @@ fn being_enqueued() -> Failure {
     )
 }
 
-#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
-fn enqueue_many(
+#[pg_extern(schema = "sched", name = "enqueue_many", volatile, parallel_unsafe)]
+#[allow(clippy::too_many_arguments)]
+fn enqueue_many_at(
     job_name: Option<Text>,
     payloads: Option<Vec<Option<Jsonb>>>,
     plan_times: default!(Option<Vec<Option<TimestampWithTimeZone>>>, "NULL"),
     scope_kind: default!(Option<Text>, "'adhoc'"),
     scope_ids: default!(Option<Vec<Option<Text>>>, "NULL"),
+    run_ats: default!(Option<Vec<Option<TimestampWithTimeZone>>>, "NULL"),
+    priority: default!(Option<i32>, "NULL"),
+    unique_by: default!(Option<Text>, "'plan'"),
+    if_exists: default!(Option<Text>, "'keep'"),
 ) -> SetOfIterator<'static, Uuid> {
     let ids = or_raise((|| {
         let (job_name, scope_kind) = (convert::name("job_name", job_name)?, convert::name("scope_kind", scope_kind)?);
         let payloads = all_given("payloads", required("payloads", payloads)?)?;
         let uniqueness = Uniqueness::of(scope_ids.is_some(), plan_times.is_some());
+        let same = Same::of(unique_by, if_exists, "scope_ids", scope_ids.is_some())?;
         let plan_times = match plan_times {
             None => vec![convert::timestamp(convert::now()); payloads.len()],
             Some(times) => same_length("plan_times", times, payloads.len())?
@@ -161,6 +204,13 @@ fn enqueue_many(
                 .map(|id| convert::name("scope_ids", Some(id)))
                 .collect::<Outcome<Vec<_>>>()?,
         };
+        let run_ats = match run_ats {
+            None => vec![None; payloads.len()],
+            Some(times) => as_many("run_ats", times, payloads.len())?
+                .into_iter()
+                .map(|time| Ok(convert::optional_instant("run_ats", time)?.map(convert::timestamp)))
+                .collect::<Outcome<Vec<_>>>()?,
+        };
         let caller = role::caller();
         let keys = scope_ids.iter().map(|id| scope_key(&job_name, &scope_kind, id)).collect();
         let batch = EnqueueBatch {
@@ -171,19 +221,26 @@ fn enqueue_many(
             scope_ids,
             plan_times,
             payloads,
+            run_ats,
+            priority,
         };
-        as_owner(|owner| put(owner, batch, uniqueness))
+        as_owner(|owner| put(owner, &batch, uniqueness, same))
     })());
     SetOfIterator::new(ids)
 }
 
 /// An array without NULLs and with an element for each payload; `22023`.
 fn same_length<T>(argument: &str, values: Vec<Option<T>>, payloads: usize) -> Outcome<Vec<T>> {
+    all_given(argument, as_many(argument, values, payloads)?)
+}
+
+/// An array with an element for each payload; `22023`.
+fn as_many<T>(argument: &str, values: Vec<T>, payloads: usize) -> Outcome<Vec<T>> {
     if values.len() != payloads {
         return Err(Failure::invalid(
             format!("payloads has {payloads} elements, but {argument} has {}", values.len()),
             "Pass one for each payload, in the same order, or leave the argument out.",
         ));
     }
-    all_given(argument, values)
+    Ok(values)
 }

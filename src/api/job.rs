@@ -1,4 +1,4 @@
-//! `define_job`, `drop_job`.
+//! `define_job`, `drop_job`, and what a job may be.
 
 use pgrx::datum::Interval;
 use pgrx::prelude::*;
@@ -23,8 +23,8 @@ fn define_job_of_any_kind(
     kind: default!(Option<Text>, "'pull'"),
     command: default!(Option<Text>, "NULL"),
     queue: default!(Option<Text>, "'default'"),
-    max_attempts: default!(Option<i32>, "1"),
-    retry_backoff: default!(Option<Vec<Option<Interval>>>, "'{}'"),
+    max_attempts: default!(Option<i32>, "NULL"),
+    retry_backoff: default!(Option<Vec<Option<Interval>>>, "NULL"),
     run_timeout: default!(Option<Interval>, "NULL"),
     stale_timeout: default!(Option<Interval>, "NULL"),
     allow_stale_reentry: default!(Option<bool>, "true"),
@@ -33,19 +33,21 @@ fn define_job_of_any_kind(
     settings: default!(Option<Jsonb>, "'{}'"),
 ) {
     or_raise((|| {
+        let job_name = convert::name("job_name", job_name)?;
+        let default = defaults(job_name, known_kind(&required("kind", kind)?)?);
         let definition = job::Definition {
-            job_name: convert::name("job_name", job_name)?,
-            kind: required("kind", kind)?.into(),
             command: command.map(String::from),
             queue: convert::queue(queue)?,
-            max_attempts: required("max_attempts", max_attempts)?,
-            retry_backoff: backoff(required("retry_backoff", retry_backoff)?)?,
+            max_attempts: max_attempts.unwrap_or(default.max_attempts),
+            retry_backoff: retry_backoff.map_or(Ok(default.retry_backoff), backoff)?,
             run_timeout,
             stale_timeout,
             allow_stale_reentry: required("allow_stale_reentry", allow_stale_reentry)?,
             priority: required("priority", priority)?,
             own_transactions: required("own_transactions", own_transactions)?,
             settings: required("settings", settings)?,
+            job_name: default.job_name,
+            kind: default.kind,
         };
         check(&definition)?;
         let caller = role::caller();
@@ -53,6 +55,25 @@ fn define_job_of_any_kind(
     })());
 }
 
+/// A job of this kind with the default of every argument that has one.
+pub fn defaults(job_name: String, kind: Kind) -> job::Definition {
+    job::Definition {
+        job_name,
+        kind,
+        command: None,
+        queue: DEFAULT_QUEUE.to_owned(),
+        max_attempts: kind.default_max_attempts(),
+        retry_backoff: kind.default_retry_backoff().iter().copied().map(convert::interval).collect(),
+        run_timeout: None,
+        stale_timeout: None,
+        allow_stale_reentry: true,
+        priority: 0,
+        own_transactions: false,
+        settings: Jsonb::empty(),
+    }
+}
+
+/// `22004` for a NULL in it, `22023` and `22008` for a wait that may not be.
 pub fn backoff(waits: Vec<Option<Interval>>) -> Outcome<Vec<Interval>> {
     waits
         .into_iter()
@@ -65,13 +86,13 @@ pub fn backoff(waits: Vec<Option<Interval>>) -> Outcome<Vec<Interval>> {
 
 /// Everything about a job that can be wrong by itself.
 pub fn check(job: &job::Definition) -> Outcome<()> {
-    let is_run_by_server = check_kind(job)?.is_run_by_server();
+    check_kind(job)?;
     at_least_one("max_attempts", job.max_attempts)?;
     let run = optional_duration("run_timeout", job.run_timeout, Zero::Refused)?;
     let stale = optional_duration("stale_timeout", job.stale_timeout, Zero::Refused)?;
     let stale = stale.unwrap_or_else(guc::stale_timeout);
     // A runner of the server needs no lease to outlive its run.
-    if let Some(run) = run.filter(|run| *run >= stale && !is_run_by_server) {
+    if let Some(run) = run.filter(|run| *run >= stale && !job.kind.is_run_by_server()) {
         let [run, stale] = [run, stale].map(|micros| micros as f64 / 1e6);
         return Err(Failure::invalid(
             format!("run_timeout ({run} seconds) must be shorter than stale_timeout ({stale} seconds)"),
@@ -87,15 +108,15 @@ pub const DEFAULT_QUEUE: &str = "default";
 /// The longest channel that NOTIFY takes, in bytes.
 const MAX_CHANNEL_BYTES: usize = 63;
 
-fn check_kind(job: &job::Definition) -> Outcome<Kind> {
-    let kind = known_kind(&job.kind)?;
+fn check_kind(job: &job::Definition) -> Outcome<()> {
+    let kind = job.kind;
     for (argument, is_default) in
         [("own_transactions", !job.own_transactions), ("settings", job.settings == Jsonb::empty())]
     {
         if !is_default && !kind.is_run_by_server() {
             return Err(Failure::invalid(
-                format!("{argument} is not for a job of kind \"{}\"", job.kind),
-                "Leave it out: only a job of kind 'sql' has it.",
+                format!("{argument} is not for a job of kind \"{}\"", kind.as_str()),
+                "Leave it out, or reset it in sched.alter_job: only a job of kind 'sql' has it.",
             ));
         }
     }
@@ -127,10 +148,11 @@ fn check_kind(job: &job::Definition) -> Outcome<Kind> {
             run_settings::check(&job.settings)?;
         }
     }
-    Ok(kind)
+    Ok(())
 }
 
-fn known_kind(word: &str) -> Outcome<Kind> {
+/// `22023` for a word that is no kind.
+pub fn known_kind(word: &str) -> Outcome<Kind> {
     Kind::parse(word).ok_or_else(|| {
         Failure::invalid(
             format!("unknown kind \"{}\"", convert::shown(word)),

@@ -1,4 +1,4 @@
-//! `heartbeat`, `finish_success`, `finish_success_many`, `finish_failure`, `assert_lease`, `cancel`, `mark_stale_as_failed`.
+//! `heartbeat`, `finish_success`, `finish_success_many`, `finish_failure`, `snooze`, `assert_lease`, `cancel`, `mark_stale_as_failed`.
 
 use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
 use pgrx::prelude::*;
@@ -18,6 +18,7 @@ use crate::shmem::wakeup;
 use crate::store::execution;
 use crate::store::lease::end::{Ending, Failing};
 use crate::store::lease::{self as leases, sql as store, Ledger};
+use crate::store::queue;
 
 /// The largest `octet_length(result::text)`.
 const MAX_RESULT_BYTES: usize = 16_384;
@@ -44,11 +45,16 @@ fn held_by_client(execution_id: Option<Uuid>, lease_token: Option<Uuid>) -> Outc
     Ok(held)
 }
 
-/// `55000` for runs of SQL jobs: they end with what they did, by their own process, whoever can read their token.
-fn refuse_runs_of_server(execution_ids: &[Uuid]) -> Outcome<()> {
+/// Whether a process of the server is on one of these runs.
+fn server_runs_one_of(execution_ids: &[Uuid]) -> bool {
     // SAFETY: reads a global of the process.
     let database = unsafe { pg_sys::MyDatabaseId.to_u32() };
-    if !runs::runs_one_of(database, execution_ids) {
+    runs::runs_one_of(database, execution_ids)
+}
+
+/// `55000` for runs of SQL jobs: they end with what they did, by their own process, whoever can read their token.
+fn refuse_runs_of_server(execution_ids: &[Uuid]) -> Outcome<()> {
+    if !server_runs_one_of(execution_ids) {
         return Ok(());
     }
     Err(Failure::new(
@@ -157,6 +163,23 @@ fn finish_failure(
 }
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+fn snooze(execution_id: Option<Uuid>, lease_token: Option<Uuid>, until: Option<TimestampWithTimeZone>) {
+    or_raise((|| {
+        let run = held_by_client(execution_id, lease_token)?;
+        let until = convert::instant("until", required("until", until)?)?;
+        let (caller, now) = (role::caller(), convert::now());
+        session(|session| -> Outcome<()> {
+            let given_back = store::snooze(session, run, until, now).ok_or_else(lease_lost)?;
+            check_owner(caller, given_back.owner, given_back.execution_id)?;
+            dispatch::announce(|| session, &[given_back], now);
+            Ok(())
+        })?;
+        acknowledge_durably();
+        Ok(())
+    })());
+}
+
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn finish_success_many(
     execution_ids: Option<Vec<Option<Uuid>>>,
     lease_tokens: Option<Vec<Option<Uuid>>>,
@@ -224,6 +247,10 @@ fn cancel(execution_id: Option<Uuid>) -> bool {
                     let running = store::cancel_running(session, id);
                     if running {
                         wakeup::cancel_at_commit(id, guc::cancel_grace());
+                        // (One of the server is signalled. And a transaction that notifies cannot be prepared.)
+                        if !server_runs_one_of(&[id]) && guc::notify() && queue::notify::has_room() {
+                            queue::notify::cancelled(id);
+                        }
                     }
                     running
                 }

@@ -6,6 +6,7 @@ use pgrx::prelude::*;
 use pgrx::PgSqlErrorCode;
 
 use crate::pg::error::{raise, Failure};
+use crate::pg::jsonb::Jsonb;
 
 fn gone(function: &str) -> ! {
     raise(Failure::new(
@@ -33,8 +34,59 @@ fn define_job(
     gone("define_job")
 }
 
+/// Of 0.2.0, with fewer arguments.
+#[pg_extern(sql = false)]
+fn enqueue(
+    _job_name: Option<String>,
+    _payload: Option<Jsonb>,
+    _plan_time: Option<TimestampWithTimeZone>,
+    _scope_kind: Option<String>,
+    _scope_id: Option<String>,
+) -> Uuid {
+    gone("enqueue")
+}
+
+/// Of 0.2.0, with fewer arguments.
+#[pg_extern(sql = false)]
+fn enqueue_many(
+    _job_name: Option<String>,
+    _payloads: Option<Vec<Option<Jsonb>>>,
+    _plan_times: Option<Vec<Option<TimestampWithTimeZone>>>,
+    _scope_kind: Option<String>,
+    _scope_ids: Option<Vec<Option<String>>>,
+) -> SetOfIterator<'static, Uuid> {
+    gone("enqueue_many")
+}
+
 /// Of 0.1.0, whose own statements called it.
 #[pg_extern(sql = false)]
 fn is_being_claimed(_key: Uuid, _plan_time: TimestampWithTimeZone) -> bool {
     gone("is_being_claimed")
+}
+
+/// Of 0.1.0, with fewer columns.
+#[pg_extern(sql = false)]
+#[allow(clippy::too_many_arguments)]
+fn try_claim(
+    _job_name: Option<String>,
+    _plan_time: Option<TimestampWithTimeZone>,
+    _scope_kind: Option<String>,
+    _scope_id: Option<String>,
+    _runner_id: Option<String>,
+    _stale_timeout: Option<Interval>,
+    _max_attempts: Option<i32>,
+    _allow_stale_reentry: Option<bool>,
+) {
+    gone("try_claim")
+}
+
+/// Of 0.1.0, with fewer columns.
+#[pg_extern(sql = false)]
+fn claim(
+    _queue: Option<String>,
+    _max_claims: Option<i32>,
+    _runner_id: Option<String>,
+    _stale_timeout: Option<Interval>,
+) {
+    gone("claim")
 }

@@ -4,7 +4,6 @@ use pgrx::datum::Interval;
 use pgrx::prelude::*;
 use pgrx::PgSqlErrorCode;
 use scheduler_core::job::Kind;
-use scheduler_core::Keyword;
 
 use crate::pg::convert::{self, required};
 use crate::pg::error::{or_raise, Failure, Outcome};
@@ -39,18 +38,14 @@ fn schedule_sql(
     or_raise((|| {
         let name = convert::name("schedule_name", schedule_name)?;
         let job = job::Definition {
-            job_name: name.clone(),
-            kind: Kind::Sql.as_str().to_owned(),
             command: Some(required("command", command)?.into()),
-            queue: jobs::DEFAULT_QUEUE.to_owned(),
             max_attempts: required("max_attempts", max_attempts)?,
             retry_backoff: jobs::backoff(required("retry_backoff", retry_backoff)?)?,
             run_timeout,
-            stale_timeout: None,
-            allow_stale_reentry: true,
             priority: required("priority", priority)?,
             own_transactions: required("own_transactions", own_transactions)?,
             settings: required("settings", settings)?,
+            ..jobs::defaults(name.clone(), Kind::Sql)
         };
         jobs::check(&job)?;
         let schedule = Definition {

@@ -80,6 +80,12 @@ fn grant_again() {
     session(grants::again);
 }
 
+/// Whoever may watch the server may ask how the scheduler stands: said by the script that brings the functions for it.
+#[pg_extern(schema = "sched_internal", volatile, parallel_unsafe)]
+fn grant_pg_monitor() {
+    session(grants::pg_monitor);
+}
+
 /// Has every session read a table of ours again of which it may remember something.
 #[pg_extern(schema = "sched_internal", volatile, parallel_unsafe)]
 fn table_is_new(table: pg_sys::Oid) {

@@ -114,10 +114,9 @@ pub fn parsed(text: &str) -> Outcome<Rc<Clock>> {
 
 fn choice<T: Keyword>(argument: &str, value: &str) -> Outcome<T> {
     T::parse(value).ok_or_else(|| {
-        let words: Vec<&str> = T::ALL.iter().map(|choice| choice.as_str()).collect();
         Failure::invalid(
             format!("unknown {argument} \"{}\"", convert::shown(value)),
-            format!("Use one of: {}.", words.join(", ")),
+            format!("Use one of: {}.", T::list()),
         )
     })
 }

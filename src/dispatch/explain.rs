@@ -47,12 +47,22 @@ struct DefinitionRange {
 /// whatever else is known of it: also what a definition fired that an edit had ended, and what was made up for by another clock.
 pub fn explain(session: &Session, schedule_id: i64, from: Instant, to: Instant, now: Instant) -> Outcome<Vec<Verdict>> {
     let snapshots = timer::read(session, vec![schedule_id], timer::timers(session, vec![schedule_id]));
-    let Some((snapshot, row)) = snapshots.first().and_then(|s| s.schedule.as_ref().map(|row| (s, row))) else {
-        return Ok(Vec::new());
-    };
+    snapshots.first().map_or(Ok(Vec::new()), |snapshot| explain_state(session, snapshot, [from, to], MOST_PLANS, now))
+}
+
+/// The same of a schedule that was read, of `most` plan times.
+pub fn explain_state(
+    session: &Session,
+    snapshot: &ScheduleState,
+    [from, to]: [Instant; 2],
+    most: u64,
+    now: Instant,
+) -> Outcome<Vec<Verdict>> {
+    let schedule_id = snapshot.schedule_id;
+    let Some(row) = snapshot.schedule.as_ref() else { return Ok(Vec::new()) };
     let past = skipped_plans::definitions_between(session, schedule_id, from, to);
     let open = Undecided::of(snapshot, row, &past, now);
-    let ranges = ranges(row, &past, from, to)?;
+    let ranges = ranges(row, &past, [from, to], most)?;
     let mut skips = skipped_plans::between(session, schedule_id, from, to);
     skips.extend(open.skipped.iter().map(|(defined_at, skip)| RecordedSkip {
         defined_at: *defined_at,
@@ -63,7 +73,7 @@ pub fn explain(session: &Session, schedule_id: i64, from: Instant, to: Instant, 
     skips.sort_by_key(|skip| (skip.defined_at, skip.from));
     let all = ranges.iter().flat_map(|range| range.plans.iter().copied().map(convert::timestamp)).collect();
     let fired = skipped_plans::fired(session, schedule_id, all);
-    let mut own = skipped_plans::own(session, schedule_id, from, to, MOST_PLANS + 1);
+    let mut own = skipped_plans::own(session, schedule_id, from, to, most.saturating_add(1));
     let mut verdicts = Vec::new();
     for range in &ranges {
         for plan in &range.plans {
@@ -87,7 +97,7 @@ pub fn explain(session: &Session, schedule_id: i64, from: Instant, to: Instant, 
     }
     verdicts.extend(own.into_iter().map(|(plan, execution_id)| Verdict::fired(plan, execution_id)));
     verdicts.sort_by_key(|verdict| verdict.plan);
-    if u64::try_from(verdicts.len()).is_ok_and(|count| count > MOST_PLANS) {
+    if u64::try_from(verdicts.len()).is_ok_and(|count| count > most) {
         return Err(too_many(SHORTER));
     }
     Ok(verdicts)
@@ -106,7 +116,12 @@ pub fn too_many(hint: &str) -> Failure {
 }
 
 /// The plan times in [from, to), definition by definition, in order.
-fn ranges(row: &ScheduleRow, past: &[PastDefinition], from: Instant, to: Instant) -> Outcome<Vec<DefinitionRange>> {
+fn ranges(
+    row: &ScheduleRow,
+    past: &[PastDefinition],
+    [from, to]: [Instant; 2],
+    most: u64,
+) -> Outcome<Vec<DefinitionRange>> {
     let (after, last) = (from.just_before(), to.just_before());
     let mut bounds: Vec<(Instant, Instant, Outcome<BoundedClock>, Option<PastDefinition>)> = Vec::new();
     // (One that ended after we read the schedule is what we have read.)
@@ -114,7 +129,7 @@ fn ranges(row: &ScheduleRow, past: &[PastDefinition], from: Instant, to: Instant
         bounds.push((past.valid_from, past.valid_to, BoundedClock::of_past(&past, row.created_at), Some(past)));
     }
     bounds.push((row.defined_at, Instant::MAX, BoundedClock::of_row(row), None));
-    let mut room = MOST_PLANS;
+    let mut room = most;
     let mut ranges = Vec::new();
     for (valid_from, valid_to, bounded, past) in bounds {
         // A clock that cannot be read has no plan times.

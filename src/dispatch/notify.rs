@@ -3,11 +3,11 @@
 use scheduler_core::Instant;
 
 use crate::guc;
-use crate::pg::convert::MAX_QUEUE_BYTES;
+use crate::pg::convert::{self, MAX_QUEUE_BYTES};
 use crate::pg::{Owner, Session};
 use crate::shmem::wakeup;
 use crate::store::execution::{self, ExecutionBatch, Inserted};
-use crate::store::queue::runner_queue;
+use crate::store::queue::{delivery_queue, runner_queue};
 use crate::store::{queue, timer};
 
 /// Inserts executions that are not due plans; the queues hear of them.
@@ -19,7 +19,7 @@ pub fn insert(session: &Session, batch: ExecutionBatch, now: Instant) -> Inserte
 
 /// Tells the queues that something became claimable, once for each queue and transaction.
 pub fn notify(session: &Session, mut queues: Vec<String>) {
-    queues.retain(|queue| !wake_runner(queue));
+    queues.retain(|queue| !wakes_worker(queue));
     // A name that a hand has written may be longer than a channel's, and nobody can listen for it.
     queues.retain(|queue| queue.len() <= MAX_QUEUE_BYTES);
     if guc::notify() && !queues.is_empty() && queue::notify::has_room() {
@@ -29,13 +29,17 @@ pub fn notify(session: &Session, mut queues: Vec<String>) {
 
 /// The same for one queue, where nothing else calls for a statement.
 pub fn notify_queue(owner: &Owner, queue: &str) {
-    if !wake_runner(queue) && guc::notify() && queue.len() <= MAX_QUEUE_BYTES && queue::notify::has_room() {
+    if !wakes_worker(queue) && guc::notify() && queue.len() <= MAX_QUEUE_BYTES && queue::notify::has_room() {
         queue::notify::queue(owner, queue);
     }
 }
 
-/// Has a runner look for what came up in its queue; whether this is such a queue.
-fn wake_runner(queue: &str) -> bool {
+/// Has the worker look for what came up in its queue that takes from there; whether this is such a queue.
+fn wakes_worker(queue: &str) -> bool {
+    if delivery_queue::is_delivery_queue(queue) {
+        wakeup::at_commit(convert::now());
+        return true;
+    }
     let owner = runner_queue::owner(queue);
     owner.into_iter().for_each(wakeup::runner_at_commit);
     owner.is_some()

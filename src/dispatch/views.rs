@@ -1,7 +1,7 @@
 //! What the views say beside their tables, so that they agree with `explain`: what is in the ledger was fired, and is neither skipped
 //! nor to come.
 
-use scheduler_core::schedule::{PlanTimes, Skip, SkipReason};
+use scheduler_core::schedule::{Next, PlanTimes, Skip, SkipReason};
 use scheduler_core::Instant;
 
 use crate::dispatch::apply_changes::{armed, ended_definitions, is_edited};
@@ -57,6 +57,23 @@ pub fn next_open(session: &Session, schedule_id: i64) -> Option<(Instant, Instan
         }
     }
     None
+}
+
+/// When those of these schedules should have fired whose change nobody has applied, and that are due.
+pub fn due_once_applied(session: &Session, schedule_ids: Vec<i64>, now: Instant) -> Vec<Instant> {
+    if schedule_ids.is_empty() {
+        return Vec::new();
+    }
+    let snapshots = timer::read(session, schedule_ids.clone(), timer::timers(session, schedule_ids));
+    let past = ended_definitions(session, &snapshots, now);
+    let due = |snapshot: &ScheduleState| {
+        let row = snapshot.schedule.as_ref().filter(|_| is_edited(snapshot))?;
+        match armed(snapshot, row, past.get(&snapshot.schedule_id), None, now).next? {
+            Next::Armed { fire_at, .. } => Some(fire_at).filter(|fire_at| *fire_at <= now),
+            Next::Waiting | Next::Done => None,
+        }
+    };
+    snapshots.iter().filter_map(due).collect()
 }
 
 /// Plan times of one definition that did not run so far.

@@ -61,6 +61,12 @@ impl CommandError {
 thread_local! {
     /// The last error that the server has put together.
     static LAST: RefCell<Option<CommandError>> = const { RefCell::new(None) };
+    static FATAL: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// The SQLSTATE of the error that ends this process, if one does.
+pub fn fatal_sqlstate() -> Option<String> {
+    FATAL.with_borrow(Clone::clone)
 }
 
 /// Runs `body`; an error of it, or a panic, is returned. The caller rolls back what it has done.
@@ -100,6 +106,9 @@ unsafe extern "C-unwind" fn remember(_argument: *mut c_void) {
             context: text(error.context),
             position: usize::try_from(error.cursorpos).ok().filter(|position| *position > 0),
         };
+        if error.elevel >= PgLogLevel::FATAL as i32 {
+            FATAL.set(Some(remembered.sqlstate.clone()));
+        }
         LAST.set(Some(remembered));
     }
     pg_sys::FreeErrorData(data);

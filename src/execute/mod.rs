@@ -9,6 +9,7 @@ mod error_capture;
 mod messages;
 mod output;
 mod receiver;
+mod statement_log;
 mod storable;
 pub mod timeout;
 
@@ -22,7 +23,7 @@ use crate::pg::error::Outcome;
 use crate::pg::{compat, parse};
 
 pub use discard::discard_all;
-pub use error_capture::{caught, CommandError};
+pub use error_capture::{caught, fatal_sqlstate, CommandError};
 pub use messages::Captured;
 pub use output::Output;
 
@@ -89,17 +90,36 @@ unsafe fn new_memory(name: &'static CStr) -> pg_sys::MemoryContext {
     )
 }
 
+/// A command that was run as one message, and is to be committed as one.
+pub struct Ran {
+    was_logged: bool,
+}
+
+impl Ran {
+    /// To be said when it is committed: the log may want to know how long it took.
+    ///
+    /// # Safety
+    /// Nothing has begun since.
+    pub unsafe fn committed(self, command: &CStr) {
+        statement_log::ended(&command.to_string_lossy(), self.was_logged);
+    }
+}
+
 /// Runs the statements of a command, one after the other. Errors are the server's; what came of it up to then is in `output`.
 ///
 /// # Safety
 /// As `transactions` says; the backend's only thread, between two commands.
-pub unsafe fn run(command: &CStr, statements: &Statements, transactions: Transactions, output: &mut Output) {
+pub unsafe fn run(command: &CStr, statements: &Statements, transactions: Transactions, output: &mut Output) -> Ran {
     let _outside = Outside { query: pg_sys::debug_query_string, portal: pg_sys::ActivePortal };
     pg_sys::debug_query_string = command.as_ptr();
-    for tree in statements.trees() {
+    let trees: Vec<_> = statements.trees().collect();
+    let is_one_message = transactions == Transactions::Together;
+    let was_logged = is_one_message && statement_log::begun(&command.to_string_lossy(), &trees);
+    for tree in trees {
         output.begin_statement();
         run_one(command, tree, transactions, output);
     }
+    Ran { was_logged }
 }
 
 /// What the session does outside of the command; also when an error unwinds.
@@ -130,6 +150,8 @@ unsafe fn run_one(command: &CStr, tree: *mut pg_sys::RawStmt, transactions: Tran
         pg_sys::SetCurrentStatementStartTimestamp();
         pg_sys::StartTransactionCommand();
     }
+    let text = (transactions == Transactions::Each).then(|| own_text(command, tree));
+    let was_logged = text.as_deref().is_some_and(|text| statement_log::begun(text, &[tree]));
     if transactions != Transactions::Inside {
         timeout::begin_statement();
     }
@@ -161,6 +183,7 @@ unsafe fn run_one(command: &CStr, tree: *mut pg_sys::RawStmt, transactions: Tran
     if transactions == Transactions::Each {
         timeout::end_statement();
         pg_sys::CommitTransactionCommand();
+        statement_log::ended(&text.unwrap_or_default(), was_logged);
         // A command that commits by itself leaves us in the memory of its last transaction.
         pg_sys::MemoryContextSwitchTo(pg_sys::TopMemoryContext);
     } else {
@@ -172,6 +195,16 @@ unsafe fn run_one(command: &CStr, tree: *mut pg_sys::RawStmt, transactions: Tran
     }
     let tag = if completion.commandTag == pg_sys::CommandTag::CMDTAG_UNKNOWN { tag } else { completion.commandTag };
     output.end_statement(tag, completion.nprocessed, began.elapsed());
+}
+
+/// The text of one statement of a command.
+unsafe fn own_text(command: &CStr, tree: *mut pg_sys::RawStmt) -> String {
+    let bytes = command.to_bytes();
+    let begin = usize::try_from((*tree).stmt_location).unwrap_or(0).min(bytes.len());
+    // 0 is what is left.
+    let length = usize::try_from((*tree).stmt_len).unwrap_or(0);
+    let end = if length == 0 { bytes.len() } else { begin.saturating_add(length).min(bytes.len()) };
+    String::from_utf8_lossy(&bytes[begin..end]).trim().to_owned()
 }
 
 /// A memory context that goes when this does; also when an error unwinds.

@@ -1,10 +1,10 @@
 //! The limits of time of a command, which nobody arms in a background worker but the worker itself: `statement_timeout` for each statement, as
 //! for a client's, and the run's own.
 
-use std::ffi::{c_int, c_uint};
+use std::ffi::{c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 
-use pgrx::pg_sys;
+use pgrx::{pg_guard, pg_sys};
 use scheduler_core::Instant;
 
 // The server's timeout.h, which pgrx does not bind.
@@ -20,9 +20,14 @@ const STATEMENT: c_uint = 3;
 /// Any number from USER_TIMEOUT on asks for a free one: 12 before version 17, and 13 since.
 const ANY_OF_OURS: c_uint = 13;
 
+/// The SQLSTATE with which the server ends a process whose transaction takes longer than its `transaction_timeout` (which it arms itself).
+pub const TRANSACTION_TIMEOUT: &str = "25P04";
+
 /// What the server gave us; 0 = nothing yet.
 static OURS: AtomicU32 = AtomicU32::new(0);
 static FIRED: AtomicBool = AtomicBool::new(false);
+/// The run has ended when the transaction that is open is about to be committed, and nothing of a user runs any more.
+static ENDS_WITH_TRANSACTION: AtomicBool = AtomicBool::new(false);
 
 unsafe extern "C-unwind" fn fire() {
     FIRED.store(true, SeqCst);
@@ -47,8 +52,24 @@ pub fn begin_run(ends_at: Option<Instant>) {
     unsafe {
         if OURS.load(SeqCst) == 0 {
             OURS.store(RegisterTimeout(ANY_OF_OURS, fire), SeqCst);
+            pg_sys::RegisterXactCallback(Some(about_to_commit), std::ptr::null_mut());
         }
         enable_timeout_at(OURS.load(SeqCst), ends_at.as_micros());
+    }
+}
+
+/// It ends with the transaction that is open: what was put off to its commit is part of the run, and what the commit then waits for is not.
+pub fn end_run_with_transaction() {
+    ENDS_WITH_TRANSACTION.store(true, SeqCst);
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn about_to_commit(event: pg_sys::XactEvent::Type, _argument: *mut c_void) {
+    let is_its_end = event == pg_sys::XactEvent::XACT_EVENT_PRE_COMMIT && ENDS_WITH_TRANSACTION.load(SeqCst);
+    if is_its_end {
+        end_run();
+        // One that fired just now would have a commit not wait for its standbys.
+        pgrx::check_for_interrupts!();
     }
 }
 
@@ -60,6 +81,7 @@ pub fn end_run() -> bool {
             disable_timeout(OURS.load(SeqCst), false);
         }
     }
+    ENDS_WITH_TRANSACTION.store(false, SeqCst);
     FIRED.load(SeqCst)
 }
 

@@ -246,6 +246,25 @@ pub unsafe fn run_portal(
     pg_sys::PortalRun(portal, all, top_level, rows, rows, completion);
 }
 
+/// Has `transaction_timeout` say nothing of the transaction that is open. It is a setting since version 17, and the server itself arms it.
+///
+/// # Safety
+/// The process' only thread, in a transaction.
+pub unsafe fn forget_transaction_timeout() {
+    #[cfg(any(feature = "pg17", feature = "pg18"))]
+    {
+        // The server's timeout.h, which pgrx does not bind.
+        unsafe extern "C-unwind" {
+            fn disable_timeout(id: std::ffi::c_uint, keep_indicator: bool);
+        }
+        const TRANSACTION_TIMEOUT: std::ffi::c_uint = 8;
+        if pg_sys::TransactionTimeout > 0 {
+            disable_timeout(TRANSACTION_TIMEOUT, false);
+            pg_sys::TransactionTimeoutPending = 0;
+        }
+    }
+}
+
 /// Settings that only some versions have, to be pinned as `worker::pin_settings` does the others.
 pub const PINNED_SETTINGS: &[(&std::ffi::CStr, &std::ffi::CStr)] = &[
     #[cfg(any(feature = "pg17", feature = "pg18"))]

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use pgrx::datum::{Interval, TimestampWithTimeZone};
 use pgrx::pg_sys;
+use pgrx::IntoDatum;
 use scheduler_core::clock::DateTime;
 use scheduler_core::{Clock, Instant};
 
@@ -162,6 +163,11 @@ pub fn shown(value: &str) -> Cow<'_, str> {
     }
 }
 
+/// A time as a message shows it.
+pub fn shown_time(value: TimestampWithTimeZone) -> String {
+    DateTime::Fixed(saturated(value)).to_string()
+}
+
 fn bounded_name(argument: &str, value: Option<impl Into<String>>, limit: usize) -> Outcome<String> {
     let value: String = required(argument, value)?.into();
     if value.is_empty() {
@@ -179,4 +185,13 @@ fn bounded_name(argument: &str, value: Option<impl Into<String>>, limit: usize) 
 /// Whether a time has come.
 pub fn is_due(time: TimestampWithTimeZone, now: Instant) -> bool {
     i64::from(time) <= now.as_micros()
+}
+
+/// `now + length` as the statements have it, `(now AT TIME ZONE 'UTC' + length) AT TIME ZONE 'UTC'`: days have 24 hours, whatever the
+/// session's zone. (A time and a time of UTC are the same number.)
+pub fn later(now: Instant, length: Interval) -> TimestampWithTimeZone {
+    let arguments = [timestamp(now).into_datum(), length.into_datum()];
+    // SAFETY: the types that this function of Postgres takes, and none is NULL.
+    let sum = unsafe { pgrx::direct_function_call(pg_sys::timestamp_pl_interval, &arguments) };
+    sum.unwrap_or_else(|| raise(Failure::internal("a time has no sum with a length of time")))
 }

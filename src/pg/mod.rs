@@ -13,6 +13,7 @@ pub mod objects_version;
 pub mod oid_cache;
 pub mod parse;
 pub mod record;
+pub mod relation_lock;
 pub mod role;
 pub mod run_settings;
 pub mod search_path;

@@ -60,15 +60,18 @@ pub fn statements(command: &CStr) -> Outcome<PgList<pg_sys::RawStmt>> {
 /// # Safety
 /// A statement of a raw parse tree.
 unsafe fn check_statement(statement: *mut pg_sys::Node, number: usize, count: usize) -> Outcome<()> {
-    let (name, hint) = if (*statement).type_ == NodeTag::T_TransactionStmt {
+    let is = |tag| (*statement).type_ == tag;
+    let (name, hint) = if is(NodeTag::T_TransactionStmt) {
         let name = CStr::from_ptr(pg_sys::GetCommandTagName(pg_sys::CreateCommandTag(statement)));
         let hint =
             "The run begins and ends its transaction itself; with own_transactions each statement has one of its own.";
         (name.to_string_lossy().into_owned(), hint)
-    } else if (*statement).type_ == NodeTag::T_CopyStmt && (*statement.cast::<pg_sys::CopyStmt>()).filename.is_null() {
+    } else if is(NodeTag::T_CopyStmt) && (*statement.cast::<pg_sys::CopyStmt>()).filename.is_null() {
         let copy = statement.cast::<pg_sys::CopyStmt>();
         let name = if (*copy).is_from { "COPY FROM STDIN" } else { "COPY TO STDOUT" };
         (name.to_owned(), "Nobody is connected to a run: copy from or to a file or program, or use INSERT.")
+    } else if is(NodeTag::T_ListenStmt) {
+        ("LISTEN".to_owned(), "Nobody is connected to a run who could hear it: have a client listen; a run may NOTIFY.")
     } else {
         return Ok(());
     };

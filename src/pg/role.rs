@@ -62,7 +62,7 @@ const DELETE: pg_sys::AclMode = pg_sys::ACL_DELETE as pg_sys::AclMode;
 const ALL: pg_sys::AclMode = SELECT | INSERT | UPDATE | DELETE;
 
 /// What `sched.grant_worker` gives: on which tables to do what.
-const OF_WORKERS: [(&CStr, pg_sys::AclMode); 14] = [
+const OF_WORKERS: [(&CStr, pg_sys::AclMode); 16] = [
     (c"ledger", ALL),
     (c"home", SELECT),
     (c"job", SELECT),
@@ -75,6 +75,8 @@ const OF_WORKERS: [(&CStr, pg_sys::AclMode); 14] = [
     (c"awaited", ALL),
     (c"schedule_definition", SELECT | UPDATE | DELETE),
     (c"schedule_dropped", SELECT | UPDATE | DELETE),
+    (c"unique_scope", SELECT | UPDATE | DELETE),
+    (c"paused_queue", SELECT),
     (c"skip", ALL),
     (c"timer_state", ALL),
 ];
@@ -183,6 +185,14 @@ impl Drop for ActingAsOwner {
 pub fn is_superuser(role: Oid) -> bool {
     // SAFETY: a syscache look-up inside a transaction.
     unsafe { pg_sys::superuser_arg(role) }
+}
+
+/// Whether `role` may know the names of everybody's schedules: a monitor of ours (`table` is what such a role may read) or of the server.
+pub fn reads_everything(role: Oid, table: Option<Oid>) -> bool {
+    let all = pg_sys::AclMaskHow::ACLMASK_ALL;
+    may_act_for(role, pg_sys::ROLE_PG_MONITOR.into())
+        // SAFETY: a look-up inside a transaction.
+        || table.is_some_and(|table| unsafe { pg_sys::pg_class_aclmask(table, role, SELECT, all) == SELECT })
 }
 
 /// The name of `role` as SQL has it.

@@ -250,6 +250,13 @@ pub fn not_needed(database: u32) {
     set_latch(pid.unwrap_or(0));
 }
 
+/// The process of the launcher, if there is one.
+pub fn launcher() -> Option<i32> {
+    let pid = board()?.launcher_pid.load(SeqCst);
+    // SAFETY: a look-up in shared memory; 0 is nobody's.
+    (pid != 0 && unsafe { !pg_sys::BackendPidGetProc(pid).is_null() }).then_some(pid)
+}
+
 /// Has the launcher look which databases lack a dispatcher.
 pub fn wake_launcher() {
     if let Some(board) = board() {

@@ -4,72 +4,28 @@
 //! All of it is read and written under one spin lock, a few loads and stores at a time. A signal that is meant for one run reaches no
 //! other: it only says that something was asked, and the runner's handler compares the number of the run that is meant with its own.
 
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::SeqCst};
 
-use pgrx::datum::Uuid;
 use pgrx::{pg_guard, pg_shmem_init, pg_sys, PGRXSharedMemory, PgAtomic};
 use scheduler_core::Instant;
 
 use crate::shmem::registry;
 use crate::shmem::spinlock;
 
+mod place;
 pub mod process;
 pub mod runs;
+
+use place::{Phase, Place, COMING_AT_MOST};
 
 /// How many runners there can be at the same time, whatever the setting says.
 pub const MAX_RUNNERS: usize = 256;
 /// How many (database, owner) pairs can wait for a place at the same time. One that finds no room asks again.
 const MAX_WAITING: usize = 256;
-/// The postmaster was asked for a runner and has not forked it within this, in microseconds: it may never come.
-const COMING_AT_MOST: i64 = 5_000_000;
 /// One that looks for work has found it, or that there is none, within this, in microseconds: or somebody has stopped its process.
 const LOOKING_AT_MOST: i64 = 1_000_000;
 /// Who waits says so again each second; who has not for so long, in microseconds, waits no more.
 const WAITING_AT_MOST: i64 = 3_000_000;
-/// No time at all.
-const NEVER: i64 = i64::MAX;
-
-/// What a place is used for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(u32)]
-enum Phase {
-    Free = 0,
-    /// The postmaster was asked for a runner.
-    Coming = 1,
-    /// It waits for work.
-    Idle = 2,
-    /// It looks for work: somebody has woken it, or it has just come or ended a run.
-    Looking = 3,
-    Running = 4,
-    /// It is to leave, or does.
-    Leaving = 5,
-}
-
-/// One runner.
-struct Place {
-    phase: AtomicU32,
-    /// Which use of the place this is: a runner that comes too late finds another number.
-    serial: AtomicU32,
-    pid: AtomicI32,
-    database: AtomicU32,
-    owner: AtomicU32,
-    /// When the phase began.
-    since: AtomicI64,
-    /// The execution that runs, in two halves.
-    execution: [AtomicU64; 2],
-    /// The number of the run, of all runs of this server; 0 = none.
-    run: AtomicU64,
-    /// The number of its claim, of all claims of this server that others can see; 0 = they cannot yet.
-    claim: AtomicU64,
-    /// The number of the run that is to be cancelled.
-    cancelled_run: AtomicU64,
-    /// When the process is to be terminated because the run has not ended.
-    terminate_at: AtomicI64,
-    /// The dispatcher has terminated the process, and given up its run.
-    given_up: AtomicBool,
-    /// It did so because of the time limit of the run.
-    timed_out: AtomicBool,
-}
 
 /// Who waits for a place.
 struct Waiting {
@@ -106,21 +62,7 @@ impl Default for Board {
             running: AtomicU32::new(0),
             claims: AtomicU64::new(0),
             tickets: AtomicU64::new(0),
-            places: std::array::from_fn(|_| Place {
-                phase: AtomicU32::new(Phase::Free as u32),
-                serial: AtomicU32::new(0),
-                pid: AtomicI32::new(0),
-                database: AtomicU32::new(0),
-                owner: AtomicU32::new(0),
-                since: AtomicI64::new(0),
-                execution: [AtomicU64::new(0), AtomicU64::new(0)],
-                run: AtomicU64::new(0),
-                claim: AtomicU64::new(0),
-                cancelled_run: AtomicU64::new(0),
-                terminate_at: AtomicI64::new(NEVER),
-                given_up: AtomicBool::new(false),
-                timed_out: AtomicBool::new(false),
-            }),
+            places: std::array::from_fn(|_| Place::default()),
             waiting: std::array::from_fn(|_| Waiting {
                 database: AtomicU32::new(0),
                 owner: AtomicU32::new(0),
@@ -132,68 +74,10 @@ impl Default for Board {
     }
 }
 
-impl Place {
-    fn is(&self, phase: Phase) -> bool {
-        self.phase.load(SeqCst) == phase as u32
-    }
-
-    fn is_taken(&self) -> bool {
-        !self.is(Phase::Free)
-    }
-
-    fn is_of(&self, database: u32, owner: u32) -> bool {
-        self.is_taken() && self.database.load(SeqCst) == database && self.owner.load(SeqCst) == owner
-    }
-
-    /// How long the phase has lasted, in microseconds.
-    fn age(&self, now: Instant) -> i64 {
-        now.as_micros().saturating_sub(self.since.load(SeqCst)).saturating_abs()
-    }
-
-    /// The postmaster was asked for a process that has not come, and will not.
-    fn is_forgotten(&self, now: Instant) -> bool {
-        self.is(Phase::Coming) && self.pid.load(SeqCst) == 0 && self.age(now) > COMING_AT_MOST
-    }
-
-    fn begin(&self, phase: Phase, now: Instant) {
-        self.since.store(now.as_micros(), SeqCst);
-        self.phase.store(phase as u32, SeqCst);
-    }
-
-    /// It runs nothing any more.
-    fn forget_run(&self) {
-        self.run.store(0, SeqCst);
-        self.claim.store(0, SeqCst);
-        self.execution.iter().for_each(|half| half.store(0, SeqCst));
-        self.cancelled_run.store(0, SeqCst);
-        self.terminate_at.store(NEVER, SeqCst);
-        self.given_up.store(false, SeqCst);
-        self.timed_out.store(false, SeqCst);
-    }
-
-    fn free(&self) {
-        self.forget_run();
-        self.pid.store(0, SeqCst);
-        self.database.store(0, SeqCst);
-        self.owner.store(0, SeqCst);
-        self.phase.store(Phase::Free as u32, SeqCst);
-    }
-
-    fn runs(&self, execution: Uuid) -> bool {
-        let halves = halves(execution);
-        self.is(Phase::Running) && (0..2).all(|half| self.execution[half].load(SeqCst) == halves[half])
-    }
-}
-
 /// This moment, by the clock of everything else here.
 fn now() -> i64 {
     // SAFETY: reads the clock.
     unsafe { pg_sys::GetCurrentTimestamp() }
-}
-
-fn halves(execution: Uuid) -> [u64; 2] {
-    let (high, low) = execution.as_bytes().split_at(8);
-    [high, low].map(|half| half.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
 }
 
 // SAFETY: the name is unique to this library.
@@ -297,7 +181,10 @@ pub fn reserve(database: u32, owner: u32, most: usize, now: Instant) -> Option<S
         if free <= board.ahead_of(database, owner) {
             return None;
         }
-        let (index, place) = board.places.iter().enumerate().find(|(_, place)| !place.is_taken())?;
+        // What one that is free still says is forgotten last.
+        let free = board.places.iter().enumerate().filter(|(_, place)| !place.is_taken());
+        let (index, place) = free.min_by_key(|(_, place)| place.last_end.load(SeqCst) != 0)?;
+        place.free();
         let serial = place.serial.load(SeqCst).wrapping_add(1);
         place.serial.store(serial, SeqCst);
         place.database.store(database, SeqCst);

@@ -27,6 +27,15 @@ pub fn types(session: &Session) {
     execute(GRANTS_TYPES.run(session, arguments![]).iter().map(|row| row.get_required("revoke")).collect());
 }
 
+/// Lets the members of pg_monitor ask how the scheduler stands.
+pub fn pg_monitor(session: &Session) {
+    statement!(GRANTS_PG_MONITOR = "grants/grants_pg_monitor"());
+    // SAFETY: raises where the server is a standby.
+    unsafe { pg_sys::PreventCommandDuringRecovery(c"GRANT".as_ptr()) };
+    let _theirs = UsersGrants::begin();
+    execute(GRANTS_PG_MONITOR.run(session, arguments![]).iter().map(|row| row.get_required("grant")).collect());
+}
+
 fn execute(statements: Vec<String>) {
     for statement in statements {
         if let Err(error) = Spi::run(&statement) {

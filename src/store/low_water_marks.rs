@@ -1,4 +1,4 @@
-//! What statements have added to queues, leases, retries and dropped schedules, told to those who begin to look there (`shmem/low_water_mark.rs`).
+//! What statements have added to queues, leases, retries, dropped schedules and paused queues, told to those who begin to look there (`shmem/low_water_mark.rs`).
 
 use std::ffi::CStr;
 
@@ -52,6 +52,11 @@ pub fn added_drop() {
     added_to(c"schedule_dropped", "", Position::SOMEWHERE);
 }
 
+/// To be said when a queue was paused: nobody is to claim from it.
+pub fn added_pause() {
+    added_to(c"paused_queue", "", Position::SOMEWHERE);
+}
+
 fn added_to(name: &CStr, order: &str, at: Position) {
     if let Some(order) = table(name).and_then(|table| Order::of(table, order)) {
         order.added(at);
@@ -64,7 +69,7 @@ fn table(name: &CStr) -> Option<Oid> {
 
 /// The tables of which something is remembered here.
 fn tables() -> impl Iterator<Item = Oid> {
-    [c"ready", c"lease", c"retry", c"schedule_dropped"].into_iter().filter_map(table)
+    [c"ready", c"lease", c"retry", c"schedule_dropped", c"paused_queue"].into_iter().filter_map(table)
 }
 
 /// To be said when somebody has written to a table without telling where: all that is remembered of it is forgotten.

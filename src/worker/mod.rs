@@ -9,6 +9,7 @@ mod readiness;
 mod run;
 mod run_rights;
 pub mod runner;
+mod session_reset;
 mod sleep;
 mod staffing;
 mod tick;

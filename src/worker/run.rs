@@ -22,7 +22,7 @@ use crate::store::execution::{Claimed, QueueClaim};
 use crate::store::identity;
 use crate::store::lease::end::{Ending, Failing};
 use crate::store::lease::Ledger;
-use crate::store::queue::{self, runner_queue};
+use crate::store::queue;
 use crate::store::runner::current::{CurrentRun, OnRun};
 use crate::store::runner::{self as store, RunJob};
 use crate::worker::run_rights::may_run;
@@ -64,6 +64,11 @@ impl Work {
         &self.claimed.job_name
     }
 
+    /// What it does may be committed before its end.
+    fn commits_by_itself(&self) -> bool {
+        self.task.as_ref().is_ok_and(|task| task.transactions == Transactions::Each)
+    }
+
     fn lease(&self) -> (Uuid, Uuid) {
         (self.claimed.execution_id, self.claimed.lease_token)
     }
@@ -82,11 +87,13 @@ impl Work {
     }
 }
 
-/// Whether something waits in this runner's queue.
+/// Whether something waits in this runner's queues.
 pub fn has_work(runner: &Runner) -> bool {
     let owner = Oid::from(runner.owner);
-    let found = transaction::attempt(c"looking for a run", || as_owner(|us| store::is_waiting(us.session(), owner)));
-    found.unwrap_or(false)
+    let found = transaction::attempt(c"looking for a run", || {
+        as_owner(|us| store::queues_waiting(us.session(), owner, convert::now()))
+    });
+    found.is_ok_and(|queues| !queues.is_empty())
 }
 
 /// Claims the next run of this runner's owner. `settings` is what `ALTER ROLE` and `ALTER DATABASE ... SET` said before.
@@ -103,13 +110,19 @@ pub fn claim(runner: &Runner, settings: &mut Option<String>) -> Result<Claim, St
         if may_run(owner).is_err() {
             return (Claim::Leave, None);
         }
-        as_owner(|us| {
+        let (claim, now_set) = as_owner(|us| {
             let now_set = store::role_settings(us.session(), database, owner);
             if known.is_some_and(|known| known != now_set) || identity::require(|| us.session()).is_err() {
                 return (Claim::Leave, None);
             }
             (claim_one(us, runner, owner), Some(now_set))
-        })
+        });
+        if matches!(&claim, Claim::Work(work) if !work.commits_by_itself()) {
+            // On disk before the command begins: a command that crashes the server would begin for the first time again and again, and a fence would
+            // be given twice. Standbys get it with what the run commits. (Not as the owner above: what is set there is undone with his search path.)
+            run_settings::apply_to_transaction(c"synchronous_commit", c"local");
+        }
+        (claim, now_set)
     })?;
     *settings = now_set;
     if matches!(claim, Claim::Work(_)) {
@@ -121,8 +134,8 @@ pub fn claim(runner: &Runner, settings: &mut Option<String>) -> Result<Claim, St
 fn claim_one(us: &Owner, runner: &Runner, owner: Oid) -> Claim {
     // SAFETY: reads a global of the process.
     let pid = unsafe { pg_sys::MyProcPid };
-    let wanted = QueueClaim {
-        queue: runner_queue::name(owner),
+    let wanted = |queue| QueueClaim {
+        queue,
         limit: 1,
         runner_id: format!("sql/{pid}"),
         stale_timeout: None,
@@ -130,30 +143,30 @@ fn claim_one(us: &Owner, runner: &Runner, owner: Oid) -> Claim {
         lasts_as_process: true,
         caller: owner,
     };
-    let Some(claimed) = queue::claim(us, &wanted, convert::now).pop() else { return Claim::Nothing };
+    let mut queues = store::queues_waiting(us.session(), owner, convert::now()).into_iter();
+    // Others may have in hand all that waits in one of them.
+    let claimed = queues.find_map(|queue| queue::claim(us, &wanted(queue), convert::now).pop());
+    let Some(claimed) = claimed else { return Claim::Nothing };
     let row = store::read_run(us.session(), claimed.execution_id);
     let schedule_name = row.as_ref().and_then(|row| row.schedule_name.clone());
     let task = match row.and_then(|row| row.job.map(|job| (row.owner, job))) {
         Some((its_owner, job)) => task(job, &claimed.job_name, its_owner, owner),
         None => Err(Failure::unknown("job", &claimed.job_name, "It was dropped before the run began.")),
     };
-    let is_alone = task.as_ref().is_ok_and(|task| task.transactions == Transactions::Each);
-    if is_alone {
+    let work = Work { claimed, schedule_name, task };
+    if work.commits_by_itself() {
         // As the job is now, and not as it may be when the run is lost.
-        store::commits_by_itself(us.session(), claimed.execution_id);
+        store::commits_by_itself(us.session(), work.claimed.execution_id);
         // What it does outlives a crash that would take the claim: no attempt may begin twice.
         acknowledge_durably();
-    } else {
-        // What the run commits takes the claim along; what it does not commit has never been.
-        run_settings::apply_to_transaction(c"synchronous_commit", c"off");
     }
     let now = convert::now();
-    let run_timeout = task.as_ref().ok().and_then(|task| task.run_timeout);
+    let run_timeout = work.task.as_ref().ok().and_then(|task| task.run_timeout);
     let terminate_at =
         run_timeout.and_then(|timeout| now.checked_add_micros(timeout.saturating_add(guc::cancel_grace())));
     // Before anybody can see the lease.
-    runner.run(claimed.execution_id, terminate_at, now);
-    Claim::Work(Box::new(Work { claimed, schedule_name, task }))
+    runner.run(work.claimed.execution_id, terminate_at, now);
+    Claim::Work(Box::new(work))
 }
 
 /// What the run is to do, if execution, job and process have one owner.
@@ -242,13 +255,14 @@ fn run_task(work: &Work, task: &Task) -> Result<(), Failed> {
         if task.transactions == Transactions::Together {
             pg_sys::BeginImplicitTransactionBlock();
         }
-        execute::run(&task.command, &statements, task.transactions, &mut output);
+        let ran = execute::run(&task.command, &statements, task.transactions, &mut output);
         if task.transactions == Transactions::Together {
             check_deferred();
-            timeout::end_run();
             finish(work, &output);
+            timeout::end_run_with_transaction();
             pg_sys::EndImplicitTransactionBlock();
             pg_sys::CommitTransactionCommand();
+            ran.committed(&task.command);
         }
     });
     let timed_out = timeout::end_run();
@@ -428,14 +442,4 @@ fn abort() {
         pg_sys::MemoryContextSwitchTo(pg_sys::TopMemoryContext);
         pg_sys::pgstat_report_stat(true);
     }
-}
-
-/// Does what DISCARD ALL does, but for the plans of our own statements; false where it failed.
-pub fn clear_session() -> bool {
-    transaction::run(c"clearing the session", || {
-        // SAFETY: in a transaction of this process.
-        unsafe { execute::discard_all() }
-        super::pin(c"exit_on_error", c"off");
-    })
-    .is_some()
 }

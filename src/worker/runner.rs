@@ -8,13 +8,14 @@ use pgrx::bgworkers::BackgroundWorkerBuilder;
 use pgrx::pg_sys::{self, Oid};
 use pgrx::prelude::*;
 
-use crate::execute::timeout;
+use crate::execute::{self, timeout};
 use crate::guc;
 use crate::pg::{compat, convert, latch};
 use crate::shmem::exclusion;
 use crate::shmem::runners::process::{self, Runner};
 use crate::shmem::runners::Seat;
 use crate::worker::run::{self, Claim};
+use crate::worker::session_reset;
 
 /// After so many runs the process is made anew: what they have left in it (libraries, caches, the globals of a language) goes with it.
 const MOST_RUNS: u32 = 100;
@@ -73,7 +74,10 @@ fn connect(runner: &Runner) {
             pg_sys::GetAuthenticatedUserId(),
             pg_sys::superuser_arg(pg_sys::GetAuthenticatedUserId()),
         );
+        // As in a backend: what a library does when it is loaded may ask the catalogs.
+        pg_sys::StartTransactionCommand();
         pg_sys::process_session_preload_libraries();
+        pg_sys::CommitTransactionCommand();
     }
     super::pin(c"role", c"none");
     name_process(None);
@@ -106,7 +110,7 @@ fn work(runner: &Runner) {
                 {
                     return;
                 }
-                if !run::clear_session() {
+                if !session_reset::clear_session() {
                     return;
                 }
                 name_process(None);
@@ -161,5 +165,6 @@ fn wait(runner: &Runner) -> bool {
 
 #[pg_guard]
 unsafe extern "C-unwind" fn on_exit(_code: c_int, argument: pg_sys::Datum) {
-    process::left(Seat::of_argument(argument.value() as u64), pg_sys::MyProcPid);
+    let timed_out = execute::fatal_sqlstate().is_some_and(|sqlstate| sqlstate == timeout::TRANSACTION_TIMEOUT);
+    process::left(Seat::of_argument(argument.value() as u64), pg_sys::MyProcPid, timed_out);
 }

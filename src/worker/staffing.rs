@@ -10,6 +10,7 @@ use pgrx::{PgLogLevel, PgSqlErrorCode};
 use scheduler_core::Instant;
 
 use crate::dispatch;
+use crate::execute::timeout;
 use crate::guc;
 use crate::pg::error::{self, Failure};
 use crate::pg::{convert, Session};
@@ -233,16 +234,20 @@ impl Staffing {
         }
         // Locked first: a runner writes itself down before others can see its lease, and off after they can see that there is none.
         let locked = store::lock_runs(session, gone);
-        let (mut lost, mut timed_out) = (Vec::new(), Vec::new());
+        let (mut lost, mut timed_out, mut failed) = (Vec::new(), Vec::new(), Vec::new());
         for run in locked {
             match runs::whereabouts(database(), run.execution_id) {
                 Whereabouts::Running => {}
                 Whereabouts::TimedOut => timed_out.push(run),
+                Whereabouts::TransactionTimedOut => failed.push(run),
                 Whereabouts::Lost => lost.push(run),
             }
         }
         let lost = dispatch::end_lost(session, &lost, "worker_lost", "the process that ran it is gone", now);
         let message = "the run did not end at its run_timeout, and its process was terminated";
-        lost + dispatch::end_lost(session, &timed_out, "run_timeout", message, now)
+        let timed_out = dispatch::end_lost(session, &timed_out, "run_timeout", message, now);
+        // As the server says it.
+        let message = "terminating connection due to transaction timeout";
+        lost + timed_out + dispatch::end_failed(session, &failed, timeout::TRANSACTION_TIMEOUT, message, now)
     }
 }

@@ -21,7 +21,7 @@ use crate::worker::staffing::Staffing;
 use crate::worker::{probe, transaction};
 
 /// The steps beside firing.
-const STEPS: [Step; 7] = [
+const STEPS: [Step; 8] = [
     Step {
         what: c"applying changed schedules",
         done: "changed schedules applied",
@@ -42,6 +42,12 @@ const STEPS: [Step; 7] = [
             let count = dispatch::promote_retries(session, convert::now(), turn(), role::DISPATCHER);
             usize::try_from(count).unwrap_or(0)
         },
+    },
+    Step {
+        what: c"delivering due notifications",
+        done: "executions delivered",
+        deadline: |tick| tick.deadlines.delivery,
+        work: |_, session| dispatch::deliver(session, convert::now(), turn()),
     },
     Step {
         what: c"cancelling executions of dropped schedules",

@@ -7,6 +7,8 @@ use std::panic::{AssertUnwindSafe, UnwindSafe};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::{pg_sys, PgLogLevel, PgSqlErrorCode, PgTryBuilder};
 
+use crate::pg::compat;
+
 /// Runs `body` in a transaction of its own. An error (or a panic) rolls it back, goes to the server's log as a WARNING
 /// that starts with `what`, and gives `None`.
 pub fn run<R>(what: &CStr, body: impl FnOnce() -> R + UnwindSafe) -> Option<R> {
@@ -23,6 +25,7 @@ pub fn attempt<R>(what: &CStr, body: impl FnOnce() -> R + UnwindSafe) -> Result<
         pg_sys::SetCurrentStatementStartTimestamp();
         pg_sys::StartTransactionCommand();
         // A runner has the settings of its role, which say how the transactions of the role begin, not how ours do.
+        compat::forget_transaction_timeout();
         pg_sys::XactReadOnly = false;
         pg_sys::XactDeferrable = false;
         pg_sys::XactIsoLevel = pg_sys::XACT_READ_COMMITTED as i32;

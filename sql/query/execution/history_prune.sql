@@ -12,7 +12,7 @@ WITH seen AS MATERIALIZED (
      LIMIT $4
 ), ended AS MATERIALIZED (
     -- What somebody's open transaction has in hand is left to the next walk: nobody can have a dispatcher wait.
-    SELECT e.id
+    SELECT e.id, e.key
       FROM seen s
       JOIN sched.ledger e ON e.id = s.id
      WHERE e.finished_at < $3
@@ -38,8 +38,20 @@ WITH seen AS MATERIALIZED (
                                             FROM sched.timer_state ts
                                            WHERE ts.schedule_id = e.schedule_id AND e.created_at > ts.redefined_at AND n.created_at <= ts.redefined_at)))
        FOR UPDATE OF e SKIP LOCKED
+), scopes AS MATERIALIZED (
+    -- The rows of scopes that name one of these go with it, if nobody has them in hand.
+    SELECT u.key, u.execution_id
+      FROM ended d
+      JOIN sched.unique_scope u ON u.key = d.key AND u.execution_id = d.id
+       FOR UPDATE OF u SKIP LOCKED
+), forgotten AS (
+    DELETE FROM sched.unique_scope u USING scopes s WHERE u.key = s.key
 ), gone AS (
-    DELETE FROM sched.ledger e USING ended d WHERE e.id = d.id
+    DELETE FROM sched.ledger e
+     USING ended d
+     WHERE e.id = d.id
+       AND (e.id IN (SELECT s.execution_id FROM scopes s)
+            OR NOT EXISTS (SELECT FROM sched.unique_scope u WHERE u.key = d.key AND u.execution_id = d.id))
     RETURNING e.id
 )
 SELECT (SELECT s.id FROM seen s ORDER BY s.id DESC LIMIT 1) AS last, (SELECT count(*) FROM gone) AS gone,

@@ -3,7 +3,7 @@ SELECT e.plan_time,
        CASE WHEN l.execution_id IS NULL THEN e.status ELSE 'RUNNING' END AS status,
        COALESCE(l.attempt, e.attempt) AS attempt,
        e.max_attempts,
-       CASE WHEN l.execution_id IS NULL THEN e.next_retry_at END AS next_retry_at,
+       CASE WHEN l.execution_id IS NULL AND e.status = 'FAILED' THEN e.next_retry_at END AS next_retry_at,
        COALESCE(l.attempt, e.attempt) < e.max_attempts
            AND CASE WHEN l.execution_id IS NULL THEN e.status = 'FAILED' AND e.next_retry_at <= $2
                     ELSE l.stale_after <= $2 AND e.allow_stale_reentry AND NOT l.cancel_requested END IS TRUE AS retry_eligible

@@ -6,7 +6,7 @@ SELECT e.plan_time
  WHERE e.key = $1 AND e.plan_time BETWEEN $2 AND $3 AND pg_has_role($6, e.owner, 'USAGE')
    AND CASE WHEN l.execution_id IS NOT NULL
             THEN l.stale_after <= $4 AND e.allow_stale_reentry AND NOT l.cancel_requested AND l.attempt < e.max_attempts
-            ELSE e.status = 'PENDING'
+            ELSE (e.status = 'PENDING' AND (e.next_retry_at > $4) IS NOT TRUE)
                  OR (e.status = 'FAILED' AND e.next_retry_at <= $4 AND e.attempt < e.max_attempts) END
  ORDER BY e.plan_time
  LIMIT $5

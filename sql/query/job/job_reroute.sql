@@ -1,9 +1,11 @@
--- What waits in a queue of users and is for a runner of the server by now, or the other way round, of a job or of all, goes where its job has
--- its executions wait; where what is claimable stands then. Of a run that goes on, a retry will. What somebody is just claiming or
+-- What waits in a queue of users and is for a runner of the server by now, or the other way round, or was to be delivered by dispatchers and is
+-- not any more, of a job or of all, goes where its job has its executions wait; where what is claimable stands then. Of a run that goes on, a retry will. What somebody is just claiming or
 -- ending is not waited for. What belongs to another role than its job goes to the runners of that role, which say that it changed hands: those
 -- of the job's owner may not take it. $1 job_name (NULL = all)
 WITH routed AS MATERIALIZED (
-    SELECT j.job_name, j.ready_queue, j.kind = 'sql' AS run_by_server FROM sched.job j WHERE $1 IS NULL OR j.job_name = $1
+    SELECT j.job_name, j.ready_queue, j.queue, j.kind = 'sql' AS run_by_server, j.kind IN ('notify', 'log') AS delivered
+      FROM sched.job j
+     WHERE $1 IS NULL OR j.job_name = $1
 ), waiting AS MATERIALIZED (
     SELECT r.queue, r.priority, r.plan_time, r.execution_id, t.ready_queue
       FROM sched.ready r
@@ -11,9 +13,10 @@ WITH routed AS MATERIALIZED (
       JOIN routed j ON j.job_name = e.job_name
      CROSS JOIN LATERAL (
            SELECT CASE WHEN j.run_by_server
-                       THEN 'executions that the server runs itself, as the role with oid ' || lpad(e.owner::oid::bigint::text, 10, '0')
+                       THEN 'executions that the server runs itself, as the role with oid ' || lpad(e.owner::oid::bigint::text, 10, '0') || ' ' || j.queue
                        ELSE j.ready_queue END AS ready_queue) AS t
-     WHERE r.queue <> t.ready_queue AND (j.run_by_server OR r.queue LIKE 'executions that the server runs itself, %')
+     WHERE r.queue <> t.ready_queue AND (j.run_by_server OR r.queue LIKE 'executions that the server runs itself, %'
+          OR r.queue LIKE 'executions that a dispatcher delivers %' AND NOT j.delivered)
        FOR UPDATE OF r, e SKIP LOCKED
 ), postponed AS MATERIALIZED (
     SELECT r.retry_at, r.execution_id, t.ready_queue
@@ -22,9 +25,10 @@ WITH routed AS MATERIALIZED (
       JOIN routed j ON j.job_name = e.job_name
      CROSS JOIN LATERAL (
            SELECT CASE WHEN j.run_by_server
-                       THEN 'executions that the server runs itself, as the role with oid ' || lpad(e.owner::oid::bigint::text, 10, '0')
+                       THEN 'executions that the server runs itself, as the role with oid ' || lpad(e.owner::oid::bigint::text, 10, '0') || ' ' || j.queue
                        ELSE j.ready_queue END AS ready_queue) AS t
-     WHERE r.queue <> t.ready_queue AND (j.run_by_server OR r.queue LIKE 'executions that the server runs itself, %')
+     WHERE r.queue <> t.ready_queue AND (j.run_by_server OR r.queue LIKE 'executions that the server runs itself, %'
+          OR r.queue LIKE 'executions that a dispatcher delivers %' AND NOT j.delivered)
        FOR UPDATE OF r, e SKIP LOCKED
 ), running AS MATERIALIZED (
     SELECT l.execution_id, t.ready_queue
@@ -33,7 +37,7 @@ WITH routed AS MATERIALIZED (
       JOIN routed j ON j.job_name = e.job_name
      CROSS JOIN LATERAL (
            SELECT CASE WHEN j.run_by_server
-                       THEN 'executions that the server runs itself, as the role with oid ' || lpad(e.owner::oid::bigint::text, 10, '0')
+                       THEN 'executions that the server runs itself, as the role with oid ' || lpad(e.owner::oid::bigint::text, 10, '0') || ' ' || j.queue
                        ELSE j.ready_queue END AS ready_queue) AS t
      WHERE e.queue <> t.ready_queue AND (j.run_by_server OR e.queue LIKE 'executions that the server runs itself, %')
        FOR UPDATE OF e SKIP LOCKED

@@ -3,7 +3,7 @@
 -- costs a look, and what else waits nothing. (As a list and not a join: of that the planner made a scan of all keys.) $1 schedule_id,
 -- $2 its scopes, $3 now, $4 whether runs that go on are told that they are the last ones
 WITH open AS MATERIALIZED (
-    SELECT e.id, e.queue, e.priority, e.plan_time, e.next_retry_at, e.max_attempts
+    SELECT e.id, e.queue, e.priority, e.plan_time, e.next_retry_at, e.max_attempts, e.run_at
       FROM sched.ledger e
      WHERE e.key = ANY ($2)
        AND e.schedule_id = $1
@@ -26,7 +26,8 @@ WITH open AS MATERIALIZED (
       FROM open o
       JOIN sched.lease l ON l.execution_id = o.id
       JOIN sched.ledger e ON e.id = o.id
-     WHERE $4 AND l.attempt < o.max_attempts
+     -- Also on its last attempt, which may be given back (snooze).
+     WHERE $4 AND (l.attempt < o.max_attempts OR o.run_at IS DISTINCT FROM 'infinity')
        FOR UPDATE OF l, e SKIP LOCKED
 ), taken AS (
     DELETE FROM sched.ready r
@@ -38,7 +39,8 @@ WITH open AS MATERIALIZED (
      USING postponed p
      WHERE r.retry_at = p.retry_at AND r.execution_id = p.execution_id
 ), last_attempt AS (
-    UPDATE sched.ledger e SET max_attempts = r.attempt FROM running r WHERE e.id = r.execution_id
+    -- And who gives it back (snooze) is not given it again.
+    UPDATE sched.ledger e SET max_attempts = r.attempt, run_at = 'infinity' FROM running r WHERE e.id = r.execution_id
 ), cancelled AS (
     UPDATE sched.ledger e
        SET status = 'CANCELLED', next_retry_at = NULL, finished_at = $3, updated_at = $3
@@ -52,4 +54,4 @@ SELECT count(*) AS in_hand,
    AND ((SELECT true FROM sched.ready r
           WHERE r.queue = o.queue AND r.priority = o.priority AND r.plan_time = o.plan_time AND r.execution_id = o.id)
         OR (SELECT true FROM sched.retry r WHERE r.retry_at = o.next_retry_at AND r.execution_id = o.id)
-        OR (SELECT true FROM sched.lease l WHERE l.execution_id = o.id AND l.attempt < o.max_attempts))
+        OR (SELECT true FROM sched.lease l WHERE l.execution_id = o.id AND (l.attempt < o.max_attempts OR o.run_at IS DISTINCT FROM 'infinity')))

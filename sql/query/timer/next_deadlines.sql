@@ -1,8 +1,20 @@
--- What the dispatcher wakes for next: the first fire after $2, the first retry, the first lease that may have gone stale; whether a
+-- What the dispatcher wakes for next: the first fire after $2, the first of what waits for a time, whether something of no paused queue is to be
+-- delivered (in queues whose names begin with $4, and come before $5), the first lease that may have gone stale; whether a
 -- change after $3 can be applied now, and when one is tried again that could not; whether a timer is still due of those between
 -- $1 and $2, which were just picked; when to look at dropped schedules of which somebody had something in hand. One index probe each.
+WITH RECURSIVE deliveries AS (
+    (SELECT r.queue FROM sched.ready r WHERE r.queue >= $4 AND r.queue < $5 AND starts_with(r.queue, $4) ORDER BY r.queue LIMIT 1)
+    UNION ALL
+    SELECT n.queue
+      FROM deliveries d
+     CROSS JOIN LATERAL (
+           SELECT r.queue FROM sched.ready r WHERE r.queue > d.queue AND r.queue < $5 AND starts_with(r.queue, $4) ORDER BY r.queue LIMIT 1) AS n
+)
 SELECT (SELECT min(t.fire_at) FROM sched.timer t WHERE t.fire_at > $2) AS fire_at,
        (SELECT min(r.retry_at) FROM sched.retry r) AS retry_at,
+       EXISTS (SELECT
+                 FROM deliveries d
+                WHERE (SELECT p.queue FROM sched.paused_queue p WHERE p.queue = substr(d.queue, length($4) + 1)) IS NULL) AS delivery_waits,
        (SELECT min(l.sweep_at) FROM sched.lease l WHERE l.sweep_at < 'infinity') AS sweep_at,
        EXISTS (SELECT FROM sched.schedule_change c WHERE c.change_id > $3 AND c.retry_at IS NULL) AS change_waits,
        (SELECT min(c.retry_at) FROM sched.schedule_change c WHERE c.retry_at IS NOT NULL) AS change_retry_at,

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::SeqCst};
 use pgrx::datum::Uuid;
 use scheduler_core::Instant;
 
-use super::{halves, with, Phase, Place, Seat, NEVER};
+use super::place::{halves, Phase, Place, ProcessEnd, NEVER};
+use super::{with, Seat};
 use crate::shmem::registry;
 
 /// The runner's side of the board.
@@ -88,6 +89,8 @@ impl Runner {
     pub fn run(&self, execution: Uuid, terminate_at: Option<Instant>, now: Instant) {
         let run = with(|board| {
             self.place.forget_run();
+            // How an attempt before this one ended says nothing of this.
+            board.places.iter().filter(|place| place.end_of(execution).is_some()).for_each(Place::free);
             let run = board.runs.fetch_add(1, SeqCst) + 1;
             let halves = halves(execution);
             (0..2).for_each(|half| self.place.execution[half].store(halves[half], SeqCst));
@@ -147,8 +150,9 @@ pub fn is_cancelled() -> bool {
     run != 0 && place.is_some_and(|place| place.cancelled_run.load(SeqCst) == run)
 }
 
-/// To be said when a runner exits, however it does: its place is free, and dispatchers look what became of its run and who waits.
-pub fn left(seat: Seat, pid: i32) {
+/// To be said when a runner exits, however it does: its place is free, and dispatchers look what became of its run and who waits. Whether it
+/// does because a transaction of its run has taken too long is remembered for who ends that run.
+pub fn left(seat: Seat, pid: i32, transaction_timed_out: bool) {
     let found = with(|board| {
         let place = board.places.get(usize::from(seat.index))?;
         if place.serial.load(SeqCst) != seat.serial || place.pid.load(SeqCst) != pid {
@@ -161,7 +165,12 @@ pub fn left(seat: Seat, pid: i32) {
             known.next().into_iter().for_each(|failed| failed.store(pair, SeqCst));
         }
         board.stops(place);
-        place.free();
+        let run_timed_out = place.given_up.load(SeqCst) && place.timed_out.load(SeqCst);
+        match (was_running, transaction_timed_out, run_timed_out) {
+            (true, true, _) => place.free_after(ProcessEnd::TransactionTimeout),
+            (true, false, true) => place.free_after(ProcessEnd::RunTimeout),
+            (true, false, false) | (false, _, _) => place.free(),
+        }
         Some((database, was_running))
     });
     let Some((database, was_running)) = found.flatten() else { return };

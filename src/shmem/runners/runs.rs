@@ -7,7 +7,8 @@ use pgrx::datum::Uuid;
 use pgrx::pg_sys;
 use scheduler_core::Instant;
 
-use super::{is_quiet, with, Phase, NEVER};
+use super::place::{Phase, Place, ProcessEnd, NEVER};
+use super::{is_quiet, with};
 
 /// Where an execution is whose lease says that a runner has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,6 +17,8 @@ pub enum Whereabouts {
     Running,
     /// It had a limit of time, and the process did not end with it.
     TimedOut,
+    /// Its process has ended because a transaction took longer than its `transaction_timeout`.
+    TransactionTimedOut,
     /// There is no such process, or it did not end when it was cancelled.
     Lost,
 }
@@ -23,15 +26,21 @@ pub enum Whereabouts {
 /// Where this execution is. Who asks has to have read its lease before, and has to hold it locked if he is to act.
 pub fn whereabouts(database: u32, execution: Uuid) -> Whereabouts {
     let found = with(|board| {
-        let mut places = board.places.iter();
-        let place = places.find(|place| place.database.load(SeqCst) == database && place.runs(execution))?;
-        Some((place.given_up.load(SeqCst), place.timed_out.load(SeqCst)))
+        let here = || board.places.iter().filter(|place| place.database.load(SeqCst) == database);
+        let Some(place) = here().find(|place| place.runs(execution)) else {
+            return match here().find_map(|place| place.end_of(execution)) {
+                Some(ProcessEnd::RunTimeout) => Whereabouts::TimedOut,
+                Some(ProcessEnd::TransactionTimeout) => Whereabouts::TransactionTimedOut,
+                None => Whereabouts::Lost,
+            };
+        };
+        match (place.given_up.load(SeqCst), place.timed_out.load(SeqCst)) {
+            (false, _) => Whereabouts::Running,
+            (true, true) => Whereabouts::TimedOut,
+            (true, false) => Whereabouts::Lost,
+        }
     });
-    match found.flatten() {
-        Some((false, _)) => Whereabouts::Running,
-        Some((true, true)) => Whereabouts::TimedOut,
-        Some((true, false)) | None => Whereabouts::Lost,
-    }
+    found.unwrap_or(Whereabouts::Lost)
 }
 
 /// Whether a runner of this database runs one of these executions.
@@ -52,7 +61,7 @@ pub fn runs_one_of(database: u32, executions: &[Uuid]) -> bool {
 /// microseconds.
 pub fn cancel(database: u32, execution: Uuid, now: i64, grace: i64) -> bool {
     with(|board| {
-        let is_it = |place: &&super::Place| place.database.load(SeqCst) == database && place.runs(execution);
+        let is_it = |place: &&Place| place.database.load(SeqCst) == database && place.runs(execution);
         let mut any = false;
         // Of two, one has just ended an attempt, and the other has the next.
         for place in board.places.iter().filter(is_it) {

@@ -10,6 +10,7 @@ use crate::pg::convert::is_due;
 use crate::pg::record::{Column, Record};
 use crate::pg::session::{Part, Row};
 use crate::pg::Session;
+use crate::store::queue::delivery_queue::is_delivery_queue;
 use crate::{arguments, statement};
 
 /// An execution as a claim finds it.
@@ -64,6 +65,11 @@ impl ExistingExecution {
         }
     }
 
+    /// Whether dispatchers deliver it, and nobody claims it.
+    pub fn is_delivered(&self) -> bool {
+        is_delivery_queue(&self.queue)
+    }
+
     /// Whether somebody has a lease on it.
     pub fn is_running(&self) -> bool {
         matches!(self.state, State::Running { .. })
@@ -82,7 +88,7 @@ fn state_of(entry: &impl Record<Column>, lease: Option<&impl Record<Column>>, dr
         return State::Terminal;
     }
     match (Status::parse(&entry.get_required::<String>(ledger::STATUS)), entry.get(ledger::NEXT_RETRY_AT)) {
-        (Some(Status::Pending), _) => State::Pending,
+        (Some(Status::Pending), runs_at) => State::Pending { due: runs_at.is_none_or(|at| is_due(at, now)) },
         (Some(Status::Failed), Some(retry_at)) => State::Retryable { due: is_due(retry_at, now) },
         (Some(Status::Failed), None) | (Some(Status::Running | Status::Success | Status::Cancelled) | None, _) => {
             State::Terminal

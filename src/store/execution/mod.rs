@@ -4,20 +4,21 @@ use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::Oid;
 use scheduler_core::Instant;
 
-use crate::heap::layouts::{lease, ledger};
-use crate::pg::convert::timestamp;
+use crate::pg::convert::{is_due, later, timestamp};
 use crate::pg::jsonb::Jsonb;
-use crate::pg::record::{Column, Record};
+use crate::pg::record::Record;
 use crate::pg::session::{Row, Rows};
 use crate::pg::Session;
 use crate::store::low_water_marks;
 use crate::store::queue::delivery;
 use crate::{arguments, statement};
 
+mod claimed;
 mod existing;
 pub mod history;
 pub mod ids;
 
+pub use claimed::{claim, Claimed, GrantedLease, QueueClaim};
 pub use existing::{by_key, state, ExistingExecution, KeyLookup};
 
 /// A lease, as it goes to its holder.
@@ -36,17 +37,21 @@ pub struct Lease {
     pub stale_after: TimestampWithTimeZone,
     /// What the execution carries.
     pub payload: Jsonb,
+    /// Where it waited.
+    pub queue: String,
+    /// The job's longest run.
+    pub run_timeout: Option<Interval>,
 }
 
 impl Lease {
     /// What a statement has given, if it has.
-    fn given(rows: &Rows) -> Option<Lease> {
-        let lease = rows.first().map(|row| Lease::of(&row));
+    fn given(rows: &Rows, run_timeout: Option<Interval>) -> Option<Lease> {
+        let lease = rows.first().map(|row| Lease::of(&row, run_timeout));
         low_water_marks::added_leases(lease.iter().map(|lease| lease.stale_after));
         lease
     }
 
-    fn of(row: &Row) -> Lease {
+    fn of(row: &Row, run_timeout: Option<Interval>) -> Lease {
         Lease {
             execution_id: row.get_required("execution_id"),
             lease_token: row.get_required("lease_token"),
@@ -55,6 +60,8 @@ impl Lease {
             max_attempts: row.get_required("max_attempts"),
             stale_after: row.get_required("stale_after"),
             payload: row.get_required("payload"),
+            queue: row.get_required("queue"),
+            run_timeout,
         }
     }
 }
@@ -65,10 +72,19 @@ pub struct LeaseOptions {
     pub runner_id: String,
     /// Length of the lease.
     pub stale_timeout: Interval,
+    /// Length of the run, after which heartbeats ask to stop it; the job's.
+    pub run_timeout: Option<Interval>,
     /// Replaces the execution's own, where given.
     pub max_attempts: Option<i32>,
     /// Replaces the execution's own, where given.
     pub allow_stale_reentry: Option<bool>,
+}
+
+impl LeaseOptions {
+    /// Until when a run may last that begins now.
+    pub fn run_until(&self, now: Instant) -> Option<TimestampWithTimeZone> {
+        self.run_timeout.map(|length| later(now, length))
+    }
 }
 
 /// Job, scope and plan time of an execution that does not exist yet.
@@ -93,6 +109,15 @@ pub struct NewExecution<'a> {
     pub allow_stale_reentry: bool,
     /// Who owns it.
     pub owner: Oid,
+    /// When it can be claimed; `None` = at once.
+    pub run_at: Option<TimestampWithTimeZone>,
+}
+
+impl NewExecution<'_> {
+    /// The time that it waits for: none where that has come.
+    pub fn waits_until(&self, now: Instant) -> Option<TimestampWithTimeZone> {
+        self.run_at.filter(|at| !is_due(*at, now))
+    }
 }
 
 /// Inserts an execution together with its first lease; `None` where the key exists by now.
@@ -111,6 +136,7 @@ pub fn claim_new(session: &Session, new: &NewExecution, options: &LeaseOptions, 
             REGROLEOID,
             TEXTOID,
             INTERVALOID,
+            TIMESTAMPTZOID,
             TIMESTAMPTZOID
         )
     );
@@ -129,10 +155,11 @@ pub fn claim_new(session: &Session, new: &NewExecution, options: &LeaseOptions, 
             new.owner,
             options.runner_id.as_str(),
             options.stale_timeout,
-            timestamp(now)
+            timestamp(now),
+            options.run_until(now)
         ],
     );
-    Lease::given(&rows)
+    Lease::given(&rows, options.run_timeout)
 }
 
 /// Leases an execution that waits; `None` where somebody else has it in hand.
@@ -154,6 +181,7 @@ pub fn claim_known(
             BOOLOID,
             TEXTOID,
             INTERVALOID,
+            TIMESTAMPTZOID,
             TIMESTAMPTZOID
         )
     );
@@ -167,18 +195,28 @@ pub fn claim_known(
             known.next_retry_at,
             options.max_attempts,
             options.allow_stale_reentry,
-            options.runner_id,
+            options.runner_id.as_str(),
             options.stale_timeout,
-            timestamp(now)
+            timestamp(now),
+            options.run_until(now)
         ],
     );
-    Lease::given(&rows)
+    Lease::given(&rows, options.run_timeout)
 }
 
 /// Takes over a stale run; `None` where somebody else has it in hand.
 pub fn claim_stale(session: &Session, known: ExistingExecution, options: LeaseOptions, now: Instant) -> Option<Lease> {
     statement!(
-        CLAIM_STALE = "lease/claim_stale"(UUIDOID, UUIDOID, INT4OID, BOOLOID, TEXTOID, INTERVALOID, TIMESTAMPTZOID)
+        CLAIM_STALE = "lease/claim_stale"(
+            UUIDOID,
+            UUIDOID,
+            INT4OID,
+            BOOLOID,
+            TEXTOID,
+            INTERVALOID,
+            TIMESTAMPTZOID,
+            TIMESTAMPTZOID
+        )
     );
     let rows = CLAIM_STALE.run(
         session,
@@ -187,124 +225,13 @@ pub fn claim_stale(session: &Session, known: ExistingExecution, options: LeaseOp
             known.lease_token,
             options.max_attempts,
             options.allow_stale_reentry,
-            options.runner_id,
+            options.runner_id.as_str(),
             options.stale_timeout,
-            timestamp(now)
-        ],
-    );
-    Lease::given(&rows)
-}
-
-/// What claim() asks for.
-pub struct QueueClaim {
-    /// Which queue.
-    pub queue: String,
-    /// How many at most.
-    pub limit: i64,
-    /// Who claims.
-    pub runner_id: String,
-    /// Length of the leases; `None` = each job's.
-    pub stale_timeout: Option<Interval>,
-    /// Length of the leases where a job has none.
-    pub default_stale_timeout: Interval,
-    /// The leases last as long as the process of who claims.
-    pub lasts_as_process: bool,
-    /// Whose executions may be claimed.
-    pub caller: Oid,
-}
-
-/// An execution that claim() leased.
-pub struct Claimed {
-    /// Which.
-    pub execution_id: Uuid,
-    /// Proves the lease.
-    pub lease_token: Uuid,
-    /// Rises with every lease.
-    pub fence: i64,
-    /// 1 for the first.
-    pub attempt: i32,
-    /// Its job.
-    pub job_name: String,
-    /// Its scope.
-    pub scope_kind: String,
-    /// Its scope.
-    pub scope_id: String,
-    /// Its plan time.
-    pub plan_time: TimestampWithTimeZone,
-    /// What it carries.
-    pub payload: Jsonb,
-    /// The end of the lease without a heartbeat.
-    pub stale_after: TimestampWithTimeZone,
-}
-
-/// Of a lease that a claim gave, what its holder is told beside the execution.
-pub struct GrantedLease {
-    /// The execution.
-    pub execution_id: Uuid,
-    /// Proves the lease.
-    pub lease_token: Uuid,
-    /// Rises with every lease.
-    pub fence: i64,
-    /// 1 for the first.
-    pub attempt: i32,
-    /// The end of the lease without a heartbeat.
-    pub stale_after: TimestampWithTimeZone,
-}
-
-impl GrantedLease {
-    fn of(lease: &impl Record<Column>) -> GrantedLease {
-        GrantedLease {
-            execution_id: lease.get_required(lease::EXECUTION_ID),
-            lease_token: lease.get_required(lease::LEASE_TOKEN),
-            fence: lease.get_required(lease::FENCE),
-            attempt: lease.get_required(lease::ATTEMPT),
-            stale_after: lease.get_required(lease::STALE_AFTER),
-        }
-    }
-}
-
-impl Claimed {
-    /// By its row of the ledger and the lease that `grant` gives it, which is told the job.
-    pub fn of(entry: &impl Record<Column>, grant: impl FnOnce(&str) -> GrantedLease) -> Claimed {
-        let job_name: String = entry.get_required(ledger::JOB_NAME);
-        let GrantedLease { execution_id, lease_token, fence, attempt, stale_after } = grant(&job_name);
-        Claimed {
-            execution_id,
-            lease_token,
-            fence,
-            attempt,
-            job_name,
-            scope_kind: entry.get_required(ledger::SCOPE_KIND),
-            scope_id: entry.get_required(ledger::SCOPE_ID),
-            plan_time: entry.get_required(ledger::PLAN_TIME),
-            payload: entry.get_required(ledger::PAYLOAD),
-            stale_after,
-        }
-    }
-}
-
-/// Leases what is claimable in a queue.
-pub fn claim(session: &Session, claim: &QueueClaim, now: Instant) -> Vec<Claimed> {
-    statement!(
-        CLAIM = "queue/claim"(TEXTOID, INT8OID, TEXTOID, INTERVALOID, INTERVALOID, TIMESTAMPTZOID, OIDOID, BOOLOID)
-    );
-    let rows = CLAIM.run(
-        session,
-        arguments![
-            claim.queue.as_str(),
-            claim.limit,
-            claim.runner_id.as_str(),
-            claim.stale_timeout,
-            claim.default_stale_timeout,
             timestamp(now),
-            claim.caller,
-            claim.lasts_as_process
+            options.run_until(now)
         ],
     );
-    let claimed = rows.iter().map(|row| Claimed::of(&row, |_| GrantedLease::of(&row)));
-    let claimed: Vec<Claimed> = claimed.collect();
-    low_water_marks::added_leases(claimed.iter().map(|claimed| claimed.stale_after));
-    claimed
+    Lease::given(&rows, options.run_timeout)
 }
 
 /// Executions of a schedule that are not its due plans: fired by hand, backfilled.

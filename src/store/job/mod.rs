@@ -7,7 +7,8 @@ pub mod job_cache;
 mod sql;
 
 pub use sql::{
-    cancel_pending, delete, is_delivered_when_fired, lock, read, read_and_keep, reroute, user, write, Definition, Job,
+    cancel_pending, delete, is_delivered_when_fired, lock, lock_definition, read, read_and_keep, reroute, user, write,
+    Definition, Job,
 };
 
 /// The job of this name, as this session knows it (`job_cache::find`).

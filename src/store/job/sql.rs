@@ -7,6 +7,7 @@ use scheduler_core::{Instant, Keyword};
 
 use crate::heap::layouts::job;
 use crate::pg::convert::timestamp;
+use crate::pg::error::{raise, Failure};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::record::{Column, Record};
 use crate::pg::Session;
@@ -34,6 +35,8 @@ pub struct Job {
     pub allow_stale_reentry: bool,
     /// Length of a lease; `None` = the setting.
     pub stale_timeout: Option<Interval>,
+    /// Longest run.
+    pub run_timeout: Option<Interval>,
     /// Its runs are done by whoever dispatches them.
     pub delivered_when_fired: bool,
     /// Its runs are done by a runner of the server.
@@ -45,7 +48,7 @@ pub struct Definition {
     /// Its name.
     pub job_name: String,
     /// How it is run.
-    pub kind: String,
+    pub kind: Kind,
     /// What is run, where the kind needs it.
     pub command: Option<String>,
     /// Where its executions wait.
@@ -91,6 +94,7 @@ impl Job {
             max_attempts: row.get_required(job::MAX_ATTEMPTS),
             allow_stale_reentry: row.get_required(job::ALLOW_STALE_REENTRY),
             stale_timeout: row.get(job::STALE_TIMEOUT),
+            run_timeout: row.get(job::RUN_TIMEOUT),
             delivered_when_fired: is_delivered_when_fired(&kind),
             run_by_server: Kind::parse(&kind).is_some_and(Kind::is_run_by_server),
         }
@@ -101,6 +105,30 @@ impl Job {
 pub fn lock(session: &Session, job_name: &str) -> Option<Job> {
     statement!(JOB_LOCK = "job/job_lock"(TEXTOID));
     JOB_LOCK.run(session, arguments![job_name]).first().map(|row| Job::of(&row))
+}
+
+/// Owner and definition of the job of this name, locked against other definitions.
+pub fn lock_definition(session: &Session, job_name: &str) -> Option<(Oid, Definition)> {
+    statement!(JOB_DEFINITION = "job/job_definition"(TEXTOID));
+    JOB_DEFINITION.run(session, arguments![job_name]).first().map(|row| {
+        let kind: String = row.get_required("kind");
+        let waits: Vec<Option<Interval>> = row.get_required("retry_backoff");
+        let definition = Definition {
+            job_name: job_name.to_owned(),
+            kind: Kind::parse(&kind).unwrap_or_else(|| raise(Failure::internal(format!("unknown kind \"{kind}\"")))),
+            command: row.get("command"),
+            queue: row.get_required("queue"),
+            max_attempts: row.get_required("max_attempts"),
+            retry_backoff: waits.into_iter().flatten().collect(),
+            run_timeout: row.get("run_timeout"),
+            stale_timeout: row.get("stale_timeout"),
+            allow_stale_reentry: row.get_required("allow_stale_reentry"),
+            priority: row.get_required("priority"),
+            own_transactions: row.get_required("own_transactions"),
+            settings: row.get_required("settings"),
+        };
+        (row.get_required("owner"), definition)
+    })
 }
 
 /// What writing a job led to.
@@ -115,7 +143,9 @@ pub struct Written {
 pub fn write(session: &Session, job: Definition, caller: Oid) -> Option<Written> {
     statement!(JOB_READY_QUEUE = "job/job_ready_queue"(TEXTOID, OIDOID));
     let before = JOB_READY_QUEUE.run(session, arguments![job.job_name.as_str(), caller]);
-    let before: Option<String> = before.first().map(|row| row.get_required("ready_queue"));
+    let before: Option<(String, String)> =
+        before.first().map(|row| (row.get_required("ready_queue"), row.get_required("kind")));
+    let is_delivered = job.kind.is_delivered_when_fired();
     statement!(
         JOB_WRITE = "job/job_write"(
             TEXTOID,
@@ -137,7 +167,7 @@ pub fn write(session: &Session, job: Definition, caller: Oid) -> Option<Written>
         session,
         arguments![
             job.job_name.as_str(),
-            job.kind,
+            job.kind.as_str(),
             job.command,
             job.queue,
             job.max_attempts,
@@ -156,8 +186,14 @@ pub fn write(session: &Session, job: Definition, caller: Oid) -> Option<Written>
     identity::settle(session);
     statement!(JOB_REARM = "job/job_rearm"(TEXTOID, BOOLOID));
     let rearmed = JOB_REARM.run(session, arguments![job.job_name.as_str(), was_unusable]).len();
-    let is_other_room = before.as_ref() != Some(&now_in)
-        && (is_runner_queue(&now_in) || before.as_ref().is_some_and(|before| is_runner_queue(before)));
+    let is_other_room = match before {
+        None => is_runner_queue(&now_in),
+        Some((queue, kind)) => {
+            let was_delivered = is_delivered_when_fired(&kind);
+            (queue != now_in && (is_runner_queue(&now_in) || is_runner_queue(&queue)))
+                || (was_delivered && !is_delivered)
+        }
+    };
     let queues = if is_other_room { reroute(session, Some(&job.job_name)) } else { Vec::new() };
     Some(Written { rearmed, queues })
 }

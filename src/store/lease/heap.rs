@@ -10,7 +10,7 @@ use scheduler_core::lease::Status;
 use scheduler_core::{Instant, Keyword};
 
 use crate::heap::{Condition, Index, LatestSnapshot, ModifyResult, OrderedLookup, Table, Workspace};
-use crate::pg::convert::timestamp;
+use crate::pg::convert::{later, timestamp};
 use crate::pg::error::{raise, Failure};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::record::Record;
@@ -19,7 +19,7 @@ use crate::store::execution::{ids, ExistingExecution, KeyLookup, Lease, LeaseOpt
 use crate::store::lease::sql::heartbeat_answer;
 
 use crate::heap::layouts::{self, lease, ledger};
-use crate::store::lease::new_lease::{later, NewLease};
+use crate::store::lease::new_lease::NewLease;
 use crate::store::schedule::dropped_heap;
 
 /// The table of leases, opened, and what is committed now.
@@ -96,7 +96,7 @@ impl LeaseTable {
             match lease.update(&changes[..given]) {
                 ModifyResult::Done => {
                     self.mark_added(sweep_at);
-                    return Some(heartbeat_answer(lease));
+                    return Some(heartbeat_answer(lease, now));
                 }
                 ModifyResult::Updated => {}
                 ModifyResult::Deleted => return None,
@@ -182,17 +182,17 @@ impl LedgerTables {
             }
             tries += 1;
         }
-        let granted = NewLease::new(self.leases.schema, id, 1, new.owner, options.stale_timeout, now);
+        let granted = NewLease::new(self.leases.schema, id, 1, new.owner, options, now);
         self.leases.lease.insert(&granted.row(options.runner_id.as_str().into_datum(), now));
         self.leases.mark_added(granted.stale_after);
-        Some(granted.lease(max_attempts, payload))
+        Some(granted.lease(max_attempts, payload, new.queue))
     }
 
     /// Takes over the stale run that `by_key` has just found; `None` where somebody else has it in hand.
     pub fn claim_stale(&self, known: &ExistingExecution, options: &LeaseOptions, now: Instant) -> Option<Lease> {
         let (entry, lease) = (&self.ledger, &self.leases.lease);
         let attempt = known.limits.attempt.saturating_add(1);
-        let granted = NewLease::new(self.leases.schema, known.id, attempt, known.owner, options.stale_timeout, now);
+        let granted = NewLease::new(self.leases.schema, known.id, attempt, known.owner, options, now);
         let at = timestamp(now).into_datum();
         let changes = [
             (lease::LEASE_TOKEN, granted.lease_token.into_datum()),
@@ -205,6 +205,7 @@ impl LedgerTables {
             (lease::STALE_TIMEOUT, granted.stale_timeout.into_datum()),
             (lease::RUNNER_ID, options.runner_id.as_str().into_datum()),
             (lease::PROGRESS, None),
+            (lease::RUN_UNTIL, granted.run_until.into_datum()),
         ];
         if !lease.lock(&self.leases.latest) || lease.update(&changes) != ModifyResult::Done {
             return None;
@@ -220,7 +221,9 @@ impl LedgerTables {
                 [(ledger::MAX_ATTEMPTS, wanted.0.into_datum()), (ledger::ALLOW_STALE_REENTRY, wanted.1.into_datum())];
             let result = if stored == wanted { ModifyResult::Done } else { entry.update(&changes) };
             match result {
-                ModifyResult::Done => return Some(granted.lease(wanted.0, entry.get_required(ledger::PAYLOAD))),
+                ModifyResult::Done => {
+                    return Some(granted.lease(wanted.0, entry.get_required(ledger::PAYLOAD), &known.queue))
+                }
                 ModifyResult::Updated => {}
                 ModifyResult::Deleted => raise(Failure::internal("an execution went while it was running")),
             }
@@ -261,5 +264,7 @@ pub(in crate::store) fn new_row(
         (ledger::OWNER, new.owner.into_datum()),
         (ledger::CREATED_AT, at),
         (ledger::UPDATED_AT, at),
+        (ledger::RUN_AT, new.run_at.into_datum()),
+        (ledger::NEXT_RETRY_AT, new.waits_until(now).into_datum()),
     ])
 }

@@ -14,6 +14,7 @@ use crate::store::lease::end::{EndedRun, Ending, FinishResult};
 use crate::store::lease::heap::{LeaseTable, LedgerTables};
 use crate::store::lease::key_lock::KeyLock;
 use crate::store::queue::draw::PlanTimeDraw;
+use crate::store::queue::pause;
 
 pub mod end;
 mod end_heap;
@@ -58,8 +59,20 @@ impl<'o> Ledger<'o> {
         found
     }
 
-    /// Inserts an execution together with its first lease; `None` where somebody else was first, without waiting for him.
+    /// Whether nothing of a queue is to be claimed.
+    fn is_paused(&self, queue: &str, now: Instant) -> bool {
+        match &self.tables {
+            Some(tables) => pause::is_paused_now(tables.leases.schema, queue, now),
+            None => pause::is_paused(self.owner.session(), queue),
+        }
+    }
+
+    /// Inserts an execution together with its first lease; `None` where somebody else was first, without waiting for him, or its queue
+    /// is paused.
     pub fn claim_new(&self, new: &NewExecution, options: &LeaseOptions, now: Instant) -> Option<Lease> {
+        if self.is_paused(new.queue, now) {
+            return None;
+        }
         match &self.tables {
             Some(tables) => insert_prediction::learn(|| tables.claim_new(new, options, now)),
             None => {
@@ -69,7 +82,7 @@ impl<'o> Ledger<'o> {
         }
     }
 
-    /// Leases an execution that waits; `None` where somebody else has it in hand.
+    /// Leases an execution that waits; `None` where somebody else has it in hand, or its queue is paused.
     pub fn claim_known(
         &self,
         known: ExistingExecution,
@@ -77,11 +90,18 @@ impl<'o> Ledger<'o> {
         options: LeaseOptions,
         now: Instant,
     ) -> Option<Lease> {
+        if self.is_paused(&known.queue, now) {
+            return None;
+        }
         execution::claim_known(self.owner.session(), known, plan_time, options, now)
     }
 
-    /// Takes over the stale run that `by_key` has just found; `None` where somebody else has it in hand.
+    /// Takes over the stale run that `by_key` has just found; `None` where somebody else has it in hand, or its queue is
+    /// paused.
     pub fn claim_stale(&self, known: ExistingExecution, options: LeaseOptions, now: Instant) -> Option<Lease> {
+        if self.is_paused(&known.queue, now) {
+            return None;
+        }
         match &self.tables {
             Some(tables) => tables.claim_stale(&known, &options, now),
             None => execution::claim_stale(self.owner.session(), known, options, now),
@@ -94,10 +114,11 @@ impl<'o> Ledger<'o> {
         &self,
         job_name: &str,
         new: &[(NewExecution, &Jsonb)],
+        priority: Option<i32>,
         draw: Option<&mut PlanTimeDraw>,
         now: Instant,
     ) -> Option<Vec<Uuid>> {
-        self.tables.as_ref().and_then(|tables| tables.enqueue(job_name, new, draw, now))
+        self.tables.as_ref().and_then(|tables| tables.enqueue(job_name, new, priority, draw, now))
     }
 
     /// Ends the attempt that this lease is for; `None` where the lease is lost.

@@ -1,16 +1,15 @@
 //! A lease that is being given: its row, and what who claimed it is told.
 
 use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
-use pgrx::pg_sys::{self, Datum, Oid};
+use pgrx::pg_sys::{Datum, Oid};
 use pgrx::IntoDatum;
 use scheduler_core::Instant;
 
 use crate::heap::layouts::{self, lease};
 use crate::heap::Sequence;
-use crate::pg::convert::timestamp;
-use crate::pg::error::{raise, Failure};
+use crate::pg::convert::{later, timestamp};
 use crate::pg::jsonb::Jsonb;
-use crate::store::execution::{ids, GrantedLease, Lease};
+use crate::store::execution::{ids, GrantedLease, Lease, LeaseOptions};
 
 type LeaseRow = [Option<Datum>; layouts::LEASE.columns.len()];
 
@@ -23,19 +22,23 @@ pub struct NewLease {
     pub owner: Oid,
     pub stale_timeout: Interval,
     pub stale_after: TimestampWithTimeZone,
+    pub run_timeout: Option<Interval>,
+    pub run_until: Option<TimestampWithTimeZone>,
 }
 
 impl NewLease {
     /// Makes the token and takes the next fence.
-    pub fn new(schema: Oid, id: Uuid, attempt: i32, owner: Oid, stale_timeout: Interval, now: Instant) -> NewLease {
+    pub fn new(schema: Oid, id: Uuid, attempt: i32, owner: Oid, options: &LeaseOptions, now: Instant) -> NewLease {
         NewLease {
             execution_id: id,
             lease_token: ids::lease_token(),
             fence: Sequence::open(schema, c"fence").next(),
             attempt,
             owner,
-            stale_timeout,
-            stale_after: later(now, stale_timeout),
+            stale_timeout: options.stale_timeout,
+            stale_after: later(now, options.stale_timeout),
+            run_timeout: options.run_timeout,
+            run_until: options.run_until(now),
         }
     }
 
@@ -55,6 +58,7 @@ impl NewLease {
             (lease::STALE_TIMEOUT, self.stale_timeout.into_datum()),
             (lease::RUNNER_ID, runner_id),
             (lease::CANCEL_REQUESTED, false.into_datum()),
+            (lease::RUN_UNTIL, self.run_until.into_datum()),
         ])
     }
 
@@ -66,11 +70,12 @@ impl NewLease {
             fence: self.fence,
             attempt: self.attempt,
             stale_after: self.stale_after,
+            run_timeout: self.run_timeout,
         }
     }
 
     /// What its holder is told.
-    pub fn lease(&self, max_attempts: i32, payload: Jsonb) -> Lease {
+    pub fn lease(&self, max_attempts: i32, payload: Jsonb, queue: &str) -> Lease {
         Lease {
             execution_id: self.execution_id,
             lease_token: self.lease_token,
@@ -79,15 +84,8 @@ impl NewLease {
             max_attempts,
             stale_after: self.stale_after,
             payload,
+            queue: queue.to_owned(),
+            run_timeout: self.run_timeout,
         }
     }
-}
-
-/// `now + length` as the statements have it, `(now AT TIME ZONE 'UTC' + length) AT TIME ZONE 'UTC'`: days have 24 hours, whatever the
-/// session's zone. (A time and a time of UTC are the same number.)
-pub fn later(now: Instant, length: Interval) -> TimestampWithTimeZone {
-    let arguments = [timestamp(now).into_datum(), length.into_datum()];
-    // SAFETY: the types that this function of Postgres takes, and none is NULL.
-    let sum = unsafe { pgrx::direct_function_call(pg_sys::timestamp_pl_interval, &arguments) };
-    sum.unwrap_or_else(|| raise(Failure::internal("a time has no sum with a length of time")))
 }

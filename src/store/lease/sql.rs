@@ -5,7 +5,7 @@ use pgrx::pg_sys::Oid;
 use scheduler_core::{Instant, Keyword};
 
 use crate::heap::layouts::{job, lease, ledger};
-use crate::pg::convert::timestamp;
+use crate::pg::convert::{is_due, timestamp};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::record::{Column, Record};
 use crate::pg::session::{Rows, Statement};
@@ -53,12 +53,13 @@ pub fn heartbeat(
     statement!(HEARTBEAT = "lease/heartbeat"(UUIDOID, UUIDOID, INTERVALOID, JSONBOID, TIMESTAMPTZOID));
     let rows = HEARTBEAT.run(session, arguments![execution_id, lease_token, stale_timeout, progress, timestamp(now)]);
     low_water_marks::added_leases(sweep_times(&rows));
-    rows.first().map(|row| heartbeat_answer(&row))
+    rows.first().map(|row| heartbeat_answer(&row, now))
 }
 
-/// Of a lease that was extended: the execution's owner and whether it was asked to stop.
-pub fn heartbeat_answer(lease: &impl Record<Column>) -> (Oid, bool) {
-    (lease.get_required(lease::OWNER), lease.get_required(lease::CANCEL_REQUESTED))
+/// Of a lease that was extended: the execution's owner and whether the run is to stop: it was asked to, or has lasted too long.
+pub fn heartbeat_answer(lease: &impl Record<Column>, now: Instant) -> (Oid, bool) {
+    let is_over = lease.get(lease::RUN_UNTIL).is_some_and(|until| is_due(until, now));
+    (lease.get_required(lease::OWNER), is_over || lease.get_required(lease::CANCEL_REQUESTED))
 }
 
 /// Ends the attempt that this lease is for; `None` where the lease is lost.
@@ -166,6 +167,20 @@ pub(in crate::store) fn end_failed(
     let ended: Vec<EndedRun> = rows.iter().map(|row| EndedRun::of(&row, row.get(ledger::NEXT_RETRY_AT), now)).collect();
     ended.iter().for_each(EndedRun::mark_retry);
     ended
+}
+
+/// Gives a run back until a time; its attempt does not count. `None` where its lease is lost.
+pub fn snooze(
+    session: &Session,
+    (execution_id, lease_token): (Uuid, Uuid),
+    until: Instant,
+    now: Instant,
+) -> Option<EndedRun> {
+    statement!(SNOOZE = "lease/snooze"(UUIDOID, UUIDOID, TIMESTAMPTZOID, TIMESTAMPTZOID));
+    let rows = SNOOZE.run(session, arguments![execution_id, lease_token, timestamp(until), timestamp(now)]);
+    let given_back = rows.first().map(|row| EndedRun::of(&row, row.get(ledger::NEXT_RETRY_AT), now));
+    given_back.iter().for_each(EndedRun::mark_retry);
+    given_back
 }
 
 /// Tells the dispatcher that a run which `schedule_id` waited for has ended.

@@ -30,23 +30,52 @@ pub struct EnqueueBatch<'a> {
     pub plan_times: Vec<TimestampWithTimeZone>,
     /// What each carries.
     pub payloads: Vec<Jsonb>,
+    /// When each can be claimed; `None` = at once.
+    pub run_ats: Vec<Option<TimestampWithTimeZone>>,
+    /// The priority of all; `None` = the job's.
+    pub priority: Option<i32>,
 }
 
-/// Inserts those that the ledger does not hold; queues in which something became claimable.
-pub fn insert(session: &Session, batch: &EnqueueBatch, now: Instant) -> Vec<String> {
-    insert_as(session, batch, ids::execution_ids(batch.keys.len(), now), now)
+/// What came of inserting executions, for those who wait for some.
+#[derive(Default)]
+pub struct Added {
+    /// Queues in which something became claimable.
+    pub queues: Vec<String>,
+    /// When the first of those is due that are to run later.
+    pub first_due: Option<TimestampWithTimeZone>,
+}
+
+impl Added {
+    /// Takes in one that waits in this queue, or for this time.
+    pub fn add(&mut self, queue: String, due: Option<TimestampWithTimeZone>) {
+        let is_known = due.is_some() || self.queues.contains(&queue);
+        self.absorb(Added { queues: if is_known { Vec::new() } else { vec![queue] }, first_due: due });
+    }
+
+    /// Takes in what came of some more.
+    pub fn absorb(&mut self, other: Added) {
+        self.queues.extend(other.queues);
+        let times = [self.first_due, other.first_due];
+        self.first_due = times.into_iter().flatten().min_by_key(|time| i64::from(*time));
+    }
+}
+
+/// Inserts those that the ledger does not hold.
+pub fn insert(session: &Session, batch: &EnqueueBatch, now: Instant) -> EnqueuedExecutions {
+    let ids = ids::execution_ids(batch.keys.len(), now);
+    let added = insert_as(session, batch, ids.clone(), now);
+    EnqueuedExecutions { ids, added }
 }
 
 /// How many keys are held at once, at most: each is an entry of the server's lock table.
 const HELD_AT_ONCE: usize = 50;
 
-/// What came of inserting executions under plan times that are drawn.
-#[derive(Default)]
-pub struct DrawnExecutions {
-    /// Their ids.
+/// What came of inserting executions.
+pub struct EnqueuedExecutions {
+    /// Their ids; of those that the ledger held already, one that nothing has.
     pub ids: Vec<Uuid>,
-    /// Queues in which something became claimable.
-    pub queues: Vec<String>,
+    /// What came of it.
+    pub added: Added,
 }
 
 /// Inserts all of them, under plan times that nobody has; `None` where one was not inserted that nobody has.
@@ -55,8 +84,8 @@ pub fn insert_drawn(
     batch: &EnqueueBatch,
     draw: &mut PlanTimeDraw,
     now: Instant,
-) -> Option<DrawnExecutions> {
-    let mut drawn = DrawnExecutions { ids: ids::execution_ids(batch.keys.len(), now), queues: Vec::new() };
+) -> Option<EnqueuedExecutions> {
+    let mut drawn = EnqueuedExecutions { ids: ids::execution_ids(batch.keys.len(), now), added: Added::default() };
     let all: Vec<usize> = (0..batch.keys.len()).collect();
     for some in all.chunks(HELD_AT_ONCE) {
         let mut left = some.to_vec();
@@ -65,9 +94,9 @@ pub fn insert_drawn(
             let mut part = batch.part(&left);
             let (plan_times, locks) = draw.hold(&part.keys);
             part.plan_times = plan_times.into_iter().map(timestamp).collect();
-            let queues = insert_as(session, &part, left.iter().map(|place| drawn.ids[*place]).collect(), now);
+            let added = insert_as(session, &part, left.iter().map(|place| drawn.ids[*place]).collect(), now);
             drop(locks);
-            drawn.queues.extend(queues);
+            drawn.added.absorb(added);
             let found = find(session, &part);
             if found.len() < left.len() {
                 return None;
@@ -82,7 +111,7 @@ pub fn insert_drawn(
 
 impl EnqueueBatch<'_> {
     /// Those in these places.
-    fn part(&self, places: &[usize]) -> Self {
+    pub fn part(&self, places: &[usize]) -> Self {
         fn pick<T: Clone>(all: &[T], places: &[usize]) -> Vec<T> {
             places.iter().map(|place| all[*place].clone()).collect()
         }
@@ -91,12 +120,13 @@ impl EnqueueBatch<'_> {
             scope_ids: pick(&self.scope_ids, places),
             plan_times: pick(&self.plan_times, places),
             payloads: pick(&self.payloads, places),
+            run_ats: pick(&self.run_ats, places),
             ..*self
         }
     }
 }
 
-fn insert_as(session: &Session, batch: &EnqueueBatch, ids: Vec<Uuid>, now: Instant) -> Vec<String> {
+fn insert_as(session: &Session, batch: &EnqueueBatch, ids: Vec<Uuid>, now: Instant) -> Added {
     statement!(
         EXECUTIONS_ENQUEUE = "queue/executions_enqueue"(
             TEXTOID,
@@ -108,6 +138,8 @@ fn insert_as(session: &Session, batch: &EnqueueBatch, ids: Vec<Uuid>, now: Insta
             REGROLEOID,
             TIMESTAMPTZOID,
             UUIDARRAYOID,
+            INT4OID,
+            TIMESTAMPTZARRAYOID,
             INT4OID
         )
     );
@@ -123,13 +155,19 @@ fn insert_as(session: &Session, batch: &EnqueueBatch, ids: Vec<Uuid>, now: Insta
             batch.caller,
             timestamp(now),
             ids,
-            delivery::payload_limit()
+            delivery::payload_limit(),
+            batch.run_ats.clone(),
+            batch.priority
         ],
     );
     delivery::deliver(&rows);
     let queues: Vec<String> = rows.first().and_then(|row| row.get("queues")).unwrap_or_default();
     low_water_marks::added_to_queues(&queues, &rows);
-    queues
+    let first_due: Option<TimestampWithTimeZone> = rows.first().and_then(|row| row.get("retry_at"));
+    if let Some(first_due) = first_due {
+        low_water_marks::added_retry(first_due);
+    }
+    Added { queues, first_due }
 }
 
 /// The executions of these keys, in their order, each with its owner. Those that no snapshot shows yet are left out.

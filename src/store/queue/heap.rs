@@ -10,19 +10,21 @@ use scheduler_core::Instant;
 
 use crate::heap::layouts::{self, lease, ledger, ready, retry};
 use crate::heap::{Index, Sequence, Table, Workspace};
-use crate::pg::convert::{is_due, timestamp};
+use crate::pg::convert::{is_due, later, timestamp};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::record::Record;
 use crate::pg::{oid_cache, role};
 use crate::shmem::low_water_mark::{Order, Position};
 use crate::store::execution::{ids, Claimed, NewExecution, QueueClaim};
-use crate::store::job::job_cache;
+use crate::store::job::{job_cache, Job};
 use crate::store::lease::heap::{new_row, LedgerRow, LedgerTables};
-use crate::store::lease::new_lease::{later, NewLease};
+use crate::store::lease::new_lease::NewLease;
 use crate::store::queue::draw::PlanTimeDraw;
+use crate::store::queue::pause;
 use crate::store::queue::scan_start::{self, Waiting};
 use crate::store::schedule::dropped_heap;
 
+type RetryRow = [Option<Datum>; layouts::RETRY.columns.len()];
 type ReadyRow = [Option<Datum>; layouts::READY.columns.len()];
 
 /// How long leases of a job last in one claim.
@@ -30,6 +32,8 @@ struct LeaseLength {
     job_name: String,
     timeout: Interval,
     stale_after: TimestampWithTimeZone,
+    run_timeout: Option<Interval>,
+    run_until: Option<TimestampWithTimeZone>,
 }
 
 /// Whether it is known, without opening their table, that no retry is due.
@@ -58,13 +62,16 @@ impl QueueTables {
     }
 
     /// Leases what is claimable; `None` where there is more to a claim than to take what is ready: a stale run, a retry that is due.
-    /// `stale_timeout` says how long leases of a job last where the claim does not.
+    /// `find_job` says how long leases and runs of a job last.
     pub fn claim(
         &self,
         wanted: &QueueClaim,
         now: Instant,
-        stale_timeout: impl Fn(&str) -> Option<Interval>,
+        find_job: impl Fn(&str) -> Option<Job>,
     ) -> Option<Vec<Claimed>> {
+        if pause::is_paused_now(self.tables.leases.schema, &wanted.queue, now) {
+            return Some(Vec::new());
+        }
         if self.has_stale_run(now) || self.has_due_retry(now) {
             return None;
         }
@@ -81,14 +88,18 @@ impl QueueTables {
             claimed.push(Claimed::of(entry, |job_name| {
                 let known = lengths.iter().position(|length| length.job_name == job_name);
                 let length = known.unwrap_or_else(|| {
-                    let timeout = wanted.stale_timeout.or_else(|| stale_timeout(job_name));
+                    let job = find_job(job_name);
+                    let timeout = wanted.stale_timeout.or_else(|| job.as_ref()?.stale_timeout);
                     let timeout = timeout.unwrap_or(wanted.default_stale_timeout);
+                    let run_timeout = job.and_then(|job| job.run_timeout);
                     let stale_after = if wanted.lasts_as_process {
                         TimestampWithTimeZone::positive_infinity()
                     } else {
                         later(now, timeout)
                     };
-                    lengths.push(LeaseLength { job_name: job_name.to_owned(), timeout, stale_after });
+                    let run_until = run_timeout.map(|length| later(now, length));
+                    let job_name = job_name.to_owned();
+                    lengths.push(LeaseLength { job_name, timeout, stale_after, run_timeout, run_until });
                     lengths.len() - 1
                 });
                 let grant = NewLease {
@@ -99,6 +110,8 @@ impl QueueTables {
                     owner: entry.get_required(ledger::OWNER),
                     stale_timeout: lengths[length].timeout,
                     stale_after: lengths[length].stale_after,
+                    run_timeout: lengths[length].run_timeout,
+                    run_until: lengths[length].run_until,
                 };
                 rows.push(grant.row(runner_id, now));
                 grant.granted()
@@ -192,22 +205,31 @@ impl QueueTables {
 }
 
 impl LedgerTables {
-    /// Puts executions into the queue of their job; their ids. Their keys are new for certain, or become so by the plan times that are
-    /// drawn. `None` where the job is done at once, or a table is not as expected.
+    /// Puts executions into the queue of their job, those that are to run later among what waits for a time; their ids. Their keys are new for
+    /// certain, or become so by the plan times that are drawn. `priority`: what they were given in place of the job's.
+    /// `None` where the job is done at once, or a table is not as expected.
     pub fn enqueue(
         &self,
         job_name: &str,
         new: &[(NewExecution, &Jsonb)],
+        priority: Option<i32>,
         draw: Option<&mut PlanTimeDraw>,
         now: Instant,
     ) -> Option<Vec<Uuid>> {
         let schema = self.leases.schema;
         let waiting = Table::open_to_write(schema, &layouts::READY, &self.leases.workspace)?;
+        let is_any_delayed = new.iter().any(|(new, _)| new.waits_until(now).is_some());
+        let retries = if is_any_delayed {
+            Some(Table::open_to_write(schema, &layouts::RETRY, &self.leases.workspace)?)
+        } else {
+            None
+        };
         // After the wait for the tables' locks: meanwhile another role may have defined a job of this name.
         if let Some(job) = job_cache::read(schema, job_name)? {
             // All were made of one job, as it was known before.
             let is_as_known = new.first().is_none_or(|(new, _)| {
-                (new.owner, new.queue, new.priority) == (job.owner, job.ready_queue.as_str(), job.priority)
+                (new.owner, new.queue) == (job.owner, job.ready_queue.as_str())
+                    && new.priority == priority.unwrap_or(job.priority)
             });
             if job.delivered_when_fired || !is_as_known {
                 return None;
@@ -226,7 +248,10 @@ impl LedgerTables {
             }
         }
         let mut places: Vec<ReadyRow> = Vec::with_capacity(new.len());
-        for (entry, id) in entries.iter().zip(&enqueued) {
+        for (entry, ((new, _), id)) in entries.iter().zip(new.iter().zip(&enqueued)) {
+            if new.waits_until(now).is_some() {
+                continue;
+            }
             places.push(layouts::row([
                 (ready::QUEUE, entry[ledger::QUEUE.index()]),
                 (ready::PRIORITY, entry[ledger::PRIORITY.index()]),
@@ -236,8 +261,12 @@ impl LedgerTables {
             ]));
         }
         waiting.insert_all(&places);
+        if let Some(retries) = &retries {
+            add_delayed(retries, &entries);
+        }
         // All are of one job, and so of one queue.
-        let added = new.iter().zip(plan_times).zip(&enqueued);
+        let added =
+            new.iter().zip(plan_times).zip(&enqueued).filter(|(((new, _), _), _)| new.waits_until(now).is_none());
         let first =
             added.map(|(((new, _), plan_time), id)| (Position::new(new.priority, plan_time, *id), new.queue)).min();
         if let Some((at, queue)) = first {
@@ -258,5 +287,28 @@ impl LedgerTables {
             }
             time = draw.later(key);
         }
+    }
+}
+
+/// Has those of these rows of the ledger wait for their time that are to run later.
+fn add_delayed(retries: &Table, entries: &[LedgerRow]) {
+    let delayed = entries.iter().filter(|entry| entry[ledger::NEXT_RETRY_AT.index()].is_some());
+    let rows: Vec<RetryRow> = delayed
+        .map(|entry| {
+            layouts::row([
+                (retry::RETRY_AT, entry[ledger::NEXT_RETRY_AT.index()]),
+                (retry::EXECUTION_ID, entry[ledger::ID.index()]),
+                (retry::QUEUE, entry[ledger::QUEUE.index()]),
+                (retry::PRIORITY, entry[ledger::PRIORITY.index()]),
+                (retry::PLAN_TIME, entry[ledger::PLAN_TIME.index()]),
+                (retry::OWNER, entry[ledger::OWNER.index()]),
+            ])
+        })
+        .collect();
+    retries.insert_all(&rows);
+    // A timestamp's datum is its number.
+    let first = rows.iter().filter_map(|row| row[retry::RETRY_AT.index()]).map(|time| time.value() as i64).min();
+    if let (Some(at), Some(order)) = (first, Order::of(retries.oid(), "")) {
+        order.added(Position::at(at));
     }
 }

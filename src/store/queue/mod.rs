@@ -10,18 +10,23 @@ use crate::store::job;
 use crate::store::lease::sql;
 
 pub mod delivery;
+pub mod delivery_queue;
 pub mod draw;
 pub mod enqueue;
 pub mod heap;
 pub mod notify;
+pub mod pause;
+pub mod runner_heads;
 pub mod runner_queue;
 pub(in crate::store) mod scan_start;
+pub mod unique_scope;
+pub mod waiting;
 
 /// Leases what is claimable in a queue, retries that are due included.
 pub fn claim(owner: &Owner, wanted: &QueueClaim, now: impl Fn() -> Instant) -> Vec<Claimed> {
-    let stale_timeout = |name: &str| job::find(owner, name).and_then(|job| job.stale_timeout);
+    let find_job = |name: &str| job::find(owner, name);
     let queue = fast_path::open(owner.schema, |schema| heap::QueueTables::open(schema, now()));
-    queue.and_then(|queue| queue.claim(wanted, now(), stale_timeout)).unwrap_or_else(|| {
+    queue.and_then(|queue| queue.claim(wanted, now(), find_job)).unwrap_or_else(|| {
         let session = owner.session();
         sql::promote_retries_of(session, now(), &wanted.queue, wanted.limit, wanted.caller);
         execution::claim(session, wanted, now())

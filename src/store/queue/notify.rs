@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::ffi::CStr;
 use std::time::{Duration, Instant};
 
+use pgrx::datum::Uuid;
 use pgrx::{pg_sys, IntoDatum, PgSqlErrorCode};
 
 use crate::pg::error::{raise, Failure};
@@ -11,7 +12,16 @@ use crate::pg::Owner;
 
 /// Has `LISTEN "sched:<queue>"` hear, once for the transaction, that something became claimable.
 pub fn queue(_owner: &Owner, queue: &str) {
-    let arguments = [format!("sched:{queue}").into_datum(), "".into_datum()];
+    send(&format!("sched:{queue}"), "");
+}
+
+/// Has `LISTEN "sched:cancel"` hear that a run is asked to stop.
+pub fn cancelled(execution_id: Uuid) {
+    send("sched:cancel", &execution_id.to_string());
+}
+
+fn send(channel: &str, payload: &str) {
+    let arguments = [channel.into_datum(), payload.into_datum()];
     // SAFETY: the types that this function of Postgres takes, and none is NULL.
     unsafe { pgrx::direct_function_call_as_datum(pg_sys::pg_notify, &arguments) };
 }
@@ -61,7 +71,7 @@ fn percent(share: f64) -> i64 {
 }
 
 /// How full the queue is, of 1.
-fn usage() -> f64 {
+pub fn usage() -> f64 {
     #[cfg(any(test, feature = "pg_test"))]
     if let Some(usage) = PRETENDED.get() {
         return usage;

@@ -1,5 +1,5 @@
-//! What runners of SQL jobs, and the dispatchers that see to them, read and write beside what every claimer does. By statements only: none of it
-//! is on the way of anybody else.
+//! What runners of SQL jobs, and the dispatchers that see to them, read and write beside what every claimer does. By statements, but for
+//! where the next run is (`queue::runner_heads`): none of it is on the way of anybody else.
 
 pub mod current;
 
@@ -12,9 +12,10 @@ use crate::pg::jsonb::Jsonb;
 use crate::pg::record::Record;
 use crate::pg::session::Row;
 use crate::pg::Session;
+use crate::store::fast_path;
 use crate::store::lease::end::{End, EndedRun, Failing};
 use crate::store::lease::sql as leases;
-use crate::store::queue::runner_queue;
+use crate::store::queue::{runner_heads, runner_queue};
 use crate::{arguments, statement};
 
 /// An owner for whom something waits.
@@ -24,26 +25,42 @@ pub struct OwnerWaiting {
     pub count: usize,
 }
 
-/// The owners for whom something waits, each counted up to `most`.
+/// The owners for whom something waits that is not paused, each counted up to `most`.
 pub fn owners_waiting(session: &Session, most: usize) -> Vec<OwnerWaiting> {
-    waiting_between(session, runner_queue::bounds(), most)
+    let mut owners: Vec<OwnerWaiting> = Vec::new();
+    for (queue, waiting) in waiting(session, None, most) {
+        let Some(owner) = runner_queue::owner(&queue) else { continue };
+        match owners.iter_mut().find(|known| known.owner == owner) {
+            Some(known) => known.count = known.count.saturating_add(waiting).min(most),
+            None => owners.push(OwnerWaiting { owner, count: waiting }),
+        }
+    }
+    owners
 }
 
-/// Whether something waits for this owner.
-pub fn is_waiting(session: &Session, owner: Oid) -> bool {
-    let queue = runner_queue::name(owner);
-    !waiting_between(session, [queue.clone(), queue], 1).is_empty()
+/// The queues in which something waits for this owner's runners that is not paused, the one with what comes first before the others.
+pub fn queues_waiting(session: &Session, owner: Oid, now: Instant) -> Vec<String> {
+    let found = fast_path::open_in(session, |schema| runner_heads::queues_waiting(schema, owner, now));
+    found.unwrap_or_else(|| waiting(session, Some(owner), 0).into_iter().map(|(queue, _)| queue).collect())
 }
 
-fn waiting_between(session: &Session, [least, greatest]: [String; 2], most: usize) -> Vec<OwnerWaiting> {
+/// The queues of all runners in which something waits that is not paused.
+pub fn all_waiting(session: &Session) -> Vec<String> {
+    waiting(session, None, 0).into_iter().map(|(queue, _)| queue).collect()
+}
+
+/// Queues of runners in which something waits, of one owner or of all, and how much, up to `most`.
+fn waiting(session: &Session, owner: Option<Oid>, most: usize) -> Vec<(String, usize)> {
     statement!(OWNERS_WAITING = "runner/owners_waiting"(TEXTOID, TEXTOID, TEXTOID, INT8OID));
+    let [least, greatest] = runner_queue::bounds(owner);
     let most = i64::try_from(most).unwrap_or(i64::MAX);
-    let rows = OWNERS_WAITING.run(session, arguments![runner_queue::PREFIX, least, greatest, most]);
-    let of = |queue: String, waiting: i64| {
-        let owner = runner_queue::owner(&queue)?;
-        Some(OwnerWaiting { owner, count: usize::try_from(waiting).unwrap_or(0) })
-    };
-    rows.iter().filter_map(|row| of(row.get_required("queue"), row.get_required("waiting"))).collect()
+    let rows = OWNERS_WAITING.run(session, arguments![prefix_of(owner), least, greatest, most]);
+    let count = |waiting: i64| usize::try_from(waiting).unwrap_or(0);
+    rows.iter().map(|row| (row.get_required("queue"), count(row.get_required("waiting")))).collect()
+}
+
+fn prefix_of(owner: Option<Oid>) -> String {
+    owner.map_or_else(|| runner_queue::PREFIX.to_owned(), runner_queue::prefix_of)
 }
 
 /// What a runner has to know of an execution that it has claimed.
@@ -123,8 +140,9 @@ pub fn lock_runs(session: &Session, execution_ids: Vec<Uuid>) -> Vec<Failing> {
 
 /// Locks up to `limit` executions that wait for a runner of this owner.
 pub fn lock_waiting(session: &Session, owner: Oid, limit: i64) -> Vec<Failing> {
-    statement!(REFUSABLE = "runner/refusable"(TEXTOID, INT8OID));
-    let rows = REFUSABLE.run(session, arguments![runner_queue::name(owner), limit]);
+    statement!(REFUSABLE = "runner/refusable"(TEXTOID, TEXTOID, TEXTOID, INT8OID));
+    let [least, greatest] = runner_queue::bounds(Some(owner));
+    let rows = REFUSABLE.run(session, arguments![runner_queue::prefix_of(owner), least, greatest, limit]);
     rows.iter().map(|row| Failing::of(&row, &row, row.get(job::RETRY_BACKOFF))).collect()
 }
 

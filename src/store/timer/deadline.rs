@@ -5,6 +5,7 @@ use scheduler_core::Instant;
 use crate::pg::convert::timestamp;
 use crate::pg::record::Record;
 use crate::pg::Session;
+use crate::store::queue::delivery_queue;
 use crate::{arguments, statement};
 
 /// When there is something to do.
@@ -14,6 +15,8 @@ pub struct Deadlines {
     pub fire: Option<Instant>,
     /// The first retry is due.
     pub retry: Option<Instant>,
+    /// Something that a dispatcher delivers has become ready; the beginning of time then.
+    pub delivery: Option<Instant>,
     /// The first lease may be stale.
     pub stale: Option<Instant>,
     /// A change can be applied; the beginning of time where one is waiting.
@@ -29,11 +32,13 @@ pub struct Deadlines {
 /// When each step has something to do next, as far as is known: fires after `looked_until`, changes after `changes_after`; and
 /// whether a timer is still due that was so when those between `looked_from` and `looked_until` were picked.
 pub fn next(session: &Session, looked_from: Instant, looked_until: Instant, changes_after: i64) -> Deadlines {
-    statement!(NEXT_DEADLINES = "timer/next_deadlines"(TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID));
-    let arguments = arguments![timestamp(looked_from), timestamp(looked_until), changes_after];
+    statement!(NEXT_DEADLINES = "timer/next_deadlines"(TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID, TEXTOID, TEXTOID));
+    let [deliveries, end] = delivery_queue::bounds();
+    let arguments = arguments![timestamp(looked_from), timestamp(looked_until), changes_after, deliveries, end];
     NEXT_DEADLINES.run(session, arguments).first().map_or(Deadlines::default(), |row| Deadlines {
         fire: row.get_saturated("fire_at"),
         retry: row.get_saturated("retry_at"),
+        delivery: if row.get_required("delivery_waits") { Some(Instant::MIN) } else { None },
         stale: row.get_saturated("sweep_at"),
         change: if row.get_required("change_waits") {
             Some(Instant::MIN)

@@ -1,0 +1,171 @@
+//! What our tables say: each answer is an index probe or a few of them.
+
+use scheduler_core::health::{self, Component, Severity};
+use scheduler_core::Instant;
+
+use crate::dispatch;
+use crate::guc;
+use crate::health::{counted, seconds, Finding, Look};
+use crate::pg::{oid_cache, role};
+use crate::store::health as store;
+use crate::store::queue::{pause, runner_queue};
+
+fn age(since: Instant, now: Instant) -> i64 {
+    now.as_micros().saturating_sub(since.as_micros())
+}
+
+/// The oldest timer that is due and did not fire, and for how long it has been so. A schedule whose change no dispatcher has applied has no
+/// timer that is right: it is asked when it should have fired.
+pub fn dispatch(look: &Look) -> (Finding, i64) {
+    let component = Component::Dispatch;
+    if let Some(unreadable) =
+        look.unreadable(component, &[c"timer", c"schedule", c"schedule_change", c"job", c"ledger"])
+    {
+        return (unreadable, 0);
+    }
+    if look.is_copy() {
+        return (Finding::ok(component, "nothing is to fire in a copy"), 0);
+    }
+    if look.standby {
+        return (Finding::ok(component, "standby: the primary fires"), 0);
+    }
+    let session = look.owner.session();
+    let due = store::due(session, look.now);
+    let unapplied = dispatch::due_once_applied(session, due.changed, look.now);
+    let Some(oldest) = due.oldest.into_iter().chain(unapplied.iter().copied().min()).min() else {
+        return (Finding::ok(component, "nothing is due"), 0);
+    };
+    let count = due.count + i64::try_from(unapplied.len()).unwrap_or(0);
+    let lateness = age(oldest, look.now).max(0);
+    let message =
+        format!("the oldest timer that is due has not fired for {}; {} due", seconds(lateness), counted(count));
+    let hint = "What keeps dispatchers from working say the rows launcher, dispatcher, home, versions and worker_slots, and the server's log. Any session can fire what is due: SELECT sched.dispatch_due().";
+    (Finding::bad(component, health::of_lateness(lateness), oldest, [message, hint.to_owned()]), lateness)
+}
+
+/// The oldest execution that could be claimed, of those that applications claim.
+pub fn queues(look: &Look) -> Finding {
+    let component = Component::Queues;
+    if let Some(unreadable) = look.unreadable(component, &[c"ready", c"ledger", c"paused_queue"]) {
+        return unreadable;
+    }
+    if look.is_copy() || look.standby {
+        return Finding::ok(component, "nothing is to be claimed here");
+    }
+    let waits = waiting(look, |queue| !runner_queue::is_runner_queue(queue));
+    match waits {
+        Some((queue, since)) if age(since, look.now) > health::LONGEST_WAIT => {
+            let message = format!(
+                "an execution{} could be claimed for {}",
+                of_queue(look, &queue),
+                seconds(age(since, look.now))
+            );
+            let hint = "Does a worker claim from this queue, and are there enough of them?";
+            Finding::warning(component, since, message, hint)
+        }
+        Some((queue, since)) => Finding::ok(
+            component,
+            format!("the longest wait is {}{}", seconds(age(since, look.now)), of_queue(look, &queue)),
+        ),
+        None => Finding::ok(component, "nothing waits to be claimed"),
+    }
+}
+
+/// The name of a queue, for who may know everybody's.
+fn of_queue(look: &Look, queue: &str) -> String {
+    if reads_all(look) {
+        format!(" of queue \"{queue}\"")
+    } else {
+        String::new()
+    }
+}
+
+fn reads_all(look: &Look) -> bool {
+    role::reads_everything(look.reader, oid_cache::relation(look.owner.schema, c"monitor"))
+}
+
+/// The first of the queues that `is_meant` and that nobody has paused, and since when its first entry waits: the longest.
+fn waiting(look: &Look, is_meant: impl Fn(&str) -> bool) -> Option<(String, Instant)> {
+    let session = look.owner.session();
+    let queues = store::queues(session).into_iter();
+    let mut meant = queues.filter(|(queue, _)| is_meant(queue) && !pause::is_paused(session, queue));
+    meant.find_map(|(queue, since)| since.map(|since| (runner_queue::user_queue(&queue).to_owned(), since)))
+}
+
+/// Leases that ran out, of runs that nobody has ended.
+pub fn leases(look: &Look) -> Finding {
+    let component = Component::Leases;
+    if let Some(unreadable) = look.unreadable(component, &[c"lease"]) {
+        return unreadable;
+    }
+    if look.is_copy() || look.standby {
+        return Finding::ok(component, "no run is to be ended here");
+    }
+    let before = Instant::from_micros(look.now.as_micros().saturating_sub(2 * guc::tick_interval()));
+    let (count, first) = store::stale_leases(look.owner.session(), before.unwrap_or(Instant::MIN));
+    match first {
+        None => Finding::ok(component, "no lease that ran out is left"),
+        Some(first) => {
+            let message = format!("{} leases ran out and their runs were not ended", counted(count));
+            let hint = "A dispatcher does that: look at its row. Any session can: SELECT sched.mark_stale_as_failed().";
+            Finding::warning(component, first, message, hint)
+        }
+    }
+}
+
+/// SQL jobs that wait for a process.
+pub fn runners(look: &Look) -> Finding {
+    let component = Component::Runners;
+    if let Some(unreadable) = look.unreadable(component, &[c"ready", c"ledger", c"paused_queue"]) {
+        return unreadable;
+    }
+    let Some((_, since)) = waiting(look, runner_queue::is_runner_queue) else {
+        return Finding::ok(component, "no SQL job waits for a process");
+    };
+    let waits = age(since, look.now);
+    let message = format!("an SQL job has waited for {} for a process", seconds(waits));
+    if look.is_copy() || look.standby {
+        return Finding::ok(component, "SQL jobs are not to run here");
+    }
+    if guc::max_sql_runners() == 0 {
+        let hint = "Set sched.max_sql_runners to more than 0 and reload the server's configuration.";
+        return Finding::warning(component, since, format!("{message}: sched.max_sql_runners is 0"), hint);
+    }
+    let severity = if waits > health::LONGEST_WAIT_FOR_RUNNER { Severity::Warning } else { Severity::Ok };
+    let hint = "Raise sched.max_sql_runners, or look in sched.running which run takes so long. Is a slot of max_worker_processes free?";
+    Finding::bad(component, severity, since, [message, hint.to_owned()])
+}
+
+/// Schedules that are parked or fail.
+pub fn schedules(look: &Look) -> Finding {
+    let component = Component::Schedules;
+    if let Some(unreadable) = look.unreadable(component, &[c"timer", c"schedule", c"job"]) {
+        return unreadable;
+    }
+    let found = store::troubled_schedules(look.owner.session(), look.reader, reads_all(look));
+    if found.parked + found.failing == 0 {
+        return Finding::ok(component, "none is parked or fails");
+    }
+    let worst = found.worst.map_or_else(String::new, |name| format!("; the worst is \"{name}\""));
+    let message = format!("{} parked, {} failing{worst}", counted(found.parked), counted(found.failing));
+    let hint = "last_error in sched.schedules says why. A parked one fires again once sched.alter_schedule or sched.define_job has put that right.";
+    Finding::warning(component, found.since.unwrap_or(look.now), message, hint)
+}
+
+/// Whether the database is a copy.
+pub fn home(look: &Look) -> Finding {
+    let component = Component::Home;
+    if let Some(unreadable) = look.unreadable(component, &[c"home"]) {
+        return unreadable;
+    }
+    if look.is_copy() {
+        let hint = "Call sched.adopt() in it if its schedules are to fire and its work is to be claimed here.";
+        return Finding::warning(
+            component,
+            look.now,
+            "the database is a copy that nobody has adopted: nothing fires",
+            hint,
+        );
+    }
+    Finding::ok(component, "the database is at home")
+}

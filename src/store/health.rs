@@ -1,0 +1,110 @@
+//! What tables and catalogs say of the state of the scheduler: index probes, each of a bounded cost, and nothing that counts history.
+
+use pgrx::pg_sys::Oid;
+use scheduler_core::Instant;
+
+use crate::pg::convert::timestamp;
+use crate::pg::record::Record;
+use crate::pg::Session;
+use crate::{arguments, statement};
+
+/// What more than this is counted as.
+pub const MOST_COUNTED: i64 = 1000;
+/// How many changed schedules are looked at.
+const MOST_CHANGED: i64 = 2000;
+/// How many queues are looked at.
+const MOST_QUEUES: i32 = 1000;
+/// From so many dead rows on a table lacks a vacuum.
+const MOST_DEAD_ROWS: i64 = 1_000_000;
+
+/// What is due.
+pub struct Due {
+    /// When the oldest timer was to fire that has not.
+    pub oldest: Option<Instant>,
+    /// How many are due, up to `MOST_COUNTED`.
+    pub count: i64,
+    /// Schedules with a change that nobody has applied, the first of them.
+    pub changed: Vec<i64>,
+}
+
+/// What is due at `now` and was not fired.
+pub fn due(session: &Session, now: Instant) -> Due {
+    statement!(DISPATCH = "health/dispatch"(TIMESTAMPTZOID, INT8OID, INT8OID));
+    let rows = DISPATCH.run(session, arguments![timestamp(now), MOST_COUNTED, MOST_CHANGED]);
+    rows.first().map_or(Due { oldest: None, count: 0, changed: Vec::new() }, |row| Due {
+        oldest: row.get_saturated("oldest"),
+        count: row.get_required("due"),
+        changed: row.get_required("changed"),
+    })
+}
+
+/// Each queue in which something can be claimed, and since when its first entry can: the one that waits longest first.
+pub fn queues(session: &Session) -> Vec<(String, Option<Instant>)> {
+    statement!(QUEUES = "health/queues"(INT4OID));
+    let rows = QUEUES.run(session, arguments![MOST_QUEUES]);
+    rows.iter().map(|row| (row.get_required("queue"), row.get_saturated("since"))).collect()
+}
+
+/// How many leases ran out before a time, up to `MOST_COUNTED`, and when the first did.
+pub fn stale_leases(session: &Session, before: Instant) -> (i64, Option<Instant>) {
+    statement!(LEASES = "health/leases"(TIMESTAMPTZOID, INT8OID));
+    let rows = LEASES.run(session, arguments![timestamp(before), MOST_COUNTED]);
+    rows.first().map_or((0, None), |row| (row.get_required("count"), row.get_saturated("first")))
+}
+
+/// Schedules that need somebody.
+pub struct Troubled {
+    /// How many are parked, of `MOST_COUNTED` that are looked at.
+    pub parked: i64,
+    /// How many fail.
+    pub failing: i64,
+    /// Since when.
+    pub since: Option<Instant>,
+    /// The worst that the reader may read about.
+    pub worst: Option<String>,
+}
+
+/// Schedules that are parked or fail; `reads_all` says that the reader may know every name.
+pub fn troubled_schedules(session: &Session, reader: Oid, reads_all: bool) -> Troubled {
+    statement!(SCHEDULES = "health/schedules"(INT8OID, OIDOID, BOOLOID));
+    let rows = SCHEDULES.run(session, arguments![MOST_COUNTED, reader, reads_all]);
+    rows.first().map_or(Troubled { parked: 0, failing: 0, since: None, worst: None }, |row| Troubled {
+        parked: row.get_required("parked"),
+        failing: row.get_required("failing"),
+        since: row.get_saturated("since"),
+        worst: row.get("worst"),
+    })
+}
+
+/// What the server says.
+pub struct ServerState {
+    /// Whether the server vacuums at all.
+    pub autovacuum: bool,
+    /// How many background workers there can be.
+    pub worker_slots: i64,
+    /// How many there are.
+    pub workers: i64,
+    /// Our tables that are not to be vacuumed.
+    pub unvacuumed: Option<String>,
+    /// Our tables of which most are dead rows.
+    pub bloated: Option<String>,
+    /// How many transaction ids old the oldest is that a process of ours keeps.
+    pub held_ids: i64,
+    /// Which process that is, and since when.
+    pub holder: Option<(i32, Instant)>,
+}
+
+/// What the server says of itself and of our tables.
+pub fn server(session: &Session) -> Option<ServerState> {
+    statement!(SERVER = "health/server"(INT8OID));
+    let rows = SERVER.run(session, arguments![MOST_DEAD_ROWS]);
+    rows.first().map(|row| ServerState {
+        autovacuum: row.get_required("autovacuum"),
+        worker_slots: i64::from(row.get_required::<i32>("worker_slots")),
+        workers: row.get_required("workers"),
+        unvacuumed: row.get("unvacuumed"),
+        bloated: row.get("bloated"),
+        held_ids: row.get("held_ids").unwrap_or(0),
+        holder: row.get("holder").zip(row.get_saturated("holds_since")),
+    })
+}
