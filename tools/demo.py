@@ -247,6 +247,7 @@ def summary(db):
     paragraph(f"They were fired {t.p50:.1f} ms after their plan time in the median, {t.latest:.1f} ms at most (created_at - plan_time).")
     paragraph(f"The workers wrote {t.written} rows of their own, each in the transaction that finished its execution.")
     sql_results(db)
+    page(db)
     if t.succeeded == 0:
         sys.exit("error: no execution succeeded")
     if t.written != t.by_workers:
@@ -263,6 +264,13 @@ def sql_results(db):
     say("")
     if len(results) < len(SQL) or not all(e.succeeded for e in results):
         sys.exit("error: an SQL job has not succeeded")
+
+
+def page(db):
+    """The page of the last minute and the next, to be opened in a browser."""
+    file = Path(os.environ["CARGO_TARGET_DIR"]) / "demo-report.html"
+    file.write_text(db.execute("select sched.report(now() - interval '45 seconds', now() + interval '15 seconds')").fetchone()[0], encoding="utf-8")
+    say(f"What became of each plan time is a page, made by sched.report(): {file}")
 
 
 def show():

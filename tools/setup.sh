@@ -124,21 +124,24 @@ pg$PG = \"$SCHEDULER_PGRX_SERVER/pg_config\""
 }
 
 python() {
-    local driver=$SCHEDULER_ROOT/examples/python/requirements.txt checks=$SCHEDULER_ROOT/tools/requirements.txt key
-    key="$SCHEDULER_ROOT $(python3 --version) $(cat "$driver" "$checks" | sha256sum)"
+    local worker=$SCHEDULER_ROOT/examples/python/requirements.txt drivers=$SCHEDULER_ROOT/pgrx-tests/drivers/requirements.txt
+    local checks=$SCHEDULER_ROOT/tools/requirements.txt key
+    key="$SCHEDULER_ROOT $(python3 --version) $(cat "$worker" "$drivers" "$checks" | sha256sum)"
     if is_done python "$key" && "$SCHEDULER_PYTHON" -c "" 2>/dev/null; then return; fi
-    say "installing the Python driver of the example worker, and what checks use"
+    say "installing the Python drivers that examples use, and what checks use"
     quietly python python3 -m venv --clear "$CARGO_TARGET_DIR/python"
-    quietly python "$SCHEDULER_PYTHON" -m pip install --disable-pip-version-check -r "$driver" -r "$checks"
+    quietly python "$SCHEDULER_PYTHON" -m pip install --disable-pip-version-check -r "$worker" -r "$drivers" -r "$checks"
     mark_done python "$key"
 }
 
 javascript() {
-    local folder=$SCHEDULER_ROOT/examples/javascript key
-    key="$SCHEDULER_ROOT $(node --version) $(cat "$folder/package.json" "$folder/package-lock.json" | sha256sum)"
-    if is_done javascript "$key" && [ -d "$folder/node_modules" ]; then return; fi
-    say "installing the JavaScript driver of the example worker"
-    (cd "$folder" && quietly javascript npm ci --no-audit --no-fund)
+    local folders=("$SCHEDULER_ROOT/examples/javascript" "$SCHEDULER_ROOT/pgrx-tests/drivers") folder key
+    key="$SCHEDULER_ROOT $(node --version) $(cat "${folders[@]/%//package.json}" "${folders[@]/%//package-lock.json}" | sha256sum)"
+    if is_done javascript "$key" && [ -d "${folders[0]}/node_modules" ] && [ -d "${folders[1]}/node_modules" ]; then return; fi
+    say "installing the JavaScript drivers that examples use"
+    for folder in "${folders[@]}"; do
+        (cd "$folder" && quietly javascript npm ci --no-audit --no-fund)
+    done
     mark_done javascript "$key"
 }
 

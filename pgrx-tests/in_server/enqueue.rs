@@ -37,7 +37,7 @@ mod tests {
             // Claimed in the order in which they were given, as their plan times are equal.
             check(
                 "SELECT count(*), count(DISTINCT fence), bool_and(attempt = 1), bool_and(payload = to_jsonb(n))
-                   FROM sched.claim('e', 300) WITH ORDINALITY AS c (id, token, fence, attempt, a, b, d, f, payload, g, n)",
+                   FROM sched.claim('e', 300) WITH ORDINALITY AS c (id, token, fence, attempt, a, b, d, f, payload, g, h, i, k, n)",
                 "250|250|t|t",
             );
             run(&["DROP TABLE enqueued"]);
@@ -148,7 +148,7 @@ mod tests {
                 if job != "e/drawn and told" {
                     let queue = if job == "e/drawn" { "e drawn" } else { "default" };
                     check(
-                        &format!("SELECT count(*), bool_and(payload = to_jsonb(n)) FROM sched.claim('{queue}', 2000) WITH ORDINALITY AS c (id, token, fence, attempt, a, b, d, f, payload, g, n)"),
+                        &format!("SELECT count(*), bool_and(payload = to_jsonb(n)) FROM sched.claim('{queue}', 2000) WITH ORDINALITY AS c (id, token, fence, attempt, a, b, d, f, payload, g, h, i, k, n)"),
                         "1500|t",
                     );
                 }

@@ -35,7 +35,7 @@ mod tests {
                FROM sched.try_claim('x/new', '2026-01-01')",
             "won|1|1|{}|t|t",
         );
-        check("SELECT * FROM sched.try_claim('x/new', '2026-01-01')", "conflicted|||||||");
+        check("SELECT * FROM sched.try_claim('x/new', '2026-01-01')", "conflicted|||||||||");
         check(
             "SELECT scope_kind, scope_id, queue, priority, status, attempt, origin, schedule_name, runner_id LIKE '%/' || pg_backend_pid(),
                     started_at = heartbeat_at, stale_after > started_at, lease_token <> id, fence > 0 FROM sched.execution",
@@ -272,7 +272,7 @@ mod tests {
 
     #[pg_test]
     fn no_backoff_means_at_once_and_so_does_the_past() {
-        run(&["SELECT sched.define_job('x/at once', max_attempts => 9)"]);
+        run(&["SELECT sched.define_job('x/at once', max_attempts => 9, retry_backoff => '{}')"]);
         run(&[&call("finish_failure", &lease("x/at once", ""), "")]);
         run(&[&call("finish_failure", &claim_one("default"), ", next_retry_at => '2001-01-01'")]);
         run(&[&call(

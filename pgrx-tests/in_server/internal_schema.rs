@@ -6,7 +6,7 @@ use pgrx::prelude::*;
 mod tests {
     use pgrx::prelude::*;
 
-    use crate::test_support::{attempt, check, granting, run, sql};
+    use crate::test_support::{attempt, check, granting, run, sql, views};
 
     /// All that somebody may execute there: what the views call, as their reader.
     const CALLED_BY_VIEWS: &str = "next_open skip_parts skipped_so_far";
@@ -64,7 +64,7 @@ mod tests {
             assert_eq!(rights_of(role), rights, "{grant}");
             assert_eq!(as_role(role, "SELECT sched_internal.next_open('s')"), "42501", "{role}");
             // The views that call them go on without.
-            for view in ["schedules", "skipped", "execution", "running", "failed", "history"] {
+            for view in views() {
                 let found = as_role(role, &format!("SELECT * FROM sched.{view}"));
                 assert_eq!(found, if grant == "grant_worker" { "42501" } else { "done" }, "{role}: {view}");
             }

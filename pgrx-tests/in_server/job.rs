@@ -6,7 +6,7 @@ use pgrx::prelude::*;
 mod tests {
     use pgrx::prelude::*;
 
-    use crate::test_support::{check, fails, quote, refused, run, sql};
+    use crate::test_support::{check, fails, quote, refused, run, set_fast_path, sql, time_passes};
 
     #[pg_test]
     fn a_job_is_created_and_replaced() {
@@ -14,7 +14,7 @@ mod tests {
         check(
             "SELECT kind, queue, max_attempts, retry_backoff, run_timeout, stale_timeout, allow_stale_reentry, priority,
                     owner = current_user::regrole FROM sched.job WHERE job_name = 'job/a'",
-            "pull|default|1|{}|||t|0|t",
+            "pull|default|3|{00:00:10,00:01:00}|||t|0|t",
         );
         run(&[
             "SELECT sched.define_job('job/a', queue => 'q', max_attempts => 3, retry_backoff => '{1s,5s,1 day}',
@@ -27,9 +27,55 @@ mod tests {
         );
         // Replacing means replacing: what is left out goes back to its default.
         run(&["SELECT sched.define_job('job/a')"]);
-        check("SELECT queue, max_attempts, priority FROM sched.job WHERE job_name = 'job/a'", "default|1|0");
+        check("SELECT queue, max_attempts, priority FROM sched.job WHERE job_name = 'job/a'", "default|3|0");
         check("SELECT sched.drop_job('job/a')", "t");
         check("SELECT sched.drop_job('job/a')", "f");
+    }
+
+    /// What the server runs itself needs no second attempt because a worker died.
+    #[pg_test]
+    fn each_kind_has_its_own_defaults() {
+        const SAID: &str = "SELECT max_attempts, retry_backoff FROM sched.jobs WHERE job_name = 'job/kind'";
+        let pull = ["3", "{00:00:10,00:01:00}"];
+        let others = ["1", "{}"];
+        for (kind, [attempts, waits]) in
+            [("'pull'", pull), ("'notify', 'channel'", others), ("'log'", others), ("'sql', 'SELECT 1'", others)]
+        {
+            for (arguments, expected) in [
+                ("", format!("{attempts}|{waits}")),
+                (", max_attempts => NULL, retry_backoff => NULL", format!("{attempts}|{waits}")),
+                (", max_attempts => 7", format!("7|{waits}")),
+                (", retry_backoff => '{}'", format!("{attempts}|{{}}")),
+                (", retry_backoff => '{1 hour}'", format!("{attempts}|{{01:00:00}}")),
+            ] {
+                run(&[&format!("SELECT sched.define_job('job/kind', {kind}{arguments})")]);
+                check(SAID, &expected);
+            }
+        }
+        // As with cron.
+        run(&["SELECT sched.import_crontab('@daily true')"]);
+        check("SELECT max_attempts, retry_backoff FROM sched.jobs WHERE job_name = 'crontab'", "1|{}");
+        // Nobody said that it may be tried again.
+        run(&["SELECT sched.enqueue('job/undefined')"]);
+        check("SELECT max_attempts FROM sched.execution WHERE job_name = 'job/undefined'", "1");
+    }
+
+    #[pg_test]
+    fn what_the_defaults_do_with_a_lost_lease() {
+        for fast_path in [true, false] {
+            set_fast_path(fast_path);
+            let queue = format!("job/lost/{fast_path}");
+            run(&[&format!("SELECT sched.define_job('{queue}', queue => '{queue}'), sched.enqueue('{queue}')")]);
+            let state = format!("SELECT status, attempt, error_code, round(extract(epoch FROM next_retry_at - finished_at)) FROM sched.execution WHERE job_name = '{queue}'");
+            for expected in ["FAILED|1|stale_timeout|10", "FAILED|2|stale_timeout|60", "FAILED|3|stale_timeout|"] {
+                check(&format!("SELECT count(*) FROM sched.claim('{queue}')"), "1");
+                time_passes("1 hour");
+                check(&format!("SELECT sched.mark_stale_as_failed('{queue}')"), "1");
+                check(&state, expected);
+                time_passes("1 minute");
+            }
+        }
+        set_fast_path(true);
     }
 
     #[pg_test]
@@ -38,7 +84,6 @@ mod tests {
         for (arguments, sqlstate) in [
             ("max_attempts => 0", "22023"),
             ("max_attempts => -1", "22023"),
-            ("max_attempts => NULL", "22004"),
             ("kind => 'shell'", "22023"),
             ("kind => 'PULL'", "22023"),
             ("kind => NULL", "22004"),
@@ -51,7 +96,6 @@ mod tests {
             ("retry_backoff => '{-1s}'", "22023"),
             ("retry_backoff => '{1s,1 month}'", "22023"),
             ("retry_backoff => '{1s,NULL}'", "22004"),
-            ("retry_backoff => NULL", "22004"),
             ("retry_backoff => ARRAY[make_interval(days => 2147483647)]", "22008"),
             ("stale_timeout => '0'", "22023"),
             ("stale_timeout => '-1s'", "22023"),

@@ -6,14 +6,13 @@ use pgrx::prelude::*;
 mod tests {
     use pgrx::prelude::*;
 
-    use crate::test_support::{attempt, check, granting, run, sql};
-
-    const VIEWS: [&str; 6] = ["execution", "running", "failed", "history", "schedules", "skipped"];
+    use crate::test_support::{attempt, check, granting, run, sql, views};
 
     /// A victim with "secret" in every column of its own that can hold it; a spy that may use the scheduler, and one that watches it.
     fn world(prefix: &str) {
         let secrets = [
             "SELECT sched.define_job('l/job', queue => 'l/queue', max_attempts => 9, command => 'secret')",
+            "SELECT sched.define_job('l/run', 'sql', 'SELECT ''secret''', settings => '{\"application_name\": \"secret\"}')",
             "SELECT sched.create_schedule('l/schedule', 'every 1 hour', 'l/job', payload => '{\"secret\": 1}')",
             "SELECT sched.enqueue('l/job', '{\"secret\": 1}', scope_id => i::text) FROM generate_series(1, 40) AS i",
             "SELECT sched.finish_success(execution_id, lease_token, result => '\"secret\"') FROM sched.claim('l/queue', 10)",
@@ -63,14 +62,15 @@ mod tests {
         world("lf");
         run(&["CREATE FUNCTION pg_temp.overhear(value text) RETURNS boolean LANGUAGE plpgsql COST 0.000001 AS $$
                BEGIN PERFORM set_config('leak.heard', current_setting('leak.heard') || ' ' || COALESCE(value, ''), true); RETURN true; END $$"]);
-        for view in VIEWS {
-            for column in columns(view) {
-                assert_eq!(overheard("lf_spy", view, &column), "", "{view}.{column}");
-                let heard = overheard("lf_monitor", view, &column);
+        for view in views() {
+            for column in columns(&view) {
+                assert_eq!(overheard("lf_spy", &view, &column), "", "{view}.{column}");
+                let heard = overheard("lf_monitor", &view, &column);
                 assert!(!heard.contains("secret"), "{view}.{column}: {heard}");
             }
         }
         assert!(overheard("lf_victim", "execution", "payload").contains("secret"));
+        assert!(overheard("lf_victim", "jobs", "command").contains("secret"));
         assert!(overheard("lf_victim", "skipped", "reason").contains("missed"));
         // Without the barrier it would.
         run(&["ALTER VIEW sched.history RESET (security_barrier)"]);
@@ -103,8 +103,8 @@ mod tests {
         world("le");
         run(&["ANALYZE sched.ledger, sched.lease, sched.schedule, sched.job, sched.timer"]);
         for role in ["le_spy", "le_monitor"] {
-            for view in VIEWS {
-                for column in columns(view) {
+            for view in views() {
+                for column in columns(&view) {
                     let query = format!(
                         "EXPLAIN (ANALYZE, VERBOSE, BUFFERS, SETTINGS) SELECT * FROM sched.{view} WHERE {column}::text > '' ORDER BY {column}::text"
                     );
@@ -149,6 +149,7 @@ mod tests {
             "SELECT sched.create_schedule('l/mine', 'never', 'l/mine')",
         ]);
         for statement in [
+            "SELECT sched.define_job('l/run', 'sql', 'SELECT ''secret''', settings => '{\"application_name\": \"secret\"}')",
             "SELECT sched.create_schedule('l/schedule', 'never', 'l/mine')",
             "SELECT sched.alter_schedule('l/mine', new_name => 'l/schedule')",
             "SELECT sched.create_schedules('[{\"schedule_name\": \"l/schedule\", \"clock\": \"never\", \"job_name\": \"l/mine\"}]')",

@@ -18,7 +18,7 @@ mod tests {
 
     #[pg_test]
     fn on_terminal_life() {
-        run(&["SELECT sched.define_job('job of o/t', max_attempts => 2)"]);
+        run(&["SELECT sched.define_job('job of o/t', max_attempts => 2, retry_backoff => '{}')"]);
         created("o/t", "every 1 hour", "rearm => 'on_terminal', catch_up => 'latest_only'");
         dispatch(0);
         time_passes("61 minutes");

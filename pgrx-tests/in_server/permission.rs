@@ -7,7 +7,7 @@ mod tests {
     use pgrx::prelude::*;
 
     use crate::test_support::{
-        alone, armed, attempt, check, created, dispatch, granting, run, sql, state, time_passes,
+        alone, armed, attempt, check, created, dispatch, granting, run, sql, state, time_passes, views,
     };
 
     /// What nobody is granted: for superusers and the extension's owner.
@@ -91,7 +91,7 @@ mod tests {
         granting();
         user("p_seen");
         run(&["CREATE ROLE p_monitor", "SELECT sched.grant_monitor('p_monitor')"]);
-        as_role("p_seen", "SELECT sched.define_job('p/seen', max_attempts => 2)");
+        as_role("p_seen", "SELECT sched.define_job('p/seen', max_attempts => 2, command => 'secret')");
         as_role("p_seen", "SELECT sched.create_schedule('p/seen', 'never', 'p/seen', payload => '{\"secret\": 1}')");
         as_role(
             "p_seen",
@@ -112,7 +112,7 @@ mod tests {
             "3|1|0|0|0|0|0"
         );
         assert_eq!(as_role("p_monitor", "SELECT count(*) FROM sched.schedules"), "1");
-        for view in ["execution", "running", "failed", "history", "schedules", "skipped"] {
+        for view in views() {
             let rows = as_role("p_monitor", &format!("SELECT * FROM sched.{view}"));
             assert!(!rows.contains("secret"), "{view}: {rows}");
         }
@@ -140,6 +140,7 @@ home|SELECT
 job|SELECT
 lease|SELECT UPDATE DELETE
 ledger|SELECT INSERT UPDATE DELETE
+paused_queue|SELECT
 ready|SELECT INSERT UPDATE DELETE
 retry|SELECT INSERT UPDATE DELETE
 schedule|SELECT
@@ -148,7 +149,8 @@ schedule_definition|SELECT UPDATE DELETE
 schedule_dropped|SELECT UPDATE DELETE
 skip|SELECT INSERT UPDATE DELETE
 timer|SELECT INSERT UPDATE DELETE
-timer_state|SELECT INSERT UPDATE DELETE",
+timer_state|SELECT INSERT UPDATE DELETE
+unique_scope|SELECT UPDATE DELETE",
         );
         check(
             "SELECT string_agg(proname, ' ' ORDER BY proname) FROM pg_proc p
@@ -182,7 +184,7 @@ timer_state|SELECT INSERT UPDATE DELETE",
         granting();
         user("p_alice");
         for statement in [
-            "SELECT sched.define_job('p/alice', max_attempts => 2, queue => 'p/alice')",
+            "SELECT sched.define_job('p/alice', max_attempts => 2, retry_backoff => '{}', queue => 'p/alice')",
             "SELECT sched.create_schedule('p/alice', 'every 1 hour', 'p/alice')",
             "SELECT sched.alter_schedule('p/alice', payload => '{\"x\": 1}')",
             "SELECT sched.dispatch_due()",
@@ -355,7 +357,7 @@ timer_state|SELECT INSERT UPDATE DELETE",
         ]);
         run(&["SET LOCAL search_path = p_evil, pg_temp, pg_catalog"]);
         let life = [
-            "SELECT sched.define_job('p/evil', max_attempts => 9)",
+            "SELECT sched.define_job('p/evil', max_attempts => 9, retry_backoff => '{}')",
             "SELECT sched.create_schedule('p/evil', 'every 1 hour', 'p/evil', overlap => 'buffer_one')",
             "SELECT sched.dispatch_due()",
             "SELECT sched.alter_schedule('p/evil', payload => '{\"n\": 1}', new_name => 'p/evil2')",

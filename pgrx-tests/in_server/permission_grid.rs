@@ -7,7 +7,7 @@ use pgrx::prelude::*;
 mod tests {
     use pgrx::prelude::*;
 
-    use crate::test_support::{alone, check, granting, quote, run, sql};
+    use crate::test_support::{alone, check, granting, quote, run, sql, views};
 
     /// The columns of the grid. `none` is the superuser that runs the test; a member has the owner's rights; another uses the
     /// scheduler for itself; a monitor only looks; a stranger was granted nothing.
@@ -28,8 +28,10 @@ mod tests {
         Super(&'static str),
         /// Who may act for the owner and monitors get this; another `42501`.
         Read(&'static str),
+        /// For who may read, and for others as if there were none.
+        Shown(&'static str),
     }
-    use Answer::{All, Any, Own, Read, Skip, Super};
+    use Answer::{All, Any, Own, Read, Shown, Skip, Super};
 
     impl Answer {
         fn of(self, role: &str) -> &'static str {
@@ -40,7 +42,9 @@ mod tests {
                 (Own(answer) | Skip(answer, _) | All(answer) | Read(answer), "owner" | "member") => answer,
                 (Skip(_, answer) | All(answer), "other") => answer,
                 (Read(answer), "monitor") => answer,
-                (Super(_) | Own(_) | Skip(..) | All(_) | Any(_) | Read(_), _) => denied,
+                (Shown(answer), "none" | "owner" | "member" | "monitor") => answer,
+                (Shown(_), "other") => "42704",
+                (Super(_) | Own(_) | Skip(..) | All(_) | Any(_) | Read(_) | Shown(_), _) => denied,
             }
         }
     }
@@ -49,6 +53,8 @@ mod tests {
     const FUNCTIONS: &[(&str, &str, Answer)] = &[
         ("define_job", "'g/new'", All("")),
         ("define_job", "'g/job'", Own("")),
+        ("alter_job", "'g/job', priority => 1", Own("")),
+        ("alter_job", "'g/unknown'", All("42704")),
         ("drop_job", "'g/idle'", Own("true")),
         ("drop_job", "'g/unknown'", All("false")),
         ("schedule_sql", "'g/new', 'never', 'SELECT 1'", All("number")),
@@ -111,6 +117,16 @@ mod tests {
         ("enqueue_many", "'g/job', '{1}', '{2026-01-01}', 'g', ARRAY['pending']", Own("uuid")),
         ("enqueue_many", "'g/undefined', '{1}'", All("uuid")),
         ("enqueue_many", "'g/undefined', '{1}', '{2026-01-01}', 'g', ARRAY['pending']", Own("uuid")),
+        ("enqueue", "'g/job', '{}', '2026-01-01', 'g', 'pending', unique_by => 'scope'", Own("uuid")),
+        ("enqueue", "'g/job', '{}', '2026-01-01', 'g', 'pending', if_exists => 'replace'", Own("uuid")),
+        ("enqueue", "'g/undefined', '{}', '2027-01-01', 'g', 'pending', unique_by => 'scope'", Own("uuid")),
+        ("enqueue", "'g/undefined', '{}', '2026-01-01', 'g', 'pending', if_exists => 'replace'", Own("uuid")),
+        ("enqueue", "'g/undefined', run_at => '2100-01-01'", All("uuid")),
+        ("alter_execution", "{pending}, '1'", Own("true")),
+        ("alter_execution", "{retry}, '1'", Own("true")),
+        ("alter_execution", "{running id}, '1'", Own("false")),
+        ("alter_execution", "gen_random_uuid(), '1'", All("false")),
+        ("cancel_many", "'g/job'", Skip("2", "0")),
         ("heartbeat", "{running}", Own("ok")),
         ("heartbeat", "{stale}", Own("ok")),
         ("heartbeat", "{super}", Super("ok")),
@@ -124,6 +140,9 @@ mod tests {
         ("finish_failure", "{running}", Own("")),
         ("finish_failure", "{super}", Super("")),
         ("finish_failure", "{lost}", All("55000")),
+        ("snooze", "{running}, now()", Own("")),
+        ("snooze", "{super}, now()", Super("")),
+        ("snooze", "{lost}, now()", All("55000")),
         ("finish_success_many", "{arrays}", Skip("empty", "uuid")),
         ("cancel", "{pending}", Own("true")),
         ("cancel", "{retry}", Own("true")),
@@ -131,6 +150,11 @@ mod tests {
         ("cancel", "{stale id}", Own("true")),
         ("cancel", "{done}", Own("false")),
         ("cancel", "gen_random_uuid()", All("false")),
+        ("pause_queue", "'g'", Own("")),
+        ("pause_queue", "'default'", Super("")),
+        ("pause_queue", "'g/unknown'", Super("")),
+        ("resume_queue", "'g'", Own("")),
+        ("resume_queue", "'default'", Super("")),
         ("mark_stale_as_failed", "'g/job'", Skip("1", "0")),
         ("mark_stale_as_failed", "", Skip("1", "0")),
         ("latest_plan", "'g/job', 'g', 'pending'", Own("time")),
@@ -154,7 +178,13 @@ mod tests {
         ("revoke_all", "'g_nobody'", Super("")),
         ("adopt", "", Super("number")),
         ("is_home", "", Any("true")),
+        ("healthy", "", Any("true")),
+        ("report", "schedule_like => 'g/none'", Any("page")),
+        ("timeline", "'g/schedule'", Shown("text")),
+        ("timeline", "'g/unknown'", Any("42704")),
+        ("health", "", Any("launcher")),
         ("grant_again", "", Super("")),
+        ("grant_pg_monitor", "", Super("")),
         ("grantee", "'g_nobody'::regrole", Super("gf_nobody")),
         ("table_is_new", "'sched.job'::regclass", Super("")),
         ("uuid_v7", "", Super("uuid")),
@@ -214,6 +244,8 @@ mod tests {
             "number" => answer.parse::<i64>().is_ok() && answer != "42501",
             "uuid" => answer.len() == 36,
             "time" => answer.starts_with("20"),
+            "page" => answer.starts_with("<!DOCTYPE html>"),
+            "text" => answer.starts_with("g"),
             _ => answer == wanted,
         };
         if fits {
@@ -277,13 +309,15 @@ mod tests {
     }
 
     /// View, columns that a monitor may not see, and how many rows the owner has in it.
-    const VIEWS: [(&str, &[&str], i64); 6] = [
+    const VIEWS: [(&str, &[&str], i64); 8] = [
         ("execution", &["payload", "result", "progress", "error_msg", "lease_token"], 6),
         ("running", &["progress"], 2),
         ("failed", &["error_msg"], 1),
         ("history", &["result", "error_msg"], 1),
+        ("jobs", &["command", "settings"], 3),
         ("schedules", &["last_error"], 2),
         ("skipped", &[], 1),
+        ("queues", &[], 2),
     ];
 
     #[pg_test]
@@ -293,7 +327,7 @@ mod tests {
         run(&["SELECT sched.dispatch_due()", "UPDATE sched.timer SET last_error = 'secret', error_count = 1"]);
         run(&["INSERT INTO sched.skip SELECT schedule_id, defined_at, '2026-01-01', '2026-01-02', 2, 'missed' FROM sched.schedule WHERE schedule_name = 'g/schedule'"]);
         for (view, secrets, rows) in VIEWS {
-            let of_super = if matches!(view, "execution" | "running") { 1 } else { 0 };
+            let of_super = if matches!(view, "execution" | "running" | "jobs") { 1 } else { 0 };
             for role in ROLES {
                 let count = as_role("gv", role, &format!("SELECT count(*) FROM sched.{view}"));
                 let wanted = match role {
@@ -317,7 +351,8 @@ mod tests {
                 stale_after started_at finished_at duration_ms rows_affected error_code next_retry_at allow_stale_reentry origin \
                 schedule_name created_at updated_at age time_to_stale cancel_requested retryable clock time_zone enabled ownership state \
                 next_plan_time next_fire_at last_plan_time last_fired_at error_count \
-                plan_from plan_to count reason pid";
+                plan_from plan_to count reason pid run_at run_until paused ready delayed retrying running oldest_ready_at \
+                kind retry_backoff run_timeout stale_timeout own_transactions owner";
             check(
                 &format!(
                     "SELECT attname FROM pg_attribute WHERE attrelid = 'sched.{view}'::regclass AND attnum > 0
@@ -329,7 +364,7 @@ mod tests {
         }
         check(
             "SELECT count(*) FROM pg_class WHERE relnamespace IN ('sched'::regnamespace, 'sched_internal'::regnamespace) AND relkind IN ('v', 'm')",
-            "6",
+            &VIEWS.len().to_string(),
         );
     }
 
@@ -357,7 +392,7 @@ mod tests {
                 }
             }
         }
-        for view in ["execution", "running", "failed", "history", "schedules", "skipped"] {
+        for view in views() {
             for role in &ROLES[1..] {
                 for statement in [format!("DELETE FROM sched.{view}"), format!("SELECT * FROM sched.{view} FOR UPDATE")]
                 {

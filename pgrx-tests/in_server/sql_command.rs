@@ -35,7 +35,7 @@ mod tests {
             "COPY t FROM '/tmp/x'",
             "COPY t TO PROGRAM 'cat'",
             "SELECT 'ü'; SELECT U&'\\00fc'",
-            "LISTEN x",
+            "UNLISTEN x",
         ] {
             run(&[&define(command)]);
             check("SELECT command FROM sched.job WHERE job_name = 'c/job'", command);
@@ -114,6 +114,8 @@ mod tests {
             ("COPY t FROM STDIN", "command may not contain COPY FROM STDIN"),
             ("COPY t TO STDOUT", "command may not contain COPY TO STDOUT"),
             ("COPY (SELECT 1) TO STDOUT", "command may not contain COPY TO STDOUT"),
+            ("LISTEN news", "command may not contain LISTEN"),
+            ("NOTIFY news; LISTEN news", "command may not contain LISTEN (statement 2 of 2)"),
         ] {
             assert_eq!(command_refused(command, "0A000").message, message, "{command}");
             let own = format!("SELECT sched.define_job('c/job', 'sql', {}, own_transactions => true)", quote(command));
@@ -152,6 +154,7 @@ mod tests {
             ("{\"\": 1}", "42704", "unrecognized configuration parameter \"\""),
             ("{\"sched.no_such\": 1}", "42704", "invalid configuration parameter name \"sched.no_such\""),
             ("{\"role\": \"postgres\"}", "42501", "setting \"role\" may not be given for a run"),
+            ("{\"exit_on_error\": true}", "42501", "setting \"exit_on_error\" may not be given for a run"),
             (
                 "{\"Session_Authorization\": \"postgres\"}",
                 "42501",

@@ -10,23 +10,35 @@ mod tests {
     use crate::store::queue::runner_queue;
     use crate::test_support::{check, dispatch, refused, run, set_fast_path, sql, time_passes};
 
-    /// Where executions of sql jobs of the caller wait.
-    fn runner_queue_of_caller() -> String {
-        runner_queue::name(sql("SELECT current_user::regrole::oid").parse::<u32>().unwrap().into())
+    /// Where executions of sql jobs of the caller wait whose queue is this.
+    fn runner_queue_of_caller(queue: &str) -> String {
+        runner_queue::name(sql("SELECT current_user::regrole::oid").parse::<u32>().unwrap().into(), queue)
     }
 
     #[pg_test]
     fn schema_and_library_name_the_same_queue() {
         run(&["SELECT sched.define_job('s/job', 'sql', 'SELECT 1', 'reports')", "SELECT sched.define_job('s/pull')"]);
         check("SELECT queue FROM sched.job WHERE job_name = 's/job'", "reports");
-        check("SELECT ready_queue FROM sched.job WHERE job_name = 's/job'", &runner_queue_of_caller());
+        check("SELECT ready_queue FROM sched.job WHERE job_name = 's/job'", &runner_queue_of_caller("reports"));
         check("SELECT ready_queue FROM sched.job WHERE job_name = 's/pull'", "default");
         for owner in ["1", "10", "4294967295"] {
             run(&[&format!("UPDATE sched.job SET owner = {owner}::oid WHERE job_name = 's/job'")]);
             let name = sql("SELECT ready_queue FROM sched.job WHERE job_name = 's/job'");
-            assert_eq!(name, runner_queue::name(owner.parse::<u32>().unwrap().into()));
-            assert!(runner_queue::is_runner_queue(&name) && name.len() == 71, "{name}");
+            assert_eq!(name, runner_queue::name(owner.parse::<u32>().unwrap().into(), "reports"));
+            assert!(runner_queue::is_runner_queue(&name) && name.len() == 72 + "reports".len(), "{name}");
+            assert_eq!(runner_queue::owner(&name).unwrap().to_u32().to_string(), owner);
+            assert_eq!(runner_queue::user_queue(&name), "reports");
+            check(
+                &format!(
+                    "SELECT bool_and(q.name > '{}' AND q.name < '{}') FROM (SELECT ready_queue FROM sched.job WHERE job_name = 's/job'
+                      UNION ALL SELECT left(ready_queue, 72) || a FROM sched.job, unnest(array['~', 'zz', '9', ' ', 'Ω']) AS a WHERE job_name = 's/job') AS q (name)",
+                    runner_queue::bounds(runner_queue::owner(&name))[0],
+                    runner_queue::bounds(runner_queue::owner(&name))[1],
+                ),
+                "t",
+            );
         }
+        assert_eq!(runner_queue::user_queue("mail"), "mail");
         assert!(!runner_queue::is_runner_queue("executions that the server runs itself"));
         run(&["SELECT sched.define_job('s/job', 'pull', NULL, 'executions that the server runs itself, as the role with')"]);
         check("SELECT ready_queue = queue FROM sched.job WHERE job_name = 's/job'", "t");
@@ -55,7 +67,7 @@ mod tests {
                 "SELECT origin, count(*), min(queue), max(queue), min(status) FROM sched.execution WHERE job_name = 's/routed' GROUP BY 1 ORDER BY 1",
                 "backfill|1|reports|reports|PENDING\nenqueue|5|reports|reports|PENDING\nmanual|1|reports|reports|PENDING\nschedule|1|reports|reports|PENDING",
             );
-            let queue = runner_queue_of_caller();
+            let queue = runner_queue_of_caller("reports");
             check("SELECT DISTINCT queue FROM sched.ledger WHERE job_name = 's/routed'", &queue);
             check(
                 "SELECT r.queue, count(*) FROM sched.ready r JOIN sched.ledger e ON e.id = r.execution_id WHERE e.job_name = 's/routed' GROUP BY 1",
@@ -101,7 +113,7 @@ mod tests {
                   ORDER BY 1")
         };
         let all_in = |queue: &str| format!("lease|{queue}|1\nready|{queue}|2\nretry|{queue}|1");
-        let runners = runner_queue_of_caller();
+        let runners = runner_queue_of_caller("q");
         run(&[
             AS_PULL,
             "SELECT sched.finish_failure(execution_id, lease_token) FROM sched.try_claim('s/change', '2026-01-01')",
@@ -119,17 +131,21 @@ mod tests {
         // A restore gave the roles other numbers.
         for table in ["ledger", "ready", "retry"] {
             run(&[&format!(
-                "UPDATE sched.{table} SET queue = left(queue, -10) || '4294967295' WHERE queue = '{runners}'"
+                "UPDATE sched.{table} SET queue = overlay(queue placing '4294967295' from 62) WHERE queue = '{runners}'"
             )]);
         }
         run(&["SELECT sched.adopt()"]);
         assert_eq!(places(), all_in(&runners));
+        // Another queue.
+        run(&[&AS_SQL.replace("'q'", "'other'")]);
+        assert_eq!(places(), all_in(&runner_queue_of_caller("other")));
+        check("SELECT DISTINCT queue FROM sched.execution WHERE job_name = 's/change'", "other");
         run(&[AS_PULL]);
         assert_eq!(places(), all_in("q"));
         check("SELECT count(*) FROM sched.claim('q', 9)", "2");
         // Enqueued before there was a job.
         run(&["SELECT sched.define_job('s/other', 'sql', 'SELECT 1')"]);
-        check("SELECT r.queue FROM sched.ready r JOIN sched.ledger e ON e.id = r.execution_id WHERE e.job_name = 's/other'", &runners);
+        check("SELECT r.queue FROM sched.ready r JOIN sched.ledger e ON e.id = r.execution_id WHERE e.job_name = 's/other'", &runner_queue_of_caller("default"));
         check("SELECT sched.cancel(id) FROM sched.execution WHERE job_name = 's/other'", "t");
         check("SELECT status FROM sched.execution WHERE job_name = 's/other'", "CANCELLED");
     }
@@ -138,7 +154,7 @@ mod tests {
     #[pg_test]
     fn a_lease_without_end_is_shown_as_none() {
         run(&[
-            "SELECT sched.define_job('s/leased', 'sql', 'SELECT 1')",
+            "SELECT sched.define_job('s/leased', 'sql', 'SELECT 1', queue => 'leased')",
             "SELECT sched.try_claim('s/pulled', '2026-01-01', runner_id => 'sql/7')",
             "SELECT sched.enqueue('s/leased')",
             "INSERT INTO sched.lease (execution_id, lease_token, fence, attempt, owner, started_at, heartbeat_at, stale_after, sweep_at, stale_timeout, runner_id)
@@ -147,7 +163,7 @@ mod tests {
         ]);
         check(
             "SELECT job_name, queue, runner_id, pid, stale_after IS NULL, time_to_stale IS NULL FROM sched.running ORDER BY 1",
-            "s/leased|default|sql/4711|4711|t|t\ns/pulled|default|sql/7||f|f",
+            "s/leased|leased|sql/4711|4711|t|t\ns/pulled|default|sql/7||f|f",
         );
         check("SELECT status, stale_after IS NULL FROM sched.execution WHERE job_name = 's/leased'", "RUNNING|t");
         check("SELECT sched.mark_stale_as_failed()", "0");

@@ -134,7 +134,7 @@ mod tests {
         let call = "schedule_sql('q/roles', '@daily', 'SELECT 1')";
         run(&[&as_role("q_one", call), "RESET ROLE"]);
         check(
-            "SELECT owner, ready_queue LIKE '%' || lpad(owner::oid::text, 10, '0') FROM sched.job WHERE job_name = 'q/roles'",
+            "SELECT owner, ready_queue LIKE '%' || lpad(owner::oid::text, 10, '0') || ' ' || queue FROM sched.job WHERE job_name = 'q/roles'",
             "q_one|t",
         );
         for call in [call, "unschedule('q/roles')"] {

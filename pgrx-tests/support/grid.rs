@@ -83,7 +83,7 @@ impl Cell {
     /// As the core sees it.
     pub fn state(&self) -> State {
         match self.start {
-            Start::Pending => State::Pending,
+            Start::Pending => State::Pending { due: true },
             Start::Running { stale, cancel_requested } => State::Running { stale, cancel_requested },
             Start::RetryDue { .. } => State::Retryable { due: true },
             Start::RetryLater => State::Retryable { due: false },

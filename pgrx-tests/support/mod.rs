@@ -51,6 +51,13 @@ pub fn run(statements: &[&str]) {
     }
 }
 
+/// What users read.
+pub fn views() -> Vec<String> {
+    let names = sql("SELECT relname FROM pg_class WHERE relnamespace = 'sched'::regnamespace AND relkind = 'v'");
+    assert!(names.lines().count() >= 7, "{names}");
+    names.lines().map(str::to_owned).collect()
+}
+
 /// Sets `sched.fast_path` in this session, as a reload would.
 pub fn set_fast_path(on: bool) {
     let value = if on { c"on" } else { c"off" };
@@ -137,11 +144,11 @@ pub fn refused(statement: &str, sqlstate: &str) -> Refusal {
 /// How many rows each table has, as a fingerprint of what this transaction wrote.
 fn everything() -> String {
     sql("SELECT (SELECT count(*) FROM sched.job), (SELECT count(*) FROM sched.schedule), (SELECT count(*) FROM sched.timer),
-                (SELECT count(*) FROM sched.ledger), (SELECT count(*) FROM sched.ready), (SELECT count(*) FROM sched.retry),
-                (SELECT count(*) FROM sched.lease), (SELECT count(*) FROM sched.awaited),
+                (SELECT count(*) FROM sched.ledger), (SELECT count(*) FROM sched.ready), (SELECT count(*) FROM sched.retry), (SELECT count(*) FROM sched.paused_queue),
+                (SELECT count(*) FROM sched.lease), (SELECT count(*) FROM sched.awaited), (SELECT count(*) FROM sched.unique_scope),
                 (SELECT count(*) FROM sched.schedule_change), (SELECT count(*) FROM sched.skip), (SELECT md5(string_agg(j::text, '')) FROM sched.job j),
                 (SELECT md5(string_agg(s::text, '')) FROM sched.schedule s),
-                (SELECT md5(string_agg(e::text, '')) FROM sched.ledger e), (SELECT md5(string_agg(l::text, '')) FROM sched.lease l)")
+                (SELECT md5(string_agg(e::text, '')) FROM sched.ledger e), (SELECT md5(string_agg(r::text, '')) FROM sched.ready r), (SELECT md5(string_agg(r::text, '')) FROM sched.retry r), (SELECT md5(string_agg(l::text, '')) FROM sched.lease l)")
 }
 
 /// Takes all tables for itself, and what GRANT writes to, all at once and holding nothing meanwhile: for a test that changes tables or
@@ -175,12 +182,12 @@ pub fn quote(text: &str) -> String {
     }
 }
 
-/// A schedule with these arguments, after name, clock and job; the job is a pull job of its own.
+/// A schedule with these arguments, after name, clock and job; the job is a pull job of its own, whose executions are tried once.
 pub fn created(name: &str, clock: &str, arguments: &str) {
     let job = quote(&format!("job of {name}"));
     let separator = if arguments.is_empty() { "" } else { ", " };
     run(&[
-        &format!("SELECT sched.define_job({job}) WHERE NOT EXISTS (SELECT FROM sched.job WHERE job_name = {job})"),
+        &format!("SELECT sched.define_job({job}, max_attempts => 1) WHERE NOT EXISTS (SELECT FROM sched.job WHERE job_name = {job})"),
         &format!("SELECT sched.create_schedule({}, {}, {job}{separator}{arguments})", quote(name), quote(clock)),
     ]);
 }
@@ -249,13 +256,13 @@ pub fn time_passes(interval: &str) {
         "UPDATE sched.ledger SET plan_time = plan_time - interval '36525 days'",
         &format!(
             "UPDATE sched.ledger SET plan_time = plan_time + interval '36525 days' - {by}, created_at = created_at - {by}, started_at = started_at - {by},
-                    heartbeat_at = heartbeat_at - {by}, finished_at = finished_at - {by}, next_retry_at = next_retry_at - {by}"
+                    heartbeat_at = heartbeat_at - {by}, finished_at = finished_at - {by}, next_retry_at = next_retry_at - {by}, run_at = run_at - {by}"
         ),
         &format!("UPDATE sched.ready SET plan_time = plan_time - {by}"),
         &format!("UPDATE sched.retry SET retry_at = retry_at - {by}, plan_time = plan_time - {by}"),
         &format!(
             "UPDATE sched.lease SET started_at = started_at - {by}, heartbeat_at = heartbeat_at - {by},
-                    stale_after = stale_after - {by}, sweep_at = sweep_at - {by}"
+                    stale_after = stale_after - {by}, sweep_at = sweep_at - {by}, run_until = run_until - {by}"
         ),
         HEADS_ARE_NEW,
     ]);

@@ -8,12 +8,12 @@ WITH schema AS (
     SELECT p.*, p.oid::regprocedure::text AS name FROM pg_proc p WHERE p.pronamespace IN (SELECT n.oid FROM schema n)
 ), fact (kind, name, parts) AS (
     SELECT 'schema', n.nspname::text,
-           ARRAY['owner', n.nspowner::regrole::text, 'acl', n.nspacl::text, 'comment', obj_description(n.oid, 'pg_namespace')]
+           ARRAY['owner', n.nspowner::regrole::text, 'acl', (SELECT array_agg(acl::text ORDER BY acl::text) FROM unnest(n.nspacl) AS acl)::text, 'comment', obj_description(n.oid, 'pg_namespace')]
       FROM schema n
     UNION ALL
     SELECT 'relation', r.name,
            ARRAY['kind', r.relkind::text, 'persistence', r.relpersistence::text, 'options', r.reloptions::text, 'owner', r.relowner::regrole::text, 'row security', r.relrowsecurity::text, 'replica identity', r.relreplident::text,
-                 'acl', r.relacl::text, 'comment', obj_description(r.oid, 'pg_class'),
+                 'acl', (SELECT array_agg(acl::text ORDER BY acl::text) FROM unnest(r.relacl) AS acl)::text, 'comment', obj_description(r.oid, 'pg_class'),
                  'view', CASE WHEN r.relkind IN ('v', 'm') THEN pg_get_viewdef(r.oid) END]
       FROM relation r WHERE r.relkind <> 'i'
     UNION ALL
@@ -23,7 +23,7 @@ WITH schema AS (
                  'generated', a.attgenerated::text, 'storage', a.attstorage::text, 'statistics', nullif(a.attstattarget, -1)::text,
                  -- (pg_attver is a counter that some builds of the server keep among the options.)
                  'options', (SELECT array_agg(o)::text FROM unnest(a.attoptions) AS o WHERE o NOT LIKE 'pg\_attver=%'), 'collation', nullif(a.attcollation, 0)::regcollation::text,
-                 'acl', a.attacl::text, 'comment', col_description(r.oid, a.attnum)]
+                 'acl', (SELECT array_agg(acl::text ORDER BY acl::text) FROM unnest(a.attacl) AS acl)::text, 'comment', col_description(r.oid, a.attnum)]
       FROM relation r
       JOIN pg_attribute a ON a.attrelid = r.oid AND a.attnum > 0 AND NOT a.attisdropped
       LEFT JOIN pg_attrdef d ON d.adrelid = r.oid AND d.adnum = a.attnum
@@ -62,12 +62,12 @@ WITH schema AS (
                  'language', (SELECT l.lanname FROM pg_language l WHERE l.oid = f.prolang)::text, 'volatile', f.provolatile::text,
                  'strict', f.proisstrict::text, 'parallel', f.proparallel::text, 'security definer', f.prosecdef::text,
                  'leakproof', f.proleakproof::text, 'cost', f.procost::text, 'rows', f.prorows::text, 'settings', f.proconfig::text,
-                 'library', f.probin, 'source', f.prosrc, 'owner', f.proowner::regrole::text, 'acl', f.proacl::text, 'comment', obj_description(f.oid, 'pg_proc')]
+                 'library', f.probin, 'source', f.prosrc, 'owner', f.proowner::regrole::text, 'acl', (SELECT array_agg(acl::text ORDER BY acl::text) FROM unnest(f.proacl) AS acl)::text, 'comment', obj_description(f.oid, 'pg_proc')]
       FROM function f
     UNION ALL
     -- The types of rows, and whatever types there are of their own.
     SELECT 'type', format_type(t.oid, NULL),
-           ARRAY['kind', t.typtype::text, 'of', t.typrelid::regclass::text, 'owner', t.typowner::regrole::text, 'acl', t.typacl::text]
+           ARRAY['kind', t.typtype::text, 'of', t.typrelid::regclass::text, 'owner', t.typowner::regrole::text, 'acl', (SELECT array_agg(acl::text ORDER BY acl::text) FROM unnest(t.typacl) AS acl)::text]
       FROM pg_type t WHERE t.typnamespace IN (SELECT n.oid FROM schema n) AND t.typelem = 0
     UNION ALL
     -- Whatever else there is: types, casts, operators …
@@ -76,7 +76,7 @@ WITH schema AS (
      WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e' AND e.extname = 'scheduler'
     UNION ALL
     -- Rights that pg_dump takes for the extension's own.
-    SELECT 'initial rights', pg_describe_object(i.classoid, i.objoid, i.objsubid), ARRAY['acl', i.initprivs::text]
+    SELECT 'initial rights', pg_describe_object(i.classoid, i.objoid, i.objsubid), ARRAY['acl', (SELECT array_agg(acl::text ORDER BY acl::text) FROM unnest(i.initprivs) AS acl)::text]
       FROM pg_init_privs i
       JOIN pg_depend d ON d.classid = i.classoid AND d.objid = i.objoid AND d.deptype = 'e'
       JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'scheduler'

@@ -14,6 +14,7 @@ pub mod conn;
 mod environment;
 mod guard;
 pub mod proc;
+pub mod random;
 pub mod scheduler;
 pub mod sql_jobs;
 mod template;

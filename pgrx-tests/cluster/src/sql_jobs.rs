@@ -4,7 +4,7 @@ use crate::proc;
 use crate::scheduler::{one, SOON};
 use crate::wait::{wait_for, wait_until};
 use postgres::Client;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// The first dispatcher after a crash or a promotion has ended the runs of the former server by this long after it came.
 pub const ENDED_AFTER_CRASH: Duration = Duration::from_secs(2);
@@ -12,28 +12,6 @@ pub const ENDED_AFTER_CRASH: Duration = Duration::from_secs(2);
 /// Nothing is left to be done: each execution has ended for good.
 const ALL_ENDED: &str = "select not exists (select from sched.lease) and not exists (select from sched.ready)
     and not exists (select from sched.retry)";
-
-/// A generator that is good enough for moments and victims (splitmix64).
-#[derive(Debug)]
-pub struct Random(u64);
-
-impl Random {
-    /// Another sequence in each run; its seed is printed.
-    pub fn seeded() -> Self {
-        let seed = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time after 1970").as_micros() as u64;
-        println!("seed {seed}");
-        Self(seed)
-    }
-
-    /// A number below `bound`.
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % bound
-    }
-}
 
 /// The processes that run SQL jobs, of all databases, oldest first.
 pub fn runners(client: &mut Client) -> Vec<i32> {
@@ -45,11 +23,6 @@ pub fn define(client: &mut Client, job: &str, command: &str, more: &str) {
     let more = if more.is_empty() { String::new() } else { format!(", {more}") };
     let call = format!("select sched.define_job($1, 'sql', $2{more})");
     client.execute(&call, &[&job, &command]).unwrap_or_else(|error| panic!("{call}: {error}"));
-}
-
-/// Has each statement of a job run in a transaction of its own. The client is a superuser.
-pub fn in_own_transactions(client: &mut Client, job: &str) {
-    client.execute("update sched.job set own_transactions = true where job_name = $1", &[&job]).unwrap();
 }
 
 /// Enqueues so many executions of a job; their ids.

@@ -193,7 +193,7 @@ fn a_run_that_an_open_transaction_awaits_keeps_no_dispatcher_waiting() {
         wait_for(&mut db, "select not exists (select from sched.schedule_change)", SOON);
         let mut app = impatient(&cluster);
         app.batch_execute(&format!(
-            "set role app; select sched.define_job('{name}', queue => '{name}');
+            "set role app; select sched.define_job('{name}', queue => '{name}', max_attempts => 1);
              select sched.create_schedule('{name}', 'every 1 second', '{name}')"
         ))
         .unwrap();

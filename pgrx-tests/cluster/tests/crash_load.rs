@@ -1,6 +1,7 @@
 //! I1 through any crash: while schedules fire and callers dispatch beside the worker, processes die by SIGKILL at random moments.
 
 use scheduler_cluster_tests::proc::{self, Signal};
+use scheduler_cluster_tests::random::Random;
 use scheduler_cluster_tests::scheduler::{dispatcher, one, SOON};
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,19 +11,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const CRASHES: usize = 50;
 const SCHEDULES: i64 = 30;
-
-/// A generator that is good enough for moments and victims (splitmix64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % bound
-    }
-}
 
 /// Dispatches until told to stop, through every crash; every other transaction is rolled back. `pid` is its backend, where it has one.
 fn dispatch(cluster: &Cluster, stop: &AtomicBool, pid: &Mutex<Option<i32>>) {

@@ -172,7 +172,7 @@ fn what_somebody_has_in_hand_while_its_schedule_is_dropped_is_not_claimable_afte
     // Runs that go on keep what they have from dispatch_due, in whose transaction they might have to wait; the worker tells them at once.
     for worker in ["off", "on"] {
         let (cluster, mut db) = without_dispatch();
-        db.batch_execute("select sched.define_job('job', max_attempts => 5)").unwrap();
+        db.batch_execute("select sched.define_job('job', max_attempts => 5, retry_backoff => '{}')").unwrap();
         due(&mut db, &["given back", "failed", "stale", "succeeded"]);
         assert_eq!(one::<i64>(&mut db, "select sched.dispatch_due()"), 4);
         db.batch_execute(

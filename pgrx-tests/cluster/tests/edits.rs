@@ -328,7 +328,7 @@ fn an_on_terminal_schedule_goes_on_when_its_run_has_ended() {
     let cluster = Cluster::new();
     let mut db = cluster.with_extension("postgres");
     db.batch_execute(
-        "select sched.define_job('job', queue => 'work', max_attempts => 2);
+        "select sched.define_job('job', queue => 'work', max_attempts => 2, retry_backoff => '{}');
          select sched.create_schedule('s', 'every 200 milliseconds', 'job', rearm => 'on_terminal')",
     )
     .unwrap();

@@ -301,7 +301,7 @@ fn a_queue_hears_once_for_each_transaction_that_made_work_claimable() {
     let cluster = Cluster::new();
     let mut db = cluster.with_extension("postgres");
     db.batch_execute(
-        "select sched.define_job('a', queue => 'a', max_attempts => 9);
+        "select sched.define_job('a', queue => 'a', max_attempts => 9, retry_backoff => '{}');
          select sched.define_job('b', queue => 'b');
          select sched.define_job('silent', queue => 'silent')",
     )

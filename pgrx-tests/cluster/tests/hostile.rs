@@ -57,7 +57,7 @@ const TEMPORARY: &str = r#"
     do $plant$
     declare name text;
     begin
-        foreach name in array '{job,schedule,schedule_change,timer,ledger,ready,retry,lease,awaited,monitor,fence,execution,
+        foreach name in array '{job,schedule,schedule_change,timer,ledger,ready,retry,lease,awaited,paused_queue,monitor,fence,execution,
                                 pg_class,pg_namespace,pg_roles,pg_proc,pg_extension,pg_authid}'::text[] loop
             execute pg_catalog.format('create temp table %I ()', name);
         end loop;
@@ -133,6 +133,7 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
     };
     call("define_job", "'j', max_attempts => 9, retry_backoff => '{1 hour}', queue => 'q'");
     call("define_job", "'logs', 'log'");
+    call("alter_job", "'logs', priority => 1, reset => '{queue}'");
     call("define_job", "'tells', 'notify', 'channel'");
     call("create_schedule", "'s', 'every 1 hour', 'j', overlap => 'buffer_one'");
     call(
@@ -160,14 +161,28 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
     call("assert_lease", &lease);
     call("finish_failure", &format!("{lease}, 'code', 'message'"));
     let lease = call("claim", "'q'").expect("something to claim");
+    call("snooze", &format!("{lease}, '2026-01-01 00:00+00'"));
+    let lease = call("claim", "'q'").expect("something to claim");
     call("finish_success", &lease);
     let lease = call("claim", "'q'").expect("something to claim");
     let (id, token) = lease.split_once(", ").unwrap();
     call("finish_success_many", &format!("array[{id}]::pg_catalog.uuid[], array[{token}]::pg_catalog.uuid[]"));
     let id = call("enqueue", "'j', '{}', '2026-01-01 00:00+00'").expect("an id");
     call("cancel", &id);
+    call("pause_queue", "'q'");
+    call("resume_queue", "'q'");
     call("enqueue_many", "'j', '{1, 2}'");
+    let id = call("enqueue", "'j', '{}', run_at => '2100-01-01 00:00+00', scope_id => 'one', unique_by => 'scope'")
+        .expect("an id");
+    call("enqueue", "'j', '{}', scope_id => 'one', unique_by => 'scope', if_exists => 'replace'");
+    call("enqueue_many", "'j', '{1, 2}', scope_ids => '{one, two}', run_ats => '{2100-01-01 00:00+00, 2100-01-01 00:00+00}', unique_by => 'scope', if_exists => 'replace'");
+    call("alter_execution", &format!("{id}, '2', '2100-01-01 00:00+00', 4"));
+    call("cancel_many", "'j', 'q', 'two', 5");
     call("is_home", "");
+    call("health", "");
+    call("healthy", "");
+    call("report", "");
+    call("timeline", "'s2'");
     call("try_claim", "'k', '2026-01-01 00:00+00', stale_timeout => '1 microsecond'");
     call("mark_stale_as_failed", "'k'");
     call("try_claim", "'k', '2026-01-01 00:00+00', max_attempts => 5");
@@ -191,7 +206,7 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
     call("drop_schedule", "'s2', true");
     call("define_job", "'gone'");
     call("drop_job", "'gone'");
-    for view in ["execution", "running", "failed", "history", "schedules"] {
+    for view in ["execution", "running", "failed", "history", "jobs", "schedules", "skipped", "queues"] {
         evil.simple_query(&format!("select * from sched.{view}")).unwrap_or_else(|error| panic!("{view}: {error:?}"));
     }
     let granted = "select array_agg(distinct proname::text order by proname::text) from pg_proc p

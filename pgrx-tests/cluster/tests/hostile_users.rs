@@ -52,14 +52,14 @@ fn a_users_triggers_run_as_the_user_whatever_was_called_around_them() {
     .unwrap();
     let mut user = cluster.connect_as("victim", "prey");
     user.batch_execute(WITNESS).unwrap();
-    user.batch_execute("select sched.define_job('j', queue => 'q', max_attempts => 3)").unwrap();
+    user.batch_execute("select sched.define_job('j', queue => 'q', max_attempts => 3, retry_backoff => '{}')").unwrap();
     for (finish, error) in [
         ("sched.finish_success(execution_id, lease_token)", None),
         ("sched.finish_failure(execution_id, lease_token, error_msg => witness('argument'))", None),
         ("sched.finish_success(execution_id, lease_token, result => to_jsonb(repeat('x', 20000)))", Some("54000")),
     ] {
         let mut all = user.transaction().unwrap();
-        all.batch_execute("insert into work values (1); select sched.define_job('j', queue => 'q', max_attempts => 3)")
+        all.batch_execute("insert into work values (1); select sched.define_job('j', queue => 'q', max_attempts => 3, retry_backoff => '{}')")
             .unwrap();
         all.batch_execute("select sched.enqueue('j') from generate_series(1, 3); select sched.dispatch_due()").unwrap();
         // Between the rows of one of our functions, in its arguments, and after it has raised.
@@ -197,7 +197,7 @@ fn a_lease_is_nobodys_who_has_not_its_token_and_its_rows_are_nobodys_who_is_not_
         .unwrap();
     let mut user = cluster.connect_as("victim", "prey");
     user.batch_execute(
-        "select sched.define_job('theirs', queue => 'q', max_attempts => 3);
+        "select sched.define_job('theirs', queue => 'q', max_attempts => 3, retry_backoff => '{}');
          select sched.create_schedule('theirs', 'every 1 hour', 'theirs', payload => '\"secret\"', enabled => false);
          select sched.enqueue('theirs', '\"secret\"', '2026-01-01', 'adhoc', 'pending');
          select sched.heartbeat(execution_id, lease_token, '1 hour', '\"secret\"')

@@ -1,10 +1,10 @@
 //! `sched.cancel` of a run in the server: it ends that run, soon, and no other.
 
 use scheduler_cluster_tests::proc::{self, Signal};
+use scheduler_cluster_tests::random::Random;
 use scheduler_cluster_tests::scheduler::{dispatcher, one, rest, SOON};
 use scheduler_cluster_tests::sql_jobs::{
-    all_ended, define, effects_are_those_of_the_ledger, ended, enqueue, in_own_transactions, runners, sleeping, status,
-    Random,
+    all_ended, define, effects_are_those_of_the_ledger, ended, enqueue, runners, sleeping, status,
 };
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster};
 use std::collections::HashSet;
@@ -66,8 +66,7 @@ fn cancels_in_a_stream(count: i64) {
     db.batch_execute("create table effect (execution_id uuid, attempt int, unique (execution_id, attempt))").unwrap();
     db.batch_execute("create table steps (execution_id uuid, step int, unique (execution_id, step))").unwrap();
     define(&mut db, "short", SHORT, "");
-    define(&mut db, "own", STEPS, "max_attempts => 3");
-    in_own_transactions(&mut db, "own");
+    define(&mut db, "own", STEPS, "max_attempts => 3, own_transactions => true");
     let (mut all, stop, started) = (Vec::new(), AtomicBool::new(false), Instant::now());
     let asked: HashSet<String> = thread::scope(|scope| {
         let cancellers: Vec<_> = (0..2).map(|_| scope.spawn(|| cancel_what_runs(&cluster, &stop))).collect();

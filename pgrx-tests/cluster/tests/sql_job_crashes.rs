@@ -3,7 +3,7 @@
 use scheduler_cluster_tests::proc::{self, Signal};
 use scheduler_cluster_tests::scheduler::{dispatcher, one, SOON};
 use scheduler_cluster_tests::sql_jobs::{
-    define, ended, enqueue, in_own_transactions, runs_without_process, sleeping, status, ENDED_AFTER_CRASH,
+    define, ended, enqueue, runs_without_process, sleeping, status, ENDED_AFTER_CRASH,
 };
 use scheduler_cluster_tests::{wait_for, wait_until, Client, Cluster};
 use std::time::{Duration, Instant};
@@ -13,17 +13,14 @@ const LONG: [(&str, &str); 5] = [
     ("never again", ""),
     ("at once", "max_attempts => 3"),
     ("later", "max_attempts => 3, retry_backoff => '{1 hour}'"),
-    ("own", "max_attempts => 3, allow_stale_reentry => false"),
-    ("own again", "max_attempts => 3, retry_backoff => '{1 hour}'"),
+    ("own", "max_attempts => 3, own_transactions => true, allow_stale_reentry => false"),
+    ("own again", "max_attempts => 3, own_transactions => true, retry_backoff => '{1 hour}'"),
 ];
 
 /// Long runs of each of these jobs; their executions.
 fn run_all(db: &mut Client) -> Vec<String> {
     for (job, more) in LONG {
         define(db, job, "select pg_sleep(3600)", more);
-        if job.starts_with("own") {
-            in_own_transactions(db, job);
-        }
     }
     let ids: Vec<String> = LONG.iter().flat_map(|(job, _)| enqueue(db, job, 1)).collect();
     for (job, _) in LONG {
@@ -108,6 +105,20 @@ fn a_promotion_ends_all_runs_of_the_former_primary() {
     are_ended(&standby, &ids);
 }
 
+/// Its claim is on disk before it begins, so it does not begin for the first time after each crash.
+#[test]
+fn a_command_that_crashes_the_server_has_one_attempt() {
+    let cluster = server();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute("create table t (line text)").unwrap();
+    define(&mut db, "crash", "copy t from program 'sleep 0.05; kill -9 $PPID'", "max_attempts => 1");
+    let id = enqueue(&mut db, "crash", 1).remove(0);
+    wait_until("the connection to break", SOON, || db.is_valid(Duration::from_secs(1)).err());
+    let mut db = wait_until("the server", SOON, || cluster.try_connect_as("postgres", "postgres").ok());
+    assert_eq!(ended(&mut db, &id), ("FAILED".into(), "worker_lost".into()));
+    assert_eq!(one::<i32>(&mut db, &format!("select attempt from sched.execution where id = '{id}'")), 1);
+}
+
 /// The way out of a plain restart, too: a runner is told to leave in the middle of its command.
 #[test]
 fn a_restart_ends_the_runs_of_sql_jobs() {
@@ -152,4 +163,30 @@ fn a_command_that_ends_its_own_process_is_a_lost_run() {
     assert_eq!(ended(&mut db, &id), ("SUCCESS".to_owned(), String::new()));
     assert_eq!(ended(&mut db, &suicidal), ("FAILED".to_owned(), "worker_lost".to_owned()));
     assert_eq!(one::<i32>(&mut db, &format!("select attempt from sched.execution where id = '{suicidal}'")), 3);
+}
+
+/// Whether a lost run may be tried again is decided by what it was when it began, and not by what its job has become.
+#[test]
+fn a_lost_run_is_repeated_by_what_it_was() {
+    let cluster = server();
+    let mut db = cluster.with_extension("postgres");
+    let (own, together) = ("own_transactions => true", "own_transactions => false");
+    let common = "max_attempts => 2, allow_stale_reentry => false";
+    let mut ids = Vec::new();
+    for (job, before) in [("was own", own), ("was together", together)] {
+        define(&mut db, job, "select pg_sleep(3600)", &format!("{common}, {before}"));
+        ids.push(enqueue(&mut db, job, 1).remove(0));
+        sleeping(&mut db, job, 1);
+    }
+    for (job, after) in [("was own", together), ("was together", own)] {
+        define(&mut db, job, "select 1", &format!("{common}, {after}"));
+        let (_, pid) = sleeping(&mut db, job, 1).remove(0);
+        db.query_one("select pg_terminate_backend($1)", &[&pid]).unwrap();
+    }
+    // What the first has done is committed, perhaps; of the other nothing is.
+    assert_eq!(ended(&mut db, &ids[0]), ("FAILED".to_owned(), "worker_lost".to_owned()));
+    assert_eq!(ended(&mut db, &ids[1]), ("SUCCESS".to_owned(), String::new()));
+    let attempts: Vec<i32> =
+        ids.iter().map(|id| one(&mut db, &format!("select attempt from sched.execution where id = '{id}'"))).collect();
+    assert_eq!(attempts, [1, 2]);
 }

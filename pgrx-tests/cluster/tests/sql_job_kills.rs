@@ -1,10 +1,10 @@
 //! SUCCESS in the ledger if and only if what exactly one attempt did is committed, whoever dies in the middle of it.
 
 use scheduler_cluster_tests::proc::{self, Signal};
+use scheduler_cluster_tests::random::Random;
 use scheduler_cluster_tests::scheduler::{dispatcher, launcher, one, SOON};
 use scheduler_cluster_tests::sql_jobs::{
-    all_ended, define, effects_are_those_of_the_ledger, enqueue, in_own_transactions, runners, runs_without_process,
-    Random, ENDED_AFTER_CRASH,
+    all_ended, define, effects_are_those_of_the_ledger, enqueue, runners, runs_without_process, ENDED_AFTER_CRASH,
 };
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster, Shutdown};
 use std::time::{Duration, Instant};
@@ -67,10 +67,8 @@ fn define_jobs(db: &mut Client) {
     define(db, "once", EFFECT, "");
     let limited = format!("{EFFECT}; select pg_sleep(0.4)");
     define(db, "limited", &limited, "max_attempts => 1000, run_timeout => '1 second', priority => 1");
-    define(db, "own", STEPS, "max_attempts => 1000, allow_stale_reentry => false");
-    define(db, "own again", STEPS, "max_attempts => 1000");
-    in_own_transactions(db, "own");
-    in_own_transactions(db, "own again");
+    define(db, "own", STEPS, "max_attempts => 1000, own_transactions => true, allow_stale_reentry => false");
+    define(db, "own again", STEPS, "max_attempts => 1000, own_transactions => true");
 }
 
 fn reconnect(cluster: &Cluster) -> Client {

@@ -109,7 +109,7 @@ fn own_transactions_are_one_for_each_statement() {
 fn nobody_listens_in_a_run_and_all_hear_of_it() {
     let cluster = Cluster::new();
     let mut db = cluster.with_extension("postgres");
-    define(&mut db, "listens", "listen news", "");
+    define(&mut db, "listens", "do $$ begin execute 'listen news'; end $$", "");
     let id = enqueue(&mut db, "listens", 1).remove(0);
     assert_eq!(ended(&mut db, &id), ("FAILED".into(), "0A000".into()));
     db.batch_execute("listen news").unwrap();

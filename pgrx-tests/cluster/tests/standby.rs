@@ -19,7 +19,7 @@ fn caught_up(primary: &mut Client, standby: &mut Client) {
 }
 
 /// Functions that only read: with what to call them on a standby.
-const READS: [&str; 15] = [
+const READS: [&str; 19] = [
     "next_time('@daily')",
     "preview('@daily', n => 2)",
     "validate('5/15 * * * *')",
@@ -27,6 +27,10 @@ const READS: [&str; 15] = [
     "due_plans('job', '@daily', catch_up => 'every_plan')",
     "attempts_since_success('job', 'adhoc', 'retry')",
     "is_home()",
+    "health()",
+    "healthy()",
+    "report()",
+    "timeline('s')",
     "explain('s', now() - interval '1 day', now() + interval '2 days')",
     "skipped_so_far()",
     "skip_parts('@daily', 'UTC', now(), null, null, null, '2026-01-01', '2026-01-03', 3, '{2026-01-02}', null)",
@@ -38,8 +42,9 @@ const READS: [&str; 15] = [
 ];
 
 /// Functions that write: so that there is something to write. A word in braces is an id and a token.
-const WRITES: [&str; 36] = [
+const WRITES: [&str; 45] = [
     "define_job('new')",
+    "alter_job('idle', priority => 1)",
     "drop_job('idle')",
     "create_schedule('new', '@daily', 'job')",
     "create_schedules('[{\"schedule_name\": \"new\", \"clock\": \"@daily\", \"job_name\": \"job\"}]')",
@@ -58,19 +63,27 @@ const WRITES: [&str; 36] = [
     "claim('nothing in it')",
     "enqueue('job')",
     "enqueue_many('job', '{1, 2}')",
+    "enqueue('job', run_at => '2100-01-01')",
+    "enqueue('job', scope_id => 'one', unique_by => 'scope')",
+    "alter_execution({pending}, '1')",
+    "cancel_many('job')",
     "heartbeat({running})",
     "finish_success({running})",
     "finish_failure({running})",
     "finish_success_many({arrays})",
+    "snooze({running}, '2030-01-01')",
     "assert_lease({running})",
     "cancel({pending})",
     "cancel({id})",
+    "pause_queue('q')",
+    "resume_queue('q')",
     "mark_stale_as_failed()",
     "schedule_sql('written', 'never', 'select 1')",
     "unschedule('written')",
     "adopt()",
     "rebuild()",
     "grant_again()",
+    "grant_pg_monitor()",
     "grant_use('app')",
     "grant_monitor('app')",
     "grant_worker('app')",
@@ -212,7 +225,7 @@ fn promotions(rounds: usize) {
     let mut db = primary.with_extension("postgres");
     db.batch_execute(
         "create table effect (execution_id uuid primary key);
-         select sched.define_job('job', queue => 'q', max_attempts => 100);
+         select sched.define_job('job', queue => 'q', max_attempts => 100, retry_backoff => '{}');
          select sched.create_schedule('s', 'every 200 milliseconds', 'job', catch_up => 'every_plan', max_plans_per_tick => 5)",
     )
     .unwrap();

@@ -46,7 +46,7 @@ fn what_an_update_adds_belongs_to_the_owner_of_the_rest() {
             "select sched.is_home(), sched.rebuild(), sched.enqueue('j'), sched.pause('s')",
             "select * from sched.claim()",
             "select sched.adopt()",
-            "select * from sched.skipped",
+            "select * from sched.skipped, sched.jobs",
             "select * from sched.explain('s', '2026-01-01', '2026-01-02')",
         ] {
             db.batch_execute(call).unwrap_or_else(|error| panic!("after the update from {version}: {call}: {error:?}"));

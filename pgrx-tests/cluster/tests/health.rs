@@ -1,0 +1,195 @@
+//! What `sched.health()` says is true where a server has no workers, has stopped ones, is a copy or a standby, and somebody keeps a table to himself.
+
+use scheduler_cluster_tests::proc::{self, Signal};
+use scheduler_cluster_tests::scheduler::{dispatcher, one, SOON};
+use scheduler_cluster_tests::{wait_for, wait_until, Client, Cluster};
+use std::time::{Duration, Instant};
+
+/// The components that are not ok, each with its severity.
+fn troubles(client: &mut Client) -> Vec<(String, String)> {
+    let rows = client
+        .query("select component, severity, since is null or hint is null or since > clock_timestamp() from sched.health() where not ok", &[])
+        .unwrap();
+    rows.iter()
+        .map(|row| {
+            assert!(!row.get::<_, bool>(2), "{} has no hint or no time", row.get::<_, String>(0));
+            (row.get(0), row.get(1))
+        })
+        .collect()
+}
+
+fn trouble(component: &str, severity: &str) -> Vec<(String, String)> {
+    vec![(component.to_owned(), severity.to_owned())]
+}
+
+/// What is said of one component.
+fn says(client: &mut Client, component: &str) -> String {
+    one(client, &format!("select severity || ': ' || message from sched.health() where component = '{component}'"))
+}
+
+const COMPONENTS: &str =
+    "launcher dispatcher dispatch queues leases runners schedules home versions notify_queue worker_slots autovacuum wraparound";
+
+#[test]
+fn a_stopped_dispatcher_is_seen_by_what_it_misses_and_only_then() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    let names: String = one(&mut db, "select string_agg(component, ' ') from sched.health()");
+    assert_eq!(names, COMPONENTS);
+    db.batch_execute("select sched.define_job('j'), sched.create_schedule('s', 'every 1 second', 'j')").unwrap();
+    wait_for(&mut db, "select count(*) > 0 from sched.execution", SOON);
+    assert_eq!(troubles(&mut db), []);
+    assert!(one::<bool>(&mut db, "select sched.healthy()"));
+
+    let pid = dispatcher(&mut db).unwrap();
+    proc::kill(pid, Signal::STOP);
+    let fires = "select coalesce(max(plan_time), '-infinity')::text from sched.execution";
+    let last: String = one(&mut db, fires);
+    wait_for(&mut db, "select not sched.healthy('2 seconds')", SOON);
+    // Five seconds after the first fire that was missed, at most; this machine may be busy for some of them.
+    let late: f64 =
+        one(&mut db, &format!("select extract(epoch from clock_timestamp() - '{last}'::timestamptz)::float8 - 1"));
+    assert!(late < 8.0, "{late} s");
+    assert_eq!(troubles(&mut db), trouble("dispatch", "critical"));
+    assert!(says(&mut db, "dispatch").contains("1 due"), "{}", says(&mut db, "dispatch"));
+
+    // A schedule that it has never heard of is missed as well.
+    db.batch_execute("select sched.pause('s'), sched.create_schedule('new', 'every 1 second', 'j')").unwrap();
+    wait_for(&mut db, "select not sched.healthy('1 second')", SOON);
+    db.batch_execute("select sched.pause('new')").unwrap();
+    assert_eq!(troubles(&mut db), [], "nothing is due of what is paused");
+    db.batch_execute("select sched.resume('s')").unwrap();
+    wait_for(&mut db, "select not sched.healthy('1 second')", SOON);
+    proc::kill(pid, Signal::CONT);
+    wait_for(&mut db, "select sched.healthy('1 second')", SOON);
+    wait_until("all well", SOON, || troubles(&mut db).is_empty().then_some(()));
+}
+
+#[test]
+fn what_is_switched_off_is_named_and_what_it_misses_is_critical() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute("select sched.define_job('j'), sched.create_schedule('s', 'every 1 second', 'j')").unwrap();
+    wait_for(&mut db, "select count(*) > 0 from sched.execution", SOON);
+    cluster.set("sched.enabled", "off");
+    wait_for(&mut db, "select not sched.healthy('1 second')", SOON);
+    wait_until("both", SOON, || {
+        let found = troubles(&mut db);
+        (found == [trouble("dispatcher", "warning"), trouble("dispatch", "critical")].concat()).then_some(())
+    });
+    assert!(says(&mut db, "dispatcher").contains("sched.enabled"));
+    cluster.set("sched.enabled", "on");
+    wait_until("all well", SOON, || troubles(&mut db).is_empty().then_some(()));
+}
+
+#[test]
+fn a_server_without_the_library_and_a_database_without_a_dispatcher_are_asked_as_well() {
+    let cluster = Cluster::builder().without_preload().start();
+    let mut db = cluster.connect();
+    db.batch_execute("create extension scheduler").unwrap();
+    assert_eq!(troubles(&mut db), trouble("launcher", "warning"));
+    db.batch_execute("select sched.define_job('j'), sched.create_schedule('s', 'every 100 milliseconds', 'j')")
+        .unwrap();
+    wait_for(&mut db, "select not sched.healthy('2 seconds')", SOON);
+    assert_eq!(troubles(&mut db), [trouble("launcher", "warning"), trouble("dispatch", "critical")].concat());
+    db.batch_execute("select sched.dispatch_due(), sched.pause('s'), sched.dispatch_due()").unwrap();
+    assert!(one::<bool>(&mut db, "select sched.healthy()"));
+
+    let cluster = Cluster::builder().set("sched.databases", "other").start();
+    let mut db = cluster.connect();
+    db.batch_execute("create extension scheduler; select sched.define_job('j')").unwrap();
+    assert_eq!(troubles(&mut db), trouble("dispatcher", "warning"));
+}
+
+#[test]
+fn a_locked_table_is_a_warning_and_never_a_wait() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute("select sched.define_job('j')").unwrap();
+    let mut other = cluster.connect();
+    for (lock, component) in [
+        ("lock table sched.timer", "dispatch"),
+        ("lock table sched.ready", "queues"),
+        ("lock table sched.lease", "leases"),
+        ("lock table sched.home", "home"),
+        ("reindex table sched.ledger", "queues"),
+    ] {
+        other.batch_execute(&format!("begin; {lock}")).unwrap();
+        let began = Instant::now();
+        let found: String = one(
+            &mut db,
+            &format!("select message from sched.health() where component = '{component}' and severity = 'warning'"),
+        );
+        assert!(found.contains("locked"), "{lock}: {found}");
+        assert!(began.elapsed() < Duration::from_secs(5), "{lock}: {:?}", began.elapsed());
+        other.batch_execute("rollback").unwrap();
+    }
+    wait_until("all well", SOON, || troubles(&mut db).is_empty().then_some(()));
+}
+
+#[test]
+fn what_waits_what_ran_out_and_what_is_parked() {
+    let cluster = Cluster::builder().set("sched.tick_interval", "100ms").set("sched.max_sql_runners", "0").start();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute(
+        "create role somebody login; create role watcher login; create role sees login in role pg_monitor;
+         select sched.grant_use('somebody'), sched.grant_monitor('watcher');
+         select sched.define_job('j'), sched.define_job('sql', 'sql', 'select 1')",
+    )
+    .unwrap();
+    // Nobody claims it; and it could for longer than is well.
+    db.batch_execute(
+        "select sched.enqueue('j'); update sched.ledger set created_at = created_at - interval '10 minutes'",
+    )
+    .unwrap();
+    assert_eq!(troubles(&mut db), trouble("queues", "warning"));
+    assert!(says(&mut db, "queues").contains("\"default\""));
+    db.batch_execute("select sched.cancel(id) from sched.execution").unwrap();
+    db.batch_execute("select sched.enqueue('sql')").unwrap();
+    assert_eq!(troubles(&mut db), trouble("runners", "warning"));
+    assert!(says(&mut db, "runners").contains("sched.max_sql_runners is 0"));
+    db.batch_execute("select sched.cancel(id) from sched.execution where status = 'PENDING'").unwrap();
+    assert_eq!(troubles(&mut db), []);
+
+    // A schedule of a role that is gone is parked when it is due.
+    db.batch_execute("set role somebody").unwrap();
+    db.batch_execute(
+        "select sched.define_job('its'), sched.create_schedule('its schedule', 'every 1 second', 'its'); reset role",
+    )
+    .unwrap();
+    wait_for(&mut db, "select count(*) > 0 from sched.execution where job_name = 'its'", SOON);
+    db.batch_execute("select sched.revoke_all('somebody'); drop role somebody").unwrap();
+    wait_until("a parked schedule", SOON, || (troubles(&mut db) == trouble("schedules", "warning")).then_some(()));
+    db.batch_execute("create role user_of_it login; select sched.grant_use('user_of_it')").unwrap();
+    for (role, names_it) in [("watcher", true), ("sees", true), ("user_of_it", false)] {
+        let mut reader = cluster.connect_as(role, "postgres");
+        assert_eq!(says(&mut reader, "schedules").contains("its schedule"), names_it, "{role}");
+        assert!(one::<bool>(&mut reader, "select sched.healthy()"), "a parked schedule is no reason to page somebody");
+    }
+}
+
+#[test]
+fn copies_and_standbys_say_so_and_are_well() {
+    let primary = Cluster::new();
+    let mut db = primary.with_extension("postgres");
+    db.batch_execute("select sched.define_job('j'), sched.create_schedule('s', 'every 1 second', 'j')").unwrap();
+    wait_for(&mut db, "select count(*) > 0 from sched.execution", SOON);
+    let standby = Cluster::builder().start_standby_of(&primary);
+    let mut reader = standby.connect();
+    wait_for(&mut reader, "select count(*) > 0 from sched.schedules", SOON);
+    // What the primary has not fired yet is not fired there either, for a moment.
+    wait_until("all well", SOON, || troubles(&mut reader).is_empty().then_some(()));
+    assert!(says(&mut reader, "dispatcher").contains("standby") && says(&mut reader, "launcher").contains("standby"));
+    drop(reader);
+    standby.promote();
+    let mut reader = standby.connect();
+    wait_until("all well", SOON, || {
+        (troubles(&mut reader).is_empty() && dispatcher(&mut reader).is_some()).then_some(())
+    });
+
+    drop(db);
+    primary.connect_as("postgres", "template1").batch_execute("create database copy template postgres").unwrap();
+    let mut copy = primary.connect_as("postgres", "copy");
+    assert_eq!(troubles(&mut copy), trouble("home", "warning"));
+    assert!(one::<bool>(&mut copy, "select sched.healthy('1 second')"), "nothing is to fire in a copy");
+}
