@@ -1,5 +1,5 @@
 // Our own functions from the driver that the Node libraries use.
-import { asked, loops, now, pool, seconds, until, upTo } from "./common.mjs";
+import { asked, inTime, instants, loops, now, pool, seconds, until, upTo } from "./common.mjs";
 
 // One at a time in two statements; in batches as docs/guides/batches.md recommends, a batch is ended in the statement that claims the next.
 export async function drain() {
@@ -39,6 +39,38 @@ async function batches(clients) {
   };
   await Promise.all(clients.map(work));
   return { seconds: seconds(started), jobs: done };
+}
+
+// Executions with a run_at each, until their work begins: one worker that listens, and looks every five seconds besides.
+export async function later() {
+  const [client] = await pool(1);
+  const late = [];
+  let heard = false;
+  let wake = () => {};
+  client.on("notification", () => {
+    heard = true;
+    wake();
+  });
+  await client.query('LISTEN "sched:default"');
+  const times = instants();
+  await client.query("SELECT count(*) FROM sched.enqueue_many('bench', $1, run_ats => $2)", [
+    times.map((at) => JSON.stringify({ at })), times.map((at) => new Date(at)),
+  ]);
+  inTime(times);
+  let held = [];
+  while (late.length < asked.jobs) {
+    heard = false;
+    const ended = [held.map((row) => row.execution_id), held.map((row) => row.lease_token)];
+    const { rows } = await client.query({ name: "next", text: NEXT, values: [...ended, 100] });
+    held = rows.filter((row) => row.execution_id);
+    for (const { payload } of held) late.push((Date.now() - payload.at) / 1000);
+    if (held.length > 0 || heard) continue;
+    const timer = setTimeout(() => wake(), 5000);
+    await new Promise((resolve) => (wake = resolve));
+    clearTimeout(timer);
+  }
+  await client.query({ name: "finish", text: FINISH, values: [held.map((row) => row.execution_id), held.map((row) => row.lease_token)] });
+  return { late };
 }
 
 export async function enqueue() {
