@@ -75,6 +75,43 @@ mod tests {
         });
     }
 
+    /// What is due stands beside what is ready: by priority, then by plan time, wherever it waits; and a backlog of hundreds too.
+    #[pg_test]
+    fn what_is_due_comes_in_its_order() {
+        both_ways(|| {
+            run(&["SELECT sched.define_job('d/job', queue => 'd', stale_timeout => '10 hours')"]);
+            for (number, priority, delayed) in
+                [(1, 1, true), (2, 1, false), (3, 9, false), (4, 9, true), (5, 0, true), (6, 5, false)]
+            {
+                let run_at = if delayed { "clock_timestamp() + interval '1 hour'" } else { "NULL" };
+                run(&[&format!("SELECT sched.enqueue('d/job', '{number}', '2030-01-0{number}', run_at => {run_at}, priority => {priority})")]);
+            }
+            run(&["SELECT sched.enqueue('other', '7', run_at => clock_timestamp() + interval '1 hour')"]);
+            time_passes("61 minutes");
+            check("SELECT payload FROM sched.claim('d', 2)", "3\n4");
+            check("SELECT payload FROM sched.claim('d', 3)", "6\n1\n2");
+            check("SELECT payload FROM sched.claim('d', 3)", "5");
+            check("SELECT payload FROM sched.claim('default', 3)", "7");
+            // An entry whose execution is not there stays for whoever restores it.
+            run(&[
+                "SELECT sched.enqueue('d/job', '8', run_at => clock_timestamp() + interval '1 hour')",
+                "INSERT INTO sched.retry (retry_at, execution_id, queue, priority, plan_time, owner)
+                 SELECT retry_at - interval '1 second', '00000000-0000-7000-8000-000000000001', queue, 99, plan_time, owner FROM sched.retry",
+            ]);
+            time_passes("61 minutes");
+            check("SELECT payload FROM sched.claim('d', 3)", "8");
+            check("SELECT (SELECT count(*) FROM sched.retry) + (SELECT count(*) FROM sched.ready)", "1");
+            run(&["DELETE FROM sched.retry", "DELETE FROM sched.ready"]);
+            run(&["SELECT sched.enqueue_many('d/job', array_agg(to_jsonb(i)), run_ats => array_agg(clock_timestamp() + interval '1 hour'), plan_times => array_agg('2031-01-01'::timestamptz + i * interval '1 hour'))
+                     FROM generate_series(1, 1200) AS i"]);
+            time_passes("61 minutes");
+            check("SELECT min(payload::int), max(payload::int), count(*) FROM sched.claim('d', 100)", "1|100|100");
+            check("SELECT min(payload::int), max(payload::int), count(*) FROM sched.claim('d', 1000)", "101|1100|1000");
+            check("SELECT min(payload::int), max(payload::int), count(*) FROM sched.claim('d', 1000)", "1101|1200|100");
+            check("SELECT (SELECT count(*) FROM sched.retry) + (SELECT count(*) FROM sched.ready)", "0");
+        });
+    }
+
     #[pg_test]
     fn many_at_once_each_at_its_time() {
         both_ways(|| {

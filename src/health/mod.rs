@@ -93,8 +93,18 @@ impl Look<'_> {
 }
 
 /// The tables that are read here.
-const TABLES: [&CStr; 9] =
-    [c"home", c"timer", c"schedule", c"schedule_change", c"job", c"ready", c"paused_queue", c"lease", c"ledger"];
+const TABLES: [&CStr; 10] = [
+    c"home",
+    c"timer",
+    c"schedule",
+    c"schedule_change",
+    c"job",
+    c"ready",
+    c"retry",
+    c"paused_queue",
+    c"lease",
+    c"ledger",
+];
 
 /// Looks at everything, as the extension's owner.
 pub fn look(owner: &Owner, reader: Oid, now: Instant) -> Health {

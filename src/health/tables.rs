@@ -63,12 +63,27 @@ pub fn queues(look: &Look) -> Finding {
             let hint = "Does a worker claim from this queue, and are there enough of them?";
             Finding::warning(component, since, message, hint)
         }
-        Some((queue, since)) => Finding::ok(
-            component,
-            format!("the longest wait is {}{}", seconds(age(since, look.now)), of_queue(look, &queue)),
-        ),
-        None => Finding::ok(component, "nothing waits to be claimed"),
+        Some((queue, since)) => {
+            let message = format!("the longest wait is {}{}", seconds(age(since, look.now)), of_queue(look, &queue));
+            Finding::ok(component, message + &undefined_jobs(look))
+        }
+        None => Finding::ok(component, "nothing waits to be claimed".to_owned() + &undefined_jobs(look)),
     }
+}
+
+/// Names jobs that somebody may have forgotten to define: their executions are tried once. No fault, for whoever wants a ledger only has none.
+fn undefined_jobs(look: &Look) -> String {
+    const MOST_NAMES: usize = 3;
+    if look.unreadable(Component::Queues, &[c"retry", c"lease", c"job"]).is_some() {
+        return String::new();
+    }
+    let names = store::undefined_jobs(look.owner.session(), look.reader, reads_all(look));
+    if names.is_empty() {
+        return String::new();
+    }
+    let named: Vec<String> = names.iter().take(MOST_NAMES).map(|name| format!("\"{name}\"")).collect();
+    let more = if names.len() > MOST_NAMES { format!(" and {} more", names.len() - MOST_NAMES) } else { String::new() };
+    format!("; executions of jobs that sched.define_job has not defined have one attempt: {}{more}", named.join(", "))
 }
 
 /// The name of a queue, for who may know everybody's.

@@ -14,6 +14,8 @@ pub const MOST_COUNTED: i64 = 1000;
 const MOST_CHANGED: i64 = 2000;
 /// How many queues are looked at.
 const MOST_QUEUES: i32 = 1000;
+/// How many executions that wait, wait for a time, and run are asked for their jobs, of each.
+const MOST_EXECUTIONS: i64 = 50;
 /// From so many dead rows on a table lacks a vacuum.
 const MOST_DEAD_ROWS: i64 = 1_000_000;
 
@@ -43,6 +45,14 @@ pub fn queues(session: &Session) -> Vec<(String, Option<Instant>)> {
     statement!(QUEUES = "health/queues"(INT4OID));
     let rows = QUEUES.run(session, arguments![MOST_QUEUES]);
     rows.iter().map(|row| (row.get_required("queue"), row.get_saturated("since"))).collect()
+}
+
+/// Names of jobs that nobody has defined and of which something waits or runs, as far as the first executions show; `reads_all` says that the
+/// reader may know every name.
+pub fn undefined_jobs(session: &Session, reader: Oid, reads_all: bool) -> Vec<String> {
+    statement!(UNDEFINED_JOBS = "health/undefined_jobs"(INT8OID, OIDOID, BOOLOID));
+    let rows = UNDEFINED_JOBS.run(session, arguments![MOST_EXECUTIONS, reader, reads_all]);
+    rows.first().and_then(|row| row.get("names")).unwrap_or_default()
 }
 
 /// How many leases ran out before a time, up to `MOST_COUNTED`, and when the first did.

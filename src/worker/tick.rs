@@ -15,7 +15,7 @@ use crate::guc;
 use crate::pg::{convert, role, session, Session};
 use crate::shmem::exclusion;
 use crate::store::schedule::dropped::Runs;
-use crate::store::timer::deadline::{self, Deadlines};
+use crate::store::timer::deadline::{self, Deadlines, Looked};
 use crate::store::timer::BatchWindow;
 use crate::worker::staffing::Staffing;
 use crate::worker::{probe, transaction};
@@ -38,10 +38,7 @@ const STEPS: [Step; 8] = [
         what: c"offering due retries",
         done: "retries offered",
         deadline: |tick| tick.deadlines.retry,
-        work: |_, session| {
-            let count = dispatch::promote_retries(session, convert::now(), turn(), role::DISPATCHER);
-            usize::try_from(count).unwrap_or(0)
-        },
+        work: |tick, session| tick.offer_retries(session),
     },
     Step {
         what: c"delivering due notifications",
@@ -108,6 +105,9 @@ pub struct Tick {
     looked_until: Instant,
     /// When to look at what is due from the first on, because something may have been left, or come up, before that.
     look_back: Option<Instant>,
+    /// What waited for a time to this one others have in hand, until `retries_left` is over: what comes due meanwhile does not wait for it.
+    retries_until: Instant,
+    retries_left: Cooldown,
     looking: Cooldown,
     firing: Cooldown,
     cooldowns: [Cooldown; STEPS.len()],
@@ -130,6 +130,8 @@ impl Tick {
             changes_after: 0,
             looked_until: Instant::MIN,
             look_back: None,
+            retries_until: Instant::MIN,
+            retries_left: Cooldown::default(),
             looking: Cooldown::default(),
             firing: Cooldown::default(),
             cooldowns: [Cooldown::default(); STEPS.len()],
@@ -142,7 +144,7 @@ impl Tick {
         let began = std::time::Instant::now();
         self.staffing.look_unasked();
         if woken {
-            self.cooldowns.iter_mut().for_each(Cooldown::end_wait_for_others);
+            self.cooldowns.iter_mut().chain([&mut self.retries_left]).for_each(Cooldown::end_wait_for_others);
             self.look_back = Some(convert::now());
             self.load_deadlines(database, Instant::MAX)?;
         }
@@ -166,21 +168,34 @@ impl Tick {
         let others =
             STEPS.iter().zip(&self.cooldowns).map(|(step, cooldown)| cooldown.next_turn((step.deadline)(self), now));
         let fires = [self.deadlines.fire, self.look_back].map(|deadline| self.firing.next_turn(deadline, now));
-        Ok(others.chain(fires).flatten().min())
+        let left = self.deadlines.retry_left_behind.then_some(Instant::MIN);
+        let left = self.retries_left.next_turn(left, now);
+        Ok(others.chain(fires).chain([left]).flatten().min())
+    }
+
+    /// Makes what is due claimable; how many.
+    fn offer_retries(&mut self, session: &Session) -> usize {
+        let began = now();
+        let count = dispatch::promote_retries(session, began.wall, turn(), role::DISPATCHER);
+        if count == 0 {
+            self.retries_until = began.wall;
+            self.retries_left = Cooldown::after_nothing(Some(began.wall), began.wall, began);
+        }
+        usize::try_from(count).unwrap_or(0)
     }
 
     /// Finds out what is due when; false where that failed. What is still due after `looked_from` was passed over by the look
     /// that has just been, because others have it in hand.
     fn load_deadlines(&mut self, database: u32, looked_from: Instant) -> Result<bool, Interrupted> {
-        let (looked_until, changes_after) = (self.looked_until, self.changes_after);
-        let now = now();
+        let (now, changes_after) = (now(), self.changes_after);
+        let retries = if self.retries_left.is_over(now) { Instant::MIN } else { self.retries_until };
+        let looked = Looked { from: looked_from, until: self.looked_until, changes: changes_after, retries };
         // Whatever is committed meanwhile: each failure is a line in the log.
         if !self.looking.is_over(now) {
             return Ok(false);
         }
-        let found = attempt(database, c"looking for what is next", move || {
-            session(|session| deadline::next(session, looked_from, looked_until, changes_after))
-        })?;
+        let found =
+            attempt(database, c"looking for what is next", move || session(|session| deadline::next(session, looked)))?;
         let Some(found) = found else {
             // No longer than anything else that nobody told us of.
             self.looking = self.looking.after_failure(now).no_longer_than(guc::tick_interval(), now);

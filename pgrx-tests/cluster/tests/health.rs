@@ -150,6 +150,15 @@ fn what_waits_what_ran_out_and_what_is_parked() {
     assert!(says(&mut db, "runners").contains("sched.max_sql_runners is 0"));
     db.batch_execute("select sched.cancel(id) from sched.execution where status = 'PENDING'").unwrap();
     assert_eq!(troubles(&mut db), []);
+    // Jobs that somebody may have forgotten to define: waiting, waiting for a time, running; of others who sees theirs.
+    db.batch_execute("select sched.enqueue('forgotten 1'), sched.enqueue('forgotten 2', run_at => clock_timestamp() + interval '1 hour'), sched.try_claim('forgotten 3', '2026-01-01'), sched.enqueue('j')").unwrap();
+    let named = r#"; executions of jobs that sched.define_job has not defined have one attempt: "forgotten 1", "forgotten 2", "forgotten 3""#;
+    assert!(says(&mut db, "queues").ends_with(named), "{}", says(&mut db, "queues"));
+    assert_eq!(troubles(&mut db), []);
+    db.batch_execute("set role somebody").unwrap();
+    assert!(!says(&mut db, "queues").contains("forgotten"));
+    db.batch_execute("reset role; select sched.cancel(id) from sched.execution where status in ('PENDING', 'RUNNING'); select sched.finish_success(execution_id, lease_token) from sched.lease").unwrap();
+    assert!(!says(&mut db, "queues").contains("forgotten"));
 
     // A schedule of a role that is gone is parked when it is due.
     db.batch_execute("set role somebody").unwrap();

@@ -40,6 +40,36 @@ fn a_delayed_execution_is_heard_of_and_claimed_at_its_time() {
     mostly_within(Duration::from_millis(100), &took);
 }
 
+/// The dispatcher looks again in a quarter of a second at what somebody has in hand; what comes due meanwhile does not wait for that.
+#[test]
+fn what_others_have_in_hand_delays_nothing_else() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute("select sched.define_job('later', queue => 'later')").unwrap();
+    let at = |millis: u32| {
+        format!("select sched.enqueue('later', run_at => clock_timestamp() + interval '{millis} milliseconds')::text")
+    };
+    let held: String = one(&mut db, &at(300));
+    let mut other = cluster.connect();
+    other.batch_execute(&format!("begin; select from sched.retry where execution_id = '{held}' for update")).unwrap();
+    wait_for(&mut db, &format!("select run_at < clock_timestamp() from sched.execution where id = '{held}'"), SOON);
+    let mut late: Vec<Duration> = (0..20)
+        .map(|_| {
+            // The enqueue wakes the dispatcher, which looks at both.
+            let id: String = one(&mut db, &at(60));
+            wait_for(&mut db, &format!("select exists (select from sched.ready where execution_id = '{id}')"), SOON);
+            let late = format!(
+                "select extract(epoch from clock_timestamp() - run_at)::float8 from sched.execution where id = '{id}'"
+            );
+            Duration::from_secs_f64(one(&mut db, &late))
+        })
+        .collect();
+    late.sort();
+    assert!(late[late.len() / 2] < Duration::from_millis(120), "{late:?}");
+    other.batch_execute("commit").unwrap();
+    wait_for(&mut db, "select not exists (select from sched.retry)", SOON);
+}
+
 /// Jobs of kind notify and log are told then, by the dispatcher.
 #[test]
 fn what_is_delivered_is_delivered_at_its_time() {

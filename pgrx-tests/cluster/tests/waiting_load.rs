@@ -1,5 +1,5 @@
-//! Delayed executions that are replaced and altered while sessions claim them and processes die: none early, none lost, none twice, and what was
-//! said last is what ran.
+//! Delayed executions that are replaced, altered and snoozed while sessions claim them, their queue is paused, and processes die: none early,
+//! none in a pause, none lost, none twice, and what was said last is what ran.
 
 use scheduler_cluster_tests::random::Random;
 use scheduler_cluster_tests::scheduler::{one, SOON};
@@ -74,20 +74,26 @@ fn nothing_left(db: &mut Client) -> bool {
     db.query_one(query, &[]).is_ok_and(|row| row.get(0))
 }
 
-/// Claims and finishes until nothing is left.
-fn run(cluster: &Cluster, over: &AtomicBool, done: &AtomicUsize) {
+/// Claims and finishes until nothing is left; one in ten it gives back for a while.
+fn run(cluster: &Cluster, claimer: usize, over: &AtomicBool, done: &AtomicUsize) {
+    let mut random = Random(claimer as u64 + 1000);
     let mut db = connect(cluster);
     loop {
         let was_over = over.load(Ordering::Relaxed);
-        let work = |db: &mut Client| -> Result<usize, postgres::Error> {
+        let mut work = |db: &mut Client| -> Result<usize, postgres::Error> {
             let leases = db.query("select execution_id::text, lease_token::text, payload::text from sched.claim('load', 5, stale_timeout => '2 seconds')", &[])?;
             for row in &leases {
                 let (id, token, payload): (String, String, String) = (row.get(0), row.get(1), row.get(2));
                 // What was claimed is what is recorded, with when it was claimed and might be.
-                db.batch_execute(&format!(
-                    "begin; insert into ran select id, {payload}, started_at >= coalesce(run_at, '-infinity') from sched.execution where id = '{id}';
-                     select sched.finish_success('{id}', '{token}'); commit"
-                ))?;
+                let ran = format!("select id, {payload}, started_at >= coalesce(run_at, '-infinity'), started_at from sched.execution where id = '{id}'");
+                db.batch_execute(&if random.below(10) == 0 {
+                    let until = format!("clock_timestamp() + interval '{} milliseconds'", random.below(500));
+                    format!(
+                        "begin; insert into given_back {ran}; select sched.snooze('{id}', '{token}', {until}); commit"
+                    )
+                } else {
+                    format!("begin; insert into ran {ran}; select sched.finish_success('{id}', '{token}'); commit")
+                })?;
             }
             Ok(leases.len())
         };
@@ -106,18 +112,51 @@ fn run(cluster: &Cluster, over: &AtomicBool, done: &AtomicUsize) {
     }
 }
 
+/// Pauses the queue again and again, and writes down from when to when nobody can have claimed from it.
+fn pause(cluster: &Cluster, over: &AtomicBool) {
+    let mut random = Random(17);
+    let mut db = connect(cluster);
+    let mut paused = 0;
+    while !over.load(Ordering::Relaxed) {
+        let mut work = |db: &mut Client| -> Result<(), postgres::Error> {
+            db.batch_execute("select sched.pause_queue('load')")?;
+            // What was under way then may have seen no pause.
+            let since: String = db.query_one("select clock_timestamp()::text", &[])?.get(0);
+            let under_way = format!(
+                "select exists (select from pg_stat_activity where xact_start < '{since}' and pid <> pg_backend_pid())"
+            );
+            while db.query_one(&under_way, &[])?.get(0) {}
+            let since: String = db.query_one("select clock_timestamp()::text", &[])?.get(0);
+            stays("the pause", Duration::from_millis(random.below(40)), || ());
+            db.batch_execute(&format!("insert into pause select '{since}', clock_timestamp()"))?;
+            db.batch_execute("select sched.resume_queue('load')")
+        };
+        match work(&mut db) {
+            Ok(()) => paused += 1,
+            Err(_) => db = connect(cluster),
+        }
+        stays("between pauses", Duration::from_millis(100 + random.below(200)), || ());
+    }
+    connect(cluster).batch_execute("select sched.resume_queue('load')").unwrap();
+    assert!(paused > 0);
+}
+
 fn under_load(load: &Load) {
     let cluster = Cluster::builder().durable().set("max_connections", "60").start();
     let mut db = cluster.with_extension("postgres");
     db.batch_execute(
-        "create table ran (id uuid, payload bigint, in_time boolean);
+        "create table ran (id uuid, payload bigint, in_time boolean, started_at timestamptz);
+         create table given_back (like ran);
+         create table pause (since timestamptz, until timestamptz);
          select sched.define_job('load', queue => 'load', max_attempts => 1000)",
     )
     .unwrap();
     let (over, done) = (AtomicBool::new(false), AtomicUsize::new(0));
     let said: Vec<Said> = thread::scope(|scope| {
-        let claimers: Vec<_> = (0..load.claimers).map(|_| scope.spawn(|| run(&cluster, &over, &done))).collect();
-        let cluster = &cluster;
+        let (cluster, over, done) = (&cluster, &over, &done);
+        let claimers: Vec<_> =
+            (0..load.claimers).map(|claimer| scope.spawn(move || run(cluster, claimer, over, done))).collect();
+        let pauser = scope.spawn(|| pause(cluster, over));
         let writers: Vec<_> =
             (0..load.writers).map(|writer| scope.spawn(move || write(cluster, writer, load))).collect();
         let mut random = Random(7);
@@ -140,6 +179,7 @@ fn under_load(load: &Load) {
         }
         let said = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
         over.store(true, Ordering::Relaxed);
+        pauser.join().unwrap();
         claimers.into_iter().for_each(|claimer| claimer.join().unwrap());
         said
     });
@@ -151,6 +191,15 @@ fn under_load(load: &Load) {
     let early = ran.iter().filter(|(.., in_time)| !in_time).count();
     let by: String = one(&mut db, "select coalesce(string_agg((e.started_at - e.run_at)::text || ' ' || e.attempt || ' ' || (l.next_retry_at is null), ', '), '') from sched.execution e join sched.ledger l using (id) where e.started_at < e.run_at");
     assert_eq!(early, 0, "claimed early: {by}");
+    let snoozed: i64 = one(&mut db, "select count(*) from given_back");
+    assert!(snoozed > 0, "some are given back");
+    assert_eq!(
+        one::<i64>(&mut db, "select count(*) from given_back where not in_time"),
+        0,
+        "claimed early, and given back"
+    );
+    let in_a_pause = "select count(*) from (table ran union all table given_back) as r join pause on r.started_at between since and until";
+    assert_eq!(one::<i64>(&mut db, in_a_pause), 0, "claimed while the queue was paused");
     let known: i64 = one(&mut db, "select count(*) from sched.execution where status = 'SUCCESS'");
     assert_eq!(usize::try_from(known).unwrap(), ran.len(), "what ended has run");
     let payloads: HashMap<&String, i64> = ran.iter().map(|(id, payload, _)| (id, *payload)).collect();
@@ -162,7 +211,7 @@ fn under_load(load: &Load) {
             altered += 1;
         }
     }
-    println!("{} executions, {altered} of them known to their writers", ran.len());
+    println!("{} executions, {altered} of them known to their writers, {snoozed} snoozes", ran.len());
     assert!(altered >= load.executions, "too few of them: {altered}");
     assert_eq!(one::<i64>(&mut db, "select (select count(*) from sched.ready) + (select count(*) from sched.retry) + (select count(*) from sched.lease)"), 0);
 }

@@ -1,4 +1,5 @@
--- What the dispatcher wakes for next: the first fire after $2, the first of what waits for a time, whether something of no paused queue is to be
+-- What the dispatcher wakes for next: the first fire after $2, the first of what waits for a time after $6, and whether something waits for an
+-- earlier one; whether something of no paused queue is to be
 -- delivered (in queues whose names begin with $4, and come before $5), the first lease that may have gone stale; whether a
 -- change after $3 can be applied now, and when one is tried again that could not; whether a timer is still due of those between
 -- $1 and $2, which were just picked; when to look at dropped schedules of which somebody had something in hand. One index probe each.
@@ -11,7 +12,8 @@ WITH RECURSIVE deliveries AS (
            SELECT r.queue FROM sched.ready r WHERE r.queue > d.queue AND r.queue < $5 AND starts_with(r.queue, $4) ORDER BY r.queue LIMIT 1) AS n
 )
 SELECT (SELECT min(t.fire_at) FROM sched.timer t WHERE t.fire_at > $2) AS fire_at,
-       (SELECT min(r.retry_at) FROM sched.retry r) AS retry_at,
+       (SELECT min(r.retry_at) FROM sched.retry r WHERE r.retry_at > $6) AS retry_at,
+       EXISTS (SELECT FROM sched.retry r WHERE r.retry_at <= $6) AS retry_left_behind,
        EXISTS (SELECT
                  FROM deliveries d
                 WHERE (SELECT p.queue FROM sched.paused_queue p WHERE p.queue = substr(d.queue, length($4) + 1)) IS NULL) AS delivery_waits,

@@ -1,15 +1,16 @@
-//! Queues row by row: what claim.sql says where neither a stale run nor a due retry is to be had, and executions_enqueue.sql where no key
-//! can be taken, or the plan times are drawn.
+//! Queues row by row: what claim.sql says where no stale run is to be had, and executions_enqueue.sql where no key can be taken, or the plan
+//! times are drawn.
 
+use std::cmp::Reverse;
 use std::rc::Rc;
 
 use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
-use pgrx::pg_sys::{Datum, Oid};
+use pgrx::pg_sys::{self, Datum, Oid};
 use pgrx::IntoDatum;
 use scheduler_core::Instant;
 
 use crate::heap::layouts::{self, lease, ledger, ready, retry};
-use crate::heap::{Index, Sequence, Table, Workspace};
+use crate::heap::{Condition, Index, Sequence, Table, Workspace};
 use crate::pg::convert::{is_due, later, timestamp};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::record::Record;
@@ -23,6 +24,23 @@ use crate::store::queue::draw::PlanTimeDraw;
 use crate::store::queue::pause;
 use crate::store::queue::scan_start::{self, Waiting};
 use crate::store::schedule::dropped_heap;
+
+/// How many retries that are due a claim goes through at most: a dispatcher makes them claimable, some hundred a turn.
+const MOST_DUE_RETRIES: usize = 500;
+
+/// Something of the queue that waited for a time that has come.
+struct DueRetry {
+    at: Position,
+    id: Uuid,
+    since: TimestampWithTimeZone,
+}
+
+impl DueRetry {
+    /// Where it stands in `retry_pkey`.
+    fn place(&self) -> [Condition; 2] {
+        [Condition::equal(pg_sys::F_TIMESTAMPTZ_EQ, self.since), Condition::equal(pg_sys::F_UUID_EQ, self.id)]
+    }
+}
 
 type RetryRow = [Option<Datum>; layouts::RETRY.columns.len()];
 type ReadyRow = [Option<Datum>; layouts::READY.columns.len()];
@@ -54,14 +72,18 @@ impl QueueTables {
     /// `None` where a table is not as this file expects it.
     pub fn open(schema: Oid, now: Instant) -> Option<QueueTables> {
         let others = |workspace: &Rc<Workspace>| {
-            let retries = if is_no_retry_due(schema, now) { None } else { Some(Table::open(schema, &layouts::RETRY)?) };
+            let retries = if is_no_retry_due(schema, now) {
+                None
+            } else {
+                Some(Table::open_to_write(schema, &layouts::RETRY, workspace)?)
+            };
             Some((retries, Table::open_to_write(schema, &layouts::READY, workspace)?))
         };
         let (tables, (retries, waiting)) = LedgerTables::open_with(schema, others)?;
         Some(QueueTables { tables, waiting, retries })
     }
 
-    /// Leases what is claimable; `None` where there is more to a claim than to take what is ready: a stale run, a retry that is due.
+    /// Leases what is claimable; `None` where there is more to a claim than to take what waits: a stale run, or very many retries that are due.
     /// `find_job` says how long leases and runs of a job last.
     pub fn claim(
         &self,
@@ -72,9 +94,10 @@ impl QueueTables {
         if pause::is_paused_now(self.tables.leases.schema, &wanted.queue, now) {
             return Some(Vec::new());
         }
-        if self.has_stale_run(now) || self.has_due_retry(now) {
+        if self.has_stale_run(now) {
             return None;
         }
+        let due = self.due_retries(wanted, now)?;
         let leases = &self.tables.leases;
         let (entry, mut entries) = (&self.tables.ledger, self.tables.lookup_ledger());
         let runner_id = wanted.runner_id.as_str().into_datum();
@@ -124,7 +147,7 @@ impl QueueTables {
                 let (Some(dropped), Some(by_id)) = (&mut dropped, &mut by_id) else { return false };
                 by_id.find(id) && entry.get(ledger::SCHEDULE_ID).is_some_and(|schedule_id| dropped.has(schedule_id))
             };
-            self.take(wanted, now, &mut is_refused, &mut grant);
+            self.take(wanted, due, now, &mut is_refused, &mut grant);
         });
         leases.lease.insert_all(&rows);
         let first = lengths.into_iter().map(|length| length.stale_after).min_by_key(|time| i64::from(*time));
@@ -149,24 +172,46 @@ impl QueueTables {
         false
     }
 
-    /// Whether there is a retry whose time has come.
-    fn has_due_retry(&self, now: Instant) -> bool {
+    /// What of the queue waited for a time that has come, in the order of claiming, behind which all else of the queue may come; `None` where
+    /// so much is due that only a dispatcher's way, or a statement's, through all of it is short.
+    fn due_retries(&self, wanted: &QueueClaim, now: Instant) -> Option<Vec<DueRetry>> {
         let Some(retries) = &self.retries else {
             // What was known before the tables were locked, which may have taken long.
-            return !is_no_retry_due(self.tables.leases.schema, now);
+            return is_no_retry_due(self.tables.leases.schema, now).then(Vec::new);
         };
-        let Some(first) = scan_start::first_due(retries, c"retry_pkey", retry::RETRY_AT, now) else { return false };
+        let Some(first) = scan_start::first_due(retries, c"retry_pkey", retry::RETRY_AT, now) else {
+            return Some(Vec::new());
+        };
         let mut order = self.tables.scan(retries, c"retry_pkey");
         order.seek_between(first, scan_start::due(now));
-        order.next()
+        let (mut due, mut seen) = (Vec::new(), 0);
+        while order.next() {
+            seen += 1;
+            if seen > MOST_DUE_RETRIES {
+                return None;
+            }
+            if retries.get_required::<&str>(retry::QUEUE) == wanted.queue {
+                let id = retries.get_required(retry::EXECUTION_ID);
+                let at = Position::new(
+                    retries.get_required(retry::PRIORITY),
+                    retries.get_required::<TimestampWithTimeZone>(retry::PLAN_TIME),
+                    id,
+                );
+                due.push(DueRetry { at, id, since: retries.get_required(retry::RETRY_AT) });
+            }
+        }
+        // The last is taken first.
+        due.sort_by_key(|retry| Reverse(retry.at));
+        Some(due)
     }
 
-    /// Takes executions out of `ready`, in the order of claiming, and skips those that others have in hand. `grant` says of each whether
-    /// it exists: an entry that somebody left without its execution stays where it is, for a restore may yet bring that. So does what
-    /// `is_refused`.
+    /// Takes executions out of `ready`, and those of `due`, in the order of claiming, and skips those that others have in hand. `grant` says of
+    /// each whether it exists: an entry that somebody left without its execution stays where it is, for a restore may yet bring that. So
+    /// does what `is_refused`.
     fn take(
         &self,
         wanted: &QueueClaim,
+        mut due: Vec<DueRetry>,
         now: Instant,
         is_refused: &mut dyn FnMut(Uuid) -> bool,
         grant: &mut dyn FnMut(Uuid) -> bool,
@@ -174,24 +219,45 @@ impl QueueTables {
         let waiting = &self.waiting;
         let from = scan_start::first_position(waiting, &wanted.queue, now);
         let mut order = Waiting::from(self.tables.scan(waiting, c"ready_order"), &wanted.queue, from);
+        let mut retries = self.retries.as_ref().map(|retries| (retries, self.tables.scan(retries, c"retry_pkey")));
         let limit = usize::try_from(wanted.limit).unwrap_or(usize::MAX);
-        let (mut taken, mut asked) = (0, None);
-        while taken < limit && order.next(Index::next) {
+        let (mut taken, mut taken_ready, mut asked) = (0, 0, None);
+        let mut has_ready = order.next(Index::next);
+        while taken < limit {
             pgrx::check_for_interrupts!();
-            let owner: Oid = waiting.get_required(ready::OWNER);
+            let ready_at = (has_ready && !due.is_empty()).then(|| scan_start::position(waiting));
+            let retry = due.pop_if(|retry| ready_at.is_none_or(|at| retry.at < at));
+            let (table, id) = match (retry, &mut retries) {
+                (Some(retry), Some((retries, by_time))) => {
+                    if !by_time.find(&retry.place()) {
+                        continue;
+                    }
+                    (*retries, retry.id)
+                }
+                _ if has_ready => (waiting, waiting.get_required(ready::EXECUTION_ID)),
+                _ => break,
+            };
+            let is_ready = std::ptr::eq(table, waiting);
+            let owner: Oid = table.get_required(if is_ready { ready::OWNER } else { retry::OWNER });
             if asked.is_none_or(|(known, _)| known != owner) {
                 asked = Some((owner, role::may_act_for(wanted.caller, owner)));
             }
-            let may = asked.is_some_and(|(_, may)| may) && !is_refused(waiting.get_required(ready::EXECUTION_ID));
-            if may && waiting.delete_unless_locked() {
-                if grant(waiting.get_required(ready::EXECUTION_ID)) {
+            let may = asked.is_some_and(|(_, may)| may) && !is_refused(id);
+            if may && table.delete_unless_locked() {
+                if grant(id) {
                     taken += 1;
-                } else {
+                    taken_ready += usize::from(is_ready);
+                } else if is_ready {
                     self.put_back(&wanted.queue);
+                } else {
+                    put_back_retry(table);
                 }
             }
+            if is_ready && taken < limit {
+                has_ready = order.next(Index::next);
+            }
         }
-        scan_start::took(taken);
+        scan_start::took(taken_ready);
     }
 
     /// Puts the entry back that was just taken.
@@ -288,6 +354,15 @@ impl LedgerTables {
             time = draw.later(key);
         }
     }
+}
+
+/// Puts the entry back that was just taken from what waits for a time.
+fn put_back_retry(retries: &Table) {
+    let columns = [retry::RETRY_AT, retry::EXECUTION_ID, retry::QUEUE, retry::PRIORITY, retry::PLAN_TIME, retry::OWNER];
+    let row: RetryRow = layouts::row(columns.map(|column| (column, retries.datum(column))));
+    retries.insert(&row);
+    let since: TimestampWithTimeZone = retries.get_required(retry::RETRY_AT);
+    Order::of(retries.oid(), "").into_iter().for_each(|order| order.added(Position::at(since)));
 }
 
 /// Has those of these rows of the ledger wait for their time that are to run later.

@@ -13,8 +13,10 @@ use crate::{arguments, statement};
 pub struct Deadlines {
     /// The first timer is due.
     pub fire: Option<Instant>,
-    /// The first retry is due.
+    /// The first of what waits for a time is due, of those that nobody has in hand.
     pub retry: Option<Instant>,
+    /// Something is due that somebody had in hand.
+    pub retry_left_behind: bool,
     /// Something that a dispatcher delivers has become ready; the beginning of time then.
     pub delivery: Option<Instant>,
     /// The first lease may be stale.
@@ -29,15 +31,32 @@ pub struct Deadlines {
     pub dropped: Option<Instant>,
 }
 
-/// When each step has something to do next, as far as is known: fires after `looked_until`, changes after `changes_after`; and
-/// whether a timer is still due that was so when those between `looked_from` and `looked_until` were picked.
-pub fn next(session: &Session, looked_from: Instant, looked_until: Instant, changes_after: i64) -> Deadlines {
-    statement!(NEXT_DEADLINES = "timer/next_deadlines"(TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID, TEXTOID, TEXTOID));
+/// What was looked at already, and was left because others had it in hand, or for a later turn.
+#[derive(Clone, Copy)]
+pub struct Looked {
+    /// Timers from here on,
+    pub from: Instant,
+    /// to here.
+    pub until: Instant,
+    /// Changes to this one.
+    pub changes: i64,
+    /// What waits for a time to this one.
+    pub retries: Instant,
+}
+
+/// When each step has something to do next, as far as is known, past what was looked at; and whether of that something is still due.
+pub fn next(session: &Session, looked: Looked) -> Deadlines {
+    statement!(
+        NEXT_DEADLINES =
+            "timer/next_deadlines"(TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID, TEXTOID, TEXTOID, TIMESTAMPTZOID)
+    );
     let [deliveries, end] = delivery_queue::bounds();
-    let arguments = arguments![timestamp(looked_from), timestamp(looked_until), changes_after, deliveries, end];
+    let [from, until, retries] = [looked.from, looked.until, looked.retries].map(timestamp);
+    let arguments = arguments![from, until, looked.changes, deliveries, end, retries];
     NEXT_DEADLINES.run(session, arguments).first().map_or(Deadlines::default(), |row| Deadlines {
         fire: row.get_saturated("fire_at"),
         retry: row.get_saturated("retry_at"),
+        retry_left_behind: row.get_required("retry_left_behind"),
         delivery: if row.get_required("delivery_waits") { Some(Instant::MIN) } else { None },
         stale: row.get_saturated("sweep_at"),
         change: if row.get_required("change_waits") {
