@@ -1,10 +1,8 @@
-"""Enqueue, and claim + finish, one and in batches of 100, against pgmq, graphile-worker, pg-boss, procrastinate and pgqueuer; and what
-is enqueued for later, until it runs, against those that have such a time.
+"""Enqueue, and claim + finish, one and in batches of 100, against pgmq, graphile-worker, pg-boss, procrastinate and pgqueuer.
 
 Each is measured by the client that is fair to it: SQL by pgbench, libraries from their language, and ours by all three."""
 
 import contestants as them
-import lateness
 from board import OURS, SPENT, Unable, why
 
 SMALL, LARGE = 1_000, 1_000_000
@@ -38,7 +36,6 @@ def measure(server, board, quick):
     """Adds the cases of this section to the board."""
     server.start()
     enqueue(server, board, quick)
-    delayed(server, board, quick)
     drain(server, board, SMALL, quick, refill=True)
     large = 20_000 if quick else LARGE
     filled = {}
@@ -83,20 +80,6 @@ def enqueue(server, board, quick):
                     },
                     group=f"enqueue {name}",
                 )
-
-
-def delayed(server, board, quick):
-    """From its time until its work begins, of each of many that are enqueued for times of their own."""
-    spread, jobs = (1, 100) if quick else (5, 1_000)
-
-    def late(one):
-        return lambda: lateness.percentiles(one.fires(server, jobs, 2, spread=spread, task="later", timeout=spread + 75))
-
-    board.several("queue", f"{jobs:,} enqueued for later, spread over {spread} s, from Node", {
-        OURS: late(them.OURS_NODE),
-        "graphile-worker (polls every 0.1 s)": late(them.GRAPHILE),
-        "pg-boss (polls every 0.5 s, its shortest)": late(them.BOSS),
-    }, lateness.MEASURES, group="enqueued for later")
 
 
 def drain(server, board, backlog, quick, *, refill, filled=None):

@@ -17,6 +17,7 @@ TITLES = {
     "tick": "One tick, and idling",
     "leases": "Leases against hand-written prepared statements",
     "queue": "Queue: enqueue, claim and finish",
+    "delayed": "What was enqueued for later: from its time until its work begins",
     "size": "Size of an execution",
     "memory": "Memory of the workers",
     "loading": "Loading through create_schedules",

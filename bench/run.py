@@ -39,7 +39,7 @@ def facts(server, quick):
     memory = int(next(line.split()[1] for line in open("/proc/meminfo") if line.startswith("MemTotal"))) // 1024 // 1024
     return {
         "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), "quick": quick,
-        "machine": f"{os.cpu_count()} × {cpu}, {memory} GB, {platform.system()} {platform.release()}",
+        "machine": f"{os.cpu_count()} × {cpu}, {memory} GB, {platform.system()} {platform.release().split('-')[0]}",
         "disk": disk(server.folder.parent),
         "load at the start": load(),
         "scheduler": revision() + ", release build",

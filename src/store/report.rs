@@ -1,5 +1,7 @@
 //! What a report reads.
 
+use std::collections::HashMap;
+
 use pgrx::datum::Uuid;
 use pgrx::pg_sys::Oid;
 use scheduler_core::lease::Status;
@@ -33,21 +35,28 @@ pub enum Which<'a> {
 
 /// The schedules that a role may read about; `reads_all` says that it is every one.
 pub fn schedules(session: &Session, which: Which, role: Oid, reads_all: bool) -> Vec<ScheduleLine> {
-    statement!(SCHEDULES = "report/schedules"(TEXTOID, TEXTOID, OIDOID, BOOLOID));
+    statement!(SCHEDULE_IDS = "report/schedule_ids"(TEXTOID, TEXTOID, OIDOID, BOOLOID));
+    statement!(SCHEDULES = "report/schedules"(TEXTOID, TEXTOID));
     let (like, name) = match which {
         Which::Like(pattern) => (Some(pattern), None),
         Which::Named(name) => (None, Some(name)),
     };
-    let rows = SCHEDULES.run(session, arguments![like, name, role, reads_all]);
-    let line = |row: crate::pg::session::Row| ScheduleLine {
-        schedule_id: row.get_required("schedule_id"),
-        name: row.get_required("schedule_name"),
-        clock: row.get_required("clock"),
-        time_zone: row.get_required("time_zone"),
-        state: row.get_required("state"),
-        next_plan_time: row.get_saturated("next_plan_time"),
+    let ids = SCHEDULE_IDS.run(session, arguments![like, name, role, reads_all]);
+    let ids: HashMap<String, i64> =
+        ids.iter().map(|row| (row.get_required("schedule_name"), row.get_required("schedule_id"))).collect();
+    let rows = SCHEDULES.run(session, arguments![like, name]);
+    let line = |row: crate::pg::session::Row| {
+        let name: String = row.get_required("schedule_name");
+        Some(ScheduleLine {
+            schedule_id: *ids.get(&name)?,
+            name,
+            clock: row.get_required("clock"),
+            time_zone: row.get_required("time_zone"),
+            state: row.get_required("state"),
+            next_plan_time: row.get_saturated("next_plan_time"),
+        })
     };
-    rows.iter().map(line).collect()
+    rows.iter().filter_map(line).collect()
 }
 
 /// What became of an execution.
