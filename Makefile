@@ -39,7 +39,7 @@ test-long: setup ## the tests that take minutes; T=name
 	@tools/test-cluster.sh --ignored $(T)
 	@tools/test-statements.sh rest $(T)
 
-bench: ## ours and the peers side by side (75 minutes); QUICK=1 eight minutes, ONLY=leases,queue, RESUME=1, REPORT=1; AGAINST=REVISION: slower than before?, AGAINST=sched.fast_path=off: what that costs
+bench: ## ours and the peers side by side (70 minutes); QUICK=1 eight minutes, ONLY=leases,queue, RESUME=1, REPORT=1; AGAINST=REVISION: slower than before?, AGAINST=sched.fast_path=off: what that costs
 	@tools/bench.sh
 
 check: setup ## format, lints and house rules
