@@ -4,7 +4,7 @@
 PARTS = {
     "leases": ("leases", 8.8, 0.5),
     "queue": ("queues", 9.3, 1),
-    "delayed": ("delayed", 3.5, 0.4),
+    "delayed": ("delayed", 3.5, 0.2),
     "firing": ("firing", 12.5, 1),
     "lateness": ("lateness", 12, 0.8),
     "tick": ("tick", 4, 0.4),
