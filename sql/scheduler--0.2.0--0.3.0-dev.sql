@@ -549,6 +549,24 @@ STRICT VOLATILE PARALLEL UNSAFE
 LANGUAGE c
 AS 'MODULE_PATHNAME', 'grant_pg_monitor_wrapper';
 COMMENT ON FUNCTION sched_internal.grant_pg_monitor() IS 'internal: lets the members of pg_monitor ask how the scheduler stands';
+CREATE FUNCTION sched.metrics() RETURNS TABLE (
+	name text,
+	labels jsonb,
+	kind text,
+	value double precision,
+	help text
+)
+STRICT VOLATILE PARALLEL UNSAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'metrics_rows_wrapper';
+CREATE FUNCTION sched.openmetrics() RETURNS text
+STRICT VOLATILE PARALLEL UNSAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'openmetrics_wrapper';
+COMMENT ON FUNCTION sched.metrics IS
+'What was counted in this database since the counters began anew, and how things stand: a row for each sample. Of jobs and queues it names those that the caller may act for; superusers, monitors and members of pg_monitor see all. At most 200 jobs and 200 queues have a name of their own, the others are called other. Where the library is not preloaded there are gauges only. A table that somebody has locked for long is left out.';
+COMMENT ON FUNCTION sched.openmetrics IS
+'The same as OpenMetrics text, which ends with # EOF.';
 COMMENT ON FUNCTION sched.health IS
 'How the scheduler stands in this database, a row for each component: severity ok, warning or critical, since when, and what to do. Answers also where every worker is dead or the library is not preloaded; waits for no lock (0.5 s at most).';
 COMMENT ON FUNCTION sched.healthy IS
@@ -559,7 +577,7 @@ $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
         'GRANT SELECT ON sched.monitor, sched.execution, sched.running, sched.failed, sched.history, sched.jobs, sched.schedules, sched.skipped, sched.queues TO %1$s;'
-        'GRANT EXECUTE ON FUNCTION sched.is_home, sched.health, sched.healthy, sched.report, sched.timeline, sched.explain, sched_internal.skipped_so_far, sched_internal.skip_parts, sched_internal.next_open TO %1$s;', sched_internal.grantee(role));
+        'GRANT EXECUTE ON FUNCTION sched.is_home, sched.health, sched.healthy, sched.metrics, sched.openmetrics, sched.report, sched.timeline, sched.explain, sched_internal.skipped_so_far, sched_internal.skip_parts, sched_internal.next_open TO %1$s;', sched_internal.grantee(role));
 END
 $$;
 CREATE OR REPLACE FUNCTION sched.grant_use(role regrole) RETURNS void
@@ -574,7 +592,7 @@ BEGIN
         '  sched.heartbeat, sched.finish_success, sched.finish_failure, sched.import_crontab, sched.next_time,'
         '  sched.preview, sched.validate, sched.enqueue, sched.enqueue_many, sched.finish_success_many, sched.assert_lease,'
         '  sched.cancel, sched.snooze, sched.cancel_many, sched.alter_execution, sched.pause_queue, sched.resume_queue, sched.mark_stale_as_failed, sched.latest_plan, sched.due_plans, sched.attempts_since_success,'
-        '  sched.is_home, sched.health, sched.healthy, sched.report, sched.timeline TO %1$s;', sched_internal.grantee(role));
+        '  sched.is_home, sched.health, sched.healthy, sched.metrics, sched.openmetrics, sched.report, sched.timeline TO %1$s;', sched_internal.grantee(role));
 END
 $$;
 CREATE OR REPLACE FUNCTION sched.grant_worker(role regrole) RETURNS void
@@ -654,7 +672,7 @@ BEGIN
     FOREACH object IN ARRAY ARRAY[
         'FUNCTION sched.define_job', 'FUNCTION sched.alter_job', 'TABLE sched.jobs', 'FUNCTION sched.try_claim', 'FUNCTION sched.claim', 'FUNCTION sched.schedule_sql', 'FUNCTION sched.unschedule', 'FUNCTION sched.this_run()',
         'FUNCTION sched.test_job', 'FUNCTION sched.snooze', 'FUNCTION sched.pause_queue', 'FUNCTION sched.resume_queue', 'TABLE sched.paused_queue', 'TABLE sched.queues',
-        'FUNCTION sched.health()', 'FUNCTION sched.healthy', 'FUNCTION sched.report', 'FUNCTION sched.timeline', 'FUNCTION sched_internal.grant_pg_monitor()',
+        'FUNCTION sched.health()', 'FUNCTION sched.healthy', 'FUNCTION sched.metrics()', 'FUNCTION sched.openmetrics()', 'FUNCTION sched.report', 'FUNCTION sched.timeline', 'FUNCTION sched_internal.grant_pg_monitor()',
         'FUNCTION sched.enqueue', 'FUNCTION sched.enqueue_many', 'FUNCTION sched.alter_execution', 'FUNCTION sched.cancel_many',
         'TABLE sched.unique_scope'
     ] LOOP

@@ -10,6 +10,7 @@ mod execute;
 mod guc;
 mod health;
 mod heap;
+mod metrics;
 mod pg;
 mod report;
 mod shmem;
@@ -73,6 +74,7 @@ pub extern "C-unwind" fn _PG_init() {
         unsafe { (pg_sys::process_shared_preload_libraries_in_progress, pg_sys::IsBinaryUpgrade) };
     guc::register(preloading);
     if preloading && !upgrading {
+        shmem::counters::register();
         shmem::registry::register();
         shmem::runners::register();
         shmem::low_water_mark::register();

@@ -13,6 +13,7 @@
 //! - `crontab`: crontabs as Debian's cron reads them.
 //! - `runtime`: how long a dispatcher waits.
 //! - `health`: how bad a state is.
+//! - `metrics`: what is counted, and how a monitoring system reads it.
 //! - `report`: a page and a text that show what became of plan times.
 
 pub mod clock;
@@ -22,6 +23,7 @@ pub mod health;
 pub mod job;
 mod keyword;
 pub mod lease;
+pub mod metrics;
 pub mod report;
 pub mod runtime;
 pub mod schedule;

@@ -183,6 +183,8 @@ mod tests {
         ("timeline", "'g/schedule'", Shown("text")),
         ("timeline", "'g/unknown'", Any("42704")),
         ("health", "", Any("launcher")),
+        ("metrics", "", Any("metric")),
+        ("openmetrics", "", Any("openmetrics")),
         ("grant_again", "", Super("")),
         ("grant_pg_monitor", "", Super("")),
         ("grantee", "'g_nobody'::regrole", Super("gf_nobody")),
@@ -245,6 +247,8 @@ mod tests {
             "uuid" => answer.len() == 36,
             "time" => answer.starts_with("20"),
             "page" => answer.starts_with("<!DOCTYPE html>"),
+            "metric" => answer.starts_with("sched_"),
+            "openmetrics" => answer.starts_with("# TYPE sched_") && answer.ends_with("# EOF\n"),
             "text" => answer.starts_with("g"),
             _ => answer == wanted,
         };

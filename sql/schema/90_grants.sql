@@ -94,6 +94,10 @@ COMMENT ON FUNCTION sched.health IS
 'How the scheduler stands in this database, a row for each component: severity ok, warning or critical, since when, and what to do. Answers also where every worker is dead or the library is not preloaded; waits for no lock (0.5 s at most).';
 COMMENT ON FUNCTION sched.healthy IS
 'False where a component of sched.health() is critical, or a timer that is due has not fired for longer than max_lateness. Errors: 22004 (NULL), 22023 (a negative interval, or one with months).';
+COMMENT ON FUNCTION sched.metrics IS
+'What was counted in this database since the counters began anew, and how things stand: a row for each sample. Of jobs and queues it names those that the caller may act for; superusers, monitors and members of pg_monitor see all. At most 200 jobs and 200 queues have a name of their own, the others are called other. Where the library is not preloaded there are gauges only. A table that somebody has locked for long is left out.';
+COMMENT ON FUNCTION sched.openmetrics IS
+'The same as OpenMetrics text, which ends with # EOF.';
 COMMENT ON FUNCTION sched.report IS
 'One HTML page that shows what became of each plan time in [from_time, to_time). It has a row for each schedule whose name is like schedule_like and that the caller may read about. It also has the load of the coming week, how late runs began, and health; no payload, result or token. Where a schedule has very many plan times they are counted. Labels are in time_zone (NULL: sched.time_zone). Errors: 22023 (an empty range, an unknown zone), 22008 (infinite times), 22004 (NULL).';
 COMMENT ON FUNCTION sched.timeline IS
@@ -121,7 +125,7 @@ BEGIN
         '  sched.heartbeat, sched.finish_success, sched.finish_failure, sched.import_crontab, sched.next_time,'
         '  sched.preview, sched.validate, sched.enqueue, sched.enqueue_many, sched.finish_success_many, sched.assert_lease,'
         '  sched.cancel, sched.snooze, sched.cancel_many, sched.alter_execution, sched.pause_queue, sched.resume_queue, sched.mark_stale_as_failed, sched.latest_plan, sched.due_plans, sched.attempts_since_success,'
-        '  sched.is_home, sched.health, sched.healthy, sched.report, sched.timeline TO %1$s;', sched_internal.grantee(role));
+        '  sched.is_home, sched.health, sched.healthy, sched.metrics, sched.openmetrics, sched.report, sched.timeline TO %1$s;', sched_internal.grantee(role));
 END
 $$;
 COMMENT ON FUNCTION sched.grant_use IS
@@ -133,7 +137,7 @@ $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
         'GRANT SELECT ON sched.monitor, sched.execution, sched.running, sched.failed, sched.history, sched.jobs, sched.schedules, sched.skipped, sched.queues TO %1$s;'
-        'GRANT EXECUTE ON FUNCTION sched.is_home, sched.health, sched.healthy, sched.report, sched.timeline, sched.explain, sched_internal.skipped_so_far, sched_internal.skip_parts, sched_internal.next_open TO %1$s;', sched_internal.grantee(role));
+        'GRANT EXECUTE ON FUNCTION sched.is_home, sched.health, sched.healthy, sched.metrics, sched.openmetrics, sched.report, sched.timeline, sched.explain, sched_internal.skipped_so_far, sched_internal.skip_parts, sched_internal.next_open TO %1$s;', sched_internal.grantee(role));
 END
 $$;
 COMMENT ON FUNCTION sched.grant_monitor IS

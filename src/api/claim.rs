@@ -229,9 +229,11 @@ fn claim_key(
     known.limits.allow_stale_reentry = options.allow_stale_reentry.unwrap_or(known.limits.allow_stale_reentry);
     let Ok(claim) = lease::claim(known.state, known.limits) else { return Ok(None) };
     Ok(match claim {
-        Claim::Won => ledger.claim_known(known, plan, options, now).map(|lease| (Claim::Won, lease)),
-        Claim::Stole if known.is_running() => ledger.claim_stale(known, options, now).map(|lease| (claim, lease)),
-        Claim::Stole => ledger.claim_known(known, plan, options, now).map(|lease| (claim, lease)),
+        Claim::Won => ledger.claim_known(known, job_name, plan, options, now).map(|lease| (Claim::Won, lease)),
+        Claim::Stole if known.is_running() => {
+            ledger.claim_stale(known, job_name, options, now).map(|lease| (claim, lease))
+        }
+        Claim::Stole => ledger.claim_known(known, job_name, plan, options, now).map(|lease| (claim, lease)),
     })
 }
 

@@ -5,6 +5,7 @@ use scheduler_core::Instant;
 
 use crate::pg::error::{or_raise, Failure};
 use crate::pg::{convert, session};
+use crate::shmem::counters::pending::tick_at_commit;
 use crate::shmem::wakeup;
 use crate::store::identity::{self, Home};
 use crate::store::schedule::dropped::Runs;
@@ -24,6 +25,7 @@ fn dispatch_due(max_schedules: default!(Option<i32>, "NULL")) -> i64 {
         if session(|session| identity::require(|| session))? == Home::Nowhere {
             return Ok(0);
         }
+        tick_at_commit();
         session(|session| dispatch::settle_dropped(session, Runs::Stay, convert::now()));
         let (mut applied, mut after) = (0, 0);
         loop {

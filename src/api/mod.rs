@@ -12,6 +12,7 @@ pub mod home;
 mod job;
 mod job_edit;
 mod lease;
+mod metrics;
 mod planning;
 mod queue;
 mod removed;

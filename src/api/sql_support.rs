@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use crate::pg::error::{self, or_raise, Failure};
 use crate::pg::{convert, invalidation, role, session};
-use crate::shmem::{registry, wakeup};
+use crate::shmem::{counters, registry, wakeup};
 use crate::store::execution::ids;
 use crate::store::low_water_marks;
 use crate::store::{grants, identity};
@@ -53,6 +53,7 @@ fn request_dispatcher() {
         error::report(PgLogLevel::WARNING, warning);
     }
     wakeup::dispatcher_at_commit();
+    counters::pending::begin_anew_at_commit();
 }
 
 /// A role that gets rights or loses them, as SQL names it. `22004` for NULL, `42704` for one that there is not, `2BP01` where the

@@ -10,6 +10,7 @@
 mod index_scan;
 pub mod layouts;
 mod ordered_lookup;
+mod page_sample;
 mod relation;
 mod seq_scan;
 mod tuple_lock;
@@ -20,6 +21,7 @@ mod writer;
 
 pub use index_scan::{Condition, Index, KeyState, Keys};
 pub use ordered_lookup::OrderedLookup;
+pub use page_sample::PageSample;
 pub use relation::{lock_to_write, LatestSnapshot, Layout, Sequence, Table};
 pub use seq_scan::Scan;
 pub use tuple_lock::TupleId;

@@ -11,6 +11,7 @@ use pgrx::prelude::*;
 use crate::guc;
 use crate::pg::error::Failure;
 use crate::pg::syscache::Database;
+use crate::shmem::counters;
 use crate::shmem::exclusion;
 use crate::shmem::registry;
 use crate::shmem::registry::launcher::{Expected, Launcher, StartOutcome};
@@ -295,6 +296,8 @@ impl LauncherState {
 
 /// The databases in which a dispatcher may be.
 fn list_databases() -> Vec<Database> {
+    // Before the look: one that is made meanwhile is none that is gone.
+    let mut counted = counters::databases();
     let mut databases = Vec::new();
     // SAFETY: a sequential scan of a shared catalog with the transaction's snapshot, as autovacuum's launcher does it.
     unsafe {
@@ -310,6 +313,8 @@ fn list_databases() -> Vec<Database> {
         pg_sys::systable_endscan(scan);
         pg_sys::table_close(relation, pg_sys::AccessShareLock as i32);
     }
+    counted.retain(|oid| databases.iter().all(|database| database.oid != *oid));
+    counted.into_iter().for_each(counters::forget);
     databases.retain(serves);
     databases
 }

@@ -13,7 +13,7 @@ use scheduler_core::Instant;
 use crate::dispatch::{self, Fired, Pruner};
 use crate::guc;
 use crate::pg::{convert, role, session, Session};
-use crate::shmem::exclusion;
+use crate::shmem::{counters, exclusion};
 use crate::store::schedule::dropped::Runs;
 use crate::store::timer::deadline::{self, Deadlines, Looked};
 use crate::store::timer::BatchWindow;
@@ -161,6 +161,7 @@ impl Tick {
             self.look_back = Some(now);
             return Ok(now.checked_add_micros(backoff::after_fire_failures(1)));
         }
+        counters::ticked();
         if let Some((step, began, 0)) = worked {
             self.cooldowns[step] = Cooldown::after_nothing((STEPS[step].deadline)(self), began, now());
         }

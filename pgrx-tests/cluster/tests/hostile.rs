@@ -180,6 +180,8 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
     call("cancel_many", "'j', 'q', 'two', 5");
     call("is_home", "");
     call("health", "");
+    call("metrics", "");
+    call("openmetrics", "");
     call("healthy", "");
     call("report", "");
     call("timeline", "'s2'");

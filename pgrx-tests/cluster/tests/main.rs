@@ -39,6 +39,8 @@ mod lease_tables;
 mod log_jobs;
 mod logs;
 mod mails;
+mod metrics;
+mod metrics_readers;
 mod notify_jobs;
 mod obstruction;
 mod owners;

@@ -19,7 +19,7 @@ fn caught_up(primary: &mut Client, standby: &mut Client) {
 }
 
 /// Functions that only read: with what to call them on a standby.
-const READS: [&str; 19] = [
+const READS: [&str; 21] = [
     "next_time('@daily')",
     "preview('@daily', n => 2)",
     "validate('5/15 * * * *')",
@@ -29,6 +29,8 @@ const READS: [&str; 19] = [
     "is_home()",
     "health()",
     "healthy()",
+    "metrics()",
+    "openmetrics()",
     "report()",
     "timeline('s')",
     "explain('s', now() - interval '1 day', now() + interval '2 days')",

@@ -1,6 +1,7 @@
 -- Executions of one job and scope; those that the ledger holds already are left alone. A pull job's become claimable, an sql
 -- job's wait for a runner of the server; notify and log jobs are done at once. How many were inserted, their ids, in which queues something became claimable, how much was notified
 -- (of equal notifications a transaction sends one), what is to be logged; and before what the claimable ones stand in their queue.
+-- counted: store/counted.rs.
 -- The job is asked for its owner here once more: since its caller looked, another role may have defined one of this name, and must
 -- not be given work that it did not ask for.
 -- $1 key, $2 job_name, $3 scope_kind, $4 scope_id, $5 plan_times, $6 payload, $7 origin, $8 caller, owner where no job was defined,
@@ -31,6 +32,13 @@ SELECT count(*) AS count, array_agg(a.id ORDER BY a.plan_time) AS ids,
           FROM sched.job n
          WHERE n.job_name = $2 AND n.kind = 'notify' AND EXISTS (SELECT FROM added d WHERE d.status = 'SUCCESS')) AS notified,
        CASE WHEN bool_or(j.kind = 'log') THEN $2 END AS log_name, CASE WHEN bool_or(j.kind = 'log') THEN left($6::text, $12) END AS log_payload,
-       array_agg(a.plan_time) FILTER (WHERE j.kind = 'log') AS log_plan_times, max(a.priority) AS priority, min(a.plan_time) AS plan_time
+       array_agg(a.plan_time) FILTER (WHERE j.kind = 'log') AS log_plan_times, max(a.priority) AS priority, min(a.plan_time) AS plan_time,
+       (SELECT json_agg(c)::text
+          FROM (SELECT $2 AS job, n.queue, n.owner::oid::bigint AS owner, count(*) AS fired,
+                       count(*) FILTER (WHERE n.status = 'SUCCESS') AS success,
+                       array_agg((EXTRACT(epoch FROM $11 - n.plan_time) * 1000000)::bigint)
+                           FILTER (WHERE n.status = 'SUCCESS' AND $7 <> 'backfill') AS late
+                  FROM added n
+                 GROUP BY n.queue, n.owner) AS c) AS counted
   FROM added a
   LEFT JOIN sched.job j ON j.job_name = $2

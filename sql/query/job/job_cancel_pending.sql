@@ -1,5 +1,6 @@
 -- Executions of an sql job that nobody runs are cancelled, and a run that goes on is the last one of its execution. They are found where they
--- wait. What somebody is just claiming or ending is left to him: without its job it does not run. $1 job_name, $2 now
+-- wait. What somebody is just claiming or ending is left to him: without its job it does not run.
+-- counted: store/counted.rs. $1 job_name, $2 now
 WITH place AS MATERIALIZED (
     SELECT j.ready_queue FROM sched.job j WHERE j.job_name = $1
 ), waiting AS MATERIALIZED (
@@ -28,7 +29,13 @@ WITH place AS MATERIALIZED (
     DELETE FROM sched.retry r USING postponed p WHERE r.retry_at = p.retry_at AND r.execution_id = p.execution_id
 ), last_attempt AS (
     UPDATE sched.ledger e SET max_attempts = r.attempt FROM running r WHERE e.id = r.execution_id
+), cancelled AS (
+    UPDATE sched.ledger e
+       SET status = 'CANCELLED', next_retry_at = NULL, finished_at = $2, updated_at = $2
+     WHERE e.id = ANY (ARRAY(SELECT w.execution_id FROM waiting w UNION ALL SELECT p.execution_id FROM postponed p))
+    RETURNING e.job_name, e.queue, e.owner
 )
-UPDATE sched.ledger e
-   SET status = 'CANCELLED', next_retry_at = NULL, finished_at = $2, updated_at = $2
- WHERE e.id = ANY (ARRAY(SELECT w.execution_id FROM waiting w UNION ALL SELECT p.execution_id FROM postponed p))
+SELECT (SELECT json_agg(n)::text
+          FROM (SELECT c.job_name AS job, c.queue, c.owner::oid::bigint AS owner, count(*) AS cancelled
+                  FROM cancelled c
+                 GROUP BY c.job_name, c.queue, c.owner) AS n) AS counted

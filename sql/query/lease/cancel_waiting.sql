@@ -27,4 +27,4 @@ UPDATE sched.ledger e
  WHERE e.id = $1
    AND (e.status = 'PENDING' OR (e.status = 'FAILED' AND e.next_retry_at IS NOT NULL))
    AND e.id IN (SELECT w.execution_id FROM waiting w UNION ALL SELECT p.execution_id FROM postponed p UNION ALL SELECT o.id FROM lost o)
-RETURNING e.awaited, e.schedule_id
+RETURNING e.awaited, e.schedule_id, e.job_name, e.queue, e.owner::oid AS owner

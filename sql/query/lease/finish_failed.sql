@@ -15,7 +15,7 @@ WITH decided AS (
            error_code = $3, error_msg = $4, next_retry_at = d.retry_at
       FROM ended d
      WHERE e.id = d.execution_id
-    RETURNING e.id, e.queue, e.priority, e.plan_time, e.owner, e.next_retry_at, e.awaited, e.schedule_id
+    RETURNING e.id, e.queue, e.priority, e.plan_time, e.owner, e.next_retry_at, e.awaited, e.schedule_id, e.job_name, e.status, e.started_at
 ), claimable AS (
     INSERT INTO sched.ready (queue, priority, plan_time, execution_id, owner)
     SELECT f.queue, f.priority, f.plan_time, f.id, f.owner FROM failed f WHERE f.next_retry_at <= $5
@@ -23,5 +23,6 @@ WITH decided AS (
     INSERT INTO sched.retry (retry_at, execution_id, queue, priority, plan_time, owner)
     SELECT f.next_retry_at, f.id, f.queue, f.priority, f.plan_time, f.owner FROM failed f WHERE f.next_retry_at > $5
 )
-SELECT f.next_retry_at, f.id, f.owner::oid AS owner, f.awaited, f.schedule_id, f.queue, f.priority, f.plan_time
+SELECT f.next_retry_at, f.id, f.owner::oid AS owner, f.awaited, f.schedule_id, f.queue, f.priority, f.plan_time,
+       f.job_name, f.status, f.started_at
   FROM failed f

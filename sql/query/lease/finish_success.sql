@@ -9,4 +9,4 @@ UPDATE sched.ledger e
        error_code = NULL, error_msg = NULL, next_retry_at = NULL
   FROM ended d
  WHERE e.id = d.execution_id
-RETURNING e.id, e.owner::oid AS owner, e.awaited, e.schedule_id
+RETURNING e.id, e.owner::oid AS owner, e.awaited, e.schedule_id, e.job_name, e.queue, e.status, e.started_at, e.next_retry_at

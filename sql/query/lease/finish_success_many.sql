@@ -1,5 +1,5 @@
 -- Ends the runs whose lease holds and whose owner the caller may act for; a row for each that did not end, and for each
--- that somebody waits for. In the order of their ids, so that two sessions never wait for each other in a circle. $1 execution_ids, $2 lease_tokens, $3 now, $4 caller
+-- that somebody waits for; before them one with counted (store/counted.rs). In the order of their ids, so that two sessions never wait for each other in a circle. $1 execution_ids, $2 lease_tokens, $3 now, $4 caller
 WITH asked AS MATERIALIZED (
     SELECT a.execution_id, a.lease_token FROM unnest($1, $2) AS a (execution_id, lease_token) ORDER BY 1, 2
 ), ended AS (
@@ -15,10 +15,17 @@ WITH asked AS MATERIALIZED (
            error_code = NULL, error_msg = NULL, next_retry_at = NULL
       FROM ended d
      WHERE e.id = d.execution_id
-    RETURNING e.id, e.schedule_id, e.awaited
+    RETURNING e.id, e.schedule_id, e.awaited, e.job_name, e.queue, e.owner, e.started_at
 )
-SELECT a.execution_id, false AS ended, NULL::bigint AS awaited_by
+SELECT NULL AS execution_id, NULL AS ended, NULL::bigint AS awaited_by,
+       (SELECT json_agg(c)::text
+          FROM (SELECT f.job_name AS job, f.queue, f.owner::oid::bigint AS owner, count(*) AS success,
+                       array_agg((EXTRACT(epoch FROM $3 - f.started_at) * 1000000)::bigint) AS lasted
+                  FROM finished f
+                 GROUP BY f.job_name, f.queue, f.owner) AS c) AS counted
+UNION ALL
+SELECT a.execution_id, false, NULL, NULL
   FROM asked a
  WHERE a.execution_id NOT IN (SELECT f.id FROM finished f)
 UNION ALL
-SELECT f.id, true, f.schedule_id FROM finished f WHERE f.awaited
+SELECT f.id, true, f.schedule_id, NULL FROM finished f WHERE f.awaited

@@ -29,7 +29,7 @@ WITH given_back AS (
            updated_at = $4
       FROM judged j
      WHERE e.id = j.execution_id
-    RETURNING e.id, e.queue, e.priority, e.plan_time, e.owner, e.awaited, e.schedule_id, j.ends
+    RETURNING e.id, e.queue, e.priority, e.plan_time, e.owner, e.awaited, e.schedule_id, e.job_name, e.status, e.started_at, j.ends
 ), claimable AS (
     INSERT INTO sched.ready (queue, priority, plan_time, execution_id, owner)
     SELECT c.queue, c.priority, c.plan_time, c.id, c.owner FROM changed c WHERE NOT c.ends AND $3 <= $4
@@ -37,5 +37,6 @@ WITH given_back AS (
     INSERT INTO sched.retry (retry_at, execution_id, queue, priority, plan_time, owner)
     SELECT $3, c.id, c.queue, c.priority, c.plan_time, c.owner FROM changed c WHERE NOT c.ends AND $3 > $4
 )
-SELECT c.id, c.owner::oid AS owner, c.awaited, c.schedule_id, c.queue, c.priority, c.plan_time, CASE WHEN NOT c.ends THEN $3 END AS next_retry_at
+SELECT c.id, c.owner::oid AS owner, c.awaited, c.schedule_id, c.queue, c.priority, c.plan_time, CASE WHEN NOT c.ends THEN $3 END AS next_retry_at,
+       c.ends, c.job_name, c.status, c.started_at
   FROM changed c

@@ -6,6 +6,7 @@
 -- The first row is about all of them: in which queues something became claimable (the last columns: before what), when the first of what is
 -- to run later is due, and how much was notified. The others are what is to
 -- be logged. (8,000 characters are more than a notification takes.)
+-- counted: store/counted.rs.
 -- Their ids rise in the order in which they were given, which is the order of claiming where plan times are equal.
 -- $1 job_name, $2 scope_kind, $3 keys, $4 scope_ids, $5 plan_times, $6 payloads, $7 caller, owner where no job was defined, $8 now, $9 ids,
 -- $10 how many characters of a payload a log takes, $11 when they are to run (NULL = at once), $12 priority (NULL = the job's)
@@ -28,7 +29,7 @@ WITH asked AS MATERIALIZED (
      WHERE j.job_name IS NULL OR pg_has_role($7, j.owner, 'USAGE')
      ORDER BY a.key, a.plan_time, a.id
         ON CONFLICT (key, plan_time) DO NOTHING
-    RETURNING id, queue, priority, plan_time, owner, status, next_retry_at, status = 'PENDING' AND next_retry_at IS NULL AS is_ready,
+    RETURNING id, queue, priority, plan_time, owner, status, run_at, next_retry_at, status = 'PENDING' AND next_retry_at IS NULL AS is_ready,
               CASE WHEN status = 'SUCCESS' THEN left(payload::text, greatest($10, 8000)) END AS said
 ), claimable AS (
     INSERT INTO sched.ready (queue, priority, plan_time, execution_id, owner)
@@ -43,10 +44,17 @@ SELECT array_agg(DISTINCT a.queue) FILTER (WHERE a.is_ready) AS queues,
           JOIN (SELECT DISTINCT a.said FROM added a WHERE a.status = 'SUCCESS') AS n ON true
          WHERE j.job_name = $1 AND j.kind = 'notify') AS notified,
        NULL AS log_name, NULL AS log_payload, NULL AS log_plan_times, max(a.priority) AS priority, min(a.plan_time) AS plan_time,
-       min(a.next_retry_at) AS retry_at
+       min(a.next_retry_at) AS retry_at,
+       (SELECT json_agg(c)::text
+          FROM (SELECT $1 AS job, n.queue, n.owner::oid::bigint AS owner, count(*) AS enqueued,
+                       count(*) FILTER (WHERE n.status = 'SUCCESS') AS success,
+                       array_agg((EXTRACT(epoch FROM $8 - greatest(n.plan_time, n.run_at)) * 1000000)::bigint)
+                           FILTER (WHERE n.status = 'SUCCESS') AS late
+                  FROM added n
+                 GROUP BY n.queue, n.owner) AS c) AS counted
   FROM added a
 UNION ALL
-(SELECT NULL, NULL, $1, left(a.said, $10), ARRAY[a.plan_time], NULL, NULL, NULL
+(SELECT NULL, NULL, $1, left(a.said, $10), ARRAY[a.plan_time], NULL, NULL, NULL, NULL
    FROM sched.job j
    JOIN added a ON a.status = 'SUCCESS'
   WHERE j.job_name = $1 AND j.kind = 'log'

@@ -1,7 +1,7 @@
 -- Executions of a schedule that nobody runs are cancelled; those that somebody has in hand are left alone, and counted, together with runs
 -- that could be tried again. They are found by what the ledger has them by, and where they wait by all that they are there by: what has ended
--- costs a look, and what else waits nothing. (As a list and not a join: of that the planner made a scan of all keys.) $1 schedule_id,
--- $2 its scopes, $3 now, $4 whether runs that go on are told that they are the last ones
+-- costs a look, and what else waits nothing. (As a list and not a join: of that the planner made a scan of all keys.) counted: store/counted.rs.
+-- $1 schedule_id, $2 its scopes, $3 now, $4 whether runs that go on are told that they are the last ones
 WITH open AS MATERIALIZED (
     SELECT e.id, e.queue, e.priority, e.plan_time, e.next_retry_at, e.max_attempts, e.run_at
       FROM sched.ledger e
@@ -45,9 +45,14 @@ WITH open AS MATERIALIZED (
     UPDATE sched.ledger e
        SET status = 'CANCELLED', next_retry_at = NULL, finished_at = $3, updated_at = $3
      WHERE e.id = ANY (ARRAY(SELECT w.execution_id FROM waiting w UNION ALL SELECT p.execution_id FROM postponed p))
+    RETURNING e.job_name, e.queue, e.owner
 )
 SELECT count(*) AS in_hand,
-       (SELECT count(*) FROM waiting) + (SELECT count(*) FROM postponed) + (SELECT count(*) FROM running) AS cancelled
+       (SELECT count(*) FROM waiting) + (SELECT count(*) FROM postponed) + (SELECT count(*) FROM running) AS cancelled,
+       (SELECT json_agg(n)::text
+          FROM (SELECT c.job_name AS job, c.queue, c.owner::oid::bigint AS owner, count(*) AS cancelled
+                  FROM cancelled c
+                 GROUP BY c.job_name, c.queue, c.owner) AS n) AS counted
   FROM open o
  WHERE o.id NOT IN (SELECT w.execution_id FROM waiting w UNION ALL SELECT p.execution_id FROM postponed p UNION ALL SELECT r.execution_id FROM running r)
    -- What is in none of these has lost its row there (a partial restore), and nobody can claim it.

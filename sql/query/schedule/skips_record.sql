@@ -5,6 +5,7 @@
 -- schedule_ids, definitions, first and last plans, counts, reasons, plans before the first; $14 definitions that are settled;
 -- $15 whether each of the timers is parked, $16 the last plan it ran, where the ledger may have held it already, $17 whether it begins
 -- before plans that it has fired
+-- A row for each run of skips that was written, with its job: it tells who counts what was.
 WITH moved AS MATERIALIZED (
     SELECT t.schedule_id, d.buffered_plan, d.changes, d.parked, d.external_through, d.redefined,
            CASE WHEN d.backlog_until > COALESCE(d.cursor_at, '-infinity') THEN d.backlog_until END AS backlog_until
@@ -54,3 +55,6 @@ SELECT k.schedule_id, k.defined_at, COALESCE(n.plan_from, k.plan_from), k.plan_t
     ON CONFLICT (schedule_id, defined_at, plan_from) DO UPDATE
    SET plan_to = excluded.plan_to, count = skip.count + excluded.count
  WHERE excluded.plan_to > skip.plan_to
+RETURNING schedule_id, plan_to, (SELECT s.job_name FROM sched.schedule s WHERE s.schedule_id = skip.schedule_id) AS job_name,
+          (SELECT j.ready_queue FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = skip.schedule_id) AS queue,
+          (SELECT j.owner::oid FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = skip.schedule_id) AS owner

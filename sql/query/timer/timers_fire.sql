@@ -7,7 +7,7 @@
 -- $9 last runs (NULL = none), $10 whether the row moves the timer (each schedule has one such row; the others are more runs of
 -- it), $11 the run to insert (NULL = none), $12 its id, $13 whether it is awaited, $14 now, $15 how many characters of a payload a log takes
 -- The first row is about all of them: how many were inserted, the queues in which something became claimable, how much was notified.
--- The others are what is to be logged, a row for each schedule.
+-- The others are what is to be logged, a row for each schedule. counted: store/counted.rs.
 WITH due AS MATERIALIZED (
     SELECT d.*, s.schedule_name, s.job_name, s.scope_kind, s.scope_id, s.payload, s.key, j.ready_queue AS queue, j.priority,
            j.max_attempts, j.allow_stale_reentry, j.owner, j.kind IN ('notify', 'log') AS done
@@ -26,7 +26,7 @@ WITH due AS MATERIALIZED (
            CASE WHEN d.done THEN $14 END, CASE WHEN d.done THEN '{}'::jsonb END
       FROM due d
      WHERE d.plan_time IS NOT NULL
-    RETURNING id, queue, priority, plan_time, owner, schedule_id, awaited, status
+    RETURNING id, job_name, queue, priority, plan_time, owner, schedule_id, awaited, status
 ), claimable AS (
     INSERT INTO sched.ready (queue, priority, plan_time, execution_id, owner)
     SELECT f.queue, f.priority, f.plan_time, f.id, f.owner FROM fired f WHERE f.status = 'PENDING'
@@ -63,9 +63,15 @@ SELECT count(*) AS count, array_agg(DISTINCT f.queue) FILTER (WHERE f.status = '
        (SELECT CASE WHEN count(pg_notify(t.command, t.payload::text)) > 0
                     THEN sum(32 + octet_length(t.command) + octet_length(t.payload::text)) END
           FROM told t WHERE t.kind = 'notify') AS notified,
-       NULL AS log_name, NULL AS log_payload, NULL AS log_plan_times
+       NULL AS log_name, NULL AS log_payload, NULL AS log_plan_times,
+       (SELECT json_agg(c)::text
+          FROM (SELECT n.job_name AS job, n.queue, n.owner::oid::bigint AS owner, count(*) AS fired,
+                       count(*) FILTER (WHERE n.status = 'SUCCESS') AS success,
+                       array_agg((EXTRACT(epoch FROM $14 - n.plan_time) * 1000000)::bigint) FILTER (WHERE n.status = 'SUCCESS') AS late
+                  FROM fired n
+                 GROUP BY n.job_name, n.queue, n.owner) AS c) AS counted
   FROM fired f
 UNION ALL
-SELECT NULL, NULL, NULL, t.schedule_name, left(t.payload::text, $15), t.plan_times
+SELECT NULL, NULL, NULL, t.schedule_name, left(t.payload::text, $15), t.plan_times, NULL
   FROM told t
  WHERE t.kind = 'log'

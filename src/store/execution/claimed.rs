@@ -10,6 +10,7 @@ use crate::pg::jsonb::Jsonb;
 use crate::pg::record::{Column, Record};
 use crate::pg::session::Row;
 use crate::pg::Session;
+use crate::store::counted;
 use crate::store::low_water_marks;
 use crate::{arguments, statement};
 
@@ -90,9 +91,15 @@ impl GrantedLease {
 
 impl Claimed {
     /// By its row of the ledger and the lease that `grant` gives it, which is told the job.
-    pub fn of(entry: &impl Record<Column>, grant: impl FnOnce(&str) -> GrantedLease) -> Claimed {
+    pub fn of(
+        entry: &impl Record<Column>,
+        claim: &QueueClaim,
+        now: Instant,
+        grant: impl FnOnce(&str) -> GrantedLease,
+    ) -> Claimed {
         let job_name: String = entry.get_required(ledger::JOB_NAME);
         let GrantedLease { execution_id, lease_token, fence, attempt, stale_after, run_timeout } = grant(&job_name);
+        counted::claimed_entry(entry, &claim.queue, attempt, now);
         Claimed {
             execution_id,
             lease_token,
@@ -128,7 +135,7 @@ pub fn claim(session: &Session, claim: &QueueClaim, now: Instant) -> Vec<Claimed
             claim.lasts_as_process
         ],
     );
-    let claimed = rows.iter().map(|row| Claimed::of(&row, |_| GrantedLease::of(&row)));
+    let claimed = rows.iter().map(|row| Claimed::of(&row, claim, now, |_| GrantedLease::of(&row)));
     let claimed: Vec<Claimed> = claimed.collect();
     low_water_marks::added_leases(claimed.iter().map(|claimed| claimed.stale_after));
     claimed

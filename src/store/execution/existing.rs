@@ -10,6 +10,7 @@ use crate::pg::convert::is_due;
 use crate::pg::record::{Column, Record};
 use crate::pg::session::{Part, Row};
 use crate::pg::Session;
+use crate::store::counted;
 use crate::store::queue::delivery_queue::is_delivery_queue;
 use crate::{arguments, statement};
 
@@ -24,6 +25,7 @@ pub struct ExistingExecution {
     /// Who owns it.
     pub owner: Oid,
     /// Where it waits.
+    pub(in crate::store) planned_for: Option<i64>,
     pub(in crate::store) queue: String,
     pub(in crate::store) priority: i32,
     pub(in crate::store) next_retry_at: Option<TimestampWithTimeZone>,
@@ -58,6 +60,7 @@ impl ExistingExecution {
                 allow_stale_reentry: entry.get_required(ledger::ALLOW_STALE_REENTRY),
             },
             owner: entry.get_required(ledger::OWNER),
+            planned_for: counted::planned_for(entry),
             queue: entry.get_required(ledger::QUEUE),
             priority: entry.get_required(ledger::PRIORITY),
             next_retry_at: entry.get(ledger::NEXT_RETRY_AT),

@@ -9,6 +9,7 @@ use crate::pg::jsonb::Jsonb;
 use crate::pg::record::Record;
 use crate::pg::session::{Row, Rows};
 use crate::pg::Session;
+use crate::store::counted;
 use crate::store::low_water_marks;
 use crate::store::queue::delivery;
 use crate::{arguments, statement};
@@ -303,6 +304,7 @@ pub fn insert(session: &Session, batch: ExecutionBatch, now: Instant) -> Inserte
         ],
     );
     delivery::deliver(&rows);
+    counted::of_rows(&rows);
     let inserted = rows.first().map_or(Inserted::default(), |row| Inserted {
         count: row.get_required("count"),
         ids: row.get("ids").unwrap_or_default(),

@@ -12,7 +12,7 @@ use crate::pg::jsonb::Jsonb;
 use crate::pg::record::{Column, Record};
 use crate::pg::Session;
 use crate::store::queue::runner_queue::is_runner_queue;
-use crate::store::{identity, low_water_marks};
+use crate::store::{counted, identity, low_water_marks};
 use crate::{arguments, statement};
 
 /// Whether runs of a job of this kind are done by whoever dispatches them.
@@ -223,7 +223,7 @@ pub fn delete(session: &Session, job_name: &str) {
 /// Cancels executions of a job that nobody runs, and has those that somebody runs be the last of theirs.
 pub fn cancel_pending(session: &Session, job_name: &str, now: Instant) {
     statement!(JOB_CANCEL_PENDING = "job/job_cancel_pending"(TEXTOID, TIMESTAMPTZOID));
-    JOB_CANCEL_PENDING.run(session, arguments![job_name, timestamp(now)]);
+    counted::of_rows(&JOB_CANCEL_PENDING.run(session, arguments![job_name, timestamp(now)]));
 }
 
 /// One schedule that uses the job.

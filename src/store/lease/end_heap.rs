@@ -13,6 +13,7 @@ use crate::pg::error::{raise, Failure};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::record::Record;
 use crate::pg::role;
+use crate::store::counted;
 use crate::store::lease::end::{EndedRun, Ending, Failing, FinishResult};
 use crate::store::lease::heap::LedgerTables;
 
@@ -219,7 +220,11 @@ impl LedgerTables {
                 (ledger::NEXT_RETRY_AT, end.retry_at.into_datum()),
             ];
             match entry.update(&changes) {
-                ModifyResult::Done => return Some(EndedRun::of(entry, end.retry_at, now)),
+                ModifyResult::Done => {
+                    let is_tried_again = end.retry_at.is_some();
+                    counted::ended(entry, end.status, lease.get(lease::STARTED_AT), is_tried_again, now);
+                    return Some(EndedRun::of(entry, end.retry_at, now));
+                }
                 ModifyResult::Updated => {}
                 ModifyResult::Deleted => raise(Failure::internal("an execution went while it was running")),
             }

@@ -7,6 +7,7 @@ use scheduler_core::Instant;
 
 use crate::pg::jsonb::Jsonb;
 use crate::pg::session::Owner;
+use crate::store::counted;
 use crate::store::execution::{self, ExistingExecution, KeyLookup, Lease, LeaseOptions, NewExecution};
 use crate::store::fast_path;
 use crate::store::job::{self, Job};
@@ -73,19 +74,22 @@ impl<'o> Ledger<'o> {
         if self.is_paused(new.queue, now) {
             return None;
         }
-        match &self.tables {
+        let lease = match &self.tables {
             Some(tables) => insert_prediction::learn(|| tables.claim_new(new, options, now)),
             None => {
                 let _lock = KeyLock::try_take(new.key, new.plan_time)?;
                 execution::claim_new(self.owner.session(), new, options, now)
             }
-        }
+        }?;
+        counted::claimed(new.job_name, new.queue, new.owner, 1, Some(new.plan_time.into()), now);
+        Some(lease)
     }
 
     /// Leases an execution that waits; `None` where somebody else has it in hand, or its queue is paused.
     pub fn claim_known(
         &self,
         known: ExistingExecution,
+        job_name: &str,
         plan_time: TimestampWithTimeZone,
         options: LeaseOptions,
         now: Instant,
@@ -93,19 +97,31 @@ impl<'o> Ledger<'o> {
         if self.is_paused(&known.queue, now) {
             return None;
         }
-        execution::claim_known(self.owner.session(), known, plan_time, options, now)
+        let (owner, planned_for) = (known.owner, known.planned_for);
+        let lease = execution::claim_known(self.owner.session(), known, plan_time, options, now)?;
+        counted::claimed(job_name, &lease.queue, owner, lease.attempt, planned_for, now);
+        Some(lease)
     }
 
     /// Takes over the stale run that `by_key` has just found; `None` where somebody else has it in hand, or its queue is
     /// paused.
-    pub fn claim_stale(&self, known: ExistingExecution, options: LeaseOptions, now: Instant) -> Option<Lease> {
+    pub fn claim_stale(
+        &self,
+        known: ExistingExecution,
+        job_name: &str,
+        options: LeaseOptions,
+        now: Instant,
+    ) -> Option<Lease> {
         if self.is_paused(&known.queue, now) {
             return None;
         }
-        match &self.tables {
+        let owner = known.owner;
+        let lease = match &self.tables {
             Some(tables) => tables.claim_stale(&known, &options, now),
             None => execution::claim_stale(self.owner.session(), known, options, now),
-        }
+        }?;
+        counted::claimed(job_name, &lease.queue, owner, lease.attempt, None, now);
+        Some(lease)
     }
 
     /// Puts executions into the queue of their job whose keys are new for certain, or become so by the plan times that are drawn; their

@@ -2,14 +2,16 @@
 
 use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::Oid;
+use scheduler_core::lease::Status;
 use scheduler_core::{Instant, Keyword};
 
 use crate::heap::layouts::{job, lease, ledger};
 use crate::pg::convert::{is_due, timestamp};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::record::{Column, Record};
-use crate::pg::session::{Rows, Statement};
+use crate::pg::session::{Row, Rows, Statement};
 use crate::pg::Session;
+use crate::store::counted;
 use crate::store::lease::end::{awaited_by, End, EndedRun, Ending, Failing, FinishResult};
 use crate::store::low_water_marks;
 use crate::{arguments, statement};
@@ -91,7 +93,7 @@ fn finish_success(
     statement!(FINISH_SUCCESS = "lease/finish_success"(UUIDOID, UUIDOID, INT8OID, JSONBOID, TIMESTAMPTZOID));
     let rows =
         FINISH_SUCCESS.run(session, arguments![execution_id, lease_token, rows_affected, result, timestamp(now)]);
-    rows.first().map(|row| EndedRun::of(&row, None, now))
+    rows.first().map(|row| ended_run(&row, now))
 }
 
 /// Locks a lease; `None` where it is lost.
@@ -164,9 +166,23 @@ pub(in crate::store) fn end_failed(
     let (retries, statuses): (Vec<Option<TimestampWithTimeZone>>, Vec<&str>) =
         runs.iter().map(|(_, end)| (end.retry_at(), end.status().as_str())).unzip();
     let rows = statement.run(session, arguments![ids, retries, error_code, error_msg, timestamp(now), statuses]);
-    let ended: Vec<EndedRun> = rows.iter().map(|row| EndedRun::of(&row, row.get(ledger::NEXT_RETRY_AT), now)).collect();
+    let ended: Vec<EndedRun> = rows.iter().map(|row| ended_run(&row, now)).collect();
     ended.iter().for_each(EndedRun::mark_retry);
     ended
+}
+
+/// A run that a statement has ended, by its row of the ledger as that is now.
+fn ended_run(row: &Row, now: Instant) -> EndedRun {
+    let retry_at = row.get(ledger::NEXT_RETRY_AT);
+    let status: String = row.get_required(ledger::STATUS);
+    counted::ended(
+        row,
+        Status::parse(&status).unwrap_or(Status::Failed),
+        row.get(ledger::STARTED_AT),
+        retry_at.is_some(),
+        now,
+    );
+    EndedRun::of(row, retry_at, now)
 }
 
 /// Gives a run back until a time; its attempt does not count. `None` where its lease is lost.
@@ -178,7 +194,13 @@ pub fn snooze(
 ) -> Option<EndedRun> {
     statement!(SNOOZE = "lease/snooze"(UUIDOID, UUIDOID, TIMESTAMPTZOID, TIMESTAMPTZOID));
     let rows = SNOOZE.run(session, arguments![execution_id, lease_token, timestamp(until), timestamp(now)]);
-    let given_back = rows.first().map(|row| EndedRun::of(&row, row.get(ledger::NEXT_RETRY_AT), now));
+    let given_back = rows.first().map(|row| {
+        if row.get_required("ends") {
+            ended_run(&row, now)
+        } else {
+            EndedRun::of(&row, row.get(ledger::NEXT_RETRY_AT), now)
+        }
+    });
     given_back.iter().for_each(EndedRun::mark_retry);
     given_back
 }
@@ -194,11 +216,11 @@ pub fn finish_success_many(session: &Session, runs: &[(Uuid, Uuid)], now: Instan
     statement!(FINISH_SUCCESS_MANY = "lease/finish_success_many"(UUIDARRAYOID, UUIDARRAYOID, TIMESTAMPTZOID, OIDOID));
     let (execution_ids, lease_tokens): (Vec<Uuid>, Vec<Uuid>) = runs.iter().copied().unzip();
     let rows = FINISH_SUCCESS_MANY.run(session, arguments![execution_ids, lease_tokens, timestamp(now), caller]);
+    counted::of_rows(&rows);
     rows.iter()
-        .map(|row| FinishResult {
-            execution_id: row.get_required("execution_id"),
-            ended: row.get_required("ended"),
-            awaited_by: row.get("awaited_by"),
+        .filter_map(|row| {
+            let execution_id = row.get("execution_id")?;
+            Some(FinishResult { execution_id, ended: row.get_required("ended"), awaited_by: row.get("awaited_by") })
         })
         .collect()
 }
@@ -213,7 +235,10 @@ pub fn lock(session: &Session, execution_id: Uuid, lease_token: Uuid) -> Option<
 pub fn cancel_waiting(session: &Session, execution_id: Uuid, now: Instant) -> Option<Option<i64>> {
     statement!(CANCEL_WAITING = "lease/cancel_waiting"(UUIDOID, TIMESTAMPTZOID));
     let rows = CANCEL_WAITING.run(session, arguments![execution_id, timestamp(now)]);
-    rows.first().map(|row| awaited_by(&row))
+    rows.first().map(|row| {
+        counted::ended(&row, Status::Cancelled, None, false, now);
+        awaited_by(&row)
+    })
 }
 
 /// Asks a run to stop; false where it does not run.

@@ -9,6 +9,7 @@ use crate::pg::convert::{timestamp, MAX_QUEUE_BYTES};
 use crate::pg::record::Record;
 use crate::pg::session::Row;
 use crate::pg::Session;
+use crate::store::counted;
 use crate::store::job::is_delivered_when_fired;
 use crate::store::lease::end::Failing;
 use crate::store::low_water_marks;
@@ -30,6 +31,11 @@ pub fn bounds() -> [&'static str; 2] {
 /// Whether what waits there is delivered by dispatchers.
 pub fn is_delivery_queue(queue: &str) -> bool {
     queue.starts_with(PREFIX)
+}
+
+/// The queue as users know it, where this is one of ours.
+pub fn user_queue(queue: &str) -> Option<&str> {
+    queue.strip_prefix(PREFIX)
 }
 
 /// An execution that is to be delivered, locked.
@@ -82,4 +88,5 @@ pub fn deliver(session: &Session, execution_ids: Vec<Uuid>, now: Instant) {
     statement!(DELIVERIES_DONE = "queue/deliveries_done"(UUIDARRAYOID, TIMESTAMPTZOID, INT4OID));
     let rows = DELIVERIES_DONE.run(session, arguments![execution_ids, timestamp(now), delivery::payload_limit()]);
     delivery::deliver(&rows);
+    counted::of_rows(&rows);
 }

@@ -8,6 +8,7 @@ use crate::pg::convert::timestamp;
 use crate::pg::jsonb::Jsonb;
 use crate::pg::record::Record;
 use crate::pg::Session;
+use crate::store::counted;
 use crate::store::execution::ids;
 use crate::store::low_water_marks;
 use crate::store::queue::delivery;
@@ -161,6 +162,7 @@ fn insert_as(session: &Session, batch: &EnqueueBatch, ids: Vec<Uuid>, now: Insta
         ],
     );
     delivery::deliver(&rows);
+    counted::of_rows(&rows);
     let queues: Vec<String> = rows.first().and_then(|row| row.get("queues")).unwrap_or_default();
     low_water_marks::added_to_queues(&queues, &rows);
     let first_due: Option<TimestampWithTimeZone> = rows.first().and_then(|row| row.get("retry_at"));

@@ -16,6 +16,7 @@ use crate::pg::jsonb::Jsonb;
 use crate::pg::record::Record;
 use crate::pg::{oid_cache, role};
 use crate::shmem::low_water_mark::{Order, Position};
+use crate::store::counted;
 use crate::store::execution::{ids, Claimed, NewExecution, QueueClaim};
 use crate::store::job::{job_cache, Job};
 use crate::store::lease::heap::{new_row, LedgerRow, LedgerTables};
@@ -108,7 +109,7 @@ impl QueueTables {
             if !entries.find(id) {
                 return false;
             }
-            claimed.push(Claimed::of(entry, |job_name| {
+            claimed.push(Claimed::of(entry, wanted, now, |job_name| {
                 let known = lengths.iter().position(|length| length.job_name == job_name);
                 let length = known.unwrap_or_else(|| {
                     let job = find_job(job_name);
@@ -337,6 +338,9 @@ impl LedgerTables {
             added.map(|(((new, _), plan_time), id)| (Position::new(new.priority, plan_time, *id), new.queue)).min();
         if let Some((at, queue)) = first {
             Order::of(waiting.oid(), queue).into_iter().for_each(|order| order.added(at));
+        }
+        if let Some((first, _)) = new.first() {
+            counted::enqueued(job_name, first.queue, first.owner, enqueued.len() as u64);
         }
         Some(enqueued)
     }

@@ -22,6 +22,11 @@ pub(in crate::store) mod scan_start;
 pub mod unique_scope;
 pub mod waiting;
 
+/// The queue as users know it, wherever its executions wait.
+pub fn user_queue(queue: &str) -> &str {
+    delivery_queue::user_queue(queue).unwrap_or_else(|| runner_queue::user_queue(queue))
+}
+
 /// Leases what is claimable in a queue, retries that are due included.
 pub fn claim(owner: &Owner, wanted: &QueueClaim, now: impl Fn() -> Instant) -> Vec<Claimed> {
     let find_job = |name: &str| job::find(owner, name);

@@ -8,6 +8,7 @@ use crate::pg::convert::timestamp;
 use crate::pg::jsonb::Jsonb;
 use crate::pg::record::Record;
 use crate::pg::Session;
+use crate::store::counted;
 use crate::store::low_water_marks;
 use crate::store::queue::enqueue::Added;
 use crate::{arguments, statement};
@@ -114,6 +115,7 @@ pub fn cancel(session: &Session, wanted: &Wanted, now: Instant) -> CancelledExec
     let found: Vec<Uuid> = found.first().and_then(|row| row.get("execution_ids")).unwrap_or_default();
     statement!(WAITING_CANCEL = "queue/waiting_cancel"(UUIDARRAYOID, TIMESTAMPTZOID));
     let rows = WAITING_CANCEL.run(session, arguments![found, timestamp(now)]);
+    counted::of_rows(&rows);
     rows.first().map_or_else(CancelledExecutions::default, |row| {
         let (ids, schedules): (Vec<Uuid>, Vec<i64>) =
             (row.get("awaited").unwrap_or_default(), row.get("awaited_by").unwrap_or_default());

@@ -16,6 +16,7 @@ use crate::pg::convert::timestamp;
 use crate::pg::record::Record;
 use crate::pg::session::List;
 use crate::pg::Session;
+use crate::store::counted;
 use crate::store::low_water_marks;
 use crate::{arguments, statement};
 
@@ -57,6 +58,7 @@ fn cancel(session: &Session, schedule_id: i64, keys: Vec<Uuid>, runs: Runs, now:
     );
     let arguments = arguments![schedule_id, List(keys), timestamp(now), runs == Runs::End];
     let rows = SCHEDULE_CANCEL_PENDING.run(session, arguments);
+    counted::of_rows(&rows);
     rows.first().map_or(Cancelled { left: 0, any: false }, |row| Cancelled {
         left: row.get_required("in_hand"),
         any: row.get_required::<i64>("cancelled") > 0,

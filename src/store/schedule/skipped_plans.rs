@@ -11,6 +11,7 @@ use crate::pg::convert::timestamp;
 use crate::pg::record::Record;
 use crate::pg::session::{List, Row, Rows};
 use crate::pg::Session;
+use crate::store::counted;
 use crate::store::timer::new_timer::NewTimer;
 use crate::{arguments, statement};
 
@@ -130,7 +131,7 @@ pub fn record(session: &Session, timers: &[&NewTimer], external: &HashSet<i64>) 
         .flat_map(|timer| timer.skipped.iter().map(|(defined_at, skip)| (timer.schedule_id, *defined_at, *skip)))
         .collect();
     let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-    SKIPS_RECORD.run(
+    let rows = SKIPS_RECORD.run(
         session,
         arguments![
             List(timers.iter().map(|timer| timer.schedule_id).collect::<Vec<i64>>()),
@@ -152,6 +153,13 @@ pub fn record(session: &Session, timers: &[&NewTimer], external: &HashSet<i64>) 
             List(timers.iter().map(|timer| begins_anew(timer)).collect::<Vec<bool>>())
         ],
     );
+    for row in rows.iter() {
+        let (id, to): (i64, TimestampWithTimeZone) = (row.get_required("schedule_id"), row.get_required("plan_to"));
+        let written = skips.iter().filter(|(schedule_id, _, skip)| *schedule_id == id && timestamp(skip.to) == to);
+        for (.., skip) in written {
+            counted::skipped(&row, skip.reason, skip.count);
+        }
+    }
 }
 
 /// Forgets schedules that were dropped.

@@ -21,6 +21,7 @@ use crate::pg::record::Record;
 use crate::pg::session::List;
 use crate::pg::Session;
 use crate::shmem::low_water_mark::{self, Position};
+use crate::store::counted;
 use crate::store::execution::ids;
 use crate::store::fast_path;
 use crate::store::job::is_delivered_when_fired;
@@ -176,6 +177,7 @@ fn by_statement(
         ],
     );
     delivery::deliver(&rows);
+    counted::of_rows(&rows);
     let fired = rows.first().map_or(Fired::default(), |row| Fired {
         count: row.get_required("count"),
         queues: row.get("queues").unwrap_or_default(),
@@ -214,8 +216,10 @@ struct JobDefaults {
     priority_value: i32,
     /// where its first entry can be,
     order: Option<low_water_mark::Order>,
-    /// and whether something became claimable in it.
-    fired: bool,
+    /// who owns the job,
+    owner_oid: Oid,
+    /// and how many of its executions became claimable there.
+    fired: usize,
 }
 
 type Row<const COLUMNS: usize> = [Option<Datum>; COLUMNS];
@@ -293,7 +297,7 @@ impl FireTables {
                 if own.is_empty() {
                     continue;
                 }
-                defaults.fired = true;
+                defaults.fired += own.len();
                 let [scope_kind, scope_id, payload, schedule_name] =
                     [schedule::SCOPE_KIND, schedule::SCOPE_ID, schedule::PAYLOAD, schedule::SCHEDULE_NAME]
                         .map(|column| self.schedules.copy(column));
@@ -364,12 +368,14 @@ impl FireTables {
                 memory.reset();
             }
         }
-        let queues = known
-            .into_values()
-            .flatten()
-            .filter(|defaults| defaults.fired)
-            .map(|defaults| defaults.queue_name)
-            .collect();
+        let mut queues = Vec::new();
+        for (job_name, defaults) in known {
+            let Some(JobDefaults { queue_name, owner_oid, fired, .. }) = defaults.filter(|it| it.fired > 0) else {
+                continue;
+            };
+            counted::fired(&job_name, &queue_name, owner_oid, fired as u64);
+            queues.push(queue_name);
+        }
         (Fired { count: i64::try_from(count).unwrap_or(i64::MAX), queues }, left)
     }
 
@@ -391,7 +397,8 @@ impl FireTables {
             order: low_water_mark::Order::of(self.ready.oid(), &queue_name),
             queue_name,
             priority_value: jobs.get_required(job::PRIORITY),
-            fired: false,
+            owner_oid: jobs.get_required(job::OWNER),
+            fired: 0,
         })
     }
 }

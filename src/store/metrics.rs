@@ -1,0 +1,209 @@
+//! What our tables say of how much there is: counted where it is little, else estimated from some pages of a table, so that an answer takes
+//! milliseconds however much there is.
+
+use std::collections::BTreeMap;
+
+use pgrx::datum::{TimestampWithTimeZone, Uuid};
+use pgrx::pg_sys::Oid;
+use scheduler_core::Instant;
+
+use crate::heap::layouts::{self, lease, ready, timer};
+use crate::heap::{LatestSnapshot, Layout, PageSample, Table};
+use crate::pg::convert::timestamp;
+use crate::pg::record::Record;
+use crate::pg::{role, Owner, Session};
+use crate::store::queue::user_queue;
+use crate::{arguments, statement};
+
+/// What more than this is counted as, of what is counted by an index.
+pub const MOST_COUNTED: i64 = 1000;
+/// How many queues and jobs are looked at.
+const MOST_NAMES: i32 = 1000;
+/// How many entries of queues are counted, all queues together, and of each one at least.
+const ENTRIES: i64 = 3000;
+const ENTRIES_OF_QUEUE: i64 = 20;
+/// How many pages of a table are read: no more than these, of what is long.
+const PAGES: u32 = 96;
+/// The same of leases: most of their pages are empty, and they are few where all is well.
+const LEASE_PAGES: u32 = 512;
+
+/// Who asks, and how far he may know what others have.
+#[derive(Clone, Copy)]
+pub struct Reader {
+    /// The role.
+    pub role: Oid,
+    /// It may know everything.
+    pub reads_all: bool,
+}
+
+impl Reader {
+    /// Whether it may know of what this role owns. `asked` remembers the last answer.
+    fn may_know(self, owner: Oid, asked: &mut Option<(Oid, bool)>) -> bool {
+        if self.reads_all {
+            return true;
+        }
+        if asked.is_none_or(|(known, _)| known != owner) {
+            *asked = Some((owner, role::may_act_for(self.role, owner)));
+        }
+        asked.is_some_and(|(_, may)| may)
+    }
+}
+
+/// What timers call for.
+pub struct Timers {
+    /// How many are due, up to `MOST_COUNTED`.
+    pub due: i64,
+    /// When the next is to fire.
+    pub next: Option<Instant>,
+}
+
+/// What is due, and what comes next.
+pub fn timers(session: &Session, now: Instant) -> Timers {
+    statement!(TIMERS = "metrics/timers"(TIMESTAMPTZOID, INT8OID));
+    let rows = TIMERS.run(session, arguments![timestamp(now), MOST_COUNTED]);
+    rows.first().map_or(Timers { due: 0, next: None }, |row| Timers {
+        due: row.get_required("due"),
+        next: row.get_saturated("next"),
+    })
+}
+
+/// How many schedules have a next fire; `None` where the table is not as it was made.
+pub fn armed(owner: &Owner) -> Option<f64> {
+    let counted = sample(owner, &layouts::TIMER, PAGES, |row| {
+        row.get::<TimestampWithTimeZone>(timer::FIRE_AT).is_some().then_some(())
+    })?;
+    Some(counted.rows.len() as f64 * counted.scale)
+}
+
+/// What was found on some pages of a table.
+struct Sampled<T> {
+    rows: Vec<T>,
+    /// How many rows of the table each stands for.
+    scale: f64,
+    /// It is all of them.
+    is_whole: bool,
+}
+
+/// What `look` makes of the rows on some pages of a table; `None` where the table is not as it was made.
+fn sample<T>(
+    owner: &Owner,
+    layout: &Layout,
+    most: u32,
+    mut look: impl FnMut(&Table) -> Option<T>,
+) -> Option<Sampled<T>> {
+    let table = Table::open(owner.schema, layout)?;
+    let latest = LatestSnapshot::take();
+    let mut pages = PageSample::open(&table, most, &latest);
+    let mut rows = Vec::new();
+    while pages.next() {
+        rows.extend(look(&table));
+    }
+    Some(Sampled { rows, scale: pages.scale(), is_whole: pages.is_whole() })
+}
+
+/// What waits in a queue and runs from it.
+#[derive(Clone, Copy, Default)]
+pub struct QueueState {
+    /// How many can be claimed.
+    pub depth: f64,
+    /// Since when the next of them can.
+    pub since: Option<Instant>,
+    /// How many run.
+    pub running: f64,
+}
+
+/// The queues that `reader` may know of, by the names that users know.
+pub fn queues(owner: &Owner, reader: Reader) -> Option<BTreeMap<String, QueueState>> {
+    let session = owner.session();
+    let mut queues: BTreeMap<String, QueueState> = known_queues(session, reader);
+    let (depths, is_exact) = depths(owner, reader)?;
+    let share = ENTRIES / i64::try_from(depths.len().max(1)).unwrap_or(ENTRIES);
+    // Those that are counted anyway need only their first.
+    let most = if is_exact && reader.reads_all { 1 } else { share.clamp(ENTRIES_OF_QUEUE, MOST_COUNTED) };
+    for head in heads(session, reader, most) {
+        let state = queues.entry(user_queue(&head.queue).to_owned()).or_default();
+        state.since = [state.since, head.since].into_iter().flatten().min();
+        let found = depths.get(&head.queue).copied().unwrap_or(0.0);
+        state.depth += if is_exact {
+            found
+        } else if head.seen < most {
+            head.own as f64
+        } else {
+            found.max(head.own as f64)
+        };
+    }
+    for (queue, running) in running(owner, reader)? {
+        queues.entry(queue).or_default().running += running;
+    }
+    Some(queues)
+}
+
+fn known_queues(session: &Session, reader: Reader) -> BTreeMap<String, QueueState> {
+    statement!(QUEUES = "metrics/queues"(INT4OID, OIDOID, BOOLOID));
+    let rows = QUEUES.run(session, arguments![MOST_NAMES, reader.role, reader.reads_all]);
+    rows.iter().map(|row| (row.get_required("queue"), QueueState::default())).collect()
+}
+
+/// How many entries each queue has, by the names that they have in the table, and whether all were counted.
+fn depths(owner: &Owner, reader: Reader) -> Option<(BTreeMap<String, f64>, bool)> {
+    let (mut counts, mut asked) = (BTreeMap::<String, f64>::new(), None);
+    let sampled = sample(owner, &layouts::READY, PAGES, |row| {
+        if reader.may_know(row.get_required(ready::OWNER), &mut asked) {
+            let queue: &str = row.get_required(ready::QUEUE);
+            match counts.get_mut(queue) {
+                Some(count) => *count += 1.0,
+                None => {
+                    counts.insert(queue.to_owned(), 1.0);
+                }
+            }
+        }
+        None::<()>
+    })?;
+    counts.values_mut().for_each(|count| *count = (*count * sampled.scale).round());
+    Some((counts, sampled.is_whole))
+}
+
+/// The first entries of a queue.
+struct Head {
+    queue: String,
+    seen: i64,
+    own: i64,
+    since: Option<Instant>,
+}
+
+fn heads(session: &Session, reader: Reader, most: i64) -> Vec<Head> {
+    statement!(HEADS = "metrics/heads"(INT4OID, INT8OID, OIDOID, BOOLOID));
+    let rows = HEADS.run(session, arguments![MOST_NAMES, most, reader.role, reader.reads_all]);
+    let head = |row: crate::pg::session::Row| Head {
+        queue: row.get_required("queue"),
+        seen: row.get_required("seen"),
+        own: row.get_required("own"),
+        since: row.get_saturated("since"),
+    };
+    rows.iter().map(head).collect()
+}
+
+/// How many executions of each queue run.
+fn running(owner: &Owner, reader: Reader) -> Option<BTreeMap<String, f64>> {
+    let mut asked = None;
+    let leases = sample(owner, &layouts::LEASE, LEASE_PAGES, |row| {
+        let may = reader.may_know(row.get_required(lease::OWNER), &mut asked);
+        may.then(|| row.get_required::<Uuid>(lease::EXECUTION_ID))
+    })?;
+    if leases.rows.is_empty() {
+        return Some(BTreeMap::new());
+    }
+    // Of many, some that are spread over all of them stand for the others.
+    let step = leases.rows.len().div_ceil(MOST_COUNTED as usize);
+    let picked: Vec<Uuid> = leases.rows.iter().copied().step_by(step).collect();
+    let scale = leases.scale * leases.rows.len() as f64 / picked.len() as f64;
+    statement!(RUNNING = "metrics/running"(UUIDARRAYOID));
+    let rows = RUNNING.run(owner.session(), arguments![picked]);
+    let mut counts = BTreeMap::<String, f64>::new();
+    for row in rows.iter() {
+        let queue: String = row.get_required("queue");
+        *counts.entry(user_queue(&queue).to_owned()).or_default() +=
+            (row.get_required::<i64>("count") as f64 * scale).round();
+    }
+    Some(counts)
+}
