@@ -145,11 +145,32 @@ javascript() {
     mark_done javascript "$key"
 }
 
+# The programs of the packages only, unpacked: an installed package would start its service.
+monitoring() {
+    local packages=(prometheus prometheus-sql-exporter prometheus-postgres-exporter) key folder=$CARGO_TARGET_DIR/monitoring
+    key="$folder ${packages[*]}"
+    if is_done monitoring "$key" && "$folder/usr/bin/promtool" --version >/dev/null 2>&1; then return; fi
+    say "unpacking Prometheus and two exporters, which the tests of ops/ run"
+    rm -rf "$folder"
+    mkdir -p "$folder/packages"
+    cd "$folder/packages"
+    if ! apt-get -o APT::Sandbox::User=root download "${packages[@]}" >/dev/null 2>&1; then
+        # There is no list of packages, or an old one.
+        quietly apt-update as_root apt-get update
+        quietly monitoring apt-get -o APT::Sandbox::User=root download "${packages[@]}"
+    fi
+    cd "$SCHEDULER_ROOT"
+    local package
+    for package in "$folder"/packages/*.deb; do dpkg -x "$package" "$folder"; done
+    rm -rf "$folder/packages"
+    mark_done monitoring "$key"
+}
+
 if ! command -v cargo >/dev/null; then fail "Rust is missing: install it from https://rustup.rs, then run this again"; fi
-if [ $# = 0 ]; then set -- packages pgrx server python javascript; fi
+if [ $# = 0 ]; then set -- packages pgrx server python javascript monitoring; fi
 for step in "$@"; do
     case $step in
-        packages | pgrx | server | python | javascript) "$step" ;;
+        packages | pgrx | server | python | javascript | monitoring) "$step" ;;
         *) fail "no such step: $step" ;;
     esac
 done

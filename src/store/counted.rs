@@ -17,7 +17,7 @@ use crate::pg::session::{Row, Rows};
 use crate::shmem::counters::pending::count;
 use crate::shmem::counters::OTHER;
 use crate::shmem::registry;
-use crate::store::queue::user_queue;
+use crate::store::queue::user_queue::user_queue;
 
 /// What a statement has done to executions of one job, queue and owner.
 #[derive(Deserialize)]

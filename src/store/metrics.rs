@@ -12,7 +12,7 @@ use crate::heap::{LatestSnapshot, Layout, PageSample, Table};
 use crate::pg::convert::timestamp;
 use crate::pg::record::Record;
 use crate::pg::{role, Owner, Session};
-use crate::store::queue::user_queue;
+use crate::store::queue::user_queue::user_queue;
 use crate::{arguments, statement};
 
 /// What more than this is counted as, of what is counted by an index.

@@ -21,6 +21,13 @@ pub fn python() -> PathBuf {
     variable("SCHEDULER_PYTHON").into()
 }
 
+/// A program of Prometheus, or one of its exporters.
+pub fn monitoring(program: &str) -> Command {
+    let path = PathBuf::from(variable("CARGO_TARGET_DIR")).join("monitoring/usr/bin").join(program);
+    assert!(path.exists(), "there is no {}: run `make setup`", path.display());
+    Command::new(path)
+}
+
 /// The folder with `postgres`, `pg_ctl`, `psql` … in which the extension is installed.
 pub fn bin() -> PathBuf {
     let bin = PathBuf::from(variable("SCHEDULER_SERVER"));

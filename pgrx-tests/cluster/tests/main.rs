@@ -41,6 +41,7 @@ mod logs;
 mod mails;
 mod metrics;
 mod metrics_readers;
+mod monitoring;
 mod notify_jobs;
 mod obstruction;
 mod owners;

@@ -14,10 +14,9 @@ use crate::store::job::is_delivered_when_fired;
 use crate::store::lease::end::Failing;
 use crate::store::low_water_marks;
 use crate::store::queue::delivery;
+use crate::store::queue::user_queue::DELIVERY_PREFIX as PREFIX;
 use crate::{arguments, statement};
 
-/// What their names begin with; executions_enqueue.sql says the same.
-const PREFIX: &str = "executions that a dispatcher delivers when they are due, those of queue ";
 /// After all of them, in the order of any collation: a letter is another one, where each of them has the same.
 const END: &str = "executions that a dispatcher delivers when they are due, those of queuf";
 
@@ -31,11 +30,6 @@ pub fn bounds() -> [&'static str; 2] {
 /// Whether what waits there is delivered by dispatchers.
 pub fn is_delivery_queue(queue: &str) -> bool {
     queue.starts_with(PREFIX)
-}
-
-/// The queue as users know it, where this is one of ours.
-pub fn user_queue(queue: &str) -> Option<&str> {
-    queue.strip_prefix(PREFIX)
 }
 
 /// An execution that is to be delivered, locked.

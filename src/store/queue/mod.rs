@@ -20,12 +20,8 @@ pub mod runner_heads;
 pub mod runner_queue;
 pub(in crate::store) mod scan_start;
 pub mod unique_scope;
+pub mod user_queue;
 pub mod waiting;
-
-/// The queue as users know it, wherever its executions wait.
-pub fn user_queue(queue: &str) -> &str {
-    delivery_queue::user_queue(queue).unwrap_or_else(|| runner_queue::user_queue(queue))
-}
 
 /// Leases what is claimable in a queue, retries that are due included.
 pub fn claim(owner: &Owner, wanted: &QueueClaim, now: impl Fn() -> Instant) -> Vec<Claimed> {
