@@ -86,6 +86,9 @@ pub extern "C-unwind" fn _PG_init() {
 }
 
 #[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/in_server/after_runs.rs"]
+mod after_runs_tests;
+#[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/in_server/bad_input.rs"]
 mod bad_input_tests;
 #[cfg(any(test, feature = "pg_test"))]

@@ -88,6 +88,22 @@ const PATTERNS: &[Pattern] = &[
             t.minute() == 30 && t.hour() == 2 && t.month() == 3 && ((8..=14).contains(&t.day()) || dow(t) == 0)
         },
     },
+    Pattern {
+        text: "30 2 8-14 3 +0",
+        wild: false,
+        matches: |t| t.minute() == 30 && t.hour() == 2 && t.month() == 3 && (8..=14).contains(&t.day()) && dow(t) == 0,
+    },
+    Pattern {
+        text: "*/30 * 20-31 3,10 +sun,6L",
+        wild: true,
+        matches: |t| {
+            let last_saturday = dow(t) == 6 && (t.date() + chrono::Duration::days(7)).month() != t.month();
+            t.minute() % 30 == 0
+                && t.day() >= 20
+                && (t.month() == 3 || t.month() == 10)
+                && (dow(t) == 0 || last_saturday)
+        },
+    },
     Pattern { text: "30 2 */2 * 0-6", wild: false, matches: |t| t.minute() == 30 && t.hour() == 2 && t.day() % 2 == 1 },
 ];
 

@@ -118,3 +118,14 @@ fn the_star_rule() {
     check("* fri-sun", |day| weekday(day) == 0 || weekday(day) >= 5);
     check("* 5-7/2", |day| weekday(day) == 0 || weekday(day) == 5);
 }
+
+#[test]
+fn both_must_match_behind_a_plus() {
+    check("13 +5", |day| day.day() == 13 && weekday(day) == 5);
+    check("13 +5,0", |day| day.day() == 13 && [0, 5].contains(&weekday(day)));
+    check("1-31 +mon", |day| weekday(day) == 1);
+    check("29,L +0-7", |day| day.day() == 29 || day.day() == last_of_month(day));
+    check("1-10 +5#2", |day| (8..=10).contains(&day.day()) && weekday(day) == 5);
+    check("15W +mon", |day| Some(day.day()) == nearest(day, 15) && weekday(day) == 1);
+    check("1-31/2 +*/2", |day| day.day() % 2 == 1 && [0, 2, 4, 6].contains(&weekday(day)));
+}

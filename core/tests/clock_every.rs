@@ -82,6 +82,20 @@ fn check(random: &mut Random, rounds: usize) {
             assert_eq!(timeline.next_after(to_instant(t)), Some(to_instant(next)), "{text} in {name} from {anchor}");
             assert_eq!(timeline.previous_at_or_before(to_instant(t)), Some(to_instant(previous)), "{text} in {name}");
         }
+        for edge in ["start", "end"] {
+            let clock = Clock::parse(&format!("{text} after {edge}")).unwrap();
+            let from_runs = clock.bind(table, Instant::UNIX_EPOCH);
+            let t = anchor + random.below(86_400_000_000) as i64;
+            let next = (1..).map(|n| nth(tz, table, t, parts, n)).find(|at| *at > t).unwrap();
+            assert_eq!(
+                from_runs.next_after(to_instant(t)),
+                Some(to_instant(next)),
+                "{text} after {edge} in {name}: {t}"
+            );
+            assert_eq!(from_runs.previous_at_or_before(to_instant(next)), None);
+            assert_eq!(from_runs.count_between(to_instant(t), to_instant(next), 9), 0);
+            assert!(!from_runs.is_plan(to_instant(next)));
+        }
         let all = timeline.count_between(to_instant(anchor - 1), to_instant(list[list.len() - 1]), u64::MAX);
         assert_eq!(all, list.len() as u64, "{text} in {name}");
     }

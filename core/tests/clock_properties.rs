@@ -72,8 +72,8 @@ fn day_of_week() -> impl Strategy<Value = String> {
 }
 
 fn cron() -> impl Strategy<Value = String> {
-    let fields = (field(0, 59), field(0, 23), day_of_month(), field(1, 12), day_of_week());
-    let five = fields.prop_map(|(m, h, d, mo, w)| format!("{m} {h} {d} {mo} {w}"));
+    let fields = (field(0, 59), field(0, 23), day_of_month(), field(1, 12), day_of_week(), prop::bool::weighted(0.25));
+    let five = fields.prop_map(|(m, h, d, mo, w, both)| format!("{m} {h} {d} {mo} {}{w}", if both { "+" } else { "" }));
     (
         five,
         prop_oneof![2 => Just(None), 1 => field(0, 59).prop_map(Some)],

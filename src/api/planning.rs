@@ -16,6 +16,7 @@ use crate::store::execution::history;
 
 use crate::api::result::TableIterator;
 use crate::api::schedule::max_plans;
+use crate::api::schedule_runs::refuse_counting_from_runs;
 use crate::api::sql_support::scope_key;
 
 /// A scope's key, and the newest plan of it that the caller may see; `42501` where all are other roles'. Somebody may have put some there
@@ -106,7 +107,9 @@ fn due_plans(
 ) -> SetOfIterator<'static, TimestampWithTimeZone> {
     let plans = or_raise((|| {
         let names = names(job_name, scope_kind, scope_id)?;
-        let clock = convert::clock(&required("clock", clock)?)?;
+        let text = required("clock", clock)?;
+        let clock = convert::clock(&text)?;
+        refuse_counting_from_runs(&clock, &text)?;
         let zone = ServerZone::find(&time_zone.map_or_else(guc::time_zone, String::from))?;
         let query = DuePlansQuery {
             catch_up: catch_up_of(&required("catch_up", catch_up)?)?,

@@ -3,7 +3,7 @@
 use pgrx::datum::{Interval, TimestampWithTimeZone};
 use pgrx::prelude::*;
 use pgrx::{PgLogLevel, PgSqlErrorCode};
-use scheduler_core::clock::none_ahead;
+use scheduler_core::clock::{none_ahead, RunEdge};
 use scheduler_core::schedule::{CatchUp, Overlap, Ownership, Rearm};
 use scheduler_core::{Instant, Keyword};
 
@@ -98,7 +98,18 @@ pub fn defaults(
     }
 }
 
+/// A clock that counts from the end of runs is armed when a run has ended, so its schedule waits for that.
+pub fn armed_as_its_clock_says(definition: Definition) -> Definition {
+    let after_end = convert::clock(&definition.clock).is_ok_and(|clock| clock.counts_from() == Some(RunEdge::End));
+    if after_end && definition.rearm == Rearm::OnDispatch.as_str() {
+        Definition { rearm: Rearm::OnTerminal.as_str().to_owned(), ..definition }
+    } else {
+        definition
+    }
+}
+
 fn create(definition: Definition) -> Outcome<i64> {
+    let definition = armed_as_its_clock_says(definition);
     check(&definition, None)?;
     let (caller, now) = (role::caller(), convert::now());
     let warning = will_not_fire(&definition, now, now)?;

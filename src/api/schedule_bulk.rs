@@ -105,7 +105,7 @@ fn read(session: &Session, specs: &Jsonb) -> Outcome<Vec<Definition>> {
             let place = index + 1;
             let definition = definition(spec).map_err(|(key, failure)| at(place, key, failure))?;
             check_keys(&definition, None).map_err(|(key, failure)| at(place, key, failure))?;
-            Ok(definition)
+            Ok(schedule::armed_as_its_clock_says(definition))
         })
         .collect()
 }

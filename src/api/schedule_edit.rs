@@ -10,7 +10,7 @@ use crate::pg::utf8_text::Text;
 use crate::pg::{role, session, Session};
 use crate::store::schedule::{self, Definition, Locked};
 
-use crate::api::schedule::{check, check_job, defaults, duplicate, find, warn, will_not_fire};
+use crate::api::schedule::{armed_as_its_clock_says, check, check_job, defaults, duplicate, find, warn, will_not_fire};
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 #[allow(clippy::too_many_arguments)]
@@ -67,7 +67,7 @@ fn alter_schedule(
                 enabled: enabled.unwrap_or(base.enabled),
             };
             check(&new, Some(&zone_before))?;
-            Ok(new)
+            Ok(armed_as_its_clock_says(new))
         })
     })());
 }

@@ -91,6 +91,17 @@ fn bound(schedule: &Locked) -> Outcome<(Clock, ServerZone, Instant)> {
     Ok((clock, zone, convert::instant("created_at", schedule.created_at)?))
 }
 
+/// `22023` for a clock whose plan times depend on runs: nobody can say which there would have been.
+pub fn refuse_counting_from_runs(clock: &Clock, text: &str) -> Outcome<()> {
+    if clock.counts_from().is_none() {
+        return Ok(());
+    }
+    Err(Failure::invalid(
+        format!("clock \"{}\" has no plan times of the past but those that were fired", convert::shown(text)),
+        "It counts from the last run of its schedule. Use sched.fire_now for one more run, or a clock on a grid such as \"every 30 seconds\".",
+    ))
+}
+
 /// The range of a backfill, which has ended: what is to come would be claimable at once; `22023`.
 fn past(range: (Instant, Instant), now: Instant) -> Outcome<(Instant, Instant)> {
     if range.1 <= now {
@@ -117,6 +128,7 @@ fn backfill(
         session(|session| {
             let schedule = schedule::find(session, &name, caller)?;
             let (clock, zone, anchor) = bound(&schedule)?;
+            refuse_counting_from_runs(&clock, &schedule.definition.clock)?;
             let timeline = clock.bind(&zone, anchor);
             let (from, to) = within_window(&schedule.definition, from, to)?;
             let count = timeline.count_between(from.just_before(), to.just_before(), dispatch::MOST_PLANS + 1);

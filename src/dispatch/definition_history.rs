@@ -56,9 +56,19 @@ impl BoundedClock {
         (from, self.ends_at.map_or(to, |at| to.min(at.just_before())))
     }
 
+    /// Whether its plan times depend on runs: then only what was armed, fired or skipped tells which there were.
+    pub fn counts_from_runs(&self) -> bool {
+        self.clock.counts_from().is_some()
+    }
+
     /// The plan times in (after, to] as one run.
     pub fn skipped(&self, after: Instant, to: Instant, reason: SkipReason) -> Option<Skip> {
         let (after, to) = self.within(after, to);
+        if self.counts_from_runs() {
+            // Skips of such a clock are of one plan time each, and who asks for one has it from there.
+            let one = Skip { from: to, to, count: 1, reason, previous: None };
+            return (after == to.just_before()).then_some(one);
+        }
         skipped_plans::between(&self.clock.bind(&self.zone, self.anchor), after, to, reason)
     }
 
@@ -84,6 +94,9 @@ impl BoundedClock {
 
     /// The plan times in (after, to], oldest first.
     pub fn plans(&self, after: Instant, to: Instant) -> Vec<Instant> {
+        if self.counts_from_runs() {
+            return Vec::new();
+        }
         let (after, to) = self.within(after, to);
         let timeline = self.clock.bind(&self.zone, self.anchor);
         std::iter::successors(timeline.next_after(after), |plan| timeline.next_after(*plan))

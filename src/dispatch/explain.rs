@@ -39,6 +39,8 @@ impl Verdict {
 struct DefinitionRange {
     valid_from: Instant,
     plans: Vec<Instant>,
+    /// They depend on runs, and are known from what was armed or skipped.
+    counts_from_runs: bool,
     /// `None` = the definition that holds now.
     past: Option<PastDefinition>,
 }
@@ -62,7 +64,7 @@ pub fn explain_state(
     let Some(row) = snapshot.schedule.as_ref() else { return Ok(Vec::new()) };
     let past = skipped_plans::definitions_between(session, schedule_id, from, to);
     let open = Undecided::of(snapshot, row, &past, now);
-    let ranges = ranges(row, &past, [from, to], most)?;
+    let mut ranges = ranges(row, &past, [from, to], most)?;
     let mut skips = skipped_plans::between(session, schedule_id, from, to);
     skips.extend(open.skipped.iter().map(|(defined_at, skip)| RecordedSkip {
         defined_at: *defined_at,
@@ -71,6 +73,13 @@ pub fn explain_state(
         reason: skip.reason.as_str().to_owned(),
     }));
     skips.sort_by_key(|skip| (skip.defined_at, skip.from));
+    for range in ranges.iter_mut().filter(|range| range.counts_from_runs) {
+        let skipped = skips.iter().filter(|skip| skip.defined_at == range.valid_from).map(|skip| skip.from);
+        let remembered = [open.armed, open.progress.buffered].into_iter().flatten().filter(|_| range.past.is_none());
+        range.plans = skipped.chain(remembered).filter(|plan| (from..to).contains(plan)).collect();
+        range.plans.sort_unstable();
+        range.plans.dedup();
+    }
     let all = ranges.iter().flat_map(|range| range.plans.iter().copied().map(convert::timestamp)).collect();
     let fired = skipped_plans::fired(session, schedule_id, all);
     let mut own = skipped_plans::own(session, schedule_id, from, to, most.saturating_add(1));
@@ -140,7 +149,8 @@ fn ranges(
             return Err(too_many(SHORTER));
         }
         room -= count;
-        ranges.push(DefinitionRange { valid_from, plans: bounded.plans(after, last), past });
+        let (plans, counts_from_runs) = (bounded.plans(after, last), bounded.counts_from_runs());
+        ranges.push(DefinitionRange { valid_from, plans, counts_from_runs, past });
     }
     Ok(ranges)
 }
@@ -157,6 +167,8 @@ struct Undecided<'a> {
     row: &'a ScheduleRow,
     compiled: Option<CompiledSchedule>,
     progress: Progress,
+    /// The plan that it is armed for.
+    armed: Option<Instant>,
     waiting: bool,
     parked: bool,
     failing: bool,
@@ -172,6 +184,7 @@ impl<'a> Undecided<'a> {
                 row,
                 compiled,
                 progress: timer.progress_or_all(now),
+                armed: timer.next_plan_time,
                 waiting: timer.waiting,
                 parked: timer.parked.is_some(),
                 failing: timer.error_count > 0,
@@ -190,6 +203,10 @@ impl<'a> Undecided<'a> {
                     row,
                     compiled,
                     progress: new.progress,
+                    armed: match new.next {
+                        Some(Next::Armed { plan_time, .. }) => Some(plan_time),
+                        Some(Next::Waiting | Next::Done) | None => None,
+                    },
                     waiting: new.next == Some(Next::Waiting),
                     parked: new.parked.is_some(),
                     failing: false,

@@ -102,14 +102,14 @@ impl<Z: Zone> Timeline<'_, Z> {
                 self.repeated(shown, second, 0)
             }
             Clock::Every(every) => {
-                if every.interval.is_elapsed() {
+                if every.interval.is_elapsed() || self.counts_from().is_some() {
                     return None;
                 }
                 let grid = self.grid(every);
                 let (n, _) = grid.previous_at_or_before(plan)?;
                 if n == 0 {
                     return match every.anchor {
-                        Anchor::Given | Anchor::Epoch => None,
+                        Anchor::Given | Anchor::Epoch | Anchor::Run(_) => None,
                         Anchor::From(at) => self.note_of_reading(at),
                     };
                 }

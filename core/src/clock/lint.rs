@@ -103,7 +103,7 @@ fn both_day_fields(cron: &Cron) -> Option<Lint> {
     let days = &cron.days;
     let month_set = !(days.month_star && days.plain == 0xffff_fffe);
     let week_set = !(days.week_star && days.week == 0x7f);
-    if !month_set || !week_set {
+    if !month_set || !week_set || days.both {
         return None;
     }
     let (message, hint) = if days.month_star || days.week_star {
@@ -114,7 +114,7 @@ fn both_day_fields(cron: &Cron) -> Option<Lint> {
     } else {
         (
             "day-of-month and day-of-week are both set: a day that matches either of them fires",
-            "Write * in the one that should not count, unless a day should fire when it matches either.",
+            "Write * in the one that should not count, or + before the day of the week if a day must match both.",
         )
     };
     Some(Lint::new("both_day_fields", message, hint))
@@ -211,7 +211,7 @@ fn cron_changes<Z: Zone>(timeline: &Timeline<'_, Z>, cron: &Cron, now: Instant, 
 /// The same for clocks whose plan times can be asked for their notes one by one (at most one a day).
 fn noted_changes<Z: Zone>(timeline: &Timeline<'_, Z>, now: Instant, out: &mut Vec<Lint>) {
     if let Clock::Every(every) = timeline.clock {
-        if every.interval.is_elapsed() {
+        if every.interval.is_elapsed() || timeline.counts_from().is_some() {
             return;
         }
     }

@@ -29,7 +29,7 @@ pub use datetime::{DateTime, LocalDisplay};
 pub use dst_note::DstNote;
 pub use error::{ClockError, ErrorKind};
 pub use every::interval::Interval;
-pub use every::{Anchor, Every};
+pub use every::{Anchor, Every, RunEdge};
 pub use lint::{lint, none_ahead, Lint};
 pub use text::LONGEST_TEXT;
 pub use timeline::Timeline;
@@ -45,6 +45,17 @@ pub enum Clock {
     At(DateTime),
     /// No occurrence.
     Never,
+}
+
+impl Clock {
+    /// What of a run the clock counts from, where its plan times depend on the runs of its schedule.
+    #[must_use]
+    pub const fn counts_from(&self) -> Option<RunEdge> {
+        match self {
+            Clock::Every(Every { anchor: Anchor::Run(edge), .. }) => Some(*edge),
+            Clock::Every(_) | Clock::Cron(_) | Clock::At(_) | Clock::Never => None,
+        }
+    }
 }
 
 impl fmt::Display for Clock {

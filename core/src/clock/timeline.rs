@@ -9,7 +9,7 @@ use crate::time::{Instant, MICROS_PER_SECOND, UNIX_TO_POSTGRES_SECONDS};
 
 use super::cron::Cron;
 use super::datetime::DateTime;
-use super::every::{Anchor, Every, Grid};
+use super::every::{Anchor, Every, Grid, RunEdge};
 use super::zone::zone_cache::{ResolvedReading, ZoneCache, MAX_OFFSET};
 use super::zone::{Local, Zone};
 use super::Clock;
@@ -53,7 +53,7 @@ impl<'a, Z: Zone> Timeline<'a, Z> {
             Clock::At(at) => timeline.once = timeline.instant_of(*at),
             Clock::Every(every) => {
                 timeline.anchor = match every.anchor {
-                    Anchor::Given => anchor,
+                    Anchor::Given | Anchor::Run(_) => anchor,
                     Anchor::Epoch => Instant::UNIX_EPOCH,
                     Anchor::From(at) => timeline.instant_of(at).unwrap_or_else(|| {
                         timeline.out_of_range = true;
@@ -81,6 +81,13 @@ impl<'a, Z: Zone> Timeline<'a, Z> {
         }
     }
 
+    /// What of a run the clock counts from, where its plan times depend on the schedule's runs: then `next_after` answers for a
+    /// run at `after`, and no plan time lies before anything.
+    #[must_use]
+    pub const fn counts_from(&self) -> Option<RunEdge> {
+        self.clock.counts_from()
+    }
+
     pub(crate) fn grid<'t>(&'t self, every: &Every) -> Grid<'t, 'a, Z> {
         Grid { interval: every.interval, anchor: self.anchor, zone: &self.zone }
     }
@@ -102,6 +109,10 @@ impl<'a, Z: Zone> Timeline<'a, Z> {
                 Instant::from_unix_seconds(self.zone.resolve(reading).second())
             }
             Clock::Every(_) if self.out_of_range => None,
+            Clock::Every(every) if self.counts_from().is_some() => {
+                let from_run = Grid { interval: every.interval, anchor: after, zone: &self.zone };
+                from_run.next_after(after).map(|(_, instant)| instant)
+            }
             Clock::Every(every) => self.grid(every).next_after(after).map(|(_, instant)| instant),
             Clock::At(_) => self.once.filter(|&once| once > after),
             Clock::Never => None,
@@ -111,13 +122,14 @@ impl<'a, Z: Zone> Timeline<'a, Z> {
     /// Whether this instant is a plan time.
     #[must_use]
     pub fn is_plan(&self, t: Instant) -> bool {
-        self.next_after(t.just_before()) == Some(t)
+        self.counts_from().is_none() && self.next_after(t.just_before()) == Some(t)
     }
 
     /// The greatest plan time at or before `t`; `None` when there is none.
     #[must_use]
     pub fn previous_at_or_before(&self, t: Instant) -> Option<Instant> {
         match self.clock {
+            Clock::Every(_) if self.counts_from().is_some() => None,
             Clock::Cron(cron) if cron.is_wild() => self.previous_wild(cron, t),
             Clock::Cron(cron) => {
                 let shown = self.zone.latest_reading(t.unix_seconds());
@@ -192,7 +204,7 @@ impl<'a, Z: Zone> Timeline<'a, Z> {
     /// at most, are counted without walking.
     #[must_use]
     pub fn count_between(&self, from: Instant, to: Instant, limit: u64) -> u64 {
-        if to <= from {
+        if to <= from || self.counts_from().is_some() {
             return 0;
         }
         if let Clock::Every(every) = self.clock {

@@ -2,10 +2,11 @@
 //!
 //! Both are pure functions of the schedule's policy, its clock, the timer and `now`. The shell only reads and writes rows.
 
+use crate::clock::RunEdge;
 use crate::time::Instant;
 
 use super::catch_up;
-use super::plan_times::PlanTimes;
+use super::plan_times::{ArmedOnce, PlanTimes};
 use super::policy::{CatchUp, Overlap, Policy, Rearm};
 use super::skipped_plans::{self, Skip, SkipReason};
 
@@ -98,7 +99,10 @@ pub fn arm(policy: &Policy, clock: &impl PlanTimes, mut progress: Progress, even
                 let until = policy.ends_at.map_or(ended, |end| ended.min(end.just_before()));
                 skipped.extend(skipped_plans::between(clock, from, backlog.min(until), SkipReason::Window));
                 skipped.extend(skipped_plans::between(clock, backlog, until, SkipReason::Overlap));
-                progress.cursor = progress.cursor.max(Some(ended));
+                // Of an interval that counts from starts the end tells only that the next run may start.
+                if clock.counts_from() != Some(RunEdge::Start) {
+                    progress.cursor = progress.cursor.max(Some(ended));
+                }
             }
         }
     }
@@ -137,6 +141,29 @@ fn passed_while_parked(policy: &Policy, clock: &impl PlanTimes, progress: &Progr
 
 /// Decides what the timer armed for `plan_time` calls for at `now`. The caller has seen that it is due.
 pub fn fire(
+    policy: &Policy,
+    clock: &impl PlanTimes,
+    progress: Progress,
+    plan_time: Instant,
+    busy: bool,
+    now: Instant,
+) -> Fired {
+    if clock.counts_from().is_none() {
+        return fire_on(policy, clock, progress, plan_time, busy, now);
+    }
+    let mut fired = fire_on(policy, &ArmedOnce { clock, plan_time }, progress, plan_time, busy, now);
+    if !fired.plan_times.is_empty() || !fired.skipped.is_empty() {
+        // What is dispatched now starts now, however late. What is passed over counts as a run, or a long standstill would be walked through.
+        fired.progress.cursor = fired.progress.cursor.max(Some(now));
+        if !matches!(fired.next, Next::Waiting) {
+            fired.next = next_armed(policy, clock, fired.progress.cursor);
+        }
+    }
+    fired
+}
+
+/// The same of a clock whose plan times are as they are, whatever runs.
+fn fire_on(
     policy: &Policy,
     clock: &impl PlanTimes,
     progress: Progress,
@@ -255,7 +282,13 @@ fn rest_of_backlog(policy: &Policy, clock: &impl PlanTimes, progress: &Progress,
 
 /// The first plan after the cursor (and the baseline) within the schedule's window, with its fire time.
 fn next_armed(policy: &Policy, clock: &impl PlanTimes, cursor: Option<Instant>) -> Next {
-    match clock.next_after(undecided_after(policy, cursor)) {
+    let from = undecided_after(policy, cursor);
+    let from = match policy.starts_at {
+        // An interval that counts from runs begins at the window's first instant, not just before it.
+        Some(starts_at) if clock.counts_from().is_some() => from.max(starts_at),
+        Some(_) | None => from,
+    };
+    match clock.next_after(from) {
         Some(plan_time) if policy.ends_at.is_none_or(|end| plan_time < end) => {
             Next::Armed { plan_time, fire_at: policy.fire_time(clock, plan_time) }
         }

@@ -8,6 +8,7 @@
     reason = "test code"
 )]
 
+mod after_runs;
 mod arm;
 mod clocks;
 mod fire;

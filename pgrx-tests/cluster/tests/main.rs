@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod after_runs;
 mod barriers;
 mod concurrency;
 mod copies;

@@ -8,7 +8,14 @@ SELECT s.schedule_id,
                 CASE WHEN ts.redefined_at IS NULL AND fired.plan_time > open.valid_from THEN fired.plan_time
                      WHEN fired_since.plan_time > open.valid_from THEN fired_since.plan_time END,
                 skipped.plan_to,
-                ts.buffered_plan, ts.external_through) AS cursor_at,
+                ts.buffered_plan, ts.external_through,
+                -- an interval that counts from runs: when the last began, and when it ended
+                CASE WHEN s.clock ~* '^[ \t]*every[ \t].*[ \t]after[ \t]+(start|end)[ \t]*$'
+                     THEN (SELECT max(edge.at)
+                             FROM (VALUES (CASE WHEN ts.redefined_at IS NULL THEN fired.created_at ELSE fired_since.created_at END),
+                                          (CASE WHEN s.clock !~* '[ \t]end[ \t]*$' THEN NULL
+                                                WHEN ts.redefined_at IS NULL THEN fired.finished_at ELSE fired_since.finished_at END)) AS edge (at)
+                            WHERE edge.at > open.valid_from AND isfinite(edge.at)) END) AS cursor_at,
        ts.buffered_plan, ts.backlog_until, COALESCE(ts.parked, false) AS parked, ended.terminal_at,
        CASE WHEN ts.redefined_at IS NULL THEN greatest(fired.plan_time, ts.external_through)
             ELSE COALESCE(greatest(fired_since.plan_time, ts.external_through), fired.plan_time) END AS last_plan_time,
@@ -22,9 +29,9 @@ SELECT s.schedule_id,
                          ORDER BY d.valid_from
                          LIMIT 1), s.defined_at) AS valid_from) AS open
   LEFT JOIN LATERAL (
-       SELECT last.plan_time, last.created_at
+       SELECT last.plan_time, last.created_at, last.finished_at
          FROM (SELECT s.key UNION ALL SELECT unnest(s.previous_keys)) AS k (key)
-        CROSS JOIN LATERAL (SELECT e.plan_time, e.created_at
+        CROSS JOIN LATERAL (SELECT e.plan_time, e.created_at, e.finished_at
                               FROM sched.ledger e
                              WHERE e.key = k.key AND e.schedule_id = s.schedule_id AND e.origin = 'schedule'
                              ORDER BY e.plan_time DESC
@@ -38,7 +45,7 @@ SELECT s.schedule_id,
   LEFT JOIN sched.timer_state ts ON ts.schedule_id = s.schedule_id
   LEFT JOIN LATERAL (
        -- All of it lies after the edit that was overtaken, which bounds the search.
-       SELECT e.plan_time, e.created_at
+       SELECT e.plan_time, e.created_at, e.finished_at
          FROM (SELECT s.key UNION ALL SELECT unnest(s.previous_keys)) AS k (key)
          JOIN sched.ledger e ON e.key = k.key
               AND e.plan_time > (SELECT b.valid_from

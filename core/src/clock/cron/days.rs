@@ -25,6 +25,8 @@ pub(crate) struct Days {
     pub month_star: bool,
     /// The day-of-week text begins with a star.
     pub week_star: bool,
+    /// A `+` stands before the day of the week and neither field begins with a star: a day must match both.
+    pub both: bool,
 }
 
 /// The bits of days 1 to n.
@@ -35,8 +37,13 @@ const fn first_days(n: u32) -> u32 {
 impl Days {
     /// True when every day of every month matches.
     pub(crate) const fn is_every_day(&self) -> bool {
-        self.plain == first_days(31) && self.week == 0x7f && (self.month_star || self.week_star)
-            || !self.month_star && !self.week_star && (self.plain == first_days(31) || self.week == 0x7f)
+        let (month, week) = (self.plain == first_days(31), self.week == 0x7f);
+        month && week || !self.needs_both() && (month || week)
+    }
+
+    /// True when a day must match both fields (docs/reference/clocks.md, rule 3).
+    const fn needs_both(&self) -> bool {
+        self.month_star || self.week_star || self.both
     }
 
     /// The matching days of a month of `length` days whose first is `first_weekday`.
@@ -64,8 +71,7 @@ impl Days {
                 by_week |= spread(days, first_weekday) & all & first_days(7 * k + 7) & !first_days(7 * k);
             }
         }
-        // The star rule (docs/reference/clocks.md, rule 3).
-        if self.month_star || self.week_star {
+        if self.needs_both() {
             by_month & by_week
         } else {
             by_month | by_week

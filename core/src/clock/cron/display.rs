@@ -36,7 +36,7 @@ impl fmt::Display for Cron {
                 push(&mut items, &format!("{day}#{k}"));
             }
         }
-        write!(f, "{items}")?;
+        write!(f, "{}{items}", if days.both { "+" } else { "" })?;
 
         match &self.years {
             Some(years) => write!(f, " {}", ranges(years.iter())),

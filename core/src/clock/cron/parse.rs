@@ -80,15 +80,22 @@ pub(crate) fn parse(source: &Source<'_>, mend: Mend) -> Result<Cron, ClockError>
         }
     }
     let mut read: [ReadField; 7] = Default::default();
-    for (&field, text) in names.iter().zip(&fields) {
-        let slot = &mut read[field as usize];
-        *slot = read_field(source, field, text)?;
+    let mut both = false;
+    for (&field, &text) in names.iter().zip(&fields) {
+        let items = match text.strip_prefix('+').filter(|items| field == Field::DayOfWeek && !items.is_empty()) {
+            Some(items) => {
+                both = true;
+                items
+            }
+            None => text,
+        };
+        read[field as usize] = read_field(source, field, items)?;
     }
     if fields.len() == 5 {
         read[Field::Second as usize].numeric.push("0".to_owned());
     }
     let has_year = fields.len() == 7 && !read[Field::Year as usize].only_star;
-    compile(&read, has_year).ok_or_else(|| {
+    compile(&read, has_year, both).ok_or_else(|| {
         let hint = Hint::new(None, COUNTS, EXAMPLE);
         source.error(ErrorKind::Cron, "clock", source.text, "the fields cannot be read", hint)
     })
@@ -306,7 +313,7 @@ fn weekday(text: &str) -> Option<u32> {
 }
 
 /// Hands the plain items to the crate and takes its sets. `None` only if the crate refuses what was checked here.
-fn compile(read: &[ReadField; 7], has_year: bool) -> Option<Cron> {
+fn compile(read: &[ReadField; 7], has_year: bool, both: bool) -> Option<Cron> {
     let list = |field: Field, none: &str| match read[field as usize].numeric.as_slice() {
         [] => none.to_owned(),
         items => items.join(","),
@@ -324,7 +331,9 @@ fn compile(read: &[ReadField; 7], has_year: bool) -> Option<Cron> {
     let week = Schedule::from_str(&format!("0 0 {} * * *", list(Field::DayOfWeek, "0"))).ok()?;
 
     let (month_read, week_read) = (&read[Field::DayOfMonth as usize], &read[Field::DayOfWeek as usize]);
-    let mut days = Days { month_star: month_read.star, week_star: week_read.star, ..month_read.days };
+    // Where a field begins with a star the + says nothing more, and two texts that mean the same are equal.
+    let both = both && !month_read.star && !week_read.star;
+    let mut days = Days { month_star: month_read.star, week_star: week_read.star, both, ..month_read.days };
     days.week_last = week_read.days.week_last;
     days.week_nth = week_read.days.week_nth;
     if !month_read.numeric.is_empty() {

@@ -25,6 +25,17 @@ pub enum Anchor {
     Epoch,
     /// `from` a date-time.
     From(DateTime),
+    /// `after start`, `after end`: no grid. The interval counts from the last run of the schedule.
+    Run(RunEdge),
+}
+
+/// What of a run an interval counts from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunEdge {
+    /// When it was dispatched.
+    Start,
+    /// When it ended.
+    End,
 }
 
 /// A clock on a grid.
@@ -43,6 +54,8 @@ impl fmt::Display for Every {
             Anchor::Given => Ok(()),
             Anchor::Epoch => f.write_str(" from epoch"),
             Anchor::From(at) => write!(f, " from {at}"),
+            Anchor::Run(RunEdge::Start) => f.write_str(" after start"),
+            Anchor::Run(RunEdge::End) => f.write_str(" after end"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The text of an `every` clock: an interval, and perhaps `from` a date-time.
+//! The text of an `every` clock: an interval, and perhaps `from` a date-time, `after start` or `after end`.
 
 use crate::clock::datetime;
 use crate::clock::error::{ClockError, ErrorKind, Hint, Source};
@@ -7,13 +7,19 @@ use crate::clock::text::BLANKS;
 
 use super::interval::{Interval, IntervalFault};
 use super::interval_words;
-use super::{Anchor, Every};
+use super::{Anchor, Every, RunEdge};
 
 const EXAMPLE: &str = "every 5 minutes";
 
 /// Reads what follows `every`; `rest` is a slice of the source without blanks around it.
 pub(crate) fn parse(source: &Source<'_>, rest: &str) -> Result<Every, ClockError> {
-    let (interval, from) = split(rest);
+    if let Some((interval, edge)) = split(rest, "after") {
+        return after_run(source, interval, edge, rest);
+    }
+    let (interval, from) = match split(rest, "from") {
+        Some((interval, from)) => (interval, Some(from)),
+        None => (rest, None),
+    };
     let interval = read_interval(source, interval, rest)?;
     let anchor = match from {
         None => Anchor::Given,
@@ -27,15 +33,33 @@ pub(crate) fn parse(source: &Source<'_>, rest: &str) -> Result<Every, ClockError
     Ok(Every { interval, anchor })
 }
 
-/// The interval, and what follows the word `from`.
-fn split(rest: &str) -> (&str, Option<&str>) {
-    for (at, _) in rest.match_indices("from") {
-        let (before, after) = (&rest[..at], &rest[at + 4..]);
-        if (before.is_empty() || before.ends_with(BLANKS)) && (after.is_empty() || after.starts_with(BLANKS)) {
-            return (before.trim_matches(BLANKS), Some(after.trim_matches(BLANKS)));
+/// `after start` and `after end`.
+fn after_run(source: &Source<'_>, interval: &str, edge: &str, rest: &str) -> Result<Every, ClockError> {
+    let edge = match edge {
+        "start" => RunEdge::Start,
+        "end" => RunEdge::End,
+        _ => {
+            let rule = "start or end of the last run follows after, and nothing else";
+            let proposed = |word: &str| source.repaired(rest, &format!("{} after {word}", source.original(interval)));
+            let proposal = match edge.split(BLANKS).next().unwrap_or_default() {
+                "finish" | "finished" | "completion" | "stop" | "ended" | "end" => Some(proposed("end")),
+                "begin" | "beginning" | "started" | "start" => Some(proposed("start")),
+                _ => None,
+            };
+            let hint = Hint::new(proposal, rule, "every 30 seconds after end");
+            return Err(source.error(ErrorKind::IntervalSyntax, "clock", rest, "no start or end after after", hint));
         }
-    }
-    (rest, None)
+    };
+    Ok(Every { interval: read_interval(source, interval, rest)?, anchor: Anchor::Run(edge) })
+}
+
+/// The interval, and what follows this word.
+fn split<'r>(rest: &'r str, word: &str) -> Option<(&'r str, &'r str)> {
+    rest.match_indices(word).find_map(|(at, _)| {
+        let (before, after) = (&rest[..at], &rest[at + word.len()..]);
+        let alone = (before.is_empty() || before.ends_with(BLANKS)) && (after.is_empty() || after.starts_with(BLANKS));
+        alone.then(|| (before.trim_matches(BLANKS), after.trim_matches(BLANKS)))
+    })
 }
 
 fn read_interval(source: &Source<'_>, piece: &str, rest: &str) -> Result<Interval, ClockError> {
