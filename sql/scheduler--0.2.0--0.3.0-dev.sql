@@ -267,6 +267,43 @@ AS 'MODULE_PATHNAME', 'cancel_many_wrapper';
 COMMENT ON COLUMN sched.ledger.next_retry_at IS 'where it stands in sched.retry, or stood until that time: a retry, or PENDING until run_at';
 COMMENT ON COLUMN sched.ledger.run_at IS 'when it is wanted to run, by who has enqueued or snoozed it; NULL = at once; infinity: it runs, and is not claimed again';
 COMMENT ON TABLE sched.retry IS 'executions that wait for a time: a retry, or the run_at that they were enqueued for';
+-- Schedules that came from other schedulers: which row of theirs each one stands for, and how that was when it was last looked at.
+CREATE TABLE sched.imported (
+    source        text        NOT NULL,
+    source_schema text        NOT NULL,
+    source_id     text        NOT NULL,
+    schedule_id   bigint      NOT NULL,
+    fingerprint   text        NOT NULL,
+    imported_at   timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    PRIMARY KEY (source, source_schema, source_id)
+);
+CREATE UNIQUE INDEX imported_schedule ON sched.imported (schedule_id);
+COMMENT ON TABLE sched.imported IS 'schedules that came from other schedulers (sched.import_from)';
+COMMENT ON COLUMN sched.imported.source_id IS 'what their scheduler knows it by, as text';
+COMMENT ON COLUMN sched.imported.fingerprint IS 'a hash of what their row said when it was imported; another one is an edit';
+SELECT pg_catalog.pg_extension_config_dump('sched.imported',
+    'WHERE NOT EXISTS (SELECT FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = imported.schedule_id AND j.owner::text ~ ''^[0-9]'')');
+CREATE FUNCTION sched.import_from(
+	source text,
+	source_schema text DEFAULT NULL,
+	only_ids text[] DEFAULT NULL,
+	prefix text DEFAULT '',
+	dry_run boolean DEFAULT false
+) RETURNS TABLE (
+	source_id text,
+	schedule_name text,
+	clock text,
+	time_zone text,
+	job_name text,
+	verdict text,
+	note text
+)
+VOLATILE PARALLEL UNSAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'import_from_wrapper';
+COMMENT ON FUNCTION sched.import_from IS
+'Makes the jobs of another scheduler (source: pg_cron) in this database schedules of ours, all of them external: nothing fires. Each of theirs has a row with a verdict: imported, changed, same, unsupported, elsewhere or removed. Changed is an edit there, which is made here too. Unsupported comes with the reason. Elsewhere is run in another database. Removed is gone there, and nothing is dropped. A second call only compares. What was disabled there arrives disabled. SQL commands become jobs of kind sql of the role that they run as, for which the caller must be allowed to act. With dry_run nothing is written. Errors: 42P01 (no tables of it), 42501 (tables that another role may have planted), 22023 (an unknown source), 22004 (NULL).';
+
 -- Scopes in which one execution waits at a time (enqueue by scope), with the last that was made there. A lock on a row keeps others of its scope
 -- waiting. What waits in a scope that others have filled is looked for in the ledger, so a row that is missing loses nothing.
 CREATE TABLE sched.unique_scope (
@@ -589,7 +626,7 @@ BEGIN
         'GRANT EXECUTE ON FUNCTION sched.define_job, sched.alter_job, sched.drop_job, sched.schedule_sql, sched.unschedule, sched.this_run, sched.test_job, sched.create_schedule, sched.create_schedules, sched.alter_schedule,'
         '  sched.fire_now, sched.backfill, sched.explain, sched_internal.skipped_so_far, sched_internal.skip_parts, sched_internal.next_open,'
         '  sched.drop_schedule, sched.pause, sched.resume, sched.dispatch_due, sched.try_claim, sched.claim,'
-        '  sched.heartbeat, sched.finish_success, sched.finish_failure, sched.import_crontab, sched.next_time,'
+        '  sched.heartbeat, sched.finish_success, sched.finish_failure, sched.import_crontab, sched.import_from, sched.next_time,'
         '  sched.preview, sched.validate, sched.enqueue, sched.enqueue_many, sched.finish_success_many, sched.assert_lease,'
         '  sched.cancel, sched.snooze, sched.cancel_many, sched.alter_execution, sched.pause_queue, sched.resume_queue, sched.mark_stale_as_failed, sched.latest_plan, sched.due_plans, sched.attempts_since_success,'
         '  sched.is_home, sched.health, sched.healthy, sched.metrics, sched.openmetrics, sched.report, sched.timeline TO %1$s;', sched_internal.grantee(role));
@@ -674,7 +711,7 @@ BEGIN
         'FUNCTION sched.test_job', 'FUNCTION sched.snooze', 'FUNCTION sched.pause_queue', 'FUNCTION sched.resume_queue', 'TABLE sched.paused_queue', 'TABLE sched.queues',
         'FUNCTION sched.health()', 'FUNCTION sched.healthy', 'FUNCTION sched.metrics()', 'FUNCTION sched.openmetrics()', 'FUNCTION sched.report', 'FUNCTION sched.timeline', 'FUNCTION sched_internal.grant_pg_monitor()',
         'FUNCTION sched.enqueue', 'FUNCTION sched.enqueue_many', 'FUNCTION sched.alter_execution', 'FUNCTION sched.cancel_many',
-        'TABLE sched.unique_scope'
+        'TABLE sched.unique_scope', 'TABLE sched.imported', 'FUNCTION sched.import_from'
     ] LOOP
         EXECUTE pg_catalog.format('REVOKE ALL ON %s FROM PUBLIC', object);
         FOR grantee IN

@@ -222,3 +222,13 @@ pub fn serves_database(name: &CStr) -> bool {
 fn text_of(setting: &GucSetting<Option<CString>>, default: &str) -> String {
     setting.get().map_or_else(|| default.to_owned(), |text| text.to_string_lossy().into_owned())
 }
+
+/// A setting of another extension, as text; `None` where nobody has said it.
+pub fn of_another(name: &str) -> Option<String> {
+    let name = CString::new(name).ok()?;
+    // SAFETY: a C string; the value is copied at once.
+    unsafe {
+        let value = pgrx::pg_sys::GetConfigOption(name.as_ptr(), true, false);
+        (!value.is_null()).then(|| CStr::from_ptr(value).to_string_lossy().into_owned())
+    }
+}

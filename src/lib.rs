@@ -36,6 +36,7 @@ extension_sql_file!(
     name = "schedule",
     requires = ["job", api::sql_support::wake_dispatcher, api::sql_support::scope_key]
 );
+extension_sql_file!("../sql/schema/25_imported.sql", name = "imported", requires = ["schedule"]);
 extension_sql_file!("../sql/schema/30_timer.sql", name = "timer", requires = ["schedule"]);
 extension_sql_file!(
     "../sql/schema/40_execution.sql",
@@ -56,7 +57,7 @@ extension_sql_file!(
     ]
 );
 extension_sql_file!("../sql/schema/55_columns.sql", name = "columns", requires = ["views"]);
-extension_sql_file!("../sql/schema/60_dump.sql", name = "dump", requires = ["home", "execution", "skip"]);
+extension_sql_file!("../sql/schema/60_dump.sql", name = "dump", requires = ["home", "imported", "execution", "skip"]);
 extension_sql_file!("../sql/schema/90_grants.sql", name = "grants", finalize);
 
 /// Called by Postgres when the library is loaded: registers settings always, shared memory and the launcher only while the
@@ -133,6 +134,9 @@ mod fire_rows_tests;
 #[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/in_server/history.rs"]
 mod history_tests;
+#[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/in_server/import_pg_cron.rs"]
+mod import_pg_cron_tests;
 #[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/in_server/internal_schema.rs"]
 mod internal_schema_tests;

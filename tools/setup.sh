@@ -123,6 +123,25 @@ pg$PG = \"$SCHEDULER_PGRX_SERVER/pg_config\""
     if [ "$(cat "$PGRX_HOME/config.toml" 2>/dev/null)" != "$config" ]; then printf '%s\n' "$config" >"$PGRX_HOME/config.toml"; fi
 }
 
+# What the tests of hand-overs import from, put into the private server and nowhere else. (Debian has it for its own PostgreSQL only.)
+sources() {
+    local package=postgresql-$PG-cron folder key target=$SCHEDULER_SERVERS/$SERVER_NAME/usr
+    if [ -n "$ASSERT" ] || ! is_packaged; then return; fi
+    if [ ! -e "$target/share/postgresql/$PG/extension/pg_cron.control" ] && ! apt-cache show "$package" >/dev/null 2>&1; then
+        quietly apt-update as_root apt-get update
+    fi
+    if ! apt-cache show "$package" >/dev/null 2>&1; then return; fi
+    key="$SCHEDULER_SERVERS $(apt-cache policy "$package" pgagent | grep Candidate)"
+    if is_done "sources-$SERVER_NAME" "$key" && [ -e "$target/share/postgresql/$PG/extension/pg_cron.control" ]; then return; fi
+    say "fetching pg_cron and pgAgent, from which the tests import"
+    folder=$(mktemp -d)
+    (cd "$folder" && quietly sources apt-get download "$package" pgagent)
+    for package in "$folder"/*.deb; do quietly sources dpkg -x "$package" "$folder"; done
+    for package in lib share; do cp -a "$folder/usr/$package/postgresql/$PG/." "$target/$package/postgresql/$PG"; done
+    rm -rf "$folder"
+    mark_done "sources-$SERVER_NAME" "$key"
+}
+
 python() {
     local worker=$SCHEDULER_ROOT/examples/python/requirements.txt drivers=$SCHEDULER_ROOT/pgrx-tests/drivers/requirements.txt
     local checks=$SCHEDULER_ROOT/tools/requirements.txt key
@@ -167,10 +186,10 @@ monitoring() {
 }
 
 if ! command -v cargo >/dev/null; then fail "Rust is missing: install it from https://rustup.rs, then run this again"; fi
-if [ $# = 0 ]; then set -- packages pgrx server python javascript monitoring; fi
+if [ $# = 0 ]; then set -- packages pgrx server sources python javascript monitoring; fi
 for step in "$@"; do
     case $step in
-        packages | pgrx | server | python | javascript | monitoring) "$step" ;;
+        packages | pgrx | server | sources | python | javascript | monitoring) "$step" ;;
         *) fail "no such step: $step" ;;
     esac
 done

@@ -11,6 +11,7 @@
 //! - `enqueue`: what makes two calls of it mean the same.
 //! - `lease`: the states of an execution and what may become of it.
 //! - `crontab`: crontabs as Debian's cron reads them.
+//! - `foreign`: clocks of other schedulers, as clocks of ours.
 //! - `runtime`: how long a dispatcher waits.
 //! - `health`: how bad a state is.
 //! - `metrics`: what is counted, and how a monitoring system reads it.
@@ -19,6 +20,7 @@
 pub mod clock;
 pub mod crontab;
 pub mod enqueue;
+pub mod foreign;
 pub mod health;
 pub mod job;
 mod keyword;

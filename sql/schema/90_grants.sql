@@ -80,6 +80,8 @@ COMMENT ON FUNCTION sched.attempts_since_success IS
 'Attempts of the plans of a scope after its newest SUCCESS, of what the caller may act for.';
 COMMENT ON FUNCTION sched.import_crontab IS
 'Makes each line of a user''s (or, with system, a system) crontab a schedule of the pull job and queue crontab, with the payload {command, user, environment, stdin}. A line that cannot be read comes back with its reason in note and stops no other; a schedule that exists stays as it is. Errors: 22023 (unknown zone), 54000 (over 1 MiB), 42501.';
+COMMENT ON FUNCTION sched.import_from IS
+'Makes the jobs of another scheduler (source: pg_cron) in this database schedules of ours, all of them external: nothing fires. Each of theirs has a row with a verdict: imported, changed, same, unsupported, elsewhere or removed. Changed is an edit there, which is made here too. Unsupported comes with the reason. Elsewhere is run in another database. Removed is gone there, and nothing is dropped. A second call only compares. What was disabled there arrives disabled. SQL commands become jobs of kind sql of the role that they run as, for which the caller must be allowed to act. With dry_run nothing is written. Errors: 42P01 (no tables of it), 42501 (tables that another role may have planted), 22023 (an unknown source), 22004 (NULL).';
 COMMENT ON FUNCTION sched.next_time IS
 'The least plan time of a clock strictly after an instant; NULL when it never fires again. anchor is where an every clock''s grid begins. Errors: 22023 (clock or zone cannot be used), 22008 (infinite times).';
 COMMENT ON FUNCTION sched.preview IS
@@ -122,7 +124,7 @@ BEGIN
         'GRANT EXECUTE ON FUNCTION sched.define_job, sched.alter_job, sched.drop_job, sched.schedule_sql, sched.unschedule, sched.this_run, sched.test_job, sched.create_schedule, sched.create_schedules, sched.alter_schedule,'
         '  sched.fire_now, sched.backfill, sched.explain, sched_internal.skipped_so_far, sched_internal.skip_parts, sched_internal.next_open,'
         '  sched.drop_schedule, sched.pause, sched.resume, sched.dispatch_due, sched.try_claim, sched.claim,'
-        '  sched.heartbeat, sched.finish_success, sched.finish_failure, sched.import_crontab, sched.next_time,'
+        '  sched.heartbeat, sched.finish_success, sched.finish_failure, sched.import_crontab, sched.import_from, sched.next_time,'
         '  sched.preview, sched.validate, sched.enqueue, sched.enqueue_many, sched.finish_success_many, sched.assert_lease,'
         '  sched.cancel, sched.snooze, sched.cancel_many, sched.alter_execution, sched.pause_queue, sched.resume_queue, sched.mark_stale_as_failed, sched.latest_plan, sched.due_plans, sched.attempts_since_success,'
         '  sched.is_home, sched.health, sched.healthy, sched.metrics, sched.openmetrics, sched.report, sched.timeline TO %1$s;', sched_internal.grantee(role));

@@ -7,6 +7,7 @@ mod dispatch;
 mod enqueue;
 mod enqueue_unique;
 pub mod explain;
+mod handover;
 mod health;
 pub mod home;
 mod job;

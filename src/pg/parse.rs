@@ -30,6 +30,13 @@ pub fn check(command: &str) -> Outcome<()> {
     unsafe { memory.switch_to(|_| statements(&text).map(drop)) }
 }
 
+/// How many statements a command has. Nothing of it stays in memory.
+pub fn count(command: &CStr) -> Outcome<usize> {
+    let mut memory = PgMemoryContexts::new("scheduler command");
+    // SAFETY: what is parsed is not used after the context.
+    unsafe { memory.switch_to(|_| statements(command).map(|all| all.len())) }
+}
+
 /// The statements of a command, in the current memory context.
 pub fn statements(command: &CStr) -> Outcome<PgList<pg_sys::RawStmt>> {
     let shown = command.to_string_lossy();

@@ -195,6 +195,13 @@ pub fn reads_everything(role: Oid, table: Option<Oid>) -> bool {
         || table.is_some_and(|table| unsafe { pg_sys::pg_class_aclmask(table, role, SELECT, all) == SELECT })
 }
 
+/// The role of this name.
+pub fn named(name: &str) -> Option<Oid> {
+    let name = std::ffi::CString::new(name).ok()?;
+    // SAFETY: a look-up by name; an unknown one answers 0.
+    Some(unsafe { pg_sys::get_role_oid(name.as_ptr(), true) }).filter(|role| *role != Oid::INVALID)
+}
+
 /// The name of `role` as SQL has it.
 pub fn quoted(role: Oid) -> String {
     // SAFETY: a palloc'd C string, which quote_identifier returns as it is or copies.

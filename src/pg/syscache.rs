@@ -88,9 +88,23 @@ pub(super) fn owner_of_schema(schema: Oid) -> Option<Oid> {
 }
 
 /// Who owns a relation.
-pub(super) fn owner_of_relation(relation: Oid) -> Option<Oid> {
+pub fn owner_of_relation(relation: Oid) -> Option<Oid> {
     // SAFETY: as above.
     unsafe { row(SysCacheIdentifier::RELOID, relation, |row: &pg_sys::FormData_pg_class| row.relowner) }
+}
+
+/// A relation of this name in a schema of that name, looked up now.
+pub fn relation_named(schema: &CStr, name: &CStr) -> Option<Oid> {
+    // SAFETY: look-ups by name; unknown names answer 0.
+    let schema = known(unsafe { pg_sys::get_namespace_oid(schema.as_ptr(), true) })?;
+    relation_in(schema, name)
+}
+
+/// Whether a relation is a table whose rows are its own, and no view or foreign table, which would run something when it is read.
+pub fn is_plain_table(relation: Oid) -> bool {
+    let kind = |row: &pg_sys::FormData_pg_class| row.relkind as u8;
+    // SAFETY: as above.
+    unsafe { row(SysCacheIdentifier::RELOID, relation, kind) == Some(pg_sys::RELKIND_RELATION) }
 }
 
 /// What a role may do besides what it was granted.

@@ -6,6 +6,7 @@ pub mod exclusive_lock;
 pub mod execution;
 pub mod fast_path;
 pub mod grants;
+pub mod handover;
 pub mod health;
 pub mod identity;
 pub mod job;

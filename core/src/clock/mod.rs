@@ -9,6 +9,7 @@
 //! - `timeline` puts a clock into a zone and finds plan times.
 //! - `dst_note` and `lint` tell people what a clock does that they may not expect.
 
+mod changes;
 mod cron;
 mod datetime;
 mod dst_note;

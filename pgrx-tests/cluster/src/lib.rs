@@ -13,6 +13,7 @@ pub mod cluster;
 pub mod conn;
 mod environment;
 mod guard;
+pub mod pg_cron;
 pub mod proc;
 pub mod random;
 pub mod scheduler;

@@ -53,6 +53,7 @@ fn left(db: &mut Client, role: &str) -> Vec<(String, i64)> {
         ("retry", format!("execution_id in {runs}")),
         ("lease", format!("execution_id in {runs}")),
         ("awaited", format!("schedule_id in {schedules}")),
+        ("imported", format!("schedule_id in {schedules}")),
         ("schedule_definition", format!("schedule_id in {schedules}")),
         ("skip", format!("schedule_id in {schedules}")),
         ("timer_state", format!("schedule_id in {schedules}")),
@@ -67,6 +68,7 @@ fn left(db: &mut Client, role: &str) -> Vec<(String, i64)> {
 const LOOSE: &str = "select concat_ws(' ',
     (select 'schedule' from sched.schedule where job_name not in (select job_name from sched.job) limit 1),
     (select 'definition' from sched.schedule_definition where schedule_id not in (select schedule_id from sched.schedule) limit 1),
+    (select 'imported' from sched.imported where schedule_id not in (select schedule_id from sched.schedule) limit 1),
     (select 'skip' from sched.skip where schedule_id not in (select schedule_id from sched.schedule) limit 1),
     (select 'state' from sched.timer_state where schedule_id not in (select schedule_id from sched.schedule) limit 1),
     (select 'awaited' from sched.awaited where schedule_id not in (select schedule_id from sched.schedule)
@@ -83,6 +85,10 @@ fn what_a_dropped_role_left_is_in_no_dump_unless_somebody_took_it_over() {
     for role in ["victim", "leaver", "stays"] {
         works(&cluster, &mut db, role);
     }
+    db.batch_execute(
+        "insert into sched.imported select 'pg_cron', 'cron', schedule_name, schedule_id, '' from sched.schedule",
+    )
+    .unwrap();
     let victim: u32 = one(&mut db, "select 'victim'::regrole::oid");
     db.batch_execute("drop role victim; drop role leaver").unwrap();
     wait_for(

@@ -108,6 +108,7 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
         admin.batch_execute(&format!("select sched.{call}")).unwrap_or_else(|error| panic!("{call}: {error:?}"));
     }
     admin.batch_execute("select sched.grant_use('evil'), sched.grant_use('victim')").unwrap();
+    cluster.connect_as("postgres", "prey").batch_execute(scheduler_cluster_tests::pg_cron::A_JOB_OF_EVIL).unwrap();
     // What the views call, he is to call himself as well.
     admin.batch_execute("grant usage on schema sched_internal to evil").unwrap();
     let trapped = admin.batch_execute("select clock_timestamp()").expect_err("the trap is armed");
@@ -192,6 +193,7 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
     call("due_plans", "'k', '@hourly', catch_up => 'every_plan'");
     call("attempts_since_success", "'k'");
     call("import_crontab", "'@daily a'");
+    call("import_from", "'pg_cron', 'cron'");
     call("next_time", "'0 9 * * mon', time_zone => 'Europe/Berlin'");
     call("preview", "'every 1 month'");
     call("validate", "'0 9 31 2 *'");

@@ -27,6 +27,7 @@ mod health;
 mod hostile;
 mod hostile_users;
 mod idle;
+mod import_pg_cron;
 mod install;
 mod interleaving;
 mod isolation;

@@ -44,7 +44,7 @@ const READS: [&str; 21] = [
 ];
 
 /// Functions that write: so that there is something to write. A word in braces is an id and a token.
-const WRITES: [&str; 45] = [
+const WRITES: [&str; 46] = [
     "define_job('new')",
     "alter_job('idle', priority => 1)",
     "drop_job('idle')",
@@ -57,6 +57,7 @@ const WRITES: [&str; 45] = [
     "fire_now('s')",
     "backfill('s', '2026-01-01', '2026-01-02')",
     "import_crontab('@daily true')",
+    "import_from('pg_cron')",
     "dispatch_due()",
     "try_claim('job', '2026-01-01')",
     "try_claim('job', '2026-01-01', 'adhoc', 'pending')",
@@ -108,6 +109,10 @@ fn a_standby_answers_questions_and_writes_nothing() {
     let primary = settings().set("sched.enabled", "off").start();
     primary.execute("create role app login; create role ops login");
     let mut db = primary.with_extension("postgres");
+    db.batch_execute(
+        "create schema cron; create table cron.job (jobid bigint, schedule text, command text, nodename text, nodeport int, database text, username text)",
+    )
+    .unwrap();
     db.batch_execute(
         "select sched.grant_use('app'), sched.grant_monitor('ops');
          select sched.define_job('job', queue => 'q', max_attempts => 3, retry_backoff => '{1 hour}'), sched.define_job('idle'),

@@ -1,0 +1,48 @@
+//! Where a clock meets the clock changes of its zone: for those who compare it with other schedulers, which treat them otherwise.
+
+use crate::time::civil::{civil_from_days, days_in_month, SECONDS_PER_DAY};
+use crate::time::{Instant, MICROS_PER_SECOND, UNIX_TO_POSTGRES_SECONDS};
+
+use super::datetime::LocalDisplay;
+use super::timeline::Timeline;
+use super::zone::Zone;
+use super::Clock;
+
+/// More changes than any zone has in the years that are looked at.
+const MOST_CHANGES: usize = 1_000;
+
+impl<Z: Zone> Timeline<'_, Z> {
+    /// The clock changes in (from, until]: when, and the offsets before and after.
+    fn changes(&self, from: Instant, until: Instant) -> impl Iterator<Item = (i64, i64, i64)> + '_ {
+        let mut second = from.unix_seconds();
+        let last = until.unix_seconds();
+        let next = move || {
+            let before = self.zone.at(second);
+            second = before.until;
+            (second <= last).then(|| (second, before.offset, self.zone.at(second).offset))
+        };
+        std::iter::from_fn(next).take(MOST_CHANGES).filter(|(_, before, after)| before != after)
+    }
+
+    /// The first matching reading of a cron clock that a change in (from, until] skips or repeats.
+    #[must_use]
+    pub fn reading_at_a_change(&self, from: Instant, until: Instant) -> Option<LocalDisplay> {
+        let Clock::Cron(cron) = self.clock else { return None };
+        self.changes(from, until).find_map(|(at, before, after)| {
+            let (first, end) = (at + before.min(after), at + before.max(after));
+            let hit = cron.reading_at_or_after(first).filter(|&reading| reading < end)?;
+            Some(LocalDisplay((hit - UNIX_TO_POSTGRES_SECONDS) * MICROS_PER_SECOND))
+        })
+    }
+
+    /// The first change in (from, until] within two days of a month's end.
+    #[must_use]
+    pub fn change_beside_a_months_edge(&self, from: Instant, until: Instant) -> Option<LocalDisplay> {
+        self.changes(from, until).find_map(|(at, before, _)| {
+            let reading = at + before;
+            let (year, month, day) = civil_from_days(reading.div_euclid(SECONDS_PER_DAY));
+            let beside = day <= 2 || day + 2 > days_in_month(year, month);
+            beside.then_some(LocalDisplay((reading - UNIX_TO_POSTGRES_SECONDS) * MICROS_PER_SECOND))
+        })
+    }
+}

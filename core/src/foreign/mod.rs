@@ -1,0 +1,93 @@
+//! Clocks of other schedulers: what they say, as a clock of ours whose plan times are the same, or why there is none.
+//!
+//! One file for each scheduler. Each reads its texts as that scheduler reads them, faults included, and prints what it has
+//! understood. So no text of theirs is ever taken for one of ours.
+
+pub mod pg_cron;
+
+use std::fmt::Write as _;
+
+use crate::clock::zone::Zone;
+use crate::clock::Clock;
+use crate::time::Instant;
+
+/// A clock of ours that stands for one of theirs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForeignClock {
+    /// Its text.
+    pub text: String,
+    /// Theirs follows the wall clock through clock changes, and `text` names times of day.
+    pub follows_wall_clock: bool,
+    /// A text that means the same and follows the wall clock, where there is one.
+    pub wild: Option<String>,
+    /// It asks whether the same time tomorrow is the first of a month: a day of 23 or 25 hours beside a month's edge misleads it.
+    pub asks_for_tomorrow: bool,
+    /// Something to tell about it.
+    pub note: Option<String>,
+}
+
+impl ForeignClock {
+    /// One whose text says all.
+    #[must_use]
+    pub fn plain(text: impl Into<String>) -> ForeignClock {
+        ForeignClock { text: text.into(), follows_wall_clock: false, wild: None, asks_for_tomorrow: false, note: None }
+    }
+}
+
+/// Numbers as the list of a cron field.
+fn list(numbers: impl Iterator<Item = u32>) -> String {
+    let mut text = String::new();
+    let mut run: Option<(u32, u32)> = None;
+    let mut push = |(first, last): (u32, u32)| {
+        let comma = if text.is_empty() { "" } else { "," };
+        let _ = match last - first {
+            0 => write!(text, "{comma}{first}"),
+            1 => write!(text, "{comma}{first},{last}"),
+            _ => write!(text, "{comma}{first}-{last}"),
+        };
+    };
+    for number in numbers {
+        run = match run {
+            Some((first, last)) if last + 1 == number => Some((first, number)),
+            Some(before) => {
+                push(before);
+                Some((number, number))
+            }
+            None => Some((number, number)),
+        };
+    }
+    run.into_iter().for_each(&mut push);
+    text
+}
+
+/// The calendar of days of the week repeats after so many years, but for the turn of a century.
+const CALENDAR_YEARS: i64 = 28;
+const YEAR_MICROS: i64 = 31_556_952 * 1_000_000;
+
+/// The text of the clock of ours that does in its zone what theirs does, through the clock changes of the next 28 years; the reason where
+/// there is none.
+pub fn settled<Z: Zone>(foreign: &ForeignClock, zone: &Z, now: Instant) -> Result<String, String> {
+    let until = now.checked_add_micros(CALENDAR_YEARS * YEAR_MICROS).unwrap_or(Instant::MAX);
+    let clock = parsed(&foreign.text)?;
+    let timeline = clock.bind(zone, now);
+    if foreign.asks_for_tomorrow {
+        if let Some(day) = timeline.change_beside_a_months_edge(now, until) {
+            return Err(format!(
+                "the clocks of its zone change at {day}, beside the end of a month: there $ is another day than the last"
+            ));
+        }
+    }
+    match timeline.reading_at_a_change(now, until).filter(|_| foreign.follows_wall_clock) {
+        None => Ok(foreign.text.clone()),
+        Some(reading) => foreign.wild.clone().ok_or_else(|| {
+            format!(
+                "the clocks of its zone change at {reading}: there it is skipped or repeated, and a clock here that names times of day is neither"
+            )
+        }),
+    }
+}
+
+/// The clock of ours, parsed; the reason where what was made of theirs is none.
+fn parsed(text: &str) -> Result<Clock, String> {
+    Clock::parse(text).map_err(|error| format!("\"{text}\" is no clock here: {error}"))
+}

@@ -1,0 +1,346 @@
+//! `import_from`: the rows of another scheduler as schedules that fire nothing yet, and later calls as a comparison with what was imported.
+
+use std::collections::{HashMap, HashSet};
+
+use pgrx::pg_sys::Oid;
+use pgrx::prelude::*;
+use scheduler_core::foreign;
+use scheduler_core::schedule::Ownership;
+use scheduler_core::{Instant, Keyword};
+use sha2::{Digest, Sha256};
+
+use crate::pg::convert::{self, required};
+use crate::pg::error::{or_raise, Failure, Outcome};
+use crate::pg::utf8_text::Text;
+use crate::pg::zone::ServerZone;
+use crate::pg::{role, session, Session};
+use crate::store::handover::{self, Imported, ImportedSchedule};
+use crate::store::schedule::{bulk, Definition};
+use crate::store::{identity, job, schedule as schedules};
+
+use crate::api::job as jobs;
+use crate::api::result::TableIterator;
+use crate::api::schedule::{armed_as_its_clock_says, check_keys, defaults};
+use crate::api::schedule_edit::edit_locked;
+
+use super::known::known;
+use super::source::{ForeignRow, Place, Source, Wanted};
+
+type ResultRow = (String, Option<String>, Option<String>, Option<String>, Option<String>, &'static str, Option<String>);
+
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+#[allow(clippy::type_complexity)]
+fn import_from(
+    source: Option<Text>,
+    source_schema: default!(Option<Text>, "NULL"),
+    only_ids: default!(Option<Vec<Option<Text>>>, "NULL"),
+    prefix: default!(Option<Text>, "''"),
+    dry_run: default!(Option<bool>, "false"),
+) -> TableIterator<
+    'static,
+    (
+        name!(source_id, String),
+        name!(schedule_name, Option<String>),
+        name!(clock, Option<String>),
+        name!(time_zone, Option<String>),
+        name!(job_name, Option<String>),
+        name!(verdict, &'static str),
+        name!(note, Option<String>),
+    ),
+> {
+    let rows = or_raise((|| {
+        let source = known(&required("source", source)?)?;
+        let named = source_schema.map(|name| convert::name("source_schema", Some(name))).transpose()?;
+        let only: Option<HashSet<String>> = only_ids
+            .map(|ids| {
+                ids.into_iter().map(|id| Ok(required("an element of only_ids", id)?.into())).collect::<Outcome<_>>()
+            })
+            .transpose()?;
+        let prefix: String = required("prefix", prefix)?.into();
+        let dry_run = required("dry_run", dry_run)?;
+        let caller = role::caller();
+        let schema = source.find(named, caller)?;
+        let mut rows = source.rows(&schema);
+        if let Some(only) = &only {
+            rows.retain(|row| is_one_of(only, &row.id));
+        }
+        let import = Import { source, schema: &schema.name, prefix, only, dry_run, caller, now: convert::now() };
+        session(|session| Ok(import.run(session, rows)))
+    })());
+    TableIterator::new(rows)
+}
+
+/// An id is named whole, or by its first part (`job` of `job/schedule`).
+fn is_one_of(only: &HashSet<String>, id: &str) -> bool {
+    only.contains(id) || id.split_once('/').is_some_and(|(first, _)| only.contains(first))
+}
+
+struct Import<'a> {
+    source: &'static dyn Source,
+    schema: &'a str,
+    prefix: String,
+    only: Option<HashSet<String>>,
+    dry_run: bool,
+    caller: Oid,
+    now: Instant,
+}
+
+/// A row that can be a schedule here.
+struct Ready {
+    id: String,
+    name: String,
+    fingerprint: String,
+    schedule: Definition,
+    job: job::Definition,
+    owner: Oid,
+    note: Option<String>,
+}
+
+impl Import<'_> {
+    fn run(&self, session: &Session, rows: Vec<ForeignRow>) -> Vec<ResultRow> {
+        if !self.dry_run {
+            handover::lock(session);
+            handover::forget_dropped(session, self.source.name(), self.schema);
+        }
+        let known = handover::read(session, self.source.name(), self.schema);
+        let mut known: HashMap<String, Imported> =
+            known.into_iter().filter(|one| one.schedule.is_some()).map(|one| (one.source_id.clone(), one)).collect();
+        let (mut results, mut new) = (Vec::with_capacity(rows.len()), Vec::new());
+        let mut zones = Zones::default();
+        for row in rows {
+            pgrx::check_for_interrupts!();
+            let before = known.remove(&row.id);
+            let id = row.id.clone();
+            if before.as_ref().is_some_and(|before| before.fingerprint == fingerprint(&row.said)) {
+                results.push(plainly(id, before.as_ref(), "same", None));
+                continue;
+            }
+            let result = match self.judge(row, &mut zones) {
+                Judged::Elsewhere(place) => plainly(id, before.as_ref(), "elsewhere", Some(place)),
+                Judged::Unsupported(reason) => plainly(id, before.as_ref(), "unsupported", Some(reason)),
+                Judged::Ready(ready) => match before {
+                    Some(before) => self.again(session, *ready, &before),
+                    None => {
+                        new.push((results.len(), ready));
+                        // Its place among the results.
+                        plainly(id, None, "imported", None)
+                    }
+                },
+            };
+            results.push(result);
+        }
+        for (place, result) in self.create(session, new) {
+            if let Some(slot) = results.get_mut(place) {
+                *slot = result;
+            }
+        }
+        let mut removed: Vec<Imported> = known.into_values().filter(|gone| self.may_tell(gone)).collect();
+        removed.sort_by(|a, b| a.source_id.cmp(&b.source_id));
+        results.extend(removed.into_iter().map(|gone| {
+            let note = format!("it is gone in {}; its schedule is left as it was", self.source.name());
+            plainly(gone.source_id.clone(), Some(&gone), "removed", Some(note))
+        }));
+        results
+    }
+
+    /// Whether the caller may hear that a row is gone: one of his own, since he sees no others there either.
+    fn may_tell(&self, gone: &Imported) -> bool {
+        let is_asked_for = self.only.as_ref().is_none_or(|only| is_one_of(only, &gone.source_id));
+        let owner = gone.schedule.as_ref().and_then(|schedule| schedule.owner);
+        is_asked_for
+            && owner.map_or_else(|| role::is_superuser(self.caller), |owner| role::may_act_for(self.caller, owner))
+    }
+
+    /// What a row can be here.
+    fn judge(&self, row: ForeignRow, zones: &mut Zones) -> Judged {
+        let wanted = match row.place {
+            Place::Elsewhere(place) => return Judged::Elsewhere(place),
+            Place::Here(wanted) => match *wanted {
+                Ok(wanted) => wanted,
+                Err(reason) => return Judged::Unsupported(reason),
+            },
+        };
+        match self.ready(row.id, row.name, &row.said, wanted, zones) {
+            Ok(ready) => Judged::Ready(Box::new(ready)),
+            Err(reason) => Judged::Unsupported(reason),
+        }
+    }
+
+    fn ready(&self, id: String, name: String, said: &str, wanted: Wanted, zones: &mut Zones) -> Result<Ready, String> {
+        let Wanted { clock, time_zone, job, role: owner, overlap, enabled, note } = wanted;
+        let owner = match owner {
+            None => self.caller,
+            Some(name) => role::named(&name).ok_or_else(|| format!("role \"{name}\" does not exist"))?,
+        };
+        if !role::may_act_for(self.caller, owner) {
+            return Err(format!("it runs as role \"{}\", which you may not act for", role::name(owner)));
+        }
+        let zone = zones.find(&time_zone).map_err(|failure| failure.message)?;
+        let text = foreign::settled(&clock, &zone, self.now)?;
+        let name = format!("{}{name}", self.prefix);
+        let schedule = armed_as_its_clock_says(Definition {
+            overlap: overlap.to_owned(),
+            enabled,
+            ownership: Ownership::External.as_str().to_owned(),
+            ..defaults(name.clone(), text, name.clone(), Some(time_zone), None)
+        });
+        let job = job::Definition { job_name: name.clone(), ..job };
+        check_keys(&schedule, None).map_err(|(_, failure)| failure.message)?;
+        jobs::check(&job).map_err(|failure| failure.message)?;
+        let note = clock.note.into_iter().chain(note).reduce(|a, b| format!("{a}; {b}"));
+        Ok(Ready { id, name, fingerprint: fingerprint(said), schedule, job, owner, note })
+    }
+
+    /// A row that was imported before.
+    fn again(&self, session: &Session, ready: Ready, before: &Imported) -> ResultRow {
+        let Some(schedule) = &before.schedule else { return plainly(ready.id, None, "unsupported", None) };
+        let edited = (!self.dry_run).then(|| self.edit(session, &ready, schedule));
+        match edited {
+            Some(Err(failure)) => plainly(ready.id, Some(before), "unsupported", Some(failure.message)),
+            Some(Ok(())) | None => {
+                if !self.dry_run {
+                    let (source, now) = (self.source.name(), self.now);
+                    handover::remember_edit(session, source, self.schema, &ready.id, &ready.fingerprint, now);
+                }
+                let Ready { id, schedule: new, note, .. } = ready;
+                let (name, job) = (schedule.name.clone(), schedule.job_name.clone());
+                (id, Some(name), Some(new.clock), Some(new.time_zone), Some(job), "changed", note)
+            }
+        }
+    }
+
+    /// Has a schedule and its job say what their row says now. Whether it is fired here is not theirs to say, nor what it is called.
+    fn edit(&self, session: &Session, ready: &Ready, schedule: &ImportedSchedule) -> Outcome<()> {
+        if schedule.owner != Some(ready.owner) {
+            let message = format!(
+                "it runs as role \"{}\" there now: drop schedule \"{}\" and its job, and import it again",
+                role::name(ready.owner),
+                schedule.name
+            );
+            return Err(Failure::invalid(message, ""));
+        }
+        let Some(found) = schedules::lock(session, &schedule.name) else {
+            return Err(Failure::unknown("schedule", &schedule.name, ""));
+        };
+        let job = job::Definition { job_name: schedule.job_name.clone(), ..copied(&ready.job) };
+        jobs::write(session, job, self.caller)?;
+        let new = &ready.schedule;
+        edit_locked(session, found, self.caller, |current| {
+            Ok(armed_as_its_clock_says(Definition {
+                clock: new.clock.clone(),
+                time_zone: new.time_zone.clone(),
+                rearm: new.rearm.clone(),
+                enabled: new.enabled,
+                ..current
+            }))
+        })
+        .map(drop)
+    }
+
+    /// Makes schedules of rows that are new, each with its place among the results.
+    fn create(&self, session: &Session, mut new: Vec<(usize, Box<Ready>)>) -> Vec<(usize, ResultRow)> {
+        let mut results = Vec::with_capacity(new.len());
+        name_apart(&mut new);
+        let names = new.iter().map(|(_, ready)| ready.name.clone()).collect();
+        let taken: HashSet<String> = handover::names_taken(session, names).into_iter().collect();
+        let refuse = |place: usize, ready: Ready| {
+            let note = format!("a schedule or job \"{}\" exists that was not imported from this row", ready.name);
+            (place, (ready.id, Some(ready.name), None, None, None, "unsupported", Some(note)))
+        };
+        let mut free = Vec::with_capacity(new.len());
+        for (place, ready) in new {
+            if taken.contains(&ready.name) {
+                results.push(refuse(place, *ready));
+            } else {
+                free.push((place, *ready));
+            }
+        }
+        let mut made: HashMap<String, i64> = HashMap::new();
+        if !self.dry_run && !free.is_empty() {
+            let all: Vec<(&job::Definition, Oid)> = free.iter().map(|(_, ready)| (&ready.job, ready.owner)).collect();
+            let jobs: HashSet<String> = handover::insert_jobs(session, &all).into_iter().collect();
+            identity::settle(session);
+            let with_job = free.iter().filter(|(_, ready)| jobs.contains(&ready.name));
+            let all: Vec<Definition> = with_job.map(|(_, ready)| ready.schedule.clone()).collect();
+            made.extend(bulk::insert(session, all, self.now));
+            // Somebody took the name between our look and our write.
+            let orphans: Vec<String> = jobs.into_iter().filter(|name| !made.contains_key(name)).collect();
+            if !orphans.is_empty() {
+                handover::delete_jobs(session, orphans);
+            }
+            let kept = free
+                .iter()
+                .filter_map(|(_, ready)| Some((ready.id.clone(), *made.get(&ready.name)?, ready.fingerprint.clone())));
+            handover::remember(session, self.source.name(), self.schema, kept.collect(), self.now);
+        }
+        results.extend(free.into_iter().map(|(place, ready)| {
+            if !self.dry_run && !made.contains_key(&ready.name) {
+                return refuse(place, ready);
+            }
+            let Ready { id, name, schedule, note, .. } = ready;
+            let row =
+                (id, Some(name.clone()), Some(schedule.clock), Some(schedule.time_zone), Some(name), "imported", note);
+            (place, row)
+        }));
+        results
+    }
+}
+
+enum Judged {
+    Ready(Box<Ready>),
+    Elsewhere(String),
+    Unsupported(String),
+}
+
+/// A result of which only the schedule that it had before is known.
+fn plainly(id: String, before: Option<&Imported>, verdict: &'static str, note: Option<String>) -> ResultRow {
+    let of = before.and_then(|before| before.schedule.as_ref());
+    let part = |text: fn(&ImportedSchedule) -> &String| of.map(text).cloned();
+    (id, part(|s| &s.name), part(|s| &s.clock), part(|s| &s.time_zone), part(|s| &s.job_name), verdict, note)
+}
+
+/// Where two rows have one name, each gets its id behind it.
+fn name_apart(new: &mut [(usize, Box<Ready>)]) {
+    let mut count: HashMap<String, usize> = HashMap::new();
+    for (_, ready) in new.iter() {
+        *count.entry(ready.name.clone()).or_default() += 1;
+    }
+    for (_, ready) in new.iter_mut().filter(|(_, ready)| count.get(&ready.name).is_some_and(|count| *count > 1)) {
+        let name = format!("{} ({})", ready.name, ready.id);
+        ready.job.job_name.clone_from(&name);
+        ready.schedule.schedule_name.clone_from(&name);
+        ready.schedule.job_name.clone_from(&name);
+        ready.schedule.scope_id.clone_from(&name);
+        ready.name = name;
+    }
+}
+
+fn fingerprint(said: &str) -> String {
+    Sha256::digest(said.as_bytes()).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn copied(job: &job::Definition) -> job::Definition {
+    job::Definition {
+        job_name: job.job_name.clone(),
+        command: job.command.clone(),
+        queue: job.queue.clone(),
+        retry_backoff: job.retry_backoff.clone(),
+        settings: job.settings.clone(),
+        ..*job
+    }
+}
+
+/// The zone that was asked for last: most rows share one.
+#[derive(Default)]
+struct Zones(Option<(String, ServerZone)>);
+
+impl Zones {
+    fn find(&mut self, name: &str) -> Outcome<ServerZone> {
+        if let Some((_, zone)) = self.0.as_ref().filter(|(known, _)| known == name) {
+            return Ok(*zone);
+        }
+        let zone = ServerZone::find(name)?;
+        self.0 = Some((name.to_owned(), zone));
+        Ok(zone)
+    }
+}

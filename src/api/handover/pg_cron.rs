@@ -1,0 +1,128 @@
+//! pg_cron: `cron.job`. What it runs, and how: README and sources of its versions 1.4 to 1.6.
+
+use std::ffi::CString;
+
+use pgrx::pg_sys::Oid;
+use scheduler_core::foreign::pg_cron;
+use scheduler_core::job::Kind;
+use scheduler_core::schedule::Overlap;
+use scheduler_core::Keyword;
+
+use crate::guc;
+use crate::pg::error::Outcome;
+use crate::pg::{parse, syscache};
+use crate::store::handover::foreign::{ForeignSchema, TextRow};
+use crate::store::job;
+
+use crate::api::job as jobs;
+
+use super::source::{find_tables, ForeignRow, Place, Source, Wanted};
+
+/// See the module.
+pub struct PgCron;
+
+impl Source for PgCron {
+    fn name(&self) -> &'static str {
+        "pg_cron"
+    }
+
+    fn find(&self, named: Option<String>, caller: Oid) -> Outcome<ForeignSchema> {
+        find_tables(self, named, &["cron"], &[c"job"], caller)
+    }
+
+    fn rows(&self, schema: &ForeignSchema) -> Vec<ForeignRow> {
+        let server = Server::now();
+        schema
+            .rows(include_str!("../../../sql/query/handover/pg_cron_jobs.sql"))
+            .iter()
+            .map(|row| server.row(row))
+            .collect()
+    }
+}
+
+/// What is said for all rows at once.
+struct Server {
+    database: String,
+    /// Where it connects to for a run, if it does.
+    host: Option<String>,
+    time_zone: String,
+    both_days: bool,
+}
+
+/// The zone of its clocks, where no setting says another.
+const ZONE: &str = "GMT";
+
+impl Server {
+    fn now() -> Server {
+        let both_days = guc::of_another("cron.match_dom_and_dow");
+        Server {
+            database: syscache::database_name(),
+            host: guc::of_another("cron.host"),
+            time_zone: guc::of_another("cron.timezone")
+                .filter(|zone| !zone.is_empty())
+                .unwrap_or_else(|| ZONE.to_owned()),
+            both_days: both_days
+                .is_some_and(|value| matches!(value.to_ascii_lowercase().as_str(), "on" | "true" | "yes" | "1")),
+        }
+    }
+
+    fn row(&self, row: &TextRow) -> ForeignRow {
+        let id = row.text("id");
+        let [schedule, command, database, host, role, active] =
+            ["schedule", "command", "database", "host", "role", "active"].map(|column| row.text(column));
+        let is_here = ["localhost", "127.0.0.1", "::1", ""].contains(&host)
+            || host.starts_with('/')
+            || self.host.as_deref() == Some(host);
+        let place = if database != self.database {
+            Place::Elsewhere(format!("it is run in database \"{database}\""))
+        } else if !is_here {
+            Place::Elsewhere(format!("it is run on the server at \"{host}\""))
+        } else {
+            Place::Here(Box::new(self.wanted(schedule, command, role, active == "true")))
+        };
+        ForeignRow {
+            id: id.to_owned(),
+            name: row.get("name").filter(|name| !name.is_empty()).map_or_else(|| format!("job {id}"), str::to_owned),
+            said: [
+                schedule,
+                command,
+                database,
+                host,
+                role,
+                active,
+                &self.time_zone,
+                if self.both_days { "both" } else { "" },
+            ]
+            .join("\u{1f}"),
+            place,
+        }
+    }
+
+    fn wanted(&self, schedule: &str, command: &str, role: &str, enabled: bool) -> Result<Wanted, String> {
+        let clock =
+            pg_cron::read(schedule, self.both_days).map_err(|reason| format!("schedule \"{schedule}\": {reason}"))?;
+        let job = job::Definition {
+            command: Some(command.to_owned()),
+            // It sends the whole command as one simple query: several statements are one transaction.
+            own_transactions: statements(command)? == 1,
+            ..jobs::defaults(String::new(), Kind::Sql)
+        };
+        Ok(Wanted {
+            clock,
+            time_zone: self.time_zone.clone(),
+            job,
+            role: Some(role.to_owned()),
+            // One run at a time, and one that waits.
+            overlap: Overlap::BufferOne.as_str(),
+            enabled,
+            note: None,
+        })
+    }
+}
+
+/// How many statements a command has; the reason where no run could run it.
+fn statements(command: &str) -> Result<usize, String> {
+    parse::check(command).map_err(|failure| format!("its command cannot be run here: {}", failure.message))?;
+    let text = CString::new(command).unwrap_or_default();
+    parse::count(&text).map_err(|failure| failure.message)
+}

@@ -1,0 +1,71 @@
+//! What there is to know of another scheduler.
+
+use pgrx::pg_sys::Oid;
+use scheduler_core::foreign::ForeignClock;
+
+use crate::pg::error::Outcome;
+use crate::store::handover::foreign::{self, ForeignSchema};
+use crate::store::job;
+
+/// Another scheduler, by its tables in this database.
+pub trait Source {
+    /// What it is called in arguments.
+    fn name(&self) -> &'static str;
+    /// The schema that has its tables; `42P01`, and `42501` where they are not to be trusted.
+    fn find(&self, named: Option<String>, caller: Oid) -> Outcome<ForeignSchema>;
+    /// Its rows, in the order of their ids.
+    fn rows(&self, schema: &ForeignSchema) -> Vec<ForeignRow>;
+}
+
+/// One of its rows.
+pub struct ForeignRow {
+    /// What it is known by there.
+    pub id: String,
+    /// Its name there, or what stands for one.
+    pub name: String,
+    /// All that matters of it, as text.
+    pub said: String,
+    /// Whether it is run in this database.
+    pub place: Place,
+}
+
+/// Whether a row concerns this database.
+pub enum Place {
+    /// It does: what it is here, or why it can be nothing.
+    Here(Box<Result<Wanted, String>>),
+    /// It is run elsewhere: where.
+    Elsewhere(String),
+}
+
+/// What becomes of a row here.
+pub struct Wanted {
+    /// Its clock.
+    pub clock: ForeignClock,
+    /// The zone of its clock.
+    pub time_zone: String,
+    /// The job, but for its name.
+    pub job: job::Definition,
+    /// As whom it runs; `None`: as who imports it.
+    pub role: Option<String>,
+    /// What comes while a run goes on.
+    pub overlap: &'static str,
+    /// It is on there.
+    pub enabled: bool,
+    /// Something to tell.
+    pub note: Option<String>,
+}
+
+/// The schema that has this table, all of it to be trusted.
+pub fn find_tables(
+    source: &dyn Source,
+    named: Option<String>,
+    candidates: &[&str],
+    tables: &[&std::ffi::CStr],
+    caller: Oid,
+) -> Outcome<ForeignSchema> {
+    let candidates: Vec<String> = candidates.iter().map(|name| (*name).to_owned()).collect();
+    let first = tables.first().copied().unwrap_or_default();
+    let schema = foreign::find(named, &candidates, first, source.name())?;
+    tables.iter().try_for_each(|table| schema.trust(table, caller).map(drop))?;
+    Ok(schema)
+}

@@ -1,0 +1,149 @@
+//! Tables of other schedulers. They are read with the rights of who asks, and only where nobody else can have planted them: what a
+//! stranger put there would be run as whoever a row names.
+
+use std::ffi::{CStr, CString};
+
+use pgrx::pg_sys::{self, Oid};
+use pgrx::PgSqlErrorCode;
+
+use crate::pg::error::{raise, Failure, Outcome};
+use crate::pg::search_path::PinnedSearchPath;
+use crate::pg::{role, syscache};
+
+/// A row of a foreign table, all of it as text.
+pub struct TextRow {
+    names: std::rc::Rc<[String]>,
+    values: Vec<Option<String>>,
+}
+
+impl TextRow {
+    /// A column's value; NULL is `None`.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        let index = self.names.iter().position(|known| known == name);
+        let Some(index) = index else { raise(Failure::internal(format!("a foreign statement has no column {name}"))) };
+        self.values.get(index)?.as_deref()
+    }
+
+    /// The same of a column that has one in each row.
+    pub fn text(&self, name: &str) -> &str {
+        self.get(name).unwrap_or_default()
+    }
+}
+
+/// Where the tables of another scheduler are.
+pub struct ForeignSchema {
+    /// Its name.
+    pub name: String,
+}
+
+/// The schema that has this table: the one that was named, else the first of these. `42P01` where none has it.
+pub fn find(named: Option<String>, candidates: &[String], table: &CStr, what: &str) -> Outcome<ForeignSchema> {
+    let looked_at = named.as_ref().map_or(candidates, std::slice::from_ref);
+    let has_it =
+        |name: &&String| CString::new(name.as_str()).is_ok_and(|name| syscache::relation_named(&name, table).is_some());
+    match looked_at.iter().find(has_it) {
+        Some(name) => Ok(ForeignSchema { name: name.clone() }),
+        None => Err(Failure::new(
+            PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE,
+            format!("there are no tables of {what} in this database"),
+            format!(
+                "Looked for table \"{}\" in: {}. Connect to the database that has it, or name its schema as source_schema.",
+                table.to_string_lossy(),
+                if looked_at.is_empty() { "no schema".to_owned() } else { looked_at.join(", ") }
+            ),
+        )),
+    }
+}
+
+impl ForeignSchema {
+    /// Locks a table against being replaced, and looks whose it is: `42501` where it is no plain table of a superuser (as those of the
+    /// other schedulers' extensions are), nor the caller's own. (A superuser takes none of another role's: its rows say as whom commands run.)
+    pub fn trust(&self, table: &CStr, caller: Oid) -> Outcome<Oid> {
+        let schema = CString::new(self.name.as_str()).unwrap_or_default();
+        let found = || syscache::relation_named(&schema, table);
+        let shown = || format!("\"{}.{}\"", self.name, table.to_string_lossy());
+        let unknown = || {
+            let message = format!("table {} does not exist", shown());
+            Failure::new(
+                PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE,
+                message,
+                "Name the schema that has it as source_schema.",
+            )
+        };
+        let mut relation = found().ok_or_else(unknown)?;
+        loop {
+            // SAFETY: a lock on an oid, which may have gone meanwhile.
+            unsafe { pg_sys::LockRelationOid(relation, pg_sys::AccessShareLock as i32) };
+            match found() {
+                Some(now) if now == relation => break,
+                Some(now) => relation = now,
+                None => return Err(unknown()),
+            }
+        }
+        let refused = |message: String| {
+            let hint = "What another role has put there is not imported: its rows say as whom commands run. Have its owner import it, or give it to a superuser (ALTER TABLE ... OWNER TO).";
+            Err(Failure::new(PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE, message, hint))
+        };
+        if !syscache::is_plain_table(relation) {
+            return refused(format!("{} is no plain table", shown()));
+        }
+        let Some(owner) = syscache::owner_of_relation(relation) else { return Err(unknown()) };
+        let is_own = !role::is_superuser(caller) && role::may_act_for(caller, owner);
+        if role::is_superuser(owner) || is_own {
+            Ok(relation)
+        } else {
+            refused(format!("table {} belongs to role \"{}\", who is no superuser", shown(), role::name(owner)))
+        }
+    }
+
+    /// Runs a statement of `sql/query/handover` as the caller, under a pinned search path; `{schema}` in it is this schema.
+    pub fn rows(&self, statement: &str) -> Vec<TextRow> {
+        let text = statement.replace("{schema}", &quoted(&self.name));
+        let text = CString::new(text).unwrap_or_default();
+        let _path = PinnedSearchPath::new();
+        // SAFETY: SPI inside a transaction; what it returns is copied before SPI is left.
+        unsafe {
+            if pg_sys::SPI_connect() != pg_sys::SPI_OK_CONNECT as i32 {
+                raise(Failure::internal("SPI does not connect"));
+            }
+            let code = pg_sys::SPI_execute(text.as_ptr(), false, 0);
+            if code < 0 {
+                raise(Failure::internal(format!("SPI code {code}")));
+            }
+            let rows = if pg_sys::SPI_tuptable.is_null() { Vec::new() } else { copied() };
+            pg_sys::SPI_finish();
+            rows
+        }
+    }
+}
+
+/// The result of the last statement.
+///
+/// # Safety
+/// SPI has to be connected and to have a result.
+unsafe fn copied() -> Vec<TextRow> {
+    let (table, count) = (pg_sys::SPI_tuptable, pg_sys::SPI_processed as usize);
+    let description = (*table).tupdesc;
+    let columns = (*description).natts;
+    let text = |value: *mut std::ffi::c_char| {
+        (!value.is_null()).then(|| {
+            let copy = CStr::from_ptr(value).to_string_lossy().into_owned();
+            pg_sys::pfree(value.cast());
+            copy
+        })
+    };
+    let names: std::rc::Rc<[String]> =
+        (1..=columns).map(|column| text(pg_sys::SPI_fname(description, column)).unwrap_or_default()).collect();
+    (0..count)
+        .map(|index| {
+            let tuple = *(*table).vals.add(index);
+            let values = (1..=columns).map(|column| text(pg_sys::SPI_getvalue(tuple, description, column))).collect();
+            TextRow { names: std::rc::Rc::clone(&names), values }
+        })
+        .collect()
+}
+
+/// A name as SQL has it, always in quotes.
+pub fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}

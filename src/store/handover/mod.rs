@@ -1,0 +1,131 @@
+//! Schedules that came from other schedulers: `sched.imported`, and their tables (`foreign`).
+
+use pgrx::pg_sys::Oid;
+use scheduler_core::{Instant, Keyword};
+
+use crate::pg::convert::timestamp;
+use crate::pg::record::Record;
+use crate::pg::session::List;
+use crate::pg::Session;
+use crate::store::job;
+use crate::{arguments, statement};
+
+pub mod foreign;
+
+/// What was imported from one of their rows.
+pub struct Imported {
+    /// Their row.
+    pub source_id: String,
+    /// What it said.
+    pub fingerprint: String,
+    /// What the schedule is now; `None` where it was dropped.
+    pub schedule: Option<ImportedSchedule>,
+}
+
+/// A schedule that was imported, as it is now.
+pub struct ImportedSchedule {
+    /// Its name.
+    pub name: String,
+    /// Its clock.
+    pub clock: String,
+    /// Its zone.
+    pub time_zone: String,
+    /// Its job.
+    pub job_name: String,
+    /// Who owns the job, if it is there.
+    pub owner: Option<Oid>,
+}
+
+/// Keeps other imports out until the transaction ends.
+pub fn lock(session: &Session) {
+    statement!(IMPORTED_LOCK = "handover/imported_lock"());
+    IMPORTED_LOCK.run(session, arguments![]);
+}
+
+/// What was imported from there.
+pub fn read(session: &Session, source: &str, schema: &str) -> Vec<Imported> {
+    statement!(IMPORTED_READ = "handover/imported_read"(TEXTOID, TEXTOID));
+    let rows = IMPORTED_READ.run(session, arguments![source, schema]);
+    rows.iter()
+        .map(|row| Imported {
+            source_id: row.get_required("source_id"),
+            fingerprint: row.get_required("fingerprint"),
+            schedule: row.get::<String>("schedule_name").map(|name| ImportedSchedule {
+                name,
+                clock: row.get_required("clock"),
+                time_zone: row.get_required("time_zone"),
+                job_name: row.get_required("job_name"),
+                owner: row.get("owner"),
+            }),
+        })
+        .collect()
+}
+
+/// Forgets what somebody has dropped.
+pub fn forget_dropped(session: &Session, source: &str, schema: &str) {
+    statement!(IMPORTED_FORGET = "handover/imported_forget"(TEXTOID, TEXTOID));
+    IMPORTED_FORGET.run(session, arguments![source, schema]);
+}
+
+/// Remembers what was imported: their rows, our schedules, what the rows said.
+pub fn remember(session: &Session, source: &str, schema: &str, rows: Vec<(String, i64, String)>, now: Instant) {
+    statement!(
+        IMPORTED_INSERT =
+            "handover/imported_insert"(TEXTOID, TEXTOID, TEXTARRAYOID, INT8ARRAYOID, TEXTARRAYOID, TIMESTAMPTZOID)
+    );
+    let (mut ids, mut schedules, mut fingerprints) = (Vec::new(), Vec::new(), Vec::new());
+    for (source_id, schedule_id, fingerprint) in rows {
+        ids.push(source_id);
+        schedules.push(schedule_id);
+        fingerprints.push(fingerprint);
+    }
+    IMPORTED_INSERT.run(session, arguments![source, schema, ids, List(schedules), fingerprints, timestamp(now)]);
+}
+
+/// Remembers what a row says now.
+pub fn remember_edit(session: &Session, source: &str, schema: &str, source_id: &str, fingerprint: &str, now: Instant) {
+    statement!(IMPORTED_UPDATE = "handover/imported_update"(TEXTOID, TEXTOID, TEXTOID, TEXTOID, TIMESTAMPTZOID));
+    IMPORTED_UPDATE.run(session, arguments![source, schema, source_id, fingerprint, timestamp(now)]);
+}
+
+/// Those of these names that a schedule or a job has.
+pub fn names_taken(session: &Session, names: Vec<String>) -> Vec<String> {
+    statement!(NAMES_TAKEN = "handover/names_taken"(TEXTARRAYOID));
+    NAMES_TAKEN.run(session, arguments![names]).iter().map(|row| row.get_required("name")).collect()
+}
+
+/// Inserts jobs with their owners; the names of those whose name was free.
+pub fn insert_jobs(session: &Session, jobs: &[(&job::Definition, Oid)]) -> Vec<String> {
+    statement!(
+        JOBS_INSERT = "handover/jobs_insert"(
+            TEXTARRAYOID,
+            TEXTARRAYOID,
+            TEXTARRAYOID,
+            TEXTARRAYOID,
+            INT4ARRAYOID,
+            OIDARRAYOID,
+            BOOLARRAYOID
+        )
+    );
+    let column =
+        |text: fn(&job::Definition) -> String| -> Vec<String> { jobs.iter().map(|(job, _)| text(job)).collect() };
+    let rows = JOBS_INSERT.run(
+        session,
+        arguments![
+            column(|job| job.job_name.clone()),
+            column(|job| job.kind.as_str().to_owned()),
+            jobs.iter().map(|(job, _)| job.command.clone()).collect::<Vec<_>>(),
+            column(|job| job.queue.clone()),
+            List(jobs.iter().map(|(job, _)| job.max_attempts).collect()),
+            List(jobs.iter().map(|(_, owner)| *owner).collect()),
+            List(jobs.iter().map(|(job, _)| job.own_transactions).collect())
+        ],
+    );
+    rows.iter().map(|row| row.get_required("job_name")).collect()
+}
+
+/// Deletes jobs that this transaction has made for nothing.
+pub fn delete_jobs(session: &Session, names: Vec<String>) {
+    statement!(JOBS_DELETE = "handover/jobs_delete"(TEXTARRAYOID));
+    JOBS_DELETE.run(session, arguments![names]);
+}
