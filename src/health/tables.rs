@@ -1,5 +1,6 @@
 //! What our tables say: each answer is an index probe or a few of them.
 
+use pgrx::pg_sys;
 use scheduler_core::health::{self, Component, Severity};
 use scheduler_core::Instant;
 
@@ -7,6 +8,7 @@ use crate::dispatch;
 use crate::guc;
 use crate::health::{counted, seconds, Finding, Look};
 use crate::pg::{oid_cache, role};
+use crate::shmem::counters;
 use crate::store::health as store;
 use crate::store::queue::{pause, runner_queue};
 
@@ -14,7 +16,14 @@ fn age(since: Instant, now: Instant) -> i64 {
     now.as_micros().saturating_sub(since.as_micros())
 }
 
-/// The oldest timer that is due and did not fire, and for how long it has been so. A schedule whose change no dispatcher has applied has no
+/// Since when the server could have fired what is due: what came due while it was down is no fault of those who have just started.
+fn started_at() -> Instant {
+    // SAFETY: set before any process of the server begins.
+    let started_at = counters::made_at().unwrap_or(unsafe { pg_sys::PgStartTime });
+    Instant::from_micros(started_at).unwrap_or(Instant::MIN)
+}
+
+/// The oldest timer that is due and did not fire, and for how long it has been so while the server was up. A schedule whose change no dispatcher has applied has no
 /// timer that is right: it is asked when it should have fired.
 pub fn dispatch(look: &Look) -> (Finding, i64) {
     let component = Component::Dispatch;
@@ -36,9 +45,9 @@ pub fn dispatch(look: &Look) -> (Finding, i64) {
         return (Finding::ok(component, "nothing is due"), 0);
     };
     let count = due.count + i64::try_from(unapplied.len()).unwrap_or(0);
-    let lateness = age(oldest, look.now).max(0);
-    let message =
-        format!("the oldest timer that is due has not fired for {}; {} due", seconds(lateness), counted(count));
+    let lateness = age(oldest.max(started_at()), look.now).max(0);
+    let since = seconds(age(oldest, look.now).max(0));
+    let message = format!("the oldest timer that is due has not fired for {since}; {} due", counted(count));
     let hint = "What keeps dispatchers from working say the rows launcher, dispatcher, home, versions and worker_slots, and the server's log. Any session can fire what is due: SELECT sched.dispatch_due().";
     (Finding::bad(component, health::of_lateness(lateness), oldest, [message, hint.to_owned()]), lateness)
 }

@@ -297,6 +297,11 @@ pub fn read() -> Option<Reading> {
     Some(Reading { since: slot.since.load(SeqCst), ticks: slot.ticks.load(SeqCst), series })
 }
 
+/// When this memory was made: the server started, or began anew after a crash; `None` where the library is not preloaded.
+pub fn made_at() -> Option<i64> {
+    area().map(|area| area.since.load(SeqCst))
+}
+
 /// The databases that something was counted in.
 pub fn databases() -> Vec<u32> {
     let slots = area().into_iter().flat_map(|area| &area.databases);
