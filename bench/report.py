@@ -9,7 +9,7 @@ import sys
 import goals
 import measured
 from board import OURS, lacking, number, ratios, spread
-from parts import PARTS
+from parts import ALL, PARTS
 
 TITLES = {
     "firing": "Firing: schedules that are due at once",
@@ -22,6 +22,7 @@ TITLES = {
     "memory": "Memory of the workers",
     "loading": "Loading through create_schedules",
     "sql": "SQL jobs beside pg_cron",
+    "seen": "Answers to those who watch",
 }
 # one chart each
 CHARTS = ("firing", "lateness", "tick", "leases", "queue")
@@ -78,7 +79,7 @@ def head(run):
     yield ""
     yield "| part | measured | of | rounds | minutes | load (1, 5, 15 minutes) before | |"
     yield "| --- | --- | --- | ---: | ---: | --- | --- |"
-    for name in PARTS:
+    for name in [name for name in ALL if name in PARTS or name in run["parts"]]:
         part = run["parts"].get(name, {"failed": "not measured"})
         values = [part.get(key, "") for key in ("date", "scheduler", "rounds", "minutes", "load", "failed")]
         yield f"| {name} | {' | '.join(cell(str(value)) for value in values)} |"

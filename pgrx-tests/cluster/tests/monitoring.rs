@@ -26,7 +26,7 @@ fn cluster_with_numbers() -> Cluster {
     app.batch_execute(
         "create role prometheus login in role pg_monitor;
          select sched.define_job('mail', queue => 'work', max_attempts => 1), sched.define_job(E'a \"quote\", a \\\\ and\\na line', queue => 'odd ö');
-         select sched.create_schedule('s', 'every 1 hour from 2020-01-01', 'mail');
+         select sched.create_schedule('s', 'every 1 day', 'mail');
          select sched.enqueue('mail'), sched.enqueue(E'a \"quote\", a \\\\ and\\na line')",
     )
     .unwrap();
@@ -35,10 +35,12 @@ fn cluster_with_numbers() -> Cluster {
         "select sched.dispatch_due()",
         "select sched.finish_success(execution_id, lease_token) from sched.claim('work')",
         "select sched.finish_failure(execution_id, lease_token, 'bad', 'bad') from sched.claim('work')",
-        "select sched.create_schedule('missed', 'every 1 hour from 2020-01-01', 'mail', scope_id => 'missed', catch_up => 'skip_missed')",
+        // Its plan times are half a day away from now, so that none is just in time.
+        "select sched.create_schedule('missed', 'every 1 day from ' || date_trunc('second', now() - interval '10 days 12 hours')::text, 'mail',
+                                      scope_id => 'missed', catch_up => 'skip_missed')",
         "select sched.dispatch_due()",
         "update sched.timer t
-            set next_plan_time = next_plan_time - interval '5 hours', fire_at = fire_at - interval '5 hours', cursor_at = cursor_at - interval '5 hours'
+            set next_plan_time = next_plan_time - interval '5 days', fire_at = fire_at - interval '5 days', cursor_at = cursor_at - interval '5 days'
            from sched.schedule s where s.schedule_id = t.schedule_id and s.schedule_name = 'missed'",
         "select sched.dispatch_due()",
     ] {

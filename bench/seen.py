@@ -1,0 +1,76 @@
+"""How long those who watch wait for an answer: sched.metrics(), sched.openmetrics() and sched.health(), with millions of executions and
+schedules, with nothing to do and with a million executions that wait."""
+
+import time
+
+import contestants as them
+import million
+from board import OURS
+
+CALLS = 300
+CHUNK = 500_000
+MEASURES = {
+    f"{function}(), {label}": ("milliseconds", f"{function} {key}", False)
+    for function in ("metrics", "openmetrics", "health") for label, key in (("half within", "p50"), ("p99", "p99"))
+}
+# Ended executions as workers leave them, and some that wait: written by hand, which is ten times as fast.
+ENDED = """
+INSERT INTO sched.ledger (id, key, job_name, scope_kind, scope_id, plan_time, queue, priority, payload, status, attempt, max_attempts,
+                          allow_stale_reentry, origin, owner, started_at, finished_at, result, fence, runner_id)
+SELECT sched_internal.uuid_v7(), md5('seen' || i %% 100000)::uuid, 'bench', 'seen', (i %% 100000)::text,
+       '2026-01-01'::timestamptz + i * interval '1 second', 'default', 0, '{"n": 1}', 'SUCCESS', 1, 1, true, 'schedule', 'app',
+       clock_timestamp(), clock_timestamp(), '{}', i, 'bench'
+  FROM generate_series(%s::bigint, %s::bigint) AS i"""
+WAITING = """
+WITH added AS (
+    INSERT INTO sched.ledger (id, key, job_name, scope_kind, scope_id, plan_time, queue, priority, payload, max_attempts, allow_stale_reentry,
+                              origin, owner)
+    SELECT sched_internal.uuid_v7(), md5('waits' || i)::uuid, 'bench', 'waits', i::text, clock_timestamp(), 'default', 0, '{"n": 1}', 1, true,
+           'enqueue', 'app'
+      FROM generate_series(%s::bigint, %s::bigint) AS i
+    RETURNING queue, priority, plan_time, id, owner)
+INSERT INTO sched.ready (queue, priority, plan_time, execution_id, owner) SELECT * FROM added"""
+
+
+def measure(server, board, quick):
+    """Adds its cases to the board."""
+    schedules, executions, waiting = (20_000, 200_000, 20_000) if quick else (1_000_000, 10_000_000, 1_000_000)
+    server.start()
+    them.OURS_SQL.ready(server)
+    board.progress(f"seen: {executions:,} executions are written")
+    fill(server, ENDED, executions)
+    board.progress(f"seen: {schedules:,} schedules are made")
+    with server.connect("ours") as connection:
+        for first in range(0, schedules, million.CHUNK):
+            connection.execute(million.LOAD, ("every 1 day", first + 1, first + million.CHUNK))
+        server.wait(connection, "SELECT NOT EXISTS (SELECT FROM sched.schedule_change)", 900)
+    server.sql("ours", "VACUUM ANALYZE")
+    server.settled()
+    of = f"{executions:,} executions, {schedules:,} schedules"
+    board.several("seen", of, {OURS: lambda: asked(server)}, MEASURES, rounds=1, group="nothing waits")
+    board.progress(f"seen: {waiting:,} executions wait")
+    fill(server, WAITING, waiting)
+    server.sql("ours", "VACUUM ANALYZE sched.ready, sched.ledger")
+    server.settled()
+    board.several("seen", f"{of}, {waiting:,} of them wait", {OURS: lambda: asked(server)}, MEASURES, rounds=1, group="much waits")
+
+
+def fill(server, statement, count):
+    for first in range(0, count, CHUNK):
+        server.sql("ours", statement, first + 1, min(first + CHUNK, count))
+
+
+def asked(server):
+    """Each function asked by one session, as an exporter keeps one."""
+    figures = {}
+    with server.connect("ours") as connection:
+        for function in ("metrics", "openmetrics", "health"):
+            took = []
+            for _ in range(CALLS):
+                began = time.perf_counter()
+                connection.execute(f"SELECT count(*) FROM sched.{function}()").fetchone()
+                took.append(1000 * (time.perf_counter() - began))
+                time.sleep(0.01)
+            took.sort()
+            figures |= {f"{function} p50": took[len(took) // 2], f"{function} p99": took[len(took) * 99 // 100]}
+    return figures
