@@ -47,6 +47,7 @@ pub(crate) use keywords;
 #[cfg(test)]
 mod tests {
     use super::Keyword;
+    use crate::alert;
     use crate::enqueue::{IfExists, UniqueBy};
     use crate::health::{Component, Severity};
     use crate::job::{Attribute, Kind};
@@ -67,6 +68,7 @@ mod tests {
     fn a_keyword_is_read_as_it_is_written() {
         reads_its_own_words::<Kind>();
         reads_its_own_words::<Attribute>();
+        reads_its_own_words::<alert::Kind>();
         reads_its_own_words::<Component>();
         reads_its_own_words::<Severity>();
         reads_its_own_words::<UniqueBy>();

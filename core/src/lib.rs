@@ -15,8 +15,10 @@
 //! - `runtime`: how long a dispatcher waits.
 //! - `health`: how bad a state is.
 //! - `metrics`: what is counted, and how a monitoring system reads it.
+//! - `alert`: which alerts a schedule calls for.
 //! - `report`: a page and a text that show what became of plan times.
 
+pub mod alert;
 pub mod clock;
 pub mod crontab;
 pub mod enqueue;
