@@ -613,7 +613,7 @@ CREATE OR REPLACE FUNCTION sched.grant_monitor(role regrole) RETURNS void
 $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
-        'GRANT SELECT ON sched.monitor, sched.execution, sched.running, sched.failed, sched.history, sched.jobs, sched.schedules, sched.skipped, sched.queues TO %1$s;'
+        'GRANT SELECT ON sched.monitor, sched.execution, sched.running, sched.failed, sched.history, sched.jobs, sched.schedules, sched.skipped, sched.queues, sched.late, sched.alerts TO %1$s;'
         'GRANT EXECUTE ON FUNCTION sched.is_home, sched.health, sched.healthy, sched.metrics, sched.openmetrics, sched.report, sched.timeline, sched.explain, sched_internal.skipped_so_far, sched_internal.skip_parts, sched_internal.next_open TO %1$s;', sched_internal.grantee(role));
 END
 $$;
@@ -622,14 +622,14 @@ CREATE OR REPLACE FUNCTION sched.grant_use(role regrole) RETURNS void
 $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
-        'GRANT SELECT ON sched.execution, sched.running, sched.failed, sched.history, sched.jobs, sched.schedules, sched.skipped, sched.queues TO %1$s;'
+        'GRANT SELECT ON sched.execution, sched.running, sched.failed, sched.history, sched.jobs, sched.schedules, sched.skipped, sched.queues, sched.late, sched.alerts TO %1$s;'
         'GRANT EXECUTE ON FUNCTION sched.define_job, sched.alter_job, sched.drop_job, sched.schedule_sql, sched.unschedule, sched.this_run, sched.test_job, sched.create_schedule, sched.create_schedules, sched.alter_schedule,'
         '  sched.fire_now, sched.backfill, sched.explain, sched_internal.skipped_so_far, sched_internal.skip_parts, sched_internal.next_open,'
         '  sched.drop_schedule, sched.pause, sched.resume, sched.dispatch_due, sched.try_claim, sched.claim,'
         '  sched.heartbeat, sched.finish_success, sched.finish_failure, sched.import_crontab, sched.import_from, sched.next_time,'
         '  sched.preview, sched.validate, sched.enqueue, sched.enqueue_many, sched.finish_success_many, sched.assert_lease,'
         '  sched.cancel, sched.snooze, sched.cancel_many, sched.alter_execution, sched.pause_queue, sched.resume_queue, sched.mark_stale_as_failed, sched.latest_plan, sched.due_plans, sched.attempts_since_success,'
-        '  sched.is_home, sched.health, sched.healthy, sched.metrics, sched.openmetrics, sched.report, sched.timeline TO %1$s;', sched_internal.grantee(role));
+        '  sched.is_home, sched.health, sched.healthy, sched.metrics, sched.openmetrics, sched.acknowledge, sched.report, sched.timeline TO %1$s;', sched_internal.grantee(role));
 END
 $$;
 CREATE OR REPLACE FUNCTION sched.grant_worker(role regrole) RETURNS void
@@ -642,7 +642,7 @@ BEGIN
         'GRANT SELECT, UPDATE, DELETE ON sched.lease TO %1$s;'
         'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.awaited TO %1$s;'
         'GRANT SELECT, UPDATE, DELETE ON sched.schedule_definition, sched.schedule_dropped, sched.unique_scope TO %1$s;'
-        'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.skip, sched.timer_state TO %1$s;', sched_internal.grantee(role));
+        'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.skip, sched.timer_state, sched.alert, sched.alert_watch, sched.alert_state TO %1$s;', sched_internal.grantee(role));
 END
 $$;
 COMMENT ON FUNCTION sched.define_job IS 'Creates or replaces a job: how its executions are queued, leased and retried. max_attempts and retry_backoff left out mean 3 and 10 seconds, then 1 minute, for kind pull, whose worker may die; 1 and at once for the others. retry_backoff[i] is the wait after failed attempt i, the last entry repeats, empty means at once. Lengths of time have no months, days of 24 hours, and are at most 1000 years; run_timeout is shorter than stale_timeout: from then on heartbeat answers cancel. Of kind sql the server runs the command, as the owner, and ends a run at run_timeout; own_transactions and settings are for this kind. Errors: 22023 (a value that may not be), 42601 (a command that cannot be parsed), 0A000 (a statement that no command may have), 54000 (a command over 1 MiB), 42704 (unknown setting), 22008, 22004 (NULL), 42501 (another role''s job, a setting that the caller may not set).';
@@ -666,6 +666,241 @@ COMMENT ON FUNCTION sched.alter_execution IS
 'Changes payload, run_at (of a failed one: next_retry_at) or priority of an execution that waits; NULL leaves it as it is, a time that has come means at once. What returned true is what runs. False, without a wait, where it is unknown, runs, has ended or is in somebody''s hand. Errors: 22004, 22008, 42501.';
 COMMENT ON FUNCTION sched.cancel_many IS
 'Cancels at most max_executions of what waits and the caller may cancel, of a job, a queue and a scope_id, where given; without any of them all of it. What somebody has in hand is left alone. Returns how many. Errors: 22023, 22004.';
+
+-- Alerts.
+ALTER TABLE sched.schedule ADD COLUMN max_lateness interval, ADD COLUMN max_duration interval, ADD COLUMN expect_success_within interval,
+    ADD COLUMN alert_job text;
+CREATE INDEX schedule_alert_job ON sched.schedule (alert_job) WHERE alert_job IS NOT NULL;
+CREATE INDEX schedule_max_lateness ON sched.schedule (schedule_id) WHERE max_lateness IS NOT NULL;
+COMMENT ON COLUMN sched.schedule.max_lateness IS 'an alert is opened where a run has not begun so long after its plan time';
+COMMENT ON COLUMN sched.schedule.max_duration IS 'an alert is opened where a run goes on for longer';
+COMMENT ON COLUMN sched.schedule.expect_success_within IS 'an alert is opened where no run has succeeded for so long';
+COMMENT ON COLUMN sched.schedule.alert_job IS 'the job that gets an execution for each alert that opens';
+-- What somebody is to be told of. One row for each time that something became so; at most one of a schedule and kind is open.
+CREATE TABLE sched.alert (
+    alert_id           bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    kind               text        NOT NULL CHECK (kind IN ('late', 'long', 'no_success', 'failed', 'parked', 'failing')),
+    schedule_id        bigint      NOT NULL,
+    schedule_name      text        NOT NULL,
+    owner              regrole     NOT NULL,
+    execution_id       uuid,
+    plan_time          timestamptz,
+    since              timestamptz NOT NULL,
+    message            text        NOT NULL,
+    detail             text,
+    opened_at          timestamptz NOT NULL,
+    resolved_at        timestamptz,
+    acknowledged_until timestamptz
+);
+CREATE UNIQUE INDEX alert_open ON sched.alert (schedule_id, kind) WHERE resolved_at IS NULL;
+-- What retention looks at.
+CREATE INDEX alert_resolved_at ON sched.alert (resolved_at) WHERE resolved_at IS NOT NULL;
+COMMENT ON TABLE sched.alert IS 'what became so with a schedule, and until when it was; read it through the view sched.alerts';
+COMMENT ON COLUMN sched.alert.owner IS 'who owned its job when it was opened: he may read of it also when the schedule is gone';
+COMMENT ON COLUMN sched.alert.plan_time IS 'the plan time that it is about, if it is';
+COMMENT ON COLUMN sched.alert.detail IS 'what may hold a secret, as an error''s message does: monitors do not read it';
+
+-- When a dispatcher looks whether a schedule calls for alerts: a queue by time, inserted into by whoever knows of something ('-infinity', which is
+-- at once) and by the last look. Nobody waits for a row of it, and a schedule that asks for nothing has none.
+CREATE TABLE sched.alert_watch (
+    due_at       timestamptz NOT NULL,
+    schedule_id  bigint      NOT NULL,
+    watch_id     bigint      GENERATED ALWAYS AS IDENTITY,
+    execution_id uuid,
+    failed       boolean     NOT NULL DEFAULT false,
+    PRIMARY KEY (due_at, schedule_id, watch_id)
+);
+COMMENT ON TABLE sched.alert_watch IS 'when dispatchers look whether a schedule calls for alerts';
+COMMENT ON COLUMN sched.alert_watch.execution_id IS 'a run to be looked at, whatever its plan time';
+COMMENT ON COLUMN sched.alert_watch.failed IS 'that run has failed for good';
+
+-- What looks remember, of schedules that ask for alerts or have open ones.
+CREATE TABLE sched.alert_state (
+    schedule_id     bigint      PRIMARY KEY,
+    version         bigint      NOT NULL,
+    seen_plan       timestamptz,
+    unsettled       uuid[]      NOT NULL,
+    last_success_at timestamptz,
+    due_at          timestamptz
+) WITH (fillfactor = 50);
+COMMENT ON TABLE sched.alert_state IS 'what dispatchers remember of a schedule that asks for alerts or has open ones; derived state';
+COMMENT ON COLUMN sched.alert_state.seen_plan IS 'up to here the runs of its present scope were seen';
+COMMENT ON COLUMN sched.alert_state.unsettled IS 'those of them that had not ended';
+COMMENT ON COLUMN sched.alert_state.due_at IS 'the next look, where one is planned';
+SELECT pg_catalog.pg_extension_config_dump('sched.alert', 'WHERE owner::text !~ ''^[0-9]''');
+SELECT pg_catalog.pg_extension_config_dump('sched.alert_alert_id_seq', '');
+-- What is so already is told at once.
+INSERT INTO sched.alert_watch (due_at, schedule_id) SELECT '-infinity', t.schedule_id FROM sched.timer t WHERE t.parked OR t.error_count > 0;
+CREATE OR REPLACE VIEW sched.schedules WITH (security_barrier) AS
+SELECT s.schedule_name, s.job_name, s.clock, s.time_zone, s.enabled, s.ownership, state.state,
+       next.at[1] AS next_plan_time, next.at[2] AS next_fire_at,
+       t.last_plan_time, t.last_fired_at, COALESCE(t.error_count, 0) AS error_count,
+       CASE WHEN r.owns THEN t.last_error END AS last_error, s.max_lateness, s.max_duration, s.expect_success_within, s.alert_job
+  FROM sched.schedule s
+  LEFT JOIN sched.job j ON j.job_name = s.job_name
+  LEFT JOIN sched.timer t ON t.schedule_id = s.schedule_id
+ CROSS JOIN LATERAL (
+       SELECT CASE WHEN t.parked AND t.version = s.version THEN 'parked'
+                   WHEN s.ownership = 'external' THEN 'external'
+                   WHEN NOT s.enabled THEN 'paused'
+                   WHEN NOT (SELECT sched.is_home()) THEN 'copied'
+                   WHEN t.schedule_id IS NULL OR t.version <> s.version THEN 'arming'
+                   WHEN t.waiting THEN 'waiting'
+                   WHEN t.error_count > 0 AND t.fire_at IS NOT NULL THEN 'failing'
+                   WHEN t.fire_at IS NOT NULL THEN 'armed'
+                   ELSE 'done' END AS state) AS state
+ CROSS JOIN LATERAL (
+       -- Without its job nobody but the extension's owner is known to own a schedule.
+       SELECT pg_catalog.pg_has_role(
+                  current_user,
+                  COALESCE(j.owner, (SELECT n.nspowner FROM pg_catalog.pg_namespace n WHERE n.nspname = 'sched')),
+                  'USAGE') AS owns) AS r
+ CROSS JOIN LATERAL (
+       -- What the ledger has was fired, which the timer will find out when it is due: the first plan time that it lacks comes next.
+       SELECT CASE WHEN state.state NOT IN ('armed', 'failing') THEN NULL
+                   WHEN EXISTS (SELECT
+                                  FROM sched.ledger e
+                                 WHERE e.key = ANY (CASE WHEN s.previous_keys = '{}' THEN ARRAY[s.key] ELSE ARRAY(SELECT pg_catalog.unnest(s.previous_keys) UNION ALL SELECT s.key) END)
+                                   AND e.plan_time = t.next_plan_time
+                                   AND (e.key = s.key OR (e.schedule_id = s.schedule_id AND e.origin IN ('schedule', 'backfill'))))
+                   THEN sched_internal.next_open(s.schedule_name)
+                   ELSE ARRAY[t.next_plan_time, t.fire_at] END AS at
+       OFFSET 0) AS next
+ WHERE r.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT'));
+-- What is late is computed by who reads it: no process has to be alive for that. What a schedule is armed for and did not fire; a plan that waits
+-- for another run to end; and what was fired and nobody has begun: of the runs that a dispatcher's last look has left open, and those since.
+CREATE VIEW sched.late WITH (security_barrier) AS
+SELECT a.schedule_name, a.plan_time, a.execution_id, pg_catalog.clock_timestamp() - a.plan_time AS late_by
+  FROM (SELECT s.schedule_name, s.max_lateness, p.plan_time, p.execution_id,
+               pg_catalog.pg_has_role(
+                   current_user,
+                   COALESCE(j.owner, (SELECT n.nspowner FROM pg_catalog.pg_namespace n WHERE n.nspname = 'sched')),
+                   'USAGE') AS owns
+          FROM sched.schedule s
+          LEFT JOIN sched.job j ON j.job_name = s.job_name
+          LEFT JOIN sched.alert_state w ON w.schedule_id = s.schedule_id
+         CROSS JOIN LATERAL (
+               SELECT c.plan_time, NULL::uuid AS execution_id
+                 FROM sched.timer t
+                CROSS JOIN LATERAL (VALUES (CASE WHEN t.fire_at IS NOT NULL THEN t.next_plan_time END), (t.buffered_plan)) AS c (plan_time)
+                WHERE t.schedule_id = s.schedule_id AND t.version = s.version AND NOT t.parked AND c.plan_time IS NOT NULL
+                  AND NOT EXISTS (SELECT FROM sched.ledger e WHERE e.key = s.key AND e.plan_time = c.plan_time)
+               UNION
+               SELECT e.plan_time, e.id
+                 FROM (SELECT pg_catalog.unnest(w.unsettled) AS id
+                       UNION
+                       SELECT n.id FROM sched.ledger n WHERE n.key = s.key AND n.plan_time > w.seen_plan
+                       UNION
+                       (SELECT n.id FROM sched.ledger n WHERE n.key = s.key AND w.seen_plan IS NULL ORDER BY n.plan_time DESC LIMIT 100)) AS r
+                 JOIN sched.ledger e ON e.id = r.id
+                WHERE e.status = 'PENDING' AND e.attempt = 0 AND e.next_retry_at IS NULL AND e.run_at IS NULL AND e.origin <> 'backfill'
+                  AND NOT EXISTS (SELECT FROM sched.lease l WHERE l.execution_id = e.id)) AS p
+         WHERE s.max_lateness IS NOT NULL AND s.enabled AND s.ownership = 'owned' AND (SELECT sched.is_home())
+        OFFSET 0) AS a
+ WHERE pg_catalog.clock_timestamp() - a.plan_time > a.max_lateness
+   AND (a.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT')));
+COMMENT ON VIEW sched.late IS
+    'runs that have not begun max_lateness after their plan time, of schedules that have one; also what is due and has not been fired';
+
+CREATE VIEW sched.alerts WITH (security_barrier) AS
+SELECT a.alert_id, a.kind, COALESCE(s.schedule_name, a.schedule_name) AS schedule_name, a.execution_id, a.since,
+       CASE WHEN r.owns AND a.detail IS NOT NULL THEN a.message || ': ' || a.detail ELSE a.message END AS message,
+       a.resolved_at, a.acknowledged_until
+  FROM sched.alert a
+  LEFT JOIN sched.schedule s ON s.schedule_id = a.schedule_id
+  LEFT JOIN sched.job j ON j.job_name = s.job_name
+ CROSS JOIN LATERAL (SELECT pg_catalog.pg_has_role(current_user, COALESCE(j.owner, a.owner), 'USAGE') AS owns) AS r
+ WHERE r.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT'));
+COMMENT ON VIEW sched.alerts IS 'what somebody is to be told of: one open row at most for each schedule and kind, and those that were resolved';
+COMMENT ON COLUMN sched.schedules.max_lateness IS 'an alert is opened where a run has not begun so long after its plan time; NULL = never';
+COMMENT ON COLUMN sched.schedules.max_duration IS 'an alert is opened where a run goes on for longer; NULL = never';
+COMMENT ON COLUMN sched.schedules.expect_success_within IS 'an alert is opened where no run has succeeded for so long; NULL = never';
+COMMENT ON COLUMN sched.schedules.alert_job IS 'the job that gets an execution for each alert that opens';
+COMMENT ON COLUMN sched.late.schedule_name IS 'the schedule';
+COMMENT ON COLUMN sched.late.plan_time IS 'the plan time whose run has not begun';
+COMMENT ON COLUMN sched.late.execution_id IS 'its execution; NULL where it has not been fired';
+COMMENT ON COLUMN sched.late.late_by IS 'how long ago the plan time was';
+COMMENT ON COLUMN sched.alerts.alert_id IS 'its number, which sched.acknowledge takes and NOTIFY "sched:alerts" tells';
+COMMENT ON COLUMN sched.alerts.kind IS 'late, long, no_success, failed, parked or failing';
+COMMENT ON COLUMN sched.alerts.schedule_name IS 'the schedule, under the name that it has, or had last';
+COMMENT ON COLUMN sched.alerts.execution_id IS 'the run that it is about; NULL where it is about none';
+COMMENT ON COLUMN sched.alerts.since IS 'since when it is so: from then on the run is late, for example';
+COMMENT ON COLUMN sched.alerts.message IS 'what is so; for monitors without the error''s own words';
+COMMENT ON COLUMN sched.alerts.resolved_at IS 'when it was no longer so; NULL while it is open';
+COMMENT ON COLUMN sched.alerts.acknowledged_until IS 'sched.health() says nothing of it before; NULL where nobody has acknowledged it';
+ALTER FUNCTION sched.create_schedule RENAME TO create_schedule_replaced;
+CREATE FUNCTION sched.create_schedule(
+	schedule_name text,
+	clock text,
+	job_name text,
+	time_zone text DEFAULT NULL,
+	payload jsonb DEFAULT '{}',
+	scope_kind text DEFAULT 'schedule',
+	scope_id text DEFAULT NULL,
+	catch_up text DEFAULT 'latest_only',
+	catch_up_window interval DEFAULT NULL,
+	max_plans_per_tick integer DEFAULT 100,
+	rearm text DEFAULT 'on_dispatch',
+	overlap text DEFAULT 'allow',
+	delay interval DEFAULT '0',
+	jitter interval DEFAULT '0',
+	starts_at timestamptz DEFAULT NULL,
+	ends_at timestamptz DEFAULT NULL,
+	ownership text DEFAULT 'owned',
+	enabled boolean DEFAULT true,
+	max_lateness interval DEFAULT NULL,
+	max_duration interval DEFAULT NULL,
+	expect_success_within interval DEFAULT NULL,
+	alert_job text DEFAULT NULL
+) RETURNS bigint
+VOLATILE PARALLEL UNSAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'create_schedule_with_alerts_wrapper';
+ALTER FUNCTION sched.alter_schedule RENAME TO alter_schedule_replaced;
+CREATE FUNCTION sched.alter_schedule(
+	schedule_name text,
+	clock text DEFAULT NULL,
+	job_name text DEFAULT NULL,
+	time_zone text DEFAULT NULL,
+	payload jsonb DEFAULT NULL,
+	scope_kind text DEFAULT NULL,
+	scope_id text DEFAULT NULL,
+	catch_up text DEFAULT NULL,
+	catch_up_window interval DEFAULT NULL,
+	max_plans_per_tick integer DEFAULT NULL,
+	rearm text DEFAULT NULL,
+	overlap text DEFAULT NULL,
+	delay interval DEFAULT NULL,
+	jitter interval DEFAULT NULL,
+	starts_at timestamptz DEFAULT NULL,
+	ends_at timestamptz DEFAULT NULL,
+	ownership text DEFAULT NULL,
+	enabled boolean DEFAULT NULL,
+	new_name text DEFAULT NULL,
+	reset text[] DEFAULT '{}',
+	max_lateness interval DEFAULT NULL,
+	max_duration interval DEFAULT NULL,
+	expect_success_within interval DEFAULT NULL,
+	alert_job text DEFAULT NULL
+) RETURNS void
+VOLATILE PARALLEL UNSAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'alter_schedule_with_alerts_wrapper';
+CREATE FUNCTION sched.acknowledge(
+	alert_id bigint,
+	until timestamptz
+) RETURNS void
+VOLATILE PARALLEL UNSAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'acknowledge_wrapper';
+COMMENT ON FUNCTION sched.drop_job IS
+'Drops a job; false where there was none. Errors: 2BP01 while schedules use it, as their job or alert_job, 42501 (another role''s job).';
+COMMENT ON FUNCTION sched.create_schedule IS
+'Creates a schedule and returns its number. It fires for the first time at the first plan time after its creation; a warning says that there is none. Alerts (sched.alerts) are opened where a run has not begun max_lateness after its plan time, goes on for longer than max_duration, or none has succeeded within expect_success_within; alert_job gets an execution for each. Errors: 42710 (the name is taken), 42704 (unknown job or alert_job), 22023 (clock, zone or another argument cannot be used), 22008 (an infinite time, a length of time over 1000 years), 22004 (NULL), 42501 (another role''s job or alert_job).';
+COMMENT ON FUNCTION sched.alter_schedule IS
+'Changes a schedule; NULL leaves an argument as it is, reset names arguments that go back to their default. A new clock, zone or starts_at/ends_at is a new baseline: only later plan times fire. Errors as create_schedule, and 42704 for an unknown schedule.';
+COMMENT ON FUNCTION sched.acknowledge IS
+'Silences an alert in sched.health() until a time, which may be infinity; a time that has come ends that. The alert stays open, and is resolved as ever. Errors: 42704 (an alert that there is not, or that the caller may not read about), 42501 (of another role''s schedule), 22004 (NULL).';
 
 -- What is new belongs to whoever runs the update, and all else to the schema's owner, whom the library takes for the owner of everything.
 -- (What belongs to a column or table, as an identity's sequence does, follows it.) It comes before the rights, which name the owner.
@@ -711,7 +946,9 @@ BEGIN
         'FUNCTION sched.test_job', 'FUNCTION sched.snooze', 'FUNCTION sched.pause_queue', 'FUNCTION sched.resume_queue', 'TABLE sched.paused_queue', 'TABLE sched.queues',
         'FUNCTION sched.health()', 'FUNCTION sched.healthy', 'FUNCTION sched.metrics()', 'FUNCTION sched.openmetrics()', 'FUNCTION sched.report', 'FUNCTION sched.timeline', 'FUNCTION sched_internal.grant_pg_monitor()',
         'FUNCTION sched.enqueue', 'FUNCTION sched.enqueue_many', 'FUNCTION sched.alter_execution', 'FUNCTION sched.cancel_many',
-        'TABLE sched.unique_scope', 'TABLE sched.imported', 'FUNCTION sched.import_from'
+        'TABLE sched.unique_scope', 'TABLE sched.imported', 'FUNCTION sched.import_from',
+        'TABLE sched.alert', 'SEQUENCE sched.alert_alert_id_seq', 'TABLE sched.alert_watch', 'SEQUENCE sched.alert_watch_watch_id_seq', 'TABLE sched.alert_state',
+        'TABLE sched.late', 'TABLE sched.alerts', 'FUNCTION sched.create_schedule', 'FUNCTION sched.alter_schedule', 'FUNCTION sched.acknowledge'
     ] LOOP
         EXECUTE pg_catalog.format('REVOKE ALL ON %s FROM PUBLIC', object);
         FOR grantee IN
@@ -728,6 +965,7 @@ $$;
 SELECT sched_internal.grant_pg_monitor();
 -- Users and monitors get the rights on what is new, and nobody the types of rows.
 SELECT sched_internal.grant_again();
-DROP FUNCTION sched.define_job_replaced, sched.try_claim_replaced, sched.claim_replaced, sched.enqueue_replaced, sched.enqueue_many_replaced;
+DROP FUNCTION sched.define_job_replaced, sched.try_claim_replaced, sched.claim_replaced, sched.enqueue_replaced, sched.enqueue_many_replaced,
+    sched.create_schedule_replaced, sched.alter_schedule_replaced;
 -- The dispatcher has waited for this.
 SELECT sched_internal.wake_dispatcher();

@@ -44,20 +44,23 @@ extension_sql_file!(
     requires = ["timer", api::sql_support::uuid_v7]
 );
 extension_sql_file!("../sql/schema/35_skip.sql", name = "skip", requires = ["timer"]);
+extension_sql_file!("../sql/schema/45_alert.sql", name = "alert", requires = ["execution"]);
 extension_sql_file!(
     "../sql/schema/50_views.sql",
     name = "views",
     requires = [
         "execution",
         "skip",
+        "alert",
         api::home::is_home,
         api::explain::skipped_so_far,
         api::explain::skip_parts,
         api::explain::next_open
     ]
 );
-extension_sql_file!("../sql/schema/55_columns.sql", name = "columns", requires = ["views"]);
-extension_sql_file!("../sql/schema/60_dump.sql", name = "dump", requires = ["home", "imported", "execution", "skip"]);
+extension_sql_file!("../sql/schema/52_alert_views.sql", name = "alert_views", requires = ["views"]);
+extension_sql_file!("../sql/schema/55_columns.sql", name = "columns", requires = ["alert_views"]);
+extension_sql_file!("../sql/schema/60_dump.sql", name = "dump", requires = ["home", "imported", "execution", "skip", "alert"]);
 extension_sql_file!("../sql/schema/90_grants.sql", name = "grants", finalize);
 
 /// Called by Postgres when the library is loaded: registers settings always, shared memory and the launcher only while the
@@ -89,6 +92,9 @@ pub extern "C-unwind" fn _PG_init() {
 #[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/in_server/after_runs.rs"]
 mod after_runs_tests;
+#[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/in_server/alert.rs"]
+mod alert_tests;
 #[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/in_server/bad_input.rs"]
 mod bad_input_tests;

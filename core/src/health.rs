@@ -17,7 +17,7 @@ keywords! {
         Leases = "leases",
         /// SQL jobs that wait for a process.
         Runners = "runners",
-        /// Schedules that are parked or fail.
+        /// Schedules that are parked or fail, and open alerts.
         Schedules = "schedules",
         /// Whether the database is a copy.
         Home = "home",

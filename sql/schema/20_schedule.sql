@@ -26,10 +26,17 @@ CREATE TABLE sched.schedule (
     key                uuid        NOT NULL GENERATED ALWAYS AS (sched_internal.scope_key(job_name, scope_kind, scope_id)) STORED,
     defined_at         timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp() CHECK (pg_catalog.isfinite(defined_at)),
     previous_keys      uuid[]      NOT NULL DEFAULT '{}',
+    max_lateness          interval,
+    max_duration          interval,
+    expect_success_within interval,
+    alert_job             text,
     CHECK (pg_catalog.isfinite(created_at) AND pg_catalog.isfinite(baseline_at))
 );
 -- drop_job asks whether a schedule still uses the job.
 CREATE INDEX schedule_job_name ON sched.schedule (job_name);
+CREATE INDEX schedule_alert_job ON sched.schedule (alert_job) WHERE alert_job IS NOT NULL;
+-- What sched.late looks through.
+CREATE INDEX schedule_max_lateness ON sched.schedule (schedule_id) WHERE max_lateness IS NOT NULL;
 COMMENT ON TABLE sched.schedule IS 'what applications scheduled; written through sched.create_schedule and its kin';
 COMMENT ON COLUMN sched.schedule.key IS 'what the ledger has its executions by, with the plan time; computed once for each edit, not for each fire';
 COMMENT ON COLUMN sched.schedule.version IS 'rises with every change; a timer made from an older one is no longer valid';
@@ -38,6 +45,10 @@ COMMENT ON COLUMN sched.schedule.baseline_at IS
 COMMENT ON COLUMN sched.schedule.defined_at IS
     'plan times after this instant are those of the row as it is; earlier ones those of sched.schedule_definition';
 COMMENT ON COLUMN sched.schedule.previous_keys IS 'the scopes (sched_internal.scope_key) that its executions had before an edit, as long as the ledger has something to tell of them';
+COMMENT ON COLUMN sched.schedule.max_lateness IS 'an alert is opened where a run has not begun so long after its plan time';
+COMMENT ON COLUMN sched.schedule.max_duration IS 'an alert is opened where a run goes on for longer';
+COMMENT ON COLUMN sched.schedule.expect_success_within IS 'an alert is opened where no run has succeeded for so long';
+COMMENT ON COLUMN sched.schedule.alert_job IS 'the job that gets an execution for each alert that opens';
 
 -- What said which plan times there were before an edit: without it nobody could say of a past plan time what became of it.
 -- Each row is over when the next one begins, and with it every plan time of it that nobody had dispatched.

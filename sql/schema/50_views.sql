@@ -93,7 +93,7 @@ CREATE VIEW sched.schedules WITH (security_barrier) AS
 SELECT s.schedule_name, s.job_name, s.clock, s.time_zone, s.enabled, s.ownership, state.state,
        next.at[1] AS next_plan_time, next.at[2] AS next_fire_at,
        t.last_plan_time, t.last_fired_at, COALESCE(t.error_count, 0) AS error_count,
-       CASE WHEN r.owns THEN t.last_error END AS last_error
+       CASE WHEN r.owns THEN t.last_error END AS last_error, s.max_lateness, s.max_duration, s.expect_success_within, s.alert_job
   FROM sched.schedule s
   LEFT JOIN sched.job j ON j.job_name = s.job_name
   LEFT JOIN sched.timer t ON t.schedule_id = s.schedule_id

@@ -116,6 +116,10 @@ COMMENT ON COLUMN sched.schedules.last_plan_time IS 'the last plan time that it 
 COMMENT ON COLUMN sched.schedules.last_fired_at IS 'when that was';
 COMMENT ON COLUMN sched.schedules.error_count IS 'how many attempts to fire it have failed in a row';
 COMMENT ON COLUMN sched.schedules.last_error IS 'why the last one failed, or why it is parked; NULL for monitors';
+COMMENT ON COLUMN sched.schedules.max_lateness IS 'an alert is opened where a run has not begun so long after its plan time; NULL = never';
+COMMENT ON COLUMN sched.schedules.max_duration IS 'an alert is opened where a run goes on for longer; NULL = never';
+COMMENT ON COLUMN sched.schedules.expect_success_within IS 'an alert is opened where no run has succeeded for so long; NULL = never';
+COMMENT ON COLUMN sched.schedules.alert_job IS 'the job that gets an execution for each alert that opens';
 
 COMMENT ON COLUMN sched.skipped.schedule_name IS 'the schedule';
 COMMENT ON COLUMN sched.skipped.plan_from IS 'the first of these plan times';
@@ -129,3 +133,17 @@ COMMENT ON COLUMN sched.queues.delayed IS 'how many wait for their run_at';
 COMMENT ON COLUMN sched.queues.retrying IS 'how many have failed and wait for their next_retry_at';
 COMMENT ON COLUMN sched.queues.running IS 'how many have a lease';
 COMMENT ON COLUMN sched.queues.oldest_ready_at IS 'since when the one is ready that has waited longest';
+
+COMMENT ON COLUMN sched.late.schedule_name IS 'the schedule';
+COMMENT ON COLUMN sched.late.plan_time IS 'the plan time whose run has not begun';
+COMMENT ON COLUMN sched.late.execution_id IS 'its execution; NULL where it has not been fired';
+COMMENT ON COLUMN sched.late.late_by IS 'how long ago the plan time was';
+
+COMMENT ON COLUMN sched.alerts.alert_id IS 'its number, which sched.acknowledge takes and NOTIFY "sched:alerts" tells';
+COMMENT ON COLUMN sched.alerts.kind IS 'late, long, no_success, failed, parked or failing';
+COMMENT ON COLUMN sched.alerts.schedule_name IS 'the schedule, under the name that it has, or had last';
+COMMENT ON COLUMN sched.alerts.execution_id IS 'the run that it is about; NULL where it is about none';
+COMMENT ON COLUMN sched.alerts.since IS 'since when it is so: from then on the run is late, for example';
+COMMENT ON COLUMN sched.alerts.message IS 'what is so; for monitors without the error''s own words';
+COMMENT ON COLUMN sched.alerts.resolved_at IS 'when it was no longer so; NULL while it is open';
+COMMENT ON COLUMN sched.alerts.acknowledged_until IS 'sched.health() says nothing of it before; NULL where nobody has acknowledged it';

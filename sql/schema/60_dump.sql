@@ -1,5 +1,5 @@
 -- What pg_dump takes along: all that was said and all that became of it, so that a restored copy neither loses work nor runs again what
--- ran. Not timers and changes: they are made anew from the schedules, whose restored rows queue changes by themselves.
+-- ran. Not timers and changes, nor what looks for alerts: they are made anew from the schedules, whose restored rows queue changes by themselves.
 -- An owner whose role was dropped is a bare number, which in a copy may be the number of a stranger's role. So what such an owner left
 -- stays behind, with all that hangs on it. The conditions look at the text that would be dumped (a name that begins with a digit is quoted):
 -- the dump's snapshot may still have a role that is dropped while it runs.
@@ -29,3 +29,5 @@ SELECT pg_catalog.pg_extension_config_dump('sched.skip',
     'WHERE NOT EXISTS (SELECT FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = skip.schedule_id AND j.owner::text ~ ''^[0-9]'')');
 SELECT pg_catalog.pg_extension_config_dump('sched.timer_state',
     'WHERE NOT EXISTS (SELECT FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = timer_state.schedule_id AND j.owner::text ~ ''^[0-9]'')');
+SELECT pg_catalog.pg_extension_config_dump('sched.alert', 'WHERE owner::text !~ ''^[0-9]''');
+SELECT pg_catalog.pg_extension_config_dump('sched.alert_alert_id_seq', '');

@@ -4,9 +4,9 @@ COMMENT ON FUNCTION sched.define_job IS
 COMMENT ON FUNCTION sched.alter_job IS
 'Changes a job; NULL leaves an argument as it is, reset names arguments that go back to their default (of the kind that the job then has). What is stored with existing executions stays, as when it is defined anew. Errors as define_job, and 42704 for an unknown job, 22023 for an argument that is both given and reset.';
 COMMENT ON FUNCTION sched.drop_job IS
-'Drops a job; false where there was none. Errors: 2BP01 while schedules use it, 42501 (another role''s job).';
+'Drops a job; false where there was none. Errors: 2BP01 while schedules use it, as their job or alert_job, 42501 (another role''s job).';
 COMMENT ON FUNCTION sched.create_schedule IS
-'Creates a schedule and returns its number. It fires for the first time at the first plan time after its creation; a warning says that there is none. Errors: 42710 (the name is taken), 42704 (unknown job), 22023 (clock, zone or another argument cannot be used), 22008 (an infinite time, a length of time over 1000 years), 22004 (NULL), 42501 (another role''s job).';
+'Creates a schedule and returns its number. It fires for the first time at the first plan time after its creation; a warning says that there is none. Alerts (sched.alerts) are opened where a run has not begun max_lateness after its plan time, goes on for longer than max_duration, or none has succeeded within expect_success_within; alert_job gets an execution for each. Errors: 42710 (the name is taken), 42704 (unknown job or alert_job), 22023 (clock, zone or another argument cannot be used), 22008 (an infinite time, a length of time over 1000 years), 22004 (NULL), 42501 (another role''s job or alert_job).';
 COMMENT ON FUNCTION sched.create_schedules IS
 'Creates all schedules of a JSON array of objects with the arguments of create_schedule as keys, or none; returns how many. An error names the element and the key. Errors as create_schedule.';
 COMMENT ON FUNCTION sched.schedule_sql IS
@@ -100,6 +100,8 @@ COMMENT ON FUNCTION sched.metrics IS
 'What was counted in this database since the counters began anew, and how things stand: a row for each sample. Of jobs and queues it names those that the caller may act for; superusers, monitors and members of pg_monitor see all. At most 200 jobs and 200 queues have a name of their own, the others are called other. Where the library is not preloaded there are gauges only. A table that somebody has locked for long is left out.';
 COMMENT ON FUNCTION sched.openmetrics IS
 'The same as OpenMetrics text, which ends with # EOF.';
+COMMENT ON FUNCTION sched.acknowledge IS
+'Silences an alert in sched.health() until a time, which may be infinity; a time that has come ends that. The alert stays open, and is resolved as ever. Errors: 42704 (an alert that there is not, or that the caller may not read about), 42501 (of another role''s schedule), 22004 (NULL).';
 COMMENT ON FUNCTION sched.report IS
 'One HTML page that shows what became of each plan time in [from_time, to_time). It has a row for each schedule whose name is like schedule_like and that the caller may read about. It also has the load of the coming week, how late runs began, and health; no payload, result or token. Where a schedule has very many plan times they are counted. Labels are in time_zone (NULL: sched.time_zone). Errors: 22023 (an empty range, an unknown zone), 22008 (infinite times), 22004 (NULL).';
 COMMENT ON FUNCTION sched.timeline IS
@@ -120,14 +122,14 @@ CREATE FUNCTION sched.grant_use(role regrole) RETURNS void
 $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
-        'GRANT SELECT ON sched.execution, sched.running, sched.failed, sched.history, sched.jobs, sched.schedules, sched.skipped, sched.queues TO %1$s;'
+        'GRANT SELECT ON sched.execution, sched.running, sched.failed, sched.history, sched.jobs, sched.schedules, sched.skipped, sched.queues, sched.late, sched.alerts TO %1$s;'
         'GRANT EXECUTE ON FUNCTION sched.define_job, sched.alter_job, sched.drop_job, sched.schedule_sql, sched.unschedule, sched.this_run, sched.test_job, sched.create_schedule, sched.create_schedules, sched.alter_schedule,'
         '  sched.fire_now, sched.backfill, sched.explain, sched_internal.skipped_so_far, sched_internal.skip_parts, sched_internal.next_open,'
         '  sched.drop_schedule, sched.pause, sched.resume, sched.dispatch_due, sched.try_claim, sched.claim,'
         '  sched.heartbeat, sched.finish_success, sched.finish_failure, sched.import_crontab, sched.import_from, sched.next_time,'
         '  sched.preview, sched.validate, sched.enqueue, sched.enqueue_many, sched.finish_success_many, sched.assert_lease,'
         '  sched.cancel, sched.snooze, sched.cancel_many, sched.alter_execution, sched.pause_queue, sched.resume_queue, sched.mark_stale_as_failed, sched.latest_plan, sched.due_plans, sched.attempts_since_success,'
-        '  sched.is_home, sched.health, sched.healthy, sched.metrics, sched.openmetrics, sched.report, sched.timeline TO %1$s;', sched_internal.grantee(role));
+        '  sched.is_home, sched.health, sched.healthy, sched.metrics, sched.openmetrics, sched.acknowledge, sched.report, sched.timeline TO %1$s;', sched_internal.grantee(role));
 END
 $$;
 COMMENT ON FUNCTION sched.grant_use IS
@@ -138,7 +140,7 @@ CREATE FUNCTION sched.grant_monitor(role regrole) RETURNS void
 $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
-        'GRANT SELECT ON sched.monitor, sched.execution, sched.running, sched.failed, sched.history, sched.jobs, sched.schedules, sched.skipped, sched.queues TO %1$s;'
+        'GRANT SELECT ON sched.monitor, sched.execution, sched.running, sched.failed, sched.history, sched.jobs, sched.schedules, sched.skipped, sched.queues, sched.late, sched.alerts TO %1$s;'
         'GRANT EXECUTE ON FUNCTION sched.is_home, sched.health, sched.healthy, sched.metrics, sched.openmetrics, sched.report, sched.timeline, sched.explain, sched_internal.skipped_so_far, sched_internal.skip_parts, sched_internal.next_open TO %1$s;', sched_internal.grantee(role));
 END
 $$;
@@ -158,7 +160,7 @@ BEGIN
         'GRANT SELECT, UPDATE, DELETE ON sched.lease TO %1$s;'
         'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.awaited TO %1$s;'
         'GRANT SELECT, UPDATE, DELETE ON sched.schedule_definition, sched.schedule_dropped, sched.unique_scope TO %1$s;'
-        'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.skip, sched.timer_state TO %1$s;', sched_internal.grantee(role));
+        'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.skip, sched.timer_state, sched.alert, sched.alert_watch, sched.alert_state TO %1$s;', sched_internal.grantee(role));
 END
 $$;
 COMMENT ON FUNCTION sched.grant_worker IS

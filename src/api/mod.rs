@@ -1,5 +1,6 @@
 //! The SQL functions, one file per noun: check the arguments, call, return. `COMMENT ON` texts are in `sql/schema/90_grants.sql`.
 
+mod alert;
 mod claim;
 mod clock;
 mod crontab;

@@ -90,3 +90,57 @@ fn claim(
 ) {
     gone("claim")
 }
+
+/// Of 0.1.0 and 0.2.0, with fewer arguments.
+#[pg_extern(sql = false)]
+#[allow(clippy::too_many_arguments)]
+fn create_schedule(
+    _schedule_name: Option<String>,
+    _clock: Option<String>,
+    _job_name: Option<String>,
+    _time_zone: Option<String>,
+    _payload: Option<Jsonb>,
+    _scope_kind: Option<String>,
+    _scope_id: Option<String>,
+    _catch_up: Option<String>,
+    _catch_up_window: Option<Interval>,
+    _max_plans_per_tick: Option<i32>,
+    _rearm: Option<String>,
+    _overlap: Option<String>,
+    _delay: Option<Interval>,
+    _jitter: Option<Interval>,
+    _starts_at: Option<TimestampWithTimeZone>,
+    _ends_at: Option<TimestampWithTimeZone>,
+    _ownership: Option<String>,
+    _enabled: Option<bool>,
+) -> i64 {
+    gone("create_schedule")
+}
+
+/// Of 0.1.0 and 0.2.0, with fewer arguments.
+#[pg_extern(sql = false)]
+#[allow(clippy::too_many_arguments)]
+fn alter_schedule(
+    _schedule_name: Option<String>,
+    _clock: Option<String>,
+    _job_name: Option<String>,
+    _time_zone: Option<String>,
+    _payload: Option<Jsonb>,
+    _scope_kind: Option<String>,
+    _scope_id: Option<String>,
+    _catch_up: Option<String>,
+    _catch_up_window: Option<Interval>,
+    _max_plans_per_tick: Option<i32>,
+    _rearm: Option<String>,
+    _overlap: Option<String>,
+    _delay: Option<Interval>,
+    _jitter: Option<Interval>,
+    _starts_at: Option<TimestampWithTimeZone>,
+    _ends_at: Option<TimestampWithTimeZone>,
+    _ownership: Option<String>,
+    _enabled: Option<bool>,
+    _new_name: Option<String>,
+    _reset: Option<Vec<Option<String>>>,
+) {
+    gone("alter_schedule")
+}

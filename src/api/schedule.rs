@@ -16,13 +16,13 @@ use crate::pg::utf8_text::Text;
 use crate::pg::zone::ServerZone;
 use crate::pg::{role, session, Session};
 use crate::store::job;
-use crate::store::schedule::{self, bulk, dropped, Definition, Locked};
+use crate::store::schedule::{self, bulk, dropped, AlertSettings, Definition, Locked};
 
 use crate::api::job::at_least_one;
 
-#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+#[pg_extern(schema = "sched", name = "create_schedule", volatile, parallel_unsafe)]
 #[allow(clippy::too_many_arguments)]
-fn create_schedule(
+fn create_schedule_with_alerts(
     schedule_name: Option<Text>,
     clock: Option<Text>,
     job_name: Option<Text>,
@@ -41,6 +41,10 @@ fn create_schedule(
     ends_at: default!(Option<TimestampWithTimeZone>, "NULL"),
     ownership: default!(Option<Text>, "'owned'"),
     enabled: default!(Option<bool>, "true"),
+    max_lateness: default!(Option<Interval>, "NULL"),
+    max_duration: default!(Option<Interval>, "NULL"),
+    expect_success_within: default!(Option<Interval>, "NULL"),
+    alert_job: default!(Option<Text>, "NULL"),
 ) -> i64 {
     or_raise((|| {
         create(Definition {
@@ -57,6 +61,12 @@ fn create_schedule(
             catch_up_window,
             starts_at,
             ends_at,
+            alerts: AlertSettings {
+                max_lateness,
+                max_duration,
+                expect_success_within,
+                alert_job: alert_job.map(String::from),
+            },
             ..defaults(
                 required("schedule_name", schedule_name)?.into(),
                 required("clock", clock)?.into(),
@@ -95,6 +105,7 @@ pub fn defaults(
         ends_at: None,
         ownership: Ownership::Owned.as_str().to_owned(),
         enabled: true,
+        alerts: AlertSettings::default(),
     }
 }
 
@@ -115,6 +126,7 @@ fn create(definition: Definition) -> Outcome<i64> {
     let warning = will_not_fire(&definition, now, now)?;
     let created = session(|session| {
         check_job(session, &definition.job_name, caller)?;
+        check_alert_job(session, &definition, caller)?;
         insert(session, definition)
     })?;
     warn(warning);
@@ -179,6 +191,7 @@ pub fn check_keys(schedule: &Definition, zone_before: Option<&str>) -> Result<()
         )),
     };
     let wait = |argument, value| convert::duration(argument, value, Zero::Allowed).map(drop);
+    let length = |argument, value| convert::optional_duration(argument, value, Zero::Refused).map(drop);
     let name = |argument, value: &String| convert::name(argument, Some(value.clone())).map(drop);
     let results = [
         ("schedule_name", name("schedule_name", &schedule.schedule_name)),
@@ -188,10 +201,7 @@ pub fn check_keys(schedule: &Definition, zone_before: Option<&str>) -> Result<()
         ("scope_kind", name("scope_kind", &schedule.scope_kind)),
         ("scope_id", name("scope_id", &schedule.scope_id)),
         ("catch_up", catch_up_of(&schedule.catch_up).map(drop)),
-        (
-            "catch_up_window",
-            convert::optional_duration("catch_up_window", schedule.catch_up_window, Zero::Refused).map(drop),
-        ),
+        ("catch_up_window", length("catch_up_window", schedule.catch_up_window)),
         ("max_plans_per_tick", max_plans(schedule.max_plans_per_tick).map(drop)),
         ("rearm", rearm_of(&schedule.rearm).map(drop)),
         ("overlap", overlap_of(&schedule.overlap).map(drop)),
@@ -200,6 +210,10 @@ pub fn check_keys(schedule: &Definition, zone_before: Option<&str>) -> Result<()
         ("ends_at", convert::optional_instant("ends_at", schedule.ends_at).map(drop)),
         ("starts_at", window()),
         ("ownership", ownership()),
+        ("max_lateness", length("max_lateness", schedule.alerts.max_lateness)),
+        ("max_duration", length("max_duration", schedule.alerts.max_duration)),
+        ("expect_success_within", length("expect_success_within", schedule.alerts.expect_success_within)),
+        ("alert_job", schedule.alerts.alert_job.iter().try_for_each(|job| name("alert_job", job))),
     ];
     results.into_iter().try_for_each(|(key, result)| result.map_err(|failure| (key, failure)))
 }
@@ -223,6 +237,11 @@ pub fn check_job(session: &Session, job_name: &str, caller: pg_sys::Oid) -> Outc
         return Err(Failure::not_owner("job", job_name));
     }
     Ok(())
+}
+
+/// The same of the job that is given its alerts, if there is one.
+pub fn check_alert_job(session: &Session, schedule: &Definition, caller: pg_sys::Oid) -> Outcome<()> {
+    schedule.alerts.alert_job.iter().try_for_each(|job| check_job(session, job, caller))
 }
 
 pub fn duplicate(name: &str) -> Failure {

@@ -15,7 +15,7 @@ use crate::store::schedule::Definition;
 use crate::api::schedule::{self, check_job, check_keys, defaults, duplicate};
 
 /// The arguments of create_schedule.
-const KEYS: [&str; 18] = [
+const KEYS: [&str; 22] = [
     "schedule_name",
     "clock",
     "job_name",
@@ -34,10 +34,24 @@ const KEYS: [&str; 18] = [
     "ends_at",
     "ownership",
     "enabled",
+    "max_lateness",
+    "max_duration",
+    "expect_success_within",
+    "alert_job",
 ];
 /// Those whose JSON text has to be read as another type.
-const TYPED_KEYS: [&str; 7] =
-    ["catch_up_window", "max_plans_per_tick", "delay", "jitter", "starts_at", "ends_at", "enabled"];
+const TYPED_KEYS: [&str; 10] = [
+    "catch_up_window",
+    "max_plans_per_tick",
+    "delay",
+    "jitter",
+    "starts_at",
+    "ends_at",
+    "enabled",
+    "max_lateness",
+    "max_duration",
+    "expect_success_within",
+];
 
 const AS_AN_ARGUMENT: &str =
     "Write texts, times and lengths of time as JSON strings, max_plans_per_tick as a number, and enabled as true or false.";
@@ -170,6 +184,7 @@ fn definition(spec: Spec) -> Result<Definition, (&'static str, Failure)> {
         ends_at: spec.ends_at,
         ownership: spec.ownership.unwrap_or(base.ownership),
         enabled: spec.enabled.unwrap_or(base.enabled),
+        alerts: spec.alerts,
         ..base
     })
 }
@@ -178,8 +193,11 @@ fn definition(spec: Spec) -> Result<Definition, (&'static str, Failure)> {
 fn check_jobs(session: &Session, schedules: &[Definition], caller: pg_sys::Oid) -> Outcome<()> {
     let mut seen = HashSet::new();
     for (index, schedule) in schedules.iter().enumerate() {
-        if seen.insert(schedule.job_name.as_str()) {
-            check_job(session, &schedule.job_name, caller).map_err(|failure| at(index + 1, "job_name", failure))?;
+        let alert_job = schedule.alerts.alert_job.as_ref().map(|job| ("alert_job", job));
+        for (key, job) in [("job_name", &schedule.job_name)].into_iter().chain(alert_job) {
+            if seen.insert(job.as_str()) {
+                check_job(session, job, caller).map_err(|failure| at(index + 1, key, failure))?;
+            }
         }
     }
     Ok(())

@@ -8,13 +8,15 @@ use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::utf8_text::Text;
 use crate::pg::{role, session, Session};
-use crate::store::schedule::{self, Definition, Locked};
+use crate::store::schedule::{self, AlertSettings, Definition, Locked};
 
-use crate::api::schedule::{armed_as_its_clock_says, check, check_job, defaults, duplicate, find, warn, will_not_fire};
+use crate::api::schedule::{
+    armed_as_its_clock_says, check, check_alert_job, check_job, defaults, duplicate, find, warn, will_not_fire,
+};
 
-#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+#[pg_extern(schema = "sched", name = "alter_schedule", volatile, parallel_unsafe)]
 #[allow(clippy::too_many_arguments)]
-fn alter_schedule(
+fn alter_schedule_with_alerts(
     schedule_name: Option<Text>,
     clock: default!(Option<Text>, "NULL"),
     job_name: default!(Option<Text>, "NULL"),
@@ -35,6 +37,10 @@ fn alter_schedule(
     enabled: default!(Option<bool>, "NULL"),
     new_name: default!(Option<Text>, "NULL"),
     reset: default!(Option<Vec<Option<Text>>>, "'{}'"),
+    max_lateness: default!(Option<Interval>, "NULL"),
+    max_duration: default!(Option<Interval>, "NULL"),
+    expect_success_within: default!(Option<Interval>, "NULL"),
+    alert_job: default!(Option<Text>, "NULL"),
 ) {
     or_raise((|| {
         let name = convert::name("schedule_name", schedule_name)?;
@@ -65,6 +71,12 @@ fn alter_schedule(
                 ends_at: ends_at.or(base.ends_at),
                 ownership: ownership.map_or(base.ownership, String::from),
                 enabled: enabled.unwrap_or(base.enabled),
+                alerts: AlertSettings {
+                    max_lateness: max_lateness.or(base.alerts.max_lateness),
+                    max_duration: max_duration.or(base.alerts.max_duration),
+                    expect_success_within: expect_success_within.or(base.alerts.expect_success_within),
+                    alert_job: alert_job.map(String::from).or(base.alerts.alert_job),
+                },
             };
             check(&new, Some(&zone_before))?;
             Ok(armed_as_its_clock_says(new))
@@ -92,6 +104,10 @@ fn reset_argument(mut schedule: Definition, argument: Option<Text>) -> Outcome<D
         "ends_at" => schedule.ends_at = new.ends_at,
         "ownership" => schedule.ownership = new.ownership,
         "enabled" => schedule.enabled = new.enabled,
+        "max_lateness" => schedule.alerts.max_lateness = None,
+        "max_duration" => schedule.alerts.max_duration = None,
+        "expect_success_within" => schedule.alerts.expect_success_within = None,
+        "alert_job" => schedule.alerts.alert_job = None,
         other => {
             return Err(Failure::invalid(
                 format!("cannot reset \"{other}\""),
@@ -122,7 +138,8 @@ pub fn edit_locked(
 ) -> Outcome<Option<Failure>> {
     let Locked { schedule_id, definition, created_at } = found;
     let name = definition.schedule_name.clone();
-    let (old_job, was) = (definition.job_name.clone(), Coming::of(&definition));
+    let (old_job, old_alert_job) = (definition.job_name.clone(), definition.alerts.alert_job.clone());
+    let was = Coming::of(&definition);
     let new = change(definition)?;
     // What cannot be read is no matter of an edit that leaves it as it is.
     let look = |anchor| will_not_fire(&new, anchor, convert::now());
@@ -130,6 +147,9 @@ pub fn edit_locked(
     let warning = warning.and_then(Outcome::unwrap_or_default);
     if new.job_name != old_job {
         check_job(session, &new.job_name, caller)?;
+    }
+    if new.alerts.alert_job != old_alert_job {
+        check_alert_job(session, &new, caller)?;
     }
     if new.schedule_name != name && schedule::exists(session, &new.schedule_name) {
         return Err(duplicate(&new.schedule_name));

@@ -10,6 +10,8 @@ use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::utf8_text::Text;
 use crate::pg::zone::ServerZone;
 use crate::pg::{convert, role, session, Session};
+use crate::shmem::wakeup;
+use crate::store::alert;
 use crate::store::execution::{ExecutionBatch, Inserted};
 use crate::store::job;
 use crate::store::queue::draw::PlanTimeDraw;
@@ -47,7 +49,11 @@ fn insert(
         caller,
         schedule: Some((schedule.schedule_id, schedule_name)),
     };
-    Ok(dispatch::insert(session, batch, convert::now()))
+    let inserted = dispatch::insert(session, batch, convert::now());
+    if alert::look_at_runs(session, schedule.schedule_id, inserted.ids.clone()) {
+        wakeup::at_commit(convert::now());
+    }
+    Ok(inserted)
 }
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]

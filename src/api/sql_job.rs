@@ -64,8 +64,10 @@ fn schedule_sql(
         let (schedule_id, warning) = session(|session| match find(session, &name, caller)? {
             None => create(session, job, Definition { enabled: enabled.unwrap_or(true), ..schedule }, caller),
             Some(found) => {
+                // Alerts are no argument of this: those that alter_schedule has asked for stay asked for.
+                let alerts = found.definition.alerts.clone();
                 let enabled = enabled.unwrap_or(found.definition.enabled);
-                replace(session, found, job, Definition { enabled, ..schedule }, caller)
+                replace(session, found, job, Definition { enabled, alerts, ..schedule }, caller)
             }
         })?;
         schedule::warn(warning);

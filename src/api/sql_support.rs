@@ -3,7 +3,6 @@
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
 use pgrx::{PgLogLevel, PgSqlErrorCode};
-use sha2::{Digest, Sha256};
 
 use crate::pg::error::{self, or_raise, Failure};
 use crate::pg::{convert, invalidation, role, session};
@@ -18,18 +17,10 @@ pub fn uuid_v7() -> Uuid {
     ids::execution_id()
 }
 
-/// The first 128 bits of SHA-256 over (job_name, scope_kind, scope_id), each with its length before it: what the ledger is
-/// unique by, together with the plan time.
+/// What the ledger is unique by, together with the plan time.
 #[pg_extern(schema = "sched_internal", immutable, strict, parallel_safe)]
 pub fn scope_key(job_name: &str, scope_kind: &str, scope_id: &str) -> Uuid {
-    let mut hash = Sha256::new();
-    for part in [job_name, scope_kind, scope_id] {
-        hash.update((part.len() as u64).to_be_bytes());
-        hash.update(part);
-    }
-    let mut key = [0_u8; 16];
-    key.copy_from_slice(&hash.finalize()[..16]);
-    Uuid::from_bytes(key)
+    ids::scope_key(job_name, scope_kind, scope_id)
 }
 
 /// Has the dispatcher of this database look for changes once the transaction has committed.

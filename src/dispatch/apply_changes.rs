@@ -290,6 +290,7 @@ pub fn armed(
     let mut timer = NewTimer::idle(snapshot.schedule_id, row, known);
     let lies_ahead = ended.is_some_and(|ended| ended.lie_ahead(row)) || (is_anew && known.cursor > Some(horizon(now)));
     timer.straightens = lies_ahead.then_some(row.created_at);
+    timer.is_edited = is_edited(snapshot);
     timer.was_parked = snapshot.timer.as_ref().and_then(|timer| timer.parked.clone());
     timer.awaited = waits_for_runs(row);
     (timer.progress, timer.skipped, timer.settled) = (settled.progress, settled.skipped, settled.definition_ids);

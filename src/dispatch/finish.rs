@@ -11,6 +11,7 @@ use crate::dispatch::notify::notify;
 use crate::pg::error::{self, Failure};
 use crate::pg::{convert, Session};
 use crate::shmem::wakeup;
+use crate::store::alert;
 use crate::store::lease::end::{End, EndedRun, Failing};
 use crate::store::lease::sql as leases;
 
@@ -20,6 +21,10 @@ pub fn announce<'s>(session: impl Fn() -> &'s Session, ended: &[EndedRun], now: 
     for run in ended {
         if let Some(schedule_id) = run.awaited_by {
             leases::run_ended(session(), schedule_id, run.execution_id, now);
+            wakeup::at_commit(now);
+        }
+        if let Some(schedule_id) = run.failed_of {
+            alert::run_failed(session(), schedule_id, run.execution_id);
             wakeup::at_commit(now);
         }
         match (&run.claimable, run.retry_at) {

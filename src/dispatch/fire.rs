@@ -13,6 +13,7 @@ use crate::dispatch::notify::notify;
 use crate::dispatch::retry::{postponed, try_again_at};
 use crate::pg::error::Failure;
 use crate::pg::{convert, subtransaction, Session};
+use crate::store::alert;
 use crate::store::schedule::skipped_plans;
 use crate::store::timer::lock_timeout::{self, RetryBudget};
 use crate::store::timer::{self, BatchWindow, NewTimer, PreviousKeys, ScheduleState, TimerRow};
@@ -65,6 +66,9 @@ pub fn fire_due(session: &Session, window: BatchWindow, now: Instant) -> Fired {
             (batch, settled, fired)
         }
     };
+    // What had failed may fire again.
+    let errors = &batch.errors;
+    alert::look_at(session, batch.moves.iter().map(|timer| timer.schedule_id).filter(|id| errors.contains_key(id)));
     batch.more |= i64::try_from(batch.due) == Ok(window.latest + window.earliest);
     settled.parked.iter().for_each(|(schedule_id, reason)| report_parked(session, *schedule_id, reason));
     settled.rearmed.iter().for_each(|timer| report_parking(session, timer));
@@ -199,6 +203,7 @@ impl DueBatch {
 /// What dispatchers know of schedules that were dropped goes.
 fn forget_dropped(session: &Session, schedule_ids: &[i64]) {
     skipped_plans::forget(session, schedule_ids);
+    alert::look_at_watched(session, schedule_ids);
     timer::drop_timers(session, schedule_ids.to_vec());
 }
 

@@ -2,6 +2,7 @@
 //! timers, end stale leases, make due retries claimable, fire due timers.
 
 mod ahead;
+mod alerts;
 mod apply_changes;
 mod bisect;
 mod compile;
@@ -20,6 +21,7 @@ mod runs;
 mod views;
 
 pub use ahead::report as report_ahead;
+pub use alerts::look as look_for_alerts;
 pub use apply_changes::apply_changes;
 pub use compile::{catch_up_of, overlap_of, rearm_of, MAX_PLANS_PER_TICK};
 pub use definition_history::BoundedClock;

@@ -11,6 +11,7 @@ use scheduler_core::Instant;
 
 use crate::guc;
 use crate::pg::{convert, Session};
+use crate::store::alert;
 use crate::store::execution::history;
 use crate::store::schedule::skipped_plans::{self, SkipCursor};
 
@@ -71,14 +72,15 @@ impl Pruner {
         if let Some(cursor) = self.skips {
             self.skips = skipped_plans::prune(session, cursor, limit, STEP);
         }
+        let alerts = i64::try_from(alert::prune(session, limit, STEP)).unwrap_or(STEP);
         let step = history::prune(session, uuid(self.last), uuid(first_id_at(limit)), limit, STEP);
         if let Some(last) = step.last {
             self.last = u128::from_be_bytes(*last.as_bytes());
         }
         self.longest = self.longest.map(|longest| longest.max(began.elapsed()));
-        let is_over = step.seen < STEP && self.skips.is_none();
+        let is_over = step.seen < STEP && alerts < STEP && self.skips.is_none();
         self.state = if is_over { State::Rests(now) } else { State::Walks(convert::now()) };
-        usize::try_from(step.gone).unwrap_or(0)
+        usize::try_from(step.gone + alerts).unwrap_or(0)
     }
 
     /// Begins a walk: anew, but for some time after one that had a long step.

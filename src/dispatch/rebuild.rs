@@ -11,6 +11,7 @@ use crate::dispatch::apply_changes::{armed, ended_definitions, record};
 use crate::dispatch::compile::waits_for_runs;
 use crate::pg::error::{raise, Failure};
 use crate::pg::{session, Session};
+use crate::store::alert;
 use crate::store::low_water_marks;
 use crate::store::timer::rebuild::{self, DerivedTimer};
 use crate::store::timer::{self, NewTimer, ScheduleState};
@@ -79,6 +80,7 @@ fn chunk(session: &Session, ids: Vec<i64>, now: Instant) -> i64 {
     let timers: Vec<NewTimer> = made.collect();
     let count = timers.iter().filter(|timer| matches!(timer.next, Some(Next::Armed { .. }))).count();
     let written: Vec<&NewTimer> = timers.iter().collect();
+    alert::look_at_watched(session, &timers.iter().map(|timer| timer.schedule_id).collect::<Vec<i64>>());
     timer::arm(session, &written, Vec::new(), Vec::new());
     record(session, &written);
     rebuild::remember_fires(session, found.into_values().collect());

@@ -93,7 +93,8 @@ impl Look<'_> {
 }
 
 /// The tables that are read here.
-const TABLES: [&CStr; 10] = [
+const TABLES: [&CStr; 11] = [
+    c"alert",
     c"home",
     c"timer",
     c"schedule",

@@ -160,20 +160,28 @@ pub fn runners(look: &Look) -> Finding {
     Finding::bad(component, severity, since, [message, hint.to_owned()])
 }
 
-/// Schedules that are parked or fail.
+/// Schedules that are parked or fail, and alerts that are open: but for those that somebody has acknowledged.
 pub fn schedules(look: &Look) -> Finding {
     let component = Component::Schedules;
-    if let Some(unreadable) = look.unreadable(component, &[c"timer", c"schedule", c"job"]) {
+    if let Some(unreadable) = look.unreadable(component, &[c"timer", c"schedule", c"job", c"alert"]) {
         return unreadable;
     }
-    let found = store::troubled_schedules(look.owner.session(), look.reader, reads_all(look));
-    if found.parked + found.failing == 0 {
-        return Finding::ok(component, "none is parked or fails");
+    let (session, reads_all) = (look.owner.session(), reads_all(look));
+    let found = store::troubled_schedules(session, look.reader, reads_all);
+    let alerts = store::open_alerts(session, look.reader, reads_all);
+    let is_troubled = found.parked + found.failing > 0;
+    if !is_troubled && alerts.is_empty() {
+        return Finding::ok(component, "none is parked or fails, and no alert is open");
     }
-    let worst = found.worst.map_or_else(String::new, |name| format!("; the worst is \"{name}\""));
-    let message = format!("{} parked, {} failing{worst}", counted(found.parked), counted(found.failing));
-    let hint = "last_error in sched.schedules says why. A parked one fires again once sched.alter_schedule or sched.define_job has put that right.";
-    Finding::warning(component, found.since.unwrap_or(look.now), message, hint)
+    let troubled = is_troubled.then(|| format!("{} parked, {} failing", counted(found.parked), counted(found.failing)));
+    let kinds: Vec<String> = alerts.iter().map(|alerts| format!("{} {}", counted(alerts.count), alerts.kind)).collect();
+    let open = (!kinds.is_empty()).then(|| format!("open alerts: {}", kinds.join(", ")));
+    let worst = found.worst.or_else(|| alerts.first().and_then(|alerts| alerts.worst.clone()));
+    let worst = worst.map(|name| format!("the worst is \"{name}\""));
+    let message = [troubled, open, worst].into_iter().flatten().collect::<Vec<_>>().join("; ");
+    let hint = "sched.alerts says what is open, and last_error in sched.schedules why a schedule is parked or fails. A parked one fires again once sched.alter_schedule or sched.define_job has put that right. sched.acknowledge silences an alert for a while.";
+    let since = alerts.iter().filter_map(|alerts| alerts.since).chain(found.since).min();
+    Finding::warning(component, since.unwrap_or(look.now), message, hint)
 }
 
 /// Whether the database is a copy.

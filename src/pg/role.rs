@@ -62,7 +62,7 @@ const DELETE: pg_sys::AclMode = pg_sys::ACL_DELETE as pg_sys::AclMode;
 const ALL: pg_sys::AclMode = SELECT | INSERT | UPDATE | DELETE;
 
 /// What `sched.grant_worker` gives: on which tables to do what.
-const OF_WORKERS: [(&CStr, pg_sys::AclMode); 16] = [
+const OF_WORKERS: [(&CStr, pg_sys::AclMode); 19] = [
     (c"ledger", ALL),
     (c"home", SELECT),
     (c"job", SELECT),
@@ -79,6 +79,9 @@ const OF_WORKERS: [(&CStr, pg_sys::AclMode); 16] = [
     (c"paused_queue", SELECT),
     (c"skip", ALL),
     (c"timer_state", ALL),
+    (c"alert", ALL),
+    (c"alert_watch", ALL),
+    (c"alert_state", ALL),
 ];
 
 /// Whether this process may dispatch, as only the extension's owner and a role with `sched.grant_worker` may.

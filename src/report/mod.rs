@@ -31,6 +31,8 @@ const AT_IT: i64 = 1_000_000;
 const MOST_WALKED_IN_ALL: u64 = 400_000;
 /// How many columns the lateness of runs is shown in.
 const LATENESS_COLUMNS: i64 = 48;
+/// How many open alerts are counted.
+const MOST_ALERTS: i64 = 10_000;
 const MICROS_PER_HOUR: i64 = 3_600_000_000;
 /// The load is shown for a week.
 const LOAD_HOURS: i64 = 168;
@@ -85,8 +87,24 @@ pub fn report(owner: &Owner, request: &Request, like: &str) -> Report {
         load,
         lateness,
         health: health.collect(),
-        alerts: None,
+        alerts: Some(alerts(session, request.reader, reads_all(owner, request.reader))),
     }
+}
+
+fn reads_all(owner: &Owner, reader: Oid) -> bool {
+    role::reads_everything(reader, oid_cache::relation(owner.schema, c"monitor"))
+}
+
+/// The open alerts that the reader may know of.
+fn alerts(session: &Session, reader: Oid, reads_all: bool) -> Vec<drawn::Alert> {
+    let drawn = |line: store::AlertLine| drawn::Alert {
+        kind: UserText::from(line.kind),
+        schedule_name: UserText::from(line.schedule_name),
+        since: line.since,
+        message: UserText::from(line.message),
+        acknowledged_until: line.acknowledged_until,
+    };
+    store::alerts(session, reader, reads_all, MOST_ALERTS).into_iter().map(drawn).collect()
 }
 
 /// One schedule, and what is shown of time; `None` where there is none of this name that the reader may read about.
@@ -106,8 +124,7 @@ struct Read {
 
 fn read(owner: &Owner, request: &Request, which: Which) -> Read {
     let session = owner.session();
-    let reads_all = role::reads_everything(request.reader, oid_cache::relation(owner.schema, c"monitor"));
-    let lines = store::schedules(session, which, request.reader, reads_all);
+    let lines = store::schedules(session, which, request.reader, reads_all(owner, request.reader));
     let ids: Vec<i64> = lines.iter().map(|line| line.schedule_id).collect();
     let states = timer::read(session, ids.clone(), timer::timers(session, ids));
     let states: HashMap<i64, ScheduleState> = states.into_iter().map(|state| (state.schedule_id, state)).collect();
@@ -158,6 +175,7 @@ fn mark(verdict: &dispatch::Verdict, runs: &HashMap<Uuid, RunLine>, now: Instant
         // (One that went since is forgotten.)
         let run = runs.get(&execution_id)?;
         let of = match run.status? {
+            Status::Success | Status::Pending | Status::Running if run.is_late => Verdict::Late,
             Status::Success => Verdict::Ran,
             Status::Failed => Verdict::Failed,
             Status::Cancelled => Verdict::Skipped,

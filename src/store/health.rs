@@ -86,6 +86,32 @@ pub fn troubled_schedules(session: &Session, reader: Oid, reads_all: bool) -> Tr
     })
 }
 
+/// Open alerts of one kind that nobody has acknowledged.
+pub struct OpenAlerts {
+    /// The kind.
+    pub kind: String,
+    /// How many of `MOST_COUNTED` of all kinds.
+    pub count: i64,
+    /// Since when the oldest is so.
+    pub since: Option<Instant>,
+    /// The schedule of the oldest of all kinds that the reader may read about.
+    pub worst: Option<String>,
+}
+
+/// Those that no timer tells of, by their kinds; `reads_all` says that the reader may know every name.
+pub fn open_alerts(session: &Session, reader: Oid, reads_all: bool) -> Vec<OpenAlerts> {
+    statement!(ALERTS = "health/alerts"(INT8OID, OIDOID, BOOLOID));
+    let rows = ALERTS.run(session, arguments![MOST_COUNTED, reader, reads_all]);
+    rows.iter()
+        .map(|row| OpenAlerts {
+            kind: row.get_required("kind"),
+            count: row.get_required("count"),
+            since: row.get_saturated("since"),
+            worst: row.get("worst"),
+        })
+        .collect()
+}
+
 /// What the server says.
 pub struct ServerState {
     /// Whether the server vacuums at all.

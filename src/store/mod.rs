@@ -1,6 +1,7 @@
 //! The only place that talks SQL and touches tables, a room for each kind of thing. One function = one statement, whose text is in
 //! `sql/query/`; what leases and timers do all day goes row by row as well (`crate::heap`), with the statement's function beside it.
 
+pub mod alert;
 mod counted;
 pub mod exclusive_lock;
 pub mod execution;

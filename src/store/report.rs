@@ -68,6 +68,8 @@ pub struct RunLine {
     pub attempt: i32,
     pub started_at: Option<Instant>,
     pub finished_at: Option<Instant>,
+    /// It began later than it may, or has not begun by now.
+    pub is_late: bool,
     /// How its last attempt ended.
     pub attempt_status: Option<Status>,
 }
@@ -84,6 +86,7 @@ pub fn runs(session: &Session, execution_ids: Vec<Uuid>) -> Vec<RunLine> {
         attempt: row.get_required("attempt"),
         started_at: row.get_saturated("started_at"),
         finished_at: row.get_saturated("finished_at"),
+        is_late: row.get_required("is_late"),
         attempt_status: status(row.get_required("attempt_status")),
     };
     rows.iter().map(line).collect()
@@ -108,4 +111,27 @@ pub fn runs_counted(session: &Session, schedule_id: i64, [from, to]: [Instant; 2
         verdict: Verdict::parse(&row.get_required::<String>("outcome")),
     };
     rows.iter().map(counted).collect()
+}
+
+/// An open alert.
+pub struct AlertLine {
+    pub kind: String,
+    pub schedule_name: String,
+    pub since: Instant,
+    pub message: String,
+    pub acknowledged_until: Option<Instant>,
+}
+
+/// The open alerts that a role may read about, up to `most`; `reads_all` says that it is every one.
+pub fn alerts(session: &Session, role: Oid, reads_all: bool, most: i64) -> Vec<AlertLine> {
+    statement!(ALERTS = "report/alerts"(OIDOID, BOOLOID, INT8OID));
+    let rows = ALERTS.run(session, arguments![role, reads_all, most]);
+    let line = |row: crate::pg::session::Row| AlertLine {
+        kind: row.get_required("kind"),
+        schedule_name: row.get_required("schedule_name"),
+        since: row.get_required_saturated("since"),
+        message: row.lossy("message").unwrap_or_default(),
+        acknowledged_until: row.get_saturated("acknowledged_until"),
+    };
+    rows.iter().map(line).collect()
 }

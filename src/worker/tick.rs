@@ -21,52 +21,67 @@ use crate::worker::staffing::Staffing;
 use crate::worker::{probe, transaction};
 
 /// The steps beside firing.
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 9] = [
     Step {
         what: c"applying changed schedules",
         done: "changed schedules applied",
+        arms_timers: true,
         deadline: |tick| tick.deadlines.change,
         work: |tick, session| dispatch::apply_changes(session, convert::now(), turn(), &mut tick.changes_after),
     },
     Step {
         what: c"ending stale leases",
         done: "stale leases ended",
+        arms_timers: true,
         deadline: |tick| tick.deadlines.stale,
         work: |_, session| dispatch::sweep_stale(session, None, convert::now(), turn(), role::DISPATCHER).ended,
     },
     Step {
         what: c"offering due retries",
         done: "retries offered",
+        arms_timers: true,
         deadline: |tick| tick.deadlines.retry,
         work: |tick, session| tick.offer_retries(session),
     },
     Step {
         what: c"delivering due notifications",
         done: "executions delivered",
+        arms_timers: true,
         deadline: |tick| tick.deadlines.delivery,
         work: |_, session| dispatch::deliver(session, convert::now(), turn()),
     },
     Step {
         what: c"cancelling executions of dropped schedules",
         done: "dropped schedules looked at",
+        arms_timers: true,
         deadline: |tick| tick.deadlines.dropped,
         work: |_, session| dispatch::settle_dropped(session, Runs::End, convert::now()),
     },
     Step {
+        what: c"looking for alerts",
+        done: "schedules looked at for alerts",
+        arms_timers: false,
+        deadline: |tick| tick.deadlines.alert,
+        work: |tick, session| tick.look_for_alerts(session),
+    },
+    Step {
         what: c"starting runners",
         done: "runners started or woken",
+        arms_timers: true,
         deadline: |tick| tick.staffing.next_start(),
         work: |tick, session| tick.staffing.start_runners(session, turn()),
     },
     Step {
         what: c"ending runs without a runner",
         done: "runs without a runner ended",
+        arms_timers: true,
         deadline: |tick| tick.staffing.next_end(),
         work: |tick, session| tick.staffing.end_lost_runs(session),
     },
     Step {
         what: c"forgetting old executions",
         done: "old executions forgotten",
+        arms_timers: true,
         deadline: |tick| Some(tick.pruner.next_step()),
         work: |tick, session| tick.pruner.step(session),
     },
@@ -80,6 +95,8 @@ struct Step {
     done: &'static str,
     /// When it has something to do.
     deadline: fn(&Tick) -> Option<Instant>,
+    /// What it has done may make a schedule due at once.
+    arms_timers: bool,
     /// Does at most a batch of work; how much it did.
     work: fn(&mut Tick, &Session) -> usize,
 }
@@ -108,6 +125,8 @@ pub struct Tick {
     /// What waited for a time to this one others have in hand, until `retries_left` is over: what comes due meanwhile does not wait for it.
     retries_until: Instant,
     retries_left: Cooldown,
+    /// Up to here all looks for alerts that were planned have been made, as with fires.
+    alerts_looked_until: Instant,
     looking: Cooldown,
     firing: Cooldown,
     cooldowns: [Cooldown; STEPS.len()],
@@ -132,6 +151,7 @@ impl Tick {
             look_back: None,
             retries_until: Instant::MIN,
             retries_left: Cooldown::default(),
+            alerts_looked_until: Instant::MIN,
             looking: Cooldown::default(),
             firing: Cooldown::default(),
             cooldowns: [Cooldown::default(); STEPS.len()],
@@ -189,8 +209,13 @@ impl Tick {
     /// that has just been, because others have it in hand.
     fn load_deadlines(&mut self, database: u32, looked_from: Instant) -> Result<bool, Interrupted> {
         let (now, changes_after) = (now(), self.changes_after);
+        if now.wall < self.alerts_looked_until {
+            // The clock was set back: what is planned since lies before that.
+            self.alerts_looked_until = Instant::MIN;
+        }
         let retries = if self.retries_left.is_over(now) { Instant::MIN } else { self.retries_until };
-        let looked = Looked { from: looked_from, until: self.looked_until, changes: changes_after, retries };
+        let (until, alerts) = (self.looked_until, self.alerts_looked_until);
+        let looked = Looked { from: looked_from, until, changes: changes_after, retries, alerts };
         // Whatever is committed meanwhile: each failure is a line in the log.
         if !self.looking.is_over(now) {
             return Ok(false);
@@ -246,6 +271,20 @@ impl Tick {
         Ok(after)
     }
 
+    /// Looks at some of the schedules that may call for alerts; how many.
+    fn look_for_alerts(&mut self, session: &Session) -> usize {
+        let now = convert::now();
+        if now < self.alerts_looked_until {
+            // The clock was set back: what is planned since lies before that.
+            self.alerts_looked_until = Instant::MIN;
+        }
+        let count = dispatch::look_for_alerts(session, self.alerts_looked_until, now, turn());
+        if i64::try_from(count).is_ok_and(|count| count < turn()) {
+            self.alerts_looked_until = now;
+        }
+        count
+    }
+
     /// Gives the next step that has something to do its turn; which it was, when it began, and how much it did.
     fn one_step(
         &mut self,
@@ -268,11 +307,12 @@ impl Tick {
         })?;
         let Some(count) = done else {
             self.cooldowns[number] = self.cooldowns[number].after_failure(now);
+            self.alerts_looked_until = Instant::MIN;
             return Ok(None);
         };
         push_report(report, count, step.done);
         self.cooldowns[number] = Cooldown::default();
-        if count > 0 {
+        if count > 0 && step.arms_timers {
             // A schedule that changed may be due at once.
             self.look_back = Some(now.wall);
         }

@@ -1,4 +1,4 @@
--- Schedules that are parked or fail: how many of each, and the worst of them, as far as a role may read about it. Since when: what a timer
+-- Schedules that are parked or fail, and of which nobody has acknowledged that: how many of each, and the worst of them, as far as a role may read about it. Since when: what a timer
 -- remembers of that is up to where its plan times are decided. $1 how many to count at most, $2 role, $3 whether it reads everything
 WITH troubled AS MATERIALIZED (
     SELECT t.parked, t.error_count, t.schedule_id, s.schedule_name, t.last_error, j.owner,
@@ -7,6 +7,10 @@ WITH troubled AS MATERIALIZED (
       JOIN sched.schedule s ON s.schedule_id = t.schedule_id AND s.version = t.version
       LEFT JOIN sched.job j ON j.job_name = s.job_name
      WHERE (t.parked OR t.error_count > 0) AND s.enabled AND s.ownership = 'owned'
+       AND NOT EXISTS (SELECT
+                         FROM sched.alert a
+                        WHERE a.schedule_id = t.schedule_id AND a.kind = CASE WHEN t.parked THEN 'parked' ELSE 'failing' END
+                          AND a.resolved_at IS NULL AND a.acknowledged_until > clock_timestamp())
      ORDER BY t.schedule_id
      LIMIT $1
 )

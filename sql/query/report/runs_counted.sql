@@ -5,7 +5,10 @@ SELECT min(e.plan_time) AS first, max(e.plan_time) AS last, count(*) AS count, o
   JOIN sched.ledger e ON e.key = k.key AND e.plan_time >= $2 AND e.plan_time < $3
   LEFT JOIN sched.lease l ON l.execution_id = e.id
  CROSS JOIN LATERAL (
-       SELECT CASE WHEN l.execution_id IS NOT NULL OR e.status = 'PENDING' OR e.next_retry_at IS NOT NULL THEN 'waiting'
+       SELECT CASE WHEN (e.status IN ('SUCCESS', 'PENDING') OR l.execution_id IS NOT NULL)
+                        AND e.origin <> 'backfill' AND e.run_at IS NULL AND COALESCE(l.attempt, e.attempt) <= 1
+                        AND COALESCE(l.started_at, e.started_at, clock_timestamp()) - e.plan_time > s.max_lateness THEN 'late'
+                   WHEN l.execution_id IS NOT NULL OR e.status = 'PENDING' OR e.next_retry_at IS NOT NULL THEN 'waiting'
                    WHEN e.status = 'SUCCESS' THEN 'ran'
                    WHEN e.status = 'FAILED' THEN 'failed'
                    ELSE 'skipped' END AS outcome) AS o

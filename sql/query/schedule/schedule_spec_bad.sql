@@ -1,5 +1,5 @@
 -- One key of one element of a JSON array, read as its type; raises where it cannot be. $1 specs, $2 place (1-based), $3 key
-SELECT CASE WHEN $3 IN ('catch_up_window', 'delay', 'jitter') THEN (v.value::interval)::text
+SELECT CASE WHEN $3 IN ('catch_up_window', 'delay', 'jitter', 'max_lateness', 'max_duration', 'expect_success_within') THEN (v.value::interval)::text
             WHEN $3 IN ('starts_at', 'ends_at') THEN (v.value::timestamptz)::text
             WHEN $3 = 'max_plans_per_tick' THEN (v.value::integer)::text
             WHEN $3 = 'enabled' THEN (v.value::boolean)::text END

@@ -5,6 +5,7 @@ use std::cell::{Cell, RefCell};
 use pgrx::datum::Uuid;
 use pgrx::pg_sys;
 use scheduler_core::Instant;
+use sha2::{Digest, Sha256};
 
 use crate::pg::convert;
 use crate::pg::error::{raise, Failure};
@@ -20,6 +21,19 @@ pub fn execution_ids(count: usize, now: Instant) -> Vec<Uuid> {
     let mut ids: Vec<[u8; 16]> = (0..count).map(|_| version_7(moment, random())).collect();
     ids.sort_unstable();
     ids.into_iter().map(Uuid::from_bytes).collect()
+}
+
+/// The first 128 bits of SHA-256 over (job_name, scope_kind, scope_id), each with its length before it: what the ledger is
+/// unique by, together with the plan time.
+pub fn scope_key(job_name: &str, scope_kind: &str, scope_id: &str) -> Uuid {
+    let mut hash = Sha256::new();
+    for part in [job_name, scope_kind, scope_id] {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    let mut key = [0_u8; 16];
+    key.copy_from_slice(&hash.finalize()[..16]);
+    Uuid::from_bytes(key)
 }
 
 /// A new lease token: UUID version 4, which nobody can guess.

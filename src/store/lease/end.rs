@@ -102,6 +102,8 @@ pub struct EndedRun {
     pub awaited_by: Option<i64>,
     /// When it is tried again.
     pub retry_at: Option<TimestampWithTimeZone>,
+    /// The schedule whose run it was, where it has failed for good.
+    pub failed_of: Option<i64>,
     /// Where it is claimable at once.
     pub claimable: Option<ClaimableRetry>,
 }
@@ -122,12 +124,18 @@ impl EndedRun {
             owner: entry.get_required(ledger::OWNER),
             awaited_by: if retry_at.is_none() { awaited_by(entry) } else { None },
             retry_at,
+            failed_of: None,
             claimable: retry_at.filter(|at| is_due(*at, now)).map(|_| ClaimableRetry {
                 queue: entry.get_required(ledger::QUEUE),
                 priority: entry.get_required(ledger::PRIORITY),
                 plan_time: entry.get_required(ledger::PLAN_TIME),
             }),
         }
+    }
+
+    /// The same of one that has failed for good.
+    pub fn failed_for_good(self, entry: &impl Record<Column>) -> EndedRun {
+        EndedRun { failed_of: entry.get(ledger::SCHEDULE_ID), ..self }
     }
 
     /// To be said when it waits for its retry, in `ready` or `retry`.

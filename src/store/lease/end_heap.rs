@@ -223,7 +223,9 @@ impl LedgerTables {
                 ModifyResult::Done => {
                     let is_tried_again = end.retry_at.is_some();
                     counted::ended(entry, end.status, lease.get(lease::STARTED_AT), is_tried_again, now);
-                    return Some(EndedRun::of(entry, end.retry_at, now));
+                    let ended = EndedRun::of(entry, end.retry_at, now);
+                    let is_terminal = end.status == Status::Failed && !is_tried_again;
+                    return Some(if is_terminal { ended.failed_for_good(entry) } else { ended });
                 }
                 ModifyResult::Updated => {}
                 ModifyResult::Deleted => raise(Failure::internal("an execution went while it was running")),

@@ -1,5 +1,7 @@
 //! `sched.lease`: what holders of a lease do with it, and what becomes of a run without one.
 
+use std::collections::HashSet;
+
 use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::Oid;
 use scheduler_core::lease::Status;
@@ -166,7 +168,18 @@ pub(in crate::store) fn end_failed(
     let (retries, statuses): (Vec<Option<TimestampWithTimeZone>>, Vec<&str>) =
         runs.iter().map(|(_, end)| (end.retry_at(), end.status().as_str())).unzip();
     let rows = statement.run(session, arguments![ids, retries, error_code, error_msg, timestamp(now), statuses]);
-    let ended: Vec<EndedRun> = rows.iter().map(|row| ended_run(&row, now)).collect();
+    let terminal: HashSet<[u8; 16]> =
+        runs.iter().filter(|(_, end)| matches!(end, End::Terminal)).map(|(id, _)| *id.as_bytes()).collect();
+    let of = |row: Row| {
+        let ended = ended_run(&row, now);
+        let is_terminal = terminal.contains(ended.execution_id.as_bytes());
+        if is_terminal {
+            ended.failed_for_good(&row)
+        } else {
+            ended
+        }
+    };
+    let ended: Vec<EndedRun> = rows.iter().map(of).collect();
     ended.iter().for_each(EndedRun::mark_retry);
     ended
 }

@@ -8,7 +8,7 @@ use scheduler_core::Instant;
 use crate::pg::jsonb::Jsonb;
 use crate::pg::record::Record;
 use crate::pg::{convert, Session};
-use crate::store::schedule::Definition;
+use crate::store::schedule::{AlertSettings, Definition};
 use crate::{arguments, statement};
 
 /// An element of a JSON array of schedules: what it says, `None` where it says nothing.
@@ -49,6 +49,8 @@ pub struct Spec {
     pub ownership: Option<String>,
     /// As create_schedule has it.
     pub enabled: Option<bool>,
+    /// As create_schedule has them.
+    pub alerts: AlertSettings,
 }
 
 /// The elements at these places (1-based) in order; raises where a value cannot be read as its type.
@@ -75,6 +77,7 @@ pub fn read_specs(session: &Session, specs: &Jsonb, places: RangeInclusive<i32>)
             ends_at: row.get("ends_at"),
             ownership: row.get("ownership"),
             enabled: row.get("enabled"),
+            alerts: AlertSettings::of(&row),
         })
         .collect()
 }
@@ -140,6 +143,10 @@ pub fn insert(session: &Session, schedules: Vec<Definition>, now: Instant) -> Ve
             TIMESTAMPTZARRAYOID,
             TEXTARRAYOID,
             BOOLARRAYOID,
+            INTERVALARRAYOID,
+            INTERVALARRAYOID,
+            INTERVALARRAYOID,
+            TEXTARRAYOID,
             TIMESTAMPTZOID
         )
     );
@@ -165,6 +172,10 @@ pub fn insert(session: &Session, schedules: Vec<Definition>, now: Instant) -> Ve
             schedules.iter().map(|schedule| schedule.ends_at).collect::<Vec<_>>(),
             column(|schedule| &schedule.ownership),
             schedules.iter().map(|schedule| schedule.enabled).collect::<Vec<_>>(),
+            schedules.iter().map(|schedule| schedule.alerts.max_lateness).collect::<Vec<_>>(),
+            schedules.iter().map(|schedule| schedule.alerts.max_duration).collect::<Vec<_>>(),
+            schedules.iter().map(|schedule| schedule.alerts.expect_success_within).collect::<Vec<_>>(),
+            schedules.iter().map(|schedule| schedule.alerts.alert_job.clone()).collect::<Vec<_>>(),
             convert::timestamp(now)
         ],
     );

@@ -8,6 +8,7 @@ use pgrx::{PgSqlErrorCode, PgTryBuilder};
 use crate::pg::error::{raise, Failure};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::record::Record;
+use crate::pg::session::Row;
 use crate::pg::subtransaction::describe;
 use crate::pg::{syscache, Session};
 use crate::{arguments, statement};
@@ -59,6 +60,33 @@ pub struct Definition {
     pub ownership: String,
     /// Whether it fires at all.
     pub enabled: bool,
+    /// What somebody is to be told of.
+    pub alerts: AlertSettings,
+}
+
+/// What somebody is to be told of a schedule, and how.
+#[derive(Clone, Default, PartialEq)]
+pub struct AlertSettings {
+    /// From a plan time to the begin of its run.
+    pub max_lateness: Option<Interval>,
+    /// Of a run.
+    pub max_duration: Option<Interval>,
+    /// Without a run that succeeds.
+    pub expect_success_within: Option<Interval>,
+    /// Is given an execution for each alert.
+    pub alert_job: Option<String>,
+}
+
+impl AlertSettings {
+    /// Of a row that has them as its columns.
+    fn of(row: &Row) -> AlertSettings {
+        AlertSettings {
+            max_lateness: row.get("max_lateness"),
+            max_duration: row.get("max_duration"),
+            expect_success_within: row.get("expect_success_within"),
+            alert_job: row.get("alert_job"),
+        }
+    }
 }
 
 /// A schedule found and locked for an edit.
@@ -93,7 +121,11 @@ pub fn update(session: &Session, schedule_id: i64, schedule: Definition) {
             TIMESTAMPTZOID,
             TIMESTAMPTZOID,
             TEXTOID,
-            BOOLOID
+            BOOLOID,
+            INTERVALOID,
+            INTERVALOID,
+            INTERVALOID,
+            TEXTOID
         )
     );
     SCHEDULE_UPDATE.run(
@@ -117,7 +149,11 @@ pub fn update(session: &Session, schedule_id: i64, schedule: Definition) {
             schedule.starts_at,
             schedule.ends_at,
             schedule.ownership,
-            schedule.enabled
+            schedule.enabled,
+            schedule.alerts.max_lateness,
+            schedule.alerts.max_duration,
+            schedule.alerts.expect_success_within,
+            schedule.alerts.alert_job
         ],
     );
 }
@@ -172,6 +208,7 @@ pub fn lock(session: &Session, schedule_name: &str) -> Option<Locked> {
             ends_at: row.get("ends_at"),
             ownership: row.get_required("ownership"),
             enabled: row.get_required("enabled"),
+            alerts: AlertSettings::of(&row),
         },
         created_at: row.get_required("created_at"),
     })

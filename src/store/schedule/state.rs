@@ -67,6 +67,8 @@ pub struct ScheduleRow {
     pub key: Uuid,
     /// Whether some of its executions may have another key, because it had another job or scope before an edit.
     pub previous_keys: PreviousKeys,
+    /// It asks for alerts.
+    pub asks_for_alerts: bool,
     /// Where it stands, where it was read without a statement.
     pub tid: Option<TupleId>,
 }
@@ -96,6 +98,9 @@ impl ScheduleRow {
             job_owner: None,
             key: row.get_required(schedule::KEY),
             previous_keys: PreviousKeys::of(&row.get_required::<Vec<Option<Uuid>>>(schedule::PREVIOUS_KEYS)),
+            asks_for_alerts: [schedule::MAX_LATENESS, schedule::MAX_DURATION, schedule::EXPECT_SUCCESS_WITHIN]
+                .into_iter()
+                .any(|column| row.get::<Interval>(column).is_some()),
             tid: None,
         }
     }

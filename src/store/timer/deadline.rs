@@ -27,6 +27,8 @@ pub struct Deadlines {
     pub more_changes: bool,
     /// A timer is due that was passed over.
     pub left_behind: bool,
+    /// A schedule is to be looked at that may call for alerts.
+    pub alert: Option<Instant>,
     /// A dropped schedule is to be looked at of which somebody had something in hand.
     pub dropped: Option<Instant>,
 }
@@ -42,17 +44,20 @@ pub struct Looked {
     pub changes: i64,
     /// What waits for a time to this one.
     pub retries: Instant,
+    /// Planned looks for alerts to this one.
+    pub alerts: Instant,
 }
 
 /// When each step has something to do next, as far as is known, past what was looked at; and whether of that something is still due.
 pub fn next(session: &Session, looked: Looked) -> Deadlines {
     statement!(
         NEXT_DEADLINES =
-            "timer/next_deadlines"(TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID, TEXTOID, TEXTOID, TIMESTAMPTZOID)
+            "timer/next_deadlines"(
+            TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID, TEXTOID, TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID)
     );
     let [deliveries, end] = delivery_queue::bounds();
-    let [from, until, retries] = [looked.from, looked.until, looked.retries].map(timestamp);
-    let arguments = arguments![from, until, looked.changes, deliveries, end, retries];
+    let [from, until, retries, alerts] = [looked.from, looked.until, looked.retries, looked.alerts].map(timestamp);
+    let arguments = arguments![from, until, looked.changes, deliveries, end, retries, alerts];
     NEXT_DEADLINES.run(session, arguments).first().map_or(Deadlines::default(), |row| Deadlines {
         fire: row.get_saturated("fire_at"),
         retry: row.get_saturated("retry_at"),
@@ -66,6 +71,7 @@ pub fn next(session: &Session, looked: Looked) -> Deadlines {
         },
         more_changes: row.get_required("change_waits"),
         left_behind: row.get_required("left_behind"),
+        alert: row.get_saturated("alert_at"),
         dropped: row.get_saturated("dropped_at"),
     })
 }

@@ -37,6 +37,10 @@ pub struct NewTimer {
     pub before: Progress,
     /// Something of it was written by a clock that was ahead: it begins anew, with what is remembered of its past. The anchor of its clock.
     pub straightens: Option<Instant>,
+    /// It asks for alerts.
+    pub asks_for_alerts: bool,
+    /// It was made from the schedule as it was before an edit, or not at all.
+    pub is_edited: bool,
     /// Why it was parked before, where it was.
     pub was_parked: Option<String>,
     /// The timer as it was locked, and where its schedule stands, where both were read without a statement.
@@ -62,6 +66,8 @@ impl NewTimer {
             settled: Vec::new(),
             before: progress,
             straightens: None,
+            asks_for_alerts: row.asks_for_alerts,
+            is_edited: false,
             was_parked: None,
             held: None,
             schedule_tid: row.tid,

@@ -12,6 +12,7 @@ use crate::pg::error::Failure;
 use crate::pg::record::Record;
 use crate::pg::session::{List, Row, Rows};
 use crate::pg::Session;
+use crate::store::alert;
 use crate::store::schedule::state::{ScheduleRow, ScheduleState, TimerRow};
 use crate::store::timer::new_timer::{BatchWindow, NewTimer};
 use crate::{arguments, statement};
@@ -130,6 +131,7 @@ pub fn arm(session: &Session, timers: &[&NewTimer], dropped: Vec<i64>, change_id
             BOOLARRAYOID
         )
     );
+    look_for_alerts(session, timers, &dropped);
     let columns = Columns::of(timers);
     TIMERS_ARM.run(
         session,
@@ -148,6 +150,17 @@ pub fn arm(session: &Session, timers: &[&NewTimer], dropped: Vec<i64>, change_id
             List(columns.awaited)
         ],
     );
+}
+
+/// Has dispatchers look for alerts of what was edited or dropped, and of what is parked or no longer is.
+fn look_for_alerts(session: &Session, timers: &[&NewTimer], dropped: &[i64]) {
+    let is_news = |timer: &&&NewTimer| {
+        (timer.is_edited && timer.asks_for_alerts) || timer.parked.is_some() || timer.was_parked.is_some()
+    };
+    let (news, others): (Vec<&NewTimer>, Vec<&NewTimer>) = timers.iter().partition(|timer| is_news(timer));
+    alert::look_at(session, news.iter().map(|timer| timer.schedule_id));
+    let edited = others.iter().filter(|timer| timer.is_edited).map(|timer| timer.schedule_id);
+    alert::look_at_watched(session, &edited.chain(dropped.iter().copied()).collect::<Vec<i64>>());
 }
 
 /// Which of these runs their schedules fired already in a scope that they had before an edit.
@@ -169,6 +182,7 @@ pub fn park(session: &Session, parked: &[(i64, Failure)]) {
     statement!(TIMERS_PARK = "timer/timers_park"(INT8ARRAYOID, TEXTARRAYOID));
     let (schedule_ids, reasons): (Vec<i64>, Vec<&str>) =
         parked.iter().map(|(id, why)| (*id, why.message.as_str())).unzip();
+    alert::look_at(session, schedule_ids.iter().copied());
     TIMERS_PARK.run(session, arguments![schedule_ids, reasons]);
 }
 
@@ -187,6 +201,7 @@ pub fn drop_timers(session: &Session, schedule_ids: Vec<i64>) {
 /// Has a fire that failed tried again at `retry_at`.
 pub fn record_failure(session: &Session, schedule_id: i64, error: &str, retry_at: Instant) {
     statement!(TIMER_FAILED = "timer/timer_failed"(INT8OID, TEXTOID, TIMESTAMPTZOID));
+    alert::look_at(session, [schedule_id]);
     TIMER_FAILED.run(session, arguments![schedule_id, error, timestamp(retry_at)]);
 }
 

@@ -1,0 +1,343 @@
+//! Looks whether schedules call for alerts: reads what is so, has the core judge it (`scheduler_core::alert`), and opens and resolves.
+//!
+//! A look comes to the same whenever and how often it is made, so nothing depends on a process that lives on, and nothing that claims, runs
+//! or fires writes anything for it, but where a run fails for good and where a schedule cannot be fired. What follows from a claim or an end
+//! is read when it can matter at the earliest.
+
+use std::collections::{BTreeMap, HashMap};
+
+use pgrx::datum::Uuid;
+use pgrx::PgLogLevel;
+use scheduler_core::alert::{judge, End, Kind, Open, Run, Situation, State, Transition};
+use scheduler_core::clock::DateTime;
+use scheduler_core::Instant;
+
+use crate::dispatch::bisect::bisect;
+use crate::dispatch::finish::wake_for_first;
+use crate::dispatch::notify::notify;
+use crate::pg::error::{self, Failure};
+use crate::pg::jsonb::Jsonb;
+use crate::pg::{convert, role, subtransaction, Session};
+use crate::store::alert::facts::{self, LedgerRun, Schedule, Wanted};
+use crate::store::alert::{self, execution_id, run_id, Memory, NewAlert, Watch};
+use crate::store::execution::ids;
+use crate::store::queue::enqueue::{self, EnqueueBatch};
+use crate::store::{job, queue};
+
+/// How many runs of a schedule that have not ended are looked at. Later ones are looked at when some of these have ended.
+const MOST_RUNS: usize = 200;
+/// How many are remembered, with those that were named.
+const MOST_REMEMBERED: usize = 1000;
+/// A schedule of which nothing can be read is looked at again after so long, in microseconds.
+const PAUSE: i64 = 60_000_000;
+/// What somebody's open transaction has in hand is resolved when that has ended, which is looked at so often, in microseconds.
+const LOCKED: i64 = 1_000_000;
+
+/// What calls for a look at one schedule.
+struct Called {
+    schedule_id: i64,
+    watches: Vec<Watch>,
+}
+
+/// Looks at up to `limit` of what is to be looked at; how many there were. What was planned until `looked_until` has been looked at.
+pub fn look(session: &Session, looked_until: Instant, now: Instant, limit: i64) -> usize {
+    let taken = alert::take(session, looked_until, now, limit);
+    let mut by_schedule: BTreeMap<i64, Vec<Watch>> = BTreeMap::new();
+    for watch in &taken {
+        by_schedule.entry(watch.schedule_id).or_default().push(*watch);
+    }
+    let called: Vec<Called> =
+        by_schedule.into_iter().map(|(schedule_id, watches)| Called { schedule_id, watches }).collect();
+    let mut put_off = |one: &Called, failure: Failure| {
+        let text = format!(
+            "scheduler: alerts of schedule {} could not be looked for and will be tried again: {}",
+            one.schedule_id, failure.message
+        );
+        error::report(PgLogLevel::LOG_SERVER_ONLY, Failure::note(text));
+        alert::put_off(session, &one.watches, now.checked_add_micros(PAUSE).unwrap_or(Instant::MAX));
+    };
+    bisect(&called, &mut |part| look_at(session, part, now), &mut put_off);
+    taken.len()
+}
+
+fn look_at(session: &Session, called: &[Called], now: Instant) {
+    let ids: Vec<i64> = called.iter().map(|one| one.schedule_id).collect();
+    let schedules = facts::schedules(session, ids.clone());
+    let open = facts::open(session, ids);
+    let open_of = |schedule_id: i64| open.get(&schedule_id).map_or(&[][..], Vec::as_slice);
+    let wanted: Vec<Wanted> = called
+        .iter()
+        .filter_map(|one| wanted(one, schedules.get(&one.schedule_id)?, open_of(one.schedule_id)))
+        .collect();
+    let runs = if wanted.is_empty() { HashMap::new() } else { facts::runs(session, &wanted) };
+    let (mut memories, mut forgotten, mut told) = (Vec::new(), Vec::new(), Told::default());
+    for one in called {
+        let open = open_of(one.schedule_id);
+        let Some(schedule) = schedules.get(&one.schedule_id) else {
+            for open in open {
+                told.resolve(session, one.schedule_id, open.kind, now);
+            }
+            leave(session, one.schedule_id, &told, now);
+            forgotten.push(one.schedule_id);
+            continue;
+        };
+        let runs = runs.get(&one.schedule_id).map_or(&[][..], Vec::as_slice);
+        match of_schedule(session, one, schedule, runs, open, &mut told, now) {
+            Some(memory) => memories.push(memory),
+            None => {
+                leave(session, one.schedule_id, &told, now);
+                forgotten.push(one.schedule_id);
+            }
+        }
+    }
+    alert::remember(session, &memories);
+    alert::forget(session, forgotten);
+    told.out(session, now);
+}
+
+/// Comes again to a schedule that is not looked at any more, where somebody has kept one of its alerts from being resolved.
+fn leave(session: &Session, schedule_id: i64, told: &Told, now: Instant) {
+    if told.locked == Some(schedule_id) {
+        let again = Watch { schedule_id, execution_id: None, failed: false };
+        alert::put_off(session, &[again], now.checked_add_micros(LOCKED).unwrap_or(Instant::MAX));
+    }
+}
+
+/// Which runs of a schedule decide; `None` where none does.
+fn wanted(called: &Called, schedule: &Schedule, open: &[Open]) -> Option<Wanted> {
+    let has_failed = called.watches.iter().any(|watch| watch.failed);
+    if !schedule.fires || (schedule.limits.is_none() && open.is_empty() && !has_failed) {
+        return None;
+    }
+    let seen = schedule.seen.as_ref();
+    let unsettled = seen.map_or(0, |seen| seen.unsettled.len());
+    let mut named: Vec<Uuid> = called.watches.iter().filter_map(|watch| watch.execution_id).collect();
+    named.extend(seen.iter().flat_map(|seen| seen.unsettled.iter().copied()));
+    named.extend(open.iter().filter_map(|open| open.run).map(execution_id));
+    Some(Wanted {
+        schedule_id: called.schedule_id,
+        key: schedule.key,
+        after: seen_until(schedule).map(convert::timestamp),
+        most: MOST_RUNS.saturating_sub(unsettled) as i64,
+        named,
+    })
+}
+
+/// Up to which plan time its runs were seen. A schedule that is new has none of before. An edit may have moved it into another scope, or its plan
+/// times back: then the newest runs are looked at.
+fn seen_until(schedule: &Schedule) -> Option<Instant> {
+    match &schedule.seen {
+        Some(seen) if seen.version == schedule.version => seen.plan_time,
+        None if schedule.version == 1 => Some(schedule.edited_at),
+        Some(_) | None => None,
+    }
+}
+
+/// The same for the next look: up to the last run of its own, or, where all there is was seen, to just before what it fires next.
+fn seen_plan(
+    schedule: &Schedule,
+    runs: &[LedgerRun],
+    coming: &[Instant],
+    waits: bool,
+    now: Instant,
+) -> Option<Instant> {
+    let last_seen = runs.iter().filter(|run| run.is_planned).map(|run| run.plan_time).max();
+    let is_all = !waits && runs.len() < MOST_RUNS;
+    let next = is_all.then(|| coming.iter().map(|plan| plan.just_before()).chain([now]).min()).flatten();
+    [seen_until(schedule), last_seen, next].into_iter().flatten().max()
+}
+
+/// Judges one schedule and writes what follows; what the next look is to know, `None` where there is none to come.
+fn of_schedule(
+    session: &Session,
+    called: &Called,
+    schedule: &Schedule,
+    runs: &[LedgerRun],
+    open: &[Open],
+    told: &mut Told,
+    now: Instant,
+) -> Option<Memory> {
+    let goes_on: Vec<Run> = runs.iter().filter_map(|run| run.run).collect();
+    let failed = |id| called.watches.iter().any(|watch| watch.failed && watch.execution_id.map(run_id) == Some(id));
+    let ends: Vec<End> = runs.iter().filter_map(|run| run.end).filter(|end| end.is_success || failed(end.id)).collect();
+    let timer = schedule.timer.as_ref().filter(|timer| timer.is_applied);
+    let state = match timer {
+        _ if !schedule.fires => State::Silent,
+        Some(timer) if timer.is_parked => State::Parked,
+        Some(timer) if timer.error_count > 0 && timer.next_plan_time.is_some() => State::Failing,
+        Some(_) | None => State::Fires,
+    };
+    let coming: Vec<Instant> =
+        timer.iter().flat_map(|timer| [timer.next_plan_time, timer.buffered]).flatten().collect();
+    let last_success = last_success(session, schedule, &ends, open, now);
+    let (mut transitions, next_look) = judge(&Situation {
+        now,
+        limits: schedule.limits,
+        state,
+        edited_at: schedule.edited_at,
+        coming: &coming,
+        waits: timer.is_none_or(|timer| timer.waits),
+        last_success,
+        runs: &goes_on,
+        ends: &ends,
+        open,
+    });
+    let mut locked = Vec::new();
+    transitions.retain(|transition| match transition {
+        Transition::Resolves(kind) => {
+            let done = told.resolve(session, called.schedule_id, *kind, now);
+            if !done {
+                locked.push(*kind);
+            }
+            done
+        }
+        Transition::Opens(what) if locked.contains(&what.kind) => false,
+        Transition::Opens(what) => {
+            told.open(session, new_alert(called.schedule_id, schedule, *what, runs), schedule, now);
+            true
+        }
+    });
+    let remains = open.len() + count_opened(&transitions) > count_resolved(&transitions);
+    if state == State::Silent || (schedule.limits.is_none() && !remains) {
+        return None;
+    }
+    let next_look =
+        next_look.into_iter().chain((!locked.is_empty()).then(|| now.checked_add_micros(LOCKED)).flatten()).min();
+    let (before, seen_plan) =
+        (seen_until(schedule), seen_plan(schedule, runs, &coming, timer.is_none_or(|timer| timer.waits), now));
+    if runs.len() >= MOST_RUNS && goes_on.len() < MOST_RUNS && seen_plan > before {
+        // There may be more of them.
+        alert::look_at(session, [called.schedule_id]);
+    }
+    let mut unsettled: Vec<Uuid> = goes_on.iter().map(|run| execution_id(run.id)).collect();
+    unsettled.truncate(MOST_REMEMBERED);
+    Some(Memory {
+        schedule_id: called.schedule_id,
+        version: schedule.version,
+        seen_plan: seen_plan.map(convert::timestamp),
+        unsettled,
+        last_success,
+        next_look,
+    })
+}
+
+fn count_opened(transitions: &[Transition]) -> usize {
+    transitions.iter().filter(|transition| matches!(transition, Transition::Opens(_))).count()
+}
+
+fn count_resolved(transitions: &[Transition]) -> usize {
+    transitions.iter().filter(|transition| matches!(transition, Transition::Resolves(_))).count()
+}
+
+/// When the last run of a schedule succeeded. What is seen by and by is enough until somebody would be told that there was none.
+fn last_success(session: &Session, schedule: &Schedule, ends: &[End], open: &[Open], now: Instant) -> Option<Instant> {
+    let seen = schedule.seen.as_ref().and_then(|seen| seen.last_success);
+    let known = ends.iter().filter(|end| end.is_success).map(|end| end.at).chain(seen).max();
+    let since = schedule.edited_at.max(known.unwrap_or(schedule.edited_at));
+    let is_missed = schedule
+        .limits
+        .expect_success_within
+        .and_then(|limit| since.checked_add_micros(limit))
+        .is_some_and(|at| at <= now);
+    let is_asked = open.iter().any(|open| matches!(open.kind, Kind::Failed | Kind::NoSuccess));
+    if schedule.fires && (is_missed || is_asked) {
+        return known.max(facts::newest_success(session, schedule.key, MOST_RUNS as i64));
+    }
+    known
+}
+
+/// What is told of it.
+fn new_alert<'a>(schedule_id: i64, schedule: &'a Schedule, what: Open, runs: &[LedgerRun]) -> NewAlert<'a> {
+    let planned = what.plan_time.map_or_else(String::new, |plan| DateTime::Fixed(plan).to_string());
+    let limit = |limit: Option<i64>| format!("{} s", limit.unwrap_or(0) as f64 / 1e6);
+    let limits = &schedule.limits;
+    let last_error = || schedule.timer.as_ref().and_then(|timer| timer.last_error.clone());
+    let (message, detail) = match what.kind {
+        Kind::Late if what.run.is_some() => {
+            (format!("the run planned for {planned} has not begun {} after that", limit(limits.max_lateness)), None)
+        }
+        Kind::Late => (format!("the plan time {planned} was not fired {} after it", limit(limits.max_lateness)), None),
+        Kind::Long => {
+            (format!("the run planned for {planned} goes on for longer than {}", limit(limits.max_duration)), None)
+        }
+        Kind::NoSuccess => (format!("no run has succeeded for {}", limit(limits.expect_success_within)), None),
+        Kind::Failed => {
+            let run = runs.iter().find(|run| Some(run_id(run.execution_id)) == what.run);
+            let (code, error) = run.map_or((None, None), |run| run.error.clone());
+            let code = code.map_or_else(String::new, |code| format!(" ({code})"));
+            (format!("the run planned for {planned} has failed for good{code}"), error)
+        }
+        Kind::Parked => {
+            ("the schedule is parked: it fires nothing before somebody puts it right".to_owned(), last_error())
+        }
+        Kind::Failing => ("the schedule cannot be fired, and is tried again".to_owned(), last_error()),
+    };
+    let owner = schedule.owner.unwrap_or_else(|| role::extension().1);
+    let detail = detail.filter(|detail| !detail.is_empty());
+    NewAlert { schedule_id, schedule_name: &schedule.schedule_name, owner, what, message, detail }
+}
+
+/// What has become of alerts, for those who are to hear of it.
+#[derive(Default)]
+struct Told {
+    payloads: Vec<String>,
+    /// What each alert_job is to be given, with the number of the alert.
+    jobs: Vec<(String, i64, Jsonb)>,
+    /// The last schedule of which an alert could not be resolved now.
+    locked: Option<i64>,
+}
+
+impl Told {
+    fn open(&mut self, session: &Session, new: NewAlert, schedule: &Schedule, now: Instant) {
+        let Some((alert_id, payload)) = alert::open(session, new, now) else { return };
+        self.payloads.push(format!("{alert_id} opened"));
+        if let Some(name) = schedule.alert_job.as_ref().filter(|name| **name != schedule.job_name) {
+            self.jobs.push((name.clone(), alert_id, payload));
+        }
+    }
+
+    /// False where somebody has the alert in hand.
+    fn resolve(&mut self, session: &Session, schedule_id: i64, kind: Kind, now: Instant) -> bool {
+        let resolved = alert::resolve(session, schedule_id, kind, now);
+        match resolved {
+            Some(alert_id) => self.payloads.push(format!("{alert_id} resolved")),
+            None => self.locked = Some(schedule_id),
+        }
+        resolved.is_some()
+    }
+
+    /// Has all hear of it. A job that cannot be given its execution keeps no alert from being opened.
+    fn out(self, session: &Session, now: Instant) {
+        if !self.payloads.is_empty() && queue::notify::has_room() {
+            alert::tell(session, self.payloads);
+        }
+        for (job_name, alert_id, payload) in self.jobs {
+            if let Err(failure) = subtransaction::run(|| enqueue(session, &job_name, alert_id, payload, now)) {
+                let text =
+                    format!("scheduler: job \"{job_name}\" could not be given alert {alert_id}: {}", failure.message);
+                error::report(PgLogLevel::LOG_SERVER_ONLY, Failure::note(text));
+            }
+        }
+    }
+}
+
+/// Gives an alert to a job. One that is gone (a superuser's hand) is given nothing.
+fn enqueue(session: &Session, job_name: &str, alert_id: i64, payload: Jsonb, now: Instant) {
+    const SCOPE_KIND: &str = "alert";
+    let Some(job) = job::read(session, job_name) else { return };
+    let scope_id = alert_id.to_string();
+    let batch = EnqueueBatch {
+        job_name,
+        scope_kind: SCOPE_KIND,
+        caller: job.owner,
+        keys: vec![ids::scope_key(job_name, SCOPE_KIND, &scope_id)],
+        scope_ids: vec![scope_id],
+        plan_times: vec![convert::timestamp(now)],
+        payloads: vec![payload],
+        run_ats: vec![None],
+        priority: None,
+    };
+    let added = enqueue::insert(session, &batch, now).added;
+    notify(session, added.queues);
+    wake_for_first(added.first_due.into_iter());
+}
