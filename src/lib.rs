@@ -60,7 +60,11 @@ extension_sql_file!(
 );
 extension_sql_file!("../sql/schema/52_alert_views.sql", name = "alert_views", requires = ["views"]);
 extension_sql_file!("../sql/schema/55_columns.sql", name = "columns", requires = ["alert_views"]);
-extension_sql_file!("../sql/schema/60_dump.sql", name = "dump", requires = ["home", "imported", "execution", "skip", "alert"]);
+extension_sql_file!(
+    "../sql/schema/60_dump.sql",
+    name = "dump",
+    requires = ["home", "imported", "execution", "skip", "alert"]
+);
 extension_sql_file!("../sql/schema/90_grants.sql", name = "grants", finalize);
 
 /// Called by Postgres when the library is loaded: registers settings always, shared memory and the launcher only while the

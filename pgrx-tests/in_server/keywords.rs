@@ -5,6 +5,7 @@ use pgrx::prelude::*;
 #[pg_schema]
 mod tests {
     use pgrx::prelude::*;
+    use scheduler_core::alert;
     use scheduler_core::job::Kind;
     use scheduler_core::lease::Status;
     use scheduler_core::schedule::{CatchUp, Overlap, Ownership, Rearm, SkipReason};
@@ -28,6 +29,7 @@ mod tests {
                                                      WITH ORDINALITY AS found (word, place)) list
                           WHERE c.contype = 'c' AND c.connamespace = 'sched'::regnamespace AND list.words IS NOT NULL");
         let expected = [
+            ("sched.alert.kind", words::<alert::Kind>()),
             ("sched.job.kind", words::<Kind>()),
             ("sched.schedule.catch_up", words::<CatchUp>()),
             ("sched.schedule.overlap", words::<Overlap>()),

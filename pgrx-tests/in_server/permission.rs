@@ -135,7 +135,10 @@ mod tests {
                     unnest('{SELECT,INSERT,UPDATE,DELETE,TRUNCATE,REFERENCES,TRIGGER}'::text[]) WITH ORDINALITY AS p (privilege, place)
               WHERE c.relnamespace = 'sched'::regnamespace AND c.relkind IN ('r', 'v') AND has_table_privilege('p_worker', c.oid, p.privilege)
               GROUP BY 1 ORDER BY 1",
-            "awaited|SELECT INSERT UPDATE DELETE
+            "alert|SELECT INSERT UPDATE DELETE
+alert_state|SELECT INSERT UPDATE DELETE
+alert_watch|SELECT INSERT UPDATE DELETE
+awaited|SELECT INSERT UPDATE DELETE
 home|SELECT
 job|SELECT
 lease|SELECT UPDATE DELETE

@@ -151,6 +151,8 @@ mod tests {
         ("cancel", "{stale id}", Own("true")),
         ("cancel", "{done}", Own("false")),
         ("cancel", "gen_random_uuid()", All("false")),
+        ("acknowledge", "{alert}, now()", Skip("", "42704")),
+        ("acknowledge", "0, now()", All("42704")),
         ("pause_queue", "'g'", Own("")),
         ("pause_queue", "'default'", Super("")),
         ("pause_queue", "'g/unknown'", Super("")),
@@ -219,6 +221,9 @@ mod tests {
             "SELECT sched.finish_failure(execution_id, lease_token, 'code', 'secret') FROM sched.try_claim('g/job', '2026-01-01', 'g', 'retry')",
             "SELECT sched.finish_success(execution_id, lease_token, 1, '{\"secret\": 3}') FROM sched.try_claim('g/job', '2026-01-01', 'g', 'done')",
             "RESET ROLE",
+            "INSERT INTO sched.alert (kind, schedule_id, schedule_name, owner, since, message, detail, opened_at)
+             SELECT 'failed', s.schedule_id, s.schedule_name, j.owner, now(), 'message', 'secret', now()
+               FROM sched.schedule s JOIN sched.job j USING (job_name) WHERE s.schedule_name = 'g/schedule'",
             "SELECT sched.define_job('g/super'), sched.try_claim('g/super', '2026-01-01', 'g', 'super')",
             // What an attempt says, with everything that it did undone.
             &format!(
@@ -292,6 +297,7 @@ mod tests {
                 .replace("{retry}", &id("retry"))
                 .replace("{running id}", first)
                 .replace("{done}", &id("done"))
+                .replace("{alert}", &one("SELECT alert_id FROM sched.alerts WHERE schedule_name = 'g/schedule'"))
                 .replace("g_nobody", "gf_nobody");
             let statement = format!("SELECT * FROM {}.{function}({arguments})", schema(function));
             for role in ROLES {
@@ -314,7 +320,7 @@ mod tests {
     }
 
     /// View, columns that a monitor may not see, and how many rows the owner has in it.
-    const VIEWS: [(&str, &[&str], i64); 8] = [
+    const VIEWS: [(&str, &[&str], i64); 10] = [
         ("execution", &["payload", "result", "progress", "error_msg", "lease_token"], 6),
         ("running", &["progress"], 2),
         ("failed", &["error_msg"], 1),
@@ -323,6 +329,8 @@ mod tests {
         ("schedules", &["last_error"], 2),
         ("skipped", &[], 1),
         ("queues", &[], 2),
+        ("late", &[], 1),
+        ("alerts", &[], 1),
     ];
 
     #[pg_test]
@@ -331,6 +339,8 @@ mod tests {
         world("gv");
         run(&["SELECT sched.dispatch_due()", "UPDATE sched.timer SET last_error = 'secret', error_count = 1"]);
         run(&["INSERT INTO sched.skip SELECT schedule_id, defined_at, '2026-01-01', '2026-01-02', 2, 'missed' FROM sched.schedule WHERE schedule_name = 'g/schedule'"]);
+        run(&["UPDATE sched.schedule SET max_lateness = '1 hour' WHERE schedule_name = 'g/schedule'",
+            "UPDATE sched.timer t SET version = s.version, next_plan_time = now() - interval '1 day' FROM sched.schedule s WHERE s.schedule_id = t.schedule_id AND s.schedule_name = 'g/schedule'"]);
         for (view, secrets, rows) in VIEWS {
             let of_super = if matches!(view, "execution" | "running" | "jobs") { 1 } else { 0 };
             for role in ROLES {
@@ -357,7 +367,8 @@ mod tests {
                 schedule_name created_at updated_at age time_to_stale cancel_requested retryable clock time_zone enabled ownership state \
                 next_plan_time next_fire_at last_plan_time last_fired_at error_count \
                 plan_from plan_to count reason pid run_at run_until paused ready delayed retrying running oldest_ready_at \
-                kind retry_backoff run_timeout stale_timeout own_transactions owner";
+                kind retry_backoff run_timeout stale_timeout own_transactions owner \
+                max_lateness max_duration expect_success_within alert_job execution_id late_by alert_id since message resolved_at acknowledged_until";
             check(
                 &format!(
                     "SELECT attname FROM pg_attribute WHERE attrelid = 'sched.{view}'::regclass AND attnum > 0

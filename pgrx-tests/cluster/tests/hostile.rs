@@ -57,7 +57,7 @@ const TEMPORARY: &str = r#"
     do $plant$
     declare name text;
     begin
-        foreach name in array '{job,schedule,schedule_change,timer,ledger,ready,retry,lease,awaited,paused_queue,monitor,fence,execution,
+        foreach name in array '{job,schedule,schedule_change,timer,alert,alert_watch,alert_state,late,alerts,ledger,ready,retry,lease,awaited,paused_queue,monitor,fence,execution,
                                 pg_class,pg_namespace,pg_roles,pg_proc,pg_extension,pg_authid}'::text[] loop
             execute pg_catalog.format('create temp table %I ()', name);
         end loop;
@@ -136,14 +136,14 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
     call("define_job", "'logs', 'log'");
     call("alter_job", "'logs', priority => 1, reset => '{queue}'");
     call("define_job", "'tells', 'notify', 'channel'");
-    call("create_schedule", "'s', 'every 1 hour', 'j', overlap => 'buffer_one'");
+    call("create_schedule", "'s', 'every 1 hour', 'j', overlap => 'buffer_one', alert_job => 'logs'");
     call(
         "create_schedules",
         r#"'[{"schedule_name": "t", "clock": "every 1 second", "job_name": "logs", "delay": "0 s"}]'"#,
     );
     call("create_schedule", "'u', 'every 1 second', 'tells', rearm => 'on_terminal'");
     call("dispatch_due", "");
-    call("alter_schedule", "'s', payload => '{\"n\": 1}', new_name => 's2', overlap => 'skip'");
+    call("alter_schedule", "'s', payload => '{\"n\": 1}', new_name => 's2', overlap => 'skip', max_lateness => '1 s'");
     call("pause", "'s2'");
     call("skipped_so_far", "");
     call(
@@ -170,6 +170,10 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
     call("finish_success_many", &format!("array[{id}]::pg_catalog.uuid[], array[{token}]::pg_catalog.uuid[]"));
     let id = call("enqueue", "'j', '{}', '2026-01-01 00:00+00'").expect("an id");
     call("cancel", &id);
+    let opened = "insert into sched.alert (kind, schedule_id, schedule_name, owner, since, message, opened_at)
+        select 'long', schedule_id, schedule_name, 'evil', updated_at, '', updated_at from sched.schedule where schedule_name = 's2' returning alert_id";
+    let alert: i64 = one(&mut root, opened);
+    call("acknowledge", &format!("{alert}, '2100-01-01 00:00+00'"));
     call("pause_queue", "'q'");
     call("resume_queue", "'q'");
     call("enqueue_many", "'j', '{1, 2}'");

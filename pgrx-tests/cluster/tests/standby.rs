@@ -78,6 +78,7 @@ const WRITES: [&str; 46] = [
     "assert_lease({running})",
     "cancel({pending})",
     "cancel({id})",
+    "acknowledge(1, now())",
     "pause_queue('q')",
     "resume_queue('q')",
     "mark_stale_as_failed()",
@@ -119,6 +120,8 @@ fn a_standby_answers_questions_and_writes_nothing() {
                 sched.define_job('reads', 'sql', 'select count(*) from pg_class');
          select sched.create_schedule('s', '@daily', 'job'), sched.create_schedule('paused', '@daily', 'job', enabled => false);
          select sched.dispatch_due();
+         insert into sched.alert (kind, schedule_id, schedule_name, owner, since, message, opened_at)
+         select 'late', schedule_id, schedule_name, 'postgres', now(), 'late', now() from sched.schedule where schedule_name = 's';
          select sched.enqueue('job', '{}', '2026-01-01', 'adhoc', 'pending');
          select sched.try_claim('job', '2026-01-01', 'adhoc', 'running');
          select sched.try_claim('job', '2026-01-01', 'adhoc', 'stale', stale_timeout => '1 microsecond');
@@ -165,7 +168,7 @@ fn a_standby_answers_questions_and_writes_nothing() {
     }
     for role in ["postgres", "app", "ops"] {
         let (mut there, mut here) = (primary.connect_as(role, "postgres"), standby.connect_as(role, "postgres"));
-        for view in ["execution", "running", "failed", "history", "schedules"] {
+        for view in ["execution", "running", "failed", "history", "schedules", "alerts"] {
             let query = format!("select coalesce(string_agg(to_jsonb(v)::text, ' ' order by to_jsonb(v) ->> 'id', to_jsonb(v) ->> 'schedule_name'), '')
                                    from (select (to_jsonb(v) - 'age' - 'time_to_stale') as v from sched.{view} v) x");
             assert_eq!(one::<String>(&mut there, &query), one::<String>(&mut here, &query), "{role}: {view}");

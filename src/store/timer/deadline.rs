@@ -51,9 +51,15 @@ pub struct Looked {
 /// When each step has something to do next, as far as is known, past what was looked at; and whether of that something is still due.
 pub fn next(session: &Session, looked: Looked) -> Deadlines {
     statement!(
-        NEXT_DEADLINES =
-            "timer/next_deadlines"(
-            TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID, TEXTOID, TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID)
+        NEXT_DEADLINES = "timer/next_deadlines"(
+            TIMESTAMPTZOID,
+            TIMESTAMPTZOID,
+            INT8OID,
+            TEXTOID,
+            TEXTOID,
+            TIMESTAMPTZOID,
+            TIMESTAMPTZOID
+        )
     );
     let [deliveries, end] = delivery_queue::bounds();
     let [from, until, retries, alerts] = [looked.from, looked.until, looked.retries, looked.alerts].map(timestamp);

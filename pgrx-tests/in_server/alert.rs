@@ -1,0 +1,203 @@
+//! The arguments that ask for alerts, what looks make of them, and who may read and acknowledge.
+
+use pgrx::prelude::*;
+
+#[pg_schema]
+#[allow(clippy::unwrap_used, reason = "test code")]
+mod tests {
+    use pgrx::prelude::*;
+    use scheduler_core::Instant;
+
+    use crate::dispatch::look_for_alerts;
+    use crate::pg::{convert, session};
+    use crate::test_support::{check, claim_one, created, dispatch, granting, refused, run, sql, time_passes};
+
+    /// What a dispatcher does, as often as there is something to look at now.
+    fn look() {
+        let look = || session(|session| look_for_alerts(session, Instant::MIN, convert::now(), 100));
+        while look() > 0 {}
+    }
+
+    const SETTINGS: &str = "SELECT max_lateness, max_duration, expect_success_within, alert_job FROM sched.schedules WHERE schedule_name =";
+
+    #[pg_test]
+    fn alerts_are_asked_for_altered_and_reset() {
+        run(&["SELECT sched.define_job('al/tell')"]);
+        created("al/all", "never", "max_lateness => '1 minute', max_duration => '2 days', expect_success_within => '36:00', alert_job => 'al/tell'");
+        check(&format!("{SETTINGS} 'al/all'"), "00:01:00|2 days|36:00:00|al/tell");
+        created("al/none", "never", "");
+        check(&format!("{SETTINGS} 'al/none'"), "|||");
+        run(&["SELECT sched.alter_schedule('al/none', max_lateness => '5 s', alert_job => 'al/tell')"]);
+        check(&format!("{SETTINGS} 'al/none'"), "00:00:05|||al/tell");
+        // What is not said stays; what is reset goes.
+        run(&["SELECT sched.alter_schedule('al/all', payload => '1')"]);
+        check(&format!("{SETTINGS} 'al/all'"), "00:01:00|2 days|36:00:00|al/tell");
+        run(&["SELECT sched.alter_schedule('al/all', reset => '{max_duration,alert_job}', max_lateness => '7 s')"]);
+        check(&format!("{SETTINGS} 'al/all'"), "00:00:07||36:00:00|");
+        run(&["SELECT sched.alter_schedule('al/all', reset => '{max_lateness,expect_success_within}')"]);
+        check(&format!("{SETTINGS} 'al/all'"), "|||");
+        check(
+            r#"SELECT sched.create_schedules('[{"schedule_name": "al/bulk", "clock": "never", "job_name": "al/tell", "max_lateness": "1 s",
+                 "max_duration": "2 s", "expect_success_within": "3 s", "alert_job": "al/tell"}, {"schedule_name": "al/bare", "clock": "never", "job_name": "al/tell"}]')"#,
+            "2",
+        );
+        check(&format!("{SETTINGS} 'al/bulk'"), "00:00:01|00:00:02|00:00:03|al/tell");
+        check(&format!("{SETTINGS} 'al/bare'"), "|||");
+        // A schedule of schedule_sql keeps what alter_schedule asked for, however often the call is made again.
+        run(&[
+            "SELECT sched.schedule_sql('al/sql', 'never', 'SELECT 1')",
+            "SELECT sched.alter_schedule('al/sql', max_duration => '1 hour', alert_job => 'al/tell')",
+            "SELECT sched.schedule_sql('al/sql', 'never', 'SELECT 2', priority => 3)",
+        ]);
+        check(&format!("{SETTINGS} 'al/sql'"), "|01:00:00||al/tell");
+    }
+
+    #[pg_test]
+    fn what_cannot_be_asked_for_is_refused() {
+        granting();
+        run(&["CREATE ROLE al_user", "SELECT sched.grant_use('al_user')", "SELECT sched.define_job('al/super')"]);
+        created("al/refused", "never", "");
+        let job = "'job of al/refused'";
+        for argument in ["max_lateness", "max_duration", "expect_success_within"] {
+            for (value, sqlstate) in [
+                ("0", "22023"),
+                ("-1 second", "22023"),
+                ("1 month", "22023"),
+                ("1001 years", "22023"),
+                ("400000 days", "22008"),
+            ] {
+                let given = format!("{argument} => '{value}'");
+                let new =
+                    refused(&format!("SELECT sched.create_schedule('al/new', 'never', {job}, {given})"), sqlstate);
+                let old = refused(&format!("SELECT sched.alter_schedule('al/refused', {given})"), sqlstate);
+                assert!(
+                    new.message.contains(argument) && old.message.contains(argument),
+                    "{} {}",
+                    new.message,
+                    old.message
+                );
+                let element = format!(
+                    r#"[{{"schedule_name": "al/new", "clock": "never", "job_name": "job of al/refused", "{argument}": "{value}"}}]"#
+                );
+                let bulk = refused(&format!("SELECT sched.create_schedules('{element}')"), sqlstate);
+                assert!(bulk.message.contains(&format!("element 1, key \"{argument}\"")), "{}", bulk.message);
+            }
+            let element = format!(
+                r#"[{{"schedule_name": "al/new", "clock": "never", "job_name": "job of al/refused", "{argument}": "soon"}}]"#
+            );
+            let bulk = refused(&format!("SELECT sched.create_schedules('{element}')"), "22023");
+            assert!(bulk.message.contains(argument), "{}", bulk.message);
+        }
+        refused("SELECT sched.alter_schedule('al/refused', alert_job => '')", "22023");
+        for (alert_job, sqlstate) in [("al/unknown", "42704"), ("al/super", "42501")] {
+            run(&[
+                "SET LOCAL ROLE al_user",
+                "SELECT sched.define_job('al/own')",
+                "SELECT sched.create_schedule('al/his', 'never', 'al/own')",
+            ]);
+            let calls = [
+                format!("SELECT sched.create_schedule('al/new', 'never', 'al/own', alert_job => '{alert_job}')"),
+                format!("SELECT sched.alter_schedule('al/his', alert_job => '{alert_job}')"),
+                format!(
+                    r#"SELECT sched.create_schedules('[{{"schedule_name": "al/new", "clock": "never", "job_name": "al/own", "alert_job": "{alert_job}"}}]')"#
+                ),
+            ];
+            run(&["RESET ROLE"]);
+            for call in calls {
+                let as_user = format!("SELECT set_config('role', 'al_user', true); {call}");
+                let code = crate::test_support::attempt(&as_user).map(|refusal| refusal.sqlstate);
+                run(&["RESET ROLE"]);
+                assert_eq!(code.as_deref(), Some(sqlstate), "{call}");
+            }
+            run(&["SELECT sched.drop_schedule('al/his')"]);
+        }
+        // A job that is given alerts is in use.
+        run(&["SELECT sched.alter_schedule('al/refused', alert_job => 'al/super')"]);
+        refused("SELECT sched.drop_job('al/super')", "2BP01");
+        run(&["SELECT sched.alter_schedule('al/refused', reset => '{alert_job}')"]);
+        check("SELECT sched.drop_job('al/super')", "t");
+    }
+
+    #[pg_test]
+    fn a_look_opens_and_resolves_and_a_second_one_finds_nothing() {
+        created("al/failed", "never", "");
+        run(&["SELECT sched.define_job('job of al/failed', queue => 'al/failed', max_attempts => 2)"]);
+        dispatch(0);
+        let open = "SELECT kind, execution_id IS NOT NULL, resolved_at IS NULL, message ~ 'has failed for good .smtp.: refused$' FROM sched.alerts WHERE schedule_name = 'al/failed' ORDER BY alert_id";
+        let fail = || {
+            let (id, token) = claim_one("al/failed");
+            run(&[&format!("SELECT sched.finish_failure('{id}', '{token}', 'smtp', 'refused', clock_timestamp())")]);
+            look();
+        };
+        run(&["SELECT sched.fire_now('al/failed')"]);
+        fail();
+        check(open, "");
+        fail();
+        check(open, "failed|t|t|t");
+        look();
+        check(open, "failed|t|t|t");
+        // Another failure is no other alert; a success ends it.
+        run(&["SELECT sched.fire_now('al/failed')"]);
+        fail();
+        fail();
+        check(open, "failed|t|t|t");
+        run(&["SELECT sched.fire_now('al/failed')"]);
+        let (id, token) = claim_one("al/failed");
+        run(&[&format!("SELECT sched.finish_success('{id}', '{token}')")]);
+        run(&["UPDATE sched.alert_watch SET due_at = '-infinity'"]);
+        look();
+        check(open, "failed|t|f|t");
+        check("SELECT count(*) FROM sched.alert_state JOIN sched.schedule USING (schedule_id) WHERE schedule_name = 'al/failed'", "0");
+    }
+
+    /// A look reads at most 200 runs that have not ended, and goes on when some of them have.
+    #[pg_test]
+    fn a_backlog_costs_no_more_than_a_part_of_it() {
+        created(
+            "al/backlog",
+            "every 1 second from 2020-01-01 00:00+00",
+            "catch_up => 'every_plan', max_plans_per_tick => 1000, max_lateness => '1 second'",
+        );
+        run(&["SELECT sched.define_job('job of al/backlog', queue => 'al/backlog', max_attempts => 1)"]);
+        dispatch(0);
+        look();
+        time_passes("500 seconds");
+        run(&["UPDATE sched.alert_state SET version = version + 1, seen_plan = seen_plan - interval '500 seconds'"]);
+        assert!(sql("SELECT sched.dispatch_due()").parse::<i64>().unwrap() > 400);
+        let state = "SELECT cardinality(unsettled) FROM sched.alert_state JOIN sched.schedule USING (schedule_id) WHERE schedule_name = 'al/backlog'";
+        run(&["UPDATE sched.alert_watch SET due_at = '-infinity'"]);
+        look();
+        check(state, "200");
+        check("SELECT count(*), count(resolved_at) FROM sched.alerts WHERE schedule_name = 'al/backlog'", "1|0");
+        check("SELECT count(*) > 400 FROM sched.late WHERE schedule_name = 'al/backlog'", "t");
+        run(&[
+            "SELECT sched.finish_success_many(array_agg(execution_id), array_agg(lease_token)) FROM sched.claim('al/backlog', 150)",
+            "UPDATE sched.alert_watch SET due_at = '-infinity'",
+        ]);
+        look();
+        look();
+        check("SELECT count(*), count(resolved_at) FROM sched.alerts WHERE schedule_name = 'al/backlog'", "2|1");
+        run(&["UPDATE sched.alert_watch SET due_at = '-infinity'"]);
+        look();
+        check(state, "200");
+    }
+
+    #[pg_test]
+    fn acknowledge_names_what_is_wrong() {
+        refused("SELECT sched.acknowledge(NULL, now())", "22004");
+        refused("SELECT sched.acknowledge(1, NULL)", "22004");
+        refused("SELECT sched.acknowledge(-1, now())", "42704");
+        run(&["INSERT INTO sched.alert (kind, schedule_id, schedule_name, owner, since, message, opened_at)
+             VALUES ('late', -7, 'al/gone', current_user::regrole, now(), 'm', now())"]);
+        let acknowledge = |until: &str| {
+            run(&[&format!(
+                "SELECT sched.acknowledge(alert_id, {until}) FROM sched.alerts WHERE schedule_name = 'al/gone'"
+            )]);
+            sql("SELECT acknowledged_until FROM sched.alerts WHERE schedule_name = 'al/gone'")
+        };
+        assert_eq!(acknowledge("'2100-01-01 00:00+00'"), "2100-01-01 00:00:00+00");
+        assert_eq!(acknowledge("'infinity'"), "infinity");
+        assert_eq!(acknowledge("clock_timestamp()"), "");
+        assert_eq!(acknowledge("'-infinity'"), "");
+    }
+}
