@@ -63,14 +63,23 @@ pub fn look(session: &Session, looked_until: Instant, now: Instant, limit: i64) 
 fn look_at(session: &Session, called: &[Called], now: Instant) {
     let ids: Vec<i64> = called.iter().map(|one| one.schedule_id).collect();
     let schedules = facts::schedules(session, ids.clone());
-    let open = facts::open(session, ids);
+    let mut told = Told::default();
+    // A pause resolves, also one that was over before anybody looked.
+    let mut stays_open = |schedule_id: i64, open: facts::OpenAlert| {
+        let is_resolved = open.was_silent && told.resolve(session, schedule_id, open.what.kind, now);
+        (!is_resolved).then_some(open.what)
+    };
+    let open: HashMap<i64, Vec<Open>> = facts::open(session, ids)
+        .into_iter()
+        .map(|(id, all)| (id, all.into_iter().filter_map(|open| stays_open(id, open)).collect()))
+        .collect();
     let open_of = |schedule_id: i64| open.get(&schedule_id).map_or(&[][..], Vec::as_slice);
     let wanted: Vec<Wanted> = called
         .iter()
         .filter_map(|one| wanted(one, schedules.get(&one.schedule_id)?, open_of(one.schedule_id)))
         .collect();
     let runs = if wanted.is_empty() { HashMap::new() } else { facts::runs(session, &wanted) };
-    let (mut memories, mut forgotten, mut told) = (Vec::new(), Vec::new(), Told::default());
+    let (mut memories, mut forgotten) = (Vec::new(), Vec::new());
     for one in called {
         let open = open_of(one.schedule_id);
         let Some(schedule) = schedules.get(&one.schedule_id) else {

@@ -110,6 +110,9 @@ fn turn() -> i64 {
     guc::batch_size().min(250)
 }
 
+/// How many schedules are looked at for alerts in one turn: to open one takes longer than to look.
+const MOST_LOOKS: i64 = 100;
+
 /// What a dispatcher remembers from tick to tick: some numbers, whatever there is to do.
 pub struct Tick {
     pruner: Pruner,
@@ -274,12 +277,9 @@ impl Tick {
     /// Looks at some of the schedules that may call for alerts; how many.
     fn look_for_alerts(&mut self, session: &Session) -> usize {
         let now = convert::now();
-        if now < self.alerts_looked_until {
-            // The clock was set back: what is planned since lies before that.
-            self.alerts_looked_until = Instant::MIN;
-        }
-        let count = dispatch::look_for_alerts(session, self.alerts_looked_until, now, turn());
-        if i64::try_from(count).is_ok_and(|count| count < turn()) {
+        let limit = turn().min(MOST_LOOKS);
+        let count = dispatch::look_for_alerts(session, self.alerts_looked_until, now, limit);
+        if i64::try_from(count).is_ok_and(|count| count < limit) {
             self.alerts_looked_until = now;
         }
         count

@@ -160,7 +160,9 @@ fn run(row: &Row) -> LedgerRun {
     let runs_since: Option<Instant> = row.get_saturated("runs_since");
     let retries = row.get::<TimestampWithTimeZone>("next_retry_at").is_some();
     let is_put_off = retries || row.get::<TimestampWithTimeZone>("run_at").is_some();
-    let is_new = row.get_required::<i32>("attempt") == 0 && !is_put_off && origin != "backfill";
+    // What others put into its scope is for them to be late with, and a backfill is late by itself.
+    let is_new =
+        row.get_required::<i32>("attempt") == 0 && !is_put_off && matches!(origin.as_str(), "schedule" | "manual");
     let id = run_id(execution_id);
     let goes_on = |stage| (Some(Run { id, plan_time, stage }), None);
     let ended = |is_success| {
@@ -179,19 +181,28 @@ fn run(row: &Row) -> LedgerRun {
     LedgerRun { execution_id, plan_time, is_planned: origin == "schedule", run, end, error }
 }
 
+/// An alert that is open.
+pub struct OpenAlert {
+    pub what: Open,
+    /// The schedule was paused since.
+    pub was_silent: bool,
+}
+
 /// The open alerts of these schedules.
-pub fn open(session: &Session, schedule_ids: Vec<i64>) -> HashMap<i64, Vec<Open>> {
+pub fn open(session: &Session, schedule_ids: Vec<i64>) -> HashMap<i64, Vec<OpenAlert>> {
     statement!(OPEN_ALERTS = "alert/open_alerts"(INT8ARRAYOID));
     let rows = OPEN_ALERTS.run(session, arguments![List(schedule_ids)]);
-    let mut open: HashMap<i64, Vec<Open>> = HashMap::new();
+    let mut open: HashMap<i64, Vec<OpenAlert>> = HashMap::new();
     for row in rows.iter() {
         let Some(kind) = Kind::parse(&row.get_required::<String>("kind")) else { continue };
-        open.entry(row.get_required("schedule_id")).or_default().push(Open {
+        let what = Open {
             kind,
             since: row.get_required_saturated("since"),
             plan_time: row.get_saturated("plan_time"),
             run: row.get("execution_id").map(run_id),
-        });
+        };
+        let was_silent = row.get_required("was_silent");
+        open.entry(row.get_required("schedule_id")).or_default().push(OpenAlert { what, was_silent });
     }
     open
 }
