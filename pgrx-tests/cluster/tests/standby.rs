@@ -44,7 +44,7 @@ const READS: [&str; 21] = [
 ];
 
 /// Functions that write: so that there is something to write. A word in braces is an id and a token.
-const WRITES: [&str; 46] = [
+const WRITES: [&str; 47] = [
     "define_job('new')",
     "alter_job('idle', priority => 1)",
     "drop_job('idle')",
