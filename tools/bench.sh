@@ -2,11 +2,7 @@
 # What `make bench` runs: a release build in a private server of its own, the peers from their registries, then bench/run.py.
 #
 #   QUICK=1           fewer cases, within eight minutes (and four for the first build); its results stand in a file of their own
-<<<<<<< HEAD
-#   ONLY=leases,queue some parts (leases, queue, delayed, firing, lateness, tick, size, million, sql), in place of what the last run of the same
-=======
-#   ONLY=leases,queue some parts (leases, queue, firing, lateness, tick, size, million, sql; and seen), in place of what the last run of the same
->>>>>>> 67a81af (Bench what those who watch wait for; keep the monitoring test off the hour)
+#   ONLY=leases,queue some parts (leases, queue, delayed, firing, lateness, tick, size, million, sql; and seen), in place of what the last run of the same
 #                     sources has of them: the others stay
 #   ROUNDS=3          rounds of each case
 #   RESUME=1          only the parts that an interrupted run of the same sources has not ended
