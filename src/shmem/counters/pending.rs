@@ -31,6 +31,15 @@ struct Level {
 struct KnownPlaces {
     generation: u32,
     places: HashMap<(u64, u32), Place>,
+    /// What was asked for last: mostly what is asked for next.
+    last: Option<LastPlace>,
+}
+
+struct LastPlace {
+    job: String,
+    queue: String,
+    owner: u32,
+    place: Place,
 }
 
 thread_local! {
@@ -40,6 +49,8 @@ thread_local! {
     // They move from one list to another.
     #[allow(clippy::vec_box)]
     static SPARE: RefCell<Vec<Box<Counts>>> = const { RefCell::new(Vec::new()) };
+    /// An empty one, with the memory that the last transaction had.
+    static IDLE: Cell<Option<Level>> = const { Cell::new(None) };
     static KNOWN: RefCell<KnownPlaces> = RefCell::default();
     static BEGINS_ANEW: Cell<bool> = const { Cell::new(false) };
 }
@@ -73,23 +84,30 @@ pub fn begin_anew_at_commit() {
 fn find_place(job: &str, queue: &str, owner: Oid) -> Option<Place> {
     let (area, database, owner) = (area()?, this_database(), owner.to_u32());
     let generation = area.database(database)?.generation.load(SeqCst);
-    let mut hasher = DefaultHasher::new();
-    hasher.write(job.as_bytes());
-    hasher.write_u8(0);
-    hasher.write(queue.as_bytes());
-    let key = (hasher.finish(), owner);
     KNOWN.with_borrow_mut(|known| {
         if known.generation != generation || known.places.len() >= MOST_KNOWN {
-            known.places.clear();
-            known.generation = generation;
+            *known = KnownPlaces { generation, ..KnownPlaces::default() };
         }
-        Some(*known.places.entry(key).or_insert_with(|| area.place(database, &SeriesName { job, queue, owner })))
+        if let Some(last) =
+            known.last.as_ref().filter(|last| (&*last.job, &*last.queue, last.owner) == (job, queue, owner))
+        {
+            return Some(last.place);
+        }
+        let mut hasher = DefaultHasher::new();
+        hasher.write(job.as_bytes());
+        hasher.write_u8(0);
+        hasher.write(queue.as_bytes());
+        let key = (hasher.finish(), owner);
+        let place = *known.places.entry(key).or_insert_with(|| area.place(database, &SeriesName { job, queue, owner }));
+        known.last = Some(LastPlace { job: job.to_owned(), queue: queue.to_owned(), owner, place });
+        Some(place)
     })
 }
 
 impl Level {
     fn new(made_in: pg_sys::SubTransactionId) -> Level {
-        Level { made_in, counts: Vec::new(), ticks: 0 }
+        let counts = IDLE.take().map_or_else(Vec::new, |idle| idle.counts);
+        Level { made_in, counts, ticks: 0 }
     }
 
     fn counts_of(&mut self, place: Place) -> &mut Counts {
@@ -149,17 +167,20 @@ fn level_of(levels: &mut Vec<Level>, made_in: pg_sys::SubTransactionId) -> &mut 
 }
 
 /// Adds what was counted to what all have.
-fn publish(levels: Vec<Level>) {
+fn publish(levels: &mut Vec<Level>) {
     let Some((area, slot)) = area().and_then(|area| Some((area, area.database(this_database())?))) else { return };
-    for level in levels {
-        for (place, counts) in level.counts {
+    for mut level in levels.drain(..) {
+        for (place, counts) in level.counts.drain(..) {
             match place {
                 Place::Own(place) => area.series[usize::from(place)].counts.add(&counts),
                 Place::Other => slot.other.add(&counts),
             }
             keep(counts);
         }
-        slot.ticks.fetch_add(level.ticks, SeqCst);
+        if level.ticks > 0 {
+            slot.ticks.fetch_add(level.ticks, SeqCst);
+        }
+        IDLE.set(Some(level));
     }
 }
 
@@ -167,13 +188,16 @@ fn publish(levels: Vec<Level>) {
 unsafe extern "C-unwind" fn transaction_ended(event: pg_sys::XactEvent::Type, _argument: *mut c_void) {
     use pg_sys::XactEvent::{XACT_EVENT_ABORT, XACT_EVENT_COMMIT, XACT_EVENT_PREPARE};
     if event == XACT_EVENT_COMMIT {
-        let levels = LEVELS.take();
-        if BEGINS_ANEW.take() {
-            super::begin_anew(levels.is_empty());
-        }
-        if !levels.is_empty() {
-            publish(levels);
-        }
+        LEVELS.with_borrow_mut(|levels| {
+            if BEGINS_ANEW.take() {
+                super::begin_anew(levels.is_empty());
+            }
+            if !levels.is_empty() {
+                publish(levels);
+            }
+            // What could not be added is nobody's.
+            levels.clear();
+        });
     } else if event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE {
         BEGINS_ANEW.set(false);
         LEVELS.take();
