@@ -170,10 +170,8 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
     call("finish_success_many", &format!("array[{id}]::pg_catalog.uuid[], array[{token}]::pg_catalog.uuid[]"));
     let id = call("enqueue", "'j', '{}', '2026-01-01 00:00+00'").expect("an id");
     call("cancel", &id);
-    let opened = "insert into sched.alert (kind, schedule_id, schedule_name, owner, since, message, opened_at)
-        select 'long', schedule_id, schedule_name, 'evil', updated_at, '', updated_at from sched.schedule where schedule_name = 's2' returning alert_id";
-    let alert: i64 = one(&mut root, opened);
-    call("acknowledge", &format!("{alert}, '2100-01-01 00:00+00'"));
+    let opened = "insert into sched.alert (kind, schedule_id, schedule_name, owner, since, message, opened_at) select 'long', schedule_id, schedule_name, 'evil', updated_at, '', updated_at from sched.schedule where schedule_name = 's2' returning alert_id";
+    call("acknowledge", &format!("{}, '2100-01-01 00:00+00'", one::<i64>(&mut root, opened)));
     call("pause_queue", "'q'");
     call("resume_queue", "'q'");
     call("enqueue_many", "'j', '{1, 2}'");
@@ -183,12 +181,9 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
     call("enqueue_many", "'j', '{1, 2}', scope_ids => '{one, two}', run_ats => '{2100-01-01 00:00+00, 2100-01-01 00:00+00}', unique_by => 'scope', if_exists => 'replace'");
     call("alter_execution", &format!("{id}, '2', '2100-01-01 00:00+00', 4"));
     call("cancel_many", "'j', 'q', 'two', 5");
-    call("is_home", "");
-    call("health", "");
-    call("metrics", "");
-    call("openmetrics", "");
-    call("healthy", "");
-    call("report", "");
+    for function in ["is_home", "health", "metrics", "openmetrics", "healthy", "report"] {
+        call(function, "");
+    }
     call("timeline", "'s2'");
     call("try_claim", "'k', '2026-01-01 00:00+00', stale_timeout => '1 microsecond'");
     call("mark_stale_as_failed", "'k'");
