@@ -145,6 +145,9 @@ mod fire_rows_tests;
 #[path = "../pgrx-tests/in_server/history.rs"]
 mod history_tests;
 #[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/in_server/import_compare.rs"]
+mod import_compare_tests;
+#[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/in_server/import_pg_cron.rs"]
 mod import_pg_cron_tests;
 #[cfg(any(test, feature = "pg_test"))]

@@ -94,6 +94,7 @@ mod tests {
         ("next_open", "'g/unknown'", Any("")),
         ("rebuild", "", Super("number")),
         ("import_crontab", "'@daily true'", All("1")),
+        ("compare", "'pg_cron', '2026-01-01', '2026-01-02'", All("empty")),
         ("import_from", "'pg_cron', 'g nowhere'", All("42P01")),
         ("dispatch_due", "", All("number")),
         // A key of the owner's job, whether or not the ledger has it; of a job that nobody defined; of one that the owner made so.

@@ -3,6 +3,7 @@
 //! One file for each scheduler. Each reads its texts as that scheduler reads them, faults included, and prints what it has
 //! understood. So no text of theirs is ever taken for one of ours.
 
+pub mod comparison;
 pub mod pg_cron;
 
 use std::fmt::Write as _;

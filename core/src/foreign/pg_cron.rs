@@ -129,7 +129,10 @@ fn read_item(rest: &mut &str, (low, high): (u32, u32), names: &[&str]) -> Result
         }
         None => 1,
     };
-    if step == 0 || step > high || ![first, last].iter().all(|value| (low..=high).contains(value)) {
+    if step > high {
+        return Err(format!("the step {step} is longer than the field, which versions of pg_cron read differently"));
+    }
+    if step == 0 || ![first, last].iter().all(|value| (low..=high).contains(value)) {
         return Err(format!("{first}-{last}/{step} is out of range"));
     }
     if first > last {

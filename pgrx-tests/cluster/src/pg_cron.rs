@@ -38,5 +38,6 @@ pub fn database(cluster: &Cluster) -> Client {
 /// A table as pg_cron has it, with a job of the role `evil`.
 pub const A_JOB_OF_EVIL: &str = "set search_path = pg_catalog; create schema cron; grant usage on schema cron to evil;
     create table cron.job (jobid bigint, schedule text, command text, nodename text, nodeport int, database text, username text, active boolean, jobname text);
-    grant select on cron.job to evil;
+    create table cron.job_run_details (jobid bigint, runid bigint, start_time timestamp with time zone, end_time timestamp with time zone);
+    grant select on cron.job, cron.job_run_details to evil;
     insert into cron.job values (1, '0 9 * * *', 'select 1 as one', 'localhost', 5432, 'prey', 'evil', true, 'from cron')";

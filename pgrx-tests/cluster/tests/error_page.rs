@@ -96,7 +96,7 @@ fn every_sqlstate_of_the_sources_has_its_section() {
 fn every_sqlstate_of_the_page_is_raised() {
     let page = page();
     let steps = pages::steps(&page);
-    let cluster = pages::server(&steps);
+    let cluster = pages::server(&steps).unwrap();
     let mut raised: BTreeSet<(&str, String)> = BTreeSet::new();
     for step in &steps {
         // psql remembers the code of the last error.

@@ -1,6 +1,7 @@
 //! import_from('pg_cron') beside the real pg_cron.
 
 use scheduler_cluster_tests::pg_cron;
+use scheduler_cluster_tests::random::Random;
 use scheduler_cluster_tests::scheduler::{one, SOON};
 use scheduler_cluster_tests::wait_for;
 use std::time::{Duration, Instant};
@@ -112,4 +113,67 @@ fn long_a_hundred_thousand_rows() {
     let (first, second) = import_many(100_000);
     println!("100,000 rows: {first:?}, again {second:?}");
     assert!(first < Duration::from_secs(10) || cfg!(debug_assertions), "{first:?}");
+}
+
+/// A schedule as somebody may have typed it, right or wrong.
+fn typed(random: &mut Random) -> String {
+    const ITEMS: [&str; 22] = [
+        "*", "*/5", "*/70", "0", "7", "59", "60", "1-5", "5-1", "1-5/2", "5/2", "1,2", "1,,2", "mon", "Sun", "fri-sun",
+        "jan", "monday", "L", "*5", "3x", "-1",
+    ];
+    let fields = 4 + random.below(3);
+    let words: Vec<&str> = (0..fields).map(|_| ITEMS[random.below(22) as usize]).collect();
+    let blank = [" ", "  ", "\t"][random.below(3) as usize];
+    match random.below(12) {
+        0 => ["@daily", "@hourly", "@often", "@weekly ", "@"][random.below(5) as usize].to_owned(),
+        1 => format!("{}{}", words[0], words[1]),
+        // Mostly right.
+        2..=7 => format!("{}{blank}{}{blank}{} * {}", random.below(60), random.below(24), words[0], words[1]),
+        _ => words.join(blank),
+    }
+}
+
+/// What pg_cron refuses is refused here, and what it takes is imported, or refused with one of the reasons that the guide lists.
+#[test]
+fn what_pg_cron_takes_and_refuses() {
+    const SEED: u64 = 20_261_123;
+    println!("seed {SEED}");
+    let Some(cluster) = pg_cron::server(&[("sched.enabled", "off")]) else { return };
+    let mut db = pg_cron::database(&cluster);
+    db.batch_execute(
+        "create schema refused; create table refused.job (like cron.job including defaults);
+         create function try(text) returns void language plpgsql as $$
+         begin
+             perform cron.schedule($1, 'select 1');
+         exception when others then
+             insert into refused.job (jobid, schedule, command, nodeport) values ((select count(*) from refused.job), $1, 'select 1', 5432);
+         end $$",
+    )
+    .unwrap();
+    let mut random = Random(SEED);
+    db.batch_execute("begin").unwrap();
+    for _ in 0..1_500 {
+        db.execute("select try($1)", &[&typed(&mut random)]).unwrap();
+    }
+    db.batch_execute("update cron.job set active = false; commit").unwrap();
+    let taken = "select coalesce(string_agg(j.schedule || ': ' || i.note, e'\\n'), '')
+                   from sched.import_from('pg_cron', dry_run => true) i join cron.job j on j.jobid = i.source_id::bigint
+                  where i.verdict <> 'imported' and i.note not like '%which versions of pg_cron read differently%'";
+    assert_eq!(one::<String>(&mut db, taken), "", "pg_cron takes these");
+    let refused = "select coalesce(string_agg(j.schedule || ' is ' || i.clock, e'\\n'), '')
+                     from sched.import_from('pg_cron', 'refused', dry_run => true) i join refused.job j on j.jobid = i.source_id::bigint
+                    where i.verdict <> 'unsupported'";
+    assert_eq!(one::<String>(&mut db, refused), "", "pg_cron refuses these");
+    let counts: String = one(
+        &mut db,
+        "select (select count(*) from cron.job) || ' taken, ' || (select count(*) from refused.job) || ' refused'",
+    );
+    println!("{counts}");
+    assert!(
+        one::<bool>(
+            &mut db,
+            "select (select count(*) from cron.job) > 200 and (select count(*) from refused.job) > 300"
+        ),
+        "{counts}"
+    );
 }

@@ -10,7 +10,7 @@
 //!
 //! A page that does not create the extension itself finds it there, with a dispatcher.
 
-use scheduler_cluster_tests::{repository, wait_until, Cluster};
+use scheduler_cluster_tests::{pg_cron, repository, wait_until, Cluster};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write as _;
@@ -103,19 +103,20 @@ fn faults(path: &Path) -> Vec<String> {
         return Vec::new();
     }
     let name = path.strip_prefix(repository()).unwrap().display().to_string();
-    let cluster = server(&steps);
+    let Some(cluster) = server(&steps) else { return Vec::new() };
     steps.iter().filter_map(|step| fault(&cluster, &name, step)).collect()
 }
 
-/// A server with the database `tour` for a page's blocks.
-pub fn server(steps: &[Step]) -> Cluster {
-    let cluster = Cluster::new();
+/// A server with the database `tour` for a page's blocks; `None` where a page is about pg_cron, and there is none for this server.
+pub fn server(steps: &[Step]) -> Option<Cluster> {
+    let is_about_pg_cron = steps.iter().any(|step| step.sql.contains("CREATE EXTENSION pg_cron"));
+    let cluster = if is_about_pg_cron { pg_cron::server(&[("cron.database_name", "tour")])? } else { Cluster::new() };
     cluster.execute("create database tour");
     let creates_it = |step: &Step| step.sql.to_lowercase().contains("create extension scheduler");
     if !steps.iter().any(creates_it) {
         cluster.with_extension("tour");
     }
-    cluster
+    Some(cluster)
 }
 
 /// What is wrong with a block, if anything.

@@ -19,7 +19,8 @@ fn caught_up(primary: &mut Client, standby: &mut Client) {
 }
 
 /// Functions that only read: with what to call them on a standby.
-const READS: [&str; 21] = [
+const READS: [&str; 22] = [
+    "compare('pg_cron', '2026-01-01', '2026-01-02')",
     "next_time('@daily')",
     "preview('@daily', n => 2)",
     "validate('5/15 * * * *')",

@@ -3,10 +3,12 @@
 use std::ffi::CString;
 
 use pgrx::pg_sys::Oid;
+use scheduler_core::foreign::comparison::Run;
 use scheduler_core::foreign::pg_cron;
 use scheduler_core::job::Kind;
 use scheduler_core::schedule::Overlap;
-use scheduler_core::Keyword;
+use scheduler_core::time::{MICROS_PER_SECOND, UNIX_TO_POSTGRES_SECONDS};
+use scheduler_core::{Instant, Keyword};
 
 use crate::guc;
 use crate::pg::error::Outcome;
@@ -16,7 +18,7 @@ use crate::store::job;
 
 use crate::api::job as jobs;
 
-use super::source::{find_tables, ForeignRow, Place, Source, Wanted};
+use super::source::{find_tables, ForeignRow, Place, Runs, Source, Wanted};
 
 /// See the module.
 pub struct PgCron;
@@ -38,6 +40,26 @@ impl Source for PgCron {
             .map(|row| server.row(row))
             .collect()
     }
+
+    fn runs(&self, schema: &ForeignSchema, from: Instant, to: Instant, caller: Oid) -> Outcome<Runs> {
+        schema.trust(c"job_run_details", caller)?;
+        let statement = include_str!("../../../sql/query/handover/pg_cron_runs.sql")
+            .replace("{from}", &from.unix_seconds().to_string())
+            .replace("{to}", &to.unix_seconds().to_string());
+        let mut runs = Runs::new();
+        for row in schema.rows(&statement) {
+            if let Some(began) = instant(row.get("began")) {
+                let run = Run { began, ended: instant(row.get("ended")) };
+                runs.entry(row.text("id").to_owned()).or_default().push(run);
+            }
+        }
+        Ok(runs)
+    }
+}
+
+/// A time of theirs: microseconds since 1970.
+fn instant(micros: Option<&str>) -> Option<Instant> {
+    Instant::from_micros(micros?.parse::<i64>().ok()?.checked_sub(UNIX_TO_POSTGRES_SECONDS * MICROS_PER_SECOND)?)
 }
 
 /// What is said for all rows at once.

@@ -1,7 +1,11 @@
 //! What there is to know of another scheduler.
 
+use std::collections::HashMap;
+
 use pgrx::pg_sys::Oid;
+use scheduler_core::foreign::comparison::Run;
 use scheduler_core::foreign::ForeignClock;
+use scheduler_core::Instant;
 
 use crate::pg::error::Outcome;
 use crate::store::handover::foreign::{self, ForeignSchema};
@@ -15,7 +19,12 @@ pub trait Source {
     fn find(&self, named: Option<String>, caller: Oid) -> Outcome<ForeignSchema>;
     /// Its rows, in the order of their ids.
     fn rows(&self, schema: &ForeignSchema) -> Vec<ForeignRow>;
+    /// What it has run that began in [from, to), by the ids of its rows, in order.
+    fn runs(&self, schema: &ForeignSchema, from: Instant, to: Instant, caller: Oid) -> Outcome<Runs>;
 }
+
+/// Runs by the id of what was run.
+pub type Runs = HashMap<String, Vec<Run>>;
 
 /// One of its rows.
 pub struct ForeignRow {

@@ -1,5 +1,6 @@
 //! Schedules that came from other schedulers: `sched.imported`, and their tables (`foreign`).
 
+use pgrx::datum::TimestampWithTimeZone;
 use pgrx::pg_sys::Oid;
 use scheduler_core::{Instant, Keyword};
 
@@ -34,12 +35,20 @@ pub struct ImportedSchedule {
     pub job_name: String,
     /// Who owns the job, if it is there.
     pub owner: Option<Oid>,
+    /// The anchor of `every`.
+    pub created_at: TimestampWithTimeZone,
 }
 
 /// Keeps other imports out until the transaction ends.
 pub fn lock(session: &Session) {
     statement!(IMPORTED_LOCK = "handover/imported_lock"());
     IMPORTED_LOCK.run(session, arguments![]);
+}
+
+/// The schemas from which something of a source was imported.
+pub fn schemas(session: &Session, source: &str) -> Vec<String> {
+    statement!(IMPORTED_SCHEMAS = "handover/imported_schemas"(TEXTOID));
+    IMPORTED_SCHEMAS.run(session, arguments![source]).iter().map(|row| row.get_required("source_schema")).collect()
 }
 
 /// What was imported from there.
@@ -56,6 +65,7 @@ pub fn read(session: &Session, source: &str, schema: &str) -> Vec<Imported> {
                 time_zone: row.get_required("time_zone"),
                 job_name: row.get_required("job_name"),
                 owner: row.get("owner"),
+                created_at: row.get_required("created_at"),
             }),
         })
         .collect()

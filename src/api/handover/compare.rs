@@ -1,0 +1,124 @@
+//! `compare`: what our rules say beside what the other scheduler has run.
+
+use pgrx::datum::{Interval, TimestampWithTimeZone};
+use pgrx::pg_sys::Oid;
+use pgrx::prelude::*;
+use scheduler_core::foreign::comparison::{self, Compared, Difference, Run};
+use scheduler_core::{Instant, Keyword};
+
+use crate::dispatch::{too_many, MOST_PLANS};
+use crate::pg::convert::{self, required, Zero};
+use crate::pg::error::{or_raise, Failure, Outcome};
+use crate::pg::utf8_text::Text;
+use crate::pg::zone::ServerZone;
+use crate::pg::{role, session};
+use crate::store::handover::{self, ImportedSchedule};
+
+use crate::api::result::TableIterator;
+
+use super::known::known;
+
+type ResultRow = (
+    String,
+    TimestampWithTimeZone,
+    &'static str,
+    Option<TimestampWithTimeZone>,
+    Option<TimestampWithTimeZone>,
+    Option<String>,
+);
+
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+#[allow(clippy::type_complexity)]
+fn compare(
+    source: Option<Text>,
+    from_time: Option<TimestampWithTimeZone>,
+    to_time: Option<TimestampWithTimeZone>,
+    tolerance: default!(Option<Interval>, "'60 seconds'"),
+) -> TableIterator<
+    'static,
+    (
+        name!(schedule_name, String),
+        name!(plan_time, TimestampWithTimeZone),
+        name!(verdict, &'static str),
+        name!(ours_at, Option<TimestampWithTimeZone>),
+        name!(theirs_at, Option<TimestampWithTimeZone>),
+        name!(note, Option<String>),
+    ),
+> {
+    let rows = or_raise((|| {
+        let source = known(&required("source", source)?)?;
+        let range = convert::range(from_time, to_time)?;
+        let tolerance = convert::duration("tolerance", required("tolerance", tolerance)?, Zero::Allowed)?;
+        let caller = role::caller();
+        let mut rows = Vec::new();
+        for name in session(|session| handover::schemas(session, source.name())) {
+            let schema = source.find(Some(name.clone()), caller)?;
+            let imported = session(|session| handover::read(session, source.name(), &name));
+            let mut runs = source.runs(&schema, ahead(range.0, -REACH), ahead(range.1, REACH), caller)?;
+            for one in imported {
+                pgrx::check_for_interrupts!();
+                let Some(schedule) = one.schedule.filter(|schedule| is_the_callers(schedule, caller)) else { continue };
+                let runs = runs.remove(&one.source_id).unwrap_or_default();
+                rows.extend(compared(&schedule, &runs, range, tolerance)?);
+                if u64::try_from(rows.len()).is_ok_and(|count| count > MOST_PLANS) {
+                    return Err(too_many("Compare a shorter range, and then the next one."));
+                }
+            }
+        }
+        rows.sort_by(|a, b| (&a.0, i64::from(a.1)).cmp(&(&b.0, i64::from(b.1))));
+        Ok(rows)
+    })());
+    TableIterator::new(rows)
+}
+
+/// How far beyond the range runs are looked at, in microseconds: one in it may be for a plan time before, and one after it for one in it.
+const REACH: i64 = 86_400_000_000;
+
+fn ahead(at: Instant, micros: i64) -> Instant {
+    at.checked_add_micros(micros).unwrap_or(if micros < 0 { Instant::MIN } else { Instant::MAX })
+}
+
+fn is_the_callers(schedule: &ImportedSchedule, caller: Oid) -> bool {
+    schedule.owner.map_or_else(|| role::is_superuser(caller), |owner| role::may_act_for(caller, owner))
+}
+
+/// The lines of one schedule in [from, to).
+fn compared(
+    schedule: &ImportedSchedule,
+    runs: &[Run],
+    (from, to): (Instant, Instant),
+    tolerance: i64,
+) -> Outcome<Vec<ResultRow>> {
+    let (Some(first), Some(last)) = (runs.first(), runs.last()) else { return Ok(Vec::new()) };
+    let (clock, zone) = match (convert::clock(&schedule.clock), ServerZone::stored(&schedule.time_zone)) {
+        (Ok(clock), Ok(zone)) => (clock, zone),
+        (Err(failure), _) | (_, Err(failure)) => {
+            let message = format!("schedule \"{}\" cannot be compared: {}", schedule.name, failure.message);
+            return Err(Failure { message, ..failure });
+        }
+    };
+    let timeline = clock.bind(&zone, convert::instant("created_at", schedule.created_at)?);
+    if timeline.count_between(first.began, last.began, 4 * MOST_PLANS + 1) > 4 * MOST_PLANS {
+        return Err(too_many("Compare a shorter range, and then the next one."));
+    }
+    let lines = comparison::compare(&timeline, runs, tolerance);
+    let time = |at: Option<Instant>| at.map(convert::timestamp);
+    let row = |line: Compared| {
+        let Compared { plan_time, difference, ours, theirs } = line;
+        let note = note(difference, ours, theirs);
+        (schedule.name.clone(), convert::timestamp(plan_time), difference.as_str(), time(ours), time(theirs), note)
+    };
+    Ok(lines.into_iter().filter(|line| (from..to).contains(&line.plan_time)).map(row).collect())
+}
+
+fn note(difference: Difference, ours: Option<Instant>, theirs: Option<Instant>) -> Option<String> {
+    match (difference, ours, theirs) {
+        (Difference::Late, Some(ours), Some(theirs)) => {
+            let seconds = (theirs.as_micros() - ours.as_micros()) / 1_000_000;
+            Some(format!("they ran it {seconds} seconds later"))
+        }
+        (Difference::OnlyHere, ..) => Some("they have no run of it".to_owned()),
+        (Difference::OnlyThere, ..) => Some("no plan time of ours is for it".to_owned()),
+        (Difference::Both | Difference::Late, ..) => None,
+    }
+}
