@@ -231,6 +231,9 @@ mod test_support;
 #[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/in_server/unique_scope.rs"]
 mod unique_scope_tests;
+#[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/in_server/worker_rights.rs"]
+mod worker_rights_tests;
 
 /// What pgrx asks of a crate with #[pg_test]s.
 #[cfg(test)]

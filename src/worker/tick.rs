@@ -197,13 +197,25 @@ impl Tick {
         Ok(others.chain(fires).chain([left]).flatten().min())
     }
 
+    /// Others have in hand what waited for a time up to this one.
+    fn retries_before(&self, now: Now) -> Instant {
+        if self.retries_left.is_over(now) {
+            Instant::MIN
+        } else {
+            self.retries_until
+        }
+    }
+
     /// Makes what is due claimable; how many.
     fn offer_retries(&mut self, session: &Session) -> usize {
         let began = now();
-        let count = dispatch::promote_retries(session, began.wall, turn(), role::DISPATCHER);
+        let count =
+            dispatch::promote_retries(session, self.retries_before(began), began.wall, turn(), role::DISPATCHER);
         if count == 0 {
+            if self.retries_left.is_over(began) {
+                self.retries_left = Cooldown::after_nothing(Some(began.wall), began.wall, began);
+            }
             self.retries_until = began.wall;
-            self.retries_left = Cooldown::after_nothing(Some(began.wall), began.wall, began);
         }
         usize::try_from(count).unwrap_or(0)
     }
@@ -216,7 +228,7 @@ impl Tick {
             // The clock was set back: what is planned since lies before that.
             self.alerts_looked_until = Instant::MIN;
         }
-        let retries = if self.retries_left.is_over(now) { Instant::MIN } else { self.retries_until };
+        let retries = self.retries_before(now);
         let (until, alerts) = (self.looked_until, self.alerts_looked_until);
         let looked = Looked { from: looked_from, until, changes: changes_after, retries, alerts };
         // Whatever is committed meanwhile: each failure is a line in the log.

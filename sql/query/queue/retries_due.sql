@@ -1,7 +1,7 @@
 -- Retries whose time has come become claimable; the queues that got some, and before what in each of them.
--- $1 now, $2 limit, $3 caller
+-- $1 now, $2 limit, $3 caller, $4 those before this time others have in hand
 WITH due AS MATERIALIZED (
-    SELECT r.* FROM sched.retry r WHERE r.retry_at <= $1 AND pg_has_role($3, r.owner, 'USAGE')
+    SELECT r.* FROM sched.retry r WHERE r.retry_at > $4 AND r.retry_at <= $1 AND pg_has_role($3, r.owner, 'USAGE')
      ORDER BY r.retry_at LIMIT $2 FOR UPDATE SKIP LOCKED
 ), gone AS (
     DELETE FROM sched.retry r USING due d WHERE r.retry_at = d.retry_at AND r.execution_id = d.execution_id

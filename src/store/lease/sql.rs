@@ -18,10 +18,10 @@ use crate::store::lease::end::{awaited_by, End, EndedRun, Ending, Failing, Finis
 use crate::store::low_water_marks;
 use crate::{arguments, statement};
 
-/// Makes retries claimable whose time has come and that `caller` may act for; how many, and in which queues.
-pub fn promote_retries(session: &Session, now: Instant, limit: i64, caller: Oid) -> (i64, Vec<String>) {
-    statement!(RETRIES_DUE = "queue/retries_due"(TIMESTAMPTZOID, INT8OID, OIDOID));
-    let rows = RETRIES_DUE.run(session, arguments![timestamp(now), limit, caller]);
+/// Makes retries claimable whose time, later than `after`, has come and that `caller` may act for; how many, and in which queues.
+pub fn promote_retries(session: &Session, after: Instant, now: Instant, limit: i64, caller: Oid) -> (i64, Vec<String>) {
+    statement!(RETRIES_DUE = "queue/retries_due"(TIMESTAMPTZOID, INT8OID, OIDOID, TIMESTAMPTZOID));
+    let rows = RETRIES_DUE.run(session, arguments![timestamp(now), limit, caller, timestamp(after)]);
     let Some(row) = rows.first() else { return (0, Vec::new()) };
     let queues: Vec<String> = row.get("queues").unwrap_or_default();
     let (priorities, plan_times): (Vec<i32>, Vec<TimestampWithTimeZone>) =
