@@ -10,9 +10,11 @@ import psycopg
 class Metrics(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         try:
-            with psycopg.connect(autocommit=True, connect_timeout=5, options="-c statement_timeout=10s") as connection:
+            with psycopg.connect(
+                autocommit=True, connect_timeout=5, client_encoding="utf8", options="-c statement_timeout=10s"
+            ) as connection:
                 body = connection.execute("SELECT sched.openmetrics()").fetchone()[0].encode()
-        except psycopg.Error as error:
+        except Exception as error:
             # Prometheus then says that the target is down.
             self.send_error(503, explain=str(error))
             return
