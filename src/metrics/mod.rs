@@ -18,7 +18,8 @@ use crate::store::metrics::{self as store, QueueState, Reader};
 const MOST_QUEUES: usize = 200;
 
 /// The tables that are read here.
-const TABLES: [&CStr; 7] = [c"home", c"timer", c"schedule", c"job", c"ready", c"lease", c"ledger"];
+const TABLES: [&CStr; 10] =
+    [c"home", c"timer", c"schedule", c"job", c"ready", c"retry", c"lease", c"ledger", c"paused_queue", c"alert"];
 
 /// All that a role may know, family by family.
 pub fn collect(owner: &Owner, reader: Oid, now: Instant) -> Vec<Sample> {
@@ -76,13 +77,17 @@ fn push_gauges(samples: &mut Vec<Sample>, owner: &Owner, reader: Reader, now: In
             push(Family::TimersArmed, armed.round());
         }
     }
-    if is_readable(&[c"timer", c"schedule", c"job"]) {
+    if is_readable(&[c"timer", c"schedule", c"job", c"alert"]) {
         let troubled = health::troubled_schedules(session, reader.role, reader.reads_all);
         push(Family::SchedulesParked, troubled.parked as f64);
         push(Family::SchedulesFailing, troubled.failing as f64);
     }
-    if is_readable(&[c"job", c"ready", c"lease", c"ledger"]) {
-        if let Some(queues) = store::queues(owner, reader) {
+    if is_readable(&[c"alert", c"schedule", c"job"]) {
+        let alerts = health::open_alerts(session, reader.role, reader.reads_all);
+        push(Family::AlertsOpen, alerts.iter().map(|alerts| alerts.count as f64).sum());
+    }
+    if is_readable(&[c"job", c"ready", c"retry", c"lease", c"ledger", c"paused_queue"]) {
+        if let Some(queues) = store::queues(owner, reader, now) {
             push_queues(samples, queues, now);
         }
     }
@@ -96,13 +101,17 @@ fn push_queues(samples: &mut Vec<Sample>, queues: BTreeMap<String, QueueState>, 
         let sum = shown.entry(name).or_default();
         sum.depth += state.depth;
         sum.running += state.running;
-        sum.since = [sum.since, state.since].into_iter().flatten().min();
+        // What is paused waits because somebody wants it to: in the others' sum it is no sign of trouble.
+        let since = state.since.filter(|_| number < MOST_QUEUES || !state.is_paused);
+        sum.since = [sum.since, since].into_iter().flatten().min();
+        sum.is_paused = state.is_paused && number < MOST_QUEUES;
     }
     for (queue, state) in shown {
         let waits = state.since.map_or(0, |since| now.as_micros().saturating_sub(since.as_micros()).max(0));
         let gauges = [
             (Family::QueueDepth, state.depth),
             (Family::QueueOldest, waits as f64 / 1e6),
+            (Family::QueuePaused, f64::from(u8::from(state.is_paused))),
             (Family::Running, state.running),
         ];
         let gauge = |(family, value)| Sample::gauge(family, vec![("queue", queue.clone())], value);

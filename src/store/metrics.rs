@@ -22,6 +22,10 @@ const MOST_NAMES: i32 = 1000;
 /// How many entries of queues are counted, all queues together, and of each one at least.
 const ENTRIES: i64 = 3000;
 const ENTRIES_OF_QUEUE: i64 = 20;
+/// Of how many priorities of a queue the first entry is looked at.
+const MOST_PRIORITIES: usize = 8;
+/// How many due retries are counted, of all queues together.
+const MOST_RETRIES: i64 = 10_000;
 /// How many pages of a table are read: no more than these, of what is long.
 const PAGES: u32 = 96;
 /// The same of leases: most of their pages are empty, and they are few where all is well.
@@ -106,34 +110,54 @@ fn sample<T>(
 pub struct QueueState {
     /// How many can be claimed.
     pub depth: f64,
-    /// Since when the next of them can.
+    /// Since when the first of each priority can: the earliest.
     pub since: Option<Instant>,
     /// How many run.
     pub running: f64,
+    /// Nobody may claim from it.
+    pub is_paused: bool,
+}
+
+impl QueueState {
+    fn waits_since(&mut self, since: Option<Instant>) {
+        self.since = [self.since, since].into_iter().flatten().min();
+    }
 }
 
 /// The queues that `reader` may know of, by the names that users know.
-pub fn queues(owner: &Owner, reader: Reader) -> Option<BTreeMap<String, QueueState>> {
+pub fn queues(owner: &Owner, reader: Reader, now: Instant) -> Option<BTreeMap<String, QueueState>> {
     let session = owner.session();
     let mut queues: BTreeMap<String, QueueState> = known_queues(session, reader);
-    let (depths, is_exact) = depths(owner, reader)?;
-    let share = ENTRIES / i64::try_from(depths.len().max(1)).unwrap_or(ENTRIES);
-    // Those that are counted anyway need only their first.
-    let most = if is_exact && reader.reads_all { 1 } else { share.clamp(ENTRIES_OF_QUEUE, MOST_COUNTED) };
-    for head in heads(session, reader, most) {
-        let state = queues.entry(user_queue(&head.queue).to_owned()).or_default();
-        state.since = [state.since, head.since].into_iter().flatten().min();
-        let found = depths.get(&head.queue).copied().unwrap_or(0.0);
-        state.depth += if is_exact {
-            found
-        } else if head.seen < most {
-            head.own as f64
-        } else {
-            found.max(head.own as f64)
-        };
+    let Depths { mut found, is_exact } = depths(owner, reader)?;
+    // A sample finds what is long. What is short beside it is found by the index.
+    if !is_exact {
+        for head in heads(session, reader, found.len()) {
+            let waiting = found.entry(head.queue).or_default();
+            if head.seen < head.looked_at {
+                waiting.count = head.own as f64;
+            } else {
+                waiting.count = waiting.count.max(head.own as f64);
+            }
+            waiting.firsts.extend(head.firsts.into_iter().map(|id| (0, 0, id)));
+        }
+    }
+    let firsts: Vec<Uuid> = found.values().flat_map(|waiting| &waiting.firsts).map(|(_, _, id)| *id).collect();
+    for (queue, waiting) in found {
+        queues.entry(user_queue(&queue).to_owned()).or_default().depth += waiting.count;
+    }
+    for (queue, since) in since(session, firsts) {
+        queues.entry(user_queue(&queue).to_owned()).or_default().waits_since(since);
+    }
+    for (queue, count, since) in due_retries(session, reader, now) {
+        let state = queues.entry(user_queue(&queue).to_owned()).or_default();
+        state.depth += count as f64;
+        state.waits_since(since);
     }
     for (queue, running) in running(owner, reader)? {
         queues.entry(queue).or_default().running += running;
+    }
+    for queue in paused(session, queues.keys().cloned().collect()) {
+        queues.entry(queue).or_default().is_paused = true;
     }
     Some(queues)
 }
@@ -144,43 +168,97 @@ fn known_queues(session: &Session, reader: Reader) -> BTreeMap<String, QueueStat
     rows.iter().map(|row| (row.get_required("queue"), QueueState::default())).collect()
 }
 
-/// How many entries each queue has, by the names that they have in the table, and whether all were counted.
-fn depths(owner: &Owner, reader: Reader) -> Option<(BTreeMap<String, f64>, bool)> {
-    let (mut counts, mut asked) = (BTreeMap::<String, f64>::new(), None);
+/// Which of these queues are paused.
+fn paused(session: &Session, queues: Vec<String>) -> Vec<String> {
+    statement!(PAUSED = "metrics/paused"(TEXTARRAYOID));
+    PAUSED.run(session, arguments![queues]).iter().map(|row| row.get_required("queue")).collect()
+}
+
+/// What of a queue's entries is the reader's.
+#[derive(Default)]
+struct Waiting {
+    count: f64,
+    /// The first of each priority, as far as it was seen: priority, plan time, execution.
+    firsts: Vec<(i64, i64, Uuid)>,
+}
+
+impl Waiting {
+    fn saw(&mut self, priority: i64, plan_time: i64, id: Uuid) {
+        self.count += 1.0;
+        if let Some(first) = self.firsts.iter_mut().find(|first| first.0 == priority) {
+            if plan_time < first.1 {
+                *first = (priority, plan_time, id);
+            }
+        } else if self.firsts.len() < MOST_PRIORITIES {
+            self.firsts.push((priority, plan_time, id));
+        }
+    }
+}
+
+/// Queues by the names that they have in the table, and whether all entries were counted.
+struct Depths {
+    found: BTreeMap<String, Waiting>,
+    is_exact: bool,
+}
+
+fn depths(owner: &Owner, reader: Reader) -> Option<Depths> {
+    let (mut found, mut asked) = (BTreeMap::<String, Waiting>::new(), None);
     let sampled = sample(owner, &layouts::READY, PAGES, |row| {
         if reader.may_know(row.get_required(ready::OWNER), &mut asked) {
             let queue: &str = row.get_required(ready::QUEUE);
-            match counts.get_mut(queue) {
-                Some(count) => *count += 1.0,
-                None => {
-                    counts.insert(queue.to_owned(), 1.0);
-                }
+            if !found.contains_key(queue) {
+                found.insert(queue.to_owned(), Waiting::default());
+            }
+            let priority = i64::from(row.get_required::<i32>(ready::PRIORITY));
+            let plan_time = i64::from(row.get_required::<TimestampWithTimeZone>(ready::PLAN_TIME));
+            if let Some(waiting) = found.get_mut(queue) {
+                waiting.saw(priority, plan_time, row.get_required(ready::EXECUTION_ID));
             }
         }
         None::<()>
     })?;
-    counts.values_mut().for_each(|count| *count = (*count * sampled.scale).round());
-    Some((counts, sampled.is_whole))
+    found.values_mut().for_each(|waiting| waiting.count = (waiting.count * sampled.scale).round());
+    Some(Depths { found, is_exact: sampled.is_whole })
 }
 
 /// The first entries of a queue.
 struct Head {
     queue: String,
+    looked_at: i64,
     seen: i64,
     own: i64,
-    since: Option<Instant>,
+    firsts: Vec<Uuid>,
 }
 
-fn heads(session: &Session, reader: Reader, most: i64) -> Vec<Head> {
-    statement!(HEADS = "metrics/heads"(INT4OID, INT8OID, OIDOID, BOOLOID));
-    let rows = HEADS.run(session, arguments![MOST_NAMES, most, reader.role, reader.reads_all]);
+/// Of each queue in its order as many entries as there is time for, where so many queues are known.
+fn heads(session: &Session, reader: Reader, queues: usize) -> Vec<Head> {
+    statement!(HEADS = "metrics/heads"(INT4OID, INT8OID, OIDOID, BOOLOID, INT4OID));
+    let share = ENTRIES / i64::try_from(queues.max(1)).unwrap_or(ENTRIES);
+    let looked_at = share.clamp(ENTRIES_OF_QUEUE, MOST_COUNTED);
+    let rows =
+        HEADS.run(session, arguments![MOST_NAMES, looked_at, reader.role, reader.reads_all, MOST_PRIORITIES as i32]);
     let head = |row: crate::pg::session::Row| Head {
         queue: row.get_required("queue"),
+        looked_at,
         seen: row.get_required("seen"),
         own: row.get_required("own"),
-        since: row.get_saturated("since"),
+        firsts: row.get("firsts").unwrap_or_default(),
     };
     rows.iter().map(head).collect()
+}
+
+/// Since when the first of these executions of each queue can be claimed.
+fn since(session: &Session, executions: Vec<Uuid>) -> Vec<(String, Option<Instant>)> {
+    statement!(SINCE = "metrics/since"(UUIDARRAYOID));
+    let rows = SINCE.run(session, arguments![executions]);
+    rows.iter().map(|row| (row.get_required("queue"), row.get_saturated("since"))).collect()
+}
+
+/// What is due in `sched.retry` and no dispatcher has moved yet: a claim moves it itself. How much, and since when.
+fn due_retries(session: &Session, reader: Reader, now: Instant) -> Vec<(String, i64, Option<Instant>)> {
+    statement!(DUE_RETRIES = "metrics/due_retries"(TIMESTAMPTZOID, INT8OID, OIDOID, BOOLOID));
+    let rows = DUE_RETRIES.run(session, arguments![timestamp(now), MOST_RETRIES, reader.role, reader.reads_all]);
+    rows.iter().map(|row| (row.get_required("queue"), row.get_required("count"), row.get_saturated("since"))).collect()
 }
 
 /// How many executions of each queue run.

@@ -95,7 +95,7 @@ impl Counts {
     }
 
     fn raise(&mut self, place: usize, by: u64) {
-        self.0[place] = self.0[place].wrapping_add(by);
+        self.0[place] = self.0[place].saturating_add(by);
     }
 
     /// A clock that was set back makes it negative: that counts as none.
@@ -109,7 +109,7 @@ impl Counts {
     /// Adds what was counted elsewhere.
     pub fn absorb(&mut self, other: &Counts) {
         for (mine, theirs) in self.0.iter_mut().zip(other.0) {
-            *mine = mine.wrapping_add(theirs);
+            *mine = mine.saturating_add(theirs);
         }
     }
 
@@ -153,11 +153,13 @@ impl Counts {
             Family::Ticks
             | Family::QueueDepth
             | Family::QueueOldest
+            | Family::QueuePaused
             | Family::Running
             | Family::TimersDue
             | Family::TimersArmed
             | Family::SchedulesParked
             | Family::SchedulesFailing
+            | Family::AlertsOpen
             | Family::NextFire
             | Family::CountersReset => {}
         }
@@ -171,7 +173,7 @@ impl Counts {
         }
         let mut count = 0_u64;
         for (bound, more) in bounds.zip(buckets) {
-            count = count.wrapping_add(*more);
+            count = count.saturating_add(*more);
             let mut labels = labels.to_vec();
             labels.push(("le", bound.to_owned()));
             out.push(Sample { family, suffix: "_bucket", labels, value: count as f64 });

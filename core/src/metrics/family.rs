@@ -86,16 +86,19 @@ families! {
         "Rounds of the dispatcher, and calls of sched.dispatch_due.";
     /// How late executions began.
     Lateness = "sched_lateness_seconds", Histogram,
-        "From the time for which an execution was planned (plan_time, or run_at where that is later) to its first attempt. Backfills are not counted.";
+        "From the time for which an execution was planned (plan_time after the delay and jitter of its schedule; created_at of what applications enqueue or claim; run_at where that is later) to its first attempt. Backfills are not counted.";
     /// How long attempts took.
     Duration = "sched_duration_seconds", Histogram,
         "From the beginning of an attempt to its end, whatever its outcome.";
     /// What can be claimed.
     QueueDepth = "sched_queue_depth", Gauge,
-        "Executions that can be claimed. Counted where they are few, else estimated from a sample of pages of sched.ready.";
-    /// For how long the next to be claimed waits.
+        "Executions that can be claimed, due retries among them. Counted where they are few, else estimated from a sample of pages of sched.ready.";
+    /// For how long the oldest of the next to be claimed waits.
     QueueOldest = "sched_queue_oldest_claimable_seconds", Gauge,
-        "For how long the execution that is to be claimed next could have been claimed; 0 where there is none.";
+        "For how long the executions that are to be claimed next, one of each priority, could have been claimed: the longest; 0 where there is none.";
+    /// Whether nobody may claim from it.
+    QueuePaused = "sched_queue_paused", Gauge,
+        "1 where the queue is paused, else 0.";
     /// What runs.
     Running = "sched_running", Gauge,
         "Executions that have a lease. Counted up to 1000, beyond that estimated from a sample of pages of sched.lease.";
@@ -111,6 +114,9 @@ families! {
     /// What did not fire the last time.
     SchedulesFailing = "sched_schedules_failing", Gauge,
         "Schedules whose last fire failed; of 1000 that are parked or failing.";
+    /// What somebody is to be told of.
+    AlertsOpen = "sched_alerts_open", Gauge,
+        "Open alerts that nobody has acknowledged, counted up to 1000. Schedules that are parked or failing have gauges of their own.";
     /// When something fires next.
     NextFire = "sched_next_fire_timestamp_seconds", Gauge,
         "When the next schedule is to fire. Missing where none is.";

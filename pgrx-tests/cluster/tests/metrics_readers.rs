@@ -17,7 +17,8 @@ fn of_queue(client: &mut Client, name: &str, queue: &str) -> Option<f64> {
     value(client, name, &format!(r#"{{"queue": "{queue}"}}"#))
 }
 
-const GAUGES: [&str; 5] = [
+const GAUGES: [&str; 6] = [
+    "sched_alerts_open",
     "sched_timers_armed",
     "sched_timers_due",
     "sched_schedules_parked",
@@ -203,13 +204,20 @@ fn where_nothing_works_there_are_gauges_and_where_nothing_is_preloaded_no_counte
 fn a_locked_table_is_left_out_and_nobody_waits() {
     let cluster = Cluster::new();
     let mut db = cluster.with_extension("postgres");
-    db.batch_execute("select sched.define_job('j'), sched.enqueue('j')").unwrap();
+    // Who waits fails, and does not hang.
+    db.batch_execute("set lock_timeout = '20s'; select sched.define_job('j'), sched.enqueue('j')").unwrap();
     let mut other = cluster.connect();
     for (table, gone, there) in [
         ("ready", "sched_queue_depth", "sched_timers_armed"),
         ("lease", "sched_running", "sched_schedules_parked"),
         ("timer", "sched_timers_armed", "sched_queue_depth"),
         ("ledger", "sched_queue_depth", "sched_timers_due"),
+        ("retry", "sched_queue_depth", "sched_timers_due"),
+        ("paused_queue", "sched_queue_depth", "sched_timers_due"),
+        ("job", "sched_queue_depth", "sched_timers_due"),
+        ("schedule", "sched_timers_due", "sched_queue_depth"),
+        ("home", "sched_timers_due", "sched_queue_depth"),
+        ("alert", "sched_alerts_open", "sched_queue_depth"),
     ] {
         other.batch_execute(&format!("begin; lock table sched.{table}")).unwrap();
         let began = Instant::now();
@@ -219,4 +227,60 @@ fn a_locked_table_is_left_out_and_nobody_waits() {
         assert!(!has(gone) && has(there) && has("sched_enqueued_total"), "{table}: {found:?}");
         other.batch_execute("rollback").unwrap();
     }
+}
+
+#[test]
+fn no_queue_hides_behind_those_of_others() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    switch_off(&cluster, &mut db);
+    // Another's 1,200 queues and jobs come first by name, and its entries in the shared queue first by priority.
+    db.batch_execute(
+        "create role many login; create role few login; select sched.grant_use('many'), sched.grant_use('few');
+         set role many;
+         select count(sched.define_job('a ' || i, queue => 'a ' || i)) from generate_series(1, 1200) i;
+         select count(sched.enqueue('a ' || i)) from generate_series(1, 1200) i;
+         select sched.define_job('first', queue => 'shared', priority => 9);
+         select count(*) from (select sched.enqueue_many('first', array_fill('1'::jsonb, array[3500]))) e;
+         set role few;
+         select sched.define_job('z', queue => 'z'), sched.define_job('idle', queue => 'zz'), sched.define_job('behind', queue => 'shared');
+         select sched.enqueue('z'), sched.enqueue('behind'); reset role;
+         update sched.ledger set created_at = created_at - interval '10 minutes' where job_name in ('z', 'behind')",
+    )
+    .unwrap();
+    let mut few = cluster.connect_as("few", "postgres");
+    for queue in ["z", "shared"] {
+        assert_eq!(of_queue(&mut few, "sched_queue_depth", queue), Some(1.0), "{queue}");
+        let oldest = of_queue(&mut few, "sched_queue_oldest_claimable_seconds", queue).unwrap();
+        assert!((600.0..4200.0).contains(&oldest), "{queue}: {oldest}");
+    }
+    assert_eq!(of_queue(&mut few, "sched_queue_depth", "zz"), Some(0.0));
+    let total = "select sum(value) from sched.metrics() where name = 'sched_queue_depth'";
+    assert_eq!(one::<f64>(&mut db, total), 4702.0);
+    // What waits behind a higher priority is the oldest.
+    let oldest = of_queue(&mut db, "sched_queue_oldest_claimable_seconds", "other").unwrap();
+    assert!((600.0..4200.0).contains(&oldest), "{oldest}");
+}
+
+#[test]
+fn due_retries_wait_and_pauses_are_shown() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    switch_off(&cluster, &mut db);
+    db.batch_execute(
+        "select sched.define_job('j', queue => 'mail'), sched.enqueue_many('j', array['1', '2']::jsonb[], run_ats => array_fill(now() + interval '1 day', array[2]));
+         update sched.retry set retry_at = retry_at - interval '1 day 10 minutes'",
+    )
+    .unwrap();
+    assert_eq!(of_queue(&mut db, "sched_queue_depth", "mail"), Some(2.0));
+    let oldest = of_queue(&mut db, "sched_queue_oldest_claimable_seconds", "mail").unwrap();
+    assert!((600.0..4200.0).contains(&oldest), "{oldest}");
+    assert_eq!(of_queue(&mut db, "sched_queue_paused", "mail"), Some(0.0));
+    db.batch_execute("select sched.pause_queue('mail')").unwrap();
+    assert_eq!(of_queue(&mut db, "sched_queue_paused", "mail"), Some(1.0));
+    assert_eq!(value(&mut db, "sched_alerts_open", "{}"), Some(0.0));
+    let alert = "insert into sched.alert (kind, schedule_id, schedule_name, owner, since, message, opened_at)
+                 values ('late', 1, 's', current_user::regrole, now(), 'm', now())";
+    db.batch_execute(alert).unwrap();
+    assert_eq!(value(&mut db, "sched_alerts_open", "{}"), Some(1.0));
 }
