@@ -619,7 +619,7 @@ STRICT VOLATILE PARALLEL UNSAFE
 LANGUAGE c
 AS 'MODULE_PATHNAME', 'openmetrics_wrapper';
 COMMENT ON FUNCTION sched.metrics IS
-'What was counted in this database since the counters began anew, and how things stand: a row for each sample. Of jobs and queues it names those that the caller may act for; superusers, monitors and members of pg_monitor see all. At most 200 jobs and 200 queues have a name of their own, the others are called other. Where the library is not preloaded there are gauges only. A table that somebody has locked for long is left out.';
+'What was counted in this database since the counters began anew, and how things stand: a row for each sample. Of jobs and queues it names those that the caller may act for; superusers, monitors and members of pg_monitor see all. At most 200 jobs and 200 queues of an owner have a name of their own, the others are called other. Where the library is not preloaded there are gauges only. A table that somebody has locked for long is left out.';
 COMMENT ON FUNCTION sched.openmetrics IS
 'The same as OpenMetrics text, which ends with # EOF.';
 CREATE FUNCTION sched_internal.command_statements("command" TEXT) RETURNS INT

@@ -99,7 +99,7 @@ COMMENT ON FUNCTION sched.health IS
 COMMENT ON FUNCTION sched.healthy IS
 'False where a component of sched.health() is critical, or a timer that is due has not fired for longer than max_lateness. Errors: 22004 (NULL), 22023 (a negative interval, or one with months).';
 COMMENT ON FUNCTION sched.metrics IS
-'What was counted in this database since the counters began anew, and how things stand: a row for each sample. Of jobs and queues it names those that the caller may act for; superusers, monitors and members of pg_monitor see all. At most 200 jobs and 200 queues have a name of their own, the others are called other. Where the library is not preloaded there are gauges only. A table that somebody has locked for long is left out.';
+'What was counted in this database since the counters began anew, and how things stand: a row for each sample. Of jobs and queues it names those that the caller may act for; superusers, monitors and members of pg_monitor see all. At most 200 jobs and 200 queues of an owner have a name of their own, the others are called other. Where the library is not preloaded there are gauges only. A table that somebody has locked for long is left out.';
 COMMENT ON FUNCTION sched.openmetrics IS
 'The same as OpenMetrics text, which ends with # EOF.';
 COMMENT ON FUNCTION sched.acknowledge IS

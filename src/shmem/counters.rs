@@ -21,14 +21,16 @@ use names::SharedName;
 
 /// What the job or queue of a series is called that has none of its own.
 pub const OTHER: &str = "other";
-/// How many jobs of a database have a series of their own, and how many queues.
+/// How many jobs of an owner have a series of their own, and how many queues.
 const MOST_NAMES: usize = 200;
-/// How many series a database has at most: a job has one for each of its queues and owners.
-const MOST_OF_DATABASE: usize = 256;
+/// How many series an owner has at most: a job has one for each of its queues.
+const MOST_OF_OWNER: usize = 256;
+/// How many series a database has at most: no owner takes more than half of them, so that others keep theirs.
+const MOST_OF_DATABASE: usize = 2 * MOST_OF_OWNER;
 /// How many databases are counted in. Of more than that only gauges are known.
 const DATABASES: usize = 128;
 /// How many series there are in all databases together.
-const SERIES: usize = 1024;
+const SERIES: usize = 2048;
 /// Job names have 1,000 bytes at most.
 const JOB_WORDS: usize = 125;
 /// Names of queues 57.
@@ -41,6 +43,8 @@ pub enum Place {
     Own(u16),
     /// That of all which have none.
     Other,
+    /// It is not known yet: this transaction is the first that counts in this series. It gets a place when it commits (`pending`).
+    New(u16),
 }
 
 /// Who looks for a series compares these, and nothing else.
@@ -65,7 +69,10 @@ impl SharedCounts {
     fn add(&self, counts: &Counts) {
         for (mine, more) in self.0.iter().zip(counts.0) {
             if more > 0 {
-                mine.fetch_add(more, SeqCst);
+                // What has no more room stays at the top: a counter never falls.
+                if mine.fetch_add(more, SeqCst).checked_add(more).is_none() {
+                    mine.store(u64::MAX, SeqCst);
+                }
             }
         }
     }
@@ -177,25 +184,29 @@ impl Area {
         self.keys.iter().enumerate().filter(move |(_, key)| key.database.load(SeqCst) == database)
     }
 
-    /// The series of a job in a queue, given to it where it has none.
-    fn place(&self, database: u32, wanted: &SeriesName) -> Place {
-        let find = |[job, queue]: [u64; 2]| {
-            let is_it = |key: &Key| {
-                (key.job.load(SeqCst), key.queue.load(SeqCst), key.owner.load(SeqCst)) == (job, queue, wanted.owner)
-            };
-            self.keys_of(database).find(|(_, key)| is_it(key)).map(|(place, _)| Place::Own(place as u16))
+    /// The series of a job in a queue, if it has one.
+    fn find(&self, database: u32, wanted: &SeriesName) -> Option<Place> {
+        let [job, queue] = [wanted.job, wanted.queue].map(names::hash);
+        let is_it = |key: &Key| {
+            (key.job.load(SeqCst), key.queue.load(SeqCst), key.owner.load(SeqCst)) == (job, queue, wanted.owner)
         };
-        let hashes = [wanted.job, wanted.queue].map(names::hash);
-        find(hashes).unwrap_or_else(|| {
-            spinlock::locked(&self.lock, || find(hashes).unwrap_or_else(|| self.give(database, wanted, hashes)))
+        self.keys_of(database).find(|(_, key)| is_it(key)).map(|(place, _)| Place::Own(place as u16))
+    }
+
+    /// The same, given to it where it has none. Only for what is committed: a place is not given back.
+    fn place(&self, database: u32, wanted: &SeriesName) -> Place {
+        self.find(database, wanted).unwrap_or_else(|| {
+            spinlock::locked(&self.lock, || self.find(database, wanted).unwrap_or_else(|| self.give(database, wanted)))
         })
     }
 
     /// Gives a series to a job that has none in this queue, as far as there is room. The lock is held.
-    fn give(&self, database: u32, wanted: &SeriesName, [job, queue]: [u64; 2]) -> Place {
+    fn give(&self, database: u32, wanted: &SeriesName) -> Place {
+        let [job, queue] = [wanted.job, wanted.queue].map(names::hash);
+        let keys_of_owner = || self.keys_of(database).filter(|(_, key)| key.owner.load(SeqCst) == wanted.owner);
         let has_room = |hash: u64, of: fn(&Key) -> &AtomicU64| {
             let (mut known, mut count) = ([0_u64; MOST_NAMES], 0);
-            for (_, key) in self.keys_of(database) {
+            for (_, key) in keys_of_owner() {
                 let other = of(key).load(SeqCst);
                 if other == hash {
                     return true;
@@ -208,11 +219,12 @@ impl Area {
                     break;
                 }
             }
-            count < MOST_NAMES || self.keys_of(database).any(|(_, key)| of(key).load(SeqCst) == hash)
+            count < MOST_NAMES || keys_of_owner().any(|(_, key)| of(key).load(SeqCst) == hash)
         };
         let may_have_own = wanted.job != OTHER
             && wanted.queue != OTHER
             && self.keys_of(database).count() < MOST_OF_DATABASE
+            && keys_of_owner().count() < MOST_OF_OWNER
             && has_room(job, |key| &key.job)
             && has_room(queue, |key| &key.queue);
         let free = self.keys.iter().position(|key| key.database.load(SeqCst) == 0).filter(|_| may_have_own);

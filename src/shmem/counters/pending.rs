@@ -12,7 +12,7 @@ use pgrx::pg_guard;
 use pgrx::pg_sys::{self, Oid};
 use scheduler_core::metrics::{Counts, Event};
 
-use super::{area, this_database, Place, SeriesName};
+use super::{area, this_database, Place, SeriesName, MOST_OF_OWNER};
 
 /// How many places a session remembers.
 const MOST_KNOWN: usize = 1024;
@@ -24,6 +24,23 @@ struct Level {
     made_in: pg_sys::SubTransactionId,
     counts: Vec<(Place, Box<Counts>)>,
     ticks: u64,
+    /// It has created the extension.
+    begins_anew: bool,
+}
+
+/// A series that has no place yet.
+struct NewSeries {
+    job: String,
+    queue: String,
+    owner: u32,
+    /// What it was given at commit.
+    place: Option<Place>,
+}
+
+impl NewSeries {
+    fn name(&self) -> SeriesName<'_> {
+        SeriesName { job: &self.job, queue: &self.queue, owner: self.owner }
+    }
 }
 
 /// Where this session has found the series of this database.
@@ -52,7 +69,8 @@ thread_local! {
     /// An empty one, with the memory that the last transaction had.
     static IDLE: Cell<Option<Level>> = const { Cell::new(None) };
     static KNOWN: RefCell<KnownPlaces> = RefCell::default();
-    static BEGINS_ANEW: Cell<bool> = const { Cell::new(false) };
+    /// What the open transaction is the first to count in. A place is given at commit: what is rolled back takes none.
+    static NEW: RefCell<Vec<NewSeries>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Counts events of a job's executions in a queue (as users know it), if this transaction commits.
@@ -75,8 +93,7 @@ pub fn tick_at_commit() {
 /// Has this database's counters begin anew, if this transaction commits: its extension is being created.
 pub fn begin_anew_at_commit() {
     if area().is_some() {
-        register_callbacks();
-        BEGINS_ANEW.set(true);
+        add(|level| level.begins_anew = true);
     }
 }
 
@@ -98,16 +115,57 @@ fn find_place(job: &str, queue: &str, owner: Oid) -> Option<Place> {
         hasher.write_u8(0);
         hasher.write(queue.as_bytes());
         let key = (hasher.finish(), owner);
-        let place = *known.places.entry(key).or_insert_with(|| area.place(database, &SeriesName { job, queue, owner }));
+        let place = match known.places.get(&key) {
+            Some(place) => *place,
+            None => {
+                let place =
+                    area.find(database, &SeriesName { job, queue, owner }).or_else(|| new_place(job, queue, owner));
+                // (Of too many in one transaction none is remembered.)
+                let Some(place) = place else { return Some(Place::Other) };
+                known.places.insert(key, place);
+                place
+            }
+        };
         known.last = Some(LastPlace { job: job.to_owned(), queue: queue.to_owned(), owner, place });
         Some(place)
     })
 }
 
+/// Notes a series that is to be given a place at commit; `None` where this transaction has more of them than its owner can have places.
+fn new_place(job: &str, queue: &str, owner: u32) -> Option<Place> {
+    NEW.with_borrow_mut(|new| {
+        let number = u16::try_from(new.len()).ok().filter(|number| usize::from(*number) < MOST_OF_OWNER)?;
+        new.push(NewSeries { job: job.to_owned(), queue: queue.to_owned(), owner, place: None });
+        Some(Place::New(number))
+    })
+}
+
+/// The transaction has ended: a session remembers what has been given places, and forgets what has none.
+fn forget_new() {
+    NEW.with_borrow_mut(|new| {
+        if new.is_empty() {
+            return;
+        }
+        KNOWN.with_borrow_mut(|known| {
+            known.last = None;
+            known.places.retain(|_, place| {
+                if let Place::New(number) = *place {
+                    match new.get(usize::from(number)).and_then(|series| series.place) {
+                        Some(given) => *place = given,
+                        None => return false,
+                    }
+                }
+                true
+            });
+        });
+        new.clear();
+    });
+}
+
 impl Level {
     fn new(made_in: pg_sys::SubTransactionId) -> Level {
         let counts = IDLE.take().map_or_else(Vec::new, |idle| idle.counts);
-        Level { made_in, counts, ticks: 0 }
+        Level { made_in, counts, ticks: 0, begins_anew: false }
     }
 
     fn counts_of(&mut self, place: Place) -> &mut Counts {
@@ -127,6 +185,7 @@ impl Level {
             keep(counts);
         }
         self.ticks += other.ticks;
+        self.begins_anew |= other.begins_anew;
     }
 }
 
@@ -168,12 +227,24 @@ fn level_of(levels: &mut Vec<Level>, made_in: pg_sys::SubTransactionId) -> &mut 
 
 /// Adds what was counted to what all have.
 fn publish(levels: &mut Vec<Level>) {
-    let Some((area, slot)) = area().and_then(|area| Some((area, area.database(this_database())?))) else { return };
+    let database = this_database();
+    let Some((area, slot)) = area().and_then(|area| Some((area, area.database(database)?))) else { return };
     for mut level in levels.drain(..) {
         for (place, counts) in level.counts.drain(..) {
             match place {
                 Place::Own(place) => area.series[usize::from(place)].counts.add(&counts),
                 Place::Other => slot.other.add(&counts),
+                // Where all were counted 0 times there is nothing to show.
+                Place::New(_) if counts.is_empty() => {}
+                Place::New(number) => NEW.with_borrow_mut(|new| {
+                    let series = &mut new[usize::from(number)];
+                    let place = series.place.unwrap_or_else(|| area.place(database, &series.name()));
+                    series.place = Some(place);
+                    match place {
+                        Place::Own(place) => area.series[usize::from(place)].counts.add(&counts),
+                        Place::Other | Place::New(_) => slot.other.add(&counts),
+                    }
+                }),
             }
             keep(counts);
         }
@@ -189,8 +260,9 @@ unsafe extern "C-unwind" fn transaction_ended(event: pg_sys::XactEvent::Type, _a
     use pg_sys::XactEvent::{XACT_EVENT_ABORT, XACT_EVENT_COMMIT, XACT_EVENT_PREPARE};
     if event == XACT_EVENT_COMMIT {
         LEVELS.with_borrow_mut(|levels| {
-            if BEGINS_ANEW.take() {
-                super::begin_anew(levels.is_empty());
+            if levels.iter().any(|level| level.begins_anew) {
+                let uses = |level: &Level| level.counts.iter().any(|(place, _)| matches!(place, Place::Own(_)));
+                super::begin_anew(!levels.iter().any(uses));
             }
             if !levels.is_empty() {
                 publish(levels);
@@ -198,9 +270,10 @@ unsafe extern "C-unwind" fn transaction_ended(event: pg_sys::XactEvent::Type, _a
             // What could not be added is nobody's.
             levels.clear();
         });
+        forget_new();
     } else if event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE {
-        BEGINS_ANEW.set(false);
         LEVELS.take();
+        forget_new();
     }
 }
 
