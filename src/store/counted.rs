@@ -3,17 +3,19 @@
 //!
 //! `counted` is the text of a JSON array with an object for each job, queue and owner, as `Group` has it. Times are in microseconds.
 
-use pgrx::datum::TimestampWithTimeZone;
-use pgrx::pg_sys::Oid;
+use pgrx::datum::{Interval, TimestampWithTimeZone};
+use pgrx::pg_sys::{self, Oid};
 use scheduler_core::lease::{Claim, Status};
 use scheduler_core::metrics::Event;
-use scheduler_core::schedule::SkipReason;
+use scheduler_core::schedule::{jitter, SkipReason};
 use scheduler_core::Instant;
 use serde::Deserialize;
 
-use crate::heap::layouts::ledger;
+use crate::heap::layouts::{self, ledger, schedule};
+use crate::heap::{Condition, Index, LatestSnapshot, Table};
 use crate::pg::record::{Column, Record};
 use crate::pg::session::{Row, Rows};
+use crate::pg::{convert, role};
 use crate::shmem::counters::pending::count;
 use crate::shmem::counters::OTHER;
 use crate::shmem::registry;
@@ -79,12 +81,15 @@ pub fn skipped(row: &Row, reason: SkipReason, plans: u64) {
 }
 
 /// The time for which an execution was planned, by its row of the ledger. A backfill was planned for none that its run could have kept.
+/// What applications call a plan time may be a mere name: theirs is planned for when it came to be.
 pub fn planned_for(entry: &impl Record<Column>) -> Option<i64> {
-    if entry.get_required::<&str>(ledger::ORIGIN) == "backfill" {
-        return None;
-    }
     let micros = |time: TimestampWithTimeZone| i64::from(time);
-    let plan_time = micros(entry.get_required(ledger::PLAN_TIME));
+    let plan_time = match entry.get_required::<&str>(ledger::ORIGIN) {
+        "backfill" => return None,
+        "enqueue" | "claim" => micros(entry.get_required(ledger::CREATED_AT)),
+        "schedule" => dispatch_time(entry),
+        _ => micros(entry.get_required(ledger::PLAN_TIME)),
+    };
     Some(
         entry
             .get(ledger::RUN_AT)
@@ -92,6 +97,38 @@ pub fn planned_for(entry: &impl Record<Column>) -> Option<i64> {
             .filter(|run_at| *run_at < i64::MAX)
             .map_or(plan_time, |at| at.max(plan_time)),
     )
+}
+
+/// When a schedule was to dispatch an execution: after its delay and jitter, which are no lateness. As the schedule is now, and never later than
+/// it was dispatched. Only what was dispatched later than its plan time by more than a moment is asked for these.
+fn dispatch_time(entry: &impl Record<Column>) -> i64 {
+    /// What a dispatcher that is awake takes, in microseconds.
+    const MOMENT: i64 = 100_000;
+    let plan_time = i64::from(entry.get_required::<TimestampWithTimeZone>(ledger::PLAN_TIME));
+    let created_at = i64::from(entry.get_required::<TimestampWithTimeZone>(ledger::CREATED_AT));
+    let Some(schedule_id) = entry.get::<i64>(ledger::SCHEDULE_ID) else { return plan_time };
+    if created_at.saturating_sub(plan_time) <= MOMENT {
+        return plan_time;
+    }
+    let wait = intended_wait(schedule_id, plan_time).unwrap_or(0);
+    plan_time.saturating_add(wait).min(created_at)
+}
+
+/// For how long a schedule wants a plan time to wait: row by row, for a claim may be asking.
+fn intended_wait(schedule_id: i64, plan_time: i64) -> Option<i64> {
+    let (schema, _) = role::schema()?;
+    let schedules = Table::open(schema, &layouts::SCHEDULE).filter(|table| table.permits(pg_sys::ACL_SELECT))?;
+    let latest = LatestSnapshot::take();
+    let mut by_id = Index::open(&schedules, c"schedule_pkey", &latest);
+    if !by_id.find(&[Condition::equal(pg_sys::F_INT8EQ, schedule_id)]) {
+        return None;
+    }
+    let length = |name, column| {
+        convert::duration(name, schedules.get_required::<Interval>(column), convert::Zero::Allowed).unwrap_or(0)
+    };
+    let (delay, bound) = (length("delay", schedule::DELAY), length("jitter", schedule::JITTER));
+    let offset = jitter::offset(bound, schedule_id.cast_unsigned(), Instant::from_micros(plan_time)?);
+    Some(delay.saturating_add(offset))
 }
 
 /// A lease was given for this attempt, on what was planned for a time.

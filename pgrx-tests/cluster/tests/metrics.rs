@@ -304,3 +304,91 @@ fn the_names_of_a_few_hundred_jobs_fit_and_databases_make_room() {
     assert_eq!(sum(&mut db, "sched_enqueued_total", "{}"), 0.0);
     assert_eq!(one::<i64>(&mut db, jobs), 0);
 }
+
+#[test]
+fn what_is_rolled_back_takes_no_place_and_no_owner_takes_all() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute(
+        "create role greedy login; create role late login; select sched.grant_use('greedy'), sched.grant_use('late')",
+    )
+    .unwrap();
+    let jobs = "select count(distinct labels->>'job') from sched.metrics() where name = 'sched_enqueued_total'";
+    let mut greedy = cluster.connect_as("greedy", "postgres");
+    for number in 0..3 {
+        let enqueue = format!("select count(sched.enqueue('gone {number} ' || i)) from generate_series(1, 300) i");
+        each(&mut greedy, &format!("begin; {enqueue}; rollback; begin; savepoint a; {enqueue}; rollback to a; commit"));
+    }
+    assert_eq!(one::<i64>(&mut db, jobs), 0);
+    // One session counts in the same series before and after it has a place, and what is rolled back with it.
+    each(
+        &mut greedy,
+        "begin; select sched.enqueue('a'); savepoint a; select sched.enqueue('a'), sched.enqueue('b'); rollback to a;
+                       select sched.enqueue('a'); commit; select sched.enqueue('a'), sched.enqueue('b')",
+    );
+    for (job, count) in [("a", 3), ("b", 1)] {
+        assert_eq!(of_job(&mut db, "sched_enqueued_total", job), count, "{job}");
+    }
+    each(&mut greedy, "select count(sched.enqueue('kept ' || i)) from generate_series(1, 300) i");
+    each(&mut greedy, "select count(sched.enqueue('kept ' || i)) from generate_series(1, 300) i");
+    assert_eq!(one::<i64>(&mut db, jobs), 201);
+    assert_eq!(sum(&mut db, "sched_enqueued_total", "{}"), 604.0);
+    let mut late = cluster.connect_as("late", "postgres");
+    each(&mut late, "select count(sched.enqueue('late ' || i)) from generate_series(1, 150) i");
+    assert_eq!(one::<i64>(&mut late, jobs), 150);
+    assert_eq!(one::<i64>(&mut db, jobs), 351);
+}
+
+#[test]
+fn a_creation_that_is_rolled_back_resets_nothing() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    each(&mut db, "select sched.enqueue('kept')");
+    let reset = "select value from sched.metrics() where name = 'sched_counters_reset_timestamp_seconds'";
+    let since: f64 = one(&mut db, reset);
+    each(&mut db, "begin; savepoint a; drop extension scheduler; create extension scheduler; rollback to a; commit");
+    assert_eq!((one::<f64>(&mut db, reset), of_job(&mut db, "sched_enqueued_total", "kept")), (since, 1));
+    each(&mut db, "begin; savepoint a; drop extension scheduler; create extension scheduler; release a; commit");
+    assert_eq!(of_job(&mut db, "sched_enqueued_total", "kept"), 0);
+    assert!(one::<f64>(&mut db, reset) > since);
+}
+
+#[test]
+fn a_plan_time_that_is_a_mere_name_is_not_late() {
+    for fast_path in ["on", "off"] {
+        let cluster = Cluster::builder().set("sched.fast_path", fast_path).start();
+        let mut db = cluster.with_extension("postgres");
+        switch_off(&cluster, &mut db);
+        each(&mut db, "select sched.define_job('pull'), sched.define_job('told', 'notify', 'channel');
+             select sched.enqueue('pull', plan_time => '1999-01-01'), sched.enqueue('told', plan_time => '1999-01-01');
+             select sched.enqueue('told', plan_time => '1998-01-01', run_at => clock_timestamp() + interval '1 millisecond');
+             select sched.claim(); select sched.try_claim('pull', '2001-01-01');
+             select sched.enqueue('pull', plan_time => '2002-01-01'); select sched.try_claim('pull', '2002-01-01');
+             select pg_sleep(0.01); select sched.dispatch_due()");
+        for (job, count) in [("pull", 3), ("told", 2)] {
+            assert_eq!(of_job(&mut db, "sched_lateness_seconds_count", job), count, "{job}, {fast_path}");
+            let late = sum(&mut db, "sched_lateness_seconds_sum", &format!(r#"{{"job": "{job}"}}"#));
+            assert!((0.0..3600.0).contains(&late), "{job}, {fast_path}: {late}");
+        }
+    }
+}
+
+#[test]
+fn what_a_schedule_waits_for_is_not_late() {
+    for fast_path in ["on", "off"] {
+        let cluster = Cluster::builder().set("sched.fast_path", fast_path).start();
+        let mut db = cluster.with_extension("postgres");
+        switch_off(&cluster, &mut db);
+        // Plan times of two hours ago, half an hour of which is lateness: the rest is intended.
+        each(&mut db, "select sched.define_job('pull'), sched.define_job('told', 'notify', 'channel');
+             select sched.create_schedule(job, 'every 1 day from ' || date_trunc('second', now() - interval '2 hours')::text, job, scope_id => job,
+                                          delay => '90 minutes', catch_up => 'every_plan') from unnest(array['pull', 'told']) job;
+             select sched.dispatch_due();
+             update sched.timer set next_plan_time = next_plan_time - interval '24 hours', fire_at = fire_at - interval '24 hours', cursor_at = cursor_at - interval '24 hours';
+             select sched.dispatch_due(); select sched.claim(); select sched.dispatch_due()");
+        for job in ["pull", "told"] {
+            let late = sum(&mut db, "sched_lateness_seconds_sum", &format!(r#"{{"job": "{job}"}}"#));
+            assert!((1790.0..3600.0).contains(&late), "{job}, {fast_path}: {late}");
+        }
+    }
+}

@@ -1,5 +1,5 @@
 -- What is known of the execution of this key, with its lease, and whether a dropped schedule has left it. $1 key, $2 plan_time
-SELECT e.id, e.status, e.next_retry_at, e.attempt, e.max_attempts, e.allow_stale_reentry, e.owner::oid AS owner, e.origin, e.plan_time, e.run_at, e.queue, e.priority,
+SELECT e.id, e.status, e.next_retry_at, e.attempt, e.max_attempts, e.allow_stale_reentry, e.owner::oid AS owner, e.origin, e.schedule_id, e.created_at, e.plan_time, e.run_at, e.queue, e.priority,
        l.execution_id AS "lease.execution_id", l.stale_after AS "lease.stale_after", l.cancel_requested AS "lease.cancel_requested",
        l.attempt AS "lease.attempt", l.lease_token AS "lease.lease_token", k.dropped
   FROM sched.ledger e

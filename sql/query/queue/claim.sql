@@ -42,7 +42,7 @@ WITH paused AS MATERIALIZED (
        AND r.execution_id = p.execution_id
 ), granted AS MATERIALIZED (
     SELECT p.execution_id, p.was_leased, CASE WHEN p.was_leased THEN p.attempt ELSE e.attempt END + 1 AS attempt,
-           e.owner, e.origin, e.run_at, e.job_name, e.scope_kind, e.scope_id, e.plan_time, e.priority, e.payload, e.max_attempts, j.run_timeout, gen_random_uuid() AS lease_token, nextval('sched.fence') AS fence,
+           e.owner, e.origin, e.schedule_id, e.created_at, e.run_at, e.job_name, e.scope_kind, e.scope_id, e.plan_time, e.priority, e.payload, e.max_attempts, j.run_timeout, gen_random_uuid() AS lease_token, nextval('sched.fence') AS fence,
            b.began,
            t.stale_timeout, CASE WHEN $8 THEN 'infinity' ELSE ((b.began AT TIME ZONE 'UTC') + t.stale_timeout) AT TIME ZONE 'UTC' END AS stale_after,
            ((b.began AT TIME ZONE 'UTC') + j.run_timeout) AT TIME ZONE 'UTC' AS run_until
@@ -68,6 +68,6 @@ WITH paused AS MATERIALIZED (
      WHERE g.was_leased AND l.execution_id = g.execution_id
 )
 SELECT g.execution_id, g.lease_token, g.fence, g.attempt, g.job_name, g.scope_kind, g.scope_id, g.plan_time, g.payload,
-       g.stale_after, g.max_attempts, g.run_timeout, g.owner::oid AS owner, g.origin, g.run_at
+       g.stale_after, g.max_attempts, g.run_timeout, g.owner::oid AS owner, g.origin, g.schedule_id, g.created_at, g.run_at
   FROM granted g
  ORDER BY g.priority DESC, g.plan_time, g.execution_id

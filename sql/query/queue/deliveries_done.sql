@@ -8,7 +8,12 @@ WITH done AS (
       FROM sched.job j
      -- (Or it has become a job of another kind since: the next look finds that.)
      WHERE e.id = ANY ($1) AND j.job_name = e.job_name AND j.kind IN ('notify', 'log')
-    RETURNING e.id, e.queue, e.priority, e.plan_time, e.run_at, e.origin, e.owner, e.job_name, j.kind, j.command, left(e.payload::text, greatest($3, 8000)) AS said
+    RETURNING e.id, e.queue, e.priority, e.plan_time, e.run_at, e.origin,
+              CASE WHEN e.origin IN ('enqueue', 'claim') THEN e.created_at
+                   -- (Jitter is at most this much, and what is intended is no lateness.)
+                   WHEN e.origin = 'schedule' THEN greatest(e.plan_time, least(e.created_at, e.plan_time
+                        + (SELECT s.delay + s.jitter FROM sched.schedule s WHERE s.schedule_id = e.schedule_id)))
+                   ELSE e.plan_time END AS planned_for, e.owner, e.job_name, j.kind, j.command, left(e.payload::text, greatest($3, 8000)) AS said
 ), gone AS (
     DELETE FROM sched.ready r
      USING done d
@@ -19,8 +24,8 @@ SELECT (SELECT CASE WHEN count(pg_notify(n.command, n.said)) > 0 THEN sum(32 + o
        NULL AS log_name, NULL AS log_payload, NULL AS log_plan_times,
        (SELECT json_agg(c)::text
           FROM (SELECT d.job_name AS job, d.queue, d.owner::oid::bigint AS owner, count(*) AS success,
-                       array_agg((EXTRACT(epoch FROM $2 - greatest(d.plan_time, d.run_at)) * 1000000)::bigint)
-                           FILTER (WHERE d.origin <> 'backfill' AND isfinite(greatest(d.plan_time, d.run_at))) AS late
+                       array_agg((EXTRACT(epoch FROM $2 - greatest(d.planned_for, d.run_at)) * 1000000)::bigint)
+                           FILTER (WHERE d.origin <> 'backfill' AND isfinite(greatest(d.planned_for, d.run_at))) AS late
                   FROM done d
                  GROUP BY d.job_name, d.queue, d.owner) AS c) AS counted
 UNION ALL

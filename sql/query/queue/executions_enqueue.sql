@@ -48,7 +48,7 @@ SELECT array_agg(DISTINCT a.queue) FILTER (WHERE a.is_ready) AS queues,
        (SELECT json_agg(c)::text
           FROM (SELECT $1 AS job, n.queue, n.owner::oid::bigint AS owner, count(*) AS enqueued,
                        count(*) FILTER (WHERE n.status = 'SUCCESS') AS success,
-                       array_agg((EXTRACT(epoch FROM $8 - greatest(n.plan_time, n.run_at)) * 1000000)::bigint)
+                       array_agg(greatest((EXTRACT(epoch FROM $8 - n.run_at) * 1000000)::bigint, 0))
                            FILTER (WHERE n.status = 'SUCCESS') AS late
                   FROM added n
                  GROUP BY n.queue, n.owner) AS c) AS counted

@@ -67,7 +67,9 @@ SELECT count(*) AS count, array_agg(DISTINCT f.queue) FILTER (WHERE f.status = '
        (SELECT json_agg(c)::text
           FROM (SELECT n.job_name AS job, n.queue, n.owner::oid::bigint AS owner, count(*) AS fired,
                        count(*) FILTER (WHERE n.status = 'SUCCESS') AS success,
-                       array_agg((EXTRACT(epoch FROM $14 - n.plan_time) * 1000000)::bigint) FILTER (WHERE n.status = 'SUCCESS') AS late
+                       -- (What is intended is no lateness. Jitter is at most this much.)
+                       array_agg(greatest((EXTRACT(epoch FROM $14 - n.plan_time - COALESCE((SELECT s.delay + s.jitter FROM sched.schedule s WHERE s.schedule_id = n.schedule_id), '0'))
+                                           * 1000000)::bigint, 0)) FILTER (WHERE n.status = 'SUCCESS') AS late
                   FROM fired n
                  GROUP BY n.job_name, n.queue, n.owner) AS c) AS counted
   FROM fired f

@@ -81,7 +81,7 @@ impl<'o> Ledger<'o> {
                 execution::claim_new(self.owner.session(), new, options, now)
             }
         }?;
-        counted::claimed(new.job_name, new.queue, new.owner, 1, Some(new.plan_time.into()), now);
+        counted::claimed(new.job_name, new.queue, new.owner, 1, Some(now.as_micros()), now);
         Some(lease)
     }
 
