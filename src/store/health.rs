@@ -90,7 +90,7 @@ pub fn troubled_schedules(session: &Session, reader: Oid, reads_all: bool) -> Tr
 pub struct OpenAlerts {
     /// The kind.
     pub kind: String,
-    /// How many of `MOST_COUNTED` of all kinds.
+    /// How many of `MOST_COUNTED`.
     pub count: i64,
     /// Since when the oldest is so.
     pub since: Option<Instant>,
