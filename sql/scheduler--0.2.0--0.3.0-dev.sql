@@ -812,10 +812,10 @@ SELECT a.schedule_name, a.plan_time, a.execution_id, pg_catalog.clock_timestamp(
                SELECT e.plan_time, e.id
                  FROM (SELECT pg_catalog.unnest(w.unsettled) AS id
                        UNION
-                       SELECT n.id FROM sched.ledger n WHERE n.key = s.key AND n.plan_time > w.seen_plan
+                       SELECT n.id FROM sched.ledger n WHERE n.key = s.key AND n.plan_time > w.seen_plan AND n.schedule_id = s.schedule_id
                        UNION
                        (SELECT n.id FROM sched.ledger n WHERE n.key = s.key AND w.seen_plan IS NULL ORDER BY n.plan_time DESC LIMIT 100)) AS r
-                 JOIN sched.ledger e ON e.id = r.id
+                 JOIN sched.ledger e ON e.id = r.id AND e.schedule_id = s.schedule_id
                 WHERE e.status = 'PENDING' AND e.attempt = 0 AND e.next_retry_at IS NULL AND e.run_at IS NULL AND e.origin IN ('schedule', 'manual')
                   AND NOT EXISTS (SELECT FROM sched.lease l WHERE l.execution_id = e.id)) AS p
          WHERE s.max_lateness IS NOT NULL AND s.enabled AND s.ownership = 'owned' AND (SELECT sched.is_home())

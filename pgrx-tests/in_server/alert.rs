@@ -182,6 +182,122 @@ mod tests {
         check(state, "200");
     }
 
+    /// A look that is told of the newest run sees those between all the same.
+    #[pg_test]
+    fn a_failure_hides_no_run_before_it() {
+        created(
+            "al/jump",
+            "every 1 second from 2020-01-01 00:00+00",
+            "catch_up => 'every_plan', max_plans_per_tick => 1000, max_lateness => '1 second'",
+        );
+        dispatch(0);
+        look();
+        time_passes("500 seconds");
+        run(&["UPDATE sched.alert_state SET version = version + 1, seen_plan = now() - interval '500 seconds'"]);
+        assert!(sql("SELECT sched.dispatch_due()").parse::<i64>().unwrap() > 450);
+        run(&[
+            "UPDATE sched.alert_state w SET version = s.version FROM sched.schedule s WHERE w.schedule_id = s.schedule_id",
+            "WITH newest AS (UPDATE sched.ledger SET status = 'FAILED', finished_at = clock_timestamp()
+                              WHERE id = (SELECT id FROM sched.ledger WHERE schedule_name = 'al/jump' ORDER BY plan_time DESC LIMIT 1)
+                          RETURNING id, schedule_id)
+             INSERT INTO sched.alert_watch (due_at, schedule_id, execution_id, failed) SELECT '-infinity', schedule_id, id, true FROM newest",
+        ]);
+        look();
+        check(
+            "SELECT string_agg(kind, ' ' ORDER BY kind) FROM sched.alerts WHERE schedule_name = 'al/jump'",
+            "failed late",
+        );
+        let state =
+            "FROM sched.alert_state w JOIN sched.schedule s USING (schedule_id) WHERE s.schedule_name = 'al/jump'";
+        // The oldest, and as far as those.
+        let oldest =
+            "SELECT id, plan_time FROM sched.ledger WHERE schedule_name = 'al/jump' ORDER BY plan_time LIMIT 200";
+        check(&format!("SELECT w.unsettled @> array(SELECT o.id FROM ({oldest}) AS o) AND cardinality(w.unsettled) = 200 {state}"), "t");
+        check(
+            &format!(
+                "SELECT w.seen_plan < (SELECT max(o.plan_time) + interval '1 second' FROM ({oldest}) AS o) {state}"
+            ),
+            "t",
+        );
+    }
+
+    /// Runs that cannot be late keep no look from seeing one that is.
+    #[pg_test]
+    fn a_backfill_hides_no_late_run() {
+        created("al/filled", "every 1 second from 2020-01-01 00:00+00", "max_lateness => '1 second'");
+        dispatch(0);
+        look();
+        check("SELECT sched.backfill('al/filled', '2021-01-01 00:00+00', '2021-01-01 00:05+00') >= 300", "t");
+        look();
+        check("SELECT count(*) FROM sched.alerts WHERE schedule_name = 'al/filled'", "0");
+        let state =
+            "FROM sched.alert_state w JOIN sched.schedule s USING (schedule_id) WHERE s.schedule_name = 'al/filled'";
+        check(&format!("SELECT cardinality(w.unsettled) >= 300 {state}"), "t");
+        run(&["SELECT sched.fire_now('al/filled')"]);
+        let named = "DELETE FROM sched.alert_watch WHERE execution_id IS NOT NULL";
+        // As if it had been planned, a while ago.
+        run(&[
+            named,
+            "UPDATE sched.ledger SET plan_time = plan_time - interval '1 minute' WHERE schedule_name = 'al/filled' AND origin = 'manual'",
+            "UPDATE sched.alert_state SET seen_plan = now() - interval '1 hour'",
+            "UPDATE sched.alert_watch SET due_at = '-infinity'",
+        ]);
+        look();
+        check("SELECT string_agg(kind, ' ') FROM sched.alerts WHERE schedule_name = 'al/filled'", "late");
+    }
+
+    /// Two schedules of one job and scope: each has alerts of its own runs.
+    #[pg_test]
+    fn the_runs_of_another_schedule_in_its_scope_are_not_its_own() {
+        run(&["SELECT sched.define_job('al/shared', queue => 'al/shared', max_attempts => 1)"]);
+        for (name, more) in [
+            ("al/one", "max_lateness => '1 second'"),
+            ("al/two", "max_lateness => '1 second', expect_success_within => '1 hour'"),
+        ] {
+            run(&[&format!(
+                "SELECT sched.create_schedule('{name}', 'never', 'al/shared', scope_kind => 'shared', scope_id => 'scope', {more})"
+            )]);
+        }
+        dispatch(0);
+        look();
+        let again = "UPDATE sched.alert_watch SET due_at = '-infinity'";
+        run(&[
+            "SELECT sched.fire_now('al/one')",
+            "UPDATE sched.ledger SET plan_time = plan_time - interval '1 minute'",
+            again,
+        ]);
+        run(&["UPDATE sched.alert_state SET seen_plan = NULL"]);
+        look();
+        let open = "SELECT string_agg(schedule_name || ' ' || kind, ', ' ORDER BY schedule_name, kind) FROM sched.alerts WHERE schedule_name IN ('al/one', 'al/two') AND resolved_at IS NULL";
+        check(open, "al/one late");
+        check(
+            "SELECT string_agg(schedule_name, ' ') FROM sched.late WHERE schedule_name IN ('al/one', 'al/two')",
+            "al/one",
+        );
+        // Nor is the other's success its own.
+        run(&[
+            "UPDATE sched.ledger SET status = 'SUCCESS', finished_at = clock_timestamp() WHERE schedule_name = 'al/one'",
+            "ALTER TABLE sched.schedule DISABLE TRIGGER schedule_before_update",
+            "UPDATE sched.schedule SET updated_at = updated_at - interval '2 hours' WHERE schedule_name = 'al/two'",
+            "ALTER TABLE sched.schedule ENABLE ALWAYS TRIGGER schedule_before_update",
+            again,
+        ]);
+        look();
+        check(open, "al/two no_success");
+    }
+
+    /// Health says how many alerts of each kind are open, however many there are of another.
+    #[pg_test]
+    fn health_counts_each_kind() {
+        run(&["INSERT INTO sched.alert (kind, schedule_id, schedule_name, owner, since, message, opened_at)
+             SELECT CASE WHEN i <= 1500 THEN 'late' ELSE 'long' END, -i, 'al/many ' || i, current_user::regrole, now() - i * interval '1 second', 'm', now()
+               FROM generate_series(1, 1503) AS i"]);
+        check(
+            "SELECT message FROM sched.health() WHERE component = 'schedules'",
+            "open alerts: 1000 or more late, 3 long; the worst is \"al/many 1503\"",
+        );
+    }
+
     #[pg_test]
     fn acknowledge_names_what_is_wrong() {
         refused("SELECT sched.acknowledge(NULL, now())", "22004");

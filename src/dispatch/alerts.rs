@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use pgrx::datum::Uuid;
 use pgrx::PgLogLevel;
-use scheduler_core::alert::{judge, End, Kind, Open, Run, Situation, State, Transition};
+use scheduler_core::alert::{judge, End, Kind, Open, Run, Situation, Stage, State, Transition};
 use scheduler_core::clock::DateTime;
 use scheduler_core::Instant;
 
@@ -24,9 +24,10 @@ use crate::store::execution::ids;
 use crate::store::queue::enqueue::{self, EnqueueBatch};
 use crate::store::{job, queue};
 
-/// How many runs of a schedule that have not ended are looked at. Later ones are looked at when some of these have ended.
+/// How many runs of a schedule that follow what was seen are looked at, and how many are remembered of those that run or can be late. Later ones
+/// are looked at when some of these have ended.
 const MOST_RUNS: usize = 200;
-/// How many are remembered, with those that were named.
+/// How many are remembered, with those that wait for a time: retries, backfills, what was snoozed.
 const MOST_REMEMBERED: usize = 1000;
 /// A schedule of which nothing can be read is looked at again after so long, in microseconds.
 const PAUSE: i64 = 60_000_000;
@@ -119,7 +120,6 @@ fn wanted(called: &Called, schedule: &Schedule, open: &[Open]) -> Option<Wanted>
         return None;
     }
     let seen = schedule.seen.as_ref();
-    let unsettled = seen.map_or(0, |seen| seen.unsettled.len());
     let mut named: Vec<Uuid> = called.watches.iter().filter_map(|watch| watch.execution_id).collect();
     named.extend(seen.iter().flat_map(|seen| seen.unsettled.iter().copied()));
     named.extend(open.iter().filter_map(|open| open.run).map(execution_id));
@@ -127,33 +127,54 @@ fn wanted(called: &Called, schedule: &Schedule, open: &[Open]) -> Option<Wanted>
         schedule_id: called.schedule_id,
         key: schedule.key,
         after: seen_until(schedule).map(convert::timestamp),
-        most: MOST_RUNS.saturating_sub(unsettled) as i64,
+        most: MOST_RUNS as i64,
         named,
     })
 }
 
-/// Up to which plan time its runs were seen. A schedule that is new has none of before. An edit may have moved it into another scope, or its plan
-/// times back: then the newest runs are looked at.
+/// Up to which plan time its runs were seen; `None` = the newest are looked at. An edit may have moved it into another scope, or its plan times
+/// back.
 fn seen_until(schedule: &Schedule) -> Option<Instant> {
-    match &schedule.seen {
-        Some(seen) if seen.version == schedule.version => seen.plan_time,
-        None if schedule.version == 1 => Some(schedule.edited_at),
-        Some(_) | None => None,
-    }
+    schedule.seen.as_ref().filter(|seen| seen.version == schedule.version).and_then(|seen| seen.plan_time)
 }
 
-/// The same for the next look: up to the last run of its own, or, where all there is was seen, to just before what it fires next.
-fn seen_plan(
-    schedule: &Schedule,
-    runs: &[LedgerRun],
-    coming: &[Instant],
-    waits: bool,
-    now: Instant,
-) -> Option<Instant> {
-    let last_seen = runs.iter().filter(|run| run.is_planned).map(|run| run.plan_time).max();
-    let is_all = !waits && runs.len() < MOST_RUNS;
-    let next = is_all.then(|| coming.iter().map(|plan| plan.just_before()).chain([now]).min()).flatten();
-    [seen_until(schedule), last_seen, next].into_iter().flatten().max()
+/// The runs of a schedule that the next look is to look at again, and up to which plan time it need not look for others.
+struct Progress {
+    unsettled: Vec<Uuid>,
+    seen_plan: Option<Instant>,
+    /// There may be more that nobody has seen, and room for them.
+    has_more: bool,
+}
+
+fn progress(schedule: &Schedule, runs: &[LedgerRun], coming: &[Instant], waits: bool, now: Instant) -> Progress {
+    let before = seen_until(schedule);
+    let next = || runs.iter().filter(|run| run.is_next);
+    let is_full = before.is_some() && next().count() >= MOST_RUNS;
+    // What was fired by its clock was fired in order. Of others a plan time says nothing of what its clock comes to.
+    let last_planned = next().filter(|run| run.is_planned).map(|run| run.plan_time).max();
+    let first_coming = coming.iter().map(|plan| plan.just_before()).min();
+    let last = next()
+        .map(|run| run.plan_time)
+        .max()
+        .filter(|_| is_full)
+        .map(|last| first_coming.map_or(last, |first| first.min(last)));
+    let all = (!is_full && !waits).then(|| first_coming.map_or(now, |first| first.min(now)));
+    let mut seen_plan = [before, last_planned, last, all].into_iter().flatten().max();
+    // Those that wait can run for too long, but they keep nobody from seeing what is late.
+    let goes_on = || runs.iter().filter_map(|run| Some((run, run.run?)));
+    let (waiting, counted): (Vec<_>, Vec<_>) = goes_on().partition(|(_, run)| run.stage == Stage::Waits);
+    let left_out =
+        counted.iter().skip(MOST_RUNS).find(|(run, _)| run.is_next).map(|(run, _)| run.plan_time.just_before());
+    if let Some(left_out) = left_out {
+        seen_plan = seen_plan.map(|seen| seen.min(left_out)).max(before);
+    }
+    let is_left = |run: &LedgerRun| left_out.is_some_and(|left_out| run.is_next && run.plan_time > left_out);
+    let remembered = counted.iter().chain(&waiting).filter(|(run, _)| !is_left(run));
+    Progress {
+        unsettled: remembered.map(|(run, _)| run.execution_id).take(MOST_REMEMBERED).collect(),
+        seen_plan,
+        has_more: is_full && left_out.is_none() && seen_plan > before,
+    }
 }
 
 /// Judges one schedule and writes what follows; what the next look is to know, `None` where there is none to come.
@@ -178,7 +199,7 @@ fn of_schedule(
     };
     let coming: Vec<Instant> =
         timer.iter().flat_map(|timer| [timer.next_plan_time, timer.buffered]).flatten().collect();
-    let last_success = last_success(session, schedule, &ends, open, now);
+    let last_success = last_success(session, (called.schedule_id, schedule), &ends, open, now);
     let (mut transitions, next_look) = judge(&Situation {
         now,
         limits: schedule.limits,
@@ -212,19 +233,15 @@ fn of_schedule(
     }
     let next_look =
         next_look.into_iter().chain((!locked.is_empty()).then(|| now.checked_add_micros(LOCKED)).flatten()).min();
-    let (before, seen_plan) =
-        (seen_until(schedule), seen_plan(schedule, runs, &coming, timer.is_none_or(|timer| timer.waits), now));
-    if runs.len() >= MOST_RUNS && goes_on.len() < MOST_RUNS && seen_plan > before {
-        // There may be more of them.
+    let progress = progress(schedule, runs, &coming, timer.is_none_or(|timer| timer.waits), now);
+    if progress.has_more {
         alert::look_at(session, [called.schedule_id]);
     }
-    let mut unsettled: Vec<Uuid> = goes_on.iter().map(|run| execution_id(run.id)).collect();
-    unsettled.truncate(MOST_REMEMBERED);
     Some(Memory {
         schedule_id: called.schedule_id,
         version: schedule.version,
-        seen_plan: seen_plan.map(convert::timestamp),
-        unsettled,
+        seen_plan: progress.seen_plan.map(convert::timestamp),
+        unsettled: progress.unsettled,
         last_success,
         next_look,
     })
@@ -239,7 +256,13 @@ fn count_resolved(transitions: &[Transition]) -> usize {
 }
 
 /// When the last run of a schedule succeeded. What is seen by and by is enough until somebody would be told that there was none.
-fn last_success(session: &Session, schedule: &Schedule, ends: &[End], open: &[Open], now: Instant) -> Option<Instant> {
+fn last_success(
+    session: &Session,
+    (schedule_id, schedule): (i64, &Schedule),
+    ends: &[End],
+    open: &[Open],
+    now: Instant,
+) -> Option<Instant> {
     let seen = schedule.seen.as_ref().and_then(|seen| seen.last_success);
     let known = ends.iter().filter(|end| end.is_success).map(|end| end.at).chain(seen).max();
     let since = schedule.edited_at.max(known.unwrap_or(schedule.edited_at));
@@ -250,7 +273,7 @@ fn last_success(session: &Session, schedule: &Schedule, ends: &[End], open: &[Op
         .is_some_and(|at| at <= now);
     let is_asked = open.iter().any(|open| matches!(open.kind, Kind::Failed | Kind::NoSuccess));
     if schedule.fires && (is_missed || is_asked) {
-        return known.max(facts::newest_success(session, schedule.key, MOST_RUNS as i64));
+        return known.max(facts::newest_success(session, schedule_id, schedule.key, MOST_RUNS as i64));
     }
     known
 }

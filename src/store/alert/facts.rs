@@ -120,8 +120,10 @@ pub struct Wanted {
 pub struct LedgerRun {
     pub execution_id: Uuid,
     pub plan_time: Instant,
-    /// The schedule's own.
+    /// The schedule's clock has planned it.
     pub is_planned: bool,
+    /// It is one of those that follow what was seen, not only one that is named.
+    pub is_next: bool,
     /// It goes on, or
     pub run: Option<Run>,
     /// has ended as SUCCESS or failed for good.
@@ -178,7 +180,8 @@ fn run(row: &Row) -> LedgerRun {
         (None, Some(Status::Cancelled | Status::Running) | None) => (None, None),
     };
     let error = (row.lossy("error_code"), row.lossy("error_msg"));
-    LedgerRun { execution_id, plan_time, is_planned: origin == "schedule", run, end, error }
+    let (is_planned, is_next) = (origin == "schedule", row.get_required("is_next"));
+    LedgerRun { execution_id, plan_time, is_planned, is_next, run, end, error }
 }
 
 /// An alert that is open.
@@ -207,8 +210,8 @@ pub fn open(session: &Session, schedule_ids: Vec<i64>) -> HashMap<i64, Vec<OpenA
     open
 }
 
-/// When the last of a scope's newest runs succeeded, of so many.
-pub fn newest_success(session: &Session, key: Uuid, of: i64) -> Option<Instant> {
-    statement!(NEWEST_SUCCESS = "alert/newest_success"(UUIDOID, INT8OID));
-    NEWEST_SUCCESS.run(session, arguments![key, of]).first().and_then(|row| row.get_saturated("at"))
+/// When the last of a schedule's newest runs succeeded, of so many.
+pub fn newest_success(session: &Session, schedule_id: i64, key: Uuid, of: i64) -> Option<Instant> {
+    statement!(NEWEST_SUCCESS = "alert/newest_success"(INT8OID, UUIDOID, INT8OID));
+    NEWEST_SUCCESS.run(session, arguments![schedule_id, key, of]).first().and_then(|row| row.get_saturated("at"))
 }
