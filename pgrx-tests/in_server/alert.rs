@@ -5,17 +5,19 @@ use pgrx::prelude::*;
 #[pg_schema]
 #[allow(clippy::unwrap_used, reason = "test code")]
 mod tests {
-    use pgrx::prelude::*;
-    use scheduler_core::Instant;
-
-    use crate::dispatch::look_for_alerts;
+    use crate::dispatch::{look_for_alerts, LookedForAlerts};
     use crate::pg::{convert, session};
     use crate::test_support::{check, claim_one, created, dispatch, granting, refused, run, sql, time_passes};
+    use pgrx::prelude::*;
+
+    /// What a dispatcher does in one turn, which looks at so many.
+    fn look_once(limit: i64) -> usize {
+        session(|session| look_for_alerts(session, &mut LookedForAlerts::default(), convert::now(), limit))
+    }
 
     /// What a dispatcher does, as often as there is something to look at now.
     fn look() {
-        let look = || session(|session| look_for_alerts(session, Instant::MIN, convert::now(), 100));
-        while look() > 0 {}
+        while look_once(100) > 0 {}
     }
 
     const SETTINGS: &str = "SELECT max_lateness, max_duration, expect_success_within, alert_job FROM sched.schedules WHERE schedule_name =";
@@ -284,6 +286,77 @@ mod tests {
         ]);
         look();
         check(open, "al/two no_success");
+    }
+
+    /// The many failures of one schedule keep no other waiting, and do not pile up where nobody looks.
+    #[pg_test]
+    fn many_failures_of_one_schedule_delay_no_other() {
+        for name in ["al/first", "al/second", "al/third"] {
+            created(name, "never", "max_lateness => '1 hour'");
+        }
+        dispatch(0);
+        look();
+        let id = |name: &str| sql(&format!("SELECT schedule_id FROM sched.schedule WHERE schedule_name = '{name}'"));
+        let (first, second, third) = (id("al/first"), id("al/second"), id("al/third"));
+        let many = format!(
+            "INSERT INTO sched.alert_watch (due_at, schedule_id, execution_id, failed) SELECT '-infinity', {first}, gen_random_uuid(), true FROM generate_series(1, 1000)"
+        );
+        run(&[
+            "DELETE FROM sched.alert_watch",
+            &many,
+            &format!("INSERT INTO sched.alert_watch (due_at, schedule_id) VALUES ('-infinity', {second}), (now() - interval '1 second', {third})"),
+        ]);
+        assert_eq!(look_once(4), 202);
+        let left = "SELECT schedule_id, count(*) FROM sched.alert_watch GROUP BY schedule_id";
+        check(left, &format!("{first}|800"));
+        // The next turn goes on with the next schedules, however many are added to the first.
+        let mut looked = LookedForAlerts::default();
+        run(&[&format!("INSERT INTO sched.alert_watch (due_at, schedule_id) VALUES ('-infinity', {second}), ('-infinity', {third})")]);
+        for expected in [200, 1, 1, 200] {
+            assert_eq!(session(|session| look_for_alerts(session, &mut looked, convert::now(), 2)), expected);
+        }
+        run(&[&many]);
+        dispatch(0);
+        check(left, &format!("{first}|200"));
+    }
+
+    /// Who takes the name of a job that is gone is not told what went wrong with others' runs.
+    #[pg_test]
+    fn a_strangers_job_is_given_no_alert() {
+        granting();
+        run(&[
+            "CREATE ROLE al_team; CREATE ROLE al_stranger; CREATE ROLE al_member IN ROLE al_team",
+            "SELECT sched.define_job('al/pager')",
+        ]);
+        created("al/watched", "never", "alert_job => 'al/pager'");
+        run(&["UPDATE sched.job SET owner = 'al_team' WHERE job_name = 'job of al/watched'"]);
+        dispatch(0);
+        let given = |owner: &str| {
+            run(&[
+                "DELETE FROM sched.alert",
+                &format!("UPDATE sched.job SET owner = '{owner}' WHERE job_name = 'al/pager'"),
+                "SELECT sched.fire_now('al/watched')",
+                "UPDATE sched.ledger SET status = 'FAILED', finished_at = clock_timestamp() WHERE schedule_name = 'al/watched'",
+                "INSERT INTO sched.alert_watch (due_at, schedule_id, execution_id, failed)
+                 SELECT '-infinity', schedule_id, id, true FROM sched.ledger WHERE schedule_name = 'al/watched' ORDER BY plan_time DESC LIMIT 1",
+            ]);
+            look();
+            check("SELECT count(*) FROM sched.alerts WHERE schedule_name = 'al/watched'", "1");
+            sql("SELECT count(*) FROM sched.alert a JOIN sched.ledger e ON e.job_name = 'al/pager' AND e.scope_id = a.alert_id::text")
+        };
+        assert_eq!(["al_team", "al_stranger", "al_member", "postgres"].map(given), ["1", "0", "1", "1"]);
+    }
+
+    /// What a dump has of a schedule that was dropped is resolved by the rebuild.
+    #[pg_test]
+    fn a_rebuild_resolves_what_is_left_of_a_dropped_schedule() {
+        run(&[
+            "INSERT INTO sched.alert (kind, schedule_id, schedule_name, owner, since, message, opened_at)
+             VALUES ('late', 987654321, 'al/gone', current_user::regrole, now(), 'm', now())",
+            "SELECT sched.rebuild()",
+        ]);
+        look();
+        check("SELECT resolved_at IS NOT NULL FROM sched.alerts WHERE schedule_name = 'al/gone'", "t");
     }
 
     /// Health says how many alerts of each kind are open, however many there are of another.

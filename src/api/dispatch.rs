@@ -26,7 +26,10 @@ fn dispatch_due(max_schedules: default!(Option<i32>, "NULL")) -> i64 {
             return Ok(0);
         }
         tick_at_commit();
-        session(|session| dispatch::settle_dropped(session, Runs::Stay, convert::now()));
+        session(|session| {
+            dispatch::settle_dropped(session, Runs::Stay, convert::now());
+            dispatch::thin_out_alerts(session);
+        });
         let (mut applied, mut after) = (0, 0);
         loop {
             // A session for each batch: what it read goes with it.

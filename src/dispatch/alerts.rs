@@ -4,10 +4,11 @@
 //! or fires writes anything for it, but where a run fails for good and where a schedule cannot be fired. What follows from a claim or an end
 //! is read when it can matter at the earliest.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use pgrx::datum::Uuid;
-use pgrx::PgLogLevel;
+use pgrx::pg_sys::Oid;
+use pgrx::{PgLogLevel, PgSqlErrorCode};
 use scheduler_core::alert::{judge, End, Kind, Open, Run, Situation, Stage, State, Transition};
 use scheduler_core::clock::DateTime;
 use scheduler_core::Instant;
@@ -40,11 +41,36 @@ struct Called {
     watches: Vec<Watch>,
 }
 
-/// Looks at up to `limit` of what is to be looked at; how many there were. What was planned until `looked_until` has been looked at.
-pub fn look(session: &Session, looked_until: Instant, now: Instant, limit: i64) -> usize {
-    let taken = alert::take(session, looked_until, now, limit);
+/// How far looks have come.
+pub struct Looked {
+    /// All that was planned until then has been looked at.
+    pub until: Instant,
+    /// What comes up by itself is looked at in the order of schedules, from after this one on.
+    after: i64,
+}
+
+impl Default for Looked {
+    fn default() -> Looked {
+        Looked { until: Instant::MIN, after: i64::MIN }
+    }
+}
+
+/// Looks at up to `limit` of what is to be looked at: half of it what was planned, so that what comes up in masses delays none of that. How many
+/// there were.
+pub fn look(session: &Session, looked: &mut Looked, now: Instant, limit: i64) -> usize {
+    let planned = (limit / 2).max(1);
+    let schedules = (limit - planned).max(1);
+    let take = |looked: &Looked| {
+        let (looked_until, after) = (looked.until, looked.after);
+        alert::take(session, &alert::Share { looked_until, planned, after, schedules, rows: MOST_RUNS as i64 }, now)
+    };
+    let mut taken = take(looked);
+    if taken.is_empty() && looked.after > i64::MIN {
+        looked.after = i64::MIN;
+        taken = take(looked);
+    }
     let mut by_schedule: BTreeMap<i64, Vec<Watch>> = BTreeMap::new();
-    for watch in &taken {
+    for (watch, _) in &taken {
         by_schedule.entry(watch.schedule_id).or_default().push(*watch);
     }
     let called: Vec<Called> =
@@ -58,7 +84,19 @@ pub fn look(session: &Session, looked_until: Instant, now: Instant, limit: i64) 
         alert::put_off(session, &one.watches, now.checked_add_micros(PAUSE).unwrap_or(Instant::MAX));
     };
     bisect(&called, &mut |part| look_at(session, part, now), &mut put_off);
+    if taken.iter().filter(|(_, is_planned)| *is_planned).count() < planned as usize {
+        looked.until = now;
+    }
+    let news: BTreeSet<i64> =
+        taken.iter().filter(|(_, is_planned)| !is_planned).map(|(watch, _)| watch.schedule_id).collect();
+    looked.after = news.last().copied().filter(|_| news.len() >= schedules as usize).unwrap_or(i64::MIN);
     taken.len()
+}
+
+/// Keeps what nobody looks at from piling up where no dispatcher serves.
+pub fn thin(session: &Session) {
+    const OF: i64 = 10_000;
+    alert::thin(session, OF, MOST_RUNS as i64);
 }
 
 fn look_at(session: &Session, called: &[Called], now: Instant) {
@@ -309,22 +347,32 @@ fn new_alert<'a>(schedule_id: i64, schedule: &'a Schedule, what: Open, runs: &[L
     NewAlert { schedule_id, schedule_name: &schedule.schedule_name, owner, what, message, detail }
 }
 
+/// An alert for a job.
+struct Gift {
+    job_name: String,
+    alert_id: i64,
+    payload: Jsonb,
+    /// Who owns the job of the schedule.
+    owner: Oid,
+}
+
 /// What has become of alerts, for those who are to hear of it.
 #[derive(Default)]
 struct Told {
     payloads: Vec<String>,
-    /// What each alert_job is to be given, with the number of the alert.
-    jobs: Vec<(String, i64, Jsonb)>,
+    /// What each alert_job is to be given.
+    jobs: Vec<Gift>,
     /// The last schedule of which an alert could not be resolved now.
     locked: Option<i64>,
 }
 
 impl Told {
     fn open(&mut self, session: &Session, new: NewAlert, schedule: &Schedule, now: Instant) {
+        let owner = new.owner;
         let Some((alert_id, payload)) = alert::open(session, new, now) else { return };
         self.payloads.push(format!("{alert_id} opened"));
         if let Some(name) = schedule.alert_job.as_ref().filter(|name| **name != schedule.job_name) {
-            self.jobs.push((name.clone(), alert_id, payload));
+            self.jobs.push(Gift { job_name: name.clone(), alert_id, payload, owner });
         }
     }
 
@@ -343,8 +391,9 @@ impl Told {
         if !self.payloads.is_empty() && queue::notify::has_room() {
             alert::tell(session, self.payloads);
         }
-        for (job_name, alert_id, payload) in self.jobs {
-            if let Err(failure) = subtransaction::run(|| enqueue(session, &job_name, alert_id, payload, now)) {
+        for gift in self.jobs {
+            let (job_name, alert_id) = (gift.job_name.clone(), gift.alert_id);
+            if let Err(failure) = subtransaction::run(|| enqueue(session, gift, now)) {
                 let text =
                     format!("scheduler: job \"{job_name}\" could not be given alert {alert_id}: {}", failure.message);
                 error::report(PgLogLevel::LOG_SERVER_ONLY, Failure::note(text));
@@ -353,10 +402,19 @@ impl Told {
     }
 }
 
-/// Gives an alert to a job. One that is gone (a superuser's hand) is given nothing.
-fn enqueue(session: &Session, job_name: &str, alert_id: i64, payload: Jsonb, now: Instant) {
+/// Gives an alert to a job. One that is gone (a superuser's hand) is given nothing. One whose owner is nobody that the owner of the schedule's job
+/// can stand for, nor the other way round, is not the one that was meant: the name was free after a restore, and somebody has taken it.
+fn enqueue(session: &Session, gift: Gift, now: Instant) {
     const SCOPE_KIND: &str = "alert";
+    let Gift { ref job_name, alert_id, payload, owner } = gift;
     let Some(job) = job::read(session, job_name) else { return };
+    if !role::may_act_for(owner, job.owner) && !role::may_act_for(job.owner, owner) {
+        error::raise(Failure::new(
+            PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
+            "neither the job's owner nor the owner of the schedule's job may act for the other",
+            "Name another alert_job, or GRANT one of these roles to the other.",
+        ));
+    }
     let scope_id = alert_id.to_string();
     let batch = EnqueueBatch {
         job_name,

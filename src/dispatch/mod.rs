@@ -21,7 +21,7 @@ mod runs;
 mod views;
 
 pub use ahead::report as report_ahead;
-pub use alerts::look as look_for_alerts;
+pub use alerts::{look as look_for_alerts, thin as thin_out_alerts, Looked as LookedForAlerts};
 pub use apply_changes::apply_changes;
 pub use compile::{catch_up_of, overlap_of, rearm_of, MAX_PLANS_PER_TICK};
 pub use definition_history::BoundedClock;

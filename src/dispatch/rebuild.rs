@@ -24,6 +24,7 @@ pub fn rebuild(now: Instant) -> i64 {
     session(|session| {
         rebuild::lock_timers(session);
         rebuild::drop_orphans(session);
+        alert::look_at_gone(session);
         // Somebody may have written rows.
         low_water_marks::forget_all();
     });

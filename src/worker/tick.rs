@@ -10,7 +10,7 @@ use scheduler_core::runtime::backoff;
 use scheduler_core::runtime::cooldown::{Cooldown, Now, BUSY};
 use scheduler_core::Instant;
 
-use crate::dispatch::{self, Fired, Pruner};
+use crate::dispatch::{self, Fired, LookedForAlerts, Pruner};
 use crate::guc;
 use crate::pg::{convert, role, session, Session};
 use crate::shmem::{counters, exclusion};
@@ -128,8 +128,8 @@ pub struct Tick {
     /// What waited for a time to this one others have in hand, until `retries_left` is over: what comes due meanwhile does not wait for it.
     retries_until: Instant,
     retries_left: Cooldown,
-    /// Up to here all looks for alerts that were planned have been made, as with fires.
-    alerts_looked_until: Instant,
+    /// How far looks for alerts have come, as with fires.
+    alerts: LookedForAlerts,
     looking: Cooldown,
     firing: Cooldown,
     cooldowns: [Cooldown; STEPS.len()],
@@ -154,7 +154,7 @@ impl Tick {
             look_back: None,
             retries_until: Instant::MIN,
             retries_left: Cooldown::default(),
-            alerts_looked_until: Instant::MIN,
+            alerts: LookedForAlerts::default(),
             looking: Cooldown::default(),
             firing: Cooldown::default(),
             cooldowns: [Cooldown::default(); STEPS.len()],
@@ -224,12 +224,12 @@ impl Tick {
     /// that has just been, because others have it in hand.
     fn load_deadlines(&mut self, database: u32, looked_from: Instant) -> Result<bool, Interrupted> {
         let (now, changes_after) = (now(), self.changes_after);
-        if now.wall < self.alerts_looked_until {
+        if now.wall < self.alerts.until {
             // The clock was set back: what is planned since lies before that.
-            self.alerts_looked_until = Instant::MIN;
+            self.alerts.until = Instant::MIN;
         }
         let retries = self.retries_before(now);
-        let (until, alerts) = (self.looked_until, self.alerts_looked_until);
+        let (until, alerts) = (self.looked_until, self.alerts.until);
         let looked = Looked { from: looked_from, until, changes: changes_after, retries, alerts };
         // Whatever is committed meanwhile: each failure is a line in the log.
         if !self.looking.is_over(now) {
@@ -290,11 +290,7 @@ impl Tick {
     fn look_for_alerts(&mut self, session: &Session) -> usize {
         let now = convert::now();
         let limit = turn().min(MOST_LOOKS);
-        let count = dispatch::look_for_alerts(session, self.alerts_looked_until, now, limit);
-        if i64::try_from(count).is_ok_and(|count| count < limit) {
-            self.alerts_looked_until = now;
-        }
-        count
+        dispatch::look_for_alerts(session, &mut self.alerts, now, limit)
     }
 
     /// Gives the next step that has something to do its turn; which it was, when it began, and how much it did.
@@ -319,7 +315,7 @@ impl Tick {
         })?;
         let Some(count) = done else {
             self.cooldowns[number] = self.cooldowns[number].after_failure(now);
-            self.alerts_looked_until = Instant::MIN;
+            self.alerts.until = Instant::MIN;
             return Ok(None);
         };
         push_report(report, count, step.done);

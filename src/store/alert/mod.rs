@@ -13,7 +13,7 @@ use scheduler_core::{Instant, Keyword};
 use crate::pg::convert::timestamp;
 use crate::pg::jsonb::Jsonb;
 use crate::pg::record::Record;
-use crate::pg::session::List;
+use crate::pg::session::{List, Row};
 use crate::pg::Session;
 use crate::{arguments, statement};
 
@@ -75,23 +75,49 @@ pub fn look_at_watched(session: &Session, schedule_ids: &[i64]) {
     }
 }
 
+/// The same of what is gone, and has left an open alert.
+pub fn look_at_gone(session: &Session) {
+    statement!(LOOK_AT_GONE = "alert/look_at_gone"());
+    LOOK_AT_GONE.run(session, arguments![]);
+}
+
 /// Has dispatchers look at runs of a schedule that were made beside its plan, if it asks for alerts or has open ones; whether it does.
 pub fn look_at_runs(session: &Session, schedule_id: i64, execution_ids: Vec<Uuid>) -> bool {
     statement!(LOOK_AT_RUNS = "alert/look_at_runs"(INT8OID, UUIDARRAYOID));
     LOOK_AT_RUNS.run(session, arguments![schedule_id, List(execution_ids)]).len() > 0
 }
 
-/// Takes up to `limit` of what is to be looked at now; what was planned until `looked_until` has been.
-pub fn take(session: &Session, looked_until: Instant, now: Instant, limit: i64) -> Vec<Watch> {
-    statement!(DUE = "alert/due"(TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID));
-    let rows = DUE.run(session, arguments![timestamp(looked_until), timestamp(now), limit]);
-    rows.iter()
-        .map(|row| Watch {
-            schedule_id: row.get_required("schedule_id"),
-            execution_id: row.get("execution_id"),
-            failed: row.get_required("failed"),
-        })
-        .collect()
+/// What is taken at once.
+pub struct Share {
+    /// What was planned until then has been looked at.
+    pub looked_until: Instant,
+    /// How many looks that were planned.
+    pub planned: i64,
+    /// What came up by itself is taken of schedules after this one,
+    pub after: i64,
+    /// of so many,
+    pub schedules: i64,
+    /// so many rows of each.
+    pub rows: i64,
+}
+
+/// Takes some of what is to be looked at now, each with whether it was planned.
+pub fn take(session: &Session, share: &Share, now: Instant) -> Vec<(Watch, bool)> {
+    statement!(DUE = "alert/due"(TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID, INT8OID, INT8OID, INT8OID));
+    let Share { looked_until, planned, after, schedules, rows } = *share;
+    let rows = DUE.run(session, arguments![timestamp(looked_until), timestamp(now), planned, after, schedules, rows]);
+    let watch = |row: Row| Watch {
+        schedule_id: row.get_required("schedule_id"),
+        execution_id: row.get("execution_id"),
+        failed: row.get_required("failed"),
+    };
+    rows.iter().map(|row| (row.get_required("planned"), row)).map(|(planned, row)| (watch(row), planned)).collect()
+}
+
+/// Forgets all but the newest `keep` rows of each schedule of what came up by itself, of so many.
+pub fn thin(session: &Session, of: i64, keep: i64) {
+    statement!(THIN = "alert/thin"(INT8OID, INT8OID));
+    THIN.run(session, arguments![of, keep]);
 }
 
 /// Has what could not be done tried again at that time.
