@@ -52,24 +52,6 @@ const SHADOWS: &str = r#"
     create operator public.= (function = public.trap, leftarg = regrole, rightarg = regrole);
 "#;
 
-/// For this session only: relations and types with the names of ours and of the catalogs'.
-const TEMPORARY: &str = r#"
-    do $plant$
-    declare name text;
-    begin
-        foreach name in array '{job,schedule,schedule_change,timer,alert,alert_watch,alert_state,late,alerts,ledger,ready,retry,lease,awaited,paused_queue,monitor,fence,execution,
-                                pg_class,pg_namespace,pg_roles,pg_proc,pg_extension,pg_authid}'::text[] loop
-            execute pg_catalog.format('create temp table %I ()', name);
-        end loop;
-        foreach name in array '{text,uuid,interval,timestamptz,jsonb,json,bigint,int8,int4,boolean,bool,oid,regrole,regclass,name}'::text[] loop
-            begin
-                execute pg_catalog.format('create domain pg_temp.%I as pg_catalog.int2 check (false)', name);
-            exception when duplicate_object then null;
-            end;
-        end loop;
-    end $plant$;
-"#;
-
 /// What anybody may execute of `sched_internal`.
 const CALLED_BY_VIEWS: [&str; 3] = ["skipped_so_far", "skip_parts", "next_open"];
 
@@ -116,7 +98,7 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
 
     // Every function that a user has, as a user, with all of it in the way.
     let mut evil = cluster.connect_as("evil", "prey");
-    evil.batch_execute(TEMPORARY).unwrap();
+    evil.batch_execute(scheduler_cluster_tests::catalog::TEMPORARY).unwrap();
     evil.batch_execute("set search_path = pg_temp, public, pg_catalog").unwrap();
     let mut called = BTreeSet::new();
     let mut call = |function: &str, arguments: &str| -> Option<String> {
