@@ -109,13 +109,25 @@ pub fn defaults(
     }
 }
 
+fn counts_from_an_end(clock: &str) -> bool {
+    convert::clock(clock).is_ok_and(|clock| clock.counts_from() == Some(RunEdge::End))
+}
+
 /// A clock that counts from the end of runs is armed when a run has ended, so its schedule waits for that.
 pub fn armed_as_its_clock_says(definition: Definition) -> Definition {
-    let after_end = convert::clock(&definition.clock).is_ok_and(|clock| clock.counts_from() == Some(RunEdge::End));
-    if after_end && definition.rearm == Rearm::OnDispatch.as_str() {
+    if counts_from_an_end(&definition.clock) && definition.rearm == Rearm::OnDispatch.as_str() {
         Definition { rearm: Rearm::OnTerminal.as_str().to_owned(), ..definition }
     } else {
         definition
+    }
+}
+
+/// The same of an edit: a schedule whose clock no longer counts from the end of runs does not wait for them, but where the edit says so.
+pub fn armed_as_its_new_clock_says(clock_before: &str, new: Definition, is_rearm_given: bool) -> Definition {
+    if !is_rearm_given && counts_from_an_end(clock_before) && !counts_from_an_end(&new.clock) {
+        Definition { rearm: Rearm::OnDispatch.as_str().to_owned(), ..new }
+    } else {
+        armed_as_its_clock_says(new)
     }
 }
 

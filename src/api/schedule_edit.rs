@@ -11,7 +11,7 @@ use crate::pg::{role, session, Session};
 use crate::store::schedule::{self, AlertSettings, Definition, Locked};
 
 use crate::api::schedule::{
-    armed_as_its_clock_says, check, check_alert_job, check_job, defaults, duplicate, find, warn, will_not_fire,
+    armed_as_its_new_clock_says, check, check_alert_job, check_job, defaults, duplicate, find, warn, will_not_fire,
 };
 
 #[pg_extern(schema = "sched", name = "alter_schedule", volatile, parallel_unsafe)]
@@ -49,7 +49,8 @@ fn alter_schedule_with_alerts(
                 Some(new_name) => convert::name("new_name", Some(new_name))?,
                 None => current.schedule_name.clone(),
             };
-            let zone_before = current.time_zone.clone();
+            let (zone_before, clock_before) = (current.time_zone.clone(), current.clock.clone());
+            let is_rearm_given = rearm.is_some();
             let renamed = Definition { schedule_name: schedule_name.clone(), ..current };
             let base = reset.unwrap_or_default().into_iter().try_fold(renamed, reset_argument)?;
             let new = Definition {
@@ -79,7 +80,7 @@ fn alter_schedule_with_alerts(
                 },
             };
             check(&new, Some(&zone_before))?;
-            Ok(armed_as_its_clock_says(new))
+            Ok(armed_as_its_new_clock_says(&clock_before, new, is_rearm_given))
         })
     })());
 }
