@@ -274,6 +274,7 @@ CREATE TABLE sched.imported (
     source_id     text        NOT NULL,
     schedule_id   bigint      NOT NULL,
     fingerprint   text        NOT NULL,
+    job_name      text        NOT NULL,
     imported_at   timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
     PRIMARY KEY (source, source_schema, source_id)
 );
@@ -281,6 +282,7 @@ CREATE UNIQUE INDEX imported_schedule ON sched.imported (schedule_id);
 COMMENT ON TABLE sched.imported IS 'schedules that came from other schedulers (sched.import_from)';
 COMMENT ON COLUMN sched.imported.source_id IS 'what their scheduler knows it by, as text';
 COMMENT ON COLUMN sched.imported.fingerprint IS 'a hash of what their row said when it was imported; another one is an edit';
+COMMENT ON COLUMN sched.imported.job_name IS 'the job that was made of it: the only one that a later import writes';
 SELECT pg_catalog.pg_extension_config_dump('sched.imported',
     'WHERE NOT EXISTS (SELECT FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = imported.schedule_id AND j.owner::text ~ ''^[0-9]'')');
 CREATE FUNCTION sched.import_from(
@@ -320,7 +322,7 @@ AS 'MODULE_PATHNAME', 'compare_wrapper';
 COMMENT ON FUNCTION sched.compare IS
 'What the clocks of schedules imported from a source say in [from_time, to_time), also before the import, beside what the source has written down that it ran. Each line is both, late (they ran it more than tolerance later), only_here (they have no run of it) or only_there (a run for which there is no plan time of ours). Nothing is said of what comes before its first run and after its last, as far as one day around the range is known. Of schedules that the caller may act for. Errors: 42P01, 42501 (tables of the source), 22023 (an unknown source, an empty range, a tolerance that may not be), 22008, 22004 (NULL), 54000 (over 100000 lines).';
 COMMENT ON FUNCTION sched.import_from IS
-'Makes the jobs of another scheduler (source: pg_cron) in this database schedules of ours, all of them external: nothing fires. Each of theirs has a row with a verdict: imported, changed, same, unsupported, elsewhere or removed. Changed is an edit there, which is made here too. Unsupported comes with the reason. Elsewhere is run in another database. Removed is gone there, and nothing is dropped. A second call only compares. What was disabled there arrives disabled. SQL commands become jobs of kind sql of the role that they run as, for which the caller must be allowed to act. With dry_run nothing is written. Errors: 42P01 (no tables of it), 42501 (tables that another role may have planted), 22023 (an unknown source), 22004 (NULL).';
+'Makes the jobs of another scheduler (source: pg_cron) in this database schedules of ours, all of them external: nothing fires. Each of theirs has a row with a verdict: imported, changed, same, unsupported, elsewhere or removed. Changed is an edit there, which is made here too. Unsupported comes with the reason. Elsewhere is run in another database. Removed is gone there, and nothing is dropped. A second call only compares: of the job it writes the command alone, and it leaves on or off what is fired here. What was disabled there arrives disabled. SQL commands become jobs of kind sql of the role that they run as, for which the caller must be allowed to act. With dry_run nothing is written. Errors: 42P01 (no tables of it), 42501 (tables that another role may have planted), 22023 (an unknown source), 22004 (NULL).';
 
 -- Scopes in which one execution waits at a time (enqueue by scope), with the last that was made there. A lock on a row keeps others of its scope
 -- waiting. What waits in a scope that others have filled is looked for in the ledger, so a row that is missing loses nothing.

@@ -151,6 +151,9 @@ mod import_compare_tests;
 #[path = "../pgrx-tests/in_server/import_pg_cron.rs"]
 mod import_pg_cron_tests;
 #[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/in_server/import_planted.rs"]
+mod import_planted_tests;
+#[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/in_server/internal_schema.rs"]
 mod internal_schema_tests;
 #[cfg(any(test, feature = "pg_test"))]

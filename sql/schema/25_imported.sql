@@ -5,6 +5,7 @@ CREATE TABLE sched.imported (
     source_id     text        NOT NULL,
     schedule_id   bigint      NOT NULL,
     fingerprint   text        NOT NULL,
+    job_name      text        NOT NULL,
     imported_at   timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
     PRIMARY KEY (source, source_schema, source_id)
 );
@@ -12,3 +13,4 @@ CREATE UNIQUE INDEX imported_schedule ON sched.imported (schedule_id);
 COMMENT ON TABLE sched.imported IS 'schedules that came from other schedulers (sched.import_from)';
 COMMENT ON COLUMN sched.imported.source_id IS 'what their scheduler knows it by, as text';
 COMMENT ON COLUMN sched.imported.fingerprint IS 'a hash of what their row said when it was imported; another one is an edit';
+COMMENT ON COLUMN sched.imported.job_name IS 'the job that was made of it: the only one that a later import writes';

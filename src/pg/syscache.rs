@@ -82,7 +82,7 @@ unsafe fn row<Row, R>(cache: SysCacheIdentifier::Type, oid: Oid, read: impl FnOn
 }
 
 /// Who owns a schema.
-pub(super) fn owner_of_schema(schema: Oid) -> Option<Oid> {
+pub fn owner_of_schema(schema: Oid) -> Option<Oid> {
     // SAFETY: the cache and the rows of one catalog.
     unsafe { row(SysCacheIdentifier::NAMESPACEOID, schema, |row: &pg_sys::FormData_pg_namespace| row.nspowner) }
 }
@@ -91,6 +91,12 @@ pub(super) fn owner_of_schema(schema: Oid) -> Option<Oid> {
 pub fn owner_of_relation(relation: Oid) -> Option<Oid> {
     // SAFETY: as above.
     unsafe { row(SysCacheIdentifier::RELOID, relation, |row: &pg_sys::FormData_pg_class| row.relowner) }
+}
+
+/// The schema that a relation is in.
+pub fn schema_of_relation(relation: Oid) -> Option<Oid> {
+    // SAFETY: as above.
+    unsafe { row(SysCacheIdentifier::RELOID, relation, |row: &pg_sys::FormData_pg_class| row.relnamespace) }
 }
 
 /// A relation of this name in a schema of that name, looked up now.

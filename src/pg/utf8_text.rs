@@ -58,20 +58,24 @@ unsafe fn with_bytes<R>(datum: pg_sys::Datum, read: impl FnOnce(&[u8]) -> R) -> 
     result
 }
 
-fn checked(bytes: &[u8]) -> &str {
+/// What this database's bytes say; `None` where Rust cannot take them for text.
+pub fn readable(bytes: &[u8]) -> Option<&str> {
     let encoding = encoding();
-    let readable = encoding == pg_sys::pg_enc::PG_UTF8 || encoding == pg_sys::pg_enc::PG_SQL_ASCII || bytes.is_ascii();
-    match std::str::from_utf8(bytes) {
-        Ok(text) if readable => text,
-        Ok(_) | Err(_) => raise(Failure::new(
+    let is_ours = encoding == pg_sys::pg_enc::PG_UTF8 || encoding == pg_sys::pg_enc::PG_SQL_ASCII || bytes.is_ascii();
+    std::str::from_utf8(bytes).ok().filter(|_| is_ours)
+}
+
+fn checked(bytes: &[u8]) -> &str {
+    readable(bytes).unwrap_or_else(|| {
+        raise(Failure::new(
             PgSqlErrorCode::ERRCODE_CHARACTER_NOT_IN_REPERTOIRE,
             format!(
                 "text is not valid UTF-8: \"{}\"",
                 bytes.escape_ascii().take(80).map(char::from).collect::<String>()
             ),
             "The scheduler reads text as UTF-8: use ASCII, or a database whose encoding is UTF8.",
-        )),
-    }
+        ))
+    })
 }
 
 impl Deref for Text {

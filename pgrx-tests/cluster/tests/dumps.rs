@@ -89,7 +89,7 @@ fn what_a_dropped_role_left_is_in_no_dump_unless_somebody_took_it_over() {
         works(&cluster, &mut db, role);
     }
     db.batch_execute(
-        "insert into sched.imported select 'pg_cron', 'cron', schedule_name, schedule_id, '' from sched.schedule",
+        "insert into sched.imported select 'pg_cron', 'cron', schedule_name, schedule_id, '', job_name from sched.schedule",
     )
     .unwrap();
     let victim: u32 = one(&mut db, "select 'victim'::regrole::oid");

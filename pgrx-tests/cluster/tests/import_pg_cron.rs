@@ -177,3 +177,25 @@ fn what_pg_cron_takes_and_refuses() {
         "{counts}"
     );
 }
+
+/// What is not UTF-8 is refused row by row: nothing else than what pg_cron runs is imported.
+#[test]
+fn bytes_that_cannot_be_read_are_unsupported() {
+    let cluster = scheduler_cluster_tests::Cluster::new();
+    cluster.execute("create database ascii template template0 encoding 'SQL_ASCII' lc_collate 'C' lc_ctype 'C'");
+    let mut db = cluster.with_extension("ascii");
+    db.batch_execute(
+        "create schema cron;
+         create table cron.job (jobid bigint, schedule text default '0 9 * * *', command text default 'select 1', nodename text default '',
+                                database text default current_database(), username text default current_user, jobname text);
+         insert into cron.job (jobid, command, jobname) values (1, E'select ''caf\\351''', 'command'), (2, 'select ''café''', 'café'), (3, 'select 1', E'\\351')",
+    )
+    .unwrap();
+    let import = "select string_agg(concat_ws(' ', source_id, schedule_name, verdict, note), ', ') from sched.import_from('pg_cron')";
+    assert_eq!(
+        one::<String>(&mut db, import),
+        "1 unsupported its command is not valid UTF-8: \"select \\'caf\\xe9\\'\", 2 café imported, 3 unsupported its name is not valid UTF-8: \"\\xe9\""
+    );
+    let command = "select string_agg(command, ', ') from sched.job";
+    assert_eq!(one::<String>(&mut db, command), "select 'café'");
+}

@@ -1,7 +1,6 @@
 //! `compare`: what our rules say beside what the other scheduler has run.
 
 use pgrx::datum::{Interval, TimestampWithTimeZone};
-use pgrx::pg_sys::Oid;
 use pgrx::prelude::*;
 use scheduler_core::foreign::comparison::{self, Compared, Difference, Run};
 use scheduler_core::{Instant, Keyword};
@@ -57,7 +56,7 @@ fn compare(
             let mut runs = source.runs(&schema, ahead(range.0, -REACH), ahead(range.1, REACH), caller)?;
             for one in imported {
                 pgrx::check_for_interrupts!();
-                let Some(schedule) = one.schedule.filter(|schedule| is_the_callers(schedule, caller)) else { continue };
+                let Some(schedule) = one.schedule.filter(|schedule| schedule.is_of(caller)) else { continue };
                 let runs = runs.remove(&one.source_id).unwrap_or_default();
                 rows.extend(compared(&schedule, &runs, range, tolerance)?);
                 if u64::try_from(rows.len()).is_ok_and(|count| count > MOST_PLANS) {
@@ -76,10 +75,6 @@ const REACH: i64 = 86_400_000_000;
 
 fn ahead(at: Instant, micros: i64) -> Instant {
     at.checked_add_micros(micros).unwrap_or(if micros < 0 { Instant::MIN } else { Instant::MAX })
-}
-
-fn is_the_callers(schedule: &ImportedSchedule, caller: Oid) -> bool {
-    schedule.owner.map_or_else(|| role::is_superuser(caller), |owner| role::may_act_for(caller, owner))
 }
 
 /// The lines of one schedule in [from, to).

@@ -14,13 +14,14 @@ use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::utf8_text::Text;
 use crate::pg::zone::ServerZone;
 use crate::pg::{role, session, Session};
+use crate::store::handover::foreign::ForeignSchema;
 use crate::store::handover::{self, Imported, ImportedSchedule};
 use crate::store::schedule::{bulk, Definition};
 use crate::store::{identity, job, schedule as schedules};
 
 use crate::api::job as jobs;
 use crate::api::result::TableIterator;
-use crate::api::schedule::{armed_as_its_clock_says, check_keys, defaults};
+use crate::api::schedule::{armed_as_its_clock_says, armed_as_its_new_clock_says, check_keys, defaults};
 use crate::api::schedule_edit::edit_locked;
 
 use super::known::known;
@@ -64,7 +65,7 @@ fn import_from(
         if let Some(only) = &only {
             rows.retain(|row| is_one_of(only, &row.id));
         }
-        let import = Import { source, schema: &schema.name, prefix, only, dry_run, caller, now: convert::now() };
+        let import = Import { source, schema: &schema, prefix, only, dry_run, caller, now: convert::now() };
         session(|session| Ok(import.run(session, rows)))
     })());
     TableIterator::new(rows)
@@ -77,7 +78,7 @@ fn is_one_of(only: &HashSet<String>, id: &str) -> bool {
 
 struct Import<'a> {
     source: &'static dyn Source,
-    schema: &'a str,
+    schema: &'a ForeignSchema,
     prefix: String,
     only: Option<HashSet<String>>,
     dry_run: bool,
@@ -100,9 +101,9 @@ impl Import<'_> {
     fn run(&self, session: &Session, rows: Vec<ForeignRow>) -> Vec<ResultRow> {
         if !self.dry_run {
             handover::lock(session);
-            handover::forget_dropped(session, self.source.name(), self.schema);
+            handover::forget_dropped(session, self.source.name(), &self.schema.name);
         }
-        let known = handover::read(session, self.source.name(), self.schema);
+        let known = handover::read(session, self.source.name(), &self.schema.name);
         let mut known: HashMap<String, Imported> =
             known.into_iter().filter(|one| one.schedule.is_some()).map(|one| (one.source_id.clone(), one)).collect();
         let (mut results, mut new) = (Vec::with_capacity(rows.len()), Vec::new());
@@ -111,7 +112,12 @@ impl Import<'_> {
             pgrx::check_for_interrupts!();
             let before = known.remove(&row.id);
             let id = row.id.clone();
-            if before.as_ref().is_some_and(|before| before.fingerprint == fingerprint(&row.said)) {
+            if before.as_ref().is_some_and(|before| !is_of(before, self.caller)) {
+                let note = "it was imported before, as a schedule of another role".to_owned();
+                results.push(plainly(id, None, "unsupported", Some(note)));
+                continue;
+            }
+            if before.as_ref().is_some_and(|before| is_same(before, &row)) {
                 results.push(plainly(id, before.as_ref(), "same", None));
                 continue;
             }
@@ -145,10 +151,7 @@ impl Import<'_> {
 
     /// Whether the caller may hear that a row is gone: one of his own, since he sees no others there either.
     fn may_tell(&self, gone: &Imported) -> bool {
-        let is_asked_for = self.only.as_ref().is_none_or(|only| is_one_of(only, &gone.source_id));
-        let owner = gone.schedule.as_ref().and_then(|schedule| schedule.owner);
-        is_asked_for
-            && owner.map_or_else(|| role::is_superuser(self.caller), |owner| role::may_act_for(self.caller, owner))
+        self.only.as_ref().is_none_or(|only| is_one_of(only, &gone.source_id)) && is_of(gone, self.caller)
     }
 
     /// What a row can be here.
@@ -175,6 +178,9 @@ impl Import<'_> {
         if !role::may_act_for(self.caller, owner) {
             return Err(format!("it runs as role \"{}\", which you may not act for", role::name(owner)));
         }
+        if owner != self.caller && !self.schema.speaks_for_all {
+            return Err(format!("it runs as role \"{}\", and only a superuser's table may say so", role::name(owner)));
+        }
         let zone = zones.find(&time_zone).map_err(|failure| failure.message)?;
         let text = foreign::settled(&clock, &zone, self.now)?;
         let name = format!("{}{name}", self.prefix);
@@ -194,13 +200,13 @@ impl Import<'_> {
     /// A row that was imported before.
     fn again(&self, session: &Session, ready: Ready, before: &Imported) -> ResultRow {
         let Some(schedule) = &before.schedule else { return plainly(ready.id, None, "unsupported", None) };
-        let edited = (!self.dry_run).then(|| self.edit(session, &ready, schedule));
-        match edited {
-            Some(Err(failure)) => plainly(ready.id, Some(before), "unsupported", Some(failure.message)),
-            Some(Ok(())) | None => {
+        let may_be = is_still_theirs(&ready, before, schedule);
+        match may_be.and_then(|()| if self.dry_run { Ok(()) } else { self.edit(session, &ready, before, schedule) }) {
+            Err(failure) => plainly(ready.id, Some(before), "unsupported", Some(failure.message)),
+            Ok(()) => {
                 if !self.dry_run {
                     let (source, now) = (self.source.name(), self.now);
-                    handover::remember_edit(session, source, self.schema, &ready.id, &ready.fingerprint, now);
+                    handover::remember_edit(session, source, &self.schema.name, &ready.id, &ready.fingerprint, now);
                 }
                 let Ready { id, schedule: new, note, .. } = ready;
                 let (name, job) = (schedule.name.clone(), schedule.job_name.clone());
@@ -209,30 +215,31 @@ impl Import<'_> {
         }
     }
 
-    /// Has a schedule and its job say what their row says now. Whether it is fired here is not theirs to say, nor what it is called.
-    fn edit(&self, session: &Session, ready: &Ready, schedule: &ImportedSchedule) -> Outcome<()> {
-        if schedule.owner != Some(ready.owner) {
-            let message = format!(
-                "it runs as role \"{}\" there now: drop schedule \"{}\" and its job, and import it again",
-                role::name(ready.owner),
-                schedule.name
-            );
+    /// Has a schedule and its job say what their row says now. Whether it is fired here is not theirs to say, nor what it is called, nor,
+    /// while it is fired here, whether it is on. Of the job only the command is theirs.
+    fn edit(&self, session: &Session, ready: &Ready, before: &Imported, schedule: &ImportedSchedule) -> Outcome<()> {
+        let found =
+            schedules::lock(session, &schedule.name).filter(|found| found.definition.job_name == before.job_name);
+        let job = job::lock_definition(session, &before.job_name)
+            .filter(|(owner, job)| *owner == ready.owner && job.kind == ready.job.kind);
+        // What was looked at before the locks can have been edited since.
+        let (Some(found), Some((_, job))) = (found, job) else {
+            let message = format!("schedule \"{}\" is edited at this moment: import it again", schedule.name);
             return Err(Failure::invalid(message, ""));
-        }
-        let Some(found) = schedules::lock(session, &schedule.name) else {
-            return Err(Failure::unknown("schedule", &schedule.name, ""));
         };
-        let job = job::Definition { job_name: schedule.job_name.clone(), ..copied(&ready.job) };
-        jobs::write(session, job, self.caller)?;
+        let (command, own_transactions) = (ready.job.command.clone(), ready.job.own_transactions);
+        jobs::write(session, job::Definition { command, own_transactions, ..job }, self.caller)?;
         let new = &ready.schedule;
         edit_locked(session, found, self.caller, |current| {
-            Ok(armed_as_its_clock_says(Definition {
+            let clock_before = current.clock.clone();
+            let is_external = current.ownership == Ownership::External.as_str();
+            let edited = Definition {
                 clock: new.clock.clone(),
                 time_zone: new.time_zone.clone(),
-                rearm: new.rearm.clone(),
-                enabled: new.enabled,
+                enabled: if is_external { new.enabled } else { current.enabled },
                 ..current
-            }))
+            };
+            Ok(armed_as_its_new_clock_says(&clock_before, edited, false))
         })
         .map(drop)
     }
@@ -268,10 +275,15 @@ impl Import<'_> {
             if !orphans.is_empty() {
                 handover::delete_jobs(session, orphans);
             }
-            let kept = free
-                .iter()
-                .filter_map(|(_, ready)| Some((ready.id.clone(), *made.get(&ready.name)?, ready.fingerprint.clone())));
-            handover::remember(session, self.source.name(), self.schema, kept.collect(), self.now);
+            let kept = free.iter().filter_map(|(_, ready)| {
+                Some(handover::New {
+                    source_id: ready.id.clone(),
+                    fingerprint: ready.fingerprint.clone(),
+                    schedule_id: *made.get(&ready.name)?,
+                    job_name: ready.name.clone(),
+                })
+            });
+            handover::remember(session, self.source.name(), &self.schema.name, kept.collect(), self.now);
         }
         results.extend(free.into_iter().map(|(place, ready)| {
             if !self.dry_run && !made.contains_key(&ready.name) {
@@ -290,6 +302,38 @@ enum Judged {
     Ready(Box<Ready>),
     Elsewhere(String),
     Unsupported(String),
+}
+
+fn is_of(before: &Imported, caller: Oid) -> bool {
+    before.schedule.as_ref().is_some_and(|schedule| schedule.is_of(caller))
+}
+
+/// Whether a row says what it said before. Whether it is on is theirs to say while it is fired there, and ours while it is fired here.
+fn is_same(before: &Imported, row: &ForeignRow) -> bool {
+    let is_on_as_there = |schedule: &ImportedSchedule| match &row.place {
+        Place::Here(wanted) => {
+            schedule.is_owned || wanted.as_ref().as_ref().map_or(true, |wanted| wanted.enabled == schedule.enabled)
+        }
+        Place::Elsewhere(_) => true,
+    };
+    before.fingerprint == fingerprint(&row.said) && before.schedule.as_ref().is_none_or(is_on_as_there)
+}
+
+/// Whether schedule and job are what the import made; the reason where an edit there can be none here.
+fn is_still_theirs(ready: &Ready, before: &Imported, schedule: &ImportedSchedule) -> Outcome<()> {
+    let name = &schedule.name;
+    let message = if schedule.job_name != before.job_name {
+        format!("schedule \"{name}\" has job \"{}\" now, which was not imported with it", schedule.job_name)
+    } else if schedule.owner != Some(ready.owner) {
+        let role = role::name(ready.owner);
+        format!("it runs as role \"{role}\" there now: drop schedule \"{name}\" and its job, and import it again")
+    } else if schedule.kind.as_deref() != Some(ready.job.kind.as_str()) {
+        let kind = schedule.kind.as_deref().unwrap_or_default();
+        format!("job \"{}\" is of kind \"{kind}\" now, not \"{}\"", before.job_name, ready.job.kind.as_str())
+    } else {
+        return Ok(());
+    };
+    Err(Failure::invalid(message, ""))
 }
 
 /// A result of which only the schedule that it had before is known.
@@ -317,17 +361,6 @@ fn name_apart(new: &mut [(usize, Box<Ready>)]) {
 
 fn fingerprint(said: &str) -> String {
     Sha256::digest(said.as_bytes()).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn copied(job: &job::Definition) -> job::Definition {
-    job::Definition {
-        job_name: job.job_name.clone(),
-        command: job.command.clone(),
-        queue: job.queue.clone(),
-        retry_backoff: job.retry_backoff.clone(),
-        settings: job.settings.clone(),
-        ..*job
-    }
 }
 
 /// The zone that was asked for last: most rows share one.

@@ -95,7 +95,10 @@ impl Server {
         let is_here = ["localhost", "127.0.0.1", "::1", ""].contains(&host)
             || host.starts_with('/')
             || self.host.as_deref() == Some(host);
-        let place = if database != self.database {
+        let place = if let Some((column, look)) = row.unreadable() {
+            let look: String = look.chars().take(80).collect();
+            Place::Here(Box::new(Err(format!("its {column} is not valid UTF-8: \"{look}\""))))
+        } else if database != self.database {
             Place::Elsewhere(format!("it is run in database \"{database}\""))
         } else if !is_here {
             Place::Elsewhere(format!("it is run on the server at \"{host}\""))
@@ -105,17 +108,8 @@ impl Server {
         ForeignRow {
             id: id.to_owned(),
             name: row.get("name").filter(|name| !name.is_empty()).map_or_else(|| format!("job {id}"), str::to_owned),
-            said: [
-                schedule,
-                command,
-                database,
-                host,
-                role,
-                active,
-                &self.time_zone,
-                if self.both_days { "both" } else { "" },
-            ]
-            .join("\u{1f}"),
+            said: [schedule, command, database, host, role, &self.time_zone, if self.both_days { "both" } else { "" }]
+                .join("\u{1f}"),
             place,
         }
     }

@@ -32,7 +32,7 @@ pub struct ForeignRow {
     pub id: String,
     /// Its name there, or what stands for one.
     pub name: String,
-    /// All that matters of it, as text.
+    /// All that matters of it, as text, but for whether it is on.
     pub said: String,
     /// Whether it is run in this database.
     pub place: Place,
@@ -75,6 +75,9 @@ pub fn find_tables(
     let candidates: Vec<String> = candidates.iter().map(|name| (*name).to_owned()).collect();
     let first = tables.first().copied().unwrap_or_default();
     let schema = foreign::find(named, &candidates, first, source.name())?;
-    tables.iter().try_for_each(|table| schema.trust(table, caller).map(drop))?;
-    Ok(schema)
+    let mut speaks_for_all = true;
+    for table in tables {
+        speaks_for_all &= schema.trust(table, caller)?;
+    }
+    Ok(ForeignSchema { speaks_for_all, ..schema })
 }

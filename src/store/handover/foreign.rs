@@ -8,12 +8,21 @@ use pgrx::PgSqlErrorCode;
 
 use crate::pg::error::{raise, Failure, Outcome};
 use crate::pg::search_path::PinnedSearchPath;
-use crate::pg::{role, syscache};
+use crate::pg::{role, syscache, utf8_text};
 
 /// A row of a foreign table, all of it as text.
 pub struct TextRow {
     names: std::rc::Rc<[String]>,
-    values: Vec<Option<String>>,
+    values: Vec<Option<Value>>,
+}
+
+/// A value as text, or, where its bytes are none here, what they look like.
+type Value = Result<String, String>;
+
+fn text_or_look(value: &Value) -> &str {
+    match value {
+        Ok(text) | Err(text) => text,
+    }
 }
 
 impl TextRow {
@@ -21,7 +30,15 @@ impl TextRow {
     pub fn get(&self, name: &str) -> Option<&str> {
         let index = self.names.iter().position(|known| known == name);
         let Some(index) = index else { raise(Failure::internal(format!("a foreign statement has no column {name}"))) };
-        self.values.get(index)?.as_deref()
+        self.values.get(index)?.as_ref().map(text_or_look)
+    }
+
+    /// The first column whose bytes are no text here, and what they look like: another text than theirs would be imported.
+    pub fn unreadable(&self) -> Option<(&str, &str)> {
+        self.names.iter().zip(&self.values).find_map(|(name, value)| match value {
+            Some(Err(look)) => Some((name.as_str(), look.as_str())),
+            Some(Ok(_)) | None => None,
+        })
     }
 
     /// The same of a column that has one in each row.
@@ -34,6 +51,8 @@ impl TextRow {
 pub struct ForeignSchema {
     /// Its name.
     pub name: String,
+    /// A superuser has them, so a row may say that it runs as another role than who asks.
+    pub speaks_for_all: bool,
 }
 
 /// The schema that has this table: the one that was named, else the first of these. `42P01` where none has it.
@@ -42,7 +61,7 @@ pub fn find(named: Option<String>, candidates: &[String], table: &CStr, what: &s
     let has_it =
         |name: &&String| CString::new(name.as_str()).is_ok_and(|name| syscache::relation_named(&name, table).is_some());
     match looked_at.iter().find(has_it) {
-        Some(name) => Ok(ForeignSchema { name: name.clone() }),
+        Some(name) => Ok(ForeignSchema { name: name.clone(), speaks_for_all: false }),
         None => Err(Failure::new(
             PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE,
             format!("there are no tables of {what} in this database"),
@@ -57,8 +76,9 @@ pub fn find(named: Option<String>, candidates: &[String], table: &CStr, what: &s
 
 impl ForeignSchema {
     /// Locks a table against being replaced, and looks whose it is: `42501` where it is no plain table of a superuser (as those of the
-    /// other schedulers' extensions are), nor the caller's own. (A superuser takes none of another role's: its rows say as whom commands run.)
-    pub fn trust(&self, table: &CStr, caller: Oid) -> Outcome<Oid> {
+    /// other schedulers' extensions are), nor the caller's own. To be a member of its owner is not enough: what he planted would be run as
+    /// who asks. The same goes for its schema, whose owner could put another table there. Whether a superuser has it.
+    pub fn trust(&self, table: &CStr, caller: Oid) -> Outcome<bool> {
         let schema = CString::new(self.name.as_str()).unwrap_or_default();
         let found = || syscache::relation_named(&schema, table);
         let shown = || format!("\"{}.{}\"", self.name, table.to_string_lossy());
@@ -87,12 +107,35 @@ impl ForeignSchema {
         if !syscache::is_plain_table(relation) {
             return refused(format!("{} is no plain table", shown()));
         }
-        let Some(owner) = syscache::owner_of_relation(relation) else { return Err(unknown()) };
-        let is_own = !role::is_superuser(caller) && role::may_act_for(caller, owner);
-        if role::is_superuser(owner) || is_own {
-            Ok(relation)
-        } else {
-            refused(format!("table {} belongs to role \"{}\", who is no superuser", shown(), role::name(owner)))
+        let schema = syscache::schema_of_relation(relation).and_then(syscache::owner_of_schema);
+        let (Some(owner), Some(owner_of_schema)) = (syscache::owner_of_relation(relation), schema) else {
+            return Err(unknown());
+        };
+        let of_superuser = role::is_superuser(owner);
+        if !of_superuser && owner != caller {
+            return refused(format!(
+                "table {} belongs to role \"{}\", who is no superuser",
+                shown(),
+                role::name(owner)
+            ));
+        }
+        if !role::is_superuser(owner_of_schema) && owner_of_schema != caller {
+            let owner = role::name(owner_of_schema);
+            return refused(format!(
+                "the schema of table {} belongs to role \"{owner}\", who is no superuser",
+                shown()
+            ));
+        }
+        let faults = include_str!("../../../sql/query/handover/foreign_faults.sql")
+            .replace("{table}", &relation.to_u32().to_string())
+            .replace("{of_superuser}", &of_superuser.to_string());
+        match self.rows(&faults).first() {
+            None => Ok(of_superuser),
+            Some(fault) => Err(Failure::new(
+                PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
+                format!("table {} is not read: {}", shown(), fault.text("fault")),
+                "Only a plain table with columns of Postgres' own types is read: nothing of anybody's may run meanwhile.",
+            )),
         }
     }
 
@@ -127,13 +170,14 @@ unsafe fn copied() -> Vec<TextRow> {
     let columns = (*description).natts;
     let text = |value: *mut std::ffi::c_char| {
         (!value.is_null()).then(|| {
-            let copy = CStr::from_ptr(value).to_string_lossy().into_owned();
+            let bytes = CStr::from_ptr(value).to_bytes();
+            let copy = utf8_text::readable(bytes).map(str::to_owned).ok_or_else(|| bytes.escape_ascii().to_string());
             pg_sys::pfree(value.cast());
             copy
         })
     };
-    let names: std::rc::Rc<[String]> =
-        (1..=columns).map(|column| text(pg_sys::SPI_fname(description, column)).unwrap_or_default()).collect();
+    let name = |column| text(pg_sys::SPI_fname(description, column)).and_then(Result::ok).unwrap_or_default();
+    let names: std::rc::Rc<[String]> = (1..=columns).map(name).collect();
     (0..count)
         .map(|index| {
             let tuple = *(*table).vals.add(index);

@@ -2,12 +2,13 @@
 
 use pgrx::datum::TimestampWithTimeZone;
 use pgrx::pg_sys::Oid;
+use scheduler_core::schedule::Ownership;
 use scheduler_core::{Instant, Keyword};
 
 use crate::pg::convert::timestamp;
 use crate::pg::record::Record;
 use crate::pg::session::List;
-use crate::pg::Session;
+use crate::pg::{role, Session};
 use crate::store::job;
 use crate::{arguments, statement};
 
@@ -19,6 +20,8 @@ pub struct Imported {
     pub source_id: String,
     /// What it said.
     pub fingerprint: String,
+    /// The job that was made of it.
+    pub job_name: String,
     /// What the schedule is now; `None` where it was dropped.
     pub schedule: Option<ImportedSchedule>,
 }
@@ -35,8 +38,21 @@ pub struct ImportedSchedule {
     pub job_name: String,
     /// Who owns the job, if it is there.
     pub owner: Option<Oid>,
+    /// What kind of job that is.
+    pub kind: Option<String>,
+    /// It is on.
+    pub enabled: bool,
+    /// It is fired here.
+    pub is_owned: bool,
     /// The anchor of `every`.
     pub created_at: TimestampWithTimeZone,
+}
+
+impl ImportedSchedule {
+    /// Whether this role may hear of it; without its job only a superuser may.
+    pub fn is_of(&self, caller: Oid) -> bool {
+        self.owner.map_or_else(|| role::is_superuser(caller), |owner| role::may_act_for(caller, owner))
+    }
 }
 
 /// Keeps other imports out until the transaction ends.
@@ -59,12 +75,16 @@ pub fn read(session: &Session, source: &str, schema: &str) -> Vec<Imported> {
         .map(|row| Imported {
             source_id: row.get_required("source_id"),
             fingerprint: row.get_required("fingerprint"),
+            job_name: row.get_required("imported_job"),
             schedule: row.get::<String>("schedule_name").map(|name| ImportedSchedule {
                 name,
                 clock: row.get_required("clock"),
                 time_zone: row.get_required("time_zone"),
                 job_name: row.get_required("job_name"),
                 owner: row.get("owner"),
+                kind: row.get("kind"),
+                enabled: row.get_required("enabled"),
+                is_owned: row.get_required::<String>("ownership") == Ownership::Owned.as_str(),
                 created_at: row.get_required("created_at"),
             }),
         })
@@ -77,19 +97,40 @@ pub fn forget_dropped(session: &Session, source: &str, schema: &str) {
     IMPORTED_FORGET.run(session, arguments![source, schema]);
 }
 
-/// Remembers what was imported: their rows, our schedules, what the rows said.
-pub fn remember(session: &Session, source: &str, schema: &str, rows: Vec<(String, i64, String)>, now: Instant) {
+/// Something that was imported now.
+pub struct New {
+    /// Their row.
+    pub source_id: String,
+    /// What it said.
+    pub fingerprint: String,
+    /// Our schedule.
+    pub schedule_id: i64,
+    /// Our job.
+    pub job_name: String,
+}
+
+/// Remembers what was imported.
+pub fn remember(session: &Session, source: &str, schema: &str, rows: Vec<New>, now: Instant) {
     statement!(
-        IMPORTED_INSERT =
-            "handover/imported_insert"(TEXTOID, TEXTOID, TEXTARRAYOID, INT8ARRAYOID, TEXTARRAYOID, TIMESTAMPTZOID)
+        IMPORTED_INSERT = "handover/imported_insert"(
+            TEXTOID,
+            TEXTOID,
+            TEXTARRAYOID,
+            INT8ARRAYOID,
+            TEXTARRAYOID,
+            TEXTARRAYOID,
+            TIMESTAMPTZOID
+        )
     );
-    let (mut ids, mut schedules, mut fingerprints) = (Vec::new(), Vec::new(), Vec::new());
-    for (source_id, schedule_id, fingerprint) in rows {
+    let (mut ids, mut schedules, mut fingerprints, mut jobs) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for New { source_id, fingerprint, schedule_id, job_name } in rows {
         ids.push(source_id);
         schedules.push(schedule_id);
         fingerprints.push(fingerprint);
+        jobs.push(job_name);
     }
-    IMPORTED_INSERT.run(session, arguments![source, schema, ids, List(schedules), fingerprints, timestamp(now)]);
+    let schedules = List(schedules);
+    IMPORTED_INSERT.run(session, arguments![source, schema, ids, schedules, fingerprints, jobs, timestamp(now)]);
 }
 
 /// Remembers what a row says now.
