@@ -5,24 +5,13 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 cd "$SCHEDULER_ROOT"
 
-# cron_files FOLDER: scheduler_cron is SQL alone: its control file, and its parts in one script.
-cron_files() {
-    local version
-    version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
-    sed "s/@VERSION@/$version/" sql/cron/scheduler_cron.control >"$1/scheduler_cron.control"
-    cat sql/cron/*.sql >"$1/scheduler_cron--$version.sql"
-    chmod 644 "$1/scheduler_cron.control" "$1/scheduler_cron--$version.sql"
-}
-
 if [ $# = 0 ]; then
     hint=
     if [ ! -f "$CARGO_TARGET_DIR/debug/libscheduler.so" ]; then hint=" (first time only: about 2 minutes)"; fi
     say "building the extension for PostgreSQL $PG$hint"
     quietly install cargo pgrx install --pg-config "$SCHEDULER_PG_CONFIG" --no-default-features --features "pg$PG"
     # The tests upgrade from every release; a user's server gets the upgrade scripts only.
-    extensions=$("$SCHEDULER_PG_CONFIG" --sharedir)/extension
-    cp --no-preserve=all sql/release/*.sql "$extensions/"
-    cron_files "$extensions"
+    cp --no-preserve=all sql/release/*.sql "$("$SCHEDULER_PG_CONFIG" --sharedir)/extension/"
     exit
 fi
 
@@ -36,7 +25,6 @@ built=$CARGO_TARGET_DIR/package
 rm -rf "$built"
 PGRX_PG_CONFIG_PATH=$pg_config quietly install cargo pgrx package --pg-config "$pg_config" --out-dir "$built" \
     --no-default-features --features "pg$version"
-cron_files "$built$("$pg_config" --sharedir)/extension"
 
 say "installing it in $folder"
 # A running server has the old library mapped: it must be replaced, not overwritten.

@@ -191,7 +191,6 @@ mod tests {
         ("grant_again", "", Super("")),
         ("grant_pg_monitor", "", Super("")),
         ("grantee", "'g_nobody'::regrole", Super("gf_nobody")),
-        ("command_statements", "'VACUUM; ANALYZE'", Super("2")),
         ("table_is_new", "'sched.job'::regclass", Super("")),
         ("uuid_v7", "", Super("uuid")),
         ("scope_key", "'a', 'b', 'c'", Super("uuid")),

@@ -1,14 +1,11 @@
 //! Functions that the extension's own SQL calls. Nobody is granted them.
 
-use std::ffi::CString;
-
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
 use pgrx::{PgLogLevel, PgSqlErrorCode};
 
 use crate::pg::error::{self, or_raise, Failure};
-use crate::pg::utf8_text::Text;
-use crate::pg::{convert, invalidation, parse, role, session};
+use crate::pg::{convert, invalidation, role, session};
 use crate::shmem::{counters, registry, wakeup};
 use crate::store::execution::ids;
 use crate::store::low_water_marks;
@@ -79,18 +76,6 @@ fn grant_again() {
 #[pg_extern(schema = "sched_internal", volatile, parallel_unsafe)]
 fn grant_pg_monitor() {
     session(grants::pg_monitor);
-}
-
-/// How many statements the command of an SQL job has: `scheduler_cron` runs one alone, and several in one transaction. `22023`, `54000`,
-/// `42601`, `0A000` where it could not run.
-#[pg_extern(schema = "sched_internal", volatile, parallel_unsafe)]
-fn command_statements(command: Option<Text>) -> i32 {
-    or_raise((|| {
-        let command = String::from(convert::required("command", command)?);
-        parse::check(&command)?;
-        let count = parse::count(&CString::new(command).unwrap_or_default())?;
-        Ok(i32::try_from(count).unwrap_or(i32::MAX))
-    })())
 }
 
 /// Has every session read a table of ours again of which it may remember something.
