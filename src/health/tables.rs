@@ -12,8 +12,9 @@ use crate::shmem::counters;
 use crate::store::health as store;
 use crate::store::queue::{pause, runner_queue};
 
+/// (What came up since the look began is no older than nothing.)
 fn age(since: Instant, now: Instant) -> i64 {
-    now.as_micros().saturating_sub(since.as_micros())
+    now.as_micros().saturating_sub(since.as_micros()).max(0)
 }
 
 /// Since when the server could have fired what is due: what came due while it was down is no fault of those who have just started.
@@ -45,8 +46,8 @@ pub fn dispatch(look: &Look) -> (Finding, i64) {
         return (Finding::ok(component, "nothing is due"), 0);
     };
     let count = due.count + i64::try_from(unapplied.len()).unwrap_or(0);
-    let lateness = age(oldest.max(started_at()), look.now).max(0);
-    let since = seconds(age(oldest, look.now).max(0));
+    let lateness = age(oldest.max(started_at()), look.now);
+    let since = seconds(age(oldest, look.now));
     let message = format!("the oldest timer that is due has not fired for {since}; {} due", counted(count));
     let hint = "What keeps dispatchers from working say the rows launcher, dispatcher, home, versions and worker_slots, and the server's log. Any session can fire what is due: SELECT sched.dispatch_due().";
     (Finding::bad(component, health::of_lateness(lateness), oldest, [message, hint.to_owned()]), lateness)
