@@ -1,5 +1,5 @@
-"""How long those who watch wait for an answer: sched.metrics(), sched.openmetrics() and sched.health(), with millions of executions and
-schedules, with nothing to do and with a million executions that wait."""
+"""How long those who watch wait for an answer: sched.metrics(), sched.openmetrics() and sched.health(), what was newest and what waits, with
+millions of executions and schedules, with nothing to do and with a million executions that wait."""
 
 import time
 
@@ -9,18 +9,28 @@ from board import OURS
 
 CALLS = 300
 CHUNK = 500_000
+# what is asked → the statement
+FUNCTIONS = {f"{name}()": f"SELECT count(*) FROM sched.{name}()" for name in ("metrics", "openmetrics", "health")}
+NEWEST = {
+    "newest 20": "SELECT * FROM sched.history ORDER BY id DESC LIMIT 20",
+    "newest 20 of a job (one run in a hundred is its)": "SELECT * FROM sched.history WHERE job_name = 'job 7' ORDER BY id DESC LIMIT 20",
+    "newest 20 of a schedule": "SELECT * FROM sched.last_runs WHERE schedule_name = 'm4711'",
+    "first 20 of a queue": "SELECT * FROM sched.waiting WHERE queue = 'default' ORDER BY position LIMIT 20",
+}
+QUESTIONS = FUNCTIONS | NEWEST
 MEASURES = {
-    f"{function}(), {label}": ("milliseconds", f"{function} {key}", False)
-    for function in ("metrics", "openmetrics", "health") for label, key in (("half within", "p50"), ("p99", "p99"))
+    f"{name}, {label}": ("milliseconds", f"{name} {key}", False)
+    for name in QUESTIONS for label, key in (("half within", "p50"), ("p99", "p99"))
 }
 # Ended executions as workers leave them, and some that wait: written by hand, which is ten times as fast.
 ENDED = """
 INSERT INTO sched.ledger (id, key, job_name, scope_kind, scope_id, plan_time, queue, priority, payload, status, attempt, max_attempts,
-                          allow_stale_reentry, origin, owner, started_at, finished_at, result, fence, runner_id)
-SELECT sched_internal.uuid_v7(), md5('seen' || i %% 100000)::uuid, 'bench', 'seen', (i %% 100000)::text,
+                          allow_stale_reentry, origin, owner, started_at, finished_at, result, fence, runner_id, schedule_id, schedule_name)
+SELECT sched_internal.uuid_v7(), s.key, 'job ' || i %% 100, s.scope_kind, s.scope_id,
        '2026-01-01'::timestamptz + i * interval '1 second', 'default', 0, '{"n": 1}', 'SUCCESS', 1, 1, true, 'schedule', 'app',
-       clock_timestamp(), clock_timestamp(), '{}', i, 'bench'
-  FROM generate_series(%s::bigint, %s::bigint) AS i"""
+       clock_timestamp(), clock_timestamp(), '{}', i, 'bench', s.schedule_id, s.schedule_name
+  FROM generate_series(%s::bigint, %s::bigint) AS i
+  JOIN sched.schedule s ON s.schedule_name = 'm' || 1 + i %% {scopes}"""
 WAITING = """
 WITH added AS (
     INSERT INTO sched.ledger (id, key, job_name, scope_kind, scope_id, plan_time, queue, priority, payload, max_attempts, allow_stale_reentry,
@@ -37,13 +47,14 @@ def measure(server, board, quick):
     schedules, executions, waiting = (20_000, 200_000, 20_000) if quick else (1_000_000, 10_000_000, 1_000_000)
     server.start()
     them.OURS_SQL.ready(server)
-    board.progress(f"seen: {executions:,} executions are written")
-    fill(server, ENDED, executions)
     board.progress(f"seen: {schedules:,} schedules are made")
     with server.connect("ours") as connection:
         for first in range(0, schedules, million.CHUNK):
             connection.execute(million.LOAD, ("every 1 day", first + 1, first + million.CHUNK))
         server.wait(connection, "SELECT NOT EXISTS (SELECT FROM sched.schedule_change)", 900)
+    server.sql("ours", "ANALYZE sched.schedule")
+    board.progress(f"seen: {executions:,} executions are written")
+    fill(server, ENDED.replace("{scopes}", str(executions // 100)), executions)
     server.sql("ours", "VACUUM ANALYZE")
     server.settled()
     of = f"{executions:,} executions, {schedules:,} schedules"
@@ -61,16 +72,16 @@ def fill(server, statement, count):
 
 
 def asked(server):
-    """Each function asked by one session, as an exporter keeps one."""
+    """Each question asked by one session, as an exporter keeps one."""
     figures = {}
     with server.connect("ours") as connection:
-        for function in ("metrics", "openmetrics", "health"):
+        for name, statement in QUESTIONS.items():
             took = []
             for _ in range(CALLS):
                 began = time.perf_counter()
-                connection.execute(f"SELECT count(*) FROM sched.{function}()").fetchone()
+                connection.execute(statement).fetchall()
                 took.append(1000 * (time.perf_counter() - began))
                 time.sleep(0.01)
             took.sort()
-            figures |= {f"{function} p50": took[len(took) // 2], f"{function} p99": took[len(took) * 99 // 100]}
+            figures |= {f"{name} p50": took[len(took) // 2], f"{name} p99": took[len(took) * 99 // 100]}
     return figures

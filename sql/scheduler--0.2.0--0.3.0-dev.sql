@@ -633,7 +633,7 @@ CREATE OR REPLACE FUNCTION sched.grant_monitor(role regrole) RETURNS void
 $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
-        'GRANT SELECT ON sched.monitor, sched.execution, sched.running, sched.failed, sched.history, sched.jobs, sched.schedules, sched.skipped, sched.queues, sched.late, sched.alerts TO %1$s;'
+        'GRANT SELECT ON sched.monitor, sched.execution, sched.running, sched.failed, sched.history, sched.jobs, sched.schedules, sched.skipped, sched.queues, sched.late, sched.alerts, sched.last_runs, sched.waiting TO %1$s;'
         'GRANT EXECUTE ON FUNCTION sched.is_home, sched.health, sched.healthy, sched.metrics, sched.openmetrics, sched.report, sched.timeline, sched.explain, sched_internal.skipped_so_far, sched_internal.skip_parts, sched_internal.next_open TO %1$s;', sched_internal.grantee(role));
 END
 $$;
@@ -642,7 +642,7 @@ CREATE OR REPLACE FUNCTION sched.grant_use(role regrole) RETURNS void
 $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
-        'GRANT SELECT ON sched.execution, sched.running, sched.failed, sched.history, sched.jobs, sched.schedules, sched.skipped, sched.queues, sched.late, sched.alerts TO %1$s;'
+        'GRANT SELECT ON sched.execution, sched.running, sched.failed, sched.history, sched.jobs, sched.schedules, sched.skipped, sched.queues, sched.late, sched.alerts, sched.last_runs, sched.waiting TO %1$s;'
         'GRANT EXECUTE ON FUNCTION sched.define_job, sched.alter_job, sched.drop_job, sched.schedule_sql, sched.unschedule, sched.this_run, sched.test_job, sched.create_schedule, sched.create_schedules, sched.alter_schedule,'
         '  sched.fire_now, sched.backfill, sched.explain, sched_internal.skipped_so_far, sched_internal.skip_parts, sched_internal.next_open,'
         '  sched.drop_schedule, sched.pause, sched.resume, sched.dispatch_due, sched.try_claim, sched.claim,'
@@ -836,6 +836,81 @@ COMMENT ON COLUMN sched.schedules.max_lateness IS 'an alert is opened where a ru
 COMMENT ON COLUMN sched.schedules.max_duration IS 'an alert is opened where a run goes on for longer; NULL = never';
 COMMENT ON COLUMN sched.schedules.expect_success_within IS 'an alert is opened where no run has succeeded for so long; NULL = never';
 COMMENT ON COLUMN sched.schedules.alert_job IS 'the job that gets an execution for each alert that opens';
+-- What a person looks at first, at a cost that does not grow with the ledger.
+
+-- By the ledger's key, scope by scope: an index on the schedule would cost each fire an entry.
+CREATE VIEW sched.last_runs WITH (security_barrier) AS
+SELECT s.schedule_name, n.plan_time, n.id, n.job_name, n.status, n.attempt, n.max_attempts, n.runner_id, n.started_at, n.finished_at,
+       (EXTRACT(epoch FROM n.finished_at - n.started_at) * 1000)::bigint AS duration_ms, n.rows_affected,
+       CASE WHEN n.owns THEN n.result END AS result, n.error_code, CASE WHEN n.owns THEN n.error_msg END AS error_msg, n.origin
+  FROM sched.schedule s
+ CROSS JOIN LATERAL (
+       SELECT e.*
+         FROM (SELECT s.key UNION SELECT pg_catalog.unnest(s.previous_keys)) AS k (key)
+        CROSS JOIN LATERAL (
+              SELECT e.plan_time, e.id, e.job_name, e.status, e.attempt, e.max_attempts, e.runner_id, e.started_at, e.finished_at, e.rows_affected,
+                     e.result, e.error_code, e.error_msg, e.origin, r.owns
+                FROM sched.ledger e
+               CROSS JOIN LATERAL (SELECT pg_catalog.pg_has_role(current_user, e.owner, 'USAGE') AS owns) AS r
+               WHERE e.key = k.key AND e.schedule_id = s.schedule_id
+                 AND (e.status IN ('SUCCESS', 'CANCELLED') OR (e.status = 'FAILED' AND e.next_retry_at IS NULL))
+                 AND NOT EXISTS (SELECT FROM sched.lease l WHERE l.execution_id = e.id)
+                 AND (r.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT')))
+               ORDER BY e.plan_time DESC
+               LIMIT 20) AS e
+        ORDER BY e.plan_time DESC
+        LIMIT 20) AS n;
+COMMENT ON VIEW sched.last_runs IS 'of each schedule the 20 newest executions that have ended for good, newest first; name the schedule, and it is answered at once';
+
+-- From one queue to the next by the index.
+CREATE VIEW sched.waiting WITH (security_barrier) AS
+WITH RECURSIVE queues (stored) AS (
+    (SELECT r.queue FROM sched.ready r ORDER BY r.queue LIMIT 1)
+    UNION ALL
+    SELECT n.queue
+      FROM queues q
+     CROSS JOIN LATERAL (SELECT r.queue FROM sched.ready r WHERE r.queue > q.stored ORDER BY r.queue LIMIT 1) AS n)
+SELECT q.queue, w.position, w.priority, w.plan_time, w.execution_id, e.job_name, e.scope_kind, e.scope_id, e.schedule_name, e.attempt,
+       GREATEST(e.created_at, e.run_at, e.next_retry_at) AS waits_since
+  FROM (SELECT q.stored, CASE WHEN pg_catalog.octet_length(q.stored) > 57 THEN pg_catalog.substr(q.stored, 73) ELSE q.stored END AS queue
+          FROM queues q) AS q
+ CROSS JOIN LATERAL (
+       SELECT r.priority, r.plan_time, r.execution_id, pg_catalog.row_number() OVER (ORDER BY r.priority DESC, r.plan_time, r.execution_id) AS position
+         FROM (SELECT r.priority, r.plan_time, r.execution_id
+                 FROM sched.ready r
+                WHERE r.queue = q.stored
+                  AND (pg_catalog.pg_has_role(current_user, r.owner, 'USAGE') OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT')))
+                ORDER BY r.queue, r.priority DESC, r.plan_time, r.execution_id
+                LIMIT 100) AS r) AS w
+  JOIN sched.ledger e ON e.id = w.execution_id;
+COMMENT ON VIEW sched.waiting IS 'of each queue the first 100 executions that can be claimed, in the order in which they will be';
+COMMENT ON COLUMN sched.last_runs.schedule_name IS 'the schedule';
+COMMENT ON COLUMN sched.last_runs.plan_time IS 'the nominal instant of this occurrence';
+COMMENT ON COLUMN sched.last_runs.id IS 'the execution';
+COMMENT ON COLUMN sched.last_runs.job_name IS 'its job';
+COMMENT ON COLUMN sched.last_runs.status IS 'SUCCESS, FAILED or CANCELLED';
+COMMENT ON COLUMN sched.last_runs.attempt IS 'how often it was started';
+COMMENT ON COLUMN sched.last_runs.max_attempts IS 'how often at most';
+COMMENT ON COLUMN sched.last_runs.runner_id IS 'who ran it last';
+COMMENT ON COLUMN sched.last_runs.started_at IS 'when its last attempt began';
+COMMENT ON COLUMN sched.last_runs.finished_at IS 'when that ended';
+COMMENT ON COLUMN sched.last_runs.duration_ms IS 'how long that took, in milliseconds';
+COMMENT ON COLUMN sched.last_runs.rows_affected IS 'what its runner said of rows';
+COMMENT ON COLUMN sched.last_runs.result IS 'what finish_success stored; NULL for monitors';
+COMMENT ON COLUMN sched.last_runs.error_code IS 'the code of its last error';
+COMMENT ON COLUMN sched.last_runs.error_msg IS 'its last error; NULL for monitors';
+COMMENT ON COLUMN sched.last_runs.origin IS 'schedule, manual or backfill';
+COMMENT ON COLUMN sched.waiting.queue IS 'the queue';
+COMMENT ON COLUMN sched.waiting.position IS 'its place in the queue, from 1 to 100; of those that the reader may see';
+COMMENT ON COLUMN sched.waiting.priority IS 'higher ones are claimed first';
+COMMENT ON COLUMN sched.waiting.plan_time IS 'the nominal instant of this occurrence; among one priority the earlier is claimed first';
+COMMENT ON COLUMN sched.waiting.execution_id IS 'the execution';
+COMMENT ON COLUMN sched.waiting.job_name IS 'its job';
+COMMENT ON COLUMN sched.waiting.scope_kind IS 'what kind of thing it is to run for';
+COMMENT ON COLUMN sched.waiting.scope_id IS 'what it is to run for';
+COMMENT ON COLUMN sched.waiting.schedule_name IS 'the schedule that it comes from, if any';
+COMMENT ON COLUMN sched.waiting.attempt IS 'how often it was started before';
+COMMENT ON COLUMN sched.waiting.waits_since IS 'since when it can be claimed';
 COMMENT ON COLUMN sched.late.schedule_name IS 'the schedule';
 COMMENT ON COLUMN sched.late.plan_time IS 'the plan time whose run has not begun';
 COMMENT ON COLUMN sched.late.execution_id IS 'its execution; NULL where it has not been fired';
@@ -968,7 +1043,7 @@ BEGIN
         'FUNCTION sched.enqueue', 'FUNCTION sched.enqueue_many', 'FUNCTION sched.alter_execution', 'FUNCTION sched.cancel_many',
         'TABLE sched.unique_scope', 'TABLE sched.imported', 'FUNCTION sched.import_from', 'FUNCTION sched.compare',
         'TABLE sched.alert', 'SEQUENCE sched.alert_alert_id_seq', 'TABLE sched.alert_watch', 'SEQUENCE sched.alert_watch_watch_id_seq', 'TABLE sched.alert_state',
-        'TABLE sched.late', 'TABLE sched.alerts', 'FUNCTION sched.create_schedule', 'FUNCTION sched.alter_schedule', 'FUNCTION sched.acknowledge'
+        'TABLE sched.late', 'TABLE sched.alerts', 'TABLE sched.last_runs', 'TABLE sched.waiting', 'FUNCTION sched.create_schedule', 'FUNCTION sched.alter_schedule', 'FUNCTION sched.acknowledge'
     ] LOOP
         EXECUTE pg_catalog.format('REVOKE ALL ON %s FROM PUBLIC', object);
         FOR grantee IN

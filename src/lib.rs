@@ -59,7 +59,8 @@ extension_sql_file!(
     ]
 );
 extension_sql_file!("../sql/schema/52_alert_views.sql", name = "alert_views", requires = ["views"]);
-extension_sql_file!("../sql/schema/55_columns.sql", name = "columns", requires = ["alert_views"]);
+extension_sql_file!("../sql/schema/53_recent_views.sql", name = "recent_views", requires = ["alert_views"]);
+extension_sql_file!("../sql/schema/55_columns.sql", name = "columns", requires = ["recent_views"]);
 extension_sql_file!(
     "../sql/schema/60_dump.sql",
     name = "dump",

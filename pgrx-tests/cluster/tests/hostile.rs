@@ -192,7 +192,7 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
     call("drop_schedule", "'s2', true");
     call("define_job", "'gone'");
     call("drop_job", "'gone'");
-    for view in ["execution", "running", "failed", "history", "jobs", "schedules", "skipped", "queues"] {
+    for view in ["execution", "running", "failed", "history", "jobs", "schedules", "skipped", "queues", "last_runs", "waiting"] {
         evil.simple_query(&format!("select * from sched.{view}")).unwrap_or_else(|error| panic!("{view}: {error:?}"));
     }
     let granted = "select array_agg(distinct proname::text order by proname::text) from pg_proc p
