@@ -1,6 +1,6 @@
 // pg-boss: a partition of its own for the queue, as its documentation advises for a busy one; no supervision meanwhile.
 import { PgBoss } from "pg-boss";
-import { asked, connectionString, inTime, instants, loops, pool, sleep, until, upTo } from "./common.mjs";
+import { asked, connectionString, inTime, instants, loops, pool, sleep, until, upTo, wallClock } from "./common.mjs";
 
 async function start(more = {}) {
   const boss = new PgBoss({ connectionString, max: asked.workers, supervise: false, schedule: false, ...more });
@@ -52,7 +52,7 @@ export async function later() {
   const late = [];
   await new Promise((resolve) => {
     boss.work("bench", { batchSize: 100, pollingIntervalSeconds: 0.5 }, async (jobs) => {
-      for (const job of jobs) late.push((Date.now() - job.data.at) / 1000);
+      for (const job of jobs) late.push((wallClock() - job.data.at) / 1000);
       if (late.length >= asked.jobs) resolve();
     });
   });

@@ -7,6 +7,8 @@ const connection = { host: asked.host, user: asked.user ?? "app", database: aske
 export const connectionString =
   `postgres://${connection.user}@localhost/${asked.database}?host=${encodeURIComponent(asked.host)}`;
 export const now = () => process.hrtime.bigint();
+// Milliseconds since 1970, with their fractions.
+export const wallClock = () => performance.timeOrigin + performance.now();
 export const seconds = (since) => Number(now() - since) / 1e9;
 export const sleep = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 

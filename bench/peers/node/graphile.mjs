@@ -1,7 +1,7 @@
 // graphile-worker. `default`: as the documentation starts it.  `tuned`: the configuration of its page on performance.
 import { parseCronItems, run, runMigrations } from "graphile-worker";
 import pg from "pg";
-import { asked, connectionString, inTime, instants, now, pool, seconds, sleep } from "./common.mjs";
+import { asked, connectionString, inTime, instants, now, pool, seconds, sleep, wallClock } from "./common.mjs";
 
 const presets = {
   default: (workers) => ({ concurrentJobs: workers, maxPoolSize: Math.max(10, workers + 2) }),
@@ -65,7 +65,7 @@ export async function later() {
   const all = new Promise((resolve) => (finished = resolve));
   await start({ ...presets.default(8), pollInterval: 100 }, {
     bench: ({ at }) => {
-      late.push((Date.now() - at) / 1000);
+      late.push((wallClock() - at) / 1000);
       if (late.length === asked.jobs) finished();
     },
   });
@@ -95,7 +95,7 @@ export async function fires() {
   // one statement enqueues all of them, so a look at one is enough until then
   const any = "SELECT count(*) AS n FROM (SELECT FROM graphile_worker._private_jobs LIMIT 1) AS one";
   while ((await count(any)) === 0 && Date.now() < end) await sleep(5);
-  const late = (Date.now() - times[0]) / 1000;
+  const late = (wallClock() - times[0]) / 1000;
   const found = await count("SELECT count(*) AS n FROM graphile_worker._private_jobs");
   return { late: Array(found).fill(late) };
 }

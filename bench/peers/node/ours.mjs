@@ -1,5 +1,5 @@
 // Our own functions from the driver that the Node libraries use.
-import { asked, inTime, instants, loops, now, pool, seconds, until, upTo } from "./common.mjs";
+import { asked, inTime, instants, loops, now, pool, seconds, until, upTo, wallClock } from "./common.mjs";
 
 // One at a time in two statements; in batches as docs/guides/batches.md recommends, a batch is ended in the statement that claims the next.
 export async function drain() {
@@ -63,7 +63,7 @@ export async function later() {
     const ended = [held.map((row) => row.execution_id), held.map((row) => row.lease_token)];
     const { rows } = await client.query({ name: "next", text: NEXT, values: [...ended, 100] });
     held = rows.filter((row) => row.execution_id);
-    for (const { payload } of held) late.push((Date.now() - payload.at) / 1000);
+    for (const { payload } of held) late.push((wallClock() - payload.at) / 1000);
     if (held.length > 0 || heard) continue;
     const timer = setTimeout(() => wake(), 5000);
     await new Promise((resolve) => (wake = resolve));
