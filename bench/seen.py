@@ -12,8 +12,8 @@ CHUNK = 500_000
 # what is asked → the statement
 FUNCTIONS = {f"{name}()": f"SELECT count(*) FROM sched.{name}()" for name in ("metrics", "openmetrics", "health")}
 NEWEST = {
-    "newest 20": "SELECT * FROM sched.history ORDER BY id DESC LIMIT 20",
-    "newest 20 of a job (one run in a hundred is its)": "SELECT * FROM sched.history WHERE job_name = 'job 7' ORDER BY id DESC LIMIT 20",
+    "newest 20": "SELECT * FROM sched.recent()",
+    "newest 20 of a job (one run in a hundred is its)": "SELECT * FROM sched.recent('job 7')",
     "newest 20 of a schedule": "SELECT * FROM sched.last_runs WHERE schedule_name = 'm4711'",
     "first 20 of a queue": "SELECT * FROM sched.waiting WHERE queue = 'default' ORDER BY position LIMIT 20",
 }

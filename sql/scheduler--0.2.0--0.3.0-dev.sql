@@ -580,6 +580,35 @@ LANGUAGE c
 AS 'MODULE_PATHNAME', 'timeline_wrapper';
 COMMENT ON FUNCTION sched.report IS
 'One HTML page that shows what became of each plan time in [from_time, to_time). It has a row for each schedule whose name is like schedule_like and that the caller may read about. It also has the load of the coming week, how late runs began, and health; no payload, result or token. Where a schedule has very many plan times they are counted. Labels are in time_zone (NULL: sched.time_zone). Errors: 22023 (an empty range, an unknown zone), 22008 (infinite times), 22004 (NULL).';
+CREATE FUNCTION sched.recent(
+	job_name text DEFAULT NULL,
+	max_rows integer DEFAULT 20
+) RETURNS TABLE (
+	id uuid,
+	job_name text,
+	scope_kind text,
+	scope_id text,
+	plan_time timestamp with time zone,
+	queue text,
+	status text,
+	attempt integer,
+	max_attempts integer,
+	runner_id text,
+	started_at timestamp with time zone,
+	finished_at timestamp with time zone,
+	duration_ms bigint,
+	rows_affected bigint,
+	result jsonb,
+	error_code text,
+	error_msg text,
+	origin text,
+	schedule_name text
+)
+VOLATILE PARALLEL UNSAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'recent_wrapper';
+COMMENT ON FUNCTION sched.recent IS
+'The newest executions that have ended for good, of one job or of all (NULL), the one made last first: what sched.history ORDER BY id DESC says, along an index. Rows are those that the caller may see, as in sched.history; where few are, it reads on. Errors: 22004 (max_rows is NULL), 22023 (max_rows under 1, a name that cannot be one).';
 COMMENT ON FUNCTION sched.timeline IS
 'The same of one schedule for a terminal of 80 columns, a line in each row. Errors: 42704 (a schedule that there is not, or that the caller may not read about), 22023 (an empty range, an unknown zone), 22008 (infinite times), 22004 (NULL).';
 -- How the scheduler stands.
@@ -634,7 +663,7 @@ $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
         'GRANT SELECT ON sched.monitor, sched.execution, sched.running, sched.failed, sched.history, sched.jobs, sched.schedules, sched.skipped, sched.queues, sched.late, sched.alerts, sched.last_runs, sched.waiting TO %1$s;'
-        'GRANT EXECUTE ON FUNCTION sched.is_home, sched.health, sched.healthy, sched.metrics, sched.openmetrics, sched.report, sched.timeline, sched.explain, sched_internal.skipped_so_far, sched_internal.skip_parts, sched_internal.next_open TO %1$s;', sched_internal.grantee(role));
+        'GRANT EXECUTE ON FUNCTION sched.is_home, sched.health, sched.healthy, sched.metrics, sched.openmetrics, sched.report, sched.timeline, sched.recent, sched.explain, sched_internal.skipped_so_far, sched_internal.skip_parts, sched_internal.next_open TO %1$s;', sched_internal.grantee(role));
 END
 $$;
 CREATE OR REPLACE FUNCTION sched.grant_use(role regrole) RETURNS void
@@ -649,7 +678,7 @@ BEGIN
         '  sched.heartbeat, sched.finish_success, sched.finish_failure, sched.import_crontab, sched.import_from, sched.compare, sched.next_time,'
         '  sched.preview, sched.validate, sched.enqueue, sched.enqueue_many, sched.finish_success_many, sched.assert_lease,'
         '  sched.cancel, sched.snooze, sched.cancel_many, sched.alter_execution, sched.pause_queue, sched.resume_queue, sched.mark_stale_as_failed, sched.latest_plan, sched.due_plans, sched.attempts_since_success,'
-        '  sched.is_home, sched.health, sched.healthy, sched.metrics, sched.openmetrics, sched.acknowledge, sched.report, sched.timeline TO %1$s;', sched_internal.grantee(role));
+        '  sched.is_home, sched.health, sched.healthy, sched.metrics, sched.openmetrics, sched.acknowledge, sched.report, sched.timeline, sched.recent TO %1$s;', sched_internal.grantee(role));
 END
 $$;
 CREATE OR REPLACE FUNCTION sched.grant_worker(role regrole) RETURNS void
@@ -1039,7 +1068,7 @@ BEGIN
     FOREACH object IN ARRAY ARRAY[
         'FUNCTION sched.define_job', 'FUNCTION sched.alter_job', 'TABLE sched.jobs', 'FUNCTION sched.try_claim', 'FUNCTION sched.claim', 'FUNCTION sched.schedule_sql', 'FUNCTION sched.unschedule', 'FUNCTION sched.this_run()',
         'FUNCTION sched.test_job', 'FUNCTION sched.snooze', 'FUNCTION sched.pause_queue', 'FUNCTION sched.resume_queue', 'TABLE sched.paused_queue', 'TABLE sched.queues',
-        'FUNCTION sched.health()', 'FUNCTION sched.healthy', 'FUNCTION sched.metrics()', 'FUNCTION sched.openmetrics()', 'FUNCTION sched.report', 'FUNCTION sched.timeline', 'FUNCTION sched_internal.grant_pg_monitor()',
+        'FUNCTION sched.health()', 'FUNCTION sched.healthy', 'FUNCTION sched.metrics()', 'FUNCTION sched.openmetrics()', 'FUNCTION sched.report', 'FUNCTION sched.timeline', 'FUNCTION sched.recent', 'FUNCTION sched_internal.grant_pg_monitor()',
         'FUNCTION sched.enqueue', 'FUNCTION sched.enqueue_many', 'FUNCTION sched.alter_execution', 'FUNCTION sched.cancel_many',
         'TABLE sched.unique_scope', 'TABLE sched.imported', 'FUNCTION sched.import_from', 'FUNCTION sched.compare',
         'TABLE sched.alert', 'SEQUENCE sched.alert_alert_id_seq', 'TABLE sched.alert_watch', 'SEQUENCE sched.alert_watch_watch_id_seq', 'TABLE sched.alert_state',

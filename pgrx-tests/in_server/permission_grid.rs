@@ -160,6 +160,7 @@ mod tests {
         ("resume_queue", "'default'", Super("")),
         ("mark_stale_as_failed", "'g/job'", Skip("1", "0")),
         ("mark_stale_as_failed", "", Skip("1", "0")),
+        ("recent", "'g/none'", Any("empty")),
         ("latest_plan", "'g/job', 'g', 'pending'", Own("time")),
         ("latest_plan", "'g/job', 'g', 'new'", All("empty")),
         ("latest_plan", "'g/undefined', 'g', 'pending'", Own("time")),
@@ -339,9 +340,11 @@ mod tests {
         world("gv");
         run(&["SELECT sched.dispatch_due()", "UPDATE sched.timer SET last_error = 'secret', error_count = 1"]);
         run(&["WITH k AS (INSERT INTO sched.skip SELECT schedule_id, defined_at, '2026-01-01', '2026-01-02', 2, 'missed' FROM sched.schedule WHERE schedule_name = 'g/schedule'), s AS (UPDATE sched.schedule SET max_lateness = '1 hour' WHERE schedule_name = 'g/schedule' RETURNING *) UPDATE sched.timer t SET version = s.version, next_plan_time = now() - interval '1 day' FROM s WHERE s.schedule_id = t.schedule_id"]);
-        // What has ended is a run of the schedule.
-        run(&["UPDATE sched.ledger e SET schedule_id = s.schedule_id, schedule_name = s.schedule_name, key = s.key FROM sched.schedule s WHERE s.schedule_name = 'g/schedule' AND e.id IN (SELECT h.id FROM sched.history h WHERE h.job_name = s.job_name)"]);
         for (view, secrets, rows) in VIEWS {
+            if view == "last_runs" {
+                // What has ended is a run of the schedule.
+                run(&["UPDATE sched.ledger e SET schedule_id = s.schedule_id, schedule_name = s.schedule_name, key = s.key FROM sched.schedule s WHERE s.schedule_name = 'g/schedule' AND e.id IN (SELECT h.id FROM sched.history h)"]);
+            }
             let of_super = if matches!(view, "execution" | "running" | "jobs") { 1 } else { 0 };
             for role in ROLES {
                 let count = as_role("gv", role, &format!("SELECT count(*) FROM sched.{view}"));
@@ -357,9 +360,16 @@ mod tests {
                 for role in ["none", "owner", "member", "monitor"] {
                     let shown = as_role("gv", role, &format!("SELECT bool_or({secret} IS NOT NULL) FROM sched.{view}"));
                     // What has ended for good has no message here: the one failure will be retried.
-                    let wanted = role != "monitor" && !(matches!(view, "history" | "last_runs") && *secret == "error_msg");
+                    let wanted =
+                        role != "monitor" && !(matches!(view, "history" | "last_runs") && *secret == "error_msg");
                     assert_eq!(shown, if wanted { "true" } else { "false" }, "{role}: {view}.{secret}");
                 }
+            }
+            // The function says what the view does.
+            for role in ROLES.into_iter().filter(|role| view == "history" && *role != "stranger") {
+                let of_view = as_role("gv", role, "SELECT array_agg(h::text ORDER BY h.id DESC) FROM sched.history h");
+                let of_function = as_role("gv", role, "SELECT array_agg(r::text) FROM sched.recent(max_rows => 100) r");
+                assert_eq!(of_function, of_view, "{role}");
             }
             // Each column that may hold what users wrote is a secret or named here.
             let plain = "id job_name scope_kind scope_id plan_time queue priority status attempt max_attempts runner_id fence heartbeat_at \

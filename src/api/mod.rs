@@ -17,6 +17,7 @@ mod lease;
 mod metrics;
 mod planning;
 mod queue;
+mod recent;
 mod removed;
 mod report;
 mod result;

@@ -167,6 +167,7 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
         call(function, "");
     }
     call("timeline", "'s2'");
+    call("recent", "'j', 5");
     call("try_claim", "'k', '2026-01-01 00:00+00', stale_timeout => '1 microsecond'");
     call("mark_stale_as_failed", "'k'");
     call("try_claim", "'k', '2026-01-01 00:00+00', max_attempts => 5");
@@ -192,7 +193,9 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
     call("drop_schedule", "'s2', true");
     call("define_job", "'gone'");
     call("drop_job", "'gone'");
-    for view in ["execution", "running", "failed", "history", "jobs", "schedules", "skipped", "queues", "last_runs", "waiting"] {
+    for view in
+        ["execution", "running", "failed", "history", "jobs", "schedules", "skipped", "queues", "last_runs", "waiting"]
+    {
         evil.simple_query(&format!("select * from sched.{view}")).unwrap_or_else(|error| panic!("{view}: {error:?}"));
     }
     let granted = "select array_agg(distinct proname::text order by proname::text) from pg_proc p

@@ -19,7 +19,7 @@ fn caught_up(primary: &mut Client, standby: &mut Client) {
 }
 
 /// Functions that only read: with what to call them on a standby.
-const READS: [&str; 22] = [
+const READS: [&str; 23] = [
     "compare('pg_cron', '2026-01-01', '2026-01-02')",
     "next_time('@daily')",
     "preview('@daily', n => 2)",
@@ -32,6 +32,7 @@ const READS: [&str; 22] = [
     "healthy()",
     "metrics()",
     "openmetrics()",
+    "recent()",
     "report()",
     "timeline('s')",
     "explain('s', now() - interval '1 day', now() + interval '2 days')",

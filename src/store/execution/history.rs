@@ -6,6 +6,7 @@ use scheduler_core::Instant;
 
 use crate::pg::convert::timestamp;
 use crate::pg::record::Record;
+use crate::pg::session::Rows;
 use crate::pg::Session;
 use crate::{arguments, statement};
 
@@ -36,6 +37,12 @@ pub fn latest_plan(session: &Session, key: Uuid, now: Instant, caller: Oid) -> O
         next_retry_at: row.get("next_retry_at"),
         retry_eligible: row.get_required("retry_eligible"),
     })
+}
+
+/// The newest that have ended for good: of a job, or of all.
+pub fn recent(session: &Session, job_name: Option<String>, limit: i32, reader: Oid, reads_all: bool) -> Rows<'_> {
+    statement!(RECENT = "execution/recent"(TEXTOID, INT8OID, OIDOID, BOOLOID));
+    RECENT.run(session, arguments![job_name, i64::from(limit), reader, reads_all])
 }
 
 /// Whether the ledger holds any plan of a scope.
