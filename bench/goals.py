@@ -34,7 +34,7 @@ class Verdict:
 def verdicts(run) -> list:
     """Of all goals, in the order in which a reader would ask."""
     cases = run["cases"]
-    return [judge(cases) for judge in (peers, rows, limit, late, tick, idle, leases, batches, runs, starts, all_start, grows, beside)]
+    return [judge(cases) for judge in (peers, rows, limit, late, tick, idle, leases, batches, delayed, runs, starts, all_start, grows, beside, watched, newest)]
 
 
 def _median(case, name=OURS):
@@ -180,6 +180,44 @@ def batches(cases):
     told = f". ({PREPARED}, who are no peer: × {min(prepared):.2f} … {max(prepared):.2f})" if prepared else ""
     verdict = _all_of(goal, found, 1.0)
     return dataclasses.replace(verdict, measured=verdict.measured + told)
+
+
+def delayed(cases):
+    goal = "Enqueued for later, 1,000 a second, also among 1,000,000 others: p99 < 10 ms"
+    found = {
+        case["case"].split(" among ")[1].split(" ")[0]: _median(case)
+        for case in cases if case["section"] == "delayed" and case["case"].endswith(" others: p99") and OURS in case["samples"]
+    }
+    if not found:
+        return Verdict(goal, "", None)
+    worst = max(found.values())
+    text = ", ".join(f"p99 {number(value)} ms (among {count})" for count, value in found.items())
+    return Verdict(goal, text, worst < 10, f"by × {number(worst / 10)}")
+
+
+def _answers(cases, goal, which, limit):
+    """Whether all p99 of these questions stay within so many milliseconds."""
+    found = {
+        case["case"]: _median(case)
+        for case in cases if case["section"] == "seen" and case["case"].endswith(", p99") and OURS in case["samples"] and which(case["case"])
+    }
+    if not found:
+        return Verdict(goal, "", None)
+    name, worst = max(found.items(), key=lambda item: item[1])
+    return Verdict(goal, f"at most {number(worst)} ms ({name.removesuffix(', p99')})", worst <= limit, f"by × {number(worst / limit)}")
+
+
+def watched(cases):
+    goal = "metrics() and health() with 10,000,000 executions and 1,000,000 schedules: p99 ≤ 5 ms"
+    return _answers(cases, goal, lambda case: "()," in case, 5)
+
+
+def newest(cases):
+    goal = "The newest 20 of history, of a job, of a schedule, the first 20 of a queue, with 10,000,000 executions: p99 ≤ 10 ms"
+    passed = _answers(cases, goal, lambda case: "wait: newest 20" in case and "schedule, p99" not in case, 10)
+    verdict = _answers(cases, goal, lambda case: " 20" in case and "wait: newest" not in case, 10)
+    # what is newer and has not ended is read past
+    return dataclasses.replace(verdict, measured=f"{verdict.measured}; behind a backlog of 1,000,000 newer ones {passed.measured}") if passed.measured else verdict
 
 
 def _sql(cases, ending):

@@ -21,6 +21,8 @@ SHOWN = (
      "claim 100 + finish, 8 workers, backlog 1,000,000, from SQL", "jobs a second"),
     ("claim 100 + finish, 8 workers, backlog 1,000,000, from Node", "queue",
      "claim 100 + finish, 8 workers, backlog 1,000,000, from Node", "jobs a second"),
+    ("enqueued for later, from Node: p50", "delayed", "1,000 enqueued for later, spread over 5 s, from Node: p50", "ms"),
+    ("enqueued for later, from Node: p99", "delayed", "1,000 enqueued for later, spread over 5 s, from Node: p99", "ms"),
     ("SQL jobs, 10,000 due at once", "sql", "10,000 SELECT 1 due at once: runs a second", "runs a second"),
     ("SQL jobs, from plan time to the command: p50", "sql", "from plan time to the command, 200 at intervals of 100 ms: p50", "ms"),
     ("SQL jobs, from plan time to the command: p99", "sql", "from plan time to the command, 200 at intervals of 100 ms: p99", "ms"),

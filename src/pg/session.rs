@@ -298,14 +298,13 @@ impl<'s> Rows<'s> {
     }
 }
 
-/// A prefix and a name, both of them texts of this crate's code: where they lie says which they are.
+/// Prefix and name, texts of this crate's code: where they lie says which they are.
 type AskedBy = (*const str, *const str);
 
 /// The names and types of a result's columns.
 struct Header<'s> {
     columns: Box<[(&'s [u8], Oid)]>,
-    /// By which text, where it lies in memory, each was asked for last: that row after row asks with the same texts makes comparing them a tenth
-    /// of what reading many wide rows takes.
+    /// By which texts each was asked for last: comparing names would be a tenth of what reading many wide rows takes.
     asked: Box<[Cell<AskedBy>]>,
     /// After the column that was asked for last: rows are read in the order of the statement's columns, mostly.
     next: Cell<usize>,
@@ -329,10 +328,8 @@ impl<'s> Header<'s> {
     /// Where a column stands. That a statement has none of this name is a mistake in this crate.
     fn index(&self, prefix: &'static str, name: &'static str) -> usize {
         let expected = self.next.get();
-        let by: (*const str, *const str) = (prefix, name);
-        let is_as_before =
-            |asked: &Cell<AskedBy>| std::ptr::eq(asked.get().0, by.0) && std::ptr::eq(asked.get().1, by.1);
-        let index = if self.asked.get(expected).is_some_and(is_as_before) {
+        let by: AskedBy = (prefix, name);
+        let index = if self.asked.get(expected).is_some_and(|asked| asked.get() == by) {
             expected
         } else {
             let is_it = |column: &(&[u8], Oid)| column.0.strip_prefix(prefix.as_bytes()) == Some(name.as_bytes());
@@ -345,7 +342,7 @@ impl<'s> Header<'s> {
             found
         };
         // After the last comes the next row's first.
-        self.next.set(if index + 1 == self.columns.len() { 0 } else { index + 1 });
+        self.next.set((index + 1) % self.columns.len());
         index
     }
 }
