@@ -188,6 +188,9 @@ mod permission_tests;
 #[path = "../pgrx-tests/in_server/queue_pause.rs"]
 mod queue_pause_tests;
 #[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/in_server/recent.rs"]
+mod recent_tests;
+#[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/in_server/rows.rs"]
 mod rows_tests;
 #[cfg(any(test, feature = "pg_test"))]
