@@ -77,8 +77,13 @@ unsafe extern "C-unwind" fn process_utility(
         | NodeTag::T_AlterExtensionStmt => make_way(node, context),
         _ => {}
     }
+    let commits_prepared = (*node).type_ == NodeTag::T_TransactionStmt
+        && (*node.cast::<pg_sys::TransactionStmt>()).kind == pg_sys::TransactionStmtKind::TRANS_STMT_COMMIT_PREPARED;
     let next = NEXT_UTILITY.unwrap_or(unguarded::standard_ProcessUtility);
     next(statement, text, read_only_tree, context, parameters, environment, destination, completion);
+    if commits_prepared {
+        wakeup::prepared_transaction_committed();
+    }
 }
 
 /// Sees to it that nobody of ours is in the way of this command, if the user may run it.

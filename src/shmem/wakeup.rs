@@ -4,8 +4,8 @@
 //! No wake-up is lost: a dispatcher publishes AWAKE before it reads the tables and its next wake time after, and the callback
 //! runs when the rows are visible already. Either the dispatcher reads them, or the callback finds AWAKE (or a later
 //! time) and sets the latch, and a set latch ends the next sleep at once.
-//! PREPARE TRANSACTION runs no commit callback, and a crash forgets everything: `sched.tick_interval` bounds both where there is a
-//! dispatcher. Where none was asked for (a prepared CREATE EXTENSION or `adopt`), the next session that claims asks, and the next edit of a
+//! PREPARE TRANSACTION runs no commit callback: whoever runs COMMIT PREPARED wakes the dispatcher in any case. What a crash forgets is bounded by
+//! `sched.tick_interval`, where there is a dispatcher. Where none was asked for (a prepared CREATE EXTENSION or `adopt`), the next session that claims asks, and the next edit of a
 //! schedule: both know then whether the database is a copy, which is to have none.
 
 use std::cell::{Cell, RefCell};
@@ -85,6 +85,14 @@ pub fn dispatcher_at_commit() {
         register_callback();
         WANT_DISPATCHER.set(true);
     }
+}
+
+/// A prepared transaction of this database was committed: nobody knows what it has written. The dispatcher looks, and so do runners.
+pub fn prepared_transaction_committed() {
+    // SAFETY: reads a global of the process.
+    let database = unsafe { pg_sys::MyDatabaseId.to_u32() };
+    registry::wake_dispatcher(database, i64::MIN);
+    registry::runners_wanted(database);
 }
 
 fn register_callback() {

@@ -3,7 +3,7 @@
 use scheduler_cluster_tests::proc::cpu_ticks;
 use scheduler_cluster_tests::scheduler::{asleep_since, dispatcher, one, rest, SOON};
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[test]
 fn between_fires_the_worker_runs_no_query() {
@@ -75,6 +75,27 @@ fn an_idle_worker_asks_nothing_while_nothing_is_written() {
     }
     other.batch_execute("commit prepared 'p'").unwrap();
     wait_for(&mut db, "select state = 'armed' from sched.schedules where schedule_name = 'prepared'", SOON);
+}
+
+/// Nobody tells of what a prepared transaction has written but whoever commits it.
+#[test]
+fn commit_prepared_wakes_the_dispatcher_at_once() {
+    let cluster = Cluster::builder().set("max_prepared_transactions", "2").set("sched.tick_interval", "10min").start();
+    let mut db = cluster.connect();
+    db.batch_execute("create extension scheduler; select sched.define_job('job', kind => 'log')").unwrap();
+    wait_for(&mut db, "select ok from sched.health() where component = 'dispatcher'", SOON);
+    let began = Instant::now();
+    let prepared = ["select sched.create_schedule('s', 'every 1 day', 'job')", "select sched.enqueue('job')"];
+    let done = [
+        "select state = 'armed' from sched.schedules where schedule_name = 's'",
+        "select count(*) = 1 from sched.history where job_name = 'job'",
+    ];
+    for (call, done) in prepared.into_iter().zip(done) {
+        db.batch_execute(&format!("begin; {call}; prepare transaction 'p'")).unwrap();
+        db.batch_execute("commit prepared 'p'").unwrap();
+        wait_for(&mut db, done, SOON);
+    }
+    assert!(began.elapsed() < Duration::from_secs(300), "it was found by a look of its own");
 }
 
 /// When the dispatcher began its last transaction.
