@@ -276,15 +276,60 @@ CREATE TABLE sched.imported (
     fingerprint   text        NOT NULL,
     job_name      text        NOT NULL,
     imported_at   timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    taken_over_at timestamptz,
+    was_enabled   boolean,
     PRIMARY KEY (source, source_schema, source_id)
 );
 CREATE UNIQUE INDEX imported_schedule ON sched.imported (schedule_id);
+-- What dispatchers look at.
+CREATE INDEX imported_taken_over ON sched.imported (source, source_schema) WHERE taken_over_at IS NOT NULL;
 COMMENT ON TABLE sched.imported IS 'schedules that came from other schedulers (sched.import_from)';
 COMMENT ON COLUMN sched.imported.source_id IS 'what their scheduler knows it by, as text';
 COMMENT ON COLUMN sched.imported.fingerprint IS 'a hash of what their row said when it was imported; another one is an edit';
 COMMENT ON COLUMN sched.imported.job_name IS 'the job that was made of it: the only one that a later import writes';
+COMMENT ON COLUMN sched.imported.taken_over_at IS 'since when it is fired here (sched.take_over); NULL while it is not, and once it was handed back';
+COMMENT ON COLUMN sched.imported.was_enabled IS 'whether it was on there when it was taken over';
+
+-- What another scheduler has run that writes nothing down itself.
+CREATE TABLE sched.reported_fire (
+    schedule_id bigint      NOT NULL,
+    plan_time   timestamptz NOT NULL,
+    fired_at    timestamptz NOT NULL,
+    PRIMARY KEY (schedule_id, plan_time)
+);
+COMMENT ON TABLE sched.reported_fire IS 'runs of other schedulers that they were reported to have had (sched.report_fire)';
+
+-- Refuses to switch a row of another scheduler on whose schedule is fired here now. Arguments: the source, the column that says whether a row is
+-- on, and those that are its id. A row whose schedule was dropped here is theirs again.
+CREATE FUNCTION sched_internal.guard_taken_over() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
+$$
+DECLARE
+    theirs jsonb := to_jsonb(NEW);
+    id     text  := array_to_string(ARRAY(SELECT theirs ->> a.name FROM unnest(TG_ARGV) WITH ORDINALITY AS a (name, place) WHERE a.place > 2 ORDER BY a.place), '/');
+    taken  text;
+BEGIN
+    IF (theirs ->> TG_ARGV[1])::boolean IS NOT FALSE THEN
+        SELECT s.schedule_name
+          INTO taken
+          FROM sched.imported i
+          JOIN sched.schedule s ON s.schedule_id = i.schedule_id
+         WHERE i.source = TG_ARGV[0] AND i.source_schema = TG_TABLE_SCHEMA AND i.source_id = id AND i.taken_over_at IS NOT NULL AND s.ownership = 'owned';
+        IF FOUND THEN
+            RAISE EXCEPTION USING
+                ERRCODE = 'object_in_use',
+                MESSAGE = format('%s %s is fired by schedule "%s" of scheduler now', TG_ARGV[0], id, taken),
+                HINT = format('SELECT sched.hand_back(ARRAY[%L]) gives it back.', taken);
+        END IF;
+    END IF;
+    RETURN NEW;
+END
+$$;
+COMMENT ON FUNCTION sched_internal.guard_taken_over() IS 'internal: keeps another scheduler from running again what sched.take_over has taken from it';
 SELECT pg_catalog.pg_extension_config_dump('sched.imported',
     'WHERE NOT EXISTS (SELECT FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = imported.schedule_id AND j.owner::text ~ ''^[0-9]'')');
+SELECT pg_catalog.pg_extension_config_dump('sched.reported_fire',
+    'WHERE NOT EXISTS (SELECT FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = reported_fire.schedule_id AND j.owner::text ~ ''^[0-9]'')');
 CREATE FUNCTION sched.import_from(
 	source text,
 	source_schema text DEFAULT NULL,
@@ -580,6 +625,38 @@ LANGUAGE c
 AS 'MODULE_PATHNAME', 'timeline_wrapper';
 COMMENT ON FUNCTION sched.report IS
 'One HTML page that shows what became of each plan time in [from_time, to_time). It has a row for each schedule whose name is like schedule_like and that the caller may read about. It also has the load of the coming week, how late runs began, and health; no payload, result or token. Where a schedule has very many plan times they are counted. Labels are in time_zone (NULL: sched.time_zone). Errors: 22023 (an empty range, an unknown zone), 22008 (infinite times), 22004 (NULL).';
+CREATE FUNCTION sched.take_over(
+	source text,
+	schedule_names text[] DEFAULT NULL,
+	force boolean DEFAULT false
+) RETURNS TABLE (
+	schedule_name text,
+	last_theirs timestamp with time zone,
+	first_ours timestamp with time zone
+)
+VOLATILE PARALLEL UNSAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'take_over_wrapper';
+CREATE FUNCTION sched.hand_back(
+	schedule_names text[]
+) RETURNS void
+VOLATILE PARALLEL UNSAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'hand_back_wrapper';
+CREATE FUNCTION sched.report_fire(
+	schedule_name text,
+	plan_time timestamp with time zone,
+	fired_at timestamp with time zone DEFAULT clock_timestamp()
+) RETURNS void
+VOLATILE PARALLEL UNSAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'report_fire_wrapper';
+COMMENT ON FUNCTION sched.take_over IS
+'Has imported schedules of a source (all of them, where schedule_names is NULL) fire here and no longer there, in one transaction: their rows are locked and switched off there, and ours are owned. What fell due since their last run is fired once. A trigger refuses (55006) to switch them on again there. last_theirs is when their last run began, first_ours the plan time of our first. What was disabled stays so. Waits for up to 70 seconds for a moment that is far enough from all plan times; commit at once, for a commit that comes too late fails (40001). Errors: 55000 (in the last day they ran other than ours would have, unless force; edited since the import; fired here already; no such moment), 55P03 (a run of theirs goes on), 42704 (not imported), 42501 (another role''s), 0A000 (a source that cannot be taken over; a prepared transaction), 22023 (an unknown source), 22004 (NULL).';
+COMMENT ON FUNCTION sched.hand_back IS
+'Undoes sched.take_over: dispatches what is due by now, makes these schedules external, and switches their rows on again in the other scheduler where they were on. Waits, and has to be committed, as take_over. Errors: 55000 (a schedule that was not taken over; no moment between plan times), 42704 (not imported), 42501 (another role''s), 40001, 0A000, 22004 (NULL).';
+COMMENT ON FUNCTION sched.report_fire IS
+'Says that another scheduler has run this plan time of a schedule, for those that write nothing down themselves: sched.compare and sched.take_over read it. Saying it twice is saying it once. Kept for sched.history_retention. Errors: 42704 (unknown schedule), 42501 (another role''s), 22008 (infinite times), 22004 (NULL).';
 CREATE FUNCTION sched.recent(
 	job_name text DEFAULT NULL,
 	max_rows integer DEFAULT 20
@@ -675,7 +752,7 @@ BEGIN
         'GRANT EXECUTE ON FUNCTION sched.define_job, sched.alter_job, sched.drop_job, sched.schedule_sql, sched.unschedule, sched.this_run, sched.test_job, sched.create_schedule, sched.create_schedules, sched.alter_schedule,'
         '  sched.fire_now, sched.backfill, sched.explain, sched_internal.skipped_so_far, sched_internal.skip_parts, sched_internal.next_open,'
         '  sched.drop_schedule, sched.pause, sched.resume, sched.dispatch_due, sched.try_claim, sched.claim,'
-        '  sched.heartbeat, sched.finish_success, sched.finish_failure, sched.import_crontab, sched.import_from, sched.compare, sched.next_time,'
+        '  sched.heartbeat, sched.finish_success, sched.finish_failure, sched.import_crontab, sched.import_from, sched.compare, sched.take_over, sched.hand_back, sched.report_fire, sched.next_time,'
         '  sched.preview, sched.validate, sched.enqueue, sched.enqueue_many, sched.finish_success_many, sched.assert_lease,'
         '  sched.cancel, sched.snooze, sched.cancel_many, sched.alter_execution, sched.pause_queue, sched.resume_queue, sched.mark_stale_as_failed, sched.latest_plan, sched.due_plans, sched.attempts_since_success,'
         '  sched.is_home, sched.health, sched.healthy, sched.metrics, sched.openmetrics, sched.acknowledge, sched.report, sched.timeline, sched.recent TO %1$s;', sched_internal.grantee(role));
@@ -686,7 +763,7 @@ CREATE OR REPLACE FUNCTION sched.grant_worker(role regrole) RETURNS void
 $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
-        'GRANT SELECT ON sched.home, sched.job, sched.schedule, sched.paused_queue TO %1$s;'
+        'GRANT SELECT ON sched.home, sched.job, sched.schedule, sched.paused_queue, sched.imported TO %1$s;'
         'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.schedule_change, sched.timer, sched.ledger, sched.ready, sched.retry TO %1$s;'
         'GRANT SELECT, UPDATE, DELETE ON sched.lease TO %1$s;'
         'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.awaited TO %1$s;'
@@ -1070,7 +1147,7 @@ BEGIN
         'FUNCTION sched.test_job', 'FUNCTION sched.snooze', 'FUNCTION sched.pause_queue', 'FUNCTION sched.resume_queue', 'TABLE sched.paused_queue', 'TABLE sched.queues',
         'FUNCTION sched.health()', 'FUNCTION sched.healthy', 'FUNCTION sched.metrics()', 'FUNCTION sched.openmetrics()', 'FUNCTION sched.report', 'FUNCTION sched.timeline', 'FUNCTION sched.recent', 'FUNCTION sched_internal.grant_pg_monitor()',
         'FUNCTION sched.enqueue', 'FUNCTION sched.enqueue_many', 'FUNCTION sched.alter_execution', 'FUNCTION sched.cancel_many',
-        'TABLE sched.unique_scope', 'TABLE sched.imported', 'FUNCTION sched.import_from', 'FUNCTION sched.compare',
+        'TABLE sched.unique_scope', 'TABLE sched.imported', 'TABLE sched.reported_fire', 'FUNCTION sched.import_from', 'FUNCTION sched.compare', 'FUNCTION sched.take_over', 'FUNCTION sched.hand_back', 'FUNCTION sched.report_fire', 'FUNCTION sched_internal.guard_taken_over()',
         'TABLE sched.alert', 'SEQUENCE sched.alert_alert_id_seq', 'TABLE sched.alert_watch', 'SEQUENCE sched.alert_watch_watch_id_seq', 'TABLE sched.alert_state',
         'TABLE sched.late', 'TABLE sched.alerts', 'TABLE sched.last_runs', 'TABLE sched.waiting', 'FUNCTION sched.create_schedule', 'FUNCTION sched.alter_schedule', 'FUNCTION sched.acknowledge'
     ] LOOP

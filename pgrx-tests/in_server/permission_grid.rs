@@ -96,6 +96,10 @@ mod tests {
         ("import_crontab", "'@daily true'", All("1")),
         ("compare", "'pg_cron', '2026-01-01', '2026-01-02'", All("empty")),
         ("import_from", "'pg_cron', 'g nowhere'", All("42P01")),
+        ("take_over", "'pg_cron'", All("empty")),
+        ("take_over", "'pg_cron', '{g/schedule}'", All("42704")),
+        ("hand_back", "'{g/schedule}'", All("42704")),
+        ("report_fire", "'g/schedule', '2026-01-01'", Own("")),
         ("dispatch_due", "", All("number")),
         // A key of the owner's job, whether or not the ledger has it; of a job that nobody defined; of one that the owner made so.
         ("try_claim", "'g/job', '2026-01-01', 'g', 'new'", Own("won")),

@@ -7,10 +7,53 @@ CREATE TABLE sched.imported (
     fingerprint   text        NOT NULL,
     job_name      text        NOT NULL,
     imported_at   timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    taken_over_at timestamptz,
+    was_enabled   boolean,
     PRIMARY KEY (source, source_schema, source_id)
 );
 CREATE UNIQUE INDEX imported_schedule ON sched.imported (schedule_id);
+-- What dispatchers look at.
+CREATE INDEX imported_taken_over ON sched.imported (source, source_schema) WHERE taken_over_at IS NOT NULL;
 COMMENT ON TABLE sched.imported IS 'schedules that came from other schedulers (sched.import_from)';
 COMMENT ON COLUMN sched.imported.source_id IS 'what their scheduler knows it by, as text';
 COMMENT ON COLUMN sched.imported.fingerprint IS 'a hash of what their row said when it was imported; another one is an edit';
 COMMENT ON COLUMN sched.imported.job_name IS 'the job that was made of it: the only one that a later import writes';
+COMMENT ON COLUMN sched.imported.taken_over_at IS 'since when it is fired here (sched.take_over); NULL while it is not, and once it was handed back';
+COMMENT ON COLUMN sched.imported.was_enabled IS 'whether it was on there when it was taken over';
+
+-- What another scheduler has run that writes nothing down itself.
+CREATE TABLE sched.reported_fire (
+    schedule_id bigint      NOT NULL,
+    plan_time   timestamptz NOT NULL,
+    fired_at    timestamptz NOT NULL,
+    PRIMARY KEY (schedule_id, plan_time)
+);
+COMMENT ON TABLE sched.reported_fire IS 'runs of other schedulers that they were reported to have had (sched.report_fire)';
+
+-- Refuses to switch a row of another scheduler on whose schedule is fired here now. Arguments: the source, the column that says whether a row is
+-- on, and those that are its id. A row whose schedule was dropped here is theirs again.
+CREATE FUNCTION sched_internal.guard_taken_over() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
+$$
+DECLARE
+    theirs jsonb := to_jsonb(NEW);
+    id     text  := array_to_string(ARRAY(SELECT theirs ->> a.name FROM unnest(TG_ARGV) WITH ORDINALITY AS a (name, place) WHERE a.place > 2 ORDER BY a.place), '/');
+    taken  text;
+BEGIN
+    IF (theirs ->> TG_ARGV[1])::boolean IS NOT FALSE THEN
+        SELECT s.schedule_name
+          INTO taken
+          FROM sched.imported i
+          JOIN sched.schedule s ON s.schedule_id = i.schedule_id
+         WHERE i.source = TG_ARGV[0] AND i.source_schema = TG_TABLE_SCHEMA AND i.source_id = id AND i.taken_over_at IS NOT NULL AND s.ownership = 'owned';
+        IF FOUND THEN
+            RAISE EXCEPTION USING
+                ERRCODE = 'object_in_use',
+                MESSAGE = format('%s %s is fired by schedule "%s" of scheduler now', TG_ARGV[0], id, taken),
+                HINT = format('SELECT sched.hand_back(ARRAY[%L]) gives it back.', taken);
+        END IF;
+    END IF;
+    RETURN NEW;
+END
+$$;
+COMMENT ON FUNCTION sched_internal.guard_taken_over() IS 'internal: keeps another scheduler from running again what sched.take_over has taken from it';

@@ -108,6 +108,12 @@ COMMENT ON FUNCTION sched.report IS
 'One HTML page that shows what became of each plan time in [from_time, to_time). It has a row for each schedule whose name is like schedule_like and that the caller may read about. It also has the load of the coming week, how late runs began, and health; no payload, result or token. Where a schedule has very many plan times they are counted. Labels are in time_zone (NULL: sched.time_zone). Errors: 22023 (an empty range, an unknown zone), 22008 (infinite times), 22004 (NULL).';
 COMMENT ON FUNCTION sched.recent IS
 'The newest executions that have ended for good, of one job or of all (NULL), the one made last first: what sched.history ORDER BY id DESC says, along an index. Rows are those that the caller may see, as in sched.history; where few are, it reads on. Errors: 22004 (max_rows is NULL), 22023 (max_rows under 1, a name that cannot be one).';
+COMMENT ON FUNCTION sched.take_over IS
+'Has imported schedules of a source (all of them, where schedule_names is NULL) fire here and no longer there, in one transaction: their rows are locked and switched off there, and ours are owned. What fell due since their last run is fired once. A trigger refuses (55006) to switch them on again there. last_theirs is when their last run began, first_ours the plan time of our first. What was disabled stays so. Waits for up to 70 seconds for a moment that is far enough from all plan times; commit at once, for a commit that comes too late fails (40001). Errors: 55000 (in the last day they ran other than ours would have, unless force; edited since the import; fired here already; no such moment), 55P03 (a run of theirs goes on), 42704 (not imported), 42501 (another role''s), 0A000 (a source that cannot be taken over; a prepared transaction), 22023 (an unknown source), 22004 (NULL).';
+COMMENT ON FUNCTION sched.hand_back IS
+'Undoes sched.take_over: dispatches what is due by now, makes these schedules external, and switches their rows on again in the other scheduler where they were on. Waits, and has to be committed, as take_over. Errors: 55000 (a schedule that was not taken over; no moment between plan times), 42704 (not imported), 42501 (another role''s), 40001, 0A000, 22004 (NULL).';
+COMMENT ON FUNCTION sched.report_fire IS
+'Says that another scheduler has run this plan time of a schedule, for those that write nothing down themselves: sched.compare and sched.take_over read it. Saying it twice is saying it once. Kept for sched.history_retention. Errors: 42704 (unknown schedule), 42501 (another role''s), 22008 (infinite times), 22004 (NULL).';
 COMMENT ON FUNCTION sched.timeline IS
 'The same of one schedule for a terminal of 80 columns, a line in each row. Errors: 42704 (a schedule that there is not, or that the caller may not read about), 22023 (an empty range, an unknown zone), 22008 (infinite times), 22004 (NULL).';
 COMMENT ON FUNCTION sched_internal.grant_again() IS 'internal: at the end of an update, gives users and monitors the rights on what it has added; takes the types of our rows from PUBLIC';
@@ -130,7 +136,7 @@ BEGIN
         'GRANT EXECUTE ON FUNCTION sched.define_job, sched.alter_job, sched.drop_job, sched.schedule_sql, sched.unschedule, sched.this_run, sched.test_job, sched.create_schedule, sched.create_schedules, sched.alter_schedule,'
         '  sched.fire_now, sched.backfill, sched.explain, sched_internal.skipped_so_far, sched_internal.skip_parts, sched_internal.next_open,'
         '  sched.drop_schedule, sched.pause, sched.resume, sched.dispatch_due, sched.try_claim, sched.claim,'
-        '  sched.heartbeat, sched.finish_success, sched.finish_failure, sched.import_crontab, sched.import_from, sched.compare, sched.next_time,'
+        '  sched.heartbeat, sched.finish_success, sched.finish_failure, sched.import_crontab, sched.import_from, sched.compare, sched.take_over, sched.hand_back, sched.report_fire, sched.next_time,'
         '  sched.preview, sched.validate, sched.enqueue, sched.enqueue_many, sched.finish_success_many, sched.assert_lease,'
         '  sched.cancel, sched.snooze, sched.cancel_many, sched.alter_execution, sched.pause_queue, sched.resume_queue, sched.mark_stale_as_failed, sched.latest_plan, sched.due_plans, sched.attempts_since_success,'
         '  sched.is_home, sched.health, sched.healthy, sched.metrics, sched.openmetrics, sched.acknowledge, sched.report, sched.timeline, sched.recent TO %1$s;', sched_internal.grantee(role));
@@ -159,7 +165,7 @@ CREATE FUNCTION sched.grant_worker(role regrole) RETURNS void
 $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
-        'GRANT SELECT ON sched.home, sched.job, sched.schedule, sched.paused_queue TO %1$s;'
+        'GRANT SELECT ON sched.home, sched.job, sched.schedule, sched.paused_queue, sched.imported TO %1$s;'
         'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.schedule_change, sched.timer, sched.ledger, sched.ready, sched.retry TO %1$s;'
         'GRANT SELECT, UPDATE, DELETE ON sched.lease TO %1$s;'
         'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.awaited TO %1$s;'

@@ -3,7 +3,7 @@
 use pgrx::prelude::*;
 use scheduler_core::Instant;
 
-use crate::pg::error::{or_raise, Failure};
+use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::{convert, session};
 use crate::shmem::counters::pending::tick_at_commit;
 use crate::shmem::wakeup;
@@ -22,39 +22,51 @@ fn dispatch_due(max_schedules: default!(Option<i32>, "NULL")) -> i64 {
                 "Leave it out for the setting sched.batch_size.",
             ));
         }
-        if session(|session| identity::require(|| session))? == Home::Nowhere {
-            return Ok(0);
+        dispatch_up_to(limit)
+    })())
+}
+
+/// Dispatches what is due, as far as the caller may know of nothing that keeps it: all of it, in this transaction.
+pub fn dispatch_all_due() -> Outcome<()> {
+    while dispatch_up_to(guc::batch_size())? > 0 {
+        pgrx::check_for_interrupts!();
+    }
+    Ok(())
+}
+
+fn dispatch_up_to(limit: i64) -> Outcome<i64> {
+    if session(|session| identity::require(|| session))? == Home::Nowhere {
+        return Ok(0);
+    }
+    tick_at_commit();
+    session(|session| {
+        dispatch::settle_dropped(session, Runs::Stay, convert::now());
+        dispatch::thin_out_alerts(session);
+    });
+    let (mut applied, mut after) = (0, 0);
+    loop {
+        // A session for each batch: what it read goes with it.
+        let batch = guc::batch_size();
+        match session(|session| dispatch::apply_changes(session, convert::now(), batch, &mut after)) {
+            0 => break,
+            some => applied += some,
         }
-        tick_at_commit();
-        session(|session| {
-            dispatch::settle_dropped(session, Runs::Stay, convert::now());
-            dispatch::thin_out_alerts(session);
-        });
-        let (mut applied, mut after) = (0, 0);
-        loop {
-            // A session for each batch: what it read goes with it.
-            let batch = guc::batch_size();
-            match session(|session| dispatch::apply_changes(session, convert::now(), batch, &mut after)) {
-                0 => break,
-                some => applied += some,
-            }
+        pgrx::check_for_interrupts!();
+    }
+    session(|session| {
+        let soonest_first = BatchWindow { after: Instant::MIN, latest: 0, earliest: limit };
+        let fired = dispatch::fire_due(session, soonest_first, convert::now());
+        // What was due by now: what fails is due again later.
+        let now = convert::now();
+        while dispatch::deliver(session, now, guc::batch_size()) > 0 {
             pgrx::check_for_interrupts!();
         }
-        session(|session| {
-            let soonest_first = BatchWindow { after: Instant::MIN, latest: 0, earliest: limit };
-            let fired = dispatch::fire_due(session, soonest_first, convert::now());
-            // What was due by now: what fails is due again later.
-            let now = convert::now();
-            while dispatch::deliver(session, now, guc::batch_size()) > 0 {
-                pgrx::check_for_interrupts!();
-            }
-            if applied + fired.schedules > 0 {
-                // The worker may have found these locked, and does not know when they come next.
-                wakeup::at_commit(convert::now());
-            }
-            Ok(fired.executions)
-        })
-    })())
+        if applied + fired.schedules > 0 {
+            // The worker may have found these locked, and does not know when they come next.
+            wakeup::at_commit(convert::now());
+        }
+        Ok(fired.executions)
+    })
 }
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]

@@ -24,7 +24,7 @@ use crate::api::sql_support::scope_key;
 const CHUNK: usize = 10_000;
 
 /// Inserts executions of a schedule at these plan times.
-fn insert(
+pub fn insert(
     session: &Session,
     schedule: &Locked,
     origin: &str,

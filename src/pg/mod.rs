@@ -2,6 +2,7 @@
 //! invalidation, errors, types, and what differs between its versions. It knows nothing of schedules and leases.
 
 pub mod catch;
+pub mod commit_deadline;
 pub mod compat;
 pub mod convert;
 pub mod error;

@@ -62,7 +62,7 @@ const DELETE: pg_sys::AclMode = pg_sys::ACL_DELETE as pg_sys::AclMode;
 const ALL: pg_sys::AclMode = SELECT | INSERT | UPDATE | DELETE;
 
 /// What `sched.grant_worker` gives: on which tables to do what.
-const OF_WORKERS: [(&CStr, pg_sys::AclMode); 19] = [
+const OF_WORKERS: [(&CStr, pg_sys::AclMode); 20] = [
     (c"ledger", ALL),
     (c"home", SELECT),
     (c"job", SELECT),
@@ -77,6 +77,7 @@ const OF_WORKERS: [(&CStr, pg_sys::AclMode); 19] = [
     (c"schedule_dropped", SELECT | UPDATE | DELETE),
     (c"unique_scope", SELECT | UPDATE | DELETE),
     (c"paused_queue", SELECT),
+    (c"imported", SELECT),
     (c"skip", ALL),
     (c"timer_state", ALL),
     (c"alert", ALL),

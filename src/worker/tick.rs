@@ -10,6 +10,7 @@ use scheduler_core::runtime::backoff;
 use scheduler_core::runtime::cooldown::{Cooldown, Now, BUSY};
 use scheduler_core::Instant;
 
+use crate::api::handover::two_owners;
 use crate::dispatch::{self, Fired, LookedForAlerts, Pruner};
 use crate::guc;
 use crate::pg::{convert, role, session, Session};
@@ -21,7 +22,7 @@ use crate::worker::staffing::Staffing;
 use crate::worker::{probe, transaction};
 
 /// The steps beside firing.
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 10] = [
     Step {
         what: c"applying changed schedules",
         done: "changed schedules applied",
@@ -63,6 +64,13 @@ const STEPS: [Step; 9] = [
         arms_timers: false,
         deadline: |tick| tick.deadlines.alert,
         work: |tick, session| tick.look_for_alerts(session),
+    },
+    Step {
+        what: c"looking for what others run again",
+        done: "schedules parked that others run again",
+        arms_timers: false,
+        deadline: |tick| tick.two_owners,
+        work: |tick, session| tick.look_for_two_owners(session),
     },
     Step {
         what: c"starting runners",
@@ -130,6 +138,10 @@ pub struct Tick {
     retries_left: Cooldown,
     /// How far looks for alerts have come, as with fires.
     alerts: LookedForAlerts,
+    /// When to look whether other schedulers run what was taken over from them, when that was done last, and whether there was any.
+    two_owners: Option<Instant>,
+    looked_for_owners: Instant,
+    has_taken: bool,
     looking: Cooldown,
     firing: Cooldown,
     cooldowns: [Cooldown; STEPS.len()],
@@ -155,6 +167,9 @@ impl Tick {
             retries_until: Instant::MIN,
             retries_left: Cooldown::default(),
             alerts: LookedForAlerts::default(),
+            two_owners: None,
+            looked_for_owners: Instant::MIN,
+            has_taken: false,
             looking: Cooldown::default(),
             firing: Cooldown::default(),
             cooldowns: [Cooldown::default(); STEPS.len()],
@@ -169,6 +184,11 @@ impl Tick {
         if woken {
             self.cooldowns.iter_mut().chain([&mut self.retries_left]).for_each(Cooldown::end_wait_for_others);
             self.look_back = Some(convert::now());
+            let due = self.looked_for_owners.checked_add_micros(guc::tick_interval()).unwrap_or(Instant::MAX);
+            if self.has_taken || due <= convert::now() {
+                // Whatever was committed may have switched one on there.
+                self.two_owners = self.two_owners.or(Some(due));
+            }
             self.load_deadlines(database, Instant::MAX)?;
         }
         let mut report = Vec::new();
@@ -291,6 +311,14 @@ impl Tick {
         let now = convert::now();
         let limit = turn().min(MOST_LOOKS);
         dispatch::look_for_alerts(session, &mut self.alerts, now, limit)
+    }
+
+    /// Parks what another scheduler runs again; how many.
+    fn look_for_two_owners(&mut self, session: &Session) -> usize {
+        (self.two_owners, self.looked_for_owners) = (None, convert::now());
+        let (has_taken, parked) = two_owners::look(session);
+        self.has_taken = has_taken;
+        parked
     }
 
     /// Gives the next step that has something to do its turn; which it was, when it began, and how much it did.

@@ -56,6 +56,7 @@ fn left(db: &mut Client, role: &str) -> Vec<(String, i64)> {
         ("lease", format!("execution_id in {runs}")),
         ("awaited", format!("schedule_id in {schedules}")),
         ("imported", format!("schedule_id in {schedules}")),
+        ("reported_fire", format!("schedule_id in {schedules}")),
         ("schedule_definition", format!("schedule_id in {schedules}")),
         ("skip", format!("schedule_id in {schedules}")),
         ("timer_state", format!("schedule_id in {schedules}")),
@@ -71,6 +72,7 @@ fn left(db: &mut Client, role: &str) -> Vec<(String, i64)> {
 const LOOSE: &str = "select concat_ws(' ',
     (select 'schedule' from sched.schedule where job_name not in (select job_name from sched.job) limit 1),
     (select 'definition' from sched.schedule_definition where schedule_id not in (select schedule_id from sched.schedule) limit 1),
+    (select 'reported' from sched.reported_fire where schedule_id not in (select schedule_id from sched.schedule) limit 1),
     (select 'imported' from sched.imported where schedule_id not in (select schedule_id from sched.schedule) limit 1),
     (select 'skip' from sched.skip where schedule_id not in (select schedule_id from sched.schedule) limit 1),
     (select 'state' from sched.timer_state where schedule_id not in (select schedule_id from sched.schedule) limit 1),
@@ -89,7 +91,8 @@ fn what_a_dropped_role_left_is_in_no_dump_unless_somebody_took_it_over() {
         works(&cluster, &mut db, role);
     }
     db.batch_execute(
-        "insert into sched.imported select 'pg_cron', 'cron', schedule_name, schedule_id, '', job_name from sched.schedule",
+        "insert into sched.imported select 'pg_cron', 'cron', schedule_name, schedule_id, '', job_name from sched.schedule;
+         insert into sched.reported_fire select schedule_id, '2026-01-01', '2026-01-01' from sched.schedule",
     )
     .unwrap();
     let victim: u32 = one(&mut db, "select 'victim'::regrole::oid");

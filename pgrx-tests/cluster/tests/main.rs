@@ -73,6 +73,7 @@ mod sql_job_sessions;
 mod sql_job_slots;
 mod sql_job_stuck;
 mod standby;
+mod take_over;
 mod upgrade;
 mod upgrade_rights;
 mod verdicts;

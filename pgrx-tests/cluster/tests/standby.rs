@@ -46,7 +46,7 @@ const READS: [&str; 23] = [
 ];
 
 /// Functions that write: so that there is something to write. A word in braces is an id and a token.
-const WRITES: [&str; 47] = [
+const WRITES: [&str; 50] = [
     "define_job('new')",
     "alter_job('idle', priority => 1)",
     "drop_job('idle')",
@@ -60,6 +60,9 @@ const WRITES: [&str; 47] = [
     "backfill('s', '2026-01-01', '2026-01-02')",
     "import_crontab('@daily true')",
     "import_from('pg_cron')",
+    "take_over('pg_cron')",
+    "hand_back('{s}')",
+    "report_fire('s', '2026-01-01')",
     "dispatch_due()",
     "try_claim('job', '2026-01-01')",
     "try_claim('job', '2026-01-01', 'adhoc', 'pending')",

@@ -200,7 +200,7 @@ fn every_table_and_sequence_is_dumped_or_derived() {
 }
 
 /// The tables, and what their rows are ordered by.
-const KEPT: [(&str, &str); 20] = [
+const KEPT: [(&str, &str); 21] = [
     ("alert", "alert_id"),
     ("alert_state", "schedule_id"),
     ("alert_watch", "watch_id"),
@@ -212,6 +212,7 @@ const KEPT: [(&str, &str); 20] = [
     ("lease", "execution_id"),
     ("paused_queue", "queue"),
     ("ready", "execution_id"),
+    ("reported_fire", "schedule_id, plan_time"),
     ("retry", "execution_id"),
     ("schedule", "schedule_id"),
     ("schedule_change", "change_id"),

@@ -359,7 +359,8 @@ fn name_apart(new: &mut [(usize, Box<Ready>)]) {
     }
 }
 
-fn fingerprint(said: &str) -> String {
+/// What an import remembers of what a row says.
+pub fn fingerprint(said: &str) -> String {
     Sha256::digest(said.as_bytes()).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 

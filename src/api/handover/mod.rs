@@ -6,3 +6,6 @@ mod import;
 mod known;
 mod pg_cron;
 mod source;
+mod switch;
+mod take_over;
+pub mod two_owners;

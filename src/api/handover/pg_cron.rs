@@ -19,6 +19,7 @@ use crate::store::job;
 use crate::api::job as jobs;
 
 use super::source::{find_tables, ForeignRow, Place, Runs, Source, Wanted};
+use super::switch::Switch;
 
 /// See the module.
 pub struct PgCron;
@@ -55,7 +56,25 @@ impl Source for PgCron {
         }
         Ok(runs)
     }
+
+    fn switch(&self) -> Option<&'static Switch> {
+        Some(&SWITCH)
+    }
 }
+
+/// Its launcher hears of a change when the transaction has committed, looks each second at the latest, and begins each full minute with what is due.
+/// Three seconds after that it has, and two before it has not begun.
+static SWITCH: Switch = Switch {
+    table: "job",
+    enabled: "active",
+    id: &["jobid"],
+    lock: include_str!("../../../sql/query/handover/pg_cron_lock.sql"),
+    running: include_str!("../../../sql/query/handover/pg_cron_running.sql"),
+    switch: include_str!("../../../sql/query/handover/pg_cron_switch.sql"),
+    enabled_now: include_str!("../../../sql/query/handover/pg_cron_enabled.sql"),
+    settles: 3_000_000,
+    warning: 2_000_000,
+};
 
 /// A time of theirs: microseconds since 1970.
 fn instant(micros: Option<&str>) -> Option<Instant> {

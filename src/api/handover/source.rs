@@ -11,6 +11,8 @@ use crate::pg::error::Outcome;
 use crate::store::handover::foreign::{self, ForeignSchema};
 use crate::store::job;
 
+use super::switch::Switch;
+
 /// Another scheduler, by its tables in this database.
 pub trait Source {
     /// What it is called in arguments.
@@ -21,6 +23,10 @@ pub trait Source {
     fn rows(&self, schema: &ForeignSchema) -> Vec<ForeignRow>;
     /// What it has run that began in [from, to), by the ids of its rows, in order.
     fn runs(&self, schema: &ForeignSchema, from: Instant, to: Instant, caller: Oid) -> Outcome<Runs>;
+    /// How its rows are taken over, where that can be done.
+    fn switch(&self) -> Option<&'static Switch> {
+        None
+    }
 }
 
 /// Runs by the id of what was run.

@@ -13,6 +13,7 @@ use crate::store::job;
 use crate::{arguments, statement};
 
 pub mod foreign;
+pub mod taken;
 
 /// What was imported from one of their rows.
 pub struct Imported {
@@ -95,6 +96,8 @@ pub fn read(session: &Session, source: &str, schema: &str) -> Vec<Imported> {
 pub fn forget_dropped(session: &Session, source: &str, schema: &str) {
     statement!(IMPORTED_FORGET = "handover/imported_forget"(TEXTOID, TEXTOID));
     IMPORTED_FORGET.run(session, arguments![source, schema]);
+    statement!(FIRES_FORGET_DROPPED = "handover/fires_forget_dropped"());
+    FIRES_FORGET_DROPPED.run(session, arguments![]);
 }
 
 /// Something that was imported now.

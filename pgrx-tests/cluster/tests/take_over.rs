@@ -1,0 +1,203 @@
+//! take_over and hand_back beside the real pg_cron, with a table that both sides write to.
+
+use scheduler_cluster_tests::pg_cron;
+use scheduler_cluster_tests::random::Random;
+use scheduler_cluster_tests::scheduler::{one, SOON};
+use scheduler_cluster_tests::{wait_for, Client, Shutdown};
+use std::thread::sleep;
+use std::time::Duration;
+
+/// The SQLSTATE of what was refused.
+fn state<T>(result: Result<T, postgres::Error>) -> String {
+    result.err().and_then(|error| error.code().map(|code| code.code().to_owned())).unwrap_or_default()
+}
+
+const SWITCHED: &str = "select string_agg(concat_ws(' ', jobname, active), ', ' order by jobid) from cron.job";
+const STATES: &str = "select string_agg(concat_ws(' ', schedule_name, ownership, enabled), ', ' order by schedule_name) from sched.schedules";
+
+/// pg_cron's jobs that run each minute, each of which notes the minute and who has run it; imported.
+fn each_minute(db: &mut Client, jobs: usize) {
+    db.batch_execute(&format!(
+        "create table witness (job text, minute timestamptz, by text);
+         select cron.schedule('job ' || i, '* * * * *',
+                    format('insert into witness values (%L, date_trunc(''minute'', clock_timestamp()), current_setting(''application_name''))', 'job ' || i))
+           from generate_series(1, {jobs}) as i;
+         select sched.import_from('pg_cron')"
+    ))
+    .unwrap();
+}
+
+/// Waits for the next full minute to have been seen to, by whomever.
+fn next_minute(db: &mut Client, jobs: usize) {
+    let next: String = one(db, "select (date_trunc('minute', clock_timestamp()) + interval '1 minute')::text");
+    let done = format!("select count(distinct job) = {jobs} from witness where minute = '{next}'");
+    wait_for(db, &done, Duration::from_secs(100));
+}
+
+/// Of each job each minute between its first and its last once.
+fn check_witness(db: &mut Client, jobs: usize) {
+    let wrong = "select string_agg(format('%s %s: %s', w.job, m, w.runs), ', ')
+                   from (select job, min(minute) as first, max(minute) as last from witness group by job) as j,
+                        generate_series(first, last, '1 minute') as m
+                   left join lateral (select j.job, count(*) as runs from witness where witness.job = j.job and minute = m) as w on true
+                  where w.runs <> 1";
+    assert_eq!(one::<Option<String>>(db, wrong), None);
+    assert_eq!(one::<i64>(db, "select count(distinct job) from witness"), i64::try_from(jobs).unwrap());
+}
+
+#[test]
+fn each_minute_is_run_once_through_a_take_over_and_back() {
+    let Some(cluster) = pg_cron::server(&[]) else { return };
+    let mut db = pg_cron::database(&cluster);
+    each_minute(&mut db, 4);
+    next_minute(&mut db, 4);
+    let taken = "select string_agg(concat_ws(' ', schedule_name, last_theirs is not null, first_ours > clock_timestamp() and first_ours <= clock_timestamp() + interval '1 minute'), ', ')
+                   from sched.take_over('pg_cron', '{job 1,job 2}')";
+    assert_eq!(one::<String>(&mut db, taken), "job 1 t t, job 2 t t");
+    assert_eq!(one::<String>(&mut db, SWITCHED), "job 1 f, job 2 f, job 3 t, job 4 t");
+    // Nobody switches them on there, by whichever way.
+    for way in [
+        "select cron.alter_job(1, active => true)",
+        "update cron.job set active = true where jobid = 2",
+        "set session_replication_role = replica; update cron.job set active = true where jobid = 1",
+    ] {
+        assert_eq!(state(db.batch_execute(way)), "55006", "{way}");
+        db.batch_execute("reset session_replication_role").unwrap();
+    }
+    next_minute(&mut db, 4);
+    let by = "select string_agg(distinct job || ' ' || (by like 'scheduler%'), ', ') from witness where minute = date_trunc('minute', (select max(minute) from witness))";
+    assert_eq!(one::<String>(&mut db, by), "job 1 true, job 2 true, job 3 false, job 4 false");
+    db.batch_execute("select sched.hand_back('{job 1}')").unwrap();
+    assert_eq!(one::<String>(&mut db, SWITCHED), "job 1 t, job 2 f, job 3 t, job 4 t");
+    next_minute(&mut db, 4);
+    assert_eq!(one::<String>(&mut db, by), "job 1 false, job 2 true, job 3 false, job 4 false");
+    check_witness(&mut db, 4);
+    // Past the guard: found, parked and told.
+    db.batch_execute(
+        "alter table cron.job disable trigger scheduler_guard; update cron.job set active = true where jobid = 2",
+    )
+    .unwrap();
+    wait_for(&mut db, "select state = 'parked' from sched.schedules where schedule_name = 'job 2'", SOON);
+    wait_for(&mut db, "select count(*) = 1 from sched.alerts where kind = 'parked' and schedule_name = 'job 2'", SOON);
+    db.batch_execute("drop extension scheduler").unwrap();
+    assert_eq!(one::<i64>(&mut db, "select count(*) from pg_trigger where tgname = 'scheduler_guard'"), 0);
+    db.batch_execute("select cron.alter_job(1, active => true)").unwrap();
+}
+
+#[test]
+fn a_take_over_is_refused_with_a_reason_and_then_nothing_has_changed() {
+    let Some(cluster) = pg_cron::server(&[]) else { return };
+    let mut db = pg_cron::database(&cluster);
+    db.batch_execute(
+        "select cron.schedule('a', '0 3 * * *', 'select 1'), cron.schedule('b', '0 3 * * *', 'select 1'), cron.schedule('off', '0 3 * * *', 'select 1');
+         select cron.alter_job(3, active => false);
+         select sched.import_from('pg_cron');
+         select sched.define_job('own'), sched.create_schedule('own', '@daily', 'own')",
+    )
+    .unwrap();
+    let as_they_were = |db: &mut Client| {
+        assert_eq!(one::<String>(db, SWITCHED), "a t, b t, off f");
+        assert_eq!(one::<String>(db, STATES), "a external t, b external t, off external f, own owned t");
+    };
+    for (call, wanted) in [
+        ("select sched.take_over('pg_cron', '{own}')", "42704"),
+        ("select sched.take_over('pg_cron', '{a,nobody}')", "42704"),
+        ("select sched.take_over('cron')", "22023"),
+        ("select sched.take_over('pg_cron', '{NULL}')", "22004"),
+        ("select sched.hand_back('{a}')", "55000"),
+        ("select sched.hand_back(NULL)", "22004"),
+        ("begin; select sched.take_over('pg_cron'); select 1 / 0", "22012"),
+    ] {
+        assert_eq!(state(db.batch_execute(call)), wanted, "{call}");
+        db.batch_execute("rollback").unwrap();
+        as_they_were(&mut db);
+    }
+    // They ran what we would not have run.
+    db.batch_execute(
+        "insert into cron.job_run_details (jobid, runid, status, start_time, end_time)
+         select 1, i, 'succeeded', clock_timestamp() - i * interval '7 hours', clock_timestamp() - i * interval '7 hours' from generate_series(1, 9) as i",
+    )
+    .unwrap();
+    assert_eq!(state(db.batch_execute("select sched.take_over('pg_cron', '{a}')")), "55000");
+    as_they_were(&mut db);
+    // A run that a crash has left keeps nobody, one of a live process does.
+    db.batch_execute("delete from cron.job_run_details; insert into cron.job_run_details (jobid, runid, status, start_time, job_pid) values (1, 1, 'running', clock_timestamp(), pg_backend_pid())").unwrap();
+    assert_eq!(state(db.batch_execute("select sched.take_over('pg_cron')")), "55P03");
+    as_they_were(&mut db);
+    db.batch_execute("update cron.job_run_details set job_pid = 4000000").unwrap();
+    // Edited there since.
+    db.batch_execute("select cron.alter_job(2, schedule => '0 4 * * *')").unwrap();
+    assert_eq!(state(db.batch_execute("select sched.take_over('pg_cron')")), "55000");
+    db.batch_execute("select sched.import_from('pg_cron'); select sched.take_over('pg_cron', force => true)").unwrap();
+    assert_eq!(one::<String>(&mut db, SWITCHED), "a f, b f, off f");
+    assert_eq!(one::<String>(&mut db, STATES), "a owned t, b owned t, off owned f, own owned t");
+    assert_eq!(state(db.batch_execute("select sched.take_over('pg_cron', '{a}')")), "55000");
+    // All of it that is left is nothing.
+    assert_eq!(one::<i64>(&mut db, "select count(*) from sched.take_over('pg_cron')"), 0);
+    db.batch_execute("select sched.hand_back('{a,b,off}')").unwrap();
+    as_they_were(&mut db);
+    assert_eq!(one::<i64>(&mut db, "select count(*) from pg_trigger where tgname = 'scheduler_guard'"), 0);
+}
+
+/// What fell due since their last run is fired once; a report stands for a run.
+#[test]
+fn what_they_have_missed_is_fired_once() {
+    let Some(cluster) = pg_cron::server(&[]) else { return };
+    let mut db = pg_cron::database(&cluster);
+    db.batch_execute(
+        "create table runs (job text);
+         select cron.schedule(name, '0 * * * *', format('insert into runs values (%L)', name)) from unnest('{missed,ran,reported}'::text[]) as name;
+         select sched.import_from('pg_cron');
+         insert into cron.job_run_details (jobid, runid, status, start_time, end_time)
+         select id, row_number() over (), 'succeeded', at, at from (values (1, 3), (1, 2), (2, 2), (2, 1), (2, 0), (3, 1)) as r (id, ago),
+                lateral (select date_trunc('hour', clock_timestamp()) - ago * interval '1 hour') as a (at);
+         select sched.report_fire('reported', date_trunc('hour', clock_timestamp()), date_trunc('hour', clock_timestamp()) + interval '1 second') from generate_series(1, 2)",
+    )
+    .unwrap();
+    // The minute of a full hour would be another one.
+    let rows = "select string_agg(concat_ws(' ', schedule_name, first_ours <= clock_timestamp()), ', ') from sched.take_over('pg_cron')";
+    assert_eq!(one::<String>(&mut db, rows), "missed t, ran f, reported f");
+    wait_for(&mut db, "select count(*) = 1 from runs", SOON);
+    assert_eq!(one::<String>(&mut db, "select string_agg(job, ' ') from runs"), "missed");
+    assert_eq!(one::<i64>(&mut db, "select count(*) from sched.reported_fire"), 1);
+}
+
+/// A hundred switches to and fro, while others work and the server is killed.
+#[test]
+#[ignore = "long: twelve minutes"]
+fn long_a_hundred_take_overs_under_kills() {
+    const JOBS: usize = 10;
+    let Some(cluster) = pg_cron::server(&[]) else { return };
+    let mut db = pg_cron::database(&cluster);
+    each_minute(&mut db, JOBS);
+    db.batch_execute("select sched.define_job('load', kind => 'log'), sched.create_schedule('load ' || i, 'every 1 second', 'load') from generate_series(1, 100) as i").unwrap();
+    next_minute(&mut db, JOBS);
+    let mut random = Random::seeded();
+    for round in 0..10 {
+        let ours = "select coalesce(array_agg(schedule_name), '{}') from sched.schedules where schedule_name like 'job %' and ownership = 'owned'";
+        let ours: Vec<String> = one(&mut db, ours);
+        let theirs: Vec<String> =
+            (1..=JOBS).map(|job| format!("job {job}")).filter(|job| !ours.contains(job)).collect();
+        if !theirs.is_empty() {
+            let rows = db.query("select * from sched.take_over('pg_cron', $1)", &[&theirs]).unwrap();
+            assert_eq!(rows.len(), theirs.len());
+        }
+        if !ours.is_empty() {
+            db.execute("select sched.hand_back($1)", &[&ours]).unwrap();
+        }
+        if round % 3 == 1 {
+            // Not at the full minute: what pg_cron misses while the server is down is nobody's fault.
+            let second: f64 = one(&mut db, "select extract(second from clock_timestamp())::float8");
+            let at = 10.0 + random.below(30) as f64;
+            sleep(Duration::from_secs_f64((at - second).max(0.0)));
+            if second < 45.0 {
+                cluster.restart(Shutdown::Immediate);
+                db = cluster.connect();
+            }
+        }
+        next_minute(&mut db, JOBS);
+    }
+    check_witness(&mut db, JOBS);
+    let runs: i64 = one(&mut db, "select count(*) from witness");
+    println!("{runs} runs, each minute of each job once");
+}

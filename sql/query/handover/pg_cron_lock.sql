@@ -1,0 +1,5 @@
+-- Their rows, locked, and whether each is on. {ids} source ids
+SELECT j.jobid::text AS id, COALESCE(pg_catalog.to_jsonb(j) ->> 'active', 'true') AS enabled
+  FROM ONLY {schema}.job AS j
+ WHERE j.jobid = ANY ({ids}::text[]::bigint[])
+   FOR UPDATE

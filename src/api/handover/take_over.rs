@@ -1,0 +1,424 @@
+//! `take_over` and `hand_back`: who fires a schedule changes in one transaction, on both sides.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use pgrx::datum::TimestampWithTimeZone;
+use pgrx::pg_sys::Oid;
+use pgrx::prelude::*;
+use pgrx::PgSqlErrorCode;
+use scheduler_core::clock::Timeline;
+use scheduler_core::foreign::comparison::{self, Difference, Run};
+use scheduler_core::schedule::Ownership;
+use scheduler_core::{Clock, Instant, Keyword};
+
+use crate::pg::commit_deadline::commit_by;
+use crate::pg::convert::{self, required};
+use crate::pg::error::{or_raise, Failure, Outcome};
+use crate::pg::utf8_text::Text;
+use crate::pg::zone::ServerZone;
+use crate::pg::{role, session, Session};
+use crate::store::handover;
+use crate::store::handover::foreign::ForeignSchema;
+use crate::store::handover::taken::{self, Candidate};
+use crate::store::schedule::Definition;
+
+use crate::api::dispatch::dispatch_all_due;
+use crate::api::result::TableIterator;
+use crate::api::schedule;
+use crate::api::schedule_edit::edit_locked;
+use crate::api::schedule_runs;
+
+use super::import::fingerprint;
+use super::known::known;
+use super::source::{Runs, Source};
+use super::switch::{moment, Moment, Switch};
+
+/// How far back runs of theirs are looked at, in microseconds: a day.
+const DAY: i64 = 86_400_000_000;
+/// A clock of theirs may be so much ahead of what it writes down.
+const SLACK: i64 = 1_000_000;
+/// How long to wait at most for a moment that is far enough from all plan times.
+const LONGEST_WAIT: i64 = 70_000_000;
+/// From when on a run is late, in a comparison before a take-over.
+const TOLERANCE: i64 = 60_000_000;
+
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+#[allow(clippy::type_complexity)]
+fn take_over(
+    source: Option<Text>,
+    schedule_names: default!(Option<Vec<Option<Text>>>, "NULL"),
+    force: default!(Option<bool>, "false"),
+) -> TableIterator<
+    'static,
+    (
+        name!(schedule_name, String),
+        name!(last_theirs, Option<TimestampWithTimeZone>),
+        name!(first_ours, Option<TimestampWithTimeZone>),
+    ),
+> {
+    let rows = or_raise((|| {
+        let source = known(&required("source", source)?)?;
+        let switch = switch_of(source)?;
+        let names = names(schedule_names)?;
+        let force = required("force", force)?;
+        let caller = role::caller();
+        let found = locked(Some(source.name()), names.as_deref(), caller)?;
+        let all = names.is_none();
+        if let Some(taken) = found.iter().find(|one| one.is_owned && !all) {
+            return Err(state(
+                format!("schedule \"{}\" is fired here already", taken.name),
+                "Take over what is external: sched.schedules says who fires what.",
+            ));
+        }
+        let mut rows = Vec::new();
+        for (schema, some) in by_schema(found.into_iter().filter(|one| !one.is_owned)) {
+            let schema = source.find(Some(schema), caller)?;
+            rows.extend(TakeOver { source, switch, schema: &schema, caller, force }.run(&some)?);
+        }
+        rows.sort_by(|a, b| a.0.cmp(&b.0));
+        Ok(rows)
+    })());
+    TableIterator::new(rows)
+}
+
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+fn hand_back(schedule_names: Option<Vec<Option<Text>>>) {
+    or_raise((|| {
+        let names = names(Some(required("schedule_names", schedule_names)?))?;
+        let caller = role::caller();
+        let found = locked(None, names.as_deref(), caller)?;
+        if let Some(other) = found.iter().find(|one| !one.taken) {
+            return Err(state(
+                format!("schedule \"{}\" was not taken over", other.name),
+                "sched.take_over does that. To have it fire here no longer, pause or drop it.",
+            ));
+        }
+        let mut sources: HashMap<String, Vec<Candidate>> = HashMap::new();
+        for one in found {
+            sources.entry(one.source.clone()).or_default().push(one);
+        }
+        for (name, some) in sources {
+            let source = known(&name)?;
+            let switch = switch_of(source)?;
+            for (schema, some) in by_schema(some.into_iter()) {
+                let schema = source.find(Some(schema), caller)?;
+                give_back(switch, source, &schema, caller, &some)?;
+            }
+        }
+        Ok(())
+    })());
+}
+
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+fn report_fire(
+    schedule_name: Option<Text>,
+    plan_time: Option<TimestampWithTimeZone>,
+    fired_at: default!(Option<TimestampWithTimeZone>, "clock_timestamp()"),
+) {
+    or_raise((|| {
+        let name = convert::name("schedule_name", schedule_name)?;
+        let plan = convert::instant("plan_time", required("plan_time", plan_time)?)?;
+        let fired_at = convert::instant("fired_at", required("fired_at", fired_at)?)?;
+        let caller = role::caller();
+        session(|session| {
+            let found = schedule::find(session, &name, caller)?;
+            let keep = convert::now().checked_add_micros(-crate::guc::history_retention()).unwrap_or(Instant::MIN);
+            taken::report_fire(session, found.schedule_id, plan, fired_at, keep);
+            Ok(())
+        })
+    })());
+}
+
+fn state(message: impl Into<String>, hint: impl Into<String>) -> Failure {
+    Failure::new(PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, message, hint)
+}
+
+fn switch_of(source: &dyn Source) -> Outcome<&'static Switch> {
+    source.switch().ok_or_else(|| {
+        Failure::new(
+            PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
+            format!("schedules of {} cannot be taken over by one call", source.name()),
+            "Switch it off there, and then let it fire here: sched.alter_schedule(..., ownership => 'owned').",
+        )
+    })
+}
+
+fn names(given: Option<Vec<Option<Text>>>) -> Outcome<Option<Vec<String>>> {
+    given
+        .map(|names| names.into_iter().map(|name| convert::name("an element of schedule_names", name)).collect())
+        .transpose()
+}
+
+/// What was imported of these names, under a lock that keeps imports and other take-overs out; `42704`, `42501`.
+fn locked(source: Option<&str>, names: Option<&[String]>, caller: Oid) -> Outcome<Vec<Candidate>> {
+    let found = session(|session| {
+        handover::lock(session);
+        taken::read(session, source, names.map(<[String]>::to_vec))
+    });
+    for name in names.unwrap_or_default() {
+        match found.iter().find(|one| one.name == *name) {
+            None => {
+                let hint = "Import it first: sched.import_from. sched.schedules has the names.";
+                return Err(Failure::unknown("imported schedule", name, hint));
+            }
+            Some(one) if !one.is_of(caller) => return Err(Failure::not_owner("schedule", name)),
+            Some(_) => {}
+        }
+    }
+    Ok(found.into_iter().filter(|one| one.is_of(caller)).collect())
+}
+
+fn by_schema(found: impl Iterator<Item = Candidate>) -> Vec<(String, Vec<Candidate>)> {
+    let mut schemas: Vec<(String, Vec<Candidate>)> = Vec::new();
+    for one in found {
+        match schemas.iter_mut().find(|(schema, _)| *schema == one.schema) {
+            Some((_, some)) => some.push(one),
+            None => schemas.push((one.schema.clone(), vec![one])),
+        }
+    }
+    schemas
+}
+
+/// A schedule's clock, its zone and its anchor.
+fn bound(one: &Candidate) -> Outcome<(Clock, ServerZone, Instant)> {
+    let clock = convert::clock(&one.clock)?;
+    let zone = ServerZone::stored(&one.time_zone)?;
+    Ok((clock, zone, convert::instant("created_at", one.created_at)?))
+}
+
+/// The plan times around a moment. Of a clock that counts from runs: by the last of theirs.
+fn around(
+    timeline: &Timeline<'_, ServerZone>,
+    last: Option<Instant>,
+    now: Instant,
+) -> (Option<Instant>, Option<Instant>) {
+    if timeline.counts_from().is_some() {
+        return (last, last.and_then(|last| timeline.next_after(last)).filter(|next| *next > now));
+    }
+    (timeline.previous_at_or_before(now), timeline.next_after(now))
+}
+
+/// Waits until this moment is far enough from all plan times, and has the transaction fail that does not commit before the next comes near.
+fn wait_for_a_moment(
+    switch: &Switch,
+    plans: impl Fn(Instant) -> Outcome<Vec<(Option<Instant>, Option<Instant>)>>,
+) -> Outcome<()> {
+    let began = convert::now();
+    loop {
+        pgrx::check_for_interrupts!();
+        let now = convert::now();
+        match moment(switch, &plans(now)?, now) {
+            Moment::Good(until) => {
+                until.into_iter().for_each(commit_by);
+                return Ok(());
+            }
+            Moment::Wait(until) if until.as_micros() - began.as_micros() <= LONGEST_WAIT => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            Moment::Wait(_) => {
+                return Err(state(
+                    "there is no moment that is far enough from the plan times of all of these schedules",
+                    "Take fewer at a time. One that comes every few seconds has to be switched off there before, and let run out.",
+                ));
+            }
+        }
+    }
+}
+
+struct TakeOver<'a> {
+    source: &'static dyn Source,
+    switch: &'static Switch,
+    schema: &'a ForeignSchema,
+    caller: Oid,
+    force: bool,
+}
+
+type TakenRow = (String, Option<TimestampWithTimeZone>, Option<TimestampWithTimeZone>);
+
+impl TakeOver<'_> {
+    fn run(&self, some: &[Candidate]) -> Outcome<Vec<TakenRow>> {
+        let clocks: Vec<(Clock, ServerZone, Instant)> = some.iter().map(bound).collect::<Outcome<_>>()?;
+        let timelines: Vec<_> = clocks.iter().map(|(clock, zone, anchor)| clock.bind(zone, *anchor)).collect();
+        let ids: Vec<String> = some.iter().map(|one| one.source_id.clone()).collect();
+        let runs = self.runs(some, &timelines, convert::now())?;
+        wait_for_a_moment(self.switch, |now| {
+            let counted = timelines.iter().any(|timeline| timeline.counts_from().is_some());
+            let runs = if counted { self.runs(some, &timelines, now)? } else { HashMap::new() };
+            let last = |id: &String| runs.get(id).and_then(|runs| runs.last()).map(|run| run.began);
+            Ok(timelines
+                .iter()
+                .zip(some)
+                .filter(|(_, one)| one.enabled)
+                .map(|(timeline, one)| around(timeline, last(&one.source_id), now))
+                .collect())
+        })?;
+        drop(runs);
+        let states: HashMap<String, bool> = self.switch.lock_rows(self.schema, &ids).into_iter().collect();
+        self.check_rows(some, &states)?;
+        if let Some(id) = self.switch.running(self.schema, &ids) {
+            let name = some.iter().find(|one| one.source_id == id).map_or(id.as_str(), |one| &one.name);
+            return Err(Failure::new(
+                PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE,
+                format!("a run of \"{name}\" is going on in {}", self.source.name()),
+                "Try again when it has ended.",
+            ));
+        }
+        let now = convert::now();
+        let runs = self.runs(some, &timelines, now)?;
+        let mut rows = Vec::with_capacity(some.len());
+        let mut marks = Vec::with_capacity(some.len());
+        for (one, timeline) in some.iter().zip(&timelines) {
+            let none = Vec::new();
+            let theirs = runs.get(&one.source_id).unwrap_or(&none);
+            if !self.force {
+                check_differences(one, timeline, theirs, now)?;
+            }
+            let was_enabled = states.get(&one.source_id).copied().unwrap_or(false);
+            let last = theirs.last().map(|run| run.began);
+            let missed = last.filter(|_| one.enabled && was_enabled).and_then(|last| missed(timeline, last, now));
+            let next = if one.enabled { timeline.next_after(now) } else { None };
+            session(|session| self.own(session, one, missed))?;
+            marks.push((one.source_id.clone(), was_enabled));
+            let time = |at: Option<Instant>| at.map(convert::timestamp);
+            rows.push((one.name.clone(), time(last), time(missed.or(next))));
+        }
+        session(|session| taken::mark(session, self.source.name(), &self.schema.name, &marks, now));
+        self.switch.set(self.schema, &ids, false);
+        session(|session| self.switch.guard(session, self.schema, self.source.name()));
+        Ok(rows)
+    }
+
+    /// Runs of theirs, also reported ones, from the plan time before last of each on, and of the last day at least; in order.
+    fn runs(&self, some: &[Candidate], timelines: &[Timeline<'_, ServerZone>], now: Instant) -> Outcome<Runs> {
+        let plus = |at: Instant, micros| at.checked_add_micros(micros).unwrap_or(Instant::MIN);
+        let day_ago = plus(now, -DAY);
+        let before = |timeline: &Timeline<'_, ServerZone>| {
+            if timeline.counts_from().is_some() {
+                return None;
+            }
+            timeline.previous_at_or_before(now).and_then(|plan| timeline.previous_at_or_before(plan.just_before()))
+        };
+        let from = timelines.iter().filter_map(before).min().map_or(day_ago, |at| plus(at, -SLACK).min(day_ago));
+        let to = now.checked_add_micros(DAY).unwrap_or(Instant::MAX);
+        let mut runs = self.source.runs(self.schema, from, to, self.caller)?;
+        for one in some {
+            let fires = session(|session| taken::reported_fires(session, one.schedule_id, from, to));
+            if fires.is_empty() {
+                continue;
+            }
+            let theirs = runs.entry(one.source_id.clone()).or_default();
+            theirs.extend(fires.into_iter().map(|began| Run { began, ended: Some(began) }));
+            theirs.sort_by_key(|run| run.began);
+        }
+        Ok(runs)
+    }
+
+    /// Their rows are there and say what they said when they were imported.
+    fn check_rows(&self, some: &[Candidate], states: &HashMap<String, bool>) -> Outcome<()> {
+        let said: HashMap<String, String> =
+            self.source.rows(self.schema).into_iter().map(|row| (row.id, fingerprint(&row.said))).collect();
+        for one in some {
+            let found = said.get(&one.source_id).filter(|_| states.contains_key(&one.source_id));
+            if found != Some(&one.fingerprint) {
+                let what = if found.is_some() { "was edited" } else { "has gone" };
+                return Err(state(
+                    format!(
+                        "{} of {} {what} since it was imported as schedule \"{}\"",
+                        one.source_id,
+                        self.source.name(),
+                        one.name
+                    ),
+                    "Import it again, and look what has changed: sched.import_from.",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Has a schedule fire here; what fell due since their last run is fired once.
+    fn own(&self, session: &Session, one: &Candidate, missed: Option<Instant>) -> Outcome<()> {
+        let found = schedule::find(session, &one.name, self.caller)?;
+        edit_locked(session, found, self.caller, |current| {
+            Ok(Definition { ownership: Ownership::Owned.as_str().to_owned(), ..current })
+        })?;
+        if let Some(plan) = missed {
+            let found = schedule::find(session, &one.name, self.caller)?;
+            schedule_runs::insert(session, &found, "backfill", vec![convert::timestamp(plan)], self.caller)?;
+        }
+        Ok(())
+    }
+}
+
+/// The latest plan time that they have not run: after their last run, by now.
+fn missed(timeline: &Timeline<'_, ServerZone>, last: Instant, now: Instant) -> Option<Instant> {
+    if timeline.counts_from().is_some() {
+        return None;
+    }
+    let after = last.checked_add_micros(SLACK).unwrap_or(last);
+    timeline.previous_at_or_before(now).filter(|plan| *plan > after)
+}
+
+/// Whether they have run in the last day what we would have; `55000`.
+fn check_differences(
+    one: &Candidate,
+    timeline: &Timeline<'_, ServerZone>,
+    theirs: &[Run],
+    now: Instant,
+) -> Outcome<()> {
+    let since = now.checked_add_micros(-DAY).unwrap_or(Instant::MIN);
+    let lines = comparison::compare(timeline, theirs, TOLERANCE);
+    let mut different = lines.iter().filter(|line| {
+        line.plan_time >= since && matches!(line.difference, Difference::OnlyHere | Difference::OnlyThere)
+    });
+    let Some(first) = different.next() else { return Ok(()) };
+    Err(state(
+        format!(
+            "in the last day {} of \"{}\" had {} differences, the first ({}) at {}",
+            one.source,
+            one.name,
+            different.count() + 1,
+            first.difference.as_str(),
+            convert::shown_time(convert::timestamp(first.plan_time))
+        ),
+        "Look at them with sched.compare. force => true takes it over nevertheless.",
+    ))
+}
+
+/// Has another scheduler run again what was taken from it, as it was.
+fn give_back(
+    switch: &'static Switch,
+    source: &'static dyn Source,
+    schema: &ForeignSchema,
+    caller: Oid,
+    some: &[Candidate],
+) -> Outcome<()> {
+    let clocks: Vec<(Clock, ServerZone, Instant)> = some.iter().map(bound).collect::<Outcome<_>>()?;
+    let timelines: Vec<_> = clocks.iter().map(|(clock, zone, anchor)| clock.bind(zone, *anchor)).collect();
+    wait_for_a_moment(switch, |now| {
+        let of_enabled = timelines.iter().zip(some).filter(|(_, one)| one.enabled);
+        Ok(of_enabled.map(|(timeline, _)| around(timeline, None, now)).collect())
+    })?;
+    let ids: Vec<String> = some.iter().map(|one| one.source_id.clone()).collect();
+    switch.lock_rows(schema, &ids);
+    // What is due by now is ours.
+    dispatch_all_due()?;
+    session(|session| {
+        for one in some {
+            let found = schedule::find(session, &one.name, caller)?;
+            edit_locked(session, found, caller, |current| {
+                Ok(Definition { ownership: Ownership::External.as_str().to_owned(), ..current })
+            })?;
+        }
+        taken::unmark(session, source.name(), &schema.name, &ids);
+        Outcome::Ok(())
+    })?;
+    let on: Vec<String> = some.iter().filter(|one| one.was_enabled).map(|one| one.source_id.clone()).collect();
+    switch.set(schema, &on, true);
+    session(|session| {
+        if !taken::is_any(session, source.name(), &schema.name) {
+            switch.unguard(session, schema);
+        }
+    });
+    Ok(())
+}

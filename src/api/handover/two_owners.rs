@@ -1,0 +1,41 @@
+//! What was taken over and runs in the other scheduler again, past the guard: nobody knows which of the two is meant, so ours is parked.
+
+use crate::pg::error::Failure;
+use crate::pg::{role, Session};
+use crate::store::handover::taken::{self, Taken};
+use crate::store::timer;
+
+use super::known::known;
+
+/// Parks what runs there as well; whether anything is taken over at all, and how many were parked.
+pub fn look(session: &Session) -> (bool, usize) {
+    let found = taken::look(session);
+    let reader = role::caller();
+    // Who is no superuser may not even see their tables.
+    if found.is_empty() || !role::is_superuser(reader) {
+        return (!found.is_empty(), 0);
+    }
+    let mut parked = Vec::new();
+    for some in found.chunk_by(|a, b| (&a.source, &a.schema) == (&b.source, &b.schema)) {
+        let Some(first) = some.first() else { continue };
+        let Ok(source) = known(&first.source) else { continue };
+        // A table that has gone runs nothing; one that somebody else has replaced is not read.
+        let (Some(switch), Ok(schema)) = (source.switch(), source.find(Some(first.schema.clone()), reader)) else {
+            continue;
+        };
+        let ids: Vec<String> = some.iter().map(|one| one.source_id.clone()).collect();
+        let on = switch.enabled_now(&schema, &ids);
+        parked.extend(some.iter().filter(|one| on.contains(&one.source_id)).map(|one| (one.schedule_id, both(one))));
+    }
+    if !parked.is_empty() {
+        timer::park(session, &parked);
+    }
+    (true, parked.len())
+}
+
+fn both(one: &Taken) -> Failure {
+    Failure::note(format!(
+        "{} runs {} again, which schedule \"{}\" has taken over: switch it off there and alter the schedule, or hand it back (sched.hand_back)",
+        one.source, one.source_id, one.name
+    ))
+}
