@@ -199,6 +199,14 @@ pub fn reads_everything(role: Oid, table: Option<Oid>) -> bool {
         || table.is_some_and(|table| unsafe { pg_sys::pg_class_aclmask(table, role, SELECT, all) == SELECT })
 }
 
+/// The role itself, or, of the one that stands for whoever owns this database, him.
+pub fn behind(role: Oid) -> Oid {
+    let stands_for_owner = role == pg_sys::ROLE_PG_DATABASE_OWNER.into();
+    // SAFETY: reads a global of the process.
+    let owner = || syscache::owner_of_database(unsafe { pg_sys::MyDatabaseId });
+    stands_for_owner.then(owner).flatten().unwrap_or(role)
+}
+
 /// The role of this name.
 pub fn named(name: &str) -> Option<Oid> {
     let name = std::ffi::CString::new(name).ok()?;

@@ -87,6 +87,12 @@ pub fn owner_of_schema(schema: Oid) -> Option<Oid> {
     unsafe { row(SysCacheIdentifier::NAMESPACEOID, schema, |row: &pg_sys::FormData_pg_namespace| row.nspowner) }
 }
 
+/// Who owns a database.
+pub fn owner_of_database(database: Oid) -> Option<Oid> {
+    // SAFETY: as above.
+    unsafe { row(SysCacheIdentifier::DATABASEOID, database, |row: &pg_sys::FormData_pg_database| row.datdba) }
+}
+
 /// Who owns a relation.
 pub fn owner_of_relation(relation: Oid) -> Option<Oid> {
     // SAFETY: as above.

@@ -35,6 +35,32 @@ impl<Z: Zone> Timeline<'_, Z> {
         })
     }
 
+    /// The first matching reading of a cron clock that a change in (from, until] skips, where it is not that of the change itself: those
+    /// all become the end of the gap here, however far in it they are.
+    #[must_use]
+    pub fn reading_inside_a_gap(&self, from: Instant, until: Instant) -> Option<LocalDisplay> {
+        let Clock::Cron(cron) = self.clock else { return None };
+        self.changes(from, until).find_map(|(at, before, after)| {
+            let (first, end) = (at + before, at + after);
+            let hit = cron.reading_at_or_after(first).filter(|&reading| first < reading && reading < end)?;
+            Some(LocalDisplay((hit - UNIX_TO_POSTGRES_SECONDS) * MICROS_PER_SECOND))
+        })
+    }
+
+    /// Whether a cron clock that follows the wall clock has, for the first reading that a change in (from, until] skips, a time as much
+    /// later as the gap is long and none before that, and nothing that is repeated.
+    #[must_use]
+    pub fn as_much_later_after_gaps(&self, from: Instant, until: Instant) -> bool {
+        let Clock::Cron(cron) = self.clock else { return false };
+        self.changes(from, until).all(|(at, before, after)| {
+            let (first, end) = (at + before.min(after), at + before.max(after));
+            match cron.reading_at_or_after(first).filter(|&reading| reading < end) {
+                None => true,
+                Some(hit) => after > before && cron.reading_at_or_after(end) == Some(hit + after - before),
+            }
+        })
+    }
+
     /// The first change in (from, until] within two days of a month's end.
     #[must_use]
     pub fn change_beside_a_months_edge(&self, from: Instant, until: Instant) -> Option<LocalDisplay> {

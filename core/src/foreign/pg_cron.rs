@@ -3,7 +3,7 @@
 //! It looks once a minute whether the wall clock of its zone matches. So all of its clocks follow the wall clock, also those without
 //! a star. What follows an item up to the next blank it ignores, and what follows the fifth field as well.
 
-use super::{list, ForeignClock};
+use super::{list, shortest, values, ForeignClock};
 
 const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const DAYS: [&str; 8] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat", "sun"];
@@ -154,21 +154,6 @@ fn number(rest: &mut &str, low: u32, names: &[&str]) -> Result<u32, String> {
         return Err(format!("\"{word}\" is no number"));
     }
     word.parse().map_err(|_| format!("\"{word}\" is no number"))
-}
-
-/// The values of a field.
-fn values(set: u64) -> impl Iterator<Item = u32> {
-    (0..=59).filter(move |value| set >> value & 1 != 0)
-}
-
-/// Minutes or hours, as short as they can be said.
-fn shortest(set: u64, high: u32) -> String {
-    let stepped = |step: u32| (0..=high).step_by(step as usize).fold(0, |set, value| set | 1 << value);
-    match (1..=high.div_ceil(2)).find(|step| stepped(*step) == set) {
-        Some(1) => "*".to_owned(),
-        Some(step) => format!("*/{step}"),
-        None => list(values(set)),
-    }
 }
 
 /// The same beginning with a star, which adds nothing to what has the 0.

@@ -25,7 +25,7 @@ use crate::api::schedule::{armed_as_its_clock_says, armed_as_its_new_clock_says,
 use crate::api::schedule_edit::edit_locked;
 
 use super::known::known;
-use super::source::{ForeignRow, Place, Source, Wanted};
+use super::source::{Bounds, ForeignRow, Place, Source, Wanted};
 
 type ResultRow = (String, Option<String>, Option<String>, Option<String>, Option<String>, &'static str, Option<String>);
 
@@ -92,6 +92,8 @@ struct Ready {
     name: String,
     fingerprint: String,
     schedule: Definition,
+    /// What executions carry, and between when, is theirs to say.
+    is_bounded: bool,
     job: job::Definition,
     owner: Oid,
     note: Option<String>,
@@ -170,7 +172,7 @@ impl Import<'_> {
     }
 
     fn ready(&self, id: String, name: String, said: &str, wanted: Wanted, zones: &mut Zones) -> Result<Ready, String> {
-        let Wanted { clock, time_zone, job, role: owner, overlap, enabled, note } = wanted;
+        let Wanted { clock, time_zone, job, role: owner, overlap, enabled, note, bounds } = wanted;
         let owner = match owner {
             None => self.caller,
             Some(name) => role::named(&name).ok_or_else(|| format!("role \"{name}\" does not exist"))?,
@@ -184,17 +186,19 @@ impl Import<'_> {
         let zone = zones.find(&time_zone).map_err(|failure| failure.message)?;
         let text = foreign::settled(&clock, &zone, self.now)?;
         let name = format!("{}{name}", self.prefix);
+        let is_bounded = bounds.is_some();
+        let schedule = bounded(defaults(name.clone(), text, name.clone(), Some(time_zone), None), bounds);
         let schedule = armed_as_its_clock_says(Definition {
             overlap: overlap.to_owned(),
             enabled,
             ownership: Ownership::External.as_str().to_owned(),
-            ..defaults(name.clone(), text, name.clone(), Some(time_zone), None)
+            ..schedule
         });
         let job = job::Definition { job_name: name.clone(), ..job };
         check_keys(&schedule, None).map_err(|(_, failure)| failure.message)?;
         jobs::check(&job).map_err(|failure| failure.message)?;
         let note = clock.note.into_iter().chain(note).reduce(|a, b| format!("{a}; {b}"));
-        Ok(Ready { id, name, fingerprint: fingerprint(said), schedule, job, owner, note })
+        Ok(Ready { id, name, fingerprint: fingerprint(said), schedule, is_bounded, job, owner, note })
     }
 
     /// A row that was imported before.
@@ -216,7 +220,8 @@ impl Import<'_> {
     }
 
     /// Has a schedule and its job say what their row says now. Whether it is fired here is not theirs to say, nor what it is called, nor,
-    /// while it is fired here, whether it is on. Of the job only the command is theirs.
+    /// while it is fired here, whether it is on. Of the job only the command is theirs, of the schedule its clock and zone, and, of some
+    /// sources, payload and bounds.
     fn edit(&self, session: &Session, ready: &Ready, before: &Imported, schedule: &ImportedSchedule) -> Outcome<()> {
         let found =
             schedules::lock(session, &schedule.name).filter(|found| found.definition.job_name == before.job_name);
@@ -239,6 +244,7 @@ impl Import<'_> {
                 enabled: if is_external { new.enabled } else { current.enabled },
                 ..current
             };
+            let edited = if ready.is_bounded { bounded_as(edited, new) } else { edited };
             Ok(armed_as_its_new_clock_says(&clock_before, edited, false))
         })
         .map(drop)
@@ -296,6 +302,20 @@ impl Import<'_> {
         }));
         results
     }
+}
+
+/// A schedule with the bounds of a row, if it has some.
+fn bounded(schedule: Definition, bounds: Option<Bounds>) -> Definition {
+    match bounds {
+        None => schedule,
+        Some(Bounds { payload, starts_at, ends_at }) => Definition { payload, starts_at, ends_at, ..schedule },
+    }
+}
+
+/// A schedule with the bounds of another.
+fn bounded_as(schedule: Definition, other: &Definition) -> Definition {
+    let Definition { payload, starts_at, ends_at, .. } = other.clone();
+    Definition { payload, starts_at, ends_at, ..schedule }
 }
 
 enum Judged {

@@ -3,18 +3,18 @@
 use crate::pg::convert;
 use crate::pg::error::{Failure, Outcome};
 
+use super::celery_beat::CeleryBeat;
 use super::pg_cron::PgCron;
 use super::source::Source;
 
-const PG_CRON: &str = "pg_cron";
+/// All of them.
+const SOURCES: [&dyn Source; 2] = [&PgCron, &CeleryBeat];
 
 /// The scheduler of this name; `22023`.
 pub fn known(name: &str) -> Outcome<&'static dyn Source> {
-    match name {
-        PG_CRON => Ok(&PgCron),
-        _ => Err(Failure::invalid(
-            format!("unknown source \"{}\"", convert::shown(name)),
-            format!("Use one of: '{PG_CRON}'."),
-        )),
-    }
+    SOURCES.into_iter().find(|source| source.name() == name).ok_or_else(|| {
+        let names: Vec<String> = SOURCES.iter().map(|source| format!("'{}'", source.name())).collect();
+        let message = format!("unknown source \"{}\"", convert::shown(name));
+        Failure::invalid(message, format!("Use one of: {}.", names.join(", ")))
+    })
 }

@@ -7,7 +7,6 @@ use scheduler_core::foreign::comparison::Run;
 use scheduler_core::foreign::pg_cron;
 use scheduler_core::job::Kind;
 use scheduler_core::schedule::Overlap;
-use scheduler_core::time::{MICROS_PER_SECOND, UNIX_TO_POSTGRES_SECONDS};
 use scheduler_core::{Instant, Keyword};
 
 use crate::guc;
@@ -18,7 +17,7 @@ use crate::store::job;
 
 use crate::api::job as jobs;
 
-use super::source::{find_tables, ForeignRow, Place, Runs, Source, Wanted};
+use super::source::{find_tables, instant, ForeignRow, Place, Runs, Source, Wanted};
 use super::switch::Switch;
 
 /// See the module.
@@ -75,11 +74,6 @@ static SWITCH: Switch = Switch {
     settles: 3_000_000,
     warning: 2_000_000,
 };
-
-/// A time of theirs: microseconds since 1970.
-fn instant(micros: Option<&str>) -> Option<Instant> {
-    Instant::from_micros(micros?.parse::<i64>().ok()?.checked_sub(UNIX_TO_POSTGRES_SECONDS * MICROS_PER_SECOND)?)
-}
 
 /// What is said for all rows at once.
 struct Server {
@@ -151,6 +145,7 @@ impl Server {
             overlap: Overlap::BufferOne.as_str(),
             enabled,
             note: None,
+            bounds: None,
         })
     }
 }

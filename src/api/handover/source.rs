@@ -2,12 +2,15 @@
 
 use std::collections::HashMap;
 
+use pgrx::datum::TimestampWithTimeZone;
 use pgrx::pg_sys::Oid;
 use scheduler_core::foreign::comparison::Run;
 use scheduler_core::foreign::ForeignClock;
+use scheduler_core::time::{MICROS_PER_SECOND, UNIX_TO_POSTGRES_SECONDS};
 use scheduler_core::Instant;
 
 use crate::pg::error::Outcome;
+use crate::pg::jsonb::Jsonb;
 use crate::store::handover::foreign::{self, ForeignSchema};
 use crate::store::job;
 
@@ -68,6 +71,23 @@ pub struct Wanted {
     pub enabled: bool,
     /// Something to tell.
     pub note: Option<String>,
+    /// What else of the schedule is theirs to say; `None`: nothing.
+    pub bounds: Option<Bounds>,
+}
+
+/// What executions carry, and between when there are any.
+pub struct Bounds {
+    /// What they carry.
+    pub payload: Jsonb,
+    /// First instant that may be a plan time.
+    pub starts_at: Option<TimestampWithTimeZone>,
+    /// First instant that may no longer be one.
+    pub ends_at: Option<TimestampWithTimeZone>,
+}
+
+/// A time of theirs: microseconds since 1970.
+pub fn instant(micros: Option<&str>) -> Option<Instant> {
+    Instant::from_micros(micros?.parse::<i64>().ok()?.checked_sub(UNIX_TO_POSTGRES_SECONDS * MICROS_PER_SECOND)?)
 }
 
 /// The schema that has this table, all of it to be trusted.

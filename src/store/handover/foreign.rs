@@ -111,6 +111,8 @@ impl ForeignSchema {
         let (Some(owner), Some(owner_of_schema)) = (syscache::owner_of_relation(relation), schema) else {
             return Err(unknown());
         };
+        // Schema public belongs to whoever owns the database.
+        let owner_of_schema = role::behind(owner_of_schema);
         let of_superuser = role::is_superuser(owner);
         if !of_superuser && owner != caller {
             return refused(format!(
@@ -137,6 +139,11 @@ impl ForeignSchema {
                 "Only a plain table with columns of Postgres' own types is read: nothing of anybody's may run meanwhile.",
             )),
         }
+    }
+
+    /// Whether it has this table.
+    pub fn has(&self, table: &CStr) -> bool {
+        CString::new(self.name.as_str()).is_ok_and(|schema| syscache::relation_named(&schema, table).is_some())
     }
 
     /// Runs a statement of `sql/query/handover` as the caller, under a pinned search path; `{schema}` in it is this schema.
