@@ -153,6 +153,17 @@ python() {
     mark_done python "$key"
 }
 
+# Celery with django-celery-beat, from which the tests import: apart, as what the examples use is not to depend on it.
+beat() {
+    local wanted=$SCHEDULER_ROOT/pgrx-tests/beat/requirements.txt folder=$CARGO_TARGET_DIR/beat key
+    key="$SCHEDULER_ROOT $(python3 --version) $(sha256sum <"$wanted")"
+    if is_done beat "$key" && "$folder/bin/python3" -c "" 2>/dev/null; then return; fi
+    say "installing Celery Beat, from which the tests import"
+    quietly beat python3 -m venv --clear "$folder"
+    quietly beat "$folder/bin/python3" -m pip install --disable-pip-version-check -r "$wanted"
+    mark_done beat "$key"
+}
+
 javascript() {
     local folders=("$SCHEDULER_ROOT/examples/javascript" "$SCHEDULER_ROOT/pgrx-tests/drivers") folder key
     key="$SCHEDULER_ROOT $(node --version) $(cat "${folders[@]/%//package.json}" "${folders[@]/%//package-lock.json}" | sha256sum)"
@@ -186,10 +197,10 @@ monitoring() {
 }
 
 if ! command -v cargo >/dev/null; then fail "Rust is missing: install it from https://rustup.rs, then run this again"; fi
-if [ $# = 0 ]; then set -- packages pgrx server sources python javascript monitoring; fi
+if [ $# = 0 ]; then set -- packages pgrx server sources python beat javascript monitoring; fi
 for step in "$@"; do
     case $step in
-        packages | pgrx | server | sources | python | javascript | monitoring) "$step" ;;
+        packages | pgrx | server | sources | python | beat | javascript | monitoring) "$step" ;;
         *) fail "no such step: $step" ;;
     esac
 done

@@ -21,6 +21,13 @@ pub fn python() -> PathBuf {
     variable("SCHEDULER_PYTHON").into()
 }
 
+/// The Python that has Celery.
+pub fn celery_python() -> PathBuf {
+    let path = PathBuf::from(variable("CARGO_TARGET_DIR")).join("beat/bin/python3");
+    assert!(path.exists(), "there is no {}: run `make setup`", path.display());
+    path
+}
+
 /// A program of Prometheus, or one of its exporters.
 pub fn monitoring(program: &str) -> Command {
     let path = PathBuf::from(variable("CARGO_TARGET_DIR")).join("monitoring/usr/bin").join(program);

@@ -8,6 +8,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod catalog;
+pub mod celery;
 mod clock;
 pub mod cluster;
 pub mod conn;

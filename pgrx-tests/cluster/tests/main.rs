@@ -28,6 +28,7 @@ mod health;
 mod hostile;
 mod hostile_users;
 mod idle;
+mod import_celery_beat;
 mod import_pg_cron;
 mod install;
 mod interleaving;

@@ -10,7 +10,8 @@
 //!
 //! A page that does not create the extension itself finds it there, with a dispatcher.
 
-use scheduler_cluster_tests::{pg_cron, repository, wait_until, Cluster};
+use scheduler_cluster_tests::proc::Program;
+use scheduler_cluster_tests::{celery, pg_cron, repository, wait_until, Cluster};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write as _;
@@ -104,6 +105,7 @@ fn faults(path: &Path) -> Vec<String> {
     }
     let name = path.strip_prefix(repository()).unwrap().display().to_string();
     let Some(cluster) = server(&steps) else { return Vec::new() };
+    let _programs = celery_beside(&cluster, &steps);
     steps.iter().filter_map(|step| fault(&cluster, &name, step)).collect()
 }
 
@@ -117,6 +119,15 @@ pub fn server(steps: &[Step]) -> Option<Cluster> {
         cluster.with_extension("tour");
     }
     Some(cluster)
+}
+
+/// Beat and a worker with tasks of theirs in the database, for a page that is about them.
+fn celery_beside(cluster: &Cluster, steps: &[Step]) -> Vec<Program> {
+    if !steps.iter().any(|step| step.sql.contains("django_celery_beat")) {
+        return Vec::new();
+    }
+    celery::tables(cluster, "tour", true);
+    vec![celery::beat(cluster, "tour"), celery::worker(cluster, "tour"), celery::sender(cluster, "tour")]
 }
 
 /// What is wrong with a block, if anything.
