@@ -113,7 +113,7 @@ fn what_is_fired_here_is_done_by_celery() {
     )
     .unwrap();
     let _sender = celery::sender(&cluster, "postgres");
-    let done = "select count(*) >= 3 from django_celery_results_taskresult r join sched.execution e on e.execution_id::text = r.task_id
+    let done = "select count(*) >= 3 from django_celery_results_taskresult r join sched.execution e on e.id::text = r.task_id
                  where r.periodic_task_name = 'poll' and r.status = 'SUCCESS' and r.result = '\"hello poll\"' and e.status = 'SUCCESS'";
     wait_for(&mut db, done, PATIENCE);
 }
