@@ -152,6 +152,9 @@ mod import_compare_tests;
 #[path = "../pgrx-tests/in_server/import_pg_cron.rs"]
 mod import_pg_cron_tests;
 #[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/in_server/import_pg_timetable.rs"]
+mod import_pg_timetable_tests;
+#[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/in_server/import_planted.rs"]
 mod import_planted_tests;
 #[cfg(any(test, feature = "pg_test"))]

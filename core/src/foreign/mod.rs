@@ -6,6 +6,7 @@
 pub mod celery_beat;
 pub mod comparison;
 pub mod pg_cron;
+pub mod pg_timetable;
 
 use std::fmt::Write as _;
 
@@ -65,6 +66,13 @@ fn shortest(set: u64, high: u32) -> String {
         Some(step) => format!("*/{step}"),
         None => list(values(set)),
     }
+}
+
+/// The same beginning with a star, which adds nothing to what has the 0.
+fn starred(set: u64, high: u32) -> Option<String> {
+    let rest = list(values(set & !1));
+    let comma = if rest.is_empty() { "" } else { "," };
+    (set & 1 != 0).then(|| format!("*/{}{comma}{rest}", high + 1))
 }
 
 /// The clock of a point in time.

@@ -3,7 +3,7 @@
 //! It looks once a minute whether the wall clock of its zone matches. So all of its clocks follow the wall clock, also those without
 //! a star. What follows an item up to the next blank it ignores, and what follows the fifth field as well.
 
-use super::{list, shortest, values, ForeignClock};
+use super::{list, shortest, starred, values, ForeignClock};
 
 const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const DAYS: [&str; 8] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat", "sun"];
@@ -154,13 +154,6 @@ fn number(rest: &mut &str, low: u32, names: &[&str]) -> Result<u32, String> {
         return Err(format!("\"{word}\" is no number"));
     }
     word.parse().map_err(|_| format!("\"{word}\" is no number"))
-}
-
-/// The same beginning with a star, which adds nothing to what has the 0.
-fn starred(set: u64, high: u32) -> Option<String> {
-    let rest = list(values(set & !1));
-    let comma = if rest.is_empty() { "" } else { "," };
-    (set & 1 != 0).then(|| format!("*/{}{comma}{rest}", high + 1))
 }
 
 /// The fields as a clock of ours. All of theirs follow the wall clock, as ours do where the minute or the hour begins with a star.

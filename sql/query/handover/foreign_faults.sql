@@ -6,6 +6,12 @@ SELECT f.fault
           JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
          WHERE a.attrelid = {table}::oid AND a.attnum > 0 AND NOT a.attisdropped
            AND t.typnamespace <> 'pg_catalog'::pg_catalog.regnamespace
+           -- Reading an enum or a domain runs nothing of its own; a cast would, and those are made by the type's owner.
+           AND NOT (t.typnamespace = (SELECT c.relnamespace FROM pg_catalog.pg_class c WHERE c.oid = a.attrelid)
+                    AND t.typowner = (SELECT c.relowner FROM pg_catalog.pg_class c WHERE c.oid = a.attrelid)
+                    AND (t.typtype = 'e' OR EXISTS (SELECT FROM pg_catalog.pg_type b
+                                                     WHERE b.oid = t.typbasetype AND t.typtype = 'd'
+                                                       AND b.typnamespace = 'pg_catalog'::pg_catalog.regnamespace)))
         UNION ALL
         SELECT 2, 'it has a generated column' FROM pg_catalog.pg_attribute a
          WHERE a.attrelid = {table}::oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated <> ''

@@ -21,7 +21,7 @@ use crate::store::job;
 
 use crate::api::job as jobs;
 
-use super::source::{find_tables, instant, Bounds, ForeignRow, Place, Runs, Source, Wanted};
+use super::source::{find_tables, instant, ForeignRow, Place, Runs, Source, Wanted};
 
 /// See the module.
 pub struct CeleryBeat;
@@ -151,12 +151,10 @@ fn wanted(row: &TextRow, now: Instant) -> Result<Wanted, String> {
     };
     let is_clocked = schedule_of(row) == Some("clocked_id");
     let clock = celery_beat::of_task(clock, is_clocked, &task, now)?;
-    let bounds = Bounds {
-        payload: payload(row)?,
-        starts_at: clock.runs_at.map(convert::timestamp),
-        ends_at: time(row, "expires")?.map(convert::timestamp),
-    };
     Ok(Wanted {
+        starts_at: clock.runs_at,
+        ends_at: time(row, "expires")?,
+        payload: Some(payload(row)?),
         clock,
         time_zone: zone,
         job: job::Definition { queue: QUEUE.to_owned(), ..jobs::defaults(String::new(), Kind::Pull) },
@@ -165,7 +163,6 @@ fn wanted(row: &TextRow, now: Instant) -> Result<Wanted, String> {
         overlap: Overlap::Allow.as_str(),
         enabled,
         note: None,
-        bounds: Some(bounds),
     })
 }
 

@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 
 use crate::pg::convert::{self, required};
 use crate::pg::error::{or_raise, Failure, Outcome};
+use crate::pg::jsonb::Jsonb;
 use crate::pg::utf8_text::Text;
 use crate::pg::zone::ServerZone;
 use crate::pg::{role, session, Session};
@@ -25,7 +26,7 @@ use crate::api::schedule::{armed_as_its_clock_says, armed_as_its_new_clock_says,
 use crate::api::schedule_edit::edit_locked;
 
 use super::known::known;
-use super::source::{Bounds, ForeignRow, Place, Source, Wanted};
+use super::source::{ForeignRow, Place, Source, Wanted};
 
 type ResultRow = (String, Option<String>, Option<String>, Option<String>, Option<String>, &'static str, Option<String>);
 
@@ -92,8 +93,8 @@ struct Ready {
     name: String,
     fingerprint: String,
     schedule: Definition,
-    /// What executions carry, and between when, is theirs to say.
-    is_bounded: bool,
+    /// What executions carry, and between when there are any, is theirs to say.
+    has_payload: bool,
     job: job::Definition,
     owner: Oid,
     note: Option<String>,
@@ -172,7 +173,7 @@ impl Import<'_> {
     }
 
     fn ready(&self, id: String, name: String, said: &str, wanted: Wanted, zones: &mut Zones) -> Result<Ready, String> {
-        let Wanted { clock, time_zone, job, role: owner, overlap, enabled, note, bounds } = wanted;
+        let Wanted { clock, time_zone, job, role: owner, overlap, enabled, note, starts_at, ends_at, payload } = wanted;
         let owner = match owner {
             None => self.caller,
             Some(name) => role::named(&name).ok_or_else(|| format!("role \"{name}\" does not exist"))?,
@@ -186,19 +187,21 @@ impl Import<'_> {
         let zone = zones.find(&time_zone).map_err(|failure| failure.message)?;
         let text = foreign::settled(&clock, &zone, self.now)?;
         let name = format!("{}{name}", self.prefix);
-        let is_bounded = bounds.is_some();
-        let schedule = bounded(defaults(name.clone(), text, name.clone(), Some(time_zone), None), bounds);
+        let has_payload = payload.is_some();
         let schedule = armed_as_its_clock_says(Definition {
             overlap: overlap.to_owned(),
             enabled,
             ownership: Ownership::External.as_str().to_owned(),
-            ..schedule
+            starts_at: starts_at.map(convert::timestamp),
+            ends_at: ends_at.map(convert::timestamp),
+            payload: payload.unwrap_or_else(Jsonb::empty),
+            ..defaults(name.clone(), text, name.clone(), Some(time_zone), None)
         });
         let job = job::Definition { job_name: name.clone(), ..job };
         check_keys(&schedule, None).map_err(|(_, failure)| failure.message)?;
         jobs::check(&job).map_err(|failure| failure.message)?;
         let note = clock.note.into_iter().chain(note).reduce(|a, b| format!("{a}; {b}"));
-        Ok(Ready { id, name, fingerprint: fingerprint(said), schedule, is_bounded, job, owner, note })
+        Ok(Ready { id, name, fingerprint: fingerprint(said), schedule, has_payload, job, owner, note })
     }
 
     /// A row that was imported before.
@@ -244,7 +247,11 @@ impl Import<'_> {
                 enabled: if is_external { new.enabled } else { current.enabled },
                 ..current
             };
-            let edited = if ready.is_bounded { bounded_as(edited, new) } else { edited };
+            let edited = if ready.has_payload {
+                Definition { payload: new.payload.clone(), starts_at: new.starts_at, ends_at: new.ends_at, ..edited }
+            } else {
+                edited
+            };
             Ok(armed_as_its_new_clock_says(&clock_before, edited, false))
         })
         .map(drop)
@@ -302,20 +309,6 @@ impl Import<'_> {
         }));
         results
     }
-}
-
-/// A schedule with the bounds of a row, if it has some.
-fn bounded(schedule: Definition, bounds: Option<Bounds>) -> Definition {
-    match bounds {
-        None => schedule,
-        Some(Bounds { payload, starts_at, ends_at }) => Definition { payload, starts_at, ends_at, ..schedule },
-    }
-}
-
-/// A schedule with the bounds of another.
-fn bounded_as(schedule: Definition, other: &Definition) -> Definition {
-    let Definition { payload, starts_at, ends_at, .. } = other.clone();
-    Definition { payload, starts_at, ends_at, ..schedule }
 }
 
 enum Judged {

@@ -3,9 +3,11 @@
 
 mod celery_beat;
 mod compare;
+mod database_zone;
 mod import;
 mod known;
 mod pg_cron;
+mod pg_timetable;
 mod source;
 mod switch;
 mod take_over;

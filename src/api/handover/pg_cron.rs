@@ -140,12 +140,14 @@ impl Server {
             clock,
             time_zone: self.time_zone.clone(),
             job,
+            starts_at: None,
+            ends_at: None,
+            payload: None,
             role: Some(role.to_owned()),
             // One run at a time, and one that waits.
             overlap: Overlap::BufferOne.as_str(),
             enabled,
             note: None,
-            bounds: None,
         })
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use pgrx::datum::TimestampWithTimeZone;
 use pgrx::pg_sys::Oid;
 use scheduler_core::foreign::comparison::Run;
 use scheduler_core::foreign::ForeignClock;
@@ -63,6 +62,12 @@ pub struct Wanted {
     pub time_zone: String,
     /// The job, but for its name.
     pub job: job::Definition,
+    /// The first instant that may be a plan time.
+    pub starts_at: Option<Instant>,
+    /// The first that may no longer be one.
+    pub ends_at: Option<Instant>,
+    /// What executions carry; `None`: nothing, and no bounds are theirs to say.
+    pub payload: Option<Jsonb>,
     /// As whom it runs; `None`: as who imports it.
     pub role: Option<String>,
     /// What comes while a run goes on.
@@ -71,18 +76,6 @@ pub struct Wanted {
     pub enabled: bool,
     /// Something to tell.
     pub note: Option<String>,
-    /// What else of the schedule is theirs to say; `None`: nothing.
-    pub bounds: Option<Bounds>,
-}
-
-/// What executions carry, and between when there are any.
-pub struct Bounds {
-    /// What they carry.
-    pub payload: Jsonb,
-    /// First instant that may be a plan time.
-    pub starts_at: Option<TimestampWithTimeZone>,
-    /// First instant that may no longer be one.
-    pub ends_at: Option<TimestampWithTimeZone>,
 }
 
 /// A time of theirs: microseconds since 1970.

@@ -146,6 +146,23 @@ impl ForeignSchema {
         CString::new(self.name.as_str()).is_ok_and(|schema| syscache::relation_named(&schema, table).is_some())
     }
 
+    /// `42501` where a role that is neither the caller nor a superuser may write rows of these tables: they would be run as the caller.
+    pub fn written_by_none_but(&self, tables: &[&str], caller: Oid) -> Outcome<()> {
+        let names: Vec<String> = tables.iter().map(|table| literal(table)).collect();
+        let writers = include_str!("../../../sql/query/handover/foreign_writers.sql")
+            .replace("{name}", &literal(&self.name))
+            .replace("{tables}", &names.join(", "))
+            .replace("{caller}", &caller.to_u32().to_string());
+        match self.rows(&writers).first() {
+            None => Ok(()),
+            Some(row) => Err(Failure::new(
+                PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
+                format!("role \"{}\" may write tables of schema \"{}\"", row.text("writer"), self.name),
+                "What it has put there would run as you. Import as that role, or revoke INSERT, UPDATE and TRIGGER on its tables first and look at their rows.",
+            )),
+        }
+    }
+
     /// Runs a statement of `sql/query/handover` as the caller, under a pinned search path; `{schema}` in it is this schema.
     pub fn rows(&self, statement: &str) -> Vec<TextRow> {
         let text = statement.replace("{schema}", &quoted(&self.name));
@@ -192,6 +209,11 @@ unsafe fn copied() -> Vec<TextRow> {
             TextRow { names: std::rc::Rc::clone(&names), values }
         })
         .collect()
+}
+
+/// A text as SQL has it, whatever `standard_conforming_strings` is.
+pub fn literal(text: &str) -> String {
+    format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
 }
 
 /// A name as SQL has it, always in quotes.
