@@ -184,3 +184,23 @@ fn three_hundred_random_crontabs_are_as_celery_says() {
 fn long_ten_thousand_random_crontabs_are_as_celery_says() {
     as_celery_says(10_000, 42);
 }
+
+#[test]
+#[ignore = "long: 100,000 tasks"]
+fn long_a_hundred_thousand_tasks() {
+    let (_cluster, mut db) = database(false);
+    db.batch_execute(
+        "insert into django_celery_beat_crontabschedule (id, minute, hour, day_of_month, month_of_year, day_of_week, timezone)
+         select i, i % 60, 3 + i % 20, '*', '*', i % 7, 'Europe/Berlin' from generate_series(1, 1000) i;
+         insert into django_celery_beat_periodictask (id, name, task, args, kwargs, headers, enabled, total_run_count, date_changed, description, one_off, crontab_id)
+         select i, 'task ' || i, 'shop.greet', '[1]', '{}', '{}', true, 0, now(), '', false, 1 + i % 1000 from generate_series(1, 100000) i",
+    )
+    .unwrap();
+    for verdict in ["imported", "same"] {
+        let began = std::time::Instant::now();
+        let query = format!("select count(*) from sched.import_from('celery_beat') where verdict = '{verdict}'");
+        assert_eq!(one::<i64>(&mut db, &query), 100_000);
+        println!("100,000 rows {verdict}: {:?}", began.elapsed());
+        assert!(began.elapsed() < std::time::Duration::from_secs(10) || cfg!(debug_assertions), "{verdict}");
+    }
+}

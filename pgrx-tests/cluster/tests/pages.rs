@@ -106,6 +106,7 @@ fn faults(path: &Path) -> Vec<String> {
     let name = path.strip_prefix(repository()).unwrap().display().to_string();
     let Some(cluster) = server(&steps) else { return Vec::new() };
     let _programs = celery_beside(&cluster, &steps);
+    timetable_beside(&cluster, &steps);
     steps.iter().filter_map(|step| fault(&cluster, &name, step)).collect()
 }
 
@@ -128,6 +129,14 @@ fn celery_beside(cluster: &Cluster, steps: &[Step]) -> Vec<Program> {
     }
     celery::tables(cluster, "tour", true);
     vec![celery::beat(cluster, "tour"), celery::worker(cluster, "tour"), celery::sender(cluster, "tour")]
+}
+
+/// pg_timetable's tables in the database, for a page that is about them.
+fn timetable_beside(cluster: &Cluster, steps: &[Step]) {
+    if steps.iter().any(|step| step.sql.contains("INTO timetable.chain")) {
+        let tables = include_str!("../../data/pg_timetable.sql").replace("{schema}", "timetable");
+        cluster.connect_as("postgres", "tour").batch_execute(&tables).unwrap();
+    }
 }
 
 /// What is wrong with a block, if anything.
