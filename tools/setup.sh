@@ -125,19 +125,22 @@ pg$PG = \"$SCHEDULER_PGRX_SERVER/pg_config\""
 
 # What the tests of hand-overs import from, put into the private server and nowhere else. (Debian has it for its own PostgreSQL only.)
 sources() {
-    local package=postgresql-$PG-cron folder key target=$SCHEDULER_SERVERS/$SERVER_NAME/usr
+    local package=postgresql-$PG-cron folder key libraries target=$SCHEDULER_SERVERS/$SERVER_NAME/usr
     if [ -n "$ASSERT" ] || ! is_packaged; then return; fi
     if [ ! -e "$target/share/postgresql/$PG/extension/pg_cron.control" ] && ! apt-cache show "$package" >/dev/null 2>&1; then
         quietly apt-update as_root apt-get update
     fi
     if ! apt-cache show "$package" >/dev/null 2>&1; then return; fi
     key="$SCHEDULER_SERVERS $(apt-cache policy "$package" pgagent | grep Candidate)"
-    if is_done "sources-$SERVER_NAME" "$key" && [ -e "$target/share/postgresql/$PG/extension/pg_cron.control" ]; then return; fi
+    if is_done "sources-$SERVER_NAME" "$key" && [ -e "$target/lib/postgresql/$PG/bin/pgagent" ]; then return; fi
     say "fetching pg_cron and pgAgent, from which the tests import"
     folder=$(mktemp -d)
-    (cd "$folder" && quietly sources apt-get download "$package" pgagent)
+    mapfile -t libraries < <(apt-cache depends pgagent | sed -n 's/^ *Depends: \(libboost[^ ]*\)$/\1/p')
+    (cd "$folder" && quietly sources apt-get download "$package" pgagent "${libraries[@]}")
     for package in "$folder"/*.deb; do quietly sources dpkg -x "$package" "$folder"; done
     for package in lib share; do cp -a "$folder/usr/$package/postgresql/$PG/." "$target/$package/postgresql/$PG"; done
+    cp -a "$folder/usr/bin/pgagent" "$target/lib/postgresql/$PG/bin"
+    cp -a "$folder"/usr/lib/*/libboost_* "$target/lib/postgresql/$PG/lib"
     rm -rf "$folder"
     mark_done "sources-$SERVER_NAME" "$key"
 }

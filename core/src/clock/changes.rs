@@ -24,6 +24,12 @@ impl<Z: Zone> Timeline<'_, Z> {
         std::iter::from_fn(next).take(MOST_CHANGES).filter(|(_, before, after)| before != after)
     }
 
+    /// A cron clock that follows the wall clock.
+    #[must_use]
+    pub const fn is_wild(&self) -> bool {
+        matches!(self.clock, Clock::Cron(cron) if cron.is_wild())
+    }
+
     /// The first matching reading of a cron clock that a change in (from, until] skips or repeats.
     #[must_use]
     pub fn reading_at_a_change(&self, from: Instant, until: Instant) -> Option<LocalDisplay> {

@@ -44,6 +44,54 @@ pub struct Compared {
 /// A clock of theirs may be so much ahead of what it has written down, in microseconds.
 const SLACK: i64 = 1_000_000;
 
+/// A clock between the first instant that may be a plan time and the first that may no longer be one.
+#[derive(Clone, Copy, Debug)]
+pub struct Between<C> {
+    /// The clock.
+    pub clock: C,
+    /// The first instant; `None`: no limit.
+    pub starts_at: Option<Instant>,
+    /// The first after it; `None`: no limit.
+    pub ends_at: Option<Instant>,
+}
+
+impl<C: PlanTimes> PlanTimes for Between<C> {
+    fn counts_from(&self) -> Option<RunEdge> {
+        self.clock.counts_from()
+    }
+
+    fn next_after(&self, after: Instant) -> Option<Instant> {
+        let from = self.starts_at.map_or(after, |starts_at| after.max(starts_at.just_before()));
+        self.clock.next_after(from).filter(|plan| self.ends_at.is_none_or(|ends_at| *plan < ends_at))
+    }
+
+    fn previous_at_or_before(&self, at: Instant) -> Option<Instant> {
+        let to = self.ends_at.map_or(at, |ends_at| at.min(ends_at.just_before()));
+        self.clock.previous_at_or_before(to).filter(|plan| self.starts_at.is_none_or(|starts_at| *plan >= starts_at))
+    }
+}
+
+/// Clocks of which one that is due is enough. One that counts from runs stands alone.
+#[derive(Clone, Debug)]
+pub struct Together<C>(pub Vec<C>);
+
+impl<C: PlanTimes> PlanTimes for Together<C> {
+    fn counts_from(&self) -> Option<RunEdge> {
+        match self.0.as_slice() {
+            [one] => one.counts_from(),
+            _ => None,
+        }
+    }
+
+    fn next_after(&self, after: Instant) -> Option<Instant> {
+        self.0.iter().filter_map(|clock| clock.next_after(after)).min()
+    }
+
+    fn previous_at_or_before(&self, at: Instant) -> Option<Instant> {
+        self.0.iter().filter_map(|clock| clock.previous_at_or_before(at)).max()
+    }
+}
+
 /// Compares in order: `runs` of theirs, from the first on that they have written down, with the plan times after that run's. What comes
 /// after their last run is no difference yet. A run that lasts has theirs wait; what waited is late, not missing.
 pub fn compare(clock: &impl PlanTimes, runs: &[Run], tolerance: i64) -> Vec<Compared> {

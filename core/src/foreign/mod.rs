@@ -7,6 +7,7 @@ pub mod celery_beat;
 pub mod comparison;
 pub mod pg_cron;
 pub mod pg_timetable;
+pub mod pgagent;
 
 use std::fmt::Write as _;
 
@@ -154,9 +155,12 @@ fn settled_in_its_zone<Z: Zone>(foreign: &ForeignClock, zone: &Z, now: Instant) 
     match timeline.reading_at_a_change(now, until).filter(|_| foreign.follows_wall_clock) {
         None => Ok(foreign.text.clone()),
         Some(reading) => foreign.wild.clone().ok_or_else(|| {
-            format!(
-                "the clocks of its zone change at {reading}: there it is skipped or repeated, and a clock here that names times of day is neither"
-            )
+            let what = if timeline.is_wild() {
+                "there it runs at other times than a clock here"
+            } else {
+                "there it is skipped or repeated, and a clock here that names times of day is neither"
+            };
+            format!("the clocks of its zone change at {reading}: {what}")
         }),
     }
 }

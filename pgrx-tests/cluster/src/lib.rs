@@ -15,6 +15,7 @@ pub mod conn;
 mod environment;
 mod guard;
 pub mod pg_cron;
+pub mod pgagent;
 pub mod proc;
 pub mod random;
 pub mod scheduler;

@@ -30,6 +30,7 @@ mod hostile_users;
 mod idle;
 mod import_celery_beat;
 mod import_pg_cron;
+mod import_pgagent;
 mod install;
 mod interleaving;
 mod isolation;

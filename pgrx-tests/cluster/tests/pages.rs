@@ -11,7 +11,7 @@
 //! A page that does not create the extension itself finds it there, with a dispatcher.
 
 use scheduler_cluster_tests::proc::Program;
-use scheduler_cluster_tests::{celery, pg_cron, repository, wait_until, Cluster};
+use scheduler_cluster_tests::{celery, pg_cron, pgagent, repository, wait_until, Cluster};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write as _;
@@ -110,9 +110,12 @@ fn faults(path: &Path) -> Vec<String> {
     steps.iter().filter_map(|step| fault(&cluster, &name, step)).collect()
 }
 
-/// A server with the database `tour` for a page's blocks; `None` where a page is about pg_cron, and there is none for this server.
+/// A server with the database `tour` for a page's blocks; `None` where a page is about pg_cron or pgAgent, and this server has none.
 pub fn server(steps: &[Step]) -> Option<Cluster> {
     let is_about_pg_cron = steps.iter().any(|step| step.sql.contains("CREATE EXTENSION pg_cron"));
+    if steps.iter().any(|step| step.sql.contains("CREATE EXTENSION pgagent")) && !pgagent::is_there() {
+        return None;
+    }
     let cluster = if is_about_pg_cron { pg_cron::server(&[("cron.database_name", "tour")])? } else { Cluster::new() };
     cluster.execute("create database tour");
     let creates_it = |step: &Step| step.sql.to_lowercase().contains("create extension scheduler");

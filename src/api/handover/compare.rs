@@ -1,8 +1,11 @@
 //! `compare`: what our rules say beside what the other scheduler has run.
 
+use std::collections::BTreeMap;
+
 use pgrx::datum::{Interval, TimestampWithTimeZone};
 use pgrx::prelude::*;
-use scheduler_core::foreign::comparison::{self, Compared, Difference, Run};
+use scheduler_core::foreign::comparison::{self, Between, Compared, Difference, Run, Together};
+use scheduler_core::schedule::PlanTimes as _;
 use scheduler_core::{Instant, Keyword};
 
 use crate::dispatch::{too_many, MOST_PLANS};
@@ -15,6 +18,7 @@ use crate::store::handover::{self, ImportedSchedule};
 
 use crate::api::result::TableIterator;
 
+use super::import::first_part;
 use super::known::known;
 
 type ResultRow = (
@@ -54,11 +58,20 @@ fn compare(
             let schema = source.find(Some(name.clone()), caller)?;
             let imported = session(|session| handover::read(session, source.name(), &name));
             let mut runs = source.runs(&schema, ahead(range.0, -REACH), ahead(range.1, REACH), caller)?;
+            let mut jobs: BTreeMap<String, Vec<ImportedSchedule>> = BTreeMap::new();
             for one in imported {
+                if let Some(schedule) = one.schedule.filter(|schedule| schedule.is_of(caller)) {
+                    jobs.entry(first_part(&one.source_id).to_owned()).or_default().push(schedule);
+                }
+            }
+            for (id, mut schedules) in jobs {
                 pgrx::check_for_interrupts!();
-                let Some(schedule) = one.schedule.filter(|schedule| schedule.is_of(caller)) else { continue };
-                let runs = runs.remove(&one.source_id).unwrap_or_default();
-                rows.extend(compared(&schedule, &runs, range, tolerance)?);
+                // What is off beside others that are on has no part in the runs of their job.
+                if schedules.iter().any(|schedule| schedule.enabled) {
+                    schedules.retain(|schedule| schedule.enabled);
+                }
+                let runs = runs.remove(&id).unwrap_or_default();
+                rows.extend(compared(&schedules, &runs, range, tolerance)?);
                 if u64::try_from(rows.len()).is_ok_and(|count| count > MOST_PLANS) {
                     return Err(too_many("Compare a shorter range, and then the next one."));
                 }
@@ -77,31 +90,47 @@ fn ahead(at: Instant, micros: i64) -> Instant {
     at.checked_add_micros(micros).unwrap_or(if micros < 0 { Instant::MIN } else { Instant::MAX })
 }
 
-/// The lines of one schedule in [from, to).
+/// The lines in [from, to) of the schedules of one of their jobs: of a run they do not say which schedule it was for.
 fn compared(
-    schedule: &ImportedSchedule,
+    schedules: &[ImportedSchedule],
     runs: &[Run],
     (from, to): (Instant, Instant),
     tolerance: i64,
 ) -> Outcome<Vec<ResultRow>> {
-    let (Some(first), Some(last)) = (runs.first(), runs.last()) else { return Ok(Vec::new()) };
-    let (clock, zone) = match (convert::clock(&schedule.clock), ServerZone::stored(&schedule.time_zone)) {
-        (Ok(clock), Ok(zone)) => (clock, zone),
-        (Err(failure), _) | (_, Err(failure)) => {
-            let message = format!("schedule \"{}\" cannot be compared: {}", schedule.name, failure.message);
-            return Err(Failure { message, ..failure });
-        }
+    let (Some(first), Some(last), Some(one)) = (runs.first(), runs.last(), schedules.first()) else {
+        return Ok(Vec::new());
     };
-    let timeline = clock.bind(&zone, convert::instant("created_at", schedule.created_at)?);
-    if timeline.count_between(first.began, last.began, 4 * MOST_PLANS + 1) > 4 * MOST_PLANS {
-        return Err(too_many("Compare a shorter range, and then the next one."));
+    let read = schedules.iter().map(|schedule| {
+        let both = (|| Ok((convert::clock(&schedule.clock)?, ServerZone::stored(&schedule.time_zone)?)))();
+        both.map_err(|failure: Failure| {
+            let message = format!("schedule \"{}\" cannot be compared: {}", schedule.name, failure.message);
+            Failure { message, ..failure }
+        })
+    });
+    let read = read.collect::<Outcome<Vec<_>>>()?;
+    let mut clocks = Vec::with_capacity(read.len());
+    for ((clock, zone), schedule) in read.iter().zip(schedules) {
+        let timeline = clock.bind(zone, convert::instant("created_at", schedule.created_at)?);
+        if timeline.count_between(first.began, last.began, 4 * MOST_PLANS + 1) > 4 * MOST_PLANS {
+            return Err(too_many("Compare a shorter range, and then the next one."));
+        }
+        clocks.push(Between {
+            clock: timeline,
+            starts_at: convert::optional_instant("starts_at", schedule.starts_at)?,
+            ends_at: convert::optional_instant("ends_at", schedule.ends_at)?,
+        });
     }
-    let lines = comparison::compare(&timeline, runs, tolerance);
+    let clocks = Together(clocks);
+    let lines = comparison::compare(&clocks, runs, tolerance);
     let time = |at: Option<Instant>| at.map(convert::timestamp);
+    let name = |plan: Option<Instant>| {
+        let is_due = |clock: &Between<_>| plan.is_some_and(|at| clock.next_after(at.just_before()) == plan);
+        clocks.0.iter().zip(schedules).find(|(clock, _)| is_due(clock)).map_or(&one.name, |(_, due)| &due.name).clone()
+    };
     let row = |line: Compared| {
         let Compared { plan_time, difference, ours, theirs } = line;
         let note = note(difference, ours, theirs);
-        (schedule.name.clone(), convert::timestamp(plan_time), difference.as_str(), time(ours), time(theirs), note)
+        (name(ours), convert::timestamp(plan_time), difference.as_str(), time(ours), time(theirs), note)
     };
     Ok(lines.into_iter().filter(|line| (from..to).contains(&line.plan_time)).map(row).collect())
 }

@@ -74,7 +74,12 @@ fn import_from(
 
 /// An id is named whole, or by its first part (`job` of `job/schedule`).
 fn is_one_of(only: &HashSet<String>, id: &str) -> bool {
-    only.contains(id) || id.split_once('/').is_some_and(|(first, _)| only.contains(first))
+    only.contains(id) || only.contains(first_part(id))
+}
+
+/// What is before the `/` of an id, if there is one.
+pub fn first_part(id: &str) -> &str {
+    id.split_once('/').map_or(id, |(first, _)| first)
 }
 
 struct Import<'a> {
@@ -91,6 +96,8 @@ struct Import<'a> {
 struct Ready {
     id: String,
     name: String,
+    /// Other rows have its job as well.
+    is_job_shared: bool,
     fingerprint: String,
     schedule: Definition,
     /// What executions carry, and between when there are any, is theirs to say.
@@ -106,9 +113,10 @@ impl Import<'_> {
             handover::lock(session);
             handover::forget_dropped(session, self.source.name(), &self.schema.name);
         }
-        let known = handover::read(session, self.source.name(), &self.schema.name);
+        let all = handover::read(session, self.source.name(), &self.schema.name);
+        let ours = jobs_of(&all);
         let mut known: HashMap<String, Imported> =
-            known.into_iter().filter(|one| one.schedule.is_some()).map(|one| (one.source_id.clone(), one)).collect();
+            all.into_iter().filter(|one| one.schedule.is_some()).map(|one| (one.source_id.clone(), one)).collect();
         let (mut results, mut new) = (Vec::with_capacity(rows.len()), Vec::new());
         let mut zones = Zones::default();
         for row in rows {
@@ -138,7 +146,7 @@ impl Import<'_> {
             };
             results.push(result);
         }
-        for (place, result) in self.create(session, new) {
+        for (place, result) in self.create(session, new, &ours) {
             if let Some(slot) = results.get_mut(place) {
                 *slot = result;
             }
@@ -173,7 +181,7 @@ impl Import<'_> {
     }
 
     fn ready(&self, id: String, name: String, said: &str, wanted: Wanted, zones: &mut Zones) -> Result<Ready, String> {
-        let Wanted { clock, time_zone, job, role: owner, overlap, enabled, note, starts_at, ends_at, payload } = wanted;
+        let Wanted { clock, time_zone, job, shared_job, role: owner, overlap, enabled, note, starts_at, ends_at, payload } = wanted;
         let owner = match owner {
             None => self.caller,
             Some(name) => role::named(&name).ok_or_else(|| format!("role \"{name}\" does not exist"))?,
@@ -188,6 +196,8 @@ impl Import<'_> {
         let text = foreign::settled(&clock, &zone, self.now)?;
         let name = format!("{}{name}", self.prefix);
         let has_payload = payload.is_some();
+        let is_job_shared = shared_job.is_some();
+        let job_name = shared_job.map_or_else(|| name.clone(), |job_name| format!("{}{job_name}", self.prefix));
         let schedule = armed_as_its_clock_says(Definition {
             overlap: overlap.to_owned(),
             enabled,
@@ -195,13 +205,14 @@ impl Import<'_> {
             starts_at: starts_at.map(convert::timestamp),
             ends_at: ends_at.map(convert::timestamp),
             payload: payload.unwrap_or_else(Jsonb::empty),
-            ..defaults(name.clone(), text, name.clone(), Some(time_zone), None)
+            ..defaults(name.clone(), text, job_name.clone(), Some(time_zone), Some(job_name.clone()))
         });
-        let job = job::Definition { job_name: name.clone(), ..job };
+        let job = job::Definition { job_name, ..job };
         check_keys(&schedule, None).map_err(|(_, failure)| failure.message)?;
         jobs::check(&job).map_err(|failure| failure.message)?;
         let note = clock.note.into_iter().chain(note).reduce(|a, b| format!("{a}; {b}"));
-        Ok(Ready { id, name, fingerprint: fingerprint(said), schedule, has_payload, job, owner, note })
+        let fingerprint = fingerprint(said);
+        Ok(Ready { id, name, is_job_shared, fingerprint, schedule, has_payload, job, owner, note })
     }
 
     /// A row that was imported before.
@@ -244,6 +255,9 @@ impl Import<'_> {
             let edited = Definition {
                 clock: new.clock.clone(),
                 time_zone: new.time_zone.clone(),
+                // Of a source without windows they are ours to say.
+                starts_at: new.starts_at.or(current.starts_at),
+                ends_at: if new.starts_at.is_some() { new.ends_at } else { current.ends_at },
                 enabled: if is_external { new.enabled } else { current.enabled },
                 ..current
             };
@@ -258,18 +272,32 @@ impl Import<'_> {
     }
 
     /// Makes schedules of rows that are new, each with its place among the results.
-    fn create(&self, session: &Session, mut new: Vec<(usize, Box<Ready>)>) -> Vec<(usize, ResultRow)> {
+    fn create(
+        &self,
+        session: &Session,
+        mut new: Vec<(usize, Box<Ready>)>,
+        ours: &HashMap<(String, String), Oid>,
+    ) -> Vec<(usize, ResultRow)> {
         let mut results = Vec::with_capacity(new.len());
         name_apart(&mut new);
-        let names = new.iter().map(|(_, ready)| ready.name.clone()).collect();
-        let taken: HashSet<String> = handover::names_taken(session, names).into_iter().collect();
+        // The job is there already where other rows of it were imported before.
+        let is_ours = |ready: &Ready| {
+            ready.is_job_shared
+                && ours.get(&(first_part(&ready.id).to_owned(), ready.job.job_name.clone())) == Some(&ready.owner)
+        };
+        let names = |part: fn(&Ready) -> &String| new.iter().map(|(_, ready)| part(ready).clone()).collect();
+        let taken: HashSet<String> = handover::names_taken(session, names(|ready| &ready.name)).into_iter().collect();
+        let taken_jobs: HashSet<String> =
+            handover::names_taken(session, names(|ready| &ready.job.job_name)).into_iter().collect();
         let refuse = |place: usize, ready: Ready| {
             let note = format!("a schedule or job \"{}\" exists that was not imported from this row", ready.name);
             (place, (ready.id, Some(ready.name), None, None, None, "unsupported", Some(note)))
         };
         let mut free = Vec::with_capacity(new.len());
         for (place, ready) in new {
-            if taken.contains(&ready.name) {
+            let is_own_job = is_ours(&ready);
+            let is_taken = taken.contains(&ready.name) && !(is_own_job && ready.name == ready.job.job_name);
+            if is_taken || taken_jobs.contains(&ready.job.job_name) && !is_own_job {
                 results.push(refuse(place, *ready));
             } else {
                 free.push((place, *ready));
@@ -277,14 +305,24 @@ impl Import<'_> {
         }
         let mut made: HashMap<String, i64> = HashMap::new();
         if !self.dry_run && !free.is_empty() {
-            let all: Vec<(&job::Definition, Oid)> = free.iter().map(|(_, ready)| (&ready.job, ready.owner)).collect();
+            let mut seen = HashSet::new();
+            let all: Vec<(&job::Definition, Oid)> = free
+                .iter()
+                .filter(|(_, ready)| !is_ours(ready) && seen.insert(&ready.job.job_name))
+                .map(|(_, ready)| (&ready.job, ready.owner))
+                .collect();
             let jobs: HashSet<String> = handover::insert_jobs(session, &all).into_iter().collect();
             identity::settle(session);
-            let with_job = free.iter().filter(|(_, ready)| jobs.contains(&ready.name));
+            let with_job = free.iter().filter(|(_, ready)| is_ours(ready) || jobs.contains(&ready.job.job_name));
             let all: Vec<Definition> = with_job.map(|(_, ready)| ready.schedule.clone()).collect();
             made.extend(bulk::insert(session, all, self.now));
             // Somebody took the name between our look and our write.
-            let orphans: Vec<String> = jobs.into_iter().filter(|name| !made.contains_key(name)).collect();
+            let used: HashSet<&String> = free
+                .iter()
+                .filter(|(_, ready)| made.contains_key(&ready.name))
+                .map(|(_, ready)| &ready.job.job_name)
+                .collect();
+            let orphans: Vec<String> = jobs.into_iter().filter(|name| !used.contains(name)).collect();
             if !orphans.is_empty() {
                 handover::delete_jobs(session, orphans);
             }
@@ -293,7 +331,7 @@ impl Import<'_> {
                     source_id: ready.id.clone(),
                     fingerprint: ready.fingerprint.clone(),
                     schedule_id: *made.get(&ready.name)?,
-                    job_name: ready.name.clone(),
+                    job_name: ready.job.job_name.clone(),
                 })
             });
             handover::remember(session, self.source.name(), &self.schema.name, kept.collect(), self.now);
@@ -303,12 +341,21 @@ impl Import<'_> {
                 return refuse(place, ready);
             }
             let Ready { id, name, schedule, note, .. } = ready;
-            let row =
-                (id, Some(name.clone()), Some(schedule.clock), Some(schedule.time_zone), Some(name), "imported", note);
+            let (clock, zone, job) = (Some(schedule.clock), Some(schedule.time_zone), Some(schedule.job_name));
+            let row = (id, Some(name), clock, zone, job, "imported", note);
             (place, row)
         }));
         results
     }
+}
+
+/// The jobs that were imported and are still there, by the first part of their rows' ids and by name, with their owners.
+fn jobs_of(all: &[Imported]) -> HashMap<(String, String), Oid> {
+    let of = |one: &Imported| {
+        let schedule = one.schedule.as_ref().filter(|schedule| schedule.job_name == one.job_name)?;
+        Some(((first_part(&one.source_id).to_owned(), one.job_name.clone()), schedule.owner?))
+    };
+    all.iter().filter_map(of).collect()
 }
 
 enum Judged {
@@ -364,10 +411,12 @@ fn name_apart(new: &mut [(usize, Box<Ready>)]) {
     }
     for (_, ready) in new.iter_mut().filter(|(_, ready)| count.get(&ready.name).is_some_and(|count| *count > 1)) {
         let name = format!("{} ({})", ready.name, ready.id);
-        ready.job.job_name.clone_from(&name);
         ready.schedule.schedule_name.clone_from(&name);
-        ready.schedule.job_name.clone_from(&name);
-        ready.schedule.scope_id.clone_from(&name);
+        if !ready.is_job_shared {
+            ready.job.job_name.clone_from(&name);
+            ready.schedule.job_name.clone_from(&name);
+            ready.schedule.scope_id.clone_from(&name);
+        }
         ready.name = name;
     }
 }

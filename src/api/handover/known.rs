@@ -6,10 +6,11 @@ use crate::pg::error::{Failure, Outcome};
 use super::celery_beat::CeleryBeat;
 use super::pg_cron::PgCron;
 use super::pg_timetable::PgTimetable;
+use super::pgagent::PgAgent;
 use super::source::Source;
 
 /// All of them.
-const SOURCES: [&dyn Source; 3] = [&PgCron, &CeleryBeat, &PgTimetable];
+const SOURCES: [&dyn Source; 4] = [&PgCron, &PgAgent, &CeleryBeat, &PgTimetable];
 
 /// The scheduler of this name; `22023`.
 pub fn known(name: &str) -> Outcome<&'static dyn Source> {

@@ -8,6 +8,7 @@ mod import;
 mod known;
 mod pg_cron;
 mod pg_timetable;
+mod pgagent;
 mod source;
 mod switch;
 mod take_over;

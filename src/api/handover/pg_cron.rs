@@ -140,6 +140,7 @@ impl Server {
             clock,
             time_zone: self.time_zone.clone(),
             job,
+            shared_job: None,
             starts_at: None,
             ends_at: None,
             payload: None,
@@ -153,7 +154,7 @@ impl Server {
 }
 
 /// How many statements a command has; the reason where no run could run it.
-fn statements(command: &str) -> Result<usize, String> {
+pub fn statements(command: &str) -> Result<usize, String> {
     parse::check(command).map_err(|failure| format!("its command cannot be run here: {}", failure.message))?;
     let text = CString::new(command).unwrap_or_default();
     parse::count(&text).map_err(|failure| failure.message)

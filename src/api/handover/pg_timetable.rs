@@ -131,6 +131,7 @@ fn wanted(chain: &TextRow, tasks: &[TextRow], zone: &str) -> Result<Wanted, Stri
         job: job::Definition { command: Some(command), own_transactions, ..jobs::defaults(String::new(), Kind::Sql) },
         starts_at: None,
         ends_at: None,
+        shared_job: None,
         payload: None,
         role: Some(role(tasks)?.unwrap_or_else(|| chain.text("owner").to_owned())),
         overlap: overlap.as_str(),

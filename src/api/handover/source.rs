@@ -23,7 +23,7 @@ pub trait Source {
     fn find(&self, named: Option<String>, caller: Oid) -> Outcome<ForeignSchema>;
     /// Its rows, in the order of their ids.
     fn rows(&self, schema: &ForeignSchema) -> Vec<ForeignRow>;
-    /// What it has run that began in [from, to), by the ids of its rows, in order.
+    /// What it has run that began in [from, to), in order, by the first part of the ids of its rows.
     fn runs(&self, schema: &ForeignSchema, from: Instant, to: Instant, caller: Oid) -> Outcome<Runs>;
     /// How its rows are taken over, where that can be done.
     fn switch(&self) -> Option<&'static Switch> {
@@ -62,6 +62,9 @@ pub struct Wanted {
     pub time_zone: String,
     /// The job, but for its name.
     pub job: job::Definition,
+    /// What the job is called, which others of its rows may have as well; `None`: as the row. Plan times that its rows have in common
+    /// are run once.
+    pub shared_job: Option<String>,
     /// The first instant that may be a plan time.
     pub starts_at: Option<Instant>,
     /// The first that may no longer be one.

@@ -47,6 +47,10 @@ pub struct ImportedSchedule {
     pub is_owned: bool,
     /// The anchor of `every`.
     pub created_at: TimestampWithTimeZone,
+    /// The first instant that may be a plan time.
+    pub starts_at: Option<TimestampWithTimeZone>,
+    /// The first that may no longer be one.
+    pub ends_at: Option<TimestampWithTimeZone>,
 }
 
 impl ImportedSchedule {
@@ -87,6 +91,8 @@ pub fn read(session: &Session, source: &str, schema: &str) -> Vec<Imported> {
                 enabled: row.get_required("enabled"),
                 is_owned: row.get_required::<String>("ownership") == Ownership::Owned.as_str(),
                 created_at: row.get_required("created_at"),
+                starts_at: row.get("starts_at"),
+                ends_at: row.get("ends_at"),
             }),
         })
         .collect()
