@@ -30,6 +30,13 @@ impl<Z: Zone> Timeline<'_, Z> {
         matches!(self.clock, Clock::Cron(cron) if cron.is_wild())
     }
 
+    /// What the wall clock shows at the first change in (from, until], just before it.
+    #[must_use]
+    pub fn first_change(&self, from: Instant, until: Instant) -> Option<LocalDisplay> {
+        let (at, before, _) = self.changes(from, until).next()?;
+        Some(LocalDisplay((at + before - UNIX_TO_POSTGRES_SECONDS) * MICROS_PER_SECOND))
+    }
+
     /// The first matching reading of a cron clock that a change in (from, until] skips or repeats.
     #[must_use]
     pub fn reading_at_a_change(&self, from: Instant, until: Instant) -> Option<LocalDisplay> {

@@ -8,6 +8,7 @@ pub mod comparison;
 pub mod pg_cron;
 pub mod pg_timetable;
 pub mod pgagent;
+pub mod timescaledb;
 
 use std::fmt::Write as _;
 
@@ -108,8 +109,8 @@ fn list(numbers: impl Iterator<Item = u32>) -> String {
 }
 
 /// The calendar of days of the week repeats after so many years, but for the turn of a century.
-const CALENDAR_YEARS: i64 = 28;
-const YEAR_MICROS: i64 = 31_556_952 * 1_000_000;
+pub(crate) const CALENDAR_YEARS: i64 = 28;
+pub(crate) const YEAR_MICROS: i64 = 31_556_952 * 1_000_000;
 
 /// The text of the clock of ours that does in its zone what theirs does, through the clock changes of the next 28 years; the reason where
 /// there is none.

@@ -347,6 +347,6 @@ fn plan_times_are_those_of_pgagents_own_function() {
 #[test]
 #[ignore = "long: 10,000 random schedules"]
 fn long_plan_times_of_ten_thousand_schedules() {
-    let (imported, refused) = against_the_oracle(4_711, 10_000, 40);
+    let (imported, refused) = against_the_oracle(4_711, 10_000, 400);
     assert!(imported > 1_000 && refused > 1_000);
 }

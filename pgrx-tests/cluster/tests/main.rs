@@ -31,6 +31,7 @@ mod idle;
 mod import_celery_beat;
 mod import_pg_cron;
 mod import_pgagent;
+mod import_timescaledb;
 mod install;
 mod interleaving;
 mod isolation;

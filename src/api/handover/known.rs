@@ -8,9 +8,10 @@ use super::pg_cron::PgCron;
 use super::pg_timetable::PgTimetable;
 use super::pgagent::PgAgent;
 use super::source::Source;
+use super::timescaledb::TimescaleDb;
 
 /// All of them.
-const SOURCES: [&dyn Source; 4] = [&PgCron, &PgAgent, &CeleryBeat, &PgTimetable];
+const SOURCES: [&dyn Source; 5] = [&PgCron, &PgAgent, &CeleryBeat, &TimescaleDb, &PgTimetable];
 
 /// The scheduler of this name; `22023`.
 pub fn known(name: &str) -> Outcome<&'static dyn Source> {

@@ -13,3 +13,4 @@ mod source;
 mod switch;
 mod take_over;
 pub mod two_owners;
+mod timescaledb;
