@@ -47,7 +47,7 @@ fn check_witness(db: &mut Client, jobs: usize) {
 
 #[test]
 fn each_minute_is_run_once_through_a_take_over_and_back() {
-    let Some(cluster) = pg_cron::server(&[]) else { return };
+    let Some(cluster) = pg_cron::server(&[("sched.tick_interval", "1s")]) else { return };
     let mut db = pg_cron::database(&cluster);
     each_minute(&mut db, 4);
     next_minute(&mut db, 4);

@@ -154,6 +154,7 @@ fn wanted(row: &TextRow, now: Instant) -> Result<Wanted, String> {
     Ok(Wanted {
         starts_at: clock.runs_at,
         ends_at: time(row, "expires")?,
+        shared_job: None,
         payload: Some(payload(row)?),
         clock,
         time_zone: zone,

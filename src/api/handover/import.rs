@@ -181,7 +181,19 @@ impl Import<'_> {
     }
 
     fn ready(&self, id: String, name: String, said: &str, wanted: Wanted, zones: &mut Zones) -> Result<Ready, String> {
-        let Wanted { clock, time_zone, job, shared_job, role: owner, overlap, enabled, note, starts_at, ends_at, payload } = wanted;
+        let Wanted {
+            clock,
+            time_zone,
+            job,
+            shared_job,
+            role: owner,
+            overlap,
+            enabled,
+            note,
+            starts_at,
+            ends_at,
+            payload,
+        } = wanted;
         let owner = match owner {
             None => self.caller,
             Some(name) => role::named(&name).ok_or_else(|| format!("role \"{name}\" does not exist"))?,

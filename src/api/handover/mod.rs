@@ -12,5 +12,5 @@ mod pgagent;
 mod source;
 mod switch;
 mod take_over;
-pub mod two_owners;
 mod timescaledb;
+pub mod two_owners;

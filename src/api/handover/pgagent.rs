@@ -19,7 +19,7 @@ use crate::api::job as jobs;
 
 use super::database_zone::default_zone;
 use super::pg_cron::statements;
-use super::source::{find_tables, ForeignRow, Place, Runs, Source, Wanted};
+use super::source::{find_tables, instant, ForeignRow, Place, Runs, Source, Wanted};
 
 /// See the module.
 pub struct PgAgent;

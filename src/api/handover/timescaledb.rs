@@ -17,8 +17,7 @@ use crate::store::job;
 use crate::api::job as jobs;
 
 use super::database_zone::default_zone;
-use super::pg_cron::instant;
-use super::source::{find_tables, ForeignRow, Place, Runs, Source, Wanted};
+use super::source::{find_tables, instant, ForeignRow, Place, Runs, Source, Wanted};
 
 /// See the module.
 pub struct TimescaleDb;
@@ -148,6 +147,7 @@ fn wanted(row: &TextRow, time_zone: &str, now: Instant) -> Result<Wanted, String
             ..default
         },
         shared_job: None,
+        payload: None,
         starts_at: None,
         ends_at: None,
         role: Some(role.to_owned()),
