@@ -190,6 +190,16 @@ CREATE FUNCTION sched.snooze(
 VOLATILE PARALLEL UNSAFE
 LANGUAGE c
 AS 'MODULE_PATHNAME', 'snooze_wrapper';
+CREATE FUNCTION sched.heartbeat_many(
+	execution_ids uuid[],
+	lease_tokens uuid[]
+) RETURNS TABLE (
+	execution_id uuid,
+	answer text
+)
+VOLATILE PARALLEL UNSAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'heartbeat_many_wrapper';
 CREATE FUNCTION sched.pause_queue(
 	queue text
 ) RETURNS void
@@ -752,7 +762,7 @@ BEGIN
         'GRANT EXECUTE ON FUNCTION sched.define_job, sched.alter_job, sched.drop_job, sched.schedule_sql, sched.unschedule, sched.this_run, sched.test_job, sched.create_schedule, sched.create_schedules, sched.alter_schedule,'
         '  sched.fire_now, sched.backfill, sched.explain, sched_internal.skipped_so_far, sched_internal.skip_parts, sched_internal.next_open,'
         '  sched.drop_schedule, sched.pause, sched.resume, sched.dispatch_due, sched.try_claim, sched.claim,'
-        '  sched.heartbeat, sched.finish_success, sched.finish_failure, sched.import_crontab, sched.import_from, sched.compare, sched.take_over, sched.hand_back, sched.report_fire, sched.next_time,'
+        '  sched.heartbeat, sched.heartbeat_many, sched.finish_success, sched.finish_failure, sched.import_crontab, sched.import_from, sched.compare, sched.take_over, sched.hand_back, sched.report_fire, sched.next_time,'
         '  sched.preview, sched.validate, sched.enqueue, sched.enqueue_many, sched.finish_success_many, sched.assert_lease,'
         '  sched.cancel, sched.snooze, sched.cancel_many, sched.alter_execution, sched.pause_queue, sched.resume_queue, sched.mark_stale_as_failed, sched.latest_plan, sched.due_plans, sched.attempts_since_success,'
         '  sched.is_home, sched.health, sched.healthy, sched.metrics, sched.openmetrics, sched.acknowledge, sched.report, sched.timeline, sched.recent TO %1$s;', sched_internal.grantee(role));
@@ -774,6 +784,7 @@ $$;
 COMMENT ON FUNCTION sched.define_job IS 'Creates or replaces a job: how its executions are queued, leased and retried. max_attempts and retry_backoff left out mean 3 and 10 seconds, then 1 minute, for kind pull, whose worker may die; 1 and at once for the others. retry_backoff[i] is the wait after failed attempt i, the last entry repeats, empty means at once. Lengths of time have no months, days of 24 hours, and are at most 1000 years; run_timeout is shorter than stale_timeout: from then on heartbeat answers cancel. Of kind sql the server runs the command, as the owner, and ends a run at run_timeout; own_transactions and settings are for this kind. Errors: 22023 (a value that may not be), 42601 (a command that cannot be parsed), 0A000 (a statement that no command may have), 54000 (a command over 1 MiB), 42704 (unknown setting), 22008, 22004 (NULL), 42501 (another role''s job, a setting that the caller may not set).';
 COMMENT ON FUNCTION sched.cancel IS 'Cancels an execution: at once where nobody runs it, else its next heartbeat answers cancel and a failure ends it as CANCELLED; LISTEN "sched:cancel" hears its id. False when it is unknown or has ended. Error: 42501.';
 COMMENT ON FUNCTION sched.snooze IS 'Gives a run back until a time: its attempt does not count, and the execution is what it was before the claim, PENDING or FAILED and to be tried again. A time that has come means at once. Where the run was asked to stop it ends as CANCELLED. Errors: 55000 (lease lost; a run of kind sql), 22004 (NULL), 22008 (an infinite time), 42501.';
+COMMENT ON FUNCTION sched.heartbeat_many IS 'Extends these leases, each by its own stale_timeout from now, and returns a row for each pair, in their order: ok, cancel or lost. Lost is an execution that is unknown, has another lease or none, or is not the caller''s to act for. Ids and tokens pair by position. Errors: 22023 (unequal lengths), 22004 (NULL, also as an element).';
 COMMENT ON FUNCTION sched.pause_queue IS 'Has nobody claim anything of a queue until sched.resume_queue: claim returns no row, try_claim is conflicted, the server runs no SQL job of it. Runs go on, fires go on, and what a fire delivers at once (kinds notify and log) is delivered. Paused twice is paused once. For superusers, and for who may act for the owner of each of its jobs (of one at least) and of all that waits or runs there; 42501 for others. Errors: 22004, 22023 (a name).';
 COMMENT ON FUNCTION sched.resume_queue IS 'Lets a paused queue be claimed from again, at once; its listeners hear of it. For superusers, and for who may act for the owner of each of its jobs (of one at least); 42501 for others. Errors: 22004, 22023 (a name).';
 COMMENT ON FUNCTION sched.claim IS 'Claims at most max_claims executions of a queue, by priority, then plan time, skipping what others are claiming; none of a paused one. run_timeout is the job''s. Errors: 22023, 22004.';
@@ -1144,7 +1155,7 @@ DECLARE
 BEGIN
     FOREACH object IN ARRAY ARRAY[
         'FUNCTION sched.define_job', 'FUNCTION sched.alter_job', 'TABLE sched.jobs', 'FUNCTION sched.try_claim', 'FUNCTION sched.claim', 'FUNCTION sched.schedule_sql', 'FUNCTION sched.unschedule', 'FUNCTION sched.this_run()',
-        'FUNCTION sched.test_job', 'FUNCTION sched.snooze', 'FUNCTION sched.pause_queue', 'FUNCTION sched.resume_queue', 'TABLE sched.paused_queue', 'TABLE sched.queues',
+        'FUNCTION sched.test_job', 'FUNCTION sched.heartbeat_many', 'FUNCTION sched.snooze', 'FUNCTION sched.pause_queue', 'FUNCTION sched.resume_queue', 'TABLE sched.paused_queue', 'TABLE sched.queues',
         'FUNCTION sched.health()', 'FUNCTION sched.healthy', 'FUNCTION sched.metrics()', 'FUNCTION sched.openmetrics()', 'FUNCTION sched.report', 'FUNCTION sched.timeline', 'FUNCTION sched.recent', 'FUNCTION sched_internal.grant_pg_monitor()',
         'FUNCTION sched.enqueue', 'FUNCTION sched.enqueue_many', 'FUNCTION sched.alter_execution', 'FUNCTION sched.cancel_many',
         'TABLE sched.unique_scope', 'TABLE sched.imported', 'TABLE sched.reported_fire', 'FUNCTION sched.import_from', 'FUNCTION sched.compare', 'FUNCTION sched.take_over', 'FUNCTION sched.hand_back', 'FUNCTION sched.report_fire', 'FUNCTION sched_internal.guard_taken_over()',

@@ -7,7 +7,8 @@ mod tests {
     use pgrx::prelude::*;
 
     use crate::test_support::{
-        alone, armed, check, claim_one, created, dispatch, refused, run, sql, time_passes, HEADS_ARE_NEW,
+        alone, armed, check, claim_one, created, dispatch, granting, refused, run, set_fast_path, sql, time_passes,
+        HEADS_ARE_NEW,
     };
 
     const STATUS: &str = "SELECT status, attempt, error_code, next_retry_at FROM sched.execution";
@@ -211,6 +212,71 @@ mod tests {
             (format!("{one}, NULL"), "22004"),
         ] {
             refused(&format!("SELECT sched.finish_success_many({arguments})"), sqlstate);
+        }
+    }
+
+    /// Its answers in the order of the question, both ways; what is not held stays as it is.
+    #[pg_test]
+    fn many_heartbeats_answer_pair_by_pair() {
+        granting();
+        alone();
+        run(&["SELECT sched.define_job('l/beats')", "CREATE ROLE l_other", "SELECT sched.grant_use('l_other')"]);
+        for fast_path in [true, false] {
+            set_fast_path(fast_path);
+            run(&[
+                "SELECT count(*) FROM sched.enqueue_many('l/beats', '{1,2,3,4,5}')",
+                "DROP TABLE IF EXISTS held",
+                "CREATE TEMP TABLE held AS SELECT (payload #>> '{}')::int AS n, execution_id, lease_token FROM sched.claim(max_claims => 5)",
+                "GRANT SELECT ON held TO l_other",
+                "SELECT sched.cancel(execution_id) FROM held WHERE n = 2",
+                "SELECT sched.finish_success(execution_id, lease_token) FROM held WHERE n = 3",
+                "UPDATE held SET lease_token = gen_random_uuid() WHERE n = 4",
+                "UPDATE sched.lease SET heartbeat_at = heartbeat_at - interval '1 hour', stale_after = stale_after - interval '1 hour', stale_timeout = '2 hours'",
+            ]);
+            // The second list asks for two of them twice, and for what is unknown.
+            let ask = |order: &str, more: &str| {
+                format!("SELECT string_agg(coalesce(h.n, 0) || answer, ' ' ORDER BY a.ordinality)
+                           FROM sched.heartbeat_many((SELECT array_agg(execution_id ORDER BY n {order}) FROM held){more},
+                                                     (SELECT array_agg(lease_token ORDER BY n {order}) FROM held){more}) WITH ORDINALITY AS a
+                           LEFT JOIN held h USING (execution_id)")
+            };
+            run(&["SET LOCAL ROLE l_other"]);
+            let others = sql(&ask("", ""));
+            run(&["RESET ROLE"]);
+            assert_eq!(others, "1lost 2lost 3lost 4lost 5lost", "fast_path {fast_path}");
+            check(
+                "SELECT count(*) FROM sched.lease WHERE heartbeat_at > clock_timestamp() - interval '30 minutes'",
+                "0",
+            );
+            check(&ask("DESC", ""), "5ok 4lost 3lost 2cancel 1ok");
+            check(
+                "SELECT n, heartbeat_at > clock_timestamp() - interval '30 minutes', stale_after - heartbeat_at = '2 hours'
+                   FROM sched.lease JOIN held USING (execution_id) ORDER BY n",
+                "1|t|t\n2|t|t\n4|f|f\n5|t|t",
+            );
+            let twice = " || gen_random_uuid() || (SELECT array_agg(CASE WHEN n = 1 THEN $ END) FROM held WHERE n = 1)";
+            let (ids, tokens) = (twice.replace('$', "execution_id"), twice.replace('$', "lease_token"));
+            check(
+                &format!(
+                    "SELECT string_agg(answer, ' ' ORDER BY ordinality) FROM sched.heartbeat_many(
+                              (SELECT array_agg(execution_id ORDER BY n) FROM held){ids},
+                              (SELECT array_agg(lease_token ORDER BY n) FROM held){tokens}) WITH ORDINALITY"
+                ),
+                "ok cancel lost lost ok lost ok",
+            );
+            check("SELECT count(*) FROM sched.heartbeat_many('{}', '{}')", "0");
+            run(&["TRUNCATE sched.ledger, sched.ready, sched.retry, sched.lease, sched.awaited"]);
+        }
+        let one = "ARRAY[gen_random_uuid()]";
+        for (arguments, sqlstate) in [
+            (format!("{one}, '{{}}'"), "22023"),
+            (format!("'{{}}', {one}"), "22023"),
+            (format!("{one}, ARRAY[NULL::uuid]"), "22004"),
+            (format!("ARRAY[NULL::uuid], {one}"), "22004"),
+            (format!("NULL, {one}"), "22004"),
+            (format!("{one}, NULL"), "22004"),
+        ] {
+            refused(&format!("SELECT sched.heartbeat_many({arguments})"), sqlstate);
         }
     }
 

@@ -104,6 +104,25 @@ mod tests {
     }
 
     #[pg_test]
+    fn grid_heartbeat_many() {
+        for cell in cells("grid/beats").into_iter().filter(Cell::is_reachable) {
+            for right in [true, false] {
+                let action = format!(
+                    "SELECT answer FROM sched.heartbeat_many(ARRAY['{}'::uuid], ARRAY['{}'::uuid])",
+                    cell.id,
+                    cell.token(right)
+                );
+                if right && cell.is_running() {
+                    let answer = if cell.cancel_requested() { "cancel" } else { "ok" };
+                    cell.check(&action, answer, Some(After { stale: Some(false), ..After::of(&cell) }));
+                } else {
+                    cell.check(&action, "lost", None);
+                }
+            }
+        }
+    }
+
+    #[pg_test]
     fn grid_assert_lease() {
         for cell in cells("grid/assert").into_iter().filter(Cell::is_reachable) {
             cell.check_holder("assert_lease", "", "", After::of(&cell));

@@ -149,6 +149,8 @@ mod tests {
         ("snooze", "{running}, now()", Own("")),
         ("snooze", "{super}, now()", Super("")),
         ("snooze", "{lost}, now()", All("55000")),
+        // (Every pair has a row: `many_heartbeats_answer_pair_by_pair` shows what another's says.)
+        ("heartbeat_many", "{arrays}", All("uuid")),
         ("finish_success_many", "{arrays}", Skip("empty", "uuid")),
         ("cancel", "{pending}", Own("true")),
         ("cancel", "{retry}", Own("true")),

@@ -202,6 +202,7 @@ mod tests {
         let calls = [
             "SELECT sched.try_claim('r/switched', '2026-01-01')",
             "SELECT sched.heartbeat(execution_id, lease_token) FROM sched.lease",
+            "SELECT * FROM sched.lease l, sched.heartbeat_many(ARRAY[l.execution_id], ARRAY[l.lease_token])",
             "SELECT sched.finish_success(execution_id, lease_token) FROM sched.lease",
             "SELECT sched.enqueue('r/switched')",
             "SELECT sched.claim('q5')",

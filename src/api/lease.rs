@@ -1,4 +1,6 @@
-//! `heartbeat`, `finish_success`, `finish_success_many`, `finish_failure`, `snooze`, `assert_lease`, `cancel`, `mark_stale_as_failed`.
+//! `heartbeat`, `heartbeat_many`, `finish_success`, `finish_success_many`, `finish_failure`, `snooze`, `assert_lease`, `cancel`, `mark_stale_as_failed`.
+
+use std::collections::HashMap;
 
 use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
 use pgrx::prelude::*;
@@ -103,6 +105,65 @@ fn heartbeat(
 }
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+fn heartbeat_many(
+    execution_ids: Option<Vec<Option<Uuid>>>,
+    lease_tokens: Option<Vec<Option<Uuid>>>,
+) -> TableIterator<'static, (name!(execution_id, Uuid), name!(answer, String))> {
+    let answers = or_raise((|| {
+        let runs = pairs(
+            none_null("execution_ids", required("execution_ids", execution_ids)?)?,
+            none_null("lease_tokens", required("lease_tokens", lease_tokens)?)?,
+        )?;
+        // A run of the server is nobody's to extend. By id, none twice: as the store asks for.
+        let mut ordered: Vec<(Uuid, Uuid)> = runs.iter().filter(|run| !server_runs_one_of(&[run.0])).copied().collect();
+        ordered.sort_unstable_by_key(bytes);
+        ordered.dedup_by_key(|run| bytes(run));
+        let (caller, now) = (role::caller(), convert::now());
+        let beaten: HashMap<_, bool> = as_owner(|owner| leases::heartbeat_many(owner, &ordered, now, caller))
+            .into_iter()
+            .map(|(run, cancel_requested)| (bytes(&run), cancel_requested))
+            .collect();
+        let answer = |run: (Uuid, Uuid)| {
+            let answer = match beaten.get(&bytes(&run)) {
+                Some(true) => "cancel",
+                Some(false) => "ok",
+                None => "lost",
+            };
+            (run.0, answer.to_owned())
+        };
+        Ok(runs.into_iter().map(answer).collect::<Vec<_>>())
+    })());
+    TableIterator::new(answers)
+}
+
+/// What a pair is ordered and found by.
+fn bytes(run: &(Uuid, Uuid)) -> ([u8; 16], [u8; 16]) {
+    (*run.0.as_bytes(), *run.1.as_bytes())
+}
+
+/// An array without NULLs; `22004`.
+fn none_null<T>(argument: &str, values: Vec<Option<T>>) -> Outcome<Vec<T>> {
+    values.into_iter().collect::<Option<Vec<T>>>().ok_or_else(|| {
+        Failure::new(
+            PgSqlErrorCode::ERRCODE_NULL_VALUE_NOT_ALLOWED,
+            format!("{argument} must not contain NULL"),
+            "Leave out executions that you do not have.",
+        )
+    })
+}
+
+/// Ids and tokens by position; `22023`.
+fn pairs(ids: Vec<Uuid>, tokens: Vec<Uuid>) -> Outcome<Vec<(Uuid, Uuid)>> {
+    if ids.len() != tokens.len() {
+        return Err(Failure::invalid(
+            format!("execution_ids has {} elements, but lease_tokens has {}", ids.len(), tokens.len()),
+            "Pass one token for each execution, in the same order.",
+        ));
+    }
+    Ok(ids.into_iter().zip(tokens).collect())
+}
+
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn finish_success(
     execution_id: Option<Uuid>,
     lease_token: Option<Uuid>,
@@ -187,15 +248,9 @@ fn finish_success_many(
     let lost = or_raise((|| {
         let ids = all_given("execution_ids", required("execution_ids", execution_ids)?)?;
         let tokens = all_given("lease_tokens", required("lease_tokens", lease_tokens)?)?;
-        if ids.len() != tokens.len() {
-            return Err(Failure::invalid(
-                format!("execution_ids has {} elements, but lease_tokens has {}", ids.len(), tokens.len()),
-                "Pass one token for each execution, in the same order.",
-            ));
-        }
+        let runs = pairs(ids.clone(), tokens)?;
         let (caller, now) = (role::caller(), convert::now());
         refuse_runs_of_server(&ids)?;
-        let runs: Vec<(Uuid, Uuid)> = ids.into_iter().zip(tokens).collect();
         let noted = as_owner(|owner| {
             let noted = Ledger::open(owner).finish_success_many(&runs, now, caller);
             for run in noted.iter().filter(|run| run.ended) {

@@ -141,6 +141,8 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
     call("backfill", "'s2', '2026-01-01 00:00+00', '2026-01-01 05:00+00'");
     let lease = call("claim", "'q'").expect("something to claim");
     call("heartbeat", &format!("{lease}, '1 minute', '1'"));
+    let (id, token) = lease.split_once(", ").unwrap();
+    call("heartbeat_many", &format!("array[{id}]::pg_catalog.uuid[], array[{token}]::pg_catalog.uuid[]"));
     call("assert_lease", &lease);
     call("finish_failure", &format!("{lease}, 'code', 'message'"));
     let lease = call("claim", "'q'").expect("something to claim");

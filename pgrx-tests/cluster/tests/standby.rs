@@ -46,7 +46,7 @@ const READS: [&str; 23] = [
 ];
 
 /// Functions that write: so that there is something to write. A word in braces is an id and a token.
-const WRITES: [&str; 50] = [
+const WRITES: [&str; 51] = [
     "define_job('new')",
     "alter_job('idle', priority => 1)",
     "drop_job('idle')",
@@ -76,6 +76,7 @@ const WRITES: [&str; 50] = [
     "alter_execution({pending}, '1')",
     "cancel_many('job')",
     "heartbeat({running})",
+    "heartbeat_many({arrays})",
     "finish_success({running})",
     "finish_failure({running})",
     "finish_success_many({arrays})",

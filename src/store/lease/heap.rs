@@ -1,4 +1,4 @@
-//! Leases row by row: what claim.sql, claim_new.sql, claim_stale.sql, execution_by_key.sql and heartbeat.sql say (`end_heap`: how they end). Where a table is not as expected there are no `LedgerTables`, and `Ledger` runs the statements.
+//! Leases row by row: what claim.sql, claim_new.sql, claim_stale.sql, execution_by_key.sql, heartbeat.sql and heartbeat_many.sql say (`end_heap`: how they end). Where a table is not as expected there are no `LedgerTables`, and `Ledger` runs the statements.
 
 use std::ffi::CStr;
 use std::rc::Rc;
@@ -14,6 +14,7 @@ use crate::pg::convert::{later, timestamp};
 use crate::pg::error::{raise, Failure};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::record::Record;
+use crate::pg::role;
 use crate::shmem::low_water_mark::{Order, Position};
 use crate::store::execution::{ids, ExistingExecution, KeyLookup, Lease, LeaseOptions, NewExecution};
 use crate::store::lease::sql::heartbeat_answer;
@@ -68,7 +69,20 @@ impl LeaseTable {
         }
     }
 
-    /// Extends a lease; the execution's owner and whether it was asked to stop, or `None` where the lease is lost.
+    /// Extends the leases that hold and whose owner `caller` may act for; each with whether its run was asked to stop.
+    ///
+    /// `runs` are in the order of their ids, so that two sessions never wait for each other in a circle.
+    pub fn heartbeat_many(&self, runs: &[(Uuid, Uuid)], now: Instant, caller: Oid) -> Vec<((Uuid, Uuid), bool)> {
+        let beat = |run: &(Uuid, Uuid)| {
+            pgrx::check_for_interrupts!();
+            let (_, cancel_requested) = self.heartbeat(run.0, run.1, None, None, now, Some(caller))?;
+            Some((*run, cancel_requested))
+        };
+        runs.iter().filter_map(beat).collect()
+    }
+
+    /// Extends a lease; the execution's owner and whether it was asked to stop, or `None` where the lease is lost, or `caller` is given
+    /// and may not act for that owner.
     pub fn heartbeat(
         &self,
         execution_id: Uuid,
@@ -76,12 +90,16 @@ impl LeaseTable {
         stale_timeout: Option<Interval>,
         progress: Option<Jsonb>,
         now: Instant,
+        caller: Option<Oid>,
     ) -> Option<(Oid, bool)> {
         let lease = &self.lease;
         if !self.scan(lease, c"lease_pkey").find(&[Condition::equal(pg_sys::F_UUID_EQ, execution_id)]) {
             return None;
         }
         while lease.get_required::<Uuid>(lease::LEASE_TOKEN) == lease_token {
+            if caller.is_some_and(|caller| !role::may_act_for(caller, lease.get_required(lease::OWNER))) {
+                return None;
+            }
             let stale_after = later(now, stale_timeout.unwrap_or_else(|| lease.get_required(lease::STALE_TIMEOUT)));
             let sweep_at: TimestampWithTimeZone = lease.get_required(lease::SWEEP_AT);
             let sweep_at = if i64::from(sweep_at) < i64::from(stale_after) { sweep_at } else { stale_after };

@@ -162,7 +162,16 @@ pub fn heartbeat(
     now: Instant,
 ) -> Option<(Oid, bool)> {
     match fast_path::open(owner.schema, LeaseTable::open) {
-        Some(leases) => leases.heartbeat(execution_id, lease_token, stale_timeout, progress, now),
+        Some(leases) => leases.heartbeat(execution_id, lease_token, stale_timeout, progress, now, None),
         None => sql::heartbeat(owner.session(), execution_id, lease_token, stale_timeout, progress, now),
+    }
+}
+
+/// Extends the leases that hold and whose owner `caller` may act for; each with whether its run was asked to stop. `runs` are in the
+/// order of their ids, none twice.
+pub fn heartbeat_many(owner: &Owner, runs: &[(Uuid, Uuid)], now: Instant, caller: Oid) -> Vec<((Uuid, Uuid), bool)> {
+    match fast_path::open(owner.schema, LeaseTable::open) {
+        Some(leases) => leases.heartbeat_many(runs, now, caller),
+        None => sql::heartbeat_many(owner.session(), runs, now, caller),
     }
 }

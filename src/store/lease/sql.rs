@@ -60,6 +60,22 @@ pub fn heartbeat(
     rows.first().map(|row| heartbeat_answer(&row, now))
 }
 
+/// Extends the leases that hold and whose owner `caller` may act for; each with whether its run was asked to stop.
+pub fn heartbeat_many(
+    session: &Session,
+    runs: &[(Uuid, Uuid)],
+    now: Instant,
+    caller: Oid,
+) -> Vec<((Uuid, Uuid), bool)> {
+    statement!(HEARTBEAT_MANY = "lease/heartbeat_many"(UUIDARRAYOID, UUIDARRAYOID, TIMESTAMPTZOID, OIDOID));
+    let (execution_ids, lease_tokens): (Vec<Uuid>, Vec<Uuid>) = runs.iter().copied().unzip();
+    let rows = HEARTBEAT_MANY.run(session, arguments![execution_ids, lease_tokens, timestamp(now), caller]);
+    low_water_marks::added_leases(sweep_times(&rows));
+    let beaten =
+        |row: Row| ((row.get_required("execution_id"), row.get_required("lease_token")), heartbeat_answer(&row, now).1);
+    rows.iter().map(beaten).collect()
+}
+
 /// Of a lease that was extended: the execution's owner and whether the run is to stop: it was asked to, or has lasted too long.
 pub fn heartbeat_answer(lease: &impl Record<Column>, now: Instant) -> (Oid, bool) {
     let is_over = lease.get(lease::RUN_UNTIL).is_some_and(|until| is_due(until, now));
