@@ -8,7 +8,7 @@ mod dispatch;
 mod enqueue;
 mod enqueue_unique;
 pub mod explain;
-pub mod handover;
+mod handover;
 mod health;
 pub mod home;
 mod job;

@@ -18,6 +18,7 @@ mod prune;
 mod rebuild;
 mod retry;
 mod runs;
+mod two_owners;
 mod views;
 
 pub use ahead::report as report_ahead;
@@ -35,4 +36,5 @@ pub use notify::{insert, notify, notify_queue};
 pub use prune::Pruner;
 pub use rebuild::rebuild;
 pub use runs::{end_failed, end_lost, refuse};
+pub use two_owners::look as look_for_two_owners;
 pub use views::{due_once_applied, next_open, skip_parts, so_far};

@@ -10,7 +10,6 @@ use scheduler_core::runtime::backoff;
 use scheduler_core::runtime::cooldown::{Cooldown, Now, BUSY};
 use scheduler_core::Instant;
 
-use crate::api::handover::two_owners;
 use crate::dispatch::{self, Fired, LookedForAlerts, Pruner};
 use crate::guc;
 use crate::pg::{convert, role, session, Session};
@@ -316,7 +315,7 @@ impl Tick {
     /// Parks what another scheduler runs again; how many.
     fn look_for_two_owners(&mut self, session: &Session) -> usize {
         (self.two_owners, self.looked_for_owners) = (None, convert::now());
-        let (has_taken, parked) = two_owners::look(session);
+        let (has_taken, parked) = dispatch::look_for_two_owners(session);
         self.has_taken = has_taken;
         parked
     }

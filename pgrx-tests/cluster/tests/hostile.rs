@@ -178,7 +178,7 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
     call("attempts_since_success", "'k'");
     call("import_crontab", "'@daily a'");
     call("import_from", "'pg_cron', 'cron'");
-    call("take_over", "'pg_cron'");
+    call("take_over", "'pg_cron', '{}'");
     call("report_fire", "'s2', '2026-01-01'");
     call("hand_back", "'{}'");
     call("compare", "'pg_cron', '2026-01-01', '2026-01-02'");

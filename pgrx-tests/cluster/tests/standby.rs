@@ -61,7 +61,7 @@ const WRITES: [&str; 51] = [
     "import_crontab('@daily true')",
     "import_from('pg_cron')",
     "take_over('pg_cron')",
-    "hand_back('{s}')",
+    "hand_back('{}')",
     "report_fire('s', '2026-01-01')",
     "dispatch_due()",
     "try_claim('job', '2026-01-01')",
@@ -101,7 +101,8 @@ const WRITES: [&str; 51] = [
 ];
 
 /// Called by the extension's own statements only.
-const INTERNAL: [&str; 7] = [
+const INTERNAL: [&str; 8] = [
+    "guard_taken_over",
     "request_dispatcher",
     "schedule_before_update",
     "schedule_changed",

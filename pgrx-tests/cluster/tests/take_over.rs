@@ -4,7 +4,6 @@ use scheduler_cluster_tests::pg_cron;
 use scheduler_cluster_tests::random::Random;
 use scheduler_cluster_tests::scheduler::{one, SOON};
 use scheduler_cluster_tests::{wait_for, Client, Shutdown};
-use std::thread::sleep;
 use std::time::Duration;
 
 /// The SQLSTATE of what was refused.
@@ -86,7 +85,7 @@ fn each_minute_is_run_once_through_a_take_over_and_back() {
 
 #[test]
 fn a_take_over_is_refused_with_a_reason_and_then_nothing_has_changed() {
-    let Some(cluster) = pg_cron::server(&[]) else { return };
+    let Some(cluster) = pg_cron::server(&[("max_prepared_transactions", "1")]) else { return };
     let mut db = pg_cron::database(&cluster);
     db.batch_execute(
         "select cron.schedule('a', '0 3 * * *', 'select 1'), cron.schedule('b', '0 3 * * *', 'select 1'), cron.schedule('off', '0 3 * * *', 'select 1');
@@ -107,6 +106,8 @@ fn a_take_over_is_refused_with_a_reason_and_then_nothing_has_changed() {
         ("select sched.hand_back('{a}')", "55000"),
         ("select sched.hand_back(NULL)", "22004"),
         ("begin; select sched.take_over('pg_cron'); select 1 / 0", "22012"),
+        ("begin isolation level repeatable read; select sched.take_over('pg_cron')", "0A000"),
+        ("begin; select sched.take_over('pg_cron'); prepare transaction 'p'", "0A000"),
     ] {
         assert_eq!(state(db.batch_execute(call)), wanted, "{call}");
         db.batch_execute("rollback").unwrap();
@@ -120,6 +121,16 @@ fn a_take_over_is_refused_with_a_reason_and_then_nothing_has_changed() {
     .unwrap();
     assert_eq!(state(db.batch_execute("select sched.take_over('pg_cron', '{a}')")), "55000");
     as_they_were(&mut db);
+    // Somebody's trigger would run with our rights.
+    db.batch_execute(
+        "create role planter; grant trigger on cron.job to planter; grant usage on schema cron to planter; create schema own authorization planter; set role planter;
+         create function own.planted() returns trigger language plpgsql as $$ begin return new; end $$;
+         create trigger planted before update on cron.job for each row execute function own.planted(); reset role",
+    )
+    .unwrap();
+    assert_eq!(state(db.batch_execute("select sched.take_over('pg_cron', '{b}')")), "42501");
+    as_they_were(&mut db);
+    db.batch_execute("drop schema own cascade").unwrap();
     // A run that a crash has left keeps nobody, one of a live process does.
     db.batch_execute("delete from cron.job_run_details; insert into cron.job_run_details (jobid, runid, status, start_time, job_pid) values (1, 1, 'running', clock_timestamp(), pg_backend_pid())").unwrap();
     assert_eq!(state(db.batch_execute("select sched.take_over('pg_cron')")), "55P03");
@@ -149,7 +160,7 @@ fn what_they_have_missed_is_fired_once() {
          select cron.schedule(name, '0 * * * *', format('insert into runs values (%L)', name)) from unnest('{missed,ran,reported}'::text[]) as name;
          select sched.import_from('pg_cron');
          insert into cron.job_run_details (jobid, runid, status, start_time, end_time)
-         select id, row_number() over (), 'succeeded', at, at from (values (1, 3), (1, 2), (2, 2), (2, 1), (2, 0), (3, 1)) as r (id, ago),
+         select id, row_number() over (), 'succeeded', at, at from (values (1, 30), (2, 2), (2, 1), (2, 0), (3, 1)) as r (id, ago),
                 lateral (select date_trunc('hour', clock_timestamp()) - ago * interval '1 hour') as a (at);
          select sched.report_fire('reported', date_trunc('hour', clock_timestamp()), date_trunc('hour', clock_timestamp()) + interval '1 second') from generate_series(1, 2)",
     )
@@ -187,13 +198,11 @@ fn long_a_hundred_take_overs_under_kills() {
         }
         if round % 3 == 1 {
             // Not at the full minute: what pg_cron misses while the server is down is nobody's fault.
-            let second: f64 = one(&mut db, "select extract(second from clock_timestamp())::float8");
-            let at = 10.0 + random.below(30) as f64;
-            sleep(Duration::from_secs_f64((at - second).max(0.0)));
-            if second < 45.0 {
-                cluster.restart(Shutdown::Immediate);
-                db = cluster.connect();
-            }
+            let at = 10 + random.below(30);
+            let is_time = format!("select extract(second from clock_timestamp()) between {at} and 45");
+            wait_for(&mut db, &is_time, Duration::from_secs(90));
+            cluster.restart(Shutdown::Immediate);
+            db = cluster.connect();
         }
         next_minute(&mut db, JOBS);
     }

@@ -7,7 +7,6 @@ use pgrx::prelude::*;
 use scheduler_core::foreign;
 use scheduler_core::schedule::Ownership;
 use scheduler_core::{Instant, Keyword};
-use sha2::{Digest, Sha256};
 
 use crate::pg::convert::{self, required};
 use crate::pg::error::{or_raise, Failure, Outcome};
@@ -26,7 +25,7 @@ use crate::api::schedule::{armed_as_its_clock_says, armed_as_its_new_clock_says,
 use crate::api::schedule_edit::edit_locked;
 
 use super::known::known;
-use super::source::{ForeignRow, Place, Source, Wanted};
+use super::source::{fingerprint, ForeignRow, Place, Source, Wanted};
 
 type ResultRow = (String, Option<String>, Option<String>, Option<String>, Option<String>, &'static str, Option<String>);
 
@@ -431,11 +430,6 @@ fn name_apart(new: &mut [(usize, Box<Ready>)]) {
         }
         ready.name = name;
     }
-}
-
-/// What an import remembers of what a row says.
-pub fn fingerprint(said: &str) -> String {
-    Sha256::digest(said.as_bytes()).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The zone that was asked for last: most rows share one.

@@ -10,7 +10,5 @@ mod pg_cron;
 mod pg_timetable;
 mod pgagent;
 mod source;
-mod switch;
 mod take_over;
 mod timescaledb;
-pub mod two_owners;

@@ -13,12 +13,12 @@ use crate::guc;
 use crate::pg::error::Outcome;
 use crate::pg::{parse, syscache};
 use crate::store::handover::foreign::{ForeignSchema, TextRow};
+use crate::store::handover::switch::{self, Switch};
 use crate::store::job;
 
 use crate::api::job as jobs;
 
 use super::source::{find_tables, instant, ForeignRow, Place, Runs, Source, Wanted};
-use super::switch::Switch;
 
 /// See the module.
 pub struct PgCron;
@@ -57,23 +57,9 @@ impl Source for PgCron {
     }
 
     fn switch(&self) -> Option<&'static Switch> {
-        Some(&SWITCH)
+        Some(&switch::PG_CRON)
     }
 }
-
-/// Its launcher hears of a change when the transaction has committed, looks each second at the latest, and begins each full minute with what is due.
-/// Three seconds after that it has, and two before it has not begun.
-static SWITCH: Switch = Switch {
-    table: "job",
-    enabled: "active",
-    id: &["jobid"],
-    lock: include_str!("../../../sql/query/handover/pg_cron_lock.sql"),
-    running: include_str!("../../../sql/query/handover/pg_cron_running.sql"),
-    switch: include_str!("../../../sql/query/handover/pg_cron_switch.sql"),
-    enabled_now: include_str!("../../../sql/query/handover/pg_cron_enabled.sql"),
-    settles: 3_000_000,
-    warning: 2_000_000,
-};
 
 /// What is said for all rows at once.
 struct Server {

@@ -5,15 +5,15 @@ use std::collections::HashMap;
 use pgrx::pg_sys::Oid;
 use scheduler_core::foreign::comparison::Run;
 use scheduler_core::foreign::ForeignClock;
-use scheduler_core::time::{MICROS_PER_SECOND, UNIX_TO_POSTGRES_SECONDS};
 use scheduler_core::Instant;
+use sha2::{Digest, Sha256};
 
 use crate::pg::error::Outcome;
 use crate::pg::jsonb::Jsonb;
+pub use crate::store::handover::foreign::instant;
 use crate::store::handover::foreign::{self, ForeignSchema};
+use crate::store::handover::switch::Switch;
 use crate::store::job;
-
-use super::switch::Switch;
 
 /// Another scheduler, by its tables in this database.
 pub trait Source {
@@ -81,9 +81,9 @@ pub struct Wanted {
     pub note: Option<String>,
 }
 
-/// A time of theirs: microseconds since 1970.
-pub fn instant(micros: Option<&str>) -> Option<Instant> {
-    Instant::from_micros(micros?.parse::<i64>().ok()?.checked_sub(UNIX_TO_POSTGRES_SECONDS * MICROS_PER_SECOND)?)
+/// What an import remembers of what a row says.
+pub fn fingerprint(said: &str) -> String {
+    Sha256::digest(said.as_bytes()).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The schema that has this table, all of it to be trusted.

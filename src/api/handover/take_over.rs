@@ -20,6 +20,7 @@ use crate::pg::zone::ServerZone;
 use crate::pg::{role, session, Session};
 use crate::store::handover;
 use crate::store::handover::foreign::ForeignSchema;
+use crate::store::handover::switch::{moment, Moment, Switch};
 use crate::store::handover::taken::{self, Candidate};
 use crate::store::schedule::Definition;
 
@@ -29,10 +30,8 @@ use crate::api::schedule;
 use crate::api::schedule_edit::edit_locked;
 use crate::api::schedule_runs;
 
-use super::import::fingerprint;
 use super::known::known;
-use super::source::{Runs, Source};
-use super::switch::{moment, Moment, Switch};
+use super::source::{fingerprint, Runs, Source};
 
 /// How far back runs of theirs are looked at, in microseconds: a day.
 const DAY: i64 = 86_400_000_000;
@@ -74,6 +73,7 @@ fn take_over(
         let mut rows = Vec::new();
         for (schema, some) in by_schema(found.into_iter().filter(|one| !one.is_owned)) {
             let schema = source.find(Some(schema), caller)?;
+            switch.check_triggers(&schema, caller)?;
             rows.extend(TakeOver { source, switch, schema: &schema, caller, force }.run(&some)?);
         }
         rows.sort_by(|a, b| a.0.cmp(&b.0));
@@ -103,6 +103,7 @@ fn hand_back(schedule_names: Option<Vec<Option<Text>>>) {
             let switch = switch_of(source)?;
             for (schema, some) in by_schema(some.into_iter()) {
                 let schema = source.find(Some(schema), caller)?;
+                switch.check_triggers(&schema, caller)?;
                 give_back(switch, source, &schema, caller, &some)?;
             }
         }
@@ -150,8 +151,22 @@ fn names(given: Option<Vec<Option<Text>>>) -> Outcome<Option<Vec<String>>> {
         .transpose()
 }
 
+/// `0A000` where one snapshot is all that the transaction sees: a run of theirs that has begun since would be run again.
+fn check_isolation() -> Outcome<()> {
+    // SAFETY: reads a global of the process.
+    if unsafe { pg_sys::XactIsoLevel } < pg_sys::XACT_REPEATABLE_READ as i32 {
+        return Ok(());
+    }
+    Err(Failure::new(
+        PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
+        "schedules change hands in READ COMMITTED transactions only",
+        "An older snapshot does not show what the other scheduler has run since: SET TRANSACTION ISOLATION LEVEL READ COMMITTED.",
+    ))
+}
+
 /// What was imported of these names, under a lock that keeps imports and other take-overs out; `42704`, `42501`.
 fn locked(source: Option<&str>, names: Option<&[String]>, caller: Oid) -> Outcome<Vec<Candidate>> {
+    check_isolation()?;
     let found = session(|session| {
         handover::lock(session);
         taken::read(session, source, names.map(<[String]>::to_vec))
@@ -275,7 +290,9 @@ impl TakeOver<'_> {
                 check_differences(one, timeline, theirs, now)?;
             }
             let was_enabled = states.get(&one.source_id).copied().unwrap_or(false);
+            // One that has not run for long is not among those of the last plan times.
             let last = theirs.last().map(|run| run.began);
+            let last = last.or_else(|| self.switch.newest(self.schema, &one.source_id));
             let missed = last.filter(|_| one.enabled && was_enabled).and_then(|last| missed(timeline, last, now));
             let next = if one.enabled { timeline.next_after(now) } else { None };
             session(|session| self.own(session, one, missed))?;

@@ -5,6 +5,8 @@ use std::ffi::{CStr, CString};
 
 use pgrx::pg_sys::{self, Oid};
 use pgrx::PgSqlErrorCode;
+use scheduler_core::time::{MICROS_PER_SECOND, UNIX_TO_POSTGRES_SECONDS};
+use scheduler_core::Instant;
 
 use crate::pg::error::{raise, Failure, Outcome};
 use crate::pg::search_path::PinnedSearchPath;
@@ -219,4 +221,9 @@ pub fn literal(text: &str) -> String {
 /// A name as SQL has it, always in quotes.
 pub fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// A time of theirs: microseconds since 1970.
+pub fn instant(micros: Option<&str>) -> Option<Instant> {
+    Instant::from_micros(micros?.parse::<i64>().ok()?.checked_sub(UNIX_TO_POSTGRES_SECONDS * MICROS_PER_SECOND)?)
 }

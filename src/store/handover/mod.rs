@@ -13,6 +13,7 @@ use crate::store::job;
 use crate::{arguments, statement};
 
 pub mod foreign;
+pub mod switch;
 pub mod taken;
 
 /// What was imported from one of their rows.

@@ -1,0 +1,2 @@
+-- {table}
+DROP TRIGGER IF EXISTS scheduler_guard ON {schema}.{table}
