@@ -205,7 +205,8 @@ mod tests {
     ];
 
     /// Called by the server only, or at CREATE EXTENSION: not even a superuser gets an answer.
-    const OTHERS: [&str; 4] = ["request_dispatcher", "schedule_before_update", "schedule_changed", "table_changed"];
+    const OTHERS: [&str; 5] =
+        ["guard_taken_over", "request_dispatcher", "schedule_before_update", "schedule_changed", "table_changed"];
 
     /// Roles with a prefix, as tests run side by side, and what belongs to the owner. All but one execution are its own.
     fn world(prefix: &str) {
