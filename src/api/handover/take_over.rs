@@ -385,8 +385,13 @@ fn check_differences(
 ) -> Outcome<()> {
     let since = now.checked_add_micros(-DAY).unwrap_or(Instant::MIN);
     let lines = comparison::compare(timeline, theirs, TOLERANCE);
-    let mut different = lines.iter().filter(|line| {
-        line.plan_time >= since && matches!(line.difference, Difference::OnlyHere | Difference::OnlyThere)
+    let mut different = session(|session| {
+        let is_unexplained = |line: &comparison::Compared| match line.difference {
+            Difference::OnlyHere => !taken::is_ours(session, one.schedule_id, line.plan_time),
+            Difference::OnlyThere => true,
+            Difference::Both | Difference::Late => false,
+        };
+        lines.into_iter().filter(|line| line.plan_time >= since && is_unexplained(line)).collect::<Vec<_>>().into_iter()
     });
     let Some(first) = different.next() else { return Ok(()) };
     Err(state(

@@ -97,6 +97,12 @@ pub fn is_any(session: &Session, source: &str, schema: &str) -> bool {
     TAKEN_ANY.run(session, arguments![source, schema]).len() > 0
 }
 
+/// Whether a schedule has run a plan time here: it was taken over before.
+pub fn is_ours(session: &Session, schedule_id: i64, plan: Instant) -> bool {
+    statement!(PLAN_IS_OURS = "handover/plan_is_ours"(INT8OID, TIMESTAMPTZOID));
+    PLAN_IS_OURS.run(session, arguments![schedule_id, timestamp(plan)]).len() > 0
+}
+
 /// Remembers a run of theirs, and forgets those before `forget_before`.
 pub fn report_fire(session: &Session, schedule_id: i64, plan: Instant, fired_at: Instant, forget_before: Instant) {
     statement!(FIRE_REPORT = "handover/fire_report"(INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID));
