@@ -5,7 +5,7 @@
 //! - A block fenced ` ```text ` right after it (blank lines between do not count) is what psql must print, notices and errors included.
 //!   Without one the statements need only succeed.
 //! - `…` in the output stands for any text within a line: times, ids, process numbers. The width of columns does not count.
-//! - ` ```sql wait ` is asked again, for at most 40 seconds, until the output is as shown: for what the worker does by itself.
+//! - ` ```sql wait ` is asked again, for at most 2 minutes, until the output is as shown: for what the worker does by itself.
 //! - Blocks with another language, ` ```sh ` say, are not run.
 //!
 //! A page that does not create the extension itself finds it there, with a dispatcher.
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-const DEADLINE: Duration = Duration::from_secs(40);
+const DEADLINE: Duration = Duration::from_secs(120);
 /// The folders under docs/ that have a test of their own, so that they run side by side.
 const FOLDERS: [&str; 4] = ["guides", "reference", "operations", "internals"];
 
