@@ -4,7 +4,7 @@ use scheduler_cluster_tests::scheduler::{one, SOON};
 use scheduler_cluster_tests::{celery, run, wait_for, Cluster};
 use std::io::Write as _;
 
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(90);
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(180);
 
 fn database(with_tasks: bool) -> (Cluster, scheduler_cluster_tests::Client) {
     let cluster = Cluster::new();
