@@ -150,6 +150,37 @@ fn a_take_over_is_refused_with_a_reason_and_then_nothing_has_changed() {
     assert_eq!(one::<i64>(&mut db, "select count(*) from pg_trigger where tgname = 'scheduler_guard'"), 0);
 }
 
+/// Whoever owns the tables decides what runs when they are read: what is his own gets no guard, and no dispatcher looks at it.
+#[test]
+fn nobodys_own_tables_are_taken_over_nor_waited_for() {
+    let Some(cluster) = pg_cron::server(&[("sched.tick_interval", "100ms")]) else { return };
+    let mut db = pg_cron::database(&cluster);
+    db.batch_execute(
+        "create role app login; select sched.grant_use('app'); create schema own authorization app; set role app;
+         create table own.job (jobid bigint, schedule text, command text, nodename text, nodeport int, database text, username text, active boolean, jobname text);
+         create table own.job_run_details (jobid bigint, runid bigint, job_pid int, status text, start_time timestamptz, end_time timestamptz);
+         insert into own.job values (1, '0 3 * * *', 'select 1', 'localhost', 5432, 'postgres', 'app', false, 'own');
+         select sched.import_from('pg_cron', 'own')",
+    )
+    .unwrap();
+    assert_eq!(state(db.batch_execute("select sched.take_over('pg_cron', force => true)")), "42501");
+    db.batch_execute("reset role").unwrap();
+    // A table that is locked keeps no dispatcher from firing.
+    db.batch_execute(
+        "select cron.schedule('theirs', '0 3 * * *', 'select 1'), sched.import_from('pg_cron', 'cron'), sched.take_over('pg_cron', '{theirs}');
+         select sched.define_job('tick', kind => 'log'), sched.create_schedule('tick', 'every 1 second', 'tick')",
+    )
+    .unwrap();
+    let mut locker = cluster.connect();
+    locker.batch_execute("begin; lock table cron.job in access exclusive mode").unwrap();
+    let since: String = one(&mut db, "select clock_timestamp()::text");
+    wait_for(
+        &mut db,
+        &format!("select count(*) > 2 from sched.execution where job_name = 'tick' and created_at > '{since}'"),
+        SOON,
+    );
+}
+
 /// What fell due since their last run is fired once; a report stands for a run.
 #[test]
 fn what_they_have_missed_is_fired_once() {

@@ -7,7 +7,11 @@ SELECT min(CASE WHEN w.grantee = 0 THEN 'PUBLIC' ELSE pg_get_userbyid(w.grantee)
         SELECT a.grantee, a.privilege_type, c.relname
           FROM pg_class AS c
           JOIN pg_attribute AS t ON t.attrelid = c.oid AND t.attnum > 0 AND NOT t.attisdropped, aclexplode(t.attacl) AS a
-         WHERE c.relnamespace = (SELECT n.oid FROM pg_namespace AS n WHERE n.nspname = {name}) AND c.relname IN ({tables})) AS w
+         WHERE c.relnamespace = (SELECT n.oid FROM pg_namespace AS n WHERE n.nspname = {name}) AND c.relname IN ({tables})
+        UNION ALL
+        SELECT m.oid, 'INSERT', NULL
+          FROM pg_roles AS m
+         WHERE NOT m.rolsuper AND m.rolname <> 'pg_write_all_data' AND pg_has_role(m.oid, 'pg_write_all_data', 'USAGE')) AS w
   LEFT JOIN pg_roles AS r ON r.oid = w.grantee
  WHERE w.privilege_type IN ('INSERT', 'UPDATE', 'TRIGGER') AND w.grantee <> {caller}::oid AND NOT COALESCE(r.rolsuper, false)
 HAVING count(*) > 0

@@ -12,7 +12,6 @@ use crate::pg::convert::{self, required};
 use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::utf8_text::Text;
-use crate::pg::zone::ServerZone;
 use crate::pg::{role, session, Session};
 use crate::store::handover::foreign::ForeignSchema;
 use crate::store::handover::{self, Imported, ImportedSchedule};
@@ -26,6 +25,7 @@ use crate::api::schedule_edit::edit_locked;
 
 use super::known::known;
 use super::source::{fingerprint, ForeignRow, Place, Source, Wanted};
+use super::zones::Zones;
 
 type ResultRow = (String, Option<String>, Option<String>, Option<String>, Option<String>, &'static str, Option<String>);
 
@@ -60,6 +60,10 @@ fn import_from(
         let prefix: String = required("prefix", prefix)?.into();
         let dry_run = required("dry_run", dry_run)?;
         let caller = role::caller();
+        if !dry_run {
+            // Before anything of theirs is locked or read: who takes over or hands back has both in this order.
+            session(handover::lock);
+        }
         let schema = source.find(named, caller)?;
         let mut rows = source.rows(&schema);
         if let Some(only) = &only {
@@ -109,7 +113,6 @@ struct Ready {
 impl Import<'_> {
     fn run(&self, session: &Session, rows: Vec<ForeignRow>) -> Vec<ResultRow> {
         if !self.dry_run {
-            handover::lock(session);
             handover::forget_dropped(session, self.source.name(), &self.schema.name);
         }
         let all = handover::read(session, self.source.name(), &self.schema.name);
@@ -305,10 +308,14 @@ impl Import<'_> {
             (place, (ready.id, Some(ready.name), None, None, None, "unsupported", Some(note)))
         };
         let mut free = Vec::with_capacity(new.len());
+        let (mut of_job, mut used_names) = (HashMap::<String, String>::new(), HashSet::new());
         for (place, ready) in new {
             let is_own_job = is_ours(&ready);
+            // An id behind a name may have made it another row's.
+            let job_of = of_job.entry(ready.job.job_name.clone()).or_insert_with(|| first_part(&ready.id).to_owned());
+            let is_anothers = job_of != first_part(&ready.id) || !used_names.insert(ready.name.clone());
             let is_taken = taken.contains(&ready.name) && !(is_own_job && ready.name == ready.job.job_name);
-            if is_taken || taken_jobs.contains(&ready.job.job_name) && !is_own_job {
+            if is_anothers || is_taken || taken_jobs.contains(&ready.job.job_name) && !is_own_job {
                 results.push(refuse(place, *ready));
             } else {
                 free.push((place, *ready));
@@ -429,20 +436,5 @@ fn name_apart(new: &mut [(usize, Box<Ready>)]) {
             ready.schedule.scope_id.clone_from(&name);
         }
         ready.name = name;
-    }
-}
-
-/// The zone that was asked for last: most rows share one.
-#[derive(Default)]
-struct Zones(Option<(String, ServerZone)>);
-
-impl Zones {
-    fn find(&mut self, name: &str) -> Outcome<ServerZone> {
-        if let Some((_, zone)) = self.0.as_ref().filter(|(known, _)| known == name) {
-            return Ok(*zone);
-        }
-        let zone = ServerZone::find(name)?;
-        self.0 = Some((name.to_owned(), zone));
-        Ok(zone)
     }
 }

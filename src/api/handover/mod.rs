@@ -9,6 +9,8 @@ mod known;
 mod pg_cron;
 mod pg_timetable;
 mod pgagent;
+mod report_fire;
 mod source;
 mod take_over;
 mod timescaledb;
+mod zones;

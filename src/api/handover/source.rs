@@ -81,6 +81,18 @@ pub struct Wanted {
     pub note: Option<String>,
 }
 
+/// A report and a run so near to each other are the same, in microseconds.
+const SAME_RUN: i64 = 5_000_000;
+
+/// Adds runs that were reported; not those that the source has written down itself.
+pub fn add_reported(theirs: &mut Vec<Run>, fires: Vec<Instant>) {
+    let is_near = |run: &Run, fire: Instant| (run.began.as_micros() - fire.as_micros()).abs() <= SAME_RUN;
+    let known = theirs.clone();
+    let new = fires.into_iter().filter(|fire| !known.iter().any(|run| is_near(run, *fire)));
+    theirs.extend(new.map(|began| Run { began, ended: Some(began) }));
+    theirs.sort_by_key(|run| run.began);
+}
+
 /// What an import remembers of what a row says.
 pub fn fingerprint(said: &str) -> String {
     Sha256::digest(said.as_bytes()).iter().take(16).map(|byte| format!("{byte:02x}")).collect()

@@ -31,7 +31,7 @@ use crate::api::schedule_edit::edit_locked;
 use crate::api::schedule_runs;
 
 use super::known::known;
-use super::source::{fingerprint, Runs, Source};
+use super::source::{add_reported, fingerprint, Runs, Source};
 
 /// How far back runs of theirs are looked at, in microseconds: a day.
 const DAY: i64 = 86_400_000_000;
@@ -73,6 +73,7 @@ fn take_over(
         let mut rows = Vec::new();
         for (schema, some) in by_schema(found.into_iter().filter(|one| !one.is_owned)) {
             let schema = source.find(Some(schema), caller)?;
+            check_owner(&schema, source)?;
             switch.check_triggers(&schema, caller)?;
             rows.extend(TakeOver { source, switch, schema: &schema, caller, force }.run(&some)?);
         }
@@ -111,26 +112,6 @@ fn hand_back(schedule_names: Option<Vec<Option<Text>>>) {
     })());
 }
 
-#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
-fn report_fire(
-    schedule_name: Option<Text>,
-    plan_time: Option<TimestampWithTimeZone>,
-    fired_at: default!(Option<TimestampWithTimeZone>, "clock_timestamp()"),
-) {
-    or_raise((|| {
-        let name = convert::name("schedule_name", schedule_name)?;
-        let plan = convert::instant("plan_time", required("plan_time", plan_time)?)?;
-        let fired_at = convert::instant("fired_at", required("fired_at", fired_at)?)?;
-        let caller = role::caller();
-        session(|session| {
-            let found = schedule::find(session, &name, caller)?;
-            let keep = convert::now().checked_add_micros(-crate::guc::history_retention()).unwrap_or(Instant::MIN);
-            taken::report_fire(session, found.schedule_id, plan, fired_at, keep);
-            Ok(())
-        })
-    })());
-}
-
 fn state(message: impl Into<String>, hint: impl Into<String>) -> Failure {
     Failure::new(PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, message, hint)
 }
@@ -149,6 +130,18 @@ fn names(given: Option<Vec<Option<Text>>>) -> Outcome<Option<Vec<String>>> {
     given
         .map(|names| names.into_iter().map(|name| convert::name("an element of schedule_names", name)).collect())
         .transpose()
+}
+
+/// `42501` where somebody who is no superuser has the tables: a trigger of ours and dispatchers would read what he makes of them.
+fn check_owner(schema: &ForeignSchema, source: &dyn Source) -> Outcome<()> {
+    if schema.speaks_for_all {
+        return Ok(());
+    }
+    Err(Failure::new(
+        PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
+        format!("the tables of {} in schema \"{}\" belong to no superuser", source.name(), schema.name),
+        "Only a superuser's are taken over by one call. Switch it off there, and then let it fire here: sched.alter_schedule(..., ownership => 'owned').",
+    ))
 }
 
 /// `0A000` where one snapshot is all that the transaction sees: a run of theirs that has begun since would be run again.
@@ -325,8 +318,7 @@ impl TakeOver<'_> {
                 continue;
             }
             let theirs = runs.entry(one.source_id.clone()).or_default();
-            theirs.extend(fires.into_iter().map(|began| Run { began, ended: Some(began) }));
-            theirs.sort_by_key(|run| run.began);
+            add_reported(theirs, fires);
         }
         Ok(runs)
     }

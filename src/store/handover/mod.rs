@@ -30,6 +30,8 @@ pub struct Imported {
 
 /// A schedule that was imported, as it is now.
 pub struct ImportedSchedule {
+    /// Its number.
+    pub schedule_id: i64,
     /// Its name.
     pub name: String,
     /// Its clock.
@@ -83,6 +85,7 @@ pub fn read(session: &Session, source: &str, schema: &str) -> Vec<Imported> {
             fingerprint: row.get_required("fingerprint"),
             job_name: row.get_required("imported_job"),
             schedule: row.get::<String>("schedule_name").map(|name| ImportedSchedule {
+                schedule_id: row.get_required("schedule_id"),
                 name,
                 clock: row.get_required("clock"),
                 time_zone: row.get_required("time_zone"),
