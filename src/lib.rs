@@ -87,6 +87,7 @@ pub extern "C-unwind" fn _PG_init() {
         shmem::registry::register();
         shmem::runners::register();
         shmem::low_water_mark::register();
+        shmem::notifications::register();
         shmem::exclusion::register();
         shmem::gate::register();
         utility_hooks::register();

@@ -32,7 +32,7 @@ pub use expire_leases::{promote_retries, sweep_stale};
 pub use explain::{explain, explain_state, too_many, Verdict, MOST_PLANS};
 pub use finish::{announce, end_of, wake_for_first};
 pub use fire::{fire_due, Fired};
-pub use notify::{insert, notify, notify_queue};
+pub use notify::{insert, notify, notify_all, notify_queue};
 pub use prune::Pruner;
 pub use rebuild::rebuild;
 pub use runs::{end_failed, end_lost, refuse};

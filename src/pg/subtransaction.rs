@@ -72,7 +72,12 @@ pub unsafe fn set_constraints_immediate() {
 
 /// Other extensions' background workers run users' statements: to us they are clients.
 fn is_client() -> bool {
-    !DISPATCHES.load(Ordering::Relaxed)
+    !is_in_a_dispatcher()
+}
+
+/// Whether this process is a dispatcher of ours.
+pub fn is_in_a_dispatcher() -> bool {
+    DISPATCHES.load(Ordering::Relaxed)
 }
 
 /// This process is a dispatcher of ours: whatever is put off in its transactions, it was put off by what we write.

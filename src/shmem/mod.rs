@@ -5,6 +5,7 @@ pub mod counters;
 pub mod exclusion;
 pub mod gate;
 pub mod low_water_mark;
+pub mod notifications;
 pub mod registry;
 pub mod runners;
 mod spinlock;

@@ -37,6 +37,14 @@ struct Slot {
     runners_wanted: AtomicBool,
     /// A runner has left in the middle of a run.
     run_lost: AtomicBool,
+    /// Something else than notifications wants the dispatcher's attention.
+    called: AtomicBool,
+    /// The dispatcher sends what commits mark (`notifications.rs`).
+    sends: AtomicBool,
+    /// Queues are marked.
+    marked: AtomicBool,
+    /// Nobody knows which queues have something new.
+    all_marked: AtomicBool,
 }
 
 /// What all processes share.
@@ -69,6 +77,10 @@ impl Default for Board {
                 locked: AtomicBool::new(false),
                 runners_wanted: AtomicBool::new(false),
                 run_lost: AtomicBool::new(false),
+                called: AtomicBool::new(false),
+                sends: AtomicBool::new(false),
+                marked: AtomicBool::new(false),
+                all_marked: AtomicBool::new(false),
             }),
         }
     }
@@ -114,10 +126,17 @@ impl Slot {
         }
     }
 
+    /// Has its dispatcher look at everything.
+    fn call(&self) {
+        self.called.store(true, SeqCst);
+        set_latch(self.dispatcher_pid.load(SeqCst));
+    }
+
     /// Gives it back.
     fn clear(&self) {
         let of_dispatcher = [&self.wanted, &self.served, &self.starting, &self.reached, &self.settled, &self.locked];
-        for flag in of_dispatcher.into_iter().chain([&self.runners_wanted, &self.run_lost]) {
+        let news = [&self.runners_wanted, &self.run_lost, &self.called, &self.marked, &self.all_marked];
+        for flag in of_dispatcher.into_iter().chain(news).chain([&self.sends]) {
             flag.store(false, SeqCst);
         }
         self.next_wake.store(AWAKE, SeqCst);
@@ -175,7 +194,7 @@ pub fn is_unknown() -> bool {
 /// Sets the latch of this database's dispatcher if it sleeps beyond this time.
 pub fn wake_dispatcher(database: u32, deadline: i64) {
     if let Some(slot) = slot_of(database).filter(|slot| deadline < slot.next_wake.load(SeqCst)) {
-        set_latch(slot.dispatcher_pid.load(SeqCst));
+        slot.call();
     }
 }
 
@@ -192,8 +211,41 @@ pub fn run_lost(database: u32) {
 fn tell(database: u32, flag: impl Fn(&Slot) -> &AtomicBool) {
     if let Some(slot) = slot_of(database) {
         flag(slot).store(true, SeqCst);
+        slot.call();
+    }
+}
+
+/// Whether somebody sends what commits of this database mark.
+pub fn sends_notifications(database: u32) -> bool {
+    slot_of(database).is_some_and(|slot| slot.sends.load(SeqCst))
+}
+
+/// Has this database's dispatcher notify the queues that are marked.
+pub fn notify_marked(database: u32) {
+    // Who has marked one before has woken it.
+    if let Some(slot) = slot_of(database).filter(|slot| !slot.marked.swap(true, SeqCst)) {
         set_latch(slot.dispatcher_pid.load(SeqCst));
     }
+}
+
+/// Has this database's dispatcher notify all queues in which something waits.
+pub fn notify_all(database: u32) {
+    tell(database, |slot| &slot.all_marked);
+}
+
+/// Whether all queues are to be notified in which something waits; not any longer then.
+pub fn take_notify_all(database: u32) -> bool {
+    slot_of(database).is_some_and(|slot| slot.all_marked.swap(false, SeqCst))
+}
+
+/// Whether queues of this database are marked.
+pub fn has_marked(database: u32) -> bool {
+    slot_of(database).is_some_and(|slot| slot.marked.load(SeqCst))
+}
+
+/// To be said before the marks are read.
+pub fn take_marked(database: u32) {
+    slot_of(database).into_iter().for_each(|slot| slot.marked.store(false, SeqCst));
 }
 
 /// What a dispatcher was told since it looked.
@@ -237,17 +289,19 @@ pub fn want(database: u32) {
 /// way is not missed, unless somebody wants one since.
 pub fn not_needed(database: u32) {
     let Some(board) = board() else { return };
-    let pid = board.with_slots(|| {
-        let slot = board.slot_of(database)?;
-        let pid = slot.dispatcher_pid.load(SeqCst);
-        if pid == 0 && slot.wanted.load(SeqCst) {
-            slot.served.store(false, SeqCst);
-        } else if pid == 0 {
-            slot.clear();
-        }
-        Some(pid)
-    });
-    set_latch(pid.unwrap_or(0));
+    board
+        .with_slots(|| {
+            let slot = board.slot_of(database)?;
+            let pid = slot.dispatcher_pid.load(SeqCst);
+            if pid == 0 && slot.wanted.load(SeqCst) {
+                slot.served.store(false, SeqCst);
+            } else if pid == 0 {
+                slot.clear();
+            }
+            Some(slot)
+        })
+        .into_iter()
+        .for_each(Slot::call);
 }
 
 /// The process of the launcher, if there is one.
@@ -326,6 +380,9 @@ impl Dispatcher {
     /// To be said once the extension was found. The launcher looks into a few unknown databases at a time: one less now.
     pub fn settled(&self) {
         self.0.settled.store(true, SeqCst);
+        // What was left to one that went.
+        self.0.marked.store(true, SeqCst);
+        self.0.sends.store(true, SeqCst);
         wake_launcher();
     }
 
@@ -346,6 +403,12 @@ impl Dispatcher {
     /// To be said before the tables are read.
     pub fn awake(&self) {
         self.0.next_wake.store(AWAKE, SeqCst);
+        self.0.called.store(false, SeqCst);
+    }
+
+    /// Something else than notifications has woken us, or is about to.
+    pub fn is_called(&self) -> bool {
+        self.0.called.load(SeqCst)
     }
 
     /// To be said before sleeping; commits that have something earlier wake us.
@@ -359,6 +422,7 @@ pub fn dispatcher_left(database: u32, pid: i32) {
     if let Some(slot) = slot_of(database) {
         if slot.dispatcher_pid.compare_exchange(pid, 0, SeqCst, SeqCst).is_ok() {
             slot.next_wake.store(AWAKE, SeqCst);
+            slot.sends.store(false, SeqCst);
         }
     }
     wake_launcher();

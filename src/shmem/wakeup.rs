@@ -16,6 +16,7 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 use scheduler_core::Instant;
 
+use crate::shmem::notifications::{self, QueueEntry};
 use crate::shmem::registry;
 use crate::shmem::runners::{self, runs};
 
@@ -30,6 +31,8 @@ thread_local! {
     static RUNNERS: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
     /// The runs of runners that are to be cancelled, each with the subtransaction that says so.
     static CANCELS: RefCell<Vec<Cancel>> = const { RefCell::new(Vec::new()) };
+    /// The queues that are to hear of something new, each with the subtransaction that has it.
+    static QUEUES: RefCell<Vec<(QueueEntry, pg_sys::SubTransactionId)>> = const { RefCell::new(Vec::new()) };
 }
 
 struct Cancel {
@@ -60,6 +63,21 @@ pub fn cancel_at_commit(execution: Uuid, grace: i64) {
         let asked_in = unsafe { pg_sys::GetCurrentSubTransactionId() };
         CANCELS.with_borrow_mut(|cancels| cancels.push(Cancel { execution, asked_in, grace }));
     }
+}
+
+/// Has this database's dispatcher notify a queue once this transaction has committed; false where nobody would, or not in time.
+pub fn notify_at_commit(queue: &str) -> bool {
+    let Some(entry) = notifications::entry_of(queue) else { return false };
+    register_callback();
+    // SAFETY: in a transaction.
+    let asked_in = unsafe { pg_sys::GetCurrentSubTransactionId() };
+    QUEUES.with_borrow_mut(|queues| {
+        // One that is there is of this subtransaction or of one around it: it lives as long.
+        if !queues.iter().any(|(known, _)| *known == entry) {
+            queues.push((entry, asked_in));
+        }
+    });
+    true
 }
 
 /// Asks that this database's dispatcher be awake at `deadline` at the latest, if this transaction commits.
@@ -93,6 +111,7 @@ pub fn prepared_transaction_committed() {
     let database = unsafe { pg_sys::MyDatabaseId.to_u32() };
     registry::wake_dispatcher(database, i64::MIN);
     registry::runners_wanted(database);
+    registry::notify_all(database);
 }
 
 fn register_callback() {
@@ -125,6 +144,9 @@ unsafe extern "C-unwind" fn transaction_ended(event: pg_sys::XactEvent::Type, _a
             runners::wake(database, owner, 1, now);
             registry::runners_wanted(database);
         }
+        for (entry, _) in QUEUES.take() {
+            notifications::mark(database, entry, pg_sys::GetCurrentTimestamp());
+        }
         for cancel in CANCELS.take() {
             let now = pg_sys::GetCurrentTimestamp();
             if runs::cancel(database, cancel.execution, now, cancel.grace) {
@@ -137,6 +159,7 @@ unsafe extern "C-unwind" fn transaction_ended(event: pg_sys::XactEvent::Type, _a
         WAKE_LAUNCHER.set(false);
         RUNNERS.take();
         CANCELS.take();
+        QUEUES.take();
     }
 }
 
@@ -154,6 +177,13 @@ unsafe extern "C-unwind" fn subtransaction_ended(
             cancels.retain(|cancel| cancel.asked_in < mine);
         } else if event == SUBXACT_EVENT_COMMIT_SUB {
             cancels.iter_mut().filter(|cancel| cancel.asked_in >= mine).for_each(|cancel| cancel.asked_in = parent);
+        }
+    });
+    QUEUES.with_borrow_mut(|queues| {
+        if event == SUBXACT_EVENT_ABORT_SUB {
+            queues.retain(|(_, asked_in)| *asked_in < mine);
+        } else if event == SUBXACT_EVENT_COMMIT_SUB {
+            queues.iter_mut().filter(|(_, asked_in)| *asked_in >= mine).for_each(|(_, asked_in)| *asked_in = parent);
         }
     });
 }

@@ -14,6 +14,7 @@ use crate::pg::convert;
 use crate::pg::error::{self, Failure};
 use crate::shmem::{exclusion, registry};
 use crate::worker::clock::ClockWatch;
+use crate::worker::notifier;
 use crate::worker::probe::{self, Probe};
 use crate::worker::readiness::{self, LogOnce, Readiness};
 use crate::worker::tick::{self, Interrupted, Tick};
@@ -197,7 +198,7 @@ impl<'b> MainLoop<'b> {
         // A transaction has ended for those who look before they hear what it did to catalogs. The second look has heard it.
         let confirmed = watermark.filter(|_| watermark == self.watermark);
         self.watermark = watermark;
-        self.woken |= doze(self.board, until, confirmed);
+        self.woken |= doze(self.board, self.database, until, confirmed);
         // Whatever is committed meanwhile: each failed look is a line in the log.
         let pause =
             until.map_or(0, |until| until.as_micros().saturating_sub(now.as_micros()).clamp(0, guc::tick_interval()));
@@ -209,19 +210,15 @@ impl<'b> MainLoop<'b> {
 }
 
 /// Sleeps until `next`; until a commit wakes us, or one may have come of which nobody told, which is true then.
-fn doze(board: &registry::Dispatcher, next: Option<Instant>, watermark: Option<XidWatermark>) -> bool {
+fn doze(board: &registry::Dispatcher, database: u32, next: Option<Instant>, watermark: Option<XidWatermark>) -> bool {
     loop {
         let began = tick::now();
         let now = began.wall;
         let longest = now.checked_add_micros(guc::tick_interval()).unwrap_or(Instant::MAX);
         let wake = next.map_or(longest, |next| next.min(longest));
         board.sleeping_until(wake);
-        if !guc::enabled() {
-            super::report_idle(c"switched off by sched.enabled");
-        } else if wake > now {
-            super::report_idle(&asleep_until(wake));
-        }
-        if super::sleep_until(wake, now) {
+        let said = if guc::enabled() { asleep_until(wake) } else { c"switched off by sched.enabled".to_owned() };
+        if doze_and_notify(board, database, wake, &said) {
             return true;
         }
         if wake != longest {
@@ -232,6 +229,26 @@ fn doze(board: &registry::Dispatcher, next: Option<Instant>, watermark: Option<X
         // `next` is a time by the clock that it was computed by.
         if super::must_end() || began.was_set_until(tick::now()) || !watermark.is_some_and(XidWatermark::is_current) {
             return true;
+        }
+    }
+}
+
+/// Sleeps until `wake`, and sends notifications meanwhile; whether something else than these woke us.
+fn doze_and_notify(board: &registry::Dispatcher, database: u32, wake: Instant, said: &CStr) -> bool {
+    loop {
+        notifier::send(database);
+        let now = convert::now();
+        if wake > now {
+            super::report_idle(said);
+        }
+        let next = notifier::next(database, now);
+        let woken = super::sleep_until(next.map_or(wake, |next| next.min(wake)), now);
+        let by_marks = next.is_some() || registry::has_marked(database);
+        if woken && (!by_marks || board.is_called() || tick::interrupted(database)) {
+            return true;
+        }
+        if convert::now() >= wake {
+            return false;
         }
     }
 }

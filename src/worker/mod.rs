@@ -4,6 +4,7 @@ mod clock;
 pub mod dispatcher;
 pub mod launcher;
 mod main_loop;
+mod notifier;
 mod probe;
 mod readiness;
 mod run;

@@ -13,15 +13,15 @@ use scheduler_core::Instant;
 use crate::dispatch::{self, Fired, LookedForAlerts, Pruner};
 use crate::guc;
 use crate::pg::{convert, role, session, Session};
-use crate::shmem::{counters, exclusion};
+use crate::shmem::{counters, exclusion, registry};
 use crate::store::schedule::dropped::Runs;
 use crate::store::timer::deadline::{self, Deadlines, Looked};
 use crate::store::timer::BatchWindow;
 use crate::worker::staffing::Staffing;
-use crate::worker::{probe, transaction};
+use crate::worker::{notifier, probe, transaction};
 
 /// The steps beside firing.
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 11] = [
     Step {
         what: c"applying changed schedules",
         done: "changed schedules applied",
@@ -72,6 +72,16 @@ const STEPS: [Step; 10] = [
         work: |tick, session| tick.look_for_two_owners(session),
     },
     Step {
+        what: c"notifying all queues",
+        done: "queues notified",
+        arms_timers: false,
+        deadline: |tick| tick.notify_all,
+        work: |tick, session| {
+            (tick.notify_all, tick.notified_all) = (None, convert::now());
+            dispatch::notify_all(session)
+        },
+    },
+    Step {
         what: c"starting runners",
         done: "runners started or woken",
         arms_timers: true,
@@ -117,6 +127,9 @@ fn turn() -> i64 {
     guc::batch_size().min(250)
 }
 
+/// The least time from one notification of all queues to the next, in microseconds: others' prepared transactions may be many.
+const NOTIFY_ALL_EVERY: i64 = 50_000;
+
 /// How many schedules are looked at for alerts in one turn: to open one takes longer than to look.
 const MOST_LOOKS: i64 = 100;
 
@@ -141,6 +154,9 @@ pub struct Tick {
     two_owners: Option<Instant>,
     looked_for_owners: Instant,
     has_taken: bool,
+    /// When to notify all queues, since something was committed of what kind nobody knows, and when that was done last.
+    notify_all: Option<Instant>,
+    notified_all: Instant,
     looking: Cooldown,
     firing: Cooldown,
     cooldowns: [Cooldown; STEPS.len()],
@@ -169,6 +185,8 @@ impl Tick {
             two_owners: None,
             looked_for_owners: Instant::MIN,
             has_taken: false,
+            notify_all: None,
+            notified_all: Instant::MIN,
             looking: Cooldown::default(),
             firing: Cooldown::default(),
             cooldowns: [Cooldown::default(); STEPS.len()],
@@ -180,6 +198,9 @@ impl Tick {
     pub fn run(&mut self, database: u32, name: &str, woken: bool) -> Result<Option<Instant>, Interrupted> {
         let began = std::time::Instant::now();
         self.staffing.look_unasked();
+        if registry::take_notify_all(database) {
+            self.notify_all = self.notified_all.checked_add_micros(NOTIFY_ALL_EVERY).or(Some(Instant::MIN));
+        }
         if woken {
             self.cooldowns.iter_mut().chain([&mut self.retries_left]).for_each(Cooldown::end_wait_for_others);
             self.look_back = Some(convert::now());
@@ -371,6 +392,7 @@ fn attempt<R>(
     if interrupted(database) {
         return Err(Interrupted);
     }
+    notifier::send(database);
     match transaction::attempt(what, work) {
         Ok(done) => Ok(Some(done)),
         Err(_) if was_interrupted(database) => Err(Interrupted),

@@ -4,7 +4,7 @@ use crate::cluster::Cluster;
 use crate::proc;
 use crate::wait::{stays, wait_for, wait_until};
 use postgres::fallible_iterator::FallibleIterator as _;
-use postgres::Client;
+use postgres::{Client, Notification};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -168,21 +168,34 @@ pub fn in_endless_statement(client: &mut Client) -> bool {
     one(client, query)
 }
 
-/// How many notifications a client that LISTENs to this channel has got, of all that was committed before now: they come in that order,
-/// so all of them are here when one of ours is.
+/// How many notifications a client that LISTENs to this channel has got, of all that was committed before now.
 pub fn heard(client: &mut Client, db: &mut Client, channel: &str) -> usize {
-    db.batch_execute(&format!("notify \"{channel}\", 'the last one'")).unwrap();
     let mut count = 0;
+    // The dispatcher sends what was marked before this, before it sends this or together with it.
+    if one::<String>(client, "show sched.notify") == "on" {
+        client
+            .batch_execute(
+                "listen \"sched:the last queue\";
+                 begin; select sched.pause_queue('the last queue'); select sched.resume_queue('the last queue'); commit",
+            )
+            .unwrap();
+        count += heard_until(client, |next| next.channel() == "sched:the last queue");
+        client.batch_execute("unlisten \"sched:the last queue\"").unwrap();
+    }
+    // What one transaction notifies comes in any order, what several do as they were committed.
+    db.batch_execute(&format!("notify \"{channel}\", 'the last one'")).unwrap();
+    count + heard_until(client, |next| next.channel() == channel && next.payload() == "the last one")
+}
+
+/// How many notifications come before this one.
+fn heard_until(client: &mut Client, is_last: impl Fn(&Notification) -> bool) -> usize {
     let mut notifications = client.notifications();
     let mut all = notifications.timeout_iter(SOON);
-    loop {
-        let next = all.next().unwrap().expect("the last notification comes");
-        assert_eq!(next.channel(), channel);
-        if next.payload() == "the last one" {
-            return count;
-        }
+    let mut count = 0;
+    while !is_last(&all.next().unwrap().expect("the last notification comes")) {
         count += 1;
     }
+    count
 }
 
 /// The one value of a query.

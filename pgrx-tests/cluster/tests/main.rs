@@ -48,6 +48,7 @@ mod mails;
 mod metrics;
 mod metrics_readers;
 mod monitoring;
+mod notifications;
 mod notify_jobs;
 mod obstruction;
 mod owners;

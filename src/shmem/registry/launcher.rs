@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::SeqCst;
 
-use crate::shmem::registry::{board, set_latch, slot_of, Board};
+use crate::shmem::registry::{board, slot_of, Board};
 
 /// What a launcher may expect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -116,7 +116,7 @@ impl Launcher {
             if database == 0 || exists(database) {
                 continue;
             }
-            set_latch(slot.dispatcher_pid.load(SeqCst));
+            slot.call();
             self.0.with_slots(|| {
                 if slot.database.load(SeqCst) == database && slot.dispatcher_pid.load(SeqCst) == 0 {
                     slot.clear();

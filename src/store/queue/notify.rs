@@ -1,4 +1,4 @@
-//! NOTIFY without a statement.
+//! What LISTEN hears, and whether there is room for it.
 
 use std::cell::Cell;
 use std::ffi::CStr;
@@ -7,17 +7,32 @@ use std::time::{Duration, Instant};
 use pgrx::datum::Uuid;
 use pgrx::{pg_sys, IntoDatum, PgSqlErrorCode};
 
+use crate::pg::convert::MAX_QUEUE_BYTES;
 use crate::pg::error::{raise, Failure};
-use crate::pg::Owner;
+use crate::pg::record::Record;
+use crate::pg::{Owner, Session};
+use crate::{arguments, statement};
 
 /// Has `LISTEN "sched:<queue>"` hear, once for the transaction, that something became claimable.
 pub fn queue(_owner: &Owner, queue: &str) {
+    of(queue);
+}
+
+/// The same for a queue of anybody.
+pub fn of(queue: &str) {
     send(&format!("sched:{queue}"), "");
 }
 
 /// Has `LISTEN "sched:cancel"` hear that a run is asked to stop.
 pub fn cancelled(execution_id: Uuid) {
     send("sched:cancel", &execution_id.to_string());
+}
+
+/// The queues of users in which something waits.
+pub fn waiting(session: &Session) -> Vec<String> {
+    statement!(QUEUES_WAITING = "queue/queues_waiting"(INT4OID));
+    let longest = i32::try_from(MAX_QUEUE_BYTES).unwrap_or(i32::MAX);
+    QUEUES_WAITING.run(session, arguments![longest]).iter().map(|row| row.get_required("queue")).collect()
 }
 
 fn send(channel: &str, payload: &str) {
