@@ -1,11 +1,11 @@
 # `make` lists what there is. PG=15 (or 17, 18) says which PostgreSQL, ASSERT=1 one with assertions; T=name picks the tests with that in their name.
 PG ?= 15
 T ?=
-export PG ASSERT
+export PG ASSERT DESTDIR
 export QUICK ONLY ROUNDS REPORT RESUME AGAINST
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-stop test test-core test-pg test-cluster test-long docs bench check install clean
+.PHONY: help setup demo demo-stop test test-core test-pg test-cluster test-long docs bench check all install deb test-deb extension-folder clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,8 +45,21 @@ bench: ## ours and the peers side by side (70 minutes); QUICK=1 eight minutes, O
 check: setup ## format, lints and house rules
 	@tools/check.sh
 
-install: ## install into your own server: make install PG_CONFIG=/usr/bin/pg_config
+all: ## build the release version for a server of yours: make all PG_CONFIG=/usr/bin/pg_config
+	@tools/install.sh "$(PG_CONFIG)" build
+
+install: ## install into your own server: make install PG_CONFIG=/usr/bin/pg_config; DESTDIR=/folder: below it
 	@tools/install.sh "$(PG_CONFIG)"
+
+deb: setup ## Debian's package: target/deb/postgresql-15-scheduler_VERSION_ARCH.deb
+	@tools/deb.sh
+
+test-deb: setup ## build the package and test it in roots of its own, twice for the same hash (20 minutes); T=lintian or another step
+	@tools/setup.sh packaging
+	@tools/test-deb.sh $(T)
+
+extension-folder: setup ## target/extension/18: a folder for PostgreSQL 18's extension_control_path; PG=18
+	@tools/extension-folder.sh
 
 clean: ## stop what still runs and remove all that was built
 	@tools/clean.sh

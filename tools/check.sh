@@ -56,7 +56,7 @@ else
     echo "cargo clippy is not installed, skipped: rustup component add clippy"
 fi
 if command -v shellcheck >/dev/null; then
-    check "shellcheck" shellcheck -x -P SCRIPTDIR tools/*.sh .ci/run
+    check "shellcheck" shellcheck -x -P SCRIPTDIR tools/*.sh packaging/*.sh .ci/run
 fi
 check "house rules" tools/check-rules.sh
 check "the measurements' arithmetic" env PYTHONDONTWRITEBYTECODE=1 python3 -m unittest -q --buffer bench/tests/test_figures.py

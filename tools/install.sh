@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Build the extension and install it in the private server of tests and demo; a few seconds when nothing has changed.
-# `tools/install.sh PG_CONFIG` builds the release version and installs it in the server that this pg_config belongs to.
+# `tools/install.sh PG_CONFIG` builds the release version and installs it in the server that this pg_config belongs to, below DESTDIR if that
+# is set; `tools/install.sh PG_CONFIG build` only builds it.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 cd "$SCHEDULER_ROOT"
@@ -16,20 +17,23 @@ if [ $# = 0 ]; then
 fi
 
 pg_config=$1
-if ! [ -x "$pg_config" ]; then fail "no such program: $pg_config (say make install PG_CONFIG=/path/to/pg_config)"; fi
+if ! [ -x "$(command -v "$pg_config")" ]; then fail "no such program: \"$pg_config\" (say make install PG_CONFIG=/path/to/pg_config)"; fi
+pg_config=$(command -v "$pg_config")
 tools/setup.sh pgrx
-version=$("$pg_config" --version | sed -E 's/^PostgreSQL ([0-9]+).*/\1/')
-folder=$("$pg_config" --pkglibdir)
-say "building the extension for PostgreSQL $version (about 4 minutes)"
+say "building the extension for $("$pg_config" --version) (about 4 minutes; seconds when nothing has changed)"
 built=$CARGO_TARGET_DIR/package
-rm -rf "$built"
-PGRX_PG_CONFIG_PATH=$pg_config quietly install cargo pgrx package --pg-config "$pg_config" --out-dir "$built" \
-    --no-default-features --features "pg$version"
+tools/package.sh "$pg_config" "$built"
+if [ "${2:-}" = build ]; then exit; fi
 
-say "installing it in $folder"
+libraries=${DESTDIR:-}$("$pg_config" --pkglibdir)
+scripts=${DESTDIR:-}$("$pg_config" --sharedir)/extension
+say "installing it in $libraries and $scripts"
+as_owner() { "$@"; }
+if [ -z "${DESTDIR:-}" ] && [ ! -w "$libraries" ]; then as_owner() { sudo "$@"; }; fi
+as_owner mkdir -p "$libraries" "$scripts"
 # A running server has the old library mapped: it must be replaced, not overwritten.
-copy=(cp -r --no-preserve=all --remove-destination "$built/." /)
-if [ -w "$folder" ]; then "${copy[@]}"; else sudo "${copy[@]}"; fi
+as_owner cp --no-preserve=all --remove-destination "$built/lib/scheduler.so" "$libraries/"
+as_owner cp --no-preserve=all --remove-destination "$built/extension/"* "$scripts/"
 cat <<END
 
 To start using it, add this to postgresql.conf and restart the server (the extension's worker starts with it):

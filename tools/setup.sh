@@ -79,6 +79,19 @@ pgrx() {
     fi
 }
 
+# What tools/test-deb.sh runs.
+packaging() {
+    local package missing=()
+    for package in lintian piuparts autopkgtest mmdebstrap apt-utils gpg dpkg-dev; do
+        if [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" != installed ]; then missing+=("$package"); fi
+    done
+    if [ "${#missing[@]}" = 0 ]; then return; fi
+    say "installing Debian packages: ${missing[*]} (first time only, about a minute)"
+    quietly apt-update as_root apt-get update
+    quietly apt-packaging as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "${missing[@]}"
+}
+
 server() {
     local system=/usr/lib/postgresql/$PG/bin key folder
     if ! is_packaged; then
@@ -203,7 +216,7 @@ if ! command -v cargo >/dev/null; then fail "Rust is missing: install it from ht
 if [ $# = 0 ]; then set -- packages pgrx server sources python beat javascript monitoring; fi
 for step in "$@"; do
     case $step in
-        packages | pgrx | server | sources | python | beat | javascript | monitoring) "$step" ;;
+        packages | pgrx | packaging | server | sources | python | beat | javascript | monitoring) "$step" ;;
         *) fail "no such step: $step" ;;
     esac
 done

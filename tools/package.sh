@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Builds the release version for one PostgreSQL and lays its files into FOLDER/lib and FOLDER/extension. Equal sources and an equal
+# toolchain give equal files, wherever the checkout is: no path of this machine is in them.
+#
+#   tools/package.sh PG_CONFIG FOLDER       4 minutes on two idle cores; seconds when nothing has changed
+#
+# PACKAGE_BUILD=FOLDER has it built elsewhere than under target/package-build.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+cd "$SCHEDULER_ROOT"
+
+pg_config=$1
+into=$2
+if ! [ -x "$pg_config" ]; then fail "no such program: $pg_config (say PG_CONFIG=/path/to/pg_config)"; fi
+major=$("$pg_config" --version | sed -E 's/^PostgreSQL ([0-9]+).*/\1/')
+version=$(cargo pkgid -p scheduler | sed 's/.*[#@]//')
+build=${PACKAGE_BUILD:-$CARGO_TARGET_DIR/package-build}
+mkdir -p "$build"
+
+# The outer path last: of several that match, rustc takes the last.
+remap="--remap-path-prefix=$HOME=/home --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo --remap-path-prefix=$(rustc --print sysroot)=/rust"
+remap="$remap --remap-path-prefix=$SCHEDULER_ROOT=/scheduler --remap-path-prefix=$build=/build"
+PGRX_PG_CONFIG_PATH=$pg_config RUSTFLAGS="${RUSTFLAGS:-} $remap" CARGO_TARGET_DIR=$build CARGO_INCREMENTAL=0 \
+    quietly package cargo pgrx package --pg-config "$pg_config" --out-dir "$build/pgrx-$major" --no-default-features --features "pg$major"
+
+library=$(find "$build/pgrx-$major" -name scheduler.so)
+control=$(find "$build/pgrx-$major" -name scheduler.control)
+rm -rf "$into"
+mkdir -p "$into/lib" "$into/extension"
+cp --no-preserve=all "$library" "$into/lib/"
+cp --no-preserve=all "$control" sql/scheduler--*--*.sql "$into/extension/"
+# A release has the script that was frozen; it says the same (tools/release-sql.sh), and stays as it is.
+if [ -f "sql/release/scheduler--$version.sql" ]; then
+    cp --no-preserve=all "sql/release/scheduler--$version.sql" "$into/extension/"
+else
+    python3 tools/order-sql.py "${control%/*}/scheduler--$version.sql" "$into/extension/scheduler--$version.sql"
+fi
