@@ -63,6 +63,8 @@ check "the measurements' arithmetic" env PYTHONDONTWRITEBYTECODE=1 python3 -m un
 check "measured numbers (bench/measured.py says how to mark them)" env PYTHONDONTWRITEBYTECODE=1 python3 bench/measured.py README.md docs/benchmarks.md
 check "pages: sentences and links" python3 tools/check-docs.py --paths
 check "search paths (pgspot)" search_paths
+check "dependencies: licenses and sources (deny.toml)" cargo deny --log-level error --locked check --hide-inclusion-graph licenses bans sources
+check "bill of materials (target/sbom.cdx.json)" tools/sbom.sh
 
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -79,6 +79,20 @@ pgrx() {
     fi
 }
 
+# What tools/check.sh asks about the crates that we depend on.
+audit() {
+    local tool version
+    for tool in cargo-cyclonedx@0.5.9 cargo-deny@0.20.2; do
+        version=${tool#*@} tool=${tool%@*}
+        if [ -x "$CARGO_TARGET_DIR/tools/bin/$tool" ] && is_done "$tool" "$version"; then continue; fi
+        say "building $tool $version (first time only, about 3 minutes)"
+        quietly "build-$tool" env CARGO_TARGET_DIR="$CARGO_TARGET_DIR/tools/build" CARGO_PROFILE_DEV_DEBUG=0 \
+            cargo install "$tool" --debug --version "$version" --locked --force --root "$CARGO_TARGET_DIR/tools"
+        rm -rf "$CARGO_TARGET_DIR/tools/build"
+        mark_done "$tool" "$version"
+    done
+}
+
 # What tools/test-deb.sh runs.
 packaging() {
     local package missing=()
@@ -213,10 +227,10 @@ monitoring() {
 }
 
 if ! command -v cargo >/dev/null; then fail "Rust is missing: install it from https://rustup.rs, then run this again"; fi
-if [ $# = 0 ]; then set -- packages pgrx server sources python beat javascript monitoring; fi
+if [ $# = 0 ]; then set -- packages pgrx audit server sources python beat javascript monitoring; fi
 for step in "$@"; do
     case $step in
-        packages | pgrx | packaging | server | sources | python | beat | javascript | monitoring) "$step" ;;
+        packages | pgrx | audit | packaging | server | sources | python | beat | javascript | monitoring) "$step" ;;
         *) fail "no such step: $step" ;;
     esac
 done
