@@ -5,7 +5,7 @@ export PG ASSERT DESTDIR
 export QUICK ONLY ROUNDS REPORT RESUME AGAINST
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-stop test test-core test-pg test-cluster test-long docs bench check all install deb test-deb extension-folder sbom clean
+.PHONY: help setup demo demo-stop test test-core test-pg test-cluster test-long docs bench check all install deb test-deb extension-folder test-extension-folder sbom clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ test-deb: setup ## build the package and test it in roots of its own, twice for 
 
 extension-folder: setup ## target/extension/18: a folder for PostgreSQL 18's extension_control_path; PG=18
 	@tools/extension-folder.sh
+
+test-extension-folder: setup ## that folder in a server of its own; PG=18
+	@tools/test-extension-folder.sh
 
 sbom: ## target/sbom.cdx.json: what is linked into the library
 	@tools/setup.sh audit

@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$SCHEDULER_ROOT"
 
 if [ "$PG" -lt 18 ]; then fail "PostgreSQL $PG has no extension_control_path: say PG=18"; fi
-folder=$CARGO_TARGET_DIR/extension/$PG
+folder=$CARGO_TARGET_DIR/extension/$SERVER_NAME
 say "building the extension for PostgreSQL $PG (about 4 minutes; seconds when nothing has changed)"
 tools/package.sh "$SCHEDULER_PG_CONFIG" "$folder"
 mkdir "$folder/share"

@@ -189,8 +189,7 @@ step_piuparts() {
     # Its own Debian, of what is essential only: the package brings PostgreSQL with it.
     quietly deb-piuparts unshare --mount bash -euc 'mount --make-rprivate /; exec piuparts "$@"' piuparts \
         --distribution=bookworm --mirror="$(mirrors | sed -nE 's/^deb (\S+) bookworm (.*)/\1 \2/p')" "${mirror[@]}" \
-        --keyring=/usr/share/keyrings/debian-archive-keyring.gpg --no-eatmydata --apt \
-        --warn-on-leftovers-after-purge --skip-logrotatefiles-test "$package"
+        --keyring=/usr/share/keyrings/debian-archive-keyring.gpg --no-eatmydata "$package"
 }
 
 step_reproduce() {
