@@ -4,7 +4,7 @@
 #
 #   PG=15 tools/deb.sh [FOLDER]     into FOLDER instead of target/deb
 #
-# DEBFULLNAME and DEBEMAIL name the maintainer.
+# DEBFULLNAME and DEBEMAIL name the maintainer. PACKAGE_PG_CONFIG has it built for another server than the private one of that version.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 cd "$SCHEDULER_ROOT"
@@ -23,7 +23,7 @@ say "building $name $version (about 4 minutes; less when little has changed)"
 root=$folder/root-$PG
 rm -rf "$root"
 mkdir -p "$root"
-tools/package.sh "$SCHEDULER_PG_CONFIG" "$folder/files-$PG"
+tools/package.sh "${PACKAGE_PG_CONFIG:-$SCHEDULER_PG_CONFIG}" "$folder/files-$PG"
 install -D -m 644 -t "$root/usr/lib/postgresql/$PG/lib" "$folder/files-$PG/lib/scheduler.so"
 install -D -m 644 -t "$root/usr/share/postgresql/$PG/extension" "$folder/files-$PG/extension/"*
 strip --strip-unneeded --remove-section=.comment --remove-section=.note "$root/usr/lib/postgresql/$PG/lib/scheduler.so"

@@ -17,10 +17,12 @@ version=$(cargo pkgid -p scheduler | sed 's/.*[#@]//')
 build=${PACKAGE_BUILD:-$CARGO_TARGET_DIR/package-build}
 mkdir -p "$build"
 
-# The outer path last: of several that match, rustc takes the last.
-remap="--remap-path-prefix=$HOME=/home --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo --remap-path-prefix=$(rustc --print sysroot)=/rust"
-remap="$remap --remap-path-prefix=$SCHEDULER_ROOT=/scheduler --remap-path-prefix=$build=/build"
-PGRX_PG_CONFIG_PATH=$pg_config RUSTFLAGS="${RUSTFLAGS:-} $remap" CARGO_TARGET_DIR=$build CARGO_INCREMENTAL=0 \
+# The narrower path last: of several that match, rustc takes the last.
+flags="--remap-path-prefix=$HOME=/home --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo --remap-path-prefix=$(rustc --print sysroot)=/rust"
+flags="$flags --remap-path-prefix=$SCHEDULER_ROOT=/scheduler --remap-path-prefix=$build=/build"
+# cargo-pgrx gives the linker this flag, by which the description of our functions stays in the library; RUSTFLAGS takes its place.
+flags="$flags -C link-arg=-Wl,--no-gc-sections"
+PGRX_PG_CONFIG_PATH=$pg_config RUSTFLAGS="${RUSTFLAGS:-} $flags" CARGO_TARGET_DIR=$build CARGO_INCREMENTAL=0 \
     quietly package cargo pgrx package --pg-config "$pg_config" --out-dir "$build/pgrx-$major" --no-default-features --features "pg$major"
 
 library=$(find "$build/pgrx-$major" -name scheduler.so)

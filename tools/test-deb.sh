@@ -33,7 +33,6 @@ if [ ! -f "$package" ]; then fail "there is no $package: run make deb"; fi
 
 work=$(mktemp -d /var/tmp/scheduler-deb.XXXXXX)
 trap 'rm -rf "$work"' EXIT
-export TMPDIR=$work
 
 # Debian's mirrors that apt uses here, as lines of a sources.list.
 # shellcheck disable=SC2016 # apt reads it, not the shell
@@ -177,7 +176,7 @@ step_autopkgtest() {
         mount -t proc proc "$1/proc"
         mount --rbind /dev "$1/dev" && mount --make-rslave "$1/dev"
         mount -t tmpfs shm "$1/dev/shm"
-        env -u TMPDIR autopkgtest --setup-commands="apt-get -q update" --no-built-binaries "$2" "$3" -- chroot "$1"' autopkgtest "$root" "$package" "$work/tests" || result=$?
+        autopkgtest --setup-commands="apt-get -q update" --no-built-binaries "$2" "$3" -- chroot "$1"' autopkgtest "$root" "$package" "$work/tests" || result=$?
     # 8 says that no test was there, 2 that some was skipped: neither has shown anything.
     if [ "$result" != 0 ]; then fail "autopkgtest says $result"; fi
 }
@@ -189,7 +188,7 @@ step_piuparts() {
     # Its own Debian, of what is essential only: the package brings PostgreSQL with it.
     quietly deb-piuparts unshare --mount bash -euc 'mount --make-rprivate /; exec piuparts "$@"' piuparts \
         --distribution=bookworm --mirror="$(mirrors | sed -nE 's/^deb (\S+) bookworm (.*)/\1 \2/p')" "${mirror[@]}" \
-        --keyring=/usr/share/keyrings/debian-archive-keyring.gpg --no-eatmydata "$package"
+        --keyring=/usr/share/keyrings/debian-archive-keyring.gpg --no-eatmydata --tmpdir="$work" "$package"
 }
 
 step_reproduce() {
@@ -197,11 +196,8 @@ step_reproduce() {
     mkdir -p "$copy/target" "$work/built"
     git ls-files -z | xargs -0 cp --parents -t "$copy"
     # The server, the tools and the crates' sources are the same ones; what is compiled is compiled anew.
-    ln -s "$SCHEDULER_SERVERS" "$copy/target/servers"
     ln -s "$CARGO_TARGET_DIR/tools" "$copy/target/tools"
-    mkdir -p "$copy/target/pgrx-$SERVER_NAME"
-    cp "$PGRX_HOME/config.toml" "$copy/target/pgrx-$SERVER_NAME/"
-    SOURCE_DATE_EPOCH=$(tools/source-date.sh) "$copy/tools/deb.sh" "$work/built"
+    SOURCE_DATE_EPOCH=$(tools/source-date.sh) PACKAGE_PG_CONFIG=$SCHEDULER_PG_CONFIG "$copy/tools/deb.sh" "$work/built"
     cmp "$package" "$work/built/${package##*/}"
     say "two builds, one file: $(sha256sum <"$package" | cut -c1-64)"
 }
