@@ -16,17 +16,23 @@ major=$("$pg_config" --version | sed -E 's/^PostgreSQL ([0-9]+).*/\1/')
 version=$(cargo pkgid -p scheduler | sed 's/.*[#@]//')
 build=${PACKAGE_BUILD:-$CARGO_TARGET_DIR/package-build}
 mkdir -p "$build"
+rm -rf "$build/pgrx-$major" # which another server of that version may have left
 
 # The narrower path last: of several that match, rustc takes the last.
 flags="--remap-path-prefix=$HOME=/home --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo --remap-path-prefix=$(rustc --print sysroot)=/rust"
 flags="$flags --remap-path-prefix=$SCHEDULER_ROOT=/scheduler --remap-path-prefix=$build=/build"
 # cargo-pgrx gives the linker this flag, by which the description of our functions stays in the library; RUSTFLAGS takes its place.
 flags="$flags -C link-arg=-Wl,--no-gc-sections"
-PGRX_PG_CONFIG_PATH=$pg_config RUSTFLAGS="${RUSTFLAGS:-} $flags" CARGO_TARGET_DIR=$build CARGO_INCREMENTAL=0 \
+# The same for the C that pgrx compiles against the server's headers, some of which name themselves in messages.
+cflags="-ffile-prefix-map=$SCHEDULER_ROOT=/scheduler -ffile-prefix-map=$build=/build -ffile-prefix-map=$("$pg_config" --includedir-server)=/server"
+PGRX_PG_CONFIG_PATH=$pg_config CFLAGS="${CFLAGS:-} $cflags" RUSTFLAGS="${RUSTFLAGS:-} $flags" CARGO_TARGET_DIR=$build CARGO_INCREMENTAL=0 \
     quietly package cargo pgrx package --pg-config "$pg_config" --out-dir "$build/pgrx-$major" --no-default-features --features "pg$major"
 
 library=$(find "$build/pgrx-$major" -name scheduler.so)
 control=$(find "$build/pgrx-$major" -name scheduler.control)
+if grep -qaF -e "$SCHEDULER_ROOT/" -e "$build/" "$library"; then
+    fail "the library names folders of this machine: $(strings -a "$library" | grep -F -e "$SCHEDULER_ROOT/" -e "$build/" | head -n 3)"
+fi
 rm -rf "$into"
 mkdir -p "$into/lib" "$into/extension"
 cp --no-preserve=all "$library" "$into/lib/"

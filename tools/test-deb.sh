@@ -198,7 +198,14 @@ step_reproduce() {
     # The server, the tools and the crates' sources are the same ones; what is compiled is compiled anew.
     ln -s "$CARGO_TARGET_DIR/tools" "$copy/target/tools"
     SOURCE_DATE_EPOCH=$(tools/source-date.sh) PACKAGE_PG_CONFIG=$SCHEDULER_PG_CONFIG "$copy/tools/deb.sh" "$work/built"
-    cmp "$package" "$work/built/${package##*/}"
+    if ! cmp "$package" "$work/built/${package##*/}"; then
+        rm -rf "$folder/another"
+        mkdir "$folder/another"
+        dpkg-deb --raw-extract "$package" "$folder/another/first"
+        dpkg-deb --raw-extract "$work/built/${package##*/}" "$folder/another/second"
+        diff -rq "$folder/another/first" "$folder/another/second" || true
+        fail "two builds gave two files; both are unpacked in $folder/another"
+    fi
     say "two builds, one file: $(sha256sum <"$package" | cut -c1-64)"
 }
 
