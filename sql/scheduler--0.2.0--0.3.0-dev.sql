@@ -746,6 +746,23 @@ COMMENT ON FUNCTION sched.metrics IS
 'What was counted in this database since the counters began anew, and how things stand: a row for each sample. Of jobs and queues it names those that the caller may act for; superusers, monitors and members of pg_monitor see all. At most 200 jobs and 200 queues of an owner have a name of their own, the others are called other. Where the library is not preloaded there are gauges only. A table that somebody has locked for long is left out.';
 COMMENT ON FUNCTION sched.openmetrics IS
 'The same as OpenMetrics text, which ends with # EOF.';
+CREATE FUNCTION sched_internal.command_statements("command" TEXT) RETURNS INT
+VOLATILE PARALLEL UNSAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'command_statements_wrapper';
+COMMENT ON FUNCTION sched_internal.command_statements IS 'internal: how many statements a command has, for scheduler_cron';
+CREATE FUNCTION sched_internal.create_sql_job(
+	"job_name" TEXT,
+	"clock" TEXT,
+	"command" TEXT,
+	"time_zone" TEXT,
+	"owner" oid,
+	"enabled" bool
+) RETURNS bigint
+VOLATILE PARALLEL UNSAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'create_sql_job_wrapper';
+COMMENT ON FUNCTION sched_internal.create_sql_job IS 'internal: makes an SQL job and its schedule where the name is free, for scheduler_cron; NULL where it is not';
 COMMENT ON FUNCTION sched.health IS
 'How the scheduler stands in this database, a row for each component: severity ok, warning or critical, since when, and what to do. Answers also where every worker is dead or the library is not preloaded; waits for no lock (0.5 s at most).';
 COMMENT ON FUNCTION sched.healthy IS
@@ -1162,7 +1179,7 @@ BEGIN
     FOREACH object IN ARRAY ARRAY[
         'FUNCTION sched.define_job', 'FUNCTION sched.alter_job', 'TABLE sched.jobs', 'FUNCTION sched.try_claim', 'FUNCTION sched.claim', 'FUNCTION sched.schedule_sql', 'FUNCTION sched.unschedule', 'FUNCTION sched.this_run()',
         'FUNCTION sched.test_job', 'FUNCTION sched.heartbeat_many', 'FUNCTION sched.snooze', 'FUNCTION sched.pause_queue', 'FUNCTION sched.resume_queue', 'TABLE sched.paused_queue', 'TABLE sched.queues',
-        'FUNCTION sched.health()', 'FUNCTION sched.healthy', 'FUNCTION sched.metrics()', 'FUNCTION sched.openmetrics()', 'FUNCTION sched.report', 'FUNCTION sched.timeline', 'FUNCTION sched.recent', 'FUNCTION sched_internal.grant_pg_monitor()',
+        'FUNCTION sched.health()', 'FUNCTION sched.healthy', 'FUNCTION sched.metrics()', 'FUNCTION sched.openmetrics()', 'FUNCTION sched.report', 'FUNCTION sched.timeline', 'FUNCTION sched.recent', 'FUNCTION sched_internal.grant_pg_monitor()', 'FUNCTION sched_internal.command_statements', 'FUNCTION sched_internal.create_sql_job',
         'FUNCTION sched.enqueue', 'FUNCTION sched.enqueue_many', 'FUNCTION sched.alter_execution', 'FUNCTION sched.cancel_many',
         'TABLE sched.unique_scope', 'TABLE sched.imported', 'TABLE sched.reported_fire', 'FUNCTION sched.import_from', 'FUNCTION sched.compare', 'FUNCTION sched.take_over', 'FUNCTION sched.hand_back', 'FUNCTION sched.report_fire', 'FUNCTION sched_internal.guard_taken_over()',
         'TABLE sched.alert', 'SEQUENCE sched.alert_alert_id_seq', 'TABLE sched.alert_watch', 'SEQUENCE sched.alert_watch_watch_id_seq', 'TABLE sched.alert_state',

@@ -12,7 +12,9 @@ if [ $# = 0 ]; then
     say "building the extension for PostgreSQL $PG$hint"
     quietly install cargo pgrx install --pg-config "$SCHEDULER_PG_CONFIG" --no-default-features --features "pg$PG"
     # The tests upgrade from every release; a user's server gets the upgrade scripts only.
-    cp --no-preserve=all sql/release/*.sql "$("$SCHEDULER_PG_CONFIG" --sharedir)/extension/"
+    extensions=$("$SCHEDULER_PG_CONFIG" --sharedir)/extension
+    cp --no-preserve=all sql/release/*.sql "$extensions/"
+    tools/cron-files.sh "$extensions"
     exit
 fi
 

@@ -43,3 +43,4 @@ if [ -f "sql/release/scheduler--$version.sql" ]; then
 else
     python3 tools/order-sql.py "${control%/*}/scheduler--$version.sql" "$into/extension/scheduler--$version.sql"
 fi
+tools/cron-files.sh "$into/extension"

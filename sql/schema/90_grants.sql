@@ -120,6 +120,8 @@ COMMENT ON FUNCTION sched.timeline IS
 'The same of one schedule for a terminal of 80 columns, a line in each row. Errors: 42704 (a schedule that there is not, or that the caller may not read about), 22023 (an empty range, an unknown zone), 22008 (infinite times), 22004 (NULL).';
 COMMENT ON FUNCTION sched_internal.grant_again() IS 'internal: at the end of an update, gives users and monitors the rights on what it has added; takes the types of our rows from PUBLIC';
 COMMENT ON FUNCTION sched_internal.grant_pg_monitor() IS 'internal: lets the members of pg_monitor ask how the scheduler stands';
+COMMENT ON FUNCTION sched_internal.command_statements IS 'internal: how many statements a command has, for scheduler_cron';
+COMMENT ON FUNCTION sched_internal.create_sql_job IS 'internal: makes an SQL job and its schedule where the name is free, for scheduler_cron; NULL where it is not';
 COMMENT ON FUNCTION sched_internal.table_is_new IS 'internal: has every session read a table again of which it may remember something';
 COMMENT ON FUNCTION sched_internal.grantee IS 'internal: the name of a role that gets rights or loses them';
 COMMENT ON FUNCTION sched_internal.uuid_v7() IS 'internal: a new UUID version 7 (RFC 9562)';

@@ -3,6 +3,7 @@
 mod alert;
 mod claim;
 mod clock;
+mod cron_support;
 mod crontab;
 mod dispatch;
 mod enqueue;

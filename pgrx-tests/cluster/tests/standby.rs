@@ -19,7 +19,7 @@ fn caught_up(primary: &mut Client, standby: &mut Client) {
 }
 
 /// Functions that only read: with what to call them on a standby.
-const READS: [&str; 23] = [
+const READS: [&str; 24] = [
     "compare('pg_cron', '2026-01-01', '2026-01-02')",
     "next_time('@daily')",
     "preview('@daily', n => 2)",
@@ -41,13 +41,15 @@ const READS: [&str; 23] = [
     "next_open('s')",
     "scope_key('a', 'b', 'c')",
     "grantee('app'::regrole)",
+    "command_statements('select 1')",
     "this_run()",
     "test_job('reads')",
 ];
 
 /// Functions that write: so that there is something to write. A word in braces is an id and a token.
-const WRITES: [&str; 51] = [
+const WRITES: [&str; 52] = [
     "define_job('new')",
+    "create_sql_job('new', '@daily', 'select 1', 'UTC', 10, true)",
     "alter_job('idle', priority => 1)",
     "drop_job('idle')",
     "create_schedule('new', '@daily', 'job')",

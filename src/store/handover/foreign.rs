@@ -107,7 +107,11 @@ impl ForeignSchema {
             Err(Failure::new(PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE, message, hint))
         };
         if !syscache::is_plain_table(relation) {
-            return refused(format!("{} is no plain table", shown()));
+            return Err(Failure::new(
+                PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
+                format!("{} is no plain table", shown()),
+                "Name the schema of the other scheduler's own tables as source_schema. (What the views of scheduler_cron show is scheduled here already.)",
+            ));
         }
         let schema = syscache::schema_of_relation(relation).and_then(syscache::owner_of_schema);
         let (Some(owner), Some(owner_of_schema)) = (syscache::owner_of_relation(relation), schema) else {
