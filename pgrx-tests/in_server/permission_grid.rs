@@ -6,6 +6,7 @@ use pgrx::prelude::*;
 #[allow(clippy::unwrap_used, reason = "test code")]
 mod tests {
     use pgrx::prelude::*;
+    use std::collections::BTreeSet;
 
     use crate::test_support::{alone, check, granting, quote, run, sql, views};
 
@@ -320,11 +321,10 @@ mod tests {
                 assert_eq!(as_role("gf", role, &statement), "42501", "{role}: {function}");
             }
         }
-        let known: std::collections::BTreeSet<_> =
-            FUNCTIONS.iter().map(|(function, ..)| *function).chain(OTHERS).collect();
+        let known: BTreeSet<_> = FUNCTIONS.iter().map(|(function, ..)| *function).chain(OTHERS).collect();
         let all = sql("SELECT DISTINCT proname::text COLLATE \"C\" FROM pg_proc WHERE pronamespace IN ('sched'::regnamespace, 'sched_internal'::regnamespace) ORDER BY 1");
         assert_eq!(
-            all.lines().collect::<std::collections::BTreeSet<_>>(),
+            all.lines().collect::<BTreeSet<_>>(),
             known,
             "a function has no row in this grid, or a row no function"
         );
