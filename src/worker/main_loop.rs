@@ -41,8 +41,8 @@ pub struct MainLoop<'b> {
     settled: bool,
     /// How many looks failed, one after the other.
     failed_looks: i32,
-    /// What was there to be seen before the last sleep.
-    watermark: Option<XidWatermark>,
+    /// What was there to be seen before the last sleep, and since when it was the same.
+    watermark: Option<(XidWatermark, std::time::Instant)>,
 }
 
 /// What follows a turn.
@@ -195,9 +195,14 @@ impl<'b> MainLoop<'b> {
 
     fn sleep(&mut self, until: Option<Instant>, watermark: Option<XidWatermark>) {
         let (slept, now) = (std::time::Instant::now(), convert::now());
-        // A transaction has ended for those who look before they hear what it did to catalogs. The second look has heard it.
-        let confirmed = watermark.filter(|_| watermark == self.watermark);
-        self.watermark = watermark;
+        // A transaction has ended for those who look before they hear what it did to catalogs. A look that comes so much later has heard it,
+        // and has looked for what is looked for now and then only.
+        let since = |watermark: &XidWatermark| {
+            self.watermark.filter(|(known, _)| known == watermark).map_or(slept, |known| known.1)
+        };
+        self.watermark = watermark.map(|watermark| (watermark, since(&watermark)));
+        let tick = Duration::from_micros(guc::tick_interval().unsigned_abs());
+        let confirmed = self.watermark.filter(|(_, since)| since.elapsed() >= tick).map(|(watermark, _)| watermark);
         self.woken |= doze(self.board, self.database, until, confirmed);
         // Whatever is committed meanwhile: each failed look is a line in the log.
         let pause =
@@ -235,19 +240,22 @@ fn doze(board: &registry::Dispatcher, database: u32, next: Option<Instant>, wate
 
 /// Sleeps until `wake`, and sends notifications meanwhile; whether something else than these woke us.
 fn doze_and_notify(board: &registry::Dispatcher, database: u32, wake: Instant, said: &CStr) -> bool {
+    let (began, longest) = (std::time::Instant::now(), wake.as_micros().saturating_sub(convert::now().as_micros()));
+    let longest = Duration::from_micros(u64::try_from(longest).unwrap_or(0));
     loop {
         notifier::send(database);
         let now = convert::now();
         if wake > now {
             super::report_idle(said);
         }
-        let next = notifier::next(database, now);
-        let woken = super::sleep_until(next.map_or(wake, |next| next.min(wake)), now);
+        let next = notifier::next(database, now).filter(|next| *next < wake);
+        let woken = super::sleep_until(next.unwrap_or(wake), now);
         let by_marks = next.is_some() || registry::has_marked(database);
         if woken && (!by_marks || board.is_called() || tick::interrupted(database)) {
             return true;
         }
-        if convert::now() >= wake {
+        // A clock that was set back makes no sleep longer.
+        if !woken && next.is_none() || began.elapsed() >= longest {
             return false;
         }
     }

@@ -103,15 +103,11 @@ impl ForeignSchema {
             }
         }
         let refused = |message: String| {
-            let hint = "What another role has put there is not imported: its rows say as whom commands run. Have its owner import it, or give it to a superuser (ALTER TABLE ... OWNER TO).";
+            let hint = "What another role has put there is not imported: its rows say as whom commands run. Have its owner import it, or give it to a superuser (ALTER TABLE ... OWNER TO). The views of scheduler_cron show what is scheduled here already.";
             Err(Failure::new(PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE, message, hint))
         };
         if !syscache::is_plain_table(relation) {
-            return Err(Failure::new(
-                PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
-                format!("{} is no plain table", shown()),
-                "Name the schema of the other scheduler's own tables as source_schema. (What the views of scheduler_cron show is scheduled here already.)",
-            ));
+            return refused(format!("{} is no plain table", shown()));
         }
         let schema = syscache::schema_of_relation(relation).and_then(syscache::owner_of_schema);
         let (Some(owner), Some(owner_of_schema)) = (syscache::owner_of_relation(relation), schema) else {
