@@ -175,11 +175,12 @@ sources() {
 python() {
     local worker=$SCHEDULER_ROOT/examples/python/requirements.txt drivers=$SCHEDULER_ROOT/pgrx-tests/drivers/requirements.txt
     local checks=$SCHEDULER_ROOT/tools/requirements.txt key
-    key="$SCHEDULER_ROOT $(python3 --version) $(cat "$worker" "$drivers" "$checks" | sha256sum)"
+    local client=$SCHEDULER_ROOT/clients/python
+    key="$SCHEDULER_ROOT $(python3 --version) $(cat "$worker" "$drivers" "$checks" "$client/pyproject.toml" | sha256sum)"
     if is_done python "$key" && "$SCHEDULER_PYTHON" -c "" 2>/dev/null; then return; fi
     say "installing the Python drivers that examples use, and what checks use"
     quietly python python3 -m venv --clear "$CARGO_TARGET_DIR/python"
-    quietly python "$SCHEDULER_PYTHON" -m pip install --disable-pip-version-check -r "$worker" -r "$drivers" -r "$checks"
+    quietly python "$SCHEDULER_PYTHON" -m pip install --disable-pip-version-check -r "$worker" -r "$drivers" -r "$checks" -e "${client}[otel]"
     mark_done python "$key"
 }
 
@@ -195,13 +196,15 @@ beat() {
 }
 
 javascript() {
-    local folders=("$SCHEDULER_ROOT/examples/javascript" "$SCHEDULER_ROOT/pgrx-tests/drivers") folder key
-    key="$SCHEDULER_ROOT $(node --version) $(cat "${folders[@]/%//package.json}" "${folders[@]/%//package-lock.json}" | sha256sum)"
-    if is_done javascript "$key" && [ -d "${folders[0]}/node_modules" ] && [ -d "${folders[1]}/node_modules" ]; then return; fi
-    say "installing the JavaScript drivers that examples use"
+    local client=$SCHEDULER_ROOT/clients/typescript folder key
+    local folders=("$client" "$SCHEDULER_ROOT/examples/javascript" "$SCHEDULER_ROOT/pgrx-tests/drivers")
+    key="$SCHEDULER_ROOT $(node --version) $(cat "${folders[@]/%//package.json}" "${folders[@]/%//package-lock.json}" "$client"/src/*.ts | sha256sum)"
+    if is_done javascript "$key" && [ -f "$client/dist/index.js" ] && [ -d "${folders[1]}/node_modules" ] && [ -d "${folders[2]}/node_modules" ]; then return; fi
+    say "installing the JavaScript drivers that examples use, and building the TypeScript client"
     for folder in "${folders[@]}"; do
         (cd "$folder" && quietly javascript npm ci --no-audit --no-fund)
     done
+    (cd "$client" && rm -rf dist && quietly javascript npm run build)
     mark_done javascript "$key"
 }
 

@@ -5,6 +5,7 @@
 mod after_runs;
 mod alerts;
 mod barriers;
+mod clients;
 mod concurrency;
 mod copies;
 mod crash;

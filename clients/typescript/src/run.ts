@@ -1,0 +1,91 @@
+// What a handler gets, what it may throw, and what the ledger is told of it.
+import type { Client, QueryResultRow } from 'pg';
+
+/** Thrown by a handler: the attempt has failed; the next is `afterMs` from now (undefined: as the job's backoff says). */
+export class Retry extends Error {
+  constructor(readonly afterMs?: number, message = 'to be tried again') {
+    super(message);
+  }
+}
+
+/** Thrown by a handler: the execution has failed for good, whatever attempts are left. */
+export class Discard extends Error {}
+
+/** Thrown in a handler that was asked to stop: somebody has cancelled the run, the worker ends, or the lease is lost. */
+export class Stopped extends Error {}
+
+export type StopReason = 'cancel' | 'lost' | 'shutdown';
+
+/** One attempt at an execution. */
+export class Run<Payload = Record<string, unknown>> {
+  /** In the transaction that the run's success commits in. */
+  db!: Client;
+  payload!: Payload;
+  stopReason: StopReason | undefined;
+  beatAt: number;
+  /** The process of the connection, while the handler has it. */
+  pid: number | undefined;
+  readonly executionId: string;
+  readonly leaseToken: string;
+  readonly attempt: number;
+  readonly maxAttempts: number;
+  readonly jobName: string;
+  readonly scopeKind: string;
+  readonly scopeId: string;
+  readonly planTime: Date;
+  readonly leaseMs: number;
+  /** The payload as it is in the ledger. */
+  readonly json: Record<string, unknown>;
+  readonly #abort = new AbortController();
+
+  constructor(row: QueryResultRow) {
+    this.executionId = row['execution_id'];
+    this.leaseToken = row['lease_token'];
+    this.attempt = row['attempt'];
+    this.maxAttempts = row['max_attempts'];
+    this.jobName = row['job_name'];
+    this.scopeKind = row['scope_kind'];
+    this.scopeId = row['scope_id'];
+    this.planTime = row['plan_time'];
+    this.json = row['payload'];
+    this.leaseMs = row['lease_ms'];
+    this.beatAt = Date.now() + this.leaseMs / 3;
+  }
+
+  /** Fires when the run is to stop: for fetch, timers and the like. */
+  get signal(): AbortSignal {
+    return this.#abort.signal;
+  }
+
+  /** Throws Stopped where the run is to stop. Long work calls this now and then. */
+  check(): void {
+    if (this.stopReason !== undefined) throw new Stopped(this.stopReason);
+  }
+
+  stop(reason: StopReason): void {
+    this.stopReason ??= reason;
+    this.#abort.abort(new Stopped(this.stopReason));
+  }
+}
+
+export type AnyRun = Run<any>;
+export type Said = [text: string, values: unknown[]];
+
+const FAIL = 'SELECT sched.finish_failure($1, $2, error_code => $3, error_msg => $4, next_retry_at => $5, terminal => $6)';
+const SNOOZE = 'SELECT sched.snooze($1, $2, clock_timestamp())';
+
+/** What the ledger is told of a run that was rolled back; undefined where its lease is lost. */
+export function outcome(run: AnyRun, error: unknown): Said | undefined {
+  const key = [run.executionId, run.leaseToken];
+  if (run.stopReason === 'lost') return undefined;
+  // Another run of its batch was to stop, or the worker ends: it has nothing to do with that.
+  if (run.stopReason === 'shutdown' || (run.stopReason === undefined && error instanceof Stopped)) return [SNOOZE, key];
+  if (run.stopReason !== undefined) return [FAIL, [...key, 'cancelled', run.stopReason, null, false]];
+  if (error instanceof Retry) {
+    const at = error.afterMs === undefined ? null : new Date(Date.now() + error.afterMs);
+    return [FAIL, [...key, 'retry', error.message, at, false]];
+  }
+  const code = (error as { code?: unknown }).code;
+  const name = typeof code === 'string' ? code : error instanceof Error ? error.constructor.name : 'Error';
+  return [FAIL, [...key, name, error instanceof Error ? error.message : String(error), null, error instanceof Discard]];
+}

@@ -1,0 +1,238 @@
+//! The worker libraries in `clients/`: each plays the conformance worker (docs/guides/write-a-worker.md), is killed, and loses and doubles nothing.
+
+use scheduler_cluster_tests::proc::{is_alive, kill, Program, Signal};
+use scheduler_cluster_tests::random::Random;
+use scheduler_cluster_tests::scheduler::{one, SOON};
+use scheduler_cluster_tests::{python, repository, wait_for, wait_until, Client, Cluster, Shutdown};
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+/// A client's conformance worker.
+type Worker = fn(&Cluster) -> Command;
+
+fn python_worker(_: &Cluster) -> Command {
+    let mut worker = Command::new(python());
+    worker.arg(repository().join("clients/python/conformance.py"));
+    worker.env("PYTHONPATH", repository().join("clients/python")).env("PYTHONDONTWRITEBYTECODE", "1");
+    worker
+}
+
+fn javascript_worker(_: &Cluster) -> Command {
+    let mut worker = Command::new("node");
+    worker.arg(repository().join("clients/typescript/dist/conformance.js"));
+    worker
+}
+
+/// The program of the guide, with the handlers of the conformance worker.
+fn own_worker(cluster: &Cluster) -> Command {
+    const HANDLERS: &str = r#"
+INSERT = "insert into effect (execution_id, attempt, what) values (%s, %s, %s)"
+
+def insert(db, run, what=None, result=None):
+    db.execute(INSERT, (run.execution_id, run.attempt, what))
+    return result
+
+def fail(db, run):
+    insert(db, run)
+    raise ValueError("told to fail")
+
+def retry(db, run):
+    if run.attempt == 1:
+        error = Retry("once more")
+        error.after = timedelta(seconds=0.2)
+        raise error
+
+def discard(db, run):
+    raise Discard("of no use")
+
+def slow(db, run):
+    db.execute("select pg_sleep(%s)", (run.payload.get("seconds", 60),))
+    insert(db, run)
+
+main("conformance", {
+    "effect": lambda db, run: insert(db, run, None, {"done": run.payload.get("number")}),
+    "typed": lambda db, run: insert(db, run, run.payload["to"]),
+    "fail": fail, "retry": retry, "discard": discard, "slow": slow, "batch": insert,
+})
+"#;
+    let page = fs::read_to_string(repository().join("docs/guides/write-a-worker.md")).expect("the guide can be read");
+    let (_, program) = page.split_once("```python own\n").expect("the guide has the program");
+    let (program, _) = program.split_once("```").expect("which ends");
+    let file = cluster.folder().join("own.py");
+    fs::write(&file, [program, HANDLERS].concat()).expect("the program can be written");
+    let mut worker = Command::new(python());
+    worker.arg(file);
+    worker
+}
+
+struct Setting {
+    cluster: Cluster,
+    db: Client,
+    started: u32,
+}
+
+impl Setting {
+    fn new() -> Setting {
+        let cluster = Cluster::new();
+        cluster.execute("create role app login");
+        let mut db = cluster.with_extension("postgres");
+        db.batch_execute(
+            "select sched.grant_use('app'); create table effect (execution_id uuid, attempt int, what text); grant all on effect to app",
+        )
+        .unwrap();
+        let mut app = cluster.connect_as("app", "postgres");
+        app.batch_execute(
+            "select sched.define_job(j, queue => 'conformance', retry_backoff => '{1 hour}', stale_timeout => '4 s', max_attempts => 100)
+               from unnest('{effect, typed, fail, retry, discard, slow, batch, of nobody}'::text[]) as j;
+             select sched.alter_job('slow', retry_backoff => '{0 s}'), sched.alter_job('effect', retry_backoff => '{0 s}'), sched.alter_job('batch', retry_backoff => '{0 s}')",
+        )
+        .unwrap();
+        Setting { cluster, db, started: 0 }
+    }
+
+    fn start(&mut self, worker: Worker) -> Program {
+        self.started += 1;
+        let log = self.cluster.folder().join(format!("worker-{}.log", self.started));
+        Program::start(self.cluster.client(worker(&self.cluster), "app", "postgres"), &log)
+    }
+
+    fn enqueue(&mut self, job: &str, payload: &str) -> String {
+        let mut app = self.cluster.connect_as("app", "postgres");
+        one(&mut app, &format!("select sched.enqueue('{job}', '{payload}')::text"))
+    }
+
+    fn waits_for(&mut self, id: &str, condition: &str) {
+        let condition = format!("select {condition} from sched.execution where id = '{id}'");
+        wait_for(&mut self.db, &condition, SOON);
+    }
+
+    fn effects(&mut self, id: &str) -> i64 {
+        one(&mut self.db, &format!("select count(*) from effect where execution_id = '{id}'"))
+    }
+}
+
+fn signal(program: &Program, signal: Signal) {
+    kill(program.pid(), signal);
+}
+
+fn conforms(worker: Worker) {
+    let mut here = Setting::new();
+    let mut program = here.start(worker);
+    let ids: Vec<(&str, String)> = ["effect", "typed", "fail", "retry", "discard", "batch", "of nobody"]
+        .map(|job| (job, here.enqueue(job, r#"{"number": 7, "to": "somebody"}"#)))
+        .into();
+    for (job, id) in &ids {
+        let (condition, effects) = match *job {
+            "effect" => ("status = 'SUCCESS' and result = '{\"done\": 7}' and attempt = 1", 1),
+            "typed" => ("status = 'SUCCESS' and attempt = 1", 1),
+            "batch" => ("status = 'SUCCESS'", 1),
+            "fail" => (
+                "status = 'FAILED' and error_msg like '%told to fail%' and next_retry_at > now() + interval '50 min'",
+                0,
+            ),
+            "retry" => ("status = 'SUCCESS' and attempt = 2", 0),
+            "discard" => ("status = 'FAILED' and next_retry_at is null and error_msg like '%of no use%'", 0),
+            _ => ("status = 'FAILED' and error_msg like '%of nobody%' and next_retry_at is not null", 0),
+        };
+        here.waits_for(id, condition);
+        assert_eq!(here.effects(id), effects, "{job}: {}", program.printed());
+    }
+    assert_eq!(one::<String>(&mut here.db, "select string_agg(what, '') from effect"), "somebody");
+
+    // It listens: work is taken long before the next poll.
+    let told = here.enqueue("effect", "{}");
+    here.waits_for(&told, "status = 'SUCCESS' and finished_at - created_at < interval '2 s'");
+
+    // A cancel interrupts what runs.
+    let cancelled = here.enqueue("slow", "{}");
+    here.waits_for(&cancelled, "status = 'RUNNING'");
+    here.db.execute(&format!("select sched.cancel('{cancelled}')"), &[]).unwrap();
+    here.waits_for(&cancelled, "status = 'CANCELLED' and finished_at - started_at < interval '20 s'");
+
+    // Heartbeats keep a lease for longer than it lasts, and who has lost it writes nothing.
+    let kept = here.enqueue("slow", r#"{"seconds": 6}"#);
+    here.waits_for(&kept, "status = 'SUCCESS' and attempt = 1");
+    assert_eq!(here.effects(&kept), 1);
+    let lost = here.enqueue("slow", r#"{"seconds": 3}"#);
+    here.waits_for(&lost, "status = 'RUNNING'");
+    signal(&program, Signal::STOP);
+    here.waits_for(&lost, "status <> 'RUNNING'");
+    signal(&program, Signal::CONT);
+    here.waits_for(&lost, "status = 'SUCCESS' and attempt = 2");
+    assert_eq!(here.effects(&lost), 1, "{}", program.printed());
+
+    // Another server process, as after a failover.
+    here.cluster.restart(Shutdown::Immediate);
+    here.db = here.cluster.connect();
+    let after = here.enqueue("effect", "{}");
+    here.waits_for(&after, "status = 'SUCCESS'");
+
+    // SIGTERM: what does not end within the grace is given back, with its attempt.
+    let given_back = here.enqueue("slow", "{}");
+    here.waits_for(&given_back, "status = 'RUNNING'");
+    signal(&program, Signal::TERM);
+    let ended = wait_until("the worker to end", SOON, || program.ended());
+    assert!(ended.success(), "{ended}: {}", program.printed());
+    here.waits_for(&given_back, "status = 'PENDING' and attempt = 0");
+    assert_eq!(here.effects(&given_back), 0);
+}
+
+/// So many executions under so many kills: each has had its effect once.
+fn survives(worker: Worker, executions: i64, kills: u32) {
+    let mut here = Setting::new();
+    let mut app = here.cluster.connect_as("app", "postgres");
+    let mut random = Random::seeded();
+    let done = "select count(*) from sched.execution where status = 'SUCCESS'";
+    for job in ["effect", "batch"] {
+        app.execute(
+            "select count(*) from sched.enqueue_many($1, array(select jsonb_build_object('number', i) from generate_series(1, $2::bigint) i))",
+            &[&job, &(executions / 2)],
+        )
+        .unwrap();
+    }
+    let mut programs: Vec<Program> = (0..2).map(|_| here.start(worker)).collect();
+    for number in 0..kills {
+        // Not before it has begun to work.
+        let before = one::<i64>(&mut here.db, done);
+        let left = executions - before;
+        let some = i64::try_from(random.below(u64::try_from(left / i64::from(kills - number) + 1).unwrap())).unwrap();
+        wait_until("some to be done", Duration::from_secs(120), || {
+            (one::<i64>(&mut here.db, done) >= (before + some).min(executions)).then_some(())
+        });
+        let program = here.start(worker);
+        let killed = std::mem::replace(&mut programs[usize::try_from(number).unwrap() % 2], program);
+        signal(&killed, Signal::KILL);
+        wait_until("it to be gone", SOON, || (!is_alive(killed.pid())).then_some(()));
+    }
+    wait_until("all to be done", Duration::from_secs(120), || {
+        (one::<i64>(&mut here.db, done) == executions).then_some(())
+    });
+    let once = "select count(*) || ' ' || count(distinct execution_id) from effect";
+    assert_eq!(one::<String>(&mut here.db, once), format!("{executions} {executions}"));
+}
+
+#[test]
+fn python_conforms() {
+    conforms(python_worker);
+}
+
+#[test]
+fn python_survives_fifty_kills() {
+    survives(python_worker, 1000, 50);
+}
+
+#[test]
+fn the_guides_worker_conforms() {
+    conforms(own_worker);
+}
+
+#[test]
+fn javascript_conforms() {
+    conforms(javascript_worker);
+}
+
+#[test]
+fn javascript_survives_fifty_kills() {
+    survives(javascript_worker, 1000, 50);
+}
