@@ -5,7 +5,7 @@ export PG ASSERT DESTDIR
 export QUICK ONLY ROUNDS REPORT RESUME AGAINST
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-stop test test-core test-pg test-cluster test-long docs bench check all install deb test-deb extension-folder test-extension-folder sbom clean
+.PHONY: help setup demo demo-stop test test-core test-pg test-cluster test-long test-all docs bench check all install deb test-deb extension-folder test-extension-folder sbom clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ test-pg: setup ## the #[pg_test]s, inside a server; T=name
 
 test-cluster: setup ## the tests that start servers of their own; T=name
 	@tools/test-cluster.sh $(T)
+
+test-all: ## every test on every server: 15, 16, 17, and 18 with assertions (two hours); SKIP=16 leaves one out
+	@tools/test-all.sh
 
 docs: setup ## write docs/reference anew from the catalog (functions, views, settings)
 	@SCHEDULER_BLESS=1 tools/test-cluster.sh reference::

