@@ -12,6 +12,7 @@ use crate::pg::jsonb::Jsonb;
 use crate::pg::utf8_text::Text;
 use crate::pg::{as_owner, role, Owner};
 use crate::store::execution::{ids, NewExecution};
+use crate::store::identity;
 use crate::store::job;
 use crate::store::lease::Ledger;
 use crate::store::queue::draw::PlanTimeDraw;
@@ -86,6 +87,7 @@ impl Uniqueness {
 /// Puts executions into the ledger, and into their job's queue; the ids of all, in their order, those that are the same as one that there
 /// was included.
 fn put(owner: &Owner, batch: &EnqueueBatch, uniqueness: Uniqueness, same: Same) -> Outcome<Vec<Uuid>> {
+    identity::refuse_distributed(|| owner.session())?;
     match (same.unique_by, same.if_exists, uniqueness) {
         // Of what has a scope or a plan time of its own there is none that is the same.
         (UniqueBy::Plan, _, Uniqueness::Scope | Uniqueness::PlanTime) | (UniqueBy::Plan, IfExists::Keep, _) => {

@@ -14,6 +14,7 @@ use crate::pg::jsonb::Jsonb;
 use crate::pg::utf8_text::Text;
 use crate::pg::{parse, role, run_settings, session, Session};
 use crate::shmem::wakeup;
+use crate::store::identity;
 use crate::store::job;
 
 #[pg_extern(schema = "sched", name = "define_job", volatile, parallel_unsafe)]
@@ -174,6 +175,7 @@ pub fn at_least_one(argument: &str, value: i32) -> Outcome<i32> {
 
 /// Writes a job, if the caller may.
 pub fn write(session: &Session, definition: job::Definition, caller: pg_sys::Oid) -> Outcome<()> {
+    identity::refuse_distributed(|| session)?;
     let name = definition.job_name.clone();
     let written = job::write(session, definition, caller).ok_or_else(|| Failure::not_owner("job", &name))?;
     dispatch::notify(session, written.queues);

@@ -15,6 +15,7 @@ use crate::pg::jsonb::Jsonb;
 use crate::pg::utf8_text::Text;
 use crate::pg::zone::ServerZone;
 use crate::pg::{role, session, Session};
+use crate::store::identity;
 use crate::store::job;
 use crate::store::schedule::{self, bulk, dropped, AlertSettings, Definition, Locked};
 
@@ -147,6 +148,7 @@ fn create(definition: Definition) -> Outcome<i64> {
 
 /// Inserts a schedule of a job that the caller may use; `42710`.
 pub fn insert(session: &Session, definition: Definition) -> Outcome<i64> {
+    identity::refuse_distributed(|| session)?;
     let name = definition.schedule_name.clone();
     let inserted = bulk::insert(session, vec![definition], convert::now());
     inserted.first().map(|(_, schedule_id)| *schedule_id).ok_or_else(|| duplicate(&name))

@@ -9,6 +9,7 @@ use crate::pg::convert::{self, required};
 use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::{role, session, subtransaction, Session};
+use crate::store::identity;
 use crate::store::schedule::bulk::{self as store, Malformed, Spec};
 use crate::store::schedule::Definition;
 
@@ -62,6 +63,7 @@ fn create_schedules(specs: Option<Jsonb>) -> i64 {
         let specs = required("specs", specs)?;
         let caller = role::caller();
         let (count, warning) = session(|session| {
+            identity::refuse_distributed(|| session)?;
             let schedules = read(session, &specs)?;
             check_jobs(session, &schedules, caller)?;
             let warning = will_not_fire(&schedules, convert::now())?;

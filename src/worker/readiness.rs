@@ -29,10 +29,11 @@ pub fn check() -> Result<Readiness, String> {
     transaction::attempt(LOOKING, || {
         session(|session| match session.check_version() {
             Some(mismatch) => Readiness::Obstacle(mismatch),
-            None => match identity::load(|| session) {
-                Home::Here => Readiness::Work,
-                Home::Nowhere => Readiness::Nothing,
-                Home::Elsewhere => Readiness::Copy(identity::copy()),
+            None => match (identity::refuse_distributed(|| session), identity::load(|| session)) {
+                (Err(distributed), _) => Readiness::Obstacle(distributed),
+                (Ok(()), Home::Here) => Readiness::Work,
+                (Ok(()), Home::Nowhere) => Readiness::Nothing,
+                (Ok(()), Home::Elsewhere) => Readiness::Copy(identity::copy()),
             },
         })
     })

@@ -15,6 +15,7 @@ mod cron_api_attacks;
 mod cron_api_beside;
 mod cron_api_script;
 mod databases;
+mod distributed;
 mod drivers;
 mod drops;
 mod dumps;

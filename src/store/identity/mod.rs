@@ -5,6 +5,8 @@
 //! to name this database. It is empty until the first job is defined or execution claimed. So a restore that loads
 //! schedules before homes does not look like a database of its own meanwhile.
 
+mod distributed;
+
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,6 +24,8 @@ use crate::pg::{objects_version, oid_cache, syscache, Session};
 use crate::shmem::{registry, wakeup};
 use crate::store::fast_path;
 use crate::{arguments, statement};
+
+pub use distributed::refuse as refuse_distributed;
 
 /// Whose rows these are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,10 +93,11 @@ fn read(schema: Oid) -> Option<Home> {
 }
 
 /// To be asked before anything is fired or handed out: `55000` in a copy.
-pub fn require<'s>(session: impl FnOnce() -> &'s Session) -> Outcome<Home> {
+pub fn require<'s>(session: impl Fn() -> &'s Session) -> Outcome<Home> {
     if is_at_home() {
         return Ok(Home::Here);
     }
+    refuse_distributed(&session)?;
     let Some(schema) = schema() else { return Ok(Home::Here) };
     let changes = Table::open_any(schema, TABLE).watch(&HOME);
     objects_version::watch();
