@@ -7,7 +7,7 @@ use std::time::Duration;
 
 #[test]
 fn distributed_tables_are_refused() {
-    let cluster = Cluster::new();
+    let cluster = Cluster::builder().set("sched.tick_interval", "1s").start();
     let mut db = cluster.with_extension("postgres");
     db.batch_execute(
         "select sched.define_job('job'), sched.define_job('log', kind => 'log'); select sched.enqueue('job');
