@@ -208,6 +208,21 @@ javascript() {
     mark_done javascript "$key"
 }
 
+# Patroni, and etcd unpacked, for the test of failovers; only `make test-long` asks for them.
+failover() {
+    local wanted=$SCHEDULER_ROOT/pgrx-tests/failover/requirements.txt folder=$CARGO_TARGET_DIR/failover key
+    key="$SCHEDULER_ROOT $(/usr/bin/python3 --version) $(sha256sum <"$wanted")"
+    if is_done failover "$key" && [ -x "$folder/usr/bin/etcd" ]; then return; fi
+    say "installing Patroni and etcd, for the test of failovers"
+    rm -rf "$folder"
+    # Debian's own Python, which the servers' user can run as well; another one's pip brings the packages.
+    quietly failover /usr/bin/python3 -m venv --without-pip "$folder"
+    quietly failover python3 -m pip --python "$folder/bin/python3" install --disable-pip-version-check -r "$wanted"
+    if ! apt-cache show etcd-server >/dev/null 2>&1; then quietly apt-update as_root apt-get update; fi
+    (cd "$folder" && quietly failover apt-get -o APT::Sandbox::User=root download etcd-server && dpkg -x etcd-server_*.deb . && rm etcd-server_*.deb)
+    mark_done failover "$key"
+}
+
 # The programs of the packages only, unpacked: an installed package would start its service.
 monitoring() {
     local packages=(prometheus prometheus-sql-exporter prometheus-postgres-exporter) key folder=$CARGO_TARGET_DIR/monitoring
@@ -233,7 +248,7 @@ if ! command -v cargo >/dev/null; then fail "Rust is missing: install it from ht
 if [ $# = 0 ]; then set -- packages pgrx audit server sources python beat javascript monitoring; fi
 for step in "$@"; do
     case $step in
-        packages | pgrx | audit | packaging | server | sources | python | beat | javascript | monitoring) "$step" ;;
+        packages | pgrx | audit | packaging | failover | server | sources | python | beat | javascript | monitoring) "$step" ;;
         *) fail "no such step: $step" ;;
     esac
 done

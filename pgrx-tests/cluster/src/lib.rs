@@ -24,6 +24,6 @@ mod template;
 pub mod wait;
 
 pub use cluster::{Builder, Cluster, Shutdown};
-pub use environment::{bin, has_contrib, monitoring, python, repository, run};
+pub use environment::{as_server_user, bin, clusters, has_contrib, monitoring, python, repository, run};
 pub use postgres::Client;
 pub use wait::{stays, wait_for, wait_until};

@@ -25,6 +25,7 @@ mod enqueue;
 mod error_page;
 mod examples;
 mod extension;
+mod failover;
 mod fast_path;
 mod firing;
 mod growth;
