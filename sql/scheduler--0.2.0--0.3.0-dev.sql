@@ -1133,7 +1133,7 @@ COMMENT ON FUNCTION sched.drop_job IS
 COMMENT ON FUNCTION sched.create_schedule IS
 'Creates a schedule and returns its number. It fires for the first time at the first plan time after its creation; a warning says that there is none. Alerts (sched.alerts) are opened where a run has not begun max_lateness after its plan time, goes on for longer than max_duration, or none has succeeded within expect_success_within; alert_job gets an execution for each. Errors: 42710 (the name is taken), 42704 (unknown job or alert_job), 22023 (clock, zone or another argument cannot be used), 22008 (an infinite time, a length of time over 1000 years), 22004 (NULL), 42501 (another role''s job or alert_job).';
 COMMENT ON FUNCTION sched.alter_schedule IS
-'Changes a schedule; NULL leaves an argument as it is, reset names arguments that go back to their default. A new clock, zone or starts_at/ends_at is a new baseline: only later plan times fire. Errors as create_schedule, and 42704 for an unknown schedule.';
+'Changes a schedule; NULL leaves an argument as it is, reset names arguments that go back to their default. A new clock, zone or starts_at/ends_at is a new baseline: only later plan times fire. Errors as create_schedule, and 42704 for an unknown schedule, 55000 (ownership external of what was taken over).';
 COMMENT ON FUNCTION sched.acknowledge IS
 'Silences an alert in sched.health() until a time, which may be infinity; a time that has come ends that. The alert stays open, and is resolved as ever. Errors: 42704 (an alert that there is not, or that the caller may not read about), 42501 (of another role''s schedule), 22004 (NULL).';
 

@@ -22,7 +22,7 @@ COMMENT ON FUNCTION sched.fire_now IS
 COMMENT ON FUNCTION sched.backfill IS
 'Creates the executions for the plan times of a schedule in [from_time, to_time) that the ledger lacks, and returns how many. Errors: 42704, 42501, 22023 (the clock cannot be read, a range that is empty or ends in the future), 54000 (over 100000 plan times), 53400 (a notify job, while the server''s queue of notifications is full).';
 COMMENT ON FUNCTION sched.alter_schedule IS
-'Changes a schedule; NULL leaves an argument as it is, reset names arguments that go back to their default. A new clock, zone or starts_at/ends_at is a new baseline: only later plan times fire. Errors as create_schedule, and 42704 for an unknown schedule.';
+'Changes a schedule; NULL leaves an argument as it is, reset names arguments that go back to their default. A new clock, zone or starts_at/ends_at is a new baseline: only later plan times fire. Errors as create_schedule, and 42704 for an unknown schedule, 55000 (ownership external of what was taken over).';
 COMMENT ON FUNCTION sched.drop_schedule IS
 'Drops a schedule; false where there was none. Its executions stay; with cancel_pending those that nobody runs are cancelled. Once it has committed nothing of it is claimable, also what others had in hand at that moment: a run may end, and is not tried again. Error: 42501 (another role''s).';
 COMMENT ON FUNCTION sched.pause IS 'Stops a schedule from firing until sched.resume. Errors: 42704, 42501.';

@@ -15,6 +15,7 @@ use crate::pg::jsonb::Jsonb;
 use crate::pg::utf8_text::Text;
 use crate::pg::zone::ServerZone;
 use crate::pg::{role, session, Session};
+use crate::store::handover::taken::taken_from;
 use crate::store::identity;
 use crate::store::job;
 use crate::store::schedule::{self, bulk, dropped, AlertSettings, Definition, Locked};
@@ -298,6 +299,12 @@ fn drop_schedule(schedule_name: Option<Text>, cancel_pending: default!(Option<bo
 
 /// Deletes a schedule that is locked.
 pub fn delete(session: &Session, schedule_id: i64, cancel_pending: bool) {
+    if let Some(theirs) = taken_from(session, schedule_id) {
+        let message = format!("{theirs} stays switched off there");
+        let hint =
+            "This schedule was taken over from it. Call sched.hand_back before a drop to have it run there again.";
+        warn(Some(Failure { hint: hint.to_owned(), ..Failure::warning(message) }));
+    }
     let keys = schedule::delete(session, schedule_id);
     if cancel_pending {
         dropped::cancel_pending(session, schedule_id, keys, convert::now());

@@ -2,12 +2,16 @@
 
 use pgrx::datum::{Interval, TimestampWithTimeZone};
 use pgrx::prelude::*;
+use pgrx::PgSqlErrorCode;
+use scheduler_core::schedule::Ownership;
+use scheduler_core::Keyword;
 
 use crate::pg::convert::{self, required};
 use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::utf8_text::Text;
 use crate::pg::{role, session, Session};
+use crate::store::handover::taken::taken_from;
 use crate::store::schedule::{self, AlertSettings, Definition, Locked};
 
 use crate::api::schedule::{
@@ -124,7 +128,20 @@ fn edit(name: &str, change: impl FnOnce(Definition) -> Outcome<Definition>) -> O
     let caller = role::caller();
     let warning = session(|session| {
         let found = find(session, name, caller)?;
-        edit_locked(session, found, caller, change)
+        let (schedule_id, was_owned) = (found.schedule_id, is_owned(&found.definition));
+        edit_locked(session, found, caller, |current| {
+            let new = change(current)?;
+            // Nobody would fire it any more.
+            let theirs = (was_owned && !is_owned(&new)).then(|| taken_from(session, schedule_id)).flatten();
+            theirs.map_or(Ok(new), |theirs| {
+                let name = convert::shown(name);
+                Err(Failure::new(
+                    PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                    format!("schedule \"{name}\" was taken over from {theirs}, which is switched off there"),
+                    "Call sched.hand_back, which switches it on again.",
+                ))
+            })
+        })
     })?;
     warn(warning);
     Ok(())
@@ -191,7 +208,11 @@ impl Coming {
 }
 
 fn is_fired(schedule: &Definition) -> bool {
-    schedule.enabled && schedule.ownership == "owned"
+    schedule.enabled && is_owned(schedule)
+}
+
+fn is_owned(schedule: &Definition) -> bool {
+    schedule.ownership == Ownership::Owned.as_str()
 }
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]

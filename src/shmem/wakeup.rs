@@ -16,6 +16,7 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 use scheduler_core::Instant;
 
+use crate::pg::by_subtransaction::BySubtransaction;
 use crate::shmem::notifications::{self, QueueEntry};
 use crate::shmem::registry;
 use crate::shmem::runners::{self, runs};
@@ -29,15 +30,14 @@ thread_local! {
     static WAKE_LAUNCHER: Cell<bool> = const { Cell::new(false) };
     /// The owners for whom this transaction has put something into the queue of their runners.
     static RUNNERS: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
-    /// The runs of runners that are to be cancelled, each with the subtransaction that says so.
-    static CANCELS: RefCell<Vec<Cancel>> = const { RefCell::new(Vec::new()) };
-    /// The queues that are to hear of something new, each with the subtransaction that has it.
-    static QUEUES: RefCell<Vec<(QueueEntry, pg_sys::SubTransactionId)>> = const { RefCell::new(Vec::new()) };
+    /// The runs of runners that are to be cancelled.
+    static CANCELS: RefCell<BySubtransaction<Cancel>> = const { RefCell::new(BySubtransaction::new()) };
+    /// The queues that are to hear of something new.
+    static QUEUES: RefCell<BySubtransaction<QueueEntry>> = const { RefCell::new(BySubtransaction::new()) };
 }
 
 struct Cancel {
     execution: Uuid,
-    asked_in: pg_sys::SubTransactionId,
     /// How long after that its process is terminated where it has not ended, in microseconds.
     grace: i64,
 }
@@ -59,9 +59,7 @@ pub fn runner_at_commit(owner: pg_sys::Oid) {
 pub fn cancel_at_commit(execution: Uuid, grace: i64) {
     if registry::preloaded() {
         register_callback();
-        // SAFETY: in a transaction.
-        let asked_in = unsafe { pg_sys::GetCurrentSubTransactionId() };
-        CANCELS.with_borrow_mut(|cancels| cancels.push(Cancel { execution, asked_in, grace }));
+        CANCELS.with_borrow_mut(|cancels| cancels.push(Cancel { execution, grace }));
     }
 }
 
@@ -69,12 +67,10 @@ pub fn cancel_at_commit(execution: Uuid, grace: i64) {
 pub fn notify_at_commit(queue: &str) -> bool {
     let Some(entry) = notifications::entry_of(queue) else { return false };
     register_callback();
-    // SAFETY: in a transaction.
-    let asked_in = unsafe { pg_sys::GetCurrentSubTransactionId() };
     QUEUES.with_borrow_mut(|queues| {
         // One that is there is of this subtransaction or of one around it: it lives as long.
-        if !queues.iter().any(|(known, _)| *known == entry) {
-            queues.push((entry, asked_in));
+        if !queues.iter().any(|known| *known == entry) {
+            queues.push(entry);
         }
     });
     true
@@ -144,10 +140,10 @@ unsafe extern "C-unwind" fn transaction_ended(event: pg_sys::XactEvent::Type, _a
             runners::wake(database, owner, 1, now);
             registry::runners_wanted(database);
         }
-        for (entry, _) in QUEUES.take() {
+        for entry in QUEUES.with_borrow_mut(BySubtransaction::take) {
             notifications::mark(database, entry, pg_sys::GetCurrentTimestamp());
         }
-        for cancel in CANCELS.take() {
+        for cancel in CANCELS.with_borrow_mut(BySubtransaction::take) {
             let now = pg_sys::GetCurrentTimestamp();
             if runs::cancel(database, cancel.execution, now, cancel.grace) {
                 registry::wake_dispatcher(database, now.saturating_add(cancel.grace));
@@ -158,8 +154,8 @@ unsafe extern "C-unwind" fn transaction_ended(event: pg_sys::XactEvent::Type, _a
         WANT_DISPATCHER.set(false);
         WAKE_LAUNCHER.set(false);
         RUNNERS.take();
-        CANCELS.take();
-        QUEUES.take();
+        CANCELS.with_borrow_mut(BySubtransaction::take).for_each(drop);
+        QUEUES.with_borrow_mut(BySubtransaction::take).for_each(drop);
     }
 }
 
@@ -170,20 +166,7 @@ unsafe extern "C-unwind" fn subtransaction_ended(
     parent: pg_sys::SubTransactionId,
     _argument: *mut c_void,
 ) {
-    use pg_sys::SubXactEvent::{SUBXACT_EVENT_ABORT_SUB, SUBXACT_EVENT_COMMIT_SUB};
-    // Ids rise: those from `mine` on began in it. What is only woken may look for nothing; a run that is cancelled is lost.
-    CANCELS.with_borrow_mut(|cancels| {
-        if event == SUBXACT_EVENT_ABORT_SUB {
-            cancels.retain(|cancel| cancel.asked_in < mine);
-        } else if event == SUBXACT_EVENT_COMMIT_SUB {
-            cancels.iter_mut().filter(|cancel| cancel.asked_in >= mine).for_each(|cancel| cancel.asked_in = parent);
-        }
-    });
-    QUEUES.with_borrow_mut(|queues| {
-        if event == SUBXACT_EVENT_ABORT_SUB {
-            queues.retain(|(_, asked_in)| *asked_in < mine);
-        } else if event == SUBXACT_EVENT_COMMIT_SUB {
-            queues.iter_mut().filter(|(_, asked_in)| *asked_in >= mine).for_each(|(_, asked_in)| *asked_in = parent);
-        }
-    });
+    // What is only woken may look for nothing; a run that is cancelled is lost, and a queue would hear of nothing.
+    CANCELS.with_borrow_mut(|cancels| cancels.subtransaction_ended(event, mine, parent));
+    QUEUES.with_borrow_mut(|queues| queues.subtransaction_ended(event, mine, parent));
 }

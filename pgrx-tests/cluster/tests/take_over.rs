@@ -113,6 +113,14 @@ fn a_take_over_is_refused_with_a_reason_and_then_nothing_has_changed() {
         db.batch_execute("rollback").unwrap();
         as_they_were(&mut db);
     }
+    // What a savepoint takes back is no reason any more.
+    db.batch_execute(
+        "begin; savepoint s; select sched.take_over('pg_cron'); rollback to s; create table own_rows (i int)",
+    )
+    .unwrap();
+    db.batch_execute("prepare transaction 'p'").unwrap();
+    db.batch_execute("rollback prepared 'p'").unwrap();
+    as_they_were(&mut db);
     // They ran what we would not have run.
     db.batch_execute(
         "insert into cron.job_run_details (jobid, runid, status, start_time, end_time)
@@ -143,6 +151,10 @@ fn a_take_over_is_refused_with_a_reason_and_then_nothing_has_changed() {
     assert_eq!(one::<String>(&mut db, SWITCHED), "a f, b f, off f");
     assert_eq!(one::<String>(&mut db, STATES), "a owned t, b owned t, off owned f, own owned t");
     assert_eq!(state(db.batch_execute("select sched.take_over('pg_cron', '{a}')")), "55000");
+    // Nobody would fire it any more.
+    assert_eq!(state(db.batch_execute("select sched.alter_schedule('a', ownership => 'external')")), "55000");
+    db.batch_execute("select sched.alter_schedule('a', payload => '[1]'), sched.pause('a'), sched.resume('a')")
+        .unwrap();
     // All of it that is left is nothing.
     assert_eq!(one::<i64>(&mut db, "select count(*) from sched.take_over('pg_cron')"), 0);
     db.batch_execute("select sched.hand_back('{a,b,off}')").unwrap();

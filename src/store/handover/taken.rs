@@ -91,6 +91,16 @@ fn write(session: &Session, source: &str, schema: &str, rows: &[(String, bool)],
     TAKEN_MARK.run(session, arguments![source, schema, ids, enabled, at]);
 }
 
+/// From which row of which source a schedule was taken over, if it was.
+pub fn taken_from(session: &Session, schedule_id: i64) -> Option<String> {
+    statement!(TAKEN_FROM = "handover/taken_from"(INT8OID));
+    let rows = TAKEN_FROM.run(session, arguments![schedule_id]);
+    rows.first().map(|row| {
+        let (source, id): (String, String) = (row.get_required("source"), row.get_required("source_id"));
+        format!("job {id} of {source}")
+    })
+}
+
 /// Whether something is taken over from there.
 pub fn is_any(session: &Session, source: &str, schema: &str) -> bool {
     statement!(TAKEN_ANY = "handover/taken_any"(TEXTOID, TEXTOID));
