@@ -1,11 +1,13 @@
 //! Processes: those of a server, to find them, signal them, see them gone; and the client programs that a test starts.
 
+use crate::wait::wait_until;
 use postgres::Client;
 use rustix::process::{kill_process, Pid};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::thread;
+use std::time::Duration;
 
 pub use rustix::process::Signal;
 
@@ -33,6 +35,16 @@ pub fn is_alive(pid: i32) -> bool {
 /// Whether it waits for something: nobody has woken it who has not been heard yet, and it does not just wait for its turn on a busy machine.
 pub fn sleeps(pid: i32) -> bool {
     stat(pid).is_some_and(|(state, _)| state == "S")
+}
+
+/// Stops a worker (SIGSTOP) while it waits for its latch: in the middle of something it could have a lock that the whole server needs.
+pub fn freeze(pid: i32) {
+    wait_until("it to wait for its latch", Duration::from_secs(40), || {
+        // Where the kernel does not say for what a process sleeps, that it sleeps is all there is to know.
+        let place = fs::read_to_string(format!("/proc/{pid}/wchan")).unwrap_or_default();
+        (sleeps(pid) && (place.contains("epoll") || place.trim_matches('0').is_empty())).then_some(())
+    });
+    kill(pid, Signal::STOP);
 }
 
 /// Whether a SIGSTOP has reached it.

@@ -320,7 +320,7 @@ fn what_is_late_is_seen_without_a_dispatcher_and_told_when_it_is_back() {
     .unwrap();
     wait_for(&mut db, "select count(*) > 0 from sched.execution", SOON);
     let pid = dispatcher(&mut db).unwrap();
-    proc::kill(pid, Signal::STOP);
+    proc::freeze(pid);
     wait_for(&mut db, "select count(*) filter (where execution_id is null) = 1 and count(*) > 1 from sched.late where late_by > '1 second'", SOON);
     db.batch_execute("select sched.pause('s')").unwrap();
     assert_eq!(one::<i64>(&mut db, "select count(*) from sched.late"), 0);

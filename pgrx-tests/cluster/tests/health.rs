@@ -42,7 +42,7 @@ fn a_stopped_dispatcher_is_seen_by_what_it_misses_and_only_then() {
     assert!(one::<bool>(&mut db, "select sched.healthy()"));
 
     let pid = dispatcher(&mut db).unwrap();
-    proc::kill(pid, Signal::STOP);
+    proc::freeze(pid);
     let fires = "select coalesce(max(plan_time), '-infinity')::text from sched.execution";
     let last: String = one(&mut db, fires);
     wait_for(&mut db, "select not sched.healthy('2 seconds')", SOON);

@@ -186,7 +186,7 @@ fn where_nothing_works_there_are_gauges_and_where_nothing_is_preloaded_no_counte
     assert_eq!(gauges(&mut reader), GAUGES.len());
     assert_eq!(value(&mut reader, "sched_timers_due", "{}"), Some(0.0));
     let workers = [launcher(&mut db).unwrap(), dispatcher(&mut db).unwrap()];
-    workers.iter().for_each(|pid| proc::kill(*pid, Signal::STOP));
+    workers.iter().for_each(|pid| proc::freeze(*pid));
     wait_until("a fire that is missed", SOON, || value(&mut db, "sched_timers_due", "{}").filter(|due| *due == 1.0));
     assert!(value(&mut db, "sched_counters_reset_timestamp_seconds", "{}").is_some());
     workers.iter().for_each(|pid| proc::kill(*pid, Signal::CONT));

@@ -225,7 +225,7 @@ fn the_check_of_nagios_ends_with_what_is_worst() {
     };
     wait_until("all well", SOON, || (check() == (Some(0), "SCHEDULER: all well\n".to_owned())).then_some(()));
     db.batch_execute("select sched.define_job('j'), sched.create_schedule('s', 'every 1 second', 'j')").unwrap();
-    proc::kill(dispatcher(&mut db).unwrap(), Signal::STOP);
+    proc::freeze(dispatcher(&mut db).unwrap());
     wait_until("what is critical", SOON, || {
         let (code, said) = check();
         (code == Some(2) && said.starts_with("SCHEDULER: dispatch: ")).then_some(())

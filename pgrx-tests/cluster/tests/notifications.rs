@@ -3,7 +3,7 @@
 
 use postgres::fallible_iterator::FallibleIterator as _;
 use postgres::Notification;
-use scheduler_cluster_tests::proc::{backends, is_stopped, kill, Signal};
+use scheduler_cluster_tests::proc::{backends, freeze, is_stopped, kill, Signal};
 use scheduler_cluster_tests::scheduler::{dispatcher, heard, one, SOON};
 use scheduler_cluster_tests::{wait_for, wait_until, Client, Cluster, Shutdown};
 use std::collections::BTreeSet;
@@ -136,7 +136,7 @@ fn without_a_dispatcher_the_transaction_notifies() {
     let (mut db, mut ear) = listening(&cluster);
     let me: i32 = one(&mut db, "select pg_backend_pid()");
     let sender = dispatcher(&mut db).unwrap();
-    kill(sender, Signal::STOP);
+    freeze(sender);
     wait_until("it to be stopped", SOON, || is_stopped(sender).then_some(()));
     // Those who come first cannot know that it is stuck.
     let heard_of = wait_until("to hear of it", SOON, || {

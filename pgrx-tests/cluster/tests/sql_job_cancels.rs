@@ -258,7 +258,7 @@ fn a_cancel_needs_no_dispatcher() {
     sleeping(&mut db, "long", 1);
     let pid = dispatcher(&mut db).unwrap();
     rest(&mut db);
-    proc::kill(pid, Signal::STOP);
+    proc::freeze(pid);
     db.batch_execute(&format!("select sched.cancel('{id}')")).unwrap();
     assert_eq!(ended(&mut db, &id), pair("CANCELLED", "57014"));
     proc::kill(pid, Signal::CONT);
