@@ -13,7 +13,8 @@ help: ## this list
 setup: ## install what builds and tests need (the others do this by themselves)
 	@tools/setup.sh
 
-demo: setup ## see it work: a throw-away cluster with SQL jobs, schedules and workers; KEEP=1 leaves it running
+demo: ## see it work: a throw-away cluster with SQL jobs, schedules and workers; KEEP=1 leaves it running
+	@tools/setup.sh packages pgrx server python
 	@tools/demo.sh
 
 demo-stop: ## stop and remove a demo that was kept

@@ -35,6 +35,27 @@ mod tests {
         ]);
     }
 
+    /// A copy that others may write says as whom their rows run; pg_cron's own policy lets each role write its own rows only.
+    #[pg_test]
+    fn a_copy_that_others_may_write_is_not_imported() {
+        granting();
+        run(&["CREATE ROLE iw_writer", "SELECT sched.grant_use('iw_writer')"]);
+        table_of("postgres", "iw_copy");
+        run(&["INSERT INTO iw_copy.job (jobid, username, jobname) VALUES (1, current_user, 'iw/mine')"]);
+        for right in ["INSERT", "UPDATE (command)"] {
+            run(&[&format!("GRANT {right} ON iw_copy.job TO iw_writer")]);
+            refused("SELECT * FROM sched.import_from('pg_cron', 'iw_copy')", "42501");
+            run(&["REVOKE ALL ON iw_copy.job FROM iw_writer"]);
+        }
+        check("SELECT verdict FROM sched.import_from('pg_cron', 'iw_copy', dry_run => true)", "imported");
+        run(&[
+            "GRANT INSERT, UPDATE ON iw_copy.job TO iw_writer",
+            "ALTER TABLE iw_copy.job ENABLE ROW LEVEL SECURITY",
+            "CREATE POLICY own ON iw_copy.job USING (username = current_user)",
+        ]);
+        check("SELECT verdict FROM sched.import_from('pg_cron', 'iw_copy')", "imported");
+    }
+
     #[pg_test]
     fn what_a_role_planted_is_not_read_by_its_members() {
         granting();

@@ -29,7 +29,12 @@ impl Source for PgCron {
     }
 
     fn find(&self, named: Option<String>, caller: Oid) -> Outcome<ForeignSchema> {
-        find_tables(self, named, &["cron"], &[c"job"], caller)
+        let schema = find_tables(self, named, &["cron"], &[c"job"], caller)?;
+        // Its rows say as whom they run. pg_cron's own policy lets nobody write another's; a copy may lack it.
+        if !schema.has_policies("job") {
+            schema.written_by_none_but(&["job"], caller)?;
+        }
+        Ok(schema)
     }
 
     fn rows(&self, schema: &ForeignSchema) -> Vec<ForeignRow> {

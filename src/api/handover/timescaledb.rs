@@ -31,7 +31,11 @@ impl Source for TimescaleDb {
     }
 
     fn find(&self, named: Option<String>, caller: Oid) -> Outcome<ForeignSchema> {
-        find_tables(self, named, &["_timescaledb_catalog", "_timescaledb_config"], &[c"bgw_job"], caller)
+        let schemas = ["_timescaledb_catalog", "_timescaledb_config"];
+        let schema = find_tables(self, named, &schemas, &[c"bgw_job"], caller)?;
+        // Its rows say as whom they run.
+        schema.written_by_none_but(&["bgw_job"], caller)?;
+        Ok(schema)
     }
 
     fn rows(&self, schema: &ForeignSchema) -> Vec<ForeignRow> {

@@ -148,6 +148,14 @@ impl ForeignSchema {
         CString::new(self.name.as_str()).is_ok_and(|schema| syscache::relation_named(&schema, table).is_some())
     }
 
+    /// Whether policies decide which rows of a table a role writes.
+    pub fn has_policies(&self, table: &str) -> bool {
+        let statement = include_str!("../../../sql/query/handover/foreign_row_security.sql")
+            .replace("{name}", &literal(&self.name))
+            .replace("{table}", &literal(table));
+        self.rows(&statement).first().is_some_and(|row| row.text("has_policies") == "true")
+    }
+
     /// `42501` where a role that is neither the caller nor a superuser may write rows of these tables: they would be run as the caller.
     pub fn written_by_none_but(&self, tables: &[&str], caller: Oid) -> Outcome<()> {
         let names: Vec<String> = tables.iter().map(|table| literal(table)).collect();
