@@ -210,7 +210,7 @@ class AsyncWorker(Engine[AsyncRun[Any], psycopg.AsyncConnection[Any]]):
             said = next(steps)
             while True:
                 try:
-                    rows = await (await db.execute(*said)).fetchall()
+                    rows = await (await db.execute(*said, binary=True)).fetchall()
                 except psycopg.Error as error:
                     said = steps.throw(error)
                 else:

@@ -21,11 +21,13 @@ class Run(RunBase[Payload], Generic[Payload]):
     """One attempt at an execution. `db` is in the transaction that its success commits in."""
 
     db: Connection = field(init=False, repr=False)
-    to_stop: threading.Event = field(default_factory=threading.Event, init=False, repr=False)
+    to_stop: Optional[threading.Event] = field(default=None, init=False, repr=False)
 
     def sleep(self, seconds: float) -> None:
         """Waits for so long, and raises Cancelled or LeaseLost as soon as the run is to stop."""
-        self.to_stop.wait(seconds)
+        self.to_stop = event = self.to_stop or threading.Event()
+        self.check()  # who stops it now finds the event
+        event.wait(seconds)
         self.check()
 
 
@@ -75,7 +77,8 @@ class Worker(Engine[Run[Any], psycopg.Connection[Any]]):
 
     def stop_run(self, run: Run[Any], reason: str) -> None:
         run.stop_reason = run.stop_reason or reason
-        run.to_stop.set()
+        if run.to_stop is not None:
+            run.to_stop.set()
         self._threads.submit(self._interrupt, run)
 
     def _interrupt(self, run: Run[Any]) -> None:
@@ -109,7 +112,7 @@ class Worker(Engine[Run[Any], psycopg.Connection[Any]]):
             said = next(steps)
             while True:
                 try:
-                    rows = db.execute(*said).fetchall()
+                    rows = db.execute(*said, binary=True).fetchall()
                 except psycopg.Error as error:
                     said = steps.throw(error)
                 else:
