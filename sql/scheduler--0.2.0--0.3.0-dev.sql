@@ -485,7 +485,9 @@ SELECT a.queue, (SELECT true FROM sched.paused_queue p WHERE p.queue = a.queue) 
           JOIN sched.ledger e ON e.id = l.execution_id) AS w (waits_in, owner, what, since)
  CROSS JOIN LATERAL (
        SELECT CASE WHEN pg_catalog.octet_length(w.waits_in) > 57 THEN pg_catalog.substr(w.waits_in, 73) ELSE w.waits_in END AS queue, w.what, w.since) AS a
- WHERE pg_catalog.pg_has_role(current_user, w.owner, 'USAGE') OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT'))
+ WHERE (pg_catalog.pg_has_role(current_user, w.owner, 'USAGE') OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT')))
+   -- What waits in a bucket of another server waits for nobody here.
+   AND (w.what = 'running' OR NOT (pg_catalog.octet_length(w.waits_in) > 57 AND pg_catalog.starts_with(w.waits_in, 'elsewhere:')))
  GROUP BY a.queue;
 COMMENT ON VIEW sched.queues IS 'each queue that has a job, that something waits or runs in, or that is paused, with how much';
 CREATE VIEW sched.jobs WITH (security_barrier) AS
@@ -773,7 +775,7 @@ $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
         'GRANT SELECT ON sched.monitor, sched.execution, sched.running, sched.failed, sched.history, sched.jobs, sched.schedules, sched.skipped, sched.queues, sched.late, sched.alerts, sched.last_runs, sched.waiting TO %1$s;'
-        'GRANT EXECUTE ON FUNCTION sched.is_home, sched.health, sched.healthy, sched.metrics, sched.openmetrics, sched.report, sched.timeline, sched.recent, sched.explain, sched_internal.skipped_so_far, sched_internal.skip_parts, sched_internal.next_open TO %1$s;', sched_internal.grantee(role));
+        'GRANT EXECUTE ON FUNCTION sched.is_home, sched.bucket, sched.buckets, sched.health, sched.healthy, sched.metrics, sched.openmetrics, sched.report, sched.timeline, sched.recent, sched.explain, sched_internal.skipped_so_far, sched_internal.skip_parts, sched_internal.next_open TO %1$s;', sched_internal.grantee(role));
 END
 $$;
 CREATE OR REPLACE FUNCTION sched.grant_use(role regrole) RETURNS void
@@ -788,7 +790,7 @@ BEGIN
         '  sched.heartbeat, sched.heartbeat_many, sched.finish_success, sched.finish_failure, sched.import_crontab, sched.import_from, sched.compare, sched.take_over, sched.hand_back, sched.report_fire, sched.next_time,'
         '  sched.preview, sched.validate, sched.enqueue, sched.enqueue_many, sched.finish_success_many, sched.assert_lease,'
         '  sched.cancel, sched.snooze, sched.cancel_many, sched.alter_execution, sched.pause_queue, sched.resume_queue, sched.mark_stale_as_failed, sched.latest_plan, sched.due_plans, sched.attempts_since_success,'
-        '  sched.is_home, sched.health, sched.healthy, sched.metrics, sched.openmetrics, sched.acknowledge, sched.report, sched.timeline, sched.recent TO %1$s;', sched_internal.grantee(role));
+        '  sched.is_home, sched.bucket, sched.buckets, sched.health, sched.healthy, sched.metrics, sched.openmetrics, sched.acknowledge, sched.report, sched.timeline, sched.recent TO %1$s;', sched_internal.grantee(role));
 END
 $$;
 CREATE OR REPLACE FUNCTION sched.grant_worker(role regrole) RETURNS void
@@ -796,7 +798,7 @@ CREATE OR REPLACE FUNCTION sched.grant_worker(role regrole) RETURNS void
 $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
-        'GRANT SELECT ON sched.home, sched.job, sched.schedule, sched.paused_queue, sched.imported TO %1$s;'
+        'GRANT SELECT ON sched.home, sched.shard, sched.job, sched.schedule, sched.paused_queue, sched.imported TO %1$s;'
         'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.schedule_change, sched.timer, sched.ledger, sched.ready, sched.retry TO %1$s;'
         'GRANT SELECT, UPDATE, DELETE ON sched.lease TO %1$s;'
         'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.awaited TO %1$s;'
@@ -826,6 +828,50 @@ COMMENT ON FUNCTION sched.alter_execution IS
 'Changes payload, run_at (of a failed one: next_retry_at) or priority of an execution that waits; NULL leaves it as it is, a time that has come means at once. What returned true is what runs. False, without a wait, where it is unknown, runs, has ended or is in somebody''s hand. Errors: 22004, 22008, 42501.';
 COMMENT ON FUNCTION sched.cancel_many IS
 'Cancels at most max_executions of what waits and the caller may cancel, of a job, a queue and a scope_id, where given; without any of them all of it. What somebody has in hand is left alone. Returns how many. Errors: 22023, 22004.';
+
+-- Which scopes are this database's, where several share them (sched.set_buckets). Without a row all are.
+CREATE TABLE sched.shard (
+    buckets int4multirange NOT NULL,
+    since   timestamptz    NOT NULL DEFAULT pg_catalog.clock_timestamp()
+);
+COMMENT ON TABLE sched.shard IS 'the buckets of scopes that are this database''s; empty: all are (sched.set_buckets)';
+
+CREATE TRIGGER shard_changed AFTER INSERT OR UPDATE OR DELETE ON sched.shard
+    FOR EACH ROW EXECUTE FUNCTION sched_internal.table_changed();
+ALTER TABLE sched.shard ENABLE ALWAYS TRIGGER shard_changed;
+ALTER TABLE sched.shard REPLICA IDENTITY FULL;
+SELECT pg_catalog.pg_extension_config_dump('sched.shard', '');
+CREATE FUNCTION sched.bucket(
+	scope_kind text,
+	scope_id text
+) RETURNS INT
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'bucket_wrapper';
+CREATE FUNCTION sched.buckets() RETURNS int4multirange
+STABLE STRICT PARALLEL UNSAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'buckets_wrapper';
+CREATE FUNCTION sched.set_buckets(
+	buckets int4multirange DEFAULT NULL
+) RETURNS VOID
+VOLATILE PARALLEL UNSAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'set_buckets_wrapper';
+CREATE FUNCTION sched.drop_elsewhere() RETURNS bigint
+VOLATILE STRICT PARALLEL UNSAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'drop_elsewhere_wrapper';
+COMMENT ON FUNCTION sched.bucket(text, text) IS
+'Which of 1,024 buckets (0 to 1023) a scope is in: the first two bytes, big-endian, of SHA-256 over the kind, a zero byte and the id, in UTF-8, and 1023. NULL for NULL.';
+COMMENT ON FUNCTION sched.buckets() IS
+'The buckets of scopes that are this server''s: all, until set_buckets says which.';
+COMMENT ON FUNCTION sched.set_buckets(int4multirange) IS
+'Says which buckets of scopes are this server''s; NULL: all, {}: none. Calls for scopes in others are 55000 from then on. Their schedules are in the state elsewhere and do not fire, and what waits in them is claimed by nobody. Leases that are held may be ended. What comes back begins anew: later plan times fire. Waits for open transactions that have used the extension''s tables, and keeps others waiting until the end of its own. For superusers and the extension''s owner; 42501 for others. Errors: 22023 (not within 0 to 1023).';
+COMMENT ON FUNCTION sched.drop_elsewhere() IS
+'Drops the schedules whose bucket is another server''s, and cancels what waits in such buckets; returns how many schedules. For the time after their scopes have moved. Leases that are held may still be ended. For superusers and the extension''s owner; 42501 for others.';
+ALTER TABLE sched.schedule DROP CONSTRAINT schedule_ownership_check,
+    ADD CONSTRAINT schedule_ownership_check CHECK (ownership IN ('owned', 'external', 'elsewhere'));
 
 -- Alerts.
 ALTER TABLE sched.schedule ADD COLUMN max_lateness interval, ADD COLUMN max_duration interval, ADD COLUMN expect_success_within interval,
@@ -892,7 +938,8 @@ SELECT pg_catalog.pg_extension_config_dump('sched.alert_alert_id_seq', '');
 -- What is so already is told at once.
 INSERT INTO sched.alert_watch (due_at, schedule_id) SELECT '-infinity', t.schedule_id FROM sched.timer t WHERE t.parked OR t.error_count > 0;
 CREATE OR REPLACE VIEW sched.schedules WITH (security_barrier) AS
-SELECT s.schedule_name, s.job_name, s.clock, s.time_zone, s.enabled, s.ownership, state.state,
+SELECT s.schedule_name, s.job_name, s.clock, s.time_zone, s.enabled,
+       CASE s.ownership WHEN 'elsewhere' THEN 'owned' ELSE s.ownership END AS ownership, state.state,
        next.at[1] AS next_plan_time, next.at[2] AS next_fire_at,
        t.last_plan_time, t.last_fired_at, COALESCE(t.error_count, 0) AS error_count,
        CASE WHEN r.owns THEN t.last_error END AS last_error, s.max_lateness, s.max_duration, s.expect_success_within, s.alert_job
@@ -900,7 +947,9 @@ SELECT s.schedule_name, s.job_name, s.clock, s.time_zone, s.enabled, s.ownership
   LEFT JOIN sched.job j ON j.job_name = s.job_name
   LEFT JOIN sched.timer t ON t.schedule_id = s.schedule_id
  CROSS JOIN LATERAL (
-       SELECT CASE WHEN t.parked AND t.version = s.version THEN 'parked'
+       SELECT CASE WHEN s.ownership = 'elsewhere' THEN 'elsewhere'
+                   WHEN s.ownership = 'external' AND NOT (SELECT sched.buckets()) @> sched.bucket(s.scope_kind, s.scope_id) THEN 'elsewhere'
+                   WHEN t.parked AND t.version = s.version THEN 'parked'
                    WHEN s.ownership = 'external' THEN 'external'
                    WHEN NOT s.enabled THEN 'paused'
                    WHEN NOT (SELECT sched.is_home()) THEN 'copied'
@@ -1013,7 +1062,8 @@ WITH RECURSIVE queues (stored) AS (
 SELECT q.queue, w.position, w.priority, w.plan_time, w.execution_id, e.job_name, e.scope_kind, e.scope_id, e.schedule_name, e.attempt,
        GREATEST(e.created_at, e.run_at, e.next_retry_at) AS waits_since
   FROM (SELECT q.stored, CASE WHEN pg_catalog.octet_length(q.stored) > 57 THEN pg_catalog.substr(q.stored, 73) ELSE q.stored END AS queue
-          FROM queues q) AS q
+          FROM queues q
+         WHERE NOT (pg_catalog.octet_length(q.stored) > 57 AND pg_catalog.starts_with(q.stored, 'elsewhere:'))) AS q
  CROSS JOIN LATERAL (
        SELECT r.priority, r.plan_time, r.execution_id, pg_catalog.row_number() OVER (ORDER BY r.priority DESC, r.plan_time, r.execution_id) AS position
          FROM (SELECT r.priority, r.plan_time, r.execution_id
@@ -1181,7 +1231,7 @@ BEGIN
         'FUNCTION sched.test_job', 'FUNCTION sched.heartbeat_many', 'FUNCTION sched.snooze', 'FUNCTION sched.pause_queue', 'FUNCTION sched.resume_queue', 'TABLE sched.paused_queue', 'TABLE sched.queues',
         'FUNCTION sched.health()', 'FUNCTION sched.healthy', 'FUNCTION sched.metrics()', 'FUNCTION sched.openmetrics()', 'FUNCTION sched.report', 'FUNCTION sched.timeline', 'FUNCTION sched.recent', 'FUNCTION sched_internal.grant_pg_monitor()', 'FUNCTION sched_internal.command_statements', 'FUNCTION sched_internal.create_sql_job',
         'FUNCTION sched.enqueue', 'FUNCTION sched.enqueue_many', 'FUNCTION sched.alter_execution', 'FUNCTION sched.cancel_many',
-        'TABLE sched.unique_scope', 'TABLE sched.imported', 'TABLE sched.reported_fire', 'FUNCTION sched.import_from', 'FUNCTION sched.compare', 'FUNCTION sched.take_over', 'FUNCTION sched.hand_back', 'FUNCTION sched.report_fire', 'FUNCTION sched_internal.guard_taken_over()',
+        'TABLE sched.shard', 'FUNCTION sched.bucket', 'FUNCTION sched.buckets()', 'FUNCTION sched.set_buckets', 'FUNCTION sched.drop_elsewhere()', 'TABLE sched.unique_scope', 'TABLE sched.imported', 'TABLE sched.reported_fire', 'FUNCTION sched.import_from', 'FUNCTION sched.compare', 'FUNCTION sched.take_over', 'FUNCTION sched.hand_back', 'FUNCTION sched.report_fire', 'FUNCTION sched_internal.guard_taken_over()',
         'TABLE sched.alert', 'SEQUENCE sched.alert_alert_id_seq', 'TABLE sched.alert_watch', 'SEQUENCE sched.alert_watch_watch_id_seq', 'TABLE sched.alert_state',
         'TABLE sched.late', 'TABLE sched.alerts', 'TABLE sched.last_runs', 'TABLE sched.waiting', 'FUNCTION sched.create_schedule', 'FUNCTION sched.alter_schedule', 'FUNCTION sched.acknowledge'
     ] LOOP

@@ -30,6 +30,7 @@ mod sched_internal {}
 
 extension_sql_file!("../sql/schema/00_schema.sql", name = "schema", bootstrap);
 extension_sql_file!("../sql/schema/05_home.sql", name = "home");
+extension_sql_file!("../sql/schema/06_shard.sql", name = "shard", requires = ["home"]);
 extension_sql_file!("../sql/schema/10_job.sql", name = "job");
 extension_sql_file!(
     "../sql/schema/20_schedule.sql",
@@ -53,6 +54,8 @@ extension_sql_file!(
         "skip",
         "alert",
         api::home::is_home,
+        api::shard::bucket,
+        api::shard::buckets,
         api::explain::skipped_so_far,
         api::explain::skip_parts,
         api::explain::next_open
@@ -64,7 +67,7 @@ extension_sql_file!("../sql/schema/55_columns.sql", name = "columns", requires =
 extension_sql_file!(
     "../sql/schema/60_dump.sql",
     name = "dump",
-    requires = ["home", "imported", "execution", "skip", "alert"]
+    requires = ["home", "shard", "imported", "execution", "skip", "alert"]
 );
 extension_sql_file!("../sql/schema/90_grants.sql", name = "grants", finalize);
 

@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export SCHEDULER_FAST_PATH=off
 
 # Two minutes at most, all of them together, on a quiet machine.
-cheap=(concurrency:: crash:: drops:: edits:: enqueue:: fast_path:: firing:: heads:: interleaving:: isolation:: lease_ metrics:: queue_pauses:: skips:: verdicts::
+cheap=(concurrency:: crash:: drops:: edits:: enqueue:: fast_path:: firing:: heads:: interleaving:: isolation:: lease_ metrics:: queue_pauses:: shards:: skips:: verdicts::
     worker_signs::)
 # What takes long alone, or looks at how large tables grow.
 slow=(crash_load:: every_second_of_a_minute_once growth:: lease_crash:: poison:: programmes::programmes_)

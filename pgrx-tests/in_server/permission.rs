@@ -11,7 +11,8 @@ mod tests {
     };
 
     /// What nobody is granted: for superusers and the extension's owner.
-    const OF_SUPERUSERS: &str = "adopt grant_monitor grant_use grant_worker rebuild revoke_all";
+    const OF_SUPERUSERS: &str =
+        "adopt drop_elsewhere grant_monitor grant_use grant_worker rebuild revoke_all set_buckets";
 
     const TRIGGER: &str =
         "CREATE TRIGGER t BEFORE INSERT ON sched.ledger EXECUTE FUNCTION suppress_redundant_updates_trigger()";
@@ -151,6 +152,7 @@ schedule|SELECT
 schedule_change|SELECT INSERT UPDATE DELETE
 schedule_definition|SELECT UPDATE DELETE
 schedule_dropped|SELECT UPDATE DELETE
+shard|SELECT
 skip|SELECT INSERT UPDATE DELETE
 timer|SELECT INSERT UPDATE DELETE
 timer_state|SELECT INSERT UPDATE DELETE

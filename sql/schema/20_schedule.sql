@@ -17,7 +17,7 @@ CREATE TABLE sched.schedule (
     jitter             interval    NOT NULL,
     starts_at          timestamptz,
     ends_at            timestamptz,
-    ownership          text        NOT NULL CHECK (ownership IN ('owned', 'external')),
+    ownership          text        NOT NULL CHECK (ownership IN ('owned', 'external', 'elsewhere')),
     enabled            boolean     NOT NULL,
     version            bigint      NOT NULL DEFAULT 1,
     created_at         timestamptz NOT NULL,

@@ -90,7 +90,8 @@ SELECT j.job_name, j.kind, CASE WHEN r.owns THEN j.command END AS command, j.que
 COMMENT ON VIEW sched.jobs IS 'each job as it is defined: the arguments of define_job, whose it is, and since when';
 
 CREATE VIEW sched.schedules WITH (security_barrier) AS
-SELECT s.schedule_name, s.job_name, s.clock, s.time_zone, s.enabled, s.ownership, state.state,
+SELECT s.schedule_name, s.job_name, s.clock, s.time_zone, s.enabled,
+       CASE s.ownership WHEN 'elsewhere' THEN 'owned' ELSE s.ownership END AS ownership, state.state,
        next.at[1] AS next_plan_time, next.at[2] AS next_fire_at,
        t.last_plan_time, t.last_fired_at, COALESCE(t.error_count, 0) AS error_count,
        CASE WHEN r.owns THEN t.last_error END AS last_error, s.max_lateness, s.max_duration, s.expect_success_within, s.alert_job
@@ -98,7 +99,9 @@ SELECT s.schedule_name, s.job_name, s.clock, s.time_zone, s.enabled, s.ownership
   LEFT JOIN sched.job j ON j.job_name = s.job_name
   LEFT JOIN sched.timer t ON t.schedule_id = s.schedule_id
  CROSS JOIN LATERAL (
-       SELECT CASE WHEN t.parked AND t.version = s.version THEN 'parked'
+       SELECT CASE WHEN s.ownership = 'elsewhere' THEN 'elsewhere'
+                   WHEN s.ownership = 'external' AND NOT (SELECT sched.buckets()) @> sched.bucket(s.scope_kind, s.scope_id) THEN 'elsewhere'
+                   WHEN t.parked AND t.version = s.version THEN 'parked'
                    WHEN s.ownership = 'external' THEN 'external'
                    WHEN NOT s.enabled THEN 'paused'
                    WHEN NOT (SELECT sched.is_home()) THEN 'copied'
@@ -196,6 +199,8 @@ SELECT a.queue, (SELECT true FROM sched.paused_queue p WHERE p.queue = a.queue) 
           JOIN sched.ledger e ON e.id = l.execution_id) AS w (waits_in, owner, what, since)
  CROSS JOIN LATERAL (
        SELECT CASE WHEN pg_catalog.octet_length(w.waits_in) > 57 THEN pg_catalog.substr(w.waits_in, 73) ELSE w.waits_in END AS queue, w.what, w.since) AS a
- WHERE pg_catalog.pg_has_role(current_user, w.owner, 'USAGE') OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT'))
+ WHERE (pg_catalog.pg_has_role(current_user, w.owner, 'USAGE') OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT')))
+   -- What waits in a bucket of another server waits for nobody here.
+   AND (w.what = 'running' OR NOT (pg_catalog.octet_length(w.waits_in) > 57 AND pg_catalog.starts_with(w.waits_in, 'elsewhere:')))
  GROUP BY a.queue;
 COMMENT ON VIEW sched.queues IS 'each queue that has a job, that something waits or runs in, or that is paused, with how much';

@@ -35,7 +35,8 @@ WITH RECURSIVE queues (stored) AS (
 SELECT q.queue, w.position, w.priority, w.plan_time, w.execution_id, e.job_name, e.scope_kind, e.scope_id, e.schedule_name, e.attempt,
        GREATEST(e.created_at, e.run_at, e.next_retry_at) AS waits_since
   FROM (SELECT q.stored, CASE WHEN pg_catalog.octet_length(q.stored) > 57 THEN pg_catalog.substr(q.stored, 73) ELSE q.stored END AS queue
-          FROM queues q) AS q
+          FROM queues q
+         WHERE NOT (pg_catalog.octet_length(q.stored) > 57 AND pg_catalog.starts_with(q.stored, 'elsewhere:'))) AS q
  CROSS JOIN LATERAL (
        SELECT r.priority, r.plan_time, r.execution_id, pg_catalog.row_number() OVER (ORDER BY r.priority DESC, r.plan_time, r.execution_id) AS position
          FROM (SELECT r.priority, r.plan_time, r.execution_id

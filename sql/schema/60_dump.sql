@@ -4,6 +4,7 @@
 -- stays behind, with all that hangs on it. The conditions look at the text that would be dumped (a name that begins with a digit is quoted):
 -- the dump's snapshot may still have a role that is dropped while it runs.
 SELECT pg_catalog.pg_extension_config_dump('sched.home', '');
+SELECT pg_catalog.pg_extension_config_dump('sched.shard', '');
 SELECT pg_catalog.pg_extension_config_dump('sched.job', 'WHERE owner::text !~ ''^[0-9]''');
 SELECT pg_catalog.pg_extension_config_dump('sched.schedule',
     'WHERE NOT EXISTS (SELECT FROM sched.job j WHERE j.job_name = schedule.job_name AND j.owner::text ~ ''^[0-9]'')');

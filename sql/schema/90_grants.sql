@@ -94,6 +94,14 @@ COMMENT ON FUNCTION sched.validate IS
 'What is wrong (severity error) or probably not meant (warning) in a clock; no row when there is nothing to say. Error: 22004 (NULL).';
 COMMENT ON FUNCTION sched.adopt() IS
 'Lets a copy (a restored dump, a database made from a template, a cluster after pg_upgrade) fire and hand out what is in it; returns how many schedules begin anew. Only plan times after this moment fire, also where a clock that was ahead has written later ones. For superusers and the extension''s owner; 42501 for others.';
+COMMENT ON FUNCTION sched.bucket(text, text) IS
+'Which of 1,024 buckets (0 to 1023) a scope is in: the first two bytes, big-endian, of SHA-256 over the kind, a zero byte and the id, in UTF-8, and 1023. NULL for NULL.';
+COMMENT ON FUNCTION sched.buckets() IS
+'The buckets of scopes that are this server''s: all, until set_buckets says which.';
+COMMENT ON FUNCTION sched.set_buckets(int4multirange) IS
+'Says which buckets of scopes are this server''s; NULL: all, {}: none. Calls for scopes in others are 55000 from then on. Their schedules are in the state elsewhere and do not fire, and what waits in them is claimed by nobody. Leases that are held may be ended. What comes back begins anew: later plan times fire. Waits for open transactions that have used the extension''s tables, and keeps others waiting until the end of its own. For superusers and the extension''s owner; 42501 for others. Errors: 22023 (not within 0 to 1023).';
+COMMENT ON FUNCTION sched.drop_elsewhere() IS
+'Drops the schedules whose bucket is another server''s, and cancels what waits in such buckets; returns how many schedules. For the time after their scopes have moved. Leases that are held may still be ended. For superusers and the extension''s owner; 42501 for others.';
 COMMENT ON FUNCTION sched.is_home() IS
 'False in a copy that nobody has adopted: dispatch_due, claim and try_claim raise 55000 there and no worker serves it.';
 COMMENT ON FUNCTION sched.health IS
@@ -143,7 +151,7 @@ BEGIN
         '  sched.heartbeat, sched.heartbeat_many, sched.finish_success, sched.finish_failure, sched.import_crontab, sched.import_from, sched.compare, sched.take_over, sched.hand_back, sched.report_fire, sched.next_time,'
         '  sched.preview, sched.validate, sched.enqueue, sched.enqueue_many, sched.finish_success_many, sched.assert_lease,'
         '  sched.cancel, sched.snooze, sched.cancel_many, sched.alter_execution, sched.pause_queue, sched.resume_queue, sched.mark_stale_as_failed, sched.latest_plan, sched.due_plans, sched.attempts_since_success,'
-        '  sched.is_home, sched.health, sched.healthy, sched.metrics, sched.openmetrics, sched.acknowledge, sched.report, sched.timeline, sched.recent TO %1$s;', sched_internal.grantee(role));
+        '  sched.is_home, sched.bucket, sched.buckets, sched.health, sched.healthy, sched.metrics, sched.openmetrics, sched.acknowledge, sched.report, sched.timeline, sched.recent TO %1$s;', sched_internal.grantee(role));
 END
 $$;
 COMMENT ON FUNCTION sched.grant_use IS
@@ -155,7 +163,7 @@ $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
         'GRANT SELECT ON sched.monitor, sched.execution, sched.running, sched.failed, sched.history, sched.jobs, sched.schedules, sched.skipped, sched.queues, sched.late, sched.alerts, sched.last_runs, sched.waiting TO %1$s;'
-        'GRANT EXECUTE ON FUNCTION sched.is_home, sched.health, sched.healthy, sched.metrics, sched.openmetrics, sched.report, sched.timeline, sched.recent, sched.explain, sched_internal.skipped_so_far, sched_internal.skip_parts, sched_internal.next_open TO %1$s;', sched_internal.grantee(role));
+        'GRANT EXECUTE ON FUNCTION sched.is_home, sched.bucket, sched.buckets, sched.health, sched.healthy, sched.metrics, sched.openmetrics, sched.report, sched.timeline, sched.recent, sched.explain, sched_internal.skipped_so_far, sched_internal.skip_parts, sched_internal.next_open TO %1$s;', sched_internal.grantee(role));
 END
 $$;
 COMMENT ON FUNCTION sched.grant_monitor IS
@@ -169,7 +177,7 @@ CREATE FUNCTION sched.grant_worker(role regrole) RETURNS void
 $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
-        'GRANT SELECT ON sched.home, sched.job, sched.schedule, sched.paused_queue, sched.imported TO %1$s;'
+        'GRANT SELECT ON sched.home, sched.shard, sched.job, sched.schedule, sched.paused_queue, sched.imported TO %1$s;'
         'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.schedule_change, sched.timer, sched.ledger, sched.ready, sched.retry TO %1$s;'
         'GRANT SELECT, UPDATE, DELETE ON sched.lease TO %1$s;'
         'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.awaited TO %1$s;'

@@ -18,6 +18,7 @@ use crate::store::identity::{self, Home};
 use crate::store::job;
 use crate::store::lease::Ledger;
 use crate::store::queue;
+use crate::store::shard;
 
 use crate::api::job::at_least_one;
 use crate::api::result::TableIterator;
@@ -188,6 +189,7 @@ fn claim_key(
 ) -> Outcome<Option<(Claim, Lease)>> {
     let [job_name, scope_kind, scope_id] = names;
     let caller = wanted.caller;
+    ledger.require_here([(scope_kind.as_str(), scope_id.as_str())])?;
     let job = job_for_caller(ledger.job(job_name), job_name, caller)?;
     let job = job.as_ref();
     if job.is_some_and(|job| job.run_by_server) {
@@ -273,7 +275,10 @@ fn claim_with_limits(
             lasts_as_process: false,
             caller: role::caller(),
         };
-        let claim = |owner: &Owner| Ok(queue::claim(owner, &wanted, convert::now));
+        let claim = |owner: &Owner| {
+            shard::check_snapshot(|| owner.session())?;
+            Ok(queue::claim(owner, &wanted, convert::now))
+        };
         let rows = as_owner(|owner| at_home(owner, claim, |claimed: &Vec<_>| !claimed.is_empty()))?;
         Ok((wanted.queue, rows))
     })());

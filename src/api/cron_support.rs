@@ -12,7 +12,7 @@ use crate::pg::error::or_raise;
 use crate::pg::utf8_text::Text;
 use crate::pg::{parse, session};
 use crate::store::schedule::{bulk, Definition};
-use crate::store::{handover, identity, job};
+use crate::store::{handover, identity, job, shard};
 
 use crate::api::job as jobs;
 use crate::api::schedule;
@@ -61,18 +61,20 @@ fn create_sql_job(
         });
         schedule::check(&definition, None)?;
         let owner = required("owner", owner)?;
-        Ok(session(|session| {
+        session(|session| {
+            shard::lock();
+            shard::require(|| session, [definition.scope()])?;
             if !handover::names_taken(session, vec![name.clone()]).is_empty()
                 || handover::insert_jobs(session, &[(&job, owner)]).is_empty()
             {
-                return None;
+                return Ok(None);
             }
             identity::settle(session);
             let made = bulk::insert(session, vec![definition], convert::now());
             if made.is_empty() {
                 handover::delete_jobs(session, vec![name]);
             }
-            made.first().map(|(_, schedule_id)| *schedule_id)
-        }))
+            Ok(made.first().map(|(_, schedule_id)| *schedule_id))
+        })
     })())
 }

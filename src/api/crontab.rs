@@ -1,6 +1,6 @@
 //! `import_crontab`: a crontab's lines as schedules of a pull job.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use pgrx::prelude::*;
 use scheduler_core::crontab::{self, CrontabEntry, Style};
@@ -15,6 +15,7 @@ use crate::pg::zone::ServerZone;
 use crate::pg::{role, session, subtransaction, Session};
 use crate::store::job;
 use crate::store::schedule::{bulk, Definition};
+use crate::store::shard;
 
 use crate::api::job as jobs;
 use crate::api::result::TableIterator;
@@ -92,6 +93,13 @@ fn import(text: &str, style: Style, zone: &str) -> Outcome<Vec<ImportedLine>> {
             schedule.schedule_name = schedule.schedule_name.replacen(CRONTAB, &job_name, 1);
             schedule.scope_id.clone_from(&schedule.schedule_name);
         }
+        shard::lock();
+        let mut elsewhere: HashMap<String, String> = HashMap::new();
+        schedules.retain(|schedule| {
+            let reason = shard::reason(session, schedule.scope());
+            elsewhere.extend(reason.iter().map(|reason| (schedule.schedule_name.clone(), reason.clone())));
+            reason.is_none()
+        });
         bulk::insert(session, schedules, convert::now());
         let foreign: HashSet<String> = {
             let names = rows.iter().filter_map(|row| row.1.as_ref().map(|name| name.replacen(CRONTAB, &job_name, 1)));
@@ -99,6 +107,9 @@ fn import(text: &str, style: Style, zone: &str) -> Outcome<Vec<ImportedLine>> {
         };
         for row in &mut rows {
             row.1 = row.1.as_ref().map(|name| name.replacen(CRONTAB, &job_name, 1));
+            if let Some(reason) = row.1.as_ref().and_then(|name| elsewhere.get(name)) {
+                row.4 = Some(format!("{reason}: nothing was created for this line"));
+            }
             if row.1.as_ref().is_some_and(|name| foreign.contains(name)) {
                 row.4 = Some(
                     "a schedule of another job has this name already: nothing was created for this line".to_owned(),

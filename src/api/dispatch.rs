@@ -9,6 +9,7 @@ use crate::shmem::counters::pending::tick_at_commit;
 use crate::shmem::wakeup;
 use crate::store::identity::{self, Home};
 use crate::store::schedule::dropped::Runs;
+use crate::store::shard;
 use crate::store::timer::BatchWindow;
 use crate::{dispatch, guc};
 
@@ -38,6 +39,7 @@ fn dispatch_up_to(limit: i64) -> Outcome<i64> {
     if session(|session| identity::require(|| session))? == Home::Nowhere {
         return Ok(0);
     }
+    session(|session| shard::check_snapshot(|| session))?;
     tick_at_commit();
     session(|session| {
         dispatch::settle_dropped(session, Runs::Stay, convert::now());

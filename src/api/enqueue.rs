@@ -17,6 +17,7 @@ use crate::store::job;
 use crate::store::lease::Ledger;
 use crate::store::queue::draw::PlanTimeDraw;
 use crate::store::queue::enqueue::{self as store, EnqueueBatch};
+use crate::store::shard;
 
 use crate::api::claim::{job_for_caller, new_execution};
 use crate::api::enqueue_unique::{self, announce, Put, Same};
@@ -88,6 +89,11 @@ impl Uniqueness {
 /// was included.
 fn put(owner: &Owner, batch: &EnqueueBatch, uniqueness: Uniqueness, same: Same) -> Outcome<Vec<Uuid>> {
     identity::refuse_distributed(|| owner.session())?;
+    if same.unique_by == UniqueBy::Scope {
+        // What waits in the scopes is looked for before anything is put there.
+        shard::lock();
+        shard::require(|| owner.session(), batch.scopes())?;
+    }
     match (same.unique_by, same.if_exists, uniqueness) {
         // Of what has a scope or a plan time of its own there is none that is the same.
         (UniqueBy::Plan, _, Uniqueness::Scope | Uniqueness::PlanTime) | (UniqueBy::Plan, IfExists::Keep, _) => {
@@ -106,6 +112,14 @@ fn put(owner: &Owner, batch: &EnqueueBatch, uniqueness: Uniqueness, same: Same) 
 fn put_unless_known(owner: &Owner, batch: &EnqueueBatch, uniqueness: Uniqueness) -> Outcome<Put> {
     let (job_name, caller) = (batch.job_name, batch.caller);
     let ledger = Ledger::open(owner);
+    let drawn = if uniqueness == Uniqueness::Scope {
+        ledger.keep_buckets();
+        shard::draw_scopes(|| owner.session(), batch)?
+    } else {
+        ledger.require_here(batch.scopes())?;
+        None
+    };
+    let batch = drawn.as_ref().unwrap_or(batch);
     let job = job_for_caller(ledger.job(job_name), job_name, caller)?;
     let mut draw = (uniqueness == Uniqueness::PlanTime).then(|| PlanTimeDraw::begin(convert::now(), convert::now));
     if uniqueness != Uniqueness::None {

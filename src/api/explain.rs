@@ -12,6 +12,7 @@ use crate::pg::utf8_text::Text;
 use crate::pg::zone::ServerZone;
 use crate::pg::{convert, role, session};
 use crate::store::schedule::skipped_plans;
+use crate::store::shard;
 use crate::store::timer;
 
 use crate::api::result::TableIterator;
@@ -38,7 +39,10 @@ fn explain(
         session(|session| match skipped_plans::seen_by(session, &name, caller) {
             None => Err(Failure::unknown("schedule", &name, "Look for its name in the view sched.schedules.")),
             Some((_, false)) => Err(Failure::not_owner("schedule", &name)),
-            Some((schedule_id, true)) => dispatch::explain(session, schedule_id, from, to, convert::now()),
+            Some((schedule_id, true)) => {
+                shard::require_schedule(session, &name)?;
+                dispatch::explain(session, schedule_id, from, to, convert::now())
+            }
         })
     })());
     TableIterator::new(

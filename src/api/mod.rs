@@ -26,6 +26,7 @@ mod schedule;
 mod schedule_bulk;
 mod schedule_edit;
 mod schedule_runs;
+pub mod shard;
 mod sql_job;
 mod sql_run;
 pub mod sql_support;

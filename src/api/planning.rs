@@ -13,6 +13,7 @@ use crate::pg::utf8_text::Text;
 use crate::pg::zone::ServerZone;
 use crate::pg::{role, session, Session};
 use crate::store::execution::history;
+use crate::store::shard;
 
 use crate::api::result::TableIterator;
 use crate::api::schedule::max_plans;
@@ -26,6 +27,7 @@ fn scope(
     names: &[String; 3],
     caller: pg_sys::Oid,
 ) -> Outcome<(pgrx::datum::Uuid, Option<history::LatestPlan>)> {
+    shard::require_to_read(session, &names[1], &names[2])?;
     let key = scope_key(&names[0], &names[1], &names[2]);
     let latest = history::latest_plan(session, key, convert::now(), caller);
     if latest.is_none() && history::scope_taken(session, key) {

@@ -9,8 +9,9 @@ use crate::pg::convert::{self, required};
 use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::utf8_text::Text;
 use crate::pg::zone::ServerZone;
-use crate::pg::{as_owner, role};
+use crate::pg::{as_owner, role, session};
 use crate::report::{self, Request};
+use crate::store::shard;
 
 /// What is asked for, and the zone of its labels; `22004`, `22008`, `22023`.
 fn request(
@@ -52,6 +53,7 @@ fn timeline(
         let found = as_owner(|owner| report::schedule(owner, &request, &name));
         let unknown = || Failure::unknown("schedule", &name, "Look for its name in the view sched.schedules.");
         let (schedule, view) = found.ok_or_else(unknown)?;
+        session(|session| shard::require_schedule(session, &name))?;
         Ok(drawn::timeline(&schedule, &view, &zone))
     })());
     SetOfIterator::new(lines)

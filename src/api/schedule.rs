@@ -19,6 +19,7 @@ use crate::store::handover::taken::taken_from;
 use crate::store::identity;
 use crate::store::job;
 use crate::store::schedule::{self, bulk, dropped, AlertSettings, Definition, Locked};
+use crate::store::shard;
 
 use crate::api::job::at_least_one;
 
@@ -150,6 +151,8 @@ fn create(definition: Definition) -> Outcome<i64> {
 /// Inserts a schedule of a job that the caller may use; `42710`.
 pub fn insert(session: &Session, definition: Definition) -> Outcome<i64> {
     identity::refuse_distributed(|| session)?;
+    shard::lock();
+    shard::require(|| session, [definition.scope()])?;
     let name = definition.schedule_name.clone();
     let inserted = bulk::insert(session, vec![definition], convert::now());
     inserted.first().map(|(_, schedule_id)| *schedule_id).ok_or_else(|| duplicate(&name))
@@ -200,7 +203,7 @@ pub fn check_keys(schedule: &Definition, zone_before: Option<&str>) -> Result<()
     };
     let ownership = || match Ownership::parse(&schedule.ownership) {
         Some(Ownership::Owned | Ownership::External) => Ok(()),
-        None => Err(Failure::invalid(
+        Some(Ownership::Elsewhere) | None => Err(Failure::invalid(
             format!("unknown ownership \"{}\"", schedule.ownership),
             "Use 'owned' (dispatched here) or 'external' (another scheduler fires it).",
         )),
@@ -281,6 +284,8 @@ pub fn find_if_any(session: &Session, name: &str, caller: pg_sys::Oid) -> Outcom
     if !owner.map_or_else(|| role::is_superuser(caller), |owner| role::may_act_for(caller, owner)) {
         return Err(Failure::not_owner("schedule", name));
     }
+    // Its row is locked.
+    shard::require(|| session, [found.definition.scope()])?;
     Ok(Some(found))
 }
 

@@ -12,6 +12,7 @@ use crate::pg::{role, session, subtransaction, Session};
 use crate::store::identity;
 use crate::store::schedule::bulk::{self as store, Malformed, Spec};
 use crate::store::schedule::Definition;
+use crate::store::shard;
 
 use crate::api::schedule::{self, check_job, check_keys, defaults, duplicate};
 
@@ -66,6 +67,7 @@ fn create_schedules(specs: Option<Jsonb>) -> i64 {
             identity::refuse_distributed(|| session)?;
             let schedules = read(session, &specs)?;
             check_jobs(session, &schedules, caller)?;
+            check_shard(session, &schedules)?;
             let warning = will_not_fire(&schedules, convert::now())?;
             let names: Vec<String> = schedules.iter().map(|schedule| schedule.schedule_name.clone()).collect();
             let inserted = store::insert(session, schedules, convert::now());
@@ -203,6 +205,13 @@ fn check_jobs(session: &Session, schedules: &[Definition], caller: pg_sys::Oid) 
         }
     }
     Ok(())
+}
+
+/// All scopes are this server's, and stay so.
+fn check_shard(session: &Session, schedules: &[Definition]) -> Outcome<()> {
+    shard::lock();
+    let found = shard::first_elsewhere(|| session, schedules.iter().map(Definition::scope))?;
+    found.map_or(Ok(()), |(index, failure)| Err(at(index + 1, "scope_id", failure)))
 }
 
 /// The first name that was not free, in the table or in the array itself.

@@ -16,14 +16,14 @@ use scheduler_core::Instant;
 use crate::dispatch::bisect::bisect;
 use crate::dispatch::finish::wake_for_first;
 use crate::dispatch::notify::notify;
-use crate::pg::error::{self, Failure};
+use crate::pg::error::{self, or_raise, Failure};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::{convert, role, subtransaction, Session};
 use crate::store::alert::facts::{self, LedgerRun, Schedule, Wanted};
 use crate::store::alert::{self, execution_id, run_id, Memory, NewAlert, Watch};
 use crate::store::execution::ids;
 use crate::store::queue::enqueue::{self, EnqueueBatch};
-use crate::store::{job, queue};
+use crate::store::{job, queue, shard};
 
 /// How many runs of a schedule that follow what was seen are looked at, and how many are remembered of those that run or can be late. Later ones
 /// are looked at when some of these have ended.
@@ -415,7 +415,8 @@ fn enqueue(session: &Session, gift: Gift, now: Instant) {
             "Name another alert_job, or GRANT one of these roles to the other.",
         ));
     }
-    let scope_id = alert_id.to_string();
+    let id = |draw: usize| if draw == 0 { alert_id.to_string() } else { format!("{alert_id}/{draw}") };
+    let scope_id = or_raise(shard::draw(session, SCOPE_KIND, id));
     let batch = EnqueueBatch {
         job_name,
         scope_kind: SCOPE_KIND,

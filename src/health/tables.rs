@@ -10,6 +10,7 @@ use crate::health::{counted, seconds, Finding, Look};
 use crate::pg::{oid_cache, role};
 use crate::shmem::counters;
 use crate::store::health as store;
+use crate::store::queue::elsewhere_queue::is_elsewhere_queue;
 use crate::store::queue::{pause, runner_queue};
 
 /// (What came up since the look began is no older than nothing.)
@@ -62,7 +63,7 @@ pub fn queues(look: &Look) -> Finding {
     if look.is_copy() || look.standby {
         return Finding::ok(component, "nothing is to be claimed here");
     }
-    let waits = waiting(look, |queue| !runner_queue::is_runner_queue(queue));
+    let waits = waiting(look, |queue| !runner_queue::is_runner_queue(queue) && !is_elsewhere_queue(queue));
     match waits {
         Some((queue, since)) if age(since, look.now) > health::LONGEST_WAIT => {
             let message = format!(

@@ -22,8 +22,10 @@ pub struct Watched {
 pub static HOME: Watched = Watched::new(c"home_changed");
 /// `sched.job`.
 pub static JOBS: Watched = Watched::new(c"job_changed");
+/// `sched.shard`.
+pub static SHARD: Watched = Watched::new(c"shard_changed");
 
-const ALL: [&Watched; 2] = [&HOME, &JOBS];
+const ALL: [&Watched; 3] = [&HOME, &JOBS, &SHARD];
 
 impl Watched {
     const fn new(trigger: &'static CStr) -> Watched {

@@ -11,6 +11,7 @@ pub mod error_context;
 pub mod invalidation;
 pub mod jsonb;
 pub mod latch;
+pub mod multirange;
 pub mod objects_version;
 pub mod oid_cache;
 pub mod parse;

@@ -62,9 +62,10 @@ const DELETE: pg_sys::AclMode = pg_sys::ACL_DELETE as pg_sys::AclMode;
 const ALL: pg_sys::AclMode = SELECT | INSERT | UPDATE | DELETE;
 
 /// What `sched.grant_worker` gives: on which tables to do what.
-const OF_WORKERS: [(&CStr, pg_sys::AclMode); 20] = [
+const OF_WORKERS: [(&CStr, pg_sys::AclMode); 21] = [
     (c"ledger", ALL),
     (c"home", SELECT),
+    (c"shard", SELECT),
     (c"job", SELECT),
     (c"schedule", SELECT),
     (c"schedule_change", ALL),

@@ -35,6 +35,19 @@ pub fn added_to_queues(queues: &[String], rows: &Rows) {
     }
 }
 
+/// To be said when a statement has moved executions to other queues, with the rows of those that can be claimed; the queues, each once.
+pub fn added_rows(rows: &Rows) -> Vec<String> {
+    let mut queues: Vec<String> = Vec::new();
+    for row in rows.iter() {
+        let queue: String = row.get_required("queue");
+        added_ready(&queue, &row);
+        if !queues.contains(&queue) {
+            queues.push(queue);
+        }
+    }
+    queues
+}
+
 /// To be said when a statement has written leases, with the times by which they are to be looked at.
 pub fn added_leases<T: Into<i64>>(times: impl Iterator<Item = T>) {
     if let Some(first) = times.map(Position::at).min() {

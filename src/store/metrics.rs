@@ -12,6 +12,7 @@ use crate::heap::{LatestSnapshot, Layout, PageSample, Table};
 use crate::pg::convert::timestamp;
 use crate::pg::record::Record;
 use crate::pg::{role, Owner, Session};
+use crate::store::queue::elsewhere_queue::is_elsewhere_queue;
 use crate::store::queue::user_queue::user_queue;
 use crate::{arguments, statement};
 
@@ -142,13 +143,16 @@ pub fn queues(owner: &Owner, reader: Reader, now: Instant) -> Option<BTreeMap<St
         }
     }
     let firsts: Vec<Uuid> = found.values().flat_map(|waiting| &waiting.firsts).map(|(_, _, id)| *id).collect();
-    for (queue, waiting) in found {
+    for (queue, waiting) in found.into_iter().filter(|(queue, _)| !is_elsewhere_queue(queue)) {
         queues.entry(user_queue(&queue).to_owned()).or_default().depth += waiting.count;
     }
     for (queue, since) in since(session, firsts) {
         queues.entry(user_queue(&queue).to_owned()).or_default().waits_since(since);
     }
     for (queue, count, since) in due_retries(session, reader, now) {
+        if is_elsewhere_queue(&queue) {
+            continue;
+        }
         let state = queues.entry(user_queue(&queue).to_owned()).or_default();
         state.depth += count as f64;
         state.waits_since(since);

@@ -19,4 +19,5 @@ mod rare_rows;
 pub mod report;
 pub mod runner;
 pub mod schedule;
+pub mod shard;
 pub mod timer;

@@ -47,6 +47,8 @@ keywords! {
         Owned = "owned",
         /// Another scheduler; nothing of it is ever dispatched here.
         External = "external",
+        /// The dispatchers of another server, which has the bucket of its scope; here it begins anew when that comes back.
+        Elsewhere = "elsewhere",
     }
 }
 

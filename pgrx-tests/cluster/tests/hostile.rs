@@ -168,6 +168,8 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
     for function in ["is_home", "health", "metrics", "openmetrics", "healthy", "report"] {
         call(function, "");
     }
+    call("bucket", "'k', 'i'");
+    call("buckets", "");
     call("timeline", "'s2'");
     call("recent", "'j', 5");
     call("try_claim", "'k', '2026-01-01 00:00+00', stale_timeout => '1 microsecond'");

@@ -70,6 +70,7 @@ mod replay;
 mod report;
 mod roles;
 mod settings;
+mod shards;
 mod skips;
 mod sql_job_cancels;
 mod sql_job_crashes;

@@ -19,7 +19,9 @@ fn caught_up(primary: &mut Client, standby: &mut Client) {
 }
 
 /// Functions that only read: with what to call them on a standby.
-const READS: [&str; 24] = [
+const READS: [&str; 26] = [
+    "bucket('kind', 'id')",
+    "buckets()",
     "compare('pg_cron', '2026-01-01', '2026-01-02')",
     "next_time('@daily')",
     "preview('@daily', n => 2)",
@@ -47,7 +49,9 @@ const READS: [&str; 24] = [
 ];
 
 /// Functions that write: so that there is something to write. A word in braces is an id and a token.
-const WRITES: [&str; 52] = [
+const WRITES: [&str; 54] = [
+    "drop_elsewhere()",
+    "set_buckets()",
     "define_job('new')",
     "create_sql_job('new', '@daily', 'select 1', 'UTC', 10, true)",
     "alter_job('idle', priority => 1)",

@@ -1,7 +1,7 @@
 -- What waits in a queue of users and is for a runner of the server by now, or the other way round, or was to be delivered by dispatchers and is
 -- not any more, of a job or of all, goes where its job has its executions wait; where what is claimable stands then. Of a run that goes on, a retry will. What somebody is just claiming or
 -- ending is not waited for. What belongs to another role than its job goes to the runners of that role, which say that it changed hands: those
--- of the job's owner may not take it. $1 job_name (NULL = all)
+-- of the job's owner may not take it. What another server has the bucket of stays where it is. $1 job_name (NULL = all)
 WITH routed AS MATERIALIZED (
     SELECT j.job_name, j.ready_queue, j.queue, j.kind = 'sql' AS run_by_server, j.kind IN ('notify', 'log') AS delivered
       FROM sched.job j
@@ -15,7 +15,7 @@ WITH routed AS MATERIALIZED (
            SELECT CASE WHEN j.run_by_server
                        THEN 'executions that the server runs itself, as the role with oid ' || lpad(e.owner::oid::bigint::text, 10, '0') || ' ' || j.queue
                        ELSE j.ready_queue END AS ready_queue) AS t
-     WHERE r.queue <> t.ready_queue AND (j.run_by_server OR r.queue LIKE 'executions that the server runs itself, %'
+     WHERE r.queue <> t.ready_queue AND NOT (octet_length(r.queue) > 57 AND starts_with(r.queue, 'elsewhere:')) AND (j.run_by_server OR r.queue LIKE 'executions that the server runs itself, %'
           OR r.queue LIKE 'executions that a dispatcher delivers %' AND NOT j.delivered)
        FOR UPDATE OF r, e SKIP LOCKED
 ), postponed AS MATERIALIZED (
@@ -27,7 +27,7 @@ WITH routed AS MATERIALIZED (
            SELECT CASE WHEN j.run_by_server
                        THEN 'executions that the server runs itself, as the role with oid ' || lpad(e.owner::oid::bigint::text, 10, '0') || ' ' || j.queue
                        ELSE j.ready_queue END AS ready_queue) AS t
-     WHERE r.queue <> t.ready_queue AND (j.run_by_server OR r.queue LIKE 'executions that the server runs itself, %'
+     WHERE r.queue <> t.ready_queue AND NOT (octet_length(r.queue) > 57 AND starts_with(r.queue, 'elsewhere:')) AND (j.run_by_server OR r.queue LIKE 'executions that the server runs itself, %'
           OR r.queue LIKE 'executions that a dispatcher delivers %' AND NOT j.delivered)
        FOR UPDATE OF r, e SKIP LOCKED
 ), running AS MATERIALIZED (
@@ -39,7 +39,7 @@ WITH routed AS MATERIALIZED (
            SELECT CASE WHEN j.run_by_server
                        THEN 'executions that the server runs itself, as the role with oid ' || lpad(e.owner::oid::bigint::text, 10, '0') || ' ' || j.queue
                        ELSE j.ready_queue END AS ready_queue) AS t
-     WHERE e.queue <> t.ready_queue AND (j.run_by_server OR e.queue LIKE 'executions that the server runs itself, %')
+     WHERE e.queue <> t.ready_queue AND NOT (octet_length(e.queue) > 57 AND starts_with(e.queue, 'elsewhere:')) AND (j.run_by_server OR e.queue LIKE 'executions that the server runs itself, %')
        FOR UPDATE OF e SKIP LOCKED
 ), moved AS (
     UPDATE sched.ready r

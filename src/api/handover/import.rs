@@ -16,7 +16,7 @@ use crate::pg::{role, session, Session};
 use crate::store::handover::foreign::ForeignSchema;
 use crate::store::handover::{self, Imported, ImportedSchedule};
 use crate::store::schedule::{bulk, Definition};
-use crate::store::{identity, job, schedule as schedules};
+use crate::store::{identity, job, schedule as schedules, shard};
 
 use crate::api::job as jobs;
 use crate::api::result::TableIterator;
@@ -138,6 +138,9 @@ impl Import<'_> {
                 Judged::Elsewhere(place) => plainly(id, before.as_ref(), "elsewhere", Some(place)),
                 Judged::Unsupported(reason) => plainly(id, before.as_ref(), "unsupported", Some(reason)),
                 Judged::Ready(ready) => match before {
+                    Some(before) if shard::reason(session, ready.schedule.scope()).is_some() => {
+                        plainly(id, Some(&before), "elsewhere", shard::reason(session, ready.schedule.scope()))
+                    }
                     Some(before) => self.again(session, *ready, &before),
                     None => {
                         new.push((results.len(), ready));
@@ -310,6 +313,10 @@ impl Import<'_> {
         let mut free = Vec::with_capacity(new.len());
         let (mut of_job, mut used_names) = (HashMap::<String, String>::new(), HashSet::new());
         for (place, ready) in new {
+            if let note @ Some(_) = shard::reason(session, ready.schedule.scope()) {
+                results.push((place, plainly(ready.id, None, "elsewhere", note)));
+                continue;
+            }
             let is_own_job = is_ours(&ready);
             // An id behind a name may have made it another row's.
             let job_of = of_job.entry(ready.job.job_name.clone()).or_insert_with(|| first_part(&ready.id).to_owned());

@@ -23,6 +23,7 @@ use crate::store::handover::foreign::ForeignSchema;
 use crate::store::handover::switch::{moment, Moment, Switch};
 use crate::store::handover::taken::{self, Candidate};
 use crate::store::schedule::Definition;
+use crate::store::shard;
 
 use crate::api::dispatch::dispatch_all_due;
 use crate::api::result::TableIterator;
@@ -171,7 +172,7 @@ fn locked(source: Option<&str>, names: Option<&[String]>, caller: Oid) -> Outcom
                 return Err(Failure::unknown("imported schedule", name, hint));
             }
             Some(one) if !one.is_of(caller) => return Err(Failure::not_owner("schedule", name)),
-            Some(_) => {}
+            Some(_) => session(|session| shard::require_schedule(session, name))?,
         }
     }
     Ok(found.into_iter().filter(|one| one.is_of(caller)).collect())

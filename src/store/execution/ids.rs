@@ -36,6 +36,12 @@ pub fn scope_key(job_name: &str, scope_kind: &str, scope_id: &str) -> Uuid {
     Uuid::from_bytes(key)
 }
 
+/// Which of 1,024 buckets a scope is in: the first two bytes, big-endian, of SHA-256 over the kind, a zero byte and the id, and 1023.
+pub fn bucket(scope_kind: &str, scope_id: &str) -> u16 {
+    let hash = Sha256::new().chain_update(scope_kind).chain_update([0]).chain_update(scope_id).finalize();
+    u16::from_be_bytes([hash[0], hash[1]]) & 1023
+}
+
 /// A new lease token: UUID version 4, which nobody can guess.
 pub fn lease_token() -> Uuid {
     Uuid::from_bytes(*uuid::Builder::from_random_bytes(random()).as_uuid().as_bytes())

@@ -202,16 +202,7 @@ pub fn write(session: &Session, job: Definition, caller: Oid) -> Option<Written>
 /// became claimable.
 pub fn reroute(session: &Session, job_name: Option<&str>) -> Vec<String> {
     statement!(JOB_REROUTE = "job/job_reroute"(TEXTOID));
-    let rows = JOB_REROUTE.run(session, arguments![job_name]);
-    let mut queues: Vec<String> = Vec::new();
-    for row in rows.iter() {
-        let queue: String = row.get_required("queue");
-        low_water_marks::added_ready(&queue, &row);
-        if !queues.contains(&queue) {
-            queues.push(queue);
-        }
-    }
-    queues
+    low_water_marks::added_rows(&JOB_REROUTE.run(session, arguments![job_name]))
 }
 
 /// Deletes the job.

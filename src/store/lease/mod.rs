@@ -5,6 +5,7 @@ use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::Oid;
 use scheduler_core::Instant;
 
+use crate::pg::error::Outcome;
 use crate::pg::jsonb::Jsonb;
 use crate::pg::session::Owner;
 use crate::store::counted;
@@ -16,6 +17,7 @@ use crate::store::lease::heap::{LeaseTable, LedgerTables};
 use crate::store::lease::key_lock::KeyLock;
 use crate::store::queue::draw::PlanTimeDraw;
 use crate::store::queue::pause;
+use crate::store::shard;
 
 pub mod end;
 mod end_heap;
@@ -35,6 +37,20 @@ impl<'o> Ledger<'o> {
     /// Opens it for what is committed now.
     pub fn open(owner: &'o Owner) -> Ledger<'o> {
         Ledger { tables: fast_path::open(owner.schema, LedgerTables::open), owner }
+    }
+
+    /// `55000` where one of these scopes is another server's; what is not stays so until the transaction ends.
+    pub fn require_here<'a>(&self, scopes: impl IntoIterator<Item = (&'a str, &'a str)>) -> Outcome<()> {
+        self.keep_buckets();
+        shard::require(|| self.owner.session(), scopes)
+    }
+
+    /// Has the buckets of this server stay as they are until the transaction ends.
+    pub fn keep_buckets(&self) {
+        // Row by row, the tables are locked.
+        if self.tables.is_none() {
+            shard::lock();
+        }
     }
 
     /// The job of this name, as this session knows it (`job::find`).

@@ -111,6 +111,11 @@ pub fn insert_drawn(
 }
 
 impl EnqueueBatch<'_> {
+    /// The scope of each.
+    pub fn scopes(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.scope_ids.iter().map(|scope_id| (self.scope_kind, scope_id.as_str()))
+    }
+
     /// Those in these places.
     pub fn part(&self, places: &[usize]) -> Self {
         fn pick<T: Clone>(all: &[T], places: &[usize]) -> Vec<T> {

@@ -12,6 +12,7 @@ use crate::store::lease::sql;
 pub mod delivery;
 pub mod delivery_queue;
 pub mod draw;
+pub mod elsewhere_queue;
 pub mod enqueue;
 pub mod heap;
 pub mod notify;

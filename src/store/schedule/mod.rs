@@ -64,6 +64,13 @@ pub struct Definition {
     pub alerts: AlertSettings,
 }
 
+impl Definition {
+    /// The scope of its executions.
+    pub fn scope(&self) -> (&str, &str) {
+        (&self.scope_kind, &self.scope_id)
+    }
+}
+
 /// What somebody is to be told of a schedule, and how.
 #[derive(Clone, Default, PartialEq)]
 pub struct AlertSettings {
