@@ -69,6 +69,7 @@ extension_sql_file!(
     name = "dump",
     requires = ["home", "shard", "imported", "execution", "skip", "alert"]
 );
+extension_sql_file!("../sql/schema/80_router.sql", name = "router", requires = ["views"]);
 extension_sql_file!("../sql/schema/90_grants.sql", name = "grants", finalize);
 
 /// Called by Postgres when the library is loaded: registers settings always, shared memory and the launcher only while the

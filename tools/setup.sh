@@ -154,20 +154,20 @@ pg$PG = \"$SCHEDULER_PGRX_SERVER/pg_config\""
     if [ "$(cat "$PGRX_HOME/config.toml" 2>/dev/null)" != "$config" ]; then printf '%s\n' "$config" >"$PGRX_HOME/config.toml"; fi
 }
 
-# What the tests of hand-overs import from, put into the private server and nowhere else. (Debian has it for its own PostgreSQL only.)
+# What the tests of hand-overs import from, and what their routers are made of, put into the private server and nowhere else. (Debian has it for its own PostgreSQL only.)
 sources() {
-    local package=postgresql-$PG-cron folder key libraries target=$SCHEDULER_SERVERS/$SERVER_NAME/usr
+    local package=postgresql-$PG-cron router=postgresql-$PG-plproxy folder key libraries target=$SCHEDULER_SERVERS/$SERVER_NAME/usr
     if [ -n "$ASSERT" ] || ! is_packaged; then return; fi
     if [ ! -e "$target/share/postgresql/$PG/extension/pg_cron.control" ] && ! apt-cache show "$package" >/dev/null 2>&1; then
         quietly apt-update as_root apt-get update
     fi
     if ! apt-cache show "$package" >/dev/null 2>&1; then return; fi
-    key="$SCHEDULER_SERVERS $(apt-cache policy "$package" pgagent | grep Candidate)"
+    key="$SCHEDULER_SERVERS $(apt-cache policy "$package" "$router" pgagent | grep Candidate)"
     if is_done "sources-$SERVER_NAME" "$key" && [ -e "$target/lib/postgresql/$PG/bin/pgagent" ]; then return; fi
-    say "fetching pg_cron and pgAgent, from which the tests import"
+    say "fetching pg_cron and pgAgent, from which the tests import, and PL/Proxy"
     folder=$(mktemp -d)
     mapfile -t libraries < <(apt-cache depends pgagent | sed -n 's/^ *Depends: \(libboost[^ ]*\)$/\1/p')
-    (cd "$folder" && quietly sources apt-get download "$package" pgagent "${libraries[@]}")
+    (cd "$folder" && quietly sources apt-get download "$package" "$router" pgagent "${libraries[@]}")
     for package in "$folder"/*.deb; do quietly sources dpkg -x "$package" "$folder"; done
     for package in lib share; do cp -a "$folder/usr/$package/postgresql/$PG/." "$target/$package/postgresql/$PG"; done
     cp -a "$folder/usr/bin/pgagent" "$target/lib/postgresql/$PG/bin"

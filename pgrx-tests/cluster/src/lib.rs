@@ -18,6 +18,7 @@ pub mod pg_cron;
 pub mod pgagent;
 pub mod proc;
 pub mod random;
+pub mod router;
 pub mod scheduler;
 pub mod sql_jobs;
 mod template;

@@ -69,6 +69,7 @@ mod removal;
 mod replay;
 mod report;
 mod roles;
+mod router;
 mod settings;
 mod shards;
 mod skips;

@@ -19,7 +19,8 @@ fn caught_up(primary: &mut Client, standby: &mut Client) {
 }
 
 /// Functions that only read: with what to call them on a standby.
-const READS: [&str; 26] = [
+const READS: [&str; 27] = [
+    "router_sql('cluster')",
     "bucket('kind', 'id')",
     "buckets()",
     "compare('pg_cron', '2026-01-01', '2026-01-02')",

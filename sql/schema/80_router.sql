@@ -1,0 +1,341 @@
+-- What a router needs: a database without the extension from which PL/Proxy calls the servers that share the scopes. Made from the catalog, so
+-- that each of our functions has its stub; `how` says how one is called, and a function that it does not name is an error here.
+CREATE FUNCTION sched.router_sql(cluster text) RETURNS text
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS
+$router$
+DECLARE
+    how jsonb := '{
+        "everywhere": ["adopt", "alter_job", "define_job", "dispatch_due", "drop_elsewhere", "drop_job", "health", "healthy", "is_home",
+            "mark_stale_as_failed", "pause_queue", "rebuild", "resume_queue"],
+        "anywhere": ["next_time", "preview", "test_job", "validate"],
+        "scope": ["attempts_since_success", "create_schedule", "due_plans", "enqueue", "latest_plan", "schedule_sql", "try_claim"],
+        "schedule": ["alter_schedule", "backfill", "drop_schedule", "explain", "fire_now", "pause", "report_fire", "resume", "timeline", "unschedule"],
+        "execution": ["alter_execution", "cancel", "finish_failure", "finish_success", "heartbeat", "snooze"],
+        "server": ["acknowledge", "assert_lease", "compare", "hand_back", "import_from", "metrics", "openmetrics", "report", "router_sql",
+            "set_buckets", "take_over", "this_run"],
+        "own": ["bucket", "buckets", "cancel_many", "claim", "create_schedules", "enqueue_many", "finish_success_many", "grant_monitor", "grant_use",
+            "grant_worker", "heartbeat_many", "import_crontab", "recent", "revoke_all"]
+    }';
+    own jsonb := jsonb_build_object(
+        'buckets', $$RETURN (SELECT range_agg(b.buckets::int4multirange) FROM sched_router.servers() AS b);$$,
+        'claim', $$IF $2 IS NULL OR $2 < 1 THEN
+        RETURN QUERY SELECT * FROM sched_router.claim_at(sched_router.anywhere(), $1, $2, $3, $4);
+        RETURN;
+    END IF;
+    -- One server after the other: no more are handed out than are asked for.
+    FOR place IN SELECT s.place FROM sched_router.servers() AS s ORDER BY random() LOOP
+        BEGIN
+            RETURN QUERY SELECT * FROM sched_router.claim_at(place, $1, ($2 - done)::integer, $3, $4);
+            GET DIAGNOSTICS got = ROW_COUNT;
+        EXCEPTION WHEN OTHERS THEN
+            -- What others have handed out is not lost for it.
+            IF done = 0 THEN
+                RAISE;
+            END IF;
+            got := 0;
+        END;
+        done := done + got;
+        EXIT WHEN done >= $2;
+    END LOOP;$$,
+        'cancel_many', $$IF $4 IS NULL OR $4 < 1 THEN
+        RETURN (SELECT a.r FROM sched_router.cancel_many_at(sched_router.anywhere(), $1, $2, $3, $4) AS a (r));
+    END IF;
+    FOR place IN SELECT s.place FROM sched_router.servers() AS s LOOP
+        done := done + (SELECT a.r FROM sched_router.cancel_many_at(place, $1, $2, $3, ($4 - done)::integer) AS a (r));
+        EXIT WHEN done >= $4;
+    END LOOP;
+    RETURN done;$$,
+        'create_schedules', $$IF $1 IS NULL OR jsonb_typeof($1) <> 'array' THEN
+        RETURN (SELECT a.r FROM sched_router.create_schedules_at(sched_router.anywhere(), $1) AS a (r));
+    END IF;
+    FOR part IN
+        SELECT s.place, b.bucket, jsonb_agg(e.spec ORDER BY e.number) AS specs
+          FROM jsonb_array_elements($1) WITH ORDINALITY AS e (spec, number)
+         CROSS JOIN LATERAL (
+               SELECT sched.bucket(COALESCE(e.spec ->> 'scope_kind', 'schedule'), COALESCE(e.spec ->> 'scope_id', e.spec ->> 'schedule_name')) AS bucket) AS c
+          LEFT JOIN sched_router.servers() AS s ON s.buckets::int4multirange @> c.bucket
+         CROSS JOIN LATERAL (SELECT CASE WHEN s.place IS NULL THEN c.bucket END AS bucket) AS b
+         GROUP BY s.place, b.bucket
+         ORDER BY s.place NULLS FIRST
+    LOOP
+        IF part.bucket IS NOT NULL THEN
+            RAISE object_not_in_prerequisite_state USING MESSAGE = format('no server has bucket %s', part.bucket), HINT = 'Nothing was created. sched.buckets() says which there are.';
+        END IF;
+        done := done + (SELECT a.r FROM sched_router.create_schedules_at(COALESCE(part.place, sched_router.anywhere()), part.specs) AS a (r));
+    END LOOP;
+    RETURN done;$$,
+        'enqueue_many', $$IF $5 IS NULL OR $4 IS NULL OR $2 IS NULL OR cardinality($5) <> cardinality($2) OR array_position($5, NULL) IS NOT NULL
+       OR cardinality($3) <> cardinality($2) OR cardinality($6) <> cardinality($2) THEN
+        RETURN QUERY SELECT * FROM sched_router.enqueue_many_at(sched_router.anywhere(), $1, $2, $3, $4, $5, $6, $7, $8, $9);
+        RETURN;
+    END IF;
+    ids := array_fill(NULL::uuid, ARRAY[cardinality($5)]);
+    FOR part IN
+        SELECT s.place, min(c.bucket) AS bucket, array_agg(i.number ORDER BY i.number) AS numbers
+          FROM unnest($5) WITH ORDINALITY AS i (id, number)
+         CROSS JOIN LATERAL (SELECT sched.bucket($4, i.id) AS bucket) AS c
+          LEFT JOIN sched_router.servers() AS s ON s.buckets::int4multirange @> c.bucket
+         GROUP BY s.place
+         ORDER BY s.place NULLS FIRST
+    LOOP
+        IF part.place IS NULL THEN
+            RAISE object_not_in_prerequisite_state USING MESSAGE = format('no server has bucket %s', part.bucket), HINT = 'Nothing was enqueued. sched.buckets() says which there are.';
+        END IF;
+        SELECT array_agg(a.r ORDER BY a.n) INTO some_ids
+          FROM sched_router.enqueue_many_at(part.place, $1,
+                   ARRAY(SELECT $2[n] FROM unnest(part.numbers) AS n), CASE WHEN $3 IS NOT NULL THEN ARRAY(SELECT $3[n] FROM unnest(part.numbers) AS n) END, $4,
+                   ARRAY(SELECT $5[n] FROM unnest(part.numbers) AS n), CASE WHEN $6 IS NOT NULL THEN ARRAY(SELECT $6[n] FROM unnest(part.numbers) AS n) END,
+                   $7, $8, $9) WITH ORDINALITY AS a (r, n);
+        FOR n IN 1 .. cardinality(part.numbers) LOOP
+            ids[part.numbers[n]] := some_ids[n];
+        END LOOP;
+    END LOOP;
+    RETURN QUERY SELECT i.id FROM unnest(ids) WITH ORDINALITY AS i (id, n) ORDER BY i.n;$$,
+        'finish_success_many', $$-- What one server does not have is asked of the next.
+    ids := $1;
+    tokens := $2;
+    FOR place IN SELECT s.place FROM sched_router.servers() AS s LOOP
+        some_ids := ARRAY(SELECT a.r FROM sched_router.finish_success_many_at(place, ids, tokens) AS a (r));
+        SELECT array_agg(i.id ORDER BY i.n), array_agg(i.token ORDER BY i.n) INTO ids, tokens
+          FROM unnest(ids, tokens) WITH ORDINALITY AS i (id, token, n)
+         WHERE i.id = ANY (some_ids);
+        EXIT WHEN ids IS NULL;
+    END LOOP;
+    RETURN QUERY SELECT * FROM unnest(ids);$$,
+        'heartbeat_many', $$-- What one server does not have is asked of the next.
+    IF $1 IS NULL OR $2 IS NULL OR cardinality($1) <> cardinality($2) THEN
+        RETURN QUERY SELECT * FROM sched_router.heartbeat_many_at(sched_router.anywhere(), $1, $2);
+        RETURN;
+    END IF;
+    answers := array_fill('lost'::text, ARRAY[cardinality($1)]);
+    FOR place IN SELECT s.place FROM sched_router.servers() AS s LOOP
+        numbers := ARRAY(SELECT i.n FROM unnest(answers) WITH ORDINALITY AS i (answer, n) WHERE i.answer = 'lost' ORDER BY i.n);
+        EXIT WHEN numbers = '{}';
+        FOR part IN
+            SELECT numbers[a.n] AS number, a.answer
+              FROM sched_router.heartbeat_many_at(place, ARRAY(SELECT $1[n] FROM unnest(numbers) AS n), ARRAY(SELECT $2[n] FROM unnest(numbers) AS n))
+                   WITH ORDINALITY AS a (id, answer, n)
+        LOOP
+            answers[part.number] := part.answer;
+        END LOOP;
+    END LOOP;
+    RETURN QUERY SELECT i.id, i.answer FROM unnest($1, answers) WITH ORDINALITY AS i (id, answer, n) ORDER BY i.n;$$,
+        'import_crontab', $$-- Each server takes the lines that are its own; what is said of a line by all is an error of it.
+    RETURN QUERY
+    SELECT DISTINCT ON (a.line) a.* FROM sched_router.import_crontab_all($1, $2, $3) AS a
+     ORDER BY a.line, a.note IS NOT NULL, a.note LIKE '%which is not one of this server''s%';$$,
+        'recent', $$RETURN QUERY SELECT a.* FROM sched_router.recent_all($1, $2) AS a ORDER BY a.id DESC LIMIT $2;$$,
+        'grant_use', $$PERFORM sched_router.grant_use_all($1);
+    PERFORM sched_router.grant_stubs($1);$$,
+        'grant_monitor', $$PERFORM sched_router.grant_monitor_all($1);
+    PERFORM sched_router.grant_stubs($1);$$,
+        'grant_worker', $$PERFORM sched_router.grant_worker_all($1);$$,
+        'revoke_all', $$PERFORM sched_router.revoke_all_all($1);
+    EXECUTE format('REVOKE ALL ON SCHEMA sched, sched_router FROM %1$s; REVOKE ALL ON ALL FUNCTIONS IN SCHEMA sched, sched_router FROM %1$s;'
+        'REVOKE ALL ON ALL TABLES IN SCHEMA sched, sched_router FROM %1$s', $1);$$);
+    declared constant text := 'DECLARE
+    place integer;
+    part record;
+    done bigint := 0;
+    got bigint;
+    ids uuid[];
+    some_ids uuid[];
+    tokens uuid[];
+    numbers bigint[];
+    answers text[];
+';
+    name      text;
+    f         record;
+    v         record;
+    rule      text;
+    script    text;
+    inner_result text;
+    selected  text;
+    passed    text;
+    called    text;
+    place     text;
+    body      text;
+BEGIN
+    IF cluster IS NULL OR cluster = '' THEN
+        RAISE null_value_not_allowed USING MESSAGE = 'cluster must not be NULL or empty', HINT = 'Pass the name of the PL/Proxy cluster.';
+    END IF;
+    script := format($$-- Made by sched.router_sql(%1$L), version %2$s. For a superuser, in a database of its own; it may be run again.
+DO $do$
+BEGIN
+    IF EXISTS (SELECT FROM pg_catalog.pg_extension e WHERE e.extname = 'scheduler') THEN
+        RAISE object_not_in_prerequisite_state USING MESSAGE = 'this database has the extension itself',
+            HINT = 'A router is a database without it: create one, and run this there.';
+    END IF;
+END
+$do$;
+CREATE EXTENSION IF NOT EXISTS plproxy;
+CREATE SCHEMA IF NOT EXISTS sched;
+CREATE SCHEMA IF NOT EXISTS sched_router;
+REVOKE ALL ON SCHEMA sched, sched_router FROM PUBLIC;
+-- What an earlier run has made.
+DO $do$
+DECLARE
+    object text;
+BEGIN
+    FOR object IN SELECT c.oid::pg_catalog.regclass::text FROM pg_catalog.pg_class c
+                   WHERE c.relkind = 'v' AND c.relnamespace = 'sched'::pg_catalog.regnamespace AND pg_catalog.obj_description(c.oid, 'pg_class') LIKE 'router: %%'
+    LOOP
+        EXECUTE 'DROP VIEW ' || object;
+    END LOOP;
+    FOR object IN SELECT p.oid::pg_catalog.regprocedure::text FROM pg_catalog.pg_proc p
+                   WHERE p.pronamespace IN ('sched'::pg_catalog.regnamespace, 'sched_router'::pg_catalog.regnamespace)
+                     AND pg_catalog.obj_description(p.oid, 'pg_proc') LIKE 'router: %%'
+    LOOP
+        EXECUTE 'DROP FUNCTION ' || object;
+    END LOOP;
+END
+$do$;
+CREATE FUNCTION sched.bucket(scope_kind text, scope_id text) RETURNS integer LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS
+$f$ SELECT ((pg_catalog.get_byte(h.hash, 0) << 8) + pg_catalog.get_byte(h.hash, 1)) & 1023
+      FROM pg_catalog.sha256(pg_catalog.convert_to($1, 'UTF8') || '\x00'::bytea || pg_catalog.convert_to($2, 'UTF8')) AS h (hash) $f$;
+-- One row for each server that has buckets: the first of them, and all.
+CREATE FUNCTION sched_router.servers() RETURNS TABLE (place integer, buckets text) LANGUAGE plproxy AS
+$f$ CLUSTER %1$L; RUN ON ALL; SELECT pg_catalog.lower(b.buckets) AS place, b.buckets::text AS buckets FROM sched.buckets() AS b (buckets) WHERE NOT pg_catalog.isempty(b.buckets); $f$;
+CREATE FUNCTION sched_router.anywhere() RETURNS integer LANGUAGE sql VOLATILE AS $f$ SELECT pg_catalog.floor(pg_catalog.random() * 1024)::integer $f$;
+CREATE FUNCTION sched_router.places_of_schedule(text) RETURNS SETOF integer LANGUAGE plproxy AS
+$f$ CLUSTER %1$L; RUN ON ALL; SELECT pg_catalog.lower(sched.buckets()) FROM sched.schedules s WHERE s.schedule_name = $1 AND s.state <> 'elsewhere'; $f$;
+CREATE FUNCTION sched_router.places_of_execution(uuid) RETURNS SETOF integer LANGUAGE plproxy AS
+$f$ CLUSTER %1$L; RUN ON ALL; SELECT pg_catalog.lower(sched.buckets()) FROM sched.execution e WHERE e.id = $1; $f$;
+CREATE FUNCTION sched_router.place_of_schedule(name text) RETURNS integer LANGUAGE plpgsql AS
+$f$
+DECLARE
+    places integer[] := ARRAY(SELECT * FROM sched_router.places_of_schedule($1));
+BEGIN
+    IF pg_catalog.cardinality(places) > 1 THEN
+        RAISE cardinality_violation USING MESSAGE = pg_catalog.format('schedule "%%s" is on %%s servers', $1, pg_catalog.cardinality(places)),
+            HINT = 'Connect to the one that is meant: a name is unique on each server only.';
+    END IF;
+    RETURN places[1];
+END
+$f$;
+CREATE FUNCTION sched_router.grant_stubs(role regrole) RETURNS void LANGUAGE plpgsql AS
+$f$
+BEGIN
+    EXECUTE pg_catalog.format('GRANT USAGE ON SCHEMA sched, sched_router TO %%1$s; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA sched, sched_router TO %%1$s;'
+        'GRANT SELECT ON ALL TABLES IN SCHEMA sched TO %%1$s', $1);
+END
+$f$;
+$$, cluster, (SELECT e.extversion FROM pg_extension e WHERE e.extname = 'scheduler'));
+    FOR f IN
+        SELECT p.oid, p.proname::text AS name, pg_get_function_arguments(p.oid) AS arguments, pg_get_function_identity_arguments(p.oid) AS identity,
+               pg_get_function_result(p.oid) AS result, p.proretset AS is_set, p.prorettype = 'void'::regtype AS is_void, p.prorettype AS type, p.pronargs AS count,
+               ARRAY(SELECT format_type(t.type, NULL) FROM unnest(p.proargtypes) WITH ORDINALITY AS t (type, n) ORDER BY t.n) AS types,
+               array_position(p.proargnames, 'scope_kind') AS scope_kind, array_position(p.proargnames, 'scope_id') AS scope_id,
+               array_position(p.proargnames, 'schedule_name') AS schedule_name
+          FROM pg_proc p
+         WHERE p.pronamespace = 'sched'::regnamespace
+         ORDER BY p.proname
+    LOOP
+        SELECT h.rule INTO rule FROM jsonb_each(how) AS h (rule, names) WHERE h.names ? f.name;
+        IF rule IS NULL THEN
+            RAISE internal_error USING MESSAGE = format('router_sql does not know how function %s is called', f.name);
+        END IF;
+        CONTINUE WHEN f.name = 'bucket';
+        inner_result := CASE WHEN f.is_void THEN 'SETOF integer' WHEN f.is_set THEN f.result ELSE 'SETOF ' || f.result END;
+        SELECT COALESCE(string_agg(format('$%s::%s', n + 1, f.types[n]), ', '), ''), COALESCE(string_agg('$' || n, ', '), '')
+          INTO selected, passed
+          FROM generate_series(1, f.count) AS n;
+        FOREACH place IN ARRAY CASE WHEN rule = 'server' OR f.name = 'buckets' THEN '{}'::text[]
+                                    WHEN rule = 'everywhere' OR f.name IN ('grant_use', 'grant_monitor', 'grant_worker', 'revoke_all', 'recent', 'import_crontab')
+                                    THEN '{all}' ELSE '{at}' END
+        LOOP
+            called := CASE place WHEN 'all' THEN (SELECT COALESCE(string_agg(format('$%s::%s', n, f.types[n]), ', '), '') FROM generate_series(1, f.count) AS n)
+                                 ELSE selected END;
+            script := script || format(E'CREATE FUNCTION sched_router.%I(%s) RETURNS %s LANGUAGE plproxy AS\n$f$ CLUSTER %L; RUN ON %s; SELECT %s FROM sched.%I(%s) AS f%s; $f$;\n',
+                f.name || '_' || place, array_to_string(CASE place WHEN 'all' THEN f.types ELSE 'integer'::text || f.types END, ', '), inner_result, cluster,
+                CASE place WHEN 'all' THEN 'ALL' ELSE '$1' END,
+                CASE WHEN f.is_void THEN '1' WHEN f.result LIKE 'TABLE(%' THEN 'f.*' ELSE 'f.r' END, f.name, called,
+                CASE WHEN f.is_void OR f.result LIKE 'TABLE(%' THEN '' ELSE ' (r)' END);
+        END LOOP;
+        called := format('sched_router.%I(%s)', f.name || '_all', passed);
+        body := CASE
+            WHEN rule = 'own' THEN own ->> f.name
+            WHEN rule = 'server' THEN format($$RAISE feature_not_supported USING MESSAGE = %L, HINT = 'Connect to the server itself.';$$,
+                format('sched.%s cannot be called through a router', f.name))
+            WHEN rule = 'everywhere' AND f.is_void THEN format('PERFORM %s;', called)
+            WHEN rule = 'everywhere' AND f.is_set THEN format('RETURN QUERY SELECT * FROM %s;', called)
+            WHEN rule = 'everywhere' AND f.type = 'boolean'::regtype THEN
+                format('RETURN (SELECT %s(a.r) FROM %s AS a (r));', CASE WHEN f.name LIKE 'drop%' OR f.name LIKE 'resume%' THEN 'bool_or' ELSE 'bool_and' END, called)
+            WHEN rule = 'everywhere' THEN format('RETURN (SELECT sum(a.r) FROM %s AS a (r));', called)
+        END;
+        IF body IS NULL THEN
+            place := CASE rule
+                WHEN 'anywhere' THEN 'sched_router.anywhere()'
+                WHEN 'scope' THEN format('COALESCE(sched.bucket(%s, %s), sched_router.anywhere())', COALESCE('$' || f.scope_kind, '''schedule'''),
+                    CASE WHEN f.scope_id IS NULL THEN '$' || f.schedule_name WHEN f.name = 'create_schedule' THEN format('COALESCE($%s, $%s)', f.scope_id, f.schedule_name)
+                         ELSE '$' || f.scope_id END)
+                WHEN 'execution' THEN 'COALESCE((SELECT * FROM sched_router.places_of_execution($1) LIMIT 1), sched_router.anywhere())'
+                ELSE 'place' END;
+            called := format('sched_router.%I(%s)', f.name || '_at', concat_ws(', ', place, NULLIF(passed, '')));
+            body := CASE WHEN rule = 'schedule' THEN format($$place := sched_router.place_of_schedule($%1$s);
+    IF place IS NULL AND $%1$s IS NULL THEN
+        place := sched_router.anywhere();
+    END IF;
+    IF place IS NULL THEN
+        %2$s
+    END IF;
+    $$, f.schedule_name, CASE WHEN f.type = 'boolean'::regtype THEN 'RETURN false;'
+                              ELSE format($$RAISE undefined_object USING MESSAGE = format('schedule "%%s" does not exist', $%s), HINT = 'Look for its name in the view sched.schedules.';$$,
+                                   f.schedule_name) END) ELSE '' END
+                || CASE WHEN f.is_void THEN format('PERFORM * FROM %s;', called) WHEN f.is_set THEN format('RETURN QUERY SELECT * FROM %s;', called)
+                        ELSE format('RETURN (SELECT a.r FROM %s AS a (r));', called) END;
+        END IF;
+        -- PL/pgSQL knows no column of a result by the name of an argument, as claim has one.
+        IF f.result LIKE 'TABLE(%' THEN
+            script := script || format(E'CREATE FUNCTION sched_router.%I(%s) RETURNS %s LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS\n$f$\n#variable_conflict use_column\n%sBEGIN\n    %s\nEND\n$f$;\nCREATE FUNCTION sched.%I(%s) RETURNS %s LANGUAGE sql AS $f$ SELECT * FROM sched_router.%I(%s) $f$;\n',
+                f.name || '_stub', array_to_string(f.types, ', '), f.result, declared, body, f.name, f.arguments, f.result, f.name || '_stub', passed);
+        ELSE
+            script := script || format(E'CREATE FUNCTION sched.%I(%s) RETURNS %s LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS\n$f$\n#variable_conflict use_column\n%sBEGIN\n    %s\nEND\n$f$;\n',
+                f.name, f.arguments, f.result, declared, body);
+        END IF;
+        script := script || format(E'COMMENT ON FUNCTION sched.%I(%s) IS %L;\n',
+            f.name, f.identity, 'router: ' || rule || '. ' || COALESCE(obj_description(f.oid, 'pg_proc'), ''));
+    END LOOP;
+    FOR v IN
+        SELECT c.relname::text AS name, string_agg(format('%I %s', a.attname, CASE a.atttypid WHEN 'regrole'::regtype THEN 'text' ELSE format_type(a.atttypid, a.atttypmod) END), ', ' ORDER BY a.attnum) AS columns,
+               string_agg(format(CASE a.atttypid WHEN 'regrole'::regtype THEN 'v.%1$I::text AS %1$I' ELSE 'v.%1$I' END, a.attname), ', ' ORDER BY a.attnum) AS selected,
+               obj_description(c.oid, 'pg_class') AS comment
+          FROM pg_class c
+          JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
+         WHERE c.relnamespace = 'sched'::regnamespace AND c.relkind = 'v'
+         GROUP BY c.oid, c.relname
+         ORDER BY c.relname
+    LOOP
+        script := script || format(E'CREATE FUNCTION sched_router.%I() RETURNS TABLE (%s) LANGUAGE plproxy AS\n$f$ CLUSTER %L; RUN ON ALL; SELECT %s FROM sched.%I v%s; $f$;\n',
+            'view_' || v.name, v.columns, cluster, v.selected, v.name, CASE v.name WHEN 'schedules' THEN ' WHERE v.state <> ''elsewhere''' ELSE '' END);
+        script := script || CASE v.name
+            WHEN 'queues' THEN E'CREATE VIEW sched.queues AS\nSELECT v.queue, bool_or(v.paused) AS paused, sum(v.ready)::bigint AS ready, sum(v.delayed)::bigint AS delayed, sum(v.retrying)::bigint AS retrying, sum(v.running)::bigint AS running, min(v.oldest_ready_at) AS oldest_ready_at\n  FROM sched_router.view_queues() AS v GROUP BY v.queue;\n'
+            WHEN 'jobs' THEN E'CREATE VIEW sched.jobs AS\nSELECT DISTINCT ON (v.job_name) v.* FROM sched_router.view_jobs() AS v ORDER BY v.job_name, v.updated_at DESC;\n'
+            ELSE format(E'CREATE VIEW sched.%I AS SELECT * FROM sched_router.%I();\n', v.name, 'view_' || v.name) END
+            || format(E'COMMENT ON VIEW sched.%I IS %L;\n', v.name, 'router: of all servers. ' || COALESCE(v.comment, ''));
+    END LOOP;
+    RETURN script || $$-- Not PUBLIC's; those who had it before have it again.
+DO $do$
+DECLARE
+    object text;
+    grantee text;
+BEGIN
+    FOR object IN SELECT p.oid::pg_catalog.regprocedure::text FROM pg_catalog.pg_proc p
+                   WHERE p.pronamespace = 'sched_router'::pg_catalog.regnamespace OR (p.pronamespace = 'sched'::pg_catalog.regnamespace AND p.proname = 'bucket')
+    LOOP
+        EXECUTE 'COMMENT ON FUNCTION ' || object || ' IS ''router: internal''';
+    END LOOP;
+    REVOKE ALL ON ALL FUNCTIONS IN SCHEMA sched, sched_router FROM PUBLIC;
+    REVOKE ALL ON ALL TABLES IN SCHEMA sched FROM PUBLIC;
+    FOR grantee IN
+        SELECT DISTINCT a.grantee::pg_catalog.regrole::text
+          FROM pg_catalog.pg_namespace n, pg_catalog.aclexplode(n.nspacl) AS a
+         WHERE n.nspname = 'sched' AND a.grantee NOT IN (0, n.nspowner)
+    LOOP
+        PERFORM sched_router.grant_stubs(grantee::pg_catalog.regrole);
+    END LOOP;
+END
+$do$;
+$$;
+END
+$router$;
