@@ -70,6 +70,7 @@ mod replay;
 mod report;
 mod roles;
 mod router;
+mod router_kills;
 mod settings;
 mod shards;
 mod skips;

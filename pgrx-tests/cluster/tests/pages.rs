@@ -11,7 +11,7 @@
 //! A page that does not create the extension itself finds it there, with a dispatcher.
 
 use scheduler_cluster_tests::proc::Program;
-use scheduler_cluster_tests::{celery, pg_cron, pgagent, repository, wait_until, Cluster};
+use scheduler_cluster_tests::{celery, pg_cron, pgagent, repository, router, wait_until, Cluster};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write as _;
@@ -114,6 +114,9 @@ fn faults(path: &Path) -> Vec<String> {
 pub fn server(steps: &[Step]) -> Option<Cluster> {
     let is_about_pg_cron = steps.iter().any(|step| step.sql.contains("CREATE EXTENSION pg_cron"));
     if steps.iter().any(|step| step.sql.contains("CREATE EXTENSION pgagent")) && !pgagent::is_there() {
+        return None;
+    }
+    if steps.iter().any(|step| step.sql.contains("CREATE EXTENSION plproxy")) && !router::is_there() {
         return None;
     }
     let cluster = if is_about_pg_cron { pg_cron::server(&[("cron.database_name", "tour")])? } else { Cluster::new() };

@@ -160,7 +160,7 @@ fn calls_go_to_the_server_that_has_the_scope() {
         .iter()
         .map(|row| row.get(0))
         .collect();
-    assert_eq!(not_held, [id.clone()]);
+    assert_eq!(not_held, std::slice::from_ref(id));
     assert_eq!(
         one::<i64>(&mut app, "select count(*) from sched.execution where job_name = 'job' and status = 'SUCCESS'"),
         37
