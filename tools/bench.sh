@@ -48,7 +48,8 @@ build_before() {
     rm -rf "$work"
     mkdir -p "$work"
     git archive "$revision" | tar -x -C "$work"
-    (cd "$work" && quietly bench-build-before cargo pgrx install --release --no-default-features --features "pg$PG" \
+    # In a folder of its own: cargo takes two checkouts' crates for one, and goes by the time of their files.
+    (cd "$work" && CARGO_TARGET_DIR=$CARGO_TARGET_DIR/release-before quietly bench-build-before cargo pgrx install --release --no-default-features --features "pg$PG" \
         --pg-config "$other/usr/lib/postgresql/$PG/bin/pg_config")
     printf '%s\n' "$revision" >"$other/built"
 }
