@@ -16,3 +16,5 @@ CREATE TABLE {schema}.execution_log (
     chain_id bigint, task_id bigint, txid bigint NOT NULL, last_run timestamptz DEFAULT now(), finished timestamptz, pid bigint, returncode integer,
     ignore_error boolean, kind {schema}.command_kind, command text, output text, client_name text NOT NULL
 );
+CREATE TABLE {schema}.active_session (client_pid bigint NOT NULL, server_pid bigint NOT NULL, client_name text NOT NULL, started_at timestamptz DEFAULT now());
+CREATE TABLE {schema}.active_chain (chain_id bigint NOT NULL, client_name text NOT NULL, started_at timestamptz DEFAULT now());

@@ -1,13 +1,13 @@
 //! What was taken over and runs in the other scheduler again, past the guard: nobody knows which of the two is meant, so ours is parked.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 
 use pgrx::pg_sys;
 
 use crate::pg::error::Failure;
 use crate::pg::{role, syscache, Session};
 use crate::store::handover::foreign::ForeignSchema;
-use crate::store::handover::switch::{self, Switch};
+use crate::store::handover::switch;
 use crate::store::handover::taken::{self, Taken};
 use crate::store::timer;
 
@@ -25,7 +25,8 @@ pub fn look(session: &Session) -> (bool, usize) {
         let Some(switch) = switch::of(&first.source) else { continue };
         let schema = ForeignSchema { name: first.schema.clone(), speaks_for_all: true };
         // A table that has gone runs nothing; one that somebody else has put there is not read. Nobody's lock keeps a dispatcher: it looks again.
-        if !can_be_read(&schema, switch) || schema.trust(switch.table, reader).is_err() {
+        let can_be_read = |table: &&CStr| can_be_read(&schema, table) && schema.trust(table, reader).is_ok();
+        if !switch.writes.iter().all(can_be_read) {
             continue;
         }
         let ids: Vec<String> = some.iter().map(|one| one.source_id.clone()).collect();
@@ -39,9 +40,9 @@ pub fn look(session: &Session) -> (bool, usize) {
 }
 
 /// Whether a superuser has the table, and nobody keeps it locked; it is locked then.
-fn can_be_read(schema: &ForeignSchema, switch: &Switch) -> bool {
+fn can_be_read(schema: &ForeignSchema, table: &CStr) -> bool {
     let Ok(name) = CString::new(schema.name.as_str()) else { return false };
-    let Some(table) = syscache::relation_named(&name, switch.table) else { return false };
+    let Some(table) = syscache::relation_named(&name, table) else { return false };
     // SAFETY: a lock on an oid, inside a transaction.
     syscache::owner_of_relation(table).is_some_and(role::is_superuser)
         && unsafe { pg_sys::ConditionalLockRelationOid(table, pg_sys::AccessShareLock as i32) }

@@ -4,7 +4,7 @@ use scheduler_cluster_tests::scheduler::one;
 use scheduler_cluster_tests::{Client, Cluster};
 
 /// The columns of newer versions.
-const NEW: &str = "create schema _timescaledb_catalog; create schema _timescaledb_internal;
+pub const NEW: &str = "create schema _timescaledb_catalog; create schema _timescaledb_internal;
     create table _timescaledb_catalog.bgw_job (
         id integer primary key, application_name name not null, schedule_interval interval not null, max_runtime interval not null default '0', max_retries integer not null default -1,
         retry_period interval not null default '5 min', proc_schema name not null default 'public', proc_name name not null default 'tidy', owner regrole not null default current_user::regrole,
@@ -20,7 +20,7 @@ const OLD: &str = "create schema _timescaledb_config; create schema _timescaledb
         hypertable_id integer, config jsonb);
     create table _timescaledb_internal.bgw_job_stat (job_id integer primary key, last_start timestamptz not null, last_finish timestamptz not null)";
 
-const ACTIONS: &str = "create table done (id int, config jsonb);
+pub const ACTIONS: &str = "create table done (id int, config jsonb);
     create procedure tidy(job_id int, config jsonb) language sql as 'insert into public.done values (job_id, config)';
     create function count_up(job_id int, config jsonb) returns void language sql as 'insert into public.done values (job_id, config)'";
 

@@ -7,7 +7,7 @@ use scheduler_cluster_tests::{wait_for, Client, Shutdown};
 use std::time::Duration;
 
 /// The SQLSTATE of what was refused.
-fn state<T>(result: Result<T, postgres::Error>) -> String {
+pub fn state<T>(result: Result<T, postgres::Error>) -> String {
     result.err().and_then(|error| error.code().map(|code| code.code().to_owned())).unwrap_or_default()
 }
 
@@ -27,14 +27,14 @@ fn each_minute(db: &mut Client, jobs: usize) {
 }
 
 /// Waits for the next full minute to have been seen to, by whomever.
-fn next_minute(db: &mut Client, jobs: usize) {
+pub fn next_minute(db: &mut Client, jobs: usize) {
     let next: String = one(db, "select (date_trunc('minute', clock_timestamp()) + interval '1 minute')::text");
     let done = format!("select count(distinct job) = {jobs} from witness where minute = '{next}'");
     wait_for(db, &done, Duration::from_secs(100));
 }
 
 /// Of each job each minute between its first and its last once.
-fn check_witness(db: &mut Client, jobs: usize) {
+pub fn check_witness(db: &mut Client, jobs: usize) {
     let wrong = "select string_agg(format('%s %s: %s', w.job, m, w.runs), ', ')
                    from (select job, min(minute) as first, max(minute) as last from witness group by job) as j,
                         generate_series(first, last, '1 minute') as m

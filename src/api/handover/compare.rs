@@ -104,7 +104,7 @@ fn ahead(at: Instant, micros: i64) -> Instant {
 }
 
 /// The lines in [from, to) of the schedules of one of their jobs: of a run they do not say which schedule it was for.
-fn compared(
+pub fn compared(
     schedules: &[ImportedSchedule],
     runs: &[Run],
     (from, to): (Instant, Instant),

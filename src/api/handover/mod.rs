@@ -4,6 +4,7 @@
 mod celery_beat;
 mod compare;
 mod database_zone;
+mod differences;
 mod import;
 mod known;
 mod pg_cron;

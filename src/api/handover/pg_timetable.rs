@@ -13,6 +13,7 @@ use scheduler_core::{Instant, Keyword};
 use crate::pg::error::Outcome;
 use crate::pg::parse;
 use crate::store::handover::foreign::{ForeignSchema, TextRow};
+use crate::store::handover::switch::{self, Switch};
 use crate::store::job;
 
 use crate::api::job as jobs;
@@ -60,6 +61,10 @@ impl Source for PgTimetable {
             }
         }
         Ok(runs)
+    }
+
+    fn switch(&self) -> Option<&'static Switch> {
+        Some(&switch::PG_TIMETABLE)
     }
 }
 

@@ -13,6 +13,7 @@ use scheduler_core::{Instant, Keyword};
 use crate::pg::error::Outcome;
 use crate::pg::{convert, syscache};
 use crate::store::handover::foreign::{literal, ForeignSchema, TextRow};
+use crate::store::handover::switch::{self, Switch};
 use crate::store::job;
 
 use crate::api::job as jobs;
@@ -65,6 +66,10 @@ impl Source for PgAgent {
             }
         }
         Ok(runs)
+    }
+
+    fn switch(&self) -> Option<&'static Switch> {
+        Some(&switch::PGAGENT)
     }
 }
 

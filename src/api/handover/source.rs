@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 
 use pgrx::pg_sys::Oid;
+use pgrx::PgSqlErrorCode;
 use scheduler_core::foreign::comparison::Run;
 use scheduler_core::foreign::ForeignClock;
 use scheduler_core::Instant;
 use sha2::{Digest, Sha256};
 
-use crate::pg::error::Outcome;
+use crate::pg::error::{Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
 pub use crate::store::handover::foreign::instant;
 use crate::store::handover::foreign::{self, ForeignSchema};
@@ -114,4 +115,9 @@ pub fn find_tables(
         speaks_for_all &= schema.trust(table, caller)?;
     }
     Ok(ForeignSchema { speaks_for_all, ..schema })
+}
+
+/// `55000`.
+pub fn state(message: impl Into<String>, hint: impl Into<String>) -> Failure {
+    Failure::new(PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, message, hint)
 }

@@ -8,7 +8,6 @@ use pgrx::pg_sys::Oid;
 use pgrx::prelude::*;
 use pgrx::PgSqlErrorCode;
 use scheduler_core::clock::Timeline;
-use scheduler_core::foreign::comparison::{self, Difference, Run};
 use scheduler_core::schedule::Ownership;
 use scheduler_core::{Clock, Instant, Keyword};
 
@@ -31,8 +30,10 @@ use crate::api::schedule;
 use crate::api::schedule_edit::edit_locked;
 use crate::api::schedule_runs;
 
+use super::differences::check_differences;
+use super::import::first_part;
 use super::known::known;
-use super::source::{add_reported, fingerprint, Runs, Source};
+use super::source::{add_reported, fingerprint, state, Runs, Source};
 
 /// How far back runs of theirs are looked at, in microseconds: a day.
 const DAY: i64 = 86_400_000_000;
@@ -40,8 +41,6 @@ const DAY: i64 = 86_400_000_000;
 const SLACK: i64 = 1_000_000;
 /// How long to wait at most for a moment that is far enough from all plan times.
 const LONGEST_WAIT: i64 = 70_000_000;
-/// From when on a run is late, in a comparison before a take-over.
-const TOLERANCE: i64 = 60_000_000;
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 #[allow(clippy::type_complexity)]
@@ -111,10 +110,6 @@ fn hand_back(schedule_names: Option<Vec<Option<Text>>>) {
         }
         Ok(())
     })());
-}
-
-fn state(message: impl Into<String>, hint: impl Into<String>) -> Failure {
-    Failure::new(PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, message, hint)
 }
 
 fn switch_of(source: &dyn Source) -> Outcome<&'static Switch> {
@@ -254,7 +249,7 @@ impl TakeOver<'_> {
         wait_for_a_moment(self.switch, |now| {
             let counted = timelines.iter().any(|timeline| timeline.counts_from().is_some());
             let runs = if counted { self.runs(some, &timelines, now)? } else { HashMap::new() };
-            let last = |id: &String| runs.get(id).and_then(|runs| runs.last()).map(|run| run.began);
+            let last = |id: &String| runs.get(first_part(id)).and_then(|runs| runs.last()).map(|run| run.began);
             Ok(timelines
                 .iter()
                 .zip(some)
@@ -265,11 +260,12 @@ impl TakeOver<'_> {
         drop(runs);
         let states: HashMap<String, bool> = self.switch.lock_rows(self.schema, &ids).into_iter().collect();
         self.check_rows(some, &states)?;
-        if let Some(id) = self.switch.running(self.schema, &ids) {
+        self.switch.check_memory(self.schema, self.source.name(), &ids)?;
+        if let Some(id) = self.switch.running(self.schema, &ids, self.caller)? {
             let name = some.iter().find(|one| one.source_id == id).map_or(id.as_str(), |one| &one.name);
             return Err(Failure::new(
                 PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE,
-                format!("a run of \"{name}\" is going on in {}", self.source.name()),
+                format!("a run of \"{name}\" is going on in {}, or about to begin", self.source.name()),
                 "Try again when it has ended.",
             ));
         }
@@ -279,14 +275,17 @@ impl TakeOver<'_> {
         let mut marks = Vec::with_capacity(some.len());
         for (one, timeline) in some.iter().zip(&timelines) {
             let none = Vec::new();
-            let theirs = runs.get(&one.source_id).unwrap_or(&none);
+            let theirs = runs.get(first_part(&one.source_id)).unwrap_or(&none);
             if !self.force {
-                check_differences(one, timeline, theirs, now)?;
+                session(|session| check_differences(session, self.source, &self.schema.name, one, theirs, now))?;
             }
             let was_enabled = states.get(&one.source_id).copied().unwrap_or(false);
             // One that has not run for long is not among those of the last plan times.
             let last = theirs.last().map(|run| run.began);
-            let last = last.or_else(|| self.switch.newest(self.schema, &one.source_id));
+            let last = match last {
+                None => self.switch.newest(self.schema, &one.source_id, self.caller)?,
+                last @ Some(_) => last,
+            };
             let missed = last.filter(|_| one.enabled && was_enabled).and_then(|last| missed(timeline, last, now));
             let next = if one.enabled { timeline.next_after(now) } else { None };
             session(|session| self.own(session, one, missed))?;
@@ -318,7 +317,7 @@ impl TakeOver<'_> {
             if fires.is_empty() {
                 continue;
             }
-            let theirs = runs.entry(one.source_id.clone()).or_default();
+            let theirs = runs.entry(first_part(&one.source_id).to_owned()).or_default();
             add_reported(theirs, fires);
         }
         Ok(runs)
@@ -367,37 +366,6 @@ fn missed(timeline: &Timeline<'_, ServerZone>, last: Instant, now: Instant) -> O
     }
     let after = last.checked_add_micros(SLACK).unwrap_or(last);
     timeline.previous_at_or_before(now).filter(|plan| *plan > after)
-}
-
-/// Whether they have run in the last day what we would have; `55000`.
-fn check_differences(
-    one: &Candidate,
-    timeline: &Timeline<'_, ServerZone>,
-    theirs: &[Run],
-    now: Instant,
-) -> Outcome<()> {
-    let since = now.checked_add_micros(-DAY).unwrap_or(Instant::MIN);
-    let lines = comparison::compare(timeline, theirs, TOLERANCE);
-    let mut different = session(|session| {
-        let is_unexplained = |line: &comparison::Compared| match line.difference {
-            Difference::OnlyHere => !taken::is_ours(session, one.schedule_id, line.plan_time),
-            Difference::OnlyThere => true,
-            Difference::Both | Difference::Late => false,
-        };
-        lines.into_iter().filter(|line| line.plan_time >= since && is_unexplained(line)).collect::<Vec<_>>().into_iter()
-    });
-    let Some(first) = different.next() else { return Ok(()) };
-    Err(state(
-        format!(
-            "in the last day {} of \"{}\" had {} differences, the first ({}) at {}",
-            one.source,
-            one.name,
-            different.count() + 1,
-            first.difference.as_str(),
-            convert::shown_time(convert::timestamp(first.plan_time))
-        ),
-        "Look at them with sched.compare. force => true takes it over nevertheless.",
-    ))
 }
 
 /// Has another scheduler run again what was taken from it, as it was.

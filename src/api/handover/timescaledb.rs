@@ -12,6 +12,7 @@ use crate::pg::error::Outcome;
 use crate::pg::zone::ServerZone;
 use crate::pg::{convert, syscache};
 use crate::store::handover::foreign::{ForeignSchema, TextRow};
+use crate::store::handover::switch::{self, Switch};
 use crate::store::job;
 
 use crate::api::job as jobs;
@@ -104,6 +105,10 @@ impl Source for TimescaleDb {
             }
         }
         Ok(runs)
+    }
+
+    fn switch(&self) -> Option<&'static Switch> {
+        Some(&switch::TIMESCALEDB)
     }
 }
 

@@ -7,7 +7,7 @@ use pgrx::PgSqlErrorCode;
 use scheduler_core::Instant;
 
 use crate::pg::error::{Failure, Outcome};
-use crate::pg::Session;
+use crate::pg::{invalidation, syscache, Session};
 use crate::store::handover::foreign::{self, instant, ForeignSchema};
 
 /// A scheduler whose rows can be taken over in one transaction. Statements are files of `sql/query/handover`, with `{schema}`, and `{ids}` for
@@ -19,16 +19,26 @@ pub struct Switch {
     pub enabled: &'static str,
     /// Its columns that are the source id, one behind the other with a slash between.
     pub id: &'static [&'static str],
+    /// Tables that it writes to, or triggers of theirs do.
+    pub writes: &'static [&'static CStr],
+    /// Keeps whatever runs their jobs from beginning to do so, where the locks on rows do not.
+    pub lock_tables: Option<&'static str>,
     /// Locks rows; returns `id` and `enabled`.
     pub lock: &'static str,
     /// Returns `id` of a run that goes on.
     pub running: &'static str,
+    /// The tables that this reads besides, and the schema that has them, if it is another one. Where one is missing nothing is known to run.
+    pub running_in: (Option<&'static str>, &'static [&'static CStr]),
     /// Returns `id` and `began`, when the newest run of each began, in microseconds since 1970.
     pub newest: &'static str,
     /// Switches rows on or off (`{enabled}`).
     pub switch: &'static str,
     /// Returns `id` of those that are on.
     pub enabled_now: &'static str,
+    /// Returns `id` of those that it may run once more after they are off, and for how long.
+    pub kept: Option<(&'static str, &'static str)>,
+    /// The table, with its schema, whose entry in Postgres' caches tells it that something has changed.
+    pub signal: Option<(&'static CStr, &'static CStr)>,
     /// How long after a plan time it may still begin with that, in microseconds.
     pub settles: i64,
     /// How long before the next one it has to know, in microseconds.
@@ -41,18 +51,87 @@ pub static PG_CRON: Switch = Switch {
     table: c"job",
     enabled: "active",
     id: &["jobid"],
+    writes: &[c"job"],
+    lock_tables: None,
     lock: include_str!("../../../sql/query/handover/pg_cron_lock.sql"),
     running: include_str!("../../../sql/query/handover/pg_cron_running.sql"),
+    running_in: (None, &[c"job_run_details"]),
     newest: include_str!("../../../sql/query/handover/pg_cron_newest.sql"),
     switch: include_str!("../../../sql/query/handover/pg_cron_switch.sql"),
     enabled_now: include_str!("../../../sql/query/handover/pg_cron_enabled.sql"),
+    kept: None,
+    signal: None,
+    settles: 3_000_000,
+    warning: 2_000_000,
+};
+
+/// An agent looks for jobs that are due, every ten seconds unless it is told otherwise, and takes each by an update of its row, which does not
+/// ask again whether it is due. So what is due is waited for where there is an agent, and none can begin to look meanwhile.
+pub static PGAGENT: Switch = Switch {
+    table: c"pga_schedule",
+    enabled: "jscenabled",
+    id: &["jscjobid", "jscid"],
+    writes: &[c"pga_schedule", c"pga_job"],
+    lock_tables: Some(include_str!("../../../sql/query/handover/pgagent_lock_tables.sql")),
+    lock: include_str!("../../../sql/query/handover/pgagent_lock.sql"),
+    running: include_str!("../../../sql/query/handover/pgagent_running.sql"),
+    running_in: (None, &[c"pga_jobagent", c"pga_joblog"]),
+    newest: include_str!("../../../sql/query/handover/pgagent_newest.sql"),
+    switch: include_str!("../../../sql/query/handover/pgagent_switch.sql"),
+    enabled_now: include_str!("../../../sql/query/handover/pgagent_enabled.sql"),
+    kept: None,
+    signal: None,
+    settles: 15_000_000,
+    warning: 3_000_000,
+};
+
+/// A client asks each full minute which chains are due. Those that come after intervals it has in memory, and asks for them each minute.
+pub static PG_TIMETABLE: Switch = Switch {
+    table: c"chain",
+    enabled: "live",
+    id: &["chain_id"],
+    writes: &[c"chain"],
+    lock_tables: None,
+    lock: include_str!("../../../sql/query/handover/pg_timetable_lock.sql"),
+    running: include_str!("../../../sql/query/handover/pg_timetable_running.sql"),
+    running_in: (None, &[c"active_chain", c"active_session"]),
+    newest: include_str!("../../../sql/query/handover/pg_timetable_newest.sql"),
+    switch: include_str!("../../../sql/query/handover/pg_timetable_switch.sql"),
+    enabled_now: include_str!("../../../sql/query/handover/pg_timetable_enabled.sql"),
+    kept: Some((include_str!("../../../sql/query/handover/pg_timetable_kept.sql"), "a minute")),
+    signal: None,
+    settles: 5_000_000,
+    warning: 2_000_000,
+};
+
+/// Its scheduler reads its jobs again when it hears that they have changed, which its own functions say by the cache of a table of that name.
+pub static TIMESCALEDB: Switch = Switch {
+    table: c"bgw_job",
+    enabled: "scheduled",
+    id: &["id"],
+    writes: &[c"bgw_job"],
+    lock_tables: None,
+    lock: include_str!("../../../sql/query/handover/timescaledb_lock.sql"),
+    running: include_str!("../../../sql/query/handover/timescaledb_running.sql"),
+    running_in: (Some("_timescaledb_internal"), &[c"bgw_job_stat"]),
+    newest: include_str!("../../../sql/query/handover/timescaledb_newest.sql"),
+    switch: include_str!("../../../sql/query/handover/timescaledb_switch.sql"),
+    enabled_now: include_str!("../../../sql/query/handover/timescaledb_enabled.sql"),
+    kept: None,
+    signal: Some((c"_timescaledb_cache", c"cache_inval_bgw_job")),
     settles: 3_000_000,
     warning: 2_000_000,
 };
 
 /// How rows of this source are switched, where they can be.
 pub fn of(source: &str) -> Option<&'static Switch> {
-    (source == "pg_cron").then_some(&PG_CRON)
+    match source {
+        "pg_cron" => Some(&PG_CRON),
+        "pgagent" => Some(&PGAGENT),
+        "pg_timetable" => Some(&PG_TIMETABLE),
+        "timescaledb" => Some(&TIMESCALEDB),
+        _ => None,
+    }
 }
 
 /// Ids as the literal of an array.
@@ -74,46 +153,75 @@ impl Switch {
 
     /// Locks these rows; each that is there, and whether it is on.
     pub fn lock_rows(&self, schema: &ForeignSchema, ids: &[String]) -> Vec<(String, bool)> {
+        self.lock_tables.into_iter().for_each(|statement| drop(schema.rows(statement)));
         let rows = schema.rows(&self.lock.replace("{ids}", &literal(ids)));
         rows.iter().map(|row| (row.text("id").to_owned(), matches!(row.text("enabled"), "true" | "t"))).collect()
     }
 
+    /// Whether what it writes down of runs is there; `42501` where that is not to be trusted.
+    fn has_runs(&self, schema: &ForeignSchema, caller: Oid) -> Outcome<bool> {
+        let (name, tables) = self.running_in;
+        let name = name.unwrap_or(&schema.name).to_owned();
+        let place = ForeignSchema { name, speaks_for_all: schema.speaks_for_all };
+        if !tables.iter().all(|table| place.has(table)) {
+            return Ok(false);
+        }
+        tables.iter().try_for_each(|table| place.trust(table, caller).map(drop))?;
+        Ok(true)
+    }
+
     /// One of these rows of which a run goes on.
-    pub fn running(&self, schema: &ForeignSchema, ids: &[String]) -> Option<String> {
-        Switch::ids(self.running, schema, ids).into_iter().next()
+    pub fn running(&self, schema: &ForeignSchema, ids: &[String], caller: Oid) -> Outcome<Option<String>> {
+        let has_runs = self.has_runs(schema, caller)?;
+        Ok(has_runs.then(|| Switch::ids(self.running, schema, ids).into_iter().next()).flatten())
+    }
+
+    /// `0A000` where one of these rows may be run once more after it is off.
+    pub fn check_memory(&self, schema: &ForeignSchema, source: &str, ids: &[String]) -> Outcome<()> {
+        let Some((statement, time)) = self.kept else { return Ok(()) };
+        Switch::ids(statement, schema, ids).first().map_or(Ok(()), |id| {
+            Err(Failure::new(
+                PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
+                format!("{source} has {id} in its memory, and may run it for {time} after it is off"),
+                "Switch it off there and wait for that long. Then it can be taken over.",
+            ))
+        })
     }
 
     /// When the newest run of a row began.
-    pub fn newest(&self, schema: &ForeignSchema, id: &str) -> Option<Instant> {
+    pub fn newest(&self, schema: &ForeignSchema, id: &str, caller: Oid) -> Outcome<Option<Instant>> {
+        if !self.has_runs(schema, caller)? {
+            return Ok(None);
+        }
         let rows = schema.rows(&self.newest.replace("{ids}", &literal(&[id.to_owned()])));
-        instant(rows.first()?.get("began"))
+        Ok(rows.first().and_then(|row| instant(row.get("began"))))
     }
 
     /// `42501` where switching rows would run a trigger of somebody's who is neither a superuser nor the caller: with the caller's rights.
     pub fn check_triggers(&self, schema: &ForeignSchema, caller: Oid) -> Outcome<()> {
-        let statement = include_str!("../../../sql/query/handover/foreign_triggers.sql")
-            .replace("{table}", &foreign::quoted(self.table()))
-            .replace("{caller}", &caller.to_u32().to_string());
-        match schema.rows(&statement).first() {
-            None => Ok(()),
-            Some(found) => Err(Failure::new(
-                PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
-                format!(
-                    "table \"{}.{}\" has trigger \"{}\" of role \"{}\"",
-                    schema.name,
-                    self.table(),
-                    found.text("name"),
-                    found.text("owner")
-                ),
-                "It would run with your rights. Drop it, or have its function belong to a superuser.",
-            )),
-        }
+        self.writes.iter().try_for_each(|table| {
+            schema.trust(table, caller)?;
+            let table = table.to_str().unwrap_or_default();
+            let statement = include_str!("../../../sql/query/handover/foreign_triggers.sql")
+                .replace("{table}", &foreign::quoted(table))
+                .replace("{caller}", &caller.to_u32().to_string());
+            schema.rows(&statement).first().map_or(Ok(()), |found| {
+                let (name, owner) = (found.text("name"), found.text("owner"));
+                Err(Failure::new(
+                    PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
+                    format!("table \"{}.{table}\" has trigger \"{name}\" of role \"{owner}\"", schema.name),
+                    "It would run with your rights. Drop it, or have its function belong to a superuser.",
+                ))
+            })
+        })
     }
 
     /// Switches them on or off.
     pub fn set(&self, schema: &ForeignSchema, ids: &[String], enabled: bool) {
         if !ids.is_empty() {
             schema.rows(&self.switch.replace("{ids}", &literal(ids)).replace("{enabled}", &enabled.to_string()));
+            let signal = self.signal.and_then(|(schema, table)| syscache::relation_named(schema, table));
+            signal.into_iter().for_each(invalidation::changed);
         }
     }
 

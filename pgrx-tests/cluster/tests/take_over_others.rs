@@ -1,0 +1,254 @@
+//! take_over and hand_back beside the real pgAgent, and on tables of pg_timetable and TimescaleDB as their public schema has them.
+
+use crate::take_over::{check_witness, next_minute, state};
+use scheduler_cluster_tests::random::Random;
+use scheduler_cluster_tests::scheduler::{one, SOON};
+use scheduler_cluster_tests::{pgagent, wait_for, Client, Cluster, Shutdown};
+use std::time::Duration;
+
+const STATES: &str = "select string_agg(concat_ws(' ', schedule_name, ownership, enabled), ', ' order by schedule_name) from sched.schedules";
+
+/// pgAgent's jobs that run each minute, each of which notes the minute and who has run it; imported.
+fn each_minute(db: &mut Client, jobs: usize) {
+    db.batch_execute(&format!(
+        "create table witness (job text, minute timestamptz, by text);
+         insert into pgagent.pga_job (jobjclid, jobname) select 1, 'job ' || i from generate_series(1, {jobs}) i;
+         insert into pgagent.pga_jobstep (jstjobid, jstname, jstkind, jstcode, jstdbname, jstonerror)
+         select jobid, 'a', 's', format('insert into witness values (%L, date_trunc(''minute'', clock_timestamp()), current_setting(''application_name''))', jobname), current_database(), 'f'
+           from pgagent.pga_job;
+         insert into pgagent.pga_schedule (jscjobid, jscname, jscstart, jscminutes, jschours)
+         select jobid, 'each', '2026-01-01 00:00+00', array_fill(true, '{{60}}'), array_fill(true, '{{24}}') from pgagent.pga_job;
+         select sched.import_from('pgagent')"
+    ))
+    .unwrap();
+}
+
+fn server() -> Option<(Cluster, Client)> {
+    if !pgagent::is_there() {
+        return None;
+    }
+    let cluster = Cluster::builder().set("sched.tick_interval", "1s").start();
+    let db = pgagent::database(&cluster);
+    Some((cluster, db))
+}
+
+#[test]
+fn each_minute_of_pgagent_is_run_once_through_a_take_over_and_back() {
+    let Some((cluster, mut db)) = server() else { return };
+    each_minute(&mut db, 3);
+    let _agent = pgagent::daemon(&cluster);
+    next_minute(&mut db, 3);
+    let taken = "select string_agg(concat_ws(' ', schedule_name, last_theirs is not null, first_ours > clock_timestamp() and first_ours <= clock_timestamp() + interval '1 minute'), ', ')
+                   from sched.take_over('pgagent', '{job 1,job 2}')";
+    assert_eq!(one::<String>(&mut db, taken), "job 1 t t, job 2 t t");
+    let switched =
+        "select string_agg(concat_ws(' ', jscjobid, jscenabled), ', ' order by jscjobid) from pgagent.pga_schedule";
+    assert_eq!(one::<String>(&mut db, switched), "1 f, 2 f, 3 t");
+    for way in [
+        "update pgagent.pga_schedule set jscenabled = true where jscjobid = 1",
+        "set session_replication_role = replica; update pgagent.pga_schedule set jscenabled = true where jscjobid = 2",
+    ] {
+        assert_eq!(state(db.batch_execute(way)), "55006", "{way}");
+        db.batch_execute("reset session_replication_role").unwrap();
+    }
+    next_minute(&mut db, 3);
+    let by = "select string_agg(distinct job || ' ' || (by like 'scheduler%'), ', ') from witness where minute = date_trunc('minute', (select max(minute) from witness))";
+    assert_eq!(one::<String>(&mut db, by), "job 1 true, job 2 true, job 3 false");
+    db.batch_execute("select sched.hand_back('{job 1}')").unwrap();
+    assert_eq!(one::<String>(&mut db, switched), "1 t, 2 f, 3 t");
+    next_minute(&mut db, 3);
+    assert_eq!(one::<String>(&mut db, by), "job 1 false, job 2 true, job 3 false");
+    check_witness(&mut db, 3);
+    // Past the guard: found, parked and told.
+    db.batch_execute(
+        "alter table pgagent.pga_schedule disable trigger scheduler_guard; update pgagent.pga_schedule set jscenabled = true where jscjobid = 2",
+    )
+    .unwrap();
+    wait_for(&mut db, "select state = 'parked' from sched.schedules where schedule_name = 'job 2'", SOON);
+    db.batch_execute("drop extension scheduler").unwrap();
+    assert_eq!(one::<i64>(&mut db, "select count(*) from pg_trigger where tgname = 'scheduler_guard'"), 0);
+}
+
+#[test]
+fn a_job_that_its_agent_runs_or_is_about_to_is_not_taken() {
+    let Some((cluster, mut db)) = server() else { return };
+    db.batch_execute(
+        "insert into pgagent.pga_job (jobjclid, jobname) values (1, 'two'), (1, 'late');
+         insert into pgagent.pga_jobstep (jstjobid, jstname, jstkind, jstcode, jstdbname, jstonerror) select jobid, 'a', 's', 'select 1', current_database(), 'f' from pgagent.pga_job;
+         insert into pgagent.pga_schedule (jscjobid, jscname, jscstart, jscminutes, jschours)
+         select 1, name, '2026-01-01 00:00+00', array_fill(false, array[at]) || true || array_fill(false, array[59 - at]), array_fill(true, '{24}') from (values ('a', 7), ('b', 37)) s (name, at);
+         insert into pgagent.pga_schedule (jscjobid, jscname, jscstart, jscminutes, jschours)
+         values (2, 's', '2026-01-01 00:00+00', true || array_fill(false, '{59}'), array_fill(false, '{9}') || true || array_fill(false, '{14}'));
+         select sched.import_from('pgagent')",
+    )
+    .unwrap();
+    let as_they_were = "two / a external t, two / b external t";
+    assert!(one::<String>(&mut db, STATES).ends_with(as_they_were));
+    // An agent, which is a session that has written itself down.
+    let mut agent = cluster.connect();
+    agent
+        .batch_execute("insert into pgagent.pga_jobagent (jagpid, jagstation) values (pg_backend_pid(), 'here')")
+        .unwrap();
+    db.batch_execute(
+        "update pgagent.pga_job set jobagentid = (select jagpid from pgagent.pga_jobagent) where jobid = 1",
+    )
+    .unwrap();
+    assert_eq!(state(db.batch_execute("select sched.take_over('pgagent', '{two / a}')")), "55P03");
+    db.batch_execute("update pgagent.pga_job set jobagentid = null where jobid = 1; update pgagent.pga_job set jobnextrun = clock_timestamp() - interval '1 minute' where jobid = 2").unwrap();
+    assert_eq!(state(db.batch_execute("select sched.take_over('pgagent', '{late}')")), "55P03");
+    // No agent begins while a take-over is not committed.
+    db.batch_execute("begin; select sched.take_over('pgagent', '{two / a}')").unwrap();
+    agent.batch_execute("set lock_timeout = '200ms'").unwrap();
+    let begins = "insert into pgagent.pga_jobagent (jagpid, jagstation) values (1, 'there')";
+    assert_eq!(state(agent.batch_execute(begins)), "55P03");
+    db.batch_execute("rollback").unwrap();
+    // One that has gone keeps nobody; of two schedules of a job one can be had.
+    drop(agent);
+    wait_for(
+        &mut db,
+        "select not exists (select from pgagent.pga_jobagent join pg_stat_activity on pid = jagpid)",
+        SOON,
+    );
+    let rows = "select string_agg(concat_ws(' ', schedule_name, last_theirs, first_ours > clock_timestamp()), ', ') from sched.take_over('pgagent', '{two / a,late}')";
+    assert_eq!(one::<String>(&mut db, rows), "late t, two / a t");
+    assert_eq!(
+        one::<String>(
+            &mut db,
+            "select string_agg(jscname || ' ' || jscenabled, ', ' order by jscid) from pgagent.pga_schedule"
+        ),
+        "a false, b true, s false"
+    );
+    assert_eq!(
+        one::<i64>(&mut db, "select extract(minute from jobnextrun)::bigint from pgagent.pga_job where jobid = 1"),
+        37
+    );
+    assert_eq!(state(db.batch_execute("select sched.hand_back('{two / b}')")), "55000");
+    db.batch_execute("select sched.hand_back('{two / a,late}')").unwrap();
+    assert!(one::<String>(&mut db, STATES).ends_with(as_they_were));
+    assert_eq!(one::<i64>(&mut db, "select count(*) from pg_trigger where tgname = 'scheduler_guard'"), 0);
+}
+
+#[test]
+fn chains_of_pg_timetable_change_hands() {
+    let cluster = Cluster::builder().set("sched.tick_interval", "1s").start();
+    let mut db = cluster.connect();
+    db.batch_execute("create extension scheduler").unwrap();
+    db.batch_execute(&include_str!("../../data/pg_timetable.sql").replace("{schema}", "timetable")).unwrap();
+    db.batch_execute(
+        "insert into timetable.chain (chain_name, run_at, live) values ('daily', '0 3 * * *', true), ('off', '0 3 * * *', false), ('often', '@every 1 minute', true), ('other', '0 4 * * *', true);
+         insert into timetable.task (chain_id, task_order, command) select chain_id, 1, 'select 1' from timetable.chain;
+         insert into timetable.execution_log (chain_id, task_id, txid, last_run, finished, client_name)
+         select 1, 1, d, date_trunc('day', now()) + interval '3 hours' - d * interval '1 day', date_trunc('day', now()) + interval '3 hours' - d * interval '1 day', 'worker'
+           from generate_series(0, 3) d where date_trunc('day', now()) + interval '3 hours' - d * interval '1 day' < now();
+         select sched.import_from('pg_timetable')",
+    )
+    .unwrap();
+    let live = "select string_agg(chain_name || ' ' || live, ', ' order by chain_id) from timetable.chain";
+    // Of a client that is connected: a run that goes on.
+    let mut client = cluster.connect();
+    client.batch_execute("insert into timetable.active_session (client_pid, server_pid, client_name) values (1, pg_backend_pid(), 'worker'); insert into timetable.active_chain (chain_id, client_name) values (1, 'worker')").unwrap();
+    assert_eq!(state(db.batch_execute("select sched.take_over('pg_timetable', '{daily}')")), "55P03");
+    drop(client);
+    wait_for(
+        &mut db,
+        "select not exists (select from timetable.active_session join pg_stat_activity on pid = server_pid)",
+        SOON,
+    );
+    assert_eq!(state(db.batch_execute("select sched.take_over('pg_timetable', '{often}')")), "0A000");
+    assert_eq!(one::<String>(&mut db, live), "daily true, off false, often true, other true");
+    let rows = "select string_agg(concat_ws(' ', schedule_name, last_theirs is not null, first_ours > clock_timestamp()), ', ') from sched.take_over('pg_timetable', '{daily,off}')";
+    assert_eq!(one::<String>(&mut db, rows), "daily t t, off f");
+    assert_eq!(one::<String>(&mut db, live), "daily false, off false, often true, other true");
+    assert_eq!(state(db.batch_execute("update timetable.chain set live = true where chain_id = 1")), "55006");
+    db.batch_execute(
+        "update timetable.chain set live = live; update timetable.chain set live = false where chain_id = 3",
+    )
+    .unwrap();
+    db.batch_execute("select sched.take_over('pg_timetable', '{often}', force => true)").unwrap();
+    db.batch_execute("alter table timetable.chain disable trigger scheduler_guard; update timetable.chain set live = true where chain_id = 1").unwrap();
+    wait_for(&mut db, "select state = 'parked' from sched.schedules where schedule_name = 'daily'", SOON);
+    wait_for(&mut db, "select count(*) = 1 from sched.alerts where kind = 'parked' and schedule_name = 'daily'", SOON);
+    db.batch_execute(
+        "update timetable.chain set live = false where chain_id = 1; select sched.hand_back('{daily,off,often}')",
+    )
+    .unwrap();
+    assert_eq!(one::<String>(&mut db, live), "daily true, off false, often false, other true");
+    assert_eq!(one::<i64>(&mut db, "select count(*) from sched.schedules where ownership = 'owned'"), 0);
+}
+
+#[test]
+fn jobs_of_timescaledb_change_hands() {
+    let cluster = Cluster::builder().set("sched.tick_interval", "1s").start();
+    let mut db = cluster.connect();
+    db.batch_execute("create extension scheduler").unwrap();
+    db.batch_execute(crate::import_timescaledb::NEW).unwrap();
+    db.batch_execute(crate::import_timescaledb::ACTIONS).unwrap();
+    db.batch_execute(
+        "create schema _timescaledb_cache; create table _timescaledb_cache.cache_inval_bgw_job ();
+         create table _timescaledb_internal.bgw_job_stat (job_id integer primary key, last_start timestamptz not null default '-infinity', last_finish timestamptz not null default '-infinity');
+         insert into _timescaledb_catalog.bgw_job (id, application_name, schedule_interval, fixed_schedule, initial_start, timezone) values
+            (1000, 'daily [1000]', '1 day', true, date_trunc('day', now()) - interval '10 days' + interval '3 hours', 'UTC'), (1001, 'drifts [1001]', '36 hours', false, null, null);
+         insert into _timescaledb_internal.bgw_job_stat_history (job_id, execution_start, execution_finish, succeeded)
+         select 1000, at, at, true from generate_series(date_trunc('day', now()) - interval '3 days' + interval '3 hours', now(), '1 day') at;
+         select sched.import_from('timescaledb')",
+    )
+    .unwrap();
+    let names: Vec<String> =
+        one(&mut db, "select array_agg(schedule_name order by schedule_name) from sched.schedules");
+    assert_eq!(names.len(), 2, "{names:?}");
+    // A worker of that name that lives.
+    let mut worker = cluster.connect();
+    worker.batch_execute("set application_name = 'daily [1000]'; insert into _timescaledb_internal.bgw_job_stat values (1000, clock_timestamp(), '-infinity')").unwrap();
+    let take = format!("select string_agg(concat_ws(' ', schedule_name, last_theirs is not null, first_ours > clock_timestamp()), ', ') from sched.take_over('timescaledb', '{{\"{}\"}}')", names[0]);
+    assert_eq!(state(db.batch_execute(&take)), "55P03");
+    drop(worker);
+    wait_for(&mut db, "select not exists (select from pg_stat_activity where application_name = 'daily [1000]')", SOON);
+    assert_eq!(one::<String>(&mut db, &take), format!("{} t t", names[0]));
+    let scheduled = "select string_agg(id || ' ' || scheduled, ', ' order by id) from _timescaledb_catalog.bgw_job";
+    assert_eq!(one::<String>(&mut db, scheduled), "1000 false, 1001 true");
+    assert_eq!(
+        state(db.batch_execute("update _timescaledb_catalog.bgw_job set scheduled = true where id = 1000")),
+        "55006"
+    );
+    db.batch_execute(&format!("select sched.hand_back('{{\"{}\"}}')", names[0])).unwrap();
+    assert_eq!(one::<String>(&mut db, scheduled), "1000 true, 1001 true");
+}
+
+#[test]
+#[ignore = "minutes"]
+fn long_a_hundred_take_overs_of_pgagent_under_kills() {
+    const JOBS: usize = 10;
+    let Some((cluster, mut db)) = server() else { return };
+    each_minute(&mut db, JOBS);
+    db.batch_execute("select sched.define_job('load', kind => 'log'), sched.create_schedule('load ' || i, 'every 1 second', 'load') from generate_series(1, 100) as i").unwrap();
+    let mut agent = Some(pgagent::daemon(&cluster));
+    next_minute(&mut db, JOBS);
+    let mut random = Random::seeded();
+    for round in 0..10 {
+        let ours = "select coalesce(array_agg(schedule_name), '{}') from sched.schedules where schedule_name like 'job %' and ownership = 'owned'";
+        let ours: Vec<String> = one(&mut db, ours);
+        let theirs: Vec<String> =
+            (1..=JOBS).map(|job| format!("job {job}")).filter(|job| !ours.contains(job)).collect();
+        if !theirs.is_empty() {
+            let rows = db.query("select * from sched.take_over('pgagent', $1)", &[&theirs]).unwrap();
+            assert_eq!(rows.len(), theirs.len());
+        }
+        if !ours.is_empty() {
+            db.execute("select sched.hand_back($1)", &[&ours]).unwrap();
+        }
+        if round % 3 == 1 {
+            // Not at the full minute, nor just after it: what pgAgent has begun then goes with the server.
+            let at = 20 + random.below(20);
+            let is_time = format!("select extract(second from clock_timestamp()) between {at} and 45");
+            wait_for(&mut db, &is_time, Duration::from_secs(90));
+            drop(agent.take());
+            cluster.restart(Shutdown::Immediate);
+            db = cluster.connect();
+            agent = Some(pgagent::daemon(&cluster));
+        }
+        next_minute(&mut db, JOBS);
+    }
+    check_witness(&mut db, JOBS);
+    let runs: i64 = one(&mut db, "select count(*) from witness");
+    println!("{runs} runs, each minute of each job once");
+}
