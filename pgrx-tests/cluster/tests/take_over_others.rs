@@ -1,9 +1,10 @@
 //! take_over and hand_back beside the real pgAgent, and on tables of pg_timetable and TimescaleDB as their public schema has them.
 
 use crate::take_over::{check_witness, next_minute, state};
+use scheduler_cluster_tests::proc::Program;
 use scheduler_cluster_tests::random::Random;
 use scheduler_cluster_tests::scheduler::{one, SOON};
-use scheduler_cluster_tests::{pgagent, wait_for, Client, Cluster, Shutdown};
+use scheduler_cluster_tests::{celery, pgagent, wait_for, Client, Cluster, Shutdown};
 use std::time::Duration;
 
 const STATES: &str = "select string_agg(concat_ws(' ', schedule_name, ownership, enabled), ', ' order by schedule_name) from sched.schedules";
@@ -212,6 +213,80 @@ fn jobs_of_timescaledb_change_hands() {
     );
     db.batch_execute(&format!("select sched.hand_back('{{\"{}\"}}')", names[0])).unwrap();
     assert_eq!(one::<String>(&mut db, scheduled), "1000 true, 1001 true");
+}
+
+/// Tasks of a Beat at work that it sends each minute, imported; and who does them: both sides' go to the same worker.
+fn sent_each_minute(cluster: &Cluster, tasks: usize) -> (Client, [Program; 3]) {
+    let mut db = cluster.with_extension("postgres");
+    celery::tables(cluster, "postgres", false);
+    db.batch_execute(&format!(
+        "insert into django_celery_beat_crontabschedule (id, minute, hour, day_of_month, month_of_year, day_of_week, timezone) values (1, '*', '*', '*', '*', '*', 'UTC');
+         insert into django_celery_beat_periodictask (name, task, args, kwargs, headers, enabled, total_run_count, date_changed, description, one_off, crontab_id)
+         select 'task ' || i, 'shop.greet', '[\"you\"]', '{{}}', '{{}}', true, 0, now(), '', false, 1 from generate_series(1, {tasks}) i;
+         insert into django_celery_beat_periodictasks (ident, last_update) values (1, now());
+         select sched.import_from('celery_beat');
+         create view witness as select periodic_task_name::text as job, date_trunc('minute', date_created) as minute,
+                case when exists (select from sched.execution e where e.id::text = task_id) then 'scheduler' else 'beat' end as by
+           from django_celery_results_taskresult where periodic_task_name is not null"
+    ))
+    .unwrap();
+    let programs =
+        [celery::beat(cluster, "postgres"), celery::worker(cluster, "postgres"), celery::sender(cluster, "postgres")];
+    (db, programs)
+}
+
+#[test]
+#[ignore = "long: on a busy machine Celery's processes take minutes"]
+fn long_each_minute_of_beat_is_sent_once_through_a_take_over_and_back() {
+    let cluster = Cluster::builder().set("sched.tick_interval", "1s").start();
+    let (mut db, _programs) = sent_each_minute(&cluster, 3);
+    wait_for(&mut db, "select count(distinct job) = 3 from witness", Duration::from_secs(180));
+    next_minute(&mut db, 3);
+    let taken = "select string_agg(concat_ws(' ', schedule_name, last_theirs is not null, first_ours > clock_timestamp()), ', ') from sched.take_over('celery_beat', '{task 1,task 2}')";
+    assert_eq!(one::<String>(&mut db, taken), "task 1 t t, task 2 t t");
+    let enabled = "select string_agg(name || ' ' || enabled, ', ' order by id) from django_celery_beat_periodictask";
+    assert_eq!(one::<String>(&mut db, enabled), "task 1 false, task 2 false, task 3 true");
+    assert_eq!(
+        state(db.batch_execute("update django_celery_beat_periodictask set enabled = true where name = 'task 1'")),
+        "55006"
+    );
+    next_minute(&mut db, 3);
+    let by = "select string_agg(distinct job || ' ' || by, ', ') from witness where minute = (select max(minute) from witness)";
+    assert_eq!(one::<String>(&mut db, by), "task 1 scheduler, task 2 scheduler, task 3 beat");
+    db.batch_execute("select sched.hand_back('{task 1}')").unwrap();
+    next_minute(&mut db, 3);
+    assert_eq!(one::<String>(&mut db, by), "task 1 beat, task 2 scheduler, task 3 beat");
+    check_witness(&mut db, 3);
+    db.batch_execute("alter table django_celery_beat_periodictask disable trigger scheduler_guard; update django_celery_beat_periodictask set enabled = true where name = 'task 2'").unwrap();
+    wait_for(&mut db, "select state = 'parked' from sched.schedules where schedule_name = 'task 2'", SOON);
+}
+
+#[test]
+fn tasks_of_celery_change_hands() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    celery::tables(&cluster, "postgres", true);
+    db.batch_execute("select sched.import_from('celery_beat')").unwrap();
+    let of = "select concat_ws(' ', enabled, last_run_at > clock_timestamp() - interval '1 minute') from django_celery_beat_periodictask where name = 'nightly'";
+    // What it has not sent for long is sent at once; what it may have sent and not written down is not.
+    for (last, at_once) in [("interval '3 days'", true), ("interval '0'", false)] {
+        db.batch_execute(&format!(
+            "update django_celery_beat_periodictask set last_run_at = clock_timestamp() - {last} where name = 'nightly';
+             create temporary table before on commit preserve rows as select last_update from django_celery_beat_periodictasks"
+        ))
+        .unwrap();
+        let taken =
+            "select first_ours < clock_timestamp() from sched.take_over('celery_beat', '{nightly}', force => true)";
+        assert_eq!(one::<bool>(&mut db, taken), at_once, "{last}");
+        assert!(one::<bool>(&mut db, "select bool_and(u.last_update > b.last_update) is not false from django_celery_beat_periodictasks u, before b"));
+        assert!(one::<String>(&mut db, of).starts_with('f'));
+        db.batch_execute("select sched.hand_back('{nightly}'); drop table before").unwrap();
+        assert_eq!(one::<String>(&mut db, of), "t t");
+    }
+    // Beat takes the first word of a change for none.
+    db.batch_execute("delete from django_celery_beat_periodictasks").unwrap();
+    assert_eq!(state(db.batch_execute("select sched.take_over('celery_beat', '{nightly}', force => true)")), "0A000");
+    db.batch_execute("update django_celery_beat_periodictask set enabled = false where name = 'nightly'; select sched.take_over('celery_beat', '{nightly}', force => true)").unwrap();
 }
 
 #[test]

@@ -17,6 +17,7 @@ use crate::pg::convert;
 use crate::pg::error::Outcome;
 use crate::pg::jsonb::Jsonb;
 use crate::store::handover::foreign::{ForeignSchema, TextRow};
+use crate::store::handover::switch::{self, Switch};
 use crate::store::job;
 
 use crate::api::job as jobs;
@@ -73,6 +74,10 @@ impl Source for CeleryBeat {
             }
         }
         Ok(runs)
+    }
+
+    fn switch(&self) -> &'static Switch {
+        &switch::CELERY_BEAT
     }
 }
 

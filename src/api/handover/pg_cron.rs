@@ -61,8 +61,8 @@ impl Source for PgCron {
         Ok(runs)
     }
 
-    fn switch(&self) -> Option<&'static Switch> {
-        Some(&switch::PG_CRON)
+    fn switch(&self) -> &'static Switch {
+        &switch::PG_CRON
     }
 }
 

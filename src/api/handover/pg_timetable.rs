@@ -63,8 +63,8 @@ impl Source for PgTimetable {
         Ok(runs)
     }
 
-    fn switch(&self) -> Option<&'static Switch> {
-        Some(&switch::PG_TIMETABLE)
+    fn switch(&self) -> &'static Switch {
+        &switch::PG_TIMETABLE
     }
 }
 

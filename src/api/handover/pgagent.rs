@@ -68,8 +68,8 @@ impl Source for PgAgent {
         Ok(runs)
     }
 
-    fn switch(&self) -> Option<&'static Switch> {
-        Some(&switch::PGAGENT)
+    fn switch(&self) -> &'static Switch {
+        &switch::PGAGENT
     }
 }
 

@@ -26,10 +26,8 @@ pub trait Source {
     fn rows(&self, schema: &ForeignSchema) -> Vec<ForeignRow>;
     /// What it has run that began in [from, to), in order, by the first part of the ids of its rows.
     fn runs(&self, schema: &ForeignSchema, from: Instant, to: Instant, caller: Oid) -> Outcome<Runs>;
-    /// How its rows are taken over, where that can be done.
-    fn switch(&self) -> Option<&'static Switch> {
-        None
-    }
+    /// How its rows are taken over.
+    fn switch(&self) -> &'static Switch;
 }
 
 /// Runs by the id of what was run.

@@ -107,8 +107,8 @@ impl Source for TimescaleDb {
         Ok(runs)
     }
 
-    fn switch(&self) -> Option<&'static Switch> {
-        Some(&switch::TIMESCALEDB)
+    fn switch(&self) -> &'static Switch {
+        &switch::TIMESCALEDB
     }
 }
 

@@ -43,6 +43,8 @@ pub struct Switch {
     pub settles: i64,
     /// How long before the next one it has to know, in microseconds.
     pub warning: i64,
+    /// How much later it may write down that it has run something, in microseconds.
+    pub written_within: i64,
 }
 
 /// pg_cron's launcher hears of a change when the transaction has committed, looks each second at the latest, and begins each full minute with what is due.
@@ -63,6 +65,7 @@ pub static PG_CRON: Switch = Switch {
     signal: None,
     settles: 3_000_000,
     warning: 2_000_000,
+    written_within: 0,
 };
 
 /// An agent looks for jobs that are due, every ten seconds unless it is told otherwise, and takes each by an update of its row, which does not
@@ -83,6 +86,7 @@ pub static PGAGENT: Switch = Switch {
     signal: None,
     settles: 15_000_000,
     warning: 3_000_000,
+    written_within: 0,
 };
 
 /// A client asks each full minute which chains are due. Those that come after intervals it has in memory, and asks for them each minute.
@@ -102,6 +106,7 @@ pub static PG_TIMETABLE: Switch = Switch {
     signal: None,
     settles: 5_000_000,
     warning: 2_000_000,
+    written_within: 0,
 };
 
 /// Its scheduler reads its jobs again when it hears that they have changed, which its own functions say by the cache of a table of that name.
@@ -121,6 +126,28 @@ pub static TIMESCALEDB: Switch = Switch {
     signal: Some((c"_timescaledb_cache", c"cache_inval_bgw_job")),
     settles: 3_000_000,
     warning: 2_000_000,
+    written_within: 0,
+};
+
+/// Beat has its schedule in memory, and looks every five seconds at the latest whether that has changed. Then it writes down what it has sent, and
+/// else each three minutes: what it has not written down by then it has not sent.
+pub static CELERY_BEAT: Switch = Switch {
+    table: c"django_celery_beat_periodictask",
+    enabled: "enabled",
+    id: &["id"],
+    writes: &[c"django_celery_beat_periodictask", c"django_celery_beat_periodictasks"],
+    lock_tables: None,
+    lock: include_str!("../../../sql/query/handover/celery_beat_lock.sql"),
+    running: include_str!("../../../sql/query/handover/celery_beat_running.sql"),
+    running_in: (None, &[]),
+    newest: include_str!("../../../sql/query/handover/celery_beat_newest.sql"),
+    switch: include_str!("../../../sql/query/handover/celery_beat_switch.sql"),
+    enabled_now: include_str!("../../../sql/query/handover/celery_beat_enabled.sql"),
+    kept: Some((include_str!("../../../sql/query/handover/celery_beat_kept.sql"), "five minutes")),
+    signal: None,
+    settles: 5_000_000,
+    warning: 10_000_000,
+    written_within: 200_000_000,
 };
 
 /// How rows of this source are switched, where they can be.
@@ -130,6 +157,7 @@ pub fn of(source: &str) -> Option<&'static Switch> {
         "pgagent" => Some(&PGAGENT),
         "pg_timetable" => Some(&PG_TIMETABLE),
         "timescaledb" => Some(&TIMESCALEDB),
+        "celery_beat" => Some(&CELERY_BEAT),
         _ => None,
     }
 }
