@@ -9,9 +9,9 @@
     worker.run()
 """
 
-from .asyncio import AsyncRun, AsyncWorker
+from .__main__ import main
 from .core import Cancelled, Discard, Hooks, LeaseLost, Retry
 from .enqueue import aenqueue, enqueue
-from .sync import Run, Worker
+from .workers import AsyncRun, AsyncWorker, Run, Worker
 
-__all__ = ["AsyncRun", "AsyncWorker", "Cancelled", "Discard", "Hooks", "LeaseLost", "Retry", "Run", "Worker", "aenqueue", "enqueue"]
+__all__ = ["AsyncRun", "AsyncWorker", "Cancelled", "Discard", "Hooks", "LeaseLost", "Retry", "Run", "Worker", "aenqueue", "enqueue", "main"]

@@ -20,10 +20,9 @@ def traced(payload: Mapping[str, Any]) -> dict[str, Any]:
 class Tracing(Hooks):
     """`Worker(…, hooks=Tracing())`."""
 
-    def around(self, run: RunBase[Any]) -> AbstractContextManager[object]:
-        payload = run.payload if isinstance(run.payload, dict) else {}
+    def around(self, run: RunBase[Any, Any]) -> AbstractContextManager[object]:
         attributes: dict[str, str | int] = {"messaging.system": "pg_scheduler", "messaging.message.id": str(run.execution_id), "pg_scheduler.attempt": run.attempt}
-        context = propagate.extract(payload.get("_trace") or {})
+        context = propagate.extract(run.json.get("_trace") or {})
         span: AbstractContextManager[object] = trace.get_tracer("pg_scheduler").start_as_current_span(
             run.job_name, context=context, kind=trace.SpanKind.CONSUMER, attributes=attributes
         )

@@ -3,19 +3,28 @@
 use scheduler_cluster_tests::proc::{is_alive, kill, Program, Signal};
 use scheduler_cluster_tests::random::Random;
 use scheduler_cluster_tests::scheduler::{one, SOON};
-use scheduler_cluster_tests::{python, repository, wait_for, wait_until, Client, Cluster, Shutdown};
+use scheduler_cluster_tests::{conn, python, repository, wait_for, wait_until, Client, Cluster, Shutdown};
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 /// A client's conformance worker.
 type Worker = fn(&Cluster) -> Command;
 
+/// A program that imports the Python client.
+fn python_program(path: &Path) -> Command {
+    let mut program = Command::new(python());
+    program.arg(path).env("PYTHONPATH", repository().join("clients/python")).env("PYTHONDONTWRITEBYTECODE", "1");
+    program
+}
+
 fn python_worker(_: &Cluster) -> Command {
-    let mut worker = Command::new(python());
-    worker.arg(repository().join("clients/python/conformance.py"));
-    worker.env("PYTHONPATH", repository().join("clients/python")).env("PYTHONDONTWRITEBYTECODE", "1");
-    worker
+    python_program(&repository().join("clients/python/conformance.py"))
+}
+
+fn asyncio_worker(_: &Cluster) -> Command {
+    python_program(&repository().join("clients/python/conformance_asyncio.py"))
 }
 
 fn javascript_worker(_: &Cluster) -> Command {
@@ -221,6 +230,93 @@ fn python_conforms() {
 fn python_survives_fifty_kills() {
     survives(python_worker, 1000, 50);
 }
+
+#[test]
+fn asyncio_conforms() {
+    conforms(asyncio_worker);
+}
+
+#[test]
+fn asyncio_survives_five_kills() {
+    survives(asyncio_worker, 100, 5);
+}
+
+/// The trace context travels in the payload, whatever type the handler wants, and a run's span is below the one that enqueued it.
+#[test]
+fn python_spans_are_below_those_that_enqueued() {
+    let here = Setting::new();
+    let file = here.cluster.folder().join("spans.py");
+    fs::write(&file, SPANS).expect("the program can be written");
+    for worker in ["Worker", "AsyncWorker"] {
+        let mut program = here.cluster.client(python_program(&file), "app", "postgres");
+        let output = program.arg(worker).output().expect("it can be started");
+        assert!(output.status.success(), "{worker}: {}", conn::text(&output));
+    }
+}
+
+const SPANS: &str = r#"
+import asyncio, sys
+from dataclasses import dataclass
+import psycopg
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode
+from pg_scheduler import AsyncWorker, Worker, enqueue
+from pg_scheduler.tracing import Tracing, traced
+
+spans = InMemorySpanExporter()
+trace.set_tracer_provider(TracerProvider())
+trace.get_tracer_provider().add_span_processor(SimpleSpanProcessor(spans))
+tracer = trace.get_tracer("test")
+
+@dataclass
+class Mail:
+    to: str
+
+def mail(run):
+    assert run.payload == Mail("somebody"), run.payload
+    tracer.start_span("within").end()
+
+async def mail_of_asyncio(run):
+    mail(run)
+
+def fail(run):
+    raise ValueError("told to fail")
+
+with psycopg.connect() as db, tracer.start_as_current_span("request") as request:
+    typed = enqueue(db, "typed", traced({"to": "somebody"}))
+    enqueue(db, "fail", traced({}))
+with psycopg.connect() as db:
+    enqueue(db, "typed", {"to": "somebody"})
+
+if sys.argv[1] == "Worker":
+    worker = Worker("", "conformance", hooks=Tracing())
+    worker.job("typed", mail, payload=Mail)
+    worker.job("fail", fail)
+    count = worker.drain()
+else:
+    worker = AsyncWorker("", "conformance", hooks=Tracing())
+    worker.job("typed", mail_of_asyncio, payload=Mail)
+    worker.job("fail", fail)
+    count = asyncio.run(worker.drain())
+assert count == 3, count
+
+found = {name: [span for span in spans.get_finished_spans() if span.name == name] for name in ("typed", "fail", "within")}
+ours = [span for span in found["typed"] if span.parent is not None]
+[run], [failed] = ours, found["fail"]
+for span in (run, failed):
+    assert span.parent.span_id == request.get_span_context().span_id, span.to_json()
+    assert span.context.trace_id == request.get_span_context().trace_id, span.to_json()
+    assert span.kind == SpanKind.CONSUMER
+assert run.attributes["messaging.message.id"] == str(typed), run.to_json()
+assert run.status.status_code != StatusCode.ERROR and failed.status.status_code == StatusCode.ERROR
+assert run.context.span_id in [span.parent.span_id for span in found["within"]]
+# What was enqueued without a trace begins one.
+[alone] = [span for span in found["typed"] if span.parent is None]
+assert alone.context.trace_id != run.context.trace_id
+"#;
 
 #[test]
 fn the_guides_worker_conforms() {

@@ -1,0 +1,263 @@
+"""A worker, whatever its handlers are: slots that claim and work, one task that hears of work, and one that sends heartbeats for all.
+
+A slot is written once, as coroutines. With threads a slot's coroutines block their thread and never wait for the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import threading
+import time
+from contextlib import AbstractAsyncContextManager, suppress
+from typing import Any, Awaitable, Callable, Generic, Optional, Sequence, TypeVar
+from uuid import UUID
+
+import psycopg
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+from . import core
+from .core import Cancelled, Db, Handler, Hooks, LeaseLost, Rows, RunBase, Said
+
+AnyRun = TypeVar("AnyRun", bound=RunBase[Any, Any])
+
+
+class Engine(Generic[AnyRun, Db]):
+    """`run_type` makes a run of a claim's row. How a slot's connection is made and used is said by the subclasses."""
+
+    run_type: type[AnyRun]
+    open: Callable[[], AbstractAsyncContextManager[Db]]
+    begin: Callable[[Db], AbstractAsyncContextManager[object]]
+    ask: Callable[[Db, Said], Awaitable[Rows]]
+    #: Calls the handler of these runs, so that `interrupt` of each ends what it waits for.
+    call: Callable[[Db, list[AnyRun], Handler], Awaitable[object]]
+
+    def __init__(
+        self, conninfo: str = "", queue: str = "default", *, slots: int = 1, batch: int = 1, poll: float = 5.0, grace: float = 30.0,
+        max_runs: Optional[int] = None, hooks: Optional[Hooks] = None,
+    ) -> None:
+        """conninfo: a connection string; with several hosts the worker finds the primary. queue: which. slots: how many runs at a time, each
+        with a connection. batch: how many executions a slot claims at once. poll: how often to look for work that no notification told of, in
+        seconds. grace: how long runs may go on after `stop`, in seconds; then they are stopped and given back, without an attempt lost.
+        max_runs: after so many that have ended it stops by itself."""
+        if slots < 1 or batch < 1:
+            raise ValueError("slots and batch are at least 1")
+        self.conninfo, self.queue, self.slots, self.batch, self.poll, self.grace = core.primary(conninfo), queue, slots, batch, poll, grace
+        self.max_runs, self.hooks = max_runs, hooks or Hooks()
+        self.handlers: dict[str, Handler] = {}
+        #: By their lease tokens: an execution may come again before its last run has ended here.
+        self.held: dict[UUID, AnyRun] = {}
+        self._ended, self._counting = 0, threading.Lock()
+        self._is_stopping = False
+        self._loop: Optional[asyncio.AbstractEventLoop] = None
+
+    def job(
+        self, job_name: str, function: Optional[Callable[..., Any]] = None, *, payload: Optional[Callable[[Any], Any]] = None, batch: bool = False
+    ) -> Callable[..., Any]:
+        """Has `function` called for the executions of a job, or `"*"`: of those that have no other handler; also as a decorator.
+
+        payload: what makes the handler's payload of the JSON: a dataclass, or anything to call. batch: the handler gets a list of runs, in one
+        transaction; they succeed or fail together. A dict that it returns (not of a batch) is the result in the ledger."""
+        if function is None:
+            return lambda decorated: self.job(job_name, decorated, payload=payload, batch=batch)
+        if job_name in self.handlers:
+            raise ValueError(f'job "{job_name}" has a handler already')
+        self.handlers[job_name] = Handler(function, core.reader(payload), batch)
+        return function
+
+    def stop(self) -> None:
+        """From any thread: claims nothing more. Runs go on for `grace` seconds."""
+        self._is_stopping = True
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._stopping.set)
+
+    async def rest(self, news: asyncio.Event) -> None:
+        """Until there is news, or it is time to look."""
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(news.wait(), core.jittered(self.poll))
+
+    async def work(self, slots: int, until_idle: bool = False) -> int:
+        """How many runs have ended."""
+        self._loop, self._stopping, self._news = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
+        self._is_stopping, self._ended = False, 0
+        self._claimed = self.queue, self.batch, f"{socket.gethostname()}/{os.getpid()}"
+        signals = (signal.SIGTERM, signal.SIGINT) if threading.current_thread() is threading.main_thread() else ()
+        for number in signals:
+            self._loop.add_signal_handler(number, self.stop)
+        parts: list[Callable[[], Awaitable[None]]] = [self._listen, self._heartbeat, *[lambda: self.slot(until_idle)] * slots]
+        tasks = [asyncio.create_task(self._forever(part)) for part in parts]
+        stopping = asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)  # idle, or with an error
+            self._is_stopping = True
+            self._news.set()
+            _, running = await asyncio.wait(tasks[2:], timeout=self.grace)
+            for run in list(self.held.values()):
+                run.stop("shutdown")
+            if running:
+                await asyncio.wait(running, timeout=5.0)
+        finally:
+            for task in (stopping, *tasks):
+                task.cancel()
+            for number in signals:
+                self._loop.remove_signal_handler(number)
+            self._loop = None
+        for error in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(error, Exception):
+                raise error
+        return self._ended
+
+    async def _forever(self, part: Callable[[], Awaitable[None]]) -> None:
+        """Does its part on a connection, and on another one where that breaks: after a failover to the new primary."""
+        pause = 0.1
+        while True:
+            began = time.monotonic()
+            try:
+                return await part()
+            except psycopg.OperationalError as error:
+                if self._is_stopping:
+                    return
+                pause = min(pause * 2, 10.0) if time.monotonic() - began < 10.0 else 0.1
+                self.hooks.broken(error, pause)
+                await asyncio.sleep(core.jittered(pause))
+
+    async def _listen(self) -> None:
+        async with await psycopg.AsyncConnection.connect(self.conninfo, autocommit=True) as db:
+            for channel in (f"sched:{self.queue}", "sched:cancel"):
+                await db.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+            self._tell()  # what came before we listened
+            async for heard in db.notifies():
+                for run in list(self.held.values()) if heard.channel == "sched:cancel" else ():
+                    if heard.payload == str(run.execution_id):
+                        run.stop("cancel")
+                self._tell()
+
+    def _tell(self) -> None:
+        """Wakes who waits. Who is about to wait has the event of before."""
+        told = self._news
+        if not self._is_stopping:
+            self._news = asyncio.Event()
+        told.set()
+
+    async def _heartbeat(self) -> None:
+        """Extends all leases in one statement, three times in the shortest."""
+        async with await psycopg.AsyncConnection.connect(self.conninfo, autocommit=True) as db:
+            while True:
+                await asyncio.sleep(min([run.lease_seconds / 3 for run in list(self.held.values())] + [1.0]))
+                held, now = list(self.held.values()), time.monotonic()
+                if all(run.beat_at > now for run in held):
+                    continue
+                for run in held:
+                    run.beat_at = now + run.lease_seconds / 3
+                for run, (answer,) in zip(held, await (await db.execute(core.HEARTBEAT, core.keys(held))).fetchall()):
+                    if answer != "ok":
+                        run.stop(answer)
+
+    async def slot(self, until_idle: bool) -> None:
+        async with self.open() as db:
+            while not self._is_stopping:
+                news = self._news
+                runs = await self._claim(db)
+                while runs:
+                    runs = await self._work_on(db, runs) or await self._claim(db)  # where the last has failed
+                if until_idle:
+                    return
+                if not self._is_stopping:
+                    await self.rest(news)
+
+    async def _claim(self, db: Db) -> list[AnyRun]:
+        return [] if self._is_stopping else self._take(await self.ask(db, (core.CLAIM, self._claimed)))
+
+    def _take(self, rows: Rows) -> list[AnyRun]:
+        """Holds what was claimed."""
+        runs = [self.run_type(*row) for row in rows]
+        self.held.update((run.lease_token, run) for run in runs)
+        return runs
+
+    def _handler(self, job_name: str) -> Optional[Handler]:
+        return self.handlers.get(job_name) or self.handlers.get("*")
+
+    def _groups(self, runs: Sequence[AnyRun]) -> list[list[AnyRun]]:
+        """What is done in one transaction: a run, or the runs that a batch handler gets."""
+        groups: dict[object, list[AnyRun]] = {}
+        for run in runs:
+            handler = self._handler(run.job_name)
+            groups.setdefault(run.job_name if handler and handler.is_batch else run.lease_token, []).append(run)
+        return list(groups.values())
+
+    async def _work_on(self, db: Db, runs: Sequence[AnyRun]) -> list[AnyRun]:
+        """Does these runs; what was claimed with the end of the last."""
+        next_runs: list[AnyRun] = []
+        groups = self._groups(runs)
+        try:
+            for group in groups:
+                try:
+                    if self._is_stopping:
+                        raise Cancelled("the worker ends")
+                    next_runs = self._take(await self._together(db, group, group is groups[-1]))
+                except Exception as error:
+                    if db.broken:
+                        raise psycopg.OperationalError(str(error)) from error
+                    await self._report(db, group, error)
+                else:
+                    self._count(group)
+                    for run in group:
+                        self.hooks.succeeded(run)
+        finally:
+            for run in runs:
+                self.held.pop(run.lease_token, None)
+        return next_runs
+
+    def _count(self, runs: Sequence[AnyRun]) -> None:
+        with self._counting:
+            self._ended += len(runs)
+        if self.max_runs is not None and self._ended >= self.max_runs:
+            self.stop()
+
+    async def _together(self, db: Db, group: list[AnyRun], is_last: bool) -> Rows:
+        """Calls the handler of these runs and ends them, in one transaction; what was claimed in it."""
+        async with self.begin(db):
+            handler = self._handler(group[0].job_name)
+            if handler is None:
+                known = ", ".join(sorted(self.handlers)) or "none"
+                raise LookupError(f'no handler for job "{group[0].job_name}" (this worker has: {known})')
+            for run in group:
+                run.payload = handler.payload(run.json)
+            with self.hooks.around(group[0]):
+                returned = await self.call(db, group, handler)
+            for run in group:
+                run.check()
+            return await self._finish(db, group, returned, is_last and not self._is_stopping)
+
+    async def _finish(self, db: Db, group: Sequence[AnyRun], returned: object, claims: bool) -> Rows:
+        """Ends the runs and claims the next, for the commit of what they wrote; raises where a lease is not theirs any more."""
+        if isinstance(returned, dict) and len(group) == 1:
+            await self.ask(db, (core.FINISH, (group[0].execution_id, group[0].lease_token, Jsonb(returned))))
+            return await self.ask(db, (core.CLAIM, self._claimed)) if claims else ()
+        if claims:
+            rows = await self.ask(db, (core.FINISH_AND_CLAIM, (*core.keys(group), *self._claimed)))
+        else:
+            rows = await self.ask(db, (core.FINISH_MANY, core.keys(group)))
+        if rows[0][0]:
+            raise LeaseLost("the lease is lost")
+        return [row[1:] for row in rows if row[1] is not None] if claims else ()
+
+    async def _report(self, db: Db, group: Sequence[AnyRun], error: BaseException) -> None:
+        """Tells the ledger what became of runs whose transaction was rolled back."""
+        for run in group:
+            said = core.outcome(run, error)
+            try:
+                if said is not None:
+                    try:
+                        await self.ask(db, said)
+                    except psycopg.errors.QueryCanceled:  # a cancel that came late
+                        await self.ask(db, said)
+            except psycopg.errors.ObjectNotInPrerequisiteState:
+                said = None
+            if said is None:
+                self.hooks.lost(run)
+            elif said[0] != core.SNOOZE:
+                self._count([run])
+                self.hooks.failed(run, error)
