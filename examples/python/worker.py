@@ -3,7 +3,7 @@
 
 import argparse
 
-from pg_scheduler import Hooks, Run, Worker
+from pg_scheduler import Run, Worker, main
 from psycopg import sql
 
 
@@ -20,28 +20,9 @@ def work(run: Run) -> dict:
     return {"what": what}
 
 
-class Told(Hooks):
-    """Says what became of each run, and counts."""
-
-    left = None
-
-    def succeeded(self, run: Run, said: str = "done") -> None:
-        print(f"{run.job_name} planned for {run.plan_time:%H:%M:%S}: {said}", flush=True)
-        self.left = self.left and self.left - 1
-        if self.left == 0:
-            worker.stop()
-
-    def failed(self, run: Run, error: BaseException) -> None:
-        self.succeeded(run, f"failed: {error}")
-
-
+given = argparse.Namespace()
 options = argparse.ArgumentParser(description="claims executions of one queue and does their work")
-options.add_argument("--queue", default="default", help="the queue to claim from (default: default)")
-options.add_argument("--until-idle", action="store_true", help="leave when nothing is left to claim")
-options.add_argument("--max", type=int, metavar="N", help="leave after N finished executions")
 options.add_argument("--log-to", metavar="TABLE", help="write a row (execution_id, attempt, what) for each execution that succeeds")
-given = options.parse_args()
-Told.left = given.max
-worker = Worker("", given.queue, hooks=Told())
+worker = Worker()
 worker.job("*", work)
-worker.drain() if given.until_idle else worker.run()
+main(worker, options, given)

@@ -14,8 +14,9 @@ from .core import primary
 from .workers import AsyncWorker, Worker
 
 
-def main(worker: Worker | AsyncWorker | None = None, options: Optional[argparse.ArgumentParser] = None) -> None:
-    """The command line: of the worker that its first argument names, or of this one; `options` are yours beside those that are here."""
+def main(worker: Worker | AsyncWorker | None = None, options: Optional[argparse.ArgumentParser] = None, given: Any = None) -> None:
+    """The command line: of the worker that its first argument names, or of this one. `options` are yours beside those that are here; `given`
+    is a namespace that gets them."""
     options = options or argparse.ArgumentParser(description="runs a worker")
     if worker is None:
         options.add_argument("worker", metavar="MODULE:WORKER", help="where it is, as in app.jobs:worker")
@@ -23,9 +24,9 @@ def main(worker: Worker | AsyncWorker | None = None, options: Optional[argparse.
     options.add_argument("--dsn", help="the connection string, instead of the worker's own")
     options.add_argument("--slots", type=int, help="how many runs at a time, instead of the worker's own")
     options.add_argument("--batch", type=int, help="how many executions a slot claims at once, instead of the worker's own")
-    options.add_argument("--until-idle", action="store_true", help="leave when nothing is left to claim")
+    options.add_argument("--until-idle", "--drain", action="store_true", help="leave when nothing is left to claim")
     options.add_argument("--max", type=int, metavar="N", help="leave after N executions that have ended")
-    given = options.parse_args()
+    given = options.parse_args(namespace=given)
     if worker is None:
         module, _, name = given.worker.partition(":")
         sys.path.insert(0, os.getcwd())

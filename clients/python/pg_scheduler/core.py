@@ -60,7 +60,7 @@ class Hooks:
     """What to do besides the work: by default a line in the log. Override what you need; an exception in a hook ends the worker."""
 
     def around(self, run: RunBase[Any, Any]) -> AbstractContextManager[object]:
-        """Entered before the handler is called and left with its outcome; inside the run's transaction."""
+        """Entered before the handler is called, and left with its outcome; inside the run's transaction. The payload is still as in the ledger."""
         return nullcontext()
 
     def succeeded(self, run: RunBase[Any, Any]) -> None:
@@ -92,23 +92,17 @@ class RunBase(Generic[Payload, Db]):
     scope_kind: str
     scope_id: str
     plan_time: datetime
-    #: The payload as it is in the ledger.
-    json: dict[str, Any]
+    payload: Payload
     run_timeout: Optional[timedelta]
     lease_seconds: float
-    #: What the job's type made of it.
-    payload: Payload = field(init=False)
     #: In the transaction that the run's success commits in.
     db: Db = field(init=False, repr=False)
     #: Why it is to stop; None while it may go on.
     stop_reason: Optional[str] = field(default=None, init=False)
     #: Ends what the handler waits for.
     interrupt: Optional[Callable[[], object]] = field(default=None, init=False, repr=False)
-    #: When its lease is to be extended.
-    beat_at: float = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        self.beat_at = time.monotonic() + self.lease_seconds / 3
+    #: When its lease was extended.
+    beat_at: float = field(default_factory=time.monotonic, init=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.job_name} planned for {self.plan_time:%H:%M:%S} ({self.execution_id})"
@@ -133,10 +127,6 @@ class Handler:
     function: Callable[..., Any]
     payload: Callable[[Any], Any]
     is_batch: bool
-
-
-def keys(runs: Sequence[RunBase[Any, Any]]) -> tuple[list[UUID], list[UUID]]:
-    return [run.execution_id for run in runs], [run.lease_token for run in runs]
 
 
 def outcome(run: RunBase[Any, Any], error: BaseException) -> Optional[Said]:

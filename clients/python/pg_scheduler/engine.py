@@ -47,8 +47,8 @@ class Engine(Generic[AnyRun, Db]):
         self.conninfo, self.queue, self.slots, self.batch, self.poll, self.grace = core.primary(conninfo), queue, slots, batch, poll, grace
         self.max_runs, self.hooks = max_runs, hooks or Hooks()
         self.handlers: dict[str, Handler] = {}
-        #: By their lease tokens: an execution may come again before its last run has ended here.
-        self.held: dict[UUID, AnyRun] = {}
+        #: By their ids here: an execution may come again before its last run has ended.
+        self.held: dict[int, AnyRun] = {}
         self._ended, self._counting = 0, threading.Lock()
         self._is_stopping = False
         self._loop: Optional[asyncio.AbstractEventLoop] = None
@@ -147,11 +147,11 @@ class Engine(Generic[AnyRun, Db]):
             while True:
                 await asyncio.sleep(min([run.lease_seconds / 3 for run in list(self.held.values())] + [1.0]))
                 held, now = list(self.held.values()), time.monotonic()
-                if all(run.beat_at > now for run in held):
+                if all(now < run.beat_at + run.lease_seconds / 3 for run in held):
                     continue
                 for run in held:
-                    run.beat_at = now + run.lease_seconds / 3
-                for run, (answer,) in zip(held, await (await db.execute(core.HEARTBEAT, core.keys(held))).fetchall()):
+                    run.beat_at = now
+                for run, (answer,) in zip(held, await (await db.execute(core.HEARTBEAT, keys(held))).fetchall()):
                     if answer != "ok":
                         run.stop(answer)
 
@@ -173,18 +173,22 @@ class Engine(Generic[AnyRun, Db]):
     def _take(self, rows: Rows) -> list[AnyRun]:
         """Holds what was claimed."""
         runs = [self.run_type(*row) for row in rows]
-        self.held.update((run.lease_token, run) for run in runs)
+        self.held.update((id(run), run) for run in runs)
         return runs
 
-    def _handler(self, job_name: str) -> Optional[Handler]:
-        return self.handlers.get(job_name) or self.handlers.get("*")
+    def _handler(self, job_name: str) -> Handler:
+        def unknown(_: object) -> None:
+            known = ", ".join(sorted(self.handlers)) or "none"
+            raise LookupError(f'no handler for job "{job_name}" (this worker has: {known})')
+
+        return self.handlers.get(job_name) or self.handlers.get("*") or Handler(unknown, unknown, False)
 
     def _groups(self, runs: Sequence[AnyRun]) -> list[list[AnyRun]]:
         """What is done in one transaction: a run, or the runs that a batch handler gets."""
         groups: dict[object, list[AnyRun]] = {}
+        batches = {name for name in {run.job_name for run in runs} if self._handler(name).is_batch}
         for run in runs:
-            handler = self._handler(run.job_name)
-            groups.setdefault(run.job_name if handler and handler.is_batch else run.lease_token, []).append(run)
+            groups.setdefault(run.job_name if run.job_name in batches else id(run), []).append(run)
         return list(groups.values())
 
     async def _work_on(self, db: Db, runs: Sequence[AnyRun]) -> list[AnyRun]:
@@ -207,7 +211,7 @@ class Engine(Generic[AnyRun, Db]):
                         self.hooks.succeeded(run)
         finally:
             for run in runs:
-                self.held.pop(run.lease_token, None)
+                del self.held[id(run)]
         return next_runs
 
     def _count(self, runs: Sequence[AnyRun]) -> None:
@@ -220,12 +224,9 @@ class Engine(Generic[AnyRun, Db]):
         """Calls the handler of these runs and ends them, in one transaction; what was claimed in it."""
         async with self.begin(db):
             handler = self._handler(group[0].job_name)
-            if handler is None:
-                known = ", ".join(sorted(self.handlers)) or "none"
-                raise LookupError(f'no handler for job "{group[0].job_name}" (this worker has: {known})')
-            for run in group:
-                run.payload = handler.payload(run.json)
             with self.hooks.around(group[0]):
+                for run in group:
+                    run.payload = handler.payload(run.payload)
                 returned = await self.call(db, group, handler)
             for run in group:
                 run.check()
@@ -237,9 +238,9 @@ class Engine(Generic[AnyRun, Db]):
             await self.ask(db, (core.FINISH, (group[0].execution_id, group[0].lease_token, Jsonb(returned))))
             return await self.ask(db, (core.CLAIM, self._claimed)) if claims else ()
         if claims:
-            rows = await self.ask(db, (core.FINISH_AND_CLAIM, (*core.keys(group), *self._claimed)))
+            rows = await self.ask(db, (core.FINISH_AND_CLAIM, (*keys(group), *self._claimed)))
         else:
-            rows = await self.ask(db, (core.FINISH_MANY, core.keys(group)))
+            rows = await self.ask(db, (core.FINISH_MANY, keys(group)))
         if rows[0][0]:
             raise LeaseLost("the lease is lost")
         return [row[1:] for row in rows if row[1] is not None] if claims else ()
@@ -261,3 +262,7 @@ class Engine(Generic[AnyRun, Db]):
             elif said[0] != core.SNOOZE:
                 self._count([run])
                 self.hooks.failed(run, error)
+
+
+def keys(runs: Sequence[RunBase[Any, Any]]) -> tuple[list[UUID], list[UUID]]:
+    return [run.execution_id for run in runs], [run.lease_token for run in runs]

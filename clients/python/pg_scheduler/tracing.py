@@ -22,7 +22,7 @@ class Tracing(Hooks):
 
     def around(self, run: RunBase[Any, Any]) -> AbstractContextManager[object]:
         attributes: dict[str, str | int] = {"messaging.system": "pg_scheduler", "messaging.message.id": str(run.execution_id), "pg_scheduler.attempt": run.attempt}
-        context = propagate.extract(run.json.get("_trace") or {})
+        context = propagate.extract(run.payload.get("_trace") or {} if isinstance(run.payload, dict) else {})
         span: AbstractContextManager[object] = trace.get_tracer("pg_scheduler").start_as_current_span(
             run.job_name, context=context, kind=trace.SpanKind.CONSUMER, attributes=attributes
         )

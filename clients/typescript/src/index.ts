@@ -10,6 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, escapeIdentifier, type ClientConfig, type QueryResultRow } from 'pg';
 import { outcome, Run, Stopped, type AnyRun, type Said } from './run.js';
 
+export { main } from './main.js';
 export { Discard, Retry, Run, Stopped } from './run.js';
 
 const COLUMNS = `execution_id, lease_token, attempt, max_attempts, job_name, scope_kind, scope_id, plan_time, payload,
@@ -265,7 +266,9 @@ export class Worker {
     const groups = new Map<string, AnyRun[]>();
     for (const run of runs) {
       const group = this.#handler(run.jobName)?.isBatch ? run.jobName : run.executionId;
-      groups.set(group, [...(groups.get(group) ?? []), run]);
+      const others = groups.get(group);
+      if (others === undefined) groups.set(group, [run]);
+      else others.push(run);
     }
     let next: AnyRun[] = [];
     let left = groups.size;

@@ -36,7 +36,7 @@ export class Run<Payload = Record<string, unknown>> {
   readonly leaseMs: number;
   /** The payload as it is in the ledger. */
   readonly json: Record<string, unknown>;
-  readonly #abort = new AbortController();
+  #abort: AbortController | undefined; // made for who asks: most runs do not
 
   constructor(row: QueryResultRow) {
     this.executionId = row['execution_id'];
@@ -54,6 +54,8 @@ export class Run<Payload = Record<string, unknown>> {
 
   /** Fires when the run is to stop: for fetch, timers and the like. */
   get signal(): AbortSignal {
+    this.#abort ??= new AbortController();
+    if (this.stopReason !== undefined) this.#abort.abort(new Stopped(this.stopReason));
     return this.#abort.signal;
   }
 
@@ -64,7 +66,7 @@ export class Run<Payload = Record<string, unknown>> {
 
   stop(reason: StopReason): void {
     this.stopReason ??= reason;
-    this.#abort.abort(new Stopped(this.stopReason));
+    this.#abort?.abort(new Stopped(this.stopReason));
   }
 }
 
