@@ -111,6 +111,7 @@ mod tests {
             "metric" => answer.starts_with("sched_"),
             "openmetrics" => answer.starts_with("# TYPE sched_") && answer.ends_with("# EOF\n"),
             "text" => answer.starts_with("g"),
+            "script" => answer.starts_with("-- Made by sched.router_sql"),
             _ => answer == wanted,
         };
         if fits {
