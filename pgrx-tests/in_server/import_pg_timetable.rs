@@ -107,6 +107,7 @@ mod tests {
         tables("tu");
         chain("tu", "boot", "\"run_at\": \"@reboot\"", &[""]);
         chain("tu", "short", "\"run_at\": \"@every 0.1 seconds\"", &[""]);
+        chain("tu", "endless", "\"run_at\": \"@every infinity\"", &[""]);
         chain("tu", "once", "\"self_destruct\": true", &[""]);
         chain("tu", "alone", "\"exclusive_execution\": true", &[""]);
         chain("tu", "handler", "\"on_error\": \"SELECT 1\"", &[""]);
@@ -127,6 +128,7 @@ mod tests {
         for (name, reason) in [
             ("boot", "when the server starts"),
             ("short", "shorter than a second"),
+            ("endless", "no interval"),
             ("once", "run once only"),
             ("alone", "all other chains"),
             ("handler", "on_error"),
