@@ -67,6 +67,18 @@ fn what_beat_has_is_imported_and_fires_nothing() {
     );
     let edited = "select string_agg(concat_ws(' ', payload -> 'args', ends_at), ', ' order by schedule_name) from sched.schedule where schedule_name in ('office', 'until 2038')";
     assert_eq!(one::<String>(&mut db, edited), "[1, 2], [1, 2]");
+    // What was to be sent once, and was not, a Beat at work sends at once.
+    db.batch_execute(
+        "insert into django_celery_beat_clockedschedule (id, clocked_time) values (77, now() - interval '1 hour');
+         insert into django_celery_beat_periodictask (name, task, args, kwargs, headers, enabled, total_run_count, date_changed, description, one_off, clocked_id)
+         select name, 'shop.greet', '[]', '{}', '{}', name = 'overdue', 0, now(), '', true, 77 from unnest('{overdue,over}'::text[]) name",
+    )
+    .unwrap();
+    let overdue = "select string_agg(concat_ws(' ', verdict, note), ', ' order by source_id::int) from sched.import_from('celery_beat', only_ids => (select array_agg(id::text) from django_celery_beat_periodictask where name like 'over%'))";
+    assert_eq!(
+        one::<String>(&mut db, overdue),
+        "unsupported its time has passed, and it was not sent: a Beat at work sends it at once, imported"
+    );
 }
 
 /// The application's own role imports its own tables, in the schema of whoever owns the database; others' are refused.

@@ -155,6 +155,9 @@ fn wanted(row: &TextRow, now: Instant) -> Result<Wanted, String> {
         starts: time(row, "start_time")?,
     };
     let is_clocked = schedule_of(row) == Some("clocked_id");
+    if is_clocked && enabled && task.runs == 0 && time(row, "clocked_time")?.is_some_and(|at| at <= now) {
+        return Err("its time has passed, and it was not sent: a Beat at work sends it at once".to_owned());
+    }
     let clock = celery_beat::of_task(clock, is_clocked, &task, now)?;
     Ok(Wanted {
         starts_at: clock.runs_at,
