@@ -30,7 +30,12 @@ def send(app, execution):
         options["queue"] = payload["queue"]
     if isinstance(options.get("expires"), str):
         options["expires"] = datetime.fromisoformat(options["expires"])
-    app.send_task(payload["task"], payload["args"], payload["kwargs"], task_id=str(execution.execution_id), **options)
+    task = app.tasks.get(payload["task"])  # one that the application knows has options of its own
+    options["task_id"] = str(execution.execution_id)
+    if task:
+        task.apply_async(payload["args"], payload["kwargs"], **options)
+    else:
+        app.send_task(payload["task"], payload["args"], payload["kwargs"], **options)
 
 
 def hand_on(app, db, queue):
