@@ -97,6 +97,9 @@ fn kills(schedules: i64, kills: usize) {
     if schedules >= 10_000 {
         assert!(fullest <= 1.10, "{counts:?}");
     }
+    for server in &mut servers {
+        wait_for(server, "select not exists (select from sched.schedules where last_plan_time is null)", SOON);
+    }
     let load = Arc::new(Load::default());
     let producers: Vec<_> = ["a", "b"]
         .into_iter()

@@ -1,10 +1,10 @@
 //! take_over and hand_back beside the real pgAgent, and on tables of pg_timetable and TimescaleDB as their public schema has them.
 
 use crate::take_over::{check_witness, next_minute, state};
-use scheduler_cluster_tests::proc::Program;
+use scheduler_cluster_tests::proc::{kill, Program, Signal};
 use scheduler_cluster_tests::random::Random;
 use scheduler_cluster_tests::scheduler::{one, SOON};
-use scheduler_cluster_tests::{celery, pgagent, wait_for, Client, Cluster, Shutdown};
+use scheduler_cluster_tests::{celery, pgagent, wait_for, wait_until, Client, Cluster, Shutdown};
 use std::time::Duration;
 
 const STATES: &str = "select string_agg(concat_ws(' ', schedule_name, ownership, enabled), ', ' order by schedule_name) from sched.schedules";
@@ -287,6 +287,58 @@ fn tasks_of_celery_change_hands() {
     db.batch_execute("delete from django_celery_beat_periodictasks").unwrap();
     assert_eq!(state(db.batch_execute("select sched.take_over('celery_beat', '{nightly}', force => true)")), "0A000");
     db.batch_execute("update django_celery_beat_periodictask set enabled = false where name = 'nightly'; select sched.take_over('celery_beat', '{nightly}', force => true)").unwrap();
+}
+
+/// Ends a program of Celery's as an administrator does. Killed otherwise it forgets what it has not written down, and sends or loses that itself.
+fn end(mut program: Program) {
+    kill(program.pid(), Signal::TERM);
+    wait_until("it to end", SOON, || program.ended());
+}
+
+#[test]
+#[ignore = "minutes"]
+fn long_a_hundred_take_overs_of_beat_under_kills() {
+    const TASKS: usize = 10;
+    let cluster = Cluster::new();
+    let (mut db, programs) = sent_each_minute(&cluster, TASKS);
+    let [mut beat, mut worker, mut sender] = programs.map(Some);
+    wait_for(&mut db, &format!("select count(distinct job) = {TASKS} from witness"), Duration::from_secs(180));
+    next_minute(&mut db, TASKS);
+    let mut random = Random::seeded();
+    for round in 0..10 {
+        let ours = "select coalesce(array_agg(schedule_name), '{}') from sched.schedules where ownership = 'owned'";
+        let ours: Vec<String> = one(&mut db, ours);
+        let theirs: Vec<String> =
+            (1..=TASKS).map(|task| format!("task {task}")).filter(|task| !ours.contains(task)).collect();
+        if !theirs.is_empty() {
+            let rows = db.query("select * from sched.take_over('celery_beat', $1)", &[&theirs]).unwrap();
+            assert_eq!(rows.len(), theirs.len());
+        }
+        if !ours.is_empty() {
+            db.execute("select sched.hand_back($1)", &[&ours]).unwrap();
+        }
+        if round % 2 == 1 {
+            // In the middle of a minute: what they have sent by then is done.
+            let at = 20 + random.below(15);
+            let is_time = format!("select extract(second from clock_timestamp()) between {at} and 40");
+            wait_for(&mut db, &is_time, Duration::from_secs(90));
+            if round % 4 == 1 {
+                beat.take().into_iter().for_each(end);
+                beat = Some(celery::beat(&cluster, "postgres"));
+                worker.take().into_iter().for_each(end);
+                worker = Some(celery::worker(&cluster, "postgres"));
+            } else {
+                cluster.restart(Shutdown::Immediate);
+                db = cluster.connect();
+            }
+            drop(sender.take());
+            sender = Some(celery::sender(&cluster, "postgres"));
+        }
+        next_minute(&mut db, TASKS);
+    }
+    check_witness(&mut db, TASKS);
+    let runs: i64 = one(&mut db, "select count(*) from witness");
+    println!("{runs} runs, each minute of each task once");
 }
 
 #[test]
