@@ -309,16 +309,7 @@ fn cancel(execution_id: Option<Uuid>) -> bool {
                     }
                     running
                 }
-                Cancel::Now => match store::cancel_waiting(session, id, now) {
-                    Some(awaited_by) => {
-                        if let Some(schedule_id) = awaited_by {
-                            store::run_ended(session, schedule_id, id, now);
-                            wakeup::at_commit(now);
-                        }
-                        true
-                    }
-                    None => false,
-                },
+                Cancel::Now => store::cancel_waiting(session, id, now),
             };
             if done {
                 return Ok(true);

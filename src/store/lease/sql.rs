@@ -13,6 +13,7 @@ use crate::pg::jsonb::Jsonb;
 use crate::pg::record::{Column, Record};
 use crate::pg::session::{Row, Rows, Statement};
 use crate::pg::Session;
+use crate::shmem::wakeup;
 use crate::store::counted;
 use crate::store::lease::end::{awaited_by, End, EndedRun, Ending, Failing, FinishResult};
 use crate::store::low_water_marks;
@@ -260,14 +261,17 @@ pub fn lock(session: &Session, execution_id: Uuid, lease_token: Uuid) -> Option<
     LEASE_LOCK.run(session, arguments![execution_id, lease_token]).first().map(|row| row.get_required("owner"))
 }
 
-/// Cancels an execution that nobody runs; the schedule that waits for its end, or `None` where it is not waiting.
-pub fn cancel_waiting(session: &Session, execution_id: Uuid, now: Instant) -> Option<Option<i64>> {
+/// Cancels an execution that nobody runs, and tells the schedule that waits for its end; false where it is not waiting.
+pub fn cancel_waiting(session: &Session, execution_id: Uuid, now: Instant) -> bool {
     statement!(CANCEL_WAITING = "lease/cancel_waiting"(UUIDOID, TIMESTAMPTZOID));
     let rows = CANCEL_WAITING.run(session, arguments![execution_id, timestamp(now)]);
-    rows.first().map(|row| {
-        counted::ended(&row, Status::Cancelled, None, false, now);
-        awaited_by(&row)
-    })
+    let Some(row) = rows.first() else { return false };
+    counted::ended(&row, Status::Cancelled, None, false, now);
+    if let Some(schedule_id) = awaited_by(&row) {
+        run_ended(session, schedule_id, execution_id, now);
+        wakeup::at_commit(now);
+    }
+    true
 }
 
 /// Asks a run to stop; false where it does not run.
