@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use pgrx::pg_sys::Oid;
 use scheduler_core::foreign::celery_beat::{self, Task};
-use scheduler_core::foreign::comparison::Run;
 use scheduler_core::foreign::ForeignClock;
 use scheduler_core::job::Kind;
 use scheduler_core::schedule::Overlap;
@@ -22,7 +21,7 @@ use crate::store::job;
 
 use crate::api::job as jobs;
 
-use super::source::{find_tables, instant, ForeignRow, Place, Runs, Source, Wanted};
+use super::source::{find_tables, instant, read_runs, ForeignRow, Place, Runs, Source, Wanted};
 
 /// See the module.
 pub struct CeleryBeat;
@@ -33,10 +32,6 @@ const QUEUE: &str = "celery";
 const ZONE: &str = "UTC";
 
 impl Source for CeleryBeat {
-    fn name(&self) -> &'static str {
-        "celery_beat"
-    }
-
     fn find(&self, named: Option<String>, caller: Oid) -> Outcome<ForeignSchema> {
         let tables = [
             c"django_celery_beat_periodictask",
@@ -63,17 +58,7 @@ impl Source for CeleryBeat {
         } else {
             include_str!("../../../sql/query/handover/celery_beat_last_runs.sql")
         };
-        let statement = statement
-            .replace("{from}", &from.unix_seconds().to_string())
-            .replace("{to}", &to.unix_seconds().to_string());
-        let mut runs = Runs::new();
-        for row in schema.rows(&statement) {
-            if let Some(began) = instant(row.get("began")) {
-                let run = Run { began, ended: instant(row.get("ended")) };
-                runs.entry(row.text("id").to_owned()).or_default().push(run);
-            }
-        }
-        Ok(runs)
+        Ok(read_runs(schema, statement, from, to))
     }
 
     fn switch(&self) -> &'static Switch {

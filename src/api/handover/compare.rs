@@ -66,18 +66,8 @@ fn compare(
                 Err(failure) => return Err(failure),
             };
             let mut runs = source.runs(&schema, ahead(range.0, -REACH), ahead(range.1, REACH), caller)?;
-            let mut jobs: BTreeMap<String, Vec<ImportedSchedule>> = BTreeMap::new();
-            for one in imported {
-                if let Some(schedule) = one.schedule.filter(|schedule| schedule.is_of(caller)) {
-                    jobs.entry(first_part(&one.source_id).to_owned()).or_default().push(schedule);
-                }
-            }
-            for (id, mut schedules) in jobs {
+            for (id, schedules) in by_job(imported, |schedule| schedule.is_of(caller)) {
                 pgrx::check_for_interrupts!();
-                // What is off beside others that are on has no part in the runs of their job.
-                if schedules.iter().any(|schedule| schedule.enabled) {
-                    schedules.retain(|schedule| schedule.enabled);
-                }
                 let mut runs = runs.remove(&id).unwrap_or_default();
                 let (from, to) = (ahead(range.0, -REACH), ahead(range.1, REACH));
                 for schedule in &schedules {
@@ -101,6 +91,24 @@ const REACH: i64 = 86_400_000_000;
 
 fn ahead(at: Instant, micros: i64) -> Instant {
     at.checked_add_micros(micros).unwrap_or(if micros < 0 { Instant::MIN } else { Instant::MAX })
+}
+
+/// The schedules of each of their jobs, as far as the caller may hear of them. What is off beside others that are on has no part in the runs of
+/// their job.
+pub fn by_job(
+    imported: Vec<Imported>,
+    may_hear: impl Fn(&ImportedSchedule) -> bool,
+) -> BTreeMap<String, Vec<ImportedSchedule>> {
+    let mut jobs: BTreeMap<String, Vec<ImportedSchedule>> = BTreeMap::new();
+    for one in imported {
+        if let Some(schedule) = one.schedule.filter(&may_hear) {
+            jobs.entry(first_part(&one.source_id).to_owned()).or_default().push(schedule);
+        }
+    }
+    for schedules in jobs.values_mut().filter(|all| all.iter().any(|schedule| schedule.enabled)) {
+        schedules.retain(|schedule| schedule.enabled);
+    }
+    jobs
 }
 
 /// The lines in [from, to) of the schedules of one of their jobs: of a run they do not say which schedule it was for.

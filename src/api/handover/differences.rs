@@ -7,11 +7,10 @@ use crate::pg::convert;
 use crate::pg::error::Outcome;
 use crate::pg::Session;
 use crate::store::handover::taken::{self, Candidate};
-use crate::store::handover::{self, ImportedSchedule};
+use crate::store::handover::ImportedSchedule;
 
 use super::compare::compared;
-use super::import::first_part;
-use super::source::{state, Source};
+use super::source::state;
 
 /// How far back, in microseconds: a day.
 const DAY: i64 = 86_400_000_000;
@@ -21,27 +20,18 @@ const TOLERANCE: i64 = 60_000_000;
 /// `55000` where in the last day it has not, of all the schedules that share the job of this one.
 pub fn check_differences(
     session: &Session,
-    source: &dyn Source,
-    schema: &str,
     one: &Candidate,
+    schedules: &[ImportedSchedule],
     theirs: &[Run],
     now: Instant,
 ) -> Outcome<()> {
-    let job = first_part(&one.source_id);
-    let imported = handover::read(session, source.name(), schema).into_iter();
-    let mut schedules: Vec<ImportedSchedule> =
-        imported.filter(|other| first_part(&other.source_id) == job).filter_map(|other| other.schedule).collect();
-    // What is off beside others that are on has no part in the runs of their job.
-    if schedules.iter().any(|schedule| schedule.enabled) {
-        schedules.retain(|schedule| schedule.enabled);
-    }
     let range = [-DAY, DAY].map(|micros| now.checked_add_micros(micros).unwrap_or(now));
     let is_ours = |name: &str, plan: Instant| {
-        let same = schedules.iter().filter(|schedule| schedule.name == name);
-        same.into_iter().any(|schedule| taken::is_ours(session, schedule.schedule_id, plan))
+        let mut same = schedules.iter().filter(|schedule| schedule.name == name);
+        same.any(|schedule| taken::is_ours(session, schedule.schedule_id, plan))
     };
     let mut different = Vec::new();
-    for (name, plan_time, verdict, ..) in compared(&schedules, theirs, (range[0], range[1]), TOLERANCE)? {
+    for (name, plan_time, verdict, ..) in compared(schedules, theirs, (range[0], range[1]), TOLERANCE)? {
         let plan = convert::instant("plan_time", plan_time)?;
         let is_missing = verdict == Difference::OnlyHere.as_str() && !is_ours(&name, plan);
         if is_missing || verdict == Difference::OnlyThere.as_str() {

@@ -138,10 +138,10 @@ impl Import<'_> {
                 Judged::Elsewhere(place) => plainly(id, before.as_ref(), "elsewhere", Some(place)),
                 Judged::Unsupported(reason) => plainly(id, before.as_ref(), "unsupported", Some(reason)),
                 Judged::Ready(ready) => match before {
-                    Some(before) if shard::reason(session, ready.schedule.scope()).is_some() => {
-                        plainly(id, Some(&before), "elsewhere", shard::reason(session, ready.schedule.scope()))
-                    }
-                    Some(before) => self.again(session, *ready, &before),
+                    Some(before) => match shard::reason(session, ready.schedule.scope()) {
+                        None => self.again(session, *ready, &before),
+                        note @ Some(_) => plainly(id, Some(&before), "elsewhere", note),
+                    },
                     None => {
                         new.push((results.len(), ready));
                         // Its place among the results.

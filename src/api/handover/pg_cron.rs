@@ -3,7 +3,6 @@
 use std::ffi::CString;
 
 use pgrx::pg_sys::Oid;
-use scheduler_core::foreign::comparison::Run;
 use scheduler_core::foreign::pg_cron;
 use scheduler_core::job::Kind;
 use scheduler_core::schedule::Overlap;
@@ -18,16 +17,12 @@ use crate::store::job;
 
 use crate::api::job as jobs;
 
-use super::source::{find_tables, instant, ForeignRow, Place, Runs, Source, Wanted};
+use super::source::{find_tables, read_runs, ForeignRow, Place, Runs, Source, Wanted};
 
 /// See the module.
 pub struct PgCron;
 
 impl Source for PgCron {
-    fn name(&self) -> &'static str {
-        "pg_cron"
-    }
-
     fn find(&self, named: Option<String>, caller: Oid) -> Outcome<ForeignSchema> {
         let schema = find_tables(self, named, &["cron"], &[c"job"], caller)?;
         // Its rows say as whom they run. pg_cron's own policy lets nobody write another's; a copy may lack it.
@@ -48,17 +43,7 @@ impl Source for PgCron {
 
     fn runs(&self, schema: &ForeignSchema, from: Instant, to: Instant, caller: Oid) -> Outcome<Runs> {
         schema.trust(c"job_run_details", caller)?;
-        let statement = include_str!("../../../sql/query/handover/pg_cron_runs.sql")
-            .replace("{from}", &from.unix_seconds().to_string())
-            .replace("{to}", &to.unix_seconds().to_string());
-        let mut runs = Runs::new();
-        for row in schema.rows(&statement) {
-            if let Some(began) = instant(row.get("began")) {
-                let run = Run { began, ended: instant(row.get("ended")) };
-                runs.entry(row.text("id").to_owned()).or_default().push(run);
-            }
-        }
-        Ok(runs)
+        Ok(read_runs(schema, include_str!("../../../sql/query/handover/pg_cron_runs.sql"), from, to))
     }
 
     fn switch(&self) -> &'static Switch {

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::ffi::CString;
 
 use pgrx::pg_sys::Oid;
-use scheduler_core::foreign::comparison::Run;
 use scheduler_core::foreign::{pg_timetable, ForeignClock};
 use scheduler_core::job::Kind;
 use scheduler_core::schedule::Overlap;
@@ -19,7 +18,7 @@ use crate::store::job;
 use crate::api::job as jobs;
 
 use super::database_zone::default_zone;
-use super::source::{find_tables, instant, ForeignRow, Place, Runs, Source, Wanted};
+use super::source::{find_tables, read_runs, ForeignRow, Place, Runs, Source, Wanted};
 
 /// See the module.
 pub struct PgTimetable;
@@ -28,10 +27,6 @@ pub struct PgTimetable;
 const INSTANCES: i64 = 16;
 
 impl Source for PgTimetable {
-    fn name(&self) -> &'static str {
-        "pg_timetable"
-    }
-
     fn find(&self, named: Option<String>, caller: Oid) -> Outcome<ForeignSchema> {
         let schema = find_tables(self, named, &["timetable"], &[c"chain", c"task", c"parameter"], caller)?;
         schema.written_by_none_but(&["chain", "task", "parameter"], caller)?;
@@ -50,17 +45,7 @@ impl Source for PgTimetable {
 
     fn runs(&self, schema: &ForeignSchema, from: Instant, to: Instant, caller: Oid) -> Outcome<Runs> {
         schema.trust(c"execution_log", caller)?;
-        let statement = include_str!("../../../sql/query/handover/pg_timetable_runs.sql")
-            .replace("{from}", &from.unix_seconds().to_string())
-            .replace("{to}", &to.unix_seconds().to_string());
-        let mut runs = Runs::new();
-        for row in schema.rows(&statement) {
-            if let Some(began) = instant(row.get("began")) {
-                let run = Run { began, ended: instant(row.get("ended")) };
-                runs.entry(row.text("id").to_owned()).or_default().push(run);
-            }
-        }
-        Ok(runs)
+        Ok(read_runs(schema, include_str!("../../../sql/query/handover/pg_timetable_runs.sql"), from, to))
     }
 
     fn switch(&self) -> &'static Switch {

@@ -4,7 +4,6 @@
 use std::collections::{HashMap, HashSet};
 
 use pgrx::pg_sys::Oid;
-use scheduler_core::foreign::comparison::Run;
 use scheduler_core::foreign::pgagent::{self, Fields, Window};
 use scheduler_core::job::Kind;
 use scheduler_core::schedule::Overlap;
@@ -20,16 +19,12 @@ use crate::api::job as jobs;
 
 use super::database_zone::default_zone;
 use super::pg_cron::statements;
-use super::source::{find_tables, instant, ForeignRow, Place, Runs, Source, Wanted};
+use super::source::{find_tables, instant, read_runs, ForeignRow, Place, Runs, Source, Wanted};
 
 /// See the module.
 pub struct PgAgent;
 
 impl Source for PgAgent {
-    fn name(&self) -> &'static str {
-        "pgagent"
-    }
-
     fn find(&self, named: Option<String>, caller: Oid) -> Outcome<ForeignSchema> {
         let tables = [c"pga_job", c"pga_jobstep", c"pga_schedule", c"pga_exception"];
         let schema = find_tables(self, named, &["pgagent"], &tables, caller)?;
@@ -55,17 +50,7 @@ impl Source for PgAgent {
 
     fn runs(&self, schema: &ForeignSchema, from: Instant, to: Instant, caller: Oid) -> Outcome<Runs> {
         schema.trust(c"pga_joblog", caller)?;
-        let statement = include_str!("../../../sql/query/handover/pgagent_runs.sql")
-            .replace("{from}", &from.unix_seconds().to_string())
-            .replace("{to}", &to.unix_seconds().to_string());
-        let mut runs = Runs::new();
-        for row in schema.rows(&statement) {
-            if let Some(began) = instant(row.get("began")) {
-                let run = Run { began, ended: instant(row.get("ended")) };
-                runs.entry(row.text("id").to_owned()).or_default().push(run);
-            }
-        }
-        Ok(runs)
+        Ok(read_runs(schema, include_str!("../../../sql/query/handover/pgagent_runs.sql"), from, to))
     }
 
     fn switch(&self) -> &'static Switch {

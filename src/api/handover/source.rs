@@ -19,7 +19,9 @@ use crate::store::job;
 /// Another scheduler, by its tables in this database.
 pub trait Source {
     /// What it is called in arguments.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &'static str {
+        self.switch().source
+    }
     /// The schema that has its tables; `42P01`, and `42501` where they are not to be trusted.
     fn find(&self, named: Option<String>, caller: Oid) -> Outcome<ForeignSchema>;
     /// Its rows, in the order of their ids.
@@ -118,4 +120,19 @@ pub fn find_tables(
 /// `55000`.
 pub fn state(message: impl Into<String>, hint: impl Into<String>) -> Failure {
     Failure::new(PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, message, hint)
+}
+
+/// What a statement of `sql/query/handover` says that was run, with `{from}` and `{to}` in seconds since 1970; it returns `id`, `began` and
+/// `ended` in order.
+pub fn read_runs(schema: &ForeignSchema, statement: &str, from: Instant, to: Instant) -> Runs {
+    let statement =
+        statement.replace("{from}", &from.unix_seconds().to_string()).replace("{to}", &to.unix_seconds().to_string());
+    let mut runs = Runs::new();
+    for row in schema.rows(&statement) {
+        if let Some(began) = instant(row.get("began")) {
+            let run = Run { began, ended: instant(row.get("ended")) };
+            runs.entry(row.text("id").to_owned()).or_default().push(run);
+        }
+    }
+    runs
 }

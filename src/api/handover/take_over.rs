@@ -30,6 +30,7 @@ use crate::api::schedule;
 use crate::api::schedule_edit::edit_locked;
 use crate::api::schedule_runs;
 
+use super::compare::by_job;
 use super::differences::check_differences;
 use super::import::first_part;
 use super::known::known;
@@ -157,9 +158,10 @@ fn locked(source: Option<&str>, names: Option<&[String]>, caller: Oid) -> Outcom
                 return Err(Failure::unknown("imported schedule", name, hint));
             }
             Some(one) if !one.is_of(caller) => return Err(Failure::not_owner("schedule", name)),
-            Some(_) => session(|session| shard::require_schedule(session, name))?,
+            Some(_) => {}
         }
     }
+    session(|session| names.unwrap_or_default().iter().try_for_each(|name| shard::require_schedule(session, name)))?;
     Ok(found.into_iter().filter(|one| one.is_of(caller)).collect())
 }
 
@@ -250,7 +252,7 @@ impl TakeOver<'_> {
         drop(runs);
         let states: HashMap<String, bool> = self.switch.lock_rows(self.schema, &ids).into_iter().collect();
         self.check_rows(some, &states)?;
-        self.switch.check_memory(self.schema, self.source.name(), &ids)?;
+        self.switch.check_memory(self.schema, &ids)?;
         if let Some(id) = self.switch.running(self.schema, &ids, self.caller)? {
             let name = some.iter().find(|one| one.source_id == id).map_or(id.as_str(), |one| &one.name);
             return Err(Failure::new(
@@ -261,13 +263,17 @@ impl TakeOver<'_> {
         }
         let now = convert::now();
         let runs = self.runs(some, &timelines, now)?;
+        let imported = session(|session| handover::read(session, self.source.name(), &self.schema.name));
+        let jobs = by_job(imported, |_| true);
         let mut rows = Vec::with_capacity(some.len());
         let mut marks = Vec::with_capacity(some.len());
         for (one, timeline) in some.iter().zip(&timelines) {
             let none = Vec::new();
-            let theirs = runs.get(first_part(&one.source_id)).unwrap_or(&none);
+            let job = first_part(&one.source_id);
+            let theirs = runs.get(job).unwrap_or(&none);
             if !self.force {
-                session(|session| check_differences(session, self.source, &self.schema.name, one, theirs, now))?;
+                let schedules = jobs.get(job).map_or(&[][..], Vec::as_slice);
+                session(|session| check_differences(session, one, schedules, theirs, now))?;
             }
             let was_enabled = states.get(&one.source_id).copied().unwrap_or(false);
             // One that has not run for long is not among those of the last plan times.
@@ -287,7 +293,7 @@ impl TakeOver<'_> {
         }
         session(|session| taken::mark(session, self.source.name(), &self.schema.name, &marks, now));
         // A table of which a row was changed twice in one transaction may have checks to come, and takes no trigger then.
-        session(|session| self.switch.guard(session, self.schema, self.source.name()));
+        session(|session| self.switch.guard(session, self.schema));
         self.switch.set(self.schema, &ids, false);
         Ok(rows)
     }

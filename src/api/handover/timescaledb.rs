@@ -2,7 +2,6 @@
 //! sources, versions 2.0 and later.
 
 use pgrx::pg_sys::Oid;
-use scheduler_core::foreign::comparison::Run;
 use scheduler_core::foreign::timescaledb::{self, Length, Rule};
 use scheduler_core::job::Kind;
 use scheduler_core::schedule::Overlap;
@@ -18,7 +17,7 @@ use crate::store::job;
 use crate::api::job as jobs;
 
 use super::database_zone::default_zone;
-use super::source::{find_tables, instant, ForeignRow, Place, Runs, Source, Wanted};
+use super::source::{find_tables, instant, read_runs, ForeignRow, Place, Runs, Source, Wanted};
 
 /// See the module.
 pub struct TimescaleDb;
@@ -27,10 +26,6 @@ pub struct TimescaleDb;
 const OWN: [&str; 2] = ["_timescaledb_internal", "_timescaledb_functions"];
 
 impl Source for TimescaleDb {
-    fn name(&self) -> &'static str {
-        "timescaledb"
-    }
-
     fn find(&self, named: Option<String>, caller: Oid) -> Outcome<ForeignSchema> {
         let schemas = ["_timescaledb_catalog", "_timescaledb_config"];
         let schema = find_tables(self, named, &schemas, &[c"bgw_job"], caller)?;
@@ -94,17 +89,7 @@ impl Source for TimescaleDb {
             statistics.trust(c"bgw_job_stat", caller)?;
             include_str!("../../../sql/query/handover/timescaledb_last_runs.sql")
         };
-        let statement = statement
-            .replace("{from}", &from.unix_seconds().to_string())
-            .replace("{to}", &to.unix_seconds().to_string());
-        let mut runs = Runs::new();
-        for row in statistics.rows(&statement) {
-            if let Some(began) = instant(row.get("began")) {
-                let run = Run { began, ended: instant(row.get("ended")) };
-                runs.entry(row.text("id").to_owned()).or_default().push(run);
-            }
-        }
-        Ok(runs)
+        Ok(read_runs(&statistics, statement, from, to))
     }
 
     fn switch(&self) -> &'static Switch {

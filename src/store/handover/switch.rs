@@ -13,6 +13,8 @@ use crate::store::handover::foreign::{self, instant, ForeignSchema};
 /// A scheduler whose rows can be taken over in one transaction. Statements are files of `sql/query/handover`, with `{schema}`, and `{ids}` for
 /// an array of source ids as text.
 pub struct Switch {
+    /// What the scheduler is called in arguments.
+    pub source: &'static str,
     /// The table that says whether a row is on.
     pub table: &'static CStr,
     /// Its column for that.
@@ -25,8 +27,8 @@ pub struct Switch {
     pub lock_tables: Option<&'static str>,
     /// Locks rows; returns `id` and `enabled`.
     pub lock: &'static str,
-    /// Returns `id` of a run that goes on.
-    pub running: &'static str,
+    /// Returns `id` of a run that goes on, where something may.
+    pub running: Option<&'static str>,
     /// The tables that this reads besides, and the schema that has them, if it is another one. Where one is missing nothing is known to run.
     pub running_in: (Option<&'static str>, &'static [&'static CStr]),
     /// Returns `id` and `began`, when the newest run of each began, in microseconds since 1970.
@@ -50,13 +52,14 @@ pub struct Switch {
 /// pg_cron's launcher hears of a change when the transaction has committed, looks each second at the latest, and begins each full minute with what is due.
 /// Three seconds after that it has, and two before it has not begun.
 pub static PG_CRON: Switch = Switch {
+    source: "pg_cron",
     table: c"job",
     enabled: "active",
     id: &["jobid"],
     writes: &[c"job"],
     lock_tables: None,
     lock: include_str!("../../../sql/query/handover/pg_cron_lock.sql"),
-    running: include_str!("../../../sql/query/handover/pg_cron_running.sql"),
+    running: Some(include_str!("../../../sql/query/handover/pg_cron_running.sql")),
     running_in: (None, &[c"job_run_details"]),
     newest: include_str!("../../../sql/query/handover/pg_cron_newest.sql"),
     switch: include_str!("../../../sql/query/handover/pg_cron_switch.sql"),
@@ -71,13 +74,14 @@ pub static PG_CRON: Switch = Switch {
 /// An agent looks for jobs that are due, every ten seconds unless it is told otherwise, and takes each by an update of its row, which does not
 /// ask again whether it is due. So what is due is waited for where there is an agent, and none can begin to look meanwhile.
 pub static PGAGENT: Switch = Switch {
+    source: "pgagent",
     table: c"pga_schedule",
     enabled: "jscenabled",
     id: &["jscjobid", "jscid"],
     writes: &[c"pga_schedule", c"pga_job"],
     lock_tables: Some(include_str!("../../../sql/query/handover/pgagent_lock_tables.sql")),
     lock: include_str!("../../../sql/query/handover/pgagent_lock.sql"),
-    running: include_str!("../../../sql/query/handover/pgagent_running.sql"),
+    running: Some(include_str!("../../../sql/query/handover/pgagent_running.sql")),
     running_in: (None, &[c"pga_jobagent", c"pga_joblog"]),
     newest: include_str!("../../../sql/query/handover/pgagent_newest.sql"),
     switch: include_str!("../../../sql/query/handover/pgagent_switch.sql"),
@@ -91,13 +95,14 @@ pub static PGAGENT: Switch = Switch {
 
 /// A client asks each full minute which chains are due. Those that come after intervals it has in memory, and asks for them each minute.
 pub static PG_TIMETABLE: Switch = Switch {
+    source: "pg_timetable",
     table: c"chain",
     enabled: "live",
     id: &["chain_id"],
     writes: &[c"chain"],
     lock_tables: None,
     lock: include_str!("../../../sql/query/handover/pg_timetable_lock.sql"),
-    running: include_str!("../../../sql/query/handover/pg_timetable_running.sql"),
+    running: Some(include_str!("../../../sql/query/handover/pg_timetable_running.sql")),
     running_in: (None, &[c"active_chain", c"active_session"]),
     newest: include_str!("../../../sql/query/handover/pg_timetable_newest.sql"),
     switch: include_str!("../../../sql/query/handover/pg_timetable_switch.sql"),
@@ -111,13 +116,14 @@ pub static PG_TIMETABLE: Switch = Switch {
 
 /// Its scheduler reads its jobs again when it hears that they have changed, which its own functions say by the cache of a table of that name.
 pub static TIMESCALEDB: Switch = Switch {
+    source: "timescaledb",
     table: c"bgw_job",
     enabled: "scheduled",
     id: &["id"],
     writes: &[c"bgw_job"],
     lock_tables: None,
     lock: include_str!("../../../sql/query/handover/timescaledb_lock.sql"),
-    running: include_str!("../../../sql/query/handover/timescaledb_running.sql"),
+    running: Some(include_str!("../../../sql/query/handover/timescaledb_running.sql")),
     running_in: (Some("_timescaledb_internal"), &[c"bgw_job_stat"]),
     newest: include_str!("../../../sql/query/handover/timescaledb_newest.sql"),
     switch: include_str!("../../../sql/query/handover/timescaledb_switch.sql"),
@@ -132,13 +138,15 @@ pub static TIMESCALEDB: Switch = Switch {
 /// Beat has its schedule in memory, and looks every five seconds at the latest whether that has changed. Then it writes down what it has sent, and
 /// else each three minutes: what it has not written down by then it has not sent.
 pub static CELERY_BEAT: Switch = Switch {
+    source: "celery_beat",
     table: c"django_celery_beat_periodictask",
     enabled: "enabled",
     id: &["id"],
     writes: &[c"django_celery_beat_periodictask", c"django_celery_beat_periodictasks"],
     lock_tables: None,
     lock: include_str!("../../../sql/query/handover/celery_beat_lock.sql"),
-    running: include_str!("../../../sql/query/handover/celery_beat_running.sql"),
+    // What Beat runs is to send a message, and that is done at once.
+    running: None,
     running_in: (None, &[]),
     newest: include_str!("../../../sql/query/handover/celery_beat_newest.sql"),
     switch: include_str!("../../../sql/query/handover/celery_beat_switch.sql"),
@@ -150,16 +158,11 @@ pub static CELERY_BEAT: Switch = Switch {
     written_within: 200_000_000,
 };
 
-/// How rows of this source are switched, where they can be.
+const ALL: [&Switch; 5] = [&PG_CRON, &PGAGENT, &PG_TIMETABLE, &TIMESCALEDB, &CELERY_BEAT];
+
+/// How rows of this source are switched, where it is one of today's.
 pub fn of(source: &str) -> Option<&'static Switch> {
-    match source {
-        "pg_cron" => Some(&PG_CRON),
-        "pgagent" => Some(&PGAGENT),
-        "pg_timetable" => Some(&PG_TIMETABLE),
-        "timescaledb" => Some(&TIMESCALEDB),
-        "celery_beat" => Some(&CELERY_BEAT),
-        _ => None,
-    }
+    ALL.into_iter().find(|switch| switch.source == source)
 }
 
 /// Ids as the literal of an array.
@@ -200,17 +203,18 @@ impl Switch {
 
     /// One of these rows of which a run goes on.
     pub fn running(&self, schema: &ForeignSchema, ids: &[String], caller: Oid) -> Outcome<Option<String>> {
+        let Some(running) = self.running else { return Ok(None) };
         let has_runs = self.has_runs(schema, caller)?;
-        Ok(has_runs.then(|| Switch::ids(self.running, schema, ids).into_iter().next()).flatten())
+        Ok(has_runs.then(|| Switch::ids(running, schema, ids).into_iter().next()).flatten())
     }
 
     /// `0A000` where one of these rows may be run once more after it is off.
-    pub fn check_memory(&self, schema: &ForeignSchema, source: &str, ids: &[String]) -> Outcome<()> {
+    pub fn check_memory(&self, schema: &ForeignSchema, ids: &[String]) -> Outcome<()> {
         let Some((statement, time)) = self.kept else { return Ok(()) };
         Switch::ids(statement, schema, ids).first().map_or(Ok(()), |id| {
             Err(Failure::new(
                 PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
-                format!("{source} has {id} in its memory, and may run it for {time} after it is off"),
+                format!("{} has {id} in its memory, and may run it for {time} after it is off", self.source),
                 "Switch it off there and wait for that long. Then it can be taken over.",
             ))
         })
@@ -259,8 +263,8 @@ impl Switch {
     }
 
     /// Has the table refuse that what is fired here is switched on there. As the extension's owner: the session says so.
-    pub fn guard(&self, _session: &Session, schema: &ForeignSchema, source: &str) {
-        let literals = [source, self.enabled].into_iter().chain(self.id.iter().copied()).map(foreign::literal);
+    pub fn guard(&self, _session: &Session, schema: &ForeignSchema) {
+        let literals = [self.source, self.enabled].into_iter().chain(self.id.iter().copied()).map(foreign::literal);
         let arguments = literals.collect::<Vec<_>>().join(", ");
         for statement in [
             include_str!("../../../sql/query/handover/guard.sql"),
