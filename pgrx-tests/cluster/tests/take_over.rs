@@ -33,6 +33,21 @@ pub fn next_minute(db: &mut Client, jobs: usize) {
     wait_for(db, &done, Duration::from_secs(100));
 }
 
+/// Takes over what is theirs of the schedules of these names and numbers, and hands back what is ours.
+pub fn change_hands(db: &mut Client, source: &str, name: &str, count: usize) {
+    let ours = format!("select coalesce(array_agg(schedule_name), '{{}}') from sched.schedules where schedule_name like '{name} %' and ownership = 'owned'");
+    let ours: Vec<String> = one(db, &ours);
+    let names = (1..=count).map(|number| format!("{name} {number}"));
+    let theirs: Vec<String> = names.filter(|name| !ours.contains(name)).collect();
+    if !theirs.is_empty() {
+        let rows = db.query("select * from sched.take_over($1, $2)", &[&source, &theirs]).unwrap();
+        assert_eq!(rows.len(), theirs.len());
+    }
+    if !ours.is_empty() {
+        db.execute("select sched.hand_back($1)", &[&ours]).unwrap();
+    }
+}
+
 /// Of each job each minute between its first and its last once.
 pub fn check_witness(db: &mut Client, jobs: usize) {
     let wrong = "select string_agg(format('%s %s: %s', w.job, m, w.runs), ', ')
@@ -228,17 +243,7 @@ fn long_a_hundred_take_overs_under_kills() {
     next_minute(&mut db, JOBS);
     let mut random = Random::seeded();
     for round in 0..10 {
-        let ours = "select coalesce(array_agg(schedule_name), '{}') from sched.schedules where schedule_name like 'job %' and ownership = 'owned'";
-        let ours: Vec<String> = one(&mut db, ours);
-        let theirs: Vec<String> =
-            (1..=JOBS).map(|job| format!("job {job}")).filter(|job| !ours.contains(job)).collect();
-        if !theirs.is_empty() {
-            let rows = db.query("select * from sched.take_over('pg_cron', $1)", &[&theirs]).unwrap();
-            assert_eq!(rows.len(), theirs.len());
-        }
-        if !ours.is_empty() {
-            db.execute("select sched.hand_back($1)", &[&ours]).unwrap();
-        }
+        change_hands(&mut db, "pg_cron", "job", JOBS);
         if round % 3 == 1 {
             // Not at the full minute: what pg_cron misses while the server is down is nobody's fault.
             let at = 10 + random.below(30);

@@ -1,6 +1,6 @@
 //! take_over and hand_back beside the real pgAgent, and on tables of pg_timetable and TimescaleDB as their public schema has them.
 
-use crate::take_over::{check_witness, next_minute, state};
+use crate::take_over::{change_hands, check_witness, next_minute, state};
 use scheduler_cluster_tests::proc::{kill, Program, Signal};
 use scheduler_cluster_tests::random::Random;
 use scheduler_cluster_tests::scheduler::{one, SOON};
@@ -306,17 +306,7 @@ fn long_a_hundred_take_overs_of_beat_under_kills() {
     next_minute(&mut db, TASKS);
     let mut random = Random::seeded();
     for round in 0..10 {
-        let ours = "select coalesce(array_agg(schedule_name), '{}') from sched.schedules where ownership = 'owned'";
-        let ours: Vec<String> = one(&mut db, ours);
-        let theirs: Vec<String> =
-            (1..=TASKS).map(|task| format!("task {task}")).filter(|task| !ours.contains(task)).collect();
-        if !theirs.is_empty() {
-            let rows = db.query("select * from sched.take_over('celery_beat', $1)", &[&theirs]).unwrap();
-            assert_eq!(rows.len(), theirs.len());
-        }
-        if !ours.is_empty() {
-            db.execute("select sched.hand_back($1)", &[&ours]).unwrap();
-        }
+        change_hands(&mut db, "celery_beat", "task", TASKS);
         if round % 2 == 1 {
             // In the middle of a minute: what they have sent by then is done.
             let at = 20 + random.below(15);
@@ -352,17 +342,7 @@ fn long_a_hundred_take_overs_of_pgagent_under_kills() {
     next_minute(&mut db, JOBS);
     let mut random = Random::seeded();
     for round in 0..10 {
-        let ours = "select coalesce(array_agg(schedule_name), '{}') from sched.schedules where schedule_name like 'job %' and ownership = 'owned'";
-        let ours: Vec<String> = one(&mut db, ours);
-        let theirs: Vec<String> =
-            (1..=JOBS).map(|job| format!("job {job}")).filter(|job| !ours.contains(job)).collect();
-        if !theirs.is_empty() {
-            let rows = db.query("select * from sched.take_over('pgagent', $1)", &[&theirs]).unwrap();
-            assert_eq!(rows.len(), theirs.len());
-        }
-        if !ours.is_empty() {
-            db.execute("select sched.hand_back($1)", &[&ours]).unwrap();
-        }
+        change_hands(&mut db, "pgagent", "job", JOBS);
         if round % 3 == 1 {
             // Not at the full minute, nor just after it: what pgAgent has begun then goes with the server.
             let at = 20 + random.below(20);
