@@ -164,21 +164,15 @@ unsafe fn exclude_extension_of(roles: *mut pg_sys::List) {
         Some(role) == owner && pg_sys::has_privs_of_role(user, role)
     };
     if PgList::<pg_sys::RoleSpec>::from_pg(roles).iter_ptr().any(has_it) {
-        exclude_all();
+        exclusive_lock::lock_all();
     }
-}
-
-/// Keeps the dispatcher away, and waits for the sessions that have some of our tables in hand.
-unsafe fn exclude_all() {
-    exclusion::acquire(pg_sys::MyDatabaseId.to_u32());
-    exclusive_lock::lock_all();
 }
 
 /// Keeps others away while our extension, or the one that it needs, is dropped or altered by its owner.
 unsafe fn exclude_extension(name: &CStr) {
     let may = |extension: Oid| compat::owns(pg_sys::ExtensionRelationId, extension);
     if syscache::extension().is_some() && syscache::extension_of_name(name).is_some_and(may) {
-        exclude_all();
+        exclusive_lock::lock_all();
     }
 }
 

@@ -62,8 +62,7 @@ fn create_sql_job(
         schedule::check(&definition, None)?;
         let owner = required("owner", owner)?;
         session(|session| {
-            shard::lock();
-            shard::require(|| session, [definition.scope()])?;
+            shard::require_to_write(|| session, [definition.scope()])?;
             if !handover::names_taken(session, vec![name.clone()]).is_empty()
                 || handover::insert_jobs(session, &[(&job, owner)]).is_empty()
             {

@@ -36,10 +36,13 @@ pub fn dispatch_all_due() -> Outcome<()> {
 }
 
 fn dispatch_up_to(limit: i64) -> Outcome<i64> {
-    if session(|session| identity::require(|| session))? == Home::Nowhere {
+    let home = session(|session| {
+        let home = identity::require(|| session)?;
+        shard::check_snapshot(|| session).map(|()| home)
+    })?;
+    if home == Home::Nowhere {
         return Ok(0);
     }
-    session(|session| shard::check_snapshot(|| session))?;
     tick_at_commit();
     session(|session| {
         dispatch::settle_dropped(session, Runs::Stay, convert::now());

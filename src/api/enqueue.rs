@@ -91,8 +91,7 @@ fn put(owner: &Owner, batch: &EnqueueBatch, uniqueness: Uniqueness, same: Same) 
     identity::refuse_distributed(|| owner.session())?;
     if same.unique_by == UniqueBy::Scope {
         // What waits in the scopes is looked for before anything is put there.
-        shard::lock();
-        shard::require(|| owner.session(), batch.scopes())?;
+        shard::require_to_write(|| owner.session(), batch.scopes())?;
     }
     match (same.unique_by, same.if_exists, uniqueness) {
         // Of what has a scope or a plan time of its own there is none that is the same.

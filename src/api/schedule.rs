@@ -151,8 +151,7 @@ fn create(definition: Definition) -> Outcome<i64> {
 /// Inserts a schedule of a job that the caller may use; `42710`.
 pub fn insert(session: &Session, definition: Definition) -> Outcome<i64> {
     identity::refuse_distributed(|| session)?;
-    shard::lock();
-    shard::require(|| session, [definition.scope()])?;
+    shard::require_to_write(|| session, [definition.scope()])?;
     let name = definition.schedule_name.clone();
     let inserted = bulk::insert(session, vec![definition], convert::now());
     inserted.first().map(|(_, schedule_id)| *schedule_id).ok_or_else(|| duplicate(&name))

@@ -164,9 +164,7 @@ pub fn edit_locked(
     let look = |anchor| will_not_fire(&new, anchor, convert::now());
     let warning = (!was.goes_on(&new)).then(|| convert::instant("created_at", created_at).and_then(look));
     let warning = warning.and_then(Outcome::unwrap_or_default);
-    if new.scope() != (was.scope.0.as_str(), was.scope.1.as_str()) {
-        shard::require(|| session, [new.scope()])?;
-    }
+    shard::require(|| session, [new.scope()])?;
     if new.job_name != old_job {
         check_job(session, &new.job_name, caller)?;
     }
@@ -189,7 +187,6 @@ struct Coming {
     clock: String,
     time_zone: String,
     window: [Option<TimestampWithTimeZone>; 2],
-    scope: (String, String),
     is_fired: bool,
 }
 
@@ -199,7 +196,6 @@ impl Coming {
             clock: schedule.clock.clone(),
             time_zone: schedule.time_zone.clone(),
             window: [schedule.starts_at, schedule.ends_at],
-            scope: (schedule.scope_kind.clone(), schedule.scope_id.clone()),
             is_fired: is_fired(schedule),
         }
     }

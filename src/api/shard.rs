@@ -7,7 +7,7 @@ use crate::pg::error::{or_raise, Failure};
 use crate::pg::multirange::Multirange;
 use crate::pg::utf8_text::Text;
 use crate::pg::{acknowledge_durably, convert, session};
-use crate::shmem::{exclusion, wakeup};
+use crate::shmem::wakeup;
 use crate::store::execution::ids;
 use crate::store::lease::sql as lease;
 use crate::store::{exclusive_lock, job, shard};
@@ -39,8 +39,6 @@ fn set_buckets(buckets: default!(Option<Multirange>, "NULL")) {
         })?;
         // SAFETY: inside a transaction; it raises where that may write nothing.
         unsafe { pg_sys::PreventCommandIfReadOnly(c"sched.set_buckets()".as_ptr()) }
-        // SAFETY: reads a global of the process.
-        exclusion::acquire(unsafe { pg_sys::MyDatabaseId.to_u32() });
         exclusive_lock::lock_all();
         session(|session| {
             let mut queues = shard::set(session, &buckets);

@@ -14,7 +14,7 @@ use pgrx::PgSqlErrorCode;
 
 use crate::pg::error::raise;
 use crate::pg::{oid_cache, subtransaction, syscache};
-use crate::shmem::gate;
+use crate::shmem::{exclusion, gate};
 use crate::store::timer::lock_timeout;
 
 /// How long to wait with some locks in hand, at most: less than it takes those who wait for them until they look for a deadlock.
@@ -25,9 +25,11 @@ const MOST_ROUNDS: usize = 200;
 
 const EXCLUSIVE: pg_sys::LOCKMODE = pg_sys::AccessExclusiveLock as pg_sys::LOCKMODE;
 
-/// Waits until nobody else has anything of ours in hand; it is the transaction's alone until it ends. (`sched_internal` has
-/// nothing to lock.)
+/// Has the dispatcher leave, and waits until nobody else has anything of ours in hand; it is the transaction's alone until it ends.
+/// (`sched_internal` has nothing to lock.)
 pub fn lock_all() {
+    // SAFETY: reads a global of the process.
+    exclusion::acquire(unsafe { pg_sys::MyDatabaseId.to_u32() });
     let Some((schema, _)) = oid_cache::schema() else { return };
     let mut relations = syscache::relations_of(schema);
     let _closed = gate::close();

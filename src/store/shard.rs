@@ -6,7 +6,6 @@
 
 use std::cell::RefCell;
 use std::ffi::CStr;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use pgrx::datum::Uuid;
 use pgrx::{pg_sys, PgSqlErrorCode};
@@ -41,19 +40,8 @@ thread_local! {
     static KNOWN: RefCell<Option<Known>> = const { RefCell::new(None) };
 }
 
-/// This backend has seen that nobody has ever said which buckets are here when it knew of so many changes of the table.
-static ALL_SINCE: AtomicU64 = AtomicU64::new(u64::MAX);
-
-/// Nobody has, and the table has not changed since.
-fn has_all() -> bool {
-    ALL_SINCE.load(Ordering::Relaxed) == SHARD.changes()
-}
-
 /// The buckets that are here, where not all are; `40001` in a transaction whose snapshot is older than the last change of them.
 fn buckets<'s>(session: impl FnOnce() -> &'s Session) -> Outcome<Option<Bits>> {
-    if has_all() {
-        return Ok(None);
-    }
     let known = KNOWN.with_borrow(|known| {
         known.as_ref().filter(|known| known.changes == SHARD.changes()).map(|known| (known.buckets, known.since))
     });
@@ -77,15 +65,18 @@ fn read<'s>(session: impl FnOnce() -> &'s Session) -> Outcome<(Option<Bits>, pg_
     let changes = table.watch(&SHARD);
     let is_empty = !Scan::open(&table, &LatestSnapshot::take()).next();
     drop(table);
-    if is_empty {
-        if let Some(changes) = changes {
-            ALL_SINCE.store(changes, Ordering::Relaxed);
-        }
-        return Ok(all);
+    let (buckets, since) = if is_empty { all } else { read_row(session()) };
+    if let Some(changes) = changes {
+        KNOWN.set(Some(Known { changes, buckets, since }));
     }
+    Ok((buckets, since))
+}
+
+/// What its rows say, and the transaction that wrote them last.
+fn read_row(session: &Session) -> (Option<Bits>, pg_sys::TransactionId) {
     statement!(BUCKETS = "shard/buckets"());
-    let rows = BUCKETS.run(session(), arguments![]);
-    let Some(row) = rows.first() else { return Ok(all) };
+    let rows = BUCKETS.run(session, arguments![]);
+    let Some(row) = rows.first() else { return (None, pg_sys::InvalidTransactionId) };
     let since = pg_sys::TransactionId::from(u32::try_from(row.get_required::<i64>("since")).unwrap_or(0));
     let mut bits: Bits = [0; 16];
     for bucket in row.get_required::<Vec<Option<i32>>>("buckets").into_iter().flatten() {
@@ -93,11 +84,7 @@ fn read<'s>(session: impl FnOnce() -> &'s Session) -> Outcome<(Option<Bits>, pg_
             bits.get_mut(bucket / 64).into_iter().for_each(|word| *word |= 1 << (bucket % 64));
         }
     }
-    let buckets = (bits != [u64::MAX; 16]).then_some(bits);
-    if let Some(changes) = changes {
-        KNOWN.set(Some(Known { changes, buckets, since }));
-    }
-    Ok((buckets, since))
+    ((bits != [u64::MAX; 16]).then_some(bits), since)
 }
 
 fn is_newer_than_snapshot(since: pg_sys::TransactionId) -> bool {
@@ -133,9 +120,16 @@ pub fn require<'s, 'a>(
     session: impl FnOnce() -> &'s Session,
     scopes: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> Outcome<()> {
-    let Some(buckets) = buckets(session)? else { return Ok(()) };
-    let mut scopes = scopes.into_iter();
-    scopes.find(|(kind, id)| !has(&buckets, ids::bucket(kind, id))).map_or(Ok(()), |scope| Err(elsewhere(scope)))
+    first_elsewhere(session, scopes)?.map_or(Ok(()), |(_, failure)| Err(failure))
+}
+
+/// The same for who asks before he has written: what is not another server's stays so until the transaction ends.
+pub fn require_to_write<'s, 'a>(
+    session: impl FnOnce() -> &'s Session,
+    scopes: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Outcome<()> {
+    lock();
+    require(session, scopes)
 }
 
 /// The first of these scopes that is another server's.
