@@ -20,6 +20,7 @@ fn world(cluster: &Cluster) -> Client {
         );
         wait_for(&mut db, &query, SOON);
     }
+    wait_for(&mut db, "select exists (select from sched.skipped where schedule_name = 'resting')", SOON);
     db.batch_execute("select sched.pause('good'), sched.pause('bad')").unwrap();
     wait_for(&mut db, "select count(*) = 0 from sched.execution where status in ('PENDING', 'RUNNING')", SOON);
     db
