@@ -55,11 +55,13 @@ def late(share):
     return lambda server: lambda: {"value": lateness.steady(server, 1_000, 3)[share]}
 
 
-def a_tick(server):
-    def once():
-        tick.far(server, 10_000)
-        return {"value": tick.tick(server, 10_000)}
-    return once
+def a_tick(count):
+    def prepare(server):
+        def once():
+            tick.far(server, count)
+            return {"value": tick.tick(server, count)}
+        return once
+    return prepare
 
 
 # part → [(case, how often in a round, more is better, prepare)]
@@ -84,7 +86,11 @@ CASES = {
         ("1,000 a second: p50", 2, False, late(0.5)),
         ("1,000 a second: p99", 2, False, late(0.99)),
     ],
-    "tick": [("100 due among 10,000", 1, False, a_tick)],
+    "tick": [("100 due among 10,000", 1, False, a_tick(10_000))],
+    "many": [
+        ("300,000 due at once", 1, True, fires(300_000)),
+        ("100 due among 300,000", 1, False, a_tick(300_000)),
+    ],
 }
 
 
