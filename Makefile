@@ -39,7 +39,7 @@ docs: setup ## write docs/reference anew from the catalog (functions, views, set
 	@SCHEDULER_BLESS=1 tools/test-cluster.sh reference::
 
 test-long: setup ## the tests that take minutes; T=name
-	@tools/setup.sh failover
+	@tools/setup.sh failover recipes
 	@cargo test --release -p scheduler-core $(T) -- --ignored
 	@tools/test-cluster.sh --ignored $(T)
 	@tools/test-statements.sh rest $(T)

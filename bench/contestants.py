@@ -143,6 +143,7 @@ class Library(Contestant):
     runtime: str = "python"
     peer: str = ""
     options: tuple = ()
+    drains: str = "drain"
     needs_setup: bool = True
     fills_itself: bool = False
 
@@ -170,7 +171,7 @@ class Library(Contestant):
 
     def drain(self, server, workers, batch, jobs):
         options = dict(self.options)
-        return rate(self.ask(server, "drain", **({"workers": workers, "batch": batch, "jobs": jobs} | options)))
+        return rate(self.ask(server, self.drains, **({"workers": workers, "batch": batch, "jobs": jobs} | options)))
 
     def fires(self, server, jobs, lead, *, spread=0, task="fires", timeout=120):
         """Seconds of lateness of each of `jobs` schedules, sorted."""
@@ -246,6 +247,10 @@ def _graphile(name, kind=Library, **more):
 OURS_SQL = _ours(Sql, claim="ours")
 OURS_NODE = _ours(Library, runtime="node", peer="ours", needs_setup=False)
 OURS_PYTHON = _ours(Library, runtime="python", peer="ours", needs_setup=False)
+CLIENT_NODE = _ours(Library, runtime="node", peer="client", drains="library", needs_setup=False)
+LOOP_NODE = _ours(Library, runtime="node", peer="client", drains="loop", needs_setup=False)
+CLIENT_PYTHON = _ours(Library, runtime="python", peer="client", drains="library", needs_setup=False)
+LOOP_PYTHON = _ours(Library, runtime="python", peer="client", drains="loop", needs_setup=False)
 PGMQ_ARCHIVE, PGMQ_DELETE = _pgmq("pgmq, archive", "archive"), _pgmq("pgmq, delete", "delete")
 # What its functions do, as nobody who uses it can: they plan their statements anew in each call.
 PGMQ_PREPARED = _pgmq(PREPARED, "statements")

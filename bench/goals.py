@@ -8,6 +8,7 @@ from board import OURS, number, ratios, spread
 LIMIT = "physical limit (set-based SQL)"
 ROWS, ROWS_GIVEN = "row-by-row dispatcher (Python)", "row-by-row dispatcher, told the next times"
 HAND = "hand-written SQL"
+LOOP = "loop by hand, with the same driver"
 CRON_WORKERS, CRON_CONNECTIONS = "pg_cron (background workers)", "pg_cron (connections)"
 FRESH, BUSY, DEFAULT = "scheduler, a process for each run", "scheduler, all runners busy", "scheduler, 4 at once"
 # pgmq's statements without its functions: nothing that somebody could use, and so no peer. What lies between the two is planning.
@@ -34,7 +35,7 @@ class Verdict:
 def verdicts(run) -> list:
     """Of all goals, in the order in which a reader would ask."""
     cases = run["cases"]
-    return [judge(cases) for judge in (peers, rows, limit, late, tick, idle, leases, batches, delayed, runs, starts, all_start, grows, beside, watched, newest)]
+    return [judge(cases) for judge in (peers, rows, limit, late, tick, idle, leases, batches, delayed, libraries, runs, starts, all_start, grows, beside, watched, newest)]
 
 
 def _median(case, name=OURS):
@@ -193,6 +194,20 @@ def delayed(cases):
     worst = max(found.values())
     text = ", ".join(f"p99 {number(value)} ms (among {count})" for count, value in found.items())
     return Verdict(goal, text, worst < 10, f"by × {number(worst / 10)}")
+
+
+def libraries(cases):
+    goal = "Worker libraries: 0.8 of a loop by hand with the same driver"
+    found = {case["case"]: _ratio(case, LOOP) for case in cases if case["section"] == "clients" and LOOP in case["samples"] and OURS in case["samples"]}
+    if not found:
+        return Verdict(goal, "", None)
+
+    def short(case):
+        what, language = case.split(", ")[1], case.split(", ")[-1]
+        return f"{language}, {what}"
+
+    worst = min(found.values())
+    return Verdict(goal, ", ".join(f"{value:.2f} ({short(case)})" for case, value in found.items()), worst >= 0.8, _by(worst, 0.8))
 
 
 def _answers(cases, goal, which, limit):

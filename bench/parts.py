@@ -5,11 +5,12 @@ PARTS = {
     "leases": ("leases", 8.8, 0.5),
     "queue": ("queues", 9.3, 1),
     "delayed": ("delayed", 3.5, 0.2),
+    "clients": ("clients", 2, 0.2),
     "firing": ("firing", 12.5, 1),
     "lateness": ("lateness", 12, 0.8),
     "tick": ("tick", 4, 0.4),
     "size": ("size", 0.4, 0.2),
-    "million": ("million", 11, 1.1),
+    "million": ("million", 9, 0.9),
     "sql": ("sqlruns", 9, 3),
 }
 # These are measured only where somebody names them: they need gigabytes on the disk.

@@ -18,6 +18,7 @@ TITLES = {
     "leases": "Leases against hand-written prepared statements",
     "queue": "Queue: enqueue, claim and finish",
     "delayed": "What was enqueued for later: from its time until its work begins",
+    "clients": "Worker libraries beside loops by hand",
     "size": "Size of an execution",
     "memory": "Memory of the workers",
     "loading": "Loading through create_schedules",

@@ -2,7 +2,7 @@
 # What `make bench` runs: a release build in a private server of its own, the peers from their registries, then bench/run.py.
 #
 #   QUICK=1           fewer cases, within eight minutes (and four for the first build); its results stand in a file of their own
-#   ONLY=leases,queue some parts (leases, queue, delayed, firing, lateness, tick, size, million, sql; and seen), in place of what the last run of the same
+#   ONLY=leases,queue some parts (leases, queue, delayed, clients, firing, lateness, tick, size, million, sql; and seen), in place of what the last run of the same
 #                     sources has of them: the others stay
 #   ROUNDS=3          rounds of each case
 #   RESUME=1          only the parts that an interrupted run of the same sources has not ended
@@ -81,7 +81,7 @@ packages() {
 mkdir -p "$CARGO_TARGET_DIR"
 exec 8>"$CARGO_TARGET_DIR/bench.lock"
 flock -n 8 || fail "another make bench runs in this checkout: both would measure the other, and use one cluster"
-tools/setup.sh packages pgrx server
+tools/setup.sh packages pgrx server javascript
 own_server "$server"
 packages
 if [ -z "${REPORT:-}" ]; then

@@ -227,6 +227,28 @@ failover() {
     mark_done failover "$key"
 }
 
+# Go and a driver for it, unpacked, a driver for Java, and Java itself where it is missing: what the recipes of docs/guides/write-a-worker.md are compiled
+# with. Only `make test-long` asks for them.
+recipes() {
+    local folder=$CARGO_TARGET_DIR/recipes packages key go
+    packages=(golang-go golang-src libpostgresql-jdbc-java golang-github-jackc-{pgx-v4,pgconn,pgtype,pgproto3-v2,pgio,pgpassfile,pgservicefile,chunkreader-v2}-dev golang-golang-x-{crypto,text}-dev)
+    key="$folder ${packages[*]}"
+    if is_done recipes "$key" && [ -x "$folder/usr/lib/go/bin/go" ] && command -v javac >/dev/null; then return; fi
+    say "unpacking Go, and drivers for Go and Java, for the tests of recipes"
+    rm -rf "$folder"
+    mkdir -p "$folder/packages"
+    quietly apt-update as_root apt-get update
+    # golang-go and golang-src are only names for those of a version
+    mapfile -t go < <(apt-cache depends golang-go golang-src | sed -n 's/^ *Depends: \(golang-[0-9.]*-\(go\|src\)\)$/\1/p' | sort -u)
+    (cd "$folder/packages" && quietly recipes apt-get -o APT::Sandbox::User=root download "${packages[@]:2}" "${go[@]}")
+    local package
+    for package in "$folder"/packages/*.deb; do dpkg -x "$package" "$folder"; done
+    rm -rf "$folder/packages"
+    ln -s "$(basename "$folder"/usr/lib/go-*)" "$folder/usr/lib/go"
+    if ! command -v javac >/dev/null; then quietly recipes as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends default-jdk-headless; fi
+    mark_done recipes "$key"
+}
+
 # The programs of the packages only, unpacked: an installed package would start its service.
 monitoring() {
     local packages=(prometheus prometheus-sql-exporter prometheus-postgres-exporter) key folder=$CARGO_TARGET_DIR/monitoring
@@ -252,7 +274,7 @@ if ! command -v cargo >/dev/null; then fail "Rust is missing: install it from ht
 if [ $# = 0 ]; then set -- packages pgrx audit server sources python beat javascript monitoring; fi
 for step in "$@"; do
     case $step in
-        packages | pgrx | audit | packaging | failover | server | sources | python | beat | javascript | monitoring) "$step" ;;
+        packages | pgrx | audit | packaging | failover | recipes | server | sources | python | beat | javascript | monitoring) "$step" ;;
         *) fail "no such step: $step" ;;
     esac
 done

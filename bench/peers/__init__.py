@@ -15,7 +15,7 @@ import types
 
 
 class Asked(types.SimpleNamespace):
-    """What bench/clients.py asks for: peer, task, host, database, workers, jobs, batch, seconds, lead, spread."""
+    """What bench/contestants.py asks for: peer, task, host, database, workers, jobs, batch, seconds, lead, spread."""
 
     def dsn(self, scheme: str = "postgresql") -> str:
         """The database as a URL; the host is a folder of sockets."""

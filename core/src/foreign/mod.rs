@@ -17,7 +17,7 @@ use crate::clock::{Clock, DateTime};
 use crate::time::Instant;
 
 /// A clock of ours that stands for one of theirs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ForeignClock {
     /// Its text.
     pub text: String,

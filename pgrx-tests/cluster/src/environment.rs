@@ -21,18 +21,25 @@ pub fn python() -> PathBuf {
     variable("SCHEDULER_PYTHON").into()
 }
 
+/// What a step of `tools/setup.sh` put into the folder of builds.
+pub fn built(path: &str) -> PathBuf {
+    let path = PathBuf::from(variable("CARGO_TARGET_DIR")).join(path);
+    assert!(
+        path.exists(),
+        "there is no {}: run `make setup`, or for what takes minutes `make test-long`",
+        path.display()
+    );
+    path
+}
+
 /// The Python that has Celery.
 pub fn celery_python() -> PathBuf {
-    let path = PathBuf::from(variable("CARGO_TARGET_DIR")).join("beat/bin/python3");
-    assert!(path.exists(), "there is no {}: run `make setup`", path.display());
-    path
+    built("beat/bin/python3")
 }
 
 /// A program of Prometheus, or one of its exporters.
 pub fn monitoring(program: &str) -> Command {
-    let path = PathBuf::from(variable("CARGO_TARGET_DIR")).join("monitoring/usr/bin").join(program);
-    assert!(path.exists(), "there is no {}: run `make setup`", path.display());
-    Command::new(path)
+    Command::new(built("monitoring/usr/bin").join(program))
 }
 
 /// The folder with `postgres`, `pg_ctl`, `psql` … in which the extension is installed.

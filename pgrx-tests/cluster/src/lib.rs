@@ -12,6 +12,7 @@ pub mod celery;
 mod clock;
 pub mod cluster;
 pub mod conn;
+mod door;
 mod environment;
 mod guard;
 pub mod pg_cron;
@@ -25,6 +26,7 @@ mod template;
 pub mod wait;
 
 pub use cluster::{Builder, Cluster, Shutdown};
-pub use environment::{as_server_user, bin, clusters, has_contrib, monitoring, python, repository, run};
+pub use door::door;
+pub use environment::{as_server_user, bin, built, clusters, has_contrib, monitoring, python, repository, run};
 pub use postgres::Client;
 pub use wait::{stays, wait_for, wait_until};

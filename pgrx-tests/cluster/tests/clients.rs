@@ -3,9 +3,10 @@
 use scheduler_cluster_tests::proc::{is_alive, kill, Program, Signal};
 use scheduler_cluster_tests::random::Random;
 use scheduler_cluster_tests::scheduler::{one, SOON};
-use scheduler_cluster_tests::{conn, python, repository, wait_for, wait_until, Client, Cluster, Shutdown};
-use std::fs;
-use std::path::Path;
+use scheduler_cluster_tests::{built, conn, door, python, repository, wait_for, wait_until, Client, Cluster, Shutdown};
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -33,45 +34,70 @@ fn javascript_worker(_: &Cluster) -> Command {
     worker
 }
 
-/// The program of the guide, with the handlers of the conformance worker.
-fn own_worker(cluster: &Cluster) -> Command {
-    const HANDLERS: &str = r#"
-INSERT = "insert into effect (execution_id, attempt, what) values (%s, %s, %s)"
-
-def insert(db, run, what=None, result=None):
-    db.execute(INSERT, (run.execution_id, run.attempt, what))
-    return result
-
-def fail(db, run):
-    insert(db, run)
-    raise ValueError("told to fail")
-
-def retry(db, run):
-    if run.attempt == 1:
-        error = Retry("once more")
-        error.after = timedelta(seconds=0.2)
-        raise error
-
-def discard(db, run):
-    raise Discard("of no use")
-
-def slow(db, run):
-    db.execute("select pg_sleep(%s)", (run.payload.get("seconds", 60),))
-    insert(db, run)
-
-main("conformance", {
-    "effect": lambda db, run: insert(db, run, None, {"done": run.payload.get("number")}),
-    "typed": lambda db, run: insert(db, run, run.payload["to"]),
-    "fail": fail, "retry": retry, "discard": discard, "slow": slow, "batch": insert,
-})
-"#;
+/// The program of the guide in this language, in a file of that name.
+fn guides_program(cluster: &Cluster, language: &str, name: &str) -> PathBuf {
     let page = fs::read_to_string(repository().join("docs/guides/write-a-worker.md")).expect("the guide can be read");
-    let (_, program) = page.split_once("```python own\n").expect("the guide has the program");
+    let (_, program) = page.split_once(&format!("```{language} own\n")).expect("the guide has the program");
     let (program, _) = program.split_once("```").expect("which ends");
-    let file = cluster.folder().join("own.py");
-    fs::write(&file, [program, HANDLERS].concat()).expect("the program can be written");
+    let file = cluster.folder().join(name);
+    fs::write(&file, program).expect("the program can be written");
+    file
+}
+
+/// What stands beside it: the handlers of the conformance worker.
+fn handlers(name: &str) -> PathBuf {
+    repository().join("pgrx-tests/recipes").join(name)
+}
+
+fn own_worker(cluster: &Cluster) -> Command {
+    let file = guides_program(cluster, "python", "own.py");
+    let handlers = fs::read(handlers("handlers.py")).expect("they can be read");
+    File::options().append(true).open(&file).and_then(|mut file| file.write_all(&handlers)).expect("they can be added");
     let mut worker = Command::new(python());
     worker.arg(file);
+    worker
+}
+
+fn compiled(mut compiler: Command) {
+    let output = compiler.output().expect("the compiler can be started");
+    assert!(output.status.success(), "{}", conn::text(&output));
+}
+
+fn go_worker(cluster: &Cluster) -> Command {
+    let worker = cluster.folder().join("worker");
+    if !worker.exists() {
+        let unpacked = built("recipes");
+        let mut go = Command::new(unpacked.join("usr/lib/go/bin/go"));
+        go.env("GOROOT", unpacked.join("usr/lib/go"))
+            .env("GOPATH", unpacked.join("usr/share/gocode"))
+            .env("GO111MODULE", "off");
+        go.env("GOCACHE", unpacked.join("cache")).env("GOFLAGS", "").arg("build").arg("-o").arg(&worker);
+        // It wants them beside each other.
+        let beside = cluster.folder().join("conformance.go");
+        fs::copy(handlers("conformance.go"), &beside).expect("it can be copied");
+        go.arg(guides_program(cluster, "go", "worker.go")).arg(beside);
+        compiled(go);
+    }
+    Command::new(worker)
+}
+
+/// Its driver knows no Unix sockets.
+fn java_worker(cluster: &Cluster) -> Command {
+    let driver = built("recipes").join("usr/share/java/postgresql.jar");
+    let classes = cluster.folder().join("classes");
+    if !classes.exists() {
+        let mut javac = Command::new("javac");
+        javac.args(["-Xlint:all,-serial", "-Werror", "-cp"]).arg(&driver).arg("-d").arg(&classes);
+        javac.arg(guides_program(cluster, "java", "Worker.java")).arg(handlers("Conformance.java"));
+        compiled(javac);
+    }
+    let mut worker = Command::new("java");
+    worker.args([
+        "-XX:TieredStopAtLevel=1",
+        "-cp",
+        &format!("{}:{}", driver.display(), classes.display()),
+        "Conformance",
+    ]);
     worker
 }
 
@@ -79,6 +105,7 @@ struct Setting {
     cluster: Cluster,
     db: Client,
     started: u32,
+    port: Option<u16>,
 }
 
 impl Setting {
@@ -97,13 +124,18 @@ impl Setting {
              select sched.alter_job('slow', retry_backoff => '{0 s}'), sched.alter_job('effect', retry_backoff => '{0 s}'), sched.alter_job('batch', retry_backoff => '{0 s}')",
         )
         .unwrap();
-        Setting { cluster, db, started: 0 }
+        Setting { cluster, db, started: 0, port: None }
     }
 
     fn start(&mut self, worker: Worker) -> Program {
         self.started += 1;
         let log = self.cluster.folder().join(format!("worker-{}.log", self.started));
-        Program::start(self.cluster.client(worker(&self.cluster), "app", "postgres"), &log)
+        let mut command = self.cluster.client(worker(&self.cluster), "app", "postgres");
+        if command.get_program() == "java" {
+            let port = *self.port.get_or_insert_with(|| door(&self.cluster));
+            command.env("PGHOST", "127.0.0.1").env("PGPORT", port.to_string());
+        }
+        Program::start(command, &log)
     }
 
     fn enqueue(&mut self, job: &str, payload: &str) -> String {
@@ -321,6 +353,30 @@ assert alone.context.trace_id != run.context.trace_id
 #[test]
 fn the_guides_worker_conforms() {
     conforms(own_worker);
+}
+
+#[test]
+#[ignore = "long: needs Go"]
+fn the_guides_go_conforms() {
+    conforms(go_worker);
+}
+
+#[test]
+#[ignore = "long: needs Go"]
+fn the_guides_go_survives_twenty_kills() {
+    survives(go_worker, 400, 20);
+}
+
+#[test]
+#[ignore = "long: needs Java"]
+fn the_guides_java_conforms() {
+    conforms(java_worker);
+}
+
+#[test]
+#[ignore = "long: needs Java"]
+fn the_guides_java_survives_twenty_kills() {
+    survives(java_worker, 400, 20);
 }
 
 #[test]

@@ -4,7 +4,6 @@ use std::collections::{HashMap, HashSet};
 
 use pgrx::pg_sys::Oid;
 use pgrx::prelude::*;
-use scheduler_core::foreign;
 use scheduler_core::schedule::Ownership;
 use scheduler_core::{Instant, Keyword};
 
@@ -209,8 +208,7 @@ impl Import<'_> {
         if owner != self.caller && !self.schema.speaks_for_all {
             return Err(format!("it runs as role \"{}\", and only a superuser's table may say so", role::name(owner)));
         }
-        let zone = zones.find(&time_zone).map_err(|failure| failure.message)?;
-        let text = foreign::settled(&clock, &zone, self.now)?;
+        let text = zones.settled(&clock, &time_zone, self.now)?;
         let name = format!("{}{name}", self.prefix);
         let has_payload = payload.is_some();
         let is_job_shared = shared_job.is_some();
