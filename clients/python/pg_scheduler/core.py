@@ -21,7 +21,7 @@ Said = tuple[str, Sequence[object]]
 log = logging.getLogger("pg_scheduler")
 
 # What a claim returns: the first fields of a run, in this order.
-COLUMNS = "execution_id, lease_token, attempt, max_attempts, job_name, scope_kind, scope_id, plan_time, payload, run_timeout, " \
+COLUMNS = "execution_id, lease_token, attempt, max_attempts, job_name, scope_kind, scope_id, date_part('epoch', plan_time), payload, run_timeout, " \
     "date_part('epoch', stale_after - clock_timestamp())"
 CLAIM = f"SELECT {COLUMNS} FROM sched.claim(%s, max_claims => %s, runner_id => %s)"
 # Ends what succeeded and claims what comes next, in one statement. A row also where nothing is left to claim.
@@ -91,7 +91,7 @@ class RunBase(Generic[Payload, Db]):
     job_name: str
     scope_kind: str
     scope_id: str
-    plan_time: datetime
+    plan_epoch: float
     payload: Payload
     run_timeout: Optional[timedelta]
     lease_seconds: float
@@ -103,6 +103,10 @@ class RunBase(Generic[Payload, Db]):
     interrupt: Optional[Callable[[], object]] = field(default=None, init=False, repr=False)
     #: When its lease was extended.
     beat_at: float = field(default_factory=time.monotonic, init=False, repr=False)
+
+    @property
+    def plan_time(self) -> datetime:
+        return datetime.fromtimestamp(self.plan_epoch).astimezone()
 
     def __str__(self) -> str:
         return f"{self.job_name} planned for {self.plan_time:%H:%M:%S} ({self.execution_id})"
@@ -120,12 +124,19 @@ class RunBase(Generic[Payload, Db]):
             self.interrupt()
 
 
+def check(group: Sequence[RunBase[Any, Any]]) -> None:
+    """Raises where one of them is to stop."""
+    for run in group:
+        if run.stop_reason is not None:
+            run.check()
+
+
 @dataclass
 class Handler:
     """What is called for the executions of a job."""
 
     function: Callable[..., Any]
-    payload: Callable[[Any], Any]
+    payload: Optional[Callable[[Any], Any]]
     is_batch: bool
 
 
@@ -145,10 +156,8 @@ def outcome(run: RunBase[Any, Any], error: BaseException) -> Optional[Said]:
     return FAIL, (*key, code, str(error), None, isinstance(error, Discard))
 
 
-def reader(payload: Optional[Callable[[Any], Any]]) -> Callable[[Any], Any]:
+def reader(payload: Optional[Callable[[Any], Any]]) -> Optional[Callable[[Any], Any]]:
     """How a payload's JSON becomes what the handler gets: a dataclass is made from the keys that it knows, anything else is called with it."""
-    if payload is None:
-        return lambda value: value
     if is_dataclass(payload):
         known = {part.name for part in fields(payload)}
         return lambda value: payload(**{name: part for name, part in value.items() if name in known})

@@ -173,7 +173,7 @@ class Engine(Generic[AnyRun, Db]):
     def _take(self, rows: Rows) -> list[AnyRun]:
         """Holds what was claimed."""
         runs = [self.run_type(*row) for row in rows]
-        self.held.update((id(run), run) for run in runs)
+        self.held.update({id(run): run for run in runs})
         return runs
 
     def _handler(self, job_name: str) -> Handler:
@@ -181,17 +181,20 @@ class Engine(Generic[AnyRun, Db]):
             known = ", ".join(sorted(self.handlers)) or "none"
             raise LookupError(f'no handler for job "{job_name}" (this worker has: {known})')
 
-        return self.handlers.get(job_name) or self.handlers.get("*") or Handler(unknown, unknown, False)
+        return self.handlers.get(job_name) or self.handlers.get("*") or Handler(unknown, None, False)
 
-    def _groups(self, runs: Sequence[AnyRun]) -> list[list[AnyRun]]:
+    def _groups(self, runs: list[AnyRun]) -> list[list[AnyRun]]:
         """What is done in one transaction: a run, or the runs that a batch handler gets."""
+        names = {run.job_name for run in runs}
+        batches = {name for name in names if self._handler(name).is_batch}
+        if len(names) == len(batches) == 1:
+            return [runs]
         groups: dict[object, list[AnyRun]] = {}
-        batches = {name for name in {run.job_name for run in runs} if self._handler(name).is_batch}
         for run in runs:
             groups.setdefault(run.job_name if run.job_name in batches else id(run), []).append(run)
         return list(groups.values())
 
-    async def _work_on(self, db: Db, runs: Sequence[AnyRun]) -> list[AnyRun]:
+    async def _work_on(self, db: Db, runs: list[AnyRun]) -> list[AnyRun]:
         """Does these runs; what was claimed with the end of the last."""
         next_runs: list[AnyRun] = []
         groups = self._groups(runs)
@@ -225,11 +228,11 @@ class Engine(Generic[AnyRun, Db]):
         async with self.begin(db):
             handler = self._handler(group[0].job_name)
             with self.hooks.around(group[0]):
-                for run in group:
-                    run.payload = handler.payload(run.payload)
+                if handler.payload is not None:
+                    for run in group:
+                        run.payload = handler.payload(run.payload)
                 returned = await self.call(db, group, handler)
-            for run in group:
-                run.check()
+            core.check(group)
             return await self._finish(db, group, returned, is_last and not self._is_stopping)
 
     async def _finish(self, db: Db, group: Sequence[AnyRun], returned: object, claims: bool) -> Rows:

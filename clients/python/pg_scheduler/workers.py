@@ -10,7 +10,7 @@ from typing import Any, AsyncIterator, Coroutine
 
 from psycopg import AsyncConnection, Connection
 
-from .core import Cancelled, Handler, Payload, Rows, RunBase, Said
+from .core import Cancelled, Handler, Payload, Rows, RunBase, Said, check
 from .engine import Engine
 
 
@@ -48,7 +48,7 @@ class AsyncWorker(Engine[AsyncRun[Any], AsyncConnection[Any]]):
         try:
             for run in group:
                 run.db, run.interrupt = db, task.cancel
-                run.check()
+            check(group)
             return await task
         except asyncio.CancelledError:
             if not task.cancelled():
@@ -125,7 +125,7 @@ class Worker(Engine[Run[Any], Connection[Any]]):
         try:
             for run in group:
                 run.db, run.over, run.interrupt = db, over, interrupt
-                run.check()
+            check(group)
             return handler.function(group if handler.is_batch else group[0])
         finally:
             with using:

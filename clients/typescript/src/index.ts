@@ -7,14 +7,14 @@
 //   await worker.run();
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Client, escapeIdentifier, type ClientConfig, type QueryResultRow } from 'pg';
+import { Client, escapeIdentifier, type ClientConfig, type QueryResult, type QueryResultRow } from 'pg';
 import { outcome, Run, Stopped, type AnyRun, type Said } from './run.js';
 
 export { main } from './main.js';
 export { Discard, Retry, Run, Stopped } from './run.js';
 
-const COLUMNS = `execution_id, lease_token, attempt, max_attempts, job_name, scope_kind, scope_id, plan_time, payload,
-  (extract(epoch from stale_after - clock_timestamp()) * 1000)::float8 AS lease_ms`;
+const COLUMNS = `execution_id, lease_token, attempt, max_attempts, job_name, scope_kind, scope_id, payload,
+  date_part('epoch', plan_time) * 1000 AS plan_ms, date_part('epoch', stale_after - clock_timestamp()) * 1000 AS lease_ms`;
 const CLAIM = `SELECT ${COLUMNS} FROM sched.claim($1, max_claims => $2, runner_id => $3)`;
 // Ends what succeeded and claims what comes next, in one statement. A row also where nothing is left to claim.
 const FINISH_AND_CLAIM = `SELECT ended.lost, next.* FROM (SELECT array_agg(id) AS lost FROM sched.finish_success_many($4, $5) AS id) AS ended
@@ -23,6 +23,9 @@ const FINISH_MANY = 'SELECT array_agg(id) AS lost FROM sched.finish_success_many
 const FINISH = 'SELECT sched.finish_success($1, $2, result => $3)';
 const HEARTBEAT = 'SELECT answer FROM sched.heartbeat_many($1, $2)';
 const LEASE_LOST = '55000';
+
+/** What is asked for each run is prepared once on each connection. */
+const ask = (db: Client, name: string, text: string, values: unknown[]): Promise<QueryResult> => db.query({ name: `pg-scheduler ${name}`, text, values });
 
 /** What to do besides the work. An exception in a hook ends the worker. */
 export interface Hooks {
@@ -224,7 +227,7 @@ export class Worker {
       const held = [...this.#held.values()];
       if (over.aborted || held.every((run) => run.beatAt > Date.now())) continue;
       for (const run of held) run.beatAt = Date.now() + run.leaseMs / 3;
-      const { rows } = await db.query(HEARTBEAT, [held.map((run) => run.executionId), held.map((run) => run.leaseToken)]);
+      const { rows } = await ask(db, 'heartbeat', HEARTBEAT, [held.map((run) => run.executionId), held.map((run) => run.leaseToken)]);
       for (const [place, { answer }] of rows.entries()) if (answer !== 'ok') await this.#stopRun(held[place]!, answer, db);
     }
   }
@@ -252,7 +255,7 @@ export class Worker {
   }
 
   async #claim(db: Client): Promise<AnyRun[]> {
-    return this.#take((await db.query(CLAIM, this.#claimed)).rows);
+    return this.#take((await ask(db, 'claim', CLAIM, this.#claimed)).rows);
   }
 
   #take(rows: QueryResultRow[]): AnyRun[] {
@@ -264,8 +267,9 @@ export class Worker {
   /** Does these runs; what was claimed with the end of the last. */
   async #work(db: Client, runs: AnyRun[]): Promise<AnyRun[]> {
     const groups = new Map<string, AnyRun[]>();
+    const batches = new Map([...new Set(runs.map((run) => run.jobName))].map((name) => [name, this.#handler(name)?.isBatch]));
     for (const run of runs) {
-      const group = this.#handler(run.jobName)?.isBatch ? run.jobName : run.executionId;
+      const group = batches.get(run.jobName) ? run.jobName : run.executionId;
       const others = groups.get(group);
       if (others === undefined) groups.set(group, [run]);
       else others.push(run);
@@ -328,15 +332,15 @@ export class Worker {
     let rows: QueryResultRow[];
     if (typeof returned === 'object' && returned !== null && group.length === 1) {
       try {
-        await db.query(FINISH, [group[0]!.executionId, group[0]!.leaseToken, JSON.stringify(returned)]);
+        await ask(db, 'finish', FINISH, [group[0]!.executionId, group[0]!.leaseToken, JSON.stringify(returned)]);
       } catch (error) {
         if ((error as { code?: string }).code === LEASE_LOST) group[0]!.stop('lost');
         throw error;
       }
-      return claims ? (await db.query(CLAIM, this.#claimed)).rows : [];
+      return claims ? (await ask(db, 'claim', CLAIM, this.#claimed)).rows : [];
     }
-    if (claims) ({ rows } = await db.query(FINISH_AND_CLAIM, [...this.#claimed, ...keys]));
-    else ({ rows } = await db.query(FINISH_MANY, keys));
+    if (claims) ({ rows } = await ask(db, 'next', FINISH_AND_CLAIM, [...this.#claimed, ...keys]));
+    else ({ rows } = await ask(db, 'finish many', FINISH_MANY, keys));
     const lost: string[] = rows[0]!['lost'] ?? [];
     for (const run of group) if (lost.includes(run.executionId)) run.stop('lost');
     if (lost.length > 0) throw new Stopped('lost');

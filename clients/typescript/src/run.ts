@@ -32,7 +32,7 @@ export class Run<Payload = Record<string, unknown>> {
   readonly jobName: string;
   readonly scopeKind: string;
   readonly scopeId: string;
-  readonly planTime: Date;
+  readonly #planMs: number;
   readonly leaseMs: number;
   /** The payload as it is in the ledger. */
   readonly json: Record<string, unknown>;
@@ -46,10 +46,14 @@ export class Run<Payload = Record<string, unknown>> {
     this.jobName = row['job_name'];
     this.scopeKind = row['scope_kind'];
     this.scopeId = row['scope_id'];
-    this.planTime = row['plan_time'];
+    this.#planMs = row['plan_ms'];
     this.json = row['payload'];
     this.leaseMs = row['lease_ms'];
     this.beatAt = Date.now() + this.leaseMs / 3;
+  }
+
+  get planTime(): Date {
+    return new Date(this.#planMs);
   }
 
   /** Fires when the run is to stop: for fetch, timers and the like. */
