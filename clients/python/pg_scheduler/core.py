@@ -80,7 +80,7 @@ class Hooks:
         log.warning("connection: %s; again in about %.1f s", str(error).strip(), pause)
 
 
-@dataclass
+@dataclass(slots=True)
 class RunBase(Generic[Payload, Db]):
     """One attempt at an execution, as its handler sees it."""
 

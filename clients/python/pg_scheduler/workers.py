@@ -17,6 +17,8 @@ from .engine import Engine
 class AsyncRun(RunBase[Payload, AsyncConnection[Any]]):
     """One attempt at an execution. A run that is to stop has its task cancelled."""
 
+    __slots__ = ()
+
 
 class AsyncWorker(Engine[AsyncRun[Any], AsyncConnection[Any]]):
     """Claims the executions of a queue and calls the handlers of their jobs, which are coroutine functions."""
@@ -61,6 +63,7 @@ class AsyncWorker(Engine[AsyncRun[Any], AsyncConnection[Any]]):
 class Run(RunBase[Payload, Connection[Any]]):
     """One attempt at an execution."""
 
+    __slots__ = ("over",)
     over: threading.Event
 
     def sleep(self, seconds: float) -> None:
