@@ -10,7 +10,7 @@ PARTS = {
     "lateness": ("lateness", 12, 0.8),
     "tick": ("tick", 4, 0.4),
     "size": ("size", 0.4, 0.2),
-    "million": ("million", 9, 0.9),
+    "million": ("million", 9, 0.8),
     "sql": ("sqlruns", 9, 3),
 }
 # These are measured only where somebody names them: they need gigabytes on the disk.

@@ -1,12 +1,8 @@
 //! `jsonb` carried as it is: pgrx' own type goes through text and serde, which costs time and rounds large numbers.
 
-use pgrx::callconv::{Arg, ArgAbi, BoxRet, FcInfo};
-use pgrx::datum::{Datum, UnboxDatum};
-use pgrx::nullable::Nullable;
-use pgrx::pgrx_sql_entity_graph::metadata::{
-    ArgumentError, ReturnsError, ReturnsRef, SqlMappingRef, SqlTranslatable, TypeOrigin,
-};
 use pgrx::{pg_sys, FromDatum, IntoDatum};
+
+use crate::pg::sql_type::{argument_type, element_type, result_type};
 
 /// A detoasted copy of a `jsonb` value.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,19 +69,6 @@ impl FromDatum for Jsonb {
     }
 }
 
-// SAFETY: what goes through FromDatum; an element of an array that is not NULL.
-unsafe impl UnboxDatum for Jsonb {
-    type As<'src> = Jsonb;
-
-    unsafe fn unbox<'src>(datum: Datum<'src>) -> Jsonb
-    where
-        Self: 'src,
-    {
-        let datum = std::mem::transmute::<Datum<'src>, pg_sys::Datum>(datum);
-        Jsonb::from_polymorphic_datum(datum, false, pg_sys::JSONBOID).unwrap_or_else(Jsonb::empty)
-    }
-}
-
 impl IntoDatum for Jsonb {
     fn into_datum(self) -> Option<pg_sys::Datum> {
         // SAFETY: a palloc'd copy of a whole varlena.
@@ -101,34 +84,6 @@ impl IntoDatum for Jsonb {
     }
 }
 
-// SAFETY: as pgrx' own types that go through FromDatum.
-unsafe impl<'fcx> ArgAbi<'fcx> for Jsonb {
-    unsafe fn unbox_arg_unchecked(arg: Arg<'_, 'fcx>) -> Self {
-        match arg.unbox_arg_using_from_datum() {
-            Some(value) => value,
-            None => Jsonb::empty(),
-        }
-    }
-
-    unsafe fn unbox_nullable_arg(arg: Arg<'_, 'fcx>) -> Nullable<Self> {
-        arg.unbox_arg_using_from_datum().into()
-    }
-}
-
-// SAFETY: as pgrx' own types that go through IntoDatum.
-unsafe impl BoxRet for Jsonb {
-    unsafe fn box_into<'fcx>(self, fcinfo: &mut FcInfo<'fcx>) -> Datum<'fcx> {
-        match self.into_datum() {
-            Some(datum) => fcinfo.return_raw_datum(datum),
-            None => fcinfo.return_null(),
-        }
-    }
-}
-
-// SAFETY: the SQL type is the one that the bytes are of.
-unsafe impl SqlTranslatable for Jsonb {
-    const TYPE_IDENT: &'static str = "scheduler::jsonb::Jsonb";
-    const TYPE_ORIGIN: TypeOrigin = TypeOrigin::External;
-    const ARGUMENT_SQL: Result<SqlMappingRef, ArgumentError> = Ok(SqlMappingRef::literal("jsonb"));
-    const RETURN_SQL: Result<ReturnsRef, ReturnsError> = Ok(ReturnsRef::One(SqlMappingRef::literal("jsonb")));
-}
+argument_type!(Jsonb, "jsonb", Jsonb::empty());
+element_type!(Jsonb, Jsonb::empty());
+result_type!(Jsonb);

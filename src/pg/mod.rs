@@ -21,6 +21,7 @@ pub mod role;
 pub mod run_settings;
 pub mod search_path;
 pub mod session;
+mod sql_type;
 pub mod subtransaction;
 pub mod syscache;
 pub mod utf8_text;

@@ -2,13 +2,9 @@
 
 use std::ffi::{CStr, CString};
 
-use pgrx::callconv::{Arg, ArgAbi, BoxRet, FcInfo};
-use pgrx::datum::Datum;
-use pgrx::nullable::Nullable;
-use pgrx::pgrx_sql_entity_graph::metadata::{
-    ArgumentError, ReturnsError, ReturnsRef, SqlMappingRef, SqlTranslatable, TypeOrigin,
-};
 use pgrx::{pg_sys, FromDatum, IntoDatum};
+
+use crate::pg::sql_type::{argument_type, result_type};
 
 /// Several ranges of integers, as SQL writes them: `{[0,256),[512,1024)}`.
 #[derive(Clone, Debug)]
@@ -42,34 +38,5 @@ impl IntoDatum for Multirange {
     }
 }
 
-// SAFETY: as pgrx' own types that go through FromDatum.
-unsafe impl<'fcx> ArgAbi<'fcx> for Multirange {
-    unsafe fn unbox_arg_unchecked(arg: Arg<'_, 'fcx>) -> Self {
-        match arg.unbox_arg_using_from_datum() {
-            Some(value) => value,
-            None => Multirange("{}".to_owned()),
-        }
-    }
-
-    unsafe fn unbox_nullable_arg(arg: Arg<'_, 'fcx>) -> Nullable<Self> {
-        arg.unbox_arg_using_from_datum().into()
-    }
-}
-
-// SAFETY: as pgrx' own types that go through IntoDatum.
-unsafe impl BoxRet for Multirange {
-    unsafe fn box_into<'fcx>(self, fcinfo: &mut FcInfo<'fcx>) -> Datum<'fcx> {
-        match self.into_datum() {
-            Some(datum) => fcinfo.return_raw_datum(datum),
-            None => fcinfo.return_null(),
-        }
-    }
-}
-
-// SAFETY: the SQL type is the one whose functions read and write it.
-unsafe impl SqlTranslatable for Multirange {
-    const TYPE_IDENT: &'static str = "scheduler::multirange::Multirange";
-    const TYPE_ORIGIN: TypeOrigin = TypeOrigin::External;
-    const ARGUMENT_SQL: Result<SqlMappingRef, ArgumentError> = Ok(SqlMappingRef::literal("int4multirange"));
-    const RETURN_SQL: Result<ReturnsRef, ReturnsError> = Ok(ReturnsRef::One(SqlMappingRef::literal("int4multirange")));
-}
+argument_type!(Multirange, "int4multirange", Multirange("{}".to_owned()));
+result_type!(Multirange);

@@ -3,15 +3,10 @@
 
 use std::ops::Deref;
 
-use pgrx::callconv::{Arg, ArgAbi};
-use pgrx::datum::{Datum, UnboxDatum};
-use pgrx::nullable::Nullable;
-use pgrx::pgrx_sql_entity_graph::metadata::{
-    ArgumentError, ReturnsError, ReturnsRef, SqlMappingRef, SqlTranslatable, TypeOrigin,
-};
 use pgrx::{pg_sys, FromDatum, PgSqlErrorCode};
 
 use crate::pg::error::{raise, Failure};
+use crate::pg::sql_type::{argument_type, element_type};
 
 /// A `text` argument as Rust has it; `22021` where it cannot be.
 #[derive(Clone, Debug)]
@@ -101,37 +96,5 @@ impl FromDatum for Text {
     }
 }
 
-// SAFETY: what goes through FromDatum; an element of an array that is not NULL.
-unsafe impl UnboxDatum for Text {
-    type As<'src> = Text;
-
-    unsafe fn unbox<'src>(datum: Datum<'src>) -> Text
-    where
-        Self: 'src,
-    {
-        let datum = std::mem::transmute::<Datum<'src>, pg_sys::Datum>(datum);
-        with_bytes(datum, |bytes| Text(checked(bytes).to_owned()))
-    }
-}
-
-// SAFETY: as pgrx' own types that go through FromDatum.
-unsafe impl<'fcx> ArgAbi<'fcx> for Text {
-    unsafe fn unbox_arg_unchecked(arg: Arg<'_, 'fcx>) -> Self {
-        match arg.unbox_arg_using_from_datum() {
-            Some(value) => value,
-            None => Text(String::new()),
-        }
-    }
-
-    unsafe fn unbox_nullable_arg(arg: Arg<'_, 'fcx>) -> Nullable<Self> {
-        arg.unbox_arg_using_from_datum().into()
-    }
-}
-
-// SAFETY: the SQL type is the one that the bytes are of.
-unsafe impl SqlTranslatable for Text {
-    const TYPE_IDENT: &'static str = "scheduler::text::Text";
-    const TYPE_ORIGIN: TypeOrigin = TypeOrigin::External;
-    const ARGUMENT_SQL: Result<SqlMappingRef, ArgumentError> = Ok(SqlMappingRef::literal("text"));
-    const RETURN_SQL: Result<ReturnsRef, ReturnsError> = Ok(ReturnsRef::One(SqlMappingRef::literal("text")));
-}
+argument_type!(Text, "text", Text(String::new()));
+element_type!(Text, Text(String::new()));

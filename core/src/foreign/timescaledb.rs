@@ -41,6 +41,12 @@ pub fn read<Z: Zone>(rule: &Rule<'_, Z>, now: Instant) -> Result<(ForeignClock, 
     let length = words(rule.every);
     let (name, zone) = rule.zone;
     let Some(first) = rule.fixed_from else {
+        let until = now.checked_add_micros(CALENDAR_YEARS * YEAR_MICROS).unwrap_or(Instant::MAX);
+        if let Some(change) = Clock::Never.bind(zone, now).first_change(now, until).filter(|_| months > 0 || days > 0) {
+            return Err(format!(
+                "it counts days from the end of its last run: where the clocks of zone {name} skip that time of the day ({change}) it runs as much later as they skip, and here when they have"
+            ));
+        }
         return Ok((ForeignClock::plain(format!("every {length} after end")), name.to_owned()));
     };
     if months > 0 && (days, micros) != (0, 0) {
@@ -53,6 +59,11 @@ pub fn read<Z: Zone>(rule: &Rule<'_, Z>, now: Instant) -> Result<(ForeignClock, 
     let changes = |zone: &Z| Clock::Never.bind(zone, now).first_change(since, until);
     let is_of_calendar = months > 0 || days > 0;
     if let Some((own_name, own)) = rule.own_zone {
+        if own_name != name && months > 0 {
+            return Err(format!(
+                "its slots are counted in months of zone {own_name}, and TimescaleDB adds the months in the database's zone {name}: at the end of a month it runs on another day"
+            ));
+        }
         if own_name != name && (is_of_calendar || changes(own).is_some()) {
             let change = changes(own).or_else(|| changes(rule.zone.1));
             if let Some(change) = change {

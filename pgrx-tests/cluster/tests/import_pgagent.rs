@@ -135,6 +135,22 @@ fn what_pgagent_has_is_imported_and_fires_nothing() {
     assert_eq!(one::<String>(&mut db, again), expected);
 }
 
+/// A job that was renamed there is the same one: a new schedule of it runs the job that it has here, in the scope of the others.
+#[test]
+fn a_new_schedule_of_a_renamed_job_joins_it() {
+    let Some((_cluster, mut db)) = server() else { return };
+    let job = add_job(&mut db, "nightly");
+    add_schedule(&mut db, job, "first", "");
+    db.execute("select sched.import_from('pgagent')", &[]).unwrap();
+    db.batch_execute(&format!("update pgagent.pga_job set jobname = 'renamed' where jobid = {job}")).unwrap();
+    add_schedule(&mut db, job, "second", ", jscweekdays = oracle.bits(7, '{1}')");
+    let jobs = "select string_agg(verdict || ' ' || job_name, ', ' order by verdict) from sched.import_from('pgagent')";
+    assert_eq!(one::<String>(&mut db, jobs), "changed nightly, imported nightly");
+    let scopes = "select count(*) || ' in ' || count(distinct (scope_kind, scope_id)) from sched.schedule";
+    assert_eq!(one::<String>(&mut db, scopes), "2 in 1");
+    assert_eq!(one::<String>(&mut db, "select string_agg(job_name, '') from sched.job"), "nightly");
+}
+
 /// Rows do not say as whom they run, so nobody imports what another role can have written.
 #[test]
 fn what_others_may_write_is_not_imported() {

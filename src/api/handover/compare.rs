@@ -18,7 +18,7 @@ use crate::store::handover::{self, taken, Imported, ImportedSchedule};
 
 use crate::api::result::TableIterator;
 
-use super::import::first_part;
+use super::before::first_part;
 use super::known::known;
 use super::source::add_reported;
 

@@ -22,11 +22,10 @@ use crate::api::result::TableIterator;
 use crate::api::schedule::{armed_as_its_clock_says, armed_as_its_new_clock_says, check_keys, defaults};
 use crate::api::schedule_edit::edit_locked;
 
+use super::before::{first_part, is_of, is_same, jobs_of, plainly, ResultRow};
 use super::known::known;
 use super::source::{fingerprint, ForeignRow, Place, Source, Wanted};
 use super::zones::Zones;
-
-type ResultRow = (String, Option<String>, Option<String>, Option<String>, Option<String>, &'static str, Option<String>);
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 #[allow(clippy::type_complexity)]
@@ -79,11 +78,6 @@ fn is_one_of(only: &HashSet<String>, id: &str) -> bool {
     only.contains(id) || only.contains(first_part(id))
 }
 
-/// What is before the `/` of an id, if there is one.
-pub fn first_part(id: &str) -> &str {
-    id.split_once('/').map_or(id, |(first, _)| first)
-}
-
 struct Import<'a> {
     source: &'static dyn Source,
     schema: &'a ForeignSchema,
@@ -107,6 +101,15 @@ struct Ready {
     job: job::Definition,
     owner: Oid,
     note: Option<String>,
+}
+
+impl Ready {
+    /// Has it run this job, in the scope of the same name.
+    fn name_job(&mut self, job_name: &str) {
+        job_name.clone_into(&mut self.job.job_name);
+        job_name.clone_into(&mut self.schedule.job_name);
+        job_name.clone_into(&mut self.schedule.scope_id);
+    }
 }
 
 impl Import<'_> {
@@ -291,15 +294,17 @@ impl Import<'_> {
         &self,
         session: &Session,
         mut new: Vec<(usize, Box<Ready>)>,
-        ours: &HashMap<(String, String), Oid>,
+        ours: &HashMap<String, (String, Oid)>,
     ) -> Vec<(usize, ResultRow)> {
         let mut results = Vec::with_capacity(new.len());
         name_apart(&mut new);
-        // The job is there already where other rows of it were imported before.
-        let is_ours = |ready: &Ready| {
-            ready.is_job_shared
-                && ours.get(&(first_part(&ready.id).to_owned(), ready.job.job_name.clone())) == Some(&ready.owner)
-        };
+        // The job is there already where other rows of it were imported before, by the name that it had there then.
+        for (_, ready) in &mut new {
+            if let Some((job_name, _)) = known_job(ready, ours) {
+                ready.name_job(job_name);
+            }
+        }
+        let is_ours = |ready: &Ready| known_job(ready, ours).is_some();
         let names = |part: fn(&Ready) -> &String| new.iter().map(|(_, ready)| part(ready).clone()).collect();
         let taken: HashSet<String> = handover::names_taken(session, names(|ready| &ready.name)).into_iter().collect();
         let taken_jobs: HashSet<String> =
@@ -372,34 +377,15 @@ impl Import<'_> {
     }
 }
 
-/// The jobs that were imported and are still there, by the first part of their rows' ids and by name, with their owners.
-fn jobs_of(all: &[Imported]) -> HashMap<(String, String), Oid> {
-    let of = |one: &Imported| {
-        let schedule = one.schedule.as_ref().filter(|schedule| schedule.job_name == one.job_name)?;
-        Some(((first_part(&one.source_id).to_owned(), one.job_name.clone()), schedule.owner?))
-    };
-    all.iter().filter_map(of).collect()
+/// The job that was imported with another row of the same one.
+fn known_job<'a>(ready: &Ready, ours: &'a HashMap<String, (String, Oid)>) -> Option<&'a (String, Oid)> {
+    ours.get(first_part(&ready.id)).filter(|(_, owner)| ready.is_job_shared && *owner == ready.owner)
 }
 
 enum Judged {
     Ready(Box<Ready>),
     Elsewhere(String),
     Unsupported(String),
-}
-
-fn is_of(before: &Imported, caller: Oid) -> bool {
-    before.schedule.as_ref().is_some_and(|schedule| schedule.is_of(caller))
-}
-
-/// Whether a row says what it said before. Whether it is on is theirs to say while it is fired there, and ours while it is fired here.
-fn is_same(before: &Imported, row: &ForeignRow) -> bool {
-    let is_on_as_there = |schedule: &ImportedSchedule| match &row.place {
-        Place::Here(wanted) => {
-            schedule.is_owned || wanted.as_ref().as_ref().map_or(true, |wanted| wanted.enabled == schedule.enabled)
-        }
-        Place::Elsewhere(_) => true,
-    };
-    before.fingerprint == fingerprint(&row.said) && before.schedule.as_ref().is_none_or(is_on_as_there)
 }
 
 /// Whether schedule and job are what the import made; the reason where an edit there can be none here.
@@ -419,13 +405,6 @@ fn is_still_theirs(ready: &Ready, before: &Imported, schedule: &ImportedSchedule
     Err(Failure::invalid(message, ""))
 }
 
-/// A result of which only the schedule that it had before is known.
-fn plainly(id: String, before: Option<&Imported>, verdict: &'static str, note: Option<String>) -> ResultRow {
-    let of = before.and_then(|before| before.schedule.as_ref());
-    let part = |text: fn(&ImportedSchedule) -> &String| of.map(text).cloned();
-    (id, part(|s| &s.name), part(|s| &s.clock), part(|s| &s.time_zone), part(|s| &s.job_name), verdict, note)
-}
-
 /// Where two rows have one name, each gets its id behind it.
 fn name_apart(new: &mut [(usize, Box<Ready>)]) {
     let mut count: HashMap<String, usize> = HashMap::new();
@@ -436,9 +415,7 @@ fn name_apart(new: &mut [(usize, Box<Ready>)]) {
         let name = format!("{} ({})", ready.name, ready.id);
         ready.schedule.schedule_name.clone_from(&name);
         if !ready.is_job_shared {
-            ready.job.job_name.clone_from(&name);
-            ready.schedule.job_name.clone_from(&name);
-            ready.schedule.scope_id.clone_from(&name);
+            ready.name_job(&name);
         }
         ready.name = name;
     }

@@ -1,6 +1,7 @@
 //! From other schedulers. Each of them is one file with a `Source`: where its tables are and what its rows say, in our terms. The rest is
 //! the same for all: `import`.
 
+mod before;
 mod celery_beat;
 mod compare;
 mod database_zone;

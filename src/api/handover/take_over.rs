@@ -30,9 +30,9 @@ use crate::api::schedule;
 use crate::api::schedule_edit::edit_locked;
 use crate::api::schedule_runs;
 
+use super::before::first_part;
 use super::compare::by_job;
 use super::differences::check_differences;
-use super::import::first_part;
 use super::known::known;
 use super::source::{add_reported, fingerprint, state, Runs, Source};
 

@@ -29,10 +29,14 @@ pub struct Switch {
     pub lock: &'static str,
     /// Returns `id` of a run that goes on, where something may.
     pub running: Option<&'static str>,
-    /// The tables that this reads besides, and the schema that has them, if it is another one. Where one is missing nothing is known to run.
-    pub running_in: (Option<&'static str>, &'static [&'static CStr]),
+    /// The tables that this reads besides. Where one is missing nothing is known to run.
+    pub running_in: &'static [&'static CStr],
     /// Returns `id` and `began`, when the newest run of each began, in microseconds since 1970.
     pub newest: &'static str,
+    /// The tables that this reads besides. Where one is missing nothing is known to have run.
+    pub newest_in: &'static [&'static CStr],
+    /// The schema that has those tables, if it is another one.
+    pub runs_schema: Option<&'static str>,
     /// Switches rows on or off (`{enabled}`).
     pub switch: &'static str,
     /// Returns `id` of those that are on.
@@ -60,8 +64,10 @@ pub static PG_CRON: Switch = Switch {
     lock_tables: None,
     lock: include_str!("../../../sql/query/handover/pg_cron_lock.sql"),
     running: Some(include_str!("../../../sql/query/handover/pg_cron_running.sql")),
-    running_in: (None, &[c"job_run_details"]),
+    running_in: &[c"job_run_details"],
     newest: include_str!("../../../sql/query/handover/pg_cron_newest.sql"),
+    newest_in: &[c"job_run_details"],
+    runs_schema: None,
     switch: include_str!("../../../sql/query/handover/pg_cron_switch.sql"),
     enabled_now: include_str!("../../../sql/query/handover/pg_cron_enabled.sql"),
     kept: None,
@@ -82,8 +88,10 @@ pub static PGAGENT: Switch = Switch {
     lock_tables: Some(include_str!("../../../sql/query/handover/pgagent_lock_tables.sql")),
     lock: include_str!("../../../sql/query/handover/pgagent_lock.sql"),
     running: Some(include_str!("../../../sql/query/handover/pgagent_running.sql")),
-    running_in: (None, &[c"pga_jobagent", c"pga_joblog"]),
+    running_in: &[c"pga_jobagent", c"pga_joblog"],
     newest: include_str!("../../../sql/query/handover/pgagent_newest.sql"),
+    newest_in: &[c"pga_joblog"],
+    runs_schema: None,
     switch: include_str!("../../../sql/query/handover/pgagent_switch.sql"),
     enabled_now: include_str!("../../../sql/query/handover/pgagent_enabled.sql"),
     kept: None,
@@ -103,8 +111,10 @@ pub static PG_TIMETABLE: Switch = Switch {
     lock_tables: None,
     lock: include_str!("../../../sql/query/handover/pg_timetable_lock.sql"),
     running: Some(include_str!("../../../sql/query/handover/pg_timetable_running.sql")),
-    running_in: (None, &[c"active_chain", c"active_session"]),
+    running_in: &[c"active_chain", c"active_session"],
     newest: include_str!("../../../sql/query/handover/pg_timetable_newest.sql"),
+    newest_in: &[c"execution_log"],
+    runs_schema: None,
     switch: include_str!("../../../sql/query/handover/pg_timetable_switch.sql"),
     enabled_now: include_str!("../../../sql/query/handover/pg_timetable_enabled.sql"),
     kept: Some((include_str!("../../../sql/query/handover/pg_timetable_kept.sql"), "a minute")),
@@ -124,8 +134,10 @@ pub static TIMESCALEDB: Switch = Switch {
     lock_tables: None,
     lock: include_str!("../../../sql/query/handover/timescaledb_lock.sql"),
     running: Some(include_str!("../../../sql/query/handover/timescaledb_running.sql")),
-    running_in: (Some("_timescaledb_internal"), &[c"bgw_job_stat"]),
+    running_in: &[c"bgw_job_stat"],
     newest: include_str!("../../../sql/query/handover/timescaledb_newest.sql"),
+    newest_in: &[c"bgw_job_stat"],
+    runs_schema: Some("_timescaledb_internal"),
     switch: include_str!("../../../sql/query/handover/timescaledb_switch.sql"),
     enabled_now: include_str!("../../../sql/query/handover/timescaledb_enabled.sql"),
     kept: None,
@@ -147,8 +159,10 @@ pub static CELERY_BEAT: Switch = Switch {
     lock: include_str!("../../../sql/query/handover/celery_beat_lock.sql"),
     // What Beat runs is to send a message, and that is done at once.
     running: None,
-    running_in: (None, &[]),
+    running_in: &[],
     newest: include_str!("../../../sql/query/handover/celery_beat_newest.sql"),
+    newest_in: &[],
+    runs_schema: None,
     switch: include_str!("../../../sql/query/handover/celery_beat_switch.sql"),
     enabled_now: include_str!("../../../sql/query/handover/celery_beat_enabled.sql"),
     kept: Some((include_str!("../../../sql/query/handover/celery_beat_kept.sql"), "five minutes")),
@@ -189,10 +203,9 @@ impl Switch {
         rows.iter().map(|row| (row.text("id").to_owned(), matches!(row.text("enabled"), "true" | "t"))).collect()
     }
 
-    /// Whether what it writes down of runs is there; `42501` where that is not to be trusted.
-    fn has_runs(&self, schema: &ForeignSchema, caller: Oid) -> Outcome<bool> {
-        let (name, tables) = self.running_in;
-        let name = name.unwrap_or(&schema.name).to_owned();
+    /// Whether these tables are there, in which it writes down what it runs; `42501` where they are not to be trusted.
+    fn has_runs(&self, schema: &ForeignSchema, tables: &[&CStr], caller: Oid) -> Outcome<bool> {
+        let name = self.runs_schema.unwrap_or(&schema.name).to_owned();
         let place = ForeignSchema { name, speaks_for_all: schema.speaks_for_all };
         if !tables.iter().all(|table| place.has(table)) {
             return Ok(false);
@@ -204,7 +217,7 @@ impl Switch {
     /// One of these rows of which a run goes on.
     pub fn running(&self, schema: &ForeignSchema, ids: &[String], caller: Oid) -> Outcome<Option<String>> {
         let Some(running) = self.running else { return Ok(None) };
-        let has_runs = self.has_runs(schema, caller)?;
+        let has_runs = self.has_runs(schema, self.running_in, caller)?;
         Ok(has_runs.then(|| Switch::ids(running, schema, ids).into_iter().next()).flatten())
     }
 
@@ -222,7 +235,7 @@ impl Switch {
 
     /// When the newest run of a row began.
     pub fn newest(&self, schema: &ForeignSchema, id: &str, caller: Oid) -> Outcome<Option<Instant>> {
-        if !self.has_runs(schema, caller)? {
+        if !self.has_runs(schema, self.newest_in, caller)? {
             return Ok(None);
         }
         let rows = schema.rows(&self.newest.replace("{ids}", &literal(&[id.to_owned()])));
