@@ -37,7 +37,7 @@ fn texts() {
     let (utc, berlin) = ("UTC", "Europe/Berlin");
     for (every, first, own, database, clock) in [
         ((0, 0, HOUR), None, None, berlin, "every 1 hour after end"),
-        ((1, 2, HOUR / 4), None, None, berlin, "every 1 month 2 days 15 minutes after end"),
+        ((1, 2, HOUR / 4), None, None, utc, "every 1 month 2 days 15 minutes after end"),
         ((0, 0, HOUR), Some(5), None, berlin, "every 1 hour from 2026-01-01 00:05:00+00"),
         ((0, 1, 0), Some(570), None, utc, "every 1 day from 2026-01-01 09:30:00+00"),
         ((0, 1, HOUR), Some(570), None, utc, "every 1 day 1 hour from 2026-01-01 09:30:00+00"),
@@ -52,6 +52,9 @@ fn texts() {
         ((0, 0, 0), None, None, utc),
         ((0, -1, HOUR), None, None, utc),
         ((1, 1, 0), Some(0), None, utc),
+        // Where the clocks skip that time of the day it is run later.
+        ((0, 1, 0), None, None, berlin),
+        ((1, 0, 0), Some(0), Some(utc), "Asia/Kolkata"),
         ((0, 1, 0), Some(0), None, berlin),
         ((1, 0, 0), Some(0), None, berlin),
         ((0, 0, HOUR), Some(0), Some(berlin), berlin),
