@@ -48,9 +48,10 @@ class Conformance {
         return insert(db, run, null);
     }
 
+    /** The server's address is its argument: the driver knows no Unix sockets. */
     public static void main(String[] arguments) throws InterruptedException {
         var to = System.getenv();
-        var url = "jdbc:postgresql://" + to.get("PGHOST") + ":" + to.get("PGPORT") + "/" + to.get("PGDATABASE") + "?user=" + to.get("PGUSER");
+        var url = "jdbc:postgresql://" + arguments[0] + "/" + to.get("PGDATABASE") + "?user=" + to.get("PGUSER");
         new Worker(url, "conformance", Map.of(
             "effect", Conformance::effect, "typed", (db, run) -> insert(db, run, member(run.payload(), "to")), "fail", Conformance::fail,
             "retry", Conformance::retry, "discard", Conformance::discard, "slow", Conformance::slow, "batch", Conformance::effect

@@ -237,7 +237,7 @@ export class Worker {
     run.stop(reason);
     if (run.pid === undefined) return;
     const db = asking ?? (await this.#open().catch(() => undefined));
-    if (run.pid !== undefined) await db?.query('SELECT pg_cancel_backend($1)', [run.pid]).catch(() => {});
+    if (run.pid !== undefined) await (run.interrupting = db?.query('SELECT pg_cancel_backend($1)', [run.pid]).catch(() => {}));
     if (db !== asking) await db?.end().catch(() => {});
   }
 
@@ -267,9 +267,8 @@ export class Worker {
   /** Does these runs; what was claimed with the end of the last. */
   async #work(db: Client, runs: AnyRun[]): Promise<AnyRun[]> {
     const groups = new Map<string, AnyRun[]>();
-    const batches = new Map([...new Set(runs.map((run) => run.jobName))].map((name) => [name, this.#handler(name)?.isBatch]));
     for (const run of runs) {
-      const group = batches.get(run.jobName) ? run.jobName : run.executionId;
+      const group = this.#handler(run.jobName)?.isBatch ? run.jobName : run.executionId;
       const others = groups.get(group);
       if (others === undefined) groups.set(group, [run]);
       else others.push(run);
@@ -319,6 +318,8 @@ export class Worker {
       returned = await (this.#hooks.around?.(group[0]!, call) ?? call());
     } finally {
       for (const run of group) run.pid = undefined;
+      // A cancel that comes late would hit another run.
+      for (const run of group) if (run.interrupting !== undefined) await run.interrupting;
     }
     for (const run of group) run.check();
     const rows = await this.#finish(db, group, returned, claims && !this.#stopping.signal.aborted);

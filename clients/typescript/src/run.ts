@@ -25,6 +25,8 @@ export class Run<Payload = Record<string, unknown>> {
   beatAt: number;
   /** The process of the connection, while the handler has it. */
   pid: number | undefined;
+  /** The cancel of its statement that is under way. */
+  interrupting: Promise<unknown> | undefined;
   readonly executionId: string;
   readonly leaseToken: string;
   readonly attempt: number;

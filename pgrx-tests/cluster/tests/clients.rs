@@ -98,6 +98,7 @@ fn java_worker(cluster: &Cluster) -> Command {
         &format!("{}:{}", driver.display(), classes.display()),
         "Conformance",
     ]);
+    worker.arg(format!("127.0.0.1:{}", door(cluster)));
     worker
 }
 
@@ -105,7 +106,6 @@ struct Setting {
     cluster: Cluster,
     db: Client,
     started: u32,
-    port: Option<u16>,
 }
 
 impl Setting {
@@ -124,18 +124,13 @@ impl Setting {
              select sched.alter_job('slow', retry_backoff => '{0 s}'), sched.alter_job('effect', retry_backoff => '{0 s}'), sched.alter_job('batch', retry_backoff => '{0 s}')",
         )
         .unwrap();
-        Setting { cluster, db, started: 0, port: None }
+        Setting { cluster, db, started: 0 }
     }
 
     fn start(&mut self, worker: Worker) -> Program {
         self.started += 1;
         let log = self.cluster.folder().join(format!("worker-{}.log", self.started));
-        let mut command = self.cluster.client(worker(&self.cluster), "app", "postgres");
-        if command.get_program() == "java" {
-            let port = *self.port.get_or_insert_with(|| door(&self.cluster));
-            command.env("PGHOST", "127.0.0.1").env("PGPORT", port.to_string());
-        }
-        Program::start(command, &log)
+        Program::start(self.cluster.client(worker(&self.cluster), "app", "postgres"), &log)
     }
 
     fn enqueue(&mut self, job: &str, payload: &str) -> String {
@@ -196,7 +191,8 @@ fn conforms(worker: Worker) {
     here.waits_for(&kept, "status = 'SUCCESS' and attempt = 1");
     assert_eq!(here.effects(&kept), 1);
     let lost = here.enqueue("slow", r#"{"seconds": 3}"#);
-    here.waits_for(&lost, "status = 'RUNNING'");
+    // While its heartbeats go on, so that they hear of it, and interrupt, while the work is about to end by itself.
+    here.waits_for(&lost, "status = 'RUNNING' and stale_after > started_at + interval '4.2 s'");
     signal(&program, Signal::STOP);
     here.waits_for(&lost, "status <> 'RUNNING'");
     signal(&program, Signal::CONT);
