@@ -203,8 +203,8 @@ def libraries(cases):
         return Verdict(goal, "", None)
 
     def short(case):
-        what, language = case.split(", ")[1], case.split(", ")[-1]
-        return f"{language}, {what}"
+        _, transaction, _, language = case.split(", ")
+        return f"{language}, {transaction}"
 
     worst = min(found.values())
     return Verdict(goal, ", ".join(f"{value:.2f} ({short(case)})" for case, value in found.items()), worst >= 0.8, _by(worst, 0.8))

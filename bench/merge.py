@@ -12,7 +12,7 @@ import board
 
 def merged(runs: list) -> dict:
     """The parts of all; board.Different says what keeps two from being one."""
-    whole = {"facts": dict(runs[-1]["facts"]), "rounds": runs[0]["rounds"], "parts": {}, "cases": []}
+    whole = {"facts": dict(runs[-1]["facts"]), "rounds": runs[-1]["rounds"], "parts": {}, "cases": []}
     for run in runs:
         if different := board.differs(whole["facts"], run["facts"], but=("scheduler",)):
             raise board.Different(different)

@@ -25,6 +25,32 @@ as_root() {
     if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
 }
 
+update_lists() { quietly apt-update as_root apt-get update; }
+
+# install_packages PACKAGE…: Debian's, without what they recommend
+install_packages() {
+    update_lists
+    quietly apt-install as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "$@"
+}
+
+# unpack FOLDER PACKAGE…: what is in Debian's packages, put below that folder. Installed they would start their services.
+unpack() {
+    local folder=$1 packages package
+    shift
+    packages=$(mktemp -d)
+    cd "$packages"
+    if ! apt-get -o APT::Sandbox::User=root download "$@" >/dev/null 2>&1; then
+        # There is no list of packages, or an old one.
+        update_lists
+        quietly unpack apt-get -o APT::Sandbox::User=root download "$@"
+    fi
+    cd "$SCHEDULER_ROOT"
+    mkdir -p "$folder"
+    for package in "$packages"/*.deb; do dpkg -x "$package" "$folder"; done
+    rm -rf "$packages"
+}
+
 BUILT=$CARGO_TARGET_DIR/postgresql-$SERVER_NAME # where a server comes from that this machine's suite does not have
 
 # is_packaged: is PostgreSQL $PG here, or can apt install it? No package has assertions.
@@ -34,7 +60,7 @@ is_packaged() {
 }
 
 packages() {
-    if ! is_packaged && [ ! -e "$BUILT" ]; then quietly apt-update as_root apt-get update; fi
+    if ! is_packaged && [ ! -e "$BUILT" ]; then update_lists; fi
     local wanted="clang libclang-dev gcc libc6-dev pkg-config libssl-dev" missing="" package
     if is_packaged; then
         wanted="$wanted postgresql-$PG postgresql-server-dev-$PG"
@@ -60,10 +86,8 @@ packages() {
     trap 'as_root rm -f '"$no_cluster" EXIT
     as_root mkdir -p "$(dirname "$no_cluster")"
     echo 'create_main_cluster = false' | as_root tee "$no_cluster" >/dev/null
-    quietly apt-update as_root apt-get update
     # shellcheck disable=SC2086 # a list of words
-    quietly apt-install as_root env DEBIAN_FRONTEND=noninteractive \
-        apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends $missing
+    install_packages $missing
     as_root rm -f "$no_cluster"
     trap - EXIT
 }
@@ -101,9 +125,7 @@ packaging() {
     done
     if [ "${#missing[@]}" = 0 ]; then return; fi
     say "installing Debian packages: ${missing[*]} (first time only, about a minute)"
-    quietly apt-update as_root apt-get update
-    quietly apt-packaging as_root env DEBIAN_FRONTEND=noninteractive \
-        apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "${missing[@]}"
+    install_packages "${missing[@]}"
 }
 
 server() {
@@ -159,7 +181,7 @@ sources() {
     local package=postgresql-$PG-cron router=postgresql-$PG-plproxy folder key libraries target=$SCHEDULER_SERVERS/$SERVER_NAME/usr
     if [ -n "$ASSERT" ] || ! is_packaged; then return; fi
     if [ ! -e "$target/share/postgresql/$PG/extension/pg_cron.control" ] && ! apt-cache show "$package" >/dev/null 2>&1; then
-        quietly apt-update as_root apt-get update
+        update_lists
     fi
     if ! apt-cache show "$package" >/dev/null 2>&1; then return; fi
     key="$SCHEDULER_SERVERS $(apt-cache policy "$package" "$router" pgagent | grep Candidate)"
@@ -167,8 +189,7 @@ sources() {
     say "fetching pg_cron and pgAgent, from which the tests import, and PL/Proxy"
     folder=$(mktemp -d)
     mapfile -t libraries < <(apt-cache depends pgagent | sed -n 's/^ *Depends: \(libboost[^ ]*\)$/\1/p')
-    (cd "$folder" && quietly sources apt-get download "$package" "$router" pgagent "${libraries[@]}")
-    for package in "$folder"/*.deb; do quietly sources dpkg -x "$package" "$folder"; done
+    unpack "$folder" "$package" "$router" pgagent "${libraries[@]}"
     for package in lib share; do cp -a "$folder/usr/$package/postgresql/$PG/." "$target/$package/postgresql/$PG"; done
     cp -a "$folder/usr/bin/pgagent" "$target/lib/postgresql/$PG/bin"
     cp -a "$folder"/usr/lib/*/libboost_* "$target/lib/postgresql/$PG/lib"
@@ -222,51 +243,36 @@ failover() {
     # Debian's own Python, which the servers' user can run as well; another one's pip brings the packages.
     quietly failover /usr/bin/python3 -m venv --without-pip "$folder"
     quietly failover python3 -m pip --python "$folder/bin/python3" install --disable-pip-version-check -r "$wanted"
-    if ! apt-cache show etcd-server >/dev/null 2>&1; then quietly apt-update as_root apt-get update; fi
-    (cd "$folder" && quietly failover apt-get -o APT::Sandbox::User=root download etcd-server && dpkg -x etcd-server_*.deb . && rm etcd-server_*.deb)
+    unpack "$folder" etcd-server
     mark_done failover "$key"
 }
 
 # Go and a driver for it, unpacked, a driver for Java, and Java itself where it is missing: what the recipes of docs/guides/write-a-worker.md are compiled
 # with. Only `make test-long` asks for them.
 recipes() {
-    local folder=$CARGO_TARGET_DIR/recipes packages key go
-    packages=(golang-go golang-src libpostgresql-jdbc-java golang-github-jackc-{pgx-v4,pgconn,pgtype,pgproto3-v2,pgio,pgpassfile,pgservicefile,chunkreader-v2}-dev golang-golang-x-{crypto,text}-dev)
-    key="$folder ${packages[*]}"
+    local folder=$CARGO_TARGET_DIR/recipes drivers go key
+    drivers=(libpostgresql-jdbc-java golang-github-jackc-{pgx-v4,pgconn,pgtype,pgproto3-v2,pgio,pgpassfile,pgservicefile,chunkreader-v2}-dev golang-golang-x-{crypto,text}-dev)
+    key="$folder ${drivers[*]}"
     if is_done recipes "$key" && [ -x "$folder/usr/lib/go/bin/go" ] && command -v javac >/dev/null; then return; fi
     say "unpacking Go, and drivers for Go and Java, for the tests of recipes"
-    rm -rf "$folder"
-    mkdir -p "$folder/packages"
-    quietly apt-update as_root apt-get update
+    if ! apt-cache show golang-go >/dev/null 2>&1; then update_lists; fi
     # golang-go and golang-src are only names for those of a version
     mapfile -t go < <(apt-cache depends golang-go golang-src | sed -n 's/^ *Depends: \(golang-[0-9.]*-\(go\|src\)\)$/\1/p' | sort -u)
-    (cd "$folder/packages" && quietly recipes apt-get -o APT::Sandbox::User=root download "${packages[@]:2}" "${go[@]}")
-    local package
-    for package in "$folder"/packages/*.deb; do dpkg -x "$package" "$folder"; done
-    rm -rf "$folder/packages"
+    rm -rf "$folder"
+    unpack "$folder" "${drivers[@]}" "${go[@]}"
     ln -s "$(basename "$folder"/usr/lib/go-*)" "$folder/usr/lib/go"
-    if ! command -v javac >/dev/null; then quietly recipes as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends default-jdk-headless; fi
+    if ! command -v javac >/dev/null; then install_packages default-jdk-headless; fi
     mark_done recipes "$key"
 }
 
-# The programs of the packages only, unpacked: an installed package would start its service.
+# What the tests of ops/ run.
 monitoring() {
     local packages=(prometheus prometheus-sql-exporter prometheus-postgres-exporter) key folder=$CARGO_TARGET_DIR/monitoring
     key="$folder ${packages[*]}"
     if is_done monitoring "$key" && "$folder/usr/bin/promtool" --version >/dev/null 2>&1; then return; fi
     say "unpacking Prometheus and two exporters, which the tests of ops/ run"
     rm -rf "$folder"
-    mkdir -p "$folder/packages"
-    cd "$folder/packages"
-    if ! apt-get -o APT::Sandbox::User=root download "${packages[@]}" >/dev/null 2>&1; then
-        # There is no list of packages, or an old one.
-        quietly apt-update as_root apt-get update
-        quietly monitoring apt-get -o APT::Sandbox::User=root download "${packages[@]}"
-    fi
-    cd "$SCHEDULER_ROOT"
-    local package
-    for package in "$folder"/packages/*.deb; do dpkg -x "$package" "$folder"; done
-    rm -rf "$folder/packages"
+    unpack "$folder" "${packages[@]}"
     mark_done monitoring "$key"
 }
 

@@ -6,6 +6,7 @@ A module has those of these functions that its library can do, each called in a 
     fill(asked)       enqueues `jobs`
     enqueue(asked)    enqueues for `seconds` in `workers` loops, `batch` at once      → {"jobs", "seconds"}
     drain(asked)      takes and finishes `jobs`, in `workers` loops, `batch` at once  → {"jobs", "seconds"}
+    library, loop     as drain: a worker library of ours, and a loop by hand          → {"jobs", "seconds"}
     fires(asked)      schedules `jobs` from `lead` seconds on, spread over `spread`   → {"late": seconds of each}
 """
 

@@ -3,36 +3,35 @@
 /// An argument: goes through `FromDatum`; `$none` is what a NULL is where no `Option` takes it, which SQL does not let happen.
 macro_rules! argument_type {
     ($type:ident, $sql:literal, $none:expr) => {
-        // SAFETY: as pgrx' own types that go through FromDatum.
-        unsafe impl<'fcx> pgrx::callconv::ArgAbi<'fcx> for $type {
-            unsafe fn unbox_arg_unchecked(arg: pgrx::callconv::Arg<'_, 'fcx>) -> Self {
-                match arg.unbox_arg_using_from_datum() {
-                    Some(value) => value,
-                    None => $none,
+        const _: () = {
+            use pgrx::callconv::{Arg, ArgAbi};
+            use pgrx::nullable::Nullable;
+            use pgrx::pgrx_sql_entity_graph::metadata::{
+                ArgumentError, ReturnsError, ReturnsRef, SqlMappingRef, SqlTranslatable, TypeOrigin,
+            };
+
+            // SAFETY: as pgrx' own types that go through FromDatum.
+            unsafe impl<'fcx> ArgAbi<'fcx> for $type {
+                unsafe fn unbox_arg_unchecked(arg: Arg<'_, 'fcx>) -> Self {
+                    match arg.unbox_arg_using_from_datum() {
+                        Some(value) => value,
+                        None => $none,
+                    }
+                }
+
+                unsafe fn unbox_nullable_arg(arg: Arg<'_, 'fcx>) -> Nullable<Self> {
+                    arg.unbox_arg_using_from_datum().into()
                 }
             }
 
-            unsafe fn unbox_nullable_arg(arg: pgrx::callconv::Arg<'_, 'fcx>) -> pgrx::nullable::Nullable<Self> {
-                arg.unbox_arg_using_from_datum().into()
+            // SAFETY: the SQL type is the one that FromDatum reads.
+            unsafe impl SqlTranslatable for $type {
+                const TYPE_IDENT: &'static str = concat!("scheduler::", stringify!($type));
+                const TYPE_ORIGIN: TypeOrigin = TypeOrigin::External;
+                const ARGUMENT_SQL: Result<SqlMappingRef, ArgumentError> = Ok(SqlMappingRef::literal($sql));
+                const RETURN_SQL: Result<ReturnsRef, ReturnsError> = Ok(ReturnsRef::One(SqlMappingRef::literal($sql)));
             }
-        }
-
-        // SAFETY: the SQL type is the one that FromDatum reads.
-        unsafe impl pgrx::pgrx_sql_entity_graph::metadata::SqlTranslatable for $type {
-            const TYPE_IDENT: &'static str = concat!("scheduler::", stringify!($type));
-            const TYPE_ORIGIN: pgrx::pgrx_sql_entity_graph::metadata::TypeOrigin =
-                pgrx::pgrx_sql_entity_graph::metadata::TypeOrigin::External;
-            const ARGUMENT_SQL: Result<
-                pgrx::pgrx_sql_entity_graph::metadata::SqlMappingRef,
-                pgrx::pgrx_sql_entity_graph::metadata::ArgumentError,
-            > = Ok(pgrx::pgrx_sql_entity_graph::metadata::SqlMappingRef::literal($sql));
-            const RETURN_SQL: Result<
-                pgrx::pgrx_sql_entity_graph::metadata::ReturnsRef,
-                pgrx::pgrx_sql_entity_graph::metadata::ReturnsError,
-            > = Ok(pgrx::pgrx_sql_entity_graph::metadata::ReturnsRef::One(
-                pgrx::pgrx_sql_entity_graph::metadata::SqlMappingRef::literal($sql),
-            ));
-        }
+        };
     };
 }
 

@@ -2,12 +2,9 @@
 // have a transaction for that.
 import { createRequire } from "node:module";
 import { asked, now, pool, seconds } from "./common.mjs";
+import { NEXT } from "./ours.mjs";
 
 const CLAIM = "SELECT execution_id, lease_token, payload FROM sched.claim('default', $1)";
-// As docs/guides/batches.md recommends: a batch is ended in the statement that claims the next.
-const NEXT = `SELECT ended.lost, next.execution_id, next.lease_token, next.payload
-  FROM (SELECT array_agg(id) AS lost FROM sched.finish_success_many($1, $2) AS id) AS ended
-  LEFT JOIN sched.claim('default', $3) AS next ON true`;
 
 export async function library() {
   const { Worker } = createRequire(import.meta.url)("../../../clients/typescript/dist/index.js");

@@ -19,7 +19,7 @@ async function one(clients) {
 }
 
 const FINISH = "SELECT array_agg(id) AS lost FROM sched.finish_success_many($1, $2) AS id";
-const NEXT = `SELECT ended.lost, next.execution_id, next.lease_token, next.payload
+export const NEXT = `SELECT ended.lost, next.execution_id, next.lease_token, next.payload
   FROM (${FINISH}) AS ended LEFT JOIN sched.claim('default', $3) AS next ON true`;
 
 async function batches(clients) {

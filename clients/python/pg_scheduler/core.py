@@ -106,6 +106,7 @@ class RunBase(Generic[Payload, Db]):
 
     @property
     def plan_time(self) -> datetime:
+        """In this machine's time zone. Made for who asks: most handlers do not."""
         return datetime.fromtimestamp(self.plan_epoch).astimezone()
 
     def __str__(self) -> str:

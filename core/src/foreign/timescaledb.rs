@@ -40,9 +40,13 @@ pub fn read<Z: Zone>(rule: &Rule<'_, Z>, now: Instant) -> Result<(ForeignClock, 
     }
     let length = words(rule.every);
     let (name, zone) = rule.zone;
+    let is_of_calendar = months > 0 || days > 0;
+    // Changes of clocks matter from the first slot on, or from now.
+    let since = rule.fixed_from.map_or(now, |first| first.min(now));
+    let until = now.checked_add_micros(CALENDAR_YEARS * YEAR_MICROS).unwrap_or(Instant::MAX);
+    let changes = |zone: &Z| Clock::Never.bind(zone, now).first_change(since, until);
     let Some(first) = rule.fixed_from else {
-        let until = now.checked_add_micros(CALENDAR_YEARS * YEAR_MICROS).unwrap_or(Instant::MAX);
-        if let Some(change) = Clock::Never.bind(zone, now).first_change(now, until).filter(|_| months > 0 || days > 0) {
+        if let Some(change) = is_of_calendar.then(|| changes(zone)).flatten() {
             return Err(format!(
                 "it counts days from the end of its last run: where the clocks of zone {name} skip that time of the day ({change}) it runs as much later as they skip, and here when they have"
             ));
@@ -52,29 +56,21 @@ pub fn read<Z: Zone>(rule: &Rule<'_, Z>, now: Instant) -> Result<(ForeignClock, 
     if months > 0 && (days, micros) != (0, 0) {
         return Err("months beside days or hours make no slots".to_owned());
     }
-    let until = now.checked_add_micros(CALENDAR_YEARS * YEAR_MICROS).unwrap_or(Instant::MAX);
-    // From then on that matters.
-    let since = first.min(now);
-    let (zone_name, zone) = rule.own_zone.unwrap_or((name, zone));
-    let changes = |zone: &Z| Clock::Never.bind(zone, now).first_change(since, until);
-    let is_of_calendar = months > 0 || days > 0;
-    if let Some((own_name, own)) = rule.own_zone {
-        if own_name != name && months > 0 {
+    if let Some((own_name, own)) = rule.own_zone.filter(|(own_name, _)| *own_name != name) {
+        if months > 0 {
             return Err(format!(
                 "its slots are counted in months of zone {own_name}, and TimescaleDB adds the months in the database's zone {name}: at the end of a month it runs on another day"
             ));
         }
-        if own_name != name && (is_of_calendar || changes(own).is_some()) {
-            let change = changes(own).or_else(|| changes(rule.zone.1));
-            if let Some(change) = change {
-                return Err(format!(
-                    "its slots are those of zone {own_name}, and TimescaleDB steps from slot to slot in the database's zone {name}: where clocks change ({change}) it runs at another time of the day"
-                ));
-            }
+        let change = changes(own).or_else(|| is_of_calendar.then(|| changes(zone)).flatten());
+        if let Some(change) = change {
+            return Err(format!(
+                "its slots are those of zone {own_name}, and TimescaleDB steps from slot to slot in the database's zone {name}: where clocks change ({change}) it runs at another time of the day"
+            ));
         }
     }
-    let change = changes(zone);
-    if let Some(change) = change {
+    let (zone_name, zone) = rule.own_zone.unwrap_or((name, zone));
+    if let Some(change) = changes(zone) {
         if micros > 0 && (days > 0 || rule.own_zone.is_some()) {
             return Err(format!("it counts hours as its wall clock shows them, and the clocks change at {change}"));
         }

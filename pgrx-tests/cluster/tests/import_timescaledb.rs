@@ -191,7 +191,7 @@ const THEIR_NEXT: &str = r"
     end $$";
 
 /// Random jobs in databases of several zones: whatever is imported has the next time of theirs after any moment of five years, above all around
-/// changes of clocks. (One of months that ends in a later bucket than it began in skips a slot there: of these, after any of its slots.)
+/// changes of clocks. `+ i * 0` has each row draw anew. (One of months that ends in a later bucket than it began in skips a slot there: of these, after any of its slots.)
 fn as_timescaledb_says(count: i32, seed: f64) {
     let cluster = Cluster::builder().set("sched.enabled", "off").start();
     let mut db = database(&cluster, NEW);

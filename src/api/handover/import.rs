@@ -23,9 +23,9 @@ use crate::api::schedule::{armed_as_its_clock_says, armed_as_its_new_clock_says,
 use crate::api::schedule_edit::edit_locked;
 
 use super::before::{first_part, is_of, is_same, jobs_of, plainly, ResultRow};
+use super::clocks::Clocks;
 use super::known::known;
 use super::source::{fingerprint, ForeignRow, Place, Source, Wanted};
-use super::zones::Zones;
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 #[allow(clippy::type_complexity)]
@@ -122,7 +122,7 @@ impl Import<'_> {
         let mut known: HashMap<String, Imported> =
             all.into_iter().filter(|one| one.schedule.is_some()).map(|one| (one.source_id.clone(), one)).collect();
         let (mut results, mut new) = (Vec::with_capacity(rows.len()), Vec::new());
-        let mut zones = Zones::default();
+        let mut clocks = Clocks::default();
         for row in rows {
             pgrx::check_for_interrupts!();
             let before = known.remove(&row.id);
@@ -136,7 +136,7 @@ impl Import<'_> {
                 results.push(plainly(id, before.as_ref(), "same", None));
                 continue;
             }
-            let result = match self.judge(row, &mut zones) {
+            let result = match self.judge(row, &mut clocks) {
                 Judged::Elsewhere(place) => plainly(id, before.as_ref(), "elsewhere", Some(place)),
                 Judged::Unsupported(reason) => plainly(id, before.as_ref(), "unsupported", Some(reason)),
                 Judged::Ready(ready) => match before {
@@ -173,7 +173,7 @@ impl Import<'_> {
     }
 
     /// What a row can be here.
-    fn judge(&self, row: ForeignRow, zones: &mut Zones) -> Judged {
+    fn judge(&self, row: ForeignRow, clocks: &mut Clocks) -> Judged {
         let wanted = match row.place {
             Place::Elsewhere(place) => return Judged::Elsewhere(place),
             Place::Here(wanted) => match *wanted {
@@ -181,13 +181,20 @@ impl Import<'_> {
                 Err(reason) => return Judged::Unsupported(reason),
             },
         };
-        match self.ready(row.id, row.name, &row.said, wanted, zones) {
+        match self.ready(row.id, row.name, &row.said, wanted, clocks) {
             Ok(ready) => Judged::Ready(Box::new(ready)),
             Err(reason) => Judged::Unsupported(reason),
         }
     }
 
-    fn ready(&self, id: String, name: String, said: &str, wanted: Wanted, zones: &mut Zones) -> Result<Ready, String> {
+    fn ready(
+        &self,
+        id: String,
+        name: String,
+        said: &str,
+        wanted: Wanted,
+        clocks: &mut Clocks,
+    ) -> Result<Ready, String> {
         let Wanted {
             clock,
             time_zone,
@@ -211,7 +218,7 @@ impl Import<'_> {
         if owner != self.caller && !self.schema.speaks_for_all {
             return Err(format!("it runs as role \"{}\", and only a superuser's table may say so", role::name(owner)));
         }
-        let text = zones.settled(&clock, &time_zone, self.now)?;
+        let text = clocks.settled(&clock, &time_zone, self.now)?;
         let name = format!("{}{name}", self.prefix);
         let has_payload = payload.is_some();
         let is_job_shared = shared_job.is_some();
@@ -300,7 +307,7 @@ impl Import<'_> {
         name_apart(&mut new);
         // The job is there already where other rows of it were imported before, by the name that it had there then.
         for (_, ready) in &mut new {
-            if let Some((job_name, _)) = known_job(ready, ours) {
+            if let Some(job_name) = known_job(ready, ours) {
                 ready.name_job(job_name);
             }
         }
@@ -378,8 +385,9 @@ impl Import<'_> {
 }
 
 /// The job that was imported with another row of the same one.
-fn known_job<'a>(ready: &Ready, ours: &'a HashMap<String, (String, Oid)>) -> Option<&'a (String, Oid)> {
-    ours.get(first_part(&ready.id)).filter(|(_, owner)| ready.is_job_shared && *owner == ready.owner)
+fn known_job<'a>(ready: &Ready, ours: &'a HashMap<String, (String, Oid)>) -> Option<&'a str> {
+    let (job_name, owner) = ours.get(first_part(&ready.id))?;
+    (ready.is_job_shared && *owner == ready.owner).then_some(job_name)
 }
 
 enum Judged {

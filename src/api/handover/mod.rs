@@ -3,6 +3,7 @@
 
 mod before;
 mod celery_beat;
+mod clocks;
 mod compare;
 mod database_zone;
 mod differences;
@@ -15,4 +16,3 @@ mod report_fire;
 mod source;
 mod take_over;
 mod timescaledb;
-mod zones;
