@@ -36,17 +36,24 @@ CREATE FUNCTION sched_internal.guard_taken_over() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
 $$
 DECLARE
-    theirs jsonb;
-    id     text;
-    taken  text;
+    reading text;
+    id      text;
+    is_on   boolean;
+    taken   text;
 BEGIN
-    -- Whoever has the table decides what its columns are made of, and so what runs when they are read.
-    IF NOT (SELECT r.rolsuper FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner WHERE c.oid = TG_RELID) THEN
+    -- Whoever has the table decides what its columns are made of, and so what runs when they are read: only Postgres' own types are.
+    SELECT format('SELECT concat_ws(''/'', %s), ($1).%I', string_agg(format('($1).%I', g.name), ', ' ORDER BY g.place) FILTER (WHERE g.place > 2), TG_ARGV[1])
+      INTO reading
+      FROM unnest(TG_ARGV) WITH ORDINALITY AS g (name, place)
+      JOIN pg_attribute a ON a.attrelid = TG_RELID AND a.attname = g.name AND a.attnum > 0 AND NOT a.attisdropped
+      JOIN pg_type t ON t.oid = a.atttypid AND t.typnamespace = 'pg_catalog'::regnamespace AND t.typtype = 'b'
+     WHERE g.place > 1
+    HAVING count(*) = cardinality(TG_ARGV) - 1;
+    IF reading IS NULL THEN
         RETURN NEW;
     END IF;
-    theirs := to_jsonb(NEW);
-    id := array_to_string(ARRAY(SELECT theirs ->> a.name FROM unnest(TG_ARGV) WITH ORDINALITY AS a (name, place) WHERE a.place > 2 ORDER BY a.place), '/');
-    IF (theirs ->> TG_ARGV[1])::boolean IS NOT FALSE THEN
+    EXECUTE reading INTO id, is_on USING NEW;
+    IF is_on IS NOT FALSE THEN
         SELECT s.schedule_name
           INTO taken
           FROM sched.imported i

@@ -2,14 +2,20 @@
 
 use std::ffi::{CStr, CString};
 
-use pgrx::pg_sys;
+use pgrx::pg_sys::{self, Oid};
 
 use crate::pg::error::Failure;
-use crate::pg::{role, syscache, Session};
+use crate::pg::{role, subtransaction, syscache, Session};
 use crate::store::handover::foreign::ForeignSchema;
-use crate::store::handover::switch;
+use crate::store::handover::switch::{self, Switch};
 use crate::store::handover::taken::{self, Taken};
 use crate::store::timer;
+use crate::store::timer::lock_timeout::in_short_waits;
+
+/// The largest table that is read for a role that is no superuser, in pages: 128 MB. All schedules wait meanwhile.
+const MOST_PAGES: u32 = 16_384;
+/// How long one of his locks may keep everybody waiting, in milliseconds.
+const LONGEST_WAIT: i32 = 10;
 
 /// Parks what runs there as well; whether anything is taken over at all, and how many were parked.
 pub fn look(session: &Session) -> (bool, usize) {
@@ -23,14 +29,17 @@ pub fn look(session: &Session) -> (bool, usize) {
     for some in found.chunk_by(|a, b| (&a.source, &a.schema) == (&b.source, &b.schema)) {
         let Some(first) = some.first() else { continue };
         let Some(switch) = switch::of(&first.source) else { continue };
-        let schema = ForeignSchema { name: first.schema.clone(), speaks_for_all: true };
-        // A table that has gone runs nothing; one that somebody else has put there is not read. Nobody's lock keeps a dispatcher: it looks again.
-        let can_be_read = |table: &&CStr| can_be_read(&schema, table) && schema.trust(table, reader).is_ok();
-        if !switch.writes.iter().all(can_be_read) {
-            continue;
-        }
+        let Some(owner) = lock(switch, &first.schema) else { continue };
+        let is_superuser = role::is_superuser(owner);
+        // What somebody has put in another's place says nothing of that one's schedules.
+        let some: Vec<&Taken> = some.iter().filter(|one| is_superuser || one.owner == Some(owner)).collect();
+        let schema = ForeignSchema { name: first.schema.clone(), speaks_for_all: is_superuser };
         let ids: Vec<String> = some.iter().map(|one| one.source_id.clone()).collect();
-        let on = switch.enabled_now(&schema, &ids);
+        let on = if is_superuser {
+            on(switch, &schema, &ids, reader)
+        } else {
+            on_at_an_owners(switch, &schema, &ids, owner)
+        };
         parked.extend(some.iter().filter(|one| on.contains(&one.source_id)).map(|one| (one.schedule_id, both(one))));
     }
     if !parked.is_empty() {
@@ -39,13 +48,51 @@ pub fn look(session: &Session) -> (bool, usize) {
     (true, parked.len())
 }
 
-/// Whether a superuser has the table, and nobody keeps it locked; it is locked then.
-fn can_be_read(schema: &ForeignSchema, table: &CStr) -> bool {
-    let Ok(name) = CString::new(schema.name.as_str()) else { return false };
-    let Some(table) = syscache::relation_named(&name, table) else { return false };
-    // SAFETY: a lock on an oid, inside a transaction.
-    syscache::owner_of_relation(table).is_some_and(role::is_superuser)
-        && unsafe { pg_sys::ConditionalLockRelationOid(table, pg_sys::AccessShareLock as i32) }
+/// Locks the tables of a source; who has them. `None` where one has gone, which runs nothing, or where somebody keeps one locked: nobody's lock
+/// keeps a dispatcher, which looks again.
+fn lock(switch: &Switch, schema: &str) -> Option<Oid> {
+    let name = CString::new(schema).ok()?;
+    let mut owners = switch.writes.iter().map(|table| {
+        let table = syscache::relation_named(&name, table)?;
+        let owner = syscache::owner_of_relation(table)?;
+        // SAFETY: a lock on an oid, inside a transaction.
+        let is_locked = unsafe { pg_sys::ConditionalLockRelationOid(table, pg_sys::AccessShareLock as i32) };
+        (is_locked && (role::is_superuser(owner) || pages(table) <= MOST_PAGES)).then_some(owner)
+    });
+    let first = owners.next()??;
+    owners.all(|owner| owner == Some(first)).then_some(first)
+}
+
+/// How large a table is that this transaction has locked.
+fn pages(table: Oid) -> u32 {
+    // SAFETY: it is locked, so it opens where it is there; it is closed again.
+    unsafe {
+        let relation = pg_sys::try_relation_open(table, pg_sys::NoLock as i32);
+        if relation.is_null() {
+            return 0;
+        }
+        let pages = pg_sys::RelationGetNumberOfBlocksInFork(relation, pg_sys::ForkNumber::MAIN_FORKNUM);
+        pg_sys::relation_close(relation, pg_sys::NoLock as i32);
+        pages
+    }
+}
+
+/// Those of these rows that are on; none where `reader` is not to read them.
+fn on(switch: &Switch, schema: &ForeignSchema, ids: &[String], reader: Oid) -> Vec<String> {
+    let is_trusted = |table: &&CStr| schema.trust(table, reader).is_ok();
+    let can_be_read = switch.writes.iter().all(is_trusted) && switch.check_guard(schema).is_ok();
+    if can_be_read {
+        switch.enabled_now(schema, ids)
+    } else {
+        Vec::new()
+    }
+}
+
+/// The same where a role has the tables who is no superuser. He decides what runs when they are read, and what is locked: so it is done as him, and
+/// neither an error nor a lock of his keeps anybody else's schedules waiting.
+fn on_at_an_owners(switch: &Switch, schema: &ForeignSchema, ids: &[String], owner: Oid) -> Vec<String> {
+    let look = || in_short_waits(LONGEST_WAIT, || role::restricted_to(owner, || on(switch, schema, ids, owner)));
+    subtransaction::run(look).unwrap_or_default()
 }
 
 fn both(one: &Taken) -> Failure {

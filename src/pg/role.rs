@@ -109,9 +109,7 @@ pub fn has_workers_rights(role: Oid) -> bool {
 pub struct ActingAsOwner {
     /// The schema `sched`.
     pub schema: Oid,
-    role: Oid,
-    context: i32,
-    settings: Option<i32>,
+    _acting: Acting,
 }
 
 /// Our tables that belong to another role than the schema's owner, and to whom: none, but where a superuser gave some away.
@@ -156,23 +154,37 @@ pub fn become_owner() -> ActingAsOwner {
     }
     let all_are_superusers = is_superuser(owner) && others.iter().all(|(_, other)| is_superuser(*other));
     let owner = if KEEPS_ITS_ROLE.load(Ordering::Relaxed) && all_are_superusers { caller() } else { owner };
-    let (mut role, mut context, mut settings) = (Oid::INVALID, 0, None);
-    // SAFETY: the pair that was current is put back on drop, or by the abort of the (sub)transaction.
-    unsafe {
-        pg_sys::GetUserIdAndSecContext(&mut role, &mut context);
-        let mut flags = context | pg_sys::SECURITY_LOCAL_USERID_CHANGE as i32;
-        if !all_are_superusers {
-            // What an owner's triggers put off to the end of the transaction would run as whoever called us, a superuser perhaps.
-            flags |= pg_sys::SECURITY_RESTRICTED_OPERATION as i32;
-            // And what they set would be a setting of whoever called us: search_path, for example.
-            settings = Some(pg_sys::NewGUCNestLevel());
-        }
-        pg_sys::SetUserIdAndSecContext(owner, flags);
-    }
-    ActingAsOwner { schema, role, context, settings }
+    // What an owner's triggers put off to the end of the transaction would run as whoever called us, a superuser perhaps.
+    ActingAsOwner { schema, _acting: Acting::begin(owner, !all_are_superusers) }
 }
 
-impl Drop for ActingAsOwner {
+/// Another role than the one before, until this is dropped.
+struct Acting {
+    role: Oid,
+    context: i32,
+    settings: Option<i32>,
+}
+
+impl Acting {
+    /// Restricted: nothing that is done meanwhile outlasts it but what it writes, as where Postgres maintains somebody's table.
+    fn begin(role: Oid, is_restricted: bool) -> Acting {
+        let mut before = Acting { role: Oid::INVALID, context: 0, settings: None };
+        // SAFETY: the pair that was current is put back on drop, or by the abort of the (sub)transaction.
+        unsafe {
+            pg_sys::GetUserIdAndSecContext(&mut before.role, &mut before.context);
+            let mut flags = before.context | pg_sys::SECURITY_LOCAL_USERID_CHANGE as i32;
+            if is_restricted {
+                flags |= pg_sys::SECURITY_RESTRICTED_OPERATION as i32;
+                // What is set meanwhile would be a setting of whoever called us: search_path, for example.
+                before.settings = Some(pg_sys::NewGUCNestLevel());
+            }
+            pg_sys::SetUserIdAndSecContext(role, flags);
+        }
+        before
+    }
+}
+
+impl Drop for Acting {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             // SAFETY: the values that Postgres gave us, and the level that was opened with them. After an error the abort does both.
@@ -184,6 +196,12 @@ impl Drop for ActingAsOwner {
             }
         }
     }
+}
+
+/// Does something as this role, whose traps may be in the way: restricted, as where Postgres maintains somebody's table.
+pub fn restricted_to<R>(role: Oid, body: impl FnOnce() -> R) -> R {
+    let _acting = Acting::begin(role, true);
+    body()
 }
 
 /// Whether `role` is a superuser.

@@ -177,27 +177,83 @@ fn a_take_over_is_refused_with_a_reason_and_then_nothing_has_changed() {
     assert_eq!(one::<i64>(&mut db, "select count(*) from pg_trigger where tgname = 'scheduler_guard'"), 0);
 }
 
-/// Whoever owns the tables decides what runs when they are read: what is his own gets no guard, and no dispatcher looks at it.
+/// A role takes over from tables of its own as well. It decides what runs when they are read, and what is locked: nobody else runs that, nor waits.
 #[test]
-fn nobodys_own_tables_are_taken_over_nor_waited_for() {
+fn a_roles_own_tables_are_taken_over_and_trap_nobody() {
     let Some(cluster) = pg_cron::server(&[("sched.tick_interval", "100ms")]) else { return };
     let mut db = pg_cron::database(&cluster);
     db.batch_execute(
-        "create role app login; select sched.grant_use('app'); create schema own authorization app; set role app;
-         create table own.job (jobid bigint, schedule text, command text, nodename text, nodeport int, database text, username text, active boolean, jobname text);
-         create table own.job_run_details (jobid bigint, runid bigint, job_pid int, status text, start_time timestamptz, end_time timestamptz);
-         insert into own.job values (1, '0 3 * * *', 'select 1', 'localhost', 5432, 'postgres', 'app', false, 'own');
-         select sched.import_from('pg_cron', 'own')",
-    )
-    .unwrap();
-    assert_eq!(state(db.batch_execute("select sched.take_over('pg_cron', force => true)")), "42501");
-    db.batch_execute("reset role").unwrap();
-    // A table that is locked keeps no dispatcher from firing.
-    db.batch_execute(
-        "select cron.schedule('theirs', '0 3 * * *', 'select 1'), sched.import_from('pg_cron', 'cron'), sched.take_over('pg_cron', '{theirs}');
+        "create role app login; select sched.grant_use('app'); create schema \"it's own\" authorization app;
+         select cron.schedule('theirs', '0 3 * * *', 'select 1'), sched.import_from('pg_cron', 'cron'), sched.take_over('pg_cron', '{theirs}');
          select sched.define_job('tick', kind => 'log'), sched.create_schedule('tick', 'every 1 second', 'tick')",
     )
     .unwrap();
+    let mut app = cluster.connect_as("app", "postgres");
+    app.batch_execute(
+        "set search_path = \"it's own\";
+         create table job (jobid bigint primary key, schedule text, command text, nodename text, nodeport int, database text, username text, active boolean, jobname text);
+         create table job_run_details (jobid bigint, runid bigint, job_pid int, status text, start_time timestamptz, end_time timestamptz);
+         insert into job select i, '0 3 * * *', 'select 1', 'localhost', 5432, 'postgres', 'app', true, 'own ' || i from generate_series(1, 3) i;
+         select sched.import_from('pg_cron', 'it''s own'); select sched.take_over('pg_cron', force => true)",
+    )
+    .unwrap();
+    let on = "select string_agg(jobid || ' ' || active, ', ' order by jobid) from \"it's own\".job";
+    assert_eq!(one::<String>(&mut app, on), "1 false, 2 false, 3 false");
+    for session in [&mut app, &mut db] {
+        assert_eq!(state(session.batch_execute("update \"it's own\".job set active = true where jobid = 1")), "55006");
+    }
+    app.batch_execute("select sched.hand_back('{own 1}')").unwrap();
+    assert_eq!(one::<String>(&mut app, on), "1 true, 2 false, 3 false");
+    // Past the guard: found.
+    app.batch_execute("alter table job disable trigger scheduler_guard; update job set active = true where jobid = 2; alter table job enable always trigger scheduler_guard").unwrap();
+    let parked = "select string_agg(schedule_name, ', ') from sched.schedules where state = 'parked'";
+    wait_for(&mut db, &format!("select ({parked}) = 'own 2'"), SOON);
+    // Traps: what reads an id runs the owner's function; a column has gone; others may not read; the index, and then all of it, is locked.
+    app.batch_execute(
+        "create table sprung (by text, as_whom text);
+         create type trap as enum ('3');
+         create function spring(trap) returns text language plpgsql as $$ begin insert into \"it's own\".sprung values (session_user, current_user); return '3'; end $$;
+         create cast (trap as text) with function spring(trap) as implicit;
+         create function spring_json(trap) returns json language plpgsql as $$ begin insert into \"it's own\".sprung values (session_user, current_user); return '3'; end $$;
+         create cast (trap as json) with function spring_json(trap)",
+    )
+    .unwrap();
+    let mut locker = cluster.connect_as("app", "postgres");
+    for (trap, freed) in [
+        (
+            "alter table job alter jobid type trap using '3'; update job set active = true",
+            "alter table job alter jobid type bigint using 3",
+        ),
+        ("alter table job rename active to inactive", "alter table job rename inactive to active"),
+        ("revoke all on job from app", "grant all on job to app"),
+        ("begin; alter index job_pkey set (fillfactor = 90); reindex index job_pkey", "rollback"),
+        ("begin; lock table job in access exclusive mode", "rollback"),
+    ] {
+        if trap.contains("type trap") {
+            app.batch_execute("delete from job where jobid <> 3").unwrap();
+        }
+        locker.batch_execute("set search_path = \"it's own\"").unwrap();
+        locker.batch_execute(trap).unwrap();
+        // All fire meanwhile, and a superuser's table is looked at.
+        let since: String = one(&mut db, "select clock_timestamp()::text");
+        db.batch_execute(
+            "select sched.hand_back('{theirs}'); select sched.take_over('pg_cron', '{theirs}', force => true)",
+        )
+        .unwrap();
+        db.batch_execute("alter table cron.job disable trigger scheduler_guard; update cron.job set active = true where jobname = 'theirs'").unwrap();
+        wait_for(&mut db, "select state = 'parked' from sched.schedules where schedule_name = 'theirs'", SOON);
+        db.batch_execute("alter table cron.job enable always trigger scheduler_guard").unwrap();
+        wait_for(
+            &mut db,
+            &format!("select count(*) > 2 from sched.execution where job_name = 'tick' and created_at > '{since}'"),
+            SOON,
+        );
+        assert_eq!(one::<i64>(&mut db, "select count(*) from \"it's own\".sprung"), 0, "{trap}");
+        locker.batch_execute(freed).unwrap();
+    }
+    // A table that somebody else puts there says nothing of it.
+    assert_eq!(one::<String>(&mut db, parked), "own 2, theirs");
+    // A superuser's tables that are locked keep no dispatcher either.
     let mut locker = cluster.connect();
     locker.batch_execute("begin; lock table cron.job in access exclusive mode").unwrap();
     let since: String = one(&mut db, "select clock_timestamp()::text");

@@ -264,11 +264,18 @@ fn long_each_minute_of_beat_is_sent_once_through_a_take_over_and_back() {
     wait_for(&mut db, "select state = 'parked' from sched.schedules where schedule_name = 'task 2'", SOON);
 }
 
+/// In tables of the application's role, as Django makes them.
 #[test]
 fn tasks_of_celery_change_hands() {
-    let cluster = Cluster::new();
+    let cluster = Cluster::builder().set("sched.tick_interval", "1s").start();
     let mut db = cluster.with_extension("postgres");
     celery::tables(&cluster, "postgres", true);
+    db.batch_execute(
+        "create role app login; select sched.grant_use('app'); grant create on schema public to app;
+         do $$ begin execute (select string_agg(format('alter table %I owner to app', tablename), '; ') from pg_tables where schemaname = 'public'); end $$",
+    )
+    .unwrap();
+    let mut db = cluster.connect_as("app", "postgres");
     db.batch_execute("select sched.import_from('celery_beat')").unwrap();
     let of = "select concat_ws(' ', enabled, last_run_at > clock_timestamp() - interval '1 minute') from django_celery_beat_periodictask where name = 'nightly'";
     // What it has not sent for long is sent at once; what it may have sent and not written down is not.
@@ -290,6 +297,23 @@ fn tasks_of_celery_change_hands() {
     db.batch_execute("delete from django_celery_beat_periodictasks").unwrap();
     assert_eq!(state(db.batch_execute("select sched.take_over('celery_beat', '{nightly}', force => true)")), "0A000");
     db.batch_execute("update django_celery_beat_periodictask set enabled = false where name = 'nightly'; select sched.take_over('celery_beat', '{nightly}', force => true)").unwrap();
+    let on = "update django_celery_beat_periodictask set enabled = true where name = 'nightly'";
+    assert_eq!(state(db.batch_execute(on)), "55006");
+    // Another's are nobody's to take, a superuser's neither: the owner does it.
+    let mut postgres = cluster.connect();
+    assert_eq!(state(postgres.batch_execute("select sched.hand_back('{nightly}')")), "42501");
+    db.batch_execute(&format!("alter table django_celery_beat_periodictask disable trigger scheduler_guard; {on}"))
+        .unwrap();
+    wait_for(&mut db, "select state = 'parked' from sched.schedules where schedule_name = 'nightly'", SOON);
+    // What is read to see that is to be of Postgres' own types.
+    db.batch_execute(
+        "alter table django_celery_beat_periodictask enable always trigger scheduler_guard; select sched.hand_back('{nightly}');
+         create domain flag as bool; alter table django_celery_beat_periodictask alter enabled type flag",
+    )
+    .unwrap();
+    let refused = db.batch_execute("select sched.take_over('celery_beat', '{nightly}', force => true)").unwrap_err();
+    let message = refused.as_db_error().map(|error| error.message().to_owned()).unwrap_or_default();
+    assert!(message.contains("django_celery_beat_periodictask.enabled"), "{refused}");
 }
 
 /// Ends a program of Celery's as an administrator does. Killed otherwise it forgets what it has not written down, and sends or loses that itself.

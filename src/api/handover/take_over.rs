@@ -74,7 +74,7 @@ fn take_over(
         let mut rows = Vec::new();
         for (schema, some) in by_schema(found.into_iter().filter(|one| !one.is_owned)) {
             let schema = source.find(Some(schema), caller)?;
-            check_owner(&schema, source)?;
+            switch.check_guard(&schema)?;
             switch.check_triggers(&schema, caller)?;
             rows.extend(TakeOver { source, switch, schema: &schema, caller, force }.run(&some)?);
         }
@@ -117,18 +117,6 @@ fn names(given: Option<Vec<Option<Text>>>) -> Outcome<Option<Vec<String>>> {
     given
         .map(|names| names.into_iter().map(|name| convert::name("an element of schedule_names", name)).collect())
         .transpose()
-}
-
-/// `42501` where somebody who is no superuser has the tables: a trigger of ours and dispatchers would read what he makes of them.
-fn check_owner(schema: &ForeignSchema, source: &dyn Source) -> Outcome<()> {
-    if schema.speaks_for_all {
-        return Ok(());
-    }
-    Err(Failure::new(
-        PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
-        format!("the tables of {} in schema \"{}\" belong to no superuser", source.name(), schema.name),
-        "Only a superuser's are taken over by one call. Switch it off there, and then let it fire here: sched.alter_schedule(..., ownership => 'owned').",
-    ))
 }
 
 /// `0A000` where one snapshot is all that the transaction sees: a run of theirs that has begun since would be run again.

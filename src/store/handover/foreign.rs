@@ -103,7 +103,7 @@ impl ForeignSchema {
             }
         }
         let refused = |message: String| {
-            let hint = "What another role has put there is not imported: its rows say as whom commands run. Have its owner import it, or give it to a superuser (ALTER TABLE ... OWNER TO). The views of scheduler_cron show what is scheduled here already.";
+            let hint = "What another role has put there is nobody else's to import or to switch: its rows say as whom commands run. Have its owner do it, or give it to a superuser (ALTER TABLE ... OWNER TO). The views of scheduler_cron show what is scheduled here already.";
             Err(Failure::new(PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE, message, hint))
         };
         if !syscache::is_plain_table(relation) {

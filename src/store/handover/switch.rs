@@ -21,6 +21,8 @@ pub struct Switch {
     pub enabled: &'static str,
     /// Its columns that are the source id, one behind the other with a slash between.
     pub id: &'static [&'static str],
+    /// The columns of other tables that say so as well: the table and the column of each.
+    pub enabled_by: &'static [(&'static str, &'static str)],
     /// Tables that it writes to, or triggers of theirs do.
     pub writes: &'static [&'static CStr],
     /// Keeps whatever runs their jobs from beginning to do so, where the locks on rows do not.
@@ -60,6 +62,7 @@ pub static PG_CRON: Switch = Switch {
     table: c"job",
     enabled: "active",
     id: &["jobid"],
+    enabled_by: &[],
     writes: &[c"job"],
     lock_tables: None,
     lock: include_str!("../../../sql/query/handover/pg_cron_lock.sql"),
@@ -84,6 +87,7 @@ pub static PGAGENT: Switch = Switch {
     table: c"pga_schedule",
     enabled: "jscenabled",
     id: &["jscjobid", "jscid"],
+    enabled_by: &[("pga_job", "jobid"), ("pga_job", "jobenabled")],
     writes: &[c"pga_schedule", c"pga_job"],
     lock_tables: Some(include_str!("../../../sql/query/handover/pgagent_lock_tables.sql")),
     lock: include_str!("../../../sql/query/handover/pgagent_lock.sql"),
@@ -107,6 +111,7 @@ pub static PG_TIMETABLE: Switch = Switch {
     table: c"chain",
     enabled: "live",
     id: &["chain_id"],
+    enabled_by: &[],
     writes: &[c"chain"],
     lock_tables: None,
     lock: include_str!("../../../sql/query/handover/pg_timetable_lock.sql"),
@@ -130,6 +135,7 @@ pub static TIMESCALEDB: Switch = Switch {
     table: c"bgw_job",
     enabled: "scheduled",
     id: &["id"],
+    enabled_by: &[],
     writes: &[c"bgw_job"],
     lock_tables: None,
     lock: include_str!("../../../sql/query/handover/timescaledb_lock.sql"),
@@ -154,6 +160,7 @@ pub static CELERY_BEAT: Switch = Switch {
     table: c"django_celery_beat_periodictask",
     enabled: "enabled",
     id: &["id"],
+    enabled_by: &[],
     writes: &[c"django_celery_beat_periodictask", c"django_celery_beat_periodictasks"],
     lock_tables: None,
     lock: include_str!("../../../sql/query/handover/celery_beat_lock.sql"),
@@ -248,7 +255,8 @@ impl Switch {
             schema.trust(table, caller)?;
             let table = table.to_str().unwrap_or_default();
             let statement = include_str!("../../../sql/query/handover/foreign_triggers.sql")
-                .replace("{table}", &foreign::quoted(table))
+                .replace("{name}", &foreign::literal(&schema.name))
+                .replace("{table}", &foreign::literal(table))
                 .replace("{caller}", &caller.to_u32().to_string());
             schema.rows(&statement).first().map_or(Ok(()), |found| {
                 let (name, owner) = (found.text("name"), found.text("owner"));
@@ -273,6 +281,24 @@ impl Switch {
     /// Those that are on.
     pub fn enabled_now(&self, schema: &ForeignSchema, ids: &[String]) -> Vec<String> {
         Switch::ids(self.enabled_now, schema, ids)
+    }
+
+    /// `42501` where what says whether a row is on could run something when it is read: the guard reads it, and dispatchers do.
+    pub fn check_guard(&self, schema: &ForeignSchema) -> Outcome<()> {
+        let own = self.id.iter().chain([&self.enabled]).map(|column| (self.table(), *column));
+        let columns = own
+            .chain(self.enabled_by.iter().copied())
+            .map(|(table, column)| format!("({}, {})", foreign::literal(table), foreign::literal(column)));
+        let statement = include_str!("../../../sql/query/handover/foreign_switch_faults.sql")
+            .replace("{name}", &foreign::literal(&schema.name))
+            .replace("{columns}", &columns.collect::<Vec<_>>().join(", "));
+        schema.rows(&statement).first().map_or(Ok(()), |found| {
+            Err(Failure::new(
+                PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
+                format!("column {} in schema \"{}\" is none of Postgres' own types", found.text("fault"), schema.name),
+                "It is read at each change of its table and by dispatchers: nothing of anybody's may run meanwhile. Have it as the other scheduler made it.",
+            ))
+        })
     }
 
     /// Has the table refuse that what is fired here is switched on there. As the extension's owner: the session says so.

@@ -140,6 +140,8 @@ pub struct Taken {
     pub schedule_id: i64,
     /// Its name.
     pub name: String,
+    /// Who owns its job.
+    pub owner: Option<Oid>,
 }
 
 /// What is fired here in place of others, by source and schema; not what is parked.
@@ -153,6 +155,7 @@ pub fn look(session: &Session) -> Vec<Taken> {
             source_id: row.get_required("source_id"),
             schedule_id: row.get_required("schedule_id"),
             name: row.get_required("schedule_name"),
+            owner: row.get("owner"),
         })
         .collect()
 }
