@@ -41,12 +41,12 @@ DECLARE
     is_on   boolean;
     taken   text;
 BEGIN
-    -- Whoever has the table decides what its columns are made of, and so what runs when they are read: only Postgres' own types are.
+    -- Whoever has the table decides what its columns are made of, and so what runs when they are read: only numbers and booleans of Postgres' own are.
     SELECT format('SELECT concat_ws(''/'', %s), ($1).%I', string_agg(format('($1).%I', g.name), ', ' ORDER BY g.place) FILTER (WHERE g.place > 2), TG_ARGV[1])
       INTO reading
       FROM unnest(TG_ARGV) WITH ORDINALITY AS g (name, place)
       JOIN pg_attribute a ON a.attrelid = TG_RELID AND a.attname = g.name AND a.attnum > 0 AND NOT a.attisdropped
-      JOIN pg_type t ON t.oid = a.atttypid AND t.typnamespace = 'pg_catalog'::regnamespace AND t.typtype = 'b'
+      JOIN pg_type t ON t.oid = a.atttypid AND t.typnamespace = 'pg_catalog'::regnamespace AND t.typtype = 'b' AND t.typbyval
      WHERE g.place > 1
     HAVING count(*) = cardinality(TG_ARGV) - 1;
     IF reading IS NULL THEN

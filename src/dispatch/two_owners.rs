@@ -1,6 +1,8 @@
 //! What was taken over and runs in the other scheduler again, past the guard: nobody knows which of the two is meant, so ours is parked.
 
 use std::ffi::{CStr, CString};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use pgrx::pg_sys::{self, Oid};
 
@@ -12,10 +14,14 @@ use crate::store::handover::taken::{self, Taken};
 use crate::store::timer;
 use crate::store::timer::lock_timeout::in_short_waits;
 
-/// The largest table that is read for a role that is no superuser, in pages: 128 MB. All schedules wait meanwhile.
-const MOST_PAGES: u32 = 16_384;
-/// How long one of his locks may keep everybody waiting, in milliseconds.
+/// The largest table that is read where a role has it that is no superuser, in pages: 32 MB. All schedules wait meanwhile.
+const MOST_PAGES: u32 = 4_096;
+/// How long one of such a role's locks may keep everybody waiting, in milliseconds.
 const LONGEST_WAIT: i32 = 10;
+/// When no further such tables are looked at. The next look begins with others.
+const LONGEST_LOOK: Duration = Duration::from_millis(100);
+/// The number of this look.
+static LOOKS: AtomicUsize = AtomicUsize::new(0);
 
 /// Parks what runs there as well; whether anything is taken over at all, and how many were parked.
 pub fn look(session: &Session) -> (bool, usize) {
@@ -26,11 +32,18 @@ pub fn look(session: &Session) -> (bool, usize) {
         return (!found.is_empty(), 0);
     }
     let mut parked = Vec::new();
-    for some in found.chunk_by(|a, b| (&a.source, &a.schema) == (&b.source, &b.schema)) {
+    let mut sources: Vec<&[Taken]> = found.chunk_by(|a, b| (&a.source, &a.schema) == (&b.source, &b.schema)).collect();
+    let first = LOOKS.fetch_add(1, Ordering::Relaxed) % sources.len();
+    sources.rotate_left(first);
+    let began = Instant::now();
+    for some in sources {
         let Some(first) = some.first() else { continue };
         let Some(switch) = switch::of(&first.source) else { continue };
         let Some(owner) = lock(switch, &first.schema) else { continue };
         let is_superuser = role::is_superuser(owner);
+        if !is_superuser && began.elapsed() > LONGEST_LOOK {
+            continue;
+        }
         // What somebody has put in another's place says nothing of that one's schedules.
         let some: Vec<&Taken> = some.iter().filter(|one| is_superuser || one.owner == Some(owner)).collect();
         let schema = ForeignSchema { name: first.schema.clone(), speaks_for_all: is_superuser };
@@ -52,15 +65,17 @@ pub fn look(session: &Session) -> (bool, usize) {
 /// keeps a dispatcher, which looks again.
 fn lock(switch: &Switch, schema: &str) -> Option<Oid> {
     let name = CString::new(schema).ok()?;
-    let mut owners = switch.writes.iter().map(|table| {
+    let owners = switch.writes.iter().map(|table| {
         let table = syscache::relation_named(&name, table)?;
         let owner = syscache::owner_of_relation(table)?;
         // SAFETY: a lock on an oid, inside a transaction.
         let is_locked = unsafe { pg_sys::ConditionalLockRelationOid(table, pg_sys::AccessShareLock as i32) };
         (is_locked && (role::is_superuser(owner) || pages(table) <= MOST_PAGES)).then_some(owner)
     });
-    let first = owners.next()??;
-    owners.all(|owner| owner == Some(first)).then_some(first)
+    let owners: Vec<Oid> = owners.collect::<Option<_>>()?;
+    let other = owners.iter().find(|owner| !role::is_superuser(**owner));
+    let owner = *other.or(owners.first())?;
+    (other.is_none() || owners.iter().all(|one| *one == owner)).then_some(owner)
 }
 
 /// How large a table is that this transaction has locked.

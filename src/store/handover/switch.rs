@@ -295,7 +295,7 @@ impl Switch {
         schema.rows(&statement).first().map_or(Ok(()), |found| {
             Err(Failure::new(
                 PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
-                format!("column {} in schema \"{}\" is none of Postgres' own types", found.text("fault"), schema.name),
+                format!("column {} in schema \"{}\" is no number or boolean of Postgres' own", found.text("fault"), schema.name),
                 "It is read at each change of its table and by dispatchers: nothing of anybody's may run meanwhile. Have it as the other scheduler made it.",
             ))
         })
