@@ -3,7 +3,7 @@ missing or doubled. Patroni's configuration is the one of docs/operations/high-a
 
 failover.py PAGE FOLDER BIN ETCD [SWITCHOVERS KILLS NODES]      prints what it saw; ends with 0 where all of it held"""
 
-import itertools
+import base64
 import json
 import os
 import pathlib
@@ -160,7 +160,8 @@ class Load:
 
 def first_fire(dsn, before):
     """How long after a server took writes, on a later timeline, it fired a schedule; both by its own clock."""
-    while True:
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
         try:
             with psycopg.connect(dsn, connect_timeout=2, autocommit=True) as db:
                 now, timeline = db.execute("SELECT clock_timestamp(), timeline_id FROM pg_control_checkpoint()").fetchone()
@@ -173,18 +174,28 @@ def first_fire(dsn, before):
                 return (at - now).total_seconds()
         except psycopg.Error:
             time.sleep(0.02)
+    raise SystemExit(f"waited {PATIENCE:.0f} s in vain for a server that takes writes")
 
 
 def primary_of(nodes):
     return next((node for node in nodes if node.state().get("role") in ("primary", "master")), None)
 
 
-def settled(nodes):
+def synchronous(etcd):
+    """The standby that may be promoted, as etcd has it: what a node says of that may be seconds old, and without one none takes over."""
+    key = base64.b64encode(b"/service/app/sync").decode()
+    request = urllib.request.Request(f"http://127.0.0.1:{etcd}/v3/kv/range", json.dumps({"key": key}).encode())
+    with urllib.request.urlopen(request, timeout=5) as answer:
+        found = json.load(answer).get("kvs", [])
+    return json.loads(base64.b64decode(found[0]["value"]))["sync_standby"] if found else None
+
+
+def settled(nodes, etcd):
     """One primary, and all others stream from it; a synchronous one among them."""
     states = [node.state() for node in nodes]
     standbys = [state for state in states if state.get("role") in ("replica", "standby", "sync_standby") and state.get("state") in ("running", "streaming")
                 and state.get("replication_state") == "streaming"]
-    return len(standbys) == len(nodes) - 1 and primary_of(nodes) is not None and any("sync_standby" in state for state in states)
+    return len(standbys) == len(nodes) - 1 and primary_of(nodes) is not None and synchronous(etcd) is not None
 
 
 def dispatchers(node):
@@ -202,7 +213,7 @@ def main():
     try:
         for node in nodes:
             node.start()
-        wait_until("the cluster", lambda: settled(nodes))
+        wait_until("the cluster", lambda: settled(nodes, etcd_port))
         hosts = ",".join("127.0.0.1" for _ in nodes), ",".join(str(node.port) for node in nodes)
         dsn = f"host={hosts[0]} port={hosts[1]} user=postgres password=secret dbname=postgres target_session_attrs=read-write"
         with psycopg.connect(dsn, autocommit=True) as db:
@@ -221,15 +232,14 @@ def main():
         random.shuffle(events)
         late = []
         for number, event in enumerate(events, 1):
-            wait_until("all nodes to be back", lambda: settled(nodes))
+            wait_until("all nodes to be back", lambda: settled(nodes, etcd_port))
             time.sleep(2)  # of load
             leader = primary_of(nodes)
             with psycopg.connect(dsn, autocommit=True) as db:
                 before = db.execute("SELECT timeline_id, pg_postmaster_start_time() FROM pg_control_checkpoint()").fetchone()
             began, acknowledged = time.monotonic(), len(load.finished)
             if event == "switchover":
-                candidate = next(node for node in nodes if "sync_standby" in node.state())
-                body = json.dumps({"leader": leader.name, "candidate": candidate.name}).encode()
+                body = json.dumps({"leader": leader.name, "candidate": synchronous(etcd_port)}).encode()
                 request = urllib.request.Request(f"http://127.0.0.1:{leader.rest}/switchover", body, {"Content-Type": "application/json"})
                 urllib.request.urlopen(request, timeout=60).read()
             elif event == "postgres killed":
@@ -242,7 +252,7 @@ def main():
             if event == "node killed":
                 leader.start()
             print(f"{number:2} {event:16} after {time.monotonic() - began:5.1f} s of it work goes on; first fire {took * 1000:.0f} ms after writes", flush=True)
-        wait_until("all nodes to be back", lambda: settled(nodes))
+        wait_until("all nodes to be back", lambda: settled(nodes, etcd_port))
         load.stop()
         check(load, dsn, nodes, late, len(events))
     finally:
