@@ -31,7 +31,7 @@ search_paths() {
     local scripts=(sql/scheduler--*.sql)
     if [ ! -e "${scripts[0]}" ]; then scripts=(); fi
     tools/install.sh >/dev/null || return
-    scripts+=("$("$SCHEDULER_PG_CONFIG" --sharedir)"/extension/scheduler{,_cron}--"$(cargo pkgid -p scheduler | sed 's/.*[#@]//')".sql)
+    scripts+=("$("$SCHEDULER_PG_CONFIG" --sharedir)"/extension/scheduler{,_cron}--"$(scheduler_version)".sql)
     local script broken=0 replaces
     for script in "${scripts[@]}"; do
         replaces=()

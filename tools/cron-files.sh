@@ -5,7 +5,7 @@
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 
-version=$(cd "$SCHEDULER_ROOT" && cargo pkgid -p scheduler | sed 's/.*[#@]//')
+version=$(scheduler_version)
 sed "s/@VERSION@/$version/" "$SCHEDULER_ROOT/sql/cron/scheduler_cron.control" >"$1/scheduler_cron.control"
 cat "$SCHEDULER_ROOT"/sql/cron/*.sql >"$1/scheduler_cron--$version.sql"
 chmod 644 "$1/scheduler_cron.control" "$1/scheduler_cron--$version.sql"

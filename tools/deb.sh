@@ -12,12 +12,16 @@ cd "$SCHEDULER_ROOT"
 if [ -n "$ASSERT" ]; then fail "a package is not built for a server with assertions: leave ASSERT out"; fi
 folder=$(realpath -m "${1:-$CARGO_TARGET_DIR/deb}")
 name=postgresql-$PG-scheduler
-version=$(cargo pkgid -p scheduler | sed 's/.*[#@]//')
+version=$(scheduler_version)
 version=${version/-/\~}
 architecture=$(dpkg --print-architecture)
 maintainer="${DEBFULLNAME:-the scheduler authors} <${DEBEMAIL:-scheduler@example.org}>"
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(tools/source-date.sh)}
-export SOURCE_DATE_EPOCH TZ=UTC LC_ALL=C.UTF-8
+export SOURCE_DATE_EPOCH TZ=UTC
+case $version in *~dev) ;; *)
+    if [ -z "${DEBEMAIL:-}" ]; then say "a package to publish names who maintains it: set DEBFULLNAME and DEBEMAIL"; fi
+    ;;
+esac
 
 say "building $name $version (about 4 minutes; less when little has changed)"
 root=$folder/root-$PG
@@ -31,6 +35,7 @@ strip --strip-unneeded --remove-section=.comment --remove-section=.note "$root/u
 documents=$root/usr/share/doc/$name
 install -d "$documents"
 install -m 644 packaging/debian/copyright packaging/debian/README.Debian "$documents"
+gzip -9n <"$folder/files-$PG/licenses/THIRD-PARTY-NOTICES" >"$documents/THIRD-PARTY-NOTICES.gz"
 sed -i "s/@PG@/$PG/g" "$documents/README.Debian"
 tools/debian-changelog.py "$name" "$version" "$maintainer" "$SOURCE_DATE_EPOCH" | gzip -9n >"$documents/changelog.gz"
 
@@ -40,9 +45,11 @@ printf 'Source: scheduler\n\nPackage: %s\nArchitecture: any\n' "$name" >"$folder
 libraries=$(cd "$folder/source-$PG" && dpkg-shlibdeps -O --warnings=0 --ignore-missing-info "$root/usr/lib/postgresql/$PG/lib/scheduler.so")
 libraries=${libraries#shlibs:Depends=}
 
+# As dpkg-gencontrol counts it, for file systems differ in how large a folder is: each file in whole KiB, and one for a folder.
+size=$(find "$root/usr" -printf '%y %s\n' | awk '{ kib += $1 == "f" ? int(($2 + 1023) / 1024) : 1 } END { print kib }')
 mkdir "$root/DEBIAN"
 sed -e "s/@NAME@/$name/; s/@VERSION@/$version/; s/@ARCH@/$architecture/; s/@MAINTAINER@/$maintainer/; s/@PG@/$PG/g" \
-    -e "s/@LIBRARIES@/$libraries/; s/@SIZE@/$(du -k -s --apparent-size "$root/usr" | cut -f 1)/" packaging/debian/control >"$root/DEBIAN/control"
+    -e "s/@LIBRARIES@/$libraries/; s/@SIZE@/$size/" packaging/debian/control >"$root/DEBIAN/control"
 (cd "$root" && find usr -type f -print0 | sort -z | xargs -0 md5sum >DEBIAN/md5sums)
 find "$root" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
 

@@ -19,6 +19,10 @@ esac
 SERVER_NAME=$PG${ASSERT:+-assert} # one private server for each kind
 PGRX_VERSION=0.18.1
 
+# What programs say is read here: by their words, not by their translations.
+export LC_ALL=C.UTF-8
+unset LANGUAGE
+
 for name in ${!PG@}; do
     case $name in PG | PGRX_VERSION) ;; *) unset "$name" ;; esac
 done
@@ -70,6 +74,9 @@ remove_cluster() {
     fi
     rm -rf "$folder"
 }
+
+# scheduler_version: the version in Cargo.toml, also where cargo is not at hand
+scheduler_version() { sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' "$SCHEDULER_ROOT/Cargo.toml"; }
 
 say() { printf '==> %s\n' "$*"; }
 fail() {

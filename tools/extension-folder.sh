@@ -2,7 +2,7 @@
 # A folder that a server of PostgreSQL 18 or later takes the extension from, without a file in the server's own folders: as an image volume
 # of CloudNativePG, or by two settings.
 #
-#   PG=18 tools/extension-folder.sh        leaves target/extension/18/share/extension and target/extension/18/lib
+#   PG=18 tools/extension-folder.sh        leaves share/extension, lib and licenses in target/extension/18
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 cd "$SCHEDULER_ROOT"

@@ -21,21 +21,31 @@ fi
 pg_config=$1
 if ! [ -x "$(command -v "$pg_config")" ]; then fail "no such program: \"$pg_config\" (say make install PG_CONFIG=/path/to/pg_config)"; fi
 pg_config=$(command -v "$pg_config")
-tools/setup.sh pgrx
-say "building the extension for $("$pg_config" --version) (about 4 minutes; seconds when nothing has changed)"
 built=$CARGO_TARGET_DIR/package
-tools/package.sh "$pg_config" "$built"
+# Who installs after `make all` is often root by sudo, who has no cargo or another one: what was built for this server is copied then.
+built_for="$(scheduler_version) for $("$pg_config" --version) in $("$pg_config" --pkglibdir)"
+acts_for_another() { [ "$(id -u)" = 0 ] && [ -e "$built" ] && [ "$(stat -c %u "$built")" != 0 ]; }
+if [ "${2:-}" != build ] && [ "$(cat "$built/built-for" 2>/dev/null)" = "$built_for" ] && { acts_for_another || ! command -v cargo >/dev/null; }; then
+    say "taking what was built before: $built_for"
+else
+    tools/setup.sh pgrx
+    say "building the extension for $("$pg_config" --version) (about 4 minutes; seconds when nothing has changed)"
+    tools/package.sh "$pg_config" "$built"
+    printf '%s\n' "$built_for" >"$built/built-for"
+fi
 if [ "${2:-}" = build ]; then exit; fi
 
 libraries=${DESTDIR:-}$("$pg_config" --pkglibdir)
 scripts=${DESTDIR:-}$("$pg_config" --sharedir)/extension
+documents=${DESTDIR:-}$("$pg_config" --docdir)/extension/scheduler
 say "installing it in $libraries and $scripts"
 as_owner() { "$@"; }
 if [ -z "${DESTDIR:-}" ] && [ ! -w "$libraries" ]; then as_owner() { sudo "$@"; }; fi
-as_owner mkdir -p "$libraries" "$scripts"
+as_owner mkdir -p "$libraries" "$scripts" "$documents"
 # A running server has the old library mapped: it must be replaced, not overwritten.
 as_owner cp --no-preserve=all --remove-destination "$built/lib/scheduler.so" "$libraries/"
 as_owner cp --no-preserve=all --remove-destination "$built/extension/"* "$scripts/"
+as_owner cp --no-preserve=all --remove-destination "$built/licenses/"* README.md "$documents/"
 cat <<END
 
 To start using it, add this to postgresql.conf and restart the server (the extension's worker starts with it):

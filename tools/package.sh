@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the release version for one PostgreSQL and lays its files into FOLDER/lib and FOLDER/extension. Equal sources and an equal
+# Builds the release version for one PostgreSQL and lays its files into FOLDER/lib, FOLDER/extension and FOLDER/licenses. Equal sources and an equal
 # toolchain give equal files, wherever the checkout is: no path of this machine is in them.
 #
 #   tools/package.sh PG_CONFIG FOLDER       4 minutes on two idle cores; seconds when nothing has changed
@@ -13,11 +13,15 @@ pg_config=$1
 into=$2
 if ! [ -x "$pg_config" ]; then fail "no such program: $pg_config (say PG_CONFIG=/path/to/pg_config)"; fi
 major=$("$pg_config" --version | sed -E 's/^PostgreSQL ([0-9]+).*/\1/')
-version=$(cargo pkgid -p scheduler | sed 's/.*[#@]//')
+version=$(scheduler_version)
 build=${PACKAGE_BUILD:-$CARGO_TARGET_DIR/package-build}
 mkdir -p "$build"
 rm -rf "$build/pgrx-$major" # which another server of that version may have left
 
+case $SCHEDULER_ROOT$build$HOME${CARGO_HOME:-} in *[[:space:]]*)
+    fail "the compiler's flags cannot name a folder with a space: \"$SCHEDULER_ROOT\", \"$build\", \"${CARGO_HOME:-$HOME}\""
+    ;;
+esac
 # The narrower path last: of several that match, rustc takes the last.
 flags="--remap-path-prefix=$HOME=/home --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo --remap-path-prefix=$(rustc --print sysroot)=/rust"
 flags="$flags --remap-path-prefix=$SCHEDULER_ROOT=/scheduler --remap-path-prefix=$build=/build"
@@ -34,9 +38,12 @@ if grep -qaF -e "$SCHEDULER_ROOT/" -e "$build/" "$library"; then
     fail "the library names folders of this machine: $(strings -a "$library" | grep -F -e "$SCHEDULER_ROOT/" -e "$build/" | head -n 3)"
 fi
 rm -rf "$into"
-mkdir -p "$into/lib" "$into/extension"
+mkdir -p "$into/lib" "$into/extension" "$into/licenses"
+cp --no-preserve=all LICENSE "$into/licenses/"
+PG=$major tools/notices.py "$into/licenses/THIRD-PARTY-NOTICES"
 cp --no-preserve=all "$library" "$into/lib/"
-cp --no-preserve=all "$control" sql/scheduler--*--*.sql "$into/extension/"
+shopt -s nullglob # of the other extension there may be no update yet
+cp --no-preserve=all "$control" sql/scheduler{,_cron}--*--*.sql "$into/extension/"
 # A release has the script that was frozen; it says the same (tools/release-sql.sh), and stays as it is.
 if [ -f "sql/release/scheduler--$version.sql" ]; then
     cp --no-preserve=all "sql/release/scheduler--$version.sql" "$into/extension/"

@@ -9,9 +9,10 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 cd "$SCHEDULER_ROOT"
 
-version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+version=$(scheduler_version)
 generated=$("$SCHEDULER_PG_CONFIG" --sharedir)/extension/scheduler--$version.sql
 kept=sql/release/scheduler--$version.sql
+kept_cron=sql/release/scheduler_cron--$version.sql
 if [ ! -f "$generated" ]; then fail "there is no $generated: run tools/install.sh"; fi
 
 # The generator orders its blocks anew each time and names source lines. Without them, and sorted, equal schemas are equal files.
@@ -24,13 +25,15 @@ case ${1:-check} in
     freeze)
         case $version in *-dev) fail "$version is not a release: take the -dev from the version in Cargo.toml first" ;; esac
         cp --no-preserve=all "$generated" "$kept"
-        say "kept as $kept"
+        cat sql/cron/*.sql >"$kept_cron"
+        say "kept as $kept and $kept_cron"
         ;;
     check)
         if [ ! -f "$kept" ]; then
             case $version in *-dev) exit 0 ;; esac
             fail "version $version has no script in sql/release: run tools/release-sql.sh freeze, or give it the ending -dev"
         fi
+        cat sql/cron/*.sql | diff -u "$kept_cron" - || fail "sql/cron is no longer what was released as $version: give the version in Cargo.toml a new number, and write sql/scheduler_cron--$version--NEW.sql"
         diff -u --label "$kept" --label "generated" <(normal_form "$kept") <(normal_form "$generated") ||
             fail "the generated script of $version is no longer the one that was released: give the version in Cargo.toml a new number, and write sql/scheduler--$version--NEW.sql"
         ;;

@@ -61,11 +61,11 @@ is_packaged() {
 
 packages() {
     if ! is_packaged && [ ! -e "$BUILT" ]; then update_lists; fi
-    local wanted="clang libclang-dev gcc libc6-dev pkg-config libssl-dev" missing="" package
+    local wanted="clang libclang-dev dpkg-dev gcc libc6-dev pkg-config libssl-dev" missing="" package
     if is_packaged; then
         wanted="$wanted postgresql-$PG postgresql-server-dev-$PG"
     else
-        wanted="$wanted bison bzip2 debian-archive-keyring dpkg-dev flex make perl tzdata"
+        wanted="$wanted bison bzip2 debian-archive-keyring flex make perl tzdata"
     fi
     # pgrx's test runner calls sudo to become `postgres`
     if [ -n "$SCHEDULER_RUNAS" ]; then wanted="$wanted sudo"; fi
@@ -277,6 +277,11 @@ monitoring() {
 }
 
 if ! command -v cargo >/dev/null; then fail "Rust is missing: install it from https://rustup.rs, then run this again"; fi
+rust_wanted=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+rust_here=$(rustc --version | cut -d ' ' -f 2)
+if [ "$(printf '%s\n' "$rust_wanted" "$rust_here" | sort -V | head -n 1)" != "$rust_wanted" ]; then
+    fail "Rust $rust_here is too old, $rust_wanted or newer is needed: install it from https://rustup.rs, then run this again"
+fi
 if [ $# = 0 ]; then set -- packages pgrx audit server sources python beat javascript monitoring; fi
 for step in "$@"; do
     case $step in

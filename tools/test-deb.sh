@@ -27,7 +27,7 @@ if [ $# = 0 ]; then
     steps=(lintian install upgrade autopkgtest piuparts reproduce)
     tools/deb.sh
 fi
-version=$(cargo pkgid -p scheduler | sed 's/.*[#@]//')
+version=$(scheduler_version)
 package=$folder/${name}_${version/-/\~}_$(dpkg --print-architecture).deb
 if [ ! -f "$package" ]; then fail "there is no $package: run make deb"; fi
 

@@ -14,7 +14,7 @@ pub fn released() -> Vec<String> {
     let files = fs::read_dir(repository().join("sql/release")).unwrap();
     let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
     let mut versions: Vec<String> = names
-        .map(|name| name.strip_prefix("scheduler--").and_then(|name| name.strip_suffix(".sql")).unwrap().to_owned())
+        .filter_map(|name| Some(name.strip_prefix("scheduler--")?.strip_suffix(".sql")?.to_owned()))
         .filter(|version| version != VERSION)
         .collect();
     versions.sort();

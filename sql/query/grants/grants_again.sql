@@ -64,8 +64,9 @@ WITH held AS MATERIALIZED (
     SELECT sched.grant_worker(k.grantee) FROM known k WHERE k.what = 'worker'
 )
 SELECT (SELECT count(g.done) FROM granted g) AS granted,
-       ARRAY(SELECT format('GRANT EXECUTE ON FUNCTION sched.%I TO %s', regexp_replace(p.proname, '_replaced$', ''),
-                           CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END)
+       ARRAY(SELECT format('GRANT EXECUTE ON FUNCTION sched.%I TO %s%s', regexp_replace(p.proname, '_replaced$', ''),
+                           CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END,
+                           CASE WHEN a.is_grantable THEN ' WITH GRANT OPTION' END)
                FROM pg_proc p
               CROSS JOIN LATERAL aclexplode(p.proacl) AS a
               WHERE p.pronamespace = 'sched'::regnamespace AND p.proname LIKE '%\_replaced' AND a.grantee <> p.proowner) AS grants,
