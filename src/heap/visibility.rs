@@ -72,6 +72,18 @@ impl<'t> Index<'t> {
     }
 }
 
+impl Table {
+    /// Whether the current row was written so long ago that its transaction's number says nothing any more: others have had it since.
+    pub fn is_frozen(&self) -> bool {
+        // SAFETY: this table's slot, which holds a row of it.
+        unsafe {
+            let mut copied = false;
+            let row = pg_sys::ExecFetchSlotHeapTuple(self.current, false, &mut copied);
+            u32::from((*(*row).t_data).t_infomask) & pg_sys::HEAP_XMIN_FROZEN == pg_sys::HEAP_XMIN_FROZEN
+        }
+    }
+}
+
 /// A row that is deleted, or was never committed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Gone {

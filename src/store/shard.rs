@@ -63,9 +63,17 @@ fn read<'s>(session: impl FnOnce() -> &'s Session) -> Outcome<(Option<Bits>, pg_
     let Some(schema) = schema.filter(|schema| oid_cache::relation(*schema, TABLE).is_some()) else { return Ok(all) };
     let table = Table::open_any(schema, TABLE);
     let changes = table.watch(&SHARD);
-    let is_empty = !Scan::open(&table, &LatestSnapshot::take()).next();
+    let (latest, mut is_empty, mut is_frozen) = (LatestSnapshot::take(), true, true);
+    let mut scan = Scan::open(&table, &latest);
+    while scan.next() {
+        is_empty = false;
+        is_frozen &= table.is_frozen();
+    }
+    drop(scan);
     drop(table);
     let (buckets, since) = if is_empty { all } else { read_row(session()) };
+    // (What was read before a row was frozen is read anew: that changes the table's entry in the catalog.)
+    let since = if is_frozen { pg_sys::InvalidTransactionId } else { since };
     if let Some(changes) = changes {
         KNOWN.set(Some(Known { changes, buckets, since }));
     }
@@ -168,7 +176,11 @@ pub fn require_to_read(session: &Session, scope_kind: &str, scope_id: &str) -> O
 /// The first of the drawn ids whose scope is here; `55000` where none is.
 pub fn draw(session: &Session, scope_kind: &str, mut id: impl FnMut(usize) -> String) -> Outcome<String> {
     let Some(buckets) = buckets(|| session)? else { return Ok(id(0)) };
-    (0..MOST_DRAWS).map(&mut id).find(|id| has(&buckets, ids::bucket(scope_kind, id))).ok_or_else(|| {
+    let drawn = |number: usize| {
+        pgrx::check_for_interrupts!();
+        id(number)
+    };
+    (0..MOST_DRAWS).map(drawn).find(|id| has(&buckets, ids::bucket(scope_kind, id))).ok_or_else(|| {
         Failure::new(
             PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             "this server has no buckets: nothing can be put here",

@@ -3,7 +3,7 @@
 use postgres::error::SqlState;
 use postgres::Client;
 use scheduler_cluster_tests::scheduler::{one, SOON};
-use scheduler_cluster_tests::{stays, wait_for, wait_until, Cluster};
+use scheduler_cluster_tests::{as_server_user, bin, run, stays, wait_for, wait_until, Cluster, Shutdown};
 use std::time::Duration;
 
 /// A scope id, or the name of a schedule, in the lower half of the buckets, which these tests give away, or in the upper.
@@ -340,4 +340,40 @@ fn buckets_change_between_transactions() {
     assert_eq!(told.code(), Some(&SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE), "{told}");
     db.batch_execute("select sched.set_buckets()").unwrap();
     writer.batch_execute(&claim(&scope)).unwrap();
+}
+
+/// The server's transactions are numbered round and round: a number that was given again is not taken for that of who set the buckets.
+#[test]
+fn buckets_that_were_set_long_ago_are_nobodys_news() {
+    let cluster = Cluster::builder().set("sched.enabled", "off").start();
+    cluster.with_extension("postgres").batch_execute(&format!("{UPPER}; select sched.define_job('job')")).unwrap();
+    let far = 3_u64 << 29;
+    for turn in 0..2 {
+        // What is older than the server can tell from what is to come is frozen.
+        cluster.execute("update pg_database set datallowconn = true");
+        let databases = cluster.connect().query("select datname::text from pg_database", &[]).unwrap();
+        for database in databases {
+            cluster.connect_as("postgres", database.get(0)).batch_execute("vacuum freeze").unwrap();
+        }
+        cluster.execute("checkpoint");
+        let next = one::<i64>(
+            &mut cluster.connect(),
+            "select pg_snapshot_xmax(pg_current_snapshot())::text::bigint % (1::bigint << 32)",
+        );
+        // The first one of a file in which the states of a million transactions are.
+        let next = (u64::try_from(next).unwrap() + far) >> 20 << 20;
+        cluster.stop(Shutdown::Fast);
+        let states = cluster.data().join(format!("pg_xact/{:04X}", next >> 20));
+        let mut zeros = as_server_user("dd");
+        zeros.args(["if=/dev/zero", &format!("of={}", states.display()), "bs=262144", "count=1"]);
+        run(zeros);
+        let mut reset = as_server_user(bin().join("pg_resetwal"));
+        reset.args(["-f", "-x", &(next % (1 << 32)).to_string(), "-D"]).arg(cluster.data());
+        run(reset);
+        cluster.start();
+        let mut db = cluster.connect();
+        db.batch_execute("begin isolation level repeatable read; select 1; select sched.enqueue('job'); commit")
+            .unwrap_or_else(|error| panic!("after {} turns: {error}", turn + 1));
+        assert_eq!(one::<String>(&mut db, "select sched.buckets()::text"), "{[512,1024)}");
+    }
 }
