@@ -130,7 +130,8 @@ pub fn mark(database: u32, entry: QueueEntry, now: i64) {
     if found.marked.load(SeqCst) == 0 {
         found.marked_at.store(now, SeqCst);
     }
-    found.marked.store(entry.generation, SeqCst);
+    // (Not over a later one: the entry may have been given to a queue of another database, which nobody would tell.)
+    found.marked.fetch_max(entry.generation, SeqCst);
     if found.generation.load(SeqCst) == entry.generation {
         registry::notify_marked(database);
     } else {

@@ -45,6 +45,8 @@ struct Slot {
     marked: AtomicBool,
     /// Nobody knows which queues have something new.
     all_marked: AtomicBool,
+    /// The dispatcher has taken marks and not sent yet what they are for.
+    sending: AtomicBool,
 }
 
 /// What all processes share.
@@ -81,6 +83,7 @@ impl Default for Board {
                 sends: AtomicBool::new(false),
                 marked: AtomicBool::new(false),
                 all_marked: AtomicBool::new(false),
+                sending: AtomicBool::new(false),
             }),
         }
     }
@@ -135,7 +138,7 @@ impl Slot {
     /// Gives it back.
     fn clear(&self) {
         let of_dispatcher = [&self.wanted, &self.served, &self.starting, &self.reached, &self.settled, &self.locked];
-        let news = [&self.runners_wanted, &self.run_lost, &self.called, &self.marked, &self.all_marked];
+        let news = [&self.runners_wanted, &self.run_lost, &self.called, &self.marked, &self.all_marked, &self.sending];
         for flag in of_dispatcher.into_iter().chain(news).chain([&self.sends]) {
             flag.store(false, SeqCst);
         }
@@ -233,9 +236,17 @@ pub fn notify_all(database: u32) {
     tell(database, |slot| &slot.all_marked);
 }
 
-/// Whether all queues are to be notified in which something waits; not any longer then.
-pub fn take_notify_all(database: u32) -> bool {
-    slot_of(database).is_some_and(|slot| slot.all_marked.swap(false, SeqCst))
+/// Whether all queues are to be notified in which something waits.
+pub fn wants_notify_all(database: u32) -> bool {
+    slot_of(database).is_some_and(|slot| slot.all_marked.load(SeqCst))
+}
+
+/// To be said before it is read which queues those are.
+pub fn take_notify_all(database: u32) {
+    slot_of(database).into_iter().for_each(|slot| {
+        slot.sending.store(true, SeqCst);
+        slot.all_marked.store(false, SeqCst);
+    });
 }
 
 /// Whether queues of this database are marked.
@@ -245,7 +256,18 @@ pub fn has_marked(database: u32) -> bool {
 
 /// To be said before the marks are read.
 pub fn take_marked(database: u32) {
-    slot_of(database).into_iter().for_each(|slot| slot.marked.store(false, SeqCst));
+    slot_of(database).into_iter().for_each(|slot| {
+        slot.sending.store(true, SeqCst);
+        slot.marked.store(false, SeqCst);
+    });
+}
+
+/// To be said of what was taken, once it is sent: where that failed, all queues are to be notified.
+pub fn end_sending(database: u32, sent: bool) {
+    if !sent {
+        notify_all(database);
+    }
+    slot_of(database).into_iter().for_each(|slot| slot.sending.store(false, SeqCst));
 }
 
 /// What a dispatcher was told since it looked.
@@ -380,8 +402,11 @@ impl Dispatcher {
     /// To be said once the extension was found. The launcher looks into a few unknown databases at a time: one less now.
     pub fn settled(&self) {
         self.0.settled.store(true, SeqCst);
-        // What was left to one that went.
+        // What was left to one that went, and what one had taken that was ended before he sent it.
         self.0.marked.store(true, SeqCst);
+        if self.0.sending.swap(false, SeqCst) {
+            self.0.all_marked.store(true, SeqCst);
+        }
         self.0.sends.store(true, SeqCst);
         wake_launcher();
     }

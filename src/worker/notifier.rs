@@ -33,14 +33,13 @@ pub fn send(database: u32) {
     }
     registry::take_marked(database);
     let queues = notifications::take_marked(database);
-    if !queues.is_empty() {
-        transaction::run(c"notifying queues", || {
-            // Who listens would not hear of it after a crash anyway.
-            run_settings::apply_to_transaction(c"synchronous_commit", c"off");
-            if notify::has_room() {
-                queues.iter().for_each(|queue| notify::of(queue));
-            }
-        });
-    }
+    let notify = || {
+        // Who listens would not hear of it after a crash anyway.
+        run_settings::apply_to_transaction(c"synchronous_commit", c"off");
+        if notify::has_room() {
+            queues.iter().for_each(|queue| notify::of(queue));
+        }
+    };
+    registry::end_sending(database, queues.is_empty() || transaction::run(c"notifying queues", notify).is_some());
     LAST.set(Some(Moment::now()));
 }

@@ -76,10 +76,7 @@ const STEPS: [Step; 11] = [
         done: "queues notified",
         arms_timers: false,
         deadline: |tick| tick.notify_all,
-        work: |tick, session| {
-            (tick.notify_all, tick.notified_all) = (None, convert::now());
-            dispatch::notify_all(session)
-        },
+        work: |tick, session| tick.notify_all_queues(session),
     },
     Step {
         what: c"starting runners",
@@ -198,7 +195,7 @@ impl Tick {
     pub fn run(&mut self, database: u32, name: &str, woken: bool) -> Result<Option<Instant>, Interrupted> {
         let began = std::time::Instant::now();
         self.staffing.look_unasked();
-        if registry::take_notify_all(database) {
+        if self.notify_all.is_none() && registry::wants_notify_all(database) {
             self.notify_all = self.notified_all.checked_add_micros(NOTIFY_ALL_EVERY).or(Some(Instant::MIN));
         }
         if woken {
@@ -333,6 +330,14 @@ impl Tick {
         dispatch::look_for_alerts(session, &mut self.alerts, now, limit)
     }
 
+    /// Notifies the queues in which something waits; how many.
+    fn notify_all_queues(&mut self, session: &Session) -> usize {
+        (self.notify_all, self.notified_all) = (None, convert::now());
+        // SAFETY: reads a global of the process.
+        registry::take_notify_all(unsafe { pgrx::pg_sys::MyDatabaseId.to_u32() });
+        dispatch::notify_all(session)
+    }
+
     /// Parks what another scheduler runs again; how many.
     fn look_for_two_owners(&mut self, session: &Session) -> usize {
         (self.two_owners, self.looked_for_owners) = (None, convert::now());
@@ -356,12 +361,16 @@ impl Tick {
         let Some(number) = turns.map(|turn| turn % STEPS.len()).find(is_due) else { return Ok(None) };
         self.turn = number + 1;
         let step = &STEPS[number];
+        let notifies = self.notify_all.is_some();
         let tick = AssertUnwindSafe(&mut *self);
         let done = attempt(database, step.what, move || {
             let tick = tick;
             session(|session| (step.work)(tick.0, session))
-        })?;
-        let Some(count) = done else {
+        });
+        if notifies && self.notify_all.is_none() {
+            registry::end_sending(database, matches!(done, Ok(Some(_))));
+        }
+        let Some(count) = done? else {
             self.cooldowns[number] = self.cooldowns[number].after_failure(now);
             self.alerts.until = Instant::MIN;
             return Ok(None);

@@ -164,3 +164,30 @@ fn without_a_dispatcher_the_transaction_notifies() {
         (next(&mut ear).process_id() != me).then_some(())
     });
 }
+
+/// What a dispatcher has taken, and not sent because it was cancelled or ended, is sent all the same.
+#[test]
+fn what_could_not_be_sent_is_sent_later() {
+    let cluster = Cluster::new();
+    let (mut db, mut ear) = listening(&cluster);
+    db.batch_execute("create table written (n int)").unwrap();
+    for end in ["pg_cancel_backend", "pg_terminate_backend"] {
+        assert_eq!(heard(&mut ear, &mut db, "sched:q"), 0, "nothing of before is left");
+        cluster.set("synchronous_standby_names", "nobody");
+        // It keeps the lock of all that notify until its commit is somewhere else as well.
+        let mut holder = cluster.connect();
+        let pid: i32 = one(&mut holder, "select pg_backend_pid()");
+        let holder = std::thread::spawn(move || holder.batch_execute("insert into written values (1); notify z"));
+        wait_for(&mut db, &format!("select wait_event = 'SyncRep' from pg_stat_activity where pid = {pid}"), SOON);
+        db.batch_execute("set synchronous_commit = local").unwrap();
+        db.batch_execute(ENQUEUE).unwrap();
+        let sends = "from pg_stat_activity where backend_type = 'scheduler dispatcher' and wait_event_type = 'Lock'";
+        wait_for(&mut db, &format!("select count(*) = 1 {sends}"), SOON);
+        db.batch_execute(&format!("select {end}(pid) {sends}")).unwrap();
+        wait_for(&mut db, &format!("select count(*) = 0 {sends} and query = 'notifying queues'"), SOON);
+        cluster.set("synchronous_standby_names", "");
+        holder.join().unwrap().unwrap();
+        assert_eq!(next(&mut ear).channel(), "sched:q", "after {end}");
+        db.batch_execute("select sched.cancel_many(queue => 'q')").unwrap();
+    }
+}
