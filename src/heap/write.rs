@@ -121,8 +121,22 @@ impl Table {
         // SAFETY: the current row is one that was found in this table, and stays until the new one is written.
         self.settle(unsafe {
             store_changed(self.writer().row, self.current, changes);
-            self.replace(&raw mut (*self.current).tts_tid)
+            self.replace(&raw mut (*self.current).tts_tid, true).0
         })
+    }
+
+    /// The same, but nothing is changed and `None` returned where another transaction has the row in hand: it is not waited for.
+    pub fn update_unless_locked(&self, changes: &[(Column, Option<Datum>)]) -> Option<ModifyResult> {
+        // SAFETY: as in `update`.
+        let (result, xmax) = unsafe {
+            store_changed(self.writer().row, self.current, changes);
+            self.replace(&raw mut (*self.current).tts_tid, false)
+        };
+        if result.0 != pg_sys::TM_Result::TM_BeingModified {
+            return Some(self.settle(result));
+        }
+        // A lock of this transaction's own is in nobody's way.
+        self.lock_again(xmax).then(|| self.update(changes))
     }
 
     /// Writes a row with these values instead of one that this transaction has locked; false where it is not there any more.
@@ -131,13 +145,13 @@ impl Table {
         // SAFETY: the place is that of a row of this table; the new row has a value for each column (checked in `store`).
         unsafe {
             store(self.writer().row, values);
-            self.replace(&raw mut tid).0 == pg_sys::TM_Result::TM_Ok
+            self.replace(&raw mut tid, true).0 .0 == pg_sys::TM_Result::TM_Ok
         }
     }
 
-    /// Puts the row that was stored in the place of another, with its index entries. SAFETY: the place is that of a row that was
-    /// found in this table.
-    unsafe fn replace(&self, tid: pg_sys::ItemPointer) -> TupleModification {
+    /// Puts the row that was stored in the place of another, with its index entries; what came of it, and which transaction was in the
+    /// way. SAFETY: the place is that of a row that was found in this table.
+    unsafe fn replace(&self, tid: pg_sys::ItemPointer, wait: bool) -> (TupleModification, pg_sys::TransactionId) {
         let (relation, writer) = (self.relation, self.writer());
         let mut failure = pg_sys::TM_FailureData::default();
         let mut lock_mode = pg_sys::LockTupleMode::LockTupleExclusive;
@@ -152,7 +166,7 @@ impl Table {
             pg_sys::GetCurrentCommandId(true),
             pg_sys::GetActiveSnapshot(),
             null_mut(),
-            true,
+            wait,
             &mut failure,
             &mut lock_mode,
             &mut reindex,
@@ -161,7 +175,7 @@ impl Table {
         if result == pg_sys::TM_Result::TM_Ok && entries != Entries::None {
             writer.index(relation, writer.row, Written::Updated(entries), OnConflict::Raise);
         }
-        (result, lock_mode)
+        ((result, lock_mode), failure.xmax)
     }
 
     /// Deletes the current row, after a wait for the transaction that has it in hand.

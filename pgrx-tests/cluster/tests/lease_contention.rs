@@ -230,3 +230,58 @@ fn an_open_claim_holds_only_what_it_claimed() {
     let mut work = db.transaction().unwrap();
     assert_eq!(claimed(&mut work, "q", 20), 7);
 }
+
+/// Who locks a lease in the transaction of his work keeps nobody from extending the others, nor himself from extending his own.
+#[test]
+fn a_lease_that_is_locked_keeps_no_heartbeat_waiting() {
+    let cluster = Cluster::builder().set("sched.enabled", "off").start();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute("select sched.enqueue('job', scope_id => i::text) from generate_series(1, 4) i").unwrap();
+    db.batch_execute("create table run as select * from sched.claim('default', 3)").unwrap();
+    // Each with its answer and whether it was extended, for it would wait for ever: a second is an error.
+    let beat = |client: &mut Client| -> String {
+        client.batch_execute("set lock_timeout = '1s'; create temp table before as select execution_id, stale_after from sched.lease").unwrap();
+        let answers = one(
+            client,
+            "select string_agg(answer, ' ' order by r.scope_id) from run r,
+                    lateral (select array_agg(execution_id order by scope_id) ids, array_agg(lease_token order by scope_id) tokens from run) a,
+                    lateral (select * from sched.heartbeat_many(a.ids, a.tokens) h where h.execution_id = r.execution_id) h",
+        );
+        answers
+    };
+    let extended = "select string_agg((l.stale_after > b.stale_after)::text, ' ' order by r.scope_id) from run r
+                      left join sched.lease l using (execution_id) left join before b using (execution_id)";
+    let mut holder = cluster.connect();
+    let (one_of, token): (String, String) = (
+        one(&mut db, "select execution_id::text from run where scope_id = '2'"),
+        one(&mut db, "select lease_token::text from run where scope_id = '2'"),
+    );
+    for (lock, answers) in [
+        (format!("select sched.assert_lease('{one_of}', '{token}')"), "ok ok ok"),
+        (format!("select sched.heartbeat('{one_of}', '{token}', progress => '1')"), "ok ok ok"),
+        (format!("select sched.finish_success('{one_of}', '{token}')"), "ok ok ok"),
+        (format!("select sched.cancel('{one_of}')"), "ok ok ok"),
+    ] {
+        holder.batch_execute(&format!("begin; {lock}")).unwrap();
+        let mut other = cluster.connect();
+        assert_eq!(beat(&mut other), answers, "{lock}");
+        assert_eq!(one::<String>(&mut other, extended), "true false true", "{lock}");
+        // His own lock is in nobody's way.
+        if !lock.contains("finish") {
+            let own =
+                format!("select answer from sched.heartbeat_many(array['{one_of}'::uuid], array['{token}'::uuid])");
+            let answer: String = one(&mut holder, &own);
+            assert_eq!(answer, if lock.contains("cancel") { "cancel" } else { "ok" }, "{lock}");
+        }
+        holder.batch_execute("rollback").unwrap();
+    }
+    // What was committed counts: one is asked to stop, one has ended, and a token that is none is lost.
+    db.batch_execute(&format!(
+        "select sched.finish_success('{one_of}', '{token}'), (select sched.cancel(execution_id) from run where scope_id = '3')"
+    ))
+    .unwrap();
+    let mut other = cluster.connect();
+    assert_eq!(beat(&mut other), "ok lost cancel");
+    db.batch_execute("update run set lease_token = gen_random_uuid() where scope_id = '1'").unwrap();
+    assert_eq!(beat(&mut cluster.connect()), "lost lost cancel");
+}

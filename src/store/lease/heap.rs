@@ -69,20 +69,18 @@ impl LeaseTable {
         }
     }
 
-    /// Extends the leases that hold and whose owner `caller` may act for; each with whether its run was asked to stop.
-    ///
-    /// `runs` are in the order of their ids, so that two sessions never wait for each other in a circle.
+    /// Extends the leases that hold and whose owner `caller` may act for; each with whether its run was asked to stop. One that another
+    /// transaction has in hand holds as it is: nobody can take it meanwhile, and the others' do not wait for it.
     pub fn heartbeat_many(&self, runs: &[(Uuid, Uuid)], now: Instant, caller: Oid) -> Vec<((Uuid, Uuid), bool)> {
         let beat = |run: &(Uuid, Uuid)| {
             pgrx::check_for_interrupts!();
-            let (_, cancel_requested) = self.heartbeat(run.0, run.1, None, None, now, Some(caller))?;
+            let (_, cancel_requested) = self.extend(run.0, run.1, None, None, now, Some(caller))?;
             Some((*run, cancel_requested))
         };
         runs.iter().filter_map(beat).collect()
     }
 
-    /// Extends a lease; the execution's owner and whether it was asked to stop, or `None` where the lease is lost, or `caller` is given
-    /// and may not act for that owner.
+    /// Extends a lease; the execution's owner and whether it was asked to stop, or `None` where the lease is lost.
     pub fn heartbeat(
         &self,
         execution_id: Uuid,
@@ -90,14 +88,26 @@ impl LeaseTable {
         stale_timeout: Option<Interval>,
         progress: Option<Jsonb>,
         now: Instant,
-        caller: Option<Oid>,
+    ) -> Option<(Oid, bool)> {
+        self.extend(execution_id, lease_token, stale_timeout, progress, now, None)
+    }
+
+    /// The same; `None` also where one of many is asked for by a `caller` who may not act for that owner.
+    fn extend(
+        &self,
+        execution_id: Uuid,
+        lease_token: Uuid,
+        stale_timeout: Option<Interval>,
+        progress: Option<Jsonb>,
+        now: Instant,
+        one_of_many: Option<Oid>,
     ) -> Option<(Oid, bool)> {
         let lease = &self.lease;
         if !self.scan(lease, c"lease_pkey").find(&[Condition::equal(pg_sys::F_UUID_EQ, execution_id)]) {
             return None;
         }
         while lease.get_required::<Uuid>(lease::LEASE_TOKEN) == lease_token {
-            if caller.is_some_and(|caller| !role::may_act_for(caller, lease.get_required(lease::OWNER))) {
+            if one_of_many.is_some_and(|caller| !role::may_act_for(caller, lease.get_required(lease::OWNER))) {
                 return None;
             }
             let stale_after = later(now, stale_timeout.unwrap_or_else(|| lease.get_required(lease::STALE_TIMEOUT)));
@@ -111,13 +121,20 @@ impl LeaseTable {
                 (lease::PROGRESS, progress.clone().and_then(IntoDatum::into_datum)),
             ];
             let given = changes.len() - usize::from(progress.is_none());
-            match lease.update(&changes[..given]) {
-                ModifyResult::Done => {
+            let changes = &changes[..given];
+            let result = match one_of_many {
+                Some(_) => lease.update_unless_locked(changes),
+                None => Some(lease.update(changes)),
+            };
+            match result {
+                Some(ModifyResult::Done) => {
                     self.mark_added(sweep_at);
                     return Some(heartbeat_answer(lease, now));
                 }
-                ModifyResult::Updated => {}
-                ModifyResult::Deleted => return None,
+                // Another transaction has it in hand.
+                None => return Some(heartbeat_answer(lease, now)),
+                Some(ModifyResult::Updated) => {}
+                Some(ModifyResult::Deleted) => return None,
             }
         }
         None

@@ -178,7 +178,7 @@ pub fn heartbeat(
     now: Instant,
 ) -> Option<(Oid, bool)> {
     match fast_path::open(owner.schema, LeaseTable::open) {
-        Some(leases) => leases.heartbeat(execution_id, lease_token, stale_timeout, progress, now, None),
+        Some(leases) => leases.heartbeat(execution_id, lease_token, stale_timeout, progress, now),
         None => sql::heartbeat(owner.session(), execution_id, lease_token, stale_timeout, progress, now),
     }
 }
