@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize
 
 use pgrx::{pg_guard, pg_shmem_init, pg_sys, PGRXSharedMemory, PgAtomic};
 
-use crate::shmem::{registry, spinlock};
+use crate::shmem::registry::{self, marks};
+use crate::shmem::spinlock;
 
 /// How many queues have an entry at the same time, in all databases.
 const MAX_QUEUES: usize = 256;
@@ -101,15 +102,15 @@ thread_local! {
 pub fn entry_of(queue: &str) -> Option<QueueEntry> {
     // SAFETY: reads globals of the process, and the clock.
     let (database, now) = unsafe { (pg_sys::MyDatabaseId.to_u32(), pg_sys::GetCurrentTimestamp()) };
-    if !registry::preloaded() || !registry::sends_notifications(database) {
+    if !registry::preloaded() || !marks::sends_notifications(database) {
         return None;
     }
     let all = NOTIFICATIONS.get();
     let remembered = REMEMBERED.with_borrow(|remembered| remembered.get(queue).copied());
     let is_current = |entry: &QueueEntry| all.entries[entry.number].generation.load(SeqCst) == entry.generation;
     let entry = remembered.filter(is_current).or_else(|| {
-        let (found, robbed) = all.give(database, packed(queue)?, registry::sends_notifications);
-        robbed.into_iter().for_each(registry::notify_all);
+        let (found, robbed) = all.give(database, packed(queue)?, marks::sends_notifications);
+        robbed.into_iter().for_each(marks::notify_all);
         let found = found?;
         REMEMBERED.with_borrow_mut(|remembered| {
             if remembered.len() >= MOST_REMEMBERED {
@@ -133,9 +134,9 @@ pub fn mark(database: u32, entry: QueueEntry, now: i64) {
     // (Not over a later one: the entry may have been given to a queue of another database, which nobody would tell.)
     found.marked.fetch_max(entry.generation, SeqCst);
     if found.generation.load(SeqCst) == entry.generation {
-        registry::notify_marked(database);
+        marks::notify_marked(database);
     } else {
-        registry::notify_all(database);
+        marks::notify_all(database);
     }
 }
 

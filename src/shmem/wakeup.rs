@@ -18,7 +18,7 @@ use scheduler_core::Instant;
 
 use crate::pg::by_subtransaction::BySubtransaction;
 use crate::shmem::notifications::{self, QueueEntry};
-use crate::shmem::registry;
+use crate::shmem::registry::{self, marks};
 use crate::shmem::runners::{self, runs};
 
 // What this backend's transaction asks for once it has committed.
@@ -107,7 +107,7 @@ pub fn prepared_transaction_committed() {
     let database = unsafe { pg_sys::MyDatabaseId.to_u32() };
     registry::wake_dispatcher(database, i64::MIN);
     registry::runners_wanted(database);
-    registry::notify_all(database);
+    marks::notify_all(database);
 }
 
 fn register_callback() {

@@ -12,6 +12,7 @@ use scheduler_core::Instant;
 use crate::guc;
 use crate::pg::convert;
 use crate::pg::error::{self, Failure};
+use crate::shmem::registry::marks;
 use crate::shmem::{exclusion, registry};
 use crate::worker::clock::ClockWatch;
 use crate::worker::notifier;
@@ -250,7 +251,7 @@ fn doze_and_notify(board: &registry::Dispatcher, database: u32, wake: Instant, s
         }
         let next = notifier::next(database, now).filter(|next| *next < wake);
         let woken = super::sleep_until(next.unwrap_or(wake), now);
-        let by_marks = next.is_some() || registry::has_marked(database);
+        let by_marks = next.is_some() || marks::has_marked(database);
         if woken && (!by_marks || board.is_called() || tick::interrupted(database)) {
             return true;
         }

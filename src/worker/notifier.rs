@@ -6,7 +6,8 @@ use std::time::{Duration, Instant as Moment};
 use scheduler_core::Instant;
 
 use crate::pg::run_settings;
-use crate::shmem::{notifications, registry};
+use crate::shmem::notifications;
+use crate::shmem::registry::marks;
 use crate::store::queue::notify;
 use crate::worker::transaction;
 
@@ -19,7 +20,7 @@ thread_local! {
 
 /// When the next are to be sent; `None` where no queue is marked. `now` is this moment.
 pub fn next(database: u32, now: Instant) -> Option<Instant> {
-    if !registry::has_marked(database) {
+    if !marks::has_marked(database) {
         return None;
     }
     let left = LAST.get().map_or(Duration::ZERO, |last| PACE.saturating_sub(last.elapsed()));
@@ -28,10 +29,10 @@ pub fn next(database: u32, now: Instant) -> Option<Instant> {
 
 /// Notifies the queues that are marked, unless it is too early.
 pub fn send(database: u32) {
-    if !registry::has_marked(database) || LAST.get().is_some_and(|last| last.elapsed() < PACE) {
+    if !marks::has_marked(database) || LAST.get().is_some_and(|last| last.elapsed() < PACE) {
         return;
     }
-    registry::take_marked(database);
+    marks::take_marked(database);
     let queues = notifications::take_marked(database);
     let notify = || {
         // Who listens would not hear of it after a crash anyway.
@@ -40,6 +41,6 @@ pub fn send(database: u32) {
             queues.iter().for_each(|queue| notify::of(queue));
         }
     };
-    registry::end_sending(database, queues.is_empty() || transaction::run(c"notifying queues", notify).is_some());
+    marks::end_sending(database, queues.is_empty() || transaction::run(c"notifying queues", notify).is_some());
     LAST.set(Some(Moment::now()));
 }

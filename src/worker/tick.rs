@@ -13,7 +13,8 @@ use scheduler_core::Instant;
 use crate::dispatch::{self, Fired, LookedForAlerts, Pruner};
 use crate::guc;
 use crate::pg::{convert, role, session, Session};
-use crate::shmem::{counters, exclusion, registry};
+use crate::shmem::registry::marks;
+use crate::shmem::{counters, exclusion};
 use crate::store::schedule::dropped::Runs;
 use crate::store::timer::deadline::{self, Deadlines, Looked};
 use crate::store::timer::BatchWindow;
@@ -195,7 +196,7 @@ impl Tick {
     pub fn run(&mut self, database: u32, name: &str, woken: bool) -> Result<Option<Instant>, Interrupted> {
         let began = std::time::Instant::now();
         self.staffing.look_unasked();
-        if self.notify_all.is_none() && registry::wants_notify_all(database) {
+        if self.notify_all.is_none() && marks::wants_notify_all(database) {
             self.notify_all = self.notified_all.checked_add_micros(NOTIFY_ALL_EVERY).or(Some(Instant::MIN));
         }
         if woken {
@@ -334,7 +335,7 @@ impl Tick {
     fn notify_all_queues(&mut self, session: &Session) -> usize {
         (self.notify_all, self.notified_all) = (None, convert::now());
         // SAFETY: reads a global of the process.
-        registry::take_notify_all(unsafe { pgrx::pg_sys::MyDatabaseId.to_u32() });
+        marks::take_notify_all(unsafe { pgrx::pg_sys::MyDatabaseId.to_u32() });
         dispatch::notify_all(session)
     }
 
@@ -368,7 +369,7 @@ impl Tick {
             session(|session| (step.work)(tick.0, session))
         });
         if notifies && self.notify_all.is_none() {
-            registry::end_sending(database, matches!(done, Ok(Some(_))));
+            marks::end_sending(database, matches!(done, Ok(Some(_))));
         }
         let Some(count) = done? else {
             self.cooldowns[number] = self.cooldowns[number].after_failure(now);
