@@ -28,8 +28,8 @@ lints() {
 
 # What the script that CREATE EXTENSION runs, and those of upgrades, would find through a search path that is not theirs.
 search_paths() {
-    local scripts=(sql/scheduler--*.sql)
-    if [ ! -e "${scripts[0]}" ]; then scripts=(); fi
+    local scripts
+    mapfile -t scripts < <(find sql -maxdepth 1 -name 'scheduler*--*.sql' | sort)
     tools/install.sh >/dev/null || return
     scripts+=("$("$SCHEDULER_PG_CONFIG" --sharedir)"/extension/scheduler{,_cron}--"$(scheduler_version)".sql)
     local script broken=0 replaces

@@ -42,8 +42,7 @@ mkdir -p "$into/lib" "$into/extension" "$into/licenses"
 cp --no-preserve=all LICENSE "$into/licenses/"
 PG=$major tools/notices.py "$into/licenses/THIRD-PARTY-NOTICES"
 cp --no-preserve=all "$library" "$into/lib/"
-shopt -s nullglob # of the other extension there may be no update yet
-cp --no-preserve=all "$control" sql/scheduler{,_cron}--*--*.sql "$into/extension/"
+cp --no-preserve=all "$control" sql/scheduler--*--*.sql "$into/extension/"
 # A release has the script that was frozen; it says the same (tools/release-sql.sh), and stays as it is.
 if [ -f "sql/release/scheduler--$version.sql" ]; then
     cp --no-preserve=all "sql/release/scheduler--$version.sql" "$into/extension/"
