@@ -15,8 +15,7 @@ from .workers import AsyncWorker, Worker
 
 
 def main(worker: Worker | AsyncWorker | None = None, options: Optional[argparse.ArgumentParser] = None, given: Any = None) -> None:
-    """The command line: of the worker that its first argument names, or of this one. `options` are yours beside those that are here; `given`
-    is a namespace that gets them."""
+    """The command line: of the worker that its first argument names, or of this one. `options` are yours besides; `given` gets all."""
     options = options or argparse.ArgumentParser(description="runs a worker")
     if worker is None:
         options.add_argument("worker", metavar="MODULE:WORKER", help="where it is, as in app.jobs:worker")
@@ -27,6 +26,8 @@ def main(worker: Worker | AsyncWorker | None = None, options: Optional[argparse.
     options.add_argument("--until-idle", "--drain", action="store_true", help="leave when nothing is left to claim")
     options.add_argument("--max", type=int, metavar="N", help="leave after N executions that have ended")
     given = options.parse_args(namespace=given)
+    if any(number is not None and number < 1 for number in (given.slots, given.batch, given.max)):
+        options.error("--slots, --batch and --max are at least 1")
     if worker is None:
         module, _, name = given.worker.partition(":")
         sys.path.insert(0, os.getcwd())
@@ -35,8 +36,8 @@ def main(worker: Worker | AsyncWorker | None = None, options: Optional[argparse.
         options.error(f"{given.worker} is no Worker and no AsyncWorker")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     worker.conninfo = worker.conninfo if given.dsn is None else primary(given.dsn)
-    worker.queue, worker.max_runs = given.queue or worker.queue, given.max
-    worker.slots, worker.batch = given.slots or worker.slots, given.batch or worker.batch
+    worker.queue, worker.max_runs, worker.slots = given.queue or worker.queue, given.max or worker.max_runs, given.slots or worker.slots
+    worker.batch = given.batch or worker.batch
     ended: Any = worker.drain() if given.until_idle else worker.run()
     if isinstance(worker, AsyncWorker):
         asyncio.run(ended)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 import random
 import time
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, fields, is_dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from typing import Any, Callable, Generic, Optional, Sequence, TypeVar
 from uuid import UUID
 
@@ -20,18 +21,16 @@ Rows = Sequence[Sequence[Any]]
 Said = tuple[str, Sequence[object]]
 log = logging.getLogger("pg_scheduler")
 
-# What a claim returns: the first fields of a run, in this order.
-COLUMNS = "execution_id, lease_token, attempt, max_attempts, job_name, scope_kind, scope_id, date_part('epoch', plan_time), payload, run_timeout, " \
+# What a claim returns: the first fields of a run, in this order. The payload as text: what Python's json refuses of it fails its own run.
+COLUMNS = "execution_id, lease_token, attempt, max_attempts, job_name, scope_kind, scope_id, date_part('epoch', plan_time), payload::text, run_timeout, " \
     "date_part('epoch', stale_after - clock_timestamp())"
 CLAIM = f"SELECT {COLUMNS} FROM sched.claim(%s, max_claims => %s, runner_id => %s)"
 # Ends what succeeded and claims what comes next, in one statement. A row also where nothing is left to claim.
-FINISH_AND_CLAIM = (
-    "SELECT ended.lost, next.* FROM (SELECT array_agg(id) AS lost FROM sched.finish_success_many(%s, %s) AS id) AS ended"
+FINISH_AND_CLAIM = "SELECT ended.lost, next.* FROM (SELECT array_agg(id) AS lost FROM sched.finish_success_many(%s, %s) AS id) AS ended" \
     f" LEFT JOIN ({CLAIM}) AS next ON true"
-)
 FINISH_MANY = "SELECT array_agg(id) FROM sched.finish_success_many(%s, %s) AS id"
 FINISH = "SELECT sched.finish_success(%s, %s, result => %s)"
-FAIL = "SELECT sched.finish_failure(%s, %s, error_code => %s, error_msg => %s, next_retry_at => %s, terminal => %s)"
+FAIL = "SELECT sched.finish_failure(%s, %s, error_code => %s, error_msg => %s, next_retry_at => clock_timestamp() + %s::interval, terminal => %s)"
 SNOOZE = "SELECT sched.snooze(%s, %s, clock_timestamp())"
 HEARTBEAT = "SELECT answer FROM sched.heartbeat_many(%s, %s)"
 
@@ -41,6 +40,8 @@ class Retry(Exception):
 
     def __init__(self, after: Optional[timedelta] = None, message: str = "") -> None:
         super().__init__(message or "to be tried again")
+        if not isinstance(after, (timedelta, type(None))):
+            raise TypeError(f"after is no timedelta: {after!r}")
         self.after = after
 
 
@@ -57,7 +58,7 @@ class LeaseLost(Cancelled):
 
 
 class Hooks:
-    """What to do besides the work: by default a line in the log. Override what you need; an exception in a hook ends the worker."""
+    """What to do besides the work: by default a line in the log. An exception in `around` fails the run, one in another hook ends the worker."""
 
     def around(self, run: RunBase[Any, Any]) -> AbstractContextManager[object]:
         """Entered before the handler is called, and left with its outcome; inside the run's transaction. The payload is still as in the ledger."""
@@ -68,7 +69,7 @@ class Hooks:
         log.info("%s: done", run)
 
     def failed(self, run: RunBase[Any, Any], error: BaseException) -> None:
-        """The run was rolled back, and the ledger says so."""
+        """The run was rolled back, and the ledger says so. A payload that json refuses is a text here."""
         log.warning("%s: failed: %s", run, error)
 
     def lost(self, run: RunBase[Any, Any]) -> None:
@@ -128,8 +129,7 @@ class RunBase(Generic[Payload, Db]):
 def check(group: Sequence[RunBase[Any, Any]]) -> None:
     """Raises where one of them is to stop."""
     for run in group:
-        if run.stop_reason is not None:
-            run.check()
+        run.check()
 
 
 @dataclass
@@ -141,20 +141,18 @@ class Handler:
     is_batch: bool
 
 
-def outcome(run: RunBase[Any, Any], error: BaseException) -> Optional[Said]:
+def outcome(run: RunBase[Any, Any], error: BaseException, is_given_back: bool) -> Optional[Said]:
     """What the ledger is told of a run that was rolled back: a statement and its parameters; None where its lease is lost."""
     key = (run.execution_id, run.lease_token)
     if run.stop_reason == "lost":
         return None
-    if run.stop_reason == "shutdown" or (run.stop_reason is None and isinstance(error, Cancelled)):
-        return SNOOZE, key  # it has nothing to do with why: another run of its batch was to stop
+    if run.stop_reason == "shutdown" or (run.stop_reason is None and is_given_back):
+        return SNOOZE, key
     if run.stop_reason is not None:
         return FAIL, (*key, "cancelled", run.stop_reason, None, False)
-    if isinstance(error, Retry):
-        at = None if error.after is None else datetime.now(timezone.utc) + error.after
-        return FAIL, (*key, "retry", str(error), at, False)
-    code = getattr(error, "sqlstate", None) or type(error).__name__
-    return FAIL, (*key, code, str(error), None, isinstance(error, Discard))
+    code, after = ("retry", error.after) if isinstance(error, Retry) else (getattr(error, "sqlstate", None) or type(error).__name__, None)
+    words = [text.replace("\0", "").encode(errors="replace").decode() for text in (code, str(error))]
+    return FAIL, (*key, *words, after, isinstance(error, Discard))
 
 
 def reader(payload: Optional[Callable[[Any], Any]]) -> Optional[Callable[[Any], Any]]:
@@ -166,8 +164,9 @@ def reader(payload: Optional[Callable[[Any], Any]]) -> Optional[Callable[[Any], 
 
 
 def primary(conninfo: str) -> str:
-    """A connection string that finds the primary among several hosts, unless it says something else."""
-    defaults = {"target_session_attrs": "read-write", "fallback_application_name": "pg_scheduler"}
+    """A connection string that finds the primary among several hosts, notices that its host is gone, and takes any text; unless it says otherwise."""
+    defaults = {"target_session_attrs": "read-write", "fallback_application_name": "pg_scheduler", "keepalives_idle": "10", "keepalives_interval": "5",
+                "keepalives_count": "3", "tcp_user_timeout": "20000", "connect_timeout": os.environ.get("PGCONNECT_TIMEOUT") or "10", "client_encoding": "utf8"}
     return make_conninfo(conninfo, **{name: value for name, value in defaults.items() if name not in conninfo_to_dict(conninfo)})
 
 

@@ -5,6 +5,7 @@ A slot is written once, as coroutines. With threads a slot's coroutines block th
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -19,7 +20,7 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from . import core
-from .core import Cancelled, Db, Handler, Hooks, LeaseLost, Rows, RunBase, Said
+from .core import Cancelled, Db, Discard, Handler, Hooks, LeaseLost, Rows, RunBase, Said
 
 AnyRun = TypeVar("AnyRun", bound=RunBase[Any, Any])
 
@@ -49,8 +50,7 @@ class Engine(Generic[AnyRun, Db]):
         self.handlers: dict[str, Handler] = {}
         #: By their ids here: an execution may come again before its last run has ended.
         self.held: dict[int, AnyRun] = {}
-        self._ended, self._counting = 0, threading.Lock()
-        self._is_stopping = False
+        self._ended, self._counting, self._is_stopping = 0, threading.Lock(), False
         self._loop: Optional[asyncio.AbstractEventLoop] = None
 
     def job(
@@ -68,7 +68,7 @@ class Engine(Generic[AnyRun, Db]):
         return function
 
     def stop(self) -> None:
-        """From any thread: claims nothing more. Runs go on for `grace` seconds."""
+        """From any thread: claims nothing more. Runs go on for `grace` seconds. Before `run` it ends that at once."""
         self._is_stopping = True
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._stopping.set)
@@ -80,43 +80,50 @@ class Engine(Generic[AnyRun, Db]):
 
     async def work(self, slots: int, until_idle: bool = False) -> int:
         """How many runs have ended."""
-        self._loop, self._stopping, self._news = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
-        self._is_stopping, self._ended = False, 0
+        self._stopping, self._news, self._beat, self._ended = asyncio.Event(), asyncio.Event(), asyncio.Event(), 0
         self._claimed = self.queue, self.batch, f"{socket.gethostname()}/{os.getpid()}"
+        self._loop = asyncio.get_running_loop()  # from here on `stop` tells it; from before, slots know
         signals = (signal.SIGTERM, signal.SIGINT) if threading.current_thread() is threading.main_thread() else ()
         for number in signals:
             self._loop.add_signal_handler(number, self.stop)
-        parts: list[Callable[[], Awaitable[None]]] = [self._listen, self._heartbeat, *[lambda: self.slot(until_idle)] * slots]
-        tasks = [asyncio.create_task(self._forever(part)) for part in parts]
+        parts = self._listen, self._heartbeat, *[lambda: self.slot(until_idle)] * slots
+        tasks = [asyncio.create_task(self._forever(part, until_idle)) for part in parts]
         stopping = asyncio.create_task(self._stopping.wait())
         try:
             await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)  # idle, or with an error
             self._is_stopping = True
             self._news.set()
-            _, running = await asyncio.wait(tasks[2:], timeout=self.grace)
-            for run in list(self.held.values()):
-                run.stop("shutdown")
-            if running:
-                await asyncio.wait(running, timeout=5.0)
+            await asyncio.wait(tasks[2:], timeout=self.grace)
         finally:
-            for task in (stopping, *tasks):
-                task.cancel()
-            for number in signals:
-                self._loop.remove_signal_handler(number)
-            self._loop = None
-        for error in await asyncio.gather(*tasks, return_exceptions=True):
+            try:  # a cancel comes here at once, and is no reason to leave what runs as it is
+                self._is_stopping = True
+                self._news.set()
+                for run in list(self.held.values()):
+                    run.stop("shutdown")
+                await asyncio.wait(tasks[2:], timeout=5.0)
+            finally:
+                for task in (stopping, *tasks):
+                    task.cancel()
+                for number in signals:
+                    self._loop.remove_signal_handler(number)
+                self._loop = None
+                errors = await asyncio.gather(*tasks, return_exceptions=True)
+                self._is_stopping = any(task.cancelled() for task in tasks[2:])  # a thread that still runs is to claim nothing
+        for error in errors:
             if isinstance(error, Exception):
                 raise error
         return self._ended
 
-    async def _forever(self, part: Callable[[], Awaitable[None]]) -> None:
-        """Does its part on a connection, and on another one where that breaks: after a failover to the new primary."""
+    async def _forever(self, part: Callable[[], Awaitable[None]], until_idle: bool) -> None:
+        """Does its part on a connection, and on another one where that breaks: after a failover to the new primary. Who drains hears of it."""
         pause = 0.1
         while True:
             began = time.monotonic()
             try:
                 return await part()
             except psycopg.OperationalError as error:
+                if until_idle:
+                    raise
                 if self._is_stopping:
                     return
                 pause = min(pause * 2, 10.0) if time.monotonic() - began < 10.0 else 0.1
@@ -130,30 +137,30 @@ class Engine(Generic[AnyRun, Db]):
             self._tell()  # what came before we listened
             async for heard in db.notifies():
                 for run in list(self.held.values()) if heard.channel == "sched:cancel" else ():
-                    if heard.payload == str(run.execution_id):
-                        run.stop("cancel")
+                    if heard.payload == str(run.execution_id):  # anybody can say so: the ledger is asked
+                        run.beat_at = float("-inf")
+                        self._beat.set()
                 self._tell()
 
     def _tell(self) -> None:
         """Wakes who waits. Who is about to wait has the event of before."""
-        told = self._news
-        if not self._is_stopping:
-            self._news = asyncio.Event()
+        told, self._news = self._news, self._news if self._is_stopping else asyncio.Event()
         told.set()
 
     async def _heartbeat(self) -> None:
         """Extends all leases in one statement, three times in the shortest."""
         async with await psycopg.AsyncConnection.connect(self.conninfo, autocommit=True) as db:
-            while True:
-                await asyncio.sleep(min([run.lease_seconds / 3 for run in list(self.held.values())] + [1.0]))
+            while self._loop is not None:  # before Python 3.12 `wait_for` may swallow a cancel
+                with suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(self._beat.wait(), min([run.lease_seconds / 3 for run in list(self.held.values())] + [1.0]))
+                self._beat.clear()
                 held, now = list(self.held.values()), time.monotonic()
-                if all(now < run.beat_at + run.lease_seconds / 3 for run in held):
-                    continue
-                for run in held:
-                    run.beat_at = now
-                for run, (answer,) in zip(held, await (await db.execute(core.HEARTBEAT, keys(held))).fetchall()):
-                    if answer != "ok":
-                        run.stop(answer)
+                if any(now >= run.beat_at + run.lease_seconds / 3 for run in held):
+                    for run in held:
+                        run.beat_at = now
+                    for run, (answer,) in zip(held, await (await db.execute(core.HEARTBEAT, keys(held))).fetchall()):
+                        if answer != "ok":
+                            run.stop(answer)
 
     async def slot(self, until_idle: bool) -> None:
         async with self.open() as db:
@@ -164,8 +171,7 @@ class Engine(Generic[AnyRun, Db]):
                     runs = await self._work_on(db, runs) or await self._claim(db)  # where the last has failed
                 if until_idle:
                     return
-                if not self._is_stopping:
-                    await self.rest(news)
+                await self.rest(news)
 
     async def _claim(self, db: Db) -> list[AnyRun]:
         return [] if self._is_stopping else self._take(await self.ask(db, (core.CLAIM, self._claimed)))
@@ -185,13 +191,9 @@ class Engine(Generic[AnyRun, Db]):
 
     def _groups(self, runs: list[AnyRun]) -> list[list[AnyRun]]:
         """What is done in one transaction: a run, or the runs that a batch handler gets."""
-        names = {run.job_name for run in runs}
-        batches = {name for name in names if self._handler(name).is_batch}
-        if len(names) == len(batches) == 1:
-            return [runs]
         groups: dict[object, list[AnyRun]] = {}
         for run in runs:
-            groups.setdefault(run.job_name if run.job_name in batches else id(run), []).append(run)
+            groups.setdefault(run.job_name if self._handler(run.job_name).is_batch else id(run), []).append(run)
         return list(groups.values())
 
     async def _work_on(self, db: Db, runs: list[AnyRun]) -> list[AnyRun]:
@@ -211,11 +213,24 @@ class Engine(Generic[AnyRun, Db]):
                 else:
                     self._count(group)
                     for run in group:
-                        self.hooks.succeeded(run)
+                        self._tell_of(self.hooks.succeeded, run)
+        except Exception:  # nobody works on these any more
+            for run in (*runs, *next_runs):
+                self.held.pop(id(run))
+                with suppress(psycopg.Error):  # it has ended
+                    await self.ask(db, (core.SNOOZE, (run.execution_id, run.lease_token)))
+            raise
         finally:
             for run in runs:
-                del self.held[id(run)]
+                self.held.pop(id(run), None)
         return next_runs
+
+    def _tell_of(self, hook: Callable[..., None], *what: object) -> None:
+        """What a hook raises is not taken for a connection that broke."""
+        try:
+            hook(*what)
+        except psycopg.OperationalError as error:
+            raise RuntimeError("a hook has failed") from error
 
     def _count(self, runs: Sequence[AnyRun]) -> None:
         with self._counting:
@@ -227,6 +242,8 @@ class Engine(Generic[AnyRun, Db]):
         """Calls the handler of these runs and ends them, in one transaction; what was claimed in it."""
         async with self.begin(db):
             handler = self._handler(group[0].job_name)
+            for run in group:
+                run.payload = json.loads(run.payload)
             with self.hooks.around(group[0]):
                 if handler.payload is not None:
                     for run in group:
@@ -240,31 +257,37 @@ class Engine(Generic[AnyRun, Db]):
         if isinstance(returned, dict) and len(group) == 1:
             await self.ask(db, (core.FINISH, (group[0].execution_id, group[0].lease_token, Jsonb(returned))))
             return await self.ask(db, (core.CLAIM, self._claimed)) if claims else ()
-        if claims:
-            rows = await self.ask(db, (core.FINISH_AND_CLAIM, (*keys(group), *self._claimed)))
-        else:
-            rows = await self.ask(db, (core.FINISH_MANY, keys(group)))
+        rows = await self.ask(db, (core.FINISH_AND_CLAIM, (*keys(group), *self._claimed)) if claims else (core.FINISH_MANY, keys(group)))
         if rows[0][0]:
             raise LeaseLost("the lease is lost")
         return [row[1:] for row in rows if row[1] is not None] if claims else ()
 
     async def _report(self, db: Db, group: Sequence[AnyRun], error: BaseException) -> None:
         """Tells the ledger what became of runs whose transaction was rolled back."""
+        # Where others of its batch were to stop, or the worker was before it began. (A handler that says Cancelled unasked has failed.)
+        is_given_back = any(run.stop_reason for run in group) or isinstance(error, Cancelled if self._is_stopping else LeaseLost)
         for run in group:
-            said = core.outcome(run, error)
-            try:
-                if said is not None:
-                    try:
-                        await self.ask(db, said)
-                    except psycopg.errors.QueryCanceled:  # a cancel that came late
-                        await self.ask(db, said)
-            except psycopg.errors.ObjectNotInPrerequisiteState:
-                said = None
+            said = await self._say(db, run, error, is_given_back)
             if said is None:
-                self.hooks.lost(run)
+                self._tell_of(self.hooks.lost, run)
             elif said[0] != core.SNOOZE:
                 self._count([run])
-                self.hooks.failed(run, error)
+                self._tell_of(self.hooks.failed, run, error)
+
+    async def _say(self, db: Db, run: AnyRun, error: BaseException, is_given_back: bool) -> Optional[Said]:
+        fixed = run.execution_id, run.lease_token, "handler_error", "its error cannot be written", None, isinstance(error, Discard)
+        for left in 2, 1, 0:  # once more, for a cancel may come late; then what the ledger takes for sure
+            try:
+                said = core.outcome(run, error, is_given_back) if left else (core.FAIL, fixed)
+                if said is not None:
+                    await self.ask(db, said)
+                return said
+            except psycopg.errors.ObjectNotInPrerequisiteState:
+                break
+            except Exception:
+                if db.broken or left == 0:
+                    raise
+        return None
 
 
 def keys(runs: Sequence[RunBase[Any, Any]]) -> tuple[list[UUID], list[UUID]]:

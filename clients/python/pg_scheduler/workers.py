@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -10,7 +11,7 @@ from typing import Any, AsyncIterator, Coroutine
 
 from psycopg import AsyncConnection, Connection
 
-from .core import Cancelled, Handler, Payload, Rows, RunBase, Said, check
+from .core import Handler, Payload, Rows, RunBase, Said, check
 from .engine import Engine
 
 
@@ -51,13 +52,14 @@ class AsyncWorker(Engine[AsyncRun[Any], AsyncConnection[Any]]):
             for run in group:
                 run.db, run.interrupt = db, task.cancel
             check(group)
-            return await task
-        except asyncio.CancelledError:
-            if not task.cancelled():
-                raise
-            raise Cancelled("stopped") from None
-        finally:
-            task.cancel()
+            await asyncio.wait([task])
+            if task.cancelled():
+                check(group)
+                raise RuntimeError("the handler was cancelled, not by the worker")
+            return task.result()
+        finally:  # also where we are cancelled: the connection is its own until it has ended
+            if task.cancel():
+                await asyncio.wait([task])
 
 
 class Run(RunBase[Payload, Connection[Any]]):
@@ -129,7 +131,10 @@ class Worker(Engine[Run[Any], Connection[Any]]):
             for run in group:
                 run.db, run.over, run.interrupt = db, over, interrupt
             check(group)
-            return handler.function(group if handler.is_batch else group[0])
+            returned = handler.function(group if handler.is_batch else group[0])
+            if inspect.isawaitable(returned) or inspect.isgenerator(returned) or inspect.isasyncgen(returned):
+                raise TypeError(f"the handler has not run: it returned {returned!r}")
+            return returned
         finally:
             with using:
                 is_using = False

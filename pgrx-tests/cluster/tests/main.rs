@@ -6,6 +6,7 @@ mod after_runs;
 mod alerts;
 mod barriers;
 mod clients;
+mod clients_python;
 mod concurrency;
 mod copies;
 mod crash;

@@ -1,0 +1,92 @@
+//! What the Python client does with bad handlers, hooks and payloads: the tests are in `clients_python.py`, each on a server of its own.
+
+use scheduler_cluster_tests::{conn, door, python, repository, Cluster};
+use std::process::Command;
+
+fn passes(test: &str) {
+    let cluster = Cluster::new();
+    cluster.execute("create role app login");
+    cluster.execute("create role stranger login");
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute("select sched.grant_use('app')").unwrap();
+    let mut app = cluster.connect_as("app", "postgres");
+    app.batch_execute(
+        "select sched.define_job('effect', queue => 'conformance', retry_backoff => '{1 hour}', stale_timeout => '4 s');
+         select sched.define_job('long lease', queue => 'conformance', stale_timeout => '1 h')",
+    )
+    .unwrap();
+    drop(app); // its connections are counted
+    let mut program = Command::new(python());
+    program
+        .arg(repository().join("pgrx-tests/cluster/tests/clients_python.py"))
+        .arg(test)
+        .arg(door(&cluster).to_string());
+    program.env("PYTHONPATH", repository().join("clients/python")).env("PYTHONDONTWRITEBYTECODE", "1");
+    let output = cluster.client(program, "app", "postgres").output().expect("it can be started");
+    assert!(output.status.success(), "{test}: {}", conn::text(&output));
+}
+
+#[test]
+fn a_cancel_of_run_gives_back_and_leaves_nothing_behind() {
+    passes("cancel_of_run");
+}
+
+#[test]
+fn a_handler_that_says_cancelled_unasked_has_failed() {
+    passes("errors_of_their_own");
+}
+
+#[test]
+fn a_batch_of_which_one_is_cancelled_is_given_back() {
+    passes("a_batch_of_which_one_is_cancelled");
+}
+
+#[test]
+fn an_error_that_cannot_be_written_ends_no_worker() {
+    passes("unwritable_errors");
+}
+
+#[test]
+fn a_discard_is_for_good_whatever_its_words() {
+    passes("a_discard_without_words");
+}
+
+#[test]
+fn a_payload_that_json_refuses_fails_its_own_run() {
+    passes("a_payload_that_json_refuses");
+}
+
+#[test]
+fn a_handler_that_would_never_run_has_failed() {
+    passes("a_handler_that_would_never_run");
+}
+
+#[test]
+fn a_hook_that_raises_ends_the_worker_which_gives_back() {
+    passes("a_hook_that_raises");
+}
+
+#[test]
+fn a_strangers_notification_stops_no_run() {
+    passes("a_strangers_notification");
+}
+
+#[test]
+fn a_stop_before_run_is_heard() {
+    passes("stop_before_run");
+}
+
+#[test]
+fn who_drains_hears_that_there_is_no_server() {
+    passes("no_server");
+}
+
+#[test]
+fn the_command_line_keeps_what_the_worker_has() {
+    passes("the_command_line");
+}
+
+#[test]
+fn a_peer_that_is_gone_is_noticed() {
+    passes("a_peer_that_is_gone");
+}
