@@ -121,7 +121,7 @@ class Engine(Generic[AnyRun, Db]):
             began = time.monotonic()
             try:
                 return await part()
-            except psycopg.OperationalError as error:
+            except (psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction) as error:
                 if until_idle:
                     raise
                 if self._is_stopping:
@@ -184,8 +184,7 @@ class Engine(Generic[AnyRun, Db]):
 
     def _handler(self, job_name: str) -> Handler:
         def unknown(_: object) -> None:
-            known = ", ".join(sorted(self.handlers)) or "none"
-            raise LookupError(f'no handler for job "{job_name}" (this worker has: {known})')
+            raise LookupError(f'no handler for job "{job_name}" (this worker has: {", ".join(sorted(self.handlers)) or "none"})')
 
         return self.handlers.get(job_name) or self.handlers.get("*") or Handler(unknown, None, False)
 
@@ -229,7 +228,7 @@ class Engine(Generic[AnyRun, Db]):
         """What a hook raises is not taken for a connection that broke."""
         try:
             hook(*what)
-        except psycopg.OperationalError as error:
+        except psycopg.Error as error:
             raise RuntimeError("a hook has failed") from error
 
     def _count(self, runs: Sequence[AnyRun]) -> None:

@@ -48,9 +48,10 @@ class AsyncWorker(Engine[AsyncRun[Any], AsyncConnection[Any]]):
     async def call(self, db: AsyncConnection[Any], group: list[AsyncRun[Any]], handler: Handler) -> object:
         # A task of its own: only this is cancelled where the runs are to stop.
         task = asyncio.create_task(handler.function(group if handler.is_batch else group[0]))
+        once = [task.cancel]  # psycopg waits for its statement to end after a cancel: another would cost the connection
         try:
             for run in group:
-                run.db, run.interrupt = db, task.cancel
+                run.db, run.interrupt = db, lambda: once and once.pop()()
             check(group)
             await asyncio.wait([task])
             if task.cancelled():

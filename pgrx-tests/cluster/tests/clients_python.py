@@ -139,6 +139,53 @@ def a_batch_of_which_one_is_cancelled():
             assert state(first)[0] == "CANCELLED", state(first)
 
 
+def a_second_interruption():
+    """It does not hit psycopg while that cancels the statement, which would cost the connection."""
+
+    class Heard(Hooks):
+        def broken(self, error, pause):
+            raise error
+
+    async def test():
+        begun, worker = asyncio.Event(), AsyncWorker("", "conformance", hooks=Heard())
+
+        @worker.job("effect")
+        async def effect(run):
+            begun.set()
+            await run.db.execute("select pg_sleep(60)")
+
+        here = enqueue("effect")
+        draining = asyncio.create_task(worker.drain())
+        await asyncio.wait_for(begun.wait(), SOON)
+        sleeps = "select count(*) from pg_stat_activity where wait_event = 'PgSleep' and usename = 'app'"
+        until("it to sleep", lambda: db.execute(sleeps).fetchone() == (1,))
+        [run] = worker.held.values()
+        while not draining.done():
+            run.stop("told to")
+            await asyncio.sleep(0)
+        assert await draining == 1
+        assert failure(here)[:4] == ("FAILED", 1, "cancelled", "told to"), failure(here)
+
+    asyncio.run(test())
+
+
+def a_session_that_turns_read_only():
+    """As on a server that is to be switched over: the worker connects again, where it may write."""
+    for worker, _ in workers(poll=0.2):
+
+        def turn(run):
+            return run.db.execute("set default_transaction_read_only = on")
+
+        async def turn_of_asyncio(run):
+            await turn(run)
+
+        worker.job("effect", turn if isinstance(worker, Worker) else turn_of_asyncio)
+        with running(worker):
+            for _ in range(2):
+                here = enqueue("effect")
+                until("it to be done", lambda: state(here) == ("SUCCESS", 1))
+
+
 class Nameless(Exception):
     sqlstate = 7
 

@@ -42,6 +42,16 @@ fn a_batch_of_which_one_is_cancelled_is_given_back() {
 }
 
 #[test]
+fn a_second_interruption_costs_no_connection() {
+    passes("a_second_interruption");
+}
+
+#[test]
+fn a_session_that_turns_read_only_is_replaced() {
+    passes("a_session_that_turns_read_only");
+}
+
+#[test]
 fn an_error_that_cannot_be_written_ends_no_worker() {
     passes("unwritable_errors");
 }
