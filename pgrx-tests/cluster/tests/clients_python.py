@@ -224,6 +224,20 @@ def unwritable_errors():
         assert state(good) == ("SUCCESS", 1), state(good)
 
 
+def a_retry_after_a_while():
+    """By the server's clock, which is not this machine's here."""
+
+    def handler(run):
+        raise Retry(timedelta(minutes=30))
+
+    for worker, adapted in workers():
+        worker.job("effect", adapted(handler))
+        here = enqueue("effect")
+        assert drained(worker) == 1
+        wait = db.execute("select next_retry_at - finished_at from sched.execution where id = %s", (here,)).fetchone()[0]
+        assert timedelta(minutes=29) < wait < timedelta(minutes=31), wait
+
+
 def a_discard_without_words():
     """It is for good, whatever its words."""
 

@@ -4,7 +4,10 @@ use scheduler_cluster_tests::{conn, door, python, repository, Cluster};
 use std::process::Command;
 
 fn passes(test: &str) {
-    let cluster = Cluster::new();
+    passes_on(&Cluster::new(), test);
+}
+
+fn passes_on(cluster: &Cluster, test: &str) {
     cluster.execute("create role app login");
     cluster.execute("create role stranger login");
     let mut db = cluster.with_extension("postgres");
@@ -20,7 +23,7 @@ fn passes(test: &str) {
     program
         .arg(repository().join("pgrx-tests/cluster/tests/clients_python.py"))
         .arg(test)
-        .arg(door(&cluster).to_string());
+        .arg(door(cluster).to_string());
     program.env("PYTHONPATH", repository().join("clients/python")).env("PYTHONDONTWRITEBYTECODE", "1");
     let output = cluster.client(program, "app", "postgres").output().expect("it can be started");
     assert!(output.status.success(), "{test}: {}", conn::text(&output));
@@ -54,6 +57,13 @@ fn a_session_that_turns_read_only_is_replaced() {
 #[test]
 fn an_error_that_cannot_be_written_ends_no_worker() {
     passes("unwritable_errors");
+}
+
+#[test]
+fn a_retry_is_by_the_servers_clock() {
+    let cluster = Cluster::builder().with_a_clock_to_set().start();
+    cluster.set_clock(86_400);
+    passes_on(&cluster, "a_retry_after_a_while");
 }
 
 #[test]
