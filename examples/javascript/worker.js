@@ -21,4 +21,7 @@ async function work(run, logTo) {
 
 // --log-to TABLE: write a row (execution_id, attempt, what) for each execution that succeeds
 const make = (queue, options, given) => new Worker({}, queue, options).job('*', (run) => work(run, given['log-to']));
-void main(make, { 'log-to': { type: 'string' } });
+main(make, { 'log-to': { type: 'string' } }).catch((error) => {
+  console.error(error.message);
+  process.exitCode = 1;
+});

@@ -7,8 +7,9 @@
 //   await worker.run();
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Client, escapeIdentifier, type ClientConfig, type QueryResult, type QueryResultRow } from 'pg';
-import { outcome, Run, Stopped, type AnyRun, type Said } from './run.js';
+import { DatabaseError, escapeIdentifier, type Client, type QueryResultRow } from 'pg';
+import { ANSWERS_IN_MS, ask, closed, isPermanent, opened, type Server } from './connection.js';
+import { outcome, Run, SNOOZE, Stopped, unwritable, type AnyRun, type Said } from './run.js';
 
 export { main } from './main.js';
 export { Discard, Retry, Run, Stopped } from './run.js';
@@ -23,13 +24,11 @@ const FINISH_MANY = 'SELECT array_agg(id) AS lost FROM sched.finish_success_many
 const FINISH = 'SELECT sched.finish_success($1, $2, result => $3)';
 const HEARTBEAT = 'SELECT answer FROM sched.heartbeat_many($1, $2)';
 const LEASE_LOST = '55000';
+const INTERRUPTED = '57014';
 
-/** What is asked for each run is prepared once on each connection. */
-const ask = (db: Client, name: string, text: string, values: unknown[]): Promise<QueryResult> => db.query({ name: `pg-scheduler ${name}`, text, values });
-
-/** What to do besides the work. An exception in a hook ends the worker. */
+/** What to do besides the work. An exception in a hook ends the worker, which gives back what it has claimed. */
 export interface Hooks {
-  /** Calls the handler: around it, inside the run's transaction. */
+  /** Calls the handler: around it, inside the run's transaction. An exception here is the run's. */
   around?(run: AnyRun, call: () => Promise<unknown>): Promise<unknown>;
   /** The run has committed. */
   succeeded?(run: AnyRun): void;
@@ -37,7 +36,7 @@ export interface Hooks {
   failed?(run: AnyRun, error: unknown): void;
   /** The run was rolled back; its lease was lost, so the ledger was told nothing. */
   lost?(run: AnyRun): void;
-  /** A connection broke; the worker connects again after so long. */
+  /** A connection broke; the worker connects again after so long. Without this hook it says so on stderr. */
   broken?(error: unknown, pauseMs: number): void;
 }
 
@@ -69,6 +68,8 @@ interface Handler {
   isBatch: boolean;
 }
 
+/** What the worker does on a connection of its own. */
+type Part = (db: Client, over: AbortSignal) => Promise<void>;
 type Queryable = { query(text: string, values: unknown[]): Promise<{ rows: QueryResultRow[] }> };
 
 const OPTIONS = ['plan_time', 'scope_kind', 'scope_id', 'run_at', 'priority', 'unique_by', 'if_exists'] as const;
@@ -83,19 +84,28 @@ export async function enqueue(db: Queryable, jobName: string, payload: object = 
 }
 
 const jittered = (ms: number): number => ms * (0.5 + Math.random());
+/** Until then, or no longer than `ms`. */
+const rest = (ms: number, signal: AbortSignal): Promise<void> => sleep(ms, undefined, { signal }).catch(() => {});
+const aborted = (signal: AbortSignal): Promise<void> =>
+  new Promise((then) => (signal.aborted ? then() : signal.addEventListener('abort', () => then(), { once: true })));
 
 /** Claims the executions of a queue and calls the handlers of their jobs. Several servers: the worker finds the primary. */
 export class Worker {
-  readonly #servers: (string | ClientConfig)[];
+  readonly #servers: Server[];
   readonly #handlers = new Map<string, Handler>();
   /** The runs that are held, by their lease tokens: an execution may come again before its last run has ended here. */
   readonly #held = new Map<string, AnyRun>();
   readonly #options: Required<Omit<WorkerOptions, 'hooks'>>;
   readonly #hooks: Hooks;
+  readonly #connections = new Set<Client>();
   readonly #stopping = new AbortController();
+  /** There may be something to claim, to extend or to interrupt: whoever rests looks. */
   #news = new AbortController();
+  /** What ends the worker: an exception in a hook, or an error that another connection would not mend. */
+  #failure: { error: unknown } | undefined;
+  #ended = 0;
 
-  constructor(servers: string | ClientConfig | (string | ClientConfig)[] = {}, readonly queue = 'default', options: WorkerOptions = {}) {
+  constructor(servers: Server | Server[] = {}, readonly queue = 'default', options: WorkerOptions = {}) {
     const { hooks, ...others } = options;
     this.#servers = Array.isArray(servers) ? servers : [servers];
     this.#hooks = hooks ?? {};
@@ -126,127 +136,153 @@ export class Worker {
   /** Claims nothing more. Runs go on for `graceMs`. */
   stop(): void {
     this.#stopping.abort();
+    this.#wake();
+  }
+
+  #fail(error: unknown): void {
+    this.#failure ??= { error };
+    this.stop();
+  }
+
+  #wake(): void {
     this.#news.abort();
   }
 
-  /** Works until `stop`, SIGTERM or SIGINT. */
+  /** Taken before one looks, so that nothing that comes meanwhile is missed. */
+  #listens(): AbortSignal {
+    if (this.#news.signal.aborted) this.#news = new AbortController();
+    return this.#news.signal;
+  }
+
+  async #tell(hook: () => unknown): Promise<void> {
+    try {
+      await hook();
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  /** Works until `stop`, SIGTERM or SIGINT. Ends with an error where a hook raised one, or where another connection would not help. */
   async run(): Promise<void> {
+    const slots = (): Promise<unknown> => Promise.all(Array.from({ length: this.#options.slots }, () => this.#forever((db) => this.#slot(db), this.#stopping.signal)));
+    await this.#supervised([(db, over) => this.#listen(db, over), (db, over) => this.#beat(db, over)], slots);
+  }
+
+  /** Works until nothing is left to claim, or as `run`; how many runs have ended. For tests: what failed waits for its next attempt. */
+  async drain(): Promise<number> {
+    const before = this.#ended;
+    await this.#supervised([(db, over) => this.#beat(db, over)], async () => {
+      const db = await this.#open();
+      try {
+        for (let runs = await this.#claim(db); runs.length > 0; ) {
+          const next = await this.#work(db, runs);
+          runs = next !== undefined && next.length > 0 ? next : await this.#claim(db);
+        }
+      } finally {
+        await closed(db);
+      }
+    });
+    return this.#ended - before;
+  }
+
+  /** Works with these beside it. Where it is to stop, its runs may go on for a while, and are then stopped. */
+  async #supervised(beside: Part[], work: () => Promise<unknown>): Promise<void> {
     const stop = (): void => this.stop();
     process.once('SIGTERM', stop).once('SIGINT', stop);
     const over = new AbortController();
-    const helpers = [this.#forever((db) => this.#listen(db, over.signal), over.signal), this.#forever((db) => this.#beat(db, over.signal), over.signal)];
-    const slots = Promise.all(Array.from({ length: this.#options.slots }, () => this.#forever((db) => this.#slot(db), this.#stopping.signal)));
-    await new Promise<void>((stopped) => this.#stopping.signal.addEventListener('abort', () => stopped(), { once: true }));
-    const patience = (ms: number): Promise<unknown> => Promise.race([slots, sleep(ms, undefined, { ref: false })]);
-    await patience(this.#options.graceMs);
-    for (const run of this.#held.values()) await this.#stopRun(run, 'shutdown');
-    await patience(5000);
-    over.abort();
-    this.#news.abort();
-    await Promise.all(helpers);
-    process.removeListener('SIGTERM', stop).removeListener('SIGINT', stop);
-  }
-
-  /** Works until nothing is left to claim; how many runs have ended. For tests: what failed waits for its next attempt. */
-  async drain(): Promise<number> {
-    let count = 0;
-    const over = new AbortController();
-    const beats = this.#forever((db) => this.#beat(db, over.signal), over.signal);
-    const db = await this.#open();
+    const helpers = beside.map((part) => this.#forever((db) => part(db, over.signal), over.signal));
+    const working = work();
+    const within = (ms: number): Promise<unknown> => Promise.race([working, sleep(ms, undefined, { ref: false })]);
     try {
-      for (let runs = await this.#claim(db); runs.length > 0 && !this.#stopping.signal.aborted; ) {
-        count += runs.length;
-        const next = await this.#work(db, runs);
-        runs = next.length > 0 ? next : await this.#claim(db);
-      }
+      await Promise.race([working, aborted(this.#stopping.signal)]);
+      await within(this.#options.graceMs);
+      for (const run of this.#held.values()) run.stop('shutdown');
+      this.#wake(); // the heart interrupts them
+      await within(5000);
     } finally {
       over.abort();
-      await db.end();
-      await beats;
+      this.#wake();
+      await Promise.all([...helpers, ...[...this.#connections].map(closed)]); // a handler that would not stop commits nothing any more
+      process.removeListener('SIGTERM', stop).removeListener('SIGINT', stop);
     }
-    return count;
+    if (this.#failure !== undefined) throw this.#failure.error;
   }
 
   async #open(): Promise<Client> {
-    let failure: unknown = new Error('there is no server to connect to');
-    for (const server of this.#servers) {
-      const db = new Client(typeof server === 'string' ? { connectionString: server } : server);
-      db.on('error', () => {}); // told by the next statement
-      try {
-        await db.connect();
-        const { rows } = await db.query('SHOW transaction_read_only');
-        if (rows[0].transaction_read_only === 'off') return db;
-        failure = new Error('no server takes writes');
-      } catch (error) {
-        failure = error;
-      }
-      await db.end().catch(() => {});
-    }
-    throw failure;
+    const db = await opened(this.#servers);
+    this.#connections.add(db);
+    db.once('end', () => this.#connections.delete(db));
+    return db;
   }
 
   /** Does its part on a connection, and on another one where that breaks: after a failover to the new primary. */
   async #forever(part: (db: Client) => Promise<void>, over: AbortSignal): Promise<void> {
     for (let pause = 100; !over.aborted; ) {
-      let db: Client | undefined;
+      let since = Infinity;
       try {
-        db = await this.#open();
-        pause = 100;
-        await part(db);
+        const db = await this.#open();
+        since = Date.now();
+        try {
+          await part(db);
+        } finally {
+          await closed(db);
+        }
       } catch (error) {
-        pause = Math.min(pause * 2, 10_000);
-        this.#hooks.broken?.(error, pause);
-        await sleep(jittered(pause), undefined, { signal: over }).catch(() => {});
-      } finally {
-        await db?.end().catch(() => {});
+        if (isPermanent(error)) return this.#fail(error);
+        if (over.aborted) return;
+        pause = Date.now() - since > 10_000 ? 200 : Math.min(pause * 2, 10_000);
+        await this.#tell(() => {
+          if (this.#hooks.broken !== undefined) return this.#hooks.broken(error, pause);
+          console.error(`pg-scheduler: ${error instanceof Error ? error.message : error}; connects again in about ${pause} ms`);
+        });
+        await rest(jittered(pause), over);
       }
     }
-  }
-
-  #tell(): void {
-    this.#news.abort();
   }
 
   async #listen(db: Client, over: AbortSignal): Promise<void> {
     const gone = new Promise<never>((_, reject) => db.once('end', () => reject(new Error('the connection has ended'))));
     gone.catch(() => {});
     db.on('notification', ({ payload }) => {
-      for (const run of this.#held.values()) if (run.executionId === payload) void this.#stopRun(run, 'cancel');
-      this.#tell();
+      // Anybody can send one. So this asks at once, and a heartbeat's answer says whether the run is to stop.
+      for (const run of this.#held.values()) if (run.executionId === payload) run.beatAt = 0;
+      this.#wake();
     });
     for (const channel of [`sched:${this.queue}`, 'sched:cancel']) await db.query(`LISTEN ${escapeIdentifier(channel)}`);
-    this.#tell(); // what came before we listened
-    await Promise.race([gone, new Promise<void>((ended) => over.addEventListener('abort', () => ended(), { once: true }))]);
+    this.#wake(); // what came before we listened
+    await Promise.race([gone, aborted(over)]);
   }
 
   /** One statement extends all leases, three times in the shortest of them. */
   async #beat(db: Client, over: AbortSignal): Promise<void> {
     while (!over.aborted) {
-      const pause = Math.min(1000, ...[...this.#held.values()].map((run) => run.leaseMs / 3));
-      await sleep(pause, undefined, { signal: over }).catch(() => {});
+      const news = this.#listens();
       const held = [...this.#held.values()];
-      if (over.aborted || held.every((run) => run.beatAt > Date.now())) continue;
-      for (const run of held) run.beatAt = Date.now() + run.leaseMs / 3;
-      const { rows } = await ask(db, 'heartbeat', HEARTBEAT, [held.map((run) => run.executionId), held.map((run) => run.leaseToken)]);
-      for (const [place, { answer }] of rows.entries()) if (answer !== 'ok') await this.#stopRun(held[place]!, answer, db);
+      if (held.some((run) => run.beatAt <= Date.now())) {
+        for (const run of held) run.beatAt = Date.now() + run.leaseMs / 3;
+        const keys = [held.map((run) => run.executionId), held.map((run) => run.leaseToken)];
+        const { rows } = await ask(db, 'heartbeat', HEARTBEAT, keys, ANSWERS_IN_MS);
+        for (const [place, { answer }] of rows.entries()) if (answer !== 'ok') held[place]!.stop(answer);
+      }
+      for (const run of held) if (run.stopReason !== undefined) await this.#interrupt(run, db);
+      await rest(Math.min(1000, ...held.map((run) => run.leaseMs / 3)), news);
     }
   }
 
-  /** Has a run stop, and ends the statement that it waits for. */
-  async #stopRun(run: AnyRun, reason: 'cancel' | 'lost' | 'shutdown', asking?: Client): Promise<void> {
-    run.stop(reason);
+  /** Ends the statement that a run waits for: again and again, until one runs. */
+  async #interrupt(run: AnyRun, db: Client): Promise<void> {
     if (run.pid === undefined) return;
-    const db = asking ?? (await this.#open().catch(() => undefined));
-    if (run.pid !== undefined) await (run.interrupting = db?.query('SELECT pg_cancel_backend($1)', [run.pid]).catch(() => {}));
-    if (db !== asking) await db?.end().catch(() => {});
+    const isDeaf = run.stopReason === 'lost' && Date.now() - run.stoppedAt > 10_000;
+    // There is nothing that it could say to a server that is not the one any more.
+    if (isDeaf || run.db.host !== db.host || run.db.port !== db.port) void closed(run.db);
+    else await (run.interrupting = ask(db, 'cancel', 'SELECT pg_cancel_backend($1)', [run.pid], ANSWERS_IN_MS).catch(() => {}));
   }
 
   async #slot(db: Client): Promise<void> {
     while (!this.#stopping.signal.aborted) {
-      if (this.#news.signal.aborted) this.#news = new AbortController();
-      const news = this.#news.signal;
-      for (let runs = await this.#claim(db); runs.length > 0; ) runs = await this.#work(db, runs);
-      if (!this.#stopping.signal.aborted) await sleep(jittered(this.#options.pollMs), undefined, { signal: news }).catch(() => {});
+      const news = this.#listens();
+      for (let runs = await this.#claim(db); runs.length > 0; ) runs = (await this.#work(db, runs)) ?? (await this.#claim(db));
+      if (!this.#stopping.signal.aborted) await rest(jittered(this.#options.pollMs), news);
     }
   }
 
@@ -255,7 +291,8 @@ export class Worker {
   }
 
   async #claim(db: Client): Promise<AnyRun[]> {
-    return this.#take((await ask(db, 'claim', CLAIM, this.#claimed)).rows);
+    if (this.#stopping.signal.aborted) return [];
+    return this.#take((await ask(db, 'claim', CLAIM, this.#claimed, ANSWERS_IN_MS)).rows);
   }
 
   #take(rows: QueryResultRow[]): AnyRun[] {
@@ -264,8 +301,8 @@ export class Worker {
     return runs;
   }
 
-  /** Does these runs; what was claimed with the end of the last. */
-  async #work(db: Client, runs: AnyRun[]): Promise<AnyRun[]> {
+  /** Does these runs; what was claimed with the end of the last, undefined where it has failed. Gives them back where the worker is to stop. */
+  async #work(db: Client, runs: AnyRun[]): Promise<AnyRun[] | undefined> {
     const groups = new Map<string, AnyRun[]>();
     for (const run of runs) {
       const group = this.#handler(run.jobName)?.isBatch ? run.jobName : run.executionId;
@@ -273,14 +310,13 @@ export class Worker {
       if (others === undefined) groups.set(group, [run]);
       else others.push(run);
     }
-    let next: AnyRun[] = [];
+    let next: AnyRun[] | undefined;
     let left = groups.size;
     try {
       for (const group of groups.values()) {
         left -= 1;
         try {
-          const isStopping = this.#stopping.signal.aborted;
-          if (isStopping) {
+          if (this.#stopping.signal.aborted) {
             await this.#report(db, group, new Stopped('the worker ends'));
             continue;
           }
@@ -290,7 +326,8 @@ export class Worker {
           await this.#report(db, group, error);
           continue;
         }
-        for (const run of group) this.#hooks.succeeded?.(run);
+        this.#ended += group.length;
+        for (const run of group) await this.#tell(() => this.#hooks.succeeded?.(run));
       }
     } finally {
       for (const run of runs) this.#held.delete(run.leaseToken);
@@ -350,21 +387,28 @@ export class Worker {
 
   /** Tells the ledger what became of runs whose transaction was rolled back. */
   async #report(db: Client, group: AnyRun[], error: unknown): Promise<void> {
+    const isAsked = this.#stopping.signal.aborted || group.some((run) => run.stopReason !== undefined);
     for (const run of group) {
-      let said: Said | undefined = outcome(run, error);
-      for (let again = true; said !== undefined && again; ) {
-        again = false;
-        try {
-          await db.query(...said);
-        } catch (refused) {
-          const { code } = refused as { code?: string };
-          if (code === LEASE_LOST) said = undefined;
-          else if (code === '57014') again = true; // a cancel that came late
-          else throw refused;
-        }
+      const said = outcome(run, error, isAsked);
+      if (said === undefined || !(await this.#say(db, run, said))) await this.#tell(() => this.#hooks.lost?.(run));
+      else if (said[0] !== SNOOZE) {
+        this.#ended += 1;
+        await this.#tell(() => this.#hooks.failed?.(run, error));
       }
-      if (said === undefined) this.#hooks.lost?.(run);
-      else this.#hooks.failed?.(run, error);
+    }
+  }
+
+  /** False where its lease is lost. */
+  async #say(db: Client, run: AnyRun, said: Said): Promise<boolean> {
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        await db.query(...said);
+        return true;
+      } catch (refused) {
+        if (!(refused instanceof DatabaseError) || attempt === 3) throw refused;
+        if (refused.code === LEASE_LOST) return false;
+        if (refused.code !== INTERRUPTED) said = unwritable(run); // (the other is a cancel that came late)
+      }
     }
   }
 }

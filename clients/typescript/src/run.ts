@@ -22,6 +22,7 @@ export class Run<Payload = Record<string, unknown>> {
   db!: Client;
   payload!: Payload;
   stopReason: StopReason | undefined;
+  stoppedAt = 0;
   beatAt: number;
   /** The process of the connection, while the handler has it. */
   pid: number | undefined;
@@ -71,6 +72,7 @@ export class Run<Payload = Record<string, unknown>> {
   }
 
   stop(reason: StopReason): void {
+    if (this.stopReason === undefined) this.stoppedAt = Date.now();
     this.stopReason ??= reason;
     this.#abort?.abort(new Stopped(this.stopReason));
   }
@@ -79,21 +81,31 @@ export class Run<Payload = Record<string, unknown>> {
 export type AnyRun = Run<any>;
 export type Said = [text: string, values: unknown[]];
 
-const FAIL = 'SELECT sched.finish_failure($1, $2, error_code => $3, error_msg => $4, next_retry_at => $5, terminal => $6)';
-const SNOOZE = 'SELECT sched.snooze($1, $2, clock_timestamp())';
+const FAIL = `SELECT sched.finish_failure($1, $2, error_code => $3, error_msg => $4,
+  next_retry_at => clock_timestamp() + $5::float8 * interval '1 ms', terminal => $6)`;
+export const SNOOZE = 'SELECT sched.snooze($1, $2, clock_timestamp())';
 
-/** What the ledger is told of a run that was rolled back; undefined where its lease is lost. */
-export function outcome(run: AnyRun, error: unknown): Said | undefined {
+/** What the ledger is told of a run that was rolled back; undefined where its lease is lost. `isAsked`: it, or another of its batch, was to stop. */
+export function outcome(run: AnyRun, error: unknown, isAsked: boolean): Said | undefined {
   const key = [run.executionId, run.leaseToken];
   if (run.stopReason === 'lost') return undefined;
   // Another run of its batch was to stop, or the worker ends: it has nothing to do with that.
-  if (run.stopReason === 'shutdown' || (run.stopReason === undefined && error instanceof Stopped)) return [SNOOZE, key];
+  if (run.stopReason === 'shutdown' || (run.stopReason === undefined && isAsked && error instanceof Stopped)) return [SNOOZE, key];
   if (run.stopReason !== undefined) return [FAIL, [...key, 'cancelled', run.stopReason, null, false]];
-  if (error instanceof Retry) {
-    const at = error.afterMs === undefined ? null : new Date(Date.now() + error.afterMs);
-    return [FAIL, [...key, 'retry', error.message, at, false]];
+  try {
+    if (error instanceof Retry) return [FAIL, [...key, 'retry', text(error.message), error.afterMs ?? null, false]];
+    const { code } = Object(error) as { code?: unknown };
+    const name = text(typeof code === 'string' ? code : error instanceof Error ? error.constructor.name : '') || 'Error';
+    return [FAIL, [...key, name, text(error instanceof Error ? error.message : error), null, error instanceof Discard]];
+  } catch {
+    return unwritable(run);
   }
-  const code = (error as { code?: unknown }).code;
-  const name = typeof code === 'string' ? code : error instanceof Error ? error.constructor.name : 'Error';
-  return [FAIL, [...key, name, error instanceof Error ? error.message : String(error), null, error instanceof Discard]];
 }
+
+/** The same where the ledger does not take the error. */
+export function unwritable(run: AnyRun): Said {
+  return [FAIL, [run.executionId, run.leaseToken, 'handler_error', 'its error cannot be written', null, false]];
+}
+
+/** What PostgreSQL takes as a text. */
+const text = (what: unknown): string => String(what).replaceAll('\0', '');

@@ -7,6 +7,7 @@ mod alerts;
 mod barriers;
 mod clients;
 mod clients_python;
+mod clients_typescript;
 mod concurrency;
 mod copies;
 mod crash;
