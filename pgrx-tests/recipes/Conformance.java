@@ -25,9 +25,10 @@ class Conformance {
         return "{\"done\": " + member(run.payload(), "number") + "}";
     }
 
+    /** With an Error, which is no Exception: nothing of it is committed with the next run. */
     static String fail(Connection db, Worker.Run run) throws Exception {
         insert(db, run, null);
-        throw new IllegalStateException("told to fail");
+        throw new AssertionError("told to fail\0");
     }
 
     static String retry(Connection db, Worker.Run run) throws Worker.Retry {

@@ -1,5 +1,7 @@
 # The handlers of the conformance worker, below the program of docs/guides/write-a-worker.md.
 
+from datetime import timedelta
+
 INSERT = "insert into effect (execution_id, attempt, what) values (%s, %s, %s)"
 
 

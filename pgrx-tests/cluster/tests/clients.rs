@@ -50,9 +50,12 @@ fn handlers(name: &str) -> PathBuf {
 }
 
 fn own_worker(cluster: &Cluster) -> Command {
+    own_worker_with(cluster, &fs::read(handlers("handlers.py")).expect("they can be read"))
+}
+
+fn own_worker_with(cluster: &Cluster, handlers: &[u8]) -> Command {
     let file = guides_program(cluster, "python", "own.py");
-    let handlers = fs::read(handlers("handlers.py")).expect("they can be read");
-    File::options().append(true).open(&file).and_then(|mut file| file.write_all(&handlers)).expect("they can be added");
+    File::options().append(true).open(&file).and_then(|mut file| file.write_all(handlers)).expect("they can be added");
     let mut worker = Command::new(python());
     worker.arg(file);
     worker
@@ -176,9 +179,12 @@ fn conforms(worker: Worker) {
     }
     assert_eq!(one::<String>(&mut here.db, "select string_agg(what, '') from effect"), "somebody");
 
-    // It listens: work is taken long before the next poll.
+    // It listens: work is taken long before the next poll. What a failed attempt wrote has not come with what was done after it.
+    let failed = here.enqueue("fail", "{}");
+    here.waits_for(&failed, "status = 'FAILED'");
     let told = here.enqueue("effect", "{}");
     here.waits_for(&told, "status = 'SUCCESS' and finished_at - created_at < interval '2 s'");
+    assert_eq!(here.effects(&failed), 0, "{}", program.printed());
 
     // A cancel interrupts what runs.
     let cancelled = here.enqueue("slow", "{}");
@@ -350,6 +356,32 @@ assert alone.context.trace_id != run.context.trace_id
 fn the_guides_worker_conforms() {
     conforms(own_worker);
 }
+
+/// An error that the ledger cannot hold fails its run, and nothing else.
+#[test]
+fn the_guides_worker_survives_odd_errors() {
+    let mut here = Setting::new();
+    let odd = here.enqueue("fail", "{}");
+    let after = here.enqueue("retry", "{}");
+    let done = here.enqueue("effect", "{}");
+    let _program = here.start(|cluster| own_worker_with(cluster, ODD_HANDLERS.as_bytes()));
+    for id in [&odd, &after] {
+        here.waits_for(id, "status = 'FAILED' and error_code = 'handler_error' and next_retry_at > now()");
+    }
+    here.waits_for(&done, "status = 'SUCCESS'");
+}
+
+const ODD_HANDLERS: &str = r#"
+def fail(db, run):
+    raise ValueError("a\0b")
+
+def retry(db, run):
+    error = Retry("not a timedelta")
+    error.after = 60
+    raise error
+
+main("conformance", {"fail": fail, "retry": retry, "effect": lambda db, run: None})
+"#;
 
 #[test]
 #[ignore = "long: needs Go"]
