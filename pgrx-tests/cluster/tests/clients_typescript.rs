@@ -226,26 +226,51 @@ fn stop_before_run_ends_it() {
     assert_eq!(here.statuses(), "PENDING 0");
 }
 
+/// A way to the server that loses what comes after the first `until`, on all connections, or that is lost already.
+const PROXIED: &str = "
+    function proxied(until, isLost, then) {
+        const net = require('node:net');
+        const server = net.createServer((client) => {
+            client.on('error', () => {});
+            const through = net.connect(`${process.env.PGHOST}/.s.PGSQL.5432`).on('error', () => {});
+            client.on('close', () => through.destroy()).on('data', (data) => {
+                isLost ||= data.includes(until);
+                if (!isLost) through.write(data);
+            });
+            through.on('data', (data) => isLost || client.write(data));
+        });
+        server.listen(0, '127.0.0.1', () => then({ host: '127.0.0.1', port: server.address().port }, () => server.unref()));
+    }";
+
+/// The work waits for an answer that never comes, and no other connection can interrupt it.
+#[test]
+fn a_dead_server_does_not_keep_it_from_ending() {
+    let mut here = Setting::new();
+    here.enqueue("once", "{}");
+    let program = "
+        proxied('select of the handler', false, (there, done) => {
+            const worker = new Worker(there, 'work', { graceMs: 100 });
+            worker.job('*', (run) => {
+                console.log('begun');
+                return run.db.query('select of the handler');
+            });
+            worker.run().finally(done);
+        });";
+    let mut program = here.start("app", &format!("{PROXIED}{program}"), &[]);
+    wait_until("the work to begin", SOON, || program.printed().starts_with("begun").then_some(()));
+    kill(program.pid(), Signal::TERM);
+    let status = ended(&mut program);
+    assert!(status.success(), "{status}: {}", program.printed());
+}
+
 /// None there, one that refuses, one that accepts and says nothing, as a load balancer before a dead server does, and one that dies later.
 #[test]
 fn drain_without_a_server_ends() {
     let mut here = Setting::new();
     let program = "
-        const net = require('node:net');
-        const server = net.createServer((client) => {
-            if (words[0] === 'silent') return;
-            const through = net.connect(`${process.env.PGHOST}/.s.PGSQL.5432`).on('error', () => {});
-            let isDead = false;
-            client.on('data', (data) => {
-                isDead ||= data.includes('sched.claim');
-                if (!isDead) through.write(data);
-            }).on('close', () => through.destroy()).on('error', () => {});
-            through.on('data', (data) => client.write(data));
-        });
-        server.listen(0, '127.0.0.1', () => {
-            const there = { host: '127.0.0.1', port: server.address().port };
+        proxied('sched.claim', words[0] === 'silent', (there, done) => {
             const servers = { none: [], refuses: { host: '/nowhere' }, silent: there, dies: there };
-            new Worker(servers[words[0]], 'work').drain().catch((error) => console.log(`error: ${error.message}`)).finally(() => server.unref());
+            new Worker(servers[words[0]], 'work').drain().catch((error) => console.log(`error: ${error.message}`)).finally(done);
         });";
     for (server, message) in [
         ("none", "there is no server"),
@@ -253,7 +278,7 @@ fn drain_without_a_server_ends() {
         ("silent", "timeout"),
         ("dies", "Query read timeout"),
     ] {
-        let (status, printed) = here.run("app", program, &[server]);
+        let (status, printed) = here.run("app", &format!("{PROXIED}{program}"), &[server]);
         let last = printed.lines().last().unwrap_or_default();
         assert!(status.success() && last.starts_with(&format!("error: {message}")), "{server}, {status}: {printed}");
     }
