@@ -5,19 +5,27 @@ CREATE FUNCTION sched.router_sql(cluster text) RETURNS text
 $router$
 DECLARE
     how jsonb := '{
-        "everywhere": ["adopt", "alter_job", "define_job", "dispatch_due", "drop_elsewhere", "drop_job", "health", "healthy", "is_home",
+        "everywhere": ["adopt", "define_job", "dispatch_due", "drop_elsewhere", "health", "healthy", "is_home",
             "mark_stale_as_failed", "pause_queue", "rebuild", "resume_queue"],
-        "anywhere": ["next_time", "preview", "test_job", "validate"],
+        "anywhere": ["next_time", "preview", "validate"],
         "scope": ["attempts_since_success", "create_schedule", "due_plans", "enqueue", "latest_plan", "schedule_sql", "try_claim"],
         "schedule": ["alter_schedule", "backfill", "drop_schedule", "explain", "fire_now", "pause", "report_fire", "resume", "timeline", "unschedule"],
+        "job": ["alter_job"],
         "execution": ["alter_execution", "cancel", "finish_failure", "finish_success", "heartbeat", "snooze"],
         "server": ["acknowledge", "assert_lease", "compare", "hand_back", "import_from", "metrics", "openmetrics", "report", "router_sql",
             "set_buckets", "take_over", "this_run"],
-        "own": ["bucket", "buckets", "cancel_many", "claim", "create_schedules", "enqueue_many", "finish_success_many", "grant_monitor", "grant_use",
-            "grant_worker", "heartbeat_many", "import_crontab", "recent", "revoke_all"]
+        "own": ["bucket", "buckets", "cancel_many", "claim", "create_schedules", "drop_job", "enqueue_many", "finish_success_many", "grant_monitor", "grant_use",
+            "grant_worker", "heartbeat_many", "import_crontab", "recent", "revoke_all", "test_job"]
+    }';
+    -- The row that a call is about: of which argument, by which column of which view. All servers are asked, and the call is made where the
+    -- row is. It gets the row's own column, so that no plan makes the call first.
+    rows constant jsonb := '{
+        "schedule": ["schedule_name", "schedule_name", "sched.schedules", " AND v.state <> ''elsewhere''"],
+        "job": ["job_name", "job_name", "sched.jobs", ""],
+        "execution": ["execution_id", "id", "sched.execution", ""]
     }';
     own jsonb := jsonb_build_object(
-        'buckets', $$RETURN (SELECT range_agg(b.buckets::int4multirange) FROM sched_router.servers() AS b);$$,
+        'buckets', $$RETURN (SELECT range_agg(b.buckets::int4multirange) FROM sched_router.buckets_of_all() AS b);$$,
         'claim', $$IF $2 IS NULL OR $2 < 1 THEN
         RETURN QUERY SELECT * FROM sched_router.claim_at(sched_router.anywhere(), $1, $2, $3, $4);
         RETURN;
@@ -49,19 +57,27 @@ DECLARE
         RETURN (SELECT a.r FROM sched_router.create_schedules_at(sched_router.anywhere(), $1) AS a (r));
     END IF;
     FOR part IN
-        SELECT s.place, b.bucket, jsonb_agg(e.spec ORDER BY e.number) AS specs
-          FROM jsonb_array_elements($1) WITH ORDINALITY AS e (spec, number)
-         CROSS JOIN LATERAL (
-               SELECT sched.bucket(COALESCE(e.spec ->> 'scope_kind', 'schedule'), COALESCE(e.spec ->> 'scope_id', e.spec ->> 'schedule_name')) AS bucket) AS c
-          LEFT JOIN sched_router.servers() AS s ON s.buckets::int4multirange @> c.bucket
-         CROSS JOIN LATERAL (SELECT CASE WHEN s.place IS NULL THEN c.bucket END AS bucket) AS b
-         GROUP BY s.place, b.bucket
-         ORDER BY s.place NULLS FIRST
+        WITH elements AS MATERIALIZED (
+            SELECT e.spec, e.number,
+                   sched.bucket(COALESCE(e.spec ->> 'scope_kind', 'schedule'), COALESCE(e.spec ->> 'scope_id', e.spec ->> 'schedule_name')) AS bucket
+              FROM jsonb_array_elements($1) WITH ORDINALITY AS e (spec, number))
+        SELECT p.place, jsonb_agg(e.spec ORDER BY e.number) AS specs, array_agg(e.number ORDER BY e.number) AS numbers
+          FROM elements AS e
+          LEFT JOIN sched_router.places_of_buckets(ARRAY(SELECT DISTINCT e.bucket FROM elements AS e WHERE e.bucket IS NOT NULL)) AS p ON p.bucket = e.bucket
+         GROUP BY p.place
+         ORDER BY p.place NULLS FIRST
     LOOP
-        IF part.bucket IS NOT NULL THEN
-            RAISE object_not_in_prerequisite_state USING MESSAGE = format('no server has bucket %s', part.bucket), HINT = 'Nothing was created. sched.buckets() says which there are.';
-        END IF;
-        done := done + (SELECT a.r FROM sched_router.create_schedules_at(COALESCE(part.place, sched_router.anywhere()), part.specs) AS a (r));
+        BEGIN
+            done := done + (SELECT a.r FROM sched_router.create_schedules_at(COALESCE(part.place, sched_router.anywhere()), part.specs) AS a (r));
+        EXCEPTION WHEN OTHERS THEN
+            -- The server counts in its part.
+            GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, hint = PG_EXCEPTION_HINT;
+            words := regexp_match(message, '^(.*?\melement )([0-9]{1,9})\M(.*)$');
+            IF words IS NULL THEN
+                RAISE;
+            END IF;
+            RAISE USING ERRCODE = SQLSTATE, MESSAGE = concat(words[1], part.numbers[words[2]::integer], words[3]), HINT = hint;
+        END;
     END LOOP;
     RETURN done;$$,
         'enqueue_many', $$IF $5 IS NULL OR $4 IS NULL OR $2 IS NULL OR cardinality($5) <> cardinality($2) OR array_position($5, NULL) IS NOT NULL
@@ -71,55 +87,42 @@ DECLARE
     END IF;
     ids := array_fill(NULL::uuid, ARRAY[cardinality($5)]);
     FOR part IN
-        SELECT s.place, min(c.bucket) AS bucket, array_agg(i.number ORDER BY i.number) AS numbers
-          FROM unnest($5) WITH ORDINALITY AS i (id, number)
-         CROSS JOIN LATERAL (SELECT sched.bucket($4, i.id) AS bucket) AS c
-          LEFT JOIN sched_router.servers() AS s ON s.buckets::int4multirange @> c.bucket
-         GROUP BY s.place
-         ORDER BY s.place NULLS FIRST
+        SELECT p.place, array_agg(i.number ORDER BY i.number) AS numbers, array_agg(i.payload ORDER BY i.number) AS payloads,
+               array_agg(i.plan_time ORDER BY i.number) AS plan_times, array_agg(i.id ORDER BY i.number) AS scope_ids,
+               array_agg(i.run_at ORDER BY i.number) AS run_ats
+          FROM unnest($2, $3, $5, $6) WITH ORDINALITY AS i (payload, plan_time, id, run_at, number)
+          JOIN sched_router.places_of_buckets(ARRAY(SELECT DISTINCT sched.bucket($4, u.id) FROM unnest($5) AS u (id))) AS p ON p.bucket = sched.bucket($4, i.id)
+         GROUP BY p.place
+         ORDER BY p.place
     LOOP
-        IF part.place IS NULL THEN
-            RAISE object_not_in_prerequisite_state USING MESSAGE = format('no server has bucket %s', part.bucket), HINT = 'Nothing was enqueued. sched.buckets() says which there are.';
-        END IF;
         SELECT array_agg(a.r ORDER BY a.n) INTO some_ids
-          FROM sched_router.enqueue_many_at(part.place, $1,
-                   ARRAY(SELECT $2[n] FROM unnest(part.numbers) AS n), CASE WHEN $3 IS NOT NULL THEN ARRAY(SELECT $3[n] FROM unnest(part.numbers) AS n) END, $4,
-                   ARRAY(SELECT $5[n] FROM unnest(part.numbers) AS n), CASE WHEN $6 IS NOT NULL THEN ARRAY(SELECT $6[n] FROM unnest(part.numbers) AS n) END,
-                   $7, $8, $9) WITH ORDINALITY AS a (r, n);
+          FROM sched_router.enqueue_many_at(part.place, $1, part.payloads, CASE WHEN $3 IS NOT NULL THEN part.plan_times END, $4, part.scope_ids,
+                   CASE WHEN $6 IS NOT NULL THEN part.run_ats END, $7, $8, $9) WITH ORDINALITY AS a (r, n);
         FOR n IN 1 .. cardinality(part.numbers) LOOP
             ids[part.numbers[n]] := some_ids[n];
         END LOOP;
     END LOOP;
     RETURN QUERY SELECT i.id FROM unnest(ids) WITH ORDINALITY AS i (id, n) ORDER BY i.n;$$,
-        'finish_success_many', $$-- What one server does not have is asked of the next.
-    ids := $1;
-    tokens := $2;
-    FOR place IN SELECT s.place FROM sched_router.servers() AS s LOOP
-        some_ids := ARRAY(SELECT a.r FROM sched_router.finish_success_many_at(place, ids, tokens) AS a (r));
-        SELECT array_agg(i.id ORDER BY i.n), array_agg(i.token ORDER BY i.n) INTO ids, tokens
-          FROM unnest(ids, tokens) WITH ORDINALITY AS i (id, token, n)
-         WHERE i.id = ANY (some_ids);
-        EXIT WHEN ids IS NULL;
-    END LOOP;
-    RETURN QUERY SELECT * FROM unnest(ids);$$,
-        'heartbeat_many', $$-- What one server does not have is asked of the next.
-    IF $1 IS NULL OR $2 IS NULL OR cardinality($1) <> cardinality($2) THEN
-        RETURN QUERY SELECT * FROM sched_router.heartbeat_many_at(sched_router.anywhere(), $1, $2);
-        RETURN;
+        'drop_job', $$used_by := (SELECT a.r FROM sched_router.users_of_job($1) AS a (r) LIMIT 1);
+    IF used_by IS NOT NULL THEN
+        RAISE dependent_objects_still_exist USING MESSAGE = format('job "%s" is used by schedule "%s"', $1, used_by),
+            HINT = 'Drop its schedules first, or give them another job.';
     END IF;
-    answers := array_fill('lost'::text, ARRAY[cardinality($1)]);
-    FOR place IN SELECT s.place FROM sched_router.servers() AS s LOOP
-        numbers := ARRAY(SELECT i.n FROM unnest(answers) WITH ORDINALITY AS i (answer, n) WHERE i.answer = 'lost' ORDER BY i.n);
-        EXIT WHEN numbers = '{}';
-        FOR part IN
-            SELECT numbers[a.n] AS number, a.answer
-              FROM sched_router.heartbeat_many_at(place, ARRAY(SELECT $1[n] FROM unnest(numbers) AS n), ARRAY(SELECT $2[n] FROM unnest(numbers) AS n))
-                   WITH ORDINALITY AS a (id, answer, n)
-        LOOP
-            answers[part.number] := part.answer;
-        END LOOP;
-    END LOOP;
-    RETURN QUERY SELECT i.id, i.answer FROM unnest($1, answers) WITH ORDINALITY AS i (id, answer, n) ORDER BY i.n;$$,
+    RETURN (SELECT bool_or(a.r) FROM sched_router.drop_job_all($1) AS a (r));$$,
+        'test_job', $$RETURN QUERY
+    SELECT * FROM sched_router.test_job_at(COALESCE((SELECT min(p.place) FROM sched_router.places_of_job($1) AS p (place)), sched_router.anywhere()), $1, $2, $3);$$,
+        'finish_success_many', $$-- Not held is what no server has.
+    RETURN QUERY
+    WITH servers AS MATERIALIZED (SELECT row_number() OVER () AS server, a.ids FROM sched_router.finish_success_many_all($1, $2) AS a (ids)),
+         lost AS (SELECT u.id FROM servers AS s CROSS JOIN LATERAL unnest(s.ids) AS u (id)
+                   GROUP BY u.id HAVING count(DISTINCT s.server) = (SELECT count(*) FROM servers))
+    SELECT i.id FROM unnest($1) WITH ORDINALITY AS i (id, n) JOIN lost AS l ON l.id = i.id ORDER BY i.n;$$,
+        'heartbeat_many', $$-- Lost is what no server has.
+    RETURN QUERY
+    SELECT a.execution_id, CASE WHEN bool_or(a.answer = 'cancel') THEN 'cancel' WHEN bool_or(a.answer = 'ok') THEN 'ok' ELSE 'lost' END
+      FROM sched_router.heartbeat_many_all($1, $2) AS a
+     GROUP BY a.number, a.execution_id
+     ORDER BY a.number;$$,
         'import_crontab', $$-- Each server takes the lines that are its own; what is said of a line by all is an error of it.
     RETURN QUERY
     SELECT DISTINCT ON (a.line) a.* FROM sched_router.import_crontab_all($1, $2, $3) AS a
@@ -131,8 +134,7 @@ DECLARE
     PERFORM sched_router.grant_stubs($1);$$,
         'grant_worker', $$PERFORM sched_router.grant_worker_all($1);$$,
         'revoke_all', $$PERFORM sched_router.revoke_all_all($1);
-    EXECUTE format('REVOKE ALL ON SCHEMA sched, sched_router FROM %1$s; REVOKE ALL ON ALL FUNCTIONS IN SCHEMA sched, sched_router FROM %1$s;'
-        'REVOKE ALL ON ALL TABLES IN SCHEMA sched, sched_router FROM %1$s', $1);$$);
+    PERFORM sched_router.revoke_stubs($1);$$);
     declared constant text := 'DECLARE
     place integer;
     part record;
@@ -140,9 +142,11 @@ DECLARE
     got bigint;
     ids uuid[];
     some_ids uuid[];
-    tokens uuid[];
-    numbers bigint[];
-    answers text[];
+    used_by text;
+    message text;
+    hint text;
+    words text[];
+    answer text;
 ';
     name      text;
     f         record;
@@ -150,10 +154,11 @@ DECLARE
     rule      text;
     script    text;
     inner_result text;
-    selected  text;
     passed    text;
     called    text;
     place     text;
+    found_by  text[];
+    named     integer;
     body      text;
 BEGIN
     IF cluster IS NULL OR cluster = '' THEN
@@ -193,31 +198,95 @@ $do$;
 CREATE FUNCTION sched.bucket(scope_kind text, scope_id text) RETURNS integer LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS
 $f$ SELECT ((pg_catalog.get_byte(h.hash, 0) << 8) + pg_catalog.get_byte(h.hash, 1)) & 1023
       FROM pg_catalog.sha256(pg_catalog.convert_to($1, 'UTF8') || '\x00'::bytea || pg_catalog.convert_to($2, 'UTF8')) AS h (hash) $f$;
--- One row for each server that has buckets: the first of them, and all.
-CREATE FUNCTION sched_router.servers() RETURNS TABLE (place integer, buckets text) LANGUAGE plproxy AS
-$f$ CLUSTER %1$L; RUN ON ALL; SELECT pg_catalog.lower(b.buckets) AS place, b.buckets::text AS buckets FROM sched.buckets() AS b (buckets) WHERE NOT pg_catalog.isempty(b.buckets); $f$;
 CREATE FUNCTION sched_router.anywhere() RETURNS integer LANGUAGE sql VOLATILE AS $f$ SELECT pg_catalog.floor(pg_catalog.random() * 1024)::integer $f$;
-CREATE FUNCTION sched_router.places_of_schedule(text) RETURNS SETOF integer LANGUAGE plproxy AS
-$f$ CLUSTER %1$L; RUN ON ALL; SELECT pg_catalog.lower(sched.buckets()) FROM sched.schedules s WHERE s.schedule_name = $1 AND s.state <> 'elsewhere'; $f$;
-CREATE FUNCTION sched_router.places_of_execution(uuid) RETURNS SETOF integer LANGUAGE plproxy AS
-$f$ CLUSTER %1$L; RUN ON ALL; SELECT pg_catalog.lower(sched.buckets()) FROM sched.execution e WHERE e.id = $1; $f$;
-CREATE FUNCTION sched_router.place_of_schedule(name text) RETURNS integer LANGUAGE plpgsql AS
+-- One row for each server that has buckets: the first of them, by which it is called, and all.
+CREATE FUNCTION sched_router.buckets_of_all() RETURNS TABLE (place integer, buckets text) LANGUAGE plproxy AS
+$f$ CLUSTER %1$L; RUN ON ALL; SELECT pg_catalog.lower(b.buckets) AS place, b.buckets::text AS buckets FROM sched.buckets() AS b (buckets) WHERE NOT pg_catalog.isempty(b.buckets); $f$;
+CREATE FUNCTION sched_router.places_that_lead(places integer[]) RETURNS SETOF integer LANGUAGE plproxy AS
+$f$ CLUSTER %1$L; SPLIT places; RUN ON places; SELECT pg_catalog.lower(b.buckets) FROM sched.buckets() AS b (buckets) WHERE pg_catalog.lower(b.buckets) = ANY (places); $f$;
+-- The same, after a look whether the partition of that bucket is this server.
+CREATE FUNCTION sched_router.servers() RETURNS TABLE (place integer, buckets text) LANGUAGE plpgsql AS
 $f$
+#variable_conflict use_column
 DECLARE
-    places integer[] := ARRAY(SELECT * FROM sched_router.places_of_schedule($1));
+    places integer[];
+    ranges text[];
+    wrong integer;
 BEGIN
-    IF pg_catalog.cardinality(places) > 1 THEN
-        RAISE cardinality_violation USING MESSAGE = pg_catalog.format('schedule "%%s" is on %%s servers', $1, pg_catalog.cardinality(places)),
-            HINT = 'Connect to the one that is meant: a name is unique on each server only.';
+    SELECT pg_catalog.array_agg(b.place), pg_catalog.array_agg(b.buckets) INTO places, ranges FROM sched_router.buckets_of_all() AS b;
+    IF places IS NOT NULL THEN
+        wrong := (SELECT pg_catalog.min(w.place)
+                    FROM (SELECT u.place FROM pg_catalog.unnest(places) AS u (place) EXCEPT ALL SELECT l.place FROM sched_router.places_that_lead(places) AS l (place)) AS w);
     END IF;
-    RETURN places[1];
+    IF wrong IS NOT NULL THEN
+        RAISE object_not_in_prerequisite_state USING MESSAGE = pg_catalog.format('partition p%%1$s is not the one server that has bucket %%1$s', wrong),
+            HINT = 'Compare the PL/Proxy cluster with sched.buckets() of each server.';
+    END IF;
+    RETURN QUERY SELECT u.place, u.buckets FROM ROWS FROM (pg_catalog.unnest(places), pg_catalog.unnest(ranges)) AS u (place, buckets);
 END
 $f$;
+-- The server of each bucket, for those who write to several.
+CREATE FUNCTION sched_router.places_of_buckets(buckets integer[]) RETURNS TABLE (bucket integer, place integer) LANGUAGE plpgsql AS
+$f$
+#variable_conflict use_column
+DECLARE
+    found record;
+BEGIN
+    FOR found IN
+        SELECT u.bucket, pg_catalog.count(s.place) AS count, pg_catalog.min(s.place) AS place
+          FROM pg_catalog.unnest($1) AS u (bucket)
+          LEFT JOIN sched_router.servers() AS s ON s.buckets::pg_catalog.int4multirange OPERATOR(pg_catalog.@>) u.bucket
+         GROUP BY u.bucket
+    LOOP
+        IF found.count <> 1 THEN
+            RAISE object_not_in_prerequisite_state USING
+                MESSAGE = CASE found.count WHEN 0 THEN pg_catalog.format('no server has bucket %%s', found.bucket)
+                                           ELSE pg_catalog.format('bucket %%s is on %%s servers', found.bucket, found.count) END,
+                HINT = 'Nothing was written. sched.buckets() of each server says which ones it has.';
+        END IF;
+        bucket := found.bucket;
+        place := found.place;
+        RETURN NEXT;
+    END LOOP;
+END
+$f$;
+CREATE FUNCTION sched_router.places_of_job(text) RETURNS SETOF integer LANGUAGE plproxy AS
+$f$ CLUSTER %1$L; RUN ON ALL; SELECT pg_catalog.lower(sched.buckets()) FROM sched.jobs j WHERE j.job_name = $1; $f$;
+CREATE FUNCTION sched_router.users_of_job(text) RETURNS SETOF text LANGUAGE plproxy AS
+$f$ CLUSTER %1$L; RUN ON ALL; SELECT s.schedule_name FROM sched.schedules s WHERE s.job_name = $1 OR s.alert_job = $1; $f$;
+CREATE FUNCTION sched_router.finish_success_many_all(uuid[], uuid[]) RETURNS SETOF uuid[] LANGUAGE plproxy AS
+$f$ CLUSTER %1$L; RUN ON ALL; SELECT ARRAY(SELECT f.r FROM sched.finish_success_many($1, $2) AS f (r)); $f$;
+CREATE FUNCTION sched_router.heartbeat_many_all(uuid[], uuid[]) RETURNS TABLE (number bigint, execution_id uuid, answer text) LANGUAGE plproxy AS
+$f$ CLUSTER %1$L; RUN ON ALL; SELECT f.number, f.execution_id, f.answer FROM sched.heartbeat_many($1, $2) WITH ORDINALITY AS f (execution_id, answer, number); $f$;
+CREATE FUNCTION sched_router.schedules_named(text) RETURNS SETOF integer LANGUAGE plproxy AS
+$f$ CLUSTER %1$L; RUN ON ALL; SELECT 1 FROM sched.schedules s WHERE s.schedule_name = $1 AND s.state <> 'elsewhere'; $f$;
+CREATE FUNCTION sched_router.has_schedule(name text) RETURNS boolean LANGUAGE plpgsql AS
+$f$
+DECLARE
+    count bigint := (SELECT pg_catalog.count(*) FROM sched_router.schedules_named($1));
+BEGIN
+    IF count > 1 THEN
+        RAISE cardinality_violation USING MESSAGE = pg_catalog.format('schedule "%%s" is on %%s servers', $1, count),
+            HINT = 'Connect to the one that is meant: a name is unique on each server only.';
+    END IF;
+    RETURN count = 1;
+END
+$f$;
+-- The right to the stubs, and to the PL/Proxy cluster, which PL/Proxy asks for where a foreign server is one.
 CREATE FUNCTION sched_router.grant_stubs(role regrole) RETURNS void LANGUAGE plpgsql AS
 $f$
 BEGIN
     EXECUTE pg_catalog.format('GRANT USAGE ON SCHEMA sched, sched_router TO %%1$s; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA sched, sched_router TO %%1$s;'
         'GRANT SELECT ON ALL TABLES IN SCHEMA sched TO %%1$s', $1);
+    EXECUTE COALESCE((SELECT pg_catalog.format('GRANT USAGE ON FOREIGN SERVER %%I TO %%s', f.srvname, $1) FROM pg_catalog.pg_foreign_server f WHERE f.srvname = %1$L), '');
+END
+$f$;
+CREATE FUNCTION sched_router.revoke_stubs(role regrole) RETURNS void LANGUAGE plpgsql AS
+$f$
+BEGIN
+    EXECUTE pg_catalog.format('REVOKE ALL ON SCHEMA sched, sched_router FROM %%1$s; REVOKE ALL ON ALL FUNCTIONS IN SCHEMA sched, sched_router FROM %%1$s;'
+        'REVOKE ALL ON ALL TABLES IN SCHEMA sched, sched_router FROM %%1$s', $1);
+    EXECUTE COALESCE((SELECT pg_catalog.format('REVOKE ALL ON FOREIGN SERVER %%I FROM %%s', f.srvname, $1) FROM pg_catalog.pg_foreign_server f WHERE f.srvname = %1$L), '');
 END
 $f$;
 $$, cluster, (SELECT e.extversion FROM pg_extension e WHERE e.extname = 'scheduler'));
@@ -226,7 +295,7 @@ $$, cluster, (SELECT e.extversion FROM pg_extension e WHERE e.extname = 'schedul
                pg_get_function_result(p.oid) AS result, p.proretset AS is_set, p.prorettype = 'void'::regtype AS is_void, p.prorettype AS type, p.pronargs AS count,
                ARRAY(SELECT format_type(t.type, NULL) FROM unnest(p.proargtypes) WITH ORDINALITY AS t (type, n) ORDER BY t.n) AS types,
                array_position(p.proargnames, 'scope_kind') AS scope_kind, array_position(p.proargnames, 'scope_id') AS scope_id,
-               array_position(p.proargnames, 'schedule_name') AS schedule_name
+               array_position(p.proargnames, 'schedule_name') AS schedule_name, p.proargnames AS names
           FROM pg_proc p
          WHERE p.pronamespace = 'sched'::regnamespace
          ORDER BY p.proname
@@ -237,20 +306,25 @@ $$, cluster, (SELECT e.extversion FROM pg_extension e WHERE e.extname = 'schedul
         END IF;
         CONTINUE WHEN f.name = 'bucket';
         inner_result := CASE WHEN f.is_void THEN 'SETOF integer' WHEN f.is_set THEN f.result ELSE 'SETOF ' || f.result END;
-        SELECT COALESCE(string_agg(format('$%s::%s', n + 1, f.types[n]), ', '), ''), COALESCE(string_agg('$' || n, ', '), '')
-          INTO selected, passed
-          FROM generate_series(1, f.count) AS n;
-        FOREACH place IN ARRAY CASE WHEN rule = 'server' OR f.name = 'buckets' THEN '{}'::text[]
-                                    WHEN rule = 'everywhere' OR f.name IN ('grant_use', 'grant_monitor', 'grant_worker', 'revoke_all', 'recent', 'import_crontab')
-                                    THEN '{all}' ELSE '{at}' END
+        found_by := ARRAY(SELECT w.word FROM jsonb_array_elements_text(rows -> rule) AS w (word));
+        named := array_position(f.names, found_by[1]);
+        passed := array_to_string(ARRAY(SELECT '$' || n FROM generate_series(1, f.count) AS n), ', ');
+        -- How PL/Proxy calls it: on all, where the row is, or at a place that is the first argument.
+        FOREACH place IN ARRAY CASE WHEN rule = 'server' OR f.name IN ('buckets', 'finish_success_many', 'heartbeat_many') THEN '{}'::text[]
+                                    WHEN rule = 'everywhere' OR f.name IN ('drop_job', 'grant_use', 'grant_monitor', 'grant_worker', 'revoke_all', 'recent', 'import_crontab')
+                                    THEN '{all}'
+                                    WHEN rows ? rule THEN '{at,where}' ELSE '{at}' END
         LOOP
-            called := CASE place WHEN 'all' THEN (SELECT COALESCE(string_agg(format('$%s::%s', n, f.types[n]), ', '), '') FROM generate_series(1, f.count) AS n)
-                                 ELSE selected END;
-            script := script || format(E'CREATE FUNCTION sched_router.%I(%s) RETURNS %s LANGUAGE plproxy AS\n$f$ CLUSTER %L; RUN ON %s; SELECT %s FROM sched.%I(%s) AS f%s; $f$;\n',
-                f.name || '_' || place, array_to_string(CASE place WHEN 'all' THEN f.types ELSE 'integer'::text || f.types END, ', '), inner_result, cluster,
-                CASE place WHEN 'all' THEN 'ALL' ELSE '$1' END,
-                CASE WHEN f.is_void THEN '1' WHEN f.result LIKE 'TABLE(%' THEN 'f.*' ELSE 'f.r' END, f.name, called,
-                CASE WHEN f.is_void OR f.result LIKE 'TABLE(%' THEN '' ELSE ' (r)' END);
+            called := array_to_string(ARRAY(
+                SELECT CASE WHEN place = 'where' AND n = named THEN 'v.' || found_by[2] ELSE format('$%s::%s', n + (place = 'at')::integer, f.types[n]) END
+                  FROM generate_series(1, f.count) AS n), ', ');
+            script := script || format(E'CREATE FUNCTION sched_router.%I(%s) RETURNS %s LANGUAGE plproxy AS\n$f$ CLUSTER %L; RUN ON %s; SELECT %s FROM %ssched.%I(%s) AS f%s%s; $f$;\n',
+                f.name || '_' || place, array_to_string(CASE place WHEN 'at' THEN 'integer'::text || f.types ELSE f.types END, ', '), inner_result, cluster,
+                CASE place WHEN 'at' THEN '$1' ELSE 'ALL' END,
+                CASE WHEN f.is_void THEN '1' WHEN f.result LIKE 'TABLE(%' THEN 'f.*' ELSE 'f.r' END,
+                CASE place WHEN 'where' THEN found_by[3] || ' AS v CROSS JOIN LATERAL ' ELSE '' END, f.name, called,
+                CASE WHEN f.is_void OR f.result LIKE 'TABLE(%' THEN '' ELSE ' (r)' END,
+                CASE place WHEN 'where' THEN format(' WHERE v.%s = $%s', found_by[2], named) || found_by[4] ELSE '' END);
         END LOOP;
         called := format('sched_router.%I(%s)', f.name || '_all', passed);
         body := CASE
@@ -269,21 +343,34 @@ $$, cluster, (SELECT e.extversion FROM pg_extension e WHERE e.extname = 'schedul
                 WHEN 'scope' THEN format('COALESCE(sched.bucket(%s, %s), sched_router.anywhere())', COALESCE('$' || f.scope_kind, '''schedule'''),
                     CASE WHEN f.scope_id IS NULL THEN '$' || f.schedule_name WHEN f.name = 'create_schedule' THEN format('COALESCE($%s, $%s)', f.scope_id, f.schedule_name)
                          ELSE '$' || f.scope_id END)
-                WHEN 'execution' THEN 'COALESCE((SELECT * FROM sched_router.places_of_execution($1) LIMIT 1), sched_router.anywhere())'
-                ELSE 'place' END;
+                ELSE 'sched_router.anywhere()' END;
+            -- (A name that is NULL, and a job or an execution that is nowhere, gets the error or the answer of any server.)
             called := format('sched_router.%I(%s)', f.name || '_at', concat_ws(', ', place, NULLIF(passed, '')));
-            body := CASE WHEN rule = 'schedule' THEN format($$place := sched_router.place_of_schedule($%1$s);
-    IF place IS NULL AND $%1$s IS NULL THEN
-        place := sched_router.anywhere();
+            body := CASE WHEN f.is_void THEN format('PERFORM * FROM %s;', called) WHEN f.is_set THEN format('RETURN QUERY SELECT * FROM %s;', called)
+                         ELSE format('RETURN (SELECT a.r FROM %s AS a (r));', called) END;
+            IF rows ? rule THEN
+                called := format('sched_router.%I(%s)', f.name || '_where', passed);
+                body := CASE WHEN rule <> 'schedule' AND f.is_void THEN format($$PERFORM * FROM %s;
+    IF NOT FOUND THEN
+        %s
+    END IF;$$, called, body)
+                    WHEN rule <> 'schedule' THEN format($$answer := (SELECT %s(a.r) FROM %s AS a (r));
+    IF answer IS NULL THEN
+        %s
     END IF;
-    IF place IS NULL THEN
+    RETURN answer;$$, CASE f.type WHEN 'boolean'::regtype THEN 'bool_or' ELSE 'min' END, called, body)
+                    ELSE format($$IF $%1$s IS NULL THEN
         %2$s
-    END IF;
-    $$, f.schedule_name, CASE WHEN f.type = 'boolean'::regtype THEN 'RETURN false;'
-                              ELSE format($$RAISE undefined_object USING MESSAGE = format('schedule "%%s" does not exist', $%s), HINT = 'Look for its name in the view sched.schedules.';$$,
-                                   f.schedule_name) END) ELSE '' END
-                || CASE WHEN f.is_void THEN format('PERFORM * FROM %s;', called) WHEN f.is_set THEN format('RETURN QUERY SELECT * FROM %s;', called)
-                        ELSE format('RETURN (SELECT a.r FROM %s AS a (r));', called) END;
+    ELSIF NOT sched_router.has_schedule($%1$s) THEN
+        %3$s
+    ELSE
+        %4$s
+    END IF;$$, named, body,
+                        CASE WHEN f.type = 'boolean'::regtype THEN 'RETURN false;'
+                             ELSE format($$RAISE undefined_object USING MESSAGE = format('schedule "%%s" does not exist', $%s), HINT = 'Look for its name in the view sched.schedules.';$$, named) END,
+                        CASE WHEN f.is_void THEN format('PERFORM * FROM %s;', called) WHEN f.is_set THEN format('RETURN QUERY SELECT * FROM %s;', called)
+                             ELSE format('RETURN (SELECT a.r FROM %s AS a (r) LIMIT 1);', called) END) END;
+            END IF;
         END IF;
         -- PL/pgSQL knows no column of a result by the name of an argument, as claim has one.
         IF f.result LIKE 'TABLE(%' THEN

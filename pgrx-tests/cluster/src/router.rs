@@ -29,8 +29,7 @@ pub fn connect(router: &mut Client, servers: &[String]) {
     router
         .batch_execute(&format!(
             "create extension if not exists plproxy; drop server if exists servers cascade;
-             create server servers foreign data wrapper plproxy options ({}); create user mapping for public server servers;
-             grant usage on foreign server servers to public",
+             create server servers foreign data wrapper plproxy options ({}); create user mapping for public server servers",
             options.join(", ")
         ))
         .unwrap();

@@ -73,6 +73,7 @@ mod report;
 mod roles;
 mod router;
 mod router_kills;
+mod router_moves;
 mod settings;
 mod shards;
 mod skips;

@@ -9,14 +9,14 @@ use std::collections::HashSet;
 const SERVERS: usize = 4;
 
 /// Four servers and a router, as an application's role sees them.
-struct Shared {
-    cluster: Cluster,
-    root: Client,
-    app: Client,
-    servers: Vec<Client>,
+pub(crate) struct Shared {
+    pub(crate) cluster: Cluster,
+    pub(crate) root: Client,
+    pub(crate) app: Client,
+    pub(crate) servers: Vec<Client>,
 }
 
-fn shared() -> Option<Shared> {
+pub(crate) fn shared() -> Option<Shared> {
     if !router::is_there() {
         return None;
     }
@@ -232,6 +232,7 @@ fn many_are_split_and_put_together_again() {
     root.batch_execute("select sched.revoke_all('app')").unwrap();
     let denied = app.batch_execute("select sched.claim()").expect_err("it was taken away");
     assert_eq!(denied.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE), "{denied}");
+    assert!(!one::<bool>(&mut root, "select has_server_privilege('app', 'servers', 'usage')"));
     assert_eq!(servers_where(&mut servers, "select not has_schema_privilege('app', 'sched', 'usage')"), SERVERS);
     // As a superuser, all of what only those may.
     root.batch_execute(
