@@ -123,7 +123,14 @@ DECLARE
       FROM sched_router.heartbeat_many_all($1, $2) AS a
      GROUP BY a.number, a.execution_id
      ORDER BY a.number;$$,
-        'import_crontab', $$-- Each server takes the lines that are its own; what is said of a line by all is an error of it.
+        'import_crontab', $$place := (
+        WITH servers AS MATERIALIZED (SELECT s.place, s.buckets::int4multirange AS buckets FROM sched_router.servers() AS s)
+        SELECT min(lower(s.buckets * o.buckets)) FROM servers AS s JOIN servers AS o ON s.place < o.place AND s.buckets && o.buckets);
+    IF place IS NOT NULL THEN
+        RAISE object_not_in_prerequisite_state USING MESSAGE = format('bucket %s is on 2 servers', place),
+            HINT = 'Nothing was written. sched.buckets() of each server says which ones it has.';
+    END IF;
+    -- Each server takes the lines that are its own; what is said of a line by all is an error of it.
     RETURN QUERY
     SELECT DISTINCT ON (a.line) a.* FROM sched_router.import_crontab_all($1, $2, $3) AS a
      ORDER BY a.line, a.note IS NOT NULL, a.note LIKE '%which is not one of this server''s%';$$,
@@ -159,6 +166,10 @@ DECLARE
     place     text;
     found_by  text[];
     named     integer;
+    calls     text;
+    on_all    text;
+    where_it_is text;
+    anywhere  text;
     body      text;
 BEGIN
     IF cluster IS NULL OR cluster = '' THEN
@@ -326,52 +337,41 @@ $$, cluster, (SELECT e.extversion FROM pg_extension e WHERE e.extname = 'schedul
                 CASE WHEN f.is_void OR f.result LIKE 'TABLE(%' THEN '' ELSE ' (r)' END,
                 CASE place WHEN 'where' THEN format(' WHERE v.%s = $%s', found_by[2], named) || found_by[4] ELSE '' END);
         END LOOP;
-        called := format('sched_router.%I(%s)', f.name || '_all', passed);
-        body := CASE
-            WHEN rule = 'own' THEN own ->> f.name
-            WHEN rule = 'server' THEN format($$RAISE feature_not_supported USING MESSAGE = %L, HINT = 'Connect to the server itself.';$$,
+        -- How the stub calls that. (A name that is NULL, and a job or an execution that is nowhere, gets the error or the answer of any server.)
+        calls := CASE WHEN f.is_void THEN 'PERFORM * FROM %s;' WHEN f.is_set THEN 'RETURN QUERY SELECT * FROM %s;' ELSE 'RETURN (SELECT a.r FROM %s AS a (r) LIMIT 1);' END;
+        on_all := format('sched_router.%I(%s)', f.name || '_all', passed);
+        where_it_is := format('sched_router.%I(%s)', f.name || '_where', passed);
+        anywhere := format(calls, format('sched_router.%I(%s)', f.name || '_at', concat_ws(', ', 'sched_router.anywhere()', NULLIF(passed, ''))));
+        body := CASE rule
+            WHEN 'own' THEN own ->> f.name
+            WHEN 'server' THEN format($$RAISE feature_not_supported USING MESSAGE = %L, HINT = 'Connect to the server itself.';$$,
                 format('sched.%s cannot be called through a router', f.name))
-            WHEN rule = 'everywhere' AND f.is_void THEN format('PERFORM %s;', called)
-            WHEN rule = 'everywhere' AND f.is_set THEN format('RETURN QUERY SELECT * FROM %s;', called)
-            WHEN rule = 'everywhere' AND f.type = 'boolean'::regtype THEN
-                format('RETURN (SELECT %s(a.r) FROM %s AS a (r));', CASE WHEN f.name LIKE 'drop%' OR f.name LIKE 'resume%' THEN 'bool_or' ELSE 'bool_and' END, called)
-            WHEN rule = 'everywhere' THEN format('RETURN (SELECT sum(a.r) FROM %s AS a (r));', called)
-        END;
-        IF body IS NULL THEN
-            place := CASE rule
-                WHEN 'anywhere' THEN 'sched_router.anywhere()'
-                WHEN 'scope' THEN format('COALESCE(sched.bucket(%s, %s), sched_router.anywhere())', COALESCE('$' || f.scope_kind, '''schedule'''),
-                    CASE WHEN f.scope_id IS NULL THEN '$' || f.schedule_name WHEN f.name = 'create_schedule' THEN format('COALESCE($%s, $%s)', f.scope_id, f.schedule_name)
-                         ELSE '$' || f.scope_id END)
-                ELSE 'sched_router.anywhere()' END;
-            -- (A name that is NULL, and a job or an execution that is nowhere, gets the error or the answer of any server.)
-            called := format('sched_router.%I(%s)', f.name || '_at', concat_ws(', ', place, NULLIF(passed, '')));
-            body := CASE WHEN f.is_void THEN format('PERFORM * FROM %s;', called) WHEN f.is_set THEN format('RETURN QUERY SELECT * FROM %s;', called)
-                         ELSE format('RETURN (SELECT a.r FROM %s AS a (r));', called) END;
-            IF rows ? rule THEN
-                called := format('sched_router.%I(%s)', f.name || '_where', passed);
-                body := CASE WHEN rule <> 'schedule' AND f.is_void THEN format($$PERFORM * FROM %s;
-    IF NOT FOUND THEN
-        %s
-    END IF;$$, called, body)
-                    WHEN rule <> 'schedule' THEN format($$answer := (SELECT %s(a.r) FROM %s AS a (r));
-    IF answer IS NULL THEN
-        %s
-    END IF;
-    RETURN answer;$$, CASE f.type WHEN 'boolean'::regtype THEN 'bool_or' ELSE 'min' END, called, body)
-                    ELSE format($$IF $%1$s IS NULL THEN
+            WHEN 'anywhere' THEN anywhere
+            WHEN 'everywhere' THEN CASE WHEN f.is_void OR f.is_set THEN format(calls, on_all)
+                ELSE format('RETURN (SELECT %s(a.r) FROM %s AS a (r));',
+                    CASE WHEN f.type <> 'boolean'::regtype THEN 'sum' WHEN f.name LIKE 'resume%' THEN 'bool_or' ELSE 'bool_and' END, on_all) END
+            WHEN 'scope' THEN format(calls, format('sched_router.%I(COALESCE(sched.bucket(%s, %s), sched_router.anywhere()), %s)', f.name || '_at',
+                COALESCE('$' || f.scope_kind, '''schedule'''),
+                CASE WHEN f.scope_id IS NULL THEN '$' || f.schedule_name WHEN f.name = 'create_schedule' THEN format('COALESCE($%s, $%s)', f.scope_id, f.schedule_name)
+                     ELSE '$' || f.scope_id END, passed))
+            WHEN 'schedule' THEN format($$IF $%1$s IS NULL THEN
         %2$s
-    ELSIF NOT sched_router.has_schedule($%1$s) THEN
+    ELSIF sched_router.has_schedule($%1$s) THEN
         %3$s
     ELSE
         %4$s
-    END IF;$$, named, body,
-                        CASE WHEN f.type = 'boolean'::regtype THEN 'RETURN false;'
-                             ELSE format($$RAISE undefined_object USING MESSAGE = format('schedule "%%s" does not exist', $%s), HINT = 'Look for its name in the view sched.schedules.';$$, named) END,
-                        CASE WHEN f.is_void THEN format('PERFORM * FROM %s;', called) WHEN f.is_set THEN format('RETURN QUERY SELECT * FROM %s;', called)
-                             ELSE format('RETURN (SELECT a.r FROM %s AS a (r) LIMIT 1);', called) END) END;
-            END IF;
-        END IF;
+    END IF;$$, named, anywhere, format(calls, where_it_is),
+                CASE f.type WHEN 'boolean'::regtype THEN 'RETURN false;'
+                     ELSE format($$RAISE undefined_object USING MESSAGE = format('schedule "%%s" does not exist', $%s), HINT = 'Look for its name in the view sched.schedules.';$$, named) END)
+            ELSE format(CASE WHEN f.is_void THEN $$PERFORM * FROM %1$s;
+    IF NOT FOUND THEN
+        %2$s
+    END IF;$$ ELSE $$answer := (SELECT %3$s(a.r) FROM %1$s AS a (r));
+    IF answer IS NULL THEN
+        %2$s
+    END IF;
+    RETURN answer;$$ END, where_it_is, anywhere, CASE f.type WHEN 'boolean'::regtype THEN 'bool_or' ELSE 'min' END)
+        END;
         -- PL/pgSQL knows no column of a result by the name of an argument, as claim has one.
         IF f.result LIKE 'TABLE(%' THEN
             script := script || format(E'CREATE FUNCTION sched_router.%I(%s) RETURNS %s LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS\n$f$\n#variable_conflict use_column\n%sBEGIN\n    %s\nEND\n$f$;\nCREATE FUNCTION sched.%I(%s) RETURNS %s LANGUAGE sql AS $f$ SELECT * FROM sched_router.%I(%s) $f$;\n',

@@ -159,6 +159,7 @@ fn a_bucket_on_two_servers_is_refused() {
             scopes.join(",")
         ),
         format!("sched.create_schedules({specs})"),
+        "sched.import_crontab('*/5 * * * * true')".to_owned(),
     ] {
         let error = app.batch_execute(&format!("select * from {call}")).expect_err(&call);
         assert_eq!(error.code(), Some(&SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE), "{call}: {error}");
