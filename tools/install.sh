@@ -11,9 +11,10 @@ if [ $# = 0 ]; then
     if [ ! -f "$CARGO_TARGET_DIR/debug/libscheduler.so" ]; then hint=" (first time only: about 2 minutes)"; fi
     say "building the extension for PostgreSQL $PG$hint"
     quietly install cargo pgrx install --pg-config "$SCHEDULER_PG_CONFIG" --no-default-features --features "pg$PG"
-    # The tests upgrade from every release; a user's server gets the upgrade scripts only.
+    # The tests upgrade from every release; a user's server gets the upgrade scripts only. This version's stays as generated, for
+    # tools/release-sql.sh compares it with the one that is kept.
     extensions=$("$SCHEDULER_PG_CONFIG" --sharedir)/extension
-    cp --no-preserve=all sql/release/*.sql "$extensions/"
+    find sql/release -name '*.sql' ! -name "*--$(scheduler_version).sql" -exec cp --no-preserve=all {} "$extensions/" ';'
     tools/cron-files.sh "$extensions"
     exit
 fi

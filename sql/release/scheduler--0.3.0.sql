@@ -165,967 +165,91 @@ ALTER TABLE sched.shard REPLICA IDENTITY FULL;
 /* </end connected objects> */
 
 /* <begin connected objects> */
--- src/lib.rs:24
-CREATE SCHEMA IF NOT EXISTS sched; /* scheduler::sched */
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/shard.rs:55
--- scheduler::api::shard::drop_elsewhere
-CREATE  FUNCTION sched."drop_elsewhere"() RETURNS bigint /* i64 */
-STRICT VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'drop_elsewhere_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/dispatch.rs:77
--- scheduler::api::dispatch::rebuild
-CREATE  FUNCTION sched."rebuild"() RETURNS bigint /* i64 */
-STRICT VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'rebuild_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/schedule_runs.rs:124
--- scheduler::api::schedule_runs::backfill
-CREATE  FUNCTION sched."backfill"(
-	"schedule_name" text, /* Option < Text > */
-	"from_time" timestamp with time zone, /* Option < TimestampWithTimeZone > */
-	"to_time" timestamp with time zone /* Option < TimestampWithTimeZone > */
-) RETURNS bigint /* i64 */
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'backfill_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/recent.rs:18
--- scheduler::api::recent::recent
-CREATE  FUNCTION sched."recent"(
-	"job_name" text DEFAULT NULL, /* Option < Text > */
-	"max_rows" INT DEFAULT 20 /* Option < i32 > */
-) RETURNS TABLE (
-	"id" uuid,  /* Uuid */
-	"job_name" TEXT,  /* String */
-	"scope_kind" TEXT,  /* String */
-	"scope_id" TEXT,  /* String */
-	"plan_time" timestamp with time zone,  /* TimestampWithTimeZone */
-	"queue" TEXT,  /* String */
-	"status" TEXT,  /* String */
-	"attempt" INT,  /* i32 */
-	"max_attempts" INT,  /* i32 */
-	"runner_id" TEXT,  /* Option < String > */
-	"started_at" timestamp with time zone,  /* Option < TimestampWithTimeZone > */
-	"finished_at" timestamp with time zone,  /* Option < TimestampWithTimeZone > */
-	"duration_ms" bigint,  /* Option < i64 > */
-	"rows_affected" bigint,  /* Option < i64 > */
-	"result" jsonb,  /* Option < Jsonb > */
-	"error_code" TEXT,  /* Option < String > */
-	"error_msg" TEXT,  /* Option < String > */
-	"origin" TEXT,  /* String */
-	"schedule_name" TEXT  /* Option < String > */
-)
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'recent_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/queue.rs:32
--- scheduler::api::queue::resume_queue
-CREATE  FUNCTION sched."resume_queue"(
-	"queue" text /* Option < Text > */
-) RETURNS void
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'resume_queue_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/shard.rs:27
--- scheduler::api::shard::set_buckets
-CREATE  FUNCTION sched."set_buckets"(
-	"buckets" int4multirange DEFAULT NULL /* Option < Multirange > */
-) RETURNS void
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'set_buckets_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/lease.rs:290
--- scheduler::api::lease::cancel
-CREATE  FUNCTION sched."cancel"(
-	"execution_id" uuid /* Option < Uuid > */
-) RETURNS bool /* bool */
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'cancel_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/home.rs:13
--- scheduler::api::home::adopt
-CREATE  FUNCTION sched."adopt"() RETURNS bigint /* i64 */
-STRICT VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'adopt_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/handover/report_fire.rs:15
--- scheduler::api::handover::report_fire::report_fire
-CREATE  FUNCTION sched."report_fire"(
-	"schedule_name" text, /* Option < Text > */
-	"plan_time" timestamp with time zone, /* Option < TimestampWithTimeZone > */
-	"fired_at" timestamp with time zone DEFAULT clock_timestamp() /* Option < TimestampWithTimeZone > */
-) RETURNS void
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'report_fire_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/job_edit.rs:17
--- scheduler::api::job_edit::alter_job
-CREATE  FUNCTION sched."alter_job"(
-	"job_name" text, /* Option < Text > */
-	"kind" text DEFAULT NULL, /* Option < Text > */
-	"command" text DEFAULT NULL, /* Option < Text > */
-	"queue" text DEFAULT NULL, /* Option < Text > */
-	"max_attempts" INT DEFAULT NULL, /* Option < i32 > */
-	"retry_backoff" interval[] DEFAULT NULL, /* :: std :: option :: Option < Vec < Option < Interval > > > */
-	"run_timeout" interval DEFAULT NULL, /* Option < Interval > */
-	"stale_timeout" interval DEFAULT NULL, /* Option < Interval > */
-	"allow_stale_reentry" bool DEFAULT NULL, /* Option < bool > */
-	"priority" INT DEFAULT NULL, /* Option < i32 > */
-	"own_transactions" bool DEFAULT NULL, /* Option < bool > */
-	"settings" jsonb DEFAULT NULL, /* Option < Jsonb > */
-	"reset" text[] DEFAULT '{}' /* :: std :: option :: Option < Vec < Option < Text > > > */
-) RETURNS void
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'alter_job_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/lease.rs:280
--- scheduler::api::lease::assert_lease
-CREATE  FUNCTION sched."assert_lease"(
-	"execution_id" uuid, /* Option < Uuid > */
-	"lease_token" uuid /* Option < Uuid > */
-) RETURNS void
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'assert_lease_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/sql_run.rs:51
--- scheduler::api::sql_run::test_job
-CREATE  FUNCTION sched."test_job"(
-	"job_name" text, /* Option < Text > */
-	"payload" jsonb DEFAULT '{}', /* Option < Jsonb > */
-	"plan_time" timestamp with time zone DEFAULT clock_timestamp() /* Option < TimestampWithTimeZone > */
-) RETURNS TABLE (
-	"ok" bool,  /* bool */
-	"duration_ms" bigint,  /* i64 */
-	"rows_affected" bigint,  /* Option < i64 > */
-	"result" jsonb,  /* Jsonb */
-	"error_code" TEXT,  /* Option < String > */
-	"error_msg" TEXT  /* Option < String > */
-)
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'test_job_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/job.rs:20
--- scheduler::api::job::define_job
-CREATE  FUNCTION sched."define_job"(
-	"job_name" text, /* Option < Text > */
-	"kind" text DEFAULT 'pull', /* Option < Text > */
-	"command" text DEFAULT NULL, /* Option < Text > */
-	"queue" text DEFAULT 'default', /* Option < Text > */
-	"max_attempts" INT DEFAULT NULL, /* Option < i32 > */
-	"retry_backoff" interval[] DEFAULT NULL, /* :: std :: option :: Option < Vec < Option < Interval > > > */
-	"run_timeout" interval DEFAULT NULL, /* Option < Interval > */
-	"stale_timeout" interval DEFAULT NULL, /* Option < Interval > */
-	"allow_stale_reentry" bool DEFAULT true, /* Option < bool > */
-	"priority" INT DEFAULT 0, /* Option < i32 > */
-	"own_transactions" bool DEFAULT false, /* Option < bool > */
-	"settings" jsonb DEFAULT '{}' /* Option < Jsonb > */
-) RETURNS void
-VOLATILE PARALLEL UNSAFE  
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'define_job_of_any_kind_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/lease.rs:193
--- scheduler::api::lease::finish_failure
-CREATE  FUNCTION sched."finish_failure"(
-	"execution_id" uuid, /* Option < Uuid > */
-	"lease_token" uuid, /* Option < Uuid > */
-	"error_code" text DEFAULT 'handler_error', /* Option < Text > */
-	"error_msg" text DEFAULT '', /* Option < Text > */
-	"next_retry_at" timestamp with time zone DEFAULT NULL, /* Option < TimestampWithTimeZone > */
-	"terminal" bool DEFAULT false /* Option < bool > */
-) RETURNS void
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'finish_failure_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/home.rs:35
--- scheduler::api::home::is_home
-CREATE  FUNCTION sched."is_home"() RETURNS bool /* bool */
-STRICT STABLE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'is_home_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/schedule_edit.rs:22
--- scheduler::api::schedule_edit::alter_schedule
-CREATE  FUNCTION sched."alter_schedule"(
-	"schedule_name" text, /* Option < Text > */
-	"clock" text DEFAULT NULL, /* Option < Text > */
-	"job_name" text DEFAULT NULL, /* Option < Text > */
-	"time_zone" text DEFAULT NULL, /* Option < Text > */
-	"payload" jsonb DEFAULT NULL, /* Option < Jsonb > */
-	"scope_kind" text DEFAULT NULL, /* Option < Text > */
-	"scope_id" text DEFAULT NULL, /* Option < Text > */
-	"catch_up" text DEFAULT NULL, /* Option < Text > */
-	"catch_up_window" interval DEFAULT NULL, /* Option < Interval > */
-	"max_plans_per_tick" INT DEFAULT NULL, /* Option < i32 > */
-	"rearm" text DEFAULT NULL, /* Option < Text > */
-	"overlap" text DEFAULT NULL, /* Option < Text > */
-	"delay" interval DEFAULT NULL, /* Option < Interval > */
-	"jitter" interval DEFAULT NULL, /* Option < Interval > */
-	"starts_at" timestamp with time zone DEFAULT NULL, /* Option < TimestampWithTimeZone > */
-	"ends_at" timestamp with time zone DEFAULT NULL, /* Option < TimestampWithTimeZone > */
-	"ownership" text DEFAULT NULL, /* Option < Text > */
-	"enabled" bool DEFAULT NULL, /* Option < bool > */
-	"new_name" text DEFAULT NULL, /* Option < Text > */
-	"reset" text[] DEFAULT '{}', /* :: std :: option :: Option < Vec < Option < Text > > > */
-	"max_lateness" interval DEFAULT NULL, /* Option < Interval > */
-	"max_duration" interval DEFAULT NULL, /* Option < Interval > */
-	"expect_success_within" interval DEFAULT NULL, /* Option < Interval > */
-	"alert_job" text DEFAULT NULL /* Option < Text > */
-) RETURNS void
-VOLATILE PARALLEL UNSAFE  
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'alter_schedule_with_alerts_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/handover/import.rs:30
--- scheduler::api::handover::import::import_from
-CREATE  FUNCTION sched."import_from"(
-	"source" text, /* Option < Text > */
-	"source_schema" text DEFAULT NULL, /* Option < Text > */
-	"only_ids" text[] DEFAULT NULL, /* :: std :: option :: Option < Vec < Option < Text > > > */
-	"prefix" text DEFAULT '', /* Option < Text > */
-	"dry_run" bool DEFAULT false /* Option < bool > */
-) RETURNS TABLE (
-	"source_id" TEXT,  /* String */
-	"schedule_name" TEXT,  /* Option < String > */
-	"clock" TEXT,  /* Option < String > */
-	"time_zone" TEXT,  /* Option < String > */
-	"job_name" TEXT,  /* Option < String > */
-	"verdict" TEXT,  /* & '_ str */
-	"note" TEXT  /* Option < String > */
-)
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'import_from_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/health.rs:20
--- scheduler::api::health::health
-CREATE  FUNCTION sched."health"() RETURNS TABLE (
-	"component" TEXT,  /* & '_ str */
-	"ok" bool,  /* bool */
-	"severity" TEXT,  /* & '_ str */
-	"since" timestamp with time zone,  /* Option < TimestampWithTimeZone > */
-	"message" TEXT,  /* String */
-	"hint" TEXT  /* Option < String > */
-)
-STRICT VOLATILE PARALLEL UNSAFE  
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'health_rows_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/planning.rs:81
--- scheduler::api::planning::attempts_since_success
-CREATE  FUNCTION sched."attempts_since_success"(
-	"job_name" text, /* Option < Text > */
-	"scope_kind" text DEFAULT 'global', /* Option < Text > */
-	"scope_id" text DEFAULT 'global' /* Option < Text > */
-) RETURNS bigint /* i64 */
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'attempts_since_success_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/health.rs:45
--- scheduler::api::health::healthy
-CREATE  FUNCTION sched."healthy"(
-	"max_lateness" interval DEFAULT '1 minute' /* Option < Interval > */
-) RETURNS bool /* bool */
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'healthy_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/clock.rs:44
--- scheduler::api::clock::preview
-CREATE  FUNCTION sched."preview"(
-	"clock" text, /* Option < Text > */
-	"time_zone" text DEFAULT NULL, /* Option < Text > */
-	"after" timestamp with time zone DEFAULT clock_timestamp(), /* Option < TimestampWithTimeZone > */
-	"n" INT DEFAULT 10, /* Option < i32 > */
-	"anchor" timestamp with time zone DEFAULT 'epoch' /* Option < TimestampWithTimeZone > */
-) RETURNS TABLE (
-	"plan_time" timestamp with time zone,  /* TimestampWithTimeZone */
-	"local_time" timestamp,  /* Option < Timestamp > */
-	"utc_offset" interval,  /* Interval */
-	"note" TEXT  /* Option < String > */
-)
-STABLE PARALLEL SAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'preview_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/metrics.rs:39
--- scheduler::api::metrics::openmetrics
-CREATE  FUNCTION sched."openmetrics"() RETURNS TEXT /* String */
-STRICT VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'openmetrics_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/planning.rs:47
--- scheduler::api::planning::latest_plan
-CREATE  FUNCTION sched."latest_plan"(
-	"job_name" text, /* Option < Text > */
-	"scope_kind" text DEFAULT 'global', /* Option < Text > */
-	"scope_id" text DEFAULT 'global' /* Option < Text > */
-) RETURNS TABLE (
-	"plan_time" timestamp with time zone,  /* TimestampWithTimeZone */
-	"status" TEXT,  /* String */
-	"attempt" INT,  /* i32 */
-	"max_attempts" INT,  /* i32 */
-	"next_retry_at" timestamp with time zone,  /* Option < TimestampWithTimeZone > */
-	"retry_eligible" bool  /* bool */
-)
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'latest_plan_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/schedule_bulk.rs:61
--- scheduler::api::schedule_bulk::create_schedules
-CREATE  FUNCTION sched."create_schedules"(
-	"specs" jsonb /* Option < Jsonb > */
-) RETURNS bigint /* i64 */
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'create_schedules_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/enqueue.rs:190
--- scheduler::api::enqueue::enqueue_many
-CREATE  FUNCTION sched."enqueue_many"(
-	"job_name" text, /* Option < Text > */
-	"payloads" jsonb[], /* :: std :: option :: Option < Vec < Option < Jsonb > > > */
-	"plan_times" timestamp with time zone[] DEFAULT NULL, /* :: std :: option :: Option < Vec < Option < TimestampWithTimeZone > > > */
-	"scope_kind" text DEFAULT 'adhoc', /* Option < Text > */
-	"scope_ids" text[] DEFAULT NULL, /* :: std :: option :: Option < Vec < Option < Text > > > */
-	"run_ats" timestamp with time zone[] DEFAULT NULL, /* :: std :: option :: Option < Vec < Option < TimestampWithTimeZone > > > */
-	"priority" INT DEFAULT NULL, /* Option < i32 > */
-	"unique_by" text DEFAULT 'plan', /* Option < Text > */
-	"if_exists" text DEFAULT 'keep' /* Option < Text > */
-) RETURNS SETOF uuid /* Uuid */
-VOLATILE PARALLEL UNSAFE  
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'enqueue_many_at_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/report.rs:28
--- scheduler::api::report::report
-CREATE  FUNCTION sched."report"(
-	"from_time" timestamp with time zone DEFAULT clock_timestamp() - '24:00:00'::interval, /* Option < TimestampWithTimeZone > */
-	"to_time" timestamp with time zone DEFAULT clock_timestamp() + '24:00:00'::interval, /* Option < TimestampWithTimeZone > */
-	"schedule_like" text DEFAULT '%', /* Option < Text > */
-	"time_zone" text DEFAULT NULL /* Option < Text > */
-) RETURNS TEXT /* String */
-VOLATILE PARALLEL UNSAFE  
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'report_page_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/sql_job.rs:20
--- scheduler::api::sql_job::schedule_sql
-CREATE  FUNCTION sched."schedule_sql"(
-	"schedule_name" text, /* Option < Text > */
-	"clock" text, /* Option < Text > */
-	"command" text, /* Option < Text > */
-	"time_zone" text DEFAULT NULL, /* Option < Text > */
-	"payload" jsonb DEFAULT '{}', /* Option < Jsonb > */
-	"overlap" text DEFAULT 'skip', /* Option < Text > */
-	"catch_up" text DEFAULT 'latest_only', /* Option < Text > */
-	"run_timeout" interval DEFAULT NULL, /* Option < Interval > */
-	"max_attempts" INT DEFAULT 1, /* Option < i32 > */
-	"retry_backoff" interval[] DEFAULT '{}', /* :: std :: option :: Option < Vec < Option < Interval > > > */
-	"own_transactions" bool DEFAULT false, /* Option < bool > */
-	"settings" jsonb DEFAULT '{}', /* Option < Jsonb > */
-	"priority" INT DEFAULT 0, /* Option < i32 > */
-	"enabled" bool DEFAULT NULL /* Option < bool > */
-) RETURNS bigint /* i64 */
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'schedule_sql_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/explain.rs:20
--- scheduler::api::explain::explain
-CREATE  FUNCTION sched."explain"(
-	"schedule_name" text, /* Option < Text > */
-	"from_time" timestamp with time zone, /* Option < TimestampWithTimeZone > */
-	"to_time" timestamp with time zone /* Option < TimestampWithTimeZone > */
-) RETURNS TABLE (
-	"plan_time" timestamp with time zone,  /* TimestampWithTimeZone */
-	"verdict" TEXT,  /* & '_ str */
-	"execution_id" uuid,  /* Option < Uuid > */
-	"reason" TEXT  /* Option < String > */
-)
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'explain_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/schedule_runs.rs:59
--- scheduler::api::schedule_runs::fire_now
-CREATE  FUNCTION sched."fire_now"(
-	"schedule_name" text /* Option < Text > */
-) RETURNS uuid /* Uuid */
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'fire_now_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/lease.rs:166
--- scheduler::api::lease::finish_success
-CREATE  FUNCTION sched."finish_success"(
-	"execution_id" uuid, /* Option < Uuid > */
-	"lease_token" uuid, /* Option < Uuid > */
-	"rows_affected" bigint DEFAULT NULL, /* Option < i64 > */
-	"result" jsonb DEFAULT '{}' /* Option < Jsonb > */
-) RETURNS void
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'finish_success_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/shard.rs:17
--- scheduler::api::shard::bucket
-CREATE  FUNCTION sched."bucket"(
-	"scope_kind" text, /* Text */
-	"scope_id" text /* Text */
-) RETURNS INT /* i32 */
-IMMUTABLE STRICT PARALLEL SAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'bucket_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/claim.rs:242
--- scheduler::api::claim::claim
-CREATE  FUNCTION sched."claim"(
-	"queue" text DEFAULT 'default', /* Option < Text > */
-	"max_claims" INT DEFAULT 1, /* Option < i32 > */
-	"runner_id" text DEFAULT NULL, /* Option < Text > */
-	"stale_timeout" interval DEFAULT NULL /* Option < Interval > */
-) RETURNS TABLE (
-	"execution_id" uuid,  /* Uuid */
-	"lease_token" uuid,  /* Uuid */
-	"fence" bigint,  /* i64 */
-	"attempt" INT,  /* i32 */
-	"job_name" TEXT,  /* String */
-	"scope_kind" TEXT,  /* String */
-	"scope_id" TEXT,  /* String */
-	"plan_time" timestamp with time zone,  /* TimestampWithTimeZone */
-	"payload" jsonb,  /* Jsonb */
-	"stale_after" timestamp with time zone,  /* TimestampWithTimeZone */
-	"max_attempts" INT,  /* i32 */
-	"run_timeout" interval,  /* Option < Interval > */
-	"queue" TEXT  /* String */
-)
-VOLATILE PARALLEL UNSAFE  
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'claim_with_limits_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/enqueue.rs:27
--- scheduler::api::enqueue::enqueue
-CREATE  FUNCTION sched."enqueue"(
-	"job_name" text, /* Option < Text > */
-	"payload" jsonb DEFAULT '{}', /* Option < Jsonb > */
-	"plan_time" timestamp with time zone DEFAULT NULL, /* Option < TimestampWithTimeZone > */
-	"scope_kind" text DEFAULT 'adhoc', /* Option < Text > */
-	"scope_id" text DEFAULT NULL, /* Option < Text > */
-	"run_at" timestamp with time zone DEFAULT NULL, /* Option < TimestampWithTimeZone > */
-	"priority" INT DEFAULT NULL, /* Option < i32 > */
-	"unique_by" text DEFAULT 'plan', /* Option < Text > */
-	"if_exists" text DEFAULT 'keep' /* Option < Text > */
-) RETURNS uuid /* Uuid */
-VOLATILE PARALLEL UNSAFE  
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'enqueue_at_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/claim.rs:59
--- scheduler::api::claim::try_claim
-CREATE  FUNCTION sched."try_claim"(
-	"job_name" text, /* Option < Text > */
-	"plan_time" timestamp with time zone, /* Option < TimestampWithTimeZone > */
-	"scope_kind" text DEFAULT 'global', /* Option < Text > */
-	"scope_id" text DEFAULT 'global', /* Option < Text > */
-	"runner_id" text DEFAULT NULL, /* Option < Text > */
-	"stale_timeout" interval DEFAULT NULL, /* Option < Interval > */
-	"max_attempts" INT DEFAULT NULL, /* Option < i32 > */
-	"allow_stale_reentry" bool DEFAULT NULL /* Option < bool > */
-) RETURNS TABLE (
-	"outcome" TEXT,  /* String */
-	"execution_id" uuid,  /* Option < Uuid > */
-	"lease_token" uuid,  /* Option < Uuid > */
-	"fence" bigint,  /* Option < i64 > */
-	"attempt" INT,  /* Option < i32 > */
-	"max_attempts" INT,  /* Option < i32 > */
-	"stale_after" timestamp with time zone,  /* Option < TimestampWithTimeZone > */
-	"payload" jsonb,  /* Option < Jsonb > */
-	"run_timeout" interval,  /* Option < Interval > */
-	"queue" TEXT  /* Option < String > */
-)
-VOLATILE PARALLEL UNSAFE  
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'try_claim_with_limits_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/waiting.rs:19
--- scheduler::api::waiting::alter_execution
-CREATE  FUNCTION sched."alter_execution"(
-	"execution_id" uuid, /* Option < Uuid > */
-	"payload" jsonb DEFAULT NULL, /* Option < Jsonb > */
-	"run_at" timestamp with time zone DEFAULT NULL, /* Option < TimestampWithTimeZone > */
-	"priority" INT DEFAULT NULL /* Option < i32 > */
-) RETURNS bool /* bool */
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'alter_execution_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/lease.rs:85
--- scheduler::api::lease::heartbeat
-CREATE  FUNCTION sched."heartbeat"(
-	"execution_id" uuid, /* Option < Uuid > */
-	"lease_token" uuid, /* Option < Uuid > */
-	"stale_timeout" interval DEFAULT NULL, /* Option < Interval > */
-	"progress" jsonb DEFAULT NULL /* Option < Jsonb > */
-) RETURNS TEXT /* String */
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'heartbeat_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/schedule.rs:26
--- scheduler::api::schedule::create_schedule
-CREATE  FUNCTION sched."create_schedule"(
-	"schedule_name" text, /* Option < Text > */
-	"clock" text, /* Option < Text > */
-	"job_name" text, /* Option < Text > */
-	"time_zone" text DEFAULT NULL, /* Option < Text > */
-	"payload" jsonb DEFAULT '{}', /* Option < Jsonb > */
-	"scope_kind" text DEFAULT 'schedule', /* Option < Text > */
-	"scope_id" text DEFAULT NULL, /* Option < Text > */
-	"catch_up" text DEFAULT 'latest_only', /* Option < Text > */
-	"catch_up_window" interval DEFAULT NULL, /* Option < Interval > */
-	"max_plans_per_tick" INT DEFAULT 100, /* Option < i32 > */
-	"rearm" text DEFAULT 'on_dispatch', /* Option < Text > */
-	"overlap" text DEFAULT 'allow', /* Option < Text > */
-	"delay" interval DEFAULT '0', /* Option < Interval > */
-	"jitter" interval DEFAULT '0', /* Option < Interval > */
-	"starts_at" timestamp with time zone DEFAULT NULL, /* Option < TimestampWithTimeZone > */
-	"ends_at" timestamp with time zone DEFAULT NULL, /* Option < TimestampWithTimeZone > */
-	"ownership" text DEFAULT 'owned', /* Option < Text > */
-	"enabled" bool DEFAULT true, /* Option < bool > */
-	"max_lateness" interval DEFAULT NULL, /* Option < Interval > */
-	"max_duration" interval DEFAULT NULL, /* Option < Interval > */
-	"expect_success_within" interval DEFAULT NULL, /* Option < Interval > */
-	"alert_job" text DEFAULT NULL /* Option < Text > */
-) RETURNS bigint /* i64 */
-VOLATILE PARALLEL UNSAFE  
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'create_schedule_with_alerts_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/planning.rs:97
--- scheduler::api::planning::due_plans
-CREATE  FUNCTION sched."due_plans"(
-	"job_name" text, /* Option < Text > */
-	"clock" text, /* Option < Text > */
-	"scope_kind" text DEFAULT 'global', /* Option < Text > */
-	"scope_id" text DEFAULT 'global', /* Option < Text > */
-	"catch_up" text DEFAULT 'latest_only', /* Option < Text > */
-	"catch_up_window" interval DEFAULT NULL, /* Option < Interval > */
-	"max_plans_per_tick" INT DEFAULT 100, /* Option < i32 > */
-	"delay" interval DEFAULT '0', /* Option < Interval > */
-	"time_zone" text DEFAULT NULL /* Option < Text > */
-) RETURNS SETOF timestamp with time zone /* TimestampWithTimeZone */
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'due_plans_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/queue.rs:15
--- scheduler::api::queue::pause_queue
-CREATE  FUNCTION sched."pause_queue"(
-	"queue" text /* Option < Text > */
-) RETURNS void
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'pause_queue_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/sql_job.rs:129
--- scheduler::api::sql_job::unschedule
-CREATE  FUNCTION sched."unschedule"(
-	"schedule_name" text /* Option < Text > */
-) RETURNS bool /* bool */
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'unschedule_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/waiting.rs:51
--- scheduler::api::waiting::cancel_many
-CREATE  FUNCTION sched."cancel_many"(
-	"job_name" text DEFAULT NULL, /* Option < Text > */
-	"queue" text DEFAULT NULL, /* Option < Text > */
-	"scope_id" text DEFAULT NULL, /* Option < Text > */
-	"max_executions" INT DEFAULT 10000 /* Option < i32 > */
-) RETURNS bigint /* i64 */
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'cancel_many_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/report.rs:43
--- scheduler::api::report::timeline
-CREATE  FUNCTION sched."timeline"(
-	"schedule_name" text, /* Option < Text > */
-	"from_time" timestamp with time zone DEFAULT clock_timestamp() - '01:00:00'::interval, /* Option < TimestampWithTimeZone > */
-	"to_time" timestamp with time zone DEFAULT clock_timestamp() + '01:00:00'::interval, /* Option < TimestampWithTimeZone > */
-	"time_zone" text DEFAULT NULL /* Option < Text > */
-) RETURNS SETOF TEXT /* String */
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'timeline_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/shard.rs:22
--- scheduler::api::shard::buckets
-CREATE  FUNCTION sched."buckets"() RETURNS int4multirange /* Multirange */
-STRICT STABLE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'buckets_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/dispatch.rs:16
--- scheduler::api::dispatch::dispatch_due
-CREATE  FUNCTION sched."dispatch_due"(
-	"max_schedules" INT DEFAULT NULL /* Option < i32 > */
-) RETURNS bigint /* i64 */
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'dispatch_due_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/lease.rs:322
--- scheduler::api::lease::mark_stale_as_failed
-CREATE  FUNCTION sched."mark_stale_as_failed"(
-	"job_name" text DEFAULT NULL /* Option < Text > */
-) RETURNS bigint /* i64 */
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'mark_stale_as_failed_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/job.rs:188
--- scheduler::api::job::drop_job
-CREATE  FUNCTION sched."drop_job"(
-	"job_name" text /* Option < Text > */
-) RETURNS bool /* bool */
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'drop_job_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/metrics.rs:23
--- scheduler::api::metrics::metrics
-CREATE  FUNCTION sched."metrics"() RETURNS TABLE (
-	"name" TEXT,  /* String */
-	"labels" jsonb,  /* Jsonb */
-	"kind" TEXT,  /* & '_ str */
-	"value" double precision,  /* f64 */
-	"help" TEXT  /* & '_ str */
-)
-STRICT VOLATILE PARALLEL UNSAFE  
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'metrics_rows_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/clock.rs:104
--- scheduler::api::clock::validate
-CREATE  FUNCTION sched."validate"(
-	"clock" text, /* Option < Text > */
-	"time_zone" text DEFAULT NULL /* Option < Text > */
-) RETURNS TABLE (
-	"severity" TEXT,  /* String */
-	"code" TEXT,  /* String */
-	"message" TEXT,  /* String */
-	"hint" TEXT  /* String */
-)
-STABLE PARALLEL SAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'validate_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/handover/compare.rs:34
--- scheduler::api::handover::compare::compare
-CREATE  FUNCTION sched."compare"(
-	"source" text, /* Option < Text > */
-	"from_time" timestamp with time zone, /* Option < TimestampWithTimeZone > */
-	"to_time" timestamp with time zone, /* Option < TimestampWithTimeZone > */
-	"tolerance" interval DEFAULT '60 seconds' /* Option < Interval > */
-) RETURNS TABLE (
-	"schedule_name" TEXT,  /* String */
-	"plan_time" timestamp with time zone,  /* TimestampWithTimeZone */
-	"verdict" TEXT,  /* & '_ str */
-	"ours_at" timestamp with time zone,  /* Option < TimestampWithTimeZone > */
-	"theirs_at" timestamp with time zone,  /* Option < TimestampWithTimeZone > */
-	"note" TEXT  /* Option < String > */
-)
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'compare_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/schedule_edit.rs:220
--- scheduler::api::schedule_edit::pause
-CREATE  FUNCTION sched."pause"(
-	"schedule_name" text /* Option < Text > */
-) RETURNS void
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'pause_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/schedule.rs:291
--- scheduler::api::schedule::drop_schedule
-CREATE  FUNCTION sched."drop_schedule"(
-	"schedule_name" text, /* Option < Text > */
-	"cancel_pending" bool DEFAULT false /* Option < bool > */
-) RETURNS bool /* bool */
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'drop_schedule_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/alert.rs:11
--- scheduler::api::alert::acknowledge
-CREATE  FUNCTION sched."acknowledge"(
-	"alert_id" bigint, /* Option < i64 > */
-	"until" timestamp with time zone /* Option < TimestampWithTimeZone > */
-) RETURNS void
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'acknowledge_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/lease.rs:243
--- scheduler::api::lease::finish_success_many
-CREATE  FUNCTION sched."finish_success_many"(
-	"execution_ids" uuid[], /* :: std :: option :: Option < Vec < Option < Uuid > > > */
-	"lease_tokens" uuid[] /* :: std :: option :: Option < Vec < Option < Uuid > > > */
-) RETURNS SETOF uuid /* Uuid */
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'finish_success_many_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/handover/take_over.rs:87
--- scheduler::api::handover::take_over::hand_back
-CREATE  FUNCTION sched."hand_back"(
-	"schedule_names" text[] /* :: std :: option :: Option < Vec < Option < Text > > > */
-) RETURNS void
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'hand_back_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/lease.rs:107
--- scheduler::api::lease::heartbeat_many
-CREATE  FUNCTION sched."heartbeat_many"(
-	"execution_ids" uuid[], /* :: std :: option :: Option < Vec < Option < Uuid > > > */
-	"lease_tokens" uuid[] /* :: std :: option :: Option < Vec < Option < Uuid > > > */
-) RETURNS TABLE (
-	"execution_id" uuid,  /* Uuid */
-	"answer" TEXT  /* String */
-)
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'heartbeat_many_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/lease.rs:226
--- scheduler::api::lease::snooze
-CREATE  FUNCTION sched."snooze"(
-	"execution_id" uuid, /* Option < Uuid > */
-	"lease_token" uuid, /* Option < Uuid > */
-	"until" timestamp with time zone /* Option < TimestampWithTimeZone > */
-) RETURNS void
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'snooze_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/clock.rs:27
--- scheduler::api::clock::next_time
-CREATE  FUNCTION sched."next_time"(
-	"clock" text, /* Option < Text > */
-	"after" timestamp with time zone DEFAULT clock_timestamp(), /* Option < TimestampWithTimeZone > */
-	"time_zone" text DEFAULT NULL, /* Option < Text > */
-	"anchor" timestamp with time zone DEFAULT 'epoch' /* Option < TimestampWithTimeZone > */
-) RETURNS timestamp with time zone /* Option < TimestampWithTimeZone > */
-STABLE PARALLEL SAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'next_time_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/handover/take_over.rs:46
--- scheduler::api::handover::take_over::take_over
-CREATE  FUNCTION sched."take_over"(
-	"source" text, /* Option < Text > */
-	"schedule_names" text[] DEFAULT NULL, /* :: std :: option :: Option < Vec < Option < Text > > > */
-	"force" bool DEFAULT false /* Option < bool > */
-) RETURNS TABLE (
-	"schedule_name" TEXT,  /* String */
-	"last_theirs" timestamp with time zone,  /* Option < TimestampWithTimeZone > */
-	"first_ours" timestamp with time zone  /* Option < TimestampWithTimeZone > */
-)
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'take_over_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/sql_run.rs:22
--- scheduler::api::sql_run::this_run
-CREATE  FUNCTION sched."this_run"() RETURNS TABLE (
-	"execution_id" uuid,  /* Option < Uuid > */
-	"job_name" TEXT,  /* String */
-	"schedule_name" TEXT,  /* Option < String > */
-	"scope_kind" TEXT,  /* Option < String > */
-	"scope_id" TEXT,  /* Option < String > */
-	"plan_time" timestamp with time zone,  /* TimestampWithTimeZone */
-	"attempt" INT,  /* i32 */
-	"payload" jsonb  /* Jsonb */
-)
-STRICT STABLE PARALLEL RESTRICTED 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'this_run_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/crontab.rs:31
--- scheduler::api::crontab::import_crontab
-CREATE  FUNCTION sched."import_crontab"(
-	"crontab" text, /* Option < Text > */
-	"system" bool DEFAULT false, /* Option < bool > */
-	"time_zone" text DEFAULT NULL /* Option < Text > */
-) RETURNS TABLE (
-	"line" INT,  /* i32 */
-	"schedule_name" TEXT,  /* Option < String > */
-	"clock" TEXT,  /* Option < String > */
-	"command" TEXT,  /* Option < String > */
-	"note" TEXT  /* Option < String > */
-)
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'import_crontab_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/schedule_edit.rs:225
--- scheduler::api::schedule_edit::resume
-CREATE  FUNCTION sched."resume"(
-	"schedule_name" text /* Option < Text > */
-) RETURNS void
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'resume_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
 -- src/lib.rs:28
 CREATE SCHEMA IF NOT EXISTS sched_internal; /* scheduler::sched_internal */
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/sql_support.rs:37
+-- scheduler::api::sql_support::request_dispatcher
+CREATE  FUNCTION sched_internal."request_dispatcher"() RETURNS void
+STRICT VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'request_dispatcher_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/explain.rs:86
+-- scheduler::api::explain::skip_parts
+CREATE  FUNCTION sched_internal."skip_parts"(
+	"clock" text, /* Option < Text > */
+	"time_zone" text, /* Option < Text > */
+	"anchor" timestamp with time zone, /* Option < TimestampWithTimeZone > */
+	"starts_at" timestamp with time zone, /* Option < TimestampWithTimeZone > */
+	"ends_at" timestamp with time zone, /* Option < TimestampWithTimeZone > */
+	"valid_to" timestamp with time zone, /* Option < TimestampWithTimeZone > */
+	"plan_from" timestamp with time zone, /* Option < TimestampWithTimeZone > */
+	"plan_to" timestamp with time zone, /* Option < TimestampWithTimeZone > */
+	"count" bigint, /* Option < i64 > */
+	"own" timestamp with time zone[], /* :: std :: option :: Option < Vec < Option < TimestampWithTimeZone > > > */
+	"others" timestamp with time zone[] /* :: std :: option :: Option < Vec < Option < TimestampWithTimeZone > > > */
+) RETURNS TABLE (
+	"plan_from" timestamp with time zone,  /* TimestampWithTimeZone */
+	"plan_to" timestamp with time zone,  /* TimestampWithTimeZone */
+	"count" bigint  /* i64 */
+)
+STABLE PARALLEL SAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'skip_parts_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/cron_support.rs:22
+-- scheduler::api::cron_support::command_statements
+CREATE  FUNCTION sched_internal."command_statements"(
+	"command" text /* Option < Text > */
+) RETURNS INT /* i32 */
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'command_statements_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/sql_support.rs:15
+-- scheduler::api::sql_support::uuid_v7
+CREATE  FUNCTION sched_internal."uuid_v7"() RETURNS uuid /* Uuid */
+STRICT VOLATILE PARALLEL SAFE  
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'uuid_v7_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/sql_support.rs:27
+-- scheduler::api::sql_support::wake_dispatcher
+CREATE  FUNCTION sched_internal."wake_dispatcher"() RETURNS void
+STRICT VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'wake_dispatcher_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/explain.rs:127
+-- scheduler::api::explain::next_open
+CREATE  FUNCTION sched_internal."next_open"(
+	"schedule_name" text /* Option < Text > */
+) RETURNS timestamp with time zone[] /* :: std :: option :: Option < Vec < TimestampWithTimeZone > > */
+STABLE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'next_open_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/sql_support.rs:76
+-- scheduler::api::sql_support::grant_pg_monitor
+CREATE  FUNCTION sched_internal."grant_pg_monitor"() RETURNS void
+STRICT VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'grant_pg_monitor_wrapper';
 /* </end connected objects> */
 
 /* <begin connected objects> */
@@ -1150,78 +274,6 @@ CREATE  FUNCTION sched_internal."scope_key"(
 IMMUTABLE STRICT PARALLEL SAFE 
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'scope_key_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/sql_support.rs:37
--- scheduler::api::sql_support::request_dispatcher
-CREATE  FUNCTION sched_internal."request_dispatcher"() RETURNS void
-STRICT VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'request_dispatcher_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/explain.rs:127
--- scheduler::api::explain::next_open
-CREATE  FUNCTION sched_internal."next_open"(
-	"schedule_name" text /* Option < Text > */
-) RETURNS timestamp with time zone[] /* :: std :: option :: Option < Vec < TimestampWithTimeZone > > */
-STABLE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'next_open_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/sql_support.rs:15
--- scheduler::api::sql_support::uuid_v7
-CREATE  FUNCTION sched_internal."uuid_v7"() RETURNS uuid /* Uuid */
-STRICT VOLATILE PARALLEL SAFE  
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'uuid_v7_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/sql_support.rs:76
--- scheduler::api::sql_support::grant_pg_monitor
-CREATE  FUNCTION sched_internal."grant_pg_monitor"() RETURNS void
-STRICT VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'grant_pg_monitor_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/sql_support.rs:70
--- scheduler::api::sql_support::grant_again
-CREATE  FUNCTION sched_internal."grant_again"() RETURNS void
-STRICT VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'grant_again_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/cron_support.rs:35
--- scheduler::api::cron_support::create_sql_job
-CREATE  FUNCTION sched_internal."create_sql_job"(
-	"job_name" text, /* Option < Text > */
-	"clock" text, /* Option < Text > */
-	"command" text, /* Option < Text > */
-	"time_zone" text, /* Option < Text > */
-	"owner" oid, /* Option < pg_sys :: Oid > */
-	"enabled" bool /* Option < bool > */
-) RETURNS bigint /* Option < i64 > */
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'create_sql_job_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/sql_support.rs:27
--- scheduler::api::sql_support::wake_dispatcher
-CREATE  FUNCTION sched_internal."wake_dispatcher"() RETURNS void
-STRICT VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'wake_dispatcher_wrapper';
 /* </end connected objects> */
 
 /* <begin connected objects> */
@@ -1829,28 +881,40 @@ SELECT pg_catalog.pg_extension_config_dump('sched.alert_alert_id_seq', '');
 /* </end connected objects> */
 
 /* <begin connected objects> */
--- src/api/explain.rs:86
--- scheduler::api::explain::skip_parts
-CREATE  FUNCTION sched_internal."skip_parts"(
-	"clock" text, /* Option < Text > */
-	"time_zone" text, /* Option < Text > */
-	"anchor" timestamp with time zone, /* Option < TimestampWithTimeZone > */
-	"starts_at" timestamp with time zone, /* Option < TimestampWithTimeZone > */
-	"ends_at" timestamp with time zone, /* Option < TimestampWithTimeZone > */
-	"valid_to" timestamp with time zone, /* Option < TimestampWithTimeZone > */
-	"plan_from" timestamp with time zone, /* Option < TimestampWithTimeZone > */
-	"plan_to" timestamp with time zone, /* Option < TimestampWithTimeZone > */
-	"count" bigint, /* Option < i64 > */
-	"own" timestamp with time zone[], /* :: std :: option :: Option < Vec < Option < TimestampWithTimeZone > > > */
-	"others" timestamp with time zone[] /* :: std :: option :: Option < Vec < Option < TimestampWithTimeZone > > > */
-) RETURNS TABLE (
-	"plan_from" timestamp with time zone,  /* TimestampWithTimeZone */
-	"plan_to" timestamp with time zone,  /* TimestampWithTimeZone */
-	"count" bigint  /* i64 */
-)
-STABLE PARALLEL SAFE 
+-- src/api/sql_support.rs:52
+-- scheduler::api::sql_support::grantee
+CREATE  FUNCTION sched_internal."grantee"(
+	"role" oid, /* Option < pg_sys :: Oid > */
+	"loses" bool DEFAULT false /* bool */
+) RETURNS TEXT /* String */
+STABLE PARALLEL UNSAFE 
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'skip_parts_wrapper';
+AS 'MODULE_PATHNAME', 'grantee_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/sql_support.rs:70
+-- scheduler::api::sql_support::grant_again
+CREATE  FUNCTION sched_internal."grant_again"() RETURNS void
+STRICT VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'grant_again_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/cron_support.rs:35
+-- scheduler::api::cron_support::create_sql_job
+CREATE  FUNCTION sched_internal."create_sql_job"(
+	"job_name" text, /* Option < Text > */
+	"clock" text, /* Option < Text > */
+	"command" text, /* Option < Text > */
+	"time_zone" text, /* Option < Text > */
+	"owner" oid, /* Option < pg_sys :: Oid > */
+	"enabled" bool /* Option < bool > */
+) RETURNS bigint /* Option < i64 > */
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'create_sql_job_wrapper';
 /* </end connected objects> */
 
 /* <begin connected objects> */
@@ -1866,6 +930,756 @@ CREATE  FUNCTION sched_internal."skipped_so_far"() RETURNS TABLE (
 STRICT VOLATILE PARALLEL UNSAFE 
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'skipped_so_far_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/lib.rs:24
+CREATE SCHEMA IF NOT EXISTS sched; /* scheduler::sched */
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/shard.rs:27
+-- scheduler::api::shard::set_buckets
+CREATE  FUNCTION sched."set_buckets"(
+	"buckets" int4multirange DEFAULT NULL /* Option < Multirange > */
+) RETURNS void
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'set_buckets_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/shard.rs:22
+-- scheduler::api::shard::buckets
+CREATE  FUNCTION sched."buckets"() RETURNS int4multirange /* Multirange */
+STRICT STABLE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'buckets_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/sql_run.rs:22
+-- scheduler::api::sql_run::this_run
+CREATE  FUNCTION sched."this_run"() RETURNS TABLE (
+	"execution_id" uuid,  /* Option < Uuid > */
+	"job_name" TEXT,  /* String */
+	"schedule_name" TEXT,  /* Option < String > */
+	"scope_kind" TEXT,  /* Option < String > */
+	"scope_id" TEXT,  /* Option < String > */
+	"plan_time" timestamp with time zone,  /* TimestampWithTimeZone */
+	"attempt" INT,  /* i32 */
+	"payload" jsonb  /* Jsonb */
+)
+STRICT STABLE PARALLEL RESTRICTED 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'this_run_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/explain.rs:20
+-- scheduler::api::explain::explain
+CREATE  FUNCTION sched."explain"(
+	"schedule_name" text, /* Option < Text > */
+	"from_time" timestamp with time zone, /* Option < TimestampWithTimeZone > */
+	"to_time" timestamp with time zone /* Option < TimestampWithTimeZone > */
+) RETURNS TABLE (
+	"plan_time" timestamp with time zone,  /* TimestampWithTimeZone */
+	"verdict" TEXT,  /* & '_ str */
+	"execution_id" uuid,  /* Option < Uuid > */
+	"reason" TEXT  /* Option < String > */
+)
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'explain_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/sql_job.rs:20
+-- scheduler::api::sql_job::schedule_sql
+CREATE  FUNCTION sched."schedule_sql"(
+	"schedule_name" text, /* Option < Text > */
+	"clock" text, /* Option < Text > */
+	"command" text, /* Option < Text > */
+	"time_zone" text DEFAULT NULL, /* Option < Text > */
+	"payload" jsonb DEFAULT '{}', /* Option < Jsonb > */
+	"overlap" text DEFAULT 'skip', /* Option < Text > */
+	"catch_up" text DEFAULT 'latest_only', /* Option < Text > */
+	"run_timeout" interval DEFAULT NULL, /* Option < Interval > */
+	"max_attempts" INT DEFAULT 1, /* Option < i32 > */
+	"retry_backoff" interval[] DEFAULT '{}', /* :: std :: option :: Option < Vec < Option < Interval > > > */
+	"own_transactions" bool DEFAULT false, /* Option < bool > */
+	"settings" jsonb DEFAULT '{}', /* Option < Jsonb > */
+	"priority" INT DEFAULT 0, /* Option < i32 > */
+	"enabled" bool DEFAULT NULL /* Option < bool > */
+) RETURNS bigint /* i64 */
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'schedule_sql_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/lease.rs:193
+-- scheduler::api::lease::finish_failure
+CREATE  FUNCTION sched."finish_failure"(
+	"execution_id" uuid, /* Option < Uuid > */
+	"lease_token" uuid, /* Option < Uuid > */
+	"error_code" text DEFAULT 'handler_error', /* Option < Text > */
+	"error_msg" text DEFAULT '', /* Option < Text > */
+	"next_retry_at" timestamp with time zone DEFAULT NULL, /* Option < TimestampWithTimeZone > */
+	"terminal" bool DEFAULT false /* Option < bool > */
+) RETURNS void
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'finish_failure_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/lease.rs:290
+-- scheduler::api::lease::cancel
+CREATE  FUNCTION sched."cancel"(
+	"execution_id" uuid /* Option < Uuid > */
+) RETURNS bool /* bool */
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'cancel_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/handover/take_over.rs:87
+-- scheduler::api::handover::take_over::hand_back
+CREATE  FUNCTION sched."hand_back"(
+	"schedule_names" text[] /* :: std :: option :: Option < Vec < Option < Text > > > */
+) RETURNS void
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'hand_back_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/crontab.rs:31
+-- scheduler::api::crontab::import_crontab
+CREATE  FUNCTION sched."import_crontab"(
+	"crontab" text, /* Option < Text > */
+	"system" bool DEFAULT false, /* Option < bool > */
+	"time_zone" text DEFAULT NULL /* Option < Text > */
+) RETURNS TABLE (
+	"line" INT,  /* i32 */
+	"schedule_name" TEXT,  /* Option < String > */
+	"clock" TEXT,  /* Option < String > */
+	"command" TEXT,  /* Option < String > */
+	"note" TEXT  /* Option < String > */
+)
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'import_crontab_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/handover/compare.rs:34
+-- scheduler::api::handover::compare::compare
+CREATE  FUNCTION sched."compare"(
+	"source" text, /* Option < Text > */
+	"from_time" timestamp with time zone, /* Option < TimestampWithTimeZone > */
+	"to_time" timestamp with time zone, /* Option < TimestampWithTimeZone > */
+	"tolerance" interval DEFAULT '60 seconds' /* Option < Interval > */
+) RETURNS TABLE (
+	"schedule_name" TEXT,  /* String */
+	"plan_time" timestamp with time zone,  /* TimestampWithTimeZone */
+	"verdict" TEXT,  /* & '_ str */
+	"ours_at" timestamp with time zone,  /* Option < TimestampWithTimeZone > */
+	"theirs_at" timestamp with time zone,  /* Option < TimestampWithTimeZone > */
+	"note" TEXT  /* Option < String > */
+)
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'compare_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/shard.rs:17
+-- scheduler::api::shard::bucket
+CREATE  FUNCTION sched."bucket"(
+	"scope_kind" text, /* Text */
+	"scope_id" text /* Text */
+) RETURNS INT /* i32 */
+IMMUTABLE STRICT PARALLEL SAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'bucket_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/alert.rs:11
+-- scheduler::api::alert::acknowledge
+CREATE  FUNCTION sched."acknowledge"(
+	"alert_id" bigint, /* Option < i64 > */
+	"until" timestamp with time zone /* Option < TimestampWithTimeZone > */
+) RETURNS void
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'acknowledge_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/home.rs:13
+-- scheduler::api::home::adopt
+CREATE  FUNCTION sched."adopt"() RETURNS bigint /* i64 */
+STRICT VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'adopt_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/lease.rs:280
+-- scheduler::api::lease::assert_lease
+CREATE  FUNCTION sched."assert_lease"(
+	"execution_id" uuid, /* Option < Uuid > */
+	"lease_token" uuid /* Option < Uuid > */
+) RETURNS void
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'assert_lease_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/metrics.rs:39
+-- scheduler::api::metrics::openmetrics
+CREATE  FUNCTION sched."openmetrics"() RETURNS TEXT /* String */
+STRICT VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'openmetrics_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/recent.rs:18
+-- scheduler::api::recent::recent
+CREATE  FUNCTION sched."recent"(
+	"job_name" text DEFAULT NULL, /* Option < Text > */
+	"max_rows" INT DEFAULT 20 /* Option < i32 > */
+) RETURNS TABLE (
+	"id" uuid,  /* Uuid */
+	"job_name" TEXT,  /* String */
+	"scope_kind" TEXT,  /* String */
+	"scope_id" TEXT,  /* String */
+	"plan_time" timestamp with time zone,  /* TimestampWithTimeZone */
+	"queue" TEXT,  /* String */
+	"status" TEXT,  /* String */
+	"attempt" INT,  /* i32 */
+	"max_attempts" INT,  /* i32 */
+	"runner_id" TEXT,  /* Option < String > */
+	"started_at" timestamp with time zone,  /* Option < TimestampWithTimeZone > */
+	"finished_at" timestamp with time zone,  /* Option < TimestampWithTimeZone > */
+	"duration_ms" bigint,  /* Option < i64 > */
+	"rows_affected" bigint,  /* Option < i64 > */
+	"result" jsonb,  /* Option < Jsonb > */
+	"error_code" TEXT,  /* Option < String > */
+	"error_msg" TEXT,  /* Option < String > */
+	"origin" TEXT,  /* String */
+	"schedule_name" TEXT  /* Option < String > */
+)
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'recent_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/health.rs:20
+-- scheduler::api::health::health
+CREATE  FUNCTION sched."health"() RETURNS TABLE (
+	"component" TEXT,  /* & '_ str */
+	"ok" bool,  /* bool */
+	"severity" TEXT,  /* & '_ str */
+	"since" timestamp with time zone,  /* Option < TimestampWithTimeZone > */
+	"message" TEXT,  /* String */
+	"hint" TEXT  /* Option < String > */
+)
+STRICT VOLATILE PARALLEL UNSAFE  
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'health_rows_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/handover/take_over.rs:46
+-- scheduler::api::handover::take_over::take_over
+CREATE  FUNCTION sched."take_over"(
+	"source" text, /* Option < Text > */
+	"schedule_names" text[] DEFAULT NULL, /* :: std :: option :: Option < Vec < Option < Text > > > */
+	"force" bool DEFAULT false /* Option < bool > */
+) RETURNS TABLE (
+	"schedule_name" TEXT,  /* String */
+	"last_theirs" timestamp with time zone,  /* Option < TimestampWithTimeZone > */
+	"first_ours" timestamp with time zone  /* Option < TimestampWithTimeZone > */
+)
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'take_over_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/lease.rs:107
+-- scheduler::api::lease::heartbeat_many
+CREATE  FUNCTION sched."heartbeat_many"(
+	"execution_ids" uuid[], /* :: std :: option :: Option < Vec < Option < Uuid > > > */
+	"lease_tokens" uuid[] /* :: std :: option :: Option < Vec < Option < Uuid > > > */
+) RETURNS TABLE (
+	"execution_id" uuid,  /* Uuid */
+	"answer" TEXT  /* String */
+)
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'heartbeat_many_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/planning.rs:47
+-- scheduler::api::planning::latest_plan
+CREATE  FUNCTION sched."latest_plan"(
+	"job_name" text, /* Option < Text > */
+	"scope_kind" text DEFAULT 'global', /* Option < Text > */
+	"scope_id" text DEFAULT 'global' /* Option < Text > */
+) RETURNS TABLE (
+	"plan_time" timestamp with time zone,  /* TimestampWithTimeZone */
+	"status" TEXT,  /* String */
+	"attempt" INT,  /* i32 */
+	"max_attempts" INT,  /* i32 */
+	"next_retry_at" timestamp with time zone,  /* Option < TimestampWithTimeZone > */
+	"retry_eligible" bool  /* bool */
+)
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'latest_plan_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/lease.rs:322
+-- scheduler::api::lease::mark_stale_as_failed
+CREATE  FUNCTION sched."mark_stale_as_failed"(
+	"job_name" text DEFAULT NULL /* Option < Text > */
+) RETURNS bigint /* i64 */
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'mark_stale_as_failed_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/schedule_edit.rs:225
+-- scheduler::api::schedule_edit::resume
+CREATE  FUNCTION sched."resume"(
+	"schedule_name" text /* Option < Text > */
+) RETURNS void
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'resume_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/schedule_runs.rs:59
+-- scheduler::api::schedule_runs::fire_now
+CREATE  FUNCTION sched."fire_now"(
+	"schedule_name" text /* Option < Text > */
+) RETURNS uuid /* Uuid */
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'fire_now_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/claim.rs:242
+-- scheduler::api::claim::claim
+CREATE  FUNCTION sched."claim"(
+	"queue" text DEFAULT 'default', /* Option < Text > */
+	"max_claims" INT DEFAULT 1, /* Option < i32 > */
+	"runner_id" text DEFAULT NULL, /* Option < Text > */
+	"stale_timeout" interval DEFAULT NULL /* Option < Interval > */
+) RETURNS TABLE (
+	"execution_id" uuid,  /* Uuid */
+	"lease_token" uuid,  /* Uuid */
+	"fence" bigint,  /* i64 */
+	"attempt" INT,  /* i32 */
+	"job_name" TEXT,  /* String */
+	"scope_kind" TEXT,  /* String */
+	"scope_id" TEXT,  /* String */
+	"plan_time" timestamp with time zone,  /* TimestampWithTimeZone */
+	"payload" jsonb,  /* Jsonb */
+	"stale_after" timestamp with time zone,  /* TimestampWithTimeZone */
+	"max_attempts" INT,  /* i32 */
+	"run_timeout" interval,  /* Option < Interval > */
+	"queue" TEXT  /* String */
+)
+VOLATILE PARALLEL UNSAFE  
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'claim_with_limits_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/schedule_bulk.rs:61
+-- scheduler::api::schedule_bulk::create_schedules
+CREATE  FUNCTION sched."create_schedules"(
+	"specs" jsonb /* Option < Jsonb > */
+) RETURNS bigint /* i64 */
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'create_schedules_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/waiting.rs:51
+-- scheduler::api::waiting::cancel_many
+CREATE  FUNCTION sched."cancel_many"(
+	"job_name" text DEFAULT NULL, /* Option < Text > */
+	"queue" text DEFAULT NULL, /* Option < Text > */
+	"scope_id" text DEFAULT NULL, /* Option < Text > */
+	"max_executions" INT DEFAULT 10000 /* Option < i32 > */
+) RETURNS bigint /* i64 */
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'cancel_many_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/lease.rs:85
+-- scheduler::api::lease::heartbeat
+CREATE  FUNCTION sched."heartbeat"(
+	"execution_id" uuid, /* Option < Uuid > */
+	"lease_token" uuid, /* Option < Uuid > */
+	"stale_timeout" interval DEFAULT NULL, /* Option < Interval > */
+	"progress" jsonb DEFAULT NULL /* Option < Jsonb > */
+) RETURNS TEXT /* String */
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'heartbeat_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/job_edit.rs:17
+-- scheduler::api::job_edit::alter_job
+CREATE  FUNCTION sched."alter_job"(
+	"job_name" text, /* Option < Text > */
+	"kind" text DEFAULT NULL, /* Option < Text > */
+	"command" text DEFAULT NULL, /* Option < Text > */
+	"queue" text DEFAULT NULL, /* Option < Text > */
+	"max_attempts" INT DEFAULT NULL, /* Option < i32 > */
+	"retry_backoff" interval[] DEFAULT NULL, /* :: std :: option :: Option < Vec < Option < Interval > > > */
+	"run_timeout" interval DEFAULT NULL, /* Option < Interval > */
+	"stale_timeout" interval DEFAULT NULL, /* Option < Interval > */
+	"allow_stale_reentry" bool DEFAULT NULL, /* Option < bool > */
+	"priority" INT DEFAULT NULL, /* Option < i32 > */
+	"own_transactions" bool DEFAULT NULL, /* Option < bool > */
+	"settings" jsonb DEFAULT NULL, /* Option < Jsonb > */
+	"reset" text[] DEFAULT '{}' /* :: std :: option :: Option < Vec < Option < Text > > > */
+) RETURNS void
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'alter_job_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/schedule_edit.rs:220
+-- scheduler::api::schedule_edit::pause
+CREATE  FUNCTION sched."pause"(
+	"schedule_name" text /* Option < Text > */
+) RETURNS void
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'pause_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/shard.rs:55
+-- scheduler::api::shard::drop_elsewhere
+CREATE  FUNCTION sched."drop_elsewhere"() RETURNS bigint /* i64 */
+STRICT VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'drop_elsewhere_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/enqueue.rs:190
+-- scheduler::api::enqueue::enqueue_many
+CREATE  FUNCTION sched."enqueue_many"(
+	"job_name" text, /* Option < Text > */
+	"payloads" jsonb[], /* :: std :: option :: Option < Vec < Option < Jsonb > > > */
+	"plan_times" timestamp with time zone[] DEFAULT NULL, /* :: std :: option :: Option < Vec < Option < TimestampWithTimeZone > > > */
+	"scope_kind" text DEFAULT 'adhoc', /* Option < Text > */
+	"scope_ids" text[] DEFAULT NULL, /* :: std :: option :: Option < Vec < Option < Text > > > */
+	"run_ats" timestamp with time zone[] DEFAULT NULL, /* :: std :: option :: Option < Vec < Option < TimestampWithTimeZone > > > */
+	"priority" INT DEFAULT NULL, /* Option < i32 > */
+	"unique_by" text DEFAULT 'plan', /* Option < Text > */
+	"if_exists" text DEFAULT 'keep' /* Option < Text > */
+) RETURNS SETOF uuid /* Uuid */
+VOLATILE PARALLEL UNSAFE  
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'enqueue_many_at_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/waiting.rs:19
+-- scheduler::api::waiting::alter_execution
+CREATE  FUNCTION sched."alter_execution"(
+	"execution_id" uuid, /* Option < Uuid > */
+	"payload" jsonb DEFAULT NULL, /* Option < Jsonb > */
+	"run_at" timestamp with time zone DEFAULT NULL, /* Option < TimestampWithTimeZone > */
+	"priority" INT DEFAULT NULL /* Option < i32 > */
+) RETURNS bool /* bool */
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'alter_execution_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/schedule_edit.rs:22
+-- scheduler::api::schedule_edit::alter_schedule
+CREATE  FUNCTION sched."alter_schedule"(
+	"schedule_name" text, /* Option < Text > */
+	"clock" text DEFAULT NULL, /* Option < Text > */
+	"job_name" text DEFAULT NULL, /* Option < Text > */
+	"time_zone" text DEFAULT NULL, /* Option < Text > */
+	"payload" jsonb DEFAULT NULL, /* Option < Jsonb > */
+	"scope_kind" text DEFAULT NULL, /* Option < Text > */
+	"scope_id" text DEFAULT NULL, /* Option < Text > */
+	"catch_up" text DEFAULT NULL, /* Option < Text > */
+	"catch_up_window" interval DEFAULT NULL, /* Option < Interval > */
+	"max_plans_per_tick" INT DEFAULT NULL, /* Option < i32 > */
+	"rearm" text DEFAULT NULL, /* Option < Text > */
+	"overlap" text DEFAULT NULL, /* Option < Text > */
+	"delay" interval DEFAULT NULL, /* Option < Interval > */
+	"jitter" interval DEFAULT NULL, /* Option < Interval > */
+	"starts_at" timestamp with time zone DEFAULT NULL, /* Option < TimestampWithTimeZone > */
+	"ends_at" timestamp with time zone DEFAULT NULL, /* Option < TimestampWithTimeZone > */
+	"ownership" text DEFAULT NULL, /* Option < Text > */
+	"enabled" bool DEFAULT NULL, /* Option < bool > */
+	"new_name" text DEFAULT NULL, /* Option < Text > */
+	"reset" text[] DEFAULT '{}', /* :: std :: option :: Option < Vec < Option < Text > > > */
+	"max_lateness" interval DEFAULT NULL, /* Option < Interval > */
+	"max_duration" interval DEFAULT NULL, /* Option < Interval > */
+	"expect_success_within" interval DEFAULT NULL, /* Option < Interval > */
+	"alert_job" text DEFAULT NULL /* Option < Text > */
+) RETURNS void
+VOLATILE PARALLEL UNSAFE  
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'alter_schedule_with_alerts_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/clock.rs:44
+-- scheduler::api::clock::preview
+CREATE  FUNCTION sched."preview"(
+	"clock" text, /* Option < Text > */
+	"time_zone" text DEFAULT NULL, /* Option < Text > */
+	"after" timestamp with time zone DEFAULT clock_timestamp(), /* Option < TimestampWithTimeZone > */
+	"n" INT DEFAULT 10, /* Option < i32 > */
+	"anchor" timestamp with time zone DEFAULT 'epoch' /* Option < TimestampWithTimeZone > */
+) RETURNS TABLE (
+	"plan_time" timestamp with time zone,  /* TimestampWithTimeZone */
+	"local_time" timestamp,  /* Option < Timestamp > */
+	"utc_offset" interval,  /* Interval */
+	"note" TEXT  /* Option < String > */
+)
+STABLE PARALLEL SAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'preview_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/report.rs:43
+-- scheduler::api::report::timeline
+CREATE  FUNCTION sched."timeline"(
+	"schedule_name" text, /* Option < Text > */
+	"from_time" timestamp with time zone DEFAULT clock_timestamp() - '01:00:00'::interval, /* Option < TimestampWithTimeZone > */
+	"to_time" timestamp with time zone DEFAULT clock_timestamp() + '01:00:00'::interval, /* Option < TimestampWithTimeZone > */
+	"time_zone" text DEFAULT NULL /* Option < Text > */
+) RETURNS SETOF TEXT /* String */
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'timeline_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/queue.rs:32
+-- scheduler::api::queue::resume_queue
+CREATE  FUNCTION sched."resume_queue"(
+	"queue" text /* Option < Text > */
+) RETURNS void
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'resume_queue_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/schedule.rs:291
+-- scheduler::api::schedule::drop_schedule
+CREATE  FUNCTION sched."drop_schedule"(
+	"schedule_name" text, /* Option < Text > */
+	"cancel_pending" bool DEFAULT false /* Option < bool > */
+) RETURNS bool /* bool */
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'drop_schedule_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/lease.rs:226
+-- scheduler::api::lease::snooze
+CREATE  FUNCTION sched."snooze"(
+	"execution_id" uuid, /* Option < Uuid > */
+	"lease_token" uuid, /* Option < Uuid > */
+	"until" timestamp with time zone /* Option < TimestampWithTimeZone > */
+) RETURNS void
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'snooze_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/job.rs:20
+-- scheduler::api::job::define_job
+CREATE  FUNCTION sched."define_job"(
+	"job_name" text, /* Option < Text > */
+	"kind" text DEFAULT 'pull', /* Option < Text > */
+	"command" text DEFAULT NULL, /* Option < Text > */
+	"queue" text DEFAULT 'default', /* Option < Text > */
+	"max_attempts" INT DEFAULT NULL, /* Option < i32 > */
+	"retry_backoff" interval[] DEFAULT NULL, /* :: std :: option :: Option < Vec < Option < Interval > > > */
+	"run_timeout" interval DEFAULT NULL, /* Option < Interval > */
+	"stale_timeout" interval DEFAULT NULL, /* Option < Interval > */
+	"allow_stale_reentry" bool DEFAULT true, /* Option < bool > */
+	"priority" INT DEFAULT 0, /* Option < i32 > */
+	"own_transactions" bool DEFAULT false, /* Option < bool > */
+	"settings" jsonb DEFAULT '{}' /* Option < Jsonb > */
+) RETURNS void
+VOLATILE PARALLEL UNSAFE  
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'define_job_of_any_kind_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/lease.rs:243
+-- scheduler::api::lease::finish_success_many
+CREATE  FUNCTION sched."finish_success_many"(
+	"execution_ids" uuid[], /* :: std :: option :: Option < Vec < Option < Uuid > > > */
+	"lease_tokens" uuid[] /* :: std :: option :: Option < Vec < Option < Uuid > > > */
+) RETURNS SETOF uuid /* Uuid */
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'finish_success_many_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/clock.rs:27
+-- scheduler::api::clock::next_time
+CREATE  FUNCTION sched."next_time"(
+	"clock" text, /* Option < Text > */
+	"after" timestamp with time zone DEFAULT clock_timestamp(), /* Option < TimestampWithTimeZone > */
+	"time_zone" text DEFAULT NULL, /* Option < Text > */
+	"anchor" timestamp with time zone DEFAULT 'epoch' /* Option < TimestampWithTimeZone > */
+) RETURNS timestamp with time zone /* Option < TimestampWithTimeZone > */
+STABLE PARALLEL SAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'next_time_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/lease.rs:166
+-- scheduler::api::lease::finish_success
+CREATE  FUNCTION sched."finish_success"(
+	"execution_id" uuid, /* Option < Uuid > */
+	"lease_token" uuid, /* Option < Uuid > */
+	"rows_affected" bigint DEFAULT NULL, /* Option < i64 > */
+	"result" jsonb DEFAULT '{}' /* Option < Jsonb > */
+) RETURNS void
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'finish_success_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/handover/report_fire.rs:15
+-- scheduler::api::handover::report_fire::report_fire
+CREATE  FUNCTION sched."report_fire"(
+	"schedule_name" text, /* Option < Text > */
+	"plan_time" timestamp with time zone, /* Option < TimestampWithTimeZone > */
+	"fired_at" timestamp with time zone DEFAULT clock_timestamp() /* Option < TimestampWithTimeZone > */
+) RETURNS void
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'report_fire_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/handover/import.rs:30
+-- scheduler::api::handover::import::import_from
+CREATE  FUNCTION sched."import_from"(
+	"source" text, /* Option < Text > */
+	"source_schema" text DEFAULT NULL, /* Option < Text > */
+	"only_ids" text[] DEFAULT NULL, /* :: std :: option :: Option < Vec < Option < Text > > > */
+	"prefix" text DEFAULT '', /* Option < Text > */
+	"dry_run" bool DEFAULT false /* Option < bool > */
+) RETURNS TABLE (
+	"source_id" TEXT,  /* String */
+	"schedule_name" TEXT,  /* Option < String > */
+	"clock" TEXT,  /* Option < String > */
+	"time_zone" TEXT,  /* Option < String > */
+	"job_name" TEXT,  /* Option < String > */
+	"verdict" TEXT,  /* & '_ str */
+	"note" TEXT  /* Option < String > */
+)
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'import_from_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/claim.rs:59
+-- scheduler::api::claim::try_claim
+CREATE  FUNCTION sched."try_claim"(
+	"job_name" text, /* Option < Text > */
+	"plan_time" timestamp with time zone, /* Option < TimestampWithTimeZone > */
+	"scope_kind" text DEFAULT 'global', /* Option < Text > */
+	"scope_id" text DEFAULT 'global', /* Option < Text > */
+	"runner_id" text DEFAULT NULL, /* Option < Text > */
+	"stale_timeout" interval DEFAULT NULL, /* Option < Interval > */
+	"max_attempts" INT DEFAULT NULL, /* Option < i32 > */
+	"allow_stale_reentry" bool DEFAULT NULL /* Option < bool > */
+) RETURNS TABLE (
+	"outcome" TEXT,  /* String */
+	"execution_id" uuid,  /* Option < Uuid > */
+	"lease_token" uuid,  /* Option < Uuid > */
+	"fence" bigint,  /* Option < i64 > */
+	"attempt" INT,  /* Option < i32 > */
+	"max_attempts" INT,  /* Option < i32 > */
+	"stale_after" timestamp with time zone,  /* Option < TimestampWithTimeZone > */
+	"payload" jsonb,  /* Option < Jsonb > */
+	"run_timeout" interval,  /* Option < Interval > */
+	"queue" TEXT  /* Option < String > */
+)
+VOLATILE PARALLEL UNSAFE  
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'try_claim_with_limits_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/clock.rs:104
+-- scheduler::api::clock::validate
+CREATE  FUNCTION sched."validate"(
+	"clock" text, /* Option < Text > */
+	"time_zone" text DEFAULT NULL /* Option < Text > */
+) RETURNS TABLE (
+	"severity" TEXT,  /* String */
+	"code" TEXT,  /* String */
+	"message" TEXT,  /* String */
+	"hint" TEXT  /* String */
+)
+STABLE PARALLEL SAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'validate_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/home.rs:35
+-- scheduler::api::home::is_home
+CREATE  FUNCTION sched."is_home"() RETURNS bool /* bool */
+STRICT STABLE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'is_home_wrapper';
 /* </end connected objects> */
 
 /* <begin connected objects> */
@@ -2087,6 +1901,441 @@ SELECT a.queue, (SELECT true FROM sched.paused_queue p WHERE p.queue = a.queue) 
    AND (w.what = 'running' OR NOT (pg_catalog.octet_length(w.waits_in) > 57 AND pg_catalog.starts_with(w.waits_in, 'elsewhere:')))
  GROUP BY a.queue;
 COMMENT ON VIEW sched.queues IS 'each queue that has a job, that something waits or runs in, or that is paused, with how much';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/lib.rs:72
+-- requires:
+--   views
+
+-- What a router needs: a database without the extension from which PL/Proxy calls the servers that share the scopes. Made from the catalog, so
+-- that each of our functions has its stub; `how` says how one is called, and a function that it does not name is an error here.
+CREATE FUNCTION sched.router_sql(cluster text) RETURNS text
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS
+$router$
+DECLARE
+    how jsonb := '{
+        "everywhere": ["adopt", "define_job", "dispatch_due", "drop_elsewhere", "health", "healthy", "is_home",
+            "mark_stale_as_failed", "pause_queue", "rebuild", "resume_queue"],
+        "anywhere": ["next_time", "preview", "validate"],
+        "scope": ["attempts_since_success", "create_schedule", "due_plans", "enqueue", "latest_plan", "schedule_sql", "try_claim"],
+        "schedule": ["alter_schedule", "backfill", "drop_schedule", "explain", "fire_now", "pause", "report_fire", "resume", "timeline", "unschedule"],
+        "job": ["alter_job"],
+        "execution": ["alter_execution", "cancel", "finish_failure", "finish_success", "heartbeat", "snooze"],
+        "server": ["acknowledge", "assert_lease", "compare", "hand_back", "import_from", "metrics", "openmetrics", "report", "router_sql",
+            "set_buckets", "take_over", "this_run"],
+        "own": ["bucket", "buckets", "cancel_many", "claim", "create_schedules", "drop_job", "enqueue_many", "finish_success_many", "grant_monitor", "grant_use",
+            "grant_worker", "heartbeat_many", "import_crontab", "recent", "revoke_all", "test_job"]
+    }';
+    -- The row that a call is about: of which argument, by which column of which view. All servers are asked, and the call is made where the
+    -- row is. It gets the row's own column, so that no plan makes the call first.
+    rows constant jsonb := '{
+        "schedule": ["schedule_name", "schedule_name", "sched.schedules", " AND v.state <> ''elsewhere''"],
+        "job": ["job_name", "job_name", "sched.jobs", ""],
+        "execution": ["execution_id", "id", "sched.execution", ""]
+    }';
+    own jsonb := jsonb_build_object(
+        'buckets', $$RETURN (SELECT range_agg(b.buckets::int4multirange) FROM sched_router.buckets_of_all() AS b);$$,
+        'claim', $$IF $2 IS NULL OR $2 < 1 THEN
+        RETURN QUERY SELECT * FROM sched_router.claim_at(sched_router.anywhere(), $1, $2, $3, $4);
+        RETURN;
+    END IF;
+    -- One server after the other: no more are handed out than are asked for.
+    FOR place IN SELECT s.place FROM sched_router.servers() AS s ORDER BY random() LOOP
+        BEGIN
+            RETURN QUERY SELECT * FROM sched_router.claim_at(place, $1, ($2 - done)::integer, $3, $4);
+            GET DIAGNOSTICS got = ROW_COUNT;
+        EXCEPTION WHEN OTHERS THEN
+            -- What others have handed out is not lost for it.
+            IF done = 0 THEN
+                RAISE;
+            END IF;
+            got := 0;
+        END;
+        done := done + got;
+        EXIT WHEN done >= $2;
+    END LOOP;$$,
+        'cancel_many', $$IF $4 IS NULL OR $4 < 1 THEN
+        RETURN (SELECT a.r FROM sched_router.cancel_many_at(sched_router.anywhere(), $1, $2, $3, $4) AS a (r));
+    END IF;
+    FOR place IN SELECT s.place FROM sched_router.servers() AS s LOOP
+        done := done + (SELECT a.r FROM sched_router.cancel_many_at(place, $1, $2, $3, ($4 - done)::integer) AS a (r));
+        EXIT WHEN done >= $4;
+    END LOOP;
+    RETURN done;$$,
+        'create_schedules', $$IF $1 IS NULL OR jsonb_typeof($1) <> 'array' THEN
+        RETURN (SELECT a.r FROM sched_router.create_schedules_at(sched_router.anywhere(), $1) AS a (r));
+    END IF;
+    FOR part IN
+        WITH elements AS MATERIALIZED (
+            SELECT e.spec, e.number,
+                   sched.bucket(COALESCE(e.spec ->> 'scope_kind', 'schedule'), COALESCE(e.spec ->> 'scope_id', e.spec ->> 'schedule_name')) AS bucket
+              FROM jsonb_array_elements($1) WITH ORDINALITY AS e (spec, number))
+        SELECT p.place, jsonb_agg(e.spec ORDER BY e.number) AS specs, array_agg(e.number ORDER BY e.number) AS numbers
+          FROM elements AS e
+          LEFT JOIN sched_router.places_of_buckets(ARRAY(SELECT DISTINCT e.bucket FROM elements AS e WHERE e.bucket IS NOT NULL)) AS p ON p.bucket = e.bucket
+         GROUP BY p.place
+         ORDER BY p.place NULLS FIRST
+    LOOP
+        BEGIN
+            done := done + (SELECT a.r FROM sched_router.create_schedules_at(COALESCE(part.place, sched_router.anywhere()), part.specs) AS a (r));
+        EXCEPTION WHEN OTHERS THEN
+            -- The server counts in its part.
+            GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, hint = PG_EXCEPTION_HINT;
+            words := regexp_match(message, '^(.*?\melement )([0-9]{1,9})\M(.*)$');
+            IF words IS NULL THEN
+                RAISE;
+            END IF;
+            RAISE USING ERRCODE = SQLSTATE, MESSAGE = concat(words[1], part.numbers[words[2]::integer], words[3]), HINT = hint;
+        END;
+    END LOOP;
+    RETURN done;$$,
+        'enqueue_many', $$IF $5 IS NULL OR $4 IS NULL OR $2 IS NULL OR cardinality($5) <> cardinality($2) OR array_position($5, NULL) IS NOT NULL
+       OR cardinality($3) <> cardinality($2) OR cardinality($6) <> cardinality($2) THEN
+        RETURN QUERY SELECT * FROM sched_router.enqueue_many_at(sched_router.anywhere(), $1, $2, $3, $4, $5, $6, $7, $8, $9);
+        RETURN;
+    END IF;
+    ids := array_fill(NULL::uuid, ARRAY[cardinality($5)]);
+    FOR part IN
+        SELECT p.place, array_agg(i.number ORDER BY i.number) AS numbers, array_agg(i.payload ORDER BY i.number) AS payloads,
+               array_agg(i.plan_time ORDER BY i.number) AS plan_times, array_agg(i.id ORDER BY i.number) AS scope_ids,
+               array_agg(i.run_at ORDER BY i.number) AS run_ats
+          FROM unnest($2, $3, $5, $6) WITH ORDINALITY AS i (payload, plan_time, id, run_at, number)
+          JOIN sched_router.places_of_buckets(ARRAY(SELECT DISTINCT sched.bucket($4, u.id) FROM unnest($5) AS u (id))) AS p ON p.bucket = sched.bucket($4, i.id)
+         GROUP BY p.place
+         ORDER BY p.place
+    LOOP
+        SELECT array_agg(a.r ORDER BY a.n) INTO some_ids
+          FROM sched_router.enqueue_many_at(part.place, $1, part.payloads, CASE WHEN $3 IS NOT NULL THEN part.plan_times END, $4, part.scope_ids,
+                   CASE WHEN $6 IS NOT NULL THEN part.run_ats END, $7, $8, $9) WITH ORDINALITY AS a (r, n);
+        FOR n IN 1 .. cardinality(part.numbers) LOOP
+            ids[part.numbers[n]] := some_ids[n];
+        END LOOP;
+    END LOOP;
+    RETURN QUERY SELECT i.id FROM unnest(ids) WITH ORDINALITY AS i (id, n) ORDER BY i.n;$$,
+        'drop_job', $$used_by := (SELECT a.r FROM sched_router.users_of_job($1) AS a (r) LIMIT 1);
+    IF used_by IS NOT NULL THEN
+        RAISE dependent_objects_still_exist USING MESSAGE = format('job "%s" is used by schedule "%s"', $1, used_by),
+            HINT = 'Drop its schedules first, or give them another job.';
+    END IF;
+    RETURN (SELECT bool_or(a.r) FROM sched_router.drop_job_all($1) AS a (r));$$,
+        'test_job', $$RETURN QUERY
+    SELECT * FROM sched_router.test_job_at(COALESCE((SELECT min(p.place) FROM sched_router.places_of_job($1) AS p (place)), sched_router.anywhere()), $1, $2, $3);$$,
+        'finish_success_many', $$-- Not held is what no server has.
+    RETURN QUERY
+    WITH servers AS MATERIALIZED (SELECT row_number() OVER () AS server, a.ids FROM sched_router.finish_success_many_all($1, $2) AS a (ids)),
+         lost AS (SELECT u.id FROM servers AS s CROSS JOIN LATERAL unnest(s.ids) AS u (id)
+                   GROUP BY u.id HAVING count(DISTINCT s.server) = (SELECT count(*) FROM servers))
+    SELECT i.id FROM unnest($1) WITH ORDINALITY AS i (id, n) JOIN lost AS l ON l.id = i.id ORDER BY i.n;$$,
+        'heartbeat_many', $$-- Lost is what no server has.
+    RETURN QUERY
+    SELECT a.execution_id, CASE WHEN bool_or(a.answer = 'cancel') THEN 'cancel' WHEN bool_or(a.answer = 'ok') THEN 'ok' ELSE 'lost' END
+      FROM sched_router.heartbeat_many_all($1, $2) AS a
+     GROUP BY a.number, a.execution_id
+     ORDER BY a.number;$$,
+        'import_crontab', $$place := (
+        WITH servers AS MATERIALIZED (SELECT s.place, s.buckets::int4multirange AS buckets FROM sched_router.servers() AS s)
+        SELECT min(lower(s.buckets * o.buckets)) FROM servers AS s JOIN servers AS o ON s.place < o.place AND s.buckets && o.buckets);
+    IF place IS NOT NULL THEN
+        RAISE object_not_in_prerequisite_state USING MESSAGE = format('bucket %s is on 2 servers', place),
+            HINT = 'Nothing was written. sched.buckets() of each server says which ones it has.';
+    END IF;
+    -- Each server takes the lines that are its own; what is said of a line by all is an error of it.
+    RETURN QUERY
+    SELECT DISTINCT ON (a.line) a.* FROM sched_router.import_crontab_all($1, $2, $3) AS a
+     ORDER BY a.line, a.note IS NOT NULL, a.note LIKE '%which is not one of this server''s%';$$,
+        'recent', $$RETURN QUERY SELECT a.* FROM sched_router.recent_all($1, $2) AS a ORDER BY a.id DESC LIMIT $2;$$,
+        'grant_use', $$PERFORM sched_router.grant_use_all($1);
+    PERFORM sched_router.grant_stubs($1);$$,
+        'grant_monitor', $$PERFORM sched_router.grant_monitor_all($1);
+    PERFORM sched_router.grant_stubs($1);$$,
+        'grant_worker', $$PERFORM sched_router.grant_worker_all($1);$$,
+        'revoke_all', $$PERFORM sched_router.revoke_all_all($1);
+    PERFORM sched_router.revoke_stubs($1);$$);
+    declared constant text := 'DECLARE
+    place integer;
+    part record;
+    done bigint := 0;
+    got bigint;
+    ids uuid[];
+    some_ids uuid[];
+    used_by text;
+    message text;
+    hint text;
+    words text[];
+    answer text;
+';
+    name      text;
+    f         record;
+    v         record;
+    rule      text;
+    script    text;
+    inner_result text;
+    passed    text;
+    called    text;
+    place     text;
+    found_by  text[];
+    named     integer;
+    calls     text;
+    on_all    text;
+    where_it_is text;
+    anywhere  text;
+    body      text;
+BEGIN
+    IF cluster IS NULL OR cluster = '' THEN
+        RAISE null_value_not_allowed USING MESSAGE = 'cluster must not be NULL or empty', HINT = 'Pass the name of the PL/Proxy cluster.';
+    END IF;
+    script := format($$-- Made by sched.router_sql(%1$L), version %2$s. For a superuser, in a database of its own; it may be run again.
+DO $do$
+BEGIN
+    IF EXISTS (SELECT FROM pg_catalog.pg_extension e WHERE e.extname = 'scheduler') THEN
+        RAISE object_not_in_prerequisite_state USING MESSAGE = 'this database has the extension itself',
+            HINT = 'A router is a database without it: create one, and run this there.';
+    END IF;
+END
+$do$;
+CREATE EXTENSION IF NOT EXISTS plproxy;
+CREATE SCHEMA IF NOT EXISTS sched;
+CREATE SCHEMA IF NOT EXISTS sched_router;
+REVOKE ALL ON SCHEMA sched, sched_router FROM PUBLIC;
+-- What an earlier run has made.
+DO $do$
+DECLARE
+    object text;
+BEGIN
+    FOR object IN SELECT c.oid::pg_catalog.regclass::text FROM pg_catalog.pg_class c
+                   WHERE c.relkind = 'v' AND c.relnamespace = 'sched'::pg_catalog.regnamespace AND pg_catalog.obj_description(c.oid, 'pg_class') LIKE 'router: %%'
+    LOOP
+        EXECUTE 'DROP VIEW ' || object;
+    END LOOP;
+    FOR object IN SELECT p.oid::pg_catalog.regprocedure::text FROM pg_catalog.pg_proc p
+                   WHERE p.pronamespace IN ('sched'::pg_catalog.regnamespace, 'sched_router'::pg_catalog.regnamespace)
+                     AND pg_catalog.obj_description(p.oid, 'pg_proc') LIKE 'router: %%'
+    LOOP
+        EXECUTE 'DROP FUNCTION ' || object;
+    END LOOP;
+END
+$do$;
+CREATE FUNCTION sched.bucket(scope_kind text, scope_id text) RETURNS integer LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS
+$f$ SELECT ((pg_catalog.get_byte(h.hash, 0) << 8) + pg_catalog.get_byte(h.hash, 1)) & 1023
+      FROM pg_catalog.sha256(pg_catalog.convert_to($1, 'UTF8') || '\x00'::bytea || pg_catalog.convert_to($2, 'UTF8')) AS h (hash) $f$;
+CREATE FUNCTION sched_router.anywhere() RETURNS integer LANGUAGE sql VOLATILE AS $f$ SELECT pg_catalog.floor(pg_catalog.random() * 1024)::integer $f$;
+-- One row for each server that has buckets: the first of them, by which it is called, and all.
+CREATE FUNCTION sched_router.buckets_of_all() RETURNS TABLE (place integer, buckets text) LANGUAGE plproxy AS
+$f$ CLUSTER %1$L; RUN ON ALL; SELECT pg_catalog.lower(b.buckets) AS place, b.buckets::text AS buckets FROM sched.buckets() AS b (buckets) WHERE NOT pg_catalog.isempty(b.buckets); $f$;
+CREATE FUNCTION sched_router.places_that_lead(places integer[]) RETURNS SETOF integer LANGUAGE plproxy AS
+$f$ CLUSTER %1$L; SPLIT places; RUN ON places; SELECT pg_catalog.lower(b.buckets) FROM sched.buckets() AS b (buckets) WHERE pg_catalog.lower(b.buckets) = ANY (places); $f$;
+-- The same, after a look whether the partition of that bucket is this server.
+CREATE FUNCTION sched_router.servers() RETURNS TABLE (place integer, buckets text) LANGUAGE plpgsql AS
+$f$
+#variable_conflict use_column
+DECLARE
+    places integer[];
+    ranges text[];
+    wrong integer;
+BEGIN
+    SELECT pg_catalog.array_agg(b.place), pg_catalog.array_agg(b.buckets) INTO places, ranges FROM sched_router.buckets_of_all() AS b;
+    IF places IS NOT NULL THEN
+        wrong := (SELECT pg_catalog.min(w.place)
+                    FROM (SELECT u.place FROM pg_catalog.unnest(places) AS u (place) EXCEPT ALL SELECT l.place FROM sched_router.places_that_lead(places) AS l (place)) AS w);
+    END IF;
+    IF wrong IS NOT NULL THEN
+        RAISE object_not_in_prerequisite_state USING MESSAGE = pg_catalog.format('partition p%%1$s is not the one server that has bucket %%1$s', wrong),
+            HINT = 'Compare the PL/Proxy cluster with sched.buckets() of each server.';
+    END IF;
+    RETURN QUERY SELECT u.place, u.buckets FROM ROWS FROM (pg_catalog.unnest(places), pg_catalog.unnest(ranges)) AS u (place, buckets);
+END
+$f$;
+-- The server of each bucket, for those who write to several.
+CREATE FUNCTION sched_router.places_of_buckets(buckets integer[]) RETURNS TABLE (bucket integer, place integer) LANGUAGE plpgsql AS
+$f$
+#variable_conflict use_column
+DECLARE
+    found record;
+BEGIN
+    FOR found IN
+        SELECT u.bucket, pg_catalog.count(s.place) AS count, pg_catalog.min(s.place) AS place
+          FROM pg_catalog.unnest($1) AS u (bucket)
+          LEFT JOIN sched_router.servers() AS s ON s.buckets::pg_catalog.int4multirange OPERATOR(pg_catalog.@>) u.bucket
+         GROUP BY u.bucket
+    LOOP
+        IF found.count <> 1 THEN
+            RAISE object_not_in_prerequisite_state USING
+                MESSAGE = CASE found.count WHEN 0 THEN pg_catalog.format('no server has bucket %%s', found.bucket)
+                                           ELSE pg_catalog.format('bucket %%s is on %%s servers', found.bucket, found.count) END,
+                HINT = 'Nothing was written. sched.buckets() of each server says which ones it has.';
+        END IF;
+        bucket := found.bucket;
+        place := found.place;
+        RETURN NEXT;
+    END LOOP;
+END
+$f$;
+CREATE FUNCTION sched_router.places_of_job(text) RETURNS SETOF integer LANGUAGE plproxy AS
+$f$ CLUSTER %1$L; RUN ON ALL; SELECT pg_catalog.lower(sched.buckets()) FROM sched.jobs j WHERE j.job_name = $1; $f$;
+CREATE FUNCTION sched_router.users_of_job(text) RETURNS SETOF text LANGUAGE plproxy AS
+$f$ CLUSTER %1$L; RUN ON ALL; SELECT s.schedule_name FROM sched.schedules s WHERE s.job_name = $1 OR s.alert_job = $1; $f$;
+CREATE FUNCTION sched_router.finish_success_many_all(uuid[], uuid[]) RETURNS SETOF uuid[] LANGUAGE plproxy AS
+$f$ CLUSTER %1$L; RUN ON ALL; SELECT ARRAY(SELECT f.r FROM sched.finish_success_many($1, $2) AS f (r)); $f$;
+CREATE FUNCTION sched_router.heartbeat_many_all(uuid[], uuid[]) RETURNS TABLE (number bigint, execution_id uuid, answer text) LANGUAGE plproxy AS
+$f$ CLUSTER %1$L; RUN ON ALL; SELECT f.number, f.execution_id, f.answer FROM sched.heartbeat_many($1, $2) WITH ORDINALITY AS f (execution_id, answer, number); $f$;
+CREATE FUNCTION sched_router.schedules_named(text) RETURNS SETOF integer LANGUAGE plproxy AS
+$f$ CLUSTER %1$L; RUN ON ALL; SELECT 1 FROM sched.schedules s WHERE s.schedule_name = $1 AND s.state <> 'elsewhere'; $f$;
+CREATE FUNCTION sched_router.has_schedule(name text) RETURNS boolean LANGUAGE plpgsql AS
+$f$
+DECLARE
+    count bigint := (SELECT pg_catalog.count(*) FROM sched_router.schedules_named($1));
+BEGIN
+    IF count > 1 THEN
+        RAISE cardinality_violation USING MESSAGE = pg_catalog.format('schedule "%%s" is on %%s servers', $1, count),
+            HINT = 'Connect to the one that is meant: a name is unique on each server only.';
+    END IF;
+    RETURN count = 1;
+END
+$f$;
+-- The right to the stubs, and to the PL/Proxy cluster, which PL/Proxy asks for where a foreign server is one.
+CREATE FUNCTION sched_router.grant_stubs(role regrole) RETURNS void LANGUAGE plpgsql AS
+$f$
+BEGIN
+    EXECUTE pg_catalog.format('GRANT USAGE ON SCHEMA sched, sched_router TO %%1$s; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA sched, sched_router TO %%1$s;'
+        'GRANT SELECT ON ALL TABLES IN SCHEMA sched TO %%1$s', $1);
+    EXECUTE COALESCE((SELECT pg_catalog.format('GRANT USAGE ON FOREIGN SERVER %%I TO %%s', f.srvname, $1) FROM pg_catalog.pg_foreign_server f WHERE f.srvname = %1$L), '');
+END
+$f$;
+CREATE FUNCTION sched_router.revoke_stubs(role regrole) RETURNS void LANGUAGE plpgsql AS
+$f$
+BEGIN
+    EXECUTE pg_catalog.format('REVOKE ALL ON SCHEMA sched, sched_router FROM %%1$s; REVOKE ALL ON ALL FUNCTIONS IN SCHEMA sched, sched_router FROM %%1$s;'
+        'REVOKE ALL ON ALL TABLES IN SCHEMA sched, sched_router FROM %%1$s', $1);
+    EXECUTE COALESCE((SELECT pg_catalog.format('REVOKE ALL ON FOREIGN SERVER %%I FROM %%s', f.srvname, $1) FROM pg_catalog.pg_foreign_server f WHERE f.srvname = %1$L), '');
+END
+$f$;
+$$, cluster, (SELECT e.extversion FROM pg_extension e WHERE e.extname = 'scheduler'));
+    FOR f IN
+        SELECT p.oid, p.proname::text AS name, pg_get_function_arguments(p.oid) AS arguments, pg_get_function_identity_arguments(p.oid) AS identity,
+               pg_get_function_result(p.oid) AS result, p.proretset AS is_set, p.prorettype = 'void'::regtype AS is_void, p.prorettype AS type, p.pronargs AS count,
+               ARRAY(SELECT format_type(t.type, NULL) FROM unnest(p.proargtypes) WITH ORDINALITY AS t (type, n) ORDER BY t.n) AS types,
+               array_position(p.proargnames, 'scope_kind') AS scope_kind, array_position(p.proargnames, 'scope_id') AS scope_id,
+               array_position(p.proargnames, 'schedule_name') AS schedule_name, p.proargnames AS names
+          FROM pg_proc p
+         WHERE p.pronamespace = 'sched'::regnamespace
+         ORDER BY p.proname
+    LOOP
+        SELECT h.rule INTO rule FROM jsonb_each(how) AS h (rule, names) WHERE h.names ? f.name;
+        IF rule IS NULL THEN
+            RAISE internal_error USING MESSAGE = format('router_sql does not know how function %s is called', f.name);
+        END IF;
+        CONTINUE WHEN f.name = 'bucket';
+        inner_result := CASE WHEN f.is_void THEN 'SETOF integer' WHEN f.is_set THEN f.result ELSE 'SETOF ' || f.result END;
+        found_by := ARRAY(SELECT w.word FROM jsonb_array_elements_text(rows -> rule) AS w (word));
+        named := array_position(f.names, found_by[1]);
+        passed := array_to_string(ARRAY(SELECT '$' || n FROM generate_series(1, f.count) AS n), ', ');
+        -- How PL/Proxy calls it: on all, where the row is, or at a place that is the first argument.
+        FOREACH place IN ARRAY CASE WHEN rule = 'server' OR f.name IN ('buckets', 'finish_success_many', 'heartbeat_many') THEN '{}'::text[]
+                                    WHEN rule = 'everywhere' OR f.name IN ('drop_job', 'grant_use', 'grant_monitor', 'grant_worker', 'revoke_all', 'recent', 'import_crontab')
+                                    THEN '{all}'
+                                    WHEN rows ? rule THEN '{at,where}' ELSE '{at}' END
+        LOOP
+            called := array_to_string(ARRAY(
+                SELECT CASE WHEN place = 'where' AND n = named THEN 'v.' || found_by[2] ELSE format('$%s::%s', n + (place = 'at')::integer, f.types[n]) END
+                  FROM generate_series(1, f.count) AS n), ', ');
+            script := script || format(E'CREATE FUNCTION sched_router.%I(%s) RETURNS %s LANGUAGE plproxy AS\n$f$ CLUSTER %L; RUN ON %s; SELECT %s FROM %ssched.%I(%s) AS f%s%s; $f$;\n',
+                f.name || '_' || place, array_to_string(CASE place WHEN 'at' THEN 'integer'::text || f.types ELSE f.types END, ', '), inner_result, cluster,
+                CASE place WHEN 'at' THEN '$1' ELSE 'ALL' END,
+                CASE WHEN f.is_void THEN '1' WHEN f.result LIKE 'TABLE(%' THEN 'f.*' ELSE 'f.r' END,
+                CASE place WHEN 'where' THEN found_by[3] || ' AS v CROSS JOIN LATERAL ' ELSE '' END, f.name, called,
+                CASE WHEN f.is_void OR f.result LIKE 'TABLE(%' THEN '' ELSE ' (r)' END,
+                CASE place WHEN 'where' THEN format(' WHERE v.%s = $%s', found_by[2], named) || found_by[4] ELSE '' END);
+        END LOOP;
+        -- How the stub calls that. (A name that is NULL, and a job or an execution that is nowhere, gets the error or the answer of any server.)
+        calls := CASE WHEN f.is_void THEN 'PERFORM * FROM %s;' WHEN f.is_set THEN 'RETURN QUERY SELECT * FROM %s;' ELSE 'RETURN (SELECT a.r FROM %s AS a (r) LIMIT 1);' END;
+        on_all := format('sched_router.%I(%s)', f.name || '_all', passed);
+        where_it_is := format('sched_router.%I(%s)', f.name || '_where', passed);
+        anywhere := format(calls, format('sched_router.%I(%s)', f.name || '_at', concat_ws(', ', 'sched_router.anywhere()', NULLIF(passed, ''))));
+        body := CASE rule
+            WHEN 'own' THEN own ->> f.name
+            WHEN 'server' THEN format($$RAISE feature_not_supported USING MESSAGE = %L, HINT = 'Connect to the server itself.';$$,
+                format('sched.%s cannot be called through a router', f.name))
+            WHEN 'anywhere' THEN anywhere
+            WHEN 'everywhere' THEN CASE WHEN f.is_void OR f.is_set THEN format(calls, on_all)
+                ELSE format('RETURN (SELECT %s(a.r) FROM %s AS a (r));',
+                    CASE WHEN f.type <> 'boolean'::regtype THEN 'sum' WHEN f.name LIKE 'resume%' THEN 'bool_or' ELSE 'bool_and' END, on_all) END
+            WHEN 'scope' THEN format(calls, format('sched_router.%I(COALESCE(sched.bucket(%s, %s), sched_router.anywhere()), %s)', f.name || '_at',
+                COALESCE('$' || f.scope_kind, '''schedule'''),
+                CASE WHEN f.scope_id IS NULL THEN '$' || f.schedule_name WHEN f.name = 'create_schedule' THEN format('COALESCE($%s, $%s)', f.scope_id, f.schedule_name)
+                     ELSE '$' || f.scope_id END, passed))
+            WHEN 'schedule' THEN format($$IF $%1$s IS NULL THEN
+        %2$s
+    ELSIF sched_router.has_schedule($%1$s) THEN
+        %3$s
+    ELSE
+        %4$s
+    END IF;$$, named, anywhere, format(calls, where_it_is),
+                CASE f.type WHEN 'boolean'::regtype THEN 'RETURN false;'
+                     ELSE format($$RAISE undefined_object USING MESSAGE = format('schedule "%%s" does not exist', $%s), HINT = 'Look for its name in the view sched.schedules.';$$, named) END)
+            ELSE format(CASE WHEN f.is_void THEN $$PERFORM * FROM %1$s;
+    IF NOT FOUND THEN
+        %2$s
+    END IF;$$ ELSE $$answer := (SELECT %3$s(a.r) FROM %1$s AS a (r));
+    IF answer IS NULL THEN
+        %2$s
+    END IF;
+    RETURN answer;$$ END, where_it_is, anywhere, CASE f.type WHEN 'boolean'::regtype THEN 'bool_or' ELSE 'min' END)
+        END;
+        -- PL/pgSQL knows no column of a result by the name of an argument, as claim has one.
+        IF f.result LIKE 'TABLE(%' THEN
+            script := script || format(E'CREATE FUNCTION sched_router.%I(%s) RETURNS %s LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS\n$f$\n#variable_conflict use_column\n%sBEGIN\n    %s\nEND\n$f$;\nCREATE FUNCTION sched.%I(%s) RETURNS %s LANGUAGE sql AS $f$ SELECT * FROM sched_router.%I(%s) $f$;\n',
+                f.name || '_stub', array_to_string(f.types, ', '), f.result, declared, body, f.name, f.arguments, f.result, f.name || '_stub', passed);
+        ELSE
+            script := script || format(E'CREATE FUNCTION sched.%I(%s) RETURNS %s LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS\n$f$\n#variable_conflict use_column\n%sBEGIN\n    %s\nEND\n$f$;\n',
+                f.name, f.arguments, f.result, declared, body);
+        END IF;
+        script := script || format(E'COMMENT ON FUNCTION sched.%I(%s) IS %L;\n',
+            f.name, f.identity, 'router: ' || rule || '. ' || COALESCE(obj_description(f.oid, 'pg_proc'), ''));
+    END LOOP;
+    FOR v IN
+        SELECT c.relname::text AS name, string_agg(format('%I %s', a.attname, CASE a.atttypid WHEN 'regrole'::regtype THEN 'text' ELSE format_type(a.atttypid, a.atttypmod) END), ', ' ORDER BY a.attnum) AS columns,
+               string_agg(format(CASE a.atttypid WHEN 'regrole'::regtype THEN 'v.%1$I::text AS %1$I' ELSE 'v.%1$I' END, a.attname), ', ' ORDER BY a.attnum) AS selected,
+               obj_description(c.oid, 'pg_class') AS comment
+          FROM pg_class c
+          JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
+         WHERE c.relnamespace = 'sched'::regnamespace AND c.relkind = 'v'
+         GROUP BY c.oid, c.relname
+         ORDER BY c.relname
+    LOOP
+        script := script || format(E'CREATE FUNCTION sched_router.%I() RETURNS TABLE (%s) LANGUAGE plproxy AS\n$f$ CLUSTER %L; RUN ON ALL; SELECT %s FROM sched.%I v%s; $f$;\n',
+            'view_' || v.name, v.columns, cluster, v.selected, v.name, CASE v.name WHEN 'schedules' THEN ' WHERE v.state <> ''elsewhere''' ELSE '' END);
+        script := script || CASE v.name
+            WHEN 'queues' THEN E'CREATE VIEW sched.queues AS\nSELECT v.queue, bool_or(v.paused) AS paused, sum(v.ready)::bigint AS ready, sum(v.delayed)::bigint AS delayed, sum(v.retrying)::bigint AS retrying, sum(v.running)::bigint AS running, min(v.oldest_ready_at) AS oldest_ready_at\n  FROM sched_router.view_queues() AS v GROUP BY v.queue;\n'
+            WHEN 'jobs' THEN E'CREATE VIEW sched.jobs AS\nSELECT DISTINCT ON (v.job_name) v.* FROM sched_router.view_jobs() AS v ORDER BY v.job_name, v.updated_at DESC;\n'
+            ELSE format(E'CREATE VIEW sched.%I AS SELECT * FROM sched_router.%I();\n', v.name, 'view_' || v.name) END
+            || format(E'COMMENT ON VIEW sched.%I IS %L;\n', v.name, 'router: of all servers. ' || COALESCE(v.comment, ''));
+    END LOOP;
+    RETURN script || $$-- Not PUBLIC's; those who had it before have it again.
+DO $do$
+DECLARE
+    object text;
+    grantee text;
+BEGIN
+    FOR object IN SELECT p.oid::pg_catalog.regprocedure::text FROM pg_catalog.pg_proc p
+                   WHERE p.pronamespace = 'sched_router'::pg_catalog.regnamespace OR (p.pronamespace = 'sched'::pg_catalog.regnamespace AND p.proname = 'bucket')
+    LOOP
+        EXECUTE 'COMMENT ON FUNCTION ' || object || ' IS ''router: internal''';
+    END LOOP;
+    REVOKE ALL ON ALL FUNCTIONS IN SCHEMA sched, sched_router FROM PUBLIC;
+    REVOKE ALL ON ALL TABLES IN SCHEMA sched FROM PUBLIC;
+    FOR grantee IN
+        SELECT DISTINCT a.grantee::pg_catalog.regrole::text
+          FROM pg_catalog.pg_namespace n, pg_catalog.aclexplode(n.nspacl) AS a
+         WHERE n.nspname = 'sched' AND a.grantee NOT IN (0, n.nspowner)
+    LOOP
+        PERFORM sched_router.grant_stubs(grantee::pg_catalog.regrole);
+    END LOOP;
+END
+$do$;
+$$;
+END
+$router$;
 /* </end connected objects> */
 
 /* <begin connected objects> */
@@ -2382,374 +2631,212 @@ COMMENT ON COLUMN sched.waiting.waits_since IS 'since when it can be claimed';
 /* </end connected objects> */
 
 /* <begin connected objects> */
--- src/lib.rs:72
--- requires:
---   views
-
--- What a router needs: a database without the extension from which PL/Proxy calls the servers that share the scopes. Made from the catalog, so
--- that each of our functions has its stub; `how` says how one is called, and a function that it does not name is an error here.
-CREATE FUNCTION sched.router_sql(cluster text) RETURNS text
-    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS
-$router$
-DECLARE
-    how jsonb := '{
-        "everywhere": ["adopt", "alter_job", "define_job", "dispatch_due", "drop_elsewhere", "drop_job", "health", "healthy", "is_home",
-            "mark_stale_as_failed", "pause_queue", "rebuild", "resume_queue"],
-        "anywhere": ["next_time", "preview", "test_job", "validate"],
-        "scope": ["attempts_since_success", "create_schedule", "due_plans", "enqueue", "latest_plan", "schedule_sql", "try_claim"],
-        "schedule": ["alter_schedule", "backfill", "drop_schedule", "explain", "fire_now", "pause", "report_fire", "resume", "timeline", "unschedule"],
-        "execution": ["alter_execution", "cancel", "finish_failure", "finish_success", "heartbeat", "snooze"],
-        "server": ["acknowledge", "assert_lease", "compare", "hand_back", "import_from", "metrics", "openmetrics", "report", "router_sql",
-            "set_buckets", "take_over", "this_run"],
-        "own": ["bucket", "buckets", "cancel_many", "claim", "create_schedules", "enqueue_many", "finish_success_many", "grant_monitor", "grant_use",
-            "grant_worker", "heartbeat_many", "import_crontab", "recent", "revoke_all"]
-    }';
-    own jsonb := jsonb_build_object(
-        'buckets', $$RETURN (SELECT range_agg(b.buckets::int4multirange) FROM sched_router.servers() AS b);$$,
-        'claim', $$IF $2 IS NULL OR $2 < 1 THEN
-        RETURN QUERY SELECT * FROM sched_router.claim_at(sched_router.anywhere(), $1, $2, $3, $4);
-        RETURN;
-    END IF;
-    -- One server after the other: no more are handed out than are asked for.
-    FOR place IN SELECT s.place FROM sched_router.servers() AS s ORDER BY random() LOOP
-        BEGIN
-            RETURN QUERY SELECT * FROM sched_router.claim_at(place, $1, ($2 - done)::integer, $3, $4);
-            GET DIAGNOSTICS got = ROW_COUNT;
-        EXCEPTION WHEN OTHERS THEN
-            -- What others have handed out is not lost for it.
-            IF done = 0 THEN
-                RAISE;
-            END IF;
-            got := 0;
-        END;
-        done := done + got;
-        EXIT WHEN done >= $2;
-    END LOOP;$$,
-        'cancel_many', $$IF $4 IS NULL OR $4 < 1 THEN
-        RETURN (SELECT a.r FROM sched_router.cancel_many_at(sched_router.anywhere(), $1, $2, $3, $4) AS a (r));
-    END IF;
-    FOR place IN SELECT s.place FROM sched_router.servers() AS s LOOP
-        done := done + (SELECT a.r FROM sched_router.cancel_many_at(place, $1, $2, $3, ($4 - done)::integer) AS a (r));
-        EXIT WHEN done >= $4;
-    END LOOP;
-    RETURN done;$$,
-        'create_schedules', $$IF $1 IS NULL OR jsonb_typeof($1) <> 'array' THEN
-        RETURN (SELECT a.r FROM sched_router.create_schedules_at(sched_router.anywhere(), $1) AS a (r));
-    END IF;
-    FOR part IN
-        SELECT s.place, b.bucket, jsonb_agg(e.spec ORDER BY e.number) AS specs
-          FROM jsonb_array_elements($1) WITH ORDINALITY AS e (spec, number)
-         CROSS JOIN LATERAL (
-               SELECT sched.bucket(COALESCE(e.spec ->> 'scope_kind', 'schedule'), COALESCE(e.spec ->> 'scope_id', e.spec ->> 'schedule_name')) AS bucket) AS c
-          LEFT JOIN sched_router.servers() AS s ON s.buckets::int4multirange @> c.bucket
-         CROSS JOIN LATERAL (SELECT CASE WHEN s.place IS NULL THEN c.bucket END AS bucket) AS b
-         GROUP BY s.place, b.bucket
-         ORDER BY s.place NULLS FIRST
-    LOOP
-        IF part.bucket IS NOT NULL THEN
-            RAISE object_not_in_prerequisite_state USING MESSAGE = format('no server has bucket %s', part.bucket), HINT = 'Nothing was created. sched.buckets() says which there are.';
-        END IF;
-        done := done + (SELECT a.r FROM sched_router.create_schedules_at(COALESCE(part.place, sched_router.anywhere()), part.specs) AS a (r));
-    END LOOP;
-    RETURN done;$$,
-        'enqueue_many', $$IF $5 IS NULL OR $4 IS NULL OR $2 IS NULL OR cardinality($5) <> cardinality($2) OR array_position($5, NULL) IS NOT NULL
-       OR cardinality($3) <> cardinality($2) OR cardinality($6) <> cardinality($2) THEN
-        RETURN QUERY SELECT * FROM sched_router.enqueue_many_at(sched_router.anywhere(), $1, $2, $3, $4, $5, $6, $7, $8, $9);
-        RETURN;
-    END IF;
-    ids := array_fill(NULL::uuid, ARRAY[cardinality($5)]);
-    FOR part IN
-        SELECT s.place, min(c.bucket) AS bucket, array_agg(i.number ORDER BY i.number) AS numbers
-          FROM unnest($5) WITH ORDINALITY AS i (id, number)
-         CROSS JOIN LATERAL (SELECT sched.bucket($4, i.id) AS bucket) AS c
-          LEFT JOIN sched_router.servers() AS s ON s.buckets::int4multirange @> c.bucket
-         GROUP BY s.place
-         ORDER BY s.place NULLS FIRST
-    LOOP
-        IF part.place IS NULL THEN
-            RAISE object_not_in_prerequisite_state USING MESSAGE = format('no server has bucket %s', part.bucket), HINT = 'Nothing was enqueued. sched.buckets() says which there are.';
-        END IF;
-        SELECT array_agg(a.r ORDER BY a.n) INTO some_ids
-          FROM sched_router.enqueue_many_at(part.place, $1,
-                   ARRAY(SELECT $2[n] FROM unnest(part.numbers) AS n), CASE WHEN $3 IS NOT NULL THEN ARRAY(SELECT $3[n] FROM unnest(part.numbers) AS n) END, $4,
-                   ARRAY(SELECT $5[n] FROM unnest(part.numbers) AS n), CASE WHEN $6 IS NOT NULL THEN ARRAY(SELECT $6[n] FROM unnest(part.numbers) AS n) END,
-                   $7, $8, $9) WITH ORDINALITY AS a (r, n);
-        FOR n IN 1 .. cardinality(part.numbers) LOOP
-            ids[part.numbers[n]] := some_ids[n];
-        END LOOP;
-    END LOOP;
-    RETURN QUERY SELECT i.id FROM unnest(ids) WITH ORDINALITY AS i (id, n) ORDER BY i.n;$$,
-        'finish_success_many', $$-- What one server does not have is asked of the next.
-    ids := $1;
-    tokens := $2;
-    FOR place IN SELECT s.place FROM sched_router.servers() AS s LOOP
-        some_ids := ARRAY(SELECT a.r FROM sched_router.finish_success_many_at(place, ids, tokens) AS a (r));
-        SELECT array_agg(i.id ORDER BY i.n), array_agg(i.token ORDER BY i.n) INTO ids, tokens
-          FROM unnest(ids, tokens) WITH ORDINALITY AS i (id, token, n)
-         WHERE i.id = ANY (some_ids);
-        EXIT WHEN ids IS NULL;
-    END LOOP;
-    RETURN QUERY SELECT * FROM unnest(ids);$$,
-        'heartbeat_many', $$-- What one server does not have is asked of the next.
-    IF $1 IS NULL OR $2 IS NULL OR cardinality($1) <> cardinality($2) THEN
-        RETURN QUERY SELECT * FROM sched_router.heartbeat_many_at(sched_router.anywhere(), $1, $2);
-        RETURN;
-    END IF;
-    answers := array_fill('lost'::text, ARRAY[cardinality($1)]);
-    FOR place IN SELECT s.place FROM sched_router.servers() AS s LOOP
-        numbers := ARRAY(SELECT i.n FROM unnest(answers) WITH ORDINALITY AS i (answer, n) WHERE i.answer = 'lost' ORDER BY i.n);
-        EXIT WHEN numbers = '{}';
-        FOR part IN
-            SELECT numbers[a.n] AS number, a.answer
-              FROM sched_router.heartbeat_many_at(place, ARRAY(SELECT $1[n] FROM unnest(numbers) AS n), ARRAY(SELECT $2[n] FROM unnest(numbers) AS n))
-                   WITH ORDINALITY AS a (id, answer, n)
-        LOOP
-            answers[part.number] := part.answer;
-        END LOOP;
-    END LOOP;
-    RETURN QUERY SELECT i.id, i.answer FROM unnest($1, answers) WITH ORDINALITY AS i (id, answer, n) ORDER BY i.n;$$,
-        'import_crontab', $$-- Each server takes the lines that are its own; what is said of a line by all is an error of it.
-    RETURN QUERY
-    SELECT DISTINCT ON (a.line) a.* FROM sched_router.import_crontab_all($1, $2, $3) AS a
-     ORDER BY a.line, a.note IS NOT NULL, a.note LIKE '%which is not one of this server''s%';$$,
-        'recent', $$RETURN QUERY SELECT a.* FROM sched_router.recent_all($1, $2) AS a ORDER BY a.id DESC LIMIT $2;$$,
-        'grant_use', $$PERFORM sched_router.grant_use_all($1);
-    PERFORM sched_router.grant_stubs($1);$$,
-        'grant_monitor', $$PERFORM sched_router.grant_monitor_all($1);
-    PERFORM sched_router.grant_stubs($1);$$,
-        'grant_worker', $$PERFORM sched_router.grant_worker_all($1);$$,
-        'revoke_all', $$PERFORM sched_router.revoke_all_all($1);
-    EXECUTE format('REVOKE ALL ON SCHEMA sched, sched_router FROM %1$s; REVOKE ALL ON ALL FUNCTIONS IN SCHEMA sched, sched_router FROM %1$s;'
-        'REVOKE ALL ON ALL TABLES IN SCHEMA sched, sched_router FROM %1$s', $1);$$);
-    declared constant text := 'DECLARE
-    place integer;
-    part record;
-    done bigint := 0;
-    got bigint;
-    ids uuid[];
-    some_ids uuid[];
-    tokens uuid[];
-    numbers bigint[];
-    answers text[];
-';
-    name      text;
-    f         record;
-    v         record;
-    rule      text;
-    script    text;
-    inner_result text;
-    selected  text;
-    passed    text;
-    called    text;
-    place     text;
-    body      text;
-BEGIN
-    IF cluster IS NULL OR cluster = '' THEN
-        RAISE null_value_not_allowed USING MESSAGE = 'cluster must not be NULL or empty', HINT = 'Pass the name of the PL/Proxy cluster.';
-    END IF;
-    script := format($$-- Made by sched.router_sql(%1$L), version %2$s. For a superuser, in a database of its own; it may be run again.
-DO $do$
-BEGIN
-    IF EXISTS (SELECT FROM pg_catalog.pg_extension e WHERE e.extname = 'scheduler') THEN
-        RAISE object_not_in_prerequisite_state USING MESSAGE = 'this database has the extension itself',
-            HINT = 'A router is a database without it: create one, and run this there.';
-    END IF;
-END
-$do$;
-CREATE EXTENSION IF NOT EXISTS plproxy;
-CREATE SCHEMA IF NOT EXISTS sched;
-CREATE SCHEMA IF NOT EXISTS sched_router;
-REVOKE ALL ON SCHEMA sched, sched_router FROM PUBLIC;
--- What an earlier run has made.
-DO $do$
-DECLARE
-    object text;
-BEGIN
-    FOR object IN SELECT c.oid::pg_catalog.regclass::text FROM pg_catalog.pg_class c
-                   WHERE c.relkind = 'v' AND c.relnamespace = 'sched'::pg_catalog.regnamespace AND pg_catalog.obj_description(c.oid, 'pg_class') LIKE 'router: %%'
-    LOOP
-        EXECUTE 'DROP VIEW ' || object;
-    END LOOP;
-    FOR object IN SELECT p.oid::pg_catalog.regprocedure::text FROM pg_catalog.pg_proc p
-                   WHERE p.pronamespace IN ('sched'::pg_catalog.regnamespace, 'sched_router'::pg_catalog.regnamespace)
-                     AND pg_catalog.obj_description(p.oid, 'pg_proc') LIKE 'router: %%'
-    LOOP
-        EXECUTE 'DROP FUNCTION ' || object;
-    END LOOP;
-END
-$do$;
-CREATE FUNCTION sched.bucket(scope_kind text, scope_id text) RETURNS integer LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS
-$f$ SELECT ((pg_catalog.get_byte(h.hash, 0) << 8) + pg_catalog.get_byte(h.hash, 1)) & 1023
-      FROM pg_catalog.sha256(pg_catalog.convert_to($1, 'UTF8') || '\x00'::bytea || pg_catalog.convert_to($2, 'UTF8')) AS h (hash) $f$;
--- One row for each server that has buckets: the first of them, and all.
-CREATE FUNCTION sched_router.servers() RETURNS TABLE (place integer, buckets text) LANGUAGE plproxy AS
-$f$ CLUSTER %1$L; RUN ON ALL; SELECT pg_catalog.lower(b.buckets) AS place, b.buckets::text AS buckets FROM sched.buckets() AS b (buckets) WHERE NOT pg_catalog.isempty(b.buckets); $f$;
-CREATE FUNCTION sched_router.anywhere() RETURNS integer LANGUAGE sql VOLATILE AS $f$ SELECT pg_catalog.floor(pg_catalog.random() * 1024)::integer $f$;
-CREATE FUNCTION sched_router.places_of_schedule(text) RETURNS SETOF integer LANGUAGE plproxy AS
-$f$ CLUSTER %1$L; RUN ON ALL; SELECT pg_catalog.lower(sched.buckets()) FROM sched.schedules s WHERE s.schedule_name = $1 AND s.state <> 'elsewhere'; $f$;
-CREATE FUNCTION sched_router.places_of_execution(uuid) RETURNS SETOF integer LANGUAGE plproxy AS
-$f$ CLUSTER %1$L; RUN ON ALL; SELECT pg_catalog.lower(sched.buckets()) FROM sched.execution e WHERE e.id = $1; $f$;
-CREATE FUNCTION sched_router.place_of_schedule(name text) RETURNS integer LANGUAGE plpgsql AS
-$f$
-DECLARE
-    places integer[] := ARRAY(SELECT * FROM sched_router.places_of_schedule($1));
-BEGIN
-    IF pg_catalog.cardinality(places) > 1 THEN
-        RAISE cardinality_violation USING MESSAGE = pg_catalog.format('schedule "%%s" is on %%s servers', $1, pg_catalog.cardinality(places)),
-            HINT = 'Connect to the one that is meant: a name is unique on each server only.';
-    END IF;
-    RETURN places[1];
-END
-$f$;
-CREATE FUNCTION sched_router.grant_stubs(role regrole) RETURNS void LANGUAGE plpgsql AS
-$f$
-BEGIN
-    EXECUTE pg_catalog.format('GRANT USAGE ON SCHEMA sched, sched_router TO %%1$s; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA sched, sched_router TO %%1$s;'
-        'GRANT SELECT ON ALL TABLES IN SCHEMA sched TO %%1$s', $1);
-END
-$f$;
-$$, cluster, (SELECT e.extversion FROM pg_extension e WHERE e.extname = 'scheduler'));
-    FOR f IN
-        SELECT p.oid, p.proname::text AS name, pg_get_function_arguments(p.oid) AS arguments, pg_get_function_identity_arguments(p.oid) AS identity,
-               pg_get_function_result(p.oid) AS result, p.proretset AS is_set, p.prorettype = 'void'::regtype AS is_void, p.prorettype AS type, p.pronargs AS count,
-               ARRAY(SELECT format_type(t.type, NULL) FROM unnest(p.proargtypes) WITH ORDINALITY AS t (type, n) ORDER BY t.n) AS types,
-               array_position(p.proargnames, 'scope_kind') AS scope_kind, array_position(p.proargnames, 'scope_id') AS scope_id,
-               array_position(p.proargnames, 'schedule_name') AS schedule_name
-          FROM pg_proc p
-         WHERE p.pronamespace = 'sched'::regnamespace
-         ORDER BY p.proname
-    LOOP
-        SELECT h.rule INTO rule FROM jsonb_each(how) AS h (rule, names) WHERE h.names ? f.name;
-        IF rule IS NULL THEN
-            RAISE internal_error USING MESSAGE = format('router_sql does not know how function %s is called', f.name);
-        END IF;
-        CONTINUE WHEN f.name = 'bucket';
-        inner_result := CASE WHEN f.is_void THEN 'SETOF integer' WHEN f.is_set THEN f.result ELSE 'SETOF ' || f.result END;
-        SELECT COALESCE(string_agg(format('$%s::%s', n + 1, f.types[n]), ', '), ''), COALESCE(string_agg('$' || n, ', '), '')
-          INTO selected, passed
-          FROM generate_series(1, f.count) AS n;
-        FOREACH place IN ARRAY CASE WHEN rule = 'server' OR f.name = 'buckets' THEN '{}'::text[]
-                                    WHEN rule = 'everywhere' OR f.name IN ('grant_use', 'grant_monitor', 'grant_worker', 'revoke_all', 'recent', 'import_crontab')
-                                    THEN '{all}' ELSE '{at}' END
-        LOOP
-            called := CASE place WHEN 'all' THEN (SELECT COALESCE(string_agg(format('$%s::%s', n, f.types[n]), ', '), '') FROM generate_series(1, f.count) AS n)
-                                 ELSE selected END;
-            script := script || format(E'CREATE FUNCTION sched_router.%I(%s) RETURNS %s LANGUAGE plproxy AS\n$f$ CLUSTER %L; RUN ON %s; SELECT %s FROM sched.%I(%s) AS f%s; $f$;\n',
-                f.name || '_' || place, array_to_string(CASE place WHEN 'all' THEN f.types ELSE 'integer'::text || f.types END, ', '), inner_result, cluster,
-                CASE place WHEN 'all' THEN 'ALL' ELSE '$1' END,
-                CASE WHEN f.is_void THEN '1' WHEN f.result LIKE 'TABLE(%' THEN 'f.*' ELSE 'f.r' END, f.name, called,
-                CASE WHEN f.is_void OR f.result LIKE 'TABLE(%' THEN '' ELSE ' (r)' END);
-        END LOOP;
-        called := format('sched_router.%I(%s)', f.name || '_all', passed);
-        body := CASE
-            WHEN rule = 'own' THEN own ->> f.name
-            WHEN rule = 'server' THEN format($$RAISE feature_not_supported USING MESSAGE = %L, HINT = 'Connect to the server itself.';$$,
-                format('sched.%s cannot be called through a router', f.name))
-            WHEN rule = 'everywhere' AND f.is_void THEN format('PERFORM %s;', called)
-            WHEN rule = 'everywhere' AND f.is_set THEN format('RETURN QUERY SELECT * FROM %s;', called)
-            WHEN rule = 'everywhere' AND f.type = 'boolean'::regtype THEN
-                format('RETURN (SELECT %s(a.r) FROM %s AS a (r));', CASE WHEN f.name LIKE 'drop%' OR f.name LIKE 'resume%' THEN 'bool_or' ELSE 'bool_and' END, called)
-            WHEN rule = 'everywhere' THEN format('RETURN (SELECT sum(a.r) FROM %s AS a (r));', called)
-        END;
-        IF body IS NULL THEN
-            place := CASE rule
-                WHEN 'anywhere' THEN 'sched_router.anywhere()'
-                WHEN 'scope' THEN format('COALESCE(sched.bucket(%s, %s), sched_router.anywhere())', COALESCE('$' || f.scope_kind, '''schedule'''),
-                    CASE WHEN f.scope_id IS NULL THEN '$' || f.schedule_name WHEN f.name = 'create_schedule' THEN format('COALESCE($%s, $%s)', f.scope_id, f.schedule_name)
-                         ELSE '$' || f.scope_id END)
-                WHEN 'execution' THEN 'COALESCE((SELECT * FROM sched_router.places_of_execution($1) LIMIT 1), sched_router.anywhere())'
-                ELSE 'place' END;
-            called := format('sched_router.%I(%s)', f.name || '_at', concat_ws(', ', place, NULLIF(passed, '')));
-            body := CASE WHEN rule = 'schedule' THEN format($$place := sched_router.place_of_schedule($%1$s);
-    IF place IS NULL AND $%1$s IS NULL THEN
-        place := sched_router.anywhere();
-    END IF;
-    IF place IS NULL THEN
-        %2$s
-    END IF;
-    $$, f.schedule_name, CASE WHEN f.type = 'boolean'::regtype THEN 'RETURN false;'
-                              ELSE format($$RAISE undefined_object USING MESSAGE = format('schedule "%%s" does not exist', $%s), HINT = 'Look for its name in the view sched.schedules.';$$,
-                                   f.schedule_name) END) ELSE '' END
-                || CASE WHEN f.is_void THEN format('PERFORM * FROM %s;', called) WHEN f.is_set THEN format('RETURN QUERY SELECT * FROM %s;', called)
-                        ELSE format('RETURN (SELECT a.r FROM %s AS a (r));', called) END;
-        END IF;
-        -- PL/pgSQL knows no column of a result by the name of an argument, as claim has one.
-        IF f.result LIKE 'TABLE(%' THEN
-            script := script || format(E'CREATE FUNCTION sched_router.%I(%s) RETURNS %s LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS\n$f$\n#variable_conflict use_column\n%sBEGIN\n    %s\nEND\n$f$;\nCREATE FUNCTION sched.%I(%s) RETURNS %s LANGUAGE sql AS $f$ SELECT * FROM sched_router.%I(%s) $f$;\n',
-                f.name || '_stub', array_to_string(f.types, ', '), f.result, declared, body, f.name, f.arguments, f.result, f.name || '_stub', passed);
-        ELSE
-            script := script || format(E'CREATE FUNCTION sched.%I(%s) RETURNS %s LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS\n$f$\n#variable_conflict use_column\n%sBEGIN\n    %s\nEND\n$f$;\n',
-                f.name, f.arguments, f.result, declared, body);
-        END IF;
-        script := script || format(E'COMMENT ON FUNCTION sched.%I(%s) IS %L;\n',
-            f.name, f.identity, 'router: ' || rule || '. ' || COALESCE(obj_description(f.oid, 'pg_proc'), ''));
-    END LOOP;
-    FOR v IN
-        SELECT c.relname::text AS name, string_agg(format('%I %s', a.attname, CASE a.atttypid WHEN 'regrole'::regtype THEN 'text' ELSE format_type(a.atttypid, a.atttypmod) END), ', ' ORDER BY a.attnum) AS columns,
-               string_agg(format(CASE a.atttypid WHEN 'regrole'::regtype THEN 'v.%1$I::text AS %1$I' ELSE 'v.%1$I' END, a.attname), ', ' ORDER BY a.attnum) AS selected,
-               obj_description(c.oid, 'pg_class') AS comment
-          FROM pg_class c
-          JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
-         WHERE c.relnamespace = 'sched'::regnamespace AND c.relkind = 'v'
-         GROUP BY c.oid, c.relname
-         ORDER BY c.relname
-    LOOP
-        script := script || format(E'CREATE FUNCTION sched_router.%I() RETURNS TABLE (%s) LANGUAGE plproxy AS\n$f$ CLUSTER %L; RUN ON ALL; SELECT %s FROM sched.%I v%s; $f$;\n',
-            'view_' || v.name, v.columns, cluster, v.selected, v.name, CASE v.name WHEN 'schedules' THEN ' WHERE v.state <> ''elsewhere''' ELSE '' END);
-        script := script || CASE v.name
-            WHEN 'queues' THEN E'CREATE VIEW sched.queues AS\nSELECT v.queue, bool_or(v.paused) AS paused, sum(v.ready)::bigint AS ready, sum(v.delayed)::bigint AS delayed, sum(v.retrying)::bigint AS retrying, sum(v.running)::bigint AS running, min(v.oldest_ready_at) AS oldest_ready_at\n  FROM sched_router.view_queues() AS v GROUP BY v.queue;\n'
-            WHEN 'jobs' THEN E'CREATE VIEW sched.jobs AS\nSELECT DISTINCT ON (v.job_name) v.* FROM sched_router.view_jobs() AS v ORDER BY v.job_name, v.updated_at DESC;\n'
-            ELSE format(E'CREATE VIEW sched.%I AS SELECT * FROM sched_router.%I();\n', v.name, 'view_' || v.name) END
-            || format(E'COMMENT ON VIEW sched.%I IS %L;\n', v.name, 'router: of all servers. ' || COALESCE(v.comment, ''));
-    END LOOP;
-    RETURN script || $$-- Not PUBLIC's; those who had it before have it again.
-DO $do$
-DECLARE
-    object text;
-    grantee text;
-BEGIN
-    FOR object IN SELECT p.oid::pg_catalog.regprocedure::text FROM pg_catalog.pg_proc p
-                   WHERE p.pronamespace = 'sched_router'::pg_catalog.regnamespace OR (p.pronamespace = 'sched'::pg_catalog.regnamespace AND p.proname = 'bucket')
-    LOOP
-        EXECUTE 'COMMENT ON FUNCTION ' || object || ' IS ''router: internal''';
-    END LOOP;
-    REVOKE ALL ON ALL FUNCTIONS IN SCHEMA sched, sched_router FROM PUBLIC;
-    REVOKE ALL ON ALL TABLES IN SCHEMA sched FROM PUBLIC;
-    FOR grantee IN
-        SELECT DISTINCT a.grantee::pg_catalog.regrole::text
-          FROM pg_catalog.pg_namespace n, pg_catalog.aclexplode(n.nspacl) AS a
-         WHERE n.nspname = 'sched' AND a.grantee NOT IN (0, n.nspowner)
-    LOOP
-        PERFORM sched_router.grant_stubs(grantee::pg_catalog.regrole);
-    END LOOP;
-END
-$do$;
-$$;
-END
-$router$;
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/sql_support.rs:52
--- scheduler::api::sql_support::grantee
-CREATE  FUNCTION sched_internal."grantee"(
-	"role" oid, /* Option < pg_sys :: Oid > */
-	"loses" bool DEFAULT false /* bool */
-) RETURNS TEXT /* String */
-STABLE PARALLEL UNSAFE 
+-- src/api/enqueue.rs:27
+-- scheduler::api::enqueue::enqueue
+CREATE  FUNCTION sched."enqueue"(
+	"job_name" text, /* Option < Text > */
+	"payload" jsonb DEFAULT '{}', /* Option < Jsonb > */
+	"plan_time" timestamp with time zone DEFAULT NULL, /* Option < TimestampWithTimeZone > */
+	"scope_kind" text DEFAULT 'adhoc', /* Option < Text > */
+	"scope_id" text DEFAULT NULL, /* Option < Text > */
+	"run_at" timestamp with time zone DEFAULT NULL, /* Option < TimestampWithTimeZone > */
+	"priority" INT DEFAULT NULL, /* Option < i32 > */
+	"unique_by" text DEFAULT 'plan', /* Option < Text > */
+	"if_exists" text DEFAULT 'keep' /* Option < Text > */
+) RETURNS uuid /* Uuid */
+VOLATILE PARALLEL UNSAFE  
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'grantee_wrapper';
+AS 'MODULE_PATHNAME', 'enqueue_at_wrapper';
 /* </end connected objects> */
 
 /* <begin connected objects> */
--- src/api/cron_support.rs:22
--- scheduler::api::cron_support::command_statements
-CREATE  FUNCTION sched_internal."command_statements"(
-	"command" text /* Option < Text > */
-) RETURNS INT /* i32 */
+-- src/api/health.rs:45
+-- scheduler::api::health::healthy
+CREATE  FUNCTION sched."healthy"(
+	"max_lateness" interval DEFAULT '1 minute' /* Option < Interval > */
+) RETURNS bool /* bool */
 VOLATILE PARALLEL UNSAFE 
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'command_statements_wrapper';
+AS 'MODULE_PATHNAME', 'healthy_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/dispatch.rs:77
+-- scheduler::api::dispatch::rebuild
+CREATE  FUNCTION sched."rebuild"() RETURNS bigint /* i64 */
+STRICT VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'rebuild_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/planning.rs:97
+-- scheduler::api::planning::due_plans
+CREATE  FUNCTION sched."due_plans"(
+	"job_name" text, /* Option < Text > */
+	"clock" text, /* Option < Text > */
+	"scope_kind" text DEFAULT 'global', /* Option < Text > */
+	"scope_id" text DEFAULT 'global', /* Option < Text > */
+	"catch_up" text DEFAULT 'latest_only', /* Option < Text > */
+	"catch_up_window" interval DEFAULT NULL, /* Option < Interval > */
+	"max_plans_per_tick" INT DEFAULT 100, /* Option < i32 > */
+	"delay" interval DEFAULT '0', /* Option < Interval > */
+	"time_zone" text DEFAULT NULL /* Option < Text > */
+) RETURNS SETOF timestamp with time zone /* TimestampWithTimeZone */
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'due_plans_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/sql_job.rs:129
+-- scheduler::api::sql_job::unschedule
+CREATE  FUNCTION sched."unschedule"(
+	"schedule_name" text /* Option < Text > */
+) RETURNS bool /* bool */
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'unschedule_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/dispatch.rs:16
+-- scheduler::api::dispatch::dispatch_due
+CREATE  FUNCTION sched."dispatch_due"(
+	"max_schedules" INT DEFAULT NULL /* Option < i32 > */
+) RETURNS bigint /* i64 */
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'dispatch_due_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/job.rs:188
+-- scheduler::api::job::drop_job
+CREATE  FUNCTION sched."drop_job"(
+	"job_name" text /* Option < Text > */
+) RETURNS bool /* bool */
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'drop_job_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/schedule_runs.rs:124
+-- scheduler::api::schedule_runs::backfill
+CREATE  FUNCTION sched."backfill"(
+	"schedule_name" text, /* Option < Text > */
+	"from_time" timestamp with time zone, /* Option < TimestampWithTimeZone > */
+	"to_time" timestamp with time zone /* Option < TimestampWithTimeZone > */
+) RETURNS bigint /* i64 */
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'backfill_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/metrics.rs:23
+-- scheduler::api::metrics::metrics
+CREATE  FUNCTION sched."metrics"() RETURNS TABLE (
+	"name" TEXT,  /* String */
+	"labels" jsonb,  /* Jsonb */
+	"kind" TEXT,  /* & '_ str */
+	"value" double precision,  /* f64 */
+	"help" TEXT  /* & '_ str */
+)
+STRICT VOLATILE PARALLEL UNSAFE  
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'metrics_rows_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/queue.rs:15
+-- scheduler::api::queue::pause_queue
+CREATE  FUNCTION sched."pause_queue"(
+	"queue" text /* Option < Text > */
+) RETURNS void
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'pause_queue_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/planning.rs:81
+-- scheduler::api::planning::attempts_since_success
+CREATE  FUNCTION sched."attempts_since_success"(
+	"job_name" text, /* Option < Text > */
+	"scope_kind" text DEFAULT 'global', /* Option < Text > */
+	"scope_id" text DEFAULT 'global' /* Option < Text > */
+) RETURNS bigint /* i64 */
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'attempts_since_success_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/sql_run.rs:51
+-- scheduler::api::sql_run::test_job
+CREATE  FUNCTION sched."test_job"(
+	"job_name" text, /* Option < Text > */
+	"payload" jsonb DEFAULT '{}', /* Option < Jsonb > */
+	"plan_time" timestamp with time zone DEFAULT clock_timestamp() /* Option < TimestampWithTimeZone > */
+) RETURNS TABLE (
+	"ok" bool,  /* bool */
+	"duration_ms" bigint,  /* i64 */
+	"rows_affected" bigint,  /* Option < i64 > */
+	"result" jsonb,  /* Jsonb */
+	"error_code" TEXT,  /* Option < String > */
+	"error_msg" TEXT  /* Option < String > */
+)
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'test_job_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/report.rs:28
+-- scheduler::api::report::report
+CREATE  FUNCTION sched."report"(
+	"from_time" timestamp with time zone DEFAULT clock_timestamp() - '24:00:00'::interval, /* Option < TimestampWithTimeZone > */
+	"to_time" timestamp with time zone DEFAULT clock_timestamp() + '24:00:00'::interval, /* Option < TimestampWithTimeZone > */
+	"schedule_like" text DEFAULT '%', /* Option < Text > */
+	"time_zone" text DEFAULT NULL /* Option < Text > */
+) RETURNS TEXT /* String */
+VOLATILE PARALLEL UNSAFE  
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'report_page_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/schedule.rs:26
+-- scheduler::api::schedule::create_schedule
+CREATE  FUNCTION sched."create_schedule"(
+	"schedule_name" text, /* Option < Text > */
+	"clock" text, /* Option < Text > */
+	"job_name" text, /* Option < Text > */
+	"time_zone" text DEFAULT NULL, /* Option < Text > */
+	"payload" jsonb DEFAULT '{}', /* Option < Jsonb > */
+	"scope_kind" text DEFAULT 'schedule', /* Option < Text > */
+	"scope_id" text DEFAULT NULL, /* Option < Text > */
+	"catch_up" text DEFAULT 'latest_only', /* Option < Text > */
+	"catch_up_window" interval DEFAULT NULL, /* Option < Interval > */
+	"max_plans_per_tick" INT DEFAULT 100, /* Option < i32 > */
+	"rearm" text DEFAULT 'on_dispatch', /* Option < Text > */
+	"overlap" text DEFAULT 'allow', /* Option < Text > */
+	"delay" interval DEFAULT '0', /* Option < Interval > */
+	"jitter" interval DEFAULT '0', /* Option < Interval > */
+	"starts_at" timestamp with time zone DEFAULT NULL, /* Option < TimestampWithTimeZone > */
+	"ends_at" timestamp with time zone DEFAULT NULL, /* Option < TimestampWithTimeZone > */
+	"ownership" text DEFAULT 'owned', /* Option < Text > */
+	"enabled" bool DEFAULT true, /* Option < bool > */
+	"max_lateness" interval DEFAULT NULL, /* Option < Interval > */
+	"max_duration" interval DEFAULT NULL, /* Option < Interval > */
+	"expect_success_within" interval DEFAULT NULL, /* Option < Interval > */
+	"alert_job" text DEFAULT NULL /* Option < Text > */
+) RETURNS bigint /* i64 */
+VOLATILE PARALLEL UNSAFE  
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'create_schedule_with_alerts_wrapper';
 /* </end connected objects> */
 
 /* <begin connected objects> */
@@ -2818,7 +2905,7 @@ COMMENT ON FUNCTION sched.cancel_many IS
 COMMENT ON FUNCTION sched.snooze IS
 'Gives a run back until a time: its attempt does not count, and the execution is what it was before the claim, PENDING or FAILED and to be tried again. A time that has come means at once. Where the run was asked to stop it ends as CANCELLED. Errors: 55000 (lease lost; a run of kind sql), 22004 (NULL), 22008 (an infinite time), 42501.';
 COMMENT ON FUNCTION sched.heartbeat_many IS
-'Extends these leases, each by its own stale_timeout from now, and returns a row for each pair, in their order: ok, cancel or lost. Lost is an execution that is unknown, has another lease or none, or is not the caller''s to act for. Ids and tokens pair by position. Errors: 22023 (unequal lengths), 22004 (NULL, also as an element).';
+'Extends these leases, each by its own stale_timeout from now, and returns a row for each pair, in their order: ok, cancel or lost. It waits for nobody: a lease that another transaction has locked holds as it is. Lost is an execution that is unknown, has another lease or none, or is not the caller''s to act for. Ids and tokens pair by position. Errors: 22023 (unequal lengths), 22004 (NULL, also as an element).';
 COMMENT ON FUNCTION sched.finish_success_many IS
 'Ends those of these runs as SUCCESS whose lease holds, and returns the ids of those whose lease does not. Ids and tokens pair by position. Errors: 22023 (unequal lengths, NULL elements), 22004.';
 COMMENT ON FUNCTION sched.assert_lease IS
