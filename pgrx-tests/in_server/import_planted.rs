@@ -5,7 +5,12 @@ use pgrx::prelude::*;
 #[pg_schema]
 mod tests {
     use pgrx::prelude::*;
+    use pgrx::PgSqlErrorCode;
 
+    use crate::pg::subtransaction;
+    use crate::pg::time_limit::within;
+    use crate::store::handover::foreign::ForeignSchema;
+    use crate::store::handover::switch;
     use crate::test_support::{attempt, check, granting, refused, run, sql};
 
     fn import(schema: &str, more: &str) -> String {
@@ -188,6 +193,50 @@ mod tests {
         let expected = "1|il/secret|unsupported|it runs as role \"il_two\" there now: drop schedule \"il/secret\" and its job, and import it again";
         assert_eq!(import("il", ", dry_run => true"), expected);
         assert_eq!(import("il", ""), expected);
+    }
+
+    /// Who has dropped the keys of his tables has as many rows of one id as he likes.
+    #[pg_test]
+    fn an_id_is_on_once() {
+        run(&[
+            "CREATE SCHEMA iu",
+            "CREATE TABLE iu.job (jobid bigint, active boolean)",
+            "INSERT INTO iu.job SELECT i % 2, i % 2 = 1 FROM generate_series(1, 100) AS i",
+            "CREATE TABLE iu.pga_job (jobid integer, jobenabled boolean)",
+            "CREATE TABLE iu.pga_schedule (jscid integer, jscjobid integer, jscenabled boolean)",
+            "INSERT INTO iu.pga_job SELECT 1, true FROM generate_series(1, 100)",
+            "INSERT INTO iu.pga_schedule SELECT 1, 1, true FROM generate_series(1, 100)",
+        ]);
+        let schema = ForeignSchema { name: "iu".to_owned(), speaks_for_all: true };
+        for (switch, ids) in [(&switch::PG_CRON, ["0", "1", "x'\n--"]), (&switch::PGAGENT, ["1/0", "1/1", "x'\n--"])] {
+            let on = switch.enabled_now(&schema, &ids.map(str::to_owned));
+            assert_eq!(on, [ids[1]]);
+        }
+    }
+
+    /// Dispatchers look into others' tables like this: no lock is kept, and it ends.
+    #[pg_test]
+    fn what_is_undone_keeps_no_lock_and_no_time() {
+        let locks = || {
+            sql("SELECT count(*) FROM pg_locks WHERE relation = 'pg_statistic_ext_data'::regclass AND mode = 'ShareLock'")
+        };
+        let locked = subtransaction::undone(|| {
+            run(&["LOCK TABLE pg_catalog.pg_statistic_ext_data IN SHARE MODE"]);
+            locks()
+        });
+        assert_eq!((locked.ok().as_deref(), locks().as_str()), (Some("1"), "0"));
+        for (statement, code) in [
+            ("SELECT pg_sleep(1000)", PgSqlErrorCode::ERRCODE_QUERY_CANCELED),
+            ("DO $$ BEGIN RAISE 'no' USING ERRCODE = '57014'; END $$", PgSqlErrorCode::ERRCODE_QUERY_CANCELED),
+            (
+                "DO $$ BEGIN RAISE 'no' USING ERRCODE = '40001'; END $$",
+                PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
+            ),
+        ] {
+            let failed = subtransaction::undone(|| within(20, || run(&[statement]))).err().map(|failure| failure.code);
+            assert_eq!(failed, Some(code), "{statement}");
+        }
+        check("SELECT pg_sleep(0.05)", "");
     }
 
     #[pg_test]

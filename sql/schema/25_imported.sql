@@ -46,8 +46,7 @@ BEGIN
       INTO reading
       FROM unnest(TG_ARGV) WITH ORDINALITY AS g (name, place)
       JOIN pg_attribute a ON a.attrelid = TG_RELID AND a.attname = g.name AND a.attnum > 0 AND NOT a.attisdropped
-      JOIN pg_type t ON t.oid = a.atttypid AND t.typnamespace = 'pg_catalog'::regnamespace AND t.typtype = 'b' AND t.typbyval
-     WHERE g.place > 1
+     WHERE g.place > 1 AND a.atttypid = ANY (ARRAY['int2', 'int4', 'int8', 'bool']::regtype[])
     HAVING count(*) = cardinality(TG_ARGV) - 1;
     IF reading IS NULL THEN
         RETURN NEW;

@@ -1,5 +1,6 @@
 //! What was taken over and runs in the other scheduler again, past the guard: nobody knows which of the two is meant, so ours is parked.
 
+use std::collections::HashSet;
 use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -7,6 +8,7 @@ use std::time::{Duration, Instant};
 use pgrx::pg_sys::{self, Oid};
 
 use crate::pg::error::Failure;
+use crate::pg::time_limit::within;
 use crate::pg::{role, subtransaction, syscache, Session};
 use crate::store::handover::foreign::ForeignSchema;
 use crate::store::handover::switch::{self, Switch};
@@ -18,10 +20,13 @@ use crate::store::timer::lock_timeout::in_short_waits;
 const MOST_PAGES: u32 = 4_096;
 /// How long one of such a role's locks may keep everybody waiting, in milliseconds.
 const LONGEST_WAIT: i32 = 10;
-/// When no further such tables are looked at. The next look begins with others.
+/// How long it may take to read such tables, in milliseconds.
+const LONGEST_READ: u32 = 200;
+/// When no further such tables are looked at, and after how many. The next look goes on there.
 const LONGEST_LOOK: Duration = Duration::from_millis(100);
-/// The number of this look.
-static LOOKS: AtomicUsize = AtomicUsize::new(0);
+const MOST_LOOKS: usize = 50;
+/// Where it does.
+static NEXT: AtomicUsize = AtomicUsize::new(0);
 
 /// Parks what runs there as well; whether anything is taken over at all, and how many were parked.
 pub fn look(session: &Session) -> (bool, usize) {
@@ -31,48 +36,86 @@ pub fn look(session: &Session) -> (bool, usize) {
     if found.is_empty() || !role::is_superuser(reader) {
         return (!found.is_empty(), 0);
     }
-    let mut parked = Vec::new();
-    let mut sources: Vec<&[Taken]> = found.chunk_by(|a, b| (&a.source, &a.schema) == (&b.source, &b.schema)).collect();
-    let first = LOOKS.fetch_add(1, Ordering::Relaxed) % sources.len();
-    sources.rotate_left(first);
+    let sources = found.chunk_by(|a, b| (&a.source, &a.schema) == (&b.source, &b.schema));
+    let sources = sources.filter_map(Source::of);
+    let (superusers, mut others): (Vec<_>, Vec<_>) = sources.partition(|source| role::is_superuser(source.owner));
+    let mut parked: Vec<_> = superusers.iter().flat_map(|source| source.on(reader)).collect();
+    let next = NEXT.load(Ordering::Relaxed) % others.len().max(1);
+    others.rotate_left(next);
     let began = Instant::now();
-    for some in sources {
-        let Some(first) = some.first() else { continue };
-        let Some(switch) = switch::of(&first.source) else { continue };
-        let Some(owner) = lock(switch, &first.schema) else { continue };
-        let is_superuser = role::is_superuser(owner);
-        if !is_superuser && began.elapsed() > LONGEST_LOOK {
-            continue;
-        }
-        // What somebody has put in another's place says nothing of that one's schedules.
-        let some: Vec<&Taken> = some.iter().filter(|one| is_superuser || one.owner == Some(owner)).collect();
-        let schema = ForeignSchema { name: first.schema.clone(), speaks_for_all: is_superuser };
-        let ids: Vec<String> = some.iter().map(|one| one.source_id.clone()).collect();
-        let on = if is_superuser {
-            on(switch, &schema, &ids, reader)
-        } else {
-            on_at_an_owners(switch, &schema, &ids, owner)
-        };
-        parked.extend(some.iter().filter(|one| on.contains(&one.source_id)).map(|one| (one.schedule_id, both(one))));
+    let looks = others.iter().take(MOST_LOOKS).take_while(|_| began.elapsed() <= LONGEST_LOOK);
+    let mut looked = 0;
+    for source in looks {
+        looked += 1;
+        parked.extend(source.on(reader));
     }
+    NEXT.store(next + looked, Ordering::Relaxed);
     if !parked.is_empty() {
         timer::park(session, &parked);
     }
     (true, parked.len())
 }
 
-/// Locks the tables of a source; who has them. `None` where one has gone, which runs nothing, or where somebody keeps one locked: nobody's lock
-/// keeps a dispatcher, which looks again.
-fn lock(switch: &Switch, schema: &str) -> Option<Oid> {
-    let name = CString::new(schema).ok()?;
-    let owners = switch.writes.iter().map(|table| {
-        let table = syscache::relation_named(&name, table)?;
-        let owner = syscache::owner_of_relation(table)?;
+/// What was taken over from one place, and who has the tables there.
+struct Source<'a> {
+    taken: &'a [Taken],
+    switch: &'static Switch,
+    owner: Oid,
+}
+
+impl Source<'_> {
+    /// `None` where a table has gone, which runs nothing, or where they are several roles' who are no superusers.
+    fn of(taken: &[Taken]) -> Option<Source<'_>> {
+        let first = taken.first()?;
+        let switch = switch::of(&first.source)?;
+        let owner = owner(&tables(switch, &first.schema)?)?;
+        Some(Source { taken, switch, owner })
+    }
+
+    /// What is on there. Neither an error nor a lock there, nor the number of locks, keeps anybody else's schedules waiting.
+    fn on(&self, reader: Oid) -> Vec<(i64, Failure)> {
+        let found = subtransaction::undone(|| self.read(reader)).ok().flatten().unwrap_or_default();
+        let is_on = |one: &&Taken| found.contains(&one.source_id);
+        self.taken.iter().filter(is_on).map(|one| (one.schedule_id, both(one))).collect()
+    }
+
+    /// The ids of those that are on. Where a role has the tables who is no superuser, he decides what is locked, and how much there is to be read:
+    /// so it is done as him, and not for long. None where somebody keeps a table locked: it is looked at again.
+    fn read(&self, reader: Oid) -> Option<HashSet<String>> {
+        let name = &self.taken.first()?.schema;
+        let is_superuser = role::is_superuser(self.owner);
+        let tables = tables(self.switch, name)?;
+        // Nobody adds an index or statistics meanwhile, whose expressions would be worked out when they are made use of.
+        let mode = if is_superuser { pg_sys::AccessShareLock } else { pg_sys::ShareUpdateExclusiveLock };
         // SAFETY: a lock on an oid, inside a transaction.
-        let is_locked = unsafe { pg_sys::ConditionalLockRelationOid(table, pg_sys::AccessShareLock as i32) };
-        (is_locked && (role::is_superuser(owner) || pages(table) <= MOST_PAGES)).then_some(owner)
-    });
-    let owners: Vec<Oid> = owners.collect::<Option<_>>()?;
+        let lock = |table: &Oid| unsafe { pg_sys::ConditionalLockRelationOid(*table, mode as i32) };
+        let fits = |table: &Oid| is_superuser || pages(*table) <= MOST_PAGES;
+        if !tables.iter().all(|table| lock(table) && fits(table)) || owner(&tables) != Some(self.owner) {
+            return None;
+        }
+        // What somebody has put in another's place says nothing of that one's schedules.
+        let is_meant = |one: &&Taken| is_superuser || one.owner == Some(self.owner);
+        let ids: Vec<String> = self.taken.iter().filter(is_meant).map(|one| one.source_id.clone()).collect();
+        let schema = ForeignSchema { name: name.clone(), speaks_for_all: is_superuser };
+        let on = if is_superuser {
+            on(self.switch, &schema, &ids, reader)
+        } else {
+            let as_owner = || role::restricted_to(self.owner, || on(self.switch, &schema, &ids, self.owner));
+            within(LONGEST_READ, || in_short_waits(LONGEST_WAIT, as_owner))
+        };
+        Some(on.into_iter().collect())
+    }
+}
+
+/// The tables that say whether something is on; `None` where one has gone.
+fn tables(switch: &Switch, schema: &str) -> Option<Vec<Oid>> {
+    let name = CString::new(schema).ok()?;
+    switch.writes.iter().map(|table| syscache::relation_named(&name, table)).collect()
+}
+
+/// Who has these tables: a role that is no superuser where there is one; `None` where there is another besides.
+fn owner(tables: &[Oid]) -> Option<Oid> {
+    let owners: Vec<Oid> = tables.iter().map(|table| syscache::owner_of_relation(*table)).collect::<Option<_>>()?;
     let other = owners.iter().find(|owner| !role::is_superuser(**owner));
     let owner = *other.or(owners.first())?;
     (other.is_none() || owners.iter().all(|one| *one == owner)).then_some(owner)
@@ -101,13 +144,6 @@ fn on(switch: &Switch, schema: &ForeignSchema, ids: &[String], reader: Oid) -> V
     } else {
         Vec::new()
     }
-}
-
-/// The same where a role has the tables who is no superuser. He decides what runs when they are read, and what is locked: so it is done as him, and
-/// neither an error nor a lock of his keeps anybody else's schedules waiting.
-fn on_at_an_owners(switch: &Switch, schema: &ForeignSchema, ids: &[String], owner: Oid) -> Vec<String> {
-    let look = || in_short_waits(LONGEST_WAIT, || role::restricted_to(owner, || on(switch, schema, ids, owner)));
-    subtransaction::run(look).unwrap_or_default()
 }
 
 fn both(one: &Taken) -> Failure {

@@ -1,22 +1,20 @@
-//! The limits of time of a command, which nobody arms in a background worker but the worker itself: `statement_timeout` for each statement, as
-//! for a client's, and the run's own.
+//! The limits of time of a command: `statement_timeout` for each statement, as for a client's, and the run's own.
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_uint, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 
 use pgrx::{pg_guard, pg_sys};
 use scheduler_core::Instant;
 
+use crate::pg::time_limit;
+
 // The server's timeout.h, which pgrx does not bind.
 unsafe extern "C-unwind" {
     fn RegisterTimeout(id: c_uint, handler: unsafe extern "C-unwind" fn()) -> c_uint;
-    fn enable_timeout_after(id: c_uint, delay_ms: c_int);
     fn enable_timeout_at(id: c_uint, at: i64);
     fn disable_timeout(id: c_uint, keep_indicator: bool);
 }
 
-/// TimeoutId's STATEMENT_TIMEOUT.
-const STATEMENT: c_uint = 3;
 /// Any number from USER_TIMEOUT on asks for a free one: 12 before version 17, and 13 since.
 const ANY_OF_OURS: c_uint = 13;
 
@@ -87,16 +85,14 @@ pub fn end_run() -> bool {
 
 /// `statement_timeout` begins.
 pub fn begin_statement() {
-    // SAFETY: every backend has registered it.
-    unsafe {
-        if pg_sys::StatementTimeout > 0 {
-            enable_timeout_after(STATEMENT, pg_sys::StatementTimeout);
-        }
+    // SAFETY: reads a global of the backend.
+    let limit = unsafe { pg_sys::StatementTimeout };
+    if limit > 0 {
+        time_limit::begin(limit);
     }
 }
 
 /// The statement has ended.
 pub fn end_statement() {
-    // SAFETY: as above.
-    unsafe { disable_timeout(STATEMENT, false) }
+    time_limit::end();
 }

@@ -24,6 +24,7 @@ pub mod session;
 mod sql_type;
 pub mod subtransaction;
 pub mod syscache;
+pub mod time_limit;
 pub mod utf8_text;
 pub mod zone;
 

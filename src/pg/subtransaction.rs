@@ -12,6 +12,25 @@ use crate::pg::error::{Failure, Outcome};
 /// Runs `body` in a subtransaction: an error rolls back what it did and is returned. A cancelled
 /// statement and a shutdown are not the body's fault and go on to the caller.
 pub fn run<R>(body: impl FnOnce() -> R) -> Outcome<R> {
+    let whole = || {
+        let result = body();
+        check_deferred();
+        result
+    };
+    within_one(whole, true, is_the_sessions)
+}
+
+/// Runs `body` in a subtransaction that is rolled back, and its locks with it: what it has read is returned, or an error, whatever that says it is.
+/// For what reads somebody's tables, who could have any error look like the session's. (A shutdown is none that could be caught.)
+pub fn undone<R>(body: impl FnOnce() -> R) -> Outcome<R> {
+    within_one(body, false, |_| false)
+}
+
+fn within_one<R>(
+    body: impl FnOnce() -> R,
+    is_kept: bool,
+    goes_on: impl Fn(PgSqlErrorCode) -> bool + std::panic::RefUnwindSafe,
+) -> Outcome<R> {
     // SAFETY: the pattern of PL/pgSQL's exec_stmt_block: memory context and resource owner are those of before on both ways
     // out, and the subtransaction is released or rolled back on each.
     unsafe {
@@ -23,25 +42,25 @@ pub fn run<R>(body: impl FnOnce() -> R) -> Outcome<R> {
             pg_sys::MemoryContextSwitchTo(context);
             pg_sys::CurrentResourceOwner = owner;
         };
-        let whole = || {
-            let result = body();
-            check_deferred();
-            Ok(result)
-        };
-        let result = PgTryBuilder::new(AssertUnwindSafe(whole))
+        let result = PgTryBuilder::new(AssertUnwindSafe(|| Ok(body())))
             .catch_others(|error| {
                 pg_sys::MemoryContextSwitchTo(context);
                 pg_sys::RollbackAndReleaseCurrentSubTransaction();
                 restore();
                 let (code, message) = describe(&error);
-                if is_the_sessions(code) {
+                if goes_on(code) {
                     error.rethrow()
                 }
                 Err(Failure::new(code, message, ""))
             })
             .execute();
         if result.is_ok() {
-            pg_sys::ReleaseCurrentSubTransaction();
+            if is_kept {
+                pg_sys::ReleaseCurrentSubTransaction();
+            } else {
+                pg_sys::MemoryContextSwitchTo(context);
+                pg_sys::RollbackAndReleaseCurrentSubTransaction();
+            }
             restore();
         }
         result

@@ -91,6 +91,7 @@ mod sql_job_slots;
 mod sql_job_stuck;
 mod standby;
 mod take_over;
+mod take_over_attacks;
 mod take_over_others;
 mod upgrade;
 mod upgrade_rights;

@@ -215,11 +215,20 @@ fn a_roles_own_tables_are_taken_over_and_trap_nobody() {
          create function spring(trap) returns text language plpgsql as $$ begin insert into \"it's own\".sprung values (session_user, current_user); return '3'; end $$;
          create cast (trap as text) with function spring(trap) as implicit;
          create function spring_json(trap) returns json language plpgsql as $$ begin insert into \"it's own\".sprung values (session_user, current_user); return '3'; end $$;
-         create cast (trap as json) with function spring_json(trap)",
+         create cast (trap as json) with function spring_json(trap);
+         create function spring_now() returns bigint language plpgsql as $$ begin insert into \"it's own\".sprung values (session_user, current_user); return 3; end $$;
+         create function spring_planned() returns bigint language plpgsql immutable as $$ begin return \"it's own\".spring_now(); end $$;
+         create function cancel(trap) returns json language plpgsql as $$ begin raise 'no' using errcode = '57014'; end $$",
     )
     .unwrap();
     let mut locker = cluster.connect_as("app", "postgres");
     for (trap, freed) in [
+        ("alter table job add more trap default '3'", "alter table job drop more"),
+        ("create statistics spying on (jobid + spring_planned()), active from job", "drop statistics spying"),
+        (
+            "drop cast (trap as json); create cast (trap as json) with function cancel(trap); alter table job add more trap default '3'",
+            "alter table job drop more",
+        ),
         (
             "alter table job alter jobid type trap using '3'; update job set active = true",
             "alter table job alter jobid type bigint using 3",

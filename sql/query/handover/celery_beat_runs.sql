@@ -14,5 +14,5 @@ WITH results AS (
 SELECT r.id::text AS id, pg_catalog.trunc(EXTRACT(epoch FROM r.began) * 1000000)::text AS began,
        pg_catalog.trunc(EXTRACT(epoch FROM r.ended) * 1000000)::text AS ended
   FROM runs AS r
- WHERE r.began >= pg_catalog.to_timestamp({from}) AND r.began < pg_catalog.to_timestamp({to})
+ WHERE r.began >= pg_catalog.to_timestamp($1) AND r.began < pg_catalog.to_timestamp($2)
  ORDER BY r.id, r.began

@@ -1,5 +1,5 @@
--- Their rows, locked, and whether each is on. {ids} source ids
+-- Their rows, locked, and whether each is on. $1 source ids
 SELECT j.jobid::text AS id, COALESCE(pg_catalog.to_jsonb(j) ->> 'active', 'true') AS enabled
   FROM ONLY {schema}.job AS j
- WHERE j.jobid = ANY ({ids}::text[]::bigint[])
+ WHERE j.jobid::text = ANY ($1)
    FOR UPDATE

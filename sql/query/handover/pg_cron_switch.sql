@@ -1,2 +1,2 @@
--- {ids} source ids, {enabled}
-UPDATE ONLY {schema}.job AS j SET active = {enabled} WHERE j.jobid = ANY ({ids}::text[]::bigint[])
+-- $1 source ids, $2 whether they are on
+UPDATE ONLY {schema}.job AS j SET active = $2 WHERE j.jobid::text = ANY ($1)

@@ -1,5 +1,6 @@
--- Those of these that are on. {ids} source ids
-SELECT s.jscjobid::text || '/' || s.jscid::text AS id
+-- Those of these that are on. $1 source ids
+SELECT DISTINCT s.jscjobid::text || '/' || s.jscid::text AS id
   FROM ONLY {schema}.pga_schedule AS s
-  JOIN ONLY {schema}.pga_job AS j ON j.jobid = s.jscjobid
- WHERE s.jscjobid::text || '/' || s.jscid::text = ANY ({ids}::text[]) AND s.jscenabled AND j.jobenabled
+ WHERE s.jscjobid::text || '/' || s.jscid::text = ANY ($1) AND s.jscenabled
+   -- No join: who has dropped the keys of his own tables could have it return the product of both.
+   AND EXISTS (SELECT FROM ONLY {schema}.pga_job AS j WHERE j.jobid = s.jscjobid AND j.jobenabled)

@@ -1,2 +1,2 @@
--- Those of these that are on. {ids} source ids
-SELECT j.id::text AS id FROM ONLY {schema}.bgw_job AS j WHERE j.id::text = ANY ({ids}::text[]) AND j.scheduled
+-- Those of these that are on. $1 source ids
+SELECT DISTINCT j.id::text AS id FROM ONLY {schema}.bgw_job AS j WHERE j.id::text = ANY ($1) AND j.scheduled

@@ -1,2 +1,2 @@
--- {ids} source ids, {enabled}
-UPDATE ONLY {schema}.bgw_job AS j SET scheduled = {enabled} WHERE j.id::text = ANY ({ids}::text[])
+-- $1 source ids, $2 whether they are on
+UPDATE ONLY {schema}.bgw_job AS j SET scheduled = $2 WHERE j.id::text = ANY ($1)

@@ -11,7 +11,7 @@ use scheduler_core::{Instant, Keyword};
 
 use crate::pg::error::Outcome;
 use crate::pg::{convert, syscache};
-use crate::store::handover::foreign::{literal, ForeignSchema, TextRow};
+use crate::store::handover::foreign::{argument, ForeignSchema, TextRow};
 use crate::store::handover::switch::{self, Switch};
 use crate::store::job;
 
@@ -40,9 +40,8 @@ impl Source for PgAgent {
         for step in schema.rows(include_str!("../../../sql/query/handover/pgagent_steps.sql")) {
             steps.entry(step.text("job").to_owned()).or_default().push(step);
         }
-        let statement =
-            include_str!("../../../sql/query/handover/pgagent_rows.sql").replace("{zone}", &literal(&server.time_zone));
-        let rows = schema.rows(&statement);
+        let statement = include_str!("../../../sql/query/handover/pgagent_rows.sql");
+        let rows = schema.rows_of(statement, &[argument(server.time_zone.as_str())]);
         let names = Names::of(&rows);
         let none = Vec::new();
         rows.iter().map(|row| server.row(row, steps.get(row.text("job")).unwrap_or(&none), &names)).collect()

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use crate::pg::error::{Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
 pub use crate::store::handover::foreign::instant;
-use crate::store::handover::foreign::{self, ForeignSchema};
+use crate::store::handover::foreign::{self, argument, ForeignSchema};
 use crate::store::handover::switch::Switch;
 use crate::store::job;
 
@@ -122,13 +122,12 @@ pub fn state(message: impl Into<String>, hint: impl Into<String>) -> Failure {
     Failure::new(PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, message, hint)
 }
 
-/// What a statement of `sql/query/handover` says that was run, with `{from}` and `{to}` in seconds since 1970; it returns `id`, `began` and
+/// What a statement of `sql/query/handover` says that was run, from and to in seconds since 1970; it returns `id`, `began` and
 /// `ended` in order.
 pub fn read_runs(schema: &ForeignSchema, statement: &str, from: Instant, to: Instant) -> Runs {
-    let statement =
-        statement.replace("{from}", &from.unix_seconds().to_string()).replace("{to}", &to.unix_seconds().to_string());
+    let arguments = [argument(from.unix_seconds()), argument(to.unix_seconds())];
     let mut runs = Runs::new();
-    for row in schema.rows(&statement) {
+    for row in schema.rows_of(statement, &arguments) {
         if let Some(began) = instant(row.get("began")) {
             let run = Run { began, ended: instant(row.get("ended")) };
             runs.entry(row.text("id").to_owned()).or_default().push(run);

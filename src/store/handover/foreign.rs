@@ -1,10 +1,10 @@
 //! Tables of other schedulers. They are read with the rights of who asks, and only where nobody else can have planted them: what a
 //! stranger put there would be run as whoever a row names.
 
-use std::ffi::{CStr, CString};
+use std::ffi::{c_char, CStr, CString};
 
-use pgrx::pg_sys::{self, Oid};
-use pgrx::PgSqlErrorCode;
+use pgrx::pg_sys::{self, Datum, Oid};
+use pgrx::{IntoDatum, PgSqlErrorCode};
 use scheduler_core::time::{MICROS_PER_SECOND, UNIX_TO_POSTGRES_SECONDS};
 use scheduler_core::Instant;
 
@@ -130,10 +130,8 @@ impl ForeignSchema {
                 shown()
             ));
         }
-        let faults = include_str!("../../../sql/query/handover/foreign_faults.sql")
-            .replace("{table}", &relation.to_u32().to_string())
-            .replace("{of_superuser}", &of_superuser.to_string());
-        match self.rows(&faults).first() {
+        let faults = include_str!("../../../sql/query/handover/foreign_faults.sql");
+        match self.rows_of(faults, &[argument(relation), argument(of_superuser)]).first() {
             None => Ok(of_superuser),
             Some(fault) => Err(Failure::new(
                 PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
@@ -150,20 +148,16 @@ impl ForeignSchema {
 
     /// Whether policies decide which rows of a table a role writes.
     pub fn has_policies(&self, table: &str) -> bool {
-        let statement = include_str!("../../../sql/query/handover/foreign_row_security.sql")
-            .replace("{name}", &literal(&self.name))
-            .replace("{table}", &literal(table));
-        self.rows(&statement).first().is_some_and(|row| row.text("has_policies") == "true")
+        let statement = include_str!("../../../sql/query/handover/foreign_row_security.sql");
+        let arguments = [argument(self.name.as_str()), argument(table)];
+        self.rows_of(statement, &arguments).first().is_some_and(|row| row.text("has_policies") == "true")
     }
 
     /// `42501` where a role that is neither the caller nor a superuser may write rows of these tables: they would be run as the caller.
     pub fn written_by_none_but(&self, tables: &[&str], caller: Oid) -> Outcome<()> {
-        let names: Vec<String> = tables.iter().map(|table| literal(table)).collect();
-        let writers = include_str!("../../../sql/query/handover/foreign_writers.sql")
-            .replace("{name}", &literal(&self.name))
-            .replace("{tables}", &names.join(", "))
-            .replace("{caller}", &caller.to_u32().to_string());
-        match self.rows(&writers).first() {
+        let writers = include_str!("../../../sql/query/handover/foreign_writers.sql");
+        let arguments = [argument(self.name.as_str()), argument(tables.to_vec()), argument(caller)];
+        match self.rows_of(writers, &arguments).first() {
             None => Ok(()),
             Some(row) => Err(Failure::new(
                 PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
@@ -175,15 +169,28 @@ impl ForeignSchema {
 
     /// Runs a statement of `sql/query/handover` as the caller, under a pinned search path; `{schema}` in it is this schema.
     pub fn rows(&self, statement: &str) -> Vec<TextRow> {
-        let text = statement.replace("{schema}", &quoted(&self.name));
+        self.rows_of(statement, &[])
+    }
+
+    /// The same of one with parameters: what others have chosen is never part of its text, but for the schema's name. That may have a new line,
+    /// which would end a comment.
+    pub fn rows_of(&self, statement: &str, arguments: &[Argument]) -> Vec<TextRow> {
+        let lines: Vec<&str> = statement.lines().filter(|line| !line.trim_start().starts_with("--")).collect();
+        let text = lines.join("\n").replace("{schema}", &quoted(&self.name));
         let text = CString::new(text).unwrap_or_default();
+        let mut types: Vec<Oid> = arguments.iter().map(|(of_type, _)| *of_type).collect();
+        let mut values: Vec<Datum> = arguments.iter().map(|(_, value)| value.unwrap_or(Datum::null())).collect();
+        let nulls: Vec<c_char> =
+            arguments.iter().map(|(_, value)| if value.is_some() { b' ' } else { b'n' } as c_char).collect();
+        let count = i32::try_from(arguments.len()).unwrap_or_default();
         let _path = PinnedSearchPath::new();
         // SAFETY: SPI inside a transaction; what it returns is copied before SPI is left.
         unsafe {
             if pg_sys::SPI_connect() != pg_sys::SPI_OK_CONNECT as i32 {
                 raise(Failure::internal("SPI does not connect"));
             }
-            let code = pg_sys::SPI_execute(text.as_ptr(), false, 0);
+            let (types, values) = (types.as_mut_ptr(), values.as_mut_ptr());
+            let code = pg_sys::SPI_execute_with_args(text.as_ptr(), count, types, values, nulls.as_ptr(), false, 0);
             if code < 0 {
                 raise(Failure::internal(format!("SPI code {code}")));
             }
@@ -194,6 +201,14 @@ impl ForeignSchema {
     }
 }
 
+/// A parameter: its type and its value.
+pub type Argument = (Oid, Option<Datum>);
+
+/// A value as a parameter.
+pub fn argument<T: IntoDatum>(value: T) -> Argument {
+    (T::type_oid(), value.into_datum())
+}
+
 /// The result of the last statement.
 ///
 /// # Safety
@@ -202,7 +217,7 @@ unsafe fn copied() -> Vec<TextRow> {
     let (table, count) = (pg_sys::SPI_tuptable, pg_sys::SPI_processed as usize);
     let description = (*table).tupdesc;
     let columns = (*description).natts;
-    let text = |value: *mut std::ffi::c_char| {
+    let text = |value: *mut c_char| {
         (!value.is_null()).then(|| {
             let bytes = CStr::from_ptr(value).to_bytes();
             let copy = utf8_text::readable(bytes).map(str::to_owned).ok_or_else(|| bytes.escape_ascii().to_string());

@@ -8,10 +8,10 @@ use scheduler_core::Instant;
 
 use crate::pg::error::{Failure, Outcome};
 use crate::pg::{invalidation, syscache, Session};
-use crate::store::handover::foreign::{self, instant, ForeignSchema};
+use crate::store::handover::foreign::{self, argument, instant, ForeignSchema};
 
-/// A scheduler whose rows can be taken over in one transaction. Statements are files of `sql/query/handover`, with `{schema}`, and `{ids}` for
-/// an array of source ids as text.
+/// A scheduler whose rows can be taken over in one transaction. Statements are files of `sql/query/handover`, with `{schema}`, and an array of
+/// source ids as their first parameter.
 pub struct Switch {
     /// What the scheduler is called in arguments.
     pub source: &'static str,
@@ -39,7 +39,7 @@ pub struct Switch {
     pub newest_in: &'static [&'static CStr],
     /// The schema that has those tables, if it is another one.
     pub runs_schema: Option<&'static str>,
-    /// Switches rows on or off (`{enabled}`).
+    /// Switches rows on or off, as its second parameter says.
     pub switch: &'static str,
     /// Returns `id` of those that are on.
     pub enabled_now: &'static str,
@@ -186,34 +186,32 @@ pub fn of(source: &str) -> Option<&'static Switch> {
     ALL.into_iter().find(|switch| switch.source == source)
 }
 
-/// Ids as the literal of an array.
-fn literal(ids: &[String]) -> String {
-    let elements: Vec<String> =
-        ids.iter().map(|id| format!("\"{}\"", id.replace('\\', "\\\\").replace('"', "\\\""))).collect();
-    format!("'{{{}}}'", elements.join(",").replace('\'', "''"))
-}
-
 impl Switch {
     fn table(&self) -> &'static str {
         self.table.to_str().unwrap_or_default()
     }
 
     fn ids(statement: &str, schema: &ForeignSchema, ids: &[String]) -> Vec<String> {
-        let rows = schema.rows(&statement.replace("{ids}", &literal(ids)));
+        let rows = schema.rows_of(statement, &[argument(ids.to_vec())]);
         rows.iter().map(|row| row.text("id").to_owned()).collect()
     }
 
     /// Locks these rows; each that is there, and whether it is on.
     pub fn lock_rows(&self, schema: &ForeignSchema, ids: &[String]) -> Vec<(String, bool)> {
         self.lock_tables.into_iter().for_each(|statement| drop(schema.rows(statement)));
-        let rows = schema.rows(&self.lock.replace("{ids}", &literal(ids)));
+        let rows = schema.rows_of(self.lock, &[argument(ids.to_vec())]);
         rows.iter().map(|row| (row.text("id").to_owned(), matches!(row.text("enabled"), "true" | "t"))).collect()
+    }
+
+    /// Where it writes down what it runs.
+    fn runs_place(&self, schema: &ForeignSchema) -> ForeignSchema {
+        let name = self.runs_schema.unwrap_or(&schema.name).to_owned();
+        ForeignSchema { name, speaks_for_all: schema.speaks_for_all }
     }
 
     /// Whether these tables are there, in which it writes down what it runs; `42501` where they are not to be trusted.
     fn has_runs(&self, schema: &ForeignSchema, tables: &[&CStr], caller: Oid) -> Outcome<bool> {
-        let name = self.runs_schema.unwrap_or(&schema.name).to_owned();
-        let place = ForeignSchema { name, speaks_for_all: schema.speaks_for_all };
+        let place = self.runs_place(schema);
         if !tables.iter().all(|table| place.has(table)) {
             return Ok(false);
         }
@@ -245,34 +243,39 @@ impl Switch {
         if !self.has_runs(schema, self.newest_in, caller)? {
             return Ok(None);
         }
-        let rows = schema.rows(&self.newest.replace("{ids}", &literal(&[id.to_owned()])));
+        let rows = schema.rows_of(self.newest, &[argument(vec![id])]);
         Ok(rows.first().and_then(|row| instant(row.get("began"))))
     }
 
     /// `42501` where switching rows would run a trigger of somebody's who is neither a superuser nor the caller: with the caller's rights.
     pub fn check_triggers(&self, schema: &ForeignSchema, caller: Oid) -> Outcome<()> {
-        self.writes.iter().try_for_each(|table| {
-            schema.trust(table, caller)?;
-            let table = table.to_str().unwrap_or_default();
-            let statement = include_str!("../../../sql/query/handover/foreign_triggers.sql")
-                .replace("{name}", &foreign::literal(&schema.name))
-                .replace("{table}", &foreign::literal(table))
-                .replace("{caller}", &caller.to_u32().to_string());
-            schema.rows(&statement).first().map_or(Ok(()), |found| {
-                let (name, owner) = (found.text("name"), found.text("owner"));
-                Err(Failure::new(
-                    PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
-                    format!("table \"{}.{table}\" has trigger \"{name}\" of role \"{owner}\"", schema.name),
-                    "It would run with your rights. Drop it, or have its function belong to a superuser.",
-                ))
-            })
+        self.writes.iter().try_for_each(|table| Switch::check_triggers_of(schema, table, caller))
+    }
+
+    fn check_triggers_of(schema: &ForeignSchema, table: &CStr, caller: Oid) -> Outcome<()> {
+        schema.trust(table, caller)?;
+        let table = table.to_str().unwrap_or_default();
+        let statement = include_str!("../../../sql/query/handover/foreign_triggers.sql");
+        let arguments = [argument(schema.name.as_str()), argument(table), argument(caller)];
+        schema.rows_of(statement, &arguments).first().map_or(Ok(()), |found| {
+            let (name, owner) = (found.text("name"), found.text("owner"));
+            let (what, hint) = if found.text("by_function") == "true" {
+                ("of", "It would run with your rights. Drop it, or have its function belong to a superuser.")
+            } else {
+                ("with a condition, maybe of", "The condition would run with your rights. Drop it, or revoke TRIGGER on the table and look who made it.")
+            };
+            Err(Failure::new(
+                PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
+                format!("table \"{}.{table}\" has trigger \"{name}\" {what} role \"{owner}\"", schema.name),
+                hint,
+            ))
         })
     }
 
     /// Switches them on or off.
     pub fn set(&self, schema: &ForeignSchema, ids: &[String], enabled: bool) {
         if !ids.is_empty() {
-            schema.rows(&self.switch.replace("{ids}", &literal(ids)).replace("{enabled}", &enabled.to_string()));
+            schema.rows_of(self.switch, &[argument(ids.to_vec()), argument(enabled)]);
             let signal = self.signal.and_then(|(schema, table)| syscache::relation_named(schema, table));
             signal.into_iter().for_each(invalidation::changed);
         }
@@ -286,13 +289,10 @@ impl Switch {
     /// `42501` where what says whether a row is on could run something when it is read: the guard reads it, and dispatchers do.
     pub fn check_guard(&self, schema: &ForeignSchema) -> Outcome<()> {
         let own = self.id.iter().chain([&self.enabled]).map(|column| (self.table(), *column));
-        let columns = own
-            .chain(self.enabled_by.iter().copied())
-            .map(|(table, column)| format!("({}, {})", foreign::literal(table), foreign::literal(column)));
-        let statement = include_str!("../../../sql/query/handover/foreign_switch_faults.sql")
-            .replace("{name}", &foreign::literal(&schema.name))
-            .replace("{columns}", &columns.collect::<Vec<_>>().join(", "));
-        schema.rows(&statement).first().map_or(Ok(()), |found| {
+        let (tables, columns): (Vec<&str>, Vec<&str>) = own.chain(self.enabled_by.iter().copied()).unzip();
+        let statement = include_str!("../../../sql/query/handover/foreign_switch_faults.sql");
+        let arguments = [argument(schema.name.as_str()), argument(tables), argument(columns)];
+        schema.rows_of(statement, &arguments).first().map_or(Ok(()), |found| {
             Err(Failure::new(
                 PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
                 format!("column {} in schema \"{}\" is no number or boolean of Postgres' own", found.text("fault"), schema.name),
