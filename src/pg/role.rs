@@ -204,6 +204,16 @@ pub fn restricted_to<R>(role: Oid, body: impl FnOnce() -> R) -> R {
     body()
 }
 
+/// Whether `role` may update a table, or a column of it.
+pub fn may_update(role: Oid, table: Oid) -> bool {
+    let ok = pg_sys::AclResult::ACLCHECK_OK;
+    // SAFETY: look-ups inside a transaction.
+    unsafe {
+        pg_sys::pg_class_aclcheck(table, role, UPDATE) == ok
+            || pg_sys::pg_attribute_aclcheck_all(table, role, UPDATE, pg_sys::AclMaskHow::ACLMASK_ANY) == ok
+    }
+}
+
 /// Whether `role` is a superuser.
 pub fn is_superuser(role: Oid) -> bool {
     // SAFETY: a syscache look-up inside a transaction.

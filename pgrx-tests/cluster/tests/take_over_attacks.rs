@@ -3,6 +3,7 @@
 use crate::take_over::state;
 use scheduler_cluster_tests::scheduler::{one, SOON};
 use scheduler_cluster_tests::{wait_for, Client, Cluster};
+use std::thread;
 
 /// Tables as pg_cron has them, in the current schema.
 const TABLES: &str = "create table job (jobid bigint primary key, schedule text, command text, nodename text, nodeport int, database text, username text, active boolean, jobname text);
@@ -62,4 +63,80 @@ fn names_and_ids_are_no_part_of_a_statement() {
     app.batch_execute("select sched.import_from('pg_cron', current_schema()::text)").unwrap();
     assert_eq!(state(app.batch_execute("select sched.take_over('pg_cron', force => true)")), "42501");
     assert_eq!(one::<i64>(&mut db, SPRUNG), 0);
+}
+
+/// Who may make triggers of a table has one evaluated by who writes it, also one that comes up after a look.
+#[test]
+fn no_trigger_of_others_is_run_by_who_switches() {
+    let (cluster, mut db) = server();
+    db.batch_execute(&format!(
+        "create schema cron; grant usage on schema cron to app; set search_path = cron; {TABLES} {}
+         alter table job enable row level security; create policy own on job using (username = current_user);
+         select sched.import_from('pg_cron'); grant trigger on job to app;
+         create function lair.sprung_if(bigint) returns boolean language plpgsql as $$ begin perform lair.spring(); return true; end $$",
+        jobs("job", 1)
+    ))
+    .unwrap();
+    let mut app = cluster.connect_as("app", "postgres");
+    let by_condition = "create trigger planted before update on cron.job for each row when (lair.sprung_if(new.jobid)) execute function suppress_redundant_updates_trigger()";
+    let by_function = "create function lair.planted() returns trigger language plpgsql as $$ begin perform lair.spring(); return new; end $$;
+         create trigger planted before update on cron.job for each row execute function lair.planted()";
+    for call in ["select sched.take_over('pg_cron', force => true)", "select sched.hand_back('{job 1}')"] {
+        for trigger in [by_condition, by_function] {
+            app.batch_execute(trigger).unwrap();
+            assert_eq!(state(db.batch_execute(call)), "42501", "{call} {trigger}");
+            db.batch_execute("drop trigger planted on job; drop function if exists lair.planted()").unwrap();
+            // It is committed when the caller has looked already.
+            app.batch_execute(&format!("begin; {trigger}")).unwrap();
+            let mut caller = cluster.connect();
+            let calls = thread::spawn(move || state(caller.batch_execute(call)));
+            wait_for(&mut db, "select exists (select from pg_locks where not granted)", SOON);
+            app.batch_execute("commit").unwrap();
+            assert_eq!(calls.join().unwrap(), "42501", "{call} {trigger}");
+            db.batch_execute("drop trigger planted on job; drop function if exists lair.planted()").unwrap();
+        }
+        db.batch_execute(call).unwrap();
+    }
+    assert_eq!(one::<i64>(&mut db, SPRUNG), 0);
+    // A condition of the owner's own is nobody else's, where nobody else may make one.
+    db.batch_execute("revoke trigger on job from app; create trigger own before update on job for each row when (old.active is distinct from new.active) execute function suppress_redundant_updates_trigger(); select sched.take_over('pg_cron', force => true)").unwrap();
+}
+
+/// A role can have as many tables as it likes: each is looked at in its turn.
+#[test]
+fn a_role_with_many_tables_keeps_nobody() {
+    const SCHEMAS: usize = 200;
+    let (cluster, mut db) = server();
+    db.batch_execute(&format!(
+        "grant create on database postgres to app; create schema cron; set search_path = cron; {TABLES} {}
+         select sched.import_from('pg_cron')",
+        jobs("theirs", 1)
+    ))
+    .unwrap();
+    let mut app = cluster.connect_as("app", "postgres");
+    let imported = |name: &str| {
+        let rows = jobs(name, 1);
+        format!("create schema \"{name}\"; set search_path = \"{name}\"; {TABLES} {rows} select sched.import_from('pg_cron', '{name}');")
+    };
+    app.batch_execute(&imported("own")).unwrap();
+    // Whoever asks for nobody's by name is not refused because of others'.
+    let taken =
+        "select string_agg(schedule_name, ', ') from sched.take_over('pg_cron', $1::text::text[], force => true)";
+    let all: Option<&str> = None;
+    assert_eq!(db.query_one(taken, &[&all]).unwrap().get::<_, String>(0), "theirs 1");
+    assert_eq!(state(db.query_one(taken, &[&Some("{own 1}")])), "42501");
+    assert_eq!(app.query_one(taken, &[&all]).unwrap().get::<_, String>(0), "own 1");
+    for number in 2..=SCHEMAS {
+        let name = format!("own {number}");
+        app.batch_execute(&imported(&name)).unwrap();
+        app.batch_execute(&format!(
+            "select sched.take_over('pg_cron', '{{{name} 1}}', force => true); {PAST_THE_GUARD}"
+        ))
+        .unwrap();
+    }
+    app.batch_execute(&format!("set search_path = own; {PAST_THE_GUARD}")).unwrap();
+    let parked = format!("select count(*) = {SCHEMAS} from sched.schedules where state = 'parked'");
+    wait_for(&mut db, &parked, SOON * 2);
+    db.batch_execute(PAST_THE_GUARD).unwrap();
+    wait_for(&mut db, "select state = 'parked' from sched.schedules where schedule_name = 'theirs 1'", SOON);
 }

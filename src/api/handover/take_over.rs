@@ -73,7 +73,11 @@ fn take_over(
         }
         let mut rows = Vec::new();
         for (schema, some) in by_schema(found.into_iter().filter(|one| !one.is_owned)) {
-            let schema = source.find(Some(schema), caller)?;
+            let schema = match source.find(Some(schema), caller) {
+                // What others have imported from their own tables, of which nobody asked by name, is theirs to take over.
+                Err(_) if all && !some.iter().any(|one| one.is_owned_by(caller)) => continue,
+                schema => schema?,
+            };
             switch.check_guard(&schema)?;
             switch.check_triggers(&schema, caller)?;
             rows.extend(TakeOver { source, switch, schema: &schema, caller, force }.run(&some)?);
@@ -238,6 +242,7 @@ impl TakeOver<'_> {
                 .collect())
         })?;
         drop(runs);
+        self.switch.lock_writes(self.schema, self.caller)?;
         let states: HashMap<String, bool> = self.switch.lock_rows(self.schema, &ids).into_iter().collect();
         self.check_rows(some, &states)?;
         self.switch.check_memory(self.schema, &ids)?;
@@ -373,12 +378,18 @@ fn give_back(
         Ok(of_enabled.map(|(timeline, _)| around(timeline, None, now)).collect())
     })?;
     let ids: Vec<String> = some.iter().map(|one| one.source_id.clone()).collect();
+    switch.lock_writes(schema, caller)?;
     switch.lock_rows(schema, &ids);
     // What is due by now is ours.
     dispatch_all_due()?;
     session(|session| {
         for one in some {
             let found = schedule::find(session, &one.name, caller)?;
+            let [waits, comes] = open_plans(session, one, timeline, convert::now())?;
+            if let Some(plan) = waits.filter(|_| one.enabled) {
+                schedule_runs::insert(session, &found, "backfill", vec![plan], caller)?;
+            }
+            next.extend(comes.filter(|_| one.enabled && one.was_enabled).map(|at| (one.source_id.clone(), at)));
             edit_locked(session, found, caller, |current| {
                 Ok(Definition { ownership: Ownership::External.as_str().to_owned(), ..current })
             })?;

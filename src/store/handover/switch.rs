@@ -1,13 +1,13 @@
 //! How rows of another scheduler are switched off and on, for `take_over` and `hand_back`.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 
-use pgrx::pg_sys::Oid;
+use pgrx::pg_sys::{self, Oid};
 use pgrx::PgSqlErrorCode;
 use scheduler_core::Instant;
 
 use crate::pg::error::{Failure, Outcome};
-use crate::pg::{invalidation, syscache, Session};
+use crate::pg::{invalidation, role, syscache, Session};
 use crate::store::handover::foreign::{self, argument, instant, ForeignSchema};
 
 /// A scheduler whose rows can be taken over in one transaction. Statements are files of `sql/query/handover`, with `{schema}`, and an array of
@@ -245,6 +245,22 @@ impl Switch {
         }
         let rows = schema.rows_of(self.newest, &[argument(vec![id])]);
         Ok(rows.first().and_then(|row| instant(row.get("began"))))
+    }
+
+    /// Keeps everybody from changing the tables that are written and from making triggers of them, until the transaction ends; `42501` as
+    /// `check_triggers` says, which was asked before somebody could have made one. Where the caller may not write them, rows say so.
+    pub fn lock_writes(&self, schema: &ForeignSchema, caller: Oid) -> Outcome<()> {
+        self.writes.iter().for_each(|table| Switch::lock_write(schema, table, caller));
+        self.check_triggers(schema, caller)
+    }
+
+    fn lock_write(schema: &ForeignSchema, table: &CStr, caller: Oid) {
+        let name = CString::new(schema.name.as_str()).unwrap_or_default();
+        let table = syscache::relation_named(&name, table).filter(|table| role::may_update(caller, *table));
+        // SAFETY: a lock on an oid, inside a transaction.
+        table
+            .into_iter()
+            .for_each(|table| unsafe { pg_sys::LockRelationOid(table, pg_sys::ShareRowExclusiveLock as i32) });
     }
 
     /// `42501` where switching rows would run a trigger of somebody's who is neither a superuser nor the caller: with the caller's rights.

@@ -43,6 +43,11 @@ pub struct Candidate {
 }
 
 impl Candidate {
+    /// Whether its job is this role's own.
+    pub fn is_owned_by(&self, caller: Oid) -> bool {
+        self.owner == Some(caller)
+    }
+
     /// Whether this role may do it.
     pub fn is_of(&self, caller: Oid) -> bool {
         self.owner.map_or_else(|| role::is_superuser(caller), |owner| role::may_act_for(caller, owner))
