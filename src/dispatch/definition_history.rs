@@ -190,8 +190,8 @@ pub fn settle(row: &ScheduleRow, all: &EndedDefinitions, known: Progress) -> Set
             if let Ok(bounded) = BoundedClock::of_past(past, row.created_at) {
                 let ours = |at: &Instant| *at > past.valid_from && *at <= past.valid_to;
                 if let Some(plan) = progress.buffered.filter(ours) {
-                    let one = bounded.skipped(plan.just_before(), plan, reason);
-                    settled.skipped.extend(one.map(|skip| (past.valid_from, skip)));
+                    let one = bounded.skipped_but(plan.just_before(), plan, reason, &all.fired);
+                    settled.skipped.extend(one.into_iter().map(|skip| (past.valid_from, skip)));
                 }
                 let after = progress.cursor.map_or(past.valid_from, |cursor| cursor.max(past.valid_from));
                 let rest = bounded.skipped_but(after, past.valid_to, reason, &all.fired);

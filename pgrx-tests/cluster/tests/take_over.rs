@@ -296,6 +296,32 @@ fn what_they_have_missed_is_fired_once() {
     assert_eq!(one::<i64>(&mut db, "select count(*) from sched.reported_fire"), 1);
 }
 
+/// They begin with the next plan time: one that waits here, for a run to end or for its delay, is run here.
+#[test]
+fn what_waits_is_run_here_when_it_is_handed_back() {
+    let Some(cluster) = pg_cron::server(&[("sched.tick_interval", "1s")]) else { return };
+    let mut db = pg_cron::database(&cluster);
+    db.batch_execute(
+        "select cron.schedule('busy', '* * * * *', 'select pg_sleep(1000) where current_setting(''application_name'') like ''scheduler%'''), cron.schedule('late', '* * * * *', 'select 1');
+         select sched.import_from('pg_cron'); select sched.take_over('pg_cron', force => true);
+         select sched.alter_schedule('late', delay => '1 hour'); select sched.alter_schedule(name, clock => 'every 10 seconds') from unnest('{busy,late}'::text[]) as name",
+    )
+    .unwrap();
+    let buffered = "select buffered_plan::text from sched.timer join sched.schedule using (schedule_id) where schedule_name = 'busy'";
+    wait_for(&mut db, &format!("select ({buffered}) is not null"), SOON * 2);
+    let buffered: String = one(&mut db, buffered);
+    db.batch_execute("select sched.hand_back('{busy,late}')").unwrap();
+    let run =
+        "select string_agg(plan_time::text, ', ') from sched.execution where origin = 'backfill' and job_name = 'busy'";
+    assert_eq!(one::<String>(&mut db, run), buffered);
+    let late = "select count(*) filter (where origin = 'backfill') = 1 and max(plan_time) filter (where origin = 'backfill') = max(plan_time) and max(plan_time) - min(plan_time) = (count(*) - 1) * interval '10 seconds'
+                  from sched.execution where job_name = 'late'";
+    assert!(one::<bool>(&mut db, late));
+    // Each plan time is run or passed over, not both.
+    wait_for(&mut db, "select count(*) = 0 from sched.schedule_change", SOON);
+    assert_eq!(one::<i64>(&mut db, "select count(*) from sched.skip k join sched.ledger e on e.schedule_id = k.schedule_id and e.plan_time between k.plan_from and k.plan_to"), 0);
+}
+
 /// A hundred switches to and fro, while others work and the server is killed.
 #[test]
 #[ignore = "long: twelve minutes"]

@@ -189,7 +189,7 @@ fn jobs_of_timescaledb_change_hands() {
     db.batch_execute(crate::import_timescaledb::ACTIONS).unwrap();
     db.batch_execute(
         "create schema _timescaledb_cache; create table _timescaledb_cache.cache_inval_bgw_job ();
-         create table _timescaledb_internal.bgw_job_stat (job_id integer primary key, last_start timestamptz not null default '-infinity', last_finish timestamptz not null default '-infinity');
+         create table _timescaledb_internal.bgw_job_stat (job_id integer primary key, last_start timestamptz not null default '-infinity', last_finish timestamptz not null default '-infinity', next_start timestamptz not null default '-infinity');
          insert into _timescaledb_catalog.bgw_job (id, application_name, schedule_interval, fixed_schedule, initial_start, timezone) values
             (1000, 'daily [1000]', '1 day', true, date_trunc('day', now()) - interval '10 days' + interval '3 hours', 'UTC'), (1001, 'drifts [1001]', '36 hours', false, null, null);
          insert into _timescaledb_internal.bgw_job_stat_history (job_id, execution_start, execution_finish, succeeded)
@@ -214,8 +214,21 @@ fn jobs_of_timescaledb_change_hands() {
         state(db.batch_execute("update _timescaledb_catalog.bgw_job set scheduled = true where id = 1000")),
         "55006"
     );
-    db.batch_execute(&format!("select sched.hand_back('{{\"{}\"}}')", names[0])).unwrap();
+    // Somebody's trigger would run with our rights there as well.
+    db.batch_execute(
+        "create role planter; grant trigger on _timescaledb_internal.bgw_job_stat to planter; create schema own authorization planter; grant usage on schema _timescaledb_internal to planter; set role planter;
+         create function own.planted() returns trigger language plpgsql as $$ begin return new; end $$;
+         create trigger planted before update on _timescaledb_internal.bgw_job_stat for each row execute function own.planted(); reset role",
+    )
+    .unwrap();
+    let back = format!("select sched.hand_back('{{\"{}\"}}')", names[0]);
+    assert_eq!(state(db.batch_execute(&back)), "42501");
+    db.batch_execute("drop schema own cascade").unwrap();
+    db.batch_execute(&back).unwrap();
     assert_eq!(one::<String>(&mut db, scheduled), "1000 true, 1001 true");
+    // What was run here meanwhile is not run again at once: it begins with our next plan time.
+    let next = "select next_start between clock_timestamp() and clock_timestamp() + interval '1 day' and extract(hour from next_start at time zone 'UTC') = 3 from _timescaledb_internal.bgw_job_stat where job_id = 1000";
+    assert!(one::<bool>(&mut db, next));
 }
 
 /// Tasks of a Beat at work that it sends each minute, imported; and who does them: both sides' go to the same worker.

@@ -363,6 +363,21 @@ fn missed(timeline: &Timeline<'_, ServerZone>, last: Instant, now: Instant, writ
     timeline.previous_at_or_before(now)
 }
 
+/// The plan time by now that waits here, for a run to end or for its delay, which they would not run; and the one that comes next.
+fn open_plans(
+    session: &Session,
+    one: &Candidate,
+    timeline: &Timeline<'_, ServerZone>,
+    now: Instant,
+) -> Outcome<[Option<TimestampWithTimeZone>; 2]> {
+    let [buffered, next] = taken::open_plans(session, one.schedule_id);
+    let next = convert::optional_instant("next_plan_time", next)?;
+    let waits = buffered.or(next.filter(|plan| *plan <= now).map(convert::timestamp));
+    let is_counted = timeline.counts_from().is_some();
+    let comes = if is_counted { next.filter(|plan| *plan > now) } else { timeline.next_after(now) };
+    Ok([waits, comes.map(convert::timestamp)])
+}
+
 /// Has another scheduler run again what was taken from it, as it was.
 fn give_back(
     switch: &'static Switch,
@@ -382,8 +397,9 @@ fn give_back(
     switch.lock_rows(schema, &ids);
     // What is due by now is ours.
     dispatch_all_due()?;
+    let mut next = Vec::new();
     session(|session| {
-        for one in some {
+        for (one, timeline) in some.iter().zip(&timelines) {
             let found = schedule::find(session, &one.name, caller)?;
             let [waits, comes] = open_plans(session, one, timeline, convert::now())?;
             if let Some(plan) = waits.filter(|_| one.enabled) {
@@ -399,6 +415,7 @@ fn give_back(
     })?;
     let on: Vec<String> = some.iter().filter(|one| one.was_enabled).map(|one| one.source_id.clone()).collect();
     switch.set(schema, &on, true);
+    switch.begin_with(schema, next, caller)?;
     session(|session| {
         if !taken::is_any(session, source.name(), &schema.name) {
             switch.unguard(session, schema);

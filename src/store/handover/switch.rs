@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, CString};
 
+use pgrx::datum::TimestampWithTimeZone;
 use pgrx::pg_sys::{self, Oid};
 use pgrx::PgSqlErrorCode;
 use scheduler_core::Instant;
@@ -43,6 +44,9 @@ pub struct Switch {
     pub switch: &'static str,
     /// Returns `id` of those that are on.
     pub enabled_now: &'static str,
+    /// Has rows run at these times next, which are its second parameter, where it would go by a time that has passed; and the table, in the
+    /// schema of runs, that this writes.
+    pub next: Option<(&'static str, &'static CStr)>,
     /// Returns `id` of those that it may run once more after they are off, and for how long.
     pub kept: Option<(&'static str, &'static str)>,
     /// The table, with its schema, whose entry in Postgres' caches tells it that something has changed.
@@ -73,6 +77,7 @@ pub static PG_CRON: Switch = Switch {
     runs_schema: None,
     switch: include_str!("../../../sql/query/handover/pg_cron_switch.sql"),
     enabled_now: include_str!("../../../sql/query/handover/pg_cron_enabled.sql"),
+    next: None,
     kept: None,
     signal: None,
     settles: 3_000_000,
@@ -98,6 +103,7 @@ pub static PGAGENT: Switch = Switch {
     runs_schema: None,
     switch: include_str!("../../../sql/query/handover/pgagent_switch.sql"),
     enabled_now: include_str!("../../../sql/query/handover/pgagent_enabled.sql"),
+    next: None,
     kept: None,
     signal: None,
     settles: 15_000_000,
@@ -122,6 +128,7 @@ pub static PG_TIMETABLE: Switch = Switch {
     runs_schema: None,
     switch: include_str!("../../../sql/query/handover/pg_timetable_switch.sql"),
     enabled_now: include_str!("../../../sql/query/handover/pg_timetable_enabled.sql"),
+    next: None,
     kept: Some((include_str!("../../../sql/query/handover/pg_timetable_kept.sql"), "a minute")),
     signal: None,
     settles: 5_000_000,
@@ -146,6 +153,7 @@ pub static TIMESCALEDB: Switch = Switch {
     runs_schema: Some("_timescaledb_internal"),
     switch: include_str!("../../../sql/query/handover/timescaledb_switch.sql"),
     enabled_now: include_str!("../../../sql/query/handover/timescaledb_enabled.sql"),
+    next: Some((include_str!("../../../sql/query/handover/timescaledb_next.sql"), c"bgw_job_stat")),
     kept: None,
     signal: Some((c"_timescaledb_cache", c"cache_inval_bgw_job")),
     settles: 3_000_000,
@@ -172,6 +180,7 @@ pub static CELERY_BEAT: Switch = Switch {
     runs_schema: None,
     switch: include_str!("../../../sql/query/handover/celery_beat_switch.sql"),
     enabled_now: include_str!("../../../sql/query/handover/celery_beat_enabled.sql"),
+    next: None,
     kept: Some((include_str!("../../../sql/query/handover/celery_beat_kept.sql"), "five minutes")),
     signal: None,
     settles: 5_000_000,
@@ -207,6 +216,24 @@ impl Switch {
     fn runs_place(&self, schema: &ForeignSchema) -> ForeignSchema {
         let name = self.runs_schema.unwrap_or(&schema.name).to_owned();
         ForeignSchema { name, speaks_for_all: schema.speaks_for_all }
+    }
+
+    /// Has rows that were switched on run at these times next.
+    pub fn begin_with(
+        &self,
+        schema: &ForeignSchema,
+        next: Vec<(String, TimestampWithTimeZone)>,
+        caller: Oid,
+    ) -> Outcome<()> {
+        let place = self.runs_place(schema);
+        let Some((statement, table)) = self.next.filter(|(_, table)| place.has(table) && !next.is_empty()) else {
+            return Ok(());
+        };
+        Switch::lock_write(&place, table, caller);
+        Switch::check_triggers_of(&place, table, caller)?;
+        let (ids, times): (Vec<String>, Vec<TimestampWithTimeZone>) = next.into_iter().unzip();
+        place.rows_of(statement, &[argument(ids), argument(times)]);
+        Ok(())
     }
 
     /// Whether these tables are there, in which it writes down what it runs; `42501` where they are not to be trusted.

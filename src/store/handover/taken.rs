@@ -118,6 +118,13 @@ pub fn is_ours(session: &Session, schedule_id: i64, plan: Instant) -> bool {
     PLAN_IS_OURS.run(session, arguments![schedule_id, timestamp(plan)]).len() > 0
 }
 
+/// Plan times of a schedule that are not decided: one that waits for a run to end, and the first that is to fire.
+pub fn open_plans(session: &Session, schedule_id: i64) -> [Option<TimestampWithTimeZone>; 2] {
+    statement!(PLANS_OPEN = "handover/plans_open"(INT8OID));
+    let rows = PLANS_OPEN.run(session, arguments![schedule_id]);
+    rows.first().map_or([None; 2], |row| [row.get("buffered_plan"), row.get("next_plan_time")])
+}
+
 /// Remembers a run of theirs, and forgets those before `forget_before`.
 pub fn report_fire(session: &Session, schedule_id: i64, plan: Instant, fired_at: Instant, forget_before: Instant) {
     statement!(FIRE_REPORT = "handover/fire_report"(INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID));
