@@ -57,7 +57,12 @@ BEGIN
           INTO taken
           FROM sched.imported i
           JOIN sched.schedule s ON s.schedule_id = i.schedule_id
-         WHERE i.source = TG_ARGV[0] AND i.source_schema = TG_TABLE_SCHEMA AND i.source_id = id AND i.taken_over_at IS NOT NULL AND s.ownership = 'owned';
+          LEFT JOIN sched.job j ON j.job_name = s.job_name
+          JOIN pg_class c ON c.oid = TG_RELID
+          LEFT JOIN pg_roles r ON r.oid = c.relowner
+         WHERE i.source = TG_ARGV[0] AND i.source_schema = TG_TABLE_SCHEMA AND i.source_id = id AND i.taken_over_at IS NOT NULL AND s.ownership = 'owned'
+           -- A role's own table speaks for that role alone: what is another's came from one that had this name before.
+           AND (r.rolsuper OR j.owner IS NULL OR j.owner::oid = c.relowner);
         IF FOUND THEN
             RAISE EXCEPTION USING
                 ERRCODE = 'object_in_use',

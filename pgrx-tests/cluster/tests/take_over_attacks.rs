@@ -140,3 +140,26 @@ fn a_role_with_many_tables_keeps_nobody() {
     db.batch_execute(PAST_THE_GUARD).unwrap();
     wait_for(&mut db, "select state = 'parked' from sched.schedules where schedule_name = 'theirs 1'", SOON);
 }
+
+/// What is remembered of a table goes by its name: another role's table of that name is another one.
+#[test]
+fn a_table_that_has_gone_keeps_nobody() {
+    let (cluster, mut db) = server();
+    db.batch_execute("create role alice login; select sched.grant_use('alice'); create schema shared; grant usage, create on schema shared to app, alice").unwrap();
+    let [mut alice, mut app] = ["alice", "app"].map(|role| cluster.connect_as(role, "postgres"));
+    alice
+        .batch_execute(&format!(
+            "set search_path = shared; {TABLES} {} select sched.import_from('pg_cron', 'shared'); select sched.take_over('pg_cron', force => true); drop table job, job_run_details",
+            jobs("alice", 3)
+        ))
+        .unwrap();
+    app.batch_execute(&format!("set search_path = shared; {TABLES} {}", jobs("app", 2))).unwrap();
+    let verdicts = "select string_agg(concat_ws(' ', source_id, schedule_name, verdict), ', ') from sched.import_from('pg_cron', 'shared')";
+    assert_eq!(one::<String>(&mut app, verdicts), "1 app 1 imported, 2 app 2 imported");
+    assert_eq!(one::<String>(&mut app, verdicts), "1 app 1 same, 2 app 2 same");
+    app.batch_execute("select sched.take_over('pg_cron', '{app 1}', force => true)").unwrap();
+    // Its guard keeps what is taken over, and nothing else.
+    app.batch_execute("insert into job select 3, schedule, command, nodename, nodeport, database, username, true, 'app 3' from job where jobid = 2").unwrap();
+    assert_eq!(state(app.batch_execute("update job set active = true where jobid = 1")), "55006");
+    app.batch_execute("update job set active = true where jobid = 3; select sched.hand_back('{app 1}')").unwrap();
+}

@@ -117,7 +117,8 @@ impl Import<'_> {
         if !self.dry_run {
             handover::forget_dropped(session, self.source.name(), &self.schema.name);
         }
-        let all = handover::read(session, self.source.name(), &self.schema.name);
+        let mut all = handover::read(session, self.source.name(), &self.schema.name);
+        all.retain(|one| !self.is_of_a_table_that_has_gone(one));
         let ours = jobs_of(&all);
         let mut known: HashMap<String, Imported> =
             all.into_iter().filter(|one| one.schedule.is_some()).map(|one| (one.source_id.clone(), one)).collect();
@@ -165,6 +166,12 @@ impl Import<'_> {
             plainly(gone.source_id.clone(), Some(&gone), "removed", Some(note))
         }));
         results
+    }
+
+    /// A role's own table speaks for that role alone: what was imported as another's came from one that had this name before.
+    fn is_of_a_table_that_has_gone(&self, one: &Imported) -> bool {
+        let owner = one.schedule.as_ref().and_then(|schedule| schedule.owner);
+        !self.schema.speaks_for_all && owner.is_some_and(|owner| owner != self.caller)
     }
 
     /// Whether the caller may hear that a row is gone: one of his own, since he sees no others there either.
