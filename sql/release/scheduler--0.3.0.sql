@@ -62,6 +62,24 @@ ALTER TABLE sched.home REPLICA IDENTITY FULL;
 /* </end connected objects> */
 
 /* <begin connected objects> */
+-- src/lib.rs:33
+-- requires:
+--   home
+
+-- Which scopes are this database's, where several share them (sched.set_buckets). Without a row all are.
+CREATE TABLE sched.shard (
+    buckets int4multirange NOT NULL,
+    since   timestamptz    NOT NULL DEFAULT pg_catalog.clock_timestamp()
+);
+COMMENT ON TABLE sched.shard IS 'the buckets of scopes that are this database''s; empty: all are (sched.set_buckets)';
+
+CREATE TRIGGER shard_changed AFTER INSERT OR UPDATE OR DELETE ON sched.shard
+    FOR EACH ROW EXECUTE FUNCTION sched_internal.table_changed();
+ALTER TABLE sched.shard ENABLE ALWAYS TRIGGER shard_changed;
+ALTER TABLE sched.shard REPLICA IDENTITY FULL;
+/* </end connected objects> */
+
+/* <begin connected objects> */
 -- src/lib.rs:34
 -- How work is run, leased and retried. Written by applications only (through define_job).
 CREATE TABLE sched.job (
@@ -96,24 +114,6 @@ COMMENT ON COLUMN sched.job.ready_queue IS 'where executions wait; those of kind
 CREATE TRIGGER job_changed AFTER INSERT OR UPDATE OR DELETE ON sched.job
     FOR EACH ROW EXECUTE FUNCTION sched_internal.table_changed();
 ALTER TABLE sched.job ENABLE ALWAYS TRIGGER job_changed;
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/lib.rs:33
--- requires:
---   home
-
--- Which scopes are this database's, where several share them (sched.set_buckets). Without a row all are.
-CREATE TABLE sched.shard (
-    buckets int4multirange NOT NULL,
-    since   timestamptz    NOT NULL DEFAULT pg_catalog.clock_timestamp()
-);
-COMMENT ON TABLE sched.shard IS 'the buckets of scopes that are this database''s; empty: all are (sched.set_buckets)';
-
-CREATE TRIGGER shard_changed AFTER INSERT OR UPDATE OR DELETE ON sched.shard
-    FOR EACH ROW EXECUTE FUNCTION sched_internal.table_changed();
-ALTER TABLE sched.shard ENABLE ALWAYS TRIGGER shard_changed;
-ALTER TABLE sched.shard REPLICA IDENTITY FULL;
 /* </end connected objects> */
 
 /* <begin connected objects> */
@@ -170,12 +170,101 @@ CREATE SCHEMA IF NOT EXISTS sched_internal; /* scheduler::sched_internal */
 /* </end connected objects> */
 
 /* <begin connected objects> */
+-- src/api/explain.rs:57
+-- scheduler::api::explain::skipped_so_far
+CREATE  FUNCTION sched_internal."skipped_so_far"() RETURNS TABLE (
+	"schedule_name" TEXT,  /* String */
+	"plan_from" timestamp with time zone,  /* TimestampWithTimeZone */
+	"plan_to" timestamp with time zone,  /* TimestampWithTimeZone */
+	"count" bigint,  /* i64 */
+	"reason" TEXT  /* & '_ str */
+)
+STRICT VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'skipped_so_far_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/sql_support.rs:82
+-- scheduler::api::sql_support::table_is_new
+CREATE  FUNCTION sched_internal."table_is_new"(
+	"table" oid /* pg_sys :: Oid */
+) RETURNS void
+STRICT VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'table_is_new_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/explain.rs:127
+-- scheduler::api::explain::next_open
+CREATE  FUNCTION sched_internal."next_open"(
+	"schedule_name" text /* Option < Text > */
+) RETURNS timestamp with time zone[] /* :: std :: option :: Option < Vec < TimestampWithTimeZone > > */
+STABLE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'next_open_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
 -- src/api/sql_support.rs:37
 -- scheduler::api::sql_support::request_dispatcher
 CREATE  FUNCTION sched_internal."request_dispatcher"() RETURNS void
 STRICT VOLATILE PARALLEL UNSAFE 
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'request_dispatcher_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/sql_support.rs:70
+-- scheduler::api::sql_support::grant_again
+CREATE  FUNCTION sched_internal."grant_again"() RETURNS void
+STRICT VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'grant_again_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/sql_support.rs:76
+-- scheduler::api::sql_support::grant_pg_monitor
+CREATE  FUNCTION sched_internal."grant_pg_monitor"() RETURNS void
+STRICT VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'grant_pg_monitor_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/sql_support.rs:27
+-- scheduler::api::sql_support::wake_dispatcher
+CREATE  FUNCTION sched_internal."wake_dispatcher"() RETURNS void
+STRICT VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'wake_dispatcher_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/sql_support.rs:15
+-- scheduler::api::sql_support::uuid_v7
+CREATE  FUNCTION sched_internal."uuid_v7"() RETURNS uuid /* Uuid */
+STRICT VOLATILE PARALLEL SAFE  
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'uuid_v7_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/cron_support.rs:35
+-- scheduler::api::cron_support::create_sql_job
+CREATE  FUNCTION sched_internal."create_sql_job"(
+	"job_name" text, /* Option < Text > */
+	"clock" text, /* Option < Text > */
+	"command" text, /* Option < Text > */
+	"time_zone" text, /* Option < Text > */
+	"owner" oid, /* Option < pg_sys :: Oid > */
+	"enabled" bool /* Option < bool > */
+) RETURNS bigint /* Option < i64 > */
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'create_sql_job_wrapper';
 /* </end connected objects> */
 
 /* <begin connected objects> */
@@ -204,63 +293,15 @@ AS 'MODULE_PATHNAME', 'skip_parts_wrapper';
 /* </end connected objects> */
 
 /* <begin connected objects> */
--- src/api/cron_support.rs:22
--- scheduler::api::cron_support::command_statements
-CREATE  FUNCTION sched_internal."command_statements"(
-	"command" text /* Option < Text > */
-) RETURNS INT /* i32 */
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'command_statements_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/sql_support.rs:15
--- scheduler::api::sql_support::uuid_v7
-CREATE  FUNCTION sched_internal."uuid_v7"() RETURNS uuid /* Uuid */
-STRICT VOLATILE PARALLEL SAFE  
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'uuid_v7_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/sql_support.rs:27
--- scheduler::api::sql_support::wake_dispatcher
-CREATE  FUNCTION sched_internal."wake_dispatcher"() RETURNS void
-STRICT VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'wake_dispatcher_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/explain.rs:127
--- scheduler::api::explain::next_open
-CREATE  FUNCTION sched_internal."next_open"(
-	"schedule_name" text /* Option < Text > */
-) RETURNS timestamp with time zone[] /* :: std :: option :: Option < Vec < TimestampWithTimeZone > > */
+-- src/api/sql_support.rs:52
+-- scheduler::api::sql_support::grantee
+CREATE  FUNCTION sched_internal."grantee"(
+	"role" oid, /* Option < pg_sys :: Oid > */
+	"loses" bool DEFAULT false /* bool */
+) RETURNS TEXT /* String */
 STABLE PARALLEL UNSAFE 
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'next_open_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/sql_support.rs:76
--- scheduler::api::sql_support::grant_pg_monitor
-CREATE  FUNCTION sched_internal."grant_pg_monitor"() RETURNS void
-STRICT VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'grant_pg_monitor_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/sql_support.rs:82
--- scheduler::api::sql_support::table_is_new
-CREATE  FUNCTION sched_internal."table_is_new"(
-	"table" oid /* pg_sys :: Oid */
-) RETURNS void
-STRICT VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'table_is_new_wrapper';
+AS 'MODULE_PATHNAME', 'grantee_wrapper';
 /* </end connected objects> */
 
 /* <begin connected objects> */
@@ -485,6 +526,89 @@ ALTER TABLE sched.schedule ENABLE ALWAYS TRIGGER schedule_deleted;
 /* </end connected objects> */
 
 /* <begin connected objects> */
+-- src/lib.rs:40
+-- requires:
+--   schedule
+
+-- Schedules that came from other schedulers: which row of theirs each one stands for, and how that was when it was last looked at.
+CREATE TABLE sched.imported (
+    source        text        NOT NULL,
+    source_schema text        NOT NULL,
+    source_id     text        NOT NULL,
+    schedule_id   bigint      NOT NULL,
+    fingerprint   text        NOT NULL,
+    job_name      text        NOT NULL,
+    imported_at   timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    taken_over_at timestamptz,
+    was_enabled   boolean,
+    PRIMARY KEY (source, source_schema, source_id)
+);
+CREATE UNIQUE INDEX imported_schedule ON sched.imported (schedule_id);
+-- What dispatchers look at.
+CREATE INDEX imported_taken_over ON sched.imported (source, source_schema) WHERE taken_over_at IS NOT NULL;
+COMMENT ON TABLE sched.imported IS 'schedules that came from other schedulers (sched.import_from)';
+COMMENT ON COLUMN sched.imported.source_id IS 'what their scheduler knows it by, as text';
+COMMENT ON COLUMN sched.imported.fingerprint IS 'a hash of what their row said when it was imported; another one is an edit';
+COMMENT ON COLUMN sched.imported.job_name IS 'the job that was made of it: the only one that a later import writes';
+COMMENT ON COLUMN sched.imported.taken_over_at IS 'since when it is fired here (sched.take_over); NULL while it is not, and once it was handed back';
+COMMENT ON COLUMN sched.imported.was_enabled IS 'whether it was on there when it was taken over';
+
+-- What another scheduler has run that writes nothing down itself.
+CREATE TABLE sched.reported_fire (
+    schedule_id bigint      NOT NULL,
+    plan_time   timestamptz NOT NULL,
+    fired_at    timestamptz NOT NULL,
+    PRIMARY KEY (schedule_id, plan_time)
+);
+COMMENT ON TABLE sched.reported_fire IS 'runs of other schedulers that they were reported to have had (sched.report_fire)';
+
+-- Refuses to switch a row of another scheduler on whose schedule is fired here now. Arguments: the source, the column that says whether a row is
+-- on, and those that are its id. A row whose schedule was dropped here is theirs again.
+CREATE FUNCTION sched_internal.guard_taken_over() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
+$$
+DECLARE
+    reading text;
+    id      text;
+    is_on   boolean;
+    taken   text;
+BEGIN
+    -- Whoever has the table decides what its columns are made of, and so what runs when they are read: only numbers and booleans of Postgres' own are.
+    SELECT format('SELECT concat_ws(''/'', %s), ($1).%I', string_agg(format('($1).%I', g.name), ', ' ORDER BY g.place) FILTER (WHERE g.place > 2), TG_ARGV[1])
+      INTO reading
+      FROM unnest(TG_ARGV) WITH ORDINALITY AS g (name, place)
+      JOIN pg_attribute a ON a.attrelid = TG_RELID AND a.attname = g.name AND a.attnum > 0 AND NOT a.attisdropped
+     WHERE g.place > 1 AND a.atttypid = ANY (ARRAY['int2', 'int4', 'int8', 'bool']::regtype[])
+    HAVING count(*) = cardinality(TG_ARGV) - 1;
+    IF reading IS NULL THEN
+        RETURN NEW;
+    END IF;
+    EXECUTE reading INTO id, is_on USING NEW;
+    IF is_on IS NOT FALSE THEN
+        SELECT s.schedule_name
+          INTO taken
+          FROM sched.imported i
+          JOIN sched.schedule s ON s.schedule_id = i.schedule_id
+          LEFT JOIN sched.job j ON j.job_name = s.job_name
+          JOIN pg_class c ON c.oid = TG_RELID
+          LEFT JOIN pg_roles r ON r.oid = c.relowner
+         WHERE i.source = TG_ARGV[0] AND i.source_schema = TG_TABLE_SCHEMA AND i.source_id = id AND i.taken_over_at IS NOT NULL AND s.ownership = 'owned'
+           -- A role's own table speaks for that role alone: what is another's came from one that had this name before.
+           AND (r.rolsuper OR j.owner IS NULL OR j.owner::oid = c.relowner);
+        IF FOUND THEN
+            RAISE EXCEPTION USING
+                ERRCODE = 'object_in_use',
+                MESSAGE = format('%s %s is fired by schedule "%s" of scheduler now', TG_ARGV[0], id, taken),
+                HINT = format('SELECT sched.hand_back(ARRAY[%L]) gives it back.', taken);
+        END IF;
+    END IF;
+    RETURN NEW;
+END
+$$;
+COMMENT ON FUNCTION sched_internal.guard_taken_over() IS 'internal: keeps another scheduler from running again what sched.take_over has taken from it';
+/* </end connected objects> */
+
+/* <begin connected objects> */
 -- src/lib.rs:41
 -- requires:
 --   schedule
@@ -517,42 +641,6 @@ COMMENT ON COLUMN sched.timer.cursor_at IS 'every plan time up to here is decide
 COMMENT ON COLUMN sched.timer.waiting IS 'unarmed until a run ends (rearm on_terminal, overlap buffer_one)';
 COMMENT ON COLUMN sched.timer.tracks_runs IS 'every unfinished run of the schedule is in sched.awaited';
 COMMENT ON COLUMN sched.timer.backlog_until IS 'every_plan with on_terminal: plans up to here were missed and are run one at a time';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/lib.rs:47
--- requires:
---   timer
-
--- What did not run, and why. Written in the transaction that moves the timer on, so that a crash loses neither or both; a
--- schedule that fires on time writes nothing here. Runs of skips are one row, which grows; no index covers what changes.
-CREATE TABLE sched.skip (
-    schedule_id bigint      NOT NULL,
-    defined_at  timestamptz NOT NULL,
-    plan_from   timestamptz NOT NULL,
-    plan_to     timestamptz NOT NULL,
-    count       bigint      NOT NULL,
-    reason      text        NOT NULL CHECK (reason IN ('missed', 'overlap', 'window', 'paused', 'parked', 'replaced')),
-    PRIMARY KEY (schedule_id, defined_at, plan_from)
-) WITH (fillfactor = 70);
-COMMENT ON TABLE sched.skip IS 'plan times that were passed over for good, neighbours with one reason in one row; read it through sched.skipped';
-COMMENT ON COLUMN sched.skip.defined_at IS 'the definition whose plan times these are: defined_at of sched.schedule, valid_from of sched.schedule_definition';
-
--- What a timer remembers that neither the ledger nor the skips tell. So timers can be made anew (sched.rebuild).
-CREATE TABLE sched.timer_state (
-    schedule_id      bigint      PRIMARY KEY,
-    buffered_plan    timestamptz,
-    backlog_until    timestamptz,
-    parked           boolean     NOT NULL DEFAULT false,
-    external_through timestamptz,
-    redefined_at     timestamptz
-);
-COMMENT ON TABLE sched.timer_state IS
-    'schedules of which a plan waits for a run to end (one that was buffered, or up to the last of a backlog that is run one at a time), or that are parked';
-COMMENT ON COLUMN sched.timer_state.external_through IS
-    'a plan time that counts as fired because somebody else may have put it into the ledger';
-COMMENT ON COLUMN sched.timer_state.redefined_at IS
-    'what was fired before this moment, an earlier definition fired while the edit that ended it was not committed: it says nothing of the present one''s plan times';
 /* </end connected objects> */
 
 /* <begin connected objects> */
@@ -754,82 +842,39 @@ COMMENT ON COLUMN sched.alert_state.due_at IS 'the next look, where one is plann
 /* </end connected objects> */
 
 /* <begin connected objects> */
--- src/lib.rs:40
+-- src/lib.rs:47
 -- requires:
---   schedule
+--   timer
 
--- Schedules that came from other schedulers: which row of theirs each one stands for, and how that was when it was last looked at.
-CREATE TABLE sched.imported (
-    source        text        NOT NULL,
-    source_schema text        NOT NULL,
-    source_id     text        NOT NULL,
-    schedule_id   bigint      NOT NULL,
-    fingerprint   text        NOT NULL,
-    job_name      text        NOT NULL,
-    imported_at   timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
-    taken_over_at timestamptz,
-    was_enabled   boolean,
-    PRIMARY KEY (source, source_schema, source_id)
-);
-CREATE UNIQUE INDEX imported_schedule ON sched.imported (schedule_id);
--- What dispatchers look at.
-CREATE INDEX imported_taken_over ON sched.imported (source, source_schema) WHERE taken_over_at IS NOT NULL;
-COMMENT ON TABLE sched.imported IS 'schedules that came from other schedulers (sched.import_from)';
-COMMENT ON COLUMN sched.imported.source_id IS 'what their scheduler knows it by, as text';
-COMMENT ON COLUMN sched.imported.fingerprint IS 'a hash of what their row said when it was imported; another one is an edit';
-COMMENT ON COLUMN sched.imported.job_name IS 'the job that was made of it: the only one that a later import writes';
-COMMENT ON COLUMN sched.imported.taken_over_at IS 'since when it is fired here (sched.take_over); NULL while it is not, and once it was handed back';
-COMMENT ON COLUMN sched.imported.was_enabled IS 'whether it was on there when it was taken over';
-
--- What another scheduler has run that writes nothing down itself.
-CREATE TABLE sched.reported_fire (
+-- What did not run, and why. Written in the transaction that moves the timer on, so that a crash loses neither or both; a
+-- schedule that fires on time writes nothing here. Runs of skips are one row, which grows; no index covers what changes.
+CREATE TABLE sched.skip (
     schedule_id bigint      NOT NULL,
-    plan_time   timestamptz NOT NULL,
-    fired_at    timestamptz NOT NULL,
-    PRIMARY KEY (schedule_id, plan_time)
-);
-COMMENT ON TABLE sched.reported_fire IS 'runs of other schedulers that they were reported to have had (sched.report_fire)';
+    defined_at  timestamptz NOT NULL,
+    plan_from   timestamptz NOT NULL,
+    plan_to     timestamptz NOT NULL,
+    count       bigint      NOT NULL,
+    reason      text        NOT NULL CHECK (reason IN ('missed', 'overlap', 'window', 'paused', 'parked', 'replaced')),
+    PRIMARY KEY (schedule_id, defined_at, plan_from)
+) WITH (fillfactor = 70);
+COMMENT ON TABLE sched.skip IS 'plan times that were passed over for good, neighbours with one reason in one row; read it through sched.skipped';
+COMMENT ON COLUMN sched.skip.defined_at IS 'the definition whose plan times these are: defined_at of sched.schedule, valid_from of sched.schedule_definition';
 
--- Refuses to switch a row of another scheduler on whose schedule is fired here now. Arguments: the source, the column that says whether a row is
--- on, and those that are its id. A row whose schedule was dropped here is theirs again.
-CREATE FUNCTION sched_internal.guard_taken_over() RETURNS trigger
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
-$$
-DECLARE
-    reading text;
-    id      text;
-    is_on   boolean;
-    taken   text;
-BEGIN
-    -- Whoever has the table decides what its columns are made of, and so what runs when they are read: only numbers and booleans of Postgres' own are.
-    SELECT format('SELECT concat_ws(''/'', %s), ($1).%I', string_agg(format('($1).%I', g.name), ', ' ORDER BY g.place) FILTER (WHERE g.place > 2), TG_ARGV[1])
-      INTO reading
-      FROM unnest(TG_ARGV) WITH ORDINALITY AS g (name, place)
-      JOIN pg_attribute a ON a.attrelid = TG_RELID AND a.attname = g.name AND a.attnum > 0 AND NOT a.attisdropped
-      JOIN pg_type t ON t.oid = a.atttypid AND t.typnamespace = 'pg_catalog'::regnamespace AND t.typtype = 'b' AND t.typbyval
-     WHERE g.place > 1
-    HAVING count(*) = cardinality(TG_ARGV) - 1;
-    IF reading IS NULL THEN
-        RETURN NEW;
-    END IF;
-    EXECUTE reading INTO id, is_on USING NEW;
-    IF is_on IS NOT FALSE THEN
-        SELECT s.schedule_name
-          INTO taken
-          FROM sched.imported i
-          JOIN sched.schedule s ON s.schedule_id = i.schedule_id
-         WHERE i.source = TG_ARGV[0] AND i.source_schema = TG_TABLE_SCHEMA AND i.source_id = id AND i.taken_over_at IS NOT NULL AND s.ownership = 'owned';
-        IF FOUND THEN
-            RAISE EXCEPTION USING
-                ERRCODE = 'object_in_use',
-                MESSAGE = format('%s %s is fired by schedule "%s" of scheduler now', TG_ARGV[0], id, taken),
-                HINT = format('SELECT sched.hand_back(ARRAY[%L]) gives it back.', taken);
-        END IF;
-    END IF;
-    RETURN NEW;
-END
-$$;
-COMMENT ON FUNCTION sched_internal.guard_taken_over() IS 'internal: keeps another scheduler from running again what sched.take_over has taken from it';
+-- What a timer remembers that neither the ledger nor the skips tell. So timers can be made anew (sched.rebuild).
+CREATE TABLE sched.timer_state (
+    schedule_id      bigint      PRIMARY KEY,
+    buffered_plan    timestamptz,
+    backlog_until    timestamptz,
+    parked           boolean     NOT NULL DEFAULT false,
+    external_through timestamptz,
+    redefined_at     timestamptz
+);
+COMMENT ON TABLE sched.timer_state IS
+    'schedules of which a plan waits for a run to end (one that was buffered, or up to the last of a backlog that is run one at a time), or that are parked';
+COMMENT ON COLUMN sched.timer_state.external_through IS
+    'a plan time that counts as fired because somebody else may have put it into the ledger';
+COMMENT ON COLUMN sched.timer_state.redefined_at IS
+    'what was fired before this moment, an earlier definition fired while the edit that ended it was not committed: it says nothing of the present one''s plan times';
 /* </end connected objects> */
 
 /* <begin connected objects> */
@@ -881,548 +926,19 @@ SELECT pg_catalog.pg_extension_config_dump('sched.alert_alert_id_seq', '');
 /* </end connected objects> */
 
 /* <begin connected objects> */
--- src/api/sql_support.rs:52
--- scheduler::api::sql_support::grantee
-CREATE  FUNCTION sched_internal."grantee"(
-	"role" oid, /* Option < pg_sys :: Oid > */
-	"loses" bool DEFAULT false /* bool */
-) RETURNS TEXT /* String */
-STABLE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'grantee_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/sql_support.rs:70
--- scheduler::api::sql_support::grant_again
-CREATE  FUNCTION sched_internal."grant_again"() RETURNS void
-STRICT VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'grant_again_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/cron_support.rs:35
--- scheduler::api::cron_support::create_sql_job
-CREATE  FUNCTION sched_internal."create_sql_job"(
-	"job_name" text, /* Option < Text > */
-	"clock" text, /* Option < Text > */
-	"command" text, /* Option < Text > */
-	"time_zone" text, /* Option < Text > */
-	"owner" oid, /* Option < pg_sys :: Oid > */
-	"enabled" bool /* Option < bool > */
-) RETURNS bigint /* Option < i64 > */
+-- src/api/cron_support.rs:22
+-- scheduler::api::cron_support::command_statements
+CREATE  FUNCTION sched_internal."command_statements"(
+	"command" text /* Option < Text > */
+) RETURNS INT /* i32 */
 VOLATILE PARALLEL UNSAFE 
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'create_sql_job_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/explain.rs:57
--- scheduler::api::explain::skipped_so_far
-CREATE  FUNCTION sched_internal."skipped_so_far"() RETURNS TABLE (
-	"schedule_name" TEXT,  /* String */
-	"plan_from" timestamp with time zone,  /* TimestampWithTimeZone */
-	"plan_to" timestamp with time zone,  /* TimestampWithTimeZone */
-	"count" bigint,  /* i64 */
-	"reason" TEXT  /* & '_ str */
-)
-STRICT VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'skipped_so_far_wrapper';
+AS 'MODULE_PATHNAME', 'command_statements_wrapper';
 /* </end connected objects> */
 
 /* <begin connected objects> */
 -- src/lib.rs:24
 CREATE SCHEMA IF NOT EXISTS sched; /* scheduler::sched */
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/shard.rs:27
--- scheduler::api::shard::set_buckets
-CREATE  FUNCTION sched."set_buckets"(
-	"buckets" int4multirange DEFAULT NULL /* Option < Multirange > */
-) RETURNS void
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'set_buckets_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/shard.rs:22
--- scheduler::api::shard::buckets
-CREATE  FUNCTION sched."buckets"() RETURNS int4multirange /* Multirange */
-STRICT STABLE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'buckets_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/sql_run.rs:22
--- scheduler::api::sql_run::this_run
-CREATE  FUNCTION sched."this_run"() RETURNS TABLE (
-	"execution_id" uuid,  /* Option < Uuid > */
-	"job_name" TEXT,  /* String */
-	"schedule_name" TEXT,  /* Option < String > */
-	"scope_kind" TEXT,  /* Option < String > */
-	"scope_id" TEXT,  /* Option < String > */
-	"plan_time" timestamp with time zone,  /* TimestampWithTimeZone */
-	"attempt" INT,  /* i32 */
-	"payload" jsonb  /* Jsonb */
-)
-STRICT STABLE PARALLEL RESTRICTED 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'this_run_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/explain.rs:20
--- scheduler::api::explain::explain
-CREATE  FUNCTION sched."explain"(
-	"schedule_name" text, /* Option < Text > */
-	"from_time" timestamp with time zone, /* Option < TimestampWithTimeZone > */
-	"to_time" timestamp with time zone /* Option < TimestampWithTimeZone > */
-) RETURNS TABLE (
-	"plan_time" timestamp with time zone,  /* TimestampWithTimeZone */
-	"verdict" TEXT,  /* & '_ str */
-	"execution_id" uuid,  /* Option < Uuid > */
-	"reason" TEXT  /* Option < String > */
-)
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'explain_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/sql_job.rs:20
--- scheduler::api::sql_job::schedule_sql
-CREATE  FUNCTION sched."schedule_sql"(
-	"schedule_name" text, /* Option < Text > */
-	"clock" text, /* Option < Text > */
-	"command" text, /* Option < Text > */
-	"time_zone" text DEFAULT NULL, /* Option < Text > */
-	"payload" jsonb DEFAULT '{}', /* Option < Jsonb > */
-	"overlap" text DEFAULT 'skip', /* Option < Text > */
-	"catch_up" text DEFAULT 'latest_only', /* Option < Text > */
-	"run_timeout" interval DEFAULT NULL, /* Option < Interval > */
-	"max_attempts" INT DEFAULT 1, /* Option < i32 > */
-	"retry_backoff" interval[] DEFAULT '{}', /* :: std :: option :: Option < Vec < Option < Interval > > > */
-	"own_transactions" bool DEFAULT false, /* Option < bool > */
-	"settings" jsonb DEFAULT '{}', /* Option < Jsonb > */
-	"priority" INT DEFAULT 0, /* Option < i32 > */
-	"enabled" bool DEFAULT NULL /* Option < bool > */
-) RETURNS bigint /* i64 */
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'schedule_sql_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/lease.rs:193
--- scheduler::api::lease::finish_failure
-CREATE  FUNCTION sched."finish_failure"(
-	"execution_id" uuid, /* Option < Uuid > */
-	"lease_token" uuid, /* Option < Uuid > */
-	"error_code" text DEFAULT 'handler_error', /* Option < Text > */
-	"error_msg" text DEFAULT '', /* Option < Text > */
-	"next_retry_at" timestamp with time zone DEFAULT NULL, /* Option < TimestampWithTimeZone > */
-	"terminal" bool DEFAULT false /* Option < bool > */
-) RETURNS void
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'finish_failure_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/lease.rs:290
--- scheduler::api::lease::cancel
-CREATE  FUNCTION sched."cancel"(
-	"execution_id" uuid /* Option < Uuid > */
-) RETURNS bool /* bool */
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'cancel_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/handover/take_over.rs:87
--- scheduler::api::handover::take_over::hand_back
-CREATE  FUNCTION sched."hand_back"(
-	"schedule_names" text[] /* :: std :: option :: Option < Vec < Option < Text > > > */
-) RETURNS void
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'hand_back_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/crontab.rs:31
--- scheduler::api::crontab::import_crontab
-CREATE  FUNCTION sched."import_crontab"(
-	"crontab" text, /* Option < Text > */
-	"system" bool DEFAULT false, /* Option < bool > */
-	"time_zone" text DEFAULT NULL /* Option < Text > */
-) RETURNS TABLE (
-	"line" INT,  /* i32 */
-	"schedule_name" TEXT,  /* Option < String > */
-	"clock" TEXT,  /* Option < String > */
-	"command" TEXT,  /* Option < String > */
-	"note" TEXT  /* Option < String > */
-)
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'import_crontab_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/handover/compare.rs:34
--- scheduler::api::handover::compare::compare
-CREATE  FUNCTION sched."compare"(
-	"source" text, /* Option < Text > */
-	"from_time" timestamp with time zone, /* Option < TimestampWithTimeZone > */
-	"to_time" timestamp with time zone, /* Option < TimestampWithTimeZone > */
-	"tolerance" interval DEFAULT '60 seconds' /* Option < Interval > */
-) RETURNS TABLE (
-	"schedule_name" TEXT,  /* String */
-	"plan_time" timestamp with time zone,  /* TimestampWithTimeZone */
-	"verdict" TEXT,  /* & '_ str */
-	"ours_at" timestamp with time zone,  /* Option < TimestampWithTimeZone > */
-	"theirs_at" timestamp with time zone,  /* Option < TimestampWithTimeZone > */
-	"note" TEXT  /* Option < String > */
-)
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'compare_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/shard.rs:17
--- scheduler::api::shard::bucket
-CREATE  FUNCTION sched."bucket"(
-	"scope_kind" text, /* Text */
-	"scope_id" text /* Text */
-) RETURNS INT /* i32 */
-IMMUTABLE STRICT PARALLEL SAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'bucket_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/alert.rs:11
--- scheduler::api::alert::acknowledge
-CREATE  FUNCTION sched."acknowledge"(
-	"alert_id" bigint, /* Option < i64 > */
-	"until" timestamp with time zone /* Option < TimestampWithTimeZone > */
-) RETURNS void
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'acknowledge_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/home.rs:13
--- scheduler::api::home::adopt
-CREATE  FUNCTION sched."adopt"() RETURNS bigint /* i64 */
-STRICT VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'adopt_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/lease.rs:280
--- scheduler::api::lease::assert_lease
-CREATE  FUNCTION sched."assert_lease"(
-	"execution_id" uuid, /* Option < Uuid > */
-	"lease_token" uuid /* Option < Uuid > */
-) RETURNS void
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'assert_lease_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/metrics.rs:39
--- scheduler::api::metrics::openmetrics
-CREATE  FUNCTION sched."openmetrics"() RETURNS TEXT /* String */
-STRICT VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'openmetrics_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/recent.rs:18
--- scheduler::api::recent::recent
-CREATE  FUNCTION sched."recent"(
-	"job_name" text DEFAULT NULL, /* Option < Text > */
-	"max_rows" INT DEFAULT 20 /* Option < i32 > */
-) RETURNS TABLE (
-	"id" uuid,  /* Uuid */
-	"job_name" TEXT,  /* String */
-	"scope_kind" TEXT,  /* String */
-	"scope_id" TEXT,  /* String */
-	"plan_time" timestamp with time zone,  /* TimestampWithTimeZone */
-	"queue" TEXT,  /* String */
-	"status" TEXT,  /* String */
-	"attempt" INT,  /* i32 */
-	"max_attempts" INT,  /* i32 */
-	"runner_id" TEXT,  /* Option < String > */
-	"started_at" timestamp with time zone,  /* Option < TimestampWithTimeZone > */
-	"finished_at" timestamp with time zone,  /* Option < TimestampWithTimeZone > */
-	"duration_ms" bigint,  /* Option < i64 > */
-	"rows_affected" bigint,  /* Option < i64 > */
-	"result" jsonb,  /* Option < Jsonb > */
-	"error_code" TEXT,  /* Option < String > */
-	"error_msg" TEXT,  /* Option < String > */
-	"origin" TEXT,  /* String */
-	"schedule_name" TEXT  /* Option < String > */
-)
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'recent_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/health.rs:20
--- scheduler::api::health::health
-CREATE  FUNCTION sched."health"() RETURNS TABLE (
-	"component" TEXT,  /* & '_ str */
-	"ok" bool,  /* bool */
-	"severity" TEXT,  /* & '_ str */
-	"since" timestamp with time zone,  /* Option < TimestampWithTimeZone > */
-	"message" TEXT,  /* String */
-	"hint" TEXT  /* Option < String > */
-)
-STRICT VOLATILE PARALLEL UNSAFE  
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'health_rows_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/handover/take_over.rs:46
--- scheduler::api::handover::take_over::take_over
-CREATE  FUNCTION sched."take_over"(
-	"source" text, /* Option < Text > */
-	"schedule_names" text[] DEFAULT NULL, /* :: std :: option :: Option < Vec < Option < Text > > > */
-	"force" bool DEFAULT false /* Option < bool > */
-) RETURNS TABLE (
-	"schedule_name" TEXT,  /* String */
-	"last_theirs" timestamp with time zone,  /* Option < TimestampWithTimeZone > */
-	"first_ours" timestamp with time zone  /* Option < TimestampWithTimeZone > */
-)
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'take_over_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/lease.rs:107
--- scheduler::api::lease::heartbeat_many
-CREATE  FUNCTION sched."heartbeat_many"(
-	"execution_ids" uuid[], /* :: std :: option :: Option < Vec < Option < Uuid > > > */
-	"lease_tokens" uuid[] /* :: std :: option :: Option < Vec < Option < Uuid > > > */
-) RETURNS TABLE (
-	"execution_id" uuid,  /* Uuid */
-	"answer" TEXT  /* String */
-)
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'heartbeat_many_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/planning.rs:47
--- scheduler::api::planning::latest_plan
-CREATE  FUNCTION sched."latest_plan"(
-	"job_name" text, /* Option < Text > */
-	"scope_kind" text DEFAULT 'global', /* Option < Text > */
-	"scope_id" text DEFAULT 'global' /* Option < Text > */
-) RETURNS TABLE (
-	"plan_time" timestamp with time zone,  /* TimestampWithTimeZone */
-	"status" TEXT,  /* String */
-	"attempt" INT,  /* i32 */
-	"max_attempts" INT,  /* i32 */
-	"next_retry_at" timestamp with time zone,  /* Option < TimestampWithTimeZone > */
-	"retry_eligible" bool  /* bool */
-)
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'latest_plan_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/lease.rs:322
--- scheduler::api::lease::mark_stale_as_failed
-CREATE  FUNCTION sched."mark_stale_as_failed"(
-	"job_name" text DEFAULT NULL /* Option < Text > */
-) RETURNS bigint /* i64 */
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'mark_stale_as_failed_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/schedule_edit.rs:225
--- scheduler::api::schedule_edit::resume
-CREATE  FUNCTION sched."resume"(
-	"schedule_name" text /* Option < Text > */
-) RETURNS void
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'resume_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/schedule_runs.rs:59
--- scheduler::api::schedule_runs::fire_now
-CREATE  FUNCTION sched."fire_now"(
-	"schedule_name" text /* Option < Text > */
-) RETURNS uuid /* Uuid */
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'fire_now_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/claim.rs:242
--- scheduler::api::claim::claim
-CREATE  FUNCTION sched."claim"(
-	"queue" text DEFAULT 'default', /* Option < Text > */
-	"max_claims" INT DEFAULT 1, /* Option < i32 > */
-	"runner_id" text DEFAULT NULL, /* Option < Text > */
-	"stale_timeout" interval DEFAULT NULL /* Option < Interval > */
-) RETURNS TABLE (
-	"execution_id" uuid,  /* Uuid */
-	"lease_token" uuid,  /* Uuid */
-	"fence" bigint,  /* i64 */
-	"attempt" INT,  /* i32 */
-	"job_name" TEXT,  /* String */
-	"scope_kind" TEXT,  /* String */
-	"scope_id" TEXT,  /* String */
-	"plan_time" timestamp with time zone,  /* TimestampWithTimeZone */
-	"payload" jsonb,  /* Jsonb */
-	"stale_after" timestamp with time zone,  /* TimestampWithTimeZone */
-	"max_attempts" INT,  /* i32 */
-	"run_timeout" interval,  /* Option < Interval > */
-	"queue" TEXT  /* String */
-)
-VOLATILE PARALLEL UNSAFE  
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'claim_with_limits_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/schedule_bulk.rs:61
--- scheduler::api::schedule_bulk::create_schedules
-CREATE  FUNCTION sched."create_schedules"(
-	"specs" jsonb /* Option < Jsonb > */
-) RETURNS bigint /* i64 */
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'create_schedules_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/waiting.rs:51
--- scheduler::api::waiting::cancel_many
-CREATE  FUNCTION sched."cancel_many"(
-	"job_name" text DEFAULT NULL, /* Option < Text > */
-	"queue" text DEFAULT NULL, /* Option < Text > */
-	"scope_id" text DEFAULT NULL, /* Option < Text > */
-	"max_executions" INT DEFAULT 10000 /* Option < i32 > */
-) RETURNS bigint /* i64 */
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'cancel_many_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/lease.rs:85
--- scheduler::api::lease::heartbeat
-CREATE  FUNCTION sched."heartbeat"(
-	"execution_id" uuid, /* Option < Uuid > */
-	"lease_token" uuid, /* Option < Uuid > */
-	"stale_timeout" interval DEFAULT NULL, /* Option < Interval > */
-	"progress" jsonb DEFAULT NULL /* Option < Jsonb > */
-) RETURNS TEXT /* String */
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'heartbeat_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/job_edit.rs:17
--- scheduler::api::job_edit::alter_job
-CREATE  FUNCTION sched."alter_job"(
-	"job_name" text, /* Option < Text > */
-	"kind" text DEFAULT NULL, /* Option < Text > */
-	"command" text DEFAULT NULL, /* Option < Text > */
-	"queue" text DEFAULT NULL, /* Option < Text > */
-	"max_attempts" INT DEFAULT NULL, /* Option < i32 > */
-	"retry_backoff" interval[] DEFAULT NULL, /* :: std :: option :: Option < Vec < Option < Interval > > > */
-	"run_timeout" interval DEFAULT NULL, /* Option < Interval > */
-	"stale_timeout" interval DEFAULT NULL, /* Option < Interval > */
-	"allow_stale_reentry" bool DEFAULT NULL, /* Option < bool > */
-	"priority" INT DEFAULT NULL, /* Option < i32 > */
-	"own_transactions" bool DEFAULT NULL, /* Option < bool > */
-	"settings" jsonb DEFAULT NULL, /* Option < Jsonb > */
-	"reset" text[] DEFAULT '{}' /* :: std :: option :: Option < Vec < Option < Text > > > */
-) RETURNS void
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'alter_job_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/schedule_edit.rs:220
--- scheduler::api::schedule_edit::pause
-CREATE  FUNCTION sched."pause"(
-	"schedule_name" text /* Option < Text > */
-) RETURNS void
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'pause_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/shard.rs:55
--- scheduler::api::shard::drop_elsewhere
-CREATE  FUNCTION sched."drop_elsewhere"() RETURNS bigint /* i64 */
-STRICT VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'drop_elsewhere_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/enqueue.rs:190
--- scheduler::api::enqueue::enqueue_many
-CREATE  FUNCTION sched."enqueue_many"(
-	"job_name" text, /* Option < Text > */
-	"payloads" jsonb[], /* :: std :: option :: Option < Vec < Option < Jsonb > > > */
-	"plan_times" timestamp with time zone[] DEFAULT NULL, /* :: std :: option :: Option < Vec < Option < TimestampWithTimeZone > > > */
-	"scope_kind" text DEFAULT 'adhoc', /* Option < Text > */
-	"scope_ids" text[] DEFAULT NULL, /* :: std :: option :: Option < Vec < Option < Text > > > */
-	"run_ats" timestamp with time zone[] DEFAULT NULL, /* :: std :: option :: Option < Vec < Option < TimestampWithTimeZone > > > */
-	"priority" INT DEFAULT NULL, /* Option < i32 > */
-	"unique_by" text DEFAULT 'plan', /* Option < Text > */
-	"if_exists" text DEFAULT 'keep' /* Option < Text > */
-) RETURNS SETOF uuid /* Uuid */
-VOLATILE PARALLEL UNSAFE  
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'enqueue_many_at_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/waiting.rs:19
--- scheduler::api::waiting::alter_execution
-CREATE  FUNCTION sched."alter_execution"(
-	"execution_id" uuid, /* Option < Uuid > */
-	"payload" jsonb DEFAULT NULL, /* Option < Jsonb > */
-	"run_at" timestamp with time zone DEFAULT NULL, /* Option < TimestampWithTimeZone > */
-	"priority" INT DEFAULT NULL /* Option < i32 > */
-) RETURNS bool /* bool */
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'alter_execution_wrapper';
 /* </end connected objects> */
 
 /* <begin connected objects> */
@@ -1460,6 +976,49 @@ AS 'MODULE_PATHNAME', 'alter_schedule_with_alerts_wrapper';
 /* </end connected objects> */
 
 /* <begin connected objects> */
+-- src/api/schedule_runs.rs:59
+-- scheduler::api::schedule_runs::fire_now
+CREATE  FUNCTION sched."fire_now"(
+	"schedule_name" text /* Option < Text > */
+) RETURNS uuid /* Uuid */
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'fire_now_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/schedule.rs:26
+-- scheduler::api::schedule::create_schedule
+CREATE  FUNCTION sched."create_schedule"(
+	"schedule_name" text, /* Option < Text > */
+	"clock" text, /* Option < Text > */
+	"job_name" text, /* Option < Text > */
+	"time_zone" text DEFAULT NULL, /* Option < Text > */
+	"payload" jsonb DEFAULT '{}', /* Option < Jsonb > */
+	"scope_kind" text DEFAULT 'schedule', /* Option < Text > */
+	"scope_id" text DEFAULT NULL, /* Option < Text > */
+	"catch_up" text DEFAULT 'latest_only', /* Option < Text > */
+	"catch_up_window" interval DEFAULT NULL, /* Option < Interval > */
+	"max_plans_per_tick" INT DEFAULT 100, /* Option < i32 > */
+	"rearm" text DEFAULT 'on_dispatch', /* Option < Text > */
+	"overlap" text DEFAULT 'allow', /* Option < Text > */
+	"delay" interval DEFAULT '0', /* Option < Interval > */
+	"jitter" interval DEFAULT '0', /* Option < Interval > */
+	"starts_at" timestamp with time zone DEFAULT NULL, /* Option < TimestampWithTimeZone > */
+	"ends_at" timestamp with time zone DEFAULT NULL, /* Option < TimestampWithTimeZone > */
+	"ownership" text DEFAULT 'owned', /* Option < Text > */
+	"enabled" bool DEFAULT true, /* Option < bool > */
+	"max_lateness" interval DEFAULT NULL, /* Option < Interval > */
+	"max_duration" interval DEFAULT NULL, /* Option < Interval > */
+	"expect_success_within" interval DEFAULT NULL, /* Option < Interval > */
+	"alert_job" text DEFAULT NULL /* Option < Text > */
+) RETURNS bigint /* i64 */
+VOLATILE PARALLEL UNSAFE  
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'create_schedule_with_alerts_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
 -- src/api/clock.rs:44
 -- scheduler::api::clock::preview
 CREATE  FUNCTION sched."preview"(
@@ -1480,53 +1039,12 @@ AS 'MODULE_PATHNAME', 'preview_wrapper';
 /* </end connected objects> */
 
 /* <begin connected objects> */
--- src/api/report.rs:43
--- scheduler::api::report::timeline
-CREATE  FUNCTION sched."timeline"(
-	"schedule_name" text, /* Option < Text > */
-	"from_time" timestamp with time zone DEFAULT clock_timestamp() - '01:00:00'::interval, /* Option < TimestampWithTimeZone > */
-	"to_time" timestamp with time zone DEFAULT clock_timestamp() + '01:00:00'::interval, /* Option < TimestampWithTimeZone > */
-	"time_zone" text DEFAULT NULL /* Option < Text > */
-) RETURNS SETOF TEXT /* String */
-VOLATILE PARALLEL UNSAFE 
+-- src/api/home.rs:35
+-- scheduler::api::home::is_home
+CREATE  FUNCTION sched."is_home"() RETURNS bool /* bool */
+STRICT STABLE PARALLEL UNSAFE 
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'timeline_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/queue.rs:32
--- scheduler::api::queue::resume_queue
-CREATE  FUNCTION sched."resume_queue"(
-	"queue" text /* Option < Text > */
-) RETURNS void
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'resume_queue_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/schedule.rs:291
--- scheduler::api::schedule::drop_schedule
-CREATE  FUNCTION sched."drop_schedule"(
-	"schedule_name" text, /* Option < Text > */
-	"cancel_pending" bool DEFAULT false /* Option < bool > */
-) RETURNS bool /* bool */
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'drop_schedule_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/lease.rs:226
--- scheduler::api::lease::snooze
-CREATE  FUNCTION sched."snooze"(
-	"execution_id" uuid, /* Option < Uuid > */
-	"lease_token" uuid, /* Option < Uuid > */
-	"until" timestamp with time zone /* Option < TimestampWithTimeZone > */
-) RETURNS void
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'snooze_wrapper';
+AS 'MODULE_PATHNAME', 'is_home_wrapper';
 /* </end connected objects> */
 
 /* <begin connected objects> */
@@ -1549,6 +1067,116 @@ CREATE  FUNCTION sched."define_job"(
 VOLATILE PARALLEL UNSAFE  
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'define_job_of_any_kind_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/report.rs:28
+-- scheduler::api::report::report
+CREATE  FUNCTION sched."report"(
+	"from_time" timestamp with time zone DEFAULT clock_timestamp() - '24:00:00'::interval, /* Option < TimestampWithTimeZone > */
+	"to_time" timestamp with time zone DEFAULT clock_timestamp() + '24:00:00'::interval, /* Option < TimestampWithTimeZone > */
+	"schedule_like" text DEFAULT '%', /* Option < Text > */
+	"time_zone" text DEFAULT NULL /* Option < Text > */
+) RETURNS TEXT /* String */
+VOLATILE PARALLEL UNSAFE  
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'report_page_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/report.rs:43
+-- scheduler::api::report::timeline
+CREATE  FUNCTION sched."timeline"(
+	"schedule_name" text, /* Option < Text > */
+	"from_time" timestamp with time zone DEFAULT clock_timestamp() - '01:00:00'::interval, /* Option < TimestampWithTimeZone > */
+	"to_time" timestamp with time zone DEFAULT clock_timestamp() + '01:00:00'::interval, /* Option < TimestampWithTimeZone > */
+	"time_zone" text DEFAULT NULL /* Option < Text > */
+) RETURNS SETOF TEXT /* String */
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'timeline_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/planning.rs:47
+-- scheduler::api::planning::latest_plan
+CREATE  FUNCTION sched."latest_plan"(
+	"job_name" text, /* Option < Text > */
+	"scope_kind" text DEFAULT 'global', /* Option < Text > */
+	"scope_id" text DEFAULT 'global' /* Option < Text > */
+) RETURNS TABLE (
+	"plan_time" timestamp with time zone,  /* TimestampWithTimeZone */
+	"status" TEXT,  /* String */
+	"attempt" INT,  /* i32 */
+	"max_attempts" INT,  /* i32 */
+	"next_retry_at" timestamp with time zone,  /* Option < TimestampWithTimeZone > */
+	"retry_eligible" bool  /* bool */
+)
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'latest_plan_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/lease.rs:280
+-- scheduler::api::lease::assert_lease
+CREATE  FUNCTION sched."assert_lease"(
+	"execution_id" uuid, /* Option < Uuid > */
+	"lease_token" uuid /* Option < Uuid > */
+) RETURNS void
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'assert_lease_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/metrics.rs:39
+-- scheduler::api::metrics::openmetrics
+CREATE  FUNCTION sched."openmetrics"() RETURNS TEXT /* String */
+STRICT VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'openmetrics_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/job.rs:188
+-- scheduler::api::job::drop_job
+CREATE  FUNCTION sched."drop_job"(
+	"job_name" text /* Option < Text > */
+) RETURNS bool /* bool */
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'drop_job_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/lease.rs:193
+-- scheduler::api::lease::finish_failure
+CREATE  FUNCTION sched."finish_failure"(
+	"execution_id" uuid, /* Option < Uuid > */
+	"lease_token" uuid, /* Option < Uuid > */
+	"error_code" text DEFAULT 'handler_error', /* Option < Text > */
+	"error_msg" text DEFAULT '', /* Option < Text > */
+	"next_retry_at" timestamp with time zone DEFAULT NULL, /* Option < TimestampWithTimeZone > */
+	"terminal" bool DEFAULT false /* Option < bool > */
+) RETURNS void
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'finish_failure_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/lease.rs:85
+-- scheduler::api::lease::heartbeat
+CREATE  FUNCTION sched."heartbeat"(
+	"execution_id" uuid, /* Option < Uuid > */
+	"lease_token" uuid, /* Option < Uuid > */
+	"stale_timeout" interval DEFAULT NULL, /* Option < Interval > */
+	"progress" jsonb DEFAULT NULL /* Option < Jsonb > */
+) RETURNS TEXT /* String */
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'heartbeat_wrapper';
 /* </end connected objects> */
 
 /* <begin connected objects> */
@@ -1578,30 +1206,196 @@ AS 'MODULE_PATHNAME', 'next_time_wrapper';
 /* </end connected objects> */
 
 /* <begin connected objects> */
--- src/api/lease.rs:166
--- scheduler::api::lease::finish_success
-CREATE  FUNCTION sched."finish_success"(
-	"execution_id" uuid, /* Option < Uuid > */
-	"lease_token" uuid, /* Option < Uuid > */
-	"rows_affected" bigint DEFAULT NULL, /* Option < i64 > */
-	"result" jsonb DEFAULT '{}' /* Option < Jsonb > */
+-- src/api/shard.rs:27
+-- scheduler::api::shard::set_buckets
+CREATE  FUNCTION sched."set_buckets"(
+	"buckets" int4multirange DEFAULT NULL /* Option < Multirange > */
 ) RETURNS void
 VOLATILE PARALLEL UNSAFE 
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'finish_success_wrapper';
+AS 'MODULE_PATHNAME', 'set_buckets_wrapper';
 /* </end connected objects> */
 
 /* <begin connected objects> */
--- src/api/handover/report_fire.rs:15
--- scheduler::api::handover::report_fire::report_fire
-CREATE  FUNCTION sched."report_fire"(
+-- src/api/sql_job.rs:129
+-- scheduler::api::sql_job::unschedule
+CREATE  FUNCTION sched."unschedule"(
+	"schedule_name" text /* Option < Text > */
+) RETURNS bool /* bool */
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'unschedule_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/clock.rs:104
+-- scheduler::api::clock::validate
+CREATE  FUNCTION sched."validate"(
+	"clock" text, /* Option < Text > */
+	"time_zone" text DEFAULT NULL /* Option < Text > */
+) RETURNS TABLE (
+	"severity" TEXT,  /* String */
+	"code" TEXT,  /* String */
+	"message" TEXT,  /* String */
+	"hint" TEXT  /* String */
+)
+STABLE PARALLEL SAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'validate_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/health.rs:20
+-- scheduler::api::health::health
+CREATE  FUNCTION sched."health"() RETURNS TABLE (
+	"component" TEXT,  /* & '_ str */
+	"ok" bool,  /* bool */
+	"severity" TEXT,  /* & '_ str */
+	"since" timestamp with time zone,  /* Option < TimestampWithTimeZone > */
+	"message" TEXT,  /* String */
+	"hint" TEXT  /* Option < String > */
+)
+STRICT VOLATILE PARALLEL UNSAFE  
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'health_rows_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/shard.rs:55
+-- scheduler::api::shard::drop_elsewhere
+CREATE  FUNCTION sched."drop_elsewhere"() RETURNS bigint /* i64 */
+STRICT VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'drop_elsewhere_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/explain.rs:20
+-- scheduler::api::explain::explain
+CREATE  FUNCTION sched."explain"(
 	"schedule_name" text, /* Option < Text > */
-	"plan_time" timestamp with time zone, /* Option < TimestampWithTimeZone > */
-	"fired_at" timestamp with time zone DEFAULT clock_timestamp() /* Option < TimestampWithTimeZone > */
+	"from_time" timestamp with time zone, /* Option < TimestampWithTimeZone > */
+	"to_time" timestamp with time zone /* Option < TimestampWithTimeZone > */
+) RETURNS TABLE (
+	"plan_time" timestamp with time zone,  /* TimestampWithTimeZone */
+	"verdict" TEXT,  /* & '_ str */
+	"execution_id" uuid,  /* Option < Uuid > */
+	"reason" TEXT  /* Option < String > */
+)
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'explain_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/crontab.rs:31
+-- scheduler::api::crontab::import_crontab
+CREATE  FUNCTION sched."import_crontab"(
+	"crontab" text, /* Option < Text > */
+	"system" bool DEFAULT false, /* Option < bool > */
+	"time_zone" text DEFAULT NULL /* Option < Text > */
+) RETURNS TABLE (
+	"line" INT,  /* i32 */
+	"schedule_name" TEXT,  /* Option < String > */
+	"clock" TEXT,  /* Option < String > */
+	"command" TEXT,  /* Option < String > */
+	"note" TEXT  /* Option < String > */
+)
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'import_crontab_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/schedule_edit.rs:220
+-- scheduler::api::schedule_edit::pause
+CREATE  FUNCTION sched."pause"(
+	"schedule_name" text /* Option < Text > */
 ) RETURNS void
 VOLATILE PARALLEL UNSAFE 
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'report_fire_wrapper';
+AS 'MODULE_PATHNAME', 'pause_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/waiting.rs:19
+-- scheduler::api::waiting::alter_execution
+CREATE  FUNCTION sched."alter_execution"(
+	"execution_id" uuid, /* Option < Uuid > */
+	"payload" jsonb DEFAULT NULL, /* Option < Jsonb > */
+	"run_at" timestamp with time zone DEFAULT NULL, /* Option < TimestampWithTimeZone > */
+	"priority" INT DEFAULT NULL /* Option < i32 > */
+) RETURNS bool /* bool */
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'alter_execution_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/health.rs:45
+-- scheduler::api::health::healthy
+CREATE  FUNCTION sched."healthy"(
+	"max_lateness" interval DEFAULT '1 minute' /* Option < Interval > */
+) RETURNS bool /* bool */
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'healthy_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/lease.rs:107
+-- scheduler::api::lease::heartbeat_many
+CREATE  FUNCTION sched."heartbeat_many"(
+	"execution_ids" uuid[], /* :: std :: option :: Option < Vec < Option < Uuid > > > */
+	"lease_tokens" uuid[] /* :: std :: option :: Option < Vec < Option < Uuid > > > */
+) RETURNS TABLE (
+	"execution_id" uuid,  /* Uuid */
+	"answer" TEXT  /* String */
+)
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'heartbeat_many_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/claim.rs:242
+-- scheduler::api::claim::claim
+CREATE  FUNCTION sched."claim"(
+	"queue" text DEFAULT 'default', /* Option < Text > */
+	"max_claims" INT DEFAULT 1, /* Option < i32 > */
+	"runner_id" text DEFAULT NULL, /* Option < Text > */
+	"stale_timeout" interval DEFAULT NULL /* Option < Interval > */
+) RETURNS TABLE (
+	"execution_id" uuid,  /* Uuid */
+	"lease_token" uuid,  /* Uuid */
+	"fence" bigint,  /* i64 */
+	"attempt" INT,  /* i32 */
+	"job_name" TEXT,  /* String */
+	"scope_kind" TEXT,  /* String */
+	"scope_id" TEXT,  /* String */
+	"plan_time" timestamp with time zone,  /* TimestampWithTimeZone */
+	"payload" jsonb,  /* Jsonb */
+	"stale_after" timestamp with time zone,  /* TimestampWithTimeZone */
+	"max_attempts" INT,  /* i32 */
+	"run_timeout" interval,  /* Option < Interval > */
+	"queue" TEXT  /* String */
+)
+VOLATILE PARALLEL UNSAFE  
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'claim_with_limits_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/lease.rs:226
+-- scheduler::api::lease::snooze
+CREATE  FUNCTION sched."snooze"(
+	"execution_id" uuid, /* Option < Uuid > */
+	"lease_token" uuid, /* Option < Uuid > */
+	"until" timestamp with time zone /* Option < TimestampWithTimeZone > */
+) RETURNS void
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'snooze_wrapper';
 /* </end connected objects> */
 
 /* <begin connected objects> */
@@ -1628,58 +1422,208 @@ AS 'MODULE_PATHNAME', 'import_from_wrapper';
 /* </end connected objects> */
 
 /* <begin connected objects> */
--- src/api/claim.rs:59
--- scheduler::api::claim::try_claim
-CREATE  FUNCTION sched."try_claim"(
+-- src/api/job_edit.rs:17
+-- scheduler::api::job_edit::alter_job
+CREATE  FUNCTION sched."alter_job"(
 	"job_name" text, /* Option < Text > */
-	"plan_time" timestamp with time zone, /* Option < TimestampWithTimeZone > */
-	"scope_kind" text DEFAULT 'global', /* Option < Text > */
-	"scope_id" text DEFAULT 'global', /* Option < Text > */
-	"runner_id" text DEFAULT NULL, /* Option < Text > */
-	"stale_timeout" interval DEFAULT NULL, /* Option < Interval > */
+	"kind" text DEFAULT NULL, /* Option < Text > */
+	"command" text DEFAULT NULL, /* Option < Text > */
+	"queue" text DEFAULT NULL, /* Option < Text > */
 	"max_attempts" INT DEFAULT NULL, /* Option < i32 > */
-	"allow_stale_reentry" bool DEFAULT NULL /* Option < bool > */
-) RETURNS TABLE (
-	"outcome" TEXT,  /* String */
-	"execution_id" uuid,  /* Option < Uuid > */
-	"lease_token" uuid,  /* Option < Uuid > */
-	"fence" bigint,  /* Option < i64 > */
-	"attempt" INT,  /* Option < i32 > */
-	"max_attempts" INT,  /* Option < i32 > */
-	"stale_after" timestamp with time zone,  /* Option < TimestampWithTimeZone > */
-	"payload" jsonb,  /* Option < Jsonb > */
-	"run_timeout" interval,  /* Option < Interval > */
-	"queue" TEXT  /* Option < String > */
-)
-VOLATILE PARALLEL UNSAFE  
+	"retry_backoff" interval[] DEFAULT NULL, /* :: std :: option :: Option < Vec < Option < Interval > > > */
+	"run_timeout" interval DEFAULT NULL, /* Option < Interval > */
+	"stale_timeout" interval DEFAULT NULL, /* Option < Interval > */
+	"allow_stale_reentry" bool DEFAULT NULL, /* Option < bool > */
+	"priority" INT DEFAULT NULL, /* Option < i32 > */
+	"own_transactions" bool DEFAULT NULL, /* Option < bool > */
+	"settings" jsonb DEFAULT NULL, /* Option < Jsonb > */
+	"reset" text[] DEFAULT '{}' /* :: std :: option :: Option < Vec < Option < Text > > > */
+) RETURNS void
+VOLATILE PARALLEL UNSAFE 
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'try_claim_with_limits_wrapper';
+AS 'MODULE_PATHNAME', 'alter_job_wrapper';
 /* </end connected objects> */
 
 /* <begin connected objects> */
--- src/api/clock.rs:104
--- scheduler::api::clock::validate
-CREATE  FUNCTION sched."validate"(
-	"clock" text, /* Option < Text > */
-	"time_zone" text DEFAULT NULL /* Option < Text > */
-) RETURNS TABLE (
-	"severity" TEXT,  /* String */
-	"code" TEXT,  /* String */
-	"message" TEXT,  /* String */
-	"hint" TEXT  /* String */
-)
-STABLE PARALLEL SAFE 
+-- src/api/lease.rs:290
+-- scheduler::api::lease::cancel
+CREATE  FUNCTION sched."cancel"(
+	"execution_id" uuid /* Option < Uuid > */
+) RETURNS bool /* bool */
+VOLATILE PARALLEL UNSAFE 
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'validate_wrapper';
+AS 'MODULE_PATHNAME', 'cancel_wrapper';
 /* </end connected objects> */
 
 /* <begin connected objects> */
--- src/api/home.rs:35
--- scheduler::api::home::is_home
-CREATE  FUNCTION sched."is_home"() RETURNS bool /* bool */
+-- src/api/shard.rs:22
+-- scheduler::api::shard::buckets
+CREATE  FUNCTION sched."buckets"() RETURNS int4multirange /* Multirange */
 STRICT STABLE PARALLEL UNSAFE 
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'is_home_wrapper';
+AS 'MODULE_PATHNAME', 'buckets_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/schedule_bulk.rs:61
+-- scheduler::api::schedule_bulk::create_schedules
+CREATE  FUNCTION sched."create_schedules"(
+	"specs" jsonb /* Option < Jsonb > */
+) RETURNS bigint /* i64 */
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'create_schedules_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/handover/take_over.rs:91
+-- scheduler::api::handover::take_over::hand_back
+CREATE  FUNCTION sched."hand_back"(
+	"schedule_names" text[] /* :: std :: option :: Option < Vec < Option < Text > > > */
+) RETURNS void
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'hand_back_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/handover/compare.rs:34
+-- scheduler::api::handover::compare::compare
+CREATE  FUNCTION sched."compare"(
+	"source" text, /* Option < Text > */
+	"from_time" timestamp with time zone, /* Option < TimestampWithTimeZone > */
+	"to_time" timestamp with time zone, /* Option < TimestampWithTimeZone > */
+	"tolerance" interval DEFAULT '60 seconds' /* Option < Interval > */
+) RETURNS TABLE (
+	"schedule_name" TEXT,  /* String */
+	"plan_time" timestamp with time zone,  /* TimestampWithTimeZone */
+	"verdict" TEXT,  /* & '_ str */
+	"ours_at" timestamp with time zone,  /* Option < TimestampWithTimeZone > */
+	"theirs_at" timestamp with time zone,  /* Option < TimestampWithTimeZone > */
+	"note" TEXT  /* Option < String > */
+)
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'compare_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/home.rs:13
+-- scheduler::api::home::adopt
+CREATE  FUNCTION sched."adopt"() RETURNS bigint /* i64 */
+STRICT VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'adopt_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/planning.rs:81
+-- scheduler::api::planning::attempts_since_success
+CREATE  FUNCTION sched."attempts_since_success"(
+	"job_name" text, /* Option < Text > */
+	"scope_kind" text DEFAULT 'global', /* Option < Text > */
+	"scope_id" text DEFAULT 'global' /* Option < Text > */
+) RETURNS bigint /* i64 */
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'attempts_since_success_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/sql_job.rs:20
+-- scheduler::api::sql_job::schedule_sql
+CREATE  FUNCTION sched."schedule_sql"(
+	"schedule_name" text, /* Option < Text > */
+	"clock" text, /* Option < Text > */
+	"command" text, /* Option < Text > */
+	"time_zone" text DEFAULT NULL, /* Option < Text > */
+	"payload" jsonb DEFAULT '{}', /* Option < Jsonb > */
+	"overlap" text DEFAULT 'skip', /* Option < Text > */
+	"catch_up" text DEFAULT 'latest_only', /* Option < Text > */
+	"run_timeout" interval DEFAULT NULL, /* Option < Interval > */
+	"max_attempts" INT DEFAULT 1, /* Option < i32 > */
+	"retry_backoff" interval[] DEFAULT '{}', /* :: std :: option :: Option < Vec < Option < Interval > > > */
+	"own_transactions" bool DEFAULT false, /* Option < bool > */
+	"settings" jsonb DEFAULT '{}', /* Option < Jsonb > */
+	"priority" INT DEFAULT 0, /* Option < i32 > */
+	"enabled" bool DEFAULT NULL /* Option < bool > */
+) RETURNS bigint /* i64 */
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'schedule_sql_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/sql_run.rs:51
+-- scheduler::api::sql_run::test_job
+CREATE  FUNCTION sched."test_job"(
+	"job_name" text, /* Option < Text > */
+	"payload" jsonb DEFAULT '{}', /* Option < Jsonb > */
+	"plan_time" timestamp with time zone DEFAULT clock_timestamp() /* Option < TimestampWithTimeZone > */
+) RETURNS TABLE (
+	"ok" bool,  /* bool */
+	"duration_ms" bigint,  /* i64 */
+	"rows_affected" bigint,  /* Option < i64 > */
+	"result" jsonb,  /* Jsonb */
+	"error_code" TEXT,  /* Option < String > */
+	"error_msg" TEXT  /* Option < String > */
+)
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'test_job_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/queue.rs:15
+-- scheduler::api::queue::pause_queue
+CREATE  FUNCTION sched."pause_queue"(
+	"queue" text /* Option < Text > */
+) RETURNS void
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'pause_queue_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/handover/take_over.rs:46
+-- scheduler::api::handover::take_over::take_over
+CREATE  FUNCTION sched."take_over"(
+	"source" text, /* Option < Text > */
+	"schedule_names" text[] DEFAULT NULL, /* :: std :: option :: Option < Vec < Option < Text > > > */
+	"force" bool DEFAULT false /* Option < bool > */
+) RETURNS TABLE (
+	"schedule_name" TEXT,  /* String */
+	"last_theirs" timestamp with time zone,  /* Option < TimestampWithTimeZone > */
+	"first_ours" timestamp with time zone  /* Option < TimestampWithTimeZone > */
+)
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'take_over_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/schedule_runs.rs:124
+-- scheduler::api::schedule_runs::backfill
+CREATE  FUNCTION sched."backfill"(
+	"schedule_name" text, /* Option < Text > */
+	"from_time" timestamp with time zone, /* Option < TimestampWithTimeZone > */
+	"to_time" timestamp with time zone /* Option < TimestampWithTimeZone > */
+) RETURNS bigint /* i64 */
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'backfill_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/shard.rs:17
+-- scheduler::api::shard::bucket
+CREATE  FUNCTION sched."bucket"(
+	"scope_kind" text, /* Text */
+	"scope_id" text /* Text */
+) RETURNS INT /* i32 */
+IMMUTABLE STRICT PARALLEL SAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'bucket_wrapper';
 /* </end connected objects> */
 
 /* <begin connected objects> */
@@ -2631,42 +2575,140 @@ COMMENT ON COLUMN sched.waiting.waits_since IS 'since when it can be claimed';
 /* </end connected objects> */
 
 /* <begin connected objects> */
--- src/api/enqueue.rs:27
--- scheduler::api::enqueue::enqueue
-CREATE  FUNCTION sched."enqueue"(
-	"job_name" text, /* Option < Text > */
-	"payload" jsonb DEFAULT '{}', /* Option < Jsonb > */
-	"plan_time" timestamp with time zone DEFAULT NULL, /* Option < TimestampWithTimeZone > */
-	"scope_kind" text DEFAULT 'adhoc', /* Option < Text > */
-	"scope_id" text DEFAULT NULL, /* Option < Text > */
-	"run_at" timestamp with time zone DEFAULT NULL, /* Option < TimestampWithTimeZone > */
-	"priority" INT DEFAULT NULL, /* Option < i32 > */
-	"unique_by" text DEFAULT 'plan', /* Option < Text > */
-	"if_exists" text DEFAULT 'keep' /* Option < Text > */
-) RETURNS uuid /* Uuid */
-VOLATILE PARALLEL UNSAFE  
+-- src/api/schedule_edit.rs:225
+-- scheduler::api::schedule_edit::resume
+CREATE  FUNCTION sched."resume"(
+	"schedule_name" text /* Option < Text > */
+) RETURNS void
+VOLATILE PARALLEL UNSAFE 
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'enqueue_at_wrapper';
+AS 'MODULE_PATHNAME', 'resume_wrapper';
 /* </end connected objects> */
 
 /* <begin connected objects> */
--- src/api/health.rs:45
--- scheduler::api::health::healthy
-CREATE  FUNCTION sched."healthy"(
-	"max_lateness" interval DEFAULT '1 minute' /* Option < Interval > */
+-- src/api/waiting.rs:51
+-- scheduler::api::waiting::cancel_many
+CREATE  FUNCTION sched."cancel_many"(
+	"job_name" text DEFAULT NULL, /* Option < Text > */
+	"queue" text DEFAULT NULL, /* Option < Text > */
+	"scope_id" text DEFAULT NULL, /* Option < Text > */
+	"max_executions" INT DEFAULT 10000 /* Option < i32 > */
+) RETURNS bigint /* i64 */
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'cancel_many_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/alert.rs:11
+-- scheduler::api::alert::acknowledge
+CREATE  FUNCTION sched."acknowledge"(
+	"alert_id" bigint, /* Option < i64 > */
+	"until" timestamp with time zone /* Option < TimestampWithTimeZone > */
+) RETURNS void
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'acknowledge_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/schedule.rs:291
+-- scheduler::api::schedule::drop_schedule
+CREATE  FUNCTION sched."drop_schedule"(
+	"schedule_name" text, /* Option < Text > */
+	"cancel_pending" bool DEFAULT false /* Option < bool > */
 ) RETURNS bool /* bool */
 VOLATILE PARALLEL UNSAFE 
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'healthy_wrapper';
+AS 'MODULE_PATHNAME', 'drop_schedule_wrapper';
 /* </end connected objects> */
 
 /* <begin connected objects> */
--- src/api/dispatch.rs:77
--- scheduler::api::dispatch::rebuild
-CREATE  FUNCTION sched."rebuild"() RETURNS bigint /* i64 */
-STRICT VOLATILE PARALLEL UNSAFE 
+-- src/api/sql_run.rs:22
+-- scheduler::api::sql_run::this_run
+CREATE  FUNCTION sched."this_run"() RETURNS TABLE (
+	"execution_id" uuid,  /* Option < Uuid > */
+	"job_name" TEXT,  /* String */
+	"schedule_name" TEXT,  /* Option < String > */
+	"scope_kind" TEXT,  /* Option < String > */
+	"scope_id" TEXT,  /* Option < String > */
+	"plan_time" timestamp with time zone,  /* TimestampWithTimeZone */
+	"attempt" INT,  /* i32 */
+	"payload" jsonb  /* Jsonb */
+)
+STRICT STABLE PARALLEL RESTRICTED 
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'rebuild_wrapper';
+AS 'MODULE_PATHNAME', 'this_run_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/enqueue.rs:190
+-- scheduler::api::enqueue::enqueue_many
+CREATE  FUNCTION sched."enqueue_many"(
+	"job_name" text, /* Option < Text > */
+	"payloads" jsonb[], /* :: std :: option :: Option < Vec < Option < Jsonb > > > */
+	"plan_times" timestamp with time zone[] DEFAULT NULL, /* :: std :: option :: Option < Vec < Option < TimestampWithTimeZone > > > */
+	"scope_kind" text DEFAULT 'adhoc', /* Option < Text > */
+	"scope_ids" text[] DEFAULT NULL, /* :: std :: option :: Option < Vec < Option < Text > > > */
+	"run_ats" timestamp with time zone[] DEFAULT NULL, /* :: std :: option :: Option < Vec < Option < TimestampWithTimeZone > > > */
+	"priority" INT DEFAULT NULL, /* Option < i32 > */
+	"unique_by" text DEFAULT 'plan', /* Option < Text > */
+	"if_exists" text DEFAULT 'keep' /* Option < Text > */
+) RETURNS SETOF uuid /* Uuid */
+VOLATILE PARALLEL UNSAFE  
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'enqueue_many_at_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/queue.rs:32
+-- scheduler::api::queue::resume_queue
+CREATE  FUNCTION sched."resume_queue"(
+	"queue" text /* Option < Text > */
+) RETURNS void
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'resume_queue_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/dispatch.rs:16
+-- scheduler::api::dispatch::dispatch_due
+CREATE  FUNCTION sched."dispatch_due"(
+	"max_schedules" INT DEFAULT NULL /* Option < i32 > */
+) RETURNS bigint /* i64 */
+VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'dispatch_due_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/claim.rs:59
+-- scheduler::api::claim::try_claim
+CREATE  FUNCTION sched."try_claim"(
+	"job_name" text, /* Option < Text > */
+	"plan_time" timestamp with time zone, /* Option < TimestampWithTimeZone > */
+	"scope_kind" text DEFAULT 'global', /* Option < Text > */
+	"scope_id" text DEFAULT 'global', /* Option < Text > */
+	"runner_id" text DEFAULT NULL, /* Option < Text > */
+	"stale_timeout" interval DEFAULT NULL, /* Option < Interval > */
+	"max_attempts" INT DEFAULT NULL, /* Option < i32 > */
+	"allow_stale_reentry" bool DEFAULT NULL /* Option < bool > */
+) RETURNS TABLE (
+	"outcome" TEXT,  /* String */
+	"execution_id" uuid,  /* Option < Uuid > */
+	"lease_token" uuid,  /* Option < Uuid > */
+	"fence" bigint,  /* Option < i64 > */
+	"attempt" INT,  /* Option < i32 > */
+	"max_attempts" INT,  /* Option < i32 > */
+	"stale_after" timestamp with time zone,  /* Option < TimestampWithTimeZone > */
+	"payload" jsonb,  /* Option < Jsonb > */
+	"run_timeout" interval,  /* Option < Interval > */
+	"queue" TEXT  /* Option < String > */
+)
+VOLATILE PARALLEL UNSAFE  
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'try_claim_with_limits_wrapper';
 /* </end connected objects> */
 
 /* <begin connected objects> */
@@ -2689,49 +2731,22 @@ AS 'MODULE_PATHNAME', 'due_plans_wrapper';
 /* </end connected objects> */
 
 /* <begin connected objects> */
--- src/api/sql_job.rs:129
--- scheduler::api::sql_job::unschedule
-CREATE  FUNCTION sched."unschedule"(
-	"schedule_name" text /* Option < Text > */
-) RETURNS bool /* bool */
-VOLATILE PARALLEL UNSAFE 
+-- src/api/enqueue.rs:27
+-- scheduler::api::enqueue::enqueue
+CREATE  FUNCTION sched."enqueue"(
+	"job_name" text, /* Option < Text > */
+	"payload" jsonb DEFAULT '{}', /* Option < Jsonb > */
+	"plan_time" timestamp with time zone DEFAULT NULL, /* Option < TimestampWithTimeZone > */
+	"scope_kind" text DEFAULT 'adhoc', /* Option < Text > */
+	"scope_id" text DEFAULT NULL, /* Option < Text > */
+	"run_at" timestamp with time zone DEFAULT NULL, /* Option < TimestampWithTimeZone > */
+	"priority" INT DEFAULT NULL, /* Option < i32 > */
+	"unique_by" text DEFAULT 'plan', /* Option < Text > */
+	"if_exists" text DEFAULT 'keep' /* Option < Text > */
+) RETURNS uuid /* Uuid */
+VOLATILE PARALLEL UNSAFE  
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'unschedule_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/dispatch.rs:16
--- scheduler::api::dispatch::dispatch_due
-CREATE  FUNCTION sched."dispatch_due"(
-	"max_schedules" INT DEFAULT NULL /* Option < i32 > */
-) RETURNS bigint /* i64 */
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'dispatch_due_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/job.rs:188
--- scheduler::api::job::drop_job
-CREATE  FUNCTION sched."drop_job"(
-	"job_name" text /* Option < Text > */
-) RETURNS bool /* bool */
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'drop_job_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/schedule_runs.rs:124
--- scheduler::api::schedule_runs::backfill
-CREATE  FUNCTION sched."backfill"(
-	"schedule_name" text, /* Option < Text > */
-	"from_time" timestamp with time zone, /* Option < TimestampWithTimeZone > */
-	"to_time" timestamp with time zone /* Option < TimestampWithTimeZone > */
-) RETURNS bigint /* i64 */
-VOLATILE PARALLEL UNSAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'backfill_wrapper';
+AS 'MODULE_PATHNAME', 'enqueue_at_wrapper';
 /* </end connected objects> */
 
 /* <begin connected objects> */
@@ -2750,93 +2765,82 @@ AS 'MODULE_PATHNAME', 'metrics_rows_wrapper';
 /* </end connected objects> */
 
 /* <begin connected objects> */
--- src/api/queue.rs:15
--- scheduler::api::queue::pause_queue
-CREATE  FUNCTION sched."pause_queue"(
-	"queue" text /* Option < Text > */
+-- src/api/handover/report_fire.rs:15
+-- scheduler::api::handover::report_fire::report_fire
+CREATE  FUNCTION sched."report_fire"(
+	"schedule_name" text, /* Option < Text > */
+	"plan_time" timestamp with time zone, /* Option < TimestampWithTimeZone > */
+	"fired_at" timestamp with time zone DEFAULT clock_timestamp() /* Option < TimestampWithTimeZone > */
 ) RETURNS void
 VOLATILE PARALLEL UNSAFE 
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'pause_queue_wrapper';
+AS 'MODULE_PATHNAME', 'report_fire_wrapper';
 /* </end connected objects> */
 
 /* <begin connected objects> */
--- src/api/planning.rs:81
--- scheduler::api::planning::attempts_since_success
-CREATE  FUNCTION sched."attempts_since_success"(
-	"job_name" text, /* Option < Text > */
-	"scope_kind" text DEFAULT 'global', /* Option < Text > */
-	"scope_id" text DEFAULT 'global' /* Option < Text > */
-) RETURNS bigint /* i64 */
+-- src/api/lease.rs:166
+-- scheduler::api::lease::finish_success
+CREATE  FUNCTION sched."finish_success"(
+	"execution_id" uuid, /* Option < Uuid > */
+	"lease_token" uuid, /* Option < Uuid > */
+	"rows_affected" bigint DEFAULT NULL, /* Option < i64 > */
+	"result" jsonb DEFAULT '{}' /* Option < Jsonb > */
+) RETURNS void
 VOLATILE PARALLEL UNSAFE 
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'attempts_since_success_wrapper';
+AS 'MODULE_PATHNAME', 'finish_success_wrapper';
 /* </end connected objects> */
 
 /* <begin connected objects> */
--- src/api/sql_run.rs:51
--- scheduler::api::sql_run::test_job
-CREATE  FUNCTION sched."test_job"(
-	"job_name" text, /* Option < Text > */
-	"payload" jsonb DEFAULT '{}', /* Option < Jsonb > */
-	"plan_time" timestamp with time zone DEFAULT clock_timestamp() /* Option < TimestampWithTimeZone > */
+-- src/api/dispatch.rs:77
+-- scheduler::api::dispatch::rebuild
+CREATE  FUNCTION sched."rebuild"() RETURNS bigint /* i64 */
+STRICT VOLATILE PARALLEL UNSAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'rebuild_wrapper';
+/* </end connected objects> */
+
+/* <begin connected objects> */
+-- src/api/recent.rs:18
+-- scheduler::api::recent::recent
+CREATE  FUNCTION sched."recent"(
+	"job_name" text DEFAULT NULL, /* Option < Text > */
+	"max_rows" INT DEFAULT 20 /* Option < i32 > */
 ) RETURNS TABLE (
-	"ok" bool,  /* bool */
-	"duration_ms" bigint,  /* i64 */
+	"id" uuid,  /* Uuid */
+	"job_name" TEXT,  /* String */
+	"scope_kind" TEXT,  /* String */
+	"scope_id" TEXT,  /* String */
+	"plan_time" timestamp with time zone,  /* TimestampWithTimeZone */
+	"queue" TEXT,  /* String */
+	"status" TEXT,  /* String */
+	"attempt" INT,  /* i32 */
+	"max_attempts" INT,  /* i32 */
+	"runner_id" TEXT,  /* Option < String > */
+	"started_at" timestamp with time zone,  /* Option < TimestampWithTimeZone > */
+	"finished_at" timestamp with time zone,  /* Option < TimestampWithTimeZone > */
+	"duration_ms" bigint,  /* Option < i64 > */
 	"rows_affected" bigint,  /* Option < i64 > */
-	"result" jsonb,  /* Jsonb */
+	"result" jsonb,  /* Option < Jsonb > */
 	"error_code" TEXT,  /* Option < String > */
-	"error_msg" TEXT  /* Option < String > */
+	"error_msg" TEXT,  /* Option < String > */
+	"origin" TEXT,  /* String */
+	"schedule_name" TEXT  /* Option < String > */
 )
 VOLATILE PARALLEL UNSAFE 
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'test_job_wrapper';
+AS 'MODULE_PATHNAME', 'recent_wrapper';
 /* </end connected objects> */
 
 /* <begin connected objects> */
--- src/api/report.rs:28
--- scheduler::api::report::report
-CREATE  FUNCTION sched."report"(
-	"from_time" timestamp with time zone DEFAULT clock_timestamp() - '24:00:00'::interval, /* Option < TimestampWithTimeZone > */
-	"to_time" timestamp with time zone DEFAULT clock_timestamp() + '24:00:00'::interval, /* Option < TimestampWithTimeZone > */
-	"schedule_like" text DEFAULT '%', /* Option < Text > */
-	"time_zone" text DEFAULT NULL /* Option < Text > */
-) RETURNS TEXT /* String */
-VOLATILE PARALLEL UNSAFE  
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'report_page_wrapper';
-/* </end connected objects> */
-
-/* <begin connected objects> */
--- src/api/schedule.rs:26
--- scheduler::api::schedule::create_schedule
-CREATE  FUNCTION sched."create_schedule"(
-	"schedule_name" text, /* Option < Text > */
-	"clock" text, /* Option < Text > */
-	"job_name" text, /* Option < Text > */
-	"time_zone" text DEFAULT NULL, /* Option < Text > */
-	"payload" jsonb DEFAULT '{}', /* Option < Jsonb > */
-	"scope_kind" text DEFAULT 'schedule', /* Option < Text > */
-	"scope_id" text DEFAULT NULL, /* Option < Text > */
-	"catch_up" text DEFAULT 'latest_only', /* Option < Text > */
-	"catch_up_window" interval DEFAULT NULL, /* Option < Interval > */
-	"max_plans_per_tick" INT DEFAULT 100, /* Option < i32 > */
-	"rearm" text DEFAULT 'on_dispatch', /* Option < Text > */
-	"overlap" text DEFAULT 'allow', /* Option < Text > */
-	"delay" interval DEFAULT '0', /* Option < Interval > */
-	"jitter" interval DEFAULT '0', /* Option < Interval > */
-	"starts_at" timestamp with time zone DEFAULT NULL, /* Option < TimestampWithTimeZone > */
-	"ends_at" timestamp with time zone DEFAULT NULL, /* Option < TimestampWithTimeZone > */
-	"ownership" text DEFAULT 'owned', /* Option < Text > */
-	"enabled" bool DEFAULT true, /* Option < bool > */
-	"max_lateness" interval DEFAULT NULL, /* Option < Interval > */
-	"max_duration" interval DEFAULT NULL, /* Option < Interval > */
-	"expect_success_within" interval DEFAULT NULL, /* Option < Interval > */
-	"alert_job" text DEFAULT NULL /* Option < Text > */
+-- src/api/lease.rs:322
+-- scheduler::api::lease::mark_stale_as_failed
+CREATE  FUNCTION sched."mark_stale_as_failed"(
+	"job_name" text DEFAULT NULL /* Option < Text > */
 ) RETURNS bigint /* i64 */
-VOLATILE PARALLEL UNSAFE  
+VOLATILE PARALLEL UNSAFE 
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'create_schedule_with_alerts_wrapper';
+AS 'MODULE_PATHNAME', 'mark_stale_as_failed_wrapper';
 /* </end connected objects> */
 
 /* <begin connected objects> */
