@@ -241,13 +241,12 @@ fn a_lease_that_is_locked_keeps_no_heartbeat_waiting() {
     // Each with its answer and whether it was extended, for it would wait for ever: a second is an error.
     let beat = |client: &mut Client| -> String {
         client.batch_execute("set lock_timeout = '1s'; create temp table before as select execution_id, stale_after from sched.lease").unwrap();
-        let answers = one(
+        one(
             client,
             "select string_agg(answer, ' ' order by r.scope_id) from run r,
                     lateral (select array_agg(execution_id order by scope_id) ids, array_agg(lease_token order by scope_id) tokens from run) a,
                     lateral (select * from sched.heartbeat_many(a.ids, a.tokens) h where h.execution_id = r.execution_id) h",
-        );
-        answers
+        )
     };
     let extended = "select string_agg((l.stale_after > b.stale_after)::text, ' ' order by r.scope_id) from run r
                       left join sched.lease l using (execution_id) left join before b using (execution_id)";
