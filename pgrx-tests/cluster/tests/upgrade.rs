@@ -87,7 +87,7 @@ fn an_updated_extension_is_what_a_new_one_is() {
 #[test]
 fn what_was_taken_from_a_user_stays_taken() {
     let cluster = Cluster::builder().set("sched.enabled", "off").start();
-    cluster.execute("create role trimmed; create role partly");
+    cluster.execute("create role trimmed; create role partly; create role lead");
     for version in released() {
         let database = format!("from_{}", version.replace('.', "_"));
         cluster.execute(&format!("create database {database}"));
@@ -107,7 +107,11 @@ fn what_was_taken_from_a_user_stays_taken() {
             .unwrap();
         }
         db.batch_execute(PARTS).unwrap();
+        // A function that 0.3.0 has replaced.
+        db.batch_execute("grant execute on function sched.enqueue to lead with grant option").unwrap();
         db.batch_execute("alter extension scheduler update").unwrap();
+        let hands_on = "select has_function_privilege('lead', 'sched.enqueue'::regproc, 'execute with grant option')";
+        assert!(one::<bool>(&mut db, hands_on), "after the update from {version}");
         let rights = |role: &str| {
             format!(
                 "select concat_ws(' ',
