@@ -4,7 +4,9 @@
 //! The lease lasts as long as this process. Nobody else writes to it, but who cancels; so the run can end in the command's own transaction,
 //! whatever its isolation level.
 
+use std::cell::Cell;
 use std::ffi::{CStr, CString};
+use std::panic::AssertUnwindSafe;
 
 use pgrx::datum::Uuid;
 use pgrx::pg_sys::{self, Oid};
@@ -99,8 +101,8 @@ pub fn has_work(runner: &Runner) -> bool {
 /// Claims the next run of this runner's owner. `settings` is what `ALTER ROLE` and `ALTER DATABASE ... SET` said before.
 pub fn claim(runner: &Runner, settings: &mut Option<String>) -> Result<Claim, String> {
     let (database, owner) = (Oid::from(runner.database), Oid::from(runner.owner));
-    let known = settings.clone();
-    let (claim, now_set) = transaction::attempt(CLAIMING, move || {
+    let (known, is_outdated) = (settings.clone(), AssertUnwindSafe(Cell::new(false)));
+    let claimed = transaction::attempt(CLAIMING, || {
         // What a command has left behind is cleared, whatever it was: nothing runs as anybody else.
         // SAFETY: reads globals of the process.
         if unsafe { [pg_sys::GetUserId(), pg_sys::GetSessionUserId()] } != [owner; 2] {
@@ -111,11 +113,20 @@ pub fn claim(runner: &Runner, settings: &mut Option<String>) -> Result<Claim, St
             return (Claim::Leave, None);
         }
         let (claim, now_set) = as_owner(|us| {
-            let now_set = store::role_settings(us.session(), database, owner);
-            if known.is_some_and(|known| known != now_set) || identity::require(|| us.session()).is_err() {
+            if identity::require(|| us.session()).is_err() {
                 return (Claim::Leave, None);
             }
-            (claim_one(us, runner, owner), Some(now_set))
+            let claim = claim_one(us, runner, owner);
+            // Looked at when the run is known: what was set before it was enqueued is set for it.
+            let now_set = store::role_settings(us.session(), database, owner);
+            if known.as_ref().is_some_and(|known| *known != now_set) {
+                if matches!(claim, Claim::Work(_)) {
+                    is_outdated.set(true);
+                    raise(Failure::internal("a run that was claimed is left to another process"));
+                }
+                return (Claim::Leave, None);
+            }
+            (claim, Some(now_set))
         });
         if matches!(&claim, Claim::Work(work) if !work.commits_by_itself()) {
             // On disk before the command begins: a command that crashes the server would begin for the first time again and again, and a fence would
@@ -123,7 +134,12 @@ pub fn claim(runner: &Runner, settings: &mut Option<String>) -> Result<Claim, St
             run_settings::apply_to_transaction(c"synchronous_commit", c"local");
         }
         (claim, now_set)
-    })?;
+    });
+    if claimed.is_err() && is_outdated.get() {
+        runner.ended(convert::now());
+        return Ok(Claim::Leave);
+    }
+    let (claim, now_set) = claimed?;
     *settings = now_set;
     if matches!(claim, Claim::Work(_)) {
         runner.claimed();

@@ -4,6 +4,8 @@ use scheduler_cluster_tests::proc::cpu_ticks;
 use scheduler_cluster_tests::scheduler::{dispatcher, one, SOON};
 use scheduler_cluster_tests::sql_jobs::{all_ended, define, ended, enqueue, runners, sleeping};
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// For a command that waits for nobody, on a machine that may be busy.
@@ -66,6 +68,42 @@ fn a_runner_leaves_after_a_hundred_runs() {
     let query =
         "select array_agg(n order by n) from (select count(*) as n from sched.execution group by runner_id) as c";
     assert_eq!(one::<Vec<i64>>(&mut db, query), [50, 100, 100]);
+}
+
+/// Also where both come in one commit while the runner looks for work.
+#[test]
+fn a_busy_runner_sees_what_was_set_with_a_run() {
+    const TIMES: i32 = 80;
+    let cluster = Cluster::builder().set("sched.runner_idle", "1h").set("sched.max_sql_runners", "1").start();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute("create table seen (expected text, set text)").unwrap();
+    define(&mut db, "busy", "select 1", "");
+    define(
+        &mut db,
+        "tell",
+        "insert into seen select payload->>'n', current_setting('app.n') from sched.this_run()",
+        "",
+    );
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut db = cluster.connect();
+            while !is_over.load(SeqCst) {
+                let id = enqueue(&mut db, "busy", 3).pop().unwrap();
+                ended(&mut db, &id);
+            }
+        });
+        for n in 1..=TIMES {
+            db.batch_execute(&format!(
+                "begin; alter database postgres set app.n = '{n}'; select sched.enqueue('tell', '{{\"n\": \"{n}\"}}'); commit"
+            ))
+            .unwrap();
+            wait_for(&mut db, &format!("select count(*) = {n} from seen"), SOON);
+        }
+        is_over.store(true, SeqCst);
+    });
+    let old: i64 = one(&mut db, "select count(*) from seen where set is distinct from expected");
+    assert_eq!(old, 0, "runs with settings of before, of {TIMES}");
 }
 
 #[test]
