@@ -8,6 +8,7 @@ mod notifier;
 mod probe;
 mod readiness;
 mod run;
+mod run_claim;
 mod run_rights;
 pub mod runner;
 mod session_reset;

@@ -14,7 +14,8 @@ use crate::pg::{compat, convert, latch};
 use crate::shmem::exclusion;
 use crate::shmem::runners::process::{self, Runner};
 use crate::shmem::runners::Seat;
-use crate::worker::run::{self, Claim};
+use crate::worker::run;
+use crate::worker::run_claim::{self, Claim};
 use crate::worker::session_reset;
 
 /// After so many runs the process is made anew: what they have left in it (libraries, caches, the globals of a language) goes with it.
@@ -100,7 +101,7 @@ fn work(runner: &Runner) {
         if must_leave(runner) {
             return;
         }
-        match run::claim(runner, &mut settings) {
+        match run_claim::claim(runner, &mut settings) {
             Ok(Claim::Work(work)) => {
                 in_vain = false;
                 name_process(Some(work.job_name()));
@@ -119,7 +120,7 @@ fn work(runner: &Runner) {
                 runner.wait(convert::now());
                 // What came before that woke nobody. What somebody has in hand seems to wait, but cannot be claimed: once is enough, the
                 // dispatcher looks again.
-                if !in_vain && run::has_work(runner) {
+                if !in_vain && run_claim::has_work(runner) {
                     in_vain = true;
                 } else if wait(runner) {
                     in_vain = false;
@@ -129,7 +130,7 @@ fn work(runner: &Runner) {
             }
             Ok(Claim::Leave) => return,
             Err(message) => {
-                crate::worker::transaction::log(run::CLAIMING, &message);
+                crate::worker::transaction::log(run_claim::CLAIMING, &message);
                 return runner.fail();
             }
         }

@@ -1,7 +1,7 @@
 //! What ends a run of a SQL job beside `sched.cancel`: somebody's `pg_cancel_backend`, `run_timeout`, and `statement_timeout`.
 
 use scheduler_cluster_tests::proc::is_alive;
-use scheduler_cluster_tests::scheduler::{mostly_within, one, SOON};
+use scheduler_cluster_tests::scheduler::{mostly_within, one, rest, SOON};
 use scheduler_cluster_tests::sql_jobs::{define, ended, enqueue, sleeping};
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Cluster};
 use std::time::Duration;
@@ -258,6 +258,8 @@ fn transaction_timeout_ends_no_claim() {
     let mut app = cluster.connect_as("app", "postgres");
     define(&mut app, "job", "select 1", "");
     let id = enqueue(&mut app, "job", 1).remove(0);
+    // The dispatcher reads that table too.
+    rest(&mut db);
     let mut locks = cluster.connect();
     locks.batch_execute("begin; lock table sched.job in access exclusive mode").unwrap();
     cluster.set("sched.max_sql_runners", "1");
