@@ -121,22 +121,38 @@ impl Table {
         // SAFETY: the current row is one that was found in this table, and stays until the new one is written.
         self.settle(unsafe {
             store_changed(self.writer().row, self.current, changes);
-            self.replace(&raw mut (*self.current).tts_tid, true).0
+            self.replace(&raw mut (*self.current).tts_tid)
         })
     }
 
-    /// The same, but nothing is changed and `None` returned where another transaction has the row in hand: it is not waited for.
+    /// The same, but nothing is changed and `None` returned where another transaction has the row in hand: it is not waited for. The row is
+    /// locked first, for an update cannot say so.
     pub fn update_unless_locked(&self, changes: &[(Column, Option<Datum>)]) -> Option<ModifyResult> {
-        // SAFETY: as in `update`.
-        let (result, xmax) = unsafe {
-            store_changed(self.writer().row, self.current, changes);
-            self.replace(&raw mut (*self.current).tts_tid, false)
+        use pg_sys::TM_Result;
+        let mut failure = pg_sys::TM_FailureData::default();
+        let lock_mode = pg_sys::LockTupleMode::LockTupleNoKeyExclusive;
+        let newest = if is_strict() { 0 } else { pg_sys::TUPLE_LOCK_FLAG_FIND_LAST_VERSION as u8 };
+        // SAFETY: as in `lock_newest`.
+        let result = unsafe {
+            let mut tid = (*self.current).tts_tid;
+            pg_sys::table_tuple_lock(
+                self.relation,
+                &mut tid,
+                pg_sys::GetActiveSnapshot(),
+                self.current,
+                pg_sys::GetCurrentCommandId(true),
+                lock_mode,
+                pg_sys::LockWaitPolicy::LockWaitSkip,
+                newest,
+                &mut failure,
+            )
         };
-        if result.0 != pg_sys::TM_Result::TM_BeingModified {
-            return Some(self.settle(result));
+        match result {
+            TM_Result::TM_WouldBlock => None,
+            TM_Result::TM_Ok if failure.traversed => Some(ModifyResult::Updated),
+            TM_Result::TM_Ok => Some(self.update(changes)),
+            other => Some(self.settle((other, lock_mode))),
         }
-        // A lock of this transaction's own is in nobody's way.
-        self.lock_again(xmax).then(|| self.update(changes))
     }
 
     /// Writes a row with these values instead of one that this transaction has locked; false where it is not there any more.
@@ -145,13 +161,13 @@ impl Table {
         // SAFETY: the place is that of a row of this table; the new row has a value for each column (checked in `store`).
         unsafe {
             store(self.writer().row, values);
-            self.replace(&raw mut tid, true).0 .0 == pg_sys::TM_Result::TM_Ok
+            self.replace(&raw mut tid).0 == pg_sys::TM_Result::TM_Ok
         }
     }
 
-    /// Puts the row that was stored in the place of another, with its index entries; what came of it, and which transaction was in the
-    /// way. SAFETY: the place is that of a row that was found in this table.
-    unsafe fn replace(&self, tid: pg_sys::ItemPointer, wait: bool) -> (TupleModification, pg_sys::TransactionId) {
+    /// Puts the row that was stored in the place of another, with its index entries. SAFETY: the place is that of a row that was
+    /// found in this table.
+    unsafe fn replace(&self, tid: pg_sys::ItemPointer) -> TupleModification {
         let (relation, writer) = (self.relation, self.writer());
         let mut failure = pg_sys::TM_FailureData::default();
         let mut lock_mode = pg_sys::LockTupleMode::LockTupleExclusive;
@@ -166,7 +182,7 @@ impl Table {
             pg_sys::GetCurrentCommandId(true),
             pg_sys::GetActiveSnapshot(),
             null_mut(),
-            wait,
+            true,
             &mut failure,
             &mut lock_mode,
             &mut reindex,
@@ -175,7 +191,7 @@ impl Table {
         if result == pg_sys::TM_Result::TM_Ok && entries != Entries::None {
             writer.index(relation, writer.row, Written::Updated(entries), OnConflict::Raise);
         }
-        ((result, lock_mode), failure.xmax)
+        (result, lock_mode)
     }
 
     /// Deletes the current row, after a wait for the transaction that has it in hand.
@@ -219,10 +235,8 @@ impl Table {
             return ModifyResult::Done;
         }
         let what = if result == TM_Result::TM_Deleted { "delete" } else { "update" };
-        // SAFETY: reads a setting of the transaction.
-        let strict = unsafe { pg_sys::XactIsoLevel } >= pg_sys::XACT_REPEATABLE_READ as i32;
         match result {
-            TM_Result::TM_Updated | TM_Result::TM_Deleted if strict => raise(Failure::new(
+            TM_Result::TM_Updated | TM_Result::TM_Deleted if is_strict() => raise(Failure::new(
                 PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
                 format!("could not serialize access due to concurrent {what}"),
                 "",
@@ -267,6 +281,12 @@ impl Table {
             Writer { row, info, workspace: Rc::clone(workspace), indexes_open: Cell::new(false) }
         })
     }
+}
+
+/// Whether the transaction has one snapshot, and cannot go on where somebody has changed what it changes.
+fn is_strict() -> bool {
+    // SAFETY: reads a setting of the transaction.
+    unsafe { pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32 }
 }
 
 /// A slot for a row that is yet to be written. SAFETY: an open relation, which outlives the slot.
