@@ -95,6 +95,7 @@ mod take_over_attacks;
 mod take_over_others;
 mod upgrade;
 mod upgrade_rights;
+mod upgrade_rows;
 mod verdicts;
 mod waiting;
 mod waiting_load;

@@ -7,6 +7,8 @@ use scheduler_cluster_tests::{repository, stays, wait_for, wait_until, Client, C
 use std::fs;
 use std::time::Duration;
 
+use crate::upgrade_rows::{what_0_2_0_added_goes_on, what_0_3_0_added_goes_on};
+
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The versions whose install scripts are kept in sql/release, but for this one.
@@ -98,13 +100,18 @@ fn what_was_taken_from_a_user_stays_taken() {
              revoke execute on function sched.dispatch_due from trimmed; revoke select on sched.failed from trimmed",
         )
         .unwrap();
-        // What a later release than the first one gave.
+        // What later releases than the first one gave.
         let later = !was_first(&version);
         if later {
             db.batch_execute(
                 "revoke execute on function sched.enqueue_many from trimmed; revoke select on sched.skipped from trimmed",
             )
             .unwrap();
+        }
+        let newest = later && version != "0.2.0";
+        if newest {
+            db.batch_execute("revoke execute on function sched.snooze, sched.health from trimmed; revoke select on sched.alerts from trimmed")
+                .unwrap();
         }
         db.batch_execute(PARTS).unwrap();
         // A function that 0.3.0 has replaced.
@@ -116,18 +123,18 @@ fn what_was_taken_from_a_user_stays_taken() {
             format!(
                 "select concat_ws(' ',
                     (select string_agg(p.proname, ' ' order by p.proname) from pg_proc p
-                      where p.pronamespace = 'sched'::regnamespace and p.proname in ('claim', 'dispatch_due', 'define_job', 'enqueue_many', 'explain')
+                      where p.pronamespace = 'sched'::regnamespace and p.proname in ('claim', 'dispatch_due', 'define_job', 'enqueue_many', 'explain', 'health', 'snooze')
                         and has_function_privilege('{role}', p.oid, 'execute')),
                     (select string_agg(c.relname, ' ' order by c.relname) from pg_class c
-                      where c.relnamespace = 'sched'::regnamespace and c.relname in ('failed', 'history', 'skipped')
+                      where c.relnamespace = 'sched'::regnamespace and c.relname in ('alerts', 'failed', 'history', 'skipped')
                         and has_table_privilege('{role}', c.oid, 'select')))"
             )
         };
         let has: String = one(&mut db, &rights("trimmed"));
-        let left = if later {
-            "claim define_job explain history"
-        } else {
-            "claim define_job enqueue_many explain history skipped"
+        let left = match (later, newest) {
+            (_, true) => "claim define_job explain history",
+            (true, _) => "claim define_job explain health snooze alerts history",
+            _ => "claim define_job enqueue_many explain health snooze alerts history skipped",
         };
         assert_eq!(has, left, "after the update from {version}");
         let has: String = one(&mut db, &rights("partly"));
@@ -312,46 +319,42 @@ fn an_update_under_a_running_dispatcher_keeps_every_row_and_goes_on() {
         if !was_first(&version) {
             what_0_2_0_added_goes_on(&mut app, &mut db);
         }
+        if !["0.1.0", "0.2.0"].contains(&version.as_str()) {
+            what_0_3_0_added_goes_on(&mut app, &mut db);
+        }
         assert!(cluster.logged("ERROR").is_empty(), "{:#?}", cluster.logged("ERROR"));
     }
 }
 
-/// What data/releases/0.2.0.sql has besides: a buffered plan, a backlog, a schedule that was dropped during a run, and the past of edits.
-fn what_0_2_0_added_goes_on(app: &mut Client, db: &mut Client) {
-    let end = |app: &mut Client, schedule: &str, how: &str| {
-        let run = format!("from sched.execution where status = 'RUNNING' and schedule_name = '{schedule}'");
-        app.batch_execute(&format!("select sched.{how} {run}")).unwrap();
-    };
-    // The plan that waited for the end of a run; of the backlog the next one.
-    let ready = |app: &mut Client, schedule: &str, minutes: i32| {
-        let it = format!(
-            "select count(*) = 1 from sched.execution e, sched.execution r
-              where e.schedule_name = '{schedule}' and e.status = 'PENDING' and r.schedule_name = 'pulse' and r.status = 'CANCELLED'
-                and e.plan_time - r.plan_time = make_interval(mins => {minutes} - 32)"
-        );
-        wait_for(app, &it, SOON);
-    };
-    end(app, "buffered", "finish_success(id, lease_token)");
-    ready(app, "buffered", 40);
-    ready(app, "backlog", 10);
-    assert_eq!(one::<String>(app, "select scope_id from sched.claim('s')"), "backlog");
-    end(app, "backlog", "finish_success(id, lease_token)");
-    ready(app, "backlog", 15);
-    // A run whose schedule was dropped is not tried again.
-    end(app, "dropped", "finish_failure(id, lease_token, 'x', 'y')");
-    let dropped =
-        "select status || coalesce(next_retry_at::text, '') from sched.execution where schedule_name = 'dropped'";
-    assert!(["FAILED", "CANCELLED"].contains(&one::<String>(app, dropped).as_str()));
-    wait_for(db, "select count(*) = 0 from sched.schedule_dropped", SOON);
-    wait_for(db, "select count(*) = 0 from sched.schedule_definition where not settled", SOON);
-    // Each plan time of an edited schedule by what held then.
-    let past: String = one(
-        app,
-        "select string_agg(concat_ws(' ', x.verdict, x.reason), ', ' order by x.plan_time)
-           from sched.execution e, sched.explain('edited', e.plan_time - interval '1 minute', e.plan_time + interval '45 minutes') x
-          where e.schedule_name = 'edited'",
-    );
-    assert_eq!(past, "fired, skipped replaced, skipped paused, skipped paused, external");
+/// The other extension is updated after this one, and is then what a new one is.
+#[test]
+fn an_updated_scheduler_cron_is_what_a_new_one_is() {
+    let cluster = Cluster::builder().set("sched.enabled", "off").start();
+    let its = "select string_agg(f, E'\\n' order by f) from (
+                   select pg_get_functiondef(p.oid) || coalesce(p.proacl::text, '') as f
+                     from pg_proc p where p.pronamespace = 'cron'::regnamespace
+                   union all
+                   select c.relname::text || c.relkind::text || coalesce(c.relacl::text, '') || coalesce(pg_get_viewdef(c.oid), '')
+                     from pg_class c where c.relnamespace = 'cron'::regnamespace
+                   union all
+                   select pg_get_triggerdef(t.oid) from pg_trigger t join pg_class c on c.oid = t.tgrelid
+                    where c.relnamespace = 'cron'::regnamespace) a";
+    cluster.execute(ROLES);
+    let mut new = prepared(&cluster, "new", VERSION);
+    new.batch_execute("create extension scheduler_cron").unwrap();
+    let fresh: String = one(&mut new, its);
+    assert!(fresh.contains("cron.schedule("), "{fresh}");
+    // Its first release is 0.3.0.
+    for version in released().into_iter().filter(|version| !["0.1.0", "0.2.0"].contains(&version.as_str())) {
+        let mut db = prepared(&cluster, &format!("from_{}", version.replace('.', "_")), &version);
+        db.batch_execute(&format!("create extension scheduler_cron version '{version}'")).unwrap();
+        db.batch_execute("select cron.schedule('nightly', '0 3 * * *', 'select 1')").unwrap();
+        db.batch_execute("alter extension scheduler update; alter extension scheduler_cron update").unwrap();
+        assert_eq!(one::<String>(&mut db, its), fresh, "after the update from {version}");
+        let job = "select schedule || ' ' || command || ' ' || active from cron.job where jobname = 'nightly'";
+        assert_eq!(one::<String>(&mut db, job), "0 3 * * * select 1 true");
+        assert!(one::<bool>(&mut db, "select cron.unschedule('nightly')"));
+    }
 }
 
 /// As an update by hand leaves it whose library was not loaded yet.

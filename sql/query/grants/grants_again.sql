@@ -44,6 +44,22 @@ WITH held AS MATERIALIZED (
            AS l (what, name, privilege_type)
      WHERE (SELECT s.version FROM step s) <> '0.2.0'
      UNION ALL
+    -- Since 0.3.0. (A worker needs all that a worker is given, and gets it again.)
+    SELECT w.what, f.name, 'EXECUTE', false
+      FROM unnest('{use,monitor}'::text[]) AS w (what)
+     CROSS JOIN unnest('{bucket,buckets,health,healthy,metrics,openmetrics,recent,report,timeline}'::text[]) AS f (name)
+     WHERE (SELECT s.version FROM step s) NOT IN ('0.2.0', '0.3.0')
+     UNION ALL
+    SELECT 'use', f.name, 'EXECUTE', false
+      FROM unnest('{acknowledge,alter_execution,alter_job,cancel_many,compare,hand_back,heartbeat_many,import_from,pause_queue,report_fire,
+                    resume_queue,schedule_sql,snooze,take_over,test_job,this_run,unschedule}'::text[]) AS f (name)
+     WHERE (SELECT s.version FROM step s) NOT IN ('0.2.0', '0.3.0')
+     UNION ALL
+    SELECT w.what, v.name, 'SELECT', false
+      FROM unnest('{use,monitor}'::text[]) AS w (what)
+     CROSS JOIN unnest('{alerts,jobs,last_runs,late,queues,waiting}'::text[]) AS v (name)
+     WHERE (SELECT s.version FROM step s) NOT IN ('0.2.0', '0.3.0')
+     UNION ALL
     SELECT 'worker', t.name, 'SELECT', true FROM unnest('{home,job,schedule}'::text[]) AS t (name)
      UNION ALL
     SELECT 'worker', t.name, r.privilege_type, true
