@@ -66,7 +66,7 @@ files '\.(rs|sql|sh|py|js)$' | grep -v '^sql/scheduler--' | xargs -r wc -l |
 files '(\.(rs|sql|sh|py|js|md|toml)|Makefile)$' | grep -v check-rules | xargs -r grep -nHE '\b(TODO|FIXME|XXX)\b' |
     rule "no notes to self: do it, or open an issue"
 files 'package-lock\.json$' | xargs -r grep -nH '"resolved": "http' | rule "a lock file names no registry (npm's omit-lockfile-registry-resolved)"
-version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+version=$(. tools/env.sh && scheduler_version)
 grep -n '^ *"version": "' META.json | grep -vF -e "\"$version\"" -e '"1.0.0", "url"' | rule "META.json has the version of Cargo.toml"
 
 exit "$broken"

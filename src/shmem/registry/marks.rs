@@ -51,6 +51,8 @@ fn take_to_send(database: u32, flag: impl Fn(&Slot) -> &AtomicBool) {
 
 /// To be said of what was taken, once it is sent: where that failed, all queues are to be notified.
 pub fn end_sending(database: u32, sent: bool) {
-    slot_of(database).into_iter().filter(|_| !sent).for_each(|_| notify_all(database));
+    if !sent {
+        notify_all(database);
+    }
     slot_of(database).into_iter().for_each(|slot| slot.sending.store(false, SeqCst));
 }
