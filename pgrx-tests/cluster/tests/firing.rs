@@ -7,45 +7,6 @@ use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster};
 use std::time::Duration;
 
 #[test]
-fn every_second_of_a_minute_once() {
-    let cluster = Cluster::new();
-    let mut db = cluster.with_extension("postgres");
-    // Each of them, also where a busy machine lets the dispatcher sleep for too long.
-    db.batch_execute(
-        "select sched.define_job('job'); select sched.create_schedule('s', 'every 1 second', 'job', catch_up => 'every_plan')",
-    )
-    .unwrap();
-    let start: String = one(&mut db, "select created_at::text from sched.schedule");
-    let end = format!("timestamptz '{start}' + interval '60 seconds'");
-    wait_for(
-        &mut db,
-        &format!("select count(*) > 0 from sched.execution where plan_time >= {end}"),
-        Duration::from_secs(120),
-    );
-    let row = db
-        .query_one(
-            &format!(
-                "select count(*) filter (where plan_time <= {end}), min(plan_time) = timestamptz '{start}' + interval '1 second',
-                        min(created_at - plan_time) < '0',
-                        percentile_cont(0.5) within group (order by late) < 0.25,
-                        format('lateness in ms: average %s, 95%% %s, worst %s',
-                               round(1000 * avg(late)), round(1000 * percentile_cont(0.95) within group (order by late)),
-                               round(1000 * max(late)))
-                   from (select plan_time, created_at, extract(epoch from created_at - plan_time)::numeric as late
-                           from sched.execution) as e"
-            ),
-            &[],
-        )
-        .unwrap();
-    println!("{}", row.get::<_, String>(4));
-    assert_eq!(row.get::<_, i64>(0), 60, "executions in 60 seconds");
-    assert!(row.get::<_, bool>(1), "the first is one second after the creation");
-    assert!(!row.get::<_, bool>(2), "none is early");
-    assert!(row.get::<_, bool>(3), "most are on time: {}", row.get::<_, String>(4));
-    whole_grid(&mut db, "s", "1 second");
-}
-
-#[test]
 fn a_first_plan_a_second_away_fires_although_the_worker_sleeps() {
     let cluster = Cluster::new();
     let mut db = cluster.with_extension("postgres");

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod after_runs;
+mod against_the_clock;
 mod alerts;
 mod barriers;
 mod clients;

@@ -11,11 +11,11 @@ pub fn state<T>(result: Result<T, postgres::Error>) -> String {
     result.err().and_then(|error| error.code().map(|code| code.code().to_owned())).unwrap_or_default()
 }
 
-const SWITCHED: &str = "select string_agg(concat_ws(' ', jobname, active), ', ' order by jobid) from cron.job";
+pub const SWITCHED: &str = "select string_agg(concat_ws(' ', jobname, active), ', ' order by jobid) from cron.job";
 const STATES: &str = "select string_agg(concat_ws(' ', schedule_name, ownership, enabled), ', ' order by schedule_name) from sched.schedules";
 
 /// pg_cron's jobs that run each minute, each of which notes the minute and who has run it; imported.
-fn each_minute(db: &mut Client, jobs: usize) {
+pub fn each_minute(db: &mut Client, jobs: usize) {
     db.batch_execute(&format!(
         "create table witness (job text, minute timestamptz, by text);
          select cron.schedule('job ' || i, '* * * * *',
@@ -57,45 +57,6 @@ pub fn check_witness(db: &mut Client, jobs: usize) {
                   where w.runs <> 1";
     assert_eq!(one::<Option<String>>(db, wrong), None);
     assert_eq!(one::<i64>(db, "select count(distinct job) from witness"), i64::try_from(jobs).unwrap());
-}
-
-#[test]
-fn each_minute_is_run_once_through_a_take_over_and_back() {
-    let Some(cluster) = pg_cron::server(&[("sched.tick_interval", "1s")]) else { return };
-    let mut db = pg_cron::database(&cluster);
-    each_minute(&mut db, 4);
-    next_minute(&mut db, 4);
-    let taken = "select string_agg(concat_ws(' ', schedule_name, last_theirs is not null, first_ours > clock_timestamp() and first_ours <= clock_timestamp() + interval '1 minute'), ', ')
-                   from sched.take_over('pg_cron', '{job 1,job 2}')";
-    assert_eq!(one::<String>(&mut db, taken), "job 1 t t, job 2 t t");
-    assert_eq!(one::<String>(&mut db, SWITCHED), "job 1 f, job 2 f, job 3 t, job 4 t");
-    // Nobody switches them on there, by whichever way.
-    for way in [
-        "select cron.alter_job(1, active => true)",
-        "update cron.job set active = true where jobid = 2",
-        "set session_replication_role = replica; update cron.job set active = true where jobid = 1",
-    ] {
-        assert_eq!(state(db.batch_execute(way)), "55006", "{way}");
-        db.batch_execute("reset session_replication_role").unwrap();
-    }
-    next_minute(&mut db, 4);
-    let by = "select string_agg(distinct job || ' ' || (by like 'scheduler%'), ', ') from witness where minute = date_trunc('minute', (select max(minute) from witness))";
-    assert_eq!(one::<String>(&mut db, by), "job 1 true, job 2 true, job 3 false, job 4 false");
-    db.batch_execute("select sched.hand_back('{job 1}')").unwrap();
-    assert_eq!(one::<String>(&mut db, SWITCHED), "job 1 t, job 2 f, job 3 t, job 4 t");
-    next_minute(&mut db, 4);
-    assert_eq!(one::<String>(&mut db, by), "job 1 false, job 2 true, job 3 false, job 4 false");
-    check_witness(&mut db, 4);
-    // Past the guard: found, parked and told.
-    db.batch_execute(
-        "alter table cron.job disable trigger scheduler_guard; update cron.job set active = true where jobid = 2",
-    )
-    .unwrap();
-    wait_for(&mut db, "select state = 'parked' from sched.schedules where schedule_name = 'job 2'", SOON);
-    wait_for(&mut db, "select count(*) = 1 from sched.alerts where kind = 'parked' and schedule_name = 'job 2'", SOON);
-    db.batch_execute("drop extension scheduler").unwrap();
-    assert_eq!(one::<i64>(&mut db, "select count(*) from pg_trigger where tgname = 'scheduler_guard'"), 0);
-    db.batch_execute("select cron.alter_job(1, active => true)").unwrap();
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 const STATES: &str = "select string_agg(concat_ws(' ', schedule_name, ownership, enabled), ', ' order by schedule_name) from sched.schedules";
 
 /// pgAgent's jobs that run each minute, each of which notes the minute and who has run it; imported.
-fn each_minute(db: &mut Client, jobs: usize) {
+pub fn each_minute(db: &mut Client, jobs: usize) {
     db.batch_execute(&format!(
         "create table witness (job text, minute timestamptz, by text);
          insert into pgagent.pga_job (jobjclid, jobname) select 1, 'job ' || i from generate_series(1, {jobs}) i;
@@ -24,50 +24,14 @@ fn each_minute(db: &mut Client, jobs: usize) {
     .unwrap();
 }
 
-fn server() -> Option<(Cluster, Client)> {
+/// A server with pgAgent's tables.
+pub fn server() -> Option<(Cluster, Client)> {
     if !pgagent::is_there() {
         return None;
     }
     let cluster = Cluster::builder().set("sched.tick_interval", "1s").start();
     let db = pgagent::database(&cluster);
     Some((cluster, db))
-}
-
-#[test]
-fn each_minute_of_pgagent_is_run_once_through_a_take_over_and_back() {
-    let Some((cluster, mut db)) = server() else { return };
-    each_minute(&mut db, 3);
-    let _agent = pgagent::daemon(&cluster);
-    next_minute(&mut db, 3);
-    let taken = "select string_agg(concat_ws(' ', schedule_name, last_theirs is not null, first_ours > clock_timestamp() and first_ours <= clock_timestamp() + interval '1 minute'), ', ')
-                   from sched.take_over('pgagent', '{job 1,job 2}')";
-    assert_eq!(one::<String>(&mut db, taken), "job 1 t t, job 2 t t");
-    let switched =
-        "select string_agg(concat_ws(' ', jscjobid, jscenabled), ', ' order by jscjobid) from pgagent.pga_schedule";
-    assert_eq!(one::<String>(&mut db, switched), "1 f, 2 f, 3 t");
-    for way in [
-        "update pgagent.pga_schedule set jscenabled = true where jscjobid = 1",
-        "set session_replication_role = replica; update pgagent.pga_schedule set jscenabled = true where jscjobid = 2",
-    ] {
-        assert_eq!(state(db.batch_execute(way)), "55006", "{way}");
-        db.batch_execute("reset session_replication_role").unwrap();
-    }
-    next_minute(&mut db, 3);
-    let by = "select string_agg(distinct job || ' ' || (by like 'scheduler%'), ', ') from witness where minute = date_trunc('minute', (select max(minute) from witness))";
-    assert_eq!(one::<String>(&mut db, by), "job 1 true, job 2 true, job 3 false");
-    db.batch_execute("select sched.hand_back('{job 1}')").unwrap();
-    assert_eq!(one::<String>(&mut db, switched), "1 t, 2 f, 3 t");
-    next_minute(&mut db, 3);
-    assert_eq!(one::<String>(&mut db, by), "job 1 false, job 2 true, job 3 false");
-    check_witness(&mut db, 3);
-    // Past the guard: found, parked and told.
-    db.batch_execute(
-        "alter table pgagent.pga_schedule disable trigger scheduler_guard; update pgagent.pga_schedule set jscenabled = true where jscjobid = 2",
-    )
-    .unwrap();
-    wait_for(&mut db, "select state = 'parked' from sched.schedules where schedule_name = 'job 2'", SOON);
-    db.batch_execute("drop extension scheduler").unwrap();
-    assert_eq!(one::<i64>(&mut db, "select count(*) from pg_trigger where tgname = 'scheduler_guard'"), 0);
 }
 
 #[test]
