@@ -125,8 +125,8 @@ impl Table {
         })
     }
 
-    /// The same, but nothing is changed and `None` returned where another transaction has the row in hand: it is not waited for. The row is
-    /// locked first, for an update cannot say so.
+    /// The same, but nothing is changed and `None` returned where another transaction has the row in hand: it is not waited for, and the
+    /// current row is not to be read any more. It is locked first, for an update cannot say so.
     pub fn update_unless_locked(&self, changes: &[(Column, Option<Datum>)]) -> Option<ModifyResult> {
         use pg_sys::TM_Result;
         let mut failure = pg_sys::TM_FailureData::default();

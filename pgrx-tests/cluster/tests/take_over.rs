@@ -264,23 +264,39 @@ fn what_waits_is_run_here_when_it_is_handed_back() {
     let Some(cluster) = pg_cron::server(&[("sched.tick_interval", "1s")]) else { return };
     let mut db = pg_cron::database(&cluster);
     db.batch_execute(
-        "select cron.schedule('busy', '* * * * *', 'select pg_sleep(1000) where current_setting(''application_name'') like ''scheduler%'''), cron.schedule('late', '* * * * *', 'select 1');
+        "select cron.schedule(name, '* * * * *', 'select pg_sleep(1000) where current_setting(''application_name'') like ''scheduler%''') from unnest('{busy,both}'::text[]) as name;
+         select cron.schedule('late', '* * * * *', 'select 1');
          select sched.import_from('pg_cron'); select sched.take_over('pg_cron', force => true);
-         select sched.alter_schedule('late', delay => '1 hour'); select sched.alter_schedule(name, clock => 'every 10 seconds') from unnest('{busy,late}'::text[]) as name",
+         select sched.alter_schedule('late', delay => '1 hour'); select sched.alter_schedule(name, clock => 'every 10 seconds') from unnest('{busy,both,late}'::text[]) as name",
     )
     .unwrap();
-    let buffered = "select buffered_plan::text from sched.timer join sched.schedule using (schedule_id) where schedule_name = 'busy'";
-    wait_for(&mut db, &format!("select ({buffered}) is not null"), SOON * 2);
-    let buffered: String = one(&mut db, buffered);
-    db.batch_execute("select sched.hand_back('{busy,late}')").unwrap();
+    let buffered = |name: &str| {
+        format!("select buffered_plan::text from sched.timer join sched.schedule using (schedule_id) where schedule_name = '{name}'")
+    };
+    for name in ["busy", "both"] {
+        wait_for(&mut db, &format!("select ({}) is not null", buffered(name)), SOON * 2);
+    }
+    // What waits of this one may have been run there.
+    db.batch_execute(
+        "alter table cron.job disable trigger scheduler_guard; update cron.job set active = true where jobname = 'both'; alter table cron.job enable always trigger scheduler_guard",
+    )
+    .unwrap();
+    wait_for(&mut db, "select state = 'parked' from sched.schedules where schedule_name = 'both'", SOON);
+    let [buffered, both]: [String; 2] = ["busy", "both"].map(|name| one(&mut db, &buffered(name)));
+    db.batch_execute("select sched.hand_back('{busy,both,late}')").unwrap();
     let run =
         "select string_agg(plan_time::text, ', ') from sched.execution where origin = 'backfill' and job_name = 'busy'";
     assert_eq!(one::<String>(&mut db, run), buffered);
+    assert_eq!(one::<Option<String>>(&mut db, &run.replace("busy", "both")), None);
     let late = "select count(*) filter (where origin = 'backfill') = 1 and max(plan_time) filter (where origin = 'backfill') = max(plan_time) and max(plan_time) - min(plan_time) = (count(*) - 1) * interval '10 seconds'
                   from sched.execution where job_name = 'late'";
     assert!(one::<bool>(&mut db, late));
     // Each plan time is run or passed over, not both.
     wait_for(&mut db, "select count(*) = 0 from sched.schedule_change", SOON);
+    let passed_over = format!(
+        "select count(*) from sched.skipped where schedule_name = 'both' and '{both}' between plan_from and plan_to"
+    );
+    assert_eq!(one::<i64>(&mut db, &passed_over), 1);
     assert_eq!(one::<i64>(&mut db, "select count(*) from sched.skip k join sched.ledger e on e.schedule_id = k.schedule_id and e.plan_time between k.plan_from and k.plan_to"), 0);
 }
 

@@ -193,6 +193,22 @@ fn jobs_of_timescaledb_change_hands() {
     // What was run here meanwhile is not run again at once: it begins with our next plan time.
     let next = "select next_start between clock_timestamp() and clock_timestamp() + interval '1 day' and extract(hour from next_start at time zone 'UTC') = 3 from _timescaledb_internal.bgw_job_stat where job_id = 1000";
     assert!(one::<bool>(&mut db, next));
+    // What counts from the end of a run begins there no sooner than if that ended now.
+    db.batch_execute(&format!(
+        "insert into _timescaledb_internal.bgw_job_stat values (1001, '2026-01-01', '2026-01-01', '2026-01-02');
+         create or replace procedure tidy(job_id int, config jsonb) language sql as 'select pg_sleep(1000)';
+         select sched.take_over('timescaledb', '{{\"{0}\"}}', force => true); select sched.alter_schedule('{0}', clock => 'every 1 second after end')",
+        names[1]
+    ))
+    .unwrap();
+    wait_for(&mut db, "select count(*) = 1 from sched.running", SOON);
+    db.batch_execute(&format!(
+        "select sched.alter_schedule('{0}', clock => 'every 1 hour after end'); select sched.hand_back('{{\"{0}\"}}')",
+        names[1]
+    ))
+    .unwrap();
+    let next = "select next_start between clock_timestamp() + interval '50 minutes' and clock_timestamp() + interval '1 hour' from _timescaledb_internal.bgw_job_stat where job_id = 1001";
+    assert!(one::<bool>(&mut db, next));
 }
 
 /// Tasks of a Beat at work that it sends each minute, imported; and who does them: both sides' go to the same worker.

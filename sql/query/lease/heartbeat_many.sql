@@ -8,9 +8,8 @@ WITH held AS MATERIALIZED (
      WHERE pg_has_role($4, l.owner, 'USAGE')
 ), free AS MATERIALIZED (
     SELECT l.execution_id
-      FROM unnest($1, $2) AS a (execution_id, lease_token)
-      JOIN sched.lease l ON l.execution_id = a.execution_id AND l.lease_token = a.lease_token
-     WHERE pg_has_role($4, l.owner, 'USAGE')
+      FROM held h
+      JOIN sched.lease l ON l.execution_id = h.execution_id AND l.lease_token = h.lease_token
        FOR UPDATE OF l SKIP LOCKED
 ), beaten AS (
     UPDATE sched.lease l

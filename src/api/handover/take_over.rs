@@ -373,8 +373,9 @@ fn open_plans(
     let [buffered, next] = taken::open_plans(session, one.schedule_id);
     let next = convert::optional_instant("next_plan_time", next)?;
     let waits = buffered.or(next.filter(|plan| *plan <= now).map(convert::timestamp));
-    let is_counted = timeline.counts_from().is_some();
-    let comes = if is_counted { next.filter(|plan| *plan > now) } else { timeline.next_after(now) };
+    // Where a run goes on from whose end the next is to be counted, there is none yet.
+    let counted = next.filter(|plan| timeline.counts_from().is_some() && *plan > now);
+    let comes = counted.or_else(|| timeline.next_after(now));
     Ok([waits, comes.map(convert::timestamp)])
 }
 

@@ -123,18 +123,21 @@ impl LeaseTable {
             let given = changes.len() - usize::from(progress.is_none());
             let changes = &changes[..given];
             let result = match one_of_many {
-                Some(_) => lease.update_unless_locked(changes),
-                None => Some(lease.update(changes)),
+                Some(_) => {
+                    // (Before it is asked for: where it is not to be had, nothing is known of the row any more.)
+                    let held = heartbeat_answer(lease, now);
+                    let Some(result) = lease.update_unless_locked(changes) else { return Some(held) };
+                    result
+                }
+                None => lease.update(changes),
             };
             match result {
-                Some(ModifyResult::Done) => {
+                ModifyResult::Done => {
                     self.mark_added(sweep_at);
                     return Some(heartbeat_answer(lease, now));
                 }
-                // Another transaction has it in hand.
-                None => return Some(heartbeat_answer(lease, now)),
-                Some(ModifyResult::Updated) => {}
-                Some(ModifyResult::Deleted) => return None,
+                ModifyResult::Updated => {}
+                ModifyResult::Deleted => return None,
             }
         }
         None
