@@ -9,7 +9,7 @@ import time
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime, timedelta
-from typing import Any, Callable, Generic, Optional, Sequence, TypeVar
+from typing import Any, Callable, Generic, NamedTuple, Optional, Sequence, TypeVar
 from uuid import UUID
 
 import psycopg
@@ -132,8 +132,7 @@ def check(group: Sequence[RunBase[Any, Any]]) -> None:
         run.check()
 
 
-@dataclass
-class Handler:
+class Handler(NamedTuple):
     """What is called for the executions of a job."""
 
     function: Callable[..., Any]
@@ -144,12 +143,10 @@ class Handler:
 def outcome(run: RunBase[Any, Any], error: BaseException, is_given_back: bool) -> Optional[Said]:
     """What the ledger is told of a run that was rolled back: a statement and its parameters; None where its lease is lost."""
     key = (run.execution_id, run.lease_token)
-    if run.stop_reason == "lost":
-        return None
     if run.stop_reason == "shutdown" or (run.stop_reason is None and is_given_back):
         return SNOOZE, key
     if run.stop_reason is not None:
-        return FAIL, (*key, "cancelled", run.stop_reason, None, False)
+        return None if run.stop_reason == "lost" else (FAIL, (*key, "cancelled", run.stop_reason, None, False))
     code, after = ("retry", error.after) if isinstance(error, Retry) else (getattr(error, "sqlstate", None) or type(error).__name__, None)
     words = [text.replace("\0", "").encode(errors="replace").decode() for text in (code, str(error))]
     return FAIL, (*key, *words, after, isinstance(error, Discard))
@@ -158,8 +155,7 @@ def outcome(run: RunBase[Any, Any], error: BaseException, is_given_back: bool) -
 def reader(payload: Optional[Callable[[Any], Any]]) -> Optional[Callable[[Any], Any]]:
     """How a payload's JSON becomes what the handler gets: a dataclass is made from the keys that it knows, anything else is called with it."""
     if is_dataclass(payload):
-        known = {part.name for part in fields(payload)}
-        return lambda value: payload(**{name: part for name, part in value.items() if name in known})
+        return lambda value: payload(**{part.name: value[part.name] for part in fields(payload) if part.name in value})
     return payload
 
 

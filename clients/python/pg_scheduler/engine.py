@@ -121,10 +121,10 @@ class Engine(Generic[AnyRun, Db]):
             began = time.monotonic()
             try:
                 return await part()
-            except (psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction) as error:
+            except (psycopg.OperationalError, psycopg.NotSupportedError, psycopg.errors.ReadOnlySqlTransaction) as error:
                 if until_idle:
                     raise
-                if self._is_stopping:
+                if self._is_stopping and part != self._heartbeat:  # which is cancelled once no run is left
                     return
                 pause = min(pause * 2, 10.0) if time.monotonic() - began < 10.0 else 0.1
                 self.hooks.broken(error, pause)
@@ -151,8 +151,9 @@ class Engine(Generic[AnyRun, Db]):
         """Extends all leases in one statement, three times in the shortest."""
         async with await psycopg.AsyncConnection.connect(self.conninfo, autocommit=True) as db:
             while self._loop is not None:  # before Python 3.12 `wait_for` may swallow a cancel
+                due_in = [run.beat_at + run.lease_seconds / 3 - time.monotonic() for run in list(self.held.values())]
                 with suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(self._beat.wait(), min([run.lease_seconds / 3 for run in list(self.held.values())] + [1.0]))
+                    await asyncio.wait_for(self._beat.wait(), min([1.0, *due_in]))
                 self._beat.clear()
                 held, now = list(self.held.values()), time.monotonic()
                 if any(now >= run.beat_at + run.lease_seconds / 3 for run in held):
@@ -161,6 +162,8 @@ class Engine(Generic[AnyRun, Db]):
                     for run, (answer,) in zip(held, await (await db.execute(core.HEARTBEAT, keys(held))).fetchall()):
                         if answer != "ok":
                             run.stop(answer)
+                for run in filter(lambda run: run.stop_reason, held):  # again: it may have been between two statements
+                    run.stop("again")
 
     async def slot(self, until_idle: bool) -> None:
         async with self.open() as db:
@@ -205,7 +208,7 @@ class Engine(Generic[AnyRun, Db]):
                     if self._is_stopping:
                         raise Cancelled("the worker ends")
                     next_runs = self._take(await self._together(db, group, group is groups[-1]))
-                except Exception as error:
+                except (Exception, SystemExit) as error:
                     if db.broken:
                         raise psycopg.OperationalError(str(error)) from error
                     await self._report(db, group, error)

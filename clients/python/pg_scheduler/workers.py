@@ -122,7 +122,7 @@ class Worker(Engine[Run[Any], Connection[Any]]):
         def cancel() -> None:
             with using:
                 if is_using:  # the connection is still theirs
-                    db.cancel_safe()
+                    db.cancel_safe(timeout=5.0)
 
         def interrupt() -> None:
             over.set()

@@ -221,7 +221,7 @@ export class Worker {
       let since = Infinity;
       try {
         const db = await this.#open();
-        since = Date.now();
+        since = performance.now();
         try {
           await part(db);
         } finally {
@@ -230,7 +230,7 @@ export class Worker {
       } catch (error) {
         if (isPermanent(error)) return this.#fail(error);
         if (over.aborted) return;
-        pause = Date.now() - since > 10_000 ? 200 : Math.min(pause * 2, 10_000);
+        pause = performance.now() - since > 10_000 ? 200 : Math.min(pause * 2, 10_000);
         await this.#tell(() => {
           if (this.#hooks.broken !== undefined) return this.#hooks.broken(error, pause);
           console.error(`pg-scheduler: ${error instanceof Error ? error.message : error}; connects again in about ${pause} ms`);
@@ -255,24 +255,27 @@ export class Worker {
 
   /** One statement extends all leases, three times in the shortest of them. */
   async #beat(db: Client, over: AbortSignal): Promise<void> {
+    // What waits for a server that is not the one any more would keep its lease, and never hear of it.
+    for (const other of this.#connections) if (other.host !== db.host || other.port !== db.port) void closed(other);
     while (!over.aborted) {
       const news = this.#listens();
       const held = [...this.#held.values()];
-      if (held.some((run) => run.beatAt <= Date.now())) {
-        for (const run of held) run.beatAt = Date.now() + run.leaseMs / 3;
+      const now = performance.now();
+      if (held.some((run) => run.beatAt <= now)) {
+        for (const run of held) run.beatAt = now + run.leaseMs / 3;
         const keys = [held.map((run) => run.executionId), held.map((run) => run.leaseToken)];
         const { rows } = await ask(db, 'heartbeat', HEARTBEAT, keys, ANSWERS_IN_MS);
         for (const [place, { answer }] of rows.entries()) if (answer !== 'ok') held[place]!.stop(answer);
       }
       for (const run of held) if (run.stopReason !== undefined) await this.#interrupt(run, db);
-      await rest(Math.min(1000, ...held.map((run) => run.leaseMs / 3)), news);
+      await rest(Math.max(0, Math.min(1000, ...held.map((run) => run.beatAt - performance.now()))), news);
     }
   }
 
   /** Ends the statement that a run waits for: again and again, until one runs. */
   async #interrupt(run: AnyRun, db: Client): Promise<void> {
     if (run.pid === undefined) return;
-    const isDeaf = run.stopReason === 'lost' && Date.now() - run.stoppedAt > 10_000;
+    const isDeaf = run.stopReason === 'lost' && performance.now() - run.stoppedAt > 10_000;
     // There is nothing that it could say to a server that is not the one any more.
     if (isDeaf || run.db.host !== db.host || run.db.port !== db.port) void closed(run.db);
     else await (run.interrupting = ask(db, 'cancel', 'SELECT pg_cancel_backend($1)', [run.pid], ANSWERS_IN_MS).catch(() => {}));
@@ -387,9 +390,10 @@ export class Worker {
 
   /** Tells the ledger what became of runs whose transaction was rolled back. */
   async #report(db: Client, group: AnyRun[], error: unknown): Promise<void> {
-    const isAsked = this.#stopping.signal.aborted || group.some((run) => run.stopReason !== undefined);
+    // Where another of its batch was to stop, whatever their common statement raised, or the worker was before it began.
+    const isGivenBack = group.some((run) => run.stopReason !== undefined) || (this.#stopping.signal.aborted && error instanceof Stopped);
     for (const run of group) {
-      const said = outcome(run, error, isAsked);
+      const said = outcome(run, error, isGivenBack);
       if (said === undefined || !(await this.#say(db, run, said))) await this.#tell(() => this.#hooks.lost?.(run));
       else if (said[0] !== SNOOZE) {
         this.#ended += 1;

@@ -23,6 +23,7 @@ export class Run<Payload = Record<string, unknown>> {
   payload!: Payload;
   stopReason: StopReason | undefined;
   stoppedAt = 0;
+  /** When its lease is to be extended, by a clock that nobody sets. */
   beatAt: number;
   /** The process of the connection, while the handler has it. */
   pid: number | undefined;
@@ -52,7 +53,7 @@ export class Run<Payload = Record<string, unknown>> {
     this.#planMs = row['plan_ms'];
     this.json = row['payload'];
     this.leaseMs = row['lease_ms'];
-    this.beatAt = Date.now() + this.leaseMs / 3;
+    this.beatAt = performance.now() + this.leaseMs / 3;
   }
 
   get planTime(): Date {
@@ -72,7 +73,7 @@ export class Run<Payload = Record<string, unknown>> {
   }
 
   stop(reason: StopReason): void {
-    if (this.stopReason === undefined) this.stoppedAt = Date.now();
+    if (this.stopReason === undefined) this.stoppedAt = performance.now();
     this.stopReason ??= reason;
     this.#abort?.abort(new Stopped(this.stopReason));
   }
@@ -85,12 +86,11 @@ const FAIL = `SELECT sched.finish_failure($1, $2, error_code => $3, error_msg =>
   next_retry_at => clock_timestamp() + $5::float8 * interval '1 ms', terminal => $6)`;
 export const SNOOZE = 'SELECT sched.snooze($1, $2, clock_timestamp())';
 
-/** What the ledger is told of a run that was rolled back; undefined where its lease is lost. `isAsked`: it, or another of its batch, was to stop. */
-export function outcome(run: AnyRun, error: unknown, isAsked: boolean): Said | undefined {
+/** What the ledger is told of a run that was rolled back; undefined where its lease is lost. */
+export function outcome(run: AnyRun, error: unknown, isGivenBack: boolean): Said | undefined {
   const key = [run.executionId, run.leaseToken];
   if (run.stopReason === 'lost') return undefined;
-  // Another run of its batch was to stop, or the worker ends: it has nothing to do with that.
-  if (run.stopReason === 'shutdown' || (run.stopReason === undefined && isAsked && error instanceof Stopped)) return [SNOOZE, key];
+  if (run.stopReason === 'shutdown' || (run.stopReason === undefined && isGivenBack)) return [SNOOZE, key];
   if (run.stopReason !== undefined) return [FAIL, [...key, 'cancelled', run.stopReason, null, false]];
   try {
     if (error instanceof Retry) return [FAIL, [...key, 'retry', text(error.message), error.afterMs ?? null, false]];

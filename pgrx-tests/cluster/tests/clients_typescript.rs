@@ -29,6 +29,15 @@ impl Setting {
         Setting { cluster, db, started: 0 }
     }
 
+    /// The job `short`.
+    fn define_with_lease(&self, length: &str) {
+        let mut app = self.cluster.connect_as("app", "postgres");
+        let define = format!(
+            "select sched.define_job('short', queue => 'work', stale_timeout => '{length}', max_attempts => 1)"
+        );
+        app.batch_execute(&define).unwrap();
+    }
+
     fn enqueue(&self, job: &str, payload: &str) -> String {
         let mut app = self.cluster.connect_as("app", "postgres");
         one(&mut app, &format!("select sched.enqueue('{job}', '{payload}')::text"))
@@ -282,6 +291,74 @@ fn drain_without_a_server_ends() {
         let last = printed.lines().last().unwrap_or_default();
         assert!(status.success() && last.starts_with(&format!("error: {message}")), "{server}, {status}: {printed}");
     }
+}
+
+/// What still waits for the one would keep its lease by what is said to the other.
+#[test]
+fn another_server_ends_what_waits_for_the_first() {
+    let mut here = Setting::new();
+    here.define_with_lease("9 s");
+    here.enqueue("short", "{}");
+    let program = "
+        const net = require('node:net');
+        const others = new Set();
+        // All connections end but that of the handler, which hears nothing any more.
+        const server = net.createServer((client) => {
+            others.add(client.on('error', () => {}));
+            const through = net.connect(`${process.env.PGHOST}/.s.PGSQL.5432`).on('error', () => {});
+            through.on('data', (data) => client.write(data));
+            client.on('close', () => through.destroy()).on('data', (data) => {
+                if (!data.includes('select of the handler')) return through.write(data);
+                server.close();
+                others.delete(client);
+                through.destroy();
+                for (const other of others) other.destroy();
+            });
+        });
+        server.listen(0, '127.0.0.1', () => {
+            const worker = new Worker([{ host: '127.0.0.1', port: server.address().port }, {}], 'work');
+            worker.job('*', (run) => run.db.query('select of the handler').finally(() => {
+                console.log('broken off');
+                worker.stop();
+            }));
+            void worker.run();
+        });";
+    let (status, printed) = here.run("app", program, &[]);
+    assert!(status.success() && printed.contains("broken off"), "{status}: {printed}");
+}
+
+/// Its attempt does not count, whatever their common statement raised.
+#[test]
+fn a_batch_of_which_one_is_cancelled_is_given_back() {
+    let mut here = Setting::new();
+    let ids = [here.enqueue("once", "{}"), here.enqueue("once", "{}")];
+    let program = "
+        const worker = new Worker({}, 'work', { batch: 2 });
+        worker.batch('once', async (runs) => { if (runs.length > 1) await runs[0].db.query('select pg_sleep(600)'); });
+        void worker.run();";
+    let _program = here.start("app", program, &[]);
+    wait_for(&mut here.db, "select count(*) > 0 from pg_stat_activity where wait_event = 'PgSleep'", SOON);
+    here.db.execute(&format!("select sched.cancel('{}')", ids[0]), &[]).unwrap();
+    here.waits_for(&ids[0], "status = 'CANCELLED'");
+    here.waits_for(&ids[1], "status = 'SUCCESS' and attempt = 1");
+}
+
+/// The clock on the wall is set back by an hour while a run goes on for longer than its lease.
+#[test]
+fn heartbeats_go_by_no_clock_that_is_set() {
+    let mut here = Setting::new();
+    here.define_with_lease("2 s");
+    let id = here.enqueue("short", "{}");
+    let program = "
+        const worker = new Worker({}, 'work').job('*', (run) => {
+            const before = Date.now() - 3600e3;
+            Date.now = () => before;
+            return run.db.query('select pg_sleep(6)');
+        });
+        void worker.drain();";
+    let (status, printed) = here.run("app", program, &[]);
+    assert!(status.success(), "{status}: {printed}");
+    here.waits_for(&id, "status = 'SUCCESS' and attempt = 1");
 }
 
 /// A slot that has seen one fail looks for the next at once.
