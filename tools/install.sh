@@ -27,6 +27,9 @@ built=$CARGO_TARGET_DIR/package
 built_for="$(scheduler_version) for $("$pg_config" --version) in $("$pg_config" --pkglibdir)"
 acts_for_another() { [ "$(id -u)" = 0 ] && [ -e "$built" ] && [ "$(stat -c %u "$built")" != 0 ]; }
 if [ "${2:-}" != build ] && [ "$(cat "$built/built-for" 2>/dev/null)" = "$built_for" ] && { acts_for_another || ! command -v cargo >/dev/null; }; then
+    if [ -n "$(find src core sql Cargo.toml Cargo.lock -type f -newer "$built/built-for" -print -quit)" ]; then
+        fail "what was built before is older than the sources: as who built it, run make all PG_CONFIG=$pg_config"
+    fi
     say "taking what was built before: $built_for"
 else
     tools/setup.sh pgrx
