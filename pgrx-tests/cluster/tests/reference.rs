@@ -177,9 +177,12 @@ fn linked(text: &str) -> String {
     format!("{}{why}", words.collect::<Vec<_>>().join(" "))
 }
 
-/// A default without the cast that the server adds to literals.
+/// A default without the casts that the server adds to literals.
 fn plain(default: &str) -> String {
-    default.split("::").next().unwrap_or_default().to_owned()
+    let is_of_type = |letter: char| letter.is_alphanumeric() || " _.[]".contains(letter);
+    let mut parts = default.split("::");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| text + part.trim_start_matches(is_of_type))
 }
 
 fn views(db: &mut Client) -> String {
