@@ -6,6 +6,9 @@ use scheduler_cluster_tests::{wait_for, Client, Cluster};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
+/// Short, so that a deadlock is seen soon. Half of it is how long anybody waits with locks in hand, and a busy machine may add a tenth of a second.
+const DEADLOCK_TIMEOUT: &str = "300ms";
+
 /// What clients do again and again: each in one statement, and in a transaction of several.
 const CLIENTS: [&str; 6] = [
     "select sched.enqueue_many('job', array_fill('1'::jsonb, '{20}'))",
@@ -49,7 +52,7 @@ fn beside_clients(cluster: &Cluster, commands: impl FnOnce(&mut Client)) {
 
 #[test]
 fn drop_extension_beside_busy_sessions_is_no_deadlock() {
-    let cluster = Cluster::builder().set("deadlock_timeout", "100ms").start();
+    let cluster = Cluster::builder().set("deadlock_timeout", DEADLOCK_TIMEOUT).start();
     beside_clients(&cluster, |db| {
         for _ in 0..25 {
             db.batch_execute("create extension scheduler; select sched.define_job('job')").unwrap();
@@ -62,7 +65,7 @@ fn drop_extension_beside_busy_sessions_is_no_deadlock() {
 
 #[test]
 fn updates_and_new_owners_beside_busy_sessions_are_no_deadlock() {
-    let cluster = Cluster::builder().set("deadlock_timeout", "100ms").start();
+    let cluster = Cluster::builder().set("deadlock_timeout", DEADLOCK_TIMEOUT).start();
     cluster.execute("create role dba superuser login; create role heir superuser login");
     beside_clients(&cluster, |db| {
         for _ in 0..6 {
