@@ -209,9 +209,13 @@ fn a_forged_cancel_changes_nothing() {
     let mut stranger = here.cluster.connect_as("stranger", "postgres");
     let lease = format!("select stale_after::text from sched.execution where id = '{forged}'");
     let before: String = one(&mut here.db, &lease);
-    stranger.batch_execute(&format!("notify \"sched:cancel\", '{forged}'")).unwrap();
-    // The lease is far longer than the run: without the notification no heartbeat would have come.
-    here.waits_for(&forged, &format!("stale_after > '{before}'"));
+    // The lease is far longer than the run: without the notification no heartbeat would have come. (Again, for it may not listen yet, or not know
+    // what it has just claimed.)
+    let extended = format!("select stale_after > '{before}' from sched.execution where id = '{forged}'");
+    wait_until("a heartbeat", SOON, || {
+        stranger.batch_execute(&format!("notify \"sched:cancel\", '{forged}'")).unwrap();
+        one::<Option<bool>>(&mut here.db, &extended)?.then_some(())
+    });
     here.waits_for(&forged, "status = 'SUCCESS' and attempt = 1");
 
     let cancelled = here.enqueue("once", r#"{"seconds": 600}"#);
