@@ -42,6 +42,19 @@ impl Table {
 
     /// SAFETY: a snapshot that is valid now.
     unsafe fn lock_by(&self, snapshot: pg_sys::Snapshot) -> bool {
+        let (exclusive, skip) = (pg_sys::LockTupleMode::LockTupleExclusive, pg_sys::LockWaitPolicy::LockWaitSkip);
+        self.lock_current(snapshot, exclusive, skip, 0).0 == pg_sys::TM_Result::TM_Ok
+    }
+
+    /// Locks the current row, which is read anew; what came of it, and whether what is locked is a later version of the row.
+    /// SAFETY: a snapshot that is valid now.
+    pub(super) unsafe fn lock_current(
+        &self,
+        snapshot: pg_sys::Snapshot,
+        lock_mode: pg_sys::LockTupleMode::Type,
+        policy: pg_sys::LockWaitPolicy::Type,
+        flags: u32,
+    ) -> (pg_sys::TM_Result::Type, bool) {
         let mut failure = pg_sys::TM_FailureData::default();
         let mut tid = (*self.current).tts_tid;
         // As the executor does it; the current row is one that was found in this table.
@@ -51,12 +64,12 @@ impl Table {
             snapshot,
             self.current,
             pg_sys::GetCurrentCommandId(true),
-            pg_sys::LockTupleMode::LockTupleExclusive,
-            pg_sys::LockWaitPolicy::LockWaitSkip,
-            0,
+            lock_mode,
+            policy,
+            flags as u8,
             &mut failure,
         );
-        result == pg_sys::TM_Result::TM_Ok
+        (result, failure.traversed)
     }
 
     /// Whether the current role may do this to the table, as a statement would ask.

@@ -129,29 +129,17 @@ impl Table {
     /// current row is not to be read any more. It is locked first, for an update cannot say so.
     pub fn update_unless_locked(&self, changes: &[(Column, Option<Datum>)]) -> Option<ModifyResult> {
         use pg_sys::TM_Result;
-        let mut failure = pg_sys::TM_FailureData::default();
         let lock_mode = pg_sys::LockTupleMode::LockTupleNoKeyExclusive;
-        let newest = if is_strict() { 0 } else { pg_sys::TUPLE_LOCK_FLAG_FIND_LAST_VERSION as u8 };
-        // SAFETY: as in `lock_newest`.
-        let result = unsafe {
-            let mut tid = (*self.current).tts_tid;
-            pg_sys::table_tuple_lock(
-                self.relation,
-                &mut tid,
-                pg_sys::GetActiveSnapshot(),
-                self.current,
-                pg_sys::GetCurrentCommandId(true),
-                lock_mode,
-                pg_sys::LockWaitPolicy::LockWaitSkip,
-                newest,
-                &mut failure,
-            )
+        let newest = if is_strict() { 0 } else { pg_sys::TUPLE_LOCK_FLAG_FIND_LAST_VERSION };
+        // SAFETY: inside a transaction.
+        let locked = unsafe {
+            self.lock_current(pg_sys::GetActiveSnapshot(), lock_mode, pg_sys::LockWaitPolicy::LockWaitSkip, newest)
         };
-        match result {
-            TM_Result::TM_WouldBlock => None,
-            TM_Result::TM_Ok if failure.traversed => Some(ModifyResult::Updated),
-            TM_Result::TM_Ok => Some(self.update(changes)),
-            other => Some(self.settle((other, lock_mode))),
+        match locked {
+            (TM_Result::TM_WouldBlock, _) => None,
+            (TM_Result::TM_Ok, true) => Some(ModifyResult::Updated),
+            (TM_Result::TM_Ok, false) => Some(self.update(changes)),
+            (other, _) => Some(self.settle((other, lock_mode))),
         }
     }
 
@@ -248,22 +236,9 @@ impl Table {
     }
 
     fn lock_newest(&self, lock_mode: pg_sys::LockTupleMode::Type) -> ModifyResult {
-        let mut failure = pg_sys::TM_FailureData::default();
-        // SAFETY: as EvalPlanQual's callers do it.
-        let result = unsafe {
-            let mut tid = (*self.current).tts_tid;
-            pg_sys::table_tuple_lock(
-                self.relation,
-                &mut tid,
-                pg_sys::GetActiveSnapshot(),
-                self.current,
-                pg_sys::GetCurrentCommandId(false),
-                lock_mode,
-                pg_sys::LockWaitPolicy::LockWaitBlock,
-                pg_sys::TUPLE_LOCK_FLAG_FIND_LAST_VERSION as u8,
-                &mut failure,
-            )
-        };
+        let (wait, newest) = (pg_sys::LockWaitPolicy::LockWaitBlock, pg_sys::TUPLE_LOCK_FLAG_FIND_LAST_VERSION);
+        // SAFETY: as EvalPlanQual's callers do it, inside a transaction.
+        let (result, _) = unsafe { self.lock_current(pg_sys::GetActiveSnapshot(), lock_mode, wait, newest) };
         match result {
             pg_sys::TM_Result::TM_Ok => ModifyResult::Updated,
             pg_sys::TM_Result::TM_Deleted => ModifyResult::Deleted,

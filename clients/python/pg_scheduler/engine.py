@@ -161,9 +161,10 @@ class Engine(Generic[AnyRun, Db]):
                         run.beat_at = now
                     for run, (answer,) in zip(held, await (await db.execute(core.HEARTBEAT, keys(held))).fetchall()):
                         if answer != "ok":
-                            run.stop(answer)
-                for run in filter(lambda run: run.stop_reason, held):  # again: it may have been between two statements
-                    run.stop("again")
+                            run.stop_reason = run.stop_reason or answer
+                for run in held:
+                    if run.stop_reason:  # also again: it may have been between two statements
+                        run.stop(run.stop_reason)
 
     async def slot(self, until_idle: bool) -> None:
         async with self.open() as db:

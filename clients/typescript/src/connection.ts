@@ -17,6 +17,8 @@ export function ask(db: Client, name: string, text: string, values: unknown[], a
 /** Whether another connection would not mend it: a role, a right, the schema or an argument is wrong. */
 export const isPermanent = (error: unknown): boolean => error instanceof DatabaseError && /^(22|28|3D|3F|42)/.test(error.code ?? '');
 
+export const isSameServer = (one: Client, other: Client): boolean => one.host === other.host && one.port === other.port;
+
 /** To the first server that takes writes. */
 export async function opened(servers: Server[]): Promise<Client> {
   const failures: unknown[] = [];

@@ -8,7 +8,7 @@
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DatabaseError, escapeIdentifier, type Client, type QueryResultRow } from 'pg';
-import { ANSWERS_IN_MS, ask, closed, isPermanent, opened, type Server } from './connection.js';
+import { ANSWERS_IN_MS, ask, closed, isPermanent, isSameServer, opened, type Server } from './connection.js';
 import { outcome, Run, SNOOZE, Stopped, unwritable, type AnyRun, type Said } from './run.js';
 
 export { main } from './main.js';
@@ -256,7 +256,7 @@ export class Worker {
   /** One statement extends all leases, three times in the shortest of them. */
   async #beat(db: Client, over: AbortSignal): Promise<void> {
     // What waits for a server that is not the one any more would keep its lease, and never hear of it.
-    for (const other of this.#connections) if (other.host !== db.host || other.port !== db.port) void closed(other);
+    for (const other of this.#connections) if (!isSameServer(other, db)) void closed(other);
     while (!over.aborted) {
       const news = this.#listens();
       const held = [...this.#held.values()];
@@ -277,7 +277,7 @@ export class Worker {
     if (run.pid === undefined) return;
     const isDeaf = run.stopReason === 'lost' && performance.now() - run.stoppedAt > 10_000;
     // There is nothing that it could say to a server that is not the one any more.
-    if (isDeaf || run.db.host !== db.host || run.db.port !== db.port) void closed(run.db);
+    if (isDeaf || !isSameServer(run.db, db)) void closed(run.db);
     else await (run.interrupting = ask(db, 'cancel', 'SELECT pg_cancel_backend($1)', [run.pid], ANSWERS_IN_MS).catch(() => {}));
   }
 
