@@ -124,7 +124,7 @@ fn prometheus_reads_the_metrics_by_each_of_three_ways() {
         exporter.arg("-config.file").arg(&config).arg(format!("-web.listen-address=127.0.0.1:{port}"));
         exporter
     });
-    let (queries, queries_port) = serve("postgres_exporter", &folder, "/metrics", "sched_fires_total", |port| {
+    let (queries, queries_port) = serve("postgres_exporter", &folder, "/metrics", "database=\"app\"", |port| {
         let mut exporter = monitoring("prometheus-postgres-exporter");
         exporter.arg(format!("--extend.query-path={}", shipped("postgres_exporter.yml").display()));
         exporter.args(["--disable-default-metrics", "--disable-settings-metrics"]);
