@@ -2,10 +2,10 @@
 """What can be said about pages without running them: sentences, and links.
 
     tools/check-docs.py             all of it; 1 and the faults where there are some
-    tools/check-docs.py --longest   also each page's average, and its longest sentence
+    tools/check-docs.py --longest   also each page's longest sentence
     tools/check-docs.py --paths     also whether the files are there that CONTRIBUTING.md and ARCHITECTURE.md name
 
-A sentence has at most 35 words, and those of a page 18 on average. Code, tables, headings and comments do not count; `code` within a
+A sentence has at most 30 words. Code, tables, headings and comments do not count; `code` within a
 sentence is one word. README.md and ARCHITECTURE.md are short. A relative link names a file that is there, and a heading of it that is there."""
 
 import pathlib
@@ -13,7 +13,9 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-LONGEST, AVERAGE = 35, 18
+LONGEST = 30
+# Generated from COMMENT ON: a shorter sentence there needs a line in the update script.
+LONGER = {"docs/reference/functions.md": 35}
 # In bytes: what a reader meets first has to be short.
 AT_MOST = {"README.md": 8000, "ARCHITECTURE.md": 12000}
 SKIPPED = {"target", "node_modules", ".git", "results"}
@@ -122,14 +124,11 @@ def main(arguments):
         found = list(sentences(path.read_text()))
         if not found:
             continue
-        average = sum(count for _, count, _ in found) / len(found)
         if "--longest" in arguments:
-            print(f"{name}: {average:.1f} words in {len(found)} sentences; the longest {max(count for _, count, _ in found)}")
+            print(f"{name}: {len(found)} sentences; the longest {max(count for _, count, _ in found)}")
         for number, count, sentence in found:
-            if count > LONGEST:
+            if count > LONGER.get(name, LONGEST):
                 fault(path, number, f"a sentence of {count} words: {sentence[:90]}…")
-        if average > AVERAGE:
-            fault(path, 1, f"{average:.1f} words in a sentence on average")
     return 1 if faults else 0
 
 
