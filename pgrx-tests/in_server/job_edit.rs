@@ -8,7 +8,7 @@ mod tests {
     use pgrx::prelude::*;
 
     use crate::store::queue::runner_queue::is_runner_queue;
-    use crate::test_support::{check, refused, run, set_fast_path, sql};
+    use crate::test_support::{attempt, check, refused, run, set_fast_path, sql};
 
     const JOBS: &str = "SELECT kind, command, queue, max_attempts, retry_backoff, run_timeout, stale_timeout, allow_stale_reentry, priority,
                                own_transactions, settings FROM sched.jobs WHERE job_name = 'a/job'";
@@ -147,6 +147,19 @@ mod tests {
         assert_eq!(refusal.message, "own_transactions is not for a job of kind \"pull\"");
         let refusal = refused("SELECT sched.alter_job('a/none', max_attempts => 2)", "42704");
         assert_eq!(refusal.message, "job \"a/none\" does not exist");
+    }
+
+    /// The rights that count are the caller's, not those of the extension's owner.
+    #[pg_test]
+    fn settings_are_checked_as_the_caller() {
+        run(&["CREATE ROLE a_plain", "SELECT sched.grant_use('a_plain')"]);
+        attempt("SELECT 1");
+        run(&["SET LOCAL ROLE a_plain", "SELECT sched.define_job('a/job', 'sql', 'SELECT 1')"]);
+        let of_superusers =
+            attempt("SELECT sched.alter_job('a/job', settings => '{\"dynamic_library_path\": \"/tmp\"}')");
+        run(&["SELECT sched.alter_job('a/job', settings => '{\"work_mem\": \"1MB\"}')", "RESET ROLE"]);
+        assert_eq!(of_superusers.unwrap().sqlstate, "42501");
+        check("SELECT settings FROM sched.jobs WHERE job_name = 'a/job'", "{\"work_mem\": \"1MB\"}");
     }
 
     /// As define_job does: limits are stored with an execution, and where it waits goes with the kind of its job.

@@ -9,7 +9,7 @@ use crate::pg::convert::{self, required};
 use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::utf8_text::Text;
-use crate::pg::{role, session};
+use crate::pg::{role, run_settings, session};
 use crate::store::job::{self, Definition};
 
 use crate::api::job::{backoff, check, defaults, known_kind, write};
@@ -50,6 +50,8 @@ fn alter_job(
         let kind = kind.map(|word| known_kind(&word)).transpose()?;
         let queue = queue.map(|queue| convert::queue(Some(queue))).transpose()?;
         let retry_backoff = retry_backoff.map(backoff).transpose()?;
+        // As the caller: inside of `session` the rights are those of the extension's owner, who may set any setting.
+        settings.as_ref().map_or(Ok(()), run_settings::check)?;
         let caller = role::caller();
         session(|session| {
             let Some((owner, current)) = job::lock_definition(session, &name) else {
