@@ -32,6 +32,45 @@ BEGIN
 END
 $$;
 
+-- The statements below lock what they alter. Without a limit they would wait for a transaction that has read one of these relations, and
+-- each client would wait behind them. So the locks come first, and an error names the process that holds one. A lock_timeout of the session
+-- is kept.
+SELECT pg_catalog.set_config('lock_timeout', '5s', true) WHERE pg_catalog.current_setting('lock_timeout') = '0';
+DO $$
+DECLARE
+    relation text;
+    blockers text;
+    hint     text;
+BEGIN
+    -- Each table and view that this script alters, drops or replaces.
+    FOREACH relation IN ARRAY ARRAY[
+        'sched.schedule'
+    ]::pg_catalog.text[] LOOP
+        BEGIN
+            EXECUTE pg_catalog.format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
+        EXCEPTION WHEN lock_not_available THEN
+            SELECT pg_catalog.string_agg(DISTINCT pg_catalog.format('process %s (%s, transaction since %s)', l.pid, coalesce(a.usename, a.backend_type, 'a prepared transaction'),
+                                                                    coalesce(pg_catalog.date_trunc('second', a.xact_start)::pg_catalog.text, 'an unknown time')), ', ')
+                   FILTER (WHERE l.pid IS NOT NULL),
+                   CASE WHEN pg_catalog.bool_and(l.pid IS NULL)
+                        THEN 'Finish the prepared transactions in pg_prepared_xacts, then update again.'
+                        ELSE pg_catalog.format('Wait for its end, or end it by pg_terminate_backend(%s), then update again. A higher lock_timeout in this session waits longer.', pg_catalog.min(l.pid))
+                   END
+              INTO blockers, hint
+              FROM pg_catalog.pg_locks l
+              LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
+             WHERE l.granted AND l.locktype = 'relation' AND l.pid IS DISTINCT FROM pg_catalog.pg_backend_pid()
+               AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())
+               AND EXISTS (SELECT FROM pg_catalog.pg_class c
+                            WHERE c.oid = l.relation AND c.relnamespace IN ('sched'::pg_catalog.regnamespace, 'sched_internal'::pg_catalog.regnamespace));
+            RAISE lock_not_available USING
+                MESSAGE = pg_catalog.format('the update needs a lock on %s, which is held by %s', relation, coalesce(blockers, 'a prepared transaction')),
+                HINT = coalesce(hint, 'Update again.');
+        END;
+    END LOOP;
+END
+$$;
+
 -- Here comes what is new.
 
 -- What is new belongs to whoever runs the update, and all else to the schema's owner, whom the library takes for the owner of everything.
