@@ -130,13 +130,13 @@ unsafe extern "C-unwind" fn make_way(node: *mut pg_sys::Node, context: pg_sys::P
                 for name in PgList::<pg_sys::String>::from_pg(command.objects).iter_ptr() {
                     let name = CStr::from_ptr((*name).sval);
                     if name == EXTENSION || takes_ours_along && name == syscache::LANGUAGE {
-                        exclude_extension(name);
+                        exclude_extension(name, exclusive_lock::lock_all);
                     }
                 }
             }
         }
         NodeTag::T_AlterExtensionStmt if is_ours((*node.cast::<pg_sys::AlterExtensionStmt>()).extname) => {
-            exclude_extension(EXTENSION);
+            exclude_extension(EXTENSION, exclusive_lock::lock_all_for_update);
         }
         NodeTag::T_DropOwnedStmt => exclude_extension_of((*node.cast::<pg_sys::DropOwnedStmt>()).roles),
         NodeTag::T_ReassignOwnedStmt => exclude_extension_of((*node.cast::<pg_sys::ReassignOwnedStmt>()).roles),
@@ -169,10 +169,10 @@ unsafe fn exclude_extension_of(roles: *mut pg_sys::List) {
 }
 
 /// Keeps others away while our extension, or the one that it needs, is dropped or altered by its owner.
-unsafe fn exclude_extension(name: &CStr) {
+unsafe fn exclude_extension(name: &CStr, lock_all: fn()) {
     let may = |extension: Oid| compat::owns(pg_sys::ExtensionRelationId, extension);
     if syscache::extension().is_some() && syscache::extension_of_name(name).is_some_and(may) {
-        exclusive_lock::lock_all();
+        lock_all();
     }
 }
 

@@ -23,11 +23,29 @@ const A_MOMENT: Duration = Duration::from_millis(500);
 /// How often to begin anew before it is left to Postgres, which takes the locks in its own order.
 const MOST_ROUNDS: usize = 200;
 
+/// How long an update waits in a session without `lock_timeout`, here and in its script.
+const UPDATE_WAIT: Duration = Duration::from_secs(5);
+
 const EXCLUSIVE: pg_sys::LOCKMODE = pg_sys::AccessExclusiveLock as pg_sys::LOCKMODE;
 
 /// Has the dispatcher leave, and waits until nobody else has anything of ours in hand; it is the transaction's alone until it ends.
 /// (`sched_internal` has nothing to lock.)
 pub fn lock_all() {
+    lock_until(None);
+}
+
+/// The same for an update, which clients are not to queue behind: it waits as long as the session's `lock_timeout` says, or for five
+/// seconds. After that no lock is held, and the update's script raises the error that names the process in the way.
+pub fn lock_all_for_update() {
+    // SAFETY: reads a setting.
+    let limit = match u64::try_from(unsafe { pg_sys::LockTimeout }) {
+        Ok(limit) if limit > 0 => Duration::from_millis(limit),
+        _ => UPDATE_WAIT,
+    };
+    lock_until(Some(Instant::now() + limit));
+}
+
+fn lock_until(deadline: Option<Instant>) {
     // SAFETY: reads a global of the process.
     exclusion::acquire(unsafe { pg_sys::MyDatabaseId.to_u32() });
     let Some((schema, _)) = oid_cache::schema() else { return };
@@ -35,18 +53,39 @@ pub fn lock_all() {
     let _closed = gate::close();
     for _ in 0..MOST_ROUNDS {
         let Some((first, rest)) = relations.split_first() else { return };
-        let Some(busy) = lock(*first, rest) else { return };
-        // SAFETY: the lock that `lock` has just taken.
+        if !lock_first(*first, deadline) {
+            return;
+        }
+        let Some(busy) = lock_others(rest) else { return };
+        // SAFETY: the lock that `lock_first` has just taken.
         unsafe { pg_sys::UnlockRelationOid(*first, EXCLUSIVE) }
         relations[..=busy + 1].rotate_right(1);
     }
 }
 
-/// Takes the first of these locks, whenever that is to be had, and the others with it; which of the others was not to be had in time.
-fn lock(first: Oid, rest: &[Oid]) -> Option<usize> {
-    let at = Cell::new(0);
+/// Takes the first of these locks, whenever that is to be had; false where a deadline came before.
+fn lock_first(first: Oid, deadline: Option<Instant>) -> bool {
     // SAFETY: inside a transaction.
-    unsafe { pg_sys::LockRelationOid(first, EXCLUSIVE) }
+    let take = || unsafe { pg_sys::LockRelationOid(first, EXCLUSIVE) };
+    let Some(deadline) = deadline else {
+        take();
+        return true;
+    };
+    match subtransaction::run(|| lock_timeout::in_short_waits(milliseconds(deadline.saturating_duration_since(Instant::now())), take)) {
+        Ok(()) => true,
+        Err(failure) if failure.code == PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE => false,
+        Err(failure) => raise(failure),
+    }
+}
+
+/// For `lock_timeout`, where 0 would be no limit.
+fn milliseconds(wait: Duration) -> i32 {
+    i32::try_from(wait.as_millis()).unwrap_or(i32::MAX).max(1)
+}
+
+/// Takes the other locks; which of them was not to be had in time.
+fn lock_others(rest: &[Oid]) -> Option<usize> {
+    let at = Cell::new(0);
     // SAFETY: reads a setting.
     let until_a_deadlock = Duration::from_millis(u64::from(unsafe { pg_sys::DeadlockTimeout }.unsigned_abs()));
     let (began, longest) = (Instant::now(), A_MOMENT.min(until_a_deadlock / 2));
@@ -54,9 +93,8 @@ fn lock(first: Oid, rest: &[Oid]) -> Option<usize> {
     let taken = subtransaction::run(|| {
         for (number, relation) in rest.iter().enumerate() {
             at.set(number);
-            let left = longest.saturating_sub(began.elapsed()).as_millis();
-            // SAFETY: as above.
-            lock_timeout::in_short_waits(i32::try_from(left).unwrap_or(i32::MAX).max(1), || unsafe {
+            // SAFETY: inside a transaction.
+            lock_timeout::in_short_waits(milliseconds(longest.saturating_sub(began.elapsed())), || unsafe {
                 pg_sys::LockRelationOid(*relation, EXCLUSIVE);
             });
         }
