@@ -71,7 +71,9 @@ fn lock_first(first: Oid, deadline: Option<Instant>) -> bool {
         take();
         return true;
     };
-    match subtransaction::run(|| lock_timeout::in_short_waits(milliseconds(deadline.saturating_duration_since(Instant::now())), take)) {
+    match subtransaction::run(|| {
+        lock_timeout::in_short_waits(milliseconds(deadline.saturating_duration_since(Instant::now())), take)
+    }) {
         Ok(()) => true,
         Err(failure) if failure.code == PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE => false,
         Err(failure) => raise(failure),
