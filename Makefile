@@ -56,10 +56,11 @@ all: ## build the release version for a server of yours: make all PG_CONFIG=/usr
 install: ## install into your own server: make install PG_CONFIG=/usr/bin/pg_config; DESTDIR=/folder: below it
 	@tools/install.sh "$(PG_CONFIG)"
 
-deb: setup ## Debian's package: target/deb/postgresql-15-scheduler_VERSION_ARCH.deb
+deb: ## Debian's package: target/deb/postgresql-15-scheduler_VERSION_ARCH.deb
+	@tools/setup.sh packages pgrx server
 	@tools/deb.sh
 
-test-deb: setup ## build the package and test it in roots of its own, twice for the same hash (20 minutes); T=lintian or another step
+test-deb: ## build the package and test it in roots of its own, twice for the same hash (20 minutes); T=lintian or another step
 	@tools/setup.sh packaging
 	@tools/test-deb.sh $(T)
 

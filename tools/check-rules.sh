@@ -51,7 +51,7 @@ layer shmem -- heap
 layer store -- dispatch worker api utility_hooks
 layer dispatch -- worker api utility_hooks
 layer worker -- api utility_hooks
-python3 tools/import-circles.py src || broken=1
+python3 tools/import-circles.py src core/src pgrx-tests/cluster/src || broken=1
 code "${shell[@]}" | grep -E '"\s*(SELECT|INSERT|UPDATE|DELETE|WITH|CREATE|ALTER|DROP|TRUNCATE|CALL|LOCK|select .* from|insert into|update .* set|delete from|with .* as \()\b' |
     rule "SQL text is in sql/, included with include_str!"
 code "${shell[@]}" "${core[@]}" | grep -E '\.unwrap\(\)|\.expect\(' | rule "no unwrap() or expect(): what a user sends must not panic"

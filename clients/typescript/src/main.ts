@@ -1,6 +1,6 @@
 // The command line of a worker.
 import { parseArgs, type ParseArgsConfig } from 'node:util';
-import type { Hooks, Worker, WorkerOptions } from './index.js';
+import type { Hooks, Worker, WorkerOptions } from './worker.js';
 
 type Given = Record<string, string | boolean | (string | boolean)[] | undefined>;
 

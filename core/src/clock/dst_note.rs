@@ -6,11 +6,11 @@ use crate::time::civil::SECONDS_PER_DAY;
 use crate::time::{Instant, MICROS_PER_SECOND, UNIX_TO_POSTGRES_SECONDS};
 
 use super::datetime::{DateTime, LocalDisplay};
+use super::definition::Clock;
 use super::every::Anchor;
 use super::timeline::Timeline;
 use super::zone::zone_cache::ResolvedReading;
 use super::zone::Zone;
-use super::Clock;
 
 /// What happened to a plan time; readings are microseconds since 2000-01-01 00:00 on the zone's wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

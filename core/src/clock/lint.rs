@@ -6,11 +6,11 @@ use crate::time::{Instant, MICROS_PER_SECOND, UNIX_TO_POSTGRES_SECONDS};
 use super::cron::field::Field;
 use super::cron::Cron;
 use super::datetime::LocalDisplay;
+use super::definition::Clock;
 use super::dst_note::DstNote;
 use super::error::quoted;
 use super::timeline::Timeline;
 use super::zone::Zone;
-use super::Clock;
 
 /// Something to tell the author of a clock.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,10 +9,10 @@ use crate::time::{Instant, MICROS_PER_SECOND, UNIX_TO_POSTGRES_SECONDS};
 
 use super::cron::Cron;
 use super::datetime::DateTime;
+use super::definition::Clock;
 use super::every::{Anchor, Every, Grid, RunEdge};
 use super::zone::zone_cache::{ResolvedReading, ZoneCache, MAX_OFFSET};
 use super::zone::{Local, Zone};
-use super::Clock;
 
 /// The calendar and the rule that a zone ends with repeat every 400 years, so a wild clock is followed that far.
 const CYCLE_SECONDS: i64 = 146_097 * 86_400;

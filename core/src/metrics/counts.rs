@@ -4,7 +4,8 @@ use crate::keyword::Keyword;
 use crate::lease::{Claim, Status};
 use crate::schedule::SkipReason;
 
-use super::{Family, Sample};
+use super::family::Family;
+use super::sample::Sample;
 
 /// The upper bounds of both histograms in microseconds, as OpenMetrics writes them in seconds.
 const BOUNDS: [(u64, &str); 12] = [

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::{Family, Sample};
+use super::family::Family;
+use super::sample::Sample;
 
 /// The text of all samples, family by family in their order.
 #[must_use]

@@ -9,15 +9,14 @@ use crate::schedule::SkipReason;
 
 use super::axis::{Axis, Place, WHOLE};
 use super::detail::Row;
+use super::frame::{backdrop, COLUMNS};
 use super::marks;
 use super::rows::Schedule;
 use super::verdict::Verdict;
-use super::wording::{counted, number};
+use super::wording::{counted, number, word};
 
 /// From so many rows on, a row is one line of text.
 const COMPACT: usize = 60;
-/// The columns of every table with a time axis.
-pub(super) const COLUMNS: &str = r#"<colgroup><col class="c1"/><col class="c2"/><col/></colgroup>"#;
 /// Labels above the axis that are closer together than this would overlap.
 const APART: i64 = 1_500;
 
@@ -55,31 +54,6 @@ pub(super) fn draw(out: &mut String, rows: &[Row<'_>], axis: &Axis<'_>) {
         out.push_str("</tbody>");
     }
     out.push_str("</table></div></div>");
-}
-
-/// Behind the rows: lines at round times, bands where the clocks change, and now.
-pub(super) fn backdrop(out: &mut String, axis: &Axis<'_>) {
-    out.push_str(r#"<div class="back" aria-hidden="true"><svg>"#);
-    for tick in axis.ticks() {
-        let class = if tick.is_strong { "day" } else { "hour" };
-        let _ = write!(out, r#"<line class="{class}" x1="{0}" x2="{0}" y2="100%"/>"#, tick.place);
-    }
-    for change in axis.changes() {
-        let (from, to) = change.band(axis);
-        let width = Place((to.0 - from.0).max(20));
-        let before = change.at.just_before();
-        let _ = write!(
-            out,
-            r#"<rect class="dst" x="{from}" width="{width}" height="100%"><title>clocks change by {}: {} becomes {}</title></rect>"#,
-            change.amount(),
-            axis.wall.reading(before).offset(),
-            axis.wall.reading(change.at).offset()
-        );
-    }
-    if axis.shows(axis.view.now) {
-        let _ = write!(out, r#"<line class="now" x1="{0}" x2="{0}" y2="100%"/>"#, axis.place(axis.view.now));
-    }
-    out.push_str("</svg></div>");
 }
 
 /// The labels of the axis.
@@ -142,7 +116,7 @@ fn draw_row(out: &mut String, row: &Row<'_>, axis: &Axis<'_>, compact: bool) {
     }
     let state = schedule.state.as_str();
     if !matches!(state, "armed" | "waiting" | "arming") {
-        let _ = write!(out, r#"<em class="state {0}">{0}</em>"#, super::page::word(state));
+        let _ = write!(out, r#"<em class="state {0}">{0}</em>"#, word(state));
     }
     if !compact {
         let _ = write!(out, "<small>{}", schedule.clock.shortened());

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::axis::{Axis, Place};
-use super::grid;
+use super::frame;
 use super::rows::{LatenessColumn, LATENESS_CLASSES};
 use super::wording::number;
 
@@ -27,11 +27,11 @@ pub(super) fn draw(out: &mut String, columns: &[LatenessColumn], axis: &Axis<'_>
     }
     // The same columns as the rows above have.
     let _ = write!(out, r#"<div class="scroll"><div class="grid heat{}">"#, if compact { " compact" } else { "" });
-    grid::backdrop(out, axis);
+    frame::backdrop(out, axis);
     let _ = write!(
         out,
         r#"<table><caption class="sr">Runs by how long after their plan time they began</caption>{}<thead class="sr"><tr><th scope="col">Began</th><th scope="col">Runs</th><th scope="col">When</th></tr></thead><tbody>"#,
-        grid::COLUMNS
+        frame::COLUMNS
     );
     for (class, name) in CLASSES.iter().enumerate().rev() {
         let runs = number(total(class));

@@ -11,6 +11,7 @@
 
 mod axis;
 mod detail;
+mod frame;
 mod grid;
 mod lateness;
 mod load;

@@ -126,8 +126,3 @@ fn legend(out: &mut String, rows: &[Row<'_>], axis: &Axis<'_>) {
     }
     out.push_str("</ul>");
 }
-
-/// A word of ours as it came from a row: letters and underscores, so that it can be a class.
-pub(super) fn word(word: &str) -> String {
-    word.chars().filter(|c| c.is_ascii_lowercase() || *c == '_').collect()
-}

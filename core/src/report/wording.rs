@@ -27,6 +27,11 @@ pub(super) fn counted(count: u64, noun: &str) -> String {
     format!("{} {noun}{}", number(count), if count == 1 { "" } else { "s" })
 }
 
+/// A word of ours as it came from a row: letters and underscores, so that it can be a class.
+pub(super) fn word(word: &str) -> String {
+    word.chars().filter(|c| c.is_ascii_lowercase() || *c == '_').collect()
+}
+
 /// Its two largest units: `3.2 s`, `4 min 10 s`, `2 d 3 h`.
 pub(super) fn duration(micros: i64) -> String {
     let micros = micros.max(0);

@@ -1,6 +1,5 @@
 //! A server whose wall clock the test sets, while it runs: `clock.c`, preloaded into all of its processes.
 
-use crate::cluster::Cluster;
 use crate::environment::{repository, run};
 use std::fs;
 use std::os::unix::fs::FileExt as _;
@@ -24,11 +23,9 @@ pub fn preload(folder: &Path, command: &mut Command) {
     }
 }
 
-impl Cluster {
-    /// Sets the clock of all processes of the server, at once, so many seconds ahead of the true time.
-    pub fn set_clock(&self, seconds: i64) {
-        let file = fs::OpenOptions::new().write(true).open(self.folder().join("offset"));
-        let micros = (seconds * 1_000_000).to_ne_bytes();
-        file.expect("a server with a clock to be set").write_all_at(&micros, 0).unwrap();
-    }
+/// Sets the clock of all processes of that cluster's server, at once, so many seconds ahead of the true time.
+pub fn set(folder: &Path, seconds: i64) {
+    let file = fs::OpenOptions::new().write(true).open(folder.join("offset"));
+    let micros = (seconds * 1_000_000).to_ne_bytes();
+    file.expect("a server with a clock to be set").write_all_at(&micros, 0).unwrap();
 }

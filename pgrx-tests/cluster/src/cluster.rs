@@ -158,6 +158,11 @@ impl Cluster {
         Builder::default()
     }
 
+    /// Sets the clock of all processes of the server, at once, so many seconds ahead of the true time.
+    pub fn set_clock(&self, seconds: i64) {
+        clock::set(&self.folder, seconds);
+    }
+
     /// The folder of the socket, which is also that of the log.
     pub fn folder(&self) -> &Path {
         &self.folder
