@@ -44,7 +44,7 @@ DECLARE
 BEGIN
     -- Each table and view that this script alters, drops or replaces.
     FOREACH relation IN ARRAY ARRAY[
-        'sched.schedule'
+        'sched.schedule', 'sched.job'
     ]::pg_catalog.text[] LOOP
         BEGIN
             EXECUTE pg_catalog.format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
@@ -72,6 +72,46 @@ END
 $$;
 
 -- Here comes what is new.
+
+CREATE FUNCTION sched_internal.alter_sql_job(
+	"job_name" TEXT,
+	"command" TEXT
+) RETURNS void
+VOLATILE PARALLEL UNSAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'alter_sql_job_wrapper';
+COMMENT ON FUNCTION sched_internal.alter_sql_job IS 'internal: has an SQL job run another command, for scheduler_cron';
+
+-- schedule_sql remembers its pairs. Those of before are a job of kind sql and a schedule of one name.
+ALTER TABLE sched.job ADD COLUMN sql_pair boolean NOT NULL DEFAULT false;
+COMMENT ON COLUMN sched.job.sql_pair IS 'schedule_sql made the job, or found it with its schedule; what alter_job and drop_schedule change is put right by the next call';
+ALTER TABLE sched.schedule ADD COLUMN sql_pair text;
+COMMENT ON COLUMN sched.schedule.sql_pair IS 'the name by which schedule_sql finds the schedule and its job, whatever their names are now; NULL = never made or found by schedule_sql';
+CREATE INDEX schedule_sql_pair ON sched.schedule (sql_pair) WHERE sql_pair IS NOT NULL;
+-- That schedule_sql knows a schedule is no change of it.
+DROP TRIGGER schedule_before_update ON sched.schedule;
+CREATE TRIGGER schedule_before_update BEFORE UPDATE ON sched.schedule
+    FOR EACH ROW WHEN (NEW.sql_pair IS NOT DISTINCT FROM OLD.sql_pair) EXECUTE FUNCTION sched_internal.schedule_before_update();
+ALTER TABLE sched.schedule ENABLE ALWAYS TRIGGER schedule_before_update;
+UPDATE sched.job j SET sql_pair = true
+ WHERE j.kind = 'sql' AND EXISTS (SELECT FROM sched.schedule s WHERE s.schedule_name = j.job_name AND s.job_name = j.job_name);
+UPDATE sched.schedule s SET sql_pair = s.schedule_name
+ WHERE EXISTS (SELECT FROM sched.job j WHERE j.job_name = s.job_name AND j.job_name = s.schedule_name AND j.sql_pair);
+COMMENT ON FUNCTION sched.define_job IS
+'Creates or replaces a job: how its executions are queued, leased and retried. max_attempts and retry_backoff left out mean 3 and 10 seconds, then 1 minute, for kind pull, whose worker may die; 1 and at once for the others. retry_backoff[i] is the wait after failed attempt i, the last entry repeats, empty means at once. Lengths of time have no months, days of 24 hours, and are at most 1000 years; run_timeout is shorter than stale_timeout: from then on heartbeat answers cancel. Of kind sql the server runs the command, as the owner, and ends a run at run_timeout; own_transactions and settings are for this kind. Errors: 22023 (a value that may not be), 42601 (a command that cannot be parsed), 0A000 (a statement that no command may have), 54000 (a command over 1 MiB), 42704 (unknown setting), 22008, 22004 (NULL), 42501 (another role''s job, also for a superuser who is no member of that role by a GRANT; a setting that the caller may not set).';
+COMMENT ON FUNCTION sched.alter_job IS
+'Changes a job; NULL leaves an argument as it is, reset names arguments that go back to their default (of the kind that the job then has). What is stored with existing executions stays, as when it is defined anew. kind, command and settings of another role''s job are 42501 for a superuser who is no member of that role by a GRANT. Errors as define_job, and 42704 for an unknown job, 22023 for an argument that is both given and reset.';
+COMMENT ON FUNCTION sched.schedule_sql IS
+'Has the server run a command at the plan times of a clock, as the caller: a job of kind sql and its schedule, both of this name; returns the schedule''s number. The call states the whole: what is left out goes to its default, but a schedule that is paused stays so where enabled is left out. The same call again changes nothing. Calls of one name wait for one another. What drop_schedule, alter_schedule and alter_job have changed of job and schedule is put right. Errors: 42710 (a job or schedule of this name was made otherwise), 42501 (another role''s, also for a superuser who is no member of that role by a GRANT), 40001 under REPEATABLE READ and SERIALIZABLE where another transaction has just made the same, 22023 and 42601 (clock, command, setting or another argument cannot be used), 0A000 (a statement that no command may have), 54000 (a command over 1 MiB), 42704 (unknown setting), 22008, 22004 (NULL).';
+COMMENT ON FUNCTION sched.unschedule IS
+'Drops what is left of what sched.schedule_sql made, whatever edits have made of it; false where there was none. What waits is cancelled; a run that goes on ends by itself, and is not tried again. Errors: 42710 (a job or schedule of this name was made otherwise), 42501 (another role''s), 2BP01 (another schedule uses the job).';
+COMMENT ON FUNCTION sched.fire_now IS
+'Creates one extra execution of a schedule with the plan time now, or the next that neither the ledger nor the clock has, whatever its state, and returns its id; its timer is untouched. A superuser may fire the schedule of another role: the owner of the job reads the payload and the result. Errors: 42704, 42501, 53400 (a notify job, while the server''s queue of notifications is full).';
+COMMENT ON FUNCTION sched.pause IS 'Stops a schedule from firing until sched.resume. A superuser may pause the schedule of another role: the owner of the job reads its payload as before. Errors: 42704, 42501.';
+COMMENT ON FUNCTION sched.enqueue IS
+'Puts an execution into its job''s queue and returns its id; with run_at nobody can claim it before that time. unique_by says what is the same. By plan: one of this job, scope and plan time, whatever has become of it; a plan time that is not named is drawn so that nobody has it. By scope: one of this job and scope that waits and that nobody has in hand. if_exists says what becomes of that: keep, replace (payload, run_at and priority, if it waits) or error. A job that was never defined means queue default. The owner of the job reads the payload, also of what a superuser enqueues. Errors: 22023, 22004, 22008, 42501, 23505 (if_exists error), 53400 (a notify job, while the server''s queue of notifications is full).';
+COMMENT ON FUNCTION sched.cancel IS
+'Cancels an execution: at once where nobody runs it, else its next heartbeat answers cancel and a failure ends it as CANCELLED; LISTEN "sched:cancel" hears its id. False when it is unknown or has ended. The owner of the job goes on reading the payload, also of what a superuser cancels. Error: 42501.';
 
 -- What is new belongs to whoever runs the update, and all else to the schema's owner, whom the library takes for the owner of everything.
 -- (What belongs to a column or table, as an identity's sequence does, follows it.) It comes before the rights, which name the owner.
@@ -112,7 +152,9 @@ DECLARE
     object  text;
     grantee text;
 BEGIN
-    FOREACH object IN ARRAY ARRAY[]::pg_catalog.text[] LOOP
+    FOREACH object IN ARRAY ARRAY[
+        'FUNCTION sched_internal.alter_sql_job'
+    ]::pg_catalog.text[] LOOP
         EXECUTE pg_catalog.format('REVOKE ALL ON %s FROM PUBLIC', object);
         FOR grantee IN
             SELECT DISTINCT a.grantee::pg_catalog.regrole::text

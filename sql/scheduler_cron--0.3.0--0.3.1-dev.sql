@@ -3,3 +3,268 @@
 
 -- To the end of the transaction. What is named without a schema is Postgres' own.
 SET LOCAL search_path = pg_catalog, pg_temp;
+
+DO $$
+BEGIN
+    IF pg_catalog.to_regprocedure('sched_internal.alter_sql_job(text, text)') IS NULL THEN
+        RAISE EXCEPTION 'the extension scheduler is too old for scheduler_cron'
+            USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Run ALTER EXTENSION scheduler UPDATE.';
+    END IF;
+END
+$$;
+
+-- A row of another role is not locked.
+DROP FUNCTION cron_internal.lock_job(bigint);
+CREATE FUNCTION cron_internal.lock_job(job_id bigint, role oid) RETURNS cron_internal.locked_job
+    LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS
+$$
+    SELECT e.jobid, s.schedule_name, j.job_name, j.owner::oid, CASE WHEN s.clock = e.clock THEN e.schedule ELSE s.clock END, j.command,
+           e.nodename, e.nodeport, s.enabled AND s.ownership = 'owned', e.jobname
+      FROM cron_internal.entry e
+      JOIN sched.schedule s ON s.schedule_id = e.schedule_id
+      JOIN sched.job j ON j.job_name = s.job_name
+     WHERE e.jobid = job_id AND e.removed_at IS NULL AND (role IS NULL OR j.owner::oid = role)
+       FOR UPDATE OF e, s, j
+$$;
+COMMENT ON FUNCTION cron_internal.lock_job IS 'internal: a job of a role, or of any (NULL), locked; NULL where there is none';
+DO $$
+DECLARE
+    grantee text;
+BEGIN
+    FOR grantee IN
+        SELECT 'PUBLIC'
+         UNION
+        SELECT a.grantee::regrole::text
+          FROM pg_default_acl AS d, aclexplode(d.defaclacl) AS a
+         WHERE a.grantee NOT IN (0, (SELECT n.nspowner FROM pg_namespace n WHERE n.nspname = 'cron'))
+    LOOP
+        EXECUTE format('REVOKE ALL ON FUNCTION cron_internal.lock_job FROM %s CASCADE', grantee);
+    END LOOP;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION cron_internal.change(found cron_internal.locked_job, schedule text, command text, owner oid, active boolean) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS
+$$
+#variable_conflict use_column
+DECLARE
+    new_clock CONSTANT text := cron_internal.required_clock(change.schedule);
+BEGIN
+    IF change.owner IS NOT NULL THEN
+        UPDATE cron_internal.entry e SET owner = change.owner, command = found.command WHERE e.jobid = found.jobid;
+        UPDATE sched.job j SET owner = change.owner, updated_at = clock_timestamp() WHERE j.job_name = found.job_name AND j.owner <> change.owner;
+    END IF;
+    IF new_clock IS NOT NULL THEN
+        UPDATE cron_internal.entry e SET schedule = change.schedule, clock = new_clock WHERE e.jobid = found.jobid;
+        PERFORM cron_internal.warn(new_clock, change.schedule);
+    END IF;
+    IF change.command IS NOT NULL THEN
+        UPDATE cron_internal.entry e SET owner = COALESCE(change.owner, found.owner), command = change.command WHERE e.jobid = found.jobid;
+        PERFORM sched_internal.alter_sql_job(found.job_name, change.command);
+    END IF;
+    IF new_clock IS NOT NULL OR change.active IS NOT NULL THEN
+        PERFORM cron_internal.alter_schedule(found.schedule_name, new_clock, change.active);
+    END IF;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION cron_internal.schedule(jobid bigint, jobname text, schedule text, command text, owner oid, active boolean,
+                                       nodename text, nodeport integer) RETURNS bigint
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS
+$$
+#variable_conflict use_column
+DECLARE
+    new_clock CONSTANT text := cron_internal.required_clock(schedule.schedule);
+    -- pg_cron draws one for a name that is there as well.
+    drawn     CONSTANT bigint := COALESCE(schedule.jobid, nextval('cron.jobid_seq'));
+    found_job cron_internal.locked_job;
+    new_jobid bigint;
+    new_id    bigint;
+BEGIN
+    LOOP
+        IF schedule.jobid IS NULL THEN
+            found_job := cron_internal.lock_job(cron_internal.job_named(schedule.jobname, schedule.owner), schedule.owner);
+            IF found_job.owner = schedule.owner AND found_job.jobname = schedule.jobname THEN
+                PERFORM cron_internal.change(found_job, schedule.schedule, schedule.command, NULL, NULL);
+                RETURN found_job.jobid;
+            END IF;
+        END IF;
+        PERFORM cron_internal.follow(schedule.jobname, schedule.owner);
+        INSERT INTO cron_internal.entry AS e (jobid, jobname, owner, schedule, clock, command, nodename, nodeport)
+        VALUES (drawn, schedule.jobname, schedule.owner, schedule.schedule, new_clock, schedule.command, schedule.nodename,
+                schedule.nodeport)
+            ON CONFLICT (jobname, owner) WHERE removed_at IS NULL DO NOTHING
+        RETURNING e.jobid INTO new_jobid;
+        EXIT WHEN new_jobid IS NOT NULL;
+        -- Another session has made one of this name meanwhile.
+        IF schedule.jobid IS NOT NULL THEN
+            RAISE EXCEPTION 'duplicate key value violates unique constraint "jobname_username_uniq"' USING ERRCODE = 'unique_violation';
+        END IF;
+    END LOOP;
+    PERFORM cron_internal.warn(new_clock, schedule.schedule);
+    new_id := cron_internal.create_schedule(new_jobid, schedule.jobname, new_clock, schedule.command, schedule.owner, schedule.active);
+    UPDATE cron_internal.entry e SET schedule_id = new_id, key = s.key
+      FROM sched.schedule s
+     WHERE e.jobid = new_jobid AND s.schedule_id = new_id;
+    RETURN new_jobid;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION cron_internal.change_row(call cron_internal.call) RETURNS bigint
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS
+$$
+DECLARE
+    found_job cron_internal.locked_job;
+    changed   text[];
+    attribute text;
+    new_owner oid;
+BEGIN
+    IF call.action IN ('INSERT', 'DELETE') AND NOT has_table_privilege(call.caller, 'cron.job', call.action) THEN
+        PERFORM cron_internal.denied('table', 'job');
+    END IF;
+    IF call.action = 'INSERT' THEN
+        PERFORM cron_internal.check_row(call);
+        new_owner := cron_internal.job_owner(call.caller, NULLIF(call.username, pg_get_userbyid(call.caller)), 'create a job for another role');
+        IF cron_internal.job_named(call.jobname, new_owner) IS NOT NULL THEN
+            RAISE EXCEPTION 'duplicate key value violates unique constraint "jobname_username_uniq"' USING ERRCODE = 'unique_violation';
+        END IF;
+        RETURN cron_internal.schedule(COALESCE(call.id, nextval('cron.jobid_seq')), call.jobname, call.schedule, call.command, new_owner, call.active, call.nodename, call.nodeport);
+    END IF;
+    found_job := cron_internal.lock_job(call.id, CASE WHEN NOT cron_internal.sees_all(call.caller) THEN call.caller END);
+    IF found_job.jobid IS NULL THEN
+        RETURN NULL;
+    ELSIF call.action = 'DELETE' THEN
+        PERFORM cron_internal.unschedule(found_job);
+        RETURN found_job.jobid;
+    END IF;
+    changed := ARRAY[CASE WHEN call.schedule IS DISTINCT FROM found_job.schedule THEN 'schedule' END,
+                     CASE WHEN call.command IS DISTINCT FROM found_job.command THEN 'command' END,
+                     CASE WHEN call.nodename IS DISTINCT FROM found_job.nodename THEN 'nodename' END,
+                     CASE WHEN call.nodeport IS DISTINCT FROM found_job.nodeport THEN 'nodeport' END,
+                     CASE WHEN call.database IS DISTINCT FROM current_database() THEN 'database' END,
+                     CASE WHEN call.username IS DISTINCT FROM pg_get_userbyid(found_job.owner) THEN 'username' END,
+                     CASE WHEN call.active IS DISTINCT FROM found_job.active THEN 'active' END,
+                     CASE WHEN call.jobname IS DISTINCT FROM found_job.jobname THEN 'jobname' END];
+    FOREACH attribute IN ARRAY array_remove(changed, NULL) LOOP
+        IF NOT has_column_privilege(call.caller, 'cron.job', attribute, 'UPDATE') THEN
+            PERFORM cron_internal.denied('table', 'job');
+        END IF;
+    END LOOP;
+    PERFORM cron_internal.check_row(call);
+    IF 'username' = ANY (changed) THEN
+        new_owner := cron_internal.job_owner(call.caller, NULLIF(call.username, pg_get_userbyid(call.caller)), 'alter username');
+    END IF;
+    PERFORM cron_internal.follow(call.jobname, COALESCE(new_owner, found_job.owner));
+    UPDATE cron_internal.entry e SET jobname = call.jobname, nodename = call.nodename, nodeport = call.nodeport WHERE e.jobid = found_job.jobid;
+    PERFORM cron_internal.change(found_job, CASE WHEN 'schedule' = ANY (changed) THEN call.schedule END,
+                                 CASE WHEN 'command' = ANY (changed) THEN call.command END, new_owner,
+                                 CASE WHEN 'active' = ANY (changed) THEN call.active END);
+    RETURN found_job.jobid;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION cron_internal.alter_job(call cron_internal.call) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS
+$$
+DECLARE
+    found_job cron_internal.locked_job;
+    owner     CONSTANT oid := cron_internal.job_owner(call.caller, call.username, 'alter username');
+BEGIN
+    IF call.database IS NOT NULL THEN
+        PERFORM cron_internal.check_connect(owner, call.database);
+    END IF;
+    PERFORM cron_internal.required_clock(call.schedule);
+    IF num_nonnulls(call.schedule, call.command, call.database, call.username, call.active) = 0 THEN
+        RAISE EXCEPTION 'no updates specified'
+            USING ERRCODE = 'internal_error', HINT = 'You must specify at least one job attribute to change when calling alter_job';
+    END IF;
+    found_job := cron_internal.lock_job(call.id, CASE WHEN NOT cron_internal.is_superuser(call.caller) THEN call.caller END);
+    IF found_job.jobid IS NULL THEN
+        RAISE EXCEPTION 'Job % does not exist or you don''t own it', call.id USING ERRCODE = 'internal_error';
+    END IF;
+    PERFORM cron_internal.check_here(call.database, NULL, NULL);
+    PERFORM cron_internal.change(found_job, call.schedule, call.command, CASE WHEN call.username IS NOT NULL THEN owner END, call.active);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION cron_internal.remove_job(call cron_internal.call) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS
+$$
+DECLARE
+    is_named  CONSTANT boolean := call.action = 'cron.unschedule(text)';
+    is_for_all CONSTANT boolean := NOT is_named AND has_table_privilege(call.caller, 'cron.job', 'DELETE');
+    found_job CONSTANT cron_internal.locked_job :=
+        cron_internal.lock_job(CASE WHEN is_named THEN cron_internal.job_named(call.jobname, call.caller) ELSE call.id END,
+                               CASE WHEN NOT is_for_all THEN call.caller END);
+BEGIN
+    IF found_job.jobid IS NULL THEN
+        IF NOT is_named AND EXISTS (SELECT
+                                      FROM cron_internal.entry e
+                                      JOIN sched.schedule s ON s.schedule_id = e.schedule_id
+                                      JOIN sched.job j ON j.job_name = s.job_name
+                                     WHERE e.jobid = call.id AND e.removed_at IS NULL AND j.owner::oid <> call.caller) THEN
+            PERFORM cron_internal.denied('table', 'job');
+        END IF;
+        RAISE EXCEPTION 'could not find valid entry for job %', COALESCE('''' || call.jobname || '''', call.id::text)
+            USING ERRCODE = 'internal_error';
+    END IF;
+    PERFORM cron_internal.unschedule(found_job);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION cron_internal.delete_run(call cron_internal.call) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS
+$$
+BEGIN
+    IF NOT has_table_privilege(call.caller, 'cron.job_run_details', 'DELETE') THEN
+        PERFORM cron_internal.denied('table', 'job_run_details');
+    END IF;
+    -- runid is the fence of a lease, which that sequence draws.
+    IF (call.id BETWEEN 1 AND (SELECT CASE WHEN f.is_called THEN f.last_value ELSE 0 END FROM sched.fence f)) IS NOT TRUE THEN
+        RAISE EXCEPTION 'run % does not exist', COALESCE(call.id::text, 'NULL')
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'Delete rows of cron.job_run_details by a condition on its columns.';
+    END IF;
+    IF cron_internal.sees_all(call.caller) THEN
+        INSERT INTO cron_internal.deleted_run (runid, owner) VALUES (call.id, 0)
+            ON CONFLICT (runid, owner) DO UPDATE SET deleted_at = clock_timestamp();
+    ELSIF call.username = pg_get_userbyid(call.caller) THEN
+        -- It says nothing of the runs of others.
+        INSERT INTO cron_internal.deleted_run (runid, owner) VALUES (call.id, call.caller)
+            ON CONFLICT (runid, owner) DO UPDATE SET deleted_at = clock_timestamp();
+    END IF;
+    -- The ledger has forgotten these too.
+    DELETE FROM cron_internal.deleted_run d
+     WHERE d.deleted_at < clock_timestamp() - current_setting('sched.history_retention')::interval - interval '1 day';
+END
+$$;
+
+-- What was said of a runid before a run had it says nothing of that run.
+CREATE OR REPLACE VIEW cron.job_run_details WITH (security_barrier) AS
+SELECT e.jobid, run.id AS runid, pg_catalog.substring(run.runner_id, '^sql/([0-9]{1,9})$')::integer AS job_pid,
+       pg_catalog.current_database()::text AS database, pg_catalog.pg_get_userbyid(l.owner)::text AS username,
+       CASE WHEN COALESCE(j.owner::oid, e.owner::oid) = l.owner::oid THEN COALESCE(j.command, e.command) END AS command,
+       CASE WHEN r.execution_id IS NOT NULL THEN 'running' WHEN l.status = 'SUCCESS' THEN 'succeeded' ELSE 'failed' END AS status,
+       CASE WHEN r.execution_id IS NOT NULL THEN NULL
+            WHEN l.status = 'CANCELLED' THEN 'job cancelled'
+            WHEN l.status <> 'SUCCESS'
+            THEN 'ERROR:  ' || pg_catalog.regexp_replace(l.error_msg, '\nstatement [0-9]+ of [0-9]+$', '') || E'\n'
+            WHEN last.tag = 'SELECT' THEN last.rows || CASE last.rows WHEN '1' THEN ' row' ELSE ' rows' END
+            WHEN last.tag = 'INSERT' THEN 'INSERT 0 ' || last.rows
+            ELSE pg_catalog.concat_ws(' ', last.tag, last.rows) END AS return_message,
+       CASE WHEN r.execution_id IS NULL THEN l.started_at ELSE r.started_at END AS start_time,
+       CASE WHEN r.execution_id IS NULL THEN l.finished_at END AS end_time
+  FROM cron_internal.entry e
+  JOIN sched.ledger l ON l.key = e.key AND l.schedule_id = e.schedule_id
+  LEFT JOIN sched.lease r ON r.execution_id = l.id
+  LEFT JOIN sched.schedule s ON s.schedule_id = e.schedule_id
+  LEFT JOIN sched.job j ON j.job_name = s.job_name
+ CROSS JOIN LATERAL (SELECT CASE WHEN r.execution_id IS NULL THEN l.fence ELSE r.fence END AS id,
+                            CASE WHEN r.execution_id IS NULL THEN l.runner_id ELSE r.runner_id END AS runner_id) AS run
+ CROSS JOIN LATERAL (SELECT l.result #>> '{statements,-1,tag}' AS tag, l.result #>> '{statements,-1,rows}' AS rows) AS last
+ WHERE run.id IS NOT NULL
+   -- What was said of a runid before a run had it says nothing of that run.
+   AND NOT EXISTS (SELECT FROM cron_internal.deleted_run d
+                    WHERE d.runid = run.id AND d.owner IN (0, l.owner)
+                      AND d.deleted_at >= COALESCE(CASE WHEN r.execution_id IS NULL THEN l.started_at ELSE r.started_at END, '-infinity'))
+   AND (l.owner = (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname = current_user)
+        OR EXISTS (SELECT FROM pg_catalog.pg_roles a WHERE a.rolname = current_user AND (a.rolsuper OR a.rolbypassrls)));

@@ -19,6 +19,8 @@ mod tests {
     enum Answer {
         /// Who may act for the owner gets this; another `42501`.
         Own(&'static str),
+        /// The same, but for a superuser, who is no member by a grant: what is written there runs as the owner.
+        Runs(&'static str),
         /// The same, but another gets something else than an error: nothing to see or to take.
         Skip(&'static str, &'static str),
         /// Everybody who was granted use gets this.
@@ -32,7 +34,7 @@ mod tests {
         /// For who may read, and for others as if there were none.
         Shown(&'static str),
     }
-    use Answer::{All, Any, Own, Read, Shown, Skip, Super};
+    use Answer::{All, Any, Own, Read, Runs, Shown, Skip, Super};
 
     impl Answer {
         fn of(self, role: &str) -> &'static str {
@@ -40,12 +42,12 @@ mod tests {
             match (self, role) {
                 (Any(answer), "none" | "owner" | "member" | "other" | "monitor") => answer,
                 (Super(answer) | Own(answer) | Skip(answer, _) | All(answer) | Read(answer), "none") => answer,
-                (Own(answer) | Skip(answer, _) | All(answer) | Read(answer), "owner" | "member") => answer,
+                (Own(answer) | Runs(answer) | Skip(answer, _) | All(answer) | Read(answer), "owner" | "member") => answer,
                 (Skip(_, answer) | All(answer), "other") => answer,
                 (Read(answer), "monitor") => answer,
                 (Shown(answer), "none" | "owner" | "member" | "monitor") => answer,
                 (Shown(_), "other") => "42704",
-                (Super(_) | Own(_) | Skip(..) | All(_) | Any(_) | Read(_) | Shown(_), _) => denied,
+                (Super(_) | Own(_) | Runs(_) | Skip(..) | All(_) | Any(_) | Read(_) | Shown(_), _) => denied,
             }
         }
     }

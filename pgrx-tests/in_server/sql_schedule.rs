@@ -140,8 +140,11 @@ mod tests {
         for call in [call, "unschedule('q/roles')"] {
             refused(&as_role("q_two", call), "42501");
         }
-        // Who may act for the owner changes what is run, not as whom.
-        run(&["SELECT sched.schedule_sql('q/roles', '@daily', 'SELECT 2')"]);
+        // Who may act for the owner changes what is run, not as whom. A superuser does as a member by a grant.
+        let by_superuser = "SELECT sched.schedule_sql('q/roles', '@daily', 'SELECT 2')";
+        assert_eq!(attempt(by_superuser).unwrap().sqlstate, "42501");
+        sql("DO $$BEGIN EXECUTE format('GRANT q_one TO %I', current_user); END$$");
+        run(&[by_superuser]);
         check("SELECT owner, command FROM sched.job WHERE job_name = 'q/roles'", "q_one|SELECT 2");
         run(&[&as_role("q_one", "unschedule('q/roles')"), "RESET ROLE"]);
         check("SELECT count(*) FROM sched.job WHERE job_name = 'q/roles'", "0");

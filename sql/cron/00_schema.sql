@@ -12,7 +12,7 @@ BEGIN
             USING ERRCODE = 'duplicate_object',
                   HINT = 'Both have the schema cron. Take its jobs over with sched.import_from(''pg_cron''), and then DROP EXTENSION pg_cron.';
     END IF;
-    IF pg_catalog.to_regprocedure('sched_internal.create_sql_job(text, text, text, text, oid, boolean)') IS NULL THEN
+    IF pg_catalog.to_regprocedure('sched_internal.alter_sql_job(text, text)') IS NULL THEN
         RAISE EXCEPTION 'the extension scheduler is too old for scheduler_cron'
             USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Run ALTER EXTENSION scheduler UPDATE.';
     END IF;

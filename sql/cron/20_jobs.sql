@@ -93,8 +93,9 @@ CREATE TYPE cron_internal.locked_job AS (
 );
 COMMENT ON TYPE cron_internal.locked_job IS 'internal: a job that nobody else changes until this transaction ends';
 
--- Whoever asks for a right asks after this: until then the owner may become another.
-CREATE FUNCTION cron_internal.lock_job(job_id bigint) RETURNS cron_internal.locked_job
+-- A row of another role is not locked: until the end of its transaction nobody else could change it. Whoever asks for another right than that of
+-- the owner asks after this too: until then the owner may become another.
+CREATE FUNCTION cron_internal.lock_job(job_id bigint, role oid) RETURNS cron_internal.locked_job
     LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS
 $$
     SELECT e.jobid, s.schedule_name, j.job_name, j.owner::oid, CASE WHEN s.clock = e.clock THEN e.schedule ELSE s.clock END, j.command,
@@ -102,10 +103,10 @@ $$
       FROM cron_internal.entry e
       JOIN sched.schedule s ON s.schedule_id = e.schedule_id
       JOIN sched.job j ON j.job_name = s.job_name
-     WHERE e.jobid = job_id AND e.removed_at IS NULL
+     WHERE e.jobid = job_id AND e.removed_at IS NULL AND (role IS NULL OR j.owner::oid = role)
        FOR UPDATE OF e, s, j
 $$;
-COMMENT ON FUNCTION cron_internal.lock_job IS 'internal: a job, locked; NULL where there is none';
+COMMENT ON FUNCTION cron_internal.lock_job IS 'internal: a job of a role, or of any (NULL), locked; NULL where there is none';
 
 -- The job of a name that a role has.
 CREATE FUNCTION cron_internal.job_named(jobname text, owner oid) RETURNS bigint
@@ -178,8 +179,7 @@ BEGIN
     END IF;
     IF change.command IS NOT NULL THEN
         UPDATE cron_internal.entry e SET owner = COALESCE(change.owner, found.owner), command = change.command WHERE e.jobid = found.jobid;
-        PERFORM sched.alter_job(found.job_name, command => change.command,
-                                own_transactions => sched_internal.command_statements(change.command) = 1);
+        PERFORM sched_internal.alter_sql_job(found.job_name, change.command);
     END IF;
     IF new_clock IS NOT NULL OR change.active IS NOT NULL THEN
         PERFORM cron_internal.alter_schedule(found.schedule_name, new_clock, change.active);
@@ -204,7 +204,7 @@ DECLARE
 BEGIN
     LOOP
         IF schedule.jobid IS NULL THEN
-            found_job := cron_internal.lock_job(cron_internal.job_named(schedule.jobname, schedule.owner));
+            found_job := cron_internal.lock_job(cron_internal.job_named(schedule.jobname, schedule.owner), schedule.owner);
             IF found_job.owner = schedule.owner AND found_job.jobname = schedule.jobname THEN
                 PERFORM cron_internal.change(found_job, schedule.schedule, schedule.command, NULL, NULL);
                 RETURN found_job.jobid;

@@ -43,7 +43,10 @@ SELECT e.jobid, run.id AS runid, pg_catalog.substring(run.runner_id, '^sql/([0-9
                             CASE WHEN r.execution_id IS NULL THEN l.runner_id ELSE r.runner_id END AS runner_id) AS run
  CROSS JOIN LATERAL (SELECT l.result #>> '{statements,-1,tag}' AS tag, l.result #>> '{statements,-1,rows}' AS rows) AS last
  WHERE run.id IS NOT NULL
-   AND NOT EXISTS (SELECT FROM cron_internal.deleted_run d WHERE d.runid = run.id AND d.owner IN (0, l.owner))
+   -- What was said of a runid before a run had it says nothing of that run.
+   AND NOT EXISTS (SELECT FROM cron_internal.deleted_run d
+                    WHERE d.runid = run.id AND d.owner IN (0, l.owner)
+                      AND d.deleted_at >= COALESCE(CASE WHEN r.execution_id IS NULL THEN l.started_at ELSE r.started_at END, '-infinity'))
    AND (l.owner = (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname = current_user)
         OR EXISTS (SELECT FROM pg_catalog.pg_roles a WHERE a.rolname = current_user AND (a.rolsuper OR a.rolbypassrls)));
 COMMENT ON VIEW cron.job_run_details IS 'the runs of the jobs of cron.job, also of those that were removed, with the columns of pg_cron';

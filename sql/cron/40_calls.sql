@@ -50,8 +50,8 @@ BEGIN
         END IF;
         RETURN cron_internal.schedule(COALESCE(call.id, nextval('cron.jobid_seq')), call.jobname, call.schedule, call.command, new_owner, call.active, call.nodename, call.nodeport);
     END IF;
-    found_job := cron_internal.lock_job(call.id);
-    IF found_job.jobid IS NULL OR (found_job.owner <> call.caller AND NOT cron_internal.sees_all(call.caller)) THEN
+    found_job := cron_internal.lock_job(call.id, CASE WHEN NOT cron_internal.sees_all(call.caller) THEN call.caller END);
+    IF found_job.jobid IS NULL THEN
         RETURN NULL;
     ELSIF call.action = 'DELETE' THEN
         PERFORM cron_internal.unschedule(found_job);
@@ -99,8 +99,8 @@ BEGIN
         RAISE EXCEPTION 'no updates specified'
             USING ERRCODE = 'internal_error', HINT = 'You must specify at least one job attribute to change when calling alter_job';
     END IF;
-    found_job := cron_internal.lock_job(call.id);
-    IF found_job.jobid IS NULL OR (found_job.owner <> call.caller AND NOT cron_internal.is_superuser(call.caller)) THEN
+    found_job := cron_internal.lock_job(call.id, CASE WHEN NOT cron_internal.is_superuser(call.caller) THEN call.caller END);
+    IF found_job.jobid IS NULL THEN
         RAISE EXCEPTION 'Job % does not exist or you don''t own it', call.id USING ERRCODE = 'internal_error';
     END IF;
     PERFORM cron_internal.check_here(call.database, NULL, NULL);
@@ -114,15 +114,21 @@ CREATE FUNCTION cron_internal.remove_job(call cron_internal.call) RETURNS void
 $$
 DECLARE
     is_named  CONSTANT boolean := call.action = 'cron.unschedule(text)';
+    is_for_all CONSTANT boolean := NOT is_named AND has_table_privilege(call.caller, 'cron.job', 'DELETE');
     found_job CONSTANT cron_internal.locked_job :=
-        cron_internal.lock_job(CASE WHEN is_named THEN cron_internal.job_named(call.jobname, call.caller) ELSE call.id END);
+        cron_internal.lock_job(CASE WHEN is_named THEN cron_internal.job_named(call.jobname, call.caller) ELSE call.id END,
+                               CASE WHEN NOT is_for_all THEN call.caller END);
 BEGIN
-    -- (It may have become another's between the two looks.)
-    IF found_job.jobid IS NULL OR is_named AND found_job.owner <> call.caller THEN
+    IF found_job.jobid IS NULL THEN
+        IF NOT is_named AND EXISTS (SELECT
+                                      FROM cron_internal.entry e
+                                      JOIN sched.schedule s ON s.schedule_id = e.schedule_id
+                                      JOIN sched.job j ON j.job_name = s.job_name
+                                     WHERE e.jobid = call.id AND e.removed_at IS NULL AND j.owner::oid <> call.caller) THEN
+            PERFORM cron_internal.denied('table', 'job');
+        END IF;
         RAISE EXCEPTION 'could not find valid entry for job %', COALESCE('''' || call.jobname || '''', call.id::text)
             USING ERRCODE = 'internal_error';
-    ELSIF found_job.owner <> call.caller AND NOT has_table_privilege(call.caller, 'cron.job', 'DELETE') THEN
-        PERFORM cron_internal.denied('table', 'job');
     END IF;
     PERFORM cron_internal.unschedule(found_job);
 END
@@ -159,11 +165,18 @@ BEGIN
     IF NOT has_table_privilege(call.caller, 'cron.job_run_details', 'DELETE') THEN
         PERFORM cron_internal.denied('table', 'job_run_details');
     END IF;
+    -- runid is the fence of a lease, which that sequence draws.
+    IF (call.id BETWEEN 1 AND (SELECT CASE WHEN f.is_called THEN f.last_value ELSE 0 END FROM sched.fence f)) IS NOT TRUE THEN
+        RAISE EXCEPTION 'run % does not exist', COALESCE(call.id::text, 'NULL')
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'Delete rows of cron.job_run_details by a condition on its columns.';
+    END IF;
     IF cron_internal.sees_all(call.caller) THEN
-        INSERT INTO cron_internal.deleted_run (runid, owner) VALUES (call.id, 0) ON CONFLICT DO NOTHING;
+        INSERT INTO cron_internal.deleted_run (runid, owner) VALUES (call.id, 0)
+            ON CONFLICT (runid, owner) DO UPDATE SET deleted_at = clock_timestamp();
     ELSIF call.username = pg_get_userbyid(call.caller) THEN
         -- It says nothing of the runs of others.
-        INSERT INTO cron_internal.deleted_run (runid, owner) VALUES (call.id, call.caller) ON CONFLICT DO NOTHING;
+        INSERT INTO cron_internal.deleted_run (runid, owner) VALUES (call.id, call.caller)
+            ON CONFLICT (runid, owner) DO UPDATE SET deleted_at = clock_timestamp();
     END IF;
     -- The ledger has forgotten these too.
     DELETE FROM cron_internal.deleted_run d

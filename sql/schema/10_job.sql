@@ -18,7 +18,8 @@ CREATE TABLE sched.job (
     ready_queue         text        NOT NULL GENERATED ALWAYS AS (
         CASE WHEN kind = 'sql'
              THEN 'executions that the server runs itself, as the role with oid ' || pg_catalog.lpad(owner::oid::bigint::text, 10, '0') || ' ' || queue
-             ELSE queue END) STORED
+             ELSE queue END) STORED,
+    sql_pair            boolean     NOT NULL DEFAULT false
 );
 COMMENT ON TABLE sched.job IS 'how work is run, leased and retried; written through sched.define_job';
 COMMENT ON COLUMN sched.job.stale_timeout IS 'lease length of a claim that names none; NULL = setting sched.stale_timeout';
@@ -26,6 +27,7 @@ COMMENT ON COLUMN sched.job.owner IS 'the role that defined the job; members of 
 COMMENT ON COLUMN sched.job.own_transactions IS 'of kind sql: each statement of the command is a transaction of its own';
 COMMENT ON COLUMN sched.job.settings IS 'of kind sql: settings for a run, as an object of scalars';
 COMMENT ON COLUMN sched.job.ready_queue IS 'where executions wait; those of kind sql in one for each owner and queue, whose name is longer than one that claim takes';
+COMMENT ON COLUMN sched.job.sql_pair IS 'schedule_sql made the job, or found it with its schedule; what alter_job and drop_schedule change is put right by the next call';
 
 -- A session remembers the jobs that it claims for, until somebody defines or drops one.
 CREATE TRIGGER job_changed AFTER INSERT OR UPDATE OR DELETE ON sched.job

@@ -30,10 +30,12 @@ CREATE TABLE sched.schedule (
     max_duration          interval,
     expect_success_within interval,
     alert_job             text,
+    sql_pair              text,
     CHECK (pg_catalog.isfinite(created_at) AND pg_catalog.isfinite(baseline_at))
 );
 -- drop_job asks whether a schedule still uses the job.
 CREATE INDEX schedule_job_name ON sched.schedule (job_name);
+CREATE INDEX schedule_sql_pair ON sched.schedule (sql_pair) WHERE sql_pair IS NOT NULL;
 CREATE INDEX schedule_alert_job ON sched.schedule (alert_job) WHERE alert_job IS NOT NULL;
 -- What sched.late looks through.
 CREATE INDEX schedule_max_lateness ON sched.schedule (schedule_id) WHERE max_lateness IS NOT NULL;
@@ -49,6 +51,7 @@ COMMENT ON COLUMN sched.schedule.max_lateness IS 'an alert is opened where a run
 COMMENT ON COLUMN sched.schedule.max_duration IS 'an alert is opened where a run goes on for longer';
 COMMENT ON COLUMN sched.schedule.expect_success_within IS 'an alert is opened where no run has succeeded for so long';
 COMMENT ON COLUMN sched.schedule.alert_job IS 'the job that gets an execution for each alert that opens';
+COMMENT ON COLUMN sched.schedule.sql_pair IS 'the name by which schedule_sql finds the schedule and its job, whatever their names are now; NULL = never made or found by schedule_sql';
 
 -- What said which plan times there were before an edit: without it nobody could say of a past plan time what became of it.
 -- Each row is over when the next one begins, and with it every plan time of it that nobody had dispatched.
@@ -171,8 +174,9 @@ END
 $$;
 COMMENT ON FUNCTION sched_internal.schedule_before_update() IS 'internal: raises the version, moves the baseline and keeps the past of an edited schedule';
 
+-- That schedule_sql knows a schedule is no change of it.
 CREATE TRIGGER schedule_before_update BEFORE UPDATE ON sched.schedule
-    FOR EACH ROW EXECUTE FUNCTION sched_internal.schedule_before_update();
+    FOR EACH ROW WHEN (NEW.sql_pair IS NOT DISTINCT FROM OLD.sql_pair) EXECUTE FUNCTION sched_internal.schedule_before_update();
 ALTER TABLE sched.schedule ENABLE ALWAYS TRIGGER schedule_before_update;
 
 CREATE FUNCTION sched_internal.schedule_changed() RETURNS trigger

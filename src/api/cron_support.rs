@@ -8,13 +8,13 @@ use scheduler_core::schedule::{CatchUp, Overlap};
 use scheduler_core::Keyword;
 
 use crate::pg::convert::{self, required};
-use crate::pg::error::or_raise;
+use crate::pg::error::{or_raise, Failure};
 use crate::pg::utf8_text::Text;
-use crate::pg::{parse, session};
+use crate::pg::{parse, role, session};
 use crate::store::schedule::{bulk, Definition};
 use crate::store::{handover, identity, job, shard};
 
-use crate::api::job as jobs;
+use crate::api::job::{self as jobs, Runs};
 use crate::api::schedule;
 
 /// How many statements the command of an SQL job has: `scheduler_cron` runs one alone, and several in one transaction. `22023`, `54000`,
@@ -27,6 +27,26 @@ fn command_statements(command: Option<Text>) -> i32 {
         let count = parse::count(&CString::new(command).unwrap_or_default())?;
         Ok(i32::try_from(count).unwrap_or(i32::MAX))
     })())
+}
+
+/// Has a job of kind sql run another command. For `scheduler_cron`, which has asked for the right by pg_cron's rules.
+#[pg_extern(schema = "sched_internal", volatile, parallel_unsafe)]
+fn alter_sql_job(job_name: Option<Text>, command: Option<Text>) {
+    or_raise((|| {
+        let name = convert::name("job_name", job_name)?;
+        let command = String::from(required("command", command)?);
+        parse::check(&command)?;
+        let own_transactions = parse::count(&CString::new(command.as_str()).unwrap_or_default())? == 1;
+        let caller = role::caller();
+        session(|session| {
+            let Some((_, before)) = job::lock_definition(session, &name) else {
+                return Err(Failure::unknown("job", &name, "Look for its name in the view cron.job."));
+            };
+            let new = job::Definition { command: Some(command), own_transactions, ..before };
+            jobs::check(&new)?;
+            jobs::write(session, &new, caller, Runs::Keep)
+        })
+    })());
 }
 
 /// Makes an SQL job of `owner` and its schedule, both of this name, and returns the schedule: where something has the name, or another session

@@ -132,7 +132,7 @@ fn job_of(session: &Session, caller: pg_sys::Oid) -> Outcome<String> {
         // Somebody else may just be defining it, for whom the caller may act: then nothing of this stays, nor a lock.
         let kept = subtransaction::run(|| {
             if !keep() {
-                job::write(session, crontab_job(&job_name), caller);
+                job::write(session, &crontab_job(&job_name), caller, None);
                 if !keep() {
                     raise(Failure::not_owner("job", &job_name));
                 }

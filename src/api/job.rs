@@ -14,8 +14,10 @@ use crate::pg::jsonb::Jsonb;
 use crate::pg::utf8_text::Text;
 use crate::pg::{parse, role, run_settings, session, Session};
 use crate::shmem::wakeup;
-use crate::store::identity;
 use crate::store::job;
+use crate::store::{grants, identity};
+
+use crate::api::claim::job_for_caller;
 
 #[pg_extern(schema = "sched", name = "define_job", volatile, parallel_unsafe)]
 #[allow(clippy::too_many_arguments)]
@@ -52,7 +54,7 @@ fn define_job_of_any_kind(
         };
         check(&definition)?;
         let caller = role::caller();
-        session(|session| write(session, definition, caller))
+        session(|session| write(session, &definition, caller, Runs::Change))
     })());
 }
 
@@ -173,16 +175,64 @@ pub fn at_least_one(argument: &str, value: i32) -> Outcome<i32> {
     Ok(value)
 }
 
-/// Writes a job, if the caller may.
-pub fn write(session: &Session, definition: job::Definition, caller: pg_sys::Oid) -> Outcome<()> {
+/// What a definition says of the runs, which are the owner's.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Runs {
+    /// What runs, which the caller says: the owner could do as the caller what the caller writes there.
+    Change,
+    /// What the owner has said before, here or in another scheduler.
+    Keep,
+}
+
+/// Writes a job, if the caller may; `42501`.
+pub fn write(session: &Session, definition: &job::Definition, caller: pg_sys::Oid, runs: Runs) -> Outcome<()> {
     identity::refuse_distributed(|| session)?;
-    let name = definition.job_name.clone();
-    let written = job::write(session, definition, caller).ok_or_else(|| Failure::not_owner("job", &name))?;
+    let name = definition.job_name.as_str();
+    let written = loop {
+        let before = job::lock_own(session, name, caller);
+        match &before {
+            Some(before) if runs == Runs::Change => check_runs_of(session, name, before.owner, caller)?,
+            Some(_) => {}
+            // The right is asked for before a row is locked.
+            None => check_own(session, name, caller)?,
+        }
+        if let Some(written) = job::write(session, definition, caller, before) {
+            break written;
+        }
+        // Somebody has made it between the two.
+        pgrx::check_for_interrupts!();
+    };
     dispatch::notify(session, written.queues);
     if written.rearmed > 0 {
         wakeup::at_commit(convert::now());
     }
     Ok(())
+}
+
+/// `42501` where there is a job of this name that is another role's.
+pub fn check_own(session: &Session, name: &str, caller: pg_sys::Oid) -> Outcome<()> {
+    job_for_caller(job::read(session, name), name, caller).map(drop)
+}
+
+/// `42501` where the caller may not say what runs as the owner of a job. A superuser may act for every role, but what one writes into the job
+/// of another role by mistake, passwords included, is that role's to read: so only as a member by a grant. And since version 16 there are members
+/// who may not become the role.
+pub fn check_runs_of(session: &Session, name: &str, owner: pg_sys::Oid, caller: pg_sys::Oid) -> Outcome<()> {
+    let may = if role::is_superuser(caller) {
+        // Nobody can read the job of a role that was dropped: it becomes the caller's.
+        owner == caller || !role::exists(owner) || grants::is_member_by_grant(session, caller, owner)
+    } else {
+        role::may_become(caller, owner)
+    };
+    if may {
+        return Ok(());
+    }
+    let (name, owner) = (convert::shown(name), role::quoted(owner));
+    Err(Failure::new(
+        PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
+        format!("job \"{name}\" belongs to role {owner}, which would run and could read what is written here"),
+        format!("Run SET ROLE {owner} first if that is meant; otherwise choose another name."),
+    ))
 }
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
@@ -191,6 +241,7 @@ fn drop_job(job_name: Option<Text>) -> bool {
         let name = convert::name("job_name", job_name)?;
         let caller = role::caller();
         session(|session| {
+            check_own(session, &name, caller)?;
             let Some(found) = job::lock(session, &name) else { return Ok(false) };
             if !role::may_act_for(caller, found.owner) {
                 return Err(Failure::not_owner("job", &name));

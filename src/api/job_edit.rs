@@ -12,7 +12,7 @@ use crate::pg::utf8_text::Text;
 use crate::pg::{role, run_settings, session};
 use crate::store::job::{self, Definition};
 
-use crate::api::job::{backoff, check, defaults, known_kind, write};
+use crate::api::job::{backoff, check, check_own, defaults, known_kind, write, Runs};
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 #[allow(clippy::too_many_arguments)]
@@ -47,6 +47,9 @@ fn alter_job(
             Attribute::Settings => settings.is_some(),
         };
         let reset = attributes(reset.unwrap_or_default(), is_given)?;
+        let say_what_runs = [Attribute::Kind, Attribute::Command, Attribute::Settings];
+        let is_said = say_what_runs.iter().any(|one| is_given(*one) || reset.contains(one));
+        let runs = if is_said { Runs::Change } else { Runs::Keep };
         let kind = kind.map(|word| known_kind(&word)).transpose()?;
         let queue = queue.map(|queue| convert::queue(Some(queue))).transpose()?;
         let retry_backoff = retry_backoff.map(backoff).transpose()?;
@@ -54,6 +57,7 @@ fn alter_job(
         settings.as_ref().map_or(Ok(()), run_settings::check)?;
         let caller = role::caller();
         session(|session| {
+            check_own(session, &name, caller)?;
             let Some((owner, current)) = job::lock_definition(session, &name) else {
                 return Err(Failure::unknown("job", &name, "Look for its name in the view sched.jobs."));
             };
@@ -77,7 +81,7 @@ fn alter_job(
                 kind,
             };
             check(&new)?;
-            write(session, new, caller)
+            write(session, &new, caller, runs)
         })
     })());
 }

@@ -155,7 +155,7 @@ pub fn edit_locked(
     caller: pg_sys::Oid,
     change: impl FnOnce(Definition) -> Outcome<Definition>,
 ) -> Outcome<Option<Failure>> {
-    let Locked { schedule_id, definition, created_at } = found;
+    let Locked { schedule_id, definition, created_at, .. } = found;
     let name = definition.schedule_name.clone();
     let (old_job, old_alert_job) = (definition.job_name.clone(), definition.alerts.alert_job.clone());
     let was = Coming::of(&definition);

@@ -8,12 +8,13 @@ use scheduler_core::job::Kind;
 use crate::pg::convert::{self, required};
 use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
+use crate::pg::name_lock::{self, Names};
 use crate::pg::utf8_text::Text;
 use crate::pg::{role, session, Session};
-use crate::store::job;
-use crate::store::schedule::{Definition, Locked};
+use crate::store::job::{self, Job};
+use crate::store::schedule::{self as store, Definition, Locked};
 
-use crate::api::job as jobs;
+use crate::api::job::{self as jobs, Runs};
 use crate::api::schedule;
 use crate::api::schedule_edit::edit_locked;
 
@@ -61,14 +62,20 @@ fn schedule_sql(
             )
         };
         let caller = role::caller();
-        let (schedule_id, warning) = session(|session| match find(session, &name, caller)? {
-            None => create(session, job, Definition { enabled: enabled.unwrap_or(true), ..schedule }, caller),
-            Some(found) => {
-                // Alerts are no argument of this: those that alter_schedule has asked for stay asked for.
-                let alerts = found.definition.alerts.clone();
-                let enabled = enabled.unwrap_or(found.definition.enabled);
-                replace(session, found, job, Definition { enabled, alerts, ..schedule }, caller)
-            }
+        let (schedule_id, warning) = session(|session| {
+            let (_, found) = find(session, &name, caller)?;
+            let (schedule_id, warning) = match found {
+                None => create(session, job, Definition { enabled: enabled.unwrap_or(true), ..schedule }, caller)?,
+                Some(found) => {
+                    // Alerts are no argument of this: those that alter_schedule has asked for stay asked for.
+                    let alerts = found.definition.alerts.clone();
+                    let enabled = enabled.unwrap_or(found.definition.enabled);
+                    replace(session, found, job, Definition { enabled, alerts, ..schedule }, caller)?
+                }
+            };
+            job::set_pair(session, &name);
+            store::set_pair(session, schedule_id, Some(&name));
+            Outcome::Ok((schedule_id, warning))
         })?;
         schedule::warn(warning);
         Ok(schedule_id)
@@ -81,7 +88,7 @@ fn create(session: &Session, job: job::Definition, schedule: Definition, caller:
     schedule::check(&schedule, None)?;
     let now = convert::now();
     let warning = schedule::will_not_fire(&schedule, now, now)?;
-    jobs::write(session, job, caller)?;
+    jobs::write(session, &job, caller, Runs::Change)?;
     Ok((schedule::insert(session, schedule)?, warning))
 }
 
@@ -94,7 +101,7 @@ fn replace(
     caller: pg_sys::Oid,
 ) -> Outcome<Scheduled> {
     schedule::check(&schedule, Some(&found.definition.time_zone))?;
-    jobs::write(session, job, caller)?;
+    jobs::write(session, &job, caller, Runs::Change)?;
     let schedule_id = found.schedule_id;
     if found.definition == schedule {
         return Ok((schedule_id, None));
@@ -102,20 +109,67 @@ fn replace(
     Ok((schedule_id, edit_locked(session, found, caller, |_| Ok(schedule))?))
 }
 
-/// The schedule of this name whose job is of kind sql and has the same name, both locked; `42710` where only one of them is there, or
-/// another one, `42501` where it is another role's.
-fn find(session: &Session, name: &str, caller: pg_sys::Oid) -> Outcome<Option<Locked>> {
+/// The job of a pair, and its schedule, whatever edits have made of them, both locked; `None` of what there is not. `42710` where a job or a schedule
+/// has the name that never belonged to a pair, `42501` where it is another role's. Calls of one name come one after the other.
+fn find(session: &Session, name: &str, caller: pg_sys::Oid) -> Outcome<(Option<Job>, Option<Locked>)> {
+    jobs::check_own(session, name, caller)?;
+    name_lock::hold(Names::SqlPairs, name);
     // In the order in which an edit locks the two.
-    let found = schedule::find_if_any(session, name, caller)?;
-    let job = job::lock(session, name);
-    if job.as_ref().is_some_and(|job| !role::may_act_for(caller, job.owner)) {
+    let owner = job::read(session, name).map_or(caller, |job| job.owner);
+    let of_pair = lock_of_pair(session, name, owner, caller)?;
+    let of_name = match &of_pair {
+        Some(found) if found.definition.schedule_name == name => None,
+        Some(_) | None => schedule::find_if_any(session, name, caller)?,
+    };
+    let job = job::lock_of_pair(session, name);
+    if job.as_ref().is_some_and(|(job, _)| !role::may_act_for(caller, job.owner)) {
         return Err(Failure::not_owner("job", name));
     }
-    match (job, found) {
-        (None, None) => Ok(None),
-        (Some(job), Some(found)) if job.run_by_server && found.definition.job_name == name => Ok(Some(found)),
-        (job, _) => Err(no_pair(if job.is_some() { "job" } else { "schedule" }, name)),
+    // What define_job and create_schedule have made alike is such a pair.
+    let is_alike = |found: &Locked| {
+        found.definition.schedule_name == name
+            && found.definition.job_name == name
+            && job.as_ref().is_some_and(|(job, _)| job.run_by_server)
+    };
+    let belongs = |found: &Locked| found.sql_pair.is_some() || is_alike(found);
+    let is_pairs_job = job.as_ref().is_none_or(|(_, is_pair)| *is_pair) || of_pair.iter().chain(&of_name).any(is_alike);
+    if !is_pairs_job {
+        return Err(no_pair("job", name));
     }
+    if of_name.as_ref().is_some_and(|found| !belongs(found)) {
+        return Err(no_pair("schedule", name));
+    }
+    let job = job.map(|(job, _)| job);
+    // One that has come to this name with a job of another role is not given a superuser's payload.
+    if let Some(found) = of_name.as_ref().filter(|found| found.definition.job_name != name) {
+        if let Some(its) = job::read(session, &found.definition.job_name) {
+            jobs::check_runs_of(session, &found.definition.job_name, its.owner, caller)?;
+        }
+    }
+    let found = match (of_pair, of_name) {
+        // The schedule of another pair has come to this name: it is this pair's from now on, and the other one is that pair's.
+        (Some(before), Some(found)) => {
+            store::set_pair(session, before.schedule_id, None);
+            store::set_pair(session, found.schedule_id, Some(name));
+            store::set_pair(session, before.schedule_id, found.sql_pair.as_deref());
+            Some(found)
+        }
+        (found @ Some(_), None) | (None, found) => found,
+    };
+    Ok((job, found))
+}
+
+/// The schedule that was made by this name, whatever it is called now, locked. It is of a job of the pair's owner: another role's mark says nothing.
+fn lock_of_pair(session: &Session, name: &str, owner: pg_sys::Oid, caller: pg_sys::Oid) -> Outcome<Option<Locked>> {
+    while let Some(called) = store::name_of_pair(session, name, owner) {
+        let found = schedule::find_if_any(session, &called, caller)?;
+        if found.as_ref().is_some_and(|found| found.sql_pair.as_deref() == Some(name)) {
+            return Ok(found);
+        }
+        // Somebody has renamed or dropped it between the two looks. (A snapshot that does not move raises 40001.)
+        pgrx::check_for_interrupts!();
+    }
+    Ok(None)
 }
 
 fn no_pair(noun: &str, name: &str) -> Failure {
@@ -132,10 +186,26 @@ fn unschedule(schedule_name: Option<Text>) -> bool {
         let name = convert::name("schedule_name", schedule_name)?;
         let caller = role::caller();
         session(|session| {
-            let Some(found) = find(session, &name, caller)? else { return Ok(false) };
-            schedule::delete(session, found.schedule_id, true);
-            job::cancel_pending(session, &name, convert::now());
-            jobs::delete(session, &name)?;
+            let (job, found) = find(session, &name, caller)?;
+            if job.is_none() && found.is_none() {
+                return Ok(false);
+            }
+            let mut job_name = job.map(|_| name.clone());
+            if let Some(found) = found {
+                // By the name that it has now: of the pair that it belongs to.
+                let other = found.sql_pair.clone().filter(|other| job_name.is_none() && *other != name);
+                schedule::delete(session, found.schedule_id, true);
+                let is_left = |(job, is_pair): (Job, bool), other: &str| {
+                    is_pair && role::may_act_for(caller, job.owner) && job::user(session, other).is_none()
+                };
+                job_name = job_name.or_else(|| {
+                    other.filter(|other| job::lock_of_pair(session, other).is_some_and(|job| is_left(job, other)))
+                });
+            }
+            if let Some(job_name) = job_name {
+                job::cancel_pending(session, &job_name, convert::now());
+                jobs::delete(session, &job_name)?;
+            }
             Ok(true)
         })
     })())

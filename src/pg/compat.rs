@@ -160,6 +160,17 @@ pub unsafe fn owns(class: Oid, object: Oid) -> bool {
     return pg_sys::object_ownercheck(class, object, user);
 }
 
+/// Whether a role may become another (SET ROLE). Since version 16 a grant says so, before every member could.
+pub fn may_become(member: Oid, role: Oid) -> bool {
+    // SAFETY: syscache look-ups inside a transaction.
+    unsafe {
+        #[cfg(feature = "pg15")]
+        return pg_sys::is_member_of_role(member, role);
+        #[cfg(not(feature = "pg15"))]
+        return pg_sys::member_can_set_role(member, role);
+    }
+}
+
 /// Whether a background worker can connect as a role that may not log in: since version 17.
 pub const WORKERS_NEED_LOGIN: bool = cfg!(any(feature = "pg15", feature = "pg16"));
 

@@ -12,6 +12,7 @@ pub mod invalidation;
 pub mod jsonb;
 pub mod latch;
 pub mod multirange;
+pub mod name_lock;
 pub mod objects_version;
 pub mod oid_cache;
 pub mod parse;

@@ -21,6 +21,11 @@ pub fn may_act_for(role: Oid, owner: Oid) -> bool {
     unsafe { pg_sys::has_privs_of_role(role, owner) }
 }
 
+/// Whether `role` may become `owner`, so that what it has run as that role it could run itself.
+pub fn may_become(role: Oid, owner: Oid) -> bool {
+    may_act_for(role, owner) && compat::may_become(role, owner)
+}
+
 /// Whether `role` still exists.
 pub fn exists(role: Oid) -> bool {
     syscache::attributes(role).is_some()

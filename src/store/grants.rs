@@ -1,5 +1,6 @@
 //! Rights of users across an update, and of nobody on the types of our rows.
 
+use pgrx::pg_sys::Oid;
 use pgrx::{pg_sys, Spi};
 
 use crate::pg::error::{raise, Failure};
@@ -17,6 +18,12 @@ pub fn again(session: &Session) {
         execute(row.get_required("revokes"));
     }
     types(session);
+}
+
+/// Whether `member` is a member of `role` by grants, which of a superuser no look-up in the server's own caches says.
+pub fn is_member_by_grant(session: &Session, member: Oid, role: Oid) -> bool {
+    statement!(MEMBER_BY_GRANT = "grants/member_by_grant"(OIDOID, OIDOID));
+    MEMBER_BY_GRANT.run(session, arguments![member, role]).len() > 0
 }
 
 /// Takes the types of our rows from PUBLIC, if it has them: as in a new extension, and after pg_upgrade, which knows nothing of their rights.

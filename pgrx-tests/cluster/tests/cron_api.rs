@@ -110,7 +110,7 @@ fn nobody_acts_for_another() {
         format!("insert into cron_internal.call (action, jobname, schedule, command, database, username, active, nodename, nodeport)
                  values ('INSERT', {row}, 'postgres', true, '', 5432)"),
         "insert into cron_internal.call (action, id, caller) values ('DELETE', 1, 10)".to_owned(),
-        format!("select cron_internal.lock_job({owners})"),
+        format!("select cron_internal.lock_job({owners}, null)"),
         "select * from cron_internal.entry".to_owned(),
         "select sched.unschedule('purge')".to_owned(),
     ] {

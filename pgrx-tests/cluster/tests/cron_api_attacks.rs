@@ -162,7 +162,7 @@ fn rights_on_the_whole_schema_are_no_right_to_act_for_others() {
         "create trigger a instead of insert on cron_internal.call for each row execute function cron.own()",
         "create rule r as on insert to cron_internal.call do instead nothing",
         "create function cron_internal.mine() returns int language sql as 'select 1'",
-        "select cron_internal.lock_job(1)",
+        "select cron_internal.lock_job(1, null)",
         "select cron_internal.unschedule(row(1, 'a', 'a', 10, '', '', '', 1, true, 'a'))",
         "select sched_internal.create_sql_job('x', '@daily', 'select 1', 'UTC', 10, true)",
         "select cron.alter_job(1, username => 'app')",

@@ -50,11 +50,12 @@ const READS: [&str; 27] = [
 ];
 
 /// Functions that write: so that there is something to write. A word in braces is an id and a token.
-const WRITES: [&str; 54] = [
+const WRITES: [&str; 55] = [
     "drop_elsewhere()",
     "set_buckets()",
     "define_job('new')",
     "create_sql_job('new', '@daily', 'select 1', 'UTC', 10, true)",
+    "alter_sql_job('reads', 'select 1')",
     "alter_job('idle', priority => 1)",
     "drop_job('idle')",
     "create_schedule('new', '@daily', 'job')",

@@ -1,7 +1,10 @@
 //! What becomes of the rows in `data/releases` once their database is updated: what each release was the first to have goes on.
 
+use postgres::error::SqlState;
 use scheduler_cluster_tests::scheduler::{one, SOON};
-use scheduler_cluster_tests::{wait_for, Client};
+use scheduler_cluster_tests::{wait_for, Client, Cluster};
+
+use crate::upgrade::{prepared, ROLES};
 
 /// What data/releases/0.2.0.sql has besides: a buffered plan, a backlog, a schedule that was dropped during a run, and the past of edits.
 pub fn what_0_2_0_added_goes_on(app: &mut Client, db: &mut Client) {
@@ -60,4 +63,36 @@ pub fn what_0_3_0_added_goes_on(app: &mut Client, db: &mut Client) {
         "select string_agg(kind || ' ' || (resolved_at is null), ', ' order by kind) from sched.alerts where kind in ('failed', 'parked')";
     assert_eq!(one::<String>(app, alerts), "failed false, parked true");
     assert_eq!(one::<String>(db, "select sched.buckets()::text"), "{[0,1024)}");
+}
+
+/// A job of kind sql and a schedule of one name, which is how releases before this one knew what schedule_sql has made.
+#[test]
+fn pairs_of_before_are_found_and_put_right() {
+    let cluster = Cluster::builder().set("sched.enabled", "off").start();
+    cluster.execute(ROLES);
+    let mut db = prepared(&cluster, "pairs", "0.3.0");
+    db.batch_execute(
+        "insert into sched.job (job_name, kind, command, queue, max_attempts, retry_backoff, allow_stale_reentry, priority, owner)
+         select name, kind, 'select 1', 'default', 1, '{}', true, 0, 'postgres'
+           from (values ('dropped', 'sql'), ('renamed', 'sql'), ('other', 'pull'), ('alone', 'sql')) as j (name, kind);
+         insert into sched.schedule (schedule_name, clock, time_zone, job_name, payload, scope_kind, scope_id, catch_up, max_plans_per_tick, rearm,
+                                     overlap, delay, jitter, ownership, enabled, created_at, baseline_at, updated_at)
+         select name, '@daily', 'UTC', name, '{}', 'schedule', name, 'latest_only', 100, 'on_dispatch', 'skip', '0', '0', 'owned', true, now(), now(), now()
+           from unnest('{dropped,renamed,other}'::text[]) as name",
+    )
+    .unwrap();
+    let edits = "select string_agg(concat_ws(' ', schedule_id, version, baseline_at, updated_at), ', ' order by schedule_id) from sched.schedule";
+    let before: String = one(&mut db, edits);
+    db.batch_execute("alter extension scheduler update").unwrap();
+    assert_eq!(one::<String>(&mut db, edits), before, "an update is no edit");
+    let call = |name: &str| format!("select sched.schedule_sql('{name}', '@daily', 'select 1')");
+    let id: i64 = one(&mut db, "select schedule_id from sched.schedule where schedule_name = 'renamed'");
+    db.batch_execute("select sched.drop_schedule('dropped'), sched.alter_schedule('renamed', new_name => 'between')")
+        .unwrap();
+    db.batch_execute(&call("dropped")).unwrap();
+    assert_eq!(one::<i64>(&mut db, &call("renamed")), id);
+    for name in ["other", "alone"] {
+        let error = db.batch_execute(&call(name)).expect_err(name);
+        assert_eq!(error.code(), Some(&SqlState::DUPLICATE_OBJECT), "{name}: {error}");
+    }
 }

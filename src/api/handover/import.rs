@@ -17,7 +17,7 @@ use crate::store::handover::{self, Imported, ImportedSchedule};
 use crate::store::schedule::{bulk, Definition};
 use crate::store::{identity, job, schedule as schedules, shard};
 
-use crate::api::job as jobs;
+use crate::api::job::{self as jobs, Runs};
 use crate::api::result::TableIterator;
 use crate::api::schedule::{armed_as_its_clock_says, armed_as_its_new_clock_says, check_keys, defaults};
 use crate::api::schedule_edit::edit_locked;
@@ -279,7 +279,9 @@ impl Import<'_> {
             return Err(Failure::invalid(message, ""));
         };
         let (command, own_transactions) = (ready.job.command.clone(), ready.job.own_transactions);
-        jobs::write(session, job::Definition { command, own_transactions, ..job }, self.caller)?;
+        let edited = job::Definition { command, own_transactions, ..job };
+        // What runs is what the role itself has there.
+        jobs::write(session, &edited, self.caller, Runs::Keep)?;
         let new = &ready.schedule;
         edit_locked(session, found, self.caller, |current| {
             let clock_before = current.clock.clone();

@@ -7,8 +7,8 @@ pub mod job_cache;
 mod sql;
 
 pub use sql::{
-    cancel_pending, delete, is_delivered_when_fired, lock, lock_definition, read, read_and_keep, reroute, user, write,
-    Definition, Job,
+    cancel_pending, delete, is_delivered_when_fired, lock, lock_definition, lock_of_pair, lock_own, read,
+    read_and_keep, reroute, set_pair, user, write, Definition, Job,
 };
 
 /// The job of this name, as this session knows it (`job_cache::find`).

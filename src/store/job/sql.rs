@@ -103,8 +103,19 @@ impl Job {
 
 /// The job of this name, locked so that no schedule can begin to use it.
 pub fn lock(session: &Session, job_name: &str) -> Option<Job> {
+    lock_of_pair(session, job_name).map(|(job, _)| job)
+}
+
+/// The same, and whether schedule_sql knows it.
+pub fn lock_of_pair(session: &Session, job_name: &str) -> Option<(Job, bool)> {
     statement!(JOB_LOCK = "job/job_lock"(TEXTOID));
-    JOB_LOCK.run(session, arguments![job_name]).first().map(|row| Job::of(&row))
+    JOB_LOCK.run(session, arguments![job_name]).first().map(|row| (Job::of(&row), row.get_required("sql_pair")))
+}
+
+/// Has schedule_sql know the job.
+pub fn set_pair(session: &Session, job_name: &str) {
+    statement!(JOB_PAIR_SET = "job/job_pair_set"(TEXTOID));
+    JOB_PAIR_SET.run(session, arguments![job_name]);
 }
 
 /// Owner and definition of the job of this name, locked against other definitions.
@@ -131,6 +142,24 @@ pub fn lock_definition(session: &Session, job_name: &str) -> Option<(Oid, Defini
     })
 }
 
+/// A job that is locked, to be written.
+pub struct Before {
+    /// Its owner, who may have been dropped.
+    pub owner: Oid,
+    ready_queue: String,
+    kind: String,
+}
+
+/// The job of this name, locked against other definitions, if `caller` may change it.
+pub fn lock_own(session: &Session, job_name: &str, caller: Oid) -> Option<Before> {
+    statement!(JOB_READY_QUEUE = "job/job_ready_queue"(TEXTOID, OIDOID));
+    JOB_READY_QUEUE.run(session, arguments![job_name, caller]).first().map(|row| Before {
+        owner: row.get_required("owner"),
+        ready_queue: row.get_required("ready_queue"),
+        kind: row.get_required("kind"),
+    })
+}
+
 /// What writing a job led to.
 pub struct Written {
     /// How many schedules are looked at again because of it.
@@ -139,12 +168,8 @@ pub struct Written {
     pub queues: Vec<String>,
 }
 
-/// Creates or replaces; `None` where the job belongs to a role that `caller` may not act for. With its first job a database is a home.
-pub fn write(session: &Session, job: Definition, caller: Oid) -> Option<Written> {
-    statement!(JOB_READY_QUEUE = "job/job_ready_queue"(TEXTOID, OIDOID));
-    let before = JOB_READY_QUEUE.run(session, arguments![job.job_name.as_str(), caller]);
-    let before: Option<(String, String)> =
-        before.first().map(|row| (row.get_required("ready_queue"), row.get_required("kind")));
+/// Creates the job, or replaces the one that is locked; `None` where somebody has made it meanwhile. With its first job a database is a home.
+pub fn write(session: &Session, job: &Definition, caller: Oid, before: Option<Before>) -> Option<Written> {
     let is_delivered = job.kind.is_delivered_when_fired();
     statement!(
         JOB_WRITE = "job/job_write"(
@@ -160,7 +185,8 @@ pub fn write(session: &Session, job: Definition, caller: Oid) -> Option<Written>
             INT4OID,
             REGROLEOID,
             BOOLOID,
-            JSONBOID
+            JSONBOID,
+            OIDOID
         )
     );
     let rows = JOB_WRITE.run(
@@ -168,17 +194,18 @@ pub fn write(session: &Session, job: Definition, caller: Oid) -> Option<Written>
         arguments![
             job.job_name.as_str(),
             job.kind.as_str(),
-            job.command,
-            job.queue,
+            job.command.clone(),
+            job.queue.as_str(),
             job.max_attempts,
-            job.retry_backoff,
+            job.retry_backoff.clone(),
             job.run_timeout,
             job.stale_timeout,
             job.allow_stale_reentry,
             job.priority,
             caller,
             job.own_transactions,
-            job.settings
+            job.settings.clone(),
+            before.as_ref().map(|before| before.owner)
         ],
     );
     let (was_unusable, now_in): (bool, String) =
@@ -188,7 +215,7 @@ pub fn write(session: &Session, job: Definition, caller: Oid) -> Option<Written>
     let rearmed = JOB_REARM.run(session, arguments![job.job_name.as_str(), was_unusable]).len();
     let is_other_room = match before {
         None => is_runner_queue(&now_in),
-        Some((queue, kind)) => {
+        Some(Before { ready_queue: queue, kind, .. }) => {
             let was_delivered = is_delivered_when_fired(&kind);
             (queue != now_in && (is_runner_queue(&now_in) || is_runner_queue(&queue)))
                 || (was_delivered && !is_delivered)

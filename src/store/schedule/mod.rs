@@ -3,6 +3,7 @@
 use std::panic::AssertUnwindSafe;
 
 use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
+use pgrx::pg_sys::Oid;
 use pgrx::{PgSqlErrorCode, PgTryBuilder};
 
 use crate::pg::error::{raise, Failure};
@@ -104,6 +105,8 @@ pub struct Locked {
     pub definition: Definition,
     /// The anchor of `every`.
     pub created_at: TimestampWithTimeZone,
+    /// By which name schedule_sql finds it, if it does.
+    pub sql_pair: Option<String>,
 }
 
 /// Replaces all columns.
@@ -218,7 +221,20 @@ pub fn lock(session: &Session, schedule_name: &str) -> Option<Locked> {
             alerts: AlertSettings::of(&row),
         },
         created_at: row.get_required("created_at"),
+        sql_pair: row.get("sql_pair"),
     })
+}
+
+/// What the schedule of a job of this role is called now that schedule_sql made by this name.
+pub fn name_of_pair(session: &Session, pair: &str, owner: Oid) -> Option<String> {
+    statement!(SCHEDULE_PAIR_NAME = "schedule/schedule_pair_name"(TEXTOID, OIDOID));
+    SCHEDULE_PAIR_NAME.run(session, arguments![pair, owner]).first().map(|row| row.get_required("schedule_name"))
+}
+
+/// Has schedule_sql find a schedule by this name, or by none.
+pub fn set_pair(session: &Session, schedule_id: i64, pair: Option<&str>) {
+    statement!(SCHEDULE_PAIR_SET = "schedule/schedule_pair_set"(INT8OID, TEXTOID));
+    SCHEDULE_PAIR_SET.run(session, arguments![schedule_id, pair]);
 }
 
 /// Whether a schedule of this name exists.

@@ -1,0 +1,180 @@
+//! I7 as attacks by roles that may schedule: names that they take first to be given another's command, rows that they lock without a right.
+
+use postgres::error::{DbError, SqlState};
+use scheduler_cluster_tests::scheduler::{one, SOON};
+use scheduler_cluster_tests::{wait_for, Client, Cluster};
+
+fn refusal(client: &mut Client, statement: &str) -> DbError {
+    let error = client.batch_execute(statement).expect_err(statement);
+    error.as_db_error().cloned().unwrap_or_else(|| panic!("{statement}: {error}"))
+}
+
+/// A superuser `boss`, two roles that may schedule, of which `teller` has named two jobs as `boss` will want to.
+fn server() -> (Cluster, Client) {
+    let cluster = Cluster::new();
+    let mut db = cluster.connect();
+    db.batch_execute(
+        "create extension scheduler; create role teller login; create role other login; create role boss superuser login;
+         select sched.grant_use('teller'), sched.grant_use('other')",
+    )
+    .unwrap();
+    let mut teller = cluster.connect_as("teller", "postgres");
+    teller
+        .batch_execute(
+            "select sched.define_job('copy', 'sql', 'select 1'), sched.define_job('pulled'); select sched.schedule_sql('nightly', '@daily', 'select 1')",
+        )
+        .unwrap();
+    (cluster, db)
+}
+
+const JOBS: &str = "select string_agg(concat_ws(' ', job_name, owner, kind, command, settings, priority), ', ' order by job_name) from sched.job";
+
+#[test]
+fn a_superuser_writes_no_command_into_the_job_of_another_role() {
+    let (cluster, mut db) = server();
+    let mut boss = cluster.connect_as("boss", "postgres");
+    let before: String = one(&mut db, JOBS);
+    let secret = "$$copy t from program 'curl -u root:hunter2'$$";
+    let writes = [
+        format!("sched.define_job('copy', 'sql', {secret})"),
+        format!("sched.schedule_sql('nightly', '@daily', {secret})"),
+        format!("sched.alter_job('copy', command => {secret})"),
+        "sched.alter_job('copy', settings => '{\"search_path\": \"app\"}')".to_owned(),
+        "sched.alter_job('copy', reset => '{settings}')".to_owned(),
+        format!("sched.alter_job('pulled', kind => 'sql', command => {secret})"),
+        "sched.alter_job('pulled', kind => 'log', reset => '{command}')".to_owned(),
+        "sched.define_job('copy')".to_owned(),
+    ];
+    for write in &writes {
+        let refusal = refusal(&mut boss, &format!("select {write}"));
+        assert_eq!(refusal.code(), &SqlState::INSUFFICIENT_PRIVILEGE, "{write}: {refusal}");
+        assert!(refusal.hint().unwrap_or_default().contains("SET ROLE teller"), "{write}: {refusal:?}");
+        assert!(!format!("{refusal:?}").contains("hunter2"), "{refusal:?}");
+        assert_eq!(one::<String>(&mut db, JOBS), before, "{write}");
+    }
+    // What says nothing of the runs stays a superuser's to do, and what gives the role work that it asked for.
+    boss.batch_execute(
+        "select sched.alter_job('copy', priority => 3, queue => 'slow', max_attempts => 2);
+         select sched.enqueue('pulled'), sched.enqueue('copy'), sched.fire_now('nightly'), sched.pause('nightly'), sched.resume('nightly');
+         select sched.cancel(id) from sched.execution where job_name = 'pulled'",
+    )
+    .unwrap();
+    // As the hint has it.
+    boss.batch_execute("set role teller; select sched.alter_job('copy', command => 'select 2'); reset role").unwrap();
+    assert_eq!(
+        one::<String>(&mut db, "select owner::text || command from sched.job where job_name = 'copy'"),
+        "tellerselect 2"
+    );
+    // A member by a grant, also of a member.
+    db.batch_execute("create role team; grant team to boss; grant teller to team").unwrap();
+    for write in &writes {
+        boss.batch_execute(&format!("select {write}")).unwrap_or_else(|error| panic!("{write}: {error}"));
+    }
+    db.batch_execute("revoke team from boss").unwrap();
+    assert_eq!(refusal(&mut boss, &format!("select {}", writes[0])).code(), &SqlState::INSUFFICIENT_PRIVILEGE);
+    // One that is the owner itself, and a job whose owner was dropped, which becomes the caller's.
+    boss.batch_execute(
+        "select sched.define_job('mine', 'sql', 'select 1'), sched.define_job('mine', 'sql', 'select 2')",
+    )
+    .unwrap();
+    db.batch_execute("revoke teller from team; select sched.revoke_all('teller'); drop role teller").unwrap();
+    boss.batch_execute(&format!("select {}", writes[0])).unwrap();
+    assert_eq!(one::<String>(&mut db, "select owner::text from sched.job where job_name = 'copy'"), "boss");
+}
+
+/// Whoever may not change a row keeps it from nobody, whatever is open or prepared.
+#[test]
+fn without_a_right_no_row_is_locked() {
+    let (cluster, mut db) = server();
+    db.batch_execute("create extension scheduler_cron; grant usage on schema cron to teller, other").unwrap();
+    let mut teller = cluster.connect_as("teller", "postgres");
+    let id: i64 = one(&mut teller, "select cron.schedule('a', '@daily', 'select 1')");
+    let execution: String = one(&mut teller, "select sched.enqueue('pulled')::text");
+    db.batch_execute(
+        "grant update, delete, insert on cron.job to other; grant execute on all functions in schema cron to other",
+    )
+    .unwrap();
+    let columns = "action, id, jobname, schedule, command, database, username, active, nodename, nodeport";
+    let row = format!("{id}, 'a', '0 3 * * *', 'select 2', 'postgres', 'teller', false, 'localhost', current_setting('port')::integer");
+    let mut calls: Vec<String> = [
+        "UPDATE",
+        "DELETE",
+        "cron.alter_job(bigint,text,text,text,text,boolean)",
+        "cron.unschedule(text)",
+        "cron.schedule(text,text,text)",
+    ]
+    .iter()
+    .map(|action| format!("insert into cron_internal.call ({columns}) select '{action}', {row}"))
+    .collect();
+    calls.extend(
+        [
+            "sched.alter_job('copy', priority => 1)",
+            "sched.define_job('copy')",
+            "sched.drop_job('copy')",
+            "sched.schedule_sql('nightly', '@daily', 'select 1')",
+            "sched.unschedule('nightly')",
+            "sched.alter_schedule('nightly', clock => '@hourly')",
+            "sched.drop_schedule('nightly')",
+            "sched.pause('nightly')",
+            "sched.fire_now('nightly')",
+            "sched.backfill('nightly', '2026-01-01', '2026-01-02')",
+            "sched.create_schedule('s', '@daily', 'copy')",
+            "sched.cancel_many('pulled')",
+            "sched.enqueue('pulled')",
+        ]
+        .iter()
+        .map(|call| format!("select {call}")),
+    );
+    calls.push(format!("select sched.cancel('{execution}')"));
+    calls.push(format!("select sched.alter_execution('{execution}', priority => 1)"));
+    let mut other = cluster.connect_as("other", "postgres");
+    let free =
+        "select jobid from cron_internal.entry for update nowait; select job_name from sched.job for update nowait;
+                select schedule_id from sched.schedule for update nowait; select id from sched.ledger for update nowait;
+                select execution_id from sched.ready for update nowait";
+    for call in &calls {
+        other.batch_execute("begin").unwrap();
+        // What is caught in a function is rolled back to before it; what is not ends the transaction.
+        let _whatever_it_says = other.batch_execute(&format!(
+            "do $do$ begin perform 1; execute $call${call}$call$; exception when others then null; end $do$"
+        ));
+        let locked = db.batch_execute(&format!("begin; {free}; rollback"));
+        if locked.is_err() {
+            db.batch_execute("rollback").unwrap();
+        }
+        locked.unwrap_or_else(|error| panic!("{call}: {error}"));
+        other.batch_execute("rollback").unwrap();
+    }
+    db.batch_execute(&format!("select cron.unschedule({id})")).unwrap();
+}
+
+/// What somebody says of a run that there is not hides none that comes.
+#[test]
+fn no_run_is_hidden_before_it_has_begun() {
+    let (cluster, mut db) = server();
+    db.batch_execute("create extension scheduler_cron; grant usage on schema cron to teller").unwrap();
+    let mut teller = cluster.connect_as("teller", "postgres");
+    for run in ["(select last_value + 1000 from sched.fence)", "0", "-1", "null"] {
+        let run: Option<i64> = one(&mut db, &format!("select ({run})::bigint"));
+        let call = format!(
+            "insert into cron_internal.call (action, id, username) values ('DELETE RUN', {}, 'teller')",
+            run.map_or("null".to_owned(), |run| run.to_string())
+        );
+        assert_eq!(refusal(&mut teller, &call).code(), &SqlState::INVALID_PARAMETER_VALUE, "{call}");
+    }
+    // Not even where the number was kept from before: as a version before has it, for the next thousand.
+    db.batch_execute(
+        "insert into cron_internal.deleted_run (runid, owner) select n, r.oid from generate_series(1, 1000) as n, pg_roles r where r.rolname in ('teller')
+         union all select n, 0 from generate_series(1, 1000) as n",
+    )
+    .unwrap();
+    one::<i64>(&mut teller, "select cron.schedule('a', '1 second', 'select 1')");
+    let runs = "select exists (select from cron.job_run_details where status = 'succeeded')";
+    wait_for(&mut db, runs, SOON);
+    wait_for(&mut teller, runs, SOON);
+    // Deleting one's own still does it.
+    teller.batch_execute("select cron.unschedule('a')").unwrap();
+    wait_for(&mut teller, "select not exists (select from cron.job_run_details where status = 'running')", SOON);
+    teller.batch_execute("delete from cron.job_run_details").unwrap();
+    assert_eq!(one::<i64>(&mut db, "select count(*) from cron.job_run_details"), 0);
+}
