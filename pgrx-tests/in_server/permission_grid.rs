@@ -42,7 +42,9 @@ mod tests {
             match (self, role) {
                 (Any(answer), "none" | "owner" | "member" | "other" | "monitor") => answer,
                 (Super(answer) | Own(answer) | Skip(answer, _) | All(answer) | Read(answer), "none") => answer,
-                (Own(answer) | Runs(answer) | Skip(answer, _) | All(answer) | Read(answer), "owner" | "member") => answer,
+                (Own(answer) | Runs(answer) | Skip(answer, _) | All(answer) | Read(answer), "owner" | "member") => {
+                    answer
+                }
                 (Skip(_, answer) | All(answer), "other") => answer,
                 (Read(answer), "monitor") => answer,
                 (Shown(answer), "none" | "owner" | "member" | "monitor") => answer,

@@ -7,7 +7,7 @@ use scheduler_core::Instant;
 
 use crate::guc;
 use crate::pg::convert::{self, required};
-use crate::pg::error::{or_raise, Failure, Outcome};
+use crate::pg::error::{or_raise, raise, Failure, Outcome};
 use crate::pg::utf8_text::Text;
 use crate::pg::zone::{offset_read_backwards, ServerZone};
 
@@ -33,7 +33,7 @@ fn next_time(
 ) -> Option<TimestampWithTimeZone> {
     or_raise((|| {
         let (Some(clock), Some(after)) = (clock, after) else { return Ok(None) };
-        let clock = convert::clock(&clock)?;
+        let clock = convert::new_clock(&clock)?;
         let after = convert::instant("after", after)?;
         let zone = zone_or_setting(time_zone)?;
         let next = clock.bind(&zone, anchor_or_epoch(anchor)?).next_after(after);
@@ -60,7 +60,7 @@ fn preview(
 > {
     let rows = or_raise((|| {
         let (Some(clock), Some(after)) = (clock, after) else { return Ok(Vec::new()) };
-        let clock = convert::clock(&clock)?;
+        let clock = convert::new_clock(&clock)?;
         let after = convert::instant("after", after)?;
         let zone = zone_or_setting(time_zone)?;
         let n = required("n", n)?;
@@ -109,7 +109,12 @@ fn validate(
 ) -> TableIterator<'static, (name!(severity, String), name!(code, String), name!(message, String), name!(hint, String))>
 {
     let text = or_raise(required("clock", clock));
-    let parsed = convert::clock(&text);
+    let parsed = convert::new_clock(&text);
+    if let Err(failure) = &parsed {
+        if failure.code == PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED {
+            raise(failure.clone());
+        }
+    }
     let name = time_zone.map_or_else(guc::time_zone, String::from);
     let zone = ServerZone::find(&name);
     let rows: Vec<_> = match (parsed, zone) {

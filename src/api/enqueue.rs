@@ -6,6 +6,7 @@ use pgrx::PgSqlErrorCode;
 use scheduler_core::enqueue::{IfExists, UniqueBy};
 
 use crate::dispatch;
+use crate::pg::array::Many;
 use crate::pg::convert::{self, required};
 use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
@@ -191,11 +192,11 @@ fn being_enqueued() -> Failure {
 #[allow(clippy::too_many_arguments)]
 fn enqueue_many_at(
     job_name: Option<Text>,
-    payloads: Option<Vec<Option<Jsonb>>>,
-    plan_times: default!(Option<Vec<Option<TimestampWithTimeZone>>>, "NULL"),
+    payloads: Option<Many<Jsonb>>,
+    plan_times: default!(Option<Many<TimestampWithTimeZone>>, "NULL"),
     scope_kind: default!(Option<Text>, "'adhoc'"),
-    scope_ids: default!(Option<Vec<Option<Text>>>, "NULL"),
-    run_ats: default!(Option<Vec<Option<TimestampWithTimeZone>>>, "NULL"),
+    scope_ids: default!(Option<Many<Text>>, "NULL"),
+    run_ats: default!(Option<Many<TimestampWithTimeZone>>, "NULL"),
     priority: default!(Option<i32>, "NULL"),
     unique_by: default!(Option<Text>, "'plan'"),
     if_exists: default!(Option<Text>, "'keep'"),
@@ -245,12 +246,12 @@ fn enqueue_many_at(
 }
 
 /// An array without NULLs and with an element for each payload; `22023`.
-fn same_length<T>(argument: &str, values: Vec<Option<T>>, payloads: usize) -> Outcome<Vec<T>> {
+fn same_length<T>(argument: &str, values: Many<T>, payloads: usize) -> Outcome<Vec<T>> {
     all_given(argument, as_many(argument, values, payloads)?)
 }
 
 /// An array with an element for each payload; `22023`.
-fn as_many<T>(argument: &str, values: Vec<T>, payloads: usize) -> Outcome<Vec<T>> {
+fn as_many<T>(argument: &str, values: Many<T>, payloads: usize) -> Outcome<Many<T>> {
     if values.len() != payloads {
         return Err(Failure::invalid(
             format!("payloads has {payloads} elements, but {argument} has {}", values.len()),

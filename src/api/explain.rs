@@ -7,6 +7,7 @@ use pgrx::prelude::*;
 use scheduler_core::Keyword;
 
 use crate::dispatch;
+use crate::pg::array::GatheredTimes;
 use crate::pg::error::{or_raise, Failure};
 use crate::pg::utf8_text::Text;
 use crate::pg::zone::ServerZone;
@@ -95,8 +96,8 @@ pub fn skip_parts(
     plan_from: Option<TimestampWithTimeZone>,
     plan_to: Option<TimestampWithTimeZone>,
     count: Option<i64>,
-    own: Option<Vec<Option<TimestampWithTimeZone>>>,
-    others: Option<Vec<Option<TimestampWithTimeZone>>>,
+    own: Option<GatheredTimes>,
+    others: Option<GatheredTimes>,
 ) -> TableIterator<
     'static,
     (name!(plan_from, TimestampWithTimeZone), name!(plan_to, TimestampWithTimeZone), name!(count, i64)),
@@ -104,7 +105,7 @@ pub fn skip_parts(
     let (Some(from), Some(to), Some(count)) = (plan_from, plan_to, count) else { return TableIterator::new([]) };
     let finite =
         |value: Option<TimestampWithTimeZone>| value.and_then(|value| convert::instant("a stored time", value).ok());
-    let taken = |plans: Option<Vec<Option<TimestampWithTimeZone>>>, own: bool| {
+    let taken = |plans: Option<GatheredTimes>, own: bool| {
         let taken = move |plan| Some(skipped_plans::Taken { plan: finite(plan)?, own, here: own });
         plans.unwrap_or_default().into_iter().filter_map(taken)
     };

@@ -8,6 +8,7 @@ use scheduler_core::Keyword;
 
 use crate::dispatch;
 use crate::guc;
+use crate::pg::array::Many;
 use crate::pg::convert::{self, duration, optional_duration, required, Zero};
 use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
@@ -27,7 +28,7 @@ fn define_job_of_any_kind(
     command: default!(Option<Text>, "NULL"),
     queue: default!(Option<Text>, "'default'"),
     max_attempts: default!(Option<i32>, "NULL"),
-    retry_backoff: default!(Option<Vec<Option<Interval>>>, "NULL"),
+    retry_backoff: default!(Option<Many<Interval>>, "NULL"),
     run_timeout: default!(Option<Interval>, "NULL"),
     stale_timeout: default!(Option<Interval>, "NULL"),
     allow_stale_reentry: default!(Option<bool>, "true"),
@@ -77,7 +78,7 @@ pub fn defaults(job_name: String, kind: Kind) -> job::Definition {
 }
 
 /// `22004` for a NULL in it, `22023` and `22008` for a wait that may not be.
-pub fn backoff(waits: Vec<Option<Interval>>) -> Outcome<Vec<Interval>> {
+pub fn backoff(waits: Many<Interval>) -> Outcome<Vec<Interval>> {
     waits
         .into_iter()
         .map(|wait| {

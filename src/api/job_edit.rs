@@ -5,6 +5,7 @@ use pgrx::prelude::*;
 use scheduler_core::job::{Attribute, Kind};
 use scheduler_core::Keyword;
 
+use crate::pg::array::Many;
 use crate::pg::convert::{self, required};
 use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
@@ -22,14 +23,14 @@ fn alter_job(
     command: default!(Option<Text>, "NULL"),
     queue: default!(Option<Text>, "NULL"),
     max_attempts: default!(Option<i32>, "NULL"),
-    retry_backoff: default!(Option<Vec<Option<Interval>>>, "NULL"),
+    retry_backoff: default!(Option<Many<Interval>>, "NULL"),
     run_timeout: default!(Option<Interval>, "NULL"),
     stale_timeout: default!(Option<Interval>, "NULL"),
     allow_stale_reentry: default!(Option<bool>, "NULL"),
     priority: default!(Option<i32>, "NULL"),
     own_transactions: default!(Option<bool>, "NULL"),
     settings: default!(Option<Jsonb>, "NULL"),
-    reset: default!(Option<Vec<Option<Text>>>, "'{}'"),
+    reset: default!(Option<Many<Text>>, "'{}'"),
 ) {
     or_raise((|| {
         let name = convert::name("job_name", job_name)?;
@@ -87,7 +88,7 @@ fn alter_job(
 }
 
 /// The entries of `reset`: attributes that are not given as well; `22023`.
-fn attributes(reset: Vec<Option<Text>>, is_given: impl Fn(Attribute) -> bool) -> Outcome<Vec<Attribute>> {
+fn attributes(reset: Many<Text>, is_given: impl Fn(Attribute) -> bool) -> Outcome<Vec<Attribute>> {
     let attribute = |entry: Option<Text>| {
         let word = required("an element of reset", entry)?;
         match Attribute::parse(&word) {

@@ -10,10 +10,11 @@ use scheduler_core::Instant;
 
 use crate::dispatch;
 use crate::guc;
+use crate::pg::array::Many;
 use crate::pg::convert::{self, required, Zero};
 use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
-use crate::pg::utf8_text::Text;
+use crate::pg::utf8_text::{BeginningOfText, Text};
 use crate::pg::{acknowledge_durably, as_owner, role, session, Owner};
 use crate::shmem::runners::runs;
 use crate::shmem::wakeup;
@@ -24,8 +25,6 @@ use crate::store::queue;
 
 /// The largest `octet_length(result::text)`.
 const MAX_RESULT_BYTES: usize = 16_384;
-/// Longer error messages are cut.
-const MAX_ERROR_CHARACTERS: usize = 4000;
 
 fn lease_lost() -> Failure {
     Failure::new(
@@ -106,8 +105,8 @@ fn heartbeat(
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn heartbeat_many(
-    execution_ids: Option<Vec<Option<Uuid>>>,
-    lease_tokens: Option<Vec<Option<Uuid>>>,
+    execution_ids: Option<Many<Uuid>>,
+    lease_tokens: Option<Many<Uuid>>,
 ) -> TableIterator<'static, (name!(execution_id, Uuid), name!(answer, String))> {
     let answers = or_raise((|| {
         let runs = pairs(
@@ -142,7 +141,7 @@ fn bytes(run: &(Uuid, Uuid)) -> ([u8; 16], [u8; 16]) {
 }
 
 /// An array without NULLs; `22004`.
-fn none_null<T>(argument: &str, values: Vec<Option<T>>) -> Outcome<Vec<T>> {
+fn none_null<T>(argument: &str, values: Many<T>) -> Outcome<Vec<T>> {
     values.into_iter().collect::<Option<Vec<T>>>().ok_or_else(|| {
         Failure::new(
             PgSqlErrorCode::ERRCODE_NULL_VALUE_NOT_ALLOWED,
@@ -195,14 +194,14 @@ fn finish_failure(
     execution_id: Option<Uuid>,
     lease_token: Option<Uuid>,
     error_code: default!(Option<Text>, "'handler_error'"),
-    error_msg: default!(Option<Text>, "''"),
+    error_msg: default!(Option<BeginningOfText>, "''"),
     next_retry_at: default!(Option<TimestampWithTimeZone>, "NULL"),
     terminal: default!(Option<bool>, "false"),
 ) {
     or_raise((|| {
         let (id, token) = held_by_client(execution_id, lease_token)?;
         let error_code = convert::name("error_code", error_code)?;
-        let message: String = required("error_msg", error_msg)?.chars().take(MAX_ERROR_CHARACTERS).collect();
+        let message = String::from(required("error_msg", error_msg)?);
         let retry_at = convert::optional_instant("next_retry_at", next_retry_at)?;
         let terminal = required("terminal", terminal)?;
         if terminal && retry_at.is_some() {
@@ -242,8 +241,8 @@ fn snooze(execution_id: Option<Uuid>, lease_token: Option<Uuid>, until: Option<T
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn finish_success_many(
-    execution_ids: Option<Vec<Option<Uuid>>>,
-    lease_tokens: Option<Vec<Option<Uuid>>>,
+    execution_ids: Option<Many<Uuid>>,
+    lease_tokens: Option<Many<Uuid>>,
 ) -> SetOfIterator<'static, Uuid> {
     let lost = or_raise((|| {
         let ids = all_given("execution_ids", required("execution_ids", execution_ids)?)?;
@@ -271,7 +270,7 @@ fn finish_success_many(
 }
 
 /// An array without NULLs; `22023`.
-pub fn all_given<T>(argument: &str, values: Vec<Option<T>>) -> Outcome<Vec<T>> {
+pub fn all_given<T>(argument: &str, values: Many<T>) -> Outcome<Vec<T>> {
     values.into_iter().collect::<Option<Vec<T>>>().ok_or_else(|| {
         Failure::invalid(format!("{argument} must not contain NULL"), "Leave out executions that you do not have.")
     })

@@ -110,7 +110,7 @@ fn due_plans(
     let plans = or_raise((|| {
         let names = names(job_name, scope_kind, scope_id)?;
         let text = required("clock", clock)?;
-        let clock = convert::clock(&text)?;
+        let clock = convert::new_clock(&text)?;
         refuse_counting_from_runs(&clock, &text)?;
         let zone = ServerZone::find(&time_zone.map_or_else(guc::time_zone, String::from))?;
         let query = DuePlansQuery {

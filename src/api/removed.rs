@@ -6,7 +6,7 @@ use pgrx::prelude::*;
 use pgrx::PgSqlErrorCode;
 
 use crate::pg::error::{raise, Failure};
-use crate::pg::jsonb::Jsonb;
+use crate::pg::sql_type::Ignored;
 
 fn gone(function: &str) -> ! {
     raise(Failure::new(
@@ -20,12 +20,12 @@ fn gone(function: &str) -> ! {
 #[pg_extern(sql = false)]
 #[allow(clippy::too_many_arguments)]
 fn define_job(
-    _job_name: Option<String>,
-    _kind: Option<String>,
-    _command: Option<String>,
-    _queue: Option<String>,
+    _job_name: Option<Ignored>,
+    _kind: Option<Ignored>,
+    _command: Option<Ignored>,
+    _queue: Option<Ignored>,
     _max_attempts: Option<i32>,
-    _retry_backoff: Option<Vec<Option<Interval>>>,
+    _retry_backoff: Option<Ignored>,
     _run_timeout: Option<Interval>,
     _stale_timeout: Option<Interval>,
     _allow_stale_reentry: Option<bool>,
@@ -37,11 +37,11 @@ fn define_job(
 /// Of 0.2.0, with fewer arguments.
 #[pg_extern(sql = false)]
 fn enqueue(
-    _job_name: Option<String>,
-    _payload: Option<Jsonb>,
+    _job_name: Option<Ignored>,
+    _payload: Option<Ignored>,
     _plan_time: Option<TimestampWithTimeZone>,
-    _scope_kind: Option<String>,
-    _scope_id: Option<String>,
+    _scope_kind: Option<Ignored>,
+    _scope_id: Option<Ignored>,
 ) -> Uuid {
     gone("enqueue")
 }
@@ -49,11 +49,11 @@ fn enqueue(
 /// Of 0.2.0, with fewer arguments.
 #[pg_extern(sql = false)]
 fn enqueue_many(
-    _job_name: Option<String>,
-    _payloads: Option<Vec<Option<Jsonb>>>,
-    _plan_times: Option<Vec<Option<TimestampWithTimeZone>>>,
-    _scope_kind: Option<String>,
-    _scope_ids: Option<Vec<Option<String>>>,
+    _job_name: Option<Ignored>,
+    _payloads: Option<Ignored>,
+    _plan_times: Option<Ignored>,
+    _scope_kind: Option<Ignored>,
+    _scope_ids: Option<Ignored>,
 ) -> SetOfIterator<'static, Uuid> {
     gone("enqueue_many")
 }
@@ -68,11 +68,11 @@ fn is_being_claimed(_key: Uuid, _plan_time: TimestampWithTimeZone) -> bool {
 #[pg_extern(sql = false)]
 #[allow(clippy::too_many_arguments)]
 fn try_claim(
-    _job_name: Option<String>,
+    _job_name: Option<Ignored>,
     _plan_time: Option<TimestampWithTimeZone>,
-    _scope_kind: Option<String>,
-    _scope_id: Option<String>,
-    _runner_id: Option<String>,
+    _scope_kind: Option<Ignored>,
+    _scope_id: Option<Ignored>,
+    _runner_id: Option<Ignored>,
     _stale_timeout: Option<Interval>,
     _max_attempts: Option<i32>,
     _allow_stale_reentry: Option<bool>,
@@ -83,9 +83,9 @@ fn try_claim(
 /// Of 0.1.0, with fewer columns.
 #[pg_extern(sql = false)]
 fn claim(
-    _queue: Option<String>,
+    _queue: Option<Ignored>,
     _max_claims: Option<i32>,
-    _runner_id: Option<String>,
+    _runner_id: Option<Ignored>,
     _stale_timeout: Option<Interval>,
 ) {
     gone("claim")
@@ -95,23 +95,23 @@ fn claim(
 #[pg_extern(sql = false)]
 #[allow(clippy::too_many_arguments)]
 fn create_schedule(
-    _schedule_name: Option<String>,
-    _clock: Option<String>,
-    _job_name: Option<String>,
-    _time_zone: Option<String>,
-    _payload: Option<Jsonb>,
-    _scope_kind: Option<String>,
-    _scope_id: Option<String>,
-    _catch_up: Option<String>,
+    _schedule_name: Option<Ignored>,
+    _clock: Option<Ignored>,
+    _job_name: Option<Ignored>,
+    _time_zone: Option<Ignored>,
+    _payload: Option<Ignored>,
+    _scope_kind: Option<Ignored>,
+    _scope_id: Option<Ignored>,
+    _catch_up: Option<Ignored>,
     _catch_up_window: Option<Interval>,
     _max_plans_per_tick: Option<i32>,
-    _rearm: Option<String>,
-    _overlap: Option<String>,
+    _rearm: Option<Ignored>,
+    _overlap: Option<Ignored>,
     _delay: Option<Interval>,
     _jitter: Option<Interval>,
     _starts_at: Option<TimestampWithTimeZone>,
     _ends_at: Option<TimestampWithTimeZone>,
-    _ownership: Option<String>,
+    _ownership: Option<Ignored>,
     _enabled: Option<bool>,
 ) -> i64 {
     gone("create_schedule")
@@ -121,26 +121,26 @@ fn create_schedule(
 #[pg_extern(sql = false)]
 #[allow(clippy::too_many_arguments)]
 fn alter_schedule(
-    _schedule_name: Option<String>,
-    _clock: Option<String>,
-    _job_name: Option<String>,
-    _time_zone: Option<String>,
-    _payload: Option<Jsonb>,
-    _scope_kind: Option<String>,
-    _scope_id: Option<String>,
-    _catch_up: Option<String>,
+    _schedule_name: Option<Ignored>,
+    _clock: Option<Ignored>,
+    _job_name: Option<Ignored>,
+    _time_zone: Option<Ignored>,
+    _payload: Option<Ignored>,
+    _scope_kind: Option<Ignored>,
+    _scope_id: Option<Ignored>,
+    _catch_up: Option<Ignored>,
     _catch_up_window: Option<Interval>,
     _max_plans_per_tick: Option<i32>,
-    _rearm: Option<String>,
-    _overlap: Option<String>,
+    _rearm: Option<Ignored>,
+    _overlap: Option<Ignored>,
     _delay: Option<Interval>,
     _jitter: Option<Interval>,
     _starts_at: Option<TimestampWithTimeZone>,
     _ends_at: Option<TimestampWithTimeZone>,
-    _ownership: Option<String>,
+    _ownership: Option<Ignored>,
     _enabled: Option<bool>,
-    _new_name: Option<String>,
-    _reset: Option<Vec<Option<String>>>,
+    _new_name: Option<Ignored>,
+    _reset: Option<Ignored>,
 ) {
     gone("alter_schedule")
 }

@@ -179,16 +179,29 @@ pub fn warn(warning: Option<Failure>) {
     }
 }
 
-/// Everything about a schedule that can be wrong by itself. `zone_before`: what it has, it may keep.
-pub fn check(schedule: &Definition, zone_before: Option<&str>) -> Outcome<()> {
-    check_keys(schedule, zone_before).map_err(|(_, failure)| failure)
+/// What a schedule has before an edit, and may keep, also where a new one may not have it.
+#[derive(Clone, Copy)]
+pub struct Before<'a> {
+    /// Its clock.
+    pub clock: &'a str,
+    /// Its zone.
+    pub time_zone: &'a str,
+}
+
+/// Everything about a schedule that can be wrong by itself.
+pub fn check(schedule: &Definition, before: Option<Before<'_>>) -> Outcome<()> {
+    check_keys(schedule, before).map_err(|(_, failure)| failure)
 }
 
 /// The same, with the argument that is at fault.
-pub fn check_keys(schedule: &Definition, zone_before: Option<&str>) -> Result<(), (&'static str, Failure)> {
-    let zone = match zone_before {
-        Some(before) if before == schedule.time_zone => ServerZone::stored(before),
+pub fn check_keys(schedule: &Definition, before: Option<Before<'_>>) -> Result<(), (&'static str, Failure)> {
+    let zone = match before {
+        Some(before) if before.time_zone == schedule.time_zone => ServerZone::stored(before.time_zone),
         Some(_) | None => ServerZone::find(&schedule.time_zone),
+    };
+    let clock = match before {
+        Some(before) if before.clock == schedule.clock => convert::clock(before.clock),
+        Some(_) | None => convert::new_clock(&schedule.clock),
     };
     let window = || {
         let starts_at = convert::optional_instant("starts_at", schedule.starts_at)?;
@@ -212,7 +225,7 @@ pub fn check_keys(schedule: &Definition, zone_before: Option<&str>) -> Result<()
     let name = |argument, value: &String| convert::name(argument, Some(value.clone())).map(drop);
     let results = [
         ("schedule_name", name("schedule_name", &schedule.schedule_name)),
-        ("clock", convert::clock(&schedule.clock).map(drop)),
+        ("clock", clock.map(drop)),
         ("job_name", name("job_name", &schedule.job_name)),
         ("time_zone", zone.map(drop)),
         ("scope_kind", name("scope_kind", &schedule.scope_kind)),

@@ -6,6 +6,7 @@ use pgrx::PgSqlErrorCode;
 use scheduler_core::schedule::Ownership;
 use scheduler_core::Keyword;
 
+use crate::pg::array::Many;
 use crate::pg::convert::{self, required};
 use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
@@ -17,6 +18,7 @@ use crate::store::shard;
 
 use crate::api::schedule::{
     armed_as_its_new_clock_says, check, check_alert_job, check_job, defaults, duplicate, find, warn, will_not_fire,
+    Before,
 };
 
 #[pg_extern(schema = "sched", name = "alter_schedule", volatile, parallel_unsafe)]
@@ -41,7 +43,7 @@ fn alter_schedule_with_alerts(
     ownership: default!(Option<Text>, "NULL"),
     enabled: default!(Option<bool>, "NULL"),
     new_name: default!(Option<Text>, "NULL"),
-    reset: default!(Option<Vec<Option<Text>>>, "'{}'"),
+    reset: default!(Option<Many<Text>>, "'{}'"),
     max_lateness: default!(Option<Interval>, "NULL"),
     max_duration: default!(Option<Interval>, "NULL"),
     expect_success_within: default!(Option<Interval>, "NULL"),
@@ -84,7 +86,7 @@ fn alter_schedule_with_alerts(
                     alert_job: alert_job.map(String::from).or(base.alerts.alert_job),
                 },
             };
-            check(&new, Some(&zone_before))?;
+            check(&new, Some(Before { clock: &clock_before, time_zone: &zone_before }))?;
             Ok(armed_as_its_new_clock_says(&clock_before, new, is_rearm_given))
         })
     })());

@@ -5,6 +5,7 @@ use pgrx::prelude::*;
 use pgrx::PgSqlErrorCode;
 use scheduler_core::job::Kind;
 
+use crate::pg::array::Many;
 use crate::pg::convert::{self, required};
 use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
@@ -15,7 +16,7 @@ use crate::store::job::{self, Job};
 use crate::store::schedule::{self as store, Definition, Locked};
 
 use crate::api::job::{self as jobs, Runs};
-use crate::api::schedule;
+use crate::api::schedule::{self, Before};
 use crate::api::schedule_edit::edit_locked;
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
@@ -30,7 +31,7 @@ fn schedule_sql(
     catch_up: default!(Option<Text>, "'latest_only'"),
     run_timeout: default!(Option<Interval>, "NULL"),
     max_attempts: default!(Option<i32>, "1"),
-    retry_backoff: default!(Option<Vec<Option<Interval>>>, "'{}'"),
+    retry_backoff: default!(Option<Many<Interval>>, "'{}'"),
     own_transactions: default!(Option<bool>, "false"),
     settings: default!(Option<Jsonb>, "'{}'"),
     priority: default!(Option<i32>, "0"),
@@ -100,7 +101,8 @@ fn replace(
     schedule: Definition,
     caller: pg_sys::Oid,
 ) -> Outcome<Scheduled> {
-    schedule::check(&schedule, Some(&found.definition.time_zone))?;
+    let before = Before { clock: &found.definition.clock, time_zone: &found.definition.time_zone };
+    schedule::check(&schedule, Some(before))?;
     jobs::write(session, &job, caller, Runs::Change)?;
     let schedule_id = found.schedule_id;
     if found.definition == schedule {

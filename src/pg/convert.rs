@@ -5,8 +5,8 @@ use std::borrow::Cow;
 
 use pgrx::datum::{Interval, TimestampWithTimeZone};
 use pgrx::pg_sys;
-use pgrx::IntoDatum;
-use scheduler_core::clock::DateTime;
+use pgrx::{IntoDatum, PgSqlErrorCode};
+use scheduler_core::clock::{DateTime, LONGEST_NEW_TEXT};
 use scheduler_core::{Clock, Instant};
 
 use crate::pg::error::{or_raise, raise, Failure, Outcome};
@@ -125,6 +125,18 @@ pub fn optional_duration(argument: &str, value: Option<Interval>, zero: Zero) ->
 pub fn interval(micros: i64) -> Interval {
     // Not `from_micros`, which goes through seconds in floating point.
     Interval::new(0, 0, micros).unwrap_or_else(|_| raise(Failure::internal("microseconds are no interval")))
+}
+
+/// The clock of a text that a call has passed: at most 1,000 bytes (`54000`), which one that is stored may exceed.
+pub fn new_clock(text: &str) -> Outcome<Clock> {
+    if text.len() > LONGEST_NEW_TEXT {
+        return Err(Failure::new(
+            PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+            format!("clock \"{}\" is too long: {} bytes", shown(text), text.len()),
+            format!("A clock's text has at most {LONGEST_NEW_TEXT} bytes."),
+        ));
+    }
+    clock(text)
 }
 
 /// A clock's text as the core has it; the error points at the fault as psql points at a syntax error.

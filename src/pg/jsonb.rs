@@ -2,11 +2,19 @@
 
 use pgrx::{pg_sys, FromDatum, IntoDatum};
 
+use crate::pg::memory;
 use crate::pg::sql_type::{argument_type, element_type, result_type};
 
 /// A detoasted copy of a `jsonb` value.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub struct Jsonb(Vec<u8>);
+
+impl Clone for Jsonb {
+    fn clone(&self) -> Jsonb {
+        memory::require(self.0.len());
+        Jsonb(self.0.clone())
+    }
+}
 
 impl Jsonb {
     /// The empty object.
@@ -45,7 +53,12 @@ impl Jsonb {
 
     /// As JSON text.
     pub fn text(&self) -> String {
-        self.with_text(|text| text.map_or_else(String::new, |text| text.to_string_lossy().into_owned()))
+        self.with_text(|text| {
+            text.map_or_else(String::new, |text| {
+                memory::require(text.to_bytes().len());
+                text.to_string_lossy().into_owned()
+            })
+        })
     }
 
     fn with_text<R>(&self, read: impl FnOnce(Option<&std::ffi::CStr>) -> R) -> R {
@@ -61,6 +74,7 @@ impl FromDatum for Jsonb {
         }
         let stored = datum.cast_mut_ptr::<pg_sys::varlena>();
         let plain = pg_sys::pg_detoast_datum(stored);
+        memory::require(pgrx::varsize_any(plain));
         let bytes = std::slice::from_raw_parts(plain.cast::<u8>(), pgrx::varsize_any(plain)).to_vec();
         if plain != stored {
             pg_sys::pfree(plain.cast());

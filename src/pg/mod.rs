@@ -1,6 +1,7 @@
 //! What touches PostgreSQL itself: the SPI session of the extension's owner, roles and search path, look-ups in the catalogs, messages of
 //! invalidation, errors, types, and what differs between its versions. It knows nothing of schedules and leases.
 
+pub mod array;
 pub mod by_subtransaction;
 pub mod catch;
 pub mod commit_deadline;
@@ -11,6 +12,7 @@ pub mod error_context;
 pub mod invalidation;
 pub mod jsonb;
 pub mod latch;
+pub mod memory;
 pub mod multirange;
 pub mod name_lock;
 pub mod objects_version;
@@ -22,7 +24,7 @@ pub mod role;
 pub mod run_settings;
 pub mod search_path;
 pub mod session;
-mod sql_type;
+pub mod sql_type;
 pub mod subtransaction;
 pub mod syscache;
 pub mod time_limit;

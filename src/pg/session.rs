@@ -18,7 +18,7 @@ use pgrx::{FromDatum, IntoDatum};
 use crate::pg::error::{raise, Failure};
 use crate::pg::record::{Column, Record};
 use crate::pg::search_path::PinnedSearchPath;
-use crate::pg::{compat, objects_version, role, utf8_text};
+use crate::pg::{compat, memory, objects_version, role, utf8_text};
 use crate::{arguments, statement};
 
 /// Proof that SPI is connected, the role is the extension's owner and the search path is pinned.
@@ -376,6 +376,7 @@ impl<'s> Row<'s> {
         unsafe {
             if type_oid == pg_sys::TEXTOID && !is_null {
                 utf8_text::check(datum);
+                memory::require(memory::plain_size(datum));
             }
             T::from_polymorphic_datum(datum, is_null, type_oid)
         }

@@ -68,4 +68,16 @@ macro_rules! element_type {
     };
 }
 
+/// An argument of any type that nobody reads, so that nothing of it is copied.
+#[derive(Clone, Copy, Debug)]
+pub struct Ignored;
+
+impl pgrx::FromDatum for Ignored {
+    unsafe fn from_polymorphic_datum(_: pgrx::pg_sys::Datum, is_null: bool, _: pgrx::pg_sys::Oid) -> Option<Ignored> {
+        (!is_null).then_some(Ignored)
+    }
+}
+
+argument_type!(Ignored, "text", Ignored);
+
 pub(crate) use {argument_type, element_type, result_type};

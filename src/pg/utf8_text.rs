@@ -5,12 +5,26 @@ use std::ops::Deref;
 
 use pgrx::{pg_sys, FromDatum, PgSqlErrorCode};
 
+use crate::pg::convert::shown;
 use crate::pg::error::{raise, Failure};
+use crate::pg::memory;
 use crate::pg::sql_type::{argument_type, element_type};
 
-/// A `text` argument as Rust has it; `22021` where it cannot be.
+/// The longest `text` argument, in bytes. What has a limit of its own has a lower one.
+pub const MAX_TEXT_BYTES: usize = 2 * 1_048_576;
+
+/// A `text` argument as Rust has it; `22021` where it cannot be, `54000` where it is longer than any argument may be.
 #[derive(Clone, Debug)]
 pub struct Text(String);
+
+/// A `text` argument of any length, of which the first [`Self::CHARACTERS`] characters are read; `22021` as for [`Text`].
+#[derive(Clone, Debug)]
+pub struct BeginningOfText(String);
+
+impl BeginningOfText {
+    /// How many characters are kept.
+    pub const CHARACTERS: usize = 4000;
+}
 
 fn encoding() -> u32 {
     // SAFETY: reads a global of the backend.
@@ -39,7 +53,28 @@ pub unsafe fn check(datum: pg_sys::Datum) {
 /// # Safety
 /// The datum has to be a `text`.
 pub unsafe fn lossy(datum: pg_sys::Datum) -> String {
+    memory::require(memory::plain_size(datum));
     with_bytes(datum, |bytes| String::from_utf8_lossy(bytes).into_owned())
+}
+
+/// The first bytes of a `text`.
+unsafe fn beginning(datum: pg_sys::Datum, count: usize) -> Vec<u8> {
+    let slice = pg_sys::pg_detoast_datum_slice(datum.cast_mut_ptr(), 0, i32::try_from(count).unwrap_or(i32::MAX));
+    let bytes = std::slice::from_raw_parts(pgrx::vardata_any(slice).cast::<u8>(), pgrx::varsize_any_exhdr(slice));
+    bytes.to_vec()
+}
+
+unsafe fn refuse_too_long(datum: pg_sys::Datum) {
+    const SHOWN: usize = 200;
+    let size = memory::plain_size(datum).saturating_sub(pg_sys::VARHDRSZ);
+    if size > MAX_TEXT_BYTES {
+        let begins = String::from_utf8_lossy(&beginning(datum, SHOWN)).into_owned();
+        raise(Failure::new(
+            PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+            format!("text \"{}\" is too long: {size} bytes", shown(&begins)),
+            format!("A text that the scheduler is given has at most {MAX_TEXT_BYTES} bytes, and most have fewer."),
+        ));
+    }
 }
 
 unsafe fn with_bytes<R>(datum: pg_sys::Datum, read: impl FnOnce(&[u8]) -> R) -> R {
@@ -92,9 +127,35 @@ impl FromDatum for Text {
         if is_null {
             return None;
         }
+        refuse_too_long(datum);
+        memory::require(memory::plain_size(datum));
         Some(with_bytes(datum, |bytes| Text(checked(bytes).to_owned())))
     }
 }
 
+impl From<BeginningOfText> for String {
+    fn from(text: BeginningOfText) -> String {
+        text.0
+    }
+}
+
+impl FromDatum for BeginningOfText {
+    unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, _: pg_sys::Oid) -> Option<BeginningOfText> {
+        const LONGEST_CHARACTER: usize = 4;
+        if is_null {
+            return None;
+        }
+        let mut bytes = beginning(datum, Self::CHARACTERS * LONGEST_CHARACTER);
+        // The last character may have been cut.
+        if let Err(error) = std::str::from_utf8(&bytes) {
+            if error.error_len().is_none() {
+                bytes.truncate(error.valid_up_to());
+            }
+        }
+        Some(BeginningOfText(checked(&bytes).chars().take(Self::CHARACTERS).collect()))
+    }
+}
+
 argument_type!(Text, "text", Text(String::new()));
+argument_type!(BeginningOfText, "text", BeginningOfText(String::new()));
 element_type!(Text, Text(String::new()));

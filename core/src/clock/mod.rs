@@ -33,5 +33,5 @@ pub use error::{ClockError, ErrorKind};
 pub use every::interval::Interval;
 pub use every::{Anchor, Every, RunEdge};
 pub use lint::{lint, none_ahead, Lint};
-pub use text::LONGEST_TEXT;
+pub use text::{LONGEST_NEW_TEXT, LONGEST_TEXT};
 pub use timeline::Timeline;

@@ -4,7 +4,7 @@
 //! its own.
 
 use super::error::{ClockError, ErrorKind, Hint, Source, LONGEST_SHOWN};
-use super::text::{words, BLANKS, LONGEST_TEXT};
+use super::text::{words, BLANKS, LONGEST_NEW_TEXT, LONGEST_TEXT};
 use super::{cron, datetime, every, Clock};
 
 impl Clock {
@@ -24,12 +24,13 @@ impl std::str::FromStr for Clock {
 
 /// The same as [`Clock::parse`]; what an error's hint shows may have faults of its own.
 fn read(text: &str) -> Result<Clock, ClockError> {
+    if text.len() > LONGEST_TEXT {
+        let source = Source { text: "", lower: "" };
+        let hint = Hint::new(None, format!("a clock has at most {LONGEST_NEW_TEXT} bytes"), "*/5 * * * *");
+        return Err(source.error(ErrorKind::Cron, "clock", "", "the text is too long", hint));
+    }
     let lower = text.to_ascii_lowercase();
     let source = Source { text, lower: &lower };
-    if text.len() > LONGEST_TEXT {
-        let hint = Hint::new(None, format!("a clock has at most {LONGEST_TEXT} bytes"), "*/5 * * * *");
-        return Err(source.error(ErrorKind::Cron, "clock", &lower, "the text is too long", hint));
-    }
     let trimmed = lower.trim_matches(BLANKS);
     let (word, rest) = match trimmed.find(BLANKS) {
         Some(end) => (&trimmed[..end], trimmed[end..].trim_matches(BLANKS)),

@@ -37,6 +37,7 @@ mod heads;
 mod health;
 mod hostile;
 mod hostile_commands;
+mod hostile_memory;
 mod hostile_users;
 mod idle;
 mod import_celery_beat;

@@ -7,6 +7,7 @@ use pgrx::prelude::*;
 use scheduler_core::schedule::Ownership;
 use scheduler_core::{Instant, Keyword};
 
+use crate::pg::array::Many;
 use crate::pg::convert::{self, required};
 use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
@@ -32,7 +33,7 @@ use super::source::{fingerprint, ForeignRow, Place, Source, Wanted};
 fn import_from(
     source: Option<Text>,
     source_schema: default!(Option<Text>, "NULL"),
-    only_ids: default!(Option<Vec<Option<Text>>>, "NULL"),
+    only_ids: default!(Option<Many<Text>>, "NULL"),
     prefix: default!(Option<Text>, "''"),
     dry_run: default!(Option<bool>, "false"),
 ) -> TableIterator<

@@ -11,6 +11,7 @@ use scheduler_core::clock::Timeline;
 use scheduler_core::schedule::Ownership;
 use scheduler_core::{Clock, Instant, Keyword};
 
+use crate::pg::array::Many;
 use crate::pg::commit_deadline::commit_by;
 use crate::pg::convert::{self, required};
 use crate::pg::error::{or_raise, Failure, Outcome};
@@ -47,7 +48,7 @@ const LONGEST_WAIT: i64 = 70_000_000;
 #[allow(clippy::type_complexity)]
 fn take_over(
     source: Option<Text>,
-    schedule_names: default!(Option<Vec<Option<Text>>>, "NULL"),
+    schedule_names: default!(Option<Many<Text>>, "NULL"),
     force: default!(Option<bool>, "false"),
 ) -> TableIterator<
     'static,
@@ -89,7 +90,7 @@ fn take_over(
 }
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
-fn hand_back(schedule_names: Option<Vec<Option<Text>>>) {
+fn hand_back(schedule_names: Option<Many<Text>>) {
     or_raise((|| {
         let names = names(Some(required("schedule_names", schedule_names)?))?;
         let caller = role::caller();
@@ -117,7 +118,7 @@ fn hand_back(schedule_names: Option<Vec<Option<Text>>>) {
     })());
 }
 
-fn names(given: Option<Vec<Option<Text>>>) -> Outcome<Option<Vec<String>>> {
+fn names(given: Option<Many<Text>>) -> Outcome<Option<Vec<String>>> {
     given
         .map(|names| names.into_iter().map(|name| convert::name("an element of schedule_names", name)).collect())
         .transpose()

@@ -1,0 +1,95 @@
+//! I7 where memory is short: what a user passes may be as large as PostgreSQL lets it be. A call with it fails, and no process does.
+
+use scheduler_cluster_tests::scheduler::one;
+use scheduler_cluster_tests::{as_server_user, run, Client, Cluster};
+
+/// For each process of the server, in bytes: what is passed fits in it, and one or two copies.
+const ADDRESS_SPACE: usize = 500_000_000;
+
+/// Types of arguments: an ordinary value, and the column of the table `huge` that has a huge one.
+const VALUES: [(&str, &str, Option<&str>); 16] = [
+    ("text", "'x'", Some("one_text")),
+    ("jsonb", "'{}'", Some("one_jsonb")),
+    ("text[]", "'{x}'", Some("texts")),
+    ("jsonb[]", "'{1}'", Some("jsonbs")),
+    ("uuid[]", "'{00000000-0000-0000-0000-000000000000}'", Some("uuids")),
+    ("timestamp with time zone[]", "'{2026-01-01}'", Some("times")),
+    ("interval[]", "'{1 hour}'", Some("intervals")),
+    ("uuid", "gen_random_uuid()", None),
+    ("timestamp with time zone", "'2026-01-01'", None),
+    ("interval", "'1 hour'", None),
+    ("integer", "1", None),
+    ("bigint", "1", None),
+    ("boolean", "false", None),
+    ("regrole", "'postgres'", None),
+    ("oid", "1", None),
+    ("int4multirange", "'{}'", None),
+];
+
+fn value(sql_type: &str) -> &'static (&'static str, &'static str, Option<&'static str>) {
+    VALUES.iter().find(|value| value.0 == sql_type).unwrap_or_else(|| panic!("no value for the type {sql_type}"))
+}
+
+/// Every function that a statement can call, with the types of its arguments.
+fn functions(db: &mut Client) -> Vec<(String, Vec<String>)> {
+    let query = "select p.oid::regproc::text, array(select format_type(t, null) from unnest(p.proargtypes) with ordinality as u (t, n) order by n)
+                   from pg_proc p
+                  where p.pronamespace in ('sched'::regnamespace, 'sched_internal'::regnamespace, 'cron'::regnamespace)
+                    and p.prorettype <> 'trigger'::regtype
+                  order by 1";
+    db.query(query, &[]).unwrap().iter().map(|row| (row.get(0), row.get(1))).collect()
+}
+
+#[test]
+fn no_argument_is_too_large_for_the_server() {
+    let cluster = Cluster::builder().set("shared_buffers", "16MB").set("sched.enabled", "off").start();
+    cluster.execute("create extension scheduler; create extension scheduler_cron");
+    // Some of the arrays are as long as they may be, and too large for two copies; others are too long.
+    cluster.execute(
+        "create table huge as
+         select repeat('x', 120000000) as one_text, to_jsonb(repeat('x', 160000000)) as one_jsonb,
+                array_fill(repeat('x', 120), array[900000]) as texts, array_fill(to_jsonb(repeat('x', 120)), array[900000]) as jsonbs,
+                array_fill(gen_random_uuid(), array[5000000]) as uuids, array_fill(now(), array[8000000]) as times,
+                array_fill(interval '1 hour', array[1000000]) as intervals",
+    );
+    let mut limit = as_server_user("prlimit");
+    limit.arg(format!("--pid={}", cluster.postmaster())).arg(format!("--as={ADDRESS_SPACE}"));
+    run(limit);
+    let mut db = cluster.connect();
+    let all = functions(&mut db);
+    assert!(all.len() > 80, "{} functions", all.len());
+    let mut calls = 0;
+    for (function, types) in &all {
+        for huge in (0..types.len()).filter(|huge| value(&types[*huge]).2.is_some()) {
+            let argument = |(place, sql_type): (usize, &String)| {
+                let (sql_type, small, large) = value(sql_type);
+                format!("{}::{sql_type}", large.filter(|_| place == huge).unwrap_or(small))
+            };
+            let arguments: Vec<_> = types.iter().enumerate().map(argument).collect();
+            let call = format!("select count(*) from huge, {function}({}) as f", arguments.join(", "));
+            let mut transaction = db.transaction().unwrap();
+            if let Err(error) = transaction.batch_execute(&call) {
+                assert!(error.as_db_error().is_some(), "{call}: {error}");
+            }
+            transaction.rollback().unwrap_or_else(|error| panic!("{call}: {error}"));
+            calls += 1;
+        }
+    }
+    assert!(calls > 100, "{calls} calls");
+    assert_eq!(one::<i64>(&mut db, "select count(*) from sched.next_time('@daily')"), 1);
+    assert!(!cluster.log().contains("terminated by signal"), "{}", cluster.log());
+    // What has a limit is refused for that.
+    for (call, code) in [
+        ("sched.validate(repeat('x', 1001))", "54000"),
+        ("sched.validate(repeat('x', 100000000))", "54000"),
+        ("sched.next_time(repeat('x', 100000000))", "54000"),
+        ("sched.next_time('@daily', time_zone => repeat('x', 100000000))", "54000"),
+        ("sched.create_schedule('s', repeat(' ', 1001) || '@daily', 'job')", "54000"),
+        ("sched.enqueue_many('job', array_fill('{}'::jsonb, array[1000001]))", "54000"),
+        ("sched.finish_success_many(array_fill(gen_random_uuid(), array[1000001]), '{}')", "54000"),
+        ("sched.heartbeat_many('{}', array_fill(gen_random_uuid(), array[1000001]))", "54000"),
+    ] {
+        let error = db.batch_execute(&format!("select count(*) from {call} as f")).unwrap_err();
+        assert_eq!(error.code().map(|code| code.code()), Some(code), "{call}: {error}");
+    }
+}
