@@ -44,7 +44,7 @@ DECLARE
 BEGIN
     -- Each table and view that this script alters, drops or replaces.
     FOREACH relation IN ARRAY ARRAY[
-        'sched.schedule', 'sched.job'
+        'sched.schedule', 'sched.job', 'sched.unique_scope'
     ]::pg_catalog.text[] LOOP
         BEGIN
             EXECUTE pg_catalog.format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
@@ -97,6 +97,12 @@ UPDATE sched.job j SET sql_pair = true
  WHERE j.kind = 'sql' AND EXISTS (SELECT FROM sched.schedule s WHERE s.schedule_name = j.job_name AND s.job_name = j.job_name);
 UPDATE sched.schedule s SET sql_pair = s.schedule_name
  WHERE EXISTS (SELECT FROM sched.job j WHERE j.job_name = s.job_name AND j.job_name = s.schedule_name AND j.sql_pair);
+
+-- One execution of an owner waits in a scope.
+ALTER TABLE sched.unique_scope ADD COLUMN owner regrole NOT NULL DEFAULT 0;
+UPDATE sched.unique_scope u SET owner = e.owner FROM sched.ledger e WHERE e.id = u.execution_id;
+ALTER TABLE sched.unique_scope DROP CONSTRAINT unique_scope_pkey, ADD PRIMARY KEY (key, owner);
+COMMENT ON COLUMN sched.unique_scope.owner IS 'the owner of its executions: a job that was never defined has some of several roles, of which none waits for another';
 COMMENT ON FUNCTION sched.define_job IS
 'Creates or replaces a job: how its executions are queued, leased and retried. max_attempts and retry_backoff left out mean 3 and 10 seconds, then 1 minute, for kind pull, whose worker may die; 1 and at once for the others. retry_backoff[i] is the wait after failed attempt i, the last entry repeats, empty means at once. Lengths of time have no months, days of 24 hours, and are at most 1000 years; run_timeout is shorter than stale_timeout: from then on heartbeat answers cancel. Of kind sql the server runs the command, as the owner, and ends a run at run_timeout; own_transactions and settings are for this kind. Errors: 22023 (a value that may not be), 42601 (a command that cannot be parsed), 0A000 (a statement that no command may have), 54000 (a command over 1 MiB), 42704 (unknown setting), 22008, 22004 (NULL), 42501 (another role''s job, also for a superuser who is no member of that role by a GRANT; a setting that the caller may not set).';
 COMMENT ON FUNCTION sched.alter_job IS
@@ -108,10 +114,10 @@ COMMENT ON FUNCTION sched.unschedule IS
 COMMENT ON FUNCTION sched.fire_now IS
 'Creates one extra execution of a schedule, whatever its state, and returns its id. The plan time is now, or the next that neither the ledger nor the clock has. The timer is untouched. A superuser may fire the schedule of another role: the owner of the job reads the payload and the result. Errors: 42704, 42501, 53400 (a notify job, while the server''s queue of notifications is full).';
 COMMENT ON FUNCTION sched.pause IS 'Stops a schedule from firing until sched.resume. A superuser may pause the schedule of another role: the owner of the job reads its payload as before. Errors: 42704, 42501.';
-COMMENT ON FUNCTION sched.enqueue IS
-'Puts an execution into its job''s queue and returns its id; with run_at nobody can claim it before that time. unique_by says what is the same. By plan: one of this job, scope and plan time, whatever has become of it; a plan time that is not named is drawn so that nobody has it. By scope: one of this job and scope that waits and that nobody has in hand. if_exists says what becomes of that: keep, replace (payload, run_at and priority, if it waits) or error. A job that was never defined means queue default. The owner of the job reads the payload, also of what a superuser enqueues. Errors: 22023, 22004, 22008, 42501, 23505 (if_exists error), 53400 (a notify job, while the server''s queue of notifications is full).';
 COMMENT ON FUNCTION sched.cancel IS
 'Cancels an execution: at once where nobody runs it, else its next heartbeat answers cancel and a failure ends it as CANCELLED; LISTEN "sched:cancel" hears its id. False when it is unknown or has ended. The owner of the job goes on reading the payload, also of what a superuser cancels. Error: 42501.';
+COMMENT ON FUNCTION sched.enqueue IS
+'Puts an execution into its job''s queue and returns its id; with run_at nobody can claim it before that time. unique_by says what is the same. By plan: one of this job, scope and plan time, whatever has become of it; a plan time that is not named is drawn so that nobody has it. By scope: one of this job, scope and owner that waits and that nobody has in hand. if_exists says what becomes of that: keep, replace (payload, run_at and priority, if it waits) or error. A job that was never defined means queue default. The owner of the job reads the payload, also of what a superuser enqueues. Errors: 22023, 22004, 22008, 42501, 23505 (if_exists error), 53400 (a notify job, while the server''s queue of notifications is full).';
 
 -- Limits of arguments, and shorter sentences.
 COMMENT ON FUNCTION sched.bucket(text, text) IS

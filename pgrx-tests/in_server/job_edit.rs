@@ -8,7 +8,7 @@ mod tests {
     use pgrx::prelude::*;
 
     use crate::store::queue::runner_queue::is_runner_queue;
-    use crate::test_support::{attempt, check, refused, run, set_fast_path, sql};
+    use crate::test_support::{attempt, check, granting, refused, run, set_fast_path, sql};
 
     const JOBS: &str = "SELECT kind, command, queue, max_attempts, retry_backoff, run_timeout, stale_timeout, allow_stale_reentry, priority,
                                own_transactions, settings FROM sched.jobs WHERE job_name = 'a/job'";
@@ -194,5 +194,47 @@ mod tests {
             "SELECT sched.alter_job('a/job', command => 'other')",
         ]);
         check("SELECT count(*) FROM sched.schedule_change", "1");
+    }
+
+    /// Since 16 a grant says whether a member may become the role: without that it does not say what runs as the role either.
+    #[pg_test]
+    fn a_member_that_may_not_become_the_owner_changes_no_job() {
+        if cfg!(feature = "pg15") {
+            return;
+        }
+        granting();
+        run(&[
+            "CREATE ROLE a_owner",
+            "CREATE ROLE a_member",
+            "CREATE ROLE a_super SUPERUSER",
+            "GRANT a_owner TO a_member WITH INHERIT TRUE, SET FALSE",
+            "GRANT a_owner TO a_super WITH INHERIT TRUE, SET FALSE",
+            "SELECT sched.grant_use('a_owner'), sched.grant_use('a_member')",
+            "SET LOCAL ROLE a_owner",
+            "SELECT sched.define_job('a/job', 'sql', 'SELECT 1'), sched.schedule_sql('a/nightly', '@daily', 'SELECT 1')",
+            "RESET ROLE",
+        ]);
+        let writes = [
+            "sched.define_job('a/job', 'sql', 'SELECT 2')",
+            "sched.alter_job('a/job', command => 'SELECT 2')",
+            "sched.alter_job('a/job', kind => 'pull', reset => '{command}')",
+            "sched.schedule_sql('a/nightly', '@daily', 'SELECT 2')",
+        ];
+        for role in ["a_member", "a_super"] {
+            run(&[&format!("SET LOCAL ROLE {role}")]);
+            attempt("SELECT 1");
+            for write in writes {
+                let refusal = refused(&format!("SELECT {write}"), "42501");
+                assert!(refusal.hint.contains("SET ROLE"), "{role}: {}", refusal.hint);
+            }
+            // What it inherits is its own to do.
+            run(&["SELECT sched.enqueue('a/job'), sched.pause('a/nightly'), sched.resume('a/nightly')"]);
+            check("SELECT command FROM sched.jobs WHERE job_name = 'a/job'", "SELECT 1");
+            run(&["RESET ROLE"]);
+        }
+        run(&["GRANT a_owner TO a_member WITH SET TRUE", "SET LOCAL ROLE a_member"]);
+        for write in writes {
+            run(&[&format!("SELECT {write}")]);
+        }
     }
 }

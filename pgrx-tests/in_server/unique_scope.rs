@@ -355,7 +355,6 @@ mod tests {
         let id = sql("SELECT id FROM sched.execution WHERE job_name = 'u/nobodys'");
         for statement in [
             "SELECT sched.enqueue('u/theirs', scope_id => 'i', unique_by => 'scope')".to_owned(),
-            "SELECT sched.enqueue('u/nobodys', scope_kind => 'k', scope_id => 'i', unique_by => 'scope')".to_owned(),
             "SELECT sched.enqueue('u/nobodys', '2', '2030-01-01', scope_kind => 'k', scope_id => 'i', if_exists => 'replace')".to_owned(),
             "SELECT sched.enqueue('u/nobodys', '2', '2030-01-01', scope_kind => 'k', scope_id => 'i', if_exists => 'error')".to_owned(),
             format!("SELECT sched.alter_execution('{id}', '2')"),
@@ -367,5 +366,19 @@ mod tests {
             assert_eq!(refusal.sqlstate, "42501", "{statement}: {}", refusal.message);
         }
         check("SELECT payload FROM sched.execution WHERE job_name = 'u/nobodys'", "1");
+        // A scope of a job that was never defined is each role's own.
+        let by_scope = |payload: &str| {
+            format!("SELECT sched.enqueue('u/nobodys', '{payload}', scope_kind => 'k', scope_id => 'i', unique_by => 'scope', if_exists => 'replace') = '{id}'")
+        };
+        run(&["SET LOCAL ROLE u_other"]);
+        check(&by_scope("2"), "f");
+        check(&by_scope("3"), "f");
+        run(&["RESET ROLE"]);
+        check(&by_scope("4"), "t");
+        check(
+            "SELECT payload, owner FROM sched.ledger WHERE job_name = 'u/nobodys' AND owner = 'u_other'::regrole",
+            "3|u_other",
+        );
+        check("SELECT count(*) FROM sched.ledger WHERE job_name = 'u/nobodys'", "2");
     }
 }

@@ -121,12 +121,15 @@ CREATE TABLE sched.paused_queue (
 );
 COMMENT ON TABLE sched.paused_queue IS 'queues of which nobody claims anything (sched.pause_queue)';
 COMMENT ON COLUMN sched.paused_queue.paused_by IS 'the name that the role had which did it';
--- Scopes in which one execution waits at a time (enqueue by scope), with the last that was made there. A lock on a row keeps others of its scope
+-- Scopes in which one execution of an owner waits at a time (enqueue by scope), with the last that was made there. A lock on a row keeps others of its scope
 -- waiting. What waits in a scope that others have filled is looked for in the ledger, so a row that is missing loses nothing.
 CREATE TABLE sched.unique_scope (
-    key          uuid PRIMARY KEY,
-    execution_id uuid NOT NULL
+    key          uuid    NOT NULL,
+    execution_id uuid    NOT NULL,
+    owner        regrole NOT NULL DEFAULT 0,
+    PRIMARY KEY (key, owner)
 ) WITH (fillfactor = 70);
 COMMENT ON TABLE sched.unique_scope IS 'scopes into which executions are enqueued by scope: whoever does so has the row to the end of his transaction';
 COMMENT ON COLUMN sched.unique_scope.key IS 'the hash of job and scope, as in sched.ledger';
+COMMENT ON COLUMN sched.unique_scope.owner IS 'the owner of its executions: a job that was never defined has some of several roles, of which none waits for another';
 COMMENT ON COLUMN sched.unique_scope.execution_id IS 'the last that was enqueued there by scope; goes with it';

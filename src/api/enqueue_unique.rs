@@ -146,10 +146,11 @@ pub fn by_scope(
     put: impl FnOnce(&EnqueueBatch) -> Outcome<Put>,
 ) -> Outcome<Vec<Uuid>> {
     let session = owner.session();
-    job_for_caller(job::find(owner, batch.job_name), batch.job_name, batch.caller)?;
+    let job = job_for_caller(job::find(owner, batch.job_name), batch.job_name, batch.caller)?;
+    let of = job.map_or(batch.caller, |job| job.owner);
     let key = |place: usize| *batch.keys[place].as_bytes();
     let Distinct { batch, places } = distinct(batch, if_exists, key, |place| waits_in_scope(batch, place))?;
-    let found = unique_scope::lock_waiting(session, &batch.keys, convert::now());
+    let found = unique_scope::lock_waiting(session, &batch.keys, of, convert::now());
     if found.values().any(|found| !role::may_act_for(batch.caller, found.owner)) {
         return Err(Failure::not_owner("an execution of job", batch.job_name));
     }
@@ -177,7 +178,7 @@ pub fn by_scope(
         missing.iter().zip(put.ids).for_each(|(place, id)| ids[*place] = Some(id));
     }
     let ids: Vec<Uuid> = ids.into_iter().flatten().collect();
-    unique_scope::keep(session, batch.keys, ids.clone());
+    unique_scope::keep(session, batch.keys, of, ids.clone());
     Ok(places.into_iter().map(|place| ids[place]).collect())
 }
 

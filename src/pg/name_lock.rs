@@ -10,6 +10,8 @@ use pgrx::pg_sys;
 pub enum Names {
     /// Pairs of a job and a schedule.
     SqlPairs,
+    /// Sources of imports, each with its schema.
+    Imports,
 }
 
 impl Names {
@@ -17,6 +19,7 @@ impl Names {
     fn class(self) -> u16 {
         match self {
             Names::SqlPairs => 0x5C4E,
+            Names::Imports => 0x5C4F,
         }
     }
 }

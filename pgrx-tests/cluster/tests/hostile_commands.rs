@@ -178,3 +178,76 @@ fn no_run_is_hidden_before_it_has_begun() {
     teller.batch_execute("delete from cron.job_run_details").unwrap();
     assert_eq!(one::<i64>(&mut db, "select count(*) from cron.job_run_details"), 0);
 }
+
+/// A job that was never defined is nobody's: what one role has waiting in a scope keeps no other role from it.
+#[test]
+fn a_scope_is_of_one_owner() {
+    let (cluster, mut db) = server();
+    let mut teller = cluster.connect_as("teller", "postgres");
+    let mut other = cluster.connect_as("other", "postgres");
+    other.batch_execute("set lock_timeout = '1s'").unwrap();
+    let enqueue = |if_exists: &str, payload: i32| {
+        format!("select sched.enqueue('nobodys', '{payload}', scope_kind => 'document', scope_id => '7', unique_by => 'scope', if_exists => '{if_exists}')::text")
+    };
+    teller.batch_execute("begin").unwrap();
+    let theirs: String = one(&mut teller, &enqueue("keep", 1));
+    let own: String = one(&mut other, &enqueue("keep", 2));
+    teller.batch_execute("commit").unwrap();
+    assert_ne!(own, theirs);
+    for if_exists in ["keep", "replace"] {
+        assert_eq!(one::<String>(&mut other, &enqueue(if_exists, 3)), own);
+        assert_eq!(one::<String>(&mut teller, &enqueue(if_exists, 4)), theirs);
+    }
+    for client in [&mut teller, &mut other] {
+        assert_eq!(refusal(client, &enqueue("error", 5)).code(), &SqlState::UNIQUE_VIOLATION);
+    }
+    let waiting = "select string_agg(concat_ws(' ', owner, payload), ', ' order by owner::text) from sched.ledger where job_name = 'nobodys'";
+    assert_eq!(one::<String>(&mut db, waiting), "other 3, teller 4");
+    // A second one of the same role waits for the first, and one that has ended is followed by another.
+    assert!(one::<bool>(&mut other, &format!("select sched.cancel('{own}')")));
+    assert_ne!(one::<String>(&mut other, &enqueue("error", 6)), own);
+    assert_eq!(one::<String>(&mut teller, &enqueue("keep", 7)), theirs);
+    assert_eq!(one::<i64>(&mut db, "select count(*) from sched.unique_scope"), 2);
+}
+
+/// Who has nothing to hand back, and who imports from tables of its own, keeps nobody from importing.
+#[test]
+fn an_open_transaction_keeps_no_import_waiting() {
+    let (cluster, mut db) = server();
+    db.batch_execute(
+        "create schema theirs; create schema own authorization teller;
+         create table theirs.job (jobid bigint primary key, schedule text, command text, nodename text, nodeport int, database text, username text, active boolean, jobname text);
+         create table theirs.job_run_details (jobid bigint, runid bigint, job_pid int, status text, start_time timestamptz, end_time timestamptz);
+         insert into theirs.job values (1, '0 3 * * *', 'select 1', 'localhost', 5432, 'postgres', 'postgres', true, 'theirs');
+         set lock_timeout = '1s'",
+    )
+    .unwrap();
+    let mut teller = cluster.connect_as("teller", "postgres");
+    teller
+        .batch_execute(
+            "create table own.job (jobid bigint primary key, schedule text, command text, nodename text, nodeport int, database text, username text, active boolean, jobname text);
+             create table own.job_run_details (jobid bigint, runid bigint, job_pid int, status text, start_time timestamptz, end_time timestamptz);
+             insert into own.job values (1, '0 3 * * *', 'select 1', 'localhost', 5432, 'postgres', 'teller', true, 'own')",
+        )
+        .unwrap();
+    for (number, call) in [
+        "sched.hand_back('{}')",
+        "sched.take_over('pg_cron')",
+        "sched.take_over('pg_cron', '{}')",
+        "sched.import_from('pg_cron', 'own')",
+    ]
+    .iter()
+    .enumerate()
+    {
+        teller.batch_execute(&format!("begin; select * from {call}")).unwrap_or_else(|error| panic!("{call}: {error}"));
+        let import = format!("select * from sched.import_from('pg_cron', 'theirs', prefix => '{number} ')");
+        db.batch_execute(&import).unwrap_or_else(|error| panic!("{call}: {error}"));
+        teller.batch_execute("rollback").unwrap();
+    }
+    // Two from one place go on coming one after the other.
+    teller.batch_execute("begin; select * from sched.import_from('pg_cron', 'own')").unwrap();
+    let mut second = cluster.connect_as("teller", "postgres");
+    second.batch_execute("set lock_timeout = '100ms'").unwrap();
+    let error = refusal(&mut second, "select * from sched.import_from('pg_cron', 'own')");
+    assert_eq!(error.code(), &SqlState::LOCK_NOT_AVAILABLE);
+}

@@ -40,12 +40,12 @@ WITH seen AS MATERIALIZED (
        FOR UPDATE OF e SKIP LOCKED
 ), scopes AS MATERIALIZED (
     -- The rows of scopes that name one of these go with it, if nobody has them in hand.
-    SELECT u.key, u.execution_id
+    SELECT u.key, u.owner, u.execution_id
       FROM ended d
       JOIN sched.unique_scope u ON u.key = d.key AND u.execution_id = d.id
        FOR UPDATE OF u SKIP LOCKED
 ), forgotten AS (
-    DELETE FROM sched.unique_scope u USING scopes s WHERE u.key = s.key
+    DELETE FROM sched.unique_scope u USING scopes s WHERE u.key = s.key AND u.owner = s.owner
 ), gone AS (
     DELETE FROM sched.ledger e
      USING ended d

@@ -1,5 +1,5 @@
--- The execution that a scope has now. $1 keys, $2 execution_ids
+-- The execution that an owner has now in a scope. $1 keys, $2 execution_ids, $3 owner
 UPDATE sched.unique_scope u
    SET execution_id = a.execution_id
   FROM unnest($1, $2) AS a (key, execution_id)
- WHERE u.key = a.key AND u.execution_id <> a.execution_id
+ WHERE u.key = a.key AND u.owner = $3 AND u.execution_id <> a.execution_id

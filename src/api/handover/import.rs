@@ -59,11 +59,11 @@ fn import_from(
         let prefix: String = required("prefix", prefix)?.into();
         let dry_run = required("dry_run", dry_run)?;
         let caller = role::caller();
+        let schema = source.find(named, caller)?;
         if !dry_run {
             // Before anything of theirs is locked or read: who takes over or hands back has both in this order.
-            session(handover::lock);
+            handover::lock(source.name(), &schema.name);
         }
-        let schema = source.find(named, caller)?;
         let mut rows = source.rows(&schema);
         if let Some(only) = &only {
             rows.retain(|row| is_one_of(only, &row.id));
@@ -220,7 +220,8 @@ impl Import<'_> {
             None => self.caller,
             Some(name) => role::named(&name).ok_or_else(|| format!("role \"{name}\" does not exist"))?,
         };
-        if !role::may_act_for(self.caller, owner) {
+        // (A new job is one more that runs as the owner.)
+        if !role::may_become(self.caller, owner) {
             return Err(format!("it runs as role \"{}\", which you may not act for", role::name(owner)));
         }
         if owner != self.caller && !self.schema.speaks_for_all {

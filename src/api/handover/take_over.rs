@@ -1,6 +1,6 @@
 //! `take_over` and `hand_back`: who fires a schedule changes in one transaction, on both sides.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use pgrx::datum::TimestampWithTimeZone;
@@ -137,13 +137,28 @@ fn check_isolation() -> Outcome<()> {
     ))
 }
 
-/// What was imported of these names, under a lock that keeps imports and other take-overs out; `42704`, `42501`.
+/// What was imported of these names, under locks that keep imports from there and other take-overs out; `42704`, `42501`.
 fn locked(source: Option<&str>, names: Option<&[String]>, caller: Oid) -> Outcome<Vec<Candidate>> {
     check_isolation()?;
-    let found = session(|session| {
-        handover::lock(session);
-        taken::read(session, source, names.map(<[String]>::to_vec))
-    });
+    let mut held: BTreeSet<(String, String)> = BTreeSet::new();
+    // Without a schedule that the caller may move nothing is locked. What came up before the locks is locked as well.
+    loop {
+        let found = looked_up(source, names, caller)?;
+        let all: BTreeSet<_> = found.iter().map(|one| (one.source.clone(), one.schema.clone())).collect();
+        let missing: Vec<_> = all.difference(&held).cloned().collect();
+        if missing.is_empty() {
+            return Ok(found);
+        }
+        for place in missing {
+            handover::lock(&place.0, &place.1);
+            held.insert(place);
+        }
+    }
+}
+
+/// The same, not locked.
+fn looked_up(source: Option<&str>, names: Option<&[String]>, caller: Oid) -> Outcome<Vec<Candidate>> {
+    let found = session(|session| taken::read(session, source, names.map(<[String]>::to_vec)));
     for name in names.unwrap_or_default() {
         match found.iter().find(|one| one.name == *name) {
             None => {

@@ -6,6 +6,7 @@ use scheduler_core::schedule::Ownership;
 use scheduler_core::{Instant, Keyword};
 
 use crate::pg::convert::timestamp;
+use crate::pg::name_lock::{self, Names};
 use crate::pg::record::Record;
 use crate::pg::session::List;
 use crate::pg::{role, Session};
@@ -63,10 +64,10 @@ impl ImportedSchedule {
     }
 }
 
-/// Keeps other imports out until the transaction ends.
-pub fn lock(session: &Session) {
-    statement!(IMPORTED_LOCK = "handover/imported_lock"());
-    IMPORTED_LOCK.run(session, arguments![]);
+/// Keeps other imports from this schema out until the transaction ends: what one makes, the next one knows. Those from other schemas, which may be
+/// a stranger's own, do not wait.
+pub fn lock(source: &str, schema: &str) {
+    name_lock::hold(Names::Imports, &format!("{source} {schema}"));
 }
 
 /// The schemas from which something of a source was imported.

@@ -1,4 +1,5 @@
-//! Scopes in which one execution waits at a time (`unique_by => 'scope'`), by the hash of job and scope.
+//! Scopes in which one execution of an owner waits at a time (`unique_by => 'scope'`), by the hash of job and scope. What was enqueued for a job that
+//! nobody has defined belongs to who enqueued it: roles that do not know of each other do not wait for each other either.
 //!
 //! Who enqueues into one has its row of `sched.unique_scope` to the end of his transaction, so that of two who come at once the second sees what the
 //! first has made. What waits is locked as well, also where it stays as it is: who claimed it before that transaction is committed would not see what
@@ -7,6 +8,7 @@
 use std::collections::{HashMap, HashSet};
 
 use pgrx::datum::Uuid;
+use pgrx::pg_sys::Oid;
 use scheduler_core::Instant;
 
 use crate::pg::record::Record;
@@ -17,22 +19,22 @@ use crate::{arguments, statement};
 
 type Bytes = [u8; 16];
 
-/// Takes these scopes, each of which is named once, and locks what waits in each, if anything does: by scope.
-pub fn lock_waiting(session: &Session, keys: &[Uuid], now: Instant) -> HashMap<Bytes, WaitingExecution> {
-    statement!(SCOPES_TAKE = "queue/scopes_take"(UUIDARRAYOID, UUIDARRAYOID));
-    let taken = SCOPES_TAKE.run(session, arguments![keys.to_vec(), ids::execution_ids(keys.len(), now)]);
+/// Takes these scopes of an owner, each of which is named once, and locks what waits of the owner's in each, if anything does: by scope.
+pub fn lock_waiting(session: &Session, keys: &[Uuid], owner: Oid, now: Instant) -> HashMap<Bytes, WaitingExecution> {
+    statement!(SCOPES_TAKE = "queue/scopes_take"(UUIDARRAYOID, UUIDARRAYOID, REGROLEOID));
+    let taken = SCOPES_TAKE.run(session, arguments![keys.to_vec(), ids::execution_ids(keys.len(), now), owner]);
     let last: Vec<(Bytes, Uuid)> = taken
         .iter()
         .map(|row| (*row.get_required::<Uuid>("key").as_bytes(), row.get_required("execution_id")))
         .collect();
     let mut looked_at: HashSet<Bytes> = last.iter().map(|(_, id)| *id.as_bytes()).collect();
-    let mut found = lock(session, &last);
+    let mut found = lock(session, &last, owner);
     let left: Vec<Uuid> = keys.iter().filter(|key| !found.contains_key(key.as_bytes())).copied().collect();
     if left.is_empty() {
         return found;
     }
-    statement!(SCOPES_WAITING = "queue/scopes_waiting"(UUIDARRAYOID));
-    let rows = SCOPES_WAITING.run(session, arguments![left]);
+    statement!(SCOPES_WAITING = "queue/scopes_waiting"(UUIDARRAYOID, REGROLEOID));
+    let rows = SCOPES_WAITING.run(session, arguments![left, owner]);
     let all =
         rows.iter().map(|row| (*row.get_required::<Uuid>("key").as_bytes(), row.get_required::<Uuid>("execution_id")));
     let mut candidates: Vec<(Bytes, Uuid)> = all.filter(|(_, id)| looked_at.insert(*id.as_bytes())).collect();
@@ -41,23 +43,23 @@ pub fn lock_waiting(session: &Session, keys: &[Uuid], now: Instant) -> HashMap<B
         pgrx::check_for_interrupts!();
         let mut scopes = HashSet::new();
         let (next, rest): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|(key, _)| scopes.insert(*key));
-        found.extend(lock(session, &next));
+        found.extend(lock(session, &next, owner));
         candidates = rest;
         candidates.retain(|(key, _)| !found.contains_key(key));
     }
     found
 }
 
-/// Locks what waits of these, one of each scope.
-fn lock(session: &Session, of: &[(Bytes, Uuid)]) -> HashMap<Bytes, WaitingExecution> {
+/// Locks what waits of these, one of each scope. (A row of a dump may name a role that another one has the number of now.)
+fn lock(session: &Session, of: &[(Bytes, Uuid)], owner: Oid) -> HashMap<Bytes, WaitingExecution> {
     let scopes: HashSet<Bytes> = of.iter().map(|(key, _)| *key).collect();
     let locked = waiting::lock(session, of.iter().map(|(_, id)| *id).collect());
     let locked = locked.into_iter().map(|found| (*found.key.as_bytes(), found));
-    locked.filter(|(key, _)| scopes.contains(key)).collect()
+    locked.filter(|(key, found)| scopes.contains(key) && found.owner == owner).collect()
 }
 
-/// Remembers the execution that each of these scopes has now.
-pub fn keep(session: &Session, keys: Vec<Uuid>, execution_ids: Vec<Uuid>) {
-    statement!(SCOPES_KEEP = "queue/scopes_keep"(UUIDARRAYOID, UUIDARRAYOID));
-    SCOPES_KEEP.run(session, arguments![keys, execution_ids]);
+/// Remembers the execution that an owner has now in each of these scopes.
+pub fn keep(session: &Session, keys: Vec<Uuid>, owner: Oid, execution_ids: Vec<Uuid>) {
+    statement!(SCOPES_KEEP = "queue/scopes_keep"(UUIDARRAYOID, UUIDARRAYOID, REGROLEOID));
+    SCOPES_KEEP.run(session, arguments![keys, execution_ids, owner]);
 }
