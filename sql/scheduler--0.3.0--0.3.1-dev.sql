@@ -119,6 +119,13 @@ COMMENT ON FUNCTION sched.cancel IS
 COMMENT ON FUNCTION sched.enqueue IS
 'Puts an execution into its job''s queue and returns its id; with run_at nobody can claim it before that time. unique_by says what is the same. By plan: one of this job, scope and plan time, whatever has become of it; a plan time that is not named is drawn so that nobody has it. By scope: one of this job, scope and owner that waits and that nobody has in hand. if_exists says what becomes of that: keep, replace (payload, run_at and priority, if it waits) or error. A job that was never defined means queue default. The owner of the job reads the payload, also of what a superuser enqueues. Errors: 22023, 22004, 22008, 42501, 23505 (if_exists error), 53400 (a notify job, while the server''s queue of notifications is full).';
 
+CREATE TABLE sched.crontab_secret (
+    only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+    secret   bytea   NOT NULL
+);
+COMMENT ON TABLE sched.crontab_secret IS 'the key of the hashes in the names of imported crontab lines; empty before the first import';
+SELECT pg_catalog.pg_extension_config_dump('sched.crontab_secret', '');
+
 -- Limits of arguments, and shorter sentences.
 COMMENT ON FUNCTION sched.bucket(text, text) IS
 'The bucket of a scope, from 0 to 1023. SHA-256 is computed over the kind, a zero byte and the id, in UTF-8; the bucket is its first two bytes, big-endian, and 1023. NULL for NULL.';
@@ -189,7 +196,8 @@ DECLARE
     grantee text;
 BEGIN
     FOREACH object IN ARRAY ARRAY[
-        'FUNCTION sched_internal.alter_sql_job'
+        'FUNCTION sched_internal.alter_sql_job',
+        'TABLE sched.crontab_secret'
     ]::pg_catalog.text[] LOOP
         EXECUTE pg_catalog.format('REVOKE ALL ON %s FROM PUBLIC', object);
         FOR grantee IN

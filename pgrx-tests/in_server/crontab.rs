@@ -95,6 +95,41 @@ mod tests {
         check("SELECT payload ->> 'command', payload ->> 'stdin' FROM sched.claim('crontab')", "echo a|b%c\nd\n");
     }
 
+    /// A monitor reads names, and payloads not.
+    #[pg_test]
+    fn a_name_tells_nothing_of_the_command_but_its_program() {
+        let text = "@daily PGPASSWORD=hunter2 /usr/bin/mysqldump --password hunter2 shop\n5 4 * * * x";
+        import(text, "");
+        check(
+            "SELECT count(*) FROM sched.schedules WHERE schedule_name LIKE '%hunter2%' OR schedule_name LIKE '%shop%'",
+            "0",
+        );
+        check("SELECT count(*) FROM sched.schedules WHERE schedule_name ~ '^crontab:-:mysqldump:[0-9a-f]{16}$'", "1");
+        // The hash of the second line before 0.3.1, which everybody can compute.
+        check("SELECT count(*) FROM sched.schedules WHERE schedule_name LIKE '%52e134eafdd1%'", "0");
+        let names = sql("SELECT string_agg(schedule_name, ' ' ORDER BY schedule_name) FROM sched.schedules");
+        run(&["SELECT sched.drop_schedule(schedule_name) FROM sched.schedules", "DELETE FROM sched.crontab_secret"]);
+        import(text, "");
+        let others = sql("SELECT string_agg(schedule_name, ' ' ORDER BY schedule_name) FROM sched.schedules");
+        assert_ne!(names, others, "the hash is keyed by a secret of the database");
+        // By the same secret a second import finds each line.
+        import(text, "");
+        check("SELECT string_agg(schedule_name, ' ' ORDER BY schedule_name) FROM sched.schedules", &others);
+    }
+
+    #[pg_test]
+    fn a_line_imported_before_keeps_its_name() {
+        run(&[
+            "SELECT sched.define_job('crontab', queue => 'crontab', max_attempts => 1)",
+            "SELECT sched.create_schedule('crontab:-:x:52e134eafdd1', '5 4 * * *', 'crontab')",
+        ]);
+        let rows = import("5 4 * * * x\n5 4 * * * x\n", "");
+        let names: Vec<_> = rows.lines().filter_map(|row| row.split('|').nth(1)).collect();
+        assert_eq!(names[0], "crontab:-:x:52e134eafdd1");
+        assert!(names[1].starts_with("crontab:-:x:") && names[1].ends_with(" #2"), "{rows}");
+        check("SELECT count(*) FROM sched.schedules", "2");
+    }
+
     #[pg_test]
     fn a_system_table_names_users() {
         import("17 * * * * root cd / && run-parts\n18 * * * *\twww-data\tphp\n", ", system => true");

@@ -74,3 +74,11 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION sched_internal.guard_taken_over() IS 'internal: keeps another scheduler from running again what sched.take_over has taken from it';
+
+-- Views show a schedule's name to monitors. So the name of an imported crontab line has the program's name and a hash of the line, by which a
+-- second import finds it, and the hash is keyed: nobody who reads the name can try out commands.
+CREATE TABLE sched.crontab_secret (
+    only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+    secret   bytea   NOT NULL
+);
+COMMENT ON TABLE sched.crontab_secret IS 'the key of the hashes in the names of imported crontab lines; empty before the first import';

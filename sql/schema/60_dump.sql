@@ -11,6 +11,7 @@ SELECT pg_catalog.pg_extension_config_dump('sched.schedule',
 SELECT pg_catalog.pg_extension_config_dump('sched.schedule_schedule_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('sched.imported',
     'WHERE NOT EXISTS (SELECT FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = imported.schedule_id AND j.owner::text ~ ''^[0-9]'')');
+SELECT pg_catalog.pg_extension_config_dump('sched.crontab_secret', '');
 SELECT pg_catalog.pg_extension_config_dump('sched.reported_fire',
     'WHERE NOT EXISTS (SELECT FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = reported_fire.schedule_id AND j.owner::text ~ ''^[0-9]'')');
 SELECT pg_catalog.pg_extension_config_dump('sched.fence', '');

@@ -2,9 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
+use hmac::{Hmac, Mac};
 use pgrx::prelude::*;
 use scheduler_core::crontab::{self, CrontabEntry, Style};
 use scheduler_core::job::Kind;
+use sha2::Sha256;
 
 use crate::guc;
 use crate::pg::convert::{self, required};
@@ -25,6 +27,9 @@ use crate::api::schedule::defaults;
 const CRONTAB: &str = "crontab";
 /// A longer text is refused: no crontab is, and a line's environment is stored with each line.
 const MAX_BYTES: usize = 1_048_576;
+
+/// So many bytes of HMAC-SHA-256 (RFC 2104) tell the lines of all crontabs apart.
+const HASH_BYTES: usize = 8;
 
 type ImportedLine = (i32, Option<String>, Option<String>, Option<String>, Option<String>);
 
@@ -62,22 +67,19 @@ fn import_crontab(
 }
 
 fn import(text: &str, style: Style, zone: &str) -> Outcome<Vec<ImportedLine>> {
-    let (mut rows, mut schedules) = (Vec::new(), Vec::new());
+    let (mut rows, mut schedules, mut entries) = (Vec::new(), Vec::new(), Vec::new());
     for line in crontab::read(text, style) {
         let number = i32::try_from(line.number).unwrap_or(i32::MAX);
         let read = line.entry.map_err(|error| format!("{error}. {}", error.hint)).and_then(|entry| {
-            imported(entry, zone).map_err(|failure| format!("{}. {}", failure.message, failure.hint))
+            let schedule =
+                imported(&entry, zone).map_err(|failure| format!("{}. {}", failure.message, failure.hint))?;
+            Ok((schedule, entry))
         });
         match read {
-            Ok((schedule, command)) => {
-                rows.push((
-                    number,
-                    Some(schedule.schedule_name.clone()),
-                    Some(schedule.clock.clone()),
-                    Some(command),
-                    None,
-                ));
+            Ok((schedule, entry)) => {
+                rows.push((number, None, Some(schedule.clock.clone()), Some(entry.command.clone()), None));
                 schedules.push(schedule);
+                entries.push((rows.len() - 1, entry));
             }
             Err(reason) => rows.push((number, None, None, None, Some(reason))),
         }
@@ -88,10 +90,12 @@ fn import(text: &str, style: Style, zone: &str) -> Outcome<Vec<ImportedLine>> {
     let caller = role::caller();
     session(|session| {
         let job_name = job_of(session, caller)?;
-        for schedule in &mut schedules {
+        let names = names(session, &entries, &job_name)?;
+        for ((schedule, name), (row, _)) in schedules.iter_mut().zip(names).zip(&entries) {
+            rows[*row].1 = Some(name.clone());
             schedule.job_name.clone_from(&job_name);
-            schedule.schedule_name = schedule.schedule_name.replacen(CRONTAB, &job_name, 1);
-            schedule.scope_id.clone_from(&schedule.schedule_name);
+            schedule.scope_id.clone_from(&name);
+            schedule.schedule_name = name;
         }
         shard::lock();
         let mut elsewhere: HashMap<String, String> = HashMap::new();
@@ -102,11 +106,10 @@ fn import(text: &str, style: Style, zone: &str) -> Outcome<Vec<ImportedLine>> {
         });
         bulk::insert(session, schedules, convert::now());
         let foreign: HashSet<String> = {
-            let names = rows.iter().filter_map(|row| row.1.as_ref().map(|name| name.replacen(CRONTAB, &job_name, 1)));
-            bulk::names_of_other_jobs(session, names.collect(), &job_name).into_iter().collect()
+            let names = rows.iter().filter_map(|row| row.1.clone()).collect();
+            bulk::names_of_other_jobs(session, names, &job_name).into_iter().collect()
         };
         for row in &mut rows {
-            row.1 = row.1.as_ref().map(|name| name.replacen(CRONTAB, &job_name, 1));
             if let Some(reason) = row.1.as_ref().and_then(|name| elsewhere.get(name)) {
                 row.4 = Some(format!("{reason}: nothing was created for this line"));
             }
@@ -119,6 +122,22 @@ fn import(text: &str, style: Style, zone: &str) -> Outcome<Vec<ImportedLine>> {
         Outcome::Ok(())
     })?;
     Ok(rows)
+}
+
+/// The names of these entries: those that a release before 0.3.1 has given stay.
+fn names(session: &Session, entries: &[(usize, CrontabEntry)], job_name: &str) -> Outcome<Vec<String>> {
+    let of_job = |name: &str| name.replacen(CRONTAB, job_name, 1);
+    let old: Vec<String> = entries.iter().map(|(_, entry)| of_job(&entry.old_name)).collect();
+    let kept: HashSet<String> = bulk::names_of_job(session, old.clone(), job_name).into_iter().collect();
+    let secret = bulk::crontab_secret(session)?;
+    let keyed = Hmac::<Sha256>::new_from_slice(&secret).map_err(|error| Failure::internal(error.to_string()))?;
+    let hash = |said: &[u8]| -> String {
+        let bytes = keyed.clone().chain_update(said).finalize().into_bytes();
+        bytes.iter().take(HASH_BYTES).map(|byte| format!("{byte:02x}")).collect()
+    };
+    let name =
+        |(entry, old): (&CrontabEntry, String)| if kept.contains(&old) { old } else { of_job(&entry.name(hash)) };
+    Ok(entries.iter().map(|(_, entry)| entry).zip(old).map(name).collect())
 }
 
 /// The job of the caller's crontabs: `crontab`, or `crontab/ROLE` where another role has that name already.
@@ -157,21 +176,20 @@ fn crontab_job(job_name: &str) -> job::Definition {
     }
 }
 
-/// One entry as a schedule, and its command.
-fn imported(entry: CrontabEntry, zone: &str) -> Outcome<(Definition, String)> {
-    let time_zone = entry.time_zone.unwrap_or_else(|| zone.to_owned());
+/// One entry as a schedule, which gets its name later.
+fn imported(entry: &CrontabEntry, zone: &str) -> Outcome<Definition> {
+    let time_zone = entry.time_zone.clone().unwrap_or_else(|| zone.to_owned());
     ServerZone::find(&time_zone)?;
     let mut payload = serde_json::json!({
         "command": entry.command,
         "user": entry.user,
         "environment": *entry.environment,
     });
-    if let (Some(stdin), Some(object)) = (entry.stdin, payload.as_object_mut()) {
-        object.insert("stdin".to_owned(), stdin.into());
+    if let (Some(stdin), Some(object)) = (&entry.stdin, payload.as_object_mut()) {
+        object.insert("stdin".to_owned(), stdin.as_str().into());
     }
-    let schedule = Definition {
+    Ok(Definition {
         payload: Jsonb::parse(&payload.to_string()),
-        ..defaults(entry.name, entry.clock, CRONTAB.to_owned(), Some(time_zone), None)
-    };
-    Ok((schedule, entry.command))
+        ..defaults(String::new(), entry.clock.clone(), CRONTAB.to_owned(), Some(time_zone), None)
+    })
 }

@@ -31,8 +31,10 @@ pub struct Line {
 /// A command and all that was in force where it stood.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CrontabEntry {
-    /// A stable name, ASCII, at most 200 bytes: the same entry has it in every text, on every line.
-    pub name: String,
+    /// The name that releases before 0.3.1 gave it. ASCII, at most 200 bytes: the same entry has it in every text, on every line.
+    pub old_name: String,
+    /// Which of the identical entries of its text it is, from 1.
+    pub nth: u64,
     /// The clock as a schedule takes it: five fields with one space between them, or a macro, otherwise as written.
     pub clock: String,
     /// The zone of the clock: `CRON_TZ` if set, else `TZ`, without a leading `:`; `None` when neither is set or both are empty.

@@ -62,7 +62,8 @@ impl<'a> Reader<'a> {
             return Err(no_command(&clock, user.as_deref()));
         }
         let mut entry = CrontabEntry {
-            name: String::new(),
+            old_name: String::new(),
+            nth: 1,
             clock,
             time_zone: self.time_zone(),
             user,
@@ -70,7 +71,7 @@ impl<'a> Reader<'a> {
             stdin,
             environment: Arc::clone(&self.environment),
         };
-        entry.name = self.unused(name::of(&entry));
+        (entry.old_name, entry.nth) = self.unused(name::before_0_3_1(&entry));
         Ok(entry)
     }
 
@@ -84,13 +85,26 @@ impl<'a> Reader<'a> {
     }
 
     /// Tells the second and later of identical entries apart, by their order among themselves.
-    fn unused(&mut self, name: String) -> String {
+    fn unused(&mut self, name: String) -> (String, u64) {
         let count = self.names.entry(name.clone()).or_insert(0);
         *count += 1;
-        match *count {
-            1 => name,
-            nth => format!("{name} #{nth}"),
-        }
+        (numbered(name, *count), *count)
+    }
+}
+
+/// A name for the second and later of identical entries.
+fn numbered(name: String, nth: u64) -> String {
+    if nth == 1 {
+        name
+    } else {
+        format!("{name} #{nth}")
+    }
+}
+
+impl CrontabEntry {
+    /// Its name: `hash` makes of what the entry says a text that tells entries apart, and tells nobody what they say.
+    pub fn name(&self, hash: impl FnOnce(&[u8]) -> String) -> String {
+        numbered(format!("{}:{}", name::label(self), hash(&name::said(self))), self.nth)
     }
 }
 

@@ -1,7 +1,10 @@
-//! Names that an entry keeps for years, whatever else happens to its table: `crontab:<user>:<words>:<hash>`.
+//! Names that an entry keeps for years, whatever else happens to its table: `crontab:<user>:<program>:<hash>`.
 //!
-//! The hash tells entries apart, the words are for people. Both are part of the contract with databases that already
-//! hold such names: another hash or another choice of words would import every crontab a second time.
+//! Whoever may see a schedule sees its name, and a command may hold a password. So the name has the program's base name and no argument, and
+//! the hash of what the entry says is keyed with a secret that the core does not know.
+//!
+//! Before 0.3.1 the name had words of the command, and a hash without a key. Both are part of the contract with databases
+//! that hold such names: another hash or another choice of words would import every crontab a second time.
 
 use super::entry::{CrontabEntry, BLANKS};
 
@@ -17,9 +20,27 @@ const GUARDS: [&str; 8] = ["[", "[[", "test", "cd", "command", ".", ":", "umask"
 /// The longest user name and the longest single word kept, in characters, all ASCII.
 const LONGEST_WORD: usize = 32;
 
-/// The name of an entry, before identical ones are told apart. Source of the hash: see [`hash`].
-pub(super) fn of(entry: &CrontabEntry) -> String {
-    let user = entry.user.as_deref().map_or_else(|| "-".to_owned(), plain);
+/// The name of an entry up to its hash.
+pub(super) fn label(entry: &CrontabEntry) -> String {
+    format!("crontab:{}:{}", user(entry), program(&entry.command))
+}
+
+/// The name that an entry had before 0.3.1, before identical ones are told apart: with a hash of 48 bits, FNV-1a 64, xor-folded as its authors
+/// advise.
+pub(super) fn before_0_3_1(entry: &CrontabEntry) -> String {
+    let mut state = Fnv::new();
+    state.write(&said(entry));
+    let hash = (state.0 >> 48) ^ (state.0 & 0xffff_ffff_ffff);
+    format!("crontab:{}:{}:{hash:012x}", user(entry), words(&entry.command))
+}
+
+fn user(entry: &CrontabEntry) -> String {
+    entry.user.as_deref().map_or_else(|| "-".to_owned(), plain)
+}
+
+/// What an entry says. Each field is one byte, 0 for absent and 1 for present, then its length in bytes as a little-endian `u64`, then its
+/// bytes.
+pub(super) fn said(entry: &CrontabEntry) -> Vec<u8> {
     let fields = [
         Some(entry.clock.as_str()),
         entry.time_zone.as_deref(),
@@ -27,20 +48,14 @@ pub(super) fn of(entry: &CrontabEntry) -> String {
         Some(entry.command.as_str()),
         entry.stdin.as_deref(),
     ];
-    format!("crontab:{user}:{}:{:012x}", words(&entry.command), hash(fields))
-}
-
-/// 48 bits over the fields: FNV-1a 64, xor-folded as its authors advise. Each field is one byte, 0 for absent and 1
-/// for present, then its length in bytes as a little-endian `u64`, then its bytes.
-fn hash(fields: [Option<&str>; 5]) -> u64 {
-    let mut state = Fnv::new();
+    let mut bytes = Vec::new();
     for field in fields {
         let text = field.unwrap_or_default();
-        state.write(&[u8::from(field.is_some())]);
-        state.write(&(text.len() as u64).to_le_bytes());
-        state.write(text.as_bytes());
+        bytes.push(u8::from(field.is_some()));
+        bytes.extend((text.len() as u64).to_le_bytes());
+        bytes.extend(text.as_bytes());
     }
-    (state.0 >> 48) ^ (state.0 & 0xffff_ffff_ffff)
+    bytes
 }
 
 /// FNV-1a with 64 bits, written out because the standard library's hashers may change.
@@ -58,8 +73,25 @@ impl Fnv {
     }
 }
 
+/// The base name of the first command that does something; `command` where that is not a plain word. A value that is assigned before it, or
+/// an argument, may be a secret.
+fn program(command: &str) -> String {
+    let name = first_command(command, |word, _| word.to_owned());
+    let word = name.as_deref().unwrap_or_else(|| command.split(BLANKS).next().unwrap_or_default());
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._/@+-".contains(c);
+    plain(if word.trim_end_matches(';').chars().all(is_plain) { word } else { "" })
+}
+
 /// The base name of the first command that does something, and of up to two arguments that say something.
 fn words(command: &str) -> String {
+    first_command(command, with_arguments).unwrap_or_else(|| plain(command.split(BLANKS).next().unwrap_or_default()))
+}
+
+/// What `of` makes of the first command that does something, and of the words after it.
+fn first_command<'a>(
+    command: &'a str,
+    of: impl FnOnce(&'a str, &mut dyn Iterator<Item = &'a str>) -> String,
+) -> Option<String> {
     let mut words = command.split(BLANKS).filter(|word| !word.is_empty());
     let mut at_command = true;
     while let Some(word) = words.next() {
@@ -67,15 +99,15 @@ fn words(command: &str) -> String {
             at_command = true;
         } else if at_command && !BEFORE_COMMANDS.contains(&word) && !is_assignment(word) {
             if !GUARDS.contains(&base(word)) {
-                return with_arguments(word, words);
+                return Some(of(word, &mut words));
             }
             at_command = false;
         }
     }
-    plain(command.split(BLANKS).next().unwrap_or_default())
+    None
 }
 
-fn with_arguments<'a>(command: &'a str, arguments: impl Iterator<Item = &'a str>) -> String {
+fn with_arguments<'a>(command: &'a str, arguments: &mut dyn Iterator<Item = &'a str>) -> String {
     let mut name = plain(command);
     let mut kept = 0;
     let mut last = command;

@@ -65,7 +65,7 @@ fn every_table_reads_as_recorded() {
         for line in read(&table.text, table.style) {
             match line.entry {
                 Ok(entry) => {
-                    writeln!(found, "{} {} {:?}", line.number, entry.name, entry.clock).unwrap();
+                    writeln!(found, "{} {} {:?}", line.number, entry.old_name, entry.clock).unwrap();
                     writeln!(found, "    {:?} {:?} {:?}", entry.time_zone, entry.user, entry.environment).unwrap();
                     writeln!(found, "    {:?} {:?}", entry.command, entry.stdin).unwrap();
                 }

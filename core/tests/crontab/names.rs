@@ -5,7 +5,7 @@ use scheduler_core::crontab::Style;
 use super::{entries, one};
 
 fn names(text: &str, style: Style) -> Vec<String> {
-    entries(text, style).into_iter().map(|entry| entry.name).collect()
+    entries(text, style).into_iter().map(|entry| entry.old_name).collect()
 }
 
 /// If this fails, every import of a crontab that a database already holds would make a second set of schedules.
@@ -56,7 +56,7 @@ fn the_words_of_a_name_are_the_command_that_does_something() {
         ("[ -x a ]", "command"),
         ("/ b", "command-b"),
     ] {
-        let name = one(&format!("@daily {command}"), Style::User).name;
+        let name = one(&format!("@daily {command}"), Style::User).old_name;
         assert_eq!(name.split(':').nth(2), Some(words), "{command:?}: {name}");
     }
 }
@@ -65,7 +65,7 @@ fn the_words_of_a_name_are_the_command_that_does_something() {
 fn a_name_is_ascii_and_short_whatever_the_entry_holds() {
     let long = "\u{65e5}x".repeat(5000);
     for text in [format!("@daily {long} {long} {long}"), format!("@daily {0} {0}/y z z z", "a".repeat(5000))] {
-        let name = one(&text, Style::System).name;
+        let name = one(&text, Style::System).old_name;
         assert!(name.is_ascii() && name.len() <= 200, "{name}");
     }
 }
@@ -101,4 +101,49 @@ fn identical_entries_are_counted_among_themselves() {
     let x = &found[0];
     assert_eq!(found, [x.clone(), found[1].clone(), format!("{x} #2"), format!("{x} #3")]);
     assert!(!found[1].contains('#'));
+}
+
+/// The program is for people; what follows it, and what is assigned before it, may be a secret.
+#[test]
+fn a_name_has_the_program_and_nothing_else_of_the_command() {
+    for (command, program) in [
+        ("x", "x"),
+        ("/usr/bin/mysqldump --password hunter2 shop", "mysqldump"),
+        ("PGPASSWORD=hunter2 pg_dump shop", "pg_dump"),
+        ("PGPASSWORD=hunter2", "command"),
+        ("PGPASSWORD=hunter2; export PGPASSWORD", "export"),
+        ("cd / && run-parts --report /etc/cron.hourly", "run-parts"),
+        ("\"$HOME/my jobs/run\" hunter2", "command"),
+        ("'hunter2'", "command"),
+        ("$(cat hunter2) x", "command"),
+        ("https://user:hunter2@host/x", "command"),
+        ("[ -x hunter2 ]", "command"),
+    ] {
+        let entry = one(&format!("@daily {command}"), Style::User);
+        assert_eq!(entry.name(|_| "hash".to_owned()), format!("crontab:-:{program}:hash"), "{command:?}");
+    }
+}
+
+#[test]
+fn the_hash_is_of_all_that_makes_an_entry() {
+    let said = |text: &str| {
+        let mut said: Vec<u8> = Vec::new();
+        one(text, Style::System).name(|bytes| {
+            said.extend(bytes);
+            String::new()
+        });
+        said
+    };
+    let base = said("TZ=Europe/Berlin\n5 4 * * * root x y%z");
+    assert_eq!(said("PATH=/bin\nCRON_TZ=Europe/Berlin\n5  4\t* * * \troot   x y%z"), base);
+    for other in [
+        "5 4 * * * root x y%z",
+        "TZ=Europe/Berlin\n5 5 * * * root x y%z",
+        "TZ=Europe/Berlin\n5 4 * * * ada x y%z",
+        "TZ=Europe/Berlin\n5 4 * * * root x y%zz",
+    ] {
+        assert_ne!(said(other), base, "{other:?}");
+    }
+    let second = entries("@daily x\n@daily x", Style::User).pop().unwrap();
+    assert_eq!(second.name(|_| "hash".to_owned()), "crontab:-:x:hash #2");
 }

@@ -32,7 +32,7 @@ fn good_entries() -> impl Strategy<Value = Vec<String>> {
 }
 
 fn names(text: &str, style: Style) -> Vec<String> {
-    read(text, style).filter_map(|line| line.entry.ok()).map(|entry| entry.name).collect()
+    read(text, style).filter_map(|line| line.entry.ok()).map(|entry| entry.old_name).collect()
 }
 
 proptest! {

@@ -282,3 +282,27 @@ fn a_job_that_is_defined_meanwhile_is_given_nothing_by_others() {
     assert_eq!(cluster.logged("scheduler: planted"), Vec::<String>::new());
     assert_eq!(one::<i64>(&mut root, "select count(*) from sched.ledger"), 0);
 }
+
+/// The names of schedules are no secret. So they say no word of a command, and a reader who guesses a command cannot try it out.
+#[test]
+fn the_name_of_a_crontab_line_gives_no_secret_away() {
+    let cluster = Cluster::new();
+    let mut root = cluster.connect();
+    root.batch_execute(
+        "create extension scheduler; create role app; create role watcher login;
+         select sched.grant_use('app'), sched.grant_monitor('watcher');
+         set role app;
+         select sched.import_crontab('@daily TOKEN=hunter2 /opt/backup --password hunter3 https://u:hunter4@host');",
+    )
+    .unwrap();
+    let mut watcher = cluster.connect_as("watcher", "postgres");
+    let name: String = one(&mut watcher, "select schedule_name from sched.schedules");
+    assert!(name.starts_with("crontab:-:backup:") && !name.contains("hunter"), "{name}");
+    // The same line elsewhere has another name: the hash cannot be computed from a guess.
+    let other = Cluster::new();
+    other.execute("create extension scheduler; select sched.import_crontab('@daily TOKEN=hunter2 /opt/backup --password hunter3 https://u:hunter4@host')");
+    let elsewhere: String = one(&mut other.connect(), "select schedule_name from sched.schedules");
+    assert_ne!(name, elsewhere);
+    let refused = watcher.batch_execute("select * from sched.crontab_secret").unwrap_err();
+    assert_eq!(refused.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE));
+}

@@ -3,8 +3,10 @@
 use std::ops::RangeInclusive;
 
 use pgrx::datum::{Interval, TimestampWithTimeZone};
+use pgrx::PgSqlErrorCode;
 use scheduler_core::Instant;
 
+use crate::pg::error::{Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::record::Record;
 use crate::pg::{convert, Session};
@@ -193,4 +195,29 @@ pub fn names_of_other_jobs(session: &Session, names: Vec<String>, job_name: &str
     statement!(SCHEDULE_NAMES_FOREIGN = "schedule/schedule_names_foreign"(TEXTARRAYOID, TEXTOID));
     let rows = SCHEDULE_NAMES_FOREIGN.run(session, arguments![names, job_name]);
     rows.iter().map(|row| row.get_required("schedule_name")).collect()
+}
+
+/// Those of these schedules that exist with this job.
+pub fn names_of_job(session: &Session, names: Vec<String>, job_name: &str) -> Vec<String> {
+    statement!(SCHEDULE_NAMES_OF_JOB = "schedule/schedule_names_of_job"(TEXTARRAYOID, TEXTOID));
+    let rows = SCHEDULE_NAMES_OF_JOB.run(session, arguments![names, job_name]);
+    rows.iter().map(|row| row.get_required("schedule_name")).collect()
+}
+
+/// The key of the hashes in the names of crontab lines, made where there is none; `40001` where another transaction has just made it.
+pub fn crontab_secret(session: &Session) -> Outcome<Vec<u8>> {
+    statement!(CRONTAB_SECRET = "schedule/crontab_secret"());
+    statement!(CRONTAB_SECRET_MAKE = "schedule/crontab_secret_make"());
+    let read = || CRONTAB_SECRET.run(session, arguments![]).first().map(|row| row.get_required("secret"));
+    if let Some(secret) = read() {
+        return Ok(secret);
+    }
+    CRONTAB_SECRET_MAKE.run(session, arguments![]);
+    read().ok_or_else(|| {
+        Failure::new(
+            PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
+            "another transaction has just imported the first crontab",
+            "Try the transaction again.",
+        )
+    })
 }
