@@ -4,7 +4,10 @@ use std::ffi::{CStr, CString};
 
 use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting};
 
+use crate::pg::database_setting::{self, DatabaseSetting};
+
 static ENABLED: GucSetting<bool> = GucSetting::<bool>::new(true);
+static DISPATCH: GucSetting<bool> = GucSetting::<bool>::new(true);
 static DATABASES: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c"*"));
 static TICK_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(60_000);
 static BATCH_SIZE: GucSetting<i32> = GucSetting::<i32>::new(1000);
@@ -40,6 +43,14 @@ pub fn register(starting: bool) {
         c"Whether the scheduler's workers do anything but wait.",
         c"Clients can call sched.dispatch_due whatever this says.",
         &ENABLED,
+    );
+    GucRegistry::define_bool_guc(
+        c"sched.dispatch",
+        c"Whether the schedules of a database fire by themselves; set it by ALTER DATABASE.",
+        c"Only the value of the database counts, not that of a session, a role or the configuration. off: schedules fire only by sched.dispatch_due.",
+        &DISPATCH,
+        GucContext::Suset,
+        GucFlags::default(),
     );
     text(
         c"sched.databases",
@@ -143,6 +154,24 @@ pub fn register(starting: bool) {
 /// `sched.enabled`.
 pub fn enabled() -> bool {
     ENABLED.get()
+}
+
+/// The name of `sched.dispatch`.
+const DISPATCH_NAME: &CStr = c"sched.dispatch";
+
+/// `sched.dispatch` of this database, whatever a session, a role or the configuration says; `None` where the catalog is locked. Inside a
+/// transaction.
+pub fn dispatch_of_database() -> Option<bool> {
+    match database_setting::read(DISPATCH_NAME) {
+        DatabaseSetting::Locked => None,
+        DatabaseSetting::Known(None) => Some(true),
+        DatabaseSetting::Known(Some(value)) => {
+            let mut on = true;
+            // SAFETY: a C string, and a place for the result, which stays as it is where the text is no boolean.
+            unsafe { pgrx::pg_sys::parse_bool(value.as_ptr(), &raw mut on) };
+            Some(on)
+        }
+    }
 }
 
 /// `sched.tick_interval` in microseconds.

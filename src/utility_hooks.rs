@@ -70,6 +70,8 @@ unsafe extern "C-unwind" fn process_utility(
         NodeTag::T_DropdbStmt
         | NodeTag::T_CreatedbStmt
         | NodeTag::T_AlterDatabaseStmt
+        | NodeTag::T_AlterDatabaseSetStmt
+        | NodeTag::T_AlterRoleSetStmt
         | NodeTag::T_RenameStmt
         | NodeTag::T_DropStmt
         | NodeTag::T_DropOwnedStmt
@@ -117,6 +119,15 @@ unsafe extern "C-unwind" fn make_way(node: *mut pg_sys::Node, context: pg_sys::P
                 exclude_other_database(own_database(command.dbname));
             }
         }
+        // The dispatcher follows sched.dispatch.
+        NodeTag::T_AlterDatabaseSetStmt => wake_database((*node.cast::<pg_sys::AlterDatabaseSetStmt>()).dbname),
+        NodeTag::T_AlterRoleSetStmt => {
+            // Of all roles in a database is the same as of the database.
+            let command = &*node.cast::<pg_sys::AlterRoleSetStmt>();
+            if command.role.is_null() && !command.database.is_null() {
+                wake_database(command.database);
+            }
+        }
         NodeTag::T_RenameStmt => {
             let command = &*node.cast::<pg_sys::RenameStmt>();
             if command.renameType == pg_sys::ObjectType::OBJECT_DATABASE && may_create_databases() {
@@ -141,6 +152,14 @@ unsafe extern "C-unwind" fn make_way(node: *mut pg_sys::Node, context: pg_sys::P
         NodeTag::T_DropOwnedStmt => exclude_extension_of((*node.cast::<pg_sys::DropOwnedStmt>()).roles),
         NodeTag::T_ReassignOwnedStmt => exclude_extension_of((*node.cast::<pg_sys::ReassignOwnedStmt>()).roles),
         _ => {}
+    }
+}
+
+/// Has the dispatcher of this database look around once this transaction has committed.
+unsafe fn wake_database(name: *const c_char) {
+    let database = pg_sys::get_database_oid(name, true);
+    if database != Oid::INVALID {
+        wakeup::database_at_commit(database.to_u32());
     }
 }
 

@@ -16,6 +16,7 @@ use scheduler_core::Instant;
 use crate::dispatch::bisect::bisect;
 use crate::dispatch::finish::wake_for_first;
 use crate::dispatch::notify::notify;
+use crate::guc;
 use crate::pg::error::{self, or_raise, Failure};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::{convert, role, subtransaction, Session};
@@ -39,6 +40,8 @@ const LOCKED: i64 = 1_000_000;
 struct Called {
     schedule_id: i64,
     watches: Vec<Watch>,
+    /// Its plan times fire by themselves: one that does not is late.
+    fires: bool,
 }
 
 /// How far looks have come.
@@ -69,12 +72,13 @@ pub fn look(session: &Session, looked: &mut Looked, now: Instant, limit: i64) ->
         looked.after = i64::MIN;
         taken = take(looked);
     }
+    let fires = taken.is_empty() || guc::dispatch_of_database() != Some(false);
     let mut by_schedule: BTreeMap<i64, Vec<Watch>> = BTreeMap::new();
     for (watch, _) in &taken {
         by_schedule.entry(watch.schedule_id).or_default().push(*watch);
     }
     let called: Vec<Called> =
-        by_schedule.into_iter().map(|(schedule_id, watches)| Called { schedule_id, watches }).collect();
+        by_schedule.into_iter().map(|(schedule_id, watches)| Called { schedule_id, watches, fires }).collect();
     let mut put_off = |one: &Called, failure: Failure| {
         let text = format!(
             "scheduler: alerts of schedule {} could not be looked for and will be tried again: {}",
@@ -243,7 +247,7 @@ fn of_schedule(
         limits: schedule.limits,
         state,
         edited_at: schedule.edited_at,
-        coming: &coming,
+        coming: if called.fires { &coming } else { &[] },
         waits: timer.is_none_or(|timer| timer.waits),
         last_success,
         runs: &goes_on,

@@ -13,6 +13,7 @@ use pgrx::pg_sys::{self, Oid};
 use scheduler_core::health::{Component, Severity};
 use scheduler_core::{Instant, Keyword};
 
+use crate::guc;
 use crate::pg::error::Failure;
 use crate::pg::{relation_lock, Owner};
 use crate::store::health as store;
@@ -69,6 +70,8 @@ struct Look<'a> {
     mismatch: Option<Failure>,
     /// Whose rows the tables hold, where that can be read.
     home: Option<Home>,
+    /// `sched.dispatch` is off for the database: its schedules fire only by `dispatch_due`.
+    dispatch_off: bool,
     /// Tables that somebody keeps to himself, or that there are not.
     locked: Vec<&'static CStr>,
 }
@@ -115,7 +118,8 @@ pub fn look(owner: &Owner, reader: Oid, now: Instant) -> Health {
     let mismatch = owner.session().check_version();
     let readable = mismatch.is_none() && !locked.contains(&c"home");
     let home = readable.then(|| identity::load(|| owner.session()));
-    let look = Look { owner, reader, now, standby, mismatch, home, locked };
+    let dispatch_off = guc::dispatch_of_database() == Some(false);
+    let look = Look { owner, reader, now, standby, mismatch, home, dispatch_off, locked };
     let (server, (dispatch, lateness)) = (store::server(owner.session()), tables::dispatch(&look));
     let mut dispatch = Some(dispatch);
     let findings = Component::ALL.iter().filter_map(|component| match component {

@@ -53,13 +53,15 @@ pub fn launcher(look: &Look) -> Finding {
 pub fn dispatcher(look: &Look) -> Finding {
     let component = Component::Dispatcher;
     if !registry::preloaded() {
-        return Finding::ok(component, "none: the library is not preloaded");
+        let also = if look.dispatch_off { "; sched.dispatch is off for the database" } else { "" };
+        return Finding::ok(component, format!("none: the library is not preloaded{also}"));
     }
     if look.standby {
         return Finding::ok(component, "standby: nothing fires before a promotion");
     }
     if look.is_copy() {
-        return Finding::ok(component, "none: the database is a copy");
+        let also = if look.dispatch_off { ", and sched.dispatch is off for it" } else { "" };
+        return Finding::ok(component, format!("none: the database is a copy{also}"));
     }
     if !guc::enabled() {
         let hint = "Set sched.enabled to on and reload the server's configuration.";
@@ -70,15 +72,20 @@ pub fn dispatcher(look: &Look) -> Finding {
             hint,
         );
     }
+    let off = if look.dispatch_off { "; sched.dispatch is off for it" } else { "" };
     // SAFETY: reads a global of the process.
     match registry::presence(unsafe { pg_sys::MyDatabaseId.to_u32() }) {
+        Presence::Here(pid) if look.dispatch_off => Finding::ok(
+            component,
+            format!("process {pid}; sched.dispatch is off for the database: schedules fire only by sched.dispatch_due()"),
+        ),
         Presence::Here(pid) => Finding::ok(component, format!("process {pid}")),
-        Presence::Coming => Finding::ok(component, "one is being started"),
-        Presence::Absent if look.home == Some(Home::Nowhere) => Finding::ok(component, "none: nothing was defined here yet"),
+        Presence::Coming => Finding::ok(component, format!("one is being started{off}")),
+        Presence::Absent if look.home == Some(Home::Nowhere) => Finding::ok(component, format!("none: nothing was defined here yet{off}")),
         Presence::Absent => Finding::warning(
             component,
             look.now,
-            "no dispatcher serves this database",
+            format!("no dispatcher serves this database{off}"),
             "The launcher starts one within 5 s. If it does not: does sched.databases name this database, is a slot of max_worker_processes free, and what does the server's log say?",
         ),
     }

@@ -40,6 +40,15 @@ pub fn dispatch(look: &Look) -> (Finding, i64) {
     if look.standby {
         return (Finding::ok(component, "standby: the primary fires"), 0);
     }
+    if look.dispatch_off {
+        return (
+            Finding::ok(
+                component,
+                "sched.dispatch is off for the database: what is due fires only by sched.dispatch_due()",
+            ),
+            0,
+        );
+    }
     let session = look.owner.session();
     let due = store::due(session, look.now);
     let unapplied = dispatch::due_once_applied(session, due.changed, look.now);
@@ -168,6 +177,9 @@ pub fn schedules(look: &Look) -> Finding {
     if let Some(unreadable) = look.unreadable(component, &[c"timer", c"schedule", c"job", c"alert"]) {
         return unreadable;
     }
+    if look.is_copy() {
+        return Finding::ok(component, "no schedule is to fire in a copy");
+    }
     let (session, reads_all) = (look.owner.session(), reads_all(look));
     let found = store::troubled_schedules(session, look.reader, reads_all);
     let alerts = store::open_alerts(session, look.reader, reads_all);
@@ -192,14 +204,18 @@ pub fn home(look: &Look) -> Finding {
     if let Some(unreadable) = look.unreadable(component, &[c"home"]) {
         return unreadable;
     }
+    if look.is_copy() && look.dispatch_off {
+        let message = "the database is a copy and stays one, for sched.dispatch is off for it: nothing fires";
+        return Finding::ok(component, message);
+    }
     if look.is_copy() {
-        let hint = "Call sched.adopt() in it if its schedules are to fire and its work is to be claimed here.";
-        return Finding::warning(
-            component,
-            look.now,
-            "the database is a copy that nobody has adopted: nothing fires",
-            hint,
-        );
+        // What is locked is there.
+        let is_locked = [c"schedule", c"ready", c"retry", c"lease"].iter().any(|table| look.locked.contains(table));
+        let has_work = is_locked || store::copy_has_work(look.owner.session());
+        let severity = if has_work { Severity::Critical } else { Severity::Warning };
+        let message = "the database is a copy that nobody has adopted: nothing fires and nothing is claimed";
+        let hint = "Call sched.adopt() in it if its schedules are to fire and its work is to be claimed here. If it is to stay a copy: ALTER DATABASE … SET sched.dispatch = off.";
+        return Finding::bad(component, severity, look.now, [message.to_owned(), hint.to_owned()]);
     }
     Finding::ok(component, "the database is at home")
 }

@@ -8,6 +8,7 @@ use pgrx::pg_sys::{self, Oid};
 use scheduler_core::metrics::{Counts, Family, Sample};
 use scheduler_core::Instant;
 
+use crate::guc;
 use crate::pg::{oid_cache, relation_lock, role, Owner};
 use crate::shmem::counters::{self, Reading, OTHER};
 use crate::store::health;
@@ -63,12 +64,14 @@ fn push_gauges(samples: &mut Vec<Sample>, owner: &Owner, reader: Reader, now: In
     if session.check_version().is_some() {
         return;
     }
+    // Nothing of ours acts in a copy: what waits there is no sign of trouble, nor is an alert of its original.
+    let is_copy = is_readable(&[c"home"]) && identity::load(|| session) == Home::Elsewhere;
     let mut push = |family, value| samples.push(Sample::gauge(family, Vec::new(), value));
     if is_readable(&[c"timer", c"schedule", c"home"]) {
         let timers = store::timers(session, now);
         // SAFETY: reads shared memory.
         let standby = unsafe { pg_sys::RecoveryInProgress() };
-        let fires_here = !standby && identity::load(|| session) != Home::Elsewhere;
+        let fires_here = !standby && !is_copy && guc::dispatch_of_database() != Some(false);
         push(Family::TimersDue, if fires_here { timers.due as f64 } else { 0.0 });
         if let Some(next) = timers.next {
             push(Family::NextFire, unix_seconds(next));
@@ -84,17 +87,18 @@ fn push_gauges(samples: &mut Vec<Sample>, owner: &Owner, reader: Reader, now: In
     }
     if is_readable(&[c"alert", c"schedule", c"job"]) {
         let alerts = health::open_alerts(session, reader.role, reader.reads_all);
-        push(Family::AlertsOpen, alerts.iter().map(|alerts| alerts.count as f64).sum());
+        let open = alerts.iter().map(|alerts| alerts.count as f64).sum();
+        push(Family::AlertsOpen, if is_copy { 0.0 } else { open });
     }
     if is_readable(&[c"job", c"ready", c"retry", c"lease", c"ledger", c"paused_queue"]) {
         if let Some(queues) = store::queues(owner, reader, now) {
-            push_queues(samples, queues, now);
+            push_queues(samples, queues, now, is_copy);
         }
     }
 }
 
 /// What waits in queues, and runs from them.
-fn push_queues(samples: &mut Vec<Sample>, queues: BTreeMap<String, QueueState>, now: Instant) {
+fn push_queues(samples: &mut Vec<Sample>, queues: BTreeMap<String, QueueState>, now: Instant, is_copy: bool) {
     let mut shown: BTreeMap<String, QueueState> = BTreeMap::new();
     for (number, (queue, state)) in queues.into_iter().enumerate() {
         let name = if number < MOST_QUEUES { queue } else { OTHER.to_owned() };
@@ -102,7 +106,7 @@ fn push_queues(samples: &mut Vec<Sample>, queues: BTreeMap<String, QueueState>, 
         sum.depth += state.depth;
         sum.running += state.running;
         // What is paused waits because somebody wants it to: in the others' sum it is no sign of trouble.
-        let since = state.since.filter(|_| number < MOST_QUEUES || !state.is_paused);
+        let since = state.since.filter(|_| !is_copy && (number < MOST_QUEUES || !state.is_paused));
         sum.since = [sum.since, since].into_iter().flatten().min();
         sum.is_paused = state.is_paused && number < MOST_QUEUES;
     }

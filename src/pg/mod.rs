@@ -7,6 +7,7 @@ pub mod catch;
 pub mod commit_deadline;
 pub mod compat;
 pub mod convert;
+pub mod database_setting;
 pub mod error;
 pub mod error_context;
 pub mod invalidation;

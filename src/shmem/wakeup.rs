@@ -28,6 +28,8 @@ thread_local! {
     static DEADLINE: Cell<Option<i64>> = const { Cell::new(None) };
     static WANT_DISPATCHER: Cell<bool> = const { Cell::new(false) };
     static WAKE_LAUNCHER: Cell<bool> = const { Cell::new(false) };
+    /// The databases whose dispatchers are to look at everything.
+    static DATABASES: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
     /// The owners for whom this transaction has put something into the queue of their runners.
     static RUNNERS: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
     /// The runs of runners that are to be cancelled.
@@ -93,6 +95,18 @@ pub fn launcher_at_commit() {
     }
 }
 
+/// Has the dispatcher of a database look at everything, if this transaction commits.
+pub fn database_at_commit(database: u32) {
+    if registry::preloaded() {
+        register_callback();
+        DATABASES.with_borrow_mut(|databases| {
+            if !databases.contains(&database) {
+                databases.push(database);
+            }
+        });
+    }
+}
+
 /// Asks for a dispatcher in this database, if this transaction commits.
 pub fn dispatcher_at_commit() {
     if registry::preloaded() {
@@ -128,6 +142,9 @@ unsafe extern "C-unwind" fn transaction_ended(event: pg_sys::XactEvent::Type, _a
         if let Some(deadline) = DEADLINE.take() {
             registry::wake_dispatcher(database, deadline);
         }
+        for database in DATABASES.take() {
+            registry::wake_dispatcher(database, i64::MIN);
+        }
         if WANT_DISPATCHER.take() {
             registry::want(database);
         }
@@ -151,6 +168,7 @@ unsafe extern "C-unwind" fn transaction_ended(event: pg_sys::XactEvent::Type, _a
         }
     } else if event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE {
         DEADLINE.set(None);
+        DATABASES.take();
         WANT_DISPATCHER.set(false);
         WAKE_LAUNCHER.set(false);
         RUNNERS.take();

@@ -40,6 +40,12 @@ pub fn due(session: &Session, now: Instant) -> Due {
     })
 }
 
+/// Whether a copy holds schedules, or executions that wait or run.
+pub fn copy_has_work(session: &Session) -> bool {
+    statement!(COPY = "health/copy"());
+    COPY.run(session, arguments![]).first().is_some_and(|row| row.get_required("has_work"))
+}
+
 /// Each queue in which something can be claimed, and since when its first entry can: the one that waits longest first.
 pub fn queues(session: &Session) -> Vec<(String, Option<Instant>)> {
     statement!(QUEUES = "health/queues"(INT4OID));

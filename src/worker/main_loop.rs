@@ -16,7 +16,7 @@ use crate::shmem::registry::marks;
 use crate::shmem::{exclusion, registry};
 use crate::worker::clock::ClockWatch;
 use crate::worker::notifier;
-use crate::worker::probe::{self, Probe};
+use crate::worker::probe::{self, DispatchSwitch, Probe};
 use crate::worker::readiness::{self, LogOnce, Readiness};
 use crate::worker::tick::{self, Interrupted, Tick};
 use crate::worker::transaction;
@@ -34,6 +34,7 @@ pub struct MainLoop<'b> {
     tick: Tick,
     log_once: LogOnce,
     clock: ClockWatch,
+    dispatch: DispatchSwitch,
     /// A commit may have come since the last tick.
     woken: bool,
     /// The log was told that our role may not dispatch.
@@ -67,6 +68,7 @@ impl<'b> MainLoop<'b> {
             tick: Tick::new(convert::now()),
             log_once: LogOnce::default(),
             clock: ClockWatch::begin(),
+            dispatch: DispatchSwitch::unread(),
             woken: true,
             refused: false,
             settled: false,
@@ -97,7 +99,7 @@ impl<'b> MainLoop<'b> {
         if exclusion::is_excluded(self.database) {
             return self.stop(": it makes way for a command");
         }
-        match probe::run() {
+        match probe::run(self.dispatch.is_stale()) {
             Ok(Some(probe)) => self.serve(&probe),
             Ok(None) => {
                 let end = self.stop("");
@@ -164,7 +166,8 @@ impl<'b> MainLoop<'b> {
                     self.tick = Tick::new(convert::now());
                     self.woken = true;
                 }
-                match self.tick.run(self.database, name, std::mem::take(&mut self.woken)) {
+                let fires = self.dispatch.update(probe);
+                match self.tick.run(self.database, name, std::mem::take(&mut self.woken), fires) {
                     Ok(until) => until,
                     Err(Interrupted) => {
                         self.woken = true;

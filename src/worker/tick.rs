@@ -141,6 +141,8 @@ pub struct Tick {
     /// Up to here everything that was due has been looked at. The index of timers has an entry for each fire of the last minutes,
     /// until it is vacuumed: to go through them each time would cost more than what is due.
     looked_until: Instant,
+    /// Schedules fire by themselves here.
+    fires: bool,
     /// When to look at what is due from the first on, because something may have been left, or come up, before that.
     look_back: Option<Instant>,
     /// What waited for a time to this one others have in hand, until `retries_left` is over: what comes due meanwhile does not wait for it.
@@ -176,6 +178,7 @@ impl Tick {
             deadlines: Deadlines::default(),
             changes_after: 0,
             looked_until: Instant::MIN,
+            fires: true,
             look_back: None,
             retries_until: Instant::MIN,
             retries_left: Cooldown::default(),
@@ -193,8 +196,13 @@ impl Tick {
     }
 
     /// Does some of what is due in this database; when to come again, as far as is known. `woken` by a commit, it knows nothing.
-    pub fn run(&mut self, database: u32, name: &str, woken: bool) -> Result<Option<Instant>, Interrupted> {
+    /// Without `fires` no schedule fires, and all else goes on.
+    pub fn run(&mut self, database: u32, name: &str, woken: bool, fires: bool) -> Result<Option<Instant>, Interrupted> {
         let began = std::time::Instant::now();
+        if !std::mem::replace(&mut self.fires, fires) && fires {
+            // What came due meanwhile.
+            self.look_back = Some(convert::now());
+        }
         self.staffing.look_unasked();
         if self.notify_all.is_none() && marks::wants_notify_all(database) {
             self.notify_all = self.notified_all.checked_add_micros(NOTIFY_ALL_EVERY).or(Some(Instant::MIN));
@@ -229,7 +237,8 @@ impl Tick {
         let now = now();
         let others =
             STEPS.iter().zip(&self.cooldowns).map(|(step, cooldown)| cooldown.next_turn((step.deadline)(self), now));
-        let fires = [self.deadlines.fire, self.look_back].map(|deadline| self.firing.next_turn(deadline, now));
+        let fires = [self.deadlines.fire, self.look_back].map(|deadline| deadline.filter(|_| self.fires));
+        let fires = fires.map(|deadline| self.firing.next_turn(deadline, now));
         let left = self.deadlines.retry_left_behind.then_some(Instant::MIN);
         let left = self.retries_left.next_turn(left, now);
         Ok(others.chain(fires).chain([left]).flatten().min())
@@ -299,7 +308,7 @@ impl Tick {
         let now = both.wall;
         let is_due = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= now);
         let looks_back = is_due(self.look_back);
-        if !(looks_back || is_due(self.deadlines.fire)) || !self.firing.is_over(both) {
+        if !self.fires || !(looks_back || is_due(self.deadlines.fire)) || !self.firing.is_over(both) {
             return Ok(Instant::MAX);
         }
         let after = if looks_back { Instant::MIN } else { self.looked_until };
@@ -423,5 +432,5 @@ pub fn was_interrupted(database: u32) -> bool {
     if interrupted(database) {
         return true;
     }
-    probe::run().is_ok_and(|here| !here.is_some_and(|here| here.is_served))
+    probe::run(false).is_ok_and(|here| !here.is_some_and(|here| here.is_served))
 }

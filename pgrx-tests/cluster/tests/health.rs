@@ -218,6 +218,40 @@ fn copies_and_standbys_say_so_and_are_well() {
     drop(db);
     primary.connect_as("postgres", "template1").batch_execute("create database copy template postgres").unwrap();
     let mut copy = primary.connect_as("postgres", "copy");
-    assert_eq!(troubles(&mut copy), trouble("home", "warning"));
-    assert!(one::<bool>(&mut copy, "select sched.healthy('1 second')"), "nothing is to fire in a copy");
+    assert_eq!(troubles(&mut copy), trouble("home", "critical"), "it has a schedule");
+    assert!(!one::<bool>(&mut copy, "select sched.healthy()"), "nothing fires there and somebody may rely on it");
+    // An alert that was open in the original is nobody's in the copy, nor is what waits for a worker.
+    copy.batch_execute(
+        "insert into sched.alert (schedule_id, schedule_name, owner, kind, since, opened_at, message)
+         select schedule_id, schedule_name, 'postgres', 'failed', clock_timestamp(), clock_timestamp(), 'm' from sched.schedule;
+         update sched.ledger set created_at = created_at - interval '1 hour'",
+    )
+    .unwrap();
+    assert_eq!(troubles(&mut copy), trouble("home", "critical"));
+    let gauges = "select bool_and(value = 0) from sched.metrics() where name in ('sched_alerts_open', 'sched_timers_due', 'sched_queue_oldest_claimable_seconds')";
+    assert!(one::<bool>(&mut copy, gauges));
+    // One that is meant to stay a copy is told so.
+    copy.batch_execute("alter database copy set sched.dispatch = off").unwrap();
+    assert_eq!(troubles(&mut copy), []);
+    assert!(says(&mut copy, "home").contains("stays one") && says(&mut copy, "dispatcher").contains("sched.dispatch"));
+    assert!(one::<bool>(&mut copy, "select sched.healthy('0 seconds')"), "nothing is to fire in a copy");
+    copy.batch_execute("alter database copy reset sched.dispatch").unwrap();
+    assert_eq!(troubles(&mut copy), trouble("home", "critical"));
+    // Work that waits counts as schedules do; a copy with neither misses nothing.
+    copy.batch_execute(
+        "select sched.drop_schedule('s'), sched.cancel(id) from sched.execution where status = 'PENDING'",
+    )
+    .unwrap();
+    for (work, severity) in [
+        ("select 1", "warning"),
+        ("select sched.enqueue('j')", "critical"),
+        ("select sched.cancel(id) from sched.execution", "warning"),
+        ("select sched.enqueue('j', run_at => clock_timestamp() + interval '1 hour')", "critical"),
+    ] {
+        copy.batch_execute(work).unwrap();
+        assert_eq!(troubles(&mut copy), trouble("home", severity), "{work}");
+        assert_eq!(one::<bool>(&mut copy, "select sched.healthy()"), severity == "warning", "{work}");
+    }
+    copy.batch_execute("select sched.adopt()").unwrap();
+    wait_until("all well", SOON, || troubles(&mut copy).is_empty().then_some(()));
 }

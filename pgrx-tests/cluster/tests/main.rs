@@ -18,6 +18,7 @@ mod cron_api_attacks;
 mod cron_api_beside;
 mod cron_api_script;
 mod databases;
+mod dispatch_setting;
 mod distributed;
 mod drivers;
 mod drops;

@@ -227,6 +227,8 @@ fn settings(db: &mut Client) -> String {
         let when = match context.as_str() {
             "sighup" => "at reload",
             "postmaster" => "at a restart only",
+            // The value of the database: superusers and roles with the SET privilege change it.
+            "superuser" => "from the database, within a second",
             other => other,
         };
         writeln!(text, "### {name}\n\n{what}").unwrap();

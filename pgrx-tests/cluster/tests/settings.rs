@@ -39,8 +39,8 @@ fn every_setting_that_there_is_has_a_test_here_or_there() {
     );
     assert_eq!(
         one::<i64>(&mut db, "select count(*) from pg_settings where name like 'sched.%'"),
-        15,
-        "with sched.worker_role, which needs a restart: worker_role.rs"
+        16,
+        "with sched.worker_role, which needs a restart: worker_role.rs; and sched.dispatch, a database's: dispatch_setting.rs"
     );
 }
 
