@@ -53,6 +53,9 @@ pub const LONGEST_WAIT: i64 = 300 * MICROS_PER_SECOND;
 /// A SQL job that waits for longer is short of processes, in microseconds.
 pub const LONGEST_WAIT_FOR_RUNNER: i64 = 60 * MICROS_PER_SECOND;
 
+/// A schedule that lies no longer ahead of a clock that was set back is no matter, in microseconds.
+pub const LONGEST_SILENCE: i64 = 60 * MICROS_PER_SECOND;
+
 const fn above(value: i64, warning: i64, critical: i64) -> Severity {
     if value > critical {
         Severity::Critical

@@ -10,8 +10,8 @@ use scheduler_core::Instant;
 
 use crate::dispatch::definition_history::BoundedClock;
 use crate::pg::error::{self, Failure};
-use crate::pg::Session;
-use crate::store::schedule::ahead::{self, Ahead, Beyond};
+use crate::pg::{role, Session};
+use crate::store::schedule::ahead::{self, Beyond};
 use crate::store::timer::NewTimer;
 
 /// Puts right what is remembered of the past of timers that begin anew.
@@ -32,25 +32,18 @@ pub fn straighten(session: &Session, timers: &[&NewTimer]) {
     ahead::cut(session, &cuts);
 }
 
-/// Says which schedules lie ahead of the clock, and what to do about it, where there are some; false where there are none. `whose` they are,
-/// or nothing; `before` begins the line.
-pub fn report(session: &Session, before: &str, whose: &str, now: Instant) -> bool {
-    let Some(Ahead { count, until, names }) = ahead::schedules(session, now) else { return false };
-    let (schedules, lie) = if count == 1 { ("schedule", "lies") } else { ("schedules", "lie") };
-    let named: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
-    let more = if i64::try_from(named.len()) == Ok(count) { "" } else { ", …" };
-    let message = format!(
-        "{before}{count} {schedules}{whose} {lie} ahead of the clock and may fire nothing until it gets there: {}{more}",
-        named.join(", ")
-    );
+/// Says which schedules lie ahead of the clock, and what to do about it, where there are some; until when the last of them does. `whose` they
+/// are, or nothing; `before` begins the line.
+pub fn report(session: &Session, before: &str, whose: &str, now: Instant) -> Option<Instant> {
+    let found = ahead::schedules(session, ahead::horizon(now), role::DISPATCHER, true)?;
     let failure = Failure {
-        detail: Some(format!("The last of them is silent until {until}.")),
+        detail: Some(format!("The last of them is silent until {}.", found.until)),
         ..Failure::new(
             PgSqlErrorCode::ERRCODE_WARNING,
-            message,
+            format!("{before}{}", found.described(whose)),
             "Any sched.alter_schedule has a schedule begin anew at the present time, sched.adopt() all of them.",
         )
     };
     error::report(PgLogLevel::WARNING, failure);
-    true
+    Some(found.until_at)
 }

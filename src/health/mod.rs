@@ -96,12 +96,13 @@ impl Look<'_> {
 }
 
 /// The tables that are read here.
-const TABLES: [&CStr; 11] = [
+const TABLES: [&CStr; 12] = [
     c"alert",
     c"home",
     c"timer",
     c"schedule",
     c"schedule_change",
+    c"schedule_definition",
     c"job",
     c"ready",
     c"retry",

@@ -8,10 +8,11 @@ use crate::dispatch;
 use crate::guc;
 use crate::health::{counted, seconds, Finding, Look};
 use crate::pg::{oid_cache, role};
-use crate::shmem::counters;
+use crate::shmem::{counters, registry};
 use crate::store::health as store;
 use crate::store::queue::elsewhere_queue::is_elsewhere_queue;
 use crate::store::queue::{pause, runner_queue};
+use crate::store::schedule::ahead::{self, Ahead};
 
 /// (What came up since the look began is no older than nothing.)
 fn age(since: Instant, now: Instant) -> i64 {
@@ -24,6 +25,9 @@ fn started_at() -> Instant {
     let started_at = counters::made_at().unwrap_or(unsafe { pg_sys::PgStartTime });
     Instant::from_micros(started_at).unwrap_or(Instant::MIN)
 }
+
+/// How many schedules are named.
+const MOST_NAMES: usize = 5;
 
 /// The oldest timer that is due and did not fire, and for how long it has been so while the server was up. A schedule whose change no dispatcher has applied has no
 /// timer that is right: it is asked when it should have fired.
@@ -183,8 +187,9 @@ pub fn schedules(look: &Look) -> Finding {
     let (session, reads_all) = (look.owner.session(), reads_all(look));
     let found = store::troubled_schedules(session, look.reader, reads_all);
     let alerts = store::open_alerts(session, look.reader, reads_all);
+    let ahead = ahead_of_the_clock(look, reads_all);
     let is_troubled = found.parked + found.failing > 0;
-    if !is_troubled && alerts.is_empty() {
+    if !is_troubled && alerts.is_empty() && ahead.is_none() {
         return Finding::ok(component, "none is parked or fails, and no alert is open");
     }
     let troubled = is_troubled.then(|| format!("{} parked, {} failing", counted(found.parked), counted(found.failing)));
@@ -192,10 +197,38 @@ pub fn schedules(look: &Look) -> Finding {
     let open = (!kinds.is_empty()).then(|| format!("open alerts: {}", kinds.join(", ")));
     let worst = found.worst.or_else(|| alerts.first().and_then(|alerts| alerts.worst.clone()));
     let worst = worst.map(|name| format!("the worst is \"{name}\""));
-    let message = [troubled, open, worst].into_iter().flatten().collect::<Vec<_>>().join("; ");
+    let ownerless = (!found.ownerless.is_empty()).then(|| {
+        let named: Vec<String> = found.ownerless.iter().take(MOST_NAMES).map(|name| format!("\"{name}\"")).collect();
+        let more = if found.ownerless.len() > MOST_NAMES { ", …" } else { "" };
+        format!("the owner of the job was dropped of {}{more}", named.join(", "))
+    });
+    let ahead = ahead.map(|ahead| {
+        format!("the clock was set back: {} (the last of them is silent until {})", ahead.described(""), ahead.until)
+    });
+    let set_back = ahead.is_some();
+    let message = [troubled, ownerless, open, worst, ahead].into_iter().flatten().collect::<Vec<_>>().join("; ");
     let hint = "sched.alerts says what is open, and last_error in sched.schedules why a schedule is parked or fails. A parked one fires again once sched.alter_schedule or sched.define_job has put that right. sched.acknowledge silences an alert for a while.";
+    let hint = if set_back {
+        format!("{hint} Once the clock is right, any sched.alter_schedule has a schedule that lies ahead of it begin anew, sched.adopt() all of them.")
+    } else {
+        hint.to_owned()
+    };
     let since = alerts.iter().filter_map(|alerts| alerts.since).chain(found.since).min();
     Finding::warning(component, since.unwrap_or(look.now), message, hint)
+}
+
+/// Schedules that are silent because the clock was ahead and has been set back. The schedules are gone through only where a dispatcher has
+/// found some, or what was written last was written by a clock that was ahead.
+fn ahead_of_the_clock(look: &Look, reads_all: bool) -> Option<Ahead> {
+    let needed = [c"ledger", c"schedule_definition"];
+    if look.unreadable(Component::Schedules, &needed).is_some() {
+        return None;
+    }
+    let (session, horizon) = (look.owner.session(), look.now.checked_add_micros(health::LONGEST_SILENCE)?);
+    // SAFETY: reads a global of the process.
+    let seen = registry::ahead_until(unsafe { pg_sys::MyDatabaseId.to_u32() }) > horizon.as_micros();
+    let is_likely = seen || ahead::is_likely(session, horizon);
+    is_likely.then(|| ahead::schedules(session, horizon, look.reader, reads_all)).flatten()
 }
 
 /// Whether the database is a copy.

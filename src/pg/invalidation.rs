@@ -60,6 +60,29 @@ impl Watched {
     }
 }
 
+/// How many changes of roles this process has heard of since it watches them.
+static ROLE_CHANGES: AtomicU64 = AtomicU64::new(0);
+
+/// Has this process hear of changed and dropped roles: with each transaction that it begins, of all that were committed before.
+pub fn watch_roles() {
+    static WATCHING: AtomicBool = AtomicBool::new(false);
+    if !WATCHING.swap(true, Ordering::Relaxed) {
+        let cache = pg_sys::SysCacheIdentifier::AUTHOID as i32;
+        // SAFETY: the callback lives as long as the library, which is never unloaded.
+        unsafe { pg_sys::CacheRegisterSyscacheCallback(cache, Some(role_changed), pg_sys::Datum::null()) }
+    }
+}
+
+/// How many changes of roles that are by now.
+pub fn role_changes() -> u64 {
+    ROLE_CHANGES.load(Ordering::Relaxed)
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn role_changed(_argument: pg_sys::Datum, _cache: i32, _hash: u32) {
+    ROLE_CHANGES.fetch_add(1, Ordering::Relaxed);
+}
+
 /// Hears of all that was committed until now, as to lock a table does.
 pub fn accept_invalidations() {
     // SAFETY: inside a transaction.

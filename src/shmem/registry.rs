@@ -42,6 +42,8 @@ struct Slot {
     called: AtomicBool,
     /// The dispatcher sends what commits mark (`notifications.rs`).
     sends: AtomicBool,
+    /// Until when schedules lay ahead of a clock that was set back, when a dispatcher looked.
+    ahead_until: AtomicI64,
     /// Queues are marked.
     marked: AtomicBool,
     /// Nobody knows which queues have something new.
@@ -82,6 +84,7 @@ impl Default for Board {
                 run_lost: AtomicBool::new(false),
                 called: AtomicBool::new(false),
                 sends: AtomicBool::new(false),
+                ahead_until: AtomicI64::new(i64::MIN),
                 marked: AtomicBool::new(false),
                 all_marked: AtomicBool::new(false),
                 sending: AtomicBool::new(false),
@@ -143,6 +146,7 @@ impl Slot {
         for flag in of_dispatcher.into_iter().chain(news).chain([&self.sends]) {
             flag.store(false, SeqCst);
         }
+        self.ahead_until.store(i64::MIN, SeqCst);
         self.next_wake.store(AWAKE, SeqCst);
         self.dispatcher_pid.store(0, SeqCst);
         self.database.store(0, SeqCst);
@@ -200,6 +204,17 @@ pub fn wake_dispatcher(database: u32, deadline: i64) {
     if let Some(slot) = slot_of(database).filter(|slot| deadline < slot.next_wake.load(SeqCst)) {
         slot.call();
     }
+}
+
+/// To be said when a dispatcher has looked until when schedules lie ahead of the clock.
+pub fn set_ahead_until(database: u32, until: Option<Instant>) {
+    let until = until.map_or(i64::MIN, Instant::as_micros);
+    slot_of(database).into_iter().for_each(|slot| slot.ahead_until.store(until, SeqCst));
+}
+
+/// Until when schedules of this database lay ahead of a clock that was set back, in microseconds; the beginning of time where none did.
+pub fn ahead_until(database: u32) -> i64 {
+    slot_of(database).map_or(i64::MIN, |slot| slot.ahead_until.load(SeqCst))
 }
 
 /// Has this database's dispatcher look who waits for a runner.

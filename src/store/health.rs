@@ -78,17 +78,22 @@ pub struct Troubled {
     pub since: Option<Instant>,
     /// The worst that the reader may read about.
     pub worst: Option<String>,
+    /// Those that are parked because the owner of their job was dropped, as far as the reader may read about them; the first six.
+    pub ownerless: Vec<String>,
 }
 
 /// Schedules that are parked or fail; `reads_all` says that the reader may know every name.
 pub fn troubled_schedules(session: &Session, reader: Oid, reads_all: bool) -> Troubled {
     statement!(SCHEDULES = "health/schedules"(INT8OID, OIDOID, BOOLOID));
     let rows = SCHEDULES.run(session, arguments![MOST_COUNTED, reader, reads_all]);
-    rows.first().map_or(Troubled { parked: 0, failing: 0, since: None, worst: None }, |row| Troubled {
-        parked: row.get_required("parked"),
-        failing: row.get_required("failing"),
-        since: row.get_saturated("since"),
-        worst: row.get("worst"),
+    rows.first().map_or(Troubled { parked: 0, failing: 0, since: None, worst: None, ownerless: Vec::new() }, |row| {
+        Troubled {
+            parked: row.get_required("parked"),
+            failing: row.get_required("failing"),
+            since: row.get_saturated("since"),
+            worst: row.get("worst"),
+            ownerless: row.get_required("ownerless"),
+        }
     })
 }
 

@@ -4,12 +4,14 @@ use std::ffi::CStr;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-use pgrx::PgLogLevel;
+use pgrx::{pg_sys, PgLogLevel};
 use scheduler_core::runtime::set_back::SetBack;
+use scheduler_core::Instant;
 
 use crate::dispatch;
 use crate::pg::error::{self, Failure};
 use crate::pg::session;
+use crate::shmem::registry;
 use crate::store::schedule::ahead;
 use crate::worker::{tick, transaction};
 
@@ -23,6 +25,13 @@ enum Untold {
     Beginning,
     /// That the clock was set back.
     Back(Duration),
+}
+
+/// Tells `health` until when schedules lie ahead of the clock.
+fn remember(until: Option<Instant>) {
+    // SAFETY: reads a global of the process.
+    let database = unsafe { pg_sys::MyDatabaseId.to_u32() };
+    registry::set_ahead_until(database, until);
 }
 
 /// Watches the clock for a dispatcher.
@@ -53,9 +62,9 @@ impl ClockWatch {
                 LOOKING,
                 AssertUnwindSafe(|| {
                     session(|session| {
-                        if ahead::is_likely(session, now) {
+                        if ahead::is_likely(session, ahead::horizon(now)) {
                             ahead::try_again(session, now);
-                            dispatch::report_ahead(session, "scheduler: ", &whose, now);
+                            remember(dispatch::report_ahead(session, "scheduler: ", &whose, now));
                         }
                     });
                 }),
@@ -64,11 +73,12 @@ impl ClockWatch {
                 LOOKING,
                 AssertUnwindSafe(|| {
                     let back = format!("scheduler: the clock was set back by {} s; ", back.as_secs());
-                    let any = session(|session| {
+                    let until = session(|session| {
                         ahead::try_again(session, now);
                         dispatch::report_ahead(session, &back, &whose, now)
                     });
-                    if !any {
+                    remember(until);
+                    if until.is_none() {
                         let none = format!("{back}no schedule{whose} lies ahead of it");
                         error::report(PgLogLevel::WARNING, Failure::warning(none));
                     }

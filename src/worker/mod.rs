@@ -5,6 +5,7 @@ pub mod dispatcher;
 pub mod launcher;
 mod main_loop;
 mod notifier;
+mod owner_watch;
 mod probe;
 mod readiness;
 mod run;

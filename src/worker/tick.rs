@@ -18,11 +18,12 @@ use crate::shmem::{counters, exclusion};
 use crate::store::schedule::dropped::Runs;
 use crate::store::timer::deadline::{self, Deadlines, Looked};
 use crate::store::timer::BatchWindow;
+use crate::worker::owner_watch::OwnerWatch;
 use crate::worker::staffing::Staffing;
 use crate::worker::{notifier, probe, transaction};
 
 /// The steps beside firing.
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 12] = [
     Step {
         what: c"applying changed schedules",
         done: "changed schedules applied",
@@ -71,6 +72,13 @@ const STEPS: [Step; 11] = [
         arms_timers: false,
         deadline: |tick| tick.two_owners,
         work: |tick, session| tick.look_for_two_owners(session),
+    },
+    Step {
+        what: c"looking for owners that were dropped",
+        done: "schedules of dropped roles found",
+        arms_timers: false,
+        deadline: |tick| tick.owners.next_look(),
+        work: |tick, session| tick.owners.look(session, turn()),
     },
     Step {
         what: c"notifying all queues",
@@ -154,6 +162,7 @@ pub struct Tick {
     two_owners: Option<Instant>,
     looked_for_owners: Instant,
     has_taken: bool,
+    owners: OwnerWatch,
     /// When to notify all queues, since something was committed of what kind nobody knows, and when that was done last.
     notify_all: Option<Instant>,
     notified_all: Instant,
@@ -186,6 +195,7 @@ impl Tick {
             two_owners: None,
             looked_for_owners: Instant::MIN,
             has_taken: false,
+            owners: OwnerWatch::begin(),
             notify_all: None,
             notified_all: Instant::MIN,
             looking: Cooldown::default(),
@@ -383,6 +393,7 @@ impl Tick {
         let Some(count) = done? else {
             self.cooldowns[number] = self.cooldowns[number].after_failure(now);
             self.alerts.until = Instant::MIN;
+            self.owners.look_again();
             return Ok(None);
         };
         push_report(report, count, step.done);

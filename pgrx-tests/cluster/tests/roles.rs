@@ -3,7 +3,7 @@
 
 use postgres::error::SqlState;
 use scheduler_cluster_tests::scheduler::{dispatcher, one, SOON};
-use scheduler_cluster_tests::{stays, wait_for, Client, Cluster};
+use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster};
 use std::time::Duration;
 
 /// A role `app` with a job and a schedule of the same name, and the superuser's own beside it.
@@ -106,6 +106,74 @@ fn dropped_it_parks_its_schedules_until_a_superuser_takes_the_job() {
     assert!(one::<i64>(&mut db, "select count(*) from sched.execution where schedule_name = 'app'") > before);
     let lines: Vec<_> = cluster.logged("parked").into_iter().filter(|line| line.contains("LOG:")).collect();
     assert_eq!(lines.len(), 2, "parked and no longer parked: {lines:#?}");
+}
+
+/// Nobody waits for the first of January to learn that a schedule fires nothing any more.
+#[test]
+fn dropped_it_parks_its_schedules_long_before_they_are_due_and_health_names_them() {
+    let cluster = Cluster::builder().set("sched.tick_interval", "200ms").start();
+    cluster.execute("create role leaver login; create role stays login");
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute("select sched.grant_use('leaver'), sched.grant_use('stays')").unwrap();
+    for (role, names) in [("leaver", "{armed,ended,waits,paused}"), ("stays", "{other}")] {
+        let mut owner = cluster.connect_as(role, "postgres");
+        owner.batch_execute(&format!("select sched.define_job('{role}'); select sched.create_schedule(n, '@yearly', '{role}') from unnest('{names}'::text[]) n")).unwrap();
+        owner
+            .batch_execute("select sched.pause(schedule_name) from sched.schedules where schedule_name = 'paused'")
+            .unwrap();
+    }
+    db.batch_execute("select sched.alter_schedule('waits', rearm => 'on_terminal'), sched.alter_schedule('ended', ends_at => clock_timestamp() + interval '2 years')").unwrap();
+    let states = "select string_agg(schedule_name || ' ' || state, ', ' order by schedule_name) from sched.schedules";
+    wait_for(
+        &mut db,
+        &format!("select ({states}) = 'armed armed, ended armed, other armed, paused paused, waits armed'"),
+        SOON,
+    );
+    // Changed roles alone park nothing.
+    db.batch_execute("alter role leaver nologin; create role new; drop role new").unwrap();
+    let health = "select severity || ': ' || message from sched.health() where component = 'schedules'";
+    stays("what health says", Duration::from_millis(500), || one::<String>(&mut db, health));
+
+    db.batch_execute("drop owned by leaver; drop role leaver").unwrap();
+    wait_for(
+        &mut db,
+        &format!("select ({states}) = 'armed parked, ended parked, other armed, paused paused, waits parked'"),
+        SOON,
+    );
+    let names = r#"warning: 3 parked, 0 failing; the owner of the job was dropped of "armed", "ended", "waits""#;
+    assert!(one::<String>(&mut db, health).starts_with(names), "{}", one::<String>(&mut db, health));
+    let mut other = cluster.connect_as("stays", "postgres");
+    assert!(!one::<String>(&mut other, health).contains('"'), "{}", one::<String>(&mut other, health));
+    assert_eq!(cluster.logged("the owner of job \"leaver\" was dropped").len(), 3);
+    db.batch_execute("select sched.resume('paused')").unwrap();
+    wait_for(&mut db, &format!("select ({states}) like '%paused parked%'"), SOON);
+    // Once the job is another's they are armed again, for what comes.
+    db.batch_execute("select sched.define_job('leaver')").unwrap();
+    wait_for(
+        &mut db,
+        "select count(*) = 5 from sched.schedules where state = 'armed' and next_plan_time > clock_timestamp()",
+        SOON,
+    );
+    wait_for(&mut db, &format!("select ({health}) like 'ok: %'"), SOON);
+    assert_eq!(one::<i64>(&mut db, "select count(*) from sched.execution"), 0);
+}
+
+/// It was dropped while no dispatcher could hear of it.
+#[test]
+fn a_dispatcher_that_starts_looks_for_owners_that_are_gone() {
+    let cluster = Cluster::builder().set("sched.batch_size", "2").start();
+    cluster.execute("create role leaver login");
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute("select sched.grant_use('leaver')").unwrap();
+    let mut leaver = cluster.connect_as("leaver", "postgres");
+    leaver.batch_execute("select sched.define_job('j'); select sched.create_schedule('s ' || i, '@yearly', 'j') from generate_series(1, 5) i").unwrap();
+    wait_for(&mut db, "select count(*) = 5 from sched.schedules where state = 'armed'", SOON);
+    drop(leaver);
+    cluster.set("sched.databases", "none");
+    wait_until("the dispatcher to leave", SOON, || dispatcher(&mut db).is_none().then_some(()));
+    db.batch_execute("drop owned by leaver; drop role leaver").unwrap();
+    cluster.set("sched.databases", "*");
+    wait_for(&mut db, "select count(*) = 5 from sched.schedules where state = 'parked'", SOON);
 }
 
 #[test]

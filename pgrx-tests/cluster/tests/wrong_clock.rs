@@ -43,6 +43,38 @@ fn fires_since(db: &mut Client, name: &str, times: i32, moment: &str) {
     assert_eq!(one::<i64>(db, &ahead), 0, "{name}: skipped before it came");
 }
 
+/// What health says of schedules.
+fn health(db: &mut Client) -> String {
+    one(db, "select severity || ': ' || message from sched.health() where component = 'schedules'")
+}
+
+/// What was only skipped while the clock was ahead is in no execution: the dispatcher has seen it.
+#[test]
+fn health_names_schedules_that_only_skipped_while_the_clock_was_ahead() {
+    let cluster = Cluster::builder().with_a_clock_to_set().set("sched.tick_interval", "200ms").start();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute("select sched.define_job('job'); select sched.create_schedule('skips', 'every 100 milliseconds', 'job', overlap => 'skip')").unwrap();
+    wait_for(&mut db, "select count(*) = 1 from sched.execution", SOON);
+    wait_for(&mut db, "select count(*) > 0 from sched.skipped where reason = 'overlap'", SOON);
+    assert_eq!(health(&mut db), "ok: none is parked or fails, and no alert is open");
+    cluster.set_clock(DAY);
+    wait_for(
+        &mut db,
+        "select cursor_at > created_at + interval '23 hours' from sched.timer join sched.schedule using (schedule_id)",
+        SOON,
+    );
+    cluster.set_clock(0);
+    wait_until("the dispatcher to tell", SOON, || (!cluster.logged(TOLD).is_empty()).then_some(()));
+    let says = health(&mut db);
+    assert!(
+        says.contains(r#"1 schedule lies ahead of the clock and may fire nothing until it gets there: "skips""#),
+        "{says}"
+    );
+    // The clock gets there.
+    cluster.set_clock(DAY);
+    wait_until("health to say nothing", SOON, || (!health(&mut db).contains("ahead of the clock")).then_some(()));
+}
+
 /// Timers made anew are what they were, but for what a dispatcher has still to hear of.
 fn rebuilt_alike(cluster: &Cluster, db: &mut Client) {
     switch_off(cluster, db);
@@ -90,6 +122,18 @@ fn an_edit_begins_anew_what_a_clock_that_was_ahead_has_silenced() {
     let told = cluster.logged(TOLD);
     assert!(told.len() == 1 && told[0].contains("; 7 schedules of database \"postgres\" "), "{told:#?}");
     assert_eq!(silent(&mut db), "altered chained created each fired paused resumed skips");
+    // So says health, to each role of its own schedules, until nothing lies ahead any more.
+    let says = health(&mut db);
+    assert!(says.starts_with("warning: the clock was set back: 7 schedules lie ahead of the clock"), "{says}");
+    assert!(
+        says.contains(r#""altered", "chained", "created", "each", "fired", … (the last of them is silent until "#),
+        "{says}"
+    );
+    assert!(one::<bool>(&mut db, "select sched.healthy()"), "nothing is due");
+    db.batch_execute("create role user_of_it; select sched.grant_use('user_of_it'); set role user_of_it").unwrap();
+    let says = health(&mut db);
+    assert!(says.contains("7 schedules lie ahead") && !says.contains("altered"), "{says}");
+    db.batch_execute("reset role").unwrap();
     // Who makes the timers anew is told what is the matter, and changes nothing.
     let said = rebuild(&cluster);
     assert!(said.contains("WARNING") && said.contains("7 schedules lie ahead of the clock"), "{said}");
@@ -115,6 +159,7 @@ fn an_edit_begins_anew_what_a_clock_that_was_ahead_has_silenced() {
     wait_until("no schedule to be silent", SOON, || silent(&mut db).is_empty().then_some(()));
     let said = rebuild(&cluster);
     assert!(!said.contains("WARNING"), "{said}");
+    assert!(!health(&mut db).contains("ahead of the clock"), "{}", health(&mut db));
     rebuilt_alike(&cluster, &mut db);
     assert_eq!(cluster.logged(TOLD).len(), 1);
 }

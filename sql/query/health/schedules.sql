@@ -1,5 +1,5 @@
 -- Schedules that are parked or fail, and of which nobody has acknowledged that: how many of each, and the worst of them, as far as a role may read about it. Since when: what a timer
--- remembers of that is up to where its plan times are decided. $1 how many to count at most, $2 role, $3 whether it reads everything
+-- remembers of that is up to where its plan times are decided. Also some of those whose jobs belong to roles that were dropped. $1 how many to count at most, $2 role, $3 whether it reads everything
 WITH troubled AS MATERIALIZED (
     SELECT t.parked, t.error_count, t.schedule_id, s.schedule_name, t.last_error, j.owner,
            COALESCE(t.cursor_at, t.last_fired_at, s.updated_at) AS since
@@ -15,6 +15,11 @@ WITH troubled AS MATERIALIZED (
      LIMIT $1
 )
 SELECT count(*) FILTER (WHERE t.parked) AS parked, count(*) FILTER (WHERE NOT t.parked) AS failing, min(t.since) AS since,
+       ARRAY(SELECT w.schedule_name
+               FROM troubled w
+              WHERE w.parked AND pg_get_userbyid(w.owner) = 'unknown (OID=' || w.owner::oid || ')' AND ($3 OR pg_has_role($2, w.owner, 'USAGE'))
+              ORDER BY w.schedule_name
+              LIMIT 6) AS ownerless,
        (SELECT w.schedule_name
           FROM troubled w
          WHERE $3 OR pg_has_role($2, COALESCE(w.owner, (SELECT n.nspowner FROM pg_namespace n WHERE n.nspname = 'sched')), 'USAGE')

@@ -1,6 +1,7 @@
 //! What was written by a clock that was ahead, and is put right by the one that is not.
 
 use pgrx::datum::TimestampWithTimeZone;
+use pgrx::pg_sys::Oid;
 use scheduler_core::runtime::backoff;
 use scheduler_core::Instant;
 
@@ -28,25 +29,41 @@ pub struct Ahead {
     pub count: i64,
     /// Until when, in the session's zone.
     pub until: String,
+    /// The same as a time.
+    pub until_at: Instant,
     /// The first of their names.
     pub names: Vec<String>,
 }
 
-/// The schedules that lie ahead of the clock; `None` where there are none.
-pub fn schedules(session: &Session, now: Instant) -> Option<Ahead> {
-    statement!(SCHEDULES_AHEAD = "schedule/schedules_ahead"(TIMESTAMPTZOID, INT8OID));
-    let rows = SCHEDULES_AHEAD.run(session, arguments![timestamp(horizon(now)), NAMED]);
+/// The schedules that are silent until after `horizon`, with the names that `reader` may know, or all; `None` where there are none.
+pub fn schedules(session: &Session, horizon: Instant, reader: Oid, reads_all: bool) -> Option<Ahead> {
+    statement!(SCHEDULES_AHEAD = "schedule/schedules_ahead"(TIMESTAMPTZOID, INT8OID, OIDOID, BOOLOID));
+    let rows = SCHEDULES_AHEAD.run(session, arguments![timestamp(horizon), NAMED, reader, reads_all]);
     let row = rows.first()?;
-    Some(Ahead { count: row.get_required("count"), until: row.get("until")?, names: row.get_required("names") })
+    Some(Ahead {
+        count: row.get_required("count"),
+        until: row.get("until")?,
+        until_at: row.get_saturated("until_at")?,
+        names: row.get_required("names"),
+    })
+}
+
+impl Ahead {
+    /// How many lie ahead of what, until when and which, as a message says it; `whose` they are, or nothing.
+    pub fn described(&self, whose: &str) -> String {
+        let Ahead { count, names, .. } = self;
+        let (schedules, lie) = if *count == 1 { ("schedule", "lies") } else { ("schedules", "lie") };
+        let named: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
+        let more = if i64::try_from(named.len()) == Ok(*count) { "" } else { ", …" };
+        let named = if named.is_empty() { String::new() } else { format!(": {}{more}", named.join(", ")) };
+        format!("{count} {schedules}{whose} {lie} ahead of the clock and may fire nothing until it gets there{named}")
+    }
 }
 
 /// Whether what was written last was written by a clock that was ahead: a few looks into indexes, whatever there is.
-pub fn is_likely(session: &Session, now: Instant) -> bool {
+pub fn is_likely(session: &Session, horizon: Instant) -> bool {
     statement!(CLOCK_WAS_AHEAD = "schedule/clock_was_ahead"(TIMESTAMPTZOID));
-    CLOCK_WAS_AHEAD
-        .run(session, arguments![timestamp(horizon(now))])
-        .first()
-        .is_some_and(|row| row.get_required("is_ahead"))
+    CLOCK_WAS_AHEAD.run(session, arguments![timestamp(horizon)]).first().is_some_and(|row| row.get_required("is_ahead"))
 }
 
 /// Has fires and changes tried again now that have failed by a clock that was ahead.

@@ -19,6 +19,7 @@ pub mod bulk;
 pub mod change;
 pub mod dropped;
 pub mod dropped_heap;
+pub mod ownerless;
 pub mod skipped_plans;
 pub mod state;
 
