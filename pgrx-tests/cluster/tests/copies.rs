@@ -85,6 +85,7 @@ fn stays_still_until_adopted(cluster: &Cluster, database: &str) {
     assert_eq!(cluster.logged(&says).len(), 1, "it says so once");
     assert_eq!(states(&mut db), "chained copied, paused paused, pulse copied");
     assert!(!one::<bool>(&mut db, "select sched.is_home()"));
+    assert!(!one::<bool>(&mut db, "select sched.healthy()"), "whoever restores a server is to know that nothing fires");
 
     // What fires or hands out is refused; what only writes down, or ends what somebody holds, is not.
     let mut app = cluster.connect_as("app", database);

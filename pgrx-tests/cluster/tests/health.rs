@@ -120,6 +120,26 @@ fn a_server_without_the_library_and_a_database_without_a_dispatcher_are_asked_as
     assert_eq!(troubles(&mut db), trouble("dispatcher", "warning"));
 }
 
+/// Whichever of the two is newer, nothing fires until somebody has done something about it.
+#[test]
+fn library_and_objects_of_different_versions_are_critical() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute("select sched.define_job('j'), sched.create_schedule('s', '@yearly', 'j')").unwrap();
+    let version: String = one(&mut db, "select extversion from pg_extension where extname = 'scheduler'");
+    for (other, hint) in [("0.0.1", "Run ALTER EXTENSION"), ("99.1", "Restart the server")] {
+        db.batch_execute(&format!("update pg_extension set extversion = '{other}' where extname = 'scheduler'"))
+            .unwrap();
+        let mut reader = cluster.connect();
+        assert!(!one::<bool>(&mut reader, "select sched.healthy()"), "{other}");
+        let severity = "select severity || ' ' || hint from sched.health() where component = 'versions'";
+        let says: String = one(&mut reader, severity);
+        assert!(says.starts_with(&format!("critical {hint}")), "{says}");
+    }
+    db.batch_execute(&format!("update pg_extension set extversion = '{version}' where extname = 'scheduler'")).unwrap();
+    assert!(one::<bool>(&mut cluster.connect(), "select sched.healthy()"));
+}
+
 #[test]
 fn a_locked_table_is_a_warning_and_never_a_wait() {
     let cluster = Cluster::new();
