@@ -124,6 +124,24 @@ mod tests {
     }
 
     #[pg_test]
+    fn strings_are_those_of_the_command_and_not_of_the_session() {
+        granting();
+        let escaping = r#"settings => '{"STANDARD_CONFORMING_STRINGS": false}'"#;
+        for session in ["on", "off"] {
+            run(&[&format!("SET LOCAL standard_conforming_strings = {session}")]);
+            let define = |command: &str, more: &str| {
+                format!("SELECT sched.define_job('c/strings', 'sql', {}{more})", quote(command))
+            };
+            run(&[&define("SELECT 'a\\'", "")]);
+            refused(&define("SELECT 'it\\'s'", ""), "42601");
+            refused(&define("SELECT 'a\\'", &format!(", {escaping}")), "42601");
+            run(&[&define("SELECT 'it\\'s'", &format!(", {escaping}"))]);
+            refused("SELECT sched.alter_job('c/strings', reset => '{settings}')", "42601");
+            check("SELECT current_setting('standard_conforming_strings')", session);
+        }
+    }
+
+    #[pg_test]
     fn which_settings_a_run_may_have() {
         granting();
         let define = |settings: &str| {

@@ -9,8 +9,9 @@ use scheduler_core::Keyword;
 
 use crate::pg::convert::{self, required};
 use crate::pg::error::{or_raise, Failure};
+use crate::pg::parse::{self, Strings};
 use crate::pg::utf8_text::Text;
-use crate::pg::{parse, role, session};
+use crate::pg::{role, session};
 use crate::store::schedule::{bulk, Definition};
 use crate::store::{handover, identity, job, shard};
 
@@ -23,8 +24,8 @@ use crate::api::schedule;
 fn command_statements(command: Option<Text>) -> i32 {
     or_raise((|| {
         let command = String::from(required("command", command)?);
-        parse::check(&command)?;
-        let count = parse::count(&CString::new(command).unwrap_or_default())?;
+        parse::check(&command, Strings::Standard)?;
+        let count = parse::count(&CString::new(command).unwrap_or_default(), Strings::Standard)?;
         Ok(i32::try_from(count).unwrap_or(i32::MAX))
     })())
 }
@@ -35,8 +36,9 @@ fn alter_sql_job(job_name: Option<Text>, command: Option<Text>) {
     or_raise((|| {
         let name = convert::name("job_name", job_name)?;
         let command = String::from(required("command", command)?);
-        parse::check(&command)?;
-        let own_transactions = parse::count(&CString::new(command.as_str()).unwrap_or_default())? == 1;
+        parse::check(&command, Strings::Standard)?;
+        let own_transactions =
+            parse::count(&CString::new(command.as_str()).unwrap_or_default(), Strings::Standard)? == 1;
         let caller = role::caller();
         session(|session| {
             let Some((_, before)) = job::lock_definition(session, &name) else {
@@ -64,8 +66,8 @@ fn create_sql_job(
     or_raise((|| {
         let name = convert::name("job_name", job_name)?;
         let command = String::from(required("command", command)?);
-        parse::check(&command)?;
-        let statements = parse::count(&CString::new(command.as_str()).unwrap_or_default())?;
+        parse::check(&command, Strings::Standard)?;
+        let statements = parse::count(&CString::new(command.as_str()).unwrap_or_default(), Strings::Standard)?;
         let job = job::Definition {
             command: Some(command),
             own_transactions: statements == 1,

@@ -12,8 +12,9 @@ use crate::pg::array::Many;
 use crate::pg::convert::{self, duration, optional_duration, required, Zero};
 use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
+use crate::pg::parse::{self, Strings};
 use crate::pg::utf8_text::Text;
-use crate::pg::{parse, role, run_settings, session, Session};
+use crate::pg::{role, run_settings, session, Session};
 use crate::shmem::wakeup;
 use crate::store::job;
 use crate::store::{grants, identity};
@@ -148,7 +149,9 @@ fn check_kind(job: &job::Definition) -> Outcome<()> {
                     "Pass the SQL to run, for example command => 'REFRESH MATERIALIZED VIEW sales'.",
                 ));
             };
-            parse::check(command)?;
+            let strings =
+                run_settings::read(&job.settings).map_or(Strings::Standard, |said| run_settings::strings(&said));
+            parse::check(command, strings)?;
             run_settings::check(&job.settings)?;
         }
     }

@@ -117,6 +117,7 @@ fn testable(job_name: &str) -> Outcome<(CString, Settings)> {
 type TestRow = (bool, i64, Option<i64>, Jsonb, Option<String>, Option<String>);
 
 fn test(run: CurrentRun, command: &CString, settings: &Settings) -> TestRow {
+    let job_name = run.job_name.clone();
     let _current = OnRun::begin(run);
     let _captured = Captured::begin();
     let (began, mut output, mut count) = (Instant::now(), Output::default(), 0);
@@ -124,7 +125,7 @@ fn test(run: CurrentRun, command: &CString, settings: &Settings) -> TestRow {
         // SAFETY: in a subtransaction of the caller's statement, whose abort takes all of it back.
         unsafe {
             run_settings::apply(settings);
-            let statements = or_raise(Statements::parse(command));
+            let statements = or_raise(Statements::parse(command, run_settings::strings(settings)));
             count = statements.len();
             execute::run(command, &statements, Transactions::Inside, &mut output);
             subtransaction::set_constraints_immediate();
@@ -136,7 +137,9 @@ fn test(run: CurrentRun, command: &CString, settings: &Settings) -> TestRow {
         Err(error) if error.sqlstate == "57014" => {
             raise(Failure::new(PgSqlErrorCode::ERRCODE_QUERY_CANCELED, error.message, ""))
         }
-        Err(error) => {
+        Err(mut error) => {
+            let hint = execute::transaction_hint(&error, output.statement(), &job_name, false);
+            error.hint = error.hint.or(hint);
             let text = error.text(&command.to_string_lossy(), &output.place(count));
             (false, duration_ms, None, output.result(), Some(error.sqlstate), Some(text))
         }

@@ -12,6 +12,7 @@ mod receiver;
 mod statement_log;
 mod storable;
 pub mod timeout;
+mod transaction_hint;
 
 use std::ffi::CStr;
 use std::ptr::null_mut;
@@ -19,13 +20,15 @@ use std::time::Instant;
 
 use pgrx::pg_sys;
 
+use crate::pg::compat;
 use crate::pg::error::Outcome;
-use crate::pg::{compat, parse};
+use crate::pg::parse::{self, Strings};
 
 pub use discard::discard_all;
 pub use error_capture::{caught, fatal_sqlstate, CommandError};
 pub use messages::Captured;
 pub use output::Output;
+pub use transaction_hint::transaction_hint;
 
 /// Whose transactions the statements run in.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -46,13 +49,13 @@ pub struct Statements {
 
 impl Statements {
     /// Parses a command, and looks whether a run can have its statements.
-    pub fn parse(command: &CStr) -> Outcome<Statements> {
+    pub fn parse(command: &CStr, strings: Strings) -> Outcome<Statements> {
         // SAFETY: the backend's only thread; the context goes with the statements.
         unsafe {
             let memory = new_memory(c"scheduler command");
             let mut parsed = Statements { memory, list: null_mut() };
             let before = pg_sys::MemoryContextSwitchTo(memory);
-            let list = parse::statements(command);
+            let list = parse::statements(command, strings);
             pg_sys::MemoryContextSwitchTo(before);
             parsed.list = list?.into_pg();
             Ok(parsed)
@@ -116,7 +119,7 @@ pub unsafe fn run(command: &CStr, statements: &Statements, transactions: Transac
     let is_one_message = transactions == Transactions::Together;
     let was_logged = is_one_message && statement_log::begun(&command.to_string_lossy(), &trees);
     for tree in trees {
-        output.begin_statement();
+        output.begin_statement((*(*tree).stmt).type_);
         run_one(command, tree, transactions, output);
     }
     Ran { was_logged }

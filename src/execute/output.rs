@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 use std::time::Duration;
 
-use pgrx::pg_sys;
+use pgrx::pg_sys::{self, NodeTag};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -28,6 +28,8 @@ struct Statement {
 pub struct Output {
     /// The statement that runs, from 1.
     current: usize,
+    /// What it is.
+    current_kind: Option<NodeTag>,
     statements: Vec<Statement>,
     /// More statements than are kept have run.
     more_statements: bool,
@@ -67,8 +69,14 @@ impl Output {
         format!("statement {} of {all}", self.current)
     }
 
-    pub fn begin_statement(&mut self) {
+    /// What the statement is that runs, or ran last.
+    pub fn statement(&self) -> Option<NodeTag> {
+        self.current_kind
+    }
+
+    pub fn begin_statement(&mut self, kind: NodeTag) {
         self.current += 1;
+        self.current_kind = Some(kind);
     }
 
     pub fn end_statement(&mut self, tag: pg_sys::CommandTag::Type, processed: u64, took: Duration) {

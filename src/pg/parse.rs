@@ -15,8 +15,40 @@ use crate::pg::utf8_text::counts_bytes;
 /// The longest command, in bytes.
 pub const MAX_COMMAND_BYTES: usize = 1_048_576;
 
+/// How a command's strings are read: `standard_conforming_strings`. It is a property of the stored command, and not of the session that
+/// stores, runs or tests it: what one takes for a string another would run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Strings {
+    /// on: a backslash is a character like others, but in E''.
+    Standard,
+    /// off: it escapes the next one.
+    WithBackslashes,
+}
+
+/// Puts the session's way back.
+struct SessionStrings(bool);
+
+impl Strings {
+    /// Has the parser read strings so until the result is dropped.
+    fn apply(self) -> SessionStrings {
+        // SAFETY: the backend's only thread; the parser reads it when it begins.
+        unsafe {
+            let before = SessionStrings(pg_sys::standard_conforming_strings);
+            pg_sys::standard_conforming_strings = self == Strings::Standard;
+            before
+        }
+    }
+}
+
+impl Drop for SessionStrings {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        unsafe { pg_sys::standard_conforming_strings = self.0 }
+    }
+}
+
 /// `22023`, `54000`, `42601`, `0A000` where a command could not run. Nothing of it stays in memory.
-pub fn check(command: &str) -> Outcome<()> {
+pub fn check(command: &str, strings: Strings) -> Outcome<()> {
     if command.len() > MAX_COMMAND_BYTES {
         return Err(Failure::new(
             PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
@@ -27,23 +59,25 @@ pub fn check(command: &str) -> Outcome<()> {
     let text = CString::new(command).unwrap_or_default();
     let mut memory = PgMemoryContexts::new("scheduler command");
     // SAFETY: what is parsed is not used after the context.
-    unsafe { memory.switch_to(|_| statements(&text).map(drop)) }
+    unsafe { memory.switch_to(|_| statements(&text, strings).map(drop)) }
 }
 
 /// How many statements a command has. Nothing of it stays in memory.
-pub fn count(command: &CStr) -> Outcome<usize> {
+pub fn count(command: &CStr, strings: Strings) -> Outcome<usize> {
     let mut memory = PgMemoryContexts::new("scheduler command");
     // SAFETY: what is parsed is not used after the context.
-    unsafe { memory.switch_to(|_| statements(command).map(|all| all.len())) }
+    unsafe { memory.switch_to(|_| statements(command, strings).map(|all| all.len())) }
 }
 
 /// The statements of a command, in the current memory context.
-pub fn statements(command: &CStr) -> Outcome<PgList<pg_sys::RawStmt>> {
+pub fn statements(command: &CStr, strings: Strings) -> Outcome<PgList<pg_sys::RawStmt>> {
     let shown = command.to_string_lossy();
     POSITION.set(0);
     let context = ErrorContext::push(note_position);
+    let session_strings = strings.apply();
     // SAFETY: a C string; the trees are in the current memory context.
     let parsed = catch(|| unsafe { pg_sys::raw_parser(command.as_ptr(), pg_sys::RawParseMode::RAW_PARSE_DEFAULT) });
+    drop(session_strings);
     drop(context);
     let list = parsed.map_err(|failure| locate(&shown, POSITION.get(), failure))?;
     // SAFETY: a list of RawStmt.

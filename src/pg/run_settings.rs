@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use crate::pg::catch::catch;
 use crate::pg::error::{Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
+use crate::pg::parse::Strings;
 
 const EXAMPLE: &str = "Pass an object of strings, numbers and booleans, for example '{\"work_mem\": \"1GB\"}'.";
 
@@ -24,6 +25,21 @@ pub fn read(settings: &Jsonb) -> Outcome<Vec<(String, String)>> {
         }
     };
     object.into_iter().map(text).collect()
+}
+
+/// How the strings of a command with these settings are read: as the standard has it, unless they say otherwise. What the session has says
+/// nothing: the command was stored by one session and is run by another.
+pub fn strings(settings: &[(String, String)]) -> Strings {
+    let said = settings.iter().rev().find(|(name, _)| name.eq_ignore_ascii_case("standard_conforming_strings"));
+    let is_on = |value: &str| {
+        let (mut on, value) = (true, CString::new(value).ok()?);
+        // SAFETY: a C string; what it is no word for is left alone.
+        unsafe { pg_sys::parse_bool(value.as_ptr(), &mut on) }.then_some(on)
+    };
+    match said.and_then(|(_, value)| is_on(value)) {
+        Some(false) => Strings::WithBackslashes,
+        Some(true) | None => Strings::Standard,
+    }
 }
 
 /// Whether the current role may set them to these values: `42704`, `42501`, `22023`.

@@ -86,7 +86,7 @@ fn run_task(work: &Work, task: &Task) -> Result<(), Failed> {
             pg_sys::StartTransactionCommand();
         }
         // (Parsing needs no transaction.)
-        let statements = or_raise(Statements::parse(&task.command));
+        let statements = or_raise(Statements::parse(&task.command, task.strings));
         count = statements.len();
         if task.transactions == Transactions::Together {
             pg_sys::BeginImplicitTransactionBlock();
@@ -110,11 +110,10 @@ fn run_task(work: &Work, task: &Task) -> Result<(), Failed> {
             "run_timeout".clone_into(&mut error.sqlstate);
             let length = task.run_timeout.unwrap_or(0) as f64 / 1e6;
             error.message = format!("the run did not end within its run_timeout of {length} seconds");
-        } else if error.sqlstate == "25001" && error.hint.is_none() {
-            error.hint = Some(
-                "Define the job with own_transactions => true: each statement then has a transaction of its own."
-                    .to_owned(),
-            );
+        } else {
+            let is_own = task.transactions == Transactions::Each;
+            let hint = execute::transaction_hint(&error, output.statement(), work.job_name(), is_own);
+            error.hint = error.hint.or(hint);
         }
         return Err((error, output.place(count)));
     }

@@ -13,6 +13,7 @@ use scheduler_core::Keyword;
 use crate::execute::Transactions;
 use crate::guc;
 use crate::pg::error::{raise, Failure, Outcome};
+use crate::pg::parse::Strings;
 use crate::pg::{acknowledge_durably, as_owner, convert, run_settings, Owner};
 use crate::shmem::runners::process::Runner;
 use crate::store::execution::{Claimed, QueueClaim};
@@ -46,6 +47,8 @@ pub struct Work {
 pub struct Task {
     pub(super) command: CString,
     pub(super) settings: Vec<(String, String)>,
+    /// How it is read.
+    pub(super) strings: Strings,
     pub(super) transactions: Transactions,
     /// In microseconds.
     pub(super) run_timeout: Option<i64>,
@@ -194,5 +197,6 @@ fn task(job: RunJob, job_name: &str, execution_owner: Oid, me: Oid) -> Outcome<T
     let command = CString::new(job.command.unwrap_or_default()).unwrap_or_default();
     let run_timeout = convert::optional_duration("run_timeout", job.run_timeout, convert::Zero::Refused)?;
     let transactions = if job.own_transactions { Transactions::Each } else { Transactions::Together };
-    Ok(Task { command, settings: run_settings::read(&job.settings)?, transactions, run_timeout })
+    let settings = run_settings::read(&job.settings)?;
+    Ok(Task { command, strings: run_settings::strings(&settings), settings, transactions, run_timeout })
 }

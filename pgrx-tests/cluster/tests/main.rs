@@ -93,6 +93,7 @@ mod sql_job_scripts;
 mod sql_job_sessions;
 mod sql_job_slots;
 mod sql_job_stuck;
+mod sql_job_texts;
 mod sql_schedules;
 mod standby;
 mod take_over;

@@ -10,7 +10,8 @@ use scheduler_core::{Instant, Keyword};
 
 use crate::guc;
 use crate::pg::error::Outcome;
-use crate::pg::{parse, syscache};
+use crate::pg::parse::{self, Strings};
+use crate::pg::syscache;
 use crate::store::handover::foreign::{ForeignSchema, TextRow};
 use crate::store::handover::switch::{self, Switch};
 use crate::store::job;
@@ -131,7 +132,8 @@ impl Server {
 
 /// How many statements a command has; the reason where no run could run it.
 pub fn statements(command: &str) -> Result<usize, String> {
-    parse::check(command).map_err(|failure| format!("its command cannot be run here: {}", failure.message))?;
+    parse::check(command, Strings::Standard)
+        .map_err(|failure| format!("its command cannot be run here: {}", failure.message))?;
     let text = CString::new(command).unwrap_or_default();
-    parse::count(&text).map_err(|failure| failure.message)
+    parse::count(&text, Strings::Standard).map_err(|failure| failure.message)
 }
