@@ -13,7 +13,7 @@ AT_ONCE = {
 }
 # As many at once as pg_cron has by default, or in background workers as its documentation advises: on a disk that takes long for a commit
 # the number of those who wait for it together decides.
-MANY = {"sched.max_sql_runners": "32", "max_worker_processes": "48"}
+MANY = {"sched.max_sql_runners": "32", "sched.max_sql_runners_per_role": "32", "max_worker_processes": "48"}
 ROWS = 10_000_000
 # both at once: rows that nobody keeps, and messages of which a part is kept
 LARGE = f"""DO $$ BEGIN FOR i IN 1..10000 LOOP RAISE NOTICE '%', repeat('x', 100); END LOOP; END $$;

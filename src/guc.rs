@@ -19,6 +19,7 @@ static NOTIFY: GucSetting<bool> = GucSetting::<bool>::new(true);
 static LOG_TICKS: GucSetting<bool> = GucSetting::<bool>::new(false);
 static FAST_PATH: GucSetting<bool> = GucSetting::<bool>::new(true);
 static MAX_SQL_RUNNERS: GucSetting<i32> = GucSetting::<i32>::new(4);
+static MAX_SQL_RUNNERS_PER_ROLE: GucSetting<i32> = GucSetting::<i32>::new(0);
 static RUNNER_IDLE: GucSetting<i32> = GucSetting::<i32>::new(5000);
 static CANCEL_GRACE: GucSetting<i32> = GucSetting::<i32>::new(10_000);
 static WORKER_ROLE: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c""));
@@ -133,6 +134,16 @@ pub fn register(starting: bool) {
         GucContext::Sighup,
         GucFlags::default(),
     );
+    GucRegistry::define_int_guc(
+        c"sched.max_sql_runners_per_role",
+        c"How many commands of SQL jobs of one role the server runs at the same time, in all databases.",
+        c"0: one less than sched.max_sql_runners, and at least 1. What finds no place waits.",
+        &MAX_SQL_RUNNERS_PER_ROLE,
+        0,
+        256,
+        GucContext::Sighup,
+        GucFlags::default(),
+    );
     milliseconds(
         c"sched.runner_idle",
         c"How long a runner of the server waits for the next run of the same owner and database.",
@@ -218,6 +229,15 @@ pub fn fast_path() -> bool {
 #[allow(dead_code, reason = "for the processes that run commands")]
 pub fn max_sql_runners() -> usize {
     usize::try_from(MAX_SQL_RUNNERS.get()).unwrap_or(0)
+}
+
+/// `sched.max_sql_runners_per_role`, as a number of runners.
+#[allow(dead_code, reason = "for the processes that run commands")]
+pub fn max_sql_runners_per_role() -> usize {
+    match usize::try_from(MAX_SQL_RUNNERS_PER_ROLE.get()) {
+        Ok(0) | Err(_) => max_sql_runners().saturating_sub(1).max(1),
+        Ok(most) => most,
+    }
 }
 
 /// `sched.runner_idle` in microseconds.

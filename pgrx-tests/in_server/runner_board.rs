@@ -9,13 +9,15 @@ mod tests {
     use pgrx::prelude::*;
     use scheduler_core::Instant;
 
+    use crate::pg::login_rows::LoginRows;
     use crate::shmem::runners::process::{self, Runner};
     use crate::shmem::runners::runs::{self, Whereabouts};
-    use crate::shmem::runners::{self, Seat, MAX_RUNNERS};
+    use crate::shmem::runners::{self, shares, Limits, Seat, MAX_RUNNERS};
 
     /// No process has this number: nobody is sent a signal.
     const NOBODY: i32 = 0;
     const SECOND: i64 = 1_000_000;
+    const ALL: Limits = Limits { most: MAX_RUNNERS, per_role: MAX_RUNNERS };
 
     fn at(seconds: i64) -> Instant {
         Instant::from_micros(seconds * SECOND).unwrap()
@@ -23,7 +25,7 @@ mod tests {
 
     /// A database that is nobody's, for one test.
     fn seat(database: u32) -> Seat {
-        runners::reserve(database, 10, MAX_RUNNERS, at(0)).unwrap()
+        runners::reserve(database, 10, ALL, LoginRows::UNKNOWN, at(0)).unwrap()
     }
 
     fn places(database: u32, now: Instant) -> runners::Crew {
@@ -56,6 +58,37 @@ mod tests {
         begins.ended(at(6));
         [first, second].into_iter().for_each(|seat| process::left(seat, NOBODY, false));
         assert_eq!(places(database, at(6)), runners::Crew::default());
+    }
+
+    #[pg_test]
+    fn a_role_has_its_share_of_all_databases() {
+        let (here, there, owner) = (4_000_000_011, 4_000_000_012, 4_000_000_013);
+        let limits = Limits { most: MAX_RUNNERS, per_role: 2 };
+        let reserve = |database| runners::reserve(database, owner, limits, LoginRows::UNKNOWN, at(0));
+        let (first, second) = (reserve(here).unwrap(), reserve(there).unwrap());
+        assert!(!shares::has_place(owner, limits));
+        assert!(reserve(here).is_none() && reserve(there).is_none());
+        runners::set_waiting(here, &[owner], limits);
+        assert_eq!(shares::roles_in_line(here, limits), [owner]);
+        assert!(shares::roles_in_line(there, limits).is_empty());
+        // Another role has a place meanwhile: who has his share is not in line.
+        let all_but_one = Limits { most: runners::taken() + 1, ..limits };
+        let other = runners::reserve(here, owner + 1, all_but_one, LoginRows::UNKNOWN, at(0));
+        runners::give_back(other.unwrap());
+        // One that has become free is for the database that waits.
+        runners::give_back(first);
+        assert!(shares::roles_in_line(here, limits).is_empty());
+        assert!(reserve(there).is_none());
+        let third = reserve(here).unwrap();
+        // With a lower limit one has to leave, and with that no other.
+        let runner = Runner::enter(third, NOBODY, at(0)).unwrap();
+        let lower = Limits { per_role: 1, ..limits };
+        assert!(!runner.is_surplus(limits) && runner.gives_way(lower));
+        assert!(runner.is_surplus(lower) && runner.is_to_leave() && !runner.is_surplus(lower));
+        process::left(third, NOBODY, false);
+        runners::give_back(second);
+        runners::set_waiting(here, &[], limits);
+        assert!(shares::has_place(owner, lower));
     }
 
     #[pg_test]
@@ -99,7 +132,7 @@ mod tests {
         assert_eq!(places(database, at(4)).looking, 2);
         assert_eq!(places(database, at(7)), runners::Crew::default());
         // Whoever asks for a place finds the first of them, and not the second.
-        let next = runners::reserve(database, 10, MAX_RUNNERS, at(7)).unwrap();
+        let next = runners::reserve(database, 10, ALL, LoginRows::UNKNOWN, at(7)).unwrap();
         assert!(Runner::enter(never, NOBODY, at(7)).is_none());
         assert!(Runner::enter(next, NOBODY, at(7)).is_some());
         assert!(runner.look(at(8)));

@@ -1,6 +1,6 @@
 //! What our tables say: each answer is an index probe or a few of them.
 
-use pgrx::pg_sys;
+use pgrx::pg_sys::{self, Oid};
 use scheduler_core::health::{self, Component, Severity};
 use scheduler_core::Instant;
 
@@ -8,6 +8,7 @@ use crate::dispatch;
 use crate::guc;
 use crate::health::{counted, seconds, Finding, Look};
 use crate::pg::{oid_cache, role};
+use crate::shmem::runners::{shares, Limits};
 use crate::shmem::{counters, registry};
 use crate::store::health as store;
 use crate::store::queue::elsewhere_queue::is_elsewhere_queue;
@@ -171,8 +172,33 @@ pub fn runners(look: &Look) -> Finding {
         return Finding::warning(component, since, format!("{message}: sched.max_sql_runners is 0"), hint);
     }
     let severity = if waits > health::LONGEST_WAIT_FOR_RUNNER { Severity::Warning } else { Severity::Ok };
+    let roles = roles_in_line(look);
+    if !roles.is_empty() {
+        let most = guc::max_sql_runners_per_role();
+        let message = format!("{message}; runs of {roles} wait for sched.max_sql_runners_per_role ({most})");
+        let hint =
+            "Raise sched.max_sql_runners_per_role, or look in sched.running which runs of that role take so long.";
+        return Finding::bad(component, severity, since, [message, hint.to_owned()]);
+    }
     let hint = "Raise sched.max_sql_runners, or look in sched.running which run takes so long. Is a slot of max_worker_processes free?";
     Finding::bad(component, severity, since, [message, hint.to_owned()])
+}
+
+/// The roles whose runs wait because they have as many runners as a role may have; their names for who may know whose work that is.
+fn roles_in_line(look: &Look) -> String {
+    const MOST_NAMES: usize = 3;
+    let limits = Limits { most: guc::max_sql_runners(), per_role: guc::max_sql_runners_per_role() };
+    // SAFETY: reads a global of the process.
+    let roles = shares::roles_in_line(unsafe { pg_sys::MyDatabaseId.to_u32() }, limits);
+    match (roles.len(), reads_all(look)) {
+        (0, _) => String::new(),
+        (count, false) => format!("{count} role{}", if count == 1 { "" } else { "s" }),
+        (count, true) => {
+            let named = roles.iter().take(MOST_NAMES).map(|owner| format!("\"{}\"", role::name(Oid::from(*owner))));
+            let more = if count > MOST_NAMES { format!(" and {} more", count - MOST_NAMES) } else { String::new() };
+            format!("role {}{more}", named.collect::<Vec<_>>().join(", "))
+        }
+    }
 }
 
 /// Schedules that are parked or fail, and alerts that are open: but for those that somebody has acknowledged.

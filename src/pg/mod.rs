@@ -13,6 +13,7 @@ pub mod error_context;
 pub mod invalidation;
 pub mod jsonb;
 pub mod latch;
+pub mod login_rows;
 pub mod memory;
 pub mod multirange;
 pub mod name_lock;

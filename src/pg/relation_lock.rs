@@ -27,7 +27,11 @@ pub fn try_share_all<'n>(schema: Oid, names: &[&'n CStr]) -> Vec<&'n CStr> {
 }
 
 fn try_share_table(schema: Oid, name: &CStr) -> bool {
-    let Some(table) = oid_cache::relation(schema, name) else { return false };
+    oid_cache::relation(schema, name).is_some_and(try_share_with_indexes)
+}
+
+/// Locks a table and its indexes to read them, to the end of the transaction, if nobody is in the way.
+pub fn try_share_with_indexes(table: Oid) -> bool {
     try_share(table) && indexes(table).into_iter().all(try_share)
 }
 

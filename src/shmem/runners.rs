@@ -9,14 +9,18 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::S
 use pgrx::{pg_guard, pg_shmem_init, pg_sys, PGRXSharedMemory, PgAtomic};
 use scheduler_core::Instant;
 
+use crate::pg::login_rows::LoginRows;
 use crate::shmem::registry;
 use crate::shmem::spinlock;
 
 mod place;
 pub mod process;
 pub mod runs;
+pub mod shares;
 
 use place::{Phase, Place, COMING_AT_MOST};
+
+pub use place::Limits;
 
 /// How many runners there can be at the same time, whatever the setting says.
 pub const MAX_RUNNERS: usize = 256;
@@ -117,40 +121,12 @@ impl Board {
     fn taken(&self) -> usize {
         self.places.iter().filter(|place| place.is_taken()).count()
     }
+}
 
-    /// Who waits, without those of a pair.
-    fn others_waiting(&self, database: u32, owner: u32) -> impl Iterator<Item = (u32, u32, u64)> + '_ {
-        let entry = |waiting: &Waiting| {
-            (waiting.database.load(SeqCst), waiting.owner.load(SeqCst), waiting.ticket.load(SeqCst))
-        };
-        let now = now();
-        let is_recent = move |waiting: &&Waiting| {
-            now.saturating_sub(waiting.said_at.load(SeqCst)).saturating_abs() <= WAITING_AT_MOST
-        };
-        self.waiting
-            .iter()
-            .filter(is_recent)
-            .map(entry)
-            .filter(move |entry| entry.0 != 0 && (entry.0, entry.1) != (database, owner))
-    }
-
-    /// The entry of a pair that waits.
-    fn entry_of(&self, database: u32, owner: u32) -> Option<&Waiting> {
-        let is_it =
-            |waiting: &&Waiting| waiting.database.load(SeqCst) == database && waiting.owner.load(SeqCst) == owner;
-        self.waiting.iter().find(is_it)
-    }
-
-    /// How many of those who wait come first: they have fewer runners, or as many and have waited longer.
-    fn ahead_of(&self, database: u32, owner: u32) -> usize {
-        let mine = (
-            self.count(database, owner),
-            self.entry_of(database, owner).map_or(u64::MAX, |entry| entry.ticket.load(SeqCst)),
-        );
-        self.others_waiting(database, owner)
-            .filter(|(database, owner, ticket)| (self.count(*database, *owner), *ticket) < mine)
-            .count()
-    }
+/// How many places are taken.
+#[cfg(any(test, feature = "pg_test"))]
+pub fn taken() -> usize {
+    with(Board::taken).unwrap_or(0)
 }
 
 /// A place for a runner that the postmaster is about to be asked for.
@@ -172,13 +148,12 @@ impl Seat {
     }
 }
 
-/// A place for one more runner of this owner, where fewer than `most` are taken and those that are free are not for others who come first: who
-/// has fewer runners, or as many and has waited longer.
-pub fn reserve(database: u32, owner: u32, most: usize, now: Instant) -> Option<Seat> {
+/// A place for one more runner of this owner, within these limits, where those that are free are not for others who come first: who has fewer
+/// runners, or as many and has waited longer. `login` is what the runner would read now at its login.
+pub fn reserve(database: u32, owner: u32, limits: Limits, login: LoginRows, now: Instant) -> Option<Seat> {
     with(|board| {
         board.places.iter().filter(|place| place.is_forgotten(now)).for_each(Place::free);
-        let free = most.min(MAX_RUNNERS).saturating_sub(board.taken());
-        if free <= board.ahead_of(database, owner) {
+        if !board.has_place_for(database, owner, limits) {
             return None;
         }
         // What one that is free still says is forgotten last.
@@ -189,7 +164,12 @@ pub fn reserve(database: u32, owner: u32, most: usize, now: Instant) -> Option<S
         place.serial.store(serial, SeqCst);
         place.database.store(database, SeqCst);
         place.owner.store(owner, SeqCst);
+        place.login.iter().zip(login.0).for_each(|(row, written_by)| row.store(written_by, SeqCst));
         place.begin(Phase::Coming, now);
+        // It has had its turn: who has waited longer gets the place that it gives up.
+        if let Some(entry) = board.entry_of(database, owner) {
+            entry.ticket.store(board.tickets.fetch_add(1, SeqCst), SeqCst);
+        }
         Some(Seat { index: index as u16, serial })
     })
     .flatten()
@@ -221,11 +201,6 @@ pub struct Crew {
 /// How many claims everybody can see who looks after this.
 pub fn claims() -> u64 {
     with(|board| board.claims.load(SeqCst)).unwrap_or(0)
-}
-
-/// Whether fewer than `most` places are taken.
-pub fn has_place(most: usize) -> bool {
-    with(|board| board.taken() < most).unwrap_or(false)
 }
 
 /// The runners of this owner, for one who has looked what waits after `claims` said so many. One that the postmaster never forked is forgotten.
@@ -283,7 +258,7 @@ pub fn wake(database: u32, owner: u32, count: usize, now: Instant) -> usize {
 
 /// Says who of this database waits for a place, instead of what was said before. Where places are short, an idle runner of somebody else
 /// leaves for each.
-pub fn set_waiting(database: u32, owners: &[u32]) {
+pub fn set_waiting(database: u32, owners: &[u32], limits: Limits) {
     with(|board| {
         for waiting in &board.waiting {
             let is_over = waiting.database.load(SeqCst) == database && !owners.contains(&waiting.owner.load(SeqCst));
@@ -302,8 +277,12 @@ pub fn set_waiting(database: u32, owners: &[u32]) {
                 }
                 entry.said_at.store(now(), SeqCst);
             }
-            let idle = board.places.iter().find(|place| place.is(Phase::Idle) && !place.is_of(database, *owner));
-            if let Some(idle) = idle {
+            let can_leave = |place: &&Place| {
+                let idle_owner = place.owner.load(SeqCst);
+                let is_of_others = !place.is_of(database, *owner);
+                place.is(Phase::Idle) && is_of_others && board.leaves_for(idle_owner, *owner, limits)
+            };
+            if let Some(idle) = board.places.iter().find(can_leave) {
                 idle.phase.store(Phase::Leaving as u32, SeqCst);
                 registry::set_latch(idle.pid.load(SeqCst));
             }

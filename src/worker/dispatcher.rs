@@ -6,7 +6,8 @@ use pgrx::bgworkers::BackgroundWorkerBuilder;
 use pgrx::prelude::*;
 
 use crate::pg::{compat, role, subtransaction};
-use crate::shmem::{exclusion, registry, runners};
+use crate::shmem::runners::{self, Limits};
+use crate::shmem::{exclusion, registry};
 use crate::worker::main_loop::MainLoop;
 
 /// Database and role in what the postmaster hands over: one number.
@@ -96,6 +97,6 @@ fn connect(database: u32, role: pg_sys::Oid) -> ConnectResult {
 #[pg_guard]
 unsafe extern "C-unwind" fn on_exit(_code: c_int, database: pg_sys::Datum) {
     // Nobody of this database is in line for a runner: the next dispatcher looks who waits.
-    runners::set_waiting(database.value() as u32, &[]);
+    runners::set_waiting(database.value() as u32, &[], Limits::default());
     registry::dispatcher_left(database.value() as u32, pg_sys::MyProcPid);
 }

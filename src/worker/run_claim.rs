@@ -13,6 +13,7 @@ use scheduler_core::Keyword;
 use crate::execute::Transactions;
 use crate::guc;
 use crate::pg::error::{raise, Failure, Outcome};
+use crate::pg::login_rows::LoginRows;
 use crate::pg::parse::Strings;
 use crate::pg::{acknowledge_durably, as_owner, convert, run_settings, Owner};
 use crate::shmem::runners::process::Runner;
@@ -91,10 +92,10 @@ pub fn has_work(runner: &Runner) -> bool {
     found.is_ok_and(|queues| !queues.is_empty())
 }
 
-/// Claims the next run of this runner's owner. `settings` is what `ALTER ROLE` and `ALTER DATABASE ... SET` said before.
-pub fn claim(runner: &Runner, settings: &mut Option<String>) -> Result<Claim, String> {
+/// Claims the next run of this runner's owner, if a login would still read what this process has from its own.
+pub fn claim(runner: &Runner) -> Result<Claim, String> {
     let (database, owner) = (Oid::from(runner.database), Oid::from(runner.owner));
-    let (known, is_outdated) = (settings.clone(), AssertUnwindSafe(Cell::new(false)));
+    let is_outdated = AssertUnwindSafe(Cell::new(false));
     let claimed = transaction::attempt(CLAIMING, || {
         // What a command has left behind is cleared, whatever it was: nothing runs as anybody else.
         // SAFETY: reads globals of the process.
@@ -103,37 +104,36 @@ pub fn claim(runner: &Runner, settings: &mut Option<String>) -> Result<Claim, St
         }
         // The role may have gone, or lost its rights; a dispatcher says so to those who wait.
         if may_run(owner).is_err() {
-            return (Claim::Leave, None);
+            return Claim::Leave;
         }
-        let (claim, now_set) = as_owner(|us| {
+        let claim = as_owner(|us| {
             if identity::require(|| us.session()).is_err() {
-                return (Claim::Leave, None);
+                return Claim::Leave;
             }
             let claim = claim_one(us, runner, owner);
-            // Looked at when the run is known: what was set before it was enqueued is set for it.
-            let now_set = store::role_settings(us.session(), database, owner);
-            if known.as_ref().is_some_and(|known| *known != now_set) {
+            // Looked at when the run is known: what was changed before it was enqueued holds for it. A role that has lost SUPERUSER would still
+            // be one here, for a session keeps that from its login, with its settings and libraries.
+            if LoginRows::read(database, owner) != runner.login {
                 if matches!(claim, Claim::Work(_)) {
                     is_outdated.set(true);
                     raise(Failure::internal("a run that was claimed is left to another process"));
                 }
-                return (Claim::Leave, None);
+                return Claim::Leave;
             }
-            (claim, Some(now_set))
+            claim
         });
         if matches!(&claim, Claim::Work(work) if !work.commits_by_itself()) {
             // On disk before the command begins: a command that crashes the server would begin for the first time again and again, and a fence would
             // be given twice. Standbys get it with what the run commits. (Not as the owner above: what is set there is undone with his search path.)
             run_settings::apply_to_transaction(c"synchronous_commit", c"local");
         }
-        (claim, now_set)
+        claim
     });
     if claimed.is_err() && is_outdated.get() {
         runner.ended(convert::now());
         return Ok(Claim::Leave);
     }
-    let (claim, now_set) = claimed?;
-    *settings = now_set;
+    let claim = claimed?;
     if matches!(claim, Claim::Work(_)) {
         runner.claimed();
     }

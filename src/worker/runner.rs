@@ -10,10 +10,11 @@ use pgrx::prelude::*;
 
 use crate::execute::{self, timeout};
 use crate::guc;
+use crate::pg::login_rows::{preload_libraries, LoginRows};
 use crate::pg::{compat, convert, latch};
 use crate::shmem::exclusion;
 use crate::shmem::runners::process::{self, Runner};
-use crate::shmem::runners::Seat;
+use crate::shmem::runners::{Limits, Seat};
 use crate::worker::run;
 use crate::worker::run_claim::{self, Claim};
 use crate::worker::session_reset;
@@ -50,12 +51,12 @@ pub extern "C-unwind" fn scheduler_runner_main(argument: pg_sys::Datum) {
         pg_sys::before_shmem_exit(Some(on_exit), argument);
         pg_sys::MyProcPid
     };
-    let Some(runner) = Runner::enter(seat, pid, convert::now()) else { return };
+    let Some(mut runner) = Runner::enter(seat, pid, convert::now()) else { return };
     if exclusion::is_excluded(runner.database) {
         return;
     }
-    connect(&runner);
-    work(&runner);
+    let libraries = connect(&mut runner);
+    work(&runner, &libraries);
 }
 
 /// A run of this process is to stop. One that was meant has ended where the board says nothing of it any more.
@@ -65,8 +66,13 @@ unsafe extern "C-unwind" fn cancel_run(_signal: c_int) {
     }
 }
 
-/// Connects as the owner, and stays that: what `ALTER ROLE ... SET` says holds, but for who it is.
-fn connect(runner: &Runner) {
+/// How many runners there may be, as the settings say now.
+pub fn limits() -> Limits {
+    Limits { most: guc::max_sql_runners(), per_role: guc::max_sql_runners_per_role() }
+}
+
+/// Connects as the owner, and stays that: what `ALTER ROLE ... SET` says holds, but for who it is. Which libraries it has loaded is returned.
+fn connect(runner: &mut Runner) -> [String; 2] {
     super::pin(c"exit_on_error", c"off");
     // SAFETY: once in the life of the process; an error ends it.
     unsafe {
@@ -77,11 +83,15 @@ fn connect(runner: &Runner) {
         );
         // As in a backend: what a library does when it is loaded may ask the catalogs.
         pg_sys::StartTransactionCommand();
+        if runner.login == LoginRows::UNKNOWN {
+            runner.login = LoginRows::read(Oid::from(runner.database), Oid::from(runner.owner));
+        }
         pg_sys::process_session_preload_libraries();
         pg_sys::CommitTransactionCommand();
     }
     super::pin(c"role", c"none");
     name_process(None);
+    preload_libraries()
 }
 
 /// What pg_stat_activity shows as application_name.
@@ -91,24 +101,24 @@ fn name_process(job_name: Option<&str>) {
 }
 
 /// Runs what there is to run, until nobody needs this process any more.
-fn work(runner: &Runner) {
+fn work(runner: &Runner, libraries: &[String; 2]) {
     let mut runs = 0;
-    let mut settings = None;
     let mut in_vain = false;
     super::hold_cancels(true);
     while runner.look(convert::now()) {
         super::reload_settings();
-        if must_leave(runner) {
+        // A reload may have named other libraries: they are loaded at a login only.
+        if must_leave(runner) || preload_libraries() != *libraries {
             return;
         }
-        match run_claim::claim(runner, &mut settings) {
+        match run_claim::claim(runner) {
             Ok(Claim::Work(work)) => {
                 in_vain = false;
                 name_process(Some(work.job_name()));
                 let goes_on = run::run(runner, *work);
                 runs += 1;
-                if !goes_on || runs >= MOST_RUNS || guc::runner_idle() == 0 || runner.gives_way(guc::max_sql_runners())
-                {
+                super::reload_settings();
+                if !goes_on || runs >= MOST_RUNS || guc::runner_idle() == 0 || runner.gives_way(limits()) {
                     return;
                 }
                 if !session_reset::clear_session() {
@@ -138,7 +148,11 @@ fn work(runner: &Runner) {
 }
 
 fn must_leave(runner: &Runner) -> bool {
-    super::must_end() || !guc::enabled() || guc::max_sql_runners() == 0 || exclusion::is_excluded(runner.database)
+    super::must_end()
+        || !guc::enabled()
+        || guc::max_sql_runners() == 0
+        || exclusion::is_excluded(runner.database)
+        || runner.is_surplus(limits())
 }
 
 /// Waits for work; false where none came, or somebody else needs the place.

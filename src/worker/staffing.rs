@@ -13,10 +13,11 @@ use crate::dispatch;
 use crate::execute::timeout;
 use crate::guc;
 use crate::pg::error::{self, Failure};
+use crate::pg::login_rows::LoginRows;
 use crate::pg::{convert, Session};
 use crate::shmem::registry;
-use crate::shmem::runners;
 use crate::shmem::runners::runs::{self, Whereabouts};
+use crate::shmem::runners::{self, shares, Limits};
 use crate::store::runner::{self as store, OwnerWaiting};
 use crate::worker::run_rights::may_run;
 use crate::worker::runner;
@@ -50,7 +51,7 @@ pub struct Staffing {
     /// The log was told that there is no slot.
     short_of_slots: bool,
     /// How many runners there could be when it last looked who waits.
-    most: usize,
+    limits: Limits,
 }
 
 impl Default for Staffing {
@@ -62,7 +63,7 @@ impl Default for Staffing {
             looked_unasked: Moment::now(),
             starts: HashMap::new(),
             short_of_slots: false,
-            most: 0,
+            limits: Limits::default(),
         }
     }
 }
@@ -88,7 +89,7 @@ impl Staffing {
     /// When somebody may be waiting for a runner.
     pub fn next_start(&self) -> Option<Instant> {
         // Who waits for a place that a reload has made waits no longer.
-        if registry::runner_news(database()).wanted || guc::max_sql_runners() > self.most {
+        if registry::runner_news(database()).wanted || self.limits_have_grown() {
             Some(Instant::MIN)
         } else {
             self.start_at
@@ -108,11 +109,11 @@ impl Staffing {
     pub fn start_runners(&mut self, session: &Session, limit: i64) -> usize {
         registry::take_runners_wanted(database());
         self.start_at = None;
-        let (now, most) = (convert::now(), guc::max_sql_runners());
-        self.most = most;
+        let (now, limits) = (convert::now(), runner::limits());
+        self.limits = limits;
         // Before the look: what is claimed after this it may have seen as waiting.
         let claims = runners::claims();
-        let waiting = store::owners_waiting(session, most.max(1));
+        let waiting = store::owners_waiting(session, limits.most.min(limits.per_role).max(1));
         for owner in runners::take_failed(database()) {
             let before = self.starts.get(&owner).map_or(0, |starts| starts.failures);
             let pause = FIRST_PAUSE.saturating_mul(1 << before.min(16)).min(LONGEST_PAUSE);
@@ -128,7 +129,7 @@ impl Staffing {
             }
             let crew = runners::crew(database(), owner.to_u32(), claims, now);
             let needed = count.saturating_sub(crew.looking + crew.claiming);
-            if crew.claiming > 0 && count > crew.looking && runners::has_place(most) {
+            if crew.claiming > 0 && count > crew.looking && shares::has_place(owner.to_u32(), limits) {
                 self.start_again(now, CLAIMED);
             }
             let woken = runners::wake(database(), owner.to_u32(), needed, now);
@@ -138,11 +139,11 @@ impl Staffing {
                 in_line.push(owner.to_u32());
             }
             // Who was to see to it may have been stopped, or never forked.
-            if most > 0 {
+            if limits.most > 0 {
                 self.start_again(now, LOOK_AGAIN);
             }
         }
-        runners::set_waiting(database(), &in_line);
+        runners::set_waiting(database(), &in_line, limits);
         if let Some(has_slots) = has_slots {
             self.log_slots(has_slots);
         }
@@ -172,8 +173,10 @@ impl Staffing {
             return (0, false);
         }
         let mut started = 0;
+        // Before the processes are there: what changes while they connect they find changed.
+        let login = LoginRows::try_read(Oid::from(database()), owner);
         while started < needed {
-            let Some(seat) = runners::reserve(database(), owner.to_u32(), guc::max_sql_runners(), now) else {
+            let Some(seat) = runners::reserve(database(), owner.to_u32(), self.limits, login, now) else {
                 break;
             };
             if !runner::start(seat) {
@@ -186,6 +189,11 @@ impl Staffing {
             started += 1;
         }
         (started, started < needed)
+    }
+
+    fn limits_have_grown(&self) -> bool {
+        let now = runner::limits();
+        now.most > self.limits.most || now.per_role > self.limits.per_role
     }
 
     fn start_again(&mut self, now: Instant, pause: i64) {

@@ -39,6 +39,7 @@ mod health;
 mod hostile;
 mod hostile_commands;
 mod hostile_memory;
+mod hostile_runners;
 mod hostile_users;
 mod idle;
 mod import_celery_beat;

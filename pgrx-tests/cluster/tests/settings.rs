@@ -29,6 +29,7 @@ fn every_setting_that_there_is_has_a_test_here_or_there() {
             "sched.history_retention",
             "sched.log_ticks",
             "sched.max_sql_runners",
+            "sched.max_sql_runners_per_role",
             "sched.misfire_grace",
             "sched.notify",
             "sched.runner_idle",
@@ -39,7 +40,7 @@ fn every_setting_that_there_is_has_a_test_here_or_there() {
     );
     assert_eq!(
         one::<i64>(&mut db, "select count(*) from pg_settings where name like 'sched.%'"),
-        16,
+        17,
         "with sched.worker_role, which needs a restart: worker_role.rs; and sched.dispatch, a database's: dispatch_setting.rs"
     );
 }

@@ -26,7 +26,7 @@ fn pair(status: &str, code: &str) -> (String, String) {
 
 #[test]
 fn a_cancel_ends_a_run_within_a_second() {
-    let cluster = Cluster::new();
+    let cluster = Cluster::builder().set("sched.max_sql_runners_per_role", "4").start();
     let mut db = cluster.with_extension("postgres");
     define(&mut db, "long", "select pg_sleep(3600)", "max_attempts => 3");
     let mut took = Vec::new();

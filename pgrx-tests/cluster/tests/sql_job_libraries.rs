@@ -2,7 +2,7 @@
 
 use scheduler_cluster_tests::scheduler::{one, SOON};
 use scheduler_cluster_tests::sql_jobs::{define, ended, enqueue, status};
-use scheduler_cluster_tests::{bin, wait_until, Client, Cluster};
+use scheduler_cluster_tests::{bin, wait_for, wait_until, Client, Cluster};
 
 /// What a session has of a library: a setting of it, where it is loaded.
 const LOADED: &str = "select coalesce(current_setting('auto_explain.log_min_duration', true), 'not loaded')";
@@ -48,6 +48,23 @@ fn a_run_loads_what_its_owners_sessions_load() {
     assert_eq!(one::<String>(&mut cluster.connect_as("app", "postgres"), LOADED), "1s");
     assert_eq!(result(&mut db, "mine"), "1s");
     assert!(cluster.logged("PANIC").is_empty() && cluster.logged("was terminated by signal").is_empty());
+}
+
+/// A process that was there before has none of them.
+#[test]
+fn a_reload_that_names_libraries_holds_for_the_next_run() {
+    if !bin().with_file_name("lib").join("auto_explain.so").exists() {
+        return;
+    }
+    let cluster = Cluster::builder().set("sched.runner_idle", "1h").start();
+    let (mut db, mut app) = with_app(&cluster);
+    define(&mut app, "mine", LOADED, "");
+    assert_eq!(result(&mut db, "mine"), "not loaded");
+    cluster.set("session_preload_libraries", "auto_explain");
+    wait_for(&mut db, "select current_setting('session_preload_libraries') = 'auto_explain'", SOON);
+    let runner = "select count(*) = 0 from pg_stat_activity where backend_type = 'scheduler runner'";
+    wait_for(&mut db, runner, SOON);
+    assert_eq!(result(&mut db, "mine"), "-1");
 }
 
 /// A library that the owner's sessions cannot load keeps him out, and nobody else.

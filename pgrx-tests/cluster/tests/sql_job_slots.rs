@@ -167,7 +167,8 @@ fn nobody_waits_for_all_the_runs_of_another() {
 /// With several places: who has none gets the next one, and who waits for the others' is not starved by his own number.
 #[test]
 fn several_owners_share_the_places() {
-    let cluster = Cluster::builder().set("sched.max_sql_runners", "4").start();
+    let cluster =
+        Cluster::builder().set("sched.max_sql_runners", "4").set("sched.max_sql_runners_per_role", "4").start();
     let mut db = cluster.with_extension("postgres");
     with_roles(&cluster, &mut db, &["many", "one", "two"]);
     let mut many = cluster.connect_as("many", "postgres");
@@ -191,6 +192,90 @@ fn several_owners_share_the_places() {
     assert_eq!(theirs, 40);
     // A third of the places each, more or less; not in the order in which they came.
     assert!(others < 200, "{others}");
+}
+
+/// When the newest runs of the job `job` began and ended.
+fn newest(db: &mut Client, count: usize) -> Vec<(f64, f64)> {
+    let query = format!(
+        "select extract(epoch from started_at)::float8, extract(epoch from finished_at)::float8 from sched.execution
+          where job_name = 'job' and status = 'SUCCESS' order by started_at desc limit {count}"
+    );
+    let times: Vec<(f64, f64)> = db.query(&query, &[]).unwrap().iter().map(|row| (row.get(0), row.get(1))).collect();
+    assert_eq!(times.len(), count);
+    times
+}
+
+/// Also where the processes are there already: those that are too many leave, and what runs comes to its end.
+#[test]
+fn no_run_begins_above_a_limit_that_was_lowered() {
+    let cluster = Cluster::builder()
+        .set("sched.max_sql_runners", "4")
+        .set("sched.max_sql_runners_per_role", "4")
+        .set("sched.runner_idle", "1h")
+        .start();
+    let mut db = cluster.with_extension("postgres");
+    let mut holder = cluster.connect();
+    define(&mut db, "job", "select pg_sleep(0.1)", "");
+    define(&mut db, "held", "select pg_advisory_xact_lock_shared(1)", "");
+    let held =
+        "select count(*) = 4 from pg_stat_activity where backend_type = 'scheduler runner' and wait_event = 'advisory'";
+    for setting in ["sched.max_sql_runners", "sched.max_sql_runners_per_role"] {
+        let lower = |db: &mut Client| {
+            cluster.set(setting, "1");
+            wait_for(db, &format!("select current_setting('{setting}') = '1'"), SOON);
+        };
+        // Four that run, while others wait.
+        holder.batch_execute("select pg_advisory_lock(1)").unwrap();
+        enqueue(&mut db, "held", 4);
+        wait_for(&mut db, held, SOON);
+        enqueue(&mut db, "job", 8);
+        lower(&mut db);
+        holder.batch_execute("select pg_advisory_unlock(1)").unwrap();
+        all_ended(&mut db);
+        assert_eq!(most_at_once(&newest(&mut db, 8)), 1, "after four that ran, with {setting} of 1");
+        // Four that are idle.
+        cluster.set(setting, "4");
+        holder.batch_execute("select pg_advisory_lock(1)").unwrap();
+        enqueue(&mut db, "held", 4);
+        wait_for(&mut db, held, SOON);
+        holder.batch_execute("select pg_advisory_unlock(1)").unwrap();
+        all_ended(&mut db);
+        let idle = "select count(*) = 4 from pg_stat_activity where backend_type = 'scheduler runner' and query = 'waiting for a run'";
+        wait_for(&mut db, idle, SOON);
+        lower(&mut db);
+        enqueue(&mut db, "job", 8);
+        all_ended(&mut db);
+        assert_eq!(most_at_once(&newest(&mut db, 8)), 1, "after four that were idle, with {setting} of 1");
+        let failed = "select count(*) from sched.execution where status <> 'SUCCESS'";
+        assert_eq!(one::<i64>(&mut db, failed), 0, "what runs comes to its end");
+        cluster.set(setting, "4");
+    }
+}
+
+/// A role that has its share in one database, and work without end there, has a turn in the other.
+#[test]
+fn the_databases_of_one_role_share_what_it_may_have() {
+    let cluster = Cluster::builder().set("sched.max_sql_runners_per_role", "1").set("sched.runner_idle", "1h").start();
+    cluster.execute("create database other");
+    let mut db = cluster.with_extension("postgres");
+    let mut far = cluster.with_extension("other");
+    define(&mut db, "many", "select pg_sleep(0.03)", "");
+    define(&mut far, "few", "select 1", "");
+    enqueue(&mut db, "many", 1000);
+    for _ in 0..3 {
+        let begun = "select count(*) from sched.execution where attempt > 0";
+        let before: i64 = one(&mut db, begun);
+        wait_for(&mut db, &format!("select ({begun}) > {before} + 2"), SOON);
+        let id = enqueue(&mut far, "few", 1).remove(0);
+        assert_eq!(ended(&mut far, &id).0, "SUCCESS");
+    }
+    assert!(one::<i64>(&mut db, "select count(*) from sched.ready") > 0, "the other has not come to its end");
+    // And when it is idle it leaves.
+    db.batch_execute("select sched.cancel_many(job_name => 'many')").unwrap();
+    all_ended(&mut db);
+    let id = enqueue(&mut far, "few", 1).remove(0);
+    assert_eq!(ended(&mut far, &id).0, "SUCCESS");
+    assert_eq!(most_at_once(&[times(&mut db), times(&mut far)].concat()), 1);
 }
 
 #[test]
@@ -284,7 +369,11 @@ fn an_idle_runner_leaves_its_place_to_who_waits() {
 /// A process that somebody has stopped (a debugger, a frozen container) counts on nobody's behalf.
 #[test]
 fn a_frozen_idle_runner_keeps_no_run_waiting() {
-    let cluster = Cluster::builder().set("sched.max_sql_runners", "2").set("sched.runner_idle", "1h").start();
+    let cluster = Cluster::builder()
+        .set("sched.max_sql_runners", "2")
+        .set("sched.max_sql_runners_per_role", "2")
+        .set("sched.runner_idle", "1h")
+        .start();
     let mut db = cluster.with_extension("postgres");
     define(&mut db, "job", "select 1", "");
     let id = enqueue(&mut db, "job", 1).remove(0);

@@ -10,6 +10,15 @@ pub(super) const COMING_AT_MOST: i64 = 5_000_000;
 /// No time at all.
 pub(super) const NEVER: i64 = i64::MAX;
 
+/// How many runners there may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Limits {
+    /// Of all roles, in all databases.
+    pub most: usize,
+    /// Of one role, in all databases.
+    pub per_role: usize,
+}
+
 /// What a place is used for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
@@ -44,6 +53,8 @@ pub(super) struct Place {
     pub(super) pid: AtomicI32,
     pub(super) database: AtomicU32,
     pub(super) owner: AtomicU32,
+    /// What its login would have read before the process was there.
+    pub(super) login: [AtomicU32; 6],
     /// When the phase began.
     pub(super) since: AtomicI64,
     /// The execution that runs, in two halves.
@@ -72,6 +83,7 @@ impl Default for Place {
             pid: AtomicI32::new(0),
             database: AtomicU32::new(0),
             owner: AtomicU32::new(0),
+            login: std::array::from_fn(|_| AtomicU32::new(0)),
             since: AtomicI64::new(0),
             execution: [AtomicU64::new(0), AtomicU64::new(0)],
             run: AtomicU64::new(0),

@@ -6,7 +6,8 @@ use pgrx::datum::Uuid;
 use scheduler_core::Instant;
 
 use super::place::{halves, Phase, Place, ProcessEnd, NEVER};
-use super::{with, Seat};
+use super::{with, Limits, Seat};
+use crate::pg::login_rows::LoginRows;
 use crate::shmem::registry;
 
 /// The runner's side of the board.
@@ -15,6 +16,8 @@ pub struct Runner {
     /// The database and the owner that it works for.
     pub database: u32,
     pub owner: u32,
+    /// What its login would have read before it had begun: what differs by now, this process may have from before.
+    pub login: LoginRows,
 }
 
 impl Runner {
@@ -29,7 +32,8 @@ impl Runner {
             place.since.store(now.as_micros(), SeqCst);
             MINE.place.store(std::ptr::from_ref(place).cast_mut(), SeqCst);
             let (database, owner) = (place.database.load(SeqCst), place.owner.load(SeqCst));
-            Some(Runner { place, database, owner })
+            let login = LoginRows(std::array::from_fn(|row| place.login[row].load(SeqCst)));
+            Some(Runner { place, database, owner, login })
         })
         .flatten()
     }
@@ -119,16 +123,19 @@ impl Runner {
         });
     }
 
-    /// Whether it leaves its place to somebody else after this run: fewer than all may be taken, or who waits has fewer runners than
-    /// its owner.
-    pub fn gives_way(&self, most: usize) -> bool {
+    /// Whether it leaves its place to somebody else after this run, or to nobody, where fewer may be taken than are.
+    pub fn gives_way(&self, limits: Limits) -> bool {
+        with(|board| board.is_to_give_way(self.database, self.owner, limits)).unwrap_or(true)
+    }
+
+    /// Whether it has to leave because fewer runners may be than there are: of those that run nothing as many do as are too many.
+    pub fn is_surplus(&self, limits: Limits) -> bool {
         with(|board| {
-            let (taken, mine) = (board.taken(), board.count(self.database, self.owner));
-            let is_needed = |(database, owner, _): (u32, u32, u64)| {
-                let theirs = board.count(database, owner);
-                theirs == 0 || theirs + 1 < mine
-            };
-            taken > most || taken == most && board.others_waiting(self.database, self.owner).any(is_needed)
+            let leaves = !self.place.is(Phase::Leaving) && board.has_surplus(self.owner, limits);
+            if leaves {
+                self.place.phase.store(Phase::Leaving as u32, SeqCst);
+            }
+            leaves
         })
         .unwrap_or(true)
     }

@@ -117,13 +117,6 @@ impl RunJob {
     }
 }
 
-/// What ALTER ROLE and ALTER DATABASE ... SET say for sessions of this role.
-pub fn role_settings(session: &Session, database: Oid, role: Oid) -> String {
-    statement!(ROLE_SETTINGS = "runner/role_settings"(OIDOID, OIDOID));
-    let rows = ROLE_SETTINGS.run(session, arguments![database, role]);
-    rows.first().map_or_else(String::new, |row| row.lossy("settings").unwrap_or_default())
-}
-
 /// The runs that have a lease of a runner, and whether each was asked to stop.
 pub fn runs(session: &Session) -> Vec<(Uuid, bool)> {
     statement!(RUNS = "runner/runs"());
