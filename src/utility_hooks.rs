@@ -155,10 +155,9 @@ unsafe extern "C-unwind" fn make_way(node: *mut pg_sys::Node, context: pg_sys::P
     }
 }
 
-/// Has the dispatcher of this database look around once this transaction has committed.
+/// Has the dispatcher of this database look around once this transaction has committed, where the user owns the database.
 unsafe fn wake_database(name: *const c_char) {
-    let database = pg_sys::get_database_oid(name, true);
-    if database != Oid::INVALID {
+    if let Some(database) = own_database(name) {
         wakeup::database_at_commit(database.to_u32());
     }
 }

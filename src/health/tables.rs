@@ -252,9 +252,15 @@ fn ahead_of_the_clock(look: &Look, reads_all: bool) -> Option<Ahead> {
     }
     let (session, horizon) = (look.owner.session(), look.now.checked_add_micros(health::LONGEST_SILENCE)?);
     // SAFETY: reads a global of the process.
-    let seen = registry::ahead_until(unsafe { pg_sys::MyDatabaseId.to_u32() }) > horizon.as_micros();
-    let is_likely = seen || ahead::is_likely(session, horizon);
-    is_likely.then(|| ahead::schedules(session, horizon, look.reader, reads_all)).flatten()
+    let database = unsafe { pg_sys::MyDatabaseId.to_u32() };
+    let was_seen = registry::ahead_until(database) > horizon.as_micros();
+    let is_likely = was_seen || ahead::is_likely(session, horizon);
+    let found = is_likely.then(|| ahead::schedules(session, horizon, look.reader, reads_all)).flatten();
+    if was_seen && found.is_none() {
+        // All of them have begun anew.
+        registry::set_ahead_until(database, None);
+    }
+    found
 }
 
 /// Whether the database is a copy.

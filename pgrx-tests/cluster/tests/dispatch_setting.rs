@@ -1,7 +1,7 @@
 //! `ALTER DATABASE … SET sched.dispatch`: whose setting it is, what a dispatcher does with it, and how soon.
 
 use postgres::error::SqlState;
-use scheduler_cluster_tests::scheduler::{dispatcher, one, SOON};
+use scheduler_cluster_tests::scheduler::{asleep_since, dispatcher, one, rest, SOON};
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster};
 use std::time::Duration;
 
@@ -156,6 +156,29 @@ fn changing_it_needs_the_right_to_set_it() {
     wait_until("the row", SOON, || row(&mut db, "dispatcher").contains("sched.dispatch is off").then_some(()));
     owner.batch_execute("alter database app reset all").unwrap();
     assert!(!row(&mut db, "dispatcher").contains("sched.dispatch"));
+}
+
+/// A role that may not run the command wakes no dispatcher by it, also where the error is caught.
+#[test]
+fn a_role_that_may_not_change_it_wakes_nobody() {
+    let cluster = Cluster::new();
+    cluster.execute("create role stranger login");
+    cluster.execute("create database app");
+    let mut db = cluster.with_extension("app");
+    rest(&mut db);
+    let before = asleep_since(&mut db);
+    for refused in [OFF, "alter role all in database app set sched.dispatch = off"] {
+        let caught =
+            format!("do $$ begin {refused}; raise 'it may'; exception when insufficient_privilege then null; end $$");
+        cluster.connect_as("stranger", "postgres").batch_execute(&caught).unwrap();
+    }
+    stays("the dispatcher's sleep", Duration::from_secs(1), || asleep_since(&mut db));
+    assert_eq!(asleep_since(&mut db), before);
+    cluster.connect().batch_execute("alter role all in database app set sched.dispatch = off").unwrap();
+    wait_until("the dispatcher to look", SOON, || {
+        (asleep_since(&mut db).is_some_and(|since| Some(since) != before)).then_some(())
+    });
+    assert!(row(&mut db, "dispatcher").contains("sched.dispatch is off"));
 }
 
 /// Who locks the catalog keeps neither dispatchers nor `health` waiting.
