@@ -94,6 +94,7 @@ pub extern "C-unwind" fn _PG_init() {
         shmem::notifications::register();
         shmem::exclusion::register();
         shmem::gate::register();
+        shmem::log_limit::register();
         utility_hooks::register();
         worker::launcher::register();
     }

@@ -249,6 +249,34 @@ mod tests {
         check("SELECT count(*) FROM sched.execution WHERE status = 'RUNNING'", "2");
     }
 
+    /// `NOTIFY` carries 7,999 bytes: what is longer is refused where it is passed, not where it fires.
+    #[pg_test]
+    fn a_payload_that_no_notification_carries() {
+        run(&[
+            "SELECT sched.define_job('n/tell', 'notify', 'channel'), sched.define_job('n/pull')",
+            "SELECT sched.create_schedule('n/fits', 'never', 'n/tell', payload => to_jsonb(repeat('x', 7997)))",
+            "SELECT sched.create_schedule('n/other', 'never', 'n/pull', payload => to_jsonb(repeat('x', 7998)))",
+            "CREATE TEMP TABLE later AS SELECT sched.enqueue('n/tell', run_at => '2100-01-01', scope_id => 'one', unique_by => 'scope') AS id",
+        ]);
+        for call in [
+            "sched.create_schedule('n/long', 'never', 'n/tell', payload => long)",
+            "sched.create_schedules(jsonb_build_array(jsonb_build_object('schedule_name', 'n/long', 'clock', 'never', 'job_name', 'n/tell', 'payload', long)))",
+            "sched.alter_schedule('n/fits', payload => long)",
+            "sched.alter_schedule('n/other', job_name => 'n/tell')",
+            "sched.enqueue('n/tell', long)",
+            "sched.enqueue('n/tell', long, run_at => '2100-01-01')",
+            "sched.enqueue('n/tell', long, run_at => '2100-01-01', scope_id => 'one', unique_by => 'scope', if_exists => 'replace')",
+            "sched.enqueue_many('n/tell', ARRAY['1', long])",
+            "sched.alter_execution((SELECT id FROM later), payload => long)",
+        ] {
+            let refusal = refused(&format!("SELECT {call} FROM to_jsonb(repeat('x', 7998)) AS long"), "22023");
+            assert!(refusal.message.contains("payload for job \"n/tell\" of kind notify is too long: 8000 bytes"), "{call}: {refusal:?}");
+        }
+        check("SELECT count(*) FROM sched.schedules WHERE schedule_name LIKE 'n/%'", "2");
+        check("SELECT count(*) FROM sched.execution WHERE payload <> '{}'", "0");
+        run(&["SELECT sched.alter_schedule('n/other', payload => to_jsonb(repeat('x', 10000)))"]);
+    }
+
     #[pg_test]
     fn bad_failures() {
         let (id, token) = world("b/failures");

@@ -22,6 +22,7 @@ use crate::store::shard;
 
 use crate::api::claim::{job_for_caller, new_execution};
 use crate::api::enqueue_unique::{self, announce, Put, Same};
+use crate::api::job::check_payload;
 use crate::api::lease::all_given;
 use crate::api::sql_support::{scope_key, uuid_v7};
 
@@ -94,6 +95,10 @@ fn put(owner: &Owner, batch: &EnqueueBatch, uniqueness: Uniqueness, same: Same) 
         // What waits in the scopes is looked for before anything is put there.
         shard::require_to_write(|| owner.session(), batch.scopes())?;
     }
+    if same.if_exists == IfExists::Replace {
+        let notifies = job::read(owner.session(), batch.job_name).is_some_and(|job| job.notifies);
+        batch.payloads.iter().try_for_each(|payload| check_payload(notifies, batch.job_name, payload))?;
+    }
     match (same.unique_by, same.if_exists, uniqueness) {
         // Of what has a scope or a plan time of its own there is none that is the same.
         (UniqueBy::Plan, _, Uniqueness::Scope | Uniqueness::PlanTime) | (UniqueBy::Plan, IfExists::Keep, _) => {
@@ -121,6 +126,9 @@ fn put_unless_known(owner: &Owner, batch: &EnqueueBatch, uniqueness: Uniqueness)
     };
     let batch = drawn.as_ref().unwrap_or(batch);
     let job = job_for_caller(ledger.job(job_name), job_name, caller)?;
+    if job.as_ref().is_some_and(|job| job.notifies) {
+        batch.payloads.iter().try_for_each(|payload| check_payload(true, job_name, payload))?;
+    }
     let mut draw = (uniqueness == Uniqueness::PlanTime).then(|| PlanTimeDraw::begin(convert::now(), convert::now));
     if uniqueness != Uniqueness::None {
         let new =

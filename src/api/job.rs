@@ -21,6 +21,9 @@ use crate::store::{grants, identity};
 
 use crate::api::claim::job_for_caller;
 
+/// What NOTIFY carries, in bytes: `NOTIFY_PAYLOAD_MAX_LENGTH` of the server, without the end of the string.
+const MAX_NOTIFY_BYTES: usize = 7999;
+
 #[pg_extern(schema = "sched", name = "define_job", volatile, parallel_unsafe)]
 #[allow(clippy::too_many_arguments)]
 fn define_job_of_any_kind(
@@ -76,6 +79,21 @@ pub fn defaults(job_name: String, kind: Kind) -> job::Definition {
         own_transactions: false,
         settings: Jsonb::empty(),
     }
+}
+
+/// Refuses a payload that a job of kind `notify` cannot deliver: `22023`.
+pub fn check_payload(notifies: bool, job_name: &str, payload: &Jsonb) -> Outcome<()> {
+    if !notifies {
+        return Ok(());
+    }
+    let size = payload.text_size();
+    if size <= MAX_NOTIFY_BYTES {
+        return Ok(());
+    }
+    Err(Failure::invalid(
+        format!("payload for job \"{}\" of kind notify is too long: {size} bytes", convert::shown(job_name)),
+        format!("NOTIFY carries at most {MAX_NOTIFY_BYTES} bytes: keep the data in a table, and pass its key."),
+    ))
 }
 
 /// `22004` for a NULL in it, `22023` and `22008` for a wait that may not be.

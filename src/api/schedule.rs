@@ -17,11 +17,11 @@ use crate::pg::zone::ServerZone;
 use crate::pg::{role, session, Session};
 use crate::store::handover::taken::taken_from;
 use crate::store::identity;
-use crate::store::job;
+use crate::store::job::{self, Job};
 use crate::store::schedule::{self, bulk, dropped, AlertSettings, Definition, Locked};
 use crate::store::shard;
 
-use crate::api::job::at_least_one;
+use crate::api::job::{self as jobs, at_least_one};
 
 #[pg_extern(schema = "sched", name = "create_schedule", volatile, parallel_unsafe)]
 #[allow(clippy::too_many_arguments)]
@@ -140,7 +140,8 @@ fn create(definition: Definition) -> Outcome<i64> {
     let (caller, now) = (role::caller(), convert::now());
     let warning = will_not_fire(&definition, now, now)?;
     let created = session(|session| {
-        check_job(session, &definition.job_name, caller)?;
+        let job = check_job(session, &definition.job_name, caller)?;
+        jobs::check_payload(job.notifies, &definition.job_name, &definition.payload)?;
         check_alert_job(session, &definition, caller)?;
         insert(session, definition)
     })?;
@@ -259,19 +260,19 @@ pub fn max_plans(given: i32) -> Outcome<i32> {
     }
 }
 
-pub fn check_job(session: &Session, job_name: &str, caller: pg_sys::Oid) -> Outcome<()> {
+pub fn check_job(session: &Session, job_name: &str, caller: pg_sys::Oid) -> Outcome<Job> {
     let Some(known) = job::read_and_keep(session, job_name) else {
         return Err(Failure::unknown("job", job_name, "Define it first with sched.define_job."));
     };
     if !role::may_act_for(caller, known.owner) {
         return Err(Failure::not_owner("job", job_name));
     }
-    Ok(())
+    Ok(known)
 }
 
 /// The same of the job that is given its alerts, if there is one.
 pub fn check_alert_job(session: &Session, schedule: &Definition, caller: pg_sys::Oid) -> Outcome<()> {
-    schedule.alerts.alert_job.iter().try_for_each(|job| check_job(session, job, caller))
+    schedule.alerts.alert_job.iter().try_for_each(|job| check_job(session, job, caller).map(drop))
 }
 
 pub fn duplicate(name: &str) -> Failure {

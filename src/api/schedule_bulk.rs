@@ -14,6 +14,7 @@ use crate::store::schedule::bulk::{self as store, Malformed, Spec};
 use crate::store::schedule::Definition;
 use crate::store::shard;
 
+use crate::api::job as jobs;
 use crate::api::schedule::{self, check_job, check_keys, defaults, duplicate};
 
 /// The arguments of create_schedule.
@@ -196,13 +197,20 @@ fn definition(spec: Spec) -> Result<Definition, (&'static str, Failure)> {
 /// Every job that is named exists and is the caller's; each is looked at once.
 fn check_jobs(session: &Session, schedules: &[Definition], caller: pg_sys::Oid) -> Outcome<()> {
     let mut seen = HashSet::new();
+    let mut notifying = HashSet::new();
     for (index, schedule) in schedules.iter().enumerate() {
         let alert_job = schedule.alerts.alert_job.as_ref().map(|job| ("alert_job", job));
         for (key, job) in [("job_name", &schedule.job_name)].into_iter().chain(alert_job) {
             if seen.insert(job.as_str()) {
-                check_job(session, job, caller).map_err(|failure| at(index + 1, key, failure))?;
+                let known = check_job(session, job, caller).map_err(|failure| at(index + 1, key, failure))?;
+                if known.notifies {
+                    notifying.insert(job.as_str());
+                }
             }
         }
+        let notifies = notifying.contains(schedule.job_name.as_str());
+        jobs::check_payload(notifies, &schedule.job_name, &schedule.payload)
+            .map_err(|failure| at(index + 1, "payload", failure))?;
     }
     Ok(())
 }

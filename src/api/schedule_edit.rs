@@ -13,9 +13,11 @@ use crate::pg::jsonb::Jsonb;
 use crate::pg::utf8_text::Text;
 use crate::pg::{role, session, Session};
 use crate::store::handover::taken::taken_from;
+use crate::store::job;
 use crate::store::schedule::{self, AlertSettings, Definition, Locked};
 use crate::store::shard;
 
+use crate::api::job as jobs;
 use crate::api::schedule::{
     armed_as_its_new_clock_says, check, check_alert_job, check_job, defaults, duplicate, find, warn, will_not_fire,
     Before,
@@ -160,6 +162,7 @@ pub fn edit_locked(
     let Locked { schedule_id, definition, created_at, .. } = found;
     let name = definition.schedule_name.clone();
     let (old_job, old_alert_job) = (definition.job_name.clone(), definition.alerts.alert_job.clone());
+    let old_payload = definition.payload.clone();
     let was = Coming::of(&definition);
     let new = change(definition)?;
     // What cannot be read is no matter of an edit that leaves it as it is.
@@ -168,7 +171,11 @@ pub fn edit_locked(
     let warning = warning.and_then(Outcome::unwrap_or_default);
     shard::require(|| session, [new.scope()])?;
     if new.job_name != old_job {
-        check_job(session, &new.job_name, caller)?;
+        let job = check_job(session, &new.job_name, caller)?;
+        jobs::check_payload(job.notifies, &new.job_name, &new.payload)?;
+    } else if new.payload != old_payload {
+        let notifies = job::read(session, &new.job_name).is_some_and(|job| job.notifies);
+        jobs::check_payload(notifies, &new.job_name, &new.payload)?;
     }
     if new.alerts.alert_job != old_alert_job {
         check_alert_job(session, &new, caller)?;

@@ -9,12 +9,13 @@ use crate::pg::jsonb::Jsonb;
 use crate::pg::utf8_text::Text;
 use crate::pg::{role, session};
 use crate::shmem::wakeup;
-use crate::store::execution;
+use crate::store::execution::{self, history};
+use crate::store::job;
 use crate::store::lease::sql as leases;
 use crate::store::queue::waiting::{self, Change, Wanted};
 
 use crate::api::enqueue_unique::announce;
-use crate::api::job::at_least_one;
+use crate::api::job::{self as jobs, at_least_one};
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn alter_execution(
@@ -34,6 +35,10 @@ fn alter_execution(
             }
             if waiting::lock(session, vec![id]).is_empty() {
                 return Ok(false);
+            }
+            if let (Some(payload), Some(job_name)) = (&payload, history::job_of(session, id)) {
+                let notifies = job::read(session, &job_name).is_some_and(|job| job.notifies);
+                jobs::check_payload(notifies, &job_name, payload)?;
             }
             let change = Change {
                 execution_ids: vec![id],

@@ -9,7 +9,7 @@ use scheduler_core::Instant;
 use crate::dispatch::bisect::bisect;
 use crate::dispatch::notify::notify;
 use crate::pg::error::{self, Failure};
-use crate::pg::{convert, Session};
+use crate::pg::{convert, syscache, Session};
 use crate::shmem::wakeup;
 use crate::store::alert;
 use crate::store::lease::end::{End, EndedRun, Failing};
@@ -88,8 +88,9 @@ pub fn end_each(
     };
     let mut failed = |(execution_id, _): &(Uuid, End), failure: Failure| {
         let text = format!(
-            "scheduler: execution {execution_id} could not be ended and will be tried again: {}",
-            failure.message
+            "scheduler: execution {execution_id} of database \"{}\" could not be ended and will be tried again: {}",
+            syscache::database_name(),
+            error::cut(&failure.message)
         );
         error::report(PgLogLevel::LOG_SERVER_ONLY, Failure::note(text));
         left(*execution_id);

@@ -31,7 +31,7 @@ pub fn try_again_at(
         let text = format!(
             "scheduler: {} could not be {what} and will be tried again: {}",
             schedule::called(session, schedule_id),
-            failure.message
+            error::cut(&failure.message)
         );
         error::report(PgLogLevel::LOG_SERVER_ONLY, Failure::note(text));
     }

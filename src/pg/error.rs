@@ -1,5 +1,7 @@
 //! Every error that a user can see: a SQLSTATE, one lowercase line with the value quoted, and a hint that is a sentence.
 
+use std::borrow::Cow;
+
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::{PgLogLevel, PgSqlErrorCode};
 use scheduler_core::clock::ClockError;
@@ -101,6 +103,15 @@ impl From<ClockError> for Failure {
 pub fn raise(failure: Failure) -> ! {
     report(PgLogLevel::ERROR, failure);
     unreachable!("an ERROR does not return")
+}
+
+/// A text for the server's log, of which a user may have chosen the length: the first 4,000 characters.
+pub fn cut(text: &str) -> Cow<'_, str> {
+    const CHARACTERS: usize = 4000;
+    match text.char_indices().nth(CHARACTERS) {
+        None => Cow::Borrowed(text),
+        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
+    }
 }
 
 /// Reports at any level; only ERROR and above do not return.

@@ -4,6 +4,7 @@
 pub mod counters;
 pub mod exclusion;
 pub mod gate;
+pub mod log_limit;
 pub mod low_water_mark;
 pub mod notifications;
 pub mod registry;

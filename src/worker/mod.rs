@@ -10,6 +10,7 @@ mod probe;
 mod readiness;
 mod run;
 mod run_claim;
+mod run_log;
 mod run_rights;
 pub mod runner;
 mod session_reset;

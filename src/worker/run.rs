@@ -21,7 +21,7 @@ use crate::store::lease::end::{Ending, Failing};
 use crate::store::lease::Ledger;
 use crate::store::runner::current::OnRun;
 use crate::worker::run_claim::{Task, Work};
-use crate::worker::transaction;
+use crate::worker::{run_log, transaction};
 
 const FINISHING: &CStr = c"finishing a run";
 /// How often to try to write down that a run has failed.
@@ -29,7 +29,6 @@ const TRIES: u32 = 5;
 
 /// Runs what was claimed, and writes down how it ended; false where this process is better made anew.
 pub fn run(runner: &Runner, work: Work) -> bool {
-    let lease = work.lease();
     let written = match &work.task {
         Ok(task) => {
             let ended = run_task(&work, task);
@@ -39,20 +38,15 @@ pub fn run(runner: &Runner, work: Work) -> bool {
                     let command = task.command.to_string_lossy();
                     let text = error.text(&command, &place);
                     if process::is_cancelled() {
-                        pgrx::log!("scheduler: run of job \"{}\" was cancelled", work.job_name());
+                        run_log::write(work.job_name(), "was cancelled");
                     } else {
-                        let (job_name, error) = (work.job_name(), &error);
-                        pgrx::log!(
-                            "scheduler: run of job \"{job_name}\" failed: {}: {}",
-                            error.sqlstate,
-                            error.message
-                        );
+                        run_log::write(work.job_name(), &format!("failed: {}: {}", error.sqlstate, error.message));
                     }
-                    write_failure(lease, &error.sqlstate, &text)
+                    write_failure(&work, &error.sqlstate, &text)
                 }
             }
         }
-        Err(failure) => write_failure(lease, &failure.sqlstate(), &failure.text()),
+        Err(failure) => write_failure(&work, &failure.sqlstate(), &failure.text()),
     };
     if written {
         runner.ended(convert::now());
@@ -233,10 +227,10 @@ fn finish_apart(work: &Work, output: &Output) {
         tries += 1;
         match ended {
             Ok(()) => return,
-            Err(message) if tries < TRIES && !super::must_end() => transaction::log(FINISHING, &message),
+            Err(message) if tries < TRIES && !super::must_end() => could_not_finish(work, &message),
             Err(message) => {
                 // As if the process had died here: the dispatcher ends the run.
-                transaction::log(FINISHING, &message);
+                could_not_finish(work, &message);
                 // SAFETY: ends the process.
                 unsafe { pg_sys::proc_exit(1) }
             }
@@ -245,7 +239,7 @@ fn finish_apart(work: &Work, output: &Output) {
 }
 
 /// Writes down that a run has failed; false where that failed too, and the dispatcher is to do it.
-fn write_failure(lease: (Uuid, Uuid), error_code: &str, error_msg: &str) -> bool {
+fn write_failure(work: &Work, error_code: &str, error_msg: &str) -> bool {
     for _ in 0..TRIES {
         let now = convert::now();
         let written = transaction::attempt(FINISHING, || {
@@ -253,18 +247,23 @@ fn write_failure(lease: (Uuid, Uuid), error_code: &str, error_msg: &str) -> bool
                 let next = lease::failed(run.limits, false, run.cancel_requested);
                 dispatch::end_of(run, next, None, now)
             };
-            end(lease, Ending::Failure { error_code, error_msg, decide: &decide });
+            end(work.lease(), Ending::Failure { error_code, error_msg, decide: &decide });
             acknowledge_durably();
         });
         match written {
             Ok(()) => return true,
-            Err(message) => transaction::log(FINISHING, &message),
+            Err(message) => could_not_finish(work, &message),
         }
         if super::must_end() {
             return false;
         }
     }
     false
+}
+
+/// Says in the server's log that the end of a run could not be written.
+fn could_not_finish(work: &Work, message: &str) {
+    run_log::write(work.job_name(), &format!("could not be ended: {message}"));
 }
 
 /// What the server does with a session after an error.

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, UnwindSafe};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::{pg_sys, PgLogLevel, PgSqlErrorCode, PgTryBuilder};
 
-use crate::pg::compat;
+use crate::pg::{compat, error};
 
 /// Runs `body` in a transaction of its own. An error (or a panic) rolls it back, goes to the server's log as a WARNING
 /// that starts with `what`, and gives `None`.
@@ -57,6 +57,6 @@ pub fn attempt<R>(what: &CStr, body: impl FnOnce() -> R + UnwindSafe) -> Result<
 
 /// Says in the server's log that something failed.
 pub fn log(what: &CStr, message: &str) {
-    let text = format!("scheduler: {} failed: {message}", what.to_string_lossy());
+    let text = format!("scheduler: {} failed: {}", what.to_string_lossy(), error::cut(message));
     ErrorReport::new(PgSqlErrorCode::ERRCODE_WARNING, text, "scheduler").report(PgLogLevel::WARNING);
 }

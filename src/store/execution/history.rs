@@ -45,6 +45,12 @@ pub fn recent(session: &Session, job_name: Option<String>, limit: i32, reader: O
     RECENT.run(session, arguments![job_name, i64::from(limit), reader, reads_all])
 }
 
+/// The job that an execution is of.
+pub fn job_of(session: &Session, execution_id: Uuid) -> Option<String> {
+    statement!(JOB_OF = "execution/job_of"(UUIDOID));
+    JOB_OF.run(session, arguments![execution_id]).first().map(|row| row.get_required("job_name"))
+}
+
 /// Whether the ledger holds any plan of a scope.
 pub fn scope_taken(session: &Session, key: Uuid) -> bool {
     statement!(SCOPE_TAKEN = "execution/scope_taken"(UUIDOID));

@@ -39,6 +39,8 @@ pub struct Job {
     pub run_timeout: Option<Interval>,
     /// Its runs are done by whoever dispatches them.
     pub delivered_when_fired: bool,
+    /// Its payload is what a notification carries.
+    pub notifies: bool,
     /// Its runs are done by a runner of the server.
     pub run_by_server: bool,
 }
@@ -96,6 +98,7 @@ impl Job {
             stale_timeout: row.get(job::STALE_TIMEOUT),
             run_timeout: row.get(job::RUN_TIMEOUT),
             delivered_when_fired: is_delivered_when_fired(&kind),
+            notifies: kind == Kind::Notify.as_str(),
             run_by_server: Kind::parse(&kind).is_some_and(Kind::is_run_by_server),
         }
     }
