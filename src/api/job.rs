@@ -224,11 +224,25 @@ pub fn write(session: &Session, definition: &job::Definition, caller: pg_sys::Oi
         // Somebody has made it between the two.
         pgrx::check_for_interrupts!();
     };
+    announce(session, written);
+    Ok(())
+}
+
+/// Makes a job of the caller's; false where there is one of this name.
+pub fn insert(session: &Session, definition: &job::Definition, caller: pg_sys::Oid) -> Outcome<bool> {
+    identity::refuse_distributed(|| session)?;
+    let made = job::write(session, definition, caller, None);
+    let is_made = made.is_some();
+    made.into_iter().for_each(|written| announce(session, written));
+    Ok(is_made)
+}
+
+/// Has all hear of what writing a job led to.
+fn announce(session: &Session, written: job::Written) {
     dispatch::notify(session, written.queues);
     if written.rearmed > 0 {
         wakeup::at_commit(convert::now());
     }
-    Ok(())
 }
 
 /// `42501` where there is a job of this name that is another role's.

@@ -9,7 +9,6 @@ use crate::pg::array::Many;
 use crate::pg::convert::{self, required};
 use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
-use crate::pg::name_lock::{self, Names};
 use crate::pg::utf8_text::Text;
 use crate::pg::{role, session, Session};
 use crate::store::job::{self, Job};
@@ -64,14 +63,18 @@ fn schedule_sql(
         };
         let caller = role::caller();
         let (schedule_id, warning) = session(|session| {
-            let (_, found) = find(session, &name, caller)?;
-            let (schedule_id, warning) = match found {
-                None => create(session, job, Definition { enabled: enabled.unwrap_or(true), ..schedule }, caller)?,
+            let before = lock_or_make_job(session, &job, caller)?;
+            let (schedule_id, warning) = match find(session, &name, before.as_ref(), caller)? {
+                None => {
+                    write_job(session, &job, before.is_some(), caller)?;
+                    create(session, Definition { enabled: enabled.unwrap_or(true), ..schedule })?
+                }
                 Some(found) => {
                     // Alerts are no argument of this: those that alter_schedule has asked for stay asked for.
                     let alerts = found.definition.alerts.clone();
                     let enabled = enabled.unwrap_or(found.definition.enabled);
-                    replace(session, found, job, Definition { enabled, alerts, ..schedule }, caller)?
+                    write_job(session, &job, before.is_some(), caller)?;
+                    replace(session, found, Definition { enabled, alerts, ..schedule }, caller)?
                 }
             };
             job::set_pair(session, &name);
@@ -85,25 +88,17 @@ fn schedule_sql(
 
 type Scheduled = (i64, Option<Failure>);
 
-fn create(session: &Session, job: job::Definition, schedule: Definition, caller: pg_sys::Oid) -> Outcome<Scheduled> {
+fn create(session: &Session, schedule: Definition) -> Outcome<Scheduled> {
     schedule::check(&schedule, None)?;
     let now = convert::now();
     let warning = schedule::will_not_fire(&schedule, now, now)?;
-    jobs::write(session, &job, caller, Runs::Change)?;
     Ok((schedule::insert(session, schedule)?, warning))
 }
 
 /// What is as it was, is not written: an edit would be a new version of the schedule.
-fn replace(
-    session: &Session,
-    found: Locked,
-    job: job::Definition,
-    schedule: Definition,
-    caller: pg_sys::Oid,
-) -> Outcome<Scheduled> {
+fn replace(session: &Session, found: Locked, schedule: Definition, caller: pg_sys::Oid) -> Outcome<Scheduled> {
     let before = Before { clock: &found.definition.clock, time_zone: &found.definition.time_zone };
     schedule::check(&schedule, Some(before))?;
-    jobs::write(session, &job, caller, Runs::Change)?;
     let schedule_id = found.schedule_id;
     if found.definition == schedule {
         return Ok((schedule_id, None));
@@ -111,44 +106,69 @@ fn replace(
     Ok((schedule_id, edit_locked(session, found, caller, |_| Ok(schedule))?))
 }
 
-/// The job of a pair, and its schedule, whatever edits have made of them, both locked; `None` of what there is not. `42710` where a job or a schedule
-/// has the name that never belonged to a pair, `42501` where it is another role's. Calls of one name come one after the other.
-fn find(session: &Session, name: &str, caller: pg_sys::Oid) -> Outcome<(Option<Job>, Option<Locked>)> {
+/// The job that the pair has, locked, and whether schedule_sql knows it; `None` where it was made now. Other calls of this name come later: all of
+/// them, and unschedule, lock or make the job before the schedule.
+fn lock_or_make_job(session: &Session, job: &job::Definition, caller: pg_sys::Oid) -> Outcome<Option<(Job, bool)>> {
+    loop {
+        if let found @ Some(_) = lock_job(session, &job.job_name, caller)? {
+            return Ok(found);
+        }
+        if jobs::insert(session, job, caller)? {
+            return Ok(None);
+        }
+        // Somebody has made it between the two.
+        pgrx::check_for_interrupts!();
+    }
+}
+
+/// The job of this name, if the caller may change it; `42501`.
+fn lock_job(session: &Session, name: &str, caller: pg_sys::Oid) -> Outcome<Option<(Job, bool)>> {
     jobs::check_own(session, name, caller)?;
-    name_lock::hold(Names::SqlPairs, name);
-    // In the order in which an edit locks the two.
-    let owner = job::read(session, name).map_or(caller, |job| job.owner);
+    let found = job::lock_of_pair(session, name);
+    if found.as_ref().is_some_and(|(job, _)| !role::may_act_for(caller, job.owner)) {
+        return Err(Failure::not_owner("job", name));
+    }
+    Ok(found)
+}
+
+/// Has a job that was there say what the call says.
+fn write_job(session: &Session, job: &job::Definition, was_there: bool, caller: pg_sys::Oid) -> Outcome<()> {
+    if was_there {
+        jobs::write(session, job, caller, Runs::Change)?;
+    }
+    Ok(())
+}
+
+/// The schedule of a pair whose job was locked, locked as well, whatever edits have made of the two. `42710` where a job or a schedule has the name
+/// that never belonged to a pair, `42501` where it is another role's.
+fn find(session: &Session, name: &str, job: Option<&(Job, bool)>, caller: pg_sys::Oid) -> Outcome<Option<Locked>> {
+    let owner = job.map_or(caller, |(job, _)| job.owner);
     let of_pair = lock_of_pair(session, name, owner, caller)?;
     let of_name = match &of_pair {
         Some(found) if found.definition.schedule_name == name => None,
         Some(_) | None => schedule::find_if_any(session, name, caller)?,
     };
-    let job = job::lock_of_pair(session, name);
-    if job.as_ref().is_some_and(|(job, _)| !role::may_act_for(caller, job.owner)) {
-        return Err(Failure::not_owner("job", name));
-    }
     // What define_job and create_schedule have made alike is such a pair.
     let is_alike = |found: &Locked| {
         found.definition.schedule_name == name
             && found.definition.job_name == name
-            && job.as_ref().is_some_and(|(job, _)| job.run_by_server)
+            && job.is_some_and(|(job, _)| job.run_by_server)
     };
     let belongs = |found: &Locked| found.sql_pair.is_some() || is_alike(found);
-    let is_pairs_job = job.as_ref().is_none_or(|(_, is_pair)| *is_pair) || of_pair.iter().chain(&of_name).any(is_alike);
+    let is_pairs_job = job.is_none_or(|(_, is_pair)| *is_pair) || of_pair.iter().chain(&of_name).any(is_alike);
     if !is_pairs_job {
         return Err(no_pair("job", name));
     }
     if of_name.as_ref().is_some_and(|found| !belongs(found)) {
         return Err(no_pair("schedule", name));
     }
-    let job = job.map(|(job, _)| job);
     // One that has come to this name with a job of another role is not given a superuser's payload.
     if let Some(found) = of_name.as_ref().filter(|found| found.definition.job_name != name) {
         if let Some(its) = job::read(session, &found.definition.job_name) {
             jobs::check_runs_of(session, &found.definition.job_name, its.owner, caller)?;
         }
     }
-    let found = match (of_pair, of_name) {
+    Ok(match (of_pair, of_name) {
         // The schedule of another pair has come to this name: it is this pair's from now on, and the other one is that pair's.
         (Some(before), Some(found)) => {
             store::set_pair(session, before.schedule_id, None);
@@ -157,8 +177,7 @@ fn find(session: &Session, name: &str, caller: pg_sys::Oid) -> Outcome<(Option<J
             Some(found)
         }
         (found @ Some(_), None) | (None, found) => found,
-    };
-    Ok((job, found))
+    })
 }
 
 /// The schedule that was made by this name, whatever it is called now, locked. It is of a job of the pair's owner: another role's mark says nothing.
@@ -188,7 +207,8 @@ fn unschedule(schedule_name: Option<Text>) -> bool {
         let name = convert::name("schedule_name", schedule_name)?;
         let caller = role::caller();
         session(|session| {
-            let (job, found) = find(session, &name, caller)?;
+            let job = lock_job(session, &name, caller)?;
+            let found = find(session, &name, job.as_ref(), caller)?;
             if job.is_none() && found.is_none() {
                 return Ok(false);
             }

@@ -1,5 +1,5 @@
 //! Locks on names, each to the end of the transaction: what is done under one is done one after the other. No function of the server takes
-//! one, so nobody holds the name of another's.
+//! one, so nobody holds the name of another's. Each has an entry in the server's lock table, so only few are taken in one transaction.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -8,8 +8,6 @@ use pgrx::pg_sys;
 /// What the names are of.
 #[derive(Clone, Copy)]
 pub enum Names {
-    /// Pairs of a job and a schedule.
-    SqlPairs,
     /// Sources of imports, each with its schema.
     Imports,
 }
@@ -18,8 +16,7 @@ impl Names {
     /// Tells our locks from the advisory locks of applications (which have 1 or 2 here), also in pg_locks.objsubid. The ledger's keys have 0x5C4D.
     fn class(self) -> u16 {
         match self {
-            Names::SqlPairs => 0x5C4E,
-            Names::Imports => 0x5C4F,
+            Names::Imports => 0x5C4E,
         }
     }
 }

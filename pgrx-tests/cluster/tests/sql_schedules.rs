@@ -75,6 +75,42 @@ fn calls_at_once_wait_for_one_another() {
     assert_eq!(one::<i64>(&mut db, "select schedule_id from sched.schedule where schedule_name = 'report 0'"), id);
 }
 
+/// Whatever comes between: each call of schedule_sql and unschedule finds what it needs.
+#[test]
+fn calls_between_edits_of_others_do_not_fail() {
+    let (cluster, mut db, _app) = server();
+    let edits = [
+        "sched.unschedule('report')",
+        "sched.drop_schedule('report')",
+        "sched.alter_schedule('report', new_name => 'renamed')",
+        "sched.alter_job('report', kind => 'pull', reset => '{command}')",
+    ];
+    let sessions: Vec<_> = (0..4_usize)
+        .map(|session| {
+            let mut app = cluster.connect_as("app", "postgres");
+            thread::spawn(move || {
+                for round in 0..25 {
+                    app.batch_execute(CALL)
+                        .unwrap_or_else(|error| panic!("session {session}, round {round}: {error:?}"));
+                    let edit = edits[(session + round) % edits.len()];
+                    match app.batch_execute(&format!("select {edit}")) {
+                        // Another session has dropped or renamed it.
+                        Err(error) if error.code() == Some(&SqlState::UNDEFINED_OBJECT) => {}
+                        done => done.unwrap_or_else(|error| panic!("{edit}: {error:?}")),
+                    }
+                }
+            })
+        })
+        .collect();
+    for session in sessions {
+        session.join().unwrap();
+    }
+    let mut app = cluster.connect_as("app", "postgres");
+    app.batch_execute(CALL).unwrap();
+    let all = "select string_agg(concat_ws(' ', schedule_name, job_name, kind), ', ') from sched.schedule full join sched.job using (job_name)";
+    assert_eq!(one::<String>(&mut db, all), "report report sql");
+}
+
 const PAIR: &str = "select concat_ws(' ', s.schedule_id, s.schedule_name, s.job_name, s.clock, j.kind, j.command, s.baseline_at, s.scope_id)
                       from sched.schedule s join sched.job j using (job_name) where s.schedule_name = 'report'";
 
@@ -184,4 +220,22 @@ fn the_pair_of_a_name_is_of_one_owner() {
     }
     app.batch_execute(CALL).unwrap();
     assert_eq!(one::<String>(&mut db, "select schedule_name || job_name from sched.schedule"), "reportreport");
+}
+
+/// A migration may have any number of them, each of which would otherwise have an entry there to its end.
+#[test]
+fn calls_in_one_transaction_take_no_room_in_the_lock_table() {
+    let (_cluster, _db, mut app) = server();
+    let locks = "select count(*) from pg_locks where pid = pg_backend_pid()";
+    let calls = |from: i32, to: i32| {
+        format!("select count(sched.schedule_sql('report ' || i, '@daily', 'select 1')) from generate_series({from}, {to}) as i")
+    };
+    for _ in 0..2 {
+        app.batch_execute("begin").unwrap();
+        app.batch_execute(&calls(1, 5)).unwrap();
+        let before: i64 = one(&mut app, locks);
+        app.batch_execute(&calls(6, 50)).unwrap();
+        assert_eq!(one::<i64>(&mut app, locks), before);
+        app.batch_execute("commit").unwrap();
+    }
 }

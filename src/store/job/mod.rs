@@ -8,7 +8,7 @@ mod sql;
 
 pub use sql::{
     cancel_pending, delete, is_delivered_when_fired, lock, lock_definition, lock_of_pair, lock_own, read,
-    read_and_keep, reroute, set_pair, user, write, Definition, Job,
+    read_and_keep, reroute, set_pair, user, write, Definition, Job, Written,
 };
 
 /// The job of this name, as this session knows it (`job_cache::find`).

@@ -106,13 +106,14 @@ impl Job {
 
 /// The job of this name, locked so that no schedule can begin to use it.
 pub fn lock(session: &Session, job_name: &str) -> Option<Job> {
-    lock_of_pair(session, job_name).map(|(job, _)| job)
+    statement!(JOB_LOCK = "job/job_lock"(TEXTOID));
+    JOB_LOCK.run(session, arguments![job_name]).first().map(|row| Job::of(&row))
 }
 
-/// The same, and whether schedule_sql knows it.
+/// The job of this name, locked against other changes, and whether schedule_sql knows it.
 pub fn lock_of_pair(session: &Session, job_name: &str) -> Option<(Job, bool)> {
-    statement!(JOB_LOCK = "job/job_lock"(TEXTOID));
-    JOB_LOCK.run(session, arguments![job_name]).first().map(|row| (Job::of(&row), row.get_required("sql_pair")))
+    statement!(JOB_LOCK_PAIR = "job/job_lock_pair"(TEXTOID));
+    JOB_LOCK_PAIR.run(session, arguments![job_name]).first().map(|row| (Job::of(&row), row.get_required("sql_pair")))
 }
 
 /// Has schedule_sql know the job.
