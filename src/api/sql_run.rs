@@ -14,6 +14,7 @@ use crate::pg::error::{or_raise, raise, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::utf8_text::Text;
 use crate::pg::{role, run_settings, session, subtransaction};
+use crate::store::grants;
 use crate::store::runner::current::{current, CurrentRun, OnRun};
 use crate::store::runner::{self as store, RunJob};
 
@@ -93,8 +94,20 @@ fn testable(job_name: &str) -> Outcome<(CString, Settings)> {
     let job = session(|session| store::read_job(session, job_name));
     let job: RunJob =
         job.ok_or_else(|| Failure::unknown("job", job_name, "Define it with sched.define_job or sched.schedule_sql."))?;
-    if !role::may_act_for(role::caller(), job.owner) {
+    let caller = role::caller();
+    if !role::may_act_for(caller, job.owner) {
         return Err(Failure::not_owner("job", job_name));
+    }
+    // The command is the owner's, and would run as the caller.
+    if role::is_superuser(caller) && job.owner != caller && role::exists(job.owner) {
+        if !session(|session| grants::is_member_by_grant(session, caller, job.owner)) {
+            let owner = role::quoted(job.owner);
+            return Err(Failure::new(
+                PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
+                format!("job \"{job_name}\" belongs to role {owner}, whose command would run as a superuser"),
+                format!("Run SET ROLE {owner} first: the command runs as the role that calls."),
+            ));
+        }
     }
     let refused =
         |message: String, hint: &str| Err(Failure::new(PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED, message, hint));

@@ -82,6 +82,24 @@ fn a_superuser_writes_no_command_into_the_job_of_another_role() {
     assert_eq!(one::<String>(&mut db, "select owner::text from sched.job where job_name = 'copy'"), "boss");
 }
 
+/// The command of another role does not run as the superuser who would like to see what it does.
+#[test]
+fn a_superuser_tests_no_command_of_another_role_as_itself() {
+    let (cluster, mut db) = server();
+    let mut teller = cluster.connect_as("teller", "postgres");
+    teller.batch_execute("select sched.define_job('lure', 'sql', $$select current_user$$)").unwrap();
+    let mut boss = cluster.connect_as("boss", "postgres");
+    let refusal = refusal(&mut boss, "select * from sched.test_job('lure')");
+    assert_eq!(refusal.code(), &SqlState::INSUFFICIENT_PRIVILEGE, "{refusal}");
+    assert!(refusal.hint().unwrap_or_default().contains("SET ROLE teller"), "{refusal:?}");
+    let ran_as = "select result #>> '{rows,0,0}' from sched.test_job('lure')";
+    boss.batch_execute("set role teller").unwrap();
+    assert_eq!(one::<String>(&mut boss, ran_as), "teller");
+    boss.batch_execute("reset role").unwrap();
+    db.batch_execute("grant teller to boss").unwrap();
+    assert_eq!(one::<String>(&mut boss, ran_as), "boss");
+}
+
 /// Whoever may not change a row keeps it from nobody, whatever is open or prepared.
 #[test]
 fn without_a_right_no_row_is_locked() {
