@@ -71,6 +71,10 @@ mod tests {
         runners::set_waiting(here, &[owner], limits);
         assert_eq!(shares::roles_in_line(here, limits), [owner]);
         assert!(shares::roles_in_line(there, limits).is_empty());
+        assert!(
+            shares::roles_in_line(here, Limits { most: 2, ..limits }).is_empty(),
+            "raising its share would not help"
+        );
         // Another role has a place meanwhile: who has his share is not in line.
         let all_but_one = Limits { most: runners::taken() + 1, ..limits };
         let other = runners::reserve(here, owner + 1, all_but_one, LoginRows::UNKNOWN, at(0));

@@ -104,8 +104,12 @@ pub fn has_place(owner: u32, limits: Limits) -> bool {
     with(|board| board.taken() < limits.most && board.room(owner, limits) > 0).unwrap_or(false)
 }
 
-/// The roles whose executions in this database wait because they have their share of all runners.
+/// The roles whose executions in this database wait because they have their share of all runners. One whose share is all of them waits for
+/// the other limit.
 pub fn roles_in_line(database: u32, limits: Limits) -> Vec<u32> {
+    if limits.per_role >= limits.most {
+        return Vec::new();
+    }
     let found = with(|board| {
         let mut roles = [0; MAX_WAITING];
         for (role, (_, owner, _)) in
