@@ -20,7 +20,7 @@ use crate::store::lease::Ledger;
 use crate::store::queue;
 use crate::store::shard;
 
-use crate::api::job::at_least_one;
+use crate::api::job::{at_least_one, job_for_caller};
 use crate::api::result::TableIterator;
 use crate::api::sql_support::scope_key;
 
@@ -163,14 +163,6 @@ pub fn new_execution<'a>(
         owner: job.map_or(caller, |job| job.owner),
         run_at: None,
     }
-}
-
-/// The job of this name, if it was defined; `42501` where it is another role's.
-pub fn job_for_caller(job: Option<job::Job>, job_name: &str, caller: pg_sys::Oid) -> Outcome<Option<job::Job>> {
-    if job.as_ref().is_some_and(|job| !role::may_act_for(caller, job.owner)) {
-        return Err(Failure::not_owner("job", job_name));
-    }
-    Ok(job)
 }
 
 fn run_by_server(job_name: &str) -> Failure {

@@ -20,9 +20,9 @@ use crate::store::queue::draw::PlanTimeDraw;
 use crate::store::queue::enqueue::{self as store, EnqueueBatch};
 use crate::store::shard;
 
-use crate::api::claim::{job_for_caller, new_execution};
+use crate::api::claim::new_execution;
 use crate::api::enqueue_unique::{self, announce, Put, Same};
-use crate::api::job::check_payload;
+use crate::api::job::{check_payload, job_for_caller};
 use crate::api::lease::all_given;
 use crate::api::sql_support::{scope_key, uuid_v7};
 

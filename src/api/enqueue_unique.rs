@@ -18,7 +18,7 @@ use crate::store::queue::enqueue::{Added, EnqueueBatch};
 use crate::store::queue::unique_scope;
 use crate::store::queue::waiting::{self, Change};
 
-use crate::api::claim::job_for_caller;
+use crate::api::job::job_for_caller;
 
 /// What is the same, and what becomes of it.
 #[derive(Clone, Copy)]

@@ -19,8 +19,6 @@ use crate::shmem::wakeup;
 use crate::store::job;
 use crate::store::{grants, identity};
 
-use crate::api::claim::job_for_caller;
-
 /// What NOTIFY carries, in bytes: `NOTIFY_PAYLOAD_MAX_LENGTH` of the server, without the end of the string.
 const MAX_NOTIFY_BYTES: usize = 7999;
 
@@ -243,6 +241,14 @@ fn announce(session: &Session, written: job::Written) {
     if written.rearmed > 0 {
         wakeup::at_commit(convert::now());
     }
+}
+
+/// The job of this name, if it was defined; `42501` where it is another role's.
+pub fn job_for_caller(job: Option<job::Job>, job_name: &str, caller: pg_sys::Oid) -> Outcome<Option<job::Job>> {
+    if job.as_ref().is_some_and(|job| !role::may_act_for(caller, job.owner)) {
+        return Err(Failure::not_owner("job", job_name));
+    }
+    Ok(job)
 }
 
 /// `42501` where there is a job of this name that is another role's.

@@ -99,15 +99,14 @@ fn testable(job_name: &str) -> Outcome<(CString, Settings)> {
         return Err(Failure::not_owner("job", job_name));
     }
     // The command is the owner's, and would run as the caller.
-    if role::is_superuser(caller) && job.owner != caller && role::exists(job.owner) {
-        if !session(|session| grants::is_member_by_grant(session, caller, job.owner)) {
-            let owner = role::quoted(job.owner);
-            return Err(Failure::new(
-                PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
-                format!("job \"{job_name}\" belongs to role {owner}, whose command would run as a superuser"),
-                format!("Run SET ROLE {owner} first: the command runs as the role that calls."),
-            ));
-        }
+    let is_member = || session(|session| grants::is_member_by_grant(session, caller, job.owner));
+    if role::is_superuser(caller) && job.owner != caller && role::exists(job.owner) && !is_member() {
+        let owner = role::quoted(job.owner);
+        return Err(Failure::new(
+            PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
+            format!("job \"{job_name}\" belongs to role {owner}, whose command would run as a superuser"),
+            format!("Run SET ROLE {owner} first: the command runs as the role that calls."),
+        ));
     }
     let refused =
         |message: String, hint: &str| Err(Failure::new(PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED, message, hint));
