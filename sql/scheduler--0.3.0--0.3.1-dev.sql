@@ -44,7 +44,7 @@ DECLARE
 BEGIN
     -- Each table and view that this script alters, drops or replaces.
     FOREACH relation IN ARRAY ARRAY[
-        'sched.schedule', 'sched.job', 'sched.unique_scope'
+        'sched.schedule', 'sched.job', 'sched.unique_scope', 'sched.timer'
     ]::pg_catalog.text[] LOOP
         BEGIN
             EXECUTE pg_catalog.format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
@@ -72,6 +72,14 @@ END
 $$;
 
 -- Here comes what is new.
+
+-- Where not all that is due fires at once, the owners take turns.
+ALTER TABLE sched.timer ADD COLUMN owner oid NOT NULL DEFAULT 0;
+COMMENT ON COLUMN sched.timer.owner IS 'who owned the job when a dispatcher last wrote this; owners take turns';
+DROP INDEX sched.timer_fire_at;
+UPDATE sched.timer t SET owner = j.owner FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = t.schedule_id;
+CREATE INDEX timer_fire_at ON sched.timer (fire_at, owner) WHERE fire_at IS NOT NULL;
+CREATE INDEX schedule_long_payload ON sched.schedule (schedule_id) WHERE pg_catalog.octet_length(payload::text) > 1048576;
 
 CREATE FUNCTION sched_internal.alter_sql_job(
 	"job_name" TEXT,
@@ -108,7 +116,7 @@ COMMENT ON FUNCTION sched.define_job IS
 COMMENT ON FUNCTION sched.alter_job IS
 'Changes a job; NULL leaves an argument as it is, reset names arguments that go back to their default (of the kind that the job then has). What is stored with existing executions stays, as when it is defined anew. kind, command and settings of another role''s job are 42501 for a superuser who is no member of that role by a GRANT. Errors as define_job, and 42704 for an unknown job, 22023 for an argument that is both given and reset.';
 COMMENT ON FUNCTION sched.schedule_sql IS
-'Has the server run a command at the plan times of a clock, as the caller. Makes a job of kind sql and its schedule, both of this name, and returns the schedule''s number. The call states the whole: what is left out goes to its default, but a schedule that is paused stays so where enabled is left out. The same call again changes nothing. Calls of one name wait for one another. What drop_schedule, alter_schedule and alter_job have changed of job and schedule is put right. Errors: 42710 (a job or schedule of this name was made otherwise), 42501 (another role''s, also for a superuser who is no member of that role by a GRANT), 40001 under REPEATABLE READ and SERIALIZABLE where another transaction has just made the same, 22023 and 42601 (clock, command, setting or another argument cannot be used), 0A000 (a statement that no command may have), 54000 (a clock over 1000 bytes, a command over 1 MiB), 42704 (unknown setting), 22008, 22004 (NULL).';
+'Has the server run a command at the plan times of a clock, as the caller. Makes a job of kind sql and its schedule, both of this name, and returns the schedule''s number. The call states the whole: what is left out goes to its default, but a schedule that is paused stays so where enabled is left out. The same call again changes nothing. Calls of one name wait for one another. What drop_schedule, alter_schedule and alter_job have changed of job and schedule is put right. Errors: 42710 (a job or schedule of this name was made otherwise), 42501 (another role''s, also for a superuser who is no member of that role by a GRANT), 40001 under REPEATABLE READ and SERIALIZABLE where another transaction has just made the same, 22023 and 42601 (clock, command, setting or another argument cannot be used), 0A000 (a statement that no command may have), 54000 (a clock over 1000 bytes, a command or payload over 1 MiB), 42704 (unknown setting), 22008, 22004 (NULL).';
 COMMENT ON FUNCTION sched.unschedule IS
 'Drops what is left of what sched.schedule_sql made, whatever edits have made of it; false where there was none. What waits is cancelled; a run that goes on ends by itself, and is not tried again. Errors: 42710 (a job or schedule of this name was made otherwise), 42501 (another role''s), 2BP01 (another schedule uses the job).';
 COMMENT ON FUNCTION sched.fire_now IS
@@ -132,7 +140,7 @@ COMMENT ON FUNCTION sched.bucket(text, text) IS
 COMMENT ON FUNCTION sched.compare IS
 'What the clocks of schedules imported from a source say in [from_time, to_time), also before the import, beside what the source has written down that it ran. A line is both, late, only_here or only_there. A late run began more than tolerance later there. only_here has no run of theirs, only_there no plan time of ours. Nothing is said of what comes before its first run and after its last, as far as one day around the range is known. Of schedules that the caller may act for. Errors: 42P01, 42501 (tables of the source), 22023 (an unknown source, an empty range, a tolerance that may not be), 22008, 22004 (NULL), 54000 (over 100000 lines).';
 COMMENT ON FUNCTION sched.create_schedule IS
-'Creates a schedule and returns its number. It fires for the first time at the first plan time after its creation; a warning says that there is none. An alert (sched.alerts) opens where a run has not begun max_lateness after its plan time, or goes on for longer than max_duration. One opens where no run has succeeded within expect_success_within. alert_job gets an execution for each alert. Errors: 42710 (the name is taken), 42704 (unknown job or alert_job), 22023 (clock, zone or another argument cannot be used), 54000 (a clock over 1000 bytes), 22008 (an infinite time, a length of time over 1000 years), 22004 (NULL), 42501 (another role''s job or alert_job).';
+'Creates a schedule and returns its number. It fires for the first time at the first plan time after its creation; a warning says that there is none. An alert (sched.alerts) opens where a run has not begun max_lateness after its plan time, or goes on for longer than max_duration. One opens where no run has succeeded within expect_success_within. alert_job gets an execution for each alert. Errors: 42710 (the name is taken), 42704 (unknown job or alert_job), 22023 (clock, zone or another argument cannot be used), 54000 (a clock over 1000 bytes, a payload over 1 MiB), 22008 (an infinite time, a length of time over 1000 years), 22004 (NULL), 42501 (another role''s job or alert_job).';
 COMMENT ON FUNCTION sched.due_plans IS
 'The plan times of a clock that an application''s own tick should claim now, oldest first, at most max_plans_per_tick (up to 10000). The ledger''s executions that the caller may act for count as claimed. Errors as next_time.';
 COMMENT ON FUNCTION sched.explain IS

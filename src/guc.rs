@@ -68,7 +68,7 @@ pub fn register(starting: bool) {
     );
     GucRegistry::define_int_guc(
         c"sched.batch_size",
-        c"How many due schedules one transaction dispatches at most.",
+        c"How many due schedules one transaction dispatches at most, and how many executions it makes of them.",
         c"",
         &BATCH_SIZE,
         1,

@@ -110,6 +110,9 @@ mod alert_tests;
 #[path = "../pgrx-tests/in_server/bad_input.rs"]
 mod bad_input_tests;
 #[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/in_server/batch_bounds.rs"]
+mod batch_bounds_tests;
+#[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/in_server/clock_docs.rs"]
 mod clock_docs_tests;
 #[cfg(any(test, feature = "pg_test"))]

@@ -37,6 +37,8 @@ CREATE TABLE sched.schedule (
 CREATE INDEX schedule_job_name ON sched.schedule (job_name);
 CREATE INDEX schedule_sql_pair ON sched.schedule (sql_pair) WHERE sql_pair IS NOT NULL;
 CREATE INDEX schedule_alert_job ON sched.schedule (alert_job) WHERE alert_job IS NOT NULL;
+-- What sched.health names: schedules of releases without the limit, if any.
+CREATE INDEX schedule_long_payload ON sched.schedule (schedule_id) WHERE pg_catalog.octet_length(payload::text) > 1048576;
 -- What sched.late looks through.
 CREATE INDEX schedule_max_lateness ON sched.schedule (schedule_id) WHERE max_lateness IS NOT NULL;
 COMMENT ON TABLE sched.schedule IS 'what applications scheduled; written through sched.create_schedule and its kin';

@@ -21,7 +21,7 @@ use crate::store::shard;
 
 use crate::api::job as jobs;
 use crate::api::result::TableIterator;
-use crate::api::schedule::defaults;
+use crate::api::schedule::{check_payload, defaults};
 
 /// The job and the queue of everything that was imported.
 const CRONTAB: &str = "crontab";
@@ -188,8 +188,10 @@ fn imported(entry: &CrontabEntry, zone: &str) -> Outcome<Definition> {
     if let (Some(stdin), Some(object)) = (&entry.stdin, payload.as_object_mut()) {
         object.insert("stdin".to_owned(), stdin.as_str().into());
     }
+    let payload = Jsonb::parse(&payload.to_string());
+    check_payload(&payload)?;
     Ok(Definition {
-        payload: Jsonb::parse(&payload.to_string()),
+        payload,
         ..defaults(String::new(), entry.clock.clone(), CRONTAB.to_owned(), Some(time_zone), None)
     })
 }

@@ -1,6 +1,7 @@
 //! `dispatch_due`: what the worker does, in any client's transaction. `rebuild`: its timers made anew.
 
 use pgrx::prelude::*;
+use scheduler_core::schedule::Bounds;
 use scheduler_core::Instant;
 
 use crate::pg::error::{or_raise, Failure, Outcome};
@@ -12,6 +13,9 @@ use crate::store::schedule::dropped::Runs;
 use crate::store::shard;
 use crate::store::timer::BatchWindow;
 use crate::{dispatch, guc};
+
+/// What one call fires at most.
+const BOUNDS: Bounds = Bounds { executions: 10_000, bytes: 64 * 1024 * 1024 };
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn dispatch_due(max_schedules: default!(Option<i32>, "NULL")) -> i64 {
@@ -59,7 +63,7 @@ fn dispatch_up_to(limit: i64) -> Outcome<i64> {
         pgrx::check_for_interrupts!();
     }
     session(|session| {
-        let soonest_first = BatchWindow { after: Instant::MIN, latest: 0, earliest: limit };
+        let soonest_first = BatchWindow { after: Instant::MIN, latest: 0, earliest: limit, bounds: BOUNDS };
         let fired = dispatch::fire_due(session, soonest_first, convert::now());
         // What was due by now: what fails is due again later.
         let now = convert::now();

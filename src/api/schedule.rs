@@ -4,7 +4,7 @@ use pgrx::datum::{Interval, TimestampWithTimeZone};
 use pgrx::prelude::*;
 use pgrx::{PgLogLevel, PgSqlErrorCode};
 use scheduler_core::clock::{none_ahead, RunEdge};
-use scheduler_core::schedule::{CatchUp, Overlap, Ownership, Rearm};
+use scheduler_core::schedule::{CatchUp, Overlap, Ownership, Rearm, MAX_PAYLOAD_BYTES};
 use scheduler_core::{Instant, Keyword};
 
 use crate::dispatch::{catch_up_of, overlap_of, rearm_of, MAX_PLANS_PER_TICK};
@@ -187,6 +187,8 @@ pub struct Before<'a> {
     pub clock: &'a str,
     /// Its zone.
     pub time_zone: &'a str,
+    /// Its payload.
+    pub payload: &'a Jsonb,
 }
 
 /// Everything about a schedule that can be wrong by itself.
@@ -203,6 +205,10 @@ pub fn check_keys(schedule: &Definition, before: Option<Before<'_>>) -> Result<(
     let clock = match before {
         Some(before) if before.clock == schedule.clock => convert::clock(before.clock),
         Some(_) | None => convert::new_clock(&schedule.clock),
+    };
+    let payload = match before {
+        Some(before) if *before.payload == schedule.payload => Ok(()),
+        Some(_) | None => check_payload(&schedule.payload),
     };
     let window = || {
         let starts_at = convert::optional_instant("starts_at", schedule.starts_at)?;
@@ -227,6 +233,7 @@ pub fn check_keys(schedule: &Definition, before: Option<Before<'_>>) -> Result<(
     let results = [
         ("schedule_name", name("schedule_name", &schedule.schedule_name)),
         ("clock", clock.map(drop)),
+        ("payload", payload),
         ("job_name", name("job_name", &schedule.job_name)),
         ("time_zone", zone.map(drop)),
         ("scope_kind", name("scope_kind", &schedule.scope_kind)),
@@ -247,6 +254,19 @@ pub fn check_keys(schedule: &Definition, before: Option<Before<'_>>) -> Result<(
         ("alert_job", schedule.alerts.alert_job.iter().try_for_each(|job| name("alert_job", job))),
     ];
     results.into_iter().try_for_each(|(key, result)| result.map_err(|failure| (key, failure)))
+}
+
+/// `54000` for a payload that a new schedule may not have.
+pub fn check_payload(payload: &Jsonb) -> Outcome<()> {
+    let size = payload.text_size();
+    if size > MAX_PAYLOAD_BYTES {
+        return Err(Failure::new(
+            PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+            format!("payload of a schedule is too large: {size} bytes"),
+            format!("Keep it within {MAX_PAYLOAD_BYTES} bytes of octet_length(payload::text), and larger things in a table of your own."),
+        ));
+    }
+    Ok(())
 }
 
 /// How many plans one tick may run.

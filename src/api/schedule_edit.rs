@@ -59,6 +59,7 @@ fn alter_schedule_with_alerts(
                 None => current.schedule_name.clone(),
             };
             let (zone_before, clock_before) = (current.time_zone.clone(), current.clock.clone());
+            let payload_before = current.payload.clone();
             let is_rearm_given = rearm.is_some();
             let renamed = Definition { schedule_name: schedule_name.clone(), ..current };
             let base = reset.unwrap_or_default().into_iter().try_fold(renamed, reset_argument)?;
@@ -88,7 +89,8 @@ fn alter_schedule_with_alerts(
                     alert_job: alert_job.map(String::from).or(base.alerts.alert_job),
                 },
             };
-            check(&new, Some(Before { clock: &clock_before, time_zone: &zone_before }))?;
+            let before = Before { clock: &clock_before, time_zone: &zone_before, payload: &payload_before };
+            check(&new, Some(before))?;
             Ok(armed_as_its_new_clock_says(&clock_before, new, is_rearm_given))
         })
     })());

@@ -97,7 +97,8 @@ fn create(session: &Session, schedule: Definition) -> Outcome<Scheduled> {
 
 /// What is as it was, is not written: an edit would be a new version of the schedule.
 fn replace(session: &Session, found: Locked, schedule: Definition, caller: pg_sys::Oid) -> Outcome<Scheduled> {
-    let before = Before { clock: &found.definition.clock, time_zone: &found.definition.time_zone };
+    let Definition { clock, time_zone, payload, .. } = &found.definition;
+    let before = Before { clock, time_zone, payload };
     schedule::check(&schedule, Some(before))?;
     let schedule_id = found.schedule_id;
     if found.definition == schedule {

@@ -13,13 +13,17 @@ use crate::store::job;
 use crate::store::lease::sql as leases;
 use crate::store::queue::delivery_queue::{self, Delivery, JobNow};
 
+/// How many bytes of payload are delivered at once.
+const MOST_BYTES: usize = 512 * 1024;
+
 /// Delivers up to `limit` of those that are due; how many were looked at.
 ///
 /// One that fails (a payload that NOTIFY does not take) fails as a run does. While the server's queue of notifications is full none is
 /// at fault, and all of them wait: `53400`.
 pub fn deliver(session: &Session, now: Instant, limit: i64) -> usize {
     delivery_queue::promote(session, now, limit);
-    let picked = delivery_queue::pick(session, limit);
+    let mut picked = delivery_queue::pick(session, limit);
+    keep_within_bytes(&mut picked);
     let (due, others): (Vec<&Delivery>, Vec<&Delivery>) =
         picked.iter().partition(|delivery| delivery.job == JobNow::Delivers);
     let (mut failed, mut full) = (Vec::new(), None);
@@ -48,6 +52,17 @@ pub fn deliver(session: &Session, now: Instant, limit: i64) -> usize {
         settle(session, delivery, now);
     }
     picked.len()
+}
+
+/// Leaves for the next call what is more than others can wait for; one is always delivered.
+fn keep_within_bytes(picked: &mut Vec<Delivery>) {
+    let mut bytes = 0_usize;
+    let fits = picked.iter().take_while(|delivery| {
+        bytes = bytes.saturating_add(delivery.payload_bytes);
+        bytes <= MOST_BYTES
+    });
+    let count = fits.count().max(1);
+    picked.truncate(count);
 }
 
 /// What is not delivered any more goes where its job has its executions, or ends with its job.

@@ -1,14 +1,16 @@
 //! Due timers → executions, a batch at a time. A batch that fails is halved until the bad one is alone; the healthy ones of the
 //! same batch still fire in the same call.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use scheduler_core::schedule::{plan, Next};
-use scheduler_core::Instant;
+use pgrx::pg_sys::Oid;
+use scheduler_core::schedule::{batch, plan, Bounds, CatchUp, Demand, Next};
+use scheduler_core::{Instant, Keyword};
 
 use crate::dispatch::apply_changes::{is_edited, rearm, report_parked, report_parking};
 use crate::dispatch::bisect::{bisect, bisect_unless};
-use crate::dispatch::compile::CompiledSchedule;
+use crate::dispatch::compile::{CompiledSchedule, MAX_PLANS_PER_TICK};
 use crate::dispatch::notify::notify;
 use crate::dispatch::retry::{postponed, try_again_at};
 use crate::pg::error::Failure;
@@ -16,10 +18,8 @@ use crate::pg::{convert, subtransaction, Session};
 use crate::store::alert;
 use crate::store::schedule::skipped_plans;
 use crate::store::timer::lock_timeout::{self, RetryBudget};
-use crate::store::timer::{self, BatchWindow, NewTimer, PreviousKeys, ScheduleState, TimerRow};
+use crate::store::timer::{self, BatchWindow, NewTimer, PreviousKeys, ScheduleRow, ScheduleState, TimerRow};
 
-/// How many executions one batch inserts, unless a single schedule asks for more.
-const MOST_RUNS: usize = 10_000;
 /// A plan that is still to come is not fired sooner than this after the one before, in microseconds: a clock that ticks faster
 /// fires what its policy makes of the plans in between, and leaves time for others.
 const CLOSEST: i64 = 1_000;
@@ -104,7 +104,7 @@ struct DueBatch {
 
 impl DueBatch {
     fn pick(session: &Session, window: BatchWindow, now: Instant) -> DueBatch {
-        DueBatch::of(session, timer::pick_due(session, window, now), now)
+        DueBatch::of(session, timer::pick_due(session, window, now), window.bounds, now)
     }
 
     /// The same where a row cannot even be read: that is found and put off.
@@ -114,7 +114,7 @@ impl DueBatch {
         let mut all = DueBatch { due: due.len(), errors: errors.clone(), ..DueBatch::default() };
         let mut read = |part: &[(i64, i32)]| {
             let schedule_ids = part.iter().map(|(schedule_id, _)| *schedule_id).collect();
-            DueBatch::of(session, timer::timers(session, schedule_ids), now)
+            DueBatch::of(session, timer::timers(session, schedule_ids), window.bounds, now)
         };
         let bad = DueBatch { errors, ..DueBatch::default() };
         let mut defer = |(schedule_id, _): &(i64, i32), failure| bad.defer(session, *schedule_id, &failure, now);
@@ -129,12 +129,13 @@ impl DueBatch {
     }
 
     /// What is to become of timers that are due and locked.
-    fn of(session: &Session, due: BTreeMap<i64, TimerRow>, now: Instant) -> DueBatch {
+    fn of(session: &Session, due: BTreeMap<i64, TimerRow>, bounds: Bounds, now: Instant) -> DueBatch {
         let mut batch = DueBatch { due: due.len(), ..DueBatch::default() };
         if due.is_empty() {
             return batch;
         }
         let mut moved_scope = HashSet::new();
+        let mut moves = Vec::new();
         for snapshot in timer::read(session, due.keys().copied().collect(), due) {
             if snapshot.schedule.as_ref().is_some_and(|row| row.previous_keys == PreviousKeys::Some) {
                 moved_scope.insert(snapshot.schedule_id);
@@ -147,14 +148,15 @@ impl DueBatch {
                 batch.edited.push(snapshot.schedule_id);
                 continue;
             }
-            match decide(&snapshot, now) {
-                Decision::Move(timer) => batch.moves.push(*timer),
+            // One plan time each at first: how many more is a matter of what others have due.
+            match decide(&snapshot, 1, now) {
+                Decision::Move(timer) => moves.push((*timer, snapshot)),
                 Decision::Park(reason) => batch.park.push((snapshot.schedule_id, reason)),
                 Decision::Drop => batch.dropped.push(snapshot.schedule_id),
             }
         }
-        let decided = batch.moves.len();
-        bound_runs(&mut batch.moves);
+        let decided = moves.len();
+        batch.moves = within_bounds(moves, bounds, now);
         note_fired_before(session, &mut batch.moves, &moved_scope);
         batch.more = batch.moves.len() < decided
             || !batch.edited.is_empty()
@@ -215,16 +217,59 @@ fn fire(session: &Session, timers: &[NewTimer], now: Instant) -> timer::Fired {
     fired
 }
 
-/// Keeps the batch to a size that others can wait for: the schedules with the longest backlogs are left for the next one.
-fn bound_runs(moves: &mut Vec<NewTimer>) {
-    moves.sort_by_key(|timer| timer.runs.len());
-    let mut runs = 0;
-    let fits = moves.iter().take_while(|timer| {
-        runs += timer.runs.len();
-        runs <= MOST_RUNS
-    });
-    let count = fits.count().max(1);
-    moves.truncate(count);
+thread_local! {
+    /// The owner behind whom the next batch begins, where one could not take all.
+    static SERVED: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Keeps the batch to a size that others can wait for: of each schedule one plan time, the owners in turns, and what is left of the bounds for
+/// those that have a backlog. What does not fit stays due.
+fn within_bounds(moves: Vec<(NewTimer, ScheduleState)>, bounds: Bounds, now: Instant) -> Vec<NewTimer> {
+    let (mut firing, idle): (Vec<_>, Vec<_>) = moves.into_iter().partition(|(timer, _)| !timer.runs.is_empty());
+    // Of an owner's schedules those with a backlog come last: they are due again at once.
+    firing.sort_by_key(|(timer, _)| (timer.is_due(now), timer.runs.first().copied()));
+    let demands: Vec<Demand> = firing.iter().map(|(_, snapshot)| demand(snapshot)).collect();
+    let admission = batch::admit(&demands, bounds, SERVED.get());
+    SERVED.set(admission.served);
+    let mut left = bounds;
+    let mut kept: Vec<NewTimer> = idle.into_iter().map(|(timer, _)| timer).collect();
+    let mut backlogs = Vec::new();
+    for (((timer, snapshot), demand), fires) in firing.into_iter().zip(demands).zip(admission.fires) {
+        if !fires {
+            continue;
+        }
+        left.executions = left.executions.saturating_sub(1);
+        left.bytes = left.bytes.saturating_sub(demand.bytes);
+        if timer.is_due(now) && most_plans(&snapshot) > 1 {
+            backlogs.push((timer, snapshot, demand));
+        } else {
+            kept.push(timer);
+        }
+    }
+    let demands: Vec<Demand> = backlogs.iter().map(|(_, _, demand)| *demand).collect();
+    let most: Vec<usize> = backlogs.iter().map(|(_, snapshot, _)| most_plans(snapshot) - 1).collect();
+    let shares = batch::share_out(&demands, &most, left, SERVED.get());
+    for ((timer, snapshot, _), share) in backlogs.into_iter().zip(shares) {
+        kept.push(match decide(&snapshot, 1 + share, now) {
+            Decision::Move(more) if share > 0 => *more,
+            Decision::Move(_) | Decision::Park(_) | Decision::Drop => timer,
+        });
+    }
+    kept
+}
+
+/// What one run of a schedule takes of a batch.
+fn demand(snapshot: &ScheduleState) -> Demand {
+    let (owner, bytes) =
+        snapshot.schedule.as_ref().map_or((0, 0), |row| (row.job_owner.map_or(0, Oid::to_u32), row.payload_bytes));
+    Demand { owner, bytes }
+}
+
+/// How many plan times of a schedule may run at once.
+fn most_plans(snapshot: &ScheduleState) -> usize {
+    let makes_up = |row: &&ScheduleRow| row.catch_up == CatchUp::EveryPlan.as_str();
+    let most = snapshot.schedule.as_ref().filter(makes_up).map_or(1, |row| row.max_plans_per_tick);
+    usize::try_from(most).map_or(1, |most| most.clamp(1, MAX_PLANS_PER_TICK))
 }
 
 /// Notes which runs need no other one because the schedule fired them in the scope that it had: an edit of clock and scope whose
@@ -251,9 +296,9 @@ enum Decision {
 }
 
 /// What one due timer calls for.
-fn decide(snapshot: &ScheduleState, now: Instant) -> Decision {
+fn decide(snapshot: &ScheduleState, most_plans: usize, now: Instant) -> Decision {
     let (Some(row), Some(timer)) = (&snapshot.schedule, &snapshot.timer) else { return Decision::Drop };
-    let compiled = match CompiledSchedule::compile(snapshot.schedule_id, row) {
+    let mut compiled = match CompiledSchedule::compile(snapshot.schedule_id, row) {
         Ok(compiled) => compiled,
         Err(reason) => return Decision::Park(reason),
     };
@@ -264,6 +309,7 @@ fn decide(snapshot: &ScheduleState, now: Instant) -> Decision {
     let mut new = NewTimer::idle(snapshot.schedule_id, row, progress);
     new.held = timer.held;
     let Some(plan) = timer.next_plan_time else { return Decision::Move(Box::new(new)) };
+    compiled.policy.max_plans_per_tick = compiled.policy.max_plans_per_tick.min(most_plans);
     let clock = compiled.clock.bind(&compiled.zone, compiled.anchor);
     let fired = plan::fire(&compiled.policy, &clock, new.progress, plan, snapshot.busy, now);
     new.next = Some(match fired.next {

@@ -2,6 +2,7 @@
 
 use pgrx::pg_sys::{self, Oid};
 use scheduler_core::health::{self, Component, Severity};
+use scheduler_core::schedule::MAX_PAYLOAD_BYTES;
 use scheduler_core::Instant;
 
 use crate::dispatch;
@@ -214,8 +215,9 @@ pub fn schedules(look: &Look) -> Finding {
     let found = store::troubled_schedules(session, look.reader, reads_all);
     let alerts = store::open_alerts(session, look.reader, reads_all);
     let ahead = ahead_of_the_clock(look, reads_all);
+    let long = store::long_payloads(session, look.reader, reads_all);
     let is_troubled = found.parked + found.failing > 0;
-    if !is_troubled && alerts.is_empty() && ahead.is_none() {
+    if !is_troubled && alerts.is_empty() && ahead.is_none() && long.count == 0 {
         return Finding::ok(component, "none is parked or fails, and no alert is open");
     }
     let troubled = is_troubled.then(|| format!("{} parked, {} failing", counted(found.parked), counted(found.failing)));
@@ -232,15 +234,32 @@ pub fn schedules(look: &Look) -> Finding {
         format!("the clock was set back: {} (the last of them is silent until {})", ahead.described(""), ahead.until)
     });
     let set_back = ahead.is_some();
-    let message = [troubled, ownerless, open, worst, ahead].into_iter().flatten().collect::<Vec<_>>().join("; ");
+    let message = [troubled, ownerless, open, worst, ahead, long_payloads(&long)]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join("; ");
     let hint = "sched.alerts says what is open, and last_error in sched.schedules why a schedule is parked or fails. A parked one fires again once sched.alter_schedule or sched.define_job has put that right. sched.acknowledge silences an alert for a while.";
-    let hint = if set_back {
-        format!("{hint} Once the clock is right, any sched.alter_schedule has a schedule that lies ahead of it begin anew, sched.adopt() all of them.")
-    } else {
-        hint.to_owned()
-    };
-    let since = alerts.iter().filter_map(|alerts| alerts.since).chain(found.since).min();
-    Finding::warning(component, since.unwrap_or(look.now), message, hint)
+    let only_long = !is_troubled && alerts.is_empty() && !set_back;
+    let mut hint = if only_long { String::new() } else { hint.to_owned() };
+    if set_back {
+        hint.push_str(" Once the clock is right, any sched.alter_schedule has a schedule that lies ahead of it begin anew, sched.adopt() all of them.");
+    }
+    if long.count > 0 {
+        hint.push_str(if only_long { "" } else { " " });
+        hint.push_str("Give a schedule with a long payload a shorter one with sched.alter_schedule: other schedules wait while it fires.");
+    }
+    let since = alerts.iter().filter_map(|alerts| alerts.since).chain(found.since).chain(long.since).min();
+    Finding::warning(component, since.unwrap_or(look.now), message, &hint)
+}
+
+/// Names some of the schedules whose payload is longer than a new one may be, if there are some.
+fn long_payloads(long: &store::LongPayloads) -> Option<String> {
+    let named: Vec<String> = long.names.iter().take(MOST_NAMES).map(|name| format!("\"{name}\"")).collect();
+    let names = if named.is_empty() { String::new() } else { format!(": {}", named.join(", ")) };
+    let more = if long.names.len() > MOST_NAMES { ", …" } else { "" };
+    (long.count > 0)
+        .then(|| format!("{} with a payload over {MAX_PAYLOAD_BYTES} bytes{names}{more}", counted(long.count)))
 }
 
 /// Schedules that are silent because the clock was ahead and has been set back. The schedules are gone through only where a dispatcher has

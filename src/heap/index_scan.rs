@@ -121,13 +121,47 @@ impl<'t> Index<'t> {
 
     /// Goes to the next entry, whatever has become of its row; false at the end.
     pub(super) fn next_entry(&mut self) -> bool {
+        self.step_entry(pg_sys::ScanDirection::ForwardScanDirection)
+    }
+
+    /// Has the searches from now on keep what stands in the entries.
+    pub fn keep_entries(&mut self) {
+        // SAFETY: the scan makes room for them when a search begins.
+        unsafe { (*self.scan).xs_want_itup = true }
+    }
+
+    /// Goes to the next entry, or to the one before, without a look at its row.
+    pub fn go_to_entry(&mut self, backwards: bool) -> bool {
+        self.step_entry(if backwards {
+            pg_sys::ScanDirection::BackwardScanDirection
+        } else {
+            pg_sys::ScanDirection::ForwardScanDirection
+        })
+    }
+
+    /// The value of a column of the index (from 0) in the current entry, which is kept. `None` where the index has no such column, or it is NULL.
+    pub fn entry_value(&self, column: usize) -> Option<Datum> {
+        let (mut values, mut nulls) =
+            ([Datum::null(); pg_sys::INDEX_MAX_KEYS as usize], [true; pg_sys::INDEX_MAX_KEYS as usize]);
+        // SAFETY: an entry of an index with that description, and room for as many columns as an index may have.
+        unsafe {
+            let (entry, description) = ((*self.scan).xs_itup, (*self.scan).xs_itupdesc);
+            if entry.is_null() || description.is_null() {
+                return None;
+            }
+            pg_sys::index_deform_tuple(entry, description, values.as_mut_ptr(), nulls.as_mut_ptr());
+        }
+        values.get(column).copied().filter(|_| !nulls[column])
+    }
+
+    fn step_entry(&mut self, direction: pg_sys::ScanDirection::Type) -> bool {
         // SAFETY: a search has begun.
-        unsafe { !pg_sys::index_getnext_tid(self.scan, pg_sys::ScanDirection::ForwardScanDirection).is_null() }
+        unsafe { !pg_sys::index_getnext_tid(self.scan, direction).is_null() }
     }
 
     /// Makes the row of this entry the table's current one; false where it is not to be seen. Said again of an entry, it goes to the next version of
     /// the row, where the scan sees more than one.
-    pub(super) fn fetch(&mut self) -> bool {
+    pub fn fetch(&mut self) -> bool {
         // SAFETY: the scan has come to an entry of the table whose slot this is.
         unsafe { pg_sys::index_fetch_heap(self.scan, self.table.current) }
     }

@@ -1,7 +1,7 @@
 //! Memory for data whose size a user chooses. An allocation of Rust's that fails aborts the process, and the postmaster then restarts all
 //! others. So that much is asked for before such data is copied, where a failure is an error of the statement.
 
-use pgrx::{pg_sys, PgSqlErrorCode};
+use pgrx::{pg_sys, FromDatum, PgSqlErrorCode};
 
 use crate::pg::error::{raise, Failure};
 
@@ -35,4 +35,13 @@ pub fn require(bytes: usize) {
 /// The datum has to be of a type of variable length.
 pub unsafe fn plain_size(datum: pg_sys::Datum) -> usize {
     pg_sys::toast_raw_datum_size(datum)
+}
+
+/// The same of a value of a row, of which nothing is copied.
+pub struct PlainSize(pub usize);
+
+impl FromDatum for PlainSize {
+    unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, _: pg_sys::Oid) -> Option<PlainSize> {
+        (!is_null).then(|| PlainSize(plain_size(datum)))
+    }
 }

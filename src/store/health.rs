@@ -97,6 +97,27 @@ pub fn troubled_schedules(session: &Session, reader: Oid, reads_all: bool) -> Tr
     })
 }
 
+/// Schedules whose payload is longer than a new one may be.
+pub struct LongPayloads {
+    /// How many of `MOST_COUNTED`.
+    pub count: i64,
+    /// Since when the oldest is as it is.
+    pub since: Option<Instant>,
+    /// Those that the reader may read about.
+    pub names: Vec<String>,
+}
+
+/// The same; `reads_all` says that the reader may know every name.
+pub fn long_payloads(session: &Session, reader: Oid, reads_all: bool) -> LongPayloads {
+    statement!(LONG_PAYLOADS = "health/long_payloads"(INT8OID, OIDOID, BOOLOID));
+    let rows = LONG_PAYLOADS.run(session, arguments![MOST_COUNTED, reader, reads_all]);
+    rows.first().map_or(LongPayloads { count: 0, since: None, names: Vec::new() }, |row| LongPayloads {
+        count: row.get_required("count"),
+        since: row.get_saturated("since"),
+        names: row.get("names").unwrap_or_default(),
+    })
+}
+
 /// Open alerts of one kind that nobody has acknowledged.
 pub struct OpenAlerts {
     /// The kind.

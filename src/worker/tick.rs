@@ -8,6 +8,7 @@ use std::panic::AssertUnwindSafe;
 
 use scheduler_core::runtime::backoff;
 use scheduler_core::runtime::cooldown::{Cooldown, Now, BUSY};
+use scheduler_core::schedule::Bounds;
 use scheduler_core::Instant;
 
 use crate::dispatch::{self, Fired, LookedForAlerts, Pruner};
@@ -132,6 +133,9 @@ pub struct Interrupted;
 fn turn() -> i64 {
     guc::batch_size().min(250)
 }
+
+/// How many bytes of payload one transaction of fires writes: some milliseconds' work. (One execution may have more.)
+const MOST_BYTES: usize = 512 * 1024;
 
 /// The least time from one notification of all queues to the next, in microseconds: others' prepared transactions may be many.
 const NOTIFY_ALL_EVERY: i64 = 50_000;
@@ -325,7 +329,8 @@ impl Tick {
         let done = attempt(database, c"dispatching due schedules", move || {
             // Of a backlog both ends: those that may still be on time, and those that have waited longest.
             let latest = guc::batch_size() / 2;
-            let window = BatchWindow { after, latest, earliest: guc::batch_size() - latest };
+            let bounds = Bounds { executions: usize::try_from(guc::batch_size()).unwrap_or(1), bytes: MOST_BYTES };
+            let window = BatchWindow { after, latest, earliest: guc::batch_size() - latest, bounds };
             session(|session| dispatch::fire_due(session, window, now))
         })?;
         let Some(Fired { more, schedules, .. }) = done else {

@@ -38,6 +38,7 @@ mod heads;
 mod health;
 mod hostile;
 mod hostile_commands;
+mod hostile_dispatch;
 mod hostile_logs;
 mod hostile_memory;
 mod hostile_runners;

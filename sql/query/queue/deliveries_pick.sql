@@ -1,6 +1,6 @@
 -- Deliveries that are ready and of no paused queue, locked, with their job's kind (NULL = dropped) and what decides what becomes of one that fails: by
 -- priority, then plan time, over all queues. From one queue to the next by the index: what a paused one has costs nothing.
--- $1 what the names of their queues begin with, $2 what comes after all of these, $3 limit
+-- (Of the payload only the size is read.) $1 what the names of their queues begin with, $2 what comes after all of these, $3 limit
 WITH RECURSIVE queues AS (
     (SELECT r.queue FROM sched.ready r WHERE r.queue >= $1 AND r.queue < $2 AND starts_with(r.queue, $1) ORDER BY r.queue LIMIT 1)
     UNION ALL
@@ -26,7 +26,7 @@ WITH RECURSIVE queues AS (
       JOIN sched.ready r ON r.queue = f.queue AND r.priority = f.priority AND r.plan_time = f.plan_time AND r.execution_id = f.execution_id
        FOR UPDATE OF r SKIP LOCKED
 )
-SELECT p.execution_id, e.attempt + 1 AS attempt, e.max_attempts, e.allow_stale_reentry, j.retry_backoff, false AS cancel_requested, e.job_name, j.kind
+SELECT p.execution_id, e.attempt + 1 AS attempt, e.max_attempts, e.allow_stale_reentry, j.retry_backoff, false AS cancel_requested, e.job_name, j.kind, e.payload
   FROM picked p
   JOIN sched.ledger e ON e.id = p.execution_id
   LEFT JOIN sched.job j ON j.job_name = e.job_name

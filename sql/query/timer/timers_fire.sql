@@ -47,7 +47,7 @@ WITH due AS MATERIALIZED (
            buffered_plan = d.buffered_plan, cursor_at = d.cursor_at, backlog_until = d.backlog_until,
            last_plan_time = COALESCE(d.last_run, t.last_plan_time),
            last_fired_at = CASE WHEN d.last_run IS NULL THEN t.last_fired_at ELSE $14 END,
-           error_count = 0, last_error = NULL, parked = false
+           error_count = 0, last_error = NULL, parked = false, owner = d.owner
       FROM due d
      WHERE t.schedule_id = d.schedule_id AND d.moves
 ), told AS (

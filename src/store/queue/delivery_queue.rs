@@ -6,6 +6,7 @@ use scheduler_core::Instant;
 
 use crate::heap::layouts::job;
 use crate::pg::convert::{timestamp, MAX_QUEUE_BYTES};
+use crate::pg::memory::PlainSize;
 use crate::pg::record::Record;
 use crate::pg::session::Row;
 use crate::pg::Session;
@@ -40,6 +41,8 @@ pub struct Delivery {
     pub job_name: String,
     /// What has become of the job.
     pub job: JobNow,
+    /// The size of its payload.
+    pub payload_bytes: usize,
 }
 
 /// What has become of the job of a delivery since that was enqueued.
@@ -72,7 +75,8 @@ pub fn pick(session: &Session, limit: i64) -> Vec<Delivery> {
             Some(_) => JobNow::IsRunByOthers,
         };
         let run = Failing::of(&row, &row, row.get(job::RETRY_BACKOFF));
-        Delivery { run, job_name: row.get_required("job_name"), job }
+        let PlainSize(payload_bytes) = row.get_required("payload");
+        Delivery { run, job_name: row.get_required("job_name"), job, payload_bytes }
     };
     rows.iter().map(delivery).collect()
 }

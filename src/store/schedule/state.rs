@@ -9,6 +9,7 @@ use crate::heap::layouts::{schedule, timer};
 use crate::heap::TupleId;
 use crate::pg::convert;
 use crate::pg::error::{Failure, Outcome};
+use crate::pg::memory::PlainSize;
 use crate::pg::record::{Column, Record};
 
 /// A schedule, its job and its timer as the dispatcher sees them.
@@ -69,6 +70,8 @@ pub struct ScheduleRow {
     pub previous_keys: PreviousKeys,
     /// It asks for alerts.
     pub asks_for_alerts: bool,
+    /// The size of its payload, neither compressed nor copied.
+    pub payload_bytes: usize,
     /// Where it stands, where it was read without a statement.
     pub tid: Option<TupleId>,
 }
@@ -101,6 +104,7 @@ impl ScheduleRow {
             asks_for_alerts: [schedule::MAX_LATENESS, schedule::MAX_DURATION, schedule::EXPECT_SUCCESS_WITHIN]
                 .into_iter()
                 .any(|column| row.get::<Interval>(column).is_some()),
+            payload_bytes: row.get_required::<PlainSize>(schedule::PAYLOAD).0,
             tid: None,
         }
     }

@@ -13,6 +13,7 @@ use crate::pg::convert::timestamp;
 use crate::pg::record::Record;
 use crate::store::schedule::state::{LockedTimer, ScheduleRow, ScheduleState, TimerRow};
 use crate::store::timer::new_timer::BatchWindow;
+use crate::store::timer::turns::{EachOwner, MOST_SEEN};
 
 /// A table to be read, where a statement of the current role would be allowed to.
 pub fn readable(schema: Oid, layout: &Layout) -> Option<Table> {
@@ -50,6 +51,53 @@ pub fn pick(schema: Oid, window: BatchWindow, now: Instant) -> Option<BTreeMap<i
     }
     drop(order);
     Some(picked)
+}
+
+/// Of each owner up to `most` of the timers that are due within the window, the latest or the earliest. What is more than that is passed over in
+/// the index. `None` also where the index does not say whose a timer is.
+pub fn each_owner(schema: Oid, window: BatchWindow, now: Instant, most: i64, latest: bool) -> Option<EachOwner> {
+    let timers = readable(schema, &layouts::TIMER)?;
+    let snapshot = LatestSnapshot::take();
+    let mut order = Index::open(&timers, c"timer_fire_at", &snapshot);
+    let bounds = (
+        Condition::more_than(pg_sys::F_TIMESTAMPTZ_GT, timestamp(window.after)),
+        Condition::at_most(pg_sys::F_TIMESTAMPTZ_LE, timestamp(now)),
+    );
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    let mut lists = EachOwner::new();
+    order.keep_entries();
+    order.seek_between(bounds.0, bounds.1);
+    for _ in 0..MOST_SEEN {
+        if !order.go_to_entry(latest) {
+            break;
+        }
+        pgrx::check_for_interrupts!();
+        let owner = order.entry_value(1)?.value() as u32;
+        let list = lists.entry(owner).or_default();
+        if list.len() < most && order.fetch() {
+            list.push_back(timers.get_required(timer::SCHEDULE_ID));
+        }
+    }
+    drop(order);
+    Some(lists)
+}
+
+/// Locks these timers, where they are due at `now` at the latest.
+pub fn lock_these(schema: Oid, schedule_ids: &[i64], now: Instant) -> Option<BTreeMap<i64, TimerRow>> {
+    let timers = writable(schema, &layouts::TIMER, &Rc::<Workspace>::default(), pg_sys::ACL_UPDATE)?;
+    let snapshot = LatestSnapshot::take();
+    let mut by_id = Index::open(&timers, c"timer_pkey", &snapshot);
+    let mut locked = BTreeMap::new();
+    for schedule_id in schedule_ids {
+        pgrx::check_for_interrupts!();
+        let is_due = by_id.find(&[Condition::equal(pg_sys::F_INT8EQ, *schedule_id)])
+            && timers.get_saturated(timer::FIRE_AT).is_some_and(|fire_at| fire_at <= now);
+        if is_due && timers.lock(&snapshot) {
+            locked.insert(*schedule_id, timer_of(&timers));
+        }
+    }
+    drop(by_id);
+    Some(locked)
 }
 
 fn timer_of(table: &Table) -> TimerRow {

@@ -426,5 +426,7 @@ fn row_of(this: &NewTimer, held: LockedTimer, now: Instant) -> Row<{ layouts::TI
         (timer::LAST_ERROR, None),
         (timer::PARKED, false.into_datum()),
         (timer::TRACKS_RUNS, held.tracks_runs.into_datum()),
+        // (No owner is a number as well.)
+        (timer::OWNER, Some(Datum::from(this.owner.to_u32()))),
     ])
 }

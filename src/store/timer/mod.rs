@@ -1,5 +1,5 @@
 //! Timers: picked and read row by row (`due_scan`) where the tables are as they were made, by statements (`sql`) where a superuser gave them
-//! more to do. `fire` decides the same for what it writes.
+//! more to do. `turns` picks where not all can be taken. `fire` decides the same for what it writes.
 
 use std::collections::BTreeMap;
 
@@ -15,6 +15,7 @@ pub mod lock_timeout;
 pub mod new_timer;
 pub mod rebuild;
 mod sql;
+mod turns;
 
 pub use crate::store::schedule::state::{PreviousKeys, ScheduleRow, ScheduleState, TimerRow};
 pub use fire::{fire, Fired};
@@ -26,7 +27,8 @@ pub use sql::{
 /// Locks the timers that are due at `now` at the latest and within the window.
 pub fn pick_due(session: &Session, window: BatchWindow, now: Instant) -> BTreeMap<i64, TimerRow> {
     let picked = fast_path::open_in(session, |schema| due_scan::pick(schema, window, now));
-    picked.unwrap_or_else(|| sql::pick_due(session, window, now))
+    let picked = picked.unwrap_or_else(|| sql::pick_due(session, window, now));
+    turns::pick(session, window, picked, now)
 }
 
 /// The state of these schedules, after their timers were locked and read.

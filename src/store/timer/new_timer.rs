@@ -1,7 +1,8 @@
 //! A timer that is yet to be written, and which of those that are due are picked.
 
 use pgrx::datum::Uuid;
-use scheduler_core::schedule::{Next, Progress, Skip};
+use pgrx::pg_sys::Oid;
+use scheduler_core::schedule::{Bounds, Next, Progress, Skip};
 use scheduler_core::Instant;
 
 use crate::heap::TupleId;
@@ -43,6 +44,8 @@ pub struct NewTimer {
     pub is_edited: bool,
     /// Why it was parked before, where it was.
     pub was_parked: Option<String>,
+    /// Who owns its job, as far as is known.
+    pub owner: Oid,
     /// The timer as it was locked, and where its schedule stands, where both were read without a statement.
     pub held: Option<LockedTimer>,
     /// The same.
@@ -69,6 +72,7 @@ impl NewTimer {
             asks_for_alerts: row.asks_for_alerts,
             is_edited: false,
             was_parked: None,
+            owner: row.job_owner.unwrap_or(Oid::INVALID),
             held: None,
             schedule_tid: row.tid,
         }
@@ -89,4 +93,6 @@ pub struct BatchWindow {
     pub latest: i64,
     /// and, where there are more, of the earliest.
     pub earliest: i64,
+    /// How much of their executions is written at once.
+    pub bounds: Bounds,
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use pgrx::datum::{TimestampWithTimeZone, Uuid};
+use pgrx::pg_sys::Oid;
 use scheduler_core::schedule::Next;
 use scheduler_core::Instant;
 
@@ -15,6 +16,7 @@ use crate::pg::Session;
 use crate::store::alert;
 use crate::store::schedule::state::{ScheduleRow, ScheduleState, TimerRow};
 use crate::store::timer::new_timer::{BatchWindow, NewTimer};
+use crate::store::timer::turns::{EachOwner, MOST_SEEN};
 use crate::{arguments, statement};
 
 /// Locks the timers that are due at `now` at the latest and within the window.
@@ -34,6 +36,36 @@ fn due_rows(session: &Session, window: BatchWindow, now: Instant) -> Rows<'_> {
     statement!(TIMERS_DUE = "timer/timers_due"(TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID, INT8OID));
     let arguments = arguments![timestamp(window.after), timestamp(now), window.latest, window.earliest];
     TIMERS_DUE.run(session, arguments)
+}
+
+/// Of each owner up to `most` of the timers that are due within the window, as `due_scan::each_owner` has them: the latest, or the earliest.
+pub fn each_owner(session: &Session, window: BatchWindow, now: Instant, most: i64, latest: bool) -> EachOwner {
+    statement!(
+        TIMERS_EACH_OWNER = "timer/timers_each_owner"(TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID, INT8OID, BOOLOID)
+    );
+    let arguments = arguments![timestamp(window.after), timestamp(now), most, MOST_SEEN, latest];
+    let mut lists = EachOwner::new();
+    for row in TIMERS_EACH_OWNER.run(session, arguments).iter() {
+        let owner: Oid = row.get_required("owner");
+        lists.entry(owner.to_u32()).or_default().push_back(row.get_required("schedule_id"));
+    }
+    lists
+}
+
+/// Locks these timers, where they are due at `now` at the latest.
+pub fn lock_these(session: &Session, schedule_ids: Vec<i64>, now: Instant) -> BTreeMap<i64, TimerRow> {
+    these_rows(session, schedule_ids, now).iter().map(|row| timer_of(&row)).collect()
+}
+
+fn these_rows(session: &Session, schedule_ids: Vec<i64>, now: Instant) -> Rows<'_> {
+    statement!(TIMERS_LOCK_THESE = "timer/timers_lock_these"(INT8ARRAYOID, TIMESTAMPTZOID));
+    TIMERS_LOCK_THESE.run(session, arguments![List(schedule_ids), timestamp(now)])
+}
+
+/// Whether jobs have more than one owner.
+pub fn has_several_owners(session: &Session) -> bool {
+    statement!(JOB_OWNERS = "job/job_owners"());
+    JOB_OWNERS.run(session, arguments![]).first().is_some_and(|row| row.get_required("several"))
 }
 
 fn timer_of(row: &Row) -> (i64, TimerRow) {
@@ -80,6 +112,7 @@ pub struct Columns {
     pub(super) run: Vec<Option<TimestampWithTimeZone>>,
     pub(super) run_id: Vec<Option<Uuid>>,
     pub(super) awaited: Vec<bool>,
+    pub(super) owner: Vec<Oid>,
 }
 
 impl Columns {
@@ -110,6 +143,7 @@ impl Columns {
         self.moves.push(moves);
         self.run.push(run.map(timestamp));
         self.awaited.push(timer.awaited);
+        self.owner.push(timer.owner);
     }
 }
 
@@ -128,7 +162,8 @@ pub fn arm(session: &Session, timers: &[&NewTimer], dropped: Vec<i64>, change_id
             TEXTARRAYOID,
             INT8ARRAYOID,
             INT8ARRAYOID,
-            BOOLARRAYOID
+            BOOLARRAYOID,
+            OIDARRAYOID
         )
     );
     look_for_alerts(session, timers, &dropped);
@@ -147,7 +182,8 @@ pub fn arm(session: &Session, timers: &[&NewTimer], dropped: Vec<i64>, change_id
             List(columns.reason),
             List(dropped),
             List(change_ids),
-            List(columns.awaited)
+            List(columns.awaited),
+            List(columns.owner)
         ],
     );
 }
