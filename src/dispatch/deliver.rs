@@ -2,6 +2,7 @@
 
 use pgrx::datum::Uuid;
 use pgrx::PgSqlErrorCode;
+use scheduler_core::schedule::MOST_BYTES;
 use scheduler_core::Instant;
 
 use crate::dispatch::bisect::bisect_unless;
@@ -12,9 +13,6 @@ use crate::pg::Session;
 use crate::store::job;
 use crate::store::lease::sql as leases;
 use crate::store::queue::delivery_queue::{self, Delivery, JobNow};
-
-/// How many bytes of payload are delivered at once.
-const MOST_BYTES: usize = 512 * 1024;
 
 /// Delivers up to `limit` of those that are due; how many were looked at.
 ///

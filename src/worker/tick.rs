@@ -8,7 +8,7 @@ use std::panic::AssertUnwindSafe;
 
 use scheduler_core::runtime::backoff;
 use scheduler_core::runtime::cooldown::{Cooldown, Now, BUSY};
-use scheduler_core::schedule::Bounds;
+use scheduler_core::schedule::{Bounds, MOST_BYTES};
 use scheduler_core::Instant;
 
 use crate::dispatch::{self, Fired, LookedForAlerts, Pruner};
@@ -133,9 +133,6 @@ pub struct Interrupted;
 fn turn() -> i64 {
     guc::batch_size().min(250)
 }
-
-/// How many bytes of payload one transaction of fires writes: some milliseconds' work. (One execution may have more.)
-const MOST_BYTES: usize = 512 * 1024;
 
 /// The least time from one notification of all queues to the next, in microseconds: others' prepared transactions may be many.
 const NOTIFY_ALL_EVERY: i64 = 50_000;

@@ -6,6 +6,9 @@ use std::collections::{BTreeMap, VecDeque};
 /// The longest payload of a new schedule, in bytes of its text: each fire writes it, while others wait.
 pub const MAX_PAYLOAD_BYTES: usize = 1_048_576;
 
+/// How many bytes of payload a dispatcher writes or delivers in one transaction: some milliseconds' work.
+pub const MOST_BYTES: usize = 512 * 1024;
+
 /// How much one transaction writes.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {

@@ -69,6 +69,21 @@ fn many_large_payloads_that_are_due_together_keep_no_other_role_waiting() {
 }
 
 #[test]
+fn many_large_payloads_that_are_logged_together_keep_no_other_role_waiting() {
+    let (cluster, mut evil) = quiet();
+    let call = "sched.enqueue('l', (select to_jsonb(repeat(it, 3)) from noise), run_at => clock_timestamp() + interval '1 second')";
+    evil.batch_execute("select sched.define_job('l', 'log')").unwrap();
+    evil.batch_execute(&format!("select {call} from generate_series(1, 20) as i")).unwrap();
+    let mut root = cluster.connect();
+    wait_for(&mut root, "select max(next_retry_at) < clock_timestamp() from sched.ledger where job_name = 'l'", SOON);
+    begin(&cluster, None);
+    wait_for(&mut root, "select count(*) = 20 from sched.ledger where job_name = 'l' and status = 'SUCCESS'", SOON);
+    let most =
+        "select max(count) from (select count(*) from sched.ledger where job_name = 'l' group by xmin::text) as t";
+    assert_eq!(one::<i64>(&mut root, most), 1, "delivered in one transaction");
+}
+
+#[test]
 fn many_schedules_that_are_due_together_keep_no_other_role_waiting() {
     let (cluster, mut evil) = quiet();
     let many = |from, to| {

@@ -12,8 +12,7 @@ use crate::heap::{Condition, Index, LatestSnapshot, Layout, Table, Workspace};
 use crate::pg::convert::timestamp;
 use crate::pg::record::Record;
 use crate::store::schedule::state::{LockedTimer, ScheduleRow, ScheduleState, TimerRow};
-use crate::store::timer::new_timer::BatchWindow;
-use crate::store::timer::turns::{EachOwner, MOST_SEEN};
+use crate::store::timer::new_timer::{BatchWindow, EachOwner, MOST_SEEN};
 
 /// A table to be read, where a statement of the current role would be allowed to.
 pub fn readable(schema: Oid, layout: &Layout) -> Option<Table> {

@@ -1,5 +1,7 @@
 //! A timer that is yet to be written, and which of those that are due are picked.
 
+use std::collections::{BTreeMap, VecDeque};
+
 use pgrx::datum::Uuid;
 use pgrx::pg_sys::Oid;
 use scheduler_core::schedule::{Bounds, Next, Progress, Skip};
@@ -83,6 +85,12 @@ impl NewTimer {
         matches!(self.next, Some(Next::Armed { fire_at, .. }) if fire_at <= now)
     }
 }
+
+/// Schedules by who owns their jobs, in the order in which an owner's own come.
+pub type EachOwner = BTreeMap<u32, VecDeque<i64>>;
+
+/// How many due timers are looked at for it from either end: what lies between waits until one of the ends comes there.
+pub const MOST_SEEN: i64 = 100_000;
 
 /// Which of the timers that are due a batch takes.
 #[derive(Clone, Copy)]

@@ -15,8 +15,7 @@ use crate::pg::session::{List, Row, Rows};
 use crate::pg::Session;
 use crate::store::alert;
 use crate::store::schedule::state::{ScheduleRow, ScheduleState, TimerRow};
-use crate::store::timer::new_timer::{BatchWindow, NewTimer};
-use crate::store::timer::turns::{EachOwner, MOST_SEEN};
+use crate::store::timer::new_timer::{BatchWindow, EachOwner, NewTimer, MOST_SEEN};
 use crate::{arguments, statement};
 
 /// Locks the timers that are due at `now` at the latest and within the window.

@@ -2,7 +2,7 @@
 //! where only one role has jobs, nothing of this is asked.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet};
 
 use scheduler_core::schedule::batch;
 use scheduler_core::Instant;
@@ -15,12 +15,6 @@ use crate::store::fast_path;
 use crate::store::schedule::state::TimerRow;
 use crate::store::timer::new_timer::BatchWindow;
 use crate::store::timer::{due_scan, sql};
-
-/// Schedules by who owns their jobs, in the order in which an owner's own come.
-pub type EachOwner = BTreeMap<u32, VecDeque<i64>>;
-
-/// How many due timers are looked at for it from either end: what lies between waits until one of the ends comes there.
-pub const MOST_SEEN: i64 = 100_000;
 
 thread_local! {
     /// The owner behind whom the next batch begins, where there were more of them than it could take.
