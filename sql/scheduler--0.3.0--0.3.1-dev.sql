@@ -45,6 +45,7 @@ BEGIN
     -- Each table and view that this script alters, drops or replaces.
     FOREACH relation IN ARRAY ARRAY[
         'sched.schedule', 'sched.job', 'sched.unique_scope', 'sched.timer'
+        'sched.schedule', 'sched.job', 'sched.unique_scope', 'sched.paused_queue', 'sched.queues'
     ]::pg_catalog.text[] LOOP
         BEGIN
             EXECUTE pg_catalog.format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
@@ -134,6 +135,86 @@ CREATE TABLE sched.crontab_secret (
 COMMENT ON TABLE sched.crontab_secret IS 'the key of the hashes in the names of imported crontab lines; empty before the first import';
 SELECT pg_catalog.pg_extension_config_dump('sched.crontab_secret', '');
 
+-- A pause holds for all executions of a queue, as those of before do, or for those of one owner.
+ALTER TABLE sched.paused_queue ADD COLUMN owner regrole;
+ALTER TABLE sched.paused_queue DROP CONSTRAINT paused_queue_pkey;
+ALTER TABLE sched.paused_queue ADD CONSTRAINT paused_queue_key UNIQUE NULLS NOT DISTINCT (queue, owner);
+ALTER TABLE sched.paused_queue ALTER COLUMN queue SET NOT NULL;
+ALTER TABLE sched.paused_queue REPLICA IDENTITY FULL;
+COMMENT ON COLUMN sched.paused_queue.owner IS 'whose executions are not claimed; NULL = all';
+SELECT pg_catalog.pg_extension_config_dump('sched.paused_queue', 'WHERE owner IS NULL OR owner::text !~ ''^[0-9]''');
+CREATE TABLE sched.queue_grant (
+    queue text    NOT NULL,
+    role  regrole NOT NULL,
+    PRIMARY KEY (queue, role)
+);
+COMMENT ON TABLE sched.queue_grant IS 'roles whose pause of a queue holds for all executions (sched.grant_queue)';
+SELECT pg_catalog.pg_extension_config_dump('sched.queue_grant', 'WHERE role::text !~ ''^[0-9]''');
+CREATE OR REPLACE VIEW sched.queues WITH (security_barrier) AS
+SELECT a.queue,
+       -- Also where only executions of an owner are paused that the reader may see.
+       EXISTS (SELECT
+                 FROM sched.paused_queue p
+                WHERE p.queue = a.queue
+                  AND (p.owner IS NULL OR pg_catalog.pg_has_role(current_user, p.owner, 'USAGE')
+                       OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT')))) AS paused,
+       count(*) FILTER (WHERE a.what = 'ready') AS ready, count(*) FILTER (WHERE a.what = 'delayed') AS delayed,
+       count(*) FILTER (WHERE a.what = 'retrying') AS retrying, count(*) FILTER (WHERE a.what = 'running') AS running,
+       min(a.since) FILTER (WHERE a.what = 'ready') AS oldest_ready_at
+  FROM (SELECT j.queue, j.owner, 'defined', NULL::timestamptz FROM sched.job j
+        UNION ALL
+        SELECT p.queue, COALESCE(p.owner, (SELECT n.nspowner FROM pg_catalog.pg_namespace n WHERE n.nspname = 'sched')), 'paused', NULL FROM sched.paused_queue p
+        UNION ALL
+        SELECT r.queue, r.owner, 'ready', GREATEST(e.created_at, e.run_at, e.next_retry_at)
+          FROM sched.ready r
+          LEFT JOIN sched.ledger e ON e.id = r.execution_id
+        UNION ALL
+        SELECT r.queue, r.owner,
+               CASE WHEN r.retry_at <= pg_catalog.clock_timestamp() THEN 'ready' WHEN e.status = 'PENDING' THEN 'delayed' ELSE 'retrying' END, r.retry_at
+          FROM sched.retry r
+          LEFT JOIN sched.ledger e ON e.id = r.execution_id
+        UNION ALL
+        SELECT e.queue, l.owner, 'running', NULL
+          FROM sched.lease l
+          JOIN sched.ledger e ON e.id = l.execution_id) AS w (waits_in, owner, what, since)
+ CROSS JOIN LATERAL (
+       SELECT CASE WHEN pg_catalog.octet_length(w.waits_in) > 57 THEN pg_catalog.substr(w.waits_in, 73) ELSE w.waits_in END AS queue, w.what, w.since) AS a
+ WHERE (pg_catalog.pg_has_role(current_user, w.owner, 'USAGE') OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT')))
+   -- What waits in a bucket of another server waits for nobody here.
+   AND (w.what = 'running' OR NOT (pg_catalog.octet_length(w.waits_in) > 57 AND pg_catalog.starts_with(w.waits_in, 'elsewhere:')))
+ GROUP BY a.queue;
+CREATE FUNCTION sched.grant_queue(queue text, role regrole) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$$
+BEGIN
+    IF queue IS NULL OR queue = '' OR octet_length(queue) > 57 THEN
+        RAISE USING ERRCODE = CASE WHEN queue IS NULL THEN '22004' ELSE '22023' END,
+            MESSAGE = CASE WHEN queue IS NULL THEN 'queue must not be NULL' ELSE format('"%s" is no name of a queue', left(queue, 40)) END,
+            HINT = 'Pass a name of 1 to 57 bytes.';
+    END IF;
+    EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s; GRANT EXECUTE ON FUNCTION sched.pause_queue, sched.resume_queue TO %1$s;', sched_internal.grantee(role));
+    INSERT INTO sched.queue_grant VALUES (grant_queue.queue, grant_queue.role) ON CONFLICT DO NOTHING;
+END
+$$;
+COMMENT ON FUNCTION sched.grant_queue IS
+'Has a pause of this queue by a role hold for all executions, as one by a superuser does, and lets the role resume it. For superusers and the extension''s owner. Errors: 42501, 22004 (NULL), 22023 (a name that cannot be one).';
+CREATE OR REPLACE FUNCTION sched.revoke_all(role regrole) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$$
+BEGIN
+    EXECUTE format('REVOKE ALL ON SCHEMA sched, sched_internal FROM %1$s;'
+        'REVOKE ALL ON ALL TABLES IN SCHEMA sched, sched_internal FROM %1$s;'
+        'REVOKE ALL ON ALL FUNCTIONS IN SCHEMA sched, sched_internal FROM %1$s;', sched_internal.grantee(role, true));
+    DELETE FROM sched.queue_grant g WHERE g.role = revoke_all.role;
+END
+$$;
+COMMENT ON FUNCTION sched.revoke_all IS
+'Takes back all that sched.grant_use, sched.grant_monitor, sched.grant_worker and sched.grant_queue gave to a role. For superusers and the extension''s owner; 42501 for others.';
+COMMENT ON FUNCTION sched.pause_queue IS
+'Has nobody claim anything of a queue until sched.resume_queue: claim returns no row, try_claim is conflicted, the server runs no SQL job of it. Runs and fires go on, and what a fire delivers at once (kinds notify and log) is delivered. Paused twice is paused once. A pause by a superuser, or by a role with sched.grant_queue, holds for all executions. A pause by another role holds for the executions of that role, and of the owners for whom it may act and who have a job or an execution there. Errors: 22004 (NULL), 22023 (a name that cannot be one).';
+COMMENT ON FUNCTION sched.resume_queue IS
+'Takes back the pauses of a queue that hold for owners for whom the caller may act. One that holds for all is taken back by a superuser, or a role with sched.grant_queue. A queue that is not paused stays as it is. Errors: 42501 (the only pause holds for all, and the caller may not take it back), 22004 (NULL), 22023 (a name that cannot be one).';
+
 -- Limits of arguments, and shorter sentences.
 COMMENT ON FUNCTION sched.bucket(text, text) IS
 'The bucket of a scope, from 0 to 1023. SHA-256 is computed over the kind, a zero byte and the id, in UTF-8; the bucket is its first two bytes, big-endian, and 1023. NULL for NULL.';
@@ -205,7 +286,9 @@ DECLARE
 BEGIN
     FOREACH object IN ARRAY ARRAY[
         'FUNCTION sched_internal.alter_sql_job',
-        'TABLE sched.crontab_secret'
+        'TABLE sched.crontab_secret',
+        'TABLE sched.queue_grant',
+        'FUNCTION sched.grant_queue'
     ]::pg_catalog.text[] LOOP
         EXECUTE pg_catalog.format('REVOKE ALL ON %s FROM PUBLIC', object);
         FOR grantee IN

@@ -12,7 +12,7 @@ mod tests {
 
     /// What nobody is granted: for superusers and the extension's owner.
     const OF_SUPERUSERS: &str =
-        "adopt drop_elsewhere grant_monitor grant_use grant_worker rebuild revoke_all router_sql set_buckets";
+        "adopt drop_elsewhere grant_monitor grant_queue grant_use grant_worker rebuild revoke_all router_sql set_buckets";
 
     const TRIGGER: &str =
         "CREATE TRIGGER t BEFORE INSERT ON sched.ledger EXECUTE FUNCTION suppress_redundant_updates_trigger()";

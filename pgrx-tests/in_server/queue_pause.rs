@@ -180,48 +180,139 @@ mod tests {
         });
     }
 
+    fn as_role(role: &str, statement: &str) -> String {
+        attempt("SELECT 1");
+        run(&[&format!("SET LOCAL ROLE {role}")]);
+        let refusal = attempt(statement);
+        run(&["RESET ROLE"]);
+        refusal.map_or_else(String::new, |refusal| refusal.sqlstate)
+    }
+
+    fn rows(queue: &str) -> String {
+        sql(&format!(
+            "SELECT string_agg(COALESCE(owner::text, 'all') || ' by ' || paused_by, ', ' ORDER BY owner::text NULLS FIRST) FROM sched.paused_queue WHERE queue = '{queue}'"
+        ))
+    }
+
+    /// A role pauses what is its own, and keeps nobody else from anything.
     #[pg_test]
-    fn who_may_pause_a_queue() {
-        for role in ["pq_one", "pq_two"] {
+    fn a_pause_holds_for_the_owners_for_whom_the_caller_may_act() {
+        for role in ["pq_one", "pq_two", "pq_both"] {
             run(&[&format!("CREATE ROLE {role}"), &format!("SELECT sched.grant_use('{role}')")]);
         }
-        attempt("SELECT 1");
-        let as_role = |role: &str, statement: &str| {
-            run(&[&format!("SET LOCAL ROLE {role}")]);
-            let refusal = attempt(statement);
-            run(&["RESET ROLE"]);
-            refusal.map_or_else(String::new, |refusal| refusal.sqlstate)
-        };
-        let pause = "SELECT sched.pause_queue('pq/own')";
-        let resume = "SELECT sched.resume_queue('pq/own')";
-        // Nobody's.
-        assert_eq!(as_role("pq_one", pause), "42501");
-        assert_eq!(as_role("pq_one", "SELECT sched.define_job('pq/one', queue => 'pq/own')"), "");
-        for call in [pause, resume, pause] {
-            assert_eq!(as_role("pq_two", call), "42501");
-            assert_eq!(as_role("pq_one", call), "");
+        run(&["GRANT pq_one, pq_two TO pq_both"]);
+        both_ways(|way| {
+            let queue = format!("pq/own {way}");
+            let pause = format!("SELECT sched.pause_queue('{queue}')");
+            let resume = format!("SELECT sched.resume_queue('{queue}')");
+            let claimed = |role: &str| {
+                run(&[&format!("SET LOCAL ROLE {role}")]);
+                let claimed =
+                    sql(&format!("SELECT string_agg(job_name, ' ' ORDER BY job_name) FROM sched.claim('{queue}', 9)"));
+                run(&[
+                    &format!("SELECT sched.snooze(id, lease_token, '2000-01-01') FROM sched.execution WHERE status = 'RUNNING' AND queue = '{queue}'"),
+                    "SELECT sched.dispatch_due()",
+                    "RESET ROLE",
+                ]);
+                claimed
+            };
+            // Nobody else has anything there yet.
+            assert_eq!(as_role("pq_one", &pause), "");
+            assert_eq!(rows(&queue), "pq_one by pq_one");
+            for role in ["pq_one", "pq_two"] {
+                let job = format!("{queue} {role}");
+                assert_eq!(as_role(role, &format!("SELECT sched.define_job('{job}', queue => '{queue}')")), "");
+                assert_eq!(as_role(role, &format!("SELECT sched.enqueue('{job}')")), "");
+            }
+            assert_eq!(claimed("pq_one"), "");
+            assert_eq!(claimed("pq_two"), format!("{queue} pq_two"));
+            assert_eq!(claimed("pq_both"), format!("{queue} pq_two"));
+            let try_claim = |role: &str| {
+                sql(&format!(
+                    "SELECT outcome FROM sched.try_claim('{queue} {role}', clock_timestamp(), 'global', 'new')"
+                ))
+            };
+            assert_eq!(try_claim("pq_one"), "conflicted");
+            assert_eq!(try_claim("pq_two"), "won");
+            run(&[&format!("SELECT sched.finish_success(id, lease_token) FROM sched.execution WHERE queue = '{queue}' AND scope_id = 'new'")]);
+            let paused = |role: &str| {
+                run(&[&format!("SET LOCAL ROLE {role}")]);
+                let paused = sql(&format!("SELECT paused FROM sched.queues WHERE queue = '{queue}'"));
+                run(&["RESET ROLE"]);
+                paused
+            };
+            assert_eq!((paused("pq_one"), paused("pq_two")), ("t".to_owned(), "f".to_owned()));
+            // Another's pause is not taken back; a member's is.
+            assert_eq!(as_role("pq_two", &resume), "");
+            assert_eq!(rows(&queue), "pq_one by pq_one");
+            assert_eq!(as_role("pq_both", &pause), "");
+            assert_eq!(rows(&queue), "pq_both by pq_both, pq_one by pq_one, pq_two by pq_both");
+            assert_eq!(claimed("pq_two"), "");
+            assert_eq!(as_role("pq_two", &resume), "");
+            assert_eq!(rows(&queue), "pq_both by pq_both, pq_one by pq_one");
+            // One that holds for all.
+            run(&[&pause]);
+            assert_eq!(rows(&queue), "all by postgres, pq_both by pq_both, pq_one by pq_one");
+            assert_eq!(claimed("pq_two"), "");
+            assert_eq!(as_role("pq_one", &resume), "");
+            assert_eq!(claimed("pq_one"), "");
+            assert_eq!(as_role("pq_one", &resume), "42501");
+            run(&[&resume]);
+            assert_eq!(rows(&queue), "");
+            assert_eq!(claimed("pq_both"), format!("{queue} pq_one {queue} pq_two"));
+            run(&[&format!("SELECT sched.cancel(id) FROM sched.execution WHERE queue = '{queue}'")]);
+        });
+    }
+
+    #[pg_test]
+    fn a_role_with_grant_queue_pauses_for_all() {
+        for role in ["qg_ops", "qg_app"] {
+            run(&[&format!("CREATE ROLE {role}")]);
         }
-        check(
-            "SELECT queue, paused_by, paused_at <= clock_timestamp() FROM sched.paused_queue WHERE queue = 'pq/own'",
-            "pq/own|pq_one|t",
-        );
-        // Two jobs of two roles.
-        assert_eq!(as_role("pq_two", "SELECT sched.define_job('pq/two', 'sql', 'SELECT 1', queue => 'pq/own')"), "");
-        for call in [pause, resume] {
-            assert_eq!(as_role("pq_one", call), "42501");
-            assert_eq!(as_role("pq_two", call), "42501");
+        run(&[
+            "SELECT sched.grant_use('qg_app'), sched.grant_queue('pq/granted', 'qg_ops'), sched.grant_queue('pq/granted', 'qg_ops')",
+        ]);
+        assert_eq!(as_role("qg_app", "SELECT sched.grant_queue('pq/granted', 'qg_app')"), "42501");
+        assert_eq!(as_role("qg_ops", "SELECT sched.pause_queue('pq/granted'), sched.pause_queue('pq/other')"), "");
+        assert_eq!(rows("pq/granted"), "all by qg_ops");
+        assert_eq!(rows("pq/other"), "qg_ops by qg_ops");
+        assert_eq!(as_role("qg_app", "SELECT sched.resume_queue('pq/granted')"), "42501");
+        assert_eq!(as_role("qg_ops", "SELECT sched.resume_queue('pq/granted')"), "");
+        assert_eq!(rows("pq/granted"), "");
+        run(&["SELECT sched.revoke_all('qg_ops')"]);
+        check("SELECT count(*) FROM sched.queue_grant", "0");
+        assert_eq!(as_role("qg_ops", "SELECT sched.pause_queue('pq/granted')"), "42501");
+        refused("SELECT sched.grant_queue(NULL, 'qg_ops')", "22004");
+        refused("SELECT sched.grant_queue('', 'qg_ops')", "22023");
+        refused("SELECT sched.grant_queue(repeat('q', 58), 'qg_ops')", "22023");
+        refused("SELECT sched.grant_queue('pq/granted', 0::regrole)", "42704");
+    }
+
+    /// SQL jobs of a role whose pause it is wait; those of another in the queue of that name do not.
+    #[pg_test]
+    fn runners_of_one_owner_wait_for_its_own_pause() {
+        for role in ["pr_one", "pr_two"] {
+            run(&[
+                &format!("CREATE ROLE {role}"),
+                &format!("SELECT sched.grant_use('{role}')"),
+                &format!("SET LOCAL ROLE {role}"),
+                &format!("SELECT sched.define_job('pr/{role}', 'sql', 'SELECT 1', queue => 'pr/queue'), sched.enqueue('pr/{role}')"),
+                "RESET ROLE",
+            ]);
         }
-        run(&["GRANT pq_two TO pq_one"]);
-        assert_eq!(as_role("pq_one", resume), "");
-        run(&["REVOKE pq_two FROM pq_one"]);
-        // What others have left there.
-        assert_eq!(as_role("pq_two", "SELECT sched.enqueue('pq/two')"), "");
-        run(&["SELECT sched.drop_job('pq/two')"]);
-        assert_eq!(as_role("pq_one", pause), "42501");
-        run(&["SELECT sched.cancel(id) FROM sched.execution WHERE job_name = 'pq/two'"]);
-        assert_eq!(as_role("pq_one", pause), "");
-        // A superuser may.
-        run(&[resume, "SELECT sched.pause_queue('pq/nobody''s')"]);
+        assert_eq!(as_role("pr_one", "SELECT sched.pause_queue('pr/queue')"), "");
+        both_ways(|_| {
+            for (role, waits) in [("pr_one", 0), ("pr_two", 1)] {
+                let owner = pg_sys::Oid::from(sql(&format!("SELECT '{role}'::regrole::oid")).parse::<u32>().unwrap());
+                assert_eq!(
+                    session(|session| runner::queues_waiting(session, owner, convert::now()).len()),
+                    waits,
+                    "{role}"
+                );
+                let waiting = session(|session| runner::owners_waiting(session, 9));
+                assert_eq!(waiting.iter().filter(|waiting| waiting.owner == owner).count(), waits, "{role}");
+            }
+        });
     }
 
     #[pg_test]

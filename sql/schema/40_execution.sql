@@ -113,14 +113,27 @@ CREATE TABLE sched.awaited (
 );
 COMMENT ON TABLE sched.awaited IS 'unfinished executions of schedules that care whether one is running';
 
--- Queues of which nothing is claimed. Mostly empty, and a claim does not open it then (docs/internals/low-water-marks.md).
+-- Queues of which nothing is claimed, of all executions or of those of one owner. Mostly empty, and a claim does not open it then
+-- (docs/internals/low-water-marks.md).
 CREATE TABLE sched.paused_queue (
-    queue     text        PRIMARY KEY,
+    queue     text        NOT NULL,
     paused_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
-    paused_by text        NOT NULL
+    paused_by text        NOT NULL,
+    owner     regrole,
+    CONSTRAINT paused_queue_key UNIQUE NULLS NOT DISTINCT (queue, owner)
 );
+ALTER TABLE sched.paused_queue REPLICA IDENTITY FULL;
 COMMENT ON TABLE sched.paused_queue IS 'queues of which nobody claims anything (sched.pause_queue)';
 COMMENT ON COLUMN sched.paused_queue.paused_by IS 'the name that the role had which did it';
+COMMENT ON COLUMN sched.paused_queue.owner IS 'whose executions are not claimed; NULL = all';
+
+-- Roles that pause a queue for all, as superusers do.
+CREATE TABLE sched.queue_grant (
+    queue text    NOT NULL,
+    role  regrole NOT NULL,
+    PRIMARY KEY (queue, role)
+);
+COMMENT ON TABLE sched.queue_grant IS 'roles whose pause of a queue holds for all executions (sched.grant_queue)';
 -- Scopes in which one execution of an owner waits at a time (enqueue by scope), with the last that was made there. A lock on a row keeps others of its scope
 -- waiting. What waits in a scope that others have filled is looked for in the ledger, so a row that is missing loses nothing.
 CREATE TABLE sched.unique_scope (

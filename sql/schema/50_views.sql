@@ -177,13 +177,19 @@ COMMENT ON VIEW sched.skipped IS
 
 -- The test stands around the UNION, as above. What nobody is known to own is for the extension's owner and superusers.
 CREATE VIEW sched.queues WITH (security_barrier) AS
-SELECT a.queue, (SELECT true FROM sched.paused_queue p WHERE p.queue = a.queue) IS NOT NULL AS paused,
+SELECT a.queue,
+       -- Also where only executions of an owner are paused that the reader may see.
+       EXISTS (SELECT
+                 FROM sched.paused_queue p
+                WHERE p.queue = a.queue
+                  AND (p.owner IS NULL OR pg_catalog.pg_has_role(current_user, p.owner, 'USAGE')
+                       OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT')))) AS paused,
        count(*) FILTER (WHERE a.what = 'ready') AS ready, count(*) FILTER (WHERE a.what = 'delayed') AS delayed,
        count(*) FILTER (WHERE a.what = 'retrying') AS retrying, count(*) FILTER (WHERE a.what = 'running') AS running,
        min(a.since) FILTER (WHERE a.what = 'ready') AS oldest_ready_at
   FROM (SELECT j.queue, j.owner, 'defined', NULL::timestamptz FROM sched.job j
         UNION ALL
-        SELECT p.queue, (SELECT n.nspowner FROM pg_catalog.pg_namespace n WHERE n.nspname = 'sched'), 'paused', NULL FROM sched.paused_queue p
+        SELECT p.queue, COALESCE(p.owner, (SELECT n.nspowner FROM pg_catalog.pg_namespace n WHERE n.nspname = 'sched')), 'paused', NULL FROM sched.paused_queue p
         UNION ALL
         SELECT r.queue, r.owner, 'ready', GREATEST(e.created_at, e.run_at, e.next_retry_at)
           FROM sched.ready r

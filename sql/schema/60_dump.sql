@@ -19,7 +19,8 @@ SELECT pg_catalog.pg_extension_config_dump('sched.ledger', 'WHERE owner::text !~
 SELECT pg_catalog.pg_extension_config_dump('sched.ready', 'WHERE owner::text !~ ''^[0-9]''');
 SELECT pg_catalog.pg_extension_config_dump('sched.retry', 'WHERE owner::text !~ ''^[0-9]''');
 SELECT pg_catalog.pg_extension_config_dump('sched.lease', 'WHERE owner::text !~ ''^[0-9]''');
-SELECT pg_catalog.pg_extension_config_dump('sched.paused_queue', '');
+SELECT pg_catalog.pg_extension_config_dump('sched.paused_queue', 'WHERE owner IS NULL OR owner::text !~ ''^[0-9]''');
+SELECT pg_catalog.pg_extension_config_dump('sched.queue_grant', 'WHERE role::text !~ ''^[0-9]''');
 SELECT pg_catalog.pg_extension_config_dump('sched.awaited',
     'WHERE NOT EXISTS (SELECT FROM sched.ledger e WHERE e.id = awaited.execution_id AND e.owner::text ~ ''^[0-9]'')
         AND NOT EXISTS (SELECT FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = awaited.schedule_id AND j.owner::text ~ ''^[0-9]'')');

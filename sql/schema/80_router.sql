@@ -12,7 +12,7 @@ DECLARE
         "schedule": ["alter_schedule", "backfill", "drop_schedule", "explain", "fire_now", "pause", "report_fire", "resume", "timeline", "unschedule"],
         "job": ["alter_job"],
         "execution": ["alter_execution", "cancel", "finish_failure", "finish_success", "heartbeat", "snooze"],
-        "server": ["acknowledge", "assert_lease", "compare", "hand_back", "import_from", "metrics", "openmetrics", "report", "router_sql",
+        "server": ["acknowledge", "assert_lease", "compare", "grant_queue", "hand_back", "import_from", "metrics", "openmetrics", "report", "router_sql",
             "set_buckets", "take_over", "this_run"],
         "own": ["bucket", "buckets", "cancel_many", "claim", "create_schedules", "drop_job", "enqueue_many", "finish_success_many", "grant_monitor", "grant_use",
             "grant_worker", "heartbeat_many", "import_crontab", "recent", "revoke_all", "test_job"]

@@ -69,9 +69,9 @@ COMMENT ON FUNCTION sched.assert_lease IS
 COMMENT ON FUNCTION sched.cancel IS
 'Cancels an execution: at once where nobody runs it, else its next heartbeat answers cancel and a failure ends it as CANCELLED; LISTEN "sched:cancel" hears its id. False when it is unknown or has ended. The owner of the job goes on reading the payload, also of what a superuser cancels. Error: 42501.';
 COMMENT ON FUNCTION sched.pause_queue IS
-'Has nobody claim anything of a queue until sched.resume_queue: claim returns no row, try_claim is conflicted, the server runs no SQL job of it. Runs go on, fires go on, and what a fire delivers at once (kinds notify and log) is delivered. Paused twice is paused once. For superusers, and for who may act for the owner of each of its jobs (of one at least) and of all that waits or runs there; 42501 for others. Errors: 22004, 22023 (a name).';
+'Has nobody claim anything of a queue until sched.resume_queue: claim returns no row, try_claim is conflicted, the server runs no SQL job of it. Runs and fires go on, and what a fire delivers at once (kinds notify and log) is delivered. Paused twice is paused once. A pause by a superuser, or by a role with sched.grant_queue, holds for all executions. A pause by another role holds for the executions of that role, and of the owners for whom it may act and who have a job or an execution there. Errors: 22004 (NULL), 22023 (a name that cannot be one).';
 COMMENT ON FUNCTION sched.resume_queue IS
-'Lets a paused queue be claimed from again, at once; its listeners hear of it. For superusers, and for who may act for the owner of each of its jobs (of one at least); 42501 for others. Errors: 22004, 22023 (a name).';
+'Takes back the pauses of a queue that hold for owners for whom the caller may act. One that holds for all is taken back by a superuser, or a role with sched.grant_queue. A queue that is not paused stays as it is. Errors: 42501 (the only pause holds for all, and the caller may not take it back), 22004 (NULL), 22023 (a name that cannot be one).';
 COMMENT ON FUNCTION sched.mark_stale_as_failed IS
 'Ends runs whose lease ran out, of one job or of all that the caller may act for: FAILED with error_code stale_timeout, to be retried by the job''s policy. Returns how many. The worker does it unasked.';
 COMMENT ON FUNCTION sched.latest_plan IS
@@ -191,6 +191,22 @@ $$;
 COMMENT ON FUNCTION sched.grant_worker IS
 'Gives a role the rights that dispatchers need to work as it (setting sched.worker_role), and no others. For superusers and the extension''s owner; 42501 for others.';
 
+CREATE FUNCTION sched.grant_queue(queue text, role regrole) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$$
+BEGIN
+    IF queue IS NULL OR queue = '' OR octet_length(queue) > 57 THEN
+        RAISE USING ERRCODE = CASE WHEN queue IS NULL THEN '22004' ELSE '22023' END,
+            MESSAGE = CASE WHEN queue IS NULL THEN 'queue must not be NULL' ELSE format('"%s" is no name of a queue', left(queue, 40)) END,
+            HINT = 'Pass a name of 1 to 57 bytes.';
+    END IF;
+    EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s; GRANT EXECUTE ON FUNCTION sched.pause_queue, sched.resume_queue TO %1$s;', sched_internal.grantee(role));
+    INSERT INTO sched.queue_grant VALUES (grant_queue.queue, grant_queue.role) ON CONFLICT DO NOTHING;
+END
+$$;
+COMMENT ON FUNCTION sched.grant_queue IS
+'Has a pause of this queue by a role hold for all executions, as one by a superuser does, and lets the role resume it. For superusers and the extension''s owner. Errors: 42501, 22004 (NULL), 22023 (a name that cannot be one).';
+
 CREATE FUNCTION sched.revoke_all(role regrole) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
 $$
@@ -198,10 +214,11 @@ BEGIN
     EXECUTE format('REVOKE ALL ON SCHEMA sched, sched_internal FROM %1$s;'
         'REVOKE ALL ON ALL TABLES IN SCHEMA sched, sched_internal FROM %1$s;'
         'REVOKE ALL ON ALL FUNCTIONS IN SCHEMA sched, sched_internal FROM %1$s;', sched_internal.grantee(role, true));
+    DELETE FROM sched.queue_grant g WHERE g.role = revoke_all.role;
 END
 $$;
 COMMENT ON FUNCTION sched.revoke_all IS
-'Takes back all that sched.grant_use, sched.grant_monitor and sched.grant_worker gave to a role. For superusers and the extension''s owner; 42501 for others.';
+'Takes back all that sched.grant_use, sched.grant_monitor, sched.grant_worker and sched.grant_queue gave to a role. For superusers and the extension''s owner; 42501 for others.';
 
 -- Nothing to anybody: not to PUBLIC, and not to those whom ALTER DEFAULT PRIVILEGES would have given something. A right to
 -- create triggers on these tables would be a right to run code as whoever dispatches.

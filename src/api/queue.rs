@@ -6,9 +6,9 @@ use pgrx::PgSqlErrorCode;
 use crate::dispatch;
 use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::utf8_text::Text;
-use crate::pg::{acknowledge_durably, convert, role, session};
+use crate::pg::{acknowledge_durably, convert, role, session, Session};
 use crate::shmem::wakeup;
-use crate::store::queue::pause::{self, Rights};
+use crate::store::queue::pause;
 use crate::store::queue::runner_queue::user_queue;
 use crate::store::runner;
 
@@ -16,14 +16,7 @@ use crate::store::runner;
 fn pause_queue(queue: Option<Text>) {
     or_raise((|| {
         let (queue, caller) = (convert::queue(queue)?, role::caller());
-        session(|session| {
-            let may = |rights: Rights| rights.has_all_jobs && !rights.has_others_work;
-            if !role::is_superuser(caller) && !may(pause::rights(session, &queue, caller)) {
-                return Err(others_use(&queue));
-            }
-            pause::pause(session, &queue, caller);
-            Ok(())
-        })?;
+        session(|session| pause::pause(session, &queue, caller, may_pause_all(session, &queue, caller)));
         acknowledge_durably();
         Ok(())
     })());
@@ -34,25 +27,30 @@ fn resume_queue(queue: Option<Text>) {
     or_raise((|| -> Outcome<()> {
         let (queue, caller) = (convert::queue(queue)?, role::caller());
         session(|session| {
-            if !role::is_superuser(caller) && !pause::rights(session, &queue, caller).has_all_jobs {
-                return Err(others_use(&queue));
-            }
-            if pause::resume(session, &queue) {
+            let for_all = may_pause_all(session, &queue, caller);
+            if pause::resume(session, &queue, caller, for_all) {
                 let mut queues = runner::all_waiting(session);
                 queues.retain(|waiting| user_queue(waiting) == queue);
                 queues.push(queue);
                 dispatch::notify(session, queues);
                 wakeup::at_commit(convert::now());
+            } else if !for_all && pause::is_paused_for_all(session, &queue) {
+                return Err(paused_for_all(&queue));
             }
             Ok(())
         })
     })());
 }
 
-fn others_use(queue: &str) -> Failure {
+/// Whether a pause by this role holds for all executions of the queue.
+fn may_pause_all(session: &Session, queue: &str, caller: pg_sys::Oid) -> bool {
+    role::is_superuser(caller) || pause::is_granted(session, queue, caller)
+}
+
+fn paused_for_all(queue: &str) -> Failure {
     Failure::new(
         PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
-        format!("queue \"{queue}\" is not used by your own jobs only"),
-        "Define jobs with a queue of their own, or ask a superuser.",
+        format!("queue \"{queue}\" is paused for all executions"),
+        "Ask a superuser, or a role with sched.grant_queue for this queue, to resume it.",
     )
 }

@@ -129,7 +129,8 @@ fn reads_all(look: &Look) -> bool {
 fn waiting(look: &Look, is_meant: impl Fn(&str) -> bool) -> Option<(String, Instant)> {
     let session = look.owner.session();
     let queues = store::queues(session).into_iter();
-    let mut meant = queues.filter(|(queue, _)| is_meant(queue) && !pause::is_paused(session, queue));
+    let mut meant =
+        queues.filter(|(queue, _)| is_meant(queue) && !pause::is_paused(session, queue, runner_queue::owner(queue)));
     meant.find_map(|(queue, since)| since.map(|since| (runner_queue::user_queue(&queue).to_owned(), since)))
 }
 

@@ -85,8 +85,14 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
     // Creating the extension and granting, under that path.
     let mut admin = cluster.connect_as("postgres", "prey");
     admin.batch_execute("create extension scheduler").unwrap();
-    for call in ["grant_use('evil')", "grant_monitor('evil')", "grant_worker('evil')", "revoke_all('evil')", "adopt()"]
-    {
+    for call in [
+        "grant_use('evil')",
+        "grant_monitor('evil')",
+        "grant_worker('evil')",
+        "grant_queue('q', 'evil')",
+        "revoke_all('evil')",
+        "adopt()",
+    ] {
         admin.batch_execute(&format!("select sched.{call}")).unwrap_or_else(|error| panic!("{call}: {error:?}"));
     }
     admin.batch_execute("select sched.grant_use('evil'), sched.grant_use('victim')").unwrap();

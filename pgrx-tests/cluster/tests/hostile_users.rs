@@ -306,3 +306,25 @@ fn the_name_of_a_crontab_line_gives_no_secret_away() {
     let refused = watcher.batch_execute("select * from sched.crontab_secret").unwrap_err();
     assert_eq!(refused.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE));
 }
+
+/// A role that was the first to have a job in a queue cannot stop the queue for those who come later.
+#[test]
+fn a_pause_by_one_role_stops_no_other() {
+    let cluster = Cluster::new();
+    let mut root = cluster.connect();
+    root.batch_execute(
+        "create extension scheduler; create role evil login; create role victim login;
+         select sched.grant_use('evil'), sched.grant_use('victim');
+         set role evil; select sched.define_job('first'), sched.pause_queue('default'); reset role;",
+    )
+    .unwrap();
+    let mut victim = cluster.connect_as("victim", "postgres");
+    victim.batch_execute("select sched.define_job('mine'); select sched.enqueue('mine')").unwrap();
+    assert_eq!(one::<i64>(&mut victim, "select count(*) from sched.claim('default')"), 1);
+    // Nor does the victim keep evil from resuming what evil has paused.
+    let mut evil = cluster.connect_as("evil", "postgres");
+    evil.batch_execute("select sched.enqueue('first')").unwrap();
+    assert_eq!(one::<i64>(&mut evil, "select count(*) from sched.claim('default')"), 0);
+    evil.batch_execute("select sched.resume_queue('default')").unwrap();
+    assert_eq!(one::<i64>(&mut evil, "select count(*) from sched.claim('default')"), 1);
+}

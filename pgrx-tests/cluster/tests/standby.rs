@@ -50,7 +50,7 @@ const READS: [&str; 27] = [
 ];
 
 /// Functions that write: so that there is something to write. A word in braces is an id and a token.
-const WRITES: [&str; 55] = [
+const WRITES: [&str; 56] = [
     "drop_elsewhere()",
     "set_buckets()",
     "define_job('new')",
@@ -104,6 +104,7 @@ const WRITES: [&str; 55] = [
     "grant_pg_monitor()",
     "grant_use('app')",
     "grant_monitor('app')",
+    "grant_queue('q', 'app')",
     "grant_worker('app')",
     "revoke_all('app')",
 ];

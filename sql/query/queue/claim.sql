@@ -1,4 +1,4 @@
--- Leases what is claimable in a queue, unless it is paused, by priority, then plan time; skips what others are claiming. The limit stands in
+-- Leases what is claimable in a queue, unless it is paused for all or for its owner, by priority, then plan time; skips what others are claiming. The limit stands in
 -- MATERIALIZED parts, so that no join can run them twice and lock more than was asked for.
 -- What a dispatcher has made claimable since the caller looked at the clock was not due then: a run begins when it is granted.
 -- Days of a lease have 24 hours, whatever the session's zone: UTC has no others.
@@ -6,13 +6,14 @@
 -- claims
 WITH paused AS MATERIALIZED (
     -- The queue of its jobs, where it is one of runners.
-    SELECT p.queue FROM sched.paused_queue p WHERE p.queue = CASE WHEN octet_length($1) > 57 THEN substr($1, 73) ELSE $1 END
+    SELECT p.owner FROM sched.paused_queue p WHERE p.queue = CASE WHEN octet_length($1) > 57 THEN substr($1, 73) ELSE $1 END
 ), fresh AS MATERIALIZED (
     SELECT r.execution_id, r.priority, r.plan_time, 0 AS attempt
       FROM sched.ready r
      -- What was left without its execution stays where it is, and what a dropped schedule has left. (A subquery that no planner turns into
      -- a join of all executions.)
-     WHERE r.queue = $1 AND pg_has_role($7, r.owner, 'USAGE') AND (SELECT p.queue FROM paused p) IS NULL
+     WHERE r.queue = $1 AND pg_has_role($7, r.owner, 'USAGE')
+       AND NOT EXISTS (SELECT FROM paused p WHERE p.owner IS NULL) AND r.owner <> ALL (ARRAY(SELECT p.owner FROM paused p))
        AND (SELECT (SELECT d.schedule_id FROM sched.schedule_dropped d WHERE d.schedule_id = e.schedule_id) IS NULL
               FROM sched.ledger e
              WHERE e.id = r.execution_id)
@@ -24,7 +25,8 @@ WITH paused AS MATERIALIZED (
       FROM sched.lease l
       JOIN sched.ledger e ON e.id = l.execution_id
      WHERE l.sweep_at <= $6 AND l.stale_after <= $6 AND e.queue = $1 AND e.allow_stale_reentry
-       AND l.attempt < e.max_attempts AND NOT l.cancel_requested AND pg_has_role($7, l.owner, 'USAGE') AND (SELECT p.queue FROM paused p) IS NULL
+       AND l.attempt < e.max_attempts AND NOT l.cancel_requested AND pg_has_role($7, l.owner, 'USAGE')
+       AND NOT EXISTS (SELECT FROM paused p WHERE p.owner IS NULL) AND l.owner <> ALL (ARRAY(SELECT p.owner FROM paused p))
        AND (SELECT d.schedule_id FROM sched.schedule_dropped d WHERE d.schedule_id = e.schedule_id) IS NULL
      ORDER BY e.priority DESC, e.plan_time, e.id
      LIMIT $2

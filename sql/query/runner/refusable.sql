@@ -4,7 +4,7 @@ WITH picked AS MATERIALIZED (
     SELECT r.execution_id
       FROM sched.ready r
      WHERE r.queue >= $2 AND r.queue <= $3 AND starts_with(r.queue, $1)
-       AND NOT EXISTS (SELECT FROM sched.paused_queue p WHERE p.queue = substr(r.queue, 73))
+       AND NOT EXISTS (SELECT FROM sched.paused_queue p WHERE p.queue = substr(r.queue, 73) AND (p.owner IS NULL OR p.owner = r.owner))
      ORDER BY r.queue, r.priority DESC, r.plan_time, r.execution_id
      LIMIT $4
        FOR UPDATE SKIP LOCKED

@@ -17,7 +17,7 @@ SELECT (SELECT min(t.fire_at) FROM sched.timer t WHERE t.fire_at > $2) AS fire_a
        EXISTS (SELECT FROM sched.retry r WHERE r.retry_at <= $6) AS retry_left_behind,
        EXISTS (SELECT
                  FROM deliveries d
-                WHERE (SELECT p.queue FROM sched.paused_queue p WHERE p.queue = substr(d.queue, length($4) + 1)) IS NULL) AS delivery_waits,
+                WHERE (SELECT p.queue FROM sched.paused_queue p WHERE p.queue = substr(d.queue, length($4) + 1) AND p.owner IS NULL) IS NULL) AS delivery_waits,
        (SELECT min(l.sweep_at) FROM sched.lease l WHERE l.sweep_at < 'infinity') AS sweep_at,
        EXISTS (SELECT FROM sched.schedule_change c WHERE c.change_id > $3 AND c.retry_at IS NULL) AS change_waits,
        (SELECT min(c.retry_at) FROM sched.schedule_change c WHERE c.retry_at IS NOT NULL) AS change_retry_at,

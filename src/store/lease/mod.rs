@@ -76,18 +76,19 @@ impl<'o> Ledger<'o> {
         found
     }
 
-    /// Whether nothing of a queue is to be claimed.
-    fn is_paused(&self, queue: &str, now: Instant) -> bool {
-        match &self.tables {
-            Some(tables) => pause::is_paused_now(tables.leases.schema, queue, now),
-            None => pause::is_paused(self.owner.session(), queue),
-        }
+    /// Whether nothing of this owner is to be claimed of a queue.
+    fn is_paused(&self, queue: &str, owner: Oid, now: Instant) -> bool {
+        let may_be = match &self.tables {
+            Some(tables) => pause::is_any_paused_now(tables.leases.schema, queue, now),
+            None => true,
+        };
+        may_be && pause::is_paused(self.owner.session(), queue, Some(owner))
     }
 
     /// Inserts an execution together with its first lease; `None` where somebody else was first, without waiting for him, or its queue
     /// is paused.
     pub fn claim_new(&self, new: &NewExecution, options: &LeaseOptions, now: Instant) -> Option<Lease> {
-        if self.is_paused(new.queue, now) {
+        if self.is_paused(new.queue, new.owner, now) {
             return None;
         }
         let lease = match &self.tables {
@@ -110,7 +111,7 @@ impl<'o> Ledger<'o> {
         options: LeaseOptions,
         now: Instant,
     ) -> Option<Lease> {
-        if self.is_paused(&known.queue, now) {
+        if self.is_paused(&known.queue, known.owner, now) {
             return None;
         }
         let (owner, planned_for) = (known.owner, known.planned_for);
@@ -128,7 +129,7 @@ impl<'o> Ledger<'o> {
         options: LeaseOptions,
         now: Instant,
     ) -> Option<Lease> {
-        if self.is_paused(&known.queue, now) {
+        if self.is_paused(&known.queue, known.owner, now) {
             return None;
         }
         let owner = known.owner;

@@ -92,10 +92,7 @@ impl QueueTables {
         now: Instant,
         find_job: impl Fn(&str) -> Option<Job>,
     ) -> Option<Vec<Claimed>> {
-        if pause::is_paused_now(self.tables.leases.schema, &wanted.queue, now) {
-            return Some(Vec::new());
-        }
-        if self.has_stale_run(now) {
+        if pause::is_any_paused_now(self.tables.leases.schema, &wanted.queue, now) || self.has_stale_run(now) {
             return None;
         }
         let due = self.due_retries(wanted, now)?;

@@ -23,7 +23,7 @@ thread_local! {
     static KNOWN: RefCell<(Oid, Vec<String>)> = const { RefCell::new((Oid::INVALID, Vec::new())) };
 }
 
-/// Those that are not paused, the one with what comes first before the others; `None` where the table is not as this file expects it.
+/// All of them, the one with what comes first before the others; `None` where one is paused, or the table is not as this file expects it.
 pub fn queues_waiting(schema: Oid, owner: Oid, now: Instant) -> Option<Vec<String>> {
     let waiting = Table::open(schema, &layouts::READY)?;
     let (known_owner, known) = KNOWN.take();
@@ -32,7 +32,9 @@ pub fn queues_waiting(schema: Oid, owner: Oid, now: Instant) -> Option<Vec<Strin
     if names.len() <= MOST {
         KNOWN.set((owner, names));
     }
-    heads.retain(|(_, queue)| !pause::is_paused_now(schema, queue, now));
+    if heads.iter().any(|(_, queue)| pause::is_any_paused_now(schema, queue, now)) {
+        return None;
+    }
     heads.sort_unstable();
     Some(heads.into_iter().map(|(_, queue)| queue).collect())
 }
