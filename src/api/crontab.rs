@@ -12,6 +12,7 @@ use crate::guc;
 use crate::pg::convert::{self, required};
 use crate::pg::error::{or_raise, raise, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
+use crate::pg::memory;
 use crate::pg::utf8_text::Text;
 use crate::pg::zone::ServerZone;
 use crate::pg::{role, session, subtransaction, Session};
@@ -27,6 +28,8 @@ use crate::api::schedule::{check_payload, defaults};
 const CRONTAB: &str = "crontab";
 /// A longer text is refused: no crontab is, and a line's environment is stored with each line.
 const MAX_BYTES: usize = 1_048_576;
+/// Each line is stored with the assignments above it, all lines together in so many bytes at most.
+const MAX_STORED: usize = 64 * 1_048_576;
 
 /// So many bytes of HMAC-SHA-256 (RFC 2104) tell the lines of all crontabs apart.
 const HASH_BYTES: usize = 8;
@@ -68,7 +71,21 @@ fn import_crontab(
 
 fn import(text: &str, style: Style, zone: &str) -> Outcome<Vec<ImportedLine>> {
     let (mut rows, mut schedules, mut entries) = (Vec::new(), Vec::new(), Vec::new());
+    let mut stored = 0;
     for line in crontab::read(text, style) {
+        if let Ok(entry) = &line.entry {
+            let environment: usize = entry.environment.iter().map(|(name, value)| name.len() + value.len()).sum();
+            stored += environment + entry.command.len();
+            if stored > MAX_STORED {
+                return Err(Failure::new(
+                    PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+                    format!("the environments of all lines have more than {MAX_STORED} bytes"),
+                    "Import fewer lines at a time: each line is stored with its environment.",
+                ));
+            }
+            // Each is written as JSON and read again before the next.
+            memory::require(memory::ALWAYS.max(8 * environment));
+        }
         let number = i32::try_from(line.number).unwrap_or(i32::MAX);
         let read = line.entry.map_err(|error| format!("{error}. {}", error.hint)).and_then(|entry| {
             let schedule =
@@ -104,6 +121,7 @@ fn import(text: &str, style: Style, zone: &str) -> Outcome<Vec<ImportedLine>> {
             elsewhere.extend(reason.iter().map(|reason| (schedule.schedule_name.clone(), reason.clone())));
             reason.is_none()
         });
+        memory::require(memory::ALWAYS.max(3 * stored));
         bulk::insert(session, schedules, convert::now());
         let foreign: HashSet<String> = {
             let names = rows.iter().filter_map(|row| row.1.clone()).collect();
@@ -129,7 +147,7 @@ fn names(session: &Session, entries: &[(usize, CrontabEntry)], job_name: &str) -
     let of_job = |name: &str| name.replacen(CRONTAB, job_name, 1);
     let old: Vec<String> = entries.iter().map(|(_, entry)| of_job(&entry.old_name)).collect();
     let kept: HashSet<String> = bulk::names_of_job(session, old.clone(), job_name).into_iter().collect();
-    let secret = bulk::crontab_secret(session)?;
+    let secret = bulk::crontab_secret(session, shard::is_shared(session)?)?;
     let keyed = Hmac::<Sha256>::new_from_slice(&secret).map_err(|error| Failure::internal(error.to_string()))?;
     let hash = |said: &[u8]| -> String {
         let bytes = keyed.clone().chain_update(said).finalize().into_bytes();

@@ -8,6 +8,7 @@ use scheduler_core::Instant;
 use crate::pg::convert::{self, required};
 use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
+use crate::pg::memory;
 use crate::pg::{role, session, subtransaction, Session};
 use crate::store::identity;
 use crate::store::schedule::bulk::{self as store, Malformed, Spec};
@@ -59,10 +60,14 @@ const TYPED_KEYS: [&str; 10] = [
 const AS_AN_ARGUMENT: &str =
     "Write texts, times and lengths of time as JSON strings, max_plans_per_tick as a number, and enabled as true or false.";
 
+/// What a byte of the array may become while all of it is read and written.
+const BYTES_FOR_EACH: usize = 8;
+
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn create_schedules(specs: Option<Jsonb>) -> i64 {
     or_raise((|| {
         let specs = required("specs", specs)?;
+        memory::require(BYTES_FOR_EACH * specs.stored_size());
         let caller = role::caller();
         let (count, warning) = session(|session| {
             identity::refuse_distributed(|| session)?;

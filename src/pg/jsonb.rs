@@ -46,6 +46,11 @@ impl Jsonb {
 }
 
 impl Jsonb {
+    /// How many bytes it takes as PostgreSQL stores it, not compressed.
+    pub fn stored_size(&self) -> usize {
+        self.0.len()
+    }
+
     /// `octet_length(value::text)`.
     pub fn text_size(&self) -> usize {
         self.with_text(|text| text.map_or(0, |text| text.to_bytes().len()))

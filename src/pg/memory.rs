@@ -8,6 +8,9 @@ use crate::pg::error::{raise, Failure};
 /// Below this many bytes nothing is asked for: what a call needs in any case is more.
 const SMALL: usize = 256 * 1024;
 
+/// What is asked for where many small parts add up.
+pub const ALWAYS: usize = SMALL;
+
 /// What has to be left beside it, for all small allocations until the call ends.
 const HEADROOM: usize = 8 * 1024 * 1024;
 

@@ -10,6 +10,7 @@ pub mod convert;
 pub mod database_setting;
 pub mod error;
 pub mod error_context;
+mod indexes_only;
 pub mod invalidation;
 pub mod jsonb;
 pub mod latch;

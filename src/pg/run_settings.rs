@@ -8,12 +8,28 @@ use serde_json::{Map, Value};
 use crate::pg::catch::catch;
 use crate::pg::error::{Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
+use crate::pg::memory;
 use crate::pg::parse::Strings;
 
 const EXAMPLE: &str = "Pass an object of strings, numbers and booleans, for example '{\"work_mem\": \"1GB\"}'.";
 
-/// Names and values, as texts; `22023` where it is no object of scalars.
+/// The longest settings, in bytes of their text.
+const MAX_BYTES: usize = 65_536;
+
+/// What a byte of their text may become while it is read: a number of one digit is a whole value.
+const BYTES_FOR_EACH: usize = 32;
+
+/// Names and values, as texts; `22023` where it is no object of scalars, `54000` where it is too long.
 pub fn read(settings: &Jsonb) -> Outcome<Vec<(String, String)>> {
+    let size = settings.text_size();
+    if size > MAX_BYTES {
+        return Err(Failure::new(
+            PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+            format!("settings are too large: {size} bytes"),
+            format!("Pass at most {MAX_BYTES} bytes of settings."),
+        ));
+    }
+    memory::require(size * BYTES_FOR_EACH);
     let object: Map<String, Value> = serde_json::from_str(&settings.text())
         .map_err(|_| Failure::invalid("settings is not an object that can be read", EXAMPLE))?;
     let text = |(name, value)| match value {

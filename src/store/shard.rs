@@ -40,6 +40,11 @@ thread_local! {
     static KNOWN: RefCell<Option<Known>> = const { RefCell::new(None) };
 }
 
+/// Whether several databases share scopes, of which this one has some; `40001`.
+pub fn is_shared(session: &Session) -> Outcome<bool> {
+    buckets(|| session).map(|buckets| buckets.is_some())
+}
+
 /// The buckets that are here, where not all are; `40001` in a transaction whose snapshot is older than the last change of them.
 fn buckets<'s>(session: impl FnOnce() -> &'s Session) -> Outcome<Option<Bits>> {
     let known = KNOWN.with_borrow(|known| {

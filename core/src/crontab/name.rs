@@ -74,12 +74,19 @@ impl Fnv {
 }
 
 /// The base name of the first command that does something; `command` where that is not a plain word. A value that is assigned before it, or
-/// an argument, may be a secret.
+/// an argument, may be a secret. So it is `command` as well where a shell would take what looks like a word for part of another: after a quote
+/// or an escape, or in a substitution.
 fn program(command: &str) -> String {
-    let name = first_command(command, |word, _| word.to_owned());
+    let mut before = "";
+    let name = first_command(command, |word, _| {
+        before = command.get(..word.as_ptr() as usize - command.as_ptr() as usize).unwrap_or(command);
+        word.to_owned()
+    });
     let word = name.as_deref().unwrap_or_else(|| command.split(BLANKS).next().unwrap_or_default());
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._/@+-".contains(c);
-    plain(if word.trim_end_matches(';').chars().all(is_plain) { word } else { "" })
+    let is_a_word =
+        word.trim_end_matches(';').chars().all(is_plain) && !before.contains(['\'', '"', '\\', '`', '$', '(']);
+    plain(if is_a_word { word } else { "" })
 }
 
 /// The base name of the first command that does something, and of up to two arguments that say something.

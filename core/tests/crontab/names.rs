@@ -118,6 +118,11 @@ fn a_name_has_the_program_and_nothing_else_of_the_command() {
         ("$(cat hunter2) x", "command"),
         ("https://user:hunter2@host/x", "command"),
         ("[ -x hunter2 ]", "command"),
+        ("PGPASSWORD='correct hunter2 battery' pg_dump x", "command"),
+        ("PASS=my\\ hunter2 /usr/bin/backup --all", "command"),
+        ("AUTH=\"Bearer hunter2 sig\" curl x", "command"),
+        ("cd '/x && hunter2 y' && backup", "command"),
+        ("X=$(echo hunter2) backup", "command"),
     ] {
         let entry = one(&format!("@daily {command}"), Style::User);
         assert_eq!(entry.name(|_| "hash".to_owned()), format!("crontab:-:{program}:hash"), "{command:?}");

@@ -258,7 +258,8 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
     // And a schedule whose every fire is an error: too much for a notification.
     root.batch_execute(
         "select sched.define_job('too long', 'notify', 'channel');
-         select sched.create_schedule('too long', 'every 300 milliseconds', 'too long', payload => to_jsonb(repeat('x', 9000)))",
+         select sched.create_schedule('too long', 'every 300 milliseconds', 'too long');
+         update sched.schedule set payload = to_jsonb(repeat('x', 9000)) where schedule_name = 'too long'",
     )
     .unwrap();
     let old = wait_until("a dispatcher", SOON, || dispatcher(&mut root));

@@ -75,6 +75,19 @@ fn no_argument_is_too_large_for_the_server() {
             calls += 1;
         }
     }
+    // What is small by itself, and adds up.
+    for call in [
+        "sched.import_crontab('A=' || repeat('x', 100000) || e'\\n' || repeat(e'* * * * * x\\n', 600))",
+        "sched.import_crontab('A=' || repeat('x', 100000) || e'\\n' || repeat(e'* * * * * x\\n', 6000))",
+        "sched.define_job('j', 'sql', 'select 1', settings => jsonb_build_object('a', ('[' || repeat('1,', 2000000) || '1]')::jsonb))",
+        "sched.create_schedules((select jsonb_agg(jsonb_build_object('schedule_name', i::text, 'clock', '@daily', 'job_name', 'none')) from generate_series(1, 300000) i))",
+    ] {
+        let mut transaction = db.transaction().unwrap();
+        if let Err(error) = transaction.batch_execute(&format!("select count(*) from {call} as f")) {
+            assert!(error.as_db_error().is_some(), "{call}: {error}");
+        }
+        transaction.rollback().unwrap_or_else(|error| panic!("{call}: {error}"));
+    }
     assert!(calls > 100, "{calls} calls");
     assert_eq!(one::<i64>(&mut db, "select count(*) from sched.next_time('@daily')"), 1);
     assert!(!cluster.log().contains("terminated by signal"), "{}", cluster.log());

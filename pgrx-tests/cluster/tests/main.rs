@@ -103,6 +103,7 @@ mod take_over;
 mod take_over_attacks;
 mod take_over_others;
 mod upgrade;
+mod upgrade_locks;
 mod upgrade_rights;
 mod upgrade_rows;
 mod verdicts;

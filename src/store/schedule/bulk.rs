@@ -204,13 +204,17 @@ pub fn names_of_job(session: &Session, names: Vec<String>, job_name: &str) -> Ve
     rows.iter().map(|row| row.get_required("schedule_name")).collect()
 }
 
-/// The key of the hashes in the names of crontab lines, made where there is none; `40001` where another transaction has just made it.
-pub fn crontab_secret(session: &Session) -> Outcome<Vec<u8>> {
+/// The key of the hashes in the names of crontab lines, made where there is none; `40001` where another transaction has just made it. Servers that
+/// share scopes have to compute the same names: where there is none, theirs is empty.
+pub fn crontab_secret(session: &Session, is_shared: bool) -> Outcome<Vec<u8>> {
     statement!(CRONTAB_SECRET = "schedule/crontab_secret"());
     statement!(CRONTAB_SECRET_MAKE = "schedule/crontab_secret_make"());
     let read = || CRONTAB_SECRET.run(session, arguments![]).first().map(|row| row.get_required("secret"));
     if let Some(secret) = read() {
         return Ok(secret);
+    }
+    if is_shared {
+        return Ok(Vec::new());
     }
     CRONTAB_SECRET_MAKE.run(session, arguments![]);
     read().ok_or_else(|| {
