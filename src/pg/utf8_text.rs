@@ -145,12 +145,13 @@ impl FromDatum for BeginningOfText {
         if is_null {
             return None;
         }
-        let mut bytes = beginning(datum, Self::CHARACTERS * LONGEST_CHARACTER);
-        // The last character may have been cut.
-        if let Err(error) = std::str::from_utf8(&bytes) {
-            if error.error_len().is_none() {
-                bytes.truncate(error.valid_up_to());
-            }
+        const LONGEST: usize = BeginningOfText::CHARACTERS * LONGEST_CHARACTER;
+        let mut bytes = beginning(datum, LONGEST);
+        // The last character may have been cut, where there is more of the text.
+        let cut =
+            std::str::from_utf8(&bytes).err().filter(|error| bytes.len() == LONGEST && error.error_len().is_none());
+        if let Some(error) = cut {
+            bytes.truncate(error.valid_up_to());
         }
         Some(BeginningOfText(checked(&bytes).chars().take(Self::CHARACTERS).collect()))
     }

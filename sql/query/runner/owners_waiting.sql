@@ -19,5 +19,5 @@ WITH RECURSIVE queues AS (
 )
 SELECT q.queue, (SELECT count(*) FROM (SELECT FROM sched.ready r WHERE r.queue = q.queue LIMIT $4) AS c) AS waiting
   FROM queues q
- WHERE NOT EXISTS (SELECT FROM sched.paused_queue p WHERE p.queue = substr(q.queue, 73) AND (p.owner IS NULL OR p.owner = substr(q.queue, 62, 10)::oid))
+ WHERE NOT EXISTS (SELECT FROM sched.paused_queue p WHERE p.queue = substr(q.queue, 73) AND (p.owner IS NULL OR p.owner = substr(q.queue, 62, 10)::bigint::oid))
  ORDER BY q.priority DESC, q.plan_time, q.execution_id
