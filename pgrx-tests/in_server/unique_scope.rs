@@ -95,10 +95,10 @@ mod tests {
             ]);
             assert_eq!(enqueue("2", ""), first);
             assert_eq!(waiting("u"), "1|FAILED|1|0|t");
-            // At once, with what it is now; it stays a further attempt, and its run_at is none.
+            // At once, with what it is now, and with all its attempts; its run_at is none.
             assert_eq!(enqueue("3", ", if_exists => 'replace'"), first);
-            assert_eq!(waiting("u"), "3|FAILED|1|0|f");
-            check("SELECT payload, attempt FROM sched.claim('u')", "3|2");
+            assert_eq!(waiting("u"), "3|FAILED|0|0|f");
+            check("SELECT payload, attempt FROM sched.claim('u')", "3|1");
             let second = enqueue("4", "");
             assert_ne!(second, first);
             run(&[
@@ -202,9 +202,49 @@ mod tests {
             // By scope a plan time that is named is taken for ever as well.
             assert_eq!(sql(&plan("10", ", unique_by => 'scope'")), id);
             refused(&plan("11", ", unique_by => 'scope', if_exists => 'error'"), "23505");
-            // What names no plan, or no scope, is never the same.
-            for free in ["", "scope_id => 'i', "] {
-                check(&format!("SELECT count(DISTINCT sched.enqueue('u/plan', {free}if_exists => 'error')) FROM generate_series(1, 3)"), "3");
+            // A plan time or a scope that the call leaves out is never the same.
+            for free in ["", ", scope_id => 'i'", ", plan_time => '2030-01-01'"] {
+                check(&format!("SELECT count(DISTINCT sched.enqueue('u/plan'{free})) FROM generate_series(1, 3)"), "3");
+                for word in ["replace", "error"] {
+                    let refusal =
+                        refused(&format!("SELECT sched.enqueue('u/plan'{free}, if_exists => '{word}')"), "22023");
+                    assert_eq!(
+                        refusal.message,
+                        format!("if_exists \"{word}\" needs scope_id and plan_time where unique_by is \"plan\"")
+                    );
+                }
+            }
+            for free in ["", ", scope_ids => '{i}'", ", plan_times => '{2030-01-01}'"] {
+                refused(
+                    &format!("SELECT sched.enqueue_many('u/plan', '{{1}}'{free}, if_exists => 'replace')"),
+                    "22023",
+                );
+            }
+        });
+    }
+
+    #[pg_test]
+    fn what_replaces_has_all_attempts() {
+        both_ways(|| {
+            run(&["SELECT sched.define_job('u/job', queue => 'u', max_attempts => 2, retry_backoff => '{1 hour}')"]);
+            let plan = |payload: &str| {
+                format!("SELECT sched.enqueue('u/job', '{payload}', '2030-01-01', 'p', 'i', if_exists => 'replace')")
+            };
+            let scope = |payload: &str| {
+                format!("SELECT sched.enqueue('u/job', '{payload}', scope_id => 's', unique_by => 'scope', if_exists => 'replace')")
+            };
+            for (old, new) in [(plan("1"), plan("2")), (scope("3"), scope("4"))] {
+                let id = sql(&old);
+                check("SELECT count(sched.finish_failure(execution_id, lease_token)) FROM sched.claim('u')", "1");
+                assert_eq!(sql(&new), id);
+                // Two attempts, the first of them at once.
+                check("SELECT attempt FROM sched.claim('u')", "1");
+                run(&[&format!("SELECT sched.finish_failure(id, lease_token) FROM sched.execution WHERE id = '{id}'")]);
+                check(
+                    &format!("SELECT attempt, next_retry_at IS NOT NULL FROM sched.execution WHERE id = '{id}'"),
+                    "1|t",
+                );
+                check(&format!("SELECT sched.cancel('{id}')"), "t");
             }
         });
     }

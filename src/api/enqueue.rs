@@ -41,7 +41,8 @@ fn enqueue_at(
 ) -> Uuid {
     or_raise((|| {
         let uniqueness = Uniqueness::of(scope_id.is_some(), plan_time.is_some());
-        let same = Same::of(unique_by, if_exists, "scope_id", scope_id.is_some())?;
+        let same =
+            Same::of(unique_by, if_exists, ("scope_id", scope_id.is_some()), ("plan_time", plan_time.is_some()))?;
         let names = [
             convert::name("job_name", job_name)?,
             convert::name("scope_kind", scope_kind)?,
@@ -213,7 +214,8 @@ fn enqueue_many_at(
         let (job_name, scope_kind) = (convert::name("job_name", job_name)?, convert::name("scope_kind", scope_kind)?);
         let payloads = all_given("payloads", required("payloads", payloads)?)?;
         let uniqueness = Uniqueness::of(scope_ids.is_some(), plan_times.is_some());
-        let same = Same::of(unique_by, if_exists, "scope_ids", scope_ids.is_some())?;
+        let same =
+            Same::of(unique_by, if_exists, ("scope_ids", scope_ids.is_some()), ("plan_times", plan_times.is_some()))?;
         let plan_times = match plan_times {
             None => vec![convert::timestamp(convert::now()); payloads.len()],
             Some(times) => same_length("plan_times", times, payloads.len())?

@@ -30,10 +30,24 @@ pub struct Same {
 }
 
 impl Same {
-    /// As a call says it, which names scopes by an argument or does not; `22023`, `22004`.
-    pub fn of(unique_by: Option<Text>, if_exists: Option<Text>, scopes: &str, names_scopes: bool) -> Outcome<Same> {
+    /// As a call says it. `scopes` and `plan_times` are the names of its arguments, and whether they are given; `22023`, `22004`.
+    pub fn of(
+        unique_by: Option<Text>,
+        if_exists: Option<Text>,
+        (scopes, names_scopes): (&str, bool),
+        (plan_times, names_plan_times): (&str, bool),
+    ) -> Outcome<Same> {
         let unique_by: UniqueBy = word("unique_by", unique_by)?;
-        let if_exists = word("if_exists", if_exists)?;
+        let if_exists: IfExists = word("if_exists", if_exists)?;
+        if unique_by == UniqueBy::Plan && if_exists != IfExists::Keep && !(names_scopes && names_plan_times) {
+            return Err(Failure::invalid(
+                format!(
+                    "if_exists \"{}\" needs {scopes} and {plan_times} where unique_by is \"plan\"",
+                    if_exists.as_str()
+                ),
+                format!("Pass both, or unique_by => 'scope' with {scopes}."),
+            ));
+        }
         if unique_by == UniqueBy::Scope && !names_scopes {
             return Err(Failure::invalid(
                 format!("unique_by \"scope\" needs {scopes}"),

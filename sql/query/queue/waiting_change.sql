@@ -1,6 +1,7 @@
 -- Changes executions that wait and are locked (waiting_lock): what runs is what they are then. Each gets a new entry where it waits, also where that
 -- is the same place: a claim that has seen the old one has seen what was to be run before, and must not have it.
--- Of a failed one the time is that of its retry. Where each stands then; a time where it is to wait for that.
+-- Of a failed one the time is that of its retry. One that is replaced ($4) has all its attempts again. Where each stands then; a time where it
+-- is to wait for that.
 -- $1 execution_ids, $2 payloads (NULL = unchanged), $3 times (NULL = unchanged, or at once), $4 whether no time means at once, $5 priority (NULL =
 -- unchanged), $6 now
 WITH known AS MATERIALIZED (
@@ -23,7 +24,8 @@ WITH known AS MATERIALIZED (
     RETURNING k.id, k.payload, k.new_priority, k.run_at, k.waits_until
 ), changed AS (
     UPDATE sched.ledger e
-       SET payload = m.payload, priority = m.new_priority, run_at = m.run_at, next_retry_at = m.waits_until, updated_at = $6
+       SET payload = m.payload, priority = m.new_priority, run_at = m.run_at, next_retry_at = m.waits_until, updated_at = $6,
+           attempt = CASE WHEN $4 THEN 0 ELSE e.attempt END
       FROM (SELECT * FROM taken UNION ALL SELECT * FROM recalled) AS m
      WHERE e.id = m.id
     RETURNING e.id, e.queue, e.priority, e.plan_time, e.owner, CASE WHEN e.next_retry_at > $6 THEN e.next_retry_at END AS retry_at
