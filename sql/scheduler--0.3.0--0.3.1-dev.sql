@@ -44,7 +44,7 @@ DECLARE
 BEGIN
     -- Each table and view that this script alters, drops or replaces.
     FOREACH relation IN ARRAY ARRAY[
-        'sched.schedule', 'sched.job', 'sched.unique_scope', 'sched.timer', 'sched.paused_queue', 'sched.queues'
+        'sched.schedule', 'sched.job', 'sched.unique_scope', 'sched.timer', 'sched.paused_queue', 'sched.queues', 'sched.running'
     ]::pg_catalog.text[] LOOP
         BEGIN
             EXECUTE pg_catalog.format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
@@ -123,9 +123,46 @@ COMMENT ON FUNCTION sched.fire_now IS
 'Creates one extra execution of a schedule, whatever its state, and returns its id. The plan time is now, or the next that neither the ledger nor the clock has. The timer is untouched. A superuser may fire the schedule of another role: the owner of the job reads the payload and the result. Errors: 42704, 42501, 53400 (a notify job, while the server''s queue of notifications is full).';
 COMMENT ON FUNCTION sched.pause IS 'Stops a schedule from firing until sched.resume. A superuser may pause the schedule of another role: the owner of the job reads its payload as before. Errors: 42704, 42501.';
 COMMENT ON FUNCTION sched.cancel IS
-'Cancels an execution: at once where nobody runs it, else its next heartbeat answers cancel and a failure ends it as CANCELLED; LISTEN "sched:cancel" hears its id. False when it is unknown or has ended. The owner of the job goes on reading the payload, also of what a superuser cancels. Error: 42501.';
+'Cancels an execution, and waits for no other transaction. One that waits is CANCELLED at once. Of one that runs the next heartbeat answers cancel, and a failure ends it as CANCELLED; LISTEN "sched:cancel" hears its id. One that an open transaction claims, ends or changes is CANCELLED when that transaction has ended, unless it commits a success. False when it is unknown or has ended. The owner of the job goes on reading the payload, also of what a superuser cancels. Error: 42501.';
 COMMENT ON FUNCTION sched.enqueue IS
 'Puts an execution into its job''s queue and returns its id; with run_at nobody can claim it before that time. unique_by says what is the same. By plan: one of this job, scope and plan time, whatever has become of it; a plan time that is not named is drawn so that nobody has it. By scope: one of this job, scope and owner that waits and that nobody has in hand. if_exists says what becomes of that: keep, replace (payload, run_at and priority, if it waits; it has all its attempts again) or error. By plan, replace and error need a scope and a plan time. A job that was never defined means queue default. The owner of the job reads the payload, also of what a superuser enqueues. Errors: 22023, 22004, 22008, 42501, 23505 (if_exists error), 53400 (a notify job, while the server''s queue of notifications is full).';
+
+CREATE TABLE sched.cancel_request (
+    request_id   uuid        PRIMARY KEY DEFAULT pg_catalog.gen_random_uuid(),
+    execution_id uuid        NOT NULL,
+    requested_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    retry_at     timestamptz NOT NULL DEFAULT 'epoch'
+);
+CREATE INDEX cancel_request_execution_id ON sched.cancel_request (execution_id);
+CREATE INDEX cancel_request_retry_at ON sched.cancel_request (retry_at);
+COMMENT ON TABLE sched.cancel_request IS 'executions to be cancelled whose row another transaction had locked: nobody may claim them, and heartbeats answer cancel';
+COMMENT ON COLUMN sched.cancel_request.retry_at IS 'when a dispatcher tries again';
+SELECT pg_catalog.pg_extension_config_dump('sched.cancel_request', '');
+CREATE OR REPLACE VIEW sched.running WITH (security_barrier) AS
+SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time,
+       CASE WHEN pg_catalog.octet_length(e.queue) > 57 THEN pg_catalog.substr(e.queue, 73) ELSE e.queue END AS queue, l.attempt, e.max_attempts, l.runner_id,
+       l.started_at, pg_catalog.clock_timestamp() - l.started_at AS age,
+       l.heartbeat_at, NULLIF(l.stale_after, 'infinity') AS stale_after, NULLIF(l.stale_after, 'infinity') - pg_catalog.clock_timestamp() AS time_to_stale,
+       l.cancel_requested OR l.execution_id IN (SELECT c.execution_id FROM sched.cancel_request c) AS cancel_requested,
+       CASE WHEN r.owns THEN l.progress END AS progress, e.schedule_name,
+       CASE WHEN l.sweep_at = 'infinity' THEN pg_catalog.substring(l.runner_id, '^sql/([0-9]{1,9})$')::integer END AS pid, l.run_until
+  FROM sched.lease l
+  JOIN sched.ledger e ON e.id = l.execution_id
+ CROSS JOIN LATERAL (SELECT pg_catalog.pg_has_role(current_user, e.owner, 'USAGE') AS owns) AS r
+ WHERE r.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT'));
+CREATE OR REPLACE FUNCTION sched.grant_worker(role regrole) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$$
+BEGIN
+    EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
+        'GRANT SELECT ON sched.home, sched.shard, sched.job, sched.schedule, sched.paused_queue, sched.imported TO %1$s;'
+        'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.schedule_change, sched.timer, sched.ledger, sched.ready, sched.retry TO %1$s;'
+        'GRANT SELECT, UPDATE, DELETE ON sched.lease TO %1$s;'
+        'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.awaited TO %1$s;'
+        'GRANT SELECT, UPDATE, DELETE ON sched.schedule_definition, sched.schedule_dropped, sched.cancel_request, sched.unique_scope TO %1$s;'
+        'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.skip, sched.timer_state, sched.alert, sched.alert_watch, sched.alert_state TO %1$s;', sched_internal.grantee(role));
+END
+$$;
 
 CREATE TABLE sched.crontab_secret (
     only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
@@ -715,6 +752,7 @@ DECLARE
 BEGIN
     FOREACH object IN ARRAY ARRAY[
         'FUNCTION sched_internal.alter_sql_job',
+        'TABLE sched.cancel_request',
         'TABLE sched.crontab_secret',
         'TABLE sched.queue_grant',
         'FUNCTION sched.grant_queue'

@@ -144,7 +144,7 @@ pub fn refused(statement: &str, sqlstate: &str) -> Refusal {
 /// How many rows each table has, as a fingerprint of what this transaction wrote.
 fn everything() -> String {
     sql("SELECT (SELECT count(*) FROM sched.job), (SELECT count(*) FROM sched.schedule), (SELECT count(*) FROM sched.timer),
-                (SELECT count(*) FROM sched.ledger), (SELECT count(*) FROM sched.ready), (SELECT count(*) FROM sched.retry), (SELECT count(*) FROM sched.paused_queue), (SELECT max(buckets::text) FROM sched.shard),
+                (SELECT count(*) FROM sched.ledger), (SELECT count(*) FROM sched.ready), (SELECT count(*) FROM sched.retry), (SELECT count(*) FROM sched.paused_queue), (SELECT count(*) FROM sched.cancel_request), (SELECT max(buckets::text) FROM sched.shard),
                 (SELECT count(*) FROM sched.lease), (SELECT count(*) FROM sched.awaited), (SELECT count(*) FROM sched.unique_scope), (SELECT count(*) FROM sched.imported WHERE taken_over_at IS NULL), (SELECT count(*) FROM sched.imported), (SELECT count(*) FROM sched.reported_fire),
                 (SELECT count(*) FROM sched.schedule_change), (SELECT count(*) FROM sched.skip), (SELECT count(*) FROM sched.alert_watch), (SELECT md5(string_agg(a::text, '')) FROM sched.alert a), (SELECT md5(string_agg(j::text, '')) FROM sched.job j),
                 (SELECT md5(string_agg(s::text, '')) FROM sched.schedule s),

@@ -105,6 +105,19 @@ COMMENT ON TABLE sched.lease IS 'who runs what, until when; a row here is what R
 COMMENT ON COLUMN sched.lease.own_transactions IS 'what the run of an SQL job has done may be committed before its end; NULL for others';
 COMMENT ON COLUMN sched.lease.run_until IS 'from then on heartbeats ask to stop; NULL without run_timeout';
 
+-- Cancels of executions whose row another transaction had locked. A dispatcher carries them out when that transaction has ended. Two requests
+-- for one execution are two rows, because a unique index would have one session wait for the other. Mostly empty, which claims know.
+CREATE TABLE sched.cancel_request (
+    request_id   uuid        PRIMARY KEY DEFAULT pg_catalog.gen_random_uuid(),
+    execution_id uuid        NOT NULL,
+    requested_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    retry_at     timestamptz NOT NULL DEFAULT 'epoch'
+);
+CREATE INDEX cancel_request_execution_id ON sched.cancel_request (execution_id);
+CREATE INDEX cancel_request_retry_at ON sched.cancel_request (retry_at);
+COMMENT ON TABLE sched.cancel_request IS 'executions to be cancelled whose row another transaction had locked: nobody may claim them, and heartbeats answer cancel';
+COMMENT ON COLUMN sched.cancel_request.retry_at IS 'when a dispatcher tries again';
+
 -- Runs whose end some schedule waits for (rearm on_terminal, overlap skip or buffer_one), so that the others pay nothing.
 CREATE TABLE sched.awaited (
     schedule_id  bigint NOT NULL,

@@ -46,7 +46,8 @@ SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time,
        CASE WHEN pg_catalog.octet_length(e.queue) > 57 THEN pg_catalog.substr(e.queue, 73) ELSE e.queue END AS queue, l.attempt, e.max_attempts, l.runner_id,
        l.started_at, pg_catalog.clock_timestamp() - l.started_at AS age,
        l.heartbeat_at, NULLIF(l.stale_after, 'infinity') AS stale_after, NULLIF(l.stale_after, 'infinity') - pg_catalog.clock_timestamp() AS time_to_stale,
-       l.cancel_requested, CASE WHEN r.owns THEN l.progress END AS progress, e.schedule_name,
+       l.cancel_requested OR l.execution_id IN (SELECT c.execution_id FROM sched.cancel_request c) AS cancel_requested,
+       CASE WHEN r.owns THEN l.progress END AS progress, e.schedule_name,
        CASE WHEN l.sweep_at = 'infinity' THEN pg_catalog.substring(l.runner_id, '^sql/([0-9]{1,9})$')::integer END AS pid, l.run_until
   FROM sched.lease l
   JOIN sched.ledger e ON e.id = l.execution_id

@@ -30,6 +30,7 @@ SELECT pg_catalog.pg_extension_config_dump('sched.schedule_definition',
     'WHERE NOT EXISTS (SELECT FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = schedule_definition.schedule_id AND j.owner::text ~ ''^[0-9]'')');
 SELECT pg_catalog.pg_extension_config_dump('sched.schedule_definition_definition_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('sched.schedule_dropped', '');
+SELECT pg_catalog.pg_extension_config_dump('sched.cancel_request', '');
 SELECT pg_catalog.pg_extension_config_dump('sched.skip',
     'WHERE NOT EXISTS (SELECT FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = skip.schedule_id AND j.owner::text ~ ''^[0-9]'')');
 SELECT pg_catalog.pg_extension_config_dump('sched.timer_state',

@@ -67,7 +67,7 @@ COMMENT ON FUNCTION sched.finish_success_many IS
 COMMENT ON FUNCTION sched.assert_lease IS
 'Locks an execution to the end of the transaction if the lease holds: what is written in it cannot be overtaken by another runner. Errors: 55000 (lease lost), 42501.';
 COMMENT ON FUNCTION sched.cancel IS
-'Cancels an execution: at once where nobody runs it, else its next heartbeat answers cancel and a failure ends it as CANCELLED; LISTEN "sched:cancel" hears its id. False when it is unknown or has ended. The owner of the job goes on reading the payload, also of what a superuser cancels. Error: 42501.';
+'Cancels an execution, and waits for no other transaction. One that waits is CANCELLED at once. Of one that runs the next heartbeat answers cancel, and a failure ends it as CANCELLED; LISTEN "sched:cancel" hears its id. One that an open transaction claims, ends or changes is CANCELLED when that transaction has ended, unless it commits a success. False when it is unknown or has ended. The owner of the job goes on reading the payload, also of what a superuser cancels. Error: 42501.';
 COMMENT ON FUNCTION sched.pause_queue IS
 'Has nobody claim anything of a queue until sched.resume_queue: claim returns no row, try_claim is conflicted, the server runs no SQL job of it. Runs and fires go on, and what a fire delivers at once (kinds notify and log) is delivered. Paused twice is paused once. A pause by a superuser, or by a role with sched.grant_queue, holds for all executions. A pause by another role holds for the executions of that role, and of the owners for whom it may act and who have a job or an execution there. Errors: 22004 (NULL), 22023 (a name that cannot be one).';
 COMMENT ON FUNCTION sched.resume_queue IS
@@ -184,7 +184,7 @@ BEGIN
         'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.schedule_change, sched.timer, sched.ledger, sched.ready, sched.retry TO %1$s;'
         'GRANT SELECT, UPDATE, DELETE ON sched.lease TO %1$s;'
         'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.awaited TO %1$s;'
-        'GRANT SELECT, UPDATE, DELETE ON sched.schedule_definition, sched.schedule_dropped, sched.unique_scope TO %1$s;'
+        'GRANT SELECT, UPDATE, DELETE ON sched.schedule_definition, sched.schedule_dropped, sched.cancel_request, sched.unique_scope TO %1$s;'
         'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.skip, sched.timer_state, sched.alert, sched.alert_watch, sched.alert_state TO %1$s;', sched_internal.grantee(role));
 END
 $$;

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
 use pgrx::prelude::*;
 use pgrx::PgSqlErrorCode;
-use scheduler_core::lease::{self, Cancel};
+use scheduler_core::lease;
 use scheduler_core::Instant;
 
-use crate::dispatch;
+use crate::dispatch::{self, Cancelled};
 use crate::guc;
 use crate::pg::array::Many;
 use crate::pg::convert::{self, required, Zero};
@@ -291,29 +291,16 @@ fn cancel(execution_id: Option<Uuid>) -> bool {
     or_raise((|| {
         let id = required("execution_id", execution_id)?;
         let (caller, now) = (role::caller(), convert::now());
-        session(|session| loop {
-            // Looked at anew each time: between two statements somebody may claim it, or finish.
-            let Some((state, owner)) = execution::state(session, id, now) else { return Ok(false) };
+        session(|session| {
+            let Some((_, owner)) = execution::state(session, id, now) else { return Ok(false) };
             check_owner(caller, owner, id)?;
-            let done = match lease::cancel(state) {
-                Cancel::TooLate => return Ok(false),
-                Cancel::Requested => {
-                    let running = store::cancel_running(session, id);
-                    if running {
-                        wakeup::cancel_at_commit(id, guc::cancel_grace());
-                        // (One of the server is signalled. And a transaction that notifies cannot be prepared.)
-                        if !server_runs_one_of(&[id]) && guc::notify() && queue::notify::has_room() {
-                            queue::notify::cancelled(id);
-                        }
-                    }
-                    running
-                }
-                Cancel::Now => store::cancel_waiting(session, id, now),
-            };
-            if done {
-                return Ok(true);
+            let cancelled = dispatch::cancel(session, id, now);
+            // (A run of the server is signalled. And a transaction that notifies cannot be prepared.)
+            if cancelled == Cancelled::Asked && !server_runs_one_of(&[id]) && guc::notify() && queue::notify::has_room()
+            {
+                queue::notify::cancelled(id);
             }
-            pgrx::check_for_interrupts!();
+            Ok(cancelled != Cancelled::TooLate)
         })
     })())
 }

@@ -9,7 +9,6 @@ use crate::pg::utf8_text::Text;
 use crate::pg::{acknowledge_durably, convert, session};
 use crate::shmem::wakeup;
 use crate::store::execution::ids;
-use crate::store::lease::sql as lease;
 use crate::store::{exclusive_lock, job, shard};
 
 use crate::api::schedule;
@@ -64,7 +63,7 @@ fn drop_elsewhere() -> i64 {
         }
         for id in shard::waiting_elsewhere(session) {
             pgrx::check_for_interrupts!();
-            lease::cancel_waiting(session, id, now);
+            dispatch::cancel(session, id, now);
         }
         i64::try_from(schedules.len()).unwrap_or(i64::MAX)
     })

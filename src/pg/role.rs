@@ -67,7 +67,7 @@ const DELETE: pg_sys::AclMode = pg_sys::ACL_DELETE as pg_sys::AclMode;
 const ALL: pg_sys::AclMode = SELECT | INSERT | UPDATE | DELETE;
 
 /// What `sched.grant_worker` gives: on which tables to do what.
-const OF_WORKERS: [(&CStr, pg_sys::AclMode); 21] = [
+const OF_WORKERS: [(&CStr, pg_sys::AclMode); 22] = [
     (c"ledger", ALL),
     (c"home", SELECT),
     (c"shard", SELECT),
@@ -81,6 +81,7 @@ const OF_WORKERS: [(&CStr, pg_sys::AclMode); 21] = [
     (c"awaited", ALL),
     (c"schedule_definition", SELECT | UPDATE | DELETE),
     (c"schedule_dropped", SELECT | UPDATE | DELETE),
+    (c"cancel_request", SELECT | UPDATE | DELETE),
     (c"unique_scope", SELECT | UPDATE | DELETE),
     (c"paused_queue", SELECT),
     (c"imported", SELECT),

@@ -65,6 +65,11 @@ pub fn added_drop() {
     added_to(c"schedule_dropped", "", Position::SOMEWHERE);
 }
 
+/// To be said when an execution is to be cancelled that somebody has in hand: nobody is to claim that.
+pub fn added_cancel_request() {
+    added_to(c"cancel_request", "", Position::SOMEWHERE);
+}
+
 /// To be said when a queue was paused: nobody is to claim from it.
 pub fn added_pause() {
     added_to(c"paused_queue", "", Position::SOMEWHERE);
@@ -82,7 +87,9 @@ fn table(name: &CStr) -> Option<Oid> {
 
 /// The tables of which something is remembered here.
 fn tables() -> impl Iterator<Item = Oid> {
-    [c"ready", c"lease", c"retry", c"schedule_dropped", c"paused_queue"].into_iter().filter_map(table)
+    [c"ready", c"lease", c"retry", c"schedule_dropped", c"cancel_request", c"paused_queue"]
+        .into_iter()
+        .filter_map(table)
 }
 
 /// To be said when somebody has written to a table without telling where: all that is remembered of it is forgotten.

@@ -24,7 +24,7 @@ use crate::worker::staffing::Staffing;
 use crate::worker::{notifier, probe, transaction};
 
 /// The steps beside firing.
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 13] = [
     Step {
         what: c"applying changed schedules",
         done: "changed schedules applied",
@@ -52,6 +52,13 @@ const STEPS: [Step; 12] = [
         arms_timers: true,
         deadline: |tick| tick.deadlines.delivery,
         work: |_, session| dispatch::deliver(session, convert::now(), turn()),
+    },
+    Step {
+        what: c"cancelling what others had in hand",
+        done: "requests to cancel looked at",
+        arms_timers: true,
+        deadline: |tick| tick.deadlines.cancel,
+        work: |_, session| dispatch::settle_cancels(session, convert::now()),
     },
     Step {
         what: c"cancelling executions of dropped schedules",

@@ -27,7 +27,7 @@ pub const TEMPORARY: &str = r#"
     do $plant$
     declare name text;
     begin
-        foreach name in array '{job,schedule,schedule_change,timer,alert,alert_watch,alert_state,late,alerts,ledger,ready,retry,lease,awaited,paused_queue,shard,monitor,fence,execution,
+        foreach name in array '{job,schedule,schedule_change,timer,alert,alert_watch,alert_state,late,alerts,ledger,ready,retry,lease,awaited,cancel_request,paused_queue,shard,monitor,fence,execution,
                                 pg_class,pg_namespace,pg_roles,pg_proc,pg_extension,pg_authid}'::text[] loop
             execute pg_catalog.format('create temp table %I ()', name);
         end loop;

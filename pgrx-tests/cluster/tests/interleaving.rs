@@ -37,7 +37,7 @@ fn play(cluster: &Cluster, spec: &str, level: &str) -> String {
 /// Who claims or sweeps never waits; errors are a lost lease or, where the level demands it, 40001.
 fn decent(printed: &str, level: &str) {
     for line in printed.lines() {
-        let never_waits = ["claim:", "steal:", "sweep:", "new:", "queue:", "alter:", "many:"];
+        let never_waits = ["claim:", "steal:", "sweep:", "new:", "queue:", "alter:", "many:", "cancel:"];
         let waits = line.ends_with("<waiting ...>") && never_waits.iter().any(|step| line.contains(step));
         assert!(!waits, "{level}: {line}");
         if let Some(message) = line.strip_prefix("ERROR:  ") {

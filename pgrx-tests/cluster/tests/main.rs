@@ -6,6 +6,7 @@ mod after_runs;
 mod against_the_clock;
 mod alerts;
 mod barriers;
+mod cancel_in_hand;
 mod clients;
 mod clients_python;
 mod clients_typescript;

@@ -7,4 +7,5 @@ UPDATE sched.lease l
        sweep_at = least(l.sweep_at, (($5 AT TIME ZONE 'UTC') + COALESCE($3, l.stale_timeout)) AT TIME ZONE 'UTC'),
        progress = COALESCE($4, l.progress)
  WHERE l.execution_id = $1 AND l.lease_token = $2
-RETURNING l.owner::oid AS owner, l.cancel_requested, l.run_until, l.sweep_at
+RETURNING l.owner::oid AS owner, l.cancel_requested OR EXISTS (SELECT FROM sched.cancel_request c WHERE c.execution_id = l.execution_id) AS cancel_requested,
+          l.run_until, l.sweep_at

@@ -7,7 +7,8 @@ WITH given_back AS (
 ), judged AS MATERIALIZED (
     SELECT g.*, e.attempt < g.attempt - 1 AS was_lost,
            g.cancel_requested OR e.run_at IS NOT DISTINCT FROM 'infinity'
-               OR EXISTS (SELECT FROM sched.schedule_dropped d WHERE d.schedule_id = e.schedule_id) AS ends
+               OR EXISTS (SELECT FROM sched.schedule_dropped d WHERE d.schedule_id = e.schedule_id)
+               OR EXISTS (SELECT FROM sched.cancel_request c WHERE c.execution_id = g.execution_id) AS ends
       FROM given_back g
       JOIN sched.ledger e ON e.id = g.execution_id
        FOR UPDATE OF e

@@ -10,10 +10,11 @@ WITH paused AS MATERIALIZED (
 ), fresh AS MATERIALIZED (
     SELECT r.execution_id, r.priority, r.plan_time, 0 AS attempt
       FROM sched.ready r
-     -- What was left without its execution stays where it is, and what a dropped schedule has left. (A subquery that no planner turns into
+     -- What was left without its execution stays where it is, what a dropped schedule has left, and what is to be cancelled. (A subquery that no planner turns into
      -- a join of all executions.)
      WHERE r.queue = $1 AND pg_has_role($7, r.owner, 'USAGE')
        AND NOT EXISTS (SELECT FROM paused p WHERE p.owner IS NULL) AND r.owner <> ALL (ARRAY(SELECT p.owner FROM paused p))
+       AND (SELECT c.execution_id FROM sched.cancel_request c WHERE c.execution_id = r.execution_id LIMIT 1) IS NULL
        AND (SELECT (SELECT d.schedule_id FROM sched.schedule_dropped d WHERE d.schedule_id = e.schedule_id) IS NULL
               FROM sched.ledger e
              WHERE e.id = r.execution_id)
@@ -28,6 +29,7 @@ WITH paused AS MATERIALIZED (
        AND l.attempt < e.max_attempts AND NOT l.cancel_requested AND pg_has_role($7, l.owner, 'USAGE')
        AND NOT EXISTS (SELECT FROM paused p WHERE p.owner IS NULL) AND l.owner <> ALL (ARRAY(SELECT p.owner FROM paused p))
        AND (SELECT d.schedule_id FROM sched.schedule_dropped d WHERE d.schedule_id = e.schedule_id) IS NULL
+       AND (SELECT c.execution_id FROM sched.cancel_request c WHERE c.execution_id = l.execution_id LIMIT 1) IS NULL
      ORDER BY e.priority DESC, e.plan_time, e.id
      LIMIT $2
        FOR UPDATE OF l SKIP LOCKED

@@ -24,6 +24,7 @@ WITH RECURSIVE queues AS (
     SELECT r.execution_id
       FROM first f
       JOIN sched.ready r ON r.queue = f.queue AND r.priority = f.priority AND r.plan_time = f.plan_time AND r.execution_id = f.execution_id
+     WHERE (SELECT c.execution_id FROM sched.cancel_request c WHERE c.execution_id = r.execution_id LIMIT 1) IS NULL
        FOR UPDATE OF r SKIP LOCKED
 )
 SELECT p.execution_id, e.attempt + 1 AS attempt, e.max_attempts, e.allow_stale_reentry, j.retry_backoff, false AS cancel_requested, e.job_name, j.kind, e.payload

@@ -2,7 +2,8 @@
 -- earlier one; whether something of no paused queue is to be
 -- delivered (in queues whose names begin with $4, and come before $5), the first lease that may have gone stale; whether a
 -- change after $3 can be applied now, and when one is tried again that could not; whether a timer is still due of those between
--- $1 and $2, which were just picked; when to look at dropped schedules of which somebody had something in hand; when to look for alerts, at once or as planned after $7.
+-- $1 and $2, which were just picked; when to look at dropped schedules of which somebody had something in hand; when to try a
+-- cancel again; when to look for alerts, at once or as planned after $7.
 -- One index probe each.
 WITH RECURSIVE deliveries AS (
     (SELECT r.queue FROM sched.ready r WHERE r.queue >= $4 AND r.queue < $5 AND starts_with(r.queue, $4) ORDER BY r.queue LIMIT 1)
@@ -23,5 +24,6 @@ SELECT (SELECT min(t.fire_at) FROM sched.timer t WHERE t.fire_at > $2) AS fire_a
        (SELECT min(c.retry_at) FROM sched.schedule_change c WHERE c.retry_at IS NOT NULL) AS change_retry_at,
        EXISTS (SELECT FROM sched.timer t WHERE t.fire_at > $1 AND t.fire_at <= $2) AS left_behind,
        (SELECT min(d.retry_at) FROM sched.schedule_dropped d) AS dropped_at,
+       (SELECT min(c.retry_at) FROM sched.cancel_request c) AS cancel_at,
        COALESCE((SELECT w.due_at FROM sched.alert_watch w WHERE w.due_at = '-infinity' LIMIT 1),
                 (SELECT min(w.due_at) FROM sched.alert_watch w WHERE w.due_at > $7)) AS alert_at

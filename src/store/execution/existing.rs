@@ -43,16 +43,17 @@ pub enum KeyLookup {
 }
 
 impl ExistingExecution {
-    /// By its row of the ledger and its lease, if it has one; `dropped`: a dropped schedule has left it.
+    /// By its row of the ledger and its lease, if it has one; `can_only_end`: a dropped schedule has
+    /// left it, or it is to be cancelled.
     pub fn of(
         entry: &impl Record<Column>,
         lease: Option<&impl Record<Column>>,
-        dropped: bool,
+        can_only_end: bool,
         now: Instant,
     ) -> ExistingExecution {
         ExistingExecution {
             id: entry.get_required(ledger::ID),
-            state: state_of(entry, lease, dropped, now),
+            state: state_of(entry, lease, can_only_end, now),
             limits: Limits {
                 attempt: lease
                     .map_or_else(|| entry.get_required(ledger::ATTEMPT), |lease| lease.get_required(lease::ATTEMPT)),
@@ -79,15 +80,20 @@ impl ExistingExecution {
     }
 }
 
-/// Where an execution stands by its row of the ledger and its lease; what a dropped schedule has left can only end.
-fn state_of(entry: &impl Record<Column>, lease: Option<&impl Record<Column>>, dropped: bool, now: Instant) -> State {
+/// Where an execution stands by its row of the ledger and its lease; one that `can_only_end` is not claimed.
+fn state_of(
+    entry: &impl Record<Column>,
+    lease: Option<&impl Record<Column>>,
+    can_only_end: bool,
+    now: Instant,
+) -> State {
     if let Some(lease) = lease {
         return State::Running {
-            stale: is_due(lease.get_required(lease::STALE_AFTER), now) && !dropped,
+            stale: is_due(lease.get_required(lease::STALE_AFTER), now) && !can_only_end,
             cancel_requested: lease.get_required(lease::CANCEL_REQUESTED),
         };
     }
-    if dropped {
+    if can_only_end {
         return State::Terminal;
     }
     match (Status::parse(&entry.get_required::<String>(ledger::STATUS)), entry.get(ledger::NEXT_RETRY_AT)) {
@@ -115,7 +121,7 @@ pub fn by_key(
     statement!(EXECUTION_BY_KEY = "lease/execution_by_key"(UUIDOID, TIMESTAMPTZOID));
     let rows = EXECUTION_BY_KEY.run(session, arguments![key, plan_time]);
     let found = rows.first();
-    found.map(|row| ExistingExecution::of(&row, lease_in(&row).as_ref(), row.get_required("dropped"), now))
+    found.map(|row| ExistingExecution::of(&row, lease_in(&row).as_ref(), row.get_required("can_only_end"), now))
 }
 
 /// Where an execution stands, and who owns it.

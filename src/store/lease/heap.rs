@@ -20,6 +20,7 @@ use crate::store::execution::{ids, ExistingExecution, KeyLookup, Lease, LeaseOpt
 use crate::store::lease::sql::heartbeat_answer;
 
 use crate::heap::layouts::{self, lease, ledger};
+use crate::store::lease::cancel_request;
 use crate::store::lease::new_lease::NewLease;
 use crate::store::schedule::dropped_heap;
 
@@ -125,7 +126,8 @@ impl LeaseTable {
             let result = match one_of_many {
                 Some(_) => {
                     // (Before it is asked for: where it is not to be had, nothing is known of the row any more.)
-                    let held = heartbeat_answer(lease, now);
+                    let (owner, is_to_stop) = heartbeat_answer(lease, now);
+                    let held = (owner, is_to_stop || cancel_request::is_for(self.schema, execution_id, now));
                     let Some(result) = lease.update_unless_locked(changes) else { return Some(held) };
                     result
                 }
@@ -134,7 +136,8 @@ impl LeaseTable {
             match result {
                 ModifyResult::Done => {
                     self.mark_added(sweep_at);
-                    return Some(heartbeat_answer(lease, now));
+                    let (owner, is_to_stop) = heartbeat_answer(lease, now);
+                    return Some((owner, is_to_stop || cancel_request::is_for(self.schema, execution_id, now)));
                 }
                 ModifyResult::Updated => {}
                 ModifyResult::Deleted => return None,
@@ -189,9 +192,9 @@ impl LedgerTables {
             return KeyLookup::InHand;
         }
         let id: Uuid = entry.get_required(ledger::ID);
-        let dropped = self.is_of_dropped_schedule(now);
+        let can_only_end = self.is_of_dropped_schedule(now) || cancel_request::is_for(self.leases.schema, id, now);
         let leased = self.scan(lease, c"lease_pkey").find(&[Condition::equal(pg_sys::F_UUID_EQ, id)]);
-        KeyLookup::Existing(ExistingExecution::of(entry, leased.then_some(lease), dropped, now))
+        KeyLookup::Existing(ExistingExecution::of(entry, leased.then_some(lease), can_only_end, now))
     }
 
     /// Whether the ledger's current row was left by a schedule that was dropped with all that it had pending.

@@ -19,6 +19,7 @@ use crate::store::queue::draw::PlanTimeDraw;
 use crate::store::queue::pause;
 use crate::store::shard;
 
+pub mod cancel_request;
 pub mod end;
 mod end_heap;
 pub mod heap;

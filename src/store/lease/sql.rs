@@ -261,7 +261,8 @@ pub fn lock(session: &Session, execution_id: Uuid, lease_token: Uuid) -> Option<
     LEASE_LOCK.run(session, arguments![execution_id, lease_token]).first().map(|row| row.get_required("owner"))
 }
 
-/// Cancels an execution that nobody runs, and tells the schedule that waits for its end; false where it is not waiting.
+/// Cancels an execution that nobody runs, and tells the schedule that waits for its end; false where it is not waiting, or another
+/// transaction has it in hand.
 pub fn cancel_waiting(session: &Session, execution_id: Uuid, now: Instant) -> bool {
     statement!(CANCEL_WAITING = "lease/cancel_waiting"(UUIDOID, TIMESTAMPTZOID));
     let rows = CANCEL_WAITING.run(session, arguments![execution_id, timestamp(now)]);
@@ -274,7 +275,13 @@ pub fn cancel_waiting(session: &Session, execution_id: Uuid, now: Instant) -> bo
     true
 }
 
-/// Asks a run to stop; false where it does not run.
+/// A run that failed for good although it was to be cancelled has been cancelled.
+pub fn cancel_failed(session: &Session, execution_id: Uuid, now: Instant) {
+    statement!(CANCEL_FAILED = "lease/cancel_failed"(UUIDOID, TIMESTAMPTZOID));
+    CANCEL_FAILED.run(session, arguments![execution_id, timestamp(now)]);
+}
+
+/// Asks a run to stop; false where it does not run, or another transaction has it in hand.
 pub fn cancel_running(session: &Session, execution_id: Uuid) -> bool {
     statement!(CANCEL_RUNNING = "lease/cancel_running"(UUIDOID));
     let rows = CANCEL_RUNNING.run(session, arguments![execution_id]);

@@ -19,6 +19,7 @@ use crate::shmem::low_water_mark::{Order, Position};
 use crate::store::counted;
 use crate::store::execution::{ids, Claimed, NewExecution, QueueClaim};
 use crate::store::job::{job_cache, Job};
+use crate::store::lease::cancel_request;
 use crate::store::lease::heap::{new_row, LedgerRow, LedgerTables};
 use crate::store::lease::new_lease::NewLease;
 use crate::store::queue::draw::PlanTimeDraw;
@@ -141,11 +142,15 @@ impl QueueTables {
         };
         dropped_heap::with(leases.schema, now, |mut dropped| {
             let mut by_id = dropped.is_some().then(|| self.tables.lookup_ledger());
-            let mut is_refused = |id| {
+            let mut is_of_dropped = |id| {
                 let (Some(dropped), Some(by_id)) = (&mut dropped, &mut by_id) else { return false };
                 by_id.find(id) && entry.get(ledger::SCHEDULE_ID).is_some_and(|schedule_id| dropped.has(schedule_id))
             };
-            self.take(wanted, due, now, &mut is_refused, &mut grant);
+            cancel_request::with(leases.schema, now, |mut requested| {
+                let mut is_refused =
+                    |id| requested.as_mut().is_some_and(|requested| requested.has(id)) || is_of_dropped(id);
+                self.take(wanted, due, now, &mut is_refused, &mut grant);
+            });
         });
         leases.lease.insert_all(&rows);
         let first = lengths.into_iter().map(|length| length.stale_after).min_by_key(|time| i64::from(*time));

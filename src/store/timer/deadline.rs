@@ -31,6 +31,8 @@ pub struct Deadlines {
     pub alert: Option<Instant>,
     /// A dropped schedule is to be looked at of which somebody had something in hand.
     pub dropped: Option<Instant>,
+    /// An execution is to be cancelled that somebody had in hand.
+    pub cancel: Option<Instant>,
 }
 
 /// What was looked at already, and was left because others had it in hand, or for a later turn.
@@ -79,5 +81,6 @@ pub fn next(session: &Session, looked: Looked) -> Deadlines {
         left_behind: row.get_required("left_behind"),
         alert: row.get_saturated("alert_at"),
         dropped: row.get_saturated("dropped_at"),
+        cancel: row.get_saturated("cancel_at"),
     })
 }
