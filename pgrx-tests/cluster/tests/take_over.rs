@@ -193,7 +193,8 @@ fn a_roles_own_tables_are_taken_over_and_trap_nobody() {
         ),
         (
             "alter table job alter jobid type trap using '3'; update job set active = true",
-            "alter table job alter jobid type bigint using 3",
+            // (Before the id can be read again: one that is on is found, rightly.)
+            "update job set active = false; alter table job alter jobid type bigint using 3",
         ),
         ("alter table job rename active to inactive", "alter table job rename inactive to active"),
         ("revoke all on job from app", "grant all on job to app"),
