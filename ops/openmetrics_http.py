@@ -7,13 +7,24 @@ import sys
 import psycopg
 
 
+SEVERITIES = {"ok": 0, "warning": 1, "critical": 2}
+
+
+def family(health):
+    """sched.health() as a family of gauges: 0 where a component is ok, 1 for a warning, 2 where it is critical."""
+    lines = [f'sched_health{{component="{component}"}} {SEVERITIES[severity]}' for component, severity in health]
+    return "".join(f"{line}\n" for line in ["# TYPE sched_health gauge", *lines])
+
+
 class Metrics(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         try:
             with psycopg.connect(
                 autocommit=True, connect_timeout=5, client_encoding="utf8", options="-c statement_timeout=10s"
             ) as connection:
-                body = connection.execute("SELECT sched.openmetrics()").fetchone()[0].encode()
+                text = connection.execute("SELECT sched.openmetrics()").fetchone()[0]
+                health = connection.execute("SELECT component, severity FROM sched.health()").fetchall()
+            body = text.replace("# EOF", family(health) + "# EOF").encode()
         except Exception as error:
             # Prometheus then says that the target is down.
             self.send_error(503, explain=str(error))

@@ -687,7 +687,7 @@ COMMENT ON FUNCTION sched.compare IS
 COMMENT ON FUNCTION sched.create_schedule IS
 'Creates a schedule and returns its number. It fires for the first time at the first plan time after its creation; a warning says that there is none. An alert (sched.alerts) opens where a run has not begun max_lateness after its plan time, or goes on for longer than max_duration. One opens where no run has succeeded within expect_success_within. alert_job gets an execution for each alert. Errors: 42710 (the name is taken), 42704 (unknown job or alert_job), 22023 (clock, zone or another argument cannot be used), 54000 (a clock over 1000 bytes, a payload over 1 MiB), 22008 (an infinite time, a length of time over 1000 years), 22004 (NULL), 42501 (another role''s job or alert_job).';
 COMMENT ON FUNCTION sched.dispatch_due IS
-'Applies changes and fires at most max_schedules due schedules in the caller''s transaction, as the worker does; returns how many executions it created: at most 10,000 with payloads of 64 MiB, and the next call goes on. Any number of callers at once. Errors: 22023; 40001 under REPEATABLE READ and SERIALIZABLE.';
+'Applies changes and fires at most max_schedules due schedules in the caller''s transaction, as the worker does; returns how many executions it created. One call creates at most 10,000, with payloads of 64 MiB; the next call goes on. Any number of callers at once. Errors: 22023; 40001 under REPEATABLE READ and SERIALIZABLE.';
 COMMENT ON FUNCTION sched.due_plans IS
 'The plan times of a clock that an application''s own tick should claim now, oldest first, at most max_plans_per_tick (up to 10000). The ledger''s executions that the caller may act for count as claimed. Errors as next_time.';
 COMMENT ON FUNCTION sched.explain IS

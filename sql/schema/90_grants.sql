@@ -29,7 +29,7 @@ COMMENT ON FUNCTION sched.pause IS 'Stops a schedule from firing until sched.res
 COMMENT ON FUNCTION sched.resume IS
 'Lets a paused schedule fire again, at plan times after this moment. Errors: 42704, 42501.';
 COMMENT ON FUNCTION sched.dispatch_due IS
-'Applies changes and fires at most max_schedules due schedules in the caller''s transaction, as the worker does; returns how many executions it created: at most 10,000 with payloads of 64 MiB, and the next call goes on. Any number of callers at once. Errors: 22023; 40001 under REPEATABLE READ and SERIALIZABLE.';
+'Applies changes and fires at most max_schedules due schedules in the caller''s transaction, as the worker does; returns how many executions it created. One call creates at most 10,000, with payloads of 64 MiB; the next call goes on. Any number of callers at once. Errors: 22023; 40001 under REPEATABLE READ and SERIALIZABLE.';
 COMMENT ON FUNCTION sched.rebuild() IS
 'Makes every timer anew from the schedules, the ledger and the skips, and returns how many are armed; fires nothing by itself. Warns of schedules that lie ahead of the clock. Dispatchers wait until the transaction ends. For superusers and the extension''s owner; 42501 for others.';
 COMMENT ON FUNCTION sched.explain IS

@@ -67,6 +67,7 @@ fn push_gauges(samples: &mut Vec<Sample>, owner: &Owner, reader: Reader, now: In
     // Nothing of ours acts in a copy: what waits there is no sign of trouble, nor is an alert of its original.
     let is_copy = is_readable(&[c"home"]) && identity::load(|| session) == Home::Elsewhere;
     let mut push = |family, value| samples.push(Sample::gauge(family, Vec::new(), value));
+    push(Family::Enabled, f64::from(u8::from(guc::enabled())));
     if is_readable(&[c"timer", c"schedule", c"home"]) {
         let timers = store::timers(session, now);
         // SAFETY: reads shared memory.

@@ -1,7 +1,7 @@
 //! What our tables say of how much there is: counted where it is little, else estimated from some pages of a table, so that an answer takes
 //! milliseconds however much there is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use pgrx::datum::{TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::Oid;
@@ -187,8 +187,10 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn saw(&mut self, priority: i64, plan_time: i64, id: Uuid) {
+    /// One more, with its id if somebody is to claim it: what a dropped role has left waits for nobody.
+    fn saw(&mut self, priority: i64, plan_time: i64, id: Option<Uuid>) {
         self.count += 1.0;
+        let Some(id) = id else { return };
         if let Some(first) = self.firsts.iter_mut().find(|first| first.0 == priority) {
             if plan_time < first.1 {
                 *first = (priority, plan_time, id);
@@ -207,8 +209,11 @@ struct Depths {
 
 fn depths(owner: &Owner, reader: Reader) -> Option<Depths> {
     let (mut found, mut asked) = (BTreeMap::<String, Waiting>::new(), None);
+    let mut roles = HashMap::<u32, bool>::new();
     let sampled = sample(owner, &layouts::READY, PAGES, |row| {
-        if reader.may_know(row.get_required(ready::OWNER), &mut asked) {
+        let owner: Oid = row.get_required(ready::OWNER);
+        if reader.may_know(owner, &mut asked) {
+            let exists = *roles.entry(owner.to_u32()).or_insert_with(|| role::exists(owner));
             let queue: &str = row.get_required(ready::QUEUE);
             if !found.contains_key(queue) {
                 found.insert(queue.to_owned(), Waiting::default());
@@ -216,7 +221,7 @@ fn depths(owner: &Owner, reader: Reader) -> Option<Depths> {
             let priority = i64::from(row.get_required::<i32>(ready::PRIORITY));
             let plan_time = i64::from(row.get_required::<TimestampWithTimeZone>(ready::PLAN_TIME));
             if let Some(waiting) = found.get_mut(queue) {
-                waiting.saw(priority, plan_time, row.get_required(ready::EXECUTION_ID));
+                waiting.saw(priority, plan_time, exists.then(|| row.get_required(ready::EXECUTION_ID)));
             }
         }
         None::<()>

@@ -14,11 +14,12 @@ use crate::pg::convert;
 use crate::pg::error::{self, Failure};
 use crate::shmem::registry::marks;
 use crate::shmem::{exclusion, registry};
+use crate::worker::attempt::{self, Interrupted};
 use crate::worker::clock::ClockWatch;
 use crate::worker::notifier;
 use crate::worker::probe::{self, DispatchSwitch, Probe};
 use crate::worker::readiness::{self, LogOnce, Readiness};
-use crate::worker::tick::{self, Interrupted, Tick};
+use crate::worker::tick::{self, Tick};
 use crate::worker::transaction;
 use crate::worker::xid_watermark::XidWatermark;
 
@@ -147,7 +148,7 @@ impl<'b> MainLoop<'b> {
         self.refused &= !probe.may_dispatch;
         let found = match found {
             Ok(found) => found,
-            Err(_) if tick::was_interrupted(self.database) => return Next::Again,
+            Err(_) if attempt::was_interrupted(self.database) => return Next::Again,
             Err(message) => return self.after_failed_look(readiness::LOOKING, &message),
         };
         self.failed_looks = 0;
@@ -212,7 +213,7 @@ impl<'b> MainLoop<'b> {
         let pause =
             until.map_or(0, |until| until.as_micros().saturating_sub(now.as_micros()).clamp(0, guc::tick_interval()));
         let pause = Duration::from_micros(pause.unsigned_abs());
-        while self.failed_looks > 0 && slept.elapsed() < pause && !tick::interrupted(self.database) {
+        while self.failed_looks > 0 && slept.elapsed() < pause && !attempt::interrupted(self.database) {
             super::sleep_for(pause.saturating_sub(slept.elapsed()));
         }
     }
@@ -255,7 +256,7 @@ fn doze_and_notify(board: &registry::Dispatcher, database: u32, wake: Instant, s
         let next = notifier::next(database, now).filter(|next| *next < wake);
         let woken = super::sleep_until(next.unwrap_or(wake), now);
         let by_marks = next.is_some() || marks::has_marked(database);
-        if woken && (!by_marks || board.is_called() || tick::interrupted(database)) {
+        if woken && (!by_marks || board.is_called() || attempt::interrupted(database)) {
             return true;
         }
         // A clock that was set back makes no sleep longer.

@@ -1,5 +1,6 @@
 //! The background workers: one launcher for the server, one dispatcher for each database that has the extension.
 
+mod attempt;
 mod clock;
 pub mod dispatcher;
 pub mod launcher;

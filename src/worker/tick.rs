@@ -14,14 +14,14 @@ use scheduler_core::Instant;
 use crate::dispatch::{self, Fired, LookedForAlerts, Pruner};
 use crate::guc;
 use crate::pg::{convert, role, session, Session};
+use crate::shmem::counters;
 use crate::shmem::registry::marks;
-use crate::shmem::{counters, exclusion};
 use crate::store::schedule::dropped::Runs;
 use crate::store::timer::deadline::{self, Deadlines, Looked};
 use crate::store::timer::BatchWindow;
+use crate::worker::attempt::{attempt, Interrupted};
 use crate::worker::owner_watch::OwnerWatch;
 use crate::worker::staffing::Staffing;
-use crate::worker::{notifier, probe, transaction};
 
 /// The steps beside firing.
 const STEPS: [Step; 13] = [
@@ -131,10 +131,6 @@ struct Step {
     /// Does at most a batch of work; how much it did.
     work: fn(&mut Tick, &Session) -> usize,
 }
-
-/// Something else comes first: new settings, a command that wants the database to itself, the end of the process or of the
-/// extension.
-pub struct Interrupted;
 
 /// How much a step does in one turn, while fires wait: some milliseconds' work.
 fn turn() -> i64 {
@@ -420,37 +416,4 @@ fn push_report(report: &mut Vec<String>, count: usize, what: &str) {
     if count > 0 && guc::log_ticks() {
         report.push(format!("{count} {what}"));
     }
-}
-
-/// Runs one transaction, unless something else comes first; `None` where it failed, which the log then says.
-fn attempt<R>(
-    database: u32,
-    what: &CStr,
-    work: impl FnOnce() -> R + std::panic::UnwindSafe,
-) -> Result<Option<R>, Interrupted> {
-    if interrupted(database) {
-        return Err(Interrupted);
-    }
-    notifier::send(database);
-    match transaction::attempt(what, work) {
-        Ok(done) => Ok(Some(done)),
-        Err(_) if was_interrupted(database) => Err(Interrupted),
-        Err(message) => {
-            transaction::log(what, &message);
-            Ok(None)
-        }
-    }
-}
-
-/// Whether something else comes before the next step. Reads memory only.
-pub fn interrupted(database: u32) -> bool {
-    super::must_end() || super::must_reload() || exclusion::is_excluded(database)
-}
-
-/// Whether what failed did so because something else comes before it, or nothing is left to work on.
-pub fn was_interrupted(database: u32) -> bool {
-    if interrupted(database) {
-        return true;
-    }
-    probe::run(false).is_ok_and(|here| !here.is_some_and(|here| here.is_served))
 }

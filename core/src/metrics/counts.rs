@@ -161,6 +161,7 @@ impl Counts {
             | Family::SchedulesParked
             | Family::SchedulesFailing
             | Family::AlertsOpen
+            | Family::Enabled
             | Family::NextFire
             | Family::CountersReset => {}
         }

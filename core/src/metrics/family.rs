@@ -117,6 +117,9 @@ families! {
     /// What somebody is to be told of.
     AlertsOpen = "sched_alerts_open", Gauge,
         "Open alerts that nobody has acknowledged, counted up to 1000. Schedules that are parked or failing have gauges of their own.";
+    /// Whether anything is done by itself.
+    Enabled = "sched_enabled", Gauge,
+        "1 where sched.enabled is on, else 0: then dispatchers and runners do nothing.";
     /// When something fires next.
     NextFire = "sched_next_fire_timestamp_seconds", Gauge,
         "When the next schedule is to fire. Missing where none is.";

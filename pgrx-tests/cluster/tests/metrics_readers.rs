@@ -284,3 +284,37 @@ fn due_retries_wait_and_pauses_are_shown() {
     db.batch_execute(alert).unwrap();
     assert_eq!(value(&mut db, "sched_alerts_open", "{}"), Some(1.0));
 }
+
+/// Nobody is to claim what a dropped role has left: it waits for no worker.
+#[test]
+fn what_a_dropped_role_left_is_not_old() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    switch_off(&cluster, &mut db);
+    db.batch_execute(
+        "create role gone login; select sched.grant_use('gone'); select sched.define_job('kept', queue => 'both')",
+    )
+    .unwrap();
+    let mut gone = cluster.connect_as("gone", "postgres");
+    gone.batch_execute(
+        "select sched.define_job('left', queue => 'both'), sched.define_job('waits', queue => 'alone');
+         select sched.enqueue_many('left', '{1,2}'), sched.enqueue('waits'), sched.enqueue_many('left', '{3}', run_ats => array[now() + interval '1 day'])",
+    )
+    .unwrap();
+    drop(gone);
+    let age = "update sched.ledger set created_at = created_at - interval '1 hour'; update sched.retry set retry_at = retry_at - interval '1 day 1 hour'";
+    db.batch_execute(age).unwrap();
+    let oldest = |db: &mut Client, queue| of_queue(db, "sched_queue_oldest_claimable_seconds", queue).unwrap();
+    for queue in ["both", "alone"] {
+        assert!(oldest(&mut db, queue) >= 3600.0, "{queue}");
+    }
+    db.batch_execute("drop owned by gone; drop role gone").unwrap();
+    for queue in ["both", "alone"] {
+        assert_eq!(oldest(&mut db, queue), 0.0, "{queue}");
+    }
+    db.batch_execute(
+        "select sched.enqueue('kept'); update sched.ledger set created_at = created_at - interval '10 minutes'",
+    )
+    .unwrap();
+    assert!((600.0..3600.0).contains(&oldest(&mut db, "both")));
+}

@@ -2,7 +2,7 @@
 
 use scheduler_cluster_tests::proc::{self, Program, Signal};
 use scheduler_cluster_tests::scheduler::{dispatcher, switch_off, SOON};
-use scheduler_cluster_tests::{bin, conn, monitoring, python, repository, run, wait_until, Cluster};
+use scheduler_cluster_tests::{bin, conn, monitoring, python, repository, run, wait_for, wait_until, Cluster};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -178,12 +178,60 @@ fn prometheus_reads_the_metrics_by_each_of_three_ways() {
         let query = format!("sched_health{{instance=\"localhost:{instance}\",component=\"dispatcher\"}}");
         wait_until(&query, PATIENCE, || (prometheus_value(port, &query) == Some(1.0)).then_some(()));
     }
-    // The rules are loaded, and none of them cries.
-    let rules = get(port, "/api/v1/rules").unwrap();
-    assert!(rules.contains("SchedulerDoesNotFire"), "{rules}");
-    assert!(!get(port, "/api/v1/alerts").unwrap().contains("firing"));
+    // The rules are loaded. What failed and was missed since the server's start is told, by each of the three; nothing is critical.
+    for rule in ["SchedulerRunsFail", "SchedulerPlanTimesAreMissed"] {
+        let query = format!("count(ALERTS{{alertname=\"{rule}\",alertstate=\"firing\",job=\"mail\"}})");
+        wait_until(&query, PATIENCE, || (prometheus_value(port, &query) == Some(3.0)).then_some(()));
+    }
+    let alerts = get(port, "/api/v1/alerts").unwrap();
+    assert!(!alerts.contains("critical"), "{alerts}");
     // They write into the folder until they have ended; what is left of it is nobody's trouble.
     drop((prometheus, queries, sql, http));
+    let _ = fs::remove_dir_all(&folder);
+}
+
+/// The first failure of a job makes a counter appear, which never grows after that; and one that failed before anybody looked says nothing new.
+#[test]
+fn the_first_failure_of_a_job_is_told() {
+    let cluster = cluster_with_numbers();
+    let folder = std::env::temp_dir().join(format!("scheduler-first-failure-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let (http, http_port) =
+        serve("openmetrics_http", &folder, "/metrics", "sched_health{component=\"home\"} 0", |port| {
+            let mut server = Command::new(python());
+            server.arg(shipped("openmetrics_http.py")).arg(port.to_string());
+            cluster.client(server, "prometheus", "app")
+        });
+    // The window of the rules in seconds: the rest of them is as it is shipped.
+    adapted("alerts.yml", &folder, &[("15m", "10s".into()), ("< 900", "< 10".into())]);
+    let config = adapted(
+        "prometheus.yml",
+        &folder,
+        &[("localhost:9188", format!("localhost:{http_port}")), ("15s", "1s".into())],
+    );
+    let mut app = cluster.connect_as("postgres", "app");
+    let age = "select extract(epoch from clock_timestamp() - to_timestamp(value)) > 15 from sched.metrics() where name = 'sched_counters_reset_timestamp_seconds'";
+    wait_for(&mut app, age, PATIENCE);
+    let (prometheus, port) = serve("prometheus", &folder, "/-/ready", "", |port| {
+        let mut prometheus = monitoring("prometheus");
+        prometheus.arg(format!("--config.file={}", config.display()));
+        prometheus.arg(format!("--storage.tsdb.path={}", folder.join("data").display()));
+        prometheus.arg(format!("--web.listen-address=127.0.0.1:{port}"));
+        prometheus
+    });
+    let known = "count_over_time(sched_timers_armed[60s])";
+    wait_until("looks of half a minute", PATIENCE, || prometheus_value(port, known).filter(|count| *count > 25.0));
+    let told = |job: &str| {
+        let query = format!("ALERTS{{alertname=\"SchedulerRunsFail\",alertstate=\"firing\",job=\"{job}\"}}");
+        prometheus_value(port, &query)
+    };
+    assert_eq!(told("mail"), None);
+    app.batch_execute("select sched.define_job('first', queue => 'first', max_attempts => 1), sched.enqueue('first')")
+        .unwrap();
+    app.batch_execute("select sched.finish_failure(execution_id, lease_token) from sched.claim('first')").unwrap();
+    wait_until("the alert", PATIENCE, || told("first"));
+    assert_eq!(told("mail"), None);
+    drop((prometheus, http));
     let _ = fs::remove_dir_all(&folder);
 }
 
