@@ -135,7 +135,7 @@ impl DueBatch {
             return batch;
         }
         let mut moved_scope = HashSet::new();
-        let mut moves = Vec::new();
+        let mut candidates = Candidates::default();
         for snapshot in timer::read(session, due.keys().copied().collect(), due) {
             if snapshot.schedule.as_ref().is_some_and(|row| row.previous_keys == PreviousKeys::Some) {
                 moved_scope.insert(snapshot.schedule_id);
@@ -150,13 +150,13 @@ impl DueBatch {
             }
             // One plan time each at first: how many more is a matter of what others have due.
             match decide(&snapshot, 1, now) {
-                Decision::Move(timer) => moves.push((*timer, snapshot)),
+                Decision::Move(timer) => candidates.push(*timer, snapshot, now),
                 Decision::Park(reason) => batch.park.push((snapshot.schedule_id, reason)),
                 Decision::Drop => batch.dropped.push(snapshot.schedule_id),
             }
         }
-        let decided = moves.len();
-        batch.moves = within_bounds(moves, bounds, now);
+        let decided = candidates.timers.len();
+        batch.moves = candidates.within(bounds, now);
         note_fired_before(session, &mut batch.moves, &moved_scope);
         batch.more = batch.moves.len() < decided
             || !batch.edited.is_empty()
@@ -222,40 +222,68 @@ thread_local! {
     static SERVED: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Keeps the batch to a size that others can wait for: of each schedule one plan time, the owners in turns, and what is left of the bounds for
-/// those that have a backlog. What does not fit stays due.
-fn within_bounds(moves: Vec<(NewTimer, ScheduleState)>, bounds: Bounds, now: Instant) -> Vec<NewTimer> {
-    let (mut firing, idle): (Vec<_>, Vec<_>) = moves.into_iter().partition(|(timer, _)| !timer.runs.is_empty());
-    // Of an owner's schedules those with a backlog come last: they are due again at once.
-    firing.sort_by_key(|(timer, _)| (timer.is_due(now), timer.runs.first().copied()));
-    let demands: Vec<Demand> = firing.iter().map(|(_, snapshot)| demand(snapshot)).collect();
-    let admission = batch::admit(&demands, bounds, SERVED.get());
-    SERVED.set(admission.served);
-    let mut left = bounds;
-    let mut kept: Vec<NewTimer> = idle.into_iter().map(|(timer, _)| timer).collect();
-    let mut backlogs = Vec::new();
-    for (((timer, snapshot), demand), fires) in firing.into_iter().zip(demands).zip(admission.fires) {
-        if !fires {
-            continue;
-        }
-        left.executions = left.executions.saturating_sub(1);
-        left.bytes = left.bytes.saturating_sub(demand.bytes);
-        if timer.is_due(now) && most_plans(&snapshot) > 1 {
-            backlogs.push((timer, snapshot, demand));
-        } else {
-            kept.push(timer);
-        }
+/// Timers that may move on with this batch.
+#[derive(Default)]
+struct Candidates {
+    timers: Vec<NewTimer>,
+    /// What one run of each takes of the batch.
+    demands: Vec<Demand>,
+    /// What more plan times are decided by, of those that have a backlog to be made up for.
+    backlogs: Vec<Option<Box<ScheduleState>>>,
+}
+
+impl Candidates {
+    fn push(&mut self, timer: NewTimer, snapshot: ScheduleState, now: Instant) {
+        self.demands.push(demand(&snapshot));
+        let makes_up = timer.is_due(now) && most_plans(&snapshot) > 1;
+        self.backlogs.push(makes_up.then(|| Box::new(snapshot)));
+        self.timers.push(timer);
     }
-    let demands: Vec<Demand> = backlogs.iter().map(|(_, _, demand)| *demand).collect();
-    let most: Vec<usize> = backlogs.iter().map(|(_, snapshot, _)| most_plans(snapshot) - 1).collect();
-    let shares = batch::share_out(&demands, &most, left, SERVED.get());
-    for ((timer, snapshot, _), share) in backlogs.into_iter().zip(shares) {
-        kept.push(match decide(&snapshot, 1 + share, now) {
-            Decision::Move(more) if share > 0 => *more,
-            Decision::Move(_) | Decision::Park(_) | Decision::Drop => timer,
-        });
+
+    /// Whether one run of each is within the bounds, and no more is to be decided.
+    fn fit(&self, bounds: Bounds) -> bool {
+        let bytes = self.demands.iter().fold(0_usize, |sum, demand| sum.saturating_add(demand.bytes));
+        self.timers.len() <= bounds.executions && bytes <= bounds.bytes && self.backlogs.iter().all(Option::is_none)
     }
-    kept
+
+    /// Keeps the batch to a size that others can wait for: of each schedule one plan time, the owners in turns, and what is left of the bounds for
+    /// those that have a backlog. What does not fit stays due.
+    fn within(self, bounds: Bounds, now: Instant) -> Vec<NewTimer> {
+        if self.fit(bounds) {
+            return self.timers;
+        }
+        let all = self.timers.into_iter().zip(self.demands).zip(self.backlogs);
+        let (mut firing, idle): (Vec<_>, Vec<_>) = all.partition(|((timer, _), _)| !timer.runs.is_empty());
+        // Of an owner's schedules those with a backlog come last: they are due again at once.
+        firing.sort_by_key(|((timer, _), _)| (timer.is_due(now), timer.runs.first().copied()));
+        let demands: Vec<Demand> = firing.iter().map(|((_, demand), _)| *demand).collect();
+        let admission = batch::admit(&demands, bounds, SERVED.get());
+        SERVED.set(admission.served);
+        let mut left = bounds;
+        let mut kept: Vec<NewTimer> = idle.into_iter().map(|((timer, _), _)| timer).collect();
+        let mut backlogs = Vec::new();
+        for (((timer, demand), backlog), fires) in firing.into_iter().zip(admission.fires) {
+            if !fires {
+                continue;
+            }
+            left.executions = left.executions.saturating_sub(1);
+            left.bytes = left.bytes.saturating_sub(demand.bytes);
+            match backlog {
+                Some(snapshot) => backlogs.push((timer, snapshot, demand)),
+                None => kept.push(timer),
+            }
+        }
+        let demands: Vec<Demand> = backlogs.iter().map(|(_, _, demand)| *demand).collect();
+        let most: Vec<usize> = backlogs.iter().map(|(_, snapshot, _)| most_plans(snapshot) - 1).collect();
+        let shares = batch::share_out(&demands, &most, left, SERVED.get());
+        for ((timer, snapshot, _), share) in backlogs.into_iter().zip(shares) {
+            kept.push(match decide(&snapshot, 1 + share, now) {
+                Decision::Move(more) if share > 0 => *more,
+                Decision::Move(_) | Decision::Park(_) | Decision::Drop => timer,
+            });
+        }
+        kept
+    }
 }
 
 /// What one run of a schedule takes of a batch.

@@ -7,7 +7,7 @@ use scheduler_core::Instant;
 use crate::guc;
 use crate::health::{Finding, Look};
 use crate::pg::convert;
-use crate::shmem::registry::{self, Presence};
+use crate::shmem::registry::{self, rest, Presence};
 use crate::store::identity::Home;
 
 /// Since when the settings are what they are.
@@ -74,7 +74,15 @@ pub fn dispatcher(look: &Look) -> Finding {
     }
     let off = if look.dispatch_off { "; sched.dispatch is off for it" } else { "" };
     // SAFETY: reads a global of the process.
-    match registry::presence(unsafe { pg_sys::MyDatabaseId.to_u32() }) {
+    let database = unsafe { pg_sys::MyDatabaseId.to_u32() };
+    if let Some(until) = rest::rests_until(database) {
+        let until = convert::shown_time(convert::timestamp(until));
+        return Finding::ok(
+            component,
+            format!("none: others need its worker slot, and nothing is to be done before {until}{off}"),
+        );
+    }
+    match registry::presence(database) {
         Presence::Here(pid) if look.dispatch_off => Finding::ok(
             component,
             format!("process {pid}; sched.dispatch is off for the database: schedules fire only by sched.dispatch_due()"),

@@ -3,6 +3,7 @@
 use scheduler_core::health::{self, Component, Severity};
 
 use crate::health::{Finding, Look};
+use crate::shmem::registry::rest;
 use crate::store::health::ServerState;
 use crate::store::queue::notify;
 
@@ -28,8 +29,12 @@ pub fn notify_queue(look: &Look) -> Finding {
 
 /// The server's slots for background workers.
 pub fn worker_slots(look: &Look, server: &ServerState) -> Finding {
-    let message = format!("{} of {} are taken", server.workers, server.worker_slots);
-    let severity = if server.workers < server.worker_slots { Severity::Ok } else { Severity::Warning };
+    let mut message = format!("{} of {} are taken", server.workers, server.worker_slots);
+    let is_lacking = rest::is_lacking();
+    if is_lacking {
+        message += ", and a dispatcher or an SQL job found none";
+    }
+    let severity = if server.workers < server.worker_slots && !is_lacking { Severity::Ok } else { Severity::Warning };
     let hint = "Raise max_worker_processes and restart the server: dispatchers and processes of SQL jobs take one each, besides parallel queries.";
     Finding::bad(Component::WorkerSlots, severity, look.now, [message, hint.to_owned()])
 }

@@ -9,6 +9,7 @@ use crate::dispatch;
 use crate::guc;
 use crate::health::{counted, seconds, Finding, Look};
 use crate::pg::{oid_cache, role};
+use crate::shmem::registry::rest;
 use crate::shmem::runners::{shares, Limits};
 use crate::shmem::{counters, registry};
 use crate::store::health as store;
@@ -174,6 +175,14 @@ pub fn runners(look: &Look) -> Finding {
         return Finding::warning(component, since, format!("{message}: sched.max_sql_runners is 0"), hint);
     }
     let severity = if waits > health::LONGEST_WAIT_FOR_RUNNER { Severity::Warning } else { Severity::Ok };
+    if severity == Severity::Warning && rest::is_lacking() {
+        // SAFETY: reads a global of the process.
+        let slots = unsafe { pg_sys::max_worker_processes };
+        let message = format!("{message}: the server has no worker slot for one (max_worker_processes is {slots})");
+        let hint =
+            "Raise max_worker_processes and restart the server. What runs now goes on, and frees its slot at its end.";
+        return Finding::bad(component, Severity::Critical, since, [message, hint.to_owned()]);
+    }
     let roles = roles_in_line(look);
     if !roles.is_empty() {
         let most = guc::max_sql_runners_per_role();

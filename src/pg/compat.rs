@@ -281,3 +281,26 @@ pub const PINNED_SETTINGS: &[(&std::ffi::CStr, &std::ffi::CStr)] = &[
     #[cfg(any(feature = "pg17", feature = "pg18"))]
     (c"transaction_timeout", c"0"),
 ];
+
+/// The process ids of all background workers of the server that are connected. Version 16 renamed the function.
+pub fn background_workers() -> Vec<i32> {
+    // SAFETY: a copy that this process makes of what all of them say, and throws away.
+    unsafe {
+        pg_sys::pgstat_clear_backend_activity_snapshot();
+        let entry = |number| {
+            #[cfg(feature = "pg15")]
+            return pg_sys::pgstat_fetch_stat_local_beentry(number);
+            #[cfg(not(feature = "pg15"))]
+            return pg_sys::pgstat_get_local_beentry_by_index(number);
+        };
+        let workers = (1..=pg_sys::pgstat_fetch_stat_numbackends())
+            .map(entry)
+            .filter(|entry| {
+                !entry.is_null() && (**entry).backendStatus.st_backendType == pg_sys::BackendType::B_BG_WORKER
+            })
+            .map(|entry| (*entry).backendStatus.st_procpid)
+            .collect();
+        pg_sys::pgstat_clear_backend_activity_snapshot();
+        workers
+    }
+}

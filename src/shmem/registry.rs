@@ -9,6 +9,7 @@ use crate::shmem::spinlock;
 
 pub mod launcher;
 pub mod marks;
+pub mod rest;
 
 /// How many databases can have a dispatcher at the same time.
 pub const MAX_DATABASES: usize = 256;
@@ -34,6 +35,12 @@ struct Slot {
     settled: AtomicBool,
     /// It left before it could, because somebody had locked what it has to read.
     locked: AtomicBool,
+    /// Its dispatcher has given its worker slot to others: until `next_wake` nothing is to be done here, unless somebody calls.
+    resting: AtomicBool,
+    /// Until when the dispatcher has nothing to do, as far as it knows; it may look around before that.
+    idle_until: AtomicI64,
+    /// The dispatcher that is here came back from such a rest.
+    resumed: AtomicBool,
     /// Something may be waiting here for a runner, or for a place for one.
     runners_wanted: AtomicBool,
     /// A runner has left in the middle of a run.
@@ -57,6 +64,10 @@ pub struct Board {
     launcher_pid: AtomicI32,
     /// Somebody wanted a dispatcher when no slot was free.
     overlooked: AtomicBool,
+    /// When the postmaster last had no worker slot for a dispatcher or a runner.
+    lacked_at: AtomicI64,
+    /// A dispatcher that has nothing to do is to give its worker slot away.
+    one_is_to_rest: AtomicBool,
     slots_lock: AtomicBool,
     slots: [Slot; MAX_DATABASES],
 }
@@ -69,6 +80,8 @@ impl Default for Board {
         Board {
             launcher_pid: AtomicI32::new(0),
             overlooked: AtomicBool::new(false),
+            lacked_at: AtomicI64::new(i64::MIN),
+            one_is_to_rest: AtomicBool::new(false),
             slots_lock: AtomicBool::new(false),
             slots: std::array::from_fn(|_| Slot {
                 database: AtomicU32::new(0),
@@ -80,6 +93,9 @@ impl Default for Board {
                 reached: AtomicBool::new(false),
                 settled: AtomicBool::new(false),
                 locked: AtomicBool::new(false),
+                resting: AtomicBool::new(false),
+                idle_until: AtomicI64::new(i64::MIN),
+                resumed: AtomicBool::new(false),
                 runners_wanted: AtomicBool::new(false),
                 run_lost: AtomicBool::new(false),
                 called: AtomicBool::new(false),
@@ -133,21 +149,25 @@ impl Slot {
         }
     }
 
-    /// Has its dispatcher look at everything.
+    /// Has its dispatcher look at everything, also one that rests.
     fn call(&self) {
         self.called.store(true, SeqCst);
         set_latch(self.dispatcher_pid.load(SeqCst));
+        if self.resting.load(SeqCst) {
+            wake_launcher();
+        }
     }
 
     /// Gives it back.
     fn clear(&self) {
         let of_dispatcher = [&self.wanted, &self.served, &self.starting, &self.reached, &self.settled, &self.locked];
         let news = [&self.runners_wanted, &self.run_lost, &self.called, &self.marked, &self.all_marked, &self.sending];
-        for flag in of_dispatcher.into_iter().chain(news).chain([&self.sends]) {
+        for flag in of_dispatcher.into_iter().chain(news).chain([&self.sends, &self.resting, &self.resumed]) {
             flag.store(false, SeqCst);
         }
         self.ahead_until.store(i64::MIN, SeqCst);
         self.next_wake.store(AWAKE, SeqCst);
+        self.idle_until.store(i64::MIN, SeqCst);
         self.dispatcher_pid.store(0, SeqCst);
         self.database.store(0, SeqCst);
     }
@@ -346,6 +366,7 @@ impl Dispatcher {
             slot.dispatcher_pid.compare_exchange(0, pid, SeqCst, SeqCst).ok()?;
             slot.starting.store(false, SeqCst);
             slot.wanted.store(false, SeqCst);
+            slot.resumed.store(slot.resting.swap(false, SeqCst), SeqCst);
             slot.begin();
             slot.next_wake.store(AWAKE, SeqCst);
             Some(Dispatcher(slot))
@@ -395,6 +416,31 @@ impl Dispatcher {
         self.0.called.store(false, SeqCst);
     }
 
+    /// To be said before sleeping: nothing is to be done before that, as far as is known.
+    pub fn idle_until(&self, until: Instant) {
+        self.0.idle_until.store(until.as_micros(), SeqCst);
+    }
+
+    /// Whether this process goes on where another one rested.
+    pub fn has_resumed(&self) -> bool {
+        self.0.resumed.load(SeqCst)
+    }
+
+    /// To be said before leaving because others need the worker slot and nothing is to be done before `until`: the launcher sends another then, or
+    /// when a commit has something earlier. False where that has just come.
+    pub fn rest(&self, until: Instant) -> bool {
+        self.sleeping_until(until);
+        self.0.resting.store(true, SeqCst);
+        self.0.served.store(false, SeqCst);
+        // Who has something earlier either saw the old time and has called, or sees that we rest.
+        if self.is_called() {
+            self.0.served.store(true, SeqCst);
+            self.0.resting.store(false, SeqCst);
+            return false;
+        }
+        true
+    }
+
     /// Something else than notifications has woken us, or is about to.
     pub fn is_called(&self) -> bool {
         self.0.called.load(SeqCst)
@@ -410,7 +456,9 @@ impl Dispatcher {
 pub fn dispatcher_left(database: u32, pid: i32) {
     if let Some(slot) = slot_of(database) {
         if slot.dispatcher_pid.compare_exchange(pid, 0, SeqCst, SeqCst).is_ok() {
-            slot.next_wake.store(AWAKE, SeqCst);
+            if !slot.resting.load(SeqCst) {
+                slot.next_wake.store(AWAKE, SeqCst);
+            }
             slot.sends.store(false, SeqCst);
         }
     }

@@ -304,3 +304,22 @@ pub fn has_bystander(database: u32) -> bool {
     })
     .unwrap_or(false)
 }
+
+/// Whether a runner of this database is there or is coming.
+pub fn has_any(database: u32) -> bool {
+    with(|board| board.places.iter().any(|place| place.is_taken() && place.database.load(SeqCst) == database))
+        .unwrap_or(false)
+}
+
+/// Has a runner leave that runs nothing; false where there is none.
+pub fn dismiss_an_idle_one() -> bool {
+    with(|board| {
+        let idle = board.places.iter().find(|place| place.is(Phase::Idle));
+        idle.is_some_and(|idle| {
+            idle.phase.store(Phase::Leaving as u32, SeqCst);
+            registry::set_latch(idle.pid.load(SeqCst));
+            true
+        })
+    })
+    .unwrap_or(false)
+}

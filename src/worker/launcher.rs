@@ -11,10 +11,12 @@ use pgrx::prelude::*;
 use crate::guc;
 use crate::pg::error::Failure;
 use crate::pg::syscache::Database;
+use crate::pg::{compat, convert};
 use crate::shmem::counters;
 use crate::shmem::exclusion;
 use crate::shmem::registry;
 use crate::shmem::registry::launcher::{Expected, Launcher, StartOutcome};
+use crate::shmem::registry::rest;
 use crate::worker::probe::serves;
 use crate::worker::unavailability::{Ends, Unavailability, RETRY_AFTER, RETRY_AT_MOST};
 use crate::worker::{dispatcher, transaction, worker_role};
@@ -33,6 +35,11 @@ const LOOKS_AT_A_TIME: usize = 3;
 const LOOKS_AGAIN_AT_A_TIME: usize = 1;
 /// A look that has lasted longer takes no place from others, whatever it waits for.
 const LOOK_AT_MOST: Duration = Duration::from_secs(5);
+
+/// A dispatcher whose rest ends is sent so much earlier, in microseconds: a process has to be forked and to connect.
+const COMES_WITHIN: i64 = 80_000;
+/// What is said where there is no room for a dispatcher.
+const NO_SLOT: &str = "no worker slot is free for a dispatcher; raise max_worker_processes";
 
 /// Registers the launcher; only while shared_preload_libraries are loaded.
 pub fn register() {
@@ -169,8 +176,16 @@ impl LauncherState {
                 ));
                 continue;
             }
+            let resumes_at = board.resumes_at(oid);
+            if let Some(at) = resumes_at {
+                let sleeps = at.as_micros().saturating_sub(convert::now().as_micros()).saturating_sub(COMES_WITHIN);
+                if sleeps > 0 {
+                    wake = wake.min(now + Duration::from_micros(sleeps.unsigned_abs()));
+                    continue;
+                }
+            }
             // One look into each new database; afterwards only where something asked for us, or where a dispatcher died.
-            let wanted = board.take_wanted(oid);
+            let wanted = board.take_wanted(oid) || resumes_at.is_some();
             if wanted {
                 self.proven.insert(oid);
             }
@@ -222,7 +237,7 @@ impl LauncherState {
             StartOutcome::Open => {}
             StartOutcome::Over => {
                 asked.failures = 0;
-                if !board.misses_dispatcher(oid) {
+                if !board.misses_dispatcher(oid) && board.resumes_at(oid).is_none() {
                     self.proven.remove(&oid);
                 }
             }
@@ -257,6 +272,10 @@ impl LauncherState {
                 return Start::NotBefore(earliest);
             }
         }
+        if !has_slot(board) {
+            rest::slot_is_lacking();
+            return Start::Missing(Failure::warning(NO_SLOT));
+        }
         match board.expect_dispatcher(database) {
             Expected::Coming => {}
             Expected::Here => return Start::Started,
@@ -272,8 +291,8 @@ impl LauncherState {
         }
         if !dispatcher::start(pg_sys::Oid::from(database), role) {
             board.expect_no_more(database);
-            let message = "no worker slot is free for a dispatcher; raise max_worker_processes";
-            return Start::Missing(Failure::warning(message));
+            rest::slot_is_lacking();
+            return Start::Missing(Failure::warning(NO_SLOT));
         }
         self.asked.insert(database, Asked { at: now, failures, locked: false, over: false });
         Start::Started
@@ -292,6 +311,16 @@ impl LauncherState {
             || again && looks.iter().filter(|(again, _)| *again).count() >= LOOKS_AGAIN_AT_A_TIME;
         looks.iter().map(|(_, ends)| *ends).min().filter(|_| full)
     }
+}
+
+/// Whether a dispatcher can be started so that a worker slot stays free for SQL jobs. The first one may take the last: what is due fires first.
+fn has_slot(board: &Launcher) -> bool {
+    let dispatchers = board.dispatchers();
+    let others = compat::background_workers().into_iter().filter(|pid| !board.is_dispatcher(*pid)).count();
+    let kept = usize::from(dispatchers > 0 && guc::max_sql_runners() > 0);
+    // SAFETY: reads a global of the process.
+    let slots = usize::try_from(unsafe { pg_sys::max_worker_processes }).unwrap_or(0);
+    dispatchers + others + kept < slots
 }
 
 /// The databases in which a dispatcher may be.

@@ -12,8 +12,8 @@ use scheduler_core::Instant;
 use crate::guc;
 use crate::pg::convert;
 use crate::pg::error::{self, Failure};
-use crate::shmem::registry::marks;
-use crate::shmem::{exclusion, registry};
+use crate::shmem::registry::{marks, rest};
+use crate::shmem::{exclusion, registry, runners};
 use crate::worker::attempt::{self, Interrupted};
 use crate::worker::clock::ClockWatch;
 use crate::worker::notifier;
@@ -84,7 +84,12 @@ impl<'b> MainLoop<'b> {
         super::pin_settings();
         loop {
             match self.turn() {
-                Next::Sleep { until, watermark } => self.sleep(until, watermark),
+                Next::Sleep { until, watermark } => {
+                    if watermark.is_some() && self.rests() {
+                        return;
+                    }
+                    self.sleep(until, watermark);
+                }
                 Next::Again => {}
                 Next::End => return,
             }
@@ -142,7 +147,11 @@ impl<'b> MainLoop<'b> {
         }
         let name = self.name.get_or_insert_with(|| {
             let name = probe.name.to_string_lossy().into_owned();
-            pgrx::log!("scheduler: dispatcher for database \"{name}\" started");
+            if self.board.has_resumed() {
+                pgrx::debug1!("scheduler: dispatcher for database \"{name}\" is back");
+            } else {
+                pgrx::log!("scheduler: dispatcher for database \"{name}\" started");
+            }
             name
         });
         self.refused &= !probe.may_dispatch;
@@ -196,6 +205,27 @@ impl<'b> MainLoop<'b> {
         self.failed_looks = self.failed_looks.saturating_add(1);
         let pause = backoff::after_fire_failures(self.failed_looks);
         Next::Sleep { until: convert::now().checked_add_micros(pause), watermark: None }
+    }
+
+    /// Whether this process leaves because others need its worker slot and nothing is to be done here for a while.
+    fn rests(&self) -> bool {
+        let (now, until) = (convert::now(), self.tick.urgent);
+        let earliest = now.checked_add_micros(rest::LEAST);
+        let is_idle = until.is_none_or(|until| Some(until) > earliest)
+            && !self.woken
+            && self.failed_looks == 0
+            && guc::enabled()
+            && notifier::next(self.database, now).is_none()
+            && !marks::has_marked(self.database)
+            && !runners::has_any(self.database);
+        let longest = now.checked_add_micros(rest::MOST).unwrap_or(Instant::MAX);
+        // Before the question: who needs the slot later finds that we are idle, and wakes us.
+        self.board.idle_until(if is_idle { until.unwrap_or(Instant::MAX) } else { Instant::MIN });
+        let rests = is_idle && rest::is_to_rest() && self.board.rest(until.map_or(longest, |until| until.min(longest)));
+        if rests {
+            pgrx::debug1!("scheduler: the dispatcher gives its worker slot to others");
+        }
+        rests
     }
 
     fn sleep(&mut self, until: Option<Instant>, watermark: Option<XidWatermark>) {

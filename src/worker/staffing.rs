@@ -15,7 +15,7 @@ use crate::guc;
 use crate::pg::error::{self, Failure};
 use crate::pg::login_rows::LoginRows;
 use crate::pg::{convert, Session};
-use crate::shmem::registry;
+use crate::shmem::registry::{self, rest};
 use crate::shmem::runners::runs::{self, Whereabouts};
 use crate::shmem::runners::{self, shares, Limits};
 use crate::store::runner::{self as store, OwnerWaiting};
@@ -182,6 +182,7 @@ impl Staffing {
             if !runner::start(seat) {
                 runners::give_back(seat);
                 *has_slots = Some(false);
+                rest::slot_is_lacking();
                 self.start_again(now, NO_SLOT);
                 break;
             }

@@ -27,6 +27,7 @@ use crate::worker::staffing::Staffing;
 const STEPS: [Step; 13] = [
     Step {
         what: c"applying changed schedules",
+        can_wait: false,
         done: "changed schedules applied",
         arms_timers: true,
         deadline: |tick| tick.deadlines.change,
@@ -34,6 +35,7 @@ const STEPS: [Step; 13] = [
     },
     Step {
         what: c"ending stale leases",
+        can_wait: false,
         done: "stale leases ended",
         arms_timers: true,
         deadline: |tick| tick.deadlines.stale,
@@ -41,6 +43,7 @@ const STEPS: [Step; 13] = [
     },
     Step {
         what: c"offering due retries",
+        can_wait: false,
         done: "retries offered",
         arms_timers: true,
         deadline: |tick| tick.deadlines.retry,
@@ -48,6 +51,7 @@ const STEPS: [Step; 13] = [
     },
     Step {
         what: c"delivering due notifications",
+        can_wait: false,
         done: "executions delivered",
         arms_timers: true,
         deadline: |tick| tick.deadlines.delivery,
@@ -55,6 +59,7 @@ const STEPS: [Step; 13] = [
     },
     Step {
         what: c"cancelling what others had in hand",
+        can_wait: false,
         done: "requests to cancel looked at",
         arms_timers: true,
         deadline: |tick| tick.deadlines.cancel,
@@ -62,6 +67,7 @@ const STEPS: [Step; 13] = [
     },
     Step {
         what: c"cancelling executions of dropped schedules",
+        can_wait: false,
         done: "dropped schedules looked at",
         arms_timers: true,
         deadline: |tick| tick.deadlines.dropped,
@@ -69,6 +75,7 @@ const STEPS: [Step; 13] = [
     },
     Step {
         what: c"looking for alerts",
+        can_wait: false,
         done: "schedules looked at for alerts",
         arms_timers: false,
         deadline: |tick| tick.deadlines.alert,
@@ -76,6 +83,7 @@ const STEPS: [Step; 13] = [
     },
     Step {
         what: c"looking for what others run again",
+        can_wait: true,
         done: "schedules parked that others run again",
         arms_timers: false,
         deadline: |tick| tick.two_owners,
@@ -83,6 +91,7 @@ const STEPS: [Step; 13] = [
     },
     Step {
         what: c"looking for owners that were dropped",
+        can_wait: true,
         done: "schedules of dropped roles found",
         arms_timers: false,
         deadline: |tick| tick.owners.next_look(),
@@ -90,6 +99,7 @@ const STEPS: [Step; 13] = [
     },
     Step {
         what: c"notifying all queues",
+        can_wait: false,
         done: "queues notified",
         arms_timers: false,
         deadline: |tick| tick.notify_all,
@@ -97,6 +107,7 @@ const STEPS: [Step; 13] = [
     },
     Step {
         what: c"starting runners",
+        can_wait: false,
         done: "runners started or woken",
         arms_timers: true,
         deadline: |tick| tick.staffing.next_start(),
@@ -104,6 +115,7 @@ const STEPS: [Step; 13] = [
     },
     Step {
         what: c"ending runs without a runner",
+        can_wait: false,
         done: "runs without a runner ended",
         arms_timers: true,
         deadline: |tick| tick.staffing.next_end(),
@@ -111,6 +123,7 @@ const STEPS: [Step; 13] = [
     },
     Step {
         what: c"forgetting old executions",
+        can_wait: true,
         done: "old executions forgotten",
         arms_timers: true,
         deadline: |tick| Some(tick.pruner.next_step()),
@@ -122,6 +135,8 @@ const STEPS: [Step; 13] = [
 struct Step {
     /// What pg_stat_activity and a failure say.
     what: &'static CStr,
+    /// It can wait for the dispatcher that comes after a rest.
+    can_wait: bool,
     /// What `sched.log_ticks` says of a number of them.
     done: &'static str,
     /// When it has something to do.
@@ -175,6 +190,8 @@ pub struct Tick {
     cooldowns: [Cooldown; STEPS.len()],
     /// Whose turn it is.
     turn: usize,
+    /// When something is to be done that no other dispatcher can do later.
+    pub urgent: Option<Instant>,
 }
 
 /// This moment by both clocks.
@@ -206,6 +223,7 @@ impl Tick {
             firing: Cooldown::default(),
             cooldowns: [Cooldown::default(); STEPS.len()],
             turn: 0,
+            urgent: Some(Instant::MIN),
         }
     }
 
@@ -249,13 +267,23 @@ impl Tick {
             self.cooldowns[step] = Cooldown::after_nothing((STEPS[step].deadline)(self), began, now());
         }
         let now = now();
-        let others =
-            STEPS.iter().zip(&self.cooldowns).map(|(step, cooldown)| cooldown.next_turn((step.deadline)(self), now));
+        let turns = || {
+            STEPS
+                .iter()
+                .zip(&self.cooldowns)
+                .map(|(step, cooldown)| (step.can_wait, cooldown.next_turn((step.deadline)(self), now)))
+        };
         let fires = [self.deadlines.fire, self.look_back].map(|deadline| deadline.filter(|_| self.fires));
         let fires = fires.map(|deadline| self.firing.next_turn(deadline, now));
         let left = self.deadlines.retry_left_behind.then_some(Instant::MIN);
         let left = self.retries_left.next_turn(left, now);
-        Ok(others.chain(fires).chain([left]).flatten().min())
+        let others = fires.into_iter().chain([left]).flatten().min();
+        let next = |can_wait: bool| {
+            turns().filter(|(waits, _)| can_wait || !waits).filter_map(|(_, turn)| turn).chain(others).min()
+        };
+        let (next, urgent) = (next(true), next(false));
+        self.urgent = urgent;
+        Ok(next)
     }
 
     /// Others have in hand what waited for a time up to this one.

@@ -114,4 +114,5 @@ mod warnings;
 mod worker;
 mod worker_role;
 mod worker_signs;
+mod worker_slots;
 mod wrong_clock;

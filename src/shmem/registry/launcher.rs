@@ -29,7 +29,7 @@ pub enum StartOutcome {
 }
 
 /// Proof that this process is the launcher.
-pub struct Launcher(&'static Board);
+pub struct Launcher(pub(super) &'static Board);
 
 impl Launcher {
     /// Takes the launcher's place; `None` where the library was not preloaded.

@@ -1,0 +1,73 @@
+//! Worker slots are few: a dispatcher that has nothing to do for a while gives its own to whoever needs one, and the launcher sends another in time.
+
+use std::sync::atomic::Ordering::SeqCst;
+
+use pgrx::pg_sys;
+use scheduler_core::Instant;
+
+use crate::shmem::registry::launcher::Launcher;
+use crate::shmem::registry::{board, set_latch, slot_of};
+use crate::shmem::runners;
+
+/// A dispatcher with something to do within this, in microseconds, keeps its worker slot.
+pub const LEAST: i64 = 60_000_000;
+/// The longest rest, in microseconds: what is committed and told to nobody is looked for then.
+pub const MOST: i64 = 600_000_000;
+/// For so long after the postmaster had no slot they are taken to be too few, in microseconds.
+const LACKING: i64 = 10_000_000;
+
+fn now() -> i64 {
+    // SAFETY: reads the clock.
+    unsafe { pg_sys::GetCurrentTimestamp() }
+}
+
+/// To be said when the postmaster had no worker slot for a dispatcher or a runner: one process that has nothing to do is to leave.
+pub fn slot_is_lacking() {
+    let Some(board) = board() else { return };
+    board.lacked_at.store(now(), SeqCst);
+    if runners::dismiss_an_idle_one() {
+        return;
+    }
+    board.one_is_to_rest.store(true, SeqCst);
+    let is_idle_until = now().saturating_add(LEAST);
+    for slot in board.slots.iter().filter(|slot| slot.idle_until.load(SeqCst) > is_idle_until) {
+        set_latch(slot.dispatcher_pid.load(SeqCst));
+    }
+}
+
+/// Whether this dispatcher, which has nothing to do for a while, is the one that is to rest; no other is then.
+pub fn is_to_rest() -> bool {
+    let Some(board) = board() else { return false };
+    board.one_is_to_rest.swap(false, SeqCst) && is_lacking()
+}
+
+/// Whether worker slots were too few a moment ago.
+pub fn is_lacking() -> bool {
+    board().is_some_and(|board| board.lacked_at.load(SeqCst) > now().saturating_sub(LACKING))
+}
+
+/// Until when this database has no dispatcher because it needs none.
+pub fn rests_until(database: u32) -> Option<Instant> {
+    let slot = slot_of(database)?;
+    let rests = slot.resting.load(SeqCst) && !slot.is_attended();
+    rests.then(|| Instant::from_micros(slot.next_wake.load(SeqCst)).unwrap_or(Instant::MAX))
+}
+
+impl Launcher {
+    /// When to send a dispatcher to a database in which one rests: at once where somebody has called for it. `None` where none rests.
+    pub fn resumes_at(&self, database: u32) -> Option<Instant> {
+        let until = rests_until(database)?;
+        let is_called = slot_of(database).is_some_and(|slot| slot.called.load(SeqCst));
+        Some(if is_called { Instant::MIN } else { until })
+    }
+
+    /// How many dispatchers are there or were asked for.
+    pub fn dispatchers(&self) -> usize {
+        self.0.slots.iter().filter(|slot| slot.database.load(SeqCst) != 0 && slot.is_attended()).count()
+    }
+
+    /// Whether this process is a dispatcher.
+    pub fn is_dispatcher(&self, pid: i32) -> bool {
+        self.0.slots.iter().any(|slot| slot.dispatcher_pid.load(SeqCst) == pid)
+    }
+}
