@@ -194,7 +194,7 @@ pub fn created(name: &str, clock: &str, arguments: &str) {
 
 /// To be said after writing to these tables past the functions, which know where their first entries can be.
 pub const HEADS_ARE_NEW: &str =
-    "SELECT sched_internal.table_is_new(t) FROM unnest('{sched.ready, sched.retry, sched.lease}'::regclass[]) AS t";
+    "SELECT sched_internal.table_is_new(t) FROM unnest('{sched.ready, sched.retry, sched.lease, sched.timer}'::regclass[]) AS t";
 
 /// Dispatches what is due, and says how many executions that has to make.
 #[track_caller]

@@ -8,7 +8,7 @@ use crate::pg::error::{self, Failure};
 use crate::pg::{convert, role, session, syscache};
 use crate::shmem::wakeup;
 use crate::store::identity::{self, Home};
-use crate::store::{grants, job};
+use crate::store::{grants, job, low_water_marks};
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn adopt() -> i64 {
@@ -18,6 +18,8 @@ fn adopt() -> i64 {
         grants::types(session);
         // A restore may have given the roles other numbers.
         dispatch::notify(session, job::reroute(session, None));
+        // Replication may have brought rows here, of which nobody has told.
+        low_water_marks::forget_all();
         identity::adopt(session, now)
     });
     // In a copy there is none; one that is there looks again.

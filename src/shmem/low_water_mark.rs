@@ -8,7 +8,8 @@
 //! that claims pass over until somebody looks from the very head.) Who looks for the first one says what he found
 //! only as far as nothing was added before it since he began. And a look counts all that may yet come or come back: what open transactions (prepared
 //! ones too) add, and what they take. Entries of which nobody tells (rows that a superuser writes, that replication or a restore brings) are found when
-//! somebody looks from the very head again: `TRUSTED` later, twice that where somebody is looking then.
+//! somebody looks from the very head again: `TRUSTED` later, or where that look is long, `SELDOM` times as long as it took; twice that where
+//! somebody is looking then.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst};
@@ -26,6 +27,12 @@ use position::Shared;
 
 /// For how long a position is believed, in microseconds, after a look that began at the very head.
 const TRUSTED: u64 = 10_000_000;
+
+/// A look from the very head takes no more than this part of the time: while an old transaction is open it goes past all that is gone.
+const SELDOM: u64 = 1000;
+
+/// For how long a position is believed at most, in microseconds, however long a look takes.
+const TRUSTED_MOST: u64 = 600_000_000;
 
 /// How long a look can take, in microseconds: one of which nothing was heard for longer ended with its process.
 const LONGEST: u64 = 60_000_000;
@@ -74,6 +81,8 @@ struct OrderSlot {
     first: Shared,
     /// When the look ended that began at the very head.
     since: AtomicI64,
+    /// For how long it is believed.
+    trusted: AtomicU64,
     /// When somebody last began to look.
     looked_at: AtomicI64,
     /// Something was added before it since somebody looked.
@@ -150,13 +159,13 @@ impl OrderSlot {
     /// Before which position of this order nothing stands, and since when that is known.
     fn known(&self, order: [u64; 2], now: i64) -> Option<(Position, i64)> {
         let since = self.since.load(SeqCst);
-        let age = now.abs_diff(since);
+        let (age, trusted) = (now.abs_diff(since), self.trusted.load(SeqCst));
         // While somebody looks from the very head nobody else has to.
         let is_looked_at = || {
             self.scans.iter().any(|it| !it.is_free() && it.from_start.load(SeqCst) && !it.is_lost(now))
-                && age < 2 * TRUSTED
+                && age < 2 * trusted
         };
-        (self.order() == order && (age < TRUSTED || is_looked_at())).then(|| (self.first.get(), since))
+        (self.order() == order && (age < trusted || is_looked_at())).then(|| (self.first.get(), since))
     }
 
     /// When somebody last looked here; of a slot that was never given, before all times.
@@ -337,7 +346,12 @@ impl ScanGuard {
                 return;
             }
             match self.since {
-                None => slot.since.store(now.as_micros(), SeqCst),
+                None => {
+                    let now = now.as_micros();
+                    slot.since.store(now, SeqCst);
+                    let took = now.abs_diff(scan.since.load(SeqCst));
+                    slot.trusted.store(took.saturating_mul(SELDOM).clamp(TRUSTED, TRUSTED_MOST), SeqCst);
+                }
                 // Another has looked from the very head meanwhile, and what he found nobody may have told of.
                 Some(since) if since != slot.since.load(SeqCst) => {
                     slot.first.set(first.min(slot.first.get()));

@@ -3,9 +3,10 @@
 use pgrx::pg_sys::Oid;
 use scheduler_core::Instant;
 
-use crate::pg::convert::timestamp;
+use crate::pg::convert::{self, timestamp};
 use crate::pg::record::Record;
 use crate::pg::Session;
+use crate::store::timer::first_times;
 use crate::{arguments, statement};
 
 /// What more than this is counted as.
@@ -31,8 +32,9 @@ pub struct Due {
 
 /// What is due at `now` and was not fired.
 pub fn due(session: &Session, now: Instant) -> Due {
-    statement!(DISPATCH = "health/dispatch"(TIMESTAMPTZOID, INT8OID, INT8OID));
-    let rows = DISPATCH.run(session, arguments![timestamp(now), MOST_COUNTED, MOST_CHANGED]);
+    statement!(DISPATCH = "health/dispatch"(TIMESTAMPTZOID, INT8OID, INT8OID, TIMESTAMPTZOID));
+    let none_before = timestamp(first_times::before_timers(session, now));
+    let rows = DISPATCH.run(session, arguments![timestamp(now), MOST_COUNTED, MOST_CHANGED, none_before]);
     rows.first().map_or(Due { oldest: None, count: 0, changed: Vec::new() }, |row| Due {
         oldest: row.get_saturated("oldest"),
         count: row.get_required("due"),
@@ -63,8 +65,9 @@ pub fn undefined_jobs(session: &Session, reader: Oid, reads_all: bool) -> Vec<St
 
 /// How many leases ran out before a time, up to `MOST_COUNTED`, and when the first did.
 pub fn stale_leases(session: &Session, before: Instant) -> (i64, Option<Instant>) {
-    statement!(LEASES = "health/leases"(TIMESTAMPTZOID, INT8OID));
-    let rows = LEASES.run(session, arguments![timestamp(before), MOST_COUNTED]);
+    statement!(LEASES = "health/leases"(TIMESTAMPTZOID, INT8OID, TIMESTAMPTZOID));
+    let none_before = timestamp(first_times::before_leases(session, convert::now()));
+    let rows = LEASES.run(session, arguments![timestamp(before), MOST_COUNTED, none_before]);
     rows.first().map_or((0, None), |row| (row.get_required("count"), row.get_saturated("first")))
 }
 

@@ -4,7 +4,9 @@ use std::ffi::CStr;
 
 use pgrx::datum::{TimestampWithTimeZone, Uuid};
 use pgrx::pg_sys::Oid;
+use scheduler_core::Instant;
 
+use crate::pg::convert::timestamp;
 use crate::pg::oid_cache;
 use crate::pg::record::{Column, Record};
 use crate::pg::session::Rows;
@@ -55,6 +57,13 @@ pub fn added_leases<T: Into<i64>>(times: impl Iterator<Item = T>) {
     }
 }
 
+/// To be said when timers were written, with the times at which they are to fire.
+pub fn added_timers(times: impl Iterator<Item = Instant>) {
+    if let Some(first) = times.min() {
+        added_to(c"timer", "", Position::at(timestamp(first)));
+    }
+}
+
 /// To be said when a run is to be tried again at that time.
 pub fn added_retry(at: impl Into<i64>) {
     added_to(c"retry", "", Position::at(at));
@@ -87,7 +96,7 @@ fn table(name: &CStr) -> Option<Oid> {
 
 /// The tables of which something is remembered here.
 fn tables() -> impl Iterator<Item = Oid> {
-    [c"ready", c"lease", c"retry", c"schedule_dropped", c"cancel_request", c"paused_queue"]
+    [c"ready", c"lease", c"retry", c"timer", c"schedule_dropped", c"cancel_request", c"paused_queue"]
         .into_iter()
         .filter_map(table)
 }

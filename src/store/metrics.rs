@@ -14,6 +14,7 @@ use crate::pg::record::Record;
 use crate::pg::{role, Owner, Session};
 use crate::store::queue::elsewhere_queue::is_elsewhere_queue;
 use crate::store::queue::user_queue::user_queue;
+use crate::store::timer::first_times;
 use crate::{arguments, statement};
 
 /// What more than this is counted as, of what is counted by an index.
@@ -64,8 +65,9 @@ pub struct Timers {
 
 /// What is due, and what comes next.
 pub fn timers(session: &Session, now: Instant) -> Timers {
-    statement!(TIMERS = "metrics/timers"(TIMESTAMPTZOID, INT8OID));
-    let rows = TIMERS.run(session, arguments![timestamp(now), MOST_COUNTED]);
+    statement!(TIMERS = "metrics/timers"(TIMESTAMPTZOID, INT8OID, TIMESTAMPTZOID));
+    let none_before = timestamp(first_times::before_timers(session, now));
+    let rows = TIMERS.run(session, arguments![timestamp(now), MOST_COUNTED, none_before]);
     rows.first().map_or(Timers { due: 0, next: None }, |row| Timers {
         due: row.get_required("due"),
         next: row.get_saturated("next"),

@@ -92,7 +92,7 @@ fn incidents_of(kind: &str, incidents: i64) -> [String; 2] {
         "failing" => [
             "alter table sched.ledger add constraint failing check (job_name <> 'failing') not valid".to_owned(),
             // At once, however often it has failed by then.
-            "alter table sched.ledger drop constraint failing; update sched.timer set fire_at = clock_timestamp() where error_count > 0".to_owned(),
+            "alter table sched.ledger drop constraint failing; update sched.timer set fire_at = clock_timestamp() where error_count > 0; select sched_internal.table_is_new('sched.timer'::regclass)".to_owned(),
         ],
         other => panic!("no such kind: {other}"),
     }

@@ -96,6 +96,7 @@ fn many_schedules_that_are_due_together_keep_no_other_role_waiting() {
     // Armed, and then due: all of them at once, that of the other role neither first nor last.
     cluster.execute("select sched.dispatch_due()");
     cluster.execute("update sched.timer set next_plan_time = next_plan_time - interval '61 minutes', fire_at = fire_at - interval '61 minutes'");
+    cluster.execute("select sched_internal.table_is_new('sched.timer'::regclass)");
     begin(&cluster, None);
     let mut root = cluster.connect();
     wait_for(&mut root, "select exists (select from sched.ledger where schedule_name = 'middle')", SOON);

@@ -84,7 +84,8 @@ fn counts_what_was_committed(cluster: &Cluster) {
          select sched.create_schedule('s', 'every 1 hour from 2020-01-01', 'pull', scope_id => 's', catch_up => 'every_plan'),
                 sched.create_schedule('t', 'every 1 hour', 'told'), sched.create_schedule('l', 'every 1 hour', 'logged');
          select sched.dispatch_due();
-         update sched.timer set next_plan_time = next_plan_time - interval '5 hours', fire_at = fire_at - interval '5 hours', cursor_at = cursor_at - interval '5 hours'");
+         update sched.timer set next_plan_time = next_plan_time - interval '5 hours', fire_at = fire_at - interval '5 hours', cursor_at = cursor_at - interval '5 hours';
+         select sched_internal.table_is_new('sched.timer'::regclass)");
 
     // Dispatched: rolled back, in a subtransaction that is, and then for good.
     each(
@@ -384,7 +385,7 @@ fn what_a_schedule_waits_for_is_not_late() {
              select sched.create_schedule(job, 'every 1 day from ' || date_trunc('second', now() - interval '2 hours')::text, job, scope_id => job,
                                           delay => '90 minutes', catch_up => 'every_plan') from unnest(array['pull', 'told']) job;
              select sched.dispatch_due();
-             update sched.timer set next_plan_time = next_plan_time - interval '24 hours', fire_at = fire_at - interval '24 hours', cursor_at = cursor_at - interval '24 hours';
+             update sched.timer set next_plan_time = next_plan_time - interval '24 hours', fire_at = fire_at - interval '24 hours', cursor_at = cursor_at - interval '24 hours'; select sched_internal.table_is_new('sched.timer'::regclass);
              select sched.dispatch_due(); select sched.claim(); select sched.dispatch_due()");
         for job in ["pull", "told"] {
             let late = sum(&mut db, "sched_lateness_seconds_sum", &format!(r#"{{"job": "{job}"}}"#));

@@ -63,7 +63,11 @@ fn gauges_say_what_waits_runs_and_is_due() {
     assert_eq!(value(&mut db, "sched_timers_due", "{}"), Some(0.0));
     let next: f64 = one(&mut db, "select extract(epoch from min(next_fire_at))::float8 from sched.schedules");
     assert!((value(&mut db, "sched_next_fire_timestamp_seconds", "{}").unwrap() - next).abs() < 0.001);
-    db.batch_execute("update sched.timer set fire_at = fire_at - interval '1 day' where fire_at is not null").unwrap();
+    db.batch_execute(
+        "update sched.timer set fire_at = fire_at - interval '1 day' where fire_at is not null;
+         select sched_internal.table_is_new('sched.timer'::regclass)",
+    )
+    .unwrap();
     assert_eq!(value(&mut db, "sched_timers_due", "{}"), Some(2.0));
     db.batch_execute(
         "update sched.timer set parked = true, fire_at = null, next_plan_time = null where fire_at is not null",

@@ -42,6 +42,7 @@ fn cluster_with_numbers() -> Cluster {
         "update sched.timer t
             set next_plan_time = next_plan_time - interval '5 days', fire_at = fire_at - interval '5 days', cursor_at = cursor_at - interval '5 days'
            from sched.schedule s where s.schedule_id = t.schedule_id and s.schedule_name = 'missed'",
+        "select sched_internal.table_is_new('sched.timer'::regclass)",
         "select sched.dispatch_due()",
     ] {
         app.batch_execute(call).unwrap_or_else(|error| panic!("{call}: {error:?}"));

@@ -264,7 +264,8 @@ fn a_hand_poisons_rows(by_statements: bool) {
 
     // One that fails for ever.
     db.batch_execute(
-        "update sched.timer set error_count = 2147483647, fire_at = clock_timestamp() where last_error like '%sweet%'",
+        "update sched.timer set error_count = 2147483647, fire_at = clock_timestamp() where last_error like '%sweet%';
+         select sched_internal.table_is_new('sched.timer'::regclass)",
     )
     .unwrap();
     wait_for(&mut db, "select fire_at > clock_timestamp() from sched.timer where last_error like '%sweet%'", SOON);
@@ -318,6 +319,7 @@ fn a_row_that_cannot_be_read_stops_no_other() {
          update sched.timer t set version = s.version, fire_at = clock_timestamp(), next_plan_time = clock_timestamp()
            from sched.schedule s where s.schedule_id = t.schedule_id and schedule_name = 'worse';
          delete from sched.schedule_change c using sched.schedule s where s.schedule_id = c.schedule_id and schedule_name = 'worse'; commit;
+         select sched_internal.table_is_new('sched.timer'::regclass);
          select sched.create_schedule('new', 'every 1 second', 'job')",
     )
     .unwrap();

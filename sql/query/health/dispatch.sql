@@ -1,11 +1,11 @@
 -- The oldest timer that is due and that no dispatcher has fired, how many are due, and the first schedules with a change that no dispatcher
 -- has applied: their timers are not what they are to be. A timer of another version than its schedule is one of those.
--- $1 now, $2 how many to count at most, $3 how many changed schedules at most
+-- $1 now, $2 how many to count at most, $3 how many changed schedules at most, $4 no timer fires up to this time
 WITH due AS MATERIALIZED (
     SELECT t.fire_at
       FROM sched.timer t
       JOIN sched.schedule s ON s.schedule_id = t.schedule_id AND s.version = t.version
-     WHERE t.fire_at <= $1
+     WHERE t.fire_at > $4 AND t.fire_at <= $1
      ORDER BY t.fire_at
      LIMIT $2
 )

@@ -2,11 +2,11 @@
 -- whatever the ledger holds. Then the rows of the ledger to which the ends are written: one that somebody's open transaction has in hand
 -- (schedule_await_unfinished) is not waited for. Such runs are marked as not free, and come again after as long as they have been
 -- stale, between 1 s and 10 s, so that many of them take no turn from others.
--- $1 job_name (NULL = all), $2 now, $3 limit, $4 caller
+-- $1 job_name (NULL = all), $2 now, $3 limit, $4 caller, $5 no lease is to be looked at up to this time
 WITH stale AS MATERIALIZED (
     SELECT l.execution_id, l.attempt, l.cancel_requested, l.stale_after
       FROM sched.lease l
-     WHERE l.sweep_at <= $2 AND l.stale_after <= $2 AND pg_has_role($4, l.owner, 'USAGE')
+     WHERE l.sweep_at > $5 AND l.sweep_at <= $2 AND l.stale_after <= $2 AND pg_has_role($4, l.owner, 'USAGE')
        AND ($1 IS NULL OR EXISTS (SELECT FROM sched.ledger e WHERE e.id = l.execution_id AND e.job_name = $1))
      ORDER BY l.sweep_at
      LIMIT $3

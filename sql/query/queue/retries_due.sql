@@ -1,5 +1,5 @@
 -- Retries whose time has come become claimable; the queues that got some, and before what in each of them.
--- $1 now, $2 limit, $3 caller, $4 those before this time others have in hand
+-- $1 now, $2 limit, $3 caller, $4 up to this time nothing waits, or others have it in hand
 WITH due AS MATERIALIZED (
     SELECT r.* FROM sched.retry r WHERE r.retry_at > $4 AND r.retry_at <= $1 AND pg_has_role($3, r.owner, 'USAGE')
      ORDER BY r.retry_at LIMIT $2 FOR UPDATE SKIP LOCKED

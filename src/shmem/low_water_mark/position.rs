@@ -38,6 +38,12 @@ impl Position {
         (self.priority.0, self.time, Uuid::from_bytes(self.id.to_be_bytes()))
     }
 
+    /// Its time, of an order of times; of what has none (an end, an infinite time) the first or the last that there is.
+    pub fn time(self) -> Instant {
+        let edge = if self.time < 0 { Instant::MIN } else { Instant::MAX };
+        Instant::from_micros(self.time).unwrap_or(edge)
+    }
+
     /// Whether an order of times has come to nothing at `now` yet.
     pub fn is_after(self, now: Instant) -> bool {
         self.time > now.as_micros()

@@ -17,12 +17,14 @@ use crate::shmem::wakeup;
 use crate::store::counted;
 use crate::store::lease::end::{awaited_by, End, EndedRun, Ending, Failing, FinishResult};
 use crate::store::low_water_marks;
+use crate::store::timer::first_times;
 use crate::{arguments, statement};
 
 /// Makes retries claimable whose time, later than `after`, has come and that `caller` may act for; how many, and in which queues.
 pub fn promote_retries(session: &Session, after: Instant, now: Instant, limit: i64, caller: Oid) -> (i64, Vec<String>) {
     statement!(RETRIES_DUE = "queue/retries_due"(TIMESTAMPTZOID, INT8OID, OIDOID, TIMESTAMPTZOID));
-    let rows = RETRIES_DUE.run(session, arguments![timestamp(now), limit, caller, timestamp(after)]);
+    let after = timestamp(after.max(first_times::before_retries(session, now)));
+    let rows = RETRIES_DUE.run(session, arguments![timestamp(now), limit, caller, after]);
     let Some(row) = rows.first() else { return (0, Vec::new()) };
     let queues: Vec<String> = row.get("queues").unwrap_or_default();
     let (priorities, plan_times): (Vec<i32>, Vec<TimestampWithTimeZone>) =
@@ -132,8 +134,9 @@ pub struct Stale {
 
 /// Locks up to `limit` leases that ran out, of a job or of all, that `caller` may end.
 pub fn pick_stale(session: &Session, job_name: Option<&str>, now: Instant, limit: i64, caller: Oid) -> Stale {
-    statement!(LEASES_STALE = "lease/leases_stale"(TEXTOID, TIMESTAMPTZOID, INT8OID, OIDOID));
-    let rows = LEASES_STALE.run(session, arguments![job_name, timestamp(now), limit, caller]);
+    statement!(LEASES_STALE = "lease/leases_stale"(TEXTOID, TIMESTAMPTZOID, INT8OID, OIDOID, TIMESTAMPTZOID));
+    let none_before = timestamp(first_times::before_leases(session, now));
+    let rows = LEASES_STALE.run(session, arguments![job_name, timestamp(now), limit, caller, none_before]);
     // Those that are not free come again later.
     low_water_marks::added_leases(
         rows.iter().filter(|row| !row.get_required::<bool>("is_free")).map(|_| now.as_micros()),
@@ -148,8 +151,9 @@ pub fn pick_stale(session: &Session, job_name: Option<&str>, now: Instant, limit
 
 /// Moves on leases that heartbeats have kept alive.
 pub fn postpone_sweep(session: &Session, now: Instant) {
-    statement!(LEASES_POSTPONE = "lease/leases_postpone"(TIMESTAMPTZOID));
-    low_water_marks::added_leases(sweep_times(&LEASES_POSTPONE.run(session, arguments![timestamp(now)])));
+    statement!(LEASES_POSTPONE = "lease/leases_postpone"(TIMESTAMPTZOID, TIMESTAMPTZOID));
+    let none_before = timestamp(first_times::before_leases(session, now));
+    low_water_marks::added_leases(sweep_times(&LEASES_POSTPONE.run(session, arguments![timestamp(now), none_before])));
 }
 
 /// Has a stale run that could not be ended looked at again later.

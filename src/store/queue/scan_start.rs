@@ -57,19 +57,27 @@ pub fn position(waiting: &impl Record<Column>) -> Position {
     Position::new(waiting.get_required(ready::PRIORITY), plan_time, waiting.get_required(ready::EXECUTION_ID))
 }
 
-/// Looks from where on an entry of an order of times may be due; `None` where there is none.
-pub fn first_due(table: &Table, index: &CStr, column: Column, now: Instant) -> Option<Condition> {
-    let from = |time: i64| Condition::at_least(pg_sys::F_TIMESTAMPTZ_GE, time);
-    let Some(order) = Order::of(table.oid(), "") else { return Some(from(i64::MIN)) };
-    let first = scan_first(order, now, |known| {
+/// Looks where the first entry of an order of times stands; `None` where that is not remembered.
+pub fn first_time(table: &Table, index: &CStr, column: Column, now: Instant) -> Option<Position> {
+    let order = Order::of(table.oid(), "")?;
+    Some(scan_first(order, now, |known| {
         let mut all = Index::open_to_all(table, index);
-        all.seek(&[from(known.map_or(i64::MIN, |first| first.parts().1))]);
+        all.seek(&[at_least(known.map_or(i64::MIN, |first| first.parts().1))]);
         let found = all.next_not_gone();
         let first =
             if found { Position::at(table.get_required::<TimestampWithTimeZone>(column)) } else { Position::END };
         (first, all.may_be_told())
-    });
-    (!first.is_after(now)).then(|| from(first.parts().1))
+    }))
+}
+
+/// Looks from where on an entry of an order of times may be due; `None` where there is none.
+pub fn first_due(table: &Table, index: &CStr, column: Column, now: Instant) -> Option<Condition> {
+    let Some(first) = first_time(table, index, column, now) else { return Some(at_least(i64::MIN)) };
+    (!first.is_after(now)).then(|| at_least(first.parts().1))
+}
+
+fn at_least(time: i64) -> Condition {
+    Condition::at_least(pg_sys::F_TIMESTAMPTZ_GE, time)
 }
 
 /// How many entries a session takes before it looks again where the first one is: a look costs about as much as to take one. (An odd

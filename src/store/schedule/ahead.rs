@@ -9,6 +9,7 @@ use crate::pg::convert::{self, timestamp};
 use crate::pg::record::Record;
 use crate::pg::session::List;
 use crate::pg::Session;
+use crate::store::low_water_marks;
 use crate::store::schedule::skipped_plans::PastDefinition;
 use crate::{arguments, statement};
 
@@ -71,6 +72,7 @@ pub fn try_again(session: &Session, now: Instant) {
     statement!(FAILURES_AHEAD = "failures_ahead"(TIMESTAMPTZOID, TIMESTAMPTZOID));
     let latest = horizon(now).checked_add_micros(backoff::LONGEST).unwrap_or(Instant::MAX);
     FAILURES_AHEAD.run(session, arguments![timestamp(now), timestamp(latest)]);
+    low_water_marks::added_timers([now].into_iter());
 }
 
 /// A skip that goes on after the end of its definition.

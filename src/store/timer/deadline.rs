@@ -2,10 +2,11 @@
 
 use scheduler_core::Instant;
 
-use crate::pg::convert::timestamp;
+use crate::pg::convert::{self, timestamp};
 use crate::pg::record::Record;
 use crate::pg::Session;
 use crate::store::queue::delivery_queue;
+use crate::store::timer::first_times;
 use crate::{arguments, statement};
 
 /// When there is something to do.
@@ -60,12 +61,19 @@ pub fn next(session: &Session, looked: Looked) -> Deadlines {
             TEXTOID,
             TEXTOID,
             TIMESTAMPTZOID,
+            TIMESTAMPTZOID,
+            TIMESTAMPTZOID,
             TIMESTAMPTZOID
         )
     );
     let [deliveries, end] = delivery_queue::bounds();
-    let [from, until, retries, alerts] = [looked.from, looked.until, looked.retries, looked.alerts].map(timestamp);
-    let arguments = arguments![from, until, looked.changes, deliveries, end, retries, alerts];
+    let now = convert::now();
+    let timers = first_times::before_timers(session, now);
+    let (retries, leases) = (first_times::before_retries(session, now), first_times::before_leases(session, now));
+    let [from, until, looked_retries, alerts, retries, leases] =
+        [looked.from.max(timers), looked.until.max(timers), looked.retries, looked.alerts, retries, leases]
+            .map(timestamp);
+    let arguments = arguments![from, until, looked.changes, deliveries, end, looked_retries, alerts, retries, leases];
     NEXT_DEADLINES.run(session, arguments).first().map_or(Deadlines::default(), |row| Deadlines {
         fire: row.get_saturated("fire_at"),
         retry: row.get_saturated("retry_at"),

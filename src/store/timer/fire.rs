@@ -183,6 +183,7 @@ fn by_statement(
         queues: row.get("queues").unwrap_or_default(),
     });
     low_water_marks::changed(&fired.queues);
+    low_water_marks::added_timers(moves.iter().filter_map(|this| this.timer.fire_at()));
     fired
 }
 
@@ -353,11 +354,12 @@ impl FireTables {
             chunk.ledger.clear();
             chunk.ready.clear();
             chunk.awaited.clear();
-            for (timer, held) in moved {
-                if !self.timers.update_at(held.tid, &row_of(timer, held, now)) {
+            for (timer, held) in &moved {
+                if !self.timers.update_at(held.tid, &row_of(timer, *held, now)) {
                     raise(Failure::internal("a timer changed that was locked"));
                 }
             }
+            low_water_marks::added_timers(moved.iter().filter_map(|(timer, _)| timer.fire_at()));
         };
         let mut memory = PgMemoryContexts::new("scheduler fires");
         for moves in moves.chunks(AT_ONCE) {
@@ -406,16 +408,12 @@ impl FireTables {
 /// The row of a timer that moves on.
 fn row_of(this: &NewTimer, held: LockedTimer, now: Instant) -> Row<{ layouts::TIMER.columns.len() }> {
     let time = |time: Option<Instant>| time.map(timestamp).into_datum();
-    let (plan_time, fire_at) = match this.next {
-        Some(Next::Armed { plan_time, fire_at }) => (Some(plan_time), Some(fire_at)),
-        Some(Next::Waiting | Next::Done) | None => (None, None),
-    };
     let last_run = this.runs.last().copied();
     layouts::row([
         (timer::SCHEDULE_ID, this.schedule_id.into_datum()),
         (timer::VERSION, this.version.into_datum()),
-        (timer::NEXT_PLAN_TIME, time(plan_time)),
-        (timer::FIRE_AT, time(fire_at)),
+        (timer::NEXT_PLAN_TIME, time(this.next_plan_time())),
+        (timer::FIRE_AT, time(this.fire_at())),
         (timer::WAITING, (this.next == Some(Next::Waiting)).into_datum()),
         (timer::BUFFERED_PLAN, time(this.progress.buffered)),
         (timer::CURSOR_AT, time(this.progress.cursor)),

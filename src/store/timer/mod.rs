@@ -11,6 +11,7 @@ use crate::store::fast_path;
 pub mod deadline;
 mod due_scan;
 pub mod fire;
+pub mod first_times;
 pub mod lock_timeout;
 pub mod new_timer;
 pub mod rebuild;
@@ -26,6 +27,8 @@ pub use sql::{
 
 /// Locks the timers that are due at `now` at the latest and within the window.
 pub fn pick_due(session: &Session, window: BatchWindow, now: Instant) -> BTreeMap<i64, TimerRow> {
+    // Past what has fired and is not vacuumed yet.
+    let window = BatchWindow { after: window.after.max(first_times::before_timers(session, now)), ..window };
     let picked = fast_path::open_in(session, |schema| due_scan::pick(schema, window, now));
     let picked = picked.unwrap_or_else(|| sql::pick_due(session, window, now));
     turns::pick(session, window, picked, now)

@@ -55,6 +55,23 @@ pub struct NewTimer {
 }
 
 impl NewTimer {
+    /// What it fires next,
+    pub fn next_plan_time(&self) -> Option<Instant> {
+        self.armed().map(|(plan_time, _)| plan_time)
+    }
+
+    /// and when.
+    pub fn fire_at(&self) -> Option<Instant> {
+        self.armed().map(|(_, fire_at)| fire_at)
+    }
+
+    fn armed(&self) -> Option<(Instant, Instant)> {
+        match self.next {
+            Some(Next::Armed { plan_time, fire_at }) => Some((plan_time, fire_at)),
+            Some(Next::Waiting | Next::Done) | None => None,
+        }
+    }
+
     /// A timer of the schedule as it is now, which has nothing to do yet.
     pub fn idle(schedule_id: i64, row: &ScheduleRow, progress: Progress) -> NewTimer {
         NewTimer {

@@ -14,6 +14,7 @@ use crate::pg::record::Record;
 use crate::pg::session::{List, Row, Rows};
 use crate::pg::Session;
 use crate::store::alert;
+use crate::store::low_water_marks;
 use crate::store::schedule::state::{ScheduleRow, ScheduleState, TimerRow};
 use crate::store::timer::new_timer::{BatchWindow, EachOwner, NewTimer, MOST_SEEN};
 use crate::{arguments, statement};
@@ -125,14 +126,10 @@ impl Columns {
 
     /// Adds a row.
     pub fn push(&mut self, timer: &NewTimer, moves: bool, run: Option<Instant>) {
-        let (plan_time, fire_at) = match timer.next {
-            Some(Next::Armed { plan_time, fire_at }) => (Some(timestamp(plan_time)), Some(timestamp(fire_at))),
-            Some(Next::Waiting | Next::Done) | None => (None, None),
-        };
         self.schedule_id.push(timer.schedule_id);
         self.version.push(timer.version);
-        self.next_plan_time.push(plan_time);
-        self.fire_at.push(fire_at);
+        self.next_plan_time.push(timer.next_plan_time().map(timestamp));
+        self.fire_at.push(timer.fire_at().map(timestamp));
         self.waiting.push(timer.next == Some(Next::Waiting));
         self.buffered.push(timer.progress.buffered.map(timestamp));
         self.cursor.push(timer.progress.cursor.map(timestamp));
@@ -185,6 +182,7 @@ pub fn arm(session: &Session, timers: &[&NewTimer], dropped: Vec<i64>, change_id
             List(columns.owner)
         ],
     );
+    low_water_marks::added_timers(timers.iter().filter_map(|timer| timer.fire_at()));
 }
 
 /// Has dispatchers look for alerts of what was edited or dropped, and of what is parked or no longer is.
@@ -210,6 +208,7 @@ pub fn fired_before(session: &Session, runs: &[(i64, Instant)]) -> Vec<(i64, Ins
 pub fn postpone(session: &Session, schedule_ids: Vec<i64>, until: Instant) {
     statement!(TIMERS_POSTPONE = "timer/timers_postpone"(INT8ARRAYOID, TIMESTAMPTZOID));
     TIMERS_POSTPONE.run(session, arguments![schedule_ids, timestamp(until)]);
+    low_water_marks::added_timers([until].into_iter());
 }
 
 /// Parks these schedules, each with its reason.
@@ -238,6 +237,7 @@ pub fn record_failure(session: &Session, schedule_id: i64, error: &str, retry_at
     statement!(TIMER_FAILED = "timer/timer_failed"(INT8OID, TEXTOID, TIMESTAMPTZOID));
     alert::look_at(session, [schedule_id]);
     TIMER_FAILED.run(session, arguments![schedule_id, error, timestamp(retry_at)]);
+    low_water_marks::added_timers([retry_at].into_iter());
 }
 
 /// Notifies these queues' channels.
