@@ -13,6 +13,7 @@ import contestants as them
 import firing
 import lateness
 import leases
+import snapshot
 import tick
 from server import Server
 
@@ -153,6 +154,9 @@ def main():
                 print(f"| {part} | {case} | {statistics.median(ratios):.3f} | {error:.3f} | {cpu} | {len(ratios)} |", flush=True)
         if not options.only or "idle" in options.only.split(","):
             idle(servers)
+        if "snapshot" in options.only.split(","):
+            for side, server in servers.items():
+                snapshot.table(side, server)
     finally:
         for server in servers.values():
             server.close()
