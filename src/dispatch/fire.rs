@@ -33,12 +33,15 @@ pub struct Fired {
     pub schedules: usize,
     /// More is due, or was when this call began.
     pub more: bool,
+    /// Nothing was written but executions and the timers that moved on.
+    pub is_plain: bool,
 }
 
 /// Fires a batch of the schedules that are due.
 pub fn fire_due(session: &Session, window: BatchWindow, now: Instant) -> Fired {
     // Locked and written in one subtransaction: an update of a row that the transaction around it had locked would leave a
     // list of both behind, in each timer.
+    let mut is_plain = true;
     let whole = subtransaction::run(|| {
         let batch = DueBatch::pick(session, window, now);
         let settled = batch.settle(session, now);
@@ -48,6 +51,7 @@ pub fn fire_due(session: &Session, window: BatchWindow, now: Instant) -> Fired {
     let (mut batch, settled, fired) = match whole {
         Ok((batch, settled, fired)) => (batch, settled, Vec::from_iter(fired)),
         Err(_) => {
+            is_plain = false;
             let readable = subtransaction::run(|| DueBatch::pick(session, window, now));
             let batch = readable.unwrap_or_else(|_| DueBatch::pick_readable(session, window, now));
             let settled = batch.settle_apart(session, now);
@@ -76,7 +80,9 @@ pub fn fire_due(session: &Session, window: BatchWindow, now: Instant) -> Fired {
     queues.sort_unstable();
     queues.dedup();
     notify(session, queues);
-    Fired { executions: fired.iter().map(|fired| fired.count).sum(), schedules: batch.due, more: batch.more }
+    is_plain &=
+        settled.rearmed.is_empty() && settled.parked.is_empty() && !fired.iter().any(|fired| fired.by_statement);
+    Fired { executions: fired.iter().map(|fired| fired.count).sum(), schedules: batch.due, more: batch.more, is_plain }
 }
 
 /// What was written of a batch besides fires.

@@ -155,6 +155,9 @@ fn turn() -> i64 {
 /// The least time from one notification of all queues to the next, in microseconds: others' prepared transactions may be many.
 const NOTIFY_ALL_EVERY: i64 = 50_000;
 
+/// How often to look for changes of which no commit has told, in microseconds.
+const LOOK_FOR_CHANGES_EVERY: i64 = 1_000_000;
+
 /// How many schedules are looked at for alerts in one turn: to open one takes longer than to look.
 const MOST_LOOKS: i64 = 100;
 
@@ -165,6 +168,9 @@ pub struct Tick {
     deadlines: Deadlines,
     /// Where applying changes goes on.
     changes_after: i64,
+    /// Until then no change waits, unless a commit wakes the dispatcher or it makes one itself. (The entries of those that were applied stay in
+    /// the index until they are vacuumed.)
+    no_change_until: Option<Instant>,
     /// Up to here everything that was due has been looked at. The index of timers has an entry for each fire of the last minutes,
     /// until it is vacuumed: to go through them each time would cost more than what is due.
     looked_until: Instant,
@@ -207,6 +213,7 @@ impl Tick {
             staffing: Staffing::default(),
             deadlines: Deadlines::default(),
             changes_after: 0,
+            no_change_until: None,
             looked_until: Instant::MIN,
             fires: true,
             look_back: None,
@@ -240,6 +247,7 @@ impl Tick {
             self.notify_all = self.notified_all.checked_add_micros(NOTIFY_ALL_EVERY).or(Some(Instant::MIN));
         }
         if woken {
+            self.no_change_until = None;
             self.cooldowns.iter_mut().chain([&mut self.retries_left]).for_each(Cooldown::end_wait_for_others);
             self.look_back = Some(convert::now());
             let due = self.looked_for_owners.checked_add_micros(guc::tick_interval()).unwrap_or(Instant::MAX);
@@ -317,9 +325,11 @@ impl Tick {
             // The clock was set back: what is planned since lies before that.
             self.alerts.until = Instant::MIN;
         }
+        let knows_changes = changes_after == 0 && self.no_change_until.is_some_and(|until| now.wall < until);
+        let changes = if knows_changes { i64::MAX } else { changes_after };
         let retries = self.retries_before(now);
         let (until, alerts) = (self.looked_until, self.alerts.until);
-        let looked = Looked { from: looked_from, until, changes: changes_after, retries, alerts };
+        let looked = Looked { from: looked_from, until, changes, retries, alerts };
         // Whatever is committed meanwhile: each failure is a line in the log.
         if !self.looking.is_over(now) {
             return Ok(false);
@@ -336,6 +346,10 @@ impl Tick {
             // The end of the queue: what others had in hand may be left before it.
             self.changes_after = 0;
             return self.load_deadlines(database, looked_from);
+        }
+        if !knows_changes {
+            let until = now.wall.checked_add_micros(LOOK_FOR_CHANGES_EVERY);
+            self.no_change_until = until.filter(|_| !found.more_changes);
         }
         self.deadlines = found;
         if found.left_behind {
@@ -361,10 +375,11 @@ impl Tick {
             let window = BatchWindow { after, latest, earliest: guc::batch_size() - latest, bounds };
             session(|session| dispatch::fire_due(session, window, now))
         })?;
-        let Some(Fired { more, schedules, .. }) = done else {
+        let Some(Fired { more, schedules, is_plain, .. }) = done else {
             self.firing = self.firing.after_failure(both);
             return Ok(Instant::MAX);
         };
+        self.no_change_until = self.no_change_until.filter(|_| is_plain);
         push_report(report, schedules, "due schedules dispatched");
         self.firing = Cooldown::default();
         self.looked_until = now;
@@ -431,6 +446,7 @@ impl Tick {
         };
         push_report(report, count, step.done);
         self.cooldowns[number] = Cooldown::default();
+        self.no_change_until = self.no_change_until.filter(|_| count == 0);
         if count > 0 && step.arms_timers {
             // A schedule that changed may be due at once.
             self.look_back = Some(now.wall);

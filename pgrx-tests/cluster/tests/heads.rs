@@ -1,7 +1,7 @@
 //! Claims begin where the first entry of a queue can be: nothing is passed over, and nothing that was claimed is in the way.
 
-use scheduler_cluster_tests::scheduler::one;
-use scheduler_cluster_tests::{Builder, Client, Cluster};
+use scheduler_cluster_tests::scheduler::{one, SOON};
+use scheduler_cluster_tests::{wait_for, wait_until, Builder, Client, Cluster};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -62,6 +62,63 @@ fn an_old_transaction_makes_no_claim_longer() {
         assert!((4_900..20_000).contains(&entries), "{index}: {entries}");
         assert!(one::<i64>(&mut db, &format!("select pg_stat_get_dead_tuples('sched.{table}'::regclass)")) >= 5_000);
     }
+}
+
+/// A tick begins behind what has ended, fired and was applied, whatever VACUUM has to leave there.
+#[test]
+fn an_old_transaction_makes_no_tick_longer() {
+    const DEAD: i64 = 20_000;
+    let cluster = Cluster::builder().row_by_row().set("autovacuum", "off").start();
+    let mut db = cluster.with_extension("postgres");
+    let mut old = cluster.connect();
+    old.batch_execute("begin; select pg_current_xact_id()").unwrap();
+    db.batch_execute("select sched.define_job('job'), sched.enqueue_many('job', array_fill('1'::jsonb, '{20000}'))")
+        .unwrap();
+    let round = "with batch as materialized (select * from sched.claim('default', 20000))
+                 select count(*) from sched.finish_success_many((select array_agg(execution_id) from batch), (select array_agg(lease_token) from batch))";
+    assert_eq!(one::<i64>(&mut db, round), 0);
+    // Edits of schedules that never fire leave an entry each, and timers.
+    db.batch_execute(
+        "select sched.create_schedule('s' || i, 'every 1 hour', 'job', scope_id => i::text) from generate_series(1, 2000) i;
+         select sched.create_schedule('often', 'every 50 milliseconds', 'job')",
+    )
+    .unwrap();
+    wait_for(&mut db, "select not exists (select from sched.schedule_change)", SOON);
+    db.batch_execute("do $$ begin for i in 1 .. 9 loop update sched.timer set fire_at = fire_at + interval '1 microsecond' where fire_at > now() + '1 minute'::interval; end loop; end $$")
+        .unwrap();
+    db.batch_execute("select sched.drop_schedule('s' || i) from generate_series(1, 2000) i").unwrap();
+    wait_for(
+        &mut db,
+        "select not exists (select from sched.schedule_change) and (select count(*) = 1 from sched.timer)",
+        SOON,
+    );
+    db.batch_execute("select pg_stat_force_next_flush()").unwrap();
+    let read = |db: &mut Client| -> Vec<(i64, i64)> {
+        ["timer_fire_at", "lease_sweep_at", "schedule_change_pkey"].map(|index| {
+            let row = db.query_one(&format!("select pg_stat_get_tuples_returned(i), pg_stat_get_numscans(i) from (select 'sched.{index}'::regclass::oid) o (i)"), &[]).unwrap();
+            (row.get(0), row.get(1))
+        }).to_vec()
+    };
+    // After a first look at each.
+    let fired = |db: &mut Client, count: i64| {
+        let since: String = one(db, "select clock_timestamp()::text");
+        wait_for(db, &format!("select count(*) >= {count} from sched.execution where schedule_name = 'often' and created_at > '{since}'"), SOON);
+    };
+    fired(&mut db, 40);
+    let before = read(&mut db);
+    fired(&mut db, 100);
+    let mut after = read(&mut db);
+    // A process writes its numbers once a second.
+    wait_until("100 ticks", SOON, || {
+        after = read(&mut db);
+        before.iter().zip(&after).all(|(before, after)| after.1 - before.1 >= 80).then_some(())
+    });
+    for (before, after) in before.iter().zip(&after) {
+        let (entries, scans) = (after.0 - before.0, after.1 - before.1);
+        // From the very head each time it would be a hundred times as many. Once in ten seconds it is.
+        assert!(entries < 3 * DEAD, "{entries} entries in {scans} looks");
+    }
+    old.batch_execute("commit").unwrap();
 }
 
 /// Whatever open transactions add or take counts, also where their session has gone.

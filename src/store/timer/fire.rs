@@ -41,6 +41,8 @@ pub struct Fired {
     pub count: i64,
     /// Queues in which something became claimable.
     pub queues: Vec<String>,
+    /// The statement did some of it, which may have left changes of schedules to be applied.
+    pub by_statement: bool,
 }
 
 /// Inserts the executions of a batch and moves its timers on. A plan time that the ledger already holds counts as fired. One
@@ -62,6 +64,7 @@ pub fn fire(session: &Session, timers: &[NewTimer], now: Instant, postponed_unti
         let more = by_statement(session, &left, &runs, &mut ids, now);
         fired.count += more.count;
         fired.queues.extend(more.queues);
+        fired.by_statement = true;
     }
     if shared && usize::try_from(fired.count) != Ok(runs.len()) {
         raise(Failure::internal("a schedule was edited whose run another one of the batch counts on"));
@@ -181,6 +184,7 @@ fn by_statement(
     let fired = rows.first().map_or(Fired::default(), |row| Fired {
         count: row.get_required("count"),
         queues: row.get("queues").unwrap_or_default(),
+        by_statement: true,
     });
     low_water_marks::changed(&fired.queues);
     low_water_marks::added_timers(moves.iter().filter_map(|this| this.timer.fire_at()));
@@ -378,7 +382,7 @@ impl FireTables {
             counted::fired(&job_name, &queue_name, owner_oid, fired as u64);
             queues.push(queue_name);
         }
-        (Fired { count: i64::try_from(count).unwrap_or(i64::MAX), queues }, left)
+        (Fired { count: i64::try_from(count).unwrap_or(i64::MAX), queues, by_statement: false }, left)
     }
 
     /// What a job gives its executions; `None` where it does not exist.
