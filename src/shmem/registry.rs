@@ -10,6 +10,7 @@ use crate::shmem::spinlock;
 pub mod launcher;
 pub mod marks;
 pub mod rest;
+pub mod runner_news;
 
 /// How many databases can have a dispatcher at the same time.
 pub const MAX_DATABASES: usize = 256;
@@ -237,48 +238,11 @@ pub fn ahead_until(database: u32) -> i64 {
     slot_of(database).map_or(i64::MIN, |slot| slot.ahead_until.load(SeqCst))
 }
 
-/// Has this database's dispatcher look who waits for a runner.
-pub fn runners_wanted(database: u32) {
-    tell(database, |slot| &slot.runners_wanted);
-}
-
-/// Has this database's dispatcher look which runs have lost their runner.
-pub fn run_lost(database: u32) {
-    tell(database, |slot| &slot.run_lost);
-}
-
 fn tell(database: u32, flag: impl Fn(&Slot) -> &AtomicBool) {
     if let Some(slot) = slot_of(database) {
         flag(slot).store(true, SeqCst);
         slot.call();
     }
-}
-
-/// What a dispatcher was told since it looked.
-#[derive(Clone, Copy, Default)]
-pub struct RunnerNews {
-    /// Somebody may be waiting for a runner.
-    pub wanted: bool,
-    /// A run may have lost its runner.
-    pub lost: bool,
-}
-
-/// What this database's dispatcher was told of runners; each stays so until it is taken.
-pub fn runner_news(database: u32) -> RunnerNews {
-    slot_of(database).map_or(RunnerNews::default(), |slot| RunnerNews {
-        wanted: slot.runners_wanted.load(SeqCst),
-        lost: slot.run_lost.load(SeqCst),
-    })
-}
-
-/// To be said before looking who waits for a runner.
-pub fn take_runners_wanted(database: u32) {
-    slot_of(database).into_iter().for_each(|slot| slot.runners_wanted.store(false, SeqCst));
-}
-
-/// To be said before looking which runs have lost their runner.
-pub fn take_run_lost(database: u32) {
-    slot_of(database).into_iter().for_each(|slot| slot.run_lost.store(false, SeqCst));
 }
 
 /// Has the launcher start a dispatcher in this database.

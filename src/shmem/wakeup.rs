@@ -18,7 +18,7 @@ use scheduler_core::Instant;
 
 use crate::pg::by_subtransaction::BySubtransaction;
 use crate::shmem::notifications::{self, QueueEntry};
-use crate::shmem::registry::{self, marks};
+use crate::shmem::registry::{self, marks, runner_news};
 use crate::shmem::runners::{self, runs};
 
 // What this backend's transaction asks for once it has committed.
@@ -120,7 +120,7 @@ pub fn prepared_transaction_committed() {
     // SAFETY: reads a global of the process.
     let database = unsafe { pg_sys::MyDatabaseId.to_u32() };
     registry::wake_dispatcher(database, i64::MIN);
-    registry::runners_wanted(database);
+    runner_news::runners_wanted(database);
     marks::notify_all(database);
 }
 
@@ -155,7 +155,7 @@ unsafe extern "C-unwind" fn transaction_ended(event: pg_sys::XactEvent::Type, _a
             // One begins at once; whether more are needed is up to the dispatcher.
             let now = Instant::from_micros(pg_sys::GetCurrentTimestamp()).unwrap_or(Instant::MIN);
             runners::wake(database, owner, 1, now);
-            registry::runners_wanted(database);
+            runner_news::runners_wanted(database);
         }
         for entry in QUEUES.with_borrow_mut(BySubtransaction::take) {
             notifications::mark(database, entry, pg_sys::GetCurrentTimestamp());

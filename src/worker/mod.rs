@@ -1,6 +1,7 @@
 //! The background workers: one launcher for the server, one dispatcher for each database that has the extension.
 
 mod attempt;
+mod change_watch;
 mod clock;
 pub mod dispatcher;
 pub mod launcher;

@@ -15,7 +15,7 @@ use crate::guc;
 use crate::pg::error::{self, Failure};
 use crate::pg::login_rows::LoginRows;
 use crate::pg::{convert, Session};
-use crate::shmem::registry::{self, rest};
+use crate::shmem::registry::{rest, runner_news};
 use crate::shmem::runners::runs::{self, Whereabouts};
 use crate::shmem::runners::{self, shares, Limits};
 use crate::store::runner::{self as store, OwnerWaiting};
@@ -89,7 +89,7 @@ impl Staffing {
     /// When somebody may be waiting for a runner.
     pub fn next_start(&self) -> Option<Instant> {
         // Who waits for a place that a reload has made waits no longer.
-        if registry::runner_news(database()).wanted || self.limits_have_grown() {
+        if runner_news::of(database()).wanted || self.limits_have_grown() {
             Some(Instant::MIN)
         } else {
             self.start_at
@@ -98,7 +98,7 @@ impl Staffing {
 
     /// When a run may have lost its runner, or a runner is to be terminated.
     pub fn next_end(&self) -> Option<Instant> {
-        if registry::runner_news(database()).lost {
+        if runner_news::of(database()).lost {
             return Some(Instant::MIN);
         }
         earliest(self.end_at, runs::next_termination(database()))
@@ -107,7 +107,7 @@ impl Staffing {
     /// Starts runners, or wakes them, for those for whom something waits; how many. Executions that nobody can run as their owner fail,
     /// up to `limit` of each.
     pub fn start_runners(&mut self, session: &Session, limit: i64) -> usize {
-        registry::take_runners_wanted(database());
+        runner_news::take_runners_wanted(database());
         self.start_at = None;
         let (now, limits) = (convert::now(), runner::limits());
         self.limits = limits;
@@ -221,7 +221,7 @@ impl Staffing {
 
     /// Terminates runners whose time is over, and ends the runs of those that are gone; how many.
     pub fn end_lost_runs(&mut self, session: &Session) -> usize {
-        registry::take_run_lost(database());
+        runner_news::take_run_lost(database());
         self.end_at = None;
         let now = convert::now();
         runs::terminate_overdue(database(), now);

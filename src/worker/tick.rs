@@ -20,6 +20,7 @@ use crate::store::schedule::dropped::Runs;
 use crate::store::timer::deadline::{self, Deadlines, Looked};
 use crate::store::timer::BatchWindow;
 use crate::worker::attempt::{attempt, Interrupted};
+use crate::worker::change_watch::ChangeWatch;
 use crate::worker::owner_watch::OwnerWatch;
 use crate::worker::staffing::Staffing;
 
@@ -31,7 +32,7 @@ const STEPS: [Step; 13] = [
         done: "changed schedules applied",
         arms_timers: true,
         deadline: |tick| tick.deadlines.change,
-        work: |tick, session| dispatch::apply_changes(session, convert::now(), turn(), &mut tick.changes_after),
+        work: |tick, session| dispatch::apply_changes(session, convert::now(), turn(), &mut tick.changes.after),
     },
     Step {
         what: c"ending stale leases",
@@ -155,9 +156,6 @@ fn turn() -> i64 {
 /// The least time from one notification of all queues to the next, in microseconds: others' prepared transactions may be many.
 const NOTIFY_ALL_EVERY: i64 = 50_000;
 
-/// How often to look for changes of which no commit has told, in microseconds.
-const LOOK_FOR_CHANGES_EVERY: i64 = 1_000_000;
-
 /// How many schedules are looked at for alerts in one turn: to open one takes longer than to look.
 const MOST_LOOKS: i64 = 100;
 
@@ -167,10 +165,7 @@ pub struct Tick {
     staffing: Staffing,
     deadlines: Deadlines,
     /// Where applying changes goes on.
-    changes_after: i64,
-    /// Until then no change waits, unless a commit wakes the dispatcher or it makes one itself. (The entries of those that were applied stay in
-    /// the index until they are vacuumed.)
-    no_change_until: Option<Instant>,
+    changes: ChangeWatch,
     /// Up to here everything that was due has been looked at. The index of timers has an entry for each fire of the last minutes,
     /// until it is vacuumed: to go through them each time would cost more than what is due.
     looked_until: Instant,
@@ -212,8 +207,7 @@ impl Tick {
             pruner: Pruner::new(now),
             staffing: Staffing::default(),
             deadlines: Deadlines::default(),
-            changes_after: 0,
-            no_change_until: None,
+            changes: ChangeWatch::default(),
             looked_until: Instant::MIN,
             fires: true,
             look_back: None,
@@ -247,7 +241,7 @@ impl Tick {
             self.notify_all = self.notified_all.checked_add_micros(NOTIFY_ALL_EVERY).or(Some(Instant::MIN));
         }
         if woken {
-            self.no_change_until = None;
+            self.changes.may_have_come(true);
             self.cooldowns.iter_mut().chain([&mut self.retries_left]).for_each(Cooldown::end_wait_for_others);
             self.look_back = Some(convert::now());
             let due = self.looked_for_owners.checked_add_micros(guc::tick_interval()).unwrap_or(Instant::MAX);
@@ -320,14 +314,12 @@ impl Tick {
     /// Finds out what is due when; false where that failed. What is still due after `looked_from` was passed over by the look
     /// that has just been, because others have it in hand.
     fn load_deadlines(&mut self, database: u32, looked_from: Instant) -> Result<bool, Interrupted> {
-        let (now, changes_after) = (now(), self.changes_after);
+        let now = now();
         if now.wall < self.alerts.until {
             // The clock was set back: what is planned since lies before that.
             self.alerts.until = Instant::MIN;
         }
-        let knows_changes = changes_after == 0 && self.no_change_until.is_some_and(|until| now.wall < until);
-        let changes = if knows_changes { i64::MAX } else { changes_after };
-        let retries = self.retries_before(now);
+        let (changes, retries) = (self.changes.look_after(now.wall), self.retries_before(now));
         let (until, alerts) = (self.looked_until, self.alerts.until);
         let looked = Looked { from: looked_from, until, changes, retries, alerts };
         // Whatever is committed meanwhile: each failure is a line in the log.
@@ -342,14 +334,8 @@ impl Tick {
             return Ok(false);
         };
         self.looking = Cooldown::default();
-        if !found.more_changes && changes_after > 0 {
-            // The end of the queue: what others had in hand may be left before it.
-            self.changes_after = 0;
+        if self.changes.found(changes, found.more_changes, now.wall) {
             return self.load_deadlines(database, looked_from);
-        }
-        if !knows_changes {
-            let until = now.wall.checked_add_micros(LOOK_FOR_CHANGES_EVERY);
-            self.no_change_until = until.filter(|_| !found.more_changes);
         }
         self.deadlines = found;
         if found.left_behind {
@@ -379,7 +365,7 @@ impl Tick {
             self.firing = self.firing.after_failure(both);
             return Ok(Instant::MAX);
         };
-        self.no_change_until = self.no_change_until.filter(|_| is_plain);
+        self.changes.may_have_come(!is_plain);
         push_report(report, schedules, "due schedules dispatched");
         self.firing = Cooldown::default();
         self.looked_until = now;
@@ -446,7 +432,7 @@ impl Tick {
         };
         push_report(report, count, step.done);
         self.cooldowns[number] = Cooldown::default();
-        self.no_change_until = self.no_change_until.filter(|_| count == 0);
+        self.changes.may_have_come(count > 0);
         if count > 0 && step.arms_timers {
             // A schedule that changed may be due at once.
             self.look_back = Some(now.wall);

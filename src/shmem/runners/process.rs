@@ -8,7 +8,7 @@ use scheduler_core::Instant;
 use super::place::{halves, Phase, Place, ProcessEnd, NEVER};
 use super::{with, Limits, Seat};
 use crate::pg::login_rows::LoginRows;
-use crate::shmem::registry;
+use crate::shmem::registry::runner_news;
 
 /// The runner's side of the board.
 pub struct Runner {
@@ -182,11 +182,11 @@ pub fn left(seat: Seat, pid: i32, transaction_timed_out: bool) {
     });
     let Some((database, was_running)) = found.flatten() else { return };
     if was_running {
-        registry::run_lost(database);
+        runner_news::run_lost(database);
     }
-    registry::runners_wanted(database);
+    runner_news::runners_wanted(database);
     with(|board| {
         let databases = board.waiting.iter().map(|waiting| waiting.database.load(SeqCst));
-        databases.filter(|waiting| *waiting != 0 && *waiting != database).for_each(registry::runners_wanted);
+        databases.filter(|waiting| *waiting != 0 && *waiting != database).for_each(runner_news::runners_wanted);
     });
 }
