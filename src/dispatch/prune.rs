@@ -34,6 +34,8 @@ pub struct Pruner {
     longest: Option<Duration>,
     /// Until then walks go on where the last one ended.
     goes_on_until: Option<Moment>,
+    /// For how long history was to stay when the last walk began.
+    retention: i64,
 }
 
 enum State {
@@ -46,12 +48,21 @@ enum State {
 impl Pruner {
     /// The first walk comes after a rest: a server that has just started has better things to do.
     pub fn new(now: Instant) -> Pruner {
-        Pruner { last: 0, skips: None, state: State::Rests(now), longest: None, goes_on_until: None }
+        Pruner {
+            last: 0,
+            skips: None,
+            state: State::Rests(now),
+            longest: None,
+            goes_on_until: None,
+            retention: guc::history_retention(),
+        }
     }
 
     /// When there is something to do, by what the setting says now.
     pub fn next_step(&self) -> Instant {
         match self.state {
+            // A setting that was lowered leaves much to be forgotten.
+            State::Rests(since) if guc::history_retention() < self.retention => since,
             State::Rests(since) => rest(since),
             State::Walks(since) => since,
         }
@@ -85,6 +96,11 @@ impl Pruner {
 
     /// Begins a walk: anew, but for some time after one that had a long step.
     fn begin(&mut self, now: Moment) {
+        let retention = guc::history_retention();
+        if retention < self.retention {
+            self.goes_on_until = None;
+        }
+        self.retention = retention;
         if let Some(longest) = self.longest.take().filter(|longest| *longest > LONG) {
             self.goes_on_until = now.checked_add(longest.saturating_mul(SELDOM));
         }

@@ -18,7 +18,7 @@ const MOST_QUEUES: i32 = 1000;
 /// How many executions that wait, wait for a time, and run are asked for their jobs, of each.
 const MOST_EXECUTIONS: i64 = 50;
 /// From so many dead rows on a table lacks a vacuum.
-const MOST_DEAD_ROWS: i64 = 1_000_000;
+const MOST_DEAD_ROWS: i64 = 250_000;
 
 /// What is due.
 pub struct Due {

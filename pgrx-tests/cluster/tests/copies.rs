@@ -348,6 +348,31 @@ fn a_dump_restored_where_it_came_from_is_at_home() {
     println!("{} plans", whole_grid(&mut db, "pulse", "200 milliseconds"));
 }
 
+/// Logical replication brings the rows and leaves each sequence at its beginning.
+#[test]
+fn adopting_moves_sequences_behind_what_is_there() {
+    let (cluster, _db) = original();
+    let file = dump(&cluster, "postgres", &[]);
+    cluster.execute("create database replica");
+    restore(&cluster, "replica", &file);
+    let mut db = cluster.connect_as("postgres", "replica");
+    let sequences = "select count(*) filter (where last_value > 1) from pg_sequences where schemaname = 'sched'";
+    db.batch_execute("do $$ declare s regclass; begin for s in select oid from pg_class where relnamespace = 'sched'::regnamespace and relkind = 'S' loop perform setval(s, 1, false); end loop; end $$")
+        .unwrap();
+    assert_eq!(one::<i64>(&mut db, sequences), 0);
+    let greatest: i64 =
+        one(&mut db, "select greatest((select max(fence) from sched.lease), (select max(fence) from sched.ledger))");
+    db.batch_execute("select sched.adopt()").unwrap();
+    db.batch_execute(
+        "set role app; select sched.create_schedule('new', 'every 1 second', 'job'), sched.alter_schedule('paused', clock => '@daily');
+         select sched.define_job('fresh', queue => 'fresh'), sched.enqueue('fresh'); reset role",
+    )
+    .unwrap();
+    assert!(one::<i64>(&mut db, "select fence from sched.claim('fresh')") > greatest);
+    wait_for(&mut db, "select exists (select from sched.execution where schedule_name = 'new')", SOON);
+    wait_for(&mut db, "select not exists (select from sched.schedule_change)", SOON);
+}
+
 /// What the owner of a clone does whose identity is that of its original: a base backup, a recovery to a point in time.
 #[test]
 fn adopting_at_home_is_a_new_baseline() {

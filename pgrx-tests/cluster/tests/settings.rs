@@ -260,6 +260,23 @@ fn misfire_grace_is_how_late_a_skip_missed_plan_may_run() {
     }
 }
 
+/// A dispatcher rests for up to an hour between two walks through history, but not once less of it is to stay.
+#[test]
+fn a_lowered_history_retention_holds_at_once() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute(
+        "select sched.define_job('job'), sched.enqueue_many('job', '{1,2,3}');
+         select sched.finish_success(execution_id, lease_token) from sched.claim('default', 3);
+         update sched.ledger set id = ('01700000-0000-7000-8000-' || lpad(payload::text, 12, '0'))::uuid, finished_at = finished_at - interval '10 days'",
+    )
+    .unwrap();
+    rest(&mut db);
+    assert_eq!(one::<i64>(&mut db, "select count(*) from sched.ledger"), 3);
+    cluster.set("sched.history_retention", "1d");
+    wait_for(&mut db, "select count(*) = 0 from sched.ledger", SOON);
+}
+
 #[test]
 fn history_retention_is_how_long_ended_executions_stay() {
     let cluster = Cluster::new();

@@ -1,6 +1,6 @@
 //! Worker slots are too few for all databases: dispatchers that have nothing to do make room, and come back in time.
 
-use scheduler_cluster_tests::scheduler::{one, served, SOON};
+use scheduler_cluster_tests::scheduler::{one, served};
 use scheduler_cluster_tests::sql_jobs::{define, ended, enqueue};
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Builder, Client, Cluster};
 use std::time::Duration;

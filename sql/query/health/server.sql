@@ -12,11 +12,13 @@ SELECT current_setting('autovacuum')::boolean AS autovacuum,
           FROM pg_class c
          WHERE c.relnamespace = (SELECT n.oid FROM pg_namespace n WHERE n.nspname = 'sched') AND c.relkind = 'r'
            AND pg_stat_get_dead_tuples(c.oid) > greatest($1, 5 * c.reltuples::bigint)) AS bloated,
-       a.workers, a.held_ids, a.holder, a.holds_since
+       a.workers, CASE WHEN a.held_ids > a.held_by_others THEN a.held_ids END AS held_ids, a.holder, a.holds_since
   FROM (SELECT count(*) FILTER (WHERE a.backend_type NOT IN (
                    'client backend', 'autovacuum launcher', 'autovacuum worker', 'walsender', 'walreceiver', 'walwriter', 'checkpointer',
                    'background writer', 'archiver', 'startup', 'slotsync worker', 'walsummarizer', 'io worker', 'standalone backend')) AS workers,
                max(greatest(age(a.backend_xid), age(a.backend_xmin))) FILTER (WHERE a.ours)::bigint AS held_ids,
+               -- The snapshot of a process begins with the oldest transaction of the server, whosever it is.
+               coalesce(max(greatest(age(a.backend_xid), age(a.backend_xmin))) FILTER (WHERE NOT a.ours), 0)::bigint AS held_by_others,
                (array_agg(a.pid ORDER BY greatest(age(a.backend_xid), age(a.backend_xmin)) DESC NULLS LAST) FILTER (WHERE a.ours))[1] AS holder,
                (array_agg(a.xact_start ORDER BY greatest(age(a.backend_xid), age(a.backend_xmin)) DESC NULLS LAST) FILTER (WHERE a.ours))[1] AS holds_since
           FROM (SELECT a.*, a.backend_type IN ('scheduler launcher', 'scheduler dispatcher', 'scheduler runner') AS ours

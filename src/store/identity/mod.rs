@@ -130,8 +130,10 @@ pub fn settle(session: &Session) {
 /// Takes this database as the home; how many schedules begin anew at `now`.
 pub fn adopt(session: &Session, now: Instant) -> i64 {
     statement!(HOME_ADOPT = "identity/home_adopt"(INT8OID, OIDOID));
+    statement!(SEQUENCES_ADVANCE = "identity/sequences_advance"());
     statement!(SCHEDULES_REBASELINE = "schedule/schedules_rebaseline"(TIMESTAMPTZOID));
     let (server, database) = here();
+    SEQUENCES_ADVANCE.run(session, arguments![]);
     HOME_ADOPT.run(session, arguments![server, database]);
     let schedules = SCHEDULES_REBASELINE.run(session, arguments![timestamp(now)]).len();
     i64::try_from(schedules).unwrap_or(i64::MAX)
