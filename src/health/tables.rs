@@ -9,9 +9,9 @@ use crate::dispatch;
 use crate::guc;
 use crate::health::{counted, seconds, Finding, Look};
 use crate::pg::{oid_cache, role};
-use crate::shmem::registry::rest;
+use crate::shmem::counters;
+use crate::shmem::registry::{self, rest, Presence};
 use crate::shmem::runners::{shares, Limits};
-use crate::shmem::{counters, registry};
 use crate::store::health as store;
 use crate::store::queue::elsewhere_queue::is_elsewhere_queue;
 use crate::store::queue::{pause, runner_queue};
@@ -29,8 +29,10 @@ fn started_at() -> Instant {
     Instant::from_micros(started_at).unwrap_or(Instant::MIN)
 }
 
-/// How many schedules are named.
+/// How many schedules or queues are named.
 const MOST_NAMES: usize = 5;
+/// How many queues are counted in which executions wait for too long.
+const MOST_STUCK: usize = 100;
 
 /// The oldest timer that is due and did not fire, and for how long it has been so while the server was up. A schedule whose change no dispatcher has applied has no
 /// timer that is right: it is asked when it should have fired.
@@ -66,8 +68,17 @@ pub fn dispatch(look: &Look) -> (Finding, i64) {
     let lateness = age(oldest.max(started_at()), look.now);
     let since = seconds(age(oldest, look.now));
     let message = format!("the oldest timer that is due has not fired for {since}; {} due", counted(count));
-    let hint = "What keeps dispatchers from working say the rows launcher, dispatcher, home, versions and worker_slots, and the server's log. Any session can fire what is due: SELECT sched.dispatch_due().";
-    (Finding::bad(component, health::of_lateness(lateness), oldest, [message, hint.to_owned()]), lateness)
+    // SAFETY: reads a global of the process.
+    let cause = match registry::presence(unsafe { pg_sys::MyDatabaseId.to_u32() }) {
+        Presence::Here(pid) if guc::enabled() => format!(
+            "The dispatcher is process {pid}: pg_stat_activity says what it waits for, and the server's log what failed. If it was stopped, pg_terminate_backend({pid}) has the launcher start another."
+        ),
+        Presence::Here(_) | Presence::Coming | Presence::Absent => {
+            "What keeps dispatchers from working say those of the rows launcher, dispatcher and worker_slots that are not ok, and the server's log.".to_owned()
+        }
+    };
+    let hint = format!("{cause} Any session can fire what is due: SELECT sched.dispatch_due().");
+    (Finding::bad(component, health::of_lateness(lateness), oldest, [message, hint]), lateness)
 }
 
 /// The oldest execution that could be claimed, of those that applications claim.
@@ -79,23 +90,38 @@ pub fn queues(look: &Look) -> Finding {
     if look.is_copy() || look.standby {
         return Finding::ok(component, "nothing is to be claimed here");
     }
-    let waits = waiting(look, |queue| !runner_queue::is_runner_queue(queue) && !is_elsewhere_queue(queue));
-    match waits {
-        Some((queue, since)) if age(since, look.now) > health::LONGEST_WAIT => {
-            let message = format!(
-                "an execution{} could be claimed for {}",
-                of_queue(look, &queue),
-                seconds(age(since, look.now))
-            );
-            let hint = "Does a worker claim from this queue, and are there enough of them?";
-            Finding::warning(component, since, message, hint)
-        }
-        Some((queue, since)) => {
-            let message = format!("the longest wait is {}{}", seconds(age(since, look.now)), of_queue(look, &queue));
-            Finding::ok(component, message + &undefined_jobs(look))
-        }
-        None => Finding::ok(component, "nothing waits to be claimed".to_owned() + &undefined_jobs(look)),
+    let is_stuck = |since: &Instant| age(*since, look.now) > health::LONGEST_WAIT;
+    let mut waiting = waiting(look, |queue| !runner_queue::is_runner_queue(queue) && !is_elsewhere_queue(queue));
+    let Some((queue, since)) = waiting.next() else {
+        return Finding::ok(component, "nothing waits to be claimed".to_owned() + &undefined_jobs(look));
+    };
+    let waits = seconds(age(since, look.now));
+    if !is_stuck(&since) {
+        let message = format!("the longest wait is {waits}{}", of_queue(look, &queue));
+        return Finding::ok(component, message + &undefined_jobs(look));
     }
+    let others = waiting.take_while(|(_, since)| is_stuck(since)).map(|(queue, _)| queue);
+    let stuck: Vec<String> = std::iter::once(queue).chain(others).take(MOST_STUCK).collect();
+    let message = if let [queue] = stuck.as_slice() {
+        format!("an execution{} could be claimed for {waits}", of_queue(look, queue))
+    } else {
+        let least = if stuck.len() == MOST_STUCK { "at least " } else { "" };
+        let message = format!("executions of {least}{} queues could be claimed, the first for {waits}", stuck.len());
+        if reads_all(look) {
+            format!("{message}: {}", first_of(&stuck, MOST_NAMES))
+        } else {
+            message
+        }
+    };
+    let hint = "Does a worker claim from each of these queues, and are there enough of them?";
+    Finding::warning(component, since, message + &undefined_jobs(look), hint)
+}
+
+/// The first names of a list, in quotes, and how many more there are.
+fn first_of(names: &[String], most: usize) -> String {
+    let named: Vec<String> = names.iter().take(most).map(|name| format!("\"{name}\"")).collect();
+    let more = if names.len() > most { format!(" and {} more", names.len() - most) } else { String::new() };
+    named.join(", ") + &more
 }
 
 /// Names jobs that somebody may have forgotten to define: their executions are tried once. No fault, for whoever wants a ledger only has none.
@@ -108,9 +134,8 @@ fn undefined_jobs(look: &Look) -> String {
     if names.is_empty() {
         return String::new();
     }
-    let named: Vec<String> = names.iter().take(MOST_NAMES).map(|name| format!("\"{name}\"")).collect();
-    let more = if names.len() > MOST_NAMES { format!(" and {} more", names.len() - MOST_NAMES) } else { String::new() };
-    format!("; executions of jobs that sched.define_job has not defined have one attempt: {}{more}", named.join(", "))
+    let named = first_of(&names, MOST_NAMES);
+    format!("; executions of jobs that sched.define_job has not defined have one attempt: {named}")
 }
 
 /// The name of a queue, for who may know everybody's.
@@ -126,13 +151,13 @@ fn reads_all(look: &Look) -> bool {
     role::reads_everything(look.reader, oid_cache::relation(look.owner.schema, c"monitor"))
 }
 
-/// The first of the queues that `is_meant` and that nobody has paused, and since when its first entry waits: the longest.
-fn waiting(look: &Look, is_meant: impl Fn(&str) -> bool) -> Option<(String, Instant)> {
+/// The queues that are `meant` and that nobody has paused, and since when the first entry of each waits: the longest first.
+fn waiting<'l>(look: &'l Look, is_meant: impl Fn(&str) -> bool + 'l) -> impl Iterator<Item = (String, Instant)> + 'l {
     let session = look.owner.session();
     let queues = store::queues(session).into_iter();
-    let mut meant =
-        queues.filter(|(queue, _)| is_meant(queue) && !pause::is_paused(session, queue, runner_queue::owner(queue)));
-    meant.find_map(|(queue, since)| since.map(|since| (runner_queue::user_queue(&queue).to_owned(), since)))
+    let meant = queues
+        .filter(move |(queue, _)| is_meant(queue) && !pause::is_paused(session, queue, runner_queue::owner(queue)));
+    meant.filter_map(|(queue, since)| since.map(|since| (runner_queue::user_queue(&queue).to_owned(), since)))
 }
 
 /// Leases that ran out, of runs that nobody has ended.
@@ -162,7 +187,7 @@ pub fn runners(look: &Look) -> Finding {
     if let Some(unreadable) = look.unreadable(component, &[c"ready", c"ledger", c"paused_queue"]) {
         return unreadable;
     }
-    let Some((_, since)) = waiting(look, runner_queue::is_runner_queue) else {
+    let Some((_, since)) = waiting(look, runner_queue::is_runner_queue).next() else {
         return Finding::ok(component, "no SQL job waits for a process");
     };
     let waits = age(since, look.now);

@@ -52,6 +52,9 @@ fn a_stopped_dispatcher_is_seen_by_what_it_misses_and_only_then() {
     assert!(late < 8.0, "{late} s");
     assert_eq!(troubles(&mut db), trouble("dispatch", "critical"));
     assert!(says(&mut db, "dispatch").contains("1 due"), "{}", says(&mut db, "dispatch"));
+    // The rows beside it are ok: the hint leads to the process.
+    let hint: String = one(&mut db, "select hint from sched.health() where component = 'dispatch'");
+    assert!(hint.contains(&format!("pg_terminate_backend({pid})")) && !hint.contains("launcher, "), "{hint}");
 
     // A schedule that it has never heard of is missed as well.
     db.batch_execute("select sched.pause('s'), sched.create_schedule('new', 'every 1 second', 'j')").unwrap();
@@ -183,6 +186,21 @@ fn what_waits_what_ran_out_and_what_is_parked() {
     .unwrap();
     assert_eq!(troubles(&mut db), trouble("queues", "warning"));
     assert!(says(&mut db, "queues").contains("\"default\""));
+    // Of many queues five are named, the one that waits longest first; and what was not defined, as where all is well.
+    db.batch_execute(
+        "select sched.define_job('q' || i, queue => 'q' || i), sched.enqueue('q' || i) from generate_series(1, 6) i; select sched.enqueue('forgotten');
+         update sched.ledger set created_at = created_at - interval '20 minutes' where job_name = 'q6';
+         update sched.ledger set created_at = created_at - interval '10 minutes' where job_name <> 'j'",
+    )
+    .unwrap();
+    let said = says(&mut db, "queues");
+    assert!(said.contains("executions of 7 queues could be claimed, the first for "), "{said}");
+    assert!(
+        said.contains(": \"q6\", ") && said.contains(" and 2 more; ") && said.ends_with("one attempt: \"forgotten\""),
+        "{said}"
+    );
+    let mut reader = cluster.connect_as("somebody", "postgres");
+    assert!(!says(&mut reader, "queues").contains("q6"));
     db.batch_execute("select sched.cancel(id) from sched.execution").unwrap();
     db.batch_execute("select sched.enqueue('sql')").unwrap();
     assert_eq!(troubles(&mut db), trouble("runners", "warning"));
