@@ -272,7 +272,7 @@ impl LauncherState {
                 return Start::NotBefore(earliest);
             }
         }
-        if !has_slot(board) {
+        if !has_slot(board, self.proven.contains(&database)) {
             rest::slot_is_lacking();
             return Start::Missing(Failure::warning(NO_SLOT));
         }
@@ -313,11 +313,12 @@ impl LauncherState {
     }
 }
 
-/// Whether a dispatcher can be started so that a worker slot stays free for SQL jobs. The first one may take the last: what is due fires first.
-fn has_slot(board: &Launcher) -> bool {
+/// Whether a dispatcher can be started so that a worker slot stays free for SQL jobs. The first one may take the last: what is due fires first. So
+/// may one that only looks whether there is anything to serve.
+fn has_slot(board: &Launcher, stays: bool) -> bool {
     let dispatchers = board.dispatchers();
     let others = compat::background_workers().into_iter().filter(|pid| !board.is_dispatcher(*pid)).count();
-    let kept = usize::from(dispatchers > 0 && guc::max_sql_runners() > 0);
+    let kept = usize::from(stays && dispatchers > 0 && guc::max_sql_runners() > 0);
     // SAFETY: reads a global of the process.
     let slots = usize::try_from(unsafe { pg_sys::max_worker_processes }).unwrap_or(0);
     dispatchers + others + kept < slots
