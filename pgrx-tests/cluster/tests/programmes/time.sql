@@ -40,7 +40,7 @@ BEGIN
     UPDATE sched.ready SET plan_time = plan_time - leap;
     UPDATE sched.retry SET retry_at = retry_at - leap, plan_time = plan_time - leap;
     UPDATE sched.lease SET started_at = started_at - leap, heartbeat_at = heartbeat_at - leap, stale_after = stale_after - leap, sweep_at = sweep_at - leap;
-    PERFORM sched_internal.table_is_new(t) FROM unnest('{sched.ready, sched.retry, sched.lease}'::regclass[]) AS t;
+    PERFORM sched_internal.table_is_new(t) FROM unnest('{sched.ready, sched.retry, sched.lease, sched.timer}'::regclass[]) AS t;
     UPDATE world SET shifted = shifted + leap;
 END
 $$;
