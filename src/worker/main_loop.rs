@@ -186,7 +186,10 @@ impl<'b> MainLoop<'b> {
                 }
             }
             // (A copy was left above.)
-            Readiness::Nothing | Readiness::Obstacle(_) | Readiness::Copy(_) => None,
+            Readiness::Nothing | Readiness::Obstacle(_) | Readiness::Copy(_) => {
+                self.tick.urgent = None;
+                None
+            }
         };
         Next::Sleep { until, watermark: probe.watermark }
     }

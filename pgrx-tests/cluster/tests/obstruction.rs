@@ -17,7 +17,7 @@ fn cluster_with_mallory() -> (Cluster, Client) {
 }
 
 /// Locks a catalog of the client's database for good: who reads it waits in the queue behind a command that waits for the client.
-fn lock_the_catalogs(cluster: &Cluster, database: &str) -> Client {
+pub fn lock_the_catalogs(cluster: &Cluster, database: &str) -> Client {
     let mut holder = cluster.connect_as("mallory", database);
     holder.batch_execute("begin; lock table pg_namespace in access share mode").unwrap();
     let mut waits = cluster.connect_as("mallory", database);

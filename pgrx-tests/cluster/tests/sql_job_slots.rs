@@ -1,7 +1,8 @@
 //! How many commands run at the same time: worker slots of the server, and `sched.max_sql_runners` shared between databases and owners.
 
+use crate::obstruction::lock_the_catalogs;
 use scheduler_cluster_tests::proc::{self, Signal};
-use scheduler_cluster_tests::scheduler::{mostly_within, one, serves_exactly, switch_off, whole_grid, SOON};
+use scheduler_cluster_tests::scheduler::{mostly_within, one, switch_off, whole_grid, SOON};
 use scheduler_cluster_tests::sql_jobs::{all_ended, define, ended, enqueue, runners, sleeping};
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster};
 use std::time::Duration;
@@ -35,12 +36,17 @@ fn most_at_once(times: &[(f64, f64)]) -> usize {
 
 #[test]
 fn without_a_worker_slot_everything_else_goes_on() {
-    // One for the server's own launcher of logical replication, ours, and a dispatcher for each of the two databases.
+    // One for the server's own launcher of logical replication, ours, a dispatcher, and a look into a database that hangs.
     let cluster = Cluster::builder().set("max_worker_processes", "4").set("sched.runner_idle", "300ms").start();
-    cluster.execute("create database other");
+    cluster.execute("create role mallory login createdb");
     let mut db = cluster.with_extension("postgres");
-    let mut other = cluster.with_extension("other");
-    serves_exactly(&mut db, &["other", "postgres"]);
+    let mut mallory = cluster.connect_as("mallory", "postgres");
+    mallory.batch_execute("create database hung is_template true").unwrap();
+    let holder = lock_the_catalogs(&cluster, "hung");
+    mallory.batch_execute("alter database hung is_template false").unwrap();
+    let looks = "select pid from pg_stat_activity where backend_type = 'scheduler dispatcher' and datname = 'hung' and wait_event_type = 'Lock'";
+    let hung: i32 = wait_until("a look", SOON, || db.query_opt(looks, &[]).unwrap().map(|row| row.get(0)));
+    proc::kill(hung, Signal::STOP);
     db.batch_execute(
         "select sched.define_job('pulled'); select sched.create_schedule('s', 'every 100 milliseconds', 'pulled', catch_up => 'every_plan')",
     )
@@ -70,8 +76,9 @@ fn without_a_worker_slot_everything_else_goes_on() {
     );
     println!("half of the fires within {late} s");
     assert!(late < 0.1, "{late}");
-    // A slot is free when the other dispatcher has left.
-    other.batch_execute("drop extension scheduler").unwrap();
+    // A slot is free when the look has ended.
+    drop(holder);
+    proc::kill(hung, Signal::CONT);
     let free: String = one(&mut db, "select clock_timestamp()::text");
     for id in &ids {
         assert_eq!(ended(&mut db, id).0, "SUCCESS");
