@@ -1,5 +1,7 @@
 //! `metrics`, `openmetrics`.
 
+use std::collections::HashMap;
+
 use pgrx::prelude::*;
 use scheduler_core::metrics::{encode, Sample};
 
@@ -14,10 +16,22 @@ fn collect() -> Vec<Sample> {
     as_owner(|owner| metrics::collect(owner, reader, convert::now()))
 }
 
-/// The labels of a sample as a JSON object.
-fn labels(sample: &Sample) -> Jsonb {
-    let labels = sample.labels.iter().map(|(name, value)| ((*name).to_owned(), value.as_str().into()));
-    Jsonb::parse(&serde_json::Value::Object(labels.collect()).to_string())
+/// Labels as JSON objects. Families have them in common: each is parsed once.
+#[derive(Default)]
+struct Labels(HashMap<Vec<(&'static str, String)>, Jsonb>);
+
+impl Labels {
+    fn of(&mut self, labels: Vec<(&'static str, String)>) -> Jsonb {
+        let parse = |labels: &[(&'static str, String)]| {
+            let mut text = String::from("{");
+            for (number, (name, value)) in labels.iter().enumerate() {
+                let comma = if number == 0 { "" } else { ", " };
+                text.push_str(&format!("{comma}\"{name}\": {}", serde_json::Value::from(value.as_str())));
+            }
+            Jsonb::parse(&(text + "}"))
+        };
+        self.0.entry(labels).or_insert_with_key(|labels| parse(labels)).clone()
+    }
 }
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe, name = "metrics")]
@@ -31,8 +45,10 @@ fn metrics_rows() -> TableIterator<
         name!(help, &'static str),
     ),
 > {
-    TableIterator::new(collect().into_iter().map(|sample| {
-        (sample.name(), labels(&sample), sample.family.kind().as_str(), sample.value, sample.family.help())
+    let mut known = Labels::default();
+    TableIterator::new(collect().into_iter().map(move |sample| {
+        let (name, kind, help) = (sample.name(), sample.family.kind().as_str(), sample.family.help());
+        (name, known.of(sample.labels), kind, sample.value, help)
     }))
 }
 

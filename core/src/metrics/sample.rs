@@ -16,15 +16,27 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// A number of a family of gauges.
+    /// A number of a family of gauges. (The sum of no numbers is -0 in floating point.)
     #[must_use]
     pub fn gauge(family: Family, labels: Vec<(&'static str, String)>, value: f64) -> Sample {
-        Sample { family, suffix: "", labels, value }
+        Sample { family, suffix: "", labels, value: value + 0.0 }
     }
 
     /// The whole name, as `sched.metrics()` has it.
     #[must_use]
     pub fn name(&self) -> String {
         format!("{}{}", self.family.name(), self.suffix)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Family, Sample};
+
+    #[test]
+    fn no_gauge_is_less_than_nothing() {
+        let sum: f64 = [].iter().sum::<f64>();
+        let value = Sample::gauge(Family::AlertsOpen, Vec::new(), sum.min(-0.0)).value;
+        assert_eq!(value.to_string(), "0");
     }
 }
