@@ -67,26 +67,26 @@ fn an_old_transaction_makes_no_claim_longer() {
 /// A tick begins behind what has ended, fired and was applied, whatever VACUUM has to leave there.
 #[test]
 fn an_old_transaction_makes_no_tick_longer() {
-    const DEAD: i64 = 20_000;
+    const DEAD: i64 = 5_000;
     let cluster = Cluster::builder().row_by_row().set("autovacuum", "off").start();
     let mut db = cluster.with_extension("postgres");
     let mut old = cluster.connect();
     old.batch_execute("begin; select pg_current_xact_id()").unwrap();
-    db.batch_execute("select sched.define_job('job'), sched.enqueue_many('job', array_fill('1'::jsonb, '{20000}'))")
+    db.batch_execute("select sched.define_job('job'), sched.enqueue_many('job', array_fill('1'::jsonb, '{5000}'))")
         .unwrap();
-    let round = "with batch as materialized (select * from sched.claim('default', 20000))
+    let round = "with batch as materialized (select * from sched.claim('default', 5000))
                  select count(*) from sched.finish_success_many((select array_agg(execution_id) from batch), (select array_agg(lease_token) from batch))";
     assert_eq!(one::<i64>(&mut db, round), 0);
     // Edits of schedules that never fire leave an entry each, and timers.
     db.batch_execute(
-        "select sched.create_schedule('s' || i, 'every 1 hour', 'job', scope_id => i::text) from generate_series(1, 2000) i;
+        "select sched.create_schedule('s' || i, 'every 1 hour', 'job', scope_id => i::text) from generate_series(1, 500) i;
          select sched.create_schedule('often', 'every 50 milliseconds', 'job')",
     )
     .unwrap();
     wait_for(&mut db, "select not exists (select from sched.schedule_change)", SOON);
     db.batch_execute("do $$ begin for i in 1 .. 9 loop update sched.timer set fire_at = fire_at + interval '1 microsecond' where fire_at > now() + '1 minute'::interval; end loop; end $$")
         .unwrap();
-    db.batch_execute("select sched.drop_schedule('s' || i) from generate_series(1, 2000) i").unwrap();
+    db.batch_execute("select sched.drop_schedule('s' || i) from generate_series(1, 500) i").unwrap();
     wait_for(
         &mut db,
         "select not exists (select from sched.schedule_change) and (select count(*) = 1 from sched.timer)",
