@@ -50,7 +50,7 @@ fn dispatch_up_to(limit: i64) -> Outcome<i64> {
     tick_at_commit();
     session(|session| {
         dispatch::settle_dropped(session, Runs::Stay, convert::now());
-        dispatch::settle_cancels(session, convert::now());
+        dispatch::settle_cancels(session, Runs::Stay, convert::now());
         dispatch::thin_out_alerts(session);
     });
     let (mut applied, mut after) = (0, 0);

@@ -14,6 +14,7 @@ use crate::shmem::wakeup;
 use crate::store::execution;
 use crate::store::lease::cancel_request::{self, Request};
 use crate::store::lease::sql as store;
+use crate::store::schedule::dropped::Runs;
 
 /// What became of an attempt to cancel an execution.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,7 +38,7 @@ const LOOKS: usize = 3;
 /// Cancels an execution, asks its run to stop, or leaves a request; never `InHand`.
 pub fn cancel(session: &Session, execution_id: Uuid, now: Instant) -> Cancelled {
     for _ in 0..LOOKS {
-        let cancelled = try_to_cancel(session, execution_id, now);
+        let cancelled = try_to_cancel(session, execution_id, Runs::End, now);
         if cancelled != Cancelled::InHand {
             return cancelled;
         }
@@ -48,11 +49,12 @@ pub fn cancel(session: &Session, execution_id: Uuid, now: Instant) -> Cancelled 
     Cancelled::Asked
 }
 
-fn try_to_cancel(session: &Session, execution_id: Uuid, now: Instant) -> Cancelled {
+/// Where `runs` stay, a run is left in hand.
+fn try_to_cancel(session: &Session, execution_id: Uuid, runs: Runs, now: Instant) -> Cancelled {
     let Some((state, _)) = execution::state(session, execution_id, now) else { return Cancelled::TooLate };
     match lease::cancel(state) {
         Cancel::TooLate => Cancelled::TooLate,
-        Cancel::Requested if store::cancel_running(session, execution_id) => {
+        Cancel::Requested if runs == Runs::End && store::cancel_running(session, execution_id) => {
             wakeup::cancel_at_commit(execution_id, guc::cancel_grace());
             Cancelled::Asked
         }
@@ -61,8 +63,9 @@ fn try_to_cancel(session: &Session, execution_id: Uuid, now: Instant) -> Cancell
     }
 }
 
-/// Carries out requests whose execution is in nobody's hand any more; how many were looked at.
-pub fn settle_cancels(session: &Session, now: Instant) -> usize {
+/// Carries out requests whose execution is in nobody's hand any more; how many were looked at. A transaction that may stay open must not
+/// lock a run, whose heartbeats and finishes would wait for it: there `runs` stay, and the request is kept until the run has ended.
+pub fn settle_cancels(session: &Session, runs: Runs, now: Instant) -> usize {
     let due = cancel_request::due(session, now, STEP);
     let mut failed = |request: &Request, failure: Failure| {
         let text = format!(
@@ -72,14 +75,14 @@ pub fn settle_cancels(session: &Session, now: Instant) -> usize {
         error::report(PgLogLevel::LOG_SERVER_ONLY, Failure::note(text));
         cancel_request::keep(session, vec![request.id], now);
     };
-    bisect(&due, &mut |requests| settle(session, requests, now), &mut failed);
+    bisect(&due, &mut |requests| settle(session, requests, runs, now), &mut failed);
     due.len()
 }
 
-fn settle(session: &Session, requests: &[Request], now: Instant) {
+fn settle(session: &Session, requests: &[Request], runs: Runs, now: Instant) {
     let (mut done, mut kept) = (Vec::new(), Vec::new());
     for request in requests {
-        match try_to_cancel(session, request.execution_id, now) {
+        match try_to_cancel(session, request.execution_id, runs, now) {
             Cancelled::InHand => kept.push(request.id),
             // It ran when it was to be cancelled: where it has failed since, it has been cancelled.
             Cancelled::TooLate => {

@@ -64,7 +64,7 @@ const STEPS: [Step; 13] = [
         done: "requests to cancel looked at",
         arms_timers: true,
         deadline: |tick| tick.deadlines.cancel,
-        work: |_, session| dispatch::settle_cancels(session, convert::now()),
+        work: |_, session| dispatch::settle_cancels(session, Runs::End, convert::now()),
     },
     Step {
         what: c"cancelling executions of dropped schedules",
