@@ -7,7 +7,7 @@ use scheduler_cluster_tests::{repository, stays, wait_for, wait_until, Client, C
 use std::fs;
 use std::time::Duration;
 
-use crate::upgrade_rows::{what_0_2_0_added_goes_on, what_0_3_0_added_goes_on};
+use crate::upgrade_rows::{what_0_2_0_added_goes_on, what_0_3_0_added_goes_on, what_0_3_1_added_goes_on};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -211,17 +211,20 @@ fn every_table_and_sequence_is_dumped_or_derived() {
 }
 
 /// The tables, and what their rows are ordered by.
-const KEPT: [(&str, &str); 22] = [
+const KEPT: [(&str, &str); 25] = [
     ("alert", "alert_id"),
     ("alert_state", "schedule_id"),
     ("alert_watch", "watch_id"),
     ("awaited", "schedule_id, execution_id"),
+    ("cancel_request", "request_id"),
+    ("crontab_secret", "only_row"),
     ("home", "system_identifier"),
     ("imported", "schedule_id"),
     ("job", "job_name"),
     ("ledger", "id"),
     ("lease", "execution_id"),
     ("paused_queue", "queue"),
+    ("queue_grant", "queue, role"),
     ("ready", "execution_id"),
     ("reported_fire", "schedule_id, plan_time"),
     ("retry", "execution_id"),
@@ -321,6 +324,9 @@ fn an_update_under_a_running_dispatcher_keeps_every_row_and_goes_on() {
         }
         if !["0.1.0", "0.2.0"].contains(&version.as_str()) {
             what_0_3_0_added_goes_on(&mut app, &mut db);
+        }
+        if !["0.1.0", "0.2.0", "0.3.0"].contains(&version.as_str()) {
+            what_0_3_1_added_goes_on(&mut app, &mut db);
         }
         assert!(cluster.logged("ERROR").is_empty(), "{:#?}", cluster.logged("ERROR"));
     }

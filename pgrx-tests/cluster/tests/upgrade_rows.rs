@@ -65,6 +65,20 @@ pub fn what_0_3_0_added_goes_on(app: &mut Client, db: &mut Client) {
     assert_eq!(one::<String>(db, "select sched.buckets()::text"), "{[0,1024)}");
 }
 
+/// What data/releases/0.3.1.sql has besides: an execution that was to be cancelled while another transaction had it in hand, a queue that is
+/// paused for one owner, a role whose pauses hold for all.
+pub fn what_0_3_1_added_goes_on(app: &mut Client, db: &mut Client) {
+    wait_for(app, "select status = 'CANCELLED' from sched.execution where scope_id = 'asked'", SOON);
+    wait_for(db, "select not exists (select from sched.cancel_request)", SOON);
+    let waits = |app: &mut Client, queue: &str| -> i64 { one(app, &format!("select count(*) from sched.claim('{queue}')")) };
+    app.batch_execute("select sched.define_job('theirs', queue => 'theirs'); select sched.enqueue('theirs')").unwrap();
+    assert_eq!(waits(app, "theirs"), 0);
+    app.batch_execute("select sched.resume_queue('theirs')").unwrap();
+    assert_eq!(waits(app, "theirs"), 1);
+    app.batch_execute("select sched.resume_queue('held'), sched.pause_queue('held')").unwrap();
+    assert!(one::<bool>(db, "select owner is null from sched.paused_queue where queue = 'held'"));
+}
+
 /// A job of kind sql and a schedule of one name, which is how releases before this one knew what schedule_sql has made.
 #[test]
 fn pairs_of_before_are_found_and_put_right() {
