@@ -1,6 +1,7 @@
 //! `text` arguments that may hold any bytes: in a SQL_ASCII database Postgres checks none, and in one whose encoding is not UTF8 they mean
 //! something else. pgrx' `String` panics there, which reaches the user as an internal error.
 
+use std::cell::Cell;
 use std::ops::Deref;
 
 use pgrx::{pg_sys, FromDatum, PgSqlErrorCode};
@@ -27,8 +28,16 @@ impl BeginningOfText {
 }
 
 fn encoding() -> u32 {
-    // SAFETY: reads a global of the backend.
-    unsafe { pg_sys::GetDatabaseEncoding() as u32 }
+    thread_local! {
+        static OF_DATABASE: Cell<Option<u32>> = const { Cell::new(None) };
+    }
+    // A process stays in its database. (Before it is in one, as the postmaster, nothing is kept: its children would inherit it.)
+    OF_DATABASE.get().unwrap_or_else(|| {
+        // SAFETY: reads globals of the backend.
+        let (encoding, database) = unsafe { (pg_sys::GetDatabaseEncoding() as u32, pg_sys::MyDatabaseId) };
+        OF_DATABASE.set(Some(encoding).filter(|_| database != pg_sys::InvalidOid));
+        encoding
+    })
 }
 
 /// Whether a character is a byte for SQL here, whatever the bytes mean.

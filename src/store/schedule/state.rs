@@ -1,7 +1,7 @@
 //! A schedule, its job and its timer as rows: what every decision is made from.
 
 use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
-use pgrx::pg_sys::Oid;
+use pgrx::pg_sys::{self, Oid};
 use scheduler_core::schedule::{Overlap, Ownership, Progress, Rearm};
 use scheduler_core::{Instant, Keyword};
 
@@ -100,7 +100,7 @@ impl ScheduleRow {
             job_name: row.get_required(schedule::JOB_NAME),
             job_owner: None,
             key: row.get_required(schedule::KEY),
-            previous_keys: PreviousKeys::of(&row.get_required::<Vec<Option<Uuid>>>(schedule::PREVIOUS_KEYS)),
+            previous_keys: PreviousKeys::of(row),
             asks_for_alerts: [schedule::MAX_LATENESS, schedule::MAX_DURATION, schedule::EXPECT_SUCCESS_WITHIN]
                 .into_iter()
                 .any(|column| row.get::<Interval>(column).is_some()),
@@ -127,7 +127,12 @@ pub enum PreviousKeys {
 }
 
 impl PreviousKeys {
-    fn of(keys: &[Option<Uuid>]) -> PreviousKeys {
+    fn of(row: &impl Record<Column>) -> PreviousKeys {
+        // Nearly always there are none, and the array is not unpacked.
+        if row.get_required::<PlainSize>(schedule::PREVIOUS_KEYS).0 <= size_of::<pg_sys::ArrayType>() {
+            return PreviousKeys::None;
+        }
+        let keys: Vec<Option<Uuid>> = row.get_required(schedule::PREVIOUS_KEYS);
         match (keys.is_empty(), keys.contains(&None)) {
             (_, true) => PreviousKeys::Unreadable,
             (false, false) => PreviousKeys::Some,
