@@ -175,6 +175,11 @@ BEGIN
     IF cluster IS NULL OR cluster = '' THEN
         RAISE null_value_not_allowed USING MESSAGE = 'cluster must not be NULL or empty', HINT = 'Pass the name of the PL/Proxy cluster.';
     END IF;
+    -- It stands in comments and in bodies of functions.
+    IF cluster ~ '[^[:alnum:]_. -]' THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('"%s" cannot be the name of a cluster', regexp_replace(left(cluster, 40), '[[:cntrl:]]', '?', 'g')),
+            HINT = 'Name the PL/Proxy cluster with letters, digits, underscores, points, hyphens and blanks.';
+    END IF;
     script := format($$-- Made by sched.router_sql(%1$L), version %2$s. For a superuser, in a database of its own; it may be run again.
 DO $do$
 BEGIN

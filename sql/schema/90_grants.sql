@@ -103,7 +103,7 @@ COMMENT ON FUNCTION sched.set_buckets(int4multirange) IS
 COMMENT ON FUNCTION sched.drop_elsewhere() IS
 'Drops the schedules whose bucket is another server''s, and cancels what waits in such buckets; returns how many schedules. For the time after their scopes have moved. Leases that are held may still be ended. For superusers and the extension''s owner; 42501 for others.';
 COMMENT ON FUNCTION sched.router_sql(text) IS
-'The script that makes a database without the extension a router: a stub for each function and view, which PL/Proxy sends to the servers of this cluster. Run it there as a superuser, and again after each update. The PL/Proxy cluster has 1,024 partitions, one for each bucket. Errors: 22004 (NULL).';
+'The script that makes a database without the extension a router: a stub for each function and view, which PL/Proxy sends to the servers of this cluster. Run it there as a superuser, and again after each update. The PL/Proxy cluster has 1,024 partitions, one for each bucket. Errors: 22004 (NULL), 22023 (a name with other characters than letters, digits, underscores, points, hyphens and blanks).';
 COMMENT ON FUNCTION sched.is_home() IS
 'False in a copy that nobody has adopted: dispatch_due, claim and try_claim raise 55000 there and no worker serves it.';
 COMMENT ON FUNCTION sched.health IS

@@ -55,6 +55,11 @@ fn every_function_has_a_stub() {
     let of = |db: &mut Client| db.query(same, &[]).unwrap().iter().map(|row| row.get::<_, i32>(0)).collect::<Vec<_>>();
     assert_eq!(of(&mut app), of(&mut servers[1]));
     assert_eq!(one::<String>(&mut app, "select sched.buckets()::text"), "{[0,1024)}");
+    // The script is run by a superuser: a name ends no comment and no string in it.
+    for name in ["a'\nDROP TABLE x;\n--", "$f$", "a\\"] {
+        let refused = servers[0].query("select sched.router_sql($1)", &[&name]).expect_err(name);
+        assert_eq!(refused.code(), Some(&SqlState::INVALID_PARAMETER_VALUE), "{refused}");
+    }
     // A server of its own is none.
     let script: String = one(&mut servers[0], "select sched.router_sql('servers')");
     let refused = servers[1].batch_execute(&script).expect_err("it has the extension");
