@@ -73,6 +73,9 @@ $$;
 
 -- Here comes what is new.
 
+CREATE FUNCTION sched_internal.table_layout() RETURNS integer LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS 'SELECT 1';
+COMMENT ON FUNCTION sched_internal.table_layout() IS 'internal: releases of one number have the same tables';
+
 -- Where not all that is due fires at once, the owners take turns.
 ALTER TABLE sched.timer ADD COLUMN owner oid NOT NULL DEFAULT 0;
 COMMENT ON COLUMN sched.timer.owner IS 'who owned the job when a dispatcher last wrote this; owners take turns';
@@ -427,6 +430,11 @@ BEGIN
     IF cluster IS NULL OR cluster = '' THEN
         RAISE null_value_not_allowed USING MESSAGE = 'cluster must not be NULL or empty', HINT = 'Pass the name of the PL/Proxy cluster.';
     END IF;
+    -- It stands in comments and in bodies of functions.
+    IF cluster ~ '[^[:alnum:]_. -]' THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('"%s" cannot be the name of a cluster', regexp_replace(left(cluster, 40), '[[:cntrl:]]', '?', 'g')),
+            HINT = 'Name the PL/Proxy cluster with letters, digits, underscores, points, hyphens and blanks.';
+    END IF;
     script := format($$-- Made by sched.router_sql(%1$L), version %2$s. For a superuser, in a database of its own; it may be run again.
 DO $do$
 BEGIN
@@ -678,6 +686,8 @@ $do$;
 $$;
 END
 $router$;
+COMMENT ON FUNCTION sched.router_sql(text) IS
+'The script that makes a database without the extension a router: a stub for each function and view, which PL/Proxy sends to the servers of this cluster. Run it there as a superuser, and again after each update. The PL/Proxy cluster has 1,024 partitions, one for each bucket. Errors: 22004 (NULL), 22023 (a name with other characters than letters, digits, underscores, points, hyphens and blanks).';
 
 -- Limits of arguments, and shorter sentences.
 COMMENT ON FUNCTION sched.bucket(text, text) IS
@@ -751,6 +761,7 @@ DECLARE
     grantee text;
 BEGIN
     FOREACH object IN ARRAY ARRAY[
+        'FUNCTION sched_internal.table_layout',
         'FUNCTION sched_internal.alter_sql_job',
         'TABLE sched.cancel_request',
         'TABLE sched.crontab_secret',

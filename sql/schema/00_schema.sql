@@ -9,6 +9,11 @@ CREATE SCHEMA sched_internal;
 COMMENT ON SCHEMA sched IS 'scheduler: clocks, schedules, leases and the ledger of executions';
 COMMENT ON SCHEMA sched_internal IS 'internal: what the scheduler''s own triggers, views and scripts call; nothing of it is for users';
 
+-- Another number with each release that changes a table: a later library goes on with the objects of an earlier release that has the same
+-- tables. The library reads the body, and calls nothing (src/pg/objects_version.rs).
+CREATE FUNCTION sched_internal.table_layout() RETURNS integer LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS 'SELECT 1';
+COMMENT ON FUNCTION sched_internal.table_layout() IS 'internal: releases of one number have the same tables';
+
 -- Names, payloads and messages are read as UTF-8. (SQL_ASCII stores what it is given: there only UTF-8 is taken.)
 DO $$
 BEGIN

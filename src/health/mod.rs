@@ -14,7 +14,7 @@ use scheduler_core::health::{Component, Severity};
 use scheduler_core::{Instant, Keyword};
 
 use crate::guc;
-use crate::pg::error::Failure;
+use crate::pg::objects_version::Fit;
 use crate::pg::{relation_lock, Owner};
 use crate::store::health as store;
 use crate::store::identity::{self, Home};
@@ -66,8 +66,8 @@ struct Look<'a> {
     now: Instant,
     /// The server is a standby.
     standby: bool,
-    /// Why library and objects do not fit, where they do not: then no table is read.
-    mismatch: Option<Failure>,
+    /// How library and objects go together: where they do not, no table is read.
+    fit: Fit,
     /// Whose rows the tables hold, where that can be read.
     home: Option<Home>,
     /// `sched.dispatch` is off for the database: its schedules fire only by `dispatch_due`.
@@ -79,7 +79,7 @@ struct Look<'a> {
 impl Look<'_> {
     /// Why nothing can be said about a component that is in these tables.
     fn unreadable(&self, component: Component, tables: &[&CStr]) -> Option<Finding> {
-        if let Some(mismatch) = &self.mismatch {
+        if let Fit::None(mismatch) = &self.fit {
             let message = format!("not looked at: {}", mismatch.message);
             return Some(Finding::warning(component, self.now, message, mismatch.hint.clone()));
         }
@@ -116,11 +116,11 @@ pub fn look(owner: &Owner, reader: Oid, now: Instant) -> Health {
     let locked = relation_lock::try_share_all(owner.schema, &TABLES);
     // SAFETY: reads shared memory.
     let standby = unsafe { pg_sys::RecoveryInProgress() };
-    let mismatch = owner.session().check_version();
-    let readable = mismatch.is_none() && !locked.contains(&c"home");
+    let fit = owner.session().check_version();
+    let readable = !matches!(fit, Fit::None(_)) && !locked.contains(&c"home");
     let home = readable.then(|| identity::load(|| owner.session()));
     let dispatch_off = guc::dispatch_of_database() == Some(false);
-    let look = Look { owner, reader, now, standby, mismatch, home, dispatch_off, locked };
+    let look = Look { owner, reader, now, standby, fit, home, dispatch_off, locked };
     let (server, (dispatch, lateness)) = (store::server(owner.session()), tables::dispatch(&look));
     let mut dispatch = Some(dispatch);
     let findings = Component::ALL.iter().filter_map(|component| match component {

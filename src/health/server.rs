@@ -3,6 +3,8 @@
 use scheduler_core::health::{self, Component, Severity};
 
 use crate::health::{Finding, Look};
+use crate::pg::error::Failure;
+use crate::pg::objects_version::Fit;
 use crate::shmem::registry::rest;
 use crate::store::health::ServerState;
 use crate::store::queue::notify;
@@ -10,11 +12,14 @@ use crate::store::queue::notify;
 /// Whether library and objects are of one version.
 pub fn versions(look: &Look) -> Finding {
     let component = Component::Versions;
-    match &look.mismatch {
-        None => Finding::ok(component, format!("library and objects are {}", env!("CARGO_PKG_VERSION"))),
-        Some(mismatch) => {
-            Finding::bad(component, Severity::Critical, look.now, [mismatch.message.clone(), mismatch.hint.clone()])
-        }
+    let finding = |severity: Severity, difference: &Failure| {
+        Finding::bad(component, severity, look.now, [difference.message.clone(), difference.hint.clone()])
+    };
+    match &look.fit {
+        Fit::Same => Finding::ok(component, format!("library and objects are {}", env!("CARGO_PKG_VERSION"))),
+        // All goes on but what is new.
+        Fit::Earlier(difference) => finding(Severity::Warning, difference),
+        Fit::None(difference) => finding(Severity::Critical, difference),
     }
 }
 

@@ -9,6 +9,7 @@ use scheduler_core::metrics::{Counts, Family, Sample};
 use scheduler_core::Instant;
 
 use crate::guc;
+use crate::pg::objects_version::Fit;
 use crate::pg::{oid_cache, relation_lock, role, Owner};
 use crate::shmem::counters::{self, Reading, OTHER};
 use crate::store::health;
@@ -60,8 +61,8 @@ fn push_gauges(samples: &mut Vec<Sample>, owner: &Owner, reader: Reader, now: In
     let locked = relation_lock::try_share_all(owner.schema, &TABLES);
     let session = owner.session();
     let is_readable = |tables: &[&CStr]| tables.iter().all(|table| !locked.contains(table));
-    // Objects of another version have other columns.
-    if session.check_version().is_some() {
+    // Other tables have other columns.
+    if matches!(session.check_version(), Fit::None(_)) {
         return;
     }
     // Nothing of ours acts in a copy: what waits there is no sign of trouble, nor is an alert of its original.

@@ -1,7 +1,8 @@
 //! Whether this library and the extension's objects in the database are of one version. After a new package has been installed
 //! they are not: until the server restarts the library is the old one, and until ALTER EXTENSION UPDATE the objects are.
 //!
-//! What works nevertheless goes on working, so that a runner can finish between the two. A statement that does not find what it
+//! Releases that change no table have one number of the table layout: a later library of them goes on with the objects of an earlier one.
+//! Else what works nevertheless goes on working, so that a runner can finish between the two. A statement that does not find what it
 //! names in the other version's objects says why.
 
 use std::cell::RefCell;
@@ -18,6 +19,27 @@ use crate::pg::subtransaction;
 /// The version that this library was built as.
 pub const LIBRARY: &str = env!("CARGO_PKG_VERSION");
 
+/// The number of the tables that this library reads and writes: sched_internal.table_layout() of its install script has the same.
+const TABLE_LAYOUT: i32 = 1;
+
+/// What the objects in a database say of themselves.
+pub struct Installed {
+    /// Their version.
+    pub version: String,
+    /// What sched_internal.table_layout() returns; releases before 0.3.1 have no such function.
+    pub table_layout: Option<i32>,
+}
+
+/// How the library and the objects of a database go together.
+pub enum Fit {
+    /// They are of one version.
+    Same,
+    /// The objects are of an earlier release with the same tables. All goes on but what needs new objects, and this says so.
+    Earlier(Failure),
+    /// They do not, and this says why.
+    None(Failure),
+}
+
 /// What this backend knows of the objects' version. Whatever changes a function forgets it, as every update does, and a new extension.
 #[derive(Default)]
 struct VersionCache {
@@ -27,10 +49,12 @@ struct VersionCache {
     changes: u64,
     /// The objects' version where it is not the library's.
     other: Option<String>,
+    /// Their tables are not the library's.
+    other_tables: bool,
 }
 
 thread_local! {
-    static CACHE: RefCell<VersionCache> = const { RefCell::new(VersionCache { watching: false, looked: false, changes: 0, other: None }) };
+    static CACHE: RefCell<VersionCache> = const { RefCell::new(VersionCache { watching: false, looked: false, changes: 0, other: None, other_tables: false }) };
 }
 
 #[pg_guard]
@@ -42,18 +66,29 @@ unsafe extern "C-unwind" fn functions_changed(_argument: pg_sys::Datum, _cache: 
     HOME.forget();
 }
 
-/// Looks again at the objects' version, which `installed` reads; `None` where it is the library's, else why the two do not fit.
-pub fn check(installed: impl FnOnce() -> Option<String>) -> Option<Failure> {
+/// Looks again at the objects' version, which `installed` reads.
+pub fn check(installed: impl FnOnce() -> Option<Installed>) -> Fit {
     let before = CACHE.with_borrow(|cache| cache.changes);
     watch();
     // While CREATE EXTENSION is at work there may be no row yet that we can see.
-    let other = installed().filter(|installed| installed != LIBRARY);
+    let other = installed().filter(|installed| installed.version != LIBRARY);
+    let is_served = other.as_ref().is_none_or(is_served);
     CACHE.with_borrow_mut(|cache| {
-        cache.other.clone_from(&other);
+        cache.other = other.as_ref().map(|other| other.version.clone());
+        cache.other_tables = !is_served;
         // A change that came up during the look makes the next one look again.
         cache.looked = cache.changes == before;
     });
-    other.as_deref().map(mismatch)
+    match other {
+        None => Fit::Same,
+        Some(other) if is_served => Fit::Earlier(mismatch(&other.version)),
+        Some(other) => Fit::None(mismatch(&other.version)),
+    }
+}
+
+/// Whether these objects of another version are of an earlier release with the same tables.
+fn is_served(other: &Installed) -> bool {
+    compare(LIBRARY, &other.version) == Ordering::Greater && other.table_layout == Some(TABLE_LAYOUT)
 }
 
 /// From now on this backend hears when a function changes, as every update does.
@@ -71,11 +106,21 @@ pub fn watch() {
 }
 
 /// Whether the objects are of another version than the library, as far as this backend knows by now.
-pub fn differs(installed: impl FnOnce() -> Option<String>) -> bool {
+pub fn differs(installed: impl FnOnce() -> Option<Installed>) -> bool {
+    look_once(installed);
+    CACHE.with_borrow(|cache| cache.other.is_some())
+}
+
+/// The same of the tables.
+pub fn tables_differ(installed: impl FnOnce() -> Option<Installed>) -> bool {
+    look_once(installed);
+    CACHE.with_borrow(|cache| cache.other_tables)
+}
+
+fn look_once(installed: impl FnOnce() -> Option<Installed>) {
     if !CACHE.with_borrow(|cache| cache.looked) {
         check(installed);
     }
-    CACHE.with_borrow(|cache| cache.other.is_some())
 }
 
 /// Runs a statement on objects of another version: what they lack becomes an error that says so (`0A000`).
@@ -127,7 +172,7 @@ fn compare(one: &str, other: &str) -> Ordering {
 
 #[cfg(test)]
 mod tests {
-    use crate::pg::objects_version::compare;
+    use crate::pg::objects_version::{compare, is_served, Installed, LIBRARY, TABLE_LAYOUT};
     use std::cmp::Ordering::{Equal, Greater, Less};
 
     #[test]
@@ -141,6 +186,19 @@ mod tests {
         ] {
             assert_eq!(compare(one, other), order, "{one} and {other}");
             assert_eq!(compare(other, one), order.reverse(), "{other} and {one}");
+        }
+    }
+
+    #[test]
+    fn an_earlier_release_with_the_same_tables_is_served() {
+        for (version, table_layout, served) in [
+            ("0.0.1", Some(TABLE_LAYOUT), true),
+            ("0.0.1", Some(TABLE_LAYOUT - 1), false),
+            ("0.0.1", None, false),
+            ("99.1", Some(TABLE_LAYOUT), false),
+        ] {
+            let installed = Installed { version: version.to_owned(), table_layout };
+            assert_eq!(is_served(&installed), served, "{version} {table_layout:?} by {LIBRARY}");
         }
     }
 }

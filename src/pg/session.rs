@@ -17,6 +17,7 @@ use pgrx::{FromDatum, IntoDatum};
 
 use crate::pg::error::{raise, Failure};
 use crate::pg::indexes_only::IndexesOnly;
+use crate::pg::objects_version::{Fit, Installed};
 use crate::pg::record::{Column, Record};
 use crate::pg::search_path::PinnedSearchPath;
 use crate::pg::{compat, memory, objects_version, role, utf8_text};
@@ -26,27 +27,30 @@ use crate::{arguments, statement};
 pub struct Session(PhantomData<*const ()>);
 
 impl Session {
-    /// The schema `sched`, for what goes without a statement; `None` where its objects are of another version than the library, and
+    /// The schema `sched`, for what goes without a statement; `None` where its tables are not those of the library, and
     /// statements say what they lack.
     pub fn schema_of_this_version(&self) -> Option<Oid> {
-        if self.version_differs() {
+        if objects_version::tables_differ(|| self.installed()) {
             return None;
         }
         role::schema().map(|(schema, _)| schema)
     }
 
-    /// Looks again at the objects' version; `None` where it is the library's, else why the two do not fit.
-    pub fn check_version(&self) -> Option<Failure> {
-        objects_version::check(|| self.installed_version())
+    /// Looks again at the objects' version, and how the library goes with it.
+    pub fn check_version(&self) -> Fit {
+        objects_version::check(|| self.installed())
     }
 
     fn version_differs(&self) -> bool {
-        objects_version::differs(|| self.installed_version())
+        objects_version::differs(|| self.installed())
     }
 
-    fn installed_version(&self) -> Option<String> {
+    fn installed(&self) -> Option<Installed> {
         statement!(EXTENSION_VERSION = "identity/extension_version"());
-        EXTENSION_VERSION.run_plainly(self, arguments![]).first().map(|row| row.get_required("extversion"))
+        EXTENSION_VERSION
+            .run_plainly(self, arguments![])
+            .first()
+            .map(|row| Installed { version: row.get_required("extversion"), table_layout: row.get("table_layout") })
     }
 }
 

@@ -1,10 +1,11 @@
-//! Whether a dispatcher may do anything in its database: not where library and objects are of different versions, nor in a copy.
+//! Whether a dispatcher may do anything in its database: not where library and objects do not go together, nor in a copy.
 
 use std::ffi::CStr;
 
 use pgrx::PgLogLevel;
 
 use crate::pg::error::{self, Failure};
+use crate::pg::objects_version::Fit;
 use crate::pg::session;
 use crate::store::identity::{self, Home};
 use crate::worker::transaction;
@@ -28,8 +29,9 @@ pub enum Readiness {
 pub fn check() -> Result<Readiness, String> {
     transaction::attempt(LOOKING, || {
         session(|session| match session.check_version() {
-            Some(mismatch) => Readiness::Obstacle(mismatch),
-            None => match (identity::refuse_distributed(|| session), identity::load(|| session)) {
+            Fit::None(mismatch) => Readiness::Obstacle(mismatch),
+            Fit::Same | Fit::Earlier(_) => match (identity::refuse_distributed(|| session), identity::load(|| session))
+            {
                 (Err(distributed), _) => Readiness::Obstacle(distributed),
                 (Ok(()), Home::Here) => Readiness::Work,
                 (Ok(()), Home::Nowhere) => Readiness::Nothing,

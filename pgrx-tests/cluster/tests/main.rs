@@ -59,6 +59,7 @@ mod lease_frozen;
 mod lease_guess;
 mod lease_rows;
 mod lease_tables;
+mod library_versions;
 mod log_jobs;
 mod logs;
 mod mails;

@@ -70,7 +70,8 @@ pub fn what_0_3_0_added_goes_on(app: &mut Client, db: &mut Client) {
 pub fn what_0_3_1_added_goes_on(app: &mut Client, db: &mut Client) {
     wait_for(app, "select status = 'CANCELLED' from sched.execution where scope_id = 'asked'", SOON);
     wait_for(db, "select not exists (select from sched.cancel_request)", SOON);
-    let waits = |app: &mut Client, queue: &str| -> i64 { one(app, &format!("select count(*) from sched.claim('{queue}')")) };
+    let waits =
+        |app: &mut Client, queue: &str| -> i64 { one(app, &format!("select count(*) from sched.claim('{queue}')")) };
     app.batch_execute("select sched.define_job('theirs', queue => 'theirs'); select sched.enqueue('theirs')").unwrap();
     assert_eq!(waits(app, "theirs"), 0);
     app.batch_execute("select sched.resume_queue('theirs')").unwrap();
