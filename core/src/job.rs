@@ -1,6 +1,9 @@
-//! What a job is to the core: the kind of its runs.
+//! What a job is to the core: the kind of its runs, and where they wait.
 
 use crate::keyword::keywords;
+
+/// Where executions wait whose job names no queue.
+pub const DEFAULT_QUEUE: &str = "default";
 
 keywords! {
     /// How the runs of a job are done.

@@ -3,7 +3,7 @@
 use pgrx::datum::Interval;
 use pgrx::prelude::*;
 use pgrx::PgSqlErrorCode;
-use scheduler_core::job::Kind;
+use scheduler_core::job::{Kind, DEFAULT_QUEUE};
 use scheduler_core::Keyword;
 
 use crate::dispatch;
@@ -122,9 +122,6 @@ pub fn check(job: &job::Definition) -> Outcome<()> {
     }
     Ok(())
 }
-
-/// Where executions wait whose job names no queue.
-pub const DEFAULT_QUEUE: &str = "default";
 
 /// The longest channel that NOTIFY takes, in bytes.
 const MAX_CHANNEL_BYTES: usize = 63;

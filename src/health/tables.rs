@@ -130,7 +130,7 @@ fn undefined_jobs(look: &Look) -> String {
     if look.unreadable(Component::Queues, &[c"retry", c"lease", c"job"]).is_some() {
         return String::new();
     }
-    let names = store::undefined_jobs(look.owner.session(), look.reader, reads_all(look));
+    let names = store::undefined_jobs(look.owner.session(), look.reader, reads_all(look), look.now);
     if names.is_empty() {
         return String::new();
     }
@@ -154,7 +154,7 @@ fn reads_all(look: &Look) -> bool {
 /// The queues that are `meant` and that nobody has paused, and since when the first entry of each waits: the longest first.
 fn waiting<'l>(look: &'l Look, is_meant: impl Fn(&str) -> bool + 'l) -> impl Iterator<Item = (String, Instant)> + 'l {
     let session = look.owner.session();
-    let queues = store::queues(session).into_iter();
+    let queues = store::queues(session, look.now).into_iter();
     let meant = queues
         .filter(move |(queue, _)| is_meant(queue) && !pause::is_paused(session, queue, runner_queue::owner(queue)));
     meant.filter_map(|(queue, since)| since.map(|since| (runner_queue::user_queue(&queue).to_owned(), since)))

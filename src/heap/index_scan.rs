@@ -9,6 +9,7 @@ use pgrx::IntoDatum;
 use crate::heap::relation::{relation_oid, LatestSnapshot, Table};
 use crate::pg::compat;
 use crate::pg::error::{raise, Failure};
+use crate::pg::utf8_text;
 
 /// A condition on a column of an index: the column's value equals (or compares as the strategy says with) a value.
 #[derive(Clone, Copy)]
@@ -152,6 +153,12 @@ impl<'t> Index<'t> {
             pg_sys::index_deform_tuple(entry, description, values.as_mut_ptr(), nulls.as_mut_ptr());
         }
         values.get(column).copied().filter(|_| !nulls[column])
+    }
+
+    /// The same of a `text`; `None` also where it is not one that Rust has.
+    pub fn entry_text(&self, column: usize) -> Option<String> {
+        // SAFETY: the column of the index is a `text`, whose bytes stay where they are until the scan goes on.
+        self.entry_value(column).and_then(|value| unsafe { utf8_text::stored(value) })
     }
 
     fn step_entry(&mut self, direction: pg_sys::ScanDirection::Type) -> bool {

@@ -133,11 +133,9 @@ impl Table {
         // SAFETY: the slot is this table's, and has a row and this column.
         unsafe {
             assert!(u32::from((*self.current).tts_flags) & pg_sys::TTS_FLAG_EMPTY == 0, "a row was found");
-            let columns = (*(*self.relation).rd_att).natts;
-            assert!((1..=columns as usize).contains(&number), "a column of the table");
+            assert!((1..=(*(*self.relation).rd_att).natts as usize).contains(&number), "a column of the table");
             if number > (*self.current).tts_nvalid as usize {
-                // All at once: each call costs as much as some columns do.
-                pg_sys::slot_getsomeattrs_int(self.current, columns);
+                pg_sys::slot_getsomeattrs_int(self.current, number as i32);
             }
             (*(*self.current).tts_values.add(number - 1), *(*self.current).tts_isnull.add(number - 1))
         }

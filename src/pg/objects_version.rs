@@ -26,7 +26,8 @@ const TABLE_LAYOUT: i32 = 1;
 pub struct Installed {
     /// Their version.
     pub version: String,
-    /// What sched_internal.table_layout() returns; releases before 0.3.1 have no such function.
+    /// What sched_internal.table_layout() returns, which is asked where the version is not the library's; releases before 0.3.1 have no such
+    /// function.
     pub table_layout: Option<i32>,
 }
 

@@ -47,10 +47,14 @@ impl Session {
 
     fn installed(&self) -> Option<Installed> {
         statement!(EXTENSION_VERSION = "identity/extension_version"());
-        EXTENSION_VERSION
-            .run_plainly(self, arguments![])
-            .first()
-            .map(|row| Installed { version: row.get_required("extversion"), table_layout: row.get("table_layout") })
+        statement!(TABLE_LAYOUT = "identity/table_layout"());
+        let version: String =
+            EXTENSION_VERSION.run_plainly(self, arguments![]).first().map(|row| row.get_required("extversion"))?;
+        // A dispatcher asks at each tick: of objects of its own version nothing else is to be known.
+        let is_own = version == objects_version::LIBRARY;
+        let layout = || TABLE_LAYOUT.run_plainly(self, arguments![]).first().and_then(|row| row.get("table_layout"));
+        let table_layout = if is_own { None } else { layout() };
+        Some(Installed { version, table_layout })
     }
 }
 

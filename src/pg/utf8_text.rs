@@ -66,6 +66,14 @@ pub unsafe fn lossy(datum: pg_sys::Datum) -> String {
     with_bytes(datum, |bytes| String::from_utf8_lossy(bytes).into_owned())
 }
 
+/// A `text` that is stored; `None` where Rust cannot take it for text.
+///
+/// # Safety
+/// The datum has to be a `text`.
+pub unsafe fn stored(datum: pg_sys::Datum) -> Option<String> {
+    with_bytes(datum, |bytes| readable(bytes).map(str::to_owned))
+}
+
 /// The first bytes of a `text`.
 unsafe fn beginning(datum: pg_sys::Datum, count: usize) -> Vec<u8> {
     let slice = pg_sys::pg_detoast_datum_slice(datum.cast_mut_ptr(), 0, i32::try_from(count).unwrap_or(i32::MAX));

@@ -10,9 +10,12 @@
 //!
 //! How a key stands in the ledger's index (`lease::key_lock`) is asked without a statement either way, for no statement could say.
 
-use pgrx::pg_sys::Oid;
+use std::rc::Rc;
+
+use pgrx::pg_sys::{self, Oid};
 
 use crate::guc;
+use crate::heap::{Layout, Table, Workspace};
 use crate::pg::Session;
 
 /// What `tables` opens of the schema `sched`, where a call goes row by row; `None` where statements are to do it.
@@ -28,4 +31,14 @@ pub fn open<T>(schema: Oid, tables: impl FnOnce(Oid) -> Option<T>) -> Option<T> 
 pub fn open_in<T>(session: &Session, tables: impl FnOnce(Oid) -> Option<T>) -> Option<T> {
     let schema = if guc::fast_path() { session.schema_of_this_version() } else { None };
     schema.and_then(tables)
+}
+
+/// A table to be read, where a statement of the current role would be allowed to.
+pub fn readable(schema: Oid, layout: &Layout) -> Option<Table> {
+    Table::open(schema, layout).filter(|table| table.permits(pg_sys::ACL_SELECT))
+}
+
+/// A table to be read and written, where a statement of the current role that needs these rights would be allowed to.
+pub fn writable(schema: Oid, layout: &Layout, workspace: &Rc<Workspace>, rights: u32) -> Option<Table> {
+    Table::open_to_write(schema, layout, workspace).filter(|table| table.permits(pg_sys::ACL_SELECT | rights))
 }

@@ -1,11 +1,15 @@
 //! What tables and catalogs say of the state of the scheduler: index probes, each of a bounded cost, and nothing that counts history.
 
 use pgrx::pg_sys::Oid;
+use scheduler_core::job::DEFAULT_QUEUE;
 use scheduler_core::Instant;
 
 use crate::pg::convert::{self, timestamp};
 use crate::pg::record::Record;
+use crate::pg::session::List;
 use crate::pg::Session;
+use crate::store::fast_path;
+use crate::store::queue::queue_heads;
 use crate::store::timer::first_times;
 use crate::{arguments, statement};
 
@@ -49,17 +53,30 @@ pub fn copy_has_work(session: &Session) -> bool {
 }
 
 /// Each queue in which something can be claimed, and since when its first entry can: the one that waits longest first.
-pub fn queues(session: &Session) -> Vec<(String, Option<Instant>)> {
+pub fn queues(session: &Session, now: Instant) -> Vec<(String, Option<Instant>)> {
     statement!(QUEUES = "health/queues"(INT4OID));
+    let most = usize::try_from(MOST_QUEUES).unwrap_or(usize::MAX);
+    if let Some(found) = fast_path::open_in(session, |schema| queue_heads::first_of_each(schema, most, now)) {
+        return found;
+    }
     let rows = QUEUES.run(session, arguments![MOST_QUEUES]);
     rows.iter().map(|row| (row.get_required("queue"), row.get_saturated("since"))).collect()
 }
 
 /// Names of jobs that nobody has defined and of which something waits or runs, as far as the first executions show; `reads_all` says that the
 /// reader may know every name.
-pub fn undefined_jobs(session: &Session, reader: Oid, reads_all: bool) -> Vec<String> {
-    statement!(UNDEFINED_JOBS = "health/undefined_jobs"(INT8OID, OIDOID, BOOLOID));
-    let rows = UNDEFINED_JOBS.run(session, arguments![MOST_EXECUTIONS, reader, reads_all]);
+pub fn undefined_jobs(session: &Session, reader: Oid, reads_all: bool, now: Instant) -> Vec<String> {
+    statement!(
+        UNDEFINED_JOBS =
+            "health/undefined_jobs"(INT8OID, OIDOID, BOOLOID, UUIDARRAYOID, TIMESTAMPTZOID, TIMESTAMPTZOID)
+    );
+    let most = usize::try_from(MOST_EXECUTIONS).unwrap_or(usize::MAX);
+    let waiting = fast_path::open_in(session, |schema| queue_heads::first_in(schema, DEFAULT_QUEUE, most, now));
+    let (retries, leases) = (first_times::before_retries(session, now), first_times::before_leases(session, now));
+    let rows = UNDEFINED_JOBS.run(
+        session,
+        arguments![MOST_EXECUTIONS, reader, reads_all, waiting.map(List), timestamp(retries), timestamp(leases)],
+    );
     rows.first().and_then(|row| row.get("names")).unwrap_or_default()
 }
 

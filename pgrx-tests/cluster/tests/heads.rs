@@ -118,6 +118,24 @@ fn an_old_transaction_makes_no_tick_longer() {
         // From the very head each time it would be a hundred times as many. Once in ten seconds it is.
         assert!(entries < 3 * DEAD, "{entries} entries in {scans} looks");
     }
+    // Nor does it make health longer, which asks for the first of each queue, of the leases and of the retries.
+    let read = |db: &mut Client| -> i64 {
+        one(db, "select sum(pg_stat_get_tuples_returned(indexrelid))::bigint from pg_index where indrelid in ('sched.ready'::regclass, 'sched.lease'::regclass, 'sched.retry'::regclass)")
+    };
+    const LOOKS: i64 = 30;
+    db.batch_execute("select count(*) from sched.health()").unwrap();
+    // (Dispatchers read these too, and add a little.)
+    let before = read(&mut db);
+    for _ in 0..LOOKS {
+        db.batch_execute("select count(*) from sched.health()").unwrap();
+    }
+    let mut entries = 0;
+    db.batch_execute("select pg_stat_force_next_flush()").unwrap();
+    wait_until("what was read to be counted", SOON, || {
+        entries = read(&mut db) - before;
+        (entries >= LOOKS).then_some(())
+    });
+    assert!(entries < 6 * DEAD, "{entries} entries in {LOOKS} calls of health");
     old.batch_execute("commit").unwrap();
 }
 

@@ -17,6 +17,7 @@ pub mod enqueue;
 pub mod heap;
 pub mod notify;
 pub mod pause;
+pub mod queue_heads;
 pub mod runner_heads;
 pub mod runner_queue;
 pub(in crate::store) mod scan_start;

@@ -80,6 +80,11 @@ impl ScheduleRow {
     /// A row of `sched.schedule`; its job is not known yet.
     pub fn of(row: &impl Record<Column>) -> ScheduleRow {
         ScheduleRow {
+            // First, as the last columns: a table takes apart all up to there at once, where each column by itself costs as much as several do.
+            asks_for_alerts: [schedule::EXPECT_SUCCESS_WITHIN, schedule::MAX_DURATION, schedule::MAX_LATENESS]
+                .map(|column| row.get::<Interval>(column))
+                .iter()
+                .any(Option::is_some),
             version: row.get_required(schedule::VERSION),
             clock: row.get_required(schedule::CLOCK),
             time_zone: row.get_required(schedule::TIME_ZONE),
@@ -101,9 +106,6 @@ impl ScheduleRow {
             job_owner: None,
             key: row.get_required(schedule::KEY),
             previous_keys: PreviousKeys::of(row),
-            asks_for_alerts: [schedule::MAX_LATENESS, schedule::MAX_DURATION, schedule::EXPECT_SUCCESS_WITHIN]
-                .into_iter()
-                .any(|column| row.get::<Interval>(column).is_some()),
             payload_bytes: row.get_required::<PlainSize>(schedule::PAYLOAD).0,
             tid: None,
         }
@@ -175,6 +177,8 @@ pub struct TimerRow {
 impl TimerRow {
     /// A row of `sched.timer`.
     pub fn of(row: &impl Record<Column>) -> TimerRow {
+        // (First, as a schedule's last column.)
+        let tracks_runs = row.get_required(timer::TRACKS_RUNS);
         let remembered = [timer::CURSOR_AT, timer::BUFFERED_PLAN, timer::BACKLOG_UNTIL].map(|column| row.get(column));
         let (next_plan_time, progress) = TimerRow::times(row.get(timer::NEXT_PLAN_TIME), remembered);
         let parked: bool = row.get_required(timer::PARKED);
@@ -185,7 +189,7 @@ impl TimerRow {
             error_count: row.get_required(timer::ERROR_COUNT),
             parked: parked.then(|| row.lossy(timer::LAST_ERROR).unwrap_or_default()),
             waiting: row.get_required(timer::WAITING),
-            tracks_runs: row.get_required(timer::TRACKS_RUNS),
+            tracks_runs,
             held: None,
         }
     }

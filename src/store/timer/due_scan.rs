@@ -8,21 +8,12 @@ use pgrx::pg_sys::{self, Oid};
 use scheduler_core::Instant;
 
 use crate::heap::layouts::{self, job, timer};
-use crate::heap::{Condition, Index, LatestSnapshot, Layout, Table, Workspace};
+use crate::heap::{Condition, Index, LatestSnapshot, Table, Workspace};
 use crate::pg::convert::timestamp;
 use crate::pg::record::Record;
+use crate::store::fast_path::{readable, writable};
 use crate::store::schedule::state::{LockedTimer, ScheduleRow, ScheduleState, TimerRow};
 use crate::store::timer::new_timer::{BatchWindow, EachOwner, MOST_SEEN};
-
-/// A table to be read, where a statement of the current role would be allowed to.
-pub fn readable(schema: Oid, layout: &Layout) -> Option<Table> {
-    Table::open(schema, layout).filter(|table| table.permits(pg_sys::ACL_SELECT))
-}
-
-/// A table to be read and written, where a statement of the current role that needs these rights would be allowed to.
-pub fn writable(schema: Oid, layout: &Layout, workspace: &Rc<Workspace>, rights: u32) -> Option<Table> {
-    Table::open_to_write(schema, layout, workspace).filter(|table| table.permits(pg_sys::ACL_SELECT | rights))
-}
 
 /// Locks the timers that are due at `now` at the latest and within the window.
 pub fn pick(schema: Oid, window: BatchWindow, now: Instant) -> Option<BTreeMap<i64, TimerRow>> {

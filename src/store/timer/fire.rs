@@ -23,13 +23,13 @@ use crate::pg::Session;
 use crate::shmem::low_water_mark::{self, Position};
 use crate::store::counted;
 use crate::store::execution::ids;
-use crate::store::fast_path;
+use crate::store::fast_path::{self, readable, writable};
 use crate::store::job::is_delivered_when_fired;
 use crate::store::lease::key_lock::{self, LedgerKeys};
 use crate::store::low_water_marks;
 use crate::store::queue::delivery;
 use crate::store::schedule::state::LockedTimer;
-use crate::store::timer::due_scan::{readable, writable};
+
 use crate::store::timer::new_timer::NewTimer;
 use crate::store::timer::sql::{postpone, Columns};
 use crate::{arguments, statement};

@@ -15,9 +15,8 @@ use crate::heap::Layout;
 use crate::pg::record::Column;
 use crate::pg::Session;
 use crate::shmem::low_water_mark::Position;
-use crate::store::fast_path;
+use crate::store::fast_path::{self, readable};
 use crate::store::queue::scan_start;
-use crate::store::timer::due_scan::readable;
 
 /// No timer fires before or at this time, by what is known.
 pub fn before_timers(session: &Session, now: Instant) -> Instant {
