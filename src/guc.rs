@@ -272,7 +272,7 @@ fn text_of(setting: &GucSetting<Option<CString>>, default: &str) -> String {
     setting.get().map_or_else(|| default.to_owned(), |text| text.to_string_lossy().into_owned())
 }
 
-/// A setting of another extension, as text; `None` where nobody has said it.
+/// A setting of the server or of another extension, as text; `None` where nobody has said it.
 pub fn of_another(name: &str) -> Option<String> {
     let name = CString::new(name).ok()?;
     // SAFETY: a C string; the value is copied at once.

@@ -40,7 +40,8 @@ pub fn marks(session: &Session, state: &ScheduleState, request: &Request) -> Vec
     }
     let Ok(clock) = BoundedClock::of_row(row) else { return marks };
     marks.extend(open(state, row, &clock, request));
-    if row.owned {
+    let is_parked = state.timer.as_ref().is_some_and(|timer| timer.parked.is_some());
+    if row.owned && row.enabled && !is_parked {
         let mut from = request.now.max(request.from).max(row.defined_at);
         while from < request.to {
             pgrx::check_for_interrupts!();

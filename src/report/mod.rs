@@ -5,18 +5,20 @@
 mod counted;
 
 use std::collections::HashMap;
+use std::ffi::CStr;
 
 use pgrx::datum::Uuid;
 use pgrx::pg_sys::{self, Oid};
 use scheduler_core::lease::Status;
 use scheduler_core::report::{
-    self as drawn, lateness_class, Attempt, LatenessColumn, LoadHour, Mark, Report, Run, Schedule, UserText, Verdict,
-    View, LATENESS_CLASSES,
+    self as drawn, lateness_class, Attempt, Cause, LatenessColumn, LoadHour, Mark, Report, Run, Schedule, UserText,
+    Verdict, View, LATENESS_CLASSES,
 };
 use scheduler_core::schedule::SkipReason;
 use scheduler_core::{Instant, Keyword};
 
 use crate::dispatch::{self, BoundedClock};
+use crate::guc;
 use crate::health;
 use crate::pg::convert::{self, Zero};
 use crate::pg::{oid_cache, role, syscache, Owner, Session};
@@ -31,7 +33,7 @@ const AT_IT: i64 = 1_000_000;
 const MOST_WALKED_IN_ALL: u64 = 400_000;
 /// How many columns the lateness of runs is shown in.
 const LATENESS_COLUMNS: i64 = 48;
-/// How many open alerts are counted.
+/// How many alerts are counted.
 const MOST_ALERTS: i64 = 10_000;
 const MICROS_PER_HOUR: i64 = 3_600_000_000;
 /// The load is shown for a week.
@@ -83,11 +85,13 @@ pub fn report(owner: &Owner, request: &Request, like: &str) -> Report {
     Report {
         view: request.view(),
         title: UserText::from(syscache::database_name()),
+        server: UserText::from(server_name()),
+        like: (like != "%").then(|| UserText::from(like)),
         schedules: rows(session, read, request),
         load,
         lateness,
         health: health.collect(),
-        alerts: Some(alerts(session, request.reader, reads_all(owner, request.reader))),
+        alerts: Some(alerts(session, request, reads_all(owner, request.reader), like)),
     }
 }
 
@@ -95,16 +99,38 @@ fn reads_all(owner: &Owner, reader: Oid) -> bool {
     role::reads_everything(reader, oid_cache::relation(owner.schema, c"monitor"))
 }
 
-/// The open alerts that the reader may know of.
-fn alerts(session: &Session, reader: Oid, reads_all: bool) -> Vec<drawn::Alert> {
+/// By what people know this server: `cluster_name`, or its host and port.
+fn server_name() -> String {
+    let setting = |name| guc::of_another(name).filter(|value| !value.is_empty());
+    setting("cluster_name").unwrap_or_else(|| {
+        let mut name = [0_u8; 256];
+        // SAFETY: the room that is said, whose last byte stays NUL.
+        unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) };
+        let host = CStr::from_bytes_until_nul(&name).map(CStr::to_string_lossy).unwrap_or_default();
+        setting("port").map_or_else(|| host.to_string(), |port| format!("{host}:{port}"))
+    })
+}
+
+fn cause(error: store::ErrorLine) -> Cause {
+    let text = |text: Option<String>| UserText::from(text.unwrap_or_default());
+    Cause { code: text(error.code), message: text(error.message) }
+}
+
+/// The alerts that the reader may know of.
+fn alerts(session: &Session, request: &Request, reads_all: bool, like: &str) -> Vec<drawn::Alert> {
     let drawn = |line: store::AlertLine| drawn::Alert {
         kind: UserText::from(line.kind),
         schedule_name: UserText::from(line.schedule_name),
         since: line.since,
+        resolved_at: line.resolved_at,
+        plan_time: line.plan_time,
+        limit: line.within,
+        cause: line.cause.map(cause),
         message: UserText::from(line.message),
         acknowledged_until: line.acknowledged_until,
     };
-    store::alerts(session, reader, reads_all, MOST_ALERTS).into_iter().map(drawn).collect()
+    let range = [request.from, request.to];
+    store::alerts(session, (request.reader, reads_all), like, range, MOST_ALERTS).into_iter().map(drawn).collect()
 }
 
 /// One schedule, and what is shown of time; `None` where there is none of this name that the reader may read about.
@@ -138,7 +164,7 @@ fn read(owner: &Owner, request: &Request, which: Which) -> Read {
         })
         .collect();
     let fired = verdicts.values().flatten().flatten().filter_map(|verdict| verdict.execution_id).collect();
-    let runs = store::runs(session, fired).into_iter().map(|run| (run.execution_id, run)).collect();
+    let runs = store::runs(session, fired, request.reader).into_iter().map(|run| (run.execution_id, run)).collect();
     Read { lines, states, verdicts, runs }
 }
 
@@ -162,6 +188,7 @@ fn rows(session: &Session, mut read: Read, request: &Request) -> Vec<Schedule> {
             time_zone: UserText::from(line.time_zone),
             state: line.state,
             next_plan_time: line.next_plan_time,
+            last_error: line.last_error.map(UserText::from),
             marks,
         }
     };
@@ -179,7 +206,8 @@ fn mark(verdict: &dispatch::Verdict, runs: &HashMap<Uuid, RunLine>, now: Instant
             Status::Success => Verdict::Ran,
             Status::Failed => Verdict::Failed,
             Status::Cancelled => Verdict::Skipped,
-            Status::Pending | Status::Running => Verdict::Waiting,
+            Status::Pending => Verdict::Waiting,
+            Status::Running => Verdict::Running,
         };
         let mark = Mark::one(verdict.plan, of);
         return Some(match attempts(run) {
@@ -212,7 +240,8 @@ fn late_after(row: &ScheduleRow) -> i64 {
 
 fn attempts(run: &RunLine) -> Option<Run> {
     let attempt = Attempt { started_at: run.started_at?, ended_at: run.finished_at, status: run.attempt_status? };
-    Some(Run { attempt: u32::try_from(run.attempt).unwrap_or(1), attempts: vec![attempt] })
+    let cause = run.cause.as_ref().map(|error| cause(error.clone()));
+    Some(Run { attempt: u32::try_from(run.attempt).unwrap_or(1), attempts: vec![attempt], cause, is_long: run.is_long })
 }
 
 /// How late the runs began, by columns of the part of the range that has passed.

@@ -22,6 +22,8 @@ pub struct ScheduleLine {
     pub time_zone: String,
     pub state: String,
     pub next_plan_time: Option<Instant>,
+    /// For whoever may act for the owner.
+    pub last_error: Option<String>,
 }
 
 /// Which schedules.
@@ -42,18 +44,22 @@ pub fn schedules(session: &Session, which: Which, role: Oid, reads_all: bool) ->
         Which::Named(name) => (None, Some(name)),
     };
     let ids = SCHEDULE_IDS.run(session, arguments![like, name, role, reads_all]);
-    let ids: HashMap<String, i64> =
-        ids.iter().map(|row| (row.get_required("schedule_name"), row.get_required("schedule_id"))).collect();
+    let ids: HashMap<String, (i64, bool)> = ids
+        .iter()
+        .map(|row| (row.get_required("schedule_name"), (row.get_required("schedule_id"), row.get_required("owns"))))
+        .collect();
     let rows = SCHEDULES.run(session, arguments![like, name]);
     let line = |row: crate::pg::session::Row| {
         let name: String = row.get_required("schedule_name");
+        let (schedule_id, owns) = *ids.get(&name)?;
         Some(ScheduleLine {
-            schedule_id: *ids.get(&name)?,
+            schedule_id,
             name,
             clock: row.get_required("clock"),
             time_zone: row.get_required("time_zone"),
             state: row.get_required("state"),
             next_plan_time: row.get_saturated("next_plan_time"),
+            last_error: row.lossy("last_error").filter(|_| owns),
         })
     };
     rows.iter().filter_map(line).collect()
@@ -72,12 +78,31 @@ pub struct RunLine {
     pub is_late: bool,
     /// How its last attempt ended.
     pub attempt_status: Option<Status>,
+    /// That attempt takes longer than it may.
+    pub is_long: bool,
+    /// Why it failed for good, where it did.
+    pub cause: Option<ErrorLine>,
 }
 
-/// What became of these executions; those that are no more are left out.
-pub fn runs(session: &Session, execution_ids: Vec<Uuid>) -> Vec<RunLine> {
-    statement!(RUNS = "report/runs"(UUIDARRAYOID));
-    let rows = RUNS.run(session, arguments![List(execution_ids)]);
+/// What is told of an error.
+#[derive(Clone)]
+pub struct ErrorLine {
+    pub code: Option<String>,
+    /// The beginning of its first line, for whoever may read it.
+    pub message: Option<String>,
+}
+
+impl ErrorLine {
+    fn of(row: &crate::pg::session::Row) -> Option<ErrorLine> {
+        let (code, message) = (row.lossy("error_code"), row.lossy("error_msg").filter(|message| !message.is_empty()));
+        (code.is_some() || message.is_some()).then_some(ErrorLine { code, message })
+    }
+}
+
+/// What became of these executions, as far as a role may know; those that are no more are left out.
+pub fn runs(session: &Session, execution_ids: Vec<Uuid>, role: Oid) -> Vec<RunLine> {
+    statement!(RUNS = "report/runs"(UUIDARRAYOID, OIDOID));
+    let rows = RUNS.run(session, arguments![List(execution_ids), role]);
     let status = |text: String| Status::parse(&text);
     let line = |row: crate::pg::session::Row| RunLine {
         execution_id: row.get_required("id"),
@@ -88,6 +113,8 @@ pub fn runs(session: &Session, execution_ids: Vec<Uuid>) -> Vec<RunLine> {
         finished_at: row.get_saturated("finished_at"),
         is_late: row.get_required("is_late"),
         attempt_status: status(row.get_required("attempt_status")),
+        is_long: row.get_required("is_long"),
+        cause: ErrorLine::of(&row),
     };
     rows.iter().map(line).collect()
 }
@@ -113,24 +140,40 @@ pub fn runs_counted(session: &Session, schedule_id: i64, [from, to]: [Instant; 2
     rows.iter().map(counted).collect()
 }
 
-/// An open alert.
+/// An alert.
 pub struct AlertLine {
     pub kind: String,
     pub schedule_name: String,
     pub since: Instant,
+    pub resolved_at: Option<Instant>,
+    pub plan_time: Option<Instant>,
+    /// The limit that was passed, as the schedule has it now, in microseconds.
+    pub within: Option<i64>,
     pub message: String,
+    pub cause: Option<ErrorLine>,
     pub acknowledged_until: Option<Instant>,
 }
 
-/// The open alerts that a role may read about, up to `most`; `reads_all` says that it is every one.
-pub fn alerts(session: &Session, role: Oid, reads_all: bool, most: i64) -> Vec<AlertLine> {
-    statement!(ALERTS = "report/alerts"(OIDOID, BOOLOID, INT8OID));
-    let rows = ALERTS.run(session, arguments![role, reads_all, most]);
+/// The alerts of schedules whose names are `like` that a role may read about, up to `most`: the open ones, and those that were resolved within
+/// the range. `reads_all` says that the role reads about every one.
+pub fn alerts(
+    session: &Session,
+    (role, reads_all): (Oid, bool),
+    like: &str,
+    [from, to]: [Instant; 2],
+    most: i64,
+) -> Vec<AlertLine> {
+    statement!(ALERTS = "report/alerts"(OIDOID, BOOLOID, INT8OID, TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID));
+    let rows = ALERTS.run(session, arguments![role, reads_all, most, like, timestamp(from), timestamp(to)]);
     let line = |row: crate::pg::session::Row| AlertLine {
         kind: row.get_required("kind"),
         schedule_name: row.get_required("schedule_name"),
         since: row.get_required_saturated("since"),
+        resolved_at: row.get_saturated("resolved_at"),
+        plan_time: row.get_saturated("plan_time"),
+        within: row.get("within"),
         message: row.lossy("message").unwrap_or_default(),
+        cause: ErrorLine::of(&row),
         acknowledged_until: row.get_saturated("acknowledged_until"),
     };
     rows.iter().map(line).collect()

@@ -242,7 +242,7 @@ impl<'a> Row<'a> {
     /// The row of a schedule, before anything is chosen.
     pub fn new(schedule: &'a Schedule, axis: &Axis<'_>, urgency: u64, has_alert: bool) -> Self {
         let mut marks: Vec<&Mark> =
-            schedule.marks.iter().filter(|mark| axis.shows(mark.first) && axis.shows(mark.last)).collect();
+            schedule.drawn().filter(|mark| axis.shows(mark.first) && axis.shows(mark.last)).collect();
         marks.sort_by_key(|mark| mark.first);
         let mut counts = [0_u64; Verdict::COUNT];
         for mark in &marks {

@@ -141,7 +141,8 @@ fn draw_run(out: &mut String, mark: &Mark, run: &Run, axis: &Axis<'_>) {
     }
     for (attempt, from, to) in bars {
         let (start, width) = wide_enough(from, to);
-        let _ =
-            write!(out, r#"<line class="run {}" x1="{start}" x2="{}"/>"#, attempt.class(), Place(start.0 + width.0));
+        let long = if run.is_long && std::ptr::eq(attempt, last) { " long" } else { "" };
+        let end = Place(start.0 + width.0);
+        let _ = write!(out, r#"<line class="run {}{long}" x1="{start}" x2="{end}"/>"#, attempt.class());
     }
 }

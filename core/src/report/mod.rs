@@ -29,7 +29,7 @@ mod wording;
 pub use crate::health::Severity;
 pub use page::page;
 pub use rows::{
-    lateness_class, Alert, Attempt, Health, LatenessColumn, LoadHour, Mark, Report, Run, Schedule, View,
+    lateness_class, Alert, Attempt, Cause, Health, LatenessColumn, LoadHour, Mark, Report, Run, Schedule, View,
     LATENESS_BOUNDS, LATENESS_CLASSES,
 };
 pub use timeline::timeline;

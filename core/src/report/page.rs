@@ -10,7 +10,7 @@ use crate::keyword::Keyword;
 
 use super::axis::Axis;
 use super::detail::{self, Row};
-use super::rows::Report;
+use super::rows::{Alert, Report};
 use super::user_text::to_ascii;
 use super::verdict::Verdict;
 use super::wall::Wall;
@@ -68,7 +68,9 @@ pub fn page(report: &Report, zone: &dyn Zone) -> String {
 
 /// The rows in the order in which they are drawn: what is wrong first.
 fn rows<'a>(report: &'a Report, axis: &Axis<'_>) -> Vec<Row<'a>> {
-    let alerted: HashSet<&str> = report.alerts.iter().flatten().map(|alert| alert.schedule_name.key()).collect();
+    let open = |alert: &&Alert| alert.resolved_at.is_none();
+    let alerted: HashSet<&str> =
+        report.alerts.iter().flatten().filter(open).map(|alert| alert.schedule_name.key()).collect();
     let mut rows: Vec<Row<'_>> = report
         .schedules
         .iter()
@@ -92,14 +94,20 @@ fn header(out: &mut String, report: &Report, rows: &[Row<'_>], axis: &Axis<'_>) 
     let view = &report.view;
     let _ = write!(
         out,
-        "<h1>{}</h1><p>{}, {} \u{2013} {}, {} ({})</p>",
+        "<h1>{}</h1><p>Database {} on {}, as of {}. It shows {} \u{2013} {}, in the zone {} ({}).",
         grid::headline(rows),
         report.title.isolated(),
+        report.server.isolated(),
+        axis.wall.moment(view.now),
         axis.wall.moment(view.from),
         axis.wall.moment(view.to),
         view.time_zone.isolated(),
         axis.wall.reading(view.now).offset()
     );
+    if let Some(like) = &report.like {
+        let _ = write!(out, " Only schedules like <b>{}</b>.", like.isolated());
+    }
+    out.push_str("</p>");
 }
 
 /// What the symbols mean, each with its number.
@@ -117,10 +125,15 @@ fn legend(out: &mut String, rows: &[Row<'_>], axis: &Axis<'_>) {
         );
     }
     if rows.iter().any(|row| row.runs(axis).next().is_some()) {
-        for (class, name) in [("s", "run"), ("f", "failed attempt")] {
+        for (class, name) in [
+            ("run s", "run"),
+            ("run s long", "run longer than its max_duration"),
+            ("run f", "failed attempt"),
+            ("wait", "wait before a run, or between attempts"),
+        ] {
             let _ = write!(
                 out,
-                r#"<li class="none"><svg class="key" aria-hidden="true"><line class="run {class}" x1="1" x2="17" y1="-6" y2="-6"/></svg>{name}</li>"#
+                r#"<li class="none"><svg class="key" aria-hidden="true"><line class="{class}" x1="1" x2="17" y1="-6" y2="-6"/></svg>{name}</li>"#
             );
         }
     }

@@ -31,6 +31,10 @@ pub struct Report {
     pub view: View,
     /// What it is about: the name of the database.
     pub title: UserText,
+    /// Where that is: the name of the cluster, or host and port.
+    pub server: UserText,
+    /// Only schedules whose names are like this are shown; `None` = all.
+    pub like: Option<UserText>,
     /// A row each; the page orders them.
     pub schedules: Vec<Schedule>,
     /// The load to come, in any order; hours without any may be missing.
@@ -39,7 +43,7 @@ pub struct Report {
     pub lateness: Vec<LatenessColumn>,
     /// What `sched.health()` says.
     pub health: Vec<Health>,
-    /// The open alerts; `None` where nobody keeps any.
+    /// The open alerts, and those that were resolved in the view; `None` where nobody keeps any.
     pub alerts: Option<Vec<Alert>>,
 }
 
@@ -56,8 +60,23 @@ pub struct Schedule {
     pub state: String,
     /// When it comes next, in the view or after it.
     pub next_plan_time: Option<Instant>,
+    /// Why it is parked, or fails, where the reader may know.
+    pub last_error: Option<UserText>,
     /// Its plan times, in any order.
     pub marks: Vec<Mark>,
+}
+
+impl Schedule {
+    /// Whether its planned times will come as things are: not while it is paused or parked, or where somebody else fires it.
+    pub(super) fn is_to_fire(&self) -> bool {
+        !matches!(self.state.as_str(), "paused" | "parked" | "external" | "elsewhere" | "copied" | "done")
+    }
+
+    /// Its plan times that are drawn.
+    pub(super) fn drawn(&self) -> impl Iterator<Item = &Mark> {
+        let fires = self.is_to_fire();
+        self.marks.iter().filter(move |mark| fires || mark.verdict != Verdict::Planned)
+    }
 }
 
 /// One plan time, or neighbours of one verdict that were only counted.
@@ -108,7 +127,7 @@ impl Mark {
 pub(super) enum Concern {
     /// It was skipped, and nobody wanted that.
     Skipped,
-    /// It is late.
+    /// It is late, or takes longer than it may.
     Late,
     /// It failed.
     Failed,
@@ -116,7 +135,7 @@ pub(super) enum Concern {
 
 impl Mark {
     /// `None` where all is as somebody wanted it.
-    pub(super) const fn concern(&self) -> Option<Concern> {
+    pub(super) fn concern(&self) -> Option<Concern> {
         match self.verdict {
             Verdict::Failed => Some(Concern::Failed),
             Verdict::Late => Some(Concern::Late),
@@ -125,18 +144,48 @@ impl Mark {
                 // A policy, a pause or an edit asked for it.
                 Some(SkipReason::Overlap | SkipReason::Paused | SkipReason::Replaced) | None => None,
             },
-            Verdict::Waiting | Verdict::Ran | Verdict::Planned => None,
+            Verdict::Waiting | Verdict::Running | Verdict::Ran | Verdict::Planned if self.is_long() => {
+                Some(Concern::Late)
+            }
+            Verdict::Waiting | Verdict::Running | Verdict::Ran | Verdict::Planned => None,
+        }
+    }
+
+    fn is_long(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| run.is_long)
+    }
+
+    /// Whether what is wrong goes on: it has not begun, or has not ended.
+    pub(super) fn is_open(&self) -> bool {
+        let last = self.run.as_ref().and_then(|run| run.attempts.last());
+        match self.verdict {
+            Verdict::Late => last.is_none_or(|attempt| attempt.ended_at.is_none()),
+            Verdict::Running | Verdict::Waiting => true,
+            Verdict::Failed | Verdict::Skipped | Verdict::Ran | Verdict::Planned => false,
         }
     }
 }
 
 /// The run of one plan time.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Run {
     /// How many attempts it had so far.
     pub attempt: u32,
     /// Those that are still known, oldest first: the last one at least.
     pub attempts: Vec<Attempt>,
+    /// Why it failed for good, where it did.
+    pub cause: Option<Cause>,
+    /// Its last attempt takes, or took, longer than the schedule's `max_duration`.
+    pub is_long: bool,
+}
+
+/// Why a run failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// The code that its worker gave, or an SQLSTATE.
+    pub code: UserText,
+    /// The first line of the message; empty where the reader may not know.
+    pub message: UserText,
 }
 
 /// One attempt of a run.
@@ -196,7 +245,7 @@ pub struct Health {
     pub hint: UserText,
 }
 
-/// An open row of `sched.alerts`.
+/// A row of `sched.alerts`.
 #[derive(Clone, Debug)]
 pub struct Alert {
     /// Its kind: `late`, `failed` and so on.
@@ -205,7 +254,15 @@ pub struct Alert {
     pub schedule_name: UserText,
     /// Since when it is open.
     pub since: Instant,
-    /// What is so.
+    /// Since when it is open no more; `None` = it is.
+    pub resolved_at: Option<Instant>,
+    /// The plan time that it is about, where it is about one.
+    pub plan_time: Option<Instant>,
+    /// The limit of the schedule that was passed, in microseconds, where it is still known.
+    pub limit: Option<i64>,
+    /// Code and first line of an error, where there is one and the reader may know.
+    pub cause: Option<Cause>,
+    /// What is so, for a kind that has no words here.
     pub message: UserText,
     /// Until when somebody wants to hear no more of it.
     pub acknowledged_until: Option<Instant>,

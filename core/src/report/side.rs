@@ -6,6 +6,7 @@ use crate::health::Severity;
 use crate::keyword::Keyword;
 
 use super::axis::Axis;
+use super::problems;
 use super::rows::{Alert, Health};
 use super::wording::{duration, number};
 
@@ -23,26 +24,50 @@ pub(super) fn draw(out: &mut String, health: &[Health], alerts: Option<&[Alert]>
 }
 
 fn draw_alerts(out: &mut String, alerts: &[Alert], axis: &Axis<'_>) {
-    let mut alerts: Vec<&Alert> = alerts.iter().collect();
+    let (mut resolved, mut alerts): (Vec<&Alert>, Vec<&Alert>) =
+        alerts.iter().partition(|alert| alert.resolved_at.is_some());
     // What somebody has acknowledged comes last.
     alerts.sort_by_key(|alert| (alert.acknowledged_until.is_some(), std::cmp::Reverse(alert.since)));
     let class = if alerts.iter().any(|alert| alert.acknowledged_until.is_none()) { "card bad" } else { "card" };
     let _ = write!(out, r#"<section class="{class}"><h2>Open alerts <b>{}</b></h2>"#, number(alerts.len() as u64));
     if alerts.is_empty() {
-        out.push_str("<p>None.</p></section>");
+        out.push_str("<p>None.</p>");
+    }
+    list(out, &alerts, axis);
+    out.push_str("</section>");
+    if !resolved.is_empty() {
+        resolved.sort_by_key(|alert| std::cmp::Reverse(alert.resolved_at));
+        let _ = write!(
+            out,
+            r#"<section class="card resolved"><h2>Resolved alerts <b>{}</b></h2>"#,
+            number(resolved.len() as u64)
+        );
+        list(out, &resolved, axis);
+        out.push_str("</section>");
+    }
+}
+
+fn list(out: &mut String, alerts: &[&Alert], axis: &Axis<'_>) {
+    if alerts.is_empty() {
         return;
     }
     out.push_str("<ul>");
     for alert in alerts.iter().take(MOST) {
-        let class = if alert.acknowledged_until.is_some() { "known" } else { "open" };
+        let class = match (alert.resolved_at, alert.acknowledged_until) {
+            (None, None) => "open",
+            (Some(_), _) | (None, Some(_)) => "known",
+        };
         let _ = write!(
             out,
-            r#"<li class="{class}"><strong>{}</strong> {}<small>since {}</small><p>{}</p>"#,
+            r#"<li class="{class}"><strong>{}</strong> {}<small>since {}"#,
             alert.kind.isolated(),
             alert.schedule_name.shortened(),
-            axis.wall.moment(alert.since),
-            alert.message.isolated()
+            axis.wall.moment(alert.since)
         );
+        if let Some(at) = alert.resolved_at {
+            let _ = write!(out, ", resolved {}", axis.wall.moment(at));
+        }
+        let _ = write!(out, "</small><p>{}</p>", words(alert, axis));
         if let Some(until) = alert.acknowledged_until {
             let _ = write!(out, "<small>acknowledged until {}</small>", axis.wall.moment(until));
         }
@@ -52,7 +77,26 @@ fn draw_alerts(out: &mut String, alerts: &[Alert], axis: &Axis<'_>) {
     if let Some(more) = alerts.len().checked_sub(MOST).filter(|more| *more != 0) {
         let _ = write!(out, "<p>and {} more</p>", number(more as u64));
     }
-    out.push_str("</section>");
+}
+
+/// What is so, in the zone and the units of the page; the message that the alert was opened with has others.
+fn words(alert: &Alert, axis: &Axis<'_>) -> String {
+    let of = alert.plan_time.map_or_else(String::new, |plan| format!(" of {}", axis.wall.moment(plan)));
+    let limit = |before: &str| alert.limit.map_or_else(String::new, |limit| format!("{before}{}", duration(limit)));
+    let mut words = match alert.kind.key() {
+        "late" => format!("the run{of} had not begun in time{}", limit(": max_lateness is ")),
+        "long" => format!("the run{of} took longer than it may{}", limit(": max_duration is ")),
+        "no_success" => format!("no run has succeeded{}", limit(" for ")),
+        "failed" => format!("the run{of} has failed for good"),
+        "parked" => "it fires nothing before somebody puts it right".to_owned(),
+        "failing" => "it cannot be fired, and is tried again".to_owned(),
+        _ => alert.message.isolated().to_string(),
+    };
+    let cause = alert.cause.as_ref().map(problems::words).filter(|cause| !cause.is_empty());
+    if let Some(cause) = cause {
+        let _ = write!(words, ". {cause}");
+    }
+    words
 }
 
 fn draw_health(out: &mut String, health: &[Health], axis: &Axis<'_>) {

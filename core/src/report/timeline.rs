@@ -21,7 +21,7 @@ pub fn timeline(schedule: &Schedule, view: &View, zone: &dyn Zone) -> Vec<String
     let wall = Wall::new(&zone, view.now);
     let axis = Axis::new(view, &wall);
     let mut marks: Vec<&Mark> =
-        schedule.marks.iter().filter(|mark| axis.shows(mark.first) && axis.shows(mark.last)).collect();
+        schedule.drawn().filter(|mark| axis.shows(mark.first) && axis.shows(mark.last)).collect();
     marks.sort_by_key(|mark| mark.first);
 
     let mut lines = vec![heading(schedule, view), scope(&axis)];

@@ -81,14 +81,16 @@ impl UserText {
     }
 }
 
-/// The character, or its stand-in: control characters, what turns the direction of writing, and what XML refuses.
+/// The character, or its stand-in: a blank for what ends a line or fills it, and a sign for other control characters, what turns the direction of writing, and what XML refuses.
 fn visible(c: char) -> char {
     let replaced = c.is_control()
         || matches!(c,
             '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
             | '\u{feff}' | '\u{fdd0}'..='\u{fdef}' | '\u{fff9}'..='\u{fffb}')
         || u32::from(c) & 0xfffe == 0xfffe;
-    if replaced {
+    if matches!(c, '\t' | '\n' | '\r') {
+        ' '
+    } else if replaced {
         REPLACED
     } else {
         c
@@ -146,7 +148,7 @@ mod tests {
             ("nightly", "nightly"),
             ("<script>alert(1)</script>", "&lt;script&gt;alert(1)&lt;/script&gt;"),
             ("a\"b'c&d", "a&quot;b&#x27;c&amp;d"),
-            ("a\nb\0c\u{7f}\u{85}", "a\u{fffd}b\u{fffd}c\u{fffd}\u{fffd}"),
+            ("a\nb\0c\u{7f}\u{85}", "a b\u{fffd}c\u{fffd}\u{fffd}"),
             ("\u{202e}evil\u{2066}\u{feff}\u{ffff}", "\u{fffd}evil\u{fffd}\u{fffd}\u{fffd}"),
             ("\u{5d0}\u{5d1} \u{65e5}", "\u{5d0}\u{5d1} \u{65e5}"),
         ] {

@@ -11,8 +11,10 @@ keywords! {
         Late = "late",
         /// It was passed over; the reason says why.
         Skipped = "skipped",
-        /// It was fired and has not ended.
+        /// It was fired and has not begun, or waits for another attempt.
         Waiting = "waiting",
+        /// It runs.
+        Running = "running",
         /// It was fired and succeeded.
         Ran = "ran",
         /// It has not come yet.
@@ -36,6 +38,7 @@ impl Verdict {
             Verdict::Late => 'l',
             Verdict::Skipped => 's',
             Verdict::Waiting => 'w',
+            Verdict::Running => 'u',
             Verdict::Ran => 'r',
             Verdict::Planned => 'p',
         }
@@ -48,6 +51,7 @@ impl Verdict {
             Verdict::Late => ('\u{25b2}', '!'),
             Verdict::Skipped => ('\u{25c7}', '/'),
             Verdict::Waiting => ('\u{25d0}', '~'),
+            Verdict::Running => ('\u{25b6}', '>'),
             Verdict::Ran => ('\u{25ae}', '|'),
             Verdict::Planned => ('\u{25cb}', 'o'),
         }
@@ -57,7 +61,7 @@ impl Verdict {
     pub(super) const fn is_fault(self) -> bool {
         match self {
             Verdict::Failed | Verdict::Late => true,
-            Verdict::Skipped | Verdict::Waiting | Verdict::Ran | Verdict::Planned => false,
+            Verdict::Skipped | Verdict::Waiting | Verdict::Running | Verdict::Ran | Verdict::Planned => false,
         }
     }
 }

@@ -38,8 +38,8 @@ impl<'a> Wall<'a> {
     pub fn soon(&self, at: Instant, now: Instant) -> String {
         let (reading, today) = (self.reading(at), self.reading(now));
         match reading.days - today.days {
-            0 => reading.time().to_string(),
-            1..=6 => format!("{} {}", reading.weekday(), reading.time()),
+            0 => reading.whole().time().to_string(),
+            1..=6 => format!("{} {}", reading.weekday(), reading.whole().time()),
             _ if reading.year == self.this_year => format!("{} {}", reading.day, reading.month_name()),
             _ => format!("{} {} {}", reading.day, reading.month_name(), reading.year),
         }
@@ -87,6 +87,11 @@ impl Reading {
 
     pub fn month_name(&self) -> &'static str {
         MONTHS[(self.month as usize).saturating_sub(1) % 12]
+    }
+
+    /// The same without what there is of a second.
+    fn whole(&self) -> Reading {
+        Reading { micros: 0, ..*self }
     }
 
     /// `09:00`, or with what there is of seconds: `09:00:30.5`.
@@ -165,7 +170,7 @@ impl fmt::Display for Moment {
             write!(f, " {}", self.reading.year)?;
         }
         // Nobody reads microseconds; `data-plan` has them.
-        write!(f, " {}", Reading { micros: 0, ..self.reading }.time())
+        write!(f, " {}", self.reading.whole().time())
     }
 }
 
@@ -194,6 +199,10 @@ mod tests {
         let fraction = reads(nine, 250_000, &Utc);
         assert_eq!(fraction, owned("2026-11-23T09:00:00.25Z", "Mon 23 Nov 09:00", "UTC"));
         assert_eq!(reads(0, 0, &Utc), owned("1970-01-01T00:00Z", "Thu 1 Jan 1970 00:00", "UTC"));
+        // Nor has what comes next.
+        let at = |second: i64| Instant::from_unix_seconds(second).and_then(|at| at.checked_add_micros(250_000));
+        let (now, next) = (at(nine).unwrap_or(Instant::MIN), at(nine + 5).unwrap_or(Instant::MIN));
+        assert_eq!(Wall::new(&(&Utc as &dyn Zone), now).soon(next, now), "09:00:05");
         let mean_time = FixedOffset(3_208);
         assert_eq!(reads(0, 0, &mean_time).0, "1970-01-01T00:53:28+00:53:28");
     }

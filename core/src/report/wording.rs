@@ -101,6 +101,9 @@ impl Mark {
         if run.attempt > 1 && self.verdict != Verdict::Failed {
             let _ = write!(words, ", attempt {}", run.attempt);
         }
+        if run.is_long {
+            words.push_str(", longer than its max_duration");
+        }
     }
 }
 

@@ -1,21 +1,30 @@
 //! Names and messages that want to be more than text.
 
-use scheduler_core::report::{page, timeline, Alert, Health, Mark, Report, Schedule, Severity, Verdict};
+use scheduler_core::report::{page, timeline, Alert, Health, Mark, Report, Run, Schedule, Severity, Verdict};
 
 use crate::document::{having, parse, text};
-use crate::sample::{at, hostile_names, later, report, schedule, view, Berlin, DAY, HOUR, NOVEMBER};
+use crate::sample::{
+    alert, at, cause, failure, hostile_names, later, report, run, schedule, view, Berlin, DAY, HOUR, NOVEMBER,
+};
 
 fn everywhere(name: &str) -> Report {
     let empty = report(view(NOVEMBER, DAY, DAY), 0, true);
-    let failed = vec![Mark::one(at(NOVEMBER - HOUR), Verdict::Failed)];
-    let row = Schedule { time_zone: name.into(), state: name.to_owned(), ..schedule(name, name, failed) };
+    let run = Run { cause: Some(cause(name, name)), ..run(vec![failure(at(NOVEMBER - HOUR), 5)]) };
+    let failed = vec![Mark::one(at(NOVEMBER - HOUR), Verdict::Failed).with_run(run)];
+    let row = Schedule {
+        time_zone: name.into(),
+        state: name.to_owned(),
+        last_error: Some(name.into()),
+        ..schedule(name, name, failed)
+    };
     let alert = Alert {
         kind: name.into(),
         schedule_name: name.into(),
-        since: at(NOVEMBER),
         message: name.into(),
-        acknowledged_until: None,
+        cause: Some(cause(name, name)),
+        ..alert()
     };
+    let resolved = Alert { resolved_at: Some(at(NOVEMBER)), ..alert.clone() };
     let health = Health {
         component: name.into(),
         severity: Severity::Critical,
@@ -25,7 +34,16 @@ fn everywhere(name: &str) -> Report {
     };
     let mut view = empty.view.clone();
     view.time_zone = name.into();
-    Report { title: name.into(), schedules: vec![row], alerts: Some(vec![alert]), health: vec![health], view, ..empty }
+    Report {
+        title: name.into(),
+        server: name.into(),
+        like: Some(name.into()),
+        schedules: vec![row],
+        alerts: Some(vec![alert, resolved]),
+        health: vec![health],
+        view,
+        ..empty
+    }
 }
 
 fn is_shown(c: char) -> bool {
@@ -52,7 +70,14 @@ fn whatever_a_user_wrote_is_text() {
         assert_eq!(shape(&html), expected, "{name:?} adds no element and no attribute");
         let document = parse(&html);
         let row = having(&document, "data-schedule")[0];
-        let cleaned: String = name.chars().map(|c| if is_shown(c) { c } else { '\u{fffd}' }).collect();
+        let cleaned: String = name
+            .chars()
+            .map(|c| match c {
+                '\t' | '\n' | '\r' => ' ',
+                c if is_shown(c) => c,
+                _ => '\u{fffd}',
+            })
+            .collect();
         assert_eq!(
             row.attribute("data-schedule"),
             Some(cleaned.as_str()),

@@ -4,6 +4,7 @@
 mod document;
 mod golden;
 mod hostile;
+mod lists;
 mod page;
 mod properties;
 mod sample;

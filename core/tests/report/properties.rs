@@ -57,7 +57,7 @@ fn mark(drawn: &Drawn, view: &View) -> Mark {
         })
         .collect();
     if !attempts.is_empty() {
-        mark = mark.with_run(Run { attempt: attempts.len() as u32, attempts });
+        mark = mark.with_run(Run { attempt: attempts.len() as u32, attempts, ..Run::default() });
     }
     mark
 }

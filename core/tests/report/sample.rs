@@ -5,8 +5,8 @@
 use scheduler_core::clock::zone::{Span, Zone};
 use scheduler_core::lease::Status;
 use scheduler_core::report::{
-    lateness_class, Alert, Attempt, Health, LatenessColumn, LoadHour, Mark, Report, Run, Schedule, Severity, UserText,
-    Verdict, View, LATENESS_CLASSES,
+    lateness_class, Alert, Attempt, Cause, Health, LatenessColumn, LoadHour, Mark, Report, Run, Schedule, Severity,
+    UserText, Verdict, View, LATENESS_CLASSES,
 };
 use scheduler_core::schedule::SkipReason;
 use scheduler_core::{Instant, Keyword};
@@ -71,7 +71,7 @@ pub fn failure(start: Instant, millis: i64) -> Attempt {
 }
 
 pub fn run(attempts: Vec<Attempt>) -> Run {
-    Run { attempt: attempts.len() as u32, attempts }
+    Run { attempt: attempts.len() as u32, attempts, ..Run::default() }
 }
 
 /// What a schedule is like.
@@ -94,6 +94,7 @@ pub fn schedule(name: impl Into<UserText>, clock: &str, marks: Vec<Mark>) -> Sch
         time_zone: "Europe/Berlin".into(),
         state: "armed".to_owned(),
         next_plan_time: None,
+        last_error: None,
         marks,
     }
 }
@@ -134,7 +135,7 @@ fn past(kind: Kind, plan: Instant, index: i64, millis: i64, now: Instant) -> Mar
         let attempt = success(start, millis + noise(index + 1) % (millis / 2 + 1));
         if attempt.ended_at.unwrap() > now {
             let running = Attempt { ended_at: None, status: Status::Running, ..attempt };
-            return Mark::one(plan, Verdict::Waiting).with_run(run(vec![running]));
+            return Mark::one(plan, Verdict::Running).with_run(run(vec![running]));
         }
         Mark::one(plan, verdict).with_run(run(vec![attempt]))
     };
@@ -279,6 +280,25 @@ pub fn health(bad: bool, now: Instant) -> Vec<Health> {
         .collect()
 }
 
+/// An alert that says nothing yet.
+pub fn alert() -> Alert {
+    Alert {
+        kind: UserText::default(),
+        schedule_name: UserText::default(),
+        since: at(NOVEMBER),
+        resolved_at: None,
+        plan_time: None,
+        limit: None,
+        cause: None,
+        message: UserText::default(),
+        acknowledged_until: None,
+    }
+}
+
+pub fn cause(code: &str, message: &str) -> Cause {
+    Cause { code: code.into(), message: message.into() }
+}
+
 /// A report of `count` schedules; of a `good` one nothing went wrong.
 pub fn report(view: View, count: usize, good: bool) -> Report {
     let kinds = [Kind::Fails, Kind::Late, Kind::Overlaps, Kind::Retries, Kind::Paused, Kind::Parked, Kind::EveryReason];
@@ -301,19 +321,33 @@ pub fn report(view: View, count: usize, good: bool) -> Report {
                 schedule_name: schedules.first().map_or_else(|| "gone".into(), |schedule| schedule.name.clone()),
                 since: later(view.now, -5_000_000),
                 message: "its execution of 2026-11-23 08:00 failed after 3 attempts".into(),
-                acknowledged_until: None,
+                plan_time: Some(later(view.now, -5_400_000)),
+                cause: Some(cause("smtp", "connection refused")),
+                ..alert()
             },
             Alert {
                 kind: "parked".into(),
                 schedule_name: "export-ledger".into(),
                 since: later(view.now, -50_000_000),
-                message: "unknown time zone \"Europe/Brelin\"".into(),
                 acknowledged_until: Some(later(view.now, 3_600_000)),
+                cause: Some(cause("", "unknown time zone \"Europe/Brelin\"")),
+                ..alert()
+            },
+            Alert {
+                kind: "late".into(),
+                schedule_name: "sync-crm".into(),
+                since: later(view.now, -20_000_000),
+                plan_time: Some(later(view.now, -20_600_000)),
+                resolved_at: Some(later(view.now, -19_000_000)),
+                limit: Some(600_000_000),
+                ..alert()
             },
         ]
     };
     Report {
         title: "shop".into(),
+        server: "db1:5432".into(),
+        like: None,
         load: load(&view, count),
         lateness: lateness(&view, &schedules),
         health: health(!good, view.now),

@@ -89,6 +89,42 @@ fn readers_see_what_is_theirs() {
     }
 }
 
+/// The cause of a failure, for whoever may read it; alerts, as far as the pattern goes; and where and when all of that is.
+#[test]
+fn the_page_says_why_a_run_failed() {
+    let cluster = Cluster::builder().set("cluster_name", "shop-eu").start();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute(
+        "create role ops login; select sched.grant_monitor('ops');
+         select sched.define_job('mail', max_attempts => 1);
+         select sched.create_schedule(name, 'every 100 milliseconds', 'mail', max_lateness => '1 hour') from unnest('{mails,others}'::text[]) name",
+    )
+    .unwrap();
+    wait_for(&mut db, "select count(distinct schedule_name) = 2 from sched.execution", SOON);
+    db.batch_execute("select sched.pause('mails'), sched.pause('others')").unwrap();
+    db.batch_execute(
+        "select sched.finish_failure(execution_id, lease_token, 'smtp', E'connection refused\nby the server', terminal => true) from sched.claim(max_claims => 1000)",
+    )
+    .unwrap();
+    wait_for(&mut db, "select count(*) = 2 from sched.alerts where kind = 'failed'", SOON);
+    let owners = page(&mut db);
+    assert!(owners.contains("<b><bdi>smtp</bdi></b>: <bdi>connection refused</bdi></td>"), "{owners}");
+    assert!(!owners.contains("by the server") && !owners.contains('\u{fffd}'));
+    assert!(owners.contains("<bdi>shop-eu</bdi>, as of "));
+    // A paused schedule plans nothing.
+    assert_eq!(drawn(&owners, "mails", "planned"), 0);
+    let monitors = page(&mut cluster.connect_as("ops", "postgres"));
+    assert!(monitors.contains("<b><bdi>smtp</bdi></b></td>") && !monitors.contains("connection refused"));
+    let some: String = one(&mut db, &format!("select sched.report({AN_HOUR}, 'mail%')"));
+    assert!(some.contains("Only schedules like <b><bdi>mail%</bdi></b>") && !some.contains("others"), "{some}");
+    assert!(some.contains("Open alerts <b>1</b>"));
+    // An alert that was resolved is there, as one.
+    db.batch_execute("select sched.drop_schedule('others')").unwrap();
+    wait_for(&mut db, "select count(*) = 1 from sched.alert where resolved_at is not null", SOON);
+    let after = page(&mut db);
+    assert!(after.contains("Resolved alerts <b>1</b>") && after.contains("Open alerts <b>1</b>"));
+}
+
 #[test]
 fn a_timeline_fits_a_terminal() {
     let cluster = Cluster::new();
