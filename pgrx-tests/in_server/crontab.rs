@@ -184,6 +184,25 @@ mod tests {
     }
 
     #[pg_test]
+    fn a_table_of_the_other_style_has_a_note_on_each_line() {
+        for (text, more, note) in [
+            ("17 * * * * root cd /\n@daily www-data php x\n", "", "%system => true%"),
+            ("17 * * * * cd /\n@daily php x\n", ", system => true", "%without system => true%"),
+        ] {
+            let rows = format!("FROM sched.import_crontab({}{more})", quote(text));
+            check(
+                &format!("SELECT count(*), bool_and(note LIKE '{note}' AND schedule_name IS NOT NULL) {rows}"),
+                "2|t",
+            );
+        }
+        check("SELECT count(*) FROM sched.import_crontab(E'17 * * * * cd /\n@daily php x') WHERE note IS NULL", "2");
+        // Nothing is made of what cron reads otherwise than it is meant.
+        let misread = "CRON_TZ=UTC 0 3 * * * x\n*/10 * * * * * x\n";
+        let rows = format!("FROM sched.import_crontab({})", quote(misread));
+        check(&format!("SELECT count(*), bool_and(note IS NOT NULL AND schedule_name IS NULL) {rows}"), "2|t");
+    }
+
+    #[pg_test]
     fn crontab_bad_arguments() {
         for (arguments, sqlstate) in [
             ("NULL", "22004"),
@@ -193,6 +212,7 @@ mod tests {
         ] {
             refused(&format!("SELECT * FROM sched.import_crontab({arguments})"), sqlstate);
         }
+        refused("SELECT * FROM sched.import_from('crontab')", "22023");
         for nothing in ["", "\n\n", "# only a comment", "A=b"] {
             assert_eq!(import(nothing, ""), "");
         }

@@ -104,6 +104,7 @@ fn import(text: &str, style: Style, zone: &str) -> Outcome<Vec<ImportedLine>> {
     if schedules.is_empty() {
         return Ok(rows);
     }
+    let doubt = crontab::doubt(text, style);
     let caller = role::caller();
     session(|session| {
         let job_name = job_of(session, caller)?;
@@ -139,6 +140,9 @@ fn import(text: &str, style: Style, zone: &str) -> Outcome<Vec<ImportedLine>> {
         }
         Outcome::Ok(())
     })?;
+    for row in rows.iter_mut().filter(|row| row.4.is_none()) {
+        row.4.clone_from(&doubt);
+    }
     Ok(rows)
 }
 

@@ -4,6 +4,7 @@
 //! there loses the whole table, here it loses its line. Differences, all on purpose:
 //!
 //! - An entry without a command and an assignment without a name are faults; `@reboot` is one, for a database has no boot event.
+//! - An assignment that is followed by an entry on the same line, and an entry with a sixth time field, are faults.
 //! - Carriage returns at line ends, a byte order mark and a missing last newline are forgiven.
 //! - Quotes keep trailing blanks and inner quotes of a value, as crontab(5) says and the program does not.
 //! - Input always ends with a newline; the program forgets it after a last backslash in some cases.
@@ -13,6 +14,7 @@
 
 mod assignment;
 mod command;
+mod doubt;
 mod entry;
 mod name;
 
@@ -21,6 +23,7 @@ use std::sync::Arc;
 
 use crate::clock::Clock;
 
+pub use doubt::doubt;
 pub use entry::{CrontabEntry, Line, LineError, Style};
 
 use entry::{quote, BLANKS};
@@ -53,6 +56,7 @@ impl<'a> Reader<'a> {
     fn entry(&mut self, line: &str) -> Result<CrontabEntry, LineError> {
         let (clock, rest) = split_clock(line)?;
         check_clock(&clock)?;
+        refuse_sixth_time_field(&clock, rest)?;
         let (user, rest) = match self.style {
             Style::User => (None, rest),
             Style::System => split_user(&clock, rest).map(|(user, rest)| (Some(user), rest))?,
@@ -119,6 +123,7 @@ impl Iterator for Reader<'_> {
                 continue;
             }
             let entry = match assignment::read(line) {
+                Some((name, value)) if !name.is_empty() && has_entry(&value) => Err(entry_behind(&name, &value)),
                 Some((name, value)) if !name.is_empty() => {
                     self.assign(name, value);
                     continue;
@@ -164,6 +169,42 @@ fn check_clock(clock: &str) -> Result<(), LineError> {
         Ok(_) => Ok(()),
         Err(error) => Err(LineError::new(error.to_string(), error.hint())),
     }
+}
+
+/// No command is a number or a star: such a field is a sixth one of a time.
+fn refuse_sixth_time_field(clock: &str, rest: &str) -> Result<(), LineError> {
+    let (sixth, command) = split_word(rest);
+    let is_time = !clock.starts_with('@')
+        && !sixth.is_empty()
+        && sixth.chars().all(|c| c.is_ascii_digit() || "*/,-?".contains(c));
+    if !is_time {
+        return Ok(());
+    }
+    let with_seconds = format!("{clock} {sixth}");
+    let hint = if Clock::parse(&with_seconds).is_ok() {
+        format!(
+            "Cron has five. Where the first is of seconds, make the schedule by create_schedule with the clock {}; else leave one out.",
+            quote(&with_seconds)
+        )
+    } else {
+        "Cron has five: minute, hour, day of month, month and day of week. Leave one out.".to_owned()
+    };
+    Err(LineError::new(format!("six time fields before {}", quote(command.trim())), hint))
+}
+
+/// Whether behind its first word a value is an entry.
+fn has_entry(value: &str) -> bool {
+    let (_, rest) = split_word(value);
+    let rest = rest.trim_start_matches(BLANKS);
+    split_clock(rest).is_ok_and(|(clock, command)| !command.trim().is_empty() && Clock::parse(&clock).is_ok())
+}
+
+fn entry_behind(name: &str, value: &str) -> LineError {
+    let (first, rest) = split_word(value);
+    LineError::new(
+        format!("{} is an assignment to cron, with all that follows as its value", quote(&format!("{name}={value}"))),
+        format!("Write {} on a line of its own, above {}.", quote(&format!("{name}={first}")), quote(rest.trim())),
+    )
 }
 
 /// The user name of a system table's entry, and what follows it.

@@ -5,7 +5,7 @@ mod data;
 mod names;
 mod properties;
 
-use scheduler_core::crontab::{read, CrontabEntry, LineError, Style};
+use scheduler_core::crontab::{doubt, read, CrontabEntry, LineError, Style};
 
 /// The only entry of a text.
 fn one(text: &str, style: Style) -> CrontabEntry {
@@ -42,7 +42,6 @@ fn an_entry_is_a_clock_and_a_command() {
         ("09,39 *     * * * x", "09,39 * * * *", "x"),
         ("@daily x y", "@daily", "x y"),
         ("@hourly\t x", "@hourly", "x"),
-        ("0 */5 9 * * * x", "0 */5 9 * *", "* x"),
         ("5 4 * * * A=b x # no comment", "5 4 * * *", "A=b x # no comment"),
         ("5 4 * * * \u{fc}ber /tmp/\u{65e5}", "5 4 * * *", "\u{fc}ber /tmp/\u{65e5}"),
     ] {
@@ -213,4 +212,52 @@ fn blank_lines_comments_and_foreign_line_ends_are_forgiven() {
     let numbers: Vec<_> = read(unix, Style::User).map(|line| line.number).collect();
     assert_eq!(numbers, [6, 7]);
     assert_eq!(read("", Style::User).count() + read("\n\r\n#", Style::System).count(), 0);
+}
+
+#[test]
+fn an_entry_behind_an_assignment_and_a_sixth_time_field_are_faults() {
+    for (line, message, hint) in [
+        (
+            "CRON_TZ=UTC 0 3 * * * backup --all",
+            "\"CRON_TZ=UTC 0 3 * * * backup --all\" is an assignment",
+            "\"CRON_TZ=UTC\" on a line of its own, above \"0 3 * * * backup --all\"",
+        ),
+        (
+            "TZ = Europe/Berlin @daily backup",
+            "\"TZ=Europe/Berlin @daily backup\" is an assignment",
+            "above \"@daily backup\"",
+        ),
+        (
+            "*/10 * * * * * backup",
+            "six time fields before \"backup\"",
+            "create_schedule with the clock \"*/10 * * * * *\"",
+        ),
+        ("0 0 3 * * 1-5 backup", "six time fields", "\"0 0 3 * * 1-5\""),
+        ("0 3 * * * 2027 backup", "six time fields", "Leave one out"),
+    ] {
+        for style in [Style::User, Style::System] {
+            let error = fault(line, style);
+            assert!(error.message.contains(message) && error.hint.contains(hint), "{line}: {error:?}");
+        }
+    }
+    // What follows is in the zone that held before.
+    let lines: Vec<_> = read("CRON_TZ=UTC 0 3 * * * x\n0 4 * * * y", Style::User).collect();
+    assert_eq!(lines[1].entry.as_ref().unwrap().time_zone, None);
+    assert_eq!(variables("A=1 2 3 4 5").len(), 1);
+    assert_eq!(one("0 3 * * * 7z a backup", Style::User).command, "7z a backup");
+}
+
+#[test]
+fn a_table_of_the_other_style_is_told_by_its_sixth_fields() {
+    let system =
+        "SHELL=/bin/sh\n17 * * * * root cd / && run-parts /etc/cron.hourly\n@daily www-data php /srv/cron.php\n# x\n";
+    assert!(doubt(system, Style::User).unwrap().starts_with("\"root\" is probably a user"));
+    assert_eq!(doubt(system, Style::System), None);
+    let own = "17 * * * * cd /srv && ./x\n0 3 * * * /usr/bin/php a.php\n@hourly find . -delete\n";
+    assert!(doubt(own, Style::System).unwrap().starts_with("\"cd\" probably begins the command"));
+    assert_eq!(doubt(own, Style::User), None);
+    // One line that is otherwise is enough for no doubt.
+    assert_eq!(doubt(&format!("{system}0 3 * * * find .\n"), Style::User), None);
+    assert_eq!(doubt(&format!("{own}0 3 * * * shop x\n"), Style::System), None);
+    assert_eq!(doubt("", Style::User), None);
 }

@@ -17,6 +17,9 @@ const SOURCES: [&dyn Source; 5] = [&PgCron, &PgAgent, &CeleryBeat, &TimescaleDb,
 pub fn known(name: &str) -> Outcome<&'static dyn Source> {
     SOURCES.into_iter().find(|source| source.name() == name).ok_or_else(|| {
         let names: Vec<String> = SOURCES.iter().map(|source| format!("'{}'", source.name())).collect();
+        if name == "crontab" {
+            return Failure::invalid("a crontab is no source of import_from", "Pass its text to sched.import_crontab.");
+        }
         let message = format!("unknown source \"{}\"", convert::shown(name));
         Failure::invalid(message, format!("Use one of: {}.", names.join(", ")))
     })
