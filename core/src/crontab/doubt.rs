@@ -1,6 +1,8 @@
 //! Tables that are probably of the other style: in a system table a user name stands before the command.
 
-use super::{assignment, split_clock, split_word, Style, BLANKS};
+use super::assignment;
+use super::entry::{Style, BLANKS};
+use super::fields::{split_clock, split_word};
 
 /// Users of Debian, Red Hat and Alpine who have lines in the system tables of packages and of machines.
 const USERS: [&str; 44] = [

@@ -97,11 +97,13 @@ fn the_page_says_why_a_run_failed() {
     db.batch_execute(
         "create role ops login; select sched.grant_monitor('ops');
          select sched.define_job('mail', max_attempts => 1);
-         select sched.create_schedule(name, 'every 100 milliseconds', 'mail', max_lateness => '1 hour') from unnest('{mails,others}'::text[]) name",
+         select sched.create_schedule(name, 'every 1 second', 'mail') from unnest('{mails,others}'::text[]) name;
+         select sched.create_schedule('resting', 'every 1 minute', 'mail')",
     )
     .unwrap();
     wait_for(&mut db, "select count(distinct schedule_name) = 2 from sched.execution", SOON);
-    db.batch_execute("select sched.pause('mails'), sched.pause('others')").unwrap();
+    assert!(drawn(&page(&mut db), "resting", "planned") > 0);
+    db.batch_execute("select sched.pause('resting')").unwrap();
     db.batch_execute(
         "select sched.finish_failure(execution_id, lease_token, 'smtp', E'connection refused\nby the server', terminal => true) from sched.claim(max_claims => 1000)",
     )
@@ -112,7 +114,7 @@ fn the_page_says_why_a_run_failed() {
     assert!(!owners.contains("by the server") && !owners.contains('\u{fffd}'));
     assert!(owners.contains("<bdi>shop-eu</bdi>, as of "));
     // A paused schedule plans nothing.
-    assert_eq!(drawn(&owners, "mails", "planned"), 0);
+    assert_eq!(drawn(&owners, "resting", "planned"), 0);
     let monitors = page(&mut cluster.connect_as("ops", "postgres"));
     assert!(monitors.contains("<b><bdi>smtp</bdi></b></td>") && !monitors.contains("connection refused"));
     let some: String = one(&mut db, &format!("select sched.report({AN_HOUR}, 'mail%')"));
