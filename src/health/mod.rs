@@ -141,11 +141,6 @@ pub fn look(owner: &Owner, reader: Oid, now: Instant) -> Health {
     Health { findings: findings.collect(), lateness }
 }
 
-/// A length of time as messages have it.
-fn seconds(micros: i64) -> String {
-    format!("{:.1} s", micros as f64 / 1e6)
-}
-
 /// A number that was counted up to a limit.
 fn counted(count: i64) -> String {
     if count < store::MOST_COUNTED {

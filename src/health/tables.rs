@@ -3,11 +3,12 @@
 use pgrx::pg_sys::{self, Oid};
 use scheduler_core::health::{self, Component, Severity};
 use scheduler_core::schedule::MAX_PAYLOAD_BYTES;
+use scheduler_core::time::units::duration;
 use scheduler_core::Instant;
 
 use crate::dispatch;
 use crate::guc;
-use crate::health::{counted, seconds, Finding, Look};
+use crate::health::{counted, Finding, Look};
 use crate::pg::{oid_cache, role};
 use crate::shmem::counters;
 use crate::shmem::registry::{self, rest, Presence};
@@ -66,7 +67,7 @@ pub fn dispatch(look: &Look) -> (Finding, i64) {
     };
     let count = due.count + i64::try_from(unapplied.len()).unwrap_or(0);
     let lateness = age(oldest.max(started_at()), look.now);
-    let since = seconds(age(oldest, look.now));
+    let since = duration(age(oldest, look.now));
     let message = format!("the oldest timer that is due has not fired for {since}; {} due", counted(count));
     // SAFETY: reads a global of the process.
     let cause = match registry::presence(unsafe { pg_sys::MyDatabaseId.to_u32() }) {
@@ -95,7 +96,7 @@ pub fn queues(look: &Look) -> Finding {
     let Some((queue, since)) = waiting.next() else {
         return Finding::ok(component, "nothing waits to be claimed".to_owned() + &undefined_jobs(look));
     };
-    let waits = seconds(age(since, look.now));
+    let waits = duration(age(since, look.now));
     if !is_stuck(&since) {
         let message = format!("the longest wait is {waits}{}", of_queue(look, &queue));
         return Finding::ok(component, message + &undefined_jobs(look));
@@ -191,7 +192,7 @@ pub fn runners(look: &Look) -> Finding {
         return Finding::ok(component, "no SQL job waits for a process");
     };
     let waits = age(since, look.now);
-    let message = format!("an SQL job has waited for {} for a process", seconds(waits));
+    let message = format!("an SQL job has waited for {} for a process", duration(waits));
     if look.is_copy() || look.standby {
         return Finding::ok(component, "SQL jobs are not to run here");
     }

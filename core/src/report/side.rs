@@ -4,11 +4,12 @@ use std::fmt::Write as _;
 
 use crate::health::Severity;
 use crate::keyword::Keyword;
+use crate::time::units::duration;
 
 use super::axis::Axis;
 use super::problems;
 use super::rows::{Alert, Health};
-use super::wording::{duration, number};
+use super::wording::number;
 
 /// How many alerts the page names.
 const MOST: usize = 50;

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use crate::keyword::Keyword;
 use crate::lease::Status;
-use crate::time::{Instant, MICROS_PER_SECOND};
+use crate::time::units::duration;
+use crate::time::Instant;
 
 use super::rows::{Attempt, Mark, Run};
 use super::verdict::Verdict;
@@ -30,35 +31,6 @@ pub(super) fn counted(count: u64, noun: &str) -> String {
 /// A word of ours as it came from a row: letters and underscores, so that it can be a class.
 pub(super) fn word(word: &str) -> String {
     word.chars().filter(|c| c.is_ascii_lowercase() || *c == '_').collect()
-}
-
-/// Its two largest units: `3.2 s`, `4 min 10 s`, `2 d 3 h`.
-pub(super) fn duration(micros: i64) -> String {
-    let micros = micros.max(0);
-    let seconds = micros / MICROS_PER_SECOND;
-    let two = |large: i64, unit: &str, small: i64, of: &str| {
-        if small == 0 {
-            format!("{large} {unit}")
-        } else {
-            format!("{large} {unit} {small} {of}")
-        }
-    };
-    match seconds {
-        0 if micros < 1_000 => "under 1 ms".to_owned(),
-        0 => format!("{} ms", micros / 1_000),
-        1..=9 => {
-            let tenths = micros / 100_000;
-            if tenths % 10 == 0 {
-                format!("{} s", tenths / 10)
-            } else {
-                format!("{}.{} s", tenths / 10, tenths % 10)
-            }
-        }
-        10..=59 => format!("{seconds} s"),
-        60..=3_599 => two(seconds / 60, "min", seconds % 60, "s"),
-        3_600..=86_399 => two(seconds / 3_600, "h", seconds / 60 % 60, "min"),
-        _ => two(seconds / 86_400, "d", seconds / 3_600 % 24, "h"),
-    }
 }
 
 fn between(from: Instant, to: Instant) -> i64 {
@@ -129,22 +101,5 @@ mod tests {
             assert_eq!(number(count), text);
         }
         assert_eq!((counted(1, "schedule"), counted(2, "schedule")), ("1 schedule".into(), "2 schedules".into()));
-    }
-
-    #[test]
-    fn durations_have_two_units() {
-        for (micros, text) in [
-            (-1, "under 1 ms"),
-            (999, "under 1 ms"),
-            (42_000, "42 ms"),
-            (1_000_000, "1 s"),
-            (3_290_000, "3.2 s"),
-            (10_900_000, "10 s"),
-            (250_000_000, "4 min 10 s"),
-            (7_200_000_000, "2 h"),
-            (183_600_000_000, "2 d 3 h"),
-        ] {
-            assert_eq!(duration(micros), text);
-        }
     }
 }
