@@ -168,7 +168,22 @@ fn warnings_name_what_is_probably_not_meant() {
     assert_eq!(codes("*/7 * * * *", "UTC"), ["uneven_step"]);
     assert_eq!(codes("0 */5 * * *", "UTC"), ["uneven_step"]);
     assert_eq!(codes("*/5 * * * * *", "UTC"), ["seconds_field"]);
-    assert_eq!(codes("0 9 * * * *", "UTC"), ["seconds_field"]);
+    for (text, warned) in [
+        ("0 9 * * * *", true),
+        ("0 9 * * 1-5 *", true),
+        ("0 0 * * 1-5 *", true),
+        ("30 8-18 * * 1-5 *", true),
+        ("0 9,17 * * * 1-5", true),
+        ("0 9 * * 1-5 * 2027", true),
+        ("0 0 * * * *", false),
+        ("0 0 * * * MON-FRI", false),
+        ("0 5,20 * * * *", false),
+        ("0 30 * * 1-5 *", false),
+        ("0 0 9 * * 1-5", false),
+        ("0 9 8 * 1-5 *", false),
+    ] {
+        assert_eq!(codes(text, "UTC").contains(&"seconds_field"), warned, "{text}");
+    }
     assert_eq!(codes("0 30 * * * *", "UTC"), [""; 0]);
     let (gap, overlap) = ("2027-03-14", "2027-11-07");
     let new_york = warned("30 2 * * *", "America/New_York");

@@ -76,7 +76,7 @@ pub(crate) struct Hint {
     proposal: Option<String>,
     /// What holds for the place at fault, as a clause.
     rule: String,
-    /// A clock that keeps the rule, for texts that mean nothing plain.
+    /// A clock that keeps the rule, for texts that mean nothing plain; empty where the rule shows some.
     example: String,
 }
 
@@ -93,6 +93,9 @@ impl fmt::Display for Hint {
         }
         let mut rule = self.rule.chars();
         let first = rule.next().map_or(' ', |first| first.to_ascii_uppercase());
+        if self.example.is_empty() {
+            return write!(f, "{first}{}.", rule.as_str());
+        }
         write!(f, "{first}{}, for example {}.", rule.as_str(), quoted(&self.example))
     }
 }
@@ -149,11 +152,19 @@ impl ClockError {
         self
     }
 
+    /// The same error of a text that was plainly meant to be another one, by this rule.
+    pub(crate) fn meaning(mut self, text: String, rule: &str) -> ClockError {
+        (self.hint.proposal, self.hint.rule) = (Some(text), rule.to_owned());
+        self
+    }
+
     /// The same error with a hint that shows only what can be read.
     pub(crate) fn settled(self, mend: Mend) -> ClockError {
         let Hint { proposal, rule, example } = *self.hint;
         let proposal = proposal.and_then(|text| mend(&text));
-        let example = mend(&example).unwrap_or_else(|| Field::DayOfWeek.example().to_owned());
+        let has_none = example.is_empty();
+        let example = mend(&example).filter(|_| !has_none);
+        let example = example.unwrap_or_else(|| if has_none { "" } else { Field::DayOfWeek.example() }.to_owned());
         ClockError { hint: Box::new(Hint { proposal, rule, example }), ..self }
     }
 

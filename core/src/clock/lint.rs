@@ -76,7 +76,7 @@ pub fn none_ahead<Z: Zone>(
     Some(Lint::new("never_fires", format!("the clock {} has no time ahead{within}", quoted(text)), hint))
 }
 
-/// `*/5 * * * * *` fires every five seconds, and `0 9 * * * *` at nine minutes past each hour.
+/// `*/5 * * * * *` fires every five seconds, `0 9 * * * *` at nine minutes past each hour, and `0 9 * * 1-5 *` does that from January to May.
 fn seconds_field(cron: &Cron, fields: &[&str]) -> Option<Lint> {
     let [second, minute, rest @ ..] = fields else {
         return None;
@@ -84,15 +84,28 @@ fn seconds_field(cron: &Cron, fields: &[&str]) -> Option<Lint> {
     if fields.len() < 6 {
         return None;
     }
-    let lone_minute = minute.parse::<u32>().is_ok_and(|n| (1..=23).contains(&n)) && rest.iter().all(|f| *f == "*");
-    if !second.starts_with('*') && !lone_minute {
+    let is_hour = |text: &str| text.parse::<u32>().is_ok_and(|hour| hour < 24);
+    let are_hours = minute.split([',', '-']).all(is_hour);
+    // Numbers that are hours as well, of each hour. Where nothing else is said only a lone one: `0 5,20 * * * *` is usual, and so is minute 0, but
+    // for a month that may be a day of the week.
+    let looks_like_hours = match rest {
+        ["*", _, month, "*", ..] if *month != "*" => are_hours,
+        ["*", rest @ ..] if rest.iter().any(|field| *field != "*") => are_hours && *minute != "0",
+        _ => is_hour(minute) && *minute != "0" && rest.iter().all(|field| *field == "*"),
+    };
+    let looks_like_minute = second.parse::<u32>().is_ok() && looks_like_hours;
+    if !second.starts_with('*') && !looks_like_minute {
         return None;
     }
     let times = cron.seconds.count_ones();
     let message = if times > 1 {
         format!("six fields begin with seconds: this fires {times} times in each minute that matches")
     } else {
-        format!("six fields begin with seconds: {} is the second and {} the minute", quoted(second), quoted(minute))
+        format!(
+            "six fields begin with seconds: {} is the second and {} the minute, of each hour",
+            quoted(second),
+            quoted(minute)
+        )
     };
     let five: Vec<&str> = fields.iter().take(5).copied().collect();
     let hint = format!("Write {} if minutes come first.", quoted(&five.join(" ")));

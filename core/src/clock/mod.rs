@@ -19,6 +19,7 @@ mod error;
 mod every;
 mod lint;
 mod parse;
+mod pasted;
 mod suggest;
 mod text;
 mod timeline;

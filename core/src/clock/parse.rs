@@ -5,7 +5,7 @@
 
 use super::error::{ClockError, ErrorKind, Hint, Source, LONGEST_SHOWN};
 use super::text::{words, BLANKS, LONGEST_NEW_TEXT, LONGEST_TEXT};
-use super::{cron, datetime, every, Clock};
+use super::{cron, datetime, every, pasted, Clock};
 
 impl Clock {
     /// Reads a clock's text; the error says what is wrong, where, and what to write instead.
@@ -50,7 +50,13 @@ fn read(text: &str) -> Result<Clock, ClockError> {
         }
         _ => cron::parse::parse(&source, mended).map(Clock::Cron),
     };
-    clock.map_err(|error| source.odd_blank(error.kind()).unwrap_or(error))
+    clock.map_err(|error| {
+        let meant = pasted::meant(text).filter(|(meant, _)| meant != text && mended(meant).is_some());
+        match meant {
+            Some((meant, rule)) => error.meaning(meant, rule),
+            None => source.odd_blank(error.kind()).unwrap_or(error),
+        }
+    })
 }
 
 /// The clock that a text with faults plainly stands for: each fault is mended in turn. `None` where one cannot be, and

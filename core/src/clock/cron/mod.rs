@@ -5,6 +5,7 @@ mod calendar_search;
 pub(crate) mod count;
 mod cron_item;
 mod days;
+mod dialect;
 mod display;
 pub(crate) mod field;
 pub(crate) mod parse;

@@ -15,6 +15,7 @@ use crate::clock::text::{words, BLANKS, LONGEST_TEXT};
 
 use super::cron_item;
 use super::days::Days;
+use super::dialect;
 use super::field::Field;
 use super::years::Years;
 use super::{Cron, Sets};
@@ -67,17 +68,8 @@ pub(crate) fn parse(source: &Source<'_>, mend: Mend) -> Result<Cron, ClockError>
         7 => &Field::ALL,
         _ => return Err(wrong_count(source, &fields, mend)),
     };
-    if let [_, _, _, day, _, week, ..] = fields[..] {
-        // The dialect that writes ? beside seconds or years counts Sunday as 1, so its numbers are not ours.
-        if day == "?" && week.contains(|c: char| c.is_ascii_digit()) {
-            let rule = "a star means every value, and Sunday is 0 or 7";
-            let mut kept = source.originals(&fields);
-            let ours = days_from_zero(week);
-            (kept[3], kept[5]) = ("*", ours.as_deref().unwrap_or("?"));
-            return Err(source
-                .field_error(Field::DayOfMonth, day, "? is not used here", rule)
-                .proposing(kept.join(" ")));
-        }
+    if let Some(error) = dialect::other(source, &fields, mend) {
+        return Err(error);
     }
     let mut read: [ReadField; 7] = Default::default();
     let mut both = false;
@@ -133,15 +125,19 @@ fn parse_macro(source: &Source<'_>, name: &str, rest: &[&str], mend: Mend) -> Re
     Err(source.error(ErrorKind::Cron, subject, piece, reason, hint))
 }
 
-/// `cron(0 9 * * *)` and `rate(5 minutes)`. Six fields in parentheses end with the year and count Sunday as 1.
+/// `cron(0 9 * * *)` and `rate(5 minutes)`.
 fn in_parentheses(source: &Source<'_>) -> Option<ClockError> {
     let whole = source.lower.trim_matches(BLANKS);
     let (word, inside) = whole.strip_suffix(')')?.split_once('(')?;
     let (proposal, rule) = match word {
         "cron" => {
-            let is_plain = inside.split_ascii_whitespace().count() == 5;
+            let fields = words(inside);
             let rule = "seconds are the first of six fields, the year is the last of seven, and Sunday is 0 or 7";
-            (is_plain.then(|| source.original(inside).to_owned()), rule)
+            let is_plain = fields.len() == 5;
+            (
+                is_plain.then(|| source.original(inside).to_owned()).or_else(|| dialect::event_bridge(source, &fields)),
+                rule,
+            )
         }
         "rate" => (Some(format!("every {inside}")), "an interval follows every"),
         _ => return None,
@@ -156,18 +152,6 @@ fn followed(source: &Source<'_>, fields: &[&str], mend: Mend) -> Option<ClockErr
     let clock = mend(&source.originals(&fields[..at]).join(" "))?;
     let hint = Hint::new(Some(clock), foreign.rule, EXAMPLE);
     Some(source.error(ErrorKind::Cron, "clock", fields[at], foreign.reason, hint))
-}
-
-/// Days of the week that were counted from 1 for Sunday, counted from 0; `None` where a number is something else.
-fn days_from_zero(week: &str) -> Option<String> {
-    let (days, nth) = week.split_once('#').map_or((week, None), |(days, nth)| (days, Some(nth)));
-    let ours = |c: char| match c {
-        '1'..='7' => char::from_digit(c.to_digit(10)? - 1, 10),
-        '-' | ',' | 'l' => Some(c),
-        _ => None,
-    };
-    let days: String = days.chars().map(ours).collect::<Option<_>>()?;
-    Some(nth.map_or_else(|| days.to_uppercase(), |nth| format!("{days}#{nth}")))
 }
 
 /// The text without blanks around the marks of lists and ranges, if it has as many fields as a clock then.
