@@ -202,3 +202,41 @@ fn warnings_name_what_is_probably_not_meant() {
     assert_eq!(codes("at 2031-03-09 02:30", "America/New_York"), ["dst_gap"]);
     assert_eq!(codes("30 2 * * *", "Africa/Casablanca"), ["dst_overlap", "dst_gap"]);
 }
+
+/// Texts from elsewhere, each with the clock that means the same; none where it has two meanings, or none here.
+#[test]
+fn pasted_texts_are_told_their_clock() {
+    for (text, clock) in [
+        ("1 hour", Some("every 1 hour")),
+        ("30s", Some("every 30 seconds")),
+        ("30 seconds", Some("every 30 seconds")),
+        ("PT5M", Some("every 5 minutes")),
+        ("00:05:00", Some("every 5 minutes")),
+        ("1d", Some("every 1 day")),
+        ("5m", Some("every 5 minutes")),
+        ("\"0 9 * * *\"", Some("0 9 * * *")),
+        ("cron: '0 9 * * *'", Some("0 9 * * *")),
+        ("0 9 * * *;", Some("0 9 * * *")),
+        ("0 9 * * 1\u{2013}5", Some("0 9 * * 1-5")),
+        ("0, 30 9 * * *", Some("0,30 9 * * *")),
+        ("CRON_TZ=UTC\n0 3 * * *", Some("0 3 * * *")),
+        ("0 0 $ * *", Some("0 0 L * *")),
+        ("hourly", Some("@hourly")),
+        ("daily", Some("@daily")),
+        ("@quarterly", Some("0 0 1 */3 *")),
+        ("@minutely", Some("* * * * *")),
+        ("0 7 * * ? *", Some("0 7 * * *")),
+        ("0 10 ? * 2-6 *", Some("0 10 * * 1-5")),
+        ("cron(0 0 ? * * *)", Some("0 0 * * *")),
+        ("0 15 10 ? * 2-6", None),
+        ("09:00", None),
+        ("2027-01-01 09:00:00", None),
+        ("weekly", None),
+        ("5 0", None),
+        ("", None),
+    ] {
+        let error = Clock::parse(text).expect_err(text);
+        let proposed = error.proposal().map(|proposal| Clock::parse(proposal).unwrap());
+        assert_eq!(proposed, clock.map(|clock| Clock::parse(clock).unwrap()), "{text}: {}", error.hint());
+    }
+}

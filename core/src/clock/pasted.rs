@@ -42,7 +42,7 @@ pub(crate) fn meant(text: &str) -> Option<(String, &'static str)> {
         return Some((text.replace(DASHES, "-"), "a range has a hyphen"));
     }
     if let Some((_, clock)) = WORDS.iter().find(|(word, _)| *word == lower) {
-        return Some(((*clock).to_owned(), "macros begin with @"));
+        return Some(((*clock).to_owned(), "so it is written here"));
     }
     if is_interval(&lower) {
         return Some((format!("every {text}"), "an interval follows every"));

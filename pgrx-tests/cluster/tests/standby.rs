@@ -19,7 +19,7 @@ fn caught_up(primary: &mut Client, standby: &mut Client) {
 }
 
 /// Functions that only read: with what to call them on a standby.
-const READS: [&str; 29] = [
+const READS: [&str; 30] = [
     "router_sql('cluster')",
     "bucket('kind', 'id')",
     "buckets()",
@@ -46,6 +46,7 @@ const READS: [&str; 29] = [
     "skip_parts('@daily', 'UTC', now(), null, null, null, '2026-01-01', '2026-01-03', 3, '{2026-01-02}', null)",
     "next_open('s')",
     "scope_key('a', 'b', 'c')",
+    "table_layout()",
     "grantee('app'::regrole)",
     "command_statements('select 1')",
     "this_run()",
