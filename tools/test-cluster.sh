@@ -7,7 +7,7 @@ tools/install.sh
 
 tests() {
     # More threads than cores, because these tests wait more than they work.
-    RUST_TEST_THREADS=${RUST_TEST_THREADS:-4} cargo test -p scheduler-cluster-tests -- "$@"
+    RUST_TEST_THREADS=${RUST_TEST_THREADS:-6} cargo test -p scheduler-cluster-tests -- "$@"
 }
 
 # These are real processes on a machine that others may keep busy. `make test` names a file for what failed once and passed alone: at most two

@@ -340,19 +340,11 @@ fn leaks(looks: &[Held]) -> Vec<&'static str> {
     kinds.into_iter().filter(|(_, grew)| *grew).map(|(name, _)| name).collect()
 }
 
-#[test]
-fn nothing_leaks_over_seven_thousand_ticks() {
-    nothing_leaks(2000);
-}
-
+/// In three stretches of so many ticks, or more.
 #[test]
 #[ignore = "long: two minutes"]
 fn long_nothing_leaks_over_ten_thousand_ticks() {
-    nothing_leaks(5000);
-}
-
-/// In three stretches of so many ticks, or more.
-fn nothing_leaks(stretch: usize) {
+    let stretch = 5000;
     let cluster = Cluster::builder().set("sched.log_ticks", "on").set("max_wal_size", "4GB").start();
     let mut db = cluster.with_extension("postgres");
     db.batch_execute("select sched.define_job('job'); select sched.create_schedule('s', 'every 1 hour', 'job')")
@@ -388,7 +380,8 @@ fn nothing_leaks(stretch: usize) {
 }
 
 #[test]
-fn slots_of_databases_that_are_gone_are_used_again() {
+#[ignore = "long: a minute"]
+fn long_slots_of_databases_that_are_gone_are_used_again() {
     // More databases than there are slots in shared memory, which are 256, one after the other.
     let cluster = Cluster::new();
     let mut db = cluster.connect();
