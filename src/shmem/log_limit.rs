@@ -1,7 +1,7 @@
 //! How many lines the runs of a job write to the server's log: ten in a second, whichever processes run them. A job that fails at once, at each
 //! second of many schedules, would fill the disk otherwise, and any role can define one.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use pgrx::prelude::*;
@@ -18,15 +18,20 @@ const COUNT_BITS: u32 = 24;
 const COUNT: u64 = (1 << COUNT_BITS) - 1;
 
 /// For each place the second of its last line, and how many lines it had in that second.
-pub struct Places([AtomicU64; PLACES]);
+#[derive(Debug)]
+pub struct Places {
+    /// The server's own, so that no role can choose a name that has the place of another role's job.
+    keys: RandomState,
+    lines: [AtomicU64; PLACES],
+}
 
 impl Default for Places {
     fn default() -> Places {
-        Places(std::array::from_fn(|_| AtomicU64::default()))
+        Places { keys: RandomState::new(), lines: std::array::from_fn(|_| AtomicU64::default()) }
     }
 }
 
-// SAFETY: atomics only.
+// SAFETY: atomics, and two numbers that nobody writes after the start.
 unsafe impl PGRXSharedMemory for Places {}
 
 // SAFETY: the name is unique to this library.
@@ -53,9 +58,8 @@ pub fn count(database: u32, job_name: &str, now: i64) -> Line {
     if !registry::preloaded() {
         return Line::Written;
     }
-    let mut hasher = DefaultHasher::new();
-    (database, job_name).hash(&mut hasher);
-    let place = &PLACES_OF_JOBS.get().0[(hasher.finish() % PLACES as u64) as usize];
+    let places = PLACES_OF_JOBS.get();
+    let place = &places.lines[(places.keys.hash_one((database, job_name)) % PLACES as u64) as usize];
     let second = now.div_euclid(1_000_000).unsigned_abs() << COUNT_BITS;
     let next = |before: u64| match before & !COUNT {
         this if this == second => Some(second | ((before & COUNT) + 1).min(COUNT)),
