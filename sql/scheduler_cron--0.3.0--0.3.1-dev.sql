@@ -109,6 +109,29 @@ BEGIN
     RETURN new_jobid;
 END
 $$;
+CREATE OR REPLACE FUNCTION cron_internal.unschedule(found cron_internal.locked_job) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS
+$$
+BEGIN
+    UPDATE cron_internal.entry e SET removed_at = clock_timestamp(), owner = found.owner, command = found.command WHERE e.jobid = found.jobid;
+    -- Those of whose runs the ledger has none any more. They are of all roles: rows that another transaction has locked are left to a later call.
+    DELETE FROM cron_internal.entry e
+     WHERE e.jobid IN (SELECT o.jobid
+                         FROM cron_internal.entry o
+                        WHERE o.removed_at < clock_timestamp() - current_setting('sched.history_retention')::interval - interval '1 day'
+                          FOR UPDATE SKIP LOCKED);
+    IF found.schedule_name = found.job_name AND NOT EXISTS (SELECT FROM sched.schedule s WHERE s.job_name = found.job_name AND s.schedule_name <> s.job_name)
+       AND EXISTS (SELECT FROM sched.job j WHERE j.job_name = found.job_name AND j.kind = 'sql') THEN
+        PERFORM sched.unschedule(found.schedule_name);
+        RETURN;
+    END IF;
+    -- somebody has renamed it, or uses its job for more
+    PERFORM sched.drop_schedule(found.schedule_name, cancel_pending => true);
+    IF NOT EXISTS (SELECT FROM sched.schedule s WHERE s.job_name = found.job_name) THEN
+        PERFORM sched.drop_job(found.job_name);
+    END IF;
+END
+$$;
 
 CREATE OR REPLACE FUNCTION cron_internal.change_row(call cron_internal.call) RETURNS bigint
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS
@@ -232,9 +255,12 @@ BEGIN
         INSERT INTO cron_internal.deleted_run (runid, owner) VALUES (call.id, call.caller)
             ON CONFLICT (runid, owner) DO UPDATE SET deleted_at = clock_timestamp();
     END IF;
-    -- The ledger has forgotten these too.
+    -- The ledger has forgotten these too. They are of all roles: rows that another transaction has locked are left to a later call.
     DELETE FROM cron_internal.deleted_run d
-     WHERE d.deleted_at < clock_timestamp() - current_setting('sched.history_retention')::interval - interval '1 day';
+     WHERE (d.runid, d.owner) IN (SELECT o.runid, o.owner
+                                    FROM cron_internal.deleted_run o
+                                   WHERE o.deleted_at < clock_timestamp() - current_setting('sched.history_retention')::interval - interval '1 day'
+                                     FOR UPDATE SKIP LOCKED);
 END
 $$;
 

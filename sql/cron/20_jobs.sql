@@ -237,9 +237,12 @@ CREATE FUNCTION cron_internal.unschedule(found cron_internal.locked_job) RETURNS
 $$
 BEGIN
     UPDATE cron_internal.entry e SET removed_at = clock_timestamp(), owner = found.owner, command = found.command WHERE e.jobid = found.jobid;
-    -- Those of whose runs the ledger has none any more.
+    -- Those of whose runs the ledger has none any more. They are of all roles: rows that another transaction has locked are left to a later call.
     DELETE FROM cron_internal.entry e
-     WHERE e.removed_at < clock_timestamp() - current_setting('sched.history_retention')::interval - interval '1 day';
+     WHERE e.jobid IN (SELECT o.jobid
+                         FROM cron_internal.entry o
+                        WHERE o.removed_at < clock_timestamp() - current_setting('sched.history_retention')::interval - interval '1 day'
+                          FOR UPDATE SKIP LOCKED);
     IF found.schedule_name = found.job_name AND NOT EXISTS (SELECT FROM sched.schedule s WHERE s.job_name = found.job_name AND s.schedule_name <> s.job_name)
        AND EXISTS (SELECT FROM sched.job j WHERE j.job_name = found.job_name AND j.kind = 'sql') THEN
         PERFORM sched.unschedule(found.schedule_name);

@@ -178,9 +178,12 @@ BEGIN
         INSERT INTO cron_internal.deleted_run (runid, owner) VALUES (call.id, call.caller)
             ON CONFLICT (runid, owner) DO UPDATE SET deleted_at = clock_timestamp();
     END IF;
-    -- The ledger has forgotten these too.
+    -- The ledger has forgotten these too. They are of all roles: rows that another transaction has locked are left to a later call.
     DELETE FROM cron_internal.deleted_run d
-     WHERE d.deleted_at < clock_timestamp() - current_setting('sched.history_retention')::interval - interval '1 day';
+     WHERE (d.runid, d.owner) IN (SELECT o.runid, o.owner
+                                    FROM cron_internal.deleted_run o
+                                   WHERE o.deleted_at < clock_timestamp() - current_setting('sched.history_retention')::interval - interval '1 day'
+                                     FOR UPDATE SKIP LOCKED);
 END
 $$;
 COMMENT ON FUNCTION cron_internal.delete_run IS 'internal: DELETE of cron.job_run_details';

@@ -254,8 +254,8 @@ pub fn check_own(session: &Session, name: &str, caller: pg_sys::Oid) -> Outcome<
 }
 
 /// `42501` where the caller may not say what runs as the owner of a job. A superuser may act for every role, but what one writes into the job
-/// of another role by mistake, passwords included, is that role's to read: so only as a member by a grant. And since version 16 there are members
-/// who may not become the role.
+/// of another role by mistake, passwords included, is that role's to read: so only as a member by grants of superusers. And since version 16
+/// there are members who may not become the role.
 pub fn check_runs_of(session: &Session, name: &str, owner: pg_sys::Oid, caller: pg_sys::Oid) -> Outcome<()> {
     let may = if role::is_superuser(caller) {
         // Nobody can read the job of a role that was dropped: it becomes the caller's.

@@ -20,7 +20,7 @@ pub fn again(session: &Session) {
     types(session);
 }
 
-/// Whether `member` is a member of `role` by grants, which of a superuser no look-up in the server's own caches says.
+/// Whether `member` is a member of `role` by grants of superusers, which of a superuser no look-up in the server's own caches says.
 pub fn is_member_by_grant(session: &Session, member: Oid, role: Oid) -> bool {
     statement!(MEMBER_BY_GRANT = "grants/member_by_grant"(OIDOID, OIDOID));
     MEMBER_BY_GRANT.run(session, arguments![member, role]).len() > 0

@@ -82,6 +82,48 @@ fn a_superuser_writes_no_command_into_the_job_of_another_role() {
     assert_eq!(one::<String>(&mut db, "select owner::text from sched.job where job_name = 'copy'"), "boss");
 }
 
+/// A role that may grant another one makes superusers its members without their consent.
+#[test]
+fn a_superuser_is_no_member_by_the_grant_of_another_role() {
+    let (cluster, mut db) = server();
+    db.batch_execute(
+        "create role team; create role lead login; create role admin login createrole; select sched.grant_use('team');
+         grant team to lead, admin with admin option; create role devops; grant devops to boss",
+    )
+    .unwrap();
+    let mut lead = cluster.connect_as("lead", "postgres");
+    lead.batch_execute(
+        "set role team;
+         select sched.define_job('payroll', 'sql', 'select current_user'), sched.schedule_sql('nightly payroll', '@daily', 'select 1');
+         reset role",
+    )
+    .unwrap();
+    let mut boss = cluster.connect_as("boss", "postgres");
+    let mut attempts = |attack: &str| {
+        for write in [
+            "select sched.define_job('payroll', 'sql', 'select 2')",
+            "select sched.alter_job('payroll', command => 'select 2')",
+            "select sched.schedule_sql('nightly payroll', '@daily', 'select 2')",
+            "select * from sched.test_job('payroll')",
+        ] {
+            let refusal = refusal(&mut boss, write);
+            assert_eq!(refusal.code(), &SqlState::INSUFFICIENT_PRIVILEGE, "{attack}: {write}: {refusal}");
+        }
+    };
+    // The superuser itself, and a role whose member it is.
+    for (by, attack) in
+        [("lead", "grant team to boss"), ("lead", "grant team to devops"), ("admin", "grant team to boss")]
+    {
+        let mut attacker = cluster.connect_as(by, "postgres");
+        attacker.batch_execute(attack).unwrap_or_else(|error| panic!("{by}: {attack}: {error}"));
+        attempts(attack);
+        attacker.batch_execute(&attack.replace("grant", "revoke").replace(" to ", " from ")).unwrap();
+    }
+    // The grant of a superuser is consent.
+    db.batch_execute("grant team to devops").unwrap();
+    boss.batch_execute("select sched.define_job('payroll', 'sql', 'select 2')").unwrap();
+}
+
 /// The command of another role does not run as the superuser who would like to see what it does.
 #[test]
 fn a_superuser_tests_no_command_of_another_role_as_itself() {
@@ -164,6 +206,33 @@ fn without_a_right_no_row_is_locked() {
         other.batch_execute("rollback").unwrap();
     }
     db.batch_execute(&format!("select cron.unschedule({id})")).unwrap();
+}
+
+/// Calls of `cron` forget rows of all roles that have expired: an open one keeps no other call waiting.
+#[test]
+fn what_has_expired_keeps_no_call_waiting() {
+    let (cluster, mut db) = server();
+    db.batch_execute(
+        "create extension scheduler_cron; grant usage on schema cron to teller, other;
+         select cron.unschedule(cron.schedule('old', '@daily', 'select 1'));
+         update cron_internal.entry set removed_at = now() - interval '1 year';
+         insert into cron_internal.deleted_run (runid, owner, deleted_at) values (1, 0, now() - interval '1 year');
+         select nextval('sched.fence'), nextval('sched.fence'), nextval('sched.fence')",
+    )
+    .unwrap();
+    let (mut teller, mut other) = (cluster.connect_as("teller", "postgres"), cluster.connect_as("other", "postgres"));
+    for client in [&mut teller, &mut other] {
+        client.batch_execute("set lock_timeout = '1s'; select cron.schedule('mine', '@daily', 'select 1')").unwrap();
+    }
+    let of = |role: &str, run: i64| {
+        format!("select cron.unschedule('mine'); insert into cron_internal.call (action, id, username) values ('DELETE RUN', {run}, '{role}')")
+    };
+    teller.batch_execute(&format!("begin; {}", of("teller", 2))).unwrap();
+    other.batch_execute(&of("other", 3)).unwrap();
+    teller.batch_execute("commit").unwrap();
+    let left = "select (select count(*) from cron_internal.entry where removed_at < now() - interval '1 month')
+                     + (select count(*) from cron_internal.deleted_run where deleted_at < now() - interval '1 month')";
+    assert_eq!(one::<i64>(&mut db, left), 0);
 }
 
 /// What somebody says of a run that there is not hides none that comes.
