@@ -141,18 +141,102 @@ CREATE INDEX cancel_request_retry_at ON sched.cancel_request (retry_at);
 COMMENT ON TABLE sched.cancel_request IS 'executions to be cancelled whose row another transaction had locked: nobody may claim them, and heartbeats answer cancel';
 COMMENT ON COLUMN sched.cancel_request.retry_at IS 'when a dispatcher tries again';
 SELECT pg_catalog.pg_extension_config_dump('sched.cancel_request', '');
-CREATE OR REPLACE VIEW sched.running WITH (security_barrier) AS
-SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time,
-       CASE WHEN pg_catalog.octet_length(e.queue) > 57 THEN pg_catalog.substr(e.queue, 73) ELSE e.queue END AS queue, l.attempt, e.max_attempts, l.runner_id,
-       l.started_at, pg_catalog.clock_timestamp() - l.started_at AS age,
-       l.heartbeat_at, NULLIF(l.stale_after, 'infinity') AS stale_after, NULLIF(l.stale_after, 'infinity') - pg_catalog.clock_timestamp() AS time_to_stale,
-       l.cancel_requested OR l.execution_id IN (SELECT c.execution_id FROM sched.cancel_request c) AS cancel_requested,
-       CASE WHEN r.owns THEN l.progress END AS progress, e.schedule_name,
-       CASE WHEN l.sweep_at = 'infinity' THEN pg_catalog.substring(l.runner_id, '^sql/([0-9]{1,9})$')::integer END AS pid, l.run_until
+-- Joined by id these are read by an index; a view with security_barrier is read whole.
+CREATE OR REPLACE VIEW sched.execution AS
+SELECT e.id, CASE WHEN r.reads THEN e.job_name END AS job_name, CASE WHEN r.reads THEN e.scope_kind END AS scope_kind,
+       CASE WHEN r.reads THEN e.scope_id END AS scope_id, CASE WHEN r.reads THEN e.plan_time END AS plan_time,
+       CASE WHEN NOT r.reads THEN NULL WHEN pg_catalog.octet_length(e.queue) > 57 THEN pg_catalog.substr(e.queue, 73) ELSE e.queue END AS queue,
+       CASE WHEN r.reads THEN e.priority END AS priority,
+       CASE WHEN r.owns THEN e.payload END AS payload,
+       CASE WHEN NOT r.reads THEN NULL
+            WHEN l.execution_id IS NOT NULL THEN 'RUNNING'
+            -- a dispatcher will write that down
+            WHEN (e.status = 'PENDING' OR e.next_retry_at IS NOT NULL)
+                 AND e.schedule_id IN (SELECT d.schedule_id FROM sched.schedule_dropped d) THEN 'CANCELLED'
+            ELSE e.status END AS status,
+       CASE WHEN NOT r.reads THEN NULL WHEN l.execution_id IS NULL THEN e.attempt ELSE l.attempt END AS attempt,
+       CASE WHEN r.reads THEN e.max_attempts END AS max_attempts,
+       CASE WHEN NOT r.reads THEN NULL WHEN l.execution_id IS NULL THEN e.runner_id ELSE l.runner_id END AS runner_id,
+       CASE WHEN NOT r.owns THEN NULL WHEN l.execution_id IS NULL THEN e.lease_token ELSE l.lease_token END AS lease_token,
+       CASE WHEN NOT r.reads THEN NULL WHEN l.execution_id IS NULL THEN e.fence ELSE l.fence END AS fence,
+       CASE WHEN NOT r.reads THEN NULL WHEN l.execution_id IS NULL THEN e.heartbeat_at ELSE l.heartbeat_at END AS heartbeat_at,
+       CASE WHEN r.reads THEN NULLIF(l.stale_after, 'infinity') END AS stale_after,
+       CASE WHEN NOT r.reads THEN NULL WHEN l.execution_id IS NULL THEN e.started_at ELSE l.started_at END AS started_at,
+       CASE WHEN r.reads AND l.execution_id IS NULL THEN e.finished_at END AS finished_at,
+       CASE WHEN r.reads AND l.execution_id IS NULL
+            THEN (EXTRACT(epoch FROM e.finished_at - e.started_at) * 1000)::bigint END AS duration_ms,
+       CASE WHEN r.reads AND l.execution_id IS NULL THEN e.rows_affected END AS rows_affected,
+       CASE WHEN r.owns AND l.execution_id IS NULL THEN e.result END AS result,
+       CASE WHEN r.reads AND l.execution_id IS NULL THEN e.error_code END AS error_code,
+       CASE WHEN r.owns AND l.execution_id IS NULL THEN e.error_msg END AS error_msg,
+       CASE WHEN r.reads AND l.execution_id IS NULL AND e.status = 'FAILED'
+                 AND (e.schedule_id IN (SELECT d.schedule_id FROM sched.schedule_dropped d)) IS NOT TRUE
+            THEN e.next_retry_at END AS next_retry_at,
+       CASE WHEN NOT r.owns THEN NULL WHEN l.execution_id IS NULL THEN e.progress ELSE l.progress END AS progress,
+       CASE WHEN r.reads THEN e.allow_stale_reentry END AS allow_stale_reentry, CASE WHEN r.reads THEN e.origin END AS origin,
+       CASE WHEN r.reads THEN e.schedule_name END AS schedule_name, CASE WHEN r.reads THEN e.created_at END AS created_at,
+       CASE WHEN NOT r.reads THEN NULL WHEN l.execution_id IS NULL THEN e.updated_at ELSE l.heartbeat_at END AS updated_at,
+       CASE WHEN r.reads THEN NULLIF(e.run_at, 'infinity') END AS run_at
+  FROM sched.ledger e
+  LEFT JOIN sched.lease l ON l.execution_id = e.id
+ CROSS JOIN LATERAL (SELECT pg_catalog.pg_has_role(current_user, e.owner, 'USAGE') AS owns,
+                            pg_catalog.pg_has_role(current_user, e.owner, 'USAGE')
+                            OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT')) AS reads) AS r
+ WHERE r.reads;
+CREATE OR REPLACE VIEW sched.running AS
+SELECT e.id, CASE WHEN r.reads THEN e.job_name END AS job_name, CASE WHEN r.reads THEN e.scope_kind END AS scope_kind,
+       CASE WHEN r.reads THEN e.scope_id END AS scope_id, CASE WHEN r.reads THEN e.plan_time END AS plan_time,
+       CASE WHEN NOT r.reads THEN NULL WHEN pg_catalog.octet_length(e.queue) > 57 THEN pg_catalog.substr(e.queue, 73) ELSE e.queue END AS queue,
+       CASE WHEN r.reads THEN l.attempt END AS attempt, CASE WHEN r.reads THEN e.max_attempts END AS max_attempts,
+       CASE WHEN r.reads THEN l.runner_id END AS runner_id, CASE WHEN r.reads THEN l.started_at END AS started_at,
+       CASE WHEN r.reads THEN pg_catalog.clock_timestamp() - l.started_at END AS age,
+       CASE WHEN r.reads THEN l.heartbeat_at END AS heartbeat_at, CASE WHEN r.reads THEN NULLIF(l.stale_after, 'infinity') END AS stale_after,
+       CASE WHEN r.reads THEN NULLIF(l.stale_after, 'infinity') - pg_catalog.clock_timestamp() END AS time_to_stale,
+       CASE WHEN r.reads THEN l.cancel_requested OR l.execution_id IN (SELECT c.execution_id FROM sched.cancel_request c) END AS cancel_requested,
+       CASE WHEN r.owns THEN l.progress END AS progress, CASE WHEN r.reads THEN e.schedule_name END AS schedule_name,
+       CASE WHEN r.reads AND l.sweep_at = 'infinity' THEN pg_catalog.substring(l.runner_id, '^sql/([0-9]{1,9})$')::integer END AS pid,
+       CASE WHEN r.reads THEN l.run_until END AS run_until
   FROM sched.lease l
   JOIN sched.ledger e ON e.id = l.execution_id
- CROSS JOIN LATERAL (SELECT pg_catalog.pg_has_role(current_user, e.owner, 'USAGE') AS owns) AS r
- WHERE r.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT'));
+ CROSS JOIN LATERAL (SELECT pg_catalog.pg_has_role(current_user, e.owner, 'USAGE') AS owns,
+                            pg_catalog.pg_has_role(current_user, e.owner, 'USAGE')
+                            OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT')) AS reads) AS r
+ WHERE r.reads;
+CREATE OR REPLACE VIEW sched.failed AS
+SELECT e.id, CASE WHEN r.reads THEN e.job_name END AS job_name, CASE WHEN r.reads THEN e.scope_kind END AS scope_kind,
+       CASE WHEN r.reads THEN e.scope_id END AS scope_id, CASE WHEN r.reads THEN e.plan_time END AS plan_time,
+       CASE WHEN NOT r.reads THEN NULL WHEN pg_catalog.octet_length(e.queue) > 57 THEN pg_catalog.substr(e.queue, 73) ELSE e.queue END AS queue,
+       CASE WHEN r.reads THEN e.attempt END AS attempt, CASE WHEN r.reads THEN e.max_attempts END AS max_attempts,
+       CASE WHEN r.reads THEN e.runner_id END AS runner_id, CASE WHEN r.reads THEN e.finished_at END AS finished_at,
+       CASE WHEN r.reads THEN e.error_code END AS error_code, CASE WHEN r.owns THEN e.error_msg END AS error_msg,
+       CASE WHEN r.reads THEN e.next_retry_at IS NOT NULL END AS retryable, CASE WHEN r.reads THEN e.next_retry_at END AS next_retry_at,
+       CASE WHEN r.reads THEN e.schedule_name END AS schedule_name
+  FROM sched.ledger e
+ CROSS JOIN LATERAL (SELECT pg_catalog.pg_has_role(current_user, e.owner, 'USAGE') AS owns,
+                            pg_catalog.pg_has_role(current_user, e.owner, 'USAGE')
+                            OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT')) AS reads) AS r
+ WHERE e.status = 'FAILED'
+   AND NOT EXISTS (SELECT FROM sched.lease l WHERE l.execution_id = e.id)
+   AND r.reads;
+CREATE OR REPLACE VIEW sched.history AS
+SELECT e.id, CASE WHEN r.reads THEN e.job_name END AS job_name, CASE WHEN r.reads THEN e.scope_kind END AS scope_kind,
+       CASE WHEN r.reads THEN e.scope_id END AS scope_id, CASE WHEN r.reads THEN e.plan_time END AS plan_time,
+       CASE WHEN NOT r.reads THEN NULL WHEN pg_catalog.octet_length(e.queue) > 57 THEN pg_catalog.substr(e.queue, 73) ELSE e.queue END AS queue,
+       CASE WHEN r.reads THEN e.status END AS status, CASE WHEN r.reads THEN e.attempt END AS attempt,
+       CASE WHEN r.reads THEN e.max_attempts END AS max_attempts, CASE WHEN r.reads THEN e.runner_id END AS runner_id,
+       CASE WHEN r.reads THEN e.started_at END AS started_at, CASE WHEN r.reads THEN e.finished_at END AS finished_at,
+       CASE WHEN r.reads THEN (EXTRACT(epoch FROM e.finished_at - e.started_at) * 1000)::bigint END AS duration_ms,
+       CASE WHEN r.reads THEN e.rows_affected END AS rows_affected,
+       CASE WHEN r.owns THEN e.result END AS result, CASE WHEN r.reads THEN e.error_code END AS error_code,
+       CASE WHEN r.owns THEN e.error_msg END AS error_msg,
+       CASE WHEN r.reads THEN e.origin END AS origin, CASE WHEN r.reads THEN e.schedule_name END AS schedule_name
+  FROM sched.ledger e
+ CROSS JOIN LATERAL (SELECT pg_catalog.pg_has_role(current_user, e.owner, 'USAGE') AS owns,
+                            pg_catalog.pg_has_role(current_user, e.owner, 'USAGE')
+                            OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT')) AS reads) AS r
+ WHERE (e.status IN ('SUCCESS', 'CANCELLED') OR (e.status = 'FAILED' AND e.next_retry_at IS NULL))
+   AND NOT EXISTS (SELECT FROM sched.lease l WHERE l.execution_id = e.id)
+   AND r.reads;
 CREATE OR REPLACE FUNCTION sched.grant_worker(role regrole) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
 $$
@@ -254,6 +338,75 @@ COMMENT ON FUNCTION sched.pause_queue IS
 COMMENT ON FUNCTION sched.resume_queue IS
 'Takes back the pauses of a queue that hold for owners for whom the caller may act. One that holds for all is taken back by a superuser, or a role with sched.grant_queue. A queue that is not paused stays as it is. Errors: 42501 (the only pause holds for all, and the caller may not take it back), 22004 (NULL), 22023 (a name that cannot be one).';
 
+CREATE FUNCTION sched_internal.ids_of_scope(
+    job_name text,
+    scope_kind text,
+    scope_id text,
+    from_time timestamptz,
+    to_time timestamptz
+) RETURNS TABLE (id uuid)
+STABLE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'ids_of_scope_wrapper';
+CREATE FUNCTION sched_internal.ids_of_schedule(
+    schedule_name text,
+    from_time timestamptz,
+    to_time timestamptz
+) RETURNS TABLE (id uuid)
+STABLE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'ids_of_schedule_wrapper';
+-- Reads by the ledger's key, which is a hash: a condition on job_name, scope_kind and scope_id of a view reads the whole ledger. Their bodies
+-- are parsed here, since their readers have no right on sched_internal. The view says what a reader sees of each row.
+CREATE FUNCTION sched.executions_of(job_name text, scope_kind text, scope_id text, from_time timestamptz DEFAULT NULL, to_time timestamptz DEFAULT NULL)
+    RETURNS SETOF sched.execution LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT e.*
+      FROM sched_internal.ids_of_scope($1, $2, $3, $4, $5) AS i (id)
+      JOIN sched.execution e ON e.id = i.id
+     ORDER BY e.plan_time DESC;
+END;
+
+CREATE FUNCTION sched.runs_of(schedule_name text, from_time timestamptz DEFAULT NULL, to_time timestamptz DEFAULT NULL)
+    RETURNS SETOF sched.execution LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT e.*
+      FROM sched_internal.ids_of_schedule($1, $2, $3) AS i (id)
+      JOIN sched.execution e ON e.id = i.id
+     ORDER BY e.plan_time DESC;
+END;
+COMMENT ON FUNCTION sched.executions_of IS
+'The executions of a job and a scope with a plan time in [from_time, to_time), newest first, as rows of sched.execution. NULL, the default, leaves an end open. It reads the ledger by its key, so that the cost grows with the rows found. A role sees what it sees in sched.execution. Errors: 22004 (NULL), 22023 (an empty range, a name that cannot be one), 22008 (infinite times).';
+COMMENT ON FUNCTION sched.runs_of IS
+'The executions of a schedule with a plan time in [from_time, to_time), newest first, as rows of sched.execution. NULL, the default, leaves an end open. It reads the ledger by its key, so that the cost grows with the rows found. Errors: 42704 (unknown schedule), 42501 (another role''s), 22004 (NULL), 22023 (an empty range), 22008 (infinite times).';
+COMMENT ON FUNCTION sched_internal.ids_of_scope IS
+'internal: the executions of a job and a scope; read them through sched.executions_of.';
+COMMENT ON FUNCTION sched_internal.ids_of_schedule IS
+'internal: the executions of a schedule; read them through sched.runs_of.';
+CREATE OR REPLACE FUNCTION sched.grant_use(role regrole) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$$
+BEGIN
+    EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
+        'GRANT SELECT ON sched.execution, sched.running, sched.failed, sched.history, sched.jobs, sched.schedules, sched.skipped, sched.queues, sched.late, sched.alerts, sched.last_runs, sched.waiting TO %1$s;'
+        'GRANT EXECUTE ON FUNCTION sched.define_job, sched.alter_job, sched.drop_job, sched.schedule_sql, sched.unschedule, sched.this_run, sched.test_job, sched.create_schedule, sched.create_schedules, sched.alter_schedule,'
+        '  sched.fire_now, sched.backfill, sched.explain, sched.executions_of, sched.runs_of, sched_internal.skipped_so_far, sched_internal.skip_parts, sched_internal.next_open, sched_internal.ids_of_scope, sched_internal.ids_of_schedule,'
+        '  sched.drop_schedule, sched.pause, sched.resume, sched.dispatch_due, sched.try_claim, sched.claim,'
+        '  sched.heartbeat, sched.heartbeat_many, sched.finish_success, sched.finish_failure, sched.import_crontab, sched.import_from, sched.compare, sched.take_over, sched.hand_back, sched.report_fire, sched.next_time,'
+        '  sched.preview, sched.validate, sched.enqueue, sched.enqueue_many, sched.finish_success_many, sched.assert_lease,'
+        '  sched.cancel, sched.snooze, sched.cancel_many, sched.alter_execution, sched.pause_queue, sched.resume_queue, sched.mark_stale_as_failed, sched.latest_plan, sched.due_plans, sched.attempts_since_success,'
+        '  sched.is_home, sched.bucket, sched.buckets, sched.health, sched.healthy, sched.metrics, sched.openmetrics, sched.acknowledge, sched.report, sched.timeline, sched.recent TO %1$s;', sched_internal.grantee(role));
+END
+$$;
+CREATE OR REPLACE FUNCTION sched.grant_monitor(role regrole) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$$
+BEGIN
+    EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
+        'GRANT SELECT ON sched.monitor, sched.execution, sched.running, sched.failed, sched.history, sched.jobs, sched.schedules, sched.skipped, sched.queues, sched.late, sched.alerts, sched.last_runs, sched.waiting TO %1$s;'
+        'GRANT EXECUTE ON FUNCTION sched.is_home, sched.bucket, sched.buckets, sched.health, sched.healthy, sched.metrics, sched.openmetrics, sched.report, sched.timeline, sched.recent, sched.explain, sched.executions_of, sched.runs_of, sched_internal.skipped_so_far, sched_internal.skip_parts, sched_internal.next_open, sched_internal.ids_of_scope, sched_internal.ids_of_schedule TO %1$s;', sched_internal.grantee(role));
+END
+$$;
 -- It knows how each function is called.
 CREATE OR REPLACE FUNCTION sched.router_sql(cluster text) RETURNS text
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS
@@ -263,8 +416,8 @@ DECLARE
         "everywhere": ["adopt", "define_job", "dispatch_due", "drop_elsewhere", "health", "healthy", "is_home",
             "mark_stale_as_failed", "pause_queue", "rebuild", "resume_queue"],
         "anywhere": ["next_time", "preview", "validate"],
-        "scope": ["attempts_since_success", "create_schedule", "due_plans", "enqueue", "latest_plan", "schedule_sql", "try_claim"],
-        "schedule": ["alter_schedule", "backfill", "drop_schedule", "explain", "fire_now", "pause", "report_fire", "resume", "timeline", "unschedule"],
+        "scope": ["attempts_since_success", "create_schedule", "due_plans", "enqueue", "executions_of", "latest_plan", "schedule_sql", "try_claim"],
+        "schedule": ["alter_schedule", "backfill", "drop_schedule", "explain", "fire_now", "pause", "report_fire", "resume", "runs_of", "timeline", "unschedule"],
         "job": ["alter_job"],
         "execution": ["alter_execution", "cancel", "finish_failure", "finish_success", "heartbeat", "snooze"],
         "server": ["acknowledge", "assert_lease", "compare", "grant_queue", "hand_back", "import_from", "metrics", "openmetrics", "report", "router_sql",
@@ -563,7 +716,12 @@ $f$;
 $$, cluster, (SELECT e.extversion FROM pg_extension e WHERE e.extname = 'scheduler'));
     FOR f IN
         SELECT p.oid, p.proname::text AS name, pg_get_function_arguments(p.oid) AS arguments, pg_get_function_identity_arguments(p.oid) AS identity,
-               pg_get_function_result(p.oid) AS result, p.proretset AS is_set, p.prorettype = 'void'::regtype AS is_void, p.prorettype AS type, p.pronargs AS count,
+               -- The router has no view yet when it makes its functions.
+               COALESCE((SELECT 'TABLE(' || string_agg(format('%I %s', a.attname, format_type(a.atttypid, a.atttypmod)), ', ' ORDER BY a.attnum) || ')'
+                           FROM pg_type t
+                           JOIN pg_attribute a ON a.attrelid = t.typrelid AND a.attnum > 0
+                          WHERE t.oid = p.prorettype AND p.proretset AND t.typnamespace = 'sched'::regnamespace),
+                        pg_get_function_result(p.oid)) AS result, p.proretset AS is_set, p.prorettype = 'void'::regtype AS is_void, p.prorettype AS type, p.pronargs AS count,
                ARRAY(SELECT format_type(t.type, NULL) FROM unnest(p.proargtypes) WITH ORDINALITY AS t (type, n) ORDER BY t.n) AS types,
                array_position(p.proargnames, 'scope_kind') AS scope_kind, array_position(p.proargnames, 'scope_id') AS scope_id,
                array_position(p.proargnames, 'schedule_name') AS schedule_name, p.proargnames AS names
@@ -766,7 +924,11 @@ BEGIN
         'TABLE sched.cancel_request',
         'TABLE sched.crontab_secret',
         'TABLE sched.queue_grant',
-        'FUNCTION sched.grant_queue'
+        'FUNCTION sched.grant_queue',
+        'FUNCTION sched_internal.ids_of_scope',
+        'FUNCTION sched_internal.ids_of_schedule',
+        'FUNCTION sched.executions_of',
+        'FUNCTION sched.runs_of'
     ]::pg_catalog.text[] LOOP
         EXECUTE pg_catalog.format('REVOKE ALL ON %s FROM PUBLIC', object);
         FOR grantee IN

@@ -63,13 +63,18 @@ extension_sql_file!(
 );
 extension_sql_file!("../sql/schema/52_alert_views.sql", name = "alert_views", requires = ["views"]);
 extension_sql_file!("../sql/schema/53_recent_views.sql", name = "recent_views", requires = ["alert_views"]);
-extension_sql_file!("../sql/schema/55_columns.sql", name = "columns", requires = ["recent_views"]);
+extension_sql_file!(
+    "../sql/schema/54_reads.sql",
+    name = "reads",
+    requires = ["recent_views", api::executions_of::ids_of_scope, api::executions_of::ids_of_schedule]
+);
+extension_sql_file!("../sql/schema/55_columns.sql", name = "columns", requires = ["reads"]);
 extension_sql_file!(
     "../sql/schema/60_dump.sql",
     name = "dump",
     requires = ["home", "shard", "imported", "execution", "skip", "alert"]
 );
-extension_sql_file!("../sql/schema/80_router.sql", name = "router", requires = ["views"]);
+extension_sql_file!("../sql/schema/80_router.sql", name = "router", requires = ["reads"]);
 extension_sql_file!("../sql/schema/90_grants.sql", name = "grants", finalize);
 
 /// Called by Postgres when the library is loaded: registers settings always, shared memory and the launcher only while the
@@ -199,6 +204,9 @@ mod permission_tests;
 #[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/in_server/queue_pause.rs"]
 mod queue_pause_tests;
+#[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/in_server/reads.rs"]
+mod reads_tests;
 #[cfg(any(test, feature = "pg_test"))]
 #[path = "../pgrx-tests/in_server/recent.rs"]
 mod recent_tests;

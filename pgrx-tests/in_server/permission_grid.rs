@@ -33,8 +33,10 @@ mod tests {
         Read(&'static str),
         /// For who may read, and for others as if there were none.
         Shown(&'static str),
+        /// The same of rows: others get none.
+        Seen(&'static str),
     }
-    use Answer::{All, Any, Own, Read, Runs, Shown, Skip, Super};
+    use Answer::{All, Any, Own, Read, Runs, Seen, Shown, Skip, Super};
 
     impl Answer {
         fn of(self, role: &str) -> &'static str {
@@ -47,9 +49,10 @@ mod tests {
                 }
                 (Skip(_, answer) | All(answer), "other") => answer,
                 (Read(answer), "monitor") => answer,
-                (Shown(answer), "none" | "owner" | "member" | "monitor") => answer,
+                (Shown(answer) | Seen(answer), "none" | "owner" | "member" | "monitor") => answer,
                 (Shown(_), "other") => "42704",
-                (Super(_) | Own(_) | Runs(_) | Skip(..) | All(_) | Any(_) | Read(_) | Shown(_), _) => denied,
+                (Seen(_), "other") => "empty",
+                (Super(_) | Own(_) | Runs(_) | Skip(..) | All(_) | Any(_) | Read(_) | Shown(_) | Seen(_), _) => denied,
             }
         }
     }

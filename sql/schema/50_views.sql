@@ -1,84 +1,113 @@
 -- What users read. A row is visible to members of its owner (superusers are members of everything) and to monitors; to a monitor
 -- what may hold secrets is NULL. A view's conditions run as the reader, so current_user is the reader's role.
--- security_barrier: no function of the reader sees a row before that test.
+-- security_barrier: no function of the reader sees a row before that test. PostgreSQL pushes no condition of a join into such a view, so
+-- the four that are joined by id have none: each of their columns but id is NULL for who may not read the row.
 -- What the server runs itself waits in a queue whose name is longer than a user's (57 bytes) and ends with it. Its lease lasts as long as
 -- the process: it ends at infinity.
 CREATE TABLE sched.monitor ();
 COMMENT ON TABLE sched.monitor IS 'always empty: the right to SELECT from it is what makes a role a monitor (sched.grant_monitor)';
 
-CREATE VIEW sched.execution WITH (security_barrier) AS
-SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time,
-       CASE WHEN pg_catalog.octet_length(e.queue) > 57 THEN pg_catalog.substr(e.queue, 73) ELSE e.queue END AS queue, e.priority,
+CREATE VIEW sched.execution AS
+SELECT e.id, CASE WHEN r.reads THEN e.job_name END AS job_name, CASE WHEN r.reads THEN e.scope_kind END AS scope_kind,
+       CASE WHEN r.reads THEN e.scope_id END AS scope_id, CASE WHEN r.reads THEN e.plan_time END AS plan_time,
+       CASE WHEN NOT r.reads THEN NULL WHEN pg_catalog.octet_length(e.queue) > 57 THEN pg_catalog.substr(e.queue, 73) ELSE e.queue END AS queue,
+       CASE WHEN r.reads THEN e.priority END AS priority,
        CASE WHEN r.owns THEN e.payload END AS payload,
-       CASE WHEN l.execution_id IS NOT NULL THEN 'RUNNING'
+       CASE WHEN NOT r.reads THEN NULL
+            WHEN l.execution_id IS NOT NULL THEN 'RUNNING'
             -- a dispatcher will write that down
             WHEN (e.status = 'PENDING' OR e.next_retry_at IS NOT NULL)
                  AND e.schedule_id IN (SELECT d.schedule_id FROM sched.schedule_dropped d) THEN 'CANCELLED'
             ELSE e.status END AS status,
-       CASE WHEN l.execution_id IS NULL THEN e.attempt ELSE l.attempt END AS attempt,
-       e.max_attempts,
-       CASE WHEN l.execution_id IS NULL THEN e.runner_id ELSE l.runner_id END AS runner_id,
+       CASE WHEN NOT r.reads THEN NULL WHEN l.execution_id IS NULL THEN e.attempt ELSE l.attempt END AS attempt,
+       CASE WHEN r.reads THEN e.max_attempts END AS max_attempts,
+       CASE WHEN NOT r.reads THEN NULL WHEN l.execution_id IS NULL THEN e.runner_id ELSE l.runner_id END AS runner_id,
        CASE WHEN NOT r.owns THEN NULL WHEN l.execution_id IS NULL THEN e.lease_token ELSE l.lease_token END AS lease_token,
-       CASE WHEN l.execution_id IS NULL THEN e.fence ELSE l.fence END AS fence,
-       CASE WHEN l.execution_id IS NULL THEN e.heartbeat_at ELSE l.heartbeat_at END AS heartbeat_at,
-       NULLIF(l.stale_after, 'infinity') AS stale_after,
-       CASE WHEN l.execution_id IS NULL THEN e.started_at ELSE l.started_at END AS started_at,
-       CASE WHEN l.execution_id IS NULL THEN e.finished_at END AS finished_at,
-       CASE WHEN l.execution_id IS NULL
+       CASE WHEN NOT r.reads THEN NULL WHEN l.execution_id IS NULL THEN e.fence ELSE l.fence END AS fence,
+       CASE WHEN NOT r.reads THEN NULL WHEN l.execution_id IS NULL THEN e.heartbeat_at ELSE l.heartbeat_at END AS heartbeat_at,
+       CASE WHEN r.reads THEN NULLIF(l.stale_after, 'infinity') END AS stale_after,
+       CASE WHEN NOT r.reads THEN NULL WHEN l.execution_id IS NULL THEN e.started_at ELSE l.started_at END AS started_at,
+       CASE WHEN r.reads AND l.execution_id IS NULL THEN e.finished_at END AS finished_at,
+       CASE WHEN r.reads AND l.execution_id IS NULL
             THEN (EXTRACT(epoch FROM e.finished_at - e.started_at) * 1000)::bigint END AS duration_ms,
-       CASE WHEN l.execution_id IS NULL THEN e.rows_affected END AS rows_affected,
+       CASE WHEN r.reads AND l.execution_id IS NULL THEN e.rows_affected END AS rows_affected,
        CASE WHEN r.owns AND l.execution_id IS NULL THEN e.result END AS result,
-       CASE WHEN l.execution_id IS NULL THEN e.error_code END AS error_code,
+       CASE WHEN r.reads AND l.execution_id IS NULL THEN e.error_code END AS error_code,
        CASE WHEN r.owns AND l.execution_id IS NULL THEN e.error_msg END AS error_msg,
-       CASE WHEN l.execution_id IS NULL AND e.status = 'FAILED' AND (e.schedule_id IN (SELECT d.schedule_id FROM sched.schedule_dropped d)) IS NOT TRUE
+       CASE WHEN r.reads AND l.execution_id IS NULL AND e.status = 'FAILED'
+                 AND (e.schedule_id IN (SELECT d.schedule_id FROM sched.schedule_dropped d)) IS NOT TRUE
             THEN e.next_retry_at END AS next_retry_at,
        CASE WHEN NOT r.owns THEN NULL WHEN l.execution_id IS NULL THEN e.progress ELSE l.progress END AS progress,
-       e.allow_stale_reentry, e.origin, e.schedule_name, e.created_at,
-       CASE WHEN l.execution_id IS NULL THEN e.updated_at ELSE l.heartbeat_at END AS updated_at, NULLIF(e.run_at, 'infinity') AS run_at
+       CASE WHEN r.reads THEN e.allow_stale_reentry END AS allow_stale_reentry, CASE WHEN r.reads THEN e.origin END AS origin,
+       CASE WHEN r.reads THEN e.schedule_name END AS schedule_name, CASE WHEN r.reads THEN e.created_at END AS created_at,
+       CASE WHEN NOT r.reads THEN NULL WHEN l.execution_id IS NULL THEN e.updated_at ELSE l.heartbeat_at END AS updated_at,
+       CASE WHEN r.reads THEN NULLIF(e.run_at, 'infinity') END AS run_at
   FROM sched.ledger e
   LEFT JOIN sched.lease l ON l.execution_id = e.id
- CROSS JOIN LATERAL (SELECT pg_catalog.pg_has_role(current_user, e.owner, 'USAGE') AS owns) AS r
- WHERE r.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT'));
+ CROSS JOIN LATERAL (SELECT pg_catalog.pg_has_role(current_user, e.owner, 'USAGE') AS owns,
+                            pg_catalog.pg_has_role(current_user, e.owner, 'USAGE')
+                            OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT')) AS reads) AS r
+ WHERE r.reads;
 COMMENT ON VIEW sched.execution IS 'the ledger as users read it: one row for each (job_name, scope_kind, scope_id, plan_time)';
 
-CREATE VIEW sched.running WITH (security_barrier) AS
-SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time,
-       CASE WHEN pg_catalog.octet_length(e.queue) > 57 THEN pg_catalog.substr(e.queue, 73) ELSE e.queue END AS queue, l.attempt, e.max_attempts, l.runner_id,
-       l.started_at, pg_catalog.clock_timestamp() - l.started_at AS age,
-       l.heartbeat_at, NULLIF(l.stale_after, 'infinity') AS stale_after, NULLIF(l.stale_after, 'infinity') - pg_catalog.clock_timestamp() AS time_to_stale,
-       l.cancel_requested OR l.execution_id IN (SELECT c.execution_id FROM sched.cancel_request c) AS cancel_requested,
-       CASE WHEN r.owns THEN l.progress END AS progress, e.schedule_name,
-       CASE WHEN l.sweep_at = 'infinity' THEN pg_catalog.substring(l.runner_id, '^sql/([0-9]{1,9})$')::integer END AS pid, l.run_until
+CREATE VIEW sched.running AS
+SELECT e.id, CASE WHEN r.reads THEN e.job_name END AS job_name, CASE WHEN r.reads THEN e.scope_kind END AS scope_kind,
+       CASE WHEN r.reads THEN e.scope_id END AS scope_id, CASE WHEN r.reads THEN e.plan_time END AS plan_time,
+       CASE WHEN NOT r.reads THEN NULL WHEN pg_catalog.octet_length(e.queue) > 57 THEN pg_catalog.substr(e.queue, 73) ELSE e.queue END AS queue,
+       CASE WHEN r.reads THEN l.attempt END AS attempt, CASE WHEN r.reads THEN e.max_attempts END AS max_attempts,
+       CASE WHEN r.reads THEN l.runner_id END AS runner_id, CASE WHEN r.reads THEN l.started_at END AS started_at,
+       CASE WHEN r.reads THEN pg_catalog.clock_timestamp() - l.started_at END AS age,
+       CASE WHEN r.reads THEN l.heartbeat_at END AS heartbeat_at, CASE WHEN r.reads THEN NULLIF(l.stale_after, 'infinity') END AS stale_after,
+       CASE WHEN r.reads THEN NULLIF(l.stale_after, 'infinity') - pg_catalog.clock_timestamp() END AS time_to_stale,
+       CASE WHEN r.reads THEN l.cancel_requested OR l.execution_id IN (SELECT c.execution_id FROM sched.cancel_request c) END AS cancel_requested,
+       CASE WHEN r.owns THEN l.progress END AS progress, CASE WHEN r.reads THEN e.schedule_name END AS schedule_name,
+       CASE WHEN r.reads AND l.sweep_at = 'infinity' THEN pg_catalog.substring(l.runner_id, '^sql/([0-9]{1,9})$')::integer END AS pid,
+       CASE WHEN r.reads THEN l.run_until END AS run_until
   FROM sched.lease l
   JOIN sched.ledger e ON e.id = l.execution_id
- CROSS JOIN LATERAL (SELECT pg_catalog.pg_has_role(current_user, e.owner, 'USAGE') AS owns) AS r
- WHERE r.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT'));
+ CROSS JOIN LATERAL (SELECT pg_catalog.pg_has_role(current_user, e.owner, 'USAGE') AS owns,
+                            pg_catalog.pg_has_role(current_user, e.owner, 'USAGE')
+                            OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT')) AS reads) AS r
+ WHERE r.reads;
 COMMENT ON VIEW sched.running IS 'executions with a lease: how long they run, and how long the lease still lasts without a heartbeat';
 
-CREATE VIEW sched.failed WITH (security_barrier) AS
-SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time,
-       CASE WHEN pg_catalog.octet_length(e.queue) > 57 THEN pg_catalog.substr(e.queue, 73) ELSE e.queue END AS queue, e.attempt, e.max_attempts, e.runner_id,
-       e.finished_at, e.error_code, CASE WHEN r.owns THEN e.error_msg END AS error_msg,
-       e.next_retry_at IS NOT NULL AS retryable, e.next_retry_at, e.schedule_name
+CREATE VIEW sched.failed AS
+SELECT e.id, CASE WHEN r.reads THEN e.job_name END AS job_name, CASE WHEN r.reads THEN e.scope_kind END AS scope_kind,
+       CASE WHEN r.reads THEN e.scope_id END AS scope_id, CASE WHEN r.reads THEN e.plan_time END AS plan_time,
+       CASE WHEN NOT r.reads THEN NULL WHEN pg_catalog.octet_length(e.queue) > 57 THEN pg_catalog.substr(e.queue, 73) ELSE e.queue END AS queue,
+       CASE WHEN r.reads THEN e.attempt END AS attempt, CASE WHEN r.reads THEN e.max_attempts END AS max_attempts,
+       CASE WHEN r.reads THEN e.runner_id END AS runner_id, CASE WHEN r.reads THEN e.finished_at END AS finished_at,
+       CASE WHEN r.reads THEN e.error_code END AS error_code, CASE WHEN r.owns THEN e.error_msg END AS error_msg,
+       CASE WHEN r.reads THEN e.next_retry_at IS NOT NULL END AS retryable, CASE WHEN r.reads THEN e.next_retry_at END AS next_retry_at,
+       CASE WHEN r.reads THEN e.schedule_name END AS schedule_name
   FROM sched.ledger e
- CROSS JOIN LATERAL (SELECT pg_catalog.pg_has_role(current_user, e.owner, 'USAGE') AS owns) AS r
+ CROSS JOIN LATERAL (SELECT pg_catalog.pg_has_role(current_user, e.owner, 'USAGE') AS owns,
+                            pg_catalog.pg_has_role(current_user, e.owner, 'USAGE')
+                            OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT')) AS reads) AS r
  WHERE e.status = 'FAILED'
    AND NOT EXISTS (SELECT FROM sched.lease l WHERE l.execution_id = e.id)
-   AND (r.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT')));
+   AND r.reads;
 COMMENT ON VIEW sched.failed IS 'failed executions: those that will be retried, with the time, and those that failed for good';
 
-CREATE VIEW sched.history WITH (security_barrier) AS
-SELECT e.id, e.job_name, e.scope_kind, e.scope_id, e.plan_time,
-       CASE WHEN pg_catalog.octet_length(e.queue) > 57 THEN pg_catalog.substr(e.queue, 73) ELSE e.queue END AS queue, e.status, e.attempt, e.max_attempts,
-       e.runner_id, e.started_at, e.finished_at,
-       (EXTRACT(epoch FROM e.finished_at - e.started_at) * 1000)::bigint AS duration_ms, e.rows_affected,
-       CASE WHEN r.owns THEN e.result END AS result, e.error_code, CASE WHEN r.owns THEN e.error_msg END AS error_msg,
-       e.origin, e.schedule_name
+CREATE VIEW sched.history AS
+SELECT e.id, CASE WHEN r.reads THEN e.job_name END AS job_name, CASE WHEN r.reads THEN e.scope_kind END AS scope_kind,
+       CASE WHEN r.reads THEN e.scope_id END AS scope_id, CASE WHEN r.reads THEN e.plan_time END AS plan_time,
+       CASE WHEN NOT r.reads THEN NULL WHEN pg_catalog.octet_length(e.queue) > 57 THEN pg_catalog.substr(e.queue, 73) ELSE e.queue END AS queue,
+       CASE WHEN r.reads THEN e.status END AS status, CASE WHEN r.reads THEN e.attempt END AS attempt,
+       CASE WHEN r.reads THEN e.max_attempts END AS max_attempts, CASE WHEN r.reads THEN e.runner_id END AS runner_id,
+       CASE WHEN r.reads THEN e.started_at END AS started_at, CASE WHEN r.reads THEN e.finished_at END AS finished_at,
+       CASE WHEN r.reads THEN (EXTRACT(epoch FROM e.finished_at - e.started_at) * 1000)::bigint END AS duration_ms,
+       CASE WHEN r.reads THEN e.rows_affected END AS rows_affected,
+       CASE WHEN r.owns THEN e.result END AS result, CASE WHEN r.reads THEN e.error_code END AS error_code,
+       CASE WHEN r.owns THEN e.error_msg END AS error_msg,
+       CASE WHEN r.reads THEN e.origin END AS origin, CASE WHEN r.reads THEN e.schedule_name END AS schedule_name
   FROM sched.ledger e
- CROSS JOIN LATERAL (SELECT pg_catalog.pg_has_role(current_user, e.owner, 'USAGE') AS owns) AS r
+ CROSS JOIN LATERAL (SELECT pg_catalog.pg_has_role(current_user, e.owner, 'USAGE') AS owns,
+                            pg_catalog.pg_has_role(current_user, e.owner, 'USAGE')
+                            OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT')) AS reads) AS r
  WHERE (e.status IN ('SUCCESS', 'CANCELLED') OR (e.status = 'FAILED' AND e.next_retry_at IS NULL))
    AND NOT EXISTS (SELECT FROM sched.lease l WHERE l.execution_id = e.id)
-   AND (r.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT')));
+   AND r.reads;
 COMMENT ON VIEW sched.history IS 'executions that have ended for good, and how';
 
 CREATE VIEW sched.jobs WITH (security_barrier) AS

@@ -8,8 +8,8 @@ DECLARE
         "everywhere": ["adopt", "define_job", "dispatch_due", "drop_elsewhere", "health", "healthy", "is_home",
             "mark_stale_as_failed", "pause_queue", "rebuild", "resume_queue"],
         "anywhere": ["next_time", "preview", "validate"],
-        "scope": ["attempts_since_success", "create_schedule", "due_plans", "enqueue", "latest_plan", "schedule_sql", "try_claim"],
-        "schedule": ["alter_schedule", "backfill", "drop_schedule", "explain", "fire_now", "pause", "report_fire", "resume", "timeline", "unschedule"],
+        "scope": ["attempts_since_success", "create_schedule", "due_plans", "enqueue", "executions_of", "latest_plan", "schedule_sql", "try_claim"],
+        "schedule": ["alter_schedule", "backfill", "drop_schedule", "explain", "fire_now", "pause", "report_fire", "resume", "runs_of", "timeline", "unschedule"],
         "job": ["alter_job"],
         "execution": ["alter_execution", "cancel", "finish_failure", "finish_success", "heartbeat", "snooze"],
         "server": ["acknowledge", "assert_lease", "compare", "grant_queue", "hand_back", "import_from", "metrics", "openmetrics", "report", "router_sql",
@@ -308,7 +308,12 @@ $f$;
 $$, cluster, (SELECT e.extversion FROM pg_extension e WHERE e.extname = 'scheduler'));
     FOR f IN
         SELECT p.oid, p.proname::text AS name, pg_get_function_arguments(p.oid) AS arguments, pg_get_function_identity_arguments(p.oid) AS identity,
-               pg_get_function_result(p.oid) AS result, p.proretset AS is_set, p.prorettype = 'void'::regtype AS is_void, p.prorettype AS type, p.pronargs AS count,
+               -- The router has no view yet when it makes its functions.
+               COALESCE((SELECT 'TABLE(' || string_agg(format('%I %s', a.attname, format_type(a.atttypid, a.atttypmod)), ', ' ORDER BY a.attnum) || ')'
+                           FROM pg_type t
+                           JOIN pg_attribute a ON a.attrelid = t.typrelid AND a.attnum > 0
+                          WHERE t.oid = p.prorettype AND p.proretset AND t.typnamespace = 'sched'::regnamespace),
+                        pg_get_function_result(p.oid)) AS result, p.proretset AS is_set, p.prorettype = 'void'::regtype AS is_void, p.prorettype AS type, p.pronargs AS count,
                ARRAY(SELECT format_type(t.type, NULL) FROM unnest(p.proargtypes) WITH ORDINALITY AS t (type, n) ORDER BY t.n) AS types,
                array_position(p.proargnames, 'scope_kind') AS scope_kind, array_position(p.proargnames, 'scope_id') AS scope_id,
                array_position(p.proargnames, 'schedule_name') AS schedule_name, p.proargnames AS names

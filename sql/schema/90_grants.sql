@@ -34,6 +34,14 @@ COMMENT ON FUNCTION sched.rebuild() IS
 'Makes every timer anew from the schedules, the ledger and the skips, and returns how many are armed; fires nothing by itself. Warns of schedules that lie ahead of the clock. Dispatchers wait until the transaction ends. For superusers and the extension''s owner; 42501 for others.';
 COMMENT ON FUNCTION sched.explain IS
 'What became of each plan time of a schedule in [from_time, to_time), under the definition that held then, with the execution and the reason. The verdict is fired, skipped, waiting, due, planned, external or forgotten. Errors: 42704, 42501, 22023 (an empty range), 22008 (infinite times), 54000 (over 100000 plan times).';
+COMMENT ON FUNCTION sched.executions_of IS
+'The executions of a job and a scope with a plan time in [from_time, to_time), newest first, as rows of sched.execution. NULL, the default, leaves an end open. It reads the ledger by its key, so that the cost grows with the rows found. A role sees what it sees in sched.execution. Errors: 22004 (NULL), 22023 (an empty range, a name that cannot be one), 22008 (infinite times).';
+COMMENT ON FUNCTION sched.runs_of IS
+'The executions of a schedule with a plan time in [from_time, to_time), newest first, as rows of sched.execution. NULL, the default, leaves an end open. It reads the ledger by its key, so that the cost grows with the rows found. Errors: 42704 (unknown schedule), 42501 (another role''s), 22004 (NULL), 22023 (an empty range), 22008 (infinite times).';
+COMMENT ON FUNCTION sched_internal.ids_of_scope IS
+'internal: the executions of a job and a scope; read them through sched.executions_of.';
+COMMENT ON FUNCTION sched_internal.ids_of_schedule IS
+'internal: the executions of a schedule; read them through sched.runs_of.';
 COMMENT ON FUNCTION sched_internal.skipped_so_far() IS
 'internal: what paused and parked schedules have passed over, or keep waiting, up to now, and what an edit passes over that no dispatcher has applied yet; read it through sched.skipped.';
 COMMENT ON FUNCTION sched_internal.skip_parts IS
@@ -149,7 +157,7 @@ BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
         'GRANT SELECT ON sched.execution, sched.running, sched.failed, sched.history, sched.jobs, sched.schedules, sched.skipped, sched.queues, sched.late, sched.alerts, sched.last_runs, sched.waiting TO %1$s;'
         'GRANT EXECUTE ON FUNCTION sched.define_job, sched.alter_job, sched.drop_job, sched.schedule_sql, sched.unschedule, sched.this_run, sched.test_job, sched.create_schedule, sched.create_schedules, sched.alter_schedule,'
-        '  sched.fire_now, sched.backfill, sched.explain, sched_internal.skipped_so_far, sched_internal.skip_parts, sched_internal.next_open,'
+        '  sched.fire_now, sched.backfill, sched.explain, sched.executions_of, sched.runs_of, sched_internal.skipped_so_far, sched_internal.skip_parts, sched_internal.next_open, sched_internal.ids_of_scope, sched_internal.ids_of_schedule,'
         '  sched.drop_schedule, sched.pause, sched.resume, sched.dispatch_due, sched.try_claim, sched.claim,'
         '  sched.heartbeat, sched.heartbeat_many, sched.finish_success, sched.finish_failure, sched.import_crontab, sched.import_from, sched.compare, sched.take_over, sched.hand_back, sched.report_fire, sched.next_time,'
         '  sched.preview, sched.validate, sched.enqueue, sched.enqueue_many, sched.finish_success_many, sched.assert_lease,'
@@ -166,7 +174,7 @@ $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
         'GRANT SELECT ON sched.monitor, sched.execution, sched.running, sched.failed, sched.history, sched.jobs, sched.schedules, sched.skipped, sched.queues, sched.late, sched.alerts, sched.last_runs, sched.waiting TO %1$s;'
-        'GRANT EXECUTE ON FUNCTION sched.is_home, sched.bucket, sched.buckets, sched.health, sched.healthy, sched.metrics, sched.openmetrics, sched.report, sched.timeline, sched.recent, sched.explain, sched_internal.skipped_so_far, sched_internal.skip_parts, sched_internal.next_open TO %1$s;', sched_internal.grantee(role));
+        'GRANT EXECUTE ON FUNCTION sched.is_home, sched.bucket, sched.buckets, sched.health, sched.healthy, sched.metrics, sched.openmetrics, sched.report, sched.timeline, sched.recent, sched.explain, sched.executions_of, sched.runs_of, sched_internal.skipped_so_far, sched_internal.skip_parts, sched_internal.next_open, sched_internal.ids_of_scope, sched_internal.ids_of_schedule TO %1$s;', sched_internal.grantee(role));
 END
 $$;
 COMMENT ON FUNCTION sched.grant_monitor IS

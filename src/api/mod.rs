@@ -8,6 +8,7 @@ mod crontab;
 mod dispatch;
 mod enqueue;
 mod enqueue_unique;
+pub mod executions_of;
 pub mod explain;
 mod handover;
 mod health;

@@ -53,7 +53,7 @@ const SHADOWS: &str = r#"
 "#;
 
 /// What anybody may execute of `sched_internal`.
-const CALLED_BY_VIEWS: [&str; 3] = ["skipped_so_far", "skip_parts", "next_open"];
+const CALLED_BY_VIEWS: [&str; 5] = ["skipped_so_far", "skip_parts", "next_open", "ids_of_scope", "ids_of_schedule"];
 
 fn refused(client: &mut Client, statement: &str) -> SqlState {
     let error = client.batch_execute(statement).expect_err(statement);
@@ -140,6 +140,10 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
     );
     call("resume", "'s2'");
     call("next_open", "'s2'");
+    call("ids_of_scope", "'j', 'schedule', 's', null, null");
+    call("ids_of_schedule", "'s2', null, null");
+    call("executions_of", "'j', 'schedule', 's'");
+    call("runs_of", "'s2'");
     call("explain", "'s2', '2026-01-01 00:00+00', '2026-01-02 00:00+00'");
     for _ in 0..3 {
         call("fire_now", "'s2'");
@@ -424,7 +428,7 @@ fn the_owner_of_a_database_can_attach_nothing_to_the_tables() {
         "alter extension scheduler add table bait",
         "alter function sched.claim owner to evil",
         "alter function sched.grant_use set search_path = public",
-        "alter view sched.execution set (security_barrier = off)",
+        "alter view sched.jobs set (security_barrier = off)",
         "create rule r as on insert to sched.execution do instead nothing",
         "create trigger t instead of insert on sched.execution for each row execute function f()",
         "create or replace view sched.monitors as select 1",

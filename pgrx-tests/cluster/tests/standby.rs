@@ -19,7 +19,7 @@ fn caught_up(primary: &mut Client, standby: &mut Client) {
 }
 
 /// Functions that only read: with what to call them on a standby.
-const READS: [&str; 30] = [
+const READS: [&str; 34] = [
     "router_sql('cluster')",
     "bucket('kind', 'id')",
     "buckets()",
@@ -45,6 +45,10 @@ const READS: [&str; 30] = [
     "skipped_so_far()",
     "skip_parts('@daily', 'UTC', now(), null, null, null, '2026-01-01', '2026-01-03', 3, '{2026-01-02}', null)",
     "next_open('s')",
+    "ids_of_scope('job', 'adhoc', 'running', null, null)",
+    "ids_of_schedule('s', null, null)",
+    "executions_of('job', 'adhoc', 'running')",
+    "runs_of('s', now() - interval '1 day')",
     "scope_key('a', 'b', 'c')",
     "table_layout()",
     "grantee('app'::regrole)",
