@@ -344,16 +344,16 @@ CREATE FUNCTION sched_internal.ids_of_scope(
     scope_id text,
     from_time timestamptz,
     to_time timestamptz
-) RETURNS TABLE (id uuid)
-STABLE
+) RETURNS SETOF uuid
+STABLE PARALLEL UNSAFE
 LANGUAGE c
 AS 'MODULE_PATHNAME', 'ids_of_scope_wrapper';
 CREATE FUNCTION sched_internal.ids_of_schedule(
     schedule_name text,
     from_time timestamptz,
     to_time timestamptz
-) RETURNS TABLE (id uuid)
-STABLE
+) RETURNS SETOF uuid
+STABLE PARALLEL UNSAFE
 LANGUAGE c
 AS 'MODULE_PATHNAME', 'ids_of_schedule_wrapper';
 -- Reads by the ledger's key, which is a hash: a condition on job_name, scope_kind and scope_id of a view reads the whole ledger. Their bodies
@@ -568,6 +568,8 @@ DECLARE
     v         record;
     rule      text;
     script    text;
+    stub      text;
+    behind_views text := '';
     inner_result text;
     passed    text;
     called    text;
@@ -606,14 +608,19 @@ DO $do$
 DECLARE
     object text;
 BEGIN
+    -- Some of these return rows of views, which call those of sched_router.
+    FOR object IN SELECT p.oid::pg_catalog.regprocedure::text FROM pg_catalog.pg_proc p
+                   WHERE p.pronamespace = 'sched'::pg_catalog.regnamespace AND pg_catalog.obj_description(p.oid, 'pg_proc') LIKE 'router: %%'
+    LOOP
+        EXECUTE 'DROP FUNCTION ' || object;
+    END LOOP;
     FOR object IN SELECT c.oid::pg_catalog.regclass::text FROM pg_catalog.pg_class c
                    WHERE c.relkind = 'v' AND c.relnamespace = 'sched'::pg_catalog.regnamespace AND pg_catalog.obj_description(c.oid, 'pg_class') LIKE 'router: %%'
     LOOP
         EXECUTE 'DROP VIEW ' || object;
     END LOOP;
     FOR object IN SELECT p.oid::pg_catalog.regprocedure::text FROM pg_catalog.pg_proc p
-                   WHERE p.pronamespace IN ('sched'::pg_catalog.regnamespace, 'sched_router'::pg_catalog.regnamespace)
-                     AND pg_catalog.obj_description(p.oid, 'pg_proc') LIKE 'router: %%'
+                   WHERE p.pronamespace = 'sched_router'::pg_catalog.regnamespace AND pg_catalog.obj_description(p.oid, 'pg_proc') LIKE 'router: %%'
     LOOP
         EXECUTE 'DROP FUNCTION ' || object;
     END LOOP;
@@ -716,12 +723,12 @@ $f$;
 $$, cluster, (SELECT e.extversion FROM pg_extension e WHERE e.extname = 'scheduler'));
     FOR f IN
         SELECT p.oid, p.proname::text AS name, pg_get_function_arguments(p.oid) AS arguments, pg_get_function_identity_arguments(p.oid) AS identity,
-               -- The router has no view yet when it makes its functions.
+               -- The router has no view yet when it makes what a stub calls.
                COALESCE((SELECT 'TABLE(' || string_agg(format('%I %s', a.attname, format_type(a.atttypid, a.atttypmod)), ', ' ORDER BY a.attnum) || ')'
                            FROM pg_type t
                            JOIN pg_attribute a ON a.attrelid = t.typrelid AND a.attnum > 0
                           WHERE t.oid = p.prorettype AND p.proretset AND t.typnamespace = 'sched'::regnamespace),
-                        pg_get_function_result(p.oid)) AS result, p.proretset AS is_set, p.prorettype = 'void'::regtype AS is_void, p.prorettype AS type, p.pronargs AS count,
+                        pg_get_function_result(p.oid)) AS result, pg_get_function_result(p.oid) AS own_result, p.proretset AS is_set, p.prorettype = 'void'::regtype AS is_void, p.prorettype AS type, p.pronargs AS count,
                ARRAY(SELECT format_type(t.type, NULL) FROM unnest(p.proargtypes) WITH ORDINALITY AS t (type, n) ORDER BY t.n) AS types,
                array_position(p.proargnames, 'scope_kind') AS scope_kind, array_position(p.proargnames, 'scope_id') AS scope_id,
                array_position(p.proargnames, 'schedule_name') AS schedule_name, p.proargnames AS names
@@ -792,14 +799,18 @@ $$, cluster, (SELECT e.extversion FROM pg_extension e WHERE e.extname = 'schedul
         END;
         -- PL/pgSQL knows no column of a result by the name of an argument, as claim has one.
         IF f.result LIKE 'TABLE(%' THEN
-            script := script || format(E'CREATE FUNCTION sched_router.%I(%s) RETURNS %s LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS\n$f$\n#variable_conflict use_column\n%sBEGIN\n    %s\nEND\n$f$;\nCREATE FUNCTION sched.%I(%s) RETURNS %s LANGUAGE sql AS $f$ SELECT * FROM sched_router.%I(%s) $f$;\n',
-                f.name || '_stub', array_to_string(f.types, ', '), f.result, declared, body, f.name, f.arguments, f.result, f.name || '_stub', passed);
+            script := script || format(E'CREATE FUNCTION sched_router.%I(%s) RETURNS %s LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS\n$f$\n#variable_conflict use_column\n%sBEGIN\n    %s\nEND\n$f$;\n',
+                f.name || '_stub', array_to_string(f.types, ', '), f.result, declared, body);
+            stub := format(E'CREATE FUNCTION sched.%I(%s) RETURNS %s LANGUAGE sql AS $f$ SELECT * FROM sched_router.%I(%s) $f$;\n',
+                f.name, f.arguments, f.own_result, f.name || '_stub', passed);
         ELSE
-            script := script || format(E'CREATE FUNCTION sched.%I(%s) RETURNS %s LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS\n$f$\n#variable_conflict use_column\n%sBEGIN\n    %s\nEND\n$f$;\n',
+            stub := format(E'CREATE FUNCTION sched.%I(%s) RETURNS %s LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS\n$f$\n#variable_conflict use_column\n%sBEGIN\n    %s\nEND\n$f$;\n',
                 f.name, f.arguments, f.result, declared, body);
         END IF;
-        script := script || format(E'COMMENT ON FUNCTION sched.%I(%s) IS %L;\n',
+        stub := stub || format(E'COMMENT ON FUNCTION sched.%I(%s) IS %L;\n',
             f.name, f.identity, 'router: ' || rule || '. ' || COALESCE(obj_description(f.oid, 'pg_proc'), ''));
+        script := script || CASE WHEN f.result = f.own_result THEN stub ELSE '' END;
+        behind_views := behind_views || CASE WHEN f.result = f.own_result THEN '' ELSE stub END;
     END LOOP;
     FOR v IN
         SELECT c.relname::text AS name, string_agg(format('%I %s', a.attname, CASE a.atttypid WHEN 'regrole'::regtype THEN 'text' ELSE format_type(a.atttypid, a.atttypmod) END), ', ' ORDER BY a.attnum) AS columns,
@@ -819,7 +830,7 @@ $$, cluster, (SELECT e.extversion FROM pg_extension e WHERE e.extname = 'schedul
             ELSE format(E'CREATE VIEW sched.%I AS SELECT * FROM sched_router.%I();\n', v.name, 'view_' || v.name) END
             || format(E'COMMENT ON VIEW sched.%I IS %L;\n', v.name, 'router: of all servers. ' || COALESCE(v.comment, ''));
     END LOOP;
-    RETURN script || $$-- Not PUBLIC's; those who had it before have it again.
+    RETURN script || behind_views || $$-- Not PUBLIC's; those who had it before have it again.
 DO $do$
 DECLARE
     object text;

@@ -37,7 +37,9 @@ search_paths() {
         replaces=()
         # An update replaces functions and views in the schema that was created for us, where nobody else can have planted them.
         case $script in sql/*) replaces=(--ignore PS002 --ignore PS015) ;; esac
-        if ! "$CARGO_TARGET_DIR/python/bin/pgspot" "${replaces[@]}" "$script"; then
+        # A body between BEGIN ATOMIC and END, which pgspot cannot read, is parsed when it is created: no later search path matters.
+        sed '/^BEGIN ATOMIC$/,/^END;$/c AS $$ SELECT $$ SET search_path = pg_catalog, pg_temp;' "$script" >"$CARGO_TARGET_DIR/pgspot.sql"
+        if ! "$CARGO_TARGET_DIR/python/bin/pgspot" "${replaces[@]}" "$CARGO_TARGET_DIR/pgspot.sql"; then
             echo "in $script: name the schema, or begin the script with SET LOCAL search_path = pg_catalog, pg_temp" >&2
             broken=1
         fi

@@ -61,7 +61,9 @@ mod tests {
         granting();
         world("lf");
         run(&["CREATE FUNCTION pg_temp.overhear(value text) RETURNS boolean LANGUAGE plpgsql COST 0.000001 AS $$
-               BEGIN PERFORM set_config('leak.heard', current_setting('leak.heard') || ' ' || COALESCE(value, ''), true); RETURN true; END $$"]);
+               BEGIN PERFORM set_config('leak.heard', current_setting('leak.heard') || ' ' || COALESCE(value, ''), true); RETURN true; END $$",
+            // However the planner orders the conditions of a row.
+            "ALTER FUNCTION pg_has_role(name, oid, text) COST 1000000"]);
         for view in views() {
             // Of four views it sees the ids of all rows, and NULL for the rest of what its caller may not read.
             let joined = ["execution", "running", "failed", "history"].contains(&view.as_str());

@@ -20,27 +20,27 @@ mod tests {
         run(&[
             "SELECT sched.define_job('rd/job', queue => 'rd')",
             "SELECT sched.enqueue_many('rd/job', (SELECT array_agg(to_jsonb(i)) FROM generate_series(1, 5000) AS i))",
-            "CREATE TEMP TABLE some AS SELECT id FROM sched.execution LIMIT 12",
-            "ANALYZE sched.ledger, sched.lease, some",
+            "CREATE TEMP TABLE few AS SELECT id FROM sched.execution LIMIT 12",
+            "ANALYZE sched.ledger, sched.lease, few",
         ]);
         for view in VIEWS {
             for query in [
-                format!("SELECT * FROM some JOIN sched.{view} v ON v.id = some.id"),
-                format!("SELECT * FROM some LEFT JOIN sched.{view} v USING (id)"),
-                format!(
-                    "SELECT * FROM some CROSS JOIN LATERAL (SELECT * FROM sched.{view} v WHERE v.id = some.id) AS v"
-                ),
-                format!("SELECT * FROM sched.{view} WHERE id IN (SELECT id FROM some)"),
+                format!("SELECT * FROM few JOIN sched.{view} v ON v.id = few.id"),
+                format!("SELECT * FROM few LEFT JOIN sched.{view} v USING (id)"),
+                format!("SELECT * FROM few CROSS JOIN LATERAL (SELECT * FROM sched.{view} v WHERE v.id = few.id) AS v"),
+                format!("SELECT * FROM sched.{view} WHERE id IN (SELECT id FROM few)"),
             ] {
                 assert_eq!(scans(&query), 0, "{query}");
             }
         }
         // What failed is looked for once, not for each row.
         assert!(scans("SELECT * FROM sched.failed JOIN sched.execution USING (id)") <= 1);
+        // (The planner expects 1,000 rows of a function, a fifth of this ledger.)
+        run(&["SET LOCAL enable_hashjoin = off", "SET LOCAL enable_mergejoin = off"]);
         assert_eq!(scans("SELECT * FROM sched.executions_of('rd/job', 'adhoc', '1')"), 0);
         // A view with the barrier is read whole.
         run(&["ALTER VIEW sched.execution SET (security_barrier)"]);
-        assert_eq!(scans("SELECT * FROM some JOIN sched.execution v ON v.id = some.id"), 1);
+        assert_eq!(scans("SELECT * FROM few JOIN sched.execution v ON v.id = few.id"), 1);
     }
 
     #[pg_test]

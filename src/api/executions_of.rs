@@ -4,7 +4,6 @@
 use pgrx::datum::{TimestampWithTimeZone, Uuid};
 use pgrx::prelude::*;
 
-use crate::api::result::TableIterator;
 use crate::pg::convert;
 use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::role;
@@ -12,8 +11,6 @@ use crate::pg::session::session;
 use crate::pg::utf8_text::Text;
 use crate::store::execution::{history, ids};
 use crate::store::schedule::skipped_plans;
-
-type Ids = TableIterator<'static, (name!(id, Uuid),)>;
 
 /// The executions of a job and a scope with a plan time in `[from_time, to_time)`, newest first; `sched.executions_of` reads it.
 #[pg_extern(schema = "sched_internal", stable, parallel_unsafe)]
@@ -23,7 +20,7 @@ pub fn ids_of_scope(
     scope_id: Option<Text>,
     from_time: Option<TimestampWithTimeZone>,
     to_time: Option<TimestampWithTimeZone>,
-) -> Ids {
+) -> SetOfIterator<'static, Uuid> {
     let found = or_raise((|| {
         let job_name = convert::name("job_name", job_name)?;
         let scope_kind = convert::name("scope_kind", scope_kind)?;
@@ -32,7 +29,7 @@ pub fn ids_of_scope(
         let (key, reader) = (ids::scope_key(&job_name, &scope_kind, &scope_id), role::caller());
         Ok(session(|session| history::ids_of_key(session, key, part, reader)))
     })());
-    TableIterator::new(found.into_iter().map(|id| (id,)))
+    SetOfIterator::new(found)
 }
 
 /// The runs of a schedule with a plan time in `[from_time, to_time)`, newest first; `sched.runs_of` reads it.
@@ -41,7 +38,7 @@ pub fn ids_of_schedule(
     schedule_name: Option<Text>,
     from_time: Option<TimestampWithTimeZone>,
     to_time: Option<TimestampWithTimeZone>,
-) -> Ids {
+) -> SetOfIterator<'static, Uuid> {
     let found = or_raise((|| {
         let name = convert::name("schedule_name", schedule_name)?;
         let part = part(from_time, to_time)?;
@@ -52,7 +49,7 @@ pub fn ids_of_schedule(
             Some((schedule_id, true)) => Ok(history::ids_of_schedule(session, schedule_id, part, caller)),
         })
     })());
-    TableIterator::new(found.into_iter().map(|id| (id,)))
+    SetOfIterator::new(found)
 }
 
 /// A range of plan times of which each end may be left out; `22008`, `22023`.
