@@ -321,7 +321,8 @@ impl Tick {
         }
         let (changes, retries) = (self.changes.look_after(now.wall), self.retries_before(now));
         let (until, alerts) = (self.looked_until, self.alerts.until);
-        let looked = Looked { from: looked_from, until, changes, retries, alerts };
+        let looked =
+            Looked { from: looked_from, until, changes: self.deadlines.changes_after(changes), retries, alerts };
         // Whatever is committed meanwhile: each failure is a line in the log.
         if !self.looking.is_over(now) {
             return Ok(false);

@@ -36,6 +36,15 @@ pub struct Deadlines {
     pub cancel: Option<Instant>,
 }
 
+impl Deadlines {
+    /// Behind which change to look next, where `after` is behind all because none waits (`ChangeWatch`). What is not asked for costs each tick
+    /// nothing.
+    pub fn changes_after(&self, after: i64) -> Option<i64> {
+        let is_known = after == i64::MAX && self.change.or(self.dropped).or(self.cancel).is_none();
+        (!is_known).then_some(after)
+    }
+}
+
 /// What was looked at already, and was left because others had it in hand, or for a later turn.
 #[derive(Clone, Copy)]
 pub struct Looked {
@@ -43,8 +52,8 @@ pub struct Looked {
     pub from: Instant,
     /// to here.
     pub until: Instant,
-    /// Changes to this one.
-    pub changes: i64,
+    /// Changes to this one. `None` where no change waits, and nothing that was dropped or is to be cancelled.
+    pub changes: Option<i64>,
     /// What waits for a time to this one.
     pub retries: Instant,
     /// Planned looks for alerts to this one.
@@ -57,7 +66,6 @@ pub fn next(session: &Session, looked: Looked) -> Deadlines {
         NEXT_DEADLINES = "timer/next_deadlines"(
             TIMESTAMPTZOID,
             TIMESTAMPTZOID,
-            INT8OID,
             TEXTOID,
             TEXTOID,
             TIMESTAMPTZOID,
@@ -73,22 +81,31 @@ pub fn next(session: &Session, looked: Looked) -> Deadlines {
     let [from, until, looked_retries, alerts, retries, leases] =
         [looked.from.max(timers), looked.until.max(timers), looked.retries, looked.alerts, retries, leases]
             .map(timestamp);
-    let arguments = arguments![from, until, looked.changes, deliveries, end, looked_retries, alerts, retries, leases];
-    NEXT_DEADLINES.run(session, arguments).first().map_or(Deadlines::default(), |row| Deadlines {
+    let arguments = arguments![from, until, deliveries, end, looked_retries, alerts, retries, leases];
+    let changes = looked.changes.map_or(Deadlines::default(), |after| next_changes(session, after));
+    NEXT_DEADLINES.run(session, arguments).first().map_or(changes, |row| Deadlines {
         fire: row.get_saturated("fire_at"),
         retry: row.get_saturated("retry_at"),
         retry_left_behind: row.get_required("retry_left_behind"),
         delivery: if row.get_required("delivery_waits") { Some(Instant::MIN) } else { None },
         stale: row.get_saturated("sweep_at"),
-        change: if row.get_required("change_waits") {
-            Some(Instant::MIN)
-        } else {
-            row.get_saturated("change_retry_at")
-        },
-        more_changes: row.get_required("change_waits"),
         left_behind: row.get_required("left_behind"),
         alert: row.get_saturated("alert_at"),
-        dropped: row.get_saturated("dropped_at"),
-        cancel: row.get_saturated("cancel_at"),
+        ..changes
+    })
+}
+
+/// When to go on with what edits, drops and cancels have left, behind the change `after`.
+fn next_changes(session: &Session, after: i64) -> Deadlines {
+    statement!(NEXT_CHANGES = "timer/next_changes"(INT8OID));
+    NEXT_CHANGES.run(session, arguments![after]).first().map_or(Deadlines::default(), |row| {
+        let waits = row.get_required("change_waits");
+        Deadlines {
+            change: if waits { Some(Instant::MIN) } else { row.get_saturated("change_retry_at") },
+            more_changes: waits,
+            dropped: row.get_saturated("dropped_at"),
+            cancel: row.get_saturated("cancel_at"),
+            ..Deadlines::default()
+        }
     })
 }
