@@ -68,6 +68,36 @@ BEGIN
 END
 $$;
 
+CREATE OR REPLACE FUNCTION cron_internal.create_schedule(jobid bigint, jobname text, clock text, command text, owner oid, active boolean) RETURNS bigint
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS
+$$
+DECLARE
+    wanted   CONSTANT text := COALESCE(CASE WHEN octet_length(jobname) BETWEEN 1 AND 900 THEN jobname END, 'cron job ' || jobid);
+    patience CONSTANT text := current_setting('lock_timeout');
+    name     text := wanted;
+    made     bigint;
+    attempt  integer := 1;
+BEGIN
+    LOOP
+        BEGIN
+            PERFORM set_config('lock_timeout', CASE WHEN attempt <= 10 THEN '50ms' ELSE patience END, true);
+            made := sched_internal.create_sql_job(name, clock, command, cron_internal.zone(), owner, active);
+        EXCEPTION WHEN lock_not_available THEN
+            IF attempt > 10 THEN
+                RAISE;
+            END IF;
+            made := NULL;
+        END;
+        EXIT WHEN made IS NOT NULL;
+        name := wanted || CASE WHEN attempt = 1 THEN ' of ' || left(pg_get_userbyid(owner), 63) WHEN attempt < 10 THEN ' (' || attempt || ')'
+                               ELSE ' ' || gen_random_uuid() END;
+        attempt := attempt + 1;
+    END LOOP;
+    PERFORM set_config('lock_timeout', patience, true);
+    RETURN made;
+END
+$$;
+
 CREATE OR REPLACE FUNCTION cron_internal.schedule(jobid bigint, jobname text, schedule text, command text, owner oid, active boolean,
                                        nodename text, nodeport integer) RETURNS bigint
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS

@@ -139,23 +139,34 @@ $$;
 COMMENT ON FUNCTION cron_internal.follow IS 'internal: brings the rows of this name and role up to what sched says';
 
 -- Names in sched are those of all roles, and there are other schedules: the first that is free. Nothing that exists is changed, whatever this
--- transaction sees of it.
+-- transaction sees of it. The caller has this name of its role (entry's index). So a job of the name that is not committed is another role's,
+-- which may stay so for as long as that role likes: it is passed over after lock_timeout, like one that is there. The last name cannot be taken.
 CREATE FUNCTION cron_internal.create_schedule(jobid bigint, jobname text, clock text, command text, owner oid, active boolean) RETURNS bigint
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS
 $$
 DECLARE
-    wanted  CONSTANT text := COALESCE(CASE WHEN octet_length(jobname) BETWEEN 1 AND 900 THEN jobname END, 'cron job ' || jobid);
-    name    text := wanted;
-    made    bigint;
-    attempt integer := 1;
+    wanted   CONSTANT text := COALESCE(CASE WHEN octet_length(jobname) BETWEEN 1 AND 900 THEN jobname END, 'cron job ' || jobid);
+    patience CONSTANT text := current_setting('lock_timeout');
+    name     text := wanted;
+    made     bigint;
+    attempt  integer := 1;
 BEGIN
     LOOP
-        made := sched_internal.create_sql_job(name, clock, command, cron_internal.zone(), owner, active);
+        BEGIN
+            PERFORM set_config('lock_timeout', CASE WHEN attempt <= 10 THEN '50ms' ELSE patience END, true);
+            made := sched_internal.create_sql_job(name, clock, command, cron_internal.zone(), owner, active);
+        EXCEPTION WHEN lock_not_available THEN
+            IF attempt > 10 THEN
+                RAISE;
+            END IF;
+            made := NULL;
+        END;
         EXIT WHEN made IS NOT NULL;
         name := wanted || CASE WHEN attempt = 1 THEN ' of ' || left(pg_get_userbyid(owner), 63) WHEN attempt < 10 THEN ' (' || attempt || ')'
                                ELSE ' ' || gen_random_uuid() END;
         attempt := attempt + 1;
     END LOOP;
+    PERFORM set_config('lock_timeout', patience, true);
     RETURN made;
 END
 $$;

@@ -11,6 +11,7 @@ use crate::pg::session::session;
 use crate::pg::utf8_text::Text;
 use crate::store::execution::{history, ids};
 use crate::store::schedule::skipped_plans;
+use crate::store::shard;
 
 /// The executions of a job and a scope with a plan time in `[from_time, to_time)`, newest first; `sched.executions_of` reads it.
 #[pg_extern(schema = "sched_internal", stable, parallel_unsafe)]
@@ -27,7 +28,10 @@ pub fn ids_of_scope(
         let scope_id = convert::name("scope_id", scope_id)?;
         let part = part(from_time, to_time)?;
         let (key, reader) = (ids::scope_key(&job_name, &scope_kind, &scope_id), role::caller());
-        Ok(session(|session| history::ids_of_key(session, key, part, reader)))
+        session(|session| {
+            shard::require_to_read(session, &scope_kind, &scope_id)?;
+            Ok(history::ids_of_key(session, key, part, reader))
+        })
     })());
     SetOfIterator::new(found)
 }
@@ -46,7 +50,10 @@ pub fn ids_of_schedule(
         session(|session| match skipped_plans::seen_by(session, &name, caller) {
             None => Err(Failure::unknown("schedule", &name, "Look for its name in the view sched.schedules.")),
             Some((_, false)) => Err(Failure::not_owner("schedule", &name)),
-            Some((schedule_id, true)) => Ok(history::ids_of_schedule(session, schedule_id, part, caller)),
+            Some((schedule_id, true)) => {
+                shard::require_schedule(session, &name)?;
+                Ok(history::ids_of_schedule(session, schedule_id, part, caller))
+            }
         })
     })());
     SetOfIterator::new(found)

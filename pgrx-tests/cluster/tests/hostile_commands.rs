@@ -235,6 +235,37 @@ fn what_has_expired_keeps_no_call_waiting() {
     assert_eq!(one::<i64>(&mut db, left), 0);
 }
 
+/// Names of pg_cron's jobs are each role's own: one that an open transaction of another role has taken keeps nobody waiting.
+#[test]
+fn a_name_in_an_open_transaction_keeps_no_call_of_another_role_waiting() {
+    let (cluster, mut db) = server();
+    db.batch_execute("create extension scheduler_cron; grant usage on schema cron to teller, other").unwrap();
+    let (mut teller, mut other) = (cluster.connect_as("teller", "postgres"), cluster.connect_as("other", "postgres"));
+    other.batch_execute("set lock_timeout = '1min'").unwrap();
+    let schedule = "select cron.schedule('shared', '@daily', 'select 1')";
+    for open in
+        [schedule, "select sched.schedule_sql('shared', '@daily', 'select 1')", "select sched.define_job('shared')"]
+    {
+        teller.batch_execute(&format!("begin; {open}")).unwrap();
+        let mut held = cluster.connect();
+        held.batch_execute("set statement_timeout = '20s'").unwrap();
+        other
+            .batch_execute(&format!("set statement_timeout = '20s'; {schedule}"))
+            .unwrap_or_else(|error| panic!("{open}: {error}"));
+        let name: String = one(&mut held, "select job_name from sched.job where owner = 'other'::regrole");
+        assert_eq!(name, "shared of other", "{open}");
+        assert_eq!(one::<String>(&mut other, "show lock_timeout"), "1min");
+        other.batch_execute("select cron.unschedule('shared')").unwrap();
+        teller.batch_execute("rollback").unwrap();
+    }
+    // Where the name is free it is the job's.
+    other.batch_execute(schedule).unwrap();
+    assert!(one::<bool>(
+        &mut db,
+        "select exists (select from sched.job where job_name = 'shared' and owner = 'other'::regrole)"
+    ));
+}
+
 /// What somebody says of a run that there is not hides none that comes.
 #[test]
 fn no_run_is_hidden_before_it_has_begun() {

@@ -19,7 +19,7 @@ fn id(db: &mut Client, kind: &str, is_here: bool) -> String {
 const UPPER: &str = "select sched.set_buckets('{[512,1024)}')";
 
 /// Functions that take a scope or a schedule's name, each with a call for one; SELF is the schedule, SCOPE the scope.
-const CALLS: [(&str, &str); 26] = [
+const CALLS: [(&str, &str); 28] = [
     ("alter_schedule", "sched.alter_schedule('SELF', payload => '{\"a\": 1}')"),
     ("attempts_since_success", "sched.attempts_since_success('job', 'k', 'SCOPE')"),
     ("backfill", "sched.backfill('SELF', now() - interval '2 days', now())"),
@@ -35,6 +35,7 @@ const CALLS: [(&str, &str); 26] = [
     ("due_plans", "sched.due_plans('job', '@daily', 'k', 'SCOPE')"),
     ("enqueue", "sched.enqueue('job', scope_kind => 'k', scope_id => 'SCOPE')"),
     ("enqueue_many", "sched.enqueue_many('job', array['{}', '{}']::jsonb[], scope_kind => 'k', scope_ids => array['HERE', 'SCOPE'])"),
+    ("executions_of", "sched.executions_of('job', 'k', 'SCOPE')"),
     ("explain", "sched.explain('SELF', now() - interval '1 day', now())"),
     ("fire_now", "sched.fire_now('SELF')"),
     ("hand_back", "sched.hand_back(array['SELF'])"),
@@ -46,6 +47,7 @@ const CALLS: [(&str, &str); 26] = [
     ("resume", "sched.resume('SELF')"),
     ("schedule_sql", "sched.schedule_sql('OTHER', '@daily', 'select 1')"),
     ("take_over", "sched.take_over('pg_cron', array['SELF'])"),
+    ("runs_of", "sched.runs_of('SELF')"),
     ("timeline", "sched.timeline('SELF')"),
     ("try_claim", "sched.try_claim('job', now(), 'k', 'SCOPE')"),
     ("unschedule", "sched.unschedule('OURS')"),
@@ -111,6 +113,7 @@ fn calls_for_scopes_of_other_servers_are_refused() {
     db.batch_execute(&format!(
             "begin;
              select sched.alter_schedule('{own}', payload => '{{}}'), sched.fire_now('{own}'), sched.pause('{own}'), sched.resume('{own}');
+             select * from sched.runs_of('{own}'), sched.executions_of('job', 'k', '{here}');
              select * from sched.explain('{own}', now() - interval '1 day', now());
              select sched.timeline('{own}');
              select sched.enqueue('job', scope_kind => 'k', scope_id => '{here}');
