@@ -269,6 +269,10 @@ fn doze(board: &registry::Dispatcher, database: u32, next: Option<Instant>, wate
         }
         // First: who writes after what we ask now wakes us.
         board.awake();
+        // One that had something to send or a runner when it went to sleep is not known to be idle: it looks whether it can rest by now.
+        if rest::is_wanted() {
+            return true;
+        }
         // `next` is a time by the clock that it was computed by.
         if super::must_end() || began.was_set_until(tick::now()) || !watermark.is_some_and(XidWatermark::is_current) {
             return true;

@@ -41,6 +41,11 @@ pub fn is_to_rest() -> bool {
     board.one_is_to_rest.swap(false, SeqCst) && is_lacking()
 }
 
+/// Whether one is to rest and none has done so yet.
+pub fn is_wanted() -> bool {
+    board().is_some_and(|board| board.one_is_to_rest.load(SeqCst)) && is_lacking()
+}
+
 /// Whether worker slots were too few a moment ago.
 pub fn is_lacking() -> bool {
     board().is_some_and(|board| board.lacked_at.load(SeqCst) > now().saturating_sub(LACKING))
