@@ -4,13 +4,14 @@
 use pgrx::datum::{TimestampWithTimeZone, Uuid};
 use pgrx::prelude::*;
 
+use crate::api::explain::readable_schedule;
+use crate::api::planning::names;
 use crate::pg::convert;
-use crate::pg::error::{or_raise, Failure, Outcome};
+use crate::pg::error::or_raise;
 use crate::pg::role;
 use crate::pg::session::session;
 use crate::pg::utf8_text::Text;
 use crate::store::execution::{history, ids};
-use crate::store::schedule::skipped_plans;
 use crate::store::shard;
 
 /// The executions of a job and a scope with a plan time in `[from_time, to_time)`, newest first; `sched.executions_of` reads it.
@@ -23,14 +24,12 @@ pub fn ids_of_scope(
     to_time: Option<TimestampWithTimeZone>,
 ) -> SetOfIterator<'static, Uuid> {
     let found = or_raise((|| {
-        let job_name = convert::name("job_name", job_name)?;
-        let scope_kind = convert::name("scope_kind", scope_kind)?;
-        let scope_id = convert::name("scope_id", scope_id)?;
-        let part = part(from_time, to_time)?;
+        let [job_name, scope_kind, scope_id] = names(job_name, scope_kind, scope_id)?;
+        let range = convert::open_range(from_time, to_time)?;
         let (key, reader) = (ids::scope_key(&job_name, &scope_kind, &scope_id), role::caller());
         session(|session| {
             shard::require_to_read(session, &scope_kind, &scope_id)?;
-            Ok(history::ids_of_key(session, key, part, reader))
+            Ok(history::ids_of_key(session, key, range, reader))
         })
     })());
     SetOfIterator::new(found)
@@ -45,27 +44,12 @@ pub fn ids_of_schedule(
 ) -> SetOfIterator<'static, Uuid> {
     let found = or_raise((|| {
         let name = convert::name("schedule_name", schedule_name)?;
-        let part = part(from_time, to_time)?;
+        let range = convert::open_range(from_time, to_time)?;
         let caller = role::caller();
-        session(|session| match skipped_plans::seen_by(session, &name, caller) {
-            None => Err(Failure::unknown("schedule", &name, "Look for its name in the view sched.schedules.")),
-            Some((_, false)) => Err(Failure::not_owner("schedule", &name)),
-            Some((schedule_id, true)) => {
-                shard::require_schedule(session, &name)?;
-                Ok(history::ids_of_schedule(session, schedule_id, part, caller))
-            }
+        session(|session| {
+            let schedule_id = readable_schedule(session, &name, caller)?;
+            Ok(history::ids_of_schedule(session, schedule_id, range, caller))
         })
     })());
     SetOfIterator::new(found)
-}
-
-/// A range of plan times of which each end may be left out; `22008`, `22023`.
-fn part(from_time: Option<TimestampWithTimeZone>, to_time: Option<TimestampWithTimeZone>) -> Outcome<history::Part> {
-    let from = convert::optional_instant("from_time", from_time)?;
-    let to = convert::optional_instant("to_time", to_time)?;
-    if let Some((from, to)) = from.zip(to) {
-        let hint = "The range begins at from_time and ends just before to_time.";
-        convert::in_order(["from_time", "to_time"], [from, to], hint)?;
-    }
-    Ok([from_time, to_time])
 }

@@ -8,10 +8,10 @@ use scheduler_core::Keyword;
 
 use crate::dispatch;
 use crate::pg::array::GatheredTimes;
-use crate::pg::error::{or_raise, Failure};
+use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::utf8_text::Text;
 use crate::pg::zone::ServerZone;
-use crate::pg::{convert, role, session};
+use crate::pg::{convert, role, session, Session};
 use crate::store::schedule::skipped_plans;
 use crate::store::shard;
 use crate::store::timer;
@@ -37,13 +37,9 @@ fn explain(
         let name = convert::name("schedule_name", schedule_name)?;
         let (from, to) = convert::range(from_time, to_time)?;
         let caller = role::caller();
-        session(|session| match skipped_plans::seen_by(session, &name, caller) {
-            None => Err(Failure::unknown("schedule", &name, "Look for its name in the view sched.schedules.")),
-            Some((_, false)) => Err(Failure::not_owner("schedule", &name)),
-            Some((schedule_id, true)) => {
-                shard::require_schedule(session, &name)?;
-                dispatch::explain(session, schedule_id, from, to, convert::now())
-            }
+        session(|session| {
+            let schedule_id = readable_schedule(session, &name, caller)?;
+            dispatch::explain(session, schedule_id, from, to, convert::now())
         })
     })());
     TableIterator::new(
@@ -51,6 +47,15 @@ fn explain(
             .into_iter()
             .map(|verdict| (convert::timestamp(verdict.plan), verdict.verdict, verdict.execution_id, verdict.reason)),
     )
+}
+
+/// A schedule of this server that the caller may read about; `42704`, `42501`, `55000`.
+pub fn readable_schedule(session: &Session, name: &str, caller: pg_sys::Oid) -> Outcome<i64> {
+    match skipped_plans::seen_by(session, name, caller) {
+        None => Err(Failure::unknown("schedule", name, "Look for its name in the view sched.schedules.")),
+        Some((_, false)) => Err(Failure::not_owner("schedule", name)),
+        Some((schedule_id, true)) => shard::require_schedule(session, name).map(|()| schedule_id),
+    }
 }
 
 /// What paused and parked schedules that the caller may read about have passed over so far, and an edit that nobody has applied yet;

@@ -36,7 +36,8 @@ fn scope(
     Ok((key, latest))
 }
 
-fn names(job_name: Option<Text>, scope_kind: Option<Text>, scope_id: Option<Text>) -> Outcome<[String; 3]> {
+/// A job and a scope; `22004`, `22023`.
+pub fn names(job_name: Option<Text>, scope_kind: Option<Text>, scope_id: Option<Text>) -> Outcome<[String; 3]> {
     Ok([
         convert::name("job_name", job_name)?,
         convert::name("scope_kind", scope_kind)?,

@@ -70,9 +70,24 @@ pub fn range(
 ) -> Outcome<(Instant, Instant)> {
     let from = instant("from_time", required("from_time", from_time)?)?;
     let to = instant("to_time", required("to_time", to_time)?)?;
-    let hint = "The range begins at from_time and ends just before to_time.";
-    in_order(["from_time", "to_time"], [from, to], hint)?;
+    range_in_order([from, to])?;
     Ok((from, to))
+}
+
+/// The same where each end may be left out; `22008`, `22023`.
+pub fn open_range(
+    from_time: Option<TimestampWithTimeZone>,
+    to_time: Option<TimestampWithTimeZone>,
+) -> Outcome<[Option<Instant>; 2]> {
+    let range = [optional_instant("from_time", from_time)?, optional_instant("to_time", to_time)?];
+    if let [Some(from), Some(to)] = range {
+        range_in_order([from, to])?;
+    }
+    Ok(range)
+}
+
+fn range_in_order(range: [Instant; 2]) -> Outcome<()> {
+    in_order(["from_time", "to_time"], range, "The range begins at from_time and ends just before to_time.")
 }
 
 /// A time of the core as Postgres has it.

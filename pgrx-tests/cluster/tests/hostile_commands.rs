@@ -247,12 +247,10 @@ fn a_name_in_an_open_transaction_keeps_no_call_of_another_role_waiting() {
         [schedule, "select sched.schedule_sql('shared', '@daily', 'select 1')", "select sched.define_job('shared')"]
     {
         teller.batch_execute(&format!("begin; {open}")).unwrap();
-        let mut held = cluster.connect();
-        held.batch_execute("set statement_timeout = '20s'").unwrap();
         other
             .batch_execute(&format!("set statement_timeout = '20s'; {schedule}"))
             .unwrap_or_else(|error| panic!("{open}: {error}"));
-        let name: String = one(&mut held, "select job_name from sched.job where owner = 'other'::regrole");
+        let name: String = one(&mut db, "select job_name from sched.job where owner = 'other'::regrole");
         assert_eq!(name, "shared of other", "{open}");
         assert_eq!(one::<String>(&mut other, "show lock_timeout"), "1min");
         other.batch_execute("select cron.unschedule('shared')").unwrap();

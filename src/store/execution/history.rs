@@ -46,17 +46,19 @@ pub fn recent(session: &Session, job_name: Option<String>, limit: i32, reader: O
 }
 
 /// Plan times from the first to just before the second, where they are given.
-pub type Part = [Option<TimestampWithTimeZone>; 2];
+type OpenRange = [Option<Instant>; 2];
 
 /// The executions of a key that `reader` may read, newest first.
-pub fn ids_of_key(session: &Session, key: Uuid, [from, to]: Part, reader: Oid) -> Vec<Uuid> {
+pub fn ids_of_key(session: &Session, key: Uuid, range: OpenRange, reader: Oid) -> Vec<Uuid> {
     statement!(IDS_OF_KEY = "execution/ids_of_key"(UUIDOID, TIMESTAMPTZOID, TIMESTAMPTZOID, OIDOID));
+    let [from, to] = range.map(|time| time.map(timestamp));
     IDS_OF_KEY.run(session, arguments![key, from, to, reader]).iter().map(|row| row.get_required("id")).collect()
 }
 
 /// The same of a schedule.
-pub fn ids_of_schedule(session: &Session, schedule_id: i64, [from, to]: Part, reader: Oid) -> Vec<Uuid> {
+pub fn ids_of_schedule(session: &Session, schedule_id: i64, range: OpenRange, reader: Oid) -> Vec<Uuid> {
     statement!(IDS_OF_SCHEDULE = "execution/ids_of_schedule"(INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID, OIDOID));
+    let [from, to] = range.map(|time| time.map(timestamp));
     IDS_OF_SCHEDULE
         .run(session, arguments![schedule_id, from, to, reader])
         .iter()

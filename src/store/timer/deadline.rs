@@ -37,8 +37,8 @@ pub struct Deadlines {
 }
 
 impl Deadlines {
-    /// Behind which change to look next, where `after` is behind all because none waits (`ChangeWatch`). What is not asked for costs each tick
-    /// nothing.
+    /// Behind which change to look next, where `after` is behind all because none waits (`ChangeWatch`). `None` saves each tick a
+    /// statement.
     pub fn changes_after(&self, after: i64) -> Option<i64> {
         let is_known = after == i64::MAX && self.change.or(self.dropped).or(self.cancel).is_none();
         (!is_known).then_some(after)
