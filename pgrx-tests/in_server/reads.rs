@@ -33,7 +33,7 @@ mod tests {
                 assert_eq!(scans(&query), 0, "{query}");
             }
         }
-        // What failed is looked for once, not for each row.
+        // Failed executions are looked for once, not for each row.
         assert!(scans("SELECT * FROM sched.failed JOIN sched.execution USING (id)") <= 1);
         // (The planner expects 1,000 rows of a function, a fifth of this ledger.)
         run(&["SET LOCAL enable_hashjoin = off", "SET LOCAL enable_mergejoin = off"]);

@@ -1,5 +1,5 @@
--- What the dispatcher wakes for next: the first fire after $2, the first of what waits for a time after $5, and whether something waits for an
--- earlier one; whether something of no paused queue is to be delivered (in queues whose names begin with $3, and come before $4), the first
+-- The deadlines that the dispatcher wakes for: the first fire after $2, the first retry or delayed execution after $5, and whether one waits for an
+-- earlier time; whether something of no paused queue is to be delivered (in queues whose names begin with $3, and come before $4), the first
 -- lease that may have gone stale; whether a timer is still due of those between $1 and $2, which were just picked; when to look for alerts, at
 -- once or as planned after $6. Nothing waits for a time up to $7, and no lease is to be looked at up to $8.
 -- One index probe each.
