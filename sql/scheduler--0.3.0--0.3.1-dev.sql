@@ -109,6 +109,21 @@ UPDATE sched.job j SET sql_pair = true
 UPDATE sched.schedule s SET sql_pair = s.schedule_name
  WHERE EXISTS (SELECT FROM sched.job j WHERE j.job_name = s.job_name AND j.job_name = s.schedule_name AND j.sql_pair);
 
+-- What dispatchers deliver waits in queues of its owner, so that a pause of that owner holds it.
+WITH waiting AS (
+    SELECT r.execution_id FROM sched.ready r WHERE r.queue LIKE '% that a dispatcher delivers when they are due, those of queue %'
+    UNION ALL
+    SELECT r.execution_id FROM sched.retry r WHERE r.queue LIKE '% that a dispatcher delivers when they are due, those of queue %'
+), renamed AS (
+    UPDATE sched.ledger e
+       SET queue = left(e.queue, 10) || ' that a dispatcher delivers, for the role with oid ' || lpad(e.owner::oid::bigint::text, 10, '0') || ' ' || substr(e.queue, 73)
+     WHERE e.id IN (SELECT w.execution_id FROM waiting w)
+    RETURNING e.id, e.queue
+), claimable AS (
+    UPDATE sched.ready r SET queue = n.queue FROM renamed n WHERE r.execution_id = n.id
+)
+UPDATE sched.retry r SET queue = n.queue FROM renamed n WHERE r.execution_id = n.id;
+
 -- One execution of an owner waits in a scope.
 ALTER TABLE sched.unique_scope ADD COLUMN owner regrole NOT NULL DEFAULT 0;
 UPDATE sched.unique_scope u SET owner = e.owner FROM sched.ledger e WHERE e.id = u.execution_id;
@@ -117,7 +132,7 @@ COMMENT ON COLUMN sched.unique_scope.owner IS 'the owner of its executions: a jo
 COMMENT ON FUNCTION sched.define_job IS
 'Creates or replaces a job: how its executions are queued, leased and retried. max_attempts and retry_backoff left out mean 3 and 10 seconds, then 1 minute, for kind pull, whose worker may die; 1 and at once for the others. retry_backoff[i] is the wait after failed attempt i, the last entry repeats, empty means at once. Lengths of time have no months, days of 24 hours, and are at most 1000 years; run_timeout is shorter than stale_timeout: from then on heartbeat answers cancel. Of kind sql the server runs the command, as the owner, and ends a run at run_timeout; own_transactions and settings are for this kind. Errors: 22023 (a value that may not be), 42601 (a command that cannot be parsed), 0A000 (a statement that no command may have), 54000 (a command over 1 MiB), 42704 (unknown setting), 22008, 22004 (NULL), 42501 (another role''s job, also for a superuser who is no member of that role by a superuser''s GRANT; a setting that the caller may not set).';
 COMMENT ON FUNCTION sched.alter_job IS
-'Changes a job; NULL leaves an argument as it is, reset names arguments that go back to their default (of the kind that the job then has). What is stored with existing executions stays, as when it is defined anew. kind, command and settings of another role''s job are 42501 for a superuser who is no member of that role by a superuser''s GRANT. Errors as define_job, and 42704 for an unknown job, 22023 for an argument that is both given and reset.';
+'Changes a job; NULL leaves an argument as it is, reset names arguments that go back to their default (of the kind that the job then has). What is stored with existing executions stays, as when it is defined anew. kind, command, settings and own_transactions of another role''s job are 42501 for a superuser who is no member of that role by a superuser''s GRANT. From PostgreSQL 16 on they are for a member who may not SET ROLE to it. A dropped role''s job of kind sql is 42501 for a superuser unless the call replaces command and settings; then it is the superuser''s. Errors as define_job, and 42704 for an unknown job, 22023 for an argument that is both given and reset.';
 COMMENT ON FUNCTION sched.schedule_sql IS
 'Has the server run a command at the plan times of a clock, as the caller. Makes a job of kind sql and its schedule, both of this name, and returns the schedule''s number. The call states the whole: what is left out goes to its default, but a schedule that is paused stays so where enabled is left out. The same call again changes nothing. Calls of one name wait for one another. What drop_schedule, alter_schedule and alter_job have changed of job and schedule is put right. Errors: 42710 (a job or schedule of this name was made otherwise), 42501 (another role''s, also for a superuser who is no member of that role by a superuser''s GRANT), 40001 under REPEATABLE READ and SERIALIZABLE where another transaction has just made the same, 22023 and 42601 (clock, command, setting or another argument cannot be used), 0A000 (a statement that no command may have), 54000 (a clock over 1000 bytes, a command or payload over 1 MiB), 42704 (unknown setting), 22008, 22004 (NULL).';
 COMMENT ON FUNCTION sched.unschedule IS
@@ -864,7 +879,7 @@ COMMENT ON FUNCTION sched.bucket(text, text) IS
 COMMENT ON FUNCTION sched.compare IS
 'What the clocks of schedules imported from a source say in [from_time, to_time), also before the import, beside what the source has written down that it ran. A line is both, late, only_here or only_there. A late run began more than tolerance later there. only_here has no run of theirs, only_there no plan time of ours. Nothing is said of what comes before its first run and after its last, as far as one day around the range is known. Of schedules that the caller may act for. Errors: 42P01, 42501 (tables of the source), 22023 (an unknown source, an empty range, a tolerance that may not be), 22008, 22004 (NULL), 54000 (over 100000 lines).';
 COMMENT ON FUNCTION sched.create_schedule IS
-'Creates a schedule and returns its number. It fires for the first time at the first plan time after its creation; a warning says that there is none. An alert (sched.alerts) opens where a run has not begun max_lateness after its plan time, or goes on for longer than max_duration. One opens where no run has succeeded within expect_success_within. alert_job gets an execution for each alert. Errors: 42710 (the name is taken), 42704 (unknown job or alert_job), 22023 (clock, zone or another argument cannot be used), 54000 (a clock over 1000 bytes, a payload over 1 MiB), 22008 (an infinite time, a length of time over 1000 years), 22004 (NULL), 42501 (another role''s job or alert_job).';
+'Creates a schedule and returns its number. It fires for the first time at the first plan time after its creation; a warning says that there is none. An alert (sched.alerts) opens where a run has not begun max_lateness after its plan time, or goes on for longer than max_duration. One opens where no run has succeeded within expect_success_within. alert_job gets an execution for each alert. The owner of the job reads the payload, also of what a superuser writes. Errors: 42710 (the name is taken), 42704 (unknown job or alert_job), 22023 (clock, zone or another argument cannot be used), 54000 (a clock over 1000 bytes, a payload over 1 MiB), 22008 (an infinite time, a length of time over 1000 years), 22004 (NULL), 42501 (another role''s job or alert_job).';
 COMMENT ON FUNCTION sched.dispatch_due IS
 'Applies changes and fires at most max_schedules due schedules in the caller''s transaction, as the worker does; returns how many executions it created. One call creates at most 10,000, with payloads of 64 MiB; the next call goes on. Any number of callers at once. Errors: 22023; 40001 under REPEATABLE READ and SERIALIZABLE.';
 COMMENT ON FUNCTION sched.due_plans IS
@@ -887,8 +902,14 @@ COMMENT ON FUNCTION sched.heartbeat_many IS
 'Extends these leases, each by its own stale_timeout from now, and returns a row for each pair, in their order: ok, cancel or lost. It waits for nobody: a lease that another transaction has locked holds as it is. Lost is an execution that is unknown, has another lease or none, or is not the caller''s to act for. Ids and tokens pair by position. Errors: 22023 (unequal lengths), 22004 (NULL, also as an element), 54000 (over 1000000 elements), 53200.';
 COMMENT ON FUNCTION sched.finish_success_many IS
 'Ends those of these runs as SUCCESS whose lease holds, and returns the ids of those whose lease does not. Ids and tokens pair by position. Errors: 22023 (unequal lengths, NULL elements), 22004, 54000 (over 1000000 elements), 53200.';
+COMMENT ON FUNCTION sched.create_schedules IS
+'Creates all schedules of a JSON array of objects with the arguments of create_schedule as keys, or none; returns how many. An error names the element and the key. The owner of the job reads the payload, also of what a superuser writes. Errors as create_schedule.';
+COMMENT ON FUNCTION sched.alter_schedule IS
+'Changes a schedule; NULL leaves an argument as it is, reset names arguments that go back to their default. A new clock, zone or starts_at/ends_at is a new baseline: only later plan times fire. The owner of the job reads the payload, also of what a superuser writes. Errors as create_schedule, and 42704 for an unknown schedule, 55000 (ownership external of what was taken over).';
+COMMENT ON FUNCTION sched.alter_execution IS
+'Changes payload, run_at (of a failed one: next_retry_at) or priority of an execution that waits; NULL leaves it as it is, a time that has come means at once. What returned true is what runs. The owner of the job reads the payload, also of what a superuser writes. False, without a wait, where it is unknown, runs, has ended or is in somebody''s hand. Errors: 22004, 22008, 42501.';
 COMMENT ON FUNCTION sched.test_job IS
-'Runs the command of a job of kind sql now, in this transaction, as the caller and with the job''s settings. Deferred constraints are checked, and all of it is taken back. A failure is a row with ok = false and its SQLSTATE in error_code. What no rollback takes back (sequences, session locks, prepared statements) stays. Errors: 0A000 (a job with own_transactions, or of another kind), 42704 (unknown job), 42501 (another role''s job, also for a superuser who is no member of that role by a superuser''s GRANT), 22004 (NULL), 22008 (an infinite time).';
+'Runs the command of a job of kind sql now, in this transaction, as the caller and with the job''s settings. Deferred constraints are checked, and all of it is taken back. A failure is a row with ok = false and its SQLSTATE in error_code. What no rollback takes back (sequences, session locks, prepared statements) stays. Errors: 0A000 (a job with own_transactions, or of another kind), 42704 (unknown job), 42501 (a dropped role''s job; another role''s, also for a superuser who is no member of that role by a superuser''s GRANT), 22004 (NULL), 22008 (an infinite time).';
 
 -- What is new belongs to whoever runs the update, and all else to the schema's owner, whom the library takes for the owner of everything.
 -- (What belongs to a column or table, as an identity's sequence does, follows it.) It comes before the rights, which name the owner.

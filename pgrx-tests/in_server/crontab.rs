@@ -120,6 +120,17 @@ mod tests {
     }
 
     #[pg_test]
+    fn no_role_learns_whether_another_has_the_same_line() {
+        run(&["CREATE ROLE ct_other", "SELECT sched.grant_use('ct_other')"]);
+        import("@daily /usr/bin/mysqldump shop", "");
+        run(&["SET LOCAL ROLE ct_other"]);
+        import("@daily /usr/bin/mysqldump shop", "");
+        run(&["RESET ROLE"]);
+        let hashes = "SELECT count(DISTINCT substring(schedule_name FROM '[0-9a-f]{16}$')) FROM sched.schedules";
+        check(&format!("{hashes} WHERE schedule_name LIKE 'crontab%mysqldump:%'"), "2");
+    }
+
+    #[pg_test]
     fn a_line_imported_before_keeps_its_name() {
         run(&[
             "SELECT sched.define_job('crontab', queue => 'crontab', max_attempts => 1)",

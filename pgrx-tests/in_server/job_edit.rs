@@ -217,7 +217,8 @@ mod tests {
         let writes = [
             "sched.define_job('a/job', 'sql', 'SELECT 2')",
             "sched.alter_job('a/job', command => 'SELECT 2')",
-            "sched.alter_job('a/job', kind => 'pull', reset => '{command}')",
+            "sched.alter_job('a/job', own_transactions => true)",
+            "sched.alter_job('a/job', kind => 'pull', reset => '{command,own_transactions}')",
             "sched.schedule_sql('a/nightly', '@daily', 'SELECT 2')",
         ];
         for role in ["a_member", "a_super"] {
@@ -240,5 +241,26 @@ mod tests {
             }
             run(&["RESET ROLE"]);
         }
+    }
+
+    #[pg_test]
+    fn a_job_with_a_payload_that_notify_cannot_carry_becomes_none_of_that_kind() {
+        run(&[
+            "SELECT sched.define_job('a/long')",
+            "SELECT sched.create_schedule('a/fits', '@daily', 'a/long', payload => to_jsonb(repeat('x', 7997)))",
+            "SELECT sched.create_schedule('a/long', '@daily', 'a/long', payload => to_jsonb(repeat('x', 7998)))",
+        ]);
+        for change in
+            ["sched.alter_job('a/long', kind => 'notify', command => 'c')", "sched.define_job('a/long', 'notify', 'c')"]
+        {
+            let refusal = attempt(&format!("SELECT {change}")).unwrap();
+            assert_eq!(refusal.sqlstate, "22023", "{change}: {}", refusal.message);
+            assert!(
+                refusal.message.contains("schedule \"a/long\"") && refusal.message.contains("8000 bytes"),
+                "{}",
+                refusal.message
+            );
+        }
+        run(&["SELECT sched.drop_schedule('a/long'), sched.define_job('a/long', 'notify', 'c')"]);
     }
 }

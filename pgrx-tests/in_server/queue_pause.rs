@@ -316,6 +316,30 @@ mod tests {
     }
 
     #[pg_test]
+    fn what_is_to_be_delivered_waits_for_a_pause_of_its_owner() {
+        run(&["CREATE ROLE pq_a", "CREATE ROLE pq_b", "SELECT sched.grant_use('pq_a'), sched.grant_use('pq_b')"]);
+        for (role, kind) in [("pq_a", "log"), ("pq_b", "notify")] {
+            run(&[
+                &format!("SET LOCAL ROLE {role}"),
+                &format!(
+                    "SELECT sched.define_job('{role}', '{kind}', {}, queue => 'pq/d')",
+                    if kind == "log" { "NULL" } else { "'c'" }
+                ),
+                &format!("SELECT sched.enqueue('{role}', run_at => clock_timestamp() + interval '1 hour')"),
+                "RESET ROLE",
+            ]);
+        }
+        run(&["SET LOCAL ROLE pq_a", "SELECT sched.pause_queue('pq/d')", "RESET ROLE"]);
+        time_passes("2 hours");
+        let ended = "SELECT string_agg(job_name, ' ' ORDER BY job_name) FROM sched.execution WHERE job_name LIKE 'pq\\__' AND status = 'SUCCESS'";
+        run(&["SELECT sched.dispatch_due()"]);
+        check(ended, "pq_b");
+        check("SELECT DISTINCT queue FROM sched.execution WHERE job_name LIKE 'pq\\__'", "pq/d");
+        run(&["SET LOCAL ROLE pq_a", "SELECT sched.resume_queue('pq/d')", "RESET ROLE", "SELECT sched.dispatch_due()"]);
+        check(ended, "pq_a pq_b");
+    }
+
+    #[pg_test]
     fn bad_queue_names() {
         for function in ["pause_queue", "resume_queue"] {
             refused(&format!("SELECT sched.{function}(NULL)"), "22004");

@@ -139,6 +139,14 @@ mod tests {
             refused("SELECT sched.alter_job('c/strings', reset => '{settings}')", "42601");
             check("SELECT current_setting('standard_conforming_strings')", session);
         }
+        for session in ["on", "off", "safe_encoding"] {
+            run(&[&format!("SET LOCAL backslash_quote = {session}")]);
+            let define =
+                |more: &str| format!("SELECT sched.define_job('c/quotes', 'sql', {}{more})", quote("SELECT E'it\\'s'"));
+            run(&[&define("")]);
+            refused(&define(r#", settings => '{"backslash_quote": "off"}'"#), "22P06");
+            check("SELECT current_setting('backslash_quote')", session);
+        }
     }
 
     #[pg_test]

@@ -24,8 +24,8 @@ use crate::api::schedule;
 fn command_statements(command: Option<Text>) -> i32 {
     or_raise((|| {
         let command = String::from(required("command", command)?);
-        parse::check(&command, Strings::Standard)?;
-        let count = parse::count(&CString::new(command).unwrap_or_default(), Strings::Standard)?;
+        parse::check(&command, Strings::STANDARD)?;
+        let count = parse::count(&CString::new(command).unwrap_or_default(), Strings::STANDARD)?;
         Ok(i32::try_from(count).unwrap_or(i32::MAX))
     })())
 }
@@ -36,9 +36,9 @@ fn alter_sql_job(job_name: Option<Text>, command: Option<Text>) {
     or_raise((|| {
         let name = convert::name("job_name", job_name)?;
         let command = String::from(required("command", command)?);
-        parse::check(&command, Strings::Standard)?;
+        parse::check(&command, Strings::STANDARD)?;
         let own_transactions =
-            parse::count(&CString::new(command.as_str()).unwrap_or_default(), Strings::Standard)? == 1;
+            parse::count(&CString::new(command.as_str()).unwrap_or_default(), Strings::STANDARD)? == 1;
         let caller = role::caller();
         session(|session| {
             let Some((_, before)) = job::lock_definition(session, &name) else {
@@ -46,7 +46,7 @@ fn alter_sql_job(job_name: Option<Text>, command: Option<Text>) {
             };
             let new = job::Definition { command: Some(command), own_transactions, ..before };
             jobs::check(&new)?;
-            jobs::write(session, &new, caller, Runs::Keep)
+            jobs::write(session, &new, caller, Runs::Theirs)
         })
     })());
 }
@@ -66,8 +66,8 @@ fn create_sql_job(
     or_raise((|| {
         let name = convert::name("job_name", job_name)?;
         let command = String::from(required("command", command)?);
-        parse::check(&command, Strings::Standard)?;
-        let statements = parse::count(&CString::new(command.as_str()).unwrap_or_default(), Strings::Standard)?;
+        parse::check(&command, Strings::STANDARD)?;
+        let statements = parse::count(&CString::new(command.as_str()).unwrap_or_default(), Strings::STANDARD)?;
         let job = job::Definition {
             command: Some(command),
             own_transactions: statements == 1,

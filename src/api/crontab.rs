@@ -153,6 +153,8 @@ fn names(session: &Session, entries: &[(usize, CrontabEntry)], job_name: &str) -
     let kept: HashSet<String> = bulk::names_of_job(session, old.clone(), job_name).into_iter().collect();
     let secret = bulk::crontab_secret(session, shard::is_shared(session)?)?;
     let keyed = Hmac::<Sha256>::new_from_slice(&secret).map_err(|error| Failure::internal(error.to_string()))?;
+    // With the name of the owner's own job: no role learns from its imports whether another has the same line.
+    let keyed = keyed.chain_update(job_name).chain_update([0]);
     let hash = |said: &[u8]| -> String {
         let bytes = keyed.clone().chain_update(said).finalize().into_bytes();
         bytes.iter().take(HASH_BYTES).map(|byte| format!("{byte:02x}")).collect()
@@ -173,7 +175,7 @@ fn job_of(session: &Session, caller: pg_sys::Oid) -> Outcome<String> {
         // Somebody else may just be defining it, for whom the caller may act: then nothing of this stays, nor a lock.
         let kept = subtransaction::run(|| {
             if !keep() {
-                job::write(session, &crontab_job(&job_name), caller, None);
+                job::write(session, &crontab_job(&job_name), caller, false, None);
                 if !keep() {
                     raise(Failure::not_owner("job", &job_name));
                 }

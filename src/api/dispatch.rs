@@ -15,7 +15,7 @@ use crate::store::timer::BatchWindow;
 use crate::{dispatch, guc};
 
 /// What one call fires at most.
-const BOUNDS: Bounds = Bounds { executions: 10_000, bytes: 64 * 1024 * 1024 };
+const BOUNDS: Bounds = Bounds { executions: 10_000, contended: 10_000, bytes: 64 * 1024 * 1024 };
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn dispatch_due(max_schedules: default!(Option<i32>, "NULL")) -> i64 {

@@ -11,7 +11,7 @@ use crate::pg::convert::{self, required};
 use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::utf8_text::Text;
-use crate::pg::{as_owner, role, Owner};
+use crate::pg::{as_owner, memory, role, Owner};
 use crate::store::execution::{ids, NewExecution};
 use crate::store::identity;
 use crate::store::job;
@@ -197,6 +197,9 @@ fn being_enqueued() -> Failure {
     )
 }
 
+/// What an execution takes until it is written, beside its payload: scope, key, times and id, as text and as a row.
+const BYTES_FOR_EACH: usize = 640;
+
 #[pg_extern(schema = "sched", name = "enqueue_many", volatile, parallel_unsafe)]
 #[allow(clippy::too_many_arguments)]
 fn enqueue_many_at(
@@ -213,6 +216,7 @@ fn enqueue_many_at(
     let ids = or_raise((|| {
         let (job_name, scope_kind) = (convert::name("job_name", job_name)?, convert::name("scope_kind", scope_kind)?);
         let payloads = all_given("payloads", required("payloads", payloads)?)?;
+        memory::require(payloads.len().saturating_mul(BYTES_FOR_EACH));
         let uniqueness = Uniqueness::of(scope_ids.is_some(), plan_times.is_some());
         let same =
             Same::of(unique_by, if_exists, ("scope_ids", scope_ids.is_some()), ("plan_times", plan_times.is_some()))?;

@@ -57,7 +57,7 @@ fn define_job_of_any_kind(
         };
         check(&definition)?;
         let caller = role::caller();
-        session(|session| write(session, &definition, caller, Runs::Change))
+        session(|session| write(session, &definition, caller, Runs::Define))
     })());
 }
 
@@ -163,7 +163,7 @@ fn check_kind(job: &job::Definition) -> Outcome<()> {
                 ));
             };
             let strings =
-                run_settings::read(&job.settings).map_or(Strings::Standard, |said| run_settings::strings(&said));
+                run_settings::read(&job.settings).map_or(Strings::STANDARD, |said| run_settings::strings(&said));
             parse::check(command, strings)?;
             run_settings::check(&job.settings)?;
         }
@@ -192,13 +192,17 @@ pub fn at_least_one(argument: &str, value: i32) -> Outcome<i32> {
     Ok(value)
 }
 
-/// What a definition says of the runs, which are the owner's.
+/// What a call says of the runs, which are the owner's.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Runs {
-    /// What runs, which the caller says: the owner could do as the caller what the caller writes there.
+    /// The caller says all of it: command and settings.
+    Define,
+    /// The caller says a part of it: the owner could do as the caller what the caller writes there.
     Change,
-    /// What the owner has said before, here or in another scheduler.
+    /// The caller says nothing of it.
     Keep,
+    /// What runs is the owner's own, from another scheduler.
+    Theirs,
 }
 
 /// Writes a job, if the caller may; `42501`.
@@ -207,13 +211,20 @@ pub fn write(session: &Session, definition: &job::Definition, caller: pg_sys::Oi
     let name = definition.job_name.as_str();
     let written = loop {
         let before = job::lock_own(session, name, caller);
+        let mut takes = false;
         match &before {
-            Some(before) if runs == Runs::Change => check_runs_of(session, name, before.owner, caller)?,
+            Some(before) if !role::exists(before.owner) => takes = takes_orphan(definition, before.owner, runs)?,
+            Some(before) if matches!(runs, Runs::Define | Runs::Change) => {
+                check_runs_of(session, name, before.owner, caller)?;
+            }
             Some(_) => {}
             // The right is asked for before a row is locked.
             None => check_own(session, name, caller)?,
         }
-        if let Some(written) = job::write(session, definition, caller, before) {
+        if definition.kind == Kind::Notify && before.as_ref().is_some_and(|before| !before.is_of(Kind::Notify)) {
+            check_payloads(session, name)?;
+        }
+        if let Some(written) = job::write(session, definition, caller, takes, before) {
             break written;
         }
         // Somebody has made it between the two.
@@ -223,10 +234,40 @@ pub fn write(session: &Session, definition: &job::Definition, caller: pg_sys::Oi
     Ok(())
 }
 
+/// Refuses the kind `notify` for a job with a schedule whose payload it could not deliver: `22023`.
+fn check_payloads(session: &Session, name: &str) -> Outcome<()> {
+    let Some((schedule, size)) = job::long_payload(session, name, MAX_NOTIFY_BYTES) else { return Ok(()) };
+    Err(Failure::invalid(
+        format!("schedule \"{schedule}\" of job \"{}\" has a payload of {size} bytes", convert::shown(name)),
+        format!("NOTIFY carries at most {MAX_NOTIFY_BYTES} bytes: shorten it with sched.alter_schedule first."),
+    ))
+}
+
+/// Whether a superuser becomes the owner of a job whose owner was dropped: a command that the role has left would run as the superuser, so only
+/// with a call that says all that runs; `42501`.
+fn takes_orphan(definition: &job::Definition, owner: pg_sys::Oid, runs: Runs) -> Outcome<bool> {
+    match runs {
+        Runs::Define => Ok(true),
+        Runs::Theirs => Ok(false),
+        Runs::Change | Runs::Keep if definition.kind.is_run_by_server() => Err(orphan(&definition.job_name, owner)),
+        Runs::Change | Runs::Keep => Ok(true),
+    }
+}
+
+/// The error of a call that would run what a dropped role has left.
+pub fn orphan(job_name: &str, owner: pg_sys::Oid) -> Failure {
+    let (name, owner) = (convert::shown(job_name), owner.to_u32());
+    Failure::new(
+        PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
+        format!("job \"{name}\" belongs to a role that was dropped (OID {owner}), whose command would run as the caller"),
+        "Read the command in sched.jobs, and define the job again: sched.define_job and sched.schedule_sql replace command and settings.",
+    )
+}
+
 /// Makes a job of the caller's; false where there is one of this name.
 pub fn insert(session: &Session, definition: &job::Definition, caller: pg_sys::Oid) -> Outcome<bool> {
     identity::refuse_distributed(|| session)?;
-    let made = job::write(session, definition, caller, None);
+    let made = job::write(session, definition, caller, false, None);
     let is_made = made.is_some();
     made.into_iter().for_each(|written| announce(session, written));
     Ok(is_made)
@@ -258,7 +299,6 @@ pub fn check_own(session: &Session, name: &str, caller: pg_sys::Oid) -> Outcome<
 /// there are members who may not become the role.
 pub fn check_runs_of(session: &Session, name: &str, owner: pg_sys::Oid, caller: pg_sys::Oid) -> Outcome<()> {
     let may = if role::is_superuser(caller) {
-        // Nobody can read the job of a role that was dropped: it becomes the caller's.
         owner == caller || !role::exists(owner) || grants::is_member_by_grant(session, caller, owner)
     } else {
         role::may_become(caller, owner)

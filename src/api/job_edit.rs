@@ -48,9 +48,10 @@ fn alter_job(
             Attribute::Settings => settings.is_some(),
         };
         let reset = attributes(reset.unwrap_or_default(), is_given)?;
-        let say_what_runs = [Attribute::Kind, Attribute::Command, Attribute::Settings];
+        let say_what_runs = [Attribute::Kind, Attribute::Command, Attribute::Settings, Attribute::OwnTransactions];
         let is_said = say_what_runs.iter().any(|one| is_given(*one) || reset.contains(one));
-        let runs = if is_said { Runs::Change } else { Runs::Keep };
+        let states = |attribute: Attribute| is_given(attribute) || reset.contains(&attribute);
+        let (states_command, states_settings) = (states(Attribute::Command), states(Attribute::Settings));
         let kind = kind.map(|word| known_kind(&word)).transpose()?;
         let queue = queue.map(|queue| convert::queue(Some(queue))).transpose()?;
         let retry_backoff = retry_backoff.map(backoff).transpose()?;
@@ -65,6 +66,11 @@ fn alter_job(
             if !role::may_act_for(caller, owner) {
                 return Err(Failure::not_owner("job", &name));
             }
+            let runs = match is_said {
+                true if states_command && (states_settings || current.settings == Jsonb::empty()) => Runs::Define,
+                true => Runs::Change,
+                false => Runs::Keep,
+            };
             let kind = kind.unwrap_or(if reset.contains(&Attribute::Kind) { Kind::Pull } else { current.kind });
             let base = reset_to(current, defaults(name, kind), &reset);
             let new = Definition {

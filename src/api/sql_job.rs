@@ -135,7 +135,7 @@ fn lock_job(session: &Session, name: &str, caller: pg_sys::Oid) -> Outcome<Optio
 /// Has a job that was there say what the call says.
 fn write_job(session: &Session, job: &job::Definition, was_there: bool, caller: pg_sys::Oid) -> Outcome<()> {
     if was_there {
-        jobs::write(session, job, caller, Runs::Change)?;
+        jobs::write(session, job, caller, Runs::Define)?;
     }
     Ok(())
 }

@@ -18,6 +18,7 @@ use crate::store::grants;
 use crate::store::runner::current::{current, CurrentRun, OnRun};
 use crate::store::runner::{self as store, RunJob};
 
+use crate::api::job as jobs;
 use crate::api::result::TableIterator;
 
 #[pg_extern(schema = "sched", stable, parallel_restricted)]
@@ -99,8 +100,11 @@ fn testable(job_name: &str) -> Outcome<(CString, Settings)> {
         return Err(Failure::not_owner("job", job_name));
     }
     // The command is the owner's, and would run as the caller.
+    if !role::exists(job.owner) {
+        return Err(jobs::orphan(job_name, job.owner));
+    }
     let is_member = || session(|session| grants::is_member_by_grant(session, caller, job.owner));
-    if role::is_superuser(caller) && job.owner != caller && role::exists(job.owner) && !is_member() {
+    if role::is_superuser(caller) && job.owner != caller && !is_member() {
         let owner = role::quoted(job.owner);
         return Err(Failure::new(
             PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,

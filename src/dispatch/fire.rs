@@ -232,7 +232,7 @@ thread_local! {
 #[derive(Default)]
 struct Candidates {
     timers: Vec<NewTimer>,
-    /// What one run of each takes of the batch.
+    /// What each takes of the batch.
     demands: Vec<Demand>,
     /// What more plan times are decided by, of those that have a backlog to be made up for.
     backlogs: Vec<Option<Box<ScheduleState>>>,
@@ -240,22 +240,15 @@ struct Candidates {
 
 impl Candidates {
     fn push(&mut self, timer: NewTimer, snapshot: ScheduleState, now: Instant) {
-        self.demands.push(demand(&snapshot));
-        let makes_up = timer.is_due(now) && most_plans(&snapshot) > 1;
-        self.backlogs.push(makes_up.then(|| Box::new(snapshot)));
+        let most = if timer.is_due(now) { most_plans(&snapshot) } else { 1 };
+        self.demands.push(demand(&snapshot, most));
+        self.backlogs.push((most > 1).then(|| Box::new(snapshot)));
         self.timers.push(timer);
     }
 
-    /// Whether one run of each is within the bounds, and no more is to be decided.
-    fn fit(&self, bounds: Bounds) -> bool {
-        let bytes = self.demands.iter().fold(0_usize, |sum, demand| sum.saturating_add(demand.bytes));
-        self.timers.len() <= bounds.executions && bytes <= bounds.bytes && self.backlogs.iter().all(Option::is_none)
-    }
-
-    /// Keeps the batch to a size that others can wait for: of each schedule one plan time, the owners in turns, and what is left of the bounds for
-    /// those that have a backlog. What does not fit stays due.
+    /// Keeps the batch to a size that others can wait for, in which each owner has its part. What does not fit stays due.
     fn within(self, bounds: Bounds, now: Instant) -> Vec<NewTimer> {
-        if self.fit(bounds) {
+        if self.backlogs.iter().all(Option::is_none) && batch::fit(&self.demands, bounds) {
             return self.timers;
         }
         let all = self.timers.into_iter().zip(self.demands).zip(self.backlogs);
@@ -263,40 +256,28 @@ impl Candidates {
         // Of an owner's schedules those with a backlog come last: they are due again at once.
         firing.sort_by_key(|((timer, _), _)| (timer.is_due(now), timer.runs.first().copied()));
         let demands: Vec<Demand> = firing.iter().map(|((_, demand), _)| *demand).collect();
-        let admission = batch::admit(&demands, bounds, SERVED.get());
+        let admission = batch::share_out(&demands, bounds, SERVED.get());
         SERVED.set(admission.served);
-        let mut left = bounds;
         let mut kept: Vec<NewTimer> = idle.into_iter().map(|((timer, _), _)| timer).collect();
-        let mut backlogs = Vec::new();
-        for (((timer, demand), backlog), fires) in firing.into_iter().zip(admission.fires) {
-            if !fires {
-                continue;
-            }
-            left.executions = left.executions.saturating_sub(1);
-            left.bytes = left.bytes.saturating_sub(demand.bytes);
-            match backlog {
-                Some(snapshot) => backlogs.push((timer, snapshot, demand)),
-                None => kept.push(timer),
-            }
-        }
-        let demands: Vec<Demand> = backlogs.iter().map(|(_, _, demand)| *demand).collect();
-        let most: Vec<usize> = backlogs.iter().map(|(_, snapshot, _)| most_plans(snapshot) - 1).collect();
-        let shares = batch::share_out(&demands, &most, left, SERVED.get());
-        for ((timer, snapshot, _), share) in backlogs.into_iter().zip(shares) {
-            kept.push(match decide(&snapshot, 1 + share, now) {
-                Decision::Move(more) if share > 0 => *more,
-                Decision::Move(_) | Decision::Park(_) | Decision::Drop => timer,
+        for (((timer, _), backlog), executions) in firing.into_iter().zip(admission.executions) {
+            kept.push(match (backlog, executions) {
+                (_, 0) => continue,
+                (None, _) | (_, 1) => timer,
+                (Some(snapshot), executions) => match decide(&snapshot, executions, now) {
+                    Decision::Move(more) => *more,
+                    Decision::Park(_) | Decision::Drop => timer,
+                },
             });
         }
         kept
     }
 }
 
-/// What one run of a schedule takes of a batch.
-fn demand(snapshot: &ScheduleState) -> Demand {
+/// What a schedule takes of a batch, with at most so many runs.
+fn demand(snapshot: &ScheduleState, most: usize) -> Demand {
     let (owner, bytes) =
         snapshot.schedule.as_ref().map_or((0, 0), |row| (row.job_owner.map_or(0, Oid::to_u32), row.payload_bytes));
-    Demand { owner, bytes }
+    Demand { owner, bytes, most }
 }
 
 /// How many plan times of a schedule may run at once.

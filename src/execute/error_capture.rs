@@ -2,7 +2,7 @@
 //! that stands below all others is called last, when the server has everything together.
 
 use std::cell::RefCell;
-use std::ffi::{c_char, c_void, CStr};
+use std::ffi::{c_char, c_int, c_void, CStr};
 use std::fmt::Write;
 use std::panic::AssertUnwindSafe;
 
@@ -16,6 +16,9 @@ use crate::pg::subtransaction::describe;
 
 /// Longer messages are cut.
 const MAX_CHARACTERS: usize = 4000;
+
+/// How many bytes of each text of an error are copied: as many as `MAX_CHARACTERS` can have, and far more.
+const MOST_BYTES: usize = 262_144;
 
 /// Why a command failed.
 #[derive(Clone, Debug)]
@@ -58,6 +61,11 @@ impl CommandError {
     }
 }
 
+// utils/elog.h, which pgrx binds without it.
+unsafe extern "C-unwind" {
+    fn errhint(format: *const c_char, ...) -> c_int;
+}
+
 thread_local! {
     /// The last error that the server has put together.
     static LAST: RefCell<Option<CommandError>> = const { RefCell::new(None) };
@@ -90,6 +98,24 @@ fn whole(error: &CaughtError) -> CommandError {
     })
 }
 
+/// Until where a text goes that is cut between two characters.
+unsafe fn clipped(text: *const c_char, most: usize) -> usize {
+    let length = c_int::try_from(CStr::from_ptr(text).count_bytes()).unwrap_or(c_int::MAX);
+    usize::try_from(pg_sys::pg_mbcliplen(text, length, most as c_int)).unwrap_or(0)
+}
+
+/// Cuts what an error says that is on its way: whoever catches it copies all of it.
+unsafe fn shorten(error: &pg_sys::ErrorData) {
+    type Say = unsafe extern "C-unwind" fn(*const c_char, ...) -> c_int;
+    let texts: [(*const c_char, Say); 3] =
+        [(error.message, pg_sys::errmsg_internal), (error.detail, pg_sys::errdetail_internal), (error.hint, errhint)];
+    for (text, say) in texts {
+        if !text.is_null() && CStr::from_ptr(text).count_bytes() > MOST_BYTES {
+            say(c"%.*s".as_ptr(), clipped(text, MOST_BYTES) as c_int, text);
+        }
+    }
+}
+
 #[pg_guard]
 unsafe extern "C-unwind" fn remember(_argument: *mut c_void) {
     let before = pg_sys::MemoryContextSwitchTo(pg_sys::TopMemoryContext);
@@ -97,7 +123,14 @@ unsafe extern "C-unwind" fn remember(_argument: *mut c_void) {
     pg_sys::MemoryContextSwitchTo(before);
     let error = &*data;
     if error.elevel >= PgLogLevel::ERROR as i32 {
-        let text = |text: *const c_char| (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned());
+        shorten(error);
+        let text = |text: *const c_char| {
+            (!text.is_null()).then(|| {
+                let most = MOST_BYTES.min(CStr::from_ptr(text).count_bytes());
+                let kept = std::slice::from_raw_parts(text.cast::<u8>(), clipped(text, most));
+                String::from_utf8_lossy(kept).into_owned()
+            })
+        };
         let remembered = CommandError {
             sqlstate: unpacked_sqlstate(error.sqlerrcode),
             message: text(error.message).unwrap_or_default(),

@@ -126,12 +126,21 @@ unsafe extern "C-unwind" fn take_without_answer(kind: c_char, bytes: *const c_ch
     take(kind, bytes, length);
 }
 
-/// A text of a message. The command may have chosen another client encoding for itself.
-fn in_database_encoding(text: &CStr) -> String {
-    // SAFETY: a C string that the server has made in this encoding; what it is converted to goes with the message's memory.
+/// A text of a message, cut before it is copied. The command may have chosen another client encoding for itself.
+fn in_database_encoding(whole: &CStr) -> String {
+    // SAFETY: a text that the server has made in this encoding, cut between two characters; what it is converted to goes with the message's
+    // memory.
     unsafe {
-        let length = c_int::try_from(text.count_bytes()).unwrap_or(0);
-        CStr::from_ptr(pg_sys::pg_client_to_server(text.as_ptr(), length)).to_string_lossy().into_owned()
+        let encoding = pg_sys::pg_get_client_encoding();
+        let (text, most) = (whole.as_ptr(), 2 * MOST_BYTES as c_int);
+        let length = pg_sys::pg_encoding_mbcliplen(
+            encoding,
+            text,
+            c_int::try_from(whole.count_bytes()).unwrap_or(c_int::MAX),
+            most,
+        );
+        let cut = pg_sys::pnstrdup(text, length as pg_sys::Size);
+        CStr::from_ptr(pg_sys::pg_client_to_server(cut, length)).to_string_lossy().into_owned()
     }
 }
 

@@ -1,32 +1,40 @@
 //! Memory for data whose size a user chooses. An allocation of Rust's that fails aborts the process, and the postmaster then restarts all
-//! others. So that much is asked for before such data is copied, where a failure is an error of the statement.
+//! others. So that much is asked for before such data is copied, where a failure is an error of the statement. What no question foresaw ends the
+//! session (`allocator`).
+
+use std::cell::Cell;
 
 use pgrx::{pg_sys, FromDatum, PgSqlErrorCode};
 
+use crate::pg::allocator;
 use crate::pg::error::{raise, Failure};
 
-/// Below this many bytes nothing is asked for: what a call needs in any case is more.
+/// After so many bytes the allocator is asked: values add up, each of which is small.
 const SMALL: usize = 256 * 1024;
 
 /// What is asked for where many small parts add up.
 pub const ALWAYS: usize = SMALL;
 
-/// What has to be left beside it, for all small allocations until the call ends.
+/// What has to be left beside it, for all small allocations until the next question.
 const HEADROOM: usize = 8 * 1024 * 1024;
 
-/// `53200` where the allocator has not this many bytes, and some to spare.
+thread_local! {
+    /// How many bytes were copied since the allocator was asked.
+    static COPIED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// To be called before so many bytes of a user's data are copied. `53200` where the allocator has not this many, and some to spare.
 pub fn require(bytes: usize) {
-    if bytes < SMALL {
+    let copied = COPIED.get().saturating_add(bytes);
+    if copied < SMALL {
+        COPIED.set(copied);
         return;
     }
-    let mut probe = Vec::<u8>::new();
-    let result = probe.try_reserve_exact(bytes.saturating_add(HEADROOM));
-    // The compiler may leave out an allocation that nobody looks at.
-    std::hint::black_box(&probe);
-    if result.is_err() {
+    COPIED.set(0);
+    if !allocator::has(copied.saturating_add(HEADROOM)) {
         raise(Failure::new(
             PgSqlErrorCode::ERRCODE_OUT_OF_MEMORY,
-            format!("out of memory: {bytes} bytes are needed at once"),
+            format!("out of memory: {copied} bytes are needed at once"),
             "Pass less data at a time.",
         ));
     }

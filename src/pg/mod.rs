@@ -1,6 +1,7 @@
 //! What touches PostgreSQL itself: the SPI session of the extension's owner, roles and search path, look-ups in the catalogs, messages of
 //! invalidation, errors, types, and what differs between its versions. It knows nothing of schedules and leases.
 
+mod allocator;
 pub mod array;
 pub mod by_subtransaction;
 pub mod catch;

@@ -2,7 +2,7 @@
 //! looked up: what a command needs may come later.
 
 use std::cell::Cell;
-use std::ffi::{c_void, CStr, CString};
+use std::ffi::{c_int, c_void, CStr, CString};
 
 use pgrx::pg_sys::{self, NodeTag};
 use pgrx::{pg_guard, PgList, PgMemoryContexts, PgSqlErrorCode};
@@ -15,26 +15,31 @@ use crate::pg::utf8_text::counts_bytes;
 /// The longest command, in bytes.
 pub const MAX_COMMAND_BYTES: usize = 1_048_576;
 
-/// How a command's strings are read: `standard_conforming_strings`. It is a property of the stored command, and not of the session that
-/// stores, runs or tests it: what one takes for a string another would run.
+/// How a command's strings are read: `standard_conforming_strings` and `backslash_quote`. It is a property of the stored command, and not of the
+/// session that stores, runs or tests it: what one takes for a string another would run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Strings {
-    /// on: a backslash is a character like others, but in E''.
-    Standard,
-    /// off: it escapes the next one.
-    WithBackslashes,
+pub struct Strings {
+    /// A backslash is a character like others, but in E''.
+    pub standard: bool,
+    /// Whether a backslash may stand before a quote, where it escapes.
+    pub quote: pg_sys::BackslashQuoteType::Type,
 }
 
 /// Puts the session's way back.
-struct SessionStrings(bool);
+struct SessionStrings(bool, c_int);
 
 impl Strings {
+    /// Those of a server as it is shipped.
+    pub const STANDARD: Strings =
+        Strings { standard: true, quote: pg_sys::BackslashQuoteType::BACKSLASH_QUOTE_SAFE_ENCODING };
+
     /// Has the parser read strings so until the result is dropped.
     fn apply(self) -> SessionStrings {
-        // SAFETY: the backend's only thread; the parser reads it when it begins.
+        // SAFETY: the backend's only thread; the parser reads them when it begins.
         unsafe {
-            let before = SessionStrings(pg_sys::standard_conforming_strings);
-            pg_sys::standard_conforming_strings = self == Strings::Standard;
+            let before = SessionStrings(pg_sys::standard_conforming_strings, pg_sys::backslash_quote);
+            pg_sys::standard_conforming_strings = self.standard;
+            pg_sys::backslash_quote = self.quote as c_int;
             before
         }
     }
@@ -43,7 +48,7 @@ impl Strings {
 impl Drop for SessionStrings {
     fn drop(&mut self) {
         // SAFETY: as above.
-        unsafe { pg_sys::standard_conforming_strings = self.0 }
+        unsafe { (pg_sys::standard_conforming_strings, pg_sys::backslash_quote) = (self.0, self.1) }
     }
 }
 

@@ -46,15 +46,22 @@ pub fn read(settings: &Jsonb) -> Outcome<Vec<(String, String)>> {
 /// How the strings of a command with these settings are read: as the standard has it, unless they say otherwise. What the session has says
 /// nothing: the command was stored by one session and is run by another.
 pub fn strings(settings: &[(String, String)]) -> Strings {
-    let said = settings.iter().rev().find(|(name, _)| name.eq_ignore_ascii_case("standard_conforming_strings"));
+    use pg_sys::BackslashQuoteType::{BACKSLASH_QUOTE_OFF, BACKSLASH_QUOTE_ON, BACKSLASH_QUOTE_SAFE_ENCODING};
+    let said = |setting: &str| {
+        settings.iter().rev().find(|(name, _)| name.eq_ignore_ascii_case(setting)).map(|(_, value)| value.as_str())
+    };
     let is_on = |value: &str| {
         let (mut on, value) = (true, CString::new(value).ok()?);
         // SAFETY: a C string; what it is no word for is left alone.
         unsafe { pg_sys::parse_bool(value.as_ptr(), &mut on) }.then_some(on)
     };
-    match said.and_then(|(_, value)| is_on(value)) {
-        Some(false) => Strings::WithBackslashes,
-        Some(true) | None => Strings::Standard,
+    Strings {
+        standard: said("standard_conforming_strings").and_then(is_on).unwrap_or(Strings::STANDARD.standard),
+        quote: match said("backslash_quote").and_then(is_on) {
+            Some(true) => BACKSLASH_QUOTE_ON,
+            Some(false) => BACKSLASH_QUOTE_OFF,
+            None => BACKSLASH_QUOTE_SAFE_ENCODING,
+        },
     }
 }
 

@@ -67,6 +67,8 @@ pub struct Board {
     overlooked: AtomicBool,
     /// When the postmaster last had no worker slot for a dispatcher or a runner.
     lacked_at: AtomicI64,
+    /// Since when a database with the extension has waited for a dispatcher, for want of a worker slot; the end of all times where none does.
+    waiting_since: AtomicI64,
     /// A dispatcher that has nothing to do is to give its worker slot away.
     one_is_to_rest: AtomicBool,
     slots_lock: AtomicBool,
@@ -82,6 +84,7 @@ impl Default for Board {
             launcher_pid: AtomicI32::new(0),
             overlooked: AtomicBool::new(false),
             lacked_at: AtomicI64::new(i64::MIN),
+            waiting_since: AtomicI64::new(i64::MAX),
             one_is_to_rest: AtomicBool::new(false),
             slots_lock: AtomicBool::new(false),
             slots: std::array::from_fn(|_| Slot {

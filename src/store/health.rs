@@ -68,15 +68,14 @@ pub fn queues(session: &Session, now: Instant) -> Vec<(String, Option<Instant>)>
 pub fn undefined_jobs(session: &Session, reader: Oid, reads_all: bool, now: Instant) -> Vec<String> {
     statement!(
         UNDEFINED_JOBS =
-            "health/undefined_jobs"(INT8OID, OIDOID, BOOLOID, UUIDARRAYOID, TIMESTAMPTZOID, TIMESTAMPTZOID)
+            "health/undefined_jobs"(INT8OID, OIDOID, BOOLOID, UUIDARRAYOID, TIMESTAMPTZOID, UUIDOID, TIMESTAMPTZOID)
     );
     let most = usize::try_from(MOST_EXECUTIONS).unwrap_or(usize::MAX);
     let waiting = fast_path::open_in(session, |schema| queue_heads::first_in(schema, DEFAULT_QUEUE, most, now));
-    let (retries, leases) = (first_times::before_retries(session, now), first_times::before_leases(session, now));
-    let rows = UNDEFINED_JOBS.run(
-        session,
-        arguments![MOST_EXECUTIONS, reader, reads_all, waiting.map(List), timestamp(retries), timestamp(leases)],
-    );
+    let ((time, id), leases) = (first_times::first_retry(session, now), first_times::before_leases(session, now));
+    let (retries, leases, waiting) = (timestamp(time), timestamp(leases), waiting.map(List));
+    let arguments = arguments![MOST_EXECUTIONS, reader, reads_all, waiting, retries, id, leases];
+    let rows = UNDEFINED_JOBS.run(session, arguments);
     rows.first().and_then(|row| row.get("names")).unwrap_or_default()
 }
 

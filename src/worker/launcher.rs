@@ -152,7 +152,7 @@ impl LauncherState {
             }
         };
         databases.sort_by_key(|database| self.turn(database.oid));
-        let mut all_served = true;
+        let (mut all_served, mut waits) = (true, false);
         for database in databases {
             let oid = database.oid;
             if board.has_dispatcher(oid) {
@@ -204,6 +204,7 @@ impl LauncherState {
                 }
                 Start::NotBefore(earliest) => wake = wake.min(earliest),
                 Start::Missing(failure) => {
+                    waits |= self.proven.contains(&oid);
                     wake = wake.min(self.unavailability.record_of(&database.name, failure, now));
                 }
                 Start::Later => {}
@@ -213,6 +214,7 @@ impl LauncherState {
             // One that its owner has locked is no lack of ours.
             all_served &= !self.proven.contains(&oid) && self.failures(oid) > 0;
         }
+        board.waits_for_slot(waits);
         self.unavailability.report(now);
         self.unavailability.end(all_served);
         wake

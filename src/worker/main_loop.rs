@@ -33,6 +33,8 @@ pub struct MainLoop<'b> {
     /// The database's name, from when the log was told that we started.
     name: Option<String>,
     tick: Tick,
+    /// When this process began to serve.
+    since: Instant,
     log_once: LogOnce,
     clock: ClockWatch,
     dispatch: DispatchSwitch,
@@ -67,6 +69,7 @@ impl<'b> MainLoop<'b> {
             database,
             name: None,
             tick: Tick::new(convert::now()),
+            since: convert::now(),
             log_once: LogOnce::default(),
             clock: ClockWatch::begin(),
             dispatch: DispatchSwitch::unread(),
@@ -210,7 +213,7 @@ impl<'b> MainLoop<'b> {
         Next::Sleep { until: convert::now().checked_add_micros(pause), watermark: None }
     }
 
-    /// Whether this process leaves because others need its worker slot and nothing is to be done here for a while.
+    /// Whether this process leaves because others need its worker slot: nothing is to be done here for a while, or it is another's turn.
     fn rests(&self) -> bool {
         let (now, until) = (convert::now(), self.tick.urgent);
         let earliest = now.checked_add_micros(rest::LEAST);
@@ -224,7 +227,9 @@ impl<'b> MainLoop<'b> {
         let longest = now.checked_add_micros(rest::MOST).unwrap_or(Instant::MAX);
         // Before the question: who needs the slot later finds that we are idle, and wakes us.
         self.board.idle_until(if is_idle { until.unwrap_or(Instant::MAX) } else { Instant::MIN });
-        let rests = is_idle && rest::is_to_rest() && self.board.rest(until.map_or(longest, |until| until.min(longest)));
+        let makes_room = if is_idle { rest::is_to_rest() } else { rest::is_turn_over(self.since) };
+        let back = if is_idle { until.map_or(longest, |until| until.min(longest)) } else { now };
+        let rests = makes_room && (self.board.rest(back) || !is_idle);
         if rests {
             pgrx::debug1!("scheduler: the dispatcher gives its worker slot to others");
         }

@@ -14,9 +14,10 @@ const NAMING: &CStr = c"looking up the name of the database";
 
 /// Writes that the run of a job `what`, for example "was cancelled". To be called between two transactions.
 pub fn write(job_name: &str, what: &str) {
-    // SAFETY: reads a global of the process.
-    let database = unsafe { pg_sys::MyDatabaseId.to_u32() };
-    let line = log_limit::count(database, job_name, convert::now().as_micros());
+    // SAFETY: reads globals of the process, which is connected as the job's owner.
+    let (database, owner) = unsafe { (pg_sys::MyDatabaseId.to_u32(), pg_sys::GetAuthenticatedUserId().to_u32()) };
+    let now = convert::now().as_micros();
+    let line = log_limit::count(database, job_name, now);
     if line == Line::LeftOut {
         return;
     }
@@ -28,5 +29,7 @@ pub fn write(job_name: &str, what: &str) {
     };
     let database = transaction::attempt(NAMING, syscache::database_name).unwrap_or_default();
     let text = format!("scheduler: run of job \"{job_name}\" in database \"{database}\" {}{more}", error::cut(what));
-    error::report(PgLogLevel::LOG, Failure::note(text));
+    if let Some(text) = log_limit::of_role(owner, text, now) {
+        error::report(PgLogLevel::LOG, Failure::note(text));
+    }
 }

@@ -8,7 +8,7 @@ use std::panic::AssertUnwindSafe;
 
 use scheduler_core::runtime::backoff;
 use scheduler_core::runtime::cooldown::{Cooldown, Now, BUSY};
-use scheduler_core::schedule::{Bounds, MOST_BYTES};
+use scheduler_core::schedule::{Bounds, MOST_BYTES, MOST_CONTENDED};
 use scheduler_core::Instant;
 
 use crate::dispatch::{self, Fired, LookedForAlerts, Pruner};
@@ -166,8 +166,7 @@ pub struct Tick {
     deadlines: Deadlines,
     /// Where applying changes goes on.
     changes: ChangeWatch,
-    /// Up to here everything that was due has been looked at. The index of timers has an entry for each fire of the last minutes,
-    /// until it is vacuumed: to go through them each time would cost more than what is due.
+    /// Up to here everything that was due has been looked at: the index of timers has the entries of what has fired until it is vacuumed.
     looked_until: Instant,
     /// Schedules fire by themselves here.
     fires: bool,
@@ -358,9 +357,10 @@ impl Tick {
         let done = attempt(database, c"dispatching due schedules", move || {
             // Of a backlog both ends: those that may still be on time, and those that have waited longest.
             let latest = guc::batch_size() / 2;
-            let bounds = Bounds { executions: usize::try_from(guc::batch_size()).unwrap_or(1), bytes: MOST_BYTES };
-            let window = BatchWindow { after, latest, earliest: guc::batch_size() - latest, bounds };
-            session(|session| dispatch::fire_due(session, window, now))
+            let executions = usize::try_from(guc::batch_size()).unwrap_or(1);
+            let bounds = Bounds { executions, contended: MOST_CONTENDED, bytes: MOST_BYTES };
+            let earliest = guc::batch_size() - latest;
+            session(|session| dispatch::fire_due(session, BatchWindow { after, latest, earliest, bounds }, now))
         })?;
         let Some(Fired { more, schedules, is_plain, .. }) = done else {
             self.firing = self.firing.after_failure(both);

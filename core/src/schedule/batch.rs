@@ -9,11 +9,16 @@ pub const MAX_PAYLOAD_BYTES: usize = 1_048_576;
 /// How many bytes of payload a dispatcher writes or delivers in one transaction: some milliseconds' work.
 pub const MOST_BYTES: usize = 512 * 1024;
 
+/// How many executions a dispatcher fires in one transaction where several owners have more due than it could: some milliseconds' work.
+pub const MOST_CONTENDED: usize = 400;
+
 /// How much one transaction writes.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// How many executions.
     pub executions: usize,
+    /// How many of them where not all fit that several owners have due: each waits for what the others fire.
+    pub contended: usize,
     /// How many bytes of payload. One execution may have more than is left of them.
     pub bytes: usize,
 }
@@ -25,13 +30,21 @@ pub struct Demand {
     pub owner: u32,
     /// The size of its payload.
     pub bytes: usize,
+    /// How many executions at most: one, or more where it makes up for a backlog.
+    pub most: usize,
+}
+
+impl Demand {
+    fn all_bytes(&self) -> usize {
+        self.bytes.saturating_mul(self.most)
+    }
 }
 
 /// Which of the due schedules fire in this transaction.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Admission {
-    /// For each demand, whether it fires.
-    pub fires: Vec<bool>,
+    /// For each demand, how many executions it has; none where it does not fire.
+    pub executions: Vec<usize>,
     /// The owner behind whom the next transaction begins.
     pub served: u32,
 }
@@ -65,72 +78,99 @@ pub fn take_in_turns<T>(lists: BTreeMap<u32, VecDeque<T>>, served: u32, most: us
     (taken, last)
 }
 
-/// Each schedule once, as far as the bounds allow, the owners in turns. `demands` are in the order in which those of an owner come. An owner of
-/// whom nothing fits gets one execution nevertheless: in each transaction another one.
-#[must_use]
-pub fn admit(demands: &[Demand], bounds: Bounds, served: u32) -> Admission {
-    let total = demands.iter().fold(0_usize, |sum, demand| sum.saturating_add(demand.bytes));
-    if demands.len() <= bounds.executions && total <= bounds.bytes {
-        return Admission { fires: vec![true; demands.len()], served };
-    }
-    let mut lists: BTreeMap<u32, VecDeque<(usize, usize)>> = BTreeMap::new();
-    for (index, demand) in demands.iter().enumerate() {
-        lists.entry(demand.owner).or_default().push_back((index, demand.bytes));
-    }
-    let mut fires = vec![false; demands.len()];
-    let (mut count, mut bytes) = (0, 0_usize);
-    let mut owners = in_turns(lists, served);
-    let mut first_left = None;
-    let mut is_first_round = true;
-    while !owners.is_empty() {
-        owners.retain_mut(|(owner, list)| {
-            let Some((index, size)) = list.pop_front() else { return false };
-            let fits = count < bounds.executions && bytes.saturating_add(size) <= bounds.bytes;
-            if fits {
-                fires[index] = true;
-                (count, bytes) = (count + 1, bytes + size);
-            } else if is_first_round && first_left.is_none() {
-                first_left = Some((*owner, index));
-            }
-            fits
-        });
-        is_first_round = false;
-    }
-    let served = first_left.map_or(served, |(owner, index)| {
-        fires[index] = true;
-        owner
-    });
-    Admission { fires, served }
+fn sum(parts: impl Iterator<Item = usize>) -> usize {
+    parts.fold(0, usize::saturating_add)
 }
 
-/// How many executions more each of some schedules that fire may have: what is left of the bounds, in equal parts for the owners, and of
-/// theirs for their schedules. `most` says how many a schedule takes.
+/// Whether all that is asked for is within the bounds.
 #[must_use]
-pub fn share_out(demands: &[Demand], most: &[usize], left: Bounds, served: u32) -> Vec<usize> {
+pub fn fit(demands: &[Demand], bounds: Bounds) -> bool {
+    sum(demands.iter().map(|demand| demand.most)) <= bounds.executions
+        && sum(demands.iter().map(Demand::all_bytes)) <= bounds.bytes
+}
+
+/// Shares the bounds out: to the owners in equal parts, of which none gets more than it asks for (max-min fairness, as in D. Bertsekas and R.
+/// Gallager, Data Networks, 6.5.2), and what an owner gets to its schedules: one execution each, in the order of `demands`, then what is left
+/// in equal parts to those that ask for more. So what one owner has due, however much, takes nothing from the part of another. An owner of whom
+/// nothing fits gets one execution nevertheless: in each transaction another one.
+#[must_use]
+pub fn share_out(demands: &[Demand], bounds: Bounds, served: u32) -> Admission {
+    if fit(demands, bounds) {
+        return Admission { executions: demands.iter().map(|demand| demand.most).collect(), served };
+    }
     let mut lists: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     for (index, demand) in demands.iter().enumerate() {
         lists.entry(demand.owner).or_default().push(index);
     }
-    let mut shares = vec![0; demands.len()];
-    let mut left = left;
-    // Those with small payloads first: what they do not take is the others'.
-    lists.values_mut().for_each(|list| list.sort_by_key(|index| demands[*index].bytes));
+    let most = if lists.len() > 1 { bounds.contended.min(bounds.executions) } else { bounds.executions };
     let mut owners = in_turns(lists, served);
-    owners.sort_by_key(|(_, list)| list.last().map(|index| demands[*index].bytes));
-    for (place, (_, list)) in owners.iter().enumerate() {
-        let owners_left = owners.len() - place;
-        let mut own = Bounds { executions: left.executions / owners_left, bytes: left.bytes / owners_left };
-        for (place, index) in list.iter().enumerate() {
-            let schedules_left = list.len() - place;
-            let by_bytes = (own.bytes / schedules_left).checked_div(demands[*index].bytes).unwrap_or(usize::MAX);
-            let share = (own.executions / schedules_left).min(by_bytes).min(most[*index]);
-            shares[*index] = share;
-            let bytes = share * demands[*index].bytes;
-            own = Bounds { executions: own.executions - share, bytes: own.bytes - bytes };
-            left = Bounds { executions: left.executions - share, bytes: left.bytes - bytes };
+    let mut next = served;
+    if owners.len() > most {
+        owners.truncate(most.max(1));
+        next = owners.last().map_or(served, |(owner, _)| *owner);
+    }
+    let wants = |want: fn(&Demand) -> usize| -> Vec<usize> {
+        owners.iter().map(|(_, list)| sum(list.iter().map(|index| want(&demands[*index])))).collect()
+    };
+    let executions_of = equal_parts(&wants(|demand| demand.most), most);
+    let bytes_of = equal_parts(&wants(Demand::all_bytes), bounds.bytes);
+    let mut executions = vec![0; demands.len()];
+    let mut left_out = None;
+    for ((owner, list), (own, bytes)) in owners.iter().zip(executions_of.into_iter().zip(bytes_of)) {
+        let is_served = share_out_own(demands, list, own, bytes, &mut executions);
+        if !is_served && left_out.is_none() {
+            left_out = list.first().map(|index| (*owner, *index));
         }
     }
-    shares
+    if let Some((owner, index)) = left_out {
+        executions[index] = 1;
+        next = owner;
+    }
+    Admission { executions, served: next }
+}
+
+/// One owner's part among its schedules; false where nothing fits.
+fn share_out_own(
+    demands: &[Demand],
+    list: &[usize],
+    mut own: usize,
+    mut bytes: usize,
+    executions: &mut [usize],
+) -> bool {
+    let mut firing = Vec::new();
+    for index in list {
+        let size = demands[*index].bytes;
+        if own == 0 || size > bytes {
+            break;
+        }
+        (own, bytes) = (own - 1, bytes - size);
+        executions[*index] = 1;
+        firing.push(*index);
+    }
+    let is_served = !firing.is_empty();
+    firing.retain(|index| demands[*index].most > 1);
+    // Those with small payloads first: what they do not take is the others'.
+    firing.sort_by_key(|index| demands[*index].bytes);
+    for (place, index) in firing.iter().enumerate() {
+        let (left, demand) = (firing.len() - place, demands[*index]);
+        let by_bytes = (bytes / left).checked_div(demand.bytes).unwrap_or(usize::MAX);
+        let more = (own / left).min(by_bytes).min(demand.most - 1);
+        executions[*index] += more;
+        (own, bytes) = (own - more, bytes - more * demand.bytes);
+    }
+    is_served
+}
+
+/// Equal parts of a whole, none larger than is wanted.
+fn equal_parts(wants: &[usize], whole: usize) -> Vec<usize> {
+    let mut places: Vec<usize> = (0..wants.len()).collect();
+    places.sort_by_key(|place| wants[*place]);
+    let (mut parts, mut left) = (vec![0; wants.len()], whole);
+    for (before, place) in places.iter().enumerate() {
+        parts[*place] = wants[*place].min(left / (wants.len() - before));
+        left -= parts[*place];
+    }
+    parts
 }
 
 #[cfg(test)]
@@ -141,48 +181,69 @@ mod tests {
     const B: u32 = 20;
     const C: u32 = 30;
 
-    fn demands(of: &[(u32, usize)]) -> Vec<Demand> {
-        of.iter().map(|(owner, bytes)| Demand { owner: *owner, bytes: *bytes }).collect()
+    fn demands(of: &[(u32, usize, usize)]) -> Vec<Demand> {
+        of.iter().map(|(owner, bytes, most)| Demand { owner: *owner, bytes: *bytes, most: *most }).collect()
     }
 
-    fn fires(of: &[(u32, usize)], executions: usize, bytes: usize, served: u32) -> (Vec<usize>, u32) {
-        let admission = admit(&demands(of), Bounds { executions, bytes }, served);
-        let indexes = admission.fires.iter().enumerate().filter(|(_, fires)| **fires).map(|(index, _)| index);
-        (indexes.collect(), admission.served)
+    fn shares(of: &[(u32, usize, usize)], executions: usize, bytes: usize, served: u32) -> (Vec<usize>, u32) {
+        let bounds = Bounds { executions, contended: executions, bytes };
+        let admission = share_out(&demands(of), bounds, served);
+        (admission.executions, admission.served)
     }
 
     #[test]
     fn all_fire_that_fit() {
-        assert_eq!(fires(&[(A, 3), (A, 3), (B, 4)], 3, 10, A), (vec![0, 1, 2], A));
+        assert_eq!(shares(&[(A, 3, 1), (A, 3, 1), (B, 4, 1)], 3, 10, A), (vec![1, 1, 1], A));
+        assert_eq!(shares(&[(A, 3, 2), (B, 4, 1)], 3, 10, A), (vec![2, 1], A));
     }
 
     #[test]
-    fn owners_take_turns_in_executions_and_bytes() {
-        assert_eq!(fires(&[(A, 1), (A, 1), (A, 1), (B, 1)], 2, 10, 0), (vec![0, 3], 0));
-        assert_eq!(fires(&[(A, 4), (A, 4), (A, 4), (B, 4)], 9, 9, 0), (vec![0, 3], 0));
+    fn owners_have_equal_parts_of_executions_and_bytes() {
+        assert_eq!(shares(&[(A, 1, 1), (A, 1, 1), (A, 1, 1), (B, 1, 1)], 2, 10, 0), (vec![1, 0, 0, 1], 0));
+        assert_eq!(shares(&[(A, 4, 1), (A, 4, 1), (A, 4, 1), (B, 4, 1)], 9, 9, 0), (vec![1, 0, 0, 1], 0));
+        // What one does not want is the others'.
+        assert_eq!(shares(&[(A, 1, 1), (A, 1, 1), (A, 1, 1), (B, 1, 1)], 3, 10, 0), (vec![1, 1, 0, 1], 0));
         // What does not fit takes nothing from the others.
-        assert_eq!(fires(&[(A, 100), (A, 1), (B, 1), (B, 1)], 9, 9, C), (vec![0, 2, 3], A));
+        assert_eq!(shares(&[(A, 100, 1), (A, 1, 1), (B, 1, 1), (B, 1, 1)], 9, 9, C), (vec![1, 0, 1, 1], A));
+    }
+
+    #[test]
+    fn a_backlog_has_its_owners_part_whatever_others_have_due() {
+        let mut of = vec![(A, 0, 1000); 500];
+        of.extend([(B, 0, 30), (B, 0, 1)]);
+        let (shared, _) = shares(&of, 100, 100, 0);
+        assert_eq!(shared[500..], [30, 1]);
+        assert_eq!((shared[..69].iter().sum::<usize>(), shared[..500].iter().sum::<usize>()), (69, 69));
+        let bounds = Bounds { executions: 100, contended: 20, bytes: 100 };
+        assert_eq!(share_out(&demands(&of), bounds, 0).executions[500..], [9, 1]);
+        assert_eq!(share_out(&demands(&of[..500]), bounds, 0).executions.iter().sum::<usize>(), 100);
     }
 
     #[test]
     fn who_never_fits_fires_in_turns() {
-        let large = [(A, 100), (B, 100), (C, 1)];
-        let (first, served) = fires(&large, 9, 9, 0);
-        assert_eq!((first, served), (vec![0, 2], A));
-        assert_eq!(fires(&large, 9, 9, served), (vec![1, 2], B));
-        assert_eq!(fires(&large, 9, 9, B), (vec![0, 2], A));
+        let large = [(A, 100, 1), (B, 100, 1), (C, 1, 1)];
+        let (first, served) = shares(&large, 9, 9, 0);
+        assert_eq!((first, served), (vec![1, 0, 1], A));
+        assert_eq!(shares(&large, 9, 9, served), (vec![0, 1, 1], B));
+        assert_eq!(shares(&large, 9, 9, B), (vec![1, 0, 1], A));
         // One at least, whatever the bounds.
-        assert_eq!(fires(&[(A, 5)], 0, 0, A), (vec![0], A));
+        assert_eq!(shares(&[(A, 5, 1)], 0, 0, A), (vec![1], A));
+    }
+
+    #[test]
+    fn more_owners_than_executions_fire_in_turns() {
+        let all = [(A, 0, 1), (B, 0, 1), (C, 0, 1)];
+        let (first, served) = shares(&all, 2, 9, 0);
+        assert_eq!((first, served), (vec![1, 1, 0], B));
+        assert_eq!(shares(&all, 2, 9, served), (vec![1, 0, 1], A));
     }
 
     #[test]
     fn what_is_left_is_shared_out() {
-        let of = demands(&[(A, 10), (A, 10), (B, 0)]);
-        let shares = |executions, bytes| share_out(&of, &[99, 99, 7], Bounds { executions, bytes }, 0);
-        assert_eq!(shares(100, 1000), vec![46, 47, 7]);
-        assert_eq!(shares(100, 60), vec![3, 3, 7]);
-        assert_eq!(shares(0, 60), vec![0, 0, 0]);
-        assert_eq!(share_out(&of[..1], &[99], Bounds { executions: 1000, bytes: 5 }, 0), vec![0]);
+        let of = [(A, 10, 100), (A, 10, 100), (B, 0, 8)];
+        assert_eq!(shares(&of, 103, 1030, 0).0, vec![47, 48, 8]);
+        assert_eq!(shares(&of, 103, 80, 0).0, vec![4, 4, 8]);
+        assert_eq!(shares(&of[..1], 1000, 5, 0).0, vec![1]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ pub mod plan_times;
 pub mod policy;
 pub mod skipped_plans;
 
-pub use batch::{Bounds, Demand, MAX_PAYLOAD_BYTES, MOST_BYTES};
+pub use batch::{Bounds, Demand, MAX_PAYLOAD_BYTES, MOST_BYTES, MOST_CONTENDED};
 pub use plan::{ArmEvent, Armed, Fired, Next, Progress};
 pub use plan_times::PlanTimes;
 pub use policy::{CatchUp, Overlap, Ownership, Policy, Rearm};

@@ -142,6 +142,46 @@ fn a_superuser_tests_no_command_of_another_role_as_itself() {
     assert_eq!(one::<String>(&mut boss, ran_as), "boss");
 }
 
+/// A command that a role left when it was dropped runs as no superuser who changes something else of its job.
+#[test]
+fn the_command_of_a_dropped_role_runs_as_nobody_until_a_call_replaces_it() {
+    let (cluster, mut db) = server();
+    let mut teller = cluster.connect_as("teller", "postgres");
+    teller
+        .batch_execute(
+            "select sched.schedule_sql('planted', 'every 1 h', $$create role evil superuser$$);
+             select sched.define_job('path', 'sql', 'select f()', settings => '{\"search_path\": \"evil\"}')",
+        )
+        .unwrap();
+    drop(teller);
+    db.batch_execute("select sched.revoke_all('teller'); drop owned by teller; drop role teller").unwrap();
+    let mut boss = cluster.connect_as("boss", "postgres");
+    let before: String = one(&mut db, JOBS);
+    for write in [
+        "select sched.alter_job('planted', priority => 5)",
+        "select sched.alter_job('planted', queue => 'slow')",
+        "select sched.alter_job('planted', settings => '{}')",
+        "select sched.alter_job('path', command => 'select f(1)')",
+        "select * from sched.test_job('planted')",
+    ] {
+        let refusal = refusal(&mut boss, write);
+        assert_eq!(refusal.code(), &SqlState::INSUFFICIENT_PRIVILEGE, "{write}: {refusal}");
+        assert!(refusal.hint().unwrap_or_default().contains("sched.define_job"), "{write}: {refusal:?}");
+        assert_eq!(one::<String>(&mut db, JOBS), before, "{write}");
+    }
+    boss.batch_execute(
+        "select sched.alter_job('path', command => 'select 1', reset => '{settings}');
+         select sched.alter_job('pulled', priority => 5);
+         select sched.schedule_sql('planted', 'every 1 h', 'select 2')",
+    )
+    .unwrap();
+    let taken: String = one(&mut db, JOBS);
+    assert!(
+        taken.ends_with("path boss sql select 1 {} 0, planted boss sql select 2 {} 0, pulled boss pull {} 5"),
+        "{taken}"
+    );
+}
+
 /// Whoever may not change a row keeps it from nobody, whatever is open or prepared.
 #[test]
 fn without_a_right_no_row_is_locked() {
@@ -366,4 +406,20 @@ fn an_open_transaction_keeps_no_import_waiting() {
     second.batch_execute("set lock_timeout = '100ms'").unwrap();
     let error = refusal(&mut second, "select * from sched.import_from('pg_cron', 'own')");
     assert_eq!(error.code(), &SqlState::LOCK_NOT_AVAILABLE);
+}
+
+/// A role that takes back its own pause, in a transaction that stays open, keeps no superuser from taking back that of all.
+#[test]
+fn an_open_resume_keeps_no_other_waiting() {
+    let (cluster, mut db) = server();
+    let mut teller = cluster.connect_as("teller", "postgres");
+    teller.batch_execute("select sched.pause_queue('default')").unwrap();
+    teller.batch_execute("begin; select sched.resume_queue('default')").unwrap();
+    db.batch_execute(
+        "select sched.pause_queue('default'); set statement_timeout = '10s'; select sched.resume_queue('default')",
+    )
+    .unwrap();
+    assert_eq!(one::<i64>(&mut db, "select count(*) from sched.paused_queue where owner is null"), 0);
+    teller.batch_execute("commit").unwrap();
+    assert_eq!(one::<i64>(&mut db, "select count(*) from sched.paused_queue"), 0);
 }

@@ -104,3 +104,97 @@ fn many_schedules_that_are_due_together_keep_no_other_role_waiting() {
     let before = one::<i64>(&mut root, before);
     assert!(before <= 2_000, "{before} fired before");
 }
+
+/// Where a role makes up for a backlog that no batch can take, another one that makes up for its own gets its part of each batch.
+#[test]
+fn a_backlog_of_thousands_of_schedules_leaves_others_their_part() {
+    let (cluster, mut evil) = quiet();
+    let mut victim = cluster.connect_as("victim", "postgres");
+    victim
+        .batch_execute("select sched.create_schedule('w', 'every 10 ms', 'v', scope_id => 'w', catch_up => 'every_plan', max_plans_per_tick => 1000)")
+        .unwrap();
+    evil.batch_execute(
+        "select sched.create_schedules(jsonb_agg(jsonb_build_object('schedule_name', 'e' || i, 'clock', 'every 1 ms', 'job_name', 'e', 'scope_id', 'e' || i,
+                                                                  'catch_up', 'every_plan', 'max_plans_per_tick', 10000)))
+           from generate_series(1, 3000) as i",
+    )
+    .unwrap();
+    begin(&cluster, Some("10 s"));
+    let mut root = cluster.connect();
+    wait_for(&mut root, "select count(*) > 0 from sched.ledger where job_name = 'e'", SOON);
+    // With one plan time in each batch it would fall behind for ever.
+    let caught_up = "select count(*) > 20 and max(plan_time) > clock_timestamp() - interval '2 seconds' from sched.ledger where scope_id = 'w'";
+    let behind = "select min(fire_at) < clock_timestamp() - interval '5 seconds' from sched.timer t join sched.schedule s using (schedule_id) where s.job_name = 'e'";
+    wait_for(&mut root, &format!("select ({caught_up}) and ({behind})"), SOON);
+    for _ in 0..3 {
+        root.batch_execute("create temp table if not exists seen as select max(plan_time) as plan_time from sched.ledger where scope_id = 'w'").unwrap();
+        wait_for(
+            &mut root,
+            "select count(*) >= 100 from sched.ledger, seen where scope_id = 'w' and ledger.plan_time > seen.plan_time",
+            SOON,
+        );
+        assert!(one::<bool>(&mut root, caught_up));
+        root.batch_execute("drop table seen").unwrap();
+    }
+}
+
+/// Plans that were made, and kept, while a table was empty are good for what a role puts there later.
+#[test]
+fn a_plan_is_good_for_a_table_that_fills() {
+    let cluster = Cluster::builder()
+        .set("shared_preload_libraries", "scheduler,auto_explain")
+        .set("auto_explain.log_min_duration", "0")
+        .set("auto_explain.log_nested_statements", "on")
+        .set("sched.enabled", "off")
+        .set("sched.fast_path", "off")
+        .set("autovacuum", "off")
+        .start();
+    let mut root = cluster.with_extension("postgres");
+    root.batch_execute("select sched.define_job('e', max_attempts => 2), sched.define_job('n', 'notify', 'n')")
+        .unwrap();
+    root.batch_execute("vacuum analyze sched.retry, sched.ready, sched.lease, sched.ledger").unwrap();
+    root.batch_execute(
+        "select sched.enqueue('e', run_at => clock_timestamp() + interval '10 ms'), sched.enqueue('n', run_at => clock_timestamp() + interval '10 ms');
+         select pg_sleep(0.02); select sched.dispatch_due();
+         select sched.finish_failure(execution_id, lease_token) from sched.claim('default')",
+    )
+    .unwrap();
+    let log = cluster.log();
+    let deletes = log.matches("Delete on retry").count();
+    assert!(deletes > 0, "no plan of a retry that is due");
+    // By what the statement has locked already, whatever else the table has.
+    assert_eq!(log.matches("Tid Scan on retry").count(), deletes, "{log}");
+    let reads_all = |line: &&str| {
+        ["Seq Scan on retry", "Seq Scan on lease", "Seq Scan on ledger", "Index Scan using ledger_pkey on ledger"]
+            .iter()
+            .any(|scan| line.contains(scan))
+    };
+    let mut lines = log.lines().peekable();
+    while let Some(line) = lines.next() {
+        if reads_all(&line) {
+            assert!(lines.peek().is_some_and(|next| next.contains("Index Cond")), "{line}");
+        }
+    }
+}
+
+/// Entries of one time that have gone are passed over once, also while a transaction of a role keeps VACUUM from taking them away.
+#[test]
+fn what_is_gone_of_one_time_is_passed_over_once() {
+    let (cluster, mut evil) = quiet();
+    let mut old = cluster.connect_as("evil", "postgres");
+    old.batch_execute("begin isolation level repeatable read; create temp table mine (); select 1").unwrap();
+    evil.batch_execute(
+        "select count(*) from sched.enqueue_many('e', array_fill('{}'::jsonb, array[20000]), run_ats => array_fill(clock_timestamp() + interval '1 second', array[20000]))",
+    )
+    .unwrap();
+    cluster.execute("alter system set sched.enabled = on");
+    cluster.execute("select pg_reload_conf()");
+    let mut root = cluster.connect();
+    wait_for(&mut root, "select count(*) = 0 from sched.retry", SOON);
+    let read = "select pg_stat_get_tuples_returned('sched.retry_pkey'::regclass)";
+    // Each tick looks at one entry or none, and not at all of those that are gone.
+    wait_for(&mut root, &format!("select ({read}) > 0"), SOON);
+    let entries: i64 = one(&mut root, read);
+    assert!(entries < 20 * 20_000, "{entries} entries were read");
+    old.batch_execute("rollback").unwrap();
+}

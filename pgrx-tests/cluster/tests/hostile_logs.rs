@@ -33,3 +33,27 @@ fn runs_that_fail_do_not_fill_the_log() {
     // What the ledger has is whole.
     assert_eq!(one::<i64>(&mut root, "select count(*) from sched.failed where error_msg like 'xxx%'"), RUNS);
 }
+
+/// Many jobs of one role, each within its own bound, do not fill the log either, nor what jobs of kind log say.
+#[test]
+fn the_jobs_of_a_role_do_not_fill_the_log() {
+    let cluster = Cluster::builder().set("sched.max_sql_runners", "4").start();
+    let mut root = cluster.with_extension("postgres");
+    root.batch_execute(
+        "create role evil login; select sched.grant_use('evil'); set role evil;
+         select sched.define_job('loud' || i, 'sql', $$do 'begin raise exception ''%'', repeat(''x'', 4000); end'$$, max_attempts => 1),
+                sched.enqueue('loud' || i) from generate_series(1, 60) as i;
+         select sched.define_job('says', 'log'), sched.enqueue('says', to_jsonb(repeat('y', 1000))) from generate_series(1, 300);
+         reset role; select sched.define_job('other', 'log'), sched.enqueue('other', '\"heard\"')",
+    )
+    .unwrap();
+    wait_for(&mut root, "select count(*) = 60 from sched.failed where job_name like 'loud%'", SOON);
+    let log = cluster.log();
+    let bytes: usize =
+        log.lines().filter(|line| line.contains("xxxxxx") || line.contains("yyyyyy")).map(str::len).sum();
+    let seconds: i64 = one(&mut root, "select ceil(extract(epoch from max(finished_at) - min(created_at)))::bigint from sched.execution where job_name like 'loud%'");
+    let most = (65_536 + 8_000) * (usize::try_from(seconds).unwrap() + 2);
+    assert!(bytes > 10_000 && bytes < most, "{bytes} bytes in {seconds} s");
+    assert!(log.contains("further lines of the role's jobs are left out until the next second"));
+    assert!(log.contains("scheduler: other at"), "what another role says is not left out");
+}

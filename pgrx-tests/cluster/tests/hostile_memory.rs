@@ -52,6 +52,16 @@ fn no_argument_is_too_large_for_the_server() {
                 array_fill(gen_random_uuid(), array[5000000]) as uuids, array_fill(now(), array[8000000]) as times,
                 array_fill(interval '1 hour', array[1000000]) as intervals",
     );
+    for (job, command) in [
+        ("notice", "raise notice using message = 'a', detail = repeat('x', 60000000)"),
+        ("error", "raise exception using message = 'a' || repeat('y', 20000000), detail = repeat('x', 40000000)"),
+    ] {
+        cluster.execute(&format!(
+            "select sched.define_job('{job}', 'sql', $$do 'begin {}; end'$$)",
+            command.replace('\'', "''")
+        ));
+    }
+    cluster.execute("select sched.define_job('many', queue => 'many')");
     let mut limit = as_server_user("prlimit");
     limit.arg(format!("--pid={}", cluster.postmaster())).arg(format!("--as={ADDRESS_SPACE}"));
     run(limit);
@@ -87,6 +97,26 @@ fn no_argument_is_too_large_for_the_server() {
             assert!(error.as_db_error().is_some(), "{call}: {error}");
         }
         transaction.rollback().unwrap_or_else(|error| panic!("{call}: {error}"));
+    }
+    for statement in [
+        "select count(*) from sched.enqueue_many('j', array_fill('{}'::jsonb, array[300000]))",
+        "select count(*) from sched.enqueue_many('j', array_fill('{}'::jsonb, array[1000000]))",
+        "select * from sched.test_job('notice')",
+        "select * from sched.test_job('error')",
+    ] {
+        if let Err(error) = db.batch_execute(statement) {
+            assert!(error.as_db_error().is_some(), "{statement}: {error}");
+        }
+    }
+    // Each is small by itself.
+    db.batch_execute("select sched.enqueue('many', to_jsonb(repeat('x', 200000))) from generate_series(1, 1500)")
+        .unwrap();
+    for limit in [100, 500, 1000, 1500] {
+        let mut transaction = db.transaction().unwrap();
+        if let Err(error) = transaction.batch_execute(&format!("select count(*) from sched.claim('many', {limit})")) {
+            assert!(error.as_db_error().is_some(), "claim of {limit}: {error}");
+        }
+        transaction.rollback().unwrap_or_else(|error| panic!("claim of {limit}: {error}"));
     }
     assert!(calls > 100, "{calls} calls");
     assert_eq!(one::<i64>(&mut db, "select count(*) from sched.next_time('@daily')"), 1);

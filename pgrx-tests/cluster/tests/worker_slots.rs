@@ -90,3 +90,18 @@ fn health_names_the_setting_that_is_too_small() {
     assert!(!one::<bool>(&mut busy, "select sched.healthy()"));
     drop(cluster);
 }
+
+/// Where every dispatcher is busy and a database has none, they take turns.
+#[test]
+fn busy_databases_take_turns() {
+    // Room for two dispatchers.
+    let (_cluster, mut clients) = databases(Cluster::builder(), 5, 3);
+    for client in &mut clients {
+        client
+            .batch_execute("select sched.define_job('pull'), sched.create_schedule('s', 'every 1 second', 'pull')")
+            .unwrap();
+    }
+    for client in &mut clients {
+        wait_for(client, "select count(*) >= 3 from sched.execution where schedule_name = 's'", PATIENCE);
+    }
+}

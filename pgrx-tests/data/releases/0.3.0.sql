@@ -104,7 +104,8 @@ SELECT sched_internal.scope_key(j.job_name, e.scope_kind, e.scope_id), j.job_nam
                ('work', 'adhoc', 'later', NULL, '47 min', 'PENDING', 0, true, false, 'enqueue'),
                ('work', 'customer', '8', NULL, '48 min', 'PENDING', 0, false, false, 'enqueue'),
                ('say', 'adhoc', '', NULL, '49 min', 'SUCCESS', 1, false, false, 'enqueue'),
-               ('say', 'adhoc', 'next', NULL, '50 min', 'PENDING', 0, false, false, 'enqueue'))
+               ('say', 'adhoc', 'next', NULL, '50 min', 'PENDING', 0, false, false, 'enqueue'),
+               ('note', 'adhoc', 'told', NULL, '51 min', 'PENDING', 0, true, false, 'enqueue'))
        AS e (job_name, scope_kind, scope_id, schedule_name, plan, status, attempt, retry, awaited, origin)
   JOIN sched.job j USING (job_name)
   LEFT JOIN sched.schedule s USING (schedule_name)
@@ -128,6 +129,8 @@ SELECT id, gen_random_uuid(), nextval('sched.fence'), 1, owner, clock_timestamp(
 INSERT INTO sched.ready (queue, priority, plan_time, execution_id, owner)
 SELECT queue, priority, plan_time, id, owner
   FROM sched.ledger WHERE status = 'PENDING' AND run_at IS NULL AND id NOT IN (SELECT l.execution_id FROM sched.lease l);
+-- What a dispatcher delivers at a time waits in a queue of its own.
+UPDATE sched.ledger SET queue = 'executions that a dispatcher delivers when they are due, those of queue default' WHERE scope_id = 'told';
 INSERT INTO sched.retry (retry_at, execution_id, queue, priority, plan_time, owner)
 SELECT next_retry_at, id, queue, priority, plan_time, owner FROM sched.ledger WHERE next_retry_at IS NOT NULL;
 INSERT INTO sched.awaited (schedule_id, execution_id) SELECT schedule_id, id FROM sched.ledger WHERE awaited;

@@ -32,7 +32,7 @@ SELECT count(*) AS count, array_agg(a.id ORDER BY a.plan_time) AS ids,
           FROM sched.job n
          WHERE n.job_name = $2 AND n.kind = 'notify' AND EXISTS (SELECT FROM added d WHERE d.status = 'SUCCESS')) AS notified,
        CASE WHEN bool_or(j.kind = 'log') THEN $2 END AS log_name, CASE WHEN bool_or(j.kind = 'log') THEN left($6::text, $12) END AS log_payload,
-       array_agg(a.plan_time) FILTER (WHERE j.kind = 'log') AS log_plan_times, max(a.priority) AS priority, min(a.plan_time) AS plan_time,
+       array_agg(a.plan_time) FILTER (WHERE j.kind = 'log') AS log_plan_times, max(a.owner::oid::bigint) AS log_owner, max(a.priority) AS priority, min(a.plan_time) AS plan_time,
        (SELECT json_agg(c)::text
           FROM (SELECT $2 AS job, n.queue, n.owner::oid::bigint AS owner, count(*) AS fired,
                        count(*) FILTER (WHERE n.status = 'SUCCESS') AS success,

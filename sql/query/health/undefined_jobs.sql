@@ -1,6 +1,6 @@
 -- Jobs that nobody has defined, of the first executions that wait in their queue, wait for a time or run; those whose names $2 may know, or all
--- ($3). $1 how many executions of each, $4 those that wait where they are known. Nothing waits for a time up to $5, and no lease is to be looked
--- at up to $6: before that the indexes have only what is gone.
+-- ($3). $1 how many executions of each, $4 those that wait where they are known. Nothing waits for a time before the place of $5
+-- retry_at and $6 execution_id, and no lease is to be looked at up to $7: before that the indexes have only what is gone.
 WITH seen AS (
     (SELECT r.execution_id
        FROM sched.ready r
@@ -10,9 +10,9 @@ WITH seen AS (
     UNION ALL
     SELECT k.execution_id FROM unnest($4) AS k (execution_id)
     UNION ALL
-    (SELECT r.execution_id FROM sched.retry r WHERE r.retry_at > $5 ORDER BY r.retry_at, r.execution_id LIMIT $1)
+    (SELECT r.execution_id FROM sched.retry r WHERE (r.retry_at, r.execution_id) >= ($5, $6) ORDER BY r.retry_at, r.execution_id LIMIT $1)
     UNION ALL
-    (SELECT l.execution_id FROM sched.lease l WHERE l.sweep_at > $6 ORDER BY l.sweep_at LIMIT $1)
+    (SELECT l.execution_id FROM sched.lease l WHERE l.sweep_at > $7 ORDER BY l.sweep_at LIMIT $1)
 ), names AS (
     SELECT DISTINCT e.job_name
       FROM seen s

@@ -4,15 +4,16 @@
 WITH place AS MATERIALIZED (
     SELECT j.ready_queue FROM sched.job j WHERE j.job_name = $1
 ), waiting AS MATERIALIZED (
-    SELECT r.queue, r.priority, r.plan_time, r.execution_id
+    SELECT r.ctid AS place, r.execution_id
       FROM place p
       JOIN sched.ready r ON r.queue = p.ready_queue
       JOIN sched.ledger e ON e.id = r.execution_id AND e.job_name = $1
        FOR UPDATE OF r, e SKIP LOCKED
 ), postponed AS MATERIALIZED (
-    SELECT r.retry_at, r.execution_id
+    SELECT r.ctid AS place, r.execution_id
       FROM place p
-      JOIN sched.retry r ON r.queue = p.ready_queue
+      -- (By an index: all of what waits for a time.)
+      JOIN sched.retry r ON r.queue = p.ready_queue AND r.retry_at > '-infinity'
       JOIN sched.ledger e ON e.id = r.execution_id AND e.job_name = $1
        FOR UPDATE OF r, e SKIP LOCKED
 ), running AS MATERIALIZED (
@@ -22,17 +23,15 @@ WITH place AS MATERIALIZED (
      WHERE l.attempt < e.max_attempts
        FOR UPDATE OF e SKIP LOCKED
 ), taken AS (
-    DELETE FROM sched.ready r
-     USING waiting w
-     WHERE r.queue = w.queue AND r.priority = w.priority AND r.plan_time = w.plan_time AND r.execution_id = w.execution_id
+    DELETE FROM sched.ready r WHERE r.ctid = ANY (ARRAY(SELECT w.place FROM waiting w)) RETURNING r.execution_id
 ), recalled AS (
-    DELETE FROM sched.retry r USING postponed p WHERE r.retry_at = p.retry_at AND r.execution_id = p.execution_id
+    DELETE FROM sched.retry r WHERE r.ctid = ANY (ARRAY(SELECT p.place FROM postponed p)) RETURNING r.execution_id
 ), last_attempt AS (
     UPDATE sched.ledger e SET max_attempts = r.attempt FROM running r WHERE e.id = r.execution_id
 ), cancelled AS (
     UPDATE sched.ledger e
        SET status = 'CANCELLED', next_retry_at = NULL, finished_at = $2, updated_at = $2
-     WHERE e.id = ANY (ARRAY(SELECT w.execution_id FROM waiting w UNION ALL SELECT p.execution_id FROM postponed p))
+     WHERE e.id = ANY (ARRAY(SELECT t.execution_id FROM taken t UNION ALL SELECT r.execution_id FROM recalled r))
     RETURNING e.job_name, e.queue, e.owner
 )
 SELECT (SELECT json_agg(n)::text

@@ -1,5 +1,5 @@
 -- What waits in a queue of users and is for a runner of the server by now, or the other way round, or was to be delivered by dispatchers and is
--- not any more, of a job or of all, goes where its job has its executions wait; where what is claimable stands then. Of a run that goes on, a retry will. What somebody is just claiming or
+-- not any more, or is in a queue of another name than deliveries of its owner have, of a job or of all, goes where its job has its executions wait; where what is claimable stands then. Of a run that goes on, a retry will. What somebody is just claiming or
 -- ending is not waited for. What belongs to another role than its job goes to the runners of that role, which say that it changed hands: those
 -- of the job's owner may not take it. What another server has the bucket of stays where it is. $1 job_name (NULL = all)
 WITH routed AS MATERIALIZED (
@@ -14,9 +14,11 @@ WITH routed AS MATERIALIZED (
      CROSS JOIN LATERAL (
            SELECT CASE WHEN j.run_by_server
                        THEN 'executions that the server runs itself, as the role with oid ' || lpad(e.owner::oid::bigint::text, 10, '0') || ' ' || j.queue
+                       WHEN j.delivered AND r.queue LIKE 'executions that a dispatcher delivers%'
+                       THEN 'executions that a dispatcher delivers, for the role with oid ' || lpad(e.owner::oid::bigint::text, 10, '0') || ' ' || j.queue
                        ELSE j.ready_queue END AS ready_queue) AS t
      WHERE r.queue <> t.ready_queue AND NOT (octet_length(r.queue) > 57 AND starts_with(r.queue, 'elsewhere:')) AND (j.run_by_server OR r.queue LIKE 'executions that the server runs itself, %'
-          OR r.queue LIKE 'executions that a dispatcher delivers %' AND NOT j.delivered)
+          OR r.queue LIKE 'executions that a dispatcher delivers%')
        FOR UPDATE OF r, e SKIP LOCKED
 ), postponed AS MATERIALIZED (
     SELECT r.retry_at, r.execution_id, t.ready_queue
@@ -26,9 +28,11 @@ WITH routed AS MATERIALIZED (
      CROSS JOIN LATERAL (
            SELECT CASE WHEN j.run_by_server
                        THEN 'executions that the server runs itself, as the role with oid ' || lpad(e.owner::oid::bigint::text, 10, '0') || ' ' || j.queue
+                       WHEN j.delivered AND r.queue LIKE 'executions that a dispatcher delivers%'
+                       THEN 'executions that a dispatcher delivers, for the role with oid ' || lpad(e.owner::oid::bigint::text, 10, '0') || ' ' || j.queue
                        ELSE j.ready_queue END AS ready_queue) AS t
      WHERE r.queue <> t.ready_queue AND NOT (octet_length(r.queue) > 57 AND starts_with(r.queue, 'elsewhere:')) AND (j.run_by_server OR r.queue LIKE 'executions that the server runs itself, %'
-          OR r.queue LIKE 'executions that a dispatcher delivers %' AND NOT j.delivered)
+          OR r.queue LIKE 'executions that a dispatcher delivers%')
        FOR UPDATE OF r, e SKIP LOCKED
 ), running AS MATERIALIZED (
     SELECT l.execution_id, t.ready_queue

@@ -21,7 +21,7 @@ WITH done AS (
 )
 SELECT (SELECT CASE WHEN count(pg_notify(n.command, n.said)) > 0 THEN sum(32 + octet_length(n.command) + octet_length(n.said)) END
           FROM (SELECT DISTINCT d.command, d.said FROM done d WHERE d.kind = 'notify') AS n) AS notified,
-       NULL AS log_name, NULL AS log_payload, NULL AS log_plan_times,
+       NULL AS log_name, NULL AS log_payload, NULL AS log_plan_times, NULL::bigint AS log_owner,
        (SELECT json_agg(c)::text
           FROM (SELECT d.job_name AS job, d.queue, d.owner::oid::bigint AS owner, count(*) AS success,
                        array_agg((EXTRACT(epoch FROM $2 - greatest(d.planned_for, d.run_at)) * 1000000)::bigint)
@@ -29,4 +29,4 @@ SELECT (SELECT CASE WHEN count(pg_notify(n.command, n.said)) > 0 THEN sum(32 + o
                   FROM done d
                  GROUP BY d.job_name, d.queue, d.owner) AS c) AS counted
 UNION ALL
-(SELECT NULL, d.job_name, left(d.said, $3), ARRAY[d.plan_time], NULL FROM done d WHERE d.kind = 'log' ORDER BY d.id)
+(SELECT NULL, d.job_name, left(d.said, $3), ARRAY[d.plan_time], d.owner::oid::bigint, NULL FROM done d WHERE d.kind = 'log' ORDER BY d.id)

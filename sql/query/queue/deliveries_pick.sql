@@ -1,6 +1,6 @@
--- Deliveries that are ready and of no paused queue, locked, with their job's kind (NULL = dropped) and what decides what becomes of one that fails: by
+-- Deliveries that are ready and neither paused for all nor for their owner, locked, with their job's kind (NULL = dropped) and what decides what becomes of one that fails: by
 -- priority, then plan time, over all queues. From one queue to the next by the index: what a paused one has costs nothing.
--- (A pause of one owner does not hold deliveries: a tick would go past all of them. Of the payload only the size is read.) $1 what the names of their queues begin with, $2 what comes after all of these, $3 limit
+-- (Of the payload only the size is read.) $1 what the names of their queues begin with, $2 what comes after all of these, $3 limit
 WITH RECURSIVE queues AS (
     (SELECT r.queue FROM sched.ready r WHERE r.queue >= $1 AND r.queue < $2 AND starts_with(r.queue, $1) ORDER BY r.queue LIMIT 1)
     UNION ALL
@@ -17,7 +17,9 @@ WITH RECURSIVE queues AS (
             WHERE r.queue = q.queue
             ORDER BY r.queue, r.priority DESC, r.plan_time, r.execution_id
             LIMIT $3) AS r
-     WHERE (SELECT p.queue FROM sched.paused_queue p WHERE p.queue = substr(q.queue, length($1) + 1) AND p.owner IS NULL) IS NULL
+     WHERE NOT EXISTS (SELECT
+                        FROM sched.paused_queue p
+                       WHERE p.queue = substr(q.queue, 73) AND (p.owner IS NULL OR p.owner = substr(q.queue, 62, 10)::bigint::oid))
      ORDER BY r.priority DESC, r.plan_time, r.execution_id
      LIMIT $3
 ), picked AS MATERIALIZED (

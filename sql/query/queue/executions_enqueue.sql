@@ -17,7 +17,7 @@ WITH asked AS MATERIALIZED (
     INSERT INTO sched.ledger (id, key, job_name, scope_kind, scope_id, plan_time, queue, priority, payload, max_attempts,
                               allow_stale_reentry, origin, owner, status, attempt, started_at, finished_at, result, run_at, next_retry_at)
     SELECT a.id, a.key, $1, $2, a.scope_id, a.plan_time,
-           CASE WHEN k.delivered AND NOT d.done THEN 'executions that a dispatcher delivers when they are due, those of queue ' || j.queue
+           CASE WHEN k.delivered AND NOT d.done THEN 'executions that a dispatcher delivers, for the role with oid ' || lpad(j.owner::oid::bigint::text, 10, '0') || ' ' || j.queue
                 ELSE COALESCE(j.ready_queue, 'default') END, COALESCE($12, j.priority, 0), a.payload,
            COALESCE(j.max_attempts, 1), COALESCE(j.allow_stale_reentry, true), 'enqueue', COALESCE(j.owner, $7),
            CASE WHEN d.done THEN 'SUCCESS' ELSE 'PENDING' END, d.done::integer, CASE WHEN d.done THEN $8 END,
@@ -43,7 +43,7 @@ SELECT array_agg(DISTINCT a.queue) FILTER (WHERE a.is_ready) AS queues,
           FROM sched.job j
           JOIN (SELECT DISTINCT a.said FROM added a WHERE a.status = 'SUCCESS') AS n ON true
          WHERE j.job_name = $1 AND j.kind = 'notify') AS notified,
-       NULL AS log_name, NULL AS log_payload, NULL AS log_plan_times, max(a.priority) AS priority, min(a.plan_time) AS plan_time,
+       NULL AS log_name, NULL AS log_payload, NULL AS log_plan_times, NULL::bigint AS log_owner, max(a.priority) AS priority, min(a.plan_time) AS plan_time,
        min(a.next_retry_at) AS retry_at,
        (SELECT json_agg(c)::text
           FROM (SELECT $1 AS job, n.queue, n.owner::oid::bigint AS owner, count(*) AS enqueued,
@@ -54,7 +54,7 @@ SELECT array_agg(DISTINCT a.queue) FILTER (WHERE a.is_ready) AS queues,
                  GROUP BY n.queue, n.owner) AS c) AS counted
   FROM added a
 UNION ALL
-(SELECT NULL, NULL, $1, left(a.said, $10), ARRAY[a.plan_time], NULL, NULL, NULL, NULL
+(SELECT NULL, NULL, $1, left(a.said, $10), ARRAY[a.plan_time], a.owner::oid::bigint, NULL, NULL, NULL, NULL
    FROM sched.job j
    JOIN added a ON a.status = 'SUCCESS'
   WHERE j.job_name = $1 AND j.kind = 'log'

@@ -9,13 +9,13 @@ WITH open AS MATERIALIZED (
        AND e.schedule_id = $1
        AND (e.status = 'PENDING' OR (e.status = 'FAILED' AND e.next_retry_at IS NOT NULL))
 ), waiting AS MATERIALIZED (
-    SELECT r.queue, r.priority, r.plan_time, r.execution_id
+    SELECT r.ctid AS place, r.execution_id
       FROM open o
       JOIN sched.ready r ON r.queue = o.queue AND r.priority = o.priority AND r.plan_time = o.plan_time AND r.execution_id = o.id
       JOIN sched.ledger e ON e.id = o.id
        FOR UPDATE OF r, e SKIP LOCKED
 ), postponed AS MATERIALIZED (
-    SELECT r.retry_at, r.execution_id
+    SELECT r.ctid AS place, r.execution_id
       FROM open o
       JOIN sched.retry r ON r.retry_at = o.next_retry_at AND r.execution_id = o.id
       JOIN sched.ledger e ON e.id = o.id
@@ -30,21 +30,16 @@ WITH open AS MATERIALIZED (
      WHERE $4 AND (l.attempt < o.max_attempts OR o.run_at IS DISTINCT FROM 'infinity')
        FOR UPDATE OF l, e SKIP LOCKED
 ), taken AS (
-    DELETE FROM sched.ready r
-     USING waiting w
-     WHERE r.queue = w.queue AND r.priority = w.priority AND r.plan_time = w.plan_time
-       AND r.execution_id = w.execution_id
+    DELETE FROM sched.ready r WHERE r.ctid = ANY (ARRAY(SELECT w.place FROM waiting w)) RETURNING r.execution_id
 ), recalled AS (
-    DELETE FROM sched.retry r
-     USING postponed p
-     WHERE r.retry_at = p.retry_at AND r.execution_id = p.execution_id
+    DELETE FROM sched.retry r WHERE r.ctid = ANY (ARRAY(SELECT p.place FROM postponed p)) RETURNING r.execution_id
 ), last_attempt AS (
     -- And who gives it back (snooze) is not given it again.
     UPDATE sched.ledger e SET max_attempts = r.attempt, run_at = 'infinity' FROM running r WHERE e.id = r.execution_id
 ), cancelled AS (
     UPDATE sched.ledger e
        SET status = 'CANCELLED', next_retry_at = NULL, finished_at = $3, updated_at = $3
-     WHERE e.id = ANY (ARRAY(SELECT w.execution_id FROM waiting w UNION ALL SELECT p.execution_id FROM postponed p))
+     WHERE e.id = ANY (ARRAY(SELECT t.execution_id FROM taken t UNION ALL SELECT r.execution_id FROM recalled r))
     RETURNING e.job_name, e.queue, e.owner
 )
 SELECT count(*) AS in_hand,

@@ -53,7 +53,7 @@ WITH due AS MATERIALIZED (
 ), told AS (
     -- All runs of a schedule say the same: its payload is read once, however many there are, and of equal notifications a transaction
     -- sends one.
-    SELECT s.schedule_name, s.payload, j.kind, j.command, f.plan_times
+    SELECT s.schedule_name, s.payload, j.kind, j.command, j.owner::oid::bigint AS owner, f.plan_times
       FROM (SELECT n.schedule_id, array_agg(n.plan_time) AS plan_times FROM fired n WHERE n.status = 'SUCCESS' GROUP BY n.schedule_id) AS f
       JOIN sched.schedule s ON s.schedule_id = f.schedule_id
       JOIN sched.job j ON j.job_name = s.job_name
@@ -63,7 +63,7 @@ SELECT count(*) AS count, array_agg(DISTINCT f.queue) FILTER (WHERE f.status = '
        (SELECT CASE WHEN count(pg_notify(t.command, t.payload::text)) > 0
                     THEN sum(32 + octet_length(t.command) + octet_length(t.payload::text)) END
           FROM told t WHERE t.kind = 'notify') AS notified,
-       NULL AS log_name, NULL AS log_payload, NULL AS log_plan_times,
+       NULL AS log_name, NULL AS log_payload, NULL AS log_plan_times, NULL::bigint AS log_owner,
        (SELECT json_agg(c)::text
           FROM (SELECT n.job_name AS job, n.queue, n.owner::oid::bigint AS owner, count(*) AS fired,
                        count(*) FILTER (WHERE n.status = 'SUCCESS') AS success,
@@ -74,6 +74,6 @@ SELECT count(*) AS count, array_agg(DISTINCT f.queue) FILTER (WHERE f.status = '
                  GROUP BY n.job_name, n.queue, n.owner) AS c) AS counted
   FROM fired f
 UNION ALL
-SELECT NULL, NULL, NULL, t.schedule_name, left(t.payload::text, $15), t.plan_times, NULL
+SELECT NULL, NULL, NULL, t.schedule_name, left(t.payload::text, $15), t.plan_times, t.owner, NULL
   FROM told t
  WHERE t.kind = 'log'

@@ -283,7 +283,7 @@ impl Import<'_> {
         let (command, own_transactions) = (ready.job.command.clone(), ready.job.own_transactions);
         let edited = job::Definition { command, own_transactions, ..job };
         // What runs is what the role itself has there.
-        jobs::write(session, &edited, self.caller, Runs::Keep)?;
+        jobs::write(session, &edited, self.caller, Runs::Theirs)?;
         let new = &ready.schedule;
         edit_locked(session, found, self.caller, |current| {
             let clock_before = current.clock.clone();

@@ -132,8 +132,8 @@ impl Server {
 
 /// How many statements a command has; the reason where no run could run it.
 pub fn statements(command: &str) -> Result<usize, String> {
-    parse::check(command, Strings::Standard)
+    parse::check(command, Strings::STANDARD)
         .map_err(|failure| format!("its command cannot be run here: {}", failure.message))?;
     let text = CString::new(command).unwrap_or_default();
-    parse::count(&text, Strings::Standard).map_err(|failure| failure.message)
+    parse::count(&text, Strings::STANDARD).map_err(|failure| failure.message)
 }

@@ -183,11 +183,11 @@ fn script(tasks: &[TextRow]) -> Result<(String, bool), String> {
             return refused("it has a timeout of its own".to_owned());
         }
         let command = task.text("command");
-        if let Err(failure) = parse::check(command, Strings::Standard) {
+        if let Err(failure) = parse::check(command, Strings::STANDARD) {
             return refused(format!("its command cannot be run here: {}", failure.message));
         }
         let text = CString::new(command).unwrap_or_default();
-        counts.push(parse::count(&text, Strings::Standard).map_err(|failure| failure.message)?);
+        counts.push(parse::count(&text, Strings::STANDARD).map_err(|failure| failure.message)?);
     }
     let autonomous = tasks.iter().filter(|task| is(task, "autonomous")).count();
     if autonomous > 0 && (autonomous < tasks.len() || counts.iter().any(|count| *count > 1)) {

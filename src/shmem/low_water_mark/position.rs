@@ -33,6 +33,11 @@ impl Position {
         Position { priority: Reverse(0), time: time.into(), id: 0 }
     }
 
+    /// In an order of times, where entries of one time follow each other by their ids.
+    pub fn at_entry(time: impl Into<i64>, id: Uuid) -> Position {
+        Position { id: u128::from_be_bytes(*id.as_bytes()), ..Position::at(time) }
+    }
+
     /// Its priority, time (in microseconds of Postgres) and id.
     pub fn parts(self) -> (i32, i64, Uuid) {
         (self.priority.0, self.time, Uuid::from_bytes(self.id.to_be_bytes()))

@@ -13,6 +13,10 @@ use crate::shmem::runners;
 pub const LEAST: i64 = 60_000_000;
 /// The longest rest, in microseconds: what is committed and told to nobody is looked for then.
 pub const MOST: i64 = 600_000_000;
+/// After so long a dispatcher with work gives its slot to a database that waits for one, in microseconds: where all are busy, they take turns.
+const TURN: i64 = 10_000_000;
+/// For so long a database waits for a dispatcher that is idle, in microseconds.
+const PATIENCE: i64 = 1_000_000;
 /// For so long after the postmaster had no slot they are taken to be too few, in microseconds.
 const LACKING: i64 = 10_000_000;
 
@@ -41,6 +45,14 @@ pub fn is_to_rest() -> bool {
     board.one_is_to_rest.swap(false, SeqCst) && is_lacking()
 }
 
+/// Whether this dispatcher, which began to serve at `since` and has work, is the one that is to make room; no other is then.
+pub fn is_turn_over(since: Instant) -> bool {
+    let Some(board) = board() else { return false };
+    let now = now();
+    let waits = board.waiting_since.load(SeqCst) <= now.saturating_sub(PATIENCE);
+    waits && since.as_micros() <= now.saturating_sub(TURN) && is_to_rest()
+}
+
 /// Whether one is to rest and none has done so yet.
 pub fn is_wanted() -> bool {
     board().is_some_and(|board| board.one_is_to_rest.load(SeqCst)) && is_lacking()
@@ -59,6 +71,16 @@ pub fn rests_until(database: u32) -> Option<Instant> {
 }
 
 impl Launcher {
+    /// To be said after each look: whether a database that has the extension waits for a dispatcher for want of a worker slot.
+    pub fn waits_for_slot(&self, waits: bool) {
+        let since = &self.0.waiting_since;
+        if !waits {
+            since.store(i64::MAX, SeqCst);
+        } else if since.load(SeqCst) == i64::MAX {
+            since.store(now(), SeqCst);
+        }
+    }
+
     /// When to send a dispatcher to a database in which one rests: at once where somebody has called for it. `None` where none rests.
     pub fn resumes_at(&self, database: u32) -> Option<Instant> {
         let until = rests_until(database)?;

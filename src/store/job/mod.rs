@@ -7,7 +7,7 @@ pub mod job_cache;
 mod sql;
 
 pub use sql::{
-    cancel_pending, delete, is_delivered_when_fired, lock, lock_definition, lock_of_pair, lock_own, read,
+    cancel_pending, delete, is_delivered_when_fired, lock, lock_definition, lock_of_pair, lock_own, long_payload, read,
     read_and_keep, reroute, set_pair, user, write, Definition, Job, Written,
 };
 

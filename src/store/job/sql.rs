@@ -154,6 +154,20 @@ pub struct Before {
     kind: String,
 }
 
+impl Before {
+    /// Whether it is of this kind.
+    pub fn is_of(&self, kind: Kind) -> bool {
+        self.kind == kind.as_str()
+    }
+}
+
+/// A schedule of the job whose payload has more bytes than this, and how many.
+pub fn long_payload(session: &Session, job_name: &str, most: usize) -> Option<(String, i32)> {
+    statement!(JOB_LONG_PAYLOAD = "job/job_long_payload"(TEXTOID, INT4OID));
+    let rows = JOB_LONG_PAYLOAD.run(session, arguments![job_name, i32::try_from(most).ok()]);
+    rows.first().map(|row| (row.get_required("schedule_name"), row.get_required("size")))
+}
+
 /// The job of this name, locked against other definitions, if `caller` may change it.
 pub fn lock_own(session: &Session, job_name: &str, caller: Oid) -> Option<Before> {
     statement!(JOB_READY_QUEUE = "job/job_ready_queue"(TEXTOID, OIDOID));
@@ -173,7 +187,8 @@ pub struct Written {
 }
 
 /// Creates the job, or replaces the one that is locked; `None` where somebody has made it meanwhile. With its first job a database is a home.
-pub fn write(session: &Session, job: &Definition, caller: Oid, before: Option<Before>) -> Option<Written> {
+/// Where `takes`, the caller becomes the owner of the one that is replaced.
+pub fn write(session: &Session, job: &Definition, caller: Oid, takes: bool, before: Option<Before>) -> Option<Written> {
     let is_delivered = job.kind.is_delivered_when_fired();
     statement!(
         JOB_WRITE = "job/job_write"(
@@ -190,7 +205,8 @@ pub fn write(session: &Session, job: &Definition, caller: Oid, before: Option<Be
             REGROLEOID,
             BOOLOID,
             JSONBOID,
-            OIDOID
+            OIDOID,
+            BOOLOID
         )
     );
     let rows = JOB_WRITE.run(
@@ -209,7 +225,8 @@ pub fn write(session: &Session, job: &Definition, caller: Oid, before: Option<Be
             caller,
             job.own_transactions,
             job.settings.clone(),
-            before.as_ref().map(|before| before.owner)
+            before.as_ref().map(|before| before.owner),
+            takes
         ],
     );
     let (was_unusable, now_in): (bool, String) =

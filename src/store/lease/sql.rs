@@ -22,9 +22,9 @@ use crate::{arguments, statement};
 
 /// Makes retries claimable whose time, later than `after`, has come and that `caller` may act for; how many, and in which queues.
 pub fn promote_retries(session: &Session, after: Instant, now: Instant, limit: i64, caller: Oid) -> (i64, Vec<String>) {
-    statement!(RETRIES_DUE = "queue/retries_due"(TIMESTAMPTZOID, INT8OID, OIDOID, TIMESTAMPTZOID));
-    let after = timestamp(after.max(first_times::before_retries(session, now)));
-    let rows = RETRIES_DUE.run(session, arguments![timestamp(now), limit, caller, after]);
+    statement!(RETRIES_DUE = "queue/retries_due"(TIMESTAMPTZOID, INT8OID, OIDOID, TIMESTAMPTZOID, UUIDOID));
+    let (time, id) = first_times::retries_behind(after, first_times::first_retry(session, now));
+    let rows = RETRIES_DUE.run(session, arguments![timestamp(now), limit, caller, timestamp(time), id]);
     let Some(row) = rows.first() else { return (0, Vec::new()) };
     let queues: Vec<String> = row.get("queues").unwrap_or_default();
     let (priorities, plan_times): (Vec<i32>, Vec<TimestampWithTimeZone>) =

@@ -18,6 +18,7 @@ use crate::pg::error::{self, Failure};
 use crate::pg::record::Record;
 use crate::pg::session::{Row, Rows};
 use crate::pg::{convert, utf8_text};
+use crate::shmem::log_limit;
 use crate::store::queue::notify;
 
 /// How many lines a transaction writes, beside one that says how many there would have been.
@@ -36,6 +37,7 @@ struct LoggedPayload {
     name: String,
     payload: String,
     plan_times: Vec<Instant>,
+    owner: u32,
 }
 
 impl LoggedPayload {
@@ -49,12 +51,13 @@ impl LoggedPayload {
         }
         let plan_times: Vec<TimestampWithTimeZone> = row.get("log_plan_times").unwrap_or_default();
         let plan_times = plan_times.into_iter().filter_map(|time| convert::instant("plan_time", time).ok()).collect();
-        Some(LoggedPayload { name, payload, plan_times })
+        let owner = row.get::<i64>("log_owner").and_then(|owner| u32::try_from(owner).ok()).unwrap_or_default();
+        Some(LoggedPayload { name, payload, plan_times, owner })
     }
 }
 
 /// Does what is left to do after a statement: its first row says how many bytes it has notified (`notified`), and all of its rows what is to be
-/// logged (`log_name`, `log_payload`, `log_plan_times`).
+/// logged (`log_name`, `log_payload`, `log_plan_times`, `log_owner`).
 pub fn deliver(rows: &Rows) {
     let said: Vec<LoggedPayload> = rows.iter().filter_map(|row| LoggedPayload::of(&row)).collect();
     if let Some(bytes) = rows.first().and_then(|row| row.get::<i64>("notified")) {
@@ -71,8 +74,8 @@ pub fn deliver(rows: &Rows) {
 #[derive(Default)]
 struct PendingDelivery {
     made_in: pg_sys::SubTransactionId,
-    /// To be written.
-    lines: Vec<String>,
+    /// To be written, each with whose run it is.
+    lines: Vec<(u32, String)>,
     /// How many are not.
     more: usize,
     /// How many bytes are notified.
@@ -86,7 +89,7 @@ impl PendingDelivery {
             said.iter().flat_map(|said| said.plan_times.iter().map(move |time| (*time, said))).collect();
         runs.sort_by_key(|(time, _)| *time);
         let line = |(time, said): &(Instant, &LoggedPayload)| {
-            format!("scheduler: {} at {}: {}", said.name, DateTime::Fixed(*time), said.payload)
+            (said.owner, format!("scheduler: {} at {}: {}", said.name, DateTime::Fixed(*time), said.payload))
         };
         self.lines.extend(runs.iter().take(room).map(line));
         self.more += runs.len().saturating_sub(room);
@@ -164,7 +167,12 @@ unsafe extern "C-unwind" fn subtransaction_ended(
 /// Writes the lines: to the server's log only, because whoever dispatches runs the jobs of all owners.
 fn write(all: Vec<PendingDelivery>) {
     let more: usize = all.iter().map(|pending| pending.more).sum();
-    let mut lines: VecDeque<String> = all.into_iter().flat_map(|pending| pending.lines).collect();
+    let now = convert::now().as_micros();
+    let mut lines: VecDeque<String> = all
+        .into_iter()
+        .flat_map(|pending| pending.lines)
+        .filter_map(|(owner, line)| log_limit::of_role(owner, line, now))
+        .collect();
     if more > 0 {
         lines.push_back(format!("scheduler: {more} more runs of jobs of kind log in the same transaction"));
     }

@@ -1,5 +1,6 @@
-//! Queues of what a dispatcher delivers later: executions of jobs of kind `notify` and `log` that are to run at a time, one for each queue of users.
-//! Their names are longer than a queue of users may have: nobody can claim from them, nor listen for them. They end with the job's queue.
+//! Queues of what a dispatcher delivers later: executions of jobs of kind `notify` and `log` that are to run at a time, one for each owner and each
+//! queue of users. Their names are longer than a queue of users may have: nobody can claim from them, nor listen for them. They end with the job's
+//! queue, as those of runners do (`runner_queue`): so a pause of one owner holds without a look at what waits.
 
 use pgrx::datum::Uuid;
 use scheduler_core::Instant;
@@ -16,10 +17,11 @@ use crate::store::lease::end::Failing;
 use crate::store::low_water_marks;
 use crate::store::queue::delivery;
 use crate::store::queue::user_queue::DELIVERY_PREFIX as PREFIX;
+use crate::store::timer::first_times;
 use crate::{arguments, statement};
 
-/// After all of them, in the order of any collation: a letter is another one, where each of them has the same.
-const END: &str = "executions that a dispatcher delivers when they are due, those of queuf";
+/// After all of them, in the order of any collation: an owner's number is smaller.
+const END: &str = "executions that a dispatcher delivers, for the role with oid 9999999999";
 
 const _: () = assert!(PREFIX.len() > MAX_QUEUE_BYTES);
 
@@ -58,8 +60,9 @@ pub enum JobNow {
 
 /// Has up to `limit` deliveries whose time has come wait beside those that are ready.
 pub fn promote(session: &Session, now: Instant, limit: i64) {
-    statement!(DELIVERIES_DUE = "queue/deliveries_due"(TIMESTAMPTZOID, INT8OID, TEXTOID));
-    for row in DELIVERIES_DUE.run(session, arguments![timestamp(now), limit, PREFIX]).iter() {
+    statement!(DELIVERIES_DUE = "queue/deliveries_due"(TIMESTAMPTZOID, INT8OID, TEXTOID, TIMESTAMPTZOID, UUIDOID));
+    let (time, id) = first_times::first_retry(session, now);
+    for row in DELIVERIES_DUE.run(session, arguments![timestamp(now), limit, PREFIX, timestamp(time), id]).iter() {
         low_water_marks::added_ready(&row.get_required::<String>("queue"), &row);
     }
 }

@@ -26,6 +26,7 @@ use crate::store::queue::draw::PlanTimeDraw;
 use crate::store::queue::pause;
 use crate::store::queue::scan_start::{self, Waiting};
 use crate::store::schedule::dropped_heap;
+use crate::store::timer::first_times;
 
 /// How many retries that are due a claim goes through at most: a dispatcher makes them claimable, some hundred a turn.
 const MOST_DUE_RETRIES: usize = 500;
@@ -164,10 +165,9 @@ impl QueueTables {
         if scan_start::is_nothing_due(lease.oid(), now) {
             return false;
         }
-        let Some(first) = scan_start::first_due(lease, c"lease_sweep_at", lease::SWEEP_AT, now) else { return false };
-        let mut leases = self.tables.scan(lease, c"lease_sweep_at");
-        leases.seek_between(first, scan_start::due(now));
-        while leases.next() {
+        let Some(first) = scan_start::first_due(lease, first_times::LEASES, now) else { return false };
+        let mut leases = first_times::LEASES.from(first, now, |index| self.tables.scan(lease, index));
+        while leases.next(Index::next) {
             if is_due(lease.get_required(lease::STALE_AFTER), now) {
                 return true;
             }
@@ -182,13 +182,12 @@ impl QueueTables {
             // What was known before the tables were locked, which may have taken long.
             return is_no_retry_due(self.tables.leases.schema, now).then(Vec::new);
         };
-        let Some(first) = scan_start::first_due(retries, c"retry_pkey", retry::RETRY_AT, now) else {
+        let Some(first) = scan_start::first_due(retries, first_times::RETRIES, now) else {
             return Some(Vec::new());
         };
-        let mut order = self.tables.scan(retries, c"retry_pkey");
-        order.seek_between(first, scan_start::due(now));
+        let mut order = first_times::RETRIES.from(first, now, |index| self.tables.scan(retries, index));
         let (mut due, mut seen) = (Vec::new(), 0);
-        while order.next() {
+        while order.next(Index::next) {
             seen += 1;
             if seen > MOST_DUE_RETRIES {
                 return None;
@@ -367,8 +366,11 @@ fn put_back_retry(retries: &Table) {
     let columns = [retry::RETRY_AT, retry::EXECUTION_ID, retry::QUEUE, retry::PRIORITY, retry::PLAN_TIME, retry::OWNER];
     let row: RetryRow = layouts::row(columns.map(|column| (column, retries.datum(column))));
     retries.insert(&row);
-    let since: TimestampWithTimeZone = retries.get_required(retry::RETRY_AT);
-    Order::of(retries.oid(), "").into_iter().for_each(|order| order.added(Position::at(since)));
+    let at = Position::at_entry(
+        retries.get_required::<TimestampWithTimeZone>(retry::RETRY_AT),
+        retries.get_required(retry::EXECUTION_ID),
+    );
+    Order::of(retries.oid(), "").into_iter().for_each(|order| order.added(at));
 }
 
 /// Has those of these rows of the ledger wait for their time that are to run later.

@@ -14,7 +14,7 @@ use crate::pg::record::{Column, Record};
 use crate::shmem::low_water_mark::{Order, Position};
 
 /// What is due of an order of times.
-pub fn due(now: Instant) -> Condition {
+fn due(now: Instant) -> Condition {
     Condition::at_most(pg_sys::F_TIMESTAMPTZ_LE, timestamp(now))
 }
 
@@ -57,27 +57,84 @@ pub fn position(waiting: &impl Record<Column>) -> Position {
     Position::new(waiting.get_required(ready::PRIORITY), plan_time, waiting.get_required(ready::EXECUTION_ID))
 }
 
+/// An index by time, of a table of which shared memory remembers where the first entry stands.
+#[derive(Clone, Copy)]
+pub struct TimeOrder {
+    /// The index.
+    pub index: &'static CStr,
+    /// Its first column.
+    pub time: Column,
+    /// Its second one, where it has an id: the first of many entries of one time is not sought among those that are gone.
+    pub id: Option<Column>,
+}
+
+impl TimeOrder {
+    /// What is due from a position on, in an index that the caller opens.
+    pub fn from<'t>(self, first: Position, now: Instant, open: impl FnOnce(&CStr) -> Index<'t>) -> InTime<'t> {
+        InTime::from(self, open(self.index), first, Some(now))
+    }
+
+    fn position(self, row: &Table) -> Position {
+        let time: TimestampWithTimeZone = row.get_required(self.time);
+        self.id.map_or_else(|| Position::at(time), |id| Position::at_entry(time, row.get_required(id)))
+    }
+}
+
 /// Looks where the first entry of an order of times stands; `None` where that is not remembered.
-pub fn first_time(table: &Table, index: &CStr, column: Column, now: Instant) -> Option<Position> {
+pub fn first_time(table: &Table, by: TimeOrder, now: Instant) -> Option<Position> {
     let order = Order::of(table.oid(), "")?;
     Some(scan_first(order, now, |known| {
-        let mut all = Index::open_to_all(table, index);
-        all.seek(&[at_least(known.map_or(i64::MIN, |first| first.parts().1))]);
-        let found = all.next_not_gone();
-        let first =
-            if found { Position::at(table.get_required::<TimestampWithTimeZone>(column)) } else { Position::END };
-        (first, all.may_be_told())
+        let mut all = InTime::from(by, Index::open_to_all(table, by.index), known.unwrap_or(Position::START), None);
+        let first = if all.next(Index::next_not_gone) { by.position(table) } else { Position::END };
+        (first, all.index.may_be_told())
     }))
 }
 
 /// Looks from where on an entry of an order of times may be due; `None` where there is none.
-pub fn first_due(table: &Table, index: &CStr, column: Column, now: Instant) -> Option<Condition> {
-    let Some(first) = first_time(table, index, column, now) else { return Some(at_least(i64::MIN)) };
-    (!first.is_after(now)).then(|| at_least(first.parts().1))
+pub fn first_due(table: &Table, by: TimeOrder, now: Instant) -> Option<Position> {
+    let first = first_time(table, by, now).unwrap_or(Position::START);
+    (!first.is_after(now)).then_some(first)
 }
 
-fn at_least(time: i64) -> Condition {
-    Condition::at_least(pg_sys::F_TIMESTAMPTZ_GE, time)
+/// The entries of an order of times from a position on, up to a time or all.
+pub struct InTime<'t> {
+    index: Index<'t>,
+    until: Option<Condition>,
+    /// Behind which time to go on, when those of this time have come.
+    rest: Option<i64>,
+}
+
+impl<'t> InTime<'t> {
+    fn from(by: TimeOrder, mut index: Index<'t>, position: Position, until: Option<Instant>) -> InTime<'t> {
+        let until = until.map(due);
+        let (_, time, id) = position.parts();
+        let of_time = by.id.is_some() && id.as_bytes().iter().any(|byte| *byte != 0);
+        if of_time {
+            let from = Condition::at_least(pg_sys::F_UUID_GE, id);
+            index.seek(&[Condition::equal(pg_sys::F_TIMESTAMPTZ_EQ, time), from]);
+        } else {
+            seek_times(&mut index, Condition::at_least(pg_sys::F_TIMESTAMPTZ_GE, time), until);
+        }
+        InTime { index, until, rest: of_time.then_some(time) }
+    }
+
+    /// Goes on to the next by a `step` of the index; false at the end.
+    pub fn next(&mut self, step: impl Fn(&mut Index<'t>) -> bool) -> bool {
+        loop {
+            if step(&mut self.index) {
+                return true;
+            }
+            let Some(time) = self.rest.take() else { return false };
+            seek_times(&mut self.index, Condition::more_than(pg_sys::F_TIMESTAMPTZ_GT, time), self.until);
+        }
+    }
+}
+
+fn seek_times(index: &mut Index, from: Condition, until: Option<Condition>) {
+    match until {
+        Some(until) => index.seek_between(from, until),
+        None => index.seek(&[from]),
+    }
 }
 
 /// How many entries a session takes before it looks again where the first one is: a look costs about as much as to take one. (An odd

@@ -69,7 +69,10 @@ pub fn next(session: &Session, looked: Looked) -> Deadlines {
             TEXTOID,
             TEXTOID,
             TIMESTAMPTZOID,
+            UUIDOID,
             TIMESTAMPTZOID,
+            TIMESTAMPTZOID,
+            UUIDOID,
             TIMESTAMPTZOID,
             TIMESTAMPTZOID
         )
@@ -77,11 +80,25 @@ pub fn next(session: &Session, looked: Looked) -> Deadlines {
     let [deliveries, end] = delivery_queue::bounds();
     let now = convert::now();
     let timers = first_times::before_timers(session, now);
-    let (retries, leases) = (first_times::before_retries(session, now), first_times::before_leases(session, now));
-    let [from, until, looked_retries, alerts, retries, leases] =
-        [looked.from.max(timers), looked.until.max(timers), looked.retries, looked.alerts, retries, leases]
+    let first = first_times::first_retry(session, now);
+    let next = first_times::retries_behind(looked.retries, first);
+    let leases = first_times::before_leases(session, now);
+    let [from, until, next_retry, alerts, first_retry, leases, looked_retries] =
+        [looked.from.max(timers), looked.until.max(timers), next.0, looked.alerts, first.0, leases, looked.retries]
             .map(timestamp);
-    let arguments = arguments![from, until, deliveries, end, looked_retries, alerts, retries, leases];
+    let arguments = arguments![
+        from,
+        until,
+        deliveries,
+        end,
+        next_retry,
+        next.1,
+        looked_retries,
+        first_retry,
+        first.1,
+        alerts,
+        leases
+    ];
     let changes = looked.changes.map_or(Deadlines::default(), |after| next_changes(session, after));
     NEXT_DEADLINES.run(session, arguments).first().map_or(changes, |row| Deadlines {
         fire: row.get_saturated("fire_at"),
