@@ -8,6 +8,7 @@ mod tests {
     use pgrx::prelude::*;
 
     use crate::heap::layouts;
+    use crate::pg::jsonb::Jsonb;
     use crate::store::lease::heap::LedgerTables;
     use crate::test_support::{alone, attempt, check, executed, fails, run, set_fast_path, sql, time_passes};
 
@@ -388,5 +389,24 @@ mod tests {
         check("SELECT job_name FROM sched.claim('q3', 1, stale_timeout => '10 hours')", "r/highest");
         let plan_time = sql("SELECT plan_time FROM sched.execution WHERE job_name = 'r/high'");
         check(&format!("SELECT outcome FROM sched.try_claim('r/high', '{plan_time}', 'k', 'i')"), "stole");
+    }
+
+    #[pg_test]
+    fn an_object_of_texts_is_stored_as_the_server_stores_it() {
+        let many: Vec<(String, String)> = (0..40).map(|number| (format!("k{number}"), "v".repeat(number))).collect();
+        let many: Vec<(&str, &str)> = many.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+        for pairs in [
+            &[][..],
+            &[("job", "a \"quoted\" \\ text\n")],
+            &[("queue", "default"), ("job", "nightly"), ("le", "+Inf")],
+            &[("b", ""), ("a", "\u{e9}\u{1f600}"), ("aa", "x")],
+            &many[..15],
+            &many,
+        ] {
+            let text: serde_json::Map<_, _> =
+                pairs.iter().map(|(name, text)| ((*name).to_owned(), (*text).into())).collect();
+            let parsed = Jsonb::parse(&serde_json::Value::Object(text).to_string());
+            assert_eq!(Jsonb::of_texts(pairs), parsed, "{pairs:?}");
+        }
     }
 }

@@ -1,12 +1,11 @@
 //! `metrics`, `openmetrics`.
 
-use std::collections::HashMap;
-
 use pgrx::prelude::*;
-use scheduler_core::metrics::{encode, Sample};
+use scheduler_core::metrics::{encode, Family, Sample};
 
 use crate::metrics;
 use crate::pg::jsonb::Jsonb;
+use crate::pg::shared_text::SharedText;
 use crate::pg::{as_owner, convert, role};
 
 use crate::api::result::TableIterator;
@@ -16,21 +15,28 @@ fn collect() -> Vec<Sample> {
     as_owner(|owner| metrics::collect(owner, reader, convert::now()))
 }
 
-/// Labels as JSON objects. Families have them in common: each is parsed once.
-#[derive(Default)]
-struct Labels(HashMap<Vec<(&'static str, String)>, Jsonb>);
+/// What all samples of a family have in common, of which one follows the other.
+struct OfFamily {
+    family: Family,
+    /// The name for each suffix.
+    names: Vec<(&'static str, SharedText)>,
+    kind: SharedText,
+    help: SharedText,
+}
 
-impl Labels {
-    fn of(&mut self, labels: Vec<(&'static str, String)>) -> Jsonb {
-        let parse = |labels: &[(&'static str, String)]| {
-            let mut text = String::from("{");
-            for (number, (name, value)) in labels.iter().enumerate() {
-                let comma = if number == 0 { "" } else { ", " };
-                text.push_str(&format!("{comma}\"{name}\": {}", serde_json::Value::from(value.as_str())));
-            }
-            Jsonb::parse(&(text + "}"))
-        };
-        self.0.entry(labels).or_insert_with_key(|labels| parse(labels)).clone()
+impl OfFamily {
+    fn new(family: Family) -> OfFamily {
+        let (kind, help) = (SharedText::of(family.kind().as_str()), SharedText::of(family.help()));
+        OfFamily { family, names: Vec::new(), kind, help }
+    }
+
+    fn name(&mut self, sample: &Sample) -> SharedText {
+        if let Some((_, name)) = self.names.iter().find(|(suffix, _)| *suffix == sample.suffix) {
+            return *name;
+        }
+        let name = SharedText::of(&sample.name());
+        self.names.push((sample.suffix, name));
+        name
     }
 }
 
@@ -38,17 +44,22 @@ impl Labels {
 fn metrics_rows() -> TableIterator<
     'static,
     (
-        name!(name, String),
+        name!(name, SharedText),
         name!(labels, Jsonb),
-        name!(kind, &'static str),
+        name!(kind, SharedText),
         name!(value, f64),
-        name!(help, &'static str),
+        name!(help, SharedText),
     ),
 > {
-    let mut known = Labels::default();
+    let mut known: Option<OfFamily> = None;
     TableIterator::new(collect().into_iter().map(move |sample| {
-        let (name, kind, help) = (sample.name(), sample.family.kind().as_str(), sample.family.help());
-        (name, known.of(sample.labels), kind, sample.value, help)
+        let family = sample.family;
+        let of_family = match known.take().filter(|known| known.family == family) {
+            Some(of_family) => known.insert(of_family),
+            None => known.insert(OfFamily::new(family)),
+        };
+        let labels: Vec<(&str, &str)> = sample.labels.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        (of_family.name(&sample), Jsonb::of_texts(&labels), of_family.kind, sample.value, of_family.help)
     }))
 }
 

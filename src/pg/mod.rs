@@ -28,6 +28,7 @@ pub mod role;
 pub mod run_settings;
 pub mod search_path;
 pub mod session;
+pub mod shared_text;
 pub mod sql_type;
 pub mod subtransaction;
 pub mod syscache;

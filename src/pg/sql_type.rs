@@ -1,14 +1,30 @@
 //! What pgrx asks of a type of ours that stands for one of PostgreSQL's in the signature of a function.
 
+/// What SQL calls it.
+macro_rules! named_type {
+    ($type:ident, $sql:literal) => {
+        const _: () = {
+            use pgrx::pgrx_sql_entity_graph::metadata::{
+                ArgumentError, ReturnsError, ReturnsRef, SqlMappingRef, SqlTranslatable, TypeOrigin,
+            };
+
+            // SAFETY: the SQL type is the one that its datums are of.
+            unsafe impl SqlTranslatable for $type {
+                const TYPE_IDENT: &'static str = concat!("scheduler::", stringify!($type));
+                const TYPE_ORIGIN: TypeOrigin = TypeOrigin::External;
+                const ARGUMENT_SQL: Result<SqlMappingRef, ArgumentError> = Ok(SqlMappingRef::literal($sql));
+                const RETURN_SQL: Result<ReturnsRef, ReturnsError> = Ok(ReturnsRef::One(SqlMappingRef::literal($sql)));
+            }
+        };
+    };
+}
+
 /// An argument: goes through `FromDatum`; `$none` is what a NULL is where no `Option` takes it, which SQL does not let happen.
 macro_rules! argument_type {
     ($type:ident, $sql:literal, $none:expr) => {
         const _: () = {
             use pgrx::callconv::{Arg, ArgAbi};
             use pgrx::nullable::Nullable;
-            use pgrx::pgrx_sql_entity_graph::metadata::{
-                ArgumentError, ReturnsError, ReturnsRef, SqlMappingRef, SqlTranslatable, TypeOrigin,
-            };
 
             // SAFETY: as pgrx' own types that go through FromDatum.
             unsafe impl<'fcx> ArgAbi<'fcx> for $type {
@@ -23,15 +39,8 @@ macro_rules! argument_type {
                     arg.unbox_arg_using_from_datum().into()
                 }
             }
-
-            // SAFETY: the SQL type is the one that FromDatum reads.
-            unsafe impl SqlTranslatable for $type {
-                const TYPE_IDENT: &'static str = concat!("scheduler::", stringify!($type));
-                const TYPE_ORIGIN: TypeOrigin = TypeOrigin::External;
-                const ARGUMENT_SQL: Result<SqlMappingRef, ArgumentError> = Ok(SqlMappingRef::literal($sql));
-                const RETURN_SQL: Result<ReturnsRef, ReturnsError> = Ok(ReturnsRef::One(SqlMappingRef::literal($sql)));
-            }
         };
+        $crate::pg::sql_type::named_type!($type, $sql);
     };
 }
 
@@ -80,4 +89,4 @@ impl pgrx::FromDatum for Ignored {
 
 argument_type!(Ignored, "text", Ignored);
 
-pub(crate) use {argument_type, element_type, result_type};
+pub(crate) use {argument_type, element_type, named_type, result_type};
