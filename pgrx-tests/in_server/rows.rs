@@ -25,6 +25,7 @@ mod tests {
             layouts::LEASE,
             layouts::READY,
             layouts::RETRY,
+            layouts::SCHEDULE_CHANGE,
             layouts::HOME,
             layouts::JOB,
             layouts::SCHEDULE,

@@ -182,7 +182,9 @@ DECLARE
 BEGIN
     IF change.owner IS NOT NULL THEN
         UPDATE cron_internal.entry e SET owner = change.owner, command = found.command WHERE e.jobid = found.jobid;
-        UPDATE sched.job j SET owner = change.owner, updated_at = clock_timestamp() WHERE j.job_name = found.job_name AND j.owner <> change.owner;
+        -- cron.job shows the command that the other role runs from now on, and no settings.
+        UPDATE sched.job j SET owner = change.owner, settings = '{}', updated_at = clock_timestamp()
+         WHERE j.job_name = found.job_name AND j.owner <> change.owner;
     END IF;
     IF new_clock IS NOT NULL THEN
         UPDATE cron_internal.entry e SET schedule = change.schedule, clock = new_clock WHERE e.jobid = found.jobid;

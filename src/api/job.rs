@@ -249,8 +249,9 @@ fn takes_orphan(definition: &job::Definition, owner: pg_sys::Oid, runs: Runs) ->
     match runs {
         Runs::Define => Ok(true),
         Runs::Theirs => Ok(false),
-        Runs::Change | Runs::Keep if definition.kind.is_run_by_server() => Err(orphan(&definition.job_name, owner)),
-        Runs::Change | Runs::Keep => Ok(true),
+        // What has no command has none that another kind could run later.
+        Runs::Change | Runs::Keep if definition.command.is_none() => Ok(true),
+        Runs::Change | Runs::Keep => Err(orphan(&definition.job_name, owner)),
     }
 }
 

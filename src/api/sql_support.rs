@@ -26,6 +26,7 @@ pub fn scope_key(job_name: &str, scope_kind: &str, scope_id: &str) -> Uuid {
 /// Has the dispatcher of this database look for changes once the transaction has committed.
 #[pg_extern(schema = "sched_internal", volatile, parallel_unsafe)]
 fn wake_dispatcher() {
+    low_water_marks::added_some_changes();
     wakeup::at_commit(convert::now());
     if registry::is_unknown() {
         // Asks for one, at home; a copy is to have none.

@@ -1,11 +1,14 @@
 //! What a client would be told while a command runs. The server hands messages to the methods of its connection; for the time of a command these
 //! are ours. A NOTICE reaches no hook of the server's log at the usual settings.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int, CStr};
 
 use pgrx::pg_sys;
 use serde::Serialize;
+
+use crate::pg::catch::catch;
 
 /// How many bytes of messages are kept.
 const MOST_BYTES: usize = 12_000;
@@ -44,9 +47,19 @@ pub struct Message {
     pub text: String,
 }
 
+/// A message as the server has made it for a client, cut. Nothing of it is converted where it comes in: that can fail, and the server is in the middle
+/// of a report there, which no other error may leave.
+struct RawMessage {
+    severity: Vec<u8>,
+    text: Vec<u8>,
+    /// The client's encoding: the command may have chosen another one for itself.
+    encoding: c_int,
+    is_cut: bool,
+}
+
 #[derive(Default)]
 struct Kept {
-    messages: Vec<Message>,
+    messages: Vec<RawMessage>,
     bytes: usize,
     truncated: bool,
 }
@@ -88,7 +101,7 @@ impl Captured {
 
     /// What was said up to now, and whether that is not all.
     pub fn messages() -> (Vec<Message>, bool) {
-        KEPT.with_borrow(|kept| (kept.messages.clone(), kept.truncated))
+        KEPT.with_borrow(|kept| (kept.messages.iter().map(RawMessage::read).collect(), kept.truncated))
     }
 }
 
@@ -126,52 +139,73 @@ unsafe extern "C-unwind" fn take_without_answer(kind: c_char, bytes: *const c_ch
     take(kind, bytes, length);
 }
 
-/// A text of a message, cut before it is copied. The command may have chosen another client encoding for itself.
-fn in_database_encoding(whole: &CStr) -> String {
-    // SAFETY: a text that the server has made in this encoding, cut between two characters; what it is converted to goes with the message's
-    // memory.
-    unsafe {
-        let encoding = pg_sys::pg_get_client_encoding();
-        let (text, most) = (whole.as_ptr(), 2 * MOST_BYTES as c_int);
-        let length = pg_sys::pg_encoding_mbcliplen(
-            encoding,
-            text,
-            c_int::try_from(whole.count_bytes()).unwrap_or(c_int::MAX),
-            most,
-        );
-        let cut = pg_sys::pnstrdup(text, length as pg_sys::Size);
-        CStr::from_ptr(pg_sys::pg_client_to_server(cut, length)).to_string_lossy().into_owned()
+impl RawMessage {
+    fn read(&self) -> Message {
+        let end = if self.is_cut { "..." } else { "" };
+        Message { severity: in_utf8(&self.severity, self.encoding), text: in_utf8(&self.text, self.encoding) + end }
     }
+}
+
+/// A text that was cut anywhere, in the encoding of a client.
+fn in_utf8(text: &[u8], encoding: c_int) -> String {
+    // SAFETY: reads globals of the process; the text is as long as is said, and what it is converted to ends with a NUL.
+    let converted = catch(|| unsafe {
+        let database = pg_sys::GetDatabaseEncoding();
+        if encoding == database || encoding == pg_sys::pg_enc::PG_SQL_ASCII as c_int {
+            return None;
+        }
+        let length = c_int::try_from(text.len()).unwrap_or(c_int::MAX);
+        let whole = pg_sys::pg_encoding_mbcliplen(encoding, text.as_ptr().cast(), length, length);
+        let converted =
+            pg_sys::pg_do_encoding_conversion(text.as_ptr().cast_mut(), whole, encoding, database).cast_const();
+        let is_as_it_was = converted == text.as_ptr();
+        (!is_as_it_was).then(|| CStr::from_ptr(converted.cast()).to_bytes().to_vec())
+    });
+    let text = converted.ok().flatten().map_or(Cow::Borrowed(text), Cow::Owned);
+    // A character of which the cut has left a part goes.
+    let end = match std::str::from_utf8(&text) {
+        Err(error) if error.error_len().is_none() => error.valid_up_to(),
+        Ok(_) | Err(_) => text.len(),
+    };
+    String::from_utf8_lossy(&text[..end]).into_owned()
 }
 
 /// Keeps a message: fields of a letter and a text each, with a NUL after each and one at the end.
 fn keep(mut fields: &[u8]) {
-    let mut message = Message { severity: String::new(), text: String::new() };
-    while let Some((letter, rest)) = fields.split_first().filter(|(letter, _)| **letter != 0) {
-        let Ok(text) = CStr::from_bytes_until_nul(rest) else { break };
-        fields = &rest[text.to_bytes_with_nul().len()..];
-        let text = in_database_encoding(text);
-        match letter {
-            // The severity in English, whatever lc_messages says.
-            b'V' => message.severity = text,
-            b'M' => message.text.insert_str(0, &text),
-            b'D' => message.text.push_str(&format!("\nDETAIL:  {text}")),
-            b'H' => message.text.push_str(&format!("\nHINT:  {text}")),
-            _ => {}
-        }
-    }
     KEPT.with_borrow_mut(|kept| {
         if kept.truncated {
             return;
         }
-        let room = MOST_BYTES.saturating_sub(kept.bytes + message.severity.len());
-        if message.text.len() > room {
-            kept.truncated = true;
-            let end = (0..=room.saturating_sub(3)).rev().find(|end| message.text.is_char_boundary(*end));
-            message.text.truncate(end.unwrap_or(0));
-            message.text.push_str("...");
+        // SAFETY: reads a global of the process.
+        let encoding = unsafe { pg_sys::pg_get_client_encoding() };
+        let mut message = RawMessage { severity: Vec::new(), text: Vec::new(), encoding, is_cut: false };
+        let mut room = MOST_BYTES.saturating_sub(kept.bytes);
+        let mut add = |to: &mut Vec<u8>, text: &[u8]| {
+            let fits = text.len().min(room);
+            to.extend_from_slice(&text[..fits]);
+            room -= fits;
+            kept.truncated |= fits < text.len();
+        };
+        while let Some((letter, rest)) = fields.split_first().filter(|(letter, _)| **letter != 0) {
+            let Some(end) = rest.iter().position(|byte| *byte == 0) else { break };
+            let text = &rest[..end];
+            fields = &rest[end + 1..];
+            // The server sends them in this order. The severity in English, whatever lc_messages says.
+            let label: &[u8] = match letter {
+                b'V' => {
+                    add(&mut message.severity, text);
+                    continue;
+                }
+                b'M' => b"",
+                b'D' => b"\nDETAIL:  ",
+                b'H' => b"\nHINT:  ",
+                _ => continue,
+            };
+            add(&mut message.text, label);
+            add(&mut message.text, text);
         }
-        kept.bytes += message.severity.len() + message.text.len();
+        message.is_cut = kept.truncated;
+        kept.bytes = MOST_BYTES - room;
         kept.messages.push(message);
     });
 }

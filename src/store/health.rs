@@ -36,9 +36,10 @@ pub struct Due {
 
 /// What is due at `now` and was not fired.
 pub fn due(session: &Session, now: Instant) -> Due {
-    statement!(DISPATCH = "health/dispatch"(TIMESTAMPTZOID, INT8OID, INT8OID, TIMESTAMPTZOID));
+    statement!(DISPATCH = "health/dispatch"(TIMESTAMPTZOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT8OID));
     let none_before = timestamp(first_times::before_timers(session, now));
-    let rows = DISPATCH.run(session, arguments![timestamp(now), MOST_COUNTED, MOST_CHANGED, none_before]);
+    let changes = first_times::before_changes(session, now);
+    let rows = DISPATCH.run(session, arguments![timestamp(now), MOST_COUNTED, MOST_CHANGED, none_before, changes]);
     rows.first().map_or(Due { oldest: None, count: 0, changed: Vec::new() }, |row| Due {
         oldest: row.get_saturated("oldest"),
         count: row.get_required("due"),

@@ -1,4 +1,4 @@
-//! What statements have added to queues, leases, retries, dropped schedules and paused queues, told to those who begin to look there (`shmem/low_water_mark.rs`).
+//! What statements have added to queues, leases, retries, changes of schedules, dropped schedules and paused queues, told to those who begin to look there (`shmem/low_water_mark.rs`).
 
 use std::ffi::CStr;
 
@@ -69,6 +69,18 @@ pub fn added_retry(at: impl Into<i64>) {
     added_to(c"retry", "", Position::at(at));
 }
 
+/// To be said when a statement has written changes of schedules, with their ids.
+pub fn added_changes(ids: impl Iterator<Item = i64>) {
+    if let Some(first) = ids.min() {
+        added_to(c"schedule_change", "", Position::at(first));
+    }
+}
+
+/// The same where nobody knows the ids.
+pub fn added_some_changes() {
+    added_to(c"schedule_change", "", Position::START);
+}
+
 /// To be said when a schedule was dropped of which somebody has something in hand: nobody is to claim that.
 pub fn added_drop() {
     added_to(c"schedule_dropped", "", Position::SOMEWHERE);
@@ -96,9 +108,18 @@ fn table(name: &CStr) -> Option<Oid> {
 
 /// The tables of which something is remembered here.
 fn tables() -> impl Iterator<Item = Oid> {
-    [c"ready", c"lease", c"retry", c"timer", c"schedule_dropped", c"cancel_request", c"paused_queue"]
-        .into_iter()
-        .filter_map(table)
+    [
+        c"ready",
+        c"lease",
+        c"retry",
+        c"timer",
+        c"schedule_change",
+        c"schedule_dropped",
+        c"cancel_request",
+        c"paused_queue",
+    ]
+    .into_iter()
+    .filter_map(table)
 }
 
 /// To be said when somebody has written to a table without telling where: all that is remembered of it is forgotten.

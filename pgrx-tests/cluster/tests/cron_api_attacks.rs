@@ -243,3 +243,19 @@ fn there_is_nothing_to_import_from_here() {
         assert!(error.hint().unwrap_or_default().contains("scheduler_cron"), "{error:?}");
     }
 }
+
+/// A superuser who gives a job to another role has seen its command in cron.job, and no settings of it.
+#[test]
+fn a_job_that_changes_hands_has_no_settings_of_before() {
+    let cluster = Cluster::new();
+    let mut db = database(&cluster);
+    let mut app = cluster.connect_as("app", "postgres");
+    app.batch_execute(
+        "select cron.schedule('d', '@daily', 'select f()');
+         select sched.alter_job('d', settings => '{\"search_path\": \"evil\"}')",
+    )
+    .unwrap();
+    db.batch_execute("select cron.alter_job(jobid, username => 'postgres') from cron.job").unwrap();
+    let job = "select concat_ws(' ', owner, command, settings) from sched.job where job_name = 'd'";
+    assert_eq!(one::<String>(&mut db, job), "postgres select f() {}");
+}

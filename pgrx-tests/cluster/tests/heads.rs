@@ -309,3 +309,25 @@ fn nothing_is_left_behind() {
     assert_eq!(one::<i64>(&mut db, swapped), 0);
     cluster.check_indexes();
 }
+
+/// The end of a run that its schedule waits for writes a change. Those that were applied are passed over once.
+#[test]
+fn an_old_transaction_makes_no_look_for_changes_longer() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    let mut old = cluster.connect();
+    old.batch_execute("begin isolation level repeatable read; create temp table mine (); select 1").unwrap();
+    db.batch_execute(
+        "select sched.define_job('ends', 'sql', 'select 1');
+         select sched.create_schedule('ends ' || i, 'every 1 ms after end', 'ends', scope_id => i::text) from generate_series(1, 4) as i",
+    )
+    .unwrap();
+    wait_for(&mut db, "select count(*) > 1000 from sched.history where job_name = 'ends'", SOON);
+    db.batch_execute("select sched.pause(schedule_name) from sched.schedules").unwrap();
+    wait_for(&mut db, "select pg_stat_get_tuples_returned('sched.schedule_change_pkey'::regclass) > 0", SOON);
+    let entries: i64 = one(&mut db, "select pg_stat_get_tuples_returned('sched.schedule_change_pkey'::regclass)");
+    let ends: i64 = one(&mut db, "select count(*) from sched.history where job_name = 'ends'");
+    println!("{entries} entries in {ends} ends");
+    assert!(entries < 50 * ends, "{entries} entries were read in {ends} ends");
+    old.batch_execute("rollback").unwrap();
+}

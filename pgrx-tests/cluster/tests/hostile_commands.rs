@@ -150,7 +150,8 @@ fn the_command_of_a_dropped_role_runs_as_nobody_until_a_call_replaces_it() {
     teller
         .batch_execute(
             "select sched.schedule_sql('planted', 'every 1 h', $$create role evil superuser$$);
-             select sched.define_job('path', 'sql', 'select f()', settings => '{\"search_path\": \"evil\"}')",
+             select sched.define_job('path', 'sql', 'select f()', settings => '{\"search_path\": \"evil\"}');
+             select sched.define_job('laundered', 'notify', 'create role evil superuser')",
         )
         .unwrap();
     drop(teller);
@@ -162,6 +163,7 @@ fn the_command_of_a_dropped_role_runs_as_nobody_until_a_call_replaces_it() {
         "select sched.alter_job('planted', queue => 'slow')",
         "select sched.alter_job('planted', settings => '{}')",
         "select sched.alter_job('path', command => 'select f(1)')",
+        "select sched.alter_job('laundered', max_attempts => 2)",
         "select * from sched.test_job('planted')",
     ] {
         let refusal = refusal(&mut boss, write);

@@ -54,6 +54,9 @@ fn no_argument_is_too_large_for_the_server() {
     );
     for (job, command) in [
         ("notice", "raise notice using message = 'a', detail = repeat('x', 60000000)"),
+        ("notices", "for i in 1..200000 loop raise notice using message = repeat('x', 3000); end loop"),
+        // A cut between two characters of another encoding than the client's.
+        ("cut", "set client_encoding = 'SQL_ASCII'; raise notice using message = 'a' || repeat('\u{e9}', 30000)"),
         ("error", "raise exception using message = 'a' || repeat('y', 20000000), detail = repeat('x', 40000000)"),
     ] {
         cluster.execute(&format!(
@@ -103,6 +106,8 @@ fn no_argument_is_too_large_for_the_server() {
         "select count(*) from sched.enqueue_many('j', array_fill('{}'::jsonb, array[1000000]))",
         "select * from sched.test_job('notice')",
         "select * from sched.test_job('error')",
+        "select * from sched.test_job('notices')",
+        "select * from sched.test_job('cut')",
     ] {
         if let Err(error) = db.batch_execute(statement) {
             assert!(error.as_db_error().is_some(), "{statement}: {error}");

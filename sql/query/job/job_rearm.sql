@@ -6,3 +6,4 @@ SELECT s.schedule_id
   FROM sched.schedule s
   LEFT JOIN sched.timer t ON t.schedule_id = s.schedule_id
  WHERE s.job_name = $1 AND (t.parked OR $2)
+RETURNING change_id

@@ -1,4 +1,5 @@
 -- A run that its schedule waited for has ended. Where a dispatcher has the row, it is because the schedule was dropped.
+-- The change that tells of it.
 -- $1 schedule_id, $2 execution_id, $3 when
 WITH free AS MATERIALIZED (
     SELECT a.schedule_id, a.execution_id
@@ -11,3 +12,4 @@ WITH free AS MATERIALIZED (
     RETURNING a.schedule_id
 )
 INSERT INTO sched.schedule_change (schedule_id, terminal_at) SELECT g.schedule_id, $3 FROM gone g
+RETURNING change_id

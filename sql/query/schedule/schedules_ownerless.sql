@@ -8,4 +8,4 @@ SELECT s.schedule_id
  WHERE j.owner::oid = ANY ($1) AND s.enabled AND s.ownership = 'owned' AND NOT t.parked
    AND NOT EXISTS (SELECT FROM sched.schedule_change c WHERE c.schedule_id = s.schedule_id)
  LIMIT $2
-RETURNING schedule_id
+RETURNING change_id

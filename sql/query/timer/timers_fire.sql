@@ -6,7 +6,8 @@
 -- $1 schedule_ids, $2 versions, $3 next plans, $4 fire times, $5 waiting, $6 buffered plans, $7 cursors, $8 backlog ends,
 -- $9 last runs (NULL = none), $10 whether the row moves the timer (each schedule has one such row; the others are more runs of
 -- it), $11 the run to insert (NULL = none), $12 its id, $13 whether it is awaited, $14 now, $15 how many characters of a payload a log takes
--- The first row is about all of them: how many were inserted, the queues in which something became claimable, how much was notified.
+-- The first row is about all of them: how many were inserted, the queues in which something became claimable, how much was notified,
+-- the first change that was written.
 -- The others are what is to be logged, a row for each schedule. counted: store/counted.rs.
 WITH due AS MATERIALIZED (
     SELECT d.*, s.schedule_name, s.job_name, s.scope_kind, s.scope_id, s.payload, s.key, j.ready_queue AS queue, j.priority,
@@ -41,6 +42,7 @@ WITH due AS MATERIALIZED (
       FROM due d
      WHERE d.moves AND d.waiting AND d.last_run IS NOT NULL
        AND d.schedule_id NOT IN (SELECT f.schedule_id FROM fired f WHERE f.awaited)
+    RETURNING change_id
 ), moved AS (
     UPDATE sched.timer t
        SET version = d.version, next_plan_time = d.next_plan_time, fire_at = d.fire_at, waiting = d.waiting,
@@ -63,7 +65,7 @@ SELECT count(*) AS count, array_agg(DISTINCT f.queue) FILTER (WHERE f.status = '
        (SELECT CASE WHEN count(pg_notify(t.command, t.payload::text)) > 0
                     THEN sum(32 + octet_length(t.command) + octet_length(t.payload::text)) END
           FROM told t WHERE t.kind = 'notify') AS notified,
-       NULL AS log_name, NULL AS log_payload, NULL AS log_plan_times, NULL::bigint AS log_owner,
+       NULL AS log_name, NULL AS log_payload, NULL AS log_plan_times, NULL::bigint AS log_owner, (SELECT min(n.change_id) FROM not_ours n) AS first_change,
        (SELECT json_agg(c)::text
           FROM (SELECT n.job_name AS job, n.queue, n.owner::oid::bigint AS owner, count(*) AS fired,
                        count(*) FILTER (WHERE n.status = 'SUCCESS') AS success,
@@ -74,6 +76,6 @@ SELECT count(*) AS count, array_agg(DISTINCT f.queue) FILTER (WHERE f.status = '
                  GROUP BY n.job_name, n.queue, n.owner) AS c) AS counted
   FROM fired f
 UNION ALL
-SELECT NULL, NULL, NULL, t.schedule_name, left(t.payload::text, $15), t.plan_times, t.owner, NULL
+SELECT NULL, NULL, NULL, t.schedule_name, left(t.payload::text, $15), t.plan_times, t.owner, NULL, NULL
   FROM told t
  WHERE t.kind = 'log'

@@ -233,7 +233,9 @@ pub fn write(session: &Session, job: &Definition, caller: Oid, takes: bool, befo
         rows.first().map(|row| (row.get_required("was_unusable"), row.get_required("ready_queue")))?;
     identity::settle(session);
     statement!(JOB_REARM = "job/job_rearm"(TEXTOID, BOOLOID));
-    let rearmed = JOB_REARM.run(session, arguments![job.job_name.as_str(), was_unusable]).len();
+    let changes = JOB_REARM.run(session, arguments![job.job_name.as_str(), was_unusable]);
+    low_water_marks::added_changes(changes.iter().map(|row| row.get_required("change_id")));
+    let rearmed = changes.len();
     let is_other_room = match before {
         None => is_runner_queue(&now_in),
         Some(Before { ready_queue: queue, kind, .. }) => {

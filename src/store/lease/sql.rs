@@ -242,7 +242,8 @@ pub fn snooze(
 /// Tells the dispatcher that a run which `schedule_id` waited for has ended.
 pub fn run_ended(session: &Session, schedule_id: i64, execution_id: Uuid, now: Instant) {
     statement!(SCHEDULE_RUN_ENDED = "schedule/schedule_run_ended"(INT8OID, UUIDOID, TIMESTAMPTZOID));
-    SCHEDULE_RUN_ENDED.run(session, arguments![schedule_id, execution_id, timestamp(now)]);
+    let rows = SCHEDULE_RUN_ENDED.run(session, arguments![schedule_id, execution_id, timestamp(now)]);
+    low_water_marks::added_changes(rows.iter().map(|row| row.get_required("change_id")));
 }
 
 /// Ends runs as SUCCESS; those that did not end and those that are awaited.

@@ -57,65 +57,101 @@ pub fn position(waiting: &impl Record<Column>) -> Position {
     Position::new(waiting.get_required(ready::PRIORITY), plan_time, waiting.get_required(ready::EXECUTION_ID))
 }
 
-/// An index by time, of a table of which shared memory remembers where the first entry stands.
+/// How the first column of an order is compared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    /// It is a `timestamptz`.
+    Time,
+    /// It is a `bigint`.
+    Number,
+}
+
+/// An index by time, or by number, of a table of which shared memory remembers where the first entry stands.
 #[derive(Clone, Copy)]
-pub struct TimeOrder {
+pub struct RowOrder {
     /// The index.
     pub index: &'static CStr,
     /// Its first column.
-    pub time: Column,
+    pub first: Column,
+    /// What that is.
+    pub by: By,
     /// Its second one, where it has an id: the first of many entries of one time is not sought among those that are gone.
     pub id: Option<Column>,
 }
 
-impl TimeOrder {
+impl RowOrder {
     /// What is due from a position on, in an index that the caller opens.
-    pub fn from<'t>(self, first: Position, now: Instant, open: impl FnOnce(&CStr) -> Index<'t>) -> InTime<'t> {
-        InTime::from(self, open(self.index), first, Some(now))
+    pub fn from<'t>(self, first: Position, now: Instant, open: impl FnOnce(&CStr) -> Index<'t>) -> InOrder<'t> {
+        InOrder::from(self, open(self.index), first, Some(now))
     }
 
     fn position(self, row: &Table) -> Position {
-        let time: TimestampWithTimeZone = row.get_required(self.time);
-        self.id.map_or_else(|| Position::at(time), |id| Position::at_entry(time, row.get_required(id)))
+        let first = match self.by {
+            By::Time => row.get_required::<TimestampWithTimeZone>(self.first).into(),
+            By::Number => row.get_required::<i64>(self.first),
+        };
+        self.id.map_or_else(|| Position::at(first), |id| Position::at_entry(first, row.get_required(id)))
+    }
+
+    fn at_least(self, first: i64) -> Condition {
+        match self.by {
+            By::Time => Condition::at_least(pg_sys::F_TIMESTAMPTZ_GE, first),
+            By::Number => Condition::at_least(pg_sys::F_INT8GE, first),
+        }
+    }
+
+    fn more_than(self, first: i64) -> Condition {
+        match self.by {
+            By::Time => Condition::more_than(pg_sys::F_TIMESTAMPTZ_GT, first),
+            By::Number => Condition::more_than(pg_sys::F_INT8GT, first),
+        }
+    }
+
+    fn equal(self, first: i64) -> Condition {
+        match self.by {
+            By::Time => Condition::equal(pg_sys::F_TIMESTAMPTZ_EQ, first),
+            By::Number => Condition::equal(pg_sys::F_INT8EQ, first),
+        }
     }
 }
 
-/// Looks where the first entry of an order of times stands; `None` where that is not remembered.
-pub fn first_time(table: &Table, by: TimeOrder, now: Instant) -> Option<Position> {
+/// Looks where the first entry of an order stands; `None` where that is not remembered.
+pub fn first_entry(table: &Table, by: RowOrder, now: Instant) -> Option<Position> {
     let order = Order::of(table.oid(), "")?;
     Some(scan_first(order, now, |known| {
-        let mut all = InTime::from(by, Index::open_to_all(table, by.index), known.unwrap_or(Position::START), None);
+        let index = Index::open_to_all(table, by.index);
+        let mut all = InOrder::from(by, index, known.unwrap_or(Position::START), None);
         let first = if all.next(Index::next_not_gone) { by.position(table) } else { Position::END };
         (first, all.index.may_be_told())
     }))
 }
 
 /// Looks from where on an entry of an order of times may be due; `None` where there is none.
-pub fn first_due(table: &Table, by: TimeOrder, now: Instant) -> Option<Position> {
-    let first = first_time(table, by, now).unwrap_or(Position::START);
+pub fn first_due(table: &Table, by: RowOrder, now: Instant) -> Option<Position> {
+    let first = first_entry(table, by, now).unwrap_or(Position::START);
     (!first.is_after(now)).then_some(first)
 }
 
-/// The entries of an order of times from a position on, up to a time or all.
-pub struct InTime<'t> {
+/// The entries of an order from a position on, up to a time or all.
+pub struct InOrder<'t> {
     index: Index<'t>,
+    by: RowOrder,
     until: Option<Condition>,
-    /// Behind which time to go on, when those of this time have come.
+    /// Behind which time or number to go on, when those that have the same have come.
     rest: Option<i64>,
 }
 
-impl<'t> InTime<'t> {
-    fn from(by: TimeOrder, mut index: Index<'t>, position: Position, until: Option<Instant>) -> InTime<'t> {
+impl<'t> InOrder<'t> {
+    fn from(by: RowOrder, mut index: Index<'t>, position: Position, until: Option<Instant>) -> InOrder<'t> {
         let until = until.map(due);
-        let (_, time, id) = position.parts();
-        let of_time = by.id.is_some() && id.as_bytes().iter().any(|byte| *byte != 0);
-        if of_time {
-            let from = Condition::at_least(pg_sys::F_UUID_GE, id);
-            index.seek(&[Condition::equal(pg_sys::F_TIMESTAMPTZ_EQ, time), from]);
+        let (_, first, id) = position.parts();
+        let among_equals = by.id.is_some() && id.as_bytes().iter().any(|byte| *byte != 0);
+        if among_equals {
+            index.seek(&[by.equal(first), Condition::at_least(pg_sys::F_UUID_GE, id)]);
         } else {
-            seek_times(&mut index, Condition::at_least(pg_sys::F_TIMESTAMPTZ_GE, time), until);
+            seek(&mut index, by.at_least(first), until);
         }
-        InTime { index, until, rest: of_time.then_some(time) }
+        InOrder { index, by, until, rest: among_equals.then_some(first) }
     }
 
     /// Goes on to the next by a `step` of the index; false at the end.
@@ -124,13 +160,13 @@ impl<'t> InTime<'t> {
             if step(&mut self.index) {
                 return true;
             }
-            let Some(time) = self.rest.take() else { return false };
-            seek_times(&mut self.index, Condition::more_than(pg_sys::F_TIMESTAMPTZ_GT, time), self.until);
+            let Some(first) = self.rest.take() else { return false };
+            seek(&mut self.index, self.by.more_than(first), self.until);
         }
     }
 }
 
-fn seek_times(index: &mut Index, from: Condition, until: Option<Condition>) {
+fn seek(index: &mut Index, from: Condition, until: Option<Condition>) {
     match until {
         Some(until) => index.seek_between(from, until),
         None => index.seek(&[from]),

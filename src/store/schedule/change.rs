@@ -2,10 +2,11 @@
 
 use scheduler_core::Instant;
 
-use crate::pg::convert::timestamp;
+use crate::pg::convert::{self, timestamp};
 use crate::pg::record::Record;
 use crate::pg::session::List;
 use crate::pg::Session;
+use crate::store::timer::first_times;
 use crate::{arguments, statement};
 
 /// The changes of one schedule that nobody has applied yet.
@@ -37,6 +38,7 @@ pub enum TimerLock {
 /// Locks up to `limit` changes after `after` that can be applied at `now`, and the timers they are about.
 pub fn pick(session: &Session, after: i64, now: Instant, limit: i64) -> Vec<Change> {
     statement!(CHANGES_PICK = "schedule/changes_pick"(INT8OID, TIMESTAMPTZOID, INT8OID));
+    let after = after.max(first_times::before_changes(session, now));
     let rows = CHANGES_PICK.run(session, arguments![after, timestamp(now), limit]);
     rows.iter()
         .map(|row| Change {
@@ -62,5 +64,6 @@ pub fn failed(session: &Session, change_ids: Vec<i64>, retry_at: Instant) {
 /// Whether a change is waiting after `after`.
 pub fn exist(session: &Session, after: i64) -> bool {
     statement!(CHANGE_EXISTS = "schedule/change_exists"(INT8OID));
+    let after = after.max(first_times::before_changes(session, convert::now()));
     CHANGE_EXISTS.run(session, arguments![after]).first().is_some()
 }

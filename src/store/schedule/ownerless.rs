@@ -5,6 +5,7 @@ use pgrx::pg_sys::Oid;
 use crate::pg::record::Record;
 use crate::pg::session::List;
 use crate::pg::{role, Session};
+use crate::store::low_water_marks;
 use crate::{arguments, statement};
 
 /// Has those be looked at again that are not parked, at most `limit`: the look parks them. How many.
@@ -17,5 +18,7 @@ pub fn look_again(session: &Session, limit: i64) -> usize {
     if dropped.is_empty() {
         return 0;
     }
-    SCHEDULES_OWNERLESS.run(session, arguments![List(dropped), limit]).len()
+    let rows = SCHEDULES_OWNERLESS.run(session, arguments![List(dropped), limit]);
+    low_water_marks::added_changes(rows.iter().map(|row| row.get_required("change_id")));
+    rows.len()
 }

@@ -115,6 +115,7 @@ pub fn next(session: &Session, looked: Looked) -> Deadlines {
 /// When to go on with what edits, drops and cancels have left, behind the change `after`.
 fn next_changes(session: &Session, after: i64) -> Deadlines {
     statement!(NEXT_CHANGES = "timer/next_changes"(INT8OID));
+    let after = after.max(first_times::before_changes(session, convert::now()));
     NEXT_CHANGES.run(session, arguments![after]).first().map_or(Deadlines::default(), |row| {
         let waits = row.get_required("change_waits");
         Deadlines {

@@ -187,6 +187,7 @@ fn by_statement(
         by_statement: true,
     });
     low_water_marks::changed(&fired.queues);
+    low_water_marks::added_changes(rows.first().and_then(|row| row.get("first_change")).into_iter());
     low_water_marks::added_timers(moves.iter().filter_map(|this| this.timer.fire_at()));
     fired
 }

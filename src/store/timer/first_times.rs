@@ -9,21 +9,26 @@ use pgrx::datum::Uuid;
 use pgrx::pg_sys::{self, Oid};
 use scheduler_core::Instant;
 
-use crate::heap::layouts::{self, lease, retry, timer};
+use crate::heap::layouts::{self, lease, retry, schedule_change, timer};
 use crate::heap::Layout;
 use crate::pg::Session;
 use crate::shmem::low_water_mark::Position;
 use crate::store::fast_path::{self, readable};
-use crate::store::queue::scan_start::{self, TimeOrder};
+use crate::store::queue::scan_start::{self, By, RowOrder};
 
 /// Timers by when they fire.
-const TIMERS: TimeOrder = TimeOrder { index: c"timer_fire_at", time: timer::FIRE_AT, id: None };
+const TIMERS: RowOrder = RowOrder { index: c"timer_fire_at", first: timer::FIRE_AT, by: By::Time, id: None };
 
 /// What waits for a time, by that time.
-pub const RETRIES: TimeOrder = TimeOrder { index: c"retry_pkey", time: retry::RETRY_AT, id: Some(retry::EXECUTION_ID) };
+pub const RETRIES: RowOrder =
+    RowOrder { index: c"retry_pkey", first: retry::RETRY_AT, by: By::Time, id: Some(retry::EXECUTION_ID) };
 
 /// Leases by when they are to be looked at.
-pub const LEASES: TimeOrder = TimeOrder { index: c"lease_sweep_at", time: lease::SWEEP_AT, id: None };
+pub const LEASES: RowOrder = RowOrder { index: c"lease_sweep_at", first: lease::SWEEP_AT, by: By::Time, id: None };
+
+/// Changes of schedules in the order in which they were made.
+const CHANGES: RowOrder =
+    RowOrder { index: c"schedule_change_pkey", first: schedule_change::CHANGE_ID, by: By::Number, id: None };
 
 /// No timer fires before or at this time, by what is known.
 pub fn before_timers(session: &Session, now: Instant) -> Instant {
@@ -33,6 +38,11 @@ pub fn before_timers(session: &Session, now: Instant) -> Instant {
 /// No lease is to be looked at up to this time.
 pub fn before_leases(session: &Session, now: Instant) -> Instant {
     before(first(session, &layouts::LEASE, LEASES, now))
+}
+
+/// No change of a schedule has an id up to this one.
+pub fn before_changes(session: &Session, now: Instant) -> i64 {
+    first(session, &layouts::SCHEDULE_CHANGE, CHANGES, now).map_or(0, |first| first.parts().1.saturating_sub(1).max(0))
 }
 
 /// A place among what waits for a time: the time, and the execution's id.
@@ -58,11 +68,11 @@ fn before(first: Option<Position>) -> Instant {
     first.and_then(|first| first.time().checked_add_micros(-1)).unwrap_or(Instant::MIN)
 }
 
-fn first(session: &Session, layout: &Layout, by: TimeOrder, now: Instant) -> Option<Position> {
+fn first(session: &Session, layout: &Layout, by: RowOrder, now: Instant) -> Option<Position> {
     // Nobody says on a standby what the primary has written.
     // SAFETY: reads shared memory.
     if unsafe { pg_sys::RecoveryInProgress() } {
         return None;
     }
-    fast_path::open_in(session, |schema: Oid| scan_start::first_time(&readable(schema, layout)?, by, now))
+    fast_path::open_in(session, |schema: Oid| scan_start::first_entry(&readable(schema, layout)?, by, now))
 }
