@@ -76,6 +76,14 @@ pub fn dispatcher(look: &Look) -> Finding {
     // SAFETY: reads a global of the process.
     let database = unsafe { pg_sys::MyDatabaseId.to_u32() };
     if let Some(until) = rest::rests_until(database) {
+        if until < look.now {
+            return Finding::warning(
+                component,
+                until,
+                format!("none: others have the worker slots, and this database waits for its turn{off}"),
+                "Raise max_worker_processes and restart the server.",
+            );
+        }
         let until = convert::shown_time(convert::timestamp(until));
         return Finding::ok(
             component,

@@ -124,7 +124,6 @@ impl Board {
 }
 
 /// How many places are taken.
-#[cfg(any(test, feature = "pg_test"))]
 pub fn taken() -> usize {
     with(Board::taken).unwrap_or(0)
 }

@@ -17,9 +17,10 @@ use crate::shmem::exclusion;
 use crate::shmem::registry;
 use crate::shmem::registry::launcher::{Expected, Launcher, StartOutcome};
 use crate::shmem::registry::rest;
+use crate::shmem::runners;
 use crate::worker::probe::serves;
 use crate::worker::unavailability::{Ends, Unavailability, RETRY_AFTER, RETRY_AT_MOST};
-use crate::worker::{dispatcher, transaction, worker_role};
+use crate::worker::{dispatcher, staffing, transaction, worker_role};
 
 // All of these are measured by a clock that nobody sets: what somebody does to the other makes no pause longer.
 /// A dispatcher that left is started again no sooner than this. One that could not even connect is after twice as long
@@ -315,12 +316,14 @@ impl LauncherState {
     }
 }
 
-/// Whether a dispatcher can be started so that a worker slot stays free for SQL jobs. The first one may take the last: what is due fires first. So
+/// Whether a dispatcher can be started so that a worker slot stays free for SQL jobs, or two of them run. The first one may take the last: what is due fires first. So
 /// may one that only looks whether there is anything to serve.
 fn has_slot(board: &Launcher, stays: bool) -> bool {
     let dispatchers = board.dispatchers();
     let others = compat::background_workers().into_iter().filter(|pid| !board.is_dispatcher(*pid)).count();
-    let kept = usize::from(stays && dispatchers > 0 && guc::max_sql_runners() > 0);
+    let kept = usize::from(
+        stays && dispatchers > 0 && guc::max_sql_runners() > 0 && runners::taken() < staffing::MOST_IN_WANT,
+    );
     // SAFETY: reads a global of the process.
     let slots = usize::try_from(unsafe { pg_sys::max_worker_processes }).unwrap_or(0);
     dispatchers + others + kept < slots

@@ -275,7 +275,8 @@ fn doze(board: &registry::Dispatcher, database: u32, next: Option<Instant>, wate
         // First: who writes after what we ask now wakes us.
         board.awake();
         // One that had something to send or a runner when it went to sleep is not known to be idle: it looks whether it can rest by now.
-        if rest::is_wanted() {
+        // And where a database waits one may leave with work to do.
+        if rest::is_wanted() || rest::is_database_waiting() {
             return true;
         }
         // `next` is a time by the clock that it was computed by.

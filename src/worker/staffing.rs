@@ -73,6 +73,19 @@ fn database() -> u32 {
     unsafe { pg_sys::MyDatabaseId.to_u32() }
 }
 
+/// How many runners there may be where a database waits for a dispatcher.
+pub const MOST_IN_WANT: usize = 2;
+
+/// How many runners there may be: where a database waits for a dispatcher two, of two roles. What is due fires first, and runs of any length leave a
+/// slot for the dispatchers to take turns in.
+fn limits() -> Limits {
+    let Limits { most, per_role } = runner::limits();
+    if rest::is_database_waiting() {
+        return Limits { most: most.min(MOST_IN_WANT), per_role: per_role.min(1) };
+    }
+    Limits { most, per_role }
+}
+
 fn earliest(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
     [one, other].into_iter().flatten().min()
 }
@@ -109,7 +122,7 @@ impl Staffing {
     pub fn start_runners(&mut self, session: &Session, limit: i64) -> usize {
         runner_news::take_runners_wanted(database());
         self.start_at = None;
-        let (now, limits) = (convert::now(), runner::limits());
+        let (now, limits) = (convert::now(), limits());
         self.limits = limits;
         // Before the look: what is claimed after this it may have seen as waiting.
         let claims = runners::claims();
@@ -193,7 +206,7 @@ impl Staffing {
     }
 
     fn limits_have_grown(&self) -> bool {
-        let now = runner::limits();
+        let now = limits();
         now.most > self.limits.most || now.per_role > self.limits.per_role
     }
 

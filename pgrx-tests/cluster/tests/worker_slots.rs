@@ -105,3 +105,33 @@ fn busy_databases_take_turns() {
         wait_for(client, "select count(*) >= 3 from sched.execution where schedule_name = 's'", PATIENCE);
     }
 }
+
+/// Runs that never end take no slot in which dispatchers take turns.
+#[test]
+fn long_runs_leave_the_dispatchers_their_turns() {
+    let (cluster, mut clients) = databases(Cluster::builder(), 7, 5);
+    cluster.execute("create role evil login");
+    for client in &mut clients {
+        client
+            .batch_execute(
+                "select sched.grant_use('evil'), sched.define_job('pull'), sched.create_schedule('s', 'every 1 second', 'pull');
+                 set role evil; select sched.define_job('endless', 'sql', 'select pg_sleep(100000)'), sched.enqueue_many('endless', array_fill('{}'::jsonb, array[9]));
+                 reset role",
+            )
+            .unwrap();
+    }
+    for _ in 0..2 {
+        for client in &mut clients {
+            client
+                .batch_execute("drop table if exists seen; create temp table seen as select clock_timestamp() as at")
+                .unwrap();
+        }
+        for client in &mut clients {
+            wait_for(
+                client,
+                "select count(*) > 0 from sched.execution, seen where schedule_name = 's' and created_at > at",
+                PATIENCE,
+            );
+        }
+    }
+}

@@ -49,8 +49,15 @@ pub fn is_to_rest() -> bool {
 pub fn is_turn_over(since: Instant) -> bool {
     let Some(board) = board() else { return false };
     let now = now();
-    let waits = board.waiting_since.load(SeqCst) <= now.saturating_sub(PATIENCE);
-    waits && since.as_micros() <= now.saturating_sub(TURN) && is_to_rest()
+    let waits_since = board.waiting_since.load(SeqCst);
+    let is_over = waits_since <= now.saturating_sub(PATIENCE) && since.as_micros() <= now.saturating_sub(TURN);
+    // The next one has its turn to leave when a database has waited again.
+    is_over && board.waiting_since.compare_exchange(waits_since, now, SeqCst, SeqCst).is_ok()
+}
+
+/// Whether a database that has the extension waits for a dispatcher, for want of a worker slot.
+pub fn is_database_waiting() -> bool {
+    board().is_some_and(|board| board.waiting_since.load(SeqCst) != i64::MAX)
 }
 
 /// Whether one is to rest and none has done so yet.
@@ -58,9 +65,9 @@ pub fn is_wanted() -> bool {
     board().is_some_and(|board| board.one_is_to_rest.load(SeqCst)) && is_lacking()
 }
 
-/// Whether worker slots were too few a moment ago.
+/// Whether worker slots are too few, or were a moment ago.
 pub fn is_lacking() -> bool {
-    board().is_some_and(|board| board.lacked_at.load(SeqCst) > now().saturating_sub(LACKING))
+    is_database_waiting() || board().is_some_and(|board| board.lacked_at.load(SeqCst) > now().saturating_sub(LACKING))
 }
 
 /// Until when this database has no dispatcher because it needs none.
