@@ -40,10 +40,10 @@ fn bad_texts_are_refused_with_a_hint_that_can_be_followed() {
         let message = error.to_string();
         assert!(message.starts_with(char::is_lowercase) && !message.ends_with('.'), "{message}");
         assert!(message.contains('"'), "{message}");
-        // The hint shows a clock: it must be one, so that following the hint helps.
-        let shown =
-            error.hint().split('"').nth(1).map(str::to_owned).unwrap_or_else(|| panic!("{text}: {}", error.hint()));
-        Clock::parse(&shown).unwrap_or_else(|again| panic!("{text}: the hint's {shown} is refused: {again}"));
+        // Where the hint shows a clock it must be one, so that following the hint helps.
+        if let Some(shown) = error.hint().split('"').nth(1) {
+            Clock::parse(shown).unwrap_or_else(|again| panic!("{text}: the hint's {shown} is refused: {again}"));
+        }
         count += 1;
     }
     assert!(count >= 150, "{count}");

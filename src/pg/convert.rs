@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use pgrx::datum::{Interval, TimestampWithTimeZone};
 use pgrx::pg_sys;
 use pgrx::{IntoDatum, PgSqlErrorCode};
-use scheduler_core::clock::{DateTime, LONGEST_NEW_TEXT};
+use scheduler_core::clock::{ClockError, DateTime, LONGEST_NEW_TEXT};
 use scheduler_core::{Clock, Instant};
 
 use crate::pg::error::{or_raise, raise, Failure, Outcome};
@@ -151,14 +151,19 @@ pub fn new_clock(text: &str) -> Outcome<Clock> {
             format!("A clock's text has at most {LONGEST_NEW_TEXT} bytes."),
         ));
     }
-    clock(text)
+    read(text, Clock::parse)
+}
+
+/// The clock of a text that is stored, of which earlier releases took more.
+pub fn clock(text: &str) -> Outcome<Clock> {
+    read(text, Clock::parse_stored)
 }
 
 /// A clock's text as the core has it; the error points at the fault as psql points at a syntax error.
-pub fn clock(text: &str) -> Outcome<Clock> {
+fn read(text: &str, parse: fn(&str) -> Result<Clock, ClockError>) -> Outcome<Clock> {
     const LABEL: usize = "DETAIL:  ".len();
     const LONGEST_SHOWN: usize = 200;
-    Clock::parse(text).map_err(|error| {
+    parse(text).map_err(|error| {
         let fits = text.len() <= LONGEST_SHOWN && !text.contains(char::is_control);
         let caret = |position| format!("{text}\n{:>width$}", "^", width = LABEL + position);
         let detail = error.position().filter(|_| fits).map(caret);

@@ -158,8 +158,24 @@ impl ClockError {
         self
     }
 
-    /// The same error with a hint that shows only what can be read.
-    pub(crate) fn settled(self, mend: Mend) -> ClockError {
+    /// The same error with a sentence for a hint: no one clock means the text.
+    pub(crate) fn saying(mut self, sentence: &str) -> ClockError {
+        *self.hint = Hint::new(None, sentence, "");
+        self
+    }
+
+    /// What the hint says where no one clock means the text.
+    pub(crate) fn sentence(&self) -> Option<&str> {
+        (self.hint.proposal.is_none() && self.hint.example.is_empty()).then_some(self.hint.rule.as_str())
+    }
+
+    /// The same error with a hint that shows only what can be read. Where no one clock means what it proposes, `last` has the error that
+    /// says so.
+    pub(crate) fn settled(mut self, mend: Mend, last: fn(&str) -> Option<ClockError>) -> ClockError {
+        let last = self.proposal().filter(|text| mend(text).is_none()).and_then(last);
+        if let Some(last) = last.filter(|last| last.sentence().is_some()) {
+            self.hint = last.hint;
+        }
         let Hint { proposal, rule, example } = *self.hint;
         let proposal = proposal.and_then(|text| mend(&text));
         let has_none = example.is_empty();

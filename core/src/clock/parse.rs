@@ -4,13 +4,19 @@
 //! its own.
 
 use super::error::{ClockError, ErrorKind, Hint, Source, LONGEST_SHOWN};
+use super::pasted::{self, Meant};
 use super::text::{words, BLANKS, LONGEST_NEW_TEXT, LONGEST_TEXT};
-use super::{cron, datetime, every, pasted, Clock};
+use super::{cron, datetime, every, Clock};
 
 impl Clock {
     /// Reads a clock's text; the error says what is wrong, where, and what to write instead.
     pub fn parse(text: &str) -> Result<Clock, ClockError> {
-        read(text).map_err(|error| error.settled(mended))
+        read(text).map_err(|error| error.settled(mended, last_error))
+    }
+
+    /// The same of a text that is stored: releases before 0.3.1 took units without a number, and read nothing into them.
+    pub fn parse_stored(text: &str) -> Result<Clock, ClockError> {
+        read_stored(text).map_err(|error| error.settled(mended, last_error))
     }
 }
 
@@ -24,6 +30,18 @@ impl std::str::FromStr for Clock {
 
 /// The same as [`Clock::parse`]; what an error's hint shows may have faults of its own.
 fn read(text: &str) -> Result<Clock, ClockError> {
+    let clock = read_stored(text)?;
+    if let Clock::Every(every) = &clock {
+        let lower = text.to_ascii_lowercase();
+        if let Some(error) = every::parse::without_number(&Source { text, lower: &lower }, every) {
+            return Err(error);
+        }
+    }
+    Ok(clock)
+}
+
+/// The same as [`Clock::parse_stored`], as `read`.
+fn read_stored(text: &str) -> Result<Clock, ClockError> {
     if text.len() > LONGEST_TEXT {
         let source = Source { text: "", lower: "" };
         let hint = Hint::new(None, format!("a clock has at most {LONGEST_NEW_TEXT} bytes"), "*/5 * * * *");
@@ -50,26 +68,41 @@ fn read(text: &str) -> Result<Clock, ClockError> {
         }
         _ => cron::parse::parse(&source, mended).map(Clock::Cron),
     };
-    clock.map_err(|error| {
-        let meant = pasted::meant(text).filter(|(meant, _)| meant != text && mended(meant).is_some());
-        match meant {
-            Some((meant, rule)) => error.meaning(meant, rule),
-            None => source.odd_blank(error.kind()).unwrap_or(error),
+    clock.map_err(|error| match pasted::meant(text).filter(|_| error.sentence().is_none()) {
+        Some(Meant::Sentence(sentence)) => error.saying(&sentence),
+        Some(Meant::Clock(meant, rule)) if meant != text && mended(&meant).is_some() => error.meaning(meant, rule),
+        Some(Meant::Clock(meant, _)) if meant != text => {
+            match last_error(&meant).as_ref().and_then(ClockError::sentence) {
+                Some(sentence) => error.saying(sentence),
+                None => source.odd_blank(error.kind()).unwrap_or(error),
+            }
         }
+        Some(Meant::Clock(..)) | None => source.odd_blank(error.kind()).unwrap_or(error),
     })
 }
 
 /// The clock that a text with faults plainly stands for: each fault is mended in turn. `None` where one cannot be, and
 /// where the clock is too long to be shown.
 fn mended(text: &str) -> Option<String> {
+    mend(text).ok().filter(|text| text.chars().count() <= LONGEST_SHOWN && !text.contains('"'))
+}
+
+/// The error that is left of a text where not all of its faults can be mended.
+fn last_error(text: &str) -> Option<ClockError> {
+    mend(text).err()
+}
+
+fn mend(text: &str) -> Result<String, ClockError> {
     const MOST_FAULTS: usize = 16;
-    let mut text = text.to_owned();
+    let mut text = words(text).join(" ");
     for _ in 0..MOST_FAULTS {
-        text = words(&text).join(" ");
         match read(&text) {
-            Ok(_) => return (text.chars().count() <= LONGEST_SHOWN && !text.contains('"')).then_some(text),
-            Err(error) => text = error.proposal()?.to_owned(),
+            Ok(_) => return Ok(text),
+            Err(error) => match error.proposal() {
+                Some(proposal) => text = words(proposal).join(" "),
+                None => return Err(error),
+            },
         }
     }
-    None
+    read(&text).map(|_| text)
 }

@@ -4,6 +4,7 @@
 use super::cron::field::Field;
 use super::error::Source;
 use super::every::interval_words;
+use super::pasted::phrase;
 use super::text::{words, BLANKS};
 
 /// Something that follows a clock and is no part of it.
@@ -49,8 +50,8 @@ pub(crate) fn every(source: &Source<'_>, piece: &str, rest: &str) -> Option<(Str
     if let Some(text) = begun(source.original(rest)) {
         return Some((text, "the date-time of its beginning stands after from"));
     }
-    if let Some(text) = crontab(piece).filter(|_| piece == rest) {
-        return Some((text, "days of the week and times of day are said in the fields of a crontab"));
+    if let Some(text) = phrase::crontab(piece).filter(|_| piece == rest) {
+        return Some((text, phrase::RULE));
     }
     Some((source.repaired(piece, &respelt(piece)?), "an interval is numbers with units"))
 }
@@ -67,55 +68,6 @@ fn begun(rest: &str) -> Option<String> {
         }
     }
     Some(format!("every {} from {}", interval.join(" "), anchor.join(" ")))
-}
-
-/// `day at 9`, `monday`, `weekday at 09:30`, `1 day at 5pm`.
-fn crontab(piece: &str) -> Option<String> {
-    let words = words(piece);
-    let (day, time) = match words.as_slice() {
-        ["1", day @ ("day" | "days"), time @ ..] | [day, time @ ..] => (*day, time),
-        [] => return None,
-    };
-    let singular = day.strip_suffix('s').unwrap_or(day);
-    let week = Field::DayOfWeek;
-    let days = match singular {
-        "day" => "*".to_owned(),
-        "weekday" => "1-5".to_owned(),
-        _ => {
-            let letters = week.number_of(day).map(|_| day).or_else(|| week.shortened(singular))?;
-            week.number_of(letters)?.to_string()
-        }
-    };
-    let (hour, minute) = match time {
-        [] if singular != "day" => (0, 0),
-        ["at", time] => time_of_day(time)?,
-        ["at", time, half @ ("am" | "pm")] => time_of_day(&format!("{time}{half}"))?,
-        _ => return None,
-    };
-    Some(format!("{minute} {hour} * * {days}"))
-}
-
-/// `9`, `09:30`, `5pm`.
-fn time_of_day(text: &str) -> Option<(u32, u32)> {
-    let half = |suffix: &str| text.strip_suffix(suffix).map(|time| (time, suffix == "pm"));
-    let (time, afternoon) = match half("am").or_else(|| half("pm")) {
-        Some((time, afternoon)) => (time, Some(afternoon)),
-        None => (text, None),
-    };
-    let number = |digits: &str| {
-        let is_number = (1..=2).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit());
-        is_number.then(|| digits.parse::<u32>().ok()).flatten()
-    };
-    let (hour, minute) = match time.split_once(':') {
-        Some((hour, minute)) => (number(hour)?, number(minute).filter(|_| minute.len() == 2)?),
-        None => (number(time)?, 0),
-    };
-    let hour = match afternoon {
-        None => hour,
-        Some(afternoon) if (1..=12).contains(&hour) => hour % 12 + if afternoon { 12 } else { 0 },
-        Some(_) => return None,
-    };
-    (hour < 24 && minute < 60).then_some((hour, minute))
 }
 
 /// An interval whose units are misspelt, or that lacks the number 1, or is ISO 8601 in lower case.

@@ -59,7 +59,7 @@ pub(crate) fn parse(source: &Source<'_>, mend: Mend) -> Result<Cron, ClockError>
         let hint = Hint::new(Some(source.repaired(first, "")), ZONE.rule, EXAMPLE);
         return Err(source.error(ErrorKind::Cron, "clock", first, ZONE.reason, hint));
     }
-    if let Some(error) = in_parentheses(source).or_else(|| followed(source, &fields, mend)) {
+    if let Some(error) = in_parentheses(source, mend).or_else(|| followed(source, &fields, mend)) {
         return Err(error);
     }
     let names: &[Field] = match fields.len() {
@@ -126,23 +126,24 @@ fn parse_macro(source: &Source<'_>, name: &str, rest: &[&str], mend: Mend) -> Re
 }
 
 /// `cron(0 9 * * *)` and `rate(5 minutes)`.
-fn in_parentheses(source: &Source<'_>) -> Option<ClockError> {
+fn in_parentheses(source: &Source<'_>, mend: Mend) -> Option<ClockError> {
     let whole = source.lower.trim_matches(BLANKS);
     let (word, inside) = whole.strip_suffix(')')?.split_once('(')?;
-    let (proposal, rule) = match word {
+    let hint = match word {
         "cron" => {
             let fields = words(inside);
             let rule = "seconds are the first of six fields, the year is the last of seven, and Sunday is 0 or 7";
-            let is_plain = fields.len() == 5;
-            (
-                is_plain.then(|| source.original(inside).to_owned()).or_else(|| dialect::event_bridge(source, &fields)),
-                rule,
-            )
+            // (Numbers of days beside a ? may be counted from 1 for Sunday.)
+            let counts = |week: &&str| week.contains(|c: char| c.is_ascii_digit()) && inside.contains('?');
+            let is_plain = matches!(fields.len(), 5 | 7) && !fields.get(4).is_some_and(counts);
+            match dialect::other(source, &fields, mend) {
+                Some(error) => return Some(error),
+                None => Hint::new(is_plain.then(|| source.original(inside).to_owned()), rule, EXAMPLE),
+            }
         }
-        "rate" => (Some(format!("every {inside}")), "an interval follows every"),
+        "rate" => Hint::new(Some(format!("every {inside}")), "an interval follows every", EXAMPLE),
         _ => return None,
     };
-    let hint = Hint::new(proposal, rule, EXAMPLE);
     Some(source.error(ErrorKind::Cron, "clock", whole, "a clock stands without parentheses", hint))
 }
 
@@ -152,17 +153,6 @@ fn followed(source: &Source<'_>, fields: &[&str], mend: Mend) -> Option<ClockErr
     let clock = mend(&source.originals(&fields[..at]).join(" "))?;
     let hint = Hint::new(Some(clock), foreign.rule, EXAMPLE);
     Some(source.error(ErrorKind::Cron, "clock", fields[at], foreign.reason, hint))
-}
-
-/// The text without blanks around the marks of lists and ranges, if it has as many fields as a clock then.
-fn joined(source: &Source<'_>) -> Option<String> {
-    let mut text = words(source.text).join(" ");
-    for mark in ["-", ","] {
-        for apart in [format!(" {mark} "), format!("{mark} "), format!(" {mark}")] {
-            text = text.replace(&apart, mark);
-        }
-    }
-    (5..=7).contains(&text.split(' ').count()).then_some(text)
 }
 
 fn wrong_count(source: &Source<'_>, fields: &[&str], mend: Mend) -> ClockError {
@@ -175,14 +165,11 @@ fn wrong_count(source: &Source<'_>, fields: &[&str], mend: Mend) -> ClockError {
         kept.resize(length, "*");
         Some(kept.join(" ")).filter(is_clock)
     };
-    // Of four fields the last is missing. Of eight, one or three are too many, whichever leaves a clock; but what six of them already are
-    // begins with seconds, and words are days or months that belong to a list.
+    // Of four fields the last is missing. Of eight one is too many, but which is plain only where the seventh is a year, or all are stars.
+    let is_year = |field: &&str| field.parse::<u32>().is_ok_and(|year| (1970..=2099).contains(&year));
     let proposal = match fields.len() {
         4 => resized(5),
-        8.. => joined(source).filter(is_clock).or_else(|| {
-            let has_words = fields[5..].iter().any(|word| word.contains(|c: char| c.is_ascii_alphabetic()));
-            resized(7).or_else(|| resized(5).filter(|_| !has_words && resized(6).is_none()))
-        }),
+        8.. if is_year(&fields[6]) || fields.iter().all(|field| *field == "*") => resized(7),
         _ => None,
     };
     let reason = match fields.len() {
@@ -244,7 +231,7 @@ fn special_day(source: &Source<'_>, part: &str, days: &mut Days) -> Result<bool,
                     .with_example("0 9 15W * *"));
             }
             None if part.starts_with('l') => {
-                let rule = "L stands alone, for the last day of the month";
+                let rule = "L stands alone, for the last day of the month, and no clock counts back from it";
                 return Err(source.field_error(field, part, "characters after L", rule).with_example("0 9 L * *"));
             }
             None => return Ok(false),

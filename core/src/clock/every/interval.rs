@@ -25,6 +25,16 @@ impl Interval {
         let Interval { months, days, micros } = *self;
         months >= 0 && days >= 0 && micros >= 0 && (months > 0 || days > 0 || micros > 0)
     }
+
+    /// The same interval with hours, minutes and seconds apart, as it is easily read.
+    pub(crate) fn in_units(&self) -> String {
+        let (hours, minutes) = (self.micros / 3_600_000_000, self.micros / 60_000_000 % 60);
+        let parts = [(self.months, self.days, 0), (0, 0, hours * 3_600_000_000), (0, 0, minutes * 60_000_000)];
+        let rest = (0, 0, self.micros % 60_000_000);
+        let text = |(months, days, micros)| Interval { months, days, micros }.to_string();
+        let parts: Vec<String> = parts.into_iter().chain([rest]).map(text).filter(|part| !part.is_empty()).collect();
+        parts.join(" ")
+    }
 }
 
 impl fmt::Display for Interval {

@@ -185,6 +185,16 @@ fn decode(tokens: &[Token<'_>]) -> Result<Interval, IntervalFault> {
     if ago { sum.negated()? } else { sum }.total()
 }
 
+/// A unit of these words that has no number to its left, if one has none.
+pub(crate) fn without_number(lower: &str) -> Option<&str> {
+    let tokens = tokens(lower).ok()?;
+    let follows = |at: usize| at.checked_sub(1).is_some_and(|before| !matches!(tokens[before], Token::Word(_)));
+    tokens.iter().enumerate().find_map(|(at, token)| {
+        let Token::Word(word) = token else { return None };
+        (*word != "ago" && !follows(at)).then_some(*word)
+    })
+}
+
 /// Adds one number with the unit that stands to its right.
 fn number(sum: &mut IntervalSum, unit: &mut Option<Unit>, negative: bool, text: &str) -> Result<u16, IntervalFault> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();

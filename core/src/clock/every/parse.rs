@@ -1,7 +1,8 @@
 //! The text of an `every` clock: an interval, and perhaps `from` a date-time, `after start` or `after end`.
 
 use crate::clock::datetime;
-use crate::clock::error::{ClockError, ErrorKind, Hint, Source};
+use crate::clock::error::{quoted, ClockError, ErrorKind, Hint, Source};
+use crate::clock::pasted::phrase;
 use crate::clock::suggest;
 use crate::clock::text::BLANKS;
 
@@ -105,6 +106,26 @@ fn read_interval(source: &Source<'_>, piece: &str, rest: &str) -> Result<Interva
         turned => Hint::new(turned, rule, EXAMPLE),
     };
     Err(source.error(ErrorKind::IntervalSign, "interval", piece, reason, hint))
+}
+
+/// The error of a unit that has no number, of which PostgreSQL takes no notice: in `day 05:15` somebody may mean a time of day.
+pub(crate) fn without_number(source: &Source<'_>, every: &Every) -> Option<ClockError> {
+    let rest = source.lower.trim_matches(BLANKS).strip_prefix("every")?.trim_matches(BLANKS);
+    let piece = ["after", "from"].iter().find_map(|word| split(rest, word)).map_or(rest, |(piece, _)| piece);
+    let word = interval_words::without_number(piece)?;
+    let alike = Every { anchor: Anchor::Given, ..*every };
+    let hint = match phrase::crontab(piece).filter(|_| every.anchor == Anchor::Given) {
+        Some(crontab) => {
+            let rule = format!(
+                "a time of day is {}, and an interval of so many hours is {}",
+                quoted(&crontab),
+                quoted(&format!("every {}", alike.interval.in_units()))
+            );
+            Hint::new(None, rule, "")
+        }
+        None => Hint::new(None, "each unit of an interval has a number before it", "every 1 day 5 hours"),
+    };
+    Some(source.error(ErrorKind::IntervalSyntax, "interval", piece, format!("{word} has no number"), hint))
 }
 
 /// An example with the number that the text is about, where it is about one.
