@@ -13,6 +13,41 @@ BEGIN
 END
 $$;
 
+-- Why a long step is refused, and what to write.
+CREATE OR REPLACE FUNCTION cron_internal.required_clock(schedule text) RETURNS text
+    LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS
+$$
+DECLARE
+    both_days CONSTANT boolean := COALESCE(NULLIF(current_setting('cron.match_dom_and_dow', true), ''), 'off')::boolean;
+    zone      CONSTANT text := cron_internal.zone();
+    clock     CONSTANT text := cron_internal.clock(schedule, zone, both_days);
+    highs     CONSTANT integer[] := '{59, 23, 31, 12, 7}';
+    units     CONSTANT text[] := '{minutes, hours, days, months, days of the week}';
+    fields    text[];
+    field     text;
+    long      text;
+    hint      text := 'Use cron format (e.g. 5 4 * * *), or interval format ''[1-59] seconds''';
+BEGIN
+    IF clock IS NULL THEN
+        -- A step that is longer than its field leaves the first value.
+        fields := (regexp_split_to_array(btrim(left(schedule, 1000), E' \t\n'), '[ \t]+'))[1:5];
+        FOR i IN 1..cardinality(fields) LOOP
+            SELECT string_agg(CASE WHEN p.step[3]::integer > highs[i] THEN COALESCE(p.step[2], CASE WHEN i IN (3, 4) THEN '1' ELSE '0' END) ELSE p.item END, ',' ORDER BY p.n),
+                   COALESCE(long, min(format('A step of %s is longer than the field of %s', p.step[3], units[i])) FILTER (WHERE p.step[3]::integer > highs[i]))
+              INTO field, long
+              FROM (SELECT s.item, s.n, regexp_match(s.item, '^(?:(\*)|([0-9A-Za-z]+)-[0-9A-Za-z]+)/([0-9]{1,9})$') AS step
+                      FROM unnest(string_to_array(fields[i], ',')) WITH ORDINALITY AS s (item, n)) AS p;
+            fields[i] := field;
+        END LOOP;
+        IF long IS NOT NULL AND cron_internal.clock(array_to_string(fields, ' '), zone, both_days) IS NOT NULL THEN
+            hint := format('%s, and not every version of pg_cron takes it: write ''%s''', long, array_to_string(fields, ' '));
+        END IF;
+        RAISE EXCEPTION 'invalid schedule: %', schedule USING ERRCODE = 'invalid_parameter_value', HINT = hint;
+    END IF;
+    RETURN clock;
+END
+$$;
+
 -- A row of another role is not locked.
 DROP FUNCTION cron_internal.lock_job(bigint);
 CREATE FUNCTION cron_internal.lock_job(job_id bigint, role oid) RETURNS cron_internal.locked_job

@@ -255,6 +255,25 @@ fn schedules_are_read_as_pg_cron_reads_them() {
     }
     let long = "select cron.schedule(repeat('a', 1000), 'select 1')";
     assert_eq!(refused(&mut db, long), SqlState::INVALID_PARAMETER_VALUE);
+    // A step that is longer than its field: what to write instead, which is taken.
+    for (schedule, step, instead) in [
+        ("*/60 * * * *", "60 is longer than the field of minutes", "0 * * * *"),
+        ("0 */24 * * *", "24 is longer than the field of hours", "0 0 * * *"),
+        ("0 0 */32 * *", "32 is longer than the field of days", "0 0 1 * *"),
+        ("5,*/90 9-17/30 * * mon", "90 is longer than the field of minutes", "5,0 9 * * mon"),
+    ] {
+        let error = db.query("select cron.schedule($1, 'select 1')", &[&schedule]).unwrap_err();
+        let error = error.as_db_error().unwrap();
+        assert_eq!(error.message(), format!("invalid schedule: {schedule}"));
+        let hint = format!("A step of {step}, and not every version of pg_cron takes it: write '{instead}'");
+        assert_eq!(error.hint(), Some(hint.as_str()));
+        db.query("select cron.schedule($1, 'select 1')", &[&instead]).expect(instead);
+    }
+    for schedule in ["*/60 * * * 9", "*/0 * * * *", "x/60 * * * *", "", "*/60", "@Daily"] {
+        let error = db.query("select cron.schedule($1, 'select 1')", &[&schedule]).unwrap_err();
+        let hint = "Use cron format (e.g. 5 4 * * *), or interval format '[1-59] seconds'";
+        assert_eq!(error.as_db_error().unwrap().hint(), Some(hint), "{schedule}");
+    }
 }
 
 #[test]
