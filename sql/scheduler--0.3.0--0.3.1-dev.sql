@@ -101,6 +101,60 @@ COMMENT ON COLUMN sched.schedule.sql_pair IS 'the name by which schedule_sql fin
 CREATE INDEX schedule_sql_pair ON sched.schedule (sql_pair) WHERE sql_pair IS NOT NULL;
 -- That schedule_sql knows a schedule is no change of it.
 DROP TRIGGER schedule_before_update ON sched.schedule;
+-- A unit without a number says nothing to PostgreSQL: `every day 05:15` was 5 hours 15 minutes. From this release on that is refused. What is
+-- stored is written as the interval that it is. No plan time changes, so no baseline does: the trigger that moves them is not there.
+DO $$
+DECLARE
+    old    record;
+    parts  text[];
+    piece  text;
+    before text;
+    span   interval;
+    said   text;
+    named  text[] := '{}';
+    level  CONSTANT text := pg_catalog.current_setting('client_min_messages');
+BEGIN
+    FOR old IN
+        SELECT c.clock
+          FROM (SELECT s.clock FROM sched.schedule s UNION SELECT d.clock FROM sched.schedule_definition d) AS c
+         WHERE c.clock ~* '^[ \t]*every[ \t]'
+    LOOP
+        parts := pg_catalog.regexp_match(old.clock, '^[ \t]*every[ \t]+(.*?)([ \t]+(?:from|after)[ \t].*)?[ \t]*$', 'i');
+        piece := pg_catalog.lower(parts[1]);
+        -- A word with which the interval begins, or that follows another word.
+        LOOP
+            before := piece;
+            piece := pg_catalog.regexp_replace(piece, '^[^a-z0-9.+-]*[a-z]+(?![a-z0-9])[^a-z0-9.+-]*', '');
+            piece := pg_catalog.regexp_replace(piece, '([a-z])[^a-z0-9.+-]+(?!ago\M)[a-z]+(?![a-z0-9])', '\1');
+            EXIT WHEN piece = before;
+        END LOOP;
+        CONTINUE WHEN piece IS NULL OR piece = pg_catalog.lower(parts[1]);
+        BEGIN
+            span := piece::pg_catalog.interval;
+        EXCEPTION WHEN data_exception THEN
+            -- No clock of before either.
+            CONTINUE;
+        END;
+        SELECT pg_catalog.concat('every ', pg_catalog.string_agg(pg_catalog.concat(pg_catalog.trim_scale(u.count), ' ', u.unit, CASE WHEN u.count <> 1 THEN 's' END), ' ' ORDER BY u.rank), parts[2])
+          INTO said
+          FROM (VALUES (1, EXTRACT(year FROM span) * 12 + EXTRACT(month FROM span), 'month'), (2, EXTRACT(day FROM span), 'day'),
+                       (3, EXTRACT(hour FROM span), 'hour'), (4, EXTRACT(minute FROM span), 'minute'), (5, EXTRACT(second FROM span), 'second')) AS u (rank, count, unit)
+         WHERE u.count <> 0;
+        named := named || ARRAY(SELECT pg_catalog.format('%s (%s)', s.schedule_name, said) FROM sched.schedule s WHERE s.clock = old.clock ORDER BY s.schedule_name);
+        UPDATE sched.schedule SET clock = said WHERE clock = old.clock;
+        UPDATE sched.schedule_definition SET clock = said WHERE clock = old.clock;
+    END LOOP;
+    IF named <> '{}' THEN
+        -- CREATE and ALTER EXTENSION show warnings only.
+        PERFORM pg_catalog.set_config('client_min_messages', 'notice', true);
+        RAISE NOTICE USING
+            MESSAGE = pg_catalog.concat('a unit of these clocks had no number, and they are written as the intervals that they are: ',
+                                        pg_catalog.array_to_string(named[1:50], ', '), CASE WHEN pg_catalog.cardinality(named) > 50 THEN pg_catalog.format(' and %s more', pg_catalog.cardinality(named) - 50) END),
+            HINT = 'Their plan times are as before. Where a time of day was meant write a crontab, for example 15 5 * * *.';
+        PERFORM pg_catalog.set_config('client_min_messages', level, true);
+    END IF;
+END
+$$;
 CREATE TRIGGER schedule_before_update BEFORE UPDATE ON sched.schedule
     FOR EACH ROW WHEN (NEW.sql_pair IS NOT DISTINCT FROM OLD.sql_pair) EXECUTE FUNCTION sched_internal.schedule_before_update();
 ALTER TABLE sched.schedule ENABLE ALWAYS TRIGGER schedule_before_update;

@@ -84,7 +84,12 @@ fn texts_with_two_readings_are_told_both() {
 fn units_without_a_number_are_read_where_they_are_stored() {
     for (text, interval) in [
         ("every day 05:15", "every 5 hours 15 minutes"),
+        ("EVERY  Day,\t05:15:30", "every 5 hours 15 minutes 30 seconds"),
+        ("every 1 day day 05:15", "every 1 day 5 hours 15 minutes"),
         ("every month 5 days", "every 5 days"),
+        ("every week 2 days 00:00:01.5 from 2027-01-01", "every 2 days 1.5 seconds from 2027-01-01"),
+        ("every hour 1-2 after end", "every 14 months after end"),
+        ("every month day -5 minutes ago", "every 5 minutes"),
         ("every week 05:15 from 2027-01-01", "every 5 hours 15 minutes from 2027-01-01"),
         ("every hour 00:30 after end", "every 30 minutes after end"),
     ] {

@@ -105,6 +105,7 @@ mod take_over;
 mod take_over_attacks;
 mod take_over_others;
 mod upgrade;
+mod upgrade_clocks;
 mod upgrade_locks;
 mod upgrade_rights;
 mod upgrade_rows;
