@@ -101,14 +101,13 @@ COMMENT ON COLUMN sched.schedule.sql_pair IS 'the name by which schedule_sql fin
 CREATE INDEX schedule_sql_pair ON sched.schedule (sql_pair) WHERE sql_pair IS NOT NULL;
 -- That schedule_sql knows a schedule is no change of it.
 DROP TRIGGER schedule_before_update ON sched.schedule;
--- A unit without a number says nothing to PostgreSQL: `every day 05:15` was 5 hours 15 minutes. From this release on that is refused. What is
--- stored is written as the interval that it is. No plan time changes, so no baseline does: the trigger that moves them is not there.
+-- `every day 05:15` was 5 hours 15 minutes, as PostgreSQL takes no notice of a unit without a number. From this release on it is refused. What
+-- is stored is written as the interval that it is. No plan time changes, so no baseline does: the trigger that moves them is not there.
 DO $$
 DECLARE
     old    record;
     parts  text[];
     piece  text;
-    before text;
     span   interval;
     said   text;
     named  text[] := '{}';
@@ -120,25 +119,18 @@ BEGIN
          WHERE c.clock ~* '^[ \t]*every[ \t]'
     LOOP
         parts := pg_catalog.regexp_match(old.clock, '^[ \t]*every[ \t]+(.*?)([ \t]+(?:from|after)[ \t].*)?[ \t]*$', 'i');
-        piece := pg_catalog.lower(parts[1]);
-        -- A word with which the interval begins, or that follows another word.
-        LOOP
-            before := piece;
-            piece := pg_catalog.regexp_replace(piece, '^[^a-z0-9.+-]*[a-z]+(?![a-z0-9])[^a-z0-9.+-]*', '');
-            piece := pg_catalog.regexp_replace(piece, '([a-z])[^a-z0-9.+-]+(?!ago\M)[a-z]+(?![a-z0-9])', '\1');
-            EXIT WHEN piece = before;
-        END LOOP;
-        CONTINUE WHEN piece IS NULL OR piece = pg_catalog.lower(parts[1]);
+        piece := (pg_catalog.regexp_match(parts[1], '^[^a-z0-9.+-]*(?:d|days?|w|weeks?|mons?|months?|y|yrs?|years?|decs?|decades?|c|cent|century|centuries|mils?|millennia|millennium)[^a-z0-9.+-]*[^a-z0-9.+-]([0-9]+:[0-9:]+)[^a-z0-9.+-]*$', 'i'))[1];
+        CONTINUE WHEN piece IS NULL;
         BEGIN
             span := piece::pg_catalog.interval;
         EXCEPTION WHEN data_exception THEN
             -- No clock of before either.
             CONTINUE;
         END;
+        CONTINUE WHEN span >= '1 day';
         SELECT pg_catalog.concat('every ', pg_catalog.string_agg(pg_catalog.concat(pg_catalog.trim_scale(u.count), ' ', u.unit, CASE WHEN u.count <> 1 THEN 's' END), ' ' ORDER BY u.rank), parts[2])
           INTO said
-          FROM (VALUES (1, EXTRACT(year FROM span) * 12 + EXTRACT(month FROM span), 'month'), (2, EXTRACT(day FROM span), 'day'),
-                       (3, EXTRACT(hour FROM span), 'hour'), (4, EXTRACT(minute FROM span), 'minute'), (5, EXTRACT(second FROM span), 'second')) AS u (rank, count, unit)
+          FROM (VALUES (1, EXTRACT(hour FROM span), 'hour'), (2, EXTRACT(minute FROM span), 'minute'), (3, EXTRACT(second FROM span), 'second')) AS u (rank, count, unit)
          WHERE u.count <> 0;
         named := named || ARRAY(SELECT pg_catalog.format('%s (%s)', s.schedule_name, said) FROM sched.schedule s WHERE s.clock = old.clock ORDER BY s.schedule_name);
         UPDATE sched.schedule SET clock = said WHERE clock = old.clock;
@@ -148,7 +140,7 @@ BEGIN
         -- CREATE and ALTER EXTENSION show warnings only.
         PERFORM pg_catalog.set_config('client_min_messages', 'notice', true);
         RAISE NOTICE USING
-            MESSAGE = pg_catalog.concat('a unit of these clocks had no number, and they are written as the intervals that they are: ',
+            MESSAGE = pg_catalog.concat('these clocks had a day and a time, and are written as the intervals that they are: ',
                                         pg_catalog.array_to_string(named[1:50], ', '), CASE WHEN pg_catalog.cardinality(named) > 50 THEN pg_catalog.format(' and %s more', pg_catalog.cardinality(named) - 50) END),
             HINT = 'Their plan times are as before. Where a time of day was meant write a crontab, for example 15 5 * * *.';
         PERFORM pg_catalog.set_config('client_min_messages', level, true);

@@ -79,19 +79,15 @@ fn texts_with_two_readings_are_told_both() {
     }
 }
 
-/// What earlier releases took is read as they read it where it is stored, and as nothing where it is new.
+/// What earlier releases took is read as they read it where it is stored, and refused where it is new.
 #[test]
-fn units_without_a_number_are_read_where_they_are_stored() {
+fn a_day_and_a_time_are_read_where_they_are_stored() {
     for (text, interval) in [
         ("every day 05:15", "every 5 hours 15 minutes"),
         ("EVERY  Day,\t05:15:30", "every 5 hours 15 minutes 30 seconds"),
-        ("every 1 day day 05:15", "every 1 day 5 hours 15 minutes"),
-        ("every month 5 days", "every 5 days"),
-        ("every week 2 days 00:00:01.5 from 2027-01-01", "every 2 days 1.5 seconds from 2027-01-01"),
-        ("every hour 1-2 after end", "every 14 months after end"),
-        ("every month day -5 minutes ago", "every 5 minutes"),
-        ("every week 05:15 from 2027-01-01", "every 5 hours 15 minutes from 2027-01-01"),
-        ("every hour 00:30 after end", "every 30 minutes after end"),
+        ("every mon 01:00", "every 1 hour"),
+        ("every week 00:01:05 from 2027-01-01", "every 1 minute 5 seconds from 2027-01-01"),
+        ("every d 00:30 after end", "every 30 minutes after end"),
     ] {
         assert_eq!(Clock::parse_stored(text), Clock::parse(interval), "{text}");
         let error = Clock::parse(text).expect_err(text);
@@ -102,8 +98,8 @@ fn units_without_a_number_are_read_where_they_are_stored() {
         "every 1 day 05:15:00",
         "every 1d2h",
         "every 05:15",
-        "every @ 1 minute",
-        "every -5 minutes ago",
+        "every month 5 days",
+        "every hour 1:30",
     ] {
         assert_eq!(Clock::parse(text), Clock::parse_stored(text), "{text}");
         Clock::parse(text).unwrap();

@@ -14,7 +14,7 @@ impl Clock {
         read(text).map_err(|error| error.settled(mended, last_error))
     }
 
-    /// The same of a text that is stored: releases before 0.3.1 took units without a number, and read nothing into them.
+    /// The same of a text that is stored: releases before 0.3.1 took `every day 05:15`, as 5 hours 15 minutes.
     pub fn parse_stored(text: &str) -> Result<Clock, ClockError> {
         read_stored(text).map_err(|error| error.settled(mended, last_error))
     }
@@ -33,7 +33,7 @@ fn read(text: &str) -> Result<Clock, ClockError> {
     let clock = read_stored(text)?;
     if let Clock::Every(every) = &clock {
         let lower = text.to_ascii_lowercase();
-        if let Some(error) = every::parse::without_number(&Source { text, lower: &lower }, every) {
+        if let Some(error) = every::parse::time_of_day(&Source { text, lower: &lower }, every) {
             return Err(error);
         }
     }

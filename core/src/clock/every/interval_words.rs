@@ -1,7 +1,7 @@
 //! Intervals in words, in SQL-standard numbers and as `hh:mm:ss`: what PostgreSQL's `interval` input accepts, read as
 //! it reads it (from right to left, so that a unit is known before its number), whatever IntervalStyle is set.
 
-use super::interval::{Interval, IntervalFault, IntervalSum};
+use super::interval::{Interval, IntervalFault, IntervalSum, MICROS_PER_DAY};
 use super::interval_iso;
 
 /// PostgreSQL's limits on a text it will take apart.
@@ -185,14 +185,16 @@ fn decode(tokens: &[Token<'_>]) -> Result<Interval, IntervalFault> {
     if ago { sum.negated()? } else { sum }.total()
 }
 
-/// A unit of these words that has no number to its left, if one has none.
-pub(crate) fn without_number(lower: &str) -> Option<&str> {
-    let tokens = tokens(lower).ok()?;
-    let follows = |at: usize| at.checked_sub(1).is_some_and(|before| !matches!(tokens[before], Token::Word(_)));
-    tokens.iter().enumerate().find_map(|(at, token)| {
-        let Token::Word(word) = token else { return None };
-        (*word != "ago" && !follows(at)).then_some(*word)
-    })
+/// The day, or a longer unit, that has no number and what may be a time of day behind it, if the text is that: `day 05:15`.
+pub(crate) fn unit_before_time(lower: &str) -> Option<&str> {
+    let [Token::Word(word), Token::Time(text)] = tokens(lower).ok()?[..] else { return None };
+    if text.contains('.') || time(text).ok()? >= MICROS_PER_DAY {
+        return None;
+    }
+    match word_unit(word)? {
+        Unit::Day | Unit::Week | Unit::Month | Unit::Years(_) => Some(word),
+        Unit::Microsecond | Unit::Millisecond | Unit::Second | Unit::Minute | Unit::Hour => None,
+    }
 }
 
 /// Adds one number with the unit that stands to its right.

@@ -108,23 +108,18 @@ fn read_interval(source: &Source<'_>, piece: &str, rest: &str) -> Result<Interva
     Err(source.error(ErrorKind::IntervalSign, "interval", piece, reason, hint))
 }
 
-/// The error of a unit that has no number, of which PostgreSQL takes no notice: in `day 05:15` somebody may mean a time of day.
-pub(crate) fn without_number(source: &Source<'_>, every: &Every) -> Option<ClockError> {
+/// The error of a day with a time behind it, which may be meant as a time of day. PostgreSQL takes no notice of a unit without a number.
+pub(crate) fn time_of_day(source: &Source<'_>, every: &Every) -> Option<ClockError> {
     let rest = source.lower.trim_matches(BLANKS).strip_prefix("every")?.trim_matches(BLANKS);
     let piece = ["after", "from"].iter().find_map(|word| split(rest, word)).map_or(rest, |(piece, _)| piece);
-    let word = interval_words::without_number(piece)?;
-    let alike = Every { anchor: Anchor::Given, ..*every };
-    let hint = match phrase::crontab(piece).filter(|_| every.anchor == Anchor::Given) {
-        Some(crontab) => {
-            let rule = format!(
-                "a time of day is {}, and an interval of so many hours is {}",
-                quoted(&crontab),
-                quoted(&format!("every {}", alike.interval.in_units()))
-            );
-            Hint::new(None, rule, "")
-        }
-        None => Hint::new(None, "each unit of an interval has a number before it", "every 1 day 5 hours"),
-    };
+    let word = interval_words::unit_before_time(piece)?;
+    let interval = quoted(&format!("every {}", every.interval.in_units()));
+    let crontab = phrase::crontab(piece).filter(|_| every.anchor == Anchor::Given);
+    let rule = crontab.map_or_else(
+        || format!("each unit has a number before it, and an interval of so many hours is {interval}"),
+        |crontab| format!("a time of day is {}, and an interval of so many hours is {interval}", quoted(&crontab)),
+    );
+    let hint = Hint::new(None, rule, "");
     Some(source.error(ErrorKind::IntervalSyntax, "interval", piece, format!("{word} has no number"), hint))
 }
 
