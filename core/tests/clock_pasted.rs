@@ -3,6 +3,8 @@
 
 mod clock_support;
 
+use std::time::{Duration, Instant as Moment};
+
 use clock_support::{instant, upcoming, zone};
 use scheduler_core::clock::Clock;
 use scheduler_core::time::Instant;
@@ -104,4 +106,41 @@ fn a_day_and_a_time_are_read_where_they_are_stored() {
         assert_eq!(Clock::parse(text), Clock::parse_stored(text), "{text}");
         Clock::parse(text).unwrap();
     }
+}
+
+/// A text may stand for another one, which stands for another one: no more of them are read than has an end.
+#[test]
+fn texts_within_texts_are_read_quickly() {
+    let within =
+        |before: &str, inner: &str, after: &str, n: usize| format!("{}{inner}{}", before.repeat(n), after.repeat(n));
+    for n in [1, 2, 4, 8, 16, 80] {
+        for inner in
+            ["0 9 * * 1-5", "0 9 * * x", "5/15 22-2 ? * *", "0 7 * * ? * /bin/true", "H H * * *", "every day 05:15", ""]
+        {
+            for text in [
+                within("TZ=a ", inner, "", n),
+                within("cron: TZ=a ", inner, ";", n),
+                within("TZ=a\n", inner, "\n", n),
+                within("TZ=a cron: '", inner, "'", n),
+                within("\"'", inner, "'\"", n),
+                within("cron(", inner, ")", n),
+                within("crontab(", inner, ")", n),
+                within("at(", inner, ")", n),
+                within("@after ", inner, "", n),
+                within("interval ", inner, "", n),
+                within("every ", inner, "", n),
+                within("", inner, " /bin/true", n),
+                within("", inner, " UTC", n),
+            ] {
+                let quickest = (0..3).map(|_| {
+                    let start = Moment::now();
+                    let _ = Clock::parse(&text);
+                    start.elapsed()
+                });
+                assert!(quickest.min().unwrap() < Duration::from_millis(100), "{text:?} is slow");
+            }
+        }
+    }
+    let proposal = |text: &str| Clock::parse(text).unwrap_err().proposal().map(str::to_owned);
+    assert_eq!(proposal("- cron: 'TZ=UTC 0/15 22-2 ? * *'; # nightly").as_deref(), Some("0-59/15 22-23,0-2 * * *"));
 }

@@ -3,9 +3,11 @@
 //! The hint shows the text as it should have been written wherever that is plain (docs/reference/clocks.md, rule 15), and otherwise the
 //! rule with an example. What it shows can be read: a proposal that has faults of its own is mended further.
 
+use std::cell::Cell;
 use std::fmt;
 
 use super::cron::field::Field;
+use super::text::words;
 
 /// How much of a text is shown, in characters.
 pub(crate) const LONGEST_SHOWN: usize = 120;
@@ -100,8 +102,46 @@ impl fmt::Display for Hint {
     }
 }
 
-/// Makes a clock that can be read of a text with faults, if the text plainly stands for one.
-pub(crate) type Mend = fn(&str) -> Option<String>;
+/// Makes clocks that can be read of texts with faults. Texts that stand for one another are without end: so many are read, and no more.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mend<'a> {
+    /// The error of a text, if it has one.
+    read: fn(&str, Mend<'_>) -> Option<ClockError>,
+    /// How many texts may be read yet.
+    left: &'a Cell<u32>,
+}
+
+impl<'a> Mend<'a> {
+    /// How many texts are read for the sake of one.
+    pub(crate) const MOST: u32 = 100;
+
+    pub(crate) const fn new(read: fn(&str, Mend<'_>) -> Option<ClockError>, left: &'a Cell<u32>) -> Mend<'a> {
+        Mend { read, left }
+    }
+
+    /// The clock that a text with faults plainly stands for: each fault is mended in turn. `None` where one cannot be, and
+    /// where the clock is too long to be shown.
+    pub(crate) fn clock(self, text: &str) -> Option<String> {
+        self.settle(text).ok().filter(|text| text.chars().count() <= LONGEST_SHOWN && !text.contains('"'))
+    }
+
+    /// What is said where such a text ends in one that no one clock means.
+    pub(crate) fn sentence(self, text: &str) -> Option<String> {
+        self.settle(text).err()??.sentence().map(str::to_owned)
+    }
+
+    fn settle(self, text: &str) -> Result<String, Option<ClockError>> {
+        const MOST_FAULTS: usize = 16;
+        let mut text = words(text).join(" ");
+        for _ in 0..MOST_FAULTS {
+            self.left.set(self.left.get().checked_sub(1).ok_or(None)?);
+            let Some(error) = (self.read)(&text, self) else { return Ok(text) };
+            let Some(proposal) = error.proposal() else { return Err(Some(error)) };
+            text = words(proposal).join(" ");
+        }
+        Err(None)
+    }
+}
 
 impl ClockError {
     /// The family of the fault.
@@ -169,17 +209,16 @@ impl ClockError {
         (self.hint.proposal.is_none() && self.hint.example.is_empty()).then_some(self.hint.rule.as_str())
     }
 
-    /// The same error with a hint that shows only what can be read. Where no one clock means what it proposes, `last` has the error that
-    /// says so.
-    pub(crate) fn settled(mut self, mend: Mend, last: fn(&str) -> Option<ClockError>) -> ClockError {
-        let last = self.proposal().filter(|text| mend(text).is_none()).and_then(last);
-        if let Some(last) = last.filter(|last| last.sentence().is_some()) {
-            self.hint = last.hint;
+    /// The same error with a hint that shows only what can be read. Where no one clock means what it proposes, that is what it says.
+    pub(crate) fn settled(self, mend: Mend<'_>) -> ClockError {
+        let sentence = self.proposal().filter(|text| mend.clock(text).is_none()).and_then(|text| mend.sentence(text));
+        if let Some(sentence) = sentence {
+            return self.saying(&sentence);
         }
         let Hint { proposal, rule, example } = *self.hint;
-        let proposal = proposal.and_then(|text| mend(&text));
+        let proposal = proposal.and_then(|text| mend.clock(&text));
         let has_none = example.is_empty();
-        let example = mend(&example).filter(|_| !has_none);
+        let example = mend.clock(&example).filter(|_| !has_none);
         let example = example.unwrap_or_else(|| if has_none { "" } else { Field::DayOfWeek.example() }.to_owned());
         ClockError { hint: Box::new(Hint { proposal, rule, example }), ..self }
     }

@@ -3,20 +3,22 @@
 //! A hint shows only clocks that can be read. So what an error proposes is read in turn, and mended where it has faults of
 //! its own.
 
-use super::error::{ClockError, ErrorKind, Hint, Source, LONGEST_SHOWN};
+use std::cell::Cell;
+
+use super::error::{ClockError, ErrorKind, Hint, Mend, Source};
 use super::pasted::{self, Meant};
-use super::text::{words, BLANKS, LONGEST_NEW_TEXT, LONGEST_TEXT};
+use super::text::{BLANKS, LONGEST_NEW_TEXT, LONGEST_TEXT};
 use super::{cron, datetime, every, Clock};
 
 impl Clock {
     /// Reads a clock's text; the error says what is wrong, where, and what to write instead.
     pub fn parse(text: &str) -> Result<Clock, ClockError> {
-        read(text).map_err(|error| error.settled(mended, last_error))
+        parse(text, read)
     }
 
     /// The same of a text that is stored: releases before 0.3.1 took `every day 05:15`, as 5 hours 15 minutes.
     pub fn parse_stored(text: &str) -> Result<Clock, ClockError> {
-        read_stored(text).map_err(|error| error.settled(mended, last_error))
+        parse(text, read_stored)
     }
 }
 
@@ -28,9 +30,19 @@ impl std::str::FromStr for Clock {
     }
 }
 
+fn parse(text: &str, read: fn(&str, Mend<'_>) -> Result<Clock, ClockError>) -> Result<Clock, ClockError> {
+    let left = || Cell::new(Mend::MOST);
+    read(text, Mend::new(fault, &left())).map_err(|error| error.settled(Mend::new(fault, &left())))
+}
+
+/// The error of a text that a hint may propose.
+fn fault(text: &str, mend: Mend<'_>) -> Option<ClockError> {
+    read(text, mend).err()
+}
+
 /// The same as [`Clock::parse`]; what an error's hint shows may have faults of its own.
-fn read(text: &str) -> Result<Clock, ClockError> {
-    let clock = read_stored(text)?;
+fn read(text: &str, mend: Mend<'_>) -> Result<Clock, ClockError> {
+    let clock = read_stored(text, mend)?;
     if let Clock::Every(every) = &clock {
         let lower = text.to_ascii_lowercase();
         if let Some(error) = every::parse::time_of_day(&Source { text, lower: &lower }, every) {
@@ -41,7 +53,7 @@ fn read(text: &str) -> Result<Clock, ClockError> {
 }
 
 /// The same as [`Clock::parse_stored`], as `read`.
-fn read_stored(text: &str) -> Result<Clock, ClockError> {
+fn read_stored(text: &str, mend: Mend<'_>) -> Result<Clock, ClockError> {
     if text.len() > LONGEST_TEXT {
         let source = Source { text: "", lower: "" };
         let hint = Hint::new(None, format!("a clock has at most {LONGEST_NEW_TEXT} bytes"), "*/5 * * * *");
@@ -66,43 +78,17 @@ fn read_stored(text: &str) -> Result<Clock, ClockError> {
             let hint = Hint::new(Some("never".to_owned()), "it takes nothing after it", "never");
             Err(source.error(ErrorKind::Cron, "clock", trimmed, "text after never", hint))
         }
-        _ => cron::parse::parse(&source, mended).map(Clock::Cron),
+        _ => cron::parse::parse(&source, mend).map(Clock::Cron),
     };
     clock.map_err(|error| match pasted::meant(text).filter(|_| error.sentence().is_none()) {
         Some(Meant::Sentence(sentence)) => error.saying(&sentence),
-        Some(Meant::Clock(meant, rule)) if meant != text && mended(&meant).is_some() => error.meaning(meant, rule),
-        Some(Meant::Clock(meant, _)) if meant != text => {
-            match last_error(&meant).as_ref().and_then(ClockError::sentence) {
-                Some(sentence) => error.saying(sentence),
+        Some(Meant::Clock(meant, rule)) if meant != text => match mend.clock(&meant) {
+            Some(clock) => error.meaning(clock, rule),
+            None => match mend.sentence(&meant) {
+                Some(sentence) => error.saying(&sentence),
                 None => source.odd_blank(error.kind()).unwrap_or(error),
-            }
-        }
+            },
+        },
         Some(Meant::Clock(..)) | None => source.odd_blank(error.kind()).unwrap_or(error),
     })
-}
-
-/// The clock that a text with faults plainly stands for: each fault is mended in turn. `None` where one cannot be, and
-/// where the clock is too long to be shown.
-fn mended(text: &str) -> Option<String> {
-    mend(text).ok().filter(|text| text.chars().count() <= LONGEST_SHOWN && !text.contains('"'))
-}
-
-/// The error that is left of a text where not all of its faults can be mended.
-fn last_error(text: &str) -> Option<ClockError> {
-    mend(text).err()
-}
-
-fn mend(text: &str) -> Result<String, ClockError> {
-    const MOST_FAULTS: usize = 16;
-    let mut text = words(text).join(" ");
-    for _ in 0..MOST_FAULTS {
-        match read(&text) {
-            Ok(_) => return Ok(text),
-            Err(error) => match error.proposal() {
-                Some(proposal) => text = words(proposal).join(" "),
-                None => return Err(error),
-            },
-        }
-    }
-    read(&text).map(|_| text)
 }

@@ -12,7 +12,7 @@ use super::field::Field;
 const REASON: &str = "? is not used here";
 
 /// The error of such fields: the clock that means the same, both where there are two, or that the mark says nothing.
-pub(super) fn other(source: &Source<'_>, fields: &[&str], mend: Mend) -> Option<ClockError> {
+pub(super) fn other(source: &Source<'_>, fields: &[&str], mend: Mend<'_>) -> Option<ClockError> {
     let marked = fields.iter().position(|field| field.contains('?')).filter(|_| fields.len() > 5)?;
     let mark = fields[marked];
     if fields.iter().any(|field| field.starts_with("l-")) {
@@ -55,7 +55,7 @@ pub(super) fn other(source: &Source<'_>, fields: &[&str], mend: Mend) -> Option<
     let rule = if has_number { "a star means every value, and Sunday is 0 or 7" } else { "a star means every value" };
     let rule = rule.to_owned();
     let Some(quartz) = quartz else { return Some(error(rule).proposing(spring)) };
-    match (mend(&quartz), mend(&spring)) {
+    match (mend.clock(&quartz), mend.clock(&spring)) {
         (Some(quartz), Some(spring)) if !quartz.eq_ignore_ascii_case(&spring) => {
             let rule = format!(
                 "Quartz counts Sunday as 1 and means {}; Spring counts Monday as 1 and means {}",

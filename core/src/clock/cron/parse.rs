@@ -49,7 +49,7 @@ struct ReadField {
 }
 
 /// Reads five, six or seven fields, or a macro. `mend` reads what stands before a zone or a command.
-pub(crate) fn parse(source: &Source<'_>, mend: Mend) -> Result<Cron, ClockError> {
+pub(crate) fn parse(source: &Source<'_>, mend: Mend<'_>) -> Result<Cron, ClockError> {
     let fields = words(source.lower);
     let Some(&first) = fields.first() else { return Err(wrong_count(source, &fields, mend)) };
     if first.starts_with('@') {
@@ -93,7 +93,7 @@ pub(crate) fn parse(source: &Source<'_>, mend: Mend) -> Result<Cron, ClockError>
     })
 }
 
-fn parse_macro(source: &Source<'_>, name: &str, rest: &[&str], mend: Mend) -> Result<Cron, ClockError> {
+fn parse_macro(source: &Source<'_>, name: &str, rest: &[&str], mend: Mend<'_>) -> Result<Cron, ClockError> {
     let known = MACROS.iter().find(|(known, _)| *known == name);
     let (subject, piece, reason, hint) = match (known, rest) {
         (Some((_, fields)), []) => return parse(&Source { text: fields, lower: fields }, mend),
@@ -126,7 +126,7 @@ fn parse_macro(source: &Source<'_>, name: &str, rest: &[&str], mend: Mend) -> Re
 }
 
 /// `cron(0 9 * * *)` and `rate(5 minutes)`.
-fn in_parentheses(source: &Source<'_>, mend: Mend) -> Option<ClockError> {
+fn in_parentheses(source: &Source<'_>, mend: Mend<'_>) -> Option<ClockError> {
     let whole = source.lower.trim_matches(BLANKS);
     let (word, inside) = whole.strip_suffix(')')?.split_once('(')?;
     let hint = match word {
@@ -148,14 +148,14 @@ fn in_parentheses(source: &Source<'_>, mend: Mend) -> Option<ClockError> {
 }
 
 /// A clock with a zone or a command behind it.
-fn followed(source: &Source<'_>, fields: &[&str], mend: Mend) -> Option<ClockError> {
+fn followed(source: &Source<'_>, fields: &[&str], mend: Mend<'_>) -> Option<ClockError> {
     let (at, foreign) = (5..=7).find_map(|at| Some((at, foreign(fields.get(at..)?)?)))?;
-    let clock = mend(&source.originals(&fields[..at]).join(" "))?;
+    let clock = mend.clock(&source.originals(&fields[..at]).join(" "))?;
     let hint = Hint::new(Some(clock), foreign.rule, EXAMPLE);
     Some(source.error(ErrorKind::Cron, "clock", fields[at], foreign.reason, hint))
 }
 
-fn wrong_count(source: &Source<'_>, fields: &[&str], mend: Mend) -> ClockError {
+fn wrong_count(source: &Source<'_>, fields: &[&str], mend: Mend<'_>) -> ClockError {
     let is_clock = |text: &String| {
         let lower = text.to_ascii_lowercase();
         text.len() <= LONGEST_TEXT && parse(&Source { text, lower: &lower }, mend).is_ok()
