@@ -26,6 +26,7 @@ use crate::api::schedule_edit::edit_locked;
 use super::before::{first_part, is_of, is_same, jobs_of, plainly, ResultRow};
 use super::clocks::Clocks;
 use super::known::known;
+use super::ready::{is_still_theirs, known_job, name_apart, Judged, Ready};
 use super::source::{fingerprint, ForeignRow, Place, Source, Wanted};
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
@@ -87,30 +88,6 @@ struct Import<'a> {
     dry_run: bool,
     caller: Oid,
     now: Instant,
-}
-
-/// A row that can be a schedule here.
-struct Ready {
-    id: String,
-    name: String,
-    /// Other rows have its job as well.
-    is_job_shared: bool,
-    fingerprint: String,
-    schedule: Definition,
-    /// What executions carry, and between when there are any, is theirs to say.
-    has_payload: bool,
-    job: job::Definition,
-    owner: Oid,
-    note: Option<String>,
-}
-
-impl Ready {
-    /// Has it run this job, in the scope of the same name.
-    fn name_job(&mut self, job_name: &str) {
-        job_name.clone_into(&mut self.job.job_name);
-        job_name.clone_into(&mut self.schedule.job_name);
-        job_name.clone_into(&mut self.schedule.scope_id);
-    }
 }
 
 impl Import<'_> {
@@ -392,50 +369,5 @@ impl Import<'_> {
             (place, row)
         }));
         results
-    }
-}
-
-/// The job that was imported with another row of the same one.
-fn known_job<'a>(ready: &Ready, ours: &'a HashMap<String, (String, Oid)>) -> Option<&'a str> {
-    let (job_name, owner) = ours.get(first_part(&ready.id))?;
-    (ready.is_job_shared && *owner == ready.owner).then_some(job_name)
-}
-
-enum Judged {
-    Ready(Box<Ready>),
-    Elsewhere(String),
-    Unsupported(String),
-}
-
-/// Whether schedule and job are what the import made; the reason where an edit there can be none here.
-fn is_still_theirs(ready: &Ready, before: &Imported, schedule: &ImportedSchedule) -> Outcome<()> {
-    let name = &schedule.name;
-    let message = if schedule.job_name != before.job_name {
-        format!("schedule \"{name}\" has job \"{}\" now, which was not imported with it", schedule.job_name)
-    } else if schedule.owner != Some(ready.owner) {
-        let role = role::name(ready.owner);
-        format!("it runs as role \"{role}\" there now: drop schedule \"{name}\" and its job, and import it again")
-    } else if schedule.kind.as_deref() != Some(ready.job.kind.as_str()) {
-        let kind = schedule.kind.as_deref().unwrap_or_default();
-        format!("job \"{}\" is of kind \"{kind}\" now, not \"{}\"", before.job_name, ready.job.kind.as_str())
-    } else {
-        return Ok(());
-    };
-    Err(Failure::invalid(message, ""))
-}
-
-/// Where two rows have one name, each gets its id behind it.
-fn name_apart(new: &mut [(usize, Box<Ready>)]) {
-    let mut count: HashMap<String, usize> = HashMap::new();
-    for (_, ready) in new.iter() {
-        *count.entry(ready.name.clone()).or_default() += 1;
-    }
-    for (_, ready) in new.iter_mut().filter(|(_, ready)| count.get(&ready.name).is_some_and(|count| *count > 1)) {
-        let name = format!("{} ({})", ready.name, ready.id);
-        ready.schedule.schedule_name.clone_from(&name);
-        if !ready.is_job_shared {
-            ready.name_job(&name);
-        }
-        ready.name = name;
     }
 }

@@ -2,16 +2,20 @@
 //! the same for all: `import`.
 
 mod before;
+mod candidates;
 mod celery_beat;
 mod clocks;
 mod compare;
 mod database_zone;
 mod differences;
+mod hand_back;
 mod import;
 mod known;
+mod moment;
 mod pg_cron;
 mod pg_timetable;
 mod pgagent;
+mod ready;
 mod report_fire;
 mod source;
 mod take_over;

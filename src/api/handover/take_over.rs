@@ -1,7 +1,6 @@
-//! `take_over` and `hand_back`: who fires a schedule changes in one transaction, on both sides.
+//! `take_over`: who fires a schedule changes in one transaction, on both sides.
 
-use std::collections::{BTreeSet, HashMap};
-use std::time::Duration;
+use std::collections::HashMap;
 
 use pgrx::datum::TimestampWithTimeZone;
 use pgrx::pg_sys::Oid;
@@ -12,7 +11,6 @@ use scheduler_core::schedule::Ownership;
 use scheduler_core::{Clock, Instant, Keyword};
 
 use crate::pg::array::Many;
-use crate::pg::commit_deadline::commit_by;
 use crate::pg::convert::{self, required};
 use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::utf8_text::Text;
@@ -20,29 +18,27 @@ use crate::pg::zone::ServerZone;
 use crate::pg::{role, session, Session};
 use crate::store::handover;
 use crate::store::handover::foreign::ForeignSchema;
-use crate::store::handover::switch::{moment, Moment, Switch};
+use crate::store::handover::switch::Switch;
 use crate::store::handover::taken::{self, Candidate};
 use crate::store::schedule::Definition;
-use crate::store::shard;
 
-use crate::api::dispatch::dispatch_all_due;
 use crate::api::result::TableIterator;
 use crate::api::schedule;
 use crate::api::schedule_edit::edit_locked;
 use crate::api::schedule_runs;
 
 use super::before::first_part;
+use super::candidates::{by_schema, locked, names};
 use super::compare::by_job;
 use super::differences::check_differences;
 use super::known::known;
+use super::moment::{around, bound, wait_for_a_moment};
 use super::source::{add_reported, fingerprint, state, Runs, Source};
 
 /// How far back runs of theirs are looked at, in microseconds: a day.
 const DAY: i64 = 86_400_000_000;
 /// A clock of theirs may be so much ahead of what it writes down.
 const SLACK: i64 = 1_000_000;
-/// How long to wait at most for a moment that is far enough from all plan times.
-const LONGEST_WAIT: i64 = 70_000_000;
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 #[allow(clippy::type_complexity)]
@@ -87,147 +83,6 @@ fn take_over(
         Ok(rows)
     })());
     TableIterator::new(rows)
-}
-
-#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
-fn hand_back(schedule_names: Option<Many<Text>>) {
-    or_raise((|| {
-        let names = names(Some(required("schedule_names", schedule_names)?))?;
-        let caller = role::caller();
-        let found = locked(None, names.as_deref(), caller)?;
-        if let Some(other) = found.iter().find(|one| !one.taken) {
-            return Err(state(
-                format!("schedule \"{}\" was not taken over", other.name),
-                "sched.take_over does that. To have it fire here no longer, pause or drop it.",
-            ));
-        }
-        let mut sources: HashMap<String, Vec<Candidate>> = HashMap::new();
-        for one in found {
-            sources.entry(one.source.clone()).or_default().push(one);
-        }
-        for (name, some) in sources {
-            let source = known(&name)?;
-            let switch = source.switch();
-            for (schema, some) in by_schema(some.into_iter()) {
-                let schema = source.find(Some(schema), caller)?;
-                switch.check_triggers(&schema, caller)?;
-                give_back(switch, source, &schema, caller, &some)?;
-            }
-        }
-        Ok(())
-    })());
-}
-
-fn names(given: Option<Many<Text>>) -> Outcome<Option<Vec<String>>> {
-    given
-        .map(|names| names.into_iter().map(|name| convert::name("an element of schedule_names", name)).collect())
-        .transpose()
-}
-
-/// `0A000` where one snapshot is all that the transaction sees: a run of theirs that has begun since would be run again.
-fn check_isolation() -> Outcome<()> {
-    // SAFETY: reads a global of the process.
-    if unsafe { pg_sys::XactIsoLevel } < pg_sys::XACT_REPEATABLE_READ as i32 {
-        return Ok(());
-    }
-    Err(Failure::new(
-        PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
-        "schedules change hands in READ COMMITTED transactions only",
-        "An older snapshot does not show what the other scheduler has run since: SET TRANSACTION ISOLATION LEVEL READ COMMITTED.",
-    ))
-}
-
-/// What was imported of these names, under locks that keep imports from there and other take-overs out; `42704`, `42501`.
-fn locked(source: Option<&str>, names: Option<&[String]>, caller: Oid) -> Outcome<Vec<Candidate>> {
-    check_isolation()?;
-    let mut held: BTreeSet<(String, String)> = BTreeSet::new();
-    // Without a schedule that the caller may move nothing is locked. What came up before the locks is locked as well.
-    loop {
-        let found = looked_up(source, names, caller)?;
-        let all: BTreeSet<_> = found.iter().map(|one| (one.source.clone(), one.schema.clone())).collect();
-        let missing: Vec<_> = all.difference(&held).cloned().collect();
-        if missing.is_empty() {
-            return Ok(found);
-        }
-        for place in missing {
-            handover::lock(&place.0, &place.1);
-            held.insert(place);
-        }
-    }
-}
-
-/// The same, not locked.
-fn looked_up(source: Option<&str>, names: Option<&[String]>, caller: Oid) -> Outcome<Vec<Candidate>> {
-    let found = session(|session| taken::read(session, source, names.map(<[String]>::to_vec)));
-    for name in names.unwrap_or_default() {
-        match found.iter().find(|one| one.name == *name) {
-            None => {
-                let hint = "Import it first: sched.import_from. sched.schedules has the names.";
-                return Err(Failure::unknown("imported schedule", name, hint));
-            }
-            Some(one) if !one.is_of(caller) => return Err(Failure::not_owner("schedule", name)),
-            Some(_) => {}
-        }
-    }
-    session(|session| names.unwrap_or_default().iter().try_for_each(|name| shard::require_schedule(session, name)))?;
-    Ok(found.into_iter().filter(|one| one.is_of(caller)).collect())
-}
-
-fn by_schema(found: impl Iterator<Item = Candidate>) -> Vec<(String, Vec<Candidate>)> {
-    let mut schemas: Vec<(String, Vec<Candidate>)> = Vec::new();
-    for one in found {
-        match schemas.iter_mut().find(|(schema, _)| *schema == one.schema) {
-            Some((_, some)) => some.push(one),
-            None => schemas.push((one.schema.clone(), vec![one])),
-        }
-    }
-    schemas
-}
-
-/// A schedule's clock, its zone and its anchor.
-fn bound(one: &Candidate) -> Outcome<(Clock, ServerZone, Instant)> {
-    let clock = convert::clock(&one.clock)?;
-    let zone = ServerZone::stored(&one.time_zone)?;
-    Ok((clock, zone, convert::instant("created_at", one.created_at)?))
-}
-
-/// The plan times around a moment. Of a clock that counts from runs: by the last of theirs.
-fn around(
-    timeline: &Timeline<'_, ServerZone>,
-    last: Option<Instant>,
-    now: Instant,
-) -> (Option<Instant>, Option<Instant>) {
-    if timeline.counts_from().is_some() {
-        return (last, last.and_then(|last| timeline.next_after(last)).filter(|next| *next > now));
-    }
-    (timeline.previous_at_or_before(now), timeline.next_after(now))
-}
-
-/// Waits until this moment is far enough from all plan times, and has the transaction fail that does not commit before the next comes near.
-fn wait_for_a_moment(
-    switch: &Switch,
-    plans: impl Fn(Instant) -> Outcome<Vec<(Option<Instant>, Option<Instant>)>>,
-) -> Outcome<()> {
-    let began = convert::now();
-    loop {
-        pgrx::check_for_interrupts!();
-        let now = convert::now();
-        match moment(switch, &plans(now)?, now) {
-            Moment::Good(until) => {
-                until.into_iter().for_each(commit_by);
-                return Ok(());
-            }
-            Moment::Wait(until) if until.as_micros() - began.as_micros() <= LONGEST_WAIT => {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            Moment::Wait(_) => {
-                return Err(state(
-                    "there is no moment that is far enough from the plan times of all of these schedules",
-                    "Take fewer at a time. One that comes every few seconds has to be switched off there before, and let run out.",
-                ));
-            }
-        }
-    }
 }
 
 struct TakeOver<'a> {
@@ -377,66 +232,4 @@ fn missed(timeline: &Timeline<'_, ServerZone>, last: Instant, now: Instant, writ
     let surely = timeline.previous_at_or_before(now.checked_add_micros(-written_within)?);
     surely.filter(|plan| *plan > after)?;
     timeline.previous_at_or_before(now)
-}
-
-/// The plan time by now that waits here, for a run to end or for its delay, which they would not run; and the one that comes next.
-fn open_plans(
-    session: &Session,
-    one: &Candidate,
-    timeline: &Timeline<'_, ServerZone>,
-    now: Instant,
-) -> Outcome<[Option<TimestampWithTimeZone>; 2]> {
-    let [buffered, next] = taken::open_plans(session, one.schedule_id);
-    let next = convert::optional_instant("next_plan_time", next)?;
-    let waits = buffered.or(next.filter(|plan| *plan <= now).map(convert::timestamp));
-    // Where a run goes on from whose end the next is to be counted, there is none yet.
-    let counted = next.filter(|plan| timeline.counts_from().is_some() && *plan > now);
-    let comes = counted.or_else(|| timeline.next_after(now));
-    Ok([waits, comes.map(convert::timestamp)])
-}
-
-/// Has another scheduler run again what was taken from it, as it was.
-fn give_back(
-    switch: &'static Switch,
-    source: &'static dyn Source,
-    schema: &ForeignSchema,
-    caller: Oid,
-    some: &[Candidate],
-) -> Outcome<()> {
-    let clocks: Vec<(Clock, ServerZone, Instant)> = some.iter().map(bound).collect::<Outcome<_>>()?;
-    let timelines: Vec<_> = clocks.iter().map(|(clock, zone, anchor)| clock.bind(zone, *anchor)).collect();
-    wait_for_a_moment(switch, |now| {
-        let of_enabled = timelines.iter().zip(some).filter(|(_, one)| one.enabled);
-        Ok(of_enabled.map(|(timeline, _)| around(timeline, None, now)).collect())
-    })?;
-    let ids: Vec<String> = some.iter().map(|one| one.source_id.clone()).collect();
-    switch.lock_writes(schema, caller)?;
-    switch.lock_rows(schema, &ids);
-    // What is due by now is ours.
-    dispatch_all_due()?;
-    let mut next = Vec::new();
-    session(|session| {
-        for (one, timeline) in some.iter().zip(&timelines) {
-            let found = schedule::find(session, &one.name, caller)?;
-            let [waits, comes] = open_plans(session, one, timeline, convert::now())?;
-            if let Some(plan) = waits.filter(|_| one.enabled) {
-                schedule_runs::insert(session, &found, "backfill", vec![plan], caller)?;
-            }
-            next.extend(comes.filter(|_| one.enabled && one.was_enabled).map(|at| (one.source_id.clone(), at)));
-            edit_locked(session, found, caller, |current| {
-                Ok(Definition { ownership: Ownership::External.as_str().to_owned(), ..current })
-            })?;
-        }
-        taken::unmark(session, source.name(), &schema.name, &ids);
-        Outcome::Ok(())
-    })?;
-    let on: Vec<String> = some.iter().filter(|one| one.was_enabled).map(|one| one.source_id.clone()).collect();
-    switch.set(schema, &on, true);
-    switch.begin_with(schema, next, caller)?;
-    session(|session| {
-        if !taken::is_any(session, source.name(), &schema.name) {
-            switch.unguard(session, schema);
-        }
-    });
-    Ok(())
 }
