@@ -198,8 +198,12 @@ pub fn settle(row: &ScheduleRow, all: &EndedDefinitions, known: Progress) -> Set
                 settled.skipped.extend(rest.into_iter().map(|skip| (past.valid_from, skip)));
             }
         }
-        // Each definition has plan times of its own: what was decided under an older one says nothing about them.
-        settled.progress = Progress { cursor: Some(past.valid_to), buffered: None, backlog_until: None };
+        // Each definition has plan times of its own: what was decided under an older one says nothing about them. An interval that counts from
+        // the last run of another scheduler (sched.take_over) has that as its baseline.
+        let counts = || BoundedClock::of_row(row).is_ok_and(|bounded| bounded.counts_from_runs());
+        let is_taken_over = !past.owned && owned && row.baseline_at < past.valid_to && counts();
+        let cursor = if is_taken_over { row.baseline_at } else { past.valid_to };
+        settled.progress = Progress { cursor: Some(cursor), buffered: None, backlog_until: None };
     }
     settled
 }

@@ -104,6 +104,7 @@ mod standby;
 mod take_over;
 mod take_over_attacks;
 mod take_over_others;
+mod take_over_rows;
 mod upgrade;
 mod upgrade_clocks;
 mod upgrade_locks;

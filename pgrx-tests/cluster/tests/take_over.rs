@@ -117,7 +117,7 @@ fn a_take_over_is_refused_with_a_reason_and_then_nothing_has_changed() {
     db.batch_execute("drop schema own cascade").unwrap();
     // A run that a crash has left keeps nobody, one of a live process does.
     db.batch_execute("delete from cron.job_run_details; insert into cron.job_run_details (jobid, runid, status, start_time, job_pid) values (1, 1, 'running', clock_timestamp(), pg_backend_pid())").unwrap();
-    assert_eq!(state(db.batch_execute("select sched.take_over('pg_cron')")), "55P03");
+    assert_eq!(state(db.batch_execute("select sched.take_over('pg_cron', '{a,b,off}')")), "55P03");
     as_they_were(&mut db);
     db.batch_execute("update cron.job_run_details set job_pid = 4000000").unwrap();
     // Edited there since.

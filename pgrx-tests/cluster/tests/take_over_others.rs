@@ -289,7 +289,7 @@ fn tasks_of_celery_change_hands() {
     // Beat takes the first word of a change for none.
     db.batch_execute("delete from django_celery_beat_periodictasks").unwrap();
     assert_eq!(state(db.batch_execute("select sched.take_over('celery_beat', '{nightly}', force => true)")), "0A000");
-    db.batch_execute("update django_celery_beat_periodictask set enabled = false where name = 'nightly'; select sched.take_over('celery_beat', '{nightly}', force => true)").unwrap();
+    db.batch_execute("update django_celery_beat_periodictask set enabled = false where name = 'nightly'; select sched.take_over('celery_beat', '{nightly}', force => true); select sched.resume('nightly')").unwrap();
     let on = "update django_celery_beat_periodictask set enabled = true where name = 'nightly'";
     assert_eq!(state(db.batch_execute(on)), "55006");
     // Another's are nobody's to take, a superuser's neither: the owner does it.

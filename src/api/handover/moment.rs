@@ -56,7 +56,7 @@ pub fn wait_for_a_moment(
             Moment::Wait(_) => {
                 return Err(state(
                     "there is no moment that is far enough from the plan times of all of these schedules",
-                    "Take fewer at a time. One that comes every few seconds has to be switched off there before, and let run out.",
+                    "Take fewer at a time. One that comes every few seconds has to be switched off there before, and let run out; sched.resume has it fire here then.",
                 ));
             }
         }

@@ -1,12 +1,13 @@
 //! `take_over`: who fires a schedule changes in one transaction, on both sides.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use pgrx::datum::TimestampWithTimeZone;
 use pgrx::pg_sys::Oid;
 use pgrx::prelude::*;
 use pgrx::PgSqlErrorCode;
-use scheduler_core::clock::Timeline;
+use scheduler_core::clock::{RunEdge, Timeline};
+use scheduler_core::foreign::comparison::Run;
 use scheduler_core::schedule::Ownership;
 use scheduler_core::{Clock, Instant, Keyword};
 
@@ -16,14 +17,14 @@ use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::utf8_text::Text;
 use crate::pg::zone::ServerZone;
 use crate::pg::{role, session, Session};
-use crate::store::handover;
 use crate::store::handover::foreign::ForeignSchema;
 use crate::store::handover::switch::Switch;
 use crate::store::handover::taken::{self, Candidate};
+use crate::store::handover::{self, ImportedSchedule};
 use crate::store::schedule::Definition;
 
 use crate::api::result::TableIterator;
-use crate::api::schedule;
+use crate::api::schedule::{self, warn};
 use crate::api::schedule_edit::edit_locked;
 use crate::api::schedule_runs;
 
@@ -77,7 +78,7 @@ fn take_over(
             };
             switch.check_guard(&schema)?;
             switch.check_triggers(&schema, caller)?;
-            rows.extend(TakeOver { source, switch, schema: &schema, caller, force }.run(&some)?);
+            rows.extend(TakeOver { source, switch, schema: &schema, caller, force, all }.run(&some)?);
         }
         rows.sort_by(|a, b| a.0.cmp(&b.0));
         Ok(rows)
@@ -91,6 +92,8 @@ struct TakeOver<'a> {
     schema: &'a ForeignSchema,
     caller: Oid,
     force: bool,
+    /// Nobody has named schedules: one that cannot be taken over now is left out.
+    all: bool,
 }
 
 type TakenRow = (String, Option<TimestampWithTimeZone>, Option<TimestampWithTimeZone>);
@@ -117,49 +120,77 @@ impl TakeOver<'_> {
         let states: HashMap<String, bool> = self.switch.lock_rows(self.schema, &ids).into_iter().collect();
         self.check_rows(some, &states)?;
         self.switch.check_memory(self.schema, &ids)?;
-        if let Some(id) = self.switch.running(self.schema, &ids, self.caller)? {
-            let name = some.iter().find(|one| one.source_id == id).map_or(id.as_str(), |one| &one.name);
-            return Err(Failure::new(
-                PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE,
-                format!("a run of \"{name}\" is going on in {}, or about to begin", self.source.name()),
-                "Try again when it has ended.",
-            ));
+        let busy = self.switch.running(self.schema, &ids, self.caller)?;
+        let (left, taken): (Vec<usize>, Vec<usize>) =
+            (0..some.len()).partition(|place| some.get(*place).is_some_and(|one| busy.contains(&one.source_id)));
+        if let Some(one) = left.first().filter(|_| !self.all).and_then(|place| some.get(*place)) {
+            return Err(self.goes_on(&one.name));
         }
+        let is_on: HashSet<String> = self.switch.enabled_now(self.schema, &ids).into_iter().collect();
         let now = convert::now();
         let runs = self.runs(some, &timelines, now)?;
         let imported = session(|session| handover::read(session, self.source.name(), &self.schema.name));
-        let jobs = by_job(imported, |_| true);
+        let look = Look { jobs: by_job(imported, |_| true), runs, is_on, now };
         let mut rows = Vec::with_capacity(some.len());
-        let mut marks = Vec::with_capacity(some.len());
-        for (one, timeline) in some.iter().zip(&timelines) {
-            let none = Vec::new();
-            let job = first_part(&one.source_id);
-            let theirs = runs.get(job).unwrap_or(&none);
-            if !self.force {
-                let schedules = jobs.get(job).map_or(&[][..], Vec::as_slice);
-                session(|session| check_differences(session, one, schedules, theirs, now))?;
-            }
-            let was_enabled = states.get(&one.source_id).copied().unwrap_or(false);
-            // One that has not run for long is not among those of the last plan times.
-            let last = theirs.last().map(|run| run.began);
-            let last = match last {
-                None => self.switch.newest(self.schema, &one.source_id, self.caller)?,
-                last @ Some(_) => last,
-            };
-            let missed = last
-                .filter(|_| one.enabled && was_enabled)
-                .and_then(|last| missed(timeline, last, now, self.switch.written_within));
-            let next = if one.enabled { timeline.next_after(now) } else { None };
-            session(|session| self.own(session, one, missed))?;
-            marks.push((one.source_id.clone(), was_enabled));
-            let time = |at: Option<Instant>| at.map(convert::timestamp);
-            rows.push((one.name.clone(), time(last), time(missed.or(next))));
+        for place in &left {
+            let Some(one) = some.get(*place) else { continue };
+            warn(Some(Failure { code: PgSqlErrorCode::ERRCODE_WARNING, ..self.goes_on(&one.name) }));
+            let last = self.last_run(one, &look)?;
+            rows.push((one.name.clone(), last.map(|run| convert::timestamp(run.began)), None));
         }
+        let mut marks = Vec::with_capacity(taken.len());
+        for place in &taken {
+            let (Some(one), Some(timeline)) = (some.get(*place), timelines.get(*place)) else { continue };
+            rows.push(self.take(one, timeline, &look)?);
+            marks.push((one.source_id.clone(), states.get(&one.source_id).copied().unwrap_or(false)));
+        }
+        if marks.is_empty() {
+            return Ok(rows);
+        }
+        let ids: Vec<String> = marks.iter().map(|(id, _)| id.clone()).collect();
         session(|session| taken::mark(session, self.source.name(), &self.schema.name, &marks, now));
         // A table of which a row was changed twice in one transaction may have checks to come, and takes no trigger then.
         session(|session| self.switch.guard(session, self.schema));
         self.switch.set(self.schema, &ids, false);
         Ok(rows)
+    }
+
+    /// `55P03`.
+    fn goes_on(&self, name: &str) -> Failure {
+        Failure::new(
+            PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE,
+            format!("a run of \"{name}\" is going on in {}, or about to begin", self.source.name()),
+            "Try again when it has ended.",
+        )
+    }
+
+    /// Their last run. One that has not run for long is not among those of the last plan times.
+    fn last_run(&self, one: &Candidate, look: &Look) -> Outcome<Option<Run>> {
+        match look.runs.get(first_part(&one.source_id)).and_then(|runs| runs.last()) {
+            None => self.switch.newest(self.schema, &one.source_id, self.caller),
+            Some(last) => Ok(Some(*last)),
+        }
+    }
+
+    /// Has one schedule fire here.
+    fn take(&self, one: &Candidate, timeline: &Timeline<'_, ServerZone>, look: &Look) -> Outcome<TakenRow> {
+        let job = first_part(&one.source_id);
+        if !self.force {
+            let schedules = look.jobs.get(job).map_or(&[][..], Vec::as_slice);
+            let theirs = look.runs.get(job).map_or(&[][..], Vec::as_slice);
+            session(|session| check_differences(session, one, schedules, theirs, look.now))?;
+        }
+        let last = self.last_run(one, look)?;
+        // What was switched off there since the import is off here too.
+        let enabled = one.enabled && look.is_on.contains(&one.source_id);
+        let open = last
+            .filter(|_| enabled)
+            .map_or(Open::default(), |last| open_since(timeline, last, look.now, self.switch.written_within));
+        session(|session| self.own(session, one, enabled, open))?;
+        let comes = || timeline.next_after(open.counts_from.unwrap_or(look.now));
+        let first = if enabled { open.missed.or_else(comes) } else { None };
+        let time = |at: Option<Instant>| at.map(convert::timestamp);
+        Ok((one.name.clone(), time(last.map(|run| run.began)), time(first)))
     }
 
     /// Runs of theirs, also reported ones, from the plan time before last of each on, and of the last day at least; in order.
@@ -209,27 +240,59 @@ impl TakeOver<'_> {
     }
 
     /// Has a schedule fire here; what fell due since their last run is fired once.
-    fn own(&self, session: &Session, one: &Candidate, missed: Option<Instant>) -> Outcome<()> {
+    fn own(&self, session: &Session, one: &Candidate, enabled: bool, open: Open) -> Outcome<()> {
         let found = schedule::find(session, &one.name, self.caller)?;
         edit_locked(session, found, self.caller, |current| {
-            Ok(Definition { ownership: Ownership::Owned.as_str().to_owned(), ..current })
+            let ownership = Ownership::Owned.as_str().to_owned();
+            Ok(Definition { ownership, enabled: current.enabled && enabled, ..current })
         })?;
-        if let Some(plan) = missed {
+        if let Some(plan) = open.missed {
             let found = schedule::find(session, &one.name, self.caller)?;
             schedule_runs::insert(session, &found, "backfill", vec![convert::timestamp(plan)], self.caller)?;
+        }
+        if let Some(at) = open.counts_from {
+            taken::count_from(session, one.schedule_id, at);
         }
         Ok(())
     }
 }
 
-/// The latest plan time that they have not run: after their last run, by now. Where they may have run it and not written that down yet, there
-/// is none but after an earlier one that they have not run either.
-fn missed(timeline: &Timeline<'_, ServerZone>, last: Instant, now: Instant, written_within: i64) -> Option<Instant> {
-    if timeline.counts_from().is_some() {
-        return None;
+/// What is known of theirs under the locks.
+struct Look {
+    jobs: BTreeMap<String, Vec<ImportedSchedule>>,
+    runs: Runs,
+    is_on: HashSet<String>,
+    now: Instant,
+}
+
+/// What they have left to be done.
+#[derive(Clone, Copy, Default)]
+struct Open {
+    /// The latest plan time that they have not run.
+    missed: Option<Instant>,
+    /// Of a clock that counts from runs, the run of theirs from which the next one counts.
+    counts_from: Option<Instant>,
+}
+
+/// What is left after their last run: the latest plan time by now. Where they may have run it and not written that down yet, there is none but
+/// after an earlier one that they have not run either.
+fn open_since(timeline: &Timeline<'_, ServerZone>, last: Run, now: Instant, written_within: i64) -> Open {
+    let Some(written_by) = now.checked_add_micros(-written_within) else { return Open::default() };
+    let Some(edge) = timeline.counts_from() else {
+        let after = last.began.checked_add_micros(SLACK).unwrap_or(last.began);
+        let surely = timeline.previous_at_or_before(written_by).filter(|plan| *plan > after);
+        return Open { missed: surely.and_then(|_| timeline.previous_at_or_before(now)), counts_from: None };
+    };
+    let mut run = match edge {
+        RunEdge::Start => last.began,
+        RunEdge::End => last.ended.unwrap_or(last.began),
+    };
+    let next = timeline.next_after(run);
+    if next.is_some_and(|next| next <= written_by) {
+        return Open { missed: next, counts_from: None };
     }
-    let after = last.checked_add_micros(SLACK).unwrap_or(last);
-    let surely = timeline.previous_at_or_before(now.checked_add_micros(-written_within)?);
-    surely.filter(|plan| *plan > after)?;
-    timeline.previous_at_or_before(now)
+    while let Some(next) = timeline.next_after(run).filter(|next| *next <= now && *next > run) {
+        run = next;
+    }
+    Open { missed: None, counts_from: Some(run) }
 }

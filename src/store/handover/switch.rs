@@ -1,15 +1,17 @@
 //! How rows of another scheduler are switched off and on, for `take_over` and `hand_back`.
 
+use std::collections::HashSet;
 use std::ffi::{CStr, CString};
 
 use pgrx::datum::TimestampWithTimeZone;
 use pgrx::pg_sys::{self, Oid};
 use pgrx::PgSqlErrorCode;
+use scheduler_core::foreign::comparison::Run;
 use scheduler_core::Instant;
 
 use crate::pg::error::{Failure, Outcome};
 use crate::pg::{invalidation, role, syscache, Session};
-use crate::store::handover::foreign::{self, argument, instant, ForeignSchema};
+use crate::store::handover::foreign::{self, argument, instant, ForeignSchema, TextRow};
 
 /// A scheduler whose rows can be taken over in one transaction. Statements are files of `sql/query/handover`, with `{schema}`, and an array of
 /// source ids as their first parameter.
@@ -34,7 +36,7 @@ pub struct Switch {
     pub running: Option<&'static str>,
     /// The tables that this reads besides. Where one is missing nothing is known to run.
     pub running_in: &'static [&'static CStr],
-    /// Returns `id` and `began`, when the newest run of each began, in microseconds since 1970.
+    /// Returns `id`, `began` and `ended`: when the newest run of each began and, if that is known, ended, in microseconds since 1970.
     pub newest: &'static str,
     /// The tables that this reads besides. Where one is missing nothing is known to have run.
     pub newest_in: &'static [&'static CStr],
@@ -246,11 +248,11 @@ impl Switch {
         Ok(true)
     }
 
-    /// One of these rows of which a run goes on.
-    pub fn running(&self, schema: &ForeignSchema, ids: &[String], caller: Oid) -> Outcome<Option<String>> {
-        let Some(running) = self.running else { return Ok(None) };
+    /// Those of these rows of which a run goes on.
+    pub fn running(&self, schema: &ForeignSchema, ids: &[String], caller: Oid) -> Outcome<HashSet<String>> {
+        let Some(running) = self.running else { return Ok(HashSet::new()) };
         let has_runs = self.has_runs(schema, self.running_in, caller)?;
-        Ok(has_runs.then(|| Switch::ids(running, schema, ids).into_iter().next()).flatten())
+        Ok(if has_runs { Switch::ids(running, schema, ids).into_iter().collect() } else { HashSet::new() })
     }
 
     /// `0A000` where one of these rows may be run once more after it is off.
@@ -260,18 +262,19 @@ impl Switch {
             Err(Failure::new(
                 PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
                 format!("{} has {id} in its memory, and may run it for {time} after it is off", self.source),
-                "Switch it off there and wait for that long. Then it can be taken over.",
+                "Switch it off there and wait for that long. Then it can be taken over, and sched.resume has it fire here.",
             ))
         })
     }
 
-    /// When the newest run of a row began.
-    pub fn newest(&self, schema: &ForeignSchema, id: &str, caller: Oid) -> Outcome<Option<Instant>> {
+    /// The newest run of a row.
+    pub fn newest(&self, schema: &ForeignSchema, id: &str, caller: Oid) -> Outcome<Option<Run>> {
         if !self.has_runs(schema, self.newest_in, caller)? {
             return Ok(None);
         }
         let rows = schema.rows_of(self.newest, &[argument(vec![id])]);
-        Ok(rows.first().and_then(|row| instant(row.get("began"))))
+        let run = |row: &TextRow| Some(Run { began: instant(row.get("began"))?, ended: instant(row.get("ended")) });
+        Ok(rows.first().and_then(run))
     }
 
     /// Keeps everybody from changing the tables that are written and from making triggers of them, until the transaction ends; `42501` as

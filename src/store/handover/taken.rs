@@ -96,6 +96,12 @@ fn write(session: &Session, source: &str, schema: &str, rows: &[(String, bool)],
     TAKEN_MARK.run(session, arguments![source, schema, ids, enabled, at]);
 }
 
+/// Has a schedule whose clock counts from runs count from one of theirs. It was just taken over, which has it count from now.
+pub fn count_from(session: &Session, schedule_id: i64, at: Instant) {
+    statement!(COUNT_FROM = "handover/count_from"(INT8OID, TIMESTAMPTZOID));
+    COUNT_FROM.run(session, arguments![schedule_id, timestamp(at)]);
+}
+
 /// From which row of which source a schedule was taken over, if it was.
 pub fn taken_from(session: &Session, schedule_id: i64) -> Option<String> {
     statement!(TAKEN_FROM = "handover/taken_from"(INT8OID));
