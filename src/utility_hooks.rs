@@ -4,7 +4,7 @@
 //! Whoever may not run the command makes nobody leave: the rights that Postgres is about to check are checked here first.
 //! And since DROP EXTENSION and its kin take the locks on our tables in another order than sessions at work do, they get them all here, before.
 //!
-//! The hooks raise nothing of their own, but what ends the wait for a lock, and what is none of our business costs one comparison. They are plain frames
+//! The hooks raise nothing of their own, but what ends the wait for a lock and the refusal of a drop, and what is none of our business costs one comparison. They are plain frames
 //! without destructors, so that an error of the command passes through them untouched, with all its fields.
 
 use std::ffi::{c_char, c_int, c_void, CStr};
@@ -13,10 +13,12 @@ use pgrx::pg_sys::{self, NodeTag, Oid};
 use pgrx::prelude::*;
 use pgrx::PgList;
 
+use crate::pg::error::raise;
 use crate::pg::syscache::{self, EXTENSION};
 use crate::pg::{compat, role};
 use crate::shmem::{exclusion, wakeup};
 use crate::store::exclusive_lock;
+use crate::store::handover::left;
 
 static mut NEXT_UTILITY: pg_sys::ProcessUtility_hook_type = None;
 static mut NEXT_ACCESS: pg_sys::object_access_hook_type = None;
@@ -141,7 +143,7 @@ unsafe extern "C-unwind" fn make_way(node: *mut pg_sys::Node, context: pg_sys::P
                 for name in PgList::<pg_sys::String>::from_pg(command.objects).iter_ptr() {
                     let name = CStr::from_ptr((*name).sval);
                     if name == EXTENSION || takes_ours_along && name == syscache::LANGUAGE {
-                        exclude_extension(name, exclusive_lock::lock_all);
+                        exclude_extension(name, lock_all_to_drop);
                     }
                 }
             }
@@ -149,8 +151,12 @@ unsafe extern "C-unwind" fn make_way(node: *mut pg_sys::Node, context: pg_sys::P
         NodeTag::T_AlterExtensionStmt if is_ours((*node.cast::<pg_sys::AlterExtensionStmt>()).extname) => {
             exclude_extension(EXTENSION, exclusive_lock::lock_all_for_update);
         }
-        NodeTag::T_DropOwnedStmt => exclude_extension_of((*node.cast::<pg_sys::DropOwnedStmt>()).roles),
-        NodeTag::T_ReassignOwnedStmt => exclude_extension_of((*node.cast::<pg_sys::ReassignOwnedStmt>()).roles),
+        NodeTag::T_DropOwnedStmt => {
+            exclude_extension_of((*node.cast::<pg_sys::DropOwnedStmt>()).roles, lock_all_to_drop);
+        }
+        NodeTag::T_ReassignOwnedStmt => {
+            exclude_extension_of((*node.cast::<pg_sys::ReassignOwnedStmt>()).roles, exclusive_lock::lock_all);
+        }
         _ => {}
     }
 }
@@ -175,15 +181,28 @@ unsafe fn exclude_other_database(database: Option<Oid>) {
 }
 
 /// Keeps others away while what these roles own is dropped or changes hands, if the extension is among it.
-unsafe fn exclude_extension_of(roles: *mut pg_sys::List) {
+unsafe fn exclude_extension_of(roles: *mut pg_sys::List, lock_all: fn()) {
     let (user, owner) = (pg_sys::GetUserId(), role::schema().map(|(_, owner)| owner));
     let has_it = |role: *mut pg_sys::RoleSpec| {
         let role = pg_sys::get_rolespec_oid(role, true);
         Some(role) == owner && pg_sys::has_privs_of_role(user, role)
     };
     if PgList::<pg_sys::RoleSpec>::from_pg(roles).iter_ptr().any(has_it) {
-        exclusive_lock::lock_all();
+        lock_all();
     }
+}
+
+/// Locks all for who drops it, and refuses that where jobs of other schedulers would stay switched off. It is asked before anybody has to leave,
+/// and again when nobody else can take over any more.
+fn lock_all_to_drop() {
+    let refuse = || {
+        if let Some(failure) = left::refusal(role::caller()) {
+            raise(failure);
+        }
+    };
+    refuse();
+    exclusive_lock::lock_all();
+    refuse();
 }
 
 /// Keeps others away while our extension, or the one that it needs, is dropped or altered by its owner.

@@ -34,6 +34,7 @@ mod failover;
 mod fast_path;
 mod firing;
 mod growth;
+mod hand_back;
 mod harness;
 mod heads;
 mod health;

@@ -270,7 +270,7 @@ fn tasks_of_celery_change_hands() {
     .unwrap();
     let mut db = cluster.connect_as("app", "postgres");
     db.batch_execute("select sched.import_from('celery_beat')").unwrap();
-    let of = "select concat_ws(' ', enabled, last_run_at > clock_timestamp() - interval '1 minute') from django_celery_beat_periodictask where name = 'nightly'";
+    let of = "select concat_ws(' ', enabled, last_run_at > clock_timestamp() - interval '1 day') from django_celery_beat_periodictask where name = 'nightly'";
     // What it has not sent for long is sent at once; what it may have sent and not written down is not.
     for (last, at_once) in [("interval '3 days'", true), ("interval '0'", false)] {
         db.batch_execute(&format!(

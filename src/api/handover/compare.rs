@@ -13,7 +13,7 @@ use crate::pg::convert::{self, required, Zero};
 use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::utf8_text::Text;
 use crate::pg::zone::ServerZone;
-use crate::pg::{role, session};
+use crate::pg::{role, session, Session};
 use crate::store::handover::{self, taken, Imported, ImportedSchedule};
 
 use crate::api::result::TableIterator;
@@ -74,7 +74,7 @@ fn compare(
                     let fires = session(|session| taken::reported_fires(session, schedule.schedule_id, from, to));
                     add_reported(&mut runs, fires);
                 }
-                rows.extend(compared(&schedules, &runs, range, tolerance)?);
+                rows.extend(session(|session| compared(session, &schedules, &runs, range, tolerance))?);
                 if u64::try_from(rows.len()).is_ok_and(|count| count > MOST_PLANS) {
                     return Err(too_many("Compare a shorter range, and then the next one."));
                 }
@@ -111,8 +111,10 @@ pub fn by_job(
     jobs
 }
 
-/// The lines in [from, to) of the schedules of one of their jobs: of a run they do not say which schedule it was for.
+/// The lines in [from, to) of the schedules of one of their jobs: of a run they do not say which schedule it was for. What was fired here meanwhile,
+/// between a take-over and a hand-back, is not theirs to have run.
 pub fn compared(
+    session: &Session,
     schedules: &[ImportedSchedule],
     runs: &[Run],
     (from, to): (Instant, Instant),
@@ -153,7 +155,15 @@ pub fn compared(
         let note = note(difference, ours, theirs);
         (name(ours), convert::timestamp(plan_time), difference.as_str(), time(ours), time(theirs), note)
     };
-    Ok(lines.into_iter().filter(|line| (from..to).contains(&line.plan_time)).map(row).collect())
+    let counts = clocks.counts_from().is_some();
+    let is_ours = |line: &Compared| {
+        let (Some(plan), until) = (line.ours, line.theirs.or(line.ours)) else { return false };
+        let may_be = line.difference == Difference::OnlyHere || counts && line.difference == Difference::Late;
+        let was_fired = |one: &ImportedSchedule| taken::is_ours(session, one.schedule_id, plan, until.unwrap_or(plan));
+        may_be && schedules.iter().any(was_fired)
+    };
+    let in_range = |line: &Compared| (from..to).contains(&line.plan_time);
+    Ok(lines.into_iter().filter(|line| in_range(line) && !is_ours(line)).map(row).collect())
 }
 
 fn note(difference: Difference, ours: Option<Instant>, theirs: Option<Instant>) -> Option<String> {

@@ -6,7 +6,7 @@ use scheduler_core::{Instant, Keyword};
 use crate::pg::convert;
 use crate::pg::error::Outcome;
 use crate::pg::Session;
-use crate::store::handover::taken::{self, Candidate};
+use crate::store::handover::taken::Candidate;
 use crate::store::handover::ImportedSchedule;
 
 use super::compare::compared;
@@ -26,16 +26,10 @@ pub fn check_differences(
     now: Instant,
 ) -> Outcome<()> {
     let range = [-DAY, DAY].map(|micros| now.checked_add_micros(micros).unwrap_or(now));
-    let is_ours = |name: &str, plan: Instant| {
-        let mut same = schedules.iter().filter(|schedule| schedule.name == name);
-        same.any(|schedule| taken::is_ours(session, schedule.schedule_id, plan))
-    };
     let mut different = Vec::new();
-    for (name, plan_time, verdict, ..) in compared(schedules, theirs, (range[0], range[1]), TOLERANCE)? {
-        let plan = convert::instant("plan_time", plan_time)?;
-        let is_missing = verdict == Difference::OnlyHere.as_str() && !is_ours(&name, plan);
-        if is_missing || verdict == Difference::OnlyThere.as_str() {
-            different.push((verdict, plan_time));
+    for (_, plan_time, verdict, ..) in compared(session, schedules, theirs, (range[0], range[1]), TOLERANCE)? {
+        if verdict == Difference::OnlyHere.as_str() || verdict == Difference::OnlyThere.as_str() {
+            different.push((verdict, convert::instant("plan_time", plan_time)?));
         }
     }
     let Some((verdict, plan_time)) = different.first() else { return Ok(()) };
@@ -45,7 +39,7 @@ pub fn check_differences(
             one.source,
             one.name,
             different.len(),
-            convert::shown_time(*plan_time)
+            convert::shown_time(convert::timestamp(*plan_time))
         ),
         "Look at them with sched.compare. force => true takes it over nevertheless.",
     ))

@@ -1,6 +1,6 @@
 //! `hand_back`: another scheduler fires again what was taken from it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use pgrx::datum::TimestampWithTimeZone;
 use pgrx::pg_sys::Oid;
@@ -11,7 +11,7 @@ use scheduler_core::{Clock, Instant, Keyword};
 
 use crate::pg::array::Many;
 use crate::pg::convert::{self, required};
-use crate::pg::error::{or_raise, Outcome};
+use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::utf8_text::Text;
 use crate::pg::zone::ServerZone;
 use crate::pg::{role, session, Session};
@@ -50,6 +50,9 @@ fn hand_back(schedule_names: Option<Many<Text>>) {
             let source = known(&name)?;
             let switch = source.switch();
             for (schema, some) in by_schema(some.into_iter()) {
+                if let Some(one) = some.first().filter(|_| !switch.is_there(&schema)) {
+                    return Err(gone(source, one));
+                }
                 let schema = source.find(Some(schema), caller)?;
                 switch.check_triggers(&schema, caller)?;
                 give_back(switch, source, &schema, caller, &some)?;
@@ -59,20 +62,45 @@ fn hand_back(schedule_names: Option<Many<Text>>) {
     })());
 }
 
-/// The plan time by now that waits here, for a run to end or for its delay, which they would not run; and the one that comes next.
+/// `55000`: there is nothing there to be switched on again.
+fn gone(source: &dyn Source, one: &Candidate) -> Failure {
+    let (id, source, name) = (&one.source_id, source.name(), &one.name);
+    state(
+        format!("schedule \"{name}\" cannot be handed back: {id} of {source}, from which it was taken over, is not there any more"),
+        "Drop the schedule (sched.drop_schedule), or keep it: it goes on here.",
+    )
+}
+
+/// What a schedule has left to another scheduler.
+struct OpenPlans {
+    /// The plan time by now that waits here, for a run to end or for its delay, which they would not run.
+    waits: Option<TimestampWithTimeZone>,
+    /// The one that comes next.
+    comes: Option<TimestampWithTimeZone>,
+    /// The last one by now, or, of a clock that counts from runs, the time from which it counts.
+    due_last: Option<TimestampWithTimeZone>,
+}
+
 fn open_plans(
     session: &Session,
     one: &Candidate,
     timeline: &Timeline<'_, ServerZone>,
     now: Instant,
-) -> Outcome<[Option<TimestampWithTimeZone>; 2]> {
-    let [buffered, next] = taken::open_plans(session, one.schedule_id);
+) -> Outcome<OpenPlans> {
+    let [buffered, next, counts_from] = taken::open_plans(session, one.schedule_id);
     let next = convert::optional_instant("next_plan_time", next)?;
     let waits = buffered.or(next.filter(|plan| *plan <= now).map(convert::timestamp));
+    let counts = timeline.counts_from().is_some();
     // Where a run goes on from whose end the next is to be counted, there is none yet.
-    let counted = next.filter(|plan| timeline.counts_from().is_some() && *plan > now);
-    let comes = counted.or_else(|| timeline.next_after(now));
-    Ok([waits, comes.map(convert::timestamp)])
+    let counted = next.filter(|plan| counts && *plan > now);
+    let comes = counted.or_else(|| timeline.next_after(now)).map(convert::timestamp);
+    let due_last = match timeline.previous_at_or_before(now) {
+        Some(plan) => Some(convert::timestamp(plan)),
+        // What has passed while it was off here is no matter of theirs either.
+        None if counts && one.enabled => counts_from,
+        None => Some(convert::timestamp(now)),
+    };
+    Ok(OpenPlans { waits, comes, due_last })
 }
 
 /// Has another scheduler run again what was taken from it, as it was.
@@ -91,18 +119,25 @@ fn give_back(
     })?;
     let ids: Vec<String> = some.iter().map(|one| one.source_id.clone()).collect();
     switch.lock_writes(schema, caller)?;
-    switch.lock_rows(schema, &ids);
+    let there: HashSet<String> = switch.lock_rows(schema, &ids).into_iter().map(|(id, _)| id).collect();
+    if let Some(one) = some.iter().find(|one| !there.contains(&one.source_id)) {
+        return Err(gone(source, one));
+    }
     // What is due by now is ours.
     dispatch_all_due()?;
-    let mut next = Vec::new();
+    let (mut next, mut on) = (Vec::new(), Vec::new());
     session(|session| {
         for (one, timeline) in some.iter().zip(&timelines) {
             let found = schedule::find(session, &one.name, caller)?;
-            let [waits, comes] = open_plans(session, one, timeline, convert::now())?;
+            let now = convert::now();
+            let OpenPlans { waits, comes, due_last } = open_plans(session, one, timeline, now)?;
             if let Some(plan) = waits.filter(|_| one.enabled) {
                 schedule_runs::insert(session, &found, "backfill", vec![plan], caller)?;
             }
-            next.extend(comes.filter(|_| one.enabled && one.was_enabled).map(|at| (one.source_id.clone(), at)));
+            if one.was_enabled {
+                next.extend(comes.map(|at| (one.source_id.clone(), at)));
+                on.push((one.source_id.clone(), due_last));
+            }
             edit_locked(session, found, caller, |current| {
                 Ok(Definition { ownership: Ownership::External.as_str().to_owned(), ..current })
             })?;
@@ -110,8 +145,7 @@ fn give_back(
         taken::unmark(session, source.name(), &schema.name, &ids);
         Outcome::Ok(())
     })?;
-    let on: Vec<String> = some.iter().filter(|one| one.was_enabled).map(|one| one.source_id.clone()).collect();
-    switch.set(schema, &on, true);
+    switch.on(schema, on);
     switch.begin_with(schema, next, caller)?;
     session(|session| {
         if !taken::is_any(session, source.name(), &schema.name) {

@@ -151,7 +151,7 @@ impl TakeOver<'_> {
         session(|session| taken::mark(session, self.source.name(), &self.schema.name, &marks, now));
         // A table of which a row was changed twice in one transaction may have checks to come, and takes no trigger then.
         session(|session| self.switch.guard(session, self.schema));
-        self.switch.set(self.schema, &ids, false);
+        self.switch.off(self.schema, &ids);
         Ok(rows)
     }
 

@@ -7,9 +7,9 @@ use scheduler_core::job::Kind;
 use scheduler_core::schedule::Overlap;
 use scheduler_core::{Instant, Keyword};
 
+use crate::pg::convert;
 use crate::pg::error::Outcome;
 use crate::pg::zone::ServerZone;
-use crate::pg::{convert, syscache};
 use crate::store::handover::foreign::{ForeignSchema, TextRow};
 use crate::store::handover::switch::{self, Switch};
 use crate::store::job;
@@ -80,14 +80,15 @@ impl Source for TimescaleDb {
     }
 
     fn runs(&self, _: &ForeignSchema, from: Instant, to: Instant, caller: Oid) -> Outcome<Runs> {
-        let statistics = ForeignSchema { name: "_timescaledb_internal".to_owned(), speaks_for_all: false };
-        let has_history = syscache::relation_named(c"_timescaledb_internal", c"bgw_job_stat_history").is_some();
-        let statement = if has_history {
-            statistics.trust(c"bgw_job_stat_history", caller)?;
-            include_str!("../../../sql/query/handover/timescaledb_runs.sql")
+        let place = |name: &str| ForeignSchema { name: name.to_owned(), speaks_for_all: false };
+        let with = |table| switch::TIMESCALEDB_RUNS.map(place).into_iter().find(|place| place.has(table));
+        let (statistics, statement) = if let Some(place) = with(c"bgw_job_stat_history") {
+            place.trust(c"bgw_job_stat_history", caller)?;
+            (place, include_str!("../../../sql/query/handover/timescaledb_runs.sql"))
         } else {
-            statistics.trust(c"bgw_job_stat", caller)?;
-            include_str!("../../../sql/query/handover/timescaledb_last_runs.sql")
+            let place = with(c"bgw_job_stat").unwrap_or_else(|| place("_timescaledb_internal"));
+            place.trust(c"bgw_job_stat", caller)?;
+            (place, include_str!("../../../sql/query/handover/timescaledb_last_runs.sql"))
         };
         Ok(read_runs(&statistics, statement, from, to))
     }

@@ -238,7 +238,8 @@ unsafe fn copied() -> Vec<TextRow> {
 
 /// A text as SQL has it, whatever `standard_conforming_strings` is.
 pub fn literal(text: &str) -> String {
-    format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
+    let escape = if text.contains('\\') { "E" } else { "" };
+    format!("{escape}'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
 }
 
 /// A name as SQL has it, always in quotes.

@@ -14,6 +14,7 @@ use crate::store::job;
 use crate::{arguments, statement};
 
 pub mod foreign;
+pub mod left;
 pub mod switch;
 pub mod taken;
 

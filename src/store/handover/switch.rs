@@ -40,9 +40,9 @@ pub struct Switch {
     pub newest: &'static str,
     /// The tables that this reads besides. Where one is missing nothing is known to have run.
     pub newest_in: &'static [&'static CStr],
-    /// The schema that has those tables, if it is another one.
-    pub runs_schema: Option<&'static str>,
-    /// Switches rows on or off, as its second parameter says.
+    /// The schemas that may have those tables, which are `{runs}` in statements, where it is another one.
+    pub runs_schemas: &'static [&'static str],
+    /// Switches rows on or off, as its second parameter says. The third says of each when it was due last, where it is switched on.
     pub switch: &'static str,
     /// Returns `id` of those that are on.
     pub enabled_now: &'static str,
@@ -76,7 +76,7 @@ pub static PG_CRON: Switch = Switch {
     running_in: &[c"job_run_details"],
     newest: include_str!("../../../sql/query/handover/pg_cron_newest.sql"),
     newest_in: &[c"job_run_details"],
-    runs_schema: None,
+    runs_schemas: &[],
     switch: include_str!("../../../sql/query/handover/pg_cron_switch.sql"),
     enabled_now: include_str!("../../../sql/query/handover/pg_cron_enabled.sql"),
     next: None,
@@ -102,7 +102,7 @@ pub static PGAGENT: Switch = Switch {
     running_in: &[c"pga_jobagent", c"pga_joblog"],
     newest: include_str!("../../../sql/query/handover/pgagent_newest.sql"),
     newest_in: &[c"pga_joblog"],
-    runs_schema: None,
+    runs_schemas: &[],
     switch: include_str!("../../../sql/query/handover/pgagent_switch.sql"),
     enabled_now: include_str!("../../../sql/query/handover/pgagent_enabled.sql"),
     next: None,
@@ -127,7 +127,7 @@ pub static PG_TIMETABLE: Switch = Switch {
     running_in: &[c"active_chain", c"active_session"],
     newest: include_str!("../../../sql/query/handover/pg_timetable_newest.sql"),
     newest_in: &[c"execution_log"],
-    runs_schema: None,
+    runs_schemas: &[],
     switch: include_str!("../../../sql/query/handover/pg_timetable_switch.sql"),
     enabled_now: include_str!("../../../sql/query/handover/pg_timetable_enabled.sql"),
     next: None,
@@ -137,6 +137,9 @@ pub static PG_TIMETABLE: Switch = Switch {
     warning: 2_000_000,
     written_within: 0,
 };
+
+/// Where TimescaleDB writes down what it has run: in newer versions and in older ones.
+pub const TIMESCALEDB_RUNS: [&str; 2] = ["_timescaledb_catalog", "_timescaledb_internal"];
 
 /// Its scheduler reads its jobs again when it hears that they have changed, which its own functions say by the cache of a table of that name.
 pub static TIMESCALEDB: Switch = Switch {
@@ -152,7 +155,7 @@ pub static TIMESCALEDB: Switch = Switch {
     running_in: &[c"bgw_job_stat"],
     newest: include_str!("../../../sql/query/handover/timescaledb_newest.sql"),
     newest_in: &[c"bgw_job_stat"],
-    runs_schema: Some("_timescaledb_internal"),
+    runs_schemas: &TIMESCALEDB_RUNS,
     switch: include_str!("../../../sql/query/handover/timescaledb_switch.sql"),
     enabled_now: include_str!("../../../sql/query/handover/timescaledb_enabled.sql"),
     next: Some((include_str!("../../../sql/query/handover/timescaledb_next.sql"), c"bgw_job_stat")),
@@ -179,7 +182,7 @@ pub static CELERY_BEAT: Switch = Switch {
     running_in: &[],
     newest: include_str!("../../../sql/query/handover/celery_beat_newest.sql"),
     newest_in: &[],
-    runs_schema: None,
+    runs_schemas: &[],
     switch: include_str!("../../../sql/query/handover/celery_beat_switch.sql"),
     enabled_now: include_str!("../../../sql/query/handover/celery_beat_enabled.sql"),
     next: None,
@@ -214,10 +217,29 @@ impl Switch {
         rows.iter().map(|row| (row.text("id").to_owned(), matches!(row.text("enabled"), "true" | "t"))).collect()
     }
 
-    /// Where it writes down what it runs.
+    /// Whether its tables are there, and are tables: scheduler_cron has views of these names.
+    pub fn is_there(&self, schema: &str) -> bool {
+        let name = CString::new(schema).unwrap_or_default();
+        let is_table = |table: &&CStr| syscache::relation_named(&name, table).is_some_and(syscache::is_plain_table);
+        self.writes.iter().all(is_table)
+    }
+
+    /// Those of these rows that are there.
+    pub fn there(&self, schema: &ForeignSchema, ids: &[String]) -> HashSet<String> {
+        Switch::ids(self.lock, schema, ids).into_iter().collect()
+    }
+
+    /// Where it writes down what it runs: the first of those schemas that has the tables.
     fn runs_place(&self, schema: &ForeignSchema) -> ForeignSchema {
-        let name = self.runs_schema.unwrap_or(&schema.name).to_owned();
-        ForeignSchema { name, speaks_for_all: schema.speaks_for_all }
+        let place = |name: &str| ForeignSchema { name: name.to_owned(), speaks_for_all: schema.speaks_for_all };
+        let has_runs = |place: &ForeignSchema| self.newest_in.iter().all(|table| place.has(table));
+        let mut places = self.runs_schemas.iter().map(|name| place(name));
+        places.find(has_runs).unwrap_or_else(|| place(&schema.name))
+    }
+
+    /// A statement that reads it.
+    fn of_runs(&self, statement: &str, schema: &ForeignSchema) -> String {
+        statement.replace("{runs}", &foreign::quoted(&self.runs_place(schema).name))
     }
 
     /// Has rows that were switched on run at these times next.
@@ -252,7 +274,11 @@ impl Switch {
     pub fn running(&self, schema: &ForeignSchema, ids: &[String], caller: Oid) -> Outcome<HashSet<String>> {
         let Some(running) = self.running else { return Ok(HashSet::new()) };
         let has_runs = self.has_runs(schema, self.running_in, caller)?;
-        Ok(if has_runs { Switch::ids(running, schema, ids).into_iter().collect() } else { HashSet::new() })
+        Ok(if has_runs {
+            Switch::ids(&self.of_runs(running, schema), schema, ids).into_iter().collect()
+        } else {
+            HashSet::new()
+        })
     }
 
     /// `0A000` where one of these rows may be run once more after it is off.
@@ -272,7 +298,7 @@ impl Switch {
         if !self.has_runs(schema, self.newest_in, caller)? {
             return Ok(None);
         }
-        let rows = schema.rows_of(self.newest, &[argument(vec![id])]);
+        let rows = schema.rows_of(&self.of_runs(self.newest, schema), &[argument(vec![id])]);
         let run = |row: &TextRow| Some(Run { began: instant(row.get("began"))?, ended: instant(row.get("ended")) });
         Ok(rows.first().and_then(run))
     }
@@ -318,10 +344,20 @@ impl Switch {
         })
     }
 
-    /// Switches them on or off.
-    pub fn set(&self, schema: &ForeignSchema, ids: &[String], enabled: bool) {
-        if !ids.is_empty() {
-            schema.rows_of(self.switch, &[argument(ids.to_vec()), argument(enabled)]);
+    /// Switches them off.
+    pub fn off(&self, schema: &ForeignSchema, ids: &[String]) {
+        self.set(schema, ids.iter().map(|id| (id.clone(), None)).collect(), false);
+    }
+
+    /// Switches them on, each with the time at which it was due last.
+    pub fn on(&self, schema: &ForeignSchema, rows: Vec<(String, Option<TimestampWithTimeZone>)>) {
+        self.set(schema, rows, true);
+    }
+
+    fn set(&self, schema: &ForeignSchema, rows: Vec<(String, Option<TimestampWithTimeZone>)>, enabled: bool) {
+        if !rows.is_empty() {
+            let (ids, due): (Vec<String>, Vec<Option<TimestampWithTimeZone>>) = rows.into_iter().unzip();
+            schema.rows_of(self.switch, &[argument(ids), argument(enabled), argument(due)]);
             let signal = self.signal.and_then(|(schema, table)| syscache::relation_named(schema, table));
             signal.into_iter().for_each(invalidation::changed);
         }

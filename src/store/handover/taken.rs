@@ -118,17 +118,18 @@ pub fn is_any(session: &Session, source: &str, schema: &str) -> bool {
     TAKEN_ANY.run(session, arguments![source, schema]).len() > 0
 }
 
-/// Whether a schedule has run a plan time here: it was taken over before.
-pub fn is_ours(session: &Session, schedule_id: i64, plan: Instant) -> bool {
-    statement!(PLAN_IS_OURS = "handover/plan_is_ours"(INT8OID, TIMESTAMPTZOID));
-    PLAN_IS_OURS.run(session, arguments![schedule_id, timestamp(plan)]).len() > 0
+/// Whether a schedule was fired here from one time to another: it was taken over before.
+pub fn is_ours(session: &Session, schedule_id: i64, from: Instant, to: Instant) -> bool {
+    statement!(PLAN_IS_OURS = "handover/plan_is_ours"(INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID));
+    PLAN_IS_OURS.run(session, arguments![schedule_id, timestamp(from), timestamp(to)]).len() > 0
 }
 
-/// Plan times of a schedule that are not decided: one that waits for a run to end, and the first that is to fire.
-pub fn open_plans(session: &Session, schedule_id: i64) -> [Option<TimestampWithTimeZone>; 2] {
+/// Plan times of a schedule that are not decided: one that waits for a run to end, and the first that is to fire. And, of a clock that counts from
+/// runs, from when on it counts.
+pub fn open_plans(session: &Session, schedule_id: i64) -> [Option<TimestampWithTimeZone>; 3] {
     statement!(PLANS_OPEN = "handover/plans_open"(INT8OID));
     let rows = PLANS_OPEN.run(session, arguments![schedule_id]);
-    rows.first().map_or([None; 2], |row| [row.get("buffered_plan"), row.get("next_plan_time")])
+    rows.first().map_or([None; 3], |row| ["buffered_plan", "next_plan_time", "counts_from"].map(|name| row.get(name)))
 }
 
 /// Remembers a run of theirs, and forgets those before `forget_before`.
