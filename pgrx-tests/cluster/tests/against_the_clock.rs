@@ -118,6 +118,8 @@ fn there_and_back(db: &mut Client, peer: &Peer) {
 }
 
 fn leaves_no_guard(db: &mut Client) {
-    db.batch_execute("drop extension scheduler").unwrap();
+    // It would stay switched off there.
+    assert_eq!(state(db.batch_execute("drop extension scheduler")), "55006");
+    db.batch_execute("select sched.hand_back('{job 2}'); drop extension scheduler").unwrap();
     assert_eq!(one::<i64>(db, "select count(*) from pg_trigger where tgname = 'scheduler_guard'"), 0);
 }

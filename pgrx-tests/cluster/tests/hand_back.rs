@@ -50,7 +50,11 @@ fn a_job_that_has_gone_there_is_not_handed_back() {
     db.batch_execute("select sched.hand_back(ARRAY['it''s', 'other'])").unwrap();
     assert_eq!(one::<String>(&mut db, SWITCHED), "it's t, other t");
     // What nobody can give back keeps nothing.
-    db.batch_execute("begin; drop extension scheduler cascade; rollback").unwrap();
+    let guards = "select count(*) from pg_trigger where tgname = 'scheduler_guard'";
+    assert_eq!(one::<i64>(&mut db, guards), 1);
+    db.batch_execute("begin; drop extension scheduler cascade").unwrap();
+    assert_eq!(one::<i64>(&mut db, guards), 0);
+    db.batch_execute("rollback").unwrap();
     // Neither does what has no tables any more.
     db.batch_execute("select sched.take_over('pg_cron', '{other}', force => true); drop extension pg_cron").unwrap();
     assert_eq!(refused(&mut db, "select sched.hand_back('{gone}')"), format!("{gone} / {hint}"));

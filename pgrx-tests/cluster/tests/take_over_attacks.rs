@@ -56,7 +56,8 @@ fn names_and_ids_are_no_part_of_a_statement() {
     db.batch_execute(&format!("set search_path = theirs; {PAST_THE_GUARD}")).unwrap();
     let parked = "select string_agg(schedule_name, ', ' order by schedule_name) = 'own 1, theirs 2' from sched.schedules where state = 'parked'";
     wait_for(&mut db, parked, SOON);
-    db.batch_execute("update job set active = false; select sched.hand_back('{theirs 1}')").unwrap();
+    db.batch_execute("update job set active = false").unwrap();
+    assert_eq!(state(db.batch_execute("select sched.hand_back('{theirs 1}')")), "55000");
     app.batch_execute("select sched.hand_back('{own 1}')").unwrap();
     assert_eq!(one::<i64>(&mut db, SPRUNG), 0);
     // What has a text that somebody chooses is no id.
