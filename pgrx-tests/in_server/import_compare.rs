@@ -17,8 +17,8 @@ mod tests {
             &format!("CREATE TABLE {schema}.job_run_details (jobid bigint, runid bigserial, start_time timestamptz, end_time timestamptz)"),
             &format!("GRANT SELECT ON {schema}.job, {schema}.job_run_details TO PUBLIC"),
             &format!(
-                "INSERT INTO {schema}.job VALUES (1, '*/10 * * * *', 'SELECT 1', 'localhost', 5432, current_database(), '{}', '{schema}/ten'),
-                                                 (2, '30 seconds', 'SELECT 1', 'localhost', 5432, current_database(), '{}', '{schema}/interval')",
+                "INSERT INTO {schema}.job VALUES (1, '*/10 * * * *', 'SELECT 1', 'localhost', current_setting('port')::int, current_database(), '{}', '{schema}/ten'),
+                                                 (2, '30 seconds', 'SELECT 1', 'localhost', current_setting('port')::int, current_database(), '{}', '{schema}/interval')",
                 owners[0], owners[1]
             ),
             &format!("SELECT sched.import_from('pg_cron', '{schema}')"),

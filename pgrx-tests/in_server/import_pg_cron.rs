@@ -15,7 +15,7 @@ mod tests {
             &format!("GRANT USAGE ON SCHEMA {schema} TO PUBLIC"),
             &format!(
                 "CREATE TABLE {schema}.job (jobid bigserial PRIMARY KEY, schedule text NOT NULL, command text NOT NULL, nodename text NOT NULL DEFAULT 'localhost',
-                        nodeport int NOT NULL DEFAULT 5432, database text NOT NULL DEFAULT current_database(), username text NOT NULL DEFAULT current_user,
+                        nodeport int NOT NULL DEFAULT current_setting('port')::int, database text NOT NULL DEFAULT current_database(), username text NOT NULL DEFAULT current_user,
                         active boolean NOT NULL DEFAULT true, jobname text)"
             ),
             &format!("GRANT SELECT ON {schema}.job TO PUBLIC"),
@@ -31,15 +31,20 @@ mod tests {
     #[pg_test]
     fn each_row_has_a_verdict() {
         table("ip_v");
-        run(&["INSERT INTO ip_v.job (schedule, command, jobname, active, database, nodename) VALUES
+        run(&[
+            "INSERT INTO ip_v.job (schedule, command, jobname, active, database, nodename) VALUES
                   ('*/10 * * * *', 'VACUUM', 'ip/vacuum', true, current_database(), 'localhost'),
                   ('30 9 13 * 5', 'SELECT 1; SELECT 2', 'ip/two', false, current_database(), ''),
                   ('30 seconds', 'SELECT 1', NULL, true, current_database(), '/tmp'),
                   ('@reboot', 'SELECT 1', 'ip/boot', true, current_database(), 'localhost'),
                   ('0 9 * * *', 'SELEC 1', 'ip/wrong', true, current_database(), 'localhost'),
                   ('0 9 * * *', 'SELECT 1', 'ip/there', true, 'elsewhere', 'localhost'),
-                  ('0 9 * * *', 'SELECT 1', 'ip/far', true, current_database(), '10.0.0.1')"]);
-        let expected = "1|ip/vacuum|imported\n2|ip/two|imported\n3|job 3|imported\n4||unsupported\n5||unsupported\n6||elsewhere\n7||elsewhere";
+                  ('0 9 * * *', 'SELECT 1', 'ip/far', true, current_database(), '10.0.0.1'),
+                  ('@reboot', 'SELECT 1', 'ip/boot there', true, 'elsewhere', 'localhost'),
+                  ('0 9 * * *', 'SELECT 1', 'ip/port', true, current_database(), 'localhost')",
+            "UPDATE ip_v.job SET nodeport = nodeport + 1 WHERE jobname = 'ip/port'",
+        ]);
+        let expected = "1|ip/vacuum|imported\n2|ip/two|imported\n3|job 3|imported\n4||unsupported\n5||unsupported\n6||elsewhere\n7||elsewhere\n8||elsewhere\n9||elsewhere";
         assert_eq!(import("ip_v", ", dry_run => true"), expected);
         check("SELECT count(*) FROM sched.imported WHERE source_schema = 'ip_v'", "0");
         assert_eq!(import("ip_v", ""), expected);
@@ -54,11 +59,16 @@ mod tests {
         dispatch(0);
         // The reasons.
         check(
-            "SELECT source_id, note FROM sched.import_from('pg_cron', 'ip_v') WHERE note IS NOT NULL",
+            "SELECT source_id, note FROM sched.import_from('pg_cron', 'ip_v') WHERE note IS NOT NULL AND source_id <> '9'",
             "4|schedule \"@reboot\": nothing here is run when the server starts\n\
              5|its command cannot be run here: syntax error at or near \"SELEC\" at line 1, column 1 of command\n\
-             6|it is run in database \"elsewhere\"\n\
-             7|it is run on the server at \"10.0.0.1\"",
+             6|it is run in database \"elsewhere\". There, as role \"postgres\", run: SELECT sched.schedule_sql('ip/there', '0 9 * * *', 'SELECT 1', time_zone => 'GMT', overlap => 'buffer_one', own_transactions => true, enabled => false). Then here: SELECT cron.alter_job(6, active => false). Then there: SELECT sched.resume('ip/there')\n\
+             7|it is run on the server at \"10.0.0.1\"\n\
+             8|it is run in database \"elsewhere\", and could be no schedule there: schedule \"@reboot\": nothing here is run when the server starts",
+        );
+        check(
+            "SELECT note = format('it is run on the server at \"localhost\" port %s', current_setting('port')::int + 1) FROM sched.import_from('pg_cron', 'ip_v', only_ids => '{9}')",
+            "t",
         );
     }
 

@@ -48,6 +48,50 @@ fn what_pg_cron_has_scheduled_is_imported_and_fires_nothing() {
     );
 }
 
+/// What another database runs is moved there by the statements of its note. It has no cron.job, and where pg_cron connects to is told by the port too.
+#[test]
+fn the_note_of_another_databases_job_moves_it_there() {
+    let Some(cluster) = pg_cron::server(&[("cron.use_background_workers", "off")]) else { return };
+    let mut db = pg_cron::database(&cluster);
+    cluster.execute("create database other");
+    let mut other = cluster.with_extension("other");
+    db.batch_execute(
+        r"select cron.schedule_in_database(E'it''s {id} \\', '0 3 * * *', 'select ''{name}''; select 2', 'other'), cron.schedule_in_database('off', '0 3 * * *', 'vacuum', 'other'),
+                 cron.schedule('far', '0 3 * * *', 'select 1');
+          select cron.alter_job(2, active => false); update cron.job set nodeport = 5433 where jobid = 3",
+    )
+    .unwrap();
+    let notes: Vec<String> = one(
+        &mut db,
+        "select array_agg(note order by source_id) from sched.import_from('pg_cron') where verdict = 'elsewhere'",
+    );
+    assert_eq!(notes.len(), 3, "{notes:?}");
+    assert_eq!(notes[2], "it is run on the server at \"localhost\" port 5433");
+    let (there, rest) = notes[0].split_once(", run: ").unwrap().1.split_once(". Then here: ").unwrap();
+    let (here, resume) = rest.split_once(". Then there: ").unwrap();
+    let off = notes[1].split_once(", run: ").unwrap().1;
+    other.batch_execute(&format!("{there}; {off}")).unwrap();
+    db.batch_execute(here).unwrap();
+    other.batch_execute(resume).unwrap();
+    let made = "select string_agg(concat_ws('|', schedule_name, clock, time_zone, s.enabled, overlap, command, own_transactions), E'\\n' order by s.schedule_id) from sched.schedule s join sched.job using (job_name)";
+    assert_eq!(
+        one::<String>(&mut other, made),
+        "it's {id} \\|0 3 * * *|GMT|t|buffer_one|select '{name}'; select 2|f\noff|0 3 * * *|GMT|f|buffer_one|vacuum|t"
+    );
+    assert_eq!(
+        one::<String>(&mut db, "select string_agg(jobid || ' ' || active, ', ' order by jobid) from cron.job"),
+        "1 false, 2 false, 3 true"
+    );
+    // With workers of its own it connects to nowhere.
+    cluster.set("cron.use_background_workers", "on");
+    cluster.restart(scheduler_cluster_tests::Shutdown::Fast);
+    let mut db = cluster.connect();
+    assert_eq!(
+        one::<String>(&mut db, "select string_agg(verdict, ' ' order by source_id) from sched.import_from('pg_cron')"),
+        "elsewhere elsewhere imported"
+    );
+}
+
 /// A transaction that fails leaves neither side with anything of it.
 #[test]
 fn an_import_that_is_rolled_back_was_none() {

@@ -37,7 +37,7 @@ pub fn is_same(before: &Imported, row: &ForeignRow) -> bool {
         Place::Here(wanted) => {
             schedule.is_owned || wanted.as_ref().as_ref().map_or(true, |wanted| wanted.enabled == schedule.enabled)
         }
-        Place::Elsewhere(_) => true,
+        Place::Elsewhere(_) | Place::Database(..) => true,
     };
     before.fingerprint == fingerprint(&row.said) && before.schedule.as_ref().is_none_or(is_on_as_there)
 }

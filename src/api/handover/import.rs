@@ -25,6 +25,7 @@ use crate::api::schedule_edit::edit_locked;
 
 use super::before::{first_part, is_of, is_same, jobs_of, plainly, ResultRow};
 use super::clocks::Clocks;
+use super::elsewhere::in_database;
 use super::known::known;
 use super::ready::{is_still_theirs, known_job, name_apart, Judged, Ready};
 use super::source::{fingerprint, ForeignRow, Place, Source, Wanted};
@@ -161,6 +162,15 @@ impl Import<'_> {
     fn judge(&self, row: ForeignRow, clocks: &mut Clocks) -> Judged {
         let wanted = match row.place {
             Place::Elsewhere(place) => return Judged::Elsewhere(place),
+            Place::Database(database, wanted) => {
+                let ready = wanted.and_then(|wanted| self.ready(row.id, row.name, &row.said, wanted, clocks));
+                return Judged::Elsewhere(match ready {
+                    Ok(ready) => in_database(&database, &ready),
+                    Err(reason) => {
+                        format!("it is run in database \"{database}\", and could be no schedule there: {reason}")
+                    }
+                });
+            }
             Place::Here(wanted) => match *wanted {
                 Ok(wanted) => wanted,
                 Err(reason) => return Judged::Unsupported(reason),

@@ -8,6 +8,7 @@ mod clocks;
 mod compare;
 mod database_zone;
 mod differences;
+mod elsewhere;
 mod hand_back;
 mod import;
 mod known;

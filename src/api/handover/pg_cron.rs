@@ -57,6 +57,10 @@ struct Server {
     database: String,
     /// Where it connects to for a run, if it does.
     host: Option<String>,
+    /// The port of this server.
+    port: Option<String>,
+    /// Its own workers run jobs, wherever their rows say that they connect to.
+    has_workers: bool,
     time_zone: String,
     both_days: bool,
 }
@@ -66,15 +70,19 @@ const ZONE: &str = "GMT";
 
 impl Server {
     fn now() -> Server {
-        let both_days = guc::of_another("cron.match_dom_and_dow");
+        let is_on = |name| {
+            let value = guc::of_another(name);
+            value.is_some_and(|value| matches!(value.to_ascii_lowercase().as_str(), "on" | "true" | "yes" | "1"))
+        };
         Server {
             database: syscache::database_name(),
             host: guc::of_another("cron.host"),
             time_zone: guc::of_another("cron.timezone")
                 .filter(|zone| !zone.is_empty())
                 .unwrap_or_else(|| ZONE.to_owned()),
-            both_days: both_days
-                .is_some_and(|value| matches!(value.to_ascii_lowercase().as_str(), "on" | "true" | "yes" | "1")),
+            port: guc::of_another("port"),
+            has_workers: is_on("cron.use_background_workers"),
+            both_days: is_on("cron.match_dom_and_dow"),
         }
     }
 
@@ -82,18 +90,24 @@ impl Server {
         let id = row.text("id");
         let [schedule, command, database, host, role, active] =
             ["schedule", "command", "database", "host", "role", "active"].map(|column| row.text(column));
-        let is_here = ["localhost", "127.0.0.1", "::1", ""].contains(&host)
+        let is_host = ["localhost", "127.0.0.1", "::1", ""].contains(&host)
             || host.starts_with('/')
             || self.host.as_deref() == Some(host);
+        let other_port = row.get("port").filter(|port| self.port.as_deref().is_some_and(|own| own != *port));
         let place = if let Some((column, look)) = row.unreadable() {
             let look: String = look.chars().take(80).collect();
             Place::Here(Box::new(Err(format!("its {column} is not valid UTF-8: \"{look}\""))))
-        } else if database != self.database {
-            Place::Elsewhere(format!("it is run in database \"{database}\""))
-        } else if !is_here {
+        } else if !self.has_workers && !is_host {
             Place::Elsewhere(format!("it is run on the server at \"{host}\""))
+        } else if let Some(port) = other_port.filter(|_| !self.has_workers) {
+            Place::Elsewhere(format!("it is run on the server at \"{host}\" port {port}"))
         } else {
-            Place::Here(Box::new(self.wanted(schedule, command, role, active == "true")))
+            let wanted = Box::new(self.wanted(schedule, command, role, active == "true"));
+            if database == self.database {
+                Place::Here(wanted)
+            } else {
+                Place::Database(database.to_owned(), wanted)
+            }
         };
         ForeignRow {
             id: id.to_owned(),

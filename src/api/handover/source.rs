@@ -53,6 +53,8 @@ pub enum Place {
     Here(Box<Result<Wanted, String>>),
     /// It is run elsewhere: where.
     Elsewhere(String),
+    /// It is run in this other database: what it would be there.
+    Database(String, Box<Result<Wanted, String>>),
 }
 
 /// What becomes of a row here.

@@ -1,0 +1,1 @@
+it is run in database {database}. There, as role {role}, run: SELECT sched.schedule_sql({name}, {clock}, {command}, time_zone => {zone}, overlap => '{overlap}', own_transactions => {own_transactions}, enabled => false)
