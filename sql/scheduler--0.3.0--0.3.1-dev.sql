@@ -319,6 +319,10 @@ CREATE TABLE sched.crontab_secret (
 COMMENT ON TABLE sched.crontab_secret IS 'the key of the hashes in the names of imported crontab lines; empty before the first import';
 SELECT pg_catalog.pg_extension_config_dump('sched.crontab_secret', '');
 
+-- By which scheduler_cron finds it, whatever it is called here.
+ALTER TABLE sched.imported ADD COLUMN source_name text;
+COMMENT ON COLUMN sched.imported.source_name IS 'what it is called there, or what stands for that; NULL = an older release has imported it';
+
 -- A pause holds for all executions of a queue, as those of before do, or for those of one owner.
 ALTER TABLE sched.paused_queue ADD COLUMN owner regrole;
 ALTER TABLE sched.paused_queue DROP CONSTRAINT paused_queue_pkey;

@@ -78,6 +78,62 @@ BEGIN
 END
 $$;
 
+-- Jobs that sched.import_from has made of pg_cron's, by the names that they had there. So a migration that schedules one of them again changes
+-- it, and makes no second. NULL = all of them, for all roles. At first they keep the numbers that they had.
+CREATE FUNCTION cron_internal.adopt(jobname text, role oid, keep_ids boolean) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS
+$$
+#variable_conflict use_column
+DECLARE
+    found_job record;
+BEGIN
+    IF keep_ids THEN
+        PERFORM setval('cron.jobid_seq', max(i.source_id::bigint))
+           FROM sched.imported i
+          WHERE i.source = 'pg_cron' AND i.source_schema = 'cron' AND i.source_id ~ '^[1-9][0-9]{0,8}$'
+         HAVING count(*) > 0;
+    END IF;
+    FOR found_job IN
+        SELECT s.schedule_id, s.key, s.clock, j.owner, j.command, n.name,
+               CASE WHEN adopt.keep_ids AND i.source_schema = 'cron' AND i.source_id ~ '^[1-9][0-9]{0,8}$' THEN i.source_id::bigint END AS kept_id
+          FROM sched.imported i
+          JOIN sched.schedule s ON s.schedule_id = i.schedule_id
+          JOIN sched.job j ON j.job_name = s.job_name
+         CROSS JOIN LATERAL (
+               -- Where two had one name, each has its number behind it.
+               SELECT COALESCE(i.source_name, CASE WHEN right(s.schedule_name, length(i.source_id) + 3) = ' (' || i.source_id || ')'
+                                                   THEN left(s.schedule_name, -(length(i.source_id) + 3)) ELSE s.schedule_name END) AS name) AS called
+         CROSS JOIN LATERAL (SELECT NULLIF(called.name, 'job ' || i.source_id) AS name) AS n
+         WHERE i.source = 'pg_cron' AND j.kind = 'sql' AND s.ownership IN ('owned', 'external')
+           AND (adopt.jobname IS NULL OR n.name = adopt.jobname) AND (adopt.role IS NULL OR j.owner::oid = adopt.role)
+           AND NOT EXISTS (SELECT FROM cron_internal.entry e WHERE e.schedule_id = s.schedule_id AND e.removed_at IS NULL)
+         ORDER BY s.schedule_id
+    LOOP
+        INSERT INTO cron_internal.entry (jobid, schedule_id, key, jobname, owner, schedule, clock, command, nodename, nodeport)
+        VALUES (COALESCE(found_job.kept_id, nextval('cron.jobid_seq')), found_job.schedule_id, found_job.key, found_job.name, found_job.owner,
+                regexp_replace(found_job.clock, '^every ([0-9]+ seconds?) after start$', '\1'), found_job.clock, found_job.command,
+                'localhost', current_setting('port')::integer)
+            ON CONFLICT DO NOTHING;
+    END LOOP;
+END
+$$;
+COMMENT ON FUNCTION cron_internal.adopt IS 'internal: makes rows of what was imported from pg_cron';
+DO $$
+DECLARE
+    grantee text;
+BEGIN
+    FOR grantee IN
+        SELECT 'PUBLIC'
+         UNION
+        SELECT a.grantee::regrole::text
+          FROM pg_default_acl AS d, aclexplode(d.defaclacl) AS a
+         WHERE a.grantee NOT IN (0, (SELECT n.nspowner FROM pg_namespace n WHERE n.nspname = 'cron'))
+    LOOP
+        EXECUTE format('REVOKE ALL ON FUNCTION cron_internal.adopt FROM %s CASCADE', grantee);
+    END LOOP;
+END
+$$;
+
 CREATE OR REPLACE FUNCTION cron_internal.change(found cron_internal.locked_job, schedule text, command text, owner oid, active boolean) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS
 $$
@@ -101,6 +157,11 @@ BEGIN
     END IF;
     IF new_clock IS NOT NULL OR change.active IS NOT NULL THEN
         PERFORM cron_internal.alter_schedule(found.schedule_name, new_clock, change.active);
+    END IF;
+    -- What was imported and never taken over: pg_cron has gone, and nobody else fires it.
+    IF (new_clock IS NOT NULL OR change.active)
+       AND EXISTS (SELECT FROM sched.schedule s WHERE s.schedule_name = found.schedule_name AND s.ownership = 'external') THEN
+        PERFORM sched.alter_schedule(found.schedule_name, ownership => 'owned');
     END IF;
 END
 $$;
@@ -361,3 +422,35 @@ SELECT e.jobid, run.id AS runid, pg_catalog.substring(run.runner_id, '^sql/([0-9
                       AND d.deleted_at >= COALESCE(CASE WHEN r.execution_id IS NULL THEN l.started_at ELSE r.started_at END, '-infinity'))
    AND (l.owner = (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname = current_user)
         OR EXISTS (SELECT FROM pg_catalog.pg_roles a WHERE a.rolname = current_user AND (a.rolsuper OR a.rolbypassrls)));
+
+CREATE OR REPLACE FUNCTION cron_internal.perform() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS
+$$
+DECLARE
+    functions CONSTANT text[] := '{"cron.schedule(text,text)","cron.schedule(text,text,text)",
+        "cron.schedule_in_database(text,text,text,text,text,boolean)","cron.alter_job(bigint,text,text,text,text,boolean)",
+        "cron.unschedule(bigint)","cron.unschedule(text)"}';
+BEGIN
+    IF NOT has_schema_privilege(NEW.caller, 'cron', 'USAGE') THEN
+        PERFORM cron_internal.denied('schema', 'cron');
+    END IF;
+    IF NEW.action = ANY (functions) AND NOT has_function_privilege(NEW.caller, NEW.action, 'EXECUTE') THEN
+        PERFORM cron_internal.denied('function', substring(NEW.action FROM '\.([a-z_]+)'));
+    END IF;
+    IF NEW.jobname IS NOT NULL AND (NEW.action = 'INSERT' OR NEW.action = ANY (functions)) THEN
+        PERFORM cron_internal.adopt(NEW.jobname, COALESCE((SELECT r.oid FROM pg_roles r WHERE r.rolname = NEW.username), NEW.caller), false);
+    END IF;
+    CASE NEW.action
+        WHEN functions[1], functions[2], functions[3] THEN NEW.result := cron_internal.add_job(NEW);
+        WHEN functions[4] THEN PERFORM cron_internal.alter_job(NEW);
+        WHEN functions[5], functions[6] THEN PERFORM cron_internal.remove_job(NEW);
+        WHEN 'INSERT', 'UPDATE', 'DELETE' THEN NEW.result := cron_internal.change_row(NEW);
+        WHEN 'DELETE RUN' THEN PERFORM cron_internal.delete_run(NEW);
+        ELSE RAISE EXCEPTION 'unknown action "%"', NEW.action USING ERRCODE = 'invalid_parameter_value', HINT = 'Call the functions of the schema cron.';
+    END CASE;
+    RETURN NEW;
+END
+$$;
+
+-- What was imported from pg_cron before.
+SELECT cron_internal.adopt(NULL, NULL, false);

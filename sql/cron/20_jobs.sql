@@ -172,6 +172,47 @@ END
 $$;
 COMMENT ON FUNCTION cron_internal.create_schedule IS 'internal: the schedule and the job of a row; its schedule_id';
 
+-- Jobs that sched.import_from has made of pg_cron's, by the names that they had there. So a migration that schedules one of them again changes
+-- it, and makes no second. NULL = all of them, for all roles. At first they keep the numbers that they had.
+CREATE FUNCTION cron_internal.adopt(jobname text, role oid, keep_ids boolean) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS
+$$
+#variable_conflict use_column
+DECLARE
+    found_job record;
+BEGIN
+    IF keep_ids THEN
+        PERFORM setval('cron.jobid_seq', max(i.source_id::bigint))
+           FROM sched.imported i
+          WHERE i.source = 'pg_cron' AND i.source_schema = 'cron' AND i.source_id ~ '^[1-9][0-9]{0,8}$'
+         HAVING count(*) > 0;
+    END IF;
+    FOR found_job IN
+        SELECT s.schedule_id, s.key, s.clock, j.owner, j.command, n.name,
+               CASE WHEN adopt.keep_ids AND i.source_schema = 'cron' AND i.source_id ~ '^[1-9][0-9]{0,8}$' THEN i.source_id::bigint END AS kept_id
+          FROM sched.imported i
+          JOIN sched.schedule s ON s.schedule_id = i.schedule_id
+          JOIN sched.job j ON j.job_name = s.job_name
+         CROSS JOIN LATERAL (
+               -- Where two had one name, each has its number behind it.
+               SELECT COALESCE(i.source_name, CASE WHEN right(s.schedule_name, length(i.source_id) + 3) = ' (' || i.source_id || ')'
+                                                   THEN left(s.schedule_name, -(length(i.source_id) + 3)) ELSE s.schedule_name END) AS name) AS called
+         CROSS JOIN LATERAL (SELECT NULLIF(called.name, 'job ' || i.source_id) AS name) AS n
+         WHERE i.source = 'pg_cron' AND j.kind = 'sql' AND s.ownership IN ('owned', 'external')
+           AND (adopt.jobname IS NULL OR n.name = adopt.jobname) AND (adopt.role IS NULL OR j.owner::oid = adopt.role)
+           AND NOT EXISTS (SELECT FROM cron_internal.entry e WHERE e.schedule_id = s.schedule_id AND e.removed_at IS NULL)
+         ORDER BY s.schedule_id
+    LOOP
+        INSERT INTO cron_internal.entry (jobid, schedule_id, key, jobname, owner, schedule, clock, command, nodename, nodeport)
+        VALUES (COALESCE(found_job.kept_id, nextval('cron.jobid_seq')), found_job.schedule_id, found_job.key, found_job.name, found_job.owner,
+                regexp_replace(found_job.clock, '^every ([0-9]+ seconds?) after start$', '\1'), found_job.clock, found_job.command,
+                'localhost', current_setting('port')::integer)
+            ON CONFLICT DO NOTHING;
+    END LOOP;
+END
+$$;
+COMMENT ON FUNCTION cron_internal.adopt IS 'internal: makes rows of what was imported from pg_cron';
+
 -- Changes a job whose lock we have, and whose owner was asked. NULL = unchanged.
 CREATE FUNCTION cron_internal.change(found cron_internal.locked_job, schedule text, command text, owner oid, active boolean) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS
@@ -196,6 +237,11 @@ BEGIN
     END IF;
     IF new_clock IS NOT NULL OR change.active IS NOT NULL THEN
         PERFORM cron_internal.alter_schedule(found.schedule_name, new_clock, change.active);
+    END IF;
+    -- What was imported and never taken over: pg_cron has gone, and nobody else fires it.
+    IF (new_clock IS NOT NULL OR change.active)
+       AND EXISTS (SELECT FROM sched.schedule s WHERE s.schedule_name = found.schedule_name AND s.ownership = 'external') THEN
+        PERFORM sched.alter_schedule(found.schedule_name, ownership => 'owned');
     END IF;
 END
 $$;

@@ -202,6 +202,9 @@ BEGIN
     IF NEW.action = ANY (functions) AND NOT has_function_privilege(NEW.caller, NEW.action, 'EXECUTE') THEN
         PERFORM cron_internal.denied('function', substring(NEW.action FROM '\.([a-z_]+)'));
     END IF;
+    IF NEW.jobname IS NOT NULL AND (NEW.action = 'INSERT' OR NEW.action = ANY (functions)) THEN
+        PERFORM cron_internal.adopt(NEW.jobname, COALESCE((SELECT r.oid FROM pg_roles r WHERE r.rolname = NEW.username), NEW.caller), false);
+    END IF;
     CASE NEW.action
         WHEN functions[1], functions[2], functions[3] THEN NEW.result := cron_internal.add_job(NEW);
         WHEN functions[4] THEN PERFORM cron_internal.alter_job(NEW);

@@ -9,6 +9,7 @@ CREATE TABLE sched.imported (
     imported_at   timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
     taken_over_at timestamptz,
     was_enabled   boolean,
+    source_name   text,
     PRIMARY KEY (source, source_schema, source_id)
 );
 CREATE UNIQUE INDEX imported_schedule ON sched.imported (schedule_id);
@@ -20,6 +21,7 @@ COMMENT ON COLUMN sched.imported.fingerprint IS 'a hash of what their row said w
 COMMENT ON COLUMN sched.imported.job_name IS 'the job that was made of it: the only one that a later import writes';
 COMMENT ON COLUMN sched.imported.taken_over_at IS 'since when it is fired here (sched.take_over); NULL while it is not, and once it was handed back';
 COMMENT ON COLUMN sched.imported.was_enabled IS 'whether it was on there when it was taken over';
+COMMENT ON COLUMN sched.imported.source_name IS 'what it is called there, or what stands for that; NULL = an older release has imported it';
 
 -- What another scheduler has run that writes nothing down itself.
 CREATE TABLE sched.reported_fire (

@@ -17,6 +17,7 @@ mod crash_load;
 mod cron_api;
 mod cron_api_attacks;
 mod cron_api_beside;
+mod cron_api_moved;
 mod cron_api_script;
 mod databases;
 mod dispatch_setting;

@@ -215,7 +215,7 @@ impl Import<'_> {
             return Err(format!("it runs as role \"{}\", and only a superuser's table may say so", role::name(owner)));
         }
         let text = clocks.settled(&clock, &time_zone, self.now)?;
-        let name = format!("{}{name}", self.prefix);
+        let (source_name, name) = (name.clone(), format!("{}{name}", self.prefix));
         let has_payload = payload.is_some();
         let is_job_shared = shared_job.is_some();
         let job_name = shared_job.map_or_else(|| name.clone(), |job_name| format!("{}{job_name}", self.prefix));
@@ -233,7 +233,7 @@ impl Import<'_> {
         jobs::check(&job).map_err(|failure| failure.message)?;
         let note = clock.note.into_iter().chain(note).reduce(|a, b| format!("{a}; {b}"));
         let fingerprint = fingerprint(said);
-        Ok(Ready { id, name, is_job_shared, fingerprint, schedule, has_payload, job, owner, note })
+        Ok(Ready { id, source_name, name, is_job_shared, fingerprint, schedule, has_payload, job, owner, note })
     }
 
     /// A row that was imported before.
@@ -365,6 +365,7 @@ impl Import<'_> {
                     fingerprint: ready.fingerprint.clone(),
                     schedule_id: *made.get(&ready.name)?,
                     job_name: ready.job.job_name.clone(),
+                    source_name: ready.source_name.clone(),
                 })
             });
             handover::remember(session, self.source.name(), &self.schema.name, kept.collect(), self.now);

@@ -16,6 +16,7 @@ use super::before::first_part;
 /// A row that can be a schedule here.
 pub struct Ready {
     pub id: String,
+    pub source_name: String,
     pub name: String,
     /// Other rows have its job as well.
     pub is_job_shared: bool,

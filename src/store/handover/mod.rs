@@ -122,6 +122,8 @@ pub struct New {
     pub schedule_id: i64,
     /// Our job.
     pub job_name: String,
+    /// What it is called there, or what stands for that.
+    pub source_name: String,
 }
 
 /// Remembers what was imported.
@@ -134,18 +136,21 @@ pub fn remember(session: &Session, source: &str, schema: &str, rows: Vec<New>, n
             INT8ARRAYOID,
             TEXTARRAYOID,
             TEXTARRAYOID,
-            TIMESTAMPTZOID
+            TIMESTAMPTZOID,
+            TEXTARRAYOID
         )
     );
     let (mut ids, mut schedules, mut fingerprints, mut jobs) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for New { source_id, fingerprint, schedule_id, job_name } in rows {
+    let mut names = Vec::new();
+    for New { source_id, fingerprint, schedule_id, job_name, source_name } in rows {
+        names.push(source_name);
         ids.push(source_id);
         schedules.push(schedule_id);
         fingerprints.push(fingerprint);
         jobs.push(job_name);
     }
     let schedules = List(schedules);
-    IMPORTED_INSERT.run(session, arguments![source, schema, ids, schedules, fingerprints, jobs, timestamp(now)]);
+    IMPORTED_INSERT.run(session, arguments![source, schema, ids, schedules, fingerprints, jobs, timestamp(now), names]);
 }
 
 /// Remembers what a row says now.

@@ -1,0 +1,2 @@
+-- What was imported from pg_cron before this extension came.
+SELECT cron_internal.adopt(NULL, NULL, true);
