@@ -91,6 +91,27 @@ fn a_second_take_over_finds_no_difference() {
     assert_eq!(one::<String>(&mut db, compared), "fives both");
 }
 
+/// A task that has one time is as it was before its time, and is off once that was here.
+#[test]
+fn a_one_off_task_is_sent_once() {
+    let cluster = Cluster::builder().set("sched.tick_interval", "1s").start();
+    let mut db = cluster.with_extension("postgres");
+    celery::tables(&cluster, "postgres", false);
+    db.batch_execute(
+        "insert into django_celery_beat_clockedschedule (id, clocked_time) values (1, '2038-01-01'), (2, clock_timestamp() + interval '17 seconds');
+         insert into django_celery_beat_periodictask (name, task, args, kwargs, headers, enabled, total_run_count, date_changed, description, one_off, clocked_id)
+         select case id when 1 then 'later' else 'soon' end, 'shop.greet', '[]', '{}', '{}', true, 0, now(), '', true, id from django_celery_beat_clockedschedule;
+         insert into django_celery_beat_periodictasks (ident, last_update) values (1, now())",
+    )
+    .unwrap();
+    db.batch_execute("select sched.import_from('celery_beat'); select sched.take_over('celery_beat')").unwrap();
+    wait_for(&mut db, "select count(*) = 1 from sched.execution where job_name = 'soon'", SOON);
+    db.batch_execute("select sched.hand_back('{later,soon}')").unwrap();
+    let on = "select string_agg(concat_ws(' ', name, enabled, last_run_at), ', ' order by name) from django_celery_beat_periodictask";
+    assert_eq!(one::<String>(&mut db, on), "later t, soon f");
+    db.batch_execute("select sched.take_over('celery_beat', '{later}')").unwrap();
+}
+
 #[test]
 fn what_was_fired_here_is_not_compared() {
     let Some(cluster) = pg_cron::server(&[]) else { return };

@@ -98,7 +98,8 @@ fn open_plans(
         Some(plan) => Some(convert::timestamp(plan)),
         // What has passed while it was off here is no matter of theirs either.
         None if counts && one.enabled => counts_from,
-        None => Some(convert::timestamp(now)),
+        None if counts => Some(convert::timestamp(now)),
+        None => None,
     };
     Ok(OpenPlans { waits, comes, due_last })
 }
@@ -134,8 +135,9 @@ fn give_back(
             if let Some(plan) = waits.filter(|_| one.enabled) {
                 schedule_runs::insert(session, &found, "backfill", vec![plan], caller)?;
             }
-            if one.was_enabled {
-                next.extend(comes.map(|at| (one.source_id.clone(), at)));
+            // What has had its only time here would be run there once more.
+            if let Some(at) = comes.filter(|_| one.was_enabled) {
+                next.push((one.source_id.clone(), at));
                 on.push((one.source_id.clone(), due_last));
             }
             edit_locked(session, found, caller, |current| {
