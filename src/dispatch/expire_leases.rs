@@ -31,9 +31,17 @@ pub fn sweep_stale(session: &Session, job_name: Option<&str>, now: Instant, limi
     Swept { ended: end_each(session, &stale.free, decide, now, &write, &postpone), seen: stale.seen }
 }
 
-/// Makes up to `limit` retries claimable whose time has come, after the instant up to which others have them in hand; how many.
-pub fn promote_retries(session: &Session, after: Instant, now: Instant, limit: i64, caller: Oid) -> i64 {
-    let (count, queues) = leases::promote_retries(session, after, now, limit, caller);
+/// Makes up to `limit` retries claimable whose time has come, after the instant up to which others have them in hand; how many. Those whose time has
+/// come after `since` do not wait for the others.
+pub fn promote_retries(
+    session: &Session,
+    after: Instant,
+    since: Instant,
+    now: Instant,
+    limit: i64,
+    caller: Oid,
+) -> i64 {
+    let (count, queues) = leases::promote_retries(session, after, since, now, limit, caller);
     if count > 0 {
         notify(session, queues);
     }

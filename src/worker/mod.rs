@@ -10,6 +10,7 @@ mod notifier;
 mod owner_watch;
 mod probe;
 mod readiness;
+mod retry_offers;
 mod run;
 mod run_claim;
 mod run_log;

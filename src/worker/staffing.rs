@@ -157,7 +157,8 @@ impl Staffing {
             }
         }
         runners::set_waiting(database(), &in_line, limits);
-        if let Some(has_slots) = has_slots {
+        // Where there are slots now and then, that is no news.
+        if let Some(has_slots) = has_slots.filter(|has_slots| !has_slots || !rest::is_lacking()) {
             self.log_slots(has_slots);
         }
         done

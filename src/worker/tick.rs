@@ -22,6 +22,7 @@ use crate::store::timer::BatchWindow;
 use crate::worker::attempt::{attempt, Interrupted};
 use crate::worker::change_watch::ChangeWatch;
 use crate::worker::owner_watch::OwnerWatch;
+use crate::worker::retry_offers::RetryOffers;
 use crate::worker::staffing::Staffing;
 
 /// The steps beside firing.
@@ -48,7 +49,7 @@ const STEPS: [Step; 13] = [
         done: "retries offered",
         arms_timers: true,
         deadline: |tick| tick.deadlines.retry,
-        work: |tick, session| tick.offer_retries(session),
+        work: |tick, session| tick.retries.offer(session, now(), turn()),
     },
     Step {
         what: c"delivering due notifications",
@@ -172,9 +173,7 @@ pub struct Tick {
     fires: bool,
     /// When to look at what is due from the first on, because something may have been left, or come up, before that.
     look_back: Option<Instant>,
-    /// What waited for a time to this one others have in hand, until `retries_left` is over: what comes due meanwhile does not wait for it.
-    retries_until: Instant,
-    retries_left: Cooldown,
+    retries: RetryOffers,
     /// How far looks for alerts have come, as with fires.
     alerts: LookedForAlerts,
     /// When to look whether other schedulers run what was taken over from them, when that was done last, and whether there was any.
@@ -210,8 +209,7 @@ impl Tick {
             looked_until: Instant::MIN,
             fires: true,
             look_back: None,
-            retries_until: Instant::MIN,
-            retries_left: Cooldown::default(),
+            retries: RetryOffers::default(),
             alerts: LookedForAlerts::default(),
             two_owners: None,
             looked_for_owners: Instant::MIN,
@@ -241,7 +239,8 @@ impl Tick {
         }
         if woken {
             self.changes.may_have_come(true);
-            self.cooldowns.iter_mut().chain([&mut self.retries_left]).for_each(Cooldown::end_wait_for_others);
+            self.cooldowns.iter_mut().for_each(Cooldown::end_wait_for_others);
+            self.retries.end_wait_for_others();
             self.look_back = Some(convert::now());
             let due = self.looked_for_owners.checked_add_micros(guc::tick_interval()).unwrap_or(Instant::MAX);
             if self.has_taken || due <= convert::now() {
@@ -276,8 +275,7 @@ impl Tick {
         };
         let fires = [self.deadlines.fire, self.look_back].map(|deadline| deadline.filter(|_| self.fires));
         let fires = fires.map(|deadline| self.firing.next_turn(deadline, now));
-        let left = self.deadlines.retry_left_behind.then_some(Instant::MIN);
-        let left = self.retries_left.next_turn(left, now);
+        let left = self.retries.next_turn(self.deadlines.retry_left_behind, now);
         let others = fires.into_iter().chain([left]).flatten().min();
         let next = |can_wait: bool| {
             turns().filter(|(waits, _)| can_wait || !waits).filter_map(|(_, turn)| turn).chain(others).min()
@@ -285,29 +283,6 @@ impl Tick {
         let (next, urgent) = (next(true), next(false));
         self.urgent = urgent;
         Ok(next)
-    }
-
-    /// Others have in hand what waited for a time up to this one.
-    fn retries_before(&self, now: Now) -> Instant {
-        if self.retries_left.is_over(now) {
-            Instant::MIN
-        } else {
-            self.retries_until
-        }
-    }
-
-    /// Makes what is due claimable; how many.
-    fn offer_retries(&mut self, session: &Session) -> usize {
-        let began = now();
-        let count =
-            dispatch::promote_retries(session, self.retries_before(began), began.wall, turn(), role::DISPATCHER);
-        if count == 0 {
-            if self.retries_left.is_over(began) {
-                self.retries_left = Cooldown::after_nothing(Some(began.wall), began.wall, began);
-            }
-            self.retries_until = began.wall;
-        }
-        usize::try_from(count).unwrap_or(0)
     }
 
     /// Finds out what is due when; false where that failed. What is still due after `looked_from` was passed over by the look
@@ -318,7 +293,7 @@ impl Tick {
             // The clock was set back: what is planned since lies before that.
             self.alerts.until = Instant::MIN;
         }
-        let (changes, retries) = (self.changes.look_after(now.wall), self.retries_before(now));
+        let (changes, retries) = (self.changes.look_after(now.wall), self.retries.before(now));
         let (until, alerts) = (self.looked_until, self.alerts.until);
         let looked =
             Looked { from: looked_from, until, changes: self.deadlines.changes_after(changes), retries, alerts };

@@ -198,3 +198,34 @@ fn what_is_gone_of_one_time_is_passed_over_once() {
     assert!(entries < 20 * 20_000, "{entries} entries were read");
     old.batch_execute("rollback").unwrap();
 }
+
+/// What one role has enqueued for a time, however much and with whatever priority, is not delivered before all that another role has for later.
+#[test]
+fn what_waits_for_a_time_is_delivered_in_turns() {
+    let (cluster, mut evil) = quiet();
+    evil.batch_execute(
+        "select sched.define_job('noise', 'notify', 'c');
+         select count(*) from sched.enqueue_many('noise', array_fill('{}'::jsonb, array[30000]), run_ats => array_fill(clock_timestamp() + interval '1 second', array[30000]), priority => 1000)",
+    )
+    .unwrap();
+    let mut victim = cluster.connect_as("victim", "postgres");
+    victim
+        .batch_execute(
+            "select sched.define_job('heard', 'notify', 'c');
+             select sched.enqueue('heard', run_at => clock_timestamp() + interval '1 second')",
+        )
+        .unwrap();
+    cluster.execute("alter system set sched.enabled = on");
+    cluster.execute("select pg_reload_conf()");
+    let mut root = cluster.connect();
+    wait_for(
+        &mut root,
+        "select count(*) = 0 from sched.execution where job_name in ('noise', 'heard') and status <> 'SUCCESS'",
+        SOON,
+    );
+    let before: i64 = one(
+        &mut root,
+        "select count(*) from sched.ledger e, sched.ledger v where v.job_name = 'heard' and e.job_name = 'noise' and e.started_at < v.started_at",
+    );
+    assert!(before < 10_000, "{before} of 30,000 came first");
+}

@@ -20,11 +20,22 @@ use crate::store::low_water_marks;
 use crate::store::timer::first_times;
 use crate::{arguments, statement};
 
-/// Makes retries claimable whose time, later than `after`, has come and that `caller` may act for; how many, and in which queues.
-pub fn promote_retries(session: &Session, after: Instant, now: Instant, limit: i64, caller: Oid) -> (i64, Vec<String>) {
-    statement!(RETRIES_DUE = "queue/retries_due"(TIMESTAMPTZOID, INT8OID, OIDOID, TIMESTAMPTZOID, UUIDOID));
+/// Makes retries claimable whose time, later than `after`, has come and that `caller` may act for, those with a time later than `since` before others;
+/// how many, and in which queues.
+pub fn promote_retries(
+    session: &Session,
+    after: Instant,
+    since: Instant,
+    now: Instant,
+    limit: i64,
+    caller: Oid,
+) -> (i64, Vec<String>) {
+    statement!(
+        RETRIES_DUE = "queue/retries_due"(TIMESTAMPTZOID, INT8OID, OIDOID, TIMESTAMPTZOID, UUIDOID, TIMESTAMPTZOID)
+    );
     let (time, id) = first_times::retries_behind(after, first_times::first_retry(session, now));
-    let rows = RETRIES_DUE.run(session, arguments![timestamp(now), limit, caller, timestamp(time), id]);
+    let since = timestamp(since.max(time));
+    let rows = RETRIES_DUE.run(session, arguments![timestamp(now), limit, caller, timestamp(time), id, since]);
     let Some(row) = rows.first() else { return (0, Vec::new()) };
     let queues: Vec<String> = row.get("queues").unwrap_or_default();
     let (priorities, plan_times): (Vec<i32>, Vec<TimestampWithTimeZone>) =
