@@ -24,6 +24,8 @@ use crate::worker::runner;
 
 /// How soon to ask the postmaster again that had no slot, in microseconds: nobody tells us when one is free.
 const NO_SLOT: i64 = 250_000;
+/// How long the log says nothing more of slots that are missing now and then.
+const TOLD_EVERY: Duration = Duration::from_secs(60);
 /// How soon to look again at what runners were claiming, in microseconds.
 const CLAIMED: i64 = 2_000;
 /// How soon to look again at what others have in hand, or whose turn comes, in microseconds.
@@ -50,6 +52,8 @@ pub struct Staffing {
     starts: HashMap<u32, Starts>,
     /// The log was told that there is no slot.
     short_of_slots: bool,
+    /// When the log was told so last.
+    told_of_slots: Option<Moment>,
     /// How many runners there could be when it last looked who waits.
     limits: Limits,
 }
@@ -63,6 +67,7 @@ impl Default for Staffing {
             looked_unasked: Moment::now(),
             starts: HashMap::new(),
             short_of_slots: false,
+            told_of_slots: None,
             limits: Limits::default(),
         }
     }
@@ -157,8 +162,7 @@ impl Staffing {
             }
         }
         runners::set_waiting(database(), &in_line, limits);
-        // Where there are slots now and then, that is no news.
-        if let Some(has_slots) = has_slots.filter(|has_slots| !has_slots || !rest::is_lacking()) {
+        if let Some(has_slots) = has_slots {
             self.log_slots(has_slots);
         }
         done
@@ -217,13 +221,16 @@ impl Staffing {
 
     /// Says once that there is no slot, and once that there is one again.
     fn log_slots(&mut self, has_slots: bool) {
-        if has_slots != self.short_of_slots {
+        // Where there are slots now and then, each change is no news.
+        let is_news = || self.told_of_slots.is_none_or(|told| told.elapsed() >= TOLD_EVERY);
+        if has_slots != self.short_of_slots || !has_slots && !is_news() {
             return;
         }
         self.short_of_slots = !has_slots;
         if has_slots {
             pgrx::log!("scheduler: runners of SQL jobs can be started again");
         } else {
+            self.told_of_slots = Some(Moment::now());
             let failure = Failure::new(
                 PgSqlErrorCode::ERRCODE_WARNING,
                 "scheduler: no worker slot is free for a runner of SQL jobs; their executions wait",

@@ -313,7 +313,7 @@ fn nothing_is_left_behind() {
 /// The end of a run that its schedule waits for writes a change. Those that were applied are passed over once.
 #[test]
 fn an_old_transaction_makes_no_look_for_changes_longer() {
-    let cluster = Cluster::new();
+    let cluster = Cluster::builder().row_by_row().start();
     let mut db = cluster.with_extension("postgres");
     let mut old = cluster.connect();
     old.batch_execute("begin isolation level repeatable read; create temp table mine (); select 1").unwrap();

@@ -301,7 +301,10 @@ fn an_update_under_a_running_dispatcher_keeps_every_row_and_goes_on() {
         for ((table, before), (_, after)) in before.iter().zip(&after) {
             assert_eq!(before.len(), after.len(), "{table}");
             for (before, after) in before.iter().zip(after) {
-                let kept = db.query_one("select $1::text::jsonb @> $2::text::jsonb", &[after, before]).unwrap();
+                // The queues from which dispatchers deliver have other names since 0.3.1.
+                let is_kept = "select $1::text::jsonb @> case when $2::text::jsonb ->> 'queue' like '%delivers when they are due, those of queue%'
+                                                              then $2::text::jsonb - 'queue' else $2::text::jsonb end";
+                let kept = db.query_one(is_kept, &[after, before]).unwrap();
                 assert!(kept.get::<_, bool>(0), "{table}: {before} became {after}");
             }
         }
