@@ -204,7 +204,7 @@ fn a_forged_cancel_changes_nothing() {
         worker.job('*', (run) => run.db.query('select pg_sleep($1)', [run.payload.seconds]));
         void worker.run();";
     let mut program = here.start("app", program, &[]);
-    let forged = here.enqueue("once", r#"{"seconds": 3}"#);
+    let forged = here.enqueue("once", r#"{"seconds": 8}"#);
     here.waits_for(&forged, "status = 'RUNNING'");
     let mut stranger = here.cluster.connect_as("stranger", "postgres");
     let lease = format!("select stale_after::text from sched.execution where id = '{forged}'");
