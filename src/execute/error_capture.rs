@@ -98,10 +98,10 @@ fn whole(error: &CaughtError) -> CommandError {
     })
 }
 
-/// Until where a text goes that is cut between two characters.
-unsafe fn clipped(text: *const c_char, most: usize) -> usize {
+/// How many bytes of a text are kept: all, or `MOST_BYTES` at most, cut between two characters.
+unsafe fn clipped(text: *const c_char) -> usize {
     let length = c_int::try_from(CStr::from_ptr(text).count_bytes()).unwrap_or(c_int::MAX);
-    usize::try_from(pg_sys::pg_mbcliplen(text, length, most as c_int)).unwrap_or(0)
+    usize::try_from(pg_sys::pg_mbcliplen(text, length, MOST_BYTES as c_int)).unwrap_or(0)
 }
 
 /// Cuts what an error says that is on its way: whoever catches it copies all of it.
@@ -111,7 +111,7 @@ unsafe fn shorten(error: &pg_sys::ErrorData) {
         [(error.message, pg_sys::errmsg_internal), (error.detail, pg_sys::errdetail_internal), (error.hint, errhint)];
     for (text, say) in texts {
         if !text.is_null() && CStr::from_ptr(text).count_bytes() > MOST_BYTES {
-            say(c"%.*s".as_ptr(), clipped(text, MOST_BYTES) as c_int, text);
+            say(c"%.*s".as_ptr(), clipped(text) as c_int, text);
         }
     }
 }
@@ -126,8 +126,7 @@ unsafe extern "C-unwind" fn remember(_argument: *mut c_void) {
         shorten(error);
         let text = |text: *const c_char| {
             (!text.is_null()).then(|| {
-                let most = MOST_BYTES.min(CStr::from_ptr(text).count_bytes());
-                let kept = std::slice::from_raw_parts(text.cast::<u8>(), clipped(text, most));
+                let kept = std::slice::from_raw_parts(text.cast::<u8>(), clipped(text));
                 String::from_utf8_lossy(kept).into_owned()
             })
         };

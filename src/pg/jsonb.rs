@@ -19,10 +19,7 @@ impl Clone for Jsonb {
 impl Jsonb {
     /// The empty object.
     pub fn empty() -> Jsonb {
-        // jsonb's own bytes: the varlena header, then an object header with no pairs (JB_FOBJECT).
-        let mut bytes = (8_u32 << 2).to_ne_bytes().to_vec();
-        bytes.extend(0x2000_0000_u32.to_ne_bytes());
-        Jsonb(bytes)
+        Jsonb::of_texts(&[])
     }
 
     /// Whether it is an array. (A scalar is stored as an array of one, with a flag: JB_FARRAY, JB_FSCALAR.)
@@ -49,9 +46,10 @@ impl Jsonb {
     /// An object of texts, whose names differ. It is put together as jsonb is stored (utils/jsonb.h), with the names in jsonb's order: a report has
     /// thousands of them, and to write and parse text takes ten times as long.
     pub fn of_texts(pairs: &[(&str, &str)]) -> Jsonb {
+        // (JB_FOBJECT and JENTRY_HAS_OFF. From the 32nd entry on there would be another offset.)
+        const OBJECT: u32 = 0x2000_0000;
         const HAS_OFFSET: u32 = 0x8000_0000;
-        // From the 32nd entry on there would be another offset.
-        if pairs.is_empty() || pairs.len() > 15 {
+        if pairs.len() > 15 {
             let object: serde_json::Map<_, _> =
                 pairs.iter().map(|(name, text)| ((*name).to_owned(), (*text).into())).collect();
             return Jsonb::parse(&serde_json::Value::Object(object).to_string());
@@ -62,7 +60,7 @@ impl Jsonb {
         let size = 8 + 8 * pairs.len() + strings().map(str::len).sum::<usize>();
         let mut bytes = Vec::with_capacity(size);
         bytes.extend(((size as u32) << 2).to_ne_bytes());
-        bytes.extend((0x2000_0000 | pairs.len() as u32).to_ne_bytes());
+        bytes.extend((OBJECT | pairs.len() as u32).to_ne_bytes());
         for (number, string) in strings().enumerate() {
             let offset = if number == 0 { HAS_OFFSET } else { 0 };
             bytes.extend((string.len() as u32 | offset).to_ne_bytes());
