@@ -133,7 +133,7 @@ fn week_days(random: &mut Random) -> Days {
     found
 }
 
-/// What a text says, with the days by one of its readings.
+/// The meaning of a text, with the days by one of its readings.
 #[derive(Debug)]
 struct Meaning {
     seconds: Vec<u32>,

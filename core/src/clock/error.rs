@@ -125,7 +125,7 @@ impl<'a> Mend<'a> {
         self.settle(text).ok().filter(|text| text.chars().count() <= LONGEST_SHOWN && !text.contains('"'))
     }
 
-    /// What is said where such a text ends in one that no one clock means.
+    /// The sentence of the error that is left, where its text is one that no one clock means.
     pub(crate) fn sentence(self, text: &str) -> Option<String> {
         self.settle(text).err()??.sentence().map(str::to_owned)
     }
@@ -204,7 +204,7 @@ impl ClockError {
         self
     }
 
-    /// What the hint says where no one clock means the text.
+    /// The sentence of the hint, where no one clock means the text.
     pub(crate) fn sentence(&self) -> Option<&str> {
         (self.hint.proposal.is_none() && self.hint.example.is_empty()).then_some(self.hint.rule.as_str())
     }

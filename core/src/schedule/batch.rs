@@ -201,7 +201,7 @@ mod tests {
     fn owners_have_equal_parts_of_executions_and_bytes() {
         assert_eq!(shares(&[(A, 1, 1), (A, 1, 1), (A, 1, 1), (B, 1, 1)], 2, 10, 0), (vec![1, 0, 0, 1], 0));
         assert_eq!(shares(&[(A, 4, 1), (A, 4, 1), (A, 4, 1), (B, 4, 1)], 9, 9, 0), (vec![1, 0, 0, 1], 0));
-        // What one does not want is the others'.
+        // The part that an owner does not want is the others'.
         assert_eq!(shares(&[(A, 1, 1), (A, 1, 1), (A, 1, 1), (B, 1, 1)], 3, 10, 0), (vec![1, 1, 0, 1], 0));
         // What does not fit takes nothing from the others.
         assert_eq!(shares(&[(A, 100, 1), (A, 1, 1), (B, 1, 1), (B, 1, 1)], 9, 9, C), (vec![1, 0, 1, 1], A));

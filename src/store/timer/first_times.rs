@@ -1,8 +1,8 @@
-//! Before which time no timer, retry or lease stands: what a tick begins its looks with. An index keeps the entries of what has fired, was tried
-//! again or has ended, until VACUUM takes them away, and it can't while a transaction is older than they are. A tick that began at the very head
+//! Before which time no timer, retry or lease stands, and before which id no change: what a tick begins its looks with. An index keeps the entries of
+//! what has fired, was tried again, has ended or was applied, until VACUUM takes them away, and it can't while a transaction is older than they are. A tick that began at the very head
 //! would go past all of them each time.
 //!
-//! Whoever writes a time says so (`low_water_marks`: added_timers, added_leases, added_retry), and what has gone is passed over once
+//! Each writer says so (`low_water_marks`: added_timers, added_leases, added_retry, added_changes), and what has gone is passed over once
 //! (`scan_start`). Without the fast path, or where the library is not preloaded, nothing is known: the beginning of time.
 
 use pgrx::datum::Uuid;

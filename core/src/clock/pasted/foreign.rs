@@ -2,7 +2,7 @@
 
 use super::Meant;
 
-/// What is said of such a text, if it is one.
+/// The sentence or the clock for a text of another program; `None` where it is none.
 pub(super) fn meant(text: &str, lower: &str) -> Option<Meant> {
     let sentence = |said: &str| Some(Meant::Sentence(said.to_owned()));
     match lower {

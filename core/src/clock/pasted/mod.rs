@@ -12,7 +12,7 @@ mod wrapping;
 
 use super::text::BLANKS;
 
-/// What a text that is no clock here stands for.
+/// The meaning of a text that is no clock here.
 #[derive(Debug)]
 pub(crate) enum Meant {
     /// A clock, which has to be read yet, and the rule that it keeps.
@@ -40,7 +40,7 @@ const WORDS: [(&str, &str); 15] = [
     ("@semiannually", "0 0 1 */6 *"),
 ];
 
-/// What the text stands for, if it is one of these kinds.
+/// The meaning of a text, if it is one of these kinds.
 pub(crate) fn meant(text: &str) -> Option<Meant> {
     let whole = text.trim_matches(BLANKS);
     let text = text.trim();

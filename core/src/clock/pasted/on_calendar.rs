@@ -90,7 +90,7 @@ fn fields_of_date(date: &str) -> Option<(String, String, String)> {
     Some((years, numbers(month, 12)?, day))
 }
 
-/// A list of numbers, ranges `a..b` and steps `a/n`, as a field of ours.
+/// The field of a crontab for systemd's list of numbers, ranges `a..b` and steps `a/n`.
 fn numbers(text: &str, last: u32) -> Option<String> {
     let number = |text: &str| text.parse::<u32>().ok().filter(|_| text.bytes().all(|b| b.is_ascii_digit()));
     let items = text.split(',').map(|item| {

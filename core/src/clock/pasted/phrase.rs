@@ -2,7 +2,7 @@
 
 use crate::clock::cron::field::Field;
 
-/// What the clocks of such phrases keep.
+/// The rule that the clocks of such phrases keep.
 pub(crate) const RULE: &str = "days of the week and times of day are said in the fields of a crontab";
 
 const ORDINALS: [&str; 5] = ["first", "second", "third", "fourth", "fifth"];
@@ -103,7 +103,7 @@ fn days(rest: &mut &[&str]) -> Option<Days> {
     }
 }
 
-/// What is said with `and` between, each as `read` has it; `None`, and nothing is taken, where the first is none.
+/// The words that `and` joins, each as `read` has it; `None`, and nothing is taken, where the first is none.
 fn listed(rest: &mut &[&str], read: fn(&str) -> Option<String>) -> Option<Vec<String>> {
     let mut words = *rest;
     let mut found = vec![read(words.first()?)?];

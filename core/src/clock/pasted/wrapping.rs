@@ -55,7 +55,7 @@ pub(super) fn unwrapped(text: &str) -> Option<(String, &'static str)> {
     (rest != text && !rest.is_empty()).then(|| (rest.to_owned(), "a clock stands alone"))
 }
 
-/// What follows `cron:`, `"schedule" =` and the like.
+/// The text behind `cron:`, `"schedule" =` and the like.
 fn after_key(text: &str) -> Option<&str> {
     let at = text.find([':', '='])?;
     let (key, value) = (text[..at].trim(), text[at + 1..].trim_start_matches(['=', '>']).trim());
