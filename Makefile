@@ -2,7 +2,7 @@
 PG ?= 15
 T ?=
 export PG ASSERT DESTDIR
-export QUICK ONLY ROUNDS REPORT RESUME AGAINST
+export QUICK ONLY ROUNDS REPORT RESUME AGAINST MINUTES
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-stop test test-core test-pg test-cluster test-long test-all docs bench check all install deb test-deb extension-folder test-extension-folder sbom clean

@@ -120,6 +120,7 @@ def main():
     parser.add_argument("run_as", nargs="?", default="")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default="")
+    parser.add_argument("--minutes", type=int, default=0, help="of the part snapshot: so long as a service runs, in place of as fast as can be")
     parser.add_argument("--setting", default="", help="NAME=VALUE that the other has in place of other sources")
     options = parser.parse_args()
     ours, theirs = ("as it is", options.setting) if options.setting else ("now", "before")
@@ -155,8 +156,7 @@ def main():
         if not options.only or "idle" in options.only.split(","):
             idle(servers)
         if "snapshot" in options.only.split(","):
-            for side, server in servers.items():
-                snapshot.table(side, server)
+            snapshot.tables(servers, options.minutes)
     finally:
         for server in servers.values():
             server.close()

@@ -7,6 +7,7 @@
 #   ROUNDS=3          rounds of each case
 #   RESUME=1          only the parts that an interrupted run of the same sources has not ended
 #   AGAINST=REVISION  only this build beside that of another revision: is anything slower than before? (half an hour; ONLY, ROUNDS as above)
+#   MINUTES=15        with AGAINST and ONLY=snapshot: the dead entries come from so many minutes of 500 executions a second
 #   AGAINST=sched.fast_path=off  only this build beside itself with that setting: what does it cost?
 #   REPORT=1          only write bench/RESULTS.md, the charts and docs/benchmarks.md anew, from the JSON of the last run
 set -euo pipefail
@@ -99,7 +100,7 @@ case ${AGAINST:-} in
 esac
 if [ -n "${AGAINST:-}" ]; then
     exec "$python/bin/python" bench/against.py "$bin" "$other/usr/lib/postgresql/$PG/bin" "$SCHEDULER_CLUSTERS" ${SCHEDULER_RUNAS:+"$SCHEDULER_RUNAS"} \
-        --rounds "${ROUNDS:-3}" --only "${ONLY:-}" "${against[@]}"
+        --rounds "${ROUNDS:-3}" --only "${ONLY:-}" --minutes "${MINUTES:-0}" "${against[@]}"
 fi
 arguments=(--rounds "${ROUNDS:-$([ -n "${QUICK:-}" ] && echo 1 || echo 3)}" --only "${ONLY:-}")
 if [ -n "${QUICK:-}" ]; then arguments+=(--quick); fi
