@@ -438,7 +438,8 @@ BEGIN
         PERFORM cron_internal.denied('function', substring(NEW.action FROM '\.([a-z_]+)'));
     END IF;
     IF NEW.jobname IS NOT NULL AND (NEW.action = 'INSERT' OR NEW.action = ANY (functions)) THEN
-        PERFORM cron_internal.adopt(NEW.jobname, COALESCE((SELECT r.oid FROM pg_roles r WHERE r.rolname = NEW.username), NEW.caller), false);
+        -- Of another role only for a superuser: a row that a transaction has made keeps others of its name waiting.
+        PERFORM cron_internal.adopt(NEW.jobname, COALESCE((SELECT r.oid FROM pg_roles r WHERE r.rolname = NEW.username AND cron_internal.is_superuser(NEW.caller)), NEW.caller), false);
     END IF;
     CASE NEW.action
         WHEN functions[1], functions[2], functions[3] THEN NEW.result := cron_internal.add_job(NEW);

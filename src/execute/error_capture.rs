@@ -12,6 +12,7 @@ use pgrx::{PgLogLevel, PgTryBuilder};
 
 use crate::pg::error::unpacked_sqlstate;
 use crate::pg::error_context::ErrorContext;
+use crate::pg::error_room;
 use crate::pg::subtransaction::describe;
 
 /// Longer messages are cut.
@@ -81,6 +82,7 @@ pub fn fatal_sqlstate() -> Option<String> {
 pub fn caught<R>(body: impl FnOnce() -> R) -> Result<R, Box<CommandError>> {
     LAST.take();
     let _context = ErrorContext::push(remember);
+    let body = || error_room::with_room(body);
     PgTryBuilder::new(AssertUnwindSafe(|| Ok(body()))).catch_others(|error| Err(Box::new(whole(&error)))).execute()
 }
 
@@ -118,6 +120,9 @@ unsafe fn shorten(error: &pg_sys::ErrorData) {
 
 #[pg_guard]
 unsafe extern "C-unwind" fn remember(_argument: *mut c_void) {
+    if !error_room::is_there() {
+        return;
+    }
     let before = pg_sys::MemoryContextSwitchTo(pg_sys::TopMemoryContext);
     let data = pg_sys::CopyErrorData();
     pg_sys::MemoryContextSwitchTo(before);

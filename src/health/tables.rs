@@ -66,7 +66,9 @@ pub fn dispatch(look: &Look) -> (Finding, i64) {
         return (Finding::ok(component, "nothing is due"), 0);
     };
     let count = due.count + i64::try_from(unapplied.len()).unwrap_or(0);
-    let lateness = age(oldest.max(started_at()), look.now);
+    // (By a clock that was set back the server starts later than now.)
+    let started_at = Some(started_at()).filter(|started_at| *started_at <= look.now).unwrap_or(Instant::MIN);
+    let lateness = age(oldest.max(started_at), look.now);
     let since = duration(age(oldest, look.now));
     let message = format!("the oldest timer that is due has not fired for {since}; {} due", counted(count));
     // SAFETY: reads a global of the process.
@@ -224,7 +226,7 @@ pub fn runners(look: &Look) -> Finding {
 /// The roles whose runs wait because they have as many runners as a role may have; their names for who may know whose work that is.
 fn roles_in_line(look: &Look) -> String {
     const MOST_NAMES: usize = 3;
-    let limits = Limits { most: guc::max_sql_runners(), per_role: guc::max_sql_runners_per_role() };
+    let limits = Limits { most: guc::max_sql_runners(), per_role: guc::max_sql_runners_per_role(), lacking: false };
     // SAFETY: reads a global of the process.
     let roles = shares::roles_in_line(unsafe { pg_sys::MyDatabaseId.to_u32() }, limits);
     match (roles.len(), reads_all(look)) {

@@ -20,6 +20,14 @@ pub fn has(bytes: usize) -> bool {
     result.is_ok()
 }
 
+/// Ends the session for want of so many bytes.
+#[cfg(not(test))]
+pub use ending::end_session;
+
+/// The same in the process that starts the tests, which has no session.
+#[cfg(test)]
+pub fn end_session(_size: usize) {}
+
 // (The process that starts the tests is none of PostgreSQL's.)
 #[cfg(not(test))]
 mod ending {
@@ -70,7 +78,7 @@ mod ending {
     /// Ends the process as FATAL does: its transaction is rolled back, its locks are given back, and no frame of Rust's is left by an unwind,
     /// which an allocator must not do.
     #[cold]
-    fn end_session(size: usize) {
+    pub fn end_session(size: usize) {
         // SAFETY: a process of PostgreSQL has a stack of errors once MyProcPid is set; the server's own calls allocate nothing of ours.
         unsafe {
             if pg_sys::MyProcPid == 0 || !pg_sys::errstart_cold(PgLogLevel::FATAL as i32, std::ptr::null()) {

@@ -11,6 +11,7 @@ pub mod convert;
 pub mod database_setting;
 pub mod error;
 pub mod error_context;
+pub mod error_room;
 mod indexes_only;
 pub mod invalidation;
 pub mod jsonb;

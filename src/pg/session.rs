@@ -20,7 +20,7 @@ use crate::pg::indexes_only::IndexesOnly;
 use crate::pg::objects_version::{Fit, Installed};
 use crate::pg::record::{Column, Record};
 use crate::pg::search_path::PinnedSearchPath;
-use crate::pg::{compat, memory, objects_version, role, utf8_text};
+use crate::pg::{compat, error_room, memory, objects_version, role, utf8_text};
 use crate::{arguments, statement};
 
 /// Proof that SPI is connected, the role is the extension's owner and the search path is pinned.
@@ -87,11 +87,13 @@ pub fn before_tables(hook: fn()) {
 
 /// Runs `body` as the extension's owner.
 pub fn as_owner<R>(body: impl FnOnce(&Owner) -> R) -> R {
-    BEFORE_TABLES.get().inspect(|hook| hook());
-    let acting = role::become_owner();
-    // A variable, which goes before `acting`: what a session opens under the role it closes under the role.
-    let owner = Owner { schema: acting.schema, connected: OnceCell::new() };
-    body(&owner)
+    error_room::with_room(|| {
+        BEFORE_TABLES.get().inspect(|hook| hook());
+        let acting = role::become_owner();
+        // A variable, which goes before `acting`: what a session opens under the role it closes under the role.
+        let owner = Owner { schema: acting.schema, connected: OnceCell::new() };
+        body(&owner)
+    })
 }
 
 impl Owner {

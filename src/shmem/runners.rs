@@ -165,10 +165,6 @@ pub fn reserve(database: u32, owner: u32, limits: Limits, login: LoginRows, now:
         place.owner.store(owner, SeqCst);
         place.login.iter().zip(login.0).for_each(|(row, written_by)| row.store(written_by, SeqCst));
         place.begin(Phase::Coming, now);
-        // It has had its turn: who has waited longer gets the place that it gives up.
-        if let Some(entry) = board.entry_of(database, owner) {
-            entry.ticket.store(board.tickets.fetch_add(1, SeqCst), SeqCst);
-        }
         Some(Seat { index: index as u16, serial })
     })
     .flatten()

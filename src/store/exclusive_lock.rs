@@ -13,7 +13,7 @@ use pgrx::pg_sys::{self, Oid};
 use pgrx::PgSqlErrorCode;
 
 use crate::pg::error::raise;
-use crate::pg::{oid_cache, subtransaction, syscache};
+use crate::pg::{oid_cache, run_settings, subtransaction, syscache};
 use crate::shmem::{exclusion, gate};
 use crate::store::timer::lock_timeout;
 
@@ -35,31 +35,48 @@ pub fn lock_all() {
 }
 
 /// The same for an update, which clients are not to queue behind: it waits as long as the session's `lock_timeout` says, or for five
-/// seconds. After that no lock is held, and the update's script raises the error that names the process in the way.
+/// seconds. After that no lock is held, and the update's script, which then waits for a moment only, raises the error that names the process in
+/// the way.
 pub fn lock_all_for_update() {
     // SAFETY: reads a setting.
     let limit = match u64::try_from(unsafe { pg_sys::LockTimeout }) {
         Ok(limit) if limit > 0 => Duration::from_millis(limit),
         _ => UPDATE_WAIT,
     };
-    lock_until(Some(Instant::now() + limit));
+    if !lock_until(Some(Instant::now() + limit)) {
+        run_settings::apply_to_transaction(c"lock_timeout", c"100ms");
+    }
 }
 
-fn lock_until(deadline: Option<Instant>) {
+/// False where a deadline came first.
+fn lock_until(deadline: Option<Instant>) -> bool {
     // SAFETY: reads a global of the process.
     exclusion::acquire(unsafe { pg_sys::MyDatabaseId.to_u32() });
-    let Some((schema, _)) = oid_cache::schema() else { return };
+    let Some((schema, _)) = oid_cache::schema() else { return true };
     let mut relations = syscache::relations_of(schema);
     let _closed = gate::close();
     for _ in 0..MOST_ROUNDS {
-        let Some((first, rest)) = relations.split_first() else { return };
+        let Some((first, rest)) = relations.split_first() else { return true };
         if !lock_first(*first, deadline) {
-            return;
+            return false;
         }
-        let Some(busy) = lock_others(rest) else { return };
+        let Some(busy) = lock_others(rest) else { return true };
         // SAFETY: the lock that `lock_first` has just taken.
-        unsafe { pg_sys::UnlockRelationOid(*first, EXCLUSIVE) }
+        as_transaction(|| unsafe { pg_sys::UnlockRelationOid(*first, EXCLUSIVE) });
         relations[..=busy + 1].rotate_right(1);
+    }
+    true
+}
+
+/// Takes or gives back locks as the transaction's own, and not as the running statement's: what a subtransaction has taken is the
+/// transaction's, and only its owner can give it back.
+fn as_transaction(work: impl FnOnce()) {
+    // SAFETY: inside a transaction. (An error leaves to an abort, which sets it anew.)
+    unsafe {
+        let statement = pg_sys::CurrentResourceOwner;
+        pg_sys::CurrentResourceOwner = pg_sys::CurTransactionResourceOwner;
+        work();
+        pg_sys::CurrentResourceOwner = statement;
     }
 }
 
@@ -68,7 +85,7 @@ fn lock_first(first: Oid, deadline: Option<Instant>) -> bool {
     // SAFETY: inside a transaction.
     let take = || unsafe { pg_sys::LockRelationOid(first, EXCLUSIVE) };
     let Some(deadline) = deadline else {
-        take();
+        as_transaction(take);
         return true;
     };
     match subtransaction::run(|| {

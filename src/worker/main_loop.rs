@@ -34,7 +34,7 @@ pub struct MainLoop<'b> {
     name: Option<String>,
     tick: Tick,
     /// When this process began to serve.
-    since: Instant,
+    since: std::time::Instant,
     log_once: LogOnce,
     clock: ClockWatch,
     dispatch: DispatchSwitch,
@@ -69,7 +69,7 @@ impl<'b> MainLoop<'b> {
             database,
             name: None,
             tick: Tick::new(convert::now()),
-            since: convert::now(),
+            since: std::time::Instant::now(),
             log_once: LogOnce::default(),
             clock: ClockWatch::begin(),
             dispatch: DispatchSwitch::unread(),
@@ -227,7 +227,7 @@ impl<'b> MainLoop<'b> {
         let longest = now.checked_add_micros(rest::MOST).unwrap_or(Instant::MAX);
         // Before the question: who needs the slot later finds that we are idle, and wakes us.
         self.board.idle_until(if is_idle { until.unwrap_or(Instant::MAX) } else { Instant::MIN });
-        let makes_room = if is_idle { rest::is_to_rest() } else { rest::is_turn_over(self.since) };
+        let makes_room = if is_idle { rest::is_to_rest() } else { rest::is_turn_over(self.since.elapsed()) };
         let back = if is_idle { until.map_or(longest, |until| until.min(longest)) } else { now };
         let rests = makes_room && (self.board.rest(back) || !is_idle);
         if rests {

@@ -13,6 +13,7 @@ use crate::guc;
 use crate::pg::login_rows::{preload_libraries, LoginRows};
 use crate::pg::{compat, convert, latch};
 use crate::shmem::exclusion;
+use crate::shmem::registry::rest;
 use crate::shmem::runners::process::{self, Runner};
 use crate::shmem::runners::{Limits, Seat};
 use crate::worker::run;
@@ -68,7 +69,7 @@ unsafe extern "C-unwind" fn cancel_run(_signal: c_int) {
 
 /// How many runners there may be, as the settings say now.
 pub fn limits() -> Limits {
-    Limits { most: guc::max_sql_runners(), per_role: guc::max_sql_runners_per_role() }
+    Limits { most: guc::max_sql_runners(), per_role: guc::max_sql_runners_per_role(), lacking: rest::is_lacking() }
 }
 
 /// Connects as the owner, and stays that: what `ALTER ROLE ... SET` says holds, but for who it is. Which libraries it has loaded is returned.

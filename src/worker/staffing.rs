@@ -84,11 +84,11 @@ pub const MOST_IN_WANT: usize = 2;
 /// How many runners there may be: where a database waits for a dispatcher two, of two roles. What is due fires first, and runs of any length leave a
 /// slot for the dispatchers to take turns in.
 fn limits() -> Limits {
-    let Limits { most, per_role } = runner::limits();
+    let limits = runner::limits();
     if rest::is_database_waiting() {
-        return Limits { most: most.min(MOST_IN_WANT), per_role: per_role.min(1) };
+        return Limits { most: limits.most.min(MOST_IN_WANT), per_role: limits.per_role.min(1), ..limits };
     }
-    Limits { most, per_role }
+    limits
 }
 
 fn earliest(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {

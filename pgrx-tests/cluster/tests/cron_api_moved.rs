@@ -74,3 +74,27 @@ fn what_is_imported_later_is_found_as_well() {
     let left = "select string_agg(schedule_name, ', ' order by schedule_name) from sched.schedules";
     assert_eq!(one::<String>(&mut db, left), "job of 1, job of 1 of app, job of 4");
 }
+
+/// A role that names another one makes no row of that one's, so an open call of it keeps nobody waiting.
+#[test]
+fn an_open_call_for_another_role_keeps_nobody_waiting() {
+    let cluster = scheduler_cluster_tests::Cluster::new();
+    let mut db = cluster.connect();
+    db.batch_execute(
+        "create extension scheduler_cron cascade; create role a login; create role b login; grant usage on schema cron to a, b; create schema old;
+         create table old.job (jobid bigint primary key, schedule text, command text, nodename text, nodeport int, database text, username text, active boolean, jobname text);
+         create table old.job_run_details (jobid bigint, runid bigint, start_time timestamptz, end_time timestamptz);
+         insert into old.job values (1, '0 3 * * *', 'select 1', 'localhost', current_setting('port')::int, 'postgres', 'b', true, 'nightly');
+         select sched.import_from('pg_cron', 'old'); set role a; select cron.schedule('own', '0 4 * * *', 'select 4'); reset role",
+    )
+    .unwrap();
+    let mut a = cluster.connect_as("a", "postgres");
+    let id: i64 = one(&mut a, "select jobid from cron.job where jobname = 'own'");
+    let mut open = a.transaction().unwrap();
+    open.batch_execute(&format!("insert into cron_internal.call (action, id, jobname, username) values ('cron.unschedule(bigint)', {id}, 'nightly', 'b')"))
+        .unwrap();
+    let mut b = cluster.connect_as("b", "postgres");
+    b.batch_execute("set statement_timeout = '5s'; select cron.schedule('nightly', '6 6 * * *', 'select 2')").unwrap();
+    open.rollback().unwrap();
+    assert_eq!(one::<i64>(&mut b, "select count(*) from cron.job where jobname = 'nightly'"), 1);
+}

@@ -1,7 +1,9 @@
 //! I7 where memory is short: what a user passes may be as large as PostgreSQL lets it be. A call with it fails, and no process does.
 
+use std::time::Duration;
+
 use scheduler_cluster_tests::scheduler::one;
-use scheduler_cluster_tests::{as_server_user, run, Client, Cluster};
+use scheduler_cluster_tests::{as_server_user, run, wait_for, Client, Cluster};
 
 /// For each process of the server, in bytes: what is passed fits in it, and one or two copies.
 const ADDRESS_SPACE: usize = 500_000_000;
@@ -140,4 +142,31 @@ fn no_argument_is_too_large_for_the_server() {
         let error = db.batch_execute(&format!("select count(*) from {call} as f")).unwrap_err();
         assert_eq!(error.code().map(|code| code.code()), Some(code), "{call}: {error}");
     }
+}
+
+/// A command that takes all memory in pieces of every size, and goes on where there is none.
+const TAKES_ALL: &str = "do $$ declare f text[]; a text[]; b int := 65536; begin
+    begin for i in 1..1000 loop f := array_append(f, repeat('f', 3000000)); end loop; exception when out_of_memory then null; end;
+    for k in 1..3000 loop begin a := array_append(a, repeat('x', b)); exception when out_of_memory then b := greatest(b / 2, 16); end; end loop;
+    raise exception using message = 'the end', errcode = '01000'; end $$";
+
+#[test]
+fn an_error_that_finds_no_memory_ends_one_session() {
+    let cluster = Cluster::builder().set("shared_buffers", "16MB").start();
+    cluster.execute("create extension scheduler");
+    let define = format!("select sched.define_job('all', 'sql', $job${TAKES_ALL}$job$, max_attempts => 1)");
+    cluster.execute(&define);
+    let mut limit = as_server_user("prlimit");
+    limit.arg(format!("--pid={}", cluster.postmaster())).arg(format!("--as={ADDRESS_SPACE}"));
+    run(limit);
+    for _ in 0..3 {
+        // The session may end; no other does.
+        let _ = cluster.connect().batch_execute("select * from sched.test_job('all')");
+    }
+    let mut db = cluster.connect();
+    let id: String = db.query_one("select sched.enqueue('all')::text", &[]).unwrap().get(0);
+    let failed = format!("select status = 'FAILED' from sched.execution where id = '{id}'");
+    wait_for(&mut db, &failed, Duration::from_secs(120));
+    assert!(!cluster.log().contains("PANIC"), "{}", cluster.log());
+    assert!(!cluster.log().contains("terminated by signal"), "{}", cluster.log());
 }

@@ -135,3 +135,40 @@ fn long_runs_leave_the_dispatchers_their_turns() {
         }
     }
 }
+
+/// A backlog of short runs leaves a slot to another role when that has something to run.
+#[test]
+fn short_runs_of_one_role_give_way_where_slots_are_short() {
+    let builder = Cluster::builder().set("max_logical_replication_workers", "0");
+    let (cluster, mut clients) = databases(builder, 4, 2);
+    cluster.execute("create role a login; create role b login");
+    for client in &mut clients {
+        client
+            .batch_execute("select sched.define_job('pull'), sched.create_schedule('s', 'every 1 second', 'pull'), sched.grant_use('a'), sched.grant_use('b')")
+            .unwrap();
+        wait_for(client, "select count(*) >= 1 from sched.execution where schedule_name = 's'", PATIENCE);
+    }
+    let client = &mut clients[0];
+    client
+        .batch_execute(
+            "set role a; select sched.define_job('short', 'sql', 'select pg_sleep(0.05)'), sched.enqueue_many('short', array_fill('{}'::jsonb, array[1500])); reset role",
+        )
+        .unwrap();
+    wait_for(
+        client,
+        "select count(*) > 5 from sched.execution where job_name = 'short' and status = 'SUCCESS'",
+        PATIENCE,
+    );
+    client
+        .batch_execute(
+            "set role b; select sched.define_job('other', 'sql', 'select 1'), sched.enqueue('other'); reset role",
+        )
+        .unwrap();
+    wait_for(
+        client,
+        "select status = 'SUCCESS' from sched.execution where job_name = 'other'",
+        Duration::from_secs(20),
+    );
+    let left: i64 = one(client, "select count(*) from sched.execution where job_name = 'short' and status = 'PENDING'");
+    assert!(left > 0, "the backlog was over");
+}

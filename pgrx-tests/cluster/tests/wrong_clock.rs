@@ -1,6 +1,7 @@
 //! A wall clock that was wrong for a while: what was written by it keeps no schedule silent once somebody has begun it anew.
 
 use scheduler_cluster_tests::conn::text;
+use scheduler_cluster_tests::proc::{backends, freeze, kill, Signal};
 use scheduler_cluster_tests::scheduler::{one, switch_off, whole_grid, SOON};
 use scheduler_cluster_tests::{wait_for, wait_until, Client, Cluster};
 
@@ -279,4 +280,20 @@ fn whatever_lies_ahead_of_the_clock_an_edit_begins_anew() {
     }
     assert!(!rebuild(&cluster).contains("WARNING"));
     rebuilt_alike(&cluster, &mut db);
+}
+
+/// Before the clock gets to the server's start again, a dispatcher that hangs is seen.
+#[test]
+fn health_sees_what_does_not_fire_before_the_server_began() {
+    let cluster = Cluster::builder().with_a_clock_to_set().start();
+    let mut db = cluster.with_extension("postgres");
+    cluster.set_clock(-3600);
+    db.batch_execute("select sched.define_job('job'); select sched.create_schedule('s', 'every 1 second', 'job')")
+        .unwrap();
+    wait_for(&mut db, "select count(*) >= 1 from sched.execution", SOON);
+    let pid = backends(&mut db, "scheduler dispatcher")[0];
+    freeze(pid);
+    wait_for(&mut db, "select not sched.healthy()", SOON);
+    kill(pid, Signal::CONT);
+    wait_for(&mut db, "select sched.healthy()", SOON);
 }

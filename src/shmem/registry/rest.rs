@@ -1,6 +1,7 @@
 //! Worker slots are few: a dispatcher that has nothing to do for a while gives its own to whoever needs one, and the launcher sends another in time.
 
 use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
 
 use pgrx::pg_sys;
 use scheduler_core::Instant;
@@ -13,8 +14,8 @@ use crate::shmem::runners;
 pub const LEAST: i64 = 60_000_000;
 /// The longest rest, in microseconds: what is committed and told to nobody is looked for then.
 pub const MOST: i64 = 600_000_000;
-/// After so long a dispatcher with work gives its slot to a database that waits for one, in microseconds: where all are busy, they take turns.
-const TURN: i64 = 10_000_000;
+/// After so long a dispatcher with work gives its slot to a database that waits for one: where all are busy, they take turns.
+const TURN: Duration = Duration::from_secs(10);
 /// For so long a database waits for a dispatcher that is idle, in microseconds.
 const PATIENCE: i64 = 1_000_000;
 /// For so long after the postmaster had no slot they are taken to be too few, in microseconds.
@@ -25,10 +26,18 @@ fn now() -> i64 {
     unsafe { pg_sys::GetCurrentTimestamp() }
 }
 
+/// This moment by a clock that nobody sets, in microseconds since the machine's start: by the other one who waits could wait for an hour more.
+fn moment() -> i64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes to the variable.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec.saturating_mul(1_000_000).saturating_add(time.tv_nsec / 1000)
+}
+
 /// To be said when the postmaster had no worker slot for a dispatcher or a runner: one process that has nothing to do is to leave.
 pub fn slot_is_lacking() {
     let Some(board) = board() else { return };
-    board.lacked_at.store(now(), SeqCst);
+    board.lacked_at.store(moment(), SeqCst);
     if runners::dismiss_an_idle_one() {
         return;
     }
@@ -45,12 +54,12 @@ pub fn is_to_rest() -> bool {
     board.one_is_to_rest.swap(false, SeqCst) && is_lacking()
 }
 
-/// Whether this dispatcher, which began to serve at `since` and has work, is the one that is to make room; no other is then.
-pub fn is_turn_over(since: Instant) -> bool {
+/// Whether this dispatcher, which has served for so long and has work, is the one that is to make room; no other is then.
+pub fn is_turn_over(served: Duration) -> bool {
     let Some(board) = board() else { return false };
-    let now = now();
+    let now = moment();
     let waits_since = board.waiting_since.load(SeqCst);
-    let is_over = waits_since <= now.saturating_sub(PATIENCE) && since.as_micros() <= now.saturating_sub(TURN);
+    let is_over = waits_since <= now.saturating_sub(PATIENCE) && served >= TURN;
     // The next one has its turn to leave when a database has waited again.
     is_over && board.waiting_since.compare_exchange(waits_since, now, SeqCst, SeqCst).is_ok()
 }
@@ -67,14 +76,18 @@ pub fn is_wanted() -> bool {
 
 /// Whether worker slots are too few, or were a moment ago.
 pub fn is_lacking() -> bool {
-    is_database_waiting() || board().is_some_and(|board| board.lacked_at.load(SeqCst) > now().saturating_sub(LACKING))
+    is_database_waiting()
+        || board().is_some_and(|board| board.lacked_at.load(SeqCst) > moment().saturating_sub(LACKING))
 }
 
-/// Until when this database has no dispatcher because it needs none.
+/// Until when this database has no dispatcher because it needs none. One that was called, and for which no slot is free, needed it before now.
 pub fn rests_until(database: u32) -> Option<Instant> {
     let slot = slot_of(database)?;
     let rests = slot.resting.load(SeqCst) && !slot.is_attended();
-    rests.then(|| Instant::from_micros(slot.next_wake.load(SeqCst)).unwrap_or(Instant::MAX))
+    let waits = slot.called.load(SeqCst) && is_lacking();
+    let until = slot.next_wake.load(SeqCst);
+    let until = if waits { until.min(now().saturating_sub(1)) } else { until };
+    rests.then(|| Instant::from_micros(until).unwrap_or(Instant::MAX))
 }
 
 impl Launcher {
@@ -84,7 +97,7 @@ impl Launcher {
         if !waits {
             since.store(i64::MAX, SeqCst);
         } else if since.load(SeqCst) == i64::MAX {
-            since.store(now(), SeqCst);
+            since.store(moment(), SeqCst);
         }
     }
 

@@ -17,6 +17,8 @@ pub struct Limits {
     pub most: usize,
     /// Of one role, in all databases.
     pub per_role: usize,
+    /// Worker slots are too few at this moment: there is one place at most, and whoever runs something gives way after each run.
+    pub lacking: bool,
 }
 
 /// What a place is used for.

@@ -32,6 +32,11 @@ impl Runner {
             place.since.store(now.as_micros(), SeqCst);
             MINE.place.store(std::ptr::from_ref(place).cast_mut(), SeqCst);
             let (database, owner) = (place.database.load(SeqCst), place.owner.load(SeqCst));
+            // It has its turn now, which it had not where the postmaster found no slot for it: who has waited longer gets the place that it
+            // gives up.
+            if let Some(entry) = board.entry_of(database, owner) {
+                entry.ticket.store(board.tickets.fetch_add(1, SeqCst), SeqCst);
+            }
             let login = LoginRows(std::array::from_fn(|row| place.login[row].load(SeqCst)));
             Some(Runner { place, database, owner, login })
         })

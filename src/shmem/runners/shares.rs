@@ -40,9 +40,10 @@ impl Board {
     }
 
     /// Whether there is a place for one more runner of this pair beside those for who comes first: they have fewer runners, or as many and
-    /// have waited longer. Of one role as many come first as it may have.
+    /// have waited longer. Of one role as many come first as it may have. Where worker slots are lacking there is one place at most.
     pub(super) fn has_place_for(&self, database: u32, owner: u32, limits: Limits) -> bool {
         let free = limits.most.min(MAX_RUNNERS).saturating_sub(self.taken());
+        let free = if limits.lacking { free.min(1) } else { free };
         let room = self.room(owner, limits);
         if free == 0 || room == 0 {
             return false;
@@ -66,21 +67,23 @@ impl Board {
     }
 
     /// Whether a runner of this pair leaves its place to somebody else after a run: more are taken than may be, or all, and who waits has
-    /// fewer runners. One that its role's share keeps waiting needs a place of that role.
+    /// fewer runners. Where worker slots are lacking all are taken that there can be. One that its role's share keeps waiting needs a place of
+    /// that role.
     pub(super) fn is_to_give_way(&self, database: u32, owner: u32, limits: Limits) -> bool {
         let (taken, mine) = (self.taken(), self.count(database, owner));
         let of_role = self.places.iter().filter(|place| place.is_taken() && place.owner.load(SeqCst) == owner).count();
         if taken > limits.most || of_role > limits.per_role {
             return true;
         }
+        let is_full = limits.lacking || taken == limits.most;
         let mut others = self.others_waiting(database, owner);
         others.any(|(database, other, _)| {
             let theirs = self.count(database, other);
             let is_needed = theirs == 0 || theirs + 1 < mine;
             let is_short = if other == owner {
-                taken == limits.most || of_role == limits.per_role
+                is_full || of_role == limits.per_role
             } else {
-                taken == limits.most && self.room(other, limits) > 0
+                is_full && self.room(other, limits) > 0
             };
             is_needed && is_short
         })
