@@ -209,14 +209,17 @@ python() {
     mark_done python "$key"
 }
 
-# Celery with django-celery-beat, from which the tests import: apart, as what the examples use is not to depend on it.
+# Celery with django-celery-beat, from which the tests import: apart, as what the examples use is not to depend on it. And Redis, unpacked,
+# a broker that the tests can end.
 beat() {
     local wanted=$SCHEDULER_ROOT/pgrx-tests/beat/requirements.txt folder=$CARGO_TARGET_DIR/beat key
-    key="$SCHEDULER_ROOT $(python3 --version) $(sha256sum <"$wanted")"
-    if is_done beat "$key" && "$folder/bin/python3" -c "" 2>/dev/null; then return; fi
+    local packages=(redis-server redis-tools libjemalloc2 liblzf1)
+    key="$SCHEDULER_ROOT $(python3 --version) $(sha256sum <"$wanted") ${packages[*]}"
+    if is_done beat "$key" && "$folder/bin/python3" -c "" 2>/dev/null && [ -e "$folder/redis/usr/bin/redis-server" ]; then return; fi
     say "installing Celery Beat, from which the tests import"
     quietly beat python3 -m venv --clear "$folder"
     quietly beat "$folder/bin/python3" -m pip install --disable-pip-version-check -r "$wanted"
+    unpack "$folder/redis" "${packages[@]}"
     mark_done beat "$key"
 }
 

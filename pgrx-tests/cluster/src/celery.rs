@@ -1,16 +1,17 @@
-//! Celery with django-celery-beat beside a server: the tables in a database of it, Beat, and a worker. Brokers are files in the cluster's
-//! folder.
+//! Celery with django-celery-beat beside a server: a Django project (`pgrx-tests/beat`) with its tables in a database of it, Beat, and a
+//! worker. The broker is files in the cluster's folder, or a Redis for tests that end it.
 
 use crate::cluster::Cluster;
-use crate::environment::{celery_python, repository, run};
+use crate::environment::{built, celery_python, repository, run};
 use crate::proc::Program;
+use std::path::PathBuf;
 use std::process::Command;
 
-/// Makes the tables in a database, with some tasks in them (`pgrx-tests/beat/tasks.py`) if wanted.
+/// Makes the tables in a database, with some tasks in them (`shop/management/commands/periodic_tasks.py`) if wanted.
 pub fn tables(cluster: &Cluster, database: &str, with_tasks: bool) {
-    run(python(cluster, database, &["-m", "django", "migrate", "--settings=settings", "--verbosity=0"]));
+    run(python(cluster, database, &["manage.py", "migrate", "--verbosity=0"]));
     if with_tasks {
-        run(python(cluster, database, &["tasks.py"]));
+        run(python(cluster, database, &["manage.py", "periodic_tasks"]));
     }
 }
 
@@ -18,23 +19,76 @@ pub fn tables(cluster: &Cluster, database: &str, with_tasks: bool) {
 #[must_use]
 pub fn beat(cluster: &Cluster, database: &str) -> Program {
     // It looks for edits once in so many seconds.
-    let arguments = ["-m", "celery", "--app=shop", "beat", "--max-interval=1", "--pidfile="];
+    let arguments = ["-m", "celery", "--app=proj", "beat", "--max-interval=1", "--pidfile="];
     Program::start(python(cluster, database, &arguments), &cluster.folder().join("beat.log"))
 }
 
 /// A worker, which does what Beat or somebody else sends.
 #[must_use]
 pub fn worker(cluster: &Cluster, database: &str) -> Program {
-    let arguments = ["-m", "celery", "--app=shop", "worker", "--pool=solo", "--queues=celery,reports"];
-    Program::start(python(cluster, database, &arguments), &cluster.folder().join("celery.log"))
+    Program::start(worker_command(cluster, database), &cluster.folder().join("celery.log"))
+}
+
+/// The command that starts it.
+#[must_use]
+pub fn worker_command(cluster: &Cluster, database: &str) -> Command {
+    python(cluster, database, &["-m", "celery", "--app=proj", "worker", "--pool=solo", "--queues=celery,reports"])
 }
 
 /// What hands executions on to Celery.
 #[must_use]
 pub fn sender(cluster: &Cluster, database: &str) -> Program {
+    Program::start(sender_command(cluster, database), &cluster.folder().join("sender.log"))
+}
+
+/// The command that starts it, for a test that has more to say to it.
+#[must_use]
+pub fn sender_command(cluster: &Cluster, database: &str) -> Command {
     let path = repository().join("examples/celery/worker.py");
-    let command = python(cluster, database, &[&path.to_string_lossy(), "--app=shop"]);
-    Program::start(command, &cluster.folder().join("sender.log"))
+    python(cluster, database, &[&path.to_string_lossy(), "--app=proj"])
+}
+
+/// A Redis, as long as it is not dropped; what waits in it goes with it.
+#[derive(Debug)]
+pub struct Redis {
+    _server: Program,
+    socket: PathBuf,
+}
+
+impl Redis {
+    /// Starts one, or another in the place of one that is gone.
+    #[must_use]
+    pub fn start(cluster: &Cluster) -> Self {
+        let socket = cluster.folder().join("redis");
+        let mut server = redis_command("redis-server");
+        server.args(["--port", "0", "--save", "", "--unixsocket"]).arg(&socket);
+        Self { _server: Program::start(server, &cluster.folder().join("redis.log")), socket }
+    }
+
+    /// What programs of the project need to know (`BROKER_URL`).
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("redis+socket://{}", self.socket.display())
+    }
+
+    /// How many messages wait in a queue.
+    #[must_use]
+    pub fn waiting(&self, queue: &str) -> usize {
+        let mut length = redis_command("redis-cli");
+        length.arg("-s").arg(&self.socket).args(["llen", queue]);
+        let output = length.output().expect("redis-cli runs");
+        // (It has no socket yet, or none any more.)
+        String::from_utf8_lossy(&output.stdout).trim().parse().unwrap_or_default()
+    }
+}
+
+fn redis_command(program: &str) -> Command {
+    let folder = built("beat/redis/usr");
+    let mut command = Command::new(folder.join("bin").join(program));
+    let libraries = std::fs::read_dir(folder.join("lib")).expect("its libraries are there");
+    let folders: Vec<String> = libraries.filter_map(|entry| Some(entry.ok()?.path().display().to_string())).collect();
+    command.env("LD_LIBRARY_PATH", folders.join(":"));
+    command
 }
 
 /// A Python that has Celery, in the project's folder.

@@ -90,11 +90,10 @@ fn the_application_imports_what_is_its_own() {
     cluster.execute("create database app owner app");
     let mut admin = cluster.with_extension("app");
     admin.batch_execute("select sched.grant_use('app'), sched.grant_use('other')").unwrap();
-    let mut migrate =
-        celery::python(&cluster, "app", &["-m", "django", "migrate", "--settings=settings", "--verbosity=0"]);
+    let mut migrate = celery::python(&cluster, "app", &["manage.py", "migrate", "--verbosity=0"]);
     migrate.env("PGUSER", "app");
     run(migrate);
-    let mut tasks = celery::python(&cluster, "app", &["tasks.py"]);
+    let mut tasks = celery::python(&cluster, "app", &["manage.py", "periodic_tasks"]);
     tasks.env("PGUSER", "app");
     run(tasks);
     admin.batch_execute("grant select on all tables in schema public to other").unwrap();

@@ -7,6 +7,7 @@ mod against_the_clock;
 mod alerts;
 mod barriers;
 mod cancel_in_hand;
+mod celery_worker;
 mod clients;
 mod clients_python;
 mod clients_typescript;
