@@ -23,3 +23,6 @@ CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
 CELERY_RESULT_EXPIRES = None
 # What a test wants besides.
 CELERY_IMPORTS = os.environ.get("CELERY_IMPORTS", "").split()
+if os.environ.get("BEAT_SCHEDULE"):
+    from dictionary import ENTRIES as CELERY_BEAT_SCHEDULE
+    CELERY_RESULT_EXPIRES = 86400

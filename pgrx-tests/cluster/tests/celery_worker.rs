@@ -161,3 +161,100 @@ fn of_a_backlog_the_latest_of_each_task_is_sent() {
         "{printed}"
     );
 }
+
+/// What `examples/celery/dict_to_tables.py` prints, which fails where it refuses an entry; and the verdicts of an import afterwards.
+fn from_dictionary(
+    cluster: &Cluster,
+    db: &mut Client,
+    app: &str,
+    variables: &[(&str, &str)],
+) -> (String, bool, String) {
+    let path = scheduler_cluster_tests::repository().join("examples/celery/dict_to_tables.py");
+    let mut command = celery::python(cluster, "postgres", &[&path.to_string_lossy(), "--app", app]);
+    let output = command.envs(variables.iter().copied()).output().unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let verdicts = "select string_agg(concat_ws(' | ', schedule_name, verdict, clock, time_zone, note), e'\\n' order by schedule_name, note) from sched.import_from('celery_beat')";
+    (printed, output.status.success(), one(db, verdicts))
+}
+
+/// Schedules that stand in a dictionary come over by way of the tables, without a message sent, or are refused with a reason.
+#[test]
+fn a_dictionary_becomes_tables() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    celery::tables(&cluster, "postgres", false);
+    let (printed, is_whole, verdicts) = from_dictionary(&cluster, &mut db, "proj", &[("BEAT_SCHEDULE", "1")]);
+    assert_eq!(
+        printed.trim_end(),
+        "written: nightly: 0 3 * * * (m/h/dM/MY/d) UTC\n\
+         written: lists: 0,30 9-17 * * 1,5 (m/h/dM/MY/d) UTC\n\
+         written: each half minute: every 30.0 seconds\n\
+         written: hourly: every 3600.0 seconds\n\
+         refused: half a second: an interval of 0.5 seconds: a row has whole seconds\n\
+         written: sunset: Sunset (52.5, 13.4)\n\
+         refused: own rule: a schedule of the class Weekdays has no table\n\
+         refused: relative: relative intervals have no column\n\
+         refused: countdown: no column for the option countdown: give it to the task itself\n\
+         refused: lazy: an argument is worked out anew for each run\n\
+         refused: no json: Object of type object is not JSON serializable\n\
+         written: celery.backend_cleanup: 0 4 * * * (m/h/dM/MY/d) UTC"
+    );
+    assert!(!is_whole);
+    assert_eq!(
+        verdicts,
+        "celery.backend_cleanup | imported | 0 4 * * * | UTC\n\
+         each half minute | imported | every 30 seconds after start | UTC\n\
+         hourly | imported | every 3600 seconds after start | UTC\n\
+         lists | imported | */30 9-17 * * 1,5 | UTC\n\
+         nightly | imported | 0 3 * * * | UTC\n\
+         unsupported | a solar schedule: clocks here know nothing of the sun"
+    );
+    let payload = "select payload - 'args' - 'kwargs' from sched.schedule where schedule_name = 'each half minute'";
+    assert_eq!(
+        one::<String>(&mut db, &payload.replace("payload - 'args' - 'kwargs'", "(payload - 'args' - 'kwargs')::text")),
+        "{\"task\": \"shop.greet\", \"queue\": \"reports\", \"options\": {\"expires\": 15, \"headers\": {\"periodic_task_name\": \"each half minute\"}}}"
+    );
+    assert_eq!(["reports", "celery"].map(|queue| in_files(&cluster, queue)), [0, 0]);
+    // What JSON has no type for arrives as what it was; and old results are deleted, as by Beat.
+    db.batch_execute(
+        "insert into django_celery_results_taskresult (task_id, status, content_type, content_encoding, date_created, date_done)
+         values ('old', 'SUCCESS', '', '', now() - interval '9 days', now() - interval '9 days');
+         select sched.fire_now('hourly'), sched.fire_now('celery.backend_cleanup')",
+    )
+    .unwrap();
+    let mut sender = celery::sender_command(&cluster, "postgres");
+    sender.arg("--until-idle");
+    run(sender);
+    let mut worker = celery::worker_command(&cluster, "postgres");
+    worker.env("BEAT_SCHEDULE", "1");
+    let _worker = Program::start(worker, &cluster.folder().join("celery.log"));
+    let done = "select count(*) = 1 and bool_and(result = '\"report of 2026-11-28 00:00:00+00:00\"')
+                       and not exists (select from django_celery_results_taskresult where task_id = 'old')
+                  from django_celery_results_taskresult where task_name = 'shop.tasks.report' and status = 'SUCCESS'";
+    wait_for(&mut db, done, PATIENCE);
+}
+
+/// An application without Django gets the tables as well, and its schedules are handed on by the same worker.
+#[test]
+fn a_dictionary_without_django_becomes_tables() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    let (printed, is_whole, verdicts) = from_dictionary(&cluster, &mut db, "plain", &[]);
+    assert_eq!(
+        printed,
+        "written: mail: 30 7 * * * (m/h/dM/MY/d) Europe/Berlin\nwritten: each minute: every 60.0 seconds\nwritten: celery.backend_cleanup: 0 4 * * * (m/h/dM/MY/d) Europe/Berlin\n"
+    );
+    assert!(is_whole);
+    assert_eq!(
+        verdicts,
+        "celery.backend_cleanup | imported | 0 4 * * * | Europe/Berlin\neach minute | imported | every 60 seconds after start | UTC\nmail | imported | 30 7 * * * | Europe/Berlin"
+    );
+    let owned =
+        "select string_agg(concat_ws(' ', schedule_name, ownership), ', ' order by schedule_name) from sched.schedules";
+    db.batch_execute("select sched.alter_schedule(schedule_name, ownership => 'owned'), sched.fire_now(schedule_name) from sched.schedules where ownership = 'external'").unwrap();
+    assert_eq!(one::<String>(&mut db, owned), "celery.backend_cleanup owned, each minute owned, mail owned");
+    let mut sender = celery::sender_command(&cluster, "postgres");
+    sender.args(["--app=plain", "--until-idle"]);
+    let printed = run(sender);
+    assert_eq!(["mails", "celery"].map(|queue| in_files(&cluster, queue)), [1, 2], "{printed}");
+}
