@@ -315,40 +315,41 @@ fn end(mut program: Program) {
     wait_until("it to end", SOON, || program.ended());
 }
 
+/// A round is a minute, so many tasks change hands in few of them, and in each something is killed.
 #[test]
 #[ignore = "minutes"]
 fn long_a_hundred_take_overs_of_beat_under_kills() {
-    const TASKS: usize = 10;
+    const TASKS: usize = 17;
+    const ROUNDS: usize = 6;
     let cluster = Cluster::new();
     let (mut db, programs) = sent_each_minute(&cluster, TASKS);
     let [mut beat, mut worker, mut sender] = programs.map(Some);
     wait_for(&mut db, &format!("select count(distinct job) = {TASKS} from witness"), Duration::from_secs(180));
     next_minute(&mut db, TASKS);
     let mut random = Random::seeded();
-    for round in 0..10 {
+    for round in 0..ROUNDS {
         change_hands(&mut db, "celery_beat", "task", TASKS);
+        // In the middle of a minute: what they have sent by then is done.
+        let at = 20 + random.below(15);
+        let is_time = format!("select extract(second from clock_timestamp()) between {at} and 40");
+        wait_for(&mut db, &is_time, Duration::from_secs(90));
         if round % 2 == 1 {
-            // In the middle of a minute: what they have sent by then is done.
-            let at = 20 + random.below(15);
-            let is_time = format!("select extract(second from clock_timestamp()) between {at} and 40");
-            wait_for(&mut db, &is_time, Duration::from_secs(90));
-            if round % 4 == 1 {
-                beat.take().into_iter().for_each(end);
-                beat = Some(celery::beat(&cluster, "postgres"));
-                worker.take().into_iter().for_each(end);
-                worker = Some(celery::worker(&cluster, "postgres"));
-            } else {
-                cluster.restart(Shutdown::Immediate);
-                db = cluster.connect();
-            }
+            beat.take().into_iter().for_each(end);
+            beat = Some(celery::beat(&cluster, "postgres"));
+            worker.take().into_iter().for_each(end);
+            worker = Some(celery::worker(&cluster, "postgres"));
             drop(sender.take());
             sender = Some(celery::sender(&cluster, "postgres"));
+        } else {
+            // Beat and what hands on to Celery go on by themselves.
+            cluster.restart(Shutdown::Immediate);
+            db = cluster.connect();
         }
         next_minute(&mut db, TASKS);
     }
     check_witness(&mut db, TASKS);
     let runs: i64 = one(&mut db, "select count(*) from witness");
-    println!("{runs} runs, each minute of each task once");
+    println!("{runs} runs, each minute of each task once, through {} changes of hands", TASKS * ROUNDS);
 }
 
 #[test]
