@@ -153,4 +153,7 @@ fn tasks() {
     assert_eq!(text(clocked(later), true, once).as_deref(), Ok("at 2026-09-22 06:53:20+00"));
     assert!(text(clocked(later), true, on).is_err());
     assert!(text(clocked(later), true, Task { starts: Some(later), ..once }).is_err());
+    // Beat does not look at one that has passed.
+    let passed = text(clocked(later), true, Task { starts: Some(before), ..once });
+    assert_eq!(passed.as_deref(), Ok("at 2026-09-22 06:53:20+00"));
 }

@@ -154,9 +154,9 @@ pub fn of_task(clock: ForeignClock, is_clocked: bool, task: &Task, now: Instant)
         return Err("it is run once only, and was".to_owned());
     }
     if is_clocked {
-        return match (task.one_off, task.starts) {
+        return match (task.one_off, starts) {
             (false, _) => Err("a clocked task that is no one-off task is run again and again".to_owned()),
-            (true, Some(_)) => Err("a clocked task with a start_time".to_owned()),
+            (true, Some(_)) => Err("a clocked task with a start_time ahead".to_owned()),
             (true, None) => Ok(clock),
         };
     }

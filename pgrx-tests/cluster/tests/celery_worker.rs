@@ -2,7 +2,7 @@
 //! `django-db`, shared tasks with queues of their own, and nothing in it that calls `django.setup()`.
 
 use scheduler_cluster_tests::celery::{self, Redis};
-use scheduler_cluster_tests::proc::{kill, Program, Signal};
+use scheduler_cluster_tests::proc::Program;
 use scheduler_cluster_tests::scheduler::{one, SOON};
 use scheduler_cluster_tests::{run, wait_for, wait_until, Client, Cluster, Shutdown};
 use std::process::Command;
@@ -21,11 +21,16 @@ fn in_files(cluster: &Cluster, queue: &str) -> usize {
     names.filter(|name| name.as_ref().unwrap().file_name().to_string_lossy().ends_with(&end)).count()
 }
 
-/// A server with tasks of the project's as `import_from` makes them.
+/// A server with tasks of the project's as `import_from` makes them, for the project's own role, which has `grant_use` and no more.
 fn with_tasks() -> (Cluster, Client) {
     let cluster = Cluster::builder().set("sched.tick_interval", "1s").start();
-    let mut db = cluster.with_extension("postgres");
-    celery::tables(&cluster, "postgres", false);
+    cluster.execute("create role shop login");
+    cluster.execute("create database shop owner shop");
+    cluster.with_extension("shop").batch_execute("select sched.grant_use('shop')").unwrap();
+    let mut migrate = celery::python(&cluster, "shop", &["manage.py", "migrate", "--verbosity=0"]);
+    migrate.env("PGUSER", "shop");
+    run(migrate);
+    let mut db = cluster.connect_as("shop", "shop");
     db.batch_execute(
         "insert into django_celery_beat_crontabschedule (id, minute, hour, day_of_month, month_of_year, day_of_week, timezone) values (1, '0', '0', '*', '*', '*', 'UTC');
          insert into django_celery_beat_periodictask (name, task, args, kwargs, headers, enabled, total_run_count, date_changed, description, one_off, crontab_id, queue)
@@ -37,6 +42,20 @@ fn with_tasks() -> (Cluster, Client) {
     )
     .unwrap();
     (cluster, db)
+}
+
+/// The worker, as the project's role.
+fn sender(cluster: &Cluster, arguments: &[&str]) -> Command {
+    let mut sender = celery::sender_command(cluster, "shop");
+    sender.env("PGUSER", "shop").args(arguments);
+    sender
+}
+
+/// The worker at work, to which something happens once its first message is sent, and before the ledger has heard.
+fn at_first_message(cluster: &Cluster, broker: &Redis, what: &str) -> Program {
+    let mut sender = sender(cluster, &[]);
+    sender.env("CELERY_IMPORTS", "first_message").env("FIRST_MESSAGE", what);
+    started(cluster, sender, broker)
 }
 
 fn started(cluster: &Cluster, mut sender: Command, broker: &Redis) -> Program {
@@ -56,9 +75,7 @@ fn a_django_project_is_loaded_as_beat_loads_it() {
         "select sched.alter_job('wrong', max_attempts => 1), sched.fire_now(schedule_name) from sched.schedules",
     )
     .unwrap();
-    let mut sender = celery::sender_command(&cluster, "postgres");
-    sender.arg("--until-idle");
-    let printed = run(sender);
+    let printed = run(sender(&cluster, &["--until-idle"]));
     assert_eq!(
         one::<String>(&mut db, STATUSES),
         "greet SUCCESS 1, moved SUCCESS 1, report SUCCESS 1, unknown SUCCESS 1, wrong FAILED 1",
@@ -75,7 +92,7 @@ fn a_django_project_is_loaded_as_beat_loads_it() {
 fn a_broker_that_is_down_is_waited_for() {
     let (cluster, mut db) = with_tasks();
     let broker = Redis::start(&cluster);
-    let sender = started(&cluster, celery::sender_command(&cluster, "postgres"), &broker);
+    let sender = started(&cluster, sender(&cluster, &[]), &broker);
     db.batch_execute("select sched.fire_now('greet')").unwrap();
     wait_until("a message", PATIENCE, || (broker.waiting("celery") == 1).then_some(()));
     drop(broker);
@@ -100,21 +117,37 @@ fn a_broker_that_is_down_is_waited_for() {
 fn a_server_that_is_down_is_waited_for() {
     let (cluster, mut db) = with_tasks();
     let broker = Redis::start(&cluster);
-    let mut command = celery::sender_command(&cluster, "postgres");
-    // The connection breaks when the message is sent, and the ledger does not know yet.
-    command.env("CELERY_IMPORTS", "sever");
-    let mut sender = started(&cluster, command, &broker);
+    let sender = at_first_message(&cluster, &broker, "disconnect");
     db.batch_execute("select sched.fire_now('greet')").unwrap();
     wait_for(&mut db, "select status = 'SUCCESS' and attempt = 1 from sched.execution", PATIENCE);
     says(&sender, "PostgreSQL is down");
     for how in [Shutdown::Immediate, Shutdown::Fast] {
         cluster.restart(how);
-        cluster.connect().batch_execute("select sched.fire_now('greet')").unwrap();
-        wait_for(&mut cluster.connect(), "select bool_and(status = 'SUCCESS') from sched.execution", PATIENCE);
+        db = cluster.connect_as("shop", "shop");
+        db.batch_execute("select sched.fire_now('greet')").unwrap();
+        wait_for(&mut db, "select bool_and(status = 'SUCCESS') from sched.execution", PATIENCE);
     }
     assert_eq!(broker.waiting("celery"), 3, "{}", sender.printed());
-    kill(sender.pid(), Signal::TERM);
-    assert!(wait_until("it to leave", SOON, || sender.ended()).success());
+}
+
+/// At SIGTERM it gives back what it has not begun with. After SIGKILL its leases run out, and what it had sent is sent once more.
+#[test]
+fn a_worker_that_ends_leaves_the_rest_to_others() {
+    let (cluster, mut db) = with_tasks();
+    let broker = Redis::start(&cluster);
+    db.execute("select sched.fire_now('greet')", &[]).unwrap();
+    db.execute("select sched.fire_now('report')", &[]).unwrap();
+    let mut ended = at_first_message(&cluster, &broker, "SIGTERM");
+    assert!(wait_until("it to leave", PATIENCE, || ended.ended()).success(), "{}", ended.printed());
+    let states = "select string_agg(status || ' ' || attempt, ', ' order by status) from sched.execution";
+    assert_eq!(one::<String>(&mut db, states), "PENDING 0, SUCCESS 1", "{}", ended.printed());
+    cluster.set("sched.stale_timeout", "5s");
+    let mut killed = at_first_message(&cluster, &broker, "SIGKILL");
+    assert!(!wait_until("it to end", PATIENCE, || killed.ended()).success());
+    let first = broker.waiting("reports");
+    let _other = started(&cluster, sender(&cluster, &[]), &broker);
+    wait_for(&mut db, "select bool_and(status = 'SUCCESS') and sum(attempt) = 3 from sched.execution", PATIENCE);
+    assert_eq!((first, broker.waiting("reports"), broker.waiting("celery")), (1, 2, 1));
 }
 
 /// After an outage the latest plan time of each task is sent, or all, as it is told; what was asked for besides the clock is sent.
@@ -129,9 +162,7 @@ fn of_a_backlog_the_latest_of_each_task_is_sent() {
     wait_for(&mut db, waits, SOON);
     db.batch_execute(pause).unwrap();
     db.batch_execute("select sched.backfill('moved', '2026-01-01', '2026-01-03')").unwrap();
-    let mut sender = celery::sender_command(&cluster, "postgres");
-    sender.arg("--until-idle");
-    let printed = run(sender);
+    let printed = run(sender(&cluster, &["--until-idle"]));
     let sent = "select string_agg(concat_ws(' ', job_name, n), ', ' order by job_name) from (select job_name, count(*) as n from sched.execution where status = 'SUCCESS' group by 1) as e";
     assert_eq!(one::<String>(&mut db, sent), "greet 1, moved 2, report 1", "{printed}");
     let rest = "select bool_and(status = 'CANCELLED' and (progress ->> 'passed_over_for')::timestamptz > plan_time) from sched.execution e
@@ -147,9 +178,7 @@ fn of_a_backlog_the_latest_of_each_task_is_sent() {
     db.batch_execute(pause).unwrap();
     let waiting: i64 = one(&mut db, "select count(*) from sched.execution where status = 'PENDING'");
     let cancelled: i64 = one(&mut db, "select count(*) from sched.execution where status = 'CANCELLED'");
-    let mut sender = celery::sender_command(&cluster, "postgres");
-    sender.args(["--until-idle", "--backlog", "all"]);
-    let printed = run(sender);
+    let printed = run(sender(&cluster, &["--until-idle", "--backlog", "all"]));
     assert_eq!(
         one::<i64>(&mut db, "select count(*) from sched.execution where status = 'SUCCESS'"),
         4 + waiting,
