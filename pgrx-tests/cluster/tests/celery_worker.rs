@@ -54,7 +54,7 @@ fn sender(cluster: &Cluster, arguments: &[&str]) -> Command {
 /// The worker at work, to which something happens once its first message is sent, and before the ledger has heard.
 fn at_first_message(cluster: &Cluster, broker: &Redis, what: &str) -> Program {
     let mut sender = sender(cluster, &[]);
-    sender.env("CELERY_IMPORTS", "first_message").env("FIRST_MESSAGE", what);
+    sender.env("CELERY_IMPORTS", "first_message pending").env("FIRST_MESSAGE", what);
     started(cluster, sender, broker)
 }
 
@@ -128,6 +128,9 @@ fn a_server_that_is_down_is_waited_for() {
         wait_for(&mut db, "select bool_and(status = 'SUCCESS') from sched.execution", PATIENCE);
     }
     assert_eq!(broker.waiting("celery"), 3, "{}", sender.printed());
+    // The project's own connection has broken as well, and was not gone on with.
+    let pending = "select count(*) from django_celery_results_taskresult where status = 'PENDING'";
+    assert_eq!(one::<i64>(&mut db, pending), 3, "{}", sender.printed());
 }
 
 /// At SIGTERM it gives back what it has not begun with. After SIGKILL its leases run out, and what it had sent is sent once more.
