@@ -17,7 +17,7 @@ import signal
 import sys
 import threading
 from datetime import datetime
-from typing import Any, NamedTuple, Sequence
+from typing import Any, Mapping, NamedTuple, Sequence
 from uuid import UUID
 
 import psycopg
@@ -31,7 +31,7 @@ from psycopg.rows import class_row
 
 POLL_SECONDS = 5.0  # a notification comes much earlier; this is for those that got lost
 MAX_PAUSE = 5.0  # between looks whether what was down is back
-MAX_CLAIMS = 20  # so many are late where this program is killed
+MAX_CLAIMS = 50  # so many are late where this program is killed
 
 # A connection that notices that its host is gone, and that is to the primary, unless PG* variables say otherwise.
 CONNECTION = make_conninfo(
@@ -55,8 +55,6 @@ GIVE_BACK = "SELECT sched.snooze(%s, %s, clock_timestamp())"  # it is what it wa
 TELL_LATER = "SELECT sched.heartbeat(%s, %s, progress => jsonb_build_object('passed_over_for', %s::text))"
 CANCEL = "SELECT sched.cancel(%s)"
 END_CANCELLED = "SELECT sched.finish_failure(%s, %s)"
-
-Said = tuple[str, Sequence[object]]
 
 stopping = threading.Event()
 
@@ -132,7 +130,7 @@ class Sender:
     def work(self, db: psycopg.Connection[Any]) -> None:
         """Works until there is nothing to do any more, or the connection breaks."""
         for execution_id, (statement, token) in list(self.in_hand.items()):
-            self.end(db, execution_id, (statement, (execution_id, token)))
+            self.end(db, execution_id, statement, (execution_id, token))
         db.execute(sql.SQL("LISTEN {}").format(sql.Identifier(f"sched:{self.queue}")))  # before the first look
         while not self.is_done():
             if self.pause:
@@ -158,13 +156,15 @@ class Sender:
         later: dict[UUID, str] = {}
         if not self.sends_all:
             later = dict(db.execute(LATER, ([execution.execution_id for execution in claimed],)).fetchall())
+        if later:
+            self.pass_over(db, [execution for execution in claimed if execution.execution_id in later], later)
         is_down = False
         for execution in claimed:
             key = (execution.execution_id, execution.lease_token)
             if execution.execution_id in later:
-                self.pass_over(db, execution, later[execution.execution_id])
-            elif is_down or stopping.is_set():
-                self.end(db, execution.execution_id, (GIVE_BACK, key))
+                continue
+            if is_down or stopping.is_set():
+                self.end(db, execution.execution_id, GIVE_BACK, key)
             else:
                 is_down = not self.send(db, execution)
         self.pause = min(2 * self.pause + 0.5, MAX_PAUSE) if is_down else 0.0
@@ -177,31 +177,40 @@ class Sender:
         except Exception as error:
             if isinstance(error, OperationalError) or not broker_answers(self.app):
                 print(f"{execution.job_name}: waits, the broker is down: {error}", flush=True)
-                self.end(db, execution.execution_id, (GIVE_BACK, key))
+                self.end(db, execution.execution_id, GIVE_BACK, key)
                 return False
             # It cannot be sent as it is: sched.jobs says how often that is tried again.
             print(f"{execution.job_name}: failed: {error}", flush=True)
             words = [text.replace("\0", "").encode(errors="replace").decode() for text in (type(error).__name__, str(error))]
-            self.end(db, execution.execution_id, (FAIL, (*key, *words)))
+            self.end(db, execution.execution_id, FAIL, (*key, *words))
         else:
             print(f"{execution.job_name}: sent", flush=True)
             self.in_hand[execution.execution_id] = (SUCCEED, execution.lease_token)
-            self.end(db, execution.execution_id, (SUCCEED, key))
+            self.end(db, execution.execution_id, SUCCEED, key)
         self.finished += 1
         return True
 
-    def pass_over(self, db: psycopg.Connection[Any], execution: Execution, later: str) -> None:
-        """Cancels what a later plan time makes needless."""
-        key = (execution.execution_id, execution.lease_token)
-        self.end(db, execution.execution_id, (TELL_LATER, (*key, later)), (CANCEL, key[:1]), (END_CANCELLED, key))
-        print(f"{execution.job_name}: passed over for {later}", flush=True)
-        self.finished += 1
+    def pass_over(self, db: psycopg.Connection[Any], needless: Sequence[Execution], later: Mapping[UUID, str]) -> None:
+        """Cancels what later plan times make needless: in one transaction, for it may be much."""
+        with db.transaction():
+            for execution in needless:
+                key = (execution.execution_id, execution.lease_token)
+                try:
+                    with db.transaction():
+                        db.execute(TELL_LATER, (*key, later[execution.execution_id]))
+                        db.execute(CANCEL, key[:1])
+                        db.execute(END_CANCELLED, key)
+                except psycopg.errors.ObjectNotInPrerequisiteState:
+                    pass  # somebody else has it by now
+        for execution in needless:
+            del self.in_hand[execution.execution_id]
+            print(f"{execution.job_name}: passed over for {later[execution.execution_id]}", flush=True)
+        self.finished += len(needless)
 
-    def end(self, db: psycopg.Connection[Any], execution_id: UUID, *said: Said) -> None:
+    def end(self, db: psycopg.Connection[Any], execution_id: UUID, statement: str, parameters: Sequence[object]) -> None:
         """Tells the ledger what became of it."""
         try:
-            for statement, parameters in said:
-                db.execute(statement, parameters)
+            db.execute(statement, parameters)
         except psycopg.errors.ObjectNotInPrerequisiteState as error:
             print(f"{execution_id}: its lease was lost, so it may be sent once more: {error}", flush=True)
         self.in_hand.pop(execution_id, None)

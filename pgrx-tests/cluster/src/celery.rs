@@ -1,11 +1,14 @@
 //! Celery with django-celery-beat beside a server: a Django project (`pgrx-tests/beat`) with its tables in a database of it, Beat, and a
-//! worker. The broker is files in the cluster's folder, or a Redis for tests that end it.
+//! worker. The broker is a Redis where a test has started one, and else files in the cluster's folder: these a worker may read before they
+//! are written, and end.
 
 use crate::cluster::Cluster;
 use crate::environment::{built, celery_python, repository, run};
 use crate::proc::Program;
+use crate::wait::wait_until;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 /// Makes the tables in a database, with some tasks in them (`shop/management/commands/periodic_tasks.py`) if wanted.
 pub fn tables(cluster: &Cluster, database: &str, with_tasks: bool) {
@@ -56,30 +59,33 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// Starts one, or another in the place of one that is gone.
+    /// Starts one, or another in the place of one that is gone. It is the broker of all programs that are started after it.
     #[must_use]
     pub fn start(cluster: &Cluster) -> Self {
-        let socket = cluster.folder().join("redis");
+        let socket = redis_socket(cluster);
         let mut server = redis_command("redis-server");
         server.args(["--port", "0", "--save", "", "--unixsocket"]).arg(&socket);
-        Self { _server: Program::start(server, &cluster.folder().join("redis.log")), socket }
-    }
-
-    /// What programs of the project need to know (`BROKER_URL`).
-    #[must_use]
-    pub fn url(&self) -> String {
-        format!("redis+socket://{}", self.socket.display())
+        let redis = Self { _server: Program::start(server, &cluster.folder().join("redis.log")), socket };
+        wait_until("Redis to answer", Duration::from_secs(60), || (redis.ask(&["ping"]) == "PONG").then_some(()));
+        redis
     }
 
     /// How many messages wait in a queue.
     #[must_use]
     pub fn waiting(&self, queue: &str) -> usize {
-        let mut length = redis_command("redis-cli");
-        length.arg("-s").arg(&self.socket).args(["llen", queue]);
-        let output = length.output().expect("redis-cli runs");
-        // (It has no socket yet, or none any more.)
-        String::from_utf8_lossy(&output.stdout).trim().parse().unwrap_or_default()
+        self.ask(&["llen", queue]).parse().expect("a number")
     }
+
+    fn ask(&self, words: &[&str]) -> String {
+        let mut client = redis_command("redis-cli");
+        client.arg("-s").arg(&self.socket).args(words);
+        let output = client.output().expect("redis-cli runs");
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+}
+
+fn redis_socket(cluster: &Cluster) -> PathBuf {
+    cluster.folder().join("redis")
 }
 
 fn redis_command(program: &str) -> Command {
@@ -97,5 +103,9 @@ pub fn python(cluster: &Cluster, database: &str, arguments: &[&str]) -> Command 
     let mut command = cluster.client(Command::new(celery_python()), "postgres", database);
     let folder = repository().join("pgrx-tests/beat");
     command.args(arguments).current_dir(&folder).env("PYTHONPATH", &folder).env("PYTHONDONTWRITEBYTECODE", "1");
+    let socket = redis_socket(cluster);
+    if socket.exists() {
+        command.env("BROKER_URL", format!("redis+socket://{}", socket.display()));
+    }
     command
 }

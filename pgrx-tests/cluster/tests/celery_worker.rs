@@ -52,14 +52,13 @@ fn sender(cluster: &Cluster, arguments: &[&str]) -> Command {
 }
 
 /// The worker at work, to which something happens once its first message is sent, and before the ledger has heard.
-fn at_first_message(cluster: &Cluster, broker: &Redis, what: &str) -> Program {
+fn at_first_message(cluster: &Cluster, what: &str) -> Program {
     let mut sender = sender(cluster, &[]);
     sender.env("CELERY_IMPORTS", "first_message pending").env("FIRST_MESSAGE", what);
-    started(cluster, sender, broker)
+    started(cluster, sender)
 }
 
-fn started(cluster: &Cluster, mut sender: Command, broker: &Redis) -> Program {
-    sender.env("BROKER_URL", broker.url());
+fn started(cluster: &Cluster, sender: Command) -> Program {
     Program::start(sender, &cluster.folder().join("sender.log"))
 }
 
@@ -92,7 +91,7 @@ fn a_django_project_is_loaded_as_beat_loads_it() {
 fn a_broker_that_is_down_is_waited_for() {
     let (cluster, mut db) = with_tasks();
     let broker = Redis::start(&cluster);
-    let sender = started(&cluster, sender(&cluster, &[]), &broker);
+    let sender = started(&cluster, sender(&cluster, &[]));
     db.batch_execute("select sched.fire_now('greet')").unwrap();
     wait_until("a message", PATIENCE, || (broker.waiting("celery") == 1).then_some(()));
     drop(broker);
@@ -117,7 +116,7 @@ fn a_broker_that_is_down_is_waited_for() {
 fn a_server_that_is_down_is_waited_for() {
     let (cluster, mut db) = with_tasks();
     let broker = Redis::start(&cluster);
-    let sender = at_first_message(&cluster, &broker, "disconnect");
+    let sender = at_first_message(&cluster, "disconnect");
     db.batch_execute("select sched.fire_now('greet')").unwrap();
     wait_for(&mut db, "select status = 'SUCCESS' and attempt = 1 from sched.execution", PATIENCE);
     says(&sender, "PostgreSQL is down");
@@ -140,15 +139,15 @@ fn a_worker_that_ends_leaves_the_rest_to_others() {
     let broker = Redis::start(&cluster);
     db.execute("select sched.fire_now('greet')", &[]).unwrap();
     db.execute("select sched.fire_now('report')", &[]).unwrap();
-    let mut ended = at_first_message(&cluster, &broker, "SIGTERM");
+    let mut ended = at_first_message(&cluster, "SIGTERM");
     assert!(wait_until("it to leave", PATIENCE, || ended.ended()).success(), "{}", ended.printed());
     let states = "select string_agg(status || ' ' || attempt, ', ' order by status) from sched.execution";
     assert_eq!(one::<String>(&mut db, states), "PENDING 0, SUCCESS 1", "{}", ended.printed());
     cluster.set("sched.stale_timeout", "5s");
-    let mut killed = at_first_message(&cluster, &broker, "SIGKILL");
+    let mut killed = at_first_message(&cluster, "SIGKILL");
     assert!(!wait_until("it to end", PATIENCE, || killed.ended()).success());
     let first = broker.waiting("reports");
-    let _other = started(&cluster, sender(&cluster, &[]), &broker);
+    let _other = started(&cluster, sender(&cluster, &[]));
     wait_for(&mut db, "select bool_and(status = 'SUCCESS') and sum(attempt) = 3 from sched.execution", PATIENCE);
     assert_eq!((first, broker.waiting("reports"), broker.waiting("celery")), (1, 2, 1));
 }

@@ -110,6 +110,7 @@ fn the_application_imports_what_is_its_own() {
 #[ignore = "long: on a busy machine Celery's processes take minutes"]
 fn long_what_is_fired_here_is_done_by_celery() {
     let (cluster, mut db) = database(true);
+    let _broker = celery::Redis::start(&cluster);
     let (_beat, _worker) = (celery::beat(&cluster, "postgres"), celery::worker(&cluster, "postgres"));
     one::<String>(&mut db, VERDICTS);
     // (A busy machine lets its worker begin some seconds late, which is a difference.)

@@ -129,12 +129,13 @@ pub fn server(steps: &[Step]) -> Option<Cluster> {
 }
 
 /// Beat and a worker with tasks of theirs in the database, for a page that is about them.
-fn celery_beside(cluster: &Cluster, steps: &[Step]) -> Vec<Program> {
+fn celery_beside(cluster: &Cluster, steps: &[Step]) -> Option<(celery::Redis, [Program; 3])> {
     if !steps.iter().any(|step| step.sql.contains("django_celery_beat")) {
-        return Vec::new();
+        return None;
     }
+    let broker = celery::Redis::start(cluster);
     celery::tables(cluster, "tour", true);
-    vec![celery::beat(cluster, "tour"), celery::worker(cluster, "tour"), celery::sender(cluster, "tour")]
+    Some((broker, [celery::beat(cluster, "tour"), celery::worker(cluster, "tour"), celery::sender(cluster, "tour")]))
 }
 
 /// pg_timetable's tables in the database, for a page that is about them.

@@ -212,7 +212,8 @@ fn jobs_of_timescaledb_change_hands() {
 }
 
 /// Tasks of a Beat at work that it sends each minute, imported; and who does them: both sides' go to the same worker.
-fn sent_each_minute(cluster: &Cluster, tasks: usize) -> (Client, [Program; 3]) {
+fn sent_each_minute(cluster: &Cluster, tasks: usize) -> (Client, [Program; 3], celery::Redis) {
+    let broker = celery::Redis::start(cluster);
     let mut db = cluster.with_extension("postgres");
     celery::tables(cluster, "postgres", false);
     db.batch_execute(&format!(
@@ -228,14 +229,14 @@ fn sent_each_minute(cluster: &Cluster, tasks: usize) -> (Client, [Program; 3]) {
     .unwrap();
     let programs =
         [celery::beat(cluster, "postgres"), celery::worker(cluster, "postgres"), celery::sender(cluster, "postgres")];
-    (db, programs)
+    (db, programs, broker)
 }
 
 #[test]
 #[ignore = "long: on a busy machine Celery's processes take minutes"]
 fn long_each_minute_of_beat_is_sent_once_through_a_take_over_and_back() {
     let cluster = Cluster::builder().set("sched.tick_interval", "1s").start();
-    let (mut db, _programs) = sent_each_minute(&cluster, 3);
+    let (mut db, _programs, _broker) = sent_each_minute(&cluster, 3);
     wait_for(&mut db, "select count(distinct job) = 3 from witness", Duration::from_secs(180));
     next_minute(&mut db, 3);
     let taken = "select string_agg(concat_ws(' ', schedule_name, last_theirs is not null, first_ours > clock_timestamp()), ', ') from sched.take_over('celery_beat', '{task 1,task 2}')";
@@ -322,7 +323,7 @@ fn long_a_hundred_take_overs_of_beat_under_kills() {
     const TASKS: usize = 17;
     const ROUNDS: usize = 6;
     let cluster = Cluster::new();
-    let (mut db, programs) = sent_each_minute(&cluster, TASKS);
+    let (mut db, programs, _broker) = sent_each_minute(&cluster, TASKS);
     let [mut beat, mut worker, mut sender] = programs.map(Some);
     wait_for(&mut db, &format!("select count(distinct job) = {TASKS} from witness"), Duration::from_secs(180));
     next_minute(&mut db, TASKS);
