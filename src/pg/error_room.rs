@@ -39,13 +39,19 @@ pub fn with_room<R>(body: impl FnOnce() -> R) -> R {
 
 /// Whether an error that is on its way can be copied.
 pub fn is_there() -> bool {
-    !ENDING.get() && allocator::has(ROOM)
+    !ENDING.get() && !is_critical() && allocator::has(ROOM)
+}
+
+/// Whether the server is in a critical section, where each error is one of all processes, and none is caught.
+fn is_critical() -> bool {
+    // SAFETY: reads a global of the process.
+    unsafe { pg_sys::CritSectionCount > 0 }
 }
 
 /// Called by the server for each message, while it puts that together: a command may give an error any SQLSTATE, so nothing tells it from a
 /// notice here. (It unwinds nowhere: what it calls raises nothing.)
 unsafe extern "C-unwind" fn require(_argument: *mut c_void) {
-    if !is_there() && !ENDING.replace(true) {
+    if !is_critical() && !is_there() && !ENDING.replace(true) {
         allocator::end_session(ROOM);
     }
 }

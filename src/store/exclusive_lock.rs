@@ -43,7 +43,8 @@ pub fn lock_all_for_update() {
         Ok(limit) if limit > 0 => Duration::from_millis(limit),
         _ => UPDATE_WAIT,
     };
-    if !lock_until(Some(Instant::now() + limit)) {
+    // (A shorter limit of the session stays.)
+    if !lock_until(Some(Instant::now() + limit)) && limit > Duration::from_millis(100) {
         run_settings::apply_to_transaction(c"lock_timeout", c"100ms");
     }
 }

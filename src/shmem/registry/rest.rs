@@ -86,7 +86,7 @@ pub fn rests_until(database: u32) -> Option<Instant> {
     let rests = slot.resting.load(SeqCst) && !slot.is_attended();
     let waits = slot.called.load(SeqCst) && is_lacking();
     let until = slot.next_wake.load(SeqCst);
-    let until = if waits { until.min(now().saturating_sub(1)) } else { until };
+    let until = if waits { until.min(now().saturating_sub(PATIENCE)) } else { until };
     rests.then(|| Instant::from_micros(until).unwrap_or(Instant::MAX))
 }
 
