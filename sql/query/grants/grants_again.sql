@@ -60,6 +60,12 @@ WITH held AS MATERIALIZED (
      CROSS JOIN unnest('{alerts,jobs,last_runs,late,queues,waiting}'::text[]) AS v (name)
      WHERE (SELECT s.version FROM step s) NOT IN ('0.2.0', '0.3.0')
      UNION ALL
+    -- Since 0.3.1.
+    SELECT w.what, f.name, 'EXECUTE', false
+      FROM unnest('{use,monitor}'::text[]) AS w (what)
+     CROSS JOIN unnest('{executions_of,runs_of}'::text[]) AS f (name)
+     WHERE (SELECT s.version FROM step s) NOT IN ('0.2.0', '0.3.0', '0.3.1')
+     UNION ALL
     SELECT 'worker', t.name, 'SELECT', true FROM unnest('{home,job,schedule}'::text[]) AS t (name)
      UNION ALL
     SELECT 'worker', t.name, r.privilege_type, true
