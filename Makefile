@@ -1,7 +1,7 @@
 # `make` lists what there is. PG=15 (or 17, 18) says which PostgreSQL, ASSERT=1 one with assertions; T=name picks the tests with that in their name.
 PG ?= 15
 T ?=
-export PG ASSERT DESTDIR
+export PG ASSERT DESTDIR PG_CRON_NAME
 export QUICK ONLY ROUNDS REPORT RESUME AGAINST MINUTES
 
 .DEFAULT_GOAL := help
@@ -53,7 +53,7 @@ check: setup ## format, lints and house rules
 all: ## build the release version for a server of yours: make all PG_CONFIG=/usr/bin/pg_config
 	@tools/install.sh "$(PG_CONFIG)" build
 
-install: ## install into your own server: make install PG_CONFIG=/usr/bin/pg_config; DESTDIR=/folder: below it
+install: ## install into your own server: make install PG_CONFIG=/usr/bin/pg_config; DESTDIR=/folder: below it; PG_CRON_NAME=1: with the empty extension pg_cron
 	@tools/install.sh "$(PG_CONFIG)"
 
 deb: ## Debian's package: target/deb/postgresql-15-scheduler_VERSION_ARCH.deb

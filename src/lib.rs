@@ -5,6 +5,7 @@
 use pgrx::prelude::*;
 
 mod api;
+mod cron_settings;
 mod dispatch;
 mod execute;
 mod guc;
@@ -91,6 +92,9 @@ pub extern "C-unwind" fn _PG_init() {
     let (preloading, upgrading) =
         unsafe { (pg_sys::process_shared_preload_libraries_in_progress, pg_sys::IsBinaryUpgrade) };
     guc::register(preloading);
+    if preloading {
+        cron_settings::register();
+    }
     if preloading && !upgrading {
         shmem::counters::register();
         shmem::registry::register();

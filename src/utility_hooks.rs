@@ -13,7 +13,7 @@ use pgrx::pg_sys::{self, NodeTag, Oid};
 use pgrx::prelude::*;
 use pgrx::PgList;
 
-use crate::pg::error::raise;
+use crate::pg::error::{raise, report, Failure};
 use crate::pg::syscache::{self, EXTENSION};
 use crate::pg::{compat, role};
 use crate::shmem::{exclusion, wakeup};
@@ -139,6 +139,7 @@ unsafe extern "C-unwind" fn make_way(node: *mut pg_sys::Node, context: pg_sys::P
         NodeTag::T_DropStmt => {
             let command = &*node.cast::<pg_sys::DropStmt>();
             if command.removeType == pg_sys::ObjectType::OBJECT_EXTENSION {
+                warn_of_the_name(command.objects);
                 let takes_ours_along = command.behavior == pg_sys::DropBehavior::DROP_CASCADE;
                 for name in PgList::<pg_sys::String>::from_pg(command.objects).iter_ptr() {
                     let name = CStr::from_ptr((*name).sval);
@@ -158,6 +159,19 @@ unsafe extern "C-unwind" fn make_way(node: *mut pg_sys::Node, context: pg_sys::P
             exclude_extension_of((*node.cast::<pg_sys::ReassignOwnedStmt>()).roles, exclusive_lock::lock_all);
         }
         _ => {}
+    }
+}
+
+/// Says that the jobs stay where pg_cron is the empty extension on top of `scheduler_cron`, whose jobs went with the real one.
+unsafe fn warn_of_the_name(dropped: *mut pg_sys::List) {
+    let goes = |name: &CStr| {
+        PgList::<pg_sys::String>::from_pg(dropped).iter_ptr().any(|dropped| CStr::from_ptr((*dropped).sval) == name)
+    };
+    let is_there = |name: &CStr| syscache::extension_of_name(name).is_some();
+    if goes(c"pg_cron") && !goes(c"scheduler_cron") && is_there(c"scheduler_cron") && is_there(c"pg_cron") {
+        let hint = "Unschedule those that are not to run: SELECT cron.unschedule(jobid) FROM cron.job.".to_owned();
+        let warning = Failure::warning("the jobs of cron.job go on: this pg_cron is a name alone");
+        report(PgLogLevel::WARNING, Failure { hint, ..warning });
     }
 }
 

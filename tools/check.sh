@@ -32,6 +32,7 @@ search_paths() {
     mapfile -t scripts < <(find sql -maxdepth 1 -name 'scheduler*--*.sql' | sort)
     tools/install.sh >/dev/null || return
     scripts+=("$("$SCHEDULER_PG_CONFIG" --sharedir)"/extension/scheduler{,_cron}--"$(scheduler_version)".sql)
+    scripts+=(sql/pg_cron/pg_cron--*.sql)
     local script broken=0 replaces
     for script in "${scripts[@]}"; do
         replaces=()

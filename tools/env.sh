@@ -24,7 +24,7 @@ export LC_ALL=C.UTF-8
 unset LANGUAGE
 
 for name in ${!PG@}; do
-    case $name in PG | PGRX_VERSION) ;; *) unset "$name" ;; esac
+    case $name in PG | PGRX_VERSION | PG_CRON_NAME) ;; *) unset "$name" ;; esac
 done
 unset name
 umask 022

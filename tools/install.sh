@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Build the extension and install it in the private server of tests and demo; a few seconds when nothing has changed.
 # `tools/install.sh PG_CONFIG` builds the release version and installs it in the server that this pg_config belongs to, below DESTDIR if that
-# is set; `tools/install.sh PG_CONFIG build` only builds it.
+# is set; `tools/install.sh PG_CONFIG build` only builds it. PG_CRON_NAME=1 installs the empty extension pg_cron as well.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 cd "$SCHEDULER_ROOT"
@@ -39,6 +39,7 @@ else
 fi
 if [ "${2:-}" = build ]; then exit; fi
 
+if [ -n "${PG_CRON_NAME:-}" ]; then tools/pg-cron-name.sh "$pg_config" check; fi
 libraries=${DESTDIR:-}$("$pg_config" --pkglibdir)
 scripts=${DESTDIR:-}$("$pg_config" --sharedir)/extension
 documents=${DESTDIR:-}$("$pg_config" --docdir)/extension/scheduler
@@ -50,6 +51,7 @@ as_owner mkdir -p "$libraries" "$scripts" "$documents"
 as_owner cp --no-preserve=all --remove-destination "$built/lib/scheduler.so" "$libraries/"
 as_owner cp --no-preserve=all --remove-destination "$built/extension/"* "$scripts/"
 as_owner cp --no-preserve=all --remove-destination "$built/licenses/"* README.md "$documents/"
+if [ -n "${PG_CRON_NAME:-}" ]; then tools/pg-cron-name.sh "$pg_config"; fi
 cat <<END
 
 To start using it, add this to postgresql.conf and restart the server (the extension's worker starts with it):

@@ -6,6 +6,7 @@
 #   PG=15 tools/test-deb.sh lintian install     some of it, of the package that is there
 #
 #   lintian       no error and no warning
+#   name          the package of the empty pg_cron: its files ask for it and find it, Debian's pg_cron and it exclude each other
 #   install       apt install from a signed repository, first fire within 60 s, removal
 #   upgrade       from the schema of each release: apt upgrade, restart, ALTER EXTENSION UPDATE, rows kept, fires
 #   autopkgtest   packaging/autopkgtest
@@ -24,12 +25,15 @@ folder=$CARGO_TARGET_DIR/deb
 name=postgresql-$PG-scheduler
 steps=("$@")
 if [ $# = 0 ]; then
-    steps=(lintian install upgrade autopkgtest piuparts reproduce)
+    steps=(lintian install name upgrade autopkgtest piuparts reproduce)
     tools/deb.sh
 fi
 version=$(scheduler_version)
 package=$folder/${name}_${version/-/\~}_$(dpkg --print-architecture).deb
-if [ ! -f "$package" ]; then fail "there is no $package: run make deb"; fi
+pg_cron=$folder/$name-pg-cron_${version/-/\~}_all.deb
+for file in "$package" "$pg_cron"; do
+    if [ ! -f "$file" ]; then fail "there is no $file: run make deb"; fi
+done
 
 work=$(mktemp -d /var/tmp/scheduler-deb.XXXXXX)
 trap 'rm -rf "$work"' EXIT
@@ -108,7 +112,24 @@ sources() {
 }
 
 step_lintian() {
-    lintian --allow-root --fail-on error,warning --tag-display-limit 0 "$package"
+    lintian --allow-root --fail-on error,warning --tag-display-limit 0 "$package" "$pg_cron"
+}
+
+step_name() {
+    local root=$work/name
+    fresh "$root"
+    repository "$root" "$package" "$pg_cron"
+    cp pgrx-tests/data/pg_cron_files/guarded.sql "$root/srv/"
+    inside "$root" bash -ec "apt-get -q update && apt-get -q install -y --no-install-recommends $name-pg-cron"
+    # shellcheck disable=SC2016 # the inner shell reads it
+    inside "$root" pg_virtualenv -v "$PG" -o shared_preload_libraries=scheduler bash -euc '
+        psql -X -q -v ON_ERROR_STOP=1 -c "CREATE EXTENSION pg_cron CASCADE; CREATE TABLE sessions (i int)" -f /srv/guarded.sql
+        if [ "$(psql -X -A -t -c "SELECT count(*) FROM cron.job")" != 2 ]; then echo "the guarded jobs are not there" >&2; exit 1; fi'
+    if inside "$root" apt-get -q install -y --no-install-recommends --no-remove "postgresql-$PG-cron"; then fail "Debian's pg_cron came beside it"; fi
+    inside "$root" bash -ec "apt-get -q install -y --no-install-recommends postgresql-$PG-cron"
+    if inside "$root" dpkg-query -W "$name-pg-cron" 2>/dev/null | grep -q .; then fail "it is there beside Debian's pg_cron"; fi
+    if ! grep -q libdir "$root/usr/share/postgresql/$PG/extension/pg_cron.control"; then fail "the control file is not Debian's"; fi
+    inside "$root" dpkg-query -W "$name" >/dev/null
 }
 
 step_install() {
@@ -198,20 +219,23 @@ step_reproduce() {
     # The server, the tools and the crates' sources are the same ones; what is compiled is compiled anew.
     ln -s "$CARGO_TARGET_DIR/tools" "$copy/target/tools"
     SOURCE_DATE_EPOCH=$(tools/source-date.sh) PACKAGE_PG_CONFIG=$SCHEDULER_PG_CONFIG "$copy/tools/deb.sh" "$work/built"
-    if ! cmp "$package" "$work/built/${package##*/}"; then
-        rm -rf "$folder/another"
-        mkdir "$folder/another"
-        dpkg-deb --raw-extract "$package" "$folder/another/first"
-        dpkg-deb --raw-extract "$work/built/${package##*/}" "$folder/another/second"
-        diff -rq "$folder/another/first" "$folder/another/second" || true
-        fail "two builds gave two files; both are unpacked in $folder/another"
-    fi
+    local file
+    for file in "$package" "$pg_cron"; do
+        if ! cmp "$file" "$work/built/${file##*/}"; then
+            rm -rf "$folder/another"
+            mkdir "$folder/another"
+            dpkg-deb --raw-extract "$file" "$folder/another/first"
+            dpkg-deb --raw-extract "$work/built/${file##*/}" "$folder/another/second"
+            diff -rq "$folder/another/first" "$folder/another/second" || true
+            fail "two builds gave two files; both are unpacked in $folder/another"
+        fi
+    done
     say "two builds, one file: $(sha256sum <"$package" | cut -c1-64)"
 }
 
 for step in "${steps[@]}"; do
     case $step in
-        lintian | install | upgrade | autopkgtest | piuparts | reproduce) ;;
+        lintian | install | name | upgrade | autopkgtest | piuparts | reproduce) ;;
         *) fail "no such step: $step" ;;
     esac
     say "$step"

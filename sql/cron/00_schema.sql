@@ -7,7 +7,11 @@ SET LOCAL search_path = pg_catalog, pg_temp;
 
 DO $$
 BEGIN
-    IF EXISTS (SELECT FROM pg_catalog.pg_extension WHERE extname = 'pg_cron') THEN
+    -- (The real one has a table. sql/pg_cron is its name alone.)
+    IF EXISTS (SELECT
+                 FROM pg_catalog.pg_extension e
+                 JOIN pg_catalog.pg_depend d ON d.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass AND d.refobjid = e.oid AND d.deptype = 'e'
+                WHERE e.extname = 'pg_cron') THEN
         RAISE EXCEPTION 'pg_cron is created in this database'
             USING ERRCODE = 'duplicate_object',
                   HINT = 'Both have the schema cron. Take its jobs over with sched.import_from(''pg_cron''), and then DROP EXTENSION pg_cron.';

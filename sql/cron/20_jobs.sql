@@ -61,7 +61,8 @@ BEGIN
                   HINT = 'Run CREATE EXTENSION scheduler_cron CASCADE in that database, and call cron.schedule there.';
     ELSIF nodeport <> current_setting('port')::integer OR nodename !~ '^(|localhost|127\.0\.0\.1|::1|/.*)$' THEN
         RAISE EXCEPTION 'cannot run jobs on another server (% port %)', nodename, nodeport
-            USING ERRCODE = 'feature_not_supported', HINT = 'Schedule the job on that server.';
+            USING ERRCODE = 'feature_not_supported',
+                  HINT = format('A job of this server has nodename localhost and nodeport %s. Schedule another one on its server.', current_setting('port'));
     END IF;
 END
 $$;

@@ -46,7 +46,8 @@ BEGIN
         PERFORM cron_internal.check_row(call);
         new_owner := cron_internal.job_owner(call.caller, NULLIF(call.username, pg_get_userbyid(call.caller)), 'create a job for another role');
         IF cron_internal.job_named(call.jobname, new_owner) IS NOT NULL THEN
-            RAISE EXCEPTION 'duplicate key value violates unique constraint "jobname_username_uniq"' USING ERRCODE = 'unique_violation';
+            RAISE EXCEPTION 'duplicate key value violates unique constraint "jobname_username_uniq"'
+                USING ERRCODE = 'unique_violation', HINT = 'cron.schedule with this name changes the job.';
         END IF;
         RETURN cron_internal.schedule(COALESCE(call.id, nextval('cron.jobid_seq')), call.jobname, call.schedule, call.command, new_owner, call.active, call.nodename, call.nodeport);
     END IF;
@@ -188,6 +189,19 @@ END
 $$;
 COMMENT ON FUNCTION cron_internal.delete_run IS 'internal: DELETE of cron.job_run_details';
 
+CREATE FUNCTION cron_internal.warn_of_launch() RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS
+$$
+BEGIN
+    -- (Where pg_cron is preloaded as well it is its setting; where scheduler is not, anybody's text.)
+    IF lower(current_setting('cron.launch_active_jobs', true)) IN ('off', 'false', 'no', '0') THEN
+        RAISE WARNING 'cron.launch_active_jobs = off is not obeyed: the jobs of cron.job run'
+            USING HINT = format('ALTER DATABASE %I SET sched.dispatch = off keeps all schedules of this database from firing.', current_database());
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION cron_internal.warn_of_launch() IS 'internal: says that cron.launch_active_jobs is not obeyed';
+
 CREATE FUNCTION cron_internal.perform() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS
 $$
@@ -214,6 +228,9 @@ BEGIN
         WHEN 'DELETE RUN' THEN PERFORM cron_internal.delete_run(NEW);
         ELSE RAISE EXCEPTION 'unknown action "%"', NEW.action USING ERRCODE = 'invalid_parameter_value', HINT = 'Call the functions of the schema cron.';
     END CASE;
+    IF NEW.action IN ('INSERT', 'UPDATE') OR NEW.action = ANY (functions[1:4]) THEN
+        PERFORM cron_internal.warn_of_launch();
+    END IF;
     RETURN NEW;
 END
 $$;
@@ -262,3 +279,17 @@ END
 $$;
 COMMENT ON FUNCTION cron_internal.delete_run_details() IS 'internal: DELETE of cron.job_run_details, as calls';
 CREATE TRIGGER delete_run INSTEAD OF DELETE ON cron.job_run_details FOR EACH ROW EXECUTE FUNCTION cron_internal.delete_run_details();
+
+-- Without it the server's hint is to write such a trigger.
+CREATE FUNCTION cron_internal.refuse_run_details() RETURNS trigger
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS
+$$
+BEGIN
+    RAISE EXCEPTION 'cannot % cron.job_run_details', lower(TG_OP)
+        USING ERRCODE = 'feature_not_supported',
+              HINT = CASE TG_OP WHEN 'INSERT' THEN 'Its rows are runs of the ledger. Keep runs of another server in a table of your own: CREATE TABLE old_runs (LIKE cron.job_run_details).'
+                                ELSE 'Its rows are runs of the ledger. A run whose process has gone ends by itself, and DELETE hides a row.' END;
+END
+$$;
+COMMENT ON FUNCTION cron_internal.refuse_run_details() IS 'internal: what cannot be done to cron.job_run_details';
+CREATE TRIGGER refuse INSTEAD OF INSERT OR UPDATE ON cron.job_run_details FOR EACH ROW EXECUTE FUNCTION cron_internal.refuse_run_details();

@@ -119,6 +119,16 @@ pub fn is_plain_table(relation: Oid) -> bool {
     unsafe { row(SysCacheIdentifier::RELOID, relation, kind) == Some(pg_sys::RELKIND_RELATION) }
 }
 
+/// Whether a relation is a view that an extension has made.
+pub fn is_view_of_extension(relation: Oid) -> bool {
+    let kind = |row: &pg_sys::FormData_pg_class| row.relkind as u8;
+    // SAFETY: as above; the second reads pg_depend.
+    unsafe {
+        row(SysCacheIdentifier::RELOID, relation, kind) == Some(pg_sys::RELKIND_VIEW)
+            && pg_sys::getExtensionOfObject(pg_sys::RelationRelationId, relation) != Oid::INVALID
+    }
+}
+
 /// What a role may do besides what it was granted.
 #[derive(Clone, Copy)]
 pub struct Attributes {

@@ -33,6 +33,7 @@ pub enum Shutdown {
 pub struct Builder {
     settings: Vec<(String, String)>,
     sets_clock: bool,
+    own_server: Option<fn(&Path)>,
 }
 
 impl Default for Builder {
@@ -55,7 +56,7 @@ impl Default for Builder {
         if env::var("SCHEDULER_FAST_PATH").is_ok_and(|value| value == "off") {
             settings.push(("sched.fast_path".into(), "off".into()));
         }
-        Self { settings, sets_clock: false }
+        Self { settings, sets_clock: false, own_server: None }
     }
 }
 
@@ -77,6 +78,12 @@ impl Builder {
     #[must_use]
     pub fn with_a_clock_to_set(self) -> Self {
         Self { sets_clock: true, ..self }
+    }
+
+    /// A server with files of its own, for a test that installs something: a copy that this function changes, by its `pg_config`.
+    #[must_use]
+    pub fn with_files_of_its_own(self, change: fn(&Path)) -> Self {
+        Self { own_server: Some(change), ..self }
     }
 
     /// Leases, claims and fires go row by row whatever `SCHEDULER_FAST_PATH` says, for tests of how they do that.
@@ -127,11 +134,17 @@ impl Builder {
             clock::prepare(&folder);
         }
 
+        let bin = self.own_server.map_or_else(bin, |change| {
+            let own = copy_server(&folder.join("server"));
+            change(&own.join("pg_config"));
+            own
+        });
+
         let mut lines = format!("unix_socket_directories = '{}'\n", folder.display());
         for (name, value) in &self.settings {
             writeln!(lines, "{name} = '{}'", value.replace('\'', "''")).unwrap();
         }
-        let cluster = Cluster { folder, lines, _guard: guard };
+        let cluster = Cluster { folder, bin, lines, _guard: guard };
         cluster.configure();
         cluster.start();
         cluster
@@ -142,6 +155,8 @@ impl Builder {
 #[derive(Debug)]
 pub struct Cluster {
     folder: PathBuf,
+    /// The programs that start and stop it.
+    bin: PathBuf,
     /// Its own lines of postgresql.conf.
     lines: String,
     _guard: Guard,
@@ -301,10 +316,20 @@ impl Cluster {
     }
 
     fn pg_ctl(&self, action: &str) -> Command {
-        let mut command = as_server_user(bin().join("pg_ctl"));
+        let mut command = as_server_user(self.bin.join("pg_ctl"));
         command.args([action, "-s", "-w", "-t", "120", "-D"]).arg(self.data());
         command
     }
+}
+
+/// The files of the server in another folder, as links: they are to be replaced, not written to. Where its programs are there.
+fn copy_server(into: &Path) -> PathBuf {
+    let bin = bin();
+    let root = bin.ancestors().nth(4).expect("lib/postgresql/VERSION/bin");
+    let mut copy = Command::new("cp");
+    copy.arg("-al").args([root, into]);
+    run(copy);
+    into.join(bin.strip_prefix(root).expect("a path below it"))
 }
 
 impl Default for Cluster {

@@ -97,4 +97,21 @@ fn an_open_call_for_another_role_keeps_nobody_waiting() {
     b.batch_execute("set statement_timeout = '5s'; select cron.schedule('nightly', '6 6 * * *', 'select 2')").unwrap();
     open.rollback().unwrap();
     assert_eq!(one::<i64>(&mut b, "select count(*) from cron.job where jobname = 'nightly'"), 1);
+/// What is edited there after a take_over is nothing here until the next import, and `compare` does not show it.
+#[test]
+fn an_edit_there_after_a_take_over_waits_for_an_import() {
+    let Some(cluster) = pg_cron::server(&[]) else { return };
+    let mut db = pg_cron::database(&cluster);
+    db.batch_execute(
+        "select cron.schedule('a', '0 3 * * *', 'select 1'); select sched.import_from('pg_cron'); select sched.take_over('pg_cron', force => true);
+         select cron.alter_job(1, schedule => '0 4 * * *', command => 'select 2')",
+    )
+    .unwrap();
+    let here =
+        "select clock || ' ' || command || ' ' || ownership from sched.schedules join sched.job using (job_name)";
+    assert_eq!(one::<String>(&mut db, here), "0 3 * * * select 1 owned");
+    let compared = "select count(*) from sched.compare('pg_cron', now() - interval '1 hour', now())";
+    assert_eq!(one::<i64>(&mut db, compared), 0);
+    assert_eq!(one::<String>(&mut db, "select verdict from sched.import_from('pg_cron')"), "changed");
+    assert_eq!(one::<String>(&mut db, here), "0 4 * * * select 2 owned");
 }

@@ -356,16 +356,16 @@ fn long_a_hundred_take_overs_of_beat_under_kills() {
 #[test]
 #[ignore = "minutes"]
 fn long_a_hundred_take_overs_of_pgagent_under_kills() {
-    const JOBS: usize = 10;
+    const JOBS: usize = 15;
     let Some((cluster, mut db)) = server() else { return };
     each_minute(&mut db, JOBS);
     db.batch_execute("select sched.define_job('load', kind => 'log'), sched.create_schedule('load ' || i, 'every 1 second', 'load') from generate_series(1, 100) as i").unwrap();
     let mut agent = Some(pgagent::daemon(&cluster));
     next_minute(&mut db, JOBS);
     let mut random = Random::seeded();
-    for round in 0..10 {
+    for round in 0..7 {
         change_hands(&mut db, "pgagent", "job", JOBS);
-        if round % 3 == 1 {
+        if round % 2 == 1 {
             // Not at the full minute, nor just after it: what pgAgent has begun then goes with the server.
             let at = 20 + random.below(20);
             let is_time = format!("select extract(second from clock_timestamp()) between {at} and 45");

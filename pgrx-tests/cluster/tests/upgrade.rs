@@ -358,14 +358,14 @@ fn an_update_under_a_running_dispatcher_keeps_every_row_and_goes_on() {
 fn an_updated_scheduler_cron_is_what_a_new_one_is() {
     let cluster = Cluster::builder().set("sched.enabled", "off").start();
     let its = "select string_agg(f, E'\\n' order by f) from (
-                   select pg_get_functiondef(p.oid) || coalesce(p.proacl::text, '') as f
-                     from pg_proc p where p.pronamespace = 'cron'::regnamespace
+                   select pg_get_functiondef(p.oid) || coalesce(p.proacl::text, '') || coalesce(obj_description(p.oid, 'pg_proc'), '') as f
+                     from pg_proc p where p.pronamespace in ('cron'::regnamespace, 'cron_internal'::regnamespace)
                    union all
                    select c.relname::text || c.relkind::text || coalesce(c.relacl::text, '') || coalesce(pg_get_viewdef(c.oid), '')
-                     from pg_class c where c.relnamespace = 'cron'::regnamespace
+                     from pg_class c where c.relnamespace in ('cron'::regnamespace, 'cron_internal'::regnamespace)
                    union all
                    select pg_get_triggerdef(t.oid) from pg_trigger t join pg_class c on c.oid = t.tgrelid
-                    where c.relnamespace = 'cron'::regnamespace) a";
+                    where c.relnamespace in ('cron'::regnamespace, 'cron_internal'::regnamespace)) a";
     cluster.execute(ROLES);
     let mut new = prepared(&cluster, "new", VERSION);
     new.batch_execute("create extension scheduler_cron").unwrap();

@@ -63,6 +63,8 @@ struct Server {
     has_workers: bool,
     time_zone: String,
     both_days: bool,
+    /// `cron.launch_active_jobs` is not off.
+    launches: bool,
 }
 
 /// The zone of its clocks, where no setting says another.
@@ -83,6 +85,7 @@ impl Server {
             port: guc::of_another("port"),
             has_workers: is_on("cron.use_background_workers"),
             both_days: is_on("cron.match_dom_and_dow"),
+            launches: guc::of_another("cron.launch_active_jobs").is_none() || is_on("cron.launch_active_jobs"),
         }
     }
 
@@ -139,7 +142,10 @@ impl Server {
             // One run at a time, and one that waits.
             overlap: Overlap::BufferOne.as_str(),
             enabled,
-            note: None,
+            note: (enabled && !self.launches).then(|| {
+                "cron.launch_active_jobs is off, so pg_cron does not run it; here it runs once it is taken over"
+                    .to_owned()
+            }),
         })
     }
 }

@@ -57,18 +57,22 @@ pub struct ForeignSchema {
     pub speaks_for_all: bool,
 }
 
-/// The schema that has this table: the one that was named, else the first of these. `42P01` where none has it.
+/// The schema that has this table: the one that was named, else the first of these. `42P01` where none has it: a view of an extension, as
+/// those of scheduler_cron, is nobody's table.
 pub fn find(named: Option<String>, candidates: &[String], table: &CStr, what: &str) -> Outcome<ForeignSchema> {
     let looked_at = named.as_ref().map_or(candidates, std::slice::from_ref);
-    let has_it =
-        |name: &&String| CString::new(name.as_str()).is_ok_and(|name| syscache::relation_named(&name, table).is_some());
+    let has_it = |name: &&String| {
+        CString::new(name.as_str()).is_ok_and(|name| {
+            syscache::relation_named(&name, table).is_some_and(|found| !syscache::is_view_of_extension(found))
+        })
+    };
     match looked_at.iter().find(has_it) {
         Some(name) => Ok(ForeignSchema { name: name.clone(), speaks_for_all: false }),
         None => Err(Failure::new(
             PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE,
             format!("there are no tables of {what} in this database"),
             format!(
-                "Looked for table \"{}\" in: {}. Connect to the database that has it, or name its schema as source_schema.",
+                "Looked for table \"{}\" in: {}. Connect to the database that has it, or name its schema as source_schema. The views of scheduler_cron show what is scheduled here already.",
                 table.to_string_lossy(),
                 if looked_at.is_empty() { "no schema".to_owned() } else { looked_at.join(", ") }
             ),
@@ -103,7 +107,7 @@ impl ForeignSchema {
             }
         }
         let refused = |message: String| {
-            let hint = "What another role has put there is nobody else's to import or to switch: its rows say as whom commands run. Have its owner do it, or give it to a superuser (ALTER TABLE ... OWNER TO). The views of scheduler_cron show what is scheduled here already.";
+            let hint = "What another role has put there is nobody else's to import or to switch: its rows say as whom commands run. Have its owner do it, or give it to a superuser (ALTER TABLE ... OWNER TO).";
             Err(Failure::new(PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE, message, hint))
         };
         if !syscache::is_plain_table(relation) {
