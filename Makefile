@@ -5,7 +5,7 @@ export PG ASSERT DESTDIR PG_CRON_NAME
 export QUICK ONLY ROUNDS REPORT RESUME AGAINST MINUTES
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-stop test test-core test-pg test-cluster test-long test-all docs bench check all install deb test-deb extension-folder test-extension-folder sbom clean
+.PHONY: help setup demo demo-stop test test-core test-pg test-cluster test-long test-all docs bench check all install deb test-deb extension-folder test-extension-folder sbom clients clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,6 +73,9 @@ test-extension-folder: setup ## that folder in a server of its own; PG=18
 sbom: ## target/sbom.cdx.json: what is linked into the library
 	@tools/setup.sh audit
 	@tools/sbom.sh
+
+clients: setup ## the worker libraries as packages that install from a file: target/clients/
+	@tools/clients.sh
 
 clean: ## stop what still runs and remove all that was built
 	@tools/clean.sh

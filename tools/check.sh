@@ -67,7 +67,7 @@ check "measured numbers (bench/measured.py says how to mark them)" env PYTHONDON
 check "pages: sentences and links" python3 tools/check-docs.py --paths
 check "search paths (pgspot)" search_paths
 check "dependencies: licenses and sources (deny.toml)" cargo deny --log-level error --locked check --hide-inclusion-graph licenses bans sources
-check "the Python client (mypy --strict)" "$SCHEDULER_PYTHON" -m mypy --strict --cache-dir "$CARGO_TARGET_DIR/mypy" clients/python/pg_scheduler
+check "the Python client (mypy --strict)" "$SCHEDULER_PYTHON" -m mypy --strict --cache-dir "$CARGO_TARGET_DIR/mypy" clients/python/pg_scheduler pgrx-tests/drivers/typed_client.py
 check "the examples for Celery (mypy --strict)" "$SCHEDULER_PYTHON" -m mypy --strict --ignore-missing-imports --cache-dir "$CARGO_TARGET_DIR/mypy" examples/celery/*.py
 check "the TypeScript client (tsc --strict)" clients/typescript/node_modules/.bin/tsc --noEmit -p clients/typescript
 check "bill of materials (target/sbom.cdx.json)" tools/sbom.sh

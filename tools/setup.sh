@@ -279,16 +279,27 @@ monitoring() {
     mark_done monitoring "$key"
 }
 
+# A connection pooler, unpacked: installed it would start. And the libraries that it wants.
+pooler() {
+    local packages=(pgbouncer libc-ares2 libevent-2.1-7) key folder=$CARGO_TARGET_DIR/pooler
+    key="$folder ${packages[*]}"
+    if is_done pooler "$key" && [ -x "$folder/usr/sbin/pgbouncer" ]; then return; fi
+    say "unpacking PgBouncer, behind which the tests run workers"
+    rm -rf "$folder"
+    unpack "$folder" "${packages[@]}"
+    mark_done pooler "$key"
+}
+
 if ! command -v cargo >/dev/null; then fail "Rust is missing: install it from https://rustup.rs, then run this again"; fi
 rust_wanted=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 rust_here=$(rustc --version | cut -d ' ' -f 2)
 if [ "$(printf '%s\n' "$rust_wanted" "$rust_here" | sort -V | head -n 1)" != "$rust_wanted" ]; then
     fail "Rust $rust_here is too old, $rust_wanted or newer is needed: install it from https://rustup.rs, then run this again"
 fi
-if [ $# = 0 ]; then set -- packages pgrx audit server sources python beat javascript monitoring; fi
+if [ $# = 0 ]; then set -- packages pgrx audit server sources python beat javascript monitoring pooler; fi
 for step in "$@"; do
     case $step in
-        packages | pgrx | audit | packaging | failover | recipes | server | sources | python | beat | javascript | monitoring) "$step" ;;
+        packages | pgrx | audit | packaging | failover | recipes | server | sources | python | beat | javascript | monitoring | pooler) "$step" ;;
         *) fail "no such step: $step" ;;
     esac
 done

@@ -10,8 +10,13 @@
 """
 
 from .__main__ import main
-from .core import Cancelled, Discard, Hooks, LeaseLost, Retry
-from .enqueue import aenqueue, enqueue
-from .workers import AsyncRun, AsyncWorker, Run, Worker
+from .aio import AsyncRun, AsyncWorker
+from .errors import Cancelled, Discard, LeaseLost, Retry, Snooze, TransactionEnded
+from .functions import acancel, aenqueue, aenqueue_many, cancel, enqueue, enqueue_many
+from .hooks import Hooks
+from .threads import Run, Worker
 
-__all__ = ["AsyncRun", "AsyncWorker", "Cancelled", "Discard", "Hooks", "LeaseLost", "Retry", "Run", "Worker", "aenqueue", "enqueue", "main"]
+__all__ = [
+    "AsyncRun", "AsyncWorker", "Cancelled", "Discard", "Hooks", "LeaseLost", "Retry", "Run", "Snooze", "TransactionEnded", "Worker", "acancel", "aenqueue",
+    "aenqueue_many", "cancel", "enqueue", "enqueue_many", "main",
+]

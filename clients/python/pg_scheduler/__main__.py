@@ -10,8 +10,8 @@ import os
 import sys
 from typing import Any, Optional
 
-from .core import primary
-from .workers import AsyncWorker, Worker
+from .aio import AsyncWorker
+from .threads import Worker
 
 
 def main(worker: Worker | AsyncWorker | None = None, options: Optional[argparse.ArgumentParser] = None, given: Any = None) -> None:
@@ -35,9 +35,13 @@ def main(worker: Worker | AsyncWorker | None = None, options: Optional[argparse.
     if not isinstance(worker, (Worker, AsyncWorker)):
         options.error(f"{given.worker} is no Worker and no AsyncWorker")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
-    worker.conninfo = worker.conninfo if given.dsn is None else primary(given.dsn)
-    worker.queue, worker.max_runs, worker.slots = given.queue or worker.queue, given.max or worker.max_runs, given.slots or worker.slots
-    worker.batch = given.batch or worker.batch
+    worker.dsn = worker.dsn if given.dsn is None else given.dsn
+    if given.queue or given.slots:
+        queue = given.queue or " and ".join(worker.queues)
+        if not given.queue and len(worker.queues) > 1:
+            options.error(f"--slots of which queue? --queue names one of {queue}")
+        worker.queues = {queue: given.slots or worker.queues.get(queue) or worker.slots}
+    worker.max_runs, worker.batch = given.max or worker.max_runs, given.batch or worker.batch
     ended: Any = worker.drain() if given.until_idle else worker.run()
     if isinstance(worker, AsyncWorker):
         asyncio.run(ended)

@@ -1,297 +1,280 @@
-"""A worker, whatever its handlers are: slots that claim and work, one task that hears of work, and one that sends heartbeats for all.
-
-A slot is written once, as coroutines. With threads a slot's coroutines block their thread and never wait for the event loop."""
+"""A worker, whatever its handlers are: slots that claim and work, one part that hears of work, and one that sends heartbeats for all."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import signal
 import socket
 import threading
 import time
-from contextlib import AbstractAsyncContextManager, suppress
-from typing import Any, Awaitable, Callable, Generic, Optional, Sequence, TypeVar
-from uuid import UUID
+from typing import Any, Callable, Coroutine, Mapping, Optional, Sequence, TypeVar, overload
 
 import psycopg
 from psycopg import sql
-from psycopg.types.json import Jsonb
 
-from . import core
-from .core import Cancelled, Db, Discard, Handler, Hooks, LeaseLost, Rows, RunBase, Said
+from . import json_text, processes, statements
+from .attempts import Attempts
+from .hooks import Hooks, log
+from .json_text import Json
+from .runs import AnyRun, Db, Handler, keys
+from .sessions import CallersSession, Pooler, Session, Sessions, is_statement_pooling
+from .statements import CONFLICTS, ELSEWHERE, Statement
+from .transport import Event, Source, Transport, jittered
 
-AnyRun = TypeVar("AnyRun", bound=RunBase[Any, Any])
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_POOL = 8  # connections of a worker whose handlers have none, besides two
+INTERRUPTED = 2.0  # seconds that interrupted runs have
+SILENT = 1.0  # seconds that a server may say nothing while the worker ends
+_LOCK_TIMEOUT = 2_000  # milliseconds that the worker's own connection waits for a lock, which a handler may hold
 
 
-class Engine(Generic[AnyRun, Db]):
-    """`run_type` makes a run of a claim's row. How a slot's connection is made and used is said by the subclasses."""
-
-    run_type: type[AnyRun]
-    open: Callable[[], AbstractAsyncContextManager[Db]]
-    begin: Callable[[Db], AbstractAsyncContextManager[object]]
-    ask: Callable[[Db, Said], Awaitable[Rows]]
-    #: Calls the handler of these runs, so that `interrupt` of each ends what it waits for.
-    call: Callable[[Db, list[AnyRun], Handler], Awaitable[object]]
+class Engine(Attempts[AnyRun, Db]):
+    """Claims the executions of queues and calls the handlers of their jobs."""
 
     def __init__(
-        self, conninfo: str = "", queue: str = "default", *, slots: int = 1, batch: int = 1, poll: float = 5.0, grace: float = 30.0,
-        max_runs: Optional[int] = None, hooks: Optional[Hooks] = None,
+        self, transport: Transport[Db], dsn: Source, queue: str, queues: Optional[Mapping[str, int]], slots: int, batch: int, poll: float, grace: float,
+        max_runs: Optional[int], hooks: Optional[Hooks], transaction: str, prepare: bool, listen_dsn: Optional[Source], json: Json,
+        handle_signals: bool,
     ) -> None:
-        """conninfo: a connection string; with several hosts the worker finds the primary. queue: which. slots: how many runs at a time, each
-        with a connection. batch: how many executions a slot claims at once. poll: how often to look for work that no notification told of, in
-        seconds. grace: how long runs may go on after `stop`, in seconds; then they are stopped and given back, without an attempt lost.
-        max_runs: after so many that have ended it stops by itself."""
-        if slots < 1 or batch < 1:
+        if transaction not in ("run", "finish"):
+            raise ValueError(f'transaction is "run" or "finish", not {transaction!r}')
+        if queues is not None and (queue != "default" or slots != 1):
+            raise ValueError("queues names all queues with their slots: leave out queue and slots")
+        self.queues = dict(queues) if queues is not None else {queue: slots}
+        if not self.queues or batch < 1 or any(number < 1 for number in self.queues.values()):
             raise ValueError("slots and batch are at least 1")
-        self.conninfo, self.queue, self.slots, self.batch, self.poll, self.grace = core.primary(conninfo), queue, slots, batch, poll, grace
-        self.max_runs, self.hooks = max_runs, hooks or Hooks()
+        self.transport, self.dsn, self.listen_dsn, self.prepare = transport, dsn, listen_dsn, prepare
+        self.batch, self.poll, self.grace, self.max_runs = batch, poll, grace, max_runs
+        self.transaction, self.handle_signals, self.hooks = transaction, handle_signals, hooks or Hooks()
+        self._read = json_text.reader_of(json)
         self.handlers: dict[str, Handler] = {}
-        #: By their ids here: an execution may come again before its last run has ended.
         self.held: dict[int, AnyRun] = {}
-        self._ended, self._counting, self._is_stopping = 0, threading.Lock(), False
+        self.is_stopping = False
+        self._ended, self._counting = 0, threading.Lock()
         self._loop: Optional[asyncio.AbstractEventLoop] = None
+
+    @property
+    def slots(self) -> int:
+        """How many runs at a time."""
+        return sum(self.queues.values())
+
+    @overload
+    def job(self, job_name: str, function: Function, *, payload: Optional[Callable[[Any], Any]] = None, batch: bool = False) -> Function: ...
+    @overload
+    def job(
+        self, job_name: str, function: None = None, *, payload: Optional[Callable[[Any], Any]] = None, batch: bool = False
+    ) -> Callable[[Function], Function]: ...
 
     def job(
         self, job_name: str, function: Optional[Callable[..., Any]] = None, *, payload: Optional[Callable[[Any], Any]] = None, batch: bool = False
-    ) -> Callable[..., Any]:
+    ) -> Any:
         """Has `function` called for the executions of a job, or `"*"`: of those that have no other handler; also as a decorator.
 
         payload: what makes the handler's payload of the JSON: a dataclass, or anything to call. batch: the handler gets a list of runs, in one
-        transaction; they succeed or fail together. A dict that it returns (not of a batch) is the result in the ledger."""
+        transaction; they succeed or fail together. A dict or list that it returns (not of a batch) is the result in the ledger."""
         if function is None:
             return lambda decorated: self.job(job_name, decorated, payload=payload, batch=batch)
         if job_name in self.handlers:
             raise ValueError(f'job "{job_name}" has a handler already')
-        self.handlers[job_name] = Handler(function, core.reader(payload), batch)
+        self.handlers[job_name] = Handler(function, json_text.maker_of(payload), batch)
         return function
 
     def stop(self) -> None:
         """From any thread: claims nothing more. Runs go on for `grace` seconds. Before `run` it ends that at once."""
-        self._is_stopping = True
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._stopping.set)
+        self.is_stopping = True
+        loop = self._loop
+        if loop is not None:
+            try:
+                loop.call_soon_threadsafe(self._stopping.set)
+            except RuntimeError:  # closed in this moment: it has ended
+                pass
 
-    async def rest(self, news: asyncio.Event) -> None:
-        """Until there is news, or it is time to look."""
-        with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(news.wait(), core.jittered(self.poll))
+    def _claims(self, queue: str) -> Statement:
+        return statements.claim(queue, self.batch, f"{socket.gethostname()}/{os.getpid()}")
 
-    async def work(self, slots: int, until_idle: bool = False) -> int:
-        """How many runs have ended."""
-        self._stopping, self._news, self._beat, self._ended = asyncio.Event(), asyncio.Event(), asyncio.Event(), 0
-        self._claimed = self.queue, self.batch, f"{socket.gethostname()}/{os.getpid()}"
+    def _count(self, number: int) -> None:
+        with self._counting:
+            self._ended += number
+        if self.max_runs is not None and self._ended >= self.max_runs:
+            self.stop()
+
+    def connect(self) -> None:
+        """Connections are made when they are needed."""
+        make, pooler = self.transport, Pooler(self.transport)
+        size = self.slots if self.transaction == "run" else min(self.slots, _POOL)
+        self.sessions = Sessions(make, self.dsn, size, self.prepare, pooler)
+        self.control = Sessions(make, self.dsn, 1, self.prepare, pooler, _LOCK_TIMEOUT)
+        self._listening = Sessions(make, self.dsn if self.listen_dsn is None else self.listen_dsn, 1, self.prepare, pooler)
+
+    async def work(self, drains: bool = False) -> int:
+        """Until `stop`, a signal or the end of the interpreter, or until nothing is left to claim; how many runs have ended."""
+        self.connect()
+        self._stopping, self._ended, self._is_over, self._warned = asyncio.Event(), 0, False, False
+        self._news, self._beat, self._halt = {queue: self.transport.event() for queue in self.queues}, self.transport.event(), self.transport.event()
         self._loop = asyncio.get_running_loop()  # from here on `stop` tells it; from before, slots know
-        signals = (signal.SIGTERM, signal.SIGINT) if threading.current_thread() is threading.main_thread() else ()
-        for number in signals:
-            self._loop.add_signal_handler(number, self.stop)
-        parts = self._listen, self._heartbeat, *[lambda: self.slot(until_idle)] * slots
-        tasks = [asyncio.create_task(self._forever(part, until_idle)) for part in parts]
-        stopping = asyncio.create_task(self._stopping.wait())
+        with processes.working(self, self.handle_signals):
+            return await self._work(drains)
+
+    async def _work(self, drains: bool) -> int:
+        slots = [self._drain] if drains else [self._slot_of(queue) for queue, number in self.queues.items() for _ in range(number)]
+        beside = [self._heartbeats] if drains else [self._heartbeats, self._listen]
+        tasks = [self.transport.start(self._forever(part, drains)) for part in (*beside, *slots)]
+        working = tasks[len(beside):]
+        stopping: asyncio.Future[Any] = asyncio.ensure_future(self._stopping.wait())
         try:
-            await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)  # idle, or with an error
-            self._is_stopping = True
-            self._news.set()
-            await asyncio.wait(tasks[2:], timeout=self.grace)
+            await asyncio.wait((stopping, *tasks), return_when=asyncio.FIRST_COMPLETED)  # idle, or with an error
+            self._halt_slots()
+            await asyncio.wait(working, timeout=self.grace)
         finally:
             try:  # a cancel comes here at once, and is no reason to leave what runs as it is
-                self._is_stopping = True
-                self._news.set()
+                self._halt_slots()
                 for run in list(self.held.values()):
                     run.stop("shutdown")
-                await asyncio.wait(tasks[2:], timeout=5.0)
+                await asyncio.wait(working, timeout=INTERRUPTED)
             finally:
-                for task in (stopping, *tasks):
-                    task.cancel()
-                for number in signals:
-                    self._loop.remove_signal_handler(number)
-                self._loop = None
-                errors = await asyncio.gather(*tasks, return_exceptions=True)
-                self._is_stopping = any(task.cancelled() for task in tasks[2:])  # a thread that still runs is to claim nothing
+                errors = await self._close(stopping, tasks, working)
         for error in errors:
             if isinstance(error, Exception):
                 raise error
         return self._ended
 
-    async def _forever(self, part: Callable[[], Awaitable[None]], until_idle: bool) -> None:
+    async def _close(self, stopping: asyncio.Future[Any], tasks: Sequence[asyncio.Future[None]], working: Sequence[asyncio.Future[None]]) -> Sequence[Any]:
+        self._is_over = True
+        self._beat.set()
+        # A thread cannot be ended. Its work will not commit, as its lease is given up.
+        left = list(self.held.values()) if not all(task.done() for task in working) else []
+        for run in left:
+            run.stop_reason = "lost"
+        if left:
+            await asyncio.wait([self.transport.start(self.give_back(left))], timeout=SILENT)
+        if not self.transport.can_cancel:
+            await asyncio.wait([task for task in tasks if task not in working], timeout=SILENT)
+        for task in (stopping, *tasks):
+            task.cancel()
+        self._loop = None
+        errors = await asyncio.gather(*tasks, return_exceptions=True)
+        self.is_stopping = any(task.cancelled() for task in working)  # a thread that still runs is to claim nothing
+        for sessions in (self.sessions, self.control, self._listening):
+            await sessions.close()
+        return errors
+
+    def _halt_slots(self) -> None:
+        self.is_stopping = True
+        self._halt.set()
+        for news in self._news.values():
+            news.set()
+
+    async def _forever(self, part: Callable[[], Coroutine[Any, Any, None]], drains: bool) -> None:
         """Does its part on a connection, and on another one where that breaks: after a failover to the new primary. Who drains hears of it."""
         pause = 0.1
         while True:
             began = time.monotonic()
             try:
                 return await part()
-            except (psycopg.OperationalError, psycopg.NotSupportedError, psycopg.errors.ReadOnlySqlTransaction) as error:
-                if until_idle:
-                    raise
-                if self._is_stopping and part != self._heartbeat:  # which is cancelled once no run is left
+            except CONFLICTS:  # only where it is to stop
+                if self.is_stopping:
                     return
+            except ELSEWHERE as error:
+                if drains or is_statement_pooling(error):
+                    raise
+                if self._is_over or self.is_stopping and part != self._heartbeats:  # which goes on while runs do
+                    return
+                for sessions in (self.sessions, self.control, self._listening):
+                    await sessions.close()  # of the same server, probably
                 pause = min(pause * 2, 10.0) if time.monotonic() - began < 10.0 else 0.1
                 self.hooks.broken(error, pause)
-                await asyncio.sleep(core.jittered(pause))
+                if self.is_stopping:
+                    await self.transport.sleep(jittered(0.2))
+                else:
+                    await self.transport.wait(self._halt, jittered(pause))
 
     async def _listen(self) -> None:
-        async with await psycopg.AsyncConnection.connect(self.conninfo, autocommit=True) as db:
-            for channel in (f"sched:{self.queue}", "sched:cancel"):
-                await db.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
-            self._tell()  # what came before we listened
-            async for heard in db.notifies():
-                for run in list(self.held.values()) if heard.channel == "sched:cancel" else ():
-                    if heard.payload == str(run.execution_id):  # anybody can say so: the ledger is asked
-                        run.beat_at = float("-inf")
-                        self._beat.set()
-                self._tell()
+        async with self._listening.session() as session:
+            if session.is_shared:
+                self._warn_of_pooler()
+                while not self._halt.is_set():
+                    await self.transport.wait(self._halt, 60.0)
+                return
+            for channel in (*(f"sched:{queue}" for queue in self.queues), "sched:cancel"):
+                await self.transport.script(session.db, sql.SQL("LISTEN {}").format(sql.Identifier(channel)).as_string(None))
+            for queue in self.queues:  # of what came before we listened
+                self._tell(queue)
+            while not self._is_over:
+                for heard in await self.transport.notifications(session.db, 0.5):
+                    self._hear(heard)
 
-    def _tell(self) -> None:
+    def _warn_of_pooler(self) -> None:
+        if not self._warned:
+            self._warned = True
+            log.warning("a connection pooler in transaction mode loses what LISTEN would hear: the worker looks for work every %g s. Name a direct"
+                        " connection in listen_dsn=, or a shorter time in poll=", self.poll)
+
+    def _hear(self, heard: psycopg.Notify) -> None:
+        self._tell(heard.channel.removeprefix("sched:"))
+        for run in list(self.held.values()) if heard.channel == "sched:cancel" else ():
+            if heard.payload == str(run.execution_id):  # anybody can say so: the ledger is asked
+                run.is_doubtful = True
+                self._beat.set()
+
+    def _tell(self, queue: str) -> None:
         """Wakes who waits. Who is about to wait has the event of before."""
-        told, self._news = self._news, self._news if self._is_stopping else asyncio.Event()
-        told.set()
+        told = self._news.get(queue)
+        if told is not None:
+            self._news[queue] = self.transport.event()
+            told.set()
 
-    async def _heartbeat(self) -> None:
+    async def _heartbeats(self) -> None:
         """Extends all leases in one statement, three times in the shortest."""
-        async with await psycopg.AsyncConnection.connect(self.conninfo, autocommit=True) as db:
-            while self._loop is not None:  # before Python 3.12 `wait_for` may swallow a cancel
-                due_in = [run.beat_at + run.lease_seconds / 3 - time.monotonic() for run in list(self.held.values())]
-                with suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(self._beat.wait(), min([1.0, *due_in]))
-                self._beat.clear()
-                held, now = list(self.held.values()), time.monotonic()
-                if any(now >= run.beat_at + run.lease_seconds / 3 for run in held):
-                    for run in held:
-                        run.beat_at = now
-                    for run, (answer,) in zip(held, await (await db.execute(core.HEARTBEAT, keys(held))).fetchall()):
-                        if answer != "ok":
-                            run.stop_reason = run.stop_reason or answer
-                for run in held:
-                    if run.stop_reason:  # also again: it may have been between two statements
-                        run.stop(run.stop_reason)
+        while not self._is_over:
+            due_in = [run.beat_at + run.lease_seconds / 3 - time.monotonic() for run in list(self.held.values())]
+            await self.transport.wait(self._beat, max(0.0, min([1.0, *due_in])))
+            self._beat.clear()
+            held, now = list(self.held.values()), time.monotonic()
+            if any(run.is_doubtful or now >= run.beat_at + run.lease_seconds / 3 for run in held):
+                await self._extend(held, now)
+            for run in held:
+                if run.stop_reason:  # also again: it may have been between two statements
+                    run.stop(run.stop_reason)
 
-    async def slot(self, until_idle: bool) -> None:
-        async with self.open() as db:
-            while not self._is_stopping:
-                news = self._news
-                runs = await self._claim(db)
-                while runs:
-                    runs = await self._work_on(db, runs) or await self._claim(db)  # where the last has failed
-                if until_idle:
-                    return
-                await self.rest(news)
+    async def _extend(self, held: list[AnyRun], now: float) -> None:
+        for run in held:
+            run.is_doubtful = False
+        async with self.control.session() as session:
+            answers = await session.say(statements.heartbeat(keys(held)), lambda: self._is_over)
+        for run, (answer,) in zip(held, answers):
+            run.beat_at = now
+            if answer != "ok":
+                run.stop_reason = run.stop_reason or str(answer)
 
-    async def _claim(self, db: Db) -> list[AnyRun]:
-        return [] if self._is_stopping else self._take(await self.ask(db, (core.CLAIM, self._claimed)))
+    def _slot_of(self, queue: str) -> Callable[[], Coroutine[Any, Any, None]]:
+        async def slot() -> None:
+            while not self.is_stopping:
+                news = self._news[queue]
+                await self._work_off(queue)
+                if not self.is_stopping:
+                    await self.transport.wait(news, jittered(self.poll))
 
-    def _take(self, rows: Rows) -> list[AnyRun]:
-        """Holds what was claimed."""
-        runs = [self.run_type(*row) for row in rows]
-        self.held.update({id(run): run for run in runs})
-        return runs
+        return slot
 
-    def _handler(self, job_name: str) -> Handler:
-        def unknown(_: object) -> None:
-            raise LookupError(f'no handler for job "{job_name}" (this worker has: {", ".join(sorted(self.handlers)) or "none"})')
+    async def _work_off(self, queue: str) -> bool:
+        """Until nothing is left to claim; whether there was anything."""
+        calls = await self.claim(queue)
+        was_there = bool(calls)
+        while calls:
+            calls = await self.work_on(queue, calls) or await self.claim(queue)  # where the last has failed
+        return was_there
 
-        return self.handlers.get(job_name) or self.handlers.get("*") or Handler(unknown, None, False)
+    async def _drain(self) -> None:
+        while any([await self._work_off(queue) for queue in self.queues]):
+            pass
 
-    def _groups(self, runs: list[AnyRun]) -> list[list[AnyRun]]:
-        """What is done in one transaction: a run, or the runs that a batch handler gets."""
-        groups: dict[object, list[AnyRun]] = {}
-        for run in runs:
-            groups.setdefault(run.job_name if self._handler(run.job_name).is_batch else id(run), []).append(run)
-        return list(groups.values())
-
-    async def _work_on(self, db: Db, runs: list[AnyRun]) -> list[AnyRun]:
-        """Does these runs; what was claimed with the end of the last."""
-        next_runs: list[AnyRun] = []
-        groups = self._groups(runs)
+    async def drain_within(self, db: Db) -> int:
+        """The same on a connection of who calls, in a transaction of his, a savepoint for each run; without heartbeats."""
+        self.sessions = self.control = CallersSession(Session(self.transport, db, is_own=False))
+        self.is_stopping, self._ended = False, 0
         try:
-            for group in groups:
-                try:
-                    if self._is_stopping:
-                        raise Cancelled("the worker ends")
-                    next_runs = self._take(await self._together(db, group, group is groups[-1]))
-                except (Exception, SystemExit) as error:
-                    if db.broken:
-                        raise psycopg.OperationalError(str(error)) from error
-                    await self._report(db, group, error)
-                else:
-                    self._count(group)
-                    for run in group:
-                        self._tell_of(self.hooks.succeeded, run)
-        except Exception:  # nobody works on these any more
-            for run in (*runs, *next_runs):
-                self.held.pop(id(run))
-                with suppress(psycopg.Error):  # it has ended
-                    await self.ask(db, (core.SNOOZE, (run.execution_id, run.lease_token)))
-            raise
+            await self._drain()
         finally:
-            for run in runs:
-                self.held.pop(id(run), None)
-        return next_runs
-
-    def _tell_of(self, hook: Callable[..., None], *what: object) -> None:
-        """What a hook raises is not taken for a connection that broke."""
-        try:
-            hook(*what)
-        except psycopg.Error as error:
-            raise RuntimeError("a hook has failed") from error
-
-    def _count(self, runs: Sequence[AnyRun]) -> None:
-        with self._counting:
-            self._ended += len(runs)
-        if self.max_runs is not None and self._ended >= self.max_runs:
-            self.stop()
-
-    async def _together(self, db: Db, group: list[AnyRun], is_last: bool) -> Rows:
-        """Calls the handler of these runs and ends them, in one transaction; what was claimed in it."""
-        async with self.begin(db):
-            handler = self._handler(group[0].job_name)
-            for run in group:
-                run.payload = json.loads(run.payload)
-            with self.hooks.around(group[0]):
-                if handler.payload is not None:
-                    for run in group:
-                        run.payload = handler.payload(run.payload)
-                returned = await self.call(db, group, handler)
-            core.check(group)
-            return await self._finish(db, group, returned, is_last and not self._is_stopping)
-
-    async def _finish(self, db: Db, group: Sequence[AnyRun], returned: object, claims: bool) -> Rows:
-        """Ends the runs and claims the next, for the commit of what they wrote; raises where a lease is not theirs any more."""
-        if isinstance(returned, dict) and len(group) == 1:
-            await self.ask(db, (core.FINISH, (group[0].execution_id, group[0].lease_token, Jsonb(returned))))
-            return await self.ask(db, (core.CLAIM, self._claimed)) if claims else ()
-        rows = await self.ask(db, (core.FINISH_AND_CLAIM, (*keys(group), *self._claimed)) if claims else (core.FINISH_MANY, keys(group)))
-        if rows[0][0]:
-            raise LeaseLost("the lease is lost")
-        return [row[1:] for row in rows if row[1] is not None] if claims else ()
-
-    async def _report(self, db: Db, group: Sequence[AnyRun], error: BaseException) -> None:
-        """Tells the ledger what became of runs whose transaction was rolled back."""
-        # Where others of its batch were to stop, or the worker was before it began. (A handler that says Cancelled unasked has failed.)
-        is_given_back = any(run.stop_reason for run in group) or isinstance(error, Cancelled if self._is_stopping else LeaseLost)
-        for run in group:
-            said = await self._say(db, run, error, is_given_back)
-            if said is None:
-                self._tell_of(self.hooks.lost, run)
-            elif said[0] != core.SNOOZE:
-                self._count([run])
-                self._tell_of(self.hooks.failed, run, error)
-
-    async def _say(self, db: Db, run: AnyRun, error: BaseException, is_given_back: bool) -> Optional[Said]:
-        fixed = run.execution_id, run.lease_token, "handler_error", "its error cannot be written", None, isinstance(error, Discard)
-        for left in 2, 1, 0:  # once more, for a cancel may come late; then what the ledger takes for sure
-            try:
-                said = core.outcome(run, error, is_given_back) if left else (core.FAIL, fixed)
-                if said is not None:
-                    await self.ask(db, said)
-                return said
-            except psycopg.errors.ObjectNotInPrerequisiteState:
-                break
-            except Exception:
-                if db.broken or left == 0:
-                    raise
-        return None
-
-
-def keys(runs: Sequence[RunBase[Any, Any]]) -> tuple[list[UUID], list[UUID]]:
-    return [run.execution_id for run in runs], [run.lease_token for run in runs]
+            self.is_stopping = False
+        return self._ended

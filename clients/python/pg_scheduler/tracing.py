@@ -7,7 +7,8 @@ from typing import Any, Mapping
 
 from opentelemetry import propagate, trace
 
-from .core import Hooks, RunBase
+from .hooks import Hooks
+from .runs import RunBase
 
 
 def traced(payload: Mapping[str, Any]) -> dict[str, Any]:

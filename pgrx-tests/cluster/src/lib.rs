@@ -17,6 +17,7 @@ mod environment;
 mod guard;
 pub mod pg_cron;
 pub mod pgagent;
+pub mod pooler;
 pub mod proc;
 pub mod random;
 pub mod router;

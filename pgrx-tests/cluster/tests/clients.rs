@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::Duration;
 
 /// A client's conformance worker.
-type Worker = fn(&Cluster) -> Command;
+pub type Worker = fn(&Cluster) -> Command;
 
 /// A program that imports the Python client.
 fn python_program(path: &Path) -> Command {
@@ -20,11 +20,11 @@ fn python_program(path: &Path) -> Command {
     program
 }
 
-fn python_worker(_: &Cluster) -> Command {
+pub fn python_worker(_: &Cluster) -> Command {
     python_program(&repository().join("clients/python/conformance.py"))
 }
 
-fn asyncio_worker(_: &Cluster) -> Command {
+pub fn asyncio_worker(_: &Cluster) -> Command {
     python_program(&repository().join("clients/python/conformance_asyncio.py"))
 }
 
@@ -105,19 +105,21 @@ fn java_worker(cluster: &Cluster) -> Command {
     worker
 }
 
-struct Setting {
-    cluster: Cluster,
-    db: Client,
+pub struct Setting {
+    pub cluster: Cluster,
+    pub db: Client,
+    /// Where workers connect: a pooler's folder; without one, the cluster.
+    pub pooler: Option<String>,
     started: u32,
 }
 
 impl Setting {
-    fn new() -> Setting {
+    pub fn new() -> Setting {
         let cluster = Cluster::new();
         cluster.execute("create role app login");
         let mut db = cluster.with_extension("postgres");
         db.batch_execute(
-            "select sched.grant_use('app'); create table effect (execution_id uuid, attempt int, what text); grant all on effect to app",
+            "select sched.grant_use('app'); create table effect (execution_id uuid, attempt int, what text, at timestamptz default clock_timestamp()); grant all on effect to app",
         )
         .unwrap();
         let mut app = cluster.connect_as("app", "postgres");
@@ -127,31 +129,40 @@ impl Setting {
              select sched.alter_job('slow', retry_backoff => '{0 s}'), sched.alter_job('effect', retry_backoff => '{0 s}'), sched.alter_job('batch', retry_backoff => '{0 s}')",
         )
         .unwrap();
-        Setting { cluster, db, started: 0 }
+        Setting { cluster, db, pooler: None, started: 0 }
     }
 
-    fn start(&mut self, worker: Worker) -> Program {
+    pub fn start(&mut self, worker: Worker) -> Program {
+        self.start_with(worker, &[])
+    }
+
+    pub fn start_with(&mut self, worker: Worker, arguments: &[&str]) -> Program {
         self.started += 1;
         let log = self.cluster.folder().join(format!("worker-{}.log", self.started));
-        Program::start(self.cluster.client(worker(&self.cluster), "app", "postgres"), &log)
+        let mut program = self.cluster.client(worker(&self.cluster), "app", "postgres");
+        program.args(arguments);
+        if let Some(host) = &self.pooler {
+            program.env("PGHOST", host).env("PGPORT", "6432");
+        }
+        Program::start(program, &log)
     }
 
-    fn enqueue(&mut self, job: &str, payload: &str) -> String {
+    pub fn enqueue(&mut self, job: &str, payload: &str) -> String {
         let mut app = self.cluster.connect_as("app", "postgres");
         one(&mut app, &format!("select sched.enqueue('{job}', '{payload}')::text"))
     }
 
-    fn waits_for(&mut self, id: &str, condition: &str) {
+    pub fn waits_for(&mut self, id: &str, condition: &str) {
         let condition = format!("select {condition} from sched.execution where id = '{id}'");
         wait_for(&mut self.db, &condition, SOON);
     }
 
-    fn effects(&mut self, id: &str) -> i64 {
+    pub fn effects(&mut self, id: &str) -> i64 {
         one(&mut self.db, &format!("select count(*) from effect where execution_id = '{id}'"))
     }
 }
 
-fn signal(program: &Program, signal: Signal) {
+pub fn signal(program: &Program, signal: Signal) {
     kill(program.pid(), signal);
 }
 

@@ -9,10 +9,15 @@ fn passes(file: &str, test: &str) {
 }
 
 fn passes_on(cluster: &Cluster, file: &str, test: &str) {
+    passes_with(cluster, file, test, &[&door(cluster).to_string()]);
+}
+
+/// The test gets these arguments after its name.
+pub fn passes_with(cluster: &Cluster, file: &str, test: &str, arguments: &[&str]) {
     cluster.execute("create role app login");
     cluster.execute("create role stranger login");
     let mut db = cluster.with_extension("postgres");
-    db.batch_execute("select sched.grant_use('app')").unwrap();
+    db.batch_execute("select sched.grant_use('app'); grant create on schema public to app").unwrap();
     let mut app = cluster.connect_as("app", "postgres");
     app.batch_execute(
         "select sched.define_job('effect', queue => 'conformance', retry_backoff => '{1 hour}', stale_timeout => '4 s');
@@ -24,7 +29,7 @@ fn passes_on(cluster: &Cluster, file: &str, test: &str) {
     program
         .arg(repository().join(format!("pgrx-tests/cluster/tests/clients_python/{file}.py")))
         .arg(test)
-        .arg(door(cluster).to_string());
+        .args(arguments);
     program.env("PYTHONPATH", repository().join("clients/python")).env("PYTHONDONTWRITEBYTECODE", "1");
     let output = cluster.client(program, "app", "postgres").output().expect("it can be started");
     assert!(output.status.success(), "{test}: {}", conn::text(&output));
@@ -125,4 +130,139 @@ fn the_command_line_keeps_what_the_worker_has() {
 #[test]
 fn a_peer_that_is_gone_is_noticed() {
     passes("worker", "a_peer_that_is_gone");
+}
+
+#[test]
+fn two_workers_in_one_loop_both_stop() {
+    passes("process", "two_workers_in_one_loop");
+}
+
+#[test]
+fn workers_of_other_threads_give_back() {
+    passes("process", "workers_of_other_threads");
+}
+
+#[test]
+fn a_host_keeps_its_own_signals() {
+    passes("process", "a_host_with_its_own_signals");
+}
+
+#[test]
+fn a_handler_that_never_ends_is_given_back() {
+    passes("process", "a_handler_that_never_ends");
+}
+
+#[test]
+fn the_handlers_of_signals_are_put_back() {
+    passes("process", "the_handlers_of_before");
+}
+
+#[test]
+fn a_worker_has_several_queues() {
+    passes("process", "several_queues");
+}
+
+#[test]
+fn a_function_makes_the_connections() {
+    passes("connections", "made_by_a_function");
+}
+
+#[test]
+fn a_broken_connection_costs_no_attempt_where_a_handler_has_none() {
+    passes("connections", "broken_while_a_handler_has_none");
+}
+
+#[test]
+fn a_terminated_connection_costs_no_attempt() {
+    passes("connections", "terminated_by_an_administrator");
+}
+
+#[test]
+fn a_hook_for_the_dead_that_raises_changes_no_failure() {
+    passes("connections", "a_hook_for_the_dead_that_raises");
+}
+
+#[test]
+fn a_lease_that_was_lost_keeps_nothing() {
+    passes("connections", "a_lease_that_was_lost");
+}
+
+#[test]
+fn numbers_keep_their_digits() {
+    passes("connections", "numbers");
+}
+
+#[test]
+fn finishing_ends_a_run_once() {
+    passes("connections", "finishing_in_other_ways");
+}
+
+#[test]
+fn progress_waits_for_no_lock() {
+    passes("connections", "progress_of_a_locked_lease");
+}
+
+#[test]
+fn a_tests_drain_counts_and_raises() {
+    passes("helpers", "of_what_is_committed");
+}
+
+#[test]
+fn a_tests_drain_is_rolled_back() {
+    passes("helpers", "within_a_transaction");
+}
+
+#[test]
+fn a_tests_drain_of_asyncio_is_rolled_back() {
+    passes("helpers", "within_a_transaction_of_asyncio");
+}
+
+#[test]
+fn a_test_sees_what_waits() {
+    passes("helpers", "what_waits");
+}
+
+#[test]
+fn pytest_has_a_fixture() {
+    passes("helpers", "with_pytest");
+}
+
+#[test]
+fn django_has_a_mixin() {
+    passes("helpers", "with_django");
+}
+
+#[test]
+fn a_result_that_is_too_large_fails_its_run() {
+    passes("connections", "a_result_that_is_too_large");
+}
+
+#[test]
+fn a_handler_that_commits_has_failed() {
+    passes("connections", "a_handler_that_commits");
+}
+
+#[test]
+fn a_handler_has_savepoints() {
+    passes("connections", "a_savepoint_of_the_handler");
+}
+
+#[test]
+fn options_of_the_connection_string_stay() {
+    passes("connections", "options_of_the_connection_string");
+}
+
+#[test]
+fn prepared_statements_of_another_session_fail_no_run() {
+    passes("connections", "prepared_statements_of_another_session");
+}
+
+#[test]
+fn a_stop_takes_less_than_dockers_ten_seconds() {
+    passes("process", "what_a_stop_takes");
+}
+
+#[test]
+fn a_conflict_while_finishing_calls_the_handler_again() {
+    passes("connections", "a_conflict_while_finishing");
 }

@@ -37,6 +37,12 @@ def failure(execution_id):
     return db.execute(query, (execution_id,)).fetchone()
 
 
+def fails_with(execution_id, code, message):
+    """Whether it has failed so, and is tried again as the job's backoff says. After the message there may be a stack."""
+    status, attempt, found, text, is_tried_again = failure(execution_id)
+    return (status, attempt, found, is_tried_again) == ("FAILED", 1, code, True) and message in text.split("\n\n")[0]
+
+
 def drained(worker):
     """The number of runs, or the exception."""
     try:

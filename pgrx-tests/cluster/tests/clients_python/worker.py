@@ -8,6 +8,7 @@ import threading
 
 import psycopg
 from pg_scheduler import AsyncWorker, Hooks, Worker, main
+from pg_scheduler.sessions import primary
 from support import SOON, db, drained, enqueue, failure, run_named_test, running, state, until, workers
 
 
@@ -162,7 +163,7 @@ def a_heartbeat_that_breaks_while_it_stops():
             beaten = "select heartbeat_at > started_at from sched.running where id = %s"
             until("a heartbeat", lambda: db.execute(beaten, (here,)).fetchone() == (True,))
             worker.stop()
-            kill = "select count(pg_terminate_backend(pid)) from pg_stat_activity where query like '%heartbeat_many%' and usename = 'app' and pid <> pg_backend_pid()"
+            kill = "select count(pg_terminate_backend(pid)) from pg_stat_activity where query = 'COMMIT' and state = 'idle' and usename = 'app' and pid <> pg_backend_pid()"
             assert db.execute(kill).fetchone() == (1,)
             now = db.execute("select clock_timestamp()").fetchone()[0]
             later = "select heartbeat_at > %s from sched.running where id = %s"
@@ -257,12 +258,12 @@ def a_peer_that_is_gone():
             ours = socket.socket(fileno=os.dup(run.db.fileno()))
             found.update({name: ours.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in wanted})
 
-        worker.conninfo = type(worker)(f"host=127.0.0.1 port={sys.argv[2]}").conninfo
+        worker.dsn = f"host=127.0.0.1 port={sys.argv[2]}"
         worker.job("effect", adapted(look))
         enqueue("effect")
         assert drained(worker) == 1
         assert found == wanted, found
-    assert "keepalives_idle=99" in Worker("keepalives_idle=99").conninfo
+    assert "keepalives_idle=99" in primary("keepalives_idle=99")
 
 
 if __name__ == "__main__":

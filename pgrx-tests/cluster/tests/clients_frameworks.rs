@@ -1,0 +1,113 @@
+//! The programs of docs/guides/frameworks.md, as they stand there.
+
+use scheduler_cluster_tests::proc::{kill, Program, Signal};
+use scheduler_cluster_tests::scheduler::{one, SOON};
+use scheduler_cluster_tests::{python, repository, wait_for, wait_until, Client, Cluster};
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::Command;
+
+fn setting() -> (Cluster, Client) {
+    let cluster = Cluster::new();
+    cluster.execute("create role app login");
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute(
+        "select sched.grant_use('app'); create table account (email text); create table sent (recipient text); grant all on account, sent to app",
+    )
+    .unwrap();
+    let mut app = cluster.connect_as("app", "postgres");
+    app.batch_execute("select sched.define_job('mail', queue => 'mail', max_attempts => 3)").unwrap();
+    (cluster, db)
+}
+
+fn write(folder: &Path, name: &str, text: &str) {
+    let file = folder.join(name);
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(file, text).unwrap();
+}
+
+/// The page's program in this language.
+fn program(language: &str) -> String {
+    let page = fs::read_to_string(repository().join("docs/guides/frameworks.md")).expect("the page can be read");
+    let (_, program) = page.split_once(&format!("```{language}\n")).expect("the page has the program");
+    program.split_once("```").expect("which ends").0.to_owned()
+}
+
+fn python_in(folder: &Path) -> Command {
+    let mut program = Command::new(python());
+    program
+        .current_dir(folder)
+        .env("PYTHONPATH", repository().join("clients/python"))
+        .env("PYTHONDONTWRITEBYTECODE", "1");
+    program
+}
+
+fn end(program: &mut Program) {
+    kill(program.pid(), Signal::TERM);
+    wait_until("it to end", SOON, || program.ended());
+}
+
+#[test]
+fn fastapi_has_a_worker_in_its_lifespan() {
+    let (cluster, mut db) = setting();
+    let folder = cluster.folder().join("application");
+    write(&folder, "app.py", &program("python fastapi"));
+    let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+    let mut uvicorn = python_in(&folder);
+    uvicorn.args(["-m", "uvicorn", "app:app", "--port", &port.to_string()]);
+    let mut uvicorn = Program::start(cluster.client(uvicorn, "app", "postgres"), &folder.join("log"));
+    let mut connection = wait_until("it to listen", SOON, || TcpStream::connect(("127.0.0.1", port)).ok());
+    let request =
+        "POST /signup?to=ada%40example.org HTTP/1.1\r\nHost: here\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+    connection.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("200 OK") && answer.contains("execution"), "{answer}");
+    wait_for(&mut db, "select count(*) = 1 from sched.execution where status = 'SUCCESS'", SOON);
+    assert_eq!(
+        one::<String>(&mut db, "select recipient || ' ' || email from sent, account"),
+        "ada@example.org ada@example.org"
+    );
+    end(&mut uvicorn);
+    assert!(uvicorn.printed().contains("Application shutdown complete"), "{}", uvicorn.printed());
+}
+
+#[test]
+fn django_has_a_command_that_works() {
+    let (cluster, mut db) = setting();
+    let folder = cluster.folder().join("application");
+    let settings = format!(
+        "SECRET_KEY = 'of the test'\nINSTALLED_APPS = ['mail']\nUSE_TZ = True\nDATABASES = {{'default': {{'ENGINE': 'django.db.backends.postgresql', \
+         'NAME': 'postgres', 'USER': 'app', 'HOST': '{}'}}}}\n",
+        cluster.folder().display()
+    );
+    write(&folder, "settings.py", &settings);
+    write(&folder, "mail/__init__.py", "");
+    write(&folder, "mail/apps.py", &program("python django-apps"));
+    write(&folder, "mail/jobs.py", &program("python django-jobs"));
+    write(&folder, "mail/management/__init__.py", "");
+    write(&folder, "mail/management/commands/__init__.py", "");
+    write(&folder, "mail/management/commands/runworker.py", &program("python django-command"));
+    let django = |arguments: &[&str]| {
+        let mut program = python_in(&folder);
+        program.args(["-m", "django"]).args(arguments).env("DJANGO_SETTINGS_MODULE", "settings");
+        let path = std::env::join_paths([folder.clone(), repository().join("clients/python")]).unwrap();
+        program.env("PYTHONPATH", path);
+        program
+    };
+    let signs_up = "from mail.jobs import sign_up; sign_up('ada@example.org')";
+    let mut first = Program::start(django(&["shell", "-c", signs_up]), &folder.join("shell.log"));
+    let ended = wait_until("it to end", SOON, || first.ended());
+    assert!(ended.success(), "{}", first.printed());
+    assert_eq!(one::<i64>(&mut db, "select count(*) from sched.execution where status = 'PENDING'"), 1);
+    let mut worker = Program::start(django(&["runworker"]), &folder.join("worker.log"));
+    wait_for(&mut db, "select count(*) = 1 from sched.execution where status = 'SUCCESS'", SOON);
+    assert_eq!(
+        one::<String>(&mut db, "select recipient || ' ' || email from sent, account"),
+        "ada@example.org ada@example.org"
+    );
+    end(&mut worker);
+    assert!(!worker.printed().contains("Traceback"), "{}", worker.printed());
+}

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# The packages of the worker libraries, which install from a file: target/clients/.  An argument picks a language.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+cd "$SCHEDULER_ROOT"
+
+PACKAGES=$CARGO_TARGET_DIR/clients
+
+# copy FOLDER: the sources that a package is made of, elsewhere, so that nothing is left beside them
+copy() {
+    local copied
+    copied=$(mktemp -d)
+    find "$1" \( -name __pycache__ -o -name '*.egg-info' -o -name build -o -name node_modules \) -prune -o -type f -print0 | xargs -0 cp --parents -t "$copied"
+    cp LICENSE "$copied/$1/"
+    printf '%s\n' "$copied/$1"
+}
+
+# A wheel and an sdist.
+python() {
+    local sources
+    sources=$(copy clients/python)
+    rm -f "$PACKAGES"/*.whl "$PACKAGES"/pg_scheduler_client-*.tar.gz
+    quietly clients-python env SOURCE_DATE_EPOCH="$(tools/source-date.sh)" "$SCHEDULER_PYTHON" -m build --no-isolation --outdir "$PACKAGES" "$sources"
+    rm -rf "${sources%/clients/python}"
+}
+
+mkdir -p "$PACKAGES"
+if [ $# = 0 ]; then set -- python; fi
+for language in "$@"; do
+    case $language in
+        python) "$language" ;;
+        *) fail "there is no client for: $language" ;;
+    esac
+done
+find "$PACKAGES" -type f -printf 'target/clients/%P\n' | sort
