@@ -24,11 +24,24 @@ python() {
     rm -rf "${sources%/clients/python}"
 }
 
+# pg-scheduler-VERSION.tgz, installed once into an empty project.
+typescript() {
+    local project package
+    rm -f "$PACKAGES"/pg-scheduler-*.tgz
+    (cd clients/typescript && quietly clients-typescript npm pack --silent --pack-destination "$PACKAGES")
+    package=$(echo "$PACKAGES"/pg-scheduler-*.tgz)
+    project=$(mktemp -d)
+    (cd "$project" && echo '{"private": true}' >package.json &&
+        quietly clients-typescript npm install --no-audit --no-fund --prefer-offline "$package" &&
+        node -e 'const { Worker } = require("pg-scheduler"); const { drain } = require("pg-scheduler/testing"); if (!Worker || !drain) process.exit(1)')
+    rm -rf "$project"
+}
+
 mkdir -p "$PACKAGES"
-if [ $# = 0 ]; then set -- python; fi
+if [ $# = 0 ]; then set -- python typescript; fi
 for language in "$@"; do
     case $language in
-        python) "$language" ;;
+        python | typescript) "$language" ;;
         *) fail "there is no client for: $language" ;;
     esac
 done

@@ -19,7 +19,7 @@ worker.job('fail', async (run) => {
   throw new Error('told to fail');
 });
 worker.job('retry', async (run) => {
-  if (run.attempt === 1) throw new Retry(200);
+  if (run.attempt === 1) throw new Retry(0.2);
 });
 worker.job('discard', async () => {
   throw new Discard('of no use');

@@ -5,6 +5,11 @@
 //     await run.db.query('insert into report (day) values ($1)', [run.payload.day]);
 //   });
 //   await worker.run();
+export { cancel, enqueue, enqueueMany, type EnqueueManyOptions, type EnqueueOptions, type Queryable, type Scalar } from './enqueue.js';
+export { Discard, Retry, Snooze, Stopped, TransactionEnded } from './errors.js';
+export type { JsonMode } from './json.js';
 export { main } from './main.js';
-export { Discard, Retry, Run, Stopped } from './run.js';
-export { enqueue, Worker, type EnqueueOptions, type Hooks, type WorkerOptions } from './worker.js';
+export type { Hooks, WorkerOptions } from './options.js';
+export { Run, type StopReason } from './run.js';
+export type { ConnectionFactory, Server } from './session.js';
+export { Worker } from './worker.js';

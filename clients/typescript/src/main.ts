@@ -1,6 +1,7 @@
 // The command line of a worker.
 import { parseArgs, type ParseArgsConfig } from 'node:util';
-import type { Hooks, Worker, WorkerOptions } from './worker.js';
+import type { Hooks, WorkerOptions } from './options.js';
+import type { Worker } from './worker.js';
 
 type Given = Record<string, string | boolean | (string | boolean)[] | undefined>;
 

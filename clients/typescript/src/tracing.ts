@@ -9,11 +9,16 @@ export function traced<P extends object>(payload: P): P & { _trace: Record<strin
   return { ...payload, _trace: carrier };
 }
 
+/** The context that the payload carries. */
+function carried(payload: string): Record<string, string> {
+  return (JSON.parse(payload) as { _trace?: Record<string, string> } | null)?._trace ?? {};
+}
+
 /** `new Worker(…, { hooks: tracing() })` */
 export function tracing(): Hooks {
   return {
     around(run, call) {
-      const parent = propagation.extract(context.active(), run.json['_trace'] ?? {});
+      const parent = propagation.extract(context.active(), carried(run.payloadText));
       const attributes = { 'messaging.system': 'pg_scheduler', 'messaging.message.id': run.executionId, 'pg_scheduler.attempt': run.attempt };
       return trace.getTracer('pg-scheduler').startActiveSpan(run.jobName, { kind: SpanKind.CONSUMER, attributes }, parent, async (span) => {
         try {

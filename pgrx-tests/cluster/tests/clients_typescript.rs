@@ -8,16 +8,16 @@ use std::process::{Command, ExitStatus};
 
 /// What every program here begins with.
 const HEAD: &str =
-    "const { Discard, Retry, Stopped, Worker, main } = require(process.env.CLIENT); const [, , ...words] = process.argv;\n";
+    "const { Discard, Retry, Snooze, Stopped, Worker, main } = require(process.env.CLIENT); const [, , ...words] = process.argv;\n";
 
-struct Setting {
-    cluster: Cluster,
-    db: Client,
+pub struct Setting {
+    pub cluster: Cluster,
+    pub db: Client,
     started: u32,
 }
 
 impl Setting {
-    fn new() -> Setting {
+    pub fn new() -> Setting {
         let cluster = Cluster::new();
         cluster.execute("create role app login");
         cluster.execute("create role stranger login");
@@ -30,7 +30,7 @@ impl Setting {
     }
 
     /// The job `short`.
-    fn define_with_lease(&self, length: &str) {
+    pub fn define_with_lease(&self, length: &str) {
         let mut app = self.cluster.connect_as("app", "postgres");
         let define = format!(
             "select sched.define_job('short', queue => 'work', stale_timeout => '{length}', max_attempts => 1)"
@@ -38,12 +38,12 @@ impl Setting {
         app.batch_execute(&define).unwrap();
     }
 
-    fn enqueue(&self, job: &str, payload: &str) -> String {
+    pub fn enqueue(&self, job: &str, payload: &str) -> String {
         let mut app = self.cluster.connect_as("app", "postgres");
         one(&mut app, &format!("select sched.enqueue('{job}', '{payload}')::text"))
     }
 
-    fn start(&mut self, role: &str, program: &str, words: &[&str]) -> Program {
+    pub fn start(&mut self, role: &str, program: &str, words: &[&str]) -> Program {
         self.started += 1;
         let file = self.cluster.folder().join(format!("program-{}.js", self.started));
         fs::write(&file, format!("{HEAD}{program}")).expect("the program can be written");
@@ -53,7 +53,7 @@ impl Setting {
     }
 
     /// Starts it and waits for its end.
-    fn run(&mut self, role: &str, program: &str, words: &[&str]) -> (ExitStatus, String) {
+    pub fn run(&mut self, role: &str, program: &str, words: &[&str]) -> (ExitStatus, String) {
         let mut program = self.start(role, program, words);
         (ended(&mut program), program.printed())
     }
@@ -66,13 +66,13 @@ impl Setting {
         )
     }
 
-    fn waits_for(&mut self, id: &str, condition: &str) {
+    pub fn waits_for(&mut self, id: &str, condition: &str) {
         let condition = format!("select {condition} from sched.execution where id = '{id}'");
         wait_for(&mut self.db, &condition, SOON);
     }
 }
 
-fn ended(program: &mut Program) -> ExitStatus {
+pub fn ended(program: &mut Program) -> ExitStatus {
     wait_until("the program to end", SOON, || program.ended())
 }
 
@@ -133,13 +133,13 @@ fn errors_that_cannot_be_written() {
     here.enqueue("once", "{}");
     let (status, printed) = here.run("app", program, &[]);
     assert!(status.success() && printed == "ended: 14\n", "{status}: {printed}");
-    let said = "select string_agg(status || ' ' || coalesce(error_code || ': ' || error_msg, ''), e'\n' order by created_at) from sched.execution";
-    let unwritable = "FAILED handler_error: its error cannot be written\n";
+    let said = "select string_agg(status || ' ' || coalesce(error_code || ', ' || split_part(error_msg, e'\n', 1), ''), e'\n' order by created_at) from sched.execution";
+    let unwritable = "FAILED handler_error, its error cannot be written\n";
     let expected = [
-        "FAILED Error: undefined\nFAILED Error: null\nFAILED Error: ab\nFAILED Error: a \u{fffd} b\nFAILED Error: anonymous\n",
-        "FAILED Error: no code\nFAILED ab: odd code\nFAILED Error: [object Object]\n",
+        "FAILED Error, Error: undefined\nFAILED Error, Error: null\nFAILED Error, Error: ab\nFAILED Error, Error: a \u{fffd} b\n",
+        "FAILED Error, Error: anonymous\nFAILED Error, Error: no code\nFAILED Error, Error: odd code (ab)\nFAILED Error, Error: [object Object]\n",
         unwritable,
-        "FAILED Stopped: of its own\n",
+        "FAILED Stopped, Stopped: of its own\n",
         &unwritable.repeat(3),
         "SUCCESS ",
     ];
@@ -157,7 +157,7 @@ fn the_clock_is_the_databases() {
     let program = "
         const then = Date.now() - 86400e3;
         Date.now = () => then;
-        const worker = new Worker({}, 'work').job('*', async () => { throw new Retry(7200e3); });
+        const worker = new Worker({}, 'work').job('*', async () => { throw new Retry(7200); });
         void worker.drain();";
     let (status, printed) = here.run("app", program, &[]);
     assert!(status.success(), "{status}: {printed}");

@@ -15,6 +15,8 @@ mod clients_packages;
 mod clients_pooler;
 mod clients_python;
 mod clients_typescript;
+mod clients_typescript_everyday;
+mod clients_typescript_hosts;
 mod concurrency;
 mod copies;
 mod crash;
