@@ -97,6 +97,8 @@ fn an_open_call_for_another_role_keeps_nobody_waiting() {
     b.batch_execute("set statement_timeout = '5s'; select cron.schedule('nightly', '6 6 * * *', 'select 2')").unwrap();
     open.rollback().unwrap();
     assert_eq!(one::<i64>(&mut b, "select count(*) from cron.job where jobname = 'nightly'"), 1);
+}
+
 /// What is edited there after a take_over is nothing here until the next import, and `compare` does not show it.
 #[test]
 fn an_edit_there_after_a_take_over_waits_for_an_import() {
