@@ -30,7 +30,8 @@ mod sched {}
 mod sched_internal {}
 
 extension_sql_file!("../sql/schema/00_schema.sql", name = "schema", bootstrap);
-extension_sql_file!("../sql/schema/05_home.sql", name = "home");
+extension_sql_file!("../sql/schema/04_test_clock.sql", name = "test_clock");
+extension_sql_file!("../sql/schema/05_home.sql", name = "home", requires = ["test_clock"]);
 extension_sql_file!("../sql/schema/06_shard.sql", name = "shard", requires = ["home"]);
 extension_sql_file!("../sql/schema/10_job.sql", name = "job");
 extension_sql_file!(

@@ -5,6 +5,8 @@ use crate::keyword::keywords;
 keywords! {
     /// What is looked at, in the order in which it is shown.
     pub enum Component {
+        /// That the database is in test mode; not there otherwise.
+        TestMode = "test_mode",
         /// The process that starts dispatchers.
         Launcher = "launcher",
         /// The process that fires what is due in this database.
@@ -110,6 +112,6 @@ mod tests {
             assert_eq!(found, expected, "row {row}");
         }
         assert!(Severity::Ok < Severity::Warning && Severity::Warning < Severity::Critical);
-        assert_eq!((Component::ALL.len(), Severity::ALL.len()), (13, 3));
+        assert_eq!((Component::ALL.len(), Severity::ALL.len()), (14, 3));
     }
 }

@@ -62,7 +62,7 @@ COMMENT ON COLUMN cron_internal.entry.command IS 'what that owner had it run: fo
 CREATE TABLE cron_internal.deleted_run (
     runid      bigint      NOT NULL,
     owner      oid         NOT NULL,
-    deleted_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    deleted_at timestamptz NOT NULL DEFAULT sched.now(),
     PRIMARY KEY (runid, owner)
 );
 CREATE INDEX deleted_run_deleted_at ON cron_internal.deleted_run (deleted_at);

@@ -126,7 +126,7 @@ COMMENT ON FUNCTION cron_internal.job_named IS 'internal: the jobid of the job o
 CREATE FUNCTION cron_internal.follow(jobname text, owner oid) RETURNS void
     LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS
 $$
-    UPDATE cron_internal.entry e SET removed_at = clock_timestamp()
+    UPDATE cron_internal.entry e SET removed_at = sched.now()
      WHERE e.jobname = follow.jobname AND e.owner = follow.owner AND e.removed_at IS NULL
        AND NOT EXISTS (SELECT FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = e.schedule_id);
     UPDATE cron_internal.entry e
@@ -225,7 +225,7 @@ BEGIN
     IF change.owner IS NOT NULL THEN
         UPDATE cron_internal.entry e SET owner = change.owner, command = found.command WHERE e.jobid = found.jobid;
         -- cron.job shows the command that the other role runs from now on, and no settings.
-        UPDATE sched.job j SET owner = change.owner, settings = '{}', updated_at = clock_timestamp()
+        UPDATE sched.job j SET owner = change.owner, settings = '{}', updated_at = sched.now()
          WHERE j.job_name = found.job_name AND j.owner <> change.owner;
     END IF;
     IF new_clock IS NOT NULL THEN
@@ -296,12 +296,12 @@ CREATE FUNCTION cron_internal.unschedule(found cron_internal.locked_job) RETURNS
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS
 $$
 BEGIN
-    UPDATE cron_internal.entry e SET removed_at = clock_timestamp(), owner = found.owner, command = found.command WHERE e.jobid = found.jobid;
+    UPDATE cron_internal.entry e SET removed_at = sched.now(), owner = found.owner, command = found.command WHERE e.jobid = found.jobid;
     -- Those of whose runs the ledger has none any more. They are of all roles: rows that another transaction has locked are left to a later call.
     DELETE FROM cron_internal.entry e
      WHERE e.jobid IN (SELECT o.jobid
                          FROM cron_internal.entry o
-                        WHERE o.removed_at < clock_timestamp() - current_setting('sched.history_retention')::interval - interval '1 day'
+                        WHERE o.removed_at < sched.now() - current_setting('sched.history_retention')::interval - interval '1 day'
                           FOR UPDATE SKIP LOCKED);
     IF found.schedule_name = found.job_name AND NOT EXISTS (SELECT FROM sched.schedule s WHERE s.job_name = found.job_name AND s.schedule_name <> s.job_name)
        AND EXISTS (SELECT FROM sched.job j WHERE j.job_name = found.job_name AND j.kind = 'sql') THEN

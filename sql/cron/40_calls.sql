@@ -173,17 +173,17 @@ BEGIN
     END IF;
     IF cron_internal.sees_all(call.caller) THEN
         INSERT INTO cron_internal.deleted_run (runid, owner) VALUES (call.id, 0)
-            ON CONFLICT (runid, owner) DO UPDATE SET deleted_at = clock_timestamp();
+            ON CONFLICT (runid, owner) DO UPDATE SET deleted_at = sched.now();
     ELSIF call.username = pg_get_userbyid(call.caller) THEN
         -- It says nothing of the runs of others.
         INSERT INTO cron_internal.deleted_run (runid, owner) VALUES (call.id, call.caller)
-            ON CONFLICT (runid, owner) DO UPDATE SET deleted_at = clock_timestamp();
+            ON CONFLICT (runid, owner) DO UPDATE SET deleted_at = sched.now();
     END IF;
     -- The ledger has forgotten these too. They are of all roles: rows that another transaction has locked are left to a later call.
     DELETE FROM cron_internal.deleted_run d
      WHERE (d.runid, d.owner) IN (SELECT o.runid, o.owner
                                     FROM cron_internal.deleted_run o
-                                   WHERE o.deleted_at < clock_timestamp() - current_setting('sched.history_retention')::interval - interval '1 day'
+                                   WHERE o.deleted_at < sched.now() - current_setting('sched.history_retention')::interval - interval '1 day'
                                      FOR UPDATE SKIP LOCKED);
 END
 $$;

@@ -14,6 +14,9 @@ COMMENT ON SCHEMA sched_internal IS 'internal: what the scheduler''s own trigger
 CREATE FUNCTION sched_internal.table_layout() RETURNS integer LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS 'SELECT 1';
 COMMENT ON FUNCTION sched_internal.table_layout() IS 'internal: releases of one number have the same tables';
 
+-- Here, because defaults of columns and arguments call it.
+CREATE FUNCTION sched.now() RETURNS timestamptz VOLATILE PARALLEL RESTRICTED LANGUAGE c AS 'MODULE_PATHNAME', 'now_wrapper';
+
 -- Names, payloads and messages are read as UTF-8. (SQL_ASCII stores what it is given: there only UTF-8 is taken.)
 DO $$
 BEGIN

@@ -3,7 +3,7 @@
 CREATE TABLE sched.home (
     system_identifier bigint      NOT NULL,
     database          oid         NOT NULL,
-    since             timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp()
+    since             timestamptz NOT NULL DEFAULT sched.now()
 );
 COMMENT ON TABLE sched.home IS 'the database that these tables belong to; where a row names another one, this is a copy (sched.adopt)';
 

@@ -1,7 +1,7 @@
 -- Which scopes are this database's, where several share them (sched.set_buckets). Without a row all are.
 CREATE TABLE sched.shard (
     buckets int4multirange NOT NULL,
-    since   timestamptz    NOT NULL DEFAULT pg_catalog.clock_timestamp()
+    since   timestamptz    NOT NULL DEFAULT sched.now()
 );
 COMMENT ON TABLE sched.shard IS 'the buckets of scopes that are this database''s; empty: all are (sched.set_buckets)';
 

@@ -11,8 +11,8 @@ CREATE TABLE sched.job (
     allow_stale_reentry boolean     NOT NULL,
     priority            integer     NOT NULL,
     owner               regrole     NOT NULL,
-    created_at          timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
-    updated_at          timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    created_at          timestamptz NOT NULL DEFAULT sched.now(),
+    updated_at          timestamptz NOT NULL DEFAULT sched.now(),
     own_transactions    boolean     NOT NULL DEFAULT false,
     settings            jsonb       NOT NULL DEFAULT '{}',
     ready_queue         text        NOT NULL GENERATED ALWAYS AS (

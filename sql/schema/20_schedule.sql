@@ -24,7 +24,7 @@ CREATE TABLE sched.schedule (
     baseline_at        timestamptz NOT NULL,
     updated_at         timestamptz NOT NULL,
     key                uuid        NOT NULL GENERATED ALWAYS AS (sched_internal.scope_key(job_name, scope_kind, scope_id)) STORED,
-    defined_at         timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp() CHECK (pg_catalog.isfinite(defined_at)),
+    defined_at         timestamptz NOT NULL DEFAULT sched.now() CHECK (pg_catalog.isfinite(defined_at)),
     previous_keys      uuid[]      NOT NULL DEFAULT '{}',
     max_lateness          interval,
     max_duration          interval,
@@ -95,7 +95,7 @@ COMMENT ON TABLE sched.schedule_change IS 'schedules to be armed anew: an edit, 
 CREATE TABLE sched.schedule_dropped (
     schedule_id bigint      PRIMARY KEY,
     keys        uuid[]      NOT NULL,
-    dropped_at  timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    dropped_at  timestamptz NOT NULL DEFAULT sched.now(),
     until_xid   bigint,
     retry_at    timestamptz NOT NULL DEFAULT 'epoch'
 );
@@ -109,7 +109,7 @@ CREATE FUNCTION sched_internal.schedule_before_update() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
 $$
 DECLARE
-    at    timestamptz := clock_timestamp();
+    at    timestamptz := sched.now();
     ahead boolean;
 BEGIN
     NEW.version := OLD.version + 1;
@@ -142,7 +142,7 @@ BEGIN
                                  FROM sched.ledger e
                                 WHERE e.key = k.key
                                   AND (e.next_retry_at IS NOT NULL
-                                       OR (e.finished_at AT TIME ZONE 'UTC' >= clock_timestamp() AT TIME ZONE 'UTC' - current_setting('sched.history_retention', true)::interval)
+                                       OR (e.finished_at AT TIME ZONE 'UTC' >= sched.now() AT TIME ZONE 'UTC' - current_setting('sched.history_retention', true)::interval)
                                           IS NOT FALSE))
                     OR k.key = (SELECT o.key
                                   FROM (SELECT OLD.key UNION ALL SELECT unnest(OLD.previous_keys)) AS o (key)

@@ -6,7 +6,7 @@ CREATE TABLE sched.imported (
     schedule_id   bigint      NOT NULL,
     fingerprint   text        NOT NULL,
     job_name      text        NOT NULL,
-    imported_at   timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    imported_at   timestamptz NOT NULL DEFAULT sched.now(),
     taken_over_at timestamptz,
     was_enabled   boolean,
     source_name   text,

@@ -24,8 +24,8 @@ CREATE TABLE sched.ledger (
     owner               regrole     NOT NULL,
     schedule_id         bigint,
     schedule_name       text,
-    created_at          timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
-    updated_at          timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    created_at          timestamptz NOT NULL DEFAULT sched.now(),
+    updated_at          timestamptz NOT NULL DEFAULT sched.now(),
     started_at          timestamptz,
     heartbeat_at        timestamptz,
     finished_at         timestamptz,
@@ -110,7 +110,7 @@ COMMENT ON COLUMN sched.lease.run_until IS 'from then on heartbeats ask to stop;
 CREATE TABLE sched.cancel_request (
     request_id   uuid        PRIMARY KEY DEFAULT pg_catalog.gen_random_uuid(),
     execution_id uuid        NOT NULL,
-    requested_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    requested_at timestamptz NOT NULL DEFAULT sched.now(),
     retry_at     timestamptz NOT NULL DEFAULT 'epoch'
 );
 CREATE INDEX cancel_request_execution_id ON sched.cancel_request (execution_id);
@@ -130,7 +130,7 @@ COMMENT ON TABLE sched.awaited IS 'unfinished executions of schedules that care 
 -- (docs/internals/low-water-marks.md).
 CREATE TABLE sched.paused_queue (
     queue     text        NOT NULL,
-    paused_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    paused_at timestamptz NOT NULL DEFAULT sched.now(),
     paused_by text        NOT NULL,
     owner     regrole,
     CONSTRAINT paused_queue_key UNIQUE NULLS NOT DISTINCT (queue, owner)

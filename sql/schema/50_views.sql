@@ -56,9 +56,9 @@ SELECT e.id, CASE WHEN r.reads THEN e.job_name END AS job_name, CASE WHEN r.read
        CASE WHEN NOT r.reads THEN NULL WHEN pg_catalog.octet_length(e.queue) > 57 THEN pg_catalog.substr(e.queue, 73) ELSE e.queue END AS queue,
        CASE WHEN r.reads THEN l.attempt END AS attempt, CASE WHEN r.reads THEN e.max_attempts END AS max_attempts,
        CASE WHEN r.reads THEN l.runner_id END AS runner_id, CASE WHEN r.reads THEN l.started_at END AS started_at,
-       CASE WHEN r.reads THEN pg_catalog.clock_timestamp() - l.started_at END AS age,
+       CASE WHEN r.reads THEN sched.now() - l.started_at END AS age,
        CASE WHEN r.reads THEN l.heartbeat_at END AS heartbeat_at, CASE WHEN r.reads THEN NULLIF(l.stale_after, 'infinity') END AS stale_after,
-       CASE WHEN r.reads THEN NULLIF(l.stale_after, 'infinity') - pg_catalog.clock_timestamp() END AS time_to_stale,
+       CASE WHEN r.reads THEN NULLIF(l.stale_after, 'infinity') - sched.now() END AS time_to_stale,
        CASE WHEN r.reads THEN l.cancel_requested OR l.execution_id IN (SELECT c.execution_id FROM sched.cancel_request c) END AS cancel_requested,
        CASE WHEN r.owns THEN l.progress END AS progress, CASE WHEN r.reads THEN e.schedule_name END AS schedule_name,
        CASE WHEN r.reads AND l.sweep_at = 'infinity' THEN pg_catalog.substring(l.runner_id, '^sql/([0-9]{1,9})$')::integer END AS pid,
@@ -226,7 +226,7 @@ SELECT a.queue,
           LEFT JOIN sched.ledger e ON e.id = r.execution_id
         UNION ALL
         SELECT r.queue, r.owner,
-               CASE WHEN r.retry_at <= pg_catalog.clock_timestamp() THEN 'ready' WHEN e.status = 'PENDING' THEN 'delayed' ELSE 'retrying' END, r.retry_at
+               CASE WHEN r.retry_at <= sched.now() THEN 'ready' WHEN e.status = 'PENDING' THEN 'delayed' ELSE 'retrying' END, r.retry_at
           FROM sched.retry r
           LEFT JOIN sched.ledger e ON e.id = r.execution_id
         UNION ALL

@@ -1,7 +1,7 @@
 -- What is late is computed by who reads it: no process has to be alive for that. What a schedule is armed for and did not fire; a plan that waits
 -- for another run to end; and what was fired and nobody has begun: of the runs that a dispatcher's last look has left open, and those since.
 CREATE VIEW sched.late WITH (security_barrier) AS
-SELECT a.schedule_name, a.plan_time, a.execution_id, pg_catalog.clock_timestamp() - a.plan_time AS late_by
+SELECT a.schedule_name, a.plan_time, a.execution_id, sched.now() - a.plan_time AS late_by
   FROM (SELECT s.schedule_name, s.max_lateness, p.plan_time, p.execution_id,
                pg_catalog.pg_has_role(
                    current_user,
@@ -28,7 +28,7 @@ SELECT a.schedule_name, a.plan_time, a.execution_id, pg_catalog.clock_timestamp(
                   AND NOT EXISTS (SELECT FROM sched.lease l WHERE l.execution_id = e.id)) AS p
          WHERE s.max_lateness IS NOT NULL AND s.enabled AND s.ownership = 'owned' AND (SELECT sched.is_home())
         OFFSET 0) AS a
- WHERE pg_catalog.clock_timestamp() - a.plan_time > a.max_lateness
+ WHERE sched.now() - a.plan_time > a.max_lateness
    AND (a.owns OR (SELECT pg_catalog.has_table_privilege('sched.monitor', 'SELECT')));
 COMMENT ON VIEW sched.late IS
     'runs that have not begun max_lateness after their plan time, of schedules that have one; also what is due and has not been fired';

@@ -7,7 +7,8 @@ DECLARE
     how jsonb := '{
         "everywhere": ["adopt", "define_job", "dispatch_due", "drop_elsewhere", "health", "healthy", "is_home",
             "mark_stale_as_failed", "pause_queue", "rebuild", "resume_queue"],
-        "anywhere": ["next_time", "preview", "validate"],
+        "anywhere": ["next_time", "now", "preview", "validate"],
+        "not offered": ["advance", "drain_sql", "reset", "test_mode"],
         "scope": ["attempts_since_success", "create_schedule", "due_plans", "enqueue", "executions_of", "latest_plan", "schedule_sql", "try_claim"],
         "schedule": ["alter_schedule", "backfill", "drop_schedule", "explain", "fire_now", "pause", "report_fire", "resume", "runs_of", "timeline", "unschedule"],
         "job": ["alter_job"],
@@ -326,13 +327,14 @@ $$, cluster, (SELECT e.extversion FROM pg_extension e WHERE e.extname = 'schedul
                array_position(p.proargnames, 'schedule_name') AS schedule_name, p.proargnames AS names
           FROM pg_proc p
          WHERE p.pronamespace = 'sched'::regnamespace
-         ORDER BY p.proname
+         -- What defaults of arguments call comes first.
+         ORDER BY p.proname <> 'now', p.proname
     LOOP
         SELECT h.rule INTO rule FROM jsonb_each(how) AS h (rule, names) WHERE h.names ? f.name;
         IF rule IS NULL THEN
             RAISE internal_error USING MESSAGE = format('router_sql does not know how function %s is called', f.name);
         END IF;
-        CONTINUE WHEN f.name = 'bucket';
+        CONTINUE WHEN f.name = 'bucket' OR rule = 'not offered';
         inner_result := CASE WHEN f.is_void THEN 'SETOF integer' WHEN f.is_set THEN f.result ELSE 'SETOF ' || f.result END;
         found_by := ARRAY(SELECT w.word FROM jsonb_array_elements_text(rows -> rule) AS w (word));
         named := array_position(f.names, found_by[1]);

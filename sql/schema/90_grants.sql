@@ -30,6 +30,16 @@ COMMENT ON FUNCTION sched.resume IS
 'Lets a paused schedule fire again, at plan times after this moment. Errors: 42704, 42501.';
 COMMENT ON FUNCTION sched.dispatch_due IS
 'Applies changes and fires at most max_schedules due schedules in the caller''s transaction, as the worker does; returns how many executions it created. One call creates at most 10,000, with payloads of 64 MiB; the next call goes on. Any number of callers at once. Errors: 22023; 40001 under REPEATABLE READ and SERIALIZABLE.';
+COMMENT ON FUNCTION sched.now() IS
+'The time in this database, by which the scheduler goes: clock_timestamp(), and in test mode what sched.advance has made of it. PostgreSQL''s now() does not follow.';
+COMMENT ON FUNCTION sched.test_mode IS
+'Begins or ends test mode, for a database in which an application''s tests run. In it nothing runs by itself: schedules fire by sched.dispatch_due, SQL jobs run by sched.drain_sql, and the clock is moved by sched.advance. A copy by TEMPLATE is in test mode as well, and needs no sched.adopt. The end sets the clock back and begins the timers again. For the owner of the database and superusers. Errors: 55000 (over 100,000 executions, or schedules of another role than the database''s owner have fired; an end without sched.reset), 22004 (NULL), 42501.';
+COMMENT ON FUNCTION sched.advance IS
+'Moves the clock of a database in test mode forward, and returns its time. sched.dispatch_due then does what would have happened meanwhile, each plan time at its time. For the owner of the database and superusers. Errors: 55000 (not in test mode), 22023 (zero or less), 22008 (beyond the year 9000), 22004 (NULL), 42501.';
+COMMENT ON FUNCTION sched.reset IS
+'Deletes executions, what is known of skipped plan times, and alerts of a database in test mode; with keep_definitions false jobs, schedules and pauses of queues too. Timers begin again, and the clock stays where it is. It can be rolled back. For the owner of the database and superusers. Errors: 55000 (not in test mode), 22004 (NULL), 42501.';
+COMMENT ON FUNCTION sched.drain_sql IS
+'Runs the SQL jobs that are due in a database in test mode, one after the other, each in a process of its own as its owner. Returns a row for each with its status when all have ended. It sees committed executions only. For the owner of the database and superusers. Errors: 55000 (not in test mode, a role that cannot log in), 25001 (a transaction that is not READ COMMITTED), 53000 (no process is free), 22023 (max_executions under 1), 42501.';
 COMMENT ON FUNCTION sched.rebuild() IS
 'Makes every timer anew from the schedules, the ledger and the skips, and returns how many are armed; fires nothing by itself. Warns of schedules that lie ahead of the clock. Dispatchers wait until the transaction ends. For superusers and the extension''s owner; 42501 for others.';
 COMMENT ON FUNCTION sched.explain IS
@@ -188,7 +198,7 @@ CREATE FUNCTION sched.grant_worker(role regrole) RETURNS void
 $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA sched TO %1$s;'
-        'GRANT SELECT ON sched.home, sched.shard, sched.job, sched.schedule, sched.paused_queue, sched.imported TO %1$s;'
+        'GRANT SELECT ON sched.test_clock, sched.home, sched.shard, sched.job, sched.schedule, sched.paused_queue, sched.imported TO %1$s;'
         'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.schedule_change, sched.timer, sched.ledger, sched.ready, sched.retry TO %1$s;'
         'GRANT SELECT, UPDATE, DELETE ON sched.lease TO %1$s;'
         'GRANT SELECT, INSERT, UPDATE, DELETE ON sched.awaited TO %1$s;'
@@ -257,6 +267,11 @@ BEGIN
     END LOOP;
 END
 $$;
+-- Views and defaults call it with the right of who reads and writes.
+GRANT EXECUTE ON FUNCTION sched.now TO PUBLIC;
+-- Test mode belongs to the database.
+GRANT USAGE ON SCHEMA sched TO pg_database_owner;
+GRANT EXECUTE ON FUNCTION sched.test_mode, sched.advance, sched.reset, sched.drain_sql TO pg_database_owner;
 -- Whoever may watch the server may ask how the scheduler stands.
 SELECT sched_internal.grant_pg_monitor();
 -- And the types of their rows; not by REVOKE here, which pg_dump would not know what to do with.

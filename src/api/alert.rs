@@ -7,6 +7,7 @@ use crate::pg::convert::{self, required};
 use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::{oid_cache, role, session};
 use crate::store::alert;
+use crate::store::database_clock;
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn acknowledge(alert_id: Option<i64>, until: Option<TimestampWithTimeZone>) {
@@ -26,7 +27,7 @@ fn acknowledge(alert_id: Option<i64>, until: Option<TimestampWithTimeZone>) {
                     return Err(Failure::unknown("alert", &alert_id.to_string(), hint));
                 }
             }
-            let lasts = !convert::is_due(until, convert::now());
+            let lasts = !convert::is_due(until, database_clock::now());
             alert::acknowledge(session, alert_id, lasts.then_some(until));
             Ok(())
         })

@@ -13,6 +13,7 @@ use crate::pg::jsonb::Jsonb;
 use crate::pg::utf8_text::Text;
 use crate::pg::{acknowledge_durably, as_owner, role, Owner};
 use crate::shmem::wakeup;
+use crate::store::database_clock;
 use crate::store::execution::{KeyLookup, Lease, LeaseOptions, NewExecution, QueueClaim};
 use crate::store::identity::{self, Home};
 use crate::store::job;
@@ -188,7 +189,7 @@ fn claim_key(
         return Err(run_by_server(job_name));
     }
     let key = scope_key(job_name, scope_kind, scope_id);
-    let now = convert::now();
+    let now = database_clock::now();
     let default_timeout =
         || job.and_then(|job| job.stale_timeout).unwrap_or_else(|| convert::interval(guc::stale_timeout()));
     let options = LeaseOptions {
@@ -269,7 +270,7 @@ fn claim_with_limits(
         };
         let claim = |owner: &Owner| {
             shard::check_snapshot(|| owner.session())?;
-            Ok(queue::claim(owner, &wanted, convert::now))
+            Ok(queue::claim(owner, &wanted, database_clock::now))
         };
         let rows = as_owner(|owner| at_home(owner, claim, |claimed: &Vec<_>| !claimed.is_empty()))?;
         Ok((wanted.queue, rows))

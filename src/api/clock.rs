@@ -12,6 +12,7 @@ use crate::pg::utf8_text::Text;
 use crate::pg::zone::{offset_read_backwards, ServerZone};
 
 use crate::api::result::TableIterator;
+use crate::store::database_clock;
 
 /// preview answers at most this many rows.
 const MAX_PREVIEW: i32 = 10_000;
@@ -27,7 +28,7 @@ fn anchor_or_epoch(anchor: Option<TimestampWithTimeZone>) -> Outcome<Instant> {
 #[pg_extern(schema = "sched", stable, parallel_safe)]
 fn next_time(
     clock: Option<Text>,
-    after: default!(Option<TimestampWithTimeZone>, "clock_timestamp()"),
+    after: default!(Option<TimestampWithTimeZone>, "sched.now()"),
     time_zone: default!(Option<Text>, "NULL"),
     anchor: default!(Option<TimestampWithTimeZone>, "'epoch'"),
 ) -> Option<TimestampWithTimeZone> {
@@ -46,7 +47,7 @@ fn next_time(
 fn preview(
     clock: Option<Text>,
     time_zone: default!(Option<Text>, "NULL"),
-    after: default!(Option<TimestampWithTimeZone>, "clock_timestamp()"),
+    after: default!(Option<TimestampWithTimeZone>, "sched.now()"),
     n: default!(Option<i32>, "10"),
     anchor: default!(Option<TimestampWithTimeZone>, "'epoch'"),
 ) -> TableIterator<
@@ -118,7 +119,7 @@ fn validate(
     let name = time_zone.map_or_else(guc::time_zone, String::from);
     let zone = ServerZone::find(&name);
     let rows: Vec<_> = match (parsed, zone) {
-        (Ok(clock), Ok(zone)) => lint(&clock, &text, &zone, convert::now())
+        (Ok(clock), Ok(zone)) => lint(&clock, &text, &zone, database_clock::now())
             .into_iter()
             .map(|warning| (warning.code.to_owned(), warning.message, warning.hint))
             .chain(zone_warning(&name, zone))

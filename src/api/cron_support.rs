@@ -12,6 +12,7 @@ use crate::pg::error::{or_raise, Failure};
 use crate::pg::parse::{self, Strings};
 use crate::pg::utf8_text::Text;
 use crate::pg::{role, session};
+use crate::store::database_clock;
 use crate::store::schedule::{bulk, Definition};
 use crate::store::{handover, identity, job, shard};
 
@@ -91,7 +92,7 @@ fn create_sql_job(
                 return Ok(None);
             }
             identity::settle(session);
-            let made = bulk::insert(session, vec![definition], convert::now());
+            let made = bulk::insert(session, vec![definition], database_clock::now());
             if made.is_empty() {
                 handover::delete_jobs(session, vec![name]);
             }

@@ -9,13 +9,14 @@ use scheduler_core::job::Kind;
 use sha2::Sha256;
 
 use crate::guc;
-use crate::pg::convert::{self, required};
+use crate::pg::convert::required;
 use crate::pg::error::{or_raise, raise, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::memory;
 use crate::pg::utf8_text::Text;
 use crate::pg::zone::ServerZone;
 use crate::pg::{role, session, subtransaction, Session};
+use crate::store::database_clock;
 use crate::store::job;
 use crate::store::schedule::{bulk, Definition};
 use crate::store::shard;
@@ -123,7 +124,7 @@ fn import(text: &str, style: Style, zone: &str) -> Outcome<Vec<ImportedLine>> {
             reason.is_none()
         });
         memory::require(memory::ALWAYS.max(3 * stored));
-        bulk::insert(session, schedules, convert::now());
+        bulk::insert(session, schedules, database_clock::now());
         let foreign: HashSet<String> = {
             let names = rows.iter().filter_map(|row| row.1.clone()).collect();
             bulk::names_of_other_jobs(session, names, &job_name).into_iter().collect()

@@ -5,9 +5,10 @@ use scheduler_core::schedule::Bounds;
 use scheduler_core::Instant;
 
 use crate::pg::error::{or_raise, Failure, Outcome};
-use crate::pg::{convert, session};
+use crate::pg::session;
 use crate::shmem::counters::pending::tick_at_commit;
 use crate::shmem::wakeup;
+use crate::store::database_clock;
 use crate::store::identity::{self, Home};
 use crate::store::schedule::dropped::Runs;
 use crate::store::shard;
@@ -47,17 +48,20 @@ fn dispatch_up_to(limit: i64) -> Outcome<i64> {
     if home == Home::Nowhere {
         return Ok(0);
     }
+    if database_clock::is_test() {
+        return Ok(dispatch::catch_up_with_the_clock(limit, BOUNDS));
+    }
     tick_at_commit();
     session(|session| {
-        dispatch::settle_dropped(session, Runs::Stay, convert::now());
-        dispatch::settle_cancels(session, Runs::Stay, convert::now());
+        dispatch::settle_dropped(session, Runs::Stay, database_clock::now());
+        dispatch::settle_cancels(session, Runs::Stay, database_clock::now());
         dispatch::thin_out_alerts(session);
     });
     let (mut applied, mut after) = (0, 0);
     loop {
         // A session for each batch: what it read goes with it.
         let batch = guc::batch_size();
-        match session(|session| dispatch::apply_changes(session, convert::now(), batch, &mut after)) {
+        match session(|session| dispatch::apply_changes(session, database_clock::now(), batch, &mut after)) {
             0 => break,
             some => applied += some,
         }
@@ -65,15 +69,15 @@ fn dispatch_up_to(limit: i64) -> Outcome<i64> {
     }
     session(|session| {
         let soonest_first = BatchWindow { after: Instant::MIN, latest: 0, earliest: limit, bounds: BOUNDS };
-        let fired = dispatch::fire_due(session, soonest_first, convert::now());
+        let fired = dispatch::fire_due(session, soonest_first, database_clock::now());
         // What was due by now: what fails is due again later.
-        let now = convert::now();
+        let now = database_clock::now();
         while dispatch::deliver(session, now, guc::batch_size()) > 0 {
             pgrx::check_for_interrupts!();
         }
         if applied + fired.schedules > 0 {
             // The worker may have found these locked, and does not know when they come next.
-            wakeup::at_commit(convert::now());
+            wakeup::at_commit(database_clock::now());
         }
         Ok(fired.executions)
     })
@@ -81,7 +85,7 @@ fn dispatch_up_to(limit: i64) -> Outcome<i64> {
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn rebuild() -> i64 {
-    let count = dispatch::rebuild(convert::now());
-    wakeup::at_commit(convert::now());
+    let count = dispatch::rebuild(database_clock::now());
+    wakeup::at_commit(database_clock::now());
     count
 }

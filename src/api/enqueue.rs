@@ -12,6 +12,7 @@ use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::utf8_text::Text;
 use crate::pg::{as_owner, memory, role, Owner};
+use crate::store::database_clock;
 use crate::store::execution::{ids, NewExecution};
 use crate::store::identity;
 use crate::store::job;
@@ -49,7 +50,7 @@ fn enqueue_at(
             convert::name("scope_id", Some(scope_id.map_or_else(|| uuid_v7().to_string(), String::from)))?,
         ];
         let payload = required("payload", payload)?;
-        let plan_time = convert::optional_instant("plan_time", plan_time)?.unwrap_or_else(convert::now);
+        let plan_time = convert::optional_instant("plan_time", plan_time)?.unwrap_or_else(database_clock::now);
         let run_at = convert::optional_instant("run_at", run_at)?.map(convert::timestamp);
         let [job_name, scope_kind, scope_id] = names;
         let batch = EnqueueBatch {
@@ -130,7 +131,8 @@ fn put_unless_known(owner: &Owner, batch: &EnqueueBatch, uniqueness: Uniqueness)
     if job.as_ref().is_some_and(|job| job.notifies) {
         batch.payloads.iter().try_for_each(|payload| check_payload(true, job_name, payload))?;
     }
-    let mut draw = (uniqueness == Uniqueness::PlanTime).then(|| PlanTimeDraw::begin(convert::now(), convert::now));
+    let mut draw =
+        (uniqueness == Uniqueness::PlanTime).then(|| PlanTimeDraw::begin(database_clock::now(), database_clock::now));
     if uniqueness != Uniqueness::None {
         let new =
             batch.keys.iter().zip(&batch.scope_ids).zip(&batch.plan_times).zip(&batch.payloads).zip(&batch.run_ats);
@@ -153,11 +155,11 @@ fn put_unless_known(owner: &Owner, batch: &EnqueueBatch, uniqueness: Uniqueness)
             .map_or_else(|failure| failure, |_| being_enqueued())
     };
     if let Some(draw) = &mut draw {
-        let drawn = store::insert_drawn(session, batch, draw, convert::now()).ok_or_else(missing)?;
+        let drawn = store::insert_drawn(session, batch, draw, database_clock::now()).ok_or_else(missing)?;
         announce(session, drawn.added);
         return Ok(Put::all_new(drawn.ids));
     }
-    let inserted = store::insert(session, batch, convert::now());
+    let inserted = store::insert(session, batch, database_clock::now());
     announce(session, inserted.added);
     let found = store::find(session, batch);
     if found.len() < batch.keys.len() {
@@ -180,7 +182,7 @@ fn put_new(
     priority: Option<i32>,
     draw: Option<&mut PlanTimeDraw>,
 ) -> Option<Vec<Uuid>> {
-    let now = convert::now();
+    let now = database_clock::now();
     let ids = ledger.enqueue(job_name, new, priority, draw, now)?;
     if let Some((first, _)) = new.iter().find(|(new, _)| new.waits_until(now).is_none()) {
         dispatch::notify_queue(owner, first.queue);
@@ -221,14 +223,14 @@ fn enqueue_many_at(
         let same =
             Same::of(unique_by, if_exists, ("scope_ids", scope_ids.is_some()), ("plan_times", plan_times.is_some()))?;
         let plan_times = match plan_times {
-            None => vec![convert::timestamp(convert::now()); payloads.len()],
+            None => vec![convert::timestamp(database_clock::now()); payloads.len()],
             Some(times) => same_length("plan_times", times, payloads.len())?
                 .into_iter()
                 .map(|time| convert::instant("plan_times", time).map(convert::timestamp))
                 .collect::<Outcome<Vec<_>>>()?,
         };
         let scope_ids: Vec<String> = match scope_ids {
-            None => ids::execution_ids(payloads.len(), convert::now()).iter().map(Uuid::to_string).collect(),
+            None => ids::execution_ids(payloads.len(), database_clock::now()).iter().map(Uuid::to_string).collect(),
             Some(ids) => same_length("scope_ids", ids, payloads.len())?
                 .into_iter()
                 .map(|id| convert::name("scope_ids", Some(id)))

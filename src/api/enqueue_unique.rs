@@ -13,6 +13,7 @@ use crate::pg::convert::{self, required};
 use crate::pg::error::{Failure, Outcome};
 use crate::pg::utf8_text::Text;
 use crate::pg::{role, Owner, Session};
+use crate::store::database_clock;
 use crate::store::job;
 use crate::store::queue::enqueue::{Added, EnqueueBatch};
 use crate::store::queue::unique_scope;
@@ -164,7 +165,7 @@ pub fn by_scope(
     let of = job.map_or(batch.caller, |job| job.owner);
     let key = |place: usize| *batch.keys[place].as_bytes();
     let Distinct { batch, places } = distinct(batch, if_exists, key, |place| waits_in_scope(batch, place))?;
-    let found = unique_scope::lock_waiting(session, &batch.keys, of, convert::now());
+    let found = unique_scope::lock_waiting(session, &batch.keys, of, database_clock::now());
     if found.values().any(|found| !role::may_act_for(batch.caller, found.owner)) {
         return Err(Failure::not_owner("an execution of job", batch.job_name));
     }
@@ -209,7 +210,7 @@ fn replace(session: &Session, batch: &EnqueueBatch, waiting: &[(usize, Uuid)]) {
         no_time_is_at_once: true,
         priority: Some(priority.unwrap_or(0)),
     };
-    announce(session, waiting::change(session, change, convert::now()));
+    announce(session, waiting::change(session, change, database_clock::now()));
 }
 
 fn waits_in_scope(batch: &EnqueueBatch, place: usize) -> Failure {

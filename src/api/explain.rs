@@ -12,6 +12,7 @@ use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::utf8_text::Text;
 use crate::pg::zone::ServerZone;
 use crate::pg::{convert, role, session, Session};
+use crate::store::database_clock;
 use crate::store::schedule::skipped_plans;
 use crate::store::shard;
 use crate::store::timer;
@@ -39,7 +40,7 @@ fn explain(
         let caller = role::caller();
         session(|session| {
             let schedule_id = readable_schedule(session, &name, caller)?;
-            dispatch::explain(session, schedule_id, from, to, convert::now())
+            dispatch::explain(session, schedule_id, from, to, database_clock::now())
         })
     })());
     TableIterator::new(
@@ -78,7 +79,7 @@ pub fn skipped_so_far() -> TableIterator<
         let mut ids: Vec<i64> = names.keys().copied().collect();
         ids.sort_unstable();
         let snapshots = timer::read(session, ids.clone(), timer::timers(session, ids));
-        let so_far = dispatch::so_far(session, &snapshots, convert::now());
+        let so_far = dispatch::so_far(session, &snapshots, database_clock::now());
         so_far.into_iter().filter_map(|(id, skip)| Some((names.get(&id)?.clone(), skip))).collect()
     });
     TableIterator::new(rows.into_iter().map(|(name, found)| {

@@ -11,10 +11,11 @@ use crate::pg::error::or_raise;
 use crate::pg::{as_owner, role};
 
 use crate::api::result::TableIterator;
+use crate::store::database_clock;
 
 fn look() -> Health {
     let reader = role::caller();
-    as_owner(|owner| health::look(owner, reader, convert::now()))
+    as_owner(|owner| health::look(owner, reader, database_clock::now()))
 }
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe, name = "health")]

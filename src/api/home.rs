@@ -5,15 +5,16 @@ use pgrx::PgLogLevel;
 
 use crate::dispatch;
 use crate::pg::error::{self, Failure};
-use crate::pg::{convert, role, session, syscache};
+use crate::pg::{role, session, syscache};
 use crate::shmem::wakeup;
+use crate::store::database_clock;
 use crate::store::identity::{self, Home};
 use crate::store::{grants, job, low_water_marks};
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn adopt() -> i64 {
     let caller = role::caller();
-    let now = convert::now();
+    let now = database_clock::now();
     let schedules = session(|session| {
         grants::types(session);
         // A restore may have given the roles other numbers.

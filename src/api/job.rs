@@ -16,6 +16,7 @@ use crate::pg::parse::{self, Strings};
 use crate::pg::utf8_text::Text;
 use crate::pg::{role, run_settings, session, Session};
 use crate::shmem::wakeup;
+use crate::store::database_clock;
 use crate::store::job;
 use crate::store::{grants, identity};
 
@@ -278,7 +279,7 @@ pub fn insert(session: &Session, definition: &job::Definition, caller: pg_sys::O
 fn announce(session: &Session, written: job::Written) {
     dispatch::notify(session, written.queues);
     if written.rearmed > 0 {
-        wakeup::at_commit(convert::now());
+        wakeup::at_commit(database_clock::now());
     }
 }
 

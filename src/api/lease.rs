@@ -18,6 +18,7 @@ use crate::pg::utf8_text::{BeginningOfText, Text};
 use crate::pg::{acknowledge_durably, as_owner, role, session, Owner};
 use crate::shmem::runners::runs;
 use crate::shmem::wakeup;
+use crate::store::database_clock;
 use crate::store::execution;
 use crate::store::lease::end::{Ending, Failing};
 use crate::store::lease::{self as leases, sql as store, Ledger};
@@ -91,7 +92,7 @@ fn heartbeat(
     or_raise((|| {
         let (id, token) = held_by_client(execution_id, lease_token)?;
         let timeout = convert::optional_duration("stale_timeout", stale_timeout, Zero::Refused)?;
-        let (caller, now) = (role::caller(), convert::now());
+        let (caller, now) = (role::caller(), database_clock::now());
         let beaten =
             as_owner(|owner| leases::heartbeat(owner, id, token, timeout.map(convert::interval), progress, now));
         let (owner, cancel_requested) = beaten.ok_or_else(lease_lost)?;
@@ -117,7 +118,7 @@ fn heartbeat_many(
         let mut ordered: Vec<(Uuid, Uuid)> = runs.iter().filter(|run| !server_runs_one_of(&[run.0])).copied().collect();
         ordered.sort_unstable_by_key(bytes);
         ordered.dedup_by_key(|run| bytes(run));
-        let (caller, now) = (role::caller(), convert::now());
+        let (caller, now) = (role::caller(), database_clock::now());
         let beaten: HashMap<_, bool> = as_owner(|owner| leases::heartbeat_many(owner, &ordered, now, caller))
             .into_iter()
             .map(|(run, cancel_requested)| (bytes(&run), cancel_requested))
@@ -172,7 +173,7 @@ fn finish_success(
     or_raise((|| {
         let (id, token) = held_by_client(execution_id, lease_token)?;
         let result = required("result", result)?;
-        let (caller, now) = (role::caller(), convert::now());
+        let (caller, now) = (role::caller(), database_clock::now());
         as_owner(|owner| {
             let size = result.text_size();
             if size > MAX_RESULT_BYTES {
@@ -210,7 +211,7 @@ fn finish_failure(
                 "Pass terminal => true or next_retry_at, not both.",
             ));
         }
-        let (caller, now) = (role::caller(), convert::now());
+        let (caller, now) = (role::caller(), database_clock::now());
         let decide = |run: &Failing| {
             let next = lease::failed(run.limits, terminal, run.cancel_requested);
             dispatch::end_of(run, next, retry_at, now)
@@ -227,7 +228,7 @@ fn snooze(execution_id: Option<Uuid>, lease_token: Option<Uuid>, until: Option<T
     or_raise((|| {
         let run = held_by_client(execution_id, lease_token)?;
         let until = convert::instant("until", required("until", until)?)?;
-        let (caller, now) = (role::caller(), convert::now());
+        let (caller, now) = (role::caller(), database_clock::now());
         session(|session| -> Outcome<()> {
             let given_back = store::snooze(session, run, until, now).ok_or_else(lease_lost)?;
             check_owner(caller, given_back.owner, given_back.execution_id)?;
@@ -248,7 +249,7 @@ fn finish_success_many(
         let ids = all_given("execution_ids", required("execution_ids", execution_ids)?)?;
         let tokens = all_given("lease_tokens", required("lease_tokens", lease_tokens)?)?;
         let runs = pairs(ids.clone(), tokens)?;
-        let (caller, now) = (role::caller(), convert::now());
+        let (caller, now) = (role::caller(), database_clock::now());
         refuse_runs_of_server(&ids)?;
         let noted = as_owner(|owner| {
             let noted = Ledger::open(owner).finish_success_many(&runs, now, caller);
@@ -290,7 +291,7 @@ fn assert_lease(execution_id: Option<Uuid>, lease_token: Option<Uuid>) {
 fn cancel(execution_id: Option<Uuid>) -> bool {
     or_raise((|| {
         let id = required("execution_id", execution_id)?;
-        let (caller, now) = (role::caller(), convert::now());
+        let (caller, now) = (role::caller(), database_clock::now());
         session(|session| {
             let Some((_, owner)) = execution::state(session, id, now) else { return Ok(false) };
             check_owner(caller, owner, id)?;
@@ -313,8 +314,9 @@ fn mark_stale_as_failed(job_name: default!(Option<Text>, "NULL")) -> i64 {
         let batch = guc::batch_size();
         let mut total = 0;
         loop {
-            let swept =
-                session(|session| dispatch::sweep_stale(session, job_name.as_deref(), convert::now(), batch, caller));
+            let swept = session(|session| {
+                dispatch::sweep_stale(session, job_name.as_deref(), database_clock::now(), batch, caller)
+            });
             total += i64::try_from(swept.ended).unwrap_or(0);
             if swept.seen == 0 {
                 return Ok(total);

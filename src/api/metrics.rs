@@ -6,13 +6,14 @@ use scheduler_core::metrics::{encode, Family, Sample};
 use crate::metrics;
 use crate::pg::jsonb::Jsonb;
 use crate::pg::shared_text::SharedText;
-use crate::pg::{as_owner, convert, role};
+use crate::pg::{as_owner, role};
 
 use crate::api::result::TableIterator;
+use crate::store::database_clock;
 
 fn collect() -> Vec<Sample> {
     let reader = role::caller();
-    as_owner(|owner| metrics::collect(owner, reader, convert::now()))
+    as_owner(|owner| metrics::collect(owner, reader, database_clock::now()))
 }
 
 /// What all samples of a family have in common, of which one follows the other.

@@ -31,4 +31,5 @@ pub mod shard;
 mod sql_job;
 mod sql_run;
 pub mod sql_support;
+mod test_mode;
 mod waiting;

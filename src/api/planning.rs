@@ -12,6 +12,7 @@ use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::utf8_text::Text;
 use crate::pg::zone::ServerZone;
 use crate::pg::{role, session, Session};
+use crate::store::database_clock;
 use crate::store::execution::history;
 use crate::store::shard;
 
@@ -29,7 +30,7 @@ fn scope(
 ) -> Outcome<(pgrx::datum::Uuid, Option<history::LatestPlan>)> {
     shard::require_to_read(session, &names[1], &names[2])?;
     let key = scope_key(&names[0], &names[1], &names[2]);
-    let latest = history::latest_plan(session, key, convert::now(), caller);
+    let latest = history::latest_plan(session, key, database_clock::now(), caller);
     if latest.is_none() && history::scope_taken(session, key) {
         return Err(Failure::not_owner("the executions of job", &names[0]));
     }
@@ -146,7 +147,7 @@ fn offered(
     timeline: &scheduler_core::clock::Timeline<'_, ServerZone>,
     query: &DuePlansQuery,
 ) -> Vec<TimestampWithTimeZone> {
-    let now = convert::now();
+    let now = database_clock::now();
     let eligible = now.checked_add_micros(-query.delay).unwrap_or(Instant::MIN);
     let oldest = query.window.and_then(|window| eligible.checked_add_micros(-window)).unwrap_or(Instant::MIN);
     let Some(latest) = timeline.previous_at_or_before(eligible) else { return Vec::new() };

@@ -8,6 +8,7 @@ use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::utf8_text::Text;
 use crate::pg::{acknowledge_durably, convert, role, session, Session};
 use crate::shmem::wakeup;
+use crate::store::database_clock;
 use crate::store::queue::pause;
 use crate::store::queue::runner_queue::user_queue;
 use crate::store::runner;
@@ -33,7 +34,7 @@ fn resume_queue(queue: Option<Text>) {
                 queues.retain(|waiting| user_queue(waiting) == queue);
                 queues.push(queue);
                 dispatch::notify(session, queues);
-                wakeup::at_commit(convert::now());
+                wakeup::at_commit(database_clock::now());
             } else if !for_all && pause::is_paused_for_all(session, &queue) {
                 return Err(paused_for_all(&queue));
             }

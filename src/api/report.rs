@@ -11,6 +11,7 @@ use crate::pg::utf8_text::Text;
 use crate::pg::zone::ServerZone;
 use crate::pg::{as_owner, role, session};
 use crate::report::{self, Request};
+use crate::store::database_clock;
 use crate::store::shard;
 
 /// What is asked for, and the zone of its labels; `22004`, `22008`, `22023`.
@@ -22,13 +23,13 @@ fn request(
     let (from, to) = convert::range(from_time, to_time)?;
     let time_zone = time_zone.map_or_else(guc::time_zone, String::from);
     let zone = ServerZone::find(&time_zone)?;
-    Ok((Request { from, to, now: convert::now(), time_zone, reader: role::caller() }, zone))
+    Ok((Request { from, to, now: database_clock::now(), time_zone, reader: role::caller() }, zone))
 }
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe, name = "report")]
 fn report_page(
-    from_time: default!(Option<TimestampWithTimeZone>, "clock_timestamp() - '24:00:00'::interval"),
-    to_time: default!(Option<TimestampWithTimeZone>, "clock_timestamp() + '24:00:00'::interval"),
+    from_time: default!(Option<TimestampWithTimeZone>, "sched.now() - '24:00:00'::interval"),
+    to_time: default!(Option<TimestampWithTimeZone>, "sched.now() + '24:00:00'::interval"),
     schedule_like: default!(Option<Text>, "'%'"),
     time_zone: default!(Option<Text>, "NULL"),
 ) -> String {
@@ -43,8 +44,8 @@ fn report_page(
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn timeline(
     schedule_name: Option<Text>,
-    from_time: default!(Option<TimestampWithTimeZone>, "clock_timestamp() - '01:00:00'::interval"),
-    to_time: default!(Option<TimestampWithTimeZone>, "clock_timestamp() + '01:00:00'::interval"),
+    from_time: default!(Option<TimestampWithTimeZone>, "sched.now() - '01:00:00'::interval"),
+    to_time: default!(Option<TimestampWithTimeZone>, "sched.now() + '01:00:00'::interval"),
     time_zone: default!(Option<Text>, "NULL"),
 ) -> SetOfIterator<'static, String> {
     let lines = or_raise((|| {

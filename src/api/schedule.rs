@@ -15,6 +15,7 @@ use crate::pg::jsonb::Jsonb;
 use crate::pg::utf8_text::Text;
 use crate::pg::zone::ServerZone;
 use crate::pg::{role, session, Session};
+use crate::store::database_clock;
 use crate::store::handover::taken::taken_from;
 use crate::store::identity;
 use crate::store::job::{self, Job};
@@ -137,7 +138,7 @@ pub fn armed_as_its_new_clock_says(clock_before: &str, new: Definition, is_rearm
 fn create(definition: Definition) -> Outcome<i64> {
     let definition = armed_as_its_clock_says(definition);
     check(&definition, None)?;
-    let (caller, now) = (role::caller(), convert::now());
+    let (caller, now) = (role::caller(), database_clock::now());
     let warning = will_not_fire(&definition, now, now)?;
     let created = session(|session| {
         let job = check_job(session, &definition.job_name, caller)?;
@@ -154,7 +155,7 @@ pub fn insert(session: &Session, definition: Definition) -> Outcome<i64> {
     identity::refuse_distributed(|| session)?;
     shard::require_to_write(|| session, [definition.scope()])?;
     let name = definition.schedule_name.clone();
-    let inserted = bulk::insert(session, vec![definition], convert::now());
+    let inserted = bulk::insert(session, vec![definition], database_clock::now());
     inserted.first().map(|(_, schedule_id)| *schedule_id).ok_or_else(|| duplicate(&name))
 }
 
@@ -345,6 +346,6 @@ pub fn delete(session: &Session, schedule_id: i64, cancel_pending: bool) {
     }
     let keys = schedule::delete(session, schedule_id);
     if cancel_pending {
-        dropped::cancel_pending(session, schedule_id, keys, convert::now());
+        dropped::cancel_pending(session, schedule_id, keys, database_clock::now());
     }
 }

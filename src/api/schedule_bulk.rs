@@ -5,11 +5,12 @@ use std::collections::HashSet;
 use pgrx::prelude::*;
 use scheduler_core::Instant;
 
-use crate::pg::convert::{self, required};
+use crate::pg::convert::required;
 use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::memory;
 use crate::pg::{role, session, subtransaction, Session};
+use crate::store::database_clock;
 use crate::store::identity;
 use crate::store::schedule::bulk::{self as store, Malformed, Spec};
 use crate::store::schedule::Definition;
@@ -74,9 +75,9 @@ fn create_schedules(specs: Option<Jsonb>) -> i64 {
             let schedules = read(session, &specs)?;
             check_jobs(session, &schedules, caller)?;
             check_shard(session, &schedules)?;
-            let warning = will_not_fire(&schedules, convert::now())?;
+            let warning = will_not_fire(&schedules, database_clock::now())?;
             let names: Vec<String> = schedules.iter().map(|schedule| schedule.schedule_name.clone()).collect();
-            let inserted = store::insert(session, schedules, convert::now());
+            let inserted = store::insert(session, schedules, database_clock::now());
             let count = inserted.len();
             if count < names.len() {
                 return Err(taken(&names, inserted));

@@ -12,6 +12,7 @@ use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::utf8_text::Text;
 use crate::pg::{role, session, Session};
+use crate::store::database_clock;
 use crate::store::handover::taken::taken_from;
 use crate::store::job;
 use crate::store::schedule::{self, AlertSettings, Definition, Locked};
@@ -168,7 +169,7 @@ pub fn edit_locked(
     let was = Coming::of(&definition);
     let new = change(definition)?;
     // What cannot be read is no matter of an edit that leaves it as it is.
-    let look = |anchor| will_not_fire(&new, anchor, convert::now());
+    let look = |anchor| will_not_fire(&new, anchor, database_clock::now());
     let warning = (!was.goes_on(&new)).then(|| convert::instant("created_at", created_at).and_then(look));
     let warning = warning.and_then(Outcome::unwrap_or_default);
     shard::require(|| session, [new.scope()])?;

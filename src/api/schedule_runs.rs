@@ -12,6 +12,7 @@ use crate::pg::zone::ServerZone;
 use crate::pg::{convert, role, session, Session};
 use crate::shmem::wakeup;
 use crate::store::alert;
+use crate::store::database_clock;
 use crate::store::execution::{ExecutionBatch, Inserted};
 use crate::store::job;
 use crate::store::queue::draw::PlanTimeDraw;
@@ -49,9 +50,9 @@ pub fn insert(
         caller,
         schedule: Some((schedule.schedule_id, schedule_name)),
     };
-    let inserted = dispatch::insert(session, batch, convert::now());
+    let inserted = dispatch::insert(session, batch, database_clock::now());
     if alert::look_at_runs(session, schedule.schedule_id, inserted.ids.clone()) {
-        wakeup::at_commit(convert::now());
+        wakeup::at_commit(database_clock::now());
     }
     Ok(inserted)
 }
@@ -68,7 +69,7 @@ fn fire_now(schedule_name: Option<Text>) -> Uuid {
             // Of a parked one nobody knows when it would fire.
             let own = bound(&schedule).ok();
             let timeline = own.as_ref().map(|(clock, zone, anchor)| clock.bind(zone, *anchor));
-            let mut draw = PlanTimeDraw::begin(convert::now(), convert::now);
+            let mut draw = PlanTimeDraw::begin(database_clock::now(), database_clock::now);
             loop {
                 let mut passed_over = 0..MOST_PASSED_OVER;
                 let is_free = |time| {
@@ -129,7 +130,7 @@ fn backfill(
 ) -> i64 {
     or_raise((|| {
         let name = convert::name("schedule_name", schedule_name)?;
-        let (from, to) = past(convert::range(from_time, to_time)?, convert::now())?;
+        let (from, to) = past(convert::range(from_time, to_time)?, database_clock::now())?;
         let caller = role::caller();
         session(|session| {
             let schedule = schedule::find(session, &name, caller)?;

@@ -8,6 +8,7 @@ use crate::pg::multirange::Multirange;
 use crate::pg::utf8_text::Text;
 use crate::pg::{acknowledge_durably, convert, session};
 use crate::shmem::wakeup;
+use crate::store::database_clock;
 use crate::store::execution::ids;
 use crate::store::{exclusive_lock, job, shard};
 
@@ -45,7 +46,7 @@ fn set_buckets(buckets: default!(Option<Multirange>, "NULL")) {
             queues.extend(job::reroute(session, None));
             dispatch::notify(session, queues);
         });
-        wakeup::at_commit(convert::now());
+        wakeup::at_commit(database_clock::now());
         acknowledge_durably();
         Ok(())
     })());
@@ -54,7 +55,7 @@ fn set_buckets(buckets: default!(Option<Multirange>, "NULL")) {
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn drop_elsewhere() -> i64 {
     shard::lock();
-    let now = convert::now();
+    let now = database_clock::now();
     session(|session| {
         let schedules = shard::schedules_elsewhere(session);
         for schedule_id in &schedules {

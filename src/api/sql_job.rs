@@ -11,6 +11,7 @@ use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::utf8_text::Text;
 use crate::pg::{role, session, Session};
+use crate::store::database_clock;
 use crate::store::job::{self, Job};
 use crate::store::schedule::{self as store, Definition, Locked};
 
@@ -90,7 +91,7 @@ type Scheduled = (i64, Option<Failure>);
 
 fn create(session: &Session, schedule: Definition) -> Outcome<Scheduled> {
     schedule::check(&schedule, None)?;
-    let now = convert::now();
+    let now = database_clock::now();
     let warning = schedule::will_not_fire(&schedule, now, now)?;
     Ok((schedule::insert(session, schedule)?, warning))
 }
@@ -226,7 +227,7 @@ fn unschedule(schedule_name: Option<Text>) -> bool {
                 });
             }
             if let Some(job_name) = job_name {
-                job::cancel_pending(session, &job_name, convert::now());
+                job::cancel_pending(session, &job_name, database_clock::now());
                 jobs::delete(session, &job_name)?;
             }
             Ok(true)

@@ -55,7 +55,7 @@ fn this_run() -> TableIterator<
 fn test_job(
     job_name: Option<Text>,
     payload: default!(Option<Jsonb>, "'{}'"),
-    plan_time: default!(Option<TimestampWithTimeZone>, "clock_timestamp()"),
+    plan_time: default!(Option<TimestampWithTimeZone>, "sched.now()"),
 ) -> TableIterator<
     'static,
     (

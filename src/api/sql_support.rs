@@ -7,6 +7,7 @@ use pgrx::{PgLogLevel, PgSqlErrorCode};
 use crate::pg::error::{self, or_raise, Failure};
 use crate::pg::{convert, invalidation, role, session};
 use crate::shmem::{counters, registry, wakeup};
+use crate::store::database_clock;
 use crate::store::execution::ids;
 use crate::store::low_water_marks;
 use crate::store::{grants, identity};
@@ -27,7 +28,7 @@ pub fn scope_key(job_name: &str, scope_kind: &str, scope_id: &str) -> Uuid {
 #[pg_extern(schema = "sched_internal", volatile, parallel_unsafe)]
 fn wake_dispatcher() {
     low_water_marks::added_some_changes();
-    wakeup::at_commit(convert::now());
+    wakeup::at_commit(database_clock::now());
     if registry::is_unknown() {
         // Asks for one, at home; a copy is to have none.
         let _ = session(|session| identity::require(|| session));

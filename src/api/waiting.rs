@@ -9,6 +9,7 @@ use crate::pg::jsonb::Jsonb;
 use crate::pg::utf8_text::Text;
 use crate::pg::{role, session};
 use crate::shmem::wakeup;
+use crate::store::database_clock;
 use crate::store::execution::{self, history};
 use crate::store::job;
 use crate::store::lease::sql as leases;
@@ -27,7 +28,7 @@ fn alter_execution(
     or_raise((|| {
         let id = required("execution_id", execution_id)?;
         let run_at = convert::optional_instant("run_at", run_at)?.map(convert::timestamp);
-        let (caller, now) = (role::caller(), convert::now());
+        let (caller, now) = (role::caller(), database_clock::now());
         session(|session| {
             let Some((_, owner)) = execution::state(session, id, now) else { return Ok(false) };
             if !role::may_act_for(caller, owner) {
@@ -47,7 +48,7 @@ fn alter_execution(
                 no_time_is_at_once: false,
                 priority,
             };
-            announce(session, waiting::change(session, change, convert::now()));
+            announce(session, waiting::change(session, change, database_clock::now()));
             Ok(true)
         })
     })())
@@ -65,7 +66,7 @@ fn cancel_many(
         let queue = given(queue, |queue| convert::queue(Some(queue)))?;
         let scope_id = given(scope_id, |id| convert::name("scope_id", Some(id)))?;
         let limit = i64::from(at_least_one("max_executions", required("max_executions", max_executions)?)?);
-        let (caller, now) = (role::caller(), convert::now());
+        let (caller, now) = (role::caller(), database_clock::now());
         session(|session| {
             let wanted = Wanted {
                 job_name: job_name.as_deref(),

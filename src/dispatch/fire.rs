@@ -14,8 +14,9 @@ use crate::dispatch::compile::{CompiledSchedule, MAX_PLANS_PER_TICK};
 use crate::dispatch::notify::notify;
 use crate::dispatch::retry::{postponed, try_again_at};
 use crate::pg::error::Failure;
-use crate::pg::{convert, subtransaction, Session};
+use crate::pg::{subtransaction, Session};
 use crate::store::alert;
+use crate::store::database_clock;
 use crate::store::schedule::skipped_plans;
 use crate::store::timer::lock_timeout::{self, RetryBudget};
 use crate::store::timer::{self, BatchWindow, NewTimer, PreviousKeys, ScheduleRow, ScheduleState, TimerRow};
@@ -62,7 +63,7 @@ pub fn fire_due(session: &Session, window: BatchWindow, now: Instant) -> Fired {
                 let is_spent = budget.is_spent(failure, part.len());
                 if is_spent {
                     let schedule_ids = part.iter().map(|timer| timer.schedule_id).collect();
-                    timer::postpone(session, schedule_ids, postponed(convert::now().max(now)));
+                    timer::postpone(session, schedule_ids, postponed(database_clock::now().max(now)));
                 }
                 is_spent
             };

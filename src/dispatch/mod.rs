@@ -19,6 +19,7 @@ mod prune;
 mod rebuild;
 mod retry;
 mod runs;
+mod test_time;
 mod two_owners;
 mod views;
 
@@ -38,5 +39,6 @@ pub use notify::{insert, notify, notify_all, notify_queue};
 pub use prune::Pruner;
 pub use rebuild::rebuild;
 pub use runs::{end_failed, end_lost, refuse};
+pub use test_time::{apply_edits, catch_up_with_the_clock};
 pub use two_owners::look as look_for_two_owners;
 pub use views::{due_once_applied, next_open, skip_parts, so_far};

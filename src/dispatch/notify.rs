@@ -3,9 +3,10 @@
 use scheduler_core::Instant;
 
 use crate::guc;
-use crate::pg::convert::{self, MAX_QUEUE_BYTES};
+use crate::pg::convert::MAX_QUEUE_BYTES;
 use crate::pg::{subtransaction, Owner, Session};
 use crate::shmem::wakeup;
+use crate::store::database_clock;
 use crate::store::execution::{self, ExecutionBatch, Inserted};
 use crate::store::queue::{delivery_queue, runner_queue};
 use crate::store::{queue, timer};
@@ -56,7 +57,7 @@ pub fn notify_queue(owner: &Owner, queue: &str) {
 /// Has the worker look for what came up in its queue that takes from there; whether this is such a queue.
 fn wakes_worker(queue: &str) -> bool {
     if delivery_queue::is_delivery_queue(queue) {
-        wakeup::at_commit(convert::now());
+        wakeup::at_commit(database_clock::now());
         return true;
     }
     let owner = runner_queue::owner(queue);

@@ -10,8 +10,9 @@ use std::time::{Duration, Instant as Moment};
 use scheduler_core::Instant;
 
 use crate::guc;
-use crate::pg::{convert, Session};
+use crate::pg::Session;
 use crate::store::alert;
+use crate::store::database_clock;
 use crate::store::execution::history;
 use crate::store::schedule::skipped_plans::{self, SkipCursor};
 
@@ -70,7 +71,7 @@ impl Pruner {
 
     /// One step, if it is time; how many rows went.
     pub fn step(&mut self, session: &Session) -> usize {
-        let now = convert::now();
+        let now = database_clock::now();
         if now < self.next_step() {
             return 0;
         }
@@ -90,7 +91,7 @@ impl Pruner {
         }
         self.longest = self.longest.map(|longest| longest.max(began.elapsed()));
         let is_over = step.seen < STEP && alerts < STEP && self.skips.is_none();
-        self.state = if is_over { State::Rests(now) } else { State::Walks(convert::now()) };
+        self.state = if is_over { State::Rests(now) } else { State::Walks(database_clock::now()) };
         usize::try_from(step.gone + alerts).unwrap_or(0)
     }
 

@@ -5,7 +5,8 @@ use scheduler_core::runtime::backoff;
 use scheduler_core::Instant;
 
 use crate::pg::error::{self, Failure};
-use crate::pg::{convert, Session};
+use crate::pg::Session;
+use crate::store::database_clock;
 use crate::store::schedule;
 
 /// How long a schedule is left alone whose plan somebody is just claiming, or whose run somebody is just ending, in microseconds.
@@ -36,5 +37,5 @@ pub fn try_again_at(
         error::report(PgLogLevel::LOG_SERVER_ONLY, Failure::note(text));
     }
     let wait = backoff::after_fire_failures(before.saturating_add(1));
-    convert::now().max(now).checked_add_micros(wait).unwrap_or(Instant::MAX)
+    database_clock::now().max(now).checked_add_micros(wait).unwrap_or(Instant::MAX)
 }

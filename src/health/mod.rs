@@ -11,11 +11,13 @@ use std::ffi::CStr;
 
 use pgrx::pg_sys::{self, Oid};
 use scheduler_core::health::{Component, Severity};
+use scheduler_core::time::units::duration;
 use scheduler_core::{Instant, Keyword};
 
 use crate::guc;
 use crate::pg::objects_version::Fit;
 use crate::pg::{relation_lock, Owner};
+use crate::store::database_clock;
 use crate::store::health as store;
 use crate::store::identity::{self, Home};
 
@@ -72,6 +74,8 @@ struct Look<'a> {
     home: Option<Home>,
     /// `sched.dispatch` is off for the database: its schedules fire only by `dispatch_due`.
     dispatch_off: bool,
+    /// By how much the clock of the test is ahead, in microseconds, in a database in test mode: nothing runs by itself, and is not to.
+    test: Option<i64>,
     /// Tables that somebody keeps to himself, or that there are not.
     locked: Vec<&'static CStr>,
 }
@@ -120,10 +124,22 @@ pub fn look(owner: &Owner, reader: Oid, now: Instant) -> Health {
     let readable = !matches!(fit, Fit::None(_)) && !locked.contains(&c"home");
     let home = readable.then(|| identity::load(|| owner.session()));
     let dispatch_off = guc::dispatch_of_database() == Some(false);
-    let look = Look { owner, reader, now, standby, fit, home, dispatch_off, locked };
+    let test = database_clock::ahead_in_test();
+    let look = Look { owner, reader, now, standby, fit, home, dispatch_off, test, locked };
     let (server, (dispatch, lateness)) = (store::server(owner.session()), tables::dispatch(&look));
     let mut dispatch = Some(dispatch);
     let findings = Component::ALL.iter().filter_map(|component| match component {
+        Component::TestMode => look.test.map(|ahead| test_mode(*component, ahead)),
+        Component::Dispatcher
+        | Component::Dispatch
+        | Component::Queues
+        | Component::Leases
+        | Component::Runners
+        | Component::Home
+            if look.test.is_some() =>
+        {
+            Some(Finding::ok(*component, "not looked at: the database is in test mode"))
+        }
         Component::Launcher => Some(processes::launcher(&look)),
         Component::Dispatcher => Some(processes::dispatcher(&look)),
         Component::Dispatch => dispatch.take(),
@@ -139,6 +155,12 @@ pub fn look(owner: &Owner, reader: Oid, now: Instant) -> Health {
         Component::Wraparound => server.as_ref().map(server::wraparound),
     });
     Health { findings: findings.collect(), lateness }
+}
+
+/// What is not to surprise whoever wonders that nothing runs.
+fn test_mode(component: Component, ahead: i64) -> Finding {
+    let moved = if ahead == 0 { String::new() } else { format!("; its clock is {} ahead", duration(ahead)) };
+    Finding::ok(component, format!("test mode: nothing runs in this database by itself{moved}"))
 }
 
 /// A number that was counted up to a limit.

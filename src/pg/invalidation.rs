@@ -24,8 +24,10 @@ pub static HOME: Watched = Watched::new(c"home_changed");
 pub static JOBS: Watched = Watched::new(c"job_changed");
 /// `sched.shard`.
 pub static SHARD: Watched = Watched::new(c"shard_changed");
+/// `sched.test_clock`.
+pub static TEST_CLOCK: Watched = Watched::new(c"test_clock_changed");
 
-const ALL: [&Watched; 3] = [&HOME, &JOBS, &SHARD];
+const ALL: [&Watched; 4] = [&HOME, &JOBS, &SHARD, &TEST_CLOCK];
 
 impl Watched {
     const fn new(trigger: &'static CStr) -> Watched {

@@ -4,10 +4,11 @@ use pgrx::pg_sys::Oid;
 use scheduler_core::job::DEFAULT_QUEUE;
 use scheduler_core::Instant;
 
-use crate::pg::convert::{self, timestamp};
+use crate::pg::convert::timestamp;
 use crate::pg::record::Record;
 use crate::pg::session::List;
 use crate::pg::Session;
+use crate::store::database_clock;
 use crate::store::fast_path;
 use crate::store::queue::queue_heads;
 use crate::store::timer::first_times;
@@ -83,7 +84,7 @@ pub fn undefined_jobs(session: &Session, reader: Oid, reads_all: bool, now: Inst
 /// How many leases ran out before a time, up to `MOST_COUNTED`, and when the first did.
 pub fn stale_leases(session: &Session, before: Instant) -> (i64, Option<Instant>) {
     statement!(LEASES = "health/leases"(TIMESTAMPTZOID, INT8OID, TIMESTAMPTZOID));
-    let none_before = timestamp(first_times::before_leases(session, convert::now()));
+    let none_before = timestamp(first_times::before_leases(session, database_clock::now()));
     let rows = LEASES.run(session, arguments![timestamp(before), MOST_COUNTED, none_before]);
     rows.first().map_or((0, None), |row| (row.get_required("count"), row.get_saturated("first")))
 }

@@ -3,6 +3,7 @@
 
 pub mod alert;
 mod counted;
+pub mod database_clock;
 pub mod exclusive_lock;
 pub mod execution;
 pub mod fast_path;
@@ -20,4 +21,5 @@ pub mod report;
 pub mod runner;
 pub mod schedule;
 pub mod shard;
+pub mod test_mode;
 pub mod timer;

@@ -4,6 +4,7 @@ mod attempt;
 mod change_watch;
 mod clock;
 pub mod dispatcher;
+pub mod drain;
 pub mod launcher;
 mod main_loop;
 mod notifier;

@@ -7,6 +7,7 @@ use pgrx::PgLogLevel;
 use crate::pg::error::{self, Failure};
 use crate::pg::objects_version::Fit;
 use crate::pg::session;
+use crate::store::database_clock;
 use crate::store::identity::{self, Home};
 use crate::worker::transaction;
 
@@ -23,6 +24,8 @@ pub enum Readiness {
     Obstacle(Failure),
     /// Nothing may be done until somebody adopts the database, perhaps never: not worth a worker slot. `sched.adopt` asks for one.
     Copy(Failure),
+    /// Nothing is done here by itself (`sched.test_mode`): not worth a worker slot. The end of test mode asks for one.
+    Test(Failure),
 }
 
 /// Looks whether there is anything to do, in a transaction of its own; where that failed, why.
@@ -30,6 +33,9 @@ pub fn check() -> Result<Readiness, String> {
     transaction::attempt(LOOKING, || {
         session(|session| match session.check_version() {
             Fit::None(mismatch) => Readiness::Obstacle(mismatch),
+            Fit::Same | Fit::Earlier(_) if database_clock::is_test() => {
+                Readiness::Test(Failure::note("the database is in test mode, in which nothing runs by itself"))
+            }
             Fit::Same | Fit::Earlier(_) => match (identity::refuse_distributed(|| session), identity::load(|| session))
             {
                 (Err(distributed), _) => Readiness::Obstacle(distributed),
@@ -50,7 +56,7 @@ impl LogOnce {
     pub fn update(&mut self, database: &str, found: &Readiness) {
         let obstacle = match found {
             Readiness::Obstacle(why) => Some(why),
-            Readiness::Work | Readiness::Nothing | Readiness::Copy(_) => None,
+            Readiness::Work | Readiness::Nothing | Readiness::Copy(_) | Readiness::Test(_) => None,
         };
         let before = std::mem::replace(&mut self.0, obstacle.map(|why| why.message.clone()));
         match obstacle {

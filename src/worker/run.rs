@@ -17,6 +17,7 @@ use crate::guc;
 use crate::pg::error::{or_raise, raise, Failure};
 use crate::pg::{acknowledge_durably, as_owner, convert, run_settings, subtransaction};
 use crate::shmem::runners::process::{self, Runner};
+use crate::store::database_clock;
 use crate::store::lease::end::{Ending, Failing};
 use crate::store::lease::Ledger;
 use crate::store::runner::current::OnRun;
@@ -204,7 +205,7 @@ unsafe fn finish(work: &Work, output: &Output) {
 
 /// Ends a run that has its lease; false where it was given up.
 fn end(lease: (Uuid, Uuid), ending: Ending) -> bool {
-    let now = convert::now();
+    let now = database_clock::now();
     as_owner(|us| {
         let ended = Ledger::open(us).end(lease, ending, now);
         ended.is_some_and(|ended| {
@@ -241,8 +242,8 @@ fn finish_apart(work: &Work, output: &Output) {
 /// Writes down that a run has failed; false where that failed too, and the dispatcher is to do it.
 fn write_failure(work: &Work, error_code: &str, error_msg: &str) -> bool {
     for _ in 0..TRIES {
-        let now = convert::now();
         let written = transaction::attempt(FINISHING, || {
+            let now = database_clock::now();
             let decide = |run: &Failing| {
                 let next = lease::failed(run.limits, false, run.cancel_requested);
                 dispatch::end_of(run, next, None, now)

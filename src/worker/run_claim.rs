@@ -17,6 +17,7 @@ use crate::pg::login_rows::LoginRows;
 use crate::pg::parse::Strings;
 use crate::pg::{acknowledge_durably, as_owner, convert, run_settings, Owner};
 use crate::shmem::runners::process::Runner;
+use crate::store::database_clock;
 use crate::store::execution::{Claimed, QueueClaim};
 use crate::store::identity;
 use crate::store::queue;
@@ -87,7 +88,7 @@ impl Work {
 pub fn has_work(runner: &Runner) -> bool {
     let owner = Oid::from(runner.owner);
     let found = transaction::attempt(c"looking for a run", || {
-        as_owner(|us| store::queues_waiting(us.session(), owner, convert::now()))
+        as_owner(|us| store::queues_waiting(us.session(), owner, database_clock::now()))
     });
     found.is_ok_and(|queues| !queues.is_empty())
 }
@@ -152,9 +153,9 @@ fn claim_one(us: &Owner, runner: &Runner, owner: Oid) -> Claim {
         lasts_as_process: true,
         caller: owner,
     };
-    let mut queues = store::queues_waiting(us.session(), owner, convert::now()).into_iter();
+    let mut queues = store::queues_waiting(us.session(), owner, database_clock::now()).into_iter();
     // Others may have in hand all that waits in one of them.
-    let claimed = queues.find_map(|queue| queue::claim(us, &wanted(queue), convert::now).pop());
+    let claimed = queues.find_map(|queue| queue::claim(us, &wanted(queue), database_clock::now).pop());
     let Some(claimed) = claimed else { return Claim::Nothing };
     let row = store::read_run(us.session(), claimed.execution_id);
     let schedule_name = row.as_ref().and_then(|row| row.schedule_name.clone());

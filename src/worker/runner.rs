@@ -4,7 +4,7 @@
 use std::ffi::{c_int, CString};
 use std::time::Duration;
 
-use pgrx::bgworkers::BackgroundWorkerBuilder;
+use pgrx::bgworkers::{BackgroundWorkerBuilder, DynamicBackgroundWorker};
 use pgrx::pg_sys::{self, Oid};
 use pgrx::prelude::*;
 
@@ -16,6 +16,7 @@ use crate::shmem::exclusion;
 use crate::shmem::registry::rest;
 use crate::shmem::runners::process::{self, Runner};
 use crate::shmem::runners::{Limits, Seat};
+use crate::store::database_clock;
 use crate::worker::run;
 use crate::worker::run_claim::{self, Claim};
 use crate::worker::session_reset;
@@ -23,8 +24,8 @@ use crate::worker::session_reset;
 /// After so many runs the process is made anew: what they have left in it (libraries, caches, the globals of a language) goes with it.
 const MOST_RUNS: u32 = 100;
 
-/// Asks the postmaster for a runner; false where no worker slot is free.
-pub fn start(seat: Seat) -> bool {
+/// Asks the postmaster for a runner; `None` where no worker slot is free.
+pub fn start(seat: Seat) -> Option<DynamicBackgroundWorker> {
     // SAFETY: reads a global of the process.
     let caller = unsafe { pg_sys::MyProcPid };
     BackgroundWorkerBuilder::new("scheduler runner")
@@ -36,7 +37,7 @@ pub fn start(seat: Seat) -> bool {
         .set_notify_pid(caller)
         .enable_spi_access()
         .load_dynamic()
-        .is_ok()
+        .ok()
 }
 
 /// Entry point; the postmaster calls it in a new process.
@@ -119,7 +120,7 @@ fn work(runner: &Runner, libraries: &[String; 2]) {
                 let goes_on = run::run(runner, *work);
                 runs += 1;
                 super::reload_settings();
-                if !goes_on || runs >= MOST_RUNS || guc::runner_idle() == 0 || runner.gives_way(limits()) {
+                if !goes_on || is_test() || runs >= MOST_RUNS || guc::runner_idle() == 0 || runner.gives_way(limits()) {
                     return;
                 }
                 if !session_reset::clear_session() {
@@ -127,6 +128,7 @@ fn work(runner: &Runner, libraries: &[String; 2]) {
                 }
                 name_process(None);
             }
+            Ok(Claim::Nothing) if is_test() => return,
             Ok(Claim::Nothing) => {
                 runner.wait(convert::now());
                 // What came before that woke nobody. What somebody has in hand seems to wait, but cannot be claimed: once is enough, the
@@ -146,6 +148,11 @@ fn work(runner: &Runner, libraries: &[String; 2]) {
             }
         }
     }
+}
+
+/// Whether the database is in test mode: a session has one execution run then (`drain.rs`), and no more.
+fn is_test() -> bool {
+    database_clock::is_test()
 }
 
 fn must_leave(runner: &Runner) -> bool {

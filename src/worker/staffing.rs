@@ -197,7 +197,7 @@ impl Staffing {
             let Some(seat) = runners::reserve(database(), owner.to_u32(), self.limits, login, now) else {
                 break;
             };
-            if !runner::start(seat) {
+            if runner::start(seat).is_none() {
                 runners::give_back(seat);
                 *has_slots = Some(false);
                 rest::slot_is_lacking();

@@ -32,7 +32,7 @@ WITH seen AS MATERIALIZED (
                         WHERE n.key = e.key AND n.plan_time > e.plan_time AND n.schedule_id = e.schedule_id
                           AND n.origin = 'schedule'
                           -- nor what a clock that was ahead has fired
-                          AND n.created_at <= clock_timestamp()
+                          AND n.created_at <= sched.now()
                           -- after an edit that fires overtook, only what was fired since tells where the timer stands
                           AND NOT EXISTS (SELECT
                                             FROM sched.timer_state ts

@@ -6,7 +6,7 @@ WITH open AS MATERIALIZED (
      CROSS JOIN LATERAL (
            SELECT o.*
              FROM sched.alert o
-            WHERE o.kind = k.kind AND o.resolved_at IS NULL AND (o.acknowledged_until > clock_timestamp()) IS NOT TRUE
+            WHERE o.kind = k.kind AND o.resolved_at IS NULL AND (o.acknowledged_until > sched.now()) IS NOT TRUE
             ORDER BY o.since, o.alert_id
             LIMIT $1) AS a
       LEFT JOIN sched.schedule s ON s.schedule_id = a.schedule_id

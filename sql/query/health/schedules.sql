@@ -10,7 +10,7 @@ WITH troubled AS MATERIALIZED (
        AND NOT EXISTS (SELECT
                          FROM sched.alert a
                         WHERE a.schedule_id = t.schedule_id AND a.kind = CASE WHEN t.parked THEN 'parked' ELSE 'failing' END
-                          AND a.resolved_at IS NULL AND a.acknowledged_until > clock_timestamp())
+                          AND a.resolved_at IS NULL AND a.acknowledged_until > sched.now())
      ORDER BY t.schedule_id
      LIMIT $1
 )

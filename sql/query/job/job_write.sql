@@ -10,7 +10,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
    SET kind = excluded.kind, command = excluded.command, queue = excluded.queue, max_attempts = excluded.max_attempts,
        retry_backoff = excluded.retry_backoff, run_timeout = excluded.run_timeout, stale_timeout = excluded.stale_timeout,
        allow_stale_reentry = excluded.allow_stale_reentry, priority = excluded.priority,
-       own_transactions = excluded.own_transactions, settings = excluded.settings, updated_at = clock_timestamp(),
+       own_transactions = excluded.own_transactions, settings = excluded.settings, updated_at = sched.now(),
        owner = CASE WHEN $15 THEN excluded.owner ELSE j.owner END
  WHERE j.owner::oid = $14
 RETURNING NOT EXISTS (SELECT

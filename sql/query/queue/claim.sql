@@ -54,7 +54,7 @@ WITH paused AS MATERIALIZED (
       JOIN sched.ledger e ON e.id = p.execution_id
       LEFT JOIN sched.job j ON j.job_name = e.job_name
      CROSS JOIN LATERAL (SELECT COALESCE($4, j.stale_timeout, $5) AS stale_timeout) AS t
-     CROSS JOIN (SELECT greatest($6, clock_timestamp()) AS began) AS b
+     CROSS JOIN (SELECT greatest($6, sched.now()) AS began) AS b
      ORDER BY p.priority DESC, p.plan_time, p.execution_id
 ), leased AS (
     INSERT INTO sched.lease (execution_id, lease_token, fence, attempt, owner, started_at, heartbeat_at, stale_after,

@@ -5,7 +5,7 @@ SELECT a.kind, n.schedule_name, a.since, a.resolved_at, a.plan_time, a.message,
         * 1000000)::bigint AS within,
        substring(a.message FROM '[(]([^()]*)[)]$') AS error_code,
        CASE WHEN r.owns THEN left(split_part(ltrim(a.detail, E' \n\r\t'), E'\n', 1), 200) END AS error_msg,
-       CASE WHEN a.acknowledged_until > clock_timestamp() THEN a.acknowledged_until END AS acknowledged_until
+       CASE WHEN a.acknowledged_until > sched.now() THEN a.acknowledged_until END AS acknowledged_until
   FROM sched.alert a
   LEFT JOIN sched.schedule s ON s.schedule_id = a.schedule_id
   LEFT JOIN sched.job j ON j.job_name = s.job_name

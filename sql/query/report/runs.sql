@@ -6,8 +6,8 @@ SELECT e.id, e.plan_time,
        CASE WHEN l.execution_id IS NULL THEN e.finished_at END AS finished_at,
        CASE WHEN l.execution_id IS NOT NULL THEN 'RUNNING' ELSE e.status END AS attempt_status,
        (e.origin <> 'backfill' AND e.run_at IS NULL AND COALESCE(l.attempt, e.attempt) <= 1
-        AND COALESCE(l.started_at, e.started_at, clock_timestamp()) - e.plan_time > s.max_lateness) IS TRUE AS is_late,
-       CASE WHEN l.execution_id IS NOT NULL THEN clock_timestamp() - l.started_at > s.max_duration
+        AND COALESCE(l.started_at, e.started_at, sched.now()) - e.plan_time > s.max_lateness) IS TRUE AS is_late,
+       CASE WHEN l.execution_id IS NOT NULL THEN sched.now() - l.started_at > s.max_duration
             ELSE e.finished_at - e.started_at > s.max_duration END IS TRUE AS is_long,
        CASE WHEN f.failed THEN e.error_code END AS error_code, f.message AS error_msg
   FROM sched.ledger e

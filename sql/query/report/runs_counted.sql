@@ -7,7 +7,7 @@ SELECT min(e.plan_time) AS first, max(e.plan_time) AS last, count(*) AS count, o
  CROSS JOIN LATERAL (
        SELECT CASE WHEN (e.status IN ('SUCCESS', 'PENDING') OR l.execution_id IS NOT NULL)
                         AND e.origin <> 'backfill' AND e.run_at IS NULL AND COALESCE(l.attempt, e.attempt) <= 1
-                        AND COALESCE(l.started_at, e.started_at, clock_timestamp()) - e.plan_time > s.max_lateness THEN 'late'
+                        AND COALESCE(l.started_at, e.started_at, sched.now()) - e.plan_time > s.max_lateness THEN 'late'
                    WHEN l.execution_id IS NOT NULL THEN 'running'
                    WHEN e.status = 'PENDING' OR e.next_retry_at IS NOT NULL THEN 'waiting'
                    WHEN e.status = 'SUCCESS' THEN 'ran'

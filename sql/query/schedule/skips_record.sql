@@ -20,7 +20,7 @@ WITH moved AS MATERIALIZED (
      WHERE d.definition_id = ANY ($14) AND d.schedule_id IN (SELECT m.schedule_id FROM moved m)
 ), remembered AS (
     INSERT INTO sched.timer_state (schedule_id, buffered_plan, backlog_until, parked, external_through, redefined_at)
-    SELECT m.schedule_id, m.buffered_plan, m.backlog_until, m.parked, m.external_through, CASE WHEN m.redefined THEN clock_timestamp() END
+    SELECT m.schedule_id, m.buffered_plan, m.backlog_until, m.parked, m.external_through, CASE WHEN m.redefined THEN sched.now() END
       FROM moved m
      WHERE m.external_through IS NOT NULL OR m.redefined
         OR (m.changes AND (m.parked OR COALESCE(m.buffered_plan, m.backlog_until) IS NOT NULL))

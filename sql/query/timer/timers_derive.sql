@@ -55,7 +55,7 @@ SELECT s.schedule_id,
                                   WHERE b.valid_from <= ts.redefined_at
                                   ORDER BY b.valid_from DESC
                                   LIMIT 1)
-        WHERE e.schedule_id = s.schedule_id AND e.origin = 'schedule' AND e.created_at > ts.redefined_at AND e.created_at <= clock_timestamp()
+        WHERE e.schedule_id = s.schedule_id AND e.origin = 'schedule' AND e.created_at > ts.redefined_at AND e.created_at <= sched.now()
         ORDER BY e.plan_time DESC
         LIMIT 1) AS fired_since ON ts.redefined_at IS NOT NULL
   LEFT JOIN (SELECT c.schedule_id, max(c.terminal_at) AS terminal_at

@@ -12,9 +12,9 @@ use scheduler_core::{Instant, Keyword};
 use serde_json::value::RawValue;
 
 use crate::pg::catch::catch;
-use crate::pg::convert;
 use crate::pg::error::Outcome;
 use crate::pg::jsonb::Jsonb;
+use crate::store::database_clock;
 use crate::store::handover::foreign::{ForeignSchema, TextRow};
 use crate::store::handover::switch::{self, Switch};
 use crate::store::job;
@@ -43,7 +43,7 @@ impl Source for CeleryBeat {
     }
 
     fn rows(&self, schema: &ForeignSchema) -> Vec<ForeignRow> {
-        let now = convert::now();
+        let now = database_clock::now();
         let rows = schema.rows(include_str!("../../../sql/query/handover/celery_beat_tasks.sql"));
         rows.iter().map(|row| foreign_row(row, now)).collect()
     }

@@ -15,6 +15,7 @@ use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::utf8_text::Text;
 use crate::pg::zone::ServerZone;
 use crate::pg::{role, session, Session};
+use crate::store::database_clock;
 use crate::store::handover::foreign::ForeignSchema;
 use crate::store::handover::switch::Switch;
 use crate::store::handover::taken::{self, Candidate};
@@ -130,7 +131,7 @@ fn give_back(
     session(|session| {
         for (one, timeline) in some.iter().zip(&timelines) {
             let found = schedule::find(session, &one.name, caller)?;
-            let now = convert::now();
+            let now = database_clock::now();
             let OpenPlans { waits, comes, due_last } = open_plans(session, one, timeline, now)?;
             if let Some(plan) = waits.filter(|_| one.enabled) {
                 schedule_runs::insert(session, &found, "backfill", vec![plan], caller)?;

@@ -13,6 +13,7 @@ use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::utf8_text::Text;
 use crate::pg::{role, session, Session};
+use crate::store::database_clock;
 use crate::store::handover::foreign::ForeignSchema;
 use crate::store::handover::{self, Imported, ImportedSchedule};
 use crate::store::schedule::{bulk, Definition};
@@ -70,7 +71,7 @@ fn import_from(
         if let Some(only) = &only {
             rows.retain(|row| is_one_of(only, &row.id));
         }
-        let import = Import { source, schema: &schema, prefix, only, dry_run, caller, now: convert::now() };
+        let import = Import { source, schema: &schema, prefix, only, dry_run, caller, now: database_clock::now() };
         session(|session| Ok(import.run(session, rows)))
     })());
     TableIterator::new(rows)

@@ -9,6 +9,7 @@ use crate::pg::commit_deadline::commit_by;
 use crate::pg::convert;
 use crate::pg::error::Outcome;
 use crate::pg::zone::ServerZone;
+use crate::store::database_clock;
 use crate::store::handover::switch::{moment, Moment, Switch};
 use crate::store::handover::taken::Candidate;
 
@@ -41,10 +42,10 @@ pub fn wait_for_a_moment(
     switch: &Switch,
     plans: impl Fn(Instant) -> Outcome<Vec<(Option<Instant>, Option<Instant>)>>,
 ) -> Outcome<()> {
-    let began = convert::now();
+    let began = database_clock::now();
     loop {
         pgrx::check_for_interrupts!();
-        let now = convert::now();
+        let now = database_clock::now();
         match moment(switch, &plans(now)?, now) {
             Moment::Good(until) => {
                 until.into_iter().for_each(commit_by);

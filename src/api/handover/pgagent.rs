@@ -10,7 +10,8 @@ use scheduler_core::schedule::Overlap;
 use scheduler_core::{Instant, Keyword};
 
 use crate::pg::error::Outcome;
-use crate::pg::{convert, syscache};
+use crate::pg::syscache;
+use crate::store::database_clock;
 use crate::store::handover::foreign::{argument, ForeignSchema, TextRow};
 use crate::store::handover::switch::{self, Switch};
 use crate::store::job;
@@ -35,7 +36,7 @@ impl Source for PgAgent {
 
     fn rows(&self, schema: &ForeignSchema) -> Vec<ForeignRow> {
         let server =
-            Server { database: syscache::database_name(), time_zone: default_zone(schema), now: convert::now() };
+            Server { database: syscache::database_name(), time_zone: default_zone(schema), now: database_clock::now() };
         let mut steps: HashMap<String, Vec<TextRow>> = HashMap::new();
         for step in schema.rows(include_str!("../../../sql/query/handover/pgagent_steps.sql")) {
             steps.entry(step.text("job").to_owned()).or_default().push(step);

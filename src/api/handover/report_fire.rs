@@ -8,6 +8,7 @@ use crate::pg::convert::{self, required};
 use crate::pg::error::or_raise;
 use crate::pg::utf8_text::Text;
 use crate::pg::{role, session};
+use crate::store::database_clock;
 use crate::store::handover::taken;
 
 use crate::api::schedule;
@@ -16,7 +17,7 @@ use crate::api::schedule;
 fn report_fire(
     schedule_name: Option<Text>,
     plan_time: Option<TimestampWithTimeZone>,
-    fired_at: default!(Option<TimestampWithTimeZone>, "clock_timestamp()"),
+    fired_at: default!(Option<TimestampWithTimeZone>, "sched.now()"),
 ) {
     or_raise((|| {
         let name = convert::name("schedule_name", schedule_name)?;
@@ -25,7 +26,8 @@ fn report_fire(
         let caller = role::caller();
         session(|session| {
             let found = schedule::find(session, &name, caller)?;
-            let keep = convert::now().checked_add_micros(-crate::guc::history_retention()).unwrap_or(Instant::MIN);
+            let keep =
+                database_clock::now().checked_add_micros(-crate::guc::history_retention()).unwrap_or(Instant::MIN);
             taken::report_fire(session, found.schedule_id, plan, fired_at, keep);
             Ok(())
         })

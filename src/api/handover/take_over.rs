@@ -17,6 +17,7 @@ use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::utf8_text::Text;
 use crate::pg::zone::ServerZone;
 use crate::pg::{role, session, Session};
+use crate::store::database_clock;
 use crate::store::handover::foreign::ForeignSchema;
 use crate::store::handover::switch::Switch;
 use crate::store::handover::taken::{self, Candidate};
@@ -103,7 +104,7 @@ impl TakeOver<'_> {
         let clocks: Vec<(Clock, ServerZone, Instant)> = some.iter().map(bound).collect::<Outcome<_>>()?;
         let timelines: Vec<_> = clocks.iter().map(|(clock, zone, anchor)| clock.bind(zone, *anchor)).collect();
         let ids: Vec<String> = some.iter().map(|one| one.source_id.clone()).collect();
-        let runs = self.runs(some, &timelines, convert::now())?;
+        let runs = self.runs(some, &timelines, database_clock::now())?;
         wait_for_a_moment(self.switch, |now| {
             let counted = timelines.iter().any(|timeline| timeline.counts_from().is_some());
             let runs = if counted { self.runs(some, &timelines, now)? } else { HashMap::new() };
@@ -127,7 +128,7 @@ impl TakeOver<'_> {
             return Err(self.goes_on(&one.name));
         }
         let is_on: HashSet<String> = self.switch.enabled_now(self.schema, &ids).into_iter().collect();
-        let now = convert::now();
+        let now = database_clock::now();
         let runs = self.runs(some, &timelines, now)?;
         let imported = session(|session| handover::read(session, self.source.name(), &self.schema.name));
         let look = Look { jobs: by_job(imported, |_| true), runs, is_on, now };

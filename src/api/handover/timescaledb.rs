@@ -7,9 +7,9 @@ use scheduler_core::job::Kind;
 use scheduler_core::schedule::Overlap;
 use scheduler_core::{Instant, Keyword};
 
-use crate::pg::convert;
 use crate::pg::error::Outcome;
 use crate::pg::zone::ServerZone;
+use crate::store::database_clock;
 use crate::store::handover::foreign::{ForeignSchema, TextRow};
 use crate::store::handover::switch::{self, Switch};
 use crate::store::job;
@@ -36,7 +36,7 @@ impl Source for TimescaleDb {
 
     fn rows(&self, schema: &ForeignSchema) -> Vec<ForeignRow> {
         let time_zone = default_zone(schema);
-        let now = convert::now();
+        let now = database_clock::now();
         let rows = schema.rows(include_str!("../../../sql/query/handover/timescaledb_jobs.sql"));
         let names = |row: &TextRow| match row.text("name") {
             "" => format!("job {}", row.text("id")),

@@ -7,12 +7,12 @@ use pgrx::pg_sys;
 use scheduler_core::Instant;
 use sha2::{Digest, Sha256};
 
-use crate::pg::convert;
 use crate::pg::error::{raise, Failure};
+use crate::store::database_clock;
 
 /// A new id: UUID version 7 (RFC 9562), so that rows of one time lie together in the index.
 pub fn execution_id() -> Uuid {
-    Uuid::from_bytes(version_7(later_moment(convert::now()), random()))
+    Uuid::from_bytes(version_7(later_moment(database_clock::now()), random()))
 }
 
 /// This many ids of executions that begin at the instant `now`, in order, which is after every other id of this process.

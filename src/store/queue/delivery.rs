@@ -19,6 +19,7 @@ use crate::pg::record::Record;
 use crate::pg::session::{Row, Rows};
 use crate::pg::{convert, utf8_text};
 use crate::shmem::log_limit;
+use crate::store::database_clock;
 use crate::store::queue::notify;
 
 /// How many lines a transaction writes, beside one that says how many there would have been.
@@ -167,7 +168,7 @@ unsafe extern "C-unwind" fn subtransaction_ended(
 /// Writes the lines: to the server's log only, because whoever dispatches runs the jobs of all owners.
 fn write(all: Vec<PendingDelivery>) {
     let more: usize = all.iter().map(|pending| pending.more).sum();
-    let now = convert::now().as_micros();
+    let now = database_clock::now().as_micros();
     let mut lines: VecDeque<String> = all
         .into_iter()
         .flat_map(|pending| pending.lines)

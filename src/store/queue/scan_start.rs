@@ -9,9 +9,10 @@ use scheduler_core::Instant;
 
 use crate::heap::layouts::ready;
 use crate::heap::{Condition, Index, Table};
-use crate::pg::convert::{self, timestamp};
+use crate::pg::convert::timestamp;
 use crate::pg::record::{Column, Record};
 use crate::shmem::low_water_mark::{Order, Position};
+use crate::store::database_clock;
 
 /// What is due of an order of times.
 fn due(now: Instant) -> Condition {
@@ -46,7 +47,7 @@ fn scan_first(order: Order, now: Instant, scan: impl FnOnce(Option<Position>) ->
     let guard = order.begin_scan(now);
     let (first, may_be_told) = scan(guard.from);
     if may_be_told {
-        guard.found(first, convert::now());
+        guard.found(first, database_clock::now());
     }
     first
 }

@@ -2,10 +2,11 @@
 
 use scheduler_core::Instant;
 
-use crate::pg::convert::{self, timestamp};
+use crate::pg::convert::timestamp;
 use crate::pg::record::Record;
 use crate::pg::session::List;
 use crate::pg::Session;
+use crate::store::database_clock;
 use crate::store::timer::first_times;
 use crate::{arguments, statement};
 
@@ -64,6 +65,6 @@ pub fn failed(session: &Session, change_ids: Vec<i64>, retry_at: Instant) {
 /// Whether a change is waiting after `after`.
 pub fn exist(session: &Session, after: i64) -> bool {
     statement!(CHANGE_EXISTS = "schedule/change_exists"(INT8OID));
-    let after = after.max(first_times::before_changes(session, convert::now()));
+    let after = after.max(first_times::before_changes(session, database_clock::now()));
     CHANGE_EXISTS.run(session, arguments![after]).first().is_some()
 }

@@ -2,9 +2,10 @@
 
 use scheduler_core::Instant;
 
-use crate::pg::convert::{self, timestamp};
+use crate::pg::convert::timestamp;
 use crate::pg::record::Record;
 use crate::pg::Session;
+use crate::store::database_clock;
 use crate::store::queue::delivery_queue;
 use crate::store::timer::first_times;
 use crate::{arguments, statement};
@@ -78,7 +79,7 @@ pub fn next(session: &Session, looked: Looked) -> Deadlines {
         )
     );
     let [deliveries, end] = delivery_queue::bounds();
-    let now = convert::now();
+    let now = database_clock::now();
     let timers = first_times::before_timers(session, now);
     let first = first_times::first_retry(session, now);
     let next = first_times::retries_behind(looked.retries, first);
@@ -115,7 +116,7 @@ pub fn next(session: &Session, looked: Looked) -> Deadlines {
 /// When to go on with what edits, drops and cancels have left, behind the change `after`.
 fn next_changes(session: &Session, after: i64) -> Deadlines {
     statement!(NEXT_CHANGES = "timer/next_changes"(INT8OID));
-    let after = after.max(first_times::before_changes(session, convert::now()));
+    let after = after.max(first_times::before_changes(session, database_clock::now()));
     NEXT_CHANGES.run(session, arguments![after]).first().map_or(Deadlines::default(), |row| {
         let waits = row.get_required("change_waits");
         Deadlines {

@@ -15,13 +15,14 @@ use scheduler_core::{Instant, Keyword};
 
 use crate::heap::layouts::{self, awaited, job, ledger, ready, schedule, timer};
 use crate::heap::{Condition, Index, KeyState, LatestSnapshot, Layout, Table, Workspace};
-use crate::pg::convert::{self, timestamp};
+use crate::pg::convert::timestamp;
 use crate::pg::error::{raise, Failure};
 use crate::pg::record::Record;
 use crate::pg::session::List;
 use crate::pg::Session;
 use crate::shmem::low_water_mark::{self, Position};
 use crate::store::counted;
+use crate::store::database_clock;
 use crate::store::execution::ids;
 use crate::store::fast_path::{self, readable, writable};
 use crate::store::job::is_delivered_when_fired;
@@ -271,7 +272,7 @@ impl FireTables {
         }
         let mut lasting = PgMemoryContexts::For(PgMemoryContexts::CurrentMemoryContext.value());
         let mut fire_some = |moves: &[Move<'t>]| {
-            let at = timestamp(convert::now()).into_datum();
+            let at = timestamp(database_clock::now()).into_datum();
             let mut moved = Vec::with_capacity(moves.len());
             for this in moves {
                 let (timer, own) = (this.timer, &runs[this.runs.clone()]);

@@ -1,0 +1,1 @@
+INSERT INTO sched.test_clock DEFAULT VALUES ON CONFLICT (only_row) DO NOTHING

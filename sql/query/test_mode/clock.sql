@@ -1,0 +1,1 @@
+SELECT ahead FROM sched.test_clock

@@ -1,0 +1,1 @@
+DELETE FROM sched.test_clock
