@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, CString};
 
-use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting};
+use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum};
 
 use crate::pg::database_setting::{self, DatabaseSetting};
 
@@ -23,6 +23,22 @@ static MAX_SQL_RUNNERS_PER_ROLE: GucSetting<i32> = GucSetting::<i32>::new(0);
 static RUNNER_IDLE: GucSetting<i32> = GucSetting::<i32>::new(5000);
 static CANCEL_GRACE: GucSetting<i32> = GucSetting::<i32>::new(10_000);
 static WORKER_ROLE: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c""));
+
+static UNDEFINED_JOBS: GucSetting<UndefinedJobs> = GucSetting::<UndefinedJobs>::new(UndefinedJobs::Warn);
+
+/// What `enqueue` does for a job that was never defined.
+#[derive(Clone, Copy, PartialEq, Eq, PostgresGucEnum)]
+pub enum UndefinedJobs {
+    /// It enqueues, and says nothing.
+    #[name = c"allow"]
+    Allow,
+    /// It enqueues, with a warning.
+    #[name = c"warn"]
+    Warn,
+    /// It raises an error.
+    #[name = c"refuse"]
+    Refuse,
+}
 
 /// The longest time in milliseconds that a setting may name: 24 days, as the type of Postgres' settings has it.
 const LONGEST: i32 = i32::MAX;
@@ -111,6 +127,14 @@ pub fn register(starting: bool) {
             GucFlags::default(),
         );
     }
+    GucRegistry::define_enum_guc(
+        c"sched.undefined_jobs",
+        c"What enqueue does for a job that was never defined: allow, warn or refuse.",
+        c"Executions of such a job wait in the queue default for a worker that claims them.",
+        &UNDEFINED_JOBS,
+        GucContext::Userset,
+        GucFlags::default(),
+    );
     switch(c"sched.notify", c"Whether queues are notified (LISTEN \"sched:<queue>\") of new work.", c"", &NOTIFY);
     switch(
         c"sched.log_ticks",
@@ -280,4 +304,9 @@ pub fn of_another(name: &str) -> Option<String> {
         let value = pgrx::pg_sys::GetConfigOption(name.as_ptr(), true, false);
         (!value.is_null()).then(|| CStr::from_ptr(value).to_string_lossy().into_owned())
     }
+}
+
+/// What to do with executions of a job that was never defined.
+pub fn undefined_jobs() -> UndefinedJobs {
+    UNDEFINED_JOBS.get()
 }

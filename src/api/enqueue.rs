@@ -26,6 +26,7 @@ use crate::api::enqueue_unique::{self, announce, Put, Same};
 use crate::api::job::{check_payload, job_for_caller};
 use crate::api::lease::all_given;
 use crate::api::sql_support::{scope_key, uuid_v7};
+use crate::api::undefined_job;
 
 #[pg_extern(schema = "sched", name = "enqueue", volatile, parallel_unsafe)]
 #[allow(clippy::too_many_arguments)]
@@ -64,7 +65,9 @@ fn enqueue_at(
             run_ats: vec![run_at],
             priority,
         };
-        as_owner(|owner| put(owner, &batch, uniqueness, same))?.first().copied().ok_or_else(being_enqueued)
+        let (ids, warning) = as_owner(|owner| put(owner, &batch, uniqueness, same))?;
+        undefined_job::warn(warning);
+        ids.first().copied().ok_or_else(being_enqueued)
     })())
 }
 
@@ -90,9 +93,19 @@ impl Uniqueness {
 }
 
 /// Puts executions into the ledger, and into their job's queue; the ids of all, in their order, those that are the same as one that there
-/// was included.
-fn put(owner: &Owner, batch: &EnqueueBatch, uniqueness: Uniqueness, same: Same) -> Outcome<Vec<Uuid>> {
+/// was included; and a warning where the job was never defined.
+fn put(
+    owner: &Owner,
+    batch: &EnqueueBatch,
+    uniqueness: Uniqueness,
+    same: Same,
+) -> Outcome<(Vec<Uuid>, Option<Failure>)> {
     identity::refuse_distributed(|| owner.session())?;
+    let warning = undefined_job::check(owner, batch.job_name, batch.caller)?;
+    put_as(owner, batch, uniqueness, same).map(|ids| (ids, warning))
+}
+
+fn put_as(owner: &Owner, batch: &EnqueueBatch, uniqueness: Uniqueness, same: Same) -> Outcome<Vec<Uuid>> {
     if same.unique_by == UniqueBy::Scope {
         // What waits in the scopes is looked for before anything is put there.
         shard::require_to_write(|| owner.session(), batch.scopes())?;
@@ -256,7 +269,9 @@ fn enqueue_many_at(
             run_ats,
             priority,
         };
-        as_owner(|owner| put(owner, &batch, uniqueness, same))
+        let (ids, warning) = as_owner(|owner| put(owner, &batch, uniqueness, same))?;
+        undefined_job::warn(warning);
+        Ok(ids)
     })());
     SetOfIterator::new(ids)
 }

@@ -209,6 +209,7 @@ fn replace(session: &Session, batch: &EnqueueBatch, waiting: &[(usize, Uuid)]) {
         run_ats: waiting.iter().map(|(place, _)| batch.run_ats[*place]).collect(),
         no_time_is_at_once: true,
         priority: Some(priority.unwrap_or(0)),
+        ..Change::default()
     };
     announce(session, waiting::change(session, change, database_clock::now()));
 }

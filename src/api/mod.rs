@@ -32,4 +32,5 @@ mod sql_job;
 mod sql_run;
 pub mod sql_support;
 mod test_mode;
+mod undefined_job;
 mod waiting;

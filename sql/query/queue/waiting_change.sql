@@ -3,9 +3,11 @@
 -- Of a failed one the time is that of its retry. One that is replaced ($4) has all its attempts again. Where each stands then; a time where it
 -- is to wait for that.
 -- $1 execution_ids, $2 payloads (NULL = unchanged), $3 times (NULL = unchanged, or at once), $4 whether no time means at once, $5 priority (NULL =
--- unchanged), $6 now
+-- unchanged), $6 now, $7 queue as users see it and $8 max_attempts (NULL = unchanged)
 WITH known AS MATERIALIZED (
     SELECT e.id, e.queue, e.priority, e.plan_time, e.next_retry_at,
+           -- A queue of runners or deliveries is one of the same owner.
+           COALESCE(CASE WHEN octet_length(e.queue) > 57 THEN left(e.queue, 72) ELSE '' END || $7, e.queue) AS new_queue,
            COALESCE(a.payload, e.payload) AS payload, COALESCE($5, e.priority) AS new_priority, t.run_at, t.waits_until
       FROM unnest($1, $2, $3) AS a (id, payload, run_at)
       JOIN sched.ledger e ON e.id = a.id
@@ -18,13 +20,13 @@ WITH known AS MATERIALIZED (
     DELETE FROM sched.ready r
      USING known k
      WHERE r.queue = k.queue AND r.priority = k.priority AND r.plan_time = k.plan_time AND r.execution_id = k.id
-    RETURNING k.id, k.payload, k.new_priority, k.run_at, k.waits_until
+    RETURNING k.id, k.payload, k.new_priority, k.new_queue, k.run_at, k.waits_until
 ), recalled AS (
     DELETE FROM sched.retry r USING known k WHERE r.retry_at = k.next_retry_at AND r.execution_id = k.id
-    RETURNING k.id, k.payload, k.new_priority, k.run_at, k.waits_until
+    RETURNING k.id, k.payload, k.new_priority, k.new_queue, k.run_at, k.waits_until
 ), changed AS (
     UPDATE sched.ledger e
-       SET payload = m.payload, priority = m.new_priority, run_at = m.run_at, next_retry_at = m.waits_until, updated_at = $6,
+       SET payload = m.payload, priority = m.new_priority, queue = m.new_queue, max_attempts = COALESCE($8, e.max_attempts), run_at = m.run_at, next_retry_at = m.waits_until, updated_at = $6,
            attempt = CASE WHEN $4 THEN 0 ELSE e.attempt END
       FROM (SELECT * FROM taken UNION ALL SELECT * FROM recalled) AS m
      WHERE e.id = m.id

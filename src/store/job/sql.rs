@@ -85,6 +85,16 @@ pub fn read_and_keep(session: &Session, job_name: &str) -> Option<Job> {
     JOB_KEEP.run(session, arguments![job_name]).first().map(|row| Job::of(&row))
 }
 
+/// Names of jobs that the caller may use, as long as a name but for so many letters.
+pub fn names_near(session: &Session, name: &str, letters: i32, caller: Oid) -> Vec<String> {
+    statement!(JOB_NAMES_NEAR = "job/job_names_near"(TEXTOID, INT4OID, OIDOID));
+    JOB_NAMES_NEAR
+        .run(session, arguments![name, letters, caller])
+        .iter()
+        .map(|row| row.get_required("job_name"))
+        .collect()
+}
+
 impl Job {
     /// A row of `sched.job`.
     pub fn of(row: &impl Record<Column>) -> Job {

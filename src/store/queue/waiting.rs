@@ -49,7 +49,7 @@ pub fn lock(session: &Session, execution_ids: Vec<Uuid>) -> Vec<WaitingExecution
 
 /// What executions that wait are to be.
 #[derive(Default)]
-pub struct Change {
+pub struct Change<'a> {
     /// Which, each once.
     pub execution_ids: Vec<Uuid>,
     /// What each carries; `None` = as it was.
@@ -60,17 +60,30 @@ pub struct Change {
     pub no_time_is_at_once: bool,
     /// The priority of all; `None` = as it was.
     pub priority: Option<i32>,
+    /// The queue of all, as users see it; `None` = as it was.
+    pub queue: Option<&'a str>,
+    /// How many attempts each may have; `None` = as it was.
+    pub max_attempts: Option<i32>,
 }
 
 /// Changes executions that are locked; where they wait then.
 pub fn change(session: &Session, change: Change, now: Instant) -> Added {
     statement!(
-        WAITING_CHANGE =
-            "queue/waiting_change"(UUIDARRAYOID, JSONBARRAYOID, TIMESTAMPTZARRAYOID, BOOLOID, INT4OID, TIMESTAMPTZOID)
+        WAITING_CHANGE = "queue/waiting_change"(
+            UUIDARRAYOID,
+            JSONBARRAYOID,
+            TIMESTAMPTZARRAYOID,
+            BOOLOID,
+            INT4OID,
+            TIMESTAMPTZOID,
+            TEXTOID,
+            INT4OID
+        )
     );
-    let Change { execution_ids, payloads, run_ats, no_time_is_at_once, priority } = change;
-    let rows = WAITING_CHANGE
-        .run(session, arguments![execution_ids, payloads, run_ats, no_time_is_at_once, priority, timestamp(now)]);
+    let Change { execution_ids, payloads, run_ats, no_time_is_at_once, priority, queue, max_attempts } = change;
+    let arguments =
+        arguments![execution_ids, payloads, run_ats, no_time_is_at_once, priority, timestamp(now), queue, max_attempts];
+    let rows = WAITING_CHANGE.run(session, arguments);
     let mut added = Added::default();
     for row in rows.iter() {
         let (queue, retry_at): (String, Option<TimestampWithTimeZone>) =
@@ -107,12 +120,23 @@ pub struct CancelledExecutions {
     pub awaited: Vec<(i64, Uuid)>,
 }
 
-/// Cancels what waits and nobody has in hand.
-pub fn cancel(session: &Session, wanted: &Wanted, now: Instant) -> CancelledExecutions {
+/// How many attempts an execution has had.
+pub fn attempts_used(session: &Session, execution_id: Uuid) -> i32 {
+    statement!(WAITING_ATTEMPTS = "queue/waiting_attempts"(UUIDOID));
+    WAITING_ATTEMPTS.run(session, arguments![execution_id]).first().map_or(0, |row| row.get_required("attempt"))
+}
+
+/// What waits and nobody has in hand, locked.
+pub fn find(session: &Session, wanted: &Wanted) -> Vec<Uuid> {
     statement!(WAITING_FIND = "queue/waiting_find"(TEXTOID, TEXTOID, TEXTOID, INT8OID, OIDOID));
     let arguments = arguments![wanted.job_name, wanted.queue, wanted.scope_id, wanted.limit, wanted.caller];
     let found = WAITING_FIND.run(session, arguments);
-    let found: Vec<Uuid> = found.first().and_then(|row| row.get("execution_ids")).unwrap_or_default();
+    found.first().and_then(|row| row.get("execution_ids")).unwrap_or_default()
+}
+
+/// Cancels what waits and nobody has in hand.
+pub fn cancel(session: &Session, wanted: &Wanted, now: Instant) -> CancelledExecutions {
+    let found = find(session, wanted);
     statement!(WAITING_CANCEL = "queue/waiting_cancel"(UUIDARRAYOID, TIMESTAMPTZOID));
     let rows = WAITING_CANCEL.run(session, arguments![found, timestamp(now)]);
     counted::of_rows(&rows);
