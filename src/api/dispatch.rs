@@ -1,4 +1,4 @@
-//! `dispatch_due`: what the worker does, in any client's transaction. `rebuild`: its timers made anew.
+//! `dispatch_due`: what the worker does, in any client's transaction. `rebuild`: its timers made anew. `prune`: what retention has deleted, at once.
 
 use pgrx::prelude::*;
 use scheduler_core::schedule::Bounds;
@@ -14,6 +14,8 @@ use crate::store::schedule::dropped::Runs;
 use crate::store::shard;
 use crate::store::timer::BatchWindow;
 use crate::{dispatch, guc};
+
+use crate::api::job::at_least_one;
 
 /// What one call fires at most.
 const BOUNDS: Bounds = Bounds { executions: 10_000, contended: 10_000, bytes: 64 * 1024 * 1024 };
@@ -88,4 +90,12 @@ fn rebuild() -> i64 {
     let count = dispatch::rebuild(database_clock::now());
     wakeup::at_commit(database_clock::now());
     count
+}
+
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+fn prune(max_executions: default!(Option<i32>, "NULL")) -> i64 {
+    or_raise((|| {
+        let most = max_executions.map(|most| at_least_one("max_executions", most)).transpose()?;
+        Ok(dispatch::prune_now(most.map_or(i64::MAX, i64::from)))
+    })())
 }

@@ -275,6 +275,37 @@ pub fn insert(session: &Session, definition: &job::Definition, caller: pg_sys::O
     Ok(is_made)
 }
 
+/// Gives a job that is locked, its schedules and what waits of it to another role; `42501` but for a superuser, and for a role that may become
+/// both owners: what the command does, it does as the new one.
+pub fn hand_over(
+    session: &Session,
+    name: &str,
+    before: pg_sys::Oid,
+    new: pg_sys::Oid,
+    caller: pg_sys::Oid,
+) -> Outcome<()> {
+    let may = |owner| role::is_superuser(caller) || role::may_become(caller, owner);
+    if !may(before) {
+        return Err(Failure::not_owner("job", name));
+    }
+    if !may(new) {
+        let owner = role::quoted(new);
+        return Err(Failure::new(
+            PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
+            format!(
+                "job \"{}\" cannot be given to role {owner}, of which the caller is no member",
+                convert::shown(name)
+            ),
+            format!("Have a superuser do it, or a member of both roles: GRANT {owner} TO it."),
+        ));
+    }
+    if before != new {
+        let written = job::hand_over(session, name, new);
+        announce(session, written);
+    }
+    Ok(())
+}
+
 /// Has all hear of what writing a job led to.
 fn announce(session: &Session, written: job::Written) {
     dispatch::notify(session, written.queues);
@@ -312,7 +343,7 @@ pub fn check_runs_of(session: &Session, name: &str, owner: pg_sys::Oid, caller: 
     Err(Failure::new(
         PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
         format!("job \"{name}\" belongs to role {owner}, which would run and could read what is written here"),
-        format!("Run SET ROLE {owner} first if that is meant; otherwise choose another name."),
+        format!("Run SET ROLE {owner} first if that is meant, or take the job over with sched.alter_job(owner => ...); otherwise choose another name."),
     ))
 }
 

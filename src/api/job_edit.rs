@@ -9,15 +9,16 @@ use crate::pg::array::Many;
 use crate::pg::convert::{self, required};
 use crate::pg::error::{or_raise, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
+use crate::pg::role_argument::RoleArgument;
 use crate::pg::utf8_text::Text;
 use crate::pg::{role, run_settings, session};
 use crate::store::job::{self, Definition};
 
-use crate::api::job::{backoff, check, check_own, defaults, known_kind, write, Runs};
+use crate::api::job::{backoff, check, check_own, defaults, hand_over, known_kind, write, Runs};
 
-#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+#[pg_extern(schema = "sched", name = "alter_job", volatile, parallel_unsafe)]
 #[allow(clippy::too_many_arguments)]
-fn alter_job(
+fn alter_job_and_owner(
     job_name: Option<Text>,
     kind: default!(Option<Text>, "NULL"),
     command: default!(Option<Text>, "NULL"),
@@ -31,6 +32,7 @@ fn alter_job(
     own_transactions: default!(Option<bool>, "NULL"),
     settings: default!(Option<Jsonb>, "NULL"),
     reset: default!(Option<Many<Text>>, "'{}'"),
+    owner: default!(Option<RoleArgument>, "NULL"),
 ) {
     or_raise((|| {
         let name = convert::name("job_name", job_name)?;
@@ -57,6 +59,7 @@ fn alter_job(
         let retry_backoff = retry_backoff.map(backoff).transpose()?;
         // As the caller: inside of `session` the rights are those of the extension's owner, who may set any setting.
         settings.as_ref().map_or(Ok(()), run_settings::check)?;
+        let new_owner = owner.map(RoleArgument::existing).transpose()?;
         let caller = role::caller();
         session(|session| {
             check_own(session, &name, caller)?;
@@ -66,7 +69,12 @@ fn alter_job(
             if !role::may_act_for(caller, owner) {
                 return Err(Failure::not_owner("job", &name));
             }
+            if let Some(new) = new_owner {
+                hand_over(session, &name, owner, new, caller)?;
+            }
             let runs = match is_said {
+                // A superuser says who is to run it.
+                _ if new_owner.is_some() && role::is_superuser(caller) => Runs::Theirs,
                 true if states_command && (states_settings || current.settings == Jsonb::empty()) => Runs::Define,
                 true => Runs::Change,
                 false => Runs::Keep,

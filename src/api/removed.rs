@@ -58,6 +58,38 @@ fn enqueue_many(
     gone("enqueue_many")
 }
 
+/// Of 0.3.1, with fewer arguments.
+#[pg_extern(sql = false)]
+#[allow(clippy::too_many_arguments)]
+fn alter_job(
+    _job_name: Option<Ignored>,
+    _kind: Option<Ignored>,
+    _command: Option<Ignored>,
+    _queue: Option<Ignored>,
+    _max_attempts: Option<i32>,
+    _retry_backoff: Option<Ignored>,
+    _run_timeout: Option<Interval>,
+    _stale_timeout: Option<Interval>,
+    _allow_stale_reentry: Option<bool>,
+    _priority: Option<i32>,
+    _own_transactions: Option<bool>,
+    _settings: Option<Ignored>,
+    _reset: Option<Ignored>,
+) {
+    gone("alter_job")
+}
+
+/// Of 0.3.1, with fewer arguments.
+#[pg_extern(sql = false)]
+fn alter_execution(
+    _execution_id: Option<Uuid>,
+    _payload: Option<Ignored>,
+    _run_at: Option<TimestampWithTimeZone>,
+    _priority: Option<i32>,
+) -> bool {
+    gone("alter_execution")
+}
+
 /// Of 0.1.0, whose own statements called it.
 #[pg_extern(sql = false)]
 fn is_being_claimed(_key: Uuid, _plan_time: TimestampWithTimeZone) -> bool {

@@ -18,8 +18,8 @@ use crate::store::queue::waiting::{self, Change, Wanted};
 use crate::api::enqueue_unique::announce;
 use crate::api::job::{self as jobs, at_least_one};
 
-#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
-fn alter_execution(
+#[pg_extern(schema = "sched", name = "alter_execution", volatile, parallel_unsafe)]
+fn alter_waiting_execution(
     execution_id: Option<Uuid>,
     payload: default!(Option<Jsonb>, "NULL"),
     run_at: default!(Option<TimestampWithTimeZone>, "NULL"),

@@ -36,7 +36,7 @@ pub use explain::{explain, explain_state, too_many, Verdict, MOST_PLANS};
 pub use finish::{announce, end_of, wake_for_first};
 pub use fire::{fire_due, Fired};
 pub use notify::{insert, notify, notify_all, notify_queue};
-pub use prune::Pruner;
+pub use prune::{prune_now, Pruner};
 pub use rebuild::rebuild;
 pub use runs::{end_failed, end_lost, refuse};
 pub use test_time::{apply_edits, catch_up_with_the_clock};

@@ -7,10 +7,11 @@
 
 use std::time::{Duration, Instant as Moment};
 
+use pgrx::datum::Uuid;
 use scheduler_core::Instant;
 
 use crate::guc;
-use crate::pg::Session;
+use crate::pg::{session, Session};
 use crate::store::alert;
 use crate::store::database_clock;
 use crate::store::execution::history;
@@ -80,7 +81,6 @@ impl Pruner {
             self.begin(began);
         }
         let limit = now.checked_add_micros(-guc::history_retention()).unwrap_or(Instant::MIN);
-        let uuid = |number: u128| pgrx::datum::Uuid::from_bytes(number.to_be_bytes());
         if let Some(cursor) = self.skips {
             self.skips = skipped_plans::prune(session, cursor, limit, STEP);
         }
@@ -110,6 +110,31 @@ impl Pruner {
         }
         self.skips = Some(SkipCursor::START);
     }
+}
+
+/// Deletes what retention no longer keeps, at most so many executions, in this transaction; how many executions went.
+pub fn prune_now(most: i64) -> i64 {
+    let now = database_clock::now();
+    let limit = now.checked_add_micros(-guc::history_retention()).unwrap_or(Instant::MIN);
+    let (mut last, mut gone, mut skips) = (0, 0, Some(SkipCursor::START));
+    loop {
+        let rows = STEP.min(most - gone);
+        let (step, alerts) = session(|session| {
+            skips = skips.and_then(|cursor| skipped_plans::prune(session, cursor, limit, STEP));
+            let alerts = i64::try_from(alert::prune(session, limit, STEP)).unwrap_or(STEP);
+            (history::prune(session, uuid(last), uuid(first_id_at(limit)), limit, rows), alerts)
+        });
+        last = step.last.map_or(last, |last| u128::from_be_bytes(*last.as_bytes()));
+        gone += step.gone;
+        if gone >= most || (step.seen < rows && alerts < STEP && skips.is_none()) {
+            return gone;
+        }
+        pgrx::check_for_interrupts!();
+    }
+}
+
+fn uuid(number: u128) -> Uuid {
+    Uuid::from_bytes(number.to_be_bytes())
 }
 
 /// The end of a rest that began at `since`.

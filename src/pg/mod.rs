@@ -26,6 +26,7 @@ pub mod parse;
 pub mod record;
 pub mod relation_lock;
 pub mod role;
+pub mod role_argument;
 pub mod run_settings;
 pub mod search_path;
 pub mod session;

@@ -242,10 +242,7 @@ pub fn write(session: &Session, job: &Definition, caller: Oid, takes: bool, befo
     let (was_unusable, now_in): (bool, String) =
         rows.first().map(|row| (row.get_required("was_unusable"), row.get_required("ready_queue")))?;
     identity::settle(session);
-    statement!(JOB_REARM = "job/job_rearm"(TEXTOID, BOOLOID));
-    let changes = JOB_REARM.run(session, arguments![job.job_name.as_str(), was_unusable]);
-    low_water_marks::added_changes(changes.iter().map(|row| row.get_required("change_id")));
-    let rearmed = changes.len();
+    let rearmed = rearm(session, &job.job_name, was_unusable);
     let is_other_room = match before {
         None => is_runner_queue(&now_in),
         Some(Before { ready_queue: queue, kind, .. }) => {
@@ -256,6 +253,21 @@ pub fn write(session: &Session, job: &Definition, caller: Oid, takes: bool, befo
     };
     let queues = if is_other_room { reroute(session, Some(&job.job_name)) } else { Vec::new() };
     Some(Written { rearmed, queues })
+}
+
+/// Has schedules of a job looked at again, those that are parked or all; how many.
+fn rearm(session: &Session, job_name: &str, all: bool) -> usize {
+    statement!(JOB_REARM = "job/job_rearm"(TEXTOID, BOOLOID));
+    let changes = JOB_REARM.run(session, arguments![job_name, all]);
+    low_water_marks::added_changes(changes.iter().map(|row| row.get_required("change_id")));
+    changes.len()
+}
+
+/// Gives a job that is locked, and what waits of it, to another role.
+pub fn hand_over(session: &Session, job_name: &str, owner: Oid) -> Written {
+    statement!(JOB_HAND_OVER = "job/job_hand_over"(TEXTOID, REGROLEOID));
+    JOB_HAND_OVER.run(session, arguments![job_name, owner]);
+    Written { rearmed: rearm(session, job_name, true), queues: reroute(session, Some(job_name)) }
 }
 
 /// Moves what waits between the queues of users and those of runners, of a job or of all, to where its job is now; in which queues something
