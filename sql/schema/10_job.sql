@@ -33,3 +33,11 @@ COMMENT ON COLUMN sched.job.sql_pair IS 'schedule_sql made the job, or found it 
 CREATE TRIGGER job_changed AFTER INSERT OR UPDATE OR DELETE ON sched.job
     FOR EACH ROW EXECUTE FUNCTION sched_internal.table_changed();
 ALTER TABLE sched.job ENABLE ALWAYS TRIGGER job_changed;
+
+-- Roles that may enqueue a job of another role. Asked only of those that may not act for its owner.
+CREATE TABLE sched.enqueue_grant (
+    job_name text    NOT NULL,
+    role     regrole NOT NULL,
+    PRIMARY KEY (job_name, role)
+);
+COMMENT ON TABLE sched.enqueue_grant IS 'roles that may enqueue a job of another role (sched.grant_enqueue)';

@@ -31,11 +31,14 @@ CREATE TABLE sched.schedule (
     expect_success_within interval,
     alert_job             text,
     sql_pair              text,
+    group_name            text,
+    default_scope_id      text,
     CHECK (pg_catalog.isfinite(created_at) AND pg_catalog.isfinite(baseline_at))
 );
 -- drop_job asks whether a schedule still uses the job.
 CREATE INDEX schedule_job_name ON sched.schedule (job_name);
 CREATE INDEX schedule_sql_pair ON sched.schedule (sql_pair) WHERE sql_pair IS NOT NULL;
+CREATE INDEX schedule_group_name ON sched.schedule (group_name) WHERE group_name IS NOT NULL;
 CREATE INDEX schedule_alert_job ON sched.schedule (alert_job) WHERE alert_job IS NOT NULL;
 -- What sched.health names: schedules of releases without the limit, if any.
 CREATE INDEX schedule_long_payload ON sched.schedule (schedule_id) WHERE pg_catalog.octet_length(payload::text) > 1048576;
@@ -54,6 +57,18 @@ COMMENT ON COLUMN sched.schedule.max_duration IS 'an alert is opened where a run
 COMMENT ON COLUMN sched.schedule.expect_success_within IS 'an alert is opened where no run has succeeded for so long';
 COMMENT ON COLUMN sched.schedule.alert_job IS 'the job that gets an execution for each alert that opens';
 COMMENT ON COLUMN sched.schedule.sql_pair IS 'the name by which schedule_sql finds the schedule and its job, whatever their names are now; NULL = never made or found by schedule_sql';
+COMMENT ON COLUMN sched.schedule.group_name IS 'the group that declare_schedules keeps it in; NULL = none';
+COMMENT ON COLUMN sched.schedule.default_scope_id IS 'in a group: the scope_id of a declaration that names none, which is the name that the schedule had when it was created';
+
+-- Whose schedules declare_schedules keeps. A row is locked by a declaration to the end of its transaction.
+CREATE TABLE sched.schedule_group (
+    group_name  text        PRIMARY KEY,
+    owner       regrole     NOT NULL,
+    created_at  timestamptz NOT NULL DEFAULT sched.now(),
+    declared_at timestamptz
+);
+COMMENT ON TABLE sched.schedule_group IS 'groups of schedules that are declared as a whole (sched.declare_schedules)';
+COMMENT ON COLUMN sched.schedule_group.owner IS 'the role that declared the group first; members of it may declare it';
 
 -- What said which plan times there were before an edit: without it nobody could say of a past plan time what became of it.
 -- Each row is over when the next one begins, and with it every plan time of it that nobody had dispatched.
@@ -176,9 +191,9 @@ END
 $$;
 COMMENT ON FUNCTION sched_internal.schedule_before_update() IS 'internal: raises the version, moves the baseline and keeps the past of an edited schedule';
 
--- That schedule_sql knows a schedule is no change of it.
+-- That schedule_sql knows a schedule, or a group has it, is no change of it.
 CREATE TRIGGER schedule_before_update BEFORE UPDATE ON sched.schedule
-    FOR EACH ROW WHEN (NEW.sql_pair IS NOT DISTINCT FROM OLD.sql_pair) EXECUTE FUNCTION sched_internal.schedule_before_update();
+    FOR EACH ROW WHEN (NEW.sql_pair IS NOT DISTINCT FROM OLD.sql_pair AND NEW.group_name IS NOT DISTINCT FROM OLD.group_name) EXECUTE FUNCTION sched_internal.schedule_before_update();
 ALTER TABLE sched.schedule ENABLE ALWAYS TRIGGER schedule_before_update;
 
 CREATE FUNCTION sched_internal.schedule_changed() RETURNS trigger

@@ -124,7 +124,7 @@ SELECT s.schedule_name, s.job_name, s.clock, s.time_zone, s.enabled,
        CASE s.ownership WHEN 'elsewhere' THEN 'owned' ELSE s.ownership END AS ownership, state.state,
        next.at[1] AS next_plan_time, next.at[2] AS next_fire_at,
        t.last_plan_time, t.last_fired_at, COALESCE(t.error_count, 0) AS error_count,
-       CASE WHEN r.owns THEN t.last_error END AS last_error, s.max_lateness, s.max_duration, s.expect_success_within, s.alert_job
+       CASE WHEN r.owns THEN t.last_error END AS last_error, s.max_lateness, s.max_duration, s.expect_success_within, s.alert_job, s.group_name
   FROM sched.schedule s
   LEFT JOIN sched.job j ON j.job_name = s.job_name
   LEFT JOIN sched.timer t ON t.schedule_id = s.schedule_id

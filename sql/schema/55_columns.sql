@@ -120,6 +120,7 @@ COMMENT ON COLUMN sched.schedules.max_lateness IS 'an alert is opened where a ru
 COMMENT ON COLUMN sched.schedules.max_duration IS 'an alert is opened where a run goes on for longer; NULL = never';
 COMMENT ON COLUMN sched.schedules.expect_success_within IS 'an alert is opened where no run has succeeded for so long; NULL = never';
 COMMENT ON COLUMN sched.schedules.alert_job IS 'the job that gets an execution for each alert that opens';
+COMMENT ON COLUMN sched.schedules.group_name IS 'the group that sched.declare_schedules keeps it in; NULL = none';
 
 COMMENT ON COLUMN sched.skipped.schedule_name IS 'the schedule';
 COMMENT ON COLUMN sched.skipped.plan_from IS 'the first of these plan times';

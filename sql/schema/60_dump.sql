@@ -6,9 +6,11 @@
 SELECT pg_catalog.pg_extension_config_dump('sched.home', '');
 SELECT pg_catalog.pg_extension_config_dump('sched.shard', '');
 SELECT pg_catalog.pg_extension_config_dump('sched.job', 'WHERE owner::text !~ ''^[0-9]''');
+SELECT pg_catalog.pg_extension_config_dump('sched.enqueue_grant', 'WHERE role::text !~ ''^[0-9]''');
 SELECT pg_catalog.pg_extension_config_dump('sched.schedule',
     'WHERE NOT EXISTS (SELECT FROM sched.job j WHERE j.job_name = schedule.job_name AND j.owner::text ~ ''^[0-9]'')');
 SELECT pg_catalog.pg_extension_config_dump('sched.schedule_schedule_id_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('sched.schedule_group', 'WHERE owner::text !~ ''^[0-9]''');
 SELECT pg_catalog.pg_extension_config_dump('sched.imported',
     'WHERE NOT EXISTS (SELECT FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = imported.schedule_id AND j.owner::text ~ ''^[0-9]'')');
 SELECT pg_catalog.pg_extension_config_dump('sched.crontab_secret', '');

@@ -22,8 +22,9 @@ use crate::store::queue::enqueue::{self as store, EnqueueBatch};
 use crate::store::shard;
 
 use crate::api::claim::new_execution;
+use crate::api::enqueue_right::job_to_enqueue;
 use crate::api::enqueue_unique::{self, announce, Put, Same};
-use crate::api::job::{check_payload, job_for_caller};
+use crate::api::job::check_payload;
 use crate::api::lease::all_given;
 use crate::api::sql_support::{scope_key, uuid_v7};
 use crate::api::undefined_job;
@@ -140,7 +141,7 @@ fn put_unless_known(owner: &Owner, batch: &EnqueueBatch, uniqueness: Uniqueness)
         None
     };
     let batch = drawn.as_ref().unwrap_or(batch);
-    let job = job_for_caller(ledger.job(job_name), job_name, caller)?;
+    let job = job_to_enqueue(|| owner.session(), ledger.job(job_name), job_name, caller)?;
     if job.as_ref().is_some_and(|job| job.notifies) {
         batch.payloads.iter().try_for_each(|payload| check_payload(true, job_name, payload))?;
     }
@@ -164,7 +165,7 @@ fn put_unless_known(owner: &Owner, batch: &EnqueueBatch, uniqueness: Uniqueness)
     let session = owner.session();
     // Not inserted and not there: its transaction is open, or somebody has just defined a job of this name.
     let missing = || {
-        job_for_caller(job::read(session, job_name), job_name, caller)
+        job_to_enqueue(|| session, job::read(session, job_name), job_name, caller)
             .map_or_else(|failure| failure, |_| being_enqueued())
     };
     if let Some(draw) = &mut draw {
@@ -178,7 +179,8 @@ fn put_unless_known(owner: &Owner, batch: &EnqueueBatch, uniqueness: Uniqueness)
     if found.len() < batch.keys.len() {
         return Err(missing());
     }
-    if found.iter().any(|(_, owner)| !role::may_act_for(caller, *owner)) {
+    let of_job = job.as_ref().map(|job| job.owner);
+    if found.iter().any(|(_, owner)| Some(*owner) != of_job && !role::may_act_for(caller, *owner)) {
         return Err(Failure::not_owner("an execution of job", job_name));
     }
     let ids: Vec<Uuid> = found.into_iter().map(|(id, _)| id).collect();

@@ -19,7 +19,7 @@ use crate::store::queue::enqueue::{Added, EnqueueBatch};
 use crate::store::queue::unique_scope;
 use crate::store::queue::waiting::{self, Change};
 
-use crate::api::job::job_for_caller;
+use crate::api::enqueue_right::job_to_enqueue;
 
 /// What is the same, and what becomes of it.
 #[derive(Clone, Copy)]
@@ -161,12 +161,12 @@ pub fn by_scope(
     put: impl FnOnce(&EnqueueBatch) -> Outcome<Put>,
 ) -> Outcome<Vec<Uuid>> {
     let session = owner.session();
-    let job = job_for_caller(job::find(owner, batch.job_name), batch.job_name, batch.caller)?;
+    let job = job_to_enqueue(|| session, job::find(owner, batch.job_name), batch.job_name, batch.caller)?;
     let of = job.map_or(batch.caller, |job| job.owner);
     let key = |place: usize| *batch.keys[place].as_bytes();
     let Distinct { batch, places } = distinct(batch, if_exists, key, |place| waits_in_scope(batch, place))?;
     let found = unique_scope::lock_waiting(session, &batch.keys, of, database_clock::now());
-    if found.values().any(|found| !role::may_act_for(batch.caller, found.owner)) {
+    if found.values().any(|found| found.owner != of && !role::may_act_for(batch.caller, found.owner)) {
         return Err(Failure::not_owner("an execution of job", batch.job_name));
     }
     let mut ids: Vec<Option<Uuid>> =

@@ -96,7 +96,7 @@ pub fn check_payload(notifies: bool, job_name: &str, payload: &Jsonb) -> Outcome
 }
 
 /// `22004` for a NULL in it, `22023` and `22008` for a wait that may not be.
-pub fn backoff(waits: Many<Interval>) -> Outcome<Vec<Interval>> {
+pub fn backoff(waits: impl IntoIterator<Item = Option<Interval>>) -> Outcome<Vec<Interval>> {
     waits
         .into_iter()
         .map(|wait| {

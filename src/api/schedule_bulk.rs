@@ -20,7 +20,7 @@ use crate::api::job as jobs;
 use crate::api::schedule::{self, check_job, check_keys, defaults, duplicate};
 
 /// The arguments of create_schedule.
-const KEYS: [&str; 22] = [
+pub const KEYS: [&str; 22] = [
     "schedule_name",
     "clock",
     "job_name",
@@ -45,7 +45,7 @@ const KEYS: [&str; 22] = [
     "alert_job",
 ];
 /// Those whose JSON text has to be read as another type.
-const TYPED_KEYS: [&str; 10] = [
+const TYPED_KEYS: [&str; 16] = [
     "catch_up_window",
     "max_plans_per_tick",
     "delay",
@@ -56,10 +56,23 @@ const TYPED_KEYS: [&str; 10] = [
     "max_lateness",
     "max_duration",
     "expect_success_within",
+    "adopt",
+    "run_timeout",
+    "max_attempts",
+    "retry_backoff",
+    "own_transactions",
+    "priority",
 ];
 
+/// The keys that an element may have.
+pub struct Keys<'a> {
+    pub all: &'a [&'a str],
+    /// The function whose arguments they are.
+    pub of: &'a str,
+}
+
 const AS_AN_ARGUMENT: &str =
-    "Write texts, times and lengths of time as JSON strings, max_plans_per_tick as a number, and enabled as true or false.";
+    "Write texts, times and lengths of time as JSON strings, numbers as numbers, enabled as true or false, and several values as an array.";
 
 /// What a byte of the array may become while all of it is read and written.
 const BYTES_FOR_EACH: usize = 8;
@@ -107,24 +120,13 @@ fn will_not_fire(schedules: &[Definition], now: Instant) -> Outcome<Option<Failu
 }
 
 /// The failure as one of element `place` (1-based) and this key.
-fn at(place: usize, key: &str, failure: Failure) -> Failure {
+pub fn at(place: usize, key: &str, failure: Failure) -> Failure {
     Failure { message: format!("element {place}, key \"{key}\": {}", failure.message), ..failure }
 }
 
 fn read(session: &Session, specs: &Jsonb) -> Outcome<Vec<Definition>> {
-    if !specs.is_array() {
-        return Err(Failure::invalid(
-            "specs is not an array",
-            "Pass a JSON array of objects, each with the arguments of create_schedule.",
-        ));
-    }
-    if let Some((place, malformed)) = store::malformed(session, specs, &KEYS) {
-        return Err(refusal(place, malformed));
-    }
-    let count = store::count(session, specs);
-    let rows = subtransaction::run(|| store::read_specs(session, specs, 1..=count));
-    let rows = rows.map_err(|failure| unreadable(session, specs, count, &failure.message))?;
-    rows.into_iter()
+    read_specs(session, specs, &Keys { all: &KEYS, of: "create_schedule" })?
+        .into_iter()
         .enumerate()
         .map(|(index, spec)| {
             let place = index + 1;
@@ -135,15 +137,32 @@ fn read(session: &Session, specs: &Jsonb) -> Outcome<Vec<Definition>> {
         .collect()
 }
 
-fn refusal(place: usize, malformed: Malformed) -> Failure {
-    let keys = || format!("An element is an object with keys of: {}.", KEYS.join(", "));
+/// The elements of an array with these keys; an error names the element and the key.
+pub fn read_specs(session: &Session, specs: &Jsonb, keys: &Keys) -> Outcome<Vec<Spec>> {
+    if !specs.is_array() {
+        return Err(Failure::invalid(
+            "specs is not an array",
+            format!("Pass a JSON array of objects, each with the arguments of {}.", keys.of),
+        ));
+    }
+    if let Some((place, malformed)) = store::malformed(session, specs, keys.all) {
+        return Err(refusal(place, malformed, keys));
+    }
+    let count = store::count(session, specs);
+    let rows = subtransaction::run(|| store::read_specs(session, specs, 1..=count));
+    rows.map_err(|failure| unreadable(session, specs, count, &failure.message))
+}
+
+fn refusal(place: usize, malformed: Malformed, keys: &Keys) -> Failure {
+    let keys = || format!("An element is an object with keys of: {}.", keys.all.join(", "));
     match malformed {
         Malformed::NotAnObject => Failure::invalid(format!("element {place} is not an object"), keys()),
         Malformed::Key(key) => Failure::invalid(format!("element {place} has the unknown key \"{key}\""), keys()),
         Malformed::Value { key, json_type, text } => {
             let wanted = match key.as_str() {
-                "max_plans_per_tick" => "number",
-                "enabled" => "boolean",
+                "max_plans_per_tick" | "max_attempts" | "priority" => "number",
+                "enabled" | "adopt" | "own_transactions" => "boolean",
+                "retry_backoff" => "array",
                 _ => "string",
             };
             let message = format!("{text} is of the JSON type {json_type}, not {wanted}");
@@ -172,7 +191,7 @@ fn unreadable(session: &Session, specs: &Jsonb, count: i32, message: &str) -> Fa
     Failure::invalid(message, AS_AN_ARGUMENT)
 }
 
-fn definition(spec: Spec) -> Result<Definition, (&'static str, Failure)> {
+pub fn definition(spec: Spec) -> Result<Definition, (&'static str, Failure)> {
     let given = |key: &'static str, value: Option<String>| required(key, value).map_err(|failure| (key, failure));
     let base = defaults(
         given("schedule_name", spec.schedule_name)?,

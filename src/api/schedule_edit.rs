@@ -136,23 +136,26 @@ fn edit(name: &str, change: impl FnOnce(Definition) -> Outcome<Definition>) -> O
     let caller = role::caller();
     let warning = session(|session| {
         let found = find(session, name, caller)?;
-        let (schedule_id, was_owned) = (found.schedule_id, is_owned(&found.definition));
+        let (schedule_id, before) = (found.schedule_id, found.definition.clone());
         edit_locked(session, found, caller, |current| {
             let new = change(current)?;
-            // Nobody would fire it any more.
-            let theirs = (was_owned && !is_owned(&new)).then(|| taken_from(session, schedule_id)).flatten();
-            theirs.map_or(Ok(new), |theirs| {
-                let name = convert::shown(name);
-                Err(Failure::new(
-                    PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                    format!("schedule \"{name}\" was taken over from {theirs}, which is switched off there"),
-                    "Call sched.hand_back, which switches it on again.",
-                ))
-            })
+            refuse_giving_up(session, schedule_id, &before, &new).map(|()| new)
         })
     })?;
     warn(warning);
     Ok(())
+}
+
+/// Refuses an edit after which nobody would fire what was taken over: `55000`.
+pub fn refuse_giving_up(session: &Session, schedule_id: i64, before: &Definition, new: &Definition) -> Outcome<()> {
+    let gives_up = is_owned(before) && !is_owned(new);
+    let Some(theirs) = gives_up.then(|| taken_from(session, schedule_id)).flatten() else { return Ok(()) };
+    let name = convert::shown(&before.schedule_name);
+    Err(Failure::new(
+        PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        format!("schedule \"{name}\" was taken over from {theirs}, which is switched off there"),
+        "Call sched.hand_back, which switches it on again.",
+    ))
 }
 
 /// The same of a schedule that is locked; what to warn of.

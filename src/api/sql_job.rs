@@ -110,7 +110,7 @@ fn replace(session: &Session, found: Locked, schedule: Definition, caller: pg_sy
 
 /// The job that the pair has, locked, and whether schedule_sql knows it; `None` where it was made now. Other calls of this name come later: all of
 /// them, and unschedule, lock or make the job before the schedule.
-fn lock_or_make_job(session: &Session, job: &job::Definition, caller: pg_sys::Oid) -> Outcome<Option<(Job, bool)>> {
+pub fn lock_or_make_job(session: &Session, job: &job::Definition, caller: pg_sys::Oid) -> Outcome<Option<(Job, bool)>> {
     loop {
         if let found @ Some(_) = lock_job(session, &job.job_name, caller)? {
             return Ok(found);
@@ -195,7 +195,7 @@ fn lock_of_pair(session: &Session, name: &str, owner: pg_sys::Oid, caller: pg_sy
     Ok(None)
 }
 
-fn no_pair(noun: &str, name: &str) -> Failure {
+pub fn no_pair(noun: &str, name: &str) -> Failure {
     Failure::new(
         PgSqlErrorCode::ERRCODE_DUPLICATE_OBJECT,
         format!("{noun} \"{}\" exists and was not made by sched.schedule_sql", convert::shown(name)),

@@ -200,6 +200,11 @@ pub fn shown_time(value: TimestampWithTimeZone) -> String {
     DateTime::Fixed(saturated(value)).to_string()
 }
 
+/// A length of time as a message shows it.
+pub fn shown_interval(value: Interval) -> String {
+    value.to_string()
+}
+
 fn bounded_name(argument: &str, value: Option<impl Into<String>>, limit: usize) -> Outcome<String> {
     let value: String = required(argument, value)?.into();
     if value.is_empty() {

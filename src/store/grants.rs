@@ -43,6 +43,31 @@ pub fn pg_monitor(session: &Session) {
     execute(GRANTS_PG_MONITOR.run(session, arguments![]).iter().map(|row| row.get_required("grant")).collect());
 }
 
+/// Lets a role enqueue a job of another role.
+pub fn enqueue(session: &Session, job_name: &str, role: Oid) {
+    statement!(ENQUEUE_GRANT = "grants/enqueue_grant"(TEXTOID, REGROLEOID));
+    let grants = ENQUEUE_GRANT.run(session, arguments![job_name, role]);
+    execute(grants.iter().map(|row| row.get_required("grant")).collect());
+}
+
+/// What a role may enqueue beside its own jobs.
+#[derive(Clone, Copy)]
+pub struct EnqueueRight {
+    /// This job.
+    pub is_granted: bool,
+    /// Nothing but what it was granted, not even a job that was never defined.
+    pub is_confined: bool,
+}
+
+/// The same of a role and a job.
+pub fn may_enqueue(session: &Session, job_name: &str, role: Oid) -> EnqueueRight {
+    statement!(ENQUEUE_GRANTED = "grants/enqueue_granted"(TEXTOID, OIDOID));
+    ENQUEUE_GRANTED.run(session, arguments![job_name, role]).first().map_or(
+        EnqueueRight { is_granted: false, is_confined: false },
+        |row| EnqueueRight { is_granted: row.get_required("is_granted"), is_confined: row.get_required("is_confined") },
+    )
+}
+
 fn execute(statements: Vec<String>) {
     for statement in statements {
         if let Err(error) = Spi::run(&statement) {

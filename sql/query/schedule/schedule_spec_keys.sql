@@ -7,10 +7,11 @@ SELECT e.place, k.key, CASE WHEN k.key = ANY ($2) THEN jsonb_typeof(k.value) END
        SELECT k.key, k.value
          FROM jsonb_each(CASE jsonb_typeof(e.spec) WHEN 'object' THEN e.spec ELSE '{}' END) AS k (key, value)
         WHERE k.key <> ALL ($2)
-           OR k.key <> 'payload'
-              AND jsonb_typeof(k.value) NOT IN ('string', 'null', CASE k.key WHEN 'max_plans_per_tick' THEN 'number'
-                                                                             WHEN 'enabled' THEN 'boolean'
-                                                                             ELSE 'string' END)
+           OR k.key NOT IN ('payload', 'settings')
+              AND jsonb_typeof(k.value) NOT IN ('string', 'null', CASE WHEN k.key IN ('max_plans_per_tick', 'max_attempts', 'priority') THEN 'number'
+                                                                       WHEN k.key IN ('enabled', 'adopt', 'own_transactions') THEN 'boolean'
+                                                                       WHEN k.key = 'retry_backoff' THEN 'array'
+                                                                       ELSE 'string' END)
         LIMIT 1) AS k ON true
  WHERE jsonb_typeof(e.spec) <> 'object' OR k.key IS NOT NULL
  ORDER BY e.place

@@ -46,6 +46,7 @@ pub struct Job {
 }
 
 /// A job as define_job writes it.
+#[derive(Clone)]
 pub struct Definition {
     /// Its name.
     pub job_name: String,

@@ -53,6 +53,30 @@ pub struct Spec {
     pub enabled: Option<bool>,
     /// As create_schedule has them.
     pub alerts: AlertSettings,
+    /// What declare_schedules takes beside.
+    pub declared: Declared,
+}
+
+/// What an element says that only declare_schedules takes: of itself, and as schedule_sql has it.
+pub struct Declared {
+    /// The name that the schedule had before.
+    pub was: Option<String>,
+    /// A schedule of no group is taken into the group.
+    pub adopt: Option<bool>,
+    /// As schedule_sql has it.
+    pub command: Option<String>,
+    /// As schedule_sql has it.
+    pub run_timeout: Option<Interval>,
+    /// As schedule_sql has it.
+    pub max_attempts: Option<i32>,
+    /// As schedule_sql has it.
+    pub retry_backoff: Option<Vec<Option<Interval>>>,
+    /// As schedule_sql has it.
+    pub own_transactions: Option<bool>,
+    /// As schedule_sql has it.
+    pub settings: Option<Jsonb>,
+    /// As schedule_sql has it.
+    pub priority: Option<i32>,
 }
 
 /// The elements at these places (1-based) in order; raises where a value cannot be read as its type.
@@ -80,6 +104,17 @@ pub fn read_specs(session: &Session, specs: &Jsonb, places: RangeInclusive<i32>)
             ownership: row.get("ownership"),
             enabled: row.get("enabled"),
             alerts: AlertSettings::of(&row),
+            declared: Declared {
+                was: row.get("was"),
+                adopt: row.get("adopt"),
+                command: row.get("command"),
+                run_timeout: row.get("run_timeout"),
+                max_attempts: row.get("max_attempts"),
+                retry_backoff: row.get("retry_backoff"),
+                own_transactions: row.get("own_transactions"),
+                settings: row.get("settings"),
+                priority: row.get("priority"),
+            },
         })
         .collect()
 }

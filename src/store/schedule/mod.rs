@@ -19,6 +19,7 @@ pub mod bulk;
 pub mod change;
 pub mod dropped;
 pub mod dropped_heap;
+pub mod group;
 pub mod ownerless;
 pub mod skipped_plans;
 pub mod state;
@@ -99,6 +100,7 @@ impl AlertSettings {
 }
 
 /// A schedule found and locked for an edit.
+#[derive(Clone)]
 pub struct Locked {
     /// Its number.
     pub schedule_id: i64,
@@ -108,6 +110,10 @@ pub struct Locked {
     pub created_at: TimestampWithTimeZone,
     /// By which name schedule_sql finds it, if it does.
     pub sql_pair: Option<String>,
+    /// The group that keeps it.
+    pub group_name: Option<String>,
+    /// In a group: its scope_id where its declaration names none.
+    pub default_scope_id: Option<String>,
 }
 
 /// Replaces all columns.
@@ -223,6 +229,8 @@ pub fn lock(session: &Session, schedule_name: &str) -> Option<Locked> {
         },
         created_at: row.get_required("created_at"),
         sql_pair: row.get("sql_pair"),
+        group_name: row.get("group_name"),
+        default_scope_id: row.get("default_scope_id"),
     })
 }
 

@@ -1,0 +1,51 @@
+//! Who may enqueue what: an owner's members, and roles with `sched.grant_enqueue`.
+
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+
+use crate::pg::convert::{self, required};
+use crate::pg::error::{or_raise, Failure, Outcome};
+use crate::pg::role_argument::RoleArgument;
+use crate::pg::utf8_text::Text;
+use crate::pg::{role, session, Session};
+use crate::store::grants;
+use crate::store::job::{self, Job};
+
+#[pg_extern(schema = "sched", volatile, parallel_unsafe)]
+fn grant_enqueue(job_name: Option<Text>, role: Option<RoleArgument>) {
+    or_raise((|| {
+        let name = convert::name("job_name", job_name)?;
+        let grantee = required("role", role)?.existing()?;
+        let caller = role::caller();
+        session(|session| {
+            let Some(job) = job::read(session, &name) else {
+                return Err(Failure::unknown("job", &name, "Define it first with sched.define_job."));
+            };
+            if !role::may_act_for(caller, job.owner) {
+                return Err(Failure::not_owner("job", &name));
+            }
+            grants::enqueue(session, &name, grantee);
+            Ok(())
+        })
+    })());
+}
+
+/// The job of this name, if it was defined; `42501` where the caller may not enqueue it.
+pub fn job_to_enqueue<'s>(
+    session: impl FnOnce() -> &'s Session,
+    job: Option<Job>,
+    job_name: &str,
+    caller: pg_sys::Oid,
+) -> Outcome<Option<Job>> {
+    if job.as_ref().is_some_and(|job| role::may_act_for(caller, job.owner))
+        || (job.is_none() && role::is_superuser(caller))
+    {
+        return Ok(job);
+    }
+    let right = grants::may_enqueue(session(), job_name, caller);
+    let may = if job.is_some() { right.is_granted } else { !right.is_confined };
+    if may {
+        return Ok(job);
+    }
+    Err(Failure::not_owner("job", job_name))
+}
