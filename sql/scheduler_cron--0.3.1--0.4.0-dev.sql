@@ -4,20 +4,16 @@
 -- To the end of the transaction. What is named without a schema is Postgres' own.
 SET LOCAL search_path = pg_catalog, pg_temp;
 
--- ---- pg_cron's files, unchanged: what follows is one block. ----
-
-CREATE FUNCTION cron_internal.warn_of_launch() RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS
-$$
+DO $$
 BEGIN
-    -- (Where pg_cron is preloaded as well it is its setting; where scheduler is not, anybody's text.)
-    IF lower(current_setting('cron.launch_active_jobs', true)) IN ('off', 'false', 'no', '0') THEN
-        RAISE WARNING 'cron.launch_active_jobs = off is not obeyed: the jobs of cron.job run'
-            USING HINT = format('ALTER DATABASE %I SET sched.dispatch = off keeps all schedules of this database from firing.', current_database());
+    IF pg_catalog.to_regprocedure('sched.now()') IS NULL THEN
+        RAISE EXCEPTION 'the extension scheduler is too old for scheduler_cron'
+            USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Run ALTER EXTENSION scheduler UPDATE.';
     END IF;
 END
 $$;
-COMMENT ON FUNCTION cron_internal.warn_of_launch() IS 'internal: says that cron.launch_active_jobs is not obeyed';
+
+ALTER TABLE cron_internal.deleted_run ALTER COLUMN deleted_at SET DEFAULT sched.now();
 
 CREATE OR REPLACE FUNCTION cron_internal.check_here(database text, nodename text, nodeport integer) RETURNS void
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS
@@ -31,6 +27,77 @@ BEGIN
         RAISE EXCEPTION 'cannot run jobs on another server (% port %)', nodename, nodeport
             USING ERRCODE = 'feature_not_supported',
                   HINT = format('A job of this server has nodename localhost and nodeport %s. Schedule another one on its server.', current_setting('port'));
+    END IF;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION cron_internal.follow(jobname text, owner oid) RETURNS void
+    LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS
+$$
+    UPDATE cron_internal.entry e SET removed_at = sched.now()
+     WHERE e.jobname = follow.jobname AND e.owner = follow.owner AND e.removed_at IS NULL
+       AND NOT EXISTS (SELECT FROM sched.schedule s JOIN sched.job j ON j.job_name = s.job_name WHERE s.schedule_id = e.schedule_id);
+    UPDATE cron_internal.entry e
+       SET owner = j.owner, command = j.command,
+           jobname = CASE WHEN EXISTS (SELECT FROM cron_internal.entry o WHERE o.jobname = e.jobname AND o.owner = j.owner AND o.removed_at IS NULL)
+                          THEN e.jobname || ' (' || e.jobid || ')' ELSE e.jobname END
+      FROM sched.schedule s
+      JOIN sched.job j ON j.job_name = s.job_name
+     WHERE s.schedule_id = e.schedule_id AND e.jobname = follow.jobname AND e.owner = follow.owner AND e.owner <> j.owner AND e.removed_at IS NULL
+$$;
+
+CREATE OR REPLACE FUNCTION cron_internal.change(found cron_internal.locked_job, schedule text, command text, owner oid, active boolean) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS
+$$
+#variable_conflict use_column
+DECLARE
+    new_clock CONSTANT text := cron_internal.required_clock(change.schedule);
+BEGIN
+    IF change.owner IS NOT NULL THEN
+        UPDATE cron_internal.entry e SET owner = change.owner, command = found.command WHERE e.jobid = found.jobid;
+        -- cron.job shows the command that the other role runs from now on, and no settings.
+        UPDATE sched.job j SET owner = change.owner, settings = '{}', updated_at = sched.now()
+         WHERE j.job_name = found.job_name AND j.owner <> change.owner;
+    END IF;
+    IF new_clock IS NOT NULL THEN
+        UPDATE cron_internal.entry e SET schedule = change.schedule, clock = new_clock WHERE e.jobid = found.jobid;
+        PERFORM cron_internal.warn(new_clock, change.schedule);
+    END IF;
+    IF change.command IS NOT NULL THEN
+        UPDATE cron_internal.entry e SET owner = COALESCE(change.owner, found.owner), command = change.command WHERE e.jobid = found.jobid;
+        PERFORM sched_internal.alter_sql_job(found.job_name, change.command);
+    END IF;
+    IF new_clock IS NOT NULL OR change.active IS NOT NULL THEN
+        PERFORM cron_internal.alter_schedule(found.schedule_name, new_clock, change.active);
+    END IF;
+    -- What was imported and never taken over: pg_cron has gone, and nobody else fires it.
+    IF (new_clock IS NOT NULL OR change.active)
+       AND EXISTS (SELECT FROM sched.schedule s WHERE s.schedule_name = found.schedule_name AND s.ownership = 'external') THEN
+        PERFORM sched.alter_schedule(found.schedule_name, ownership => 'owned');
+    END IF;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION cron_internal.unschedule(found cron_internal.locked_job) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS
+$$
+BEGIN
+    UPDATE cron_internal.entry e SET removed_at = sched.now(), owner = found.owner, command = found.command WHERE e.jobid = found.jobid;
+    -- Those of whose runs the ledger has none any more. They are of all roles: rows that another transaction has locked are left to a later call.
+    DELETE FROM cron_internal.entry e
+     WHERE e.jobid IN (SELECT o.jobid
+                         FROM cron_internal.entry o
+                        WHERE o.removed_at < sched.now() - current_setting('sched.history_retention')::interval - interval '1 day'
+                          FOR UPDATE SKIP LOCKED);
+    IF found.schedule_name = found.job_name AND NOT EXISTS (SELECT FROM sched.schedule s WHERE s.job_name = found.job_name AND s.schedule_name <> s.job_name)
+       AND EXISTS (SELECT FROM sched.job j WHERE j.job_name = found.job_name AND j.kind = 'sql') THEN
+        PERFORM sched.unschedule(found.schedule_name);
+        RETURN;
+    END IF;
+    -- somebody has renamed it, or uses its job for more
+    PERFORM sched.drop_schedule(found.schedule_name, cancel_pending => true);
+    IF NOT EXISTS (SELECT FROM sched.schedule s WHERE s.job_name = found.job_name) THEN
+        PERFORM sched.drop_job(found.job_name);
     END IF;
 END
 $$;
@@ -89,6 +156,49 @@ BEGIN
 END
 $$;
 
+CREATE OR REPLACE FUNCTION cron_internal.delete_run(call cron_internal.call) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS
+$$
+BEGIN
+    IF NOT has_table_privilege(call.caller, 'cron.job_run_details', 'DELETE') THEN
+        PERFORM cron_internal.denied('table', 'job_run_details');
+    END IF;
+    -- runid is the fence of a lease, which that sequence draws.
+    IF (call.id BETWEEN 1 AND (SELECT CASE WHEN f.is_called THEN f.last_value ELSE 0 END FROM sched.fence f)) IS NOT TRUE THEN
+        RAISE EXCEPTION 'run % does not exist', COALESCE(call.id::text, 'NULL')
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'Delete rows of cron.job_run_details by a condition on its columns.';
+    END IF;
+    IF cron_internal.sees_all(call.caller) THEN
+        INSERT INTO cron_internal.deleted_run (runid, owner) VALUES (call.id, 0)
+            ON CONFLICT (runid, owner) DO UPDATE SET deleted_at = sched.now();
+    ELSIF call.username = pg_get_userbyid(call.caller) THEN
+        -- It says nothing of the runs of others.
+        INSERT INTO cron_internal.deleted_run (runid, owner) VALUES (call.id, call.caller)
+            ON CONFLICT (runid, owner) DO UPDATE SET deleted_at = sched.now();
+    END IF;
+    -- The ledger has forgotten these too. They are of all roles: rows that another transaction has locked are left to a later call.
+    DELETE FROM cron_internal.deleted_run d
+     WHERE (d.runid, d.owner) IN (SELECT o.runid, o.owner
+                                    FROM cron_internal.deleted_run o
+                                   WHERE o.deleted_at < sched.now() - current_setting('sched.history_retention')::interval - interval '1 day'
+                                     FOR UPDATE SKIP LOCKED);
+END
+$$;
+
+CREATE FUNCTION cron_internal.warn_of_launch() RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS
+$$
+BEGIN
+    -- (Where pg_cron is preloaded as well it is its setting; where scheduler is not, anybody's text.)
+    IF lower(current_setting('cron.launch_active_jobs', true)) IN ('off', 'false', 'no', '0') THEN
+        RAISE WARNING 'cron.launch_active_jobs = off is not obeyed: the jobs of cron.job run'
+            USING HINT = format('ALTER DATABASE %I SET sched.dispatch = off keeps all schedules of this database from firing.', current_database());
+    END IF;
+END
+$$;
+
+COMMENT ON FUNCTION cron_internal.warn_of_launch() IS 'internal: says that cron.launch_active_jobs is not obeyed';
+
 CREATE OR REPLACE FUNCTION cron_internal.perform() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS
 $$
@@ -132,7 +242,9 @@ BEGIN
                                 ELSE 'Its rows are runs of the ledger. A run whose process has gone ends by itself, and DELETE hides a row.' END;
 END
 $$;
+
 COMMENT ON FUNCTION cron_internal.refuse_run_details() IS 'internal: what cannot be done to cron.job_run_details';
+
 CREATE TRIGGER refuse INSTEAD OF INSERT OR UPDATE ON cron.job_run_details FOR EACH ROW EXECUTE FUNCTION cron_internal.refuse_run_details();
 
 DO $$

@@ -33,9 +33,9 @@ mod tests {
                FROM pg_attribute WHERE attrelid = 'sched.jobs'::regclass",
             "t",
         );
-        // alter_job has the same, then reset.
+        // alter_job has the same, then reset and owner.
         check(
-            "SELECT a.proargnames = d.proargnames || 'reset'::text FROM pg_proc a, pg_proc d
+            "SELECT a.proargnames = d.proargnames || 'reset'::text || 'owner'::text FROM pg_proc a, pg_proc d
               WHERE a.oid = 'sched.alter_job'::regproc AND d.oid = 'sched.define_job'::regproc",
             "t",
         );

@@ -12,7 +12,7 @@ mod tests {
 
     /// What nobody is granted: for superusers and the extension's owner.
     const OF_SUPERUSERS: &str =
-        "adopt drop_elsewhere grant_monitor grant_queue grant_use grant_worker rebuild revoke_all router_sql set_buckets";
+        "adopt advance drain_sql drop_elsewhere grant_monitor grant_queue grant_use grant_worker prune rebuild reset revoke_all router_sql set_buckets test_mode";
 
     const TRIGGER: &str =
         "CREATE TRIGGER t BEFORE INSERT ON sched.ledger EXECUTE FUNCTION suppress_redundant_updates_trigger()";
@@ -51,7 +51,7 @@ mod tests {
     fn public_has_nothing() {
         run(&["CREATE ROLE p_nobody"]);
         check("SELECT has_schema_privilege('p_nobody', 'sched', 'USAGE'), has_schema_privilege('p_nobody', 'sched', 'CREATE')", "f|f");
-        check("SELECT string_agg(p.oid::regprocedure::text, ' ') FROM pg_proc p WHERE pronamespace = 'sched'::regnamespace AND has_function_privilege('p_nobody', p.oid, 'EXECUTE')", "");
+        check("SELECT string_agg(p.oid::regprocedure::text, ' ') FROM pg_proc p WHERE pronamespace = 'sched'::regnamespace AND has_function_privilege('p_nobody', p.oid, 'EXECUTE')", "sched.now()");
         check("SELECT string_agg(c.relname, ' ') FROM pg_class c WHERE relnamespace = 'sched'::regnamespace AND relkind IN ('r', 'v')
                 AND has_table_privilege('p_nobody', c.oid, 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER')", "");
         check("SELECT string_agg(c.relname, ' ') FROM pg_class c WHERE relnamespace = 'sched'::regnamespace
@@ -82,7 +82,7 @@ mod tests {
         denied("p_use", "SELECT sched_internal.uuid_v7()", "42501");
         denied("p_use", TRIGGER, "42501");
         run(&["SELECT sched.revoke_all('p_use')"]);
-        check("SELECT count(*) FROM pg_proc p WHERE pronamespace = 'sched'::regnamespace AND has_function_privilege('p_use', p.oid, 'EXECUTE')", "0");
+        check("SELECT count(*) FROM pg_proc p WHERE pronamespace = 'sched'::regnamespace AND has_function_privilege('p_use', p.oid, 'EXECUTE')", "1");
         denied("p_use", "SELECT sched.next_time('@daily')", "42501");
         run(&["DROP ROLE p_use"]);
     }
@@ -155,6 +155,7 @@ schedule_definition|SELECT UPDATE DELETE
 schedule_dropped|SELECT UPDATE DELETE
 shard|SELECT
 skip|SELECT INSERT UPDATE DELETE
+test_clock|SELECT
 timer|SELECT INSERT UPDATE DELETE
 timer_state|SELECT INSERT UPDATE DELETE
 unique_scope|SELECT UPDATE DELETE",

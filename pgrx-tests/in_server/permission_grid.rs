@@ -245,7 +245,7 @@ mod tests {
                 plan_from plan_to count reason pid run_at run_until paused ready delayed retrying running oldest_ready_at \
                 kind retry_backoff run_timeout stale_timeout own_transactions owner \
                 max_lateness max_duration expect_success_within alert_job execution_id late_by alert_id since message resolved_at acknowledged_until \
-                position waits_since";
+                position waits_since group_name";
             check(
                 &format!(
                     "SELECT attname FROM pg_attribute WHERE attrelid = 'sched.{view}'::regclass AND attnum > 0

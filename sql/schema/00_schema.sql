@@ -11,7 +11,7 @@ COMMENT ON SCHEMA sched_internal IS 'internal: what the scheduler''s own trigger
 
 -- Another number with each release that changes a table: a later library goes on with the objects of an earlier release that has the same
 -- tables. The library reads the body, and calls nothing (src/pg/objects_version.rs).
-CREATE FUNCTION sched_internal.table_layout() RETURNS integer LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS 'SELECT 1';
+CREATE FUNCTION sched_internal.table_layout() RETURNS integer LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS 'SELECT 2';
 COMMENT ON FUNCTION sched_internal.table_layout() IS 'internal: releases of one number have the same tables';
 
 -- Here, because defaults of columns and arguments call it.

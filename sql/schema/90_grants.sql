@@ -156,6 +156,7 @@ COMMENT ON FUNCTION sched.timeline IS
 'The same of one schedule for a terminal of 80 columns, a line in each row. Errors: 42704 (a schedule that there is not, or that the caller may not read about), 22023 (an empty range, an unknown zone), 22008 (infinite times), 22004 (NULL).';
 COMMENT ON FUNCTION sched_internal.grant_again() IS 'internal: at the end of an update, gives users and monitors the rights on what it has added; takes the types of our rows from PUBLIC';
 COMMENT ON FUNCTION sched_internal.grant_pg_monitor() IS 'internal: lets the members of pg_monitor ask how the scheduler stands';
+COMMENT ON FUNCTION sched_internal.grant_database_owner() IS 'internal: lets the owner of the database begin and end test mode';
 COMMENT ON FUNCTION sched_internal.command_statements IS 'internal: how many statements a command has, for scheduler_cron';
 COMMENT ON FUNCTION sched_internal.alter_sql_job IS 'internal: has an SQL job run another command, for scheduler_cron';
 COMMENT ON FUNCTION sched_internal.create_sql_job IS 'internal: makes an SQL job and its schedule where the name is free, for scheduler_cron; NULL where it is not';
@@ -279,8 +280,7 @@ $$;
 -- Views and defaults call it with the right of who reads and writes.
 GRANT EXECUTE ON FUNCTION sched.now TO PUBLIC;
 -- Test mode belongs to the database.
-GRANT USAGE ON SCHEMA sched TO pg_database_owner;
-GRANT EXECUTE ON FUNCTION sched.test_mode, sched.advance, sched.reset, sched.drain_sql TO pg_database_owner;
+SELECT sched_internal.grant_database_owner();
 -- Whoever may watch the server may ask how the scheduler stands.
 SELECT sched_internal.grant_pg_monitor();
 -- And the types of their rows; not by REVOKE here, which pg_dump would not know what to do with.

@@ -33,16 +33,13 @@ struct Row {
     detail: Option<String>,
 }
 
-type Rows =
-    TableIterator<'static, (name!(schedule_name, String), name!(action, String), name!(detail, Option<String>))>;
-
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn declare_schedules(
     group_name: Option<Text>,
     specs: Option<Jsonb>,
     dry_run: default!(Option<bool>, "false"),
     prune: default!(Option<bool>, "true"),
-) -> Rows {
+) -> TableIterator<'static, (name!(schedule_name, String), name!(action, String), name!(detail, Option<String>))> {
     or_raise((|| {
         let group_name = convert::name("group_name", group_name)?;
         let specs = required("specs", specs)?;

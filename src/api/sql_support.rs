@@ -80,6 +80,12 @@ fn grant_pg_monitor() {
     session(grants::pg_monitor);
 }
 
+/// The owner of the database may begin and end test mode: said by the script that brings it.
+#[pg_extern(schema = "sched_internal", volatile, parallel_unsafe)]
+fn grant_database_owner() {
+    session(grants::database_owner);
+}
+
 /// Has every session read a table of ours again of which it may remember something.
 #[pg_extern(schema = "sched_internal", volatile, parallel_unsafe)]
 fn table_is_new(table: pg_sys::Oid) {

@@ -20,7 +20,7 @@ use crate::pg::subtransaction;
 pub const LIBRARY: &str = env!("CARGO_PKG_VERSION");
 
 /// The number of the tables that this library reads and writes: sched_internal.table_layout() of its install script has the same.
-const TABLE_LAYOUT: i32 = 1;
+const TABLE_LAYOUT: i32 = 2;
 
 /// What the objects in a database say of themselves.
 pub struct Installed {

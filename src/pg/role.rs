@@ -67,10 +67,11 @@ const DELETE: pg_sys::AclMode = pg_sys::ACL_DELETE as pg_sys::AclMode;
 const ALL: pg_sys::AclMode = SELECT | INSERT | UPDATE | DELETE;
 
 /// What `sched.grant_worker` gives: on which tables to do what.
-const OF_WORKERS: [(&CStr, pg_sys::AclMode); 22] = [
+const OF_WORKERS: [(&CStr, pg_sys::AclMode); 23] = [
     (c"ledger", ALL),
     (c"home", SELECT),
     (c"shard", SELECT),
+    (c"test_clock", SELECT),
     (c"job", SELECT),
     (c"schedule", SELECT),
     (c"schedule_change", ALL),

@@ -43,6 +43,15 @@ pub fn pg_monitor(session: &Session) {
     execute(GRANTS_PG_MONITOR.run(session, arguments![]).iter().map(|row| row.get_required("grant")).collect());
 }
 
+/// Lets the owner of the database begin and end test mode.
+pub fn database_owner(session: &Session) {
+    statement!(GRANTS_DATABASE_OWNER = "grants/grants_database_owner"());
+    // SAFETY: raises where the server is a standby.
+    unsafe { pg_sys::PreventCommandDuringRecovery(c"GRANT".as_ptr()) };
+    let _theirs = UsersGrants::begin();
+    execute(GRANTS_DATABASE_OWNER.run(session, arguments![]).iter().map(|row| row.get_required("grant")).collect());
+}
+
 /// Lets a role enqueue a job of another role.
 pub fn enqueue(session: &Session, job_name: &str, role: Oid) {
     statement!(ENQUEUE_GRANT = "grants/enqueue_grant"(TEXTOID, REGROLEOID));

@@ -47,6 +47,7 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
         "grant_monitor('evil')",
         "grant_worker('evil')",
         "grant_queue('q', 'evil')",
+        "prune()",
         "revoke_all('evil')",
         "adopt()",
     ] {
