@@ -163,7 +163,7 @@ unique_scope|SELECT UPDATE DELETE",
         check(
             "SELECT string_agg(proname, ' ' ORDER BY proname) FROM pg_proc p
               WHERE pronamespace = 'sched'::regnamespace AND has_function_privilege('p_worker', p.oid, 'EXECUTE')",
-            "",
+            "now",
         );
         check("SELECT has_schema_privilege('p_worker', 'sched', 'CREATE'), has_sequence_privilege('p_worker', 'sched.fence', 'USAGE')", "f|f");
         for statement in [

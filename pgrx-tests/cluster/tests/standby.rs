@@ -58,7 +58,7 @@ const READS: [&str; 34] = [
 ];
 
 /// Functions that write: so that there is something to write. A word in braces is an id and a token.
-const WRITES: [&str; 54] = [
+const WRITES: [&str; 60] = [
     "drop_elsewhere()",
     "set_buckets()",
     "define_job('new')",
