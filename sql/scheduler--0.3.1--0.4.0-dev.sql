@@ -721,6 +721,8 @@ BEGIN
     -- Some of these return rows of views, which call those of sched_router.
     FOR object IN SELECT p.oid::pg_catalog.regprocedure::text FROM pg_catalog.pg_proc p
                    WHERE p.pronamespace = 'sched'::pg_catalog.regnamespace AND pg_catalog.obj_description(p.oid, 'pg_proc') LIKE 'router: %%'
+                   -- What defaults of arguments call goes last.
+                   ORDER BY p.proname = 'now'
     LOOP
         EXECUTE 'DROP FUNCTION ' || object;
     END LOOP;
@@ -1012,7 +1014,7 @@ $$;
 COMMENT ON FUNCTION sched.alter_job IS
 'Changes a job; NULL leaves an argument as it is, reset names arguments that go back to their default (of the kind that the job then has). What is stored with existing executions stays, as when it is defined anew. kind, command, settings and own_transactions of another role''s job are 42501 for a superuser who is no member of that role by a superuser''s GRANT. From PostgreSQL 16 on they are for a member who may not SET ROLE to it. A dropped role''s job that has a command is 42501 for a superuser unless the call replaces command and settings; then it is the superuser''s. owner hands the job, its schedules and what waits of it to another role: for superusers, and for members of both roles; a superuser may pass it together with a command. Errors as define_job, and 42704 for an unknown job or role, 22023 for an argument that is both given and reset.';
 CREATE FUNCTION sched_internal."grant_database_owner"() RETURNS void
-VOLATILE PARALLEL UNSAFE
+STRICT VOLATILE PARALLEL UNSAFE
 LANGUAGE c
 AS 'MODULE_PATHNAME', 'grant_database_owner_wrapper';
 COMMENT ON FUNCTION sched_internal.grant_database_owner() IS 'internal: lets the owner of the database begin and end test mode';
@@ -1026,7 +1028,7 @@ COMMENT ON FUNCTION sched.advance IS
 COMMENT ON FUNCTION sched.reset IS
 'Deletes executions, what is known of skipped plan times, and alerts of a database in test mode; with keep_definitions false jobs, schedules and pauses of queues too. Timers begin again, and the clock stays where it is. It can be rolled back. For the owner of the database and superusers. Errors: 55000 (not in test mode), 22004 (NULL), 42501.';
 COMMENT ON FUNCTION sched.drain_sql IS
-'Runs the SQL jobs that are due in a database in test mode, one after the other, each in a process of its own as its owner. Returns a row for each with its status when all have ended. It sees committed executions only. For the owner of the database and superusers. Errors: 55000 (not in test mode, a role that cannot log in), 25001 (a transaction that is not READ COMMITTED), 53000 (no process is free), 22023 (max_executions under 1), 42501.';
+'Runs the SQL jobs that are due in a database in test mode, one after the other, each in a process of its own as its owner. Returns a row for each with its status when all have ended. It sees committed executions only. For the owner of the database and superusers. Errors: 55000 (not in test mode, a role that cannot log in), 0A000 (a transaction that is not READ COMMITTED), 53400 (no process is free), 22023 (max_executions under 1), 42501.';
 COMMENT ON FUNCTION sched.prune IS
 'Deletes at once what retention (sched.history_retention) no longer keeps, at most max_executions executions where that is given, and returns how many. What a dispatcher would keep is kept. For superusers and the extension''s owner. Errors: 22023 (max_executions under 1), 42501.';
 COMMENT ON FUNCTION sched.enqueue IS

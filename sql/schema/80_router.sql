@@ -212,6 +212,8 @@ BEGIN
     -- Some of these return rows of views, which call those of sched_router.
     FOR object IN SELECT p.oid::pg_catalog.regprocedure::text FROM pg_catalog.pg_proc p
                    WHERE p.pronamespace = 'sched'::pg_catalog.regnamespace AND pg_catalog.obj_description(p.oid, 'pg_proc') LIKE 'router: %%'
+                   -- What defaults of arguments call goes last.
+                   ORDER BY p.proname = 'now'
     LOOP
         EXECUTE 'DROP FUNCTION ' || object;
     END LOOP;

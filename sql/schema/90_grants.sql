@@ -41,7 +41,7 @@ COMMENT ON FUNCTION sched.advance IS
 COMMENT ON FUNCTION sched.reset IS
 'Deletes executions, what is known of skipped plan times, and alerts of a database in test mode; with keep_definitions false jobs, schedules and pauses of queues too. Timers begin again, and the clock stays where it is. It can be rolled back. For the owner of the database and superusers. Errors: 55000 (not in test mode), 22004 (NULL), 42501.';
 COMMENT ON FUNCTION sched.drain_sql IS
-'Runs the SQL jobs that are due in a database in test mode, one after the other, each in a process of its own as its owner. Returns a row for each with its status when all have ended. It sees committed executions only. For the owner of the database and superusers. Errors: 55000 (not in test mode, a role that cannot log in), 25001 (a transaction that is not READ COMMITTED), 53000 (no process is free), 22023 (max_executions under 1), 42501.';
+'Runs the SQL jobs that are due in a database in test mode, one after the other, each in a process of its own as its owner. Returns a row for each with its status when all have ended. It sees committed executions only. For the owner of the database and superusers. Errors: 55000 (not in test mode, a role that cannot log in), 0A000 (a transaction that is not READ COMMITTED), 53400 (no process is free), 22023 (max_executions under 1), 42501.';
 COMMENT ON FUNCTION sched.prune IS
 'Deletes at once what retention (sched.history_retention) no longer keeps, at most max_executions executions where that is given, and returns how many. What a dispatcher would keep is kept. For superusers and the extension''s owner. Errors: 22023 (max_executions under 1), 42501.';
 COMMENT ON FUNCTION sched.rebuild() IS

@@ -155,14 +155,14 @@ fn drain_sql(
     })())
 }
 
-/// `25001` in a transaction that never sees what other processes commit.
+/// `0A000` in a transaction that never sees what other processes commit.
 fn check_snapshots() -> Outcome<()> {
     // SAFETY: reads a global of the backend.
     if unsafe { pg_sys::XactIsoLevel } < pg_sys::XACT_REPEATABLE_READ as i32 {
         return Ok(());
     }
     Err(Failure::new(
-        PgSqlErrorCode::ERRCODE_ACTIVE_SQL_TRANSACTION,
+        PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
         "sched.drain_sql works in a READ COMMITTED transaction only",
         "Another one does not see what the processes commit that run the jobs: SET TRANSACTION ISOLATION LEVEL READ COMMITTED.",
     ))

@@ -56,7 +56,7 @@ fn run_as(owner: Oid) -> Outcome<(Uuid, String)> {
 
 fn no_place() -> Failure {
     Failure::new(
-        PgSqlErrorCode::ERRCODE_INSUFFICIENT_RESOURCES,
+        PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
         "all processes for SQL jobs are taken",
         "Raise sched.max_sql_runners, or sched.max_sql_runners_per_role, and reload.",
     )
@@ -64,7 +64,7 @@ fn no_place() -> Failure {
 
 fn no_slot() -> Failure {
     Failure::new(
-        PgSqlErrorCode::ERRCODE_INSUFFICIENT_RESOURCES,
+        PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
         "no worker slot is free for a SQL job",
         "Raise max_worker_processes and restart the server.",
     )

@@ -168,6 +168,18 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
     call("drop_schedule", "'s2', true");
     call("define_job", "'gone'");
     call("drop_job", "'gone'");
+    call("now", "");
+    call("alter_many", "'j', priority => 1");
+    call("declare_schedules", r#"'group', '[{"schedule_name": "d", "clock": "never", "command": "select 1"}]'"#);
+    call("declare_schedules", "'group', '[]'");
+    call("grant_enqueue", "'j', 'victim'");
+    // He owns the database.
+    call("test_mode", "");
+    call("advance", "'1 hour'");
+    call("dispatch_due", "");
+    call("drain_sql", "");
+    call("reset", "");
+    call("test_mode", "false");
     for view in
         ["execution", "running", "failed", "history", "jobs", "schedules", "skipped", "queues", "last_runs", "waiting"]
     {

@@ -39,6 +39,7 @@ mod edits;
 mod encodings;
 mod enqueue;
 mod error_page;
+mod everyday;
 mod examples;
 mod extension;
 mod failover;

@@ -40,8 +40,8 @@ fn every_setting_that_there_is_has_a_test_here_or_there() {
     );
     assert_eq!(
         one::<i64>(&mut db, "select count(*) from pg_settings where name like 'sched.%'"),
-        17,
-        "with sched.worker_role, which needs a restart: worker_role.rs; and sched.dispatch, a database's: dispatch_setting.rs"
+        18,
+        "with sched.worker_role, which needs a restart: worker_role.rs; sched.dispatch, a database's: dispatch_setting.rs; and sched.undefined_jobs, a session's: everyday.rs"
     );
 }
 

@@ -19,7 +19,7 @@ fn id(db: &mut Client, kind: &str, is_here: bool) -> String {
 const UPPER: &str = "select sched.set_buckets('{[512,1024)}')";
 
 /// Functions that take a scope or a schedule's name, each with a call for one; SELF is the schedule, SCOPE the scope.
-const CALLS: [(&str, &str); 28] = [
+const CALLS: [(&str, &str); 29] = [
     ("alter_schedule", "sched.alter_schedule('SELF', payload => '{\"a\": 1}')"),
     ("attempts_since_success", "sched.attempts_since_success('job', 'k', 'SCOPE')"),
     ("backfill", "sched.backfill('SELF', now() - interval '2 days', now())"),
@@ -31,6 +31,7 @@ const CALLS: [(&str, &str); 28] = [
         "create_schedules",
         "sched.create_schedules('[{\"schedule_name\": \"a\", \"clock\": \"@daily\", \"job_name\": \"job\", \"scope_kind\": \"k\", \"scope_id\": \"HERE\"}, {\"schedule_name\": \"b\", \"clock\": \"@daily\", \"job_name\": \"job\", \"scope_kind\": \"k\", \"scope_id\": \"SCOPE\"}]')",
     ),
+    ("declare_schedules", ""),
     ("drop_schedule", "sched.drop_schedule('SELF')"),
     ("due_plans", "sched.due_plans('job', '@daily', 'k', 'SCOPE')"),
     ("enqueue", "sched.enqueue('job', scope_kind => 'k', scope_id => 'SCOPE')"),
