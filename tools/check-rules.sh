@@ -54,6 +54,11 @@ layer worker -- api utility_hooks
 python3 tools/import-circles.py src core/src pgrx-tests/cluster/src || broken=1
 code "${shell[@]}" | grep -E '"\s*(SELECT|INSERT|UPDATE|DELETE|WITH|CREATE|ALTER|DROP|TRUNCATE|CALL|LOCK|select .* from|insert into|update .* set|delete from|with .* as \()\b' |
     rule "SQL text is in sql/, included with include_str!"
+# In test mode the clock of a database is not the server's. (Other schedulers go by the server's, and so do processes.)
+code "${shell[@]}" | grep -E '\bconvert::now\b|"clock_timestamp' | grep -vE '^src/(pg|shmem|worker|health)/|^src/store/database_clock\.rs:' |
+    rule "the time in a database is database_clock::now()"
+mapfile -t statements < <(files '^sql/(schema|query|cron)/.*\.sql$' | grep -vE '^sql/(schema/04_test_clock|query/handover/(celery_beat_switch|pgagent_running))\.sql$')
+grep -nE '\bclock_timestamp\(' "${statements[@]}" | rule "the time in a database is sched.now()"
 code "${shell[@]}" "${core[@]}" | grep -E '\.unwrap\(\)|\.expect\(' | rule "no unwrap() or expect(): what a user sends must not panic"
 code "${shell[@]}" | grep -v '^src/pg/latch\.rs:' | grep -E '\bWaitLatch|wait_latch' |
     rule "processes wait in src/pg/latch.rs, whose callers handle interrupts"

@@ -5,17 +5,16 @@ CREATE FUNCTION sched.router_sql(cluster text) RETURNS text
 $router$
 DECLARE
     how jsonb := '{
-        "everywhere": ["adopt", "declare_schedules", "define_job", "dispatch_due", "drop_elsewhere", "health", "healthy", "is_home",
+        "everywhere": ["adopt", "alter_many", "declare_schedules", "define_job", "dispatch_due", "drop_elsewhere", "health", "healthy", "is_home",
             "mark_stale_as_failed", "pause_queue", "prune", "rebuild", "resume_queue"],
-        "anywhere": ["next_time", "now", "preview", "validate"],
-        "not offered": ["advance", "drain_sql", "reset", "test_mode"],
+        "anywhere": ["next_time", "now", "preview", "validate"], "not offered": ["advance", "drain_sql", "reset", "test_mode"],
         "scope": ["attempts_since_success", "create_schedule", "due_plans", "enqueue", "executions_of", "latest_plan", "schedule_sql", "try_claim"],
         "schedule": ["alter_schedule", "backfill", "drop_schedule", "explain", "fire_now", "pause", "report_fire", "resume", "runs_of", "timeline", "unschedule"],
         "job": ["alter_job"],
         "execution": ["alter_execution", "cancel", "finish_failure", "finish_success", "heartbeat", "snooze"],
-        "server": ["acknowledge", "assert_lease", "compare", "grant_queue", "hand_back", "import_from", "metrics", "openmetrics", "report", "router_sql",
+        "server": ["acknowledge", "assert_lease", "compare", "grant_enqueue", "grant_queue", "hand_back", "import_from", "metrics", "openmetrics", "report", "router_sql",
             "set_buckets", "take_over", "this_run"],
-        "own": ["alter_many", "bucket", "buckets", "cancel_many", "claim", "create_schedules", "drop_job", "enqueue_many", "finish_success_many", "grant_enqueue", "grant_monitor", "grant_use",
+        "own": ["bucket", "buckets", "cancel_many", "claim", "create_schedules", "drop_job", "enqueue_many", "finish_success_many", "grant_monitor", "grant_use",
             "grant_worker", "heartbeat_many", "import_crontab", "recent", "revoke_all", "test_job"]
     }';
     -- The row that a call is about: of which argument, by which column of which view. All servers are asked, and the call is made where the
@@ -52,14 +51,6 @@ DECLARE
     FOR place IN SELECT s.place FROM sched_router.servers() AS s LOOP
         done := done + (SELECT a.r FROM sched_router.cancel_many_at(place, $1, $2, $3, ($4 - done)::integer) AS a (r));
         EXIT WHEN done >= $4;
-    END LOOP;
-    RETURN done;$$,
-        'alter_many', $$IF $5 < 1 THEN
-        RETURN (SELECT a.r FROM sched_router.alter_many_at(sched_router.anywhere(), $1, $2, $3, $4, $5) AS a (r));
-    END IF;
-    FOR place IN SELECT s.place FROM sched_router.servers() AS s LOOP
-        done := done + (SELECT a.r FROM sched_router.alter_many_at(place, $1, $2, $3, $4, ($5 - done)::integer) AS a (r));
-        EXIT WHEN done >= $5;
     END LOOP;
     RETURN done;$$,
         'create_schedules', $$IF $1 IS NULL OR jsonb_typeof($1) <> 'array' THEN
@@ -212,8 +203,7 @@ BEGIN
     -- Some of these return rows of views, which call those of sched_router.
     FOR object IN SELECT p.oid::pg_catalog.regprocedure::text FROM pg_catalog.pg_proc p
                    WHERE p.pronamespace = 'sched'::pg_catalog.regnamespace AND pg_catalog.obj_description(p.oid, 'pg_proc') LIKE 'router: %%'
-                   -- What defaults of arguments call goes last.
-                   ORDER BY p.proname = 'now'
+                   ORDER BY p.proname = 'now' -- what defaults of arguments call
     LOOP
         EXECUTE 'DROP FUNCTION ' || object;
     END LOOP;
@@ -337,8 +327,7 @@ $$, cluster, (SELECT e.extversion FROM pg_extension e WHERE e.extname = 'schedul
                array_position(p.proargnames, 'schedule_name') AS schedule_name, p.proargnames AS names
           FROM pg_proc p
          WHERE p.pronamespace = 'sched'::regnamespace
-         -- What defaults of arguments call comes first.
-         ORDER BY p.proname <> 'now', p.proname
+         ORDER BY p.proname <> 'now', p.proname -- what defaults of arguments call comes first
     LOOP
         SELECT h.rule INTO rule FROM jsonb_each(how) AS h (rule, names) WHERE h.names ? f.name;
         IF rule IS NULL THEN
@@ -351,7 +340,7 @@ $$, cluster, (SELECT e.extversion FROM pg_extension e WHERE e.extname = 'schedul
         passed := array_to_string(ARRAY(SELECT '$' || n FROM generate_series(1, f.count) AS n), ', ');
         -- How PL/Proxy calls it: on all, where the row is, or at a place that is the first argument.
         FOREACH place IN ARRAY CASE WHEN rule = 'server' OR f.name IN ('buckets', 'finish_success_many', 'heartbeat_many') THEN '{}'::text[]
-                                    WHEN rule = 'everywhere' OR f.name IN ('drop_job', 'grant_enqueue', 'grant_use', 'grant_monitor', 'grant_worker', 'revoke_all', 'recent', 'import_crontab')
+                                    WHEN rule = 'everywhere' OR f.name IN ('drop_job', 'grant_use', 'grant_monitor', 'grant_worker', 'revoke_all', 'recent', 'import_crontab')
                                     THEN '{all}'
                                     WHEN rows ? rule THEN '{at,where}' ELSE '{at}' END
         LOOP

@@ -33,7 +33,7 @@ COMMENT ON FUNCTION sched.resume IS
 COMMENT ON FUNCTION sched.dispatch_due IS
 'Applies changes and fires at most max_schedules due schedules in the caller''s transaction, as the worker does; returns how many executions it created. One call creates at most 10,000, with payloads of 64 MiB; the next call goes on. Any number of callers at once. Errors: 22023; 40001 under REPEATABLE READ and SERIALIZABLE.';
 COMMENT ON FUNCTION sched.now() IS
-'The time in this database, by which the scheduler goes: clock_timestamp(), and in test mode what sched.advance has made of it. PostgreSQL''s now() does not follow.';
+'The time in this database, by which the scheduler goes: that of the server, and in test mode what sched.advance has made of it. PostgreSQL''s now() does not follow.';
 COMMENT ON FUNCTION sched.test_mode IS
 'Begins or ends test mode, for a database in which an application''s tests run. In it nothing runs by itself: schedules fire by sched.dispatch_due, SQL jobs run by sched.drain_sql, and the clock is moved by sched.advance. A copy by TEMPLATE is in test mode as well, and needs no sched.adopt. The end sets the clock back and begins the timers again. For the owner of the database and superusers. Errors: 55000 (over 100,000 executions, or schedules of another role than the database''s owner have fired; an end without sched.reset), 22004 (NULL), 42501.';
 COMMENT ON FUNCTION sched.advance IS

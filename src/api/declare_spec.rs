@@ -12,7 +12,7 @@ use crate::pg::Session;
 use crate::store::schedule::bulk::Spec;
 use crate::store::schedule::{AlertSettings, Definition};
 
-use crate::api::declared_job::Pair;
+use crate::api::declared_job::{none, Pair};
 use crate::api::job as jobs;
 use crate::api::schedule::{armed_as_its_clock_says, check_keys};
 use crate::api::schedule_bulk::{self as bulk, at, Keys};
@@ -237,9 +237,4 @@ pub fn texts(schedule: &Definition) -> Vec<(&'static str, String)> {
         ("expect_success_within", length(schedule.alerts.expect_success_within)),
         ("alert_job", schedule.alerts.alert_job.clone().unwrap_or_else(none)),
     ]
-}
-
-/// How a text shows that there is no value.
-pub fn none() -> String {
-    "(none)".to_owned()
 }

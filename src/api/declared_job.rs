@@ -9,7 +9,6 @@ use crate::store::database_clock;
 use crate::store::job::{self, Definition, Job};
 use crate::store::schedule::{self as store, Locked};
 
-use crate::api::declare_spec::none;
 use crate::api::job::{self as jobs, Runs};
 use crate::api::sql_job;
 
@@ -91,4 +90,9 @@ fn texts(job: &Definition) -> Vec<(&'static str, String)> {
         ("settings", job.settings.text()),
         ("priority", job.priority.to_string()),
     ]
+}
+
+/// How a text shows that there is no value.
+pub fn none() -> String {
+    "(none)".to_owned()
 }

@@ -54,7 +54,7 @@ fn test_mode(enabled: default!(Option<bool>, "true")) {
             Ok(())
         })?;
         // A dispatcher that is there looks, says so and leaves.
-        wakeup::at_commit(convert::now());
+        wakeup::at_commit(database_clock::now());
         // SAFETY: reads a global of the process.
         let presence = registry::presence(unsafe { pg_sys::MyDatabaseId.to_u32() });
         if !enabled || presence == Presence::Absent {

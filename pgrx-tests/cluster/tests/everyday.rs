@@ -36,8 +36,7 @@ fn a_database_of_tests_has_a_clock_of_its_own() {
     assert_eq!(one::<String>(&mut db, "select component from sched.health() limit 1"), "test_mode");
     assert!(one::<bool>(&mut db, "select sched.healthy()"), "a due schedule is no fault");
     db.batch_execute("select sched.drop_schedule('soon'), sched.dispatch_due(), sched.reset()").unwrap();
-    let moved =
-        "select abs(extract(epoch from sched.advance('3 days') - clock_timestamp()) - 259200) < 10";
+    let moved = "select abs(extract(epoch from sched.advance('3 days') - clock_timestamp()) - 259200) < 10";
     assert!(one::<bool>(&mut db, moved));
     assert_eq!(one::<i64>(&mut db, "select sched.dispatch_due()"), 72);
     let late = "select max(created_at - plan_time) = '0' from sched.execution where schedule_name = 'hourly'";
