@@ -119,7 +119,7 @@ impl Declaring<'_> {
     fn here(&self, declared: Vec<Declaration>) -> Vec<Declaration> {
         let is_here = |one: &Declaration| {
             let scope = one.definition(None);
-            shard::first_elsewhere(|| self.session, [scope.scope()].into_iter()).is_ok_and(|found| found.is_none())
+            shard::first_elsewhere(|| self.session, [scope.scope()]).is_ok_and(|found| found.is_none())
         };
         declared.into_iter().filter(is_here).collect()
     }
