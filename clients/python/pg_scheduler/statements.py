@@ -21,7 +21,7 @@ class Statement(NamedTuple):
 #: A transaction of ours begins with this setting, so that one which a handler has begun does not pass for it.
 MARK = "pg_scheduler.begun"
 #: The clock that leases and times to come are counted by.
-_NOW = "clock_timestamp()"
+_NOW = "sched.now()"
 # What a claim returns: the first fields of a run, in this order. The payload as text: what a reader refuses of it fails its own run.
 _COLUMNS = "execution_id, lease_token, attempt, max_attempts, job_name, scope_kind, scope_id, date_part('epoch', plan_time), payload::text, run_timeout, " \
     f"date_part('epoch', stale_after - {_NOW})"

@@ -14,6 +14,7 @@ fn quiet() -> Cluster {
         .set("sched.enabled", "off")
         .set("autovacuum", "off")
         .set("max_prepared_transactions", "5")
+        .set("sched.undefined_jobs", "allow")
         .start();
     cluster.execute("create extension scheduler");
     cluster
