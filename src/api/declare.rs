@@ -93,7 +93,7 @@ impl Declaring<'_> {
     /// Makes the group what is declared; a row for each of its schedules.
     fn all(&mut self, declared: Vec<Declaration>, prunes: bool) -> Outcome<Vec<Row>> {
         shard::lock();
-        let declared = self.here(declared);
+        let declared = self.here(declared)?;
         let there = group::schedules(self.session, self.group_name);
         let renames = renames(&declared, &there);
         let mut rows: Vec<Option<Row>> = declared.iter().map(|_| None).collect();
@@ -115,13 +115,14 @@ impl Declaring<'_> {
         Ok(rows)
     }
 
-    /// Those whose scope is this server's, where several share scopes.
-    fn here(&self, declared: Vec<Declaration>) -> Vec<Declaration> {
-        let is_here = |one: &Declaration| {
-            let scope = one.definition(None);
-            shard::first_elsewhere(|| self.session, [scope.scope()]).is_ok_and(|found| found.is_none())
+    /// Those whose scope is this server's, where several share scopes; `40001`.
+    fn here(&self, declared: Vec<Declaration>) -> Outcome<Vec<Declaration>> {
+        let here = |one: Declaration| match shard::first_elsewhere(|| self.session, [one.scope()]) {
+            Ok(None) => Some(Ok(one)),
+            Ok(Some(_)) => None,
+            Err(failure) => Some(Err(failure)),
         };
-        declared.into_iter().filter(is_here).collect()
+        declared.into_iter().filter_map(here).collect()
     }
 
     /// Makes one schedule what is declared; `was` is what it is called so far, where it is renamed.

@@ -54,6 +54,11 @@ impl Declaration {
         &self.definition.schedule_name
     }
 
+    /// The scope of its executions, where it is created.
+    pub fn scope(&self) -> (&str, &str) {
+        self.definition.scope()
+    }
+
     /// What it was called before.
     pub fn was(&self) -> Option<&str> {
         self.was.as_deref()

@@ -329,7 +329,8 @@ fn buckets_change_between_transactions() {
     assert_eq!(told.code(), Some(&SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE), "{told}");
     let stale = old.batch_execute(&claim(&own)).expect_err("its snapshot is older");
     assert_eq!(stale.code(), Some(&SqlState::T_R_SERIALIZATION_FAILURE), "{stale}");
-    for call in ["sched.claim()", "sched.dispatch_due()", "sched.enqueue('job')"] {
+    let declares = declare(&[&own]);
+    for call in ["sched.claim()", "sched.dispatch_due()", "sched.enqueue('job')", &declares] {
         old.batch_execute("rollback; begin isolation level repeatable read; select 1").unwrap();
         db.batch_execute(UPPER).unwrap();
         let stale = old.batch_execute(&format!("select * from {call}")).expect_err(call);
@@ -344,6 +345,36 @@ fn buckets_change_between_transactions() {
     assert_eq!(told.code(), Some(&SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE), "{told}");
     db.batch_execute("select sched.set_buckets()").unwrap();
     writer.batch_execute(&claim(&scope)).unwrap();
+}
+
+/// A call that declares a group of schedules, one for each of these scopes.
+fn declare(scopes: &[&str]) -> String {
+    let specs = scopes.iter().map(|scope| {
+        format!(r#"{{"schedule_name": "{scope}", "clock": "@daily", "job_name": "job", "scope_kind": "k", "scope_id": "{scope}"}}"#)
+    });
+    format!("sched.declare_schedules('app', '[{}]')", specs.collect::<Vec<_>>().join(", "))
+}
+
+/// Each server is told of all schedules of an application, and keeps those whose scope is its own.
+#[test]
+fn a_group_is_declared_on_each_server() {
+    let cluster = Cluster::builder().set("sched.enabled", "off").start();
+    let mut db = cluster.with_extension("postgres");
+    let (own, other) = (id(&mut db, "k", true), id(&mut db, "k", false));
+    db.batch_execute("select sched.define_job('job')").unwrap();
+    db.batch_execute(UPPER).unwrap();
+    let declared = |db: &mut Client, scopes: &[&str]| -> String {
+        let call = declare(scopes);
+        one(db, &format!("select coalesce(string_agg(schedule_name || ' ' || action, ', '), '') from {call}"))
+    };
+    assert_eq!(declared(&mut db, &[&own, &other]), format!("{own} created"));
+    db.batch_execute("select sched.set_buckets()").unwrap();
+    assert_eq!(declared(&mut db, &[&own, &other]), format!("{own} unchanged, {other} created"));
+    // The group that is left here is the one whose buckets are here: no more than that goes with what is not declared.
+    db.batch_execute(UPPER).unwrap();
+    assert_eq!(declared(&mut db, &[&other]), format!("{own} dropped"));
+    assert_eq!(declared(&mut db, &[]), "");
+    assert_eq!(one::<String>(&mut db, "select string_agg(schedule_name, ' ') from sched.schedules"), other);
 }
 
 /// The server's transactions are numbered round and round: a number that was given again is not taken for that of who set the buckets.
