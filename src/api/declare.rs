@@ -9,22 +9,21 @@ use pgrx::prelude::*;
 use pgrx::PgSqlErrorCode;
 
 use crate::pg::convert::{self, required};
-use crate::pg::error::{or_raise, Failure, Outcome};
+use crate::pg::error::{or_raise, warn, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::utf8_text::Text;
 use crate::pg::{memory, role, session, subtransaction, Session};
-use crate::store::schedule::{group, Definition, Locked};
-use crate::store::{identity, shard};
+use crate::store::schedule::{self as schedules, group, Definition, Locked};
+use crate::store::{database_clock, identity, shard};
 
 use crate::api::declare_spec::{self, Declaration};
-use crate::api::declared_job::{self as pair, Pair};
+use crate::api::declared_job::{self as pair, differences, Pair};
 use crate::api::job as jobs;
 use crate::api::result::TableIterator;
 use crate::api::schedule::{self, Before};
+use crate::api::schedule_bulk::BYTES_FOR_EACH;
 use crate::api::schedule_edit::{edit_locked, refuse_giving_up};
-
-/// What a byte of the array may become while all of it is read and written.
-const BYTES_FOR_EACH: usize = 8;
+use crate::api::sql_job;
 
 /// What became of a schedule.
 struct Row {
@@ -56,7 +55,7 @@ fn declare_schedules(
             })
         };
         let rows = if dry_run { subtransaction::undone(declare).and_then(|rows| rows)? } else { declare()? };
-        warnings.into_iter().for_each(|warning| schedule::warn(Some(warning)));
+        warnings.into_iter().map(Some).for_each(warn);
         Ok(TableIterator::new(rows.into_iter().map(|row| (row.schedule_name, row.action.to_owned(), row.detail))))
     })())
 }
@@ -138,7 +137,7 @@ impl Declaring<'_> {
         let is_new_here = found.group_name.is_none();
         let scope_id = found.default_scope_id.clone().unwrap_or_else(|| found.definition.scope_id.clone());
         let new = declared.definition(Some((&found.definition, &scope_id)));
-        let mut changes = changes(&found.definition, &new);
+        let mut changes = differences(declare_spec::texts(&found.definition), declare_spec::texts(&new));
         if is_new_here {
             changes.insert(0, format!("group_name: (none) → {}", self.group_name));
         }
@@ -169,12 +168,12 @@ impl Declaring<'_> {
             }
             None => self.check_jobs(&new)?,
         }
-        let warning = schedule::will_not_fire(&new, now(), now())?;
-        self.warnings.extend(warning);
+        let now = database_clock::now();
+        self.warnings.extend(schedule::will_not_fire(&new, now, now)?);
         let scope_id = new.scope_id.clone();
         let schedule_id = schedule::insert(self.session, new)?;
         if declared.is_pair() {
-            pair::remember(self.session, name, schedule_id);
+            sql_job::remember(self.session, name, schedule_id);
         }
         group::keep(self.session, schedule_id, self.group_name, &scope_id);
         Ok(row(name, "created", None))
@@ -202,32 +201,33 @@ impl Declaring<'_> {
     fn write_job(&self, pair: Option<&Pair>, found: &Locked, name: &str) -> Outcome<Vec<String>> {
         let Some(pair) = pair else { return Ok(Vec::new()) };
         let changes = pair::write(self.session, pair, Some(found), self.caller)?;
-        pair::remember(self.session, name, found.schedule_id);
+        sql_job::remember(self.session, name, found.schedule_id);
         Ok(changes)
     }
 
-    /// Drops the job of the pair that the schedule was, where it has another by now.
+    /// Drops the job of the pair that the schedule was, where it has another by now. What waits keeps its job's name.
     fn leave_job(&self, pair: Option<&Pair>, found: &Locked, name: &str) -> Outcome<()> {
         let Some(old) = found.sql_pair.as_deref() else { return Ok(()) };
         if pair.is_some() && old == name {
             return Ok(());
         }
-        pair::leave(self.session, old, found.schedule_id, pair.is_some(), self.caller)
+        if pair.is_none() {
+            schedules::set_pair(self.session, found.schedule_id, None);
+        }
+        if sql_job::is_left_over(self.session, old, self.caller) {
+            jobs::delete(self.session, old)?;
+        }
+        Ok(())
     }
 
     fn drop(&self, name: &str) -> Outcome<Row> {
         if let Some(found) = schedule::find_if_any(self.session, name, self.caller)? {
             schedule::delete(self.session, found.schedule_id, found.sql_pair.is_some());
-            if let Some(old) = &found.sql_pair {
-                pair::drop_job(self.session, old, true, self.caller)?;
-            }
+            let left = found.sql_pair.filter(|old| sql_job::is_left_over(self.session, old, self.caller));
+            left.iter().try_for_each(|old| sql_job::drop_with_pending(self.session, old))?;
         }
         Ok(row(name, "dropped", None))
     }
-}
-
-fn now() -> scheduler_core::Instant {
-    crate::store::database_clock::now()
 }
 
 fn row(name: &str, action: &'static str, detail: Option<String>) -> Row {
@@ -277,13 +277,4 @@ fn renames(declared: &[Declaration], there: &[String]) -> Vec<(usize, String)> {
         renames.push((place, was.to_owned()));
     }
     renames
-}
-
-/// Each argument that differs, with its old and its new value.
-fn changes(old: &Definition, new: &Definition) -> Vec<String> {
-    let pairs = declare_spec::texts(old).into_iter().zip(declare_spec::texts(new));
-    pairs
-        .filter(|((_, old), (_, new))| old != new)
-        .map(|((argument, old), (_, new))| format!("{argument}: {} → {}", convert::shown(&old), convert::shown(&new)))
-        .collect()
 }

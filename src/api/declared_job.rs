@@ -4,10 +4,9 @@ use pgrx::pg_sys;
 
 use crate::pg::convert;
 use crate::pg::error::Outcome;
-use crate::pg::{role, Session};
-use crate::store::database_clock;
-use crate::store::job::{self, Definition, Job};
-use crate::store::schedule::{self as store, Locked};
+use crate::pg::Session;
+use crate::store::job::{self, Definition};
+use crate::store::schedule::Locked;
 
 use crate::api::job::{self as jobs, Runs};
 use crate::api::sql_job;
@@ -36,45 +35,11 @@ pub fn write(session: &Session, pair: &Pair, schedule: Option<&Locked>, caller: 
         return Err(sql_job::no_pair("job", name));
     }
     let old = job::lock_definition(session, name).map(|(_, old)| texts(&old));
-    let changes: Vec<String> = old
-        .unwrap_or_default()
-        .into_iter()
-        .zip(texts(job))
-        .filter(|((_, old), (_, new))| old != new)
-        .map(|((argument, old), (_, new))| format!("{argument}: {} → {}", convert::shown(&old), convert::shown(&new)))
-        .collect();
+    let changes = differences(old.unwrap_or_default(), texts(job));
     if !changes.is_empty() {
         jobs::write(session, job, caller, Runs::Define)?;
     }
     Ok(changes)
-}
-
-/// Has schedule_sql, and the next declaration, find job and schedule by this name.
-pub fn remember(session: &Session, name: &str, schedule_id: i64) {
-    job::set_pair(session, name);
-    store::set_pair(session, schedule_id, Some(name));
-}
-
-/// Drops the job of a pair that a schedule was, and does not use any more. What waits keeps its job's name.
-pub fn leave(session: &Session, old: &str, schedule_id: i64, is_pair: bool, caller: pg_sys::Oid) -> Outcome<()> {
-    if !is_pair {
-        store::set_pair(session, schedule_id, None);
-    }
-    drop_job(session, old, false, caller)
-}
-
-/// Drops the job of a pair, if nothing else uses it; with what waits where it is to be cancelled.
-pub fn drop_job(session: &Session, name: &str, cancels: bool, caller: pg_sys::Oid) -> Outcome<()> {
-    let is_left = |(job, is_pair): &(Job, bool)| {
-        *is_pair && role::may_act_for(caller, job.owner) && job::user(session, name).is_none()
-    };
-    if job::lock_of_pair(session, name).is_some_and(|found| is_left(&found)) {
-        if cancels {
-            job::cancel_pending(session, name, database_clock::now());
-        }
-        jobs::delete(session, name)?;
-    }
-    Ok(())
 }
 
 /// Each argument of a pair's job as text.
@@ -90,6 +55,15 @@ fn texts(job: &Definition) -> Vec<(&'static str, String)> {
         ("settings", job.settings.text()),
         ("priority", job.priority.to_string()),
     ]
+}
+
+/// Each argument that differs, with its old and its new value.
+pub fn differences(old: Vec<(&'static str, String)>, new: Vec<(&'static str, String)>) -> Vec<String> {
+    old.into_iter()
+        .zip(new)
+        .filter(|((_, old), (_, new))| old != new)
+        .map(|((argument, old), (_, new))| format!("{argument}: {} → {}", convert::shown(&old), convert::shown(&new)))
+        .collect()
 }
 
 /// How a text shows that there is no value.

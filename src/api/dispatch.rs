@@ -59,16 +59,7 @@ fn dispatch_up_to(limit: i64) -> Outcome<i64> {
         dispatch::settle_cancels(session, Runs::Stay, database_clock::now());
         dispatch::thin_out_alerts(session);
     });
-    let (mut applied, mut after) = (0, 0);
-    loop {
-        // A session for each batch: what it read goes with it.
-        let batch = guc::batch_size();
-        match session(|session| dispatch::apply_changes(session, database_clock::now(), batch, &mut after)) {
-            0 => break,
-            some => applied += some,
-        }
-        pgrx::check_for_interrupts!();
-    }
+    let applied = dispatch::apply_all_changes();
     session(|session| {
         let soonest_first = BatchWindow { after: Instant::MIN, latest: 0, earliest: limit, bounds: BOUNDS };
         let fired = dispatch::fire_due(session, soonest_first, database_clock::now());

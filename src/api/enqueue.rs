@@ -1,5 +1,7 @@
 //! `enqueue`, `enqueue_many`.
 
+use std::cell::Cell;
+
 use pgrx::datum::{TimestampWithTimeZone, Uuid};
 use pgrx::prelude::*;
 use pgrx::PgSqlErrorCode;
@@ -8,7 +10,7 @@ use scheduler_core::enqueue::{IfExists, UniqueBy};
 use crate::dispatch;
 use crate::pg::array::Many;
 use crate::pg::convert::{self, required};
-use crate::pg::error::{or_raise, Failure, Outcome};
+use crate::pg::error::{or_raise, warn, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::utf8_text::Text;
 use crate::pg::{as_owner, memory, role, Owner};
@@ -66,8 +68,9 @@ fn enqueue_at(
             run_ats: vec![run_at],
             priority,
         };
-        let (ids, warning) = as_owner(|owner| put(owner, &batch, uniqueness, same))?;
-        undefined_job::warn(warning);
+        let warning = Cell::new(None);
+        let ids = as_owner(|owner| put(owner, &batch, uniqueness, same, &warning))?;
+        warn(warning.take());
         ids.first().copied().ok_or_else(being_enqueued)
     })())
 }
@@ -94,19 +97,15 @@ impl Uniqueness {
 }
 
 /// Puts executions into the ledger, and into their job's queue; the ids of all, in their order, those that are the same as one that there
-/// was included; and a warning where the job was never defined.
+/// was included. A job that was never defined leaves a warning.
 fn put(
     owner: &Owner,
     batch: &EnqueueBatch,
     uniqueness: Uniqueness,
     same: Same,
-) -> Outcome<(Vec<Uuid>, Option<Failure>)> {
+    warning: &Cell<Option<Failure>>,
+) -> Outcome<Vec<Uuid>> {
     identity::refuse_distributed(|| owner.session())?;
-    let warning = undefined_job::check(owner, batch.job_name, batch.caller)?;
-    put_as(owner, batch, uniqueness, same).map(|ids| (ids, warning))
-}
-
-fn put_as(owner: &Owner, batch: &EnqueueBatch, uniqueness: Uniqueness, same: Same) -> Outcome<Vec<Uuid>> {
     if same.unique_by == UniqueBy::Scope {
         // What waits in the scopes is looked for before anything is put there.
         shard::require_to_write(|| owner.session(), batch.scopes())?;
@@ -115,22 +114,26 @@ fn put_as(owner: &Owner, batch: &EnqueueBatch, uniqueness: Uniqueness, same: Sam
         let notifies = job::read(owner.session(), batch.job_name).is_some_and(|job| job.notifies);
         batch.payloads.iter().try_for_each(|payload| check_payload(notifies, batch.job_name, payload))?;
     }
+    let put_unless_known = |batch: &EnqueueBatch| put_unless_known(owner, batch, uniqueness, warning);
     match (same.unique_by, same.if_exists, uniqueness) {
         // Of what has a scope or a plan time of its own there is none that is the same.
         (UniqueBy::Plan, _, Uniqueness::Scope | Uniqueness::PlanTime) | (UniqueBy::Plan, IfExists::Keep, _) => {
-            put_unless_known(owner, batch, uniqueness).map(|put| put.ids)
+            put_unless_known(batch).map(|put| put.ids)
         }
         (UniqueBy::Plan, IfExists::Replace | IfExists::Error, Uniqueness::None) => {
-            enqueue_unique::by_plan(owner, batch, same.if_exists, |batch| put_unless_known(owner, batch, uniqueness))
+            enqueue_unique::by_plan(owner, batch, same.if_exists, put_unless_known)
         }
-        (UniqueBy::Scope, _, _) => {
-            enqueue_unique::by_scope(owner, batch, same.if_exists, |batch| put_unless_known(owner, batch, uniqueness))
-        }
+        (UniqueBy::Scope, _, _) => enqueue_unique::by_scope(owner, batch, same.if_exists, warning, put_unless_known),
     }
 }
 
 /// Puts executions into the ledger whose keys it lacks, and into their job's queue.
-fn put_unless_known(owner: &Owner, batch: &EnqueueBatch, uniqueness: Uniqueness) -> Outcome<Put> {
+fn put_unless_known(
+    owner: &Owner,
+    batch: &EnqueueBatch,
+    uniqueness: Uniqueness,
+    warning: &Cell<Option<Failure>>,
+) -> Outcome<Put> {
     let (job_name, caller) = (batch.job_name, batch.caller);
     let ledger = Ledger::open(owner);
     let drawn = if uniqueness == Uniqueness::Scope {
@@ -142,6 +145,9 @@ fn put_unless_known(owner: &Owner, batch: &EnqueueBatch, uniqueness: Uniqueness)
     };
     let batch = drawn.as_ref().unwrap_or(batch);
     let job = job_to_enqueue(|| owner.session(), ledger.job(job_name), job_name, caller)?;
+    if job.is_none() {
+        warning.set(undefined_job::warning(owner.session(), job_name, caller)?);
+    }
     if job.as_ref().is_some_and(|job| job.notifies) {
         batch.payloads.iter().try_for_each(|payload| check_payload(true, job_name, payload))?;
     }
@@ -271,8 +277,9 @@ fn enqueue_many_at(
             run_ats,
             priority,
         };
-        let (ids, warning) = as_owner(|owner| put(owner, &batch, uniqueness, same))?;
-        undefined_job::warn(warning);
+        let warning = Cell::new(None);
+        let ids = as_owner(|owner| put(owner, &batch, uniqueness, same, &warning))?;
+        warn(warning.take());
         Ok(ids)
     })());
     SetOfIterator::new(ids)

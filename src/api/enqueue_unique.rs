@@ -1,5 +1,6 @@
 //! What `enqueue` and `enqueue_many` do where the same execution may be there already: by its plan, or by its scope.
 
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
@@ -20,6 +21,7 @@ use crate::store::queue::unique_scope;
 use crate::store::queue::waiting::{self, Change};
 
 use crate::api::enqueue_right::job_to_enqueue;
+use crate::api::undefined_job;
 
 /// What is the same, and what becomes of it.
 #[derive(Clone, Copy)]
@@ -158,10 +160,14 @@ pub fn by_scope(
     owner: &Owner,
     batch: &EnqueueBatch,
     if_exists: IfExists,
+    warning: &Cell<Option<Failure>>,
     put: impl FnOnce(&EnqueueBatch) -> Outcome<Put>,
 ) -> Outcome<Vec<Uuid>> {
     let session = owner.session();
     let job = job_to_enqueue(|| session, job::find(owner, batch.job_name), batch.job_name, batch.caller)?;
+    if job.is_none() {
+        warning.set(undefined_job::warning(session, batch.job_name, batch.caller)?);
+    }
     let of = job.map_or(batch.caller, |job| job.owner);
     let key = |place: usize| *batch.keys[place].as_bytes();
     let Distinct { batch, places } = distinct(batch, if_exists, key, |place| waits_in_scope(batch, place))?;

@@ -2,7 +2,7 @@
 
 use pgrx::datum::{Interval, TimestampWithTimeZone};
 use pgrx::prelude::*;
-use pgrx::{PgLogLevel, PgSqlErrorCode};
+use pgrx::PgSqlErrorCode;
 use scheduler_core::clock::{none_ahead, RunEdge};
 use scheduler_core::schedule::{CatchUp, Overlap, Ownership, Rearm, MAX_PAYLOAD_BYTES};
 use scheduler_core::{Instant, Keyword};
@@ -10,7 +10,7 @@ use scheduler_core::{Instant, Keyword};
 use crate::dispatch::{catch_up_of, overlap_of, rearm_of, MAX_PLANS_PER_TICK};
 use crate::guc;
 use crate::pg::convert::{self, required, Zero};
-use crate::pg::error::{self, or_raise, Failure, Outcome};
+use crate::pg::error::{or_raise, warn, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::utf8_text::Text;
 use crate::pg::zone::ServerZone;
@@ -172,13 +172,6 @@ pub fn will_not_fire(schedule: &Definition, anchor: Instant, now: Instant) -> Ou
         let message = format!("schedule \"{name}\" will not fire: {}", warning.message);
         Failure { hint: warning.hint, ..Failure::warning(message) }
     }))
-}
-
-/// Tells the session.
-pub fn warn(warning: Option<Failure>) {
-    if let Some(warning) = warning {
-        error::report(PgLogLevel::WARNING, warning);
-    }
 }
 
 /// What a schedule has before an edit, and may keep, also where a new one may not have it.

@@ -6,7 +6,7 @@ use pgrx::prelude::*;
 use scheduler_core::Instant;
 
 use crate::pg::convert::required;
-use crate::pg::error::{or_raise, Failure, Outcome};
+use crate::pg::error::{or_raise, warn, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::memory;
 use crate::pg::{role, session, subtransaction, Session};
@@ -75,7 +75,7 @@ const AS_AN_ARGUMENT: &str =
     "Write texts, times and lengths of time as JSON strings, numbers as numbers, enabled as true or false, and several values as an array.";
 
 /// What a byte of the array may become while all of it is read and written.
-const BYTES_FOR_EACH: usize = 8;
+pub const BYTES_FOR_EACH: usize = 8;
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn create_schedules(specs: Option<Jsonb>) -> i64 {
@@ -97,7 +97,7 @@ fn create_schedules(specs: Option<Jsonb>) -> i64 {
             }
             Ok((i64::try_from(count).unwrap_or(i64::MAX), warning))
         })?;
-        schedule::warn(warning);
+        warn(warning);
         Ok(count)
     })())
 }

@@ -8,7 +8,7 @@ use scheduler_core::Keyword;
 
 use crate::pg::array::Many;
 use crate::pg::convert::{self, required};
-use crate::pg::error::{or_raise, Failure, Outcome};
+use crate::pg::error::{or_raise, warn, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::utf8_text::Text;
 use crate::pg::{role, session, Session};
@@ -20,8 +20,7 @@ use crate::store::shard;
 
 use crate::api::job as jobs;
 use crate::api::schedule::{
-    armed_as_its_new_clock_says, check, check_alert_job, check_job, defaults, duplicate, find, warn, will_not_fire,
-    Before,
+    armed_as_its_new_clock_says, check, check_alert_job, check_job, defaults, duplicate, find, will_not_fire, Before,
 };
 
 #[pg_extern(schema = "sched", name = "alter_schedule", volatile, parallel_unsafe)]

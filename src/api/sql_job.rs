@@ -7,7 +7,7 @@ use scheduler_core::job::Kind;
 
 use crate::pg::array::Many;
 use crate::pg::convert::{self, required};
-use crate::pg::error::{or_raise, Failure, Outcome};
+use crate::pg::error::{or_raise, warn, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::utf8_text::Text;
 use crate::pg::{role, session, Session};
@@ -78,13 +78,18 @@ fn schedule_sql(
                     replace(session, found, Definition { enabled, alerts, ..schedule }, caller)?
                 }
             };
-            job::set_pair(session, &name);
-            store::set_pair(session, schedule_id, Some(&name));
+            remember(session, &name, schedule_id);
             Outcome::Ok((schedule_id, warning))
         })?;
-        schedule::warn(warning);
+        warn(warning);
         Ok(schedule_id)
     })())
+}
+
+/// Has the next call find job and schedule by this name.
+pub fn remember(session: &Session, name: &str, schedule_id: i64) {
+    job::set_pair(session, name);
+    store::set_pair(session, schedule_id, Some(name));
 }
 
 type Scheduled = (i64, Option<Failure>);
@@ -214,23 +219,30 @@ fn unschedule(schedule_name: Option<Text>) -> bool {
             if job.is_none() && found.is_none() {
                 return Ok(false);
             }
-            let mut job_name = job.map(|_| name.clone());
-            if let Some(found) = found {
-                // By the name that it has now: of the pair that it belongs to.
-                let other = found.sql_pair.clone().filter(|other| job_name.is_none() && *other != name);
+            // By the name that the schedule has now: of the pair that it belongs to.
+            let other = found.as_ref().and_then(|found| found.sql_pair.clone()).filter(|other| *other != name);
+            if let Some(found) = &found {
                 schedule::delete(session, found.schedule_id, true);
-                let is_left = |(job, is_pair): (Job, bool), other: &str| {
-                    is_pair && role::may_act_for(caller, job.owner) && job::user(session, other).is_none()
-                };
-                job_name = job_name.or_else(|| {
-                    other.filter(|other| job::lock_of_pair(session, other).is_some_and(|job| is_left(job, other)))
-                });
             }
-            if let Some(job_name) = job_name {
-                job::cancel_pending(session, &job_name, database_clock::now());
-                jobs::delete(session, &job_name)?;
+            match (job, other) {
+                (Some(_), _) => drop_with_pending(session, &name)?,
+                (None, Some(other)) if is_left_over(session, &other, caller) => drop_with_pending(session, &other)?,
+                (None, Some(_) | None) => {}
             }
             Ok(true)
         })
     })())
+}
+
+/// Drops the job of a pair, and cancels what waits of it; `2BP01` while another schedule uses it.
+pub fn drop_with_pending(session: &Session, name: &str) -> Outcome<()> {
+    job::cancel_pending(session, name, database_clock::now());
+    jobs::delete(session, name)
+}
+
+/// Whether this is the job of a pair whose schedule is gone, and no other schedule's; it is locked then.
+pub fn is_left_over(session: &Session, name: &str, caller: pg_sys::Oid) -> bool {
+    job::lock_of_pair(session, name).is_some_and(|(job, is_pair)| {
+        is_pair && role::may_act_for(caller, job.owner) && job::user(session, name).is_none()
+    })
 }

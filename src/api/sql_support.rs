@@ -54,10 +54,7 @@ fn request_dispatcher() {
 #[pg_extern(schema = "sched_internal", stable, parallel_unsafe)]
 fn grantee(role: Option<pg_sys::Oid>, loses: default!(bool, "false")) -> String {
     or_raise((|| {
-        let role = convert::required("role", role)?;
-        if !role::exists(role) {
-            return Err(Failure::unknown("role", &role.to_u32().to_string(), "Pass the name of a role."));
-        }
+        let role = role::existing(convert::required("role", role)?)?;
         let name = role::quoted(role);
         if loses && role == role::extension().1 {
             let hint = "Make another role its owner first: REASSIGN OWNED BY, or ALTER ... OWNER TO.";

@@ -114,7 +114,7 @@ fn advance(by: Option<Interval>) -> TimestampWithTimeZone {
             return Err(Failure::out_of_range("by leads past the year 9000", "Pass a shorter interval."));
         }
         // What was edited before is armed before, as a dispatcher would have done at once.
-        dispatch::apply_edits();
+        dispatch::apply_all_changes();
         session(|session| store::advance(session, micros));
         Ok(now())
     })())
@@ -132,7 +132,7 @@ fn reset(keep_definitions: default!(Option<bool>, "true")) {
         let keeps_definitions = required("keep_definitions", keep_definitions)?;
         require_test_mode("reset")?;
         session(|session| store::reset(session, keeps_definitions, database_clock::now()));
-        dispatch::apply_edits();
+        dispatch::apply_all_changes();
         counters::pending::begin_anew_at_commit();
         Ok(())
     })())

@@ -1,23 +1,23 @@
 //! Executions of a job that was never defined: mostly a slip of the pen, of which nobody hears before the work is missed.
 
-use pgrx::{pg_sys, PgLogLevel, PgSqlErrorCode};
+use pgrx::{pg_sys, PgSqlErrorCode};
 
 use crate::guc::{self, UndefinedJobs};
 use crate::pg::convert;
-use crate::pg::error::{self, Failure, Outcome};
-use crate::pg::Owner;
+use crate::pg::error::{Failure, Outcome};
+use crate::pg::Session;
 use crate::store::job;
 
 /// How many letters may be wrong in a name that was meant to be another: no more than one in three.
 const MOST_SLIPS: usize = 3;
 
 /// The warning of a job that was never defined, where the setting asks for one; `42704` where it refuses.
-pub fn check(owner: &Owner, job_name: &str, caller: pg_sys::Oid) -> Outcome<Option<Failure>> {
+pub fn warning(session: &Session, job_name: &str, caller: pg_sys::Oid) -> Outcome<Option<Failure>> {
     let setting = guc::undefined_jobs();
-    if setting == UndefinedJobs::Allow || job::find(owner, job_name).is_some() {
+    if setting == UndefinedJobs::Allow {
         return Ok(None);
     }
-    let (name, near) = (convert::shown(job_name), nearest(owner, job_name, caller));
+    let (name, near) = (convert::shown(job_name), nearest(session, job_name, caller));
     let meant = near.map(|near| format!("Did you mean \"{}\"? ", convert::shown(&near))).unwrap_or_default();
     let message = format!("job \"{name}\" is not defined");
     if setting == UndefinedJobs::Refuse {
@@ -30,17 +30,10 @@ pub fn check(owner: &Owner, job_name: &str, caller: pg_sys::Oid) -> Outcome<Opti
     Ok(Some(Failure::new(PgSqlErrorCode::ERRCODE_WARNING, message, hint)))
 }
 
-/// Tells the client, once for a call.
-pub fn warn(warning: Option<Failure>) {
-    if let Some(warning) = warning {
-        error::report(PgLogLevel::WARNING, warning);
-    }
-}
-
 /// The name that was probably meant, of the jobs that the caller may use.
-fn nearest(owner: &Owner, name: &str, caller: pg_sys::Oid) -> Option<String> {
+fn nearest(session: &Session, name: &str, caller: pg_sys::Oid) -> Option<String> {
     let slips = MOST_SLIPS.min(name.chars().count() / 3);
-    let names = job::names_near(owner.session(), name, i32::try_from(slips).unwrap_or(0), caller);
+    let names = job::names_near(session, name, i32::try_from(slips).unwrap_or(0), caller);
     let distances = names.into_iter().map(|near| (strsim::damerau_levenshtein(&near, name), near));
     distances.filter(|(distance, _)| *distance <= slips).min().map(|(_, near)| near)
 }

@@ -11,12 +11,27 @@ use crate::dispatch::bisect::bisect;
 use crate::dispatch::compile::{waits_for_runs, CompiledSchedule};
 use crate::dispatch::definition_history::{self, EndedDefinitions, SettledProgress};
 use crate::dispatch::retry::{postponed, try_again_at};
+use crate::guc;
 use crate::pg::error::{self, Failure};
-use crate::pg::{subtransaction, Session};
+use crate::pg::{session, subtransaction, Session};
+use crate::store::database_clock;
 use crate::store::schedule::ahead::horizon;
 use crate::store::schedule::change::{self, Change, TimerLock};
 use crate::store::schedule::{self, skipped_plans};
 use crate::store::timer::{self, rebuild, NewTimer, ScheduleRow, ScheduleState};
+
+/// Applies all changes that nobody has in hand; how many schedules were looked at.
+pub fn apply_all_changes() -> usize {
+    let (mut applied, mut after) = (0, 0);
+    loop {
+        // A session for each batch: what it read goes with it.
+        match session(|session| apply_changes(session, database_clock::now(), guc::batch_size(), &mut after)) {
+            0 => return applied,
+            some => applied += some,
+        }
+        pgrx::check_for_interrupts!();
+    }
+}
 
 /// Applies up to `limit` changes; how many schedules were looked at. `after` is where the next call goes on, at first 0: what is
 /// behind it is looked at again when the end was reached.

@@ -25,7 +25,7 @@ mod views;
 
 pub use ahead::report as report_ahead;
 pub use alerts::{look as look_for_alerts, thin as thin_out_alerts, Looked as LookedForAlerts};
-pub use apply_changes::apply_changes;
+pub use apply_changes::{apply_all_changes, apply_changes};
 pub use cancel::{cancel, settle_cancels, Cancelled};
 pub use compile::{catch_up_of, overlap_of, rearm_of, MAX_PLANS_PER_TICK};
 pub use definition_history::BoundedClock;
@@ -39,6 +39,6 @@ pub use notify::{insert, notify, notify_all, notify_queue};
 pub use prune::{prune_now, Pruner};
 pub use rebuild::rebuild;
 pub use runs::{end_failed, end_lost, refuse};
-pub use test_time::{apply_edits, catch_up_with_the_clock};
+pub use test_time::catch_up_with_the_clock;
 pub use two_owners::look as look_for_two_owners;
 pub use views::{due_once_applied, next_open, skip_parts, so_far};

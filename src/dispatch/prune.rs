@@ -27,10 +27,9 @@ const LONG: Duration = Duration::from_secs(1);
 /// After one, so many times as long passes until a walk begins anew.
 const SELDOM: u32 = 1000;
 
-/// Where the walk stands.
+/// Where a dispatcher's walk stands.
 pub struct Pruner {
-    last: u128,
-    skips: Option<SkipCursor>,
+    walk: Walk,
     state: State,
     /// The longest step of this walk, if it began anew.
     longest: Option<Duration>,
@@ -51,8 +50,7 @@ impl Pruner {
     /// The first walk comes after a rest: a server that has just started has better things to do.
     pub fn new(now: Instant) -> Pruner {
         Pruner {
-            last: 0,
-            skips: None,
+            walk: Walk { last: 0, skips: None },
             state: State::Rests(now),
             longest: None,
             goes_on_until: None,
@@ -80,19 +78,10 @@ impl Pruner {
         if matches!(self.state, State::Rests(_)) {
             self.begin(began);
         }
-        let limit = now.checked_add_micros(-guc::history_retention()).unwrap_or(Instant::MIN);
-        if let Some(cursor) = self.skips {
-            self.skips = skipped_plans::prune(session, cursor, limit, STEP);
-        }
-        let alerts = i64::try_from(alert::prune(session, limit, STEP)).unwrap_or(STEP);
-        let step = history::prune(session, uuid(self.last), uuid(first_id_at(limit)), limit, STEP);
-        if let Some(last) = step.last {
-            self.last = u128::from_be_bytes(*last.as_bytes());
-        }
+        let step = self.walk.step(session, now, STEP);
         self.longest = self.longest.map(|longest| longest.max(began.elapsed()));
-        let is_over = step.seen < STEP && alerts < STEP && self.skips.is_none();
-        self.state = if is_over { State::Rests(now) } else { State::Walks(database_clock::now()) };
-        usize::try_from(step.gone + alerts).unwrap_or(0)
+        self.state = if step.is_last { State::Rests(now) } else { State::Walks(database_clock::now()) };
+        usize::try_from(step.executions + step.alerts).unwrap_or(0)
     }
 
     /// Begins a walk: anew, but for some time after one that had a long step.
@@ -106,35 +95,52 @@ impl Pruner {
             self.goes_on_until = now.checked_add(longest.saturating_mul(SELDOM));
         }
         if self.goes_on_until.is_none_or(|until| until <= now) {
-            (self.last, self.longest) = (0, Some(Duration::ZERO));
+            (self.walk.last, self.longest) = (0, Some(Duration::ZERO));
         }
-        self.skips = Some(SkipCursor::START);
+        self.walk.skips = Some(SkipCursor::START);
+    }
+}
+
+/// How far a walk has come through the ledger and the skips.
+struct Walk {
+    last: u128,
+    skips: Option<SkipCursor>,
+}
+
+/// What a step of a walk has deleted.
+struct WalkStep {
+    executions: i64,
+    alerts: i64,
+    /// Nothing is left to look at.
+    is_last: bool,
+}
+
+impl Walk {
+    /// Goes on, past so many executions at most.
+    fn step(&mut self, session: &Session, now: Instant, rows: i64) -> WalkStep {
+        let limit = now.checked_add_micros(-guc::history_retention()).unwrap_or(Instant::MIN);
+        let uuid = |number: u128| Uuid::from_bytes(number.to_be_bytes());
+        self.skips = self.skips.and_then(|cursor| skipped_plans::prune(session, cursor, limit, STEP));
+        let alerts = i64::try_from(alert::prune(session, limit, STEP)).unwrap_or(STEP);
+        let step = history::prune(session, uuid(self.last), uuid(first_id_at(limit)), limit, rows);
+        self.last = step.last.map_or(self.last, |last| u128::from_be_bytes(*last.as_bytes()));
+        let is_last = step.seen < rows && alerts < STEP && self.skips.is_none();
+        WalkStep { executions: step.gone, alerts, is_last }
     }
 }
 
 /// Deletes what retention no longer keeps, at most so many executions, in this transaction; how many executions went.
 pub fn prune_now(most: i64) -> i64 {
-    let now = database_clock::now();
-    let limit = now.checked_add_micros(-guc::history_retention()).unwrap_or(Instant::MIN);
-    let (mut last, mut gone, mut skips) = (0, 0, Some(SkipCursor::START));
+    let (now, mut gone) = (database_clock::now(), 0);
+    let mut walk = Walk { last: 0, skips: Some(SkipCursor::START) };
     loop {
-        let rows = STEP.min(most - gone);
-        let (step, alerts) = session(|session| {
-            skips = skips.and_then(|cursor| skipped_plans::prune(session, cursor, limit, STEP));
-            let alerts = i64::try_from(alert::prune(session, limit, STEP)).unwrap_or(STEP);
-            (history::prune(session, uuid(last), uuid(first_id_at(limit)), limit, rows), alerts)
-        });
-        last = step.last.map_or(last, |last| u128::from_be_bytes(*last.as_bytes()));
-        gone += step.gone;
-        if gone >= most || (step.seen < rows && alerts < STEP && skips.is_none()) {
+        let step = session(|session| walk.step(session, now, STEP.min(most - gone)));
+        gone += step.executions;
+        if gone >= most || step.is_last {
             return gone;
         }
         pgrx::check_for_interrupts!();
     }
-}
-
-fn uuid(number: u128) -> Uuid {
-    Uuid::from_bytes(number.to_be_bytes())
 }
 
 /// The end of a rest that began at `since`.

@@ -5,7 +5,7 @@ use scheduler_core::schedule::Bounds;
 use scheduler_core::Instant;
 
 use crate::dispatch::alerts::{self, Looked};
-use crate::dispatch::apply_changes::apply_changes;
+use crate::dispatch::apply_changes::{apply_all_changes, apply_changes};
 use crate::dispatch::cancel::settle_cancels;
 use crate::dispatch::deliver::deliver;
 use crate::dispatch::dropped::settle_dropped;
@@ -18,20 +18,12 @@ use crate::store::schedule::dropped::Runs;
 use crate::store::test_mode::next_moment;
 use crate::store::timer::BatchWindow;
 
-/// Arms what was edited until now.
-pub fn apply_edits() {
-    let mut after = 0;
-    while session(|session| apply_changes(session, database_clock::now(), guc::batch_size(), &mut after)) > 0 {
-        pgrx::check_for_interrupts!();
-    }
-}
-
 /// Does all that has come due until now, but stops after a moment at which at least `limit` schedules in all have fired; how many executions that
 /// made.
 pub fn catch_up_with_the_clock(limit: i64, bounds: Bounds) -> i64 {
     let until = database_clock::now();
     // What was edited after the clock was moved was edited now.
-    apply_edits();
+    apply_all_changes();
     let (mut after, mut executions, mut left) = (Instant::MIN, 0, limit);
     while let Some(moment) = session(|session| next_moment(session, after, until)) {
         after = moment;

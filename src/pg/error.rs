@@ -125,6 +125,13 @@ pub fn report(level: PgLogLevel, failure: Failure) {
     report.report(level);
 }
 
+/// Tells the session of a warning, if there is one.
+pub fn warn(warning: Option<Failure>) {
+    if let Some(warning) = warning {
+        report(PgLogLevel::WARNING, warning);
+    }
+}
+
 /// Turns a refusal into an error of the statement.
 pub fn or_raise<T>(outcome: Outcome<T>) -> T {
     outcome.unwrap_or_else(|failure| raise(failure))

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pgrx::pg_sys::{self, Oid};
 
-use crate::pg::error::{raise, Failure};
+use crate::pg::error::{raise, Failure, Outcome};
 use crate::pg::{compat, invalidation, oid_cache, syscache};
 
 /// The role whose rights count at this moment (`current_user`).
@@ -24,6 +24,14 @@ pub fn may_act_for(role: Oid, owner: Oid) -> bool {
 /// Whether `role` may become `owner`, so that what it has run as that role it could run itself.
 pub fn may_become(role: Oid, owner: Oid) -> bool {
     may_act_for(role, owner) && compat::may_become(role, owner)
+}
+
+/// The role; `42704` where there is none, for a number is taken as it is.
+pub fn existing(role: Oid) -> Outcome<Oid> {
+    if exists(role) {
+        return Ok(role);
+    }
+    Err(Failure::unknown("role", &role.to_u32().to_string(), "Pass the name of a role."))
 }
 
 /// Whether `role` still exists.

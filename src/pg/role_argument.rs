@@ -3,7 +3,7 @@
 use pgrx::pg_sys::{self, Oid};
 use pgrx::FromDatum;
 
-use crate::pg::error::{Failure, Outcome};
+use crate::pg::error::Outcome;
 use crate::pg::role;
 use crate::pg::sql_type::argument_type;
 
@@ -12,12 +12,9 @@ use crate::pg::sql_type::argument_type;
 pub struct RoleArgument(Oid);
 
 impl RoleArgument {
-    /// The role; `42704` where there is none, for a number is taken as it is.
+    /// The role; `42704` where there is none.
     pub fn existing(self) -> Outcome<Oid> {
-        if role::exists(self.0) {
-            return Ok(self.0);
-        }
-        Err(Failure::unknown("role", &self.0.to_u32().to_string(), "Pass the name of a role."))
+        role::existing(self.0)
     }
 }
 

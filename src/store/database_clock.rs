@@ -3,7 +3,6 @@
 
 use std::cell::Cell;
 use std::ffi::CStr;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 use pgrx::pg_sys;
 use scheduler_core::Instant;
@@ -16,24 +15,16 @@ use crate::{arguments, statement};
 
 const TABLE: &CStr = c"test_clock";
 
-/// What `KNOWN_AHEAD` is outside of test mode.
-const NO_TEST: i64 = -1;
-
-/// By how much the clock is ahead, as this process read it when it knew of `KNOWN_CHANGES` changes of the table.
-static KNOWN_AHEAD: AtomicI64 = AtomicI64::new(NO_TEST);
-static KNOWN_CHANGES: AtomicU64 = AtomicU64::new(u64::MAX);
-
 thread_local! {
+    /// What this process has read, and of how many changes of the table it knew then.
+    static KNOWN: Cell<Option<(u64, Option<i64>)>> = const { Cell::new(None) };
     /// A moment that has come by the clock of a test, while what it calls for is done.
     static MOMENT: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
 /// The time in this database. It moves within a transaction.
 pub fn now() -> Instant {
-    let ahead = ahead();
-    if ahead == NO_TEST {
-        return convert::now();
-    }
+    let Some(ahead) = ahead_in_test() else { return convert::now() };
     MOMENT.get().or_else(|| convert::now().checked_add_micros(ahead)).unwrap_or(Instant::MAX)
 }
 
@@ -52,41 +43,32 @@ pub fn at<R>(moment: Instant, work: impl FnOnce() -> R) -> R {
 
 /// Whether this database is in test mode.
 pub fn is_test() -> bool {
-    ahead() != NO_TEST
+    ahead_in_test().is_some()
 }
 
 /// By how much the clock is ahead of the server's, in microseconds, in a database in test mode.
 pub fn ahead_in_test() -> Option<i64> {
-    Some(ahead()).filter(|ahead| *ahead != NO_TEST)
-}
-
-fn ahead() -> i64 {
-    if KNOWN_CHANGES.load(Relaxed) == TEST_CLOCK.changes() {
-        return KNOWN_AHEAD.load(Relaxed);
+    if let Some((_, ahead)) = KNOWN.get().filter(|(changes, _)| *changes == TEST_CLOCK.changes()) {
+        return ahead;
     }
     // SAFETY: reads the state of the transaction.
     if unsafe { !pg_sys::IsTransactionState() } {
-        return NO_TEST;
+        return None;
     }
-    let Some((schema, _)) = oid_cache::schema() else { return NO_TEST };
+    let (schema, _) = oid_cache::schema()?;
     // Objects of earlier releases know no test mode.
-    if oid_cache::relation(schema, TABLE).is_none() {
-        return NO_TEST;
-    }
+    oid_cache::relation(schema, TABLE)?;
     let table = Table::open_any(schema, TABLE);
     let changes = table.watch(&TEST_CLOCK);
     let latest = LatestSnapshot::take();
     let is_test = Scan::open(&table, &latest).next();
     drop((latest, table));
-    let ahead = if is_test { session(read) } else { NO_TEST };
-    if let Some(changes) = changes {
-        KNOWN_AHEAD.store(ahead, Relaxed);
-        KNOWN_CHANGES.store(changes, Relaxed);
-    }
+    let ahead = if is_test { session(read) } else { None };
+    KNOWN.set(changes.map(|changes| (changes, ahead)));
     ahead
 }
 
-fn read(session: &Session) -> i64 {
+fn read(session: &Session) -> Option<i64> {
     statement!(TEST_CLOCK_READ = "test_mode/clock"());
-    TEST_CLOCK_READ.run(session, arguments![]).iter().next().map_or(NO_TEST, |row| row.get_required("ahead"))
+    TEST_CLOCK_READ.run(session, arguments![]).first().map(|row| row.get_required("ahead"))
 }

@@ -5,6 +5,7 @@ use pgrx::{pg_sys, Spi};
 
 use crate::pg::error::{raise, Failure};
 use crate::pg::record::Record;
+use crate::pg::session::Rows;
 use crate::pg::Session;
 use crate::{arguments, statement};
 
@@ -37,26 +38,31 @@ pub fn types(session: &Session) {
 /// Lets the members of pg_monitor ask how the scheduler stands.
 pub fn pg_monitor(session: &Session) {
     statement!(GRANTS_PG_MONITOR = "grants/grants_pg_monitor"());
-    // SAFETY: raises where the server is a standby.
-    unsafe { pg_sys::PreventCommandDuringRecovery(c"GRANT".as_ptr()) };
-    let _theirs = UsersGrants::begin();
-    execute(GRANTS_PG_MONITOR.run(session, arguments![]).iter().map(|row| row.get_required("grant")).collect());
+    give_as_a_user(|| GRANTS_PG_MONITOR.run(session, arguments![]));
 }
 
 /// Lets the owner of the database begin and end test mode.
 pub fn database_owner(session: &Session) {
     statement!(GRANTS_DATABASE_OWNER = "grants/grants_database_owner"());
+    give_as_a_user(|| GRANTS_DATABASE_OWNER.run(session, arguments![]));
+}
+
+/// Gives what a script's own statement gives to roles of the server.
+fn give_as_a_user<'s>(grants: impl FnOnce() -> Rows<'s>) {
     // SAFETY: raises where the server is a standby.
     unsafe { pg_sys::PreventCommandDuringRecovery(c"GRANT".as_ptr()) };
     let _theirs = UsersGrants::begin();
-    execute(GRANTS_DATABASE_OWNER.run(session, arguments![]).iter().map(|row| row.get_required("grant")).collect());
+    give(&grants());
+}
+
+fn give(grants: &Rows) {
+    execute(grants.iter().map(|row| row.get_required("grant")).collect());
 }
 
 /// Lets a role enqueue a job of another role.
 pub fn enqueue(session: &Session, job_name: &str, role: Oid) {
     statement!(ENQUEUE_GRANT = "grants/enqueue_grant"(TEXTOID, REGROLEOID));
-    let grants = ENQUEUE_GRANT.run(session, arguments![job_name, role]);
-    execute(grants.iter().map(|row| row.get_required("grant")).collect());
+    give(&ENQUEUE_GRANT.run(session, arguments![job_name, role]));
 }
 
 /// What a role may enqueue beside its own jobs.

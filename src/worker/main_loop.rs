@@ -142,8 +142,8 @@ impl<'b> MainLoop<'b> {
         }
         let looks = probe.may_dispatch && guc::enabled();
         let found = if looks { readiness::check() } else { Ok(Readiness::Nothing) };
-        // One that was sent to a copy leaves with a single line.
-        if let Ok(Readiness::Copy(why) | Readiness::Test(why)) = &found {
+        // One that was sent to a copy, or to a database in test mode, leaves with a single line.
+        if let Ok(Readiness::Leave(why)) = &found {
             readiness::log(&probe.name.to_string_lossy(), "stopped", why);
             self.board.leave();
             return Next::End;
@@ -189,7 +189,7 @@ impl<'b> MainLoop<'b> {
                 }
             }
             // (A copy, and one in test mode, was left above.)
-            Readiness::Nothing | Readiness::Obstacle(_) | Readiness::Copy(_) | Readiness::Test(_) => {
+            Readiness::Nothing | Readiness::Obstacle(_) | Readiness::Leave(_) => {
                 self.tick.urgent = None;
                 None
             }

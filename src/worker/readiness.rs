@@ -22,10 +22,9 @@ pub enum Readiness {
     Nothing,
     /// Nothing may be done until somebody has changed this, which is only a matter of time.
     Obstacle(Failure),
-    /// Nothing may be done until somebody adopts the database, perhaps never: not worth a worker slot. `sched.adopt` asks for one.
-    Copy(Failure),
-    /// Nothing is done here by itself (`sched.test_mode`): not worth a worker slot. The end of test mode asks for one.
-    Test(Failure),
+    /// Nothing may be done until somebody calls for it, perhaps never: not worth a worker slot. `sched.adopt` in a copy, and the end of test
+    /// mode, ask for one.
+    Leave(Failure),
 }
 
 /// Looks whether there is anything to do, in a transaction of its own; where that failed, why.
@@ -34,14 +33,14 @@ pub fn check() -> Result<Readiness, String> {
         session(|session| match session.check_version() {
             Fit::None(mismatch) => Readiness::Obstacle(mismatch),
             Fit::Same | Fit::Earlier(_) if database_clock::is_test() => {
-                Readiness::Test(Failure::note("the database is in test mode, in which nothing runs by itself"))
+                Readiness::Leave(Failure::note("the database is in test mode, in which nothing runs by itself"))
             }
             Fit::Same | Fit::Earlier(_) => match (identity::refuse_distributed(|| session), identity::load(|| session))
             {
                 (Err(distributed), _) => Readiness::Obstacle(distributed),
                 (Ok(()), Home::Here) => Readiness::Work,
                 (Ok(()), Home::Nowhere) => Readiness::Nothing,
-                (Ok(()), Home::Elsewhere) => Readiness::Copy(identity::copy()),
+                (Ok(()), Home::Elsewhere) => Readiness::Leave(identity::copy()),
             },
         })
     })
@@ -56,7 +55,7 @@ impl LogOnce {
     pub fn update(&mut self, database: &str, found: &Readiness) {
         let obstacle = match found {
             Readiness::Obstacle(why) => Some(why),
-            Readiness::Work | Readiness::Nothing | Readiness::Copy(_) | Readiness::Test(_) => None,
+            Readiness::Work | Readiness::Nothing | Readiness::Leave(_) => None,
         };
         let before = std::mem::replace(&mut self.0, obstacle.map(|why| why.message.clone()));
         match obstacle {

@@ -13,7 +13,7 @@ use scheduler_core::{Clock, Instant, Keyword};
 
 use crate::pg::array::Many;
 use crate::pg::convert::{self, required};
-use crate::pg::error::{or_raise, Failure, Outcome};
+use crate::pg::error::{or_raise, warn, Failure, Outcome};
 use crate::pg::utf8_text::Text;
 use crate::pg::zone::ServerZone;
 use crate::pg::{role, session, Session};
@@ -25,7 +25,7 @@ use crate::store::handover::{self, ImportedSchedule};
 use crate::store::schedule::Definition;
 
 use crate::api::result::TableIterator;
-use crate::api::schedule::{self, warn};
+use crate::api::schedule;
 use crate::api::schedule_edit::edit_locked;
 use crate::api::schedule_runs;
 
