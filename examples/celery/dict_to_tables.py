@@ -23,7 +23,7 @@ from celery.schedules import crontab, maybe_schedule, schedule, solar
 from django.conf import settings
 from django.core.management import call_command
 
-# What a row has a column for; `expires` in seconds has one of another name.
+# Options for which a row has a column; `expires` in seconds has one of another name.
 OPTIONS = {"queue", "exchange", "routing_key", "priority", "headers", "expire_seconds", "expires"}
 
 

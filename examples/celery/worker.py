@@ -40,7 +40,7 @@ CONNECTION = make_conninfo(
 )
 
 CLAIM = "SELECT execution_id, lease_token, job_name, payload::text FROM sched.claim(%s, max_claims => %s)"
-# Of what a schedule has fired: where a later plan time of the same task was sent or waits. What `backfill` and `fire_now` made is sent.
+# Of what a schedule has fired: where a later plan time of the same task was sent or waits. Executions of `backfill` and `fire_now` are sent.
 LATER = """SELECT e.id, later.plan_time::text
   FROM sched.execution AS e
  CROSS JOIN LATERAL (SELECT l.plan_time FROM sched.executions_of(e.job_name, e.scope_kind, e.scope_id, from_time => e.plan_time) AS l
@@ -51,7 +51,7 @@ LATER = """SELECT e.id, later.plan_time::text
 SUCCEED = "SELECT sched.finish_success(%s, %s)"
 FAIL = "SELECT sched.finish_failure(%s, %s, error_code => %s, error_msg => %s)"
 GIVE_BACK = "SELECT sched.snooze(%s, %s, clock_timestamp())"  # it is what it was before the claim, and no attempt is lost
-# What is passed over ends as CANCELLED, and says for which plan time.
+# An execution that is passed over ends as CANCELLED, and says for which plan time.
 TELL_LATER = "SELECT sched.heartbeat(%s, %s, progress => jsonb_build_object('passed_over_for', %s::text))"
 CANCEL = "SELECT sched.cancel(%s)"
 END_CANCELLED = "SELECT sched.finish_failure(%s, %s)"

@@ -60,7 +60,7 @@ class Attempts(Generic[AnyRun, Db]):
             return self._take(await session.say(self._claims(queue), lambda: self.is_stopping))
 
     def _take(self, rows: Sequence[Sequence[Any]]) -> list[Call[AnyRun, Db]]:
-        """Holds what was claimed. What is done in one transaction is a call: a run, or the runs that a batch handler gets."""
+        """Holds what was claimed. A call is done in one transaction: a run, or the runs that a batch handler gets."""
         groups: dict[object, list[AnyRun]] = {}
         for row in rows:
             run = self.run_type(*row)
@@ -326,7 +326,7 @@ class Attempts(Generic[AnyRun, Db]):
             raise RuntimeError("a hook has failed") from error
 
     async def _report_broken(self, call: Call[AnyRun, Db], error: BaseException) -> None:
-        """Of runs whose connection is gone. What was the handler's counts; what was ours, or an administrator's, does not."""
+        """Of runs whose connection is gone. The attempt counts where it broke while the handler ran, unless an administrator ended it."""
         if call.is_handled or isinstance(error, _SHUTDOWNS):
             return await self.give_back(call.runs)
         with suppress(psycopg.Error):

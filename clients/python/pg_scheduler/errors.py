@@ -28,7 +28,7 @@ class Retry(Exception):
 
 
 class Snooze(Exception):
-    """Raised by a handler: the execution is given back until then. What the handler wrote is committed with it, and the attempt does not count.
+    """Raised by a handler: the execution is given back until then. The handler's writes are committed with it, and the attempt does not count.
 
     until: seconds from now, a timedelta, or a datetime with a time zone. A time that has come means at once."""
 

@@ -32,7 +32,7 @@ class Hooks:
         log.warning("%s: failed: %s: %s", run, type(error).__name__, error)
 
     def on_dead(self, run: Any) -> Optional[Awaitable[None]]:
-        """The execution has failed for good. What this writes through `run.db` commits with the failure. A coroutine function for `AsyncWorker`.
+        """The execution has failed for good. Its writes through `run.db` commit with the failure. A coroutine function for `AsyncWorker`.
 
         Nobody calls it for what failed without a worker: a lease that ran out at the last attempt, or a worker that was killed."""
         return None

@@ -43,7 +43,7 @@ class Session(Generic[Db]):
         #: Whether a handler has had it since it was new.
         self.is_used = False
         limits = dict.fromkeys(_LIFTED, 0) | ({"lock_timeout": lock_timeout} if lock_timeout else {})
-        # What the connection string says for itself stays. A session of who calls is left as it is.
+        # Settings of the connection string stay. A session of the caller is left as it is.
         settings = [f"SET LOCAL {name} = {limit}" for name, limit in limits.items() if name not in _named_in(db.info.options)]
         self._begin = "; ".join(["BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", *settings, f"SET LOCAL {MARK} = here"])
         self._role = sql.Identifier(role).as_string(None) if role != "none" else "NONE"
@@ -101,7 +101,7 @@ class Session(Generic[Db]):
         return did
 
     async def take_back_role(self) -> None:
-        """What ends the run is said by the role that claimed it, whichever the handler has become."""
+        """The role that claimed the run ends it, whichever role the handler has become."""
         if self.is_own:
             await self._transport.script(self.db, f"SET LOCAL SESSION AUTHORIZATION DEFAULT; SET LOCAL ROLE {self._role}")
 

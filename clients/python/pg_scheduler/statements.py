@@ -22,7 +22,7 @@ class Statement(NamedTuple):
 MARK = "pg_scheduler.begun"
 #: The clock that leases and times to come are counted by.
 _NOW = "sched.now()"
-# What a claim returns: the first fields of a run, in this order. The payload as text: what a reader refuses of it fails its own run.
+# The columns of a claim: the first fields of a run, in this order. The payload is text: a payload that a reader refuses fails its own run.
 _COLUMNS = "execution_id, lease_token, attempt, max_attempts, job_name, scope_kind, scope_id, date_part('epoch', plan_time), payload::text, run_timeout, " \
     f"date_part('epoch', stale_after - {_NOW})"
 _CLAIM = f"SELECT {_COLUMNS} FROM sched.claim(%s, max_claims => %s, runner_id => %s)"

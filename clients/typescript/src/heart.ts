@@ -109,7 +109,7 @@ export class Heart implements Outside {
       for (const run of this.state.held.values()) run.beatAt = 0;
       this.state.wake();
     };
-    // Of a pooler's connection nothing is asked that would go on for whoever has it next, but for a channel that nobody else knows.
+    // Behind a pooler, LISTEN goes on for the connection's next client: the first one is for a channel whose name no other client has.
     await db.query(`LISTEN ${escapeIdentifier(probe)}`);
     if (!session.isPooled) await hear();
     const late = this.ask(`SELECT pg_notify(${statements.text(probe)}, '')`).then(() => rest(ARRIVES_IN_MS, over)).then(() => false);
