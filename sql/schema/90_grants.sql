@@ -65,7 +65,7 @@ COMMENT ON FUNCTION sched_internal.next_open IS
 COMMENT ON FUNCTION sched.try_claim IS
 'Claims the execution of (job_name, scope_kind, scope_id, plan_time), which need not exist yet: won, stole or conflicted. A paused queue is conflicted. Never waits for another claimer. Times are intervals without months; the lease ends stale_timeout after the last heartbeat. run_timeout is the job''s. Errors: 22023, 22004, 22008, 42501, 0A000 (a job of kind sql).';
 COMMENT ON FUNCTION sched.claim IS
-'Claims at most max_claims executions of a queue, by priority, then plan time, skipping what others are claiming; none of a paused one. run_timeout is the job''s. Errors: 22023, 22004.';
+'Claims at most max_claims executions of a queue, by priority, then plan time, skipping what others are claiming; none of a paused one. run_timeout is the job''s. A session is given one NOTICE for each queue in which all that waits belongs to other roles. Errors: 22023, 22004.';
 COMMENT ON FUNCTION sched.heartbeat IS
 'Extends a lease by stale_timeout from now and stores progress. Returns ok, or cancel when the run was asked to stop or has lasted for the run_timeout that its job had at the claim. Errors: 55000 (lease lost), 42501, 22023.';
 COMMENT ON FUNCTION sched.finish_success IS

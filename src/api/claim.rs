@@ -1,14 +1,17 @@
 //! `try_claim`, `claim`.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
 use pgrx::datum::{Interval, TimestampWithTimeZone, Uuid};
 use pgrx::prelude::*;
-use pgrx::PgSqlErrorCode;
+use pgrx::{PgLogLevel, PgSqlErrorCode};
 use scheduler_core::lease::{self, Claim, CONFLICTED};
 use scheduler_core::{Instant, Keyword};
 
 use crate::guc;
 use crate::pg::convert::{self, required, Zero};
-use crate::pg::error::{or_raise, Failure, Outcome};
+use crate::pg::error::{self, or_raise, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::utf8_text::Text;
 use crate::pg::{acknowledge_durably, as_owner, role, Owner};
@@ -18,7 +21,7 @@ use crate::store::execution::{KeyLookup, Lease, LeaseOptions, NewExecution, Queu
 use crate::store::identity::{self, Home};
 use crate::store::job;
 use crate::store::lease::Ledger;
-use crate::store::queue;
+use crate::store::queue::{self, QueueClaimed};
 use crate::store::shard;
 
 use crate::api::job::{at_least_one, job_for_caller};
@@ -232,6 +235,25 @@ fn claim_key(
     })
 }
 
+/// How many queues a session remembers as noticed; it is silent about others.
+const MOST_NOTICED: usize = 1000;
+
+thread_local! {
+    /// The queues of which this session was told that their executions belong to other roles.
+    static NOTICED: RefCell<BTreeSet<String>> = const { RefCell::new(BTreeSet::new()) };
+}
+
+/// Tells the session, once for each queue, why a claim on a queue in which executions wait returns no row.
+fn notice_once(queue: &str) {
+    let is_new = NOTICED.with_borrow_mut(|noticed| noticed.len() < MOST_NOTICED && noticed.insert(queue.to_owned()));
+    if is_new {
+        let message = format!("the executions that wait in queue \"{}\" belong to other roles", convert::shown(queue));
+        let hint =
+            "Claim as a role that is a member of the owner of their jobs, or change the owner with sched.alter_job.";
+        error::report(PgLogLevel::NOTICE, Failure::new(PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION, message, hint));
+    }
+}
+
 #[pg_extern(schema = "sched", name = "claim", volatile, parallel_unsafe)]
 #[allow(clippy::type_complexity)]
 fn claim_with_limits(
@@ -272,8 +294,11 @@ fn claim_with_limits(
             shard::check_snapshot(|| owner.session())?;
             Ok(queue::claim(owner, &wanted, database_clock::now))
         };
-        let rows = as_owner(|owner| at_home(owner, claim, |claimed: &Vec<_>| !claimed.is_empty()))?;
-        Ok((wanted.queue, rows))
+        let outcome = as_owner(|owner| at_home(owner, claim, |outcome: &QueueClaimed| !outcome.claimed.is_empty()))?;
+        if outcome.others_only {
+            notice_once(&wanted.queue);
+        }
+        Ok((wanted.queue, outcome.claimed))
     })());
     if !rows.is_empty() {
         acknowledge_durably();

@@ -155,7 +155,7 @@ fn claim_one(us: &Owner, runner: &Runner, owner: Oid) -> Claim {
     };
     let mut queues = store::queues_waiting(us.session(), owner, database_clock::now()).into_iter();
     // Others may have in hand all that waits in one of them.
-    let claimed = queues.find_map(|queue| queue::claim(us, &wanted(queue), database_clock::now).pop());
+    let claimed = queues.find_map(|queue| queue::claim(us, &wanted(queue), database_clock::now).claimed.pop());
     let Some(claimed) = claimed else { return Claim::Nothing };
     let row = store::read_run(us.session(), claimed.execution_id);
     let schedule_name = row.as_ref().and_then(|row| row.schedule_name.clone());

@@ -311,3 +311,34 @@ fn a_job_that_was_never_defined_is_warned_of() {
     assert_eq!(one::<i64>(&mut db, "select sched.prune(2)"), 2);
     assert_eq!(one::<i64>(&mut db, "select sched.prune()"), ended - 2);
 }
+
+#[test]
+fn a_claim_of_what_belongs_to_others_is_told_so_once() {
+    for fast_path in ["on", "off"] {
+        let settings = [("log_min_messages", "notice"), ("sched.enabled", "off"), ("sched.fast_path", fast_path)];
+        let cluster =
+            settings.iter().fold(Cluster::builder(), |builder, (name, value)| builder.set(name, value)).start();
+        let mut db = cluster.with_extension("postgres");
+        let mut worker = cluster.connect();
+        let create = "create role app login; create role worker login;
+            select sched.grant_use('app'), sched.grant_use('worker')";
+        db.batch_execute(create).unwrap();
+        worker.batch_execute("set session authorization worker").unwrap();
+        let claim = "select count(*) from sched.claim('default', 10)";
+        let said = || cluster.logged("belong to other roles").len();
+        assert_eq!(one::<i64>(&mut worker, claim), 0);
+        assert_eq!(said(), 0, "an empty queue");
+        db.batch_execute("set role app; select sched.define_job('mail'); select sched.enqueue('mail'); reset role")
+            .unwrap();
+        assert_eq!(one::<i64>(&mut worker, claim), 0);
+        assert_eq!(one::<i64>(&mut worker, claim), 0);
+        assert_eq!(said(), 1, "once for a session and queue");
+        worker.batch_execute("select sched.define_job('own'); select sched.enqueue('own')").unwrap();
+        let mut second = cluster.connect();
+        second.batch_execute("set session authorization worker").unwrap();
+        assert_eq!(one::<i64>(&mut second, claim), 1);
+        assert_eq!(said(), 1, "one that waits is the worker's");
+        assert_eq!(one::<i64>(&mut second, claim), 0);
+        assert_eq!(said(), 2, "of the other session");
+    }
+}

@@ -23,8 +23,8 @@ use crate::store::lease::cancel_request;
 use crate::store::lease::heap::{new_row, LedgerRow, LedgerTables};
 use crate::store::lease::new_lease::NewLease;
 use crate::store::queue::draw::PlanTimeDraw;
-use crate::store::queue::pause;
 use crate::store::queue::scan_start::{self, Waiting};
+use crate::store::queue::{pause, QueueClaimed};
 use crate::store::schedule::dropped_heap;
 use crate::store::timer::first_times;
 
@@ -93,7 +93,7 @@ impl QueueTables {
         wanted: &QueueClaim,
         now: Instant,
         find_job: impl Fn(&str) -> Option<Job>,
-    ) -> Option<Vec<Claimed>> {
+    ) -> Option<QueueClaimed> {
         if pause::is_any_paused_now(self.tables.leases.schema, &wanted.queue, now) || self.has_stale_run(now) {
             return None;
         }
@@ -103,7 +103,7 @@ impl QueueTables {
         let runner_id = wanted.runner_id.as_str().into_datum();
         let mut fences = Sequence::open(leases.schema, c"fence");
         let mut lengths: Vec<LeaseLength> = Vec::new();
-        let (mut rows, mut claimed) = (Vec::new(), Vec::new());
+        let (mut rows, mut claimed, mut others_only) = (Vec::new(), Vec::new(), false);
         let mut grant = |id| {
             if !entries.find(id) {
                 return false;
@@ -150,13 +150,13 @@ impl QueueTables {
             cancel_request::with(leases.schema, now, |mut requested| {
                 let mut is_refused =
                     |id| requested.as_mut().is_some_and(|requested| requested.has(id)) || is_of_dropped(id);
-                self.take(wanted, due, now, &mut is_refused, &mut grant);
+                others_only = self.take(wanted, due, now, &mut is_refused, &mut grant);
             });
         });
         leases.lease.insert_all(&rows);
         let first = lengths.into_iter().map(|length| length.stale_after).min_by_key(|time| i64::from(*time));
         first.into_iter().for_each(|stale_after| leases.mark_added(stale_after));
-        Some(claimed)
+        Some(QueueClaimed { claimed, others_only })
     }
 
     /// Whether there is a lease that ran out. (`sweep_at` is a lower bound of `stale_after`.)
@@ -209,7 +209,7 @@ impl QueueTables {
 
     /// Takes executions out of `ready`, and those of `due`, in the order of claiming, and skips those that others have in hand. `grant` says of
     /// each whether it exists: an entry that somebody left without its execution stays where it is, for a restore may yet bring that. So
-    /// does what `is_refused`.
+    /// does what `is_refused`. Returns whether entries were there, all of them of owners for whom the caller may not act.
     fn take(
         &self,
         wanted: &QueueClaim,
@@ -217,13 +217,14 @@ impl QueueTables {
         now: Instant,
         is_refused: &mut dyn FnMut(Uuid) -> bool,
         grant: &mut dyn FnMut(Uuid) -> bool,
-    ) {
+    ) -> bool {
         let waiting = &self.waiting;
         let from = scan_start::first_position(waiting, &wanted.queue, now);
         let mut order = Waiting::from(self.tables.scan(waiting, c"ready_order"), &wanted.queue, from);
         let mut retries = self.retries.as_ref().map(|retries| (retries, self.tables.scan(retries, c"retry_pkey")));
         let limit = usize::try_from(wanted.limit).unwrap_or(usize::MAX);
         let (mut taken, mut taken_ready, mut asked) = (0, 0, None);
+        let (mut any, mut any_of_caller) = (false, false);
         let mut has_ready = order.next(Index::next);
         while taken < limit {
             pgrx::check_for_interrupts!();
@@ -244,8 +245,10 @@ impl QueueTables {
             if asked.is_none_or(|(known, _)| known != owner) {
                 asked = Some((owner, role::may_act_for(wanted.caller, owner)));
             }
-            let may = asked.is_some_and(|(_, may)| may) && !is_refused(id);
-            if may && table.delete_unless_locked() {
+            let of_caller = asked.is_some_and(|(_, may)| may);
+            any = true;
+            any_of_caller |= of_caller;
+            if of_caller && !is_refused(id) && table.delete_unless_locked() {
                 if grant(id) {
                     taken += 1;
                     taken_ready += usize::from(is_ready);
@@ -260,6 +263,7 @@ impl QueueTables {
             }
         }
         scan_start::took(taken_ready);
+        any && !any_of_caller
     }
 
     /// Puts the entry back that was just taken.

@@ -3,11 +3,12 @@
 
 use scheduler_core::Instant;
 
-use crate::pg::Owner;
+use crate::pg::{Owner, Session};
 use crate::store::execution::{self, Claimed, QueueClaim};
 use crate::store::fast_path;
 use crate::store::job;
 use crate::store::lease::sql;
+use crate::{arguments, statement};
 
 pub mod delivery;
 pub mod delivery_queue;
@@ -25,13 +26,29 @@ pub mod unique_scope;
 pub mod user_queue;
 pub mod waiting;
 
+/// The outcome of a claim on a queue.
+pub struct QueueClaimed {
+    /// The leases.
+    pub claimed: Vec<Claimed>,
+    /// Executions wait, and all of them belong to owners for whom the caller may not act.
+    pub others_only: bool,
+}
+
 /// Leases what is claimable in a queue, retries that are due included.
-pub fn claim(owner: &Owner, wanted: &QueueClaim, now: impl Fn() -> Instant) -> Vec<Claimed> {
+pub fn claim(owner: &Owner, wanted: &QueueClaim, now: impl Fn() -> Instant) -> QueueClaimed {
     let find_job = |name: &str| job::find(owner, name);
     let queue = fast_path::open(owner.schema, |schema| heap::QueueTables::open(schema, now()));
     queue.and_then(|queue| queue.claim(wanted, now(), find_job)).unwrap_or_else(|| {
         let session = owner.session();
         sql::promote_retries_of(session, now(), &wanted.queue, wanted.limit, wanted.caller);
-        execution::claim(session, wanted, now())
+        let claimed = execution::claim(session, wanted, now());
+        let others_only = claimed.is_empty() && waits_for_others_only(session, wanted);
+        QueueClaimed { claimed, others_only }
     })
+}
+
+/// Whether executions wait in the queue, all of them of owners for whom the caller may not act.
+fn waits_for_others_only(session: &Session, wanted: &QueueClaim) -> bool {
+    statement!(WAITS_FOR_OTHERS = "queue/waits_for_others"(TEXTOID, OIDOID));
+    WAITS_FOR_OTHERS.run(session, arguments![wanted.queue.as_str(), wanted.caller]).len() > 0
 }
