@@ -35,7 +35,7 @@ class Verdict:
 def verdicts(run) -> list:
     """Of all goals, in the order in which a reader would ask."""
     cases = run["cases"]
-    return [judge(cases) for judge in (peers, rows, limit, late, tick, idle, leases, batches, delayed, libraries, runs, starts, all_start, grows, beside, watched, newest)]
+    return [judge(cases) for judge in (peers, rows, limit, late, tick, idle, leases, batches, delayed, libraries, runs, starts, all_start, grows, beside, watched, newest, read)]
 
 
 def _median(case, name=OURS):
@@ -210,11 +210,11 @@ def libraries(cases):
     return Verdict(goal, ", ".join(f"{value:.2f} ({short(case)})" for case, value in found.items()), worst >= 0.8, _by(worst, 0.8))
 
 
-def _answers(cases, goal, which, limit):
+def _answers(cases, goal, which, limit, section="seen"):
     """Whether all p99 of these questions stay within so many milliseconds."""
     found = {
         case["case"]: _median(case)
-        for case in cases if case["section"] == "seen" and case["case"].endswith(", p99") and OURS in case["samples"] and which(case["case"])
+        for case in cases if case["section"] == section and case["case"].endswith(", p99") and OURS in case["samples"] and which(case["case"])
     }
     if not found:
         return Verdict(goal, "", None)
@@ -309,3 +309,8 @@ def table(run):
     yield "| --- | --- | --- |"
     for verdict in verdicts(run):
         yield f"| {verdict.goal} | {verdict.measured.replace('|', '/')} | {verdict.text()} |"
+
+
+def read(cases):
+    goal = "An application's joins by id, and executions by scope or schedule, with 10,000,000 executions: p99 ≤ 10 ms"
+    return _answers(cases, goal, lambda case: True, 10, section="reads")

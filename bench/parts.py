@@ -16,6 +16,7 @@ PARTS = {
 # These are measured only where somebody names them: they need gigabytes on the disk.
 BY_NAME = {
     "seen": ("seen", 12, 0.8),
+    "reads": ("reads", 6, 0.5),
 }
 ALL = PARTS | BY_NAME
 # a run of all parts ends within these, however slow the machine is: parts leave out what does not fit

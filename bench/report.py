@@ -24,6 +24,7 @@ TITLES = {
     "loading": "Loading through create_schedules",
     "sql": "SQL jobs beside pg_cron",
     "seen": "Answers to those who watch",
+    "reads": "Reads of an application",
 }
 # one chart each
 CHARTS = ("firing", "lateness", "tick", "leases", "queue")

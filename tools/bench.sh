@@ -2,7 +2,7 @@
 # What `make bench` runs: a release build in a private server of its own, the peers from their registries, then bench/run.py.
 #
 #   QUICK=1           fewer cases, within eight minutes (and four for the first build); its results stand in a file of their own
-#   ONLY=leases,queue some parts (leases, queue, delayed, clients, firing, lateness, tick, size, million, sql; and seen), in place of what the last run of the same
+#   ONLY=leases,queue some parts (leases, queue, delayed, clients, firing, lateness, tick, size, million, sql; and seen, reads), in place of what the last run of the same
 #                     sources has of them: the others stay
 #   ROUNDS=3          rounds of each case
 #   RESUME=1          only the parts that an interrupted run of the same sources has not ended
