@@ -30,6 +30,7 @@ mod cron_dump;
 mod cron_files;
 mod cron_name;
 mod databases;
+mod declared_starts;
 mod dispatch_setting;
 mod distributed;
 mod drivers;
