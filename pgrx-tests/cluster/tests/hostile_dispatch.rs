@@ -215,9 +215,11 @@ fn what_waits_for_a_time_is_delivered_in_turns() {
              select sched.enqueue('heard', run_at => clock_timestamp() + interval '1 second')",
         )
         .unwrap();
+    let mut root = cluster.connect();
+    // All of it is due when the dispatcher begins.
+    wait_for(&mut root, "select max(run_at) < clock_timestamp() from sched.execution", SOON);
     cluster.execute("alter system set sched.enabled = on");
     cluster.execute("select pg_reload_conf()");
-    let mut root = cluster.connect();
     wait_for(
         &mut root,
         "select count(*) = 0 from sched.execution where job_name in ('noise', 'heard') and status <> 'SUCCESS'",
