@@ -117,6 +117,10 @@ CREATE INDEX schedule_group_name ON sched.schedule (group_name) WHERE group_name
 COMMENT ON COLUMN sched.schedule.group_name IS 'the group that declare_schedules keeps it in; NULL = none';
 COMMENT ON COLUMN sched.schedule.default_scope_id IS 'in a group: the scope_id of a declaration that names none, which is the name that the schedule had when it was created';
 
+ALTER TABLE sched.cancel_request ADD COLUMN owner regrole NOT NULL DEFAULT 0;
+CREATE INDEX cancel_request_turns ON sched.cancel_request ((owner::oid), retry_at);
+COMMENT ON COLUMN sched.cancel_request.owner IS 'the owner of the execution: owners take turns; 0 in a request of a release before 0.4.0';
+
 -- The clock of the database.
 ALTER TABLE sched.cancel_request ALTER COLUMN requested_at SET DEFAULT sched.now();
 ALTER TABLE sched.home ALTER COLUMN since SET DEFAULT sched.now();
@@ -1001,7 +1005,7 @@ END
 $$;
 
 COMMENT ON FUNCTION sched.alter_job IS
-'Changes a job; NULL leaves an argument as it is, reset names arguments that go back to their default (of the kind that the job then has). What is stored with existing executions stays, as when it is defined anew. kind, command, settings and own_transactions of another role''s job are 42501 for a superuser who is no member of that role by a superuser''s GRANT. From PostgreSQL 16 on they are for a member who may not SET ROLE to it. A dropped role''s job that has a command is 42501 for a superuser unless the call replaces command and settings; then it is the superuser''s. owner hands the job, its schedules and what waits of it to another role. It is for superusers, who may pass a command with it, and for members of both roles. Errors as define_job, and 42704 for an unknown job or role, 22023 for an argument that is both given and reset.';
+'Changes a job; NULL leaves an argument as it is, reset names arguments that go back to their default (of the kind that the job then has). What is stored with existing executions stays, as when it is defined anew. kind, command, settings and own_transactions of another role''s job are 42501 for a superuser who is no member of that role by a superuser''s GRANT. From PostgreSQL 16 on they are for a member who may not SET ROLE to it. A dropped role''s job that has a command is 42501 for a superuser unless the call replaces command and settings; then it is the superuser''s. owner hands the job, its schedules and what waits of it to another role. It is for superusers, who may pass a command with it, and for members of both roles. A superuser gets no job whose command another role wrote, but by a call that replaces the command; the settings are empty then unless given. Grants to enqueue the job end, and schedules of others give it no alerts any more. A WARNING counts the executions that run or are locked and keep their owner. Errors as define_job, and 42704 for an unknown job or role, 22023 for an argument that is both given and reset.';
 CREATE FUNCTION sched_internal."grant_database_owner"() RETURNS void
 STRICT VOLATILE PARALLEL UNSAFE
 LANGUAGE c
@@ -1013,11 +1017,11 @@ COMMENT ON FUNCTION sched.declare_schedules IS
 COMMENT ON FUNCTION sched.test_mode IS
 'Begins or ends test mode, for a database in which an application''s tests run. In it nothing runs by itself: schedules fire by sched.dispatch_due, SQL jobs run by sched.drain_sql, and the clock is moved by sched.advance. A copy by TEMPLATE is in test mode as well, and needs no sched.adopt. The end sets the clock back and begins the timers again. For the owner of the database and superusers. Errors: 55000 (over 100,000 executions, or schedules of another role than the database''s owner have fired; an end without sched.reset), 22004 (NULL), 42501.';
 COMMENT ON FUNCTION sched.advance IS
-'Moves the clock of a database in test mode forward, and returns its time. sched.dispatch_due then does what would have happened meanwhile, each plan time at its time. For the owner of the database and superusers. Errors: 55000 (not in test mode), 22023 (zero or less), 22008 (beyond the year 9000), 22004 (NULL), 42501.';
+'Moves the clock of a database in test mode forward, and returns its time. sched.dispatch_due then does what would have happened meanwhile, each plan time at its time. For the owner of the database and superusers. Errors: 55000 (not in test mode, in the run of an SQL job), 22023 (zero or less), 22008 (beyond the year 9000), 22004 (NULL), 42501.';
 COMMENT ON FUNCTION sched.reset IS
-'Deletes executions, what is known of skipped plan times, and alerts of a database in test mode; with keep_definitions false jobs, schedules and pauses of queues too. Timers begin again, and the clock stays where it is. It can be rolled back. For the owner of the database and superusers. Errors: 55000 (not in test mode), 22004 (NULL), 42501.';
+'Deletes executions, what is known of skipped plan times, and alerts of a database in test mode; with keep_definitions false jobs, schedules and pauses of queues too. Timers begin again, and the clock stays where it is. It can be rolled back. For the owner of the database and superusers. Errors: 55000 (not in test mode, in the run of an SQL job), 22004 (NULL), 42501.';
 COMMENT ON FUNCTION sched.drain_sql IS
-'Runs the SQL jobs that are due in a database in test mode, one after the other, each in a process of its own as its owner. Returns a row for each with its status when all have ended. It sees committed executions only. For the owner of the database and superusers. Errors: 55000 (not in test mode, a role that cannot log in), 0A000 (a transaction that is not READ COMMITTED), 53400 (no process is free), 22023 (max_executions under 1), 42501.';
+'Runs the SQL jobs that are due in a database in test mode, one after the other, each in a process of its own as its owner. Returns a row for each with its status when all have ended. It sees committed executions only. For the owner of the database and superusers. Errors: 55000 (not in test mode, in the run of an SQL job, a role that cannot log in), 0A000 (a transaction that is not READ COMMITTED), 53400 (no process is free), 22023 (max_executions under 1), 42501.';
 COMMENT ON FUNCTION sched.prune IS
 'Deletes at once what retention (sched.history_retention) no longer keeps, at most max_executions executions where that is given, and returns how many. Rows that a dispatcher would keep are kept. For superusers and the extension''s owner. Errors: 22023 (max_executions under 1), 42501.';
 COMMENT ON FUNCTION sched.claim IS
@@ -1029,7 +1033,7 @@ COMMENT ON FUNCTION sched.alter_execution IS
 COMMENT ON FUNCTION sched.alter_many IS
 'Changes queue, priority or both of at most max_executions (NULL: all) of what waits and the caller may act for, of a job, a queue or both; ids stay. An execution that a session has locked is left alone. Returns how many. Errors: 22023 (neither job_name nor queue, or nothing to change; a name that cannot be one).';
 COMMENT ON FUNCTION sched.grant_enqueue IS
-'Lets a role enqueue this job, which stays its owner''s: what it enqueues runs as the owner. A role without other grants may enqueue nothing else, and call nothing else. sched.revoke_all takes it back. For the owner of the job, its members and superusers. Errors: 42704 (unknown job or role), 42501, 22004 (NULL).';
+'Lets a role enqueue this job, which stays its owner''s: what it enqueues runs as the owner. A role without other grants may enqueue nothing else, and call nothing else. It replaces no execution, and enqueues none in the scope of a schedule (42501). sched.revoke_all takes it back. For the owner of the job, its members and superusers. Errors: 42704 (unknown job or role), 42501, 22004 (NULL).';
 COMMENT ON FUNCTION sched.revoke_all IS
 'Takes back all that sched.grant_use, sched.grant_monitor, sched.grant_worker, sched.grant_queue and sched.grant_enqueue gave to a role. For superusers and the extension''s owner; 42501 for others.';
 

@@ -111,12 +111,15 @@ CREATE TABLE sched.cancel_request (
     request_id   uuid        PRIMARY KEY DEFAULT pg_catalog.gen_random_uuid(),
     execution_id uuid        NOT NULL,
     requested_at timestamptz NOT NULL DEFAULT sched.now(),
-    retry_at     timestamptz NOT NULL DEFAULT 'epoch'
+    retry_at     timestamptz NOT NULL DEFAULT 'epoch',
+    owner        regrole     NOT NULL DEFAULT 0
 );
 CREATE INDEX cancel_request_execution_id ON sched.cancel_request (execution_id);
+CREATE INDEX cancel_request_turns ON sched.cancel_request ((owner::oid), retry_at);
 CREATE INDEX cancel_request_retry_at ON sched.cancel_request (retry_at);
 COMMENT ON TABLE sched.cancel_request IS 'executions to be cancelled whose row another transaction had locked: nobody may claim them, and heartbeats answer cancel';
 COMMENT ON COLUMN sched.cancel_request.retry_at IS 'when a dispatcher tries again';
+COMMENT ON COLUMN sched.cancel_request.owner IS 'the owner of the execution: owners take turns; 0 in a request of a release before 0.4.0';
 
 -- Runs whose end some schedule waits for (rearm on_terminal, overlap skip or buffer_one), so that the others pay nothing.
 CREATE TABLE sched.awaited (

@@ -24,7 +24,7 @@ use crate::store::queue::enqueue::{self as store, EnqueueBatch};
 use crate::store::shard;
 
 use crate::api::claim::new_execution;
-use crate::api::enqueue_right::job_to_enqueue;
+use crate::api::enqueue_right::{check_granted, job_to_enqueue};
 use crate::api::enqueue_unique::{self, announce, Put, Same};
 use crate::api::job::check_payload;
 use crate::api::lease::all_given;
@@ -114,7 +114,7 @@ fn put(
         let notifies = job::read(owner.session(), batch.job_name).is_some_and(|job| job.notifies);
         batch.payloads.iter().try_for_each(|payload| check_payload(notifies, batch.job_name, payload))?;
     }
-    let put_unless_known = |batch: &EnqueueBatch| put_unless_known(owner, batch, uniqueness, warning);
+    let put_unless_known = |batch: &EnqueueBatch| put_unless_known(owner, batch, uniqueness, same.if_exists, warning);
     match (same.unique_by, same.if_exists, uniqueness) {
         // Of what has a scope or a plan time of its own there is none that is the same.
         (UniqueBy::Plan, _, Uniqueness::Scope | Uniqueness::PlanTime) | (UniqueBy::Plan, IfExists::Keep, _) => {
@@ -132,6 +132,7 @@ fn put_unless_known(
     owner: &Owner,
     batch: &EnqueueBatch,
     uniqueness: Uniqueness,
+    if_exists: IfExists,
     warning: &Cell<Option<Failure>>,
 ) -> Outcome<Put> {
     let (job_name, caller) = (batch.job_name, batch.caller);
@@ -148,6 +149,12 @@ fn put_unless_known(
     if job.is_none() {
         warning.set(undefined_job::warning(owner.session(), job_name, caller)?);
     }
+    let granted_by = job.as_ref().map(|job| job.owner).filter(|owner| !role::may_act_for(caller, *owner));
+    let as_its_owner = granted_by.map(|owner| EnqueueBatch { caller: owner, ..batch.clone() });
+    if as_its_owner.is_some() {
+        check_granted(|| owner.session(), batch, if_exists, uniqueness != Uniqueness::Scope)?;
+    }
+    let batch = as_its_owner.as_ref().unwrap_or(batch);
     if job.as_ref().is_some_and(|job| job.notifies) {
         batch.payloads.iter().try_for_each(|payload| check_payload(true, job_name, payload))?;
     }

@@ -2,6 +2,8 @@
 
 use pgrx::pg_sys;
 use pgrx::prelude::*;
+use pgrx::PgSqlErrorCode;
+use scheduler_core::enqueue::IfExists;
 
 use crate::pg::convert::{self, required};
 use crate::pg::error::{or_raise, Failure, Outcome};
@@ -10,6 +12,8 @@ use crate::pg::utf8_text::Text;
 use crate::pg::{role, session, Session};
 use crate::store::grants;
 use crate::store::job::{self, Job};
+use crate::store::queue::enqueue::EnqueueBatch;
+use crate::store::schedule as schedules;
 
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn grant_enqueue(job_name: Option<Text>, role: Option<RoleArgument>) {
@@ -28,6 +32,32 @@ fn grant_enqueue(job_name: Option<Text>, role: Option<RoleArgument>) {
             Ok(())
         })
     })());
+}
+
+/// What a role with `grant_enqueue`, which may not act for the job's owner, does not reach: executions that others have added, and those of
+/// the job's schedules; `42501`. `names_scopes`: the executions are of scopes that the call names.
+pub fn check_granted<'s>(
+    session: impl FnOnce() -> &'s Session,
+    batch: &EnqueueBatch,
+    if_exists: IfExists,
+    names_scopes: bool,
+) -> Outcome<()> {
+    let refused = |what: String, hint: &str| Failure::new(PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE, what, hint);
+    let name = convert::shown(batch.job_name);
+    if if_exists == IfExists::Replace {
+        return Err(refused(
+            format!("if_exists \"replace\" would change executions of job \"{name}\", whose owner the caller may not act for"),
+            "Pass if_exists => 'keep' or 'error': sched.grant_enqueue lets a role add executions.",
+        ));
+    }
+    let taken = names_scopes.then(|| schedules::in_scopes(session(), batch.job_name, batch.keys.clone())).flatten();
+    match taken {
+        None => Ok(()),
+        Some(schedule) => Err(refused(
+            format!("the scope is that of schedule \"{}\" of job \"{name}\"", convert::shown(&schedule)),
+            "Pass another scope_kind: a plan time that is enqueued in the scope of a schedule counts as fired.",
+        )),
+    }
 }
 
 /// The job of this name, if it was defined; `42501` where the caller may not enqueue it.

@@ -20,7 +20,7 @@ use crate::store::queue::enqueue::{Added, EnqueueBatch};
 use crate::store::queue::unique_scope;
 use crate::store::queue::waiting::{self, Change};
 
-use crate::api::enqueue_right::job_to_enqueue;
+use crate::api::enqueue_right::{check_granted, job_to_enqueue};
 use crate::api::undefined_job;
 
 /// What is the same, and what becomes of it.
@@ -169,6 +169,9 @@ pub fn by_scope(
         warning.set(undefined_job::warning(session, batch.job_name, batch.caller)?);
     }
     let of = job.map_or(batch.caller, |job| job.owner);
+    if !role::may_act_for(batch.caller, of) {
+        check_granted(|| session, batch, if_exists, true)?;
+    }
     let key = |place: usize| *batch.keys[place].as_bytes();
     let Distinct { batch, places } = distinct(batch, if_exists, key, |place| waits_in_scope(batch, place))?;
     let found = unique_scope::lock_waiting(session, &batch.keys, of, database_clock::now());

@@ -10,7 +10,7 @@ use crate::dispatch;
 use crate::guc;
 use crate::pg::array::Many;
 use crate::pg::convert::{self, duration, optional_duration, required, Zero};
-use crate::pg::error::{or_raise, Failure, Outcome};
+use crate::pg::error::{self, or_raise, Failure, Outcome};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::parse::{self, Strings};
 use crate::pg::utf8_text::Text;
@@ -299,11 +299,33 @@ pub fn hand_over(
             format!("Have a superuser do it, or a member of both roles: GRANT {owner} TO it."),
         ));
     }
-    if before != new {
-        let written = job::hand_over(session, name, new);
-        announce(session, written);
+    let handed = job::hand_over(session, name, before, new);
+    if handed.left > 0 {
+        let left = handed.left;
+        let warning = format!(
+            "{left} executions of job \"{}\" keep their owner: they run, or another transaction has locked them",
+            convert::shown(name)
+        );
+        let hint = "Call sched.alter_job with this owner again when those runs and transactions have ended.";
+        error::warn(Some(Failure::new(PgSqlErrorCode::ERRCODE_WARNING, warning, hint)));
     }
+    announce(session, handed.written);
     Ok(())
+}
+
+/// Refuses to give a job to a superuser with a command that a role which is none has written: `42501`.
+pub fn check_command_of(name: &str, before: pg_sys::Oid, new: pg_sys::Oid) -> Outcome<()> {
+    if !role::is_superuser(new) {
+        return Ok(());
+    }
+    let (name, superuser) = (convert::shown(name), role::quoted(new));
+    let writer =
+        if role::exists(before) { format!("role {}", role::quoted(before)) } else { "a dropped role".to_owned() };
+    Err(Failure::new(
+        PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
+        format!("the command of job \"{name}\" was written by {writer} and would run as superuser {superuser}"),
+        "Pass the command as well: sched.alter_job(..., owner => ..., command => ...) replaces command and settings.",
+    ))
 }
 
 /// Has all hear of what writing a job led to.
@@ -343,7 +365,7 @@ pub fn check_runs_of(session: &Session, name: &str, owner: pg_sys::Oid, caller: 
     Err(Failure::new(
         PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
         format!("job \"{name}\" belongs to role {owner}, which would run and could read what is written here"),
-        format!("Run SET ROLE {owner} first if that is meant, or take the job over with sched.alter_job(owner => ...); otherwise choose another name."),
+        format!("Run SET ROLE {owner} first if that is meant, or take the job over with sched.alter_job(owner => ..., command => ...); otherwise choose another name."),
     ))
 }
 

@@ -14,7 +14,7 @@ use crate::pg::utf8_text::Text;
 use crate::pg::{role, run_settings, session};
 use crate::store::job::{self, Definition};
 
-use crate::api::job::{backoff, check, check_own, defaults, hand_over, known_kind, write, Runs};
+use crate::api::job::{backoff, check, check_command_of, check_own, defaults, hand_over, known_kind, write, Runs};
 
 #[pg_extern(schema = "sched", name = "alter_job", volatile, parallel_unsafe)]
 #[allow(clippy::too_many_arguments)]
@@ -69,7 +69,12 @@ fn alter_job_and_owner(
             if !role::may_act_for(caller, owner) {
                 return Err(Failure::not_owner("job", &name));
             }
+            // A command and settings that a role has written run as another one, for which that role may not act.
+            let is_of_another = new_owner.is_some_and(|new| !role::exists(owner) || !role::may_act_for(owner, new));
             if let Some(new) = new_owner {
+                if is_of_another && !states_command && current.command.is_some() {
+                    check_command_of(&name, owner, new)?;
+                }
                 hand_over(session, &name, owner, new, caller)?;
             }
             let runs = match is_said {
@@ -80,7 +85,10 @@ fn alter_job_and_owner(
                 false => Runs::Keep,
             };
             let kind = kind.unwrap_or(if reset.contains(&Attribute::Kind) { Kind::Pull } else { current.kind });
-            let base = reset_to(current, defaults(name, kind), &reset);
+            let mut base = reset_to(current, defaults(name, kind), &reset);
+            if is_of_another && states_command {
+                base.settings = Jsonb::empty();
+            }
             let new = Definition {
                 command: command.map(String::from).or(base.command),
                 queue: queue.unwrap_or(base.queue),

@@ -10,6 +10,8 @@ use pgrx::pg_sys;
 pub enum Names {
     /// Sources of imports, each with its schema.
     Imports,
+    /// Rights that `grant_enqueue` gives: two GRANTs on one function at a time are an error of the server.
+    Grants,
 }
 
 impl Names {
@@ -17,6 +19,7 @@ impl Names {
     fn class(self) -> u16 {
         match self {
             Names::Imports => 0x5C4E,
+            Names::Grants => 0x5C4F,
         }
     }
 }

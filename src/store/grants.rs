@@ -4,6 +4,7 @@ use pgrx::pg_sys::Oid;
 use pgrx::{pg_sys, Spi};
 
 use crate::pg::error::{raise, Failure};
+use crate::pg::name_lock::{self, Names};
 use crate::pg::record::Record;
 use crate::pg::session::Rows;
 use crate::pg::Session;
@@ -62,7 +63,11 @@ fn give(grants: &Rows) {
 /// Lets a role enqueue a job of another role.
 pub fn enqueue(session: &Session, job_name: &str, role: Oid) {
     statement!(ENQUEUE_GRANT = "grants/enqueue_grant"(TEXTOID, REGROLEOID));
-    give(&ENQUEUE_GRANT.run(session, arguments![job_name, role]));
+    let grants = ENQUEUE_GRANT.run(session, arguments![job_name, role]);
+    if grants.len() > 0 {
+        name_lock::hold(Names::Grants, "");
+        give(&grants);
+    }
 }
 
 /// What a role may enqueue beside its own jobs.

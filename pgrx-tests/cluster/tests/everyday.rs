@@ -342,3 +342,19 @@ fn a_claim_of_what_belongs_to_others_is_told_so_once() {
         assert_eq!(said(), 2, "of the other session");
     }
 }
+
+/// The caller of `drain_sql` may have moved the clock in its transaction, for which a run would wait.
+#[test]
+fn no_run_moves_the_clock_of_its_test() {
+    let cluster = Cluster::new();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute(
+        "select sched.test_mode(); select sched.define_job('mover', 'sql', $$select sched.advance('1 hour')$$, max_attempts => 1);
+         select sched.enqueue('mover')",
+    )
+    .unwrap();
+    db.batch_execute("begin; select sched.advance('1 minute'); set local statement_timeout = '30s'").unwrap();
+    assert_eq!(one::<String>(&mut db, "select status from sched.drain_sql()"), "FAILED");
+    db.batch_execute("commit").unwrap();
+    assert_eq!(one::<String>(&mut db, "select error_code from sched.history"), "55000");
+}

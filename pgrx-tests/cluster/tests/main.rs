@@ -54,6 +54,7 @@ mod health;
 mod hostile;
 mod hostile_commands;
 mod hostile_dispatch;
+mod hostile_handover;
 mod hostile_logs;
 mod hostile_memory;
 mod hostile_runners;

@@ -243,6 +243,9 @@ pub fn write(session: &Session, job: &Definition, caller: Oid, takes: bool, befo
     let (was_unusable, now_in): (bool, String) =
         rows.first().map(|row| (row.get_required("was_unusable"), row.get_required("ready_queue")))?;
     identity::settle(session);
+    if takes {
+        forget_users(session, &job.job_name, caller);
+    }
     let rearmed = rearm(session, &job.job_name, was_unusable);
     let is_other_room = match before {
         None => is_runner_queue(&now_in),
@@ -265,10 +268,31 @@ fn rearm(session: &Session, job_name: &str, all: bool) -> usize {
 }
 
 /// Gives a job that is locked, and what waits of it, to another role.
-pub fn hand_over(session: &Session, job_name: &str, owner: Oid) -> Written {
+pub fn hand_over(session: &Session, job_name: &str, before: Oid, owner: Oid) -> HandedOver {
     statement!(JOB_HAND_OVER = "job/job_hand_over"(TEXTOID, REGROLEOID));
-    JOB_HAND_OVER.run(session, arguments![job_name, owner]);
-    Written { rearmed: rearm(session, job_name, true), queues: reroute(session, Some(job_name)) }
+    let rows = JOB_HAND_OVER.run(session, arguments![job_name, owner]);
+    let left = rows.first().map_or(0, |row| row.get_required("left_over"));
+    if before != owner {
+        forget_users(session, job_name, owner);
+    }
+    HandedOver {
+        written: Written { rearmed: rearm(session, job_name, true), queues: reroute(session, Some(job_name)) },
+        left,
+    }
+}
+
+/// A job that another role has got.
+pub struct HandedOver {
+    /// What that leads to.
+    pub written: Written,
+    /// How many executions keep their owner.
+    pub left: i64,
+}
+
+/// Takes from other roles what they were given by the owner that a job had: grants to enqueue it, and alerts that it gets of their schedules.
+fn forget_users(session: &Session, job_name: &str, owner: Oid) {
+    statement!(JOB_FORGET_USERS = "job/job_forget_users"(TEXTOID, OIDOID));
+    JOB_FORGET_USERS.run(session, arguments![job_name, owner]);
 }
 
 /// Moves what waits between the queues of users and those of runners, of a job or of all, to where its job is now; in which queues something

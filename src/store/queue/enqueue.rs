@@ -16,12 +16,13 @@ use crate::store::queue::draw::PlanTimeDraw;
 use crate::{arguments, statement};
 
 /// Executions of one job and kind of scope.
+#[derive(Clone)]
 pub struct EnqueueBatch<'a> {
     /// The job.
     pub job_name: &'a str,
     /// The kind of scope of all.
     pub scope_kind: &'a str,
-    /// Who owns them where the job was never defined.
+    /// The caller, or for a role with `grant_enqueue` the job's owner: the owner of the executions where the job was never defined.
     pub caller: Oid,
     /// The hash of job and scope, of each.
     pub keys: Vec<Uuid>,

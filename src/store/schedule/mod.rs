@@ -9,7 +9,7 @@ use pgrx::{PgSqlErrorCode, PgTryBuilder};
 use crate::pg::error::{raise, Failure};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::record::Record;
-use crate::pg::session::Row;
+use crate::pg::session::{List, Row};
 use crate::pg::subtransaction::describe;
 use crate::pg::{syscache, Session};
 use crate::{arguments, statement};
@@ -244,6 +244,15 @@ pub fn name_of_pair(session: &Session, pair: &str, owner: Oid) -> Option<String>
 pub fn set_pair(session: &Session, schedule_id: i64, pair: Option<&str>) {
     statement!(SCHEDULE_PAIR_SET = "schedule/schedule_pair_set"(INT8OID, TEXTOID));
     SCHEDULE_PAIR_SET.run(session, arguments![schedule_id, pair]);
+}
+
+/// A schedule of a job that has executions in one of these scopes, now or before an edit.
+pub fn in_scopes(session: &Session, job_name: &str, keys: Vec<Uuid>) -> Option<String> {
+    statement!(SCHEDULE_IN_SCOPES = "schedule/schedule_in_scopes"(TEXTOID, UUIDARRAYOID));
+    SCHEDULE_IN_SCOPES
+        .run(session, arguments![job_name, List(keys)])
+        .first()
+        .map(|row| row.get_required("schedule_name"))
 }
 
 /// Whether a schedule of this name exists.
