@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Awaitable, Mapping, Optional, Union, overload
 from uuid import UUID
 
 from psycopg import AsyncConnection, AsyncCursor, Connection, Cursor
+from psycopg.errors import ObjectNotInPrerequisiteState
 from psycopg.rows import tuple_row
 from psycopg.types.json import Jsonb
 
@@ -191,3 +192,12 @@ def reset(db: Any, keep_definitions: bool = True) -> None:
     Raises psycopg.Error (55000) outside test mode."""
     with Cursor(driver_connection(db), row_factory=tuple_row) as cursor:
         cursor.execute("SELECT sched.reset(%s)", (keep_definitions,))
+
+
+def reset_committed(db: Any) -> None:
+    """At the end of a test on Django's connection: `reset`, unless a transaction that is rolled back has all of it.
+
+    Outside test mode it does nothing."""
+    if not getattr(db, "in_atomic_block", True):
+        with suppress(ObjectNotInPrerequisiteState):
+            reset(db)

@@ -8,13 +8,13 @@ from typing import Any, Mapping, Optional, Union
 from django.db import connections  # type: ignore[import-untyped,unused-ignore]
 
 from ..threads import Worker
-from . import Execution, Statuses, advance, drain, enqueued, reset
+from . import Execution, Statuses, advance, drain, enqueued, reset, reset_committed
 
 
 class SchedulerTests:
     """The functions of `pg_scheduler.testing` on Django's connection: in a TestCase all is rolled back with the test.
 
-    A TransactionTestCase commits, so that other workers would see what it has enqueued; it ends with `self.reset()`."""
+    A TransactionTestCase commits. In test mode each of its tests ends with a reset, so that the next one sees only its own executions."""
 
     #: The alias of the database that has the extension.
     scheduler_database = "default"
@@ -34,3 +34,7 @@ class SchedulerTests:
 
     def reset(self, keep_definitions: bool = True) -> None:
         reset(self.scheduler_connection, keep_definitions)
+
+    def doCleanups(self) -> None:
+        self.addCleanup(reset_committed, self.scheduler_connection)  # type: ignore[attr-defined]
+        super().doCleanups()  # type: ignore[misc]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any, Mapping, Optional, Union
+from typing import Any, Iterator, Mapping, Optional, Union
 
 import pytest
 
 from ..threads import Worker
-from . import Execution, Statuses, advance, drain, enqueued, reset
+from . import Execution, Statuses, advance, drain, enqueued, reset, reset_committed
 
 
 class Scheduler:
@@ -42,6 +42,9 @@ def pg_scheduler_connection(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.fixture
-def pg_scheduler(pg_scheduler_connection: Any) -> Scheduler:
-    """drain, enqueued, advance and reset, in the test's own transaction."""
-    return Scheduler(pg_scheduler_connection)
+def pg_scheduler(pg_scheduler_connection: Any) -> Iterator[Scheduler]:
+    """drain, enqueued, advance and reset, in the test's own transaction.
+
+    A test of Django's with `transaction=True` commits. In test mode it ends with a reset."""
+    yield Scheduler(pg_scheduler_connection)
+    reset_committed(pg_scheduler_connection)
