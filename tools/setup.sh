@@ -223,6 +223,18 @@ beat() {
     mark_done beat "$key"
 }
 
+# Django with its test runners, Alembic and drizzle-kit, whose projects the tests run: apart, for the same reason.
+orms() {
+    local projects=$SCHEDULER_ROOT/pgrx-tests/orms folder=$CARGO_TARGET_DIR/orms key
+    key="$SCHEDULER_ROOT $(python3 --version) $(node --version) $(cat "$projects"/{requirements.txt,drizzle/package{,-lock}.json} | sha256sum)"
+    if is_done orms "$key" && "$folder/bin/python3" -c "" 2>/dev/null && [ -d "$projects/drizzle/node_modules" ]; then return; fi
+    say "installing Django's test runners, Alembic and drizzle-kit, which the tests run"
+    quietly orms python3 -m venv --clear "$folder"
+    quietly orms "$folder/bin/python3" -m pip install --disable-pip-version-check -r "$projects/requirements.txt"
+    (cd "$projects/drizzle" && quietly orms npm ci --no-audit --no-fund)
+    mark_done orms "$key"
+}
+
 javascript() {
     local client=$SCHEDULER_ROOT/clients/typescript folder key
     local folders=("$client" "$SCHEDULER_ROOT/examples/javascript" "$SCHEDULER_ROOT/pgrx-tests/drivers")
@@ -296,10 +308,10 @@ rust_here=$(rustc --version | cut -d ' ' -f 2)
 if [ "$(printf '%s\n' "$rust_wanted" "$rust_here" | sort -V | head -n 1)" != "$rust_wanted" ]; then
     fail "Rust $rust_here is too old, $rust_wanted or newer is needed: install it from https://rustup.rs, then run this again"
 fi
-if [ $# = 0 ]; then set -- packages pgrx audit server sources python beat javascript monitoring pooler; fi
+if [ $# = 0 ]; then set -- packages pgrx audit server sources python beat orms javascript monitoring pooler; fi
 for step in "$@"; do
     case $step in
-        packages | pgrx | audit | packaging | failover | recipes | server | sources | python | beat | javascript | monitoring | pooler) "$step" ;;
+        packages | pgrx | audit | packaging | failover | recipes | server | sources | python | beat | orms | javascript | monitoring | pooler) "$step" ;;
         *) fail "no such step: $step" ;;
     esac
 done

@@ -84,6 +84,7 @@ mod monitoring;
 mod notifications;
 mod notify_jobs;
 mod obstruction;
+mod orms;
 mod owners;
 mod pages;
 mod poison;
