@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from contextlib import AbstractContextManager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Awaitable, Mapping, Optional, Union, overload
+from typing import Any, Awaitable, Iterator, Mapping, Optional, Union, overload
 from uuid import UUID
 
 from psycopg import AsyncConnection, AsyncCursor, Connection, Cursor
@@ -62,7 +62,7 @@ def drain(worker: Worker | AsyncWorker, raise_errors: bool = True, connection: A
 
 def _drain(worker: Worker, raise_errors: bool, connection: Any) -> Statuses:
     db = driver_connection(connection) if connection is not None else None
-    with _Recorded(worker, raise_errors) as recorded:
+    with _Recorded(worker, raise_errors, connection) as recorded:
         if db is None:
             worker.drain()
         else:
@@ -112,8 +112,8 @@ async def _seen(worker: Worker | AsyncWorker, recorded: _Recorded) -> Statuses:
 class _Recorded(Hooks):
     """Hears what the worker's own hooks hear."""
 
-    def __init__(self, worker: Worker | AsyncWorker, raise_errors: bool) -> None:
-        self._worker, self._hooks, self._raises = worker, worker.hooks, raise_errors
+    def __init__(self, worker: Worker | AsyncWorker, raise_errors: bool, connection: Any = None) -> None:
+        self._worker, self._hooks, self._raises, self._connection = worker, worker.hooks, raise_errors, connection
         self._ids, self._errors = set[UUID](), list[BaseException]()
 
     def __enter__(self) -> _Recorded:
@@ -130,9 +130,17 @@ class _Recorded(Hooks):
     def statuses(self) -> Statement:
         return Statement("SELECT status, count(*) FROM sched.execution WHERE id = ANY (%s) GROUP BY 1 ORDER BY 1", (list(self._ids),))
 
-    def around(self, run: RunBase[Any, Any]) -> AbstractContextManager[object]:
+    @contextmanager
+    def around(self, run: RunBase[Any, Any]) -> Iterator[None]:
         self._ids.add(run.execution_id)
-        return self._hooks.around(run)
+        was_broken = getattr(self._connection, "needs_rollback", False)
+        try:
+            with self._hooks.around(run):
+                yield
+        finally:
+            # After an error of the ORM Django refuses all queries. It does not know of the run's savepoint, which takes the error back.
+            if getattr(self._connection, "needs_rollback", False) and not was_broken:
+                self._connection.needs_rollback = False
 
     def succeeded(self, run: RunBase[Any, Any]) -> None:
         self._ids.add(run.execution_id)  # of a batch only the first is seen before
