@@ -119,7 +119,7 @@ fn pytest_with_databases_that_are_new_or_kept() {
             .args(words.split(' '))
             .env("TEST_TEMPLATE", "app_template");
         let told = succeeds(program);
-        assert!(told.contains("13 passed"), "{words}: {told}");
+        assert!(told.contains("22 passed"), "{words}: {told}");
     };
     let mut server = cluster.connect();
     // The second of them finds the database that the first one keeps.

