@@ -223,15 +223,18 @@ beat() {
     mark_done beat "$key"
 }
 
-# Django with its test runners, Alembic and drizzle-kit, whose projects the tests run: apart, for the same reason.
+# Django with its test runners, Alembic, drizzle-kit and Vitest, whose projects the tests run: apart, for the same reason.
 orms() {
-    local projects=$SCHEDULER_ROOT/pgrx-tests/orms folder=$CARGO_TARGET_DIR/orms key
-    key="$SCHEDULER_ROOT $(python3 --version) $(node --version) $(cat "$projects"/{requirements.txt,drizzle/package{,-lock}.json} | sha256sum)"
-    if is_done orms "$key" && "$folder/bin/python3" -c "" 2>/dev/null && [ -d "$projects/drizzle/node_modules" ]; then return; fi
-    say "installing Django's test runners, Alembic and drizzle-kit, which the tests run"
+    local projects=$SCHEDULER_ROOT/pgrx-tests/orms folder=$CARGO_TARGET_DIR/orms project key
+    key="$SCHEDULER_ROOT $(python3 --version) $(node --version) $(cat "$projects"/{requirements.txt,{drizzle,vitest}/package{,-lock}.json} | sha256sum)"
+    if is_done orms "$key" && "$folder/bin/python3" -c "" 2>/dev/null && [ -d "$projects/drizzle/node_modules" ] && [ -d "$projects/vitest/node_modules" ]; then return; fi
+    say "installing Django's test runners, Alembic, drizzle-kit and Vitest, which the tests run"
     quietly orms python3 -m venv --clear "$folder"
     quietly orms "$folder/bin/python3" -m pip install --disable-pip-version-check -r "$projects/requirements.txt"
-    (cd "$projects/drizzle" && quietly orms npm ci --no-audit --no-fund)
+    for project in drizzle vitest; do
+        (cd "$projects/$project" && quietly orms npm ci --no-audit --no-fund)
+    done
+    ln -sfn ../../../../clients/typescript "$projects/vitest/node_modules/pg-scheduler"
     mark_done orms "$key"
 }
 

@@ -1,4 +1,4 @@
-//! Django, Alembic and Drizzle in databases that have the extension, with the projects in `pgrx-tests/orms`: what their tests need
+//! Django, Alembic, Drizzle and Vitest in databases that have the extension, with the projects in `pgrx-tests/orms`: what their tests need
 //! (docs/guides/testing.md), and what their migrations make of its schemas (docs/guides/orms.md).
 
 use scheduler_cluster_tests::scheduler::{one, SOON};
@@ -17,6 +17,17 @@ fn copy(cluster: &Cluster, name: &str) -> PathBuf {
     let folder = cluster.folder().join(name);
     let copied = Command::new("cp").arg("-r").arg(project(name)).arg(&folder).status().unwrap();
     assert!(copied.success());
+    folder
+}
+
+/// The same for one of Node: these files, and what is installed for it.
+fn node(cluster: &Cluster, name: &str, files: &[&str]) -> PathBuf {
+    let folder = cluster.folder().join(name);
+    fs::create_dir(&folder).unwrap();
+    for file in ["package.json"].iter().chain(files) {
+        fs::copy(project(name).join(file), folder.join(file)).unwrap();
+    }
+    symlink(project(name).join("node_modules"), folder.join("node_modules")).unwrap();
     folder
 }
 
@@ -90,12 +101,10 @@ fn django_tests_in_parallel() {
     wait_for(&mut app, "select count(*) > 0 from sched.execution where job_name = 'pulse'", SOON);
     // Kept, so that one can look into them; Django's own runner ends with them otherwise.
     let words = ["test", "--noinput", "--parallel=4", "--keepdb"];
-    for _ in 0..2 {
-        let told = succeeds(manage(&cluster, "postgres", "app", &words));
-        assert!(told.contains("Ran 12 tests") && told.ends_with("\n"), "{told}");
-        let kept = nothing_has_fired(&cluster, &mut app, "test_app");
-        assert_eq!(kept, ["test_app", "test_app_1", "test_app_2", "test_app_3", "test_app_4"]);
-    }
+    let told = succeeds(manage(&cluster, "postgres", "app", &words));
+    assert!(told.contains("Ran 12 tests"), "{told}");
+    let kept = nothing_has_fired(&cluster, &mut app, "test_app");
+    assert_eq!(kept, ["test_app", "test_app_1", "test_app_2", "test_app_3", "test_app_4"]);
     succeeds(manage(&cluster, "postgres", "app", &words[..3]));
     assert_eq!(nothing_has_fired(&cluster, &mut app, "test_app"), Vec::<String>::new(), "databases of tests are left");
 }
@@ -129,8 +138,29 @@ fn pytest_with_databases_that_are_new_or_kept() {
     }
     pytest("--create-db --reuse-db -n 4");
     assert_eq!(nothing_has_fired(&cluster, &mut server, "test_app_gw").len(), 4);
-    pytest("--create-db");
-    assert!(!nothing_has_fired(&cluster, &mut server, "test_app").contains(&"test_app".to_owned()));
+}
+
+/// Its files run side by side in one database, each test in a transaction of its own.
+#[test]
+fn vitest_in_a_database_in_test_mode() {
+    let page = page("testing.md");
+    for file in ["database.ts", "signup.test.ts"] {
+        shows(&page, &project("vitest").join(file));
+    }
+    let cluster = Cluster::new();
+    let folder = node(&cluster, "vitest", &["database.ts", "signup.test.ts", "vitest.config.ts"]);
+    for name in ["first", "second", "third"] {
+        fs::copy(folder.join("signup.test.ts"), folder.join(format!("{name}.test.ts"))).unwrap();
+    }
+    for _ in 0..2 {
+        let mut program = cluster.client(Command::new("node"), "postgres", "postgres");
+        program.args(["node_modules/vitest/vitest.mjs", "run"]).current_dir(&folder).env("NO_COLOR", "1");
+        let told = succeeds(program);
+        assert!(told.contains("Tests  4 passed (4)"), "{told}");
+        let mut db = cluster.connect_as("postgres", "test_app");
+        assert_eq!(one::<i64>(&mut db, "select count(*) from sched.execution"), 0);
+        assert_eq!(one::<String>(&mut db, "select component from sched.health() limit 1"), "test_mode");
+    }
 }
 
 #[test]
@@ -215,12 +245,7 @@ fn drizzle_proposes_nothing_with_the_lines_of_the_page() {
          select sched.define_job('invoice'), sched.create_schedule('monthly invoices', '0 6 1 * *', 'invoice')",
     )
     .unwrap();
-    let folder = cluster.folder().join("drizzle");
-    fs::create_dir(&folder).unwrap();
-    for file in ["schema.ts", "drizzle.config.ts", "package.json"] {
-        fs::copy(project("drizzle").join(file), folder.join(file)).unwrap();
-    }
-    symlink(project("drizzle/node_modules"), folder.join("node_modules")).unwrap();
+    let folder = node(&cluster, "drizzle", &["schema.ts", "drizzle.config.ts"]);
     let line = "\n  schemaFilter: ['public', 'billing'],\n";
     assert!(page("orms.md").contains(line), "the page has not the line");
     assert!(
