@@ -233,6 +233,11 @@ fn alembic_proposes_nothing_with_the_lines_of_the_page() {
     }
     let mut db = cluster.connect_as("postgres", "shop");
     assert_eq!(one::<String>(&mut db, "select schedule_name from sched.schedules"), "monthly invoices");
+    // What the page says of indexes, which no constraint has.
+    let index = "select min(indexrelid::regclass::text) from pg_index
+                  where indrelid in (select oid from pg_class where relnamespace = 'sched'::regnamespace) and not indisunique";
+    let index: String = one(&mut db, index);
+    db.batch_execute(&format!("begin; drop index {index}; rollback")).unwrap();
 }
 
 #[test]
