@@ -82,7 +82,7 @@ fn nothing_has_fired(cluster: &Cluster, server: &mut Client, name: &str) -> Vec<
                            (select count(*) from sched.schedules), (select count(*) from sched.execution), (select count(*) from sched.skipped),
                            (select count(*) from swept))",
         );
-        assert_eq!(found, "test_mode: 4 schedules, 0 executions, 0 skipped, 0 swept", "{database}");
+        assert_eq!(found, "test_mode: 5 schedules, 0 executions, 0 skipped, 0 swept", "{database}");
     }
     databases
 }
@@ -165,6 +165,9 @@ fn vitest_in_a_database_in_test_mode() {
 
 #[test]
 fn django_commands_leave_the_schemas_alone() {
+    for migration in ["0001_scheduler.py", "0004_reminder.py"] {
+        shows(&page("orms.md"), &project("accounts/signup/migrations").join(migration));
+    }
     let cluster = Cluster::new();
     cluster.execute("create database app");
     let django = |words: &[&str]| succeeds(manage(&cluster, "postgres", "app", words));
@@ -180,11 +183,11 @@ fn django_commands_leave_the_schemas_alone() {
     django(&["flush", "--noinput"]);
     let left = "select format('%s accounts, %s schedules, %s mails', (select count(*) from signup_account), (select count(*) from sched.schedules),
                               (select count(*) from sched.execution where job_name = 'welcome'))";
-    assert_eq!(one::<String>(&mut app, left), "0 accounts, 4 schedules, 1 mails");
+    assert_eq!(one::<String>(&mut app, left), "0 accounts, 5 schedules, 1 mails");
     django(&["migrate", "signup", "zero", "--verbosity=0"]);
     assert_eq!(one::<i64>(&mut app, "select count(*) from pg_extension where extname = 'scheduler'"), 0);
     django(&["migrate", "--verbosity=0"]);
-    assert_eq!(one::<i64>(&mut app, "select count(*) from sched.schedules"), 4);
+    assert_eq!(one::<i64>(&mut app, "select count(*) from sched.schedules"), 5);
 }
 
 #[test]

@@ -1,7 +1,6 @@
 from django.contrib.postgres.operations import CreateExtension
 from django.db import migrations
 
-
 class Migration(migrations.Migration):
     initial = True
     operations = [CreateExtension("scheduler")]
