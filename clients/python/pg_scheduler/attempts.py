@@ -267,7 +267,7 @@ class Attempts(Generic[AnyRun, Db]):
                 async with session.transaction():
                     call.lend(session.db)
                     try:
-                        yield session.db
+                        yield call.connection()
                     except Snooze as snooze:
                         raised, call.snoozed = snooze, snooze.until
                     finally:
