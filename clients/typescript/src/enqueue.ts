@@ -1,6 +1,6 @@
 // The calls of an application, on a connection of its own and in its transaction.
 import { writeObject } from './json.js';
-import { checkNames } from './options.js';
+import { checkNames } from './names.js';
 
 /** A Client, a Pool, or what else has their `query`. */
 export interface Queryable {

@@ -11,5 +11,6 @@ export type { JsonMode } from './json.js';
 export { main } from './main.js';
 export type { Hooks, WorkerOptions } from './options.js';
 export { Run, type StopReason } from './run.js';
+export { declareSchedules, type Declared, type DeclareOptions, type JobOptions, type ScheduleOptions, type ScheduleSpec } from './schedules.js';
 export type { ConnectionFactory, Server } from './session.js';
 export { Worker } from './worker.js';

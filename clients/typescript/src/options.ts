@@ -1,6 +1,8 @@
 // A worker's options, and their errors.
 import type { JsonMode } from './json.js';
+import { checkNames } from './names.js';
 import type { AnyRun } from './run.js';
+import type { ScheduleSpec } from './schedules.js';
 import type { ConnectionFactory, Server } from './session.js';
 
 /** Calls besides the work. An exception in a hook (but `around`) ends the worker, which gives back what it has claimed. */
@@ -53,26 +55,20 @@ export interface WorkerOptions {
   handleSignals?: boolean;
   /** The value that a payload's JSON becomes (`"number"`). */
   json?: JsonMode;
+  /**
+   * The group whose schedules are declared when the worker starts, as by `declareSchedules`: those of `schedules`, and those beside its handlers.
+   * Schedules of the group that the worker does not name are dropped: two workers with different schedules have two groups.
+   */
+  scheduleGroup?: string;
+  /** The schedules of the group. */
+  schedules?: readonly ScheduleSpec[];
   hooks?: Hooks;
 }
 
-export type Settled = Required<Omit<WorkerOptions, 'hooks' | 'listenDsn' | 'slots' | 'pollMs'>> & Pick<WorkerOptions, 'listenDsn' | 'pollMs'>;
+type Own = 'listenDsn' | 'pollMs' | 'schedules' | 'scheduleGroup';
+export type Settled = Required<Omit<WorkerOptions, Own | 'hooks' | 'slots'>> & Pick<WorkerOptions, Own>;
 
-const NAMES = ['queues', 'slots', 'batch', 'pollMs', 'graceMs', 'transaction', 'poolSize', 'prepare', 'listenDsn', 'handleSignals', 'json', 'hooks'];
-
-/**
- * Throws TypeError where an option has none of these names. Of a name in snake_case it gives the one in camelCase.
- *
- * @param what - Whose options they are.
- */
-export function checkNames(options: object, names: readonly string[], what: string): void {
-  if (typeof options !== 'object' || options === null) throw new TypeError(`the options of ${what} are an object`);
-  for (const name of Object.keys(options)) {
-    if (names.includes(name)) continue;
-    const camel = name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
-    throw new TypeError(names.includes(camel) ? `${what} has no option "${name}": write ${camel}` : `${what} has no option "${name}" (it has ${names.join(', ')})`);
-  }
-}
+const NAMES = ['queues', 'slots', 'batch', 'pollMs', 'graceMs', 'transaction', 'poolSize', 'prepare', 'listenDsn', 'handleSignals', 'json', 'scheduleGroup', 'schedules', 'hooks'];
 
 const isCount = (number: unknown): boolean => typeof number === 'number' && number >= 1 && number % 1 === 0;
 

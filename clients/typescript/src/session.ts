@@ -66,7 +66,6 @@ export class Session {
   /** Whether a transaction of a handler was here since the session was new. */
   isUsed = false;
   #status: string | undefined;
-  #began = '';
   #last: Promise<unknown> = Promise.resolve();
   /** Before what the library asks in a handler's transaction. */
   protected readonly undo: string = 'SET LOCAL role TO DEFAULT; ';
@@ -99,20 +98,20 @@ export class Session {
     await this.note(this.#begin);
   }
 
-  /** After these statements: which transaction this is. */
+  /** After these statements: a mark that the transaction's end takes away. No query, so that a handler may still say SET TRANSACTION. */
   protected async note(statements: string): Promise<void> {
-    const [row] = await this.statement(`${statements}; SELECT pg_backend_pid() AS pid, ${BEGAN}`);
-    this.pid = row!['pid'];
-    this.#began = row!['began'];
+    const text = `${statements}; SET LOCAL ${MARK} = here`;
+    if (this.isPooled && !this.sharing.isOurs) this.pid = (await this.statement(`${text}; SELECT pg_backend_pid() AS pid`))[0]!['pid'];
+    else await this.db.query(text);
   }
 
   /** The rows of each of these statements in the transaction that was begun, under the session's role; TransactionEnded where the handler has ended it. */
   async within(...statements: string[]): Promise<QueryResultRow[][]> {
     if (!this.isOpen) throw new TransactionEnded(ENDED);
-    const text = [`${this.undo}SELECT ${BEGAN}`, ...statements].join('; ');
+    const text = [`${this.undo}SHOW ${MARK}`, ...statements].join('; ');
     const results = (await this.db.query(text)) as unknown as QueryResult | QueryResult[];
     const rows = [results].flat().map((result) => result.rows).slice(-1 - statements.length);
-    if (rows[0]![0]!['began'] !== this.#began) throw new TransactionEnded(ENDED);
+    if (rows[0]![0]![MARK] !== 'here') throw new TransactionEnded(ENDED);
     return rows.slice(1);
   }
 
@@ -174,7 +173,7 @@ export class Session {
 /** DISCARD ALL, in one transaction, but for plans: they are no state of a session, and the library's own calls would plan anew for each run. */
 const RESET = `CLOSE ALL; SET SESSION AUTHORIZATION DEFAULT; RESET ALL; DEALLOCATE ALL; UNLISTEN *; SELECT pg_catalog.pg_advisory_unlock_all();
   DISCARD TEMP; DISCARD SEQUENCES`;
-const BEGAN = 'EXTRACT(epoch FROM now())::text AS began';
+const MARK = 'pg_scheduler.begun';
 const ENDED = 'the handler has ended the transaction of its run: COMMIT and ROLLBACK are not for handlers (SAVEPOINT and ROLLBACK TO are)';
 
 /** The statements that begin a transaction which no setting of the role or the database changes; the connection's own options may. */
@@ -212,7 +211,8 @@ async function writing(db: Client, sharing: Sharing): Promise<Session> {
     const session = new Session(db, sharing);
     const [row] = await session.statement(ASKED, ANSWERS_IN_MS);
     if (row!['standby']) throw new Error('no server takes writes');
-    session.isPooled = row!['pid'] !== inside.processID; // a pooler makes up its own
+    session.pid = row!['pid'];
+    session.isPooled = session.pid !== inside.processID; // a pooler makes up its own
     if (row!['clock']) session.clock = 'sched.now()';
     return session;
   } catch (error) {

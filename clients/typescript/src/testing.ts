@@ -1,7 +1,7 @@
 // For the tests of an application: `import { drain, enqueued } from 'pg-scheduler/testing'`.
 import type { ClientBase } from 'pg';
 import type { Queryable } from './enqueue.js';
-import { checkNames } from './options.js';
+import { checkNames } from './names.js';
 import type { Worker } from './worker.js';
 
 export interface DrainOptions {

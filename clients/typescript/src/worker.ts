@@ -3,17 +3,19 @@ import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from 'pg';
 import { Claims, Finisher } from './finishing.js';
-import { Handlers } from './handlers.js';
+import { Handlers, type Handler } from './handlers.js';
 import { Heart } from './heart.js';
 import { settled, type WorkerOptions } from './options.js';
-import { forever, GivenUp, Pool, type Lender } from './pool.js';
+import { forever, GivenUp, insisting, Pool, type Lender } from './pool.js';
 import type { AnyRun, Behind, Run } from './run.js';
 import { Savepoints } from './savepoints.js';
+import { Declaration, type JobOptions } from './schedules.js';
 import { opened, type ConnectionFactory, type Server, type Session, type Source } from './session.js';
 import { atSignal } from './signals.js';
 import { Slot } from './slot.js';
 import { aborted, forMany, State, type Outcome } from './state.js';
 import * as statements from './statements.js';
+import { repeated } from './transaction.js';
 
 /** After `graceMs`: how long interrupted runs may take to end, connections to close, and what would not end to be given back. */
 const ENDING_MS = 2000;
@@ -27,11 +29,23 @@ function thrown(error: unknown): never {
   throw error instanceof GivenUp ? error.cause : error;
 }
 
+type One<P> = (run: Run<P>) => Promise<unknown>;
+type Many<P> = (runs: Run<P>[]) => Promise<unknown>;
+type Parse<P> = (payload: unknown) => P;
+
+/** The options come first, where there are some. */
+function sorted<H extends Function, P>(jobName: string, first: H | JobOptions, second?: H | Parse<P>, third?: Parse<P>): [JobOptions | undefined, H, Parse<P> | undefined] {
+  const [options, handler, parse] = typeof first === 'function' ? [undefined, first, second] : [first, second, third];
+  if (typeof handler !== 'function') throw new TypeError(`job "${jobName}" has no handler`);
+  return [options, handler as H, parse as Parse<P> | undefined];
+}
+
 /** Claims the executions of its queues and calls the handlers of their jobs. */
 export class Worker {
   readonly #source: Source;
   readonly #state: State;
   readonly #connections = new Map<Session, Source>();
+  readonly #declaration: Declaration;
 
   /**
    * @param servers - A connection string or a configuration of `pg`; several, of which the one counts that takes writes; or a function that makes a connection.
@@ -42,7 +56,9 @@ export class Worker {
     const [name, { hooks, ...others }] = typeof queue === 'string' ? [queue, options] : ['default', queue];
     if (typeof queue === 'string' && options.queues !== undefined) throw new TypeError('a queue and the option queues: one of them is enough');
     this.#source = sourceOf(servers);
-    this.#state = new State(settled(name, others), hooks ?? {}, new Handlers());
+    const all = settled(name, others);
+    this.#state = new State(all, hooks ?? {}, new Handlers());
+    this.#declaration = new Declaration(all.scheduleGroup, all.schedules, Object.keys(all.queues));
   }
 
   /** The queues, and how many runs of each there are at a time. */
@@ -53,18 +69,30 @@ export class Worker {
   /**
    * Has `handler` called for each execution of a job (`*`: of those without another handler).
    *
+   * @param options - Declares a schedule of the job's name when the worker starts, in its `scheduleGroup`, and defines the job where it is not:
+   *   `{ schedule: '30 8 * * mon', timeZone: 'Europe/Berlin' }`.
    * @param handler - An object or a list that it returns is the result in the ledger. Its exception fails the attempt.
    * @param parse - Makes the handler's payload of what the option `json` has made: a cast, or a validator that throws.
-   * @throws Error where the job has a handler already.
+   * @throws Error where the job has a handler already. TypeError for options in snake_case, and without a `scheduleGroup`.
    */
-  job<P = any>(jobName: string, handler: (run: Run<P>) => Promise<unknown>, parse?: (payload: unknown) => P): this {
-    this.#state.handlers.add(jobName, { call: (runs) => handler(runs[0]!), parse: parse ?? ((payload) => payload), isBatch: false });
-    return this;
+  job<P = any>(jobName: string, handler: One<P>, parse?: Parse<P>): this;
+  job<P = any>(jobName: string, options: JobOptions, handler: One<P>, parse?: Parse<P>): this;
+  job<P = any>(jobName: string, first: One<P> | JobOptions, second?: One<P> | Parse<P>, third?: Parse<P>): this {
+    const [options, handler, parse] = sorted<One<P>, P>(jobName, first, second, third);
+    return this.#add(jobName, options, { call: (runs) => handler(runs[0]!), parse: parse ?? ((payload) => payload), isBatch: false });
   }
 
   /** The same with a list of runs, in one transaction: they succeed or fail together. One that the handler snoozes waits alone. */
-  batch<P = any>(jobName: string, handler: (runs: Run<P>[]) => Promise<unknown>, parse?: (payload: unknown) => P): this {
-    this.#state.handlers.add(jobName, { call: handler, parse: parse ?? ((payload) => payload), isBatch: true });
+  batch<P = any>(jobName: string, handler: Many<P>, parse?: Parse<P>): this;
+  batch<P = any>(jobName: string, options: JobOptions, handler: Many<P>, parse?: Parse<P>): this;
+  batch<P = any>(jobName: string, first: Many<P> | JobOptions, second?: Many<P> | Parse<P>, third?: Parse<P>): this {
+    const [options, handler, parse] = sorted<Many<P>, P>(jobName, first, second, third);
+    return this.#add(jobName, options, { call: handler, parse: parse ?? ((payload) => payload), isBatch: true });
+  }
+
+  #add(jobName: string, options: JobOptions | undefined, handler: Handler): this {
+    this.#state.handlers.add(jobName, handler);
+    if (options !== undefined) this.#declaration.add(jobName, options);
     return this;
   }
 
@@ -80,9 +108,33 @@ export class Worker {
     const { listenDsn, queues } = state.options;
     const listens = listenDsn === undefined ? this.#source : sourceOf(listenDsn);
     await this.#supervised(heart, async (over) => {
+      await this.#declared(() => insisting(state, state.stopping.signal, () => this.#declare()));
       void forever(state, () => this.#open(listens), (session) => heart.listen(session, over, Object.keys(queues), listens === this.#source), over);
       await Promise.all(this.#slots(heart, over));
     });
+  }
+
+  /** Declares its schedules where it has not yet. */
+  async #declared(declare: () => Promise<void>): Promise<void> {
+    if (this.#declaration.isDone || this.#state.isStopping) return;
+    try {
+      await declare();
+      this.#declaration.isDone = true;
+    } catch (error) {
+      if (!this.#state.isStopping) throw error; // what it is told of a connection that is closed now
+      this.#state.wake();
+    }
+  }
+
+  async #declare(): Promise<void> {
+    const { sql } = this.#declaration;
+    if (sql === undefined) return;
+    const session = await this.#open();
+    try {
+      await repeated(() => session.own(sql), () => this.#state.isStopping);
+    } finally {
+      await session.close();
+    }
   }
 
   #slots(heart: Heart, over: AbortSignal): Promise<void>[] {
@@ -117,6 +169,7 @@ export class Worker {
     const before = this.#state.ended;
     const heart = new Heart(this.#state);
     await this.#supervised(heart, async (over) => {
+      await this.#declared(() => this.#declare());
       const session = await this.#open();
       try {
         await this.#drained(session, heart, heart, over);
