@@ -1,29 +1,43 @@
-"""The worker that the conformance tests run (docs/guides/write-a-worker.md says what it is to do): --queue NAME, connection from PG*."""
+"""The worker that the conformance tests run (docs/guides/write-a-worker.md lists its options and handlers). Its connection is from PG*."""
 
 import argparse
 import logging
+import threading
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 
-from pg_scheduler import Discard, Hooks, Retry, Run, Snooze, Worker, enqueue
+from pg_scheduler import Discard, Hooks, Retry, Run, Snooze, Worker, cancel, enqueue, enqueue_many
 
 options = argparse.ArgumentParser()
-options.add_argument("--queue", default="conformance")
-options.add_argument("--slots", type=int, default=2)
+options.add_argument("--queues", default="conformance=2", help="each with its slots")
 options.add_argument("--batch", type=int, default=3)
 options.add_argument("--transaction", default="run")
+options.add_argument("--workers", type=int, default=1)
+options.add_argument("--json", choices=["number", "exact"], default="number")
+options.add_argument("--prepare", choices=["on", "off"], default="on")
+options.add_argument("--listen", help="the host of a direct connection")
+options.add_argument("--declare", action="store_true")
 given = options.parse_args()
 logging.basicConfig(level=logging.INFO)
 
 
 class OnDead(Hooks):
     def on_dead(self, run: Run) -> None:
-        if run.job_name == "dead":
-            insert(run, "dead")
+        if run.job_name != "discard":
+            insert(run, run.db, "dead")
 
 
-worker = Worker("", given.queue, slots=given.slots, batch=given.batch, grace=1.0, transaction=given.transaction, hooks=OnDead())
+declared = {"schedules": [{"schedule_name": "declared", "clock": "0 6 * * *", "job_name": "effect"}], "schedule_group": "conformance"}
+
+
+def made() -> Worker:
+    return Worker(
+        "", queues={queue: int(slots) for queue, slots in (word.split("=") for word in given.queues.split(","))}, batch=given.batch, grace=1.0,
+        transaction=given.transaction, hooks=OnDead(), json="decimal" if given.json == "exact" else "number", prepare=given.prepare == "on",
+        listen_dsn=f"host={given.listen} port=5432" if given.listen else None, **(declared if given.declare else {}),
+    )
 
 
 @dataclass
@@ -35,105 +49,89 @@ class Told(Exception):
     """Its name is the ledger's error_code."""
 
 
-def insert(run: Run, what: str | None = None) -> None:
-    run.db.execute("insert into effect (execution_id, attempt, what) values (%s, %s, %s)", (run.execution_id, run.attempt, what))
+@contextmanager
+def transaction(run: Run, result: object = None):
+    if given.transaction == "run":
+        yield run.db
+    else:
+        with run.finishing(result) as db:
+            yield db
 
 
-def was_here(run: Run) -> bool:
-    return run.db.execute("select 1 from effect where execution_id = %s", (run.execution_id,)).fetchone() is not None
+def insert(run: Run, db, what: str | None = None) -> None:
+    db.execute("insert into effect (execution_id, attempt, what) values (%s, %s, %s)", (run.execution_id, run.attempt, what))
 
 
-@worker.job("effect")
+def was_here(run: Run, db) -> bool:
+    return db.execute("select 1 from effect where execution_id = %s", (run.execution_id,)).fetchone() is not None
+
+
 def effect(run: Run) -> dict:
-    insert(run)
+    insert(run, run.db)
     return {"done": run.payload.get("number")}
 
 
-@worker.job("typed", payload=Mail)
 def typed(run: Run) -> None:
-    insert(run, run.payload.to)
+    insert(run, run.db, run.payload.to)
 
 
-@worker.job("fail")
 def fail(run: Run) -> None:
-    insert(run)
+    insert(run, run.db)
     raise ValueError("told to fail")
 
 
-@worker.job("retry")
 def retry(run: Run) -> None:
     if run.attempt == 1:
         raise Retry(timedelta(seconds=0.2))
 
 
-@worker.job("discard")
 def discard(run: Run) -> None:
     raise Discard("of no use")
 
 
-@worker.job("dead")
-def dead(run: Run) -> None:
-    raise Discard("of no use")
-
-
-@worker.job("slow")
 def slow(run: Run) -> None:
     run.db.execute("select pg_sleep(%s)", (run.payload.get("seconds", 60),))
-    insert(run)
+    insert(run, run.db)
 
 
-@worker.job("batch", batch=True)
 def batch(runs: list) -> None:
     for run in runs:
-        insert(run)
+        insert(run, run.db)
 
 
-@worker.job("snooze")
 def snooze(run: Run) -> None:
-    if not was_here(run):
-        insert(run, "snoozed")
-        raise Snooze(1)
-    insert(run, "done")
-
-
-@worker.job("snooze by method")
-def snooze_by_method(run: Run) -> None:
-    if was_here(run):
-        return insert(run, "done")
-    run.snooze(timedelta(seconds=1))
-    insert(run, "snoozed")
-
-
-@worker.job("snooze by hand")
-def snooze_by_hand(run: Run) -> None:
-    if was_here(run):
-        return insert(run, "done")
-    run.db.execute("select sched.snooze(%s, %s, clock_timestamp() + interval '1 s')", (run.execution_id, run.lease_token))
-    insert(run, "snoozed")
-
-
-@worker.job("snooze at the end")
-def snooze_at_the_end(run: Run) -> None:
-    with run.finishing():
-        is_second = was_here(run)
-        insert(run, "done" if is_second else "snoozed")
+    with transaction(run) as db:
+        is_second = was_here(run, db)
+        insert(run, db, "done" if is_second else "snoozed")
         if not is_second:
             raise Snooze(1)
 
 
-@worker.job("finish by hand")
-def finish_by_hand(run: Run) -> dict:
-    insert(run)
-    run.db.execute("select sched.finish_success(%s, %s, result => '{\"by\": \"hand\"}')", (run.execution_id, run.lease_token))
-    return {"by": "the worker"}
+def snooze_by_method(run: Run) -> None:
+    with transaction(run) as db:
+        is_second = was_here(run, db)
+        insert(run, db, "done" if is_second else "snoozed")
+        if not is_second:
+            run.snooze(1)
 
 
-@worker.job("list")
+def later(run: Run) -> None:
+    raise Snooze(3600)
+
+
+def sql(run: Run) -> dict:
+    result = {"asked": None}
+    with transaction(run, result) as db:
+        db.execute(run.payload["sql"].replace("EXECUTION", str(run.execution_id)).replace("TOKEN", str(run.lease_token)))
+        if "ask" in run.payload:
+            result["asked"] = db.execute(run.payload["ask"]).fetchone()[0]
+    return result
+
+
 def returns_a_list(run: Run) -> list:
     return [1, 2]
 
 
-@worker.job("told")
 def told(run: Run) -> None:
     def innermost() -> None:
         raise Told(run.payload["message"]) from KeyError("the cause")
@@ -141,68 +139,64 @@ def told(run: Run) -> None:
     innermost()
 
 
-@worker.job("commit")
-def commit(run: Run) -> None:
-    run.db.execute("commit")
-
-
-@worker.job("commit and begin")
-def commit_and_begin(run: Run) -> None:
-    run.db.execute("commit; begin")
-
-
-@worker.job("session")
-def session(run: Run) -> dict | None:
-    if run.payload.get("leave"):
-        run.db.execute("set search_path = pg_catalog; create temp table left_behind (); select pg_advisory_lock(7); set role other")
-        return None
-    query = "select current_user, current_setting('search_path'), to_regclass('pg_temp.left_behind') is not null," \
-        " (select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid())"
-    return dict(zip(("role", "search_path", "temp", "locks"), run.db.execute(query).fetchone()))
-
-
-@worker.job("number")
-def number(run: Run) -> dict:
+def payload(run: Run) -> dict:
     return run.payload
 
 
-@worker.job("exact")
 def exact(run: Run) -> dict:
     return {"n": Decimal("123456789012345678901234567890")}
 
 
-@worker.job("enqueue")
+def refused(call) -> int:
+    try:
+        call()
+    except TypeError:
+        return 1
+    return 0
+
+
 def enqueues(run: Run) -> dict:
-    enqueue(run.db, "effect", {"number": 8}, scope_id=7)
-    refused = 0
-    for payload, wrong in ({}, {"runAt": "tomorrow"}), ([1], {}):
-        try:
-            enqueue(run.db, "effect", payload, **wrong)
-        except TypeError:
-            refused += 1
-    return {"refused": refused}
+    with transaction(run, result := {}) as db:
+        made = enqueue(db, "elsewhere", {"n": Decimal("123456789012345678901234567890")}, scope_id=7)
+        many = enqueue_many(db, "elsewhere", [{}, {"list": [1]}], scope_ids=[8, 9])
+        result["many"] = len(set(many) - {made})
+        result["cancelled"] = [cancel(db, many[0]), cancel(db, many[0])]
+        result["refused"] = refused(lambda: enqueue(db, "elsewhere", {}, runAt="tomorrow")) + refused(lambda: enqueue(db, "elsewhere", [1])) \
+            + refused(lambda: enqueue_many(db, "elsewhere", [{}, "text"])) + refused(lambda: Worker("", concurrency=2))
+    return result
 
 
-@worker.job("progress")
 def progress(run: Run) -> None:
     run.progress({"done": 0.5})
     run.sleep(3)
 
 
-@worker.job("serializable")
-def serializable(run: Run) -> None:
-    run.db.execute("set transaction isolation level serializable")
-    run.db.execute("insert into counted select coalesce(max(n), 0) + 1 from counted")
-    run.db.execute("select pg_sleep(2.5)")
-
-
-@worker.job("wait")
-def wait(run: Run) -> None:
+def wait(run: Run) -> dict:
     run.sleep(run.payload["seconds"])
-    result = {}
-    with run.finishing(result):
-        insert(run)
-        result["waited"] = True
+    result = {"waited": True}
+    with transaction(run, result) as db:
+        insert(run, db)
+    return result
 
 
-worker.run()
+def with_handlers(worker: Worker) -> Worker:
+    handlers = {
+        "effect": effect, "fail": fail, "retry": retry, "discard": discard, "dead": discard, "slow": slow, "snooze": snooze,
+        "snooze by method": snooze_by_method, "later": later, "sql": sql, "list": returns_a_list, "told": told, "last": told, "payload": payload,
+        "exact": exact, "enqueue": enqueues, "progress": progress, "wait": wait, "wait elsewhere": wait,
+    }
+    for job, handler in handlers.items():
+        worker.job(job, handler)
+    worker.job("typed", typed, payload=Mail)
+    worker.job("batch", batch, batch=True)
+    if given.declare:
+        worker.job("beside", returns_a_list, schedule="30 8 * * mon", time_zone="Europe/Berlin")
+    return worker
+
+
+threads = [threading.Thread(target=with_handlers(made()).run) for _ in range(given.workers - 1)]
+for thread in threads:
+    thread.start()
+with_handlers(made()).run()
+for thread in threads:
+    thread.join()

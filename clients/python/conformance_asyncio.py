@@ -3,28 +3,41 @@
 import argparse
 import asyncio
 import logging
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 
-from pg_scheduler import AsyncRun, AsyncWorker, Discard, Hooks, Retry, Snooze, aenqueue
+from pg_scheduler import AsyncRun, AsyncWorker, Discard, Hooks, Retry, Snooze, acancel, aenqueue, aenqueue_many
 
 options = argparse.ArgumentParser()
-options.add_argument("--queue", default="conformance")
-options.add_argument("--slots", type=int, default=2)
+options.add_argument("--queues", default="conformance=2", help="each with its slots")
 options.add_argument("--batch", type=int, default=3)
 options.add_argument("--transaction", default="run")
+options.add_argument("--workers", type=int, default=1)
+options.add_argument("--json", choices=["number", "exact"], default="number")
+options.add_argument("--prepare", choices=["on", "off"], default="on")
+options.add_argument("--listen", help="the host of a direct connection")
+options.add_argument("--declare", action="store_true")
 given = options.parse_args()
 logging.basicConfig(level=logging.INFO)
 
 
 class OnDead(Hooks):
     async def on_dead(self, run: AsyncRun) -> None:
-        if run.job_name == "dead":
-            await insert(run, "dead")
+        if run.job_name != "discard":
+            await insert(run, run.db, "dead")
 
 
-worker = AsyncWorker("", given.queue, slots=given.slots, batch=given.batch, grace=1.0, transaction=given.transaction, hooks=OnDead())
+declared = {"schedules": [{"schedule_name": "declared", "clock": "0 6 * * *", "job_name": "effect"}], "schedule_group": "conformance"}
+
+
+def made() -> AsyncWorker:
+    return AsyncWorker(
+        "", queues={queue: int(slots) for queue, slots in (word.split("=") for word in given.queues.split(","))}, batch=given.batch, grace=1.0,
+        transaction=given.transaction, hooks=OnDead(), json="decimal" if given.json == "exact" else "number", prepare=given.prepare == "on",
+        listen_dsn=f"host={given.listen} port=5432" if given.listen else None, **(declared if given.declare else {}),
+    )
 
 
 @dataclass
@@ -36,106 +49,90 @@ class Told(Exception):
     """Its name is the ledger's error_code."""
 
 
-async def insert(run: AsyncRun, what: str | None = None) -> None:
-    await run.db.execute("insert into effect (execution_id, attempt, what) values (%s, %s, %s)", (run.execution_id, run.attempt, what))
+@asynccontextmanager
+async def transaction(run: AsyncRun, result: object = None):
+    if given.transaction == "run":
+        yield run.db
+    else:
+        async with run.finishing(result) as db:
+            yield db
 
 
-async def was_here(run: AsyncRun) -> bool:
-    found = await run.db.execute("select 1 from effect where execution_id = %s", (run.execution_id,))
+async def insert(run: AsyncRun, db, what: str | None = None) -> None:
+    await db.execute("insert into effect (execution_id, attempt, what) values (%s, %s, %s)", (run.execution_id, run.attempt, what))
+
+
+async def was_here(run: AsyncRun, db) -> bool:
+    found = await db.execute("select 1 from effect where execution_id = %s", (run.execution_id,))
     return await found.fetchone() is not None
 
 
-@worker.job("effect")
 async def effect(run: AsyncRun) -> dict:
-    await insert(run)
+    await insert(run, run.db)
     return {"done": run.payload.get("number")}
 
 
-@worker.job("typed", payload=Mail)
-async def typed(run: AsyncRun[Mail]) -> None:
-    await insert(run, run.payload.to)
+async def typed(run: AsyncRun) -> None:
+    await insert(run, run.db, run.payload.to)
 
 
-@worker.job("fail")
 async def fail(run: AsyncRun) -> None:
-    await insert(run)
+    await insert(run, run.db)
     raise ValueError("told to fail")
 
 
-@worker.job("retry")
 async def retry(run: AsyncRun) -> None:
     if run.attempt == 1:
         raise Retry(timedelta(seconds=0.2))
 
 
-@worker.job("discard")
 async def discard(run: AsyncRun) -> None:
     raise Discard("of no use")
 
 
-@worker.job("dead")
-async def dead(run: AsyncRun) -> None:
-    raise Discard("of no use")
-
-
-@worker.job("slow")
 async def slow(run: AsyncRun) -> None:
     await run.db.execute("select pg_sleep(%s)", (run.payload.get("seconds", 60),))
-    await insert(run)
+    await insert(run, run.db)
 
 
-@worker.job("batch", batch=True)
 async def batch(runs: list) -> None:
     for run in runs:
-        await insert(run)
+        await insert(run, run.db)
 
 
-@worker.job("snooze")
 async def snooze(run: AsyncRun) -> None:
-    if not await was_here(run):
-        await insert(run, "snoozed")
-        raise Snooze(1)
-    await insert(run, "done")
-
-
-@worker.job("snooze by method")
-async def snooze_by_method(run: AsyncRun) -> None:
-    if await was_here(run):
-        return await insert(run, "done")
-    await run.snooze(timedelta(seconds=1))
-    await insert(run, "snoozed")
-
-
-@worker.job("snooze by hand")
-async def snooze_by_hand(run: AsyncRun) -> None:
-    if await was_here(run):
-        return await insert(run, "done")
-    await run.db.execute("select sched.snooze(%s, %s, clock_timestamp() + interval '1 s')", (run.execution_id, run.lease_token))
-    await insert(run, "snoozed")
-
-
-@worker.job("snooze at the end")
-async def snooze_at_the_end(run: AsyncRun) -> None:
-    async with run.finishing():
-        is_second = await was_here(run)
-        await insert(run, "done" if is_second else "snoozed")
+    async with transaction(run) as db:
+        is_second = await was_here(run, db)
+        await insert(run, db, "done" if is_second else "snoozed")
         if not is_second:
             raise Snooze(1)
 
 
-@worker.job("finish by hand")
-async def finish_by_hand(run: AsyncRun) -> dict:
-    await insert(run)
-    await run.db.execute("select sched.finish_success(%s, %s, result => '{\"by\": \"hand\"}')", (run.execution_id, run.lease_token))
-    return {"by": "the worker"}
+async def snooze_by_method(run: AsyncRun) -> None:
+    async with transaction(run) as db:
+        is_second = await was_here(run, db)
+        await insert(run, db, "done" if is_second else "snoozed")
+        if not is_second:
+            await run.snooze(1)
 
 
-@worker.job("list")
+async def later(run: AsyncRun) -> None:
+    raise Snooze(3600)
+
+
+async def sql(run: AsyncRun) -> dict:
+    result = {"asked": None}
+    async with transaction(run, result) as db:
+        await db.execute(run.payload["sql"].replace("EXECUTION", str(run.execution_id)).replace("TOKEN", str(run.lease_token)))
+        if "ask" in run.payload:
+            result["asked"] = (await (await db.execute(run.payload["ask"])).fetchone())[0]
+    return result
+
+
 async def returns_a_list(run: AsyncRun) -> list:
     return [1, 2]
 
 
-@worker.job("told")
 async def told(run: AsyncRun) -> None:
     async def innermost() -> None:
         raise Told(run.payload["message"]) from KeyError("the cause")
@@ -143,69 +140,63 @@ async def told(run: AsyncRun) -> None:
     await innermost()
 
 
-@worker.job("commit")
-async def commit(run: AsyncRun) -> None:
-    await run.db.execute("commit")
-
-
-@worker.job("commit and begin")
-async def commit_and_begin(run: AsyncRun) -> None:
-    await run.db.execute("commit; begin")
-
-
-@worker.job("session")
-async def session(run: AsyncRun) -> dict | None:
-    if run.payload.get("leave"):
-        await run.db.execute("set search_path = pg_catalog; create temp table left_behind (); select pg_advisory_lock(7); set role other")
-        return None
-    query = "select current_user, current_setting('search_path'), to_regclass('pg_temp.left_behind') is not null," \
-        " (select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid())"
-    found = await run.db.execute(query)
-    return dict(zip(("role", "search_path", "temp", "locks"), await found.fetchone()))
-
-
-@worker.job("number")
-async def number(run: AsyncRun) -> dict:
+async def payload(run: AsyncRun) -> dict:
     return run.payload
 
 
-@worker.job("exact")
 async def exact(run: AsyncRun) -> dict:
     return {"n": Decimal("123456789012345678901234567890")}
 
 
-@worker.job("enqueue")
+async def refused(call) -> int:
+    try:
+        await call()
+    except TypeError:
+        return 1
+    return 0
+
+
 async def enqueues(run: AsyncRun) -> dict:
-    await aenqueue(run.db, "effect", {"number": 8}, scope_id=7)
-    refused = 0
-    for payload, wrong in ({}, {"runAt": "tomorrow"}), ([1], {}):
-        try:
-            await aenqueue(run.db, "effect", payload, **wrong)
-        except TypeError:
-            refused += 1
-    return {"refused": refused}
+    async with transaction(run, result := {}) as db:
+        made = await aenqueue(db, "elsewhere", {"n": Decimal("123456789012345678901234567890")}, scope_id=7)
+        many = await aenqueue_many(db, "elsewhere", [{}, {"list": [1]}], scope_ids=[8, 9])
+        result["many"] = len(set(many) - {made})
+        result["cancelled"] = [await acancel(db, many[0]), await acancel(db, many[0])]
+        result["refused"] = await refused(lambda: aenqueue(db, "elsewhere", {}, runAt="tomorrow")) + await refused(lambda: aenqueue(db, "elsewhere", [1])) \
+            + await refused(lambda: aenqueue_many(db, "elsewhere", [{}, "text"])) + await refused(lambda: AsyncWorker("", concurrency=2).run())
+    return result
 
 
-@worker.job("progress")
 async def progress(run: AsyncRun) -> None:
     await run.progress({"done": 0.5})
     await asyncio.sleep(3)
 
 
-@worker.job("serializable")
-async def serializable(run: AsyncRun) -> None:
-    await run.db.execute("set transaction isolation level serializable")
-    await run.db.execute("insert into counted select coalesce(max(n), 0) + 1 from counted")
-    await run.db.execute("select pg_sleep(2.5)")
-
-
-@worker.job("wait")
-async def wait(run: AsyncRun) -> None:
+async def wait(run: AsyncRun) -> dict:
     await asyncio.sleep(run.payload["seconds"])
-    result = {}
-    async with run.finishing(result):
-        await insert(run)
-        result["waited"] = True
+    result = {"waited": True}
+    async with transaction(run, result) as db:
+        await insert(run, db)
+    return result
 
 
-asyncio.run(worker.run())
+def with_handlers(worker: AsyncWorker) -> AsyncWorker:
+    handlers = {
+        "effect": effect, "fail": fail, "retry": retry, "discard": discard, "dead": discard, "slow": slow, "snooze": snooze,
+        "snooze by method": snooze_by_method, "later": later, "sql": sql, "list": returns_a_list, "told": told, "last": told, "payload": payload,
+        "exact": exact, "enqueue": enqueues, "progress": progress, "wait": wait, "wait elsewhere": wait,
+    }
+    for job, handler in handlers.items():
+        worker.job(job, handler)
+    worker.job("typed", typed, payload=Mail)
+    worker.job("batch", batch, batch=True)
+    if given.declare:
+        worker.job("beside", returns_a_list, schedule="30 8 * * mon", time_zone="Europe/Berlin")
+    return worker
+
+
+async def main() -> None:
+    await asyncio.gather(*[with_handlers(made()).run() for _ in range(given.workers)])
+
+
+asyncio.run(main())

