@@ -6,8 +6,9 @@ use scheduler_cluster_tests::{python, repository, wait_for, wait_until, Client, 
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 
 fn setting() -> (Cluster, Client) {
     let cluster = Cluster::new();
@@ -44,20 +45,17 @@ fn python_in(folder: &Path) -> Command {
     program
 }
 
-fn end(program: &mut Program) {
+fn end(program: &mut Program) -> ExitStatus {
     kill(program.pid(), Signal::TERM);
-    wait_until("it to end", SOON, || program.ended());
+    wait_until("it to end", SOON, || program.ended())
 }
 
-#[test]
-fn fastapi_has_a_worker_in_its_lifespan() {
-    let (cluster, mut db) = setting();
-    let folder = cluster.folder().join("application");
-    write(&folder, "app.py", &program("python fastapi"));
-    let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
-    let mut uvicorn = python_in(&folder);
-    uvicorn.args(["-m", "uvicorn", "app:app", "--port", &port.to_string()]);
-    let mut uvicorn = Program::start(cluster.client(uvicorn, "app", "postgres"), &folder.join("log"));
+fn free_port() -> u16 {
+    TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
+}
+
+/// An application that listens there signs somebody up: both rows are there, and the mail is sent.
+fn signs_up(db: &mut Client, port: u16) {
     let mut connection = wait_until("it to listen", SOON, || TcpStream::connect(("127.0.0.1", port)).ok());
     let request =
         "POST /signup?to=ada%40example.org HTTP/1.1\r\nHost: here\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
@@ -65,13 +63,58 @@ fn fastapi_has_a_worker_in_its_lifespan() {
     let mut answer = String::new();
     connection.read_to_string(&mut answer).unwrap();
     assert!(answer.contains("200 OK") && answer.contains("execution"), "{answer}");
-    wait_for(&mut db, "select count(*) = 1 from sched.execution where status = 'SUCCESS'", SOON);
+    wait_for(db, "select count(*) = 1 from sched.execution where status = 'SUCCESS'", SOON);
     assert_eq!(
-        one::<String>(&mut db, "select recipient || ' ' || email from sent, account"),
+        one::<String>(db, "select recipient || ' ' || email from sent, account"),
         "ada@example.org ada@example.org"
     );
+}
+
+#[test]
+fn fastapi_has_a_worker_in_its_lifespan() {
+    let (cluster, mut db) = setting();
+    let folder = cluster.folder().join("application");
+    write(&folder, "app.py", &program("python fastapi"));
+    let port = free_port();
+    let mut uvicorn = python_in(&folder);
+    uvicorn.args(["-m", "uvicorn", "app:app", "--port", &port.to_string()]);
+    let mut uvicorn = Program::start(cluster.client(uvicorn, "app", "postgres"), &folder.join("log"));
+    signs_up(&mut db, port);
     end(&mut uvicorn);
     assert!(uvicorn.printed().contains("Application shutdown complete"), "{}", uvicorn.printed());
+}
+
+#[test]
+fn express_has_a_worker_beside_it() {
+    let (cluster, mut db) = setting();
+    let folder = cluster.folder().join("application");
+    write(&folder, "app.mjs", &program("js express"));
+    let modules = folder.join("node_modules");
+    fs::create_dir(&modules).unwrap();
+    symlink(repository().join("clients/typescript"), modules.join("pg-scheduler")).unwrap();
+    for installed in ["express", "pg"] {
+        let there = repository().join("pgrx-tests/drivers/node_modules").join(installed);
+        symlink(there, modules.join(installed)).unwrap();
+    }
+    let port = free_port();
+    let mut node = Command::new("node");
+    node.arg("app.mjs").current_dir(&folder).env("PORT", port.to_string());
+    let mut node = Program::start(cluster.client(node, "app", "postgres"), &folder.join("log"));
+    signs_up(&mut db, port);
+    // An account that cannot be has no mail.
+    db.batch_execute("alter table account add unique (email) deferrable initially deferred").unwrap();
+    let mut connection = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    connection.write_all(b"POST /signup?to=ada%40example.org HTTP/1.0\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("500 Internal Server Error"), "{answer}");
+    assert_eq!(one::<i64>(&mut db, "select count(*) from sched.execution"), 1);
+    // What runs at SIGTERM ends within the grace.
+    db.batch_execute("select sched.enqueue('mail', '{\"to\": \"grace@example.org\"}')").unwrap();
+    wait_for(&mut db, "select count(*) = 2 from sched.execution where attempt = 1", SOON);
+    let ended = end(&mut node);
+    assert!(ended.success(), "{ended}: {}", node.printed());
+    assert_eq!(one::<i64>(&mut db, "select count(*) from sent where recipient = 'grace@example.org'"), 1);
 }
 
 #[test]
