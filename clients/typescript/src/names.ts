@@ -1,5 +1,7 @@
 // The names of options.
 
+/** The same in snake_case. */
+export const snake = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 /** The same in camelCase. */
 export const camel = (name: string): string => name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
 

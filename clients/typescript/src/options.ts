@@ -1,6 +1,6 @@
 // A worker's options, and their errors.
 import type { JsonMode } from './json.js';
-import { checkNames } from './names.js';
+import { checkNames, snake } from './names.js';
 import type { AnyRun } from './run.js';
 import type { ScheduleSpec } from './schedules.js';
 import type { ConnectionFactory, Server } from './session.js';
@@ -70,11 +70,20 @@ export type Settled = Required<Omit<WorkerOptions, Own | 'hooks' | 'slots'>> & P
 
 const NAMES = ['queues', 'slots', 'batch', 'pollMs', 'graceMs', 'transaction', 'poolSize', 'prepare', 'listenDsn', 'handleSignals', 'json', 'scheduleGroup', 'schedules', 'hooks'];
 
+const HOOKS = ['around', 'succeeded', 'failed', 'snoozed', 'lost', 'onDead', 'broken', 'warning'];
+
+/** A hook that is never called would be missed late. An object of a class may have more. */
+function checkHooks(hooks: object): void {
+  for (const name of HOOKS) if (snake(name) !== name && snake(name) in hooks) checkNames({ [snake(name)]: true }, HOOKS, 'hooks');
+  if (Object.getPrototypeOf(hooks) === Object.prototype) checkNames(hooks, HOOKS, 'hooks');
+}
+
 const isCount = (number: unknown): boolean => typeof number === 'number' && number >= 1 && number % 1 === 0;
 
 /** The options with their defaults. @throws TypeError or RangeError where one is unknown or wrong. */
 export function settled(queue: string, options: WorkerOptions): Settled {
   checkNames(options, NAMES, 'Worker');
+  if (options.hooks !== undefined) checkHooks(options.hooks);
   const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as WorkerOptions;
   const { hooks: _, slots = 1, queues = { [queue]: slots }, ...others } = given;
   if (given.queues !== undefined && given.slots !== undefined) throw new TypeError('with queues, each has its own number of slots: leave slots out');

@@ -1,7 +1,7 @@
 // Schedules that an application declares: by a call, when its worker starts, or beside a handler.
 import type { Queryable } from './enqueue.js';
 import { writeJson } from './json.js';
-import { camel, checkNames } from './names.js';
+import { camel, checkNames, snake } from './names.js';
 import { literal } from './session.js';
 
 /**
@@ -83,7 +83,7 @@ function specsJson(specs: readonly ScheduleSpec[]): string {
     if (typeof spec !== 'object' || spec === null || Array.isArray(spec)) throw new TypeError('a spec is an object');
     return Object.fromEntries(Object.entries(spec).map(([name, value]) => {
       if (name.includes('_')) throw new TypeError(`a spec has no key "${name}": write ${camel(name)}`);
-      return [name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), value];
+      return [snake(name), value];
     }));
   });
   return writeJson(inSql)!;

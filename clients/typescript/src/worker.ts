@@ -53,12 +53,12 @@ export class Worker {
    * @throws TypeError for an unknown option, RangeError for a wrong value.
    */
   constructor(servers: Server | Server[] | ConnectionFactory = {}, queue: string | WorkerOptions = 'default', options: WorkerOptions = {}) {
-    const [name, { hooks, ...others }] = typeof queue === 'string' ? [queue, options] : ['default', queue];
+    const [name, all] = typeof queue === 'string' ? [queue, options] : ['default', queue];
     if (typeof queue === 'string' && options.queues !== undefined) throw new TypeError('a queue and the option queues: one of them is enough');
     this.#source = sourceOf(servers);
-    const all = settled(name, others);
-    this.#state = new State(all, hooks ?? {}, new Handlers());
-    this.#declaration = new Declaration(all.scheduleGroup, all.schedules, Object.keys(all.queues));
+    const kept = settled(name, all);
+    this.#state = new State(kept, all.hooks ?? {}, new Handlers());
+    this.#declaration = new Declaration(kept.scheduleGroup, kept.schedules, Object.keys(kept.queues));
   }
 
   /** The queues, and how many runs of each there are at a time. */

@@ -45,6 +45,10 @@ async function unknown_options() {
   for (const wrong of ['hello', 7, null, true, new Date()]) await assert.rejects(() => enqueue(db, 'effect', wrong), TypeError);
   assert.throws(() => new Worker({}, 'work', { poll_ms: 5 }), /write pollMs/);
   assert.throws(() => new Worker({}, 'work', { handle_signals: false }), /write handleSignals/);
+  const withMethod = new (class { on_dead() {} })();
+  for (const hooks of [{ on_dead() {} }, withMethod]) assert.throws(() => new Worker({}, 'work', { hooks }), /hooks has no option "on_dead": write onDead/);
+  assert.throws(() => new Worker({}, 'work', { hooks: { ended() {} } }), /hooks has no option "ended" \(it has around, /);
+  new Worker({}, 'work', { hooks: new (class { ended = 0; onDead() {} })() });
   assert.throws(() => new Worker({}, { queues: { work: 0 } }), RangeError);
   assert.throws(() => new Worker({}, 'work', { json: 'decimal' }), RangeError);
   await assert.rejects(() => drain(new Worker(), { raise_errors: false }), /write raiseErrors/);
