@@ -246,11 +246,11 @@ fn declares(worker: Worker) {
             format!("select count(*) = {number} from sched.execution where job_name = 'beside' and result = '[1, 2]'");
         wait_for(&mut here.db, &done, SOON);
         programs.iter_mut().for_each(end);
-        // What others do to them: a pause stays, and what is missing comes again. So does the job keep its definition.
+        // What others do meanwhile: what is missing comes again, a pause stays, and a job keeps its definition.
+        let kept = "select state || ' ' || max_attempts from sched.schedules, sched.jobs j where schedule_name = 'declared' and j.job_name = 'beside'";
+        assert_eq!(one::<String>(&mut here.db, kept) == "paused 7", number == 2);
         app.batch_execute("select sched.pause('declared'), sched.drop_schedule('beside'), sched.alter_job('beside', max_attempts => 7)").unwrap();
     }
-    let kept = "select state || ' ' || max_attempts from sched.schedules, sched.jobs j where schedule_name = 'declared' and j.job_name = 'beside'";
-    assert_eq!(one::<String>(&mut here.db, kept), "paused 7");
 }
 
 macro_rules! library {
