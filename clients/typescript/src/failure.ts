@@ -84,6 +84,7 @@ async function withHook(state: State, session: Session, run: AnyRun, statement: 
       run.open(session.db, session.pid);
       await state.hooks.onDead!(run, error);
       isHooks = false;
+      session.isUsed ||= run.usedDb;
       await session.within();
     }
     await session.commit();
@@ -94,6 +95,7 @@ async function withHook(state: State, session: Session, run: AnyRun, statement: 
     state.fail(raised);
     return undefined;
   } finally {
+    session.isUsed ||= run.usedDb;
     run.open(undefined);
   }
 }

@@ -39,6 +39,8 @@ export class Run<Payload = Record<string, unknown>> {
   readonly leaseMs: number;
   /** The payload's JSON as it is in the ledger. */
   readonly payloadText: string;
+  /** Whether somebody has had the connection, and may have left something in its session. @internal */
+  usedDb = false;
   #db: Client | undefined;
   #until: number | Date | undefined;
   #abort: AbortController | undefined; // made for who asks: most runs do not
@@ -69,7 +71,10 @@ export class Run<Payload = Record<string, unknown>> {
    * @throws Error where it is closed: in mode `finish` but in `finishing` and `onDead`, and when the run has ended.
    */
   get db(): Client {
-    if (this.#db !== undefined) return this.#db;
+    if (this.#db !== undefined) {
+      this.usedDb = true;
+      return this.#db;
+    }
     throw new Error(this.behind?.finishing === undefined ? 'run.db is closed: the run has ended, or not begun' : 'run.db is closed while a handler runs with transaction: "finish"; run.finishing opens it');
   }
 

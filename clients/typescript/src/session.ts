@@ -1,5 +1,5 @@
 // Connections: to the server that takes writes, and away from one that does not answer any more; and the transactions on them.
-import { Client, DatabaseError, escapeLiteral, type ClientConfig, type QueryResult, type QueryResultRow } from 'pg';
+import { Client, DatabaseError, escapeLiteral, Query, type ClientConfig, type QueryResult, type QueryResultRow } from 'pg';
 import { TransactionEnded } from './errors.js';
 
 export type Server = string | ClientConfig;
@@ -55,6 +55,16 @@ export interface Sharing {
   isOurs: boolean;
 }
 
+/** A commit with statements after it, which may fail where it has been done. */
+class Commit extends Query {
+  isDone = false;
+
+  handleCommandComplete(message: { text: string }, connection: unknown): void {
+    this.isDone ||= message.text === 'COMMIT';
+    (Query.prototype as unknown as Commit).handleCommandComplete.call(this, message, connection);
+  }
+}
+
 /** A connection, and the transactions that the library begins on it. */
 export class Session {
   /** The server's process; behind a pooler that of the transaction. */
@@ -63,7 +73,7 @@ export class Session {
   clock = 'clock_timestamp()';
   /** Whether something stands between, which shares its connections. */
   isPooled = false;
-  /** Whether a transaction of a handler was here since the session was new. */
+  /** Whether a handler has had the connection since the session was new. */
   isUsed = false;
   #status: string | undefined;
   #last: Promise<unknown> = Promise.resolve();
@@ -82,6 +92,11 @@ export class Session {
     return (this.db as unknown as Inside).connection;
   }
 
+  /** Whether others have the server's process between two transactions. */
+  get #isShared(): boolean {
+    return this.isPooled && !this.sharing.isOurs;
+  }
+
   /** Whether there is a transaction. */
   get isOpen(): boolean {
     return this.#status !== 'I';
@@ -94,14 +109,13 @@ export class Session {
   /** Begins a transaction for a handler, in a session as new. */
   async begin(): Promise<void> {
     await this.clean();
-    this.isUsed = true;
     await this.note(this.#begin);
   }
 
   /** After these statements: a mark that the transaction's end takes away. No query, so that a handler may still say SET TRANSACTION. */
   protected async note(statements: string): Promise<void> {
     const text = `${statements}; SET LOCAL ${MARK} = here`;
-    if (this.isPooled && !this.sharing.isOurs) this.pid = (await this.statement(`${text}; SELECT pg_backend_pid() AS pid`))[0]!['pid'];
+    if (this.#isShared) this.pid = (await this.statement(`${text}; SELECT pg_backend_pid() AS pid`))[0]!['pid'];
     else await this.db.query(text);
   }
 
@@ -115,8 +129,23 @@ export class Session {
     return rows.slice(1);
   }
 
+  /** The same, and the commit, by one round trip: for a transaction that no handler has had. */
+  async ended(...statements: string[]): Promise<QueryResultRow[][]> {
+    const results = (await this.db.query([...statements, 'COMMIT'].join('; '))) as unknown as QueryResult[];
+    return results.slice(-1 - statements.length, -1).map((result) => result.rows);
+  }
+
+  /** Commits, and makes the session as new by the same round trip. */
   async commit(): Promise<void> {
-    await this.db.query('COMMIT');
+    if (!this.isUsed || this.#isShared) return void (await this.db.query('COMMIT'));
+    const commit = new Commit(`COMMIT; ${RESET}`);
+    try {
+      await new Promise<void>((then, fail) => void this.db.query(commit as never, ((error: unknown) => (error ? fail(error) : then())) as never));
+    } catch (error) {
+      if (!commit.isDone) throw error;
+      return; // it is made as new before it is used again
+    }
+    this.#forgetUse();
   }
 
   async rollback(): Promise<void> {
@@ -151,10 +180,13 @@ export class Session {
 
   /** Makes the session as new, where a handler was in it and it is this worker's alone. */
   async clean(): Promise<void> {
-    if (!this.isUsed) return;
+    if (this.isUsed && !this.#isShared) await this.db.query(RESET);
+    if (this.isUsed) this.#forgetUse();
+  }
+
+  #forgetUse(): void {
     this.isUsed = false;
-    if (this.isPooled && !this.sharing.isOurs) return;
-    await this.db.query(RESET);
+    if (this.#isShared) return;
     this.#wire.parsedStatements = {};
     if (this.#wire.submittedNamedStatements !== undefined) this.#wire.submittedNamedStatements = {};
   }

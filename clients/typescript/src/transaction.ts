@@ -92,6 +92,7 @@ async function done(session: Session, group: AnyRun[], body: () => Promise<unkno
     if (!(error instanceof Snooze)) throw error;
     for (const run of group) run.snooze(error.until);
   } finally {
+    session.isUsed ||= group.some((run) => run.usedDb);
     for (const run of group) run.open(undefined);
     // A cancel that comes late would hit another run.
     for (const run of group) if (run.interrupting !== undefined) await run.interrupting;
@@ -108,12 +109,19 @@ async function finished(session: Session, group: AnyRun[], returned: unknown, ou
   if (now.length > 0) asked.push(result === undefined ? statements.finishMany(now) : statements.finish(now[0]!, result));
   if (claim !== undefined) asked.push(claim);
   try {
-    const rows = await session.within(...asked);
+    // A transaction that no handler has had holds nothing but this.
+    const isOurs = outside !== undefined && group.length === 1 && !group[0]!.usedDb;
+    const rows = isOurs ? await session.ended(...asked) : await session.within(...asked);
     const ids = new Set((now.length > 0 ? rows[later.length]! : []).map((row) => row['id']));
     const own = now.filter((run) => ids.has(run.executionId));
     const outcomes = new Map<AnyRun, Outcome>(group.map((run) => [run, run.until === undefined ? 'SUCCESS' : 'PENDING']));
-    if (own.length > 0) await endedByHandler(session, own, outcomes, outside);
-    await session.commit();
+    if (isOurs && own.length > 0) {
+      group[0]!.stop('lost');
+      outcomes.set(group[0]!, 'LOST');
+    } else if (!isOurs) {
+      if (own.length > 0) await endedByHandler(session, own, outcomes, outside);
+      await session.commit();
+    }
     return { outcomes, next: claim === undefined ? [] : rows[rows.length - 1]! };
   } catch (error) {
     if (isConflict(error)) throw new Conflict('a conflict', { cause: error });
@@ -139,5 +147,5 @@ async function endedByHandler(session: Session, own: AnyRun[], outcomes: Map<Any
 
 /** Tells of each. */
 export async function told(state: State, { outcomes }: Ended): Promise<void> {
-  for (const [run, outcome] of outcomes) await state.end(run, outcome, outcome === 'SUCCESS' || outcome === 'PENDING' ? undefined : new Error('its handler has ended it'));
+  for (const [run, outcome] of outcomes) await state.end(run, outcome, ['SUCCESS', 'PENDING', 'LOST'].includes(outcome) ? undefined : new Error('its handler has ended it'));
 }

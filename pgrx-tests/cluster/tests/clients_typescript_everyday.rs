@@ -40,6 +40,11 @@ fn a_snooze_may_have_an_instant() {
 }
 
 #[test]
+fn a_run_that_others_have_ended_is_lost() {
+    passes("runs", "ended_elsewhere");
+}
+
+#[test]
 fn finishing_ends_a_run_once() {
     passes("runs", "finish_mode");
 }

@@ -148,4 +148,17 @@ async function a_broken_connection() {
   assert.match(said[0].message, /terminating connection/);
 }
 
-main({ snooze, finish_mode, errors, on_dead, conflict_at_commit, broken_connections, a_broken_connection });
+/** Others have ended a run whose handler has no use for the connection: what was claimed with its end is done nevertheless. */
+async function ended_elsewhere() {
+  const db = await connected();
+  const ids = await enqueueMany(db, 'effect', [{ ended: true }, {}]);
+  const lost = [];
+  const worker = new Worker({}, 'work', { hooks: { lost: (run) => lost.push(run.executionId) } }).job('effect', async (run) => {
+    if (run.payload.ended) await db.query("SELECT sched.finish_failure($1, $2, 'elsewhere', terminal => true)", [run.executionId, run.leaseToken]);
+  });
+  assert.deepEqual(await drain(worker), { LOST: 1, SUCCESS: 1 });
+  const said = (await ledgers(db, ids)).map(({ status, attempt, code }) => `${status} ${attempt} ${code}`);
+  assert.deepEqual([said, lost], [['FAILED 1 elsewhere', 'SUCCESS 1 null'], [ids[0]]]);
+}
+
+main({ ended_elsewhere, snooze, finish_mode, errors, on_dead, conflict_at_commit, broken_connections, a_broken_connection });
