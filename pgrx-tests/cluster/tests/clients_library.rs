@@ -245,6 +245,9 @@ fn declares(worker: Worker) {
         let done =
             format!("select count(*) = {number} from sched.execution where job_name = 'beside' and result = '[1, 2]'");
         wait_for(&mut here.db, &done, SOON);
+        // Before that, a signal would find one that has just begun to start.
+        let all_listen = "select count(*) = 3 from pg_stat_activity where query like 'LISTEN%sched:cancel%'";
+        wait_for(&mut here.db, all_listen, SOON);
         programs.iter_mut().for_each(end);
         // What others do meanwhile: what is missing comes again, a pause stays, and a job keeps its definition.
         let kept = "select state || ' ' || max_attempts from sched.schedules, sched.jobs j where schedule_name = 'declared' and j.job_name = 'beside'";
