@@ -14,9 +14,10 @@ from .aio import AsyncRun, AsyncWorker
 from .errors import Cancelled, Discard, LeaseLost, Retry, Snooze, TransactionEnded
 from .functions import acancel, aenqueue, aenqueue_many, cancel, enqueue, enqueue_many
 from .hooks import Hooks
+from .schedules import DeclaredSchedule, adeclare_schedules, declare_schedules
 from .threads import Run, Worker
 
 __all__ = [
-    "AsyncRun", "AsyncWorker", "Cancelled", "Discard", "Hooks", "LeaseLost", "Retry", "Run", "Snooze", "TransactionEnded", "Worker", "acancel", "aenqueue",
-    "aenqueue_many", "cancel", "enqueue", "enqueue_many", "main",
+    "AsyncRun", "AsyncWorker", "Cancelled", "DeclaredSchedule", "Discard", "Hooks", "LeaseLost", "Retry", "Run", "Snooze", "TransactionEnded", "Worker",
+    "acancel", "adeclare_schedules", "aenqueue", "aenqueue_many", "cancel", "declare_schedules", "enqueue", "enqueue_many", "main",
 ]

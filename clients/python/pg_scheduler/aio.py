@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from contextlib import AbstractAsyncContextManager, suppress
-from typing import Any, Coroutine, Generator, Mapping, Optional, Sequence
+from typing import Any, Coroutine, Generator, Iterable, Mapping, Optional, Sequence
 
 import psycopg
 from psycopg import AsyncConnection, AsyncCursor
@@ -16,6 +16,7 @@ from .errors import Moment, TransactionEnded
 from .hooks import Hooks
 from .json_text import Json
 from .runs import Call, Payload, RunBase
+from .schedules import DeclaredSchedule
 from .sessions import primary
 from .statements import Rows, Statement
 from .transport import Event, Source, Transport
@@ -63,16 +64,24 @@ class AsyncWorker(Engine[AsyncRun[Any], "AsyncConnection[Any]"]):
     def __init__(
         self, dsn: Source = "", queue: str = "default", *, queues: Optional[Mapping[str, int]] = None, slots: int = 1, batch: int = 1, poll: float = 5.0,
         grace: float = 5.0, max_runs: Optional[int] = None, hooks: Optional[Hooks] = None, transaction: str = "run", prepare: bool = True,
-        listen_dsn: Optional[Source] = None, json: Json = "number", handle_signals: bool = True,
+        listen_dsn: Optional[Source] = None, json: Json = "number", handle_signals: bool = True, schedules: Optional[Iterable[Mapping[str, Any]]] = None,
+        schedule_group: Optional[str] = None,
     ) -> None:
         """The arguments of `Worker`. A function as dsn may be a coroutine function. With handle_signals=False the host, such as uvicorn, calls `stop`."""
         super().__init__(
-            AsyncTransport(), dsn, queue, queues, slots, batch, poll, grace, max_runs, hooks, transaction, prepare, listen_dsn, json, handle_signals
+            AsyncTransport(), dsn, queue, queues, slots, batch, poll, grace, max_runs, hooks, transaction, prepare, listen_dsn, json, handle_signals,
+            schedules, schedule_group,
         )
 
     async def run(self) -> None:
         """Works until `stop`, SIGTERM or SIGINT, or the end of the interpreter. When this is cancelled, runs are given back at once."""
         await self.work()
+
+    async def declare_schedules(self, db: AsyncConnection[Any], dry_run: bool = False) -> list[DeclaredSchedule]:
+        """Declares on this connection, in your transaction, what `run` does at its start; what became of each schedule. For deployments and tests.
+
+        dry_run: nothing is written. Raises ValueError without schedule_group, psycopg.Error as the server does."""
+        return list(await self._declare_within(db, dry_run))
 
     async def drain(self) -> int:
         """Works until nothing is left to claim; how many runs have ended. For tests: what failed waits for its next attempt."""
@@ -117,6 +126,9 @@ class AsyncTransport(Transport["AsyncConnection[Any]"]):
     async def script(self, db: AsyncConnection[Any], text: str) -> None:
         async with AsyncCursor(db, row_factory=tuple_row) as cursor:
             await cursor.execute(text.encode(), prepare=False)
+
+    async def command(self, db: AsyncConnection[Any], text: str) -> None:
+        await self.script(db, text)
 
     async def notifications(self, db: AsyncConnection[Any], seconds: float) -> Sequence[psycopg.Notify]:
         return [heard async for heard in db.notifies(timeout=seconds, stop_after=1)]

@@ -53,11 +53,11 @@ class Attempts(Generic[AnyRun, Db]):
     _count: Callable[[int], None]
     _claims: Callable[[str], Statement]
 
-    async def claim(self, queue: str) -> list[Call[AnyRun, Db]]:
+    async def claim(self, queue: str, session: Session[Db]) -> list[Call[AnyRun, Db]]:
         if self.is_stopping:
             return []
-        async with self.sessions.session() as session:
-            return self._take(await session.say(self._claims(queue), lambda: self.is_stopping))
+        is_followed = self.transaction == "run"  # by their own transactions
+        return self._take(await session.say(self._claims(queue), lambda: self.is_stopping, is_followed_by_rows=is_followed))
 
     def _take(self, rows: Sequence[Sequence[Any]]) -> list[Call[AnyRun, Db]]:
         """Holds what was claimed. A call is done in one transaction: a run, or the runs that a batch handler gets."""
@@ -75,16 +75,18 @@ class Attempts(Generic[AnyRun, Db]):
 
         return self.handlers.get(job_name) or self.handlers.get("*") or Handler(unknown, None, False)
 
-    async def work_on(self, queue: str, calls: list[Call[AnyRun, Db]]) -> list[Call[AnyRun, Db]]:
-        """Does what was claimed; what was claimed with the end of the last."""
+    async def work_on(self, queue: str, calls: list[Call[AnyRun, Db]], session: Optional[Session[Db]]) -> list[Call[AnyRun, Db]]:
+        """Does what was claimed; what was claimed with the end of the last. session: None where handlers have no transaction."""
         following: list[Call[AnyRun, Db]] = []
         try:
             for call in calls:
                 if self.is_stopping:
                     await self.give_back(call.runs)
-                else:
-                    following = self._take(await self._attempt(call, self._claims(queue) if call is calls[-1] else None))
-                    self._tell_committed(call)
+                    continue
+                claims = self._claims(queue) if call is calls[-1] else None
+                claimed = await (self._attempt_apart(call, claims) if session is None else self._attempt(session, call, claims))
+                following = self._take(claimed)
+                self._tell_committed(call)
         except Exception:  # nobody works on these any more
             self._release(*calls, *following)
             await self.give_back([run for call in (*calls, *following) for run in call.runs])
@@ -124,30 +126,31 @@ class Attempts(Generic[AnyRun, Db]):
                     raise
         return None
 
-    async def _attempt(self, call: Call[AnyRun, Db], claims: Optional[Statement]) -> Rows:
+    async def _attempt(self, session: Session[Db], call: Call[AnyRun, Db], claims: Optional[Statement]) -> Rows:
         """Calls the handler and ends its runs; the rows of what was claimed with that."""
-        if self.transaction == "finish":
-            return await self._attempt_apart(call, claims)
-        async with self.sessions.session() as session:
-            while True:
-                try:
-                    call.begin()
-                    async with session.transaction():
-                        call.lend(session.db)
-                        try:
-                            returned = await self._handled(call)
-                        finally:
-                            call.lend(None)
-                            session.is_used |= call.used_db
-                        claimed = await self._settle(session, call, returned, claims)
-                    break
-                except (Exception, SystemExit) as error:
-                    if session.db.closed:
-                        await self._report_broken(call, error)
-                        raise psycopg.OperationalError(str(error)) from error
-                    if not await self._begins_again(session, call, error):
-                        await self._report(session, call, error)
-                        return ()
+        if session.is_used:  # where the last run has failed
+            await session.reset()
+        if not session.is_fit:
+            raise psycopg.OperationalError("the session of the last run cannot be used again")
+        while True:
+            try:
+                async with session.transaction() as transaction:
+                    call.lend(session.db)
+                    try:
+                        returned = await self._handled(call)
+                    finally:
+                        call.lend(None)
+                        session.is_used |= call.used_db
+                    claimed = await self._settle(session, call, returned, claims)
+                    transaction.is_followed = claims is None or bool(claimed)
+                break
+            except (Exception, SystemExit) as error:
+                if session.db.closed:
+                    await self._report_broken(call, error)
+                    raise psycopg.OperationalError(str(error)) from error
+                if not await self._begins_again(session, call, error):
+                    await self._report(session, call, error)
+                    return ()
         call.is_committed = True
         return claimed
 
@@ -155,7 +158,6 @@ class Attempts(Generic[AnyRun, Db]):
         """The same, without a connection while the handler runs."""
         while True:
             try:
-                call.begin()
                 returned = await self._handled(call)
                 if call.conflict is not None:  # which the handler has swallowed
                     raise call.conflict
@@ -180,11 +182,14 @@ class Attempts(Generic[AnyRun, Db]):
         if call.lease_ended or self.is_stopping or any(run.stop_reason for run in call.runs):
             return False
         if isinstance(error, PREPARED_ELSEWHERE) and session is not None:
-            return session.unprepare()
-        if call.conflict is not None or isinstance(error, CONFLICTS) and call.is_handled:
+            if not session.unprepare():
+                return False
+        elif call.conflict is not None or isinstance(error, CONFLICTS) and call.is_handled:
             await self.transport.sleep(jittered(0.05))
-            return True
-        return False
+        else:
+            return False
+        call.begin()
+        return True
 
     async def _handled(self, call: Call[AnyRun, Db]) -> object:
         """What the handler returns."""
@@ -207,7 +212,7 @@ class Attempts(Generic[AnyRun, Db]):
         if session.db.closed and not session.db.broken:
             raise TransactionEnded("the handler has closed its connection")
         call.is_handled = True
-        status = session.db.info.transaction_status
+        status = session.db.pgconn.transaction_status
         if status == TransactionStatus.INERROR and call.snoozed is not None:
             raise Snooze(call.snoozed)  # without what is lost anyway
         if status == TransactionStatus.IDLE:

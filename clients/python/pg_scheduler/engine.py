@@ -7,7 +7,7 @@ import os
 import socket
 import threading
 import time
-from typing import Any, Callable, Coroutine, Mapping, Optional, Sequence, TypeVar, overload
+from typing import Any, Callable, Coroutine, Iterable, Mapping, Optional, Sequence, TypeVar, overload
 
 import psycopg
 from psycopg import sql
@@ -17,6 +17,7 @@ from .attempts import Attempts
 from .hooks import Hooks, log
 from .json_text import Json
 from .runs import AnyRun, Db, Handler, keys
+from .schedules import Declared, DeclaredSchedule
 from .sessions import CallersSession, Pooler, Session, Sessions, is_statement_pooling
 from .statements import CONFLICTS, ELSEWHERE, Statement
 from .transport import Event, Source, Transport, jittered
@@ -29,13 +30,17 @@ SILENT = 1.0  # seconds that a server may say nothing while the worker ends
 _LOCK_TIMEOUT = 2_000  # milliseconds that the worker's own connection waits for a lock, which a handler may hold
 
 
+class _Undone(Exception):
+    """Takes back what a dry run has written."""
+
+
 class Engine(Attempts[AnyRun, Db]):
     """Claims the executions of queues and calls the handlers of their jobs."""
 
     def __init__(
         self, transport: Transport[Db], dsn: Source, queue: str, queues: Optional[Mapping[str, int]], slots: int, batch: int, poll: float, grace: float,
         max_runs: Optional[int], hooks: Optional[Hooks], transaction: str, prepare: bool, listen_dsn: Optional[Source], json: Json,
-        handle_signals: bool,
+        handle_signals: bool, schedules: Optional[Iterable[Mapping[str, Any]]], schedule_group: Optional[str],
     ) -> None:
         if transaction not in ("run", "finish"):
             raise ValueError(f'transaction is "run" or "finish", not {transaction!r}')
@@ -44,6 +49,7 @@ class Engine(Attempts[AnyRun, Db]):
         self.queues = dict(queues) if queues is not None else {queue: slots}
         if not self.queues or batch < 1 or any(number < 1 for number in self.queues.values()):
             raise ValueError("slots and batch are at least 1")
+        self.declared = Declared(schedule_group, schedules)
         self.transport, self.dsn, self.listen_dsn, self.prepare = transport, dsn, listen_dsn, prepare
         self.batch, self.poll, self.grace, self.max_runs = batch, poll, grace, max_runs
         self.transaction, self.handle_signals, self.hooks = transaction, handle_signals, hooks or Hooks()
@@ -60,23 +66,33 @@ class Engine(Attempts[AnyRun, Db]):
         return sum(self.queues.values())
 
     @overload
-    def job(self, job_name: str, function: Function, *, payload: Optional[Callable[[Any], Any]] = None, batch: bool = False) -> Function: ...
+    def job(
+        self, job_name: str, function: Function, *, payload: Optional[Callable[[Any], Any]] = None, batch: bool = False, schedule: Optional[str] = None,
+        **options: Any,
+    ) -> Function: ...
     @overload
     def job(
-        self, job_name: str, function: None = None, *, payload: Optional[Callable[[Any], Any]] = None, batch: bool = False
+        self, job_name: str, function: None = None, *, payload: Optional[Callable[[Any], Any]] = None, batch: bool = False,
+        schedule: Optional[str] = None, **options: Any,
     ) -> Callable[[Function], Function]: ...
 
     def job(
-        self, job_name: str, function: Optional[Callable[..., Any]] = None, *, payload: Optional[Callable[[Any], Any]] = None, batch: bool = False
+        self, job_name: str, function: Optional[Callable[..., Any]] = None, *, payload: Optional[Callable[[Any], Any]] = None, batch: bool = False,
+        schedule: Optional[str] = None, **options: Any,
     ) -> Any:
         """Has `function` called for the executions of a job, or `"*"`: of those that have no other handler; also as a decorator.
 
         payload: what makes the handler's payload of the JSON: a dataclass, or anything to call. batch: the handler gets a list of runs, in one
-        transaction; they succeed or fail together. A dict or list that it returns (not of a batch) is the result in the ledger."""
+        transaction; they succeed or fail together. A dict or list that it returns (not of a batch) is the result in the ledger.
+
+        schedule: a clock. The schedule has the job's name, is one of the worker's `schedule_group`, and is declared when the worker starts. Beside
+        it there are the arguments of `sched.create_schedule` (time_zone, catch_up, …), schedule_payload for its payload, and queue: where the job is
+        defined if it is not, by default the worker's only queue. Raises ValueError without schedule_group, TypeError for an unknown option."""
         if function is None:
-            return lambda decorated: self.job(job_name, decorated, payload=payload, batch=batch)
+            return lambda decorated: self.job(job_name, decorated, payload=payload, batch=batch, schedule=schedule, **options)
         if job_name in self.handlers:
             raise ValueError(f'job "{job_name}" has a handler already')
+        self.declared.beside_handler(job_name, schedule, options, self.queues)
         self.handlers[job_name] = Handler(function, json_text.maker_of(payload), batch)
         return function
 
@@ -91,7 +107,7 @@ class Engine(Attempts[AnyRun, Db]):
                 pass
 
     def _claims(self, queue: str) -> Statement:
-        return statements.claim(queue, self.batch, f"{socket.gethostname()}/{os.getpid()}")
+        return statements.claim(queue, self.batch, self._runner_id)
 
     def _count(self, number: int) -> None:
         with self._counting:
@@ -101,16 +117,21 @@ class Engine(Attempts[AnyRun, Db]):
 
     def connect(self) -> None:
         """Connections are made when they are needed."""
+        self._runner_id = _runner_id()
         make, pooler = self.transport, Pooler(self.transport)
         size = self.slots if self.transaction == "run" else min(self.slots, _POOL)
         self.sessions = Sessions(make, self.dsn, size, self.prepare, pooler)
         self.control = Sessions(make, self.dsn, 1, self.prepare, pooler, _LOCK_TIMEOUT)
         self._listening = Sessions(make, self.dsn if self.listen_dsn is None else self.listen_dsn, 1, self.prepare, pooler)
 
-    async def work(self, drains: bool = False) -> int:
-        """Until `stop`, a signal or the end of the interpreter, or until nothing is left to claim; how many runs have ended."""
+    async def work(self, drains: bool = False, dispatches: bool = False) -> int:
+        """Until `stop`, a signal or the end of the interpreter, or until nothing is left to claim; how many runs have ended.
+
+        dispatches: what is due is fired first, and again when nothing is left."""
         self.connect()
+        self._dispatches = dispatches
         self._stopping, self._ended, self._is_over, self._warned = asyncio.Event(), 0, False, False
+        self._declaring, self._has_declared = self.transport.semaphore(1), False
         self._news, self._beat, self._halt = {queue: self.transport.event() for queue in self.queues}, self.transport.event(), self.transport.event()
         self._loop = asyncio.get_running_loop()  # from here on `stop` tells it; from before, slots know
         with processes.working(self, self.handle_signals):
@@ -249,6 +270,7 @@ class Engine(Attempts[AnyRun, Db]):
 
     def _slot_of(self, queue: str) -> Callable[[], Coroutine[Any, Any, None]]:
         async def slot() -> None:
+            await self._declare()
             while not self.is_stopping:
                 news = self._news[queue]
                 await self._work_off(queue)
@@ -259,22 +281,82 @@ class Engine(Attempts[AnyRun, Db]):
 
     async def _work_off(self, queue: str) -> bool:
         """Until nothing is left to claim; whether there was anything."""
-        calls = await self.claim(queue)
-        was_there = bool(calls)
-        while calls:
-            calls = await self.work_on(queue, calls) or await self.claim(queue)  # where the last has failed
+        was_there = False
+        async with self.sessions.session() as session:
+            calls = await self.claim(queue, session)
+            while calls and self.transaction == "run":
+                was_there = True
+                calls = await self.work_on(queue, calls, session) or await self.claim(queue, session)  # where the last has failed
+        while calls:  # whose handlers have no connection
+            was_there = True
+            calls = await self.work_on(queue, calls, None)
+            if not calls:
+                async with self.sessions.session() as session:
+                    calls = await self.claim(queue, session)
         return was_there
 
-    async def _drain(self) -> None:
-        while any([await self._work_off(queue) for queue in self.queues]):
+    async def _declare(self) -> None:
+        """Declares the worker's schedules, where no slot has yet; it waits for the one that does."""
+        if self.declared.group is None:
+            return
+        async with self._declaring:
+            if self._has_declared or self.is_stopping:
+                return
+            async with self.sessions.session() as session:
+
+                async def once() -> Sequence[DeclaredSchedule]:
+                    async with session.transaction():
+                        return await self.declared.declare(session.ask, list(self.queues))
+
+                try:
+                    rows: Sequence[DeclaredSchedule] = await session.again_at_conflict(once, lambda: self.is_stopping)
+                except (psycopg.NotSupportedError, psycopg.errors.ProgramLimitExceeded) as error:  # no other server would take it
+                    raise RuntimeError(f'the schedules of group "{self.declared.group}" cannot be declared: {error}') from error
+            self._has_declared = True
+        for row in rows:
+            if row.action != "unchanged":
+                log.info('schedule "%s": %s%s', row.schedule_name, row.action, f": {row.detail}" if row.detail else "")
+
+    async def _declare_within(self, db: Db, dry_run: bool) -> Sequence[DeclaredSchedule]:
+        """The same on a connection of who calls."""
+        session = Session(self.transport, db, is_own=False)
+        await session.join()
+        try:
+            async with session.transaction():
+                rows = await self.declared.declare(session.ask, list(self.queues))
+                if dry_run:
+                    raise _Undone
+        except _Undone:
             pass
+        return rows
+
+    async def _drain(self) -> None:
+        while True:
+            fired = await self._dispatch() if self._dispatches else 0
+            while any([await self._work_off(queue) for queue in self.queues]):
+                pass
+            if not fired or self.is_stopping:
+                return
+
+    async def _dispatch(self) -> int:
+        """Fires what is due, as a dispatcher does; how many executions that has made."""
+        async with self.sessions.session() as session:
+            [[fired]] = await session.say(statements.DISPATCH, lambda: self.is_stopping)
+        return int(str(fired))
 
     async def drain_within(self, db: Db) -> int:
-        """The same on a connection of who calls, in a transaction of his, a savepoint for each run; without heartbeats."""
-        self.sessions = self.control = CallersSession(Session(self.transport, db, is_own=False))
-        self.is_stopping, self._ended = False, 0
+        """What is due and what waits, on a connection of who calls, in a transaction of his, a savepoint for each run; without heartbeats."""
+        session = Session(self.transport, db, is_own=False)
+        await session.join()
+        self.sessions = self.control = CallersSession(session)
+        self.is_stopping, self._ended, self._dispatches = False, 0, True
+        self._runner_id = _runner_id()
         try:
             await self._drain()
         finally:
             self.is_stopping = False
         return self._ended
+
+
+def _runner_id() -> str:
+    return f"{socket.gethostname()}/{os.getpid()}"

@@ -94,8 +94,8 @@ async def _ascalars(db: AsyncConnection[Any], said: Statement) -> list[Any]:
 
 def _enqueue(job_name: str, payload: Optional[Mapping[str, Any]], plan_time: Optional[datetime], scope_kind: Optional[Scalar], scope_id: Optional[Scalar],
              run_at: Optional[datetime], priority: Optional[int], unique_by: Optional[str], if_exists: Optional[str]) -> Statement:
-    return _call("sched.enqueue", job_name=job_name, payload=Jsonb(json_object(payload), dumps), plan_time=plan_time, scope_kind=_text(scope_kind),
-                 scope_id=_text(scope_id), run_at=run_at, priority=priority, unique_by=unique_by, if_exists=if_exists)
+    return _call("sched.enqueue", job_name=job_name, payload=Jsonb(json_object(payload), dumps), plan_time=plan_time, scope_kind=text(scope_kind),
+                 scope_id=text(scope_id), run_at=run_at, priority=priority, unique_by=unique_by, if_exists=if_exists)
 
 
 def _enqueue_many(job_name: str, payloads: Iterable[Mapping[str, Any]], plan_times: Optional[Iterable[datetime]], scope_kind: Optional[Scalar],
@@ -105,8 +105,8 @@ def _enqueue_many(job_name: str, payloads: Iterable[Mapping[str, Any]], plan_tim
         raise TypeError("payloads are several JSON objects")
     return _call(
         "sched.enqueue_many", job_name=job_name, payloads=[Jsonb(json_object(payload), dumps) for payload in payloads],
-        plan_times=None if plan_times is None else list(plan_times), scope_kind=_text(scope_kind),
-        scope_ids=None if scope_ids is None else [_text(each) for each in scope_ids], run_ats=None if run_ats is None else list(run_ats),
+        plan_times=None if plan_times is None else list(plan_times), scope_kind=text(scope_kind),
+        scope_ids=None if scope_ids is None else [text(each) for each in scope_ids], run_ats=None if run_ats is None else list(run_ats),
         priority=priority, unique_by=unique_by, if_exists=if_exists)
 
 
@@ -125,7 +125,7 @@ def _call(function: str, **arguments: object) -> Statement:
     return Statement(f"SELECT {function}({named})", tuple(given.values()))
 
 
-def _text(value: Optional[Scalar]) -> Optional[str]:
+def text(value: Optional[Scalar]) -> Optional[str]:
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool):

@@ -16,9 +16,9 @@ def reader_of(json_option: Json) -> Callable[[str], Any]:
     if callable(json_option):
         return json_option
     if json_option == "number":
-        return lambda text: json.loads(text, parse_float=_exact_float)
+        return json.JSONDecoder(parse_float=_exact_float).decode  # json.loads would make one for each payload
     if json_option == "decimal":
-        return lambda text: json.loads(text, parse_float=Decimal)
+        return json.JSONDecoder(parse_float=Decimal).decode
     raise ValueError(f'json is "number", "decimal" or a function, not {json_option!r}')
 
 

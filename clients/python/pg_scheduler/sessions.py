@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections import deque
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from typing import Any, AsyncIterator, Callable, Generic, Optional
 
 import psycopg
@@ -34,6 +36,21 @@ def _named_in(options: str) -> set[str]:
     return {name.replace("-", "_").lower() for name in re.findall(r"(?:-c\s*|--)([\w.-]+)=", options)}
 
 
+#: DISCARD ALL, by its parts: as a whole it goes into no message with other statements.
+_AS_NEW = "CLOSE ALL; SET SESSION AUTHORIZATION DEFAULT; RESET ALL; DEALLOCATE ALL; UNLISTEN *; SELECT pg_catalog.pg_advisory_unlock_all()" \
+    "; DISCARD PLANS; DISCARD TEMP; DISCARD SEQUENCES"
+#: So many seconds a transaction may be older than the run that is done in it.
+_FRESH = 0.1
+
+
+@dataclass(slots=True)
+class Transaction:
+    """One that is open."""
+
+    #: Whether another one follows at once, which its commit may begin.
+    is_followed: bool = False
+
+
 class Session(Generic[Db]):
     """A connection, and what is known of the session behind it."""
 
@@ -46,35 +63,82 @@ class Session(Generic[Db]):
         # Settings of the connection string stay. A session of the caller is left as it is.
         settings = [f"SET LOCAL {name} = {limit}" for name, limit in limits.items() if name not in _named_in(db.info.options)]
         self._begin = "; ".join(["BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", *settings, f"SET LOCAL {MARK} = here"])
+        self._next = f"COMMIT; {self._begin}"
         self._role = sql.Identifier(role).as_string(None) if role != "none" else "NONE"
+        self._reset = _AS_NEW if role == "none" else f"{_AS_NEW}; RESET ROLE"  # which its login has set
         self._resets = 0
+        #: When the commit of the last transaction has begun the next one.
+        self._begun_at: Optional[float] = None
         self._client_side = db.row_factory, db.cursor_factory, db.prepare_threshold  # type: ignore[attr-defined]
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[None]:
+    async def transaction(self) -> AsyncIterator[Transaction]:
         """READ COMMITTED READ WRITE, without the limits of time that role and database set."""
+        one = Transaction()
         if not self.is_own:
             async with self._transport.savepoint(self.db):
-                yield
+                yield one
             return
-        await self._transport.script(self.db, self._begin)
+        await self._begin_one()
         try:
-            yield
+            yield one
         except BaseException:
             with suppress(psycopg.Error):  # a connection that breaks here is found closed
-                await self._transport.script(self.db, "ROLLBACK")
+                await self._transport.command(self.db, "ROLLBACK")
             raise
-        await self._transport.script(self.db, "COMMIT")
+        # A pooler gives the server's session to another client at the commit: that is not kept from it.
+        if one.is_followed and not self.is_shared:
+            await self._commit_and_begin()
+        else:
+            await self._transport.command(self.db, "COMMIT")
+
+    async def join(self) -> None:
+        """Has the transaction of a connection without autocommit begin, else one of ours would be the outermost, and commit."""
+        if not self.db.autocommit:
+            await self.ask(Statement("SELECT 1"))
+
+    async def _begin_one(self) -> None:
+        begun_at, self._begun_at = self._begun_at, None
+        if begun_at is None:
+            await self.reset()
+            await self._transport.command(self.db, self._begin)
+        elif time.monotonic() - begun_at > _FRESH:  # its now() would be too long ago
+            await self._transport.command(self.db, f"ROLLBACK; {self._begin}")
+
+    async def _commit_and_begin(self) -> None:
+        """In one message, with the reset between them where a handler has had the session."""
+        try:
+            if self.is_used:
+                self._resets += 1
+                # The reset is a transaction of its own, which a rollback of the next one does not undo.
+                await self._transport.script(self.db, f"COMMIT; BEGIN; {self._reset}; COMMIT; {self._begin} -- {self._resets}")
+            else:
+                await self._transport.command(self.db, self._next)
+        except psycopg.Error:
+            if self.db.pgconn.transaction_status != TransactionStatus.INERROR:
+                raise  # it has not committed, or nobody knows
+            await self._transport.close(self.db)  # what comes after the commit has failed: it will not be new again
+            return
+        self._begun_at = time.monotonic()
+        if self.is_used:
+            self._take_back()
+
+    @property
+    def is_fit(self) -> bool:
+        """Whether another transaction can begin."""
+        return self._begun_at is not None or not self.is_own or self.db.pgconn.transaction_status == TransactionStatus.IDLE
 
     async def ask(self, statement: Statement) -> Rows:
         return await self._transport.ask(self.db, statement)
 
-    async def say(self, statement: Statement, gives_up: Callable[[], bool]) -> Rows:
+    async def say(self, statement: Statement, gives_up: Callable[[], bool], *, is_followed_by_rows: bool = False) -> Rows:
         """In a transaction of its own, again and again where that meets a conflict, until `gives_up`."""
 
         async def once() -> Rows:
-            async with self.transaction():
-                return await self.ask(statement)
+            async with self.transaction() as transaction:
+                rows = await self.ask(statement)
+                transaction.is_followed = is_followed_by_rows and bool(rows)
+                return rows
 
         rows: Rows = await self.again_at_conflict(once, gives_up)
         return rows
@@ -85,7 +149,7 @@ class Session(Generic[Db]):
             try:
                 return await once()
             except CONFLICTS:
-                if gives_up():
+                if gives_up() or not self.is_own:  # in a transaction of the caller it would meet the same again
                     raise
                 await self._transport.sleep(jittered(pause))
                 pause = min(pause * 2, 1.0)
@@ -103,20 +167,27 @@ class Session(Generic[Db]):
     async def take_back_role(self) -> None:
         """The role that claimed the run ends it, whichever role the handler has become."""
         if self.is_own:
-            await self._transport.script(self.db, f"SET LOCAL SESSION AUTHORIZATION DEFAULT; SET LOCAL ROLE {self._role}")
+            await self._transport.command(self.db, f"SET LOCAL SESSION AUTHORIZATION DEFAULT; SET LOCAL ROLE {self._role}")
 
     async def reset(self) -> None:
-        """To a new session, as far as it is ours alone."""
+        """To a new session, as far as it is ours alone; outside a transaction."""
+        if self._begun_at is not None:
+            self._begun_at = None
+            await self._transport.script(self.db, "ROLLBACK")
         if not self.is_used:
             return
-        self.is_used = False
-        self.db.row_factory, self.db.cursor_factory, self.db.prepare_threshold = self._client_side  # type: ignore[attr-defined]
+        self._take_back()
         if not self.is_shared and self.is_own:
             # psycopg forgets what it has prepared only where it has not seen the same text before.
             self._resets += 1
             await self._transport.script(self.db, f"DISCARD ALL -- {self._resets}")
             if self._role != "NONE":  # which its login has set
                 await self._transport.script(self.db, "RESET ROLE")
+
+    def _take_back(self) -> None:
+        """What a handler may have changed of the connection."""
+        self.is_used = False
+        self.db.row_factory, self.db.cursor_factory, self.db.prepare_threshold = self._client_side  # type: ignore[attr-defined]
 
 
 _WHO = Statement("SELECT pg_backend_pid(), current_setting('role')")
@@ -145,7 +216,7 @@ class Sessions(Generic[Db]):
             except BaseException:
                 await self._transport.close(session.db)
                 raise
-            if session.db.info.transaction_status == TransactionStatus.IDLE:
+            if session.db.pgconn.transaction_status == TransactionStatus.IDLE:
                 self._idle.append(session)
             else:  # closed, or what a rollback could not end
                 await self._transport.close(session.db)

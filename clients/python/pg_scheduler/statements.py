@@ -38,6 +38,9 @@ _SNOOZE = f"SELECT {_MARKED}, NULL::uuid[], sched.snooze(%s, %s, coalesce(%s::ti
 _FAIL = f"SELECT sched.finish_failure(%s, %s, error_code => %s, error_msg => %s, next_retry_at => coalesce(%s::timestamptz, {_NOW} + %s::interval)," \
     " terminal => %s)"
 
+#: Fires what is due; how many executions that has made.
+DISPATCH = Statement("SELECT sched.dispatch_due()")
+
 Keys = tuple[list[UUID], list[UUID]]
 
 

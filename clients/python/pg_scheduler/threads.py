@@ -7,17 +7,20 @@ import inspect
 import threading
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, suppress
 from types import TracebackType
-from typing import Any, AsyncIterator, Callable, Coroutine, Mapping, Optional, Sequence, TypeVar
+from typing import Any, AsyncIterator, Callable, Coroutine, Iterable, Mapping, Optional, Sequence, TypeVar
 
 import psycopg
 from psycopg import Connection, Cursor
+from psycopg.pq import ExecStatus
 from psycopg.rows import tuple_row
 
 from .engine import Engine
 from .errors import Moment, TransactionEnded
+from .functions import driver_connection
 from .hooks import Hooks
 from .json_text import Json
 from .runs import Call, Payload, RunBase
+from .schedules import DeclaredSchedule
 from .sessions import primary
 from .statements import Rows, Statement
 from .transport import Event, Source, Transport
@@ -64,7 +67,8 @@ class Worker(Engine[Run[Any], "Connection[Any]"]):
     def __init__(
         self, dsn: Source = "", queue: str = "default", *, queues: Optional[Mapping[str, int]] = None, slots: int = 1, batch: int = 1, poll: float = 5.0,
         grace: float = 5.0, max_runs: Optional[int] = None, hooks: Optional[Hooks] = None, transaction: str = "run", prepare: bool = True,
-        listen_dsn: Optional[Source] = None, json: Json = "number", handle_signals: bool = True,
+        listen_dsn: Optional[Source] = None, json: Json = "number", handle_signals: bool = True, schedules: Optional[Iterable[Mapping[str, Any]]] = None,
+        schedule_group: Optional[str] = None,
     ) -> None:
         """dsn: a connection string; with several hosts the worker finds the primary. Or a function that makes a connection of its own at each call.
         queue: where it claims, with so many runs at a time: slots. queues: several of them with their slots, `{"mail": 8, "render": 2}`.
@@ -75,14 +79,25 @@ class Worker(Engine[Run[Any], "Connection[Any]"]):
         prepare: False prepares no statements; behind a pooler none are prepared anyway. listen_dsn: where to LISTEN, instead of dsn.
         json: numbers of payloads: "number" (int and float; one that loses digits fails its run), "decimal", or a function that gets the text.
         handle_signals: whether SIGTERM and SIGINT stop it, where it runs in the main thread.
+        schedules: what `run` declares before it claims, each as in `declare_schedules`, with those beside handlers. schedule_group: the group that
+        has exactly these schedules then; another program needs another group.
 
         Raises ValueError for a number or word that there is not."""
         self._threads = ThreadTransport()
-        super().__init__(self._threads, dsn, queue, queues, slots, batch, poll, grace, max_runs, hooks, transaction, prepare, listen_dsn, json, handle_signals)
+        super().__init__(
+            self._threads, dsn, queue, queues, slots, batch, poll, grace, max_runs, hooks, transaction, prepare, listen_dsn, json, handle_signals,
+            schedules, schedule_group,
+        )
 
     def run(self) -> None:
         """Works until `stop`, SIGTERM or SIGINT, or the end of the interpreter."""
         asyncio.run(self.work())
+
+    def declare_schedules(self, db: Connection[Any], dry_run: bool = False) -> list[DeclaredSchedule]:
+        """Declares on this connection, in your transaction, what `run` does at its start; what became of each schedule. For deployments and tests.
+
+        db: of psycopg, or Django's. dry_run: nothing is written. Raises ValueError without schedule_group, psycopg.Error as the server does."""
+        return list(completed(self._declare_within(driver_connection(db), dry_run)))
 
     def drain(self) -> int:
         """Works until nothing is left to claim; how many runs have ended. For tests: what failed waits for its next attempt."""
@@ -127,6 +142,14 @@ class ThreadTransport(Transport["Connection[Any]"]):
     async def script(self, db: Connection[Any], text: str) -> None:
         with Cursor(db, row_factory=tuple_row) as cursor:
             cursor.execute(text.encode(), prepare=False)
+
+    async def command(self, db: Connection[Any], text: str) -> None:
+        # By the driver's own binding: a cursor takes five times as long for a text without parameters and rows.
+        with db.lock:
+            result = db.pgconn.exec_(text.encode())
+        if result.status == ExecStatus.FATAL_ERROR:
+            error = psycopg.errors.error_from_result(result, db.info.encoding)
+            raise error if error.sqlstate is not None else psycopg.OperationalError(str(error))  # the connection is gone
 
     async def notifications(self, db: Connection[Any], seconds: float) -> Sequence[psycopg.Notify]:
         return list(db.notifies(timeout=seconds, stop_after=1))

@@ -50,6 +50,10 @@ class Transport(ABC, Generic[Db]):
         """Statements without parameters and without rows, in one message."""
 
     @abstractmethod
+    async def command(self, db: Db, text: str) -> None:
+        """The same, for what begins and ends transactions: each run pays for it."""
+
+    @abstractmethod
     async def notifications(self, db: Db, seconds: float) -> Sequence[psycopg.Notify]:
         """Those that come within so long; it returns with the first."""
 

@@ -266,3 +266,13 @@ fn a_stop_takes_less_than_dockers_ten_seconds() {
 fn a_conflict_while_finishing_calls_the_handler_again() {
     passes("connections", "a_conflict_while_finishing");
 }
+
+#[test]
+fn a_connection_that_is_cut_is_replaced() {
+    passes("connections", "cut_without_a_word");
+}
+
+#[test]
+fn runs_in_a_row_share_nothing() {
+    passes("connections", "several_in_a_row");
+}

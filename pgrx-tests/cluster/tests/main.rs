@@ -14,6 +14,7 @@ mod clients_library;
 mod clients_packages;
 mod clients_pooler;
 mod clients_python;
+mod clients_python_declare;
 mod clients_typescript;
 mod clients_typescript_everyday;
 mod clients_typescript_hosts;

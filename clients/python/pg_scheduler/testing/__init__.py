@@ -52,7 +52,8 @@ def drain(worker: AsyncWorker, raise_errors: bool = True, connection: Any = None
 
 
 def drain(worker: Worker | AsyncWorker, raise_errors: bool = True, connection: Any = None) -> Statuses | Awaitable[Statuses]:
-    """Works until nothing is left to claim; statuses of what it has worked on, as they are now, with their counts: `{"SUCCESS": 2}`.
+    """Fires what is due, and works until nothing is left to claim; statuses of what it has worked on, as they are now, with their counts:
+    `{"SUCCESS": 2}`. So after `advance(db, "3 days")` it does what three days would have brought.
 
     raise_errors: raises the first exception of a handler, with its stack; the ledger has the failure. With False it counts as FAILED.
     connection: of psycopg, or Django's. With it all is done in its transaction, in this thread, a savepoint for each run; it may be rolled back.
@@ -64,9 +65,8 @@ def _drain(worker: Worker, raise_errors: bool, connection: Any) -> Statuses:
     db = driver_connection(connection) if connection is not None else None
     with _Recorded(worker, raise_errors, connection) as recorded:
         if db is None:
-            worker.drain()
+            asyncio.run(worker.work(drains=True, dispatches=True))
         else:
-            _begin(db)
             completed(worker.drain_within(db))
         recorded.raise_first()
     if db is not None:
@@ -74,19 +74,11 @@ def _drain(worker: Worker, raise_errors: bool, connection: Any) -> Statuses:
     return asyncio.run(_seen(worker, recorded))
 
 
-def _begin(db: Connection[Any]) -> None:
-    """Else a run's transaction would be the outermost, and commit."""
-    if not db.autocommit:
-        db.execute("SELECT")
-
-
 async def _adrain(worker: AsyncWorker, raise_errors: bool, connection: Optional[AsyncConnection[Any]]) -> Statuses:
     with _Recorded(worker, raise_errors) as recorded:
         if connection is None:
-            await worker.drain()
+            await worker.work(drains=True, dispatches=True)
         else:
-            if not connection.autocommit:
-                await connection.execute("SELECT")
             await worker.drain_within(connection)
         recorded.raise_first()
     if connection is None:

@@ -1,6 +1,8 @@
 """The Python client's connections: who makes them, and what breaks: each function below is a test, named by the first argument."""
 
 import asyncio
+import os
+import socket
 import threading
 from decimal import Decimal
 
@@ -375,6 +377,55 @@ def progress_of_a_locked_lease():
         here = enqueue("effect")
         assert drained(worker) == 1
         assert state(here) == ("SUCCESS", 1)
+
+
+def cut_without_a_word():
+    """Between two runs: another one is made, and no worker ends."""
+    for worker, adapted in workers(poll=0.5):
+        worker.job("effect", adapted(lambda run: None))
+        with running(worker):
+            for _ in range(3):
+                here = enqueue("effect")
+                until("the run", lambda: state(here) == ("SUCCESS", 1))
+                until("the session to rest", lambda: worker.sessions._idle)
+                with socket.socket(fileno=os.dup(worker.sessions._idle[0].db.fileno())) as ours:
+                    ours.shutdown(socket.SHUT_RDWR)
+
+
+def several_in_a_row():
+    """Each in a transaction and a session of its own, though the commit of one begins the next; what has failed takes nothing along."""
+    for worker, adapted in workers(batch=2):
+        seen = []
+
+        def leave(run):
+            seen.append(run.payload["n"])
+            if run.payload["n"] in (3, 6):
+                raise ValueError("told to fail")
+
+        def sync(run):
+            seen_here = run.db.execute(LEFT).fetchone()
+            run.db.execute(LEAVE)
+            assert seen_here == ("", False, 0), seen_here
+            leave(run)
+
+        async def asynchronous(run):
+            seen_here = await (await run.db.execute(LEFT)).fetchone()
+            await run.db.execute(LEAVE)
+            assert seen_here == ("", False, 0), seen_here
+            leave(run)
+
+        worker.job("effect", sync if isinstance(worker, Worker) else asynchronous)
+        ids = [enqueue("effect", '{"n": %d}' % n) for n in range(8)]
+        assert drained(worker) == 8
+        assert sorted(seen) == list(range(8))
+        failed = [n for n, each in enumerate(ids) if state(each)[0] != "SUCCESS"]
+        assert failed == [3, 6], [failure(each) for each in ids]
+        db.execute("select sched.cancel_many()")
+
+
+LEFT = "select coalesce(current_setting('my.setting', true), ''), to_regclass('pg_temp.left_behind') is not null," \
+    " (select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid())"
+LEAVE = "set my.setting = 'left'; create temp table left_behind (); select pg_advisory_lock(7)"
 
 
 if __name__ == "__main__":
