@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, AsyncIterator, Callable, Coroutine, Iterable, Mapping, Optional, Sequence, TypeVar
 
 import psycopg
-from psycopg import Connection, Cursor
+from psycopg import Connection, Cursor, generators
 from psycopg.pq import ExecStatus
 from psycopg.rows import tuple_row
 
@@ -144,12 +144,13 @@ class ThreadTransport(Transport["Connection[Any]"]):
             cursor.execute(text.encode(), prepare=False)
 
     async def command(self, db: Connection[Any], text: str) -> None:
-        # By the driver's own binding: a cursor takes five times as long for a text without parameters and rows.
+        # As the driver's own transactions do it: a cursor takes longer for a text without parameters and rows.
         with db.lock:
-            result = db.pgconn.exec_(text.encode())
-        if result.status == ExecStatus.FATAL_ERROR:
-            error = psycopg.errors.error_from_result(result, db.info.encoding)
-            raise error if error.sqlstate is not None else psycopg.OperationalError(str(error))  # the connection is gone
+            db.pgconn.send_query(text.encode())
+            results = db.wait(generators.execute(db.pgconn))
+        for result in results:
+            if result.status == ExecStatus.FATAL_ERROR:
+                raise psycopg.errors.error_from_result(result, db.info.encoding)
 
     async def notifications(self, db: Connection[Any], seconds: float) -> Sequence[psycopg.Notify]:
         return list(db.notifies(timeout=seconds, stop_after=1))
