@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import inspect
 from contextlib import asynccontextmanager, suppress
-from typing import Any, AsyncIterator, Callable, Generic, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, AsyncIterator, Callable, Generic, Mapping, Optional, Sequence
 from uuid import UUID
 
 import psycopg
@@ -14,24 +14,16 @@ from psycopg.pq import TransactionStatus
 from psycopg.types.json import Jsonb
 
 from . import statements
-from .errors import Cancelled, Discard, LeaseLost, Retry, Snooze, TransactionEnded, described
+from .errors import Cancelled, LeaseLost, Snooze, TransactionEnded, described
 from .hooks import Hooks, log
 from .json_text import dumps
+from .outcomes import Outcome, fixed, is_blameless, outcome
 from .runs import AnyRun, Call, Db, Handler, RunBase
 from .sessions import Session, Sessions
 from .statements import CONFLICTS, PREPARED_ELSEWHERE, Rows, Statement, is_broken
 from .transport import Transport, jittered
 
-#: Set by an administrator or a failover: no fault of the handler that was connected.
-_SHUTDOWNS = (psycopg.errors.AdminShutdown, psycopg.errors.CrashShutdown)
 _LOST = psycopg.errors.ObjectNotInPrerequisiteState
-
-
-class Outcome(NamedTuple):
-    """What the ledger is told of a run that was rolled back."""
-
-    statement: Statement
-    is_failure: bool
 
 
 class Attempts(Generic[AnyRun, Db]):
@@ -49,6 +41,8 @@ class Attempts(Generic[AnyRun, Db]):
     held: dict[int, AnyRun]
     transaction: str
     is_stopping: bool
+    #: Whether ends wait for a server that is away, as long as their leases last. (Who drains hears of it.)
+    awaits_server = False
     _read: Callable[[str], Any]
     _count: Callable[[int], None]
     _claims: Callable[[str], Statement]
@@ -102,19 +96,20 @@ class Attempts(Generic[AnyRun, Db]):
                 self.held.pop(id(run), None)
 
     async def give_back(self, runs: Sequence[RunBase[Any, Db]]) -> None:
-        """Without an attempt lost; those that have ended stay as they are. Where there is no server, their leases run out."""
+        """Without an attempt lost; those that have ended stay as they are. Where there is no server for so long, their leases run out."""
         for run in runs:
             try:
-                await self._say_apart(statements.snooze(run.execution_id, run.lease_token), run)
+                await self._say_apart(statements.snooze(run.execution_id, run.lease_token), run, self._is_awaited)
             except psycopg.OperationalError as error:
                 if is_broken(error):
                     return
             except psycopg.Error:
                 continue
 
-    async def _say_apart(self, statement: Statement, run: RunBase[Any, Db]) -> Optional[Rows]:
-        """On the worker's own connection, or a new one where that has broken; None where the lease is lost."""
-        for is_last in False, True:
+    async def _say_apart(self, statement: Statement, run: RunBase[Any, Db], waits: Callable[[RunBase[Any, Db]], bool]) -> Optional[Rows]:
+        """On the worker's own connection, or a new one where that has broken, and more of them while it waits; None where the lease is lost."""
+        is_first = True
+        while True:
             try:
                 async with self.control.session() as session:
                     try:
@@ -122,9 +117,14 @@ class Attempts(Generic[AnyRun, Db]):
                     except _LOST:
                         return None
             except psycopg.OperationalError as error:
-                if is_last or not is_broken(error):
+                if not is_broken(error) or not is_first and not waits(run):
                     raise
-        return None
+            if not is_first:
+                await self.transport.sleep(jittered(0.2))
+            is_first = False
+
+    def _is_awaited(self, run: RunBase[Any, Db]) -> bool:
+        return self.awaits_server and not run.lease_ended
 
     async def _attempt(self, session: Session[Db], call: Call[AnyRun, Db], claims: Optional[Statement]) -> Rows:
         """Calls the handler and ends its runs; the rows of what was claimed with that."""
@@ -146,7 +146,7 @@ class Attempts(Generic[AnyRun, Db]):
                 break
             except (Exception, SystemExit) as error:
                 if session.db.closed:
-                    await self._report_broken(call, error)
+                    await self._report_broken(session, call, error)
                     raise psycopg.OperationalError(str(error)) from error
                 if not await self._begins_again(session, call, error):
                     await self._report(session, call, error)
@@ -161,6 +161,8 @@ class Attempts(Generic[AnyRun, Db]):
                 returned = await self._handled(call)
                 if call.conflict is not None:  # which the handler has swallowed
                     raise call.conflict
+                if call.cut_off is not None:
+                    raise call.cut_off
                 claimed: Rows = ()
                 if not call.is_finished:
                     claimed = await self._settle_apart(call, returned, claims)
@@ -170,9 +172,11 @@ class Attempts(Generic[AnyRun, Db]):
                     log.warning("%s: raised after it had ended", call.runs[0], exc_info=error)
                     claimed = ()
                     break
+                if call.cut_off is not None:
+                    await self.give_back(call.runs)
+                    return ()
                 if not await self._begins_again(None, call, error):
-                    async with self.sessions.session() as session:
-                        await self._report(session, call, error)
+                    await self._report_apart(self.sessions, call, error)
                     return ()
         call.is_committed = True
         return claimed
@@ -267,32 +271,52 @@ class Attempts(Generic[AnyRun, Db]):
         if call.is_finished or call.lent is not None:
             raise RuntimeError("run.finishing() ends a run once")
         raised: Optional[Snooze] = None
-        async with self.sessions.session() as session:
-            try:
-                async with session.transaction():
-                    call.lend(session.db)
-                    try:
-                        yield call.connection()
-                    except Snooze as snooze:
-                        raised, call.snoozed = snooze, snooze.until
-                    finally:
-                        call.lend(None)
-                        call.interrupt = None  # the end is not interrupted
-                        session.is_used |= call.used_db
-                    call.check()
-                    await self._settle(session, call, result, None)
-            except CONFLICTS as error:
-                if call.is_handled:
-                    call.conflict = error
-                raise
-            except PREPARED_ELSEWHERE as error:
-                if session.unprepare():
-                    self.sessions.prepare, call.conflict = False, error
-                raise
-            call.is_finished = True
-            self._release(call)
+        try:
+            async with self._begun(call) as session:
+                call.lend(session.db)
+                try:
+                    yield call.connection()
+                except Snooze as snooze:
+                    raised, call.snoozed = snooze, snooze.until
+                finally:
+                    call.lend(None)
+                    call.interrupt = None  # the end is not interrupted
+                    session.is_used |= call.used_db
+                call.check()
+                await self._settle(session, call, result, None)
+        except CONFLICTS as error:
+            if call.is_handled:
+                call.conflict = error
+            raise
+        except PREPARED_ELSEWHERE as error:
+            if session.unprepare():
+                self.sessions.prepare, call.conflict = False, error
+            raise
+        call.is_finished = True
+        self._release(call)
         if raised is not None:
             raise raised
+
+    @asynccontextmanager
+    async def _begun(self, call: Call[AnyRun, Db]) -> AsyncIterator[Session[Db]]:
+        """A transaction. Where the server is away it begins once that is back, while the lease lasts: a handler has done its work by then."""
+        while True:
+            is_begun = False
+            try:
+                async with self.sessions.session() as session:
+                    try:
+                        async with session.transaction():
+                            is_begun = True
+                            yield session
+                    except Exception as error:
+                        if is_begun and self.awaits_server and session.db.broken and is_blameless(session, call, error):
+                            call.cut_off = error
+                        raise
+                return
+            except psycopg.OperationalError as error:
+                if is_begun or not is_broken(error) or any(run.stop_reason or not self._is_awaited(run) for run in call.runs):
+                    raise
+                await self.transport.sleep(jittered(0.2))
 
     async def _settle_apart(self, call: Call[AnyRun, Db], returned: object, claims: Optional[Statement]) -> Rows:
         """Ends what a handler without a transaction has done; nothing of its work is to be done again for a conflict or a broken connection."""
@@ -330,13 +354,23 @@ class Attempts(Generic[AnyRun, Db]):
         except psycopg.Error as error:
             raise RuntimeError("a hook has failed") from error
 
-    async def _report_broken(self, call: Call[AnyRun, Db], error: BaseException) -> None:
-        """Of runs whose connection is gone. The attempt counts where it broke while the handler ran, unless an administrator ended it."""
-        if call.is_handled or isinstance(error, _SHUTDOWNS):
+    async def _report_broken(self, session: Session[Db], call: Call[AnyRun, Db], error: BaseException) -> None:
+        """Of runs whose connection is gone."""
+        if is_blameless(session, call, error):
             return await self.give_back(call.runs)
         with suppress(psycopg.Error):
-            async with self.control.session() as session:
-                await self._report(session, call, error)
+            await self._report_apart(self.control, call, error)
+
+    async def _report_apart(self, sessions: Sessions[Db], call: Call[AnyRun, Db], error: BaseException) -> None:
+        """On another connection. Where the server is away once it is back, while the lease lasts: what counts is not given back instead."""
+        while True:
+            try:
+                async with sessions.session() as session:
+                    return await self._report(session, call, error)
+            except psycopg.OperationalError as broken:
+                if not is_broken(broken) or not all(self._is_awaited(run) for run in call.runs):
+                    raise
+                await self.transport.sleep(jittered(0.2))
 
     async def _report(self, session: Session[Db], call: Call[AnyRun, Db], error: BaseException) -> None:
         """Tells the ledger what became of runs whose transaction was rolled back."""
@@ -398,7 +432,7 @@ class Attempts(Generic[AnyRun, Db]):
         run.check()
         said = statements.progress(run.execution_id, run.lease_token, Jsonb(progress, dumps))
         try:
-            rows = await self._say_apart(said, run)
+            rows = await self._say_apart(said, run, lambda _: False)
         except psycopg.OperationalError as error:  # the run's own transaction has locked its lease, or the server is away
             log.info("%s: its progress is not shown: %s", run, error)
             return
@@ -412,25 +446,3 @@ class _HookFailed(Exception):
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
         self.error = error
-
-
-def outcome(run: RunBase[Any, Any], error: BaseException, is_given_back: bool, note: str = "") -> Optional[Outcome]:
-    """None where its lease is lost."""
-    key = run.execution_id, run.lease_token
-    if run.stop_reason == "shutdown" or (run.stop_reason is None and is_given_back):
-        return Outcome(statements.snooze(*key), False)
-    if run.stop_reason == "lost":
-        return None
-    if run.stop_reason is not None:
-        return Outcome(statements.fail(*key, "cancelled", run.stop_reason + note, None, False), True)
-    if isinstance(error, Snooze):
-        return Outcome(statements.snooze(*key, error.until), False)
-    code, message = described(error)
-    after = error.after if isinstance(error, Retry) else None
-    return Outcome(statements.fail(*key, code, message[: 4_000 - len(note)] + note, after, isinstance(error, Discard)), True)
-
-
-def fixed(run: RunBase[Any, Any], error: BaseException) -> Outcome:
-    """What the ledger takes, whatever the error is made of."""
-    said = statements.fail(run.execution_id, run.lease_token, "handler_error", "its error cannot be written", None, isinstance(error, Discard))
-    return Outcome(said, True)

@@ -133,6 +133,7 @@ class Engine(Attempts[AnyRun, Db]):
         self._stopping, self._ended, self._is_over, self._warned = asyncio.Event(), 0, False, False
         self._declaring, self._has_declared = self.transport.semaphore(1), False
         self._news, self._beat, self._halt = {queue: self.transport.event() for queue in self.queues}, self.transport.event(), self.transport.event()
+        self.awaits_server = not drains
         self._loop = asyncio.get_running_loop()  # from here on `stop` tells it; from before, slots know
         with processes.working(self, self.handle_signals):
             return await self._work(drains)
@@ -161,7 +162,7 @@ class Engine(Attempts[AnyRun, Db]):
         return self._ended
 
     async def _close(self, stopping: asyncio.Future[Any], tasks: Sequence[asyncio.Future[None]], working: Sequence[asyncio.Future[None]]) -> Sequence[Any]:
-        self._is_over = True
+        self._is_over, self.awaits_server = True, False
         self._beat.set()
         # A thread cannot be ended. Its work will not commit, as its lease is given up.
         left = list(self.held.values()) if not all(task.done() for task in working) else []

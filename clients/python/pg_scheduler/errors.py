@@ -7,7 +7,7 @@ import os
 import traceback
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Optional, Union
+from typing import Iterator, Optional, Union
 
 #: A number is seconds from now, a datetime (with its time zone) is an instant.
 Moment = Union[int, float, timedelta, datetime]
@@ -66,6 +66,16 @@ def moment(value: Moment) -> timedelta | datetime:
     if not math.isfinite(value):
         raise ValueError(f"no number of seconds: {value!r}")
     return timedelta(seconds=value)
+
+
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """It, and what it was raised from or after."""
+    seen: list[BaseException] = []
+    left: Optional[BaseException] = error
+    while left is not None and left not in seen:
+        yield left
+        seen.append(left)
+        left = left.__cause__ or left.__context__
 
 
 def described(error: BaseException) -> tuple[str, str]:

@@ -120,6 +120,10 @@ class Call(Generic[AnyRun, Db]):
         """For a first time, or again after a conflict."""
         #: Whether the handler has had the connection, and may have left something in its session.
         self.used_db = False
+        #: Whether the handler was called with a connection open.
+        self.was_lent = False
+        #: What broke the connection of `finishing`, where that is no fault of the handler's.
+        self.cut_off: Optional[Exception] = None
         #: Whether the handler has done its part: an error that comes later is none of its own.
         self.is_handled = False
         #: Whether `finishing` has committed.
@@ -145,6 +149,7 @@ class Call(Generic[AnyRun, Db]):
         """The handler may use it; with None it may not any more."""
         with self.lock:
             self._db = db
+            self.was_lent |= db is not None
 
     @property
     def lent(self) -> Optional[Db]:

@@ -54,9 +54,11 @@ class Transaction:
 class Session(Generic[Db]):
     """A connection, and what is known of the session behind it."""
 
-    def __init__(self, transport: Transport[Db], db: Db, *, is_own: bool, is_shared: bool = False, role: str = "none", lock_timeout: int = 0) -> None:
-        """is_own: the worker has made it. is_shared: with others, by a pooler. role: the one of its login. lock_timeout: in milliseconds."""
-        self.db, self.is_own, self.is_shared, self._transport = db, is_own, is_shared, transport
+    def __init__(self, transport: Transport[Db], db: Db, *, is_own: bool, is_pooled: bool = False, is_shared: bool = False, role: str = "none",
+                 lock_timeout: int = 0) -> None:
+        """is_own: the worker has made it. is_pooled: a pooler is in between. is_shared: with others, by that. role: the one of its login.
+        lock_timeout: in milliseconds."""
+        self.db, self.is_own, self.is_pooled, self.is_shared, self._transport = db, is_own, is_pooled, is_shared, transport
         #: Whether a handler has had it since it was new.
         self.is_used = False
         limits = dict.fromkeys(_LIFTED, 0) | ({"lock_timeout": lock_timeout} if lock_timeout else {})
@@ -230,7 +232,7 @@ class Sessions(Generic[Db]):
             is_shared = is_pooled and await self._pooler.shares(self._source, db)
             if self.prepare and not is_pooled:  # another client's statement may have the same name
                 db.prepare_threshold = threshold
-            return Session(self._transport, db, is_own=True, is_shared=is_shared, role=str(role), lock_timeout=self._lock_timeout)
+            return Session(self._transport, db, is_own=True, is_pooled=is_pooled, is_shared=is_shared, role=str(role), lock_timeout=self._lock_timeout)
         except BaseException:
             await self._transport.close(db)
             raise

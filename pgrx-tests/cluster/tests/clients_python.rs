@@ -178,6 +178,26 @@ fn a_terminated_connection_costs_no_attempt() {
 }
 
 #[test]
+fn finishing_waits_for_a_server_that_is_away() {
+    passes("outages", "when_finishing_begins");
+}
+
+#[test]
+fn a_connection_that_breaks_while_finishing_costs_no_attempt() {
+    passes("outages", "while_finishing");
+}
+
+#[test]
+fn what_is_given_back_waits_for_a_server_that_is_away() {
+    passes("outages", "when_a_run_is_given_back");
+}
+
+#[test]
+fn a_handler_that_ends_its_server_process_uses_up_its_attempt() {
+    passes("outages", "when_the_handler_has_ended_its_server_process");
+}
+
+#[test]
 fn a_hook_for_the_dead_that_raises_changes_no_failure() {
     passes("connections", "a_hook_for_the_dead_that_raises");
 }

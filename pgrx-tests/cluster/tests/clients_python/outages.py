@@ -1,0 +1,176 @@
+"""The Python client while its server is away: no attempt is lost for it. Each function below is a test, named by the first argument."""
+
+import os
+import signal
+import threading
+from contextlib import suppress
+
+import psycopg
+import support
+from pg_scheduler import AsyncWorker, Worker
+from support import enqueue, failure, run_named_test, running, state, until
+
+TERMINATE = "select pg_terminate_backend(pg_backend_pid())"
+
+
+class Door:
+    """Makes connections, or refuses to for so many times."""
+
+    def __init__(self):
+        self.refusals = 0
+        self.lock = threading.Lock()
+
+    def _pass(self):
+        with self.lock:
+            if self.refusals:
+                self.refusals -= 1
+                raise psycopg.OperationalError("refused by the test")
+
+    def connect(self):
+        self._pass()
+        return psycopg.connect()
+
+    async def connect_asynchronously(self):
+        self._pass()
+        return await psycopg.AsyncConnection.connect()
+
+
+def workers(transaction):
+    door = Door()
+    options = {"transaction": transaction, "poll": 0.2}
+    yield door, Worker(door.connect, "conformance", **options)
+    door = Door()
+    yield door, AsyncWorker(door.connect_asynchronously, "conformance", **options)
+
+
+def succeeds_in_its_first_attempt(worker):
+    with running(worker):
+        here = enqueue("effect")
+        until("it to succeed", lambda: state(here)[0] != "PENDING" and state(here)[0] != "RUNNING")
+        assert state(here) == ("SUCCESS", 1), failure(here)
+
+
+def when_finishing_begins():
+    """The handler has done its work: it waits, and is not called again."""
+    for door, worker in workers("finish"):
+        calls = []
+
+        def work():
+            calls.append(1)
+            while worker.sessions._idle:  # as when the server went away
+                worker.sessions._idle.pop().db.pgconn.finish()
+            door.refusals = 5
+
+        def handler(run):
+            work()
+            with run.finishing() as own:
+                own.execute("select 1")
+
+        async def handler_of_asyncio(run):
+            work()
+            async with run.finishing() as own:
+                await own.execute("select 1")
+
+        worker.job("effect", handler if isinstance(worker, Worker) else handler_of_asyncio)
+        succeeds_in_its_first_attempt(worker)
+        assert len(calls) == 1 and door.refusals == 0, (calls, door.refusals)
+
+
+def while_finishing():
+    """The run is given back, also where the handler has swallowed the error, and where no connection is to be had at once."""
+    for swallows in False, True:
+        for door, worker in workers("finish"):
+            calls = []
+
+            def goes_away():
+                calls.append(1)
+                door.refusals = 5 if len(calls) == 1 else 0
+                return TERMINATE if len(calls) == 1 else "select 1"
+
+            def handler(run):
+                try:
+                    with run.finishing() as own:
+                        own.execute(goes_away())
+                except psycopg.OperationalError:
+                    if not swallows:
+                        raise
+
+            async def handler_of_asyncio(run):
+                try:
+                    async with run.finishing() as own:
+                        await own.execute(goes_away())
+                except psycopg.OperationalError:
+                    if not swallows:
+                        raise
+
+            worker.job("effect", handler if isinstance(worker, Worker) else handler_of_asyncio)
+            succeeds_in_its_first_attempt(worker)
+            assert len(calls) == 2, calls
+
+
+def when_a_run_is_given_back():
+    """What an administrator has ended is told once there is a connection, while the lease lasts; also where the handler has wrapped the error."""
+    for door, worker in workers("run"):
+        calls = []
+
+        def goes_away():
+            calls.append(1)
+            door.refusals = 5 if len(calls) == 1 else 0
+            return TERMINATE if len(calls) == 1 else "select 1"
+
+        def handler(run):
+            try:
+                run.db.execute(goes_away())
+            except psycopg.Error as error:
+                raise ValueError("wrapped") from error
+
+        async def handler_of_asyncio(run):
+            try:
+                await run.db.execute(goes_away())
+            except psycopg.Error as error:
+                raise ValueError("wrapped") from error
+
+        worker.job("effect", handler if isinstance(worker, Worker) else handler_of_asyncio)
+        succeeds_in_its_first_attempt(worker)
+        assert len(calls) == 2, calls
+
+
+def when_the_handler_has_ended_its_server_process():
+    """The server begins anew, and may do so again: the attempt counts, in either mode, and is told once the server is back."""
+    for transaction in "run", "finish":
+        for _, worker in workers(transaction):
+
+            def crash(own):
+                os.kill(own.info.backend_pid, signal.SIGKILL)
+                return "select 1"
+
+            def handler(run):
+                if transaction == "run":
+                    return run.db.execute(crash(run.db)) and None
+                with run.finishing() as own:
+                    own.execute(crash(own))
+
+            async def handler_of_asyncio(run):
+                if transaction == "run":
+                    await run.db.execute(crash(run.db))
+                    return
+                async with run.finishing() as own:
+                    await own.execute(crash(own))
+
+            worker.job("effect", handler if isinstance(worker, Worker) else handler_of_asyncio)
+            with running(worker):
+                here = enqueue("effect")
+                until("it to fail", lambda: state_after_a_crash(here) == ("FAILED", 1))
+            assert failure(here)[2] == "OperationalError", failure(here)
+
+
+def state_after_a_crash(execution_id):
+    try:
+        return state(execution_id)
+    except psycopg.OperationalError:
+        with suppress(psycopg.OperationalError):
+            support.db = psycopg.connect(autocommit=True)
+
+
+if __name__ == "__main__":
+    run_named_test(globals())
