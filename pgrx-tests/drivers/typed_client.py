@@ -14,6 +14,7 @@ from pg_scheduler.testing import drain, enqueued
 @dataclass
 class Mail:
     to: str
+    subject: str
 
 
 class AsyncDead(Hooks):

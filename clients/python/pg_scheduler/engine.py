@@ -67,17 +67,17 @@ class Engine(Attempts[AnyRun, Db]):
 
     @overload
     def job(
-        self, job_name: str, function: Function, *, payload: Optional[Callable[[Any], Any]] = None, batch: bool = False, schedule: Optional[str] = None,
+        self, job_name: str, function: Function, *, payload: Optional[Callable[..., Any]] = None, batch: bool = False, schedule: Optional[str] = None,
         **options: Any,
     ) -> Function: ...
     @overload
     def job(
-        self, job_name: str, function: None = None, *, payload: Optional[Callable[[Any], Any]] = None, batch: bool = False,
+        self, job_name: str, function: None = None, *, payload: Optional[Callable[..., Any]] = None, batch: bool = False,
         schedule: Optional[str] = None, **options: Any,
     ) -> Callable[[Function], Function]: ...
 
     def job(
-        self, job_name: str, function: Optional[Callable[..., Any]] = None, *, payload: Optional[Callable[[Any], Any]] = None, batch: bool = False,
+        self, job_name: str, function: Optional[Callable[..., Any]] = None, *, payload: Optional[Callable[..., Any]] = None, batch: bool = False,
         schedule: Optional[str] = None, **options: Any,
     ) -> Any:
         """Has `function` called for the executions of a job, or `"*"`: of those that have no other handler; also as a decorator.

@@ -78,7 +78,7 @@ def json_object(payload: Optional[Mapping[str, Any]]) -> dict[str, Any]:
     return dict(payload)
 
 
-def maker_of(payload: Optional[Callable[[Any], Any]]) -> Optional[Callable[[Any], Any]]:
+def maker_of(payload: Optional[Callable[..., Any]]) -> Optional[Callable[[Any], Any]]:
     """How a payload's JSON becomes what the handler gets: a dataclass is made from the keys that it knows, anything else is called with it."""
     if is_dataclass(payload):
         return lambda value: payload(**{part.name: value[part.name] for part in fields(payload) if part.name in value})
