@@ -41,6 +41,7 @@ def main(worker: Worker | AsyncWorker | None = None, options: Optional[argparse.
         if not given.queue and len(worker.queues) > 1:
             options.error(f"--slots of which queue? --queue names one of {queue}")
         worker.queues = {queue: given.slots or worker.queues.get(queue) or worker.slots}
+    worker.handle_signals = True  # there is no other host
     worker.max_runs, worker.batch = given.max or worker.max_runs, given.batch or worker.batch
     ended: Any = worker.drain() if given.until_idle else worker.run()
     if isinstance(worker, AsyncWorker):

@@ -82,6 +82,17 @@ fn fastapi_has_a_worker_in_its_lifespan() {
     signs_up(&mut db, port);
     end(&mut uvicorn);
     assert!(uvicorn.printed().contains("Application shutdown complete"), "{}", uvicorn.printed());
+
+    // A process of its own gives back what it does when it ends, although the worker leaves signals to a host.
+    let mut worker = python_in(&folder);
+    worker.args(["-m", "pg_scheduler", "app:worker"]);
+    let mut worker = Program::start(cluster.client(worker, "app", "postgres"), &folder.join("worker.log"));
+    db.batch_execute("set role app; select sched.enqueue('mail', '{\"to\": \"bob@example.org\"}'); reset role")
+        .unwrap();
+    wait_for(&mut db, "select count(*) = 2 from sched.execution where status = 'SUCCESS'", SOON);
+    kill(worker.pid(), Signal::TERM);
+    let status = wait_until("it to end", SOON, || worker.ended());
+    assert!(status.success(), "{status}: {}", worker.printed());
 }
 
 #[test]
