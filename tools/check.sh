@@ -69,6 +69,7 @@ check "search paths (pgspot)" search_paths
 check "dependencies: licenses and sources (deny.toml)" cargo deny --log-level error --locked check --hide-inclusion-graph licenses bans sources
 check "the Python client (mypy --strict)" "$SCHEDULER_PYTHON" -m mypy --strict --cache-dir "$CARGO_TARGET_DIR/mypy" clients/python/pg_scheduler pgrx-tests/drivers/typed_client.py
 check "the examples for Celery (mypy --strict)" "$SCHEDULER_PYTHON" -m mypy --strict --ignore-missing-imports --cache-dir "$CARGO_TARGET_DIR/mypy" examples/celery/*.py
+check "the example with FastAPI (mypy --strict)" env MYPYPATH=clients/python "$SCHEDULER_PYTHON" -m mypy --strict --cache-dir "$CARGO_TARGET_DIR/mypy" examples/fastapi/shop/*.py
 check "the TypeScript client (tsc --strict)" clients/typescript/node_modules/.bin/tsc --noEmit -p clients/typescript
 check "bill of materials (target/sbom.cdx.json)" tools/sbom.sh
 

@@ -100,6 +100,7 @@ mod roles;
 mod router;
 mod router_kills;
 mod router_moves;
+mod sample_application;
 mod settings;
 mod shards;
 mod skips;
