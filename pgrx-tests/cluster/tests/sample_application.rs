@@ -51,6 +51,9 @@ fn survives(orders: u64, ahead: u64, kills: &[(Kind, usize)], rolls: usize) -> S
             "select count(*) from sched.execution where status in ('PENDING', 'RUNNING') or next_retry_at is not null";
         (one::<i64>(&mut shop.db, left) == 0).then_some(())
     });
+    let path: String = one(&mut shop.db, "select '/orders/' || id from placed_order order by random() limit 1");
+    let answer = load::request(shop.ports[0], "GET", &path, "").expect("an answer");
+    assert!(answer.contains(r#"{"reserved":true,"paid":true}"#), "{answer}");
     shop.close();
     report(&mut shop, &load, began.elapsed());
     each_effect_is_there_once(&mut shop, orders);

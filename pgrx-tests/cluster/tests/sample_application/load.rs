@@ -93,7 +93,7 @@ impl Load {
                 return Some(String::new());
             }
             let port = self.ports[usize::try_from(random.below(self.ports.len() as u64)).unwrap()];
-            let answer = put(port, path, body).ok().filter(|answer| answer.starts_with("HTTP/1.1 202 "));
+            let answer = request(port, "PUT", path, body).ok().filter(|answer| answer.starts_with("HTTP/1.1 202 "));
             if answer.is_none() {
                 self.refused.fetch_add(1, Ordering::Relaxed);
             }
@@ -112,13 +112,14 @@ fn seconds(random: &mut Random) -> f64 {
     milliseconds as f64 / 1000.0
 }
 
-fn put(port: u16, path: &str, body: &str) -> std::io::Result<String> {
+/// The whole answer of an instance.
+pub fn request(port: u16, method: &str, path: &str, body: &str) -> std::io::Result<String> {
     let mut connection = TcpStream::connect_timeout(&SocketAddr::from(([127, 0, 0, 1], port)), Duration::from_secs(5))?;
     connection.set_read_timeout(Some(Duration::from_secs(60)))?;
     let length = body.len();
     write!(
         connection,
-        "PUT {path} HTTP/1.1\r\nHost: here\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+        "{method} {path} HTTP/1.1\r\nHost: here\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
     )?;
     let mut answer = String::new();
     connection.read_to_string(&mut answer)?;
