@@ -18,12 +18,12 @@ from .errors import Cancelled, LeaseLost, Snooze, TransactionEnded, described
 from .hooks import Hooks, log
 from .json_text import dumps
 from .outcomes import Outcome, fixed, is_blameless, outcome
-from .runs import AnyRun, Call, Db, Handler, RunBase
+from .runs import AnyRun, Call, Db, Handler, Place, RunBase
 from .sessions import Session, Sessions
 from .statements import CONFLICTS, PREPARED_ELSEWHERE, Rows, Statement, is_broken
 from .transport import Transport, jittered
 
-_LOST = psycopg.errors.ObjectNotInPrerequisiteState
+LOST = psycopg.errors.ObjectNotInPrerequisiteState
 
 
 class Attempts(Generic[AnyRun, Db]):
@@ -45,13 +45,7 @@ class Attempts(Generic[AnyRun, Db]):
     awaits_server = False
     _read: Callable[[str], Any]
     _count: Callable[[int], None]
-    _claims: Callable[[str], Statement]
-
-    async def claim(self, queue: str, session: Session[Db]) -> list[Call[AnyRun, Db]]:
-        if self.is_stopping:
-            return []
-        is_followed = self.transaction == "run"  # by their own transactions
-        return self._take(await session.say(self._claims(queue), lambda: self.is_stopping, is_followed_by_rows=is_followed))
+    _claims: Callable[[Place], Statement]
 
     def _take(self, rows: Sequence[Sequence[Any]]) -> list[Call[AnyRun, Db]]:
         """Holds what was claimed. A call is done in one transaction: a run, or the runs that a batch handler gets."""
@@ -69,7 +63,7 @@ class Attempts(Generic[AnyRun, Db]):
 
         return self.handlers.get(job_name) or self.handlers.get("*") or Handler(unknown, None, False)
 
-    async def work_on(self, queue: str, calls: list[Call[AnyRun, Db]], session: Optional[Session[Db]]) -> list[Call[AnyRun, Db]]:
+    async def work_on(self, place: Place, calls: list[Call[AnyRun, Db]], session: Optional[Session[Db]]) -> list[Call[AnyRun, Db]]:
         """Does what was claimed; what was claimed with the end of the last. session: None where handlers have no transaction."""
         following: list[Call[AnyRun, Db]] = []
         try:
@@ -77,13 +71,15 @@ class Attempts(Generic[AnyRun, Db]):
                 if self.is_stopping:
                     await self.give_back(call.runs)
                     continue
-                claims = self._claims(queue) if call is calls[-1] else None
+                place.is_unanswered = is_last = call is calls[-1]
+                claims = self._claims(place) if is_last else None
                 claimed = await (self._attempt_apart(call, claims) if session is None else self._attempt(session, call, claims))
                 following = self._take(claimed)
+                place.is_unanswered = call.is_repeated
                 self._tell_committed(call)
         except Exception:  # nobody works on these any more
             self._release(*calls, *following)
-            await self.give_back([run for call in (*calls, *following) for run in call.runs])
+            await self.give_back([run for call in (*calls, *following) if not call.is_told for run in call.runs])
             raise
         finally:
             self._release(*calls)
@@ -114,7 +110,7 @@ class Attempts(Generic[AnyRun, Db]):
                 async with self.control.session() as session:
                     try:
                         return await session.say(statement, lambda: run.lease_ended)
-                    except _LOST:
+                    except LOST:
                         return None
             except psycopg.OperationalError as error:
                 if not is_broken(error) or not is_first and not waits(run):
@@ -147,6 +143,7 @@ class Attempts(Generic[AnyRun, Db]):
             except (Exception, SystemExit) as error:
                 if session.db.closed:
                     await self._report_broken(session, call, error)
+                    call.is_told = True
                     raise psycopg.OperationalError(str(error)) from error
                 if not await self._begins_again(session, call, error):
                     await self._report(session, call, error)
@@ -333,6 +330,7 @@ class Attempts(Generic[AnyRun, Db]):
             except psycopg.OperationalError as error:
                 if not is_broken(error) or call.lease_ended or any(run.stop_reason for run in call.runs):
                     raise
+                call.is_repeated = True
                 await self.transport.sleep(jittered(0.2))
 
     def _tell_committed(self, call: Call[AnyRun, Db]) -> None:
@@ -395,7 +393,7 @@ class Attempts(Generic[AnyRun, Db]):
                 if said is not None:
                     await session.again_at_conflict(lambda: self._say_once(session, run, said, not note and left > 0), lambda: run.lease_ended)
                 return said
-            except _LOST:
+            except LOST:
                 return None
             except _HookFailed as failed:
                 note = f"\n\non_dead: {described(failed.error)[1]}"

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import socket
 import threading
 import time
+from contextlib import suppress
+from datetime import timedelta
 from typing import Any, Callable, Coroutine, Iterable, Mapping, Optional, Sequence, TypeVar, overload
+from uuid import UUID
 
 import psycopg
 from psycopg import sql
 
 from . import json_text, processes, statements
-from .attempts import Attempts
+from .attempts import LOST, Attempts
 from .hooks import Hooks, log
 from .json_text import Json
-from .runs import AnyRun, Db, Handler, keys
+from .runs import AnyRun, Call, Db, Handler, Place, keys
 from .schedules import Declared, DeclaredSchedule
 from .sessions import CallersSession, Pooler, Session, Sessions, is_statement_pooling
 from .statements import CONFLICTS, ELSEWHERE, Statement
@@ -24,7 +28,9 @@ from .transport import Event, Source, Transport, jittered
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+_NUMBERS = itertools.count(1)  # of the slots of this process
 _POOL = 8  # connections of a worker whose handlers have none, besides two
+_DELAY = 10.0  # seconds that a statement may take to the server
 INTERRUPTED = 2.0  # seconds that interrupted runs have
 SILENT = 1.0  # seconds that a server may say nothing while the worker ends
 _LOCK_TIMEOUT = 2_000  # milliseconds that the worker's own connection waits for a lock, which a handler may hold
@@ -106,8 +112,11 @@ class Engine(Attempts[AnyRun, Db]):
             except RuntimeError:  # closed in this moment: it has ended
                 pass
 
-    def _claims(self, queue: str) -> Statement:
-        return statements.claim(queue, self.batch, self._runner_id)
+    def _claims(self, place: Place) -> Statement:
+        return statements.claim(place.queue, self.batch, place.runner_id)
+
+    def _place(self, queue: str) -> Place:
+        return Place(queue, f"{socket.gethostname()}/{os.getpid()}/{next(_NUMBERS)}")
 
     def _count(self, number: int) -> None:
         with self._counting:
@@ -117,7 +126,6 @@ class Engine(Attempts[AnyRun, Db]):
 
     def connect(self) -> None:
         """Connections are made when they are needed."""
-        self._runner_id = _runner_id()
         make, pooler = self.transport, Pooler(self.transport)
         size = self.slots if self.transaction == "run" else min(self.slots, _POOL)
         self.sessions = Sessions(make, self.dsn, size, self.prepare, pooler)
@@ -270,30 +278,50 @@ class Engine(Attempts[AnyRun, Db]):
                 run.stop_reason = run.stop_reason or str(answer)
 
     def _slot_of(self, queue: str) -> Callable[[], Coroutine[Any, Any, None]]:
+        place = self._place(queue)
+
         async def slot() -> None:
             await self._declare()
             while not self.is_stopping:
                 news = self._news[queue]
-                await self._work_off(queue)
+                await self._work_off(place)
                 if not self.is_stopping:
                     await self.transport.wait(news, jittered(self.poll))
 
         return slot
 
-    async def _work_off(self, queue: str) -> bool:
+    async def claim(self, place: Place, session: Session[Db]) -> list[Call[AnyRun, Db]]:
+        if self.is_stopping:
+            return []
+        if place.is_unanswered:
+            await self._give_back_unanswered(session, place)
+        place.is_unanswered = True
+        is_followed = self.transaction == "run"  # by their own transactions
+        calls = self._take(await session.say(self._claims(place), lambda: self.is_stopping, is_followed_by_rows=is_followed))
+        place.is_unanswered = False
+        return calls
+
+    async def _give_back_unanswered(self, session: Session[Db], place: Place) -> None:
+        """What was claimed where a connection broke in the commit: nobody works on it, and its lease would run out."""
+        since = timedelta(seconds=time.monotonic() - place.began_at + _DELAY)
+        for execution_id, lease_token in await session.say(statements.unanswered(place.runner_id, since), lambda: self.is_stopping):
+            with suppress(LOST):
+                await session.say(statements.snooze(UUID(str(execution_id)), UUID(str(lease_token))), lambda: self.is_stopping)
+
+    async def _work_off(self, place: Place) -> bool:
         """Until nothing is left to claim; whether there was anything."""
         was_there = False
         async with self.sessions.session() as session:
-            calls = await self.claim(queue, session)
+            calls = await self.claim(place, session)
             while calls and self.transaction == "run":
                 was_there = True
-                calls = await self.work_on(queue, calls, session) or await self.claim(queue, session)  # where the last has failed
+                calls = await self.work_on(place, calls, session) or await self.claim(place, session)  # where the last has failed
         while calls:  # whose handlers have no connection
             was_there = True
-            calls = await self.work_on(queue, calls, None)
+            calls = await self.work_on(place, calls, None)
             if not calls:
                 async with self.sessions.session() as session:
-                    calls = await self.claim(queue, session)
+                    calls = await self.claim(place, session)
         return was_there
 
     async def _declare(self) -> None:
@@ -332,9 +360,10 @@ class Engine(Attempts[AnyRun, Db]):
         return rows
 
     async def _drain(self) -> None:
+        places = [self._place(queue) for queue in self.queues]
         while True:
             fired = await self._dispatch() if self._dispatches else 0
-            while any([await self._work_off(queue) for queue in self.queues]):
+            while any([await self._work_off(place) for place in places]):
                 pass
             if not fired or self.is_stopping:
                 return
@@ -351,13 +380,8 @@ class Engine(Attempts[AnyRun, Db]):
         await session.join()
         self.sessions = self.control = CallersSession(session)
         self.is_stopping, self._ended, self._dispatches = False, 0, True
-        self._runner_id = _runner_id()
         try:
             await self._drain()
         finally:
             self.is_stopping = False
         return self._ended
-
-
-def _runner_id() -> str:
-    return f"{socket.gethostname()}/{os.getpid()}"

@@ -94,6 +94,15 @@ class RunBase(Generic[Payload, Db]):
         return self.stop_reason == "lost" or time.monotonic() > self.beat_at + self.lease_seconds
 
 
+class Place:
+    """Where a slot claims, and by which name: what one slot does comes one after the other."""
+
+    def __init__(self, queue: str, runner_id: str) -> None:
+        self.queue, self.runner_id, self.began_at = queue, runner_id, time.monotonic()
+        #: Whether a claim may have been committed whose answer has not come.
+        self.is_unanswered = False
+
+
 class Keeper(Protocol[Db]):
     """The worker, as its runs need it."""
 
@@ -124,6 +133,10 @@ class Call(Generic[AnyRun, Db]):
         self.was_lent = False
         #: What broke the connection of `finishing`, where that is no fault of the handler's.
         self.cut_off: Optional[Exception] = None
+        #: Whether the ledger was told of a connection that broke.
+        self.is_told = False
+        #: Whether a commit was repeated whose answer got lost.
+        self.is_repeated = False
         #: Whether the handler has done its part: an error that comes later is none of its own.
         self.is_handled = False
         #: Whether `finishing` has committed.

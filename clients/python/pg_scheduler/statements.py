@@ -31,6 +31,8 @@ _MARKED = f"current_setting('{MARK}', true)"
 _FINISH = f"SELECT {_MARKED}, array_agg(id) FROM sched.finish_success_many(%s, %s) AS id"
 _FINISH_AND_CLAIM = f"SELECT {_MARKED}, ended.lost, next.* FROM (SELECT array_agg(id) AS lost FROM sched.finish_success_many(%s, %s) AS id) AS ended" \
     f" LEFT JOIN ({_CLAIM}) AS next ON true"
+# What this slot has claimed since it began, and was not told of.
+_UNANSWERED = "SELECT id, lease_token FROM sched.running AS r JOIN sched.execution USING (id) WHERE r.runner_id = %s AND r.started_at > sched.now() - %s::interval"
 # finish_success would raise where the lease does not hold, and the handler's transaction would be lost with it.
 _FINISH_WITH_RESULT = f"SELECT {_MARKED}, CASE answer WHEN 'lost' THEN ARRAY[execution_id] END," \
     " CASE WHEN answer <> 'lost' THEN sched.finish_success(execution_id, %s, result => %s)::text END FROM sched.heartbeat_many(ARRAY[%s], ARRAY[%s])"
@@ -46,6 +48,10 @@ Keys = tuple[list[UUID], list[UUID]]
 
 def claim(queue: str, max_claims: int, runner_id: str) -> Statement:
     return Statement(_CLAIM, (queue, max_claims, runner_id))
+
+
+def unanswered(runner_id: str, since: timedelta) -> Statement:
+    return Statement(_UNANSWERED, (runner_id, since))
 
 
 def finish(keys: Keys) -> Statement:

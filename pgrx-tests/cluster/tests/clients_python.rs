@@ -193,6 +193,11 @@ fn what_is_given_back_waits_for_a_server_that_is_away() {
 }
 
 #[test]
+fn a_claim_whose_answer_got_lost_is_given_back() {
+    passes("outages", "when_a_claim_was_committed");
+}
+
+#[test]
 fn a_handler_that_ends_its_server_process_uses_up_its_attempt() {
     passes("outages", "when_the_handler_has_ended_its_server_process");
 }

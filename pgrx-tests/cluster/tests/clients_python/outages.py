@@ -135,6 +135,38 @@ def when_a_run_is_given_back():
         assert len(calls) == 2, calls
 
 
+def when_a_claim_was_committed():
+    """Its answer got lost: the slot gives back what it does not know of. The claim is one by itself, or comes with the end of a run."""
+    for transaction in "run", "finish":
+        for lost in 1, 2:
+            for _, worker in workers(transaction):
+                asks, says, claims = worker.transport.ask, worker.transport.script, []
+
+                async def ask(own, statement):
+                    rows = await asks(own, statement)
+                    if "sched.claim(" in statement.text and any(row[-1] is not None for row in rows):
+                        claims.append(own)
+                    return rows
+
+                async def script(own, text):
+                    await says(own, text)
+                    if text == "COMMIT" and len(claims) == lost and claims[-1] is own:
+                        claims.append(None)
+                        own.pgconn.finish()
+                        raise psycopg.OperationalError("its answer got lost")
+
+                async def nothing(run):
+                    pass
+
+                worker.transport.ask, worker.transport.script = ask, script
+                worker.job("effect", (lambda run: None) if isinstance(worker, Worker) else nothing)
+                made = [enqueue("effect") for _ in range(3)]
+                with running(worker):
+                    until("all to be done", lambda: all(state(here)[0] in ("SUCCESS", "FAILED") for here in made))
+                assert [state(here) for here in made] == [("SUCCESS", 1)] * 3, (transaction, lost, worker, claims, [failure(here) for here in made])
+                assert None in claims
+
+
 def when_the_handler_has_ended_its_server_process():
     """The server begins anew, and may do so again: the attempt counts, in either mode, and is told once the server is back."""
     for transaction in "run", "finish":
