@@ -14,10 +14,10 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Each order has two runs. `kills` come in any order, spread over the runs; between them all processes are restarted `rolls` times.
-fn survives(orders: u64, ahead: u64, kills: &[(Kind, usize)], rolls: usize) -> Shop {
+fn survives(lease: &str, orders: u64, ahead: u64, kills: &[(Kind, usize)], rolls: usize) -> Shop {
     let began = Instant::now();
     let mut random = Random::seeded();
-    let mut shop = Shop::open(&mut random);
+    let mut shop = Shop::open(lease, &mut random);
     let load = Load::new(&shop.ports, orders, ahead);
     let clients = load.begin(8, &mut random);
     let mut events: Vec<Option<Kind>> = kills.iter().flat_map(|(kind, number)| vec![Some(*kind); *number]).collect();
@@ -99,7 +99,13 @@ fn attempts_are_explained(shop: &mut Shop) {
         shop.db.query(lost, &[]).unwrap().iter().map(|row| (row.get(0), row.get(1))).collect();
     let unexplained: BTreeSet<_> = lost.iter().filter(|(run, _)| !shop.killed_attempts.contains(run)).collect();
     println!("attempts: {} lost, {} of them not by a killed worker: {unexplained:?}", lost.len(), unexplained.len());
-    let odd: Vec<_> = unexplained.iter().filter(|(run, _)| !shop.cut_off_attempts.contains(run)).collect();
+    let odd: Vec<_> = unexplained
+        .iter()
+        .filter(|(run, _)| {
+            let crashed = shop.failures.get(run).is_some_and(|failure| failure.contains("server conn crashed?"));
+            !shop.cut_off_attempts.contains(run) && !crashed
+        })
+        .collect();
     assert!(odd.is_empty(), "attempts that nothing explains: {odd:?}\n{}", shop.printed);
 }
 
@@ -126,12 +132,18 @@ fn report(shop: &mut Shop, load: &Load, took: Duration) {
 
 #[test]
 fn a_sample_application_survives_five_kills() {
-    survives(100, 100, &[(Kind::Worker, 1), (Kind::Web, 1), (Kind::Session, 2), (Kind::Pooler, 1)], 1);
+    survives("6 s", 100, 100, &[(Kind::Worker, 1), (Kind::Web, 1), (Kind::Session, 2), (Kind::Pooler, 1)], 1);
 }
 
 #[test]
 #[ignore = "long: ten minutes"]
 fn long_a_sample_application_survives_a_hundred_kills() {
-    let shop = survives(5_000, 400, &[(Kind::Worker, 25), (Kind::Web, 25), (Kind::Session, 40), (Kind::Pooler, 10)], 4);
+    let shop = survives(
+        "20 s",
+        5_000,
+        400,
+        &[(Kind::Worker, 25), (Kind::Web, 25), (Kind::Session, 40), (Kind::Pooler, 10)],
+        4,
+    );
     assert_eq!(shop.most_at_once, 40, "all slots are to be in use, for the number of connections to say something");
 }

@@ -19,7 +19,7 @@ const RUNS_DONE: &str = "select (select count(*) from reservation) + (select cou
 const HELD: &str =
     "select id::text || ' ' || attempt from sched.running where split_part(runner_id, '/', 2) = any ($1)";
 const RUNNING: &str = "select id::text || ' ' || attempt from sched.running where job_name = any ($1)";
-const AT_ONCE: &str = "select coalesce(max(runs), 0) from (select count(*) as runs from sched.running where queue = 'shop charges' group by runner_id) as one";
+const AT_ONCE: &str = "select coalesce(max(runs), 0) from (select count(*) as runs from sched.running where queue = 'shop charges' group by split_part(runner_id, '/', 2)) as one";
 /// Failed attempts, and why.
 const FAILED: &str = "select id::text || ' ' || attempt, concat_ws(' ', job_name, error_code, left(split_part(error_msg, e'\n', 1), 120)) from sched.failed";
 /// The sessions that the workers have besides the pooler's.
@@ -61,7 +61,8 @@ pub struct Shop {
 }
 
 impl Shop {
-    pub fn open(random: &mut Random) -> Self {
+    /// `lease`: how soon a killed worker is noticed. Workers pause for up to 15 s between two attempts to connect, the longer the more have failed.
+    pub fn open(lease: &str, random: &mut Random) -> Self {
         let cluster = Cluster::builder().set("max_connections", "150").start();
         cluster.execute("create role shop login");
         cluster.execute("create database shop owner shop");
@@ -99,9 +100,8 @@ impl Shop {
             assert!(ended.success(), "{}", migration.printed());
         }
         let mut shop = here.cluster.connect_as("shop", "shop");
-        // A killed worker is noticed sooner.
         for job in ["shop reserve", "shop charge", "shop report"] {
-            shop.execute("select sched.alter_job($1, stale_timeout => '6 s')", &[&job]).unwrap();
+            shop.execute("select sched.alter_job($1, stale_timeout => $2::text::interval)", &[&job, &lease]).unwrap();
         }
         here.web = (0..3).map(|number| here.start_web(number)).collect();
         here.workers = (0..2).map(|_| here.start_worker()).collect();
