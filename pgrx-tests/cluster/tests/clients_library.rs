@@ -271,4 +271,6 @@ macro_rules! library {
 library!(python, python_worker);
 library!(asyncio, asyncio_worker);
 library!(typescript, javascript_worker);
+library!(python_schedules, python_worker, declares);
+library!(asyncio_schedules, asyncio_worker, declares);
 library!(typescript_schedules, javascript_worker, declares);
