@@ -7,6 +7,7 @@ use pgrx::prelude::*;
 mod tests {
     use pgrx::prelude::*;
 
+    use crate::test_support::tables::*;
     use crate::test_support::{check, created, dispatch, refused, run, set_fast_path, sql, time_passes};
 
     /// Thirty schedules of one role, one of another, and thirty more of the first.
@@ -31,7 +32,7 @@ mod tests {
 
     fn the_other_role_fires_with_the_first_batch() {
         many_of_one_role_and_one_of_another();
-        check("SELECT count(DISTINCT t.owner), bool_and(t.owner = j.owner) FROM sched.timer t JOIN sched.schedule USING (schedule_id) JOIN sched.job j USING (job_name) WHERE job_name LIKE 'turns/%'", "2|t");
+        check(&format!("SELECT count(DISTINCT t.owner), bool_and(t.owner = j.owner) FROM {TIMER} t JOIN sched.schedule USING (schedule_id) JOIN sched.job j USING (job_name) WHERE job_name LIKE 'turns/%'"), "2|t");
         check("SELECT sched.dispatch_due(10)", "10");
         check("SELECT count(*) FROM sched.execution WHERE job_name = 'turns/one'", "1");
         for _ in 0..5 {

@@ -6,14 +6,14 @@ use pgrx::prelude::*;
 mod tests {
     use pgrx::prelude::*;
 
+    use crate::test_support::tables::*;
     use crate::test_support::{alone, check, executed, refused, run, set_fast_path, sql, time_passes};
 
     /// Where the executions of a job stand: in the ledger and in the tables of what waits.
     fn places(job: &str) -> String {
         sql(&format!(
             "SELECT e.payload, e.status, e.priority, e.run_at IS NULL, e.next_retry_at = e.run_at,
-                    (SELECT count(*) FROM sched.ready r WHERE r.execution_id = e.id AND (r.queue, r.priority, r.plan_time, r.owner) = (e.queue, e.priority, e.plan_time, e.owner)),
-                    (SELECT count(*) FROM sched.retry r WHERE r.execution_id = e.id AND (r.retry_at, r.queue, r.priority, r.plan_time, r.owner) = (e.next_retry_at, e.queue, e.priority, e.plan_time, e.owner))
+                    {TRUE_PLACE}
                FROM sched.ledger e WHERE e.job_name = '{job}' ORDER BY e.payload"
         ))
     }
@@ -23,13 +23,12 @@ mod tests {
         alone();
         for row_by_row in [true, false] {
             set_fast_path(row_by_row);
-            run(&["TRUNCATE sched.ledger, sched.ready, sched.retry, sched.lease"]);
+            run(&[NO_EXECUTIONS]);
             test();
         }
         set_fast_path(true);
     }
 
-    const FINISH: &str = "SELECT sched.finish_success(execution_id, lease_token) FROM sched.lease";
     const ONE: &str = "SELECT outcome, attempt, payload FROM sched.try_claim('d/job', '2030-01-01', 'k', 'i')";
 
     #[pg_test]
@@ -45,7 +44,7 @@ mod tests {
             ]);
             assert_eq!(
                 places("d/job"),
-                "1|PENDING|2|f|t|0|1\n2|PENDING|7|f|t|0|1\n3|PENDING|-1|f||1|0\n4|PENDING|2|f||1|0\n5|PENDING|2|f|t|0|1"
+                "1|PENDING|2|f|t|delayed\n2|PENDING|7|f|t|delayed\n3|PENDING|-1|f||ready\n4|PENDING|2|f||ready\n5|PENDING|2|f|t|delayed"
             );
             // The view shows when it runs, and that it is no retry.
             check("SELECT status, run_at > clock_timestamp(), next_retry_at IS NULL, attempt FROM sched.execution WHERE payload = '1'", "PENDING|t|t|0");
@@ -59,18 +58,18 @@ mod tests {
                 "0",
             );
             check("SELECT payload FROM sched.claim('d', 10)", "4\n3");
-            run(&[FINISH]);
+            run(&[FINISH_ALL]);
             time_passes("61 minutes");
             // What is due is claimed with what was claimable before, in the order of priority and plan time.
             check("SELECT payload FROM sched.claim('d')", "5");
             check("SELECT outcome, attempt, payload FROM sched.try_claim('d/job', '2030-01-01'::timestamptz - interval '61 minutes', 'k', 'i')", "won|1|1");
             check("SELECT count(*) FROM sched.claim('d', 10)", "0");
-            run(&[FINISH]);
+            run(&[FINISH_ALL]);
             time_passes("1 hour");
             check("SELECT payload FROM sched.claim('d', 10)", "2");
-            check("SELECT count(*) FROM sched.retry", "0");
+            check(&count_of(DELAYED), "0");
             // Ended, it says when it was to run, and nothing of a retry.
-            run(&[FINISH]);
+            run(&[FINISH_ALL]);
             check("SELECT count(*), count(run_at), count(next_retry_at) FROM sched.ledger", "5|5|0");
         });
     }
@@ -95,20 +94,19 @@ mod tests {
             // An entry whose execution is not there stays for whoever restores it.
             run(&[
                 "SELECT sched.enqueue('d/job', '8', run_at => clock_timestamp() + interval '1 hour')",
-                "INSERT INTO sched.retry (retry_at, execution_id, queue, priority, plan_time, owner)
-                 SELECT retry_at - interval '1 second', '00000000-0000-7000-8000-000000000001', queue, 99, plan_time, owner FROM sched.retry",
+                &put_orphan_delayed("99"),
             ]);
             time_passes("61 minutes");
             check("SELECT payload FROM sched.claim('d', 3)", "8");
-            check("SELECT (SELECT count(*) FROM sched.retry) + (SELECT count(*) FROM sched.ready)", "1");
-            run(&["DELETE FROM sched.retry", "DELETE FROM sched.ready"]);
+            check(&count_of(PENDING), "1");
+            run(&[&remove_delayed("true"), &remove_ready("true")]);
             run(&["SELECT sched.enqueue_many('d/job', array_agg(to_jsonb(i)), run_ats => array_agg(clock_timestamp() + interval '1 hour'), plan_times => array_agg('2031-01-01'::timestamptz + i * interval '1 hour'))
                      FROM generate_series(1, 1200) AS i"]);
             time_passes("61 minutes");
             check("SELECT min(payload::int), max(payload::int), count(*) FROM sched.claim('d', 100)", "1|100|100");
             check("SELECT min(payload::int), max(payload::int), count(*) FROM sched.claim('d', 1000)", "101|1100|1000");
             check("SELECT min(payload::int), max(payload::int), count(*) FROM sched.claim('d', 1000)", "1101|1200|100");
-            check("SELECT (SELECT count(*) FROM sched.retry) + (SELECT count(*) FROM sched.ready)", "0");
+            check(&count_of(PENDING), "0");
         });
     }
 
@@ -118,7 +116,7 @@ mod tests {
             run(&["SELECT sched.define_job('d/many', queue => 'd many')"]);
             for scope_ids in ["NULL", "ARRAY(SELECT 's' || i FROM generate_series(1, 200) AS i)"] {
                 run(&[
-                    "TRUNCATE sched.ledger, sched.ready, sched.retry",
+                    NO_EXECUTIONS,
                     &format!(
                         "SELECT sched.enqueue_many('d/many', ARRAY(SELECT to_jsonb(i) FROM generate_series(1, 200) AS i), scope_ids => {scope_ids}, priority => 3,
                                 run_ats => ARRAY(SELECT CASE i % 3 WHEN 1 THEN clock_timestamp() + make_interval(mins => i) WHEN 2 THEN clock_timestamp() - '1 hour'::interval END
@@ -126,14 +124,14 @@ mod tests {
                     ),
                 ]);
                 check(
-                    "SELECT count(*), count(DISTINCT e.priority), count(r.*), count(l.*), bool_and((l.retry_at IS NOT NULL) = (e.payload::int % 3 = 1)),
+                    &format!("SELECT count(*), count(DISTINCT e.priority), count(r.*), count(l.*), bool_and((l.due_at IS NOT NULL) = (e.payload::int % 3 = 1)),
                             bool_and(CASE e.payload::int % 3 WHEN 0 THEN e.run_at IS NULL ELSE e.run_at IS NOT NULL END)
-                       FROM sched.ledger e LEFT JOIN sched.ready r ON r.execution_id = e.id LEFT JOIN sched.retry l ON l.execution_id = e.id",
+                       FROM sched.ledger e LEFT JOIN {READY} r ON r.execution_id = e.id LEFT JOIN {DELAYED} l ON l.execution_id = e.id"),
                     "200|1|133|67|t|t",
                 );
                 time_passes("100 minutes");
                 check("SELECT count(*), max(payload::int) FILTER (WHERE payload::int % 3 = 1) FROM sched.claim('d many', 300)", "167|100");
-                run(&["TRUNCATE sched.lease"]);
+                run(&[&format!("TRUNCATE {LEASE_TABLE}")]);
             }
         });
     }
@@ -157,15 +155,15 @@ mod tests {
                 "SELECT sched.enqueue('d/kept', '2', run_at => '2100-01-01')",
             ]);
             check("SELECT sched.cancel(id) FROM sched.execution WHERE payload = '1'", "t");
-            assert_eq!(places("d/kept"), "1|CANCELLED|0|f||0|0\n2|PENDING|0|f|t|0|1");
+            assert_eq!(places("d/kept"), "1|CANCELLED|0|f||\n2|PENDING|0|f|t|delayed");
             // To the runners, and back.
             run(&["SELECT sched.define_job('d/kept', 'sql', 'SELECT 1', queue => 'd kept')"]);
-            check("SELECT count(*) FROM sched.retry WHERE queue LIKE 'executions that the server runs itself%'", "1");
+            check(&format!("SELECT count(*) FROM {DELAYED} d WHERE route = 'server' AND runs_as = owner"), "1");
             check("SELECT queue, status FROM sched.execution WHERE payload = '2'", "d kept|PENDING");
             run(&["SELECT sched.define_job('d/kept', queue => 'd kept')"]);
-            assert_eq!(places("d/kept"), "1|CANCELLED|0|f||0|0\n2|PENDING|0|f|t|0|1");
+            assert_eq!(places("d/kept"), "1|CANCELLED|0|f||\n2|PENDING|0|f|t|delayed");
             run(&["SELECT sched.drop_job('d/kept')"]);
-            assert_eq!(places("d/kept"), "1|CANCELLED|0|f||0|0\n2|PENDING|0|f|t|0|1");
+            assert_eq!(places("d/kept"), "1|CANCELLED|0|f||\n2|PENDING|0|f|t|delayed");
             time_passes("100 years");
             check("SELECT payload FROM sched.claim('d kept', 10)", "2");
         });
@@ -184,9 +182,9 @@ mod tests {
                 "SELECT sched.enqueue('d/logged', '5', '2030-01-01', 'k', 'i', clock_timestamp() + interval '1 hour')",
             ]);
             check(
-                "SELECT e.payload, e.status, e.attempt, e.queue, octet_length(l.queue) > 57, r.queue = l.queue
-                   FROM sched.execution e JOIN sched.ledger l USING (id) LEFT JOIN sched.retry r ON r.execution_id = id ORDER BY 1",
-                "1|SUCCESS|1|d told|f|\n2|PENDING|0|d told|t|t\n3|SUCCESS|1|d told|f|\n4|PENDING|0|d told|t|t\n5|PENDING|0|d told|t|t",
+                &format!("SELECT e.payload, e.status, e.attempt, w.queue, w.route, {TRUE_PLACE}
+                   FROM sched.ledger e JOIN {ROUTE} w ON w.execution_id = e.id ORDER BY 1"),
+                "1|SUCCESS|1|d told|worker|\n2|PENDING|0|d told|dispatcher|delayed\n3|SUCCESS|1|d told|worker|\n4|PENDING|0|d told|dispatcher|delayed\n5|PENDING|0|d told|dispatcher|delayed",
             );
             check("SELECT sched.dispatch_due(), count(*) FROM sched.execution WHERE status = 'PENDING'", "0|3");
             time_passes("1 hour");
@@ -198,7 +196,7 @@ mod tests {
                 "SELECT count(*), count(started_at), count(finished_at), max(attempt), count(next_retry_at), count(result) FROM sched.execution WHERE status = 'SUCCESS'",
                 "5|5|5|1|0|5",
             );
-            check("SELECT (SELECT count(*) FROM sched.ready), (SELECT count(*) FROM sched.retry)", "0|0");
+            check(&format!("SELECT (SELECT count(*) FROM {READY} r), (SELECT count(*) FROM {DELAYED} d)"), "0|0");
         });
     }
 
@@ -226,7 +224,7 @@ mod tests {
             time_passes("1 hour");
             run(&["SELECT sched.dispatch_due()"]);
             check("SELECT status, attempt, error_code, next_retry_at IS NULL FROM sched.execution WHERE job_name = 'd/again' AND status = 'FAILED'", "FAILED|2|22023|t");
-            check("SELECT count(*) FROM sched.retry", "0");
+            check(&count_of(DELAYED), "0");
         });
     }
 

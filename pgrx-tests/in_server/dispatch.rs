@@ -7,6 +7,7 @@ use pgrx::prelude::*;
 mod tests {
     use pgrx::prelude::*;
 
+    use crate::test_support::tables::*;
     use crate::test_support::{armed, attempt, check, created, dispatch, refused, run, sql, state, time_passes};
 
     /// How many minutes ago the plans of all executions were.
@@ -307,18 +308,20 @@ mod tests {
         time_passes("61 minutes");
         run(&[
             "SET LOCAL max_stack_depth = '100kB'",
-            "CREATE FUNCTION pg_temp.deep(levels int) RETURNS void LANGUAGE plpgsql AS $$
+            &format!(
+                "CREATE FUNCTION pg_temp.deep(levels int) RETURNS void LANGUAGE plpgsql AS $$
              BEGIN
                  IF levels > 0 THEN
                      PERFORM pg_temp.deep(levels - 1);
                  ELSE
                      PERFORM sched.dispatch_due();
-                     IF EXISTS (SELECT FROM sched.timer WHERE error_count > 0) THEN
+                     IF EXISTS (SELECT FROM {TIMER} t WHERE error_count > 0) THEN
                          RAISE SQLSTATE 'BLAME';
                      END IF;
                      RAISE SQLSTATE 'FIRED';
                  END IF;
-             END $$",
+             END $$"
+            ),
         ]);
         let states: Vec<String> =
             (0..40).map(|levels| attempt(&format!("SELECT pg_temp.deep({levels})")).unwrap().sqlstate).collect();
@@ -337,7 +340,7 @@ mod tests {
             let refusal = crate::test_support::fails(&format!("UPDATE sched.schedule SET {change}"), "23514");
             assert!(refusal.message.contains("check constraint"), "{}", refusal.message);
         }
-        crate::test_support::fails("UPDATE sched.timer SET fire_at = 'infinity'", "23514");
-        crate::test_support::fails("UPDATE sched.timer SET fire_at = NULL", "23514");
+        crate::test_support::fails(&format!("UPDATE {TIMER_TABLE} SET fire_at = 'infinity'"), "23514");
+        crate::test_support::fails(&format!("UPDATE {TIMER_TABLE} SET fire_at = NULL"), "23514");
     }
 }

@@ -7,6 +7,7 @@ use pgrx::prelude::*;
 mod tests {
     use pgrx::prelude::*;
 
+    use crate::test_support::tables::*;
     use crate::test_support::{alone, attempt, check, granting, refused, run, sql};
 
     const STORED: &str = "SELECT string_agg(payload::text, ' ' ORDER BY payload::text), count(DISTINCT scope_id), min(queue), min(priority),
@@ -19,7 +20,7 @@ mod tests {
         // Scopes of their own, and scopes that are given: two ways through the store.
         for scope_ids in ["NULL", "ARRAY(SELECT 's' || i FROM generate_series(1, 250) i)"] {
             run(&[
-                "TRUNCATE sched.ledger, sched.ready",
+                NO_EXECUTIONS,
                 &format!(
                     "CREATE TEMP TABLE enqueued AS SELECT id, row_number() OVER () AS n FROM sched.enqueue_many('e/job',
                         ARRAY(SELECT to_jsonb(i) FROM generate_series(1, 250) i),
@@ -59,8 +60,8 @@ mod tests {
         check("SELECT bool_and(made.id = claimed.execution_id) FROM made JOIN (SELECT *, row_number() OVER () AS n FROM sched.claim(max_claims => 600)) AS claimed USING (n)", "t");
         let version = |id: &str| format!("get_byte(uuid_send({id}), 6) / 16, get_byte(uuid_send({id}), 8) / 64");
         check(&format!("SELECT DISTINCT {}, {}, abs(extract(epoch FROM clock_timestamp()) * 1000 - ('x0000' || left(replace(id::text, '-', ''), 12))::bit(64)::bigint) < 600000
-                          FROM made JOIN sched.lease ON execution_id = id", version("id"), version("lease_token")), "7|2|4|2|t");
-        check("SELECT count(DISTINCT lease_token), count(DISTINCT right(id::text, 16)) FROM made JOIN sched.lease ON execution_id = id", "600|600");
+                          FROM made JOIN {LEASE} l ON execution_id = id", version("id"), version("lease_token")), "7|2|4|2|t");
+        check(&format!("SELECT count(DISTINCT lease_token), count(DISTINCT right(id::text, 16)) FROM made JOIN {LEASE} l ON execution_id = id"), "600|600");
     }
 
     #[pg_test]
@@ -87,7 +88,7 @@ mod tests {
             "SELECT string_agg(payload::text, ' ' ORDER BY plan_time) FROM sched.execution WHERE job_name = 'e/same'",
             "1 3",
         );
-        check("SELECT count(*) FROM sched.ready r JOIN sched.ledger e ON e.id = r.execution_id WHERE e.job_name = 'e/same'", "2");
+        check(&format!("SELECT count(*) FROM {READY} r JOIN sched.ledger e ON e.id = r.execution_id WHERE e.job_name = 'e/same'"), "2");
         // A job that nobody claims is done at once.
         run(&[
             "SELECT sched.define_job('e/told', 'notify', 'e_channel')",
@@ -122,7 +123,7 @@ mod tests {
             run(&[way]);
             for job in ["e/drawn", "e/drawn and told", "e/drawn and undefined"] {
                 run(&[
-                    "TRUNCATE sched.ledger, sched.ready",
+                    NO_EXECUTIONS,
                     &format!(
                         "CREATE TEMP TABLE drawn AS SELECT id, n::integer FROM sched.enqueue_many('{job}', '{{1,2,3,4,5}}', scope_ids => '{{c1,c1,c2,c2,c1}}')
                            WITH ORDINALITY AS d (id, n)"

@@ -6,6 +6,7 @@ use pgrx::prelude::*;
 mod tests {
     use pgrx::prelude::*;
 
+    use crate::test_support::tables::*;
     use crate::test_support::{attempt, check, claim_one, created, dispatch, fails, refused, run, sql, time_passes};
 
     const PLAN: &str = "'2026-01-01 00:00+00'";
@@ -214,17 +215,17 @@ mod tests {
             "SET LOCAL plan_cache_mode = force_generic_plan",
             "SET LOCAL enable_nestloop = off",
             "SET LOCAL enable_indexscan = off",
-            "ANALYZE sched.ready",
+            &format!("ANALYZE {READY_TABLE}"),
         ] {
             run(&[settings]);
-            let before: i64 = sql("SELECT count(*) FROM sched.lease").parse().unwrap_or_default();
+            let before: i64 = sql(&count_of(LEASE)).parse().unwrap_or_default();
             check("SELECT count(*), count(DISTINCT execution_id) FROM sched.claim(max_claims => 7)", "7|7");
-            check("SELECT count(*) FROM sched.lease", &(before + 7).to_string());
+            check(&count_of(LEASE), &(before + 7).to_string());
         }
         // The same for those that were abandoned.
         time_passes("1 hour");
         check("SELECT count(*), count(DISTINCT execution_id), min(attempt) FROM sched.claim(max_claims => 7)", "7|7|2");
-        check("SELECT count(*) FROM sched.lease", "56");
+        check(&count_of(LEASE), "56");
     }
 
     #[pg_test]
@@ -309,7 +310,7 @@ mod tests {
         for function in ["heartbeat", "finish_success", "finish_failure"] {
             refused(&call(function, &held, ""), "55000");
         }
-        check("SELECT (SELECT count(*) FROM sched.lease), (SELECT count(*) FROM sched.ready), (SELECT count(*) FROM sched.retry)", "0|0|0");
+        check(&format!("SELECT (SELECT count(*) FROM {LEASE} l), (SELECT count(*) FROM {READY} r), (SELECT count(*) FROM {DELAYED} d)"), "0|0|0");
     }
 
     #[pg_test]

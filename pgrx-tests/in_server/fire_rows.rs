@@ -8,6 +8,7 @@ mod tests {
     use pgrx::prelude::*;
 
     use crate::store::timer::fire::FireTables;
+    use crate::test_support::tables::*;
     use crate::test_support::{alone, check, created, executed, run, set_fast_path, sql, time_passes};
 
     /// Whether a batch would be written row by row just now.
@@ -31,15 +32,15 @@ mod tests {
                    FROM sched.ledger l LEFT JOIN sched.schedule s USING (schedule_id) ORDER BY l.key, l.plan_time"
             ),
             format!(
-                "SELECT r.queue, r.priority, {waits}, r.owner, l.schedule_name FROM sched.ready r
-                   JOIN sched.ledger l ON l.id = r.execution_id AND l.plan_time = r.plan_time ORDER BY 5, 3"
+                "SELECT r.route, r.queue, r.runs_as, r.priority, {waits}, r.owner, l.schedule_name FROM {READY} r
+                   JOIN sched.ledger l ON l.id = r.execution_id AND l.plan_time = r.plan_time ORDER BY 7, 5"
             ),
             "SELECT s.schedule_name, l.job_name FROM sched.awaited a JOIN sched.schedule s USING (schedule_id)
                JOIN sched.ledger l ON l.id = a.execution_id ORDER BY 1, l.plan_time".to_owned(),
             format!(
                 "SELECT s.schedule_name, t.version = s.version, {next}, {fire}, t.waiting, {buffered}, {cursor}, {backlog}, {last}, {fired},
                         t.error_count, t.last_error, t.parked
-                   FROM sched.timer t JOIN sched.schedule s USING (schedule_id) ORDER BY 1"
+                   FROM {TIMER} t JOIN sched.schedule s USING (schedule_id) ORDER BY 1"
             ),
             "SELECT s.schedule_name, k.reason, k.count FROM sched.skip k JOIN sched.schedule s USING (schedule_id) ORDER BY 1, k.plan_from".to_owned(),
             "SELECT s.schedule_name, c.terminal_at IS NULL FROM sched.schedule_change c JOIN sched.schedule s USING (schedule_id) ORDER BY 1".to_owned(),
@@ -51,8 +52,8 @@ mod tests {
     /// A life of schedules of every kind, and what it left behind after each of its steps.
     fn life() -> String {
         run(&[
-            "TRUNCATE sched.schedule, sched.schedule_change, sched.schedule_definition, sched.timer, sched.timer_state, sched.skip, sched.ledger,
-                sched.ready, sched.retry, sched.lease, sched.awaited",
+            NO_EXECUTIONS,
+            &format!("TRUNCATE sched.schedule, sched.schedule_change, sched.schedule_definition, {TIMER_TABLE}, sched.timer_state, sched.skip"),
         ]);
         for (name, clock, arguments) in [
             ("f/plain", "every 1 hour", "payload => '{\"a\": [1, null]}', scope_kind => 'tenant', scope_id => '7'"),
@@ -75,9 +76,9 @@ mod tests {
         let mut said = vec![dispatch()];
         time_passes("150 minutes");
         said.push(sql(
-            "SELECT count(*) FROM sched.schedule s JOIN sched.timer t USING (schedule_id)
+            &format!("SELECT count(*) FROM sched.schedule s JOIN {TIMER} t USING (schedule_id)
               CROSS JOIN LATERAL sched.try_claim(s.job_name, t.next_plan_time + interval '1 hour', s.scope_kind, s.scope_id)
-              WHERE schedule_name IN ('f/taken', 'f/waits for another''s')",
+              WHERE schedule_name IN ('f/taken', 'f/waits for another''s')"),
         ));
         for _ in 0..2 {
             said.extend([dispatch(), rows()]);
@@ -128,13 +129,15 @@ mod tests {
         run(&[
             "CREATE TABLE public.f_fired (what text)",
             "CREATE FUNCTION public.f_note() RETURNS trigger LANGUAGE plpgsql AS
-             $$BEGIN INSERT INTO public.f_fired VALUES (TG_TABLE_NAME || ' ' || TG_OP); RETURN NULL; END$$",
+             $$BEGIN INSERT INTO public.f_fired VALUES (TG_ARGV[0] || ' ' || TG_OP); RETURN NULL; END$$",
         ]);
-        for table in ["ledger", "ready", "awaited", "timer"] {
-            run(&[&format!("CREATE TRIGGER f_note AFTER INSERT OR UPDATE ON sched.{table} FOR EACH ROW EXECUTE FUNCTION public.f_note()")]);
+        for (rows, table) in
+            [("ledger", "sched.ledger"), ("ready", READY_TABLE), ("awaited", "sched.awaited"), ("timer", TIMER_TABLE)]
+        {
+            run(&[&format!("CREATE TRIGGER f_note AFTER INSERT OR UPDATE ON {table} FOR EACH ROW EXECUTE FUNCTION public.f_note('{rows}')")]);
             assert!(!row_by_row());
-            assert_eq!(life(), expected, "with a trigger on {table}");
-            run(&[&format!("DROP TRIGGER f_note ON sched.{table}")]);
+            assert_eq!(life(), expected, "with a trigger on {rows}");
+            run(&[&format!("DROP TRIGGER f_note ON {table}")]);
         }
         check(
             "SELECT what, count(*) > 0 FROM public.f_fired WHERE what IN ('ledger INSERT', 'ready INSERT', 'awaited INSERT', 'timer UPDATE') GROUP BY 1 ORDER BY 1",
@@ -186,6 +189,6 @@ mod tests {
         time_passes("61 minutes");
         check("SELECT sched.dispatch_due()", "1");
         check("SELECT schedule_name FROM sched.ledger", "f/good");
-        check("SELECT schedule_name, error_count, last_error LIKE '%f_payload%' FROM sched.timer JOIN sched.schedule USING (schedule_id) WHERE error_count > 0", "f/bad|1|t");
+        check(&format!("SELECT schedule_name, error_count, last_error LIKE '%f_payload%' FROM {TIMER} t JOIN sched.schedule USING (schedule_id) WHERE error_count > 0"), "f/bad|1|t");
     }
 }

@@ -7,7 +7,7 @@ use pgrx::prelude::*;
 mod tests {
     use pgrx::prelude::*;
 
-    use crate::store::queue::runner_queue::is_runner_queue;
+    use crate::test_support::tables::*;
     use crate::test_support::{attempt, check, granting, refused, run, set_fast_path, sql};
 
     const JOBS: &str = "SELECT kind, command, queue, max_attempts, retry_backoff, run_timeout, stale_timeout, allow_stale_reentry, priority,
@@ -167,18 +167,17 @@ mod tests {
     fn what_exists_already_is_treated_as_when_a_job_is_defined_anew() {
         for fast_path in [true, false] {
             set_fast_path(fast_path);
-            let place = "SELECT r.queue, e.max_attempts, e.priority FROM sched.ready r JOIN sched.ledger e ON e.id = r.execution_id WHERE e.job_name = 'a/job'";
+            let place = &format!("SELECT r.route, r.queue, e.max_attempts, e.priority FROM {READY} r JOIN sched.ledger e ON e.id = r.execution_id WHERE e.job_name = 'a/job'");
             run(&["SELECT sched.define_job('a/job', queue => 'q')", "SELECT sched.enqueue('a/job')"]);
             run(&["SELECT sched.alter_job('a/job', queue => 'r', max_attempts => 9, priority => 2)"]);
-            check(place, "q|3|0");
+            check(place, "worker|q|3|0");
             run(&["SELECT sched.alter_job('a/job', 'sql', 'SELECT 1')"]);
-            let waits_in = sql(place);
-            assert!(waits_in.split('|').next().is_some_and(is_runner_queue), "{waits_in}");
+            assert!(sql(place).starts_with("server|r|"), "{}", sql(place));
             run(&["SELECT sched.alter_job('a/job', reset => '{kind,command}')"]);
-            check(place, "r|3|0");
+            check(place, "worker|r|3|0");
             run(&["SELECT sched.enqueue('a/job')"]);
             check("SELECT count(*) FROM sched.claim('r', 9) c JOIN sched.ledger e ON e.id = c.execution_id WHERE e.priority = 2", "1");
-            run(&["DELETE FROM sched.lease", "DELETE FROM sched.ledger", "SELECT sched.drop_job('a/job')"]);
+            run(&[&format!("DELETE FROM {LEASE_TABLE}"), "DELETE FROM sched.ledger", "SELECT sched.drop_job('a/job')"]);
         }
         set_fast_path(true);
     }
@@ -190,7 +189,7 @@ mod tests {
             "SELECT sched.define_job('a/job', 'notify', 'channel')",
             "SELECT sched.create_schedule('a/schedule', '@yearly', 'a/job')",
             "SELECT sched.dispatch_due()",
-            "UPDATE sched.timer SET parked = true",
+            &format!("UPDATE {TIMER_TABLE} SET parked = true"),
             "SELECT sched.alter_job('a/job', command => 'other')",
         ]);
         check("SELECT count(*) FROM sched.schedule_change", "1");

@@ -6,6 +6,7 @@ use pgrx::prelude::*;
 mod tests {
     use pgrx::prelude::*;
 
+    use crate::test_support::tables::*;
     use crate::test_support::{attempt, check, granting, run, sql, views};
 
     /// A victim with "secret" in every column of its own that can hold it; a spy that may use the scheduler, and one that watches it.
@@ -31,7 +32,7 @@ mod tests {
         run(&[
             "RESET ROLE",
             "SELECT sched.dispatch_due()",
-            "UPDATE sched.timer SET last_error = 'secret', error_count = 1",
+            &format!("UPDATE {TIMER_TABLE} SET last_error = 'secret', error_count = 1"),
             "INSERT INTO sched.skip SELECT schedule_id, defined_at, '2026-01-01', '2026-01-02', 2, 'missed' FROM sched.schedule",
         ]);
     }
@@ -88,7 +89,7 @@ mod tests {
     fn the_planners_statistics_tell_nobody_what_they_were_made_of() {
         granting();
         world("ls");
-        run(&["ANALYZE sched.ledger, sched.lease, sched.schedule, sched.job, sched.timer"]);
+        run(&[&format!("ANALYZE sched.ledger, {LEASE_TABLE}, sched.schedule, sched.job, {TIMER_TABLE}")]);
         check(
             "SELECT string_agg(most_common_vals::text, '') LIKE '%secret%' FROM pg_stats WHERE schemaname = 'sched'",
             "t",
@@ -108,7 +109,7 @@ mod tests {
     fn explain_shows_no_value() {
         granting();
         world("le");
-        run(&["ANALYZE sched.ledger, sched.lease, sched.schedule, sched.job, sched.timer"]);
+        run(&[&format!("ANALYZE sched.ledger, {LEASE_TABLE}, sched.schedule, sched.job, {TIMER_TABLE}")]);
         for role in ["le_spy", "le_monitor"] {
             for view in views() {
                 for column in columns(&view) {
@@ -127,7 +128,7 @@ mod tests {
     fn estimates_do_not_depend_on_what_is_hidden() {
         granting();
         world("lg");
-        run(&["ANALYZE sched.ledger, sched.lease, sched.schedule, sched.job, sched.timer"]);
+        run(&[&format!("ANALYZE sched.ledger, {LEASE_TABLE}, sched.schedule, sched.job, {TIMER_TABLE}")]);
         let rows = |role: &str, condition: &str| {
             let plan = as_role(role, &format!("EXPLAIN SELECT * FROM sched.execution WHERE {condition}"));
             let first = plan.lines().next().unwrap_or_default().to_owned();

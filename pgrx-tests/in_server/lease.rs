@@ -6,6 +6,7 @@ use pgrx::prelude::*;
 mod tests {
     use pgrx::prelude::*;
 
+    use crate::test_support::tables::*;
     use crate::test_support::{
         alone, armed, check, claim_one, created, dispatch, granting, refused, run, set_fast_path, sql, time_passes,
         HEADS_ARE_NEW,
@@ -52,58 +53,45 @@ mod tests {
         alone();
         let lasts = |days: i32, what: &str| {
             check(
-                &format!("SELECT extract(epoch FROM stale_after - heartbeat_at) / 86400 = {days}, sweep_at = stale_after FROM sched.lease"),
+                &format!("SELECT extract(epoch FROM stale_after - heartbeat_at) / 86400 = {days}, sweep_at = stale_after FROM {LEASE} l"),
                 "t|t",
             );
-            check(&format!("SELECT '{what}', count(*) FROM sched.lease"), &format!("{what}|1"));
+            check(&format!("SELECT '{what}', count(*) FROM {LEASE} l"), &format!("{what}|1"));
         };
-        let by_statements = "CREATE TRIGGER l_note BEFORE UPDATE ON sched.lease FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()";
+        let by_statements = &format!("CREATE TRIGGER l_note BEFORE UPDATE ON {LEASE_TABLE} FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()");
         run(&["SET LOCAL timezone = 'America/New_York'"]);
         for way in ["", by_statements] {
             run(&[way]);
             for days in [100, 200, 300] {
                 run(&[
-                    "TRUNCATE sched.ledger, sched.ready, sched.retry, sched.lease, sched.awaited",
+                    NO_EXECUTIONS,
                     HEADS_ARE_NEW,
                     &format!("SELECT sched.define_job('l/long', queue => 'long', max_attempts => 9, retry_backoff => '{{{days} days}}', stale_timeout => '{days} days')"),
                     "SELECT sched.try_claim('l/long', '2026-01-01')",
                 ]);
                 lasts(days, "a new key");
-                run(&["SELECT sched.heartbeat(execution_id, lease_token) FROM sched.lease"]);
+                run(&[BEAT_ALL]);
                 check(
-                    &format!("SELECT extract(epoch FROM stale_after - heartbeat_at) / 86400 = {days} FROM sched.lease"),
+                    &format!("SELECT extract(epoch FROM stale_after - heartbeat_at) / 86400 = {days} FROM {LEASE} l"),
                     "t",
                 );
-                run(&[
-                    "UPDATE sched.lease SET stale_after = now() - interval '1 s', sweep_at = now() - interval '1 s'",
-                    HEADS_ARE_NEW,
-                ]);
+                run(&[LEASES_LAPSE, HEADS_ARE_NEW]);
                 check("SELECT outcome FROM sched.try_claim('l/long', '2026-01-01')", "stole");
                 lasts(days, "a stale run");
-                run(&[
-                    "UPDATE sched.lease SET stale_after = now() - interval '1 s', sweep_at = now() - interval '1 s'",
-                    HEADS_ARE_NEW,
-                ]);
+                run(&[LEASES_LAPSE, HEADS_ARE_NEW]);
                 check("SELECT count(*) FROM sched.claim('long')", "1");
                 lasts(days, "a stale run in a queue");
-                run(&["SELECT sched.finish_failure(execution_id, lease_token) FROM sched.lease"]);
+                run(&[FAIL_ALL]);
                 check(
                     &format!(
                         "SELECT extract(epoch FROM next_retry_at - finished_at) / 86400 = {days} FROM sched.execution"
                     ),
                     "t",
                 );
-                run(&[
-                    "UPDATE sched.ledger SET next_retry_at = now() - interval '1 s'",
-                    "UPDATE sched.retry SET retry_at = now() - interval '1 s'",
-                    HEADS_ARE_NEW,
-                ]);
+                run(&[DELAYS_ARE_OVER, HEADS_ARE_NEW]);
                 check("SELECT outcome FROM sched.try_claim('l/long', '2026-01-01')", "stole");
                 lasts(days, "a known key");
-                run(&[
-                    "SELECT sched.finish_success(execution_id, lease_token) FROM sched.lease",
-                    "SELECT sched.enqueue('l/long')",
-                ]);
+                run(&[FINISH_ALL, "SELECT sched.enqueue('l/long')"]);
                 check("SELECT count(*) FROM sched.claim('long')", "1");
                 lasts(days, "a queue");
             }
@@ -122,7 +110,7 @@ mod tests {
         refused("SELECT sched.cancel(NULL)", "22004");
         // One that has lost its place (a partial restore) is not waited for.
         let id = sql("SELECT sched.enqueue('l/lost')");
-        run(&["DELETE FROM sched.ready"]);
+        run(&[&remove_ready("true")]);
         check(&format!("SELECT sched.cancel('{id}'), sched.cancel('{id}')"), "t|f");
         // Waiting for a retry, due or not.
         run(&[
@@ -136,7 +124,7 @@ mod tests {
         check(&format!("SELECT sched.cancel('{id}')"), "t");
         check(STATUS, "CANCELLED|1|E|");
         time_passes("2 hours");
-        check("SELECT count(*), (SELECT count(*) FROM sched.retry), (SELECT count(*) FROM sched.ready) FROM sched.claim()", "0|0|0");
+        check(&format!("SELECT count(*), (SELECT count(*) FROM {DELAYED} d), (SELECT count(*) FROM {READY} r) FROM sched.claim()"), "0|0|0");
     }
 
     #[pg_test]
@@ -184,7 +172,7 @@ mod tests {
         check("SELECT count(*) FROM sched.awaited", "1");
         run(&["SELECT sched.drop_schedule('l/dropped', cancel_pending => true)"]);
         dispatch(0);
-        check("SELECT (SELECT count(*) FROM sched.awaited), (SELECT count(*) FROM sched.schedule_change), (SELECT count(*) FROM sched.timer)", "0|0|0");
+        check(&format!("SELECT (SELECT count(*) FROM sched.awaited), (SELECT count(*) FROM sched.schedule_change), (SELECT count(*) FROM {TIMER} t)"), "0|0|0");
     }
 
     #[pg_test]
@@ -231,7 +219,7 @@ mod tests {
                 "SELECT sched.cancel(execution_id) FROM held WHERE n = 2",
                 "SELECT sched.finish_success(execution_id, lease_token) FROM held WHERE n = 3",
                 "UPDATE held SET lease_token = gen_random_uuid() WHERE n = 4",
-                "UPDATE sched.lease SET heartbeat_at = heartbeat_at - interval '1 hour', stale_after = stale_after - interval '1 hour', stale_timeout = '2 hours'",
+                &format!("UPDATE {LEASE_TABLE} SET heartbeat_at = heartbeat_at - interval '1 hour', stale_after = stale_after - interval '1 hour', stale_timeout = '2 hours'"),
             ]);
             // The second list asks for two of them twice, and for what is unknown.
             let ask = |order: &str, more: &str| {
@@ -245,13 +233,15 @@ mod tests {
             run(&["RESET ROLE"]);
             assert_eq!(others, "1lost 2lost 3lost 4lost 5lost", "fast_path {fast_path}");
             check(
-                "SELECT count(*) FROM sched.lease WHERE heartbeat_at > clock_timestamp() - interval '30 minutes'",
+                &format!(
+                    "SELECT count(*) FROM {LEASE} l WHERE heartbeat_at > clock_timestamp() - interval '30 minutes'"
+                ),
                 "0",
             );
             check(&ask("DESC", ""), "5ok 4lost 3lost 2cancel 1ok");
             check(
-                "SELECT n, heartbeat_at > clock_timestamp() - interval '30 minutes', stale_after - heartbeat_at = '2 hours'
-                   FROM sched.lease JOIN held USING (execution_id) ORDER BY n",
+                &format!("SELECT n, heartbeat_at > clock_timestamp() - interval '30 minutes', stale_after - heartbeat_at = '2 hours'
+                   FROM {LEASE} l JOIN held USING (execution_id) ORDER BY n"),
                 "1|t|t\n2|t|t\n4|f|f\n5|t|t",
             );
             let twice = " || gen_random_uuid() || (SELECT array_agg(CASE WHEN n = 1 THEN $ END) FROM held WHERE n = 1)";
@@ -265,7 +255,7 @@ mod tests {
                 "ok cancel lost lost ok lost ok",
             );
             check("SELECT count(*) FROM sched.heartbeat_many('{}', '{}')", "0");
-            run(&["TRUNCATE sched.ledger, sched.ready, sched.retry, sched.lease, sched.awaited"]);
+            run(&[NO_EXECUTIONS]);
         }
         let one = "ARRAY[gen_random_uuid()]";
         for (arguments, sqlstate) in [
@@ -293,8 +283,8 @@ mod tests {
                       FROM sched.finish_success_many((SELECT coalesce(array_agg(execution_id ORDER BY execution_id), '{}') FROM held),
                                                      (SELECT coalesce(array_agg(lease_token ORDER BY execution_id), '{}') FROM held)) AS id) AS ended
               LEFT JOIN sched.claim(max_claims => 2) AS next ON true";
-        let states = "SELECT (SELECT count(*) FROM sched.ready), (SELECT count(*) FROM sched.running),
-                             (SELECT count(*) FROM sched.execution WHERE status = 'SUCCESS'), (SELECT count(lost) FROM next)";
+        let states = &format!("SELECT (SELECT count(*) FROM {READY} r), (SELECT count(*) FROM sched.running),
+                             (SELECT count(*) FROM sched.execution WHERE status = 'SUCCESS'), (SELECT count(lost) FROM next)");
         // The last turn finds nothing to claim, and ends its batch all the same.
         for expected in ["3|2|0|0", "1|2|2|0", "0|1|4|0", "0|0|5|0"] {
             run(&[turn]);

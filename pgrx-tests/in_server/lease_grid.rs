@@ -166,7 +166,7 @@ mod tests {
             ] {
                 let after = match lease::failed(cell.limits(), terminal, cell.cancel_requested()) {
                     FailureOutcome::Retry => {
-                        After::of(&cell).failed("E", "m", if due { Unfinished::Ready } else { Unfinished::Retry })
+                        After::of(&cell).failed("E", "m", if due { Unfinished::Ready } else { Unfinished::Delayed })
                     }
                     FailureOutcome::Terminal => After::of(&cell).ended("FAILED", "E", "m"),
                     FailureOutcome::Cancelled => After::of(&cell).ended("CANCELLED", "E", "m"),
@@ -206,7 +206,7 @@ mod tests {
                 let action = format!("SELECT sched.mark_stale_as_failed({argument})");
                 if matches!(cell.start, Start::Running { stale: true, .. }) {
                     let after = match lease::stale(cell.limits(), cell.cancel_requested()) {
-                        FailureOutcome::Retry => After::of(&cell).failed(code, message, Unfinished::Retry),
+                        FailureOutcome::Retry => After::of(&cell).failed(code, message, Unfinished::Delayed),
                         FailureOutcome::Terminal => After::of(&cell).ended("FAILED", code, message),
                         FailureOutcome::Cancelled => After::of(&cell).ended("CANCELLED", code, message),
                     };

@@ -6,6 +6,7 @@ use pgrx::prelude::*;
 mod tests {
     use pgrx::prelude::*;
 
+    use crate::test_support::tables::*;
     use crate::test_support::{armed, check, claim_one, created, dispatch, run, sql, state, time_passes};
 
     fn finish(lease: &(String, String)) {
@@ -177,15 +178,15 @@ mod tests {
         dispatch(1);
         run(&["SELECT sched.alter_schedule('waits', payload => '[1]')"]);
         dispatch(0);
-        check("SELECT t.tracks_runs, (SELECT count(*) FROM sched.awaited) FROM sched.timer t", "t|1");
+        check(&format!("SELECT t.tracks_runs, (SELECT count(*) FROM sched.awaited) FROM {TIMER} t"), "t|1");
         run(&["SELECT sched.alter_schedule('waits', overlap => 'allow')"]);
         dispatch(0);
-        check("SELECT tracks_runs FROM sched.timer", "f");
+        check(&format!("SELECT tracks_runs FROM {TIMER} t"), "f");
         time_passes("61 minutes");
         dispatch(1);
         run(&["SELECT sched.alter_schedule('waits', overlap => 'skip')"]);
         dispatch(0);
-        check("SELECT t.tracks_runs, (SELECT count(*) FROM sched.awaited) FROM sched.timer t", "t|2");
+        check(&format!("SELECT t.tracks_runs, (SELECT count(*) FROM sched.awaited) FROM {TIMER} t"), "t|2");
     }
 
     /// A superuser may put a schedule back as it was, with an older version than its timer has.
@@ -221,9 +222,9 @@ mod tests {
         dispatch(0);
         time_passes("61 minutes");
         dispatch(1);
-        run(&["DELETE FROM sched.timer", "SELECT sched.alter_schedule('o/lost', overlap => 'skip')"]);
+        run(&[&format!("DELETE FROM {TIMER_TABLE}"), "SELECT sched.alter_schedule('o/lost', overlap => 'skip')"]);
         dispatch(0);
-        check("SELECT t.tracks_runs, (SELECT count(*) FROM sched.awaited) FROM sched.timer t", "t|1");
+        check(&format!("SELECT t.tracks_runs, (SELECT count(*) FROM sched.awaited) FROM {TIMER} t"), "t|1");
         time_passes("1 hour");
         dispatch(0);
         finish(&claim_one("default"));

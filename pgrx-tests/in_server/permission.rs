@@ -6,6 +6,7 @@ use pgrx::prelude::*;
 mod tests {
     use pgrx::prelude::*;
 
+    use crate::test_support::tables::*;
     use crate::test_support::{
         alone, armed, attempt, check, created, dispatch, granting, run, sql, state, time_passes, views,
     };
@@ -429,7 +430,7 @@ unique_scope|SELECT UPDATE DELETE",
             );
             dispatch(0);
             // An hour or two ago, whatever an hour is in the session's zone.
-            run(&["UPDATE sched.timer SET cursor_at = to_timestamp(floor(extract(epoch FROM clock_timestamp()) / 3600) * 3600 - 7200)"]);
+            run(&[&format!("UPDATE {TIMER_TABLE} SET cursor_at = to_timestamp(floor(extract(epoch FROM clock_timestamp()) / 3600) * 3600 - 7200)")]);
             run(&["UPDATE sched.schedule SET baseline_at = clock_timestamp() - interval '3 hours', created_at = clock_timestamp() - interval '3 hours'"]);
             assert!(["1", "2"].contains(&sql("SELECT sched.dispatch_due()").as_str()), "{settings}");
             check("SELECT count(*) > 0 FROM sched.claim(max_claims => 9)", "t");

@@ -8,6 +8,7 @@ mod tests {
     use pgrx::prelude::*;
     use std::collections::BTreeSet;
 
+    use crate::test_support::tables::*;
     use crate::test_support::{alone, check, granting, quote, run, sql, views};
 
     /// The columns of the grid. `none` is the superuser that runs the test; a member has the owner's rights; another uses the
@@ -204,8 +205,11 @@ mod tests {
     fn permission_grid_of_views() {
         granting();
         world("gv");
-        run(&["SELECT sched.dispatch_due()", "UPDATE sched.timer SET last_error = 'secret', error_count = 1"]);
-        run(&["WITH k AS (INSERT INTO sched.skip SELECT schedule_id, defined_at, '2026-01-01', '2026-01-02', 2, 'missed' FROM sched.schedule WHERE schedule_name = 'g/schedule'), s AS (UPDATE sched.schedule SET max_lateness = '1 hour' WHERE schedule_name = 'g/schedule' RETURNING *) UPDATE sched.timer t SET version = s.version, next_plan_time = now() - interval '1 day' FROM s WHERE s.schedule_id = t.schedule_id"]);
+        run(&[
+            "SELECT sched.dispatch_due()",
+            &format!("UPDATE {TIMER_TABLE} SET last_error = 'secret', error_count = 1"),
+        ]);
+        run(&[&format!("WITH k AS (INSERT INTO sched.skip SELECT schedule_id, defined_at, '2026-01-01', '2026-01-02', 2, 'missed' FROM sched.schedule WHERE schedule_name = 'g/schedule'), s AS (UPDATE sched.schedule SET max_lateness = '1 hour' WHERE schedule_name = 'g/schedule' RETURNING *) UPDATE {TIMER_TABLE} t SET version = s.version, next_plan_time = now() - interval '1 day' FROM s WHERE s.schedule_id = t.schedule_id")]);
         for (view, secrets, rows) in VIEWS {
             if view == "last_runs" {
                 // What has ended is a run of the schedule.

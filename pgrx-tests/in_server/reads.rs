@@ -6,6 +6,7 @@ use pgrx::prelude::*;
 mod tests {
     use pgrx::prelude::*;
 
+    use crate::test_support::tables::*;
     use crate::test_support::{check, refused, run, sql};
 
     const VIEWS: [&str; 4] = ["execution", "running", "failed", "history"];
@@ -21,7 +22,7 @@ mod tests {
             "SELECT sched.define_job('rd/job', queue => 'rd')",
             "SELECT sched.enqueue_many('rd/job', (SELECT array_agg(to_jsonb(i)) FROM generate_series(1, 5000) AS i))",
             "CREATE TEMP TABLE few AS SELECT id FROM sched.execution LIMIT 12",
-            "ANALYZE sched.ledger, sched.lease, few",
+            &format!("ANALYZE sched.ledger, {LEASE_TABLE}, few"),
         ]);
         for view in VIEWS {
             for query in [

@@ -10,6 +10,7 @@ mod tests {
     use crate::heap::layouts;
     use crate::pg::jsonb::Jsonb;
     use crate::store::lease::heap::LedgerTables;
+    use crate::test_support::tables::*;
     use crate::test_support::{alone, attempt, check, executed, fails, run, set_fast_path, sql, time_passes};
 
     /// Whether claims and ends go row by row just now.
@@ -45,17 +46,14 @@ mod tests {
 
     /// What a life of leases leaves behind, and what its functions answered; ids and times left out.
     fn life() -> String {
-        run(&[
-            "DROP TABLE IF EXISTS held, taken",
-            "TRUNCATE sched.ledger, sched.ready, sched.retry, sched.lease, sched.awaited",
-        ]);
+        run(&["DROP TABLE IF EXISTS held, taken", NO_EXECUTIONS]);
         let mut said = vec![
             sql("SELECT outcome, attempt, max_attempts, payload FROM sched.try_claim('r/job', '2026-01-01', max_attempts => 3)"),
             sql("SELECT outcome, attempt FROM sched.try_claim('r/job', '2026-01-01')"),
-            sql("SELECT sched.heartbeat(execution_id, lease_token, '2 hours', '{\"at\": 1}') FROM sched.lease"),
-            sql("SELECT heartbeat_at - started_at >= '0', stale_after - heartbeat_at, sweep_at < stale_after, progress FROM sched.lease"),
-            sql("SELECT sched.heartbeat(execution_id, lease_token, '1 microsecond') FROM sched.lease"),
-            sql("SELECT sweep_at = stale_after, progress FROM sched.lease"),
+            sql(&format!("SELECT sched.heartbeat(execution_id, lease_token, '2 hours', '{{\"at\": 1}}') FROM {LEASE} l")),
+            sql(&format!("SELECT heartbeat_at - started_at >= '0', stale_after - heartbeat_at, sweep_at < stale_after, progress FROM {LEASE} l")),
+            sql(&format!("SELECT sched.heartbeat(execution_id, lease_token, '1 microsecond') FROM {LEASE} l")),
+            sql(&format!("SELECT sweep_at = stale_after, progress FROM {LEASE} l")),
             sql("SELECT outcome, attempt, max_attempts FROM sched.try_claim('r/job', '2026-01-01', max_attempts => 9, allow_stale_reentry => true)"),
             sql("SELECT count(*) FROM (SELECT sched.enqueue_many('r/job', '{1,2,3}')) AS e"),
             sql("SELECT sched.enqueue('r/job', '4') IS NOT NULL"),
@@ -66,11 +64,11 @@ mod tests {
         said.extend([
             sql("SELECT count(*) FROM sched.finish_success_many(ARRAY(SELECT id FROM taken) || gen_random_uuid(), ARRAY(SELECT token FROM taken) || gen_random_uuid())"),
             sql("SELECT count(*) FROM sched.finish_success_many(ARRAY(SELECT id FROM taken), ARRAY(SELECT token FROM taken))"),
-            sql("SELECT sched.finish_success(execution_id, lease_token, 7, '{\"r\": 1}') FROM sched.lease WHERE attempt = 2"),
+            sql(&format!("SELECT sched.finish_success(execution_id, lease_token, 7, '{{\"r\": 1}}') FROM {LEASE} l WHERE attempt = 2")),
             sql("SELECT job_name, queue, e.payload, status, attempt, max_attempts, allow_stale_reentry, origin, rows_affected, result, progress,
                         e.finished_at IS NULL, e.fence IS NULL, e.runner_id IS NULL, e.lease_token IS NULL, e.started_at IS NULL
                    FROM sched.execution e ORDER BY origin, payload::text"),
-            sql("SELECT (SELECT count(*) FROM sched.ready), (SELECT count(*) FROM sched.lease), (SELECT count(DISTINCT fence) FROM sched.execution)"),
+            sql(&format!("SELECT (SELECT count(*) FROM {READY} r), (SELECT count(*) FROM {LEASE} l), (SELECT count(DISTINCT fence) FROM sched.execution)")),
         ]);
         said.push(failures());
         said.join("\n")
@@ -91,7 +89,7 @@ mod tests {
             let failure = failure.replace("DEFAULT_OF_ALL", "'handler_error', ''");
             let plan = format!("2027-01-0{day}");
             let lease =
-                format!("FROM sched.lease l JOIN sched.ledger e ON e.id = l.execution_id WHERE e.plan_time = '{plan}'");
+                format!("FROM {LEASE} l JOIN sched.ledger e ON e.id = l.execution_id WHERE e.plan_time = '{plan}'");
             said.push(sql(&format!("SELECT outcome FROM sched.try_claim('{job}', '{plan}', runner_id => 'r{day}')")));
             said.push(sql(&format!(
                 "SELECT sched.heartbeat(execution_id, l.lease_token, progress => '{{\"day\": {day}}}') {lease}"
@@ -114,7 +112,7 @@ mod tests {
         ]);
         for plan in ["2027-01-02", "2027-01-08"] {
             let lease =
-                format!("FROM sched.lease l JOIN sched.ledger e ON e.id = l.execution_id WHERE e.plan_time = '{plan}'");
+                format!("FROM {LEASE} l JOIN sched.ledger e ON e.id = l.execution_id WHERE e.plan_time = '{plan}'");
             said.push(sql(&format!("SELECT outcome, attempt FROM sched.try_claim('r/job', '{plan}')")));
             run(&[&format!("UPDATE sched.ledger SET awaited = true, schedule_id = 7 WHERE plan_time = '{plan}'")]);
             run(&[&format!("INSERT INTO sched.awaited SELECT 7, execution_id {lease}")]);
@@ -128,11 +126,11 @@ mod tests {
                         CASE WHEN next_retry_at < '2090-01-01' AND next_retry_at > finished_at THEN (next_retry_at - finished_at)::text END,
                         next_retry_at > '2090-01-01', finished_at = updated_at, started_at <= heartbeat_at, fence > 0, lease_token IS NULL
                    FROM sched.ledger WHERE plan_time >= '2027-01-01' ORDER BY plan_time"),
-            sql("SELECT r.queue, r.priority, r.plan_time::date, r.owner = e.owner FROM sched.ready r JOIN sched.ledger e ON e.id = r.execution_id
-                  WHERE r.plan_time >= '2027-01-01' ORDER BY r.plan_time"),
-            sql("SELECT r.queue, r.priority, r.plan_time::date, r.owner = e.owner, r.retry_at = e.next_retry_at
-                   FROM sched.retry r JOIN sched.ledger e ON e.id = r.execution_id ORDER BY r.plan_time"),
-            sql("SELECT count(*) FROM sched.lease l JOIN sched.ledger e ON e.id = l.execution_id WHERE e.plan_time >= '2027-01-01'"),
+            sql(&format!("SELECT r.route, r.queue, r.priority, r.plan_time::date, r.owner = e.owner FROM {READY} r JOIN sched.ledger e ON e.id = r.execution_id
+                  WHERE r.plan_time >= '2027-01-01' ORDER BY r.plan_time")),
+            sql(&format!("SELECT r.route, r.queue, r.priority, r.plan_time::date, r.owner = e.owner, r.due_at = e.next_retry_at
+                   FROM {DELAYED} r JOIN sched.ledger e ON e.id = r.execution_id ORDER BY r.plan_time")),
+            sql(&format!("SELECT count(*) FROM {LEASE} l JOIN sched.ledger e ON e.id = l.execution_id WHERE e.plan_time >= '2027-01-01'")),
             sql("SELECT count(*), (SELECT count(*) FROM sched.awaited) FROM sched.schedule_change WHERE schedule_id = 7 AND terminal_at IS NOT NULL"),
         ]);
         run(&["DELETE FROM sched.schedule_change WHERE schedule_id = 7"]);
@@ -162,32 +160,35 @@ mod tests {
         run(&[
             "CREATE TABLE public.r_fired (what text)",
             "CREATE FUNCTION public.r_note() RETURNS trigger LANGUAGE plpgsql AS
-             $$BEGIN INSERT INTO public.r_fired VALUES (TG_TABLE_NAME || ' ' || TG_OP); RETURN NULL; END$$",
+             $$BEGIN INSERT INTO public.r_fired VALUES (TG_ARGV[0] || ' ' || TG_OP); RETURN NULL; END$$",
         ]);
-        for table in ["ledger", "lease"] {
-            run(&[&format!("CREATE TRIGGER r_note AFTER INSERT OR UPDATE OR DELETE ON sched.{table} FOR EACH ROW EXECUTE FUNCTION public.r_note()")]);
+        for (rows, table) in [("ledger", "sched.ledger"), ("lease", LEASE_TABLE)] {
+            run(&[&format!("CREATE TRIGGER r_note AFTER INSERT OR UPDATE OR DELETE ON {table} FOR EACH ROW EXECUTE FUNCTION public.r_note('{rows}')")]);
             assert!(!row_by_row());
-            assert_eq!(life(), expected, "with a trigger on {table}");
-            run(&[&format!("DROP TRIGGER r_note ON sched.{table}")]);
+            assert_eq!(life(), expected, "with a trigger on {rows}");
+            run(&[&format!("DROP TRIGGER r_note ON {table}")]);
         }
         // The statement says the same by an insert and a delete for each row of ready; its trigger alone is no matter of the ledger.
         run(&[
-            "CREATE TRIGGER r_note AFTER INSERT OR DELETE ON sched.ready FOR EACH ROW EXECUTE FUNCTION public.r_note()",
+            &format!("CREATE TRIGGER r_note AFTER INSERT OR DELETE ON {READY_TABLE} FOR EACH ROW EXECUTE FUNCTION public.r_note('ready')"),
         ]);
         assert_eq!(life(), expected, "with a trigger on ready");
-        run(&["DROP TRIGGER r_note ON sched.ready"]);
-        run(&["CREATE TRIGGER r_note AFTER INSERT ON sched.retry FOR EACH ROW EXECUTE FUNCTION public.r_note()"]);
-        assert_eq!(life(), expected, "with a trigger on retry");
-        run(&["DROP TRIGGER r_note ON sched.retry"]);
+        run(&[&format!("DROP TRIGGER r_note ON {READY_TABLE}")]);
+        run(&[&format!("CREATE TRIGGER r_note AFTER INSERT ON {DELAYED_TABLE} FOR EACH ROW EXECUTE FUNCTION public.r_note('delayed')")]);
+        assert_eq!(life(), expected, "with a trigger on delayed");
+        run(&[&format!("DROP TRIGGER r_note ON {DELAYED_TABLE}")]);
         check(
             "SELECT what, count(*) > 0 FROM public.r_fired GROUP BY 1 ORDER BY 1",
-            "lease DELETE|t\nlease INSERT|t\nlease UPDATE|t\nledger INSERT|t\nledger UPDATE|t\nready DELETE|t\nready INSERT|t\nretry INSERT|t",
+            "delayed INSERT|t\nlease DELETE|t\nlease INSERT|t\nlease UPDATE|t\nledger INSERT|t\nledger UPDATE|t\nready DELETE|t\nready INSERT|t",
         );
-        run(&["CREATE RULE r_rule AS ON DELETE TO sched.lease DO ALSO SELECT 1"]);
+        run(&[&format!("CREATE RULE r_rule AS ON DELETE TO {LEASE_TABLE} DO ALSO SELECT 1")]);
         assert!(!row_by_row());
-        run(&["DROP RULE r_rule ON sched.lease", "ALTER TABLE sched.lease ENABLE ROW LEVEL SECURITY"]);
+        run(&[
+            &format!("DROP RULE r_rule ON {LEASE_TABLE}"),
+            &format!("ALTER TABLE {LEASE_TABLE} ENABLE ROW LEVEL SECURITY"),
+        ]);
         assert!(!row_by_row());
-        run(&["ALTER TABLE sched.lease DISABLE ROW LEVEL SECURITY"]);
+        run(&[&format!("ALTER TABLE {LEASE_TABLE} DISABLE ROW LEVEL SECURITY")]);
         assert!(row_by_row());
         // A column of somebody else's gets its default.
         run(&["ALTER TABLE sched.ledger ADD COLUMN r_note text NOT NULL DEFAULT 'kept'"]);
@@ -203,17 +204,17 @@ mod tests {
         run(&["SELECT sched.define_job('r/switched', queue => 'q5')"]);
         let calls = [
             "SELECT sched.try_claim('r/switched', '2026-01-01')",
-            "SELECT sched.heartbeat(execution_id, lease_token) FROM sched.lease",
-            "SELECT * FROM sched.lease l, sched.heartbeat_many(ARRAY[l.execution_id], ARRAY[l.lease_token])",
-            "SELECT sched.finish_success(execution_id, lease_token) FROM sched.lease",
+            BEAT_ALL,
+            &format!("SELECT * FROM {LEASE} l, sched.heartbeat_many(ARRAY[l.execution_id], ARRAY[l.lease_token])"),
+            FINISH_ALL,
             "SELECT sched.enqueue('r/switched')",
             "SELECT sched.claim('q5')",
-            "SELECT * FROM sched.lease l, sched.finish_success_many(ARRAY[l.execution_id], ARRAY[l.lease_token])",
+            &format!("SELECT * FROM {LEASE} l, sched.finish_success_many(ARRAY[l.execution_id], ARRAY[l.lease_token])"),
         ];
         // What a session asks once.
         set_fast_path(true);
         run(&calls);
-        run(&["TRUNCATE sched.ledger, sched.lease, sched.ready"]);
+        run(&[NO_EXECUTIONS]);
         for (on, statements) in [(true, 1), (false, 2)] {
             set_fast_path(on);
             for call in calls {
@@ -224,7 +225,7 @@ mod tests {
                 "SELECT count(*), bool_and(status = 'SUCCESS') FROM sched.execution WHERE job_name = 'r/switched'",
                 "2|t",
             );
-            run(&["TRUNCATE sched.ledger, sched.lease, sched.ready"]);
+            run(&[NO_EXECUTIONS]);
         }
     }
 
@@ -239,8 +240,10 @@ mod tests {
             "INSERT INTO held SELECT (payload #>> '{}')::int AS n, * FROM sched.claim('w', 1000)",
         ]);
         check(
-            "SELECT count(DISTINCT n), bool_and(plan_time = '2026-01-01'::timestamptz - n * interval '1 s'),
-                    bool_and(h.lease_token = l.lease_token) FROM held h JOIN sched.lease l USING (execution_id)",
+            &format!(
+                "SELECT count(DISTINCT n), bool_and(plan_time = '2026-01-01'::timestamptz - n * interval '1 s'),
+                    bool_and(h.lease_token = l.lease_token) FROM held h JOIN {LEASE} l USING (execution_id)"
+            ),
             "3000|t|t",
         );
         // Newer versions of some, beside the old one and elsewhere.
@@ -266,7 +269,7 @@ mod tests {
             "0",
         );
         end("n NOT IN (7, 8) AND n % 100 <> 1 AND n NOT BETWEEN 400 AND 800", "0");
-        check("SELECT count(*) FROM held JOIN sched.lease USING (execution_id) WHERE n % 4 = 0", "0");
+        check(&format!("SELECT count(*) FROM held JOIN {LEASE} l USING (execution_id) WHERE n % 4 = 0"), "0");
         end("n BETWEEN 400 AND 499 OR n BETWEEN 701 AND 800", "52");
         check(
             "SELECT status, count(*), bool_and(e.lease_token = h.lease_token AND e.fence = h.fence) FROM sched.execution e JOIN held h ON h.execution_id = e.id
@@ -283,19 +286,19 @@ mod tests {
             "SELECT sched.enqueue('r/checked', '1', scope_id => 'bad')",
             "ALTER TABLE sched.ledger ADD CONSTRAINT r_path CHECK (current_setting('search_path') = 'pg_catalog, pg_temp') NOT VALID,
                 ADD CONSTRAINT r_scope CHECK (scope_id <> 'bad') NOT VALID",
-            "ALTER TABLE sched.lease ADD CONSTRAINT r_runner CHECK (runner_id <> 'bad') NOT VALID",
+            &format!("ALTER TABLE {LEASE_TABLE} ADD CONSTRAINT r_runner CHECK (runner_id <> 'bad') NOT VALID"),
             "SET LOCAL search_path = public",
         ]);
         assert!(row_by_row());
         fails("SELECT sched.try_claim('r/checked', '2026-01-01', scope_id => 'bad')", "23514");
         fails("SELECT sched.try_claim('r/checked', '2026-01-01', runner_id => 'bad')", "23514");
         fails("SELECT * FROM sched.claim(runner_id => 'bad')", "23514");
-        run(&["ALTER TABLE sched.lease ALTER progress SET NOT NULL"]);
+        run(&[&format!("ALTER TABLE {LEASE_TABLE} ALTER progress SET NOT NULL")]);
         assert!(row_by_row());
         fails("SELECT sched.try_claim('r/checked', '2026-01-01')", "23502");
-        run(&["ALTER TABLE sched.lease ALTER progress DROP NOT NULL"]);
+        run(&[&format!("ALTER TABLE {LEASE_TABLE} ALTER progress DROP NOT NULL")]);
         check("SELECT outcome FROM sched.try_claim('r/checked', '2026-01-01')", "won");
-        check("SELECT sched.finish_success(execution_id, lease_token) FROM sched.lease", "");
+        check(FINISH_ALL, "");
         run(&["CREATE TEMP TABLE held AS SELECT * FROM sched.claim()"]);
         fails("SELECT sched.finish_success(execution_id, lease_token) FROM held", "23514");
         check("SELECT sched.heartbeat(execution_id, lease_token) FROM held", "ok");
@@ -317,7 +320,7 @@ mod tests {
         assert!(row_by_row());
         // Another index that is unique is no matter of who was first: the error is that of an insert.
         fails("SELECT sched.try_claim('r/index', '2026-01-02', scope_id => '1')", "23505");
-        run(&["SELECT sched.finish_success(execution_id, lease_token) FROM sched.lease"]);
+        run(&[FINISH_ALL]);
         run(&[
             "SET LOCAL enable_seqscan = off",
             "SET LOCAL enable_bitmapscan = off",
@@ -337,8 +340,8 @@ mod tests {
         check("SELECT outcome FROM sched.try_claim('r/only', '2026-01-01')", "conflicted");
         for statement in [
             "SELECT sched.try_claim('r/only', '2026-01-02')",
-            "SELECT sched.heartbeat(execution_id, lease_token) FROM sched.lease",
-            "SELECT sched.finish_success(execution_id, lease_token) FROM sched.lease",
+            BEAT_ALL,
+            FINISH_ALL,
             "SELECT sched.enqueue_many('r/only', '{1}')",
             "SELECT sched.enqueue('r/only', scope_id => 'drawn')",
         ] {
@@ -350,19 +353,19 @@ mod tests {
     #[pg_test]
     fn an_entry_without_an_execution_stops_no_queue() {
         alone();
-        let by_statements = "CREATE TRIGGER r_note BEFORE UPDATE ON sched.ready FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()";
+        let by_statements = &format!("CREATE TRIGGER r_note BEFORE UPDATE ON {READY_TABLE} FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()");
         for (left, trigger) in [("1", ""), ("2", by_statements)] {
             run(&[
                 "SELECT sched.define_job('r/left', queue => 'q4')",
                 "SELECT sched.enqueue_many('r/left', '{1,2,3}')",
-                "DELETE FROM sched.ledger WHERE id = (SELECT execution_id FROM sched.ready r JOIN sched.ledger USING (plan_time)
-                                                      WHERE r.queue = 'q4' AND id = execution_id ORDER BY execution_id LIMIT 1)",
+                &format!("DELETE FROM sched.ledger WHERE id = (SELECT execution_id FROM {READY} r JOIN sched.ledger USING (plan_time)
+                                                      WHERE r.queue = 'q4' AND id = execution_id ORDER BY execution_id LIMIT 1)"),
                 trigger,
             ]);
             check("SELECT count(*) FROM sched.claim('q4', 1)", "1");
             check("SELECT count(*) FROM sched.claim('q4', 9)", "1");
             // It stays where it is: what a restore brings may come later.
-            check("SELECT count(*) FROM sched.ready WHERE queue = 'q4'", left);
+            check(&format!("SELECT count(*) FROM {READY} r WHERE queue = 'q4'"), left);
         }
     }
 

@@ -6,6 +6,7 @@ use pgrx::prelude::*;
 mod tests {
     use pgrx::prelude::*;
 
+    use crate::test_support::tables::*;
     use crate::test_support::{armed, check, created, dispatch, fails, refused, run, sql, state, time_passes};
 
     #[pg_test]
@@ -342,7 +343,7 @@ mod tests {
         check("SELECT count(*) FROM sched.claim(max_claims => 9)", "0");
         check("SELECT outcome FROM sched.try_claim('job of s/drop', (SELECT max(plan_time) FROM sched.execution), 'schedule', 's/drop')", "conflicted");
         dispatch(0);
-        check("SELECT (SELECT count(*) FROM sched.timer), (SELECT count(*) FROM sched.schedules)", "0|0");
+        check(&format!("SELECT (SELECT count(*) FROM {TIMER} t), (SELECT count(*) FROM sched.schedules)"), "0|0");
         created("s/drop", "every 1 hour", "");
         check("SELECT sched.drop_schedule('s/drop')", "t");
         check("SELECT count(*) FROM sched.execution", "3");

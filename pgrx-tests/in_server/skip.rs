@@ -6,6 +6,7 @@ use pgrx::prelude::*;
 mod tests {
     use pgrx::prelude::*;
 
+    use crate::test_support::tables::*;
     use crate::test_support::{alone, check, created, dispatch, fails, refused, run, sql, time_passes};
 
     /// The skips of a schedule: minutes before now of the first and the last plan, how many, why.
@@ -203,7 +204,7 @@ mod tests {
         assert_eq!(moves_to("e"), "a -");
         time_passes("1 hour");
         dispatch(1);
-        run(&["TRUNCATE sched.timer", "SELECT sched.rebuild()"]);
+        run(&[&format!("TRUNCATE {TIMER_TABLE}"), "SELECT sched.rebuild()"]);
         dispatch(0);
         // A day of retention has 24 hours, also where the session's clocks were put forward two weeks ago.
         let zone = sql("SELECT format('AAA0BBB,J%s/0,J%s/0', (doy + 349) % 365 + 1, (doy + 14) % 365 + 1) FROM extract(doy FROM now()) AS doy");
@@ -253,12 +254,16 @@ mod tests {
         created("k/held", "every 1 hour", "");
         dispatch(0);
         time_passes("61 minutes");
-        sql("SELECT sched.try_claim(s.job_name, t.next_plan_time, s.scope_kind, s.scope_id)
-               FROM sched.schedule s JOIN sched.timer t USING (schedule_id) WHERE s.schedule_name = 'k/held'");
+        sql(&format!(
+            "SELECT sched.try_claim(s.job_name, t.next_plan_time, s.scope_kind, s.scope_id)
+               FROM sched.schedule s JOIN {TIMER} t USING (schedule_id) WHERE s.schedule_name = 'k/held'"
+        ));
         dispatch(1);
         check(
-            "SELECT s.schedule_name, m.external_through = t.last_plan_time
-               FROM sched.timer_state m JOIN sched.timer t USING (schedule_id) JOIN sched.schedule s USING (schedule_id)",
+            &format!(
+                "SELECT s.schedule_name, m.external_through = t.last_plan_time
+               FROM sched.timer_state m JOIN {TIMER} t USING (schedule_id) JOIN sched.schedule s USING (schedule_id)"
+            ),
             "k/held|t",
         );
     }

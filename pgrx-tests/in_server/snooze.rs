@@ -7,6 +7,7 @@ use pgrx::prelude::*;
 mod tests {
     use pgrx::prelude::*;
 
+    use crate::test_support::tables::*;
     use crate::test_support::{attempt, check, claim_one, refused, run, set_fast_path, sql, time_passes};
 
     fn both_ways(body: impl Fn(&str)) {
@@ -34,8 +35,9 @@ mod tests {
     fn state(job: &str) -> String {
         sql(&format!(
             "SELECT e.status, e.attempt, round(extract(epoch FROM e.run_at - clock_timestamp()) / 60), round(extract(epoch FROM e.next_retry_at - clock_timestamp()) / 60), e.error_code,
-                    concat_ws('+', (SELECT 'ready' FROM sched.ready WHERE execution_id = e.id), (SELECT 'retry' FROM sched.retry WHERE execution_id = e.id), (SELECT 'lease' FROM sched.lease WHERE execution_id = e.id))
-               FROM sched.execution e WHERE e.job_name = '{job}'"
+                    {}
+               FROM sched.execution e WHERE e.job_name = '{job}'",
+            where_is("e.id")
         ))
     }
 
@@ -52,7 +54,7 @@ mod tests {
                     "SELECT to_jsonb(e) - 'updated_at' - 'run_at' FROM sched.execution e WHERE job_name = '{job}'"
                 ));
                 snooze(&job, HOUR);
-                assert_eq!(state(&job), "PENDING|0|60|||retry");
+                assert_eq!(state(&job), "PENDING|0|60|||delayed");
                 check(
                     &format!(
                         "SELECT to_jsonb(e) - 'updated_at' - 'run_at' FROM sched.execution e WHERE job_name = '{job}'"
@@ -109,7 +111,7 @@ mod tests {
             for _ in 0..2 {
                 let before = sql("SELECT to_jsonb(e) - 'updated_at' - 'next_retry_at' FROM sched.execution e ORDER BY created_at DESC LIMIT 1");
                 snooze(&job, HOUR);
-                assert_eq!(state(&job), "FAILED|1||60|busy|retry");
+                assert_eq!(state(&job), "FAILED|1||60|busy|delayed");
                 check("SELECT to_jsonb(e) - 'updated_at' - 'next_retry_at' FROM sched.execution e ORDER BY created_at DESC LIMIT 1", &before);
                 check(&format!("SELECT outcome FROM sched.try_claim('{job}', (SELECT plan_time FROM sched.ledger WHERE id = '{id}'), 'adhoc', (SELECT scope_id FROM sched.ledger WHERE id = '{id}'))"), "conflicted");
                 check(&format!("SELECT delayed, retrying FROM sched.queues WHERE queue = '{job}'"), "0|1");
@@ -128,7 +130,7 @@ mod tests {
             run(&[&format!("SELECT sched.claim('{job}', stale_timeout => '1 minute')")]);
             time_passes("2 minutes");
             snooze(&job, HOUR);
-            assert_eq!(state(&job), "FAILED|1||60|stale_timeout|retry");
+            assert_eq!(state(&job), "FAILED|1||60|stale_timeout|delayed");
             check(
                 &format!("SELECT error_msg, finished_at IS NOT NULL FROM sched.execution WHERE job_name = '{job}'"),
                 "lease expired without heartbeat|t",

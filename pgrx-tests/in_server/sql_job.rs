@@ -8,6 +8,7 @@ mod tests {
     use pgrx::prelude::*;
 
     use crate::store::queue::runner_queue;
+    use crate::test_support::tables::*;
     use crate::test_support::{check, dispatch, refused, run, set_fast_path, sql, time_passes};
 
     /// Where executions of sql jobs of the caller wait whose queue is this.
@@ -67,11 +68,10 @@ mod tests {
                 "SELECT origin, count(*), min(queue), max(queue), min(status) FROM sched.execution WHERE job_name = 's/routed' GROUP BY 1 ORDER BY 1",
                 "backfill|1|reports|reports|PENDING\nenqueue|5|reports|reports|PENDING\nmanual|1|reports|reports|PENDING\nschedule|1|reports|reports|PENDING",
             );
-            let queue = runner_queue_of_caller("reports");
-            check("SELECT DISTINCT queue FROM sched.ledger WHERE job_name = 's/routed'", &queue);
             check(
-                "SELECT r.queue, count(*) FROM sched.ready r JOIN sched.ledger e ON e.id = r.execution_id WHERE e.job_name = 's/routed' GROUP BY 1",
-                &format!("{queue}|8"),
+                &format!("SELECT {TRUE_PLACE}, w.route, w.queue, w.runs_as = e.owner, count(*) FROM sched.ledger e JOIN {ROUTE} w ON w.execution_id = e.id
+                           WHERE e.job_name = 's/routed' GROUP BY 1, 2, 3, 4"),
+                "ready|server|reports|t|8",
             );
             check("SELECT count(*) FROM sched.claim('reports', 100)", "0");
             run(&[
@@ -107,13 +107,13 @@ mod tests {
         const AS_PULL: &str =
             "SELECT sched.define_job('s/change', queue => 'q', max_attempts => 3, retry_backoff => '{1 hour}')";
         let places = || {
-            sql("SELECT 'ready', r.queue, count(*) FROM sched.ready r JOIN sched.ledger e ON e.id = r.execution_id AND e.queue = r.queue WHERE e.job_name = 's/change' GROUP BY 2
-                  UNION ALL SELECT 'retry', r.queue, count(*) FROM sched.retry r JOIN sched.ledger e ON e.id = r.execution_id AND e.queue = r.queue WHERE e.job_name = 's/change' GROUP BY 2
-                  UNION ALL SELECT 'lease', e.queue, count(*) FROM sched.lease l JOIN sched.ledger e ON e.id = l.execution_id WHERE e.job_name = 's/change' GROUP BY 2
-                  ORDER BY 1")
+            sql(&format!(
+                "SELECT {TRUE_PLACE}, w.route, w.queue, w.runs_as = e.owner, count(*) FROM sched.ledger e JOIN {ROUTE} w ON w.execution_id = e.id
+                  WHERE e.job_name = 's/change' GROUP BY 1, 2, 3, 4 ORDER BY 1"
+            ))
         };
-        let all_in = |queue: &str| format!("lease|{queue}|1\nready|{queue}|2\nretry|{queue}|1");
-        let runners = runner_queue_of_caller("q");
+        let all_in = |place: &str| format!("delayed|{place}|1\nleased|{place}|1\nready|{place}|2");
+        let (workers, runners) = ("worker|q|", "server|q|t");
         run(&[
             AS_PULL,
             "SELECT sched.finish_failure(execution_id, lease_token) FROM sched.try_claim('s/change', '2026-01-01')",
@@ -121,31 +121,33 @@ mod tests {
             "SELECT sched.enqueue_many('s/change', '{1,2}')",
             "SELECT sched.enqueue('s/other')",
         ]);
-        assert_eq!(places(), all_in("q"));
+        assert_eq!(places(), all_in(workers));
         run(&[AS_SQL]);
-        assert_eq!(places(), all_in(&runners));
+        assert_eq!(places(), all_in(runners));
         check("SELECT count(*) FROM sched.claim('q', 9)", "0");
         check("SELECT DISTINCT queue FROM sched.execution WHERE job_name = 's/change'", "q");
         run(&[AS_SQL]);
-        assert_eq!(places(), all_in(&runners));
+        assert_eq!(places(), all_in(runners));
         // A restore gave the roles other numbers.
-        for table in ["ledger", "ready", "retry"] {
-            run(&[&format!(
-                "UPDATE sched.{table} SET queue = overlay(queue placing '4294967295' from 62) WHERE queue = '{runners}'"
-            )]);
+        for statement in roles_renumbered("s/change") {
+            run(&[&statement]);
         }
+        assert_ne!(places(), all_in(runners));
         run(&["SELECT sched.adopt()"]);
-        assert_eq!(places(), all_in(&runners));
+        assert_eq!(places(), all_in(runners));
         // Another queue.
         run(&[&AS_SQL.replace("'q'", "'other'")]);
-        assert_eq!(places(), all_in(&runner_queue_of_caller("other")));
+        assert_eq!(places(), all_in("server|other|t"));
         check("SELECT DISTINCT queue FROM sched.execution WHERE job_name = 's/change'", "other");
         run(&[AS_PULL]);
-        assert_eq!(places(), all_in("q"));
+        assert_eq!(places(), all_in(workers));
         check("SELECT count(*) FROM sched.claim('q', 9)", "2");
         // Enqueued before there was a job.
         run(&["SELECT sched.define_job('s/other', 'sql', 'SELECT 1')"]);
-        check("SELECT r.queue FROM sched.ready r JOIN sched.ledger e ON e.id = r.execution_id WHERE e.job_name = 's/other'", &runner_queue_of_caller("default"));
+        check(
+            &format!("SELECT r.route, r.queue, r.runs_as = r.owner FROM {READY} r JOIN sched.ledger e ON e.id = r.execution_id WHERE e.job_name = 's/other'"),
+            "server|default|t",
+        );
         check("SELECT sched.cancel(id) FROM sched.execution WHERE job_name = 's/other'", "t");
         check("SELECT status FROM sched.execution WHERE job_name = 's/other'", "CANCELLED");
     }
@@ -157,9 +159,7 @@ mod tests {
             "SELECT sched.define_job('s/leased', 'sql', 'SELECT 1', queue => 'leased')",
             "SELECT sched.try_claim('s/pulled', '2026-01-01', runner_id => 'sql/7')",
             "SELECT sched.enqueue('s/leased')",
-            "INSERT INTO sched.lease (execution_id, lease_token, fence, attempt, owner, started_at, heartbeat_at, stale_after, sweep_at, stale_timeout, runner_id)
-             SELECT id, gen_random_uuid(), nextval('sched.fence'), 1, owner, now(), now(), 'infinity', 'infinity', '5 min', 'sql/4711'
-               FROM sched.ledger WHERE job_name = 's/leased'",
+            &put_runner_lease("4711", "e.job_name = 's/leased'"),
         ]);
         check(
             "SELECT job_name, queue, runner_id, pid, stale_after IS NULL, time_to_stale IS NULL FROM sched.running ORDER BY 1",
@@ -168,8 +168,8 @@ mod tests {
         check("SELECT status, stale_after IS NULL FROM sched.execution WHERE job_name = 's/leased'", "RUNNING|t");
         check("SELECT sched.mark_stale_as_failed()", "0");
         check("SELECT count(*) FROM sched.claim()", "0");
-        run(&["UPDATE sched.lease SET runner_id = 'sql/99999999999' WHERE sweep_at = 'infinity'"]);
-        check("SELECT count(*) FROM sched.running WHERE pid IS NULL", "2");
+        run(&[&format!("DELETE FROM {LEASE_TABLE}"), &put_runner_lease("99999999999", "e.job_name = 's/leased'")]);
+        check("SELECT count(*), count(pid) FROM sched.running", "1|0");
         check("SELECT sched.cancel(id) FROM sched.ledger WHERE job_name = 's/leased'", "t");
     }
 }

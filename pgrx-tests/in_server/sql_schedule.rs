@@ -7,6 +7,7 @@ use pgrx::prelude::*;
 mod tests {
     use pgrx::prelude::*;
 
+    use crate::test_support::tables::*;
     use crate::test_support::{attempt, check, dispatch, granting, refused, run, sql, time_passes};
 
     const JOB: &str = "SELECT kind, command, queue, max_attempts, retry_backoff, run_timeout, stale_timeout, allow_stale_reentry, priority,
@@ -45,17 +46,17 @@ mod tests {
 
     #[pg_test]
     fn the_same_call_again_changes_nothing() {
-        const STATE: &str =
-            "SELECT s.*, t.*, j.kind, j.command, j.ready_queue FROM sched.schedule s JOIN sched.timer t USING (schedule_id)
-               JOIN sched.job j USING (job_name) WHERE s.schedule_name = 'q/nightly'";
+        let state =
+            &format!("SELECT s.*, t.*, j.kind, j.command, j.queue, j.owner FROM sched.schedule s JOIN {TIMER} t USING (schedule_id)
+               JOIN sched.job j USING (job_name) WHERE s.schedule_name = 'q/nightly'");
         const PLAIN: &str = "SELECT sched.schedule_sql('q/nightly', '@daily', 'SELECT 1', payload => '{\"a\": [1, 2.50]}', time_zone => 'Asia/Tokyo')";
         for call in [PLAIN, WITH_ALL] {
             run(&[call, "SELECT sched.dispatch_due()"]);
-            let before = sql(STATE);
+            let before = sql(state);
             assert!(!before.is_empty());
             let changes = sql("SELECT count(*) FROM sched.schedule_change");
             run(&[call, call]);
-            check(STATE, &before);
+            check(state, &before);
             check("SELECT count(*) FROM sched.schedule_change", &changes);
         }
         // Another command alone is no new definition of the schedule.
@@ -132,10 +133,10 @@ mod tests {
         let as_role =
             |role: &str, call: &str| format!("DO $do$BEGIN SET LOCAL ROLE {role}; PERFORM sched.{call}; END$do$");
         let call = "schedule_sql('q/roles', '@daily', 'SELECT 1')";
-        run(&[&as_role("q_one", call), "RESET ROLE"]);
+        run(&[&as_role("q_one", call), &as_role("q_one", "enqueue('q/roles')"), "RESET ROLE"]);
         check(
-            "SELECT owner, ready_queue LIKE '%' || lpad(owner::oid::text, 10, '0') || ' ' || queue FROM sched.job WHERE job_name = 'q/roles'",
-            "q_one|t",
+            &format!("SELECT e.owner, w.route, w.queue, w.runs_as = e.owner FROM sched.ledger e JOIN {ROUTE} w ON w.execution_id = e.id WHERE job_name = 'q/roles'"),
+            "q_one|server|default|t",
         );
         for call in [call, "unschedule('q/roles')"] {
             refused(&as_role("q_two", call), "42501");
@@ -165,21 +166,22 @@ mod tests {
             "SELECT sched.enqueue('q/gone')",
             "SELECT sched.enqueue('q/gone', '{}', '2026-01-01', 'g', 'running')",
             // As a runner of the server takes it.
-            "WITH taken AS (DELETE FROM sched.ready r USING sched.ledger e WHERE e.id = r.execution_id AND e.scope_id = 'running' RETURNING e.id, e.owner)
-             INSERT INTO sched.lease (execution_id, lease_token, fence, attempt, owner, started_at, heartbeat_at, stale_after, sweep_at, stale_timeout, runner_id)
-             SELECT id, gen_random_uuid(), nextval('sched.fence'), 1, owner, now(), now(), 'infinity', 'infinity', '5 min', 'sql/1' FROM taken",
+            &put_runner_lease("1", "e.job_name = 'q/gone' AND e.scope_id = 'running'"),
+            &remove_ready(
+                "r.execution_id IN (SELECT id FROM sched.ledger WHERE job_name = 'q/gone' AND scope_id = 'running')",
+            ),
         ]);
         check("SELECT sched.unschedule('q/gone')", "t");
         check(STATUS, "enqueue|CANCELLED\nenqueue|RUNNING\nschedule|CANCELLED");
         check("SELECT count(*) FROM sched.job WHERE job_name = 'q/gone'", "0");
         check("SELECT count(*) FROM sched.schedules WHERE schedule_name = 'q/gone'", "0");
         check(
-            "SELECT count(*) FROM sched.ready r JOIN sched.ledger e ON e.id = r.execution_id WHERE e.job_name = 'q/gone'",
+            &format!("SELECT count(*) FROM {PENDING} p JOIN sched.ledger e ON e.id = p.execution_id WHERE e.job_name = 'q/gone'"),
             "0",
         );
         // It ends by itself, and is not tried again.
         run(&[
-            "SELECT sched.finish_failure(l.execution_id, l.lease_token) FROM sched.lease l JOIN sched.ledger e ON e.id = l.execution_id WHERE e.job_name = 'q/gone'",
+            &format!("SELECT sched.finish_failure(l.execution_id, l.lease_token) FROM {LEASE} l JOIN sched.ledger e ON e.id = l.execution_id WHERE e.job_name = 'q/gone'"),
         ]);
         check(
             "SELECT status, next_retry_at FROM sched.execution WHERE scope_id = 'running' AND job_name = 'q/gone'",

@@ -7,6 +7,7 @@ use pgrx::prelude::*;
 mod tests {
     use pgrx::prelude::*;
 
+    use crate::test_support::tables::*;
     use crate::test_support::{alone, attempt, check, granting, refused, run, set_fast_path, sql, time_passes};
 
     /// Both ways through the store.
@@ -14,7 +15,7 @@ mod tests {
         alone();
         for row_by_row in [true, false] {
             set_fast_path(row_by_row);
-            run(&["TRUNCATE sched.ledger, sched.ready, sched.retry, sched.lease, sched.unique_scope"]);
+            run(&[NO_EXECUTIONS]);
             test();
         }
         set_fast_path(true);
@@ -23,10 +24,10 @@ mod tests {
     /// What waits, of what there is, as a claim and a look see it; and that each stands where its row says.
     fn waiting(queue: &str) -> String {
         check(
-            "SELECT count(*) FROM sched.ledger e
-              WHERE status = 'PENDING' AND NOT EXISTS (SELECT FROM sched.lease WHERE execution_id = e.id)
-                AND (SELECT count(*) FROM sched.ready r WHERE (r.queue, r.priority, r.plan_time, r.execution_id) = (e.queue, e.priority, e.plan_time, e.id) AND (e.next_retry_at > clock_timestamp()) IS NOT TRUE)
-                  + (SELECT count(*) FROM sched.retry r WHERE (r.retry_at, r.execution_id, r.queue, r.priority, r.plan_time) = (e.next_retry_at, e.id, e.queue, e.priority, e.plan_time)) <> 1",
+            &format!("SELECT count(*) FROM sched.ledger e
+              WHERE status = 'PENDING' AND NOT EXISTS (SELECT FROM {LEASE} l WHERE execution_id = e.id)
+                AND {TRUE_PLACE} IS DISTINCT FROM CASE WHEN e.next_retry_at > clock_timestamp() THEN 'delayed' ELSE 'ready' END
+                AND NOT ({TRUE_PLACE} = 'delayed' AND e.next_retry_at <= clock_timestamp())"),
             "0",
         );
         sql(&format!(
@@ -39,7 +40,6 @@ mod tests {
         sql(&format!("SELECT sched.enqueue('u/job', '{payload}', scope_kind => 'k', scope_id => 'one', unique_by => 'scope'{more})"))
     }
 
-    const FINISH: &str = "SELECT sched.finish_success(execution_id, lease_token) FROM sched.lease";
     const LATER: &str = ", run_at => clock_timestamp() + interval '1 hour'";
 
     #[pg_test]
@@ -75,9 +75,9 @@ mod tests {
             assert_ne!(first, second);
             assert_eq!(enqueue("10", ""), second);
             assert_eq!(waiting("u"), "8|PENDING|0|1|\n9|PENDING|0|1|");
-            run(&[FINISH]);
+            run(&[FINISH_ALL]);
             check("SELECT count(*) FROM sched.claim('u', 10)", "2");
-            run(&[FINISH]);
+            run(&[FINISH_ALL]);
             assert_ne!(enqueue("11", ", if_exists => 'error'"), second);
             check("SELECT count(*), count(DISTINCT plan_time) FROM sched.ledger WHERE scope_id = 'one'", "3|3");
         });
@@ -89,10 +89,7 @@ mod tests {
         both_ways(|| {
             run(&["SELECT sched.define_job('u/job', queue => 'u', max_attempts => 3, retry_backoff => '{1 hour}')"]);
             let first = enqueue("1", "");
-            run(&[
-                "SELECT count(*) FROM sched.claim('u')",
-                "SELECT sched.finish_failure(execution_id, lease_token) FROM sched.lease",
-            ]);
+            run(&["SELECT count(*) FROM sched.claim('u')", FAIL_ALL]);
             assert_eq!(enqueue("2", ""), first);
             assert_eq!(waiting("u"), "1|FAILED|1|0|t");
             // At once, with what it is now, and with all its attempts; its run_at is none.
@@ -101,10 +98,7 @@ mod tests {
             check("SELECT payload, attempt FROM sched.claim('u')", "3|1");
             let second = enqueue("4", "");
             assert_ne!(second, first);
-            run(&[
-                "SELECT sched.finish_failure(execution_id, lease_token) FROM sched.lease",
-                "SELECT sched.cancel(id) FROM sched.execution WHERE payload = '4'",
-            ]);
+            run(&[FAIL_ALL, "SELECT sched.cancel(id) FROM sched.execution WHERE payload = '4'"]);
             // The one that the scope had last has ended: the other one waits.
             assert_eq!(enqueue("5", &format!(", if_exists => 'replace'{LATER}")), first);
             check("SELECT status, next_retry_at > clock_timestamp(), run_at IS NULL FROM sched.execution WHERE payload = '5'", "FAILED|t|t");
@@ -164,7 +158,7 @@ mod tests {
                     "10000",
                 );
             }
-            check("SELECT payload, count(*) FROM sched.ledger JOIN sched.ready ON execution_id = id WHERE scope_id LIKE 's%' GROUP BY 1", "200|10000");
+            check(&format!("SELECT payload, count(*) FROM sched.ledger JOIN {READY} r ON execution_id = id WHERE scope_id LIKE 's%' GROUP BY 1"), "200|10000");
             check("SELECT count(*) FROM sched.claim('u many', 20000)", "10003");
         });
     }
@@ -196,7 +190,7 @@ mod tests {
             // One that runs or has ended is kept, for ever.
             check("SELECT payload FROM sched.claim('u plan')", "5");
             assert_eq!(sql(&plan("8", replace)), id);
-            run(&[FINISH]);
+            run(&[FINISH_ALL]);
             assert_eq!(sql(&plan("9", replace)), id);
             check("SELECT payload, status FROM sched.execution WHERE scope_id = 'i'", "5|SUCCESS");
             // By scope a plan time that is named is taken for ever as well.
@@ -275,13 +269,13 @@ mod tests {
             alter("3", ", '0'", "f");
             alter("2", ", run_at => clock_timestamp() - interval '1 day'", "t");
             check("SELECT payload FROM sched.claim('u', 10)", "2");
-            run(&["SELECT sched.finish_failure(execution_id, lease_token) FROM sched.lease"]);
+            run(&[FAIL_ALL]);
             // A retry has its time.
             alter("2", ", run_at => '2100-01-01'", "t");
             check("SELECT status, next_retry_at = '2100-01-01', run_at < clock_timestamp() FROM sched.execution WHERE payload = '2'", "FAILED|t|t");
             alter("2", ", '\"two\"', clock_timestamp()", "t");
             check("SELECT payload, attempt FROM sched.claim('u', 10)", "\"two\"|2");
-            run(&[FINISH]);
+            run(&[FINISH_ALL]);
             alter("\"two\"", ", '0'", "f");
             check("SELECT sched.alter_execution(gen_random_uuid(), '1')", "f");
             check("SELECT sched.cancel(id) FROM sched.execution WHERE payload = '3'", "t");
@@ -303,7 +297,7 @@ mod tests {
             ]);
             let fill = || {
                 run(&[
-                    "TRUNCATE sched.ledger, sched.ready, sched.retry, sched.lease",
+                    NO_EXECUTIONS,
                     "SELECT sched.enqueue_many('u/a', '{1,2,3,4}', scope_ids => '{x,x,y,z}', run_ats => '{NULL,2100-01-01,NULL,NULL}')",
                     "SELECT sched.finish_failure(execution_id, lease_token) FROM sched.claim('u a')",
                     "SELECT sched.enqueue_many('u/b', '{5,6}', scope_ids => '{x,y}', run_ats => '{NULL,2100-01-01}')",
@@ -324,7 +318,7 @@ mod tests {
                 fill();
                 check(&format!("SELECT sched.cancel_many({arguments})"), count);
                 check(left, expected);
-                check("SELECT count(*) FROM (SELECT execution_id FROM sched.ready UNION ALL SELECT execution_id FROM sched.retry) AS w", &expected.len().to_string());
+                check(&count_of(PENDING), &expected.len().to_string());
                 check("SELECT count(*) FROM sched.ledger WHERE status = 'CANCELLED' AND (finished_at IS NULL OR next_retry_at IS NOT NULL)", "0");
             }
             fill();

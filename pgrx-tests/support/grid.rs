@@ -3,7 +3,8 @@
 
 use scheduler_core::lease::{Limits, State};
 
-use crate::test_support::{quote, run, sql, HEADS_ARE_NEW};
+use crate::test_support::tables::*;
+use crate::test_support::{quote, run, sql};
 
 /// The token and the fence that a built execution has, or had in its last run.
 const TOKEN: &str = "00000000-0000-4000-8000-00000000000a";
@@ -31,8 +32,8 @@ pub enum Start {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unfinished {
     Ready,
-    Retry,
-    Lease,
+    Delayed,
+    Leased,
 }
 
 #[derive(Debug)]
@@ -153,9 +154,7 @@ impl Cell {
     }
 
     fn build(&self) {
-        for table in ["ledger", "ready", "retry", "lease"] {
-            sql(&format!("DELETE FROM sched.{table}"));
-        }
+        run(&["DELETE FROM sched.ledger", &remove_ready("true"), &remove_delayed("true"), &remove_leases("true")]);
         let Limits { attempt, max_attempts, allow_stale_reentry } = self.limits();
         // What try_claim is told is not what is stored.
         let max_attempts = if self.is_reachable() { max_attempts } else { 3 };
@@ -191,50 +190,45 @@ impl Cell {
                         fence = 0, lease_token = '{TOKEN}', runner_id = 'old', error_code = {code}, error_msg = {message}"
             )]);
         }
-        let waiting = "queue, priority, plan_time, owner";
-        match self.start {
-            Start::Pending | Start::RetryDue { promoted: true } => {
-                sql(&format!("INSERT INTO sched.ready (execution_id, {waiting}) SELECT id, {waiting} FROM sched.ledger"))
-            }
-            Start::RetryDue { promoted: false } | Start::RetryLater => sql(&format!(
-                "INSERT INTO sched.retry (retry_at, execution_id, {waiting}) SELECT next_retry_at, id, {waiting} FROM sched.ledger"
-            )),
+        let place = match self.start {
+            Start::Pending | Start::RetryDue { promoted: true } => put_ready("true"),
+            Start::RetryDue { promoted: false } | Start::RetryLater => put_delayed("e.next_retry_at", "true"),
             Start::Running { stale, cancel_requested } => {
-                let left = if stale { "- interval '1 minute'" } else { "+ interval '1 minute'" };
-                sql(&format!(
-                    "INSERT INTO sched.lease VALUES ('{id}', '{TOKEN}', 0, {attempt}, current_user::regrole,
-                            clock_timestamp() - interval '3 minutes', clock_timestamp() - interval '2 minutes',
-                            clock_timestamp() {left}, clock_timestamp() {left}, '5 minutes', 'old', NULL, {cancel_requested})"
-                ))
+                let stale_after = if stale {
+                    "clock_timestamp() - interval '1 minute'"
+                } else {
+                    "clock_timestamp() + interval '1 minute'"
+                };
+                put_worker_lease(TOKEN, attempt, stale_after, cancel_requested, "true")
             }
-            Start::Success | Start::Failed | Start::Cancelled => String::new(),
+            Start::Success | Start::Failed | Start::Cancelled => "SELECT".to_owned(),
         };
+        run(&[&place]);
         run(&[HEADS_ARE_NEW]);
     }
 
     /// The row of the view and where it stands, in the words of [`After::text`].
     fn shown(&self) -> String {
         sql(&format!(
-            "SELECT e.status, e.attempt, e.max_attempts, e.allow_stale_reentry,
-                    CASE e.lease_token WHEN '{TOKEN}' THEN 'old' ELSE CASE WHEN e.lease_token IS NOT NULL THEN 'new' END END,
-                    CASE WHEN e.fence > 0 THEN 'new' WHEN e.fence = 0 THEN 'old' END,
-                    concat_ws('+', (SELECT 'Ready' FROM sched.ready r WHERE r.execution_id = e.id),
-                                   (SELECT 'Retry' FROM sched.retry r WHERE r.execution_id = e.id AND r.retry_at = e.next_retry_at),
-                                   (SELECT 'Lease' FROM sched.lease l WHERE l.execution_id = e.id)),
-                    e.finished_at IS NOT NULL, e.error_code, e.error_msg, e.next_retry_at IS NOT NULL,
-                    e.stale_after <= clock_timestamp(), (SELECT cancel_requested FROM sched.lease l WHERE l.execution_id = e.id),
-                    e.progress, e.rows_affected, (SELECT count(*) FROM sched.ready) + (SELECT count(*) FROM sched.retry)
-                    + (SELECT count(*) FROM sched.lease)
-               FROM sched.execution e"
+            "SELECT x.status, x.attempt, x.max_attempts, x.allow_stale_reentry,
+                    CASE x.lease_token WHEN '{TOKEN}' THEN 'old' ELSE CASE WHEN x.lease_token IS NOT NULL THEN 'new' END END,
+                    CASE WHEN x.fence > 0 THEN 'new' WHEN x.fence = 0 THEN 'old' END,
+                    COALESCE((SELECT {TRUE_PLACE} FROM sched.ledger e WHERE e.id = x.id), ''),
+                    x.finished_at IS NOT NULL, x.error_code, x.error_msg, x.next_retry_at IS NOT NULL,
+                    x.stale_after <= clock_timestamp(), (SELECT cancel_requested FROM {LEASE} l WHERE l.execution_id = x.id),
+                    x.progress, x.rows_affected, (SELECT count(*) FROM {PLACE} p)
+               FROM sched.execution x"
         ))
     }
 
     /// Everything that is stored, to see that nothing has changed. A due retry may be promoted: nobody can see the difference.
     fn bytes(&self) -> String {
-        sql("SELECT (SELECT string_agg(e::text, ';') FROM sched.ledger e), (SELECT string_agg(l::text, ';') FROM sched.lease l),
-                    (SELECT string_agg(w::text, ';') FROM (SELECT execution_id, queue, priority, plan_time, owner FROM sched.ready
+        sql(&format!(
+            "SELECT (SELECT string_agg(e::text, ';') FROM sched.ledger e), (SELECT string_agg(l::text, ';') FROM {LEASE} l),
+                    (SELECT string_agg(w::text, ';') FROM (SELECT execution_id, route, queue, priority, plan_time, owner FROM {READY} r
                                                             UNION ALL
-                                                           SELECT execution_id, queue, priority, plan_time, owner FROM sched.retry) w)")
+                                                           SELECT execution_id, route, queue, priority, plan_time, owner FROM {DELAYED} d) w)"
+        ))
     }
 }
 
@@ -283,7 +277,7 @@ impl After {
             Start::Pending => After { token: "", place: Some(Unfinished::Ready), finished: false, ..plain },
             Start::Running { stale, cancel_requested } => After {
                 status: "RUNNING",
-                place: Some(Unfinished::Lease),
+                place: Some(Unfinished::Leased),
                 finished: false,
                 stale: Some(stale),
                 cancel_requested: Some(cancel_requested),
@@ -293,7 +287,7 @@ impl After {
             Start::Cancelled => plain.ended("CANCELLED", "", ""),
             Start::Failed => plain.ended("FAILED", "old", "old"),
             Start::RetryDue { promoted: true } => plain.failed("old", "old", Unfinished::Ready),
-            Start::RetryDue { promoted: false } | Start::RetryLater => plain.failed("old", "old", Unfinished::Retry),
+            Start::RetryDue { promoted: false } | Start::RetryLater => plain.failed("old", "old", Unfinished::Delayed),
         }
     }
 
@@ -303,7 +297,7 @@ impl After {
             status: "RUNNING",
             attempt: self.attempt + 1,
             token: "new",
-            place: Some(Unfinished::Lease),
+            place: Some(Unfinished::Leased),
             finished: false,
             error_code: String::new(),
             error_msg: String::new(),
@@ -344,7 +338,7 @@ impl After {
             flag(self.allow_stale_reentry),
             self.token,
             self.token,
-            &self.place.map_or(String::new(), |place| format!("{place:?}")),
+            &self.place.map_or(String::new(), |place| format!("{place:?}").to_lowercase()),
             flag(self.finished),
             &self.error_code,
             &self.error_msg,

@@ -11,6 +11,10 @@ use pgrx::{pg_guard, pg_sys, Spi};
 
 pub mod grid;
 pub mod random;
+pub mod tables;
+
+pub use tables::HEADS_ARE_NEW;
+use tables::*;
 
 /// Runs one statement; its rows as psql -At shows them: `|` between columns, a newline between rows, nothing for NULL.
 pub fn sql(statement: &str) -> String {
@@ -143,12 +147,12 @@ pub fn refused(statement: &str, sqlstate: &str) -> Refusal {
 
 /// How many rows each table has, as a fingerprint of what this transaction wrote.
 fn everything() -> String {
-    sql("SELECT (SELECT count(*) FROM sched.job), (SELECT count(*) FROM sched.schedule), (SELECT count(*) FROM sched.timer),
-                (SELECT count(*) FROM sched.ledger), (SELECT count(*) FROM sched.ready), (SELECT count(*) FROM sched.retry), (SELECT count(*) FROM sched.paused_queue), (SELECT count(*) FROM sched.cancel_request), (SELECT max(buckets::text) FROM sched.shard),
-                (SELECT count(*) FROM sched.lease), (SELECT count(*) FROM sched.awaited), (SELECT count(*) FROM sched.unique_scope), (SELECT count(*) FROM sched.imported WHERE taken_over_at IS NULL), (SELECT count(*) FROM sched.imported), (SELECT count(*) FROM sched.reported_fire),
+    sql(&format!("SELECT (SELECT count(*) FROM sched.job), (SELECT count(*) FROM sched.schedule), (SELECT count(*) FROM {TIMER_TABLE}),
+                (SELECT count(*) FROM sched.ledger), (SELECT count(*) FROM {READY_TABLE}), (SELECT count(*) FROM {DELAYED_TABLE}), (SELECT count(*) FROM sched.paused_queue), (SELECT count(*) FROM sched.cancel_request), (SELECT max(buckets::text) FROM sched.shard),
+                (SELECT count(*) FROM {LEASE_TABLE}), (SELECT count(*) FROM sched.awaited), (SELECT count(*) FROM sched.unique_scope), (SELECT count(*) FROM sched.imported WHERE taken_over_at IS NULL), (SELECT count(*) FROM sched.imported), (SELECT count(*) FROM sched.reported_fire),
                 (SELECT count(*) FROM sched.schedule_change), (SELECT count(*) FROM sched.skip), (SELECT count(*) FROM sched.alert_watch), (SELECT md5(string_agg(a::text, '')) FROM sched.alert a), (SELECT md5(string_agg(j::text, '')) FROM sched.job j),
                 (SELECT md5(string_agg(s::text, '')) FROM sched.schedule s),
-                (SELECT md5(string_agg(e::text, '')) FROM sched.ledger e), (SELECT md5(string_agg(r::text, '')) FROM sched.ready r), (SELECT md5(string_agg(r::text, '')) FROM sched.retry r), (SELECT md5(string_agg(l::text, '')) FROM sched.lease l)")
+                (SELECT md5(string_agg(e::text, '')) FROM sched.ledger e), (SELECT md5(string_agg(r::text, '')) FROM {READY_TABLE} r), (SELECT md5(string_agg(r::text, '')) FROM {DELAYED_TABLE} r), (SELECT md5(string_agg(l::text, '')) FROM {LEASE_TABLE} l)"))
 }
 
 /// Takes all tables for itself, and what GRANT writes to, all at once and holding nothing meanwhile: for a test that changes tables or
@@ -191,10 +195,6 @@ pub fn created(name: &str, clock: &str, arguments: &str) {
         &format!("SELECT sched.create_schedule({}, {}, {job}{separator}{arguments})", quote(name), quote(clock)),
     ]);
 }
-
-/// To be said after writing to these tables past the functions, which know where their first entries can be.
-pub const HEADS_ARE_NEW: &str =
-    "SELECT sched_internal.table_is_new(t) FROM unnest('{sched.ready, sched.retry, sched.lease, sched.timer}'::regclass[]) AS t";
 
 /// Dispatches what is due, and says how many executions that has to make.
 #[track_caller]
@@ -247,23 +247,15 @@ pub fn time_passes(interval: &str) {
         &format!("UPDATE sched.timer_state SET buffered_plan = buffered_plan - {by}, backlog_until = backlog_until - {by}, external_through = external_through - {by}"),
         &format!("DELETE FROM sched.schedule_change WHERE change_id > {last}"),
         &format!("UPDATE sched.schedule_change SET terminal_at = terminal_at - {by}"),
-        &format!(
-            "UPDATE sched.timer SET version = version + 1, next_plan_time = next_plan_time - {by}, fire_at = fire_at - {by},
-                    buffered_plan = buffered_plan - {by}, cursor_at = cursor_at - {by}, backlog_until = backlog_until - {by},
-                    last_plan_time = last_plan_time - {by}, last_fired_at = last_fired_at - {by}"
-        ),
         // Plan times are unique at every moment: by way of where no other row is.
         "UPDATE sched.ledger SET plan_time = plan_time - interval '36525 days'",
         &format!(
             "UPDATE sched.ledger SET plan_time = plan_time + interval '36525 days' - {by}, created_at = created_at - {by}, started_at = started_at - {by},
                     heartbeat_at = heartbeat_at - {by}, finished_at = finished_at - {by}, next_retry_at = next_retry_at - {by}, run_at = run_at - {by}"
         ),
-        &format!("UPDATE sched.ready SET plan_time = plan_time - {by}"),
-        &format!("UPDATE sched.retry SET retry_at = retry_at - {by}, plan_time = plan_time - {by}"),
-        &format!(
-            "UPDATE sched.lease SET started_at = started_at - {by}, heartbeat_at = heartbeat_at - {by},
-                    stale_after = stale_after - {by}, sweep_at = sweep_at - {by}, run_until = run_until - {by}"
-        ),
-        HEADS_ARE_NEW,
     ]);
+    for statement in times_pass(&by, 1) {
+        run(&[&statement]);
+    }
+    run(&[HEADS_ARE_NEW]);
 }
