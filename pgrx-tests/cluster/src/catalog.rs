@@ -1,5 +1,6 @@
 //! What a database's catalogs say of the extension, and how two of them differ: an updated extension has to be what a new one is.
 
+use crate::tables::KEYS;
 use postgres::Client;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -23,19 +24,24 @@ pub fn difference(what: [&str; 2], one: &BTreeSet<String>, other: &BTreeSet<Stri
 }
 
 /// For this session only: relations and types with the names of ours and of the catalogs'.
-pub const TEMPORARY: &str = r#"
+pub fn temporary() -> String {
+    let ours = KEYS.map(|(table, _)| table).join(",");
+    format!(
+        r#"
     do $plant$
     declare name text;
     begin
-        foreach name in array '{job,schedule,schedule_change,timer,alert,alert_watch,alert_state,late,alerts,ledger,ready,retry,lease,awaited,cancel_request,paused_queue,shard,monitor,fence,execution,
-                                pg_class,pg_namespace,pg_roles,pg_proc,pg_extension,pg_authid}'::text[] loop
+        foreach name in array '{{{ours},late,alerts,monitor,fence,execution,
+                                pg_class,pg_namespace,pg_roles,pg_proc,pg_extension,pg_authid}}'::text[] loop
             execute pg_catalog.format('create temp table %I ()', name);
         end loop;
-        foreach name in array '{text,uuid,interval,timestamptz,jsonb,json,bigint,int8,int4,boolean,bool,oid,regrole,regclass,name}'::text[] loop
+        foreach name in array '{{text,uuid,interval,timestamptz,jsonb,json,bigint,int8,int4,boolean,bool,oid,regrole,regclass,name}}'::text[] loop
             begin
                 execute pg_catalog.format('create domain pg_temp.%I as pg_catalog.int2 check (false)', name);
             exception when duplicate_object then null;
             end;
         end loop;
     end $plant$;
-"#;
+"#
+    )
+}

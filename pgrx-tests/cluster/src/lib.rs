@@ -23,6 +23,8 @@ pub mod random;
 pub mod router;
 pub mod scheduler;
 pub mod sql_jobs;
+#[path = "../../support/tables.rs"]
+pub mod tables;
 mod template;
 pub mod wait;
 

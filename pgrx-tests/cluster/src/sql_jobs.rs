@@ -2,16 +2,13 @@
 
 use crate::proc;
 use crate::scheduler::{one, SOON};
+use crate::tables::{none, PLACE};
 use crate::wait::{wait_for, wait_until};
 use postgres::Client;
 use std::time::Duration;
 
 /// The first dispatcher after a crash or a promotion has ended the runs of the former server by this long after it came.
 pub const ENDED_AFTER_CRASH: Duration = Duration::from_secs(2);
-
-/// Nothing is left to be done: each execution has ended for good.
-const ALL_ENDED: &str = "select not exists (select from sched.lease) and not exists (select from sched.ready)
-    and not exists (select from sched.retry)";
 
 /// The processes that run SQL jobs, of all databases, oldest first.
 pub fn runners(client: &mut Client) -> Vec<i32> {
@@ -44,7 +41,7 @@ pub fn sleeping(client: &mut Client, job: &str, count: usize) -> Vec<(String, i3
 
 /// Waits until every execution has ended for good.
 pub fn all_ended(client: &mut Client) {
-    wait_for(client, ALL_ENDED, SOON);
+    wait_for(client, &none(PLACE), SOON);
 }
 
 /// How an execution stands: status, and its error code or an empty text.

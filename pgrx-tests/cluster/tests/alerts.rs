@@ -3,6 +3,7 @@
 use postgres::fallible_iterator::FallibleIterator as _;
 use scheduler_cluster_tests::proc::{self, Signal};
 use scheduler_cluster_tests::scheduler::{dispatcher, one, rest, switch_off, SOON};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{wait_for, wait_until, Client, Cluster, Shutdown};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -92,7 +93,7 @@ fn incidents_of(kind: &str, incidents: i64) -> [String; 2] {
         "failing" => [
             "alter table sched.ledger add constraint failing check (job_name <> 'failing') not valid".to_owned(),
             // At once, however often it has failed by then.
-            "alter table sched.ledger drop constraint failing; update sched.timer set fire_at = clock_timestamp() where error_count > 0; select sched_internal.table_is_new('sched.timer'::regclass)".to_owned(),
+            format!("alter table sched.ledger drop constraint failing; update {TIMER_TABLE} set fire_at = clock_timestamp() where error_count > 0; {TIMERS_ARE_NEW}"),
         ],
         other => panic!("no such kind: {other}"),
     }
@@ -295,7 +296,7 @@ fn a_crash_and_a_promotion_keep_what_is_open() {
     db.batch_execute("select sched.fire_now('f'); select sched.claim('q', 2)").unwrap();
     wait_for(&mut db, "select string_agg(kind, ' ') = 'failed' from sched.alerts where resolved_at is null", SOON);
     wait_for(&mut reader, "select string_agg(kind, ' ') = 'failed' from sched.alerts where resolved_at is null", SOON);
-    let leases = "select execution_id::text, lease_token::text from sched.lease";
+    let leases = &format!("select execution_id::text, lease_token::text from {LEASE} l");
     let leases: BTreeMap<String, String> =
         db.query(leases, &[]).unwrap().iter().map(|row| (row.get(0), row.get(1))).collect();
     drop((db, reader));
@@ -394,7 +395,7 @@ fn an_open_acknowledgement_delays_only_its_own_alert() {
     db.batch_execute("select sched.claim('q', 2)").unwrap();
     wait_for(&mut db, "select string_agg(schedule_name, ' ') = 'a' from sched.alerts where resolved_at is null", SOON);
     db.batch_execute("select sched.drop_schedule('a')").unwrap();
-    wait_for(&mut db, "select count(*) = 0 from sched.timer join sched.alert_state using (schedule_id) where schedule_id not in (select schedule_id from sched.schedule)", SOON);
+    wait_for(&mut db, &format!("select count(*) = 0 from {TIMER} t join sched.alert_state using (schedule_id) where schedule_id not in (select schedule_id from sched.schedule)"), SOON);
     holder.batch_execute("commit").unwrap();
     wait_for(&mut db, "select count(*) = 0 from sched.alerts where resolved_at is null", SOON);
 }

@@ -1,6 +1,7 @@
 //! Many sessions at once: each plan is dispatched once, each execution claimed once, and nobody waits for anybody's open transaction.
 
 use scheduler_cluster_tests::scheduler::{backlog, one, SOON};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{wait_for, wait_until, Client, Cluster, Shutdown};
 use std::collections::HashSet;
 use std::sync::Barrier;
@@ -34,8 +35,9 @@ fn impatient(cluster: &Cluster) -> Client {
     client
 }
 
-const NOTHING_LEFT: &str = "select not exists (select from sched.schedule_change)
-                               and not exists (select from sched.timer where fire_at <= now())";
+fn nothing_left() -> String {
+    format!("select not exists (select from sched.schedule_change) and not exists (select from {TIMER} t where fire_at <= now())")
+}
 
 #[test]
 fn eight_sessions_and_the_worker_dispatch_each_plan_once() {
@@ -62,14 +64,14 @@ fn each_plan_once(schedules: i64) {
     // Due since a while ago: one missed plan each.
     db.batch_execute("update sched.schedule set baseline_at = date_bin('7 days', now(), '2020-01-01 00:00+00') - interval '1 second'")
         .unwrap();
-    assert_eq!(one::<i64>(&mut db, "select count(*) from sched.ready"), 0, "nobody has dispatched yet");
+    assert_eq!(one::<i64>(&mut db, &count_of(READY)), 0, "nobody has dispatched yet");
     cluster.set("sched.enabled", "on");
     let dispatched: i64 = sessions(&cluster, 8, |client| {
         let mut total = 0;
         loop {
             let some: i64 = one(client, "select sched.dispatch_due(250)");
             total += some;
-            if some == 0 && one(client, NOTHING_LEFT) {
+            if some == 0 && one(client, &nothing_left()) {
                 return total;
             }
         }
@@ -78,9 +80,11 @@ fn each_plan_once(schedules: i64) {
     .sum();
     let row = db
         .query_one(
-            "select count(*), count(distinct schedule_name), count(distinct plan_time),
-                    (select count(*) from sched.timer where next_plan_time <= now() or last_plan_time is null)
-               from sched.execution",
+            &format!(
+                "select count(*), count(distinct schedule_name), count(distinct plan_time),
+                    (select count(*) from {TIMER} t where next_plan_time <= now() or last_plan_time is null)
+               from sched.execution"
+            ),
             &[],
         )
         .unwrap();
@@ -104,7 +108,7 @@ fn sixteen_sessions_claim_each_execution_once_and_never_more_than_asked() {
             let rows = client
                 .query("select execution_id::text, fence from sched.claim('work', max_claims => 7)", &[])
                 .unwrap();
-            if rows.is_empty() && one(client, "select count(*) = 0 from sched.ready") {
+            if rows.is_empty() && one(client, &none(READY)) {
                 return batches;
             }
             batches.push(rows.iter().map(|row| (row.get(0), row.get(1))).collect());
@@ -166,7 +170,7 @@ fn a_claim_never_waits_for_another_claimers_open_transaction() {
     assert_eq!(one::<String>(&mut holder, &stale), "won");
     conflicted("new key, second holder");
     holder.batch_execute("commit").unwrap();
-    wait_for(&mut db, "select count(*) = 1 from sched.ready", SOON);
+    wait_for(&mut db, &format!("select count(*) = 1 from {READY} r"), SOON);
 
     // A run that may be tried again.
     holder.batch_execute("begin").unwrap();
@@ -197,7 +201,7 @@ fn a_run_that_an_open_transaction_awaits_keeps_no_dispatcher_waiting() {
              select sched.create_schedule('{name}', 'every 1 second', '{name}')"
         ))
         .unwrap();
-        wait_for(&mut db, &format!("select count(*) > 0 from sched.ready where queue = '{name}'"), SOON);
+        wait_for(&mut db, &format!("select count(*) > 0 from {READY} r where queue = '{name}'"), SOON);
         let claimed = app.query_one(
             "select execution_id::text, lease_token::text from sched.claim($1, 1, stale_timeout => '1 hour')",
             &[&name],
@@ -221,7 +225,7 @@ fn a_run_that_an_open_transaction_awaits_keeps_no_dispatcher_waiting() {
         }
         // It goes stale, and the sweep looks at it and passes on.
         one::<String>(&mut db, &format!("select sched.heartbeat('{id}', '{token}', stale_timeout => '1 millisecond')"));
-        let passed = format!("select sweep_at > stale_after from sched.lease where execution_id = '{id}'");
+        let passed = format!("select sweep_at > stale_after from {LEASE} l where execution_id = '{id}'");
         wait_for(&mut db, &passed, SOON);
         db.batch_execute("set lock_timeout = '20s'").unwrap();
         assert_eq!(one::<i64>(&mut db, "select sched.mark_stale_as_failed()"), 0);

@@ -4,6 +4,7 @@
 use postgres::error::SqlState;
 use scheduler_cluster_tests::proc::Program;
 use scheduler_cluster_tests::scheduler::{dispatcher, one, whole_grid, SOON};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{bin, stays, wait_for, wait_until, Client, Cluster, Shutdown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -262,15 +263,13 @@ fn a_dump_taken_under_load_is_consistent() {
         restore(&cluster, &database, &file);
         let mut copy = cluster.connect_as("postgres", &database);
         // An unfinished execution is in exactly one of the three places, a finished one in none; nobody waits for one that has ended.
-        let wrong = "select coalesce(string_agg(format('%s: %s place(s), %s', e.status, p.places, case when a.execution_id is null then 'not awaited' else 'awaited' end), '; '), '')
+        let wrong = &format!("select coalesce(string_agg(format('%s: %s place(s), %s', e.status, p.places, case when a.execution_id is null then 'not awaited' else 'awaited' end), '; '), '')
                        from sched.ledger e
-                       left join sched.lease l on l.execution_id = e.id
+                       left join {LEASE} l on l.execution_id = e.id
                        left join sched.awaited a on a.execution_id = e.id
-                      cross join lateral (select (select count(*) from sched.ready r where r.execution_id = e.id)
-                                               + (select count(*) from sched.retry r where r.execution_id = e.id)
-                                               + (l.execution_id is not null)::int as places) p
+                      cross join lateral (select count(*) as places from {PLACE} p where p.execution_id = e.id) p
                       where p.places <> (e.status = 'PENDING' or e.next_retry_at is not null or l.execution_id is not null)::int
-                         or (p.places = 0 and a.execution_id is not null)";
+                         or (p.places = 0 and a.execution_id is not null)");
         assert_eq!(one::<String>(&mut copy, wrong), "", "round {round}");
         assert!(one::<bool>(
             &mut copy,
@@ -321,14 +320,13 @@ fn a_session_that_has_claimed_hands_nothing_out_once_this_is_a_copy() {
 #[test]
 fn a_dump_without_the_ledger_brings_the_schedules() {
     let (cluster, _db) = original();
-    let tables = ["ledger", "ready", "retry", "lease", "awaited"];
-    let without: Vec<String> = tables.iter().map(|table| format!("--exclude-table-data=sched.{table}")).collect();
+    let without = EXECUTION_TABLES.map(|table| format!("--exclude-table-data={table}"));
     let file = dump(&cluster, "postgres", &without.iter().map(String::as_str).collect::<Vec<_>>());
     cluster.execute("create database copied");
     restore(&cluster, "copied", &file);
     let mut copy = cluster.connect_as("postgres", "copied");
-    for table in tables {
-        assert_eq!(one::<i64>(&mut copy, &format!("select count(*) from sched.{table}")), 0, "{table}");
+    for table in EXECUTION_TABLES {
+        assert_eq!(one::<i64>(&mut copy, &format!("select count(*) from {table}")), 0, "{table}");
     }
     assert_eq!(states(&mut copy), "chained copied, paused paused, pulse copied");
     copy.batch_execute("select sched.adopt()").unwrap();
@@ -360,8 +358,10 @@ fn adopting_moves_sequences_behind_what_is_there() {
     db.batch_execute("do $$ declare s regclass; begin for s in select oid from pg_class where relnamespace = 'sched'::regnamespace and relkind = 'S' loop perform setval(s, 1, false); end loop; end $$")
         .unwrap();
     assert_eq!(one::<i64>(&mut db, sequences), 0);
-    let greatest: i64 =
-        one(&mut db, "select greatest((select max(fence) from sched.lease), (select max(fence) from sched.ledger))");
+    let greatest: i64 = one(
+        &mut db,
+        &format!("select greatest((select max(fence) from {LEASE} l), (select max(fence) from sched.ledger))"),
+    );
     db.batch_execute("select sched.adopt()").unwrap();
     db.batch_execute(
         "set role app; select sched.create_schedule('new', 'every 1 second', 'job'), sched.alter_schedule('paused', clock => '@daily');

@@ -3,6 +3,7 @@
 use scheduler_cluster_tests::proc::{self, Signal};
 use scheduler_cluster_tests::random::Random;
 use scheduler_cluster_tests::scheduler::{dispatcher, one, SOON};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
@@ -93,7 +94,7 @@ fn fifty_kills_at_random_moments_under_a_firing_load_lose_no_plan_and_double_non
     );
     wait_until("a dispatcher", SOON, || dispatcher(&mut db));
     let now: String = one(&mut db, "select clock_timestamp()::text");
-    wait_for(&mut db, &format!("select count(*) = {SCHEDULES} from sched.timer where last_plan_time > '{now}'"), SOON);
+    wait_for(&mut db, &format!("select count(*) = {SCHEDULES} from {TIMER} t where last_plan_time > '{now}'"), SOON);
     // Every schedule: the whole grid from its creation to its newest plan, each once.
     let row = db
         .query_one(

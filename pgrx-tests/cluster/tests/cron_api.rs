@@ -2,6 +2,7 @@
 
 use postgres::error::SqlState;
 use scheduler_cluster_tests::scheduler::{one, SOON};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{wait_for, Client, Cluster};
 
 use crate::copies::{dump, restore};
@@ -62,7 +63,11 @@ fn runs_are_those_of_the_role_and_are_told_with_pg_crons_words() {
         assert!(one::<bool>(&mut app, &format!("select cron.unschedule({job})")));
     }
     db.batch_execute("select cron.unschedule('vacuum')").unwrap();
-    wait_for(&mut db, "select not exists (select from sched.lease) and not exists (select from sched.ready)", SOON);
+    wait_for(
+        &mut db,
+        &format!("select not exists (select from {LEASE} l) and not exists (select from {READY} r)"),
+        SOON,
+    );
     let kept = "select count(distinct (jobid, command)) from cron.job_run_details";
     assert_eq!(one::<i64>(&mut db, kept), 4);
     // A row that is deleted is gone here, and stays in the ledger, which needs it.

@@ -2,6 +2,7 @@
 
 use postgres::error::SqlState;
 use scheduler_cluster_tests::scheduler::{asleep_since, dispatcher, one, rest, SOON};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster};
 use std::time::Duration;
 
@@ -49,8 +50,11 @@ fn a_dispatcher_follows_alter_database_without_a_restart() {
         cluster.connect().batch_execute(off).unwrap();
         fires_nothing(&mut db);
         wait_until("the oldest to be due", SOON, || {
-            one::<bool>(&mut db, "select max(fire_at) < clock_timestamp() - interval '3 seconds' from sched.timer")
-                .then_some(())
+            one::<bool>(
+                &mut db,
+                &format!("select max(fire_at) < clock_timestamp() - interval '3 seconds' from {TIMER} t"),
+            )
+            .then_some(())
         });
         for component in ["dispatcher", "dispatch"] {
             let says = row(&mut db, component);
@@ -127,9 +131,9 @@ fn all_else_goes_on() {
     wait_for(&mut db, told, SOON);
     wait_for(&mut db, "select status = 'SUCCESS' from sched.execution where job_name = 'sql'", SOON);
     wait_for(&mut db, "select status = 'FAILED' from sched.execution where job_name = 'stale'", SOON);
-    wait_for(&mut db, "select exists (select from sched.ready r join sched.ledger e on e.id = r.execution_id where e.job_name = 'tried')", SOON);
+    wait_for(&mut db, &some_ready_of("tried"), SOON);
     wait_for(&mut db, "select state = 'armed' from sched.schedules where schedule_name = 'new'", SOON);
-    let edited = "select t.version = s.version from sched.schedule s join sched.timer t using (schedule_id) where schedule_name = 's'";
+    let edited = &format!("select t.version = s.version from sched.schedule s join {TIMER} t using (schedule_id) where schedule_name = 's'");
     wait_for(&mut db, edited, SOON);
     fires_nothing(&mut db);
     assert_eq!(

@@ -2,6 +2,7 @@
 //! sessions create at once.
 
 use scheduler_cluster_tests::scheduler::{one, whole_grid, SOON};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{wait_for, Client, Cluster};
 use std::thread;
 
@@ -71,7 +72,7 @@ fn nothing_is_fired_while_the_drop_of_its_schedule_is_open() {
     }
     let open = "select count(*) from sched.ledger where schedule_name = 'dropped' and status <> 'CANCELLED'";
     assert_eq!(one::<i64>(&mut db, open), 0, "of {fired}");
-    let waiting = format!("select count(*) = {} from sched.ready", count("kept"));
+    let waiting = format!("select count(*) = {} from {READY} r", count("kept"));
     assert!(one::<bool>(&mut db, &waiting));
     // One of the same name begins anew.
     fires_until(&format!("{} > {fired}", count("dropped")));
@@ -117,9 +118,9 @@ fn what_was_being_fired_while_its_schedule_was_dropped_is_never_claimable() {
     // Row by row, and by the statements, which a table with a column of somebody else's is left to.
     for by_statements in [false, true] {
         if by_statements {
-            db.batch_execute(
-                "alter table sched.ready add column more int; alter table sched.ledger add column more int",
-            )
+            db.batch_execute(&format!(
+                "alter table {READY_TABLE} add column more int; alter table sched.ledger add column more int"
+            ))
             .unwrap();
         }
         for end in ["commit", "prepare transaction 'fire'"] {
@@ -156,10 +157,10 @@ fn what_was_being_fired_while_its_schedule_was_dropped_is_never_claimable() {
             assert_eq!(one::<String>(&mut db, state), "CANCELLED");
             assert_eq!(try_claim(&mut db, "dropped"), "conflicted");
             assert_eq!(claimable(&mut db, "dropped again"), (1, 1));
-            db.batch_execute(
+            db.batch_execute(&format!(
                 "select sched.drop_schedule(schedule_name, cancel_pending => true) from sched.schedules;
-                 truncate sched.ledger, sched.ready, sched.lease, sched.retry",
-            )
+                 {NO_EXECUTIONS}"
+            ))
             .unwrap();
             settled(&mut db);
         }
@@ -243,7 +244,7 @@ fn what_is_given_back_is_cancelled_whatever_else_is_open() {
     other.batch_execute("begin; drop table other").unwrap();
     db.batch_execute("select sched.drop_schedule('dropped', cancel_pending => true)").unwrap();
     claimer.batch_execute("rollback").unwrap();
-    wait_for(&mut db, "select sched.dispatch_due() >= 0 and not exists (select from sched.ready)", SOON);
+    wait_for(&mut db, &format!("select sched.dispatch_due() >= 0 and not exists (select from {READY} r)"), SOON);
     assert_eq!(one::<i64>(&mut db, "select count(*) from sched.schedule_dropped"), 1);
     other.batch_execute("rollback").unwrap();
     settled(&mut db);
@@ -284,10 +285,7 @@ fn after_the_commit_of_a_drop_nothing_of_a_busy_schedule_is_claimable() {
     wait_for(&mut db, "select not exists (select from sched.schedule_dropped)", SOON);
     let open = "select count(*) from sched.ledger where status = 'PENDING' and schedule_name <> 'kept'";
     assert_eq!(one::<i64>(&mut db, open), 0);
-    assert_eq!(
-        one::<i64>(&mut db, "select count(*) from sched.ready") > 0,
-        whole_grid(&mut db, "kept", "100 milliseconds") > 0
-    );
+    assert_eq!(one::<i64>(&mut db, &count_of(READY)) > 0, whole_grid(&mut db, "kept", "100 milliseconds") > 0);
 }
 
 /// A dump that is taken before anybody has cancelled what was left.
@@ -330,7 +328,7 @@ fn to_cancel_what_is_open_takes_no_walk_through_what_else_waits() {
     let open = "select array_agg(distinct status order by status)::text from sched.ledger where schedule_name = 's'";
     assert_eq!(one::<String>(&mut db, open), "{CANCELLED,SUCCESS}");
     db.batch_execute("select sched.dispatch_due()").unwrap();
-    assert_eq!(one::<i64>(&mut db, "select count(*) from sched.ready"), 10_000);
+    assert_eq!(one::<i64>(&mut db, &count_of(READY)), 10_000);
 }
 
 /// Of two sessions that create the same schedules in opposite orders, one creates them and one hears that they are there.

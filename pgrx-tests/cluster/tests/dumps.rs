@@ -2,6 +2,7 @@
 
 use scheduler_cluster_tests::conn::text;
 use scheduler_cluster_tests::scheduler::{one, switch_off, SOON};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{bin, wait_for, Client, Cluster};
 use std::process::{Command, Output};
 
@@ -48,28 +49,30 @@ fn left(db: &mut Client, role: &str) -> Vec<(String, i64)> {
     let schedules = format!("(select schedule_id from sched.schedule where job_name {own})");
     let runs = format!("(select id from sched.ledger where job_name {own} or scope_id {own})");
     for (table, condition) in [
-        ("job", format!("job_name {own}")),
-        ("schedule", format!("job_name {own}")),
-        ("ledger", format!("id in {runs}")),
-        ("ready", format!("execution_id in {runs} or queue {own}")),
-        ("retry", format!("execution_id in {runs}")),
-        ("lease", format!("execution_id in {runs}")),
-        ("awaited", format!("schedule_id in {schedules}")),
-        ("imported", format!("schedule_id in {schedules}")),
-        ("reported_fire", format!("schedule_id in {schedules}")),
-        ("schedule_definition", format!("schedule_id in {schedules}")),
-        ("skip", format!("schedule_id in {schedules}")),
-        ("timer_state", format!("schedule_id in {schedules}")),
-        ("unique_scope", format!("execution_id in {runs}")),
-        ("alert", format!("schedule_name {own}")),
+        ("sched.job", format!("job_name {own}")),
+        ("sched.schedule", format!("job_name {own}")),
+        ("sched.ledger", format!("id in {runs}")),
+        (READY_TABLE, format!("execution_id in {runs} or queue {own}")),
+        (DELAYED_TABLE, format!("execution_id in {runs}")),
+        (LEASE_TABLE, format!("execution_id in {runs}")),
+        ("sched.awaited", format!("schedule_id in {schedules}")),
+        ("sched.imported", format!("schedule_id in {schedules}")),
+        ("sched.reported_fire", format!("schedule_id in {schedules}")),
+        ("sched.schedule_definition", format!("schedule_id in {schedules}")),
+        ("sched.skip", format!("schedule_id in {schedules}")),
+        ("sched.timer_state", format!("schedule_id in {schedules}")),
+        ("sched.unique_scope", format!("execution_id in {runs}")),
+        ("sched.alert", format!("schedule_name {own}")),
     ] {
-        counts.push((table.to_owned(), one(db, &format!("select count(*) from sched.{table} where {condition}"))));
+        counts.push((table.to_owned(), one(db, &format!("select count(*) from {table} where {condition}"))));
     }
     counts
 }
 
 /// Rows that belong to nothing: of schedules, executions or jobs that are not there.
-const LOOSE: &str = "select concat_ws(' ',
+fn loose() -> String {
+    format!(
+        "select concat_ws(' ',
     (select 'schedule' from sched.schedule where job_name not in (select job_name from sched.job) limit 1),
     (select 'definition' from sched.schedule_definition where schedule_id not in (select schedule_id from sched.schedule) limit 1),
     (select 'reported' from sched.reported_fire where schedule_id not in (select schedule_id from sched.schedule) limit 1),
@@ -79,9 +82,9 @@ const LOOSE: &str = "select concat_ws(' ',
     (select 'awaited' from sched.awaited where schedule_id not in (select schedule_id from sched.schedule)
                                             or execution_id not in (select id from sched.ledger) limit 1),
     (select 'scope' from sched.unique_scope where execution_id not in (select id from sched.ledger) limit 1),
-    (select 'waiting' from (select execution_id from sched.ready union all select execution_id from sched.retry
-                            union all select execution_id from sched.lease) w
-      where execution_id not in (select id from sched.ledger) limit 1))";
+    (select 'waiting' from {PLACE} p where execution_id not in (select id from sched.ledger) limit 1))"
+    )
+}
 
 #[test]
 fn what_a_dropped_role_left_is_in_no_dump_unless_somebody_took_it_over() {
@@ -112,10 +115,10 @@ fn what_a_dropped_role_left_is_in_no_dump_unless_somebody_took_it_over() {
          create temp table heirs as select id from sched.ledger where job_name = 'leaver' or scope_id like '%leaver'",
     )
     .unwrap();
-    for (table, key) in
-        [("lease", "execution_id"), ("ready", "execution_id"), ("retry", "execution_id"), ("ledger", "id")]
-    {
-        let owner = format!("update sched.{table} set owner = 'postgres' where owner::text ~ '^[0-9]' and {key} in (select id from heirs)");
+    for (table, key) in OWNED_TABLES {
+        let owner = format!(
+            "update {table} set owner = 'postgres' where owner::text ~ '^[0-9]' and {key} in (select id from heirs)"
+        );
         db.batch_execute(&owner).unwrap();
     }
     db.batch_execute("update sched.alert set owner = 'postgres' where owner::text ~ '^[0-9]' and schedule_name like '%leaver'; commit").unwrap();
@@ -155,7 +158,7 @@ fn what_a_dropped_role_left_is_in_no_dump_unless_somebody_took_it_over() {
             "{database}: {:?}",
             left(&mut copy, "victim")
         );
-        assert_eq!(one::<String>(&mut copy, LOOSE), "", "{database}");
+        assert_eq!(one::<String>(&mut copy, &loose()), "", "{database}");
         for role in ["leaver", "stays"] {
             assert_eq!(left(&mut copy, role), left(&mut db, role), "{database}: {role}");
         }
@@ -177,9 +180,9 @@ fn what_a_dropped_role_left_is_in_no_dump_unless_somebody_took_it_over() {
     for (table, rows) in left(&mut db, "leaver") {
         let condition: String = one(
             &mut snapshot,
-            &format!("select extcondition[array_position(extconfig, 'sched.{table}'::regclass)] from pg_extension where extname = 'scheduler'"),
+            &format!("select extcondition[array_position(extconfig, '{table}'::regclass)] from pg_extension where extname = 'scheduler'"),
         );
-        let dumped: i64 = one(&mut snapshot, &format!("select count(*) from sched.{table} {condition}"));
+        let dumped: i64 = one(&mut snapshot, &format!("select count(*) from {table} {condition}"));
         assert_eq!(dumped, rows, "{table}");
     }
 }

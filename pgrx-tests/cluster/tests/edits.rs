@@ -1,6 +1,7 @@
 //! Edits and dispatches never wait for each other, and what is edited while it is dispatched fires once. An `on_terminal` schedule's life.
 
 use scheduler_cluster_tests::scheduler::{asleep_since, in_endless_statement, one, rest, whole_grid, SOON};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster};
 use std::time::Duration;
 
@@ -131,7 +132,7 @@ fn an_edit_waits_for_no_change_that_is_tried_again() {
     client.batch_execute("commit").unwrap();
     assert_eq!(one::<i64>(&mut db, "select sched.dispatch_due()"), 0);
     let versions =
-        "select bool_and(t.version = s.version) from sched.schedule s join sched.timer t using (schedule_id)";
+        &format!("select bool_and(t.version = s.version) from sched.schedule s join {TIMER} t using (schedule_id)");
     assert!(one::<bool>(&mut db, versions), "the edit was applied");
     assert_eq!(payloads(&mut db), ["later 2", "now 1"]);
 }
@@ -150,7 +151,7 @@ fn what_a_client_holds_the_worker_takes_up_when_it_is_free() {
         db.batch_execute("select sched.create_schedule('healthy', 'every 100 milliseconds', 'job')").unwrap();
         wait_for(&mut db, "select count(*) > 5 from sched.execution", SOON);
         db.batch_execute("select sched.drop_schedule('healthy')").unwrap();
-        wait_for(&mut db, "select count(*) = 0 from sched.timer", SOON);
+        wait_for(&mut db, &none(TIMER), SOON);
         let quiet = transactions_within(&mut db, Duration::from_secs(2));
         println!("{quiet} transactions in 2 s while a client holds what is due");
         assert!(quiet < 600, "the worker runs hot: {quiet} transactions in 2 s");
@@ -234,7 +235,7 @@ fn a_plan_whose_run_a_client_is_just_ending_is_fired() {
     db.batch_execute(&format!("select sched.create_schedule('mine', 'every 1 hour from {plan}', 'job')")).unwrap();
     // What the timer says: the views know from the ledger that this plan has been claimed.
     let fired = format!(
-        "select exists (select from sched.timer where next_plan_time = timestamptz '{plan}' + interval '1 hour')"
+        "select exists (select from {TIMER} t where next_plan_time = timestamptz '{plan}' + interval '1 hour')"
     );
     wait_for(&mut db, &fired, SOON);
     // The key of a row that somebody is deleting may become free: that is waited for.
@@ -245,7 +246,7 @@ fn a_plan_whose_run_a_client_is_just_ending_is_fired() {
     db.batch_execute(&format!("select sched.create_schedule('other', 'every 1 hour from {again}', 'job')")).unwrap();
     let waits = format!(
         "select clock_timestamp() > timestamptz '{again}' + interval '300 milliseconds' and exists (
-             select from sched.timer t join sched.schedule s using (schedule_id)
+             select from {TIMER} t join sched.schedule s using (schedule_id)
               where s.schedule_name = 'other' and t.next_plan_time = '{again}')"
     );
     wait_for(&mut db, &waits, SOON);
@@ -313,7 +314,7 @@ fn a_batch_that_runs_into_a_lock_waits_for_a_moment_and_blames_no_schedule() {
     assert_eq!(one::<i64>(&mut db, "select sched.dispatch_due()"), 0);
     println!("it gave up after {:?}", began.elapsed());
     assert!(began.elapsed() < Duration::from_secs(15), "it waited for {:?}", began.elapsed());
-    assert_eq!(one::<i64>(&mut db, "select count(*) from sched.timer where error_count = 0"), 200);
+    assert_eq!(one::<i64>(&mut db, &format!("select count(*) from {TIMER} t where error_count = 0")), 200);
     holder.batch_execute("select pg_advisory_unlock(7)").unwrap();
     let mut fired = 0;
     wait_until("all to fire", SOON, || {
@@ -406,7 +407,9 @@ fn a_runner_that_keeps_its_end_open_holds_up_no_edit() {
     wait_for(&mut db, "select state in ('armed', 'waiting') from sched.schedules where schedule_name = 'cares'", SOON);
     wait_for(
         &mut db,
-        "select count(*) = 0 from sched.timer where schedule_id not in (select schedule_id from sched.schedule)",
+        &format!(
+            "select count(*) = 0 from {TIMER} t where schedule_id not in (select schedule_id from sched.schedule)"
+        ),
         SOON,
     );
 }
@@ -437,6 +440,6 @@ fn a_schedule_that_was_put_back_begins_anew() {
     assert_eq!(one::<String>(&mut db, "select state from sched.schedules"), "armed");
     assert!(one::<bool>(
         &mut db,
-        "select t.version = s.version from sched.timer t join sched.schedule s using (schedule_id)"
+        &format!("select t.version = s.version from {TIMER} t join sched.schedule s using (schedule_id)")
     ));
 }

@@ -1,6 +1,7 @@
 //! Executions without a schedule, from several sessions at once: what names no plan time is one more, whoever else enqueues into its scope.
 
 use scheduler_cluster_tests::scheduler::one;
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{Client, Cluster};
 use std::sync::Barrier;
 use std::thread;
@@ -52,8 +53,8 @@ fn of_what_sessions_enqueue_into_one_scope_nothing_is_lost() {
         enqueue_side_by_side(&cluster, job);
         let row = db
             .query_one(
-                "select count(*), count(distinct plan_time), count(*) filter (where payload <> '0'), (select count(*) from sched.ready where queue = $1)
-                   from sched.execution where job_name = $1",
+                &format!("select count(*), count(distinct plan_time), count(*) filter (where payload <> '0'), (select count(*) from {READY} r where queue = $1)
+                   from sched.execution where job_name = $1"),
                 &[&job],
             )
             .unwrap();

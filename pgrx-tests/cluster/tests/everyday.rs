@@ -5,6 +5,7 @@ use std::thread;
 
 use postgres::error::SqlState;
 use scheduler_cluster_tests::scheduler::{dispatcher, one, SOON};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{stays, wait_until, Client, Cluster};
 use std::time::Duration;
 
@@ -258,9 +259,9 @@ fn what_waits_is_moved_and_changes_hands() {
     let mut member = cluster.connect_as("member", "postgres");
     member.batch_execute("select sched.alter_job('j', owner => 'b'), sched.alter_job('s', owner => 'b')").unwrap();
     assert_eq!(one::<String>(&mut db, "select string_agg(distinct owner::text, ' ') from sched.jobs"), "b");
-    let owners = "select string_agg(distinct owner::text, ' ') from (select owner from sched.ready union all select owner from sched.retry) w";
+    let owners = &format!("select string_agg(distinct owner::text, ' ') from {PENDING} w");
     assert_eq!(one::<String>(&mut db, owners), "b");
-    let queue = "select bool_and(queue like '%' || 'b'::regrole::oid || ' default') from sched.ready where execution_id in (select id from sched.ledger where job_name = 's')";
+    let queue = &format!("select bool_and(route = 'server' and queue = 'default' and runs_as = 'b'::regrole) from {READY} r where execution_id in (select id from sched.ledger where job_name = 's')");
     assert!(one::<bool>(&mut db, queue), "its runner is one of the new owner");
     assert_eq!(one::<i64>(&mut b, "select count(*) from sched.claim('new', 10)"), 2);
     assert_eq!(refused(&mut a, "select sched.pause('sj')"), SqlState::INSUFFICIENT_PRIVILEGE);

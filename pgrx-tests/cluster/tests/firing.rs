@@ -3,6 +3,7 @@
 
 use postgres::fallible_iterator::FallibleIterator as _;
 use scheduler_cluster_tests::scheduler::{asleep_since, heard, one, rest, switch_off, whole_grid, SOON};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster};
 use std::time::Duration;
 
@@ -100,8 +101,8 @@ fn a_rollback_leaves_nothing_and_wakes_nobody() {
     assert_eq!(since, Some(asleep));
     let left: i64 = one(
         &mut db,
-        "select (select count(*) from own) + (select count(*) from sched.schedule) + (select count(*) from sched.timer)
-              + (select count(*) from sched.schedule_change) + (select count(*) from sched.execution)",
+        &format!("select (select count(*) from own) + (select count(*) from sched.schedule) + (select count(*) from {TIMER} t)
+              + (select count(*) from sched.schedule_change) + (select count(*) from sched.execution)"),
     );
     assert_eq!(left, 0);
     // The same, committed, does wake it: what was watched is the right thing.
@@ -209,7 +210,7 @@ fn a_retry_becomes_claimable_and_is_announced_without_any_client() {
         one(&mut db, &format!("select status || ' ' || (next_retry_at - finished_at)::text {execution}"));
     assert_eq!(waits, "FAILED 00:00:00.2");
     // Nobody calls anything: looking into the tables moves nothing.
-    wait_for(&mut db, "select count(*) = 1 from sched.ready where queue = 'work'", SOON);
+    wait_for(&mut db, &format!("select count(*) = 1 from {READY} r where queue = 'work'"), SOON);
     let late: f64 =
         one(&mut db, &format!("select extract(epoch from clock_timestamp() - next_retry_at)::float8 {execution}"));
     println!("claimable {:.0} ms after its time", late * 1000.0);
@@ -281,10 +282,10 @@ fn a_queue_hears_once_for_each_transaction_that_made_work_claimable() {
            from (select 'a' as job, generate_series(1, 23) as i union all select 'b', generate_series(1, 5)) as s",
     )
     .unwrap();
-    wait_for(&mut db, "select count(*) = 28 from sched.ready", SOON);
+    wait_for(&mut db, &format!("select count(*) = 28 from {READY} r"), SOON);
     for (queue, ear) in ["a", "b", "silent"].iter().zip(&mut ears) {
         let transactions: i64 =
-            one(&mut db, &format!("select count(distinct xmin::text) from sched.ready where queue = '{queue}'"));
+            one(&mut db, &format!("select count(distinct e.xmin::text) from {READY} r join sched.ledger e on e.id = r.execution_id where r.queue = '{queue}'"));
         let heard = heard(ear, &mut db, &format!("sched:{queue}"));
         println!("queue {queue}: {transactions} transactions, {heard} notifications");
         assert_eq!(heard, usize::try_from(transactions).unwrap(), "queue {queue}");
@@ -323,8 +324,9 @@ fn a_job_that_is_told_of_its_runs_from_now_on_hears_of_each() {
         wait_for(&mut db, &format!("select count(*) > 0 from sched.execution where job_name = '{name}'"), SOON);
         // The dispatcher has read what the job is, and not yet written a run of it.
         let mut held = cluster.connect();
-        held.batch_execute("begin; lock table sched.ready in share mode").unwrap();
-        let waits = "select exists (select from pg_locks where not granted and relation = 'sched.ready'::regclass)";
+        held.batch_execute(&format!("begin; lock table {READY_TABLE} in share mode")).unwrap();
+        let waits =
+            &format!("select exists (select from pg_locks where not granted and relation = '{READY_TABLE}'::regclass)");
         wait_for(&mut db, waits, SOON);
         db.batch_execute(&format!("select sched.define_job('{name}', 'notify', '{name}')")).unwrap();
         held.batch_execute("commit").unwrap();

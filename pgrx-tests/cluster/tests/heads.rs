@@ -1,6 +1,7 @@
 //! Claims begin where the first entry of a queue can be: nothing is passed over, and nothing that was claimed is in the way.
 
 use scheduler_cluster_tests::scheduler::{one, SOON};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{wait_for, wait_until, Builder, Client, Cluster};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -42,8 +43,10 @@ fn an_old_transaction_makes_no_claim_longer() {
     assert_eq!(
         one::<i64>(
             &mut db,
-            "select count(*) from sched.finish_success_many((select array_agg(execution_id) from sched.lease),
-                                                           (select array_agg(lease_token) from sched.lease))"
+            &format!(
+                "select count(*) from sched.finish_success_many((select array_agg(execution_id) from {LEASE} l),
+                                                               (select array_agg(lease_token) from {LEASE} l))"
+            )
         ),
         0
     );
@@ -56,11 +59,11 @@ fn an_old_transaction_makes_no_claim_longer() {
         assert_eq!(one::<i64>(&mut db, round), 0);
     }
     db.batch_execute("select pg_stat_force_next_flush()").unwrap();
-    for (index, table) in [("ready_order", "ready"), ("lease_sweep_at", "lease")] {
+    for (index, table) in [(READY_INDEX, READY_TABLE), (LEASE_INDEX, LEASE_TABLE)] {
         let entries: i64 = one(&mut db, &format!("select pg_stat_get_tuples_returned('sched.{index}'::regclass)"));
         // Each claim goes past what the one before has taken. From the head it would be 50 × 51 / 2 × 100.
         assert!((4_900..20_000).contains(&entries), "{index}: {entries}");
-        assert!(one::<i64>(&mut db, &format!("select pg_stat_get_dead_tuples('sched.{table}'::regclass)")) >= 5_000);
+        assert!(one::<i64>(&mut db, &format!("select pg_stat_get_dead_tuples('{table}'::regclass)")) >= 5_000);
     }
 }
 
@@ -84,17 +87,17 @@ fn an_old_transaction_makes_no_tick_longer() {
     )
     .unwrap();
     wait_for(&mut db, "select not exists (select from sched.schedule_change)", SOON);
-    db.batch_execute("do $$ begin for i in 1 .. 9 loop update sched.timer set fire_at = fire_at + interval '1 microsecond' where fire_at > now() + '1 minute'::interval; end loop; end $$")
+    db.batch_execute(&format!("do $$ begin for i in 1 .. 9 loop update {TIMER_TABLE} set fire_at = fire_at + interval '1 microsecond' where fire_at > now() + '1 minute'::interval; end loop; end $$"))
         .unwrap();
     db.batch_execute("select sched.drop_schedule('s' || i) from generate_series(1, 500) i").unwrap();
     wait_for(
         &mut db,
-        "select not exists (select from sched.schedule_change) and (select count(*) = 1 from sched.timer)",
+        &format!("select not exists (select from sched.schedule_change) and (select count(*) = 1 from {TIMER} t)"),
         SOON,
     );
     db.batch_execute("select pg_stat_force_next_flush()").unwrap();
     let read = |db: &mut Client| -> Vec<(i64, i64)> {
-        ["timer_fire_at", "lease_sweep_at", "schedule_change_pkey"].map(|index| {
+        [TIMER_INDEX, LEASE_INDEX, "schedule_change_pkey"].map(|index| {
             let row = db.query_one(&format!("select pg_stat_get_tuples_returned(i), pg_stat_get_numscans(i) from (select 'sched.{index}'::regclass::oid) o (i)"), &[]).unwrap();
             (row.get(0), row.get(1))
         }).to_vec()
@@ -120,7 +123,7 @@ fn an_old_transaction_makes_no_tick_longer() {
     }
     // Nor does it make health longer, which asks for the first of each queue, of the leases and of the retries.
     let read = |db: &mut Client| -> i64 {
-        one(db, "select sum(pg_stat_get_tuples_returned(indexrelid))::bigint from pg_index where indrelid in ('sched.ready'::regclass, 'sched.lease'::regclass, 'sched.retry'::regclass)")
+        one(db, &format!("select sum(pg_stat_get_tuples_returned(indexrelid))::bigint from pg_index where indrelid in ('{READY_TABLE}'::regclass, '{LEASE_TABLE}'::regclass, '{DELAYED_TABLE}'::regclass)"))
     };
     const LOOKS: i64 = 30;
     db.batch_execute("select count(*) from sched.health()").unwrap();
@@ -178,7 +181,7 @@ fn an_emptied_table_comes_back() {
     let mut db = cluster.connect();
     db.batch_execute("select sched.enqueue('low')").unwrap();
     db.batch_execute(
-        "begin; truncate sched.ready; select sched.claim(); select sched.enqueue('low'); select sched.claim(); rollback",
+        &format!("begin; truncate {READY_TABLE}; select sched.claim(); select sched.enqueue('low'); select sched.claim(); rollback"),
     )
     .unwrap();
     assert_eq!([claimed(&cluster), claimed(&cluster)], ["low", ""]);
@@ -238,7 +241,7 @@ fn what_comes_before_the_first_entry_is_found() {
     // Rows that a superuser writes, and says so.
     db.batch_execute(&at(2040)).unwrap();
     db.batch_execute("update sched.ledger set plan_time = '1999-01-01' where plan_time = '2040-01-01'").unwrap();
-    db.batch_execute("update sched.ready set plan_time = '1999-01-01'; select sched.rebuild()").unwrap();
+    db.batch_execute(&format!("{}; select sched.rebuild()", ready_planned_at("1999-01-01"))).unwrap();
     assert_eq!([year(&cluster), year(&cluster)], [1999, 0]);
 }
 
@@ -290,7 +293,7 @@ fn nothing_is_left_behind() {
             });
         }
     });
-    let left: i64 = one(&mut db, "select count(*) from sched.ready");
+    let left: i64 = one(&mut db, &count_of(READY));
     db.batch_execute("create temp table drained (n bigint generated always as identity, priority int, plan_time timestamptz, id uuid)").unwrap();
     loop {
         let some = "insert into drained (priority, plan_time, id)
@@ -300,10 +303,7 @@ fn nothing_is_left_behind() {
             break;
         }
     }
-    assert_eq!(
-        (one::<i64>(&mut db, "select count(*) from drained"), one::<i64>(&mut db, "select count(*) from sched.ready")),
-        (left, 0)
-    );
+    assert_eq!((one::<i64>(&mut db, "select count(*) from drained"), one::<i64>(&mut db, &count_of(READY))), (left, 0));
     let swapped = "select count(*) from drained a join drained b on b.n = a.n + 1
                     where (-a.priority, a.plan_time, a.id) > (-b.priority, b.plan_time, b.id)";
     assert_eq!(one::<i64>(&mut db, swapped), 0);

@@ -2,6 +2,7 @@
 
 use scheduler_cluster_tests::proc::{self, Signal};
 use scheduler_cluster_tests::scheduler::{dispatcher, one, SOON};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{wait_for, wait_until, Client, Cluster, Shutdown};
 use std::time::{Duration, Instant};
 
@@ -150,11 +151,11 @@ fn a_locked_table_is_a_warning_and_never_a_wait() {
     db.batch_execute("select sched.define_job('j')").unwrap();
     let mut other = cluster.connect();
     for (lock, component) in [
-        ("lock table sched.timer", "dispatch"),
-        ("lock table sched.ready", "queues"),
-        ("lock table sched.lease", "leases"),
-        ("lock table sched.home", "home"),
-        ("reindex table sched.ledger", "queues"),
+        (format!("lock table {TIMER_TABLE}"), "dispatch"),
+        (format!("lock table {READY_TABLE}"), "queues"),
+        (format!("lock table {LEASE_TABLE}"), "leases"),
+        ("lock table sched.home".to_owned(), "home"),
+        ("reindex table sched.ledger".to_owned(), "queues"),
     ] {
         other.batch_execute(&format!("begin; {lock}")).unwrap();
         let began = Instant::now();
@@ -214,7 +215,7 @@ fn what_waits_what_ran_out_and_what_is_parked() {
     assert_eq!(troubles(&mut db), []);
     db.batch_execute("set role somebody").unwrap();
     assert!(!says(&mut db, "queues").contains("forgotten"));
-    db.batch_execute("reset role; select sched.cancel(id) from sched.execution where status in ('PENDING', 'RUNNING'); select sched.finish_success(execution_id, lease_token) from sched.lease").unwrap();
+    db.batch_execute(&format!("reset role; select sched.cancel(id) from sched.execution where status in ('PENDING', 'RUNNING'); select sched.finish_success(execution_id, lease_token) from {LEASE} l")).unwrap();
     assert!(!says(&mut db, "queues").contains("forgotten"));
 
     // A schedule of a role that is gone is parked when it is due.

@@ -3,6 +3,7 @@
 
 use postgres::error::SqlState;
 use scheduler_cluster_tests::scheduler::{dispatcher, one, SOON};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{wait_for, wait_until, Client, Cluster};
 use std::collections::BTreeSet;
 
@@ -62,7 +63,7 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
 
     // Every function that a user has, as a user, with all of it in the way.
     let mut evil = cluster.connect_as("evil", "prey");
-    evil.batch_execute(scheduler_cluster_tests::catalog::TEMPORARY).unwrap();
+    evil.batch_execute(&scheduler_cluster_tests::catalog::temporary()).unwrap();
     evil.batch_execute("set search_path = pg_temp, public, pg_catalog").unwrap();
     let mut called = BTreeSet::new();
     let mut call = |function: &str, arguments: &str| -> Option<String> {
@@ -246,7 +247,7 @@ fn what_the_owner_of_a_database_planted_is_never_called() {
     .unwrap();
     wait_for(&mut root, "select max(created_at) > (select max(backend_start) from pg_stat_activity where backend_type = 'scheduler dispatcher' and datname = 'prey') from sched.execution where schedule_name = 'of root'", SOON);
     wait_for(&mut root, "select error_code = 'stale_timeout' from sched.execution where job_name = 'stale'", SOON);
-    wait_for(&mut root, "select exists (select from sched.ready r join sched.ledger e on e.id = r.execution_id where e.job_name = 'stale')", SOON);
+    wait_for(&mut root, &some_ready_of("stale"), SOON);
     let who: Vec<String> = one(&mut root, "select array_agg(distinct who) from watch.seen");
     assert_eq!(who, ["postgres postgres none"]);
     assert!(
@@ -378,7 +379,7 @@ fn the_owner_of_a_database_can_attach_nothing_to_the_tables() {
     }
     for statement in [
         "create table referrer (id uuid references sched.ledger (id))",
-        "create table referrer (id uuid references sched.lease)",
+        &format!("create table referrer (id uuid references {LEASE_TABLE})"),
         "create event trigger t on ddl_command_end execute function e()",
         "create function sched.f() returns int language sql as 'select 1'",
         "create or replace function sched_internal.uuid_v7() returns uuid language sql as 'select null::uuid'",

@@ -2,6 +2,7 @@
 
 use postgres::error::{DbError, SqlState};
 use scheduler_cluster_tests::scheduler::{one, SOON};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{wait_for, Client, Cluster};
 
 fn refusal(client: &mut Client, statement: &str) -> DbError {
@@ -230,10 +231,11 @@ fn without_a_right_no_row_is_locked() {
     calls.push(format!("select sched.cancel('{execution}')"));
     calls.push(format!("select sched.alter_execution('{execution}', priority => 1)"));
     let mut other = cluster.connect_as("other", "postgres");
-    let free =
+    let free = &format!(
         "select jobid from cron_internal.entry for update nowait; select job_name from sched.job for update nowait;
                 select schedule_id from sched.schedule for update nowait; select id from sched.ledger for update nowait;
-                select execution_id from sched.ready for update nowait";
+                select execution_id from {READY} r for update nowait"
+    );
     for call in &calls {
         other.batch_execute("begin").unwrap();
         // What is caught in a function is rolled back to before it; what is not ends the transaction.

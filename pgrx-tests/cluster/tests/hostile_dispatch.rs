@@ -1,6 +1,7 @@
 //! I7 as attacks by load: what one role has due, however much, keeps no other waiting.
 
 use scheduler_cluster_tests::scheduler::{one, SOON};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{wait_for, Client, Cluster};
 
 /// A server in which nothing fires yet: a schedule of the role `victim` that fires often, and the role `evil` with a job.
@@ -95,8 +96,8 @@ fn many_schedules_that_are_due_together_keep_no_other_role_waiting() {
     evil.batch_execute(&many(10_001, 20_000)).unwrap();
     // Armed, and then due: all of them at once, that of the other role neither first nor last.
     cluster.execute("select sched.dispatch_due()");
-    cluster.execute("update sched.timer set next_plan_time = next_plan_time - interval '61 minutes', fire_at = fire_at - interval '61 minutes'");
-    cluster.execute("select sched_internal.table_is_new('sched.timer'::regclass)");
+    cluster.execute(&format!("update {TIMER_TABLE} set next_plan_time = next_plan_time - interval '61 minutes', fire_at = fire_at - interval '61 minutes'"));
+    cluster.execute(TIMERS_ARE_NEW);
     begin(&cluster, None);
     let mut root = cluster.connect();
     wait_for(&mut root, "select exists (select from sched.ledger where schedule_name = 'middle')", SOON);
@@ -124,7 +125,7 @@ fn a_backlog_of_thousands_of_schedules_leaves_others_their_part() {
     wait_for(&mut root, "select count(*) > 0 from sched.ledger where job_name = 'e'", SOON);
     // With one plan time in each batch it would fall behind for ever.
     let caught_up = "select count(*) > 20 and max(plan_time) > clock_timestamp() - interval '2 seconds' from sched.ledger where scope_id = 'w'";
-    let behind = "select min(fire_at) < clock_timestamp() - interval '5 seconds' from sched.timer t join sched.schedule s using (schedule_id) where s.job_name = 'e'";
+    let behind = &format!("select min(fire_at) < clock_timestamp() - interval '5 seconds' from {TIMER} t join sched.schedule s using (schedule_id) where s.job_name = 'e'");
     wait_for(&mut root, &format!("select ({caught_up}) and ({behind})"), SOON);
     for _ in 0..3 {
         root.batch_execute("create temp table if not exists seen as select max(plan_time) as plan_time from sched.ledger where scope_id = 'w'").unwrap();
@@ -152,7 +153,7 @@ fn a_plan_is_good_for_a_table_that_fills() {
     let mut root = cluster.with_extension("postgres");
     root.batch_execute("select sched.define_job('e', max_attempts => 2), sched.define_job('n', 'notify', 'n')")
         .unwrap();
-    root.batch_execute("vacuum analyze sched.retry, sched.ready, sched.lease, sched.ledger").unwrap();
+    root.batch_execute(&format!("vacuum analyze {DELAYED_TABLE}, {READY_TABLE}, {LEASE_TABLE}, sched.ledger")).unwrap();
     root.batch_execute(
         "select sched.enqueue('e', run_at => clock_timestamp() + interval '10 ms'), sched.enqueue('n', run_at => clock_timestamp() + interval '10 ms');
          select pg_sleep(0.02); select sched.dispatch_due();
@@ -190,8 +191,8 @@ fn what_is_gone_of_one_time_is_passed_over_once() {
     cluster.execute("alter system set sched.enabled = on");
     cluster.execute("select pg_reload_conf()");
     let mut root = cluster.connect();
-    wait_for(&mut root, "select count(*) = 0 from sched.retry", SOON);
-    let read = "select pg_stat_get_tuples_returned('sched.retry_pkey'::regclass)";
+    wait_for(&mut root, &none(DELAYED), SOON);
+    let read = &format!("select pg_stat_get_tuples_returned('sched.{DELAYED_INDEX}'::regclass)");
     // Each tick looks at one entry or none, and not at all of those that are gone.
     wait_for(&mut root, &format!("select ({read}) > 0"), SOON);
     let entries: i64 = one(&mut root, read);

@@ -4,6 +4,7 @@
 use postgres::error::SqlState;
 use postgres::fallible_iterator::FallibleIterator as _;
 use scheduler_cluster_tests::scheduler::{one, SOON};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{wait_for, wait_until, Cluster};
 use std::collections::BTreeSet;
 use std::thread;
@@ -164,7 +165,7 @@ fn who_dispatches_for_others_is_shown_nothing_of_theirs() {
     root.batch_execute("update sched.schedule set clock = 'secret' where schedule_name = 'secret to be parked'")
         .unwrap();
     root.batch_execute("select sched.dispatch_due()").unwrap();
-    wait_for(&mut root, "select count(*) = 3 from sched.timer where fire_at < clock_timestamp()", SOON);
+    wait_for(&mut root, &format!("select count(*) = 3 from {TIMER} t where fire_at < clock_timestamp()"), SOON);
     // On a busy machine some were due the first time.
     let made = "select count(*) from sched.execution where job_name in ('logs', 'tells')";
     let before: i64 = one(&mut root, made);
@@ -213,9 +214,9 @@ fn a_lease_is_nobodys_who_has_not_its_token_and_its_rows_are_nobodys_who_is_not_
     evil.batch_execute("create temp table mine as select * from sched.try_claim('mine', '2026-01-01')").unwrap();
     let ids: Vec<String> = one(&mut root, "select array_agg(id::text) from sched.ledger where job_name = 'theirs'");
     assert_eq!(ids.len(), 4);
-    let all = "select md5(string_agg(x, '' order by x)) from (select to_jsonb(l)::text from sched.ledger l
-                 union all select to_jsonb(l)::text from sched.lease l union all select to_jsonb(s)::text from sched.schedule s
-                 union all select to_jsonb(r)::text from sched.ready r union all select to_jsonb(r)::text from sched.retry r) t (x)";
+    let all = &format!("select md5(string_agg(x, '' order by x)) from (select to_jsonb(l)::text from sched.ledger l
+                 union all select to_jsonb(l)::text from {LEASE} l union all select to_jsonb(s)::text from sched.schedule s
+                 union all select to_jsonb(r)::text from {READY} r union all select to_jsonb(r)::text from {DELAYED} r) t (x)");
     let before: String = one(&mut root, all);
     let own: String = one(&mut evil, "select lease_token::text from mine");
     let guessed: Vec<String> = one(&mut evil, "select array_agg(gen_random_uuid()::text) from generate_series(1, 100)");
@@ -248,7 +249,7 @@ fn a_lease_is_nobodys_who_has_not_its_token_and_its_rows_are_nobodys_who_is_not_
         let seen: String = one(&mut evil, &seen);
         assert!(!seen.contains("secret") && !seen.contains("theirs"), "{view}: {seen}");
     }
-    root.batch_execute("analyze sched.ledger, sched.lease, sched.schedule").unwrap();
+    root.batch_execute(&format!("analyze sched.ledger, {LEASE_TABLE}, sched.schedule")).unwrap();
     assert_eq!(one::<i64>(&mut evil, "select count(*) from pg_stats where schemaname = 'sched'"), 0);
     assert_eq!(one::<String>(&mut root, all), before, "something of it was changed");
 }
@@ -266,11 +267,13 @@ fn a_job_that_is_defined_meanwhile_is_given_nothing_by_others() {
     for (number, call) in calls.iter().enumerate() {
         let job = format!("'planted {number}'");
         let mut held = root.transaction().unwrap();
-        held.batch_execute("lock table sched.ready in share mode").unwrap();
+        held.batch_execute(&format!("lock table {READY_TABLE} in share mode")).unwrap();
         let statement = format!("select sched.{}", call.replace('%', &job));
         let error = thread::scope(|scope| {
             let enqueues = scope.spawn(|| cluster.connect_as("evil", "postgres").batch_execute(&statement));
-            let waits = "select exists (select from pg_locks where not granted and relation = 'sched.ready'::regclass)";
+            let waits = &format!(
+                "select exists (select from pg_locks where not granted and relation = '{READY_TABLE}'::regclass)"
+            );
             wait_for(&mut cluster.connect(), waits, SOON);
             user.batch_execute(&format!("select sched.define_job({job}, 'log')")).unwrap();
             held.commit().unwrap();

@@ -2,6 +2,7 @@
 
 use postgres::error::SqlState;
 use scheduler_cluster_tests::scheduler::{dispatcher, one, rest, SOON};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster};
 use std::thread;
 use std::time::Duration;
@@ -26,9 +27,9 @@ fn default_privileges_give_nobody_a_right_on_the_tables() {
     let mut app = cluster.connect_as("app", "postgres");
     app.batch_execute("create function pg_temp.own() returns trigger language plpgsql as 'begin return new; end'")
         .unwrap();
-    for table in ["job", "schedule", "schedule_change", "timer", "ledger", "ready", "retry", "lease", "awaited"] {
-        let trigger =
-            format!("create trigger t before insert on sched.{table} for each row execute function pg_temp.own()");
+    let tables = ["sched.job", "sched.schedule", "sched.schedule_change", TIMER_TABLE];
+    for table in tables.into_iter().chain(EXECUTION_TABLES) {
+        let trigger = format!("create trigger t before insert on {table} for each row execute function pg_temp.own()");
         assert_eq!(refused(&mut app, &trigger), SqlState::INSUFFICIENT_PRIVILEGE, "{table}");
     }
     assert_eq!(refused(&mut app, "select * from sched.ledger"), SqlState::INSUFFICIENT_PRIVILEGE);
@@ -164,7 +165,7 @@ fn changes_that_somebody_holds_keep_no_other_schedule_waiting() {
         .unwrap();
     rest(&mut db);
     let mut holder = cluster.connect();
-    holder.batch_execute("begin; select from sched.timer for update").unwrap();
+    holder.batch_execute(&format!("begin; select from {TIMER} t for update")).unwrap();
     for _ in 0..50 {
         db.batch_execute("select sched.pause('held'); select sched.resume('held')").unwrap();
     }
@@ -187,7 +188,7 @@ fn a_claim_takes_nobody_elses_retries_into_its_transaction() {
          select sched.finish_failure(execution_id, lease_token) from sched.claim('bobs')",
     )
     .unwrap();
-    wait_for(&mut db, "select retry_at < clock_timestamp() from sched.retry", SOON);
+    wait_for(&mut db, &format!("select due_at < clock_timestamp() from {DELAYED} d"), SOON);
     let mut app = cluster.connect_as("app", "postgres");
     app.batch_execute("begin; select sched.claim('bobs'); select sched.claim('other')").unwrap();
     assert_eq!(one::<i64>(&mut bob, "select count(*) from sched.claim('bobs')"), 1);

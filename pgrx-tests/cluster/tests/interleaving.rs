@@ -1,6 +1,8 @@
 //! Two transactions at a time on one execution, at each isolation level: the specs of `pgrx-tests/cluster/isolation`, played by
 //! Postgres' own isolationtester. `isolation/expected` says what comes of each; `SCHEDULER_BLESS=1` writes it anew.
+//! A spec names tables by the words of `pgrx-tests/support/tables.rs`.
 
+use scheduler_cluster_tests::tables::fill;
 use scheduler_cluster_tests::{bin, repository, Cluster};
 use std::fs;
 use std::io::Write as _;
@@ -51,7 +53,7 @@ fn decent(printed: &str, level: &str) {
 fn compare(name: &str) {
     let cluster = quiet();
     let folder = repository().join("pgrx-tests/cluster/isolation");
-    let spec = fs::read_to_string(folder.join(format!("{name}.spec"))).unwrap();
+    let spec = fill(&fs::read_to_string(folder.join(format!("{name}.spec"))).unwrap());
     for level in LEVELS {
         let printed = play(&cluster, &spec, level);
         decent(&printed, level);

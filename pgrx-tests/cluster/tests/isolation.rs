@@ -1,6 +1,7 @@
 //! One bad schedule delays no other (I4): it is found alone, recorded, backed off or parked, and said once.
 
 use scheduler_cluster_tests::scheduler::{one, switch_off, whole_grid, SOON};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster};
 use std::time::Duration;
 
@@ -117,17 +118,17 @@ fn a_stale_run_that_cannot_be_ended_keeps_no_other_waiting() {
 fn a_schedule_that_cannot_be_fired_is_tried_again_with_backoff() {
     let (cluster, mut db) = start();
     // Each failure is noted when it is written down: whoever only looks from time to time may miss one.
-    db.batch_execute(
+    db.batch_execute(&format!(
         "create table failures (errors int, wait float8);
          create function note() returns trigger language plpgsql as $$
          begin
              insert into public.failures values (new.error_count, extract(epoch from new.fire_at - clock_timestamp()));
              return null;
          end $$;
-         create trigger note after update on sched.timer for each row when (new.error_count > old.error_count)
+         create trigger note after update on {TIMER_TABLE} for each row when (new.error_count > old.error_count)
              execute function public.note();
-         alter table sched.ledger add constraint no_poison check (not payload ? 'poison') not valid",
-    )
+         alter table sched.ledger add constraint no_poison check (not payload ? 'poison') not valid"
+    ))
     .unwrap();
     let spoilt = now(&mut db);
     let bad = "from sched.schedules where schedule_name = 'bad'";
@@ -187,7 +188,7 @@ fn a_schedule_whose_commit_fails_keeps_no_other_waiting() {
 #[test]
 fn a_look_that_fails_is_no_flood_and_stops_no_fire() {
     let (cluster, mut db) = start();
-    db.batch_execute("alter table sched.lease rename column sweep_at to sweep").unwrap();
+    db.batch_execute(&format!("alter table {LEASE_TABLE} rename column sweep_at to sweep")).unwrap();
     wait_until("the look to fail", SOON, || {
         (!cluster.logged("looking for what is next failed").is_empty()).then_some(())
     });
@@ -198,7 +199,7 @@ fn a_look_that_fails_is_no_flood_and_stops_no_fire() {
     wait_for(&mut db, &format!("select count(*) > 200 from sched.execution where plan_time > '{since}'"), SOON);
     let said = cluster.logged("looking for what is next failed").len();
     assert!(said < 10, "{said} lines");
-    db.batch_execute("alter table sched.lease rename column sweep to sweep_at").unwrap();
+    db.batch_execute(&format!("alter table {LEASE_TABLE} rename column sweep to sweep_at")).unwrap();
     wait_for(&mut db, "select count(*) = 0 from sched.schedule_change", SOON);
 }
 
@@ -214,7 +215,7 @@ fn a_change_that_cannot_be_applied_keeps_no_other_waiting() {
     wait_for(&mut db, "select count(*) = 2 from sched.schedules where state = 'armed'", SOON);
     let id: i64 = one(&mut db, "select schedule_id from sched.schedule where schedule_name = 'bad'");
     db.batch_execute(&format!(
-        "alter table sched.timer add constraint no_arm check (schedule_id <> {id} or version = 1) not valid"
+        "alter table {TIMER_TABLE} add constraint no_arm check (schedule_id <> {id} or version = 1) not valid"
     ))
     .unwrap();
     // One commit, so one batch: the bad one in the middle.
@@ -236,7 +237,7 @@ fn a_change_that_cannot_be_applied_keeps_no_other_waiting() {
     let lines = cluster.logged("no_arm").iter().filter(|line| line.contains("could not be armed")).count();
     assert_eq!(lines, 1, "one line, not one a try");
     // The timer that it has from before the edit falls due, cannot be made anew either, and delays nobody.
-    wait_for(&mut db, &format!("select error_count >= 2 from sched.timer where schedule_id = {id}"), SOON);
+    wait_for(&mut db, &format!("select error_count >= 2 from {TIMER} t where schedule_id = {id}"), SOON);
     let now: String = one(&mut db, "select clock_timestamp()::text");
     let fires_on =
         format!("select count(*) > 5 from sched.execution where schedule_name = 'good' and plan_time > '{now}'");
@@ -245,7 +246,7 @@ fn a_change_that_cannot_be_applied_keeps_no_other_waiting() {
     db.batch_execute("select sched.create_schedule('later', 'every 1 hour', 'job')").unwrap();
     wait_for(&mut db, "select state = 'armed' from sched.schedules where schedule_name = 'later'", SOON);
     // Put right, it is armed with its next try.
-    db.batch_execute("alter table sched.timer drop constraint no_arm").unwrap();
+    db.batch_execute(&format!("alter table {TIMER_TABLE} drop constraint no_arm")).unwrap();
     wait_for(&mut db, "select state = 'armed' from sched.schedules where schedule_name = 'bad'", SOON);
     // The step that fires may have armed it, before the turn of the change has come.
     wait_for(&mut db, "select count(*) = 0 from sched.schedule_change", SOON);
@@ -266,7 +267,7 @@ fn a_schedule_that_is_parked_while_its_job_is_put_right_goes_on() {
         .unwrap();
         wait_for(&mut db, &format!("select state = 'armed' from sched.schedules where schedule_name = '{name}'"), SOON);
         switch_off(&cluster, &mut db);
-        wait_for(&mut db, &format!("select fire_at < now() from sched.timer join sched.schedule using (schedule_id) where schedule_name = '{name}'"), SOON);
+        wait_for(&mut db, &format!("select fire_at < now() from {TIMER} t join sched.schedule using (schedule_id) where schedule_name = '{name}'"), SOON);
         db.batch_execute(spoil).unwrap();
         let mut late = cluster.connect();
         late.batch_execute(&format!("begin; select sched.define_job('{name}')")).unwrap();

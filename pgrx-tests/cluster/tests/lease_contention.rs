@@ -1,6 +1,7 @@
 //! Many sessions want the same executions: each goes to one of them, and nobody waits for another's open transaction.
 
 use scheduler_cluster_tests::scheduler::{one, SOON};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{wait_for, Client, Cluster};
 use std::sync::Barrier;
 use std::thread;
@@ -240,7 +241,11 @@ fn a_lease_that_is_locked_keeps_no_heartbeat_waiting() {
     db.batch_execute("create table run as select * from sched.claim('default', 3)").unwrap();
     // Each with its answer and whether it was extended, for it would wait for ever: a second is an error.
     let beat = |client: &mut Client| -> String {
-        client.batch_execute("set lock_timeout = '1s'; create temp table before as select execution_id, stale_after from sched.lease").unwrap();
+        client
+            .batch_execute(&format!(
+                "set lock_timeout = '1s'; create temp table before as select execution_id, stale_after from {LEASE} l"
+            ))
+            .unwrap();
         one(
             client,
             "select string_agg(answer, ' ' order by r.scope_id) from run r,
@@ -248,8 +253,10 @@ fn a_lease_that_is_locked_keeps_no_heartbeat_waiting() {
                     lateral (select * from sched.heartbeat_many(a.ids, a.tokens) h where h.execution_id = r.execution_id) h",
         )
     };
-    let extended = "select string_agg((l.stale_after > b.stale_after)::text, ' ' order by r.scope_id) from run r
-                      left join sched.lease l using (execution_id) left join before b using (execution_id)";
+    let extended = &format!(
+        "select string_agg((l.stale_after > b.stale_after)::text, ' ' order by r.scope_id) from run r
+                      left join {LEASE} l using (execution_id) left join before b using (execution_id)"
+    );
     let mut holder = cluster.connect();
     let (one_of, token): (String, String) = (
         one(&mut db, "select execution_id::text from run where scope_id = '2'"),

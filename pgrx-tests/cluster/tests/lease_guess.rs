@@ -2,6 +2,7 @@
 
 use postgres::error::SqlState;
 use scheduler_cluster_tests::scheduler::one;
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{Client, Cluster};
 
 /// Where it is not, it hears so at once, as anybody does.
@@ -16,7 +17,7 @@ fn a_wrong_guess_is_noticed_by_nobody() {
         one::<String>(db, "select outcome from sched.try_claim('guessed', '2026-01-01', max_attempts => 3)")
     };
     for (level, serializable) in [("read committed", false), ("repeatable read", false), ("serializable", true)] {
-        holder.batch_execute("truncate sched.ledger, sched.ready, sched.retry, sched.lease, sched.awaited").unwrap();
+        holder.batch_execute(NO_EXECUTIONS).unwrap();
         db.batch_execute(&format!("set lock_timeout = '5 s'; set default_transaction_isolation = '{level}'")).unwrap();
         holder.batch_execute("begin").unwrap();
         assert_eq!(claim(&mut holder), "won");
@@ -33,7 +34,9 @@ fn a_wrong_guess_is_noticed_by_nobody() {
         believe(&mut db);
         assert_eq!(claim(&mut db), "conflicted", "{level}");
         // Another's execution; a stale one.
-        holder.batch_execute("update sched.lease set stale_after = started_at, sweep_at = started_at").unwrap();
+        holder
+            .batch_execute(&format!("update {LEASE_TABLE} set stale_after = started_at, sweep_at = started_at"))
+            .unwrap();
         believe(&mut db);
         assert_eq!(claim(&mut db), "stole", "{level}");
     }
@@ -53,11 +56,11 @@ fn a_guess_that_fails_is_not_made_again() {
     let (mut admin, mut db) = (cluster.with_extension("postgres"), cluster.connect());
     db.batch_execute("select sched.try_claim('job', to_timestamp(n), 'a', 'b') from generate_series(1, 20) n").unwrap();
     admin
-        .batch_execute(
-            "delete from sched.lease; delete from sched.ledger where plan_time > to_timestamp(1);
+        .batch_execute(&format!(
+            "delete from {LEASE_TABLE}; delete from sched.ledger where plan_time > to_timestamp(1);
              update sched.ledger set runner_id = 'r', lease_token = gen_random_uuid();
-             alter table sched.ledger alter lease_token set not null",
-        )
+             alter table sched.ledger alter lease_token set not null"
+        ))
         .unwrap();
     let known = "select outcome from sched.try_claim('job', to_timestamp(1), 'a', 'b')";
     assert_eq!(db.query(known, &[]).unwrap_err().code(), Some(&SqlState::NOT_NULL_VIOLATION));

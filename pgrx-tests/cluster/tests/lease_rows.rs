@@ -2,6 +2,7 @@
 
 use postgres::error::SqlState;
 use scheduler_cluster_tests::scheduler::{one, SOON};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{wait_for, Client, Cluster};
 use std::collections::HashSet;
 use std::thread;
@@ -16,14 +17,14 @@ fn quiet() -> Cluster {
 /// Everything that goes row by row, once; all that is left are three runs that have ended.
 fn life(db: &mut Client) {
     db.batch_execute(
-        "truncate sched.ledger, sched.ready, sched.retry, sched.lease, sched.awaited;
+        &format!("{NO_EXECUTIONS};
          create temp table if not exists held (execution_id uuid, lease_token uuid); truncate held;
          insert into held select execution_id, lease_token from sched.try_claim('life', '2026-01-01', stale_timeout => '1 microsecond');
          select outcome from sched.try_claim('life', '2026-01-01', max_attempts => 3);
-         select sched.enqueue_many('life', '{1,2}');
-         truncate held; insert into held select execution_id, lease_token from sched.lease;
+         select sched.enqueue_many('life', '{{1,2}}');
+         truncate held; insert into held select execution_id, lease_token from {LEASE} l;
          insert into held select execution_id, lease_token from sched.claim(max_claims => 2);
-         select sched.heartbeat(execution_id, lease_token, progress => '1') from held",
+         select sched.heartbeat(execution_id, lease_token, progress => '1') from held"),
     )
     .unwrap();
 }
@@ -46,11 +47,11 @@ fn tables_may_be_rewritten_between_two_calls() {
     life(&mut db);
     end_of_life(&mut db);
     for rewrite in [
-        "vacuum full sched.ledger; vacuum full sched.lease; vacuum full sched.ready; vacuum full sched.job",
-        "cluster sched.ledger using ledger_key; cluster sched.lease using lease_sweep_at; cluster sched.ready using ready_order",
-        "reindex table concurrently sched.ledger; reindex table concurrently sched.lease; reindex table concurrently sched.ready",
-        "alter table sched.ledger set (fillfactor = 90); alter table sched.lease alter runner_id set storage external",
-        "create index on sched.ledger (status); create index on sched.lease (heartbeat_at)",
+        &format!("vacuum full sched.ledger; vacuum full {LEASE_TABLE}; vacuum full {READY_TABLE}; vacuum full sched.job"),
+        &format!("cluster sched.ledger using ledger_key; cluster {LEASE_TABLE} using {LEASE_INDEX}; cluster {READY_TABLE} using {READY_INDEX}"),
+        &format!("reindex table concurrently sched.ledger; reindex table concurrently {LEASE_TABLE}; reindex table concurrently {READY_TABLE}"),
+        &format!("alter table sched.ledger set (fillfactor = 90); alter table {LEASE_TABLE} alter runner_id set storage external"),
+        &format!("create index on sched.ledger (status); create index on {LEASE_TABLE} (heartbeat_at)"),
         "drop extension scheduler; create extension scheduler",
     ] {
         life(&mut db);
@@ -109,7 +110,7 @@ fn a_large_progress_outlives_its_lease() {
          select sched.finish_success(execution_id, lease_token) from held",
     )
     .unwrap();
-    db.batch_execute("vacuum full sched.lease").unwrap();
+    db.batch_execute(&format!("vacuum full {LEASE_TABLE}")).unwrap();
     let kept = "select progress = value and length(value::text) > 100000 from sched.execution, noise";
     assert!(one::<bool>(&mut db, kept));
 }
@@ -168,8 +169,8 @@ fn failures_inside_a_transaction_leave_nothing_open() {
     let cluster = quiet();
     let mut db = cluster.connect();
     db.batch_execute(
-        "alter table sched.lease add constraint odd check (attempt > 0 and runner_id <> 'even');
-         select sched.enqueue_many('fail', array_fill('1'::jsonb, '{10}'));
+        &format!("alter table {LEASE_TABLE} add constraint odd check (attempt > 0 and runner_id <> 'even');
+         select sched.enqueue_many('fail', array_fill('1'::jsonb, '{{10}}'));
          do $$ begin
              for i in 1..200 loop
                  begin
@@ -181,16 +182,16 @@ fn failures_inside_a_transaction_leave_nothing_open() {
                  exception when check_violation then null;
                  end;
              end loop;
-         end $$",
+         end $$"),
     )
     .unwrap();
     let row = db
         .query_one(
-            "select (select count(*) from sched.ledger e where scope_kind = 'i'
-                        and not exists (select from sched.lease l where l.execution_id = e.id)),
-                    (select count(*) from sched.lease where runner_id = 'even'),
-                    (select count(*) from sched.ready), (select count(*) from sched.lease l join sched.ledger e on e.id = l.execution_id
-                        where scope_kind = 'adhoc')",
+            &format!("select (select count(*) from sched.ledger e where scope_kind = 'i'
+                        and not exists (select from {LEASE} l where l.execution_id = e.id)),
+                    (select count(*) from {LEASE} l where runner_id = 'even'),
+                    (select count(*) from {READY} r), (select count(*) from {LEASE} l join sched.ledger e on e.id = l.execution_id
+                        where scope_kind = 'adhoc')"),
             &[],
         )
         .unwrap();
@@ -418,8 +419,8 @@ fn a_batch_that_waits_for_a_row_lets_vacuum_pass() {
     let waits = format!("select wait_event_type = 'Lock' from pg_stat_activity where pid = {pid}");
     wait_for(&mut db, &waits, SOON);
     db.batch_execute("set statement_timeout = '40s'").unwrap();
-    for table in ["lease", "ledger"] {
-        db.batch_execute(&format!("vacuum (truncate off) sched.{table}")).unwrap();
+    for table in [LEASE_TABLE, "sched.ledger"] {
+        db.batch_execute(&format!("vacuum (truncate off) {table}")).unwrap();
     }
     assert!(one::<bool>(&mut db, &waits));
     holder.batch_execute("commit").unwrap();

@@ -1,6 +1,7 @@
 //! What the tables of the ledger do over time: heartbeats stay cheap, and history leaves without being noticed.
 
 use scheduler_cluster_tests::scheduler::{one, SOON};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{wait_for, Client, Cluster};
 use std::thread;
 
@@ -23,7 +24,7 @@ fn heartbeats_are_heap_only_and_leave_the_tables_as_they_are() {
                 sched.try_claim('beat', '2026-01-01', 'n', n::text)",
     )
     .unwrap();
-    let lease_size = "select pg_total_relation_size('sched.lease')";
+    let lease_size = &format!("select pg_total_relation_size('{LEASE_TABLE}')");
     let ledger_updates = "select n_tup_upd from pg_stat_user_tables where relname = 'ledger'";
     let (size, updates) = (number(&mut db, lease_size), number(&mut db, ledger_updates));
     thread::scope(|scope| {
@@ -45,9 +46,14 @@ fn heartbeats_are_heap_only_and_leave_the_tables_as_they_are() {
             });
         }
     });
-    wait_for(&mut db, "select n_tup_upd >= 100000 from pg_stat_user_tables where relname = 'lease'", SOON);
-    let row =
-        db.query_one("select n_tup_upd, n_tup_hot_upd from pg_stat_user_tables where relname = 'lease'", &[]).unwrap();
+    wait_for(
+        &mut db,
+        &format!("select n_tup_upd >= 100000 from pg_stat_user_tables where relid = '{LEASE_TABLE}'::regclass"),
+        SOON,
+    );
+    let counted =
+        format!("select n_tup_upd, n_tup_hot_upd from pg_stat_user_tables where relid = '{LEASE_TABLE}'::regclass");
+    let row = db.query_one(&counted, &[]).unwrap();
     let (all, hot): (i64, i64) = (row.get(0), row.get(1));
     let grown = number(&mut db, lease_size);
     println!("{hot} of {all} heap-only; the table was {size} bytes and is {grown}");
@@ -62,7 +68,7 @@ fn heartbeats_are_heap_only_and_leave_the_tables_as_they_are() {
 fn vacuum_gives_no_page_of_the_leases_back() {
     let cluster = Cluster::builder().set("autovacuum", "off").set("sched.enabled", "off").start();
     let mut db = cluster.with_extension("postgres");
-    let pages = "select pg_relation_size('sched.lease') / 8192";
+    let pages = &format!("select pg_relation_size('{LEASE_TABLE}') / 8192");
     let mut lengths = Vec::new();
     for round in 1..=2 {
         db.batch_execute(&format!(
@@ -74,7 +80,7 @@ fn vacuum_gives_no_page_of_the_leases_back() {
              drop table held"
         ))
         .unwrap();
-        db.batch_execute("vacuum sched.lease").unwrap();
+        db.batch_execute(&format!("vacuum {LEASE_TABLE}")).unwrap();
         lengths.push(number(&mut db, pages));
     }
     assert!(lengths[0] > 50 && lengths[1] == lengths[0], "{lengths:?} pages");
@@ -189,23 +195,27 @@ fn a_claim_that_waits_for_a_table_that_is_rewritten_finds_its_rows() {
     let cluster = Cluster::builder().set("sched.enabled", "off").start();
     let (mut admin, mut db) = (cluster.with_extension("postgres"), cluster.connect());
     db.batch_execute("select sched.define_job('anew', max_attempts => 3)").unwrap();
-    for table in ["ready", "retry"] {
+    for (state, table) in [("ready", READY_TABLE), ("delayed", DELAYED_TABLE)] {
         db.batch_execute("select sched.enqueue_many('anew', '{1,2,3}')").unwrap();
-        if table == "retry" {
+        if state == "delayed" {
             db.batch_execute(
                 "select sched.finish_failure(execution_id, lease_token, next_retry_at => clock_timestamp() + interval '100 milliseconds')
                    from sched.claim(max_claims => 3)",
             )
             .unwrap();
-            wait_for(&mut db, "select count(*) = 3 and max(retry_at) < clock_timestamp() from sched.retry", SOON);
+            wait_for(
+                &mut db,
+                &format!("select count(*) = 3 and max(due_at) < clock_timestamp() from {DELAYED} d"),
+                SOON,
+            );
         }
-        admin.batch_execute(&format!("begin; alter table sched.{table} set unlogged")).unwrap();
+        admin.batch_execute(&format!("begin; alter table {table} set unlogged")).unwrap();
         let claimed = thread::scope(|scope| {
             let claim = scope.spawn(|| number(&mut db, "select count(*) from sched.claim(max_claims => 9)"));
             wait_for(&mut admin, "select exists (select from pg_locks where not granted)", SOON);
             admin.batch_execute("commit").unwrap();
             claim.join().unwrap()
         });
-        assert_eq!(claimed, 3, "{table}");
+        assert_eq!(claimed, 3, "{state}");
     }
 }

@@ -2,6 +2,7 @@
 
 use postgres::error::SqlState;
 use scheduler_cluster_tests::scheduler::{one, SOON};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Cluster};
 use std::time::Duration;
 
@@ -45,10 +46,10 @@ fn a_later_library_goes_on_with_the_same_tables() {
     user.batch_execute("select sched.finish_success(execution_id, lease_token) from sched.claim()").unwrap();
     assert!(cluster.logged("waits: the scheduler's library").is_empty());
     // What is new there and missing here says so.
-    db.batch_execute("alter table sched.lease rename cancel_requested to other").unwrap();
+    db.batch_execute(&format!("alter table {LEASE_TABLE} rename cancel_requested to other")).unwrap();
     let refused = cluster.connect().batch_execute("select sched.latest_plan('j')").unwrap_err();
     assert_eq!(refused.code(), Some(&SqlState::FEATURE_NOT_SUPPORTED), "{refused}");
-    db.batch_execute("alter table sched.lease rename other to cancel_requested").unwrap();
+    db.batch_execute(&format!("alter table {LEASE_TABLE} rename other to cancel_requested")).unwrap();
     // With other tables it waits.
     db.batch_execute("create or replace function sched_internal.table_layout() returns integer language sql immutable parallel safe set search_path = pg_catalog, pg_temp as 'SELECT 0'")
         .unwrap();
@@ -64,7 +65,7 @@ fn a_function_that_does_not_fit_says_so_and_the_others_work() {
     let cluster = Cluster::builder().set("sched.enabled", "off").start();
     let mut db = cluster.with_extension("postgres");
     db.batch_execute("select sched.define_job('j'); select sched.enqueue('j')").unwrap();
-    let rename = "alter table sched.lease rename cancel_requested to other";
+    let rename = &format!("alter table {LEASE_TABLE} rename cancel_requested to other");
     let question = "select sched.latest_plan('j')";
     let of = |version: &str| format!("update pg_extension set extversion = '{version}' where extname = 'scheduler'");
     for (version, hint) in [("0.0.1", "Run ALTER EXTENSION"), ("99.1", "Restart the server")] {
@@ -79,7 +80,7 @@ fn a_function_that_does_not_fit_says_so_and_the_others_work() {
         let refused = user.batch_execute("select sched.pause('nothing')").unwrap_err();
         assert_eq!(refused.code(), Some(&SqlState::UNDEFINED_OBJECT));
         user.batch_execute("select sched.enqueue('j'), sched.next_time('@daily')").unwrap();
-        db.batch_execute("alter table sched.lease rename other to cancel_requested").unwrap();
+        db.batch_execute(&format!("alter table {LEASE_TABLE} rename other to cancel_requested")).unwrap();
         user.batch_execute(question).unwrap();
     }
     // Without a difference of versions it is the server's error.

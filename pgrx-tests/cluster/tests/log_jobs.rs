@@ -1,6 +1,7 @@
 //! Jobs of kind log: a line for each run that is committed, and for no other; short, and not many.
 
 use scheduler_cluster_tests::scheduler::{one, SOON};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{wait_for, Cluster};
 
 /// What these jobs have said, without what the server puts before it.
@@ -26,7 +27,7 @@ fn a_line_is_written_when_its_run_is_committed() {
     let mut db = cluster.connect();
     db.batch_execute("select sched.create_schedule('says it', 'every 1 second', 'says', payload => '[1]')").unwrap();
     db.batch_execute("select sched.dispatch_due()").unwrap();
-    wait_for(&mut db, "select fire_at < clock_timestamp() from sched.timer", SOON);
+    wait_for(&mut db, &format!("select fire_at < clock_timestamp() from {TIMER} t"), SOON);
     let dispatch = "select sched.dispatch_due()";
     for _ in 0..3 {
         db.batch_execute(&format!("begin; {dispatch}; rollback")).unwrap();

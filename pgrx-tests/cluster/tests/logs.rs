@@ -1,6 +1,7 @@
 //! What a DBA sees of the workers: few lines in the log, their state in pg_stat_activity, and their tables in the statistics.
 
 use scheduler_cluster_tests::scheduler::{begin_endless_statement, dispatcher, one, rest, SOON};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{wait_for, wait_until, Client, Cluster, Shutdown};
 use std::time::Duration;
 
@@ -64,7 +65,7 @@ fn a_due_schedule_that_an_edit_parks_has_its_line_too() {
     let off = "select query = 'switched off by sched.enabled' from pg_stat_activity where backend_type = 'scheduler dispatcher'";
     wait_for(&mut db, off, SOON);
     db.batch_execute("update sched.schedule set time_zone = 'Mars/Olympus'").unwrap();
-    wait_for(&mut db, "select fire_at < clock_timestamp() from sched.timer", SOON);
+    wait_for(&mut db, &format!("select fire_at < clock_timestamp() from {TIMER} t"), SOON);
     cluster.set("sched.enabled", "on");
     wait_for(&mut db, "select state = 'parked' from sched.schedules", SOON);
     rest(&mut db);
@@ -79,11 +80,11 @@ fn a_schedule_is_said_to_be_parked_when_it_is() {
     db.batch_execute("select sched.define_job('job'); select sched.create_schedule('s', 'every 1 hour', 'job')")
         .unwrap();
     wait_for(&mut db, "select state = 'armed' from sched.schedules", SOON);
-    db.batch_execute("alter table sched.timer add constraint never check (not parked)").unwrap();
+    db.batch_execute(&format!("alter table {TIMER_TABLE} add constraint never check (not parked)")).unwrap();
     db.batch_execute("update sched.schedule set time_zone = 'Mars/Olympus'").unwrap();
     wait_for(&mut db, "select count(*) > 0 from sched.schedule_change where failures > 0", SOON);
     assert!(cluster.logged("is parked").is_empty(), "{}", cluster.log());
-    db.batch_execute("alter table sched.timer drop constraint never").unwrap();
+    db.batch_execute(&format!("alter table {TIMER_TABLE} drop constraint never")).unwrap();
     wait_for(&mut db, "select state = 'parked' from sched.schedules", SOON);
     rest(&mut db);
     assert_eq!(cluster.logged("is parked: time zone \"Mars/Olympus\"").len(), 1, "{}", cluster.log());
@@ -179,11 +180,14 @@ fn autovacuum_learns_of_what_the_dispatcher_does() {
     .unwrap();
     wait_for(&mut db, "select count(*) >= 60 from sched.execution", SOON);
     // No client has written to these: what is counted is what the dispatcher did.
-    let counted = "select (select n_tup_ins >= 50 from pg_stat_user_tables where relid = 'sched.ledger'::regclass)
-                      and (select n_tup_ins >= 50 from pg_stat_user_tables where relid = 'sched.ready'::regclass)
-                      and (select n_tup_upd >= 50 from pg_stat_user_tables where relid = 'sched.timer'::regclass)";
+    let counted = &format!(
+        "select (select n_tup_ins >= 50 from pg_stat_user_tables where relid = 'sched.ledger'::regclass)
+                      and (select n_tup_ins >= 50 from pg_stat_user_tables where relid = '{READY_TABLE}'::regclass)
+                      and (select n_tup_upd >= 50 from pg_stat_user_tables where relid = '{TIMER_TABLE}'::regclass)"
+    );
     wait_for(&mut db, counted, SOON);
-    let vacuumed = "select last_autovacuum is not null from pg_stat_user_tables where relid = 'sched.timer'::regclass";
+    let vacuumed =
+        &format!("select last_autovacuum is not null from pg_stat_user_tables where relid = '{TIMER_TABLE}'::regclass");
     wait_for(&mut db, vacuumed, Duration::from_secs(60));
     let analyzed =
         "select last_autoanalyze is not null from pg_stat_user_tables where relid = 'sched.ledger'::regclass";

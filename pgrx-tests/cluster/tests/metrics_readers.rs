@@ -2,6 +2,7 @@
 
 use scheduler_cluster_tests::proc::{self, Signal};
 use scheduler_cluster_tests::scheduler::{dispatcher, launcher, one, switch_off, SOON};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{wait_for, wait_until, Client, Cluster};
 use std::time::{Duration, Instant};
 
@@ -63,15 +64,15 @@ fn gauges_say_what_waits_runs_and_is_due() {
     assert_eq!(value(&mut db, "sched_timers_due", "{}"), Some(0.0));
     let next: f64 = one(&mut db, "select extract(epoch from min(next_fire_at))::float8 from sched.schedules");
     assert!((value(&mut db, "sched_next_fire_timestamp_seconds", "{}").unwrap() - next).abs() < 0.001);
-    db.batch_execute(
-        "update sched.timer set fire_at = fire_at - interval '1 day' where fire_at is not null;
-         select sched_internal.table_is_new('sched.timer'::regclass)",
-    )
+    db.batch_execute(&format!(
+        "update {TIMER_TABLE} set fire_at = fire_at - interval '1 day' where fire_at is not null;
+         {TIMERS_ARE_NEW}"
+    ))
     .unwrap();
     assert_eq!(value(&mut db, "sched_timers_due", "{}"), Some(2.0));
-    db.batch_execute(
-        "update sched.timer set parked = true, fire_at = null, next_plan_time = null where fire_at is not null",
-    )
+    db.batch_execute(&format!(
+        "update {TIMER_TABLE} set parked = true, fire_at = null, next_plan_time = null where fire_at is not null"
+    ))
     .unwrap();
     assert_eq!(value(&mut db, "sched_schedules_parked", "{}"), Some(2.0));
     assert_eq!(value(&mut db, "sched_schedules_failing", "{}"), Some(0.0));
@@ -199,7 +200,7 @@ fn where_nothing_works_there_are_gauges_and_where_nothing_is_preloaded_no_counte
     // In a copy nothing is to fire. Who counted for the original has not counted for it.
     primary.connect_as("postgres", "template1").batch_execute("create database copy template postgres").unwrap();
     let mut copy = primary.connect_as("postgres", "copy");
-    wait_for(&mut copy, "select min(fire_at) < clock_timestamp() from sched.timer", SOON);
+    wait_for(&mut copy, &format!("select min(fire_at) < clock_timestamp() from {TIMER} t"), SOON);
     assert_eq!(value(&mut copy, "sched_timers_due", "{}"), Some(0.0));
     assert_eq!(value(&mut copy, "sched_fires_total", r#"{"job": "j", "queue": "default"}"#), None);
 }
@@ -212,18 +213,18 @@ fn a_locked_table_is_left_out_and_nobody_waits() {
     db.batch_execute("set lock_timeout = '20s'; select sched.define_job('j'), sched.enqueue('j')").unwrap();
     let mut other = cluster.connect();
     for (table, gone, there) in [
-        ("ready", "sched_queue_depth", "sched_timers_armed"),
-        ("lease", "sched_running", "sched_schedules_parked"),
-        ("timer", "sched_timers_armed", "sched_queue_depth"),
-        ("ledger", "sched_queue_depth", "sched_timers_due"),
-        ("retry", "sched_queue_depth", "sched_timers_due"),
-        ("paused_queue", "sched_queue_depth", "sched_timers_due"),
-        ("job", "sched_queue_depth", "sched_timers_due"),
-        ("schedule", "sched_timers_due", "sched_queue_depth"),
-        ("home", "sched_timers_due", "sched_queue_depth"),
-        ("alert", "sched_alerts_open", "sched_queue_depth"),
+        (READY_TABLE, "sched_queue_depth", "sched_timers_armed"),
+        (LEASE_TABLE, "sched_running", "sched_schedules_parked"),
+        (TIMER_TABLE, "sched_timers_armed", "sched_queue_depth"),
+        ("sched.ledger", "sched_queue_depth", "sched_timers_due"),
+        (DELAYED_TABLE, "sched_queue_depth", "sched_timers_due"),
+        ("sched.paused_queue", "sched_queue_depth", "sched_timers_due"),
+        ("sched.job", "sched_queue_depth", "sched_timers_due"),
+        ("sched.schedule", "sched_timers_due", "sched_queue_depth"),
+        ("sched.home", "sched_timers_due", "sched_queue_depth"),
+        ("sched.alert", "sched_alerts_open", "sched_queue_depth"),
     ] {
-        other.batch_execute(&format!("begin; lock table sched.{table}")).unwrap();
+        other.batch_execute(&format!("begin; lock table {table}")).unwrap();
         let began = Instant::now();
         let found: Vec<String> = one(&mut db, "select array_agg(name) from sched.metrics()");
         assert!(began.elapsed() < Duration::from_secs(5), "{table}: {:?}", began.elapsed());
@@ -272,8 +273,8 @@ fn due_retries_wait_and_pauses_are_shown() {
     let mut db = cluster.with_extension("postgres");
     switch_off(&cluster, &mut db);
     db.batch_execute(
-        "select sched.define_job('j', queue => 'mail'), sched.enqueue_many('j', array['1', '2']::jsonb[], run_ats => array_fill(now() + interval '1 day', array[2]));
-         update sched.retry set retry_at = retry_at - interval '1 day 10 minutes'",
+        &format!("select sched.define_job('j', queue => 'mail'), sched.enqueue_many('j', array['1', '2']::jsonb[], run_ats => array_fill(now() + interval '1 day', array[2]));
+         {}", delays_pass("1 day 10 minutes")),
     )
     .unwrap();
     assert_eq!(of_queue(&mut db, "sched_queue_depth", "mail"), Some(2.0));
@@ -306,7 +307,10 @@ fn what_a_dropped_role_left_is_not_old() {
     )
     .unwrap();
     drop(gone);
-    let age = "update sched.ledger set created_at = created_at - interval '1 hour'; update sched.retry set retry_at = retry_at - interval '1 day 1 hour'";
+    let age = &format!(
+        "update sched.ledger set created_at = created_at - interval '1 hour'; {}",
+        delays_pass("1 day 1 hour")
+    );
     db.batch_execute(age).unwrap();
     let oldest = |db: &mut Client, queue| of_queue(db, "sched_queue_oldest_claimable_seconds", queue).unwrap();
     for queue in ["both", "alone"] {

@@ -2,6 +2,7 @@
 
 use scheduler_cluster_tests::proc::{self, Program, Signal};
 use scheduler_cluster_tests::scheduler::{dispatcher, switch_off, SOON};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{bin, conn, monitoring, python, repository, run, wait_for, wait_until, Cluster};
 use std::fs;
 use std::io::{Read, Write};
@@ -39,10 +40,10 @@ fn cluster_with_numbers() -> Cluster {
         "select sched.create_schedule('missed', 'every 1 day from ' || date_trunc('second', now() - interval '10 days 12 hours')::text, 'mail',
                                       scope_id => 'missed', catch_up => 'skip_missed')",
         "select sched.dispatch_due()",
-        "update sched.timer t
+        &format!("update {TIMER_TABLE} t
             set next_plan_time = next_plan_time - interval '5 days', fire_at = fire_at - interval '5 days', cursor_at = cursor_at - interval '5 days'
-           from sched.schedule s where s.schedule_id = t.schedule_id and s.schedule_name = 'missed'",
-        "select sched_internal.table_is_new('sched.timer'::regclass)",
+           from sched.schedule s where s.schedule_id = t.schedule_id and s.schedule_name = 'missed'"),
+        TIMERS_ARE_NEW,
         "select sched.dispatch_due()",
     ] {
         app.batch_execute(call).unwrap_or_else(|error| panic!("{call}: {error:?}"));

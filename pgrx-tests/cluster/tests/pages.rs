@@ -11,6 +11,7 @@
 //! A page that does not create the extension itself finds it there, with a dispatcher.
 
 use scheduler_cluster_tests::proc::Program;
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{celery, pg_cron, pgagent, repository, router, wait_until, Cluster};
 use std::collections::BTreeSet;
 use std::fs;
@@ -266,7 +267,7 @@ fn every_test_that_the_invariants_name_is_there() {
     let shown = page.lines().filter(|line| line.starts_with("| I")).filter_map(|line| line.split(" | ").nth(2));
     let named: Vec<&str> = shown.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
     assert!(named.len() > 30, "{named:?}");
-    let missing: Vec<_> = named.iter().filter(|name| **name != "sched.timer" && !tests.contains(**name)).collect();
+    let missing: Vec<_> = named.iter().filter(|name| **name != TIMER_TABLE && !tests.contains(**name)).collect();
     assert!(missing.is_empty(), "docs/internals/invariants.md names tests that there are not: {missing:?}");
 }
 

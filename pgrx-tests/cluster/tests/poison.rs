@@ -1,6 +1,7 @@
 //! One bad schedule delays no other (I4): of 1,000 schedules that are due in the same instant one is poisoned, in each of five ways.
 
 use scheduler_cluster_tests::scheduler::{one, whole_grid, SOON};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{wait_for, wait_until, Client, Cluster};
 
 const SCHEDULES: i64 = 1000;
@@ -52,7 +53,7 @@ const POISONS: [Poison; 5] = [
 fn all_fire_on(db: &mut Client, prefix: &str, seconds: i32) {
     let until: String = one(db, &format!("select (clock_timestamp() + interval '{seconds} seconds')::text"));
     let fired = format!(
-        "select count(*) >= {SCHEDULES} - 1 from sched.timer t join sched.schedule s using (schedule_id)
+        "select count(*) >= {SCHEDULES} - 1 from {TIMER} t join sched.schedule s using (schedule_id)
           where s.schedule_name like '{prefix} %' and t.last_plan_time >= '{until}'"
     );
     wait_for(db, &fired, SOON * 2);
@@ -160,11 +161,11 @@ const BESIDE_TIMERS: [Row; 6] = [
 ];
 
 const ROWS: [Row; 22] = [
-    row("parked", "cursor_at", "update sched.timer set cursor_at = 'infinity' where schedule_id = %s"),
-    row("parked", "cursor_at", "update sched.timer set cursor_at = '-infinity' where schedule_id = %s"),
-    row("parked", "buffered_plan", "update sched.timer set buffered_plan = 'infinity' where schedule_id = %s"),
-    row("parked", "backlog_until", "update sched.timer set backlog_until = '-infinity' where schedule_id = %s"),
-    row("armed", "", "update sched.timer set last_plan_time = 'infinity', last_fired_at = '-infinity' where schedule_id = %s"),
+    row("parked", "cursor_at", "update {TIMER_TABLE} set cursor_at = 'infinity' where schedule_id = %s"),
+    row("parked", "cursor_at", "update {TIMER_TABLE} set cursor_at = '-infinity' where schedule_id = %s"),
+    row("parked", "buffered_plan", "update {TIMER_TABLE} set buffered_plan = 'infinity' where schedule_id = %s"),
+    row("parked", "backlog_until", "update {TIMER_TABLE} set backlog_until = '-infinity' where schedule_id = %s"),
+    row("armed", "", "update {TIMER_TABLE} set last_plan_time = 'infinity', last_fired_at = '-infinity' where schedule_id = %s"),
     row("failing", "sweet", "update sched.schedule set payload = '[1]' where schedule_id = %s"),
     row("parked", "previous_keys", "update sched.schedule set previous_keys = array[null]::uuid[] where schedule_id = %s"),
     row("parked", "previous_keys", "update sched.schedule set previous_keys = array[key, null], clock = 'every 500 milliseconds' where schedule_id = %s"),
@@ -185,8 +186,7 @@ const ROWS: [Row; 22] = [
     row("armed", "", "insert into sched.schedule_change (schedule_id, terminal_at, retry_at) values (%s, '-infinity', '-infinity')"),
     row("armed", "", "insert into sched.schedule_change (schedule_id, retry_at) values (%s, 'infinity')"),
     row("armed", "", "update sched.job set queue = repeat('q', 70), retry_backoff = '{null}' where job_name = 'job of %s'"),
-    row("armed", "", "insert into sched.retry select 'infinity', id, queue, priority, plan_time, owner from sched.ledger where schedule_id = %s limit 1;
-                      insert into sched.lease select id, id, 1, 1, owner, 'infinity', '-infinity', 'infinity', 'infinity', '1 hour', 'nobody' from sched.ledger where schedule_id = %s limit 1"),
+    row("armed", "", "{POISONED_ENTRIES}"),
 ];
 
 /// One schedule for each row, and as many healthy ones; all are due in the same instant. Which way they go to their tables.
@@ -194,7 +194,7 @@ fn a_hand_poisons_rows(by_statements: bool) {
     let cluster = Cluster::builder().set("sched.history_retention", "2s").start();
     let mut db = cluster.with_extension("postgres");
     if by_statements {
-        db.batch_execute("alter table sched.timer add note text; alter table sched.schedule add note text; alter table sched.ledger add note text").unwrap();
+        db.batch_execute(&format!("alter table {TIMER_TABLE} add note text; alter table sched.schedule add note text; alter table sched.ledger add note text")).unwrap();
     }
     let all: Vec<&Row> = BESIDE_TIMERS.iter().chain(&ROWS).collect();
     let count = all.len();
@@ -214,7 +214,7 @@ fn a_hand_poisons_rows(by_statements: bool) {
         for (number, row) in rows.iter().enumerate() {
             let bad =
                 format!("(select schedule_id from sched.schedule where schedule_name = 'bad {}')", first + number);
-            let write = row.write.replace("job of %s", &format!("job of {}", first + number)).replace("%s", &bad);
+            let write = fill(row.write).replace("job of %s", &format!("job of {}", first + number)).replace("%s", &bad);
             db.batch_execute(&write).unwrap_or_else(|error| panic!("{write}: {error}"));
         }
     };
@@ -226,7 +226,7 @@ fn a_hand_poisons_rows(by_statements: bool) {
     let poisoned: String = one(&mut db, "select (clock_timestamp() + interval '5 seconds')::text");
     db.batch_execute("select sched.create_schedule('new', 'every 1 second', 'good'), sched.alter_schedule('good 1', payload => '[2]')").unwrap();
     let fire_on = format!(
-        "select count(*) = {count} from sched.timer join sched.schedule using (schedule_id) where schedule_name like 'good %' and last_plan_time >= '{poisoned}'"
+        "select count(*) = {count} from {TIMER} t join sched.schedule using (schedule_id) where schedule_name like 'good %' and last_plan_time >= '{poisoned}'"
     );
     wait_for(&mut db, &fire_on, SOON);
     for number in 1..=count {
@@ -265,11 +265,15 @@ fn a_hand_poisons_rows(by_statements: bool) {
 
     // One that fails for ever.
     db.batch_execute(
-        "update sched.timer set error_count = 2147483647, fire_at = clock_timestamp() where last_error like '%sweet%';
-         select sched_internal.table_is_new('sched.timer'::regclass)",
+        &format!("update {TIMER_TABLE} set error_count = 2147483647, fire_at = clock_timestamp() where last_error like '%sweet%';
+         {TIMERS_ARE_NEW}"),
     )
     .unwrap();
-    wait_for(&mut db, "select fire_at > clock_timestamp() from sched.timer where last_error like '%sweet%'", SOON);
+    wait_for(
+        &mut db,
+        &format!("select fire_at > clock_timestamp() from {TIMER} t where last_error like '%sweet%'"),
+        SOON,
+    );
 
     // An edit brings back what its own rows had parked; what is wrong in the schedule itself has to be put right.
     for (number, row) in all.iter().enumerate().filter(|(_, row)| row.state == "parked") {
@@ -288,7 +292,7 @@ fn a_hand_poisons_rows(by_statements: bool) {
     let dropped =
         "select count(*) filter (where sched.drop_schedule(schedule_name, cancel_pending => true)) from sched.schedule";
     assert_eq!(one::<i64>(&mut db, dropped), 2 * i64::try_from(count).unwrap() + 1);
-    wait_for(&mut db, "select count(*) = 0 from sched.timer", SOON);
+    wait_for(&mut db, &none(TIMER), SOON);
 }
 
 #[test]
@@ -315,13 +319,13 @@ fn a_row_that_cannot_be_read_stops_no_other() {
     wait_for(&mut db, "select count(distinct schedule_name) = 3 from sched.execution", SOON);
     // One whose change nobody can apply, and one that nobody can fire.
     db.batch_execute(
-        "update sched.schedule set time_zone = E'\\377' where schedule_name = 'bad';
-         begin; lock table sched.timer; update sched.schedule set catch_up = 'every_plan', clock = E'\\377' where schedule_name = 'worse';
-         update sched.timer t set version = s.version, fire_at = clock_timestamp(), next_plan_time = clock_timestamp()
+        &format!("update sched.schedule set time_zone = E'\\377' where schedule_name = 'bad';
+         begin; lock table {TIMER_TABLE}; update sched.schedule set catch_up = 'every_plan', clock = E'\\377' where schedule_name = 'worse';
+         update {TIMER_TABLE} t set version = s.version, fire_at = clock_timestamp(), next_plan_time = clock_timestamp()
            from sched.schedule s where s.schedule_id = t.schedule_id and schedule_name = 'worse';
          delete from sched.schedule_change c using sched.schedule s where s.schedule_id = c.schedule_id and schedule_name = 'worse'; commit;
-         select sched_internal.table_is_new('sched.timer'::regclass);
-         select sched.create_schedule('new', 'every 1 second', 'job')",
+         {TIMERS_ARE_NEW};
+         select sched.create_schedule('new', 'every 1 second', 'job')"),
     )
     .unwrap();
     let moment: String = one(&mut db, "select clock_timestamp()::text");
@@ -332,8 +336,8 @@ fn a_row_that_cannot_be_read_stops_no_other() {
         wait_for(&mut db, &fires, SOON);
     }
     whole_grid(&mut db, "good", "1 second");
-    let says = "select count(*) = 2 from sched.timer t join sched.schedule using (schedule_id)
-                 where schedule_name in ('bad', 'worse') and last_error like '%not valid UTF-8%' and fire_at > clock_timestamp() - interval '1 minute'";
+    let says = &format!("select count(*) = 2 from {TIMER} t join sched.schedule using (schedule_id)
+                 where schedule_name in ('bad', 'worse') and last_error like '%not valid UTF-8%' and fire_at > clock_timestamp() - interval '1 minute'");
     wait_for(&mut db, says, SOON);
     let failures: Vec<String> =
         cluster.logged("WARNING").into_iter().filter(|line| line.contains(" failed: ")).collect();

@@ -4,6 +4,7 @@ use crate::copies::{dump, restore};
 use scheduler_cluster_tests::random::Random;
 use scheduler_cluster_tests::scheduler::{asleep_since, heard, one, rest, SOON};
 use scheduler_cluster_tests::sql_jobs::{all_ended, define, enqueue};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{stays, wait_for, Client, Cluster, Shutdown};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -118,7 +119,7 @@ fn nothing_of_a_paused_queue_is_claimed_through_kills() {
         }
     });
     // What killed claimers have left is of nobody who still claims: it stays to be claimed.
-    wait_for(&mut db, "select not exists (select from sched.lease)", SOON);
+    wait_for(&mut db, &none(LEASE), SOON);
     let left = "select sched.finish_success(c.execution_id, c.lease_token) from sched.claim('q', 1000) as c";
     db.batch_execute(left).unwrap();
     all_ended(&mut db);
@@ -146,7 +147,7 @@ fn a_resumed_queue_is_heard_of_and_a_paused_one_disturbs_nobody() {
     enqueue(&mut db, "work", 5);
     wait_for(&mut db, "select ready = 11 from sched.queues where queue = 'q'", SOON);
     // The view goes by the clock. The dispatcher says so when it has moved what was to be tried again.
-    wait_for(&mut db, "select not exists (select from sched.retry)", SOON);
+    wait_for(&mut db, &none(DELAYED), SOON);
     heard(&mut worker, &mut db, "sched:q");
     let since = rest(&mut db);
     stays("the dispatcher's sleep", Duration::from_secs(2), || asleep_since(&mut db) == Some(since.clone()));

@@ -1,6 +1,7 @@
 //! What is written row by row, below the executor: WAL that replays to the same pages, and indexes that agree with their tables.
 
 use scheduler_cluster_tests::scheduler::{one, SOON};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{wait_for, Client, Cluster};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -57,12 +58,12 @@ fn every_page_replays_as_it_was_written() {
             let mut db = primary.connect();
             let commands = [
                 "reindex table concurrently sched.ledger",
-                "vacuum sched.ready",
-                "vacuum full sched.lease",
-                "reindex table concurrently sched.ready",
-                "vacuum full sched.ready",
+                &format!("vacuum {READY_TABLE}"),
+                &format!("vacuum full {LEASE_TABLE}"),
+                &format!("reindex table concurrently {READY_TABLE}"),
+                &format!("vacuum full {READY_TABLE}"),
                 "vacuum sched.ledger",
-                "reindex table concurrently sched.timer",
+                &format!("reindex table concurrently {TIMER_TABLE}"),
                 "cluster sched.ledger using ledger_pkey",
             ];
             for command in commands.iter().cycle() {

@@ -2,6 +2,7 @@
 //! `sched.log_ticks`: `logs.rs`.)
 
 use scheduler_cluster_tests::scheduler::{asleep_since, heard, one, rest, served, switch_off, SOON};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster};
 use std::time::{Duration, Instant};
 
@@ -197,7 +198,7 @@ fn fast_path_is_whether_leases_and_fires_go_to_the_rows() {
         let dispatcher = wait_until("the dispatcher to fire", SOON, || {
             db.query_opt(halted, &[]).unwrap().map(|row| row.get::<_, i32>(0))
         });
-        let by_statement = locked(&mut db, dispatcher, "sched.timer", "RowShareLock");
+        let by_statement = locked(&mut db, dispatcher, TIMER_TABLE, "RowShareLock");
         assert_eq!(by_statement, setting == "off", "a fire with {setting}");
         runner.batch_execute("commit").unwrap();
     }
@@ -245,7 +246,7 @@ fn misfire_grace_is_how_late_a_skip_missed_plan_may_run() {
             ))
             .unwrap();
             wait_for(&mut db, "select not exists (select from sched.schedule_change)", SOON);
-            holder.batch_execute("begin; lock table sched.timer in access exclusive mode").unwrap();
+            holder.batch_execute(&format!("begin; lock table {TIMER_TABLE} in access exclusive mode")).unwrap();
             if one(&mut holder, &format!("select clock_timestamp() < '{at}'")) {
                 break (name, at);
             }

@@ -1,13 +1,14 @@
 //! Verdicts and timers on a live server: through crashes, beside dispatchers at work, and with schedules that are always due.
 
 use scheduler_cluster_tests::scheduler::{one, rest, whole_grid, SOON};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{wait_for, wait_until, Client, Cluster, Shutdown};
 
 /// A moment before which no plan time waits for a dispatcher: on a busy machine that takes a while.
 fn decided(db: &mut Client) -> String {
     let moment: String = one(db, "select clock_timestamp()::text");
     let undecided = format!(
-        "select not exists (select from sched.timer where next_plan_time <= '{moment}') and not exists (select from sched.schedule_change)"
+        "select not exists (select from {TIMER} t where next_plan_time <= '{moment}') and not exists (select from sched.schedule_change)"
     );
     wait_for(db, &undecided, SOON);
     moment
@@ -187,10 +188,10 @@ fn a_rebuild_after_an_edit_that_was_committed_late_loses_no_plan() {
     });
     editor.batch_execute("commit").unwrap();
     let marked: String = one(&mut db, "select clock_timestamp()::text");
-    let timer = "select concat_ws(' ', cursor_at, next_plan_time, buffered_plan, waiting) from sched.timer";
+    let timer = &format!("select concat_ws(' ', cursor_at, next_plan_time, buffered_plan, waiting) from {TIMER} t");
     let rebuilt = |db: &mut Client, when: &str| {
         let before: String = one(db, timer);
-        db.batch_execute("begin; truncate sched.timer; select sched.rebuild(); commit").unwrap();
+        db.batch_execute(REBUILT_TIMERS).unwrap();
         assert_eq!(one::<String>(db, timer), before, "{when}");
     };
     // Settled, and one plan of the new clock fired; then some more; then beyond all that the old one has fired.
@@ -271,9 +272,9 @@ fn what_tells_where_a_timer_stands_after_a_late_edit_is_not_forgotten() {
     wait_for(&mut db, "select count(*) < 3 from sched.ledger", SOON);
     assert_eq!(one::<i64>(&mut db, all), 2, "the newest of the scope, and the newest of the new clock");
     assert!(one::<bool>(&mut db, &fired));
-    let timer = "select concat_ws(' ', cursor_at, next_plan_time, buffered_plan, waiting) from sched.timer";
+    let timer = &format!("select concat_ws(' ', cursor_at, next_plan_time, buffered_plan, waiting) from {TIMER} t");
     let before: String = one(&mut db, timer);
-    db.batch_execute("begin; truncate sched.timer; select sched.rebuild(); commit").unwrap();
+    db.batch_execute(REBUILT_TIMERS).unwrap();
     assert_eq!(one::<String>(&mut db, timer), before);
 }
 
@@ -339,7 +340,7 @@ fn timers_are_made_anew_beside_dispatchers_and_edits() {
     let mut editor = cluster.connect();
     for round in 0..40 {
         if round % 4 == 0 {
-            db.batch_execute("begin; truncate sched.timer; select sched.rebuild(); commit").unwrap();
+            db.batch_execute(REBUILT_TIMERS).unwrap();
         } else {
             let armed: i64 = one(&mut db, "select sched.rebuild()");
             assert_eq!(armed, 20);
@@ -371,7 +372,7 @@ fn a_rebuild_waits_for_dispatchers_and_they_for_it() {
     other.batch_execute("select sched.alter_schedule('s', clock => 'every 2 hours')").unwrap();
     wait_for(
         &mut other,
-        "select count(*) > 0 from pg_locks where not granted and relation = 'sched.timer'::regclass",
+        &format!("select count(*) > 0 from pg_locks where not granted and relation = '{TIMER_TABLE}'::regclass"),
         SOON,
     );
     db.batch_execute("commit").unwrap();

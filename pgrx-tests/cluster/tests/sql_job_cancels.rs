@@ -6,6 +6,7 @@ use scheduler_cluster_tests::scheduler::{dispatcher, one, rest, SOON};
 use scheduler_cluster_tests::sql_jobs::{
     all_ended, define, effects_are_those_of_the_ledger, ended, enqueue, runners, sleeping, status,
 };
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,7 +52,7 @@ fn a_cancel_ends_a_run_within_a_second() {
 fn cancel_what_runs(cluster: &Cluster, stop: &AtomicBool) -> HashSet<String> {
     let mut db = cluster.connect();
     let query =
-        "select r.id::text from (select execution_id as id from sched.lease order by random() limit 1) as r where sched.cancel(r.id)";
+        &format!("select r.id::text from (select execution_id as id from {LEASE} l order by random() limit 1) as r where sched.cancel(r.id)");
     let mut asked = HashSet::new();
     while !stop.load(Ordering::SeqCst) {
         asked.extend(db.query(query, &[]).unwrap().iter().map(|row| row.get::<_, String>(0)));
@@ -72,7 +73,7 @@ fn cancels_in_a_stream(count: i64) {
         let cancellers: Vec<_> = (0..2).map(|_| scope.spawn(|| cancel_what_runs(&cluster, &stop))).collect();
         let done = "select count(*) from sched.execution where status = 'CANCELLED'";
         wait_until("enough cancels", SOON * 15, || {
-            if one::<i64>(&mut db, "select count(*) from sched.ready") < 500 {
+            if one::<i64>(&mut db, &count_of(READY)) < 500 {
                 all.extend(enqueue(&mut db, "short", 400));
                 all.extend(enqueue(&mut db, "own", 100));
             }
@@ -126,7 +127,7 @@ fn a_late_signal_hits_nothing() {
     let all = enqueue(&mut db, "short", 1000);
     let mut signals = 0;
     // What comes of a cancel whose run has just ended.
-    while one::<i64>(&mut db, "select count(*) from sched.ready") > 0 {
+    while one::<i64>(&mut db, &count_of(READY)) > 0 {
         let pids = runners(&mut db);
         if !pids.is_empty() {
             proc::kill(pids[random.below(pids.len() as u64) as usize], Signal::USR2);

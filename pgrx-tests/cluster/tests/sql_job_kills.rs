@@ -6,6 +6,7 @@ use scheduler_cluster_tests::scheduler::{dispatcher, launcher, one, SOON};
 use scheduler_cluster_tests::sql_jobs::{
     all_ended, define, effects_are_those_of_the_ledger, enqueue, runners, runs_without_process, ENDED_AFTER_CRASH,
 };
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster, Shutdown};
 use std::time::{Duration, Instant};
 
@@ -195,7 +196,7 @@ fn kills(count: usize, runner_idle: &str) {
     let (mut crashes, started) = (0, Instant::now());
     for round in 0..count {
         let victim = VICTIMS[round % VICTIMS.len()];
-        let waiting: i64 = one(&mut db, "select count(*) from sched.ready");
+        let waiting: i64 = one(&mut db, &count_of(READY));
         for job in SHORT.iter().filter(|_| waiting < 500) {
             acknowledged.extend(enqueue(&mut db, job, 100));
         }

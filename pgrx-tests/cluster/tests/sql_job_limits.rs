@@ -3,6 +3,7 @@
 use scheduler_cluster_tests::proc::is_alive;
 use scheduler_cluster_tests::scheduler::{mostly_within, one, rest, SOON};
 use scheduler_cluster_tests::sql_jobs::{define, ended, enqueue, sleeping};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Cluster};
 use std::time::Duration;
 
@@ -97,7 +98,7 @@ fn run_timeout_ends_a_run_that_goes_on_after_it() {
     let id = enqueue(&mut db, "stubborn", 1).remove(0);
     let (_, pid) = sleeping(&mut db, "stubborn", 1).remove(0);
     let mut locks = cluster.connect();
-    locks.batch_execute("begin; select from sched.lease for update").unwrap();
+    locks.batch_execute(&format!("begin; select from {LEASE} l for update")).unwrap();
     wait_until("the process to be gone", SOON, || (!is_alive(pid)).then_some(()));
     locks.batch_execute("commit").unwrap();
     assert_eq!(ended(&mut db, &id), pair("FAILED", "run_timeout"));

@@ -3,6 +3,7 @@
 use scheduler_cluster_tests::proc;
 use scheduler_cluster_tests::scheduler::{dispatcher, one, SOON};
 use scheduler_cluster_tests::sql_jobs::{define, ended, enqueue, runners, sleeping, status};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{wait_for, wait_until, Client, Cluster};
 
 /// Whoever calls it says who it is, and tries to become more.
@@ -99,8 +100,8 @@ const WAYS: &[(&str, &str)] = &[
     ("select pg_read_file('postgresql.conf')", "42501"),
     ("insert into sched.ledger default values", "42501"),
     ("update sched.job set owner = 'evil'", "42501"),
-    ("delete from sched.lease", "42501"),
-    ("select * from sched.ready", "42501"),
+    ("delete from {LEASE_TABLE}", "42501"),
+    ("select * from {READY} r", "42501"),
     ("select setval('sched.fence', 1)", "42501"),
     ("select sched.grant_monitor('evil')", "42501"),
     ("select sched.define_job('secret', 'sql', 'select 1')", "42501"),
@@ -135,7 +136,7 @@ fn no_way_leads_out_of_the_owners_rights() {
     let mut wrong = Vec::new();
     for (number, (way, codes)) in WAYS.iter().enumerate() {
         // Once with a witness after it, and once more in the same process, which must be clean.
-        let job = format!("way {number}");
+        let (job, way) = (format!("way {number}"), fill(way));
         define(&mut evil, &job, &format!("{way}; select app.witness('after {number}')"), "");
         let id = enqueue(&mut evil, &job, 1).remove(0);
         let (status, code) = ended(&mut root, &id);
@@ -410,5 +411,5 @@ fn a_dispatcher_without_superuser_has_each_command_run_as_its_owner() {
     let id = enqueue(&mut app, "of the app", 1).remove(0);
     ended(&mut root, &id);
     assert_eq!(status(&mut root, &id).0, "SUCCESS");
-    wait_for(&mut root, "select not exists (select from sched.lease)", SOON);
+    wait_for(&mut root, &none(LEASE), SOON);
 }

@@ -3,6 +3,7 @@
 use scheduler_cluster_tests::conn::text;
 use scheduler_cluster_tests::scheduler::{heard, one, SOON};
 use scheduler_cluster_tests::sql_jobs::{define, ended, enqueue, runners};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{bin, stays, wait_for, wait_until, Client, Cluster};
 use std::fs;
 use std::time::Duration;
@@ -223,13 +224,13 @@ fn leaks_nothing(count: i32, batch: i32) {
         }
         wait_for(
             &mut db,
-            "select not exists (select from sched.lease) and not exists (select from sched.ready)",
+            &format!("select not exists (select from {LEASE} l) and not exists (select from {READY} r)"),
             SOON * 3,
         );
         if let Some(pid) = runners(&mut db).first() {
             seen.push((*pid, memory(*pid, "RssAnon:")));
         }
-        db.batch_execute("vacuum sched.ledger, sched.ready, sched.lease, t").unwrap();
+        db.batch_execute(&format!("vacuum sched.ledger, {READY_TABLE}, {LEASE_TABLE}, t")).unwrap();
     }
     for (pid, kb) in &seen {
         let first = seen.iter().find(|(other, _)| other == pid).map_or(*kb, |(_, kb)| *kb);
@@ -266,12 +267,12 @@ fn a_runner_does_not_spin_on_what_somebody_has_in_hand() {
     cluster.set("sched.enabled", "off");
     wait_for(&mut db, "select not exists (select from pg_stat_activity where backend_type = 'scheduler runner')", SOON);
     let id = enqueue(&mut db, "job", 1).remove(0);
-    holder.batch_execute("begin; select from sched.ready for update").unwrap();
+    holder.batch_execute(&format!("begin; select from {READY} r for update")).unwrap();
     cluster.set("sched.enabled", "on");
     let pid = wait_until("another runner", SOON, || runners(&mut db).first().copied().filter(|new| *new != pid));
     wait_for(&mut db, &format!("select state = 'idle' from pg_stat_activity where pid = {pid}"), SOON);
     let before = ticks(pid);
-    stays("what waits", Duration::from_secs(3), || one::<i64>(&mut db, "select count(*) from sched.ready"));
+    stays("what waits", Duration::from_secs(3), || one::<i64>(&mut db, &count_of(READY)));
     let used = ticks(pid) - before;
     assert!(used < 60, "{used} hundredths of 3 s");
     holder.batch_execute("rollback").unwrap();

@@ -4,6 +4,7 @@ use crate::obstruction::lock_the_catalogs;
 use scheduler_cluster_tests::proc::{self, Signal};
 use scheduler_cluster_tests::scheduler::{mostly_within, one, switch_off, whole_grid, SOON};
 use scheduler_cluster_tests::sql_jobs::{all_ended, define, ended, enqueue, runners, sleeping};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster};
 use std::time::Duration;
 
@@ -168,7 +169,7 @@ fn nobody_waits_for_all_the_runs_of_another() {
         println!("in {database}: {before} runs of the others came first");
         assert!(before <= 2, "{before} runs of the others came first");
     }
-    assert!(one::<i64>(&mut db, "select count(*) from sched.ready") > 0, "the others have not come to their end");
+    assert!(one::<i64>(&mut db, &count_of(READY)) > 0, "the others have not come to their end");
 }
 
 /// With several places: who has none gets the next one, and who waits for the others' is not starved by his own number.
@@ -276,7 +277,7 @@ fn the_databases_of_one_role_share_what_it_may_have() {
         let id = enqueue(&mut far, "few", 1).remove(0);
         assert_eq!(ended(&mut far, &id).0, "SUCCESS");
     }
-    assert!(one::<i64>(&mut db, "select count(*) from sched.ready") > 0, "the other has not come to its end");
+    assert!(one::<i64>(&mut db, &count_of(READY)) > 0, "the other has not come to its end");
     // And when it is idle it leaves.
     db.batch_execute("select sched.cancel_many(job_name => 'many')").unwrap();
     all_ended(&mut db);

@@ -2,6 +2,7 @@
 
 use postgres::error::SqlState;
 use scheduler_cluster_tests::scheduler::{launcher, mostly_within, one, whole_grid, BACK, SOON};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Builder, Client, Cluster, Shutdown};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -331,11 +332,7 @@ fn promotions(rounds: usize) {
         assert!(one::<i64>(&mut db, "select count(*) from effect") >= effects);
         let plans = whole_grid(&mut db, "s", PERIOD);
         // Leases that nobody holds any more, those of the old primary too, end.
-        wait_for(
-            &mut db,
-            &format!("select not exists (select from sched.lease where started_at < '{promoted}')"),
-            SOON,
-        );
+        wait_for(&mut db, &format!("select not exists (select from {LEASE} l where started_at < '{promoted}')"), SOON);
         println!("promotion {round}: dispatching after {took:?}; {plans} plans, {ids} executions shipped");
 
         primary.rejoin(&standby);
@@ -352,7 +349,7 @@ fn promotions(rounds: usize) {
     let twice = "select count(*) from sched.execution e full join effect f on f.execution_id = e.id
                   where (e.status is distinct from 'SUCCESS') <> (f.execution_id is null)";
     assert_eq!(one::<i64>(&mut db, twice), 0, "a finish and its effect stand or fall together");
-    wait_for(&mut db, "select not exists (select from sched.lease)", SOON);
+    wait_for(&mut db, &none(LEASE), SOON);
     println!(
         "{rounds} promotions, the slowest until a plan was dispatched: {:?}; {} runs finished",
         times.iter().max(),

@@ -3,6 +3,7 @@
 use scheduler_cluster_tests::pg_cron;
 use scheduler_cluster_tests::random::Random;
 use scheduler_cluster_tests::scheduler::{one, SOON};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{wait_for, Client, Shutdown};
 use std::time::Duration;
 
@@ -272,7 +273,7 @@ fn what_waits_is_run_here_when_it_is_handed_back() {
     )
     .unwrap();
     let buffered = |name: &str| {
-        format!("select buffered_plan::text from sched.timer join sched.schedule using (schedule_id) where schedule_name = '{name}'")
+        format!("select buffered_plan::text from {TIMER} t join sched.schedule using (schedule_id) where schedule_name = '{name}'")
     };
     for name in ["busy", "both"] {
         wait_for(&mut db, &format!("select ({}) is not null", buffered(name)), SOON * 2);

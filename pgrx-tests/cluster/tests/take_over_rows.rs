@@ -2,6 +2,7 @@
 
 use crate::take_over::{state, SWITCHED};
 use scheduler_cluster_tests::scheduler::{one, SOON};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{celery, pg_cron, wait_for, Client, Cluster};
 
 /// Switched off there after the import: it fires nowhere, here neither.
@@ -82,7 +83,11 @@ fn an_interval_counts_from_their_last_run() {
     assert_eq!(one::<String>(&mut db, &taken), "hourly 10, missed -10, often 0");
     let armed = format!("{} from sched.schedules", due("next_plan_time"));
     let is_armed = |db: &mut Client| {
-        wait_for(db, "select count(*) = 3 from sched.timer where not waiting and next_plan_time is not null", SOON);
+        wait_for(
+            db,
+            &format!("select count(*) = 3 from {TIMER} t where not waiting and next_plan_time is not null"),
+            SOON,
+        );
         let armed: String = one(db, &armed);
         assert!(
             ["hourly 10, missed 60, often 0", "hourly 10, missed 60, often 1"].contains(&armed.as_str()),

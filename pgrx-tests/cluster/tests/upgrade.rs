@@ -2,6 +2,7 @@
 
 use scheduler_cluster_tests::catalog::{difference, facts};
 use scheduler_cluster_tests::scheduler::{dispatcher, one, SOON};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{repository, stays, wait_for, wait_until, Client, Cluster};
 use std::collections::BTreeSet;
 use std::fs;
@@ -174,8 +175,8 @@ fn each_kind_of_difference_is_seen() {
         ("alter table sched.schedule alter column max_plans_per_tick type bigint", "type | bigint"),
         ("alter table sched.job drop constraint job_kind_check", "constraint sched.job job_kind_check"),
         ("alter table sched.job alter column queue set (n_distinct = 5)", "n_distinct"),
-        ("drop index sched.timer_fire_at", "index sched.timer_fire_at"),
-        ("alter table sched.lease set (fillfactor = 90)", "relation sched.lease"),
+        (&format!("drop index sched.{TIMER_INDEX}"), &format!("index sched.{TIMER_INDEX}")),
+        (&format!("alter table {LEASE_TABLE} set (fillfactor = 90)"), &format!("relation {LEASE_TABLE}")),
         ("alter table sched.schedule disable trigger schedule_updated", "trigger sched.schedule schedule_updated"),
         ("alter function sched.claim stable", "function sched.claim"),
         ("alter function sched_internal.scope_key called on null input", "function sched_internal.scope_key"),
@@ -218,7 +219,7 @@ fn each_kind_of_difference_is_seen() {
 fn every_table_and_sequence_is_dumped_or_derived() {
     let cluster = Cluster::builder().set("sched.enabled", "off").start();
     let mut db = cluster.with_extension("postgres");
-    let derived = "sched.alert_state sched.alert_watch sched.alert_watch_watch_id_seq sched.monitor sched.schedule_change sched.schedule_change_change_id_seq sched.test_clock sched.timer";
+    let derived = format!("sched.alert_state sched.alert_watch sched.alert_watch_watch_id_seq sched.monitor sched.schedule_change sched.schedule_change_change_id_seq sched.test_clock {TIMER_TABLE}");
     let rest: String = one(
         &mut db,
         "select coalesce(string_agg(c.oid::regclass::text, ' ' order by c.relname), '') from pg_class c, pg_extension e
@@ -228,42 +229,13 @@ fn every_table_and_sequence_is_dumped_or_derived() {
     assert_eq!(rest, derived, "sql/schema/60_dump.sql says what pg_dump takes along");
 }
 
-/// The tables, and what their rows are ordered by.
-const KEPT: [(&str, &str); 28] = [
-    ("alert", "alert_id"),
-    ("alert_state", "schedule_id"),
-    ("alert_watch", "watch_id"),
-    ("awaited", "schedule_id, execution_id"),
-    ("cancel_request", "request_id"),
-    ("crontab_secret", "only_row"),
-    ("enqueue_grant", "job_name, role"),
-    ("home", "system_identifier"),
-    ("imported", "schedule_id"),
-    ("job", "job_name"),
-    ("ledger", "id"),
-    ("lease", "execution_id"),
-    ("paused_queue", "queue"),
-    ("queue_grant", "queue, role"),
-    ("ready", "execution_id"),
-    ("reported_fire", "schedule_id, plan_time"),
-    ("retry", "execution_id"),
-    ("schedule", "schedule_id"),
-    ("schedule_change", "change_id"),
-    ("schedule_definition", "definition_id"),
-    ("schedule_dropped", "schedule_id"),
-    ("schedule_group", "group_name"),
-    ("shard", "buckets"),
-    ("skip", "schedule_id, defined_at, plan_from"),
-    ("test_clock", "only_row"),
-    ("timer", "schedule_id"),
-    ("timer_state", "schedule_id"),
-    ("unique_scope", "key"),
-];
-
 /// The rows of each of these tables as JSON.
 fn rows(db: &mut Client, tables: &[String]) -> Vec<(String, Vec<String>)> {
     let mut of = |table: &String| {
-        let (_, key) = KEPT.iter().find(|(kept, _)| kept == table).unwrap_or_else(|| panic!("{table} is not in KEPT"));
+        let (_, key) = KEYS
+            .iter()
+            .find(|(kept, _)| kept == table)
+            .unwrap_or_else(|| panic!("{table} is not in KEYS of pgrx-tests/support/tables.rs"));
         let query = format!("select to_jsonb(t)::text from sched.{table} t order by {key}");
         (table.clone(), db.query(&query, &[]).unwrap().iter().map(|row| row.get(0)).collect())
     };

@@ -2,6 +2,7 @@
 
 use postgres::error::SqlState;
 use scheduler_cluster_tests::scheduler::{one, SOON};
+use scheduler_cluster_tests::tables::ROUTE;
 use scheduler_cluster_tests::{wait_for, Client, Cluster};
 
 use crate::upgrade::{prepared, ROLES};
@@ -56,9 +57,11 @@ pub fn what_0_3_0_added_goes_on(app: &mut Client, db: &mut Client) {
     assert!(one::<bool>(app, later));
     assert!(one::<bool>(db, "select paused from sched.queues where queue = 'held'"));
     // (Of 0.3.0 alone.)
-    let told = "select coalesce(bool_and(queue like '%, for the role with oid ' || lpad(owner::oid::bigint::text, 10, '0') || ' default'), true)
-                  from sched.ledger where scope_id = 'told'";
-    assert!(one::<bool>(db, told));
+    let told = format!(
+        "select coalesce(bool_and(w.route = 'dispatcher' and w.queue = 'default' and w.runs_as = e.owner), true)
+           from sched.ledger e join {ROUTE} w on w.execution_id = e.id where scope_id = 'told'"
+    );
+    assert!(one::<bool>(db, &told));
     let waiting = "select id from sched.execution where (scope_kind, scope_id) = ('customer', '8')";
     let again =
         "sched.enqueue('work', scope_kind => 'customer', scope_id => '8', unique_by => 'scope', if_exists => 'keep')";

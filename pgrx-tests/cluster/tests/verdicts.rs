@@ -2,6 +2,7 @@
 //! whoever put it there, and nothing that was fired is skipped or still to come.
 
 use scheduler_cluster_tests::scheduler::{one, switch_off, SOON};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{wait_for, wait_until, Client, Cluster};
 
 /// What the ledger, explain, sched.skipped and sched.schedules say about the plan times of a schedule up to a moment, where two of them
@@ -56,7 +57,7 @@ fn agree(db: &mut Client, names: &[String], when: &str) {
 fn dispatch(db: &mut Client) {
     let moment: String = one(db, "select clock_timestamp()::text");
     let decided = format!(
-        "select not exists (select from sched.timer where next_plan_time <= '{moment}') and not exists (select from sched.schedule_change)"
+        "select not exists (select from {TIMER} t where next_plan_time <= '{moment}') and not exists (select from sched.schedule_change)"
     );
     wait_until("what was due to be dispatched", SOON, || {
         db.batch_execute("select sched.dispatch_due()").unwrap();
@@ -65,8 +66,10 @@ fn dispatch(db: &mut Client) {
 }
 
 fn timers(db: &mut Client) -> Vec<String> {
-    let timers = "select concat_ws(' ', schedule_id, version, next_plan_time, buffered_plan, waiting, last_plan_time)
-                    from sched.timer order by schedule_id";
+    let timers = &format!(
+        "select concat_ws(' ', schedule_id, version, next_plan_time, buffered_plan, waiting, last_plan_time)
+                    from {TIMER} t order by schedule_id"
+    );
     db.query(timers, &[]).unwrap().iter().map(|row| row.get(0)).collect()
 }
 
@@ -116,7 +119,7 @@ fn what_fires_while_an_edit_is_not_committed_has_one_verdict() {
             "select count(*) = 40
                from (select schedule_name from sched.execution where plan_time > '{since}' and schedule_name !~ '^skip' group by schedule_name having count(*) > 3
                      union all
-                     select schedule_name from sched.timer join sched.schedule using (schedule_id)
+                     select schedule_name from {TIMER} t join sched.schedule using (schedule_id)
                       where cursor_at > timestamptz '{since}' + interval '1 second' and schedule_name ~ '^skip') s"
         );
         wait_until("fires of the old clock", SOON, || {
@@ -135,7 +138,7 @@ fn what_fires_while_an_edit_is_not_committed_has_one_verdict() {
         agree(&mut db, &names, &format!("after {end}, and dispatched"));
     }
     let before = timers(&mut db);
-    db.batch_execute("begin; truncate sched.timer; select sched.rebuild(); commit").unwrap();
+    db.batch_execute(REBUILT_TIMERS).unwrap();
     assert_eq!(timers(&mut db), before);
     agree(&mut db, &names, "with timers made anew");
     // Also once that definition is over, and with the end of the runs.
@@ -239,7 +242,7 @@ fn what_is_made_up_for_is_no_longer_skipped() {
     assert_eq!(before, 10);
     dispatch(&mut db);
     let before = timers(&mut db);
-    db.batch_execute("begin; truncate sched.timer; select sched.rebuild(); commit").unwrap();
+    db.batch_execute(REBUILT_TIMERS).unwrap();
     assert_eq!(timers(&mut db), before);
 }
 

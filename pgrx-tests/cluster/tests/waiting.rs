@@ -3,6 +3,7 @@
 
 use postgres::fallible_iterator::FallibleIterator as _;
 use scheduler_cluster_tests::scheduler::{heard, mostly_within, one, SOON};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{wait_for, wait_until, Client, Cluster, Shutdown};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -52,14 +53,14 @@ fn what_others_have_in_hand_delays_nothing_else() {
     let held: String = one(&mut db, &at(2000));
     let mut other = cluster.connect();
     other.batch_execute("begin").unwrap();
-    let lock = format!("select from sched.retry where execution_id = '{held}' for update");
+    let lock = format!("select from {DELAYED} d where execution_id = '{held}' for update");
     assert_eq!(other.query(&lock, &[]).unwrap().len(), 1, "it was locked before its time");
     wait_for(&mut db, &format!("select run_at < clock_timestamp() from sched.execution where id = '{held}'"), SOON);
     let mut late: Vec<Duration> = (0..20)
         .map(|_| {
             // The enqueue wakes the dispatcher, which looks at both.
             let id: String = one(&mut db, &at(20));
-            wait_for(&mut db, &format!("select exists (select from sched.ready where execution_id = '{id}')"), SOON);
+            wait_for(&mut db, &format!("select exists (select from {READY} r where execution_id = '{id}')"), SOON);
             let late = format!(
                 "select extract(epoch from clock_timestamp() - run_at)::float8 from sched.execution where id = '{id}'"
             );
@@ -69,7 +70,7 @@ fn what_others_have_in_hand_delays_nothing_else() {
     late.sort();
     assert!(late[late.len() / 2] < Duration::from_millis(150), "{late:?}");
     other.batch_execute("commit").unwrap();
-    wait_for(&mut db, "select not exists (select from sched.retry)", SOON);
+    wait_for(&mut db, &none(DELAYED), SOON);
 }
 
 /// Jobs of kind notify and log are told then, by the dispatcher.
@@ -250,7 +251,12 @@ fn debounce(if_exists: &str, fast: bool) {
         runners.into_iter().for_each(|runner| runner.join().unwrap());
     });
     let raised = i64::try_from(WRITERS).unwrap() * ROUNDS;
-    let row = db.query_one("select (select n from counter), (select max(n) from seen), (select count(*) from sched.ready) + (select count(*) from sched.retry)", &[]).unwrap();
+    let row = db
+        .query_one(
+            &format!("select (select n from counter), (select max(n) from seen), (select count(*) from {PENDING} w)"),
+            &[],
+        )
+        .unwrap();
     let said: [i64; 3] = std::array::from_fn(|column| row.get(column));
     assert_eq!(said, [raised, raised, 0], "{if_exists}");
     cluster.was_quiet(&["ERROR"]);

@@ -3,6 +3,7 @@
 
 use scheduler_cluster_tests::random::Random;
 use scheduler_cluster_tests::scheduler::{one, SOON};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{stays, wait_until, Client, Cluster};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -213,7 +214,7 @@ fn under_load(load: &Load) {
     }
     println!("{} executions, {altered} of them known to their writers, {snoozed} snoozes", ran.len());
     assert!(altered >= load.executions, "too few of them: {altered}");
-    assert_eq!(one::<i64>(&mut db, "select (select count(*) from sched.ready) + (select count(*) from sched.retry) + (select count(*) from sched.lease)"), 0);
+    assert_eq!(one::<i64>(&mut db, &format!("select (select count(*) from {READY} r) + (select count(*) from {DELAYED} d) + (select count(*) from {LEASE} l)")), 0);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A dispatcher that is no superuser (`sched.worker_role`): it does everything, as that role and as no other, and says what it lacks.
 
 use scheduler_cluster_tests::scheduler::{dispatcher, one, rest, SOON};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster};
 use std::time::{Duration, Instant};
 
@@ -89,11 +90,11 @@ fn a_role_without_superuser_does_all_that_a_dispatcher_does() {
     wait_until("a line in the log", SOON, || (!cluster.logged("logging at ").is_empty()).then_some(()));
     // Ends of runs that schedules wait for, failures and retries, stale runs.
     wait_for(&mut db, "select error_code = 'stale_timeout' from sched.execution where scope_kind = 'stale'", SOON);
-    wait_for(&mut db, "select exists (select from sched.ready r join sched.ledger e on e.id = r.execution_id where scope_kind = 'stale')", SOON);
+    wait_for(&mut db, &format!("select exists (select from {READY} r join sched.ledger e on e.id = r.execution_id where scope_kind = 'stale')"), SOON);
     app.batch_execute("select sched.finish_failure(execution_id, lease_token) from sched.claim('q', 3)").unwrap();
     wait_for(
         &mut db,
-        "select count(*) > 1 from sched.ready r join sched.ledger e on e.id = r.execution_id where e.attempt = 1",
+        &format!("select count(*) > 1 from {READY} r join sched.ledger e on e.id = r.execution_id where e.attempt = 1"),
         SOON,
     );
     wait_until("on_terminal and buffer_one to go on", SOON, || {
@@ -109,13 +110,13 @@ fn a_role_without_superuser_does_all_that_a_dispatcher_does() {
             "select sched.heartbeat(id, lease_token, '3 seconds') from sched.execution where job_name = 'alive'",
         )
         .unwrap();
-        one::<bool>(&mut db, "select l.sweep_at > l.started_at + interval '3 seconds' from sched.lease l join sched.ledger e on e.id = l.execution_id where job_name = 'alive'").then_some(())
+        one::<bool>(&mut db, &format!("select l.sweep_at > l.started_at + interval '3 seconds' from {LEASE} l join sched.ledger e on e.id = l.execution_id where job_name = 'alive'")).then_some(())
     });
     wait_for(&mut db, "select exists (select from sched.awaited a join sched.schedule s using (schedule_id) where schedule_name = 'dropped')", SOON);
     app.batch_execute("select sched.drop_schedule('dropped')").unwrap();
     db.batch_execute("update sched.schedule set clock = 'garbage' where schedule_name = 'parked'").unwrap();
     wait_for(&mut db, "select state = 'parked' from sched.schedules where schedule_name = 'parked'", SOON);
-    wait_for(&mut db, "select count(*) = 7 from sched.timer", SOON);
+    wait_for(&mut db, &format!("select count(*) = 7 from {TIMER} t"), SOON);
     wait_for(&mut db, "select exists (select from public.seen where place = 'ledger DELETE')", SOON);
 
     let pid = dispatcher(&mut db).unwrap();
@@ -168,7 +169,7 @@ fn what_is_missing_is_said_once_and_put_right_it_goes_on() {
     db.batch_execute("select sched.define_job('j'); select sched.create_schedule('s', 'every 200 milliseconds', 'j')")
         .unwrap();
     fired(&mut db, "s");
-    db.batch_execute("revoke update on sched.timer from w").unwrap();
+    db.batch_execute(&format!("revoke update on {TIMER_TABLE} from w")).unwrap();
     let refused = "role \"w\" of sched.worker_role may not dispatch in database \"postgres\"";
     wait_until("a warning", SOON, || (!cluster.logged(refused).is_empty()).then_some(()));
     stays("the log", Duration::from_secs(3), || cluster.logged("WARNING").len());

@@ -3,6 +3,7 @@
 use scheduler_cluster_tests::conn::text;
 use scheduler_cluster_tests::proc::{backends, freeze, kill, Signal};
 use scheduler_cluster_tests::scheduler::{one, switch_off, whole_grid, SOON};
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{wait_for, wait_until, Client, Cluster};
 
 const DAY: i64 = 86_400;
@@ -61,7 +62,7 @@ fn health_names_schedules_that_only_skipped_while_the_clock_was_ahead() {
     cluster.set_clock(DAY);
     wait_for(
         &mut db,
-        "select cursor_at > created_at + interval '23 hours' from sched.timer join sched.schedule using (schedule_id)",
+        &format!("select cursor_at > created_at + interval '23 hours' from {TIMER} t join sched.schedule using (schedule_id)"),
         SOON,
     );
     cluster.set_clock(0);
@@ -79,10 +80,10 @@ fn health_names_schedules_that_only_skipped_while_the_clock_was_ahead() {
 /// Timers made anew are what they were, but for what a dispatcher has still to hear of.
 fn rebuilt_alike(cluster: &Cluster, db: &mut Client) {
     switch_off(cluster, db);
-    let timers = "select string_agg(concat_ws(' ', schedule_id, version, next_plan_time, buffered_plan, waiting, parked), E'\n' order by schedule_id)
-                    from sched.timer where schedule_id not in (select schedule_id from sched.schedule_change)";
+    let timers = &format!("select string_agg(concat_ws(' ', schedule_id, version, next_plan_time, buffered_plan, waiting, parked), E'\n' order by schedule_id)
+                    from {TIMER} t where schedule_id not in (select schedule_id from sched.schedule_change)");
     let before: String = one(db, timers);
-    db.batch_execute("begin; truncate sched.timer; select sched.rebuild(); commit").unwrap();
+    db.batch_execute(REBUILT_TIMERS).unwrap();
     assert_eq!(one::<String>(db, timers), before);
 }
 
@@ -230,7 +231,7 @@ fn what_ran_while_the_clock_was_ahead_runs_once() {
     wait_until("the dispatcher to tell", SOON, || (!cluster.logged(TOLD).is_empty()).then_some(()));
     let before: i64 = one(&mut db, "select count(*) from sched.ledger");
     db.batch_execute("select sched.alter_schedule('s', payload => '[]')").unwrap();
-    wait_for(&mut db, "select min(next_plan_time) between clock_timestamp() and clock_timestamp() + interval '2 seconds' from sched.timer", SOON);
+    wait_for(&mut db, &format!("select min(next_plan_time) between clock_timestamp() and clock_timestamp() + interval '2 seconds' from {TIMER} t"), SOON);
     let now: i64 = one(&mut db, "select count(*) from sched.ledger");
     assert_eq!(now, before, "all of them ran");
     cluster.set_clock(3600);
@@ -248,8 +249,8 @@ fn whatever_lies_ahead_of_the_clock_an_edit_begins_anew() {
         ("baseline", "update sched.schedule set baseline_at = baseline_at + interval '1 day'"),
         ("defined", "update sched.schedule set defined_at = defined_at + interval '1 day'"),
         ("created", "update sched.schedule set created_at = created_at + interval '1 day', baseline_at = baseline_at + interval '1 day'"),
-        ("cursor", "update sched.timer set cursor_at = clock_timestamp() + interval '1 day', next_plan_time = clock_timestamp() + interval '1 day', fire_at = clock_timestamp() + interval '1 day'"),
-        ("buffered", "update sched.timer set buffered_plan = clock_timestamp() + interval '1 day', next_plan_time = clock_timestamp() + interval '1 day', fire_at = clock_timestamp() + interval '1 day'"),
+        ("cursor", &format!("update {TIMER_TABLE} set cursor_at = clock_timestamp() + interval '1 day', next_plan_time = clock_timestamp() + interval '1 day', fire_at = clock_timestamp() + interval '1 day'")),
+        ("buffered", &format!("update {TIMER_TABLE} set buffered_plan = clock_timestamp() + interval '1 day', next_plan_time = clock_timestamp() + interval '1 day', fire_at = clock_timestamp() + interval '1 day'")),
         ("state", "insert into sched.timer_state (schedule_id, external_through, redefined_at) select schedule_id, d, d from sched.schedule, (select clock_timestamp() + interval '1 day') v (d)"),
         ("skip", "insert into sched.skip select schedule_id, defined_at, defined_at + interval '1 second', defined_at + interval '1 day', 86400, 'missed' from sched.schedule"),
     ];
@@ -260,7 +261,9 @@ fn whatever_lies_ahead_of_the_clock_an_edit_begins_anew() {
     wait_for(&mut db, &format!("select count(distinct schedule_name) = {} from sched.execution", writes.len()), SOON);
     // Timers forget what is in them alone when they are made anew, and know what is beside them only then.
     for timers in [false, true] {
-        for (name, write) in writes.iter().filter(|(_, write)| write.starts_with("update sched.timer ") == timers) {
+        for (name, write) in
+            writes.iter().filter(|(_, write)| write.starts_with(&format!("update {TIMER_TABLE} ")) == timers)
+        {
             let table = if write.starts_with("insert") { "sched.schedule" } else { write.split(' ').nth(1).unwrap() };
             let id = format!("(select schedule_id from sched.schedule where schedule_name = '{name}')");
             db.batch_execute(&format!("{write} where {table}.schedule_id = {id}")).unwrap();

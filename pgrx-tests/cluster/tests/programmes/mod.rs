@@ -14,6 +14,7 @@ mod page;
 use edit::{any_policy, arguments, change, define_job, edit, EVERY};
 use model::{Definition, Schedule};
 use postgres::Client;
+use scheduler_cluster_tests::tables::*;
 use scheduler_cluster_tests::{Cluster, Shutdown};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -78,7 +79,7 @@ impl World {
             Cluster::builder().set("sched.enabled", "off").set("sched.misfire_grace", &format!("{grace}s")).start();
         let mut db = cluster.connect();
         db.batch_execute("create extension scheduler").unwrap();
-        db.batch_execute(include_str!("time.sql")).unwrap();
+        db.batch_execute(&fill(include_str!("time.sql"))).unwrap();
         let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
         let (mut programmes, mut script) = (Vec::new(), String::new());
         for n in 0..PROGRAMMES {
@@ -186,7 +187,7 @@ impl World {
                 self.db = self.cluster.connect();
             }
             // The timers are lost.
-            3 | 4 => self.sql("TRUNCATE sched.timer"),
+            3 | 4 => self.sql(&format!("TRUNCATE {TIMER_TABLE}")),
             _ => {}
         }
         if self.random.one_in(3) || !self.timers_are_there() {
@@ -214,13 +215,13 @@ impl World {
 
     /// Timers are derived: made anew from nothing, they are what they were. What a dispatcher has still to hear of aside.
     fn compare_timers(&mut self, now: i64) {
-        let timers = "SELECT s.schedule_name, concat_ws(' ', t.version, t.next_plan_time, CASE WHEN t.buffered_plan IS NULL THEN t.fire_at END,
+        let timers = &format!("SELECT s.schedule_name, concat_ws(' ', t.version, t.next_plan_time, CASE WHEN t.buffered_plan IS NULL THEN t.fire_at END,
                              t.waiting, t.buffered_plan, t.parked, t.last_error,
                              CASE WHEN t.backlog_until > t.cursor_at THEN t.backlog_until END, 'last', t.last_plan_time)
-                        FROM sched.timer t JOIN sched.schedule s USING (schedule_id) JOIN sched.job j USING (job_name)
-                       WHERE s.schedule_id NOT IN (SELECT schedule_id FROM sched.schedule_change)";
+                        FROM {TIMER} t JOIN sched.schedule s USING (schedule_id) JOIN sched.job j USING (job_name)
+                       WHERE s.schedule_id NOT IN (SELECT schedule_id FROM sched.schedule_change)");
         let before = self.by_name(timers);
-        self.sql("TRUNCATE sched.timer");
+        self.sql(&format!("TRUNCATE {TIMER_TABLE}"));
         self.sql("SELECT sched.rebuild()");
         let after = self.by_name(timers);
         for programme in &mut self.programmes {
@@ -252,7 +253,7 @@ impl World {
     }
 
     fn timers_are_there(&mut self) -> bool {
-        self.db.query_one("SELECT EXISTS (SELECT FROM sched.timer)", &[]).unwrap().get(0)
+        self.db.query_one(&format!("SELECT EXISTS (SELECT FROM {TIMER} t)"), &[]).unwrap().get(0)
     }
 
     /// Compares the skips and, right after a dispatch, every verdict.
