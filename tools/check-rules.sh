@@ -65,6 +65,9 @@ code "${shell[@]}" | grep -v '^src/pg/latch\.rs:' | grep -E '\bWaitLatch|wait_la
 code "${core[@]}" | grep -E 'SystemTime::now|Utc::now|Local::now|Instant::now' | rule "the core reads no clock: now is an argument"
 code "${tests[@]}" | grep -E '\bthread::sleep|\btime::sleep|\bsleep_ms' |
     rule "tests wait for something (wait_until), they do not sleep"
+# Of the tests only pgrx-tests/support (tables.rs has the words) knows these tables and their indexes, so that another layout touches no other.
+files '^pgrx-tests/' | grep -vE '^pgrx-tests/(support|data/releases)/' | xargs -r grep -nHIE '\bsched\.(ready|retry|pending|lease|timer)\b|\b(ready_order|retry_pkey|lease_(pkey|sweep_at)|timer_(pkey|fire_at|troubled))\b' |
+    rule "tests name the tables of executions and timers by the words of pgrx-tests/support/tables.rs"
 # (The script of an update cannot be split: ALTER EXTENSION runs one file.)
 files '\.(rs|sql|sh|py|js)$' | grep -vE '^sql/scheduler(_cron)?--' | xargs -r wc -l |
     awk '$2 != "total" && $1 > 450 { print $2 ": " $1 " lines" }' | rule "a file has at most 450 lines"
