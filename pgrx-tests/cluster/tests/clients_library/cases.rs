@@ -68,7 +68,7 @@ pub static CASES: &[Case] = &[
     case(BOTH, "list", "{}", "status = 'SUCCESS' and result = '[1, 2]'", ""),
     case(BOTH, "exact", "{}", "status = 'SUCCESS' and result = '{\"n\": 123456789012345678901234567890}'", ""),
     // In mode "finish" a handler has no connection.
-    case(FINISH, "effect", "{}", "status = 'FAILED' and error_msg like '%finishing%'", ""),
+    case(FINISH, "effect", "{}", "status = 'FAILED' and attempt = 100 and error_msg like '%finishing%'", "dead"),
     case(RUN, "effect", r#"{"number": 7}"#, "status = 'SUCCESS' and result = '{\"done\": 7}'", "-"),
     // Errors: the class; type, message, the innermost function and the cause. A long message leaves the stack's end.
     case(

@@ -140,7 +140,7 @@ def when_a_claim_was_committed():
     for transaction in "run", "finish":
         for lost in 1, 2:
             for _, worker in workers(transaction):
-                asks, says, claims = worker.transport.ask, worker.transport.script, []
+                asks, says, claims = worker.transport.ask, worker.transport.command, []
 
                 async def ask(own, statement):
                     rows = await asks(own, statement)
@@ -148,9 +148,9 @@ def when_a_claim_was_committed():
                         claims.append(own)
                     return rows
 
-                async def script(own, text):
+                async def command(own, text):
                     await says(own, text)
-                    if text == "COMMIT" and len(claims) == lost and claims[-1] is own:
+                    if text.startswith("COMMIT") and len(claims) == lost and claims[-1] is own:
                         claims.append(None)
                         own.pgconn.finish()
                         raise psycopg.OperationalError("its answer got lost")
@@ -158,7 +158,7 @@ def when_a_claim_was_committed():
                 async def nothing(run):
                     pass
 
-                worker.transport.ask, worker.transport.script = ask, script
+                worker.transport.ask, worker.transport.command = ask, command
                 worker.job("effect", (lambda run: None) if isinstance(worker, Worker) else nothing)
                 made = [enqueue("effect") for _ in range(3)]
                 with running(worker):
