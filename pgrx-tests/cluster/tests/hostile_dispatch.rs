@@ -200,23 +200,24 @@ fn what_is_gone_of_one_time_is_passed_over_once() {
     old.batch_execute("rollback").unwrap();
 }
 
-/// What one role has enqueued for a time, however much and with whatever priority, is not delivered before all that another role has for later.
+/// What one role has enqueued for a time, however much and with whatever priority, is not delivered before all that another role has for the same
+/// time.
 #[test]
 fn what_waits_for_a_time_is_delivered_in_turns() {
     let (cluster, mut evil) = quiet();
     evil.batch_execute(
         "select sched.define_job('noise', 'notify', 'c');
-         select count(*) from sched.enqueue_many('noise', array_fill('{}'::jsonb, array[30000]), run_ats => array_fill(clock_timestamp() + interval '1 second', array[30000]), priority => 1000)",
+         select count(*) from sched.enqueue_many('noise', array_fill('{}'::jsonb, array[30000]), run_ats => array_fill(date_trunc('second', clock_timestamp()) + interval '2 seconds', array[30000]), priority => 1000)",
     )
     .unwrap();
     let mut victim = cluster.connect_as("victim", "postgres");
-    victim
-        .batch_execute(
-            "select sched.define_job('heard', 'notify', 'c');
-             select sched.enqueue('heard', run_at => clock_timestamp() + interval '1 second')",
-        )
-        .unwrap();
+    victim.batch_execute("select sched.define_job('heard', 'notify', 'c')").unwrap();
     let mut root = cluster.connect();
+    let of_noise: String = one(
+        &mut root,
+        "select (max(run_at) - interval '1 microsecond')::text from sched.execution where job_name = 'noise'",
+    );
+    victim.batch_execute(&format!("select sched.enqueue('heard', run_at => '{of_noise}')")).unwrap();
     // All of it is due when the dispatcher begins.
     wait_for(&mut root, "select max(run_at) < clock_timestamp() from sched.execution", SOON);
     cluster.execute("alter system set sched.enabled = on");
