@@ -1,6 +1,6 @@
 //! Attacks by SQL jobs on what their processes keep and take: the rights of a login that no longer holds, and the places of all others.
 
-use scheduler_cluster_tests::scheduler::{one, SOON};
+use scheduler_cluster_tests::scheduler::{one, rest, SOON};
 use scheduler_cluster_tests::sql_jobs::{define, ended, enqueue, sleeping, status};
 use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster};
 use std::time::Duration;
@@ -111,6 +111,8 @@ fn a_process_that_has_just_connected_has_nothing_of_before() {
     cluster.set("sched.max_sql_runners", "0");
     wait_for(&mut root, "select current_setting('sched.max_sql_runners') = '0'", SOON);
     let id = enqueue(&mut root, "who", 1).remove(0);
+    // Nothing but the reload makes the dispatcher read the jobs.
+    rest(&mut root);
     let mut holder = cluster.connect();
     holder.batch_execute("begin; lock table sched.job in access exclusive mode").unwrap();
     cluster.set("sched.max_sql_runners", "2");
