@@ -81,8 +81,7 @@ class Attempts(Generic[AnyRun, Db]):
             self._release(*calls, *following)
             await self.give_back([run for call in (*calls, *following) if not call.is_told for run in call.runs])
             raise
-        finally:
-            self._release(*calls)
+        self._release(*calls)  # where this is cancelled, the worker gives back what is held
         return following
 
     def _release(self, *calls: Call[AnyRun, Db]) -> None:
@@ -146,7 +145,9 @@ class Attempts(Generic[AnyRun, Db]):
                     call.is_told = True
                     raise psycopg.OperationalError(str(error)) from error
                 if not await self._begins_again(session, call, error):
-                    await self._report(session, call, error)
+                    # A cancel that hits what follows the commit looks as if that had failed: what it claimed is given back.
+                    call.is_repeated = call.is_handled
+                    await self._report(session, call, error, set())
                     return ()
         call.is_committed = True
         return claimed
@@ -328,7 +329,7 @@ class Attempts(Generic[AnyRun, Db]):
                     claimed: Rows = await session.again_at_conflict(once, lambda: call.lease_ended)
                     return claimed
             except psycopg.OperationalError as error:
-                if not is_broken(error) or call.lease_ended or any(run.stop_reason for run in call.runs):
+                if not is_broken(error) or any(run.stop_reason or not self._is_awaited(run) for run in call.runs):
                     raise
                 call.is_repeated = True
                 await self.transport.sleep(jittered(0.2))
@@ -361,21 +362,23 @@ class Attempts(Generic[AnyRun, Db]):
 
     async def _report_apart(self, sessions: Sessions[Db], call: Call[AnyRun, Db], error: BaseException) -> None:
         """On another connection. Where the server is away once it is back, while the lease lasts: what counts is not given back instead."""
+        reported: set[int] = set()
         while True:
             try:
                 async with sessions.session() as session:
-                    return await self._report(session, call, error)
+                    return await self._report(session, call, error, reported)
             except psycopg.OperationalError as broken:
                 if not is_broken(broken) or not all(self._is_awaited(run) for run in call.runs):
                     raise
                 await self.transport.sleep(jittered(0.2))
 
-    async def _report(self, session: Session[Db], call: Call[AnyRun, Db], error: BaseException) -> None:
-        """Tells the ledger what became of runs whose transaction was rolled back."""
+    async def _report(self, session: Session[Db], call: Call[AnyRun, Db], error: BaseException, reported: set[int]) -> None:
+        """Tells the ledger what became of runs whose transaction was rolled back, but for those that are reported already."""
         # Where others of its batch were to stop, or the worker was before it began. (A handler that says Cancelled unasked has failed.)
         is_given_back = any(run.stop_reason for run in call.runs) or isinstance(error, Cancelled if self.is_stopping else LeaseLost)
-        for run in call.runs:
+        for run in (run for run in call.runs if id(run) not in reported):
             said = await self._say(session, run, error, is_given_back)
+            reported.add(id(run))
             if said is None:
                 self._tell_of(self.hooks.lost, run)
             elif said.is_failure:

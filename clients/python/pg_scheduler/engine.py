@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import secrets
 import socket
 import threading
 import time
@@ -116,7 +117,7 @@ class Engine(Attempts[AnyRun, Db]):
         return statements.claim(place.queue, self.batch, place.runner_id)
 
     def _place(self, queue: str) -> Place:
-        return Place(queue, f"{socket.gethostname()}/{os.getpid()}/{next(_NUMBERS)}")
+        return Place(queue, f"{socket.gethostname()}/{os.getpid()}/{next(_NUMBERS)}/{secrets.token_hex(4)}")
 
     def _count(self, number: int) -> None:
         with self._counting:
@@ -173,7 +174,7 @@ class Engine(Attempts[AnyRun, Db]):
         self._is_over, self.awaits_server = True, False
         self._beat.set()
         # A thread cannot be ended. Its work will not commit, as its lease is given up.
-        left = list(self.held.values()) if not all(task.done() for task in working) else []
+        left = list(self.held.values())
         for run in left:
             run.stop_reason = "lost"
         if left:

@@ -198,6 +198,21 @@ fn a_claim_whose_answer_got_lost_is_given_back() {
 }
 
 #[test]
+fn a_cancel_after_the_commit_loses_no_claim() {
+    passes("outages", "when_a_cancel_hits_what_follows_the_commit");
+}
+
+#[test]
+fn runs_of_a_program_that_ends_around_its_worker_are_given_back() {
+    passes("outages", "when_the_program_ends_around_the_worker");
+}
+
+#[test]
+fn a_drain_of_a_connection_that_breaks_raises() {
+    passes("outages", "when_the_connection_of_a_drain_breaks");
+}
+
+#[test]
 fn a_handler_that_ends_its_server_process_uses_up_its_attempt() {
     passes("outages", "when_the_handler_has_ended_its_server_process");
 }

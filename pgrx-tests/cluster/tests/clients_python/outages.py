@@ -1,5 +1,6 @@
 """The Python client while its server is away: no attempt is lost for it. Each function below is a test, named by the first argument."""
 
+import asyncio
 import os
 import signal
 import threading
@@ -8,6 +9,7 @@ from contextlib import suppress
 import psycopg
 import support
 from pg_scheduler import AsyncWorker, Worker
+from pg_scheduler.testing import drain
 from support import enqueue, failure, run_named_test, running, state, until
 
 TERMINATE = "select pg_terminate_backend(pg_backend_pid())"
@@ -46,7 +48,7 @@ def workers(transaction):
 def succeeds_in_its_first_attempt(worker):
     with running(worker):
         here = enqueue("effect")
-        until("it to succeed", lambda: state(here)[0] != "PENDING" and state(here)[0] != "RUNNING")
+        until("it to succeed", lambda: state(here)[0] not in ("PENDING", "RUNNING"))
         assert state(here) == ("SUCCESS", 1), failure(here)
 
 
@@ -165,6 +167,67 @@ def when_a_claim_was_committed():
                     until("all to be done", lambda: all(state(here)[0] in ("SUCCESS", "FAILED") for here in made))
                 assert [state(here) for here in made] == [("SUCCESS", 1)] * 3, (transaction, lost, worker, claims, [failure(here) for here in made])
                 assert None in claims
+
+
+def when_a_cancel_hits_what_follows_the_commit():
+    """COMMIT and the next BEGIN are one message: a cancel may end the second, and the first has committed. What it claimed is done."""
+    for _, worker in workers("run"):
+        says, cancelled = worker.transport.command, []
+
+        async def command(own, text):
+            if text.startswith("COMMIT; ") and not cancelled and len(worker.held) > 1:
+                cancelled.append(1)
+                await says(own, "COMMIT")
+                raise psycopg.errors.QueryCanceled("canceling statement due to user request")
+            await says(own, text)
+
+        async def nothing(run):
+            pass
+
+        worker.transport.command = command
+        worker.batch = 2
+        worker.job("effect", (lambda run: None) if isinstance(worker, Worker) else nothing)
+        made = [enqueue("effect") for _ in range(6)]
+        with running(worker):
+            until("all to be done", lambda: all(state(here)[0] in ("SUCCESS", "FAILED") for here in made))
+        assert [state(here) for here in made] == [("SUCCESS", 1)] * 6, [failure(here) for here in made]
+        assert cancelled
+
+
+def when_the_program_ends_around_the_worker():
+    """asyncio.run cancels all that is left, the worker's own parts included, when the program returns."""
+
+    async def program():
+        worker, begun = AsyncWorker("", "conformance", poll=0.2, handle_signals=False), asyncio.Event()
+
+        async def endless(run):
+            begun.set()
+            await asyncio.Event().wait()
+
+        worker.job("effect", endless)
+        own = asyncio.create_task(worker.run())
+        await begun.wait()
+        return own
+
+    here = enqueue("effect")
+    asyncio.run(program())
+    assert state(here) == ("PENDING", 0), failure(here)
+
+
+def when_the_connection_of_a_drain_breaks():
+    """The caller hears of it, in the mode in which a worker would wait for its server."""
+    worker, own = Worker("", "conformance", transaction="finish"), psycopg.connect(autocommit=True)
+
+    def handler(run):
+        support.db.execute("select pg_terminate_backend(%s)", (own.info.backend_pid,))
+
+    worker.job("effect", handler)
+    enqueue("effect")
+    try:
+        drain(worker, connection=own)
+    except psycopg.OperationalError:
+        return
+    raise AssertionError("it has not raised")
 
 
 def when_the_handler_has_ended_its_server_process():
