@@ -172,11 +172,17 @@ def when_a_claim_was_committed():
 def when_a_cancel_hits_what_follows_the_commit():
     """COMMIT and the next BEGIN are one message: a cancel may end the second, and the first has committed. What it claimed is done."""
     for _, worker in workers("run"):
-        says, cancelled = worker.transport.command, []
+        asks, says, claims, cancelled = worker.transport.ask, worker.transport.command, [], []
+
+        async def ask(own, statement):
+            rows = await asks(own, statement)
+            if "sched.claim(" in statement.text and any(row[-1] is not None for row in rows):
+                claims.append(own)
+            return rows
 
         async def command(own, text):
-            if text.startswith("COMMIT; ") and not cancelled and len(worker.held) > 1:
-                cancelled.append(1)
+            if text.startswith("COMMIT; ") and len(claims) == 2 and not cancelled:
+                cancelled.append(own)
                 await says(own, "COMMIT")
                 raise psycopg.errors.QueryCanceled("canceling statement due to user request")
             await says(own, text)
@@ -184,13 +190,12 @@ def when_a_cancel_hits_what_follows_the_commit():
         async def nothing(run):
             pass
 
-        worker.transport.command = command
-        worker.batch = 2
+        worker.transport.ask, worker.transport.command = ask, command
         worker.job("effect", (lambda run: None) if isinstance(worker, Worker) else nothing)
-        made = [enqueue("effect") for _ in range(6)]
+        made = [enqueue("effect") for _ in range(3)]
         with running(worker):
             until("all to be done", lambda: all(state(here)[0] in ("SUCCESS", "FAILED") for here in made))
-        assert [state(here) for here in made] == [("SUCCESS", 1)] * 6, [failure(here) for here in made]
+        assert [state(here) for here in made] == [("SUCCESS", 1)] * 3, [failure(here) for here in made]
         assert cancelled
 
 
@@ -216,7 +221,14 @@ def when_the_program_ends_around_the_worker():
 
 def when_the_connection_of_a_drain_breaks():
     """The caller hears of it, in the mode in which a worker would wait for its server."""
-    worker, own = Worker("", "conformance", transaction="finish"), psycopg.connect(autocommit=True)
+    worker, own, pauses = Worker("", "conformance", transaction="finish"), psycopg.connect(autocommit=True), []
+    sleeps = worker.transport.sleep
+
+    async def sleep(seconds):
+        pauses.append(seconds)
+        await sleeps(seconds)
+
+    worker.transport.sleep = sleep
 
     def handler(run):
         support.db.execute("select pg_terminate_backend(%s)", (own.info.backend_pid,))
@@ -226,6 +238,7 @@ def when_the_connection_of_a_drain_breaks():
     try:
         drain(worker, connection=own)
     except psycopg.OperationalError:
+        assert not pauses, pauses
         return
     raise AssertionError("it has not raised")
 
