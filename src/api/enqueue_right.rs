@@ -22,17 +22,23 @@ fn grant_enqueue(job_name: Option<Text>, role: Option<RoleArgument>) {
         let grantee = required("role", role)?.existing()?;
         let caller = role::caller();
         session(|session| {
-            let Some(job) = job::read(session, &name) else {
-                return Err(Failure::unknown("job", &name, "Define it first with sched.define_job."));
-            };
-            if !role::may_act_for(caller, job.owner) {
-                return Err(Failure::not_owner("job", &name));
+            // The right is asked for before the row is locked, and again of what it is then.
+            for owner in [job::read(session, &name).map(|job| job.owner), job::share(session, &name)] {
+                let Some(owner) = owner else {
+                    return Err(Failure::unknown("job", &name, "Define it first with sched.define_job."));
+                };
+                if !role::may_act_for(caller, owner) {
+                    return Err(Failure::not_owner("job", &name));
+                }
             }
             grants::enqueue(session, &name, grantee);
             Ok(())
         })
     })());
 }
+
+/// The kind of scope that a schedule has unless it says otherwise.
+const SCOPE_KIND: &str = "schedule";
 
 /// What a role with `grant_enqueue`, which may not act for the job's owner, does not reach: executions that others have added, and those of
 /// the job's schedules; `42501`. `names_scopes`: the executions are of scopes that the call names.
@@ -48,6 +54,12 @@ pub fn check_granted<'s>(
         return Err(refused(
             format!("if_exists \"replace\" would change executions of job \"{name}\", whose owner the caller may not act for"),
             "Pass if_exists => 'keep' or 'error': sched.grant_enqueue lets a role add executions.",
+        ));
+    }
+    if names_scopes && batch.scope_kind == SCOPE_KIND {
+        return Err(refused(
+            format!("scope_kind \"{SCOPE_KIND}\" is that of the schedules of job \"{name}\""),
+            "Pass another scope_kind: a plan time that is enqueued in the scope of a schedule counts as fired.",
         ));
     }
     let taken = names_scopes.then(|| schedules::in_scopes(session(), batch.job_name, batch.keys.clone())).flatten();

@@ -299,6 +299,9 @@ pub fn hand_over(
             format!("Have a superuser do it, or a member of both roles: GRANT {owner} TO it."),
         ));
     }
+    if before == new {
+        return Ok(());
+    }
     let handed = job::hand_over(session, name, before, new);
     if handed.left > 0 {
         let left = handed.left;
@@ -306,7 +309,7 @@ pub fn hand_over(
             "{left} executions of job \"{}\" keep their owner: they run, or another transaction has locked them",
             convert::shown(name)
         );
-        let hint = "Call sched.alter_job with this owner again when those runs and transactions have ended.";
+        let hint = "Retries of those are claimed as their owner. When they have ended, to give the job back and hand it over again moves what is left.";
         error::warn(Some(Failure::new(PgSqlErrorCode::ERRCODE_WARNING, warning, hint)));
     }
     announce(session, handed.written);

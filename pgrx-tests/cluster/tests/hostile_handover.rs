@@ -96,7 +96,7 @@ fn what_the_owner_before_gave_others_ends_with_the_hand_over() {
 }
 
 #[test]
-fn executions_that_a_hand_over_left_come_with_the_next_call() {
+fn executions_that_a_hand_over_left_come_with_another_one() {
     let cluster = Cluster::builder().set("sched.enabled", "off").start();
     let mut db = cluster.with_extension("postgres");
     db.batch_execute(
@@ -119,9 +119,63 @@ fn executions_that_a_hand_over_left_come_with_the_next_call() {
     assert_eq!(cluster.logged("2 executions of job \"j\" keep their owner").len(), 1);
     holder.batch_execute("commit").unwrap();
     evil.batch_execute(&format!("select sched.finish_failure('{run}', '{token}', 'E', 'again')")).unwrap();
-    db.batch_execute("select sched.alter_job('j', owner => 'victim')").unwrap();
+    // Those of a third role, which enqueued the name before it was defined, are that role's.
     let mut victim = cluster.connect_as("victim", "postgres");
-    assert_eq!(one::<i64>(&mut victim, "select count(*) from sched.claim('default', 10)"), 3);
+    assert_eq!(one::<i64>(&mut victim, "select count(*) from sched.claim('default', 1)"), 1);
+    db.batch_execute("select sched.alter_job('j', owner => 'victim')").unwrap();
+    assert_eq!(one::<i64>(&mut victim, "select count(*) from sched.claim('default', 10)"), 0);
+    db.batch_execute("select sched.alter_job('j', owner => 'evil'); select sched.alter_job('j', owner => 'victim')")
+        .unwrap();
+    assert_eq!(one::<i64>(&mut victim, "select count(*) from sched.claim('default', 10)"), 2);
+}
+
+#[test]
+fn a_hand_over_takes_nothing_of_third_roles() {
+    let cluster = Cluster::builder().set("sched.enabled", "off").start();
+    let mut db = cluster.with_extension("postgres");
+    db.batch_execute(
+        "create role evil login; create role victim login; select sched.grant_use('evil'), sched.grant_use('victim')",
+    )
+    .unwrap();
+    let mut victim = cluster.connect_as("victim", "postgres");
+    victim.batch_execute("select sched.enqueue('name', '{\"secret\": 1}')").unwrap();
+    let mut evil = cluster.connect_as("evil", "postgres");
+    evil.batch_execute("select sched.define_job('name'); select sched.alter_job('name', owner => 'evil')").unwrap();
+    assert_eq!(one::<i64>(&mut evil, "select count(*) from sched.claim('default')"), 0);
+    db.batch_execute("create role other login; select sched.alter_job('name', owner => 'other')").unwrap();
+    assert_eq!(one::<i64>(&mut victim, "select count(*) from sched.claim('default')"), 1);
+}
+
+/// The job that a handed-over schedule gives its alerts to would show the errors of the new owner's command to the old one.
+#[test]
+fn an_alert_of_a_job_handed_over_goes_to_no_job_of_the_owner_before() {
+    let (cluster, mut db, mut evil) = server();
+    evil.batch_execute(
+        "select sched.define_job('mine'), sched.define_job('taken', 'sql', 'select 1', max_attempts => 1);
+         select sched.create_schedule('s', 'every 1 second', 'taken', alert_job => 'mine')",
+    )
+    .unwrap();
+    let mut boss = cluster.connect_as("boss", "postgres");
+    boss.batch_execute("select sched.alter_job('taken', owner => 'boss', command => 'select ''a secret''::int')")
+        .unwrap();
+    wait_for(&mut db, "select count(*) > 0 from sched.alerts where schedule_name = 's' and kind = 'failed'", SOON);
+    assert_eq!(one::<i64>(&mut db, "select count(*) from sched.execution where job_name = 'mine'"), 0);
+}
+
+#[test]
+fn a_grant_that_is_open_while_the_job_changes_hands_comes_before_or_after() {
+    let (cluster, mut db, mut evil) = server();
+    evil.batch_execute("select sched.define_job('j')").unwrap();
+    evil.batch_execute("begin; select sched.grant_enqueue('j', 'guest')").unwrap();
+    let mut taker = cluster.connect();
+    let refused = refusal(&mut taker, "set lock_timeout = '500ms'; select sched.alter_job('j', owner => 'victim')");
+    assert_eq!(refused.code(), &SqlState::LOCK_NOT_AVAILABLE, "{refused:?}");
+    evil.batch_execute("commit").unwrap();
+    db.batch_execute("select sched.alter_job('j', owner => 'victim')").unwrap();
+    let mut guest = cluster.connect_as("guest", "postgres");
+    assert_eq!(self::refused(&mut guest, "select sched.enqueue('j')"), SqlState::INSUFFICIENT_PRIVILEGE);
+    // Without any grant that is left it may enqueue no name that was never defined.
+    assert_eq!(self::refused(&mut guest, "select sched.enqueue('undefined')"), SqlState::INSUFFICIENT_PRIVILEGE);
 }
 
 #[test]
@@ -149,6 +203,7 @@ fn a_grant_to_enqueue_reaches_no_execution_of_others() {
         "select sched.enqueue('work', '{\"by\": \"guest\"}', scope_id => 'order', unique_by => 'scope', if_exists => 'replace')",
         "select sched.enqueue('work', scope_kind => 'schedule', scope_id => 's', plan_time => '2030-01-01')",
         "select sched.enqueue('work', scope_kind => 'schedule', scope_id => 's', unique_by => 'scope')",
+        "select sched.enqueue('work', scope_kind => 'schedule', scope_id => 'to come', plan_time => '2030-01-01')",
     ] {
         assert_eq!(refused(&mut guest, call), SqlState::INSUFFICIENT_PRIVILEGE, "{call}");
     }

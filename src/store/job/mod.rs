@@ -8,7 +8,7 @@ mod sql;
 
 pub use sql::{
     cancel_pending, delete, hand_over, is_delivered_when_fired, lock, lock_definition, lock_of_pair, lock_own,
-    long_payload, names_near, read, read_and_keep, reroute, set_pair, user, write, Definition, Job, Written,
+    long_payload, names_near, read, read_and_keep, reroute, set_pair, share, user, write, Definition, Job, Written,
 };
 
 /// The job of this name, as this session knows it (`job_cache::find`).

@@ -269,16 +269,20 @@ fn rearm(session: &Session, job_name: &str, all: bool) -> usize {
 
 /// Gives a job that is locked, and what waits of it, to another role.
 pub fn hand_over(session: &Session, job_name: &str, before: Oid, owner: Oid) -> HandedOver {
-    statement!(JOB_HAND_OVER = "job/job_hand_over"(TEXTOID, REGROLEOID));
-    let rows = JOB_HAND_OVER.run(session, arguments![job_name, owner]);
+    statement!(JOB_HAND_OVER = "job/job_hand_over"(TEXTOID, REGROLEOID, REGROLEOID));
+    let rows = JOB_HAND_OVER.run(session, arguments![job_name, owner, before]);
     let left = rows.first().map_or(0, |row| row.get_required("left_over"));
-    if before != owner {
-        forget_users(session, job_name, owner);
-    }
+    forget_users(session, job_name, owner);
     HandedOver {
         written: Written { rearmed: rearm(session, job_name, true), queues: reroute(session, Some(job_name)) },
         left,
     }
+}
+
+/// The owner of a job, which stays that until the end of the transaction.
+pub fn share(session: &Session, job_name: &str) -> Option<Oid> {
+    statement!(JOB_SHARE = "job/job_share"(TEXTOID));
+    JOB_SHARE.run(session, arguments![job_name]).first().map(|row| row.get_required("owner"))
 }
 
 /// A job that another role has got.
