@@ -312,5 +312,5 @@ def table(run):
 
 
 def read(cases):
-    goal = "An application's joins by id, and executions by scope or schedule, with 10,000,000 executions: p99 ≤ 10 ms"
-    return _answers(cases, goal, lambda case: True, 10, section="reads")
+    goal = "An application's joins by id, and executions by scope or schedule in a time, with 10,000,000 executions: p99 ≤ 10 ms"
+    return _answers(cases, goal, lambda case: "LIMIT" not in case, 10, section="reads")

@@ -27,7 +27,10 @@ READS = {
     "WHERE id IN (SELECT …)": ("SELECT status FROM sched.execution WHERE id IN (SELECT execution_id FROM orders)", ORDERS),
     "sched.failed JOIN sched.execution USING (id), of the orders": (
         "SELECT e.status FROM orders o JOIN sched.failed f ON f.id = o.execution_id JOIN sched.execution e USING (id)", ORDERS),
-    "executions_of(job, scope), newest 100": ("SELECT id FROM sched.executions_of('bench', 'schedule', 'm7') LIMIT 100", 100),
+    "executions_of(job, scope), of a day": (
+        "SELECT id FROM sched.executions_of('bench', 'schedule', 'm7', '2026-01-02', '2026-01-03')", None),
+    "executions_of(job, scope) LIMIT 100, which reads all of the scope": (
+        "SELECT id FROM sched.executions_of('bench', 'schedule', 'm7') LIMIT 100", 100),
     "runs_of(schedule), of an hour": (
         "SELECT id FROM sched.runs_of('m7', '2026-01-02', '2026-01-02 01:00')", None),
 }
