@@ -1,8 +1,6 @@
 """How long a user's reads take with 10,000,000 executions: joins on the view's id, and executions by job and scope or by schedule. An
 application role asks, so that each row's right is tested."""
 
-import time
-
 import contestants as them
 import million
 import seen
@@ -58,14 +56,11 @@ def measure(server, board, quick):
 def asked(server):
     figures = {}
     with server.connect("ours", "app") as connection:
-        for name, (statement, rows) in READS.items():
-            took = []
-            for _ in range(CALLS):
-                began = time.perf_counter()
-                found = len(connection.execute(statement).fetchall())
-                took.append(1000 * (time.perf_counter() - began))
-                if found == 0 or found != (rows or found):
-                    raise RuntimeError(f"{name}: {found} rows")
-            took.sort()
-            figures |= {f"{name} p50": took[len(took) // 2], f"{name} p99": took[len(took) * 99 // 100]}
+        for name, (statement, wanted) in READS.items():
+
+            def check(rows, name=name, wanted=wanted):
+                if not rows or len(rows) != (wanted or len(rows)):
+                    raise RuntimeError(f"{name}: {len(rows)} rows")
+
+            figures |= seen.timed(connection, name, statement, CALLS, check)
     return figures

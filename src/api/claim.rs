@@ -239,14 +239,15 @@ fn claim_key(
 const MOST_NOTICED: usize = 1000;
 
 thread_local! {
-    /// The queues of which this session was told that their executions belong to other roles.
+    /// The queues for which this session has had the NOTICE.
     static NOTICED: RefCell<BTreeSet<String>> = const { RefCell::new(BTreeSet::new()) };
 }
 
-/// Tells the session, once for each queue, why a claim on a queue in which executions wait returns no row.
-fn notice_once(queue: &str) {
-    let is_new = NOTICED.with_borrow_mut(|noticed| noticed.len() < MOST_NOTICED && noticed.insert(queue.to_owned()));
-    if is_new {
+/// Raises a NOTICE, once for each queue of a session, where a claim returns no row because all that waits belongs to other roles.
+fn notice_once(queue: &str, others_only: impl FnOnce() -> bool) {
+    let may_be_new = NOTICED.with_borrow(|noticed| noticed.len() < MOST_NOTICED && !noticed.contains(queue));
+    if may_be_new && others_only() {
+        NOTICED.with_borrow_mut(|noticed| noticed.insert(queue.to_owned()));
         let message = format!("the executions that wait in queue \"{}\" belong to other roles", convert::shown(queue));
         let hint =
             "Claim as a role that is a member of the owner of their jobs, or change the owner with sched.alter_job.";
@@ -292,13 +293,15 @@ fn claim_with_limits(
         };
         let claim = |owner: &Owner| {
             shard::check_snapshot(|| owner.session())?;
-            Ok(queue::claim(owner, &wanted, database_clock::now))
+            let QueueClaimed { claimed, others_only } = queue::claim(owner, &wanted, database_clock::now);
+            if claimed.is_empty() {
+                let asked = || queue::waits_for_others_only(owner.session(), &wanted);
+                notice_once(&wanted.queue, || others_only.unwrap_or_else(asked));
+            }
+            Ok(claimed)
         };
-        let outcome = as_owner(|owner| at_home(owner, claim, |outcome: &QueueClaimed| !outcome.claimed.is_empty()))?;
-        if outcome.others_only {
-            notice_once(&wanted.queue);
-        }
-        Ok((wanted.queue, outcome.claimed))
+        let rows = as_owner(|owner| at_home(owner, claim, |claimed: &Vec<_>| !claimed.is_empty()))?;
+        Ok((wanted.queue, rows))
     })());
     if !rows.is_empty() {
         acknowledge_durably();

@@ -150,11 +150,10 @@ fn put_unless_known(
         warning.set(undefined_job::warning(owner.session(), job_name, caller)?);
     }
     let granted_by = job.as_ref().map(|job| job.owner).filter(|owner| !role::may_act_for(caller, *owner));
-    let as_its_owner = granted_by.map(|owner| EnqueueBatch { caller: owner, ..batch.clone() });
-    if as_its_owner.is_some() {
+    if granted_by.is_some() {
         check_granted(|| owner.session(), batch, if_exists, uniqueness != Uniqueness::Scope)?;
     }
-    let batch = as_its_owner.as_ref().unwrap_or(batch);
+    let role = granted_by.unwrap_or(caller);
     if job.as_ref().is_some_and(|job| job.notifies) {
         batch.payloads.iter().try_for_each(|payload| check_payload(true, job_name, payload))?;
     }
@@ -182,11 +181,11 @@ fn put_unless_known(
             .map_or_else(|failure| failure, |_| being_enqueued())
     };
     if let Some(draw) = &mut draw {
-        let drawn = store::insert_drawn(session, batch, draw, database_clock::now()).ok_or_else(missing)?;
+        let drawn = store::insert_drawn(session, batch, role, draw, database_clock::now()).ok_or_else(missing)?;
         announce(session, drawn.added);
         return Ok(Put::all_new(drawn.ids));
     }
-    let inserted = store::insert(session, batch, database_clock::now());
+    let inserted = store::insert(session, batch, role, database_clock::now());
     announce(session, inserted.added);
     let found = store::find(session, batch);
     if found.len() < batch.keys.len() {

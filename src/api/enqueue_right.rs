@@ -15,6 +15,9 @@ use crate::store::job::{self, Job};
 use crate::store::queue::enqueue::EnqueueBatch;
 use crate::store::schedule as schedules;
 
+use crate::api::job::check_own;
+use crate::api::schedule::SCOPE_KIND;
+
 #[pg_extern(schema = "sched", volatile, parallel_unsafe)]
 fn grant_enqueue(job_name: Option<Text>, role: Option<RoleArgument>) {
     or_raise((|| {
@@ -22,23 +25,18 @@ fn grant_enqueue(job_name: Option<Text>, role: Option<RoleArgument>) {
         let grantee = required("role", role)?.existing()?;
         let caller = role::caller();
         session(|session| {
-            // The right is asked for before the row is locked, and again of what it is then.
-            for owner in [job::read(session, &name).map(|job| job.owner), job::share(session, &name)] {
-                let Some(owner) = owner else {
-                    return Err(Failure::unknown("job", &name, "Define it first with sched.define_job."));
-                };
-                if !role::may_act_for(caller, owner) {
-                    return Err(Failure::not_owner("job", &name));
-                }
+            check_own(session, &name, caller)?;
+            let Some(owner) = job::share(session, &name) else {
+                return Err(Failure::unknown("job", &name, "Define it first with sched.define_job."));
+            };
+            if !role::may_act_for(caller, owner) {
+                return Err(Failure::not_owner("job", &name));
             }
             grants::enqueue(session, &name, grantee);
             Ok(())
         })
     })());
 }
-
-/// The kind of scope that a schedule has unless it says otherwise.
-const SCOPE_KIND: &str = "schedule";
 
 /// What a role with `grant_enqueue`, which may not act for the job's owner, does not reach: executions that others have added, and those of
 /// the job's schedules; `42501`. `names_scopes`: the executions are of scopes that the call names.
@@ -48,6 +46,8 @@ pub fn check_granted<'s>(
     if_exists: IfExists,
     names_scopes: bool,
 ) -> Outcome<()> {
+    const OTHER_SCOPE: &str =
+        "Pass another scope_kind: a plan time that is enqueued in the scope of a schedule counts as fired.";
     let refused = |what: String, hint: &str| Failure::new(PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE, what, hint);
     let name = convert::shown(batch.job_name);
     if if_exists == IfExists::Replace {
@@ -59,7 +59,7 @@ pub fn check_granted<'s>(
     if names_scopes && batch.scope_kind == SCOPE_KIND {
         return Err(refused(
             format!("scope_kind \"{SCOPE_KIND}\" is that of the schedules of job \"{name}\""),
-            "Pass another scope_kind: a plan time that is enqueued in the scope of a schedule counts as fired.",
+            OTHER_SCOPE,
         ));
     }
     let taken = names_scopes.then(|| schedules::in_scopes(session(), batch.job_name, batch.keys.clone())).flatten();
@@ -67,7 +67,7 @@ pub fn check_granted<'s>(
         None => Ok(()),
         Some(schedule) => Err(refused(
             format!("the scope is that of schedule \"{}\" of job \"{name}\"", convert::shown(&schedule)),
-            "Pass another scope_kind: a plan time that is enqueued in the scope of a schedule counts as fired.",
+            OTHER_SCOPE,
         )),
     }
 }

@@ -82,6 +82,9 @@ fn create_schedule_with_alerts(
     })())
 }
 
+/// The kind of scope that a schedule has unless it says otherwise.
+pub const SCOPE_KIND: &str = "schedule";
+
 /// A schedule with the default of every argument that has one.
 pub fn defaults(
     schedule_name: String,
@@ -97,7 +100,7 @@ pub fn defaults(
         job_name,
         time_zone: time_zone.unwrap_or_else(guc::time_zone),
         payload: Jsonb::empty(),
-        scope_kind: "schedule".to_owned(),
+        scope_kind: SCOPE_KIND.to_owned(),
         catch_up: CatchUp::LatestOnly.as_str().to_owned(),
         catch_up_window: None,
         max_plans_per_tick: 100,

@@ -432,7 +432,7 @@ fn enqueue(session: &Session, gift: Gift, now: Instant) {
         run_ats: vec![None],
         priority: None,
     };
-    let added = enqueue::insert(session, &batch, now).added;
+    let added = enqueue::insert(session, &batch, batch.caller, now).added;
     notify(session, added.queues);
     wake_for_first(added.first_due.into_iter());
 }

@@ -31,7 +31,7 @@ _MARKED = f"current_setting('{MARK}', true)"
 _FINISH = f"SELECT {_MARKED}, array_agg(id) FROM sched.finish_success_many(%s, %s) AS id"
 _FINISH_AND_CLAIM = f"SELECT {_MARKED}, ended.lost, next.* FROM (SELECT array_agg(id) AS lost FROM sched.finish_success_many(%s, %s) AS id) AS ended" \
     f" LEFT JOIN ({_CLAIM}) AS next ON true"
-# What this slot has claimed since it began, and was not told of.
+# Executions that this slot has claimed since it began, and whose rows it did not get.
 _UNANSWERED = "SELECT id, lease_token FROM sched.running AS r JOIN sched.execution USING (id) WHERE r.runner_id = %s AND r.started_at > sched.now() - %s::interval"
 # finish_success would raise where the lease does not hold, and the handler's transaction would be lost with it.
 _FINISH_WITH_RESULT = f"SELECT {_MARKED}, CASE answer WHEN 'lost' THEN ARRAY[execution_id] END," \

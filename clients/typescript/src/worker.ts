@@ -121,7 +121,7 @@ export class Worker {
       await declare();
       this.#declaration.isDone = true;
     } catch (error) {
-      if (!this.#state.isStopping) throw error; // what it is told of a connection that is closed now
+      if (!this.#state.isStopping) throw error; // a stop has closed the connection
       this.#state.wake();
     }
   }

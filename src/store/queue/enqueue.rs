@@ -16,13 +16,12 @@ use crate::store::queue::draw::PlanTimeDraw;
 use crate::{arguments, statement};
 
 /// Executions of one job and kind of scope.
-#[derive(Clone)]
 pub struct EnqueueBatch<'a> {
     /// The job.
     pub job_name: &'a str,
     /// The kind of scope of all.
     pub scope_kind: &'a str,
-    /// The caller, or for a role with `grant_enqueue` the job's owner: the owner of the executions where the job was never defined.
+    /// Who owns them where the job was never defined.
     pub caller: Oid,
     /// The hash of job and scope, of each.
     pub keys: Vec<Uuid>,
@@ -62,10 +61,10 @@ impl Added {
     }
 }
 
-/// Inserts those that the ledger does not hold.
-pub fn insert(session: &Session, batch: &EnqueueBatch, now: Instant) -> EnqueuedExecutions {
+/// Inserts those that the ledger does not hold, if the job is not another role's by then: one for whose owner `role` may not act.
+pub fn insert(session: &Session, batch: &EnqueueBatch, role: Oid, now: Instant) -> EnqueuedExecutions {
     let ids = ids::execution_ids(batch.keys.len(), now);
-    let added = insert_as(session, batch, ids.clone(), now);
+    let added = insert_as(session, batch, role, ids.clone(), now);
     EnqueuedExecutions { ids, added }
 }
 
@@ -84,6 +83,7 @@ pub struct EnqueuedExecutions {
 pub fn insert_drawn(
     session: &Session,
     batch: &EnqueueBatch,
+    role: Oid,
     draw: &mut PlanTimeDraw,
     now: Instant,
 ) -> Option<EnqueuedExecutions> {
@@ -96,7 +96,7 @@ pub fn insert_drawn(
             let mut part = batch.part(&left);
             let (plan_times, locks) = draw.hold(&part.keys);
             part.plan_times = plan_times.into_iter().map(timestamp).collect();
-            let added = insert_as(session, &part, left.iter().map(|place| drawn.ids[*place]).collect(), now);
+            let added = insert_as(session, &part, role, left.iter().map(|place| drawn.ids[*place]).collect(), now);
             drop(locks);
             drawn.added.absorb(added);
             let found = find(session, &part);
@@ -133,7 +133,7 @@ impl EnqueueBatch<'_> {
     }
 }
 
-fn insert_as(session: &Session, batch: &EnqueueBatch, ids: Vec<Uuid>, now: Instant) -> Added {
+fn insert_as(session: &Session, batch: &EnqueueBatch, role: Oid, ids: Vec<Uuid>, now: Instant) -> Added {
     statement!(
         EXECUTIONS_ENQUEUE = "queue/executions_enqueue"(
             TEXTOID,
@@ -159,7 +159,7 @@ fn insert_as(session: &Session, batch: &EnqueueBatch, ids: Vec<Uuid>, now: Insta
             batch.scope_ids.clone(),
             batch.plan_times.clone(),
             batch.payloads.clone(),
-            batch.caller,
+            role,
             timestamp(now),
             ids,
             delivery::payload_limit(),

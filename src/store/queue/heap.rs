@@ -156,7 +156,7 @@ impl QueueTables {
         leases.lease.insert_all(&rows);
         let first = lengths.into_iter().map(|length| length.stale_after).min_by_key(|time| i64::from(*time));
         first.into_iter().for_each(|stale_after| leases.mark_added(stale_after));
-        Some(QueueClaimed { claimed, others_only })
+        Some(QueueClaimed { claimed, others_only: Some(others_only) })
     }
 
     /// Whether there is a lease that ran out. (`sweep_at` is a lower bound of `stale_after`.)

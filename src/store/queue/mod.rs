@@ -30,8 +30,8 @@ pub mod waiting;
 pub struct QueueClaimed {
     /// The leases.
     pub claimed: Vec<Claimed>,
-    /// Executions wait, and all of them belong to owners for whom the caller may not act.
-    pub others_only: bool,
+    /// Whether executions wait, and all of them belong to owners for whom the caller may not act; `None` where only `waits_for_others_only` knows.
+    pub others_only: Option<bool>,
 }
 
 /// Leases what is claimable in a queue, retries that are due included.
@@ -41,14 +41,12 @@ pub fn claim(owner: &Owner, wanted: &QueueClaim, now: impl Fn() -> Instant) -> Q
     queue.and_then(|queue| queue.claim(wanted, now(), find_job)).unwrap_or_else(|| {
         let session = owner.session();
         sql::promote_retries_of(session, now(), &wanted.queue, wanted.limit, wanted.caller);
-        let claimed = execution::claim(session, wanted, now());
-        let others_only = claimed.is_empty() && waits_for_others_only(session, wanted);
-        QueueClaimed { claimed, others_only }
+        QueueClaimed { claimed: execution::claim(session, wanted, now()), others_only: None }
     })
 }
 
 /// Whether executions wait in the queue, all of them of owners for whom the caller may not act.
-fn waits_for_others_only(session: &Session, wanted: &QueueClaim) -> bool {
+pub fn waits_for_others_only(session: &Session, wanted: &QueueClaim) -> bool {
     statement!(WAITS_FOR_OTHERS = "queue/waits_for_others"(TEXTOID, OIDOID));
     WAITS_FOR_OTHERS.run(session, arguments![wanted.queue.as_str(), wanted.caller]).len() > 0
 }
