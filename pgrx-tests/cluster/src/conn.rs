@@ -2,8 +2,20 @@
 
 use crate::cluster::Cluster;
 use crate::environment::bin;
+use postgres::error::{DbError, SqlState};
 use postgres::{Client, Config, NoTls};
 use std::process::{Command, Output, Stdio};
+
+/// The error of the server that statements raise.
+pub fn refusal(client: &mut Client, statement: &str) -> DbError {
+    let error = client.batch_execute(statement).expect_err(statement);
+    error.as_db_error().cloned().unwrap_or_else(|| panic!("{statement}: {error}"))
+}
+
+/// Its SQLSTATE.
+pub fn refused(client: &mut Client, statement: &str) -> SqlState {
+    refusal(client, statement).code().clone()
+}
 
 impl Cluster {
     /// The superuser `postgres` in the database `postgres`.

@@ -29,6 +29,7 @@ mod template;
 pub mod wait;
 
 pub use cluster::{Builder, Cluster, Shutdown};
+pub use conn::{refusal, refused};
 pub use door::door;
 pub use environment::{as_server_user, bin, built, clusters, has_contrib, monitoring, python, repository, run};
 pub use postgres::Client;

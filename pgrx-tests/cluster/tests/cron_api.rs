@@ -3,7 +3,7 @@
 use postgres::error::SqlState;
 use scheduler_cluster_tests::scheduler::{one, SOON};
 use scheduler_cluster_tests::tables::*;
-use scheduler_cluster_tests::{wait_for, Client, Cluster};
+use scheduler_cluster_tests::{refused, wait_for, Client, Cluster};
 
 use crate::copies::{dump, restore};
 
@@ -15,11 +15,6 @@ fn database(cluster: &Cluster) -> Client {
     )
     .unwrap();
     db
-}
-
-fn refused(client: &mut Client, statement: &str) -> SqlState {
-    let error = client.batch_execute(statement).expect_err(statement);
-    error.code().cloned().unwrap_or_else(|| panic!("{statement}: {error}"))
 }
 
 fn jobid(client: &mut Client, call: &str) -> i64 {

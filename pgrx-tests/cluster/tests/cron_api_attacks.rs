@@ -3,7 +3,7 @@
 
 use postgres::error::SqlState;
 use scheduler_cluster_tests::scheduler::{one, SOON};
-use scheduler_cluster_tests::{wait_for, Client, Cluster};
+use scheduler_cluster_tests::{refused, wait_for, Client, Cluster};
 use std::thread;
 
 fn database(cluster: &Cluster) -> Client {
@@ -14,11 +14,6 @@ fn database(cluster: &Cluster) -> Client {
     )
     .unwrap();
     db
-}
-
-fn refused(client: &mut Client, statement: &str) -> SqlState {
-    let error = client.batch_execute(statement).expect_err(statement);
-    error.code().cloned().unwrap_or_else(|| panic!("{statement}: {error}"))
 }
 
 const JOBS: &str = "select coalesce(string_agg(concat_ws(' ', username, jobname, command, active), ', ' order by jobid), '') from cron.job";

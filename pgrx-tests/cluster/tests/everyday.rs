@@ -6,13 +6,8 @@ use std::thread;
 use postgres::error::SqlState;
 use scheduler_cluster_tests::scheduler::{dispatcher, one, SOON};
 use scheduler_cluster_tests::tables::*;
-use scheduler_cluster_tests::{stays, wait_until, Client, Cluster};
+use scheduler_cluster_tests::{refused, stays, wait_until, Client, Cluster};
 use std::time::Duration;
-
-fn refused(client: &mut Client, statement: &str) -> SqlState {
-    let error = client.batch_execute(statement).expect_err(statement);
-    error.code().cloned().unwrap_or_else(|| panic!("{statement}: {error}"))
-}
 
 /// Nothing fires by itself; each plan time fires when it is due, however far the clock is moved.
 #[test]

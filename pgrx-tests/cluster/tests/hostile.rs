@@ -4,7 +4,7 @@
 use postgres::error::SqlState;
 use scheduler_cluster_tests::scheduler::{dispatcher, one, SOON};
 use scheduler_cluster_tests::tables::*;
-use scheduler_cluster_tests::{wait_for, wait_until, Client, Cluster};
+use scheduler_cluster_tests::{refused, wait_for, wait_until, Client, Cluster};
 use std::collections::BTreeSet;
 
 /// In schema public: every function and every operator of pg_catalog again, raising; and some that fit better than those there.
@@ -12,11 +12,6 @@ const SHADOWS: &str = include_str!("../../data/shadows.sql");
 
 /// What anybody may execute of `sched_internal`.
 const CALLED_BY_VIEWS: [&str; 5] = ["skipped_so_far", "skip_parts", "next_open", "ids_of_scope", "ids_of_schedule"];
-
-fn refused(client: &mut Client, statement: &str) -> SqlState {
-    let error = client.batch_execute(statement).expect_err(statement);
-    error.code().cloned().unwrap_or_else(|| panic!("{statement}: {error:?}"))
-}
 
 /// A database that belongs to `evil`; a superuser in it whose session began before its owner could change anything.
 pub fn prey() -> (Cluster, Client) {

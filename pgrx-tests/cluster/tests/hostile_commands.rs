@@ -1,14 +1,9 @@
 //! I7 as attacks by roles that may schedule: names that they take first to be given another's command, rows that they lock without a right.
 
-use postgres::error::{DbError, SqlState};
+use postgres::error::SqlState;
 use scheduler_cluster_tests::scheduler::{one, SOON};
 use scheduler_cluster_tests::tables::*;
-use scheduler_cluster_tests::{wait_for, Client, Cluster};
-
-fn refusal(client: &mut Client, statement: &str) -> DbError {
-    let error = client.batch_execute(statement).expect_err(statement);
-    error.as_db_error().cloned().unwrap_or_else(|| panic!("{statement}: {error}"))
-}
+use scheduler_cluster_tests::{refusal, wait_for, Client, Cluster};
 
 /// A superuser `boss`, two roles that may schedule, of which `teller` has named two jobs as `boss` will want to.
 fn server() -> (Cluster, Client) {

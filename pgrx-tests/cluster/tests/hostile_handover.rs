@@ -1,18 +1,9 @@
 //! I7 as attacks by a role whose job a superuser takes over, by a role that may enqueue a job of another, and by one that has very many executions to
 //! cancel.
 
-use postgres::error::{DbError, SqlState};
+use postgres::error::SqlState;
 use scheduler_cluster_tests::scheduler::{one, SOON};
-use scheduler_cluster_tests::{wait_for, Client, Cluster};
-
-fn refusal(client: &mut Client, statement: &str) -> DbError {
-    let error = client.batch_execute(statement).expect_err(statement);
-    error.as_db_error().cloned().unwrap_or_else(|| panic!("{statement}: {error}"))
-}
-
-fn refused(client: &mut Client, statement: &str) -> SqlState {
-    refusal(client, statement).code().clone()
-}
+use scheduler_cluster_tests::{refusal, refused, wait_for, Client, Cluster};
 
 /// A superuser `boss` and roles that may schedule, `evil` and `victim`; `guest` was granted nothing.
 fn server() -> (Cluster, Client, Client) {
@@ -168,14 +159,14 @@ fn a_grant_that_is_open_while_the_job_changes_hands_comes_before_or_after() {
     evil.batch_execute("select sched.define_job('j')").unwrap();
     evil.batch_execute("begin; select sched.grant_enqueue('j', 'guest')").unwrap();
     let mut taker = cluster.connect();
-    let refused = refusal(&mut taker, "set lock_timeout = '500ms'; select sched.alter_job('j', owner => 'victim')");
-    assert_eq!(refused.code(), &SqlState::LOCK_NOT_AVAILABLE, "{refused:?}");
+    let locked = refusal(&mut taker, "set lock_timeout = '500ms'; select sched.alter_job('j', owner => 'victim')");
+    assert_eq!(locked.code(), &SqlState::LOCK_NOT_AVAILABLE, "{locked:?}");
     evil.batch_execute("commit").unwrap();
     db.batch_execute("select sched.alter_job('j', owner => 'victim')").unwrap();
     let mut guest = cluster.connect_as("guest", "postgres");
-    assert_eq!(self::refused(&mut guest, "select sched.enqueue('j')"), SqlState::INSUFFICIENT_PRIVILEGE);
+    assert_eq!(refused(&mut guest, "select sched.enqueue('j')"), SqlState::INSUFFICIENT_PRIVILEGE);
     // Without any grant that is left it may enqueue no name that was never defined.
-    assert_eq!(self::refused(&mut guest, "select sched.enqueue('undefined')"), SqlState::INSUFFICIENT_PRIVILEGE);
+    assert_eq!(refused(&mut guest, "select sched.enqueue('undefined')"), SqlState::INSUFFICIENT_PRIVILEGE);
 }
 
 #[test]

@@ -3,14 +3,9 @@
 use postgres::error::SqlState;
 use scheduler_cluster_tests::scheduler::{dispatcher, one, rest, SOON};
 use scheduler_cluster_tests::tables::*;
-use scheduler_cluster_tests::{stays, wait_for, wait_until, Client, Cluster};
+use scheduler_cluster_tests::{refused, stays, wait_for, wait_until, Cluster};
 use std::thread;
 use std::time::Duration;
-
-fn refused(client: &mut Client, statement: &str) -> SqlState {
-    let error = client.batch_execute(statement).expect_err(statement);
-    error.code().cloned().unwrap_or_else(|| panic!("{statement}: {error}"))
-}
 
 #[test]
 fn default_privileges_give_nobody_a_right_on_the_tables() {

@@ -3,7 +3,7 @@
 
 use postgres::error::SqlState;
 use scheduler_cluster_tests::scheduler::{one, SOON};
-use scheduler_cluster_tests::{wait_for, wait_until, Client, Cluster};
+use scheduler_cluster_tests::{refused, wait_for, wait_until, Client, Cluster};
 
 /// An extension of the superuser dba, with a schedule that fires; a superuser's session.
 fn created_by_dba() -> (Cluster, Client) {
@@ -19,11 +19,6 @@ fn created_by_dba() -> (Cluster, Client) {
     (cluster, root)
 }
 
-fn code(client: &mut Client, statement: &str) -> SqlState {
-    let error = client.batch_execute(statement).expect_err(statement);
-    error.code().cloned().unwrap_or_else(|| panic!("{statement}: {error:?}"))
-}
-
 #[test]
 fn a_session_acts_as_the_owner_of_this_moment() {
     let (cluster, mut root) = created_by_dba();
@@ -31,7 +26,7 @@ fn a_session_acts_as_the_owner_of_this_moment() {
     // What it has to look up in a catalog, a session hears of changes by.
     caller.batch_execute("begin; select sched.enqueue('job'); rollback; begin; savepoint s").unwrap();
     // A call of which nothing is left but what the session remembers: it gives its locks back.
-    assert_eq!(code(&mut caller, "select sched.pause('none')"), SqlState::UNDEFINED_OBJECT);
+    assert_eq!(refused(&mut caller, "select sched.pause('none')"), SqlState::UNDEFINED_OBJECT);
     caller.batch_execute("rollback to s").unwrap();
     root.batch_execute("reassign owned by dba to keeper").unwrap();
     cluster
@@ -52,7 +47,7 @@ fn a_table_of_somebody_who_may_not_act_for_the_owner_is_not_written() {
     wait_for(&mut root, "select count(*) > 2 from sched.execution", SOON);
     let mut caller = cluster.connect();
     caller.batch_execute("begin; savepoint s").unwrap();
-    assert_eq!(code(&mut caller, "select sched.pause('none')"), SqlState::UNDEFINED_OBJECT);
+    assert_eq!(refused(&mut caller, "select sched.pause('none')"), SqlState::UNDEFINED_OBJECT);
     caller.batch_execute("rollback to s").unwrap();
     root.batch_execute("create schema evil authorization evil; alter table sched.ledger owner to evil").unwrap();
     let mut evil = cluster.connect_as("evil", "postgres");
@@ -107,7 +102,7 @@ fn what_the_owner_of_one_table_puts_off_does_not_run_as_whoever_called_us() {
              create constraint trigger deferred after insert on sched.ledger deferrable initially deferred for each row execute function deputy.deferred()",
         )
         .unwrap();
-    assert_eq!(code(&mut root, "select sched.enqueue('job')"), SqlState::INSUFFICIENT_PRIVILEGE);
+    assert_eq!(refused(&mut root, "select sched.enqueue('job')"), SqlState::INSUFFICIENT_PRIVILEGE);
     wait_for(&mut root, "select state = 'failing' from sched.schedules", SOON);
     keeper.batch_execute("drop trigger deferred on sched.ledger").unwrap();
     wait_for(&mut root, "select state = 'armed' from sched.schedules", SOON);

@@ -1,8 +1,8 @@
 //! Whose an updated extension is, and what of others' an update meets.
 
-use postgres::error::{DbError, SqlState};
+use postgres::error::SqlState;
 use scheduler_cluster_tests::scheduler::one;
-use scheduler_cluster_tests::{repository, Client, Cluster};
+use scheduler_cluster_tests::{refusal, repository, Cluster};
 use std::fs;
 
 use crate::upgrade::{prepared, released, was_first, GRANTS, PARTS, ROLES};
@@ -15,10 +15,6 @@ fn start() -> Cluster {
     cluster.execute(ROLES);
     cluster.execute("create role keeper login");
     cluster
-}
-
-fn refused(db: &mut Client, statement: &str) -> DbError {
-    db.batch_execute(statement).expect_err(statement).as_db_error().unwrap().clone()
 }
 
 /// What one superuser created and another updated is the first one's, and goes to whom he hands it.
@@ -81,7 +77,7 @@ fn an_update_runs_nothing_of_an_owner_who_is_no_superuser() {
         }
         for (given_back, named) in steps {
             db.batch_execute(given_back).unwrap();
-            let error = refused(&mut db, UPDATE);
+            let error = refusal(&mut db, UPDATE);
             assert_eq!(error.code(), &SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, "{error:?}");
             assert!(error.message().contains(named) && error.message().contains("belongs to keeper"), "{error}");
             assert!(error.hint().unwrap().contains("REASSIGN OWNED BY keeper TO"), "{error:?}");
@@ -106,7 +102,7 @@ fn an_update_refuses_a_planted_schema() {
         for planter in ["keeper", "dba"] {
             let mut planting = cluster.connect_as(planter, &database);
             planting.batch_execute("create schema sched_internal").unwrap();
-            assert_eq!(refused(&mut db, UPDATE).code(), &SqlState::DUPLICATE_SCHEMA, "{planter}");
+            assert_eq!(refusal(&mut db, UPDATE).code(), &SqlState::DUPLICATE_SCHEMA, "{planter}");
             planting.batch_execute("drop schema sched_internal").unwrap();
         }
         db.batch_execute(UPDATE).unwrap();
@@ -144,7 +140,7 @@ fn nobody_can_use_the_types_of_our_rows() {
                     "create function x() returns setof TYPE language plpgsql as 'begin end'",
                 ] {
                     let statement = statement.replace("TYPE", name);
-                    let error = refused(&mut user, &statement);
+                    let error = refusal(&mut user, &statement);
                     assert_eq!(error.code(), &SqlState::INSUFFICIENT_PRIVILEGE, "{role}: {statement}: {error}");
                 }
             }
@@ -181,7 +177,7 @@ fn an_update_that_meets_what_depends_on_us_names_it() {
             ),
         ] {
             db.batch_execute(create).unwrap();
-            let error = refused(&mut db, UPDATE);
+            let error = refusal(&mut db, UPDATE);
             assert_eq!(error.code(), &code, "{error:?}");
             let says = format!("{} {}", error.message(), error.detail().unwrap_or_default());
             assert!(says.contains(named), "{error:?}");
